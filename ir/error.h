@@ -1,0 +1,24 @@
+// The one exception type: execution or inference of a node cannot go on. The interpreter and shape propagation catch it
+// at the node and add the place; no exception leaves a folder's door.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "ir/support/diagnostics.h"
+
+namespace tscompile {
+
+class ExecutionError : public std::exception {
+ public:
+  ExecutionError(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)) {}
+  const char* what() const noexcept override { return message_.c_str(); }
+  ErrorKind kind() const { return kind_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,221 @@
+#include "ir/op_registry.h"
+
+#include <algorithm>
+
+#include "ir/node.h"
+#include "ir/support/check.h"
+#include "ir/support/text.h"
+
+namespace tscompile {
+namespace {
+
+// "aten::add" of "aten::add.Tensor(Tensor self ...".
+std::string_view kindOf(std::string_view schema) { return schema.substr(0, schema.find_first_of(".(")); }
+
+std::string_view overloadOf(std::string_view schema) {
+  size_t dot = schema.find_first_of(".(");
+  if (dot == std::string_view::npos || schema[dot] != '.') return {};
+  return schema.substr(dot + 1, schema.find('(') - dot - 1);
+}
+
+// The text of `aten::relu_(Tensor(a!) self) -> Tensor(a!)` made from that of `aten::relu`. Catalogs have their own
+// text for PyTorch's operators; this is for the others.
+std::string inPlaceText(std::string_view schema) {
+  std::string text(schema);
+  size_t open = text.find('(');
+  std::string_view kind = kindOf(schema);
+  size_t arrow = text.rfind("-> Tensor");
+  TS_CHECK(arrow != std::string::npos && text.compare(open, 8, "(Tensor ") == 0);
+  text.replace(arrow, 9, "-> Tensor(a!)");
+  text.replace(open, 8, "(Tensor(a!) ");
+  text.insert(kind.size(), "_");
+  return text;
+}
+
+}  // namespace
+
+std::string Operator::fullName() const {
+  std::string name(kind_.text());
+  if (!overload_.empty()) name += "." + std::string(overload_);
+  return name;
+}
+
+const Schema& Operator::schema() const {
+  if (const Schema* s = schema_.load(std::memory_order_acquire)) return *s;
+  auto parsed = std::make_unique<Schema>();
+  bool good = registry_->reader_(schemaText_, *parsed);
+  TS_CHECK(good);
+  std::lock_guard lock(registry_->mutex_);
+  if (!ownedSchema_) {
+    ownedSchema_ = std::move(parsed);
+    schema_.store(ownedSchema_.get(), std::memory_order_release);
+  }
+  return *ownedSchema_;
+}
+
+OpRegistry::OpRegistry(SchemaReader reader, std::string_view catalog) : reader_(reader) {
+  for (size_t at = 0; at < catalog.size();) {
+    // The lines of one operator stand together.
+    size_t begin = at;
+    std::string_view kind = kindOf(catalog.substr(at));
+    do {
+      size_t end = catalog.find('\n', at);
+      at = end == std::string_view::npos ? catalog.size() : end + 1;
+    } while (at < catalog.size() && kindOf(catalog.substr(at)) == kind);
+    catalog_.emplace(kind, catalog.substr(begin, at - begin));
+    catalogKinds_.push_back(kind);
+  }
+}
+
+OpRegistry::OpRegistry(const OpRegistry& base, int) : reader_(base.reader_), base_(&base) {}
+OpRegistry::~OpRegistry() = default;
+
+void OpRegistry::add(const OpDef& def) {
+  auto put = [this](std::string kind, const OpDef& record) {
+    auto [it, isNew] = records_.try_emplace(kind);
+    if (isNew) recordKinds_.push_back(kind);
+    for (OpDef& old : it->second)
+      if (overloadOf(old.schema) == overloadOf(record.schema)) {
+        old = record;
+        return;
+      }
+    it->second.push_back(record);
+  };
+  std::string kind(kindOf(def.schema));
+  put(kind, def);
+  if (def.inplace != InPlace::No) put(kind + "_", def);
+}
+
+std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
+  auto group = std::make_unique<Group>();
+  if (base_)
+    for (const Operator* op : base_->overloads(kind)) group->all.push_back(op);
+
+  auto add = [&](std::string_view text, std::string_view overload) {
+    auto op = std::make_unique<Operator>();
+    op->kind_ = kind;
+    op->schemaText_ = text;
+    op->overload_ = overload;
+    op->registry_ = this;
+    group->own.push_back(std::move(op));
+    Operator* added = group->own.back().get();
+    auto same = std::find_if(group->all.begin(), group->all.end(),
+                             [&](const Operator* o) { return o->overload() == overload; });
+    if (same != group->all.end())
+      *same = added;
+    else
+      group->all.push_back(added);
+    return added;
+  };
+  if (auto lines = catalog_.find(kind.text()); lines != catalog_.end()) {
+    std::string_view rest = lines->second;
+    while (!rest.empty()) {
+      size_t end = std::min(rest.find('\n'), rest.size());
+      std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (!line.empty()) add(line, overloadOf(line));
+    }
+  }
+  if (auto records = records_.find(std::string(kind.text())); records != records_.end()) {
+    for (const OpDef& def : records->second) {
+      std::string_view overload = overloadOf(def.schema);
+      bool inPlace = kindOf(def.schema) != kind.text();
+      auto same = std::find_if(group->own.begin(), group->own.end(),
+                               [&](const auto& o) { return o->overload() == overload; });
+      Operator* op = same != group->own.end() ? same->get() : nullptr;
+      if (!op) {
+        op = add(def.schema, overload);
+        if (inPlace) {
+          op->ownedText_ = inPlaceText(def.schema);
+          op->schemaText_ = op->ownedText_;
+          op->overload_ = overloadOf(op->ownedText_);
+        }
+      }
+      op->def_ = &def;
+      op->inPlaceVariant_ = inPlace;
+    }
+  }
+  return group;
+}
+
+// `aten::add.out` computes as the overload whose arguments it has in front of its outputs.
+void OpRegistry::attachOutVariants(Group& group) const {
+  for (const auto& op : group.own) {
+    if (op->def_ || op->schemaText_.find("!) out") == std::string_view::npos) continue;
+    const Schema& s = op->schema();
+    size_t outs = 0;
+    while (outs < s.arguments.size() && s.arguments[s.arguments.size() - 1 - outs].keywordOnly &&
+           s.arguments[s.arguments.size() - 1 - outs].isWritten())
+      ++outs;
+    size_t count = s.arguments.size() - outs;
+    for (const auto& base : group.own) {
+      if (!base->def_ || base->inPlaceVariant_ || !base->def_->kernel) continue;
+      const Schema& b = base->schema();
+      if (b.arguments.size() != count || b.returns.size() != outs) continue;
+      bool same = true;
+      for (size_t i = 0; i < count; ++i) same &= b.arguments[i].type == s.arguments[i].type;
+      if (!same) continue;
+      op->def_ = base->def_;
+      op->outCount_ = static_cast<uint8_t>(outs);
+      break;
+    }
+  }
+}
+
+std::span<const Operator* const> OpRegistry::overloads(Symbol kind) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto it = groups_.find(kind); it != groups_.end()) return it->second->all;
+  }
+  std::unique_ptr<Group> made = makeGroup(kind);
+  if (made->all.empty()) return {};  // not kept: texts may name any number of unknown operators
+  attachOutVariants(*made);
+  std::lock_guard lock(mutex_);
+  return groups_.try_emplace(kind, std::move(made)).first->second->all;
+}
+
+const Operator* OpRegistry::find(std::string_view fullName) const {
+  size_t dot = fullName.find('.');
+  std::string_view overload = dot == std::string_view::npos ? std::string_view() : fullName.substr(dot + 1);
+  for (const Operator* op : overloads(Symbol::of(fullName.substr(0, dot))))
+    if (op->overload() == overload) return op;
+  return nullptr;
+}
+
+const Operator* OpRegistry::resolve(Symbol kind, std::span<const TypePtr> inputs, TypeBindings* bindings) const {
+  for (const Operator* op : overloads(kind)) {
+    TypeBindings bound;
+    if (!matchesSchema(op->schema(), inputs, bound)) continue;
+    if (bindings) *bindings = std::move(bound);
+    return op;
+  }
+  return nullptr;
+}
+
+const Operator* OpRegistry::resolve(const Node& node, TypeBindings* bindings) const {
+  SmallVector<TypePtr, 16> inputs;
+  for (const Use& use : node.inputs()) inputs.push_back(use.value->type());
+  return resolve(node.kind(), inputs, bindings);
+}
+
+std::vector<Symbol> OpRegistry::kinds(bool implementedOnly) const {
+  std::vector<Symbol> out;
+  if (base_) out = base_->kinds(implementedOnly);
+  for (const std::string& k : recordKinds_) out.push_back(Symbol::of(k));
+  if (!implementedOnly)
+    for (std::string_view k : catalogKinds_) out.push_back(Symbol::of(k));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::string OpRegistry::nearestKind(std::string_view kind) const {
+  NearestName nearest(kind);
+  for (const OpRegistry* r = this; r; r = r->base_) {
+    for (const std::string& k : r->recordKinds_) nearest.consider(k);
+    for (std::string_view k : r->catalogKinds_) nearest.consider(k);
+  }
+  return nearest.name();
+}
+
+}  // namespace tscompile

@@ -1,0 +1,314 @@
+#include "ir/printer.h"
+
+#include <charconv>
+
+#include "ir/literal.h"
+
+namespace tscompile {
+namespace {
+
+class Printer {
+ public:
+  Printer(const TextSink& sink, const PrintOptions& options) : sink_(sink), options_(options) {}
+
+  bool graph(const Graph& g, const std::string& margin) {
+    margin_ = margin;
+    std::vector<Pending> pending;
+    startGraph(g, pending);
+    // Subgraphs follow their graph, each before the next of its parent: the innermost pending list goes first.
+    while (!pending.empty() && !full_) {
+      Pending& p = pending.back();
+      if (p.next == p.nodes.size()) {
+        pending.pop_back();
+        continue;
+      }
+      const Node* n = p.nodes[p.next];
+      out_ += margin_ + "with ";
+      out_ += n->kind().text();
+      out_ += '_';
+      number(p.next++);
+      out_ += " = ";
+      startGraph(*n->subgraph(), pending, false);
+    }
+    return !full_;
+  }
+
+  void module(const ModuleTree& tree) {
+    struct Open {
+      size_t module, child;
+    };
+    std::vector<Open> stack;
+    auto begin = [&](size_t index) {
+      const Module& m = tree.modules[index];
+      std::string in(4 * stack.size(), ' ');
+      out_ += in + "module " + m.className + " {\n";
+      for (bool parameters : {true, false}) {
+        out_ += in + (parameters ? "  parameters {\n" : "  attributes {\n");
+        for (const ModuleAttribute& a : m.attributes)
+          if (a.isParameter == parameters) out_ += in + "    " + a.name + " = " + a.text + "\n";
+        out_ += in + "  }\n";
+      }
+      out_ += in + "  methods {\n";
+      for (const Method& method : m.methods) {
+        out_ += in + "    method " + method.name + " {\n";
+        if (method.graph && !graph(*method.graph, in + "      ")) return;
+        if (method.graph) out_ += in + "  \n";
+        out_ += in + "    }\n";
+      }
+      out_ += in + "  }\n" + in + "  submodules {\n";
+      stack.push_back({index, 0});
+    };
+    begin(0);
+    while (!stack.empty() && !full_) {
+      Open& top = stack.back();
+      const Module& m = tree.modules[top.module];
+      if (top.child < m.children.size()) {
+        begin(m.children[top.child++]);
+        continue;
+      }
+      stack.pop_back();
+      std::string in(4 * stack.size(), ' ');
+      out_ += in + "  }\n" + in + "}\n";
+    }
+  }
+
+  bool flush() {
+    if (!out_.empty() && !full_) {
+      written_ += out_.size();
+      if (written_ > options_.maxBytes) {
+        out_.resize(out_.size() - (written_ - options_.maxBytes));
+        full_ = true;
+      }
+      sink_(out_);
+    }
+    out_.clear();
+    return !full_;
+  }
+
+  void nodeLine(const Node& n, const std::string* suffixed) {
+    for (size_t i = 0; i < n.outputCount(); ++i) {
+      if (i) out_ += ", ";
+      typed(n.output(i));
+    }
+    out_ += " = ";
+    if (n.kind() == sym::PythonOp && n.python) {
+      out_ += '^';
+      out_ += n.python->name;
+      if (n.python->hasBrackets || !n.attributes().empty()) attributes(n, false, true);
+      out_ += '(';
+      out_ += n.python->scalars;
+      out_ += ')';
+    } else if (suffixed) {
+      out_ += *suffixed;
+      if (n.attributes().size() > 1 && n.kind() != sym::DifferentiableGraph) attributes(n, true, false);
+    } else {
+      out_ += n.kind().text();
+      if (!n.attributes().empty()) attributes(n, false, false);
+    }
+    out_ += '(';
+    names(n.inputs());
+    out_ += ')';
+    if (!n.scope.empty()) {
+      out_ += ", scope: ";
+      out_ += n.scope.text();
+    }
+    if (options_.locations && n.location.present()) {
+      out_ += " # ";
+      out_ += n.location.file.text();
+      out_ += ':';
+      number(n.location.line);
+      out_ += ':';
+      number(n.location.column);
+    }
+  }
+
+  std::string take() { return std::move(out_); }
+
+ private:
+  struct Pending {
+    std::vector<const Node*> nodes;  // with subgraphs, in the order of their suffixes
+    size_t next = 0;
+  };
+  struct OpenNode {
+    const Node* node;
+    size_t block;
+  };
+
+  void startGraph(const Graph& g, std::vector<Pending>& pending, bool indentHeader = true) {
+    if (indentHeader) out_ += margin_;
+    out_ += "graph(";
+    for (size_t i = 0; i < g.inputs().size(); ++i) {
+      if (i) out_ += ",\n" + margin_ + "      ";
+      typed(g.input(i));
+    }
+    out_ += "):\n";
+    Pending own;
+    body(g.block(), own);
+    out_ += margin_ + "  return (";
+    names(g.outputs());
+    out_ += ")\n";
+    flush();
+    pending.push_back(std::move(own));
+  }
+
+  // All nodes of a graph, blocks inside included, from an explicit stack.
+  void body(const Block* top, Pending& own) {
+    std::vector<OpenNode> stack;
+    const Node* n = top->first();
+    while (!full_) {
+      if (n) {
+        size_t level = 1 + 2 * stack.size();
+        indent(level);
+        if (n->subgraph() && n->kind() != sym::PythonOp) {
+          std::string suffixed = std::string(n->kind().text()) + "_" + std::to_string(own.nodes.size());
+          own.nodes.push_back(n);
+          nodeLine(*n, &suffixed);
+        } else {
+          nodeLine(*n, nullptr);
+        }
+        out_ += '\n';
+        if (out_.size() > kChunk) flush();
+        if (n->hasBlocks()) {
+          stack.push_back({n, 0});
+          n = openBlock(stack);
+        } else {
+          n = n->next();
+        }
+        continue;
+      }
+      if (stack.empty()) return;
+      OpenNode& open = stack.back();
+      indent(1 + 2 * stack.size());
+      out_ += "-> (";
+      names(open.node->block(open.block)->results());
+      out_ += ")\n";
+      if (out_.size() > kChunk) flush();
+      if (++open.block < open.node->blocks().size()) {
+        n = openBlock(stack);
+      } else {
+        n = open.node->next();
+        stack.pop_back();
+      }
+    }
+  }
+
+  const Node* openBlock(const std::vector<OpenNode>& stack) {
+    const OpenNode& open = stack.back();
+    const Block* b = open.node->block(open.block);
+    indent(2 * stack.size());
+    out_ += "block";
+    number(open.block);
+    out_ += '(';
+    for (size_t i = 0; i < b->parameters().size(); ++i) {
+      if (i) out_ += ", ";
+      typed(b->parameter(i));
+    }
+    out_ += "):\n";
+    return b->first();
+  }
+
+  void indent(size_t level) {
+    out_ += margin_;
+    // In pieces: the blanks of one deep line may exceed what is left to print.
+    size_t blanks = 2 * level;
+    while (blanks > kChunk && !full_) {
+      out_.append(kChunk, ' ');
+      blanks -= kChunk;
+      flush();
+    }
+    out_.append(blanks, ' ');
+  }
+
+  void attributes(const Node& n, bool skipSubgraph, bool always) {
+    bool first = true;
+    for (const Attribute& a : n.attributes()) {
+      if (skipSubgraph && a.name == sym::Subgraph) continue;
+      out_ += first ? "[" : ", ";
+      first = false;
+      out_ += a.name.text();
+      out_ += '=';
+      payload(a);
+    }
+    if (!first)
+      out_ += ']';
+    else if (always)
+      out_ += "[]";
+  }
+
+  void payload(const Attribute& a) {
+    if (const IValue* v = a.value()) {
+      appendValue(*v, LiteralStyle::Attribute, out_);
+    } else if (TypePtr t = a.type()) {
+      appendTypeAtVerbosity(t, std::max(options_.typeVerbosity, 1), out_);
+    } else if (auto* list = std::get_if<std::vector<TypePtr>>(&a.payload)) {
+      out_ += '[';
+      for (size_t i = 0; i < list->size(); ++i) {
+        if (i) out_ += ", ";
+        appendTypeAtVerbosity((*list)[i], std::max(options_.typeVerbosity, 1), out_);
+      }
+      out_ += ']';
+    } else {
+      out_ += a.graph() ? "<Graph>" : "[<Graphs>]";
+    }
+  }
+
+  void typed(const Value* v) {
+    out_ += '%';
+    v->appendName(out_);
+    if (options_.typeVerbosity > 0) {
+      out_ += " : ";
+      appendTypeAtVerbosity(v->type(), options_.typeVerbosity, out_);
+    }
+  }
+
+  void names(std::span<const Use> uses) {
+    for (size_t i = 0; i < uses.size(); ++i) {
+      if (i) out_ += ", ";
+      out_ += '%';
+      uses[i].value->appendName(out_);
+    }
+  }
+
+  void number(uint64_t v) {
+    char buffer[24];
+    auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, v);
+    out_.append(buffer, end);
+  }
+
+  static constexpr size_t kChunk = size_t{64} << 10;
+  const TextSink& sink_;
+  PrintOptions options_;
+  std::string out_, margin_;
+  uint64_t written_ = 0;
+  bool full_ = false;
+};
+
+}  // namespace
+
+bool printGraph(const Graph& graph, const TextSink& sink, const PrintOptions& options) {
+  Printer printer(sink, options);
+  printer.graph(graph, "");
+  return printer.flush();
+}
+
+bool printModule(const ModuleTree& module, const TextSink& sink, const PrintOptions& options) {
+  Printer printer(sink, options);
+  printer.module(module);
+  return printer.flush();
+}
+
+std::string graphText(const Graph& graph, const PrintOptions& options) {
+  std::string text;
+  TextSink sink = [&text](std::string_view piece) { text += piece; };
+  printGraph(graph, sink, options);
+  return text;
+}
+
+std::string nodeText(const Node& node, const PrintOptions& options) {
+  TextSink none = [](std::string_view) {};
+  Printer printer(none, options);
+  printer.nodeLine(node, nullptr);
+  return printer.take();
+}
+
+}  // namespace tscompile

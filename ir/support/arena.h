@@ -1,0 +1,143 @@
+// Memory for graph parts: a bump allocator whose freed pieces are reused by size.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+class Arena {
+ public:
+  Arena() = default;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  void* allocate(size_t bytes) {
+    bytes = (bytes + 15) & ~size_t{15};
+    if (size_t c = bytes / 16; c < free_.size() && free_[c]) {
+      Free* piece = free_[c];
+      free_[c] = piece->next;
+      return piece;
+    }
+    if (bytes > left_) refill(bytes);
+    void* p = at_;
+    at_ += bytes;
+    left_ -= bytes;
+    return p;
+  }
+  // Pieces above the largest size class wait for the end of the arena.
+  void release(void* p, size_t bytes) {
+    size_t c = (bytes + 15) / 16;
+    if (!p || c == 0 || c >= free_.size()) return;
+    free_[c] = new (p) Free{free_[c]};
+  }
+  template <class T>
+  T* allocateArray(size_t n) {
+    return static_cast<T*>(allocate(n * sizeof(T)));
+  }
+  std::string_view copy(std::string_view text) {
+    if (text.empty()) return {};
+    if (text.size() > left_) refill(text.size());
+    std::byte* p = at_;
+    std::memcpy(p, text.data(), text.size());
+    size_t used = std::min((text.size() + 7) & ~size_t{7}, left_);
+    at_ += used;
+    left_ -= used;
+    // Pieces handed out by allocate() are aligned to 16.
+    if (size_t slack = reinterpret_cast<size_t>(at_) & 15) {
+      size_t skip = std::min(16 - slack, left_);
+      at_ += skip;
+      left_ -= skip;
+    }
+    return {reinterpret_cast<const char*>(p), text.size()};
+  }
+  // Forgets everything but keeps the first chunk.
+  void clear() {
+    if (chunks_.size() > 1) chunks_.resize(1);
+    if (!chunks_.empty()) {
+      at_ = chunks_[0].get();
+      left_ = firstChunkBytes_;
+    }
+    free_.fill(nullptr);
+  }
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  void refill(size_t least) {
+    size_t bytes = std::max(least, chunks_.size() < 4 ? size_t{16} << 10 : size_t{256} << 10);
+    chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    if (chunks_.size() == 1) firstChunkBytes_ = bytes;
+    at_ = chunks_.back().get();
+    left_ = bytes;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::byte* at_ = nullptr;
+  size_t left_ = 0, firstChunkBytes_ = 0;
+  std::array<Free*, 65> free_{};
+};
+
+// Objects of one type with stable addresses; destroys the live ones at its end.
+template <class T>
+class Pool {
+ public:
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    for (auto& chunk : chunks_)
+      for (size_t i = 0; i < chunk.used; ++i)
+        if (chunk.slots[i].live) chunk.slots[i].object()->~T();
+  }
+
+  template <class... Args>
+  T* make(Args&&... args) {
+    Slot* slot = free_;
+    if (slot) {
+      free_ = slot->next;
+    } else {
+      if (chunks_.empty() || chunks_.back().used == chunks_.back().size) {
+        size_t size = chunks_.empty() ? 16 : std::min<size_t>(chunks_.back().size * 2, 1024);
+        chunks_.push_back({std::make_unique_for_overwrite<Slot[]>(size), 0, size});
+      }
+      slot = &chunks_.back().slots[chunks_.back().used++];
+    }
+    T* object = new (slot->memory) T(std::forward<Args>(args)...);
+    slot->live = true;
+    ++count_;
+    return object;
+  }
+  void destroy(T* object) {
+    object->~T();
+    Slot* slot = reinterpret_cast<Slot*>(object);
+    slot->live = false;
+    slot->next = free_;
+    free_ = slot;
+    --count_;
+  }
+  size_t count() const { return count_; }
+
+ private:
+  struct Slot {
+    alignas(T) std::byte memory[sizeof(T)];
+    Slot* next;
+    bool live;
+    T* object() { return reinterpret_cast<T*>(memory); }
+  };
+  struct Chunk {
+    std::unique_ptr<Slot[]> slots;
+    size_t used, size;
+  };
+  std::vector<Chunk> chunks_;
+  Slot* free_ = nullptr;
+  size_t count_ = 0;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,19 @@
+#include "ir/support/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace tscompile {
+namespace {
+InternalErrorHandler gHandler = nullptr;
+}
+
+void setInternalErrorHandler(InternalErrorHandler handler) { gHandler = handler; }
+
+void internalError(const char* what, const char* file, int line) {
+  if (gHandler) gHandler(what, file, line);
+  std::fprintf(stderr, "tscompile: internal error: %s (%s:%d)\n", what, file, line);
+  std::abort();
+}
+
+}  // namespace tscompile

@@ -1,0 +1,21 @@
+// Renders diagnostics as text with carets; nothing else in the libraries prints.
+#pragma once
+
+#include <string>
+
+#include "ir/support/diagnostics.h"
+
+namespace tscompile {
+
+struct DiagnosticStyle {
+  bool color = false;
+};
+
+// `path:line:col: error: message`, the source line with a caret and tildes, then the notes. `program` names the speaker
+// where a diagnostic has no place.
+std::string renderDiagnostic(const Diagnostic& diagnostic, std::string_view program, DiagnosticStyle style = {});
+std::string renderDiagnostics(const Diagnostics& diagnostics, std::string_view program, DiagnosticStyle style = {});
+
+const char* severityName(Severity severity);
+
+}  // namespace tscompile

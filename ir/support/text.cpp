@@ -1,0 +1,117 @@
+#include "ir/support/text.h"
+
+#include <algorithm>
+
+namespace tscompile {
+
+size_t editDistance(std::string_view a, std::string_view b, size_t limit) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (b.size() - a.size() > limit || b.size() > 256) return limit + 1;
+  std::vector<size_t> beforeLast(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    size_t least = row[0];
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + cost});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], beforeLast[j - 2] + 1);
+      least = std::min(least, row[j]);
+    }
+    if (least > limit) return limit + 1;
+    std::swap(beforeLast, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+NearestName::NearestName(std::string_view wanted)
+    : wanted_(wanted), bestDistance_(wanted.size() < 3 ? 1 : wanted.size() < 6 ? 2 : 3) {}
+
+void NearestName::consider(std::string_view candidate) {
+  if (bestDistance_ == 0 || candidate == wanted_) return;
+  size_t distance = editDistance(wanted_, candidate, bestDistance_ - 1);
+  if (distance < bestDistance_) {
+    bestDistance_ = distance;
+    best_ = candidate;
+  }
+}
+
+size_t displayWidth(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
+}
+
+namespace {
+// Length of the valid UTF-8 sequence at the start of `text`, or 0.
+size_t utf8Length(std::string_view text) {
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  auto follows = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  unsigned c = byte(0);
+  if (c < 0x80) return 1;
+  if (c >= 0xc2 && c <= 0xdf) return follows(1) ? 2 : 0;
+  if (c >= 0xe0 && c <= 0xef) {
+    if (c == 0xe0 && byte(1) < 0xa0) return 0;
+    if (c == 0xed && byte(1) >= 0xa0) return 0;
+    return follows(1) && follows(2) ? 3 : 0;
+  }
+  if (c >= 0xf0 && c <= 0xf4) {
+    if (c == 0xf0 && byte(1) < 0x90) return 0;
+    if (c == 0xf4 && byte(1) >= 0x90) return 0;
+    return follows(1) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+}  // namespace
+
+std::string jsonQuote(std::string_view text) {
+  static const char* kHex = "0123456789abcdef";
+  std::string out = "\"";
+  for (size_t i = 0; i < text.size();) {
+    unsigned char c = static_cast<unsigned char>(text[i]);
+    size_t n = utf8Length(text.substr(i));
+    if (n == 0) {
+      out += "\xef\xbf\xbd";
+      ++i;
+      continue;
+    }
+    if (n > 1) {
+      out += text.substr(i, n);
+    } else if (c == '"' || c == '\\') {
+      out += '\\';
+      out += static_cast<char>(c);
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c < 0x20 || c == 0x7f) {
+      out += "\\u00";
+      out += kHex[c >> 4];
+      out += kHex[c & 15];
+    } else {
+      out += static_cast<char>(c);
+    }
+    i += n;
+  }
+  return out += '"';
+}
+
+std::string abbreviate(std::string_view text, size_t limit) {
+  if (text.size() <= limit) return std::string(text);
+  return std::string(text.substr(0, limit)) + "...";
+}
+
+bool startsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+
+bool endsWith(std::string_view text, std::string_view suffix) {
+  return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace tscompile

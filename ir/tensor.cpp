@@ -1,0 +1,309 @@
+#include "ir/tensor.h"
+
+#include <new>
+#include <numeric>
+#include <string>
+
+#include "ir/error.h"
+
+namespace tscompile {
+namespace {
+
+using Wide = __int128;
+
+std::string bytesText(uint64_t bytes) {
+  static const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  int unit = 0;
+  uint64_t whole = bytes;
+  while (whole >= 10240 && unit < 6) whole /= 1024, ++unit;
+  return std::to_string(whole) + " " + kUnits[unit];
+}
+
+size_t bytesFor(DType dtype, DimSpan sizes) {
+  size_t item = itemSize(dtype);
+  if (item == 0)
+    throw ExecutionError(ErrorKind::Unsupported, "tensors of dtype " + std::string(pythonName(dtype)) + " are not supported");
+  if (sizes.size() > kMaxRank)
+    throw ExecutionError(ErrorKind::Limit, "a tensor has at most " + std::to_string(kMaxRank) + " dimensions, not " +
+                                               std::to_string(sizes.size()));
+  for (int64_t s : sizes)
+    if (s < 0) throw ExecutionError(ErrorKind::Model, "a tensor cannot have the negative size in " + dimsText(sizes));
+  std::optional<int64_t> count = checkedNumel(sizes);
+  if (!count)
+    throw ExecutionError(ErrorKind::Limit, "a tensor of size " + dimsText(sizes) + " has more than 2^48 elements");
+  return static_cast<size_t>(*count) * item;
+}
+
+}  // namespace
+
+std::optional<int64_t> checkedNumel(DimSpan sizes) {
+  int64_t count = 1;
+  bool zero = false;
+  for (int64_t s : sizes) {
+    if (s < 0) return std::nullopt;
+    if (s == 0) zero = true;
+  }
+  if (zero) return 0;
+  for (int64_t s : sizes)
+    if (__builtin_mul_overflow(count, s, &count) || count > kMaxElements) return std::nullopt;
+  return count;
+}
+
+Dims contiguousStrides(DimSpan sizes) {
+  Dims strides(sizes.size());
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = step;
+    // Empty tensors may have sizes whose product does not fit.
+    if (__builtin_mul_overflow(step, std::max<int64_t>(sizes[i], 1), &step)) step = 1;
+  }
+  return strides;
+}
+
+std::string dimsText(DimSpan dims) {
+  std::string out = "[";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i) out += ", ";
+    out += std::to_string(dims[i]);
+  }
+  return out + "]";
+}
+
+bool fitsStorage(DType dtype, DimSpan sizes, DimSpan strides, int64_t offset, size_t bytes) {
+  size_t item = itemSize(dtype);
+  if (item == 0 || offset < 0) return false;
+  Wide lowest = offset, highest = offset;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 0) return false;
+    if (sizes[i] == 0) return true;
+    Wide reach = Wide{sizes[i] - 1} * strides[i];
+    (reach < 0 ? lowest : highest) += reach;
+    // Each term is below 2^126; stop before a sum of 64 of them could leave 128 bits.
+    if (highest > (Wide{1} << 100) || lowest < -(Wide{1} << 100)) return false;
+  }
+  return lowest >= 0 && (highest + 1) * static_cast<Wide>(item) <= static_cast<Wide>(bytes);
+}
+
+bool isNonOverlappingAndDense(DimSpan sizes, DimSpan strides) {
+  Dims order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (sizes[a] < 2) return false;
+    if (sizes[b] < 2) return true;
+    return strides[a] < strides[b];
+  });
+  int64_t expected = 1;
+  for (int64_t d : order) {
+    if (sizes[d] < 2) break;
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+
+bool mayOverlapItself(DimSpan sizes, DimSpan strides) {
+  for (int64_t s : sizes)
+    if (s == 0) return false;
+  struct Step {
+    int64_t stride, size;
+  };
+  SmallVector<Step, 6> steps;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1) steps.push_back({strides[i] < 0 ? -strides[i] : strides[i], sizes[i]});
+  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.stride < b.stride; });
+  int64_t reach = 0;  // the furthest element that the smaller strides get to
+  for (auto [stride, size] : steps) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+// ---- Storage ----
+
+Ref<Storage> Storage::allocate(size_t bytes) {
+  static_assert(sizeof(Storage) <= 64 + 32);
+  constexpr size_t kHeader = (sizeof(Storage) + 63) / 64 * 64;
+  MemoryBudget* budget = BudgetScope::current();
+  if (budget && !budget->charge(bytes))
+    throw ExecutionError(ErrorKind::Limit, "the run needs " + bytesText(bytes) + " more than its memory limit of " +
+                                               bytesText(budget->limit()) + " leaves (" + bytesText(budget->used()) +
+                                               " are in use)");
+  size_t blockBytes = bytes + kHeader;
+  void* block = allocateBlock(blockBytes);
+  if (!block) {
+    if (budget) budget->refund(bytes);
+    throw ExecutionError(ErrorKind::Limit, "out of memory: a tensor of " + bytesText(bytes) + " cannot be allocated");
+  }
+  auto* s = new (block) Storage;
+  s->data_ = static_cast<std::byte*>(block) + kHeader;
+  s->bytes_ = bytes;
+  s->blockBytes_ = blockBytes;
+  if (budget) {
+    budget->retain();
+    s->budget_ = budget;
+  }
+  return Ref<Storage>::adopt(s);
+}
+
+Ref<Storage> Storage::borrow(void* data, size_t bytes, Release release, void* context, bool readOnly) {
+  auto* s = new Storage;
+  s->data_ = static_cast<std::byte*>(data);
+  s->bytes_ = bytes;
+  s->release_ = release;
+  s->context_ = context;
+  s->readOnly_ = readOnly;
+  return Ref<Storage>::adopt(s);
+}
+
+void Storage::destroy() const {
+  if (budget_) {
+    budget_->refund(bytes_);
+    budget_->release();
+  }
+  if (release_) release_(context_);
+  if (blockBytes_) {
+    size_t bytes = blockBytes_;
+    auto* self = const_cast<Storage*>(this);
+    self->~Storage();
+    freeBlock(self, bytes);
+  } else {
+    delete this;
+  }
+}
+
+// ---- TensorImpl ----
+
+TensorImpl::TensorImpl(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset)
+    : dtype_(dtype) {
+  setStorage(std::move(storage), sizes, strides, offset);
+}
+
+TensorImpl::~TensorImpl() {
+  if (dims_ != inline_) delete[] dims_;
+}
+
+void TensorImpl::destroy() const {
+  auto* self = const_cast<TensorImpl*>(this);
+  self->~TensorImpl();
+  freeBlock(self, (sizeof(TensorImpl) + 63) / 64 * 64);
+}
+
+void TensorImpl::reserveRank(int rank) {
+  if (rank <= capacity_) return;
+  if (dims_ != inline_) delete[] dims_;
+  dims_ = new int64_t[2 * static_cast<size_t>(rank)];
+  capacity_ = static_cast<uint16_t>(rank);
+}
+
+void TensorImpl::setStorage(Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset) {
+  storage_ = std::move(storage);
+  setGeometry(sizes, strides, offset);
+}
+
+void TensorImpl::become(const TensorImpl& other) {
+  dtype_ = other.dtype_;
+  setStorage(other.storage_, other.sizes(), other.strides(), other.offset_);
+}
+
+void TensorImpl::setGeometry(DimSpan sizes, DimSpan strides, int64_t offset) {
+  Dims newSizes(sizes), newStrides(strides);  // the spans may be our own
+  int rank = static_cast<int>(newSizes.size());
+  reserveRank(rank);
+  rank_ = static_cast<uint16_t>(rank);
+  int64_t numel = 1, step = 1;
+  bool contiguous = true;
+  for (int i = rank; i-- > 0;) {
+    dims_[i] = newSizes[i];
+    dims_[rank + i] = newStrides[i];
+    numel *= newSizes[i];
+    if (newSizes[i] != 1) {
+      if (newStrides[i] != step) contiguous = false;
+      step *= newSizes[i];
+    }
+  }
+  numel_ = numel;
+  contiguous_ = contiguous || numel == 0;
+  offset_ = offset;
+  data_ = storage_->data() + offset * static_cast<int64_t>(itemSize(dtype_));
+}
+
+// ---- Tensor ----
+
+Tensor Tensor::view(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset) {
+  size_t bytes = (sizeof(TensorImpl) + 63) / 64 * 64;
+  void* block = allocateBlock(bytes);
+  if (!block) throw ExecutionError(ErrorKind::Limit, "out of memory");
+  Tensor t;
+  t.impl_ = Ref<TensorImpl>::adopt(new (block) TensorImpl(dtype, std::move(storage), sizes, strides, offset));
+  return t;
+}
+
+Tensor Tensor::empty(DType dtype, DimSpan sizes) {
+  size_t bytes = bytesFor(dtype, sizes);
+  return view(dtype, Storage::allocate(bytes), sizes, contiguousStrides(sizes), 0);
+}
+
+Tensor Tensor::emptyStrided(DType dtype, DimSpan sizes, DimSpan strides) {
+  size_t bytes = bytesFor(dtype, sizes);
+  return view(dtype, Storage::allocate(bytes), sizes, strides, 0);
+}
+
+Tensor Tensor::zeros(DType dtype, DimSpan sizes) {
+  Tensor t = empty(dtype, sizes);
+  if (size_t bytes = t.storage()->bytes()) std::memset(t.raw(), 0, bytes);
+  return t;
+}
+
+Tensor Tensor::borrow(DType dtype, DimSpan sizes, void* data, Storage::Release release, void* context) {
+  size_t bytes = bytesFor(dtype, sizes);
+  return view(dtype, Storage::borrow(data, bytes, release, context, false), sizes, contiguousStrides(sizes), 0);
+}
+
+Tensor Tensor::permuted(DimSpan order) const {
+  Dims newSizes, newStrides;
+  for (int64_t d : order) {
+    newSizes.push_back(size(static_cast<int>(d)));
+    newStrides.push_back(stride(static_cast<int>(d)));
+  }
+  return withGeometry(newSizes, newStrides, offset());
+}
+
+std::byte* Tensor::elementAt(int64_t index) const {
+  int64_t at = 0;
+  for (int d = rank(); d-- > 0;) {
+    at += index % size(d) * stride(d);
+    index /= size(d);
+  }
+  return raw() + at * static_cast<int64_t>(itemSize(dtype()));
+}
+
+std::complex<double> Tensor::complex(int64_t index) const {
+  std::byte* p = elementAt(index);
+  std::complex<double> result;
+  visitDType(dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    T v;
+    std::memcpy(static_cast<void*>(&v), p, sizeof v);
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+      result = static_cast<double>(static_cast<float>(v));
+    else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
+      result = {static_cast<double>(v.real()), static_cast<double>(v.imag())};
+    else
+      result = static_cast<double>(v);
+  });
+  return result;
+}
+
+double Tensor::real(int64_t index) const { return complex(index).real(); }
+
+int64_t Tensor::integer(int64_t index) const {
+  if (dtype() == DType::Int64) {
+    int64_t v;
+    std::memcpy(&v, elementAt(index), sizeof v);
+    return v;
+  }
+  return static_cast<int64_t>(real(index));
+}
+
+}  // namespace tscompile

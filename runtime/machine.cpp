@@ -1,0 +1,77 @@
+#include "runtime/machine.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+
+Machine::~Machine() {
+  while (!frames.empty()) popFrame();
+}
+
+IValue* Machine::allocate(size_t count) {
+  if (chunks_.empty() || used_ + count > chunks_[chunk_].size) {
+    size_t next = chunks_.empty() ? 0 : chunk_ + 1;
+    // A chunk that is left over from a deeper call may be too small.
+    if (next < chunks_.size() && chunks_[next].size < count) chunks_.resize(next);
+    if (next == chunks_.size()) {
+      size_t size = std::max(kChunk, count);
+      chunks_.push_back({std::make_unique<IValue[]>(size), size});
+    }
+    chunk_ = next;
+    used_ = 0;
+  }
+  IValue* p = chunks_[chunk_].slots.get() + used_;
+  used_ += count;
+  return p;
+}
+
+const Instruction* Machine::start(const Function& function, std::span<const IValue> inputs) {
+  frames.push_back({&function, nullptr, nullptr, chunk_, used_});
+  slots = frames.back().slots = allocate(function.slotCount);
+  for (size_t i = 0; i < inputs.size(); ++i) slots[function.parameters[i]] = inputs[i];
+  return function.code.data();
+}
+
+const Instruction* Machine::call(const Function& function, const Instruction* caller, const uint32_t* arguments,
+                                 size_t count) {
+  context.checkInterrupt();
+  if (frames.size() >= kMaxFrames) throw ExecutionError(ErrorKind::Limit, "calls are nested too deep");
+  if (count != function.parameters.size())
+    fail(fmt::format("{} takes {} arguments, not {}", function.name, function.parameters.size(), count));
+  if (caller->outputs != function.resultCount)
+    fail(fmt::format("{} returns {} values, not {}", function.name, function.resultCount, caller->outputs));
+  IValue* from = slots;
+  frames.push_back({&function, caller, nullptr, chunk_, used_});
+  slots = frames.back().slots = allocate(function.slotCount);
+  for (size_t i = 0; i < count; ++i) slots[function.parameters[i]] = from[arguments[i]];
+  return function.code.data();
+}
+
+void Machine::popFrame() {
+  Frame& f = frames.back();
+  for (uint32_t i = 0; i < f.function->slotCount; ++i) f.slots[i].reset();
+  chunk_ = f.chunk;
+  used_ = f.used;
+  frames.pop_back();
+  slots = frames.empty() ? nullptr : frames.back().slots;
+}
+
+const Instruction* Machine::finish(const Instruction* returning) {
+  const Instruction* caller = frames.back().caller;
+  if (!caller) {
+    results.resize(returning->inputs);
+    for (uint32_t i = 0; i < returning->inputs; ++i) results[i] = slots[returning->input(i)];
+    popFrame();
+    return nullptr;
+  }
+  IValue* to = frames[frames.size() - 2].slots;
+  bool future = caller->node->kind() == sym::fork;
+  for (uint32_t i = 0; i < returning->inputs; ++i) {
+    IValue& v = slots[returning->input(i)];
+    to[caller->output(i)] = future ? IValue(Ref<FutureValue>::make(v)) : v;
+  }
+  popFrame();
+  return caller + 1;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,61 @@
+// The state of one run: frames of slots on the heap, so that neither calls nor nested blocks use the stack.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ir/error.h"
+#include "runtime/program.h"
+
+namespace tscompile {
+
+class Machine {
+ public:
+  Machine(const Program& program, RunContext& context) : program(program), context(context) {}
+  ~Machine();
+
+  // Calls `function` with arguments from the caller's slots; the frame's results go to `resultSlots` of the caller.
+  // Returns the first instruction of the callee.
+  const Instruction* call(const Function& function, const Instruction* caller, const uint32_t* arguments, size_t count);
+  // Ends the current frame; moves its results out and returns where to go on. Null: the run is over.
+  const Instruction* finish(const Instruction* returning);
+  const Instruction* start(const Function& function, std::span<const IValue> inputs);
+
+  IValue& slot(uint32_t i) { return slots[i]; }
+  [[noreturn]] static void fail(std::string message) { throw ExecutionError(ErrorKind::Model, std::move(message)); }
+
+  struct Frame {
+    const Function* function;
+    const Instruction* caller;  // the call that made it; null for the entry
+    IValue* slots;
+    size_t chunk, used;  // of the slot memory, to give back
+  };
+
+  const Program& program;
+  RunContext& context;
+  IValue* slots = nullptr;  // of the current frame
+  std::vector<Frame> frames;
+  std::vector<IValue> results;
+  // Attributes that this run has set on objects that belong to the program.
+  std::unordered_map<const ObjectValue*, std::unordered_map<Symbol, IValue>> overlay;
+
+ private:
+  static constexpr size_t kChunk = 4096;
+  static constexpr size_t kMaxFrames = 100'000;
+  struct Chunk {
+    std::unique_ptr<IValue[]> slots;
+    size_t size;
+  };
+  IValue* allocate(size_t count);
+  void popFrame();
+  std::vector<Chunk> chunks_;
+  size_t chunk_ = 0, used_ = 0;
+};
+
+// Handlers of the prim:: nodes that depend on more than their inputs: attributes, output types, the module. Null if
+// there is none for this kind.
+Handler structureHandler(Symbol kind);
+// All kinds that have one, and those that the compiler turns into jumps and calls.
+std::vector<Symbol> structureKinds();
+
+}  // namespace tscompile

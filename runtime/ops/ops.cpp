@@ -1,0 +1,36 @@
+#include "runtime/ops/ops.h"
+
+#include "frontend/parse.h"
+
+// PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried.
+asm(R"(
+  .section .rodata
+  .balign 16
+  .globl tscompileCatalogBegin
+  .hidden tscompileCatalogBegin
+tscompileCatalogBegin:
+  .incbin ")" TSCOMPILE_CATALOG R"("
+  .globl tscompileCatalogEnd
+  .hidden tscompileCatalogEnd
+tscompileCatalogEnd:
+  .byte 0
+  .previous
+)");
+extern "C" const char tscompileCatalogBegin[];
+extern "C" const char tscompileCatalogEnd[];
+
+namespace tscompile {
+
+const OpRegistry& allOps() {
+  static const OpRegistry& registry = [&]() -> const OpRegistry& {
+    std::string_view catalog(tscompileCatalogBegin, static_cast<size_t>(tscompileCatalogEnd - tscompileCatalogBegin));
+    auto* ops = new OpRegistry(readSchema, catalog);  // leaked: lives as long as the process
+    registerScalarOps(*ops);
+    registerElementwiseUnaryOps(*ops);
+    registerElementwiseBinaryOps(*ops);
+    return *ops;
+  }();
+  return registry;
+}
+
+}  // namespace tscompile

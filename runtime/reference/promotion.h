@@ -1,0 +1,23 @@
+// PyTorch's rules for the dtype of a result that comes from several tensors and numbers.
+#pragma once
+
+#include "ir/infer_call.h"
+
+namespace tscompile {
+
+// Tensors with dimensions decide; tensors without, and numbers, only if their category (bool < int < float < complex)
+// is higher.
+class ResultType {
+ public:
+  void add(const TensorInfo& t);
+  // A number: bool, int64, float64 or complex128.
+  void addNumber(DType category);
+  // Adds argument i, a tensor or a number; None is passed over.
+  void add(const InferCall& call, size_t i);
+  DType get() const;
+
+ private:
+  DType withDims_ = DType::Undefined, withoutDims_ = DType::Undefined, numbers_ = DType::Undefined;
+};
+
+}  // namespace tscompile
