@@ -82,7 +82,7 @@ void GraphBuilder::startGraph(std::unique_ptr<Graph> graph, HeaderSyntax& header
   graph->range = graph->block()->range = range(span);
   if (!modules_.empty()) {
     OpenModule& m = modules_.back();
-    Module& module = result_.module->modules[m.index];
+    DumpedModule& module = result_.module->modules[m.index];
     if (m.inMethod && graphs_.empty() && !module.methods.empty() && !module.methods.back().graph)
       module.methods.back().graph = std::move(graph);
     else if (graphs_.empty())
@@ -415,7 +415,7 @@ void GraphBuilder::onModule(std::string_view line, Span span) {
   endOpenGraphs(span);
   std::string_view name = trim(line.substr(7, line.size() - 8));
   if (!result_.module) {
-    result_.module = std::make_unique<ModuleTree>();
+    result_.module = std::make_unique<ModuleDump>();
   } else if (modules_.empty()) {
     ctx_->error(span, "a second module behind the first");
   } else if (modules_.back().section != "submodules") {
@@ -423,7 +423,7 @@ void GraphBuilder::onModule(std::string_view line, Span span) {
   }
   size_t index = result_.module->modules.size();
   if (!charge(nodeCount_, 1, &Limits::nodes, span)) return;
-  Module& m = result_.module->modules.emplace_back();
+  DumpedModule& m = result_.module->modules.emplace_back();
   m.className = name;
   m.range = range(span);
   if (!modules_.empty()) result_.module->modules[modules_.back().index].children.push_back(index);
@@ -451,7 +451,7 @@ void GraphBuilder::onMethod(std::string_view line, Span span) {
 
 void GraphBuilder::onSetting(std::string_view line, Span span) {
   if (stopped_ || modules_.empty()) return;
-  Module& m = result_.module->modules[modules_.back().index];
+  DumpedModule& m = result_.module->modules[modules_.back().index];
   bool parameters = modules_.back().section == "parameters";
   std::string_view text = trim(line);
   size_t equal = text.find(" = ");

@@ -16,35 +16,35 @@ struct ModuleAttribute {
   SourceRange range;
 };
 
-struct Method {
+struct DumpedMethod {
   std::string name;
   std::unique_ptr<Graph> graph;  // null if the dump leaves its code out
 };
 
-// One instance. Submodules are owned by the ModuleTree, so that depth costs no recursion.
-struct Module {
+// One instance. Submodules are owned by the ModuleDump, so that depth costs no recursion.
+struct DumpedModule {
   std::string className;  // "__torch__.LeNet"
   std::vector<ModuleAttribute> attributes;
-  std::vector<Method> methods;
-  std::vector<size_t> children;  // indices into ModuleTree::modules, in the order of the attributes that hold them
+  std::vector<DumpedMethod> methods;
+  std::vector<size_t> children;  // indices into ModuleDump::modules, in the order of the attributes that hold them
   SourceRange range;
 
-  const Method* method(std::string_view name) const {
-    for (const Method& m : methods)
+  const DumpedMethod* method(std::string_view name) const {
+    for (const DumpedMethod& m : methods)
       if (m.name == name) return &m;
     return nullptr;
   }
 };
 
 // The root comes first.
-struct ModuleTree {
-  std::vector<Module> modules;
+struct ModuleDump {
+  std::vector<DumpedModule> modules;
 };
 
 // What a text holds: graphs, or a module dump.
 struct ParsedText {
   std::vector<std::unique_ptr<Graph>> graphs;
-  std::unique_ptr<ModuleTree> module;
+  std::unique_ptr<ModuleDump> module;
 };
 
 }  // namespace tscompile

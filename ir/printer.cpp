@@ -33,13 +33,13 @@ class Printer {
     return !full_;
   }
 
-  void module(const ModuleTree& tree) {
+  void module(const ModuleDump& tree) {
     struct Open {
       size_t module, child;
     };
     std::vector<Open> stack;
     auto begin = [&](size_t index) {
-      const Module& m = tree.modules[index];
+      const DumpedModule& m = tree.modules[index];
       std::string in(4 * stack.size(), ' ');
       out_ += in + "module " + m.className + " {\n";
       for (bool parameters : {true, false}) {
@@ -49,7 +49,7 @@ class Printer {
         out_ += in + "  }\n";
       }
       out_ += in + "  methods {\n";
-      for (const Method& method : m.methods) {
+      for (const DumpedMethod& method : m.methods) {
         out_ += in + "    method " + method.name + " {\n";
         if (method.graph && !graph(*method.graph, in + "      ")) return;
         if (method.graph) out_ += in + "  \n";
@@ -61,7 +61,7 @@ class Printer {
     begin(0);
     while (!stack.empty() && !full_) {
       Open& top = stack.back();
-      const Module& m = tree.modules[top.module];
+      const DumpedModule& m = tree.modules[top.module];
       if (top.child < m.children.size()) {
         begin(m.children[top.child++]);
         continue;
@@ -291,7 +291,7 @@ bool printGraph(const Graph& graph, const TextSink& sink, const PrintOptions& op
   return printer.flush();
 }
 
-bool printModule(const ModuleTree& module, const TextSink& sink, const PrintOptions& options) {
+bool printDump(const ModuleDump& module, const TextSink& sink, const PrintOptions& options) {
   Printer printer(sink, options);
   printer.module(module);
   return printer.flush();

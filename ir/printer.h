@@ -23,7 +23,7 @@ using TextSink = std::function<void(std::string_view)>;
 // False if the text would be longer than options.maxBytes; what was written by then stays written. Indentation makes
 // the text of deeply nested blocks grow with the square of their depth.
 bool printGraph(const Graph& graph, const TextSink& sink, const PrintOptions& options = {});
-bool printModule(const ModuleTree& module, const TextSink& sink, const PrintOptions& options = {});
+bool printDump(const ModuleDump& module, const TextSink& sink, const PrintOptions& options = {});
 std::string graphText(const Graph& graph, const PrintOptions& options = {});
 // One line, without its blocks; subgraphs show as <Graph>.
 std::string nodeText(const Node& node, const PrintOptions& options = {});

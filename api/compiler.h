@@ -1,0 +1,11 @@
+// The one header to include: load a model, run it.
+//
+//   tscompile::Diagnostics diagnostics;
+//   auto module = tscompile::Module::load("model.ir", {.weights = {"model.safetensors"}}, diagnostics);
+//   auto outputs = module ? module->forward({{input}}, diagnostics) : ...;
+//   if (diagnostics.hasErrors()) std::cerr << tscompile::renderDiagnostics(diagnostics, "my program");
+#pragma once
+
+#include "api/module.h"
+#include "api/value_text.h"
+#include "ir/support/diagnostic_printer.h"

@@ -1,0 +1,81 @@
+// Models: a text and its weights, ready to be run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/ivalue.h"
+#include "ir/module.h"
+#include "ir/op_registry.h"
+#include "ir/support/diagnostics.h"
+#include "ir/support/limits.h"
+#include "ir/support/result.h"
+#include "runtime/program.h"
+
+namespace tscompile {
+
+struct LoadOptions {
+  // safetensors files. Tensors are found by attribute path ("layer1.0.conv1.weight") for prim::GetAttr chains from %self,
+  // and by value name for constants whose text does not carry their data. Two files with one name are an error.
+  std::vector<std::string> weights;
+  Limits limits;
+  // Operators; null: all that are built in. Must outlive the module.
+  const OpRegistry* registry = nullptr;
+};
+
+// An input or output of a method.
+struct ValueInfo {
+  std::string name;  // without "%"
+  TypePtr type = nullptr;
+};
+
+// A method that was prepared to run. Immutable: any number of threads may run it at once, each run seeing the module as
+// it was loaded.
+class Method {
+ public:
+  // What run() takes, in order. The module itself (%self) is not counted.
+  std::vector<ValueInfo> inputs() const;
+  std::vector<ValueInfo> outputs() const;
+
+  // Runs it. `inputs` are borrowed: tensors over memory of the caller (Tensor::borrow) are read where they lie. The
+  // results are those that the graph returns, in order; a returned tuple is one value. On failure a diagnostic tells the
+  // node.
+  Result<std::vector<IValue>> run(std::span<const IValue> inputs, Diagnostics& diagnostics, const RunOptions& options = {}) const;
+
+ private:
+  friend class Module;
+  std::shared_ptr<const struct ModuleState> state_;
+  std::shared_ptr<const Program> program_;
+};
+
+// A loaded text with its weights. Copies share it.
+class Module {
+ public:
+  // Reads `path` (graph text or a module dump) and the weights. Reports everything that is wrong with them.
+  static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
+  // The same from a text in memory; `name` stands for the path in messages.
+  static Result<Module> fromText(std::string text, const std::string& name, const LoadOptions& options, Diagnostics& diagnostics);
+
+  // Names of the methods: those of the dump's outermost module, or "forward" for plain graph text.
+  std::vector<std::string> methods() const;
+  // The graph of a method; null if there is none of this name.
+  const Graph* graph(std::string_view method = "forward") const;
+  const ParsedText& text() const;
+
+  // Verifies and compiles a method for the interpreter. Reports operators that are missing, calls of what the text does
+  // not hold, and tensors whose data is needed but was not supplied.
+  Result<Method> prepare(Diagnostics& diagnostics, std::string_view method = "forward") const;
+  // Prepares and runs.
+  Result<std::vector<IValue>> forward(std::span<const IValue> inputs, Diagnostics& diagnostics, const RunOptions& options = {}) const;
+
+  // Tensors of the weights files that no prepared method has used.
+  std::vector<std::string> unusedWeights() const;
+
+ private:
+  std::shared_ptr<struct ModuleState> state_;
+};
+
+}  // namespace tscompile
