@@ -69,6 +69,8 @@ class InferCall {
   // ---- arguments, by position in the schema ----
   bool isNone(size_t i) const;
   bool isTensor(size_t i) const;
+  // The argument if it is known in full, else null.
+  const IValue* constant(size_t i) const { return known(i); }
   TensorInfo tensor(size_t i) const;        // fails if it is None or undefined
   TensorInfo rankedTensor(size_t i) const;  // stops the analysis if the rank is not known
   std::vector<TensorInfo> tensors(size_t i) const;

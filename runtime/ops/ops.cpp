@@ -28,6 +28,10 @@ const OpRegistry& allOps() {
     registerScalarOps(*ops);
     registerElementwiseUnaryOps(*ops);
     registerElementwiseBinaryOps(*ops);
+    registerReductionOps(*ops);
+    registerSoftmaxOps(*ops);
+    registerMatmulOps(*ops);
+    registerConvolutionOps(*ops);
     return *ops;
   }();
   return registry;

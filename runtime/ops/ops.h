@@ -12,5 +12,9 @@ const OpRegistry& allOps();
 void registerScalarOps(OpRegistry& ops);
 void registerElementwiseUnaryOps(OpRegistry& ops);
 void registerElementwiseBinaryOps(OpRegistry& ops);
+void registerReductionOps(OpRegistry& ops);
+void registerSoftmaxOps(OpRegistry& ops);
+void registerMatmulOps(OpRegistry& ops);
+void registerConvolutionOps(OpRegistry& ops);
 
 }  // namespace tscompile
