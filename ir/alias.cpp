@@ -130,7 +130,8 @@ class AliasBuilder {
   // What containers that `v` may be hold.
   std::vector<Element> contentsOf(const Value* v) {
     std::vector<Element> out;
-    for (uint32_t leaf : a_.leaves(elementOf(v)).list()) {
+    Locations leaves = a_.leaves(elementOf(v));
+    for (uint32_t leaf : leaves.list()) {
       if (a_.contents_[leaf] == kNone) {
         a_.contents_[leaf] = newElement(false);
         changed_ = true;
