@@ -210,7 +210,9 @@ bool TensorReader::readElements(std::string& bytes) {
   int64_t count = 0;
   while (!c_.take(']')) {
     if (count == numel_)
-      return c_.fail(begin, fmt::format("{} has {} elements, the literal has more", dimsText(sizes_), numel_));
+      return c_.atEnd()
+                 ? c_.expected("']'")
+                 : c_.fail(begin, fmt::format("{} has {} elements, the literal has more", dimsText(sizes_), numel_));
     if (!readOne()) return false;
     if (++count < numel_ && !readSeparator(count)) return false;
     c_.skipBlanks();
