@@ -4,6 +4,7 @@
     python3 seeded_test.py --update   remakes tests/data/values/golden.txt; read the difference
 """
 
+import doctest
 import math
 import os
 import sys
@@ -17,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "samples"))
 import seeded  # noqa: E402
 
+DOCS = os.path.join(HERE, "..", "..", "docs", "values.md")
 GOLDEN = os.path.join(HERE, "..", "data", "values", "golden.txt")
 
 
@@ -153,6 +155,13 @@ class Text(unittest.TestCase):
                     file.write(bad)
                 with self.assertRaises(ValueError, msg=bad):
                     seeded.load_recipe(path)
+
+
+class Docs(unittest.TestCase):
+    def test_examples(self):
+        failed, count = doctest.testfile(DOCS, module_relative=False, encoding="utf-8")
+        self.assertEqual(failed, 0)
+        self.assertGreater(count, 2)
 
 
 if __name__ == "__main__":

@@ -292,6 +292,29 @@ TEST(ValueText, RoundTripProperty) {
   }
 }
 
+// The first cells of the tables whose header says `text | value` or `text | tensor`.
+TEST(ValueText, ReadsTheExamplesOfTheDocs) {
+  std::istringstream docs(testing::bytesOf(TSCOMPILE_SOURCE_DIR "/docs/values.md"));
+  size_t count = 0;
+  bool inTable = false;
+  for (std::string line; std::getline(docs, line);) {
+    if (!line.starts_with("|")) inTable = false;
+    if (line == "| text | value |" || line == "| text | tensor |") inTable = true;
+    if (!inTable || !line.starts_with("| `")) continue;
+    std::string cell = line.substr(2, line.find(" | ") - 2);
+    for (size_t begin = cell.find('`'); begin != std::string::npos;) {
+      size_t end = cell.find('`', begin + 1);
+      std::string text = cell.substr(begin + 1, end - begin - 1);
+      begin = cell.find('`', end + 1);
+      if (text[0] == '@') continue;
+      Diagnostics d;
+      EXPECT_TRUE(parseValueText(text, "docs", d)) << shown(d);
+      ++count;
+    }
+  }
+  EXPECT_GT(count, 25u);
+}
+
 TEST(ValueText, EveryPrefixIsHandled) {
   std::string text = R"({"k\u00e9": [1, -2.5e3, None], "l": ((2x2:f32=[1 2; 3 4],), @x.npz#a, 1+2j, 0x1.8p+1, true)})";
   for (size_t n = 0; n <= text.size(); ++n) {
