@@ -32,7 +32,6 @@ std::string_view TextCursor::takeWord() {
 }
 
 Diagnostic& TextCursor::error(size_t begin, std::string message, ErrorKind kind) {
-  diagnostics_.keepAlive(source_);
   size_t end = std::min(std::max(at_, begin + 1), source_->text().size());
   SourceRange range{source_.get(), static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
   return diagnostics_.error(range, std::move(message), kind);

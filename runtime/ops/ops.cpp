@@ -25,9 +25,9 @@ const OpRegistry& allOps() {
   static const OpRegistry& registry = [&]() -> const OpRegistry& {
     std::string_view catalog(tscompileCatalogBegin, static_cast<size_t>(tscompileCatalogEnd - tscompileCatalogBegin));
     auto* ops = new OpRegistry(readSchema, catalog);  // leaked: lives as long as the process
-    registerScalarOps(*ops);
-    registerElementwiseUnaryOps(*ops);
-    registerElementwiseBinaryOps(*ops);
+#define TS_FAMILY(name) register##name##Ops(*ops);
+#include "runtime/ops/families.def"
+#undef TS_FAMILY
     return *ops;
   }();
   return registry;

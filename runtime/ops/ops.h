@@ -9,8 +9,8 @@ namespace tscompile {
 const OpRegistry& allOps();
 
 // One for each family, in runtime/ops/<family>.cpp.
-void registerScalarOps(OpRegistry& ops);
-void registerElementwiseUnaryOps(OpRegistry& ops);
-void registerElementwiseBinaryOps(OpRegistry& ops);
+#define TS_FAMILY(name) void register##name##Ops(OpRegistry& ops);
+#include "runtime/ops/families.def"
+#undef TS_FAMILY
 
 }  // namespace tscompile

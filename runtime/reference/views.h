@@ -1,0 +1,22 @@
+// Views of tensors: the same memory with other sizes and strides. Arguments are valid; dimensions count from the front.
+#pragma once
+
+#include <optional>
+
+#include "ir/tensor.h"
+
+namespace tscompile {
+
+Tensor unsqueezed(const Tensor& t, int64_t dim);
+Tensor squeezedAt(const Tensor& t, int64_t dim);  // whose size is 1
+Tensor transposed(const Tensor& t, int64_t a, int64_t b);
+Tensor narrowed(const Tensor& t, int64_t dim, int64_t start, int64_t length, int64_t step = 1);
+Tensor selected(const Tensor& t, int64_t dim, int64_t index);
+// Broadcast to `sizes`, which has at least as many dimensions.
+Tensor expandedTo(const Tensor& t, DimSpan sizes);
+// The strides that let the same memory be seen with other sizes of the same number of elements, if any do.
+std::optional<Dims> viewStrides(const Tensor& t, DimSpan sizes);
+// The tensor with other sizes: a view if possible, else a copy.
+Tensor reshaped(const Tensor& t, DimSpan sizes);
+
+}  // namespace tscompile

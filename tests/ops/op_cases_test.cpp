@@ -1,0 +1,178 @@
+// Runs the rows of tests/ops/*.cases; see README.md there.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "api/compiler.h"
+#include "ir/support/text.h"
+#include "runtime/ops/ops.h"
+
+namespace tscompile {
+namespace {
+
+struct Row {
+  std::vector<std::string> inputs, outputs;
+  std::map<size_t, std::string> after;  // inputs as the run leaves them
+  std::string error;
+  int line = 0;
+};
+struct Case {
+  std::string name, file, graph;
+  double rtol = -1, atol = -1;
+  std::vector<Row> rows;
+};
+
+std::vector<Case> readCases(const std::string& path) {
+  std::vector<Case> cases;
+  std::ifstream in(path);
+  std::string line;
+  int number = 0;
+  Row row;
+  bool open = false;
+  auto flush = [&] {
+    if (open) cases.back().rows.push_back(row);
+    row = Row();
+    open = false;
+  };
+  while (std::getline(in, line)) {
+    ++number;
+    auto value = [&](size_t skip) { return std::string(trim(std::string_view(line).substr(skip))); };
+    if (startsWith(line, "== ")) {
+      flush();
+      cases.push_back({line.substr(3), path, "", -1, -1, {}});
+    } else if (line.empty()) {
+      flush();
+    } else if (startsWith(line, "tol:")) {
+      std::istringstream(value(4)) >> cases.back().rtol >> cases.back().atol;
+    } else if (startsWith(line, "in:") || startsWith(line, "out:") || startsWith(line, "err:") || startsWith(line, "after")) {
+      if (!open) row.line = number;
+      open = true;
+      if (startsWith(line, "in:")) row.inputs.push_back(value(3));
+      if (startsWith(line, "out:")) row.outputs.push_back(value(4));
+      if (startsWith(line, "err:")) row.error = value(4);
+      if (startsWith(line, "after")) row.after[std::stoul(line.substr(5))] = value(line.find(':') + 1);
+    } else if (!startsWith(line, "# ") && !cases.empty()) {
+      cases.back().graph += line + "\n";
+    }
+  }
+  flush();
+  return cases;
+}
+
+struct Tolerance {
+  double rtol, atol;
+};
+Tolerance toleranceOf(DType d, const Case& c) {
+  if (c.rtol >= 0) return {c.rtol, c.atol};
+  switch (d) {
+    case DType::Float16: return {1e-3, 1e-5};
+    case DType::BFloat16: return {1.6e-2, 1e-5};
+    case DType::Float32:
+    case DType::Complex64: return {1.3e-6, 1e-5};
+    default: return {1e-7, 1e-7};
+  }
+}
+
+bool close(double a, double b, Tolerance t) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+  return std::isfinite(a) && std::isfinite(b) && std::fabs(a - b) <= t.atol + t.rtol * std::fabs(b);
+}
+
+void expectEqual(const IValue& got, const IValue& want, const Case& c, const std::string& where) {
+  ASSERT_EQ(got.tag(), want.tag()) << where << ": got " << valueToText(got) << ", expected " << valueToText(want);
+  switch (want.tag()) {
+    case IValue::Tag::Tensor: {
+      Tensor g = got.toTensor(), w = want.toTensor();
+      ASSERT_EQ(g.dtype(), w.dtype()) << where << ": got " << pythonName(g.dtype()) << ", expected " << pythonName(w.dtype());
+      ASSERT_EQ(dimsText(g.sizes()), dimsText(w.sizes())) << where;
+      Tolerance t = toleranceOf(w.dtype(), c);
+      for (int64_t i = 0; i < w.numel(); ++i) {
+        bool same = w.dtype() == DType::Int64 ? g.integer(i) == w.integer(i)
+                                              : close(g.complex(i).real(), w.complex(i).real(), t) &&
+                                                    close(g.complex(i).imag(), w.complex(i).imag(), t);
+        ASSERT_TRUE(same) << where << ": element " << i << " of\n  got      " << valueToText(got) << "\n  expected "
+                          << valueToText(want);
+      }
+      return;
+    }
+    case IValue::Tag::Float:
+      EXPECT_TRUE(close(got.toFloat(), want.toFloat(), toleranceOf(DType::Float32, c)))
+          << where << ": got " << got.toFloat() << ", expected " << want.toFloat();
+      return;
+    case IValue::Tag::List:
+    case IValue::Tag::Tuple: {
+      const auto& g = got.isList() ? got.toList().items : got.toTuple().items;
+      const auto& w = want.isList() ? want.toList().items : want.toTuple().items;
+      ASSERT_EQ(g.size(), w.size()) << where;
+      for (size_t i = 0; i < w.size(); ++i) expectEqual(g[i], w[i], c, where + "[" + std::to_string(i) + "]");
+      return;
+    }
+    default: EXPECT_EQ(valueToText(got), valueToText(want)) << where;
+  }
+}
+
+IValue read(const std::string& text, TypePtr type) {
+  Diagnostics d;
+  Result<IValue> v = parseValueText(text, "value", d, type);
+  EXPECT_TRUE(v.ok()) << renderDiagnostics(d, "op_tests");
+  return v ? *v : IValue();
+}
+
+class OpCase : public testing::Test {
+ public:
+  explicit OpCase(Case c) : case_(std::move(c)) {}
+  void TestBody() override {
+    Diagnostics d;
+    Result<Module> module = Module::fromText(case_.graph, case_.file + ": " + case_.name, {}, d);
+    ASSERT_TRUE(module.ok()) << renderDiagnostics(d, "op_tests");
+    Result<Method> method = module->prepare(d);
+    ASSERT_TRUE(method.ok()) << renderDiagnostics(d, "op_tests");
+    ASSERT_FALSE(case_.rows.empty()) << case_.file << ": " << case_.name << " has no rows";
+    for (const Row& row : case_.rows) run(*method, row);
+  }
+
+ private:
+  void run(const Method& method, const Row& row) {
+    std::string where = case_.file + ":" + std::to_string(row.line);
+    std::vector<ValueInfo> wanted = method.inputs();
+    ASSERT_EQ(wanted.size(), row.inputs.size()) << where;
+    std::vector<IValue> inputs;
+    for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i].type));
+    Diagnostics d;
+    Result<std::vector<IValue>> got = method.run(inputs, d);
+    if (!row.error.empty()) {
+      ASSERT_FALSE(got.ok()) << where << ": expected a failure";
+      EXPECT_NE(renderDiagnostics(d, "op_tests").find(row.error), std::string::npos) << where << "\n" << renderDiagnostics(d, "op_tests");
+      return;
+    }
+    ASSERT_TRUE(got.ok()) << where << "\n" << renderDiagnostics(d, "op_tests");
+    ASSERT_EQ(got->size(), row.outputs.size()) << where;
+    std::vector<ValueInfo> outputs = method.outputs();
+    for (size_t i = 0; i < got->size(); ++i) expectEqual((*got)[i], read(row.outputs[i], outputs[i].type), case_, where);
+    for (const auto& [i, text] : row.after) expectEqual(inputs.at(i), read(text, wanted[i].type), case_, where + " after");
+  }
+
+  Case case_;
+};
+
+// One test for each case, named after its file and case.
+const bool kRegistered = [] {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(TSCOMPILE_TESTS_DIR "/ops"))
+    if (entry.path().extension() == ".cases") files.push_back(entry.path().string());
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files)
+    for (Case& c : readCases(file)) {
+      std::string family = std::filesystem::path(file).stem().string();
+      std::string name = c.name;
+      testing::RegisterTest(family.c_str(), name.c_str(), nullptr, nullptr, file.c_str(), 1,
+                            [c]() -> testing::Test* { return new OpCase(c); });
+    }
+  return true;
+}();
+
+}  // namespace
+}  // namespace tscompile
