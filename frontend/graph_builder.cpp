@@ -272,6 +272,10 @@ void GraphBuilder::nameValue(OpenGraph& g, Value* v, const Name& name, bool isPa
     std::from_chars(name.text.data(), name.text.data() + name.text.size(), n);
     g.nextNumber = std::max(g.nextNumber, n + 1);
   }
+  if (options_.noteRedefinitions)
+    if (const Value* older = g.graph->find(name.text))
+      diagnostics_.remark(range(name.span), "value %" + abbreviate(name.text, 80) + " is defined again")
+          .note(older->node() ? older->node()->range : older->block()->range, "it was defined here");
   if (!number) {
     v->setName(name.text);
     return;

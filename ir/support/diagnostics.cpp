@@ -70,6 +70,10 @@ Diagnostic& Diagnostics::remark(SourceRange where, std::string message) {
   return add(std::move(d));
 }
 
+void Diagnostics::keepAlive(SourcePtr source) {
+  if (sources_.empty() || sources_.back() != source) sources_.push_back(std::move(source));
+}
+
 void Diagnostics::clear() {
   size_t maxErrors = maxErrors_;
   *this = Diagnostics(maxErrors);

@@ -61,10 +61,13 @@ class Diagnostics {
   // True once no further error would be kept: readers may stop.
   bool full() const { return maxErrors_ != 0 && errorCount_ >= maxErrors_; }
   void setMaxErrors(size_t maxErrors) { maxErrors_ = maxErrors; }
+  // Ranges of reports point into texts; this text lives as long as they do.
+  void keepAlive(SourcePtr source);
   void clear();
 
  private:
   std::vector<Diagnostic> list_;
+  std::vector<SourcePtr> sources_;
   Diagnostic dropped_;  // what callers annotate when a report is not kept
   size_t maxErrors_;    // 0: no limit
   size_t errorCount_ = 0, warningCount_ = 0, suppressedErrors_ = 0, keptOthers_ = 0;

@@ -1,0 +1,228 @@
+#include "tools/run_outputs.h"
+
+#include "api/value_text.h"
+#include "frontend/weights.h"
+#include "ir/error.h"
+#include "ir/literal.h"
+#include "ir/support/text.h"
+#include "tools/json_writer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+
+namespace tscompile {
+namespace {
+
+struct Statistics {
+  double least = 0, greatest = 0, mean = 0;
+};
+
+// Of a real tensor with elements. NaN anywhere makes all of them NaN, as in PyTorch.
+Statistics statistics(const Tensor& t) {
+  Statistics s{HUGE_VAL, -HUGE_VAL, 0};
+  double sum = 0;
+  bool anyNaN = false;
+  auto take = [&](double v) {
+    anyNaN |= std::isnan(v);
+    s.least = std::min(s.least, v);
+    s.greatest = std::max(s.greatest, v);
+    sum += v;
+  };
+  bool read = t.isContiguous() && visitDType(t.dtype(), [&](auto zero) {
+                using T = decltype(zero);
+                const T* data = t.data<T>();
+                for (int64_t i = 0; i < t.numel(); ++i) {
+                  if constexpr (std::is_arithmetic_v<T>)
+                    take(static_cast<double>(data[i]));
+                  else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+                    take(static_cast<float>(data[i]));
+                }
+              });
+  for (int64_t i = 0; !read && i < t.numel(); ++i) take(t.real(i));
+  s.mean = sum / static_cast<double>(t.numel());
+  if (anyNaN) s = {NAN, NAN, NAN};
+  return s;
+}
+
+bool hasStatistics(const Tensor& t) { return t.numel() > 0 && !isComplex(t.dtype()); }
+
+// ---- outputs.json ----
+
+// Writes values as JSON objects; what a tensor's object says is up to `tensor`. Values that share parts may be larger
+// written down than in memory, and may even hold themselves, so depth and size are bounded.
+class OutputWriter {
+ public:
+  using TensorFields = std::function<void(const Tensor&)>;
+  OutputWriter(JsonWriter& json, TensorFields tensor) : json_(json), tensor_(std::move(tensor)) {}
+
+  void write(const IValue& v, int depth = 0) {
+    if (depth > kMostDepth)
+      throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
+    if (++items_ > kMostItems)
+      throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
+    json_.beginObject();
+    switch (v.tag()) {
+      case IValue::Tag::None:
+        none();
+        break;
+      case IValue::Tag::Bool:
+        scalar("bool", v.toBool());
+        break;
+      case IValue::Tag::Int:
+        scalar("int", v.toInt());
+        break;
+      case IValue::Tag::Float:
+        scalar("float", v.toFloat());
+        break;
+      case IValue::Tag::String:
+        scalar("str", v.toString());
+        break;
+      case IValue::Tag::Complex: {
+        json_.field("type", "complex");
+        json_.key("value");
+        json_.beginArray();
+        json_.value(v.toComplex().real());
+        json_.value(v.toComplex().imag());
+        json_.endArray();
+        break;
+      }
+      case IValue::Tag::Tensor:
+        tensor(v);
+        break;
+      case IValue::Tag::List:
+        items("List", v.toList().items, depth);
+        break;
+      case IValue::Tag::Tuple:
+        items("Tuple", v.toTuple().items, depth);
+        break;
+      case IValue::Tag::Dict:
+        dict(v.toDict(), depth);
+        break;
+      default:
+        json_.field("type", typeText(dynamicType(v)));
+        json_.field("repr", valueText(v, LiteralStyle::Plain));
+    }
+    json_.endObject();
+  }
+
+ private:
+  static constexpr int kMostDepth = 256;
+  static constexpr uint64_t kMostItems = uint64_t{16} << 20;
+
+  void none() { json_.field("type", "None"); }
+  template <class T>
+  void scalar(const char* type, const T& value) {
+    json_.field("type", type);
+    json_.field("value", value);
+  }
+  void tensor(const IValue& v) {
+    if (!v.tensorImpl()) return none();
+    Tensor t = v.toTensor();
+    json_.field("type", "Tensor");
+    json_.field("dtype", pythonName(t.dtype()));
+    json_.key("shape");
+    json_.beginArray();
+    for (int64_t s : t.sizes()) json_.value(s);
+    json_.endArray();
+    tensor_(t);
+  }
+  void items(const char* type, const std::vector<IValue>& list, int depth) {
+    json_.field("type", type);
+    json_.key("items");
+    json_.beginArray();
+    for (const IValue& item : list) write(item, depth + 1);
+    json_.endArray();
+  }
+  void dict(const DictValue& d, int depth) {
+    json_.field("type", "Dict");
+    json_.key("items");
+    json_.beginArray();
+    d.forEach([&](const IValue& key, const IValue& value) {
+      json_.beginArray();
+      write(key, depth + 1);
+      write(value, depth + 1);
+      json_.endArray();
+    });
+    json_.endArray();
+  }
+
+  JsonWriter& json_;
+  TensorFields tensor_;
+  uint64_t items_ = 0;
+};
+
+void writeList(std::span<const IValue> values, JsonWriter& json, OutputWriter::TensorFields tensor) {
+  OutputWriter writer(json, std::move(tensor));
+  json.beginArray();
+  for (const IValue& v : values) {
+    json.newLine();
+    writer.write(v);
+  }
+  json.newLine();
+  json.endArray();
+  json.finish();
+}
+
+bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
+  std::error_code failure;
+  std::filesystem::create_directories(folder, failure);
+  if (!failure && std::filesystem::is_directory(folder, failure)) return true;
+  std::string why = failure ? failure.message() : "Not a directory";
+  diagnostics.fileError(folder, {}, "cannot write: " + why, ErrorKind::Io);
+  return false;
+}
+
+}  // namespace
+
+bool writeOutputs(const std::string& folder, std::span<const IValue> values, Diagnostics& diagnostics) {
+  if (!makeFolder(folder, diagnostics)) return false;
+  bool good = true;
+  size_t files = 0;
+  auto tensor = [&](const Tensor& t) -> std::string {
+    bool bfloat16 = t.dtype() == DType::BFloat16;  // NumPy has no such thing
+    std::string name = std::to_string(files++) + (bfloat16 ? ".safetensors" : ".npy");
+    std::string path = folder + "/" + name;
+    good = good && (bfloat16 ? writeSafetensors(path, {{"value", t}}, diagnostics) : writeNpy(path, t, diagnostics));
+    return name;
+  };
+  std::ostringstream text;
+  JsonWriter json(text);
+  writeList(values, json, [&](const Tensor& t) { json.field("file", tensor(t)); });
+  return good && writeFile(folder + "/outputs.json", text.str(), diagnostics);
+}
+
+void describeOutputs(std::span<const IValue> values, std::ostream& out) {
+  for (const IValue& v : values) {
+    if (!v.isTensor() || !v.tensorImpl()) {
+      std::string text = v.isTensor() ? "None" : abbreviate(valueText(v, LiteralStyle::Plain), 200);
+      out << (v.isTensor() ? "NoneType" : typeText(withoutRefinement(dynamicType(v)), TypeStyle::Schema)) << "  "
+          << text << '\n';
+      continue;
+    }
+    Tensor t = v.toTensor();
+    out << "Tensor  " << pythonName(t.dtype()) << "  " << dimsText(t.sizes());
+    if (hasStatistics(t)) {
+      Statistics s = statistics(t);
+      out << fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", s.least, s.greatest, s.mean);
+    }
+    out << '\n';
+  }
+}
+
+void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out) {
+  JsonWriter json(out);
+  writeList(values, json, [&](const Tensor& t) {
+    if (full) return json.field("value", valueToText(IValue(t)));
+    if (!hasStatistics(t)) return;
+    Statistics s = statistics(t);
+    json.field("min", s.least);
+    json.field("max", s.greatest);
+    json.field("mean", s.mean);
+  });
+}
+
+}  // namespace tscompile
