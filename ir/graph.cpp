@@ -514,6 +514,11 @@ Value* Graph::giveTextName(Value* value, std::string_view name) {
   return older;
 }
 
+void Graph::copyNaming(Value* to, const Value* from) {
+  to->number_ = from->number_;
+  if (from->nameLength_) giveTextName(to, from->givenName());
+}
+
 std::string Graph::uniqueName(std::string_view wanted) {
   std::string base(wanted);
   uint64_t suffix = 1;

@@ -44,6 +44,8 @@ class Graph {
   // Used by readers: a name as the text has it, digits included. Returns the older owner, which loses the name.
   Value* giveTextName(Value* value, std::string_view name);
   void removeName(Value* value);
+  // Name and number of a value of another graph, for exact copies into an empty graph.
+  void copyNaming(Value* to, const Value* from);
   // Gives an unnamed value the next free number.
   void renumber(Value* value) { value->number_ = nextNumber_++; }
   // The number that the next new value gets.
