@@ -340,7 +340,7 @@ void GraphBuilder::onNode(NodeSyntax& syntax, const PlaceSyntax* place, Span spa
   Symbol kind = syntax.python ? sym::PythonOp : kindSymbol(syntax.kind);
   Node* node = g->graph->create(kind, inputs, syntax.outputs.size);
   node->range = range(span);
-  if (place) node->location = {fileSymbol(place->file), place->line, place->column};
+  if (place && !options_.likeParseIr) node->location = {fileSymbol(place->file), place->line, place->column};
   if (!syntax.scope.empty()) node->scope = Symbol::of(syntax.scope);
   if (syntax.python) {
     node->python = std::make_unique<PythonOp>();
