@@ -61,8 +61,12 @@ struct ProgramSources {
   std::unordered_map<std::string, const Graph*> functions;
   // Inputs of the entry graph that are known: the module itself, as its first one.
   std::vector<std::optional<IValue>> boundInputs;
-  // Data for constants whose text does not carry it, by value name.
-  std::unordered_map<std::string, IValue> constants;
+  // The constants whose text does not carry their exact data: the name to supply it by, and the data if it was.
+  struct OpaqueConstant {
+    std::string key;
+    std::optional<IValue> data;
+  };
+  std::unordered_map<const Node*, OpaqueConstant> constants;
 };
 
 class Program {

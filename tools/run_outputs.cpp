@@ -195,22 +195,79 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
   return good && writeFile(folder + "/outputs.json", text.str(), diagnostics);
 }
 
-void describeOutputs(std::span<const IValue> values, std::ostream& out) {
-  for (const IValue& v : values) {
-    if (!v.isTensor() || !v.tensorImpl()) {
-      std::string text = v.isTensor() ? "None" : abbreviate(valueText(v, LiteralStyle::Plain), 200);
-      out << (v.isTensor() ? "NoneType" : typeText(withoutRefinement(dynamicType(v)), TypeStyle::Schema)) << "  "
-          << text << '\n';
-      continue;
+namespace {
+
+bool holdsTensor(const IValue& v, int depth = 0) {
+  if (v.isTensor()) return true;
+  if (depth > 8) return false;
+  auto any = [&](const std::vector<IValue>& items) {
+    return std::any_of(items.begin(), items.end(), [&](const IValue& i) { return holdsTensor(i, depth + 1); });
+  };
+  if (v.isList()) return any(v.toList().items);
+  if (v.isTuple()) return any(v.toTuple().items);
+  bool found = false;
+  if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& value) { found |= holdsTensor(value, depth + 1); });
+  return found;
+}
+
+// Containers of tensors show one line for each of their items.
+class Describer {
+ public:
+  explicit Describer(std::ostream& out) : out_(out) {}
+
+  void value(const IValue& v, const std::string& label, int depth) {
+    if (lines_++ >= kMostLines) {
+      if (lines_ == kMostLines + 1) out_ << "...\n";
+      return;
     }
-    Tensor t = v.toTensor();
-    out << "Tensor  " << pythonName(t.dtype()) << "  " << dimsText(t.sizes());
+    out_ << std::string(2 * static_cast<size_t>(depth), ' ') << label;
+    bool absent = v.isNone() || (v.isTensor() && !v.tensorImpl());
+    if (absent) {
+      out_ << "None\n";
+    } else if (v.isTensor()) {
+      tensor(v.toTensor());
+    } else if (depth < 8 && holdsTensor(v)) {
+      container(v, depth);
+    } else {
+      out_ << typeText(withoutRefinement(dynamicType(v)), TypeStyle::Schema) << "  " << abbreviate(valueText(v, LiteralStyle::Plain), 200)
+           << '\n';
+    }
+  }
+
+ private:
+  static constexpr int kMostLines = 1000;
+
+  void tensor(const Tensor& t) {
+    out_ << "Tensor  " << pythonName(t.dtype()) << "  " << dimsText(t.sizes());
     if (hasStatistics(t)) {
       Statistics s = statistics(t);
-      out << fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", s.least, s.greatest, s.mean);
+      out_ << fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", s.least, s.greatest, s.mean);
     }
-    out << '\n';
+    out_ << '\n';
   }
+
+  void container(const IValue& v, int depth) {
+    if (v.isDict()) {
+      out_ << "Dict of " << v.toDict().size() << '\n';
+      v.toDict().forEach([&](const IValue& key, const IValue& item) {
+        value(item, abbreviate(valueText(key, LiteralStyle::Plain), 60) + ": ", depth + 1);
+      });
+      return;
+    }
+    const std::vector<IValue>& items = v.isList() ? v.toList().items : v.toTuple().items;
+    out_ << (v.isList() ? "List" : "Tuple") << " of " << items.size() << '\n';
+    for (const IValue& item : items) value(item, "", depth + 1);
+  }
+
+  std::ostream& out_;
+  int lines_ = 0;
+};
+
+}  // namespace
+
+void describeOutputs(std::span<const IValue> values, std::ostream& out) {
+  Describer describer(out);
+  for (const IValue& v : values) describer.value(v, "", 0);
 }
 
 void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out) {
