@@ -52,8 +52,7 @@ bool hasStatistics(const Tensor& t) { return t.numel() > 0 && !isComplex(t.dtype
 
 // ---- outputs.json ----
 
-// Writes values as JSON objects; what a tensor's object says is up to `tensor`. Values that share parts may be larger
-// written down than in memory, and may even hold themselves, so depth and size are bounded.
+// Writes values as JSON objects; what a tensor's object says is up to `tensor`.
 class OutputWriter {
  public:
   using TensorFields = std::function<void(const Tensor&)>;
@@ -110,9 +109,6 @@ class OutputWriter {
   }
 
  private:
-  static constexpr int kMostDepth = 256;
-  static constexpr uint64_t kMostItems = uint64_t{16} << 20;
-
   void none() { json_.field("type", "None"); }
   template <class T>
   void scalar(const char* type, const T& value) {
@@ -130,21 +126,21 @@ class OutputWriter {
     json_.endArray();
     tensor_(t);
   }
-  void items(const char* type, const std::vector<IValue>& list, int depth) {
+  void items(const char* type, const std::vector<IValue>& list) {
     json_.field("type", type);
     json_.key("items");
     json_.beginArray();
-    for (const IValue& item : list) write(item, depth + 1);
+    for (const IValue& item : list) write(item);
     json_.endArray();
   }
-  void dict(const DictValue& d, int depth) {
+  void dict(const DictValue& d) {
     json_.field("type", "Dict");
     json_.key("items");
     json_.beginArray();
     d.forEach([&](const IValue& key, const IValue& value) {
       json_.beginArray();
-      write(key, depth + 1);
-      write(value, depth + 1);
+      write(key);
+      write(value);
       json_.endArray();
     });
     json_.endArray();
@@ -152,7 +148,6 @@ class OutputWriter {
 
   JsonWriter& json_;
   TensorFields tensor_;
-  uint64_t items_ = 0;
 };
 
 void writeList(std::span<const IValue> values, JsonWriter& json, OutputWriter::TensorFields tensor) {
@@ -177,6 +172,39 @@ bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
 }
 
 }  // namespace
+
+namespace {
+
+class SizeCheck {
+ public:
+  void value(const IValue& v, int depth = 0) {
+    constexpr int kMostDepth = 256;
+    constexpr uint64_t kMostItems = uint64_t{16} << 20;
+    if (depth > kMostDepth) throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
+    if (++items_ > kMostItems) throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
+    auto all = [&](const std::vector<IValue>& items) {
+      for (const IValue& item : items) value(item, depth + 1);
+    };
+    if (v.isList()) all(v.toList().items);
+    if (v.isTuple()) all(v.toTuple().items);
+    if (v.isDict()) {
+      v.toDict().forEach([&](const IValue& key, const IValue& item) {
+        value(key, depth + 1);
+        value(item, depth + 1);
+      });
+    }
+  }
+
+ private:
+  uint64_t items_ = 0;
+};
+
+}  // namespace
+
+void checkOutputs(std::span<const IValue> values) {
+  SizeCheck check;
+  for (const IValue& v : values) check.value(v);
+}
 
 bool writeOutputs(const std::string& folder, std::span<const IValue> values, Diagnostics& diagnostics) {
   if (!makeFolder(folder, diagnostics)) return false;
