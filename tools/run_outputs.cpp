@@ -58,11 +58,7 @@ class OutputWriter {
   using TensorFields = std::function<void(const Tensor&)>;
   OutputWriter(JsonWriter& json, TensorFields tensor) : json_(json), tensor_(std::move(tensor)) {}
 
-  void write(const IValue& v, int depth = 0) {
-    if (depth > kMostDepth)
-      throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
-    if (++items_ > kMostItems)
-      throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
+  void write(const IValue& v) {
     json_.beginObject();
     switch (v.tag()) {
       case IValue::Tag::None:
@@ -93,13 +89,13 @@ class OutputWriter {
         tensor(v);
         break;
       case IValue::Tag::List:
-        items("List", v.toList().items, depth);
+        items("List", v.toList().items);
         break;
       case IValue::Tag::Tuple:
-        items("Tuple", v.toTuple().items, depth);
+        items("Tuple", v.toTuple().items);
         break;
       case IValue::Tag::Dict:
-        dict(v.toDict(), depth);
+        dict(v.toDict());
         break;
       default:
         json_.field("type", typeText(dynamicType(v)));
@@ -180,8 +176,10 @@ class SizeCheck {
   void value(const IValue& v, int depth = 0) {
     constexpr int kMostDepth = 256;
     constexpr uint64_t kMostItems = uint64_t{16} << 20;
-    if (depth > kMostDepth) throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
-    if (++items_ > kMostItems) throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
+    if (depth > kMostDepth)
+      throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
+    if (++items_ > kMostItems)
+      throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
     auto all = [&](const std::vector<IValue>& items) {
       for (const IValue& item : items) value(item, depth + 1);
     };
@@ -234,7 +232,8 @@ bool holdsTensor(const IValue& v, int depth = 0) {
   if (v.isList()) return any(v.toList().items);
   if (v.isTuple()) return any(v.toTuple().items);
   bool found = false;
-  if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& value) { found |= holdsTensor(value, depth + 1); });
+  if (v.isDict())
+    v.toDict().forEach([&](const IValue&, const IValue& value) { found |= holdsTensor(value, depth + 1); });
   return found;
 }
 
@@ -257,8 +256,8 @@ class Describer {
     } else if (depth < 8 && holdsTensor(v)) {
       container(v, depth);
     } else {
-      out_ << typeText(withoutRefinement(dynamicType(v)), TypeStyle::Schema) << "  " << abbreviate(valueText(v, LiteralStyle::Plain), 200)
-           << '\n';
+      out_ << typeText(withoutRefinement(dynamicType(v)), TypeStyle::Schema) << "  "
+           << abbreviate(valueText(v, LiteralStyle::Plain), 200) << '\n';
     }
   }
 
