@@ -10,6 +10,7 @@
 
 #include "ir/graph.h"
 #include "ir/op_registry.h"
+#include "ir/support/diagnostics.h"
 #include "ir/support/result.h"
 #include "runtime/run_context.h"
 
