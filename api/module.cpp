@@ -184,13 +184,17 @@ Result<Module> Module::load(const std::string& path, const LoadOptions& options,
 
 Result<Module> Module::fromText(std::string text, const std::string& name, const LoadOptions& options,
                                 Diagnostics& diagnostics) {
+  return fromSource(SourceFile::make(name, std::move(text)), options, diagnostics);
+}
+
+Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics) {
   auto state = std::make_shared<ModuleState>();
   state->registry = options.registry ? options.registry : &allOps();
   state->limits = options.limits;
   ParseOptions parse;
   parse.registry = state->registry;
   parse.limits = options.limits;
-  Result<ParsedText> parsed = parseText(SourceFile::make(name, std::move(text)), diagnostics, parse);
+  Result<ParsedText> parsed = parseText(std::move(source), diagnostics, parse);
   bool good = parsed.ok();
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
   if (!good) return Failed{};

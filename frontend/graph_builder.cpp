@@ -274,6 +274,10 @@ void GraphBuilder::nameValue(OpenGraph& g, Value* v, const Name& name, bool isPa
     std::from_chars(name.text.data(), name.text.data() + name.text.size(), n);
     g.nextNumber = std::max(g.nextNumber, n + 1);
   }
+  if (options_.noteRedefinitions)
+    if (const Value* older = g.graph->find(name.text))
+      diagnostics_.remark(range(name.span), "value %" + abbreviate(name.text, 80) + " is defined again")
+          .note(older->node() ? older->node()->range : older->block()->range, "it was defined here");
   if (!number) {
     v->setName(name.text);
     return;
@@ -338,7 +342,7 @@ void GraphBuilder::onNode(NodeSyntax& syntax, const PlaceSyntax* place, Span spa
   Symbol kind = syntax.python ? sym::PythonOp : kindSymbol(syntax.kind);
   Node* node = g->graph->create(kind, inputs, syntax.outputs.size);
   node->range = range(span);
-  if (place) node->location = {fileSymbol(place->file), place->line, place->column};
+  if (place && !options_.likeParseIr) node->location = {fileSymbol(place->file), place->line, place->column};
   if (!syntax.scope.empty()) node->scope = Symbol::of(syntax.scope);
   if (syntax.python) {
     node->python = std::make_unique<PythonOp>();
