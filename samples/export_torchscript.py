@@ -35,7 +35,7 @@ import numpy
 import torch
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import seeded  # noqa: E402  values and generators as tscompile has them
+import torch_values  # noqa: E402
 
 FORMS = ("graph", "dump", "inlined", "frozen")
 FILES = {"graph": "model.graph", "dump": "model.dump", "inlined": "model.ir", "frozen": "frozen.ir"}
@@ -342,7 +342,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0, help="of random weights")
     a = parser.parse_args()
 
-    inputs = None if a.input is None else [(text, seeded.value(text)) for text in a.input]
+    inputs = None if a.input is None else [(text, torch_values.value(text)) for text in a.input]
     model = load(a.source, a)
     if isinstance(model, torch.nn.Module):
         model.eval()
