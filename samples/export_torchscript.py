@@ -28,6 +28,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import struct
 import sys
 
@@ -240,6 +241,9 @@ def write_dump(module, path, weights, attributes):
                 attributes.plain["attribute:" + prefix + key[len("attribute:"):]] = value
     functions = called_functions(graphs)
     text = module._c.dump_to_str(True, False, False)
+    # Addresses, numbered in the order of the text: two exports are the same.
+    known = {}
+    text = re.sub(r" object at 0x[0-9a-f]+>", lambda m: f" object at {known.setdefault(m[0], hex(len(known) + 1))}>", text)
     if functions:
         text = text.rstrip()
         assert text.endswith("}")

@@ -7,6 +7,8 @@ import argparse
 import math
 import os
 import shutil
+import subprocess
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch  # noqa: E402
@@ -22,14 +24,21 @@ def inputs_of(*texts):
     return [(t, torch_values.value(t)) for t in texts]
 
 
-def lenet(out):
+def lenet():
     torch.manual_seed(0)
-    model = models.LeNet().eval()
-    image = inputs_of("1x1x32x32:f32:randn(seed=0)")
+    return models.LeNet().eval(), inputs_of("1x1x32x32:f32:randn(seed=0)")
+
+
+def lenet_traced(out):
+    model, image = lenet()
     with torch.no_grad():
         traced = torch.jit.trace(model, image[0][1])
-    export.export(traced, os.path.join(out, "lenet_traced"), image, ALL_FORMS)
-    export.export(torch.jit.script(model), os.path.join(out, "lenet_scripted"), image, ALL_FORMS)
+    export.export(traced, out, image, ALL_FORMS)
+
+
+def lenet_scripted(out):
+    model, image = lenet()
+    export.export(torch.jit.script(model), out, image, ALL_FORMS)
 
 
 def recipe_for(module):
@@ -51,11 +60,9 @@ def recipe_for(module):
 
 def resnet18(out):
     import torchvision
-    directory = os.path.join(out, "resnet18")
-    os.makedirs(directory, exist_ok=True)
     model = torchvision.models.resnet18(weights=None).eval()
     lines = recipe_for(model)
-    path = os.path.join(directory, "model.weights")
+    path = os.path.join(out, "model.weights")
     with open(path, "w") as f:
         f.write("# Seeded weights of ResNet-18, by attribute path; docs/values.md tells what the lines mean.\n")
         f.write("\n".join(lines) + "\n")
@@ -64,22 +71,36 @@ def resnet18(out):
     image = inputs_of("1x3x224x224:f32:randn(seed=0)")
     with torch.no_grad():
         traced = torch.jit.trace(model, image[0][1])
-    export.export(traced, directory, image, ["inlined"], save_weights=False)
+    export.export(traced, out, image, ["inlined"], save_weights=False)
 
 
 def loops(out):
     torch.manual_seed(3)
     scripted = torch.jit.script(models.BeamSearch().eval())
-    export.export(scripted, os.path.join(out, "loops"), inputs_of("3:i64=[1 5 7]", "0.7"), ALL_FORMS)
+    export.export(scripted, out, inputs_of("3:i64=[1 5 7]", "0.7"), ALL_FORMS)
 
 
 def strings(out):
     scripted = torch.jit.script(models.Tagger().eval())
     text = '"The quick brown fox; the lazy dog, and the quick hare."'
-    export.export(scripted, os.path.join(out, "strings"), inputs_of(text, "4", '"> "'), ALL_FORMS)
+    export.export(scripted, out, inputs_of(text, "4", '"> "'), ALL_FORMS)
 
 
-MAKERS = {"lenet": lenet, "resnet18": resnet18, "loops": loops, "strings": strings}
+MAKERS = {f.__name__: f for f in (lenet_traced, lenet_scripted, resnet18, loops, strings)}
+
+
+def without_prefixes(directory):
+    """Source locations name files as their packages do, not as this machine does."""
+    prefixes = sorted({os.path.join(p, "") for p in sys.path if p}, key=len, reverse=True)
+    for name in os.listdir(directory):
+        if name.endswith((".graph", ".dump", ".ir")):
+            path = os.path.join(directory, name)
+            with open(path) as f:
+                text = f.read()
+            for prefix in prefixes:
+                text = text.replace("# " + prefix, "# ")
+            with open(path, "w") as f:
+                f.write(text)
 
 
 def main():
@@ -88,11 +109,17 @@ def main():
     parser.add_argument("--out", default=os.path.join(here, "models"))
     parser.add_argument("names", nargs="*", choices=[[], *MAKERS])
     a = parser.parse_args()
-    if not a.names:
-        shutil.rmtree(a.out, ignore_errors=True)
+    if len(a.names) == 1:
+        directory = os.path.join(a.out, a.names[0])
+        shutil.rmtree(directory, ignore_errors=True)
+        os.makedirs(directory)
+        MAKERS[a.names[0]](directory)
+        without_prefixes(directory)
+        print(directory, flush=True)
+        return
+    # Each in a process of its own: the names that PyTorch gives to classes depend on what it has seen before.
     for name in a.names or MAKERS:
-        MAKERS[name](a.out)
-        print(name, flush=True)
+        subprocess.run([sys.executable, os.path.abspath(__file__), "--out", a.out, name], check=True)
 
 
 if __name__ == "__main__":
