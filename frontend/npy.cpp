@@ -212,10 +212,10 @@ Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics,
   if (b.size() < begin) return fail(b.size(), "the file is truncated within its header");
   uint64_t length = byteAt(b, 8) | byteAt(b, 9) << 8;
   if (version > 1) length |= uint64_t{byteAt(b, 10)} << 16 | uint64_t{byteAt(b, 11)} << 24;
+  if (length > b.size() - begin) return fail(b.size(), "the file is truncated within its header");
   if (length > limits.npyHeaderBytes)
     return fail(8, fmt::format("the header has {} bytes, the limit is {}", length, limits.npyHeaderBytes),
                 ErrorKind::Limit);
-  if (length > b.size() - begin) return fail(b.size(), "the file is truncated within its header");
   NpyHeader header;
   header.dataOffset = begin + length;
   if (!HeaderReader(file, begin, begin + length, diagnostics).read(header)) return Failed{};

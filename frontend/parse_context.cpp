@@ -65,6 +65,11 @@ void ParseContext::limitError(Span span, uint64_t Limits::*limit) {
   }
 }
 
+void ParseContext::listOverflow(Span span, uint64_t Limits::*limit) {
+  if (!overflowReported_) limitError(span, limit);
+  overflowReported_ = true;
+}
+
 void ParseContext::syntaxError(Span where, std::string_view found, const std::vector<std::string_view>& expected) {
   failed_ = true;
   if (reportedHere_) {
@@ -187,10 +192,6 @@ Literal* ParseContext::container(Literal::Kind kind, Slice<Literal*>* items, Spa
     limitError(span, &Limits::typeDepth);
     l->items = Slice<Literal*>::none();
     l->depth = 0;
-  }
-  if (l->items.size > limits_.listItems) {
-    limitError(span, &Limits::listItems);
-    l->items = Slice<Literal*>::none();
   }
   return l;
 }

@@ -90,8 +90,14 @@ class ParseContext {
     s->push(arena, first);
     return s;
   }
+  // Lists stop growing at their bound, so that no statement costs much more memory than its text.
   template <class T>
   Slice<T>* append(Slice<T>* s, const std::type_identity_t<T>& item) {
+    uint64_t Limits::*limit = std::is_same_v<T, Literal*> ? &Limits::listItems : &Limits::arguments;
+    if (s->size >= limits_.*limit) [[unlikely]] {
+      listOverflow(spanOf(item), limit);
+      return s;
+    }
     s->push(arena, item);
     return s;
   }
@@ -208,7 +214,19 @@ class ParseContext {
 
  private:
   TypePtr checkDepth(TypePtr type, Span span);
-  void endStatement() { arena.clear(); }
+  static Span spanOf(const Literal* l) { return l->span; }
+  static Span spanOf(const Name& n) { return n.span; }
+  static Span spanOf(const TypedName& n) { return n.name.span; }
+  static Span spanOf(const AttributeSyntax& a) { return a.name.span; }
+  template <class T>
+  static Span spanOf(const T&) {
+    return {};
+  }
+  void listOverflow(Span span, uint64_t Limits::*limit);
+  void endStatement() {
+    arena.clear();
+    overflowReported_ = false;
+  }
   bool decodeString(std::string_view body, std::string& out, Span span, size_t quote);
 
   const SourceFile& source_;
@@ -226,6 +244,7 @@ class ParseContext {
   int lastToken_ = 0;
   bool lineStart_ = true;
   bool sawPython_ = false;
+  bool overflowReported_ = false;  // in this statement
   bool reportedHere_ = false;  // the scanner has reported the token that it returned as BAD
   size_t attributesAt_ = 0;    // bracket depth of the attributes of the current node, plus one
   size_t settingsIndent_ = 0;

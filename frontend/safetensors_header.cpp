@@ -368,10 +368,10 @@ Result<SafetensorsHeader> parseSafetensorsHeader(std::string_view start, uint64_
   }
   if (fileSize <= kLengthBytes) return fail(fmt::format("the file is truncated: it has only {} bytes", fileSize));
   uint64_t length = headerLength(start);
-  if (length > limits.headerBytes)
-    return fail(fmt::format("the header has {} bytes, the limit is {}", length, limits.headerBytes), ErrorKind::Limit);
   if (length > fileSize - kLengthBytes)
     return fail(fmt::format("the file is truncated: its header has {} bytes, the file {}", length, fileSize));
+  if (length > limits.headerBytes)
+    return fail(fmt::format("the header has {} bytes, the limit is {}", length, limits.headerBytes), ErrorKind::Limit);
   if (length == 0 || start[kLengthBytes] != '{') return fail("the header does not begin with '{'");
   SafetensorsHeader header;
   header.dataOffset = kLengthBytes + length;

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Runs the sample models with a tscompile binary and compares what comes out with PyTorch's own outputs.
+#
+#   samples/demo.sh TSCOMPILE
+set -eu
+tool=$(realpath "$1")
+samples=$(dirname "$(realpath "$0")")
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+failed=0
+
+# run MODEL TEXT [WEIGHTS]
+run() {
+  cd "$samples/models/$1"
+  shown="tscompile run $2${3:+ --weights $3}"
+  set -- "$2" "${3:-}"
+  text=$1 weights=$2
+  set -- "$text"
+  [ -z "$weights" ] || set -- "$@" --weights "$weights"
+  while IFS= read -r line; do
+    set -- "$@" --input "$line"
+    shown="$shown --input '$line'"
+  done <inputs.txt
+  printf '%s$ %s\n' "" "$shown"
+  "$tool" run -q "$@"
+  "$tool" run -q "$@" --outputs "$out/got"
+  printf '  equal to PyTorch? '
+  python3 "$samples/compare.py" "$out/got" expected || failed=1
+  rm -rf "$out/got"
+}
+
+for how in traced scripted; do
+  printf '\nLeNet, %s\n' "$how"
+  cd "$samples/models/lenet_$how"
+  printf '$ tscompile parse model.graph\n'
+  "$tool" parse model.graph
+  run "lenet_$how" model.dump weights.safetensors
+  run "lenet_$how" model.ir weights.safetensors
+  run "lenet_$how" frozen.ir frozen.safetensors
+done
+printf '\nResNet-18\n'
+run resnet18 model.ir model.weights
+printf '\nLoops and conditions\n'
+run loops model.dump weights.safetensors
+printf '\nLists, dicts and strings\n'
+run strings model.ir
+exit $failed
