@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
 
   // A prepared method is immutable: threads share it.
   std::vector<std::thread> threads;
-  std::vector<int> same(8, 0);
+  std::vector<int> same(16, 0);
   for (size_t t = 0; t < same.size(); ++t)
     threads.emplace_back([&, t] {
       Diagnostics mine;

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs the build into an empty directory and builds samples/cpp against it, by CMake and by pkg-config.
+#
+#   consumer_test.sh SOURCE_DIR BUILD_DIR
+set -eu
+source=$1 build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+model=$source/samples/models/lenet_scripted
+
+cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
+"$work/prefix/bin/tscompile" version
+# The tree can be moved.
+mv "$work/prefix" "$work/moved"
+
+check() {
+  "$1" "$model/model.ir" "$model/weights.safetensors" | tee "$work/output"
+  grep -q '^16 of 16 threads got the same bits$' "$work/output"
+  grep -q '^output \[1, 10\]' "$work/output"
+}
+
+printf '%s\n' '== CMake'
+cmake -S "$source/samples/cpp" -B "$work/cmake" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/moved" >"$work/configure.log"
+cmake --build "$work/cmake"
+check "$work/cmake/run_lenet"
+
+printf '%s\n' '== pkg-config'
+pc=$(dirname "$(find "$work/moved" -name tscompile.pc)")
+flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs tscompile eigen3)
+# shellcheck disable=SC2086
+c++ -O1 "$source/samples/cpp/run_lenet.cpp" -o "$work/run_lenet" $flags
+check "$work/run_lenet"
