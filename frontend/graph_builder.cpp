@@ -139,6 +139,7 @@ void GraphBuilder::onBlockEnd(Slice<Name> results, Span span) {
   if (results.size > options_.limits.arguments) return ctx_->limitError(span, &Limits::arguments);
   Block* b = g->blocks.back();
   for (Name& n : results) b->addResult(lookUp(*g, n));
+  b->returnNode()->range = range(span);
   if (g->brace) {
     g->arrowSeen = true;
     return;
