@@ -18,8 +18,9 @@
 namespace tscompile {
 
 struct LoadOptions {
-  // safetensors files. Tensors are found by attribute path ("layer1.0.conv1.weight") for prim::GetAttr chains from %self,
-  // and by value name for constants whose text does not carry their data. Two files with one name are an error.
+  // safetensors files or recipes (docs/values.md). Tensors are found by attribute path ("layer1.0.conv1.weight") for
+  // prim::GetAttr chains from %self, and by value name for constants whose text does not carry their data. Two files
+  // with one name are an error.
   std::vector<std::string> weights;
   Limits limits;
   // Operators; null: all that are built in. Must outlive the module.

@@ -236,8 +236,8 @@ Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Li
                 ErrorKind::Limit);
   uint64_t bytes = static_cast<uint64_t>(*count) * itemSize(header->dtype);
   if (bytes != data.size())
-    return fail(file.bytes.size(), fmt::format("{} {} takes {} bytes, but {} follow the header{}",
-                                               pythonName(header->dtype), dimsText(header->sizes), bytes, data.size(),
+    return fail(file.bytes.size(), fmt::format("{} {} takes {}, but {} follow the header{}", pythonName(header->dtype),
+                                               dimsText(header->sizes), counted(bytes, "byte"), data.size(),
                                                bytes > data.size() ? ": the file is truncated" : ""));
   if (header->dtype == DType::Bool)
     if (std::optional<size_t> bad = findBadBool(data))

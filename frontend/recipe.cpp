@@ -74,10 +74,11 @@ Result<std::vector<std::pair<std::string, Tensor>>> parseRecipe(SourcePtr source
   RecipeReader reader(source, diagnostics, limits);
   std::string_view text = source->text();
   bool good = true;
-  for (size_t begin = startsWith(text, "\xef\xbb\xbf") ? 3 : 0; begin < text.size() && !diagnostics.full();) {
+  for (size_t begin = startsWith(text, "\xef\xbb\xbf") ? 3 : 0; begin < text.size();) {
     size_t end = std::min(text.find('\n', begin), text.size());
     good &= reader.readLine(begin, end);
     begin = end + 1;
+    if (!good && diagnostics.full()) break;
   }
   if (!good) return Failed{};
   return reader.take();

@@ -296,8 +296,8 @@ bool HeaderReader::checkEntry(const Read& r) {
   if (!dtype) return true;
   uint64_t bytes = static_cast<uint64_t>(*count) * dtype->bytes;
   if (bytes != e.end - e.begin)
-    return failTensor(r, fmt::format("{} {} has {} bytes, but its data_offsets hold {}", e.dtype, dimsText(e.sizes),
-                                     bytes, e.end - e.begin));
+    return failTensor(r, fmt::format("{} {} has {}, but its data_offsets hold {}", e.dtype, dimsText(e.sizes),
+                                     counted(bytes, "byte"), e.end - e.begin));
   return true;
 }
 
@@ -330,7 +330,8 @@ bool HeaderReader::checkTiling() {
     end = e.end;
   }
   if (end == dataBytes_) return true;
-  return fail(json_.size() + end, fmt::format("{} bytes behind the last tensor belong to none", dataBytes_ - end));
+  return fail(json_.size() + end,
+              fmt::format("the last tensor is followed by {} too many", counted(dataBytes_ - end, "byte")));
 }
 
 uint64_t headerLength(std::string_view start) {
@@ -366,7 +367,8 @@ Result<SafetensorsHeader> parseSafetensorsHeader(std::string_view start, uint64_
     reportFileKind(path, "a safetensors file", kind, diagnostics);
     return Failed{};
   }
-  if (fileSize <= kLengthBytes) return fail(fmt::format("the file is truncated: it has only {} bytes", fileSize));
+  if (fileSize <= kLengthBytes)
+    return fail(fmt::format("the file is truncated: it has only {}", counted(fileSize, "byte")));
   uint64_t length = headerLength(start);
   if (length > fileSize - kLengthBytes)
     return fail(fmt::format("the file is truncated: its header has {} bytes, the file {}", length, fileSize));

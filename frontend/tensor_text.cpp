@@ -188,9 +188,8 @@ bool TensorReader::readSeparator(int64_t count) {
   size_t wanted = dimensionsEnding(sizes_, count);
   if (found == wanted) return true;
   auto marks = [](size_t n) { return n == 0 ? std::string("no ';'") : fmt::format("'{}'", std::string(n, ';')); };
-  return c_.fail(begin, fmt::format("expected {} behind {} elements of {}, found {}", marks(wanted), count,
-                                    dimsText(sizes_), marks(found))),
-         false;
+  return c_.fail(begin, fmt::format("expected {} behind element {} of {}, found {}", marks(wanted), count,
+                                    dimsText(sizes_), marks(found)));
 }
 
 template <class T>
@@ -202,6 +201,10 @@ bool TensorReader::readElements(std::string& bytes) {
     return true;
   };
   size_t begin = c_.at();
+  auto fail = [&](const std::string& found) {
+    return c_.fail(begin,
+                   fmt::format("{} has {}, the literal has {}", dimsText(sizes_), counted(numel_, "element"), found));
+  };
   if (!c_.take('[')) {
     if (sizes_.empty()) return readOne();
     return c_.expected("'[' and the elements");
@@ -209,18 +212,12 @@ bool TensorReader::readElements(std::string& bytes) {
   c_.skipBlanks();
   int64_t count = 0;
   while (!c_.take(']')) {
-    if (count == numel_)
-      return c_.atEnd()
-                 ? c_.expected("']'")
-                 : c_.fail(begin, fmt::format("{} has {} elements, the literal has more", dimsText(sizes_), numel_));
+    if (count == numel_) return c_.atEnd() ? c_.expected("']'") : fail("more");
     if (!readOne()) return false;
     if (++count < numel_ && !readSeparator(count)) return false;
     c_.skipBlanks();
   }
-  if (count < numel_)
-    return c_.fail(begin, fmt::format("{} has {} elements, the literal has {}", dimsText(sizes_), numel_, count)),
-           false;
-  return true;
+  return count == numel_ || fail(std::to_string(count));
 }
 
 bool TensorReader::readLiteral(Tensor& out) {

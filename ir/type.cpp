@@ -62,7 +62,7 @@ class TypeTable {
     return hash;
   }
 
-  const std::vector<std::string> kNoStrings;
+  const std::vector<std::string> kNoStrings{};
   std::mutex mutex_;
   std::unordered_multimap<uint64_t, TypePtr> map_;
 };

@@ -192,9 +192,11 @@ def _as_elements_of_integers(values, dtype):
 _DECIMAL = r"(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)"
 _HEXADECIMAL = r"0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][-+]?\d+"
 _REAL = rf"(?:inf|nan|{_HEXADECIMAL}|{_DECIMAL})"
-_NUMBER = re.compile(rf"(?P<first>-?{_REAL})(?:(?P<imaginary>j)|(?P<second>[-+]{_REAL})j)?(?![\w.])")
+_NUMBER = re.compile(rf"(?P<first>-?{_REAL})(?:(?P<imaginary>j)|(?P<second>[-+]{_REAL})j)?(?![\w.])", re.ASCII)
 _BLANKS = re.compile(r"[ \t\r\n]*")
-_HEAD = re.compile(r"(?P<shape>scalar|\d+(?:x\d+)*):(?P<dtype>\w+)(?P<kind>[:=])")
+_WORD = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_NAMED = re.compile(r"([A-Za-z]\w*)[ \t\r\n]*=[ \t\r\n]*", re.ASCII)
+_HEAD = re.compile(r"(?P<shape>scalar|\d+(?:x\d+)*):(?P<dtype>\w+)(?P<kind>[:=])", re.ASCII)
 
 
 def _to_double(text):
@@ -233,7 +235,7 @@ class _Reader:
                 value = complex(_to_double(match["first"]), _to_double(match["second"]))
             elif match["imaginary"]:
                 value = complex(0.0, _to_double(match["first"]))
-            elif re.fullmatch(r"-?\d+", match["first"]):
+            elif re.fullmatch(r"-?[0-9]+", match["first"]):
                 value = int(match["first"])
                 _to_double(match["first"])
             else:
@@ -264,7 +266,7 @@ class _Reader:
 
     def generated(self, shape, dtype):
         begin = self.at
-        rule = re.compile(r"[A-Za-z]\w*").match(self.text, self.at)
+        rule = _WORD.match(self.text, self.at)
         if not rule:
             self.fail("expected a generator")
         self.at = rule.end()
@@ -296,7 +298,7 @@ class _Reader:
         positions, named = [], {}
         self.blanks()
         while not self.take(")"):
-            name = re.compile(r"([A-Za-z]\w*)[ \t\r\n]*=[ \t\r\n]*").match(self.text, self.at)
+            name = _NAMED.match(self.text, self.at)
             if name:
                 if name[1] in named:
                     self.fail(f"'{name[1]}' is given twice")
@@ -370,7 +372,7 @@ class _Reader:
                 found += 1
                 self.blanks()
         if found != _dimensions_ending(shape, index):
-            self.fail(f"expected {_dimensions_ending(shape, index)} ';' behind {index} elements of {list(shape)}, "
+            self.fail(f"expected {_dimensions_ending(shape, index)} ';' behind element {index} of {list(shape)}, "
                       f"found {found}", begin)
 
 

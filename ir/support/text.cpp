@@ -94,6 +94,10 @@ std::string jsonQuote(std::string_view text) {
   return out += '"';
 }
 
+std::string counted(uint64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
 std::string abbreviate(std::string_view text, size_t limit) {
   if (text.size() <= limit) return std::string(text);
   return std::string(text.substr(0, limit)) + "...";

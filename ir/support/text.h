@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ size_t utf8Length(std::string_view text);
 
 // The text in double quotes with JSON escapes; invalid UTF-8 becomes U+FFFD.
 std::string jsonQuote(std::string_view text);
+
+// "1 byte", "3 bytes".
+std::string counted(uint64_t count, std::string_view noun);
 
 // At most `limit` bytes of the text, with "..." where it was cut.
 std::string abbreviate(std::string_view text, size_t limit);

@@ -60,6 +60,22 @@ TEST(ReadFile, ReportsWhatCannotBeRead) {
   }
 }
 
+TEST(ReadFile, ReadsStandardInput) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ASSERT_EQ(::write(ends[1], "hello", 5), 5);
+  ::close(ends[1]);
+  int before = ::dup(STDIN_FILENO);
+  ASSERT_GE(::dup2(ends[0], STDIN_FILENO), 0);
+  ::close(ends[0]);
+  Diagnostics d;
+  Result<std::string> bytes = readFile("-", 5, d);
+  ::dup2(before, STDIN_FILENO);
+  ::close(before);
+  ASSERT_TRUE(bytes) << shown(d);
+  EXPECT_EQ(*bytes, "hello");
+}
+
 TEST(FileMapping, ShowsTheBytes) {
   TempFolder folder;
   Diagnostics d;

@@ -96,7 +96,7 @@ TEST(Safetensors, RejectsHeadersThatDoNotFit) {
       {one("{1:2}"), "f:@9: error: the header is not JSON: unexpected '1'\n"},
       {one("{\"a\xff\":1}"), "f:@11: error: the header is not UTF-8\n"},
       {one(std::string("{}\0", 3)), "f:@10: error: the header contains a zero byte\n"},
-      {one("{}"), "f:@10: error: 4 bytes behind the last tensor belong to none\n"},
+      {one("{}"), "f:@10: error: the last tensor is followed by 4 bytes too many\n"},
       {one("{\"a\":1}"), "f:@9: error: tensor 'a': expected an object, found a number\n"},
       {one("{\"a\":[]}"), "f:@9: error: tensor 'a': expected an object, found a list\n"},
       {one("{\"a\":{}}"), "f:@9: error: tensor 'a': it has no dtype\n"},
