@@ -14,7 +14,7 @@ struct Limits {
   uint64_t identifierBytes = 64 << 10;       // a name
   uint64_t stringBytes = 16 << 20;           // a string literal, unescaped
   uint64_t numberBytes = 4096;               // a number literal
-  uint64_t listItems = 16 << 20;             // a list, tuple or dict literal
+  uint64_t listItems = 4 << 20;              // a list, tuple or dict literal
   uint64_t typeDepth = 256;                  // types inside each other
   uint64_t arguments = 1 << 20;              // inputs or outputs of one node
   uint64_t printBytes = uint64_t{1} << 30;   // a printed text
@@ -39,7 +39,7 @@ inline constexpr LimitName kLimitNames[] = {
     {"string", &Limits::stringBytes, "bytes of a string literal"},
     {"number", &Limits::numberBytes, "bytes of a number literal"},
     {"list", &Limits::listItems, "items of a list literal"},
-    {"type-depth", &Limits::typeDepth, "types nested inside each other"},
+    {"type-depth", &Limits::typeDepth, "types or literals nested inside each other"},
     {"arguments", &Limits::arguments, "inputs or outputs of a node"},
     {"print", &Limits::printBytes, "bytes of a printed text"},
     {"header", &Limits::headerBytes, "bytes of a safetensors header"},
