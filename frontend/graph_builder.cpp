@@ -138,6 +138,7 @@ void GraphBuilder::onBlockEnd(Slice<Name> results, Span span) {
   }
   if (results.size > options_.limits.arguments) return ctx_->limitError(span, &Limits::arguments);
   Block* b = g->blocks.back();
+  b->returnNode()->range = range(span);
   for (Name& n : results) b->addResult(lookUp(*g, n));
   b->returnNode()->range = range(span);
   if (g->brace) {
@@ -190,6 +191,10 @@ void GraphBuilder::onBrace(Span span) {
   // A brace of a module dump ends a section, a method, or a module.
   if (modules_.empty()) {
     if (!g) ctx_->error(span, "'}' without a '{' before it");
+    return;
+  }
+  if (strayBraces_ > 0) {
+    --strayBraces_;
     return;
   }
   endOpenGraphs(span);
@@ -309,20 +314,46 @@ Value* GraphBuilder::lookUp(OpenGraph& g, const Name& name) {
   return unknown->output();
 }
 
-void GraphBuilder::onRecovery(std::string_view line, Span) {
+// A statement that could not be read was reported. What it would have opened, closed or defined is taken as given, as
+// followers of one mistake are not worth a message.
+void GraphBuilder::onRecovery(std::string_view line, Span span) {
+  if (stopped_) return;
   OpenGraph* g = current();
-  if (!g || stopped_) return;
-  g->last = nullptr;
-  // What the broken statement would have defined: its uses further down are not worth a message.
-  line = line.substr(0, line.find('='));
+  std::string_view word = trim(line);
+  if (startsWith(word, "with")) {
+    stopped_ = true;
+  } else if (startsWith(word, "graph")) {
+    HeaderSyntax header{{"graph", span}, namesIn(line), line.find('{') != std::string_view::npos};
+    onHeader(header, span);
+  } else if (!g) {
+    return;
+  } else if (startsWith(word, "block") && g->last) {
+    std::string name = "block" + std::to_string(g->last->blocks().size());
+    HeaderSyntax header{{ctx_->arena.copy(name), span}, namesIn(line), g->brace};
+    startBlock(*g, header, span);
+  } else if (startsWith(word, "->") && g->blocks.size() > 1 && !g->arrowSeen) {
+    onBlockEnd(Slice<Name>::none(), span);
+  } else if (startsWith(word, "return") && g->blocks.size() == 1) {
+    onReturn(Slice<Name>::none(), span);
+  } else if (!g->arrowSeen) {
+    // Blocks may follow.
+    Node* unknown = g->graph->create(sym::Uninitialized, {}, 0);
+    unknown->range = range(span);
+    g->blocks.back()->append(unknown);
+    g->last = unknown;
+    Slice<TypedName> names = namesIn(line.substr(0, line.find('=')));
+    for (TypedName& n : names)
+      if (!g->graph->find(n.name.text)) nameValue(*g, unknown->addOutput(types().any), n.name, false);
+  }
+}
+
+Slice<TypedName> GraphBuilder::namesIn(std::string_view line) {
+  auto* names = ctx_->list<TypedName>();
   for (size_t i = line.find('%'); i != std::string_view::npos; i = line.find('%', i + 1)) {
     size_t end = std::min(line.find_first_of(" \t\r\n,:()[]{}=%", i + 1), line.size());
-    std::string_view name = line.substr(i + 1, end - i - 1);
-    if (name.empty() || g->graph->find(name)) continue;
-    Node* unknown = g->graph->create(sym::Uninitialized, {});
-    g->blocks.back()->append(unknown);
-    nameValue(*g, unknown->output(), {name, {}}, false);
+    if (end > i + 1) ctx_->append(names, TypedName{{line.substr(i + 1, end - i - 1), {}}, types().any});
   }
+  return *names;
 }
 
 // ---- nodes ----
@@ -441,6 +472,7 @@ void GraphBuilder::onSection(std::string_view line, Span span) {
   if (stopped_) return;
   if (modules_.empty() || !modules_.back().section.empty()) {
     ctx_->error(span, "a section stands directly inside a module");
+    ++strayBraces_;
     return;
   }
   modules_.back().section = trim(line.substr(0, line.size() - 1));
@@ -452,10 +484,12 @@ void GraphBuilder::onMethod(std::string_view line, Span span) {
   std::string section = std::string(line.substr(0, word)) + "s";
   if (modules_.empty() || modules_.back().section != section || modules_.back().inMethod) {
     ctx_->error(span, fmt::format("a {} stands among the {} of a module", line.substr(0, word), section));
+    ++strayBraces_;
     return;
   }
   if (section == "functions" && modules_.back().index != 0) {
     ctx_->error(span, "functions stand in the outermost module");
+    ++strayBraces_;
     return;
   }
   modules_.back().inMethod = true;

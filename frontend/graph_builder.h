@@ -66,6 +66,8 @@ class GraphBuilder : public StatementSink {
   void addParameters(OpenGraph& g, Block* block, HeaderSyntax& header);
   void nameValue(OpenGraph& g, Value* value, const Name& name, bool isParameter);
   Value* lookUp(OpenGraph& g, const Name& name);
+  // The names of values that stand in a statement.
+  Slice<TypedName> namesIn(std::string_view line);
   void readAttributes(Node* node, NodeSyntax& syntax, TypePtr constantType);
   void inferOutputs(Node* node, NodeSyntax& syntax);
   bool charge(uint64_t& count, uint64_t amount, uint64_t Limits::*limit, Span span);
@@ -80,6 +82,7 @@ class GraphBuilder : public StatementSink {
   std::vector<OpenGraph> graphs_;  // the graph being read and those around it
   std::vector<OpenModule> modules_;
   uint64_t nodeCount_ = 0, valueCount_ = 0;
+  size_t strayBraces_ = 0;  // open ones that were reported as out of place
   bool stopped_ = false;
   std::string_view lastFile_, lastKind_;
   Symbol lastFileSymbol_, lastKindSymbol_;

@@ -39,12 +39,18 @@ int ParseContext::nextToken(Semantic& value, Span& span) {
     }
   }
   // Enough mistakes were shown: the rest of a hopeless text is not worth its time.
-  if (diagnostics_.full() || (lineStart_ && stop_ && stop_())) {
+  givenUp_ |= diagnostics_.full();
+  if (givenUp_ || (lineStart_ && stop_ && stop_())) {
     span = {textSize(), textSize()};
     return Token::TOK_END;
   }
   int token = scanToken(scanner_, value, span);
+  // Types and literals take at most two brackets for a level: `annotate(List[...], [`.
+  if (brackets_.size() > 2 * limits_.typeDepth + 16) limitError(span, &Limits::typeDepth);
+  if (lineStart_) statementBegin_ = span.begin;
+  tokenBeforeLast_ = lastToken_;
   lastToken_ = token;
+  lastSpan_ = span;
   lineStart_ = token == Token::TOK_NEWLINE;
   if (token == Token::TOK_SCALARS || lineStart_) sawPython_ = false;
   return token;
@@ -58,36 +64,13 @@ Diagnostic& ParseContext::error(Span span, std::string message, ErrorKind kind) 
 }
 
 void ParseContext::limitError(Span span, uint64_t Limits::*limit) {
+  if (givenUp_) return;
+  givenUp_ = true;
   for (const LimitName& name : kLimitNames) {
     if (name.field != limit) continue;
     error(span, "more than " + std::to_string(limits_.*limit) + " " + name.what, ErrorKind::Limit)
         .note(std::string("the limit is set by --limit ") + name.name + "=N");
   }
-}
-
-void ParseContext::listOverflow(Span span, uint64_t Limits::*limit) {
-  if (!overflowReported_) limitError(span, limit);
-  overflowReported_ = true;
-}
-
-void ParseContext::syntaxError(Span where, std::string_view found, const std::vector<std::string_view>& expected) {
-  failed_ = true;
-  if (reportedHere_) {
-    reportedHere_ = false;
-  } else if (expected.empty()) {
-    error(where, "unexpected " + std::string(found));
-  } else {
-    std::string list;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      if (i) list += i + 1 == expected.size() ? " or " : ", ";
-      list += expected[i];
-    }
-    error(where, "expected " + list + " before " + std::string(found));
-  }
-  brackets_.clear();
-  attributesAt_ = start_ == StartAt::Value ? 1 : 0;
-  sawPython_ = false;
-  if (start_ != StartAt::Value) resetScanner(scanner_);
 }
 
 // ---- statements ----
@@ -119,9 +102,7 @@ void ParseContext::onMethod(std::string_view line, Span span) { sink_->onMethod(
 void ParseContext::onSetting(std::string_view line, Span span) { sink_->onSetting(line, span); }
 
 void ParseContext::onRecovery(Span span) {
-  // The statement as it stands in the text, from the start of its line.
-  size_t start = span.begin == 0 ? 0 : text_.rfind('\n', span.begin - 1) + 1;
-  sink_->onRecovery(text_.substr(start, span.end - start), span);
+  sink_->onRecovery(text_.substr(recoveryBegin_, span.end - recoveryBegin_), {recoveryBegin_, span.end});
   endStatement();
 }
 
@@ -332,6 +313,7 @@ TypePtr ParseContext::namedType(std::string_view name, Span span) {
   }
   if (isLower(name[0])) return variableType(std::string(name));
   if (start_ == StartAt::Text && diagnostics_.full()) return types().tensor;
+  unknownTypeEnd_ = span.end;
   Diagnostic& d = error(span, "unknown type '" + abbreviate(name, 80) + "'");
   if (std::string_view form = graphFormOf(name); !form.empty()) {
     d.note("graph text writes " + std::string(form));
@@ -390,8 +372,8 @@ TypePtr ParseContext::refinedTensor(std::string_view name, TensorItems* items, S
   if (facts.hasStrides) {
     facts.strides.append(items->strides.begin(), items->strides.end());
     if (facts.strides.size() != facts.sizes.size()) {
-      error(span, "a tensor type of " + std::to_string(facts.sizes.size()) + " sizes has " +
-                      std::to_string(facts.strides.size()) + " strides");
+      error(span, "a tensor type of " + std::to_string(facts.sizes.size()) + (facts.sizes.size() == 1 ? " size has " : " sizes has ") +
+                      std::to_string(facts.strides.size()) + (facts.strides.size() == 1 ? " stride" : " strides"));
       facts.strides.clear();
       facts.hasStrides = false;
     }
@@ -414,6 +396,20 @@ TypePtr ParseContext::parametricType(std::string_view name, Slice<TypePtr> argum
   if (!expect(1)) return types().any;
   TypePtr t = name == "Future" ? futureType(arguments[0]) : name == "RRef" ? rrefType(arguments[0]) : awaitType(arguments[0]);
   return checkDepth(t, span);
+}
+
+TypePtr ParseContext::bracketedType(std::string_view name, Slice<TypePtr> arguments, Span span) {
+  if (name != "Dict" && name != "Union") return parametricType(name, arguments, span);
+  std::string form = join(arguments, ", ", [](TypePtr t) { return typeText(t); });
+  error(span, std::string(name) + " takes its types in parentheses").note("graph text writes " + std::string(name) + "(" + abbreviate(form, 80) + ")");
+  return types().any;
+}
+
+TypePtr ParseContext::genericType(TypePtr type, Span span) {
+  // `List` itself was reported.
+  bool reported = unknownTypeEnd_ > span.begin && unknownTypeEnd_ <= span.end;
+  if (!reported) error(span, typeText(type) + " takes no types in brackets");
+  return types().any;
 }
 
 TypePtr ParseContext::wrappedType(std::string_view wrapper, std::string_view name, Span span) {

@@ -74,7 +74,8 @@ class ParseContext {
 
   // ---- called by the grammar ----
   int nextToken(Semantic& value, Span& span);
-  void syntaxError(Span where, std::string_view found, const std::vector<std::string_view>& expected);
+  // Kinds of symbols as the generated parser numbers them.
+  void syntaxError(Span where, int found, const std::vector<int>& expected);
 
   template <class T, class... Args>
   T* make(Args&&... args) {
@@ -94,11 +95,10 @@ class ParseContext {
   template <class T>
   Slice<T>* append(Slice<T>* s, const std::type_identity_t<T>& item) {
     uint64_t Limits::*limit = std::is_same_v<T, Literal*> ? &Limits::listItems : &Limits::arguments;
-    if (s->size >= limits_.*limit) [[unlikely]] {
-      listOverflow(spanOf(item), limit);
-      return s;
-    }
-    s->push(arena, item);
+    if (s->size >= limits_.*limit) [[unlikely]]
+      limitError(lastSpan_, limit);
+    else
+      s->push(arena, item);
     return s;
   }
 
@@ -140,6 +140,10 @@ class ParseContext {
   TypePtr undefinedTensor(TypePtr type, Span span);
   TypePtr refinedTensor(std::string_view name, TensorItems* items, Span span);
   TypePtr parametricType(std::string_view name, Slice<TypePtr> arguments, Span span);
+  // `Future[Tensor]`; also `Dict[str, int]`, which is Python's.
+  TypePtr bracketedType(std::string_view name, Slice<TypePtr> arguments, Span span);
+  // `List[int]`: Python's notation, an error.
+  TypePtr genericType(TypePtr type, Span span);
   TypePtr wrappedType(std::string_view wrapper, std::string_view name, Span span);
   TypePtr namedTuple(FieldsSyntax* fields, Span span);
   TypePtr pythonType(std::string_view name, Slice<TypePtr>* arguments, Span span);
@@ -201,7 +205,7 @@ class ParseContext {
   bool insideBrackets() const { return !brackets_.empty(); }
   bool insideAttributes() const { return attributesAt_ != 0; }
   bool insideNamedTuple() const { return !brackets_.empty() && brackets_.back() == 'N'; }
-  bool endsLine();
+  bool endsLine(uint32_t at);
   bool startsAttributes();
   void open(char bracket);
   bool close();  // true if that ended the attributes
@@ -214,19 +218,7 @@ class ParseContext {
 
  private:
   TypePtr checkDepth(TypePtr type, Span span);
-  static Span spanOf(const Literal* l) { return l->span; }
-  static Span spanOf(const Name& n) { return n.span; }
-  static Span spanOf(const TypedName& n) { return n.name.span; }
-  static Span spanOf(const AttributeSyntax& a) { return a.name.span; }
-  template <class T>
-  static Span spanOf(const T&) {
-    return {};
-  }
-  void listOverflow(Span span, uint64_t Limits::*limit);
-  void endStatement() {
-    arena.clear();
-    overflowReported_ = false;
-  }
+  void endStatement() { arena.clear(); }
   bool decodeString(std::string_view body, std::string& out, Span span, size_t quote);
 
   const SourceFile& source_;
@@ -241,10 +233,17 @@ class ParseContext {
   StartAt start_ = StartAt::Text;
   bool started_ = false;
   bool failed_ = false;
-  int lastToken_ = 0;
+  bool givenUp_ = false;  // the rest of the text is not read: a limit was hit, or enough was reported
+  int lastToken_ = 0, tokenBeforeLast_ = 0;
+  Span lastSpan_{0, 0};
+  uint32_t statementBegin_ = 0;  // of the line being read
+  // After a syntax error, until its statement ends: brackets do not count, as they may have no partner.
+  bool recovering_ = false;
+  bool recoveringHeader_ = false;  // whose parameters may go on in further lines
+  uint32_t recoveryBegin_ = 0;
+  uint32_t unknownTypeEnd_ = 0;  // where the last type ends that was reported as unknown
   bool lineStart_ = true;
   bool sawPython_ = false;
-  bool overflowReported_ = false;  // in this statement
   bool reportedHere_ = false;  // the scanner has reported the token that it returned as BAD
   size_t attributesAt_ = 0;    // bracket depth of the attributes of the current node, plus one
   size_t settingsIndent_ = 0;

@@ -45,7 +45,7 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
 {BLANK}+                  { }
 "\\"{BLANK}*\n            { }
 "\xEF\xBB\xBF"            { if (span->begin != 0) return yyextra->badCharacter(*span); }
-\n                        { if (yyextra->endsLine()) return Token::TOK_NEWLINE; }
+\n                        { if (yyextra->endsLine(span->begin)) return Token::TOK_NEWLINE; }
 "#"                       { size_t n = yyextra->commentLength(span->begin); TAKE(n);
                             if (yyextra->takePlace(TEXT, *value)) return Token::TOK_PLACE; }
 "%"                       { size_t n = yyextra->valueNameLength(span->begin); TAKE(n);
@@ -129,7 +129,7 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
                             value->text = yyextra->trimmed(TEXT); return Token::TOK_RAW; }
 
 <SETTINGS>{
-\n                        { if (yyextra->endsLine()) return Token::TOK_NEWLINE; }
+\n                        { if (yyextra->endsLine(span->begin)) return Token::TOK_NEWLINE; }
 [^\n]+                    { value->text = TEXT;
                             if (yyextra->endsSettings(TEXT)) { BEGIN(INITIAL); return yyextra->closeSettings(); }
                             return yyextra->setting(); }

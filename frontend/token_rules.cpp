@@ -348,19 +348,32 @@ int ParseContext::attributeWord(std::string_view text, Semantic& value, Span spa
 
 // ---- lines and brackets ----
 
-bool ParseContext::endsLine() { return brackets_.empty() && !lineStart_; }
+bool ParseContext::endsLine(uint32_t at) {
+  if (recovering_) {
+    if (lineStart_) return false;
+    size_t begin = at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
+    std::string_view line = text_.substr(begin, at - begin);
+    line = trim(line.substr(0, line.find('#')));
+    if (recoveringHeader_ && !line.empty() && line.back() == ',') return false;
+    recovering_ = false;
+    return true;
+  }
+  return brackets_.empty() && !lineStart_;
+}
 
 bool ParseContext::startsAttributes() {
-  if (!brackets_.empty() || (lastToken_ != Token::TOK_KIND && lastToken_ != Token::TOK_PYTHON)) return false;
+  if (!brackets_.empty() || recovering_ || (lastToken_ != Token::TOK_KIND && lastToken_ != Token::TOK_PYTHON)) return false;
   attributesAt_ = 1;
   return true;
 }
 
 void ParseContext::open(char bracket) {
+  if (recovering_) return;
   brackets_.push_back(bracket == '(' && lastToken_ == Token::TOK_NAMEDTUPLE ? 'N' : bracket);
 }
 
 bool ParseContext::close() {
+  if (recovering_) return false;
   if (!brackets_.empty()) brackets_.pop_back();
   if (attributesAt_ == 0 || !brackets_.empty() || start_ == StartAt::Value) return false;
   attributesAt_ = 0;

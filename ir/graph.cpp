@@ -75,7 +75,7 @@ void Node::relocateInputs(Use* to) {
 
 void Node::insertInput(size_t at, Value* value) {
   if (inputCount_ == inputCapacity_) {
-    uint32_t capacity = std::max<uint32_t>(2, inputCapacity_ * 2);
+    uint32_t capacity = std::max<uint32_t>(1, inputCapacity_ * 2);
     Use* bigger = graph_->arena_.allocateArray<Use>(capacity);
     relocateInputs(bigger);
     graph_->arena_.release(inputs_, inputCapacity_ * sizeof(Use));

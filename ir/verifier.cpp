@@ -182,6 +182,7 @@ class Verifier {
     size_t skip = 0;
     if (n->kind() == sym::Loop) {
       skip = 1;
+      if (n->outputCount() + 2 != n->inputCount()) return;  // reported at the node
       if (ret->inputCount() && !compatible(ret->input(0)->type(), types().boolean))
         fail(n, "the first result of a prim::Loop's block is the condition, but %" + ret->input(0)->name() + " is " +
                     typeText(ret->input(0)->type()));

@@ -118,8 +118,6 @@ class Inspector {
     }
     if (!parsed) {
       if (isJson_) json_.field("readable", false);
-      session_.report();
-      diagnostics.fileError(name_, {}, "the text cannot be read");
       return;
     }
     if (parsed->module) modules(*parsed->module);

@@ -91,8 +91,8 @@ class LintCommand {
       json.newLine();
       json.verbatim(line);
     }
-    if (size_t more = diagnostics.suppressedErrors())
-      session_.note(plural(more, "more error") + " not shown; --max-errors 0 shows all");
+    if (diagnostics.full())
+      session_.note("stopped at " + plural(diagnostics.errorCount(), "error") + "; --max-errors 0 shows all");
     counts_.errors += diagnostics.errorCount();
     counts_.warnings += diagnostics.warningCount();
     diagnostics.clear();

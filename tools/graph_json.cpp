@@ -90,7 +90,7 @@ class GraphJson {
     }
     names("inputs", n.inputs());
     values("outputs", n.outputs());
-    if (!n.attributes().empty()) attributes(n);
+    if (n.attributes().size() > (n.subgraph() ? 1 : 0)) attributes(n);
     if (!n.scope.empty()) json_.field("scope", n.scope.text());
     if (n.location.present()) {
       json_.key("location");

@@ -24,7 +24,12 @@ void setLimit(Options& o, const std::string& text) {
   NearestName nearest(key);
   for (const LimitName& limit : kLimitNames) {
     if (limit.name == key) {
-      o.common.limits.*limit.field = checked(parseSize(value), "--limit " + key, "a number", value);
+      uint64_t number = checked(parseSize(value), "--limit " + key, "a number", value);
+      // Types are walked by recursion.
+      constexpr uint64_t kDeepest = 1000;
+      if (key == "type-depth" && number > kDeepest)
+        throw UsageError{"--limit type-depth takes a number up to " + std::to_string(kDeepest)};
+      o.common.limits.*limit.field = number;
       return;
     }
     nearest.consider(limit.name);

@@ -5,6 +5,7 @@
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <unistd.h>
@@ -46,15 +47,22 @@ Session::Session(const CommonOptions& common, std::istream& in, std::ostream& ou
 
 Result<std::string> Session::read(const std::string& path) {
   uint64_t limit = common.limits.textBytes;
-  if (path != "-") return readFile(path, limit, diagnostics);
-  std::string text;
-  std::string buffer(size_t{64} << 10, '\0');
-  while (in_.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in_.gcount() > 0) {
-    text.append(buffer.data(), static_cast<size_t>(in_.gcount()));
-    if (text.size() <= limit) continue;
-    diagnostics.error("standard input is longer than " + std::to_string(limit) + " bytes", ErrorKind::Limit)
+  Result<std::string> text = path == "-" ? readInput(limit + 1) : readFileStart(path, limit + 1, diagnostics);
+  if (text && text->size() > limit) {
+    diagnostics.fileError(path == "-" ? "<stdin>" : path, {}, "more than " + std::to_string(limit) + " bytes of a graph text", ErrorKind::Limit)
         .note("the limit is set by --limit text=N");
     return Failed{};
+  }
+  return text;
+}
+
+Result<std::string> Session::readInput(uint64_t most) {
+  std::string text;
+  std::string buffer(size_t{64} << 10, '\0');
+  while (text.size() < most) {
+    in_.read(buffer.data(), static_cast<std::streamsize>(std::min<uint64_t>(buffer.size(), most - text.size())));
+    if (in_.gcount() == 0) break;
+    text.append(buffer.data(), static_cast<size_t>(in_.gcount()));
   }
   if (in_.bad()) {
     diagnostics.error("standard input cannot be read", ErrorKind::Io);
@@ -107,8 +115,9 @@ void Session::report() {
     DiagnosticStyle style{wantsColor(err)};
     for (const Diagnostic& d : diagnostics.list())
       if (!common.quiet || d.severity == Severity::Error) err << renderDiagnostic(d, "tscompile", style);
-    if (size_t more = diagnostics.suppressedErrors())
-      err << "tscompile: note: " << more << " more error" << (more == 1 ? "" : "s") << " not shown\n";
+    if (diagnostics.full() && !common.quiet)
+      err << "tscompile: note: stopped at " << common.maxErrors << (common.maxErrors == 1 ? " error" : " errors")
+          << "; --max-errors 0 shows all\n";
   }
   diagnostics.clear();
 }

@@ -41,6 +41,8 @@ class Session {
   bool wantsColor(const std::ostream& stream) const;
 
  private:
+  Result<std::string> readInput(uint64_t most);
+
   std::istream& in_;
   std::vector<SourcePtr> sources_;
 };

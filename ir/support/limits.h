@@ -39,7 +39,7 @@ inline constexpr LimitName kLimitNames[] = {
     {"string", &Limits::stringBytes, "bytes of a string literal"},
     {"number", &Limits::numberBytes, "bytes of a number literal"},
     {"list", &Limits::listItems, "items of a list literal"},
-    {"type-depth", &Limits::typeDepth, "types nested inside each other"},
+    {"type-depth", &Limits::typeDepth, "types or literals nested inside each other"},
     {"arguments", &Limits::arguments, "inputs or outputs of a node"},
     {"print", &Limits::printBytes, "bytes of a printed text"},
     {"header", &Limits::headerBytes, "bytes of a safetensors header"},
