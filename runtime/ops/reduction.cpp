@@ -2,6 +2,8 @@
 #include <cmath>
 #include <limits>
 
+#include <Eigen/Core>
+
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/reduce.h"

@@ -9,13 +9,6 @@
 
 namespace tscompile {
 
-template <class T>
-inline constexpr Compute kComputeOf = Compute::I64;
-template <> inline constexpr Compute kComputeOf<float> = Compute::F32;
-template <> inline constexpr Compute kComputeOf<double> = Compute::F64;
-template <> inline constexpr Compute kComputeOf<std::complex<double>> = Compute::C128;
-template <> inline constexpr Compute kComputeOf<bool> = Compute::Bool;
-
 // The dimensions of an input, sorted for a reduction: those that are kept, in their order, and those that are reduced.
 struct ReducePlan {
   ReducePlan(const Tensor& in, DimSpan reduced);
