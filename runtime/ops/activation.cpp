@@ -2,6 +2,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/memory_format.h"
 #include "runtime/reference/views.h"
 
 namespace tscompile {
@@ -148,7 +149,7 @@ void rreluKernel(KernelCall& call) {
     drawSlopes<double>(noise, in, lower, upper, random);
   else
     drawSlopes<float>(noise, in, lower, upper, random);
-  mapTensors<kFloats>(call, in.dtype(), [](auto x, auto slope) { return x * slope; }, elementwiseOutput(call, {&in}), in, noise);
+  mapTensors<kFloats>(in.dtype(), [](auto x, auto slope) { return x * slope; }, elementwiseOutput(call, {&in}), in, noise);
 }
 
 // ---- prelu: one slope, or one for each channel ----
@@ -166,18 +167,10 @@ void inferPrelu(InferCall& call) {
   call.result(x);
 }
 
-// Whether the channels, dimension 1, are innermost in memory.
-bool isChannelsLast(const Tensor& t) {
-  if (t.rank() != 4 && t.rank() != 5) return false;
-  Dims order{0};
-  for (int d = 2; d < t.rank(); ++d) order.push_back(d);
-  order.push_back(1);
-  return !t.isContiguous() && t.permuted(order).isContiguous();
-}
-
 void preluKernel(KernelCall& call) {
   Tensor x = call.tensor(0), weight = call.tensor(1);
-  Tensor out = isChannelsLast(x) ? elementwiseOutput(call, {&x}) : call.out();
+  Tensor out = emptyLike(x, x.dtype(), suggestedFormat(x));
+  call.setResult(out);
   if (weight.numel() != 1) {
     // The channels are dimension 1.
     Dims sizes(static_cast<size_t>(x.rank()), 1), strides(static_cast<size_t>(x.rank()), 0);
@@ -185,7 +178,7 @@ void preluKernel(KernelCall& call) {
     strides[1] = weight.stride(0);
     weight = weight.withGeometry(sizes, strides, weight.offset());
   }
-  mapTensors<kFloats>(call, x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, weight);
+  mapTensors<kFloats>(x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, weight);
 }
 
 // ---- glu: the first half of a dimension times the sigmoid of the second ----
@@ -207,7 +200,7 @@ void gluKernel(KernelCall& call) {
   int64_t dim = call.dim(1, t.rank());
   int64_t half = t.size(static_cast<int>(dim)) / 2;
   Tensor a = narrowed(t, dim, 0, half), b = narrowed(t, dim, half, half);
-  mapTensors<kVectors>(call, t.dtype(), [](auto x, auto y) { return x * sigmoid(y); }, elementwiseOutput(call, {&a, &b}), a, b);
+  mapTensors<kVectors>(t.dtype(), [](auto x, auto y) { return x * sigmoid(y); }, elementwiseOutput(call, {&a, &b}), a, b);
 }
 
 // ---- log_sigmoid, and the variant that also returns what its derivative is made of ----
@@ -223,7 +216,7 @@ void logSigmoidKernel(KernelCall& call) {
 void logSigmoidForwardKernel(KernelCall& call) {
   logSigmoidKernel(call);
   Tensor x = call.tensor(0), buffer = call.out(1);
-  mapTensors<kVectors>(call, x.dtype(), [](auto v) { return exp(-abs(v)); }, buffer, x);
+  mapTensors<kVectors>(x.dtype(), [](auto v) { return exp(-abs(v)); }, buffer, x);
 }
 
 }  // namespace

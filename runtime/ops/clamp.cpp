@@ -43,7 +43,7 @@ void clampTensorsKernel(KernelCall& call) {
     return mapElements<kReals, 3>(call, dtype, [](auto x, auto l, auto h) { return clamped(x, l, h); });
   if (call.isNone(2)) return mapElements<kReals, 2>(call, dtype, [](auto x, auto l) { return greater(x, l); });
   Tensor x = call.tensor(0), high = call.tensor(2);
-  mapTensors<kReals>(call, dtype, [](auto v, auto h) { return lesser(v, h); }, elementwiseOutput(call, {&x, &high}), x, high);
+  mapTensors<kReals>(dtype, [](auto v, auto h) { return lesser(v, h); }, elementwiseOutput(call, {&x, &high}), x, high);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ T truncatedRemainder(T a, T b) {
 template <auto kF>
 void realKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
-  if (dtype == DType::Bool) refuseDType(call, dtype);
+  if (dtype == DType::Bool) refuseDType(dtype);
   mapElements<kReals, 2>(call, dtype, kF);
 }
 

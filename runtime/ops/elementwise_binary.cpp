@@ -78,7 +78,7 @@ void inferAddcdiv(InferCall& call) {
 template <bool kDivide>
 void addcKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 3);
-  if (dtype == DType::Bool) refuseDType(call, dtype);
+  if (dtype == DType::Bool) refuseDType(dtype);
   auto combine = [](auto self, auto value, auto a, auto b) {
     auto scaled = times(value, a);
     if constexpr (kDivide)
@@ -135,7 +135,7 @@ float nextBFloat16(float a, float b) {
 void nextafterKernel(KernelCall& call) {
   DType dtype = call.spec().dtype;
   if (dtype == DType::BFloat16) return mapElements<kF32, 2>(call, dtype, [](float a, float b) { return nextBFloat16(a, b); });
-  if (dtype == DType::Float16 || !isFloating(dtype)) refuseDType(call, dtype);
+  if (dtype == DType::Float16 || !isFloating(dtype)) refuseDType(dtype);
   mapElements<kFloats, 2>(call, dtype, [](auto a, auto b) { return std::nextafter(a, b); });
 }
 
@@ -155,7 +155,7 @@ V logAddExp2(V a, V b) {
 template <auto kF>
 void floatsOnlyKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
-  if (!isFloating(dtype)) refuseDType(call, dtype);
+  if (!isFloating(dtype)) refuseDType(dtype);
   mapElements<kVectors, 2>(call, dtype, kF);
 }
 
@@ -199,7 +199,7 @@ int64_t lcm(int64_t a, int64_t b) {
 template <auto kF>
 void integersOnlyKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
-  if (!isIntegral(dtype, false)) refuseDType(call, dtype);
+  if (!isIntegral(dtype, false)) refuseDType(dtype);
   mapElements<kI64, 2>(call, dtype, kF);
 }
 

@@ -58,7 +58,7 @@ void inferPower(InferCall& call) {
 }
 void tensorPowerKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
-  if (dtype == DType::Bool) refuseDType(call, dtype);
+  if (dtype == DType::Bool) refuseDType(dtype);
   generalPower(call, dtype);
 }
 void numberPowerKernel(KernelCall& call) { numberPower(call, powerDType(promotedDType(call, 2), true)); }

@@ -1,6 +1,5 @@
 #include "runtime/reference/elementwise.h"
 
-#include "runtime/reference/dtype_range.h"
 
 namespace tscompile {
 
@@ -67,17 +66,18 @@ Tensor operandTensor(const KernelCall& call, size_t i) {
 
 Tensor elementwiseOutput(KernelCall& call, std::span<const Tensor* const> inputs) {
   if (call.isInPlace() || call.hasOut()) return call.out();
-  bool plain = true;
-  for (const Tensor* t : inputs) plain &= t->isContiguous();
-  if (plain) return call.out();
   const TensorSpec& spec = call.spec();
+  bool plain = true;
+  for (const Tensor* t : inputs)
+    plain = plain && t->isContiguous() && std::equal(spec.sizes.begin(), spec.sizes.end(), t->sizes().begin(), t->sizes().end());
+  if (plain) return call.out();
   Tensor out = Tensor::emptyStrided(spec.dtype, spec.sizes, elementwiseStrides(spec.sizes, inputs));
   call.setResult(out);
   return out;
 }
 
-void refuseDType(const KernelCall& call, DType dtype) {
-  call.unsupported(fmt::format("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype)));
+void refuseDType(DType dtype) {
+  throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(dtype)));
 }
 
 namespace {
@@ -122,27 +122,15 @@ void writeNumber(const IValue& v, DType dtype, Compute compute, std::byte* to) {
 Tensor convertedFor(DType dtype, const Tensor& t) { return keepsValues(t.dtype(), dtype) ? t : convertTensor(t, dtype); }
 
 ScalarArgument::ScalarArgument(const KernelCall& call, size_t i, DType dtype) {
-  const IValue& v = call.argument(i);
-  std::complex<double> number = call.complex(i);
-  double x = number.real();
-  bool fits = number.imag() == 0;
-  if (isFloating(dtype)) {
-    fits &= !std::isfinite(x) || std::abs(x) <= largestNumber(dtype);
+  IValue number = numberFor(call.argument(i), dtype);
+  if (isIntegral(dtype, true)) {
+    integer_ = number.isInt() ? number.toInt() : number.toBool();
+  } else {
+    double x = number.toDouble();
     std::byte stored[sizeof(double)];
     tileStorer(Compute::F64, dtype)(&x, stored, 0, 1);
     tileLoader(dtype, Compute::F64)(stored, 0, &real_, 1);
-  } else if (dtype == DType::Bool) {
-    integer_ = x != 0;
-  } else {
-    bool exact = v.isInt() || v.isBool();
-    fits &= exact || (x >= -0x1p63 && x < 0x1p63);
-    integer_ = exact ? call.integer(i) : fits ? static_cast<int64_t>(x) : 0;
-    // Negative numbers wrap around in unsigned dtypes.
-    IntegerRange range = integerRange(dtype);
-    fits &= (dtype == DType::UInt8 ? -range.most : range.least) <= integer_ && integer_ <= range.most;
-    if (dtype == DType::UInt8) integer_ &= range.most;
   }
-  call.require(fits, "the number {} cannot be converted to {} without overflow", x, pythonName(dtype));
 }
 
 void ElementLoop::run(KernelCall& call) const {

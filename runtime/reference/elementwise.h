@@ -140,14 +140,14 @@ struct ElementLoop {
   void run(KernelCall& call) const;
 };
 
-[[noreturn]] void refuseDType(const KernelCall& call, DType dtype);
+[[noreturn]] void refuseDType(DType dtype);
 
 // Runs `f` over kInputs arguments from `first` on, converted to `dtype`, and makes the result.
 template <TypeSet kTypes, size_t kInputs, class F>
 void mapElements(KernelCall& call, DType dtype, const F& f, size_t first = 0) {
   if (!(kTypes & kI64)) dtype = toFloating(dtype);
   TypedTile typed = typedTile<kTypes, kInputs, F>(computeTypeOf(dtype));
-  if (!typed.tile) refuseDType(call, dtype);
+  if (!typed.tile) refuseDType(dtype);
   ElementLoop{first, kInputs, dtype, typed, &f}.run(call);
 }
 
@@ -157,9 +157,9 @@ Tensor convertedFor(DType dtype, const Tensor& t);
 
 // Runs `f` over tensors, which broadcast to the sizes of `out`, in the compute type of `dtype`.
 template <TypeSet kTypes, class F, std::same_as<Tensor>... In>
-void mapTensors(const KernelCall& call, DType dtype, const F& f, const Tensor& out, const In&... in) {
+void mapTensors(DType dtype, const F& f, const Tensor& out, const In&... in) {
   TypedTile typed = typedTile<kTypes, sizeof...(In), F>(computeTypeOf(dtype));
-  if (!typed.tile) refuseDType(call, dtype);
+  if (!typed.tile) refuseDType(dtype);
   Operand operands[] = {{out, typed.out}, {convertedFor(dtype, in), typed.in}...};
   loopTiles(out.sizes(), operands, 1, typed.tile, &f);
 }
