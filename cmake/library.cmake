@@ -2,7 +2,7 @@
 add_library(tscompile_flags INTERFACE)
 target_include_directories(tscompile_flags INTERFACE ${PROJECT_SOURCE_DIR})
 # The same bits at every optimisation level: products and sums are fused only in explicit SIMD kernels.
-target_compile_options(tscompile_flags INTERFACE -ffp-contract=off -fno-math-errno -Wall -Wextra
+target_compile_options(tscompile_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # g++ 12 warns of impossible string lengths
 if(TSCOMPILE_ARCH)
   target_compile_options(tscompile_flags INTERFACE -march=${TSCOMPILE_ARCH})

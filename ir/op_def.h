@@ -57,7 +57,7 @@ inline constexpr DTypeSet kRealAndBool = kRealTypes | kBoolType;
 inline constexpr DTypeSet kAllTypes = kRealAndBool | kComplexTypes;
 
 struct OpDef {
-  std::string_view schema;  // aten's own text; must outlive the registry
+  std::string_view schema = {};  // aten's own text; must outlive the registry
 
   InferFunction infer = nullptr;
   KernelFunction kernel = nullptr;

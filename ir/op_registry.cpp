@@ -32,6 +32,9 @@ std::string inPlaceText(std::string_view schema) {
   return text;
 }
 
+// "aten::pow_.Scalar(Tensor(a!) self, ...", which a record may name where it is not the functional name with an underscore.
+bool writesFirstArgument(std::string_view schema) { return schema.substr(schema.find('(')).starts_with("(Tensor(a!) "); }
+
 }  // namespace
 
 std::string Operator::fullName() const {
@@ -83,7 +86,7 @@ void OpRegistry::add(const OpDef& def) {
   };
   std::string kind(kindOf(def.schema));
   put(kind, def);
-  if (def.inplace != InPlace::No) put(kind + "_", def);
+  if (def.inplace != InPlace::No && !kind.ends_with('_')) put(kind + "_", def);
 }
 
 std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
@@ -119,20 +122,20 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
   if (auto records = records_.find(std::string(kind.text())); records != records_.end()) {
     for (const OpDef& def : records->second) {
       std::string_view overload = overloadOf(def.schema);
-      bool inPlace = kindOf(def.schema) != kind.text();
+      bool derived = kindOf(def.schema) != kind.text();
       auto same = std::find_if(group->own.begin(), group->own.end(),
                                [&](const auto& o) { return o->overload() == overload; });
       Operator* op = same != group->own.end() ? same->get() : nullptr;
       if (!op) {
         op = add(def.schema, overload);
-        if (inPlace) {
+        if (derived) {
           op->ownedText_ = inPlaceText(def.schema);
           op->schemaText_ = op->ownedText_;
           op->overload_ = overloadOf(op->ownedText_);
         }
       }
       op->def_ = &def;
-      op->inPlaceVariant_ = inPlace;
+      op->inPlaceVariant_ = derived || (def.inplace != InPlace::No && writesFirstArgument(op->schemaText_));
     }
   }
   return group;

@@ -111,7 +111,7 @@ Dims KernelCall::dims(size_t i, int rank, bool emptyIsAll) const {
 }
 
 Tensor KernelCall::out(size_t i) {
-  if (results_[i].isTensor() && results_[i].tensorImpl()) return results_[i].toTensor();
+  if (hasOut(i)) return results_[i].toTensor();
   Tensor t = i == 0 && isInPlace() ? tensor(0) : Tensor::empty(spec(i).dtype, spec(i).sizes);
   results_[i] = t;
   return t;

@@ -47,6 +47,7 @@ class KernelCall {
   const TensorSpec& spec(size_t i = 0) const { return inferred_->inferred(i).tensor; }
   // The result as a contiguous tensor to be written; of in-place operators, the first argument itself.
   Tensor out(size_t i = 0);
+  bool hasOut(size_t i = 0) const { return results_[i].isTensor() && results_[i].tensorImpl(); }
   void setResult(size_t i, IValue value) { results_[i] = std::move(value); }
   void setResult(IValue value) { results_[0] = std::move(value); }
   // Whether out() is the first argument.

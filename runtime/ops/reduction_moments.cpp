@@ -5,6 +5,8 @@
 #include "runtime/reference/reduce.h"
 #include "runtime/reference/reduction_call.h"
 
+#include <Eigen/Core>
+
 #include <cmath>
 
 namespace tscompile {

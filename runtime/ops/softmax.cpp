@@ -1,6 +1,8 @@
 // softmax and log_softmax along one dimension.
 #include <cmath>
 
+#include <Eigen/Core>
+
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/lanes.h"

@@ -2,6 +2,7 @@
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/matmul.h"
@@ -167,34 +168,15 @@ void inferCross(InferCall& call) {
   call.result(a.dtype, sizes);
 }
 
-struct Determinant {
-  template <class A>
-  static auto apply(const A& a, const A& b, const A& c, const A& d) {
-    return a * b - c * d;
-  }
-};
-template <class T>
-void determinantTile(const Tile& t) {
-  output<T>(t) = Determinant::apply(input<T>(t, 1), input<T>(t, 2), input<T>(t, 3), input<T>(t, 4));
-}
-inline constexpr TileSet kDeterminant{.f32 = determinantTile<float>,
-                                      .f64 = determinantTile<double>,
-                                      .i64 = determinantTile<uint64_t>,
-                                      .c128 = determinantTile<std::complex<double>>};
-
 void crossKernel(KernelCall& call) {
   InferCall infer(call.op(), call.arguments(), call.size());
   int64_t dim = crossDim(infer, infer.tensor(0));
   Tensor out = call.out(), a = expandedTo(call.tensor(0), out.sizes()), b = expandedTo(call.tensor(1), out.sizes());
-  Compute c = computeTypeOf(out.dtype());
   for (int64_t i = 0; i < 3; ++i) {
     int64_t j = (i + 1) % 3, k = (i + 2) % 3;
-    Operand operands[] = {{selected(out, dim, i), c},
-                          {selected(a, dim, j), c},
-                          {selected(b, dim, k), c},
-                          {selected(a, dim, k), c},
-                          {selected(b, dim, j), c}};
-    loopTiles(operands[0].tensor.sizes(), operands, 1, kDeterminant.of(c));
+    mapTensors<kNumbers>(
+        out.dtype(), [](auto p, auto q, auto r, auto s) { return minus(times(p, q), times(r, s)); }, selected(out, dim, i),
+        selected(a, dim, j), selected(b, dim, k), selected(a, dim, k), selected(b, dim, j));
   }
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/reference/elementwise.h"
 
+
 namespace tscompile {
 
 // ---- shape functions ----
@@ -15,47 +16,46 @@ void inferPredicate(InferCall& call) { call.result(call.tensor(0), DType::Bool);
 
 namespace {
 
-// The broadcast sizes of the first two arguments; false if a rank is not known.
-bool broadcastSizes(InferCall& call, Dims& sizes) {
-  for (size_t i = 0; i < 2; ++i) {
-    if (!call.isTensor(i)) continue;
-    TensorInfo t = call.tensor(i);
-    if (!t.hasRank) return false;
-    if (!broadcastInto(sizes, t.sizes)) {
-      TensorInfo a = call.tensor(0), b = call.tensor(1);
-      Dims x(a.sizes), y(b.sizes);
-      for (size_t k = 1; k <= std::min(x.size(), y.size()); ++k) {
-        int64_t p = x[x.size() - k], q = y[y.size() - k];
-        if (p != q && p != 1 && q != 1 && isKnownSize(p) && isKnownSize(q))
-          call.fail("the size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", p, q,
-                    std::max(x.size(), y.size()) - k);
-      }
-      call.fail("the sizes {} and {} cannot be broadcast", dimsText(a.sizes), dimsText(b.sizes));
-    }
+[[noreturn]] void failBroadcast(const InferCall& call, DimSpan a, DimSpan b) {
+  for (size_t k = 1; k <= std::min(a.size(), b.size()); ++k) {
+    int64_t p = a[a.size() - k], q = b[b.size() - k];
+    if (p != q && p != 1 && q != 1 && isKnownSize(p) && isKnownSize(q))
+      call.fail("the size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", p, q,
+                std::max(a.size(), b.size()) - k);
   }
-  return true;
-}
-
-void resultBroadcast(InferCall& call, DType dtype) {
-  Dims sizes;
-  if (broadcastSizes(call, sizes))
-    call.result(dtype, sizes);
-  else
-    call.resultOfUnknownRank(dtype);
-}
-
-DType common(const InferCall& call) {
-  ResultType type;
-  type.add(call, 0);
-  type.add(call, 1);
-  return type.get();
+  call.fail("the sizes {} and {} cannot be broadcast", dimsText(a), dimsText(b));
 }
 
 }  // namespace
 
-void inferBinary(InferCall& call) { resultBroadcast(call, common(call)); }
-void inferFloatBinary(InferCall& call) { resultBroadcast(call, toFloating(common(call))); }
-void inferComparison(InferCall& call) { resultBroadcast(call, DType::Bool); }
+void resultBroadcast(InferCall& call, DType dtype, size_t count, size_t first) {
+  Dims sizes;
+  for (size_t i = first; i < first + count; ++i) {
+    if (!call.isTensor(i)) continue;
+    TensorInfo t = call.tensor(i);
+    if (!t.hasRank) return call.resultOfUnknownRank(dtype);
+    Dims before(sizes);
+    if (!broadcastInto(sizes, t.sizes)) failBroadcast(call, before, t.sizes);
+  }
+  call.result(dtype, sizes);
+}
+
+DType promotedDType(const InferCall& call, size_t count, size_t first) {
+  ResultType type;
+  for (size_t i = first; i < first + count; ++i) type.add(call, i);
+  return type.get();
+}
+
+DType promotedDType(const KernelCall& call, size_t count, size_t first) {
+  if (count == 1 && call.argument(first).isTensor()) return call.argument(first).tensorImpl()->dtype();
+  InferCall infer(call.op(), call.arguments(), call.size());
+  return promotedDType(infer, count, first);
+}
+
+void inferBinary(InferCall& call) { resultBroadcast(call, promotedDType(call, 2), 2); }
+void inferFloatBinary(InferCall& call) { resultBroadcast(call, toFloating(promotedDType(call, 2)), 2); }
+void inferComparison(InferCall& call) { resultBroadcast(call, DType::Bool, 2); }
+void inferTernary(InferCall& call) { resultBroadcast(call, promotedDType(call, 3), 3); }
 
 // ---- kernels ----
 
@@ -64,48 +64,107 @@ Tensor operandTensor(const KernelCall& call, size_t i) {
   return v.isTensor() ? v.toTensor() : scalarTensor(v);
 }
 
-DType commonDType(const KernelCall& call) {
-  InferCall infer(call.op(), call.arguments(), call.size());
-  return common(infer);
-}
-
-Tensor elementwiseOutput(KernelCall& call, std::initializer_list<const Tensor*> inputs) {
-  if (call.isInPlace()) return call.out();
+Tensor elementwiseOutput(KernelCall& call, std::span<const Tensor* const> inputs) {
+  if (call.isInPlace() || call.hasOut()) return call.out();
   const TensorSpec& spec = call.spec();
   bool plain = true;
   for (const Tensor* t : inputs)
     plain = plain && t->isContiguous() && std::equal(spec.sizes.begin(), spec.sizes.end(), t->sizes().begin(), t->sizes().end());
   if (plain) return call.out();
-  Tensor out = Tensor::emptyStrided(spec.dtype, spec.sizes,
-                                    elementwiseStrides(spec.sizes, std::span(inputs.begin(), inputs.size())));
+  Tensor out = Tensor::emptyStrided(spec.dtype, spec.sizes, elementwiseStrides(spec.sizes, inputs));
   call.setResult(out);
   return out;
 }
 
-namespace {
-TileFunction chosen(const KernelCall& call, const TileSet& tiles, DType dtype) {
-  TileFunction f = tiles.of(computeTypeOf(dtype));
-  if (!f) call.unsupported(fmt::format("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype)));
-  return f;
+void refuseDType(DType dtype) {
+  throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(dtype)));
 }
+
+namespace {
+
+// Whether elements that are read into the compute type of `to` are what they would be after a conversion to `to`.
+bool keepsValues(DType from, DType to) {
+  if (from == to || from == DType::Bool) return true;
+  switch (to) {
+    case DType::Float32:
+    case DType::Float64:
+    case DType::Int64:
+    case DType::Complex128: return true;
+    case DType::Complex64: return isFloating(from) && from != DType::Float64;
+    case DType::Float16:
+    case DType::BFloat16: return false;
+    default: return itemSize(from) < itemSize(to);
+  }
+}
+
+// Writes a number, converted to `dtype`, as a value of the compute type.
+void writeNumber(const IValue& v, DType dtype, Compute compute, std::byte* to) {
+  if (compute == Compute::F32 && dtype == DType::Float32 && v.isFloat()) {
+    auto x = static_cast<float>(v.toFloat());
+    std::memcpy(to, &x, sizeof x);
+    return;
+  }
+  std::byte stored[sizeof(std::complex<double>)];
+  auto store = [&](auto x) { tileStorer(kComputeOf<decltype(x)>, dtype)(&x, stored, 0, 1); };
+  if (v.isComplex())
+    store(v.toComplex());
+  else if (v.isFloat())
+    store(v.toFloat());
+  else if (v.isInt() || v.isBool())
+    store(v.isInt() ? v.toInt() : int64_t{v.toBool()});
+  else
+    throw ExecutionError(ErrorKind::Model, "expected a tensor or a number");
+  tileLoader(dtype, compute)(stored, 0, to, 1);
+}
+
 }  // namespace
 
-void runUnary(KernelCall& call, const TileSet& tiles, DType dtype, bool predicate, const void* parameters) {
-  Compute c = computeTypeOf(dtype);
-  TileFunction f = chosen(call, tiles, dtype);
-  Tensor a = call.tensor(0);
-  Tensor out = elementwiseOutput(call, {&a});
-  Operand operands[] = {{out, predicate ? Compute::Bool : c}, {std::move(a), c}};
-  loopTiles(out.sizes(), operands, 1, f, parameters);
+Tensor convertedFor(DType dtype, const Tensor& t) { return keepsValues(t.dtype(), dtype) ? t : convertTensor(t, dtype); }
+
+ScalarArgument::ScalarArgument(const KernelCall& call, size_t i, DType dtype) {
+  IValue number = numberFor(call.argument(i), dtype);
+  if (isIntegral(dtype, true)) {
+    integer_ = number.isInt() ? number.toInt() : number.toBool();
+  } else {
+    double x = number.toDouble();
+    std::byte stored[sizeof(double)];
+    tileStorer(Compute::F64, dtype)(&x, stored, 0, 1);
+    tileLoader(dtype, Compute::F64)(stored, 0, &real_, 1);
+  }
 }
 
-void runBinary(KernelCall& call, const TileSet& tiles, DType dtype, bool predicate, const void* parameters) {
-  Compute c = computeTypeOf(dtype);
-  TileFunction f = chosen(call, tiles, dtype);
-  Tensor a = operandTensor(call, 0), b = operandTensor(call, 1);
-  Tensor out = elementwiseOutput(call, {&a, &b});
-  Operand operands[] = {{out, predicate ? Compute::Bool : c}, {std::move(a), c}, {std::move(b), c}};
-  loopTiles(out.sizes(), operands, 1, f, parameters);
+void ElementLoop::run(KernelCall& call) const {
+  Operand operands[kMaxOperands];
+  alignas(16) std::byte numbers[kMaxOperands][sizeof(std::complex<double>)];
+  const Tensor* tensors[kMaxOperands];
+  size_t tensorCount = 0;
+  for (size_t i = 1; i <= count; ++i) {
+    const IValue& v = call.argument(first + i - 1);
+    Operand& o = operands[i];
+    o.compute = typed.in;
+    if (v.isTensor()) {
+      o.tensor = v.toTensor();
+      tensors[tensorCount++] = &o.tensor;
+    } else {
+      writeNumber(v, dtype, typed.in, numbers[i]);
+      o.number = numbers[i];
+    }
+  }
+  operands[0] = {elementwiseOutput(call, std::span(tensors, tensorCount)), typed.out};
+  for (size_t i = 1; i <= count; ++i) {
+    Tensor& t = operands[i].tensor;
+    if (t.defined() && !keepsValues(t.dtype(), dtype)) t = convertTensor(t, dtype);
+  }
+  loopTiles(operands[0].tensor.sizes(), std::span(operands, count + 1), 1, typed.tile, function);
+}
+
+void addAliases(OpRegistry& ops, std::initializer_list<std::string_view> names, OpDef def) {
+  InPlace inplace = def.inplace;
+  for (std::string_view name : names) {
+    def.schema = name;
+    def.inplace = name.starts_with("aten::special_") ? InPlace::No : inplace;
+    ops.add(def);
+  }
 }
 
 }  // namespace tscompile

@@ -2,6 +2,7 @@
 
 #include "ir/shape.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loop.h"
 #include "runtime/reference/views.h"
@@ -65,38 +66,14 @@ Tensor copyColumns(const Tensor& t, DimSpan sizes) {
   return out;
 }
 
-namespace {
-
-struct Multiply {
-  template <class A>
-  static auto apply(const A& a, const A& b) {
-    return a * b;
-  }
-};
-inline constexpr TileSet kMultiply{.f32 = binaryTile<Multiply, float>,
-                                   .f64 = binaryTile<Multiply, double>,
-                                   .i64 = binaryTile<Multiply, uint64_t>,
-                                   .c128 = binaryTile<Multiply, std::complex<double>>};
-
-void conjugateTile(const Tile& t) {
-  auto* out = static_cast<std::complex<double>*>(t.operand[0]);
-  auto* in = static_cast<const std::complex<double>*>(t.operand[1]);
-  for (int64_t i = 0; i < t.n; ++i) out[i] = std::conj(in[i]);
-}
-
-}  // namespace
-
 void multiplyElements(const Tensor& out, const Tensor& a, const Tensor& b) {
-  Compute c = computeTypeOf(out.dtype());
-  Operand operands[] = {{out, c}, {a, c}, {b, c}};
-  loopTiles(out.sizes(), operands, 1, kMultiply.of(c));
+  mapTensors<kNumbers>(out.dtype(), [](auto x, auto y) { return times(x, y); }, out, a, b);
 }
 
 Tensor conjugated(const Tensor& t) {
   if (!isComplex(t.dtype())) return t;
   Tensor out = Tensor::empty(t.dtype(), t.sizes());
-  Operand operands[] = {{out, Compute::C128}, {t, Compute::C128}};
-  loopTiles(t.sizes(), operands, 1, conjugateTile);
+  mapTensors<kC128>(t.dtype(), [](auto x) { return std::conj(x); }, out, t);
   return out;
 }
 

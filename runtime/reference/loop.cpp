@@ -18,6 +18,22 @@ struct Nest {
   int64_t stride[kMaxRank][kMaxOperands];
 };
 
+// Contiguous tensors and single elements are one run, whatever their sizes: the most frequent case by far.
+bool makeRun(int64_t numel, std::span<const Operand> operands, Nest& nest) {
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const Operand& o = operands[k];
+    if (o.number || o.tensor.numel() == 1)
+      nest.stride[0][k] = 0;
+    else if (o.tensor.isContiguous() && o.tensor.numel() == numel)
+      nest.stride[0][k] = static_cast<int64_t>(itemSize(o.tensor.dtype()));
+    else
+      return false;
+  }
+  nest.rank = 1;
+  nest.size[0] = numel;
+  return true;
+}
+
 void makeNest(DimSpan sizes, std::span<const Operand> operands, Nest& nest) {
   int count = static_cast<int>(operands.size());
   // Dimensions of size 1 do not matter; the others from the innermost of the first output outwards.
@@ -26,15 +42,15 @@ void makeNest(DimSpan sizes, std::span<const Operand> operands, Nest& nest) {
   for (int d = static_cast<int>(sizes.size()); d-- > 0;)
     if (sizes[d] != 1) order[rank++] = d;
   auto strideOf = [&](int k, int64_t d) -> int64_t {
+    if (operands[k].number) return 0;
     const Tensor& t = operands[k].tensor;
     int64_t own = d - (static_cast<int64_t>(sizes.size()) - t.rank());
     if (own < 0 || t.size(static_cast<int>(own)) == 1) return 0;
     return t.stride(static_cast<int>(own)) * static_cast<int64_t>(itemSize(t.dtype()));
   };
   if (rank > 1) {
-    const int64_t first = 0;
     std::stable_sort(order, order + rank, [&](int64_t a, int64_t b) {
-      for (int k = static_cast<int>(first); k < count; ++k) {
+      for (int k = 0; k < count; ++k) {
         int64_t x = std::abs(strideOf(k, a)), y = std::abs(strideOf(k, b));
         if (x == 0 || y == 0 || x == y) continue;
         return x < y;
@@ -63,6 +79,20 @@ void makeNest(DimSpan sizes, std::span<const Operand> operands, Nest& nest) {
   }
 }
 
+template <class T>
+void repeat(const std::byte* from, int64_t, void* to, int64_t n) {
+  std::fill_n(static_cast<T*>(to), n, *reinterpret_cast<const T*>(from));
+}
+// Fills a run with one value of a compute type.
+LoadTile repeater(size_t size) {
+  switch (size) {
+    case 1: return repeat<uint8_t>;
+    case 4: return repeat<uint32_t>;
+    case 8: return repeat<uint64_t>;
+    default: return repeat<std::complex<double>>;
+  }
+}
+
 // The operands' conversions and buffers for one inner run after the other.
 class Runner {
  public:
@@ -72,10 +102,17 @@ class Runner {
     for (int k = 0; k < count_; ++k) {
       const Operand& o = operands[k];
       size_t size = computeSize(o.compute);
+      cached_[k] = nullptr;
+      if (o.number) {
+        direct_[k] = nest.size[0] == 1;
+        if (direct_[k]) continue;
+        anyBuffer_ = true;
+        load_[k] = repeater(size);
+        continue;
+      }
       bool direct = isStoredAs(o.tensor.dtype(), o.compute) &&
                     (nest.stride[0][k] == static_cast<int64_t>(size) || nest.size[0] == 1);
       direct_[k] = direct;
-      cached_[k] = nullptr;
       if (direct) continue;
       anyBuffer_ = true;
       if (k < outputs) {
@@ -134,10 +171,12 @@ class Runner {
 void loopTiles(DimSpan sizes, std::span<const Operand> operands, int outputs, TileFunction f, const void* parameters) {
   for (int64_t s : sizes)
     if (s == 0) return;
+  int64_t numel = outputs ? operands[0].tensor.numel() : checkedNumel(sizes).value();
   Nest nest;
-  makeNest(sizes, operands, nest);
+  if (!makeRun(numel, operands, nest)) makeNest(sizes, operands, nest);
   std::byte* base[kMaxOperands];
-  for (size_t k = 0; k < operands.size(); ++k) base[k] = operands[k].tensor.raw();
+  for (size_t k = 0; k < operands.size(); ++k)
+    base[k] = operands[k].number ? static_cast<std::byte*>(const_cast<void*>(operands[k].number)) : operands[k].tensor.raw();
   int count = static_cast<int>(operands.size());
   Runner runner(operands, outputs, nest, f, parameters);
   RunContext& context = RunContext::current();

@@ -21,6 +21,7 @@ using TileFunction = void (*)(const Tile&);
 struct Operand {
   Tensor tensor;
   Compute compute;
+  const void* number = nullptr;  // in place of an input tensor: one value of the compute type that stands for all elements
 };
 
 // Calls `f` on tiles that cover `sizes`. The first `outputs` operands are written and have exactly these sizes; the

@@ -9,17 +9,6 @@
 
 namespace tscompile {
 
-template <class T>
-inline constexpr Compute kComputeOf = Compute::I64;
-template <>
-inline constexpr Compute kComputeOf<float> = Compute::F32;
-template <>
-inline constexpr Compute kComputeOf<double> = Compute::F64;
-template <>
-inline constexpr Compute kComputeOf<std::complex<double>> = Compute::C128;
-template <>
-inline constexpr Compute kComputeOf<bool> = Compute::Bool;
-
 // Calls `f` with a value of the type that elements of this dtype are computed in: float, double, int64,
 // complex<double>.
 template <class F>

@@ -10,6 +10,12 @@ namespace tscompile {
 
 // The C++ types that operators compute in. Bool is a byte that is 0 or 1.
 enum class Compute : uint8_t { F32, F64, I64, C128, Bool };
+template <class T>
+inline constexpr Compute kComputeOf = Compute::I64;
+template <> inline constexpr Compute kComputeOf<float> = Compute::F32;
+template <> inline constexpr Compute kComputeOf<double> = Compute::F64;
+template <> inline constexpr Compute kComputeOf<std::complex<double>> = Compute::C128;
+template <> inline constexpr Compute kComputeOf<bool> = Compute::Bool;
 
 // float for float32 and the 16-bit types, int64 for integers, double, complex<double>; bool counts as an integer.
 Compute computeTypeOf(DType dtype);
