@@ -210,6 +210,12 @@ void InferCall::resultTensors(std::vector<TensorSpec> tensors) {
   r.tensors = std::move(tensors);
 }
 
+void InferCall::resultIntegers(DimSpan integers) {
+  InferredResult& r = next();
+  r.kind = InferredResult::Kind::Integers;
+  r.tensor.sizes = integers;
+}
+
 void InferCall::resultUnknown() { next(); }
 
 }  // namespace tscompile

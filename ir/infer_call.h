@@ -43,7 +43,7 @@ struct SymbolicValue {
 // A result of inference: a tensor, or anything else.
 struct InferredResult {
   enum class Kind : uint8_t { Unknown, Tensor, Integers, Tensors } kind = Kind::Unknown;
-  TensorSpec tensor;
+  TensorSpec tensor;                // of integers, they are its sizes
   std::vector<TensorSpec> tensors;  // of a list of tensors
 };
 
@@ -97,6 +97,7 @@ class InferCall {
   void result(const TensorInfo& like, DType dtype);
   void resultOfUnknownRank(DType dtype);
   void resultTensors(std::vector<TensorSpec> tensors);
+  void resultIntegers(DimSpan integers);  // an int (one entry) or an int[]; entries may be unknown
   void resultUnknown();
 
   size_t resultCount() const { return resultCount_; }

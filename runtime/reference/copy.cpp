@@ -163,13 +163,23 @@ bool fits(const IValue& number, DType dtype) {
 }  // namespace
 
 Tensor elementOf(const IValue& number, DType dtype) {
-  Tensor scalar = scalarTensor(number);
+  // A bool looks at the real part only.
+  bool realOnly = dtype == DType::Bool && number.isComplex();
+  Tensor scalar = scalarTensor(realOnly ? IValue(number.toComplex().real()) : number);
   if (!fits(number, dtype))
     throw ExecutionError(ErrorKind::Model,
                          "value cannot be converted to type " + std::string(pythonName(dtype)) + " without overflow");
   Tensor element = Tensor::empty(dtype, {});
   copyTensor(element, scalar);
   return element;
+}
+
+IValue numberOf(const Tensor& t) {
+  if (t.numel() != 1)
+    throw ExecutionError(ErrorKind::Model, "a tensor with " + std::to_string(t.numel()) + " elements cannot be converted to Scalar");
+  if (isComplex(t.dtype())) return t.complex(0);
+  if (isFloating(t.dtype())) return t.real(0);
+  return t.dtype() == DType::Bool ? IValue(t.integer(0) != 0) : IValue(t.integer(0));
 }
 
 void fillTensor(const Tensor& t, const IValue& number) { copyTensor(t, elementOf(number, t.dtype())); }
