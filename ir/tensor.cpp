@@ -90,6 +90,7 @@ bool fitsStorage(DType dtype, DimSpan sizes, DimSpan strides, int64_t offset, si
 }
 
 bool isNonOverlappingAndDense(DimSpan sizes, DimSpan strides) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
   Dims order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
@@ -100,8 +101,8 @@ bool isNonOverlappingAndDense(DimSpan sizes, DimSpan strides) {
   int64_t expected = 1;
   for (int64_t d : order) {
     if (sizes[d] < 2) break;
-    // Sizes of empty tensors may have a product that does not fit.
-    if (strides[d] != expected || __builtin_mul_overflow(expected, sizes[d], &expected)) return false;
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
   }
   return true;
 }

@@ -16,9 +16,14 @@ inline constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std
 template <class T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// What x86-64's conversion instructions give: the least integer for what does not fit.
-inline int64_t truncated(double v) {
-  return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : INT64_MIN;
+// What x86-64's conversion instructions give: the least integer for what does not fit. Signed types of up to 32 bits
+// come by way of 32 bits, the others of 64.
+template <class To, class From>
+inline To truncated(From v) {
+  if constexpr (std::is_same_v<To, int8_t> || std::is_same_v<To, int16_t> || std::is_same_v<To, int32_t>)
+    return static_cast<To>(v >= From(-0x1p31) && v < From(0x1p31) ? static_cast<int32_t>(v) : INT32_MIN);
+  else
+    return static_cast<To>(v >= From(-0x1p63) && v < From(0x1p63) ? static_cast<int64_t>(v) : INT64_MIN);
 }
 
 template <class To, class From>
@@ -43,7 +48,7 @@ inline To convert(From v) {
   } else if constexpr (kIsComplex<From>) {
     return convert<To>(v.real());
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
-    return static_cast<To>(truncated(static_cast<double>(v)));
+    return truncated<To>(v);
   } else {
     return static_cast<To>(v);
   }
@@ -66,6 +71,15 @@ void load(const std::byte* from, int64_t stride, void* to, int64_t n) {
   }
 }
 
+// Complex numbers become bool by their real part alone, which is not how they are tested.
+template <class To, class From>
+inline To stored(From v) {
+  if constexpr (kIsComplex<From> && std::is_same_v<To, bool>)
+    return v.real() != 0;
+  else
+    return convert<To>(v);
+}
+
 template <class From, class To>
 void store(const void* from, std::byte* to, int64_t stride, int64_t n) {
   const From* in = static_cast<const From*>(from);
@@ -74,9 +88,9 @@ void store(const void* from, std::byte* to, int64_t stride, int64_t n) {
     if constexpr (std::is_same_v<From, To>)
       std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(n) * sizeof(To));
     else
-      for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+      for (int64_t i = 0; i < n; ++i) out[i] = stored<To>(in[i]);
   } else {
-    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * stride) = convert<To>(in[i]);
+    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * stride) = stored<To>(in[i]);
   }
 }
 

@@ -1,0 +1,232 @@
+// What a tensor is: sizes, strides, dtype, device. Numbers, bools and lists; no elements are looked at.
+#include "runtime/ops/ops.h"
+#include "runtime/kernel_call.h"
+#include "runtime/reference/copy.h"
+#include "runtime/reference/memory_format.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+using Args = const IValue* const*;
+
+[[noreturn]] void fail(std::string message) { throw ExecutionError(ErrorKind::Model, std::move(message)); }
+
+const TensorImpl& tensorOf(const IValue& v) {
+  if (!v.isTensor() || !v.tensorImpl()) fail("expected a tensor");
+  return *v.tensorImpl();
+}
+Tensor handleOf(const IValue& v) {
+  tensorOf(v);
+  return v.toTensor();
+}
+
+// ---- sizes; during analysis they are passed on as far as they are known ----
+
+int64_t entryOf(DimSpan entries, int64_t dim) {
+  int64_t wrapped = dim;
+  auto rank = static_cast<int64_t>(entries.size());
+  if (rank == 0) fail("dimension specified as " + std::to_string(dim) + " but tensor has no dimensions");
+  if (!wrapDim(wrapped, rank))
+    fail(fmt::format("dimension out of range (expected to be in range of [{}, {}], but got {})", -rank, rank - 1, dim));
+  return entries[static_cast<size_t>(wrapped)];
+}
+
+void size(Args a, IValue& r) { r = intList(tensorOf(*a[0]).sizes()); }
+void sizeInt(Args a, IValue& r) { r = entryOf(tensorOf(*a[0]).sizes(), a[1]->toInt()); }
+void stride(Args a, IValue& r) { r = intList(tensorOf(*a[0]).strides()); }
+void strideInt(Args a, IValue& r) { r = entryOf(tensorOf(*a[0]).strides(), a[1]->toInt()); }
+void dim(Args a, IValue& r) { r = static_cast<int64_t>(tensorOf(*a[0]).rank()); }
+void numel(Args a, IValue& r) { r = tensorOf(*a[0]).numel(); }
+void storageOffset(Args a, IValue& r) { r = tensorOf(*a[0]).offset(); }
+void length(Args a, IValue& r) {
+  const TensorImpl& t = tensorOf(*a[0]);
+  if (t.rank() == 0) fail("len() of a 0-d tensor");
+  r = t.sizes()[0];
+}
+
+void inferSize(InferCall& call) { call.resultSizes(call.rankedTensor(0).sizes); }
+void inferSizeInt(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  call.resultSizes(Dims{t.sizes[static_cast<size_t>(call.dim(1, t.rank()))]});
+}
+void inferDim(InferCall& call) { call.resultSizes(Dims{static_cast<int64_t>(call.rankedTensor(0).rank())}); }
+void inferNumel(InferCall& call) { call.resultSizes(Dims{knownNumel(call.rankedTensor(0).sizes).value_or(kUnknownSize)}); }
+void inferLength(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  if (t.rank()) call.resultSizes(t.sizes.subspan(0, 1));
+}
+
+void inferShapeAsTensor(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.result(DType::Int64, Dims{t.hasRank ? static_cast<int64_t>(t.rank()) : kUnknownSize});
+}
+void shapeAsTensorKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  call.setResult(Tensor::of<int64_t>(Dims{t.rank()}, t.sizes()));
+}
+
+// ---- memory ----
+
+void isContiguous(Args a, IValue& r) { r = tensorOf(*a[0]).isContiguous(); }
+MemoryFormat formatOf(const IValue& v) {
+  if (!v.isInt() || v.toInt() < 0 || v.toInt() > 3) fail("expected the number of a memory format");
+  return static_cast<MemoryFormat>(v.toInt());
+}
+void isContiguousInFormat(Args a, IValue& r) { r = isContiguousIn(handleOf(*a[0]), formatOf(*a[1])); }
+void isStridesLike(Args a, IValue& r) {
+  MemoryFormat format = formatOf(*a[1]);
+  bool isLast = format == MemoryFormat::ChannelsLast || format == MemoryFormat::ChannelsLast3d;
+  r = isLast && suggestedFormat(handleOf(*a[0])) == format;
+}
+void isDense(Args a, IValue& r) { r = isNonOverlappingAndDense(tensorOf(*a[0]).sizes(), tensorOf(*a[0]).strides()); }
+void elementSize(Args a, IValue& r) { r = static_cast<int64_t>(itemSize(tensorOf(*a[0]).dtype())); }
+void isSameSize(Args a, IValue& r) { r = Dims(tensorOf(*a[0]).sizes()) == Dims(tensorOf(*a[1]).sizes()); }
+void isSetTo(Args a, IValue& r) {
+  const TensorImpl &x = tensorOf(*a[0]), &y = tensorOf(*a[1]);
+  r = x.storage() == y.storage() && x.offset() == y.offset() && Dims(x.sizes()) == Dims(y.sizes()) &&
+      Dims(x.strides()) == Dims(y.strides());
+}
+void hasSameStorageNumel(Args a, IValue& r) {
+  const TensorImpl &x = tensorOf(*a[0]), &y = tensorOf(*a[1]);
+  r = x.storage()->bytes() / itemSize(x.dtype()) == y.storage()->bytes() / itemSize(y.dtype());
+}
+
+// ---- device, dtype, what the tensors of a CPU without gradients have in common ----
+
+void deviceOf(Args a, IValue& r) {
+  tensorOf(*a[0]);
+  r = Device{};
+}
+void dtypeOf(Args a, IValue& r) { r = static_cast<int64_t>(tensorOf(*a[0]).dtype()); }
+template <auto kAnswer>
+void always(Args a, IValue& r) {
+  tensorOf(*a[0]);
+  r = kAnswer;
+}
+void nothing(Args, IValue& r) { r = IValue(); }
+void self(Args a, IValue& r) { r = handleOf(*a[0]); }
+void requireGrad(Args a, IValue& r) {
+  Tensor t = handleOf(*a[0]);
+  if (a[1]->toBool() && isIntegral(t.dtype(), true)) fail("only tensors of floating point and complex dtype can require gradients");
+  r = t;
+}
+void detached(Args a, IValue& r) { r = aliased(handleOf(*a[0])); }
+void undefined(Args, IValue& r) { r = Tensor(); }
+void setData(Args a, IValue& r) {
+  Tensor t = handleOf(*a[0]), other = handleOf(*a[1]);
+  requireOwned(t);
+  t.impl()->become(*other.impl());
+  r = IValue();
+}
+
+// ---- lists of sizes ----
+
+const ListValue& listOf(const IValue& v) {
+  if (!v.isList()) fail("expected a list of integers");
+  for (const IValue& item : v.toList().items)
+    if (!item.isInt()) fail("expected a list of integers");
+  return v.toList();
+}
+Dims sizesOf(const IValue& v) {
+  Dims sizes;
+  for (const IValue& item : listOf(v).items) sizes.push_back(item.toInt());
+  return sizes;
+}
+
+void sizeOfList(Args a, IValue& r) { r = intList(sizesOf(*a[0])); }
+void inferSizes(Args a, IValue& r) {
+  Dims x = sizesOf(*a[0]), y = sizesOf(*a[1]), out(std::max(x.size(), y.size()));
+  for (size_t i = 1; i <= out.size(); ++i) {
+    int64_t p = i <= x.size() ? x[x.size() - i] : 1, q = i <= y.size() ? y[y.size() - i] : 1;
+    if (p != q && p != 1 && q != 1)
+      fail(fmt::format("the size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", p, q,
+                       out.size() - i));
+    out[out.size() - i] = p == 1 ? q : p;
+  }
+  r = intList(out);
+}
+void sizeIfNotEqual(Args a, IValue& r) {
+  bool same = sizesOf(*a[0]) == sizesOf(*a[1]);
+  r = same ? IValue() : *a[0];
+}
+void listToTensor(Args a, IValue& r) {
+  Dims sizes = sizesOf(*a[0]);
+  r = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
+}
+void tensorToList(Args a, IValue& r) {
+  Tensor t = handleOf(*a[0]);
+  if (t.rank() != 1 || t.numel() > 1 << 20) fail("expected a 1-dimensional tensor of at most 2^20 elements");
+  Dims values;
+  for (int64_t i = 0; i < t.numel(); ++i) values.push_back(t.integer(i));
+  r = intList(values);
+}
+
+struct Query {
+  const char* schema;
+  ScalarFunction f;
+  InferFunction infer = nullptr;
+};
+constexpr Query kQueries[] = {
+    {"aten::size", size, inferSize},
+    {"aten::size.int", sizeInt, inferSizeInt},
+    {"aten::sym_size", size, inferSize},
+    {"aten::sym_size.int", sizeInt, inferSizeInt},
+    {"aten::stride", stride},
+    {"aten::stride.int", strideInt},
+    {"aten::sym_stride", stride},
+    {"aten::sym_stride.int", strideInt},
+    {"aten::dim", dim, inferDim},
+    {"aten::numel", numel, inferNumel},
+    {"aten::sym_numel", numel, inferNumel},
+    {"aten::len.Tensor", length, inferLength},
+    {"aten::storage_offset", storageOffset},
+    {"aten::sym_storage_offset", storageOffset},
+    {"aten::is_contiguous", isContiguous},
+    {"aten::is_contiguous.memory_format", isContiguousInFormat},
+    {"aten::is_strides_like_format", isStridesLike},
+    {"aten::is_non_overlapping_and_dense", isDense},
+    {"aten::element_size", elementSize},
+    {"aten::is_same_size", isSameSize},
+    {"aten::is_set_to", isSetTo},
+    {"aten::_has_same_storage_numel", hasSameStorageNumel},
+    {"prim::device", deviceOf},
+    {"prim::dtype", dtypeOf},
+    {"prim::layout", always<int64_t{0}>},
+    {"prim::is_cpu", always<true>},
+    {"aten::get_device", always<int64_t{-1}>},
+    {"aten::_version", always<int64_t{0}>},
+    {"aten::output_nr", always<int64_t{0}>},
+    {"aten::is_leaf", always<true>},
+    {"aten::retain_grad", nothing},
+    {"prim::name", nothing},
+    {"prim::grad", undefined},
+    {"aten::requires_grad_", requireGrad},
+    {"aten::pin_memory", self},
+    {"aten::_pin_memory", self},
+    {"aten::data", detached},
+    {"prim::data", detached},
+    {"aten::set_data", setData},
+    {"aten::Size", sizeOfList},
+    {"aten::_infer_size", inferSizes},
+    {"aten::_size_if_not_equal", sizeIfNotEqual},
+    {"aten::_list_to_tensor", listToTensor},
+    {"aten::_tensor_to_list", tensorToList},
+};
+// Properties that no tensor here has.
+constexpr const char* kNever[] = {
+    "prim::is_cuda", "prim::is_ipu", "prim::is_meta", "prim::is_mkldnn", "prim::is_mps", "prim::is_nested",
+    "prim::is_ort", "prim::is_quantized", "prim::is_sparse", "prim::is_sparse_csr", "prim::is_vulkan", "prim::is_xpu",
+    "prim::requires_grad", "aten::is_pinned", "aten::is_conj", "aten::is_neg", "aten::is_inference",
+    "aten::is_distributed", "aten::retains_grad", "aten::is_coalesced",
+};
+
+}  // namespace
+
+void registerQueriesOps(OpRegistry& ops) {
+  for (const Query& q : kQueries) ops.add({.schema = q.schema, .infer = q.infer, .scalar = q.f});
+  for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>});
+  ops.add({.schema = "aten::_shape_as_tensor", .infer = inferShapeAsTensor, .kernel = shapeAsTensorKernel, .dtypes = kAllTypes});
+}
+
+}  // namespace tscompile
