@@ -123,9 +123,10 @@ void requireWritable(const Tensor& t) {
   if (t.storage()->readOnly())
     throw ExecutionError(ErrorKind::Model, "an in-place operation writes to a constant or a weight, which runs share");
   if (mayOverlapItself(t.sizes(), t.strides()))
-    throw ExecutionError(ErrorKind::Model,
-                         "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                         "location. Please clone() the tensor before performing the operation.");
+    throw ExecutionError(
+        ErrorKind::Model,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+        "location. Please clone() the tensor before performing the operation.");
 }
 
 // The rules that every operator with a trailing underscore shares.
@@ -152,9 +153,10 @@ void checkInPlace(const Operator& op, const IValue* const* arguments, size_t cou
                 std::equal(t.strides().begin(), t.strides().end(), other.strides().begin(), other.strides().end()) &&
                 std::equal(t.sizes().begin(), t.sizes().end(), other.sizes().begin(), other.sizes().end());
     if (!same && t.numel() && other.numel() && memoryOverlaps(t, other))
-      throw ExecutionError(ErrorKind::Model,
-                           "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-                           "single memory location. Please clone() the tensor before performing the operation.");
+      throw ExecutionError(
+          ErrorKind::Model,
+          "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+          "single memory location. Please clone() the tensor before performing the operation.");
   }
 }
 

@@ -1,23 +1,28 @@
 // What a kernel sees: checked arguments, results whose dtype and sizes are known, the context of the run.
 #pragma once
 
+#include "ir/infer_call.h"
+#include "runtime/run_context.h"
+
 #include <fmt/core.h>
 
 #include <complex>
 #include <string>
 #include <vector>
 
-#include "ir/infer_call.h"
-#include "runtime/run_context.h"
-
 namespace tscompile {
 
 class KernelCall {
  public:
-  KernelCall(const Operator& op, const IValue* const* arguments, size_t count, const InferCall* inferred, IValue* results,
-             size_t resultCount, RunContext& context)
-      : op_(op), arguments_(arguments), count_(count), inferred_(inferred), results_(results),
-        resultCount_(resultCount), context_(context) {}
+  KernelCall(const Operator& op, const IValue* const* arguments, size_t count, const InferCall* inferred,
+             IValue* results, size_t resultCount, RunContext& context)
+      : op_(op),
+        arguments_(arguments),
+        count_(count),
+        inferred_(inferred),
+        results_(results),
+        resultCount_(resultCount),
+        context_(context) {}
 
   // ---- arguments, by position in the schema ----
   size_t size() const { return count_; }
@@ -65,7 +70,9 @@ class KernelCall {
     if (!condition) [[unlikely]]
       fail(format, std::forward<Args>(args)...);
   }
-  [[noreturn]] void unsupported(std::string what) const { throw ExecutionError(ErrorKind::Unsupported, std::move(what)); }
+  [[noreturn]] void unsupported(std::string what) const {
+    throw ExecutionError(ErrorKind::Unsupported, std::move(what));
+  }
 
  private:
   const Operator& op_;
