@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/ivalue.h"
-#include "ir/tensor_text.h"
+#include "ir/tensor_stream.h"
 
 #include <string>
 #include <string_view>

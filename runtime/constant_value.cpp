@@ -5,18 +5,19 @@
 namespace tscompile {
 namespace {
 
-IValue literal(const Node* n, const LiteralValue& l, Diagnostics& diagnostics) {
+// `key`: the name to supply the data by.
+IValue literal(const Node* n, const LiteralValue& l, const std::string& key, Diagnostics& diagnostics) {
   std::string name = n->output()->name();
   switch (l.kind) {
     case LiteralValue::Kind::ExactTensor:
       return l.data;
     case LiteralValue::Kind::RoundedTensor:
       diagnostics.warning(n->range, fmt::format("%{} is used as printed, to about four digits", name))
-          .note(fmt::format("supply a tensor '{}' with --weights for its exact data", name));
+          .note(fmt::format("supply a tensor '{}' with --weights for its exact data", key));
       return l.data;
     case LiteralValue::Kind::MissingTensor:
       diagnostics.error(n->range, fmt::format("the data of %{} is not part of the text", name))
-          .note(fmt::format("supply a tensor '{}' with --weights FILE.safetensors", name));
+          .note(fmt::format("supply a tensor '{}' with --weights FILE.safetensors", key));
       return {};
     case LiteralValue::Kind::Object:
       diagnostics.error(n->range, fmt::format("the object behind %{} is not part of the text", name),
@@ -54,9 +55,10 @@ void resolveLiterals(const Node* n, const IValue& container, Diagnostics& diagno
 
 }  // namespace
 
-IValue constantValue(const Node* n, const std::unordered_map<std::string, IValue>* supplied, Diagnostics& diagnostics) {
-  if (supplied)
-    if (auto it = supplied->find(n->output()->name()); it != supplied->end()) return it->second;
+IValue constantValue(const Node* n, const ProgramSources& sources, Diagnostics& diagnostics) {
+  auto opaque = sources.constants.find(n);
+  bool isOpaque = opaque != sources.constants.end();
+  if (isOpaque && opaque->second.data) return *opaque->second.data;
   if (n->output()->type()->is(TypeKind::Function)) {
     const IValue* f = n->attributeValue(sym::name);
     return Ref<FunctionValue>::make(f && f->isString() ? f->toString() : "");
@@ -67,7 +69,7 @@ IValue constantValue(const Node* n, const std::unordered_map<std::string, IValue
       diagnostics.error(n->range, "a constant that is a type or a graph cannot be run", ErrorKind::Unsupported);
     return {};
   }
-  if (v->isLiteral()) return literal(n, v->toLiteral(), diagnostics);
+  if (v->isLiteral()) return literal(n, v->toLiteral(), isOpaque ? opaque->second.key : n->output()->name(), diagnostics);
   if (!v->isList() && !v->isTuple() && !v->isDict()) return *v;
   IValue copy = copyContainers(*v, true);  // all runs share it
   resolveLiterals(n, copy, diagnostics);

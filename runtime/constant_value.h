@@ -7,8 +7,7 @@
 
 namespace tscompile {
 
-// Reports what the text does not hold. `supplied` (may be null) is data by value name.
-IValue constantValue(const Node* node, const std::unordered_map<std::string, IValue>* supplied,
-                     Diagnostics& diagnostics);
+// Reports what the text does not hold.
+IValue constantValue(const Node* node, const ProgramSources& sources, Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -42,8 +42,7 @@ using Slots = std::vector<uint32_t>;
 // Nested blocks become jumps. The walk keeps its own stack, so they may nest to any depth.
 class FunctionCompiler {
  public:
-  FunctionCompiler(ProgramCompiler& owner, Function& function, bool isEntry)
-      : owner_(owner), f_(function), isEntry_(isEntry), plan_(*function.graph) {}
+  FunctionCompiler(ProgramCompiler& owner, Function& function) : owner_(owner), f_(function), plan_(*function.graph) {}
 
   void compile() {
     const Block* top = f_.graph->block();
@@ -401,8 +400,7 @@ class FunctionCompiler {
       for (const Value* o : n->outputs()) define(o);
       return;
     }
-    const auto& supplied = owner_.program().sources().constants;
-    IValue value = constantValue(n, isEntry_ ? &supplied : nullptr, owner_.diagnostics());
+    IValue value = constantValue(n, owner_.program().sources(), owner_.diagnostics());
     bool written = value.isTensor() && isWritten(n->output());
     f_.constants.push_back(std::make_unique<IValue>(std::move(value)));
     Instruction& in = emit(written ? control::kLoadCopy : control::kLoadConstant, n, {}, {define(n->output())}, {});
@@ -416,7 +414,6 @@ class FunctionCompiler {
 
   ProgramCompiler& owner_;
   Function& f_;
-  bool isEntry_;
   ReleasePlan plan_;
   std::optional<AliasAnalysis> alias_;
   std::unordered_map<const Value*, uint32_t> slots_;
@@ -430,8 +427,6 @@ class FunctionCompiler {
 
 }  // namespace
 
-void compileFunction(ProgramCompiler& owner, Function& function, bool isEntry) {
-  FunctionCompiler(owner, function, isEntry).compile();
-}
+void compileFunction(ProgramCompiler& owner, Function& function) { FunctionCompiler(owner, function).compile(); }
 
 }  // namespace tscompile

@@ -23,7 +23,7 @@ bool ProgramCompiler::compile(const Graph& entry) {
   while (!pending_.empty()) {
     Function* f = pending_.back();
     pending_.pop_back();
-    compileFunction(*this, *f, f == program_.entry_);
+    compileFunction(*this, *f);
   }
   return diagnostics_.errorCount() == before;
 }

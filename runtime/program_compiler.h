@@ -35,7 +35,7 @@ class ProgramCompiler {
 };
 
 // Fills in `function` from its graph.
-void compileFunction(ProgramCompiler& owner, Function& function, bool isEntry);
+void compileFunction(ProgramCompiler& owner, Function& function);
 
 // Control flow, made by the compiler and executed by interpreter.cpp.
 namespace control {

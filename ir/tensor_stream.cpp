@@ -1,4 +1,4 @@
-#include "ir/tensor_text.h"
+#include "ir/tensor_stream.h"
 
 #include <charconv>
 #include <cmath>
