@@ -108,6 +108,7 @@ IValue scalarTensorLiteral(std::string_view text, Literal& number, TypePtr type)
     for (char c : text.substr(0, text.find('e'))) digits += c >= '0' && c <= '9';
     exact = isIntegral(f.dtype, true) || digits < 6;
   }
+  t.storage()->makeReadOnly();
   return Ref<LiteralValue>::make(std::string(text),
                                  exact ? LiteralValue::Kind::ExactTensor : LiteralValue::Kind::RoundedTensor, std::move(t));
 }
@@ -230,6 +231,7 @@ IValue tensorLiteral(std::string_view text) {
   Tensor t = Tensor::empty(*dtype, sizes);
   bool exact = true;
   if (!InlineNumbers(text.substr(0, open), t).read(exact)) return missing(text);
+  t.storage()->makeReadOnly();
   return Ref<LiteralValue>::make(std::string(text),
                                  exact ? LiteralValue::Kind::ExactTensor : LiteralValue::Kind::RoundedTensor, std::move(t));
 }

@@ -212,17 +212,10 @@ void InferCall::resultTensors(std::vector<TensorSpec> tensors) {
   r.tensors = std::move(tensors);
 }
 
-<<<<<<< HEAD
 void InferCall::resultSizes(DimSpan sizes) {
   InferredResult& r = next();
   r.kind = InferredResult::Kind::Integers;
-  for (int64_t s : sizes) r.integers.push_back(sizeAsInteger(s));
-=======
-void InferCall::resultSizes(DimSpan integers) {
-  InferredResult& r = next();
-  r.kind = InferredResult::Kind::Integers;
-  r.tensor.sizes = integers;
->>>>>>> views
+  for (int64_t s : sizes) r.tensor.sizes.push_back(sizeAsInteger(s));
 }
 
 void InferCall::resultUnknown() { next(); }

@@ -43,9 +43,8 @@ struct SymbolicValue {
 // A result of inference: a tensor, or anything else.
 struct InferredResult {
   enum class Kind : uint8_t { Unknown, Tensor, Integers, Tensors } kind = Kind::Unknown;
-  TensorSpec tensor;                // of integers, they are its sizes
+  TensorSpec tensor;                // of Integers: they are its sizes; entries may be unknown (isUnknownInteger)
   std::vector<TensorSpec> tensors;  // of a list of tensors
-  Dims integers;                    // of an int or int[]; entries may be unknown (isUnknownInteger)
 };
 
 class InferCall {
@@ -98,12 +97,8 @@ class InferCall {
   void result(const TensorInfo& like, DType dtype);
   void resultOfUnknownRank(DType dtype);
   void resultTensors(std::vector<TensorSpec> tensors);
-<<<<<<< HEAD
   // An int or int[] that holds sizes of tensors, which may be unknown.
   void resultSizes(DimSpan sizes);
-=======
-  void resultSizes(DimSpan integers);  // an int (one entry) or an int[]; entries may be unknown
->>>>>>> views
   void resultUnknown();
 
   size_t resultCount() const { return resultCount_; }

@@ -1,5 +1,7 @@
 #include "ir/ivalue.h"
 
+#include "ir/error.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -18,15 +20,24 @@ IValue::IValue(Ref<FunctionValue> v) : IValue(Tag::Function, v.detach()) {}
 IValue IValue::opaque(Ref<RefCounted> v) { return IValue(Tag::Opaque, v.detach()); }
 
 bool IValue::isSame(const IValue& other) const {
-  if (tag_ != other.tag_) return false;
+  // An undefined tensor is None.
+  auto absent = [](const IValue& v) { return v.isNone() || (v.isTensor() && !v.tensorImpl()); };
+  if (tag_ != other.tag_) return absent(*this) && absent(other);
   switch (tag_) {
-    case Tag::None: return true;
-    case Tag::Bool: return toBool() == other.toBool();
-    case Tag::Int: return toInt() == other.toInt();
-    case Tag::Float: return toFloat() == other.toFloat();
-    case Tag::Device: return toDevice() == other.toDevice();
-    case Tag::Uninitialized: return true;
-    default: return payload_.object == other.payload_.object;
+    case Tag::None:
+      return true;
+    case Tag::Bool:
+      return toBool() == other.toBool();
+    case Tag::Int:
+      return toInt() == other.toInt();
+    case Tag::Float:
+      return toFloat() == other.toFloat();
+    case Tag::Device:
+      return toDevice() == other.toDevice();
+    case Tag::Uninitialized:
+      return true;
+    default:
+      return payload_.object == other.payload_.object;
   }
 }
 
@@ -47,19 +58,35 @@ void ContainerValue::destroy() const {
   queue = nullptr;
 }
 
+void ListValue::growSlowly(size_t extra) {
+  constexpr size_t kMaxItems = size_t{1} << 28;
+  if (extra > kMaxItems || items.size() + extra > kMaxItems)
+    throw ExecutionError(ErrorKind::Limit, "a list has at most 2^28 items");
+  size_t capacity = std::max({items.size() + extra, 2 * items.capacity(), size_t{4}});
+  charge.raise(capacity * bytesPerItem());
+  items.reserve(capacity);
+}
+
 // ---- dicts ----
 
 size_t DictValue::KeyHash::operator()(const IValue& key) const {
   switch (key.tag()) {
-    case IValue::Tag::String: return hashText(key.toString());
+    case IValue::Tag::String:
+      return hashText(key.toString());
     case IValue::Tag::Complex:
       return hashCombine(std::hash<double>()(key.toComplex().real()), std::hash<double>()(key.toComplex().imag()));
-    case IValue::Tag::Device: return hashText(deviceText(key.toDevice()));
-    case IValue::Tag::Enum: return hashText(key.toEnum().member);
-    case IValue::Tag::Float: return std::hash<double>()(key.toFloat());
-    case IValue::Tag::Int: return hashCombine(static_cast<uint64_t>(key.toInt()), 1);
-    case IValue::Tag::Bool: return hashCombine(key.toBool(), 1);
-    default: return reinterpret_cast<size_t>(key.object());  // identity; never visible in an order
+    case IValue::Tag::Device:
+      return hashText(deviceText(key.toDevice()));
+    case IValue::Tag::Enum:
+      return hashText(key.toEnum().member);
+    case IValue::Tag::Float:
+      return std::hash<double>()(key.toFloat());
+    case IValue::Tag::Int:
+      return hashCombine(static_cast<uint64_t>(key.toInt()), 1);
+    case IValue::Tag::Bool:
+      return hashCombine(key.toBool(), 1);
+    default:
+      return reinterpret_cast<size_t>(key.object());  // identity; never visible in an order
   }
 }
 
@@ -73,6 +100,13 @@ IValue* DictValue::find(const IValue& key) {
 }
 
 void DictValue::set(const IValue& key, IValue value) {
+  if (entries_.size() == entries_.capacity()) {
+    // What an entry takes here, in the index, as a node of it, and as a small object.
+    constexpr size_t kBytesPerEntry = sizeof(Entry) + 72 + 64;
+    size_t capacity = std::max<size_t>(4, 2 * entries_.size());
+    charge_.raise(capacity * kBytesPerEntry);
+    entries_.reserve(capacity);
+  }
   auto [it, isNew] = index_.try_emplace(key, entries_.size());
   if (isNew)
     entries_.push_back({key, std::move(value)});
@@ -88,16 +122,26 @@ bool DictValue::erase(const IValue& key) {
   e.live = false;
   e.key.reset();
   e.value.reset();
-  if (entries_.size() > 32 && index_.size() * 2 < entries_.size()) {
-    std::erase_if(entries_, [](const Entry& x) { return !x.live; });
-    for (size_t i = 0; i < entries_.size(); ++i) index_[entries_[i].key] = i;
-  }
+  if (entries_.size() > 32 && index_.size() * 2 < entries_.size()) dropDead();
   return true;
+}
+
+void DictValue::dropDead() {
+  std::erase_if(entries_, [](const Entry& e) { return !e.live; });
+  index_.clear();
+  for (size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].key, i);
+  oldest_ = 0;
+}
+
+const IValue& DictValue::oldestKey() const {
+  while (!entries_[oldest_].live) ++oldest_;
+  return entries_[oldest_].key;
 }
 
 void DictValue::clear() {
   index_.clear();
   entries_.clear();
+  oldest_ = 0;
 }
 
 // ---- construction and conversion ----
@@ -123,20 +167,55 @@ IValue tensorList(std::vector<Tensor> values) {
 }
 IValue tuple(std::vector<IValue> items) { return Ref<TupleValue>::make(std::move(items)); }
 
+IValue copyContainers(const IValue& value, bool shared) {
+  // An explicit stack: the values may be nested to any depth.
+  IValue top = value;
+  std::vector<IValue*> todo{&top};
+  while (!todo.empty()) {
+    IValue& v = *todo.back();
+    todo.pop_back();
+    if (v.isList()) {
+      auto copy = Ref<ListValue>::make(v.toList().elementType, v.toList().items);
+      copy->shared = shared;
+      for (IValue& item : copy->items) todo.push_back(&item);
+      v = IValue(std::move(copy));
+    } else if (v.isTuple()) {
+      auto copy = Ref<TupleValue>::make(v.toTuple().items, v.toTuple().type);
+      for (IValue& item : copy->items) todo.push_back(&item);
+      v = IValue(std::move(copy));
+    } else if (v.isDict()) {
+      auto copy = Ref<DictValue>::make(v.toDict().keyType, v.toDict().valueType);
+      copy->shared = shared;
+      v.toDict().forEach([&](const IValue& key, const IValue& item) { copy->set(key, item); });
+      copy->forEachValue([&](IValue& item) { todo.push_back(&item); });
+      v = IValue(std::move(copy));
+    }
+  }
+  return top;
+}
+
 namespace {
 
 // Tuples may be nested to any depth; below kMaxDepth they are described as Any.
 TypePtr typeAt(const IValue& v, int depth) {
   constexpr int kMaxDepth = 64;
   switch (v.tag()) {
-    case IValue::Tag::None: return types().none;
-    case IValue::Tag::Bool: return types().boolean;
-    case IValue::Tag::Int: return types().integer;
-    case IValue::Tag::Float: return types().floating;
-    case IValue::Tag::Complex: return types().complex;
-    case IValue::Tag::String: return types().string;
-    case IValue::Tag::Device: return types().device;
-    case IValue::Tag::Function: return types().function;
+    case IValue::Tag::None:
+      return types().none;
+    case IValue::Tag::Bool:
+      return types().boolean;
+    case IValue::Tag::Int:
+      return types().integer;
+    case IValue::Tag::Float:
+      return types().floating;
+    case IValue::Tag::Complex:
+      return types().complex;
+    case IValue::Tag::String:
+      return types().string;
+    case IValue::Tag::Device:
+      return types().device;
+    case IValue::Tag::Function:
+      return types().function;
     case IValue::Tag::Tensor: {
       TensorFacts f;
       if (TensorImpl* t = v.tensorImpl()) {
@@ -150,8 +229,10 @@ TypePtr typeAt(const IValue& v, int depth) {
       }
       return tensorType(f);
     }
-    case IValue::Tag::List: return listType(v.toList().elementType);
-    case IValue::Tag::Dict: return dictType(v.toDict().keyType, v.toDict().valueType);
+    case IValue::Tag::List:
+      return listType(v.toList().elementType);
+    case IValue::Tag::Dict:
+      return dictType(v.toDict().keyType, v.toDict().valueType);
     case IValue::Tag::Tuple: {
       if (v.toTuple().type) return v.toTuple().type;
       std::vector<TypePtr> elements;
@@ -159,10 +240,14 @@ TypePtr typeAt(const IValue& v, int depth) {
         elements.push_back(depth < kMaxDepth ? typeAt(item, depth + 1) : types().any);
       return tupleType(elements);
     }
-    case IValue::Tag::Object: return v.toObject().type;
-    case IValue::Tag::Enum: return v.toEnum().type;
-    case IValue::Tag::Future: return futureType(types().any);
-    default: return types().any;
+    case IValue::Tag::Object:
+      return v.toObject().type;
+    case IValue::Tag::Enum:
+      return v.toEnum().type;
+    case IValue::Tag::Future:
+      return futureType(types().any);
+    default:
+      return types().any;
   }
 }
 
@@ -172,14 +257,17 @@ TypePtr dynamicType(const IValue& value) { return typeAt(value, 0); }
 
 bool isInstance(const IValue& v, TypePtr type) {
   switch (type->kind()) {
-    case TypeKind::Any: return true;
-    case TypeKind::Optional: return v.isNone() || isInstance(v, type->element());
+    case TypeKind::Any:
+      return true;
+    case TypeKind::Optional:
+      return v.isNone() || isInstance(v, type->element());
     case TypeKind::Union:
       return std::any_of(type->elements().begin(), type->elements().end(), [&](TypePtr m) { return isInstance(v, m); });
     case TypeKind::Tensor:
       if (v.isTensor() && type != types().tensor) return isSubtype(dynamicType(v), type);
       return v.isTensor() || (v.isLiteral() && v.toLiteral().kind != LiteralValue::Kind::Object);
-    case TypeKind::Number: return v.isInt() || v.isFloat() || v.isComplex();
+    case TypeKind::Number:
+      return v.isInt() || v.isFloat() || v.isComplex();
     case TypeKind::Tuple: {
       if (!v.isTuple() || v.toTuple().items.size() != type->elements().size()) return false;
       for (size_t i = 0; i < type->elements().size(); ++i)
@@ -192,14 +280,19 @@ bool isInstance(const IValue& v, TypePtr type) {
     case TypeKind::Storage:
     case TypeKind::Stream:
     case TypeKind::Capsule:
-    case TypeKind::PyObject: return v.tag() == IValue::Tag::Opaque || v.isLiteral();
+    case TypeKind::PyObject:
+      return v.tag() == IValue::Tag::Opaque || v.isLiteral();
     case TypeKind::Class:
       return (v.isObject() && v.toObject().type == type) || v.isLiteral() || v.tag() == IValue::Tag::Opaque;
-    case TypeKind::Interface: return v.isObject();
+    case TypeKind::Interface:
+      return v.isObject();
     case TypeKind::Future:
-    case TypeKind::Await: return v.isFuture();
-    case TypeKind::Variable: return true;
-    default: return isSubtype(dynamicType(v), type);
+    case TypeKind::Await:
+      return v.isFuture();
+    case TypeKind::Variable:
+      return true;
+    default:
+      return isSubtype(dynamicType(v), type);
   }
 }
 

@@ -2,15 +2,16 @@
 // Python: a copy of an IValue is another reference to the same list.
 #pragma once
 
+#include "ir/refcount.h"
+#include "ir/tensor.h"
+#include "ir/type.h"
+
 #include <complex>
+#include <concepts>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include "ir/refcount.h"
-#include "ir/tensor.h"
-#include "ir/type.h"
 
 namespace tscompile {
 
@@ -53,24 +54,24 @@ class IValue {
 
   IValue() = default;
   IValue(std::nullptr_t) = delete;
-  IValue(bool v) : tag_(Tag::Bool) { payload_.boolean = v; }            // NOLINT: implicit by design
-  IValue(int v) : IValue(static_cast<int64_t>(v)) {}                    // NOLINT
-  IValue(int64_t v) : tag_(Tag::Int) { payload_.integer = v; }          // NOLINT
-  IValue(double v) : tag_(Tag::Float) { payload_.floating = v; }        // NOLINT
-  IValue(Device v) : tag_(Tag::Device) { payload_.device = v; }         // NOLINT
+  IValue(bool v) : tag_(Tag::Bool) { payload_.boolean = v; }              // NOLINT: implicit by design
+  IValue(int v) : IValue(static_cast<int64_t>(v)) {}                      // NOLINT
+  IValue(int64_t v) : tag_(Tag::Int) { payload_.integer = v; }            // NOLINT
+  IValue(double v) : tag_(Tag::Float) { payload_.floating = v; }          // NOLINT
+  IValue(Device v) : tag_(Tag::Device) { payload_.device = v; }           // NOLINT
   IValue(Tensor v) : tag_(Tag::Tensor) { payload_.object = v.detach(); }  // NOLINT
-  IValue(std::complex<double> v);                                       // NOLINT
-  IValue(std::string v);                                                // NOLINT
-  IValue(std::string_view v) : IValue(std::string(v)) {}                // NOLINT
-  IValue(const char* v) : IValue(std::string(v)) {}                     // NOLINT
-  IValue(Ref<ListValue> v);                                             // NOLINT
-  IValue(Ref<TupleValue> v);                                            // NOLINT
-  IValue(Ref<DictValue> v);                                             // NOLINT
-  IValue(Ref<ObjectValue> v);                                           // NOLINT
-  IValue(Ref<EnumValue> v);                                             // NOLINT
-  IValue(Ref<FutureValue> v);                                           // NOLINT
-  IValue(Ref<LiteralValue> v);                                          // NOLINT
-  IValue(Ref<FunctionValue> v);                                         // NOLINT
+  IValue(std::complex<double> v);                                         // NOLINT
+  IValue(std::string v);                                                  // NOLINT
+  IValue(std::string_view v) : IValue(std::string(v)) {}                  // NOLINT
+  IValue(const char* v) : IValue(std::string(v)) {}                       // NOLINT
+  IValue(Ref<ListValue> v);                                               // NOLINT
+  IValue(Ref<TupleValue> v);                                              // NOLINT
+  IValue(Ref<DictValue> v);                                               // NOLINT
+  IValue(Ref<ObjectValue> v);                                             // NOLINT
+  IValue(Ref<EnumValue> v);                                               // NOLINT
+  IValue(Ref<FutureValue> v);                                             // NOLINT
+  IValue(Ref<LiteralValue> v);                                            // NOLINT
+  IValue(Ref<FunctionValue> v);                                           // NOLINT
   static IValue uninitialized() {
     IValue v;
     v.tag_ = Tag::Uninitialized;
@@ -90,6 +91,28 @@ class IValue {
   IValue& operator=(IValue&& other) noexcept {
     IValue moved(std::move(other));
     swap(moved);
+    return *this;
+  }
+  // Numbers are written in place: loops on scalars live on this. (Templates, so that nothing converts to them.)
+  template <std::same_as<int64_t> T>
+  IValue& operator=(T v) {
+    drop();
+    tag_ = Tag::Int;
+    payload_.integer = v;
+    return *this;
+  }
+  template <std::same_as<double> T>
+  IValue& operator=(T v) {
+    drop();
+    tag_ = Tag::Float;
+    payload_.floating = v;
+    return *this;
+  }
+  template <std::same_as<bool> T>
+  IValue& operator=(T v) {
+    drop();
+    tag_ = Tag::Bool;
+    payload_.boolean = v;
     return *this;
   }
   ~IValue() { drop(); }
@@ -144,8 +167,9 @@ class IValue {
 
   // A bool, int or float as a double.
   double toDouble() const {
-    return tag_ == Tag::Float ? payload_.floating : tag_ == Tag::Int ? static_cast<double>(payload_.integer)
-                                                                     : static_cast<double>(payload_.boolean);
+    return tag_ == Tag::Float ? payload_.floating
+           : tag_ == Tag::Int ? static_cast<double>(payload_.integer)
+                              : static_cast<double>(payload_.boolean);
   }
   bool isReference() const { return tag_ >= Tag::Tensor; }
   // The same object (`is` in Python); numbers by value.
@@ -170,13 +194,17 @@ static_assert(sizeof(IValue) == 16);
 
 // Containers may be nested as deep as a program likes, so their destruction is queued instead of recursive.
 class ContainerValue : public RefCounted {
+ public:
+  bool shared = false;  // belongs to a program or a loaded module: runs do not change it
+
  protected:
   void destroy() const override;
 };
 
 struct StringValue : RefCounted {
-  explicit StringValue(std::string v) : text(std::move(v)) {}
+  explicit StringValue(std::string v) : text(std::move(v)) { charge.raise(text.capacity()); }
   std::string text;
+  MemoryCharge charge;
 };
 
 struct ComplexValue : RefCounted {
@@ -185,9 +213,26 @@ struct ComplexValue : RefCounted {
 };
 
 struct ListValue : ContainerValue {
-  ListValue(TypePtr element, std::vector<IValue> items) : elementType(element), items(std::move(items)) {}
+  ListValue(TypePtr element, std::vector<IValue> items) : elementType(element), items(std::move(items)) {
+    charge.raise(this->items.capacity() * bytesPerItem());
+  }
+  // Makes room for items that are about to be added, within the run's memory limit.
+  void grow(size_t extra) {
+    if (extra > items.capacity() - items.size()) growSlowly(extra);
+  }
   TypePtr elementType;
   std::vector<IValue> items;
+  MemoryCharge charge;
+
+ private:
+  void growSlowly(size_t extra);
+  // With the small object that most items other than numbers are; what is large behind it counts itself.
+  size_t bytesPerItem() const {
+    constexpr size_t kObject = 64;
+    bool isNumber =
+        elementType->is(TypeKind::Int) || elementType->is(TypeKind::Float) || elementType->is(TypeKind::Bool);
+    return sizeof(IValue) + (isNumber ? 0 : kObject);
+  }
 };
 
 struct TupleValue : ContainerValue {
@@ -206,11 +251,18 @@ struct DictValue : ContainerValue {
   void set(const IValue& key, IValue value);
   bool erase(const IValue& key);
   void clear();
+  // The oldest key of a dict that is not empty.
+  const IValue& oldestKey() const;
   // Calls f(key, value) in insertion order.
   template <class F>
   void forEach(F&& f) const {
     for (const Entry& e : entries_)
       if (e.live) f(e.key, e.value);
+  }
+  template <class F>
+  void forEachValue(F&& f) {
+    for (Entry& e : entries_)
+      if (e.live) f(e.value);
   }
 
   TypePtr keyType, valueType;
@@ -226,8 +278,12 @@ struct DictValue : ContainerValue {
   struct KeyEqual {
     bool operator()(const IValue& a, const IValue& b) const;
   };
+  void dropDead();
+
   std::vector<Entry> entries_;
+  mutable size_t oldest_ = 0;  // entries before it are not live
   std::unordered_map<IValue, size_t, KeyHash, KeyEqual> index_;
+  MemoryCharge charge_;
 };
 
 // An instance of a class or module. Attributes keep their order.
@@ -246,7 +302,6 @@ struct ObjectValue : ContainerValue {
   }
   TypePtr type;
   std::vector<std::pair<Symbol, IValue>> attributes;
-  bool shared = false;  // belongs to a loaded module: runs do not change it
 };
 
 struct EnumValue : ContainerValue {
@@ -271,18 +326,21 @@ struct FunctionValue : RefCounted {
 // A constant as the text shows it: `<Tensor>`, `[<Tensors>]`, an inline tensor, `{1.5}`, `object(0x1)`.
 struct LiteralValue : RefCounted {
   enum class Kind : uint8_t {
-    MissingTensor,   // no data: must come from a weights file where it is needed
-    RoundedTensor,   // data as printed, to about four digits
-    ExactTensor,     // the text determines the data
+    MissingTensor,  // no data: must come from a weights file where it is needed
+    RoundedTensor,  // data as printed, to about four digits
+    ExactTensor,    // the text determines the data
     Object,
   };
-  LiteralValue(std::string text, Kind kind, Tensor data = {}) : text(std::move(text)), kind(kind), data(std::move(data)) {}
+  LiteralValue(std::string text, Kind kind, Tensor data = {})
+      : text(std::move(text)), kind(kind), data(std::move(data)) {}
   std::string text;
   Kind kind;
   Tensor data;  // defined for RoundedTensor and ExactTensor once the type of the constant is known
 };
 
-inline const std::complex<double>& IValue::toComplex() const { return static_cast<ComplexValue*>(payload_.object)->number; }
+inline const std::complex<double>& IValue::toComplex() const {
+  return static_cast<ComplexValue*>(payload_.object)->number;
+}
 inline const std::string& IValue::toString() const { return static_cast<StringValue*>(payload_.object)->text; }
 
 // ---- construction and conversion ----
@@ -292,6 +350,9 @@ IValue floatList(std::span<const double> values);
 IValue boolList(std::span<const bool> values);
 IValue tensorList(std::vector<Tensor> values);
 IValue tuple(std::vector<IValue> items);
+// The value with copies of its lists, dicts and tuples, at any depth; everything else is the same object. `shared` is
+// what the copies say of themselves.
+IValue copyContainers(const IValue& value, bool shared);
 
 // The type of a value as far as it can be known: tensors with dtype, sizes and strides.
 TypePtr dynamicType(const IValue& value);

@@ -1,5 +1,7 @@
 #include "ir/memory.h"
 
+#include "ir/error.h"
+
 #include <cstdlib>
 #include <mutex>
 #include <vector>
@@ -31,9 +33,9 @@ size_t roundSize(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-constexpr size_t kSmall = 4096;                  // blocks up to here are kept by each thread
-constexpr size_t kSmallKept = 64;                // of each size
-constexpr size_t kLargeKept = size_t{1} << 29;   // bytes of large blocks kept by the process
+constexpr size_t kSmall = 4096;                 // blocks up to here are kept by each thread
+constexpr size_t kSmallKept = 64;               // of each size
+constexpr size_t kLargeKept = size_t{1} << 29;  // bytes of large blocks kept by the process
 
 struct SmallCache {
   struct Block {
@@ -112,6 +114,34 @@ LargeCache& largeCache() {
 BudgetScope::BudgetScope(MemoryBudget* budget) : previous_(tBudget) { tBudget = budget; }
 BudgetScope::~BudgetScope() { tBudget = previous_; }
 MemoryBudget* BudgetScope::current() { return tBudget; }
+
+std::string bytesText(uint64_t bytes) {
+  static const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  int unit = 0;
+  while (bytes >= 10240 && unit < 6) bytes /= 1024, ++unit;
+  return std::to_string(bytes) + " " + kUnits[unit];
+}
+
+void chargeBudget(MemoryBudget* budget, uint64_t bytes) {
+  if (!budget || budget->charge(bytes)) return;
+  throw ExecutionError(ErrorKind::Limit, "the run needs " + bytesText(bytes) + " more than its memory limit of " +
+                                             bytesText(budget->limit()) + " leaves (" + bytesText(budget->used()) +
+                                             " are in use)");
+}
+
+void MemoryCharge::chargeMore(uint64_t bytes) {
+  MemoryBudget* budget = budget_ ? budget_ : tBudget;
+  if (!budget) return;
+  chargeBudget(budget, bytes - bytes_);
+  if (!budget_) budget->retain();
+  budget_ = budget;
+  bytes_ = bytes;
+}
+
+void MemoryCharge::giveBack() {
+  budget_->refund(bytes_);
+  budget_->release();
+}
 
 #if TS_RECYCLE_BLOCKS
 

@@ -1,11 +1,12 @@
 // Memory for tensors: a cache of freed blocks, and the budget that a run may use.
 #pragma once
 
+#include "ir/refcount.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "ir/refcount.h"
+#include <string>
 
 namespace tscompile {
 
@@ -46,6 +47,35 @@ class BudgetScope {
 
  private:
   MemoryBudget* previous_;
+};
+
+// Counts bytes against a budget (null: nothing is counted). Throws ExecutionError (Limit) if they do not fit.
+void chargeBudget(MemoryBudget* budget, uint64_t bytes);
+// "12 MiB"
+std::string bytesText(uint64_t bytes);
+
+// The bytes that a string or container holds, counted against the run that made it.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;
+  MemoryCharge(const MemoryCharge&) = delete;
+  MemoryCharge& operator=(const MemoryCharge&) = delete;
+  ~MemoryCharge() {
+    if (budget_) giveBack();
+  }
+  // Counts up to `bytes`; small values are not worth counting. Throws ExecutionError (Limit) if they do not fit.
+  void raise(uint64_t bytes) {
+    if (bytes > bytes_ && bytes > kUncounted) [[unlikely]]
+      chargeMore(bytes);
+  }
+
+ private:
+  static constexpr uint64_t kUncounted = 128;
+  void chargeMore(uint64_t bytes);
+  void giveBack();
+
+  MemoryBudget* budget_ = nullptr;  // one reference
+  uint64_t bytes_ = 0;
 };
 
 // A block of at least `bytes`, aligned to 64, or null if there is no memory. `bytes` becomes the size of the block,

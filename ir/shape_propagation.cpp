@@ -388,7 +388,7 @@ class ShapeWalker {
         for (const TensorSpec& t : r.tensors) v.items.push_back(symbolicSpec(t));
         return v;
       }
-      case InferredResult::Kind::Integers: return integersOf(r.integers, output);
+      case InferredResult::Kind::Integers: return integersOf(r.tensor.sizes, output);
       default: return symbolicOf(withoutRefinement(output->type()));
     }
   }

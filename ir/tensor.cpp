@@ -11,14 +11,6 @@ namespace {
 
 using Wide = __int128;
 
-std::string bytesText(uint64_t bytes) {
-  static const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  int unit = 0;
-  uint64_t whole = bytes;
-  while (whole >= 10240 && unit < 6) whole /= 1024, ++unit;
-  return std::to_string(whole) + " " + kUnits[unit];
-}
-
 // The number of elements of a tensor with these sizes, or a failure that says why there cannot be one.
 int64_t possibleNumel(DimSpan sizes) {
   if (sizes.size() > kMaxRank)
@@ -119,10 +111,7 @@ Ref<Storage> Storage::allocate(size_t bytes) {
   static_assert(sizeof(Storage) <= 64 + 32);
   constexpr size_t kHeader = (sizeof(Storage) + 63) / 64 * 64;
   MemoryBudget* budget = BudgetScope::current();
-  if (budget && !budget->charge(bytes))
-    throw ExecutionError(ErrorKind::Limit, "the run needs " + bytesText(bytes) + " more than its memory limit of " +
-                                               bytesText(budget->limit()) + " leaves (" + bytesText(budget->used()) +
-                                               " are in use)");
+  chargeBudget(budget, bytes);
   size_t blockBytes = bytes + kHeader;
   void* block = allocateBlock(blockBytes);
   if (!block) {

@@ -35,8 +35,9 @@ class Storage : public RefCounted {
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  // Mapped weights and constants: in-place writes are refused.
+  // Weights and constants: in-place writes are refused.
   bool readOnly() const { return readOnly_; }
+  void makeReadOnly() { readOnly_ = true; }
 
  private:
   Storage() = default;

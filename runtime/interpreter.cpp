@@ -1,12 +1,13 @@
 // Runs programs: control flow, calls, operators.
-#include <fmt/core.h>
-
 #include "ir/literal.h"
 #include "ir/printer.h"
 #include "ir/support/text.h"
 #include "runtime/kernel_call.h"
 #include "runtime/machine.h"
 #include "runtime/program_compiler.h"
+#include "runtime/reference/copy.h"
+
+#include <fmt/core.h>
 
 namespace tscompile {
 namespace {
@@ -25,6 +26,10 @@ int64_t asInt(const IValue& v) {
 
 const Instruction* loadConstant(Machine& m, const Instruction* in) {
   m.slots[in->slots[0]] = *in->constant;
+  return in + 1;
+}
+const Instruction* loadCopy(Machine& m, const Instruction* in) {
+  m.slots[in->slots[0]] = cloneTensor(in->constant->toTensor());
   return in + 1;
 }
 const Instruction* copy(Machine& m, const Instruction* in) {
@@ -47,21 +52,23 @@ const Instruction* jumpIfFalse(Machine& m, const Instruction* in) {
 const Instruction* loopEnter(Machine& m, const Instruction* in) {
   if (asInt(m.slots[in->slots[0]]) <= 0 || !asBool(m.slots[in->slots[1]])) return in + in->jump;
   m.slots[in->slots[2]] = int64_t{0};
-  m.slots[in->slots[3]] = int64_t{0};
   return in + 1;
 }
 const Instruction* loopNext(Machine& m, const Instruction* in) {
   m.context.checkInterrupt();
-  IValue& counter = m.slots[in->slots[2]];
-  int64_t next = counter.toInt() + 1;
+  IValue& index = m.slots[in->slots[2]];
+  int64_t next = index.toInt() + 1;
   if (next >= asInt(m.slots[in->slots[0]]) || !asBool(m.slots[in->slots[1]])) return in + 1;
-  counter = next;
-  m.slots[in->slots[3]] = next;
+  index = next;
   return in + in->jump;
 }
 
 const Instruction* finish(Machine& m, const Instruction* in) { return m.finish(in); }
-const Instruction* callFunction(Machine& m, const Instruction* in) { return m.call(*in->function, in, in->slots, in->inputs); }
+
+const Instruction* callWithMoves(Machine& m, const Function& f, const Instruction* in) {
+  return m.call(f, in, in->inputs, in->slots + in->inputs + in->outputs);
+}
+const Instruction* callFunction(Machine& m, const Instruction* in) { return callWithMoves(m, *in->function, in); }
 
 const Instruction* callMethod(Machine& m, const Instruction* in) {
   const IValue& self = m.slots[in->slots[0]];
@@ -71,7 +78,7 @@ const Instruction* callMethod(Machine& m, const Instruction* in) {
   if (!f)
     throw ExecutionError(ErrorKind::Unsupported,
                          fmt::format("method '{}' of {} is not part of the text", name, self.toObject().type->name()));
-  return m.call(*f, in, in->slots, in->inputs);
+  return callWithMoves(m, *f, in);
 }
 
 const Instruction* scalar1(Machine& m, const Instruction* in) {
@@ -127,9 +134,11 @@ const Instruction* callOp(Machine& m, const Instruction* in) {
 std::string describe(const IValue& v) {
   if (v.isTensor() && v.tensorImpl()) {
     const TensorImpl& t = *v.tensorImpl();
-    return std::string(graphName(t.dtype())) + "(" + join(t.sizes(), ", ", [](int64_t s) { return std::to_string(s); }) + ")";
+    return std::string(graphName(t.dtype())) + "(" +
+           join(t.sizes(), ", ", [](int64_t s) { return std::to_string(s); }) + ")";
   }
-  if (v.isList() && v.toList().elementType->isTensor()) return typeText(dynamicType(v)) + " of " + std::to_string(v.toList().items.size());
+  if (v.isList() && v.toList().elementType->isTensor())
+    return typeText(dynamicType(v)) + " of " + std::to_string(v.toList().items.size());
   std::string text = v.isString() || v.isNumber() || v.isNone() || v.isDevice() || v.isList() || v.isTuple()
                          ? valueText(v, LiteralStyle::Plain)
                          : typeText(dynamicType(v), TypeStyle::Schema);
@@ -162,6 +171,7 @@ void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnost
 
 namespace control {
 const Handler kLoadConstant = loadConstant;
+const Handler kLoadCopy = loadCopy;
 const Handler kMove = move;
 const Handler kCopy = copy;
 const Handler kRelease = release;
@@ -221,7 +231,8 @@ Result<std::vector<IValue>> Program::run(std::span<const IValue> given, const Ru
     const IValue& v = given[next++];
     if (!isInstance(v, withoutRefinement(wanted[i]->type()))) {
       diagnostics.error(graph().range, fmt::format("input %{} takes {}, not {}", wanted[i]->name(),
-                                                   typeText(withoutRefinement(wanted[i]->type())), typeText(withoutRefinement(dynamicType(v)))));
+                                                   typeText(withoutRefinement(wanted[i]->type())),
+                                                   typeText(withoutRefinement(dynamicType(v)))));
       return Failed{};
     }
     inputs.push_back(v);

@@ -11,18 +11,28 @@ Machine::~Machine() {
 IValue* Machine::allocate(size_t count) {
   if (chunks_.empty() || used_ + count > chunks_[chunk_].size) {
     size_t next = chunks_.empty() ? 0 : chunk_ + 1;
-    // A chunk that is left over from a deeper call may be too small.
-    if (next < chunks_.size() && chunks_[next].size < count) chunks_.resize(next);
-    if (next == chunks_.size()) {
-      size_t size = std::max(kChunk, count);
-      chunks_.push_back({std::make_unique<IValue[]>(size), size});
+    // Chunks that are left over from a deeper call may be too small.
+    for (; next < chunks_.size() && chunks_[next].size < count; chunks_.pop_back()) {
+      context.budget().refund(chunks_.back().size * sizeof(IValue));
+      slotCount_ -= chunks_.back().size;
     }
+    if (next == chunks_.size()) addChunk(std::max(chunks_.empty() ? kFirstChunk : kChunk, count));
     chunk_ = next;
     used_ = 0;
   }
   IValue* p = chunks_[chunk_].slots.get() + used_;
   used_ += count;
   return p;
+}
+
+// The first chunk, which every run needs, is not counted against the memory limit.
+void Machine::addChunk(size_t size) {
+  if (!chunks_.empty()) {
+    if (slotCount_ + size > kMaxSlots) throw ExecutionError(ErrorKind::Limit, "calls are nested too deep");
+    chargeBudget(&context.budget(), size * sizeof(IValue));
+  }
+  chunks_.push_back({std::make_unique<IValue[]>(size), size});
+  slotCount_ += size;
 }
 
 const Instruction* Machine::start(const Function& function, std::span<const IValue> inputs) {
@@ -32,8 +42,8 @@ const Instruction* Machine::start(const Function& function, std::span<const IVal
   return function.code.data();
 }
 
-const Instruction* Machine::call(const Function& function, const Instruction* caller, const uint32_t* arguments,
-                                 size_t count) {
+const Instruction* Machine::call(const Function& function, const Instruction* caller, size_t count,
+                                 const uint32_t* moves) {
   context.checkInterrupt();
   if (frames.size() >= kMaxFrames) throw ExecutionError(ErrorKind::Limit, "calls are nested too deep");
   if (count != function.parameters.size())
@@ -43,7 +53,13 @@ const Instruction* Machine::call(const Function& function, const Instruction* ca
   IValue* from = slots;
   frames.push_back({&function, caller, nullptr, chunk_, used_});
   slots = frames.back().slots = allocate(function.slotCount);
-  for (size_t i = 0; i < count; ++i) slots[function.parameters[i]] = from[arguments[i]];
+  for (size_t i = 0; i < count; ++i) {
+    IValue& argument = from[caller->input(i)];
+    if (moves && moves[i])
+      slots[function.parameters[i]] = std::move(argument);
+    else
+      slots[function.parameters[i]] = argument;
+  }
   return function.code.data();
 }
 

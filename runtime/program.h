@@ -1,18 +1,19 @@
-// A module compiled for the interpreter: flat instruction lists over register slots. Immutable, so any number of threads
-// may run it at once.
+// A module compiled for the interpreter: flat instruction lists over register slots. Immutable, so any number of
+// threads may run it at once.
 #pragma once
+
+#include "ir/graph.h"
+#include "ir/op_registry.h"
+#include "ir/support/arena.h"
+#include "ir/support/diagnostics.h"
+#include "ir/support/result.h"
+#include "runtime/run_context.h"
 
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include "ir/graph.h"
-#include "ir/op_registry.h"
-#include "ir/support/diagnostics.h"
-#include "ir/support/result.h"
-#include "runtime/run_context.h"
 
 namespace tscompile {
 
@@ -33,7 +34,6 @@ struct Instruction {
     ScalarFunction scalar;
     const IValue* constant;
     const Function* function;
-    Handler inner;
   };
   const Node* node = nullptr;  // where an error happened
   int32_t jump = 0;            // to the other instruction of a branch, relative
@@ -48,7 +48,7 @@ struct Function {
   const Graph* graph = nullptr;
   std::string name;
   std::vector<Instruction> code;
-  std::vector<std::unique_ptr<uint32_t[]>> slotLists;
+  Arena slotLists;
   std::vector<std::unique_ptr<IValue>> constants;
   uint32_t slotCount = 0;
   std::vector<uint32_t> parameters;  // slots of the graph's inputs
@@ -79,18 +79,19 @@ class Program {
 
   // Runs the entry graph. `inputs` are those that are not bound, in order. Failures are reported with the place of the
   // node; the inputs are not changed unless the graph itself writes to them.
-  Result<std::vector<IValue>> run(std::span<const IValue> inputs, const RunOptions& options, Diagnostics& diagnostics) const;
+  Result<std::vector<IValue>> run(std::span<const IValue> inputs, const RunOptions& options,
+                                  Diagnostics& diagnostics) const;
 
   // The inputs that run() takes.
   std::vector<const Value*> inputs() const;
   const Graph& graph() const { return *entry_->graph; }
+  const OpRegistry& registry() const { return *registry_; }
+  const ProgramSources& sources() const { return sources_; }
   // A method of a class, or null.
   const Function* method(TypePtr type, const std::string& name) const;
 
  private:
-  friend class Machine;
   friend class ProgramCompiler;
-  friend class FunctionCompiler;
   Program() = default;
 
   ProgramSources sources_;

@@ -1,14 +1,14 @@
 // What one run of a program carries: limits, interruption, random numbers, where prints go.
 #pragma once
 
+#include "ir/memory.h"
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>
-
-#include "ir/memory.h"
 
 namespace tscompile {
 
@@ -30,12 +30,12 @@ class RandomState {
 };
 
 struct RunOptions {
-  uint64_t memoryLimit = UINT64_MAX;                     // bytes of tensors at a time
-  std::optional<std::chrono::nanoseconds> timeLimit;     // of one run
-  const std::atomic<bool>* interrupt = nullptr;          // the run stops soon after it becomes true
+  uint64_t memoryLimit = UINT64_MAX;                  // bytes of tensors at a time
+  std::optional<std::chrono::nanoseconds> timeLimit;  // of one run
+  const std::atomic<bool>* interrupt = nullptr;       // the run stops soon after it becomes true
   uint64_t seed = 0;
-  std::function<void(std::string_view)> print;           // of prim::Print; nothing is printed without it
-  std::function<void(std::string_view)> warn;            // of aten::warn
+  std::function<void(std::string_view)> print;  // of prim::Print; nothing is printed without it
+  std::function<void(std::string_view)> warn;   // of aten::warn
 };
 
 class RunContext {
@@ -56,6 +56,8 @@ class RunContext {
   const RunOptions& options() const { return options_; }
   RandomState& random() { return random_; }
   MemoryBudget& budget() { return *budget_; }
+
+  bool gradEnabled = true;  // what torch.is_grad_enabled() says; gradients are never computed
 
   // The context of the run that this thread is in, or a default one outside of runs.
   static RunContext& current();

@@ -1,12 +1,12 @@
 // The prim:: nodes that build and take apart values, and those that depend on attributes, output types or the module.
-#include <fmt/core.h>
-
 #include "ir/literal.h"
 #include "ir/support/text.h"
 #include "runtime/kernel_call.h"
 #include "runtime/machine.h"
 #include "runtime/ops/text_format.h"
 #include "runtime/reference/copy.h"
+
+#include <fmt/core.h>
 
 namespace tscompile {
 namespace {
@@ -172,12 +172,15 @@ const Instruction* context(Machine& m, const Instruction* in, const char* method
   if (!object.isObject()) Machine::fail("expected an object as the context");
   const std::string& name = object.toObject().type->name();
   if (const Function* f = m.program.method(object.toObject().type, method)) {
-    if (f->parameters.size() != 1) throw ExecutionError(ErrorKind::Unsupported, fmt::format("{} of {} takes arguments", method, name));
-    return m.call(*f, in, in->slots, 1);
+    if (f->parameters.size() != 1)
+      throw ExecutionError(ErrorKind::Unsupported, fmt::format("{} of {} takes arguments", method, name));
+    return m.call(*f, in, 1, nullptr);
   }
-  if (name.find("torch.autograd.grad_mode.") == std::string::npos && name.find("torch.autograd.profiler.") == std::string::npos &&
+  if (name.find("torch.autograd.grad_mode.") == std::string::npos &&
+      name.find("torch.autograd.profiler.") == std::string::npos &&
       name.find("torch.classes.profiler.") == std::string::npos)
-    throw ExecutionError(ErrorKind::Unsupported, fmt::format("method '{}' of {} is not part of the text", method, name));
+    throw ExecutionError(ErrorKind::Unsupported,
+                         fmt::format("method '{}' of {} is not part of the text", method, name));
   for (uint32_t i = 0; i < in->outputs; ++i) result(m, in, i).reset();
   return in + 1;
 }
@@ -197,8 +200,8 @@ const Instruction* enumValue(Machine& m, const Instruction* in) {
   const IValue& v = argument(m, in, 0);
   if (!v.isEnum()) Machine::fail("expected an enum");
   if (v.toEnum().value.isNone())
-    throw ExecutionError(ErrorKind::Unsupported,
-                         fmt::format("the value of {}.{} is not part of the text", v.toEnum().type->name(), v.toEnum().member));
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("the value of {}.{} is not part of the text",
+                                                             v.toEnum().type->name(), v.toEnum().member));
   IValue value = v.toEnum().value;
   result(m, in) = std::move(value);
   return in + 1;
@@ -271,7 +274,7 @@ const Instruction* print(Machine& m, const Instruction* in) {
   std::string line;
   for (uint32_t i = 0; i < in->inputs; ++i) {
     if (i) line += ' ';
-    line += pythonText(argument(m, in, i));
+    appendText(argument(m, in, i), line);
   }
   line += '\n';
   if (m.context.options().print) m.context.options().print(line);
@@ -329,7 +332,9 @@ const Instruction* toList(Machine& m, const Instruction* in) {
   int depth = 0;
   TypePtr element = type;
   for (; element->is(TypeKind::List); element = element->element()) ++depth;
-  if (depth != t.rank()) Machine::fail(fmt::format("output annotation list dimension ({}) and runtime tensor dimension ({}) must match", depth, t.rank()));
+  if (depth != t.rank())
+    Machine::fail(fmt::format("output annotation list dimension ({}) and runtime tensor dimension ({}) must match",
+                              depth, t.rank()));
   std::vector<IValue> items;
   for (int64_t i = 0; i < t.numel(); ++i) {
     if (element->is(TypeKind::Int))
@@ -350,8 +355,9 @@ const Instruction* toList(Machine& m, const Instruction* in) {
     std::vector<IValue> lists;
     for (int64_t g = 0; g < groups; ++g) {
       auto from = items.begin() + g * length;
-      lists.emplace_back(Ref<ListValue>::make(elementTypes[static_cast<size_t>(d)],
-                                              std::vector<IValue>(std::make_move_iterator(from), std::make_move_iterator(from + length))));
+      lists.emplace_back(Ref<ListValue>::make(
+          elementTypes[static_cast<size_t>(d)],
+          std::vector<IValue>(std::make_move_iterator(from), std::make_move_iterator(from + length))));
     }
     items = std::move(lists);
   }
@@ -411,9 +417,9 @@ Handler structureHandler(Symbol kind) {
 std::vector<Symbol> structureKinds() {
   std::vector<Symbol> kinds;
   for (const Entry& e : kHandlers) kinds.push_back(Symbol::of(e.kind));
-  for (const char* k : {"prim::Constant", "prim::If", "prim::Loop", "prim::CallMethod", "prim::CallFunction", "prim::fork",
-                        "prim::awaitable", "prim::DifferentiableGraph", "prim::TensorExprGroup", "prim::FusionGroup",
-                        "prim::CudaFusionGroup", "prim::StaticSubgraph"})
+  for (const char* k : {"prim::Constant", "prim::If", "prim::Loop", "prim::CallMethod", "prim::CallFunction",
+                        "prim::fork", "prim::awaitable", "prim::DifferentiableGraph", "prim::TensorExprGroup",
+                        "prim::FusionGroup", "prim::CudaFusionGroup", "prim::StaticSubgraph"})
     kinds.push_back(Symbol::of(k));
   return kinds;
 }

@@ -1,15 +1,25 @@
-// Values as Python prints them: str() and repr() of numbers, strings, containers, tensors.
+// Values as TorchScript prints them: print(), str(), format() and the % operator.
 #pragma once
-
-#include <string>
 
 #include "ir/ivalue.h"
 
+#include <string>
+
 namespace tscompile {
 
-// As Python's repr(): the shortest digits that read back as the same number, "1e-05", "inf".
-std::string pythonFloat(double value);
-// str() at the top level, repr() inside containers, as TorchScript's print, str() and format() have it.
-std::string pythonText(const IValue& value);
+// As the C++ stream of PyTorch has it: strings without quotes, also inside of containers; "1." and
+// "0.10000000000000001"; tensors row by row. Stops at the run's limits.
+void appendText(const IValue& value, std::string& out);
+std::string textOf(const IValue& value);
+// About the first `bytes` of it, for messages.
+std::string shortText(const IValue& value, size_t bytes);
+
+// Fails with ErrorKind::Limit if a string of this size cannot be.
+void checkTextSize(size_t bytes);
+
+// `format` with each {} replaced by the next argument. Arguments that are left over are ignored, as PyTorch does.
+std::string formatBraces(const std::string& format, const IValue* const* arguments, size_t count);
+// `format` with %d %i %e %E %f %F %c %s %% replaced; `arguments` is a tuple or one value.
+std::string formatPercent(const std::string& format, const IValue& arguments);
 
 }  // namespace tscompile
