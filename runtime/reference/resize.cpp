@@ -37,10 +37,12 @@ int64_t indexOf(T v, int64_t in) {
   return v < static_cast<T>(in - 1) ? static_cast<int64_t>(v) : in - 1;
 }
 
-// Output o is the sum of weights[o * width + k] * input[index[o * width + k]] for k < width.
+// Output o is the sum of weights[o * width + k] * input[index[o * width + k]] for k < width, as far as the index is not
+// negative.
 template <class T>
 struct Taps {
   int64_t width;
+  bool full = true;  // no index is negative
   std::vector<int64_t> index;
   Tensor weights;
   Taps(int64_t out, int64_t width) : width(width), weights(Tensor::empty(kDTypeOf<T>, Dims{out, width})) {
@@ -48,6 +50,7 @@ struct Taps {
   }
   void set(int64_t o, int64_t k, int64_t i, T weight) {
     index[o * width + k] = i;
+    full &= i >= 0;
     weights.data<T>()[o * width + k] = weight;
   }
 };
@@ -139,7 +142,7 @@ Taps<T> tapsOf(Interpolation kind, int64_t in, int64_t out, const ResizeScale& s
     case Interpolation::Linear:
       return linearTaps<T>(in, out, scale);
     case Interpolation::Cubic:
-      return cubicTaps<T>(in, out, scale);
+      return scale.bfloat16 ? cubicTaps<T, Bfloat>(in, out, scale) : cubicTaps<T, double>(in, out, scale);
     default:
       return antialiasTaps<T>(in, out, scale, kind == Interpolation::CubicAntialias);
   }
@@ -149,7 +152,7 @@ template <class T>
 void resizeRow(const Taps<T>& taps, int64_t out, const T* in, T* to) {
   const T* weights = taps.weights.template data<T>();
   const int64_t* index = taps.index.data();
-  if (taps.width == 2) {
+  if (taps.width == 2 && taps.full) {
     for (int64_t o = 0; o < out; ++o)
       to[o] = weights[2 * o] * in[index[2 * o]] + weights[2 * o + 1] * in[index[2 * o + 1]];
     return;
