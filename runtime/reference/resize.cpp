@@ -1,0 +1,216 @@
+#include "runtime/reference/resize.h"
+
+#include "runtime/reference/dense.h"
+#include "runtime/run_context.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+template <class T>
+T rounded(T v, const ResizeScale& scale) {
+  return scale.bfloat16 ? static_cast<T>(static_cast<float>(BFloat16(static_cast<float>(v)))) : v;
+}
+
+// The input's step from one output to the next.
+template <class T>
+T stepOf(int64_t in, int64_t out, const ResizeScale& scale) {
+  if (scale.alignCorners) return out > 1 ? rounded(static_cast<T>(in - 1) / static_cast<T>(out - 1), scale) : T(0);
+  if (scale.factor && *scale.factor > 0) return rounded(static_cast<T>(1 / *scale.factor), scale);
+  return rounded(static_cast<T>(in) / static_cast<T>(out), scale);
+}
+
+// Where output o lies in the input. In double whatever T is: with the last bits of a coordinate in float, weights would
+// be wrong in their fourth digit.
+template <class T>
+double sourceOf(int64_t o, T step, bool alignCorners) {
+  auto at = static_cast<double>(o), by = static_cast<double>(step);
+  return alignCorners ? by * at : by * (at + 0.5) - 0.5;
+}
+
+// A float as an index of an input, also where it is out of range or NaN.
+template <class T>
+int64_t indexOf(T v, int64_t in) {
+  if (!(v > 0)) return 0;
+  return v < static_cast<T>(in - 1) ? static_cast<int64_t>(v) : in - 1;
+}
+
+// Output o is the sum of weights[o * width + k] * input[index[o * width + k]] for k < width, as far as the index is not
+// negative.
+template <class T>
+struct Taps {
+  int64_t width;
+  bool full = true;  // no index is negative
+  std::vector<int64_t> index;
+  Tensor weights;
+  Taps(int64_t out, int64_t width) : width(width), weights(Tensor::empty(kDTypeOf<T>, Dims{out, width})) {
+    index.resize(static_cast<size_t>(weights.numel()));
+  }
+  void set(int64_t o, int64_t k, int64_t i, T weight) {
+    index[o * width + k] = i;
+    full &= i >= 0;
+    weights.data<T>()[o * width + k] = weight;
+  }
+};
+
+template <class T>
+Taps<T> linearTaps(int64_t in, int64_t out, const ResizeScale& scale) {
+  Taps<T> taps(out, 2);
+  T step = stepOf<T>(in, out, scale);
+  for (int64_t o = 0; o < out; ++o) {
+    double at = in == out ? static_cast<double>(o) : std::max(sourceOf(o, step, scale.alignCorners), 0.0);
+    int64_t i = indexOf(at, in);
+    auto second = static_cast<T>(std::clamp(at - static_cast<double>(i), 0.0, 1.0));
+    taps.set(o, 0, i, rounded(1 - second, scale));
+    taps.set(o, 1, in == out ? i : std::min(i + 1, in - 1), rounded(second, scale));
+  }
+  return taps;
+}
+
+// bfloat16 rounded after each operation: so PyTorch computes the cubic weights of bfloat16 tensors.
+struct Bfloat {
+  float v;
+  Bfloat(double x) : v(static_cast<float>(BFloat16(static_cast<float>(x)))) {}  // NOLINT: implicit by design
+  explicit operator double() const { return v; }
+  friend Bfloat operator+(Bfloat a, Bfloat b) { return a.v + b.v; }
+  friend Bfloat operator-(Bfloat a, Bfloat b) { return a.v - b.v; }
+  friend Bfloat operator*(Bfloat a, Bfloat b) { return a.v * b.v; }
+};
+
+// Keys' cubic convolution at distances below 1 and below 2; `a` is the slope at distance 1.
+template <class N>
+N cubicNear(N x, N a) {
+  return ((a + N(2)) * x - (a + N(3))) * x * x + N(1);
+}
+template <class N>
+N cubicFar(N x, N a) {
+  return ((a * x - N(5) * a) * x + N(8) * a) * x - N(4) * a;
+}
+
+template <class T, class N>
+Taps<T> cubicTaps(int64_t in, int64_t out, const ResizeScale& scale) {
+  const N a = -0.75, one = 1;
+  Taps<T> taps(out, 4);
+  T step = stepOf<T>(in, out, scale);
+  for (int64_t o = 0; o < out; ++o) {
+    double at = sourceOf(o, step, scale.alignCorners), floor = std::floor(at);
+    N t = at - floor, rest = one - t;
+    N weights[] = {cubicFar(t + one, a), cubicNear(t, a), cubicNear(rest, a), cubicFar(rest + one, a)};
+    for (int64_t k = 0; k < 4; ++k)
+      taps.set(o, k, indexOf(floor + static_cast<double>(k - 1), in), static_cast<T>(static_cast<double>(weights[k])));
+  }
+  return taps;
+}
+
+// A triangle or a cubic, as wide as the step from one output to the next where that is more than 1.
+template <class T>
+Taps<T> antialiasTaps(int64_t in, int64_t out, const ResizeScale& scale, bool cubic) {
+  T step = stepOf<T>(in, out, scale), half = cubic ? T(2) : T(1);
+  T support = step >= 1 ? half * step : half, inverse = step >= 1 ? 1 / step : T(1);
+  auto filter = [&](double x) {
+    x = std::abs(x);
+    if (!cubic) return static_cast<T>(x < 1 ? 1 - x : 0);
+    constexpr double a = -0.5;
+    return static_cast<T>(x < 1 ? cubicNear(x, a) : x < 2 ? cubicFar(x, a) : 0);
+  };
+  auto width = static_cast<int64_t>(std::min(std::ceil(support) * 2 + 1, static_cast<T>(in)));
+  Taps<T> taps(out, std::max<int64_t>(width, 1));
+  for (int64_t o = 0; o < out; ++o) {
+    auto center = static_cast<T>(static_cast<double>(step) * (static_cast<double>(o) + 0.5));
+    T total = 0;
+    int64_t first = indexOf(static_cast<double>(center - support) + 0.5, in);
+    int64_t count =
+        std::min({indexOf(static_cast<double>(center + support) + 0.5, in + 1) - first, taps.width, in - first});
+    for (int64_t k = 0; k < taps.width; ++k) {
+      T weight = k < count ? filter(static_cast<T>((static_cast<double>(static_cast<T>(k + first) - center) + 0.5) *
+                                                   static_cast<double>(inverse)))
+                           : T(0);
+      taps.set(o, k, k < count ? first + k : -1, weight);
+      total += weight;
+    }
+    if (total != 0)
+      for (int64_t k = 0; k < taps.width; ++k) taps.weights.template data<T>()[o * taps.width + k] /= total;
+  }
+  return taps;
+}
+
+template <class T>
+Taps<T> tapsOf(Interpolation kind, int64_t in, int64_t out, const ResizeScale& scale) {
+  switch (kind) {
+    case Interpolation::Linear:
+      return linearTaps<T>(in, out, scale);
+    case Interpolation::Cubic:
+      return scale.bfloat16 ? cubicTaps<T, Bfloat>(in, out, scale) : cubicTaps<T, double>(in, out, scale);
+    default:
+      return antialiasTaps<T>(in, out, scale, kind == Interpolation::CubicAntialias);
+  }
+}
+
+template <class T>
+void resizeRow(const Taps<T>& taps, int64_t out, const T* in, T* to) {
+  const T* weights = taps.weights.template data<T>();
+  const int64_t* index = taps.index.data();
+  if (taps.width == 2 && taps.full) {
+    for (int64_t o = 0; o < out; ++o)
+      to[o] = weights[2 * o] * in[index[2 * o]] + weights[2 * o + 1] * in[index[2 * o + 1]];
+    return;
+  }
+  for (int64_t o = 0; o < out; ++o, weights += taps.width, index += taps.width) {
+    T sum = 0;
+    for (int64_t k = 0; k < taps.width && index[k] >= 0; ++k) sum += weights[k] * in[index[k]];
+    to[o] = sum;
+  }
+}
+
+}  // namespace
+
+template <class T>
+std::vector<int64_t> nearestIndices(Interpolation kind, int64_t in, int64_t out, const ResizeScale& scale) {
+  std::vector<int64_t> index(static_cast<size_t>(out));
+  T step = stepOf<T>(in, out, scale);
+  bool exact = kind == Interpolation::NearestExact;
+  for (int64_t o = 0; o < out; ++o) {
+    T at = exact ? step * (static_cast<T>(o) + T(0.5)) : step * static_cast<T>(o);
+    index[o] = indexOf(std::floor(static_cast<float>(at)), in);
+  }
+  return index;
+}
+
+template <class T>
+Tensor interpolated(const Tensor& t, int64_t dim, int64_t out, Interpolation kind, const ResizeScale& scale) {
+  SplitSizes sizes(t.sizes(), dim);
+  Dims resized(t.sizes());
+  resized[dim] = out;
+  Tensor result = Tensor::empty(t.dtype(), resized);
+  Taps<T> taps = tapsOf<T>(kind, sizes.size, out, scale);
+  RunContext& context = RunContext::current();
+  const T* in = t.data<T>();
+  T* to = result.data<T>();
+  int64_t n = sizes.inner;
+  for (int64_t i = 0; i < sizes.outer; ++i, in += sizes.size * n) {
+    context.checkInterrupt(out * n * taps.width);
+    if (n == 1) {
+      resizeRow(taps, out, in, to);
+      to += out;
+      continue;
+    }
+    for (int64_t o = 0; o < out; ++o, to += n) {
+      std::fill_n(to, n, T(0));
+      for (int64_t k = 0; k < taps.width && taps.index[o * taps.width + k] >= 0; ++k) {
+        const T* row = in + taps.index[o * taps.width + k] * n;
+        T weight = taps.weights.template data<T>()[o * taps.width + k];
+        for (int64_t x = 0; x < n; ++x) to[x] += weight * row[x];
+      }
+    }
+  }
+  return result;
+}
+
+template std::vector<int64_t> nearestIndices<float>(Interpolation, int64_t, int64_t, const ResizeScale&);
+template std::vector<int64_t> nearestIndices<double>(Interpolation, int64_t, int64_t, const ResizeScale&);
+template Tensor interpolated<float>(const Tensor&, int64_t, int64_t, Interpolation, const ResizeScale&);
+template Tensor interpolated<double>(const Tensor&, int64_t, int64_t, Interpolation, const ResizeScale&);
+
+}  // namespace tscompile

@@ -1,0 +1,28 @@
+// Resizing along one dimension at a time: each output is a weighted sum of a few inputs.
+#pragma once
+
+#include "ir/tensor.h"
+
+#include <optional>
+#include <vector>
+
+namespace tscompile {
+
+enum class Interpolation { Nearest, NearestExact, Linear, Cubic, LinearAntialias, CubicAntialias };
+
+// How output coordinates become input coordinates.
+struct ResizeScale {
+  bool alignCorners = false;
+  std::optional<double> factor;  // out / in, if it is to be taken from here rather than from the sizes
+  bool bfloat16 = false;         // for a tensor of bfloat16: PyTorch rounds the step and the weights to it
+};
+
+// The input that each output is a copy of. T is float or double: coordinates are computed in it.
+template <class T>
+std::vector<int64_t> nearestIndices(Interpolation kind, int64_t in, int64_t out, const ResizeScale& scale);
+
+// Resizes dimension `dim` of a row-major tensor of T to `out` by linear or cubic interpolation.
+template <class T>
+Tensor interpolated(const Tensor& t, int64_t dim, int64_t out, Interpolation kind, const ResizeScale& scale);
+
+}  // namespace tscompile
