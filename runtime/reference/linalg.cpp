@@ -65,6 +65,28 @@ Tensor copyColumns(const Tensor& t, DimSpan sizes) {
   return out;
 }
 
+std::vector<int64_t> batchOffsets(const Tensor& t, DimSpan batch, int inner) {
+  // Strides of the batch dimensions: 0 where the tensor is broadcast.
+  Dims strides(batch.size(), 0);
+  int own = t.rank() - inner;
+  size_t offset = batch.size() - static_cast<size_t>(own);
+  for (int d = 0; d < own; ++d)
+    if (t.size(d) == batch[offset + static_cast<size_t>(d)]) strides[offset + static_cast<size_t>(d)] = t.stride(d);
+  std::vector<int64_t> offsets{0};
+  for (size_t d = 0; d < batch.size(); ++d) {
+    std::vector<int64_t> next;
+    next.reserve(offsets.size() * static_cast<size_t>(batch[d]));
+    for (int64_t base : offsets)
+      for (int64_t i = 0; i < batch[d]; ++i) next.push_back(base + i * strides[d]);
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+std::string batchPrefix(const Tensor& t, int64_t index) {
+  return t.rank() > 2 ? fmt::format("(Batch element {}): ", index) : "";
+}
+
 namespace {
 
 struct Multiply {
@@ -99,5 +121,7 @@ Tensor conjugated(const Tensor& t) {
   loopTiles(t.sizes(), operands, 1, conjugateTile);
   return out;
 }
+
+Tensor adjoint(const Tensor& t) { return conjugated(transposed(t, t.rank() - 2, t.rank() - 1)); }
 
 }  // namespace tscompile
