@@ -106,6 +106,24 @@ bool writeFile(const std::string& path, std::string_view bytes, Diagnostics& dia
 
 // ---- FileWriter ----
 
+namespace {
+// Names of files that are not committed, for removeUnfinishedFiles(). Whoever finds no place here is not removed.
+std::atomic<const char*> gUnfinished[64];
+}  // namespace
+
+void removeUnfinishedFiles() {
+  for (auto& slot : gUnfinished)
+    if (const char* path = slot.load()) ::unlink(path);
+}
+
+void FileWriter::forgetTemporary() {
+  for (auto& slot : gUnfinished) {
+    const char* mine = temporary_.c_str();
+    if (slot.compare_exchange_strong(mine, nullptr)) break;
+  }
+  temporary_.clear();
+}
+
 FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::move(path)), diagnostics_(diagnostics) {
   struct stat info;
   if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -122,12 +140,19 @@ FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::
     int error = errno;
     temporary_.clear();
     fail(errorText(error));
+    return;
+  }
+  for (auto& slot : gUnfinished) {
+    const char* none = nullptr;
+    if (slot.compare_exchange_strong(none, temporary_.c_str())) break;
   }
 }
 
 FileWriter::~FileWriter() {
   if (file_ >= 0) ::close(file_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (temporary_.empty()) return;
+  ::unlink(temporary_.c_str());
+  forgetTemporary();
 }
 
 std::string FileWriter::folder() const {
@@ -159,7 +184,7 @@ bool FileWriter::commit() {
   int file = std::exchange(file_, -1);
   if (::close(file) != 0) return fail(errorText(errno));
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail(errorText(errno));
-  temporary_.clear();
+  forgetTemporary();
   // The rename lasts through a power failure once the folder is written; not every file system can be asked for that.
   if (int dir = ::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); dir >= 0) {
     ::fsync(dir);

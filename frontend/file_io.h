@@ -35,12 +35,16 @@ class FileWriter {
 
  private:
   bool fail(const std::string& why);
+  void forgetTemporary();
   std::string folder() const;
 
   std::string path_, temporary_;
   Diagnostics& diagnostics_;
   int file_ = -1;
 };
+
+// Removes what FileWriters of this process have not committed. For signal handlers that end the process.
+void removeUnfinishedFiles();
 
 // A regular file in memory, read-only, for as long as someone holds it. Reading bytes of a file that another process
 // has cut short since raises SIGBUS.

@@ -103,10 +103,17 @@ FileKind textKind(std::string_view text) {
   return isRecipeLine(line) ? FileKind::WeightsRecipe : FileKind::Text;
 }
 
+bool isControl(char c) { return (c >= 0 && c < 0x20 && (c < '\t' || c > '\r')) || c == 0x7f; }
+
+// UTF-8 without control bytes; the last character may be cut.
 bool isText(std::string_view bytes) {
-  return std::none_of(bytes.begin(), bytes.end(), [](char c) {
-    return (c >= 0 && c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != '\v') || c == 0x7f;
-  });
+  while (!bytes.empty()) {
+    size_t length = utf8Length(bytes);
+    if (length == 0) return bytes.size() < 4 && bytes[0] < 0;
+    if (isControl(bytes[0])) return false;
+    bytes.remove_prefix(length);
+  }
+  return true;
 }
 
 std::string_view advice(FileKind kind) {

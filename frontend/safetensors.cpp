@@ -47,21 +47,26 @@ Result<Tensor> loadSafetensor(std::string_view file, const SafetensorsHeader& he
   return copy;
 }
 
+Result<Tensor> parseSafetensor(const FilePart& file, std::string_view name, Diagnostics& diagnostics,
+                               const Limits& limits) {
+  Result<SafetensorsHeader> header =
+      parseSafetensorsHeader(file.bytes, file.bytes.size(), file.path, diagnostics, limits);
+  if (!header) return Failed{};
+  NearestName nearest(name);
+  for (const TensorEntry& e : header->tensors) {
+    if (e.name == name) return loadSafetensor(file.bytes, *header, e, nullptr, file.path, diagnostics);
+    nearest.consider(e.name);
+  }
+  Diagnostic& d = diagnostics.fileError(file.path, {}, fmt::format("the file has no {}", tensorText(name)));
+  if (nearest.found()) d.note(fmt::format("did you mean '{}'?", nearest.name()));
+  return Failed{};
+}
+
 Result<Tensor> readSafetensor(const std::string& path, std::string_view name, Diagnostics& diagnostics,
                               const Limits& limits) {
   Ref<FileMapping> file = FileMapping::open(path, diagnostics);
   if (!file) return Failed{};
-  Result<SafetensorsHeader> header =
-      parseSafetensorsHeader(file->bytes(), file->bytes().size(), path, diagnostics, limits);
-  if (!header) return Failed{};
-  NearestName nearest(name);
-  for (const TensorEntry& e : header->tensors) {
-    if (e.name == name) return loadSafetensor(file->bytes(), *header, e, nullptr, path, diagnostics);
-    nearest.consider(e.name);
-  }
-  Diagnostic& d = diagnostics.fileError(path, {}, fmt::format("the file has no {}", tensorText(name)));
-  if (nearest.found()) d.note(fmt::format("did you mean '{}'?", nearest.name()));
-  return Failed{};
+  return parseSafetensor({file->bytes(), path}, name, diagnostics, limits);
 }
 
 namespace {

@@ -83,7 +83,7 @@ class HeaderReader {
   bool end_object();
   bool start_array(size_t);
   bool end_array();
-  bool parse_error(size_t position, const std::string& token, const nlohmann::detail::exception&);
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&);
 
  private:
   enum class Where : uint8_t { Start, Tensors, Metadata, Entry, Sizes, Offsets, End };
@@ -275,12 +275,13 @@ bool HeaderReader::end_array() {
   return true;
 }
 
-bool HeaderReader::parse_error(size_t position, const std::string& token, const nlohmann::detail::exception&) {
+bool HeaderReader::parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) {
   size_t at = std::min(position > 0 ? position - 1 : 0, json_.size());
   for (size_t i = 0, n; i <= at && i < json_.size(); i += n)
     if ((n = utf8Length(json_.substr(i))) == 0) return fail(i, "the header is not UTF-8");
   if (position > json_.size()) return fail(at, "the header is not JSON: it ends too early");
-  return fail(at, fmt::format("the header is not JSON: unexpected '{}'", abbreviate(token, 40)));
+  return fail(at,
+              fmt::format("the header is not JSON: unexpected '{}'", json_.substr(at, utf8Length(json_.substr(at)))));
 }
 
 bool HeaderReader::checkEntry(const Read& r) {

@@ -23,6 +23,10 @@ Result<SafetensorsHeader> parseSafetensorsHeader(std::string_view start, uint64_
 Result<Tensor> loadSafetensor(std::string_view file, const SafetensorsHeader& header, const TensorEntry& entry,
                               const RefCounted* owner, const std::string& path, Diagnostics& diagnostics);
 
+// The tensor of this name in a whole safetensors file, copied.
+Result<Tensor> parseSafetensor(const FilePart& file, std::string_view name, Diagnostics& diagnostics,
+                               const Limits& limits);
+
 Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics, const Limits& limits);
 // A whole .npy file, copied.
 Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Limits& limits);

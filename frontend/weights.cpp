@@ -1,6 +1,7 @@
 #include "frontend/weights.h"
 
 #include "frontend/file_kind.h"
+#include "frontend/recipe.h"
 #include "frontend/tensor_formats.h"
 #include "ir/support/text.h"
 
@@ -8,15 +9,45 @@
 
 namespace tscompile {
 
+namespace {
+
+// A recipe goes by its name or by its first line; a safetensors file may have any name.
+bool isRecipe(const std::string& path, FileKind kind) {
+  bool isText = kind == FileKind::Text || kind == FileKind::Empty;
+  return kind == FileKind::WeightsRecipe || (isText && endsWith(path, ".weights"));
+}
+
+}  // namespace
+
 bool Weights::addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits) {
   Ref<FileMapping> file = FileMapping::open(path, diagnostics);
   if (!file) return false;
-  std::string_view bytes = file->bytes();
+  FileKind kind = detectFileKind(file->bytes().substr(0, kFileKindBytes));
+  if (isRecipe(path, kind)) return addRecipe(path, file->bytes(), diagnostics, limits);
+  return addSafetensors(path, *file, diagnostics, limits);
+}
+
+bool Weights::addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics,
+                        const Limits& limits) {
+  if (text.size() > limits.textBytes) {
+    diagnostics.fileError(path, {}, fmt::format("the recipe has more than {} bytes", limits.textBytes),
+                          ErrorKind::Limit);
+    return false;
+  }
+  Result<Named> tensors = parseRecipe(SourceFile::make(path, std::string(text)), diagnostics, limits);
+  if (!tensors) return false;
+  for (auto& [name, tensor] : *tensors) tensor = asReadOnly(tensor);
+  return addAll(std::move(*tensors), path, diagnostics);
+}
+
+bool Weights::addSafetensors(const std::string& path, const FileMapping& file, Diagnostics& diagnostics,
+                             const Limits& limits) {
+  std::string_view bytes = file.bytes();
   Result<SafetensorsHeader> header = parseSafetensorsHeader(bytes, bytes.size(), path, diagnostics, limits);
   if (!header) return false;
   Named tensors;
   for (TensorEntry& e : header->tensors) {
-    Result<Tensor> t = loadSafetensor(bytes, *header, e, file.get(), path, diagnostics);
+    Result<Tensor> t = loadSafetensor(bytes, *header, e, &file, path, diagnostics);
     if (!t) return false;
     tensors.emplace_back(std::move(e.name), std::move(*t));
   }

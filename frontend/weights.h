@@ -9,6 +9,7 @@
 #include "ir/tensor.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,6 +49,8 @@ class Weights {
     bool used = false;
   };
   using Named = std::vector<std::pair<std::string, Tensor>>;
+  bool addSafetensors(const std::string& path, const FileMapping& file, Diagnostics& diagnostics, const Limits& limits);
+  bool addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
   bool addAll(Named tensors, const std::string& path, Diagnostics& diagnostics);
 
   std::map<std::string, Entry, std::less<>> tensors_;
@@ -84,7 +87,10 @@ Result<NpyHeader> readNpyHeader(const std::string& path, Diagnostics& diagnostic
 Result<std::vector<std::string>> readNpzNames(const std::string& path, Diagnostics& diagnostics,
                                               const Limits& limits = {});
 
-// These read one tensor into memory of its own.
+// These read one tensor into memory of its own. The first looks at the file's bytes, not at its name, for the format;
+// the name of a member is needed for all but .npy files.
+Result<Tensor> readTensorFile(const std::string& path, std::optional<std::string_view> member, Diagnostics& diagnostics,
+                              const Limits& limits = {});
 Result<Tensor> readSafetensor(const std::string& path, std::string_view name, Diagnostics& diagnostics,
                               const Limits& limits = {});
 // A whole .npy file (versions 1 to 3, little-endian). Arrays in Fortran order keep it in their strides.

@@ -4,7 +4,7 @@
 
 namespace tscompile {
 
-Liveness::Liveness(const Graph& graph) {
+Liveness::Liveness(const Graph& graph) : places_(graph), runs_(graph) {
   struct Open {
     const Node* node;
     size_t block;
@@ -12,10 +12,11 @@ Liveness::Liveness(const Graph& graph) {
   std::vector<Open> stack;
   auto add = [this](const Node* n) {
     auto place = static_cast<uint32_t>(nodes_.size());
-    places_.emplace(n, place);
+    places_[n] = place;
     nodes_.push_back({n, place + 1});
-    blocks_[n->block()].push_back(place);
+    ++runs_[n->block()].count;
   };
+  nodes_.reserve(graph.nodeCount() + 1);
   const Block* block = graph.block();
   blockOrder_.push_back(block);
   const Node* n = block->first();
@@ -33,7 +34,7 @@ Liveness::Liveness(const Graph& graph) {
       continue;
     }
     add(block->returnNode());
-    if (stack.empty()) return;
+    if (stack.empty()) break;
     Open& open = stack.back();
     nodes_[places_[open.node]].end = size();
     if (++open.block < open.node->blocks().size()) {
@@ -46,16 +47,28 @@ Liveness::Liveness(const Graph& graph) {
       stack.pop_back();
     }
   }
+  uint32_t begin = 0;
+  for (const Block* b : blockOrder_) {
+    Run& run = runs_[b];
+    run.begin = begin;
+    begin += run.count;
+    run.count = 0;
+  }
+  blockPlaces_.resize(begin);
+  for (uint32_t place = 0; place < size(); ++place) {
+    Run& run = runs_[nodes_[place].node->block()];
+    blockPlaces_[run.begin + run.count++] = place;
+  }
 }
 
 const Node* Liveness::ancestorIn(const Block* block, uint32_t place) const {
-  const auto& places = blocks_.at(block);
+  std::span<const uint32_t> places = placesOf(block);
   auto it = std::upper_bound(places.begin(), places.end(), place);
   return it == places.begin() ? nullptr : nodes_[*(it - 1)].node;
 }
 
 std::pair<uint32_t, uint32_t> Liveness::span(const Block* block) const {
-  const auto& places = blocks_.at(block);
+  std::span<const uint32_t> places = placesOf(block);
   return {places.front(), places.back()};
 }
 
@@ -88,7 +101,7 @@ std::vector<const Value*> Liveness::liveAfter(const Node* node) const {
   for (const Block* b = node->block(); b; b = b->parent()) around.push_back(b);
   for (size_t i = around.size(); i-- > 0;) {
     for (const Value* p : around[i]->parameters()) consider(p);
-    for (uint32_t p : blocks_.at(around[i])) {
+    for (uint32_t p : placesOf(around[i])) {
       if (p > place(node)) break;
       const Node* n = nodes_[p].node;
       bool holds = n->hasBlocks() && nodes_[p].end > place(node) && n != node;

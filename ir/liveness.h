@@ -2,10 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
-#include "ir/graph.h"
+#include "ir/side_table.h"
 
 namespace tscompile {
 
@@ -16,7 +15,7 @@ class Liveness {
   explicit Liveness(const Graph& graph);
 
   // The place of a node in text order; return nodes stand at the end of their block.
-  uint32_t place(const Node* node) const { return places_.at(node); }
+  uint32_t place(const Node* node) const { return places_[node]; }
   // One behind the last place inside a node's blocks.
   uint32_t end(const Node* node) const { return nodes_[place(node)].end; }
   const Node* nodeAt(uint32_t place) const { return nodes_[place].node; }
@@ -44,9 +43,19 @@ class Liveness {
     const Node* node;
     uint32_t end;
   };
-  std::vector<Entry> nodes_;
-  std::unordered_map<const Node*, uint32_t> places_;
-  std::unordered_map<const Block*, std::vector<uint32_t>> blocks_;  // places of a block's nodes, its return node last
+  // The places of a block's nodes, its return node last.
+  std::span<const uint32_t> placesOf(const Block* block) const {
+    const Run& run = runs_[block];
+    return {blockPlaces_.data() + run.begin, run.count};
+  }
+
+  struct Run {
+    uint32_t begin = 0, count = 0;
+  };
+  std::vector<Entry> nodes_;  // in text order
+  NodeTable<uint32_t> places_;
+  BlockTable<Run> runs_;
+  std::vector<uint32_t> blockPlaces_;  // block by block
   std::vector<const Block*> blockOrder_;
 };
 

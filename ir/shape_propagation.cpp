@@ -117,7 +117,7 @@ class ShapeWalker {
       : out_(out), graph_(graph), registry_(registry), options_(options) {}
 
   void run() {
-    forgetReshapedValues();
+    forgetChangedValues();
     for (size_t i = 0; i < graph_.inputs().size(); ++i) {
       const Value* v = graph_.input(i);
       if (i < options_.inputs.size() && options_.inputs[i])
@@ -138,20 +138,32 @@ class ShapeWalker {
     std::vector<SymbolicValue> merged;
   };
 
-  void forgetReshapedValues() {
-    bool any = false;
-    forEachNode(graph_, [&](Node* n) { any |= changesGeometry(n->kind()); });
-    if (!any) return;
-    aliases_.emplace(graph_, registry_);
+  // Facts do not flow along with time, so of what is changed where it stands nothing is known at all: tensors that are
+  // given other sizes or take results, lists and dicts that are written to.
+  void forgetChangedValues() {
+    std::vector<const Value*> changed;
     forEachNode(graph_, [&](Node* n) {
-      if (changesGeometry(n->kind()) && n->inputCount()) reshaped_.add(aliases_->locations(n->input(0)));
+      if (n->inputCount() == 0 || n->hasBlocks() || n->subgraph()) return;
+      const Operator* op = registry_.resolve(*n);
+      if (!op || !op->schema().isMutable()) return;
+      const std::vector<Argument>& arguments = op->schema().arguments;
+      for (size_t i = 0; i < n->inputCount() && i < arguments.size(); ++i) {
+        if (!arguments[i].isWritten()) continue;
+        bool takesResult = op->outCount() && i + op->outCount() >= arguments.size();
+        bool container = !arguments[i].type->isTensor() && !arguments[i].type->isListOf(TypeKind::Tensor);
+        if (takesResult || container || changesGeometry(n->kind())) changed.push_back(n->input(i));
+      }
     });
+    if (changed.empty()) return;
+    aliases_.emplace(graph_, registry_);
+    for (const Value* v : changed) changed_.add(aliases_->locations(v));
   }
 
   void set(const Value* v, SymbolicValue s) {
     if (options_.known)
       if (std::optional<SymbolicValue> k = options_.known(v)) s = std::move(*k);
-    if (aliases_ && s.type->isTensor() && reshaped_.intersects(aliases_->locations(v))) s = symbolicOf(types().tensor);
+    if (aliases_ && AliasAnalysis::canRefer(v->type()) && changed_.intersects(aliases_->reachable(v)))
+      s = symbolicOf(withoutRefinement(v->type()->isTensor() ? types().tensor : v->type()));
     out_.values_[v] = std::move(s);
   }
   const SymbolicValue& get(const Value* v) const { return out_.of(v); }
@@ -285,10 +297,8 @@ class ShapeWalker {
       if (n->kind() == sym::ListConstruct) {
         bool ofInts = v.type->isListOf(TypeKind::Int);
         if (ofInts && allIntegers) v.integers = integers;
-        // Lists can be written to; one that is known stays so only if nothing writes to it.
-        if (allConstant && v.type->is(TypeKind::List) && !mayBeWritten(n->output()))
+        if (allConstant && v.type->is(TypeKind::List))
           v.constant = IValue(Ref<ListValue>::make(v.type->element(), std::move(constants)));
-        if (mayBeWritten(n->output())) v = symbolicOf(withoutRefinement(n->output()->type()));
       }
       set(n->output(), std::move(v));
       return true;
@@ -310,17 +320,6 @@ class ShapeWalker {
       if (v.type->is(TypeKind::Optional)) v.type = v.type->element();
       set(n->output(), std::move(v));
       return true;
-    }
-    return false;
-  }
-
-  // Conservative: any user that is not known to only read.
-  static bool mayBeWritten(const Value* list) {
-    for (Use& u : list->uses()) {
-      std::string_view kind = u.user->kind().name();
-      for (const char* writer : {"append", "insert", "extend", "pop", "remove", "reverse", "sort", "clear", "_set_item", "Delete", "add_", "mul_"})
-        if (kind == writer) return true;
-      if (u.user->isReturn() || u.user->hasBlocks() || u.user->kind() == sym::TupleConstruct) continue;
     }
     return false;
   }
@@ -363,10 +362,18 @@ class ShapeWalker {
         set(n->output(i), symbolicOf(withoutRefinement(n->output(i)->type())));
         continue;
       }
-      set(n->output(i), fromResult(call.inferred(i), n->output(i)));
+      InferredResult& result = call.inferred(i);
+      // What takes the result keeps its element type.
+      if (result.kind == InferredResult::Kind::Tensor) {
+        if (op.outCount() && i < op.outCount()) result.tensor.dtype = dtypeOf(arguments[arguments.size() - op.outCount() + i]);
+        if (op.isInPlaceVariant() && i == 0) result.tensor.dtype = dtypeOf(arguments[0]);
+      }
+      set(n->output(i), fromResult(result, n->output(i)));
     }
     return true;
   }
+
+  static DType dtypeOf(const SymbolicValue& v) { return v.type->isTensor() ? v.type->tensor().dtype : DType::Undefined; }
 
   bool alreadyReported(const Node* n) const {
     return !out_.conflicts_.empty() && out_.conflicts_.back().node == n;
@@ -490,8 +497,8 @@ class ShapeWalker {
   const Graph& graph_;
   const OpRegistry& registry_;
   const ShapeOptions& options_;
-  std::optional<AliasAnalysis> aliases_;  // only for graphs that change geometry in place
-  Locations reshaped_;
+  std::optional<AliasAnalysis> aliases_;  // only if something is changed where it stands
+  Locations changed_;
 };
 
 ShapePropagation::ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options) {

@@ -1,12 +1,12 @@
 // One test for each file below tests/golden and for each document with console blocks. `--update` rewrites what they
 // expect; the difference is for you to read.
+#include "tests/support/golden_file.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-
-#include "tests/support/golden_file.h"
 
 namespace {
 
@@ -25,7 +25,8 @@ class FileTest : public testing::Test {
 };
 
 void add(const char* suite, const std::string& name, const std::string& path, Check check) {
-  testing::RegisterTest(suite, name.c_str(), nullptr, nullptr, path.c_str(), 1, [check] { return new FileTest(check); });
+  testing::RegisterTest(suite, name.c_str(), nullptr, nullptr, path.c_str(), 1,
+                        [check] { return new FileTest(check); });
 }
 
 std::vector<std::filesystem::path> filesBelow(const std::filesystem::path& folder, const std::string& extension) {

@@ -188,6 +188,7 @@ class RunCommandExecutor {
   }
 
   void deliver(std::span<const IValue> outputs) {
+    checkOutputs(outputs);
     if (!run_.outputs.empty() && !writeOutputs(run_.outputs, outputs, session_.diagnostics)) return;
     if (session_.common.json) {
       if (run_.outputs.empty() || run_.print) describeOutputsJson(outputs, run_.print, session_.out);

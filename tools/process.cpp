@@ -21,7 +21,7 @@ std::atomic<int> gSignal{0};
 std::atomic<int> gExitAtAlarm{0};
 const char* volatile gAlarmMessage = nullptr;
 
-constexpr long kGraceMicroseconds = 120'000;
+constexpr long kGraceMicroseconds = 80'000;
 
 void say(const char* text) {
   ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));

@@ -12,7 +12,7 @@ namespace tscompile {
 void prepareProcess();
 
 // While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 120
-// ms, or at a second signal, the process ends without it; so it does 120 ms after the time limit.
+// ms, or at a second signal, the process ends without it; so it does 80 ms after the time limit.
 class InterruptScope {
  public:
   explicit InterruptScope(std::optional<std::chrono::nanoseconds> timeLimit);

@@ -52,18 +52,13 @@ bool hasStatistics(const Tensor& t) { return t.numel() > 0 && !isComplex(t.dtype
 
 // ---- outputs.json ----
 
-// Writes values as JSON objects; what a tensor's object says is up to `tensor`. Values that share parts may be larger
-// written down than in memory, and may even hold themselves, so depth and size are bounded.
+// Writes values as JSON objects; what a tensor's object says is up to `tensor`.
 class OutputWriter {
  public:
   using TensorFields = std::function<void(const Tensor&)>;
   OutputWriter(JsonWriter& json, TensorFields tensor) : json_(json), tensor_(std::move(tensor)) {}
 
-  void write(const IValue& v, int depth = 0) {
-    if (depth > kMostDepth)
-      throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
-    if (++items_ > kMostItems)
-      throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
+  void write(const IValue& v) {
     json_.beginObject();
     switch (v.tag()) {
       case IValue::Tag::None:
@@ -94,13 +89,13 @@ class OutputWriter {
         tensor(v);
         break;
       case IValue::Tag::List:
-        items("List", v.toList().items, depth);
+        items("List", v.toList().items);
         break;
       case IValue::Tag::Tuple:
-        items("Tuple", v.toTuple().items, depth);
+        items("Tuple", v.toTuple().items);
         break;
       case IValue::Tag::Dict:
-        dict(v.toDict(), depth);
+        dict(v.toDict());
         break;
       default:
         json_.field("type", typeText(dynamicType(v)));
@@ -110,9 +105,6 @@ class OutputWriter {
   }
 
  private:
-  static constexpr int kMostDepth = 256;
-  static constexpr uint64_t kMostItems = uint64_t{16} << 20;
-
   void none() { json_.field("type", "None"); }
   template <class T>
   void scalar(const char* type, const T& value) {
@@ -130,21 +122,21 @@ class OutputWriter {
     json_.endArray();
     tensor_(t);
   }
-  void items(const char* type, const std::vector<IValue>& list, int depth) {
+  void items(const char* type, const std::vector<IValue>& list) {
     json_.field("type", type);
     json_.key("items");
     json_.beginArray();
-    for (const IValue& item : list) write(item, depth + 1);
+    for (const IValue& item : list) write(item);
     json_.endArray();
   }
-  void dict(const DictValue& d, int depth) {
+  void dict(const DictValue& d) {
     json_.field("type", "Dict");
     json_.key("items");
     json_.beginArray();
     d.forEach([&](const IValue& key, const IValue& value) {
       json_.beginArray();
-      write(key, depth + 1);
-      write(value, depth + 1);
+      write(key);
+      write(value);
       json_.endArray();
     });
     json_.endArray();
@@ -152,7 +144,6 @@ class OutputWriter {
 
   JsonWriter& json_;
   TensorFields tensor_;
-  uint64_t items_ = 0;
 };
 
 void writeList(std::span<const IValue> values, JsonWriter& json, OutputWriter::TensorFields tensor) {
@@ -178,6 +169,41 @@ bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
 
 }  // namespace
 
+namespace {
+
+class SizeCheck {
+ public:
+  void value(const IValue& v, int depth = 0) {
+    constexpr int kMostDepth = 256;
+    constexpr uint64_t kMostItems = uint64_t{16} << 20;
+    if (depth > kMostDepth)
+      throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
+    if (++items_ > kMostItems)
+      throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
+    auto all = [&](const std::vector<IValue>& items) {
+      for (const IValue& item : items) value(item, depth + 1);
+    };
+    if (v.isList()) all(v.toList().items);
+    if (v.isTuple()) all(v.toTuple().items);
+    if (v.isDict()) {
+      v.toDict().forEach([&](const IValue& key, const IValue& item) {
+        value(key, depth + 1);
+        value(item, depth + 1);
+      });
+    }
+  }
+
+ private:
+  uint64_t items_ = 0;
+};
+
+}  // namespace
+
+void checkOutputs(std::span<const IValue> values) {
+  SizeCheck check;
+  for (const IValue& v : values) check.value(v);
+}
+
 bool writeOutputs(const std::string& folder, std::span<const IValue> values, Diagnostics& diagnostics) {
   if (!makeFolder(folder, diagnostics)) return false;
   bool good = true;
@@ -195,22 +221,80 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
   return good && writeFile(folder + "/outputs.json", text.str(), diagnostics);
 }
 
-void describeOutputs(std::span<const IValue> values, std::ostream& out) {
-  for (const IValue& v : values) {
-    if (!v.isTensor() || !v.tensorImpl()) {
-      std::string text = v.isTensor() ? "None" : abbreviate(valueText(v, LiteralStyle::Plain), 200);
-      out << (v.isTensor() ? "NoneType" : typeText(withoutRefinement(dynamicType(v)), TypeStyle::Schema)) << "  "
-          << text << '\n';
-      continue;
+namespace {
+
+bool holdsTensor(const IValue& v, int depth = 0) {
+  if (v.isTensor()) return true;
+  if (depth > 8) return false;
+  auto any = [&](const std::vector<IValue>& items) {
+    return std::any_of(items.begin(), items.end(), [&](const IValue& i) { return holdsTensor(i, depth + 1); });
+  };
+  if (v.isList()) return any(v.toList().items);
+  if (v.isTuple()) return any(v.toTuple().items);
+  bool found = false;
+  if (v.isDict())
+    v.toDict().forEach([&](const IValue&, const IValue& value) { found |= holdsTensor(value, depth + 1); });
+  return found;
+}
+
+// Containers of tensors show one line for each of their items.
+class Describer {
+ public:
+  explicit Describer(std::ostream& out) : out_(out) {}
+
+  void value(const IValue& v, const std::string& label, int depth) {
+    if (lines_++ >= kMostLines) {
+      if (lines_ == kMostLines + 1) out_ << "...\n";
+      return;
     }
-    Tensor t = v.toTensor();
-    out << "Tensor  " << pythonName(t.dtype()) << "  " << dimsText(t.sizes());
+    out_ << std::string(2 * static_cast<size_t>(depth), ' ') << label;
+    bool absent = v.isNone() || (v.isTensor() && !v.tensorImpl());
+    if (absent) {
+      out_ << "None\n";
+    } else if (v.isTensor()) {
+      tensor(v.toTensor());
+    } else if (depth < 8 && holdsTensor(v)) {
+      container(v, depth);
+    } else {
+      out_ << typeText(withoutRefinement(dynamicType(v)), TypeStyle::Schema) << "  "
+           << abbreviate(valueText(v, LiteralStyle::Plain), 200) << '\n';
+    }
+  }
+
+ private:
+  static constexpr int kMostLines = 1000;
+
+  void tensor(const Tensor& t) {
+    out_ << "Tensor  " << pythonName(t.dtype()) << "  " << dimsText(t.sizes());
     if (hasStatistics(t)) {
       Statistics s = statistics(t);
-      out << fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", s.least, s.greatest, s.mean);
+      out_ << fmt::format("  min {:.6g}  max {:.6g}  mean {:.6g}", s.least, s.greatest, s.mean);
     }
-    out << '\n';
+    out_ << '\n';
   }
+
+  void container(const IValue& v, int depth) {
+    if (v.isDict()) {
+      out_ << "Dict of " << v.toDict().size() << '\n';
+      v.toDict().forEach([&](const IValue& key, const IValue& item) {
+        value(item, abbreviate(valueText(key, LiteralStyle::Plain), 60) + ": ", depth + 1);
+      });
+      return;
+    }
+    const std::vector<IValue>& items = v.isList() ? v.toList().items : v.toTuple().items;
+    out_ << (v.isList() ? "List" : "Tuple") << " of " << items.size() << '\n';
+    for (const IValue& item : items) value(item, "", depth + 1);
+  }
+
+  std::ostream& out_;
+  int lines_ = 0;
+};
+
+}  // namespace
+
+void describeOutputs(std::span<const IValue> values, std::ostream& out) {
+  Describer describer(out);
+  for (const IValue& v : values) describer.value(v, "", 0);
 }
 
 void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out) {

@@ -12,6 +12,7 @@ Diagnostic& Diagnostic::note(SourceRange where, std::string text) {
   Diagnostic n;
   n.severity = Severity::Note;
   n.range = where;
+  if (where.file) n.source = where.file->shared_from_this();
   n.message = std::move(text);
   notes.push_back(std::move(n));
   return *this;
@@ -32,6 +33,7 @@ Diagnostic& Diagnostics::add(Diagnostic d) {
     dropped_ = std::move(d);
     return dropped_;
   }
+  if (d.range.file) d.source = d.range.file->shared_from_this();
   list_.push_back(std::move(d));
   return list_.back();
 }

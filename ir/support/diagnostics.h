@@ -27,6 +27,7 @@ struct Diagnostic {
   Severity severity = Severity::Error;
   ErrorKind kind = ErrorKind::Input;
   SourceRange range;               // a place in a text, or
+  SourcePtr source;                // that text: messages outlive what was read from it
   std::string path;                // a file without lines, with
   std::optional<uint64_t> offset;  // the byte at fault, if one is
   std::string message;             // lower case, one sentence, no full stop

@@ -1,12 +1,11 @@
 #include "tests/support/cli.h"
 
+#include "tools/driver.h"
+
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include <cstdlib>
-
-#include "tools/driver.h"
 
 namespace tscompile::test {
 

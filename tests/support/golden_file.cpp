@@ -1,11 +1,11 @@
 #include "tests/support/golden_file.h"
 
+#include "ir/support/text.h"
+#include "tests/support/cli.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
-
-#include "ir/support/text.h"
-#include "tests/support/cli.h"
 
 namespace tscompile::test {
 namespace {
@@ -18,7 +18,8 @@ std::vector<std::string> linesOf(const std::string& text) {
 }
 
 void replaceAll(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
 }
 
 // The first line that differs, for a message.
@@ -90,7 +91,8 @@ class GoldenFile {
     bool takesFile = line.find("%s") == std::string::npos;
     static constexpr const char* kVerbs[] = {"parse", "lint", "run", "inspect"};
     takesFile &= line.find("%-") == std::string::npos &&
-                 std::any_of(std::begin(kVerbs), std::end(kVerbs), [&](const char* v) { return line.substr(0, line.find(' ')) == v; });
+                 std::any_of(std::begin(kVerbs), std::end(kVerbs),
+                             [&](const char* v) { return line.substr(0, line.find(' ')) == v; });
     if (takesFile) line += " %s";
     if (size_t at = line.find(" < %s"); at != std::string::npos) {
       input = text_;
@@ -128,7 +130,8 @@ std::string checkGolden(const std::string& path, bool update) {
     if (wanted != file.text()) return difference(file.text(), wanted);
     bool bad = startsWith(std::filesystem::path(path).filename().string(), "bad_");
     if (bad != file.failed())
-      return bad ? "the name starts with bad_, but every command succeeds" : "a command fails, but the name does not start with bad_";
+      return bad ? "the name starts with bad_, but every command succeeds"
+                 : "a command fails, but the name does not start with bad_";
     return "";
   }
 }
