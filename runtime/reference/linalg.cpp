@@ -66,6 +66,52 @@ Tensor copyColumns(const Tensor& t, DimSpan sizes) {
   return out;
 }
 
+<<<<<<< HEAD
+=======
+std::vector<int64_t> batchOffsets(const Tensor& t, DimSpan batch, int inner) {
+  // Strides of the batch dimensions: 0 where the tensor is broadcast.
+  Dims strides(batch.size(), 0);
+  int own = t.rank() - inner;
+  size_t offset = batch.size() - static_cast<size_t>(own);
+  for (int d = 0; d < own; ++d)
+    if (t.size(d) == batch[offset + static_cast<size_t>(d)]) strides[offset + static_cast<size_t>(d)] = t.stride(d);
+  std::vector<int64_t> offsets{0};
+  for (size_t d = 0; d < batch.size(); ++d) {
+    std::vector<int64_t> next;
+    next.reserve(offsets.size() * static_cast<size_t>(batch[d]));
+    for (int64_t base : offsets)
+      for (int64_t i = 0; i < batch[d]; ++i) next.push_back(base + i * strides[d]);
+    offsets = std::move(next);
+  }
+  return offsets;
+}
+
+std::string batchPrefix(const Tensor& t, int64_t index) {
+  return t.rank() > 2 ? fmt::format("(Batch element {}): ", index) : "";
+}
+
+namespace {
+
+struct Multiply {
+  template <class A>
+  static auto apply(const A& a, const A& b) {
+    return a * b;
+  }
+};
+inline constexpr TileSet kMultiply{.f32 = binaryTile<Multiply, float>,
+                                   .f64 = binaryTile<Multiply, double>,
+                                   .i64 = binaryTile<Multiply, uint64_t>,
+                                   .c128 = binaryTile<Multiply, std::complex<double>>};
+
+void conjugateTile(const Tile& t) {
+  auto* out = static_cast<std::complex<double>*>(t.operand[0]);
+  auto* in = static_cast<const std::complex<double>*>(t.operand[1]);
+  for (int64_t i = 0; i < t.n; ++i) out[i] = std::conj(in[i]);
+}
+
+}  // namespace
+
+>>>>>>> linalg
 void multiplyElements(const Tensor& out, const Tensor& a, const Tensor& b) {
   mapTensors<kNumbers>(out.dtype(), [](auto x, auto y) { return times(x, y); }, out, a, b);
 }
@@ -76,5 +122,7 @@ Tensor conjugated(const Tensor& t) {
   mapTensors<kC128>(t.dtype(), [](auto x) { return std::conj(x); }, out, t);
   return out;
 }
+
+Tensor adjoint(const Tensor& t) { return conjugated(transposed(t, t.rank() - 2, t.rank() - 1)); }
 
 }  // namespace tscompile

@@ -6,6 +6,8 @@
 #include "ir/tensor.h"
 
 #include <complex>
+#include <string>
+#include <vector>
 
 namespace tscompile {
 
@@ -51,17 +53,20 @@ Tensor copyColumns(const Tensor& t, DimSpan sizes);
 // The matrices of a tensor that emptyColumns() or copyColumns() made.
 template <class T>
 struct Matrices {
-  explicit Matrices(const Tensor& t)
-      : data(t.data<T>()),
-        rows(t.size(t.rank() - 2)),
-        columns(t.size(t.rank() - 1)),
-        count(rows * columns ? t.numel() / (rows * columns) : 0) {}
+  explicit Matrices(const Tensor& t) : data(t.data<T>()), rows(t.size(t.rank() - 2)), columns(t.size(t.rank() - 1)) {
+    for (int64_t size : batchOf(t.sizes())) count *= size;
+  }
   T* operator[](int64_t i) const { return data + i * rows * columns; }
-  // As LAPACK wants to be told: never 0.
-  int64_t leading() const { return std::max<int64_t>(rows, 1); }
   T* data;
-  int64_t rows, columns, count;
+  int64_t rows, columns, count = 1;
 };
+
+// Where the matrices (or vectors, with `inner` 1) of a tensor begin, in elements, its batch dimensions broadcast to
+// `batch`.
+std::vector<int64_t> batchOffsets(const Tensor& t, DimSpan batch, int inner = 2);
+
+// "(Batch element 3): ", or nothing if there is one matrix only.
+std::string batchPrefix(const Tensor& t, int64_t index);
 
 // Calls f with a value of the type: float, double or one of the two complex types.
 template <class F>
@@ -84,5 +89,7 @@ void visitMatrixType(DType dtype, F&& f) {
 void multiplyElements(const Tensor& out, const Tensor& a, const Tensor& b);
 // The tensor with the imaginary parts negated; itself if it is real.
 Tensor conjugated(const Tensor& t);
+// The last two dimensions exchanged, and conjugated.
+Tensor adjoint(const Tensor& t);
 
 }  // namespace tscompile
