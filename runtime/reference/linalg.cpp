@@ -66,8 +66,6 @@ Tensor copyColumns(const Tensor& t, DimSpan sizes) {
   return out;
 }
 
-<<<<<<< HEAD
-=======
 std::vector<int64_t> batchOffsets(const Tensor& t, DimSpan batch, int inner) {
   // Strides of the batch dimensions: 0 where the tensor is broadcast.
   Dims strides(batch.size(), 0);
@@ -90,28 +88,6 @@ std::string batchPrefix(const Tensor& t, int64_t index) {
   return t.rank() > 2 ? fmt::format("(Batch element {}): ", index) : "";
 }
 
-namespace {
-
-struct Multiply {
-  template <class A>
-  static auto apply(const A& a, const A& b) {
-    return a * b;
-  }
-};
-inline constexpr TileSet kMultiply{.f32 = binaryTile<Multiply, float>,
-                                   .f64 = binaryTile<Multiply, double>,
-                                   .i64 = binaryTile<Multiply, uint64_t>,
-                                   .c128 = binaryTile<Multiply, std::complex<double>>};
-
-void conjugateTile(const Tile& t) {
-  auto* out = static_cast<std::complex<double>*>(t.operand[0]);
-  auto* in = static_cast<const std::complex<double>*>(t.operand[1]);
-  for (int64_t i = 0; i < t.n; ++i) out[i] = std::conj(in[i]);
-}
-
-}  // namespace
-
->>>>>>> linalg
 void multiplyElements(const Tensor& out, const Tensor& a, const Tensor& b) {
   mapTensors<kNumbers>(out.dtype(), [](auto x, auto y) { return times(x, y); }, out, a, b);
 }
