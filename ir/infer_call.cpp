@@ -168,6 +168,7 @@ Dims InferCall::dims(size_t i, size_t rank, bool emptyIsAll) const {
     for (size_t d = 0; d < rank; ++d) out.push_back(static_cast<int64_t>(d));
     return out;
   }
+  if (rank > kMaxRank) throw NotKnown{};
   uint64_t seen = 0;
   for (int64_t& d : out) {
     d = wrap(d, rank);

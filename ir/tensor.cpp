@@ -19,19 +19,24 @@ std::string bytesText(uint64_t bytes) {
   return std::to_string(whole) + " " + kUnits[unit];
 }
 
-size_t bytesFor(DType dtype, DimSpan sizes) {
-  size_t item = itemSize(dtype);
-  if (item == 0)
-    throw ExecutionError(ErrorKind::Unsupported, "tensors of dtype " + std::string(pythonName(dtype)) + " are not supported");
+// The number of elements of a tensor with these sizes, or a failure that says why there cannot be one.
+int64_t possibleNumel(DimSpan sizes) {
   if (sizes.size() > kMaxRank)
     throw ExecutionError(ErrorKind::Limit, "a tensor has at most " + std::to_string(kMaxRank) + " dimensions, not " +
                                                std::to_string(sizes.size()));
+  if (std::optional<int64_t> count = checkedNumel(sizes)) [[likely]]
+    return *count;
   for (int64_t s : sizes)
     if (s < 0) throw ExecutionError(ErrorKind::Model, "a tensor cannot have the negative size in " + dimsText(sizes));
-  std::optional<int64_t> count = checkedNumel(sizes);
-  if (!count)
-    throw ExecutionError(ErrorKind::Limit, "a tensor of size " + dimsText(sizes) + " has more than 2^48 elements");
-  return static_cast<size_t>(*count) * item;
+  throw ExecutionError(ErrorKind::Limit, "a tensor of size " + dimsText(sizes) + " has more than 2^48 elements");
+}
+
+size_t bytesFor(DType dtype, DimSpan sizes) {
+  size_t item = itemSize(dtype);
+  if (item == 0)
+    throw ExecutionError(ErrorKind::Unsupported,
+                         "tensors of dtype " + std::string(pythonName(dtype)) + " are not supported");
+  return static_cast<size_t>(possibleNumel(sizes)) * item;
 }
 
 }  // namespace
@@ -85,6 +90,7 @@ bool fitsStorage(DType dtype, DimSpan sizes, DimSpan strides, int64_t offset, si
 }
 
 bool isNonOverlappingAndDense(DimSpan sizes, DimSpan strides) {
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return true;
   Dims order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
@@ -101,21 +107,9 @@ bool isNonOverlappingAndDense(DimSpan sizes, DimSpan strides) {
   return true;
 }
 
-bool mayOverlapItself(DimSpan sizes, DimSpan strides) {
-  for (int64_t s : sizes)
-    if (s == 0) return false;
-  struct Step {
-    int64_t stride, size;
-  };
-  SmallVector<Step, 6> steps;
+bool repeatsElements(DimSpan sizes, DimSpan strides) {
   for (size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] > 1) steps.push_back({strides[i] < 0 ? -strides[i] : strides[i], sizes[i]});
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.stride < b.stride; });
-  int64_t reach = 0;  // the furthest element that the smaller strides get to
-  for (auto [stride, size] : steps) {
-    if (stride <= reach) return true;
-    reach += stride * (size - 1);
-  }
+    if (strides[i] == 0 && sizes[i] > 1) return !isNonOverlappingAndDense(sizes, strides);
   return false;
 }
 
@@ -211,26 +205,33 @@ void TensorImpl::setGeometry(DimSpan sizes, DimSpan strides, int64_t offset) {
   int rank = static_cast<int>(newSizes.size());
   reserveRank(rank);
   rank_ = static_cast<uint16_t>(rank);
-  int64_t numel = 1, step = 1;
-  bool contiguous = true;
+  int64_t step = 1;
+  bool contiguous = true, empty = false;
   for (int i = rank; i-- > 0;) {
     dims_[i] = newSizes[i];
     dims_[rank + i] = newStrides[i];
-    numel *= newSizes[i];
+    if (newSizes[i] == 0) empty = true;
     if (newSizes[i] != 1) {
       if (newStrides[i] != step) contiguous = false;
-      step *= newSizes[i];
+      // The product of the sizes fits unless one of them is 0.
+      if (__builtin_mul_overflow(step, newSizes[i], &step)) step = 0;
     }
   }
-  numel_ = numel;
-  contiguous_ = contiguous || numel == 0;
+  numel_ = empty ? 0 : step;
+  contiguous_ = contiguous || empty;
   offset_ = offset;
-  data_ = storage_->data() + offset * static_cast<int64_t>(itemSize(dtype_));
+  // Empty tensors may have any offset.
+  data_ = storage_->data() + (empty ? 0 : offset * static_cast<int64_t>(itemSize(dtype_)));
 }
 
 // ---- Tensor ----
 
 Tensor Tensor::view(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset) {
+  possibleNumel(sizes);
+  return make(dtype, std::move(storage), sizes, strides, offset);
+}
+
+Tensor Tensor::make(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset) {
   size_t bytes = (sizeof(TensorImpl) + 63) / 64 * 64;
   void* block = allocateBlock(bytes);
   if (!block) throw ExecutionError(ErrorKind::Limit, "out of memory");
@@ -241,12 +242,12 @@ Tensor Tensor::view(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan st
 
 Tensor Tensor::empty(DType dtype, DimSpan sizes) {
   size_t bytes = bytesFor(dtype, sizes);
-  return view(dtype, Storage::allocate(bytes), sizes, contiguousStrides(sizes), 0);
+  return make(dtype, Storage::allocate(bytes), sizes, contiguousStrides(sizes), 0);
 }
 
 Tensor Tensor::emptyStrided(DType dtype, DimSpan sizes, DimSpan strides) {
   size_t bytes = bytesFor(dtype, sizes);
-  return view(dtype, Storage::allocate(bytes), sizes, strides, 0);
+  return make(dtype, Storage::allocate(bytes), sizes, strides, 0);
 }
 
 Tensor Tensor::zeros(DType dtype, DimSpan sizes) {

@@ -100,7 +100,8 @@ class Tensor {
   // The strides must be those of a dense tensor (a permutation of the contiguous ones).
   static Tensor emptyStrided(DType dtype, DimSpan sizes, DimSpan strides);
   static Tensor zeros(DType dtype, DimSpan sizes);
-  // Any view of a storage; the caller has checked that it lies inside (see `fitsStorage`).
+  // Any view of a storage; the caller has checked that it lies inside (see `fitsStorage`). Throws ExecutionError for
+  // sizes that cannot be.
   static Tensor view(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset);
   // Memory of the caller, row-major, not copied; it must outlive the tensor unless `release` says otherwise.
   static Tensor borrow(DType dtype, DimSpan sizes, void* data, Storage::Release release = nullptr,
@@ -153,14 +154,16 @@ class Tensor {
   friend bool operator==(const Tensor& a, const Tensor& b) { return a.impl_ == b.impl_; }
 
  private:
+  static Tensor make(DType dtype, Ref<Storage> storage, DimSpan sizes, DimSpan strides, int64_t offset);
   std::byte* elementAt(int64_t index) const;
   Ref<TensorImpl> impl_;
 };
 
 // Whether every element of such a view lies inside `bytes` of storage; exact for all 64-bit arguments.
 bool fitsStorage(DType dtype, DimSpan sizes, DimSpan strides, int64_t offset, size_t bytes);
-// Whether two elements may share memory (a stride of 0, say): such tensors cannot be written to.
-bool mayOverlapItself(DimSpan sizes, DimSpan strides);
+// Whether a stride of 0 makes one element stand for several: such tensors cannot be written to. Other overlaps are not
+// looked for, as in PyTorch.
+bool repeatsElements(DimSpan sizes, DimSpan strides);
 // Dense: the elements fill a run of memory without holes or overlap, in some order of the dimensions.
 bool isNonOverlappingAndDense(DimSpan sizes, DimSpan strides);
 // "[2, 3]"

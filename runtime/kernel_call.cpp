@@ -117,16 +117,31 @@ Tensor KernelCall::out(size_t i) {
   return t;
 }
 
-namespace {
-
-void requireWritable(const Tensor& t) {
+void requireOwned(const Tensor& t) {
   if (t.storage()->readOnly())
     throw ExecutionError(ErrorKind::Model, "an in-place operation writes to a constant or a weight, which runs share");
-  if (mayOverlapItself(t.sizes(), t.strides()))
+}
+
+void requireWritable(const Tensor& t) {
+  requireOwned(t);
+  if (repeatsElements(t.sizes(), t.strides()))
     throw ExecutionError(ErrorKind::Model,
                          "unsupported operation: more than one element of the written-to tensor refers to a single memory "
                          "location. Please clone() the tensor before performing the operation.");
 }
+
+void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
+  if (from.storage() != to.storage()) return;
+  bool same = from.raw() == to.raw() && from.dtype() == to.dtype() &&
+              std::equal(to.strides().begin(), to.strides().end(), from.strides().begin(), from.strides().end()) &&
+              std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end());
+  if (!same && memoryOverlaps(to, from))
+    throw ExecutionError(ErrorKind::Model,
+                         "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                         "single memory location. Please clone() the tensor before performing the operation.");
+}
+
+namespace {
 
 // The rules that every operator with a trailing underscore shares.
 void checkInPlace(const Operator& op, const IValue* const* arguments, size_t count, const InferCall* inferred) {
@@ -146,15 +161,8 @@ void checkInPlace(const Operator& op, const IValue* const* arguments, size_t cou
   if (op.def().inplace != InPlace::Direct) return;
   for (size_t i = 1; i < count; ++i) {
     const IValue& v = *arguments[i];
-    if (!v.isTensor() || !v.tensorImpl() || v.tensorImpl()->storage() != t.storage()) continue;
-    Tensor other = v.toTensor();
-    bool same = other.raw() == t.raw() && other.dtype() == t.dtype() &&
-                std::equal(t.strides().begin(), t.strides().end(), other.strides().begin(), other.strides().end()) &&
-                std::equal(t.sizes().begin(), t.sizes().end(), other.sizes().begin(), other.sizes().end());
-    if (!same && t.numel() && other.numel() && memoryOverlaps(t, other))
-      throw ExecutionError(ErrorKind::Model,
-                           "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-                           "single memory location. Please clone() the tensor before performing the operation.");
+    if (v.isTensor() && v.tensorImpl() && v.tensorImpl()->storage() == t.storage())
+      requireNoPartialOverlap(t, v.toTensor());
   }
 }
 

@@ -78,6 +78,11 @@ class KernelCall {
   bool aside_ = false;  // an in-place operator that computes a result of its own first
 };
 
+// For kernels that write to an argument without being made as a variant with a trailing underscore. They fail for ...
+void requireOwned(const Tensor& t);                                     // ... constants and weights, which runs share
+void requireWritable(const Tensor& t);                                  // ... these, and elements that stand for several
+void requireNoPartialOverlap(const Tensor& to, const Tensor& from);     // ... two tensors that are not the same but share
+
 // Runs one operator: inference, checks that all operators share (dtype, in-place rules), the kernel, results.
 // `results` has room for `resultCount` values.
 void callOperator(const Operator& op, const IValue* const* arguments, size_t count, IValue* results, size_t resultCount,

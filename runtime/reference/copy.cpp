@@ -1,19 +1,28 @@
 #include "runtime/reference/copy.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "ir/error.h"
 #include "runtime/reference/loop.h"
+#include "runtime/reference/memory_format.h"
+#include "runtime/reference/strided_copy.h"
 
 namespace tscompile {
 namespace {
 
-// A compute type that holds every value of both dtypes.
+// A compute type that holds every value of `from`, by which it becomes `to` as fast as may be.
 Compute bridge(DType from, DType to) {
   if (isComplex(from)) return Compute::C128;
   if (from == DType::Float64) return Compute::F64;
   if (isFloating(from)) return Compute::F32;
-  if (from == DType::Bool && to == DType::Bool) return Compute::Bool;
+  if (isFloating(to)) {
+    // Integers of up to 16 bits are exact as float, those of 32 bits as double: rounding happens once.
+    if (itemSize(from) <= 2) return Compute::F32;
+    if (itemSize(from) == 4) return Compute::F64;
+  }
   return Compute::I64;
 }
 
@@ -24,54 +33,52 @@ void moveTile(const Tile& t) {
 
 TileFunction mover(Compute c) {
   switch (c) {
-    case Compute::F32: return moveTile<float>;
-    case Compute::F64: return moveTile<double>;
-    case Compute::I64: return moveTile<int64_t>;
-    case Compute::C128: return moveTile<std::complex<double>>;
-    case Compute::Bool: return moveTile<bool>;
+    case Compute::F32:
+      return moveTile<float>;
+    case Compute::F64:
+      return moveTile<double>;
+    case Compute::I64:
+      return moveTile<int64_t>;
+    case Compute::C128:
+      return moveTile<std::complex<double>>;
+    case Compute::Bool:
+      return moveTile<bool>;
   }
   TS_UNREACHABLE();
 }
 
-// A tensor seen as one of unsigned integers of the same size, so that copies of equal dtypes move bits.
-Tensor asBits(const Tensor& t, DType dtype) {
-  return Tensor::view(dtype, t.storage(), t.sizes(), t.strides(), t.offset());
+// Byte strides over `sizes`, to which `t` is broadcast. Sizes of 1 have none: what their strides are may not fit.
+Dims byteStrides(const Tensor& t, DimSpan sizes) {
+  Dims strides(sizes.size(), 0);
+  size_t skip = sizes.size() - t.sizes().size();
+  for (size_t d = 0; d < t.sizes().size(); ++d)
+    if (t.sizes()[d] != 1) strides[skip + d] = t.strides()[d] * static_cast<int64_t>(itemSize(t.dtype()));
+  return strides;
+}
+
+bool sameGeometry(const Tensor& a, const Tensor& b) {
+  return std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end()) &&
+         std::equal(a.strides().begin(), a.strides().end(), b.strides().begin());
 }
 
 }  // namespace
 
 void copyTensor(const Tensor& to, const Tensor& from) {
   if (to.numel() == 0) return;
-  if (to.impl() == from.impl()) return;
-  bool sameSizes = std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end());
-  if (to.dtype() == from.dtype() && sameSizes && to.isContiguous() && from.isContiguous()) {
-    std::memmove(to.raw(), from.raw(), static_cast<size_t>(to.numel()) * itemSize(to.dtype()));
+  bool same = to.raw() == from.raw() && itemSize(to.dtype()) == itemSize(from.dtype()) && sameGeometry(to, from);
+  if (!same && boundsOverlap(to, from)) return copyTensor(to, cloneTensor(from));
+  if (to.dtype() != from.dtype()) {
+    Compute c = bridge(from.dtype(), to.dtype());
+    Operand operands[] = {{to, c}, {from, c}};
+    return loopTiles(to.sizes(), operands, 1, mover(c));
+  }
+  if (same) return;
+  if (sameGeometry(to, from) && isNonOverlappingAndDense(to.sizes(), to.strides())) {
+    std::memcpy(to.raw(), from.raw(), static_cast<size_t>(to.numel()) * itemSize(to.dtype()));
     return;
   }
-  if (to.dtype() == from.dtype()) {
-    // Equal dtypes of up to 8 bytes move as integers.
-    switch (itemSize(to.dtype())) {
-      case 8:
-        if (!isComplex(to.dtype())) {
-          Operand operands[] = {{asBits(to, DType::Int64), Compute::I64}, {asBits(from, DType::Int64), Compute::I64}};
-          return loopTiles(to.sizes(), operands, 1, moveTile<int64_t>);
-        }
-        break;
-      case 4: {
-        Operand operands[] = {{asBits(to, DType::Float32), Compute::F32}, {asBits(from, DType::Float32), Compute::F32}};
-        return loopTiles(to.sizes(), operands, 1, moveTile<float>);
-      }
-      case 1: {
-        Operand operands[] = {{asBits(to, DType::Bool), Compute::Bool}, {asBits(from, DType::Bool), Compute::Bool}};
-        if (to.dtype() == DType::Bool) return loopTiles(to.sizes(), operands, 1, moveTile<bool>);
-        break;
-      }
-      default: break;
-    }
-  }
-  Compute c = bridge(from.dtype(), to.dtype());
-  Operand operands[] = {{to, c}, {from, c}};
-  loopTiles(to.sizes(), operands, 1, mover(c));
+  copyStrided(itemSize(to.dtype()), to.sizes(), to.raw(), byteStrides(to, to.sizes()), from.raw(),
+              byteStrides(from, to.sizes()));
 }
 
 Tensor contiguous(const Tensor& t) {
@@ -82,13 +89,8 @@ Tensor contiguous(const Tensor& t) {
 }
 
 Tensor cloneTensor(const Tensor& t) {
-  Tensor out = isNonOverlappingAndDense(t.sizes(), t.strides()) ? Tensor::emptyStrided(t.dtype(), t.sizes(), t.strides())
-                                                               : Tensor::empty(t.dtype(), t.sizes());
-  if (t.numel() && std::equal(t.strides().begin(), t.strides().end(), out.strides().begin()) &&
-      isNonOverlappingAndDense(t.sizes(), t.strides()))
-    std::memcpy(out.raw(), t.raw(), static_cast<size_t>(t.numel()) * itemSize(t.dtype()));
-  else
-    copyTensor(out, t);
+  Tensor out = emptyLike(t, t.dtype());
+  copyTensor(out, t);
   return out;
 }
 
@@ -119,25 +121,87 @@ Tensor scalarTensor(const IValue& v) {
   return t;
 }
 
-void fillTensor(const Tensor& t, const IValue& number) { copyTensor(t, scalarTensor(number)); }
+namespace {
 
-bool memoryOverlaps(const Tensor& a, const Tensor& b) {
-  if (a.storage() != b.storage() || a.numel() == 0 || b.numel() == 0) return false;
-  auto bounds = [](const Tensor& t) {
-    int64_t low = 0, high = 0;
-    for (int d = 0; d < t.rank(); ++d) {
-      int64_t reach = (t.size(d) - 1) * t.stride(d);
-      (reach < 0 ? low : high) += reach;
+// The largest finite value of a floating type.
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::Float16:
+      return 65504;
+    case DType::BFloat16:
+      return 0x1.fep127;
+    case DType::Float32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
+// PyTorch's check of a number that becomes an element. Infinities and NaN fit floating types; an integer may wrap once
+// around a type without negative elements.
+bool fits(const IValue& number, DType dtype) {
+  if (dtype == DType::Bool || number.isBool()) return true;
+  if (number.isComplex() && !isComplex(dtype) && number.toComplex().imag() != 0) return false;
+  double v = number.isComplex() ? number.toComplex().real() : number.toDouble();
+  if (isFloating(realPart(dtype))) return !std::isfinite(v) || std::fabs(v) <= largest(realPart(dtype));
+  bool good = false;
+  visitDType(dtype, [&](auto sample) {
+    using T = decltype(sample);
+    if constexpr (std::is_integral_v<T>) {
+      using Limits = std::numeric_limits<T>;
+      if (number.isInt()) {
+        int64_t n = number.toInt(), most = static_cast<int64_t>(Limits::max());
+        good = n <= most && n >= (std::is_unsigned_v<T> ? -most : static_cast<int64_t>(Limits::lowest()));
+      } else {
+        good = v >= static_cast<double>(Limits::lowest()) && v <= static_cast<double>(Limits::max());
+      }
     }
-    auto item = static_cast<int64_t>(itemSize(t.dtype()));
-    int64_t start = t.raw() - t.storage()->data();
-    return std::pair(start + low * item, start + (high + 1) * item);
-  };
+  });
+  return good;
+}
+
+}  // namespace
+
+Tensor elementOf(const IValue& number, DType dtype) {
+  Tensor scalar = scalarTensor(number);
+  if (!fits(number, dtype))
+    throw ExecutionError(ErrorKind::Model,
+                         "value cannot be converted to type " + std::string(pythonName(dtype)) + " without overflow");
+  Tensor element = Tensor::empty(dtype, {});
+  copyTensor(element, scalar);
+  return element;
+}
+
+void fillTensor(const Tensor& t, const IValue& number) { copyTensor(t, elementOf(number, t.dtype())); }
+
+namespace {
+
+// The bytes of the storage between which the elements of a tensor that is not empty lie.
+std::pair<int64_t, int64_t> bounds(const Tensor& t) {
+  int64_t low = 0, high = 0;
+  for (int d = 0; d < t.rank(); ++d) {
+    if (t.size(d) == 1) continue;
+    int64_t reach = (t.size(d) - 1) * t.stride(d);
+    (reach < 0 ? low : high) += reach;
+  }
+  auto item = static_cast<int64_t>(itemSize(t.dtype()));
+  int64_t start = t.raw() - t.storage()->data();
+  return {start + low * item, start + (high + 1) * item};
+}
+
+}  // namespace
+
+bool boundsOverlap(const Tensor& a, const Tensor& b) {
+  if (a.storage() != b.storage() || a.numel() == 0 || b.numel() == 0) return false;
   auto [a0, a1] = bounds(a);
   auto [b0, b1] = bounds(b);
-  if (a1 <= b0 || b1 <= a0) return false;
+  return a0 < b1 && b0 < a1;
+}
+
+bool memoryOverlaps(const Tensor& a, const Tensor& b) {
   // Interleaved columns of one matrix do not meet; PyTorch answers "too hard" for them and lets them pass.
-  return isNonOverlappingAndDense(a.sizes(), a.strides()) && isNonOverlappingAndDense(b.sizes(), b.strides());
+  return boundsOverlap(a, b) && isNonOverlappingAndDense(a.sizes(), a.strides()) &&
+         isNonOverlappingAndDense(b.sizes(), b.strides());
 }
 
 }  // namespace tscompile

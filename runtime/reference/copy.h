@@ -6,19 +6,23 @@
 
 namespace tscompile {
 
-// Writes `from`, broadcast, into `to`, converting the elements. The two may share memory only if they are the same.
+// Writes `from`, broadcast, into `to`, converting the elements. The two may share memory.
 void copyTensor(const Tensor& to, const Tensor& from);
 // A contiguous tensor with the same elements: the tensor itself if it is one already.
 Tensor contiguous(const Tensor& t);
-// A copy in memory of its own, with the strides of `t` where they are dense, else contiguous.
+// A copy in memory of its own, with the strides of `t` where they are dense, else dense ones in their order.
 Tensor cloneTensor(const Tensor& t);
 // A contiguous copy with other elements, or the tensor itself if nothing changes.
 Tensor convertTensor(const Tensor& t, DType dtype);
 // A tensor without dimensions that holds a number: bool, int64, float64 or complex128.
 Tensor scalarTensor(const IValue& number);
-// Sets every element to a number, converted as a copy converts.
+// A tensor without dimensions that holds a number as an element of a dtype; fails if it does not fit.
+Tensor elementOf(const IValue& number, DType dtype);
+// Sets every element to a number; fails if it does not fit.
 void fillTensor(const Tensor& t, const IValue& number);
-// Whether two tensors may refer to the same bytes. Exact for dense tensors, else on the safe side.
+// Whether the bytes between which the elements of two tensors lie have some in common.
+bool boundsOverlap(const Tensor& a, const Tensor& b);
+// Whether two tensors refer to the same bytes, as far as PyTorch finds out: it lets pass all that are not dense.
 bool memoryOverlaps(const Tensor& a, const Tensor& b);
 
 }  // namespace tscompile

@@ -73,7 +73,8 @@ Tensor elementwiseOutput(KernelCall& call, std::initializer_list<const Tensor*> 
   if (call.isInPlace()) return call.out();
   const TensorSpec& spec = call.spec();
   bool plain = true;
-  for (const Tensor* t : inputs) plain &= t->isContiguous();
+  for (const Tensor* t : inputs)
+    plain = plain && t->isContiguous() && std::equal(spec.sizes.begin(), spec.sizes.end(), t->sizes().begin(), t->sizes().end());
   if (plain) return call.out();
   Tensor out = Tensor::emptyStrided(spec.dtype, spec.sizes,
                                     elementwiseStrides(spec.sizes, std::span(inputs.begin(), inputs.size())));

@@ -1,8 +1,11 @@
 #include "runtime/reference/loop.h"
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
+#include <optional>
 
+#include "runtime/reference/memory_format.h"
+#include "runtime/reference/numbers.h"
 #include "runtime/run_context.h"
 
 namespace tscompile {
@@ -154,54 +157,51 @@ void loopTiles(DimSpan sizes, std::span<const Operand> operands, int outputs, Ti
   }
 }
 
-Dims elementwiseStrides(DimSpan sizes, std::span<const Tensor* const> inputs) {
-  bool allContiguous = true;
-  for (const Tensor* t : inputs) {
-    bool full = t->rank() == static_cast<int>(sizes.size()) && std::equal(sizes.begin(), sizes.end(), t->sizes().begin());
-    if (full && !t->isContiguous()) allContiguous = false;
-    if (!full && t->numel() != 1) {
-      // A broadcast input orders the dimensions too.
-      if (!t->isContiguous()) allContiguous = false;
-    }
-  }
-  if (allContiguous || sizes.size() < 2) return contiguousStrides(sizes);
+namespace {
 
-  // PyTorch sorts the dimensions by the strides of the inputs, ambiguous pairs staying as they are.
-  int rank = static_cast<int>(sizes.size());
-  Dims perm(sizes.size());
-  for (int i = 0; i < rank; ++i) perm[i] = rank - 1 - i;
+// Where all inputs have the shape of the output and one dense layout, that is the output's too.
+std::optional<Dims> commonStrides(DimSpan sizes, std::span<const Tensor* const> inputs) {
+  bool contiguous = true, channelsLast = true, sameStrides = true;
+  for (const Tensor* t : inputs) {
+    if (!std::equal(sizes.begin(), sizes.end(), t->sizes().begin(), t->sizes().end())) return std::nullopt;
+    contiguous = contiguous && t->isContiguous();
+    channelsLast = channelsLast && isContiguousIn(*t, MemoryFormat::ChannelsLast);
+    sameStrides = sameStrides && isNonOverlappingAndDense(sizes, t->strides()) &&
+                  std::equal(t->strides().begin(), t->strides().end(), inputs[0]->strides().begin());
+  }
+  if (contiguous) return contiguousStrides(sizes);
+  if (channelsLast) return formatStrides(sizes, MemoryFormat::ChannelsLast);
+  if (sameStrides) return Dims(inputs[0]->strides());
+  return std::nullopt;
+}
+
+}  // namespace
+
+Dims elementwiseStrides(DimSpan sizes, std::span<const Tensor* const> inputs) {
+  if (sizes.size() < 2) return contiguousStrides(sizes);
+  if (std::optional<Dims> strides = commonStrides(sizes, inputs)) return *strides;
+
+  auto rank = static_cast<int64_t>(sizes.size());
   auto strideOf = [&](const Tensor* t, int64_t d) -> int64_t {
     int64_t own = d - (rank - t->rank());
-    if (own < 0 || (t->size(static_cast<int>(own)) == 1 && sizes[d] != 1)) return 0;
-    return t->stride(static_cast<int>(own));
+    if (own < 0 || (t->sizes()[own] == 1 && sizes[d] != 1)) return 0;
+    return t->strides()[own];
   };
-  auto shouldSwap = [&](int64_t a, int64_t b) {
+  Dims order = sortDimensions(sizes.size(), [&](int64_t a, int64_t b) {
     for (const Tensor* t : inputs) {
       int64_t x = strideOf(t, a), y = strideOf(t, b);
       if (x == 0 || y == 0) continue;
-      if (x < y) return -1;
-      if (x > y) return 1;
+      if (x != y) return x < y ? -1 : 1;
       if (sizes[a] > sizes[b]) return 1;
     }
     return 0;
-  };
-  for (int i = 1; i < rank; ++i) {
-    int at = i;
-    for (int j = i - 1; j >= 0; --j) {
-      int c = shouldSwap(perm[j], perm[at]);
-      if (c > 0) {
-        std::swap(perm[j], perm[at]);
-        at = j;
-      } else if (c < 0) {
-        break;
-      }
-    }
-  }
+  });
+  if (std::is_sorted(order.begin(), order.end(), std::greater<>())) return contiguousStrides(sizes);
   Dims strides(sizes.size());
   int64_t step = 1;
-  for (int64_t d : perm) {
+  for (int64_t d : order) {
     strides[d] = step;
-    step *= std::max<int64_t>(sizes[d], 1);
+    step = wrapMul(step, sizes[d]);  // wraps only where the output is empty
   }
   return strides;
 }

@@ -27,8 +27,8 @@ struct Operand {
 // others are read and broadcast to them. An output may be the same tensor as an input (same sizes and strides).
 void loopTiles(DimSpan sizes, std::span<const Operand> operands, int outputs, TileFunction f, const void* parameters = nullptr);
 
-// The strides that PyTorch gives the output of an element-wise operator: those of the inputs if they agree on an order
-// of the dimensions, else contiguous ones.
+// The strides that PyTorch gives the output of an element-wise operator: dense, with the dimensions in the order that the
+// inputs agree on, the first ones counting more.
 Dims elementwiseStrides(DimSpan sizes, std::span<const Tensor* const> inputs);
 
 }  // namespace tscompile

@@ -1,12 +1,17 @@
 #include "runtime/reference/views.h"
 
 #include "runtime/reference/copy.h"
+#include "runtime/reference/numbers.h"
+
+// Strides that nothing is reached by (of sizes 0 and 1) may be any number, so arithmetic on strides wraps.
 
 namespace tscompile {
 
+Tensor aliased(const Tensor& t) { return t.withGeometry(t.sizes(), t.strides(), t.offset()); }
+
 Tensor unsqueezed(const Tensor& t, int64_t dim) {
   Dims sizes(t.sizes()), strides(t.strides());
-  int64_t stride = dim < t.rank() ? sizes[dim] * strides[dim] : 1;
+  int64_t stride = dim < t.rank() ? wrapMul(sizes[dim], strides[dim]) : 1;
   sizes.insert(static_cast<size_t>(dim), 1);
   strides.insert(static_cast<size_t>(dim), stride);
   return t.withGeometry(sizes, strides, t.offset());
@@ -16,6 +21,16 @@ Tensor squeezedAt(const Tensor& t, int64_t dim) {
   Dims sizes(t.sizes()), strides(t.strides());
   sizes.erase(static_cast<size_t>(dim));
   strides.erase(static_cast<size_t>(dim));
+  return t.withGeometry(sizes, strides, t.offset());
+}
+
+Tensor squeezed(const Tensor& t) {
+  Dims sizes, strides;
+  for (int d = 0; d < t.rank(); ++d) {
+    if (t.size(d) == 1) continue;
+    sizes.push_back(t.size(d));
+    strides.push_back(t.stride(d));
+  }
   return t.withGeometry(sizes, strides, t.offset());
 }
 
@@ -30,40 +45,74 @@ Tensor transposed(const Tensor& t, int64_t a, int64_t b) {
 
 Tensor narrowed(const Tensor& t, int64_t dim, int64_t start, int64_t length, int64_t step) {
   Dims sizes(t.sizes()), strides(t.strides());
-  int64_t offset = t.offset() + start * strides[dim];
+  int64_t offset = wrapAdd(t.offset(), wrapMul(start, strides[dim]));
   sizes[dim] = length;
-  strides[dim] *= step;
+  strides[dim] = wrapMul(strides[dim], step);
   return t.withGeometry(sizes, strides, offset);
 }
 
 Tensor selected(const Tensor& t, int64_t dim, int64_t index) {
   Dims sizes(t.sizes()), strides(t.strides());
-  int64_t offset = t.offset() + index * strides[dim];
+  int64_t offset = wrapAdd(t.offset(), wrapMul(index, strides[dim]));
   sizes.erase(static_cast<size_t>(dim));
   strides.erase(static_cast<size_t>(dim));
   return t.withGeometry(sizes, strides, offset);
 }
 
+Tensor diagonalOf(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
+  int64_t rows = t.sizes()[dim1], columns = t.sizes()[dim2];
+  int64_t length = std::max<int64_t>(offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns), 0);
+  int64_t start = t.offset();
+  // An offset beyond the end leaves the empty tensor where it is.
+  if (length > 0) start += offset >= 0 ? offset * t.strides()[dim2] : -offset * t.strides()[dim1];
+  Dims sizes, strides;
+  for (int64_t d = 0; d < t.rank(); ++d) {
+    if (d == dim1 || d == dim2) continue;
+    sizes.push_back(t.sizes()[d]);
+    strides.push_back(t.strides()[d]);
+  }
+  sizes.push_back(length);
+  strides.push_back(wrapAdd(t.strides()[dim1], t.strides()[dim2]));
+  return t.withGeometry(sizes, strides, start);
+}
+
+Tensor unfolded(const Tensor& t, int64_t dim, int64_t size, int64_t step) {
+  Dims sizes(t.sizes()), strides(t.strides());
+  sizes.push_back(size);
+  strides.push_back(t.rank() == 0 ? 1 : strides[dim]);
+  if (t.rank() > 0) {
+    sizes[dim] = (sizes[dim] - size) / step + 1;
+    strides[dim] = wrapMul(strides[dim], step);
+  }
+  return t.withGeometry(sizes, strides, t.offset());
+}
+
 Tensor expandedTo(const Tensor& t, DimSpan sizes) {
   Dims strides(sizes.size(), 0);
-  size_t offset = sizes.size() - static_cast<size_t>(t.rank());
-  for (int d = 0; d < t.rank(); ++d)
-    if (t.size(d) == sizes[offset + static_cast<size_t>(d)]) strides[offset + static_cast<size_t>(d)] = t.stride(d);
+  auto skip = static_cast<int64_t>(sizes.size()) - t.rank();
+  for (auto d = static_cast<int64_t>(sizes.size()); t.rank() > 0 && d-- > 0;) {
+    int64_t size = d >= skip ? t.sizes()[d - skip] : 1;
+    int64_t stride = d >= skip ? t.strides()[d - skip] : wrapMul(sizes[d + 1], strides[d + 1]);
+    strides[d] = size == sizes[d] ? stride : 0;
+  }
   return t.withGeometry(sizes, strides, t.offset());
 }
 
 std::optional<Dims> viewStrides(const Tensor& t, DimSpan sizes) {
-  if (t.numel() == 0 || t.isContiguous()) return contiguousStrides(sizes);
+  if (t.rank() == 0) return Dims(sizes.size(), 1);
+  if (t.numel() == 0)
+    return std::equal(sizes.begin(), sizes.end(), t.sizes().begin(), t.sizes().end()) ? Dims(t.strides())
+                                                                                        : contiguousStrides(sizes);
   // Walk both shapes from the back; runs of old dimensions that continue each other can be cut anew.
   Dims strides(sizes.size());
   auto next = static_cast<int64_t>(sizes.size()) - 1;
-  int64_t base = t.rank() ? t.stride(t.rank() - 1) : 1, have = 1, taken = 1;
+  int64_t base = t.stride(t.rank() - 1), have = 1, taken = 1;
   for (int d = t.rank() - 1; d >= 0; --d) {
     have *= t.size(d);
-    bool runEnds = d == 0 || (t.size(d - 1) != 1 && t.stride(d - 1) != have * base);
+    bool runEnds = d == 0 || (t.size(d - 1) != 1 && t.stride(d - 1) != wrapMul(have, base));
     if (!runEnds) continue;
     while (next >= 0 && (taken < have || sizes[next] == 1)) {
-      strides[next] = taken * base;
+      strides[next] = wrapMul(taken, base);
       taken *= sizes[next];
       --next;
     }

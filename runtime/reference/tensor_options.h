@@ -1,0 +1,22 @@
+// The arguments that operators which make or convert tensors share: dtype, layout, device, memory format; and what their
+// shape functions have in common.
+#pragma once
+
+#include "runtime/kernel_call.h"
+#include "runtime/reference/memory_format.h"
+
+namespace tscompile {
+
+// Every device is the CPU, but nothing can stand for `meta`; tensors are strided. Others are refused.
+void checkDevice(const InferCall& call, size_t i);
+void checkLayout(const InferCall& call, size_t i);
+// The dtype at position `first`, behind which stand layout, device and pin_memory.
+DType optionsDType(const InferCall& call, size_t first, DType otherwise);
+MemoryFormat formatArgument(const KernelCall& call, size_t i, MemoryFormat otherwise = MemoryFormat::Preserve);
+
+// Argument 0 if its rank is known. Otherwise nothing, and the result is said to have its dtype.
+std::optional<TensorInfo> rankedSelf(InferCall& call);
+// A list of sizes that are not negative; during analysis they may be unknown.
+Dims sizesArgument(const InferCall& call, size_t i);
+
+}  // namespace tscompile
