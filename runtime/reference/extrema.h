@@ -40,16 +40,14 @@ struct Extreme {
       for (int64_t k = 0; k < kVectors; ++k) join(best[k], unordered, p + i + k * kLanes);
     for (; i + kLanes <= n; i += kLanes) join(best[0], unordered, p + i);
     best[0] = better(better(best[0], best[1]), better(best[2], best[3]));
-    T lane[kLanes];
-    std::memcpy(lane, &best[0], sizeof lane);
-    for (int64_t half = kLanes / 2; half > 0; half /= 2)
-      for (int64_t k = 0; k < half; ++k) lane[k] = beats<kLargest>(lane[k], lane[k + half]) ? lane[k] : lane[k + half];
-    T result = lane[0];
-    if constexpr (std::is_floating_point_v<T>) {
-      bool anyUnordered = false;
-      for (int64_t k = 0; k < kLanes; ++k) anyUnordered |= unordered[k] != 0;
-      if (anyUnordered) return std::numeric_limits<T>::quiet_NaN();
+    T result = best[0][0];
+    int64_t anyUnordered = unordered[0];
+    for (int64_t k = 1; k < kLanes; ++k) {
+      result = (kLargest ? best[0][k] > result : best[0][k] < result) ? best[0][k] : result;
+      anyUnordered |= unordered[k];
     }
+    if constexpr (std::is_floating_point_v<T>)
+      if (anyUnordered) return std::numeric_limits<T>::quiet_NaN();
     for (; i < n; ++i) add(result, p[i]);
     return result;
   }
