@@ -1,0 +1,61 @@
+// Bitwise operators and shifts on integer tensors; and, or, xor and not on bool ones.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+
+namespace tscompile {
+namespace {
+
+template <auto kF>
+void bitwiseKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (!isIntegral(dtype, true)) refuseDType(dtype);
+  mapElements<kI64, 2>(call, dtype, kF);
+}
+
+// Shifts take place in 32 or 64 bits, which the count wraps around, as the processor has it.
+template <bool kLeft>
+void shiftKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (!isIntegral(dtype, false)) refuseDType(dtype);
+  int64_t mask = dtype == DType::Int64 ? 63 : 31;
+  mapElements<kI64, 2>(call, dtype, [=](int64_t a, int64_t count) {
+    return kLeft ? static_cast<int64_t>(static_cast<uint64_t>(a) << (count & mask)) : a >> (count & mask);
+  });
+}
+
+void notKernel(KernelCall& call) {
+  if (call.tensor(0).dtype() == DType::Bool) return mapInputs<kI64, 1>(call, [](int64_t x) { return int64_t{x == 0}; });
+  mapInputs<kI64, 1>(call, [](int64_t x) { return ~x; });
+}
+
+}  // namespace
+
+void registerBitwiseOps(OpRegistry& ops) {
+  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace, bool commutative = false) {
+    addAliases(ops, names, {.infer = inferBinary, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace, .commutative = commutative});
+  };
+  constexpr KernelFunction kAnd = bitwiseKernel<[](int64_t a, int64_t b) { return a & b; }>;
+  constexpr KernelFunction kOr = bitwiseKernel<[](int64_t a, int64_t b) { return a | b; }>;
+  constexpr KernelFunction kXor = bitwiseKernel<[](int64_t a, int64_t b) { return a ^ b; }>;
+  constexpr KernelFunction kLeft = shiftKernel<true>, kRight = shiftKernel<false>;
+  add({"aten::bitwise_and.Tensor", "aten::bitwise_and.Scalar", "aten::__iand__.Tensor", "aten::__iand__.Scalar"}, kAnd,
+      InPlace::Direct, true);
+  add({"aten::bitwise_or.Tensor", "aten::bitwise_or.Scalar", "aten::__ior__.Tensor", "aten::__ior__.Scalar"}, kOr, InPlace::Direct, true);
+  add({"aten::bitwise_xor.Tensor", "aten::bitwise_xor.Scalar", "aten::__ixor__.Tensor", "aten::__ixor__.Scalar"}, kXor,
+      InPlace::Direct, true);
+  add({"aten::bitwise_left_shift.Tensor", "aten::bitwise_left_shift.Tensor_Scalar", "aten::__ilshift__.Tensor",
+       "aten::__ilshift__.Scalar"},
+      kLeft, InPlace::Direct);
+  add({"aten::bitwise_right_shift.Tensor", "aten::bitwise_right_shift.Tensor_Scalar", "aten::__irshift__.Tensor",
+       "aten::__irshift__.Scalar"},
+      kRight, InPlace::Direct);
+  add({"aten::bitwise_and.Scalar_Tensor", "aten::__and__.Tensor", "aten::__and__.Scalar"}, kAnd, InPlace::No, true);
+  add({"aten::bitwise_or.Scalar_Tensor", "aten::__or__.Tensor", "aten::__or__.Scalar"}, kOr, InPlace::No, true);
+  add({"aten::bitwise_xor.Scalar_Tensor", "aten::__xor__.Tensor", "aten::__xor__.Scalar"}, kXor, InPlace::No, true);
+  add({"aten::bitwise_left_shift.Scalar_Tensor", "aten::__lshift__.Tensor", "aten::__lshift__.Scalar"}, kLeft, InPlace::No);
+  add({"aten::bitwise_right_shift.Scalar_Tensor", "aten::__rshift__.Tensor", "aten::__rshift__.Scalar"}, kRight, InPlace::No);
+  ops.add({.schema = "aten::bitwise_not", .infer = inferSameAsSelf, .kernel = notKernel, .dtypes = kIntegerTypes | kBoolType,
+           .inplace = InPlace::Direct});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,127 @@
+// Comparisons, logic on truth values, closeness, membership.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+
+namespace tscompile {
+namespace {
+
+// ---- isclose, allclose, equal ----
+
+void inferIsclose(InferCall& call) {
+  DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
+  call.require(a == b || a == DType::Undefined || b == DType::Undefined, "the tensors must have one dtype, not {} and {}",
+               pythonName(a), pythonName(b));
+  for (size_t i : {2, 3})
+    if (call.constant(i)) call.require(call.number(i) >= 0, "tolerances must not be negative, but one is {}", call.number(i));
+  inferComparison(call);
+}
+
+// |a - b| <= atol + rtol |b|, where equal infinities are close and NaN may be.
+void iscloseKernel(KernelCall& call) {
+  double rtol = call.number(2), atol = call.number(3);
+  bool equalNan = call.flag(4);
+  mapInputs<kFloats | kC128, 2>(call, [=](auto a, auto b) {
+    using Real = decltype(std::abs(a));
+    if (a == b) return true;
+    if (equalNan && a != a && b != b) return true;
+    Real difference = std::abs(a - b);
+    return difference <= Real(atol) + std::abs(Real(rtol) * b) && difference < std::numeric_limits<Real>::infinity();
+  });
+}
+
+// Whether an operator with the same arguments gives a tensor that holds true alone.
+bool allTrue(const Tensor& t) {
+  const bool* p = t.data<bool>();
+  return std::all_of(p, p + t.numel(), [](bool b) { return b; });
+}
+
+void allcloseKernel(KernelCall& call) {
+  IValue close;
+  InferCall infer(call.op(), call.arguments(), call.size());
+  inferIsclose(infer);
+  KernelCall inner(call.op(), call.arguments(), call.size(), &infer, &close, 1, call.context());
+  inner.out();  // contiguous
+  iscloseKernel(inner);
+  call.setResult(allTrue(close.toTensor()));
+}
+
+void equalKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  bool comparable = a.dtype() == b.dtype() && std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end());
+  if (!comparable) return call.setResult(false);
+  Tensor same = Tensor::empty(DType::Bool, a.sizes());
+  mapTensors<kNumbers>(a.dtype(), [](auto x, auto y) { return x == y; }, same, a, b);
+  call.setResult(allTrue(same));
+}
+
+// ---- isin ----
+
+void inferIsin(InferCall& call) {
+  DType dtype = promotedDType(call, 2);
+  call.require(dtype != DType::Bool && !isComplex(dtype) && dtype != DType::BFloat16, "isin is not supported for {}", pythonName(dtype));
+  if (call.isTensor(0))
+    call.result(call.tensor(0), DType::Bool);
+  else
+    call.result(DType::Bool, Dims());
+}
+
+template <class T>
+void markMembers(const Tensor& out, const Tensor& elements, Tensor tests, bool invert) {
+  tests = tests.dtype() == kDTypeOf<T> ? cloneTensor(contiguous(tests)) : convertTensor(tests, kDTypeOf<T>);
+  T* first = tests.data<T>();
+  // NaN equals nothing, and has no place in an order.
+  T* last = std::remove_if(first, first + tests.numel(), [](T x) { return x != x; });
+  std::sort(first, last);
+  mapTensors<kReals>(
+      kDTypeOf<T>, [=](auto x) { return std::binary_search(first, last, static_cast<T>(x)) != invert; }, out, elements);
+}
+
+void isinKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  Tensor elements = convertedFor(dtype, operandTensor(call, 0)), tests = convertedFor(dtype, operandTensor(call, 1));
+  Tensor out = call.out();
+  bool invert = call.flag(3);
+  switch (computeTypeOf(dtype)) {
+    case Compute::F32: return markMembers<float>(out, elements, tests, invert);
+    case Compute::F64: return markMembers<double>(out, elements, tests, invert);
+    default: return markMembers<int64_t>(out, elements, tests, invert);
+  }
+}
+
+template <TypeSet kTypes, auto kF>
+void registerComparison(OpRegistry& ops, std::initializer_list<std::string_view> names, bool commutative) {
+  addAliases(ops, names, {.infer = inferComparison, .kernel = binaryKernel<kTypes, kF>, .dtypes = kAllTypes, .inplace = InPlace::Direct,
+                          .commutative = commutative});
+}
+
+template <class T>
+bool truth(T x) { return x != T(0); }
+
+}  // namespace
+
+void registerComparisonOps(OpRegistry& ops) {
+  registerComparison<kNumbers, [](auto a, auto b) { return a == b; }>(ops, {"aten::eq.Tensor", "aten::eq.Scalar"}, true);
+  registerComparison<kNumbers, [](auto a, auto b) { return a != b; }>(
+      ops, {"aten::ne.Tensor", "aten::ne.Scalar", "aten::not_equal.Tensor", "aten::not_equal.Scalar"}, true);
+  registerComparison<kReals, [](auto a, auto b) { return a < b; }>(
+      ops, {"aten::lt.Tensor", "aten::lt.Scalar", "aten::less.Tensor", "aten::less.Scalar"}, false);
+  registerComparison<kReals, [](auto a, auto b) { return a <= b; }>(
+      ops, {"aten::le.Tensor", "aten::le.Scalar", "aten::less_equal.Tensor", "aten::less_equal.Scalar"}, false);
+  registerComparison<kReals, [](auto a, auto b) { return b < a; }>(
+      ops, {"aten::gt.Tensor", "aten::gt.Scalar", "aten::greater.Tensor", "aten::greater.Scalar"}, false);
+  registerComparison<kReals, [](auto a, auto b) { return b <= a; }>(
+      ops, {"aten::ge.Tensor", "aten::ge.Scalar", "aten::greater_equal.Tensor", "aten::greater_equal.Scalar"}, false);
+  registerComparison<kNumbers, [](auto a, auto b) { return truth(a) && truth(b); }>(ops, {"aten::logical_and"}, true);
+  registerComparison<kNumbers, [](auto a, auto b) { return truth(a) || truth(b); }>(ops, {"aten::logical_or"}, true);
+  registerComparison<kNumbers, [](auto a, auto b) { return truth(a) != truth(b); }>(ops, {"aten::logical_xor"}, true);
+  ops.add({.schema = "aten::logical_not", .infer = inferPredicate, .kernel = unaryKernel<kNumbers, [](auto x) { return !truth(x); }>,
+           .dtypes = kAllTypes, .inplace = InPlace::Direct});
+
+  ops.add({.schema = "aten::isclose", .infer = inferIsclose, .kernel = iscloseKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::allclose", .kernel = allcloseKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::equal", .kernel = equalKernel, .dtypes = kAllTypes});
+  addAliases(ops, {"aten::isin.Tensor_Tensor", "aten::isin.Tensor_Scalar", "aten::isin.Scalar_Tensor"},
+             {.infer = inferIsin, .kernel = isinKernel, .dtypes = kAllTypes});
+}
+
+}  // namespace tscompile

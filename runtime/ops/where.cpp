@@ -1,0 +1,61 @@
+// Elements of one tensor or another, by a condition.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/call_op.h"
+#include "runtime/reference/elementwise.h"
+
+namespace tscompile {
+namespace {
+
+// A number beside a tensor takes the dtype of the tensor, but for its category; two numbers promote as numbers do.
+void inferWhere(InferCall& call) {
+  DType condition = call.tensor(0).dtype;
+  call.require(condition == DType::Bool || condition == DType::UInt8 || condition == DType::Undefined,
+               "the condition must be bool, not {}", pythonName(condition));
+  resultBroadcast(call, promotedDType(call, 2, 1), 3);
+}
+
+template <class T>
+void whereTile(const Tile& t) {
+  auto* out = static_cast<T*>(t.operand[0]);
+  auto* condition = static_cast<const bool*>(t.operand[1]);
+  auto *a = static_cast<const T*>(t.operand[2]), *b = static_cast<const T*>(t.operand[3]);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < t.n; ++i) out[i] = condition[i] ? a[i] : b[i];
+}
+
+TileFunction whereTileOf(Compute c) {
+  switch (c) {
+    case Compute::F32: return whereTile<float>;
+    case Compute::F64: return whereTile<double>;
+    case Compute::C128: return whereTile<std::complex<double>>;
+    default: return whereTile<int64_t>;
+  }
+}
+
+// A number is checked for the range of the dtype.
+Tensor choice(const KernelCall& call, size_t i, DType dtype) {
+  const IValue& v = call.argument(i);
+  return convertedFor(dtype, v.isTensor() ? v.toTensor() : scalarTensor(numberFor(v, dtype)));
+}
+
+void whereKernel(KernelCall& call) {
+  DType dtype = call.spec().dtype;
+  Tensor condition = call.tensor(0), a = choice(call, 1, dtype), b = choice(call, 2, dtype);
+  Tensor out = elementwiseOutput(call, {&condition, &a, &b});
+  Compute c = computeTypeOf(dtype);
+  Operand operands[] = {{out, c}, {condition, Compute::Bool}, {a, c}, {b, c}};
+  loopTiles(out.sizes(), operands, 1, whereTileOf(c));
+}
+
+// One list of indices for each dimension.
+void whereTrueKernel(KernelCall& call) { call.setResult(invoke(call, "aten::nonzero_numpy", {call.argument(0)})); }
+
+}  // namespace
+
+void registerWhereOps(OpRegistry& ops) {
+  addAliases(ops, {"aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther", "aten::where.Scalar"},
+             {.infer = inferWhere, .kernel = whereKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::where", .kernel = whereTrueKernel, .dtypes = kAllTypes});
+}
+
+}  // namespace tscompile
