@@ -76,7 +76,13 @@ double checkedFloat(const IValue& v) {
   if (v.toComplex().imag() != 0) failRun("value cannot be converted to type double without overflow");
   return v.toComplex().real();
 }
-void intOfScalar(Arguments a, IValue& r) { r = checkedInt(*a[0]); }
+// PyTorch takes floats through 32 bits here.
+void intOfScalar(Arguments a, IValue& r) {
+  int64_t value = checkedInt(*a[0]);
+  if (!a[0]->isInt() && (checkedFloat(*a[0]) < INT32_MIN || checkedFloat(*a[0]) > INT32_MAX))
+    failRun("value cannot be converted to type int without overflow");
+  r = value;
+}
 void floatOfScalar(Arguments a, IValue& r) { r = a[0]->isComplex() ? a[0]->toComplex().real() : floatOf(*a[0]); }
 void boolOfNumber(Arguments a, IValue& r) { r = a[0]->isFloat() ? a[0]->toFloat() != 0 : intOf(*a[0]) != 0; }
 void complexOfScalar(Arguments a, IValue& r) { r = complexOf(*a[0]); }

@@ -23,7 +23,12 @@ void onNumbers(Arguments a, IValue& r) {
   }
   if constexpr (requires { Op::of(Complex128(), Complex128()); }) {
     if (x.isComplex() || y.isComplex()) {
-      r = Op::of(complexOf(x), complexOf(y));
+      if (!x.isComplex())
+        r = Op::of(floatOf(x), y.toComplex());
+      else if (!y.isComplex())
+        r = Op::of(x.toComplex(), floatOf(y));
+      else
+        r = Op::of(x.toComplex(), y.toComplex());
       return;
     }
   }
@@ -32,33 +37,33 @@ void onNumbers(Arguments a, IValue& r) {
 
 // ---- arithmetic ----
 
+// A real operand has no imaginary part that could turn infinities into NaN.
 struct Add {
   static int64_t of(int64_t a, int64_t b) { return wrapAdd(a, b); }
   static double of(double a, double b) { return a + b; }
   static Complex128 of(Complex128 a, Complex128 b) { return a + b; }
+  static Complex128 of(double a, Complex128 b) { return {a + b.real(), b.imag()}; }
+  static Complex128 of(Complex128 a, double b) { return {a.real() + b, a.imag()}; }
 };
 struct Sub {
   static int64_t of(int64_t a, int64_t b) { return wrapSub(a, b); }
   static double of(double a, double b) { return a - b; }
   static Complex128 of(Complex128 a, Complex128 b) { return a - b; }
+  static Complex128 of(double a, Complex128 b) { return {a - b.real(), -b.imag()}; }
+  static Complex128 of(Complex128 a, double b) { return {a.real() - b, a.imag()}; }
 };
-// Complex products and quotients by the school formulas: infinities are not recovered.
 struct Mul {
   static int64_t of(int64_t a, int64_t b) { return wrapMul(a, b); }
   static double of(double a, double b) { return a * b; }
-  static Complex128 of(Complex128 a, Complex128 b) {
-    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  }
+  static Complex128 of(Complex128 a, Complex128 b) { return multiplyComplex(a, b); }
+  static Complex128 of(double a, Complex128 b) { return {a * b.real(), a * b.imag()}; }
+  static Complex128 of(Complex128 a, double b) { return {a.real() * b, a.imag() * b}; }
 };
 struct Div {
   static double of(int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
   static double of(double a, double b) { return a / b; }
 };
-Complex128 divide(Complex128 a, Complex128 b) {
-  double d = b.real() * b.real() + b.imag() * b.imag();
-  return {(a.real() * b.real() + a.imag() * b.imag()) / d, (a.imag() * b.real() - a.real() * b.imag()) / d};
-}
-void divComplex(Arguments a, IValue& r) { r = divide(complexOf(*a[0]), complexOf(*a[1])); }
+void divComplex(Arguments a, IValue& r) { r = IValue(divideComplex(complexOf(*a[0]), complexOf(*a[1]))); }
 
 struct FloorDiv {
   static int64_t of(int64_t a, int64_t b) {
@@ -127,6 +132,8 @@ template <class Compare>
 struct Equality : Ordered<Compare> {
   using Ordered<Compare>::of;
   static bool of(Complex128 a, Complex128 b) { return Compare{}(a, b); }
+  static bool of(double a, Complex128 b) { return Compare{}(Complex128(a), b); }
+  static bool of(Complex128 a, double b) { return Compare{}(a, Complex128(b)); }
 };
 template <class Compare>
 void onStrings(Arguments a, IValue& r) {
@@ -275,12 +282,24 @@ void divmodFloats(KernelCall& call) {
   call.setResult(0, (a - rest) / b);
   call.setResult(1, rest);
 }
+template <class T>
+T narrow(const IValue& v) {
+  if constexpr (std::is_same_v<T, float>)
+    return static_cast<float>(floatOf(v));
+  else
+    return static_cast<T>(intOf(v));
+}
+// PyTorch computes these in 32 bits, with a floor that is an int.
+template <class A, class B>
 void divmodMixed(KernelCall& call) {
-  double a = floatOf(call.argument(0)), b = floatOf(call.argument(1));
+  A a = narrow<A>(call.argument(0));
+  B b = narrow<B>(call.argument(1));
   if (b == 0) call.fail("ZeroDivisionError: float divmod()");
-  double quotient = std::floor(a / b);
+  double quotient = std::floor(static_cast<float>(a) / static_cast<float>(b));
+  if (!(std::fabs(quotient) <= 9223372036854775808.0)) call.fail("cannot convert float {} to integer", quotient);
+  quotient = static_cast<double>(truncatedInt(quotient));
   call.setResult(0, quotient);
-  call.setResult(1, a - quotient * b);
+  call.setResult(1, static_cast<double>(a) - quotient * static_cast<double>(b));
 }
 
 }  // namespace
@@ -305,8 +324,8 @@ void registerScalarOps(OpRegistry& ops) {
   for (const Plain& p : kPlain) ops.add({.schema = p.schema, .scalar = p.function});
   ops.add({.schema = "aten::divmod.int", .kernel = divmodIntegers});
   ops.add({.schema = "aten::divmod.float", .kernel = divmodFloats});
-  ops.add({.schema = "aten::divmod.int_float", .kernel = divmodMixed});
-  ops.add({.schema = "aten::divmod.float_int", .kernel = divmodMixed});
+  ops.add({.schema = "aten::divmod.int_float", .kernel = divmodMixed<int32_t, float>});
+  ops.add({.schema = "aten::divmod.float_int", .kernel = divmodMixed<float, int32_t>});
 }
 
 }  // namespace tscompile

@@ -154,10 +154,11 @@ template <auto kF>
 void onTwo(Arguments a, IValue& r) {
   r = kF(floatOf(*a[0]), floatOf(*a[1]));
 }
+// Of a negative real number the logarithm is NaN here, too.
 void logComplex(Arguments a, IValue& r) {
-  Complex128 x = std::log(complexOf(*a[0])), y = std::log(complexOf(*a[1]));
-  double d = y.real() * y.real() + y.imag() * y.imag();
-  r = Complex128((x.real() * y.real() + x.imag() * y.imag()) / d, (x.imag() * y.real() - x.real() * y.imag()) / d);
+  auto log = [](const IValue& v) { return v.isComplex() ? std::log(v.toComplex()) : Complex128(std::log(floatOf(v))); };
+  Complex128 x = log(*a[0]), y = log(*a[1]);
+  r = IValue(a[1]->isComplex() ? divideComplex(x, y) : Complex128(x.real() / y.real(), x.imag() / y.real()));
 }
 void polar(Arguments a, IValue& r) {
   double length = floatOf(*a[0]), angle = floatOf(*a[1]);

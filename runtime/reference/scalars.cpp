@@ -10,6 +10,22 @@ void failArgument(const IValue& value, const char* expected) {
   failRun(std::string("expected ") + expected + ", but found " + found);
 }
 
+// g++ 12 makes fused instructions of these where it vectorises, -ffp-contract=off or not.
+#if defined(__GNUC__) && !defined(__clang__)
+#define TS_UNFUSED __attribute__((optimize("no-tree-slp-vectorize")))
+#else
+#define TS_UNFUSED
+#endif
+
+TS_UNFUSED Complex128 multiplyComplex(Complex128 a, Complex128 b) {
+  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+}
+
+TS_UNFUSED Complex128 divideComplex(Complex128 a, Complex128 b) {
+  double d = b.real() * b.real() + b.imag() * b.imag();
+  return {(a.real() * b.real() + a.imag() * b.imag()) / d, (a.imag() * b.real() - a.real() * b.imag()) / d};
+}
+
 namespace {
 void checkChange(const ContainerValue& container, const char* what) {
   if (container.shared) failRun(std::string("the model changes a ") + what + " that is a constant, which runs share");

@@ -62,6 +62,10 @@ DictValue& changedDict(const IValue& v);
 // The number in a tensor of one element: bool, int, float or complex.
 IValue itemOf(const TensorImpl& tensor);
 
+// By the school formulas: infinities are not recovered.
+Complex128 multiplyComplex(Complex128 a, Complex128 b);
+Complex128 divideComplex(Complex128 a, Complex128 b);
+
 // As the x86 instruction converts: what does not fit, and NaN, becomes the smallest int.
 inline int64_t truncatedInt(double v) {
   return v >= -9223372036854775808.0 && v < 9223372036854775808.0 ? static_cast<int64_t>(v) : INT64_MIN;

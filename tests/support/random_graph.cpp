@@ -208,7 +208,9 @@ class Maker {
     TypeBindings bindings;
     for (auto& [name, type] : variables_)
       if (type) bindings.emplace_back(name, type);
-    return bindTypeVariables(formal, actual, bindings);
+    if (!bindTypeVariables(formal, actual, bindings)) return false;
+    TypePtr bound = substituteTypeVariables(formal, bindings);
+    return bound && isSubtype(actual, bound);
   }
   void remember(TypePtr formal, TypePtr actual) {
     TypeBindings bindings;
