@@ -172,6 +172,13 @@ Tensor elementOf(const IValue& number, DType dtype) {
   return element;
 }
 
+IValue itemOf(const Tensor& t) {
+  if (isComplex(t.dtype())) return t.complex(0);
+  if (isFloating(t.dtype())) return t.real(0);
+  if (t.dtype() == DType::Bool) return t.integer(0) != 0;
+  return t.integer(0);
+}
+
 void fillTensor(const Tensor& t, const IValue& number) { copyTensor(t, elementOf(number, t.dtype())); }
 
 namespace {

@@ -18,6 +18,8 @@ Tensor convertTensor(const Tensor& t, DType dtype);
 Tensor scalarTensor(const IValue& number);
 // A tensor without dimensions that holds a number as an element of a dtype; fails if it does not fit.
 Tensor elementOf(const IValue& number, DType dtype);
+// The one element of a tensor as a number.
+IValue itemOf(const Tensor& t);
 // Sets every element to a number; fails if it does not fit.
 void fillTensor(const Tensor& t, const IValue& number);
 // Whether the bytes between which the elements of two tensors lie have some in common.
