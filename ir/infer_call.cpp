@@ -68,6 +68,35 @@ std::vector<TensorInfo> InferCall::tensors(size_t i) const {
   return out;
 }
 
+std::vector<std::optional<TensorInfo>> InferCall::optionalTensors(size_t i) const {
+  std::vector<std::optional<TensorInfo>> out;
+  auto addConstant = [&](const IValue& item) {
+    if (item.isTensor() && item.tensorImpl())
+      out.push_back(infoOf(item));
+    else if (item.isTensor() || item.isNone())
+      out.push_back(std::nullopt);
+    else
+      fail("expected tensors or None in the list that is argument {}", i + 1);
+  };
+  if (const IValue* v = known(i)) {
+    if (!v->isList()) fail("expected a list of tensors as argument {}", i + 1);
+    for (const IValue& item : v->toList().items) addConstant(item);
+    return out;
+  }
+  if (!symbols_[i].hasItems) throw NotKnown{};
+  for (const SymbolicValue& s : symbols_[i].items) {
+    if (s.constant && !s.constant->isLiteral())
+      addConstant(*s.constant);
+    else if (s.type->isTensor())
+      out.push_back(infoOf(s.type));
+    else if (s.type->is(TypeKind::None))
+      out.push_back(std::nullopt);
+    else
+      throw NotKnown{};
+  }
+  return out;
+}
+
 int64_t InferCall::integer(size_t i) const {
   int64_t v = size(i);
   if (!values_ && !known(i) && isUnknownInteger(v)) throw NotKnown{};

@@ -74,6 +74,8 @@ class InferCall {
   TensorInfo tensor(size_t i) const;        // fails if it is None or undefined
   TensorInfo rankedTensor(size_t i) const;  // stops the analysis if the rank is not known
   std::vector<TensorInfo> tensors(size_t i) const;
+  // Of a `Tensor?[]`: nothing for items that are None.
+  std::vector<std::optional<TensorInfo>> optionalTensors(size_t i) const;
   int64_t integer(size_t i) const;
   int64_t size(size_t i) const;     // an integer that may be unknown during analysis (isUnknownInteger)
   double number(size_t i) const;    // int, float or bool

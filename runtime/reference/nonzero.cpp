@@ -1,0 +1,43 @@
+#include "runtime/reference/nonzero.h"
+
+#include <cstring>
+
+#include "runtime/reference/copy.h"
+#include "runtime/run_context.h"
+
+namespace tscompile {
+
+int64_t countTrue(const Tensor& mask) {
+  Tensor flat = contiguous(mask);
+  const uint8_t* p = flat.data<uint8_t>();
+  int64_t count = 0;
+  for (int64_t i = 0; i < flat.numel(); ++i) count += p[i];
+  return count;
+}
+
+Tensor nonzeroOf(const Tensor& t) {
+  Tensor mask = convertTensor(t, DType::Bool);
+  int rank = t.rank();
+  Tensor out = Tensor::empty(DType::Int64, Dims{countTrue(mask), rank});
+  if (out.numel() == 0) return out;
+  const bool* p = mask.data<bool>();
+  int64_t* to = out.data<int64_t>();
+  int64_t length = t.size(rank - 1), rows = mask.numel() / length;
+  Dims index(static_cast<size_t>(rank), 0);
+  RunContext& context = RunContext::current();
+  for (int64_t row = 0; row < rows; ++row, p += length) {
+    const bool* end = p + length;
+    for (const bool* hit = p; (hit = static_cast<const bool*>(std::memchr(hit, 1, static_cast<size_t>(end - hit)))); ++hit) {
+      for (int d = 0; d + 1 < rank; ++d) *to++ = index[static_cast<size_t>(d)];
+      *to++ = hit - p;
+    }
+    for (int d = rank - 2; d >= 0; --d) {
+      if (++index[static_cast<size_t>(d)] < t.size(d)) break;
+      index[static_cast<size_t>(d)] = 0;
+    }
+    context.checkInterrupt(length);
+  }
+  return out;
+}
+
+}  // namespace tscompile
