@@ -161,18 +161,17 @@ class GraphBinder {
   std::unordered_set<std::string> reported_;
 };
 
-// Data for constants whose text does not carry it, by value name.
-std::unordered_map<std::string, IValue> suppliedConstants(ModuleState& s, const Graph& graph) {
-  std::unordered_map<std::string, IValue> out;
-  if (s.weights.empty()) return out;
+// Finds the data of constants whose text does not carry it: by value name, in module dumps behind the name of the method
+// ("__torch__.Net.forward:12") or function ("relu:3").
+void supplyConstants(ModuleState& s, const Graph& graph, const std::string& prefix, ProgramSources& sources) {
   forEachNode(graph, [&](Node* n) {
     if (n->kind() != sym::Constant || n->outputCount() != 1) return;
     const IValue* v = n->attributeValue(sym::value);
     if (!v || !v->isLiteral() || v->toLiteral().kind == LiteralValue::Kind::Object) return;
-    std::string name = n->output()->name();
-    if (const Tensor* t = s.weights.find(name)) out.emplace(name, *t);
+    ProgramSources::OpaqueConstant& c = sources.constants[n];
+    c.key = prefix + n->output()->name();
+    if (const Tensor* t = s.weights.find(c.key)) c.data = *t;
   });
-  return out;
 }
 
 }  // namespace
@@ -185,13 +184,17 @@ Result<Module> Module::load(const std::string& path, const LoadOptions& options,
 
 Result<Module> Module::fromText(std::string text, const std::string& name, const LoadOptions& options,
                                 Diagnostics& diagnostics) {
+  return fromSource(SourceFile::make(name, std::move(text)), options, diagnostics);
+}
+
+Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics) {
   auto state = std::make_shared<ModuleState>();
   state->registry = options.registry ? options.registry : &allOps();
   state->limits = options.limits;
   ParseOptions parse;
   parse.registry = state->registry;
   parse.limits = options.limits;
-  Result<ParsedText> parsed = parseText(SourceFile::make(name, std::move(text)), diagnostics, parse);
+  Result<ParsedText> parsed = parseText(std::move(source), diagnostics, parse);
   bool good = parsed.ok();
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
   if (!good) return Failed{};
@@ -237,19 +240,26 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
     for (const DumpedModule& m : s.text.module->modules) {
       auto& list = sources.methods[classType(m.className)];
       for (const auto& x : m.methods) {
-        if (!x.graph) continue;
-        list.emplace(x.name, x.graph.get());
+        if (!x.graph) continue;  // the dump leaves its code out
+        if (!list.emplace(x.name, x.graph.get()).second) continue;
         verify(*x.graph, *s.registry, diagnostics);
+        supplyConstants(s, *x.graph, m.className + "." + x.name + ":", sources);
       }
+    }
+    for (const DumpedMethod& f : s.text.module->functions) {
+      if (!f.graph) continue;
+      sources.functions.emplace(f.name, f.graph.get());
+      verify(*f.graph, *s.registry, diagnostics);
+      supplyConstants(s, *f.graph, f.name + ":", sources);
     }
     if (!sources.boundInputs.empty()) sources.boundInputs[0] = IValue(s.objects[0]);
   } else {
     verify(*entry, *s.registry, diagnostics);
+    supplyConstants(s, *entry, "", sources);
     if (diagnostics.errorCount() == before)
       if (std::optional<IValue> self = GraphBinder(s, *entry, diagnostics).bind()) sources.boundInputs[0] = std::move(self);
   }
   if (diagnostics.errorCount() != before) return Failed{};
-  sources.constants = suppliedConstants(s, *entry);
   Result<std::shared_ptr<const Program>> program = Program::compile(*entry, *s.registry, std::move(sources), diagnostics);
   if (!program) return Failed{};
   Method m;

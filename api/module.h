@@ -58,6 +58,7 @@ class Module {
   static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same from a text in memory; `name` stands for the path in messages.
   static Result<Module> fromText(std::string text, const std::string& name, const LoadOptions& options, Diagnostics& diagnostics);
+  static Result<Module> fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics);
 
   // Names of the methods: those of the dump's outermost module, or "forward" for plain graph text.
   std::vector<std::string> methods() const;

@@ -15,6 +15,10 @@ if(TSCOMPILE_SANITIZE)
   target_link_options(tscompile_flags INTERFACE -fsanitize=${TSCOMPILE_SANITIZE})
 endif()
 
+if(TSCOMPILE_FUZZER)
+  target_compile_options(tscompile_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 # ts_library(NAME [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of the current folder, linked to what the
 # layers allow and to nothing else.
 function(ts_library name)

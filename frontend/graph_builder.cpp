@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include <fmt/core.h>
+
 #include "frontend/values.h"
 #include "ir/support/text.h"
 
@@ -82,9 +84,9 @@ void GraphBuilder::startGraph(std::unique_ptr<Graph> graph, HeaderSyntax& header
   graph->range = graph->block()->range = range(span);
   if (!modules_.empty()) {
     OpenModule& m = modules_.back();
-    DumpedModule& module = result_.module->modules[m.index];
-    if (m.inMethod && graphs_.empty() && !module.methods.empty() && !module.methods.back().graph)
-      module.methods.back().graph = std::move(graph);
+    std::vector<DumpedMethod>& methods = methodsOf(m);
+    if (m.inMethod && graphs_.empty() && !methods.empty() && !methods.back().graph)
+      methods.back().graph = std::move(graph);
     else if (graphs_.empty())
       ctx_->error(span, "a graph in a module dump stands inside a method");
   }
@@ -272,6 +274,10 @@ void GraphBuilder::nameValue(OpenGraph& g, Value* v, const Name& name, bool isPa
     std::from_chars(name.text.data(), name.text.data() + name.text.size(), n);
     g.nextNumber = std::max(g.nextNumber, n + 1);
   }
+  if (options_.noteRedefinitions)
+    if (const Value* older = g.graph->find(name.text))
+      diagnostics_.remark(range(name.span), "value %" + abbreviate(name.text, 80) + " is defined again")
+          .note(older->node() ? older->node()->range : older->block()->range, "it was defined here");
   if (!number) {
     v->setName(name.text);
     return;
@@ -336,7 +342,7 @@ void GraphBuilder::onNode(NodeSyntax& syntax, const PlaceSyntax* place, Span spa
   Symbol kind = syntax.python ? sym::PythonOp : kindSymbol(syntax.kind);
   Node* node = g->graph->create(kind, inputs, syntax.outputs.size);
   node->range = range(span);
-  if (place) node->location = {fileSymbol(place->file), place->line, place->column};
+  if (place && !options_.likeParseIr) node->location = {fileSymbol(place->file), place->line, place->column};
   if (!syntax.scope.empty()) node->scope = Symbol::of(syntax.scope);
   if (syntax.python) {
     node->python = std::make_unique<PythonOp>();
@@ -441,12 +447,22 @@ void GraphBuilder::onSection(std::string_view line, Span span) {
 
 void GraphBuilder::onMethod(std::string_view line, Span span) {
   if (stopped_) return;
-  if (modules_.empty() || modules_.back().section != "methods" || modules_.back().inMethod) {
-    ctx_->error(span, "a method stands among the methods of a module");
+  size_t word = line.find_first_of(" \t");
+  std::string section = std::string(line.substr(0, word)) + "s";
+  if (modules_.empty() || modules_.back().section != section || modules_.back().inMethod) {
+    ctx_->error(span, fmt::format("a {} stands among the {} of a module", line.substr(0, word), section));
+    return;
+  }
+  if (section == "functions" && modules_.back().index != 0) {
+    ctx_->error(span, "functions stand in the outermost module");
     return;
   }
   modules_.back().inMethod = true;
-  result_.module->modules[modules_.back().index].methods.push_back({std::string(trim(line.substr(7, line.size() - 8))), nullptr});
+  methodsOf(modules_.back()).push_back({std::string(trim(line.substr(word, line.size() - word - 1))), nullptr});
+}
+
+std::vector<DumpedMethod>& GraphBuilder::methodsOf(const OpenModule& m) {
+  return m.section == "functions" ? result_.module->functions : result_.module->modules[m.index].methods;
 }
 
 void GraphBuilder::onSetting(std::string_view line, Span span) {

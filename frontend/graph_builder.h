@@ -55,6 +55,7 @@ class GraphBuilder : public StatementSink {
     bool inMethod = false;
   };
 
+  std::vector<DumpedMethod>& methodsOf(const OpenModule& m);
   OpenGraph* current() { return graphs_.empty() || graphs_.back().returned ? nullptr : &graphs_.back(); }
   SourceRange range(Span span) const { return ctx_->range(span); }
   void startGraph(std::unique_ptr<Graph> graph, HeaderSyntax& header, Span span);

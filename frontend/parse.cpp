@@ -12,6 +12,7 @@ Result<ParsedText> parseText(SourcePtr source, Diagnostics& diagnostics, const P
   GraphBuilder builder(source, options, diagnostics);
   ParseContext ctx(*source, diagnostics, options.limits, &builder);
   builder.setContext(&ctx);
+  diagnostics.keepAlive(source);
   ctx.stopWhen([&] { return builder.stopped(); });
   size_t before = diagnostics.errorCount();
   ctx.parse(StartAt::Text);
@@ -39,6 +40,7 @@ Result<std::unique_ptr<Graph>> parseGraph(std::string_view text, Diagnostics& di
 
 Result<Schema> parseSchema(SourcePtr source, Diagnostics& diagnostics) {
   Limits limits;
+  diagnostics.keepAlive(source);
   ParseContext ctx(*source, diagnostics, limits, nullptr);
   if (!ctx.parse(StartAt::Schema)) return Failed{};
   Schema schema;
@@ -62,6 +64,7 @@ bool readSchema(std::string_view text, Schema& schema) {
 Result<TypePtr> parseType(std::string_view text, Diagnostics& diagnostics) {
   SourcePtr source = SourceFile::make("<type>", std::string(text));
   Limits limits;
+  diagnostics.keepAlive(source);
   ParseContext ctx(*source, diagnostics, limits, nullptr);
   if (!ctx.parse(StartAt::Type)) return Failed{};
   return ctx.typeResult;
@@ -70,6 +73,7 @@ Result<TypePtr> parseType(std::string_view text, Diagnostics& diagnostics) {
 Result<IValue> parseValue(std::string_view text, Diagnostics& diagnostics, TypePtr expected) {
   SourcePtr source = SourceFile::make("<value>", std::string(text));
   Limits limits;
+  diagnostics.keepAlive(source);
   ParseContext ctx(*source, diagnostics, limits, nullptr);
   if (!ctx.parse(StartAt::Value)) return Failed{};
   size_t before = diagnostics.errorCount();

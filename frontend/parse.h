@@ -20,6 +20,8 @@ struct ParseOptions {
   // Reads as torch._C.parse_ir does: names of node outputs are dropped, what follows the first graph is ignored,
   // constants are not converted to the type of their output.
   bool likeParseIr = false;
+  // Remarks on names that are given to a second value of the same graph.
+  bool noteRedefinitions = false;
 };
 
 // Reads one or several graphs, or a module dump. Several mistakes give several diagnostics. Checks syntax and names;

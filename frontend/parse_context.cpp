@@ -72,12 +72,12 @@ void ParseContext::syntaxError(Span where, std::string_view found, const std::ve
   } else if (expected.empty()) {
     error(where, "unexpected " + std::string(found));
   } else {
-    std::string message = "expected ";
+    std::string list;
     for (size_t i = 0; i < expected.size(); ++i) {
-      if (i) message += i + 1 == expected.size() ? " or " : ", ";
-      message += expected[i];
+      if (i) list += i + 1 == expected.size() ? " or " : ", ";
+      list += expected[i];
     }
-    error(where, message + " before " + std::string(found));
+    error(where, "expected " + list + " before " + std::string(found));
   }
   brackets_.clear();
   attributesAt_ = start_ == StartAt::Value ? 1 : 0;
@@ -306,11 +306,23 @@ std::optional<DType> dtypeOfTensorName(std::string_view name) {
 
 }  // namespace
 
+namespace {
+// What stands in graph text for a type of Python's annotations.
+std::string_view graphFormOf(std::string_view name) {
+  if (name == "List") return "int[] for List[int]";
+  if (name == "Optional") return "int? for Optional[int]";
+  if (name == "Tuple") return "(int, str) for Tuple[int, str]";
+  return {};
+}
+}  // namespace
+
 TypePtr ParseContext::namedType(std::string_view name, Span span) {
   for (const SimpleName& s : kSimpleNames) {
     if (s.name != name) continue;
     TypePtr t = simpleType(s.kind);
-    return start_ == StartAt::Schema ? t : graphType(t);
+    // Schemas keep and print SymInt, ScalarType, Layout and MemoryFormat, but not these two.
+    bool kept = start_ == StartAt::Schema && s.kind != TypeKind::Dimname && s.kind != TypeKind::ConstQuantizerPtr;
+    return kept ? t : graphType(t);
   }
   if (auto dtype = dtypeOfTensorName(name)) {
     TensorFacts facts;
@@ -320,7 +332,9 @@ TypePtr ParseContext::namedType(std::string_view name, Span span) {
   if (isLower(name[0])) return variableType(std::string(name));
   if (start_ == StartAt::Text && diagnostics_.full()) return types().tensor;
   Diagnostic& d = error(span, "unknown type '" + abbreviate(name, 80) + "'");
-  if (dtypeFromGraphName(name)) {
+  if (std::string_view form = graphFormOf(name); !form.empty()) {
+    d.note("graph text writes " + std::string(form));
+  } else if (dtypeFromGraphName(name)) {
     d.note("a tensor of this dtype is written " + std::string(name) + "(sizes), or " + std::string(name) +
            "Tensor where its rank is not known");
   } else {

@@ -114,10 +114,6 @@ class Builder {
       if (!arg.alias) arg.alias.emplace();
       arg.alias->contained.push_back(aliasOf(*t.elementAlias));
     }
-    // Dimname and the quantizer pointer are written back as what they are in graphs.
-    if (t.type->is(TypeKind::Dimname) || t.type->is(TypeKind::ConstQuantizerPtr) ||
-        (!t.type->elements().empty() && graphType(t.type->element()) == types().string))
-      arg.schemaType = arg.type;
     if (a.defaultValue) arg.defaultValue = defaultOf(*a.defaultValue, arg);
     return arg;
   }
@@ -142,15 +138,26 @@ class Builder {
       if (!listable) {
         fail(l.span, "only lists of numbers can have a default");
       } else if (l.kind == Literal::Kind::List) {
-        for (Literal* item : l.items) items.push_back(scalar(*item, element));
+        for (Literal* item : l.items) items.push_back(listItem(*item, element));
       } else if (arg.fixedSize) {
-        items.assign(std::min(*arg.fixedSize, 1024), scalar(l, element));
+        items.assign(std::min(*arg.fixedSize, 1024), listItem(l, element));
       } else {
         fail(l.span, "expected a list as the default of a list");
       }
       return Ref<ListValue>::make(element, std::move(items));
     }
     return scalar(l, type);
+  }
+
+  // Items of lists must be of the element's type, which PyTorch does not ask of a single default.
+  IValue listItem(const Literal& l, TypePtr element) {
+    IValue v = scalar(l, element);
+    bool fits = element->is(TypeKind::Int)     ? v.isInt()
+                : element->is(TypeKind::Float) ? v.isFloat()
+                : element->is(TypeKind::Bool)  ? v.isBool()
+                                               : v.isComplex();
+    if (!fits && good_) fail(l.span, "expected a default of type " + typeText(element));
+    return v;
   }
 
   IValue scalar(const Literal& l, TypePtr type) {

@@ -308,6 +308,7 @@ int ParseContext::word(std::string_view text, Semantic& value, Span) {
     if (text.back() == '{') {
       if (text.substr(0, 7) == "module " || text.substr(0, 7) == "module\t") return Token::TOK_MODULE;
       if (text.substr(0, 7) == "method " || text.substr(0, 7) == "method\t") return Token::TOK_METHOD;
+      if (text.substr(0, 9) == "function " || text.substr(0, 9) == "function\t") return Token::TOK_METHOD;
       return Token::TOK_SECTION;
     }
   }

@@ -1,24 +1,30 @@
-// Tensor files: safetensors, .npy, members of .npz. Nothing in them is executed; every size is checked against the bytes
-// that are there before anything is allocated.
+// Tensor files: safetensors, .npy, members of .npz. Nothing in them is executed; every size is checked against the
+// bytes that are there before anything is allocated.
 #pragma once
 
-#include <map>
-#include <string>
-#include <string_view>
-#include <vector>
-
+#include "frontend/file_io.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
 #include "ir/tensor.h"
 
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 namespace tscompile {
 
-// The tensors of one or several safetensors files by name. They are mapped into memory, read-only and without a copy;
-// the mapping lives as long as a tensor of it.
+using Metadata = std::map<std::string, std::string, std::less<>>;
+
+// The tensors of one or several weights files by name, all of them read-only. Those of safetensors files are mapped
+// into memory without a copy; the mapping lives as long as a tensor of it.
 class Weights {
  public:
-  // Reads a file's header and adds its tensors. A name that an earlier file has is an error. False after a report.
+  // Reads a safetensors file, or a recipe: text with lines `name = 64x3:f32:randn(seed=1)` (docs/values.md). A name
+  // that an earlier file has is an error. False after a report; then nothing was added.
   bool addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
   // Adds a tensor under a name that is new; false if it is not.
   bool add(std::string name, Tensor tensor);
@@ -26,9 +32,9 @@ class Weights {
   bool empty() const { return tensors_.empty(); }
   // The tensor of this name, or null; remembers that it was asked for.
   const Tensor* find(std::string_view name);
-  bool has(std::string_view name) const;
-  // `__metadata__` of the files: free text by key.
-  const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
+  bool has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  // `__metadata__` of the files: free text by key. Where files differ the first has its way.
+  const Metadata& metadata() const { return metadata_; }
   // Names that nobody asked for, sorted.
   std::vector<std::string> unused() const;
   // All names, sorted.
@@ -42,11 +48,17 @@ class Weights {
     std::string file;
     bool used = false;
   };
+  using Named = std::vector<std::pair<std::string, Tensor>>;
+  bool addSafetensors(const std::string& path, const FileMapping& file, Diagnostics& diagnostics, const Limits& limits);
+  bool addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
+  bool addAll(Named tensors, const std::string& path, Diagnostics& diagnostics);
+
   std::map<std::string, Entry, std::less<>> tensors_;
-  std::map<std::string, std::string, std::less<>> metadata_;
+  Metadata metadata_;
 };
 
-// What a safetensors header says, for listings: nothing is mapped.
+// What a safetensors header says. The ranges tile the bytes behind the header; they agree with dtype and sizes where we
+// know the dtype.
 struct TensorEntry {
   std::string name;
   std::string dtype;  // "F32", as the file has it
@@ -54,25 +66,43 @@ struct TensorEntry {
   uint64_t begin = 0, end = 0;  // bytes behind the header
 };
 struct SafetensorsHeader {
-  std::vector<TensorEntry> tensors;  // in the order of the file
-  std::map<std::string, std::string, std::less<>> metadata;
+  std::vector<TensorEntry> tensors;  // in the order of their bytes
+  Metadata metadata;
   uint64_t dataOffset = 0;
 };
-Result<SafetensorsHeader> readSafetensorsHeader(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
+Result<SafetensorsHeader> readSafetensorsHeader(const std::string& path, Diagnostics& diagnostics,
+                                                const Limits& limits = {});
+// The dtype behind the name that safetensors gives it; none for those that we do not compute with.
+std::optional<DType> dtypeFromSafetensors(std::string_view name);
 
-// One tensor of a safetensors file.
-Result<Tensor> readSafetensor(const std::string& path, std::string_view name, Diagnostics& diagnostics, const Limits& limits = {});
-// A whole .npy file (versions 1 to 3, C or Fortran order, little-endian).
+// What an .npy header says.
+struct NpyHeader {
+  DType dtype = DType::Undefined;
+  bool fortranOrder = false;
+  Dims sizes;
+  uint64_t dataOffset = 0;
+};
+Result<NpyHeader> readNpyHeader(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
+// The names of an .npz file's members, in their order, without ".npy".
+Result<std::vector<std::string>> readNpzNames(const std::string& path, Diagnostics& diagnostics,
+                                              const Limits& limits = {});
+
+// These read one tensor into memory of its own. The first looks at the file's bytes, not at its name, for the format;
+// the name of a member is needed for all but .npy files.
+Result<Tensor> readTensorFile(const std::string& path, std::optional<std::string_view> member, Diagnostics& diagnostics,
+                              const Limits& limits = {});
+Result<Tensor> readSafetensor(const std::string& path, std::string_view name, Diagnostics& diagnostics,
+                              const Limits& limits = {});
+// A whole .npy file (versions 1 to 3, little-endian). Arrays in Fortran order keep it in their strides.
 Result<Tensor> readNpy(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
 // A member of an .npz file, which must be stored, not compressed; the name with or without ".npy".
-Result<Tensor> readNpz(const std::string& path, std::string_view member, Diagnostics& diagnostics, const Limits& limits = {});
+Result<Tensor> readNpz(const std::string& path, std::string_view member, Diagnostics& diagnostics,
+                       const Limits& limits = {});
 
-// Writes by way of a temporary file that is renamed, so a reader sees the old file or the new one.
-bool writeNpy(const std::string& path, const Tensor& tensor, Diagnostics& diagnostics);  // not bfloat16: numpy has none
+// As numpy.save writes it; not bfloat16, which numpy has not. See writeFile.
+bool writeNpy(const std::string& path, const Tensor& tensor, Diagnostics& diagnostics);
+// The bytes are in an order that aligns all elements, otherwise as given.
 bool writeSafetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                      Diagnostics& diagnostics, const std::map<std::string, std::string>& metadata = {});
-bool writeFile(const std::string& path, std::string_view bytes, Diagnostics& diagnostics);
-// The whole file, or a report: not found, not a regular file, larger than `limit` bytes.
-Result<std::string> readFile(const std::string& path, uint64_t limit, Diagnostics& diagnostics);
+                      Diagnostics& diagnostics, const Metadata& metadata = {});
 
 }  // namespace tscompile

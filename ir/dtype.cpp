@@ -164,35 +164,4 @@ DType complexOf(DType d) {
   }
 }
 
-#ifndef __F16C__
-uint16_t Half::fromFloat(float value) {
-  uint32_t u = std::bit_cast<uint32_t>(value);
-  uint32_t sign = (u >> 16) & 0x8000;
-  u &= 0x7fffffff;
-  if (u > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((u >> 13) & 0x3ff));
-  if (u >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);  // 2^16 and above
-  if (u < 0x38800000) {                                             // below the smallest normal number
-    if (u < 0x33000000) return static_cast<uint16_t>(sign);
-    uint32_t shift = 126 - (u >> 23);
-    uint32_t mantissa = (u & 0x7fffff) | 0x800000;
-    uint32_t result = mantissa >> shift;
-    uint32_t rest = mantissa & ((1u << shift) - 1), half = 1u << (shift - 1);
-    if (rest > half || (rest == half && (result & 1))) ++result;
-    return static_cast<uint16_t>(sign | result);
-  }
-  uint32_t rounded = u + 0xfff + ((u >> 13) & 1) - 0x38000000;
-  return static_cast<uint16_t>(sign | (rounded >> 13));
-}
-
-float Half::toFloat(uint16_t bits) {
-  uint32_t sign = uint32_t{bits & 0x8000u} << 16, exponent = (bits >> 10) & 31, mantissa = bits & 0x3ff;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | (mantissa << 13));
-  if (exponent == 0) {
-    float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-  }
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
-}
-#endif
-
 }  // namespace tscompile

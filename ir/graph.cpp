@@ -278,8 +278,9 @@ bool Node::isBefore(const Node* other) const {
   const Node* b = other;
   if (a->block_ != b->block_) {
     // Climb to the nodes of the innermost common block that hold them.
-    while (a->block_->depth() > b->block_->depth()) a = a->block_->owner();
-    while (b->block_->depth() > a->block_->depth()) b = b->block_->owner();
+    size_t depthOfA = a->block_->depth(), depthOfB = b->block_->depth();
+    for (; depthOfA > depthOfB; --depthOfA) a = a->block_->owner();
+    for (; depthOfB > depthOfA; --depthOfB) b = b->block_->owner();
     while (a->block_ != b->block_) {
       a = a->block_->owner();
       b = b->block_->owner();
@@ -312,7 +313,6 @@ void Node::insertBefore(Node* other) {
   previous_ = other->previous_;
   previous_->next_ = this;
   next_->previous_ = this;
-  for (Block* b : blocks()) b->depth_ = block_->depth_ + 1;
   place();
 }
 
@@ -425,8 +425,7 @@ void Graph::destroyValue(Value* value) {
 }
 
 Block* Graph::makeBlock(Node* owner) {
-  Block* b = owner && !owner->block() ? nullptr : blocks_.make(this, owner);
-  TS_CHECK(b);
+  Block* b = blocks_.make(this, owner);
   Node* end = nodes_.make(sym::Return, b);
   end->graph_ = this;
   end->next_ = end->previous_ = end;
@@ -512,6 +511,11 @@ Value* Graph::giveTextName(Value* value, std::string_view name) {
   value->numericName_ = allDigits(copy);
   addName(value);
   return older;
+}
+
+void Graph::copyNaming(Value* to, const Value* from) {
+  to->number_ = from->number_;
+  if (from->nameLength_) giveTextName(to, from->givenName());
 }
 
 std::string Graph::uniqueName(std::string_view wanted) {

@@ -41,9 +41,20 @@ class Graph {
   size_t nodeCount() const { return nodes_.count() - blocks_.count(); }  // return nodes not counted
   size_t valueCount() const { return values_.count(); }
 
+  // Numbers below idLimit(): indices into tables beside the graph. They stay as long as the object does, and may then be
+  // given to another.
+  static uint32_t idOf(const Node* node) { return Pool<Node>::idOf(node); }
+  static uint32_t idOf(const Block* block) { return Pool<Block>::idOf(block); }
+  static uint32_t idOf(const Value* value) { return Pool<Value>::idOf(value); }
+  uint32_t idLimit(const Node*) const { return nodes_.idLimit(); }
+  uint32_t idLimit(const Block*) const { return blocks_.idLimit(); }
+  uint32_t idLimit(const Value*) const { return values_.idLimit(); }
+
   // Used by readers: a name as the text has it, digits included. Returns the older owner, which loses the name.
   Value* giveTextName(Value* value, std::string_view name);
   void removeName(Value* value);
+  // Name and number of a value of another graph, for exact copies into an empty graph.
+  void copyNaming(Value* to, const Value* from);
   // Gives an unnamed value the next free number.
   void renumber(Value* value) { value->number_ = nextNumber_++; }
   // The number that the next new value gets.

@@ -70,7 +70,7 @@ std::vector<TensorInfo> InferCall::tensors(size_t i) const {
 
 int64_t InferCall::integer(size_t i) const {
   int64_t v = size(i);
-  if (!values_ && !known(i) && !isKnownSize(v)) throw NotKnown{};
+  if (!values_ && !known(i) && isUnknownInteger(v)) throw NotKnown{};
   return v;
 }
 
@@ -123,7 +123,9 @@ Dims InferCall::sizes(size_t i) const {
 
 Dims InferCall::integers(size_t i) const {
   Dims out = sizes(i);
-  if (!known(i) && !allKnown(out)) throw NotKnown{};
+  if (!known(i))
+    for (int64_t v : out)
+      if (isUnknownInteger(v)) throw NotKnown{};
   return out;
 }
 
@@ -210,10 +212,10 @@ void InferCall::resultTensors(std::vector<TensorSpec> tensors) {
   r.tensors = std::move(tensors);
 }
 
-void InferCall::resultIntegers(DimSpan integers) {
+void InferCall::resultSizes(DimSpan sizes) {
   InferredResult& r = next();
   r.kind = InferredResult::Kind::Integers;
-  r.tensor.sizes = integers;
+  for (int64_t s : sizes) r.integers.push_back(sizeAsInteger(s));
 }
 
 void InferCall::resultUnknown() { next(); }

@@ -35,7 +35,7 @@ struct TensorSpec {
 struct SymbolicValue {
   TypePtr type = nullptr;
   std::optional<IValue> constant;  // known in full
-  std::optional<Dims> integers;    // of an int (one entry) or an int[]; entries may be unknown
+  std::optional<Dims> integers;    // of an int (one entry) or an int[]; entries may be unknown (isUnknownInteger)
   std::vector<SymbolicValue> items;  // of a list or tuple whose length is known
   bool hasItems = false;
 };
@@ -43,8 +43,9 @@ struct SymbolicValue {
 // A result of inference: a tensor, or anything else.
 struct InferredResult {
   enum class Kind : uint8_t { Unknown, Tensor, Integers, Tensors } kind = Kind::Unknown;
-  TensorSpec tensor;                // of integers, they are its sizes
+  TensorSpec tensor;
   std::vector<TensorSpec> tensors;  // of a list of tensors
+  Dims integers;                    // of an int or int[]; entries may be unknown (isUnknownInteger)
 };
 
 class InferCall {
@@ -75,12 +76,12 @@ class InferCall {
   TensorInfo rankedTensor(size_t i) const;  // stops the analysis if the rank is not known
   std::vector<TensorInfo> tensors(size_t i) const;
   int64_t integer(size_t i) const;
-  int64_t size(size_t i) const;     // an integer that may be unknown during analysis
+  int64_t size(size_t i) const;     // an integer that may be unknown during analysis (isUnknownInteger)
   double number(size_t i) const;    // int, float or bool
   bool flag(size_t i) const;
   std::string_view text(size_t i) const;
   Dims integers(size_t i) const;    // an int[] without unknown entries; one int stands for a list of it
-  Dims sizes(size_t i) const;       // an int[] whose entries may be unknown during analysis
+  Dims sizes(size_t i) const;       // an int[] whose entries may be unknown during analysis (isUnknownInteger)
   // The category and default dtype of a Scalar: bool, int64, float64 or complex128.
   DType scalarType(size_t i) const;
   // A `ScalarType?` argument, or `otherwise` for None.
@@ -97,7 +98,8 @@ class InferCall {
   void result(const TensorInfo& like, DType dtype);
   void resultOfUnknownRank(DType dtype);
   void resultTensors(std::vector<TensorSpec> tensors);
-  void resultIntegers(DimSpan integers);  // an int (one entry) or an int[]; entries may be unknown
+  // An int or int[] that holds sizes of tensors, which may be unknown.
+  void resultSizes(DimSpan sizes);
   void resultUnknown();
 
   size_t resultCount() const { return resultCount_; }

@@ -156,24 +156,23 @@ void appendMatrix(const std::vector<double>& values, int64_t rows, int64_t colum
   NumberFormat f = chooseFormat(values);
   std::string margin(indent, ' ');
   int64_t perLine = std::max<int64_t>(1, (80 - indent) / (f.width + 1));
-  bool groups = columns > perLine;
+  out += margin;
   for (int64_t first = 0; first < columns; first += perLine) {
     int64_t last = std::min(first + perLine, columns) - 1;
-    if (groups) {
+    if (columns > perLine) {
       if (first != 0) out += '\n';
       out += "Columns ";
       appendInt(first + 1, out);
       out += " to ";
       appendInt(last + 1, out);
+      out += margin;  // no line end: PyTorch has none
     }
     if (f.scale != 1) {
-      if (groups) out += '\n';
       appendScale(f, out);
-    } else if (groups) {
-      out += ' ';
+      out += margin;
     }
     for (int64_t r = 0; r < rows; ++r) {
-      out += margin;
+      if (r != 0) out += f.scale != 1 ? margin + " " : margin;
       for (int64_t c = first; c <= last; ++c) {
         out += f(values[static_cast<size_t>(r * columns + c)]);
         out += c == last ? '\n' : ' ';

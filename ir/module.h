@@ -39,6 +39,9 @@ struct DumpedModule {
 // The root comes first.
 struct ModuleDump {
   std::vector<DumpedModule> modules;
+  // What prim::CallFunction calls by name. PyTorch's dumps leave these out; export_torchscript.py adds them as a section
+  // `functions` of the root.
+  std::vector<DumpedMethod> functions;
 };
 
 // What a text holds: graphs, or a module dump.

@@ -127,7 +127,12 @@ class Block {
   Node* owner() const { return owner_; }
   // The block around it; null for the outermost one.
   Block* parent() const { return owner_ ? owner_->block() : nullptr; }
-  uint32_t depth() const { return depth_; }
+  // Blocks around it, counted one by one.
+  size_t depth() const {
+    size_t depth = 0;
+    for (const Block* b = parent(); b; b = b->parent()) ++depth;
+    return depth;
+  }
 
   std::span<Value* const> parameters() const { return {parameters_, parameterCount_}; }
   Value* parameter(size_t i) const { return parameters_[i]; }
@@ -179,7 +184,7 @@ class Block {
   friend class Node;
   template <class T>
   friend class Pool;
-  Block(Graph* graph, Node* owner) : graph_(graph), owner_(owner), depth_(owner ? owner->block()->depth_ + 1 : 0) {}
+  Block(Graph* graph, Node* owner) : graph_(graph), owner_(owner) {}
   void renumber();
 
   Graph* graph_;
@@ -187,7 +192,6 @@ class Block {
   Node* return_ = nullptr;
   Value** parameters_ = nullptr;
   uint32_t parameterCount_ = 0, parameterCapacity_ = 0;
-  uint32_t depth_;
 };
 
 inline size_t Use::index() const { return static_cast<size_t>(this - user->inputs_); }

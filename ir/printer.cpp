@@ -48,14 +48,8 @@ class Printer {
           if (a.isParameter == parameters) out_ += in + "    " + a.name + " = " + a.text + "\n";
         out_ += in + "  }\n";
       }
-      out_ += in + "  methods {\n";
-      for (const DumpedMethod& method : m.methods) {
-        out_ += in + "    method " + method.name + " {\n";
-        if (method.graph && !graph(*method.graph, in + "      ")) return;
-        if (method.graph) out_ += in + "  \n";
-        out_ += in + "    }\n";
-      }
-      out_ += in + "  }\n" + in + "  submodules {\n";
+      if (!methods(m.methods, "method", in)) return;
+      out_ += in + "  submodules {\n";
       stack.push_back({index, 0});
     };
     begin(0);
@@ -68,8 +62,22 @@ class Printer {
       }
       stack.pop_back();
       std::string in(4 * stack.size(), ' ');
-      out_ += in + "  }\n" + in + "}\n";
+      out_ += in + "  }\n";
+      if (stack.empty() && !tree.functions.empty() && !methods(tree.functions, "function", in)) return;
+      out_ += in + "}\n";
     }
+  }
+
+  bool methods(const std::vector<DumpedMethod>& list, const std::string& word, const std::string& in) {
+    out_ += in + "  " + word + "s {\n";
+    for (const DumpedMethod& method : list) {
+      out_ += in + "    " + word + " " + method.name + " {\n";
+      if (method.graph && !graph(*method.graph, in + "      ")) return false;
+      if (method.graph) out_ += in + "  \n";
+      out_ += in + "    }\n";
+    }
+    out_ += in + "  }\n";
+    return true;
   }
 
   bool flush() {

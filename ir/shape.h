@@ -14,6 +14,13 @@ bool allKnown(DimSpan sizes);
 // The product, or nothing if a size is not known. Sizes that are known must have a product that fits.
 std::optional<int64_t> knownNumel(DimSpan sizes);
 
+// Integers that a graph computes with may be any number, -1 included, so unknown ones and symbols are written otherwise
+// there: from INT64_MIN on.
+inline constexpr int64_t kUnknownInteger = INT64_MIN;
+inline bool isUnknownInteger(int64_t v) { return v < INT64_MIN + (int64_t{1} << 32); }
+inline int64_t sizeAsInteger(int64_t size) { return isKnownSize(size) ? size : INT64_MIN + (kUnknownSize - size); }
+inline int64_t integerAsSize(int64_t v) { return isUnknownInteger(v) ? kUnknownSize - (v - INT64_MIN) : v; }
+
 inline int64_t addSizes(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) ? a + b : kUnknownSize; }
 inline int64_t multiplySizes(int64_t a, int64_t b) {
   if (a == 1) return b;

@@ -10,6 +10,7 @@
 
 #include "ir/graph.h"
 #include "ir/op_registry.h"
+#include "ir/support/diagnostics.h"
 #include "ir/support/result.h"
 #include "runtime/run_context.h"
 
@@ -61,8 +62,12 @@ struct ProgramSources {
   std::unordered_map<std::string, const Graph*> functions;
   // Inputs of the entry graph that are known: the module itself, as its first one.
   std::vector<std::optional<IValue>> boundInputs;
-  // Data for constants whose text does not carry it, by value name.
-  std::unordered_map<std::string, IValue> constants;
+  // The constants whose text does not carry their exact data: the name to supply it by, and the data if it was.
+  struct OpaqueConstant {
+    std::string key;
+    std::optional<IValue> data;
+  };
+  std::unordered_map<const Node*, OpaqueConstant> constants;
 };
 
 class Program {

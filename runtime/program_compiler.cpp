@@ -535,10 +535,10 @@ class FunctionCompiler {
 
   // The value of a constant: what the text says, or the data that was supplied for it.
   IValue constantValue(const Node* n) {
-    std::string name = n->output()->name();
-    if (isEntry_) {
-      auto supplied = program_.sources_.constants.find(name);
-      if (supplied != program_.sources_.constants.end()) return supplied->second;
+    std::string name = n->output()->name(), key = name;
+    if (auto opaque = program_.sources_.constants.find(n); opaque != program_.sources_.constants.end()) {
+      if (opaque->second.data) return *opaque->second.data;
+      key = opaque->second.key;
     }
     if (n->output()->type()->is(TypeKind::Function)) {
       const IValue* f = n->attributeValue(sym::name);
@@ -555,12 +555,12 @@ class FunctionCompiler {
       case LiteralValue::Kind::ExactTensor: return l.data;
       case LiteralValue::Kind::RoundedTensor:
         owner_.diagnostics_.warning(n->range, fmt::format("%{} is used as printed, to about four digits", name))
-            .note(fmt::format("supply a tensor '{}' with --weights for its exact data", name));
+            .note(fmt::format("supply a tensor '{}' with --weights for its exact data", key));
         return l.data;
       case LiteralValue::Kind::MissingTensor:
         owner_.diagnostics_
             .error(n->range, fmt::format("the data of %{} is not part of the text", name), ErrorKind::Input)
-            .note(fmt::format("supply a tensor '{}' with --weights FILE.safetensors", name));
+            .note(fmt::format("supply a tensor '{}' with --weights FILE.safetensors", key));
         return {};
       case LiteralValue::Kind::Object:
         unsupported(n, fmt::format("the object behind %{} is not part of the text", name));

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -84,7 +85,7 @@ class Arena {
   std::array<Free*, 65> free_{};
 };
 
-// Objects of one type with stable addresses; destroys the live ones at its end.
+// Objects of one type with stable addresses and small numbers; destroys the live ones at its end.
 template <class T>
 class Pool {
  public:
@@ -101,13 +102,14 @@ class Pool {
   T* make(Args&&... args) {
     Slot* slot = free_;
     if (slot) {
-      free_ = slot->next;
+      free_ = slot->next();
     } else {
       if (chunks_.empty() || chunks_.back().used == chunks_.back().size) {
         size_t size = chunks_.empty() ? 16 : std::min<size_t>(chunks_.back().size * 2, 1024);
         chunks_.push_back({std::make_unique_for_overwrite<Slot[]>(size), 0, size});
       }
       slot = &chunks_.back().slots[chunks_.back().used++];
+      slot->id = idLimit_++;
     }
     T* object = new (slot->memory) T(std::forward<Args>(args)...);
     slot->live = true;
@@ -118,18 +120,22 @@ class Pool {
     object->~T();
     Slot* slot = reinterpret_cast<Slot*>(object);
     slot->live = false;
-    slot->next = free_;
+    slot->next() = free_;
     free_ = slot;
     --count_;
   }
   size_t count() const { return count_; }
+  // A number below idLimit() that no other live object of the pool has: an index for tables beside it.
+  static uint32_t idOf(const T* object) { return reinterpret_cast<const Slot*>(object)->id; }
+  uint32_t idLimit() const { return idLimit_; }
 
  private:
   struct Slot {
     alignas(T) std::byte memory[sizeof(T)];
-    Slot* next;
+    uint32_t id;
     bool live;
     T* object() { return reinterpret_cast<T*>(memory); }
+    Slot*& next() { return *reinterpret_cast<Slot**>(memory); }  // of a dead one
   };
   struct Chunk {
     std::unique_ptr<Slot[]> slots;
@@ -138,6 +144,7 @@ class Pool {
   std::vector<Chunk> chunks_;
   Slot* free_ = nullptr;
   size_t count_ = 0;
+  uint32_t idLimit_ = 0;
 };
 
 }  // namespace tscompile

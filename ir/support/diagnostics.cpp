@@ -12,6 +12,7 @@ Diagnostic& Diagnostic::note(SourceRange where, std::string text) {
   Diagnostic n;
   n.severity = Severity::Note;
   n.range = where;
+  if (where.file) n.source = where.file->shared_from_this();
   n.message = std::move(text);
   notes.push_back(std::move(n));
   return *this;
@@ -32,6 +33,7 @@ Diagnostic& Diagnostics::add(Diagnostic d) {
     dropped_ = std::move(d);
     return dropped_;
   }
+  if (d.range.file) d.source = d.range.file->shared_from_this();
   list_.push_back(std::move(d));
   return list_.back();
 }
@@ -68,6 +70,10 @@ Diagnostic& Diagnostics::remark(SourceRange where, std::string message) {
   d.range = where;
   d.message = std::move(message);
   return add(std::move(d));
+}
+
+void Diagnostics::keepAlive(SourcePtr source) {
+  if (sources_.empty() || sources_.back() != source) sources_.push_back(std::move(source));
 }
 
 void Diagnostics::clear() {

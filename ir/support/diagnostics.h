@@ -27,6 +27,7 @@ struct Diagnostic {
   Severity severity = Severity::Error;
   ErrorKind kind = ErrorKind::Input;
   SourceRange range;               // a place in a text, or
+  SourcePtr source;                // that text: messages outlive what was read from it
   std::string path;                // a file without lines, with
   std::optional<uint64_t> offset;  // the byte at fault, if one is
   std::string message;             // lower case, one sentence, no full stop
@@ -61,10 +62,13 @@ class Diagnostics {
   // True once no further error would be kept: readers may stop.
   bool full() const { return maxErrors_ != 0 && errorCount_ >= maxErrors_; }
   void setMaxErrors(size_t maxErrors) { maxErrors_ = maxErrors; }
+  // Ranges of reports point into texts; this text lives as long as they do.
+  void keepAlive(SourcePtr source);
   void clear();
 
  private:
   std::vector<Diagnostic> list_;
+  std::vector<SourcePtr> sources_;
   Diagnostic dropped_;  // what callers annotate when a report is not kept
   size_t maxErrors_;    // 0: no limit
   size_t errorCount_ = 0, warningCount_ = 0, suppressedErrors_ = 0, keptOthers_ = 0;

@@ -21,6 +21,7 @@ struct Limits {
   uint64_t headerBytes = 100'000'000;        // the header of a safetensors file
   uint64_t tensors = 1 << 20;                // in a weights file
   uint64_t npyHeaderBytes = 64 << 10;        // the header of an .npy file
+  uint64_t generatedBytes = uint64_t{16} << 30;  // tensors that a text asks to generate
 };
 
 // A limit by its name, or null: for options and messages.
@@ -44,6 +45,7 @@ inline constexpr LimitName kLimitNames[] = {
     {"header", &Limits::headerBytes, "bytes of a safetensors header"},
     {"tensors", &Limits::tensors, "tensors of a weights file"},
     {"npy-header", &Limits::npyHeaderBytes, "bytes of an .npy header"},
+    {"generated", &Limits::generatedBytes, "bytes of generated tensors"},
 };
 
 // Bounds of every tensor, not configurable: dimensions, elements.

@@ -15,7 +15,7 @@ struct LineColumn {
 };
 
 // A text and the name it goes by in messages. Texts are at most 4 GiB, so offsets fit in 32 bits.
-class SourceFile {
+class SourceFile : public std::enable_shared_from_this<SourceFile> {
  public:
   static std::shared_ptr<const SourceFile> make(std::string path, std::string text);
 

@@ -41,8 +41,6 @@ size_t displayWidth(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
 }
 
-namespace {
-// Length of the valid UTF-8 sequence at the start of `text`, or 0.
 size_t utf8Length(std::string_view text) {
   auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   auto follows = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
@@ -61,7 +59,6 @@ size_t utf8Length(std::string_view text) {
   }
   return 0;
 }
-}  // namespace
 
 std::string jsonQuote(std::string_view text) {
   static const char* kHex = "0123456789abcdef";

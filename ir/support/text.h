@@ -42,6 +42,9 @@ class NearestName {
 // Columns that UTF-8 text takes on a terminal, one for each code point.
 size_t displayWidth(std::string_view text);
 
+// Bytes of the valid UTF-8 sequence that the text begins with, or 0.
+size_t utf8Length(std::string_view text);
+
 // The text in double quotes with JSON escapes; invalid UTF-8 becomes U+FFFD.
 std::string jsonQuote(std::string_view text);
 

@@ -1,97 +1,156 @@
 // Matrix products: mm, bmm, matmul, linear and the forms that add to them.
+#include "runtime/reference/matmul.h"
+
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
-#include "runtime/reference/matmul.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/linalg.h"
 #include "runtime/reference/promotion.h"
 #include "runtime/reference/views.h"
+
+#include <cmath>
 
 namespace tscompile {
 namespace {
 
-constexpr DTypeSet kTypes = kRealTypes | kComplexTypes;
+// ---- sizes of products ----
 
-void requireSameDType(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
-  call.require(a.dtype == b.dtype || a.dtype == DType::Undefined || b.dtype == DType::Undefined,
-               "expected both tensors to have the same dtype, but got {} and {}", pythonName(a.dtype), pythonName(b.dtype));
-}
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
-
-// ---- mm, bmm ----
-
-void inferMm(InferCall& call) {
-  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
-  call.require(a.rank() == 2 && b.rank() == 2, "mm takes two matrices, not tensors of {} and {} dimensions", a.rank(), b.rank());
-  call.require(!differ(a.sizes[1], b.sizes[0]), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", a.sizes[0],
-               a.sizes[1], b.sizes[0], b.sizes[1]);
-  requireSameDType(call, a, b);
-  call.result(a.dtype, Dims{a.sizes[0], b.sizes[1]});
+Dims mmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.rank() == 2 && b.rank() == 2, "expected two matrices, not tensors of {} and {} dimensions", a.rank(),
+               b.rank());
+  call.require(!differ(a.sizes[1], b.sizes[0]), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+               a.sizes[0], a.sizes[1], b.sizes[0], b.sizes[1]);
+  return {a.sizes[0], b.sizes[1]};
 }
 
-void inferBmm(InferCall& call) {
-  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
-  call.require(a.rank() == 3 && b.rank() == 3, "batch1 and batch2 must be 3D tensors, not {}D and {}D", a.rank(), b.rank());
+Dims bmmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.rank() == 3 && b.rank() == 3, "batch1 and batch2 must be 3D tensors, not {}D and {}D", a.rank(),
+               b.rank());
   call.require(!differ(a.sizes[0], b.sizes[0]) && !differ(a.sizes[2], b.sizes[1]),
                "the sizes {} and {} cannot be multiplied batch by batch", dimsText(a.sizes), dimsText(b.sizes));
+  return {isKnownSize(a.sizes[0]) ? a.sizes[0] : b.sizes[0], a.sizes[1], b.sizes[2]};
+}
+
+Dims mvSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.rank() == 2 && b.rank() == 1, "vector + matrix @ vector expected, got {}D @ {}D", a.rank(), b.rank());
+  call.require(!differ(a.sizes[1], b.sizes[0]), "size mismatch, got a matrix ({}x{}) and a vector ({})", a.sizes[0],
+               a.sizes[1], b.sizes[0]);
+  return {a.sizes[0]};
+}
+
+Dims addbmmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  Dims sizes = bmmSizes(call, a, b);
+  sizes.erase(0);
+  return sizes;
+}
+
+// ---- mm, bmm, mv ----
+
+using ProductSizes = Dims (*)(const InferCall&, const TensorInfo&, const TensorInfo&);
+
+template <ProductSizes kSizes>
+void inferProduct(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  Dims sizes = kSizes(call, a, b);
   requireSameDType(call, a, b);
-  call.result(a.dtype, Dims{a.sizes[0], a.sizes[1], b.sizes[2]});
+  call.result(a.dtype, sizes);
 }
 
 void productKernel(KernelCall& call) { matmulInto(call.out(), call.tensor(0), call.tensor(1)); }
-
-// ---- addmm, baddbmm: beta * self + alpha * a @ b ----
-
-void inferAddProduct(InferCall& call, const Dims& product) {
-  TensorInfo self = call.rankedTensor(0);
-  requireSameDType(call, self, call.tensor(1));
-  requireSameDType(call, self, call.tensor(2));
-  Dims sizes = product;
-  call.require(self.rank() <= product.size() && broadcastInto(sizes, self.sizes) && sizes.size() == product.size() && sizes == product,
-               "the sizes {} cannot be expanded to {}", dimsText(self.sizes), dimsText(product));
-  call.result(self.dtype, product);
-}
-void inferAddmm(InferCall& call) {
-  TensorInfo a = call.rankedTensor(1), b = call.rankedTensor(2);
-  call.require(a.rank() == 2 && b.rank() == 2, "addmm multiplies two matrices, not tensors of {} and {} dimensions", a.rank(), b.rank());
-  call.require(!differ(a.sizes[1], b.sizes[0]), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", a.sizes[0],
-               a.sizes[1], b.sizes[0], b.sizes[1]);
-  inferAddProduct(call, Dims{a.sizes[0], b.sizes[1]});
-}
-void inferBaddbmm(InferCall& call) {
-  TensorInfo a = call.rankedTensor(1), b = call.rankedTensor(2);
-  call.require(a.rank() == 3 && b.rank() == 3, "batch1 and batch2 must be 3D tensors, not {}D and {}D", a.rank(), b.rank());
-  call.require(!differ(a.sizes[0], b.sizes[0]) && !differ(a.sizes[2], b.sizes[1]),
-               "the sizes {} and {} cannot be multiplied batch by batch", dimsText(a.sizes), dimsText(b.sizes));
-  inferAddProduct(call, Dims{a.sizes[0], a.sizes[1], b.sizes[2]});
+void mvKernel(KernelCall& call) {
+  matmulInto(unsqueezed(call.out(), 1), call.tensor(0), unsqueezed(call.tensor(1), 1));
 }
 
-void addProductKernel(KernelCall& call) {
-  double beta = call.number(3), alpha = call.number(4);
-  Tensor self = call.tensor(0), out = call.out();
+// ---- addmm, baddbmm, addmv, addbmm: beta * self + alpha * a @ b ----
+
+// With `kConverts`, `self` is taken to the dtype of the product.
+template <ProductSizes kSizes, bool kConverts = false>
+void inferAddProduct(InferCall& call) {
+  TensorInfo self = call.rankedTensor(0), a = call.rankedTensor(1), b = call.rankedTensor(2);
+  Dims product = kSizes(call, a, b);
+  if (!kConverts || call.op().isInPlaceVariant()) requireSameDType(call, self, a);
+  requireSameDType(call, a, b);
+  requireExpandable(call, self.sizes, product);
+  call.result(a.dtype, product);
+}
+
+bool isHalf(DType d) { return isFloating(d) && itemSize(d) == 2; }
+
+// out = beta * self + alpha * a @ b; `out` may be `self`.
+void addProduct(KernelCall& call, const Tensor& out, const Tensor& self, Tensor a, Tensor b, const IValue& alpha,
+                const IValue& beta) {
   // 16-bit floats are added in float32 and rounded once.
-  bool half = isFloating(out.dtype()) && itemSize(out.dtype()) == 2;
-  Tensor sum = half ? Tensor::empty(DType::Float32, out.sizes()) : out;
-  if (beta != 0 && sum.impl() != self.impl()) copyTensor(sum, self);
-  Tensor a = call.tensor(1), b = call.tensor(2);
-  if (half) a = convertTensor(a, DType::Float32), b = convertTensor(b, DType::Float32);
+  bool half = isHalf(out.dtype());
   if (call.isInPlace() && (memoryOverlaps(out, a) || memoryOverlaps(out, b))) a = cloneTensor(a), b = cloneTensor(b);
+  Tensor sum = half ? Tensor::empty(DType::Float32, out.sizes()) : out;
+  bool isRead = beta.isComplex() ? beta.toComplex() != 0.0 : beta.toDouble() != 0;
+  if (isRead && !(call.isInPlace() && !half)) copyTensor(sum, self);
+  if (half) a = convertTensor(a, DType::Float32), b = convertTensor(b, DType::Float32);
   matmulInto(sum, a, b, alpha, beta);
   if (half) copyTensor(out, sum);
+}
+
+struct Factors {
+  explicit Factors(const KernelCall& call)
+      : beta(numberFor(call.argument(3), call.spec().dtype)), alpha(numberFor(call.argument(4), call.spec().dtype)) {}
+  IValue beta, alpha;
+};
+
+void addProductKernel(KernelCall& call) {
+  Factors f(call);
+  addProduct(call, call.out(), call.tensor(0), call.tensor(1), call.tensor(2), f.alpha, f.beta);
+}
+void addmvKernel(KernelCall& call) {
+  Factors f(call);
+  Tensor out = call.out();
+  addProduct(call, unsqueezed(out, 1), unsqueezed(expandedTo(call.tensor(0), out.sizes()), 1), call.tensor(1),
+             unsqueezed(call.tensor(2), 1), f.alpha, f.beta);
+}
+void addbmmKernel(KernelCall& call) {
+  Factors f(call);
+  // [a0 a1 ...] @ [b0; b1; ...] is the sum of the products.
+  Tensor a = call.tensor(1), b = call.tensor(2);
+  int64_t depth = a.size(0) * a.size(2);
+  a = reshaped(a.permuted(Dims{1, 0, 2}), Dims{a.size(1), depth});
+  b = reshaped(b, Dims{depth, b.size(2)});
+  addProduct(call, call.out(), call.tensor(0), a, b, f.alpha, f.beta);
+}
+
+// ---- _addmm_activation: relu or gelu of addmm ----
+
+template <class T, bool kGelu>
+void activateTile(const Tile& t) {
+  auto* out = static_cast<T*>(t.operand[0]);
+  auto* in = static_cast<const T*>(t.operand[1]);
+  for (int64_t i = 0; i < t.n; ++i)
+    out[i] = kGelu ? in[i] * T(0.5) * (T(1) + std::erf(in[i] * T(M_SQRT1_2))) : in[i] < T(0) ? T(0) : in[i];
+}
+
+void addmmActivationKernel(KernelCall& call) {
+  addProductKernel(call);
+  Tensor out = call.out();
+  bool gelu = call.flag(5), wide = out.dtype() == DType::Float64;
+  Compute c = wide ? Compute::F64 : Compute::F32;
+  call.require(isFloating(out.dtype()), "the activation is not defined for {}", pythonName(out.dtype()));
+  Operand operands[] = {{out, c}, {out, c}};
+  loopTiles(out.sizes(), operands, 1,
+            wide ? (gelu ? activateTile<double, true> : activateTile<double, false>)
+                 : (gelu ? activateTile<float, true> : activateTile<float, false>));
 }
 
 // ---- matmul: vectors, matrices and batches, broadcast ----
 
 Dims matmulSizes(const InferCall& call, DimSpan a, DimSpan b) {
-  call.require(!a.empty() && !b.empty(), "both arguments to matmul need to be at least 1D, but they are {}D and {}D", a.size(), b.size());
+  call.require(!a.empty() && !b.empty(), "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+               a.size(), b.size());
   // The dimension that a vector lacks.
   Dims x(a), y(b);
   if (a.size() == 1) x.insert(0, 1);
   if (b.size() == 1) y.push_back(1);
   int64_t m = x[x.size() - 2], k = x.back(), k2 = y[y.size() - 2], n = y.back();
   call.require(!differ(k, k2), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", m, k, k2, n);
-  Dims sizes;
-  bool fits = broadcastInto(sizes, DimSpan(x).first(x.size() - 2)) && broadcastInto(sizes, DimSpan(y).first(y.size() - 2));
-  call.require(fits, "the batch dimensions of {} and {} cannot be broadcast", dimsText(a), dimsText(b));
+  Dims sizes = broadcastBatches(call, x, y);
   if (a.size() > 1) sizes.push_back(m);
   if (b.size() > 1) sizes.push_back(n);
   return sizes;
@@ -101,22 +160,6 @@ void inferMatmul(InferCall& call) {
   TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
   requireSameDType(call, a, b);
   call.result(a.dtype, matmulSizes(call, a.sizes, b.sizes));
-}
-
-// a @ b for tensors of at least two dimensions into `out`, whose batch dimensions are broadcast.
-void multiplyBatches(const Tensor& out, const Tensor& a, const Tensor& b) {
-  if (b.rank() == 2 && a.rank() > 2 && a.isContiguous() && out.isContiguous()) {
-    // One matrix for the whole batch: its rows follow each other.
-    int64_t k = a.size(a.rank() - 1), n = out.size(out.rank() - 1), rows = k ? a.numel() / k : 0;
-    if (k) return matmulInto(reshaped(out, Dims{rows, n}), reshaped(a, Dims{rows, k}), b);
-  }
-  auto withBatch = [&](const Tensor& t) {
-    Dims sizes(out.sizes());
-    sizes[sizes.size() - 2] = t.size(t.rank() - 2);
-    sizes[sizes.size() - 1] = t.size(t.rank() - 1);
-    return expandedTo(t, sizes);
-  };
-  matmulInto(out, withBatch(a), withBatch(b));
 }
 
 void matmulKernel(KernelCall& call) {
@@ -138,7 +181,8 @@ void matmulKernel(KernelCall& call) {
 void inferLinear(InferCall& call) {
   TensorInfo x = call.rankedTensor(0), w = call.rankedTensor(1);
   requireSameDType(call, x, w);
-  call.require(x.rank() >= 1 && (w.rank() == 1 || w.rank() == 2), "linear takes a weight of 1 or 2 dimensions, not {}", w.rank());
+  call.require(x.rank() >= 1 && (w.rank() == 1 || w.rank() == 2), "linear takes a weight of 1 or 2 dimensions, not {}",
+               w.rank());
   int64_t k = w.sizes.back();
   call.require(!differ(x.sizes.back(), k), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
                x.rank() > 1 ? x.sizes[x.rank() - 2] : 1, x.sizes.back(), k, w.rank() == 2 ? w.sizes[0] : 1);
@@ -147,9 +191,10 @@ void inferLinear(InferCall& call) {
   if (!call.isNone(2)) {
     TensorInfo bias = call.rankedTensor(2);
     requireSameDType(call, x, bias);
-    Dims with = sizes;
-    call.require(broadcastInto(with, bias.sizes) && with == sizes, "the bias of size {} does not fit an output of size {}",
-                 dimsText(bias.sizes), dimsText(sizes));
+    call.require(x.rank() != 2 || w.rank() == 2, "the weight must be a matrix where a bias is given, got a {}D tensor",
+                 w.rank());
+    // Contiguous batches are multiplied as one matrix, whose rows the bias is added to: the kernel knows.
+    if (x.rank() != 3 || bias.rank() < 2) requireExpandable(call, bias.sizes, sizes);
   }
   call.result(x.dtype, sizes);
 }
@@ -160,28 +205,58 @@ void linearKernel(KernelCall& call) {
   if (w.rank() == 1) {
     w = unsqueezed(w, 0);
     target = unsqueezed(target, target.rank());
+    if (bias.defined() && bias.rank() > 0) bias = unsqueezed(bias, bias.rank());
   }
-  int64_t k = x.size(x.rank() - 1), n = w.size(0), rows = target.numel() / std::max<int64_t>(n, 1);
-  bool half = isFloating(out.dtype()) && itemSize(out.dtype()) == 2;
+  int64_t k = x.size(x.rank() - 1), n = w.size(0), rows = 1;
+  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.size(d);
+  bool half = isHalf(out.dtype());
   Tensor sum = half ? Tensor::empty(DType::Float32, target.sizes()) : target;
-  if (bias.defined()) copyTensor(sum, bias);
+  if (bias.defined() && x.rank() == 3 && bias.rank() >= 2) {
+    Dims broadcast = x.isContiguous() ? Dims{rows, n} : Dims(sum.sizes()), sizes = broadcast;
+    call.require(
+        bias.rank() <= static_cast<int>(sizes.size()) && broadcastInto(sizes, bias.sizes()) && sizes == broadcast,
+        "the sizes {} cannot be expanded to {}", dimsText(bias.sizes()), dimsText(broadcast));
+    copyTensor(reshaped(sum, broadcast), bias);
+  } else if (bias.defined()) {
+    copyTensor(sum, bias);
+  }
   if (half) x = convertTensor(x, DType::Float32), w = convertTensor(w, DType::Float32);
-  matmulInto(reshaped(sum, Dims{rows, n}), reshaped(contiguous(x), Dims{rows, k}), transposed(w, 0, 1), 1, bias.defined() ? 1 : 0);
+  matmulInto(reshaped(sum, Dims{rows, n}), reshaped(contiguous(x), Dims{rows, k}), transposed(w, 0, 1), 1,
+             bias.defined() ? 1 : 0);
   if (half) copyTensor(target, sum);
 }
 
 }  // namespace
 
 void registerMatmulOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::mm(Tensor self, Tensor mat2) -> Tensor", .infer = inferMm, .kernel = productKernel, .dtypes = kTypes});
-  ops.add({.schema = "aten::bmm(Tensor self, Tensor mat2) -> Tensor", .infer = inferBmm, .kernel = productKernel, .dtypes = kTypes});
-  ops.add({.schema = "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-           .infer = inferAddmm, .kernel = addProductKernel, .dtypes = kTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-           .infer = inferBaddbmm, .kernel = addProductKernel, .dtypes = kTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::matmul(Tensor self, Tensor other) -> Tensor", .infer = inferMatmul, .kernel = matmulKernel, .dtypes = kTypes});
-  ops.add({.schema = "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .infer = inferLinear,
-           .kernel = linearKernel, .dtypes = kTypes});
+  auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
+    // Bool for the sake of empty tensors only.
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  product("aten::mm(Tensor self, Tensor mat2) -> Tensor", inferProduct<mmSizes>, productKernel);
+  product("aten::bmm(Tensor self, Tensor mat2) -> Tensor", inferProduct<bmmSizes>, productKernel);
+  product("aten::mv(Tensor self, Tensor vec) -> Tensor", inferProduct<mvSizes>, mvKernel);
+  product("aten::matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel);
+  product("aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel);
+  product("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", inferLinear, linearKernel);
+
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+  };
+  add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<mmSizes>, addProductKernel);
+  add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<bmmSizes, true>, addProductKernel);
+  add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<mvSizes, true>, addmvKernel);
+  add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<addbmmSizes>, addbmmKernel);
+  ops.add({.schema =
+               "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool "
+               "use_gelu=False) -> Tensor",
+           .infer = inferAddProduct<mmSizes>,
+           .kernel = addmmActivationKernel,
+           .dtypes = kFloatingTypes});
 }
 
 }  // namespace tscompile

@@ -1,233 +1,399 @@
 #include "runtime/reference/convolution.h"
 
-#include <algorithm>
-#include <cstring>
-
+#include "ir/error.h"
 #include "runtime/reference/copy.h"
-#include "runtime/reference/loop.h"
-#include "runtime/reference/matmul.h"
-#include "runtime/reference/views.h"
+#include "runtime/reference/shifted_product.h"
 #include "runtime/run_context.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+// The input of one group of channels is copied with the zeros around it, so that what a tap of the kernel meets for one
+// output after the other is a run of memory; then all outputs are sums of products of weights and runs.
+//
+// Rows share the zeros between them, and so do planes and samples: what is computed where the kernel reaches from one
+// row into the next is left out when results are brought to the output.
 namespace tscompile {
 namespace {
 
-constexpr int64_t kColumnBytes = int64_t{2} << 20;  // of the unfolded input that is multiplied at a time
+int64_t ceilDiv(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+int64_t floorDivide(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+
+// What one tap meets for result j of a phase: place j + shift of a phase of the input.
+struct AxisTap {
+  int64_t index, inputPhase, outputPhase, shift;
+};
+
+// One spatial dimension. Inputs or outputs (of transposed convolutions) that lie `stride` apart form a phase.
+struct Axis {
+  int64_t in, out;
+  int64_t inputStep = 1, outputStep = 1;
+  int64_t inputPhases = 1, outputPhases = 1;
+  SmallVector<int64_t, 8> firstInput;  // of each input phase: what place 0 would be; negative in front of the input
+  std::vector<AxisTap> taps;           // by output phase; those that meet the input at all
+  int64_t pitch = 1;                   // places of a row
+  int64_t reach = 0;                   // the largest shift
+
+  int64_t results(int64_t phase = 0) const { return ceilDiv(out - phase, outputStep); }
+  // The places of an input phase that hold inputs.
+  int64_t begin(int64_t phase) const {
+    return std::clamp<int64_t>(ceilDiv(-firstInput[phase], inputStep), 0, results() + reach);
+  }
+  int64_t end(int64_t phase) const {
+    return std::clamp<int64_t>(ceilDiv(in - firstInput[phase], inputStep), 0, results() + reach);
+  }
+
+  void setPitch() {
+    for (const AxisTap& t : taps) reach = std::max(reach, t.shift);
+    pitch = results();
+    int64_t zeros = results() + reach;
+    for (int64_t p = 0; p < inputPhases; ++p) {
+      zeros = std::min(zeros, begin(p));
+      pitch = std::max(pitch, end(p));
+    }
+    pitch = std::max(pitch, results() + reach - zeros);
+  }
+};
+
+// Output o meets input o * stride - padding + k * dilation under tap k.
+Axis forwardAxis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  Axis a{.in = in, .out = out, .inputStep = stride, .firstInput = {}, .taps = {}};
+  int64_t first = std::clamp<int64_t>(ceilDiv(padding - (out - 1) * stride, dilation), 0, kernel);
+  int64_t end = std::clamp<int64_t>(ceilDiv(padding + in, dilation), first, kernel);
+  a.inputPhases = std::clamp<int64_t>(stride / std::gcd(stride, dilation), 1, std::max<int64_t>(end - first, 1));
+  for (int64_t p = 0; p < a.inputPhases; ++p)
+    a.firstInput.push_back(first * dilation - padding + p * dilation % stride);
+  for (int64_t k = 0; k < end - first; ++k) a.taps.push_back({first + k, k % a.inputPhases, 0, k * dilation / stride});
+  a.setPitch();
+  return a;
+}
+
+// Output i * stride - padding + k * dilation meets input i under tap k.
+Axis transposedAxis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
+  Axis a{
+      .in = in, .out = out, .outputStep = stride, .outputPhases = std::min(stride, out), .firstInput = {}, .taps = {}};
+  int64_t least = 0;
+  for (int64_t k = 0; k < kernel; ++k) {
+    int64_t at = k * dilation - padding, block = floorDivide(at, stride), phase = at - block * stride;
+    if (phase >= out || block >= a.results(phase) || block + in <= 0) continue;
+    a.taps.push_back({k, 0, phase, -block});
+    least = std::min(least, -block);
+  }
+  for (AxisTap& t : a.taps) t.shift -= least;
+  std::stable_sort(a.taps.begin(), a.taps.end(),
+                   [](const AxisTap& x, const AxisTap& y) { return x.outputPhase < y.outputPhase; });
+  a.firstInput.push_back(least);
+  a.setPitch();
+  return a;
+}
+
+using Axes = std::array<Axis, 3>;
 
 // Three spatial dimensions; missing ones in front have size 1.
-struct Geometry {
-  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
-  int64_t inCount() const { return in[0] * in[1] * in[2]; }
-  int64_t outCount() const { return out[0] * out[1] * out[2]; }
-  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-};
-
-Geometry geometryOf(DimSpan input, DimSpan output, DimSpan weight, const ConvolutionShape& shape) {
-  Geometry g;
-  auto spatial = static_cast<int>(input.size()) - 2;
+Axes axesOf(DimSpan input, DimSpan output, DimSpan weight, const ConvolutionShape& shape, bool transposed) {
+  Axes axes;
   for (int i = 0; i < 3; ++i) {
-    int d = i - (3 - spatial);
-    bool has = d >= 0;
-    g.in[i] = has ? input[d + 2] : 1;
-    g.out[i] = has ? output[d + 2] : 1;
-    g.kernel[i] = has ? weight[d + 2] : 1;
-    g.stride[i] = has ? shape.stride[d] : 1;
-    g.padding[i] = has ? shape.padding[d] : 0;
-    g.dilation[i] = has ? shape.dilation[d] : 1;
+    int64_t d = i - (5 - static_cast<int64_t>(input.size()));
+    if (d < 0)
+      axes[i] = forwardAxis(1, 1, 1, 1, 0, 1);
+    else
+      axes[i] = (transposed ? transposedAxis : forwardAxis)(input[d + 2], output[d + 2], weight[d + 2], shape.stride[d],
+                                                            shape.padding[d], shape.dilation[d]);
   }
-  return g;
+  return axes;
 }
 
-// Writes the values that outputs first .. first + count - 1 (row-major) meet under each tap of one channel:
-// columns[tap][output].
-template <class T>
-void unfold(const Geometry& g, const T* plane, int64_t first, int64_t count, T* columns, int64_t columnStride) {
-  for (int64_t kd = 0; kd < g.kernel[0]; ++kd)
-    for (int64_t kh = 0; kh < g.kernel[1]; ++kh)
-      for (int64_t kw = 0; kw < g.kernel[2]; ++kw, columns += columnStride) {
-        int64_t at = first, end = first + count;
-        while (at < end) {
-          // One output row at a time.
-          int64_t ow = at % g.out[2], row = at / g.out[2], oh = row % g.out[1], od = row / g.out[1];
-          int64_t n = std::min(g.out[2] - ow, end - at);
-          T* to = columns + (at - first);
-          at += n;
-          int64_t d = od * g.stride[0] - g.padding[0] + kd * g.dilation[0];
-          int64_t h = oh * g.stride[1] - g.padding[1] + kh * g.dilation[1];
-          if (d < 0 || d >= g.in[0] || h < 0 || h >= g.in[1]) {
-            std::fill_n(to, n, T(0));
-            continue;
+// ---- the input among its zeros ----
+
+// A run of a channel's input, each inputStep-th element of it, and where it goes.
+struct RowMove {
+  int64_t from, to, count;
+};
+
+// A channel: input phases, then samples, depth, height, width.
+struct Layout {
+  const Axes& axes;
+  int64_t samples;
+  int64_t phase = 0, channel = 0;  // places of one input phase and of one channel
+  std::vector<RowMove> rows;       // of one sample
+
+  int64_t place(int64_t sample, int64_t z, int64_t y, int64_t x) const {
+    return ((sample * axes[0].pitch + z) * axes[1].pitch + y) * axes[2].pitch + x;
+  }
+  int64_t phaseStart(int64_t z, int64_t y, int64_t x) const {
+    return ((z * axes[1].inputPhases + y) * axes[2].inputPhases + x) * phase;
+  }
+};
+
+Layout layoutOf(const Axes& axes, int64_t samples, int64_t slack) {
+  const auto& [d, h, w] = axes;
+  Layout l{.axes = axes, .samples = samples, .rows = {}};
+  int64_t phases = d.inputPhases * h.inputPhases * w.inputPhases;
+  if (!checkedNumel(Dims{samples, d.pitch + d.reach, h.pitch + h.reach, w.pitch + w.reach, phases}))
+    throw ExecutionError(ErrorKind::Limit, "the padded input of the convolution is too large");
+  l.phase = l.place(samples - 1, d.results() + d.reach, h.results() + h.reach, w.results() + w.reach) + slack;
+  l.channel = l.phase * phases;
+  for (int64_t pd = 0; pd < d.inputPhases; ++pd)
+    for (int64_t ph = 0; ph < h.inputPhases; ++ph)
+      for (int64_t pw = 0; pw < w.inputPhases; ++pw) {
+        int64_t begin = w.begin(pw), count = w.end(pw) - begin;
+        for (int64_t z = d.begin(pd); z < d.end(pd) && count > 0; ++z)
+          for (int64_t y = h.begin(ph); y < h.end(ph); ++y) {
+            int64_t row = (z * d.inputStep + d.firstInput[pd]) * h.in + y * h.inputStep + h.firstInput[ph];
+            l.rows.push_back({row * w.in + begin * w.inputStep + w.firstInput[pw],
+                              l.phaseStart(pd, ph, pw) + l.place(0, z, y, begin), count});
           }
-          const T* from = plane + (d * g.in[1] + h) * g.in[2];
-          int64_t w = ow * g.stride[2] - g.padding[2] + kw * g.dilation[2];
-          if (g.stride[2] == 1) {
-            int64_t before = std::clamp<int64_t>(-w, 0, n), inside = std::clamp<int64_t>(g.in[2] - w - before, 0, n - before);
-            if (w >= g.in[2]) inside = 0;
-            std::fill_n(to, before, T(0));
-            std::memcpy(static_cast<void*>(to + before), from + w + before, static_cast<size_t>(inside) * sizeof(T));
-            std::fill_n(to + before + inside, n - before - inside, T(0));
-            continue;
-          }
-          for (int64_t i = 0; i < n; ++i, w += g.stride[2]) to[i] = w >= 0 && w < g.in[2] ? from[w] : T(0);
-        }
       }
+  return l;
 }
 
-// The reverse: adds columns into the plane of the input.
+template <int kCount, class T>
+inline void copyFixed(const T* from, T* to) {
+  std::memcpy(static_cast<void*>(to), from, kCount * sizeof(T));
+}
+// As memcpy, a call of which would cost more than most rows. The last piece may overlap the one before.
 template <class T>
-void foldBack(const Geometry& g, const T* columns, int64_t columnStride, T* plane) {
-  for (int64_t kd = 0; kd < g.kernel[0]; ++kd)
-    for (int64_t kh = 0; kh < g.kernel[1]; ++kh)
-      for (int64_t kw = 0; kw < g.kernel[2]; ++kw, columns += columnStride)
-        for (int64_t od = 0; od < g.out[0]; ++od)
-          for (int64_t oh = 0; oh < g.out[1]; ++oh) {
-            int64_t d = od * g.stride[0] - g.padding[0] + kd * g.dilation[0];
-            int64_t h = oh * g.stride[1] - g.padding[1] + kh * g.dilation[1];
-            if (d < 0 || d >= g.in[0] || h < 0 || h >= g.in[1]) continue;
-            T* to = plane + (d * g.in[1] + h) * g.in[2];
-            const T* from = columns + (od * g.out[1] + oh) * g.out[2];
-            int64_t w = kw * g.dilation[2] - g.padding[2];
-            for (int64_t i = 0; i < g.out[2]; ++i, w += g.stride[2])
-              if (w >= 0 && w < g.in[2]) to[w] = static_cast<T>(to[w] + from[i]);
-          }
+inline void copyRow(const T* from, int64_t n, T* to) {
+  if (n >= 16) {
+    for (int64_t i = 0; i + 16 <= n; i += 16) copyFixed<16>(from + i, to + i);
+    copyFixed<16>(from + n - 16, to + n - 16);
+  } else if (n >= 8) {
+    copyFixed<8>(from, to);
+    copyFixed<8>(from + n - 8, to + n - 8);
+  } else if (n >= 4) {
+    copyFixed<4>(from, to);
+    copyFixed<4>(from + n - 4, to + n - 4);
+  } else if (n > 0) {
+    to[0] = from[0];
+    if (n > 1) to[1] = from[1];
+    if (n > 2) to[2] = from[2];
+  }
 }
 
-// ---- depthwise: one input channel for each output channel ----
-
-// The plane of a channel with its padding, each row cut into `stride` runs of every stride-th element, so that every tap
-// reads a run.
 template <class T>
-struct PaddedPlane {
-  int64_t rows, phases, width;  // of one run
-  std::vector<T> data;
-  const T* run(int64_t row, int64_t phase) const { return data.data() + (row * phases + phase) * width; }
+inline void copyEverySecond(const T* from, int64_t n, T* to) {
+  auto four = [](const T* p, T* q) {
+    T a = p[0], b = p[2], c = p[4], d = p[6];
+    q[0] = a, q[1] = b, q[2] = c, q[3] = d;
+  };
+  for (int64_t i = 0; i + 4 <= n; i += 4) four(from + 2 * i, to + i);
+  four(from + 2 * (n - 4), to + n - 4);
+}
+
+// Copies one sample of one channel to its places; the zeros between them are there already.
+template <class T>
+void layOut(const Layout& l, const T* from, T* to) {
+  int64_t step = l.axes[2].inputStep;
+  for (const RowMove& r : l.rows) {
+    const T* row = from + r.from;
+    T* target = to + r.to;
+    if (step == 1)
+      copyRow(row, r.count, target);
+    else if (step == 2 && r.count >= 4)
+      copyEverySecond(row, r.count, target);
+    else
+      for (int64_t x = 0; x < r.count; ++x) target[x] = row[x * step];
+  }
+}
+
+// ---- sums of products over it ----
+
+// Positions that are computed together, and where the results among them go: each outputStep-th element from `output`
+// on, counted from the first sample's first element of a channel.
+struct Segment {
+  int64_t position, count, output;
+};
+struct PositionTile {
+  int64_t first, vectors;
+  size_t segments, endSegments;
+};
+// All that is to be computed for one output phase.
+struct PhasePlan {
+  std::vector<KernelTap> taps;
+  std::vector<PositionTile> tiles;
+  std::vector<Segment> segments;
+};
+
+// The taps of an output phase.
+std::span<const AxisTap> tapsOf(const Axis& a, int64_t phase) {
+  auto [begin, end] =
+      std::equal_range(a.taps.begin(), a.taps.end(), AxisTap{0, 0, phase, 0},
+                       [](const AxisTap& x, const AxisTap& y) { return x.outputPhase < y.outputPhase; });
+  return {begin, end};
+}
+
+// `lanes` positions a vector, at most `most` vectors a tile; `sampleSize` is the number of outputs of a sample.
+PhasePlan planPhase(const Layout& l, const std::array<int64_t, 3>& phase, DimSpan kernel, int64_t lanes, int64_t most,
+                    int64_t sampleSize) {
+  const auto& [d, h, w] = l.axes;
+  PhasePlan plan;
+  for (const AxisTap& z : tapsOf(d, phase[0]))
+    for (const AxisTap& y : tapsOf(h, phase[1]))
+      for (const AxisTap& x : tapsOf(w, phase[2]))
+        plan.taps.push_back(
+            {l.phaseStart(z.inputPhase, y.inputPhase, x.inputPhase) + l.place(0, z.shift, y.shift, x.shift),
+             (z.index * kernel[1] + y.index) * kernel[2] + x.index});
+  int64_t depth = d.results(phase[0]), height = h.results(phase[1]), width = w.results(phase[2]);
+  int64_t positions = l.place(l.samples - 1, depth - 1, height - 1, width - 1) + 1;
+  int64_t vectors = ceilDiv(positions, lanes), tiles = ceilDiv(vectors, most);
+  for (int64_t t = 0; t < tiles; ++t) {
+    // Tiles of like widths: narrow ones are slow.
+    int64_t first = vectors * t / tiles * lanes, end = vectors * (t + 1) / tiles * lanes;
+    size_t segments = plan.segments.size();
+    for (int64_t at = first; at < std::min(end, positions);) {
+      int64_t x = at % w.pitch, row = at / w.pitch, y = row % h.pitch, plane = row / h.pitch, z = plane % d.pitch;
+      if (x < width && y < height && z < depth) {
+        int64_t output =
+            ((phase[0] + z * d.outputStep) * h.out + phase[1] + y * h.outputStep) * w.out + phase[2] + x * w.outputStep;
+        plan.segments.push_back({at - first, std::min(width - x, end - at), plane / d.pitch * sampleSize + output});
+      }
+      at += w.pitch - x;
+    }
+    plan.tiles.push_back({first, (end - first) / lanes, segments, plan.segments.size()});
+  }
+  return plan;
+}
+
+template <class T>
+struct Channels {
+  T* out;
+  int64_t count, size, step;  // step: from one output of a segment to the next
+  const T* bias;              // may be null
 };
 
 template <class T>
-void padPlane(const Geometry& g, const T* plane, PaddedPlane<T>& p) {
-  std::fill(p.data.begin(), p.data.end(), T(0));
-  for (int64_t h = 0; h < g.in[1]; ++h) {
-    const T* from = plane + h * g.in[2];
-    T* to = p.data.data() + (h + g.padding[1]) * p.phases * p.width;
-    if (p.phases == 1) {
-      std::copy_n(from, g.in[2], to + g.padding[2]);
-      continue;
-    }
-    for (int64_t w = 0; w < g.in[2]; ++w) {
-      int64_t x = w + g.padding[2];
-      to[x % p.phases * p.width + x / p.phases] = from[w];
-    }
-  }
-}
-
-template <class T>
-void depthwiseRow(const T* const* taps, const T* weights, int64_t count, T bias, T* out, int64_t n) {
-  constexpr int64_t kBlock = 32;  // accumulators that stay in registers
-  int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
-    T acc[kBlock];
-    for (int64_t j = 0; j < kBlock; ++j) acc[j] = bias;
-    for (int64_t t = 0; t < count; ++t) {
-      const T* p = taps[t] + i;
-      T w = weights[t];
-      for (int64_t j = 0; j < kBlock; ++j) acc[j] += w * p[j];
-    }
-    for (int64_t j = 0; j < kBlock; ++j) out[i + j] = acc[j];
-  }
-  for (; i < n; ++i) {
-    T acc = bias;
-    for (int64_t t = 0; t < count; ++t) acc += weights[t] * taps[t][i];
-    out[i] = acc;
-  }
-}
-
-template <class T>
-void depthwise(const Geometry& g, const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  int64_t channels = input.size(1), multiplier = weight.size(0) / channels, taps = g.taps();
-  PaddedPlane<T> plane;
-  plane.phases = g.stride[2];
-  plane.rows = std::max((g.out[1] - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1, g.in[1] + g.padding[1]);
-  int64_t reach = std::max((g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1, g.in[2] + g.padding[2]);
-  plane.width = reach / plane.phases + 1;
-  plane.data.resize(static_cast<size_t>(plane.rows * plane.phases * plane.width));
-  std::vector<const T*> pointers(static_cast<size_t>(taps));
+void computePhase(const ShiftedProductLoops<T>& loops, const PhasePlan& plan, ShiftedProduct<T> product,
+                  const Channels<T>& to) {
+  alignas(64) T sums[kMaxTileElements];
+  int64_t pitch = loops.lanes() * loops.vectors();
+  const T *x = product.x, *weights = product.weights;
+  product.taps = plan.taps;
   RunContext& context = RunContext::current();
-  for (int64_t n = 0; n < input.size(0); ++n)
-    for (int64_t c = 0; c < channels; ++c) {
-      padPlane(g, input.data<T>() + (n * channels + c) * g.inCount(), plane);
-      for (int64_t m = 0; m < multiplier; ++m) {
-        int64_t o = c * multiplier + m;
-        const T* w = weight.data<T>() + o * taps;
-        T* to = out.data<T>() + (n * weight.size(0) + o) * g.outCount();
-        T start = bias.defined() ? bias.data<T>()[o] : T(0);
-        for (int64_t oh = 0; oh < g.out[1]; ++oh, to += g.out[2]) {
-          size_t t = 0;
-          for (int64_t kh = 0; kh < g.kernel[1]; ++kh)
-            for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
-              int64_t x = kw * g.dilation[2];
-              pointers[t++] = plane.run(oh * g.stride[1] + kh * g.dilation[1], x % plane.phases) + x / plane.phases;
-            }
-          depthwiseRow(pointers.data(), w, taps, start, to, g.out[2]);
+  for (const PositionTile& tile : plan.tiles) {
+    product.x = x + tile.first;
+    for (int64_t o = 0; o < to.count; o += loops.rows()) {
+      int64_t rows = std::min(loops.rows(), to.count - o);
+      product.weights = weights + o * product.weightRow;
+      loops.run(product, to.bias ? to.bias + o : nullptr, rows, tile.vectors, sums);
+      for (int64_t m = 0; m < rows; ++m)
+        for (size_t i = tile.segments; i < tile.endSegments; ++i) {
+          const Segment& s = plan.segments[i];
+          const T* from = sums + m * pitch + s.position;
+          T* target = to.out + (o + m) * to.size + s.output;
+          if (to.step == 1)
+            copyRow(from, s.count, target);
+          else
+            for (int64_t k = 0; k < s.count; ++k) target[k * to.step] = from[k];
         }
-      }
-      context.checkInterrupt(g.outCount() * taps * multiplier);
+      context.checkInterrupt(rows * product.channels * static_cast<int64_t>(plan.taps.size()));
     }
+  }
 }
 
-// ---- the general case: unfold, multiply ----
+// ---- whole convolutions ----
 
-void addBias(const Tensor& out, const Tensor& bias) {
-  Dims sizes(static_cast<size_t>(out.rank()), 1);
-  sizes[1] = bias.numel();
-  copyTensor(out, reshaped(bias, sizes));
+struct Convolution {
+  Axes axes;
+  Dims kernel;  // three sizes
+  bool transposed;
+  Tensor out, input, weight, bias;
+  int64_t groups;
+  int64_t inputs() const { return input.size(1) / groups; }  // channels of a group
+  int64_t outputs() const { return out.size(1) / groups; }
+};
+
+constexpr int64_t kLaidOutBytes = int64_t{512} << 10;  // stay in the second-level cache
+
+// The samples first .. end - 1, `count` of them at a time, which divides their number.
+template <class T>
+void convolveSamples(const Convolution& c, int64_t first, int64_t end, int64_t count) {
+  int64_t inCount = c.axes[0].in * c.axes[1].in * c.axes[2].in,
+          outCount = c.axes[0].out * c.axes[1].out * c.axes[2].out;
+  int64_t inputs = c.inputs(), outputs = c.outputs(), taps = c.kernel[0] * c.kernel[1] * c.kernel[2];
+  ShiftedProductLoops<T> loops(outputs);
+  Layout l = layoutOf(c.axes, count, loops.lanes());
+  std::vector<PhasePlan> phases;
+  for (int64_t z = 0; z < c.axes[0].outputPhases; ++z)
+    for (int64_t y = 0; y < c.axes[1].outputPhases; ++y)
+      for (int64_t x = 0; x < c.axes[2].outputPhases; ++x)
+        phases.push_back(planPhase(l, {z, y, x}, c.kernel, loops.lanes(), loops.vectors(), c.out.size(1) * outCount));
+
+  Tensor laidOut = Tensor::zeros(c.input.dtype(), Dims{inputs, l.channel});
+  T* x = laidOut.data<T>();
+  for (int64_t n = first; n < end; n += count)
+    for (int64_t k = 0; k < c.groups; ++k) {
+      for (int64_t s = 0; s < count; ++s)
+        for (int64_t i = 0; i < inputs; ++i)
+          layOut(l, c.input.data<T>() + ((n + s) * c.input.size(1) + k * inputs + i) * inCount,
+                 x + i * l.channel + l.place(s, 0, 0, 0));
+      ShiftedProduct<T> product{.x = x,
+                                .channels = inputs,
+                                .channel = l.channel,
+                                .weights = c.weight.data<T>() + k * inputs * outputs * taps,
+                                .weightRow = c.transposed ? taps : inputs * taps,
+                                .weightChannel = c.transposed ? outputs * taps : taps,
+                                .taps = {}};
+      Channels<T> to{.out = c.out.data<T>() + (n * c.out.size(1) + k * outputs) * outCount,
+                     .count = outputs,
+                     .size = outCount,
+                     .step = c.axes[2].outputStep,
+                     .bias = c.bias.defined() ? c.bias.data<T>() + k * outputs : nullptr};
+      for (const PhasePlan& plan : phases) computePhase(loops, plan, product, to);
+    }
 }
 
 template <class T>
-void unfoldAndMultiply(const Geometry& g, const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                       int64_t groups) {
-  int64_t outputs = g.outCount(), taps = g.taps(), c = input.size(1) / groups, o = weight.size(0) / groups;
-  int64_t rows = c * taps;
-  bool plain = taps == 1 && g.stride[0] == 1 && g.stride[1] == 1 && g.stride[2] == 1 && g.padding[0] == 0 && g.padding[1] == 0 && g.padding[2] == 0;
-  if (bias.defined()) addBias(out, bias);
-  double beta = bias.defined() ? 1 : 0;
-  Dims outSizes{out.size(0), groups, o, outputs}, inSizes{input.size(0), groups, c, g.inCount()};
-  Tensor y = reshaped(out, outSizes), x = reshaped(input, inSizes), w = reshaped(weight, Dims{groups, o, rows});
-  int64_t step = plain ? outputs : std::clamp<int64_t>(kColumnBytes / std::max<int64_t>(1, rows * static_cast<int64_t>(sizeof(T))), 64, std::max<int64_t>(outputs, 64));
-  Tensor columns = plain ? Tensor() : Tensor::empty(input.dtype(), Dims{rows, std::min(step, outputs)});
-  for (int64_t n = 0; n < input.size(0); ++n)
-    for (int64_t k = 0; k < groups; ++k) {
-      Tensor xs = selected(selected(x, 0, n), 0, k), ys = selected(selected(y, 0, n), 0, k), ws = selected(w, 0, k);
-      if (plain) {
-        matmulInto(ys, ws, xs, 1, beta);
-        continue;
-      }
-      for (int64_t first = 0; first < outputs; first += step) {
-        int64_t count = std::min(step, outputs - first);
-        Tensor part = narrowed(columns, 1, 0, count);
-        for (int64_t i = 0; i < c; ++i)
-          unfold(g, xs.data<T>() + i * g.inCount(), first, count, part.data<T>() + i * taps * part.stride(0), part.stride(0));
-        matmulInto(narrowed(ys, 1, first, count), ws, part, 1, beta);
-      }
-    }
+void convolveAll(const Convolution& c) {
+  // Several samples at a time if they are small.
+  int64_t batch = c.input.size(0),
+          bytes = c.inputs() * layoutOf(c.axes, 1, 0).channel * static_cast<int64_t>(sizeof(T));
+  int64_t count = std::clamp<int64_t>(kLaidOutBytes / std::max<int64_t>(1, bytes), 1, batch),
+          whole = batch - batch % count;
+  convolveSamples<T>(c, 0, whole, count);
+  if (whole < batch) convolveSamples<T>(c, whole, batch, batch - whole);
 }
 
-template <class F>
-void withStorage(DType dtype, F&& f) {
-  visitDType(dtype, [&](auto sample) {
-    using T = decltype(sample);
-    if constexpr (!std::is_same_v<T, bool> && !std::is_same_v<T, Half> && !std::is_same_v<T, BFloat16>) f(sample);
-  });
-}
-
-// 16-bit floats are computed in float32 and rounded once.
-template <class F>
-bool inFloat32(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias, F&& f) {
-  if (!isFloating(out.dtype()) || itemSize(out.dtype()) != 2) return false;
-  Tensor aside = Tensor::empty(DType::Float32, out.sizes());
-  f(aside, convertTensor(input, DType::Float32), convertTensor(weight, DType::Float32),
-    bias.defined() ? convertTensor(bias, DType::Float32) : bias);
-  copyTensor(out, aside);
-  return true;
+void run(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+         const ConvolutionShape& shape, bool transposed) {
+  if (out.numel() == 0) return;
+  if (isFloating(out.dtype()) && itemSize(out.dtype()) == 2) {
+    // 16-bit floats are computed in float32 and rounded once.
+    Tensor aside = Tensor::empty(DType::Float32, out.sizes());
+    run(aside, convertTensor(input, DType::Float32), convertTensor(weight, DType::Float32),
+        bias.defined() ? convertTensor(bias, DType::Float32) : bias, shape, transposed);
+    return copyTensor(out, aside);
+  }
+  Dims kernel{1, 1, 1};
+  for (int d = 2; d < weight.rank(); ++d) kernel[static_cast<size_t>(d + 5 - weight.rank() - 2)] = weight.size(d);
+  Convolution c{axesOf(input.sizes(), out.sizes(), weight.sizes(), shape, transposed),
+                kernel,
+                transposed,
+                out,
+                input,
+                weight,
+                bias,
+                shape.groups};
+  switch (out.dtype()) {
+    case DType::Float32:
+      return convolveAll<float>(c);
+    case DType::Float64:
+      return convolveAll<double>(c);
+    case DType::Int64:
+      return convolveAll<uint64_t>(c);
+    case DType::Complex64:
+      return convolveAll<std::complex<float>>(c);
+    case DType::Complex128:
+      return convolveAll<std::complex<double>>(c);
+    default:
+      throw ExecutionError(ErrorKind::Unsupported,
+                           fmt::format("convolutions are not implemented for {}", pythonName(out.dtype())));
+  }
 }
 
 }  // namespace
@@ -237,41 +403,14 @@ int64_t convolvedSize(int64_t size, int64_t kernel, int64_t stride, int64_t padd
   return room < 0 ? -1 : room / stride + 1;
 }
 
-void convolve(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvolutionShape& shape) {
-  if (out.numel() == 0) return;
-  if (inFloat32(out, input, weight, bias, [&](auto& o, auto i, auto w, auto b) { convolve(o, i, w, b, shape); })) return;
-  Geometry g = geometryOf(input.sizes(), out.sizes(), weight.sizes(), shape);
-  bool depthwiseFits = shape.groups == input.size(1) && weight.size(1) == 1 && g.kernel[0] == 1 && g.in[0] == 1 && g.padding[0] == 0;
-  if (depthwiseFits && out.dtype() == DType::Float32) return depthwise<float>(g, out, input, weight, bias);
-  if (depthwiseFits && out.dtype() == DType::Float64) return depthwise<double>(g, out, input, weight, bias);
-  withStorage(out.dtype(), [&](auto sample) {
-    unfoldAndMultiply<decltype(sample)>(g, out, input, weight, bias, shape.groups);
-  });
+void convolve(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+              const ConvolutionShape& shape) {
+  run(out, input, weight, bias, shape, false);
 }
 
 void convolveTransposed(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
                         const ConvolutionShape& shape) {
-  if (out.numel() == 0) return;
-  if (inFloat32(out, input, weight, bias, [&](auto& o, auto i, auto w, auto b) { convolveTransposed(o, i, w, b, shape); })) return;
-  // The output takes the part that the input has in the convolution which this is the transpose of.
-  Geometry g = geometryOf(out.sizes(), input.sizes(), weight.sizes(), shape);
-  int64_t groups = shape.groups, c = input.size(1) / groups, o = weight.size(1), rows = o * g.taps(), inputs = g.outCount();
-  if (bias.defined())
-    addBias(out, bias);
-  else
-    std::memset(out.raw(), 0, static_cast<size_t>(out.numel()) * itemSize(out.dtype()));
-  Tensor x = reshaped(input, Dims{input.size(0), groups, c, inputs}), w = reshaped(weight, Dims{groups, c, rows});
-  Tensor columns = Tensor::empty(out.dtype(), Dims{rows, inputs});
-  withStorage(out.dtype(), [&](auto sample) {
-    using T = decltype(sample);
-    for (int64_t n = 0; n < input.size(0); ++n)
-      for (int64_t k = 0; k < groups; ++k) {
-        matmulInto(columns, transposed(selected(w, 0, k), 0, 1), selected(selected(x, 0, n), 0, k));
-        for (int64_t i = 0; i < o; ++i)
-          foldBack(g, columns.data<T>() + i * g.taps() * inputs, inputs,
-                   out.data<T>() + ((n * groups + k) * o + i) * g.inCount());
-      }
-  });
+  run(out, input, weight, bias, shape, true);
 }
 
 }  // namespace tscompile

@@ -1,90 +1,120 @@
-// Operators that work along one dimension: softmax, sort, cumsum, argmax ... Each lane is a run of a compute type.
+// Operators that work along one dimension: softmax, sort, cumsum ... Each lane is a run of a compute type.
 #pragma once
-
-#include <vector>
 
 #include "ir/tensor.h"
 #include "runtime/reference/reduce.h"
 #include "runtime/reference/tiles.h"
 #include "runtime/run_context.h"
 
+#include <algorithm>
+
 namespace tscompile {
 
-// The lanes of a tensor along a dimension, in row-major order of the other dimensions.
-class Lanes {
+// Where the lanes of a tensor along a dimension lie, in row-major order of the other dimensions. Lanes that are
+// neighbours along the innermost other dimension are taken a few at a time: where lanes are far from being runs of
+// memory, their neighbours share cache lines.
+class LaneOrder {
  public:
-  Lanes(const Tensor& t, int64_t dim);
+  LaneOrder(const Tensor& t, int64_t dim);
   int64_t length() const { return length_; }
-  // The other dimensions, outermost first.
-  const SmallVector<ReducePlan::Dimension, 6>& others() const { return others_; }
+  // Whether taking several neighbours at a time saves memory traffic.
+  bool prefersBlocks() const { return length_ > 1 && neighbour_.stride < stride_; }
+  // Neighbours that block walks take at a time.
+  int64_t blockWidth() const;
+  void setWidth(int64_t width) { width_ = width; }
 
-  // Reads the lane that starts at a byte offset into `buffer`, or returns where it lies if it is a run of T already.
-  template <class T>
-  const T* read(int64_t offset, std::vector<T>& buffer) const {
-    if (isRunOf<T>()) return reinterpret_cast<const T*>(tensor_.raw() + offset);
-    buffer.resize(static_cast<size_t>(length_));
-    tileLoader(tensor_.dtype(), kComputeOf<T>)(tensor_.raw() + offset, stride_, buffer.data(), length_);
-    return buffer.data();
-  }
-  // Where a lane is written to: itself, or `buffer`, which store() then brings there.
-  template <class T>
-  T* target(int64_t offset, std::vector<T>& buffer) const {
-    if (isRunOf<T>()) return reinterpret_cast<T*>(tensor_.raw() + offset);
-    buffer.resize(static_cast<size_t>(length_));
-    return buffer.data();
-  }
-  template <class T>
-  void store(int64_t offset, const T* from) const {
-    if (!isRunOf<T>()) tileStorer(kComputeOf<T>, tensor_.dtype())(from, tensor_.raw() + offset, stride_, length_);
-  }
+  // The lanes at hand; 0 when the walk is over.
+  int64_t count() const { return done_ ? 0 : std::min(width_, neighbour_.size - at_); }
+  void next();
+
+ protected:
+  std::byte* start(int64_t k) const { return tensor_.raw() + offset_ + (at_ + k) * neighbour_.stride; }
+
+  Tensor tensor_;
+  int64_t length_, stride_;                // elements, bytes
+  ReducePlan::Dimension neighbour_{1, 0};  // the innermost other dimension
 
  private:
-  template <class T>
-  bool isRunOf() const {
-    return isStoredAs(tensor_.dtype(), kComputeOf<T>) && (stride_ == static_cast<int64_t>(sizeof(T)) || length_ <= 1);
-  }
-  Tensor tensor_;
-  int64_t length_, stride_;  // elements, bytes
-  SmallVector<ReducePlan::Dimension, 6> others_;
+  SmallVector<ReducePlan::Dimension, 6> outer_;
+  SmallVector<int64_t, 6> index_;
+  int64_t offset_ = 0, at_ = 0, width_ = 1;
+  bool done_ = false;
 };
 
-// Walks dimensions of equal sizes in two tensors and calls visit(offset in the first, offset in the second).
-template <class Visit>
-void walkPairs(std::span<const ReducePlan::Dimension> a, std::span<const ReducePlan::Dimension> b, Visit&& visit) {
-  for (const auto& d : a)
-    if (d.size == 0) return;
-  int rank = static_cast<int>(a.size());
-  int64_t index[kMaxRank] = {};
-  int64_t x = 0, y = 0;
-  while (true) {
-    visit(x, y);
-    int d = rank - 1;
-    for (; d >= 0; --d) {
-      x += a[d].stride;
-      y += b[d].stride;
-      if (++index[d] < a[d].size) break;
-      x -= a[d].stride * a[d].size;
-      y -= b[d].stride * b[d].size;
-      index[d] = 0;
+// The lanes as runs of T, a compute type: where they lie if they are such runs already, else in a buffer.
+template <class T>
+class Lanes : public LaneOrder {
+ public:
+  Lanes(const Tensor& t, int64_t dim)
+      : LaneOrder(t, dim),
+        isRun_(isStoredAs(t.dtype(), kComputeOf<T>) && (stride_ == static_cast<int64_t>(sizeof(T)) || length_ <= 1)) {}
+  bool wantsBlocks() const { return !isRun_ && prefersBlocks(); }
+
+  // Lane k of those at hand.
+  T* lane(int64_t k) { return isRun_ ? reinterpret_cast<T*>(start(k)) : buffer() + k * length_; }
+
+  // Reads the lanes at hand.
+  void load() {
+    if (!reserve()) return;
+    int64_t n = count();
+    LoadTile load = tileLoader(tensor_.dtype(), kComputeOf<T>);
+    if (n == 1) return load(start(0), stride_, buffer(), length_);
+    T row[kMaxWidth];
+    for (int64_t j = 0; j < length_; ++j) {
+      load(start(0) + j * stride_, neighbour_.stride, row, n);
+      for (int64_t k = 0; k < n; ++k) buffer()[k * length_ + j] = row[k];
     }
-    if (d < 0) return;
+  }
+  // Makes room for the lanes at hand, which are to be written.
+  bool reserve() {
+    if (isRun_) return false;
+    if (!buffer_.defined()) buffer_ = Tensor::empty(kDTypeOf<T>, Dims{length_ * count()});
+    return true;
+  }
+  // Brings what was written to lane() to the tensor.
+  void store() {
+    if (isRun_) return;
+    int64_t n = count();
+    StoreTile store = tileStorer(kComputeOf<T>, tensor_.dtype());
+    if (n == 1) return store(buffer(), start(0), stride_, length_);
+    T row[kMaxWidth];
+    for (int64_t j = 0; j < length_; ++j) {
+      for (int64_t k = 0; k < n; ++k) row[k] = buffer()[k * length_ + j];
+      store(row, start(0) + j * stride_, neighbour_.stride, n);
+    }
+  }
+
+  static constexpr int64_t kMaxWidth = 16;
+
+ private:
+  T* buffer() const { return buffer_.template data<T>(); }
+
+  bool isRun_;
+  Tensor buffer_;  // of the widest block, which is the first
+};
+
+// Calls f(lane, its length, lane of the first output, ...) for every lane of `in`; the outputs' lanes are those with
+// the same index and may have other lengths.
+template <class F, class T, class... U>
+void forEachLane(F&& f, Lanes<T> in, Lanes<U>... out) {
+  int64_t width = 1;
+  if ((in.wantsBlocks() || ... || out.wantsBlocks())) width = std::min({in.blockWidth(), out.blockWidth()...});
+  in.setWidth(width);
+  (out.setWidth(width), ...);
+  RunContext& context = RunContext::current();
+  for (int64_t n; (n = in.count()) > 0; in.next(), (out.next(), ...)) {
+    in.load();
+    (out.reserve(), ...);
+    for (int64_t k = 0; k < n; ++k) f(static_cast<const T*>(in.lane(k)), in.length(), out.lane(k)...);
+    (out.store(), ...);
+    context.checkInterrupt(in.length() * n);
   }
 }
 
-// Calls f(lane, length, result) for every lane of `in` along `dim`; `result` is the lane of `out` with the same index,
-// which may have another length. T and U are compute types.
+// The same with one output. T and U are compute types.
 template <class T, class U, class F>
 void mapLanes(const Tensor& in, const Tensor& out, int64_t dim, F&& f) {
-  Lanes from(in, dim), to(out, dim);
-  std::vector<T> buffer;
-  std::vector<U> result;
-  RunContext& context = RunContext::current();
-  walkPairs(from.others(), to.others(), [&](int64_t read, int64_t write) {
-    U* target = to.template target<U>(write, result);
-    f(from.template read<T>(read, buffer), from.length(), target);
-    to.store(write, target);
-    context.checkInterrupt(from.length());
-  });
+  forEachLane(f, Lanes<T>(in, dim), Lanes<U>(out, dim));
 }
 
 }  // namespace tscompile

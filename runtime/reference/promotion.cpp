@@ -1,5 +1,8 @@
 #include "runtime/reference/promotion.h"
 
+#include <cmath>
+#include <limits>
+
 namespace tscompile {
 namespace {
 
@@ -23,7 +26,8 @@ void ResultType::add(const TensorInfo& t) {
   if (t.dtype == DType::Undefined) throw InferCall::NotKnown{};
   if (!t.hasRank) {
     // Whether it has dimensions matters only if the dtypes differ.
-    if ((withDims_ != DType::Undefined && withDims_ != t.dtype) || withoutDims_ != DType::Undefined) throw InferCall::NotKnown{};
+    if ((withDims_ != DType::Undefined && withDims_ != t.dtype) || withoutDims_ != DType::Undefined)
+      throw InferCall::NotKnown{};
     withDims_ = t.dtype;
     return;
   }
@@ -43,6 +47,65 @@ void ResultType::add(const InferCall& call, size_t i) {
     add(call.tensor(i));
   else if (!call.isNone(i))
     addNumber(call.scalarType(i));
+}
+
+namespace {
+
+template <class T>
+bool fitsReal(double v) {
+  return !std::isfinite(v) || std::fabs(v) <= static_cast<double>(std::numeric_limits<T>::max());
+}
+
+bool fits(double v, DType dtype) {
+  switch (dtype) {
+    case DType::Float16:
+      return !std::isfinite(v) || std::fabs(v) <= 65504;
+    case DType::Float32:
+    case DType::BFloat16:
+    case DType::Complex64:
+      return fitsReal<float>(v);
+    case DType::UInt8:
+      return std::fabs(v) < 256;
+    case DType::Int8:
+      return v > -129 && v < 128;
+    case DType::Int16:
+      return v > -32769 && v < 32768;
+    case DType::Int32:
+      return v > -2147483649.0 && v < 2147483648.0;
+    case DType::Int64:
+      return v >= -0x1p63 && v < 0x1p63;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+IValue numberFor(const IValue& number, DType dtype) {
+  auto require = [&](bool good) {
+    if (!good)
+      throw ExecutionError(ErrorKind::Model,
+                           "value cannot be converted to type " + std::string(pythonName(dtype)) + " without overflow");
+  };
+  if (number.isComplex()) {
+    std::complex<double> z = number.toComplex();
+    require(fits(z.real(), dtype));
+    if (isComplex(dtype)) {
+      require(fits(z.imag(), dtype));
+      return number;
+    }
+    require(z.imag() == 0);
+    return numberFor(z.real(), dtype);
+  }
+  require(number.isNumber());
+  if (number.isBool()) return number;
+  if (number.isInt()) {
+    if (dtype != DType::Int64) require(fits(static_cast<double>(number.toInt()), dtype));
+    return number;
+  }
+  double v = number.toFloat();
+  require(fits(v, dtype));
+  return isIntegral(dtype, false) ? IValue(static_cast<int64_t>(v)) : number;
 }
 
 DType ResultType::get() const { return combine(withDims_, combine(withoutDims_, numbers_)); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/infer_call.h"
+#include "ir/ivalue.h"
 
 namespace tscompile {
 
@@ -19,5 +20,9 @@ class ResultType {
  private:
   DType withDims_ = DType::Undefined, withoutDims_ = DType::Undefined, numbers_ = DType::Undefined;
 };
+
+// A number as an element of this dtype takes it: real, integral, within its range; fails if it cannot be. Floats are
+// truncated for integers; negative numbers wrap for unsigned ones.
+IValue numberFor(const IValue& number, DType dtype);
 
 }  // namespace tscompile

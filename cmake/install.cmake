@@ -1,0 +1,29 @@
+# `cmake --install`: the library, its headers, the tool, and what find_package and pkg-config need.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tscompile_library EXPORT tscompileTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET tscompile)
+  install(TARGETS tscompile RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
+
+# Headers keep their folders below include/tscompile; users include <tscompile/compiler.h>.
+foreach(folder ir frontend passes partition runtime api)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile
+    FILES_MATCHING PATTERN "*.h" PATTERN "families.def")
+endforeach()
+file(WRITE ${PROJECT_BINARY_DIR}/compiler.h "#pragma once\n#include \"api/compiler.h\"\n")
+install(FILES ${PROJECT_BINARY_DIR}/compiler.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile)
+
+configure_package_config_file(cmake/tscompileConfig.cmake.in ${PROJECT_BINARY_DIR}/tscompileConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tscompileConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tscompileConfig.cmake ${PROJECT_BINARY_DIR}/tscompileConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
+
+# The prefix as seen from the .pc file, so that the tree can be moved.
+file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(cmake/tscompile.pc.in ${PROJECT_BINARY_DIR}/tscompile.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tscompile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,80 @@
+// Which values may refer to the same memory, what each node reads and writes, and whether two nodes may change places.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/op_registry.h"
+
+namespace tscompile {
+
+// Memory that values may refer to, as sorted numbers. The first number, kAnywhere, stands for everything that the
+// graph did not make itself: inputs, attributes of modules, what unknown operators return.
+class Locations {
+ public:
+  static constexpr uint32_t kAnywhere = 0;
+  void add(uint32_t location);
+  void add(const Locations& other);
+  bool contains(uint32_t location) const;
+  bool intersects(const Locations& other) const;
+  bool empty() const { return sorted_.empty(); }
+  const std::vector<uint32_t>& list() const { return sorted_; }
+
+ private:
+  std::vector<uint32_t> sorted_;
+};
+
+// An analysis of one graph, nested blocks included, from the alias annotations of its operators' schemas. It holds for
+// all orders of execution; it is valid until the graph changes. Errs on the safe side: "may" answers can be true where
+// nothing is shared.
+class AliasAnalysis {
+ public:
+  AliasAnalysis(const Graph& graph, const OpRegistry& registry);
+
+  // Values of types such as int, float, bool, str and None refer to no memory that can be written.
+  static bool canRefer(TypePtr type);
+
+  // What the value itself refers to: of a view, the memory of its base; of a list, the list.
+  const Locations& locations(const Value* value) const;
+  // The same and, for containers, what their elements refer to, at any depth.
+  Locations reachable(const Value* value) const;
+  bool mayAlias(const Value* a, const Value* b) const;
+  // Whether the values, or something inside them, may be the same memory.
+  bool mayShareMemory(const Value* a, const Value* b) const;
+
+  // Of nodes with blocks: what the nodes inside read and write.
+  Locations reads(const Node* node) const;
+  Locations writes(const Node* node) const;
+  // Whether some node of the graph may write what the value, or something inside it, refers to.
+  bool isWritten(const Value* value) const { return written_.intersects(reachable(value)); }
+  bool graphHasWrites() const { return !written_.empty(); }
+
+  // Prints, raises, draws random numbers, calls what is not known, or writes memory that others may see: such nodes
+  // keep their order among themselves and are never removed.
+  bool hasEffects(const Node* node) const;
+  // Whether exchanging two nodes may change what the graph does, apart from one using the other's outputs: one writes
+  // what the other reads or writes, or both have effects.
+  bool conflict(const Node* a, const Node* b) const;
+
+ private:
+  friend class AliasBuilder;
+  using Element = uint32_t;
+  struct Facts {
+    Locations reads, writes;
+    bool effects = false;
+  };
+  const Facts& factsOf(const Node* node) const;
+  void gather(const Node* node, Facts& into) const;
+  Locations leaves(Element e) const;
+
+  std::unordered_map<const Value*, Element> elementOf_;
+  std::vector<std::vector<Element>> pointsTo_;  // of each element; none: it is a location of its own
+  std::vector<Element> contents_;               // what containers at this location hold; kNone: not a container
+  std::unordered_map<const Value*, Locations> locations_;
+  std::unordered_map<const Node*, Facts> facts_;
+  Locations written_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,54 @@
+// The one symbolic shape propagation: dtypes, ranks, sizes and known integers of every value, from what is known of the
+// inputs. Nothing is executed.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "ir/infer_call.h"
+#include "ir/op_registry.h"
+
+namespace tscompile {
+
+// A mistake that shows without running: sizes that cannot fit.
+struct ShapeConflict {
+  const Node* node;
+  std::string message;
+};
+
+struct ShapeOptions {
+  // What is known of graph inputs, by position; fewer or empty entries: the type that the text gives. Sizes may be
+  // symbols (numbers below kUnknownSize), which stay symbols where they pass through unchanged.
+  std::vector<std::optional<SymbolicValue>> inputs;
+  // Values that are known otherwise: attributes of modules, constants whose data was supplied. May be empty.
+  std::function<std::optional<SymbolicValue>(const Value*)> known;
+};
+
+class ShapePropagation {
+ public:
+  ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options = {});
+
+  // What is known of a value; at least its type without refinement.
+  const SymbolicValue& of(const Value* value) const;
+  // The tensor's facts: dtype, rank and sizes, as far as they are known.
+  const TensorFacts& tensor(const Value* value) const { return of(value).type->tensor(); }
+  const std::vector<ShapeConflict>& conflicts() const { return conflicts_; }
+
+  // Writes what is known into the types of the graph's values.
+  void applyTo(Graph& graph) const;
+
+ private:
+  friend class ShapeWalker;
+  std::unordered_map<const Value*, SymbolicValue> values_;
+  std::vector<ShapeConflict> conflicts_;
+};
+
+// A symbolic tensor of this dtype and these sizes.
+SymbolicValue symbolicTensor(DType dtype, DimSpan sizes);
+SymbolicValue symbolicOf(const IValue& value);
+SymbolicValue symbolicOf(TypePtr type);
+
+}  // namespace tscompile

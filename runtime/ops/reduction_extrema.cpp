@@ -1,0 +1,103 @@
+// Maxima and minima over all or some dimensions, and where they are.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/extrema.h"
+#include "runtime/reference/reduction_call.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+// There is no largest of no elements.
+void requireElements(const InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  std::string_view name = call.op().kind().text().substr(6);
+  if (!t.hasRank || knownNumel(t.sizes) != 0) return;
+  size_t dim = argumentIndex(call.op(), "dim");
+  Dims reduced;
+  if (dim < call.size() && !call.isNone(dim)) reduced = call.dims(dim, t.rank(), false);
+  call.require(
+      !reduced.empty(),
+      "{}(): expected reduction dim to be specified for input.numel() == 0; specify the reduction dim with the "
+      "'dim' argument",
+      name);
+  for (int64_t d : reduced) {
+    bool empty = t.rank() > 0 && t.sizes[static_cast<size_t>(d)] == 0;
+    call.require(!empty, "{}(): expected reduction dim {} to have non-zero size", name, d);
+  }
+}
+
+// ---- values: max, min, amax, amin, aminmax ----
+
+void inferExtreme(InferCall& call) {
+  requireElements(call);
+  inferReduction(call, call.tensor(0).dtype);
+}
+void inferExtremes(InferCall& call) {
+  requireElements(call);
+  TensorInfo t = call.tensor(0);
+  size_t dim = argumentIndex(call.op(), "dim"), keep = argumentIndex(call.op(), "keepdim");
+  // With `dim`, a tensor without dimensions counts as one with one.
+  bool one = t.hasRank && t.rank() == 0 && dim < call.size() && !call.isNone(dim) && call.flag(keep);
+  if (!one) return inferReductions(call, {t.dtype, t.dtype});
+  call.dim(dim, 0);
+  for (int i = 0; i < 2; ++i) call.result(t.dtype, Dims{1});
+}
+
+template <bool kLargest>
+void extremeInto(const Tensor& in, const Dims& dims, const Tensor& out) {
+  withRealCompute(in.dtype(), [&](auto sample) { reduceInto(in, dims, out, Extreme<decltype(sample), kLargest>()); });
+}
+
+template <bool kLargest>
+void extremeKernel(KernelCall& call) {
+  ReductionCall r(call);
+  extremeInto<kLargest>(r.in, r.dims, r.out);
+}
+void aminmaxKernel(KernelCall& call) {
+  ReductionCall r(call);
+  extremeInto<false>(r.in, r.dims, r.out);
+  extremeInto<true>(r.in, r.dims, call.out(1));
+}
+
+// ---- positions: max.dim, min.dim, argmax, argmin ----
+
+void inferExtremeWithIndex(InferCall& call) {
+  requireElements(call);
+  inferReductions(call, {call.tensor(0).dtype, DType::Int64});
+}
+void inferIndexOfExtreme(InferCall& call) {
+  requireElements(call);
+  inferReduction(call, DType::Int64);
+}
+
+template <bool kLargest>
+void extremeWithIndexKernel(KernelCall& call) {
+  Tensor in = call.tensor(0);
+  argExtreme(in, call.dim(1, in.rank()), kLargest, call.out(0), call.out(1));
+}
+
+template <bool kLargest>
+void indexOfExtremeKernel(KernelCall& call) {
+  Tensor in = call.tensor(0), out = call.out();
+  if (call.isNone(1))
+    argExtreme(reshaped(in, Dims{in.numel()}), 0, kLargest, Tensor(), out);
+  else
+    argExtreme(in, call.dim(1, in.rank()), kLargest, Tensor(), out);
+}
+
+}  // namespace
+
+void registerReductionExtremaOps(OpRegistry& ops) {
+  for (auto schema : {"aten::max", "aten::amax"})
+    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<true>});
+  for (auto schema : {"aten::min", "aten::amin"})
+    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<false>});
+  for (auto schema : {"aten::aminmax", "aten::_aminmax", "aten::_aminmax.dim"})
+    ops.add({.schema = schema, .infer = inferExtremes, .kernel = aminmaxKernel});
+  ops.add({.schema = "aten::max.dim", .infer = inferExtremeWithIndex, .kernel = extremeWithIndexKernel<true>});
+  ops.add({.schema = "aten::min.dim", .infer = inferExtremeWithIndex, .kernel = extremeWithIndexKernel<false>});
+  ops.add({.schema = "aten::argmax", .infer = inferIndexOfExtreme, .kernel = indexOfExtremeKernel<true>});
+  ops.add({.schema = "aten::argmin", .infer = inferIndexOfExtreme, .kernel = indexOfExtremeKernel<false>});
+}
+
+}  // namespace tscompile

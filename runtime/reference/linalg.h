@@ -1,0 +1,88 @@
+// What operators on matrices share: checks of their arguments, and batches of matrices as LAPACK takes them.
+#pragma once
+
+#include "ir/infer_call.h"
+#include "ir/op_def.h"
+#include "ir/tensor.h"
+
+#include <complex>
+
+namespace tscompile {
+
+// What decompositions are defined for.
+inline constexpr DTypeSet kMatrixTypes = DTypeSet{DType::Float32, DType::Float64} | kComplexTypes;
+
+// ---- checks; sizes and dtypes may be unknown ----
+
+inline bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
+void requireSameDType(const InferCall& call, const TensorInfo& a, const TensorInfo& b);
+// `from` can be broadcast to `to`, which it has at most as many dimensions as.
+void requireExpandable(const InferCall& call, DimSpan from, DimSpan to);
+// Argument i, which has at least two dimensions; `name` is what messages call it.
+TensorInfo matrixArgument(const InferCall& call, size_t i, const char* name = "A");
+// The same, and the last two sizes are equal.
+TensorInfo squareArgument(const InferCall& call, size_t i, const char* name = "A");
+
+// The dimensions in front of the last two.
+inline DimSpan batchOf(DimSpan sizes) { return sizes.first(sizes.size() - 2); }
+inline Dims withMatrix(DimSpan batch, int64_t rows, int64_t columns) {
+  Dims sizes(batch);
+  sizes.push_back(rows);
+  sizes.push_back(columns);
+  return sizes;
+}
+inline Dims withVector(DimSpan batch, int64_t length) {
+  Dims sizes(batch);
+  sizes.push_back(length);
+  return sizes;
+}
+// The broadcast batch dimensions of two tensors of matrices.
+Dims broadcastBatches(const InferCall& call, DimSpan a, DimSpan b);
+
+// ---- batches of column-major matrices ----
+
+// Memory for matrices whose columns are runs of neighbours, one matrix after the other.
+Tensor emptyColumns(DType dtype, DimSpan sizes);
+Tensor zeroColumns(DType dtype, DimSpan sizes);
+// A copy of this form, broadcast to `sizes` if they are given.
+Tensor copyColumns(const Tensor& t);
+Tensor copyColumns(const Tensor& t, DimSpan sizes);
+
+// The matrices of a tensor that emptyColumns() or copyColumns() made.
+template <class T>
+struct Matrices {
+  explicit Matrices(const Tensor& t)
+      : data(t.data<T>()),
+        rows(t.size(t.rank() - 2)),
+        columns(t.size(t.rank() - 1)),
+        count(rows * columns ? t.numel() / (rows * columns) : 0) {}
+  T* operator[](int64_t i) const { return data + i * rows * columns; }
+  // As LAPACK wants to be told: never 0.
+  int64_t leading() const { return std::max<int64_t>(rows, 1); }
+  T* data;
+  int64_t rows, columns, count;
+};
+
+// Calls f with a value of the type: float, double or one of the two complex types.
+template <class F>
+void visitMatrixType(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::Float32:
+      return f(float{});
+    case DType::Float64:
+      return f(double{});
+    case DType::Complex64:
+      return f(std::complex<float>{});
+    case DType::Complex128:
+      return f(std::complex<double>{});
+    default:
+      TS_UNREACHABLE();
+  }
+}
+
+// out = a * b element by element, broadcast, computed in the dtype of `out`.
+void multiplyElements(const Tensor& out, const Tensor& a, const Tensor& b);
+// The tensor with the imaginary parts negated; itself if it is real.
+Tensor conjugated(const Tensor& t);
+
+}  // namespace tscompile

@@ -1,0 +1,110 @@
+// Files for tests: a folder that goes away, bytes, the tensor files that are checked in, messages as text.
+#pragma once
+
+#include "ir/support/diagnostic_printer.h"
+#include "ir/support/result.h"
+#include "ir/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+namespace tscompile::testing {
+
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tscompile-test-XXXXXX").string();
+    path_ = ::mkdtemp(name.data()) ? name : "";
+    EXPECT_FALSE(path_.empty());
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
+  // Writes a file and returns its path.
+  std::string write(std::string_view name, std::string_view bytes) const {
+    std::ofstream(file(name), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return file(name);
+  }
+  size_t fileCount() const {
+    auto all = std::filesystem::directory_iterator(path_);
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+  }
+
+ private:
+  std::string path_;
+};
+
+inline std::string bytesOf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in.good()) << path;
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+// A tensor file of tests/data/files.
+inline std::string dataFile(std::string_view name) { return TSCOMPILE_TESTS_DIR "/data/files/" + std::string(name); }
+
+// A number of n bytes, the lowest first.
+inline std::string littleEndian(uint64_t value, size_t n) {
+  std::string out;
+  for (size_t i = 0; i < n; ++i) out += static_cast<char>(i < 8 ? value >> (8 * i) : 0);
+  return out;
+}
+
+// All reports as they are shown, without the folder of a path.
+inline std::string shown(const Diagnostics& diagnostics) {
+  std::string text = renderDiagnostics(diagnostics, "test");
+  for (size_t at; (at = text.find("/tmp/")) != std::string::npos;) {
+    size_t end = text.find_first_of(":' \n", at);
+    size_t slash = text.rfind('/', end);
+    text.erase(at, slash + 1 - at);
+  }
+  return text;
+}
+
+// "float32 [2, 3]: 0 1 2 3 4 5", or the reports.
+inline std::string shown(const Result<Tensor>& t, const Diagnostics& diagnostics) {
+  if (!t) return shown(diagnostics);
+  std::ostringstream out;
+  out << pythonName(t->dtype()) << " " << dimsText(t->sizes()) << ":";
+  for (int64_t i = 0; i < t->numel(); ++i) {
+    out << " ";
+    if (isComplex(t->dtype()))
+      out << t->complex(i);
+    else if (isIntegral(t->dtype(), true))
+      out << t->integer(i);
+    else
+      out << t->real(i);
+  }
+  return out.str();
+}
+
+// The bytes of a contiguous tensor.
+inline std::string_view memoryOf(const Tensor& t) {
+  EXPECT_TRUE(t.isContiguous());
+  return {reinterpret_cast<const char*>(t.raw()), static_cast<size_t>(t.numel()) * itemSize(t.dtype())};
+}
+
+// Whether a reader of untrusted bytes has done its duty: a value, or at least one report, each inside the file.
+template <class T>
+::testing::AssertionResult isWellFormed(const Result<T>& result, const Diagnostics& diagnostics, size_t fileBytes) {
+  if (result.ok() == diagnostics.hasErrors())
+    return ::testing::AssertionFailure() << "a value and an error, or neither";
+  for (const Diagnostic& d : diagnostics.list())
+    if (d.message.empty() || (d.offset && *d.offset > fileBytes))
+      return ::testing::AssertionFailure() << shown(diagnostics);
+  return ::testing::AssertionSuccess();
+}
+
+}  // namespace tscompile::testing

@@ -1,0 +1,110 @@
+// `tscompile lint`: everything that is wrong or suspicious in texts.
+#include "ir/support/diagnostic_printer.h"
+#include "ir/verifier.h"
+#include "runtime/ops/ops.h"
+#include "tools/commands.h"
+#include "tools/graphs.h"
+#include "tools/json_writer.h"
+#include "tools/lint.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace tscompile {
+namespace {
+
+struct Counts {
+  size_t errors = 0, warnings = 0, notes = 0;
+};
+
+// Findings of one file in the order of their places.
+std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) {
+  std::vector<Diagnostic> out;
+  for (const Diagnostic& d : diagnostics.list())
+    if (!errorsOnly || d.severity == Severity::Error) out.push_back(d);
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Diagnostic& a, const Diagnostic& b) { return a.range.begin < b.range.begin; });
+  return out;
+}
+
+std::string plural(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+class LintCommand {
+ public:
+  LintCommand(Session& session) : session_(session) {}
+
+  int run(const std::vector<std::string>& files) {
+    JsonWriter json(session_.out);
+    if (session_.common.json) {
+      json.beginObject();
+      json.field("schema", "tscompile.lint/1");
+      json.key("findings");
+      json.beginArray();
+    }
+    for (const std::string& file : files) {
+      check(file);
+      show(json);
+    }
+    if (session_.common.json) {
+      json.newLine();
+      json.endArray();
+      json.field("errors", counts_.errors);
+      json.field("warnings", counts_.warnings);
+      json.field("notes", counts_.notes);
+      json.endObject();
+      json.finish();
+    } else if (!session_.common.quiet) {
+      session_.err << "tscompile: " << plural(counts_.errors, "error") << ", " << plural(counts_.warnings, "warning")
+                   << ", " << plural(counts_.notes, "note") << "\n";
+    }
+    return code_;
+  }
+
+ private:
+  void check(const std::string& file) {
+    Diagnostics& diagnostics = session_.diagnostics;
+    ParseOptions reading;
+    reading.registry = &allOps();
+    reading.noteRedefinitions = true;
+    Result<ParsedText> text = session_.parse(file, reading);
+    if (!text) {
+      if (code_ <= kExitNegative) code_ = exitCode(diagnostics.firstErrorKind());
+      return;
+    }
+    bool good = true;
+    for (const Graph* g : topGraphs(*text)) good &= verify(*g, allOps(), diagnostics);
+    lint(*text, diagnostics);
+    if (!good && code_ == kExitDone) code_ = kExitNegative;
+  }
+
+  void show(JsonWriter& json) {
+    Diagnostics& diagnostics = session_.diagnostics;
+    DiagnosticStyle style{session_.wantsColor(session_.out)};
+    for (const Diagnostic& d : sorted(diagnostics, session_.common.quiet)) {
+      if (d.severity == Severity::Note) ++counts_.notes;
+      if (!session_.common.json) {
+        session_.out << renderDiagnostic(d, "tscompile", style);
+        continue;
+      }
+      std::string line = diagnosticJson(d);
+      line.pop_back();
+      json.newLine();
+      json.verbatim(line);
+    }
+    if (size_t more = diagnostics.suppressedErrors())
+      session_.note(plural(more, "more error") + " not shown; --max-errors 0 shows all");
+    counts_.errors += diagnostics.errorCount();
+    counts_.warnings += diagnostics.warningCount();
+    diagnostics.clear();
+  }
+
+  Session& session_;
+  Counts counts_;
+  int code_ = kExitDone;
+};
+
+}  // namespace
+
+int runLint(const Options& options, Session& session) { return LintCommand(session).run(options.arguments); }
+
+}  // namespace tscompile

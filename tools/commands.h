@@ -1,0 +1,22 @@
+// The verbs. Each takes the parsed command line and returns the exit code.
+#pragma once
+
+#include "tools/options.h"
+#include "tools/session.h"
+
+namespace tscompile {
+
+int runParse(const Options& options, Session& session);
+int runLint(const Options& options, Session& session);
+int runRun(const Options& options, Session& session);
+int runOps(const Options& options, Session& session);
+int runInspect(const Options& options, Session& session);
+int runVersion(const Options& options, Session& session);
+int runCompletion(const Options& options, Session& session);
+int runHelp(const Options& options, Session& session);
+
+// Help of the whole tool and of one verb.
+std::string generalHelp();
+std::string verbHelp(const VerbSpec& verb);
+
+}  // namespace tscompile

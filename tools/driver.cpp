@@ -1,0 +1,69 @@
+#include "tools/driver.h"
+
+#include "ir/error.h"
+#include "ir/support/diagnostic_printer.h"
+#include "tools/commands.h"
+
+#include <new>
+
+namespace tscompile {
+namespace {
+
+// Errors of the command line are reported in the form that it asks for, though it cannot be read as a whole.
+CommonOptions formOfErrors(std::span<const std::string> args) {
+  CommonOptions common;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i] == "--error-format=json" ||
+        (args[i] == "--error-format" && i + 1 < args.size() && args[i + 1] == "json"))
+      common.jsonErrors = true;
+  return common;
+}
+
+int reportOne(std::span<const std::string> args, std::istream& in, std::ostream& out, std::ostream& err,
+              const Diagnostic& diagnostic, int code) {
+  CommonOptions common = formOfErrors(args);
+  Session session(common, in, out, err);
+  session.diagnostics.add(diagnostic);
+  session.report();
+  return code;
+}
+
+int runVerb(const Options& options, std::istream& in, std::ostream& out, std::ostream& err) {
+  Session session(options.common, in, out, err);
+  if (options.help) {
+    out << verbHelp(*options.verb);
+    return kExitDone;
+  }
+  int code = options.verb->command(options, session);
+  out.flush();
+  if (!out && code == kExitDone) {
+    session.diagnostics.error("standard output cannot be written", ErrorKind::Io);
+    return session.finish();
+  }
+  return code;
+}
+
+}  // namespace
+
+int run(std::span<const std::string> args, std::istream& in, std::ostream& out, std::ostream& err) {
+  Diagnostic d;
+  try {
+    return runVerb(readCommandLine(args), in, out, err);
+  } catch (const UsageError& e) {
+    d.message = e.message;
+    for (const std::string& note : e.notes) d.note(note);
+    return reportOne(args, in, out, err, d, kExitUsage);
+  } catch (const std::bad_alloc&) {
+    d.kind = ErrorKind::Limit;
+    d.message = "out of memory";
+  } catch (const ExecutionError& e) {
+    d.kind = e.kind();
+    d.message = e.message();
+  } catch (const std::exception& e) {
+    d.message = std::string("internal error: ") + e.what();
+    return reportOne(args, in, out, err, d, kExitInternal);
+  }
+  return reportOne(args, in, out, err, d, exitCode(d.kind));
+}
+
+}  // namespace tscompile

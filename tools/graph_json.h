@@ -1,0 +1,11 @@
+// The structure of graphs as JSON: "tscompile.graph/1", described in docs/cli.md.
+#pragma once
+
+#include "ir/module.h"
+#include "tools/json_writer.h"
+
+namespace tscompile {
+
+void writeGraphJson(const ParsedText& text, JsonWriter& json);
+
+}  // namespace tscompile

@@ -1,0 +1,200 @@
+// The verbs and their options as tables.
+#include "ir/support/text.h"
+#include "tools/commands.h"
+#include "tools/options.h"
+#include "tools/quantities.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+template <class T>
+T checked(std::optional<T> value, std::string_view option, std::string_view wanted, const std::string& text) {
+  if (value) return *value;
+  throw UsageError{std::string(option) + " takes " + std::string(wanted) + ", not '" + abbreviate(text, 80) + "'"};
+}
+
+void setLimit(Options& o, const std::string& text) {
+  size_t equal = text.find('=');
+  if (equal == std::string::npos)
+    throw UsageError{"--limit takes KEY=VALUE, not '" + abbreviate(text, 80) + "'",
+                     {"'tscompile help limits' lists the keys"}};
+  std::string key = text.substr(0, equal), value = text.substr(equal + 1);
+  NearestName nearest(key);
+  for (const LimitName& limit : kLimitNames) {
+    if (limit.name == key) {
+      o.common.limits.*limit.field = checked(parseSize(value), "--limit " + key, "a number", value);
+      return;
+    }
+    nearest.consider(limit.name);
+  }
+  UsageError error{"unknown limit '" + abbreviate(key, 80) + "'"};
+  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  error.notes.push_back("'tscompile help limits' lists the keys");
+  throw error;
+}
+
+const OptionSpec kCommon[] = {
+    {"--format", "text|json", "form of the output (default: text)",
+     [](Options& o, const std::string& v) { o.common.json = v == "json"; }},
+    {"--error-format", "text|json", "form of what is reported on standard error; json: one object a line",
+     [](Options& o, const std::string& v) { o.common.jsonErrors = v == "json"; }},
+    {"--color", "auto|always|never", "colours in reports; auto: on a terminal, unless NO_COLOR is set",
+     [](Options& o, const std::string& v) {
+       o.common.color = v == "always" ? ColorMode::Always : v == "never" ? ColorMode::Never : ColorMode::Auto;
+     }},
+    {"--max-errors", "N", "stop after N errors (default: 20; 0: no limit)",
+     [](Options& o, const std::string& v) {
+       o.common.maxErrors = checked(parseCount(v), "--max-errors", "a number", v);
+     }},
+    {"--limit", "KEY=VALUE", "change a bound on what inputs may ask for; see 'tscompile help limits'", setLimit, true},
+    {"-q,--quiet", "", "report errors only", [](Options& o, const std::string&) { o.common.quiet = true; }},
+    {"-h,--help", "", "show this help", [](Options& o, const std::string&) { o.help = true; }},
+};
+
+const std::vector<OptionSpec> kParse = {
+    {"-o,--output", "FILE", "write there instead of to standard output",
+     [](Options& o, const std::string& v) { o.parse.output = v; }},
+    {"--like-parse-ir", "", "read as torch._C.parse_ir does: only the first graph, names of node outputs are dropped",
+     [](Options& o, const std::string&) { o.parse.likeParseIr = true; }},
+    {"--type-verbosity", "0|1|2|3|20",
+     "types: 0 none, 1 sizes, 2 and strides, 3 everything (default), 20 symbolic sizes as well",
+     [](Options& o, const std::string& v) { o.parse.typeVerbosity = static_cast<int>(*parseCount(v)); }},
+    {"--no-locations", "", "leave out '# file:line:column'",
+     [](Options& o, const std::string&) { o.parse.locations = false; }},
+};
+
+const std::vector<OptionSpec> kRun = {
+    {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+     [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
+    {"-i,--input", "NAME=VALUE", "an input by its name, or by its position, from 0, where %self is not counted",
+     [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
+    {"--outputs", "DIR", "write outputs.json and the tensors there",
+     [](Options& o, const std::string& v) { o.run.outputs = v; }},
+    {"--print", "", "print the returned values in full, one a line",
+     [](Options& o, const std::string&) { o.run.print = true; }},
+    {"--method", "NAME", "the method to run (default: forward)",
+     [](Options& o, const std::string& v) { o.run.method = v; }},
+    {"--executor", "interpreter|engine", "what runs the graph (default: interpreter)",
+     [](Options& o, const std::string& v) { o.run.engine = v == "engine"; }},
+    {"--threads", "N", "threads to use at most (default: as many as there are cores)",
+     [](Options& o, const std::string& v) {
+       auto n = parseCount(v);
+       o.run.threads = checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", v);
+     }},
+    {"--limit-mem", "SIZE", "memory for tensors, such as 512M (default: 80 % of the machine's or the container's)",
+     [](Options& o, const std::string& v) {
+       o.run.memoryLimit = checked(parseSize(v), "--limit-mem", "a size such as 512M", v);
+     }},
+    {"--limit-time", "DURATION", "time that the run may take, such as 250ms, 3s or 2min (default: unlimited)",
+     [](Options& o, const std::string& v) {
+       o.run.timeLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+     }},
+    {"--seed", "N", "of the random numbers that operators draw (default: 0)",
+     [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
+};
+
+const std::vector<OptionSpec> kOps = {
+    {"--coverage", "FILE", "tell which operators of a graph or module dump are there; exit 1 if one is missing",
+     [](Options& o, const std::string& v) { o.ops.coverage.push_back(v); }, true},
+    {"--implemented", "", "list what can run (the default)", [](Options& o, const std::string&) { o.ops.all = false; }},
+    {"--all", "", "list also what PyTorch has and tscompile has not",
+     [](Options& o, const std::string&) { o.ops.all = true; }},
+};
+
+constexpr std::string_view kRunDetails = R"(Values are written so:
+  3  2.5  -inf  true  None  "text"  [1, 2]  (1, "a")  {"k": 1}
+  @file.npy  @file.safetensors#tensor  @file.npz#member
+  1x3x224x224:f32:randn(seed=0)  and zeros, ones, arange, randint(lo,hi), uniform(lo,hi)
+  2x2:f32=[1 2; 3 4]
+
+What the model prints goes to standard error. Without --outputs and --print, one line
+tells the type, shape, least, greatest and mean value of each output.
+
+Examples:
+  tscompile run model.ir --weights model.safetensors --input x=1x3x224x224:f32:randn(seed=0)
+  tscompile run model.ir -w model.safetensors -i x=@cat.npy --outputs out
+)";
+
+const VerbSpec kVerbs[] = {
+    {.name = "parse",
+     .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = "Checks syntax and names. 'tscompile lint' checks types and structure as well.\n",
+     .options = kParse,
+     .command = runParse},
+    {.name = "lint",
+     .summary = "report everything that is wrong or suspicious in texts",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .argumentRepeats = true,
+     .details = "Findings go to standard output. The exit code is 1 if one of them is an error, 3 if a text\n"
+                "cannot be read.\n",
+     .command = runLint},
+    {.name = "run",
+     .summary = "execute a graph",
+     .argument = "GRAPH",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kRunDetails,
+     .options = kRun,
+     .command = runRun},
+    {.name = "ops",
+     .summary = "list operators, or tell which operators of a graph are there",
+     .argument = "PATTERN",
+     .argumentHelp = "show operators whose name contains this, or matches it if it holds * or ?",
+     .argumentRepeats = true,
+     .details = "Examples:\n  tscompile ops 'aten::*pool*'\n  tscompile ops --coverage model.ir\n",
+     .options = kOps,
+     .command = runOps},
+    {.name = "inspect",
+     .summary = "tell what a file is and what it holds, without executing anything",
+     .argument = "FILE",
+     .argumentHelp = "any file; -: standard input",
+     .argumentRequired = true,
+     .argumentRepeats = true,
+     .details = "Knows graph text, module dumps, safetensors, .npy and .npz, and names other formats.\n"
+                "'tscompile FILE' means the same.\n",
+     .command = runInspect},
+    {.name = "version", .summary = "tell the version and how it was built", .command = runVersion},
+    {.name = "completion",
+     .summary = "print a completion script for a shell",
+     .argument = "SHELL",
+     .argumentHelp = "bash, zsh or fish",
+     .argumentRequired = true,
+     .details = "Examples:\n  source <(tscompile completion bash)\n"
+                "  tscompile completion fish > ~/.config/fish/completions/tscompile.fish\n",
+     .command = runCompletion},
+    {.name = "help",
+     .summary = "explain a command, or the limits",
+     .argument = "TOPIC",
+     .argumentHelp = "a command, or 'limits'",
+     .command = runHelp},
+};
+
+}  // namespace
+
+std::span<const VerbSpec> verbSpecs() { return kVerbs; }
+std::span<const OptionSpec> commonOptionSpecs() { return kCommon; }
+
+const VerbSpec* findVerb(std::string_view name) {
+  auto it = std::find_if(std::begin(kVerbs), std::end(kVerbs), [&](const VerbSpec& v) { return v.name == name; });
+  return it == std::end(kVerbs) ? nullptr : &*it;
+}
+
+std::vector<std::string_view> choicesOf(const OptionSpec& option) {
+  std::vector<std::string_view> out;
+  if (option.value.find('|') == std::string_view::npos) return out;
+  for (size_t at = 0; at <= option.value.size();) {
+    size_t end = std::min(option.value.find('|', at), option.value.size());
+    out.push_back(option.value.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,101 @@
+// What a command line asks for, and the tables that say which options each verb has. Help, completion and the parser
+// are all made from these tables.
+#pragma once
+
+#include "ir/support/limits.h"
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+class Session;
+
+enum class ColorMode : uint8_t { Auto, Always, Never };
+
+struct CommonOptions {
+  bool json = false;        // --format json
+  bool jsonErrors = false;  // --error-format json
+  ColorMode color = ColorMode::Auto;
+  size_t maxErrors = 20;
+  bool quiet = false;
+  Limits limits;
+};
+
+struct ParseCommand {
+  std::string output;
+  bool likeParseIr = false;
+  int typeVerbosity = 3;
+  bool locations = true;
+};
+
+struct RunCommand {
+  std::vector<std::string> weights;
+  std::vector<std::string> inputs;  // NAME=VALUE
+  std::string outputs;
+  bool print = false;
+  std::string method = "forward";
+  bool engine = false;
+  uint64_t threads = 0;
+  std::optional<uint64_t> memoryLimit;
+  std::optional<std::chrono::nanoseconds> timeLimit;
+  uint64_t seed = 0;
+};
+
+struct OpsCommand {
+  std::vector<std::string> coverage;
+  bool all = false;
+};
+
+struct VerbSpec;
+
+struct Options {
+  const VerbSpec* verb = nullptr;
+  std::vector<std::string> arguments;  // those that belong to no option
+  bool help = false;                   // of this verb, instead of what it does
+  CommonOptions common;
+  ParseCommand parse;
+  RunCommand run;
+  OpsCommand ops;
+};
+
+struct OptionSpec {
+  std::string_view names;  // "-o,--output"
+  std::string_view value;  // "FILE", "text|json" for a choice; empty for a flag
+  std::string_view help;
+  // Throws UsageError for a value that cannot be. Choices were checked before.
+  void (*set)(Options&, const std::string& value);
+  bool repeats = false;
+};
+
+struct VerbSpec {
+  std::string_view name;
+  std::string_view summary = {};   // one line
+  std::string_view argument = {};  // "FILE"; empty: takes none
+  std::string_view argumentHelp = {};
+  bool argumentRequired = false;
+  bool argumentRepeats = false;
+  std::string_view details = {};  // what else its help says
+  std::vector<OptionSpec> options = {};
+  int (*command)(const Options&, Session&) = nullptr;
+};
+
+std::span<const VerbSpec> verbSpecs();
+const VerbSpec* findVerb(std::string_view name);
+std::span<const OptionSpec> commonOptionSpecs();
+// "text", "json" of "text|json"; nothing if the value is no choice.
+std::vector<std::string_view> choicesOf(const OptionSpec& option);
+
+// The command line is at fault. Leaves the reader, caught by the driver.
+struct UsageError {
+  std::string message;
+  std::vector<std::string> notes = {};
+};
+
+Options readCommandLine(std::span<const std::string> args);
+
+}  // namespace tscompile

@@ -1,0 +1,26 @@
+// The process around a command: signals, time limits that hold even if a kernel does not return.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <optional>
+
+namespace tscompile {
+
+// Called once by main(). Opens the standard streams if they are closed, and installs what handles signals and internal
+// errors.
+void prepareProcess();
+
+// While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 120
+// ms, or at a second signal, the process ends without it; so it does 80 ms after the time limit.
+class InterruptScope {
+ public:
+  explicit InterruptScope(std::optional<std::chrono::nanoseconds> timeLimit);
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  const std::atomic<bool>& interrupted() const;
+  // The signal that came, or 0.
+  int signal() const;
+};
+
+}  // namespace tscompile

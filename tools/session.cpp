@@ -1,0 +1,122 @@
+#include "tools/session.h"
+
+#include "frontend/file_io.h"
+#include "frontend/file_kind.h"
+#include "ir/support/diagnostic_printer.h"
+#include "ir/support/text.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+
+namespace tscompile {
+
+int exitCode(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Input:
+      return 3;
+    case ErrorKind::Unsupported:
+      return 4;
+    case ErrorKind::Io:
+      return 5;
+    case ErrorKind::Limit:
+      return 6;
+    case ErrorKind::Incompatible:
+      return 7;
+    case ErrorKind::Model:
+      return 8;
+    case ErrorKind::Interrupted:
+      return 130;
+  }
+  TS_UNREACHABLE();
+}
+
+namespace {
+
+// A text that is broken or not known for what it is goes to its reader, which tells best what is wrong with it.
+bool mayBeGraphText(FileKind kind, std::string_view text) {
+  return kind == FileKind::GraphText || kind == FileKind::ModuleDump || kind == FileKind::Text ||
+         (kind == FileKind::Binary && text.find("graph(") != std::string_view::npos);
+}
+
+}  // namespace
+
+Session::Session(const CommonOptions& common, std::istream& in, std::ostream& out, std::ostream& err)
+    : out(out), err(err), common(common), diagnostics(common.maxErrors), in_(in) {}
+
+Result<std::string> Session::read(const std::string& path) {
+  uint64_t limit = common.limits.textBytes;
+  if (path != "-") return readFile(path, limit, diagnostics);
+  std::string text;
+  std::string buffer(size_t{64} << 10, '\0');
+  while (in_.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in_.gcount() > 0) {
+    text.append(buffer.data(), static_cast<size_t>(in_.gcount()));
+    if (text.size() <= limit) continue;
+    diagnostics.error("standard input is longer than " + std::to_string(limit) + " bytes", ErrorKind::Limit)
+        .note("the limit is set by --limit text=N");
+    return Failed{};
+  }
+  if (in_.bad()) {
+    diagnostics.error("standard input cannot be read", ErrorKind::Io);
+    return Failed{};
+  }
+  return text;
+}
+
+Result<SourcePtr> Session::readGraphText(const std::string& path) {
+  Result<std::string> text = read(path);
+  if (!text) return Failed{};
+  std::string name = path == "-" ? "<stdin>" : path;
+  if (FileKind kind = detectFileKind(std::string_view(*text).substr(0, kFileKindBytes)); !mayBeGraphText(kind, *text)) {
+    reportFileKind(name, "graph text", kind, diagnostics);
+    return Failed{};
+  }
+  sources_.push_back(SourceFile::make(name, std::move(*text)));
+  return sources_.back();
+}
+
+Result<ParsedText> Session::parse(const std::string& path, ParseOptions options) {
+  Result<SourcePtr> source = readGraphText(path);
+  if (!source) return Failed{};
+  options.limits = common.limits;
+  return parseText(*source, diagnostics, options);
+}
+
+void Session::note(const std::string& text) {
+  if (common.quiet) return;
+  Diagnostic d;
+  d.severity = Severity::Note;
+  d.message = text;
+  if (common.jsonErrors)
+    err << diagnosticJson(d);
+  else
+    err << "tscompile: " << renderDiagnostic(d, "tscompile");
+}
+
+bool Session::wantsColor(const std::ostream& stream) const {
+  if (common.color != ColorMode::Auto) return common.color == ColorMode::Always;
+  if (const char* no = std::getenv("NO_COLOR"); no && *no) return false;
+  return (&stream == &std::cerr && isatty(STDERR_FILENO)) || (&stream == &std::cout && isatty(STDOUT_FILENO));
+}
+
+void Session::report() {
+  if (common.jsonErrors) {
+    for (const Diagnostic& d : diagnostics.list())
+      if (!common.quiet || d.severity == Severity::Error) err << diagnosticJson(d);
+  } else {
+    DiagnosticStyle style{wantsColor(err)};
+    for (const Diagnostic& d : diagnostics.list())
+      if (!common.quiet || d.severity == Severity::Error) err << renderDiagnostic(d, "tscompile", style);
+    if (size_t more = diagnostics.suppressedErrors())
+      err << "tscompile: note: " << more << " more error" << (more == 1 ? "" : "s") << " not shown\n";
+  }
+  diagnostics.clear();
+}
+
+int Session::finish(int otherwise) {
+  int code = diagnostics.hasErrors() ? exitCode(diagnostics.firstErrorKind()) : otherwise;
+  report();
+  return code;
+}
+
+}  // namespace tscompile
