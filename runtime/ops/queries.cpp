@@ -21,7 +21,7 @@ Tensor handleOf(const IValue& v) {
   return v.toTensor();
 }
 
-// ---- sizes; during analysis they are passed on as far as they are known ----
+// ---- sizes (the propagation of shapes knows these operators by name) ----
 
 int64_t entryOf(DimSpan entries, int64_t dim) {
   int64_t wrapped = dim;
@@ -43,18 +43,6 @@ void length(Args a, IValue& r) {
   const TensorImpl& t = tensorOf(*a[0]);
   if (t.rank() == 0) fail("len() of a 0-d tensor");
   r = t.sizes()[0];
-}
-
-void inferSize(InferCall& call) { call.resultSizes(call.rankedTensor(0).sizes); }
-void inferSizeInt(InferCall& call) {
-  TensorInfo t = call.rankedTensor(0);
-  call.resultSizes(Dims{t.sizes[static_cast<size_t>(call.dim(1, t.rank()))]});
-}
-void inferDim(InferCall& call) { call.resultSizes(Dims{static_cast<int64_t>(call.rankedTensor(0).rank())}); }
-void inferNumel(InferCall& call) { call.resultSizes(Dims{knownNumel(call.rankedTensor(0).sizes).value_or(kUnknownSize)}); }
-void inferLength(InferCall& call) {
-  TensorInfo t = call.rankedTensor(0);
-  if (t.rank()) call.resultSizes(t.sizes.subspan(0, 1));
 }
 
 void inferShapeAsTensor(InferCall& call) {
@@ -134,22 +122,6 @@ Dims sizesOf(const IValue& v) {
   return sizes;
 }
 
-void sizeOfList(Args a, IValue& r) { r = intList(sizesOf(*a[0])); }
-void inferSizes(Args a, IValue& r) {
-  Dims x = sizesOf(*a[0]), y = sizesOf(*a[1]), out(std::max(x.size(), y.size()));
-  for (size_t i = 1; i <= out.size(); ++i) {
-    int64_t p = i <= x.size() ? x[x.size() - i] : 1, q = i <= y.size() ? y[y.size() - i] : 1;
-    if (p != q && p != 1 && q != 1)
-      fail(fmt::format("the size of tensor a ({}) must match the size of tensor b ({}) at non-singleton dimension {}", p, q,
-                       out.size() - i));
-    out[out.size() - i] = p == 1 ? q : p;
-  }
-  r = intList(out);
-}
-void sizeIfNotEqual(Args a, IValue& r) {
-  bool same = sizesOf(*a[0]) == sizesOf(*a[1]);
-  r = same ? IValue() : *a[0];
-}
 void listToTensor(Args a, IValue& r) {
   Dims sizes = sizesOf(*a[0]);
   r = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
@@ -165,21 +137,20 @@ void tensorToList(Args a, IValue& r) {
 struct Query {
   const char* schema;
   ScalarFunction f;
-  InferFunction infer = nullptr;
 };
 constexpr Query kQueries[] = {
-    {"aten::size", size, inferSize},
-    {"aten::size.int", sizeInt, inferSizeInt},
-    {"aten::sym_size", size, inferSize},
-    {"aten::sym_size.int", sizeInt, inferSizeInt},
+    {"aten::size", size},
+    {"aten::size.int", sizeInt},
+    {"aten::sym_size", size},
+    {"aten::sym_size.int", sizeInt},
     {"aten::stride", stride},
     {"aten::stride.int", strideInt},
     {"aten::sym_stride", stride},
     {"aten::sym_stride.int", strideInt},
-    {"aten::dim", dim, inferDim},
-    {"aten::numel", numel, inferNumel},
-    {"aten::sym_numel", numel, inferNumel},
-    {"aten::len.Tensor", length, inferLength},
+    {"aten::dim", dim},
+    {"aten::numel", numel},
+    {"aten::sym_numel", numel},
+    {"aten::len.Tensor", length},
     {"aten::storage_offset", storageOffset},
     {"aten::sym_storage_offset", storageOffset},
     {"aten::is_contiguous", isContiguous},
@@ -207,9 +178,6 @@ constexpr Query kQueries[] = {
     {"aten::data", detached},
     {"prim::data", detached},
     {"aten::set_data", setData},
-    {"aten::Size", sizeOfList},
-    {"aten::_infer_size", inferSizes},
-    {"aten::_size_if_not_equal", sizeIfNotEqual},
     {"aten::_list_to_tensor", listToTensor},
     {"aten::_tensor_to_list", tensorToList},
 };
@@ -224,7 +192,7 @@ constexpr const char* kNever[] = {
 }  // namespace
 
 void registerQueriesOps(OpRegistry& ops) {
-  for (const Query& q : kQueries) ops.add({.schema = q.schema, .infer = q.infer, .scalar = q.f});
+  for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f});
   for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>});
   ops.add({.schema = "aten::_shape_as_tensor", .infer = inferShapeAsTensor, .kernel = shapeAsTensorKernel, .dtypes = kAllTypes});
 }

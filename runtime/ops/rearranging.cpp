@@ -112,12 +112,11 @@ Dims paddedSizes(DimSpan sizes, size_t rank) {
 void resultRepeated(InferCall& call, const TensorInfo& t, const Dims& repeats) {
   Dims sizes = paddedSizes(t.sizes, repeats.size());
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (call.isRun()) {
-      call.require(repeats[d] >= 0, "the number of repeats must not be negative: {}", dimsText(repeats));
-      int64_t product;
-      call.require(!__builtin_mul_overflow(sizes[d], repeats[d], &product), "the repeats {} are too many", dimsText(repeats));
-    }
-    sizes[d] = multiplySizes(sizes[d], repeats[d]);
+    int64_t times = integerAsSize(repeats[d]), product;
+    call.require(repeats[d] >= 0 || isUnknownInteger(repeats[d]), "the number of repeats must not be negative: {}", dimsText(repeats));
+    if (isKnownSize(times) && isKnownSize(sizes[d]))
+      call.require(!__builtin_mul_overflow(sizes[d], times, &product), "the repeats {} are too many", dimsText(repeats));
+    sizes[d] = multiplySizes(sizes[d], times);
   }
   call.result(t.dtype, sizes);
 }

@@ -10,66 +10,61 @@ namespace {
 
 // ---- sizes of which one may be left open ----
 
-// The sizes that were asked for, with the one that is -1 worked out.
-Dims completed(const InferCall& call, int64_t numel, Dims wanted) {
+// The sizes that were asked for, with the one that is -1 worked out. `wanted` are integers, which may be unknown during
+// analysis; so may be the sizes of the tensor.
+Dims completed(const InferCall& call, Dims have, const Dims& wanted) {
   std::optional<size_t> open;
-  Dims given;
+  Dims sizes, rest;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if (wanted[i] >= 0) {
-      given.push_back(wanted[i]);
+    int64_t s = integerAsSize(wanted[i]);
+    sizes.push_back(s);
+    if (wanted[i] == -1) {
+      if (open) call.fail("only one dimension can be inferred, not two in shape {}", dimsText(wanted));
+      open = i;
       continue;
     }
-    if (wanted[i] != -1) call.fail("invalid shape dimension {}", wanted[i]);
-    if (open) call.fail("only one dimension can be inferred, not two in shape {}", dimsText(wanted));
-    open = i;
+    if (!isUnknownInteger(wanted[i]) && wanted[i] < 0) call.fail("invalid shape dimension {}", wanted[i]);
+    // A symbol on both sides cancels out.
+    int64_t* same = s < kUnknownSize ? std::find(have.begin(), have.end(), s) : have.end();
+    if (same != have.end())
+      have.erase(static_cast<size_t>(same - have.begin()));
+    else
+      rest.push_back(s);
   }
-  std::optional<int64_t> product = checkedNumel(given);
-  bool fits = product && (numel == *product || (open && *product > 0 && numel % *product == 0));
-  if (!fits) call.fail("shape '{}' is invalid for input of size {}", dimsText(wanted), numel);
-  if (!open) return wanted;
+  if (open && !allKnown(have) && have.size() == 1 && std::all_of(rest.begin(), rest.end(), [](int64_t s) { return s == 1; })) {
+    sizes[*open] = have[0];
+    return sizes;
+  }
+  if (!allKnown(have) || !allKnown(rest)) return sizes;
+  std::optional<int64_t> numel = checkedNumel(have), product = checkedNumel(rest);
+  bool fits = numel && product && (*numel == *product || (open && *product > 0 && *numel % *product == 0));
+  if (!fits) call.fail("shape '{}' is invalid for input of size {}", dimsText(wanted), numel.value_or(-1));
+  if (!open) return sizes;
   if (*product == 0)
     call.fail("cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can be any "
               "value and is ambiguous", dimsText(wanted));
-  wanted[*open] = numel / *product;
-  return wanted;
+  sizes[*open] = *numel / *product;
+  return sizes;
 }
 
-// The same where some sizes are not known. An entry of -1 is to be worked out, or is a size that is not known: if it is
-// the only one, both come to the same.
-Dims completedSymbolic(Dims have, Dims wanted) {
-  Dims rest = wanted;
-  // A symbol on both sides cancels out.
-  for (size_t i = rest.size(); i-- > 0;) {
-    auto same = std::find(have.begin(), have.end(), rest[i]);
-    if (rest[i] >= kUnknownSize || same == have.end()) continue;
-    have.erase(static_cast<size_t>(same - have.begin()));
-    rest.erase(i);
-  }
-  Dims known;
-  for (int64_t s : rest)
-    if (isKnownSize(s)) known.push_back(s);
-  std::optional<int64_t> numel = knownNumel(have), product = knownNumel(known);
-  bool oneIsOpen = known.size() + 1 == rest.size() && std::count(rest.begin(), rest.end(), kUnknownSize) == 1;
-  if (!oneIsOpen || !numel || !product || *product == 0 || *numel % *product != 0) return wanted;
-  *std::find(wanted.begin(), wanted.end(), kUnknownSize) = *numel / *product;
-  return wanted;
+void resultViewed(InferCall& call, const TensorInfo& t, const Dims& wanted) {
+  if (t.hasRank) return call.result(t.dtype, completed(call, t.sizes, wanted));
+  Dims sizes;
+  for (int64_t w : wanted) sizes.push_back(w == -1 ? kUnknownSize : integerAsSize(w));
+  call.result(t.dtype, sizes);
 }
 
-void resultViewed(InferCall& call, const TensorInfo& t, Dims wanted, bool isLiteral) {
-  std::optional<int64_t> numel = t.hasRank ? knownNumel(t.sizes) : std::nullopt;
-  if (numel && isLiteral)
-    call.result(t.dtype, completed(call, *numel, std::move(wanted)));
-  else if (t.hasRank)
-    call.result(t.dtype, completedSymbolic(t.sizes, std::move(wanted)));
-  else
-    call.result(t.dtype, wanted);
+Dims asIntegers(DimSpan sizes) {
+  Dims out;
+  for (int64_t s : sizes) out.push_back(sizeAsInteger(s));
+  return out;
 }
 
-void inferView(InferCall& call) { resultViewed(call, call.tensor(0), call.sizes(1), call.constant(1)); }
+void inferView(InferCall& call) { resultViewed(call, call.tensor(0), call.sizes(1)); }
 
 void inferViewAs(InferCall& call) {
   TensorInfo t = call.tensor(0), other = call.rankedTensor(1);
-  resultViewed(call, t, other.sizes, allKnown(other.sizes));
+  resultViewed(call, t, asIntegers(other.sizes));
 }
 
 Tensor viewed(const KernelCall& call, const Tensor& t, DimSpan sizes) {
@@ -127,10 +122,7 @@ void inferUnflatten(InferCall& call) {
   int64_t dim = call.dim(1, t->rank());
   Dims cut = call.sizes(2);
   call.require(!cut.empty(), "unflatten: sizes must be non-empty");
-  if (call.constant(2) && isKnownSize(t->sizes[dim]))
-    cut = completed(call, t->sizes[dim], std::move(cut));
-  else
-    cut = completedSymbolic(Dims{t->sizes[dim]}, std::move(cut));
+  cut = completed(call, Dims{t->sizes[dim]}, cut);
   Dims sizes(t->sizes.subspan(0, dim));
   sizes.append(cut.begin(), cut.end());
   for (int64_t s : t->sizes.subspan(dim + 1)) sizes.push_back(s);
@@ -148,41 +140,38 @@ void ravelKernel(KernelCall& call) {
 
 // ---- expand ----
 
-// The sizes of a tensor broadcast to others, of which -1 leaves a size as it is.
-Dims expandedSizes(const InferCall& call, DimSpan have, Dims wanted, bool isLiteral) {
+// The sizes of a tensor broadcast to others, of which -1 leaves a size as it is. `wanted` are integers.
+Dims expandedSizes(const InferCall& call, DimSpan have, const Dims& wanted) {
   if (wanted.size() < have.size())
     call.fail("expand: the number of sizes provided ({}) must be greater or equal to the number of dimensions in the "
               "tensor ({})", wanted.size(), have.size());
   size_t skip = wanted.size() - have.size();
-  Dims out = wanted;
+  Dims out;
   for (size_t i = 0; i < wanted.size(); ++i) {
-    int64_t size = i < skip ? 1 : have[i - skip];
-    if (out[i] == kUnknownSize && isLiteral) {
+    int64_t size = i < skip ? 1 : have[i - skip], want = integerAsSize(wanted[i]);
+    if (wanted[i] == -1) {
       if (i < skip) call.fail("the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {}", i);
-      out[i] = size;
-    } else if (!isKnownSize(out[i])) {
-      if (isLiteral) call.fail("the expanded size of the tensor ({}) must not be negative", out[i]);
-      // A size that is not known and one that is left as it is look alike.
-      if (size != 1) out[i] = size;
-    } else if (isKnownSize(size) && size != 1 && size != out[i]) {
+      want = size;
+    } else if (isUnknownInteger(wanted[i])) {
+      // A known size above 1 stays what it is.
+      if (size != 1 && isKnownSize(size)) want = size;
+    } else if (wanted[i] < 0) {
+      call.fail("the expanded size of the tensor ({}) must not be negative", wanted[i]);
+    } else if (isKnownSize(size) && size != 1 && size != want) {
       call.fail("the expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}. "
-                "Target sizes: {}. Tensor sizes: {}", wanted[i], size, i, dimsText(wanted), dimsText(have));
+                "Target sizes: {}. Tensor sizes: {}", want, size, i, dimsText(wanted), dimsText(have));
     }
+    out.push_back(want);
   }
   return out;
 }
 
-void inferExpand(InferCall& call) {
-  TensorInfo t = call.tensor(0);
-  Dims wanted = call.sizes(1);
-  if (!t.hasRank) return call.result(t.dtype, wanted);
-  call.result(t.dtype, expandedSizes(call, t.sizes, std::move(wanted), call.constant(1)));
+void resultExpanded(InferCall& call, const TensorInfo& t, const Dims& wanted) {
+  if (!t.hasRank) return resultViewed(call, t, wanted);
+  call.result(t.dtype, expandedSizes(call, t.sizes, wanted));
 }
-void inferExpandAs(InferCall& call) {
-  TensorInfo t = call.tensor(0), other = call.rankedTensor(1);
-  if (!t.hasRank) return call.result(t.dtype, other.sizes);
-  call.result(t.dtype, expandedSizes(call, t.sizes, other.sizes, false));
-}
+void inferExpand(InferCall& call) { resultExpanded(call, call.tensor(0), call.sizes(1)); }
+void inferExpandAs(InferCall& call) { resultExpanded(call, call.tensor(0), asIntegers(call.rankedTensor(1).sizes)); }
 void expandKernel(KernelCall& call) { call.setResult(expandedTo(call.tensor(0), call.spec().sizes)); }
 
 void inferBroadcastTensors(InferCall& call) {

@@ -61,8 +61,8 @@ void inferNarrow(InferCall& call) {
   requireDims(call, *t);
   int64_t dim = call.dim(1, t->rank());
   int64_t length = call.size(3);
-  if (call.constant(3)) call.require(length >= 0, "narrow: length must be non-negative, not {}", length);
-  resultResized(call, *t, dim, length);
+  call.require(length >= 0 || isUnknownInteger(length), "narrow: length must be non-negative, not {}", length);
+  resultResized(call, *t, dim, integerAsSize(length));
 }
 
 Tensor narrowedPart(const KernelCall& call, int64_t start) {

@@ -37,9 +37,10 @@ std::optional<TensorInfo> rankedSelf(InferCall& call) {
 
 Dims sizesArgument(const InferCall& call, size_t i) {
   Dims sizes = call.sizes(i);
-  if (call.isRun())
-    for (int64_t s : sizes)
-      if (s < 0) call.fail("a tensor cannot have the negative size in {}", dimsText(sizes));
+  for (int64_t& s : sizes) {
+    if (s < 0 && !isUnknownInteger(s)) call.fail("a tensor cannot have the negative size in {}", dimsText(sizes));
+    s = integerAsSize(s);
+  }
   return sizes;
 }
 
