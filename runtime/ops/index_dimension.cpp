@@ -1,5 +1,6 @@
 // Indexing one dimension with a vector: index_select, index_fill, index_copy, index_add, index_reduce.
 #include "runtime/ops/ops.h"
+#include "runtime/reference/arithmetic.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
@@ -132,22 +133,11 @@ void indexCopyKernel(KernelCall& call) {
   updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, source), Update::Assign);
 }
 
-struct Times {
-  template <class A, class B>
-  static auto apply(const A& a, const B& b) { return a * b; }
-};
-constexpr TileSet kTimes{.f32 = binaryTile<Times, float>,
-                         .f64 = binaryTile<Times, double>,
-                         .i64 = binaryTile<Times, uint64_t>,
-                         .c128 = binaryTile<Times, std::complex<double>>};
-
 // source * alpha, in the source's dtype.
 Tensor scaled(const Tensor& source, const IValue& alpha) {
   if (alpha.isInt() && alpha.toInt() == 1) return source;
   Tensor out = Tensor::empty(source.dtype(), source.sizes());
-  Compute c = computeTypeOf(source.dtype());
-  Operand operands[] = {{out, c}, {source, c}, {elementOf(alpha, source.dtype()), c}};
-  loopTiles(out.sizes(), operands, 1, kTimes.of(c));
+  mapTensors<kNumbers>(source.dtype(), [](auto a, auto b) { return times(a, b); }, out, source, elementOf(alpha, source.dtype()));
   return out;
 }
 

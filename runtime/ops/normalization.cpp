@@ -5,6 +5,7 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/views.h"
 
+#include <Eigen/Core>
 #include <cmath>
 #include <limits>
 
