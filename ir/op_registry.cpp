@@ -89,6 +89,14 @@ void OpRegistry::add(const OpDef& def) {
   if (def.inplace != InPlace::No && !kind.ends_with('_')) put(kind + "_", def);
 }
 
+void OpRegistry::markSharing(std::initializer_list<std::string_view> kinds) {
+  for (std::string_view kind : kinds) {
+    auto found = records_.find(std::string(kind));
+    TS_CHECK(found != records_.end());
+    for (OpDef& def : found->second) def.mayShare = true;
+  }
+}
+
 std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
   auto group = std::make_unique<Group>();
   if (base_)

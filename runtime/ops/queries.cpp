@@ -195,6 +195,7 @@ void registerQueriesOps(OpRegistry& ops) {
   for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f});
   for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>});
   ops.add({.schema = "aten::_shape_as_tensor", .infer = inferShapeAsTensor, .kernel = shapeAsTensorKernel, .dtypes = kAllTypes});
+  ops.markSharing({"aten::pin_memory", "aten::_pin_memory", "aten::data", "prim::data"});
 }
 
 }  // namespace tscompile

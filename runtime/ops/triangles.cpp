@@ -32,8 +32,7 @@ void eyeKernel(KernelCall& call) {
 
 void inferTriangle(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  bool isEmpty = t.hasRank && knownNumel(t.sizes) == 0;
-  if (t.hasRank) call.require(t.rank() >= 2 || isEmpty, "{}: input tensor must have at least 2 dimensions", call.op().kind().text().substr(6));
+  if (t.hasRank) call.require(t.rank() >= 2 || t.mayBeEmpty(), "{}: input tensor must have at least 2 dimensions", call.op().kind().text().substr(6));
   call.result(t);
 }
 
