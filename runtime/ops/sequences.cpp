@@ -30,7 +30,7 @@ int64_t asInteger(const IValue& v) {
 void requireReal(const InferCall& call, DType dtype) {
   if (dtype == DType::Bool || isComplex(dtype))
     throw ExecutionError(ErrorKind::Unsupported,
-                         fmt::format("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype)));
+                         fmt::format("not implemented for {}", pythonName(dtype)));
 }
 
 // ---- arange, range: start, end and step, then dtype, layout, device, pin_memory ----
