@@ -3,8 +3,10 @@
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/extrema.h"
+#include "runtime/reference/promotion.h"
 #include "runtime/reference/reduce.h"
 #include "runtime/reference/reduction_call.h"
+#include "runtime/reference/tensor_math.h"
 
 #include <Eigen/Core>
 
@@ -177,6 +179,17 @@ void inferFrobenius(InferCall& call) {
   inferNorm(call);
 }
 void frobeniusKernel(KernelCall& call) { runNorm(call, 2); }
+
+void inferDist(InferCall& call) {
+  ResultType dtype;
+  dtype.add(call, 0);
+  dtype.add(call, 1);
+  call.result(realOf(dtype.get()), Dims{});
+}
+void distKernel(KernelCall& call) {
+  Tensor difference = TensorMath(call).sub(call.tensor(0), call.tensor(1));
+  call.setResult(invokeTensor(call, "aten::norm.Scalar", {difference, call.argument(2)}));
+}
 
 // The norm over all dimensions but one, which the result keeps; over all of them for dimension -1.
 void normExceptDimKernel(KernelCall& call) {
@@ -356,6 +369,7 @@ void registerNormsOps(OpRegistry& ops) {
            .infer = inferNuclear<1>,
            .kernel = nuclearKernel,
            .dtypes = kFloatingTypes | kComplexTypes});
+  add("aten::dist", inferDist, distKernel);
   add("aten::norm_except_dim", nullptr, normExceptDimKernel);
 }
 
