@@ -153,12 +153,13 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
 // `aten::add.out` computes as the overload whose arguments it has in front of its outputs.
 void OpRegistry::attachOutVariants(Group& group) const {
   for (const auto& op : group.own) {
-    if (op->def_ || op->schemaText_.find("!) out") == std::string_view::npos) continue;
+    if (op->def_ || op->schemaText_.find("!)") == std::string_view::npos) continue;
     const Schema& s = op->schema();
     size_t outs = 0;
     while (outs < s.arguments.size() && s.arguments[s.arguments.size() - 1 - outs].keywordOnly &&
            s.arguments[s.arguments.size() - 1 - outs].isWritten())
       ++outs;
+    if (outs == 0) continue;
     size_t count = s.arguments.size() - outs;
     for (const auto& base : group.own) {
       if (!base->def_ || base->inPlaceVariant_ || !base->def_->kernel) continue;

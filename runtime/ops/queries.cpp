@@ -124,7 +124,8 @@ Dims sizesOf(const IValue& v) {
 
 void listToTensor(Args a, IValue& r) {
   Dims sizes = sizesOf(*a[0]);
-  r = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
+  Tensor wide = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
+  r = convertTensor(wide, DType::Int32);
 }
 void tensorToList(Args a, IValue& r) {
   Tensor t = handleOf(*a[0]);

@@ -132,7 +132,10 @@ void addrKernel(KernelCall& call) {
   Tensor a = convertTensor(call.tensor(1), computed), b = convertTensor(call.tensor(2), computed);
   Tensor sum = Tensor::empty(computed, call.spec().sizes);
   copyTensor(sum, call.tensor(0));
-  matmulInto(sum, unsqueezed(a, 1), unsqueezed(b, 0), alpha, beta);
+  // Scaled beforehand: a factor of 0 must not hide NaN.
+  Tensor scaled = Tensor::empty(computed, a.sizes());
+  multiplyElements(scaled, a, elementOf(alpha, computed));
+  matmulInto(sum, unsqueezed(scaled, 1), unsqueezed(b, 0), 1, beta);
   copyTensor(out, sum);
 }
 
