@@ -24,7 +24,7 @@ V xLog1pY(V x, V y) {
 template <class V>
 V entropy(V x) {
   constexpr auto kInfinity = std::numeric_limits<Lane<V>>::infinity();
-  return select(x != x, x, select(x > 0, -x * log(x), select(x == 0, 0, -kInfinity + 0 * x)));
+  return select(x != x, x, select(x > 0, -x * log(x), select(x == 0, 0, splat<V>(-kInfinity))));
 }
 
 // ---- polygamma, mvlgamma ----
