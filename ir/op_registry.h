@@ -90,6 +90,8 @@ class OpRegistry {
     std::vector<std::unique_ptr<Operator>> own;
     std::vector<const Operator*> all;
   };
+  // The catalog's line for one overload; empty if it has none.
+  std::string_view catalogText(std::string_view kind, std::string_view overload) const;
   std::unique_ptr<Group> makeGroup(Symbol kind) const;
   void attachOutVariants(Group& group) const;
 
