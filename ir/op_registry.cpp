@@ -127,6 +127,7 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
                                [&](const auto& o) { return o->overload() == overload; });
       Operator* op = same != group->own.end() ? same->get() : nullptr;
       if (!op) {
+        if (derived && catalog_.contains(kind.text())) continue;  // a form that PyTorch does not have
         op = add(def.schema, overload);
         if (derived) {
           op->ownedText_ = inPlaceText(def.schema);
