@@ -72,7 +72,7 @@ bool same(const SymbolicValue& a, const SymbolicValue& b) {
 
 // Operators that give a tensor other sizes where it stands: what aliases it changes too.
 bool changesGeometry(Symbol kind) {
-  for (const char* k : {"aten::resize_", "aten::resize_as_", "aten::set_", "aten::t_", "aten::transpose_", "aten::squeeze_",
+  for (const char* k : {"aten::addbmm_", "aten::resize_", "aten::resize_as_", "aten::set_", "aten::t_", "aten::transpose_", "aten::squeeze_",
                         "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_", "aten::set_data"})
     if (kind.text() == k) return true;
   return false;

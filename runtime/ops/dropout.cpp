@@ -103,6 +103,7 @@ void registerDropoutOps(OpRegistry& ops) {
   add("aten::feature_alpha_dropout", dropoutKernel<true, true>);
   ops.add({.schema = "aten::native_dropout", .infer = inferNativeDropout, .kernel = nativeDropoutKernel,
            .dtypes = kFloatingTypes | kComplexTypes, .random = true});
+  ops.markSharing({"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"});
 }
 
 }  // namespace tscompile
