@@ -57,7 +57,8 @@ T distanceOf(const T* x, const T* y, int64_t n, double p) {
   Row a(x, n), b(y, n);
   if (n == 0) return T(0);
   auto difference = (a - b).abs();
-  if (p == 0) return static_cast<T>((a != b).count());
+  // The number of places that differ; NaN where nobody knows.
+  if (p == 0) return (difference != difference).select(difference, (difference != T(0)).template cast<T>()).sum();
   if (p == 1) return difference.sum();
   if (p == 2) return std::sqrt(difference.square().sum());
   if (std::isinf(p)) return difference.template maxCoeff<Eigen::PropagateNaN>();
