@@ -3,6 +3,7 @@
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/dense.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/matmul.h"
 #include "runtime/reference/views.h"
 
 #include <Eigen/Core>
@@ -102,6 +103,28 @@ Tensor batches(const Tensor& t, DimSpan like, DType dtype) {
   return denseTensor(contiguous(expandedTo(t, sizes)), dtype);
 }
 
+// Whether Euclidean distances come from a product of matrices, which is faster and less exact; PyTorch's modes.
+bool usesProduct(const KernelCall& call, int64_t rows, int64_t others) {
+  int64_t mode = call.isNone(3) ? 0 : call.integer(3);
+  return call.number(2) == 2 && (mode == 1 || (mode == 0 && (rows > 25 || others > 25)));
+}
+
+// |x - y|^2 = |x|^2 + |y|^2 - 2 x y
+void euclideanByProduct(const KernelCall& call, const Tensor& out, const Tensor& a, const Tensor& b) {
+  auto squares = [&](const Tensor& t) {
+    Tensor square = invokeTensor(call, "aten::mul.Tensor", {t, t});
+    return invokeTensor(call, "aten::sum.dim_IntList", {square, intList(Dims{t.rank() - 1}), true, IValue()});
+  };
+  matmulInto(out, a, transposed(b, b.rank() - 2, b.rank() - 1), -2);
+  mapTensors<kFloats>(
+      out.dtype(),
+      [](auto product, auto x, auto y) {
+        auto square = product + x + y;
+        return std::sqrt(square < 0 ? decltype(square)(0) : square);
+      },
+      out, out, squares(a), transposed(squares(b), b.rank() - 2, b.rank() - 1));
+}
+
 void cdistKernel(KernelCall& call) {
   DenseResult out(call.out());
   const Tensor& result = out.tensor();
@@ -110,6 +133,10 @@ void cdistKernel(KernelCall& call) {
   Tensor a = batches(call.tensor(0), result.sizes(), result.dtype()), b = batches(call.tensor(1), result.sizes(), result.dtype());
   int64_t n = a.size(a.rank() - 1);
   double p = call.number(2);
+  if (usesProduct(call, rows, others)) {
+    euclideanByProduct(call, result, a, b);
+    return out.store();
+  }
   withFloating(result.dtype(), [&](auto sample) {
     using T = decltype(sample);
     for (int64_t i = 0; i < result.numel() / others; ++i) {
