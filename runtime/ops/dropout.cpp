@@ -72,7 +72,8 @@ void inferNativeDropout(InferCall& call) {
   checkProbability(call);
   TensorInfo t = call.tensor(0);
   call.result(t);
-  call.result(t, DType::Bool);
+  bool isEmpty = t.hasRank && knownNumel(t.sizes) == 0;
+  call.result(t, isEmpty ? t.dtype : DType::Bool);
 }
 
 void nativeDropoutKernel(KernelCall& call) {

@@ -153,7 +153,8 @@ void inferEmbeddingBag(InferCall& call) {
   call.require(!includeLast || bags != 0, "include_last_offset: the number of offsets should be at least 1");
   if (includeLast && isKnownSize(bags)) --bags;
   bool hasPadding = call.size() > 8 && !call.isNone(8) && (countsPadding(call.op()) || call.integer(8) >= 0);
-  bool isPlainSum = mode == 0 && !hasPadding;
+  // Sums of these dtypes have a way of their own in PyTorch.
+  bool isPlainSum = mode == 0 && !hasPadding && (weight.dtype == DType::Float32 || weight.dtype == DType::Float16);
   call.result(weight.dtype, Dims{bags, weight.sizes[1]});
   call.result(index, Dims{isPlainSum ? 0 : indices.hasRank ? knownNumel(indices.sizes).value_or(kUnknownSize) : kUnknownSize});
   Dims perBag{mode == 0 ? offsets.sizes[0] : bags};
