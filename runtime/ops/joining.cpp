@@ -200,7 +200,7 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::pad_sequence", nullptr, padSequenceKernel);
   add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel);
   add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel);
-  ops.markSharing({"aten::flatten_dense_tensors"});
+  ops.markSharing({"aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
 }
 
 }  // namespace tscompile
