@@ -125,7 +125,7 @@ std::vector<Tensor> givenEdges(const KernelCall& call, const Tensor& points, con
                  pythonName(points.dtype()), pythonName(t.dtype()));
     call.require(t.size(0) > 1, "a bins tensor should have at least 2 elements, but dimension {}'s has {}", d,
                  t.size(0));
-    edges.push_back(contiguous(t));
+    edges.push_back(cloneTensor(t));
   }
   return edges;
 }
