@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "runtime/reference/copy.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/run_context.h"
 
 namespace tscompile {
@@ -15,8 +16,18 @@ int64_t countTrue(const Tensor& mask) {
   return count;
 }
 
+namespace {
+// A conversion to bool would look at the real part of complex numbers alone.
+Tensor truthOf(const Tensor& t) {
+  if (!isComplex(t.dtype())) return convertTensor(t, DType::Bool);
+  Tensor mask = Tensor::empty(DType::Bool, t.sizes());
+  mapTensors<kC128>(t.dtype(), [](std::complex<double> x) { return x != 0.0; }, mask, t);
+  return mask;
+}
+}  // namespace
+
 Tensor nonzeroOf(const Tensor& t) {
-  Tensor mask = convertTensor(t, DType::Bool);
+  Tensor mask = truthOf(t);
   int rank = t.rank();
   Tensor out = Tensor::empty(DType::Int64, Dims{countTrue(mask), rank});
   if (out.numel() == 0) return out;
