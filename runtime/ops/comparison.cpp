@@ -73,7 +73,7 @@ void markMembers(const Tensor& out, const Tensor& elements, Tensor tests, bool i
   T* last = std::remove_if(first, first + tests.numel(), [](T x) { return x != x; });
   std::sort(first, last);
   mapTensors<kReals>(
-      kDTypeOf<T>, [=](auto x) { return std::binary_search(first, last, static_cast<T>(x)) != invert; }, out, elements);
+      kDTypeOf<T>, [=](auto x) { return (x == x && std::binary_search(first, last, static_cast<T>(x))) != invert; }, out, elements);
 }
 
 void isinKernel(KernelCall& call) {

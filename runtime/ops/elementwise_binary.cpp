@@ -71,10 +71,19 @@ void addKernel(KernelCall& call) {
   });
 }
 
+// The sum, brought into what is finite and not negative; NaN becomes 0 in float32 only.
 void addReluKernel(KernelCall& call) {
-  IValue sum = invoke(call, call.argument(1).isTensor() ? "aten::add.Tensor" : "aten::add.Scalar",
-                      {call.argument(0), call.argument(1), call.argument(2)});
-  call.setResult(invoke(call, "aten::clamp_min", {sum, int64_t{0}}));
+  Tensor sum = invokeTensor(call, call.argument(1).isTensor() ? "aten::add.Tensor" : "aten::add.Scalar",
+                            {call.argument(0), call.argument(1), call.argument(2)});
+  mapTensors<kReals>(
+      sum.dtype(),
+      [](auto x) {
+        using T = decltype(x);
+        if (std::is_same_v<T, double> && x != x) return x;
+        return x > 0 ? lesser(x, std::numeric_limits<T>::max()) : T(0);
+      },
+      sum, sum);
+  call.setResult(sum);
 }
 
 // ---- addcmul, addcdiv: self + value * tensor1 (* or /) tensor2 ----

@@ -1,5 +1,6 @@
 // Element-wise functions of one tensor: signs, rounding, powers, exponentials, logarithms, trigonometry.
 #include "runtime/ops/ops.h"
+#include "runtime/reference/arithmetic.h"
 #include "runtime/reference/dtype_range.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/numbers.h"
@@ -183,6 +184,24 @@ V binaryLogarithm(V x) {
 template <class T>
 T sqrtOf(T x) { return std::sqrt(x); }
 
+// By the school formula: infinities and zeros give NaN.
+template <class T>
+T inverse(T x) {
+  if constexpr (std::is_same_v<T, C128>)
+    return {x.real() / std::norm(x), -x.imag() / std::norm(x)};
+  else
+    return T(1) / x;
+}
+
+// i / 2 log((i + x) / (i - x)), whose branch cuts are PyTorch's.
+template <class V>
+V arcTangent(V x) {
+  if constexpr (std::is_same_v<V, C128>)
+    return times(C128(0, 0.5), std::log(quotient(C128(0, 1) + x, C128(0, 1) - x)));
+  else
+    return atan(x);
+}
+
 template <class V>
 V sinc(V x) {
   using T = Lane<V>;
@@ -191,6 +210,21 @@ V sinc(V x) {
     return select(x == 0, T(1), quotient);
   else
     return x == 0.0 ? V(1) : quotient;
+}
+
+// In 16-bit floats every step is rounded.
+template <class Narrow>
+float narrowSinc(float x) {
+  auto rounded = [](float v) { return static_cast<float>(Narrow(v)); };
+  float y = rounded(x * rounded(static_cast<float>(kPi)));
+  return x == 0 ? 1 : rounded(std::sin(y)) / y;
+}
+
+void sincKernel(KernelCall& call) {
+  DType dtype = call.tensor(0).dtype();
+  if (dtype == DType::Float16) return mapInputs<kF32, 1>(call, [](float x) { return narrowSinc<Half>(x); });
+  if (dtype == DType::BFloat16) return mapInputs<kF32, 1>(call, [](float x) { return narrowSinc<BFloat16>(x); });
+  mapInputs<kVectors | kC128, 1>(call, [](auto x) { return sinc(x); });
 }
 
 void logitKernel(KernelCall& call) {
@@ -265,8 +299,8 @@ void registerFunctions(OpRegistry& ops) {
   function({"aten::logit", "aten::special_logit"}, logitKernel);
 
   function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>, kAllTypes);
-  function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return decltype(x)(1) / sqrtOf(x); }>, kAllTypes);
-  function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return decltype(x)(1) / x; }>, kAllTypes);
+  function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>, kAllTypes);
+  function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(x); }>, kAllTypes);
   ops.add({.schema = "aten::square", .infer = inferSquare, .kernel = unaryKernel<kNumbers, [](auto x) { return squared(x); }>,
            .dtypes = kAllTypes, .inplace = InPlace::Direct});
 
@@ -275,14 +309,14 @@ void registerFunctions(OpRegistry& ops) {
   function({"aten::tan"}, unaryKernel<kWithComplex, [](auto x) { return tan(x); }>, kAllTypes);
   function({"aten::asin", "aten::arcsin"}, unaryKernel<kWithComplex, [](auto x) { return asin(x); }>, kAllTypes);
   function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>, kAllTypes);
-  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return atan(x); }>, kAllTypes);
+  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return arcTangent(x); }>, kAllTypes);
   function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, kAllTypes);
   function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, kAllTypes);
   function({"aten::tanh"}, unaryKernel<kWithComplex, [](auto x) { return tanh(x); }>, kAllTypes);
   function({"aten::asinh", "aten::arcsinh"}, unaryKernel<kWithComplex, [](auto x) { return asinh(x); }>, kAllTypes);
   function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>, kAllTypes);
   function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>, kAllTypes);
-  function({"aten::sinc", "aten::special_sinc"}, unaryKernel<kWithComplex, [](auto x) { return sinc(x); }>, kAllTypes);
+  function({"aten::sinc", "aten::special_sinc"}, sincKernel, kAllTypes);
   function({"aten::deg2rad"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>);
   function({"aten::rad2deg"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>);
   function({"aten::erf", "aten::special_erf"}, unaryKernel<kVectors, [](auto x) { return erf(x); }>);
