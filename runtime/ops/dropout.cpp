@@ -73,7 +73,7 @@ void inferNativeDropout(InferCall& call) {
   TensorInfo t = call.tensor(0);
   call.result(t);
   bool isEmpty = t.hasRank && knownNumel(t.sizes) == 0;
-  call.result(t, isEmpty ? t.dtype : DType::Bool);
+  call.result(t, isEmpty ? t.dtype : t.mayBeEmpty() ? DType::Undefined : DType::Bool);
 }
 
 void nativeDropoutKernel(KernelCall& call) {
