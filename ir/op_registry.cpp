@@ -18,8 +18,7 @@ std::string_view overloadOf(std::string_view schema) {
   return schema.substr(dot + 1, schema.find('(') - dot - 1);
 }
 
-// The text of `aten::relu_(Tensor(a!) self) -> Tensor(a!)` made from that of `aten::relu`. Catalogs have their own
-// text for PyTorch's operators; this is for the others.
+// The text of `aten::relu_(Tensor(a!) self) -> Tensor(a!)` made from that of `aten::relu`.
 std::string inPlaceText(std::string_view schema) {
   std::string text(schema);
   size_t open = text.find('(');
@@ -30,6 +29,19 @@ std::string inPlaceText(std::string_view schema) {
   text.replace(open, 8, "(Tensor(a!) ");
   text.insert(kind.size(), "_");
   return text;
+}
+
+// The arguments and results.
+std::string_view signatureOf(std::string_view schema) { return schema.substr(schema.find('(')); }
+
+// Calls f for each line.
+template <class F>
+void forEachLine(std::string_view text, F f) {
+  while (!text.empty()) {
+    size_t end = std::min(text.find('\n'), text.size());
+    if (end) f(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
 }
 
 // "aten::pow_.Scalar(Tensor(a!) self, ...", which a record may name where it is not the functional name with an underscore.
@@ -89,6 +101,24 @@ void OpRegistry::add(const OpDef& def) {
   if (def.inplace != InPlace::No && !kind.ends_with('_')) put(kind + "_", def);
 }
 
+void OpRegistry::markSharing(std::initializer_list<std::string_view> kinds) {
+  for (std::string_view kind : kinds) {
+    auto found = records_.find(std::string(kind));
+    TS_CHECK(found != records_.end());
+    for (OpDef& def : found->second) def.mayShare = true;
+  }
+}
+
+std::string_view OpRegistry::catalogText(std::string_view kind, std::string_view overload) const {
+  std::string_view found;
+  for (const OpRegistry* r = this; r && found.empty(); r = r->base_)
+    if (auto lines = r->catalog_.find(kind); lines != r->catalog_.end())
+      forEachLine(lines->second, [&](std::string_view line) {
+        if (overloadOf(line) == overload) found = line;
+      });
+  return found;
+}
+
 std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
   auto group = std::make_unique<Group>();
   if (base_)
@@ -111,13 +141,7 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
     return added;
   };
   if (auto lines = catalog_.find(kind.text()); lines != catalog_.end()) {
-    std::string_view rest = lines->second;
-    while (!rest.empty()) {
-      size_t end = std::min(rest.find('\n'), rest.size());
-      std::string_view line = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      if (!line.empty()) add(line, overloadOf(line));
-    }
+    forEachLine(lines->second, [&](std::string_view line) { add(line, overloadOf(line)); });
   }
   if (auto records = records_.find(std::string(kind.text())); records != records_.end()) {
     for (const OpDef& def : records->second) {
@@ -126,15 +150,21 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
       auto same = std::find_if(group->own.begin(), group->own.end(),
                                [&](const auto& o) { return o->overload() == overload; });
       Operator* op = same != group->own.end() ? same->get() : nullptr;
-      if (!op) {
-        if (derived && catalog_.contains(kind.text())) continue;  // a form that PyTorch does not have
-        op = add(def.schema, overload);
-        if (derived) {
-          op->ownedText_ = inPlaceText(def.schema);
+      if (!op && derived) {
+        // The catalog may name the overload otherwise (`aten::floor_divide_.Tensor`), or not have this variant.
+        std::string_view functional = catalogText(kindOf(def.schema), overload);
+        std::string text = inPlaceText(functional.empty() ? def.schema : functional);
+        for (const auto& o : group->own)
+          if (signatureOf(o->schemaText_) == signatureOf(text)) op = o.get();
+        if (!op && !functional.empty()) continue;
+        if (!op) {
+          op = add(def.schema, overload);
+          op->ownedText_ = std::move(text);
           op->schemaText_ = op->ownedText_;
           op->overload_ = overloadOf(op->ownedText_);
         }
       }
+      if (!op) op = add(def.schema, overload);
       op->def_ = &def;
       op->inPlaceVariant_ = derived || (def.inplace != InPlace::No && writesFirstArgument(op->schemaText_));
     }
@@ -145,12 +175,13 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
 // `aten::add.out` computes as the overload whose arguments it has in front of its outputs.
 void OpRegistry::attachOutVariants(Group& group) const {
   for (const auto& op : group.own) {
-    if (op->def_ || op->schemaText_.find("!) out") == std::string_view::npos) continue;
+    if (op->def_ || op->schemaText_.find("!)") == std::string_view::npos) continue;
     const Schema& s = op->schema();
     size_t outs = 0;
     while (outs < s.arguments.size() && s.arguments[s.arguments.size() - 1 - outs].keywordOnly &&
            s.arguments[s.arguments.size() - 1 - outs].isWritten())
       ++outs;
+    if (outs == 0) continue;
     size_t count = s.arguments.size() - outs;
     for (const auto& base : group.own) {
       if (!base->def_ || base->inPlaceVariant_ || !base->def_->kernel) continue;

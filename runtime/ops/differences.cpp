@@ -24,12 +24,14 @@ Tensor sliced(const Tensor& t, int64_t dim, int64_t from, int64_t to = kEnd) {
 void checkJoined(const InferCall& call, const TensorInfo& t, size_t argument, int64_t dim) {
   if (call.isNone(argument)) return;
   TensorInfo other = call.rankedTensor(argument);
-  call.require(other.rank() == t.rank(), "diff expects prepend or append to have the {} dimensions of the input, not {}", t.rank(),
-               other.rank());
+  call.require(other.rank() == t.rank(),
+               "diff expects prepend or append to have the {} dimensions of the input, not {}", t.rank(), other.rank());
   for (size_t d = 0; d < t.rank(); ++d)
-    call.require(static_cast<int64_t>(d) == dim || other.sizes[d] == t.sizes[d] || !isKnownSize(other.sizes[d]) || !isKnownSize(t.sizes[d]),
-                 "diff expects what is prepended or appended to have the input's sizes except along dimension {}, but got {} and {}", dim,
-                 dimsText(other.sizes), dimsText(t.sizes));
+    call.require(static_cast<int64_t>(d) == dim || other.sizes[d] == t.sizes[d] || !isKnownSize(other.sizes[d]) ||
+                     !isKnownSize(t.sizes[d]),
+                 "diff expects what is prepended or appended to have the input's sizes except along dimension {}, but "
+                 "got {} and {}",
+                 dim, dimsText(other.sizes), dimsText(t.sizes));
 }
 
 void inferDiff(InferCall& call) {
@@ -45,7 +47,9 @@ void inferDiff(InferCall& call) {
     if (call.isNone(i)) continue;
     TensorInfo part = call.tensor(i);
     dtype.add(part);
-    if (i) sizes[dim] = isKnownSize(sizes[dim]) && isKnownSize(part.sizes[dim]) ? sizes[dim] + part.sizes[dim] : kUnknownSize;
+    if (i)
+      sizes[dim] =
+          isKnownSize(sizes[dim]) && isKnownSize(part.sizes[dim]) ? sizes[dim] + part.sizes[dim] : kUnknownSize;
   }
   if (isKnownSize(sizes[dim])) sizes[dim] -= std::clamp<int64_t>(n, 0, sizes[dim]);
   call.result(dtype.get(), sizes);
@@ -63,7 +67,8 @@ void diffKernel(KernelCall& call) {
   if (n == 0) t = cloneTensor(t);
   for (; n > 0; --n) {
     Tensor later = sliced(t, dim, 1), earlier = sliced(t, dim, 0, -1);
-    t = t.dtype() == DType::Bool ? invokeTensor(call, "aten::logical_xor", {later, earlier}) : TensorMath(call).sub(later, earlier);
+    t = t.dtype() == DType::Bool ? invokeTensor(call, "aten::logical_xor", {later, earlier})
+                                 : TensorMath(call).sub(later, earlier);
   }
   call.setResult(t);
 }
@@ -107,14 +112,16 @@ class Gradient {
       first = weighted(at(0, 1), math_.div(math_.neg(math_.add(math_.mul(h, 2.0), k)), math_.mul(h, sum)), at(1, 2),
                        math_.div(sum, math_.mul(h, k)), at(2, 3), math_.div(math_.neg(h), math_.mul(k, sum)));
       h = selected(steps, 0, n - 1), k = selected(steps, 0, n - 2), sum = math_.add(h, k);
-      last = weighted(at(-3, -2), math_.div(h, math_.mul(k, sum)), at(-2, -1), math_.neg(math_.div(sum, math_.mul(h, k))), at(-1),
-                      math_.div(math_.add(math_.mul(h, 2), k), math_.mul(h, sum)));
+      last =
+          weighted(at(-3, -2), math_.div(h, math_.mul(k, sum)), at(-2, -1), math_.neg(math_.div(sum, math_.mul(h, k))),
+                   at(-1), math_.div(math_.add(math_.mul(h, 2), k), math_.mul(h, sum)));
     }
     return joined(center, first, last, dim);
   }
 
  private:
-  Tensor weighted(const Tensor& a, const IValue& x, const Tensor& b, const IValue& y, const Tensor& c, const IValue& z) const {
+  Tensor weighted(const Tensor& a, const IValue& x, const Tensor& b, const IValue& y, const Tensor& c,
+                  const IValue& z) const {
     return math_.add(math_.add(math_.mul(a, x), math_.mul(b, y)), math_.mul(c, z));
   }
   // One-dimensional weights, to be broadcast along a dimension.
@@ -148,7 +155,8 @@ void checkGradient(const KernelCall& call, const Tensor& t, const Dims& dims, in
     call.require(!(seen >> d & 1), "dim {} appears multiple times in the list of dims", d);
     seen |= uint64_t{1} << d;
     call.require(t.rank() > 0 && t.sizes()[d] > edgeOrder,
-                 "gradient expected each dimension size to be at least edge_order + 1 = {}, but got {}", edgeOrder + 1, dimsText(t.sizes()));
+                 "gradient expected each dimension size to be at least edge_order + 1 = {}, but got {}", edgeOrder + 1,
+                 dimsText(t.sizes()));
   }
 }
 
@@ -167,8 +175,8 @@ void gradientKernel(KernelCall& call) {
     const auto& items = call.argument(1).toList().items;
     spacing.assign(items.begin(), items.end());
   }
-  call.require(spacing.size() == dims.size(), "gradient expected as many spacings as dimensions, but got {} for {}", spacing.size(),
-               dims.size());
+  call.require(spacing.size() == dims.size(), "gradient expected as many spacings as dimensions, but got {} for {}",
+               spacing.size(), dims.size());
   checkGradient(call, t, dims, edgeOrder);
 
   Gradient gradient(call, t, edgeOrder);
@@ -181,7 +189,8 @@ void gradientKernel(KernelCall& call) {
     }
     Tensor coordinates = spacing[i].toTensor();
     call.require(coordinates.defined() && coordinates.rank() == 1 && coordinates.size(0) > edgeOrder,
-                 "gradient expected each element of spacing to have one dimension and more than {} coordinates", edgeOrder);
+                 "gradient expected each element of spacing to have one dimension and more than {} coordinates",
+                 edgeOrder);
     results.push_back(gradient.uneven(dims[i], coordinates));
   }
   call.setResult(tensorList(std::move(results)));
@@ -197,7 +206,8 @@ Tensor neighbourSums(const KernelCall& call, const Tensor& y, int64_t dim) {
 // The distances of the samples, to be broadcast to them.
 Tensor sampleSteps(const KernelCall& call, const Tensor& y, Tensor x, int64_t dim) {
   if (x.rank() == 1) {
-    call.require(x.size(0) == y.sizes()[dim], "there must be one `x` value for each sample point, but there are {} for {}", x.size(0),
+    call.require(x.size(0) == y.sizes()[dim],
+                 "there must be one `x` value for each sample point, but there are {} for {}", x.size(0),
                  y.sizes()[dim]);
     Dims sizes(static_cast<size_t>(y.rank()), 1);
     sizes[dim] = x.size(0);
@@ -268,8 +278,10 @@ void registerDifferencesOps(OpRegistry& ops) {
   for (auto schema : {"aten::gradient.scalarrayint", "aten::gradient.scalarrayarray", "aten::gradient.tensorarrayint",
                       "aten::gradient.tensorarray"})
     add(schema, gradientKernel<Spacing::List>);
-  for (auto schema : {"aten::trapezoid.x", "aten::trapezoid.dx", "aten::trapz.x", "aten::trapz.dx"}) add(schema, trapezoidKernel);
-  for (auto schema : {"aten::cumulative_trapezoid.x", "aten::cumulative_trapezoid.dx"}) add(schema, cumulativeTrapezoidKernel);
+  for (auto schema : {"aten::trapezoid.x", "aten::trapezoid.dx", "aten::trapz.x", "aten::trapz.dx"})
+    add(schema, trapezoidKernel);
+  for (auto schema : {"aten::cumulative_trapezoid.x", "aten::cumulative_trapezoid.dx"})
+    add(schema, cumulativeTrapezoidKernel);
 }
 
 }  // namespace tscompile

@@ -113,6 +113,7 @@ void registerDropoutOps(OpRegistry& ops) {
            .kernel = nativeDropoutKernel,
            .dtypes = kFloatingTypes | kComplexTypes,
            .random = true});
+  ops.markSharing({"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"});
 }
 
 }  // namespace tscompile

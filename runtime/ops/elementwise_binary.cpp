@@ -14,7 +14,8 @@ void checkAlpha(InferCall& call, DType result) {
   if (call.size() < 3 || result == DType::Undefined) return;
   DType alpha = call.scalarType(2);
   call.require(!isComplex(alpha) || isComplex(result), "alpha must not be complex where the tensors are not");
-  call.require(!isIntegral(result, true) || isIntegral(alpha, true), "alpha must not be a floating point number where the tensors are integers");
+  call.require(!isIntegral(result, true) || isIntegral(alpha, true),
+               "alpha must not be a floating point number where the tensors are integers");
 }
 
 void inferAdd(InferCall& call) {
@@ -26,12 +27,15 @@ void inferAdd(InferCall& call) {
 void inferSub(InferCall& call) {
   for (size_t i = 0; i < 2; ++i) {
     bool boolean = call.isTensor(i) && call.tensor(i).dtype == DType::Bool;
-    call.require(!boolean, "subtraction with a bool tensor is not supported; use ^, logical_xor() or logical_not() instead");
+    call.require(!boolean,
+                 "subtraction with a bool tensor is not supported; use ^, logical_xor() or logical_not() instead");
   }
   inferAdd(call);
 }
 
-bool isOne(const IValue& v) { return (v.isInt() && v.toInt() == 1) || (v.isFloat() && v.toFloat() == 1) || (v.isBool() && v.toBool()); }
+bool isOne(const IValue& v) {
+  return (v.isInt() && v.toInt() == 1) || (v.isFloat() && v.toFloat() == 1) || (v.isBool() && v.toBool());
+}
 
 // Runs f(a, b) or, where alpha is not 1, f(a, alpha * b).
 template <bool kReversed, bool kMinus>
@@ -45,9 +49,17 @@ void addKernel(KernelCall& call) {
   double sign = kMinus ? -1 : 1;
   if (isComplex(dtype)) {
     std::complex<double> alpha = call.complex(2) * sign;
-    return mapElements<kC128, 2>(call, dtype, [=](auto a, auto b) { return kReversed ? b + times(alpha, a) : a + times(alpha, b); });
+    return mapElements<kC128, 2>(call, dtype,
+                                 [=](auto a, auto b) { return kReversed ? b + times(alpha, a) : a + times(alpha, b); });
   }
   ScalarArgument alpha(call, 2, dtype);
+  if (dtype == DType::Float16) {  // the product is rounded, too
+    float factor = alpha.as<float>() * static_cast<float>(sign);
+    return mapElements<kF32, 2>(call, dtype, [=](float a, float b) {
+      if (kReversed) std::swap(a, b);
+      return a + static_cast<float>(Half(factor * b));
+    });
+  }
   mapElements<kReals, 2>(call, dtype, [=](auto a, auto b) {
     using T = decltype(a);
     if (kReversed) std::swap(a, b);
@@ -90,7 +102,7 @@ void addcKernel(KernelCall& call) {
     std::complex<double> value = call.complex(3);
     return mapElements<kC128, 3>(call, dtype, [=](auto self, auto a, auto b) { return combine(self, value, a, b); });
   }
-  ScalarArgument value(call, 3, dtype);
+  ScalarArgument value(call, 3, dtype == DType::BFloat16 ? DType::Float32 : dtype);
   mapElements<kDivide ? kFloats : kReals, 3>(
       call, dtype, [=](auto self, auto a, auto b) { return combine(self, value.as<decltype(self)>(), a, b); });
 }
@@ -104,7 +116,8 @@ void inferLerp(InferCall& call) {
     if (!call.isTensor(i)) continue;
     DType other = call.tensor(i).dtype;
     bool known = dtype != DType::Undefined && other != DType::Undefined;
-    call.require(!known || dtype == other, "argument {} must be {} as the first is, not {}", i + 1, pythonName(dtype), pythonName(other));
+    call.require(!known || dtype == other, "argument {} must be {} as the first is, not {}", i + 1, pythonName(dtype),
+                 pythonName(other));
   }
   resultBroadcast(call, dtype, 3);
 }
@@ -118,7 +131,8 @@ T interpolate(T start, T end, T weight) {
 
 void lerpKernel(KernelCall& call) {
   DType dtype = call.tensor(0).dtype();
-  call.require(isComplex(dtype) || !call.argument(2).isComplex(), "the weight must not be complex where the tensors are not");
+  call.require(isComplex(dtype) || !call.argument(2).isComplex(),
+               "the weight must not be complex where the tensors are not");
   mapElements<kFloats | kC128, 3>(call, dtype, [](auto a, auto b, auto w) { return interpolate(a, b, w); });
 }
 
@@ -134,7 +148,8 @@ float nextBFloat16(float a, float b) {
 
 void nextafterKernel(KernelCall& call) {
   DType dtype = call.spec().dtype;
-  if (dtype == DType::BFloat16) return mapElements<kF32, 2>(call, dtype, [](float a, float b) { return nextBFloat16(a, b); });
+  if (dtype == DType::BFloat16)
+    return mapElements<kF32, 2>(call, dtype, [](float a, float b) { return nextBFloat16(a, b); });
   if (dtype == DType::Float16 || !isFloating(dtype)) refuseDType(dtype);
   mapElements<kFloats, 2>(call, dtype, [](auto a, auto b) { return std::nextafter(a, b); });
 }
@@ -178,8 +193,8 @@ void ldexpKernel(KernelCall& call) {
 
 void inferHeaviside(InferCall& call) {
   DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
-  call.require(a == b || a == DType::Undefined || b == DType::Undefined, "the tensors must have one dtype, not {} and {}", pythonName(a),
-               pythonName(b));
+  call.require(a == b || a == DType::Undefined || b == DType::Undefined,
+               "the tensors must have one dtype, not {} and {}", pythonName(a), pythonName(b));
   inferBinary(call);
 }
 
@@ -206,28 +221,38 @@ void integersOnlyKernel(KernelCall& call) {
 }  // namespace
 
 void registerElementwiseBinaryOps(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel, bool commutative = false) {
-    addAliases(ops, names, {.infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = InPlace::Direct, .commutative = commutative});
+  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                 bool commutative = false) {
+    addAliases(ops, names,
+               {.infer = infer,
+                .kernel = kernel,
+                .dtypes = kAllTypes,
+                .inplace = InPlace::Direct,
+                .commutative = commutative});
   };
   add({"aten::add.Tensor", "aten::add.Scalar"}, inferAdd, addKernel<false, false>, true);
-  add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub, addKernel<false, true>);
+  add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub,
+      addKernel<false, true>);
   add({"aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar"}, inferBinary,
       binaryKernel<kNumbers, [](auto a, auto b) { return times(a, b); }>, true);
   add({"aten::addcmul"}, inferTernary, addcKernel<false>);
   add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>);
   add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel);
 
-  add({"aten::atan2", "aten::arctan2"}, inferFloatBinary, binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>);
+  add({"aten::atan2", "aten::arctan2"}, inferFloatBinary,
+      binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>);
   add({"aten::copysign.Tensor", "aten::copysign.Scalar"}, inferFloatBinary,
       binaryKernel<kFloats, [](auto a, auto b) { return std::copysign(a, b); }>);
   add({"aten::hypot"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return hypot(a, b); }>, true);
   add({"aten::nextafter"}, inferBinary, nextafterKernel);
   add({"aten::heaviside"}, inferHeaviside,
       binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>);
-  add({"aten::gcd"}, inferBinary, integersOnlyKernel<[](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); }>, true);
+  add({"aten::gcd"}, inferBinary,
+      integersOnlyKernel<[](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); }>, true);
   add({"aten::lcm"}, inferBinary, integersOnlyKernel<[](int64_t a, int64_t b) { return lcm(a, b); }>, true);
 
-  auto plain = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel, InPlace inplace = InPlace::No) {
+  auto plain = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                   InPlace inplace = InPlace::No) {
     addAliases(ops, names, {.infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace});
   };
   plain({"aten::rsub.Tensor", "aten::rsub.Scalar"}, inferSub, addKernel<true, true>);

@@ -3,8 +3,10 @@
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/extrema.h"
+#include "runtime/reference/promotion.h"
 #include "runtime/reference/reduce.h"
 #include "runtime/reference/reduction_call.h"
+#include "runtime/reference/tensor_math.h"
 
 #include <Eigen/Core>
 
@@ -20,8 +22,8 @@ using C128 = std::complex<double>;
 // How magnitudes are joined: counted, summed up as they are, squared or raised to a power, or the extreme one is taken.
 enum class Order { Zero, One, Two, Power, Largest, Smallest };
 
-// A reducer; see reduceInto. Sums are rounded to `dtype` before the root is taken, so that they overflow where PyTorch's
-// do.
+// A reducer; see reduceInto. Sums are rounded to `dtype` before the root is taken, so that they overflow where
+// PyTorch's do.
 template <class T, Order kOrder>
 struct Norm {
   static constexpr bool kComplex = std::is_same_v<T, C128>;
@@ -104,13 +106,15 @@ DType normDType(const InferCall& call) {
   std::string_view name = call.op().kind().text();
   DType in = call.tensor(0).dtype, dtype = reductionDType(call, [](DType d) { return d; });
   if (in == DType::Undefined || dtype == DType::Undefined) return dtype;
-  call.require(isFloatingOrComplex(in), "{}: expected a floating point or complex tensor as input, got {}", name, pythonName(in));
-  call.require(isFloatingOrComplex(dtype), "{}: dtype should be floating point or complex, but got {}", name, pythonName(dtype));
+  call.require(isFloatingOrComplex(in), "{}: expected a floating point or complex tensor as input, got {}", name,
+               pythonName(in));
+  call.require(isFloatingOrComplex(dtype), "{}: dtype should be floating point or complex, but got {}", name,
+               pythonName(dtype));
   call.require(isComplex(in) == isComplex(dtype), "{}: dtype should be {} for {} inputs, but got {}", name,
                isComplex(in) ? "complex" : "real", isComplex(in) ? "complex" : "real", pythonName(dtype));
   call.require(promoteTypes(in, dtype) == dtype,
-               "{}: the dtype of the input ({}) should be convertible without narrowing to the specified dtype ({})", name, pythonName(in),
-               pythonName(dtype));
+               "{}: the dtype of the input ({}) should be convertible without narrowing to the specified dtype ({})",
+               name, pythonName(in), pythonName(dtype));
   return dtype;
 }
 DType realOf(DType d) { return d == DType::Undefined ? d : realPart(d); }
@@ -130,7 +134,8 @@ void requireElements(const KernelCall& call, const Tensor& in, const Dims& dims,
   bool named = false;
   for (int64_t d : dims) named |= in.sizes()[d] == 0;
   bool all = call.isNone(2) || call.integers(2).empty();
-  call.require(!all && !named, "cannot compute the {} norm on an empty tensor because the operation does not have an identity", order);
+  call.require(!all && !named,
+               "cannot compute the {} norm on an empty tensor because the operation does not have an identity", order);
 }
 
 void runVectorNorm(KernelCall& call, double order) {
@@ -150,7 +155,8 @@ void inferNorm(InferCall& call) {
   call.require(given || in == DType::Undefined || isFloatingOrComplex(in),
                "norm(): input dtype should be either floating point or complex, got {}", pythonName(in));
   call.require(dtype == DType::Undefined || isFloatingOrComplex(dtype),
-               "norm(): the desired output dtype should be either floating point or complex, got {}", pythonName(dtype));
+               "norm(): the desired output dtype should be either floating point or complex, got {}",
+               pythonName(dtype));
   inferReduction(call, dtype);
 }
 void runNorm(KernelCall& call, double order) {
@@ -173,6 +179,17 @@ void inferFrobenius(InferCall& call) {
   inferNorm(call);
 }
 void frobeniusKernel(KernelCall& call) { runNorm(call, 2); }
+
+void inferDist(InferCall& call) {
+  ResultType dtype;
+  dtype.add(call, 0);
+  dtype.add(call, 1);
+  call.result(realOf(dtype.get()), Dims{});
+}
+void distKernel(KernelCall& call) {
+  Tensor difference = TensorMath(call).sub(call.tensor(0), call.tensor(1));
+  call.setResult(invokeTensor(call, "aten::norm.Scalar", {difference, call.argument(2)}));
+}
 
 // The norm over all dimensions but one, which the result keeps; over all of them for dimension -1.
 void normExceptDimKernel(KernelCall& call) {
@@ -209,7 +226,8 @@ Tensor singularValues(const KernelCall& call, const Tensor& t, int64_t rows, int
 }
 
 void extremeInto(const KernelCall& call, const Tensor& in, int64_t dim, const Tensor& out, bool largest) {
-  call.require(in.sizes()[dim] != 0 || out.numel() == 0, "expected the dimension that is reduced to have non-zero size");
+  call.require(in.sizes()[dim] != 0 || out.numel() == 0,
+               "expected the dimension that is reduced to have non-zero size");
   auto reduce = [&](auto sample) {
     using T = decltype(sample);
     largest ? reduceInto(in, Dims{dim}, out, Extreme<T, true>()) : reduceInto(in, Dims{dim}, out, Extreme<T, false>());
@@ -250,7 +268,8 @@ struct MatrixOrder {
     call.require(v.isNumber() && !v.isComplex(), "the order of a norm must be a real number");
     order.number = v.toDouble();
     double size = std::fabs(order.number);
-    call.require(size == 1 || size == 2 || std::isinf(size), "linalg.matrix_norm: order {} not supported", order.number);
+    call.require(size == 1 || size == 2 || std::isinf(size), "linalg.matrix_norm: order {} not supported",
+                 order.number);
     return order;
   }
   bool needsValues() const { return isNuclear || (!isFrobenius && std::fabs(number) == 2); }
@@ -259,12 +278,13 @@ struct MatrixOrder {
 void inferMatrixNormOver(InferCall& call, size_t dimCount) {
   DType dtype = normDType(call);
   TensorInfo t = call.tensor(0);
-  call.require(!t.hasRank || t.rank() >= 2, "linalg.matrix_norm: the input tensor must have at least 2 dimensions, but has {}", t.rank());
+  call.require(!t.hasRank || t.rank() >= 2,
+               "linalg.matrix_norm: the input tensor must have at least 2 dimensions, but has {}", t.rank());
   call.require(dimCount == 2, "linalg.matrix_norm: dim must have 2 entries, but has {}", dimCount);
   if (const IValue* v = call.constant(1)) {
     bool low = t.dtype == DType::Float16 || t.dtype == DType::BFloat16;
-    call.require(!MatrixOrder::read(call, *v).needsValues() || !low, "linalg.matrix_norm: low precision dtypes not supported, got {}",
-                 pythonName(t.dtype));
+    call.require(!MatrixOrder::read(call, *v).needsValues() || !low,
+                 "linalg.matrix_norm: low precision dtypes not supported, got {}", pythonName(t.dtype));
   }
   inferReduction(call, realOf(dtype));
 }
@@ -283,11 +303,13 @@ template <class Call>
 bool isMatrixNorm(const Call& call, size_t rank) {
   if (call.isNone(2)) {
     call.require(call.isNone(1) || rank == 1 || rank == 2,
-                 "linalg.norm: if dim is not specified but ord is, the input must have 1 or 2 dimensions, not {}", rank);
+                 "linalg.norm: if dim is not specified but ord is, the input must have 1 or 2 dimensions, not {}",
+                 rank);
     return !call.isNone(1) && rank == 2;
   }
   size_t count = call.integers(2).size();
-  call.require(count == 1 || count == 2, "linalg.norm: if dim is specified, it must be of length 1 or 2, not {}", count);
+  call.require(count == 1 || count == 2, "linalg.norm: if dim is specified, it must be of length 1 or 2, not {}",
+               count);
   return !call.isNone(1) && count == 2;
 }
 
@@ -312,7 +334,8 @@ template <size_t kDim>
 void inferNuclear(InferCall& call) {
   TensorInfo t = call.tensor(0);
   if (kDim == 0)
-    call.require(!t.hasRank || t.rank() == 2, "expected a tensor with 2 dimensions, but got a tensor with {}", t.rank());
+    call.require(!t.hasRank || t.rank() == 2, "expected a tensor with 2 dimensions, but got a tensor with {}",
+                 t.rank());
   else
     call.require(call.integers(kDim).size() == 2, "nuclear norm requires a 'dim' argument of size 2");
   inferReduction(call, realOf(t.dtype));
@@ -333,13 +356,20 @@ void registerNormsOps(OpRegistry& ops) {
   add("aten::linalg_matrix_norm.str_ord", inferMatrixNorm, matrixNormKernel);
   add("aten::linalg_norm", inferLinalgNorm<false>, linalgNormKernel<false>);
   add("aten::linalg_norm.ord_str", inferLinalgNorm<true>, linalgNormKernel<true>);
-  for (auto schema :
-       {"aten::norm.Scalar", "aten::norm.ScalarOpt_dim", "aten::norm.ScalarOpt_dtype", "aten::norm.ScalarOpt_dim_dtype"})
+  for (auto schema : {"aten::norm.Scalar", "aten::norm.ScalarOpt_dim", "aten::norm.ScalarOpt_dtype",
+                      "aten::norm.ScalarOpt_dim_dtype"})
     add(schema, inferNorm, normKernel);
   add("aten::frobenius_norm", inferFrobenius, frobeniusKernel);
   add("aten::frobenius_norm.dim", inferFrobenius, frobeniusKernel);
-  ops.add({.schema = "aten::nuclear_norm", .infer = inferNuclear<0>, .kernel = nuclearKernel, .dtypes = kFloatingTypes | kComplexTypes});
-  ops.add({.schema = "aten::nuclear_norm.dim", .infer = inferNuclear<1>, .kernel = nuclearKernel, .dtypes = kFloatingTypes | kComplexTypes});
+  ops.add({.schema = "aten::nuclear_norm",
+           .infer = inferNuclear<0>,
+           .kernel = nuclearKernel,
+           .dtypes = kFloatingTypes | kComplexTypes});
+  ops.add({.schema = "aten::nuclear_norm.dim",
+           .infer = inferNuclear<1>,
+           .kernel = nuclearKernel,
+           .dtypes = kFloatingTypes | kComplexTypes});
+  add("aten::dist", inferDist, distKernel);
   add("aten::norm_except_dim", nullptr, normExceptDimKernel);
 }
 

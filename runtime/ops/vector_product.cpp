@@ -1,8 +1,8 @@
 // Products of vectors: dot, vdot, vecdot, inner, outer, addr, cross, kron; and trace.
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
-#include "runtime/reference/copy.h"
 #include "runtime/reference/arithmetic.h"
+#include "runtime/reference/copy.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/matmul.h"
@@ -119,21 +119,29 @@ void inferAddr(InferCall& call) {
   call.result(dtype, sizes);
 }
 
+// beta self + alpha a b; self is not looked at where beta is 0, not even for NaN.
+template <class T>
+auto rankOneUpdate(T beta, T alpha) {
+  return [=](T self, T a, T b) {
+    T product = times(times(alpha, a), b);
+    return beta == T(0) ? product : plus(times(beta, self), product);
+  };
+}
+
 void addrKernel(KernelCall& call) {
-  Tensor out = call.out();
   DType dtype = call.spec().dtype;
-  IValue beta = numberFor(call.argument(3), dtype), alpha = numberFor(call.argument(4), dtype);
-  // Of booleans: what is not zero is true.
-  auto asBool = [](const IValue& v) { return IValue(int64_t{v.isBool() ? v.toBool() : v.toInt() != 0}); };
-  if (dtype == DType::Bool) beta = asBool(beta), alpha = asBool(alpha);
-  DType computed = dtype == DType::Bool                                  ? DType::Int64
-                   : dtype == DType::Float16 || dtype == DType::BFloat16 ? DType::Float32
-                                                                         : dtype;
-  Tensor a = convertTensor(call.tensor(1), computed), b = convertTensor(call.tensor(2), computed);
-  Tensor sum = Tensor::empty(computed, call.spec().sizes);
-  copyTensor(sum, call.tensor(0));
-  matmulInto(sum, unsqueezed(a, 1), unsqueezed(b, 0), alpha, beta);
-  copyTensor(out, sum);
+  Tensor out = call.out(), self = call.tensor(0), a = unsqueezed(call.tensor(1), 1), b = call.tensor(2);
+  if (isComplex(dtype))
+    return mapTensors<kC128>(dtype, rankOneUpdate(call.complex(3), call.complex(4)), out, self, a, b);
+  ScalarArgument beta(call, 3, dtype), alpha(call, 4, dtype);
+  switch (computeTypeOf(dtype)) {
+    case Compute::F32:
+      return mapTensors<kF32>(dtype, rankOneUpdate(beta.as<float>(), alpha.as<float>()), out, self, a, b);
+    case Compute::F64:
+      return mapTensors<kF64>(dtype, rankOneUpdate(beta.as<double>(), alpha.as<double>()), out, self, a, b);
+    default:
+      return mapTensors<kI64>(dtype, rankOneUpdate(beta.as<int64_t>(), alpha.as<int64_t>()), out, self, a, b);
+  }
 }
 
 // ---- cross products ----
@@ -175,8 +183,8 @@ void crossKernel(KernelCall& call) {
   for (int64_t i = 0; i < 3; ++i) {
     int64_t j = (i + 1) % 3, k = (i + 2) % 3;
     mapTensors<kNumbers>(
-        out.dtype(), [](auto p, auto q, auto r, auto s) { return minus(times(p, q), times(r, s)); }, selected(out, dim, i),
-        selected(a, dim, j), selected(b, dim, k), selected(a, dim, k), selected(b, dim, j));
+        out.dtype(), [](auto p, auto q, auto r, auto s) { return minus(times(p, q), times(r, s)); },
+        selected(out, dim, i), selected(a, dim, j), selected(b, dim, k), selected(a, dim, k), selected(b, dim, j));
   }
 }
 

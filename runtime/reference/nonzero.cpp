@@ -1,5 +1,6 @@
 #include "runtime/reference/nonzero.h"
 
+#include <complex>
 #include <cstring>
 
 #include "runtime/reference/copy.h"
@@ -15,8 +16,21 @@ int64_t countTrue(const Tensor& mask) {
   return count;
 }
 
+namespace {
+
+// A conversion of complex numbers to bool would look at their real parts alone.
+Tensor nonzeroMask(const Tensor& t) {
+  if (!isComplex(t.dtype())) return convertTensor(t, DType::Bool);
+  Tensor wide = convertTensor(t, DType::Complex128), mask = Tensor::empty(DType::Bool, t.sizes());
+  const auto* from = wide.data<std::complex<double>>();
+  for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = from[i] != 0.0;
+  return mask;
+}
+
+}  // namespace
+
 Tensor nonzeroOf(const Tensor& t) {
-  Tensor mask = convertTensor(t, DType::Bool);
+  Tensor mask = nonzeroMask(t);
   int rank = t.rank();
   Tensor out = Tensor::empty(DType::Int64, Dims{countTrue(mask), rank});
   if (out.numel() == 0) return out;
