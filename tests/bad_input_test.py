@@ -168,7 +168,7 @@ def types():
         "unpack_arity": "%l : (Tensor, Tensor) = prim::TupleConstruct(%x, %x)\n  %y : Tensor, %z : Tensor, %w : Tensor = prim::TupleUnpack(%l)",
         "list_of_wrong": "%n : int = prim::Constant[value=1]()\n  %y : Tensor[] = prim::ListConstruct(%n)",
         "outputs_of_relu": "%y : Tensor, %z : Tensor = aten::relu(%x)",
-        "type_of_size": "%n : int = prim::Constant[value=1]()\n  %y : Tensor = aten::size(%x, %n)",
+        "type_of_size": "%n : int = prim::Constant[value=1]()\n  %y : str = aten::size(%x, %n)",
     }
     for name, body in verified.items():
         yield Case("verify_" + name, graph(body), command=run)
