@@ -8,6 +8,9 @@ samples=$(dirname "$(realpath "$0")")
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 failed=0
+# The Python that has numpy: another one may stand first on the path.
+python=python3
+"$python" -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
 
 # run MODEL TEXT [WEIGHTS]
 run() {
@@ -25,7 +28,7 @@ run() {
   "$tool" run -q "$@"
   "$tool" run -q "$@" --outputs "$out/got"
   printf '  equal to PyTorch? '
-  python3 "$samples/compare.py" "$out/got" expected || failed=1
+  "$python" "$samples/compare.py" "$out/got" expected || failed=1
   rm -rf "$out/got"
 }
 

@@ -74,8 +74,9 @@ void inferNativeDropout(InferCall& call) {
   checkProbability(call);
   TensorInfo t = call.tensor(0);
   call.result(t);
-  bool isEmpty = t.hasRank && knownNumel(t.sizes) == 0;
-  call.result(t, isEmpty ? t.dtype : t.mayBeEmpty() ? DType::Undefined : DType::Bool);
+  // Nothing has a mask of its own dtype.
+  std::optional<int64_t> count = t.hasRank ? knownNumel(t.sizes) : std::nullopt;
+  call.result(t, !count ? DType::Undefined : *count == 0 ? t.dtype : DType::Bool);
 }
 
 void nativeDropoutKernel(KernelCall& call) {
