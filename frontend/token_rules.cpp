@@ -1,11 +1,11 @@
 // The scanner's longer rules: names, comments, strings, numbers, and the words that mean something by where they stand.
-#include <array>
-#include <charconv>
-#include <cmath>
-
 #include "frontend/grammar.h"
 #include "frontend/parse_context.h"
 #include "ir/support/text.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
 
 namespace tscompile::frontend {
 namespace {
@@ -132,8 +132,10 @@ size_t ParseContext::wordLength(Span span) const {
     size_t end = lineEnd(text_, span.end);
     std::string_view rest = trim(text_.substr(span.end, end - span.end));
     bool opens = !rest.empty() && rest.back() == '{';
-    bool section = rest == "{" && (word == "parameters" || word == "attributes" || word == "methods" || word == "submodules");
-    bool named = opens && rest.size() > 1 && isBlank(text_[span.end]) && (word == "module" || word == "method");
+    bool section = rest == "{" && (word == "parameters" || word == "attributes" || word == "methods" ||
+                                   word == "submodules" || word == "functions");
+    bool named = opens && rest.size() > 1 && isBlank(text_[span.end]) &&
+                 (word == "module" || word == "method" || word == "function");
     if (section || named) return text_.substr(0, end).find_last_of('{') + 1 - span.begin;
   }
   return span.end - span.begin;
@@ -216,7 +218,9 @@ int ParseContext::badNumber(std::string_view, Span span) {
 
 bool ParseContext::decodeString(std::string_view body, std::string& out, Span span, size_t quote) {
   auto octal = [](char c) { return c >= '0' && c <= '7'; };
-  auto hex = [](char c) { return isDigit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1; };
+  auto hex = [](char c) {
+    return isDigit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+  };
   // Bytes from 0x80 as PyTorch prints them on x86-64: the octal digits of a negative char, all below '0'.
   auto damaged = [](char c) { return c >= '0' - 7 && c <= '0'; };
   bool good = true;
@@ -332,7 +336,8 @@ int ParseContext::word(std::string_view text, Semantic& value, Span) {
     case 10:
       if (text == "NamedTuple") return Token::TOK_NAMEDTUPLE;
       break;
-    default: break;
+    default:
+      break;
   }
   return Token::TOK_IDENT;
 }
@@ -362,7 +367,8 @@ bool ParseContext::endsLine(uint32_t at) {
 }
 
 bool ParseContext::startsAttributes() {
-  if (!brackets_.empty() || recovering_ || (lastToken_ != Token::TOK_KIND && lastToken_ != Token::TOK_PYTHON)) return false;
+  if (!brackets_.empty() || recovering_ || (lastToken_ != Token::TOK_KIND && lastToken_ != Token::TOK_PYTHON))
+    return false;
   attributesAt_ = 1;
   return true;
 }

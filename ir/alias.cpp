@@ -13,10 +13,13 @@ void Locations::add(const Locations& other) {
   if (other.sorted_.empty()) return;
   std::vector<uint32_t> merged;
   merged.reserve(sorted_.size() + other.sorted_.size());
-  std::set_union(sorted_.begin(), sorted_.end(), other.sorted_.begin(), other.sorted_.end(), std::back_inserter(merged));
+  std::set_union(sorted_.begin(), sorted_.end(), other.sorted_.begin(), other.sorted_.end(),
+                 std::back_inserter(merged));
   sorted_ = std::move(merged);
 }
-bool Locations::contains(uint32_t location) const { return std::binary_search(sorted_.begin(), sorted_.end(), location); }
+bool Locations::contains(uint32_t location) const {
+  return std::binary_search(sorted_.begin(), sorted_.end(), location);
+}
 bool Locations::intersects(const Locations& other) const {
   auto a = sorted_.begin(), b = other.sorted_.begin();
   while (a != sorted_.end() && b != other.sorted_.end()) {
@@ -41,8 +44,8 @@ bool isPureStructure(std::string_view kind) {
 }
 // Whose result is their argument.
 bool isIdentity(std::string_view kind) {
-  for (const char* k : {"unchecked_cast", "unchecked_unwrap_optional", "profile", "profile_ivalue", "Guard", "TypeCheck",
-                        "RequiresGradCheck", "ConstantChunk"})
+  for (const char* k : {"unchecked_cast", "unchecked_unwrap_optional", "profile", "profile_ivalue", "Guard",
+                        "TypeCheck", "RequiresGradCheck", "ConstantChunk"})
     if (kind == k) return true;
   return false;
 }
@@ -86,7 +89,8 @@ class AliasBuilder {
   }
   static bool isContainer(TypePtr t) {
     switch (t->kind()) {
-      case TypeKind::Optional: return isContainer(t->element());
+      case TypeKind::Optional:
+        return isContainer(t->element());
       case TypeKind::List:
       case TypeKind::Dict:
       case TypeKind::Tuple:
@@ -95,8 +99,10 @@ class AliasBuilder {
       case TypeKind::Union:
       case TypeKind::Any:
       case TypeKind::Class:
-      case TypeKind::Interface: return true;
-      default: return false;
+      case TypeKind::Interface:
+        return true;
+      default:
+        return false;
     }
   }
 
@@ -186,7 +192,8 @@ class AliasBuilder {
           defineAs(b->parameter(i), n->input(i + 1));
           if (i < b->results().size()) defineAs(b->parameter(i), b->result(i));
         }
-      for (size_t i = 0; i < n->outputCount() && i + skip < b->results().size(); ++i) defineAs(n->output(i), b->result(i + skip));
+      for (size_t i = 0; i < n->outputCount() && i + skip < b->results().size(); ++i)
+        defineAs(n->output(i), b->result(i + skip));
     }
     if (loop)
       for (size_t i = 0; i < n->outputCount() && i + 2 < n->inputCount(); ++i) defineAs(n->output(i), n->input(i + 2));
@@ -232,6 +239,10 @@ class AliasBuilder {
       facts.writes.add(Locations::kAnywhere);
       return true;
     }
+    if (kind == "set_data") {
+      unknown(n, facts);
+      return true;
+    }
     if (kind == "RaiseException" || kind == "Print" || kind == "Enter" || kind == "Exit") {
       facts.effects = true;
       for (const Value* o : n->outputs()) define(o, {0});
@@ -257,7 +268,8 @@ class AliasBuilder {
 
   // Operators on containers say less in their schemas than what they do.
   bool containerOperation(const Node* n, std::string_view kind) {
-    bool list = n->inputCount() > 0 && isContainer(n->input(0)->type());
+    bool list = n->inputCount() > 0 &&
+                (isContainer(n->input(0)->type()) || (kind == "mul" && isContainer(n->inputs().back().value->type())));
     if (!list) return false;
     const Value* self = n->input(0);
     auto outputsFromContents = [&] {
@@ -274,7 +286,8 @@ class AliasBuilder {
       return true;
     }
     if (kind == "extend" || kind == "add_" || kind == "update") {
-      for (Element c : n->inputCount() > 1 && isContainer(n->input(1)->type()) ? contentsOf(n->input(1)) : std::vector<Element>())
+      for (Element c :
+           n->inputCount() > 1 && isContainer(n->input(1)->type()) ? contentsOf(n->input(1)) : std::vector<Element>())
         for (Element own : contentsOf(self)) own == 0 ? edge(c, 0) : edge(own, c);
       for (const Value* o : n->outputs()) defineAs(o, self);
       return true;
@@ -316,12 +329,19 @@ class AliasBuilder {
       written_.push_back({n, i, a.alias->isWrite, !a.alias->contained.empty() && a.alias->contained[0].isWrite});
     }
     if (handled) return;
+    bool mayShare = op.isImplemented() && op.def().mayShare;
     for (size_t i = 0; i < n->outputCount(); ++i) {
       const Value* o = n->output(i);
       if (!AliasAnalysis::canRefer(o->type())) continue;
+      if (mayShare) {
+        shareWithInputs(n, o);
+        continue;
+      }
       if (i >= s.returns.size()) {
-        if (s.varReturns) define(o, {0});
-        else fresh(o);
+        if (s.varReturns)
+          define(o, {0});
+        else
+          fresh(o);
         continue;
       }
       const Argument& r = s.returns[i];
@@ -332,6 +352,22 @@ class AliasBuilder {
         for (const std::string& set : inner.before)
           for (Element c : contentsOf(o)) join(c, set, sets);
     }
+  }
+
+  // The output, or what it holds, may be any input or what that holds.
+  void shareWithInputs(const Node* n, const Value* output) {
+    fresh(output);
+    auto targets = [&](Element e) {
+      for (const Use& u : n->inputs()) {
+        if (!AliasAnalysis::canRefer(u.value->type())) continue;
+        if (!isContainer(u.value->type()))
+          edge(e, elementOf(u.value));
+        else
+          for (Element c : contentsOf(u.value)) edge(e, c);
+      }
+    };
+    if (!isContainer(output->type())) return targets(elementOf(output));
+    for (Element own : contentsOf(output)) targets(own);
   }
 
   // `chunk(Tensor(a -> *) self) -> Tensor(a)[]`: the argument goes into the result, not just anywhere.
@@ -388,7 +424,9 @@ class AliasBuilder {
 
 // ---- questions ----
 
-AliasAnalysis::AliasAnalysis(const Graph& graph, const OpRegistry& registry) { AliasBuilder(*this, graph, registry).run(); }
+AliasAnalysis::AliasAnalysis(const Graph& graph, const OpRegistry& registry) {
+  AliasBuilder(*this, graph, registry).run();
+}
 
 bool AliasAnalysis::canRefer(TypePtr type) {
   switch (type->kind()) {
@@ -401,12 +439,15 @@ bool AliasAnalysis::canRefer(TypePtr type) {
     case TypeKind::None:
     case TypeKind::Device:
     case TypeKind::Enum:
-    case TypeKind::Function: return false;
-    case TypeKind::Optional: return canRefer(type->element());
+    case TypeKind::Function:
+      return false;
+    case TypeKind::Optional:
+      return canRefer(type->element());
     case TypeKind::Union:
     case TypeKind::Tuple:
       return std::any_of(type->elements().begin(), type->elements().end(), [](TypePtr t) { return canRefer(t); });
-    default: return true;
+    default:
+      return true;
   }
 }
 
@@ -446,7 +487,9 @@ Locations AliasAnalysis::reachable(const Value* value) const {
 }
 
 bool AliasAnalysis::mayAlias(const Value* a, const Value* b) const { return locations(a).intersects(locations(b)); }
-bool AliasAnalysis::mayShareMemory(const Value* a, const Value* b) const { return reachable(a).intersects(reachable(b)); }
+bool AliasAnalysis::mayShareMemory(const Value* a, const Value* b) const {
+  return reachable(a).intersects(reachable(b));
+}
 
 const AliasAnalysis::Facts& AliasAnalysis::factsOf(const Node* node) const {
   static const Facts kNothing;

@@ -1,18 +1,19 @@
-// What a shape function sees: the arguments of one call, known in full while a graph runs, in part while it is analysed.
-// One function serves both, so an analysis cannot disagree with a run.
+// What a shape function sees: the arguments of one call, known in full while a graph runs, in part while it is
+// analysed. One function serves both, so an analysis cannot disagree with a run.
 #pragma once
-
-#include <fmt/core.h>
-
-#include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
 
 #include "ir/error.h"
 #include "ir/ivalue.h"
 #include "ir/op_registry.h"
 #include "ir/shape.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
 namespace tscompile {
 
@@ -22,6 +23,10 @@ struct TensorInfo {
   bool hasRank = false;
   DimSpan sizes;
   size_t rank() const { return sizes.size(); }
+  // Whether it may turn out to have no elements.
+  bool mayBeEmpty() const {
+    return !hasRank || std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s <= 0; });
+  }
 };
 
 // What is known of a result.
@@ -34,8 +39,8 @@ struct TensorSpec {
 // A value during analysis.
 struct SymbolicValue {
   TypePtr type = nullptr;
-  std::optional<IValue> constant;  // known in full
-  std::optional<Dims> integers;    // of an int (one entry) or an int[]; entries may be unknown (isUnknownInteger)
+  std::optional<IValue> constant;    // known in full
+  std::optional<Dims> integers;      // of an int (one entry) or an int[]; entries may be unknown (isUnknownInteger)
   std::vector<SymbolicValue> items;  // of a list or tuple whose length is known
   bool hasItems = false;
 };
@@ -77,12 +82,12 @@ class InferCall {
   // Of a `Tensor?[]`: nothing for items that are None.
   std::vector<std::optional<TensorInfo>> optionalTensors(size_t i) const;
   int64_t integer(size_t i) const;
-  int64_t size(size_t i) const;     // an integer that may be unknown during analysis (isUnknownInteger)
-  double number(size_t i) const;    // int, float or bool
+  int64_t size(size_t i) const;   // an integer that may be unknown during analysis (isUnknownInteger)
+  double number(size_t i) const;  // int, float or bool
   bool flag(size_t i) const;
   std::string_view text(size_t i) const;
-  Dims integers(size_t i) const;    // an int[] without unknown entries; one int stands for a list of it
-  Dims sizes(size_t i) const;       // an int[] whose entries may be unknown during analysis (isUnknownInteger)
+  Dims integers(size_t i) const;  // an int[] without unknown entries; one int stands for a list of it
+  Dims sizes(size_t i) const;     // an int[] whose entries may be unknown during analysis (isUnknownInteger)
   // The category and default dtype of a Scalar: bool, int64, float64 or complex128.
   DType scalarType(size_t i) const;
   // A `ScalarType?` argument, or `otherwise` for None.

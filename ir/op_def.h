@@ -70,6 +70,7 @@ struct OpDef {
   bool commutative = false;    // the first two arguments may change places
   bool sideEffects = false;    // prints, raises, or writes what its schema does not show
   bool random = false;         // two runs may differ
+  bool mayShare = false;       // a result may be an argument or share its memory, though the schema does not say so
   const void* data = nullptr;  // what a user's converter or a plugin wants to find again
 };
 

@@ -101,6 +101,14 @@ void OpRegistry::add(const OpDef& def) {
   if (def.inplace != InPlace::No && !kind.ends_with('_')) put(kind + "_", def);
 }
 
+void OpRegistry::markSharing(std::initializer_list<std::string_view> kinds) {
+  for (std::string_view kind : kinds) {
+    auto found = records_.find(std::string(kind));
+    TS_CHECK(found != records_.end());
+    for (OpDef& def : found->second) def.mayShare = true;
+  }
+}
+
 std::string_view OpRegistry::catalogText(std::string_view kind, std::string_view overload) const {
   std::string_view found;
   for (const OpRegistry* r = this; r && found.empty(); r = r->base_)
@@ -167,12 +175,13 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
 // `aten::add.out` computes as the overload whose arguments it has in front of its outputs.
 void OpRegistry::attachOutVariants(Group& group) const {
   for (const auto& op : group.own) {
-    if (op->def_ || op->schemaText_.find("!) out") == std::string_view::npos) continue;
+    if (op->def_ || op->schemaText_.find("!)") == std::string_view::npos) continue;
     const Schema& s = op->schema();
     size_t outs = 0;
     while (outs < s.arguments.size() && s.arguments[s.arguments.size() - 1 - outs].keywordOnly &&
            s.arguments[s.arguments.size() - 1 - outs].isWritten())
       ++outs;
+    if (outs == 0) continue;
     size_t count = s.arguments.size() - outs;
     for (const auto& base : group.own) {
       if (!base->def_ || base->inPlaceVariant_ || !base->def_->kernel) continue;

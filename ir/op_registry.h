@@ -2,6 +2,10 @@
 // implement. Made once, then const; sessions lay their own registries over it.
 #pragma once
 
+#include "ir/op_def.h"
+#include "ir/schema.h"
+#include "ir/symbol.h"
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -10,10 +14,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <vector>
-
-#include "ir/op_def.h"
-#include "ir/schema.h"
-#include "ir/symbol.h"
 
 namespace tscompile {
 
@@ -66,6 +66,8 @@ class OpRegistry {
 
   // Before the first question only. A later record of the same overload replaces the earlier one.
   void add(const OpDef& def);
+  // Sets `mayShare` of all records of these kinds.
+  void markSharing(std::initializer_list<std::string_view> kinds);
 
   // All overloads of a kind in the order in which they are tried; empty if the kind is unknown.
   std::span<const Operator* const> overloads(Symbol kind) const;

@@ -73,7 +73,8 @@ bool same(const SymbolicValue& a, const SymbolicValue& b) {
 // Operators that give a tensor other sizes where it stands: what aliases it changes too.
 bool changesGeometry(Symbol kind) {
   for (const char* k : {"aten::resize_", "aten::resize_as_", "aten::set_", "aten::t_", "aten::transpose_", "aten::squeeze_",
-                        "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_", "aten::set_data"})
+                        "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_", "aten::set_data",
+                        "aten::addbmm_"})
     if (kind.text() == k) return true;
   return false;
 }

@@ -42,7 +42,11 @@ using Slots = std::vector<uint32_t>;
 // Nested blocks become jumps. The walk keeps its own stack, so they may nest to any depth.
 class FunctionCompiler {
  public:
-  FunctionCompiler(ProgramCompiler& owner, Function& function) : owner_(owner), f_(function), plan_(*function.graph) {}
+  FunctionCompiler(ProgramCompiler& owner, Function& function)
+      : owner_(owner), f_(function), plan_(*function.graph), places_(*function.graph) {
+    // Pages that stay empty cost nothing; growing by copies would double the memory that deep graphs need.
+    f_.code.reserve(2 * plan_.liveness().size());
+  }
 
   void compile() {
     const Block* top = f_.graph->block();
@@ -65,19 +69,19 @@ class FunctionCompiler {
     return s;
   }
   uint32_t define(const Value* v) {
-    auto assigned = resultSlots_.find(v);
-    uint32_t s = assigned != resultSlots_.end() ? assigned->second : takeSlot();
-    slots_[v] = s;
-    return s;
+    Place& p = places_[v];
+    if (!p.isGiven) p.slot = takeSlot();
+    p.isDefined = true;
+    return p.slot;
   }
   uint32_t slotOf(const Value* v) const {
-    auto it = slots_.find(v);
-    // Only a graph that the verifier would reject gets here; it was verified.
-    TS_CHECK(it != slots_.end());
-    return it->second;
+    // Only a graph that the verifier would reject lacks it; it was verified.
+    TS_CHECK(places_[v].isDefined);
+    return places_[v].slot;
   }
+  void share(const Value* v, uint32_t slot) { places_[v] = {.slot = slot, .isDefined = true}; }
   // The slots of loop parameters, results of blocks and hoisted constants are free only when their node ends.
-  bool ownsSlot(const Value* v) const { return !isLoopParameter(v) && !resultSlots_.count(v) && !hoisted_.count(v); }
+  bool ownsSlot(const Value* v) const { return !isLoopParameter(v) && !places_[v].isGiven && !places_[v].isHoisted; }
 
   // ---- instructions ----
 
@@ -100,20 +104,24 @@ class FunctionCompiler {
   void emitRelease(const Slots& slots, const Node* node) {
     if (!slots.empty()) emit(control::kRelease, node, slots, {}, {});
   }
-  void land(size_t jump) { f_.code[jump].jump = static_cast<int32_t>(f_.code.size()) - static_cast<int32_t>(jump); }
+  uint32_t here() const { return static_cast<uint32_t>(f_.code.size()); }
+  void land(uint32_t jump) { f_.code[jump].jump = static_cast<int32_t>(f_.code.size()) - static_cast<int32_t>(jump); }
 
   // ---- the walk ----
 
   struct OpenNode {
     explicit OpenNode(const Node* node) : node(node) {}
     const Node* node;
-    size_t block = 0;
-    size_t branch = 0;          // index of the instruction that jumps over the block
-    std::vector<size_t> exits;  // jumps to the end of the node
-    Slots outputs;
-    uint32_t induction = 0;             // of a loop
-    std::vector<const Value*> hoisted;  // constants inside of an outermost loop
+    uint32_t block = 0;
+    uint32_t branch = 0;     // index of the instruction that jumps over the block
+    uint32_t exit = 0;       // index of the jump behind the first branch of an If; 0: none
+    uint32_t induction = 0;  // of a loop
   };
+  Slots outputsOf(const Node* n) const {
+    Slots slots;
+    for (const Value* o : n->outputs()) slots.push_back(slotOf(o));
+    return slots;
+  }
 
   void walk(const Block* top) {
     std::vector<OpenNode> stack;
@@ -152,7 +160,7 @@ class FunctionCompiler {
   }
 
   const Node* enter(const OpenNode& open, const Block* block) {
-    startBlock(block, open.outputs, open.node->kind() == sym::Loop ? 1 : 0);
+    startBlock(block, outputsOf(open.node), open.node->kind() == sym::Loop ? 1 : 0);
     return block->first();
   }
 
@@ -165,14 +173,18 @@ class FunctionCompiler {
       if (!p->hasUses() && needsRelease(p)) dropped.push_back(slotOf(p));
     emitRelease(dropped, block->owner() ? block->owner() : f_.graph->returnNode());
     for (size_t i = 0; i < outputs.size() && i + first < block->results().size(); ++i)
-      if (canMakeInPlace(block, block->result(i + first), i + first))
-        resultSlots_.try_emplace(block->result(i + first), outputs[i]);
+      if (canMakeInPlace(block, block->result(i + first), i + first)) give(block->result(i + first), outputs[i]);
+  }
+
+  void give(const Value* v, uint32_t slot) {
+    Place& p = places_[v];
+    if (!p.isGiven) p = {.slot = slot, .isGiven = true};
   }
 
   // Whether a result can be made in the slot of the output that it becomes, so that nothing need be moved. In a loop
   // that is the slot of a parameter: it must not be needed any longer.
   bool canMakeInPlace(const Block* block, const Value* v, size_t result) {
-    if (!v->node() || v->node()->block() != block || slots_.count(v)) return false;
+    if (!v->node() || v->node()->block() != block || places_[v].isDefined) return false;
     if (block->owner()->kind() == sym::If) return true;
     const Liveness& live = plan_.liveness();
     uint32_t last = live.lastUseIn(block->parameter(result), 0, UINT32_MAX - 1), place = live.place(v->node());
@@ -219,30 +231,31 @@ class FunctionCompiler {
 
   void openIf(OpenNode& open) {
     const Node* n = open.node;
-    for (const Value* o : n->outputs()) open.outputs.push_back(define(o));
-    open.branch = f_.code.size();
+    for (const Value* o : n->outputs()) define(o);
+    open.branch = here();
     emit(control::kJumpIfFalse, n, {slotOf(n->input(0))}, {}, {});
   }
 
   void endBranch(OpenNode& open) {
     const Block* b = open.node->block(open.block);
-    moveResults(b, 0, open.outputs);
+    moveResults(b, 0, outputsOf(open.node));
     endBlock(b);
     if (open.block + 1 == open.node->blocks().size()) return;
-    open.exits.push_back(f_.code.size());
+    open.exit = here();
     emit(control::kJump, open.node, {}, {}, {});
   }
 
   void closeNode(OpenNode& open) {
     if (open.node->kind() == sym::If) {
       if (open.node->blocks().size() == 1) land(open.branch);
-      for (size_t e : open.exits) land(e);
+      if (open.exit) land(open.exit);
       return;
     }
     land(open.branch);
-    --openLoops_;
     free_.push_back(open.induction);
-    for (const Value* v : open.hoisted) free_.push_back(slotOf(v));
+    if (--openLoops_ > 0) return;
+    for (const Value* v : hoisted_) free_.push_back(slotOf(v));
+    hoisted_.clear();
   }
 
   // ---- Loop ----
@@ -251,30 +264,26 @@ class FunctionCompiler {
   void openLoop(OpenNode& open) {
     const Node* n = open.node;
     const Block* body = n->block(0);
-    if (openLoops_++ == 0) hoistConstants(open);
-    for (size_t i = 0; i < n->outputCount(); ++i) {
-      uint32_t s = define(n->output(i));
-      open.outputs.push_back(s);
-      slots_[body->parameter(i + 1)] = s;
-    }
+    if (openLoops_++ == 0) hoistConstants(n);
+    for (size_t i = 0; i < n->outputCount(); ++i) share(body->parameter(i + 1), define(n->output(i)));
     for (size_t i = 0; i < n->outputCount(); ++i)
-      emitMove(takeInput(n, i + 2) ? control::kMove : control::kCopy, slotOf(n->input(i + 2)), open.outputs[i], n);
+      emitMove(takeInput(n, i + 2) ? control::kMove : control::kCopy, slotOf(n->input(i + 2)), slotOf(n->output(i)), n);
     moved_.clear();
     open.induction = takeSlot();
-    slots_[body->parameter(0)] = open.induction;
-    open.branch = f_.code.size();
+    share(body->parameter(0), open.induction);
+    open.branch = here();
     emit(control::kLoopEnter, n, {slotOf(n->input(0)), slotOf(n->input(1))}, {}, {open.induction});
   }
 
   // Constants inside of loops are loaded once.
-  void hoistConstants(OpenNode& open) {
+  void hoistConstants(const Node* loop) {
     const Liveness& live = plan_.liveness();
-    for (uint32_t p = live.place(open.node) + 1; p < live.end(open.node); ++p) {
+    for (uint32_t p = live.place(loop) + 1; p < live.end(loop); ++p) {
       const Node* n = live.nodeAt(p);
       if (n->kind() != sym::Constant || n->outputCount() != 1) continue;
       constantNode(n);
-      hoisted_.insert(n->output());
-      open.hoisted.push_back(n->output());
+      places_[n->output()].isHoisted = true;
+      hoisted_.push_back(n->output());
     }
   }
 
@@ -283,15 +292,16 @@ class FunctionCompiler {
     const Block* b = n->block(0);
     // The condition is read before the carried values change: it may be one of them.
     uint32_t condition = slotOf(b->result(0));
-    bool isCarried = std::find(open.outputs.begin(), open.outputs.end(), condition) != open.outputs.end();
+    Slots outputs = outputsOf(n);
+    bool isCarried = std::find(outputs.begin(), outputs.end(), condition) != outputs.end();
     if (isCarried) {
       uint32_t saved = takeSlot();
       emitMove(control::kCopy, condition, saved, n);
       condition = saved;
     }
-    moveResults(b, 1, open.outputs);
+    moveResults(b, 1, outputs);
     endBlock(b);
-    size_t back = f_.code.size();
+    uint32_t back = here();
     Instruction& in = emit(control::kLoopNext, n, {slotOf(n->input(0)), condition}, {}, {open.induction});
     in.jump = static_cast<int32_t>(open.branch) + 1 - static_cast<int32_t>(back);
     if (isCarried) free_.push_back(condition);
@@ -330,7 +340,7 @@ class FunctionCompiler {
     Slots release;
     for (const auto& [place, v] : plan_.endingAt(b->returnNode())) {
       // Carried values and results live on in their slots.
-      if (isLoopParameter(v) || resultSlots_.count(v)) continue;
+      if (isLoopParameter(v) || places_[v].isGiven) continue;
       if (needsRelease(v) && !moved_.count(v)) release.push_back(slotOf(v));
       if (ownsSlot(v)) free_.push_back(slotOf(v));
     }
@@ -342,7 +352,7 @@ class FunctionCompiler {
 
   void plainNode(const Node* n) {
     if (n->kind() == sym::Constant) {
-      if (n->outputCount() != 1 || !hoisted_.count(n->output())) constantNode(n);
+      if (n->outputCount() != 1 || !places_[n->output()].isHoisted) constantNode(n);
       return;
     }
     Slots inputs, outputs;
@@ -416,9 +426,14 @@ class FunctionCompiler {
   Function& f_;
   ReleasePlan plan_;
   std::optional<AliasAnalysis> alias_;
-  std::unordered_map<const Value*, uint32_t> slots_;
-  std::unordered_map<const Value*, uint32_t> resultSlots_;  // of results that are made where they are wanted
-  std::unordered_set<const Value*> hoisted_;
+  struct Place {
+    uint32_t slot = 0;
+    bool isDefined = false;
+    bool isGiven = false;    // a result of a block that is made where it is wanted
+    bool isHoisted = false;  // a constant that was loaded in front of the outermost loop
+  };
+  ValueTable<Place> places_;
+  std::vector<const Value*> hoisted_;       // constants inside of the outermost loop that is open
   std::unordered_set<const Value*> moved_;  // by the instructions of the current node
   Slots free_;
   int openLoops_ = 0;

@@ -172,7 +172,7 @@ void checkDType(const Operator& op, const IValue* const* arguments, size_t count
     TensorImpl* t = arguments[i]->tensorImpl();
     if (!t || op.def().dtypes.contains(t->dtype())) return;
     throw ExecutionError(ErrorKind::Unsupported,
-                         fmt::format("{} is not implemented for {}", op.kind().text(), pythonName(t->dtype())));
+                         fmt::format("not implemented for {}", pythonName(t->dtype())));
   }
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tscompile {
 
 const Function* ProgramCompiler::functionFor(const Graph& graph, std::string name) {
@@ -25,7 +27,23 @@ bool ProgramCompiler::compile(const Graph& entry) {
     pending_.pop_back();
     compileFunction(*this, *f);
   }
+  for (Refusal& r : refusals_) {
+    if (r.nodes > 1) r.first.note(fmt::format("and {} other {}", r.nodes - 1, r.nodes == 2 ? "node" : "nodes"));
+    diagnostics_.add(std::move(r.first));
+  }
   return diagnostics_.errorCount() == before;
+}
+
+Diagnostic& ProgramCompiler::unsupported(const Node* node, std::string message, ErrorKind kind) {
+  auto [it, isNew] = refusalOf_.try_emplace(message, nullptr);
+  if (isNew) {
+    it->second = &refusals_.emplace_back();
+    it->second->first.range = node->range;
+    it->second->first.message = std::move(message);
+    it->second->first.kind = kind;
+  }
+  ++it->second->nodes;
+  return isNew ? it->second->first : (repeated_ = Diagnostic());
 }
 
 const Function* ProgramCompiler::calledMethod(const Node* n) {
@@ -38,9 +56,12 @@ const Function* ProgramCompiler::calledMethod(const Node* n) {
   TypePtr type = n->input(0)->type();
   if (!type->is(TypeKind::Class)) {
     // An interface: any class that has the method may come.
+    std::vector<std::pair<std::string, const Graph*>> all;
     for (const auto& [t, list] : methods)
       if (auto m = list.find(name->toString()); m != list.end())
-        functionFor(*m->second, t->name() + "." + name->toString());
+        all.emplace_back(t->name() + "." + name->toString(), m->second);
+    std::sort(all.begin(), all.end());
+    for (auto& [called, graph] : all) functionFor(*graph, called);
     return nullptr;
   }
   if (auto list = methods.find(type); list != methods.end())

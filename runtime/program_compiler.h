@@ -3,6 +3,9 @@
 
 #include "runtime/machine.h"
 
+#include <deque>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace tscompile {
@@ -24,14 +27,20 @@ class ProgramCompiler {
   const Function* calledFunction(const Node* node);
   // The implemented operator that a node means; null after a report.
   const Operator* resolve(const Node* node);
-  Diagnostic& unsupported(const Node* node, std::string message, ErrorKind kind = ErrorKind::Unsupported) {
-    return diagnostics_.error(node->range, std::move(message), kind);
-  }
+  // Reported when all is compiled: once for all nodes with the same message. The reference takes notes.
+  Diagnostic& unsupported(const Node* node, std::string message, ErrorKind kind = ErrorKind::Unsupported);
 
  private:
   Program& program_;
   Diagnostics& diagnostics_;
   std::vector<Function*> pending_;
+  struct Refusal {
+    Diagnostic first;
+    size_t nodes = 0;
+  };
+  std::deque<Refusal> refusals_;
+  std::unordered_map<std::string, Refusal*> refusalOf_;  // by message
+  Diagnostic repeated_;                                  // takes the notes that the first one has already
 };
 
 // Fills in `function` from its graph.

@@ -197,7 +197,7 @@ def runs():
     def with_list(items, rest):
         return f"%l : int[] = prim::ListConstruct({', '.join(items)})\n  {rest}"
 
-    yield case("product_overflows", with_list(["%big", "%big"], "%y : Tensor = aten::zeros(%l, %none, %none, %none, %none)"))
+    yield case("product_overflows", with_list(["%big", "%big"], "%y : Tensor = aten::zeros(%l, %none, %none, %none, %none)"), code=6)
     yield case("product_is_huge", with_list(["%1e9", "%1e9"], "%y : Tensor = aten::zeros(%l, %none, %none, %none, %none)"), code=None)
     yield case("too_much_memory", with_list(["%1e9"], "%y : Tensor = aten::zeros(%l, %none, %none, %none, %none)"), code=6, message="memory")
     yield case("negative_size", with_list(["%m1"], "%y : Tensor = aten::zeros(%l, %none, %none, %none, %none)"))
@@ -244,7 +244,7 @@ def runs():
     yield case("growing_string", '%s : str = prim::Constant[value="ab"]()\n  %max : int = prim::Constant[value=9223372036854775807]()\n  %y : str = prim::Loop(%max, %true, %s)\n'
                "    block0(%i : int, %a : str):\n      %b : str = aten::add(%a, %a)\n      -> (%true, %b)", code=6, options=("--limit-time", "9s"))
     yield case("list_times_huge", "%l : int[] = prim::ListConstruct(%c1)\n  %y : int[] = aten::mul(%l, %1e9)", code=6)
-    yield case("wrong_dtype", "%y : Tensor = aten::bitwise_not(%x)")
+    yield case("wrong_dtype", "%y : Tensor = aten::bitwise_not(%x)", code=4)
     yield case("inverse_of_wide", "%y : Tensor = aten::inverse(%x)")
 
 
@@ -443,8 +443,8 @@ def giants():
     yield Case("name_of_100_MB", b"graph(%" + b"x" * 100_000_000 + b" : Tensor):\n  return (%x)\n", code=6)
     yield Case("blanks_of_100_MB", b" " * 100_000_000 + b"\n")
     yield Case("garbage_of_100_MB", b"\x01" * 100_000_000)
-    yield Case("open_brackets", b"graph(%x : " + b"(" * 1_000_000 + b"\n")
-    yield Case("open_lists", b"graph(%x : Tensor):\n  %y : int[] = prim::Constant[value=" + b"[" * 1_000_000 + b"]()\n  return (%y)\n")
+    yield Case("open_brackets", b"graph(%x : " + b"(" * 1_000_000 + b"\n", code=6)
+    yield Case("open_lists", b"graph(%x : Tensor):\n  %y : int[] = prim::Constant[value=" + b"[" * 1_000_000 + b"]()\n  return (%y)\n", code=6)
     yield Case("blocks_beyond_limit", "graph(%c : bool):\n" + "%r : int = prim::If(%c)\nblock0():\n" * 1_100_000, code=6)
 
 

@@ -97,6 +97,9 @@ class InputReader {
     Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--input " + wanted_[i].name,
                                           diagnostics, wanted_[i].type, session_.common.limits);
     if (value) {
+      if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t))
+        throw UsageError{"input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
+                         typeText(withoutRefinement(dynamicType(*value)))};
       given_[i] = std::move(*value);
       return true;
     }

@@ -56,10 +56,19 @@ GraphSummary summarize(const Graph& graph) {
   forEachGraph({&graph}, [&](const Graph& g) {
     s.subgraphs += &g != &graph;
     AttributePaths paths(g);
+    const Block* at = g.block();
+    size_t depth = 0;
     forEachNode(g, [&](Node* n) {
+      // From block to block as the walk goes: counting each node's depth from the top takes quadratic time.
+      while (at != n->block()) {
+        Node* owner = n->block()->owner();
+        bool isInside = owner && owner->block() == at;
+        at = isInside ? n->block() : at->owner()->block();
+        depth += isInside ? 1 : -1;
+      }
       ++s.nodes;
       ++kinds[n->python ? "^" + n->python->name : std::string(n->kind().text())];
-      s.depth = std::max<size_t>(s.depth, n->block()->depth());
+      s.depth = std::max(s.depth, depth);
       if (n->kind() == sym::Constant && n->outputCount() == 1) {
         ++s.constants;
         const IValue* v = n->attributeValue(sym::value);

@@ -116,7 +116,7 @@ void thresholdKernel(KernelCall& call) {
 
 // Without training the slope is the middle of its range.
 void inferRrelu(InferCall& call) {
-  size_t lower = call.size() - 4;
+  size_t lower = call.op().kind().name().starts_with("rrelu_with_noise") ? 2 : 1;
   if (call.constant(lower) && call.constant(lower + 1))
     call.require(call.number(lower) <= call.number(lower + 1), "lower bound should be less than or equal to the upper bound");
   inferSameAsSelf(call);

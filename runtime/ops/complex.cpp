@@ -117,6 +117,7 @@ void registerComplexOps(OpRegistry& ops) {
   ops.add({.schema = "aten::is_complex",
            .kernel = [](KernelCall& call) { call.setResult(isComplex(call.tensor(0).dtype())); },
            .dtypes = kAllTypes});
+  ops.markSharing({"aten::conj_physical", "aten::_conj_physical"});
 }
 
 }  // namespace tscompile

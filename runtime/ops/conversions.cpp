@@ -149,6 +149,7 @@ void registerConversionsOps(OpRegistry& ops) {
   for (const char* name : {"aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
                            "aten::result_type.Scalar_Scalar"})
     ops.add({.schema = name, .scalar = resultType});
+  ops.markSharing({"aten::type_as", "aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Short", "aten::_cast_Int", "aten::_cast_Long", "aten::_cast_Half", "aten::_cast_Float", "aten::_cast_Double"});
 }
 
 }  // namespace tscompile

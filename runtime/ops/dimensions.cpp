@@ -267,6 +267,7 @@ void registerDimensionsOps(OpRegistry& ops) {
   add("aten::atleast_1d.Sequence", inferAllAtLeast<1>, allAtLeastKernel<1>);
   add("aten::atleast_2d.Sequence", inferAllAtLeast<2>, allAtLeastKernel<2>);
   add("aten::atleast_3d.Sequence", inferAllAtLeast<3>, allAtLeastKernel<3>);
+  ops.markSharing({"aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d"});
 }
 
 }  // namespace tscompile

@@ -84,7 +84,7 @@ void registerDivisionOps(OpRegistry& ops) {
       inferFloatBinary, trueDivideKernel);
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"}, inferDivideMode,
       divideModeKernel);
-  add({"aten::floor_divide", "aten::floor_divide.Scalar"}, inferBinary, realKernel<[](auto a, auto b) { return divideFloor(a, b); }>);
+  add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary, realKernel<[](auto a, auto b) { return divideFloor(a, b); }>);
   add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, realKernel<[](auto a, auto b) { return remainder(a, b); }>);
   add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary, realKernel<[](auto a, auto b) { return truncatedRemainder(a, b); }>);
   ops.add({.schema = "aten::remainder.Scalar_Tensor", .infer = inferBinary,

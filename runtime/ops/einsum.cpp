@@ -402,6 +402,7 @@ void registerEinsumOps(OpRegistry& ops) {
            .infer = inferTrilinear,
            .kernel = trilinearKernel,
            .dtypes = kRealTypes | kComplexTypes});
+  ops.markSharing({"aten::einsum"});  // of one tensor whose dimensions only change places
 }
 
 }  // namespace tscompile

@@ -133,7 +133,7 @@ void registerEnvironmentOps(OpRegistry& ops) {
   ops.add({.schema = "prim::AutogradAnyNonZero", .kernel = anyDefined});
   ops.add({.schema = "prim::AutogradAllNonZero", .kernel = allAre<true>});
   ops.add({.schema = "prim::AutogradAllZero", .kernel = allAre<false>});
-  ops.add({.schema = "prim::AutogradAdd", .kernel = addGradients});
+  ops.add({.schema = "prim::AutogradAdd", .kernel = addGradients, .mayShare = true});
   ops.add({.schema = "prim::VarConcat", .kernel = joined<kCat>});
   ops.add({.schema = "prim::VarStack", .kernel = joined<kStack>});
 }

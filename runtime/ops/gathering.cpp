@@ -16,7 +16,7 @@ Dims atLeastOne(DimSpan sizes) { return sizes.empty() ? Dims{1} : Dims(sizes); }
 Tensor atLeastOne(const Tensor& t) { return t.rank() ? t : unsqueezed(t, 0); }
 
 void requireInt64(const InferCall& call, const TensorInfo& index) {
-  call.require(index.dtype == DType::Int64 || index.dtype == DType::Undefined, "{}: expected dtype int64 for index, not {}",
+  call.require(index.dtype == DType::Int64 || index.dtype == DType::Undefined || (!call.isRun() && index.mayBeEmpty()), "{}: expected dtype int64 for index, not {}",
                call.op().kind().text().substr(6), pythonName(index.dtype));
 }
 void requireSameDType(const InferCall& call, const TensorInfo& self, const TensorInfo& source) {

@@ -111,6 +111,7 @@ void registerGridsOps(OpRegistry& ops) {
   add("aten::meshgrid.indexing", meshgridIndexingKernel);
   add("aten::cartesian_prod", cartesianProdKernel);
   add("aten::combinations", combinationsKernel);
+  ops.markSharing({"aten::meshgrid", "aten::cartesian_prod"});
 }
 
 }  // namespace tscompile

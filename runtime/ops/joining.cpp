@@ -190,7 +190,7 @@ void registerJoiningOps(OpRegistry& ops) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
   };
   for (const char* name : {"aten::cat", "aten::concat", "aten::concatenate"}) add(name, inferCat, catKernel);
-  add("aten::stack", inferStack, stackKernel);
+  for (const char* name : {"aten::stack", "aten::_stack"}) add(name, inferStack, stackKernel);
   add("aten::hstack", inferSide<Side::Horizontal>, sideKernel<Side::Horizontal>);
   add("aten::vstack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
   add("aten::row_stack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
@@ -200,6 +200,7 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::pad_sequence", nullptr, padSequenceKernel);
   add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel);
   add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel);
+  ops.markSharing({"aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
 }
 
 }  // namespace tscompile

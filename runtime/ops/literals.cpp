@@ -58,7 +58,7 @@ void asTensorKernel(KernelCall& call) {
 
 void inferList(InferCall& call) {
   checkDevice(call, 2);
-  if (call.isNone(1)) return call.resultUnknown();
+  // The elements tell the rest: that is the kernel's business.
   call.resultOfUnknownRank(call.dtypeOr(1, DType::Undefined));
 }
 

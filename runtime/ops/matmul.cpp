@@ -3,6 +3,7 @@
 
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
@@ -115,6 +116,21 @@ void addbmmKernel(KernelCall& call) {
   a = reshaped(a.permuted(Dims{1, 0, 2}), Dims{a.size(1), depth});
   b = reshaped(b, Dims{depth, b.size(2)});
   addProduct(call, call.out(), call.tensor(0), a, b, f.alpha, f.beta);
+}
+
+// Unlike the others, the in-place form takes the size of the result.
+void addbmmInPlaceKernel(KernelCall& call) {
+  Tensor self = call.tensor(0);
+  requireOwned(self);
+  Tensor sum = invokeTensor(call, "aten::addbmm",
+                            {self, call.argument(1), call.argument(2), call.argument(3), call.argument(4)});
+  if (Dims(self.sizes()) == Dims(sum.sizes())) {
+    requireWritable(self);
+    copyTensor(self, sum);
+  } else {
+    self.impl()->setStorage(sum.storage(), sum.sizes(), sum.strides(), sum.offset());
+  }
+  call.setResult(self);
 }
 
 // ---- _addmm_activation: relu or gelu of addmm ----
@@ -249,8 +265,9 @@ void registerMatmulOps(OpRegistry& ops) {
       inferAddProduct<bmmSizes, true>, addProductKernel);
   add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<mvSizes, true>, addmvKernel);
-  add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-      inferAddProduct<addbmmSizes>, addbmmKernel);
+  product("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          inferAddProduct<addbmmSizes>, addbmmKernel);
+  product("aten::addbmm_", nullptr, addbmmInPlaceKernel);
   ops.add({.schema =
                "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool "
                "use_gelu=False) -> Tensor",

@@ -124,7 +124,8 @@ Dims sizesOf(const IValue& v) {
 
 void listToTensor(Args a, IValue& r) {
   Dims sizes = sizesOf(*a[0]);
-  r = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
+  Tensor wide = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
+  r = convertTensor(wide, DType::Int32);
 }
 void tensorToList(Args a, IValue& r) {
   Tensor t = handleOf(*a[0]);
@@ -195,6 +196,7 @@ void registerQueriesOps(OpRegistry& ops) {
   for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f});
   for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>});
   ops.add({.schema = "aten::_shape_as_tensor", .infer = inferShapeAsTensor, .kernel = shapeAsTensorKernel, .dtypes = kAllTypes});
+  ops.markSharing({"aten::pin_memory", "aten::_pin_memory", "aten::data", "prim::data"});
 }
 
 }  // namespace tscompile

@@ -252,10 +252,15 @@ struct Count {
   int64_t finish(int64_t count, int64_t) const { return count; }
 };
 
-template <class R>
-void boolKernel(KernelCall& call) {
+template <bool kSought>
+void findKernel(KernelCall& call) {
   ReductionCall r(call);
-  reduceInto(r.in, r.dims, r.out, R());
+  // As bools, complex numbers are what their real parts are.
+  reduceInto(isComplex(r.in.dtype()) ? convertTensor(r.in, DType::Bool) : r.in, r.dims, r.out, Find<kSought>());
+}
+void countKernel(KernelCall& call) {
+  ReductionCall r(call);
+  reduceInto(r.in, r.dims, r.out, Count());
 }
 
 // uint8 is what bool was once.
@@ -323,11 +328,11 @@ void registerReductionOps(OpRegistry& ops) {
   for (auto schema : {"aten::prod", "aten::prod.dim_int"})
     ops.add({.schema = schema, .infer = inferSum, .kernel = prodKernel, .dtypes = kAllTypes});
   for (auto schema : {"aten::any", "aten::any.dim"})
-    ops.add({.schema = schema, .infer = inferAnyAll, .kernel = boolKernel<Find<true>>, .dtypes = kAllTypes});
+    ops.add({.schema = schema, .infer = inferAnyAll, .kernel = findKernel<true>, .dtypes = kAllTypes});
   for (auto schema : {"aten::all", "aten::all.dim"})
-    ops.add({.schema = schema, .infer = inferAnyAll, .kernel = boolKernel<Find<false>>, .dtypes = kAllTypes});
+    ops.add({.schema = schema, .infer = inferAnyAll, .kernel = findKernel<false>, .dtypes = kAllTypes});
   for (auto schema : {"aten::count_nonzero", "aten::count_nonzero.dim_IntList"})
-    ops.add({.schema = schema, .infer = inferCount, .kernel = boolKernel<Count>, .dtypes = kAllTypes});
+    ops.add({.schema = schema, .infer = inferCount, .kernel = countKernel, .dtypes = kAllTypes});
   for (auto schema : {"aten::logsumexp", "aten::special_logsumexp"})
     ops.add({.schema = schema, .infer = inferLogSumExp, .kernel = logSumExpKernel});
 }

@@ -251,6 +251,7 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::detach_", inferSame, selfKernel);
   add("aten::lift", inferSame, selfKernel);
   add("aten::lift_fresh", inferSame, selfKernel);
+  ops.markSharing({"aten::_unsafe_view", "aten::_reshape_from_tensor", "aten::broadcast_tensors", "aten::sum_to_size", "aten::lift"});
 }
 
 }  // namespace tscompile

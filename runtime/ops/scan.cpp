@@ -15,7 +15,7 @@ namespace {
 void inferCumulative(InferCall& call) {
   TensorInfo t = call.tensor(0);
   if (t.hasRank) call.dim(1, t.rank());
-  if (call.op().isInPlaceVariant()) {
+  if (call.op().isInPlaceVariant() && t.dtype != DType::Undefined) {
     call.require(call.dtypeOr(2, t.dtype) == t.dtype, "expected the dtype {} of the tensor, but got {}",
                  pythonName(t.dtype), pythonName(call.dtypeOr(2, t.dtype)));
     return call.result(t);

@@ -27,10 +27,10 @@ int64_t asInteger(const IValue& v) {
   return static_cast<int64_t>(d);
 }
 
-void requireReal(const InferCall& call, DType dtype) {
+void requireReal(DType dtype) {
   if (dtype == DType::Bool || isComplex(dtype))
     throw ExecutionError(ErrorKind::Unsupported,
-                         fmt::format("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype)));
+                         fmt::format("not implemented for {}", pythonName(dtype)));
 }
 
 // ---- arange, range: start, end and step, then dtype, layout, device, pin_memory ----
@@ -81,7 +81,7 @@ void inferRange(InferCall& call) {
     known = known && call.constant(i);
   }
   DType dtype = optionsDType(call, kArguments, integers ? DType::Int64 : DType::Float32);
-  requireReal(call, dtype);
+  requireReal(dtype);
   const IValue* arguments[kArguments];
   for (size_t i = 0; i < kArguments; ++i) arguments[i] = call.constant(i);
   call.result(dtype, Dims{known ? rangeCount(call, rangeOf<kArguments>(arguments), dtype, kInclusive) : kUnknownSize});
@@ -110,7 +110,7 @@ void inferSpace(InferCall& call) {
   bool complex = isComplex(call.scalarType(0)) || isComplex(call.scalarType(1));
   DType dtype = optionsDType(call, kDType, complex ? DType::Complex64 : DType::Float32);
   call.require(!complex || isComplex(dtype), "{}: complex limits can't be safely cast to {}", call.op().kind().text(), graphName(dtype));
-  if (dtype == DType::Bool) requireReal(call, dtype);
+  if (dtype == DType::Bool) requireReal(dtype);
   int64_t steps = call.constant(2) ? call.integer(2) : kUnknownSize;
   call.require(!call.constant(2) || steps >= 0, "number of steps must be non-negative, not {}", steps);
   call.result(dtype, Dims{steps});

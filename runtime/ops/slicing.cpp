@@ -203,7 +203,7 @@ void registerSlicingOps(OpRegistry& ops) {
   add("aten::narrow.Tensor", inferNarrow, narrowByTensorKernel);
   add("aten::narrow_copy", inferNarrow, narrowCopyKernel);
   add("aten::slice.Tensor", inferSlice, partKernel<slicedPart>);
-  add("aten::diagonal", inferDiagonal, partKernel<diagonalPart>);
+  for (auto name : {"aten::diagonal", "aten::linalg_diagonal"}) add(name, inferDiagonal, partKernel<diagonalPart>);
   add("aten::unfold", inferUnfold, unfoldKernel);
   add("aten::select_scatter", inferScatter, scatterKernel<selectedPart>);
   add("aten::slice_scatter", inferScatter, scatterKernel<slicedPart>);

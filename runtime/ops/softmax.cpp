@@ -83,8 +83,7 @@ void softmaxAll(const T* in, const SplitSizes& sizes, T* out, bool bfloat16) {
 
 // Integers pass only if there are none of them.
 void requireFloats(const InferCall& call, const TensorInfo& t, DType dtype) {
-  bool empty = t.hasRank && knownNumel(t.sizes) == 0;
-  call.require(empty || dtype == DType::Undefined || isFloating(dtype), "softmax is computed in floats, not {}",
+  call.require(t.mayBeEmpty() || dtype == DType::Undefined || isFloating(dtype), "softmax is computed in floats, not {}",
                pythonName(dtype));
 }
 

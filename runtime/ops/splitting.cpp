@@ -230,6 +230,7 @@ void registerSplittingOps(OpRegistry& ops) {
   add("aten::vsplit.array", nullptr, fixedIndicesKernel<0>);
   add("aten::dsplit.int", nullptr, fixedSectionsKernel<2>);
   add("aten::dsplit.array", nullptr, fixedIndicesKernel<2>);
+  ops.markSharing({"aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"});
 }
 
 }  // namespace tscompile

@@ -1,10 +1,14 @@
-// Operators that deal with the memory of tensors: as_strided, elements seen as another dtype, resize_, set_.
+// Operators that deal with the memory of tensors: as_strided, elements seen as another dtype, resize_.
 #include "runtime/ops/ops.h"
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/memory_format.h"
 #include "runtime/reference/numbers.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
+
+#include <cstring>
+#include <limits>
 
 namespace tscompile {
 namespace {
@@ -48,6 +52,53 @@ void asStridedScatterKernel(KernelCall& call) {
                dimsText(part.toTensor().sizes()), dimsText(source.sizes()));
   copyTensor(part.toTensor(), source);
   call.setResult(out);
+}
+
+// ---- resize_ ----
+
+// Strides of memory for `sizes`, whose number of elements must be representable.
+Dims resizedStrides(const KernelCall& call, const Dims& sizes, MemoryFormat format) {
+  int64_t count = 1;
+  for (int64_t s : sizes) {
+    call.require(s >= 0, "trying to resize to the negative dimension {}", s);
+    call.require(s == 0 || !__builtin_mul_overflow(count, s, &count), "the size {} is too large", dimsText(sizes));
+  }
+  call.require(format != MemoryFormat::Preserve, "resize_ does not support the memory format preserve");
+  return formatStrides(sizes, format);
+}
+
+// The elements stay where they are in memory, of which there is more if it does not suffice.
+void resize(const KernelCall& call, const Tensor& t, const Dims& sizes, const Dims& strides) {
+  requireOwned(t);
+  Dims old(t.sizes());
+  if (old == sizes) return;
+  if (fitsStorage(t.dtype(), sizes, strides, t.offset(), t.storage()->bytes()))
+    return t.impl()->setGeometry(sizes, strides, t.offset());
+  int64_t count = Tensor::empty(t.dtype(), sizes).numel();
+  call.require(t.offset() <= std::numeric_limits<int64_t>::max() - count, "the size {} is too large", dimsText(sizes));
+  Tensor memory = Tensor::zeros(t.dtype(), Dims{t.offset() + count});
+  std::memcpy(memory.storage()->data(), t.storage()->data(), std::min(memory.storage()->bytes(), t.storage()->bytes()));
+  t.impl()->setStorage(memory.storage(), sizes, strides, t.offset());
+}
+
+MemoryFormat formatArgument(const KernelCall& call) {
+  if (call.isNone(2)) return MemoryFormat::Contiguous;
+  call.require(call.integer(2) >= 0 && call.integer(2) <= 3, "{} is no memory format", call.integer(2));
+  return static_cast<MemoryFormat>(call.integer(2));
+}
+
+void resizeKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Dims sizes = call.integers(1);
+  resize(call, t, sizes, resizedStrides(call, sizes, formatArgument(call)));
+  call.setResult(t);
+}
+void resizeAsKernel(KernelCall& call) {
+  Tensor t = call.tensor(0), like = call.tensor(1);
+  MemoryFormat format = formatArgument(call);
+  if (format == MemoryFormat::Preserve) format = suggestedFormat(like);
+  resize(call, t, Dims(like.sizes()), resizedStrides(call, Dims(like.sizes()), format));
+  call.setResult(t);
 }
 
 // ---- view.dtype, real and complex ----
@@ -129,6 +180,8 @@ void registerStorageOps(OpRegistry& ops) {
   add("aten::as_strided", inferStrided, asStridedKernel);
   add("aten::as_strided_", nullptr, asStridedInPlaceKernel);
   add("aten::as_strided_scatter", nullptr, asStridedScatterKernel);
+  add("aten::resize_", nullptr, resizeKernel);
+  add("aten::resize_as_", nullptr, resizeAsKernel);
   add("aten::_reshape_alias", inferStrided, reshapeAliasKernel);
   add("aten::view.dtype", nullptr, viewDTypeKernel);
   add("aten::view_as_real", nullptr, viewAsRealKernel);

@@ -32,8 +32,7 @@ void eyeKernel(KernelCall& call) {
 
 void inferTriangle(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  bool isEmpty = t.hasRank && knownNumel(t.sizes) == 0;
-  if (t.hasRank) call.require(t.rank() >= 2 || isEmpty, "{}: input tensor must have at least 2 dimensions", call.op().kind().text().substr(6));
+  if (t.hasRank) call.require(t.rank() >= 2 || t.mayBeEmpty(), "{}: input tensor must have at least 2 dimensions", call.op().kind().text().substr(6));
   call.result(t);
 }
 
@@ -88,7 +87,7 @@ template <bool kLower>
 void inferIndices(InferCall& call) {
   DType dtype = optionsDType(call, 3, DType::Int64);
   call.require(isIntegral(dtype, false) && dtype != DType::UInt8 && dtype != DType::Int8,
-               "{} is not implemented for {}", call.op().kind().text(), pythonName(dtype));
+               "not implemented for {}", pythonName(dtype));
   if (!call.constant(0) || !call.constant(1) || !call.constant(2)) return call.result(dtype, Dims{2, kUnknownSize});
   int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
   call.require(rows >= 0, "row must be non-negative, got {}", rows);

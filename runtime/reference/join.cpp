@@ -10,11 +10,15 @@ namespace {
 bool isPassedOver(DimSpan sizes) { return sizes.size() == 1 && sizes[0] == 0; }
 
 void checkFit(const InferCall& call, DimSpan first, DimSpan sizes, int64_t dim, size_t i) {
-  call.require(first.size() == sizes.size(), "tensors must have same number of dimensions: got {} and {}", first.size(), sizes.size());
+  call.require(first.size() == sizes.size(), "tensors must have same number of dimensions: got {} and {}", first.size(),
+               sizes.size());
   for (size_t d = 0; d < first.size(); ++d) {
-    bool same = static_cast<int64_t>(d) == dim || first[d] == sizes[d] || !isKnownSize(first[d]) || !isKnownSize(sizes[d]);
-    call.require(same, "sizes of tensors must match except in dimension {}. Expected size {} but got size {} for tensor "
-                 "number {} in the list", dim, first[d], sizes[d], i);
+    bool same =
+        static_cast<int64_t>(d) == dim || first[d] == sizes[d] || !isKnownSize(first[d]) || !isKnownSize(sizes[d]);
+    call.require(same,
+                 "sizes of tensors must match except in dimension {}. Expected size {} but got size {} for tensor "
+                 "number {} in the list",
+                 dim, first[d], sizes[d], i);
   }
 }
 
@@ -24,11 +28,16 @@ TensorSpec joinedSpec(const InferCall& call, const std::vector<TensorSpec>& tens
   call.require(!tensors.empty(), "{} expects a non-empty list of tensors", call.op().kind().text().substr(6));
   TensorSpec out{DType::Undefined, true, Dims{0}};
   const TensorSpec* first = nullptr;
+  bool allVectors = dim == 0 || dim == -1, mayPassOver = false;
   for (const TensorSpec& t : tensors) {
     if (!t.hasRank || t.dtype == DType::Undefined) throw InferCall::NotKnown{};
     out.dtype = out.dtype == DType::Undefined ? t.dtype : promoteTypes(out.dtype, t.dtype);
     if (!first && !isPassedOver(t.sizes)) first = &t;
+    allVectors &= t.sizes.size() == 1;
+    mayPassOver |= t.sizes.size() == 1 && !isKnownSize(t.sizes[0]);
   }
+  // A vector that may turn out to be empty says nothing of the others' rank.
+  if (mayPassOver && !allVectors) throw InferCall::NotKnown{};
   if (!first) return out;
   dim = call.wrap(dim, first->sizes.size());
   out.sizes = first->sizes;

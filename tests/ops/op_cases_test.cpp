@@ -1,14 +1,15 @@
 // Runs the rows of tests/ops/*.cases; see README.md there.
+#include "api/compiler.h"
+#include "ir/support/text.h"
+#include "runtime/ops/ops.h"
+#include "tests/support/analysis_checks.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-
-#include "api/compiler.h"
-#include "ir/support/text.h"
-#include "runtime/ops/ops.h"
 
 namespace tscompile {
 namespace {
@@ -47,7 +48,8 @@ std::vector<Case> readCases(const std::string& path) {
       flush();
     } else if (startsWith(line, "tol:")) {
       std::istringstream(value(4)) >> cases.back().rtol >> cases.back().atol;
-    } else if (startsWith(line, "in:") || startsWith(line, "out:") || startsWith(line, "err:") || startsWith(line, "after")) {
+    } else if (startsWith(line, "in:") || startsWith(line, "out:") || startsWith(line, "err:") ||
+               startsWith(line, "after")) {
       if (!open) row.line = number;
       open = true;
       if (startsWith(line, "in:")) row.inputs.push_back(value(3));
@@ -68,11 +70,15 @@ struct Tolerance {
 Tolerance toleranceOf(DType d, const Case& c) {
   if (c.rtol >= 0) return {c.rtol, c.atol};
   switch (d) {
-    case DType::Float16: return {1e-3, 1e-5};
-    case DType::BFloat16: return {1.6e-2, 1e-5};
+    case DType::Float16:
+      return {1e-3, 1e-5};
+    case DType::BFloat16:
+      return {1.6e-2, 1e-5};
     case DType::Float32:
-    case DType::Complex64: return {1.3e-6, 1e-5};
-    default: return {1e-7, 1e-7};
+    case DType::Complex64:
+      return {1.3e-6, 1e-5};
+    default:
+      return {1e-7, 1e-7};
   }
 }
 
@@ -86,7 +92,8 @@ void expectEqual(const IValue& got, const IValue& want, const Case& c, const std
   switch (want.tag()) {
     case IValue::Tag::Tensor: {
       Tensor g = got.toTensor(), w = want.toTensor();
-      ASSERT_EQ(g.dtype(), w.dtype()) << where << ": got " << pythonName(g.dtype()) << ", expected " << pythonName(w.dtype());
+      ASSERT_EQ(g.dtype(), w.dtype()) << where << ": got " << pythonName(g.dtype()) << ", expected "
+                                      << pythonName(w.dtype());
       ASSERT_EQ(dimsText(g.sizes()), dimsText(w.sizes())) << where;
       Tolerance t = toleranceOf(w.dtype(), c);
       for (int64_t i = 0; i < w.numel(); ++i) {
@@ -110,7 +117,8 @@ void expectEqual(const IValue& got, const IValue& want, const Case& c, const std
       for (size_t i = 0; i < w.size(); ++i) expectEqual(g[i], w[i], c, where + "[" + std::to_string(i) + "]");
       return;
     }
-    default: EXPECT_EQ(valueToText(got), valueToText(want)) << where;
+    default:
+      EXPECT_EQ(valueToText(got), valueToText(want)) << where;
   }
 }
 
@@ -121,7 +129,12 @@ IValue read(const std::string& text, TypePtr type) {
   return v ? *v : IValue();
 }
 
-class OpCase : public testing::Test {
+using testing::Knowledge;
+using testing::knownInputs;
+using testing::unpredictedSharing;
+using testing::wrongShapes;
+
+class OpCase : public ::testing::Test {
  public:
   explicit OpCase(Case c) : case_(std::move(c)) {}
   void TestBody() override {
@@ -131,28 +144,37 @@ class OpCase : public testing::Test {
     Result<Method> method = module->prepare(d);
     ASSERT_TRUE(method.ok()) << renderDiagnostics(d, "op_tests");
     ASSERT_FALSE(case_.rows.empty()) << case_.file << ": " << case_.name << " has no rows";
-    for (const Row& row : case_.rows) run(*method, row);
+    for (const Row& row : case_.rows) run(*method, *module->graph(), row);
   }
 
  private:
-  void run(const Method& method, const Row& row) {
+  void run(const Method& method, const Graph& graph, const Row& row) {
     std::string where = case_.file + ":" + std::to_string(row.line);
     std::vector<ValueInfo> wanted = method.inputs();
     ASSERT_EQ(wanted.size(), row.inputs.size()) << where;
     std::vector<IValue> inputs;
     for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i].type));
+    std::vector<ShapePropagation> told;
+    for (Knowledge k : {Knowledge::All, Knowledge::Ranks, Knowledge::Types})
+      told.emplace_back(graph, allOps(), knownInputs(graph, inputs, k));
     Diagnostics d;
     Result<std::vector<IValue>> got = method.run(inputs, d);
     if (!row.error.empty()) {
       ASSERT_FALSE(got.ok()) << where << ": expected a failure";
-      EXPECT_NE(renderDiagnostics(d, "op_tests").find(row.error), std::string::npos) << where << "\n" << renderDiagnostics(d, "op_tests");
+      EXPECT_NE(renderDiagnostics(d, "op_tests").find(row.error), std::string::npos)
+          << where << "\n"
+          << renderDiagnostics(d, "op_tests");
       return;
     }
     ASSERT_TRUE(got.ok()) << where << "\n" << renderDiagnostics(d, "op_tests");
     ASSERT_EQ(got->size(), row.outputs.size()) << where;
     std::vector<ValueInfo> outputs = method.outputs();
-    for (size_t i = 0; i < got->size(); ++i) expectEqual((*got)[i], read(row.outputs[i], outputs[i].type), case_, where);
-    for (const auto& [i, text] : row.after) expectEqual(inputs.at(i), read(text, wanted[i].type), case_, where + " after");
+    for (size_t i = 0; i < got->size(); ++i)
+      expectEqual((*got)[i], read(row.outputs[i], outputs[i].type), case_, where);
+    for (const ShapePropagation& shapes : told) EXPECT_EQ(wrongShapes(graph, shapes, *got), "") << where;
+    EXPECT_EQ(unpredictedSharing(graph, allOps(), inputs, *got), "") << where;
+    for (const auto& [i, text] : row.after)
+      expectEqual(inputs.at(i), read(text, wanted[i].type), case_, where + " after");
   }
 
   Case case_;
@@ -168,8 +190,8 @@ const bool kRegistered = [] {
     for (Case& c : readCases(file)) {
       std::string family = std::filesystem::path(file).stem().string();
       std::string name = c.name;
-      testing::RegisterTest(family.c_str(), name.c_str(), nullptr, nullptr, file.c_str(), 1,
-                            [c]() -> testing::Test* { return new OpCase(c); });
+      ::testing::RegisterTest(family.c_str(), name.c_str(), nullptr, nullptr, file.c_str(), 1,
+                            [c]() -> ::testing::Test* { return new OpCase(c); });
     }
   return true;
 }();

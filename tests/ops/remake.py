@@ -14,6 +14,10 @@ import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch  # noqa: E402
+try:
+    import torchvision  # noqa: E402,F401  for its operators
+except ImportError:
+    pass
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../samples"))
 import torch_values  # noqa: E402

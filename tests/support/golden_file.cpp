@@ -105,6 +105,7 @@ class GoldenFile {
     CliResult r = runCli(shellWords(line), input);
     for (std::string* text : {&r.out, &r.err}) {
       replaceAll(*text, parent + "/", "");
+      replaceAll(*text, parent, "%S");
       replaceAll(*text, folder.path(), "%t");
     }
     return r;

@@ -1,6 +1,5 @@
 // Properties of random valid graphs: what reads, copies, analyses and runs them must agree.
 #include "frontend/parse.h"
-#include "ir/alias.h"
 #include "ir/clone.h"
 #include "ir/liveness.h"
 #include "ir/printer.h"
@@ -9,6 +8,7 @@
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program.h"
+#include "tests/support/analysis_checks.h"
 #include "tests/support/property.h"
 #include "tests/support/random_graph.h"
 
@@ -66,15 +66,6 @@ std::string bytesOf(const std::vector<IValue>& values) {
   std::string out;
   for (const IValue& v : values) appendBytes(v, out);
   return out;
-}
-
-void tensorsOf(const IValue& v, std::vector<Tensor>& out) {
-  if (v.isTensor() && v.toTensor().defined()) out.push_back(v.toTensor());
-  if (v.isList())
-    for (const IValue& i : v.toList().items) tensorsOf(i, out);
-  if (v.isTuple())
-    for (const IValue& i : v.toTuple().items) tensorsOf(i, out);
-  if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& value) { tensorsOf(value, out); });
 }
 
 }  // namespace
@@ -143,31 +134,14 @@ TEST(GraphProperty, PropagatedShapesAreThoseOfTheRun) {
     options.nodes = 6;
     std::unique_ptr<Graph> graph = randomGraph(choices, allOps(), options);
     std::vector<IValue> inputs = randomInputs(choices, *graph);
-    ShapeOptions known;
-    for (const IValue& v : inputs) known.inputs.emplace_back(v.isTensor() ? symbolicTensor(v.toTensor().dtype(), v.toTensor().sizes()) : symbolicOf(v));
-    ShapePropagation shapes(*graph, allOps(), known);
+    std::vector<ShapePropagation> told;
+    for (Knowledge k : {Knowledge::All, Knowledge::Ranks, Knowledge::Types})
+      told.emplace_back(*graph, allOps(), knownInputs(*graph, inputs, k));
     Diagnostics diagnostics;
     Result<std::vector<IValue>> results = run(*graph, inputs, diagnostics);
     if (!results) return;
-    for (size_t i = 0; i < results->size(); ++i) {
-      const IValue& got = (*results)[i];
-      const SymbolicValue& told = shapes.of(graph->output(i));
-      if (got.isInt() && told.integers && told.integers->size() == 1 && !isUnknownInteger((*told.integers)[0])) {
-        EXPECT_EQ((*told.integers)[0], got.toInt()) << graphText(*graph);
-      }
-      if (!got.isTensor() || !got.toTensor().defined() || !told.type->isTensor()) continue;
-      Tensor t = got.toTensor();
-      const TensorFacts& facts = told.type->tensor();
-      if (facts.dtype != DType::Undefined) {
-        EXPECT_EQ(static_cast<int>(facts.dtype), static_cast<int>(t.dtype())) << graphText(*graph);
-      }
-      if (!facts.hasRank) continue;
-      ASSERT_EQ(static_cast<int>(facts.sizes.size()), t.rank()) << graphText(*graph);
-      for (int d = 0; d < t.rank(); ++d)
-        if (facts.sizes[d] >= 0) {
-          EXPECT_EQ(facts.sizes[d], t.size(d)) << graphText(*graph);
-        }
-    }
+    for (const ShapePropagation& shapes : told)
+      EXPECT_EQ(wrongShapes(*graph, shapes, *results), "") << graphText(*graph);
   });
 }
 
@@ -178,21 +152,10 @@ TEST(GraphProperty, SharedMemoryIsPredicted) {
     options.nodes = 6;
     std::unique_ptr<Graph> graph = randomGraph(choices, allOps(), options);
     std::vector<IValue> inputs = randomInputs(choices, *graph);
-    AliasAnalysis alias(*graph, allOps());
     Diagnostics diagnostics;
     Result<std::vector<IValue>> results = run(*graph, inputs, diagnostics);
     if (!results) return;
-    std::vector<std::pair<const Value*, std::vector<Tensor>>> held;
-    for (size_t i = 0; i < inputs.size(); ++i) tensorsOf(inputs[i], held.emplace_back(graph->input(i), std::vector<Tensor>()).second);
-    for (size_t i = 0; i < results->size(); ++i) tensorsOf((*results)[i], held.emplace_back(graph->output(i), std::vector<Tensor>()).second);
-    for (size_t i = 0; i < held.size(); ++i)
-      for (size_t j = i + 1; j < held.size(); ++j)
-        for (const Tensor& a : held[i].second)
-          for (const Tensor& b : held[j].second)
-            if (a.numel() && b.numel() && a.storage().get() == b.storage().get()) {
-              ASSERT_TRUE(alias.mayShareMemory(held[i].first, held[j].first))
-                  << "%" << held[i].first->name() << " and %" << held[j].first->name() << " share memory:\n" << graphText(*graph);
-            }
+    EXPECT_EQ(unpredictedSharing(*graph, allOps(), inputs, *results), "") << graphText(*graph);
   });
 }
 

@@ -1,0 +1,105 @@
+#include "tests/support/analysis_checks.h"
+
+#include "ir/alias.h"
+#include "ir/shape.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace tscompile::testing {
+
+namespace {
+
+// The tensors in a value, at any depth.
+void collectTensors(const IValue& v, std::vector<Tensor>& out) {
+  if (v.isTensor() && v.toTensor().defined()) out.push_back(v.toTensor());
+  if (v.isList())
+    for (const IValue& i : v.toList().items) collectTensors(i, out);
+  if (v.isTuple())
+    for (const IValue& i : v.toTuple().items) collectTensors(i, out);
+  if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& value) { collectTensors(value, out); });
+}
+
+struct Held {
+  const Value* value;
+  std::vector<Tensor> tensors;
+};
+
+bool share(const Held& x, const Held& y) {
+  for (const Tensor& a : x.tensors)
+    for (const Tensor& b : y.tensors)
+      if (a.numel() && b.numel() && a.storage().get() == b.storage().get()) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string unpredictedSharing(const Graph& graph, const OpRegistry& registry, std::span<const IValue> inputs,
+                               std::span<const IValue> results) {
+  AliasAnalysis alias(graph, registry);
+  std::vector<Held> held;
+  size_t unbound = graph.inputs().size() - inputs.size();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    collectTensors(inputs[i], held.emplace_back(Held{graph.input(unbound + i), {}}).tensors);
+  for (size_t i = 0; i < results.size(); ++i)
+    collectTensors(results[i], held.emplace_back(Held{graph.output(i), {}}).tensors);
+  for (size_t i = 0; i < held.size(); ++i)
+    for (size_t j = i + 1; j < held.size(); ++j)
+      if (share(held[i], held[j]) && !alias.mayShareMemory(held[i].value, held[j].value))
+        return "%" + held[i].value->name() + " and %" + held[j].value->name() + " share memory";
+  return {};
+}
+
+ShapeOptions knownInputs(const Graph& graph, std::span<const IValue> inputs, Knowledge knowledge) {
+  ShapeOptions options;
+  options.inputs.resize(graph.inputs().size() - inputs.size());
+  for (const IValue& v : inputs) {
+    if (!v.isTensor() || !v.toTensor().defined()) {
+      options.inputs.emplace_back(knowledge == Knowledge::All ? std::optional(symbolicOf(v)) : std::nullopt);
+      continue;
+    }
+    Tensor t = v.toTensor();
+    Dims sizes(t.sizes());
+    if (knowledge == Knowledge::Ranks) std::fill(sizes.begin(), sizes.end(), kUnknownSize);
+    options.inputs.emplace_back(knowledge == Knowledge::Types ? std::nullopt
+                                                              : std::optional(symbolicTensor(t.dtype(), sizes)));
+  }
+  return options;
+}
+
+namespace {
+
+std::string wrongTensor(const Tensor& t, const TensorFacts& facts) {
+  if (facts.dtype != DType::Undefined && facts.dtype != t.dtype())
+    return fmt::format("is {}, not {}", pythonName(t.dtype()), pythonName(facts.dtype));
+  if (!facts.hasRank) return {};
+  bool fits = facts.sizes.size() == t.sizes().size();
+  for (size_t d = 0; fits && d < facts.sizes.size(); ++d) fits = facts.sizes[d] < 0 || facts.sizes[d] == t.sizes()[d];
+  return fits ? "" : fmt::format("has sizes {}, not {}", dimsText(t.sizes()), dimsText(Dims(facts.sizes)));
+}
+
+std::string wrongValue(const IValue& got, const SymbolicValue& told) {
+  bool one = got.isInt() && told.integers && told.integers->size() == 1;
+  if (one && !isUnknownInteger((*told.integers)[0]) && (*told.integers)[0] != got.toInt())
+    return fmt::format("is {}, not {}", got.toInt(), (*told.integers)[0]);
+  if (got.isTensor() && got.toTensor().defined() && told.type->isTensor())
+    return wrongTensor(got.toTensor(), told.type->tensor());
+  return {};
+}
+
+}  // namespace
+
+std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std::span<const IValue> results) {
+  // Branches that were not taken may hold mistakes.
+  bool isStraight = true;
+  forEachNode(graph, [&](Node* n) { isStraight &= !n->hasBlocks(); });
+  if (isStraight && !shapes.conflicts().empty()) return "runs, but shows a conflict: " + shapes.conflicts()[0].message;
+  for (size_t i = 0; i < results.size(); ++i)
+    if (std::string wrong = wrongValue(results[i], shapes.of(graph.output(i))); !wrong.empty())
+      return "%" + graph.output(i)->name() + " " + wrong;
+  return {};
+}
+
+}  // namespace tscompile::testing

@@ -1,0 +1,28 @@
+// What the analyses say of a graph, compared with what a run of it did.
+#pragma once
+
+#include "ir/graph.h"
+#include "ir/ivalue.h"
+#include "ir/op_registry.h"
+#include "ir/shape_propagation.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tscompile::testing {
+
+// Both take the inputs that are not bound and the results of one run; they name the first disagreement, or are empty.
+
+// Values that share memory though the alias analysis rules it out.
+std::string unpredictedSharing(const Graph& graph, const OpRegistry& registry, std::span<const IValue> inputs,
+                               std::span<const IValue> results);
+
+// What shape propagation is told of the inputs.
+enum class Knowledge { All, Ranks, Types };
+ShapeOptions knownInputs(const Graph& graph, std::span<const IValue> inputs, Knowledge knowledge);
+// Dtypes, ranks, sizes or integers that shape propagation tells wrong. The graph runs in between the two: kernels may
+// write to the inputs.
+std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std::span<const IValue> results);
+
+}  // namespace tscompile::testing
