@@ -88,7 +88,9 @@ void readVerb(const VerbSpec& verb, std::span<const std::string> args, Options& 
   } catch (const CLI::ParseError& e) {
     throw UsageError{e.what(), {helpHint(verb)}};
   }
-  if (auto rest = app.remaining(); !rest.empty()) unknownOption(rest[0], verb);
+  // The mark that ends the options stays behind.
+  for (const std::string& rest : app.remaining())
+    if (rest != "--") unknownOption(rest, verb);
   if (options.help) return;
   if (verb.argumentRequired && options.arguments.empty())
     throw UsageError{std::string(verb.name) + " needs " + std::string(verb.argument), {helpHint(verb)}};

@@ -4,7 +4,6 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/matmul.h"
-#include "runtime/reference/random.h"
 #include "runtime/reference/views.h"
 
 #include <cmath>
@@ -25,7 +24,8 @@ struct AttentionSizes {
 AttentionSizes attentionSizes(const InferCall& call, bool grouped) {
   TensorInfo q = call.rankedTensor(0), k = call.rankedTensor(1), v = call.rankedTensor(2);
   for (const TensorInfo& t : {q, k, v})
-    call.require(t.rank() >= 2, "the query, key and value must have at least 2 dimensions, got sizes {}", dimsText(t.sizes));
+    call.require(t.rank() >= 2, "the query, key and value must have at least 2 dimensions, got sizes {}",
+                 dimsText(t.sizes));
   for (const TensorInfo& t : {k, v}) requireSameDType(call, q, t);
   auto last = [](const TensorInfo& t, size_t back) { return t.sizes[t.rank() - back]; };
   call.require(!differ(last(q, 1), last(k, 1)), "the query and key have {} and {} features", last(q, 1), last(k, 1));
@@ -42,7 +42,8 @@ template <bool kWithWeights, size_t kCausal, size_t kScale, size_t kGrouped>
 void inferAttention(InferCall& call) {
   bool grouped = kGrouped && call.flag(kGrouped);
   AttentionSizes sizes = attentionSizes(call, grouped);
-  call.require(call.isNone(3) || !call.flag(kCausal), "attention: an explicit attn_mask should not be set when is_causal=True");
+  call.require(call.isNone(3) || !call.flag(kCausal),
+               "attention: an explicit attn_mask should not be set when is_causal=True");
   double p = call.number(4);
   call.require(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got {}", p);
   DType dtype = call.tensor(0).dtype;
@@ -56,12 +57,16 @@ void inferAttention(InferCall& call) {
 // A masked score is -inf where the mask is false; other masks are added.
 void maskScores(const KernelCall& call, const Tensor& scores, const Tensor& mask) {
   Dims sizes(scores.sizes());
-  call.require(broadcastInto(sizes, mask.sizes()) && std::equal(sizes.begin(), sizes.end(), scores.sizes().begin(), scores.sizes().end()),
-               "a mask of sizes {} cannot be broadcast to the scores' sizes {}", dimsText(mask.sizes()), dimsText(scores.sizes()));
+  call.require(broadcastInto(sizes, mask.sizes()) &&
+                   std::equal(sizes.begin(), sizes.end(), scores.sizes().begin(), scores.sizes().end()),
+               "a mask of sizes {} cannot be broadcast to the scores' sizes {}", dimsText(mask.sizes()),
+               dimsText(scores.sizes()));
   if (mask.dtype() == DType::Bool)
-    mapTensors<kFloats>(scores.dtype(), [](auto s, auto m) { return m != 0 ? s : decltype(s)(kNever); }, scores, scores, mask);
+    mapTensors<kFloats>(
+        scores.dtype(), [](auto s, auto m) { return m != 0 ? s : decltype(s)(kNever); }, scores, scores, mask);
   else
-    mapTensors<kFloats>(scores.dtype(), [](auto s, auto m) { return s + m; }, scores, scores, mask);
+    mapTensors<kFloats>(
+        scores.dtype(), [](auto s, auto m) { return s + m; }, scores, scores, mask);
 }
 
 void maskFuture(const Tensor& scores) {
@@ -78,10 +83,11 @@ Tensor softmaxOf(const KernelCall& call, const Tensor& scores) {
 
 // Keys and values whose heads are each for several heads of the query.
 Tensor repeatedHeads(const KernelCall& call, const Tensor& t, const Tensor& query) {
-  call.require(t.rank() >= 3 && query.rank() == t.rank(), "grouped attention needs tensors with heads, got sizes {}", dimsText(t.sizes()));
+  call.require(t.rank() >= 3 && query.rank() == t.rank(), "grouped attention needs tensors with heads, got sizes {}",
+               dimsText(t.sizes()));
   int64_t heads = t.size(t.rank() - 3), wanted = query.size(query.rank() - 3);
-  call.require(heads > 0 && wanted % heads == 0, "the query has {} heads, which is no multiple of the {} heads of the keys and values",
-               wanted, heads);
+  call.require(heads > 0 && wanted % heads == 0,
+               "the query has {} heads, which is no multiple of the {} heads of the keys and values", wanted, heads);
   Tensor split = unsqueezed(t, t.rank() - 2);
   Dims sizes(split.sizes());
   sizes[sizes.size() - 3] = wanted / heads;
@@ -101,7 +107,8 @@ void attentionKernel(KernelCall& call) {
   Dims batch(batchOf(query.sizes()));
   call.require(broadcastInto(batch, batchOf(key.sizes())), "the batches of query and key cannot be broadcast together");
   Tensor scores = Tensor::empty(dtype, withMatrix(batch, query.size(query.rank() - 2), key.size(key.rank() - 2)));
-  multiplyBatches(scores, invokeTensor(call, "aten::mul.Scalar", {query, scale}), transposed(key, key.rank() - 2, key.rank() - 1));
+  multiplyBatches(scores, invokeTensor(call, "aten::mul.Scalar", {query, scale}),
+                  transposed(key, key.rank() - 2, key.rank() - 1));
   if (!call.isNone(3)) maskScores(call, scores, call.tensor(3));
   if (call.flag(kCausal)) maskFuture(scores);
   Tensor weights = softmaxOf(call, scores);
@@ -120,13 +127,13 @@ void inferSplitHeads(InferCall& call) {
   TensorInfo qkv = call.rankedTensor(0), bias = call.rankedTensor(1);
   int64_t heads = call.integer(2);
   call.require(qkv.rank() == 3, "expected a tensor of 3 dimensions, got {}", qkv.rank());
-  call.require(bias.rank() == 1 && !differ(bias.sizes[0], qkv.sizes[2]), "expected a bias for each of {} features, got sizes {}",
-               qkv.sizes[2], dimsText(bias.sizes));
+  call.require(bias.rank() == 1 && !differ(bias.sizes[0], qkv.sizes[2]),
+               "expected a bias for each of {} features, got sizes {}", qkv.sizes[2], dimsText(bias.sizes));
   int64_t features = qkv.sizes[2], each = kUnknownSize;
   call.require(heads > 0, "expected one head at least, got {}", heads);
   if (isKnownSize(features)) {
-    call.require(features % 3 == 0 && features / 3 % heads == 0, "{} features cannot be divided among query, key and value of {} heads",
-                 features, heads);
+    call.require(features % 3 == 0 && features / 3 % heads == 0,
+                 "{} features cannot be divided among query, key and value of {} heads", features, heads);
     each = features / 3 / heads;
   }
   for (int i = 0; i < 3; ++i) call.result(qkv.dtype, Dims{qkv.sizes[0], heads, qkv.sizes[1], each});
@@ -142,7 +149,8 @@ void splitHeadsKernel(KernelCall& call) {
   int64_t features = sum.size(2) / 3, heads = call.integer(2);
   for (int64_t i = 0; i < 3; ++i) {
     Tensor part = splitHeads(contiguous(narrowed(sum, 2, i * features, features)), heads);
-    if (i == 0) part = invokeTensor(call, "aten::mul.Scalar", {part, 1 / std::sqrt(static_cast<double>(features / heads))});
+    if (i == 0)
+      part = invokeTensor(call, "aten::mul.Scalar", {part, 1 / std::sqrt(static_cast<double>(features / heads))});
     call.setResult(static_cast<size_t>(i), contiguous(part));
   }
 }
@@ -156,8 +164,8 @@ struct Attended {
   Tensor out, weights;
 };
 
-// Masks are true where a key is not looked at. Type 0: [queries, keys]; type 1: [batch, keys]; 2: [batch, heads, queries,
-// keys].
+// Masks are true where a key is not looked at. Type 0: [queries, keys]; type 1: [batch, keys]; 2: [batch, heads,
+// queries, keys].
 void hideScores(const KernelCall& call, const Tensor& scores, Tensor mask, const IValue& type) {
   call.require(type.isInt() && type.toInt() >= 0 && type.toInt() <= 2, "a mask needs a mask type of 0, 1 or 2");
   if (type.toInt() == 1 && mask.rank() == 2) mask = unsqueezed(unsqueezed(mask, 1), 1);
@@ -166,15 +174,17 @@ void hideScores(const KernelCall& call, const Tensor& scores, Tensor mask, const
 }
 
 void requireSizes(const KernelCall& call, const char* name, const Tensor& t, Dims sizes) {
-  call.require(std::equal(sizes.begin(), sizes.end(), t.sizes().begin(), t.sizes().end()), "expected {} of sizes {}, got {}", name,
-               dimsText(sizes), dimsText(t.sizes()));
+  call.require(std::equal(sizes.begin(), sizes.end(), t.sizes().begin(), t.sizes().end()),
+               "expected {} of sizes {}, got {}", name, dimsText(sizes), dimsText(t.sizes()));
 }
 
-Attended attend(const KernelCall& call, const Tensor& query, const Tensor& key, const Tensor& value, const Projections& p,
-                int64_t features, int64_t heads, const Tensor& mask, const IValue& maskType) {
+Attended attend(const KernelCall& call, const Tensor& query, const Tensor& key, const Tensor& value,
+                const Projections& p, int64_t features, int64_t heads, const Tensor& mask, const IValue& maskType) {
   call.require(query.rank() == 3, "expected 3-D `query`, got {}-D tensor", query.rank());
-  call.require(features >= 0 && query.size(2) == features, "the query has {} features, embed_dim is {}", query.size(2), features);
-  call.require(heads > 0 && features % heads == 0, "`embed_dim` must divide evenly by `num_heads`, got {} and {}", features, heads);
+  call.require(features >= 0 && query.size(2) == features, "the query has {} features, embed_dim is {}", query.size(2),
+               features);
+  call.require(heads > 0 && features % heads == 0, "`embed_dim` must divide evenly by `num_heads`, got {} and {}",
+               features, heads);
   for (const Tensor& t : {key, value}) requireSizes(call, "`key` and `value`", t, Dims(query.sizes()));
   requireSizes(call, "a weight for query, key and value", p.qkvWeight, Dims{3 * features, features});
   requireSizes(call, "a bias for query, key and value", p.qkvBias, Dims{3 * features});
@@ -183,7 +193,8 @@ Attended attend(const KernelCall& call, const Tensor& query, const Tensor& key, 
     return splitHeads(invokeTensor(call, "aten::linear", {t, part(p.qkvWeight), part(p.qkvBias)}), heads);
   };
   double scale = 1 / std::sqrt(static_cast<double>(features / heads));
-  Tensor q = invokeTensor(call, "aten::mul.Scalar", {project(query, 0), scale}), k = project(key, 1), v = project(value, 2);
+  Tensor q = invokeTensor(call, "aten::mul.Scalar", {project(query, 0), scale}), k = project(key, 1),
+         v = project(value, 2);
   Tensor scores = Tensor::empty(q.dtype(), Dims{q.size(0), heads, q.size(2), k.size(2)});
   multiplyBatches(scores, q, transposed(k, 2, 3));
   if (mask.defined()) hideScores(call, scores, mask, maskType);
@@ -197,8 +208,8 @@ Attended attend(const KernelCall& call, const Tensor& query, const Tensor& key, 
 // average_attn_weights, mask_type)
 void multiHeadKernel(KernelCall& call) {
   Projections p{call.tensor(5), call.tensor(6), call.tensor(7), call.tensor(8)};
-  Attended a = attend(call, call.tensor(0), call.tensor(1), call.tensor(2), p, call.integer(3), call.integer(4), call.tensor(9),
-                      call.argument(12));
+  Attended a = attend(call, call.tensor(0), call.tensor(1), call.tensor(2), p, call.integer(3), call.integer(4),
+                      call.tensor(9), call.argument(12));
   if (call.flag(11)) a.weights = invokeTensor(call, "aten::mean.dim", {a.weights, intList(Dims{1}), false, IValue()});
   call.setResult(0, a.out);
   call.setResult(1, call.flag(10) ? a.weights : Tensor());
@@ -211,9 +222,12 @@ void encoderLayerKernel(KernelCall& call) {
   auto add = [&](const Tensor& a, const Tensor& b) { return invokeTensor(call, "aten::add.Tensor", {a, b, 1}); };
   auto norm = [&](const Tensor& t, size_t i) {
     IValue sizes = intList(Dims{call.integer(1)});
-    return invokeTensor(call, "aten::layer_norm", {t, sizes, call.argument(i), call.argument(i + 1), call.argument(9), true});
+    return invokeTensor(call, "aten::layer_norm",
+                        {t, sizes, call.argument(i), call.argument(i + 1), call.argument(9), true});
   };
-  auto linear = [&](const Tensor& t, size_t i) { return invokeTensor(call, "aten::linear", {t, call.argument(i), call.argument(i + 1)}); };
+  auto linear = [&](const Tensor& t, size_t i) {
+    return invokeTensor(call, "aten::linear", {t, call.argument(i), call.argument(i + 1)});
+  };
   Projections p{call.tensor(3), call.tensor(4), call.tensor(5), call.tensor(6)};
   Tensor x = call.tensor(0), in = normFirst ? norm(x, 10) : x;
   x = add(x, attend(call, in, in, in, p, call.integer(1), call.integer(2), call.tensor(18), call.argument(19)).out);
@@ -237,15 +251,19 @@ void registerAttentionOps(OpRegistry& ops) {
                                 "aten::_scaled_dot_product_attention_forward"})
     addRandom(name, inferAttention<true, 6, 0, 0>, attentionKernel<true, 6, 0, 0>);
   // PyTorch 2.0, 2.1 and 2.5 have them one after the other, under one name.
-  addRandom("aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., "
-            "bool is_causal=False) -> Tensor",
-            inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>);
-  addRandom("aten::scaled_dot_product_attention.scale(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-            "float dropout_p=0., bool is_causal=False, *, float? scale=None) -> Tensor",
-            inferAttention<false, 5, 6, 0>, attentionKernel<false, 5, 6, 0>);
-  addRandom("aten::scaled_dot_product_attention.gqa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-            "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-            inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>);
+  addRandom(
+      "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+      "dropout_p=0., "
+      "bool is_causal=False) -> Tensor",
+      inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>);
+  addRandom(
+      "aten::scaled_dot_product_attention.scale(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False, *, float? scale=None) -> Tensor",
+      inferAttention<false, 5, 6, 0>, attentionKernel<false, 5, 6, 0>);
+  addRandom(
+      "aten::scaled_dot_product_attention.gqa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+      inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>);
   add("aten::_transform_bias_rescale_qkv", inferSplitHeads, splitHeadsKernel);
   add("aten::_native_multi_head_attention", nullptr, multiHeadKernel);
   add("aten::_transformer_encoder_layer_fwd", nullptr, encoderLayerKernel);

@@ -81,8 +81,8 @@ void inferCdist(InferCall& call) {
     call.require(mode >= 0 && mode <= 2, "possible modes of cdist are 0, 1 and 2, but it was {}", mode);
   }
   for (const TensorInfo& t : {a, b}) {
-    call.require(t.dtype == DType::Undefined || isFloating(t.dtype), "cdist only supports floating-point dtypes, got {}",
-                 pythonName(t.dtype));
+    call.require(t.dtype == DType::Undefined || isFloating(t.dtype),
+                 "cdist only supports floating-point dtypes, got {}", pythonName(t.dtype));
     call.require(!t.hasRank || t.rank() >= 2, "cdist only supports at least 2D tensors, got {}D", t.rank());
   }
   if (!a.hasRank || !b.hasRank) return call.resultOfUnknownRank(promotedDType(call, 2));
@@ -130,7 +130,8 @@ void cdistKernel(KernelCall& call) {
   const Tensor& result = out.tensor();
   int64_t rows = result.size(result.rank() - 2), others = result.size(result.rank() - 1);
   if (result.numel() == 0) return out.store();
-  Tensor a = batches(call.tensor(0), result.sizes(), result.dtype()), b = batches(call.tensor(1), result.sizes(), result.dtype());
+  Tensor a = batches(call.tensor(0), result.sizes(), result.dtype()),
+         b = batches(call.tensor(1), result.sizes(), result.dtype());
   int64_t n = a.size(a.rank() - 1);
   double p = call.number(2);
   if (usesProduct(call, rows, others)) {

@@ -54,7 +54,9 @@ void dropoutKernel(KernelCall& call) {
                pythonName(in.dtype()));
   Tensor out = call.isInPlace() ? in : emptyLike(in, in.dtype());
   call.setResult(out);
-  if (p == 1) return mapTensors<kFloats | kC128>(in.dtype(), [](auto x) { return x * decltype(x)(0); }, out, in);
+  if (p == 1)
+    return mapTensors<kFloats | kC128>(
+        in.dtype(), [](auto x) { return x * decltype(x)(0); }, out, in);
   Tensor noise = drawNoise<kFeatures>(call, in, 1 - p);
   Blend blend = kAlpha ? alphaBlend(p) : Blend{.scale = 1 / (1 - p)};
   mapTensors<kFloats | kC128>(
@@ -73,7 +75,7 @@ void inferNativeDropout(InferCall& call) {
   TensorInfo t = call.tensor(0);
   call.result(t);
   bool isEmpty = t.hasRank && knownNumel(t.sizes) == 0;
-  call.result(t, isEmpty ? t.dtype : DType::Bool);
+  call.result(t, isEmpty ? t.dtype : t.mayBeEmpty() ? DType::Undefined : DType::Bool);
 }
 
 void nativeDropoutKernel(KernelCall& call) {
@@ -95,15 +97,22 @@ void nativeDropoutKernel(KernelCall& call) {
 
 void registerDropoutOps(OpRegistry& ops) {
   auto add = [&](std::string_view name, KernelFunction kernel) {
-    ops.add({.schema = name, .infer = inferDropout, .kernel = kernel, .dtypes = kAllTypes, .inplace = InPlace::Direct,
+    ops.add({.schema = name,
+             .infer = inferDropout,
+             .kernel = kernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct,
              .random = true});
   };
   add("aten::dropout", dropoutKernel<false, false>);
   add("aten::feature_dropout", dropoutKernel<true, false>);
   add("aten::alpha_dropout", dropoutKernel<false, true>);
   add("aten::feature_alpha_dropout", dropoutKernel<true, true>);
-  ops.add({.schema = "aten::native_dropout", .infer = inferNativeDropout, .kernel = nativeDropoutKernel,
-           .dtypes = kFloatingTypes | kComplexTypes, .random = true});
+  ops.add({.schema = "aten::native_dropout",
+           .infer = inferNativeDropout,
+           .kernel = nativeDropoutKernel,
+           .dtypes = kFloatingTypes | kComplexTypes,
+           .random = true});
   ops.markSharing({"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"});
 }
 

@@ -92,7 +92,9 @@ bool countsPadding(const Operator& op) { return op.overload() == "padding_idx"; 
 struct BagCall {
   explicit BagCall(const KernelCall& call);
   int64_t begin(int64_t bag) const { return offsets.data<int64_t>()[bag]; }
-  int64_t end(int64_t bag) const { return bag + 1 < offsets.numel() ? offsets.data<int64_t>()[bag + 1] : indices.numel(); }
+  int64_t end(int64_t bag) const {
+    return bag + 1 < offsets.numel() ? offsets.data<int64_t>()[bag + 1] : indices.numel();
+  }
 
   Tensor indices, offsets;  // int64
   BagMode mode;
@@ -106,17 +108,19 @@ BagCall::BagCall(const KernelCall& call)
       bags(call.spec().sizes[0]) {
   int64_t rows = call.tensor(0).size(0), n = indices.numel();
   for (int64_t i = 0; i < n; ++i) checkedIndex(indices.data<int64_t>()[i], rows, 0, false);
-  call.require(!offsets.numel() || begin(0) == 0,
-               "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0, but it is {}",
-               offsets.numel() ? begin(0) : 0);
+  call.require(
+      !offsets.numel() || begin(0) == 0,
+      "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0, but it is {}",
+      offsets.numel() ? begin(0) : 0);
   for (int64_t i = 0; i < offsets.numel(); ++i)
-    call.require(begin(i) <= end(i), "offsets must not decrease nor be greater than the number of indices, {}, but offset {} is {}", n,
-                 i, begin(i));
+    call.require(begin(i) <= end(i),
+                 "offsets must not decrease nor be greater than the number of indices, {}, but offset {} is {}", n, i,
+                 begin(i));
   if (call.size() <= 8 || call.isNone(8)) return;
   padding = call.integer(8);
   if (countsPadding(call.op()))
-    call.require(rows > 0 && wrapDim(padding, rows), "padding_idx must be within the {} rows of the weight, got {}", rows,
-                 padding);
+    call.require(rows > 0 && wrapDim(padding, rows), "padding_idx must be within the {} rows of the weight, got {}",
+                 rows, padding);
 }
 
 void inferEmbeddingBag(InferCall& call) {
@@ -133,8 +137,9 @@ void inferEmbeddingBag(InferCall& call) {
   if (!call.isNone(6)) {
     TensorInfo samples = call.tensor(6);
     call.require(mode == 0, "embedding_bag: per_sample_weights is only supported with mode 'sum'");
-    call.require(samples.dtype == weight.dtype || !call.isRun(), "per_sample_weights must be {} as the weight is, not {}",
-                 pythonName(weight.dtype), pythonName(samples.dtype));
+    call.require(samples.dtype == weight.dtype || !call.isRun(),
+                 "per_sample_weights must be {} as the weight is, not {}", pythonName(weight.dtype),
+                 pythonName(samples.dtype));
     if (samples.hasRank && indices.hasRank) {
       auto given = knownNumel(samples.sizes), needed = knownNumel(indices.sizes);
       call.require(samples.rank() == 1 && (!given || !needed || *given == *needed),
@@ -156,7 +161,9 @@ void inferEmbeddingBag(InferCall& call) {
   // Sums of these dtypes have a way of their own in PyTorch.
   bool isPlainSum = mode == 0 && !hasPadding && (weight.dtype == DType::Float32 || weight.dtype == DType::Float16);
   call.result(weight.dtype, Dims{bags, weight.sizes[1]});
-  call.result(index, Dims{isPlainSum ? 0 : indices.hasRank ? knownNumel(indices.sizes).value_or(kUnknownSize) : kUnknownSize});
+  call.result(index, Dims{isPlainSum        ? 0
+                          : indices.hasRank ? knownNumel(indices.sizes).value_or(kUnknownSize)
+                                            : kUnknownSize});
   Dims perBag{mode == 0 ? offsets.sizes[0] : bags};
   call.result(index, perBag);
   call.result(index, mode == 2 ? Dims{bags, weight.sizes[1]} : perBag);
@@ -169,8 +176,8 @@ struct BagLoop {
   const T* samples;  // null: all 1
   int64_t columns;
   T* out;
-  int64_t* sizes;    // of the bags, without what is padding
-  int64_t* maxima;   // null unless the mode is max
+  int64_t* sizes;   // of the bags, without what is padding
+  int64_t* maxima;  // null unless the mode is max
 
   void run() {
     for (int64_t b = 0; b < bag.bags; ++b) {
@@ -217,8 +224,8 @@ void embeddingBagKernel(KernelCall& call) {
   if (bag.mode == BagMode::Max) maxima = Tensor::zeros(DType::Int64, call.spec(3).sizes);
   withFloating(weight.dtype(), [&](auto sample) {
     using T = decltype(sample);
-    BagLoop<T>{bag, weight.data<T>(), samples.defined() ? samples.data<T>() : nullptr, weight.size(1), out.data<T>(),
-               sizes.data<int64_t>(), maxima.defined() ? maxima.data<int64_t>() : nullptr}
+    BagLoop<T>{bag,           weight.data<T>(),      samples.defined() ? samples.data<T>() : nullptr,    weight.size(1),
+               out.data<T>(), sizes.data<int64_t>(), maxima.defined() ? maxima.data<int64_t>() : nullptr}
         .run();
   });
   out.store();
@@ -240,11 +247,17 @@ void embeddingBagKernel(KernelCall& call) {
 
 void registerEmbeddingOps(OpRegistry& ops) {
   ops.add({.schema = "aten::embedding", .infer = inferEmbedding, .kernel = embeddingKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::embedding_renorm_", .infer = inferRenorm, .kernel = renormKernel, .dtypes = kFloatingTypes,
+  ops.add({.schema = "aten::embedding_renorm_",
+           .infer = inferRenorm,
+           .kernel = renormKernel,
+           .dtypes = kFloatingTypes,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::embedding_renorm", .infer = inferRenorm, .kernel = renormKernel, .dtypes = kFloatingTypes});
-  ops.add({.schema = "aten::_no_grad_embedding_renorm_", .infer = inferRenorm, .kernel = noGradRenormKernel,
-           .dtypes = kFloatingTypes, .sideEffects = true});
+  ops.add({.schema = "aten::_no_grad_embedding_renorm_",
+           .infer = inferRenorm,
+           .kernel = noGradRenormKernel,
+           .dtypes = kFloatingTypes,
+           .sideEffects = true});
   for (std::string_view name : {"aten::embedding_bag", "aten::embedding_bag.padding_idx", "aten::_embedding_bag",
                                 "aten::_embedding_bag_forward_only"})
     ops.add({.schema = name, .infer = inferEmbeddingBag, .kernel = embeddingBagKernel, .dtypes = kFloatingTypes});

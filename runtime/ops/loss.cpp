@@ -1,9 +1,9 @@
 // Losses that compare two tensors element by element.
 #include "runtime/reference/loss.h"
+
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 
-#include <atomic>
 #include <cmath>
 #include <numbers>
 
@@ -40,7 +40,8 @@ void inferFloatLoss(InferCall& call) {
   call.require(dtype == DType::Undefined || isFloating(dtype), "{} is not implemented for {}", call.op().kind().text(),
                pythonName(dtype));
   int64_t reduction = call.integer(kReduction);
-  call.require(reduction >= 0 && reduction <= 2, "the reduction must be 0 (none), 1 (mean) or 2 (sum), got {}", reduction);
+  call.require(reduction >= 0 && reduction <= 2, "the reduction must be 0 (none), 1 (mean) or 2 (sum), got {}",
+               reduction);
   resultLossOf(call, dtype, lossReduction(call, kReduction), 2);
 }
 
@@ -58,7 +59,8 @@ void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const 
 
 void mseKernel(KernelCall& call) {
   setLoss<kFloats>(
-      call, 2, promotedDType(call, 2), [](auto a, auto b) { return (a - b) * (a - b); }, call.tensor(0), call.tensor(1));
+      call, 2, promotedDType(call, 2), [](auto a, auto b) { return (a - b) * (a - b); }, call.tensor(0),
+      call.tensor(1));
 }
 
 void l1Kernel(KernelCall& call) {
@@ -108,7 +110,8 @@ void klDivKernel(KernelCall& call) {
     return setLoss<kVectors>(
         call, 2, dtype, [](auto x, auto y) { return exp(y) * (y - x); }, call.tensor(0), call.tensor(1));
   setLoss<kVectors>(
-      call, 2, dtype, [](auto x, auto y) { return select(y == Lane<decltype(y)>(0), decltype(y){}, y * log(y)) - y * x; },
+      call, 2, dtype,
+      [](auto x, auto y) { return select(y == Lane<decltype(y)>(0), decltype(y){}, y * log(y)) - y * x; },
       call.tensor(0), call.tensor(1));
 }
 
@@ -121,7 +124,8 @@ void requireFits(const InferCall& call, size_t i, DimSpan sizes) {
   if (!t.hasRank) return;
   Dims all(sizes);
   bool fits = broadcastInto(all, t.sizes) && all.size() == sizes.size();
-  for (size_t d = 0; fits && d < all.size(); ++d) fits = !isKnownSize(sizes[d]) || all[d] == sizes[d] || !isKnownSize(all[d]);
+  for (size_t d = 0; fits && d < all.size(); ++d)
+    fits = !isKnownSize(sizes[d]) || all[d] == sizes[d] || !isKnownSize(all[d]);
   call.require(fits, "the sizes {} cannot be broadcast to those of the loss, {}", dimsText(t.sizes), dimsText(sizes));
 }
 
@@ -159,8 +163,8 @@ void inferBceLogits(InferCall& call) {
   TensorInfo x = call.tensor(0), target = call.tensor(1);
   DType dtype = toFloating(promotedDType(call, 2));
   if (x.dtype != DType::Undefined && target.dtype != DType::Undefined)
-    call.require(canCast(dtype, target.dtype), "result type {} can't be cast to the type of the target, {}", pythonName(dtype),
-                 pythonName(target.dtype));
+    call.require(canCast(dtype, target.dtype), "result type {} can't be cast to the type of the target, {}",
+                 pythonName(dtype), pythonName(target.dtype));
   if (target.hasRank)
     for (size_t i : {0, 2, 3}) requireFits(call, i, target.sizes);
   LossReduction reduction = lossReduction(call, 4);
@@ -248,8 +252,8 @@ void marginRankingKernel(KernelCall& call) {
 void inferSoftMargin(InferCall& call) {
   TensorInfo x = call.tensor(0);
   DType dtype = promotedDType(call, 2);
-  call.require(dtype == DType::Undefined || canCast(dtype, x.dtype), "result type {} can't be cast to that of the input, {}",
-               pythonName(dtype), pythonName(x.dtype));
+  call.require(dtype == DType::Undefined || canCast(dtype, x.dtype),
+               "result type {} can't be cast to that of the input, {}", pythonName(dtype), pythonName(x.dtype));
   if (x.hasRank) requireFits(call, 1, x.sizes);
   LossReduction reduction = lossReduction(call, 2);
   if (x.hasRank)
@@ -259,7 +263,8 @@ void inferSoftMargin(InferCall& call) {
 }
 void softMarginKernel(KernelCall& call) {
   setLoss<kVectors>(
-      call, 2, call.tensor(0).dtype(), [](auto x, auto y) { return log1p(exp(-x * y)); }, call.tensor(0), call.tensor(1));
+      call, 2, call.tensor(0).dtype(), [](auto x, auto y) { return log1p(exp(-x * y)); }, call.tensor(0),
+      call.tensor(1));
 }
 
 // ---- made of distances ----
@@ -294,7 +299,8 @@ void cosineEmbeddingKernel(KernelCall& call) {
 void tripletKernel(KernelCall& call) {
   Tensor anchor = call.tensor(0), positive = call.tensor(1), negative = call.tensor(2);
   call.require(anchor.rank() == positive.rank() && anchor.rank() == negative.rank(),
-               "the anchor, positive, and negative tensors are expected to have the same number of dimensions, but got {}D, {}D, and {}D",
+               "the anchor, positive, and negative tensors are expected to have the same number of dimensions, but got "
+               "{}D, {}D, and {}D",
                anchor.rank(), positive.rank(), negative.rank());
   auto distance = [&](const Tensor& a, const Tensor& b) {
     return invokeTensor(call, "aten::pairwise_distance", {a, b, call.argument(4), call.argument(5), false});

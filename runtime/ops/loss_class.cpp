@@ -5,9 +5,6 @@
 #include "runtime/reference/loss.h"
 #include "runtime/reference/views.h"
 
-#include <cmath>
-#include <limits>
-
 namespace tscompile {
 namespace {
 
@@ -18,9 +15,10 @@ bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a
 void checkClassWeight(const InferCall& call, size_t i, int64_t classes) {
   if (call.isNone(i)) return;
   TensorInfo w = call.tensor(i);
-  call.require(!w.hasRank || (w.rank() == 1 && !differ(w.sizes[0], classes)),
-               "weight tensor should be defined either for all {} classes or no classes but got weight tensor of shape: {}",
-               classes, dimsText(w.sizes));
+  call.require(
+      !w.hasRank || (w.rank() == 1 && !differ(w.sizes[0], classes)),
+      "weight tensor should be defined either for all {} classes or no classes but got weight tensor of shape: {}",
+      classes, dimsText(w.sizes));
 }
 
 void checkTargetType(const InferCall& call, DType dtype) {
@@ -34,8 +32,8 @@ LossReduction checkNll(InferCall& call) {
   checkTargetType(call, target.dtype);
   if (!call.isNone(2)) {
     DType w = call.tensor(2).dtype;
-    call.require(w == x.dtype || w == DType::Undefined || x.dtype == DType::Undefined, "the weight must be {} as the input is, not {}",
-                 pythonName(x.dtype), pythonName(w));
+    call.require(w == x.dtype || w == DType::Undefined || x.dtype == DType::Undefined,
+                 "the weight must be {} as the input is, not {}", pythonName(x.dtype), pythonName(w));
   }
   if (!x.hasRank || !target.hasRank) return lossReduction(call, 3);
   call.require(x.rank() > 0, "expected an input of 1 or more dimensions, got 0");
@@ -66,7 +64,8 @@ struct NllResult {
 };
 
 NllResult nllOf(const KernelCall& call, const Tensor& self, int64_t ignored) {
-  Tensor x = denseTensor(self), target = convertTensor(call.tensor(1), DType::Int64), weight = denseTensor(call.tensor(2));
+  Tensor x = denseTensor(self), target = convertTensor(call.tensor(1), DType::Int64),
+         weight = denseTensor(call.tensor(2));
   bool single = x.rank() == 1;
   int64_t classes = x.size(single ? 0 : 1);
   SplitSizes split(x.sizes(), single ? 0 : 1);
@@ -121,8 +120,9 @@ void inferCrossEntropy(InferCall& call) {
   if (reduction != LossReduction::None && !call.isRun()) return call.result(x.dtype, {});
   if (!x.hasRank || !target.hasRank) return call.resultOfUnknownRank(x.dtype);
   if (x.rank() != target.rank()) return inferNll(call);
-  call.require(hasClassProbabilities(x, target) || !call.isRun(), "expected a target of class probabilities of sizes {}, got {}",
-               dimsText(x.sizes), dimsText(target.sizes));
+  call.require(hasClassProbabilities(x, target) || !call.isRun(),
+               "expected a target of class probabilities of sizes {}, got {}", dimsText(x.sizes),
+               dimsText(target.sizes));
   call.require(target.dtype == DType::Undefined || isFloating(target.dtype),
                "expected a floating point type for a target of class probabilities, got {}", pythonName(target.dtype));
   call.require(call.integer(4) < 0, "ignore_index is not supported for a target of class probabilities");
@@ -135,7 +135,8 @@ void inferCrossEntropy(InferCall& call) {
 }
 
 // For each element, the sum over the classes of -x * target * weight; `target` may be undefined.
-Tensor classSums(const KernelCall& call, const Tensor& x, const Tensor& target, const Tensor& weight, int64_t classDim) {
+Tensor classSums(const KernelCall& call, const Tensor& x, const Tensor& target, const Tensor& weight,
+                 int64_t classDim) {
   Tensor product = x;
   if (target.defined()) product = invokeTensor(call, "aten::mul.Tensor", {product, target});
   if (weight.defined()) {
@@ -175,7 +176,8 @@ void smoothedLoss(KernelCall& call, const Tensor& x, int64_t classDim) {
   if (reduction == LossReduction::Mean) smooth = invokeTensor(call, "aten::div.Scalar", {smooth, nll.weight});
   Tensor hard = nllLoss(nll, reduction, x.dtype()), out = Tensor::empty(x.dtype(), hard.sizes());
   mapTensors<kFloats>(
-      x.dtype(), [=](auto a, auto b) { return decltype(a)(1 - smoothing) * a + b * decltype(a)(share); }, out, hard, smooth);
+      x.dtype(), [=](auto a, auto b) { return decltype(a)(1 - smoothing) * a + b * decltype(a)(share); }, out, hard,
+      smooth);
   call.setResult(out);
 }
 
@@ -224,8 +226,8 @@ void inferMultiMargin(InferCall& call) {
   if (x.hasRank && target.hasRank) {
     int64_t rows = rowSizes(x.sizes).rows;
     auto count = knownNumel(target.sizes);
-    call.require(target.rank() <= 1 && (!count || !differ(*count, rows)), "expected a target for each of the {} rows, got sizes {}", rows,
-                 dimsText(target.sizes));
+    call.require(target.rank() <= 1 && (!count || !differ(*count, rows)),
+                 "expected a target for each of the {} rows, got sizes {}", rows, dimsText(target.sizes));
   }
   if (reduction == LossReduction::None && !target.hasRank) return call.resultOfUnknownRank(x.dtype);
   resultLoss(call, x.dtype, reduction, target.sizes);
@@ -263,8 +265,9 @@ void inferMultilabel(InferCall& call) {
   call.require(target.dtype == DType::Int64 || target.dtype == DType::Undefined, "the target must be int64, not {}",
                pythonName(target.dtype));
   if (x.hasRank && target.hasRank) {
-    bool fits = x.rank() == 2 ? target.rank() == 2 && !differ(x.sizes[0], target.sizes[0]) && !differ(x.sizes[1], target.sizes[1])
-                              : target.rank() <= 1 && !differ(rowSizes(x.sizes).classes, rowSizes(target.sizes).classes);
+    bool fits = x.rank() == 2
+                    ? target.rank() == 2 && !differ(x.sizes[0], target.sizes[0]) && !differ(x.sizes[1], target.sizes[1])
+                    : target.rank() <= 1 && !differ(rowSizes(x.sizes).classes, rowSizes(target.sizes).classes);
     call.require(fits, "expected a target of the input's sizes, {}, got {}", dimsText(x.sizes), dimsText(target.sizes));
   }
   LossReduction reduction = lossReduction(call, 2);
@@ -279,10 +282,12 @@ void inferMultilabelForward(InferCall& call) {
 }
 
 // The loss of a row; marks its classes.
-double multilabelRow(const KernelCall& call, const double* x, const int64_t* target, double* isTarget, int64_t classes) {
+double multilabelRow(const KernelCall& call, const double* x, const int64_t* target, double* isTarget,
+                     int64_t classes) {
   int64_t count = 0;
   for (; count < classes && target[count] != -1; ++count) {
-    call.require(target[count] >= 0 && target[count] < classes, "target {} is out of range of {} classes", target[count], classes);
+    call.require(target[count] >= 0 && target[count] < classes, "target {} is out of range of {} classes",
+                 target[count], classes);
     isTarget[target[count]] = 1;
   }
   for (int64_t i = count; i < classes; ++i)

@@ -41,23 +41,27 @@ CtcArguments::CtcArguments(const KernelCall& call)
   if (logProbs.rank() == 2) logProbs = unsqueezed(logProbs, 1);
   int64_t steps = logProbs.size(0), batch = logProbs.size(1), classes = logProbs.size(2);
   call.require(blank >= 0 && blank < classes, "blank must be in the label range of {} classes, got {}", classes, blank);
-  call.require(static_cast<int64_t>(inputLengths.size()) == batch && static_cast<int64_t>(targetLengths.size()) == batch,
-               "expected lengths for {} sequences, got {} of the input and {} of the targets", batch, inputLengths.size(),
-               targetLengths.size());
+  call.require(
+      static_cast<int64_t>(inputLengths.size()) == batch && static_cast<int64_t>(targetLengths.size()) == batch,
+      "expected lengths for {} sequences, got {} of the input and {} of the targets", batch, inputLengths.size(),
+      targetLengths.size());
   bool joined = targets.rank() == 1;
   call.require(joined || (targets.rank() == 2 && targets.size(0) == batch),
-               "the targets must be 1D, or 2D with a row for each of the {} sequences, got sizes {}", batch, dimsText(targets.sizes()));
+               "the targets must be 1D, or 2D with a row for each of the {} sequences, got sizes {}", batch,
+               dimsText(targets.sizes()));
   int64_t at = 0, room = joined ? targets.numel() : targets.size(1);
   for (int64_t b = 0; b < batch; ++b) {
     int64_t inputs = inputLengths[static_cast<size_t>(b)], labels = targetLengths[static_cast<size_t>(b)];
-    call.require(inputs >= 0 && inputs <= steps, "expected input_lengths to have values from 0 to {}, but got {}", steps, inputs);
-    call.require(labels >= 0 && labels <= (joined ? room - at : room), "target length {} of sequence {} is more than the targets have",
-                 labels, b);
+    call.require(inputs >= 0 && inputs <= steps, "expected input_lengths to have values from 0 to {}, but got {}",
+                 steps, inputs);
+    call.require(labels >= 0 && labels <= (joined ? room - at : room),
+                 "target length {} of sequence {} is more than the targets have", labels, b);
     starts.push_back(joined ? at : b * room);
     at += labels;
     longest = std::max(longest, labels);
     for (int64_t i = 0; i < labels; ++i)
-      call.require(label(b, i) >= 0 && label(b, i) < classes, "target {} is out of range of {} classes", label(b, i), classes);
+      call.require(label(b, i) >= 0 && label(b, i) < classes, "target {} is out of range of {} classes", label(b, i),
+                   classes);
   }
 }
 
@@ -69,8 +73,8 @@ T logSum(std::initializer_list<T> terms) {
   return std::log(sum) + most;
 }
 
-// Fills `alpha` [time, 2 * longest + 1]: the log likelihood that the input up to a time is aligned with the labels up to
-// a place, blanks before, between and after them counted. Returns the loss.
+// Fills `alpha` [time, 2 * longest + 1]: the log likelihood that the input up to a time is aligned with the labels up
+// to a place, blanks before, between and after them counted. Returns the loss.
 template <class T>
 T alignSequence(const CtcArguments& ctc, int64_t b, T* alpha) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();
@@ -133,7 +137,8 @@ void ctcKernel(KernelCall& call) {
   if (reduction == LossReduction::Mean)
     for (int64_t b = 0; b < losses.numel(); ++b) {
       auto length = static_cast<double>(std::max<int64_t>(ctc.targetLengths[static_cast<size_t>(b)], 1));
-      withFloating(losses.dtype(), [&](auto sample) { losses.data<decltype(sample)>()[b] /= static_cast<decltype(sample)>(length); });
+      withFloating(losses.dtype(),
+                   [&](auto sample) { losses.data<decltype(sample)>()[b] /= static_cast<decltype(sample)>(length); });
     }
   if (call.tensor(0).rank() == 2) losses = selected(losses, 0, 0);
   call.setResult(convertTensor(reducedLoss(call, losses, reduction), call.tensor(0).dtype()));

@@ -1,9 +1,10 @@
 // Tensors of random numbers from the generator of the run (docs/random.md): the same ones in every run with a seed.
+#include "runtime/reference/random.h"
+
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dtype_range.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/numbers.h"
-#include "runtime/reference/random.h"
 #include "runtime/reference/tensor_options.h"
 
 #include <cmath>
@@ -127,8 +128,8 @@ void drawBetween(KernelCall& call, const Tensor& out, int64_t low, int64_t most)
   call.require(!isComplex(dtype), "{} is not implemented for {}", call.op().kind().text(), pythonName(dtype));
   if (isIntegral(dtype, true)) {
     IntegerRange range = integerRange(dtype);
-    call.require(low >= range.least && most <= range.most, "the integers from {} to {} are out of bounds for {}", low, most,
-                 pythonName(dtype));
+    call.require(low >= range.least && most <= range.most, "the integers from {} to {} are out of bounds for {}", low,
+                 most, pythonName(dtype));
   }
   call.setResult(out);
   drawIntegers(out, randomOf(call), low, most);
@@ -171,8 +172,9 @@ void inferRandperm(InferCall& call) {
 void randpermKernel(KernelCall& call) {
   Tensor out = call.out(), order = Tensor::empty(DType::Int64, out.sizes());
   int64_t n = order.numel();
-  call.require(n <= 1 || (out.dtype() != DType::Bool && !isComplex(out.dtype()) && n - 1 <= greatestInteger(out.dtype())),
-               "{} numbers are too many for {}", n, pythonName(out.dtype()));
+  call.require(
+      n <= 1 || (out.dtype() != DType::Bool && !isComplex(out.dtype()) && n - 1 <= greatestInteger(out.dtype())),
+      "{} numbers are too many for {}", n, pythonName(out.dtype()));
   auto* numbers = order.data<int64_t>();
   std::iota(numbers, numbers + n, 0);
   for (int64_t i = n - 1; i > 0; --i) {
@@ -211,8 +213,9 @@ void bernoulliNumberKernel(KernelCall& call) {
 void bernoulliTensorKernel(KernelCall& call) {
   Tensor out = drawnLike(call), p = call.tensor(1);
   Dims sizes(out.sizes());
-  call.require(broadcastInto(sizes, p.sizes()) && std::equal(sizes.begin(), sizes.end(), out.sizes().begin(), out.sizes().end()),
-               "probabilities of sizes {} cannot be broadcast to {}", dimsText(p.sizes()), dimsText(out.sizes()));
+  call.require(
+      broadcastInto(sizes, p.sizes()) && std::equal(sizes.begin(), sizes.end(), out.sizes().begin(), out.sizes().end()),
+      "probabilities of sizes {} cannot be broadcast to {}", dimsText(p.sizes()), dimsText(out.sizes()));
   Tensor each = Tensor::empty(DType::Float64, out.sizes());
   copyTensor(each, p);
   drawByProbabilities(call, out, each);
@@ -267,7 +270,8 @@ void geometricKernel(KernelCall& call) {
 void inferNormal(InferCall& call) {
   size_t first = call.isTensor(0) ? 0 : 1;
   DType dtype = call.tensor(first).dtype;
-  call.require(dtype == DType::Undefined || kDrawnTypes.contains(dtype), "normal is not implemented for {}", pythonName(dtype));
+  call.require(dtype == DType::Undefined || kDrawnTypes.contains(dtype), "normal is not implemented for {}",
+               pythonName(dtype));
   if (call.isTensor(0) && call.isTensor(1)) return resultBroadcast(call, dtype, 2);
   call.result(call.tensor(first), dtype);
 }
@@ -276,9 +280,11 @@ void normalTensorKernel(KernelCall& call) {
   Tensor out = call.out(), mean = operandTensor(call, 0), deviation = operandTensor(call, 1);
   Tensor least = convertTensor(deviation, DType::Float64);
   for (int64_t i = 0; i < least.numel(); ++i)
-    call.require(least.data<double>()[i] >= 0, "normal expects all elements of std >= 0.0, but found {}", least.data<double>()[i]);
+    call.require(least.data<double>()[i] >= 0, "normal expects all elements of std >= 0.0, but found {}",
+                 least.data<double>()[i]);
   drawNormal(out, randomOf(call), 0, 1);
-  mapTensors<kFloats | kC128>(out.dtype(), [](auto x, auto m, auto d) { return x * d + m; }, out, out, mean, deviation);
+  mapTensors<kFloats | kC128>(
+      out.dtype(), [](auto x, auto m, auto d) { return x * d + m; }, out, out, mean, deviation);
 }
 
 // (mean, std, sizes, generator, dtype, ...)
@@ -338,7 +344,8 @@ void multinomialKernel(KernelCall& call) {
       call.require(row[c] >= 0 && std::isfinite(row[c]), "the probabilities contain inf, nan or a number below 0");
       sum += row[c];
     }
-    call.require(sum > 0 && std::isfinite(sum), "invalid multinomial distribution: the sum of the probabilities is {}", sum);
+    call.require(sum > 0 && std::isfinite(sum), "invalid multinomial distribution: the sum of the probabilities is {}",
+                 sum);
     auto sample = call.flag(2) ? sampleWithReplacement : sampleWithoutReplacement;
     sample(row, categories, out.data<int64_t>() + r * n, n, randomOf(call));
   }

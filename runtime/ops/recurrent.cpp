@@ -10,7 +10,9 @@ namespace tscompile {
 namespace {
 
 template <class V>
-V sigmoid(V x) { return Lane<V>(1) / (Lane<V>(1) + exp(-x)); }
+V sigmoid(V x) {
+  return Lane<V>(1) / (Lane<V>(1) + exp(-x));
+}
 bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
 
 // ---- one step ----
@@ -26,16 +28,20 @@ using Step = void (*)(const Weights& w, const Tensor& x, const Tensor& h, const 
 
 Tensor gate(const Tensor& gates, int64_t index, int64_t size) { return narrowed(gates, 1, index * size, size); }
 
-void addHidden(const Weights& w, const Tensor& x, const Tensor& h) { matmulInto(x, h, transposed(w.hidden, 0, 1), 1, 1); }
+void addHidden(const Weights& w, const Tensor& x, const Tensor& h) {
+  matmulInto(x, h, transposed(w.hidden, 0, 1), 1, 1);
+}
 
 void stepLstm(const Weights& w, const Tensor& x, const Tensor& h, const Tensor& c) {
   addHidden(w, x, h);
   int64_t size = c.size(1);
   Tensor in = gate(x, 0, size), forget = gate(x, 1, size), cell = gate(x, 2, size), out = gate(x, 3, size);
   mapTensors<kVectors>(
-      c.dtype(), [](auto c, auto i, auto f, auto g) { return sigmoid(f) * c + sigmoid(i) * tanh(g); }, c, c, in, forget, cell);
+      c.dtype(), [](auto c, auto i, auto f, auto g) { return sigmoid(f) * c + sigmoid(i) * tanh(g); }, c, c, in, forget,
+      cell);
   Tensor target = w.projection.defined() ? in : h;
-  mapTensors<kVectors>(c.dtype(), [](auto o, auto c) { return sigmoid(o) * tanh(c); }, target, out, c);
+  mapTensors<kVectors>(
+      c.dtype(), [](auto o, auto c) { return sigmoid(o) * tanh(c); }, target, out, c);
   if (w.projection.defined()) matmulInto(h, target, transposed(w.projection, 0, 1));
 }
 
@@ -45,7 +51,8 @@ void stepGru(const Weights& w, const Tensor& x, const Tensor& h, const Tensor&) 
   if (w.hiddenBias.defined()) copyTensor(hidden, w.hiddenBias);
   matmulInto(hidden, h, transposed(w.hidden, 0, 1), 1, w.hiddenBias.defined() ? 1 : 0);
   Tensor gates = narrowed(x, 1, 0, 2 * size);
-  mapTensors<kVectors>(x.dtype(), [](auto a, auto b) { return sigmoid(a + b); }, gates, gates, narrowed(hidden, 1, 0, 2 * size));
+  mapTensors<kVectors>(
+      x.dtype(), [](auto a, auto b) { return sigmoid(a + b); }, gates, gates, narrowed(hidden, 1, 0, 2 * size));
   mapTensors<kVectors>(
       x.dtype(),
       [](auto h, auto reset, auto update, auto fromInput, auto fromHidden) {
@@ -57,17 +64,19 @@ void stepGru(const Weights& w, const Tensor& x, const Tensor& h, const Tensor&) 
 
 void stepTanh(const Weights& w, const Tensor& x, const Tensor& h, const Tensor&) {
   addHidden(w, x, h);
-  mapTensors<kVectors>(x.dtype(), [](auto v) { return tanh(v); }, h, x);
+  mapTensors<kVectors>(
+      x.dtype(), [](auto v) { return tanh(v); }, h, x);
 }
 void stepRelu(const Weights& w, const Tensor& x, const Tensor& h, const Tensor&) {
   addHidden(w, x, h);
-  mapTensors<kFloats>(x.dtype(), [](auto v) { return v < 0 ? decltype(v)(0) : v; }, h, x);
+  mapTensors<kFloats>(
+      x.dtype(), [](auto v) { return v < 0 ? decltype(v)(0) : v; }, h, x);
 }
 
 struct Network {
   int64_t gates;
-  bool hasCell;       // a second state
-  bool addsBias;      // the hidden state's bias may be added to the input's part
+  bool hasCell;   // a second state
+  bool addsBias;  // the hidden state's bias may be added to the input's part
   Step step;
 };
 constexpr Network kLstm{4, true, true, stepLstm};
@@ -84,7 +93,8 @@ Tensor projectInput(const Network& network, const Weights& w, const Tensor& x) {
     Tensor bias = first;
     if (both && w.inputBias.defined()) {
       bias = Tensor::empty(x.dtype(), first.sizes());
-      mapTensors<kFloats>(x.dtype(), [](auto a, auto b) { return a + b; }, bias, w.inputBias, w.hiddenBias);
+      mapTensors<kFloats>(
+          x.dtype(), [](auto a, auto b) { return a + b; }, bias, w.inputBias, w.hiddenBias);
     }
     copyTensor(out, bias);
   }
@@ -95,8 +105,8 @@ Tensor projectInput(const Network& network, const Weights& w, const Tensor& x) {
 // ---- arguments ----
 
 // Sizes that fit each other are what the shared code below relies on.
-void checkWeights(const KernelCall& call, const Network& network, const Weights& w, int64_t inputSize, int64_t outputSize,
-                  int64_t cellSize) {
+void checkWeights(const KernelCall& call, const Network& network, const Weights& w, int64_t inputSize,
+                  int64_t outputSize, int64_t cellSize) {
   auto check = [&](const char* name, const Tensor& t, Dims sizes) {
     if (!t.defined()) return;
     call.require(t.sizes().size() == sizes.size() && std::equal(sizes.begin(), sizes.end(), t.sizes().begin()),
@@ -112,7 +122,8 @@ void checkWeights(const KernelCall& call, const Network& network, const Weights&
 
 Tensor weightTensor(const KernelCall& call, const Tensor& t, DType stored) {
   call.require(t.defined(), "a weight is None");
-  call.require(t.dtype() == stored, "the weights must be {} as the input is, not {}", pythonName(stored), pythonName(t.dtype()));
+  call.require(t.dtype() == stored, "the weights must be {} as the input is, not {}", pythonName(stored),
+               pythonName(t.dtype()));
   return denseTensor(t);
 }
 
@@ -124,13 +135,14 @@ struct Layers {
   void readBatches(const KernelCall& call, const Tensor& input);
   // The output of the last layer, [rows, directions * size]; the states become the final ones.
   Tensor run(const KernelCall& call) const;
-  void runDirection(const Weights& w, const Tensor& gates, const Tensor& out, const Tensor& h, const Tensor& c, bool backwards) const;
+  void runDirection(const Weights& w, const Tensor& gates, const Tensor& out, const Tensor& h, const Tensor& c,
+                    bool backwards) const;
 
   const Network& network;
-  Tensor input;                 // [rows, features]: the steps' batches one after the other
-  Tensor h, c;                  // copies of the state
-  std::vector<Weights> weights; // of each layer: forwards, backwards
-  Dims batches;                 // the number of sequences at each step
+  Tensor input;                  // [rows, features]: the steps' batches one after the other
+  Tensor h, c;                   // copies of the state
+  std::vector<Weights> weights;  // of each layer: forwards, backwards
+  Dims batches;                  // the number of sequences at each step
   int64_t layers, directions;
   double dropout;
   bool train;
@@ -160,7 +172,8 @@ void Layers::readWeights(const KernelCall& call, size_t at, bool hasBiases, DTyp
 // The second argument of packed sequences: how many of them, longest first, are as long as each step.
 void Layers::readBatches(const KernelCall& call, const Tensor& data) {
   Tensor sizes = convertTensor(call.tensor(1), DType::Int64);
-  call.require(call.tensor(1).dtype() == DType::Int64 && sizes.rank() == 1, "the batch sizes must be a 1D int64 tensor");
+  call.require(call.tensor(1).dtype() == DType::Int64 && sizes.rank() == 1,
+               "the batch sizes must be a 1D int64 tensor");
   int64_t rows = 0;
   for (int64_t i = 0; i < sizes.numel(); ++i) {
     int64_t n = sizes.data<int64_t>()[i];
@@ -183,7 +196,8 @@ Layers::Layers(const KernelCall& call, const Network& network, bool packed) : ne
   directions = call.flag(state + 6) ? 2 : 1;
   dropout = call.number(state + 4);
   train = call.flag(state + 5);
-  h = cloneTensor(weightTensor(call, states[0], data.dtype())).withGeometry(states[0].sizes(), contiguousStrides(states[0].sizes()), 0);
+  h = cloneTensor(weightTensor(call, states[0], data.dtype()))
+          .withGeometry(states[0].sizes(), contiguousStrides(states[0].sizes()), 0);
   if (network.hasCell) c = cloneTensor(weightTensor(call, states[1], data.dtype()));
   if (packed) {
     readBatches(call, denseTensor(data));
@@ -215,7 +229,8 @@ void zeroAtRandom(const KernelCall& call, const Tensor& t, double p) {
   Tensor kept = Tensor::empty(t.dtype(), t.sizes());
   drawBernoulli(kept, call.context().random(), 1 - p);
   double scale = p == 1 ? 0 : 1 / (1 - p);
-  mapTensors<kFloats>(t.dtype(), [=](auto x, auto k) { return x * (k * decltype(x)(scale)); }, t, t, kept);
+  mapTensors<kFloats>(
+      t.dtype(), [=](auto x, auto k) { return x * (k * decltype(x)(scale)); }, t, t, kept);
 }
 
 Tensor Layers::run(const KernelCall& call) const {
@@ -269,7 +284,8 @@ void inferLayers(InferCall& call) {
     } else {
       int64_t batch = sizes[call.flag(8) ? 0 : 1];
       for (const TensorInfo& t : states)
-        call.require(!t.hasRank || !differ(t.sizes[1], batch), "the state is of {} sequences, the input of {}", t.sizes[1], batch);
+        call.require(!t.hasRank || !differ(t.sizes[1], batch), "the state is of {} sequences, the input of {}",
+                     t.sizes[1], batch);
     }
     if (kNetwork.hasCell && states[1].hasRank)
       call.require(!differ(h.sizes[1], states[1].sizes[1]), "the two states are of {} and {} sequences", h.sizes[1],
@@ -312,8 +328,8 @@ void inferCell(InferCall& call) {
   for (const TensorInfo& t : states) {
     if (!t.hasRank) continue;
     call.require(t.rank() == 2, "the state must have 2 dimensions, not {}", t.rank());
-    call.require(!x.hasRank || !differ(t.sizes[0], x.sizes[0]), "the state is of {} sequences, the input of {}", t.sizes[0],
-                 x.hasRank ? x.sizes[0] : 0);
+    call.require(!x.hasRank || !differ(t.sizes[0], x.sizes[0]), "the state is of {} sequences, the input of {}",
+                 t.sizes[0], x.hasRank ? x.sizes[0] : 0);
   }
   for (const TensorInfo& t : states) call.result(t);
 }
@@ -323,12 +339,17 @@ void cellKernel(KernelCall& call) {
   Tensor x = denseTensor(call.tensor(0));
   DType stored = call.tensor(0).dtype();
   auto optional = [&](size_t i) { return call.isNone(i) ? Tensor() : weightTensor(call, call.tensor(i), stored); };
-  Weights w{weightTensor(call, call.tensor(2), stored), weightTensor(call, call.tensor(3), stored), optional(4), optional(5), {}};
+  Weights w{weightTensor(call, call.tensor(2), stored),
+            weightTensor(call, call.tensor(3), stored),
+            optional(4),
+            optional(5),
+            {}};
   std::vector<Tensor> states = kNetwork.hasCell ? call.tensors(1) : std::vector<Tensor>{call.tensor(1)};
   for (Tensor& t : states) t = cloneTensor(weightTensor(call, t, stored));
   Tensor h = states[0], c = kNetwork.hasCell ? states[1] : Tensor();
   checkWeights(call, kNetwork, w, x.size(1), h.size(1), c.defined() ? c.size(1) : h.size(1));
-  call.require(!c.defined() || c.size(1) == h.size(1), "the two states are of {} and {} numbers", h.size(1), c.defined() ? c.size(1) : 0);
+  call.require(!c.defined() || c.size(1) == h.size(1), "the two states are of {} and {} numbers", h.size(1),
+               c.defined() ? c.size(1) : 0);
   kNetwork.step(w, projectInput(kNetwork, w, x), h, c);
   call.setResult(0, convertTensor(h, stored));
   if (kNetwork.hasCell) call.setResult(1, convertTensor(c, stored));

@@ -24,12 +24,13 @@ void requireSameType(const InferCall& call, const TensorInfo& a, const TensorInf
 void inferNms(InferCall& call) {
   TensorInfo boxes = call.tensor(0), scores = call.tensor(1);
   requireSameType(call, boxes, scores);
-  call.require(!boxes.hasRank || (boxes.rank() == 2 && !differ(boxes.sizes[1], 4)), "boxes should be a tensor [n, 4], got sizes {}",
-               dimsText(boxes.sizes));
+  call.require(!boxes.hasRank || (boxes.rank() == 2 && !differ(boxes.sizes[1], 4)),
+               "boxes should be a tensor [n, 4], got sizes {}", dimsText(boxes.sizes));
   call.require(!scores.hasRank || scores.rank() == 1, "scores should be a 1D tensor, got {} dimensions", scores.rank());
   if (boxes.hasRank && scores.hasRank)
-    call.require(!differ(boxes.sizes[0], scores.sizes[0]), "boxes and scores should have the same number of elements, got {} and {}",
-                 boxes.sizes[0], scores.sizes[0]);
+    call.require(!differ(boxes.sizes[0], scores.sizes[0]),
+                 "boxes and scores should have the same number of elements, got {} and {}", boxes.sizes[0],
+                 scores.sizes[0]);
   call.result(DType::Int64, Dims{kUnknownSize});
 }
 
@@ -63,12 +64,14 @@ void nmsKernel(KernelCall& call) {
   Tensor boxes = denseTensor(call.tensor(0)), scores = denseTensor(call.tensor(1));
   withFloating(boxes.dtype(), [&](auto sample) {
     using T = decltype(sample);
-    std::vector<int64_t> kept = keptBoxes(boxes.data<T>(), scores.data<T>(), boxes.size(0), call.number(2), call.context());
+    std::vector<int64_t> kept =
+        keptBoxes(boxes.data<T>(), scores.data<T>(), boxes.size(0), call.number(2), call.context());
     call.setResult(Tensor::of<int64_t>(Dims{static_cast<int64_t>(kept.size())}, kept));
   });
 }
 
-// ---- regions of interest: input [n, c, h, w], rois [k, 5] (batch index and corners), scale, pooled height and width ----
+// ---- regions of interest: input [n, c, h, w], rois [k, 5] (batch index and corners), scale, pooled height and width
+// ----
 
 // Position-sensitive pooling has a channel of its own for each bin. `second`: the dtype of a second result, if any.
 template <bool kPositions, bool kSecond>
@@ -76,14 +79,15 @@ void inferRoi(InferCall& call) {
   TensorInfo x = call.tensor(0), rois = call.tensor(1);
   requireSameType(call, x, rois);
   call.require(!x.hasRank || x.rank() == 4, "the input must have 4 dimensions, not {}", x.rank());
-  call.require(!rois.hasRank || (rois.rank() == 2 && !differ(rois.sizes[1], 5)), "the regions must be a tensor [k, 5], got sizes {}",
-               dimsText(rois.sizes));
+  call.require(!rois.hasRank || (rois.rank() == 2 && !differ(rois.sizes[1], 5)),
+               "the regions must be a tensor [k, 5], got sizes {}", dimsText(rois.sizes));
   int64_t height = call.integer(3), width = call.integer(4);
-  call.require(height > 0 && width > 0 && height <= INT32_MAX && width <= INT32_MAX, "the pooled sizes must be positive, got {}x{}",
-               height, width);
+  call.require(height > 0 && width > 0 && height <= INT32_MAX && width <= INT32_MAX,
+               "the pooled sizes must be positive, got {}x{}", height, width);
   int64_t channels = x.hasRank ? x.sizes[1] : kUnknownSize;
   if (kPositions && isKnownSize(channels)) {
-    call.require(channels % (height * width) == 0, "the {} channels are not a multiple of the {} bins", channels, height * width);
+    call.require(channels % (height * width) == 0, "the {} channels are not a multiple of the {} bins", channels,
+                 height * width);
     channels /= height * width;
   }
   Dims sizes{rois.hasRank ? rois.sizes[0] : kUnknownSize, channels, height, width};
@@ -108,8 +112,8 @@ struct RoiCall {
   // The image that region k lies in.
   const T* image(int64_t k) const {
     T index = roi(k)[0];
-    call.require(index >= 0 && index < static_cast<T>(input.size(0)), "region {} is of image {}, there are {}", k, static_cast<double>(index),
-                 input.size(0));
+    call.require(index >= 0 && index < static_cast<T>(input.size(0)), "region {} is of image {}, there are {}", k,
+                 static_cast<double>(index), input.size(0));
     return input.data<T>() + static_cast<int64_t>(index) * channels * height * width;
   }
 
@@ -159,8 +163,8 @@ struct RoiGrid {
     binHeight = roiHeight / static_cast<T>(roi.pooledHeight), binWidth = roiWidth / static_cast<T>(roi.pooledWidth);
     rows = count(ratio, binHeight), columns = count(ratio, binWidth);
     constexpr double kMost = 1 << 26;
-    roi.call.require(static_cast<double>(rows) * static_cast<double>(columns) <= kMost, "region {} needs {}x{} samples in each bin", k, rows,
-                     columns);
+    roi.call.require(static_cast<double>(rows) * static_cast<double>(columns) <= kMost,
+                     "region {} needs {}x{} samples in each bin", k, rows, columns);
   }
   static int64_t count(int64_t ratio, T bin) {
     if (ratio > 0) return ratio;
@@ -279,7 +283,8 @@ void poolPositions(const RoiCall<T>& roi, T* out, int32_t* from) {
     T binWidth = static_cast<T>(std::max<int64_t>(corner(3) - left, 1)) / static_cast<T>(roi.pooledWidth);
     T binHeight = static_cast<T>(std::max<int64_t>(corner(4) - top, 1)) / static_cast<T>(roi.pooledHeight);
     forEachBin(roi, [&](int64_t ph, int64_t pw, int64_t bin) {
-      T y = static_cast<T>(ph) * binHeight + static_cast<T>(top), x = static_cast<T>(pw) * binWidth + static_cast<T>(left);
+      T y = static_cast<T>(ph) * binHeight + static_cast<T>(top),
+        x = static_cast<T>(pw) * binWidth + static_cast<T>(left);
       // The last row and column of the image are never reached.
       PixelRange rows = clipped(y, static_cast<T>(ph + 1) * binHeight + static_cast<T>(top), 0, roi.height - 1);
       PixelRange columns = clipped(x, static_cast<T>(pw + 1) * binWidth + static_cast<T>(left), 0, roi.width - 1);
@@ -313,7 +318,9 @@ void roiKernel(KernelCall& call) {
   Tensor second = call.out(1);
   withFloating(out.tensor().dtype(), [&](auto sample) {
     using T = decltype(sample);
-    constexpr auto kPool = kRoi == Roi::Pool ? poolRegions<T> : kRoi == Roi::PositionAlign ? alignPositions<T> : poolPositions<T>;
+    constexpr auto kPool = kRoi == Roi::Pool            ? poolRegions<T>
+                           : kRoi == Roi::PositionAlign ? alignPositions<T>
+                                                        : poolPositions<T>;
     kPool(RoiCall<T>(call), out.data<T>(), second.data<int32_t>());
   });
   out.store();

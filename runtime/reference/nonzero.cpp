@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "runtime/reference/copy.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/run_context.h"
 
 namespace tscompile {
@@ -17,20 +18,17 @@ int64_t countTrue(const Tensor& mask) {
 }
 
 namespace {
-
-// A conversion of complex numbers to bool would look at their real parts alone.
-Tensor nonzeroMask(const Tensor& t) {
+// A conversion to bool would look at the real part of complex numbers alone.
+Tensor truthOf(const Tensor& t) {
   if (!isComplex(t.dtype())) return convertTensor(t, DType::Bool);
-  Tensor wide = convertTensor(t, DType::Complex128), mask = Tensor::empty(DType::Bool, t.sizes());
-  const auto* from = wide.data<std::complex<double>>();
-  for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = from[i] != 0.0;
+  Tensor mask = Tensor::empty(DType::Bool, t.sizes());
+  mapTensors<kC128>(t.dtype(), [](std::complex<double> x) { return x != 0.0; }, mask, t);
   return mask;
 }
-
 }  // namespace
 
 Tensor nonzeroOf(const Tensor& t) {
-  Tensor mask = nonzeroMask(t);
+  Tensor mask = truthOf(t);
   int rank = t.rank();
   Tensor out = Tensor::empty(DType::Int64, Dims{countTrue(mask), rank});
   if (out.numel() == 0) return out;

@@ -20,7 +20,8 @@ int significandBits(DType dtype) {
 
 }  // namespace
 
-UnitDraw::UnitDraw(DType dtype) : shift_(64 - significandBits(dtype)), scale_(std::ldexp(1.0, -significandBits(dtype))) {}
+UnitDraw::UnitDraw(DType dtype)
+    : shift_(64 - significandBits(dtype)), scale_(std::ldexp(1.0, -significandBits(dtype))) {}
 
 void drawBernoulli(const Tensor& out, RandomState& random, double probability) {
   drawElements(out, random, [=](RandomState& r) { return r.uniform() < probability; });
