@@ -1,15 +1,15 @@
 #include "api/module.h"
 
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <unordered_set>
-
 #include "frontend/parse.h"
 #include "frontend/weights.h"
 #include "ir/support/text.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -34,13 +34,15 @@ IValue plainAttribute(std::string_view text) {
   if (text == "False") return false;
   if (text == "None") return {};
   Diagnostics ignored;
-  if (!text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '-' || text[0] == '[' || text[0] == '(' || text[0] == '{' ||
-                        text == "inf" || text == "nan"))
+  if (!text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '-' || text[0] == '[' ||
+                        text[0] == '(' || text[0] == '{' || text == "inf" || text == "nan"))
     if (Result<IValue> v = parseValue(text, ignored)) return *v;
   return IValue(text);
 }
 
-bool isObjectText(std::string_view text) { return startsWith(text, "<") && text.find(" object at 0x") != std::string_view::npos; }
+bool isObjectText(std::string_view text) {
+  return startsWith(text, "<") && text.find(" object at 0x") != std::string_view::npos;
+}
 
 class DumpBinder {
  public:
@@ -115,7 +117,8 @@ class GraphBinder {
         Symbol symbol = Symbol::of(name->toString());
         if (IValue* known = object->find(symbol)) {
           // The same attribute read again.
-          if (known->isObject()) todo.emplace_back(n->output(), Ref<ObjectValue>::share(&known->toObject()), path + ".");
+          if (known->isObject())
+            todo.emplace_back(n->output(), Ref<ObjectValue>::share(&known->toObject()), path + ".");
         } else if (std::optional<IValue> v = attribute(path, n)) {
           object->set(symbol, std::move(*v));
         } else {
@@ -161,7 +164,8 @@ class GraphBinder {
   std::unordered_set<std::string> reported_;
 };
 
-// Finds the data of constants whose text does not carry it: by value name, in module dumps behind the name of the method
+// Finds the data of constants whose text does not carry it: by value name, in module dumps behind the name of the
+// method
 // ("__torch__.Net.forward:12") or function ("relu:3").
 void supplyConstants(ModuleState& s, const Graph& graph, const std::string& prefix, ProgramSources& sources) {
   forEachNode(graph, [&](Node* n) {
@@ -257,10 +261,12 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
     verify(*entry, *s.registry, diagnostics);
     supplyConstants(s, *entry, "", sources);
     if (diagnostics.errorCount() == before)
-      if (std::optional<IValue> self = GraphBinder(s, *entry, diagnostics).bind()) sources.boundInputs[0] = std::move(self);
+      if (std::optional<IValue> self = GraphBinder(s, *entry, diagnostics).bind())
+        sources.boundInputs[0] = std::move(self);
   }
   if (diagnostics.errorCount() != before) return Failed{};
-  Result<std::shared_ptr<const Program>> program = Program::compile(*entry, *s.registry, std::move(sources), diagnostics);
+  Result<std::shared_ptr<const Program>> program =
+      Program::compile(*entry, *s.registry, std::move(sources), diagnostics);
   if (!program) return Failed{};
   Method m;
   m.state_ = state_;

@@ -1,12 +1,6 @@
 // Models: a text and its weights, ready to be run.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "ir/ivalue.h"
 #include "ir/module.h"
 #include "ir/op_registry.h"
@@ -14,6 +8,12 @@
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
 #include "runtime/program.h"
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace tscompile {
 
@@ -42,9 +42,10 @@ class Method {
   std::vector<ValueInfo> outputs() const;
 
   // Runs it. `inputs` are borrowed: tensors over memory of the caller (Tensor::borrow) are read where they lie. The
-  // results are those that the graph returns, in order; a returned tuple is one value. On failure a diagnostic tells the
-  // node.
-  Result<std::vector<IValue>> run(std::span<const IValue> inputs, Diagnostics& diagnostics, const RunOptions& options = {}) const;
+  // results are those that the graph returns, in order; a returned tuple is one value. On failure a diagnostic tells
+  // the node.
+  Result<std::vector<IValue>> run(std::span<const IValue> inputs, Diagnostics& diagnostics,
+                                  const RunOptions& options = {}) const;
 
  private:
   friend class Module;
@@ -58,7 +59,8 @@ class Module {
   // Reads `path` (graph text or a module dump) and the weights. Reports everything that is wrong with them.
   static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same from a text in memory; `name` stands for the path in messages.
-  static Result<Module> fromText(std::string text, const std::string& name, const LoadOptions& options, Diagnostics& diagnostics);
+  static Result<Module> fromText(std::string text, const std::string& name, const LoadOptions& options,
+                                 Diagnostics& diagnostics);
   static Result<Module> fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics);
 
   // Names of the methods: those of the dump's outermost module, or "forward" for plain graph text.
@@ -71,7 +73,8 @@ class Module {
   // not hold, and tensors whose data is needed but was not supplied.
   Result<Method> prepare(Diagnostics& diagnostics, std::string_view method = "forward") const;
   // Prepares and runs.
-  Result<std::vector<IValue>> forward(std::span<const IValue> inputs, Diagnostics& diagnostics, const RunOptions& options = {}) const;
+  Result<std::vector<IValue>> forward(std::span<const IValue> inputs, Diagnostics& diagnostics,
+                                      const RunOptions& options = {}) const;
 
   // Tensors of the weights files that no prepared method has used.
   std::vector<std::string> unusedWeights() const;

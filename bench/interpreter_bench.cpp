@@ -1,7 +1,7 @@
 // What the interpreter adds to the operators: loop iterations, operators on one element, calls.
-#include <benchmark/benchmark.h>
-
 #include "api/compiler.h"
+
+#include <benchmark/benchmark.h>
 
 namespace tscompile {
 namespace {
@@ -22,8 +22,8 @@ void run(benchmark::State& state, const std::string& text, std::vector<IValue> i
     if (!outputs) state.SkipWithError("the run failed");
   }
   // Reported as time for each item.
-  state.counters["each"] = benchmark::Counter(static_cast<double>(items), benchmark::Counter::kIsIterationInvariantRate |
-                                                                              benchmark::Counter::kInvert);
+  state.counters["each"] = benchmark::Counter(
+      static_cast<double>(items), benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void BM_ScalarLoop(benchmark::State& state) {
@@ -39,7 +39,8 @@ void BM_ScalarLoop(benchmark::State& state) {
       %d : int = aten::sub(%c, %one)
       -> (%true, %d)
   return (%r)
-)", {IValue(kTrips)}, kTrips);
+)",
+      {IValue(kTrips)}, kTrips);
 }
 BENCHMARK(BM_ScalarLoop)->Unit(benchmark::kMillisecond);
 
@@ -53,7 +54,8 @@ void BM_OneElementAdd(benchmark::State& state) {
       %b : Tensor = aten::add(%a, %x, %one)
       -> (%true, %b)
   return (%r)
-)", {Tensor::zeros(DType::Float32, Dims{1}), IValue(kTrips)}, kTrips);
+)",
+      {Tensor::zeros(DType::Float32, Dims{1}), IValue(kTrips)}, kTrips);
 }
 BENCHMARK(BM_OneElementAdd)->Unit(benchmark::kMillisecond);
 
@@ -66,7 +68,8 @@ void BM_OneElementRelu(benchmark::State& state) {
       %b : Tensor = aten::relu(%a)
       -> (%true, %b)
   return (%r)
-)", {Tensor::zeros(DType::Float32, Dims{1}), IValue(kTrips)}, kTrips);
+)",
+      {Tensor::zeros(DType::Float32, Dims{1}), IValue(kTrips)}, kTrips);
 }
 BENCHMARK(BM_OneElementRelu)->Unit(benchmark::kMillisecond);
 

@@ -1,10 +1,10 @@
 // Reading and printing graph text, from 10^3 to 10^6 nodes.
-#include <benchmark/benchmark.h>
-
 #include "frontend/parse.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
+
+#include <benchmark/benchmark.h>
 
 namespace tscompile {
 namespace {
@@ -16,10 +16,10 @@ std::string locatedText(int64_t nodes) {
   std::string last = "x";
   for (int64_t i = 2; i < nodes; i += 2) {
     std::string a = std::to_string(1000 + i), b = "input." + std::to_string(i);
-    text += "  %" + a + " : " + type + " = aten::add(%" + last + ", %x, %one), scope: __module.layer1/__module.layer1.0 # " +
-            "torchvision/models/resnet.py:102:0\n";
-    text += "  %" + b + " : " + type + " = aten::relu(%" + a + "), scope: __module.layer1/__module.layer1.0/__module.layer1.0.relu # " +
-            "torch/nn/functional.py:1455:0\n";
+    text += "  %" + a + " : " + type + " = aten::add(%" + last +
+            ", %x, %one), scope: __module.layer1/__module.layer1.0 # " + "torchvision/models/resnet.py:102:0\n";
+    text += "  %" + b + " : " + type + " = aten::relu(%" + a +
+            "), scope: __module.layer1/__module.layer1.0/__module.layer1.0.relu # " + "torch/nn/functional.py:1455:0\n";
     last = b;
   }
   return text + "  return (%" + last + ")\n";
@@ -30,7 +30,8 @@ std::string bareText(int64_t nodes) {
   std::string last = "x";
   for (int64_t i = 2; i < nodes; i += 2) {
     std::string a = std::to_string(1000 + i), b = std::to_string(1001 + i);
-    text += "  %" + a + " : Tensor = aten::add(%" + last + ", %x, %one)\n  %" + b + " : Tensor = aten::relu(%" + a + ")\n";
+    text +=
+        "  %" + a + " : Tensor = aten::add(%" + last + ", %x, %one)\n  %" + b + " : Tensor = aten::relu(%" + a + ")\n";
     last = b;
   }
   return text + "  return (%" + last + ")\n";

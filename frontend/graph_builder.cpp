@@ -1,12 +1,12 @@
 #include "frontend/graph_builder.h"
 
-#include <algorithm>
-#include <charconv>
+#include "frontend/values.h"
+#include "ir/support/text.h"
 
 #include <fmt/core.h>
 
-#include "frontend/values.h"
-#include "ir/support/text.h"
+#include <algorithm>
+#include <charconv>
 
 namespace tscompile::frontend {
 namespace {
@@ -69,7 +69,8 @@ void GraphBuilder::onHeader(HeaderSyntax& header, Span span) {
 void GraphBuilder::startTopGraph(HeaderSyntax& header, Span span) {
   endOpenGraphs(span);
   if (header.word.text != "graph" && !options_.likeParseIr) {
-    ctx_->error(header.word.span, "expected 'graph' before its parameters").note("found '" + abbreviate(header.word.text, 80) + "'");
+    ctx_->error(header.word.span, "expected 'graph' before its parameters")
+        .note("found '" + abbreviate(header.word.text, 80) + "'");
     if (startsWith(header.word.text, "block")) return;
   }
   startGraph(std::make_unique<Graph>(), header, span);
@@ -157,7 +158,8 @@ void GraphBuilder::onReturn(Slice<Name> results, Span span) {
     return;
   }
   if (g->blocks.size() > 1) {
-    ctx_->error(span, "expected '->' at the end of this block before 'return'").note(g->blocks.back()->range, "the block starts here");
+    ctx_->error(span, "expected '->' at the end of this block before 'return'")
+        .note(g->blocks.back()->range, "the block starts here");
     g->blocks.resize(1);
   }
   if (results.size > options_.limits.arguments) return ctx_->limitError(span, &Limits::arguments);
@@ -210,7 +212,8 @@ void GraphBuilder::onBrace(Span span) {
 void GraphBuilder::onSubgraph(Name kind, HeaderSyntax& header, Span span) {
   if (stopped_) return;
   if (OpenGraph* g = current()) {
-    ctx_->error(kind.span, "a subgraph stands behind the return of its graph").note(g->graph->range, "this graph has no return yet");
+    ctx_->error(kind.span, "a subgraph stands behind the return of its graph")
+        .note(g->graph->range, "this graph has no return yet");
     return;
   }
   // The innermost graph that has a node of this name left; graphs inside it take no more subgraphs.
@@ -255,7 +258,8 @@ void GraphBuilder::finish() {
   if (OpenGraph* g = current()) {
     const char* what = g->blocks.size() > 1 ? "expected '->' and 'return' at the end of the text"
                                             : "expected 'return' at the end of the text";
-    ctx_->error({end, end}, what).note(g->blocks.back()->range, g->blocks.size() > 1 ? "the block starts here" : "the graph starts here");
+    ctx_->error({end, end}, what)
+        .note(g->blocks.back()->range, g->blocks.size() > 1 ? "the block starts here" : "the graph starts here");
   }
 }
 
@@ -362,10 +366,13 @@ void GraphBuilder::onNode(NodeSyntax& syntax, const PlaceSyntax* place, Span spa
   if (stopped_) return;
   OpenGraph* g = current();
   if (!g || g->arrowSeen) {
-    ctx_->error(span, g ? "a node behind the '->' of its block" : graphs_.empty() ? "a node outside of a graph" : "a node behind the graph's return");
+    ctx_->error(span, g                 ? "a node behind the '->' of its block"
+                      : graphs_.empty() ? "a node outside of a graph"
+                                        : "a node behind the graph's return");
     return;
   }
-  if (!charge(nodeCount_, 1, &Limits::nodes, span) || !charge(valueCount_, syntax.outputs.size, &Limits::values, span)) return;
+  if (!charge(nodeCount_, 1, &Limits::nodes, span) || !charge(valueCount_, syntax.outputs.size, &Limits::values, span))
+    return;
   if (syntax.inputs.size > options_.limits.arguments || syntax.outputs.size > options_.limits.arguments)
     return ctx_->limitError(span, &Limits::arguments);
 
@@ -509,7 +516,8 @@ void GraphBuilder::onSetting(std::string_view line, Span span) {
   bool named = equal != std::string_view::npos && equal > 0 &&
                text.substr(0, equal).find_first_of(" \t([{\"'") == std::string_view::npos;
   if (named) {
-    m.attributes.push_back({std::string(text.substr(0, equal)), std::string(text.substr(equal + 3)), parameters, range(span)});
+    m.attributes.push_back(
+        {std::string(text.substr(0, equal)), std::string(text.substr(equal + 3)), parameters, range(span)});
   } else if (!m.attributes.empty()) {
     // Raw strings and tensors may go on over several lines.
     m.attributes.back().text += "\n" + std::string(line);

@@ -1,12 +1,12 @@
 // Statements to graphs and modules: the structure of blocks, names, types of outputs; all semantic mistakes of a text.
 #pragma once
 
+#include "frontend/parse.h"
+#include "frontend/parse_context.h"
+
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include "frontend/parse.h"
-#include "frontend/parse_context.h"
 
 namespace tscompile::frontend {
 

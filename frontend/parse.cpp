@@ -34,7 +34,8 @@ Result<std::unique_ptr<Graph>> parseGraph(SourcePtr source, Diagnostics& diagnos
   return std::move(parsed->graphs[0]);
 }
 
-Result<std::unique_ptr<Graph>> parseGraph(std::string_view text, Diagnostics& diagnostics, const ParseOptions& options) {
+Result<std::unique_ptr<Graph>> parseGraph(std::string_view text, Diagnostics& diagnostics,
+                                          const ParseOptions& options) {
   return parseGraph(SourceFile::make("<text>", std::string(text)), diagnostics, options);
 }
 

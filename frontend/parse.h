@@ -1,15 +1,15 @@
 // The door of the frontend: text to graphs, schemas, types and values.
 #pragma once
 
-#include <memory>
-#include <string_view>
-
 #include "ir/module.h"
 #include "ir/op_registry.h"
 #include "ir/schema.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
+
+#include <memory>
+#include <string_view>
 
 namespace tscompile {
 
@@ -29,7 +29,8 @@ struct ParseOptions {
 Result<ParsedText> parseText(SourcePtr source, Diagnostics& diagnostics, const ParseOptions& options = {});
 // Reads a text that holds exactly one graph.
 Result<std::unique_ptr<Graph>> parseGraph(SourcePtr source, Diagnostics& diagnostics, const ParseOptions& options = {});
-Result<std::unique_ptr<Graph>> parseGraph(std::string_view text, Diagnostics& diagnostics, const ParseOptions& options = {});
+Result<std::unique_ptr<Graph>> parseGraph(std::string_view text, Diagnostics& diagnostics,
+                                          const ParseOptions& options = {});
 
 // `aten::relu(Tensor self) -> Tensor`
 Result<Schema> parseSchema(SourcePtr source, Diagnostics& diagnostics);

@@ -1,15 +1,16 @@
 #include "frontend/parse_context.h"
 
-#include <algorithm>
-
 #include "frontend/grammar.h"
 #include "ir/support/text.h"
+
+#include <algorithm>
 
 namespace tscompile::frontend {
 
 using Token = Parser::token;
 
-ParseContext::ParseContext(const SourceFile& source, Diagnostics& diagnostics, const Limits& limits, StatementSink* sink)
+ParseContext::ParseContext(const SourceFile& source, Diagnostics& diagnostics, const Limits& limits,
+                           StatementSink* sink)
     : source_(source), text_(source.text()), diagnostics_(diagnostics), limits_(limits), sink_(sink) {}
 
 bool ParseContext::parse(StartAt start) {
@@ -32,10 +33,14 @@ int ParseContext::nextToken(Semantic& value, Span& span) {
     started_ = true;
     span = {0, 0};
     switch (start_) {
-      case StartAt::Text: return Token::TOK_START_TEXT;
-      case StartAt::Schema: return Token::TOK_START_SCHEMA;
-      case StartAt::Type: return Token::TOK_START_TYPE;
-      case StartAt::Value: return Token::TOK_START_VALUE;
+      case StartAt::Text:
+        return Token::TOK_START_TEXT;
+      case StartAt::Schema:
+        return Token::TOK_START_SCHEMA;
+      case StartAt::Type:
+        return Token::TOK_START_TYPE;
+      case StartAt::Value:
+        return Token::TOK_START_VALUE;
     }
   }
   // Enough mistakes were shown: the rest of a hopeless text is not worth its time.
@@ -146,7 +151,8 @@ Literal* ParseContext::boolLiteral(bool v, Span span) {
 
 Literal* ParseContext::integerLiteral(int64_t v, Span span) {
   // The scanner hands 2^63 on as the least integer; without its sign it does not fit.
-  if (v == INT64_MIN && textOf(span).find('-') == std::string_view::npos) error(span, "integer does not fit in 64 bits");
+  if (v == INT64_MIN && textOf(span).find('-') == std::string_view::npos)
+    error(span, "integer does not fit in 64 bits");
   Literal* l = literal(Literal::Kind::Integer, span);
   l->integer = v;
   return l;
@@ -372,8 +378,9 @@ TypePtr ParseContext::refinedTensor(std::string_view name, TensorItems* items, S
   if (facts.hasStrides) {
     facts.strides.append(items->strides.begin(), items->strides.end());
     if (facts.strides.size() != facts.sizes.size()) {
-      error(span, "a tensor type of " + std::to_string(facts.sizes.size()) + (facts.sizes.size() == 1 ? " size has " : " sizes has ") +
-                      std::to_string(facts.strides.size()) + (facts.strides.size() == 1 ? " stride" : " strides"));
+      error(span, "a tensor type of " + std::to_string(facts.sizes.size()) +
+                      (facts.sizes.size() == 1 ? " size has " : " sizes has ") + std::to_string(facts.strides.size()) +
+                      (facts.strides.size() == 1 ? " stride" : " strides"));
       facts.strides.clear();
       facts.hasStrides = false;
     }
@@ -394,14 +401,17 @@ TypePtr ParseContext::parametricType(std::string_view name, Slice<TypePtr> argum
   if (name == "Dict") return expect(2) ? checkDepth(dictType(arguments[0], arguments[1]), span) : types().any;
   if (name == "Union") return checkDepth(unionType({arguments.data, arguments.size}), span);
   if (!expect(1)) return types().any;
-  TypePtr t = name == "Future" ? futureType(arguments[0]) : name == "RRef" ? rrefType(arguments[0]) : awaitType(arguments[0]);
+  TypePtr t = name == "Future" ? futureType(arguments[0])
+              : name == "RRef" ? rrefType(arguments[0])
+                               : awaitType(arguments[0]);
   return checkDepth(t, span);
 }
 
 TypePtr ParseContext::bracketedType(std::string_view name, Slice<TypePtr> arguments, Span span) {
   if (name != "Dict" && name != "Union") return parametricType(name, arguments, span);
   std::string form = join(arguments, ", ", [](TypePtr t) { return typeText(t); });
-  error(span, std::string(name) + " takes its types in parentheses").note("graph text writes " + std::string(name) + "(" + abbreviate(form, 80) + ")");
+  error(span, std::string(name) + " takes its types in parentheses")
+      .note("graph text writes " + std::string(name) + "(" + abbreviate(form, 80) + ")");
   return types().any;
 }
 
@@ -432,7 +442,8 @@ TypePtr ParseContext::namedTuple(FieldsSyntax* fields, Span span) {
 }
 
 TypePtr ParseContext::pythonType(std::string_view name, Slice<TypePtr>* arguments, Span span) {
-  if (size_t dot = name.rfind('.'); dot != std::string_view::npos && (name.substr(0, dot) == "typing" || name == "torch.Tensor"))
+  if (size_t dot = name.rfind('.');
+      dot != std::string_view::npos && (name.substr(0, dot) == "typing" || name == "torch.Tensor"))
     name = name.substr(dot + 1);
   size_t count = arguments ? arguments->size : 0;
   if (name == "List" && count == 1) return listOf((*arguments)[0], span);
@@ -535,7 +546,8 @@ ArgumentSyntax* ParseContext::argument(ArgumentSyntax::Kind kind, Span span) {
   return a;
 }
 
-ArgumentSyntax* ParseContext::argument(SchemaTypeSyntax* type, std::string_view name, Literal* defaultValue, Span span) {
+ArgumentSyntax* ParseContext::argument(SchemaTypeSyntax* type, std::string_view name, Literal* defaultValue,
+                                       Span span) {
   ArgumentSyntax* a = argument(ArgumentSyntax::Kind::Argument, span);
   a->type = type;
   a->name = name;
@@ -580,7 +592,8 @@ SchemaTypeSyntax* ParseContext::schemaParametric(std::string_view name, Slice<Sc
   return t;
 }
 
-SchemaTypeSyntax* ParseContext::schemaList(SchemaTypeSyntax* element, int64_t fixedSize, AliasSyntax* alias, Span span) {
+SchemaTypeSyntax* ParseContext::schemaList(SchemaTypeSyntax* element, int64_t fixedSize, AliasSyntax* alias,
+                                           Span span) {
   auto* t = make<SchemaTypeSyntax>();
   t->type = listOf(element->type, span);
   t->elementAlias = element->alias;

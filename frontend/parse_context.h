@@ -2,16 +2,16 @@
 // functions that the grammar's actions call.
 #pragma once
 
+#include "frontend/syntax.h"
+#include "ir/support/diagnostics.h"
+#include "ir/support/limits.h"
+
 #include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "frontend/syntax.h"
-#include "ir/support/diagnostics.h"
-#include "ir/support/limits.h"
 
 namespace tscompile::frontend {
 
@@ -115,7 +115,8 @@ class ParseContext {
   void onRecovery(Span span);
 
   NodeSyntax* node(std::string_view kind, Span span);
-  NodeSyntax* pythonNode(std::string_view name, Span span, Slice<AttributeSyntax>* attributes, std::string_view scalars);
+  NodeSyntax* pythonNode(std::string_view name, Span span, Slice<AttributeSyntax>* attributes,
+                         std::string_view scalars);
 
   int64_t negated(int64_t v) { return static_cast<int64_t>(-static_cast<uint64_t>(v)); }
   Literal* literal(Literal::Kind kind, Span span);
@@ -158,7 +159,9 @@ class ParseContext {
   int64_t symbolicSize(int64_t symbol, Span span);
   FieldsSyntax* field(FieldsSyntax* fields, std::string_view name, TypePtr type, std::string_view defaultText);
 
-  void nameSchema(std::string_view name, std::string_view overload, Span span) { schemaResult = {name, overload, span}; }
+  void nameSchema(std::string_view name, std::string_view overload, Span span) {
+    schemaResult = {name, overload, span};
+  }
   ArgumentSyntax* argument(ArgumentSyntax::Kind kind, Span span);
   ArgumentSyntax* argument(SchemaTypeSyntax* type, std::string_view name, Literal* defaultValue, Span span);
   SchemaTypeSyntax* schemaNamed(std::string_view name, AliasSyntax* alias, Span span);

@@ -1,21 +1,22 @@
 #include "frontend/schema_builder.h"
 
-#include <algorithm>
-
 #include "ir/support/text.h"
+
+#include <algorithm>
 
 namespace tscompile::frontend {
 namespace {
 
-constexpr std::string_view kReserved[] = {
-    "def", "if", "else", "elif", "while", "return", "is", "not", "in", "and", "or", "True", "False", "None", "NoneType",
-    "Ellipsis", "global", "for", "raise", "assert", "break", "continue", "del", "pass", "class", "import", "with", "as"};
+constexpr std::string_view kReserved[] = {"def",      "if",       "else",   "elif",  "while",  "return", "is",
+                                          "not",      "in",       "and",    "or",    "True",   "False",  "None",
+                                          "NoneType", "Ellipsis", "global", "for",   "raise",  "assert", "break",
+                                          "continue", "del",      "pass",   "class", "import", "with",   "as"};
 
 struct NamedConstant {
   std::string_view name;
   int64_t value;
 };
-constexpr NamedConstant kConstants[] = {{"float", 6}, {"long", 4}, {"complex", 9},
+constexpr NamedConstant kConstants[] = {{"float", 6},   {"long", 4}, {"complex", 9},
                                         {"strided", 0}, {"Mean", 1}, {"contiguous_format", 0}};
 
 class Builder {
@@ -168,8 +169,10 @@ class Builder {
     switch (type->kind()) {
       case TypeKind::Tensor:
       case TypeKind::Generator:
-      case TypeKind::Quantizer: return l.kind == Literal::Kind::None ? IValue() : wrong("None");
-      case TypeKind::String: return l.kind == Literal::Kind::String ? IValue(l.text) : wrong("a string");
+      case TypeKind::Quantizer:
+        return l.kind == Literal::Kind::None ? IValue() : wrong("None");
+      case TypeKind::String:
+        return l.kind == Literal::Kind::String ? IValue(l.text) : wrong("a string");
       case TypeKind::Device: {
         auto device = l.kind == Literal::Kind::String ? deviceFromText(l.text) : std::nullopt;
         return device ? IValue(*device) : wrong("the name of a device");
@@ -177,19 +180,24 @@ class Builder {
       case TypeKind::Complex:
         return l.kind == Literal::Kind::Imaginary ? IValue(std::complex<double>(l.real, l.number))
                                                   : wrong("an imaginary number");
-      default: break;
+      default:
+        break;
     }
     switch (l.kind) {
       case Literal::Kind::Integer:
         return type->is(TypeKind::Float) ? IValue(static_cast<double>(l.integer)) : IValue(l.integer);
-      case Literal::Kind::Float: return l.number;
-      case Literal::Kind::Bool: return l.boolean;
-      case Literal::Kind::None: return {};
+      case Literal::Kind::Float:
+        return l.number;
+      case Literal::Kind::Bool:
+        return l.boolean;
+      case Literal::Kind::None:
+        return {};
       case Literal::Kind::Qualified:
         for (const NamedConstant& c : kConstants)
           if (c.name == l.text) return c.value;
         return wrong("a number");
-      default: return wrong("a number");
+      default:
+        return wrong("a number");
     }
   }
 

@@ -2,12 +2,12 @@
 // copyable and at most 16 bytes where it travels on the parser's stack.
 #pragma once
 
+#include "ir/support/arena.h"
+#include "ir/type.h"
+
 #include <cstdint>
 #include <cstring>
 #include <string_view>
-
-#include "ir/support/arena.h"
-#include "ir/type.h"
 
 namespace tscompile::frontend {
 
@@ -62,23 +62,23 @@ struct Literal {
     String,
     List,
     Tuple,
-    Dict,        // items: key, value, key, value ...
-    Scalar,      // `{1.5}`: a tensor of one element; the number is items[0]
-    Tensor,      // inline tensor text or `<Tensor>`
-    Tensors,     // `[<Tensors>]`
-    Graph,       // `<Graph>` or `[<Graphs>]`
-    Device,      // `torch.device("cpu")`
-    Generator,   // `torch.Generator(...)`
-    Object,      // `object(0x1)`
-    Qualified,   // `__torch__.Color.RED`
+    Dict,       // items: key, value, key, value ...
+    Scalar,     // `{1.5}`: a tensor of one element; the number is items[0]
+    Tensor,     // inline tensor text or `<Tensor>`
+    Tensors,    // `[<Tensors>]`
+    Graph,      // `<Graph>` or `[<Graphs>]`
+    Device,     // `torch.device("cpu")`
+    Generator,  // `torch.Generator(...)`
+    Object,     // `object(0x1)`
+    Qualified,  // `__torch__.Color.RED`
     Type,
   };
   Kind kind;
   bool boolean = false;
   uint16_t depth = 0;
   Span span;
-  TypePtr type = nullptr;       // of Type; the annotation of `annotate(T, value)` otherwise
-  std::string_view text;        // the string's value, or the raw text
+  TypePtr type = nullptr;  // of Type; the annotation of `annotate(T, value)` otherwise
+  std::string_view text;   // the string's value, or the raw text
   int64_t integer = 0;
   double number = 0;
   double real = 0;

@@ -1,9 +1,9 @@
 // Messages of syntax errors: what was expected, in words that a writer of graph text would use.
-#include <algorithm>
-
 #include "frontend/grammar.h"
 #include "frontend/parse_context.h"
 #include "ir/support/text.h"
+
+#include <algorithm>
 
 namespace tscompile::frontend {
 namespace {
@@ -16,10 +16,11 @@ class Expected {
   explicit Expected(const std::vector<int>& kinds) : kinds_(kinds) {
     if (has(Kind::S_STRING) && has(Kind::S_INTEGER) && has(Kind::S_LBRACE)) {
       words_.push_back("a value");
-      drop({Kind::S_STRING,   Kind::S_TRUE,   Kind::S_FALSE,    Kind::S_NONE,      Kind::S_TENSOR,   Kind::S_TENSORS,
-            Kind::S_GRAPHS,   Kind::S_OBJECT, Kind::S_DEVICE,   Kind::S_GENERATOR, Kind::S_LBRACKET, Kind::S_LPAREN,
-            Kind::S_LBRACE,   Kind::S_MINUS,  Kind::S_QUALIFIED, Kind::S_IDENT,    Kind::S_PARAMETRIC, Kind::S_NAMEDTUPLE,
-            Kind::S_INTEGER,  Kind::S_FLOAT,  Kind::S_IMAGINARY, Kind::S_INF,      Kind::S_NAN,      Kind::S_ANNOTATE});
+      drop({Kind::S_STRING,    Kind::S_TRUE,       Kind::S_FALSE,      Kind::S_NONE,    Kind::S_TENSOR,
+            Kind::S_TENSORS,   Kind::S_GRAPHS,     Kind::S_OBJECT,     Kind::S_DEVICE,  Kind::S_GENERATOR,
+            Kind::S_LBRACKET,  Kind::S_LPAREN,     Kind::S_LBRACE,     Kind::S_MINUS,   Kind::S_QUALIFIED,
+            Kind::S_IDENT,     Kind::S_PARAMETRIC, Kind::S_NAMEDTUPLE, Kind::S_INTEGER, Kind::S_FLOAT,
+            Kind::S_IMAGINARY, Kind::S_INF,        Kind::S_NAN,        Kind::S_ANNOTATE});
     } else if (has(Kind::S_PARAMETRIC) && has(Kind::S_NAMEDTUPLE)) {
       words_.push_back("a type");
       drop({Kind::S_IDENT, Kind::S_QUALIFIED, Kind::S_PARAMETRIC, Kind::S_NONE, Kind::S_NAMEDTUPLE, Kind::S_LPAREN});

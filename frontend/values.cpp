@@ -1,10 +1,10 @@
 #include "frontend/values.h"
 
+#include "ir/support/text.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-
-#include "ir/support/text.h"
 
 namespace tscompile::frontend {
 namespace {
@@ -95,9 +95,12 @@ IValue scalarTensorLiteral(std::string_view text, Literal& number, TypePtr type)
   if (f.hasRank && f.hasAllSizes()) sizes = f.sizes;
   if (checkedNumel(sizes) != 1) return missing(text);
   Tensor t = Tensor::empty(f.dtype, sizes);
-  auto real = [](Literal* l) { return l->kind == Literal::Kind::Integer ? static_cast<double>(l->integer) : l->number; };
-  std::complex<double> v =
-      number.kind == Literal::Kind::Tuple ? std::complex<double>(real(number.items[0]), real(number.items[1])) : real(&number);
+  auto real = [](Literal* l) {
+    return l->kind == Literal::Kind::Integer ? static_cast<double>(l->integer) : l->number;
+  };
+  std::complex<double> v = number.kind == Literal::Kind::Tuple
+                               ? std::complex<double>(real(number.items[0]), real(number.items[1]))
+                               : real(&number);
   bool exact = true;
   if (number.kind == Literal::Kind::Integer && f.dtype == DType::Int64) {
     *t.data<int64_t>() = number.integer;
@@ -109,8 +112,8 @@ IValue scalarTensorLiteral(std::string_view text, Literal& number, TypePtr type)
     exact = isIntegral(f.dtype, true) || digits < 6;
   }
   t.storage()->makeReadOnly();
-  return Ref<LiteralValue>::make(std::string(text),
-                                 exact ? LiteralValue::Kind::ExactTensor : LiteralValue::Kind::RoundedTensor, std::move(t));
+  return Ref<LiteralValue>::make(
+      std::string(text), exact ? LiteralValue::Kind::ExactTensor : LiteralValue::Kind::RoundedTensor, std::move(t));
 }
 
 namespace {
@@ -232,8 +235,8 @@ IValue tensorLiteral(std::string_view text) {
   bool exact = true;
   if (!InlineNumbers(text.substr(0, open), t).read(exact)) return missing(text);
   t.storage()->makeReadOnly();
-  return Ref<LiteralValue>::make(std::string(text),
-                                 exact ? LiteralValue::Kind::ExactTensor : LiteralValue::Kind::RoundedTensor, std::move(t));
+  return Ref<LiteralValue>::make(
+      std::string(text), exact ? LiteralValue::Kind::ExactTensor : LiteralValue::Kind::RoundedTensor, std::move(t));
 }
 
 IValue literalValue(ParseContext& ctx, Literal& l, TypePtr expected) {
@@ -248,9 +251,12 @@ IValue literalValue(ParseContext& ctx, Literal& l, TypePtr expected) {
     case Literal::Kind::Float:
       if (kind == TypeKind::Complex) return std::complex<double>(l.number, 0);
       return l.number;
-    case Literal::Kind::Imaginary: return std::complex<double>(l.real, l.number);
-    case Literal::Kind::Bool: return l.boolean;
-    case Literal::Kind::None: return {};
+    case Literal::Kind::Imaginary:
+      return std::complex<double>(l.real, l.number);
+    case Literal::Kind::Bool:
+      return l.boolean;
+    case Literal::Kind::None:
+      return {};
     case Literal::Kind::String:
       if (kind == TypeKind::Device) {
         if (auto device = deviceFromText(l.text)) return *device;
@@ -261,8 +267,10 @@ IValue literalValue(ParseContext& ctx, Literal& l, TypePtr expected) {
       if (auto device = deviceFromText(l.text)) return *device;
       ctx.error(l.span, "unknown device '" + abbreviate(l.text, 80) + "'");
       return {};
-    case Literal::Kind::List: return listValue(ctx, l, expected);
-    case Literal::Kind::Dict: return dictValue(ctx, l, expected);
+    case Literal::Kind::List:
+      return listValue(ctx, l, expected);
+    case Literal::Kind::Dict:
+      return dictValue(ctx, l, expected);
     case Literal::Kind::Tuple: {
       std::vector<IValue> items;
       for (uint32_t i = 0; i < l.items.size; ++i)
@@ -270,12 +278,16 @@ IValue literalValue(ParseContext& ctx, Literal& l, TypePtr expected) {
       TypePtr named = expected && expected->isNamedTuple() ? expected : nullptr;
       return Ref<TupleValue>::make(std::move(items), named);
     }
-    case Literal::Kind::Scalar: return scalarTensorLiteral(l.text, *l.items[0], expected);
-    case Literal::Kind::Tensor: return tensorLiteral(l.text);
-    case Literal::Kind::Tensors: return missing(l.text);
+    case Literal::Kind::Scalar:
+      return scalarTensorLiteral(l.text, *l.items[0], expected);
+    case Literal::Kind::Tensor:
+      return tensorLiteral(l.text);
+    case Literal::Kind::Tensors:
+      return missing(l.text);
     case Literal::Kind::Graph:
     case Literal::Kind::Generator:
-    case Literal::Kind::Object: return Ref<LiteralValue>::make(std::string(l.text), LiteralValue::Kind::Object);
+    case Literal::Kind::Object:
+      return Ref<LiteralValue>::make(std::string(l.text), LiteralValue::Kind::Object);
     case Literal::Kind::Qualified:
       if (kind == TypeKind::Enum) {
         size_t dot = l.text.rfind('.');

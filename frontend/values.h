@@ -6,8 +6,8 @@
 
 namespace tscompile::frontend {
 
-// What a literal means where a value of type `expected` (may be null) stands. PyTorch's text does not tell bool from int,
-// or large floats from ints: the type does. Mistakes are reported to `ctx`.
+// What a literal means where a value of type `expected` (may be null) stands. PyTorch's text does not tell bool from
+// int, or large floats from ints: the type does. Mistakes are reported to `ctx`.
 Attribute::Payload attributePayload(ParseContext& ctx, Literal& literal, TypePtr expected);
 IValue literalValue(ParseContext& ctx, Literal& literal, TypePtr expected);
 

@@ -1,12 +1,12 @@
 // Which values may refer to the same memory, what each node reads and writes, and whether two nodes may change places.
 #pragma once
 
+#include "ir/graph.h"
+#include "ir/op_registry.h"
+
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
-
-#include "ir/graph.h"
-#include "ir/op_registry.h"
 
 namespace tscompile {
 

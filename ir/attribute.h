@@ -1,20 +1,20 @@
 // A named attribute of a node: a constant value, types, or subgraphs.
 #pragma once
 
+#include "ir/ivalue.h"
+#include "ir/symbol.h"
+
 #include <memory>
 #include <variant>
 #include <vector>
-
-#include "ir/ivalue.h"
-#include "ir/symbol.h"
 
 namespace tscompile {
 
 class Graph;
 
 struct Attribute {
-  using Payload = std::variant<IValue, TypePtr, std::vector<TypePtr>, std::unique_ptr<Graph>,
-                               std::vector<std::unique_ptr<Graph>>>;
+  using Payload =
+      std::variant<IValue, TypePtr, std::vector<TypePtr>, std::unique_ptr<Graph>, std::vector<std::unique_ptr<Graph>>>;
   Attribute(Symbol name, Payload payload);
   Attribute(Attribute&&) noexcept;
   Attribute& operator=(Attribute&&) noexcept;

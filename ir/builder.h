@@ -1,9 +1,9 @@
 // Inserts nodes at a point of a graph.
 #pragma once
 
-#include <initializer_list>
-
 #include "ir/graph.h"
+
+#include <initializer_list>
 
 namespace tscompile {
 
@@ -30,8 +30,8 @@ class Builder {
   }
   // A node with one output of this type.
   Value* call(Symbol kind, std::initializer_list<Value*> inputs, TypePtr type);
-  // A prim::Constant. Numbers, strings and lists get the type that their value has; give `type` for None of an optional,
-  // for dtypes and the like.
+  // A prim::Constant. Numbers, strings and lists get the type that their value has; give `type` for None of an
+  // optional, for dtypes and the like.
   Value* constant(const IValue& value, TypePtr type = nullptr);
   Value* list(std::span<Value* const> elements, TypePtr elementType);
   Value* tuple(std::span<Value* const> elements);

@@ -1,17 +1,19 @@
 // Copies of graphs, blocks and nodes.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <memory>
 #include <unordered_map>
 
-#include "ir/graph.h"
-
 namespace tscompile {
 
-// What the values of the original have become. Values that are not in it stay as they are where both graphs are the same.
+// What the values of the original have become. Values that are not in it stay as they are where both graphs are the
+// same.
 using ValueMap = std::unordered_map<const Value*, Value*>;
 
-// A copy that prints as the original does: names, numbers and places are kept. Subgraphs are copied, tensors are shared.
+// A copy that prints as the original does: names, numbers and places are kept. Subgraphs are copied, tensors are
+// shared.
 std::unique_ptr<Graph> cloneGraph(const Graph& graph);
 
 // Copies a node with its blocks into `target`, not inserted. Inputs are looked up in `values`; outputs and whatever is

@@ -4,9 +4,9 @@
 
 namespace tscompile {
 namespace {
-constexpr std::string_view kNames[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga",
-                                       "ort", "xla", "vulkan", "metal", "xpu", "mps", "meta", "hpu",
-                                       "ve", "lazy", "ipu", "mtia", "maia", "privateuseone"};
+constexpr std::string_view kNames[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep",        "hip",  "fpga",
+                                       "ort", "xla",  "vulkan", "metal",  "xpu",    "mps",          "meta", "hpu",
+                                       "ve",  "lazy", "ipu",    "mtia",   "maia",   "privateuseone"};
 }
 
 std::string deviceText(Device device) {

@@ -9,8 +9,28 @@
 namespace tscompile {
 
 enum class DeviceKind : uint8_t {
-  CPU, CUDA, MKLDNN, OpenGL, OpenCL, IDEEP, HIP, FPGA, ORT, XLA, Vulkan, Metal, XPU, MPS, Meta, HPU, VE, Lazy, IPU, MTIA,
-  MAIA, PrivateUse1,
+  CPU,
+  CUDA,
+  MKLDNN,
+  OpenGL,
+  OpenCL,
+  IDEEP,
+  HIP,
+  FPGA,
+  ORT,
+  XLA,
+  Vulkan,
+  Metal,
+  XPU,
+  MPS,
+  Meta,
+  HPU,
+  VE,
+  Lazy,
+  IPU,
+  MTIA,
+  MAIA,
+  PrivateUse1,
 };
 
 struct Device {

@@ -113,7 +113,9 @@ constexpr DType kPromotion[kPromotable][kPromotable] = {
 }  // namespace
 
 std::string_view graphName(DType d) { return d == DType::Undefined ? "Undefined" : kNames[static_cast<int>(d)].graph; }
-std::string_view pythonName(DType d) { return d == DType::Undefined ? "undefined" : kNames[static_cast<int>(d)].python; }
+std::string_view pythonName(DType d) {
+  return d == DType::Undefined ? "undefined" : kNames[static_cast<int>(d)].python;
+}
 std::string_view shortName(DType d) { return d == DType::Undefined ? "undefined" : kNames[static_cast<int>(d)].brief; }
 size_t itemSize(DType d) { return d == DType::Undefined ? 0 : kNames[static_cast<int>(d)].size; }
 
@@ -148,19 +150,26 @@ bool canCast(DType from, DType to) {
 
 DType realPart(DType d) {
   switch (d) {
-    case DType::ComplexHalf: return DType::Float16;
-    case DType::Complex64: return DType::Float32;
-    case DType::Complex128: return DType::Float64;
-    default: return d;
+    case DType::ComplexHalf:
+      return DType::Float16;
+    case DType::Complex64:
+      return DType::Float32;
+    case DType::Complex128:
+      return DType::Float64;
+    default:
+      return d;
   }
 }
 
 DType complexOf(DType d) {
   switch (d) {
-    case DType::Float64: return DType::Complex128;
+    case DType::Float64:
+      return DType::Complex128;
     case DType::Complex64:
-    case DType::Complex128: return d;
-    default: return DType::Complex64;
+    case DType::Complex128:
+      return d;
+    default:
+      return DType::Complex64;
   }
 }
 

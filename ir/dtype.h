@@ -34,12 +34,34 @@ enum class DType : uint8_t {
   QUInt4x2 = 16,
   QUInt2x4 = 17,
   // Later versions of PyTorch print these; they are carried, never computed with.
-  Bits1x8, Bits2x4, Bits4x2, Bits8, Bits16,
-  Float8E5M2, Float8E4M3FN, Float8E5M2FNUZ, Float8E4M3FNUZ,
-  UInt16, UInt32, UInt64,
-  UInt1, UInt2, UInt3, UInt4, UInt5, UInt6, UInt7,
-  Int1, Int2, Int3, Int4, Int5, Int6, Int7,
-  Float8E8M0FNU, Float4E2M1FNX2,
+  Bits1x8,
+  Bits2x4,
+  Bits4x2,
+  Bits8,
+  Bits16,
+  Float8E5M2,
+  Float8E4M3FN,
+  Float8E5M2FNUZ,
+  Float8E4M3FNUZ,
+  UInt16,
+  UInt32,
+  UInt64,
+  UInt1,
+  UInt2,
+  UInt3,
+  UInt4,
+  UInt5,
+  UInt6,
+  UInt7,
+  Int1,
+  Int2,
+  Int3,
+  Int4,
+  Int5,
+  Int6,
+  Int7,
+  Float8E8M0FNU,
+  Float4E2M1FNX2,
   Undefined,
 };
 inline constexpr int kDTypeCount = static_cast<int>(DType::Undefined);
@@ -61,12 +83,8 @@ size_t itemSize(DType dtype);
 inline bool isFloating(DType d) {
   return d == DType::Float16 || d == DType::Float32 || d == DType::Float64 || d == DType::BFloat16;
 }
-inline bool isComplex(DType d) {
-  return d == DType::ComplexHalf || d == DType::Complex64 || d == DType::Complex128;
-}
-inline bool isIntegral(DType d, bool includeBool) {
-  return d <= DType::Int64 || (includeBool && d == DType::Bool);
-}
+inline bool isComplex(DType d) { return d == DType::ComplexHalf || d == DType::Complex64 || d == DType::Complex128; }
+inline bool isIntegral(DType d, bool includeBool) { return d <= DType::Int64 || (includeBool && d == DType::Bool); }
 inline bool isSupported(DType d) { return itemSize(d) != 0; }
 
 // The smallest dtype that both fit, by PyTorch's table (int64 + float16 = float16). Undefined if there is none.
@@ -113,7 +131,7 @@ inline uint16_t Half::fromFloat(float value) {
   u &= 0x7fffffff;
   if (u > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((u >> 13) & 0x3ff));
   if (u >= 0x47800000) return static_cast<uint16_t>(sign | 0x7c00);  // 2^16 and above
-  if (u < 0x38800000) {                                             // below the smallest normal number
+  if (u < 0x38800000) {                                              // below the smallest normal number
     if (u < 0x33000000) return static_cast<uint16_t>(sign);
     uint32_t shift = 126 - (u >> 23);
     uint32_t mantissa = (u & 0x7fffff) | 0x800000;
@@ -140,35 +158,72 @@ inline float Half::toFloat(uint16_t bits) {
 template <class F>
 bool visitDType(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::UInt8: f(uint8_t{}); return true;
-    case DType::Int8: f(int8_t{}); return true;
-    case DType::Int16: f(int16_t{}); return true;
-    case DType::Int32: f(int32_t{}); return true;
-    case DType::Int64: f(int64_t{}); return true;
-    case DType::Float16: f(Half{}); return true;
-    case DType::BFloat16: f(BFloat16{}); return true;
-    case DType::Float32: f(float{}); return true;
-    case DType::Float64: f(double{}); return true;
-    case DType::Complex64: f(std::complex<float>{}); return true;
-    case DType::Complex128: f(std::complex<double>{}); return true;
-    case DType::Bool: f(bool{}); return true;
-    default: return false;
+    case DType::UInt8:
+      f(uint8_t{});
+      return true;
+    case DType::Int8:
+      f(int8_t{});
+      return true;
+    case DType::Int16:
+      f(int16_t{});
+      return true;
+    case DType::Int32:
+      f(int32_t{});
+      return true;
+    case DType::Int64:
+      f(int64_t{});
+      return true;
+    case DType::Float16:
+      f(Half{});
+      return true;
+    case DType::BFloat16:
+      f(BFloat16{});
+      return true;
+    case DType::Float32:
+      f(float{});
+      return true;
+    case DType::Float64:
+      f(double{});
+      return true;
+    case DType::Complex64:
+      f(std::complex<float>{});
+      return true;
+    case DType::Complex128:
+      f(std::complex<double>{});
+      return true;
+    case DType::Bool:
+      f(bool{});
+      return true;
+    default:
+      return false;
   }
 }
 
 template <class T>
 inline constexpr DType kDTypeOf = DType::Undefined;
-template <> inline constexpr DType kDTypeOf<uint8_t> = DType::UInt8;
-template <> inline constexpr DType kDTypeOf<int8_t> = DType::Int8;
-template <> inline constexpr DType kDTypeOf<int16_t> = DType::Int16;
-template <> inline constexpr DType kDTypeOf<int32_t> = DType::Int32;
-template <> inline constexpr DType kDTypeOf<int64_t> = DType::Int64;
-template <> inline constexpr DType kDTypeOf<Half> = DType::Float16;
-template <> inline constexpr DType kDTypeOf<BFloat16> = DType::BFloat16;
-template <> inline constexpr DType kDTypeOf<float> = DType::Float32;
-template <> inline constexpr DType kDTypeOf<double> = DType::Float64;
-template <> inline constexpr DType kDTypeOf<std::complex<float>> = DType::Complex64;
-template <> inline constexpr DType kDTypeOf<std::complex<double>> = DType::Complex128;
-template <> inline constexpr DType kDTypeOf<bool> = DType::Bool;
+template <>
+inline constexpr DType kDTypeOf<uint8_t> = DType::UInt8;
+template <>
+inline constexpr DType kDTypeOf<int8_t> = DType::Int8;
+template <>
+inline constexpr DType kDTypeOf<int16_t> = DType::Int16;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::Int32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::Int64;
+template <>
+inline constexpr DType kDTypeOf<Half> = DType::Float16;
+template <>
+inline constexpr DType kDTypeOf<BFloat16> = DType::BFloat16;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::Float32;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::Float64;
+template <>
+inline constexpr DType kDTypeOf<std::complex<float>> = DType::Complex64;
+template <>
+inline constexpr DType kDTypeOf<std::complex<double>> = DType::Complex128;
+template <>
+inline constexpr DType kDTypeOf<bool> = DType::Bool;
 
 }  // namespace tscompile

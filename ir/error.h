@@ -2,10 +2,10 @@
 // at the node and add the place; no exception leaves a folder's door.
 #pragma once
 
+#include "ir/support/diagnostics.h"
+
 #include <exception>
 #include <string>
-
-#include "ir/support/diagnostics.h"
 
 namespace tscompile {
 

@@ -1,8 +1,8 @@
 #include "ir/graph.h"
 
-#include <charconv>
-
 #include "ir/support/check.h"
+
+#include <charconv>
 
 namespace tscompile {
 
@@ -69,7 +69,8 @@ void Node::relocateInputs(Use* to) {
     Use& u = to[i];
     (u.previous ? u.previous->next : u.value->firstUse_) = &u;
     (u.next ? u.next->previous : u.value->lastUse_) = &u;
-    // A value used twice in a row by this node: the neighbour may lie in the old memory; it is fixed when its turn comes.
+    // A value used twice in a row by this node: the neighbour may lie in the old memory; it is fixed when its turn
+    // comes.
   }
 }
 
@@ -296,8 +297,10 @@ bool Node::isBefore(const Node* other) const {
       };
       const Block* x = blockOf(this);
       for (Block* block : a->blocks())
-        if (block == x) return x != blockOf(other);
-        else if (block == blockOf(other)) return false;
+        if (block == x)
+          return x != blockOf(other);
+        else if (block == blockOf(other))
+          return false;
       return false;
     }
   }

@@ -1,15 +1,15 @@
 // A graph in SSA form. It owns its blocks, nodes and values; everybody else borrows them.
 #pragma once
 
+#include "ir/node.h"
+#include "ir/support/arena.h"
+
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include "ir/node.h"
-#include "ir/support/arena.h"
 
 namespace tscompile {
 
@@ -41,8 +41,8 @@ class Graph {
   size_t nodeCount() const { return nodes_.count() - blocks_.count(); }  // return nodes not counted
   size_t valueCount() const { return values_.count(); }
 
-  // Numbers below idLimit(): indices into tables beside the graph. They stay as long as the object does, and may then be
-  // given to another.
+  // Numbers below idLimit(): indices into tables beside the graph. They stay as long as the object does, and may then
+  // be given to another.
   static uint32_t idOf(const Node* node) { return Pool<Node>::idOf(node); }
   static uint32_t idOf(const Block* block) { return Pool<Block>::idOf(block); }
   static uint32_t idOf(const Value* value) { return Pool<Value>::idOf(value); }

@@ -167,11 +167,16 @@ DType InferCall::scalarType(size_t i) const {
     kind = symbols_[i].type->kind();
   }
   switch (kind) {
-    case TypeKind::Bool: return DType::Bool;
-    case TypeKind::Int: return DType::Int64;
-    case TypeKind::Float: return DType::Float64;
-    case TypeKind::Complex: return DType::Complex128;
-    default: throw NotKnown{};
+    case TypeKind::Bool:
+      return DType::Bool;
+    case TypeKind::Int:
+      return DType::Int64;
+    case TypeKind::Float:
+      return DType::Float64;
+    case TypeKind::Complex:
+      return DType::Complex128;
+    default:
+      throw NotKnown{};
   }
 }
 

@@ -1,11 +1,11 @@
 // Modules as a dump shows them: classes with attributes, methods and submodules.
 #pragma once
 
+#include "ir/graph.h"
+
 #include <memory>
 #include <string>
 #include <vector>
-
-#include "ir/graph.h"
 
 namespace tscompile {
 
@@ -39,8 +39,8 @@ struct DumpedModule {
 // The root comes first.
 struct ModuleDump {
   std::vector<DumpedModule> modules;
-  // What prim::CallFunction calls by name. PyTorch's dumps leave these out; export_torchscript.py adds them as a section
-  // `functions` of the root.
+  // What prim::CallFunction calls by name. PyTorch's dumps leave these out; export_torchscript.py adds them as a
+  // section `functions` of the root.
   std::vector<DumpedMethod> functions;
 };
 

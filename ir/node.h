@@ -1,15 +1,15 @@
 // Nodes and blocks of a graph.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "ir/attribute.h"
 #include "ir/support/source.h"
 #include "ir/symbol.h"
 #include "ir/value.h"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace tscompile {
 

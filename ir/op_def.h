@@ -1,11 +1,11 @@
 // The record of one operator: its schema and what it can do. Families fill these in; see docs/adding_an_operator.md.
 #pragma once
 
+#include "ir/dtype.h"
+
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
-
-#include "ir/dtype.h"
 
 namespace tscompile {
 

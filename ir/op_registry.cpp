@@ -1,10 +1,10 @@
 #include "ir/op_registry.h"
 
-#include <algorithm>
-
 #include "ir/node.h"
 #include "ir/support/check.h"
 #include "ir/support/text.h"
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -44,8 +44,11 @@ void forEachLine(std::string_view text, F f) {
   }
 }
 
-// "aten::pow_.Scalar(Tensor(a!) self, ...", which a record may name where it is not the functional name with an underscore.
-bool writesFirstArgument(std::string_view schema) { return schema.substr(schema.find('(')).starts_with("(Tensor(a!) "); }
+// "aten::pow_.Scalar(Tensor(a!) self, ...", which a record may name where it is not the functional name with an
+// underscore.
+bool writesFirstArgument(std::string_view schema) {
+  return schema.substr(schema.find('(')).starts_with("(Tensor(a!) ");
+}
 
 }  // namespace
 
@@ -147,8 +150,8 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
     for (const OpDef& def : records->second) {
       std::string_view overload = overloadOf(def.schema);
       bool derived = kindOf(def.schema) != kind.text();
-      auto same = std::find_if(group->own.begin(), group->own.end(),
-                               [&](const auto& o) { return o->overload() == overload; });
+      auto same =
+          std::find_if(group->own.begin(), group->own.end(), [&](const auto& o) { return o->overload() == overload; });
       Operator* op = same != group->own.end() ? same->get() : nullptr;
       if (!op && derived) {
         // The catalog may name the overload otherwise (`aten::floor_divide_.Tensor`), or not have this variant.

@@ -1,8 +1,8 @@
 #include "ir/printer.h"
 
-#include <charconv>
-
 #include "ir/literal.h"
+
+#include <charconv>
 
 namespace tscompile {
 namespace {

@@ -1,19 +1,19 @@
 // Graphs as text, byte for byte as PyTorch prints them.
 #pragma once
 
-#include <functional>
-#include <string>
-#include <string_view>
-
 #include "ir/graph.h"
 #include "ir/module.h"
 #include "ir/support/limits.h"
 
+#include <functional>
+#include <string>
+#include <string_view>
+
 namespace tscompile {
 
 struct PrintOptions {
-  bool locations = true;   // `# file:line:column`
-  int typeVerbosity = 3;   // 0: no types, 1: sizes only, 2: and strides, 3: all, 20: symbolic sizes
+  bool locations = true;  // `# file:line:column`
+  int typeVerbosity = 3;  // 0: no types, 1: sizes only, 2: and strides, 3: all, 20: symbolic sizes
   uint64_t maxBytes = Limits().printBytes;
 };
 

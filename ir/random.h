@@ -5,9 +5,9 @@
 // Wichura's algorithm AS 241 (1988) with only +, -, *, / and square roots, which IEEE 754 fixes to the last bit.
 #pragma once
 
-#include <cstdint>
-
 #include "ir/tensor.h"
+
+#include <cstdint>
 
 namespace tscompile::random {
 

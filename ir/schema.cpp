@@ -1,8 +1,8 @@
 #include "ir/schema.h"
 
-#include <algorithm>
-
 #include "ir/literal.h"
+
+#include <algorithm>
 
 namespace tscompile {
 
@@ -10,9 +10,11 @@ bool AliasInfo::isWildcardAfter() const { return std::find(after.begin(), after.
 
 bool Schema::isMutable() const {
   auto writes = [](const AliasInfo& a) {
-    return a.isWrite || std::any_of(a.contained.begin(), a.contained.end(), [](const AliasInfo& c) { return c.isWrite; });
+    return a.isWrite ||
+           std::any_of(a.contained.begin(), a.contained.end(), [](const AliasInfo& c) { return c.isWrite; });
   };
-  return std::any_of(arguments.begin(), arguments.end(), [&](const Argument& a) { return a.alias && writes(*a.alias); });
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [&](const Argument& a) { return a.alias && writes(*a.alias); });
 }
 
 std::optional<size_t> Schema::argumentIndex(std::string_view argument) const {
@@ -145,15 +147,24 @@ TypePtr substituteTypeVariables(TypePtr type, const TypeBindings& bindings) {
     elements.push_back(s);
   }
   switch (type->kind()) {
-    case TypeKind::List: return listType(elements[0]);
-    case TypeKind::Optional: return optionalType(elements[0]);
-    case TypeKind::Future: return futureType(elements[0]);
-    case TypeKind::Await: return awaitType(elements[0]);
-    case TypeKind::RRef: return rrefType(elements[0]);
-    case TypeKind::Dict: return dictType(elements[0], elements[1]);
-    case TypeKind::Tuple: return tupleType(elements);
-    case TypeKind::Union: return unionType(elements);
-    default: return nullptr;
+    case TypeKind::List:
+      return listType(elements[0]);
+    case TypeKind::Optional:
+      return optionalType(elements[0]);
+    case TypeKind::Future:
+      return futureType(elements[0]);
+    case TypeKind::Await:
+      return awaitType(elements[0]);
+    case TypeKind::RRef:
+      return rrefType(elements[0]);
+    case TypeKind::Dict:
+      return dictType(elements[0], elements[1]);
+    case TypeKind::Tuple:
+      return tupleType(elements);
+    case TypeKind::Union:
+      return unionType(elements);
+    default:
+      return nullptr;
   }
 }
 

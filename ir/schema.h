@@ -1,13 +1,13 @@
 // Function schemas: what an operator takes, returns, and writes to.
 #pragma once
 
+#include "ir/ivalue.h"
+#include "ir/type.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "ir/ivalue.h"
-#include "ir/type.h"
 
 namespace tscompile {
 
@@ -23,8 +23,8 @@ struct AliasInfo {
 
 struct Argument {
   std::string name;
-  TypePtr type = nullptr;        // as graphs have it: what matching uses
-  TypePtr schemaType = nullptr;  // as written: SymInt, ScalarType, Layout ...
+  TypePtr type = nullptr;            // as graphs have it: what matching uses
+  TypePtr schemaType = nullptr;      // as written: SymInt, ScalarType, Layout ...
   std::optional<int32_t> fixedSize;  // 2 of `int[2]`
   std::optional<IValue> defaultValue;
   std::optional<AliasInfo> alias;

@@ -1,10 +1,10 @@
 // Sizes that may be unknown: arithmetic, broadcasting, the canonical form of dimensions.
 #pragma once
 
-#include <optional>
-
 #include "ir/tensor.h"
 #include "ir/type.h"
+
+#include <optional>
 
 namespace tscompile {
 

@@ -61,8 +61,8 @@ SymbolicValue merge(const SymbolicValue& a, const SymbolicValue& b) {
 }
 
 bool same(const SymbolicValue& a, const SymbolicValue& b) {
-  if (a.type != b.type || a.constant.has_value() != b.constant.has_value() || a.integers != b.integers || a.hasItems != b.hasItems ||
-      a.items.size() != b.items.size())
+  if (a.type != b.type || a.constant.has_value() != b.constant.has_value() || a.integers != b.integers ||
+      a.hasItems != b.hasItems || a.items.size() != b.items.size())
     return false;
   if (a.constant && !valuesEqual(*a.constant, *b.constant)) return false;
   for (size_t i = 0; i < a.items.size(); ++i)
@@ -72,9 +72,9 @@ bool same(const SymbolicValue& a, const SymbolicValue& b) {
 
 // Operators that give a tensor other sizes where it stands: what aliases it changes too.
 bool changesGeometry(Symbol kind) {
-  for (const char* k : {"aten::resize_", "aten::resize_as_", "aten::set_", "aten::t_", "aten::transpose_", "aten::squeeze_",
-                        "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_", "aten::set_data",
-                        "aten::addbmm_"})
+  for (const char* k : {"aten::resize_", "aten::resize_as_", "aten::set_", "aten::t_", "aten::transpose_",
+                        "aten::squeeze_", "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_",
+                        "aten::set_data", "aten::addbmm_"})
     if (kind.text() == k) return true;
   return false;
 }
@@ -243,7 +243,8 @@ class ShapeWalker {
       }
       if (open.block + 1 < n->blocks().size()) return firstOf(n->block(++open.block));
       for (size_t i = 0; i < n->outputCount(); ++i)
-        set(n->output(i), i < open.merged.size() ? open.merged[i] : symbolicOf(withoutRefinement(n->output(i)->type())));
+        set(n->output(i),
+            i < open.merged.size() ? open.merged[i] : symbolicOf(withoutRefinement(n->output(i)->type())));
     } else {
       if (open.block + 1 < n->blocks().size()) return firstOf(n->block(++open.block));
       for (const Value* o : n->outputs()) set(o, symbolicOf(withoutRefinement(o->type())));
@@ -366,7 +367,8 @@ class ShapeWalker {
       InferredResult& result = call.inferred(i);
       // What takes the result keeps its element type.
       if (result.kind == InferredResult::Kind::Tensor) {
-        if (op.outCount() && i < op.outCount()) result.tensor.dtype = dtypeOf(arguments[arguments.size() - op.outCount() + i]);
+        if (op.outCount() && i < op.outCount())
+          result.tensor.dtype = dtypeOf(arguments[arguments.size() - op.outCount() + i]);
         if (op.isInPlaceVariant() && i == 0) result.tensor.dtype = dtypeOf(arguments[0]);
       }
       set(n->output(i), fromResult(result, n->output(i)));
@@ -374,23 +376,26 @@ class ShapeWalker {
     return true;
   }
 
-  static DType dtypeOf(const SymbolicValue& v) { return v.type->isTensor() ? v.type->tensor().dtype : DType::Undefined; }
-
-  bool alreadyReported(const Node* n) const {
-    return !out_.conflicts_.empty() && out_.conflicts_.back().node == n;
+  static DType dtypeOf(const SymbolicValue& v) {
+    return v.type->isTensor() ? v.type->tensor().dtype : DType::Undefined;
   }
+
+  bool alreadyReported(const Node* n) const { return !out_.conflicts_.empty() && out_.conflicts_.back().node == n; }
 
   static SymbolicValue fromResult(const InferredResult& r, const Value* output) {
     switch (r.kind) {
-      case InferredResult::Kind::Tensor: return symbolicSpec(r.tensor);
+      case InferredResult::Kind::Tensor:
+        return symbolicSpec(r.tensor);
       case InferredResult::Kind::Tensors: {
         SymbolicValue v = symbolicOf(withoutRefinement(output->type()));
         v.hasItems = true;
         for (const TensorSpec& t : r.tensors) v.items.push_back(symbolicSpec(t));
         return v;
       }
-      case InferredResult::Kind::Integers: return integersOf(r.tensor.sizes, output);
-      default: return symbolicOf(withoutRefinement(output->type()));
+      case InferredResult::Kind::Integers:
+        return integersOf(r.tensor.sizes, output);
+      default:
+        return symbolicOf(withoutRefinement(output->type()));
     }
   }
 
@@ -439,7 +444,8 @@ class ShapeWalker {
         return answer({count ? *count : kUnknownSize});
       }
     }
-    if (kind == "aten::len" && a[0].integers && a[0].type->is(TypeKind::List)) return answer({static_cast<int64_t>(a[0].integers->size())});
+    if (kind == "aten::len" && a[0].integers && a[0].type->is(TypeKind::List))
+      return answer({static_cast<int64_t>(a[0].integers->size())});
     if (kind == "aten::len" && a[0].hasItems) return answer({static_cast<int64_t>(a[0].items.size())});
     if (kind == "aten::__getitem__" && a.size() == 2 && a[1].integers && (a[0].hasItems || a[0].integers)) {
       int64_t i = (*a[1].integers)[0];
@@ -450,7 +456,8 @@ class ShapeWalker {
       set(n->output(), itemOf(a[0], static_cast<size_t>(i), n->output()));
       return true;
     }
-    if (kind == "prim::NumToTensor" || kind == "aten::Int" || kind == "aten::ScalarImplicit" || kind == "aten::IntImplicit") {
+    if (kind == "prim::NumToTensor" || kind == "aten::Int" || kind == "aten::ScalarImplicit" ||
+        kind == "aten::IntImplicit") {
       // Sizes that pass through a tensor without dimensions, as traces record them.
       if (!a[0].integers) return false;
       SymbolicValue v = symbolicOf(withoutRefinement(n->output()->type()));

@@ -2,14 +2,14 @@
 // inputs. Nothing is executed.
 #pragma once
 
+#include "ir/graph.h"
+#include "ir/infer_call.h"
+#include "ir/op_registry.h"
+
 #include <functional>
 #include <optional>
 #include <unordered_map>
 #include <vector>
-
-#include "ir/graph.h"
-#include "ir/infer_call.h"
-#include "ir/op_registry.h"
 
 namespace tscompile {
 

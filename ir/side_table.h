@@ -1,9 +1,9 @@
 // What an analysis knows of the nodes, blocks or values of one graph: an array beside it.
 #pragma once
 
-#include <vector>
-
 #include "ir/graph.h"
+
+#include <vector>
 
 namespace tscompile {
 

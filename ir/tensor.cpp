@@ -1,10 +1,10 @@
 #include "ir/tensor.h"
 
+#include "ir/error.h"
+
 #include <new>
 #include <numeric>
 #include <string>
-
-#include "ir/error.h"
 
 namespace tscompile {
 namespace {

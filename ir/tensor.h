@@ -1,16 +1,16 @@
 // Strided dense tensors over shared storage. No arithmetic: kernels live in runtime/.
 #pragma once
 
-#include <complex>
-#include <functional>
-#include <optional>
-#include <span>
-
 #include "ir/dtype.h"
 #include "ir/memory.h"
 #include "ir/refcount.h"
 #include "ir/support/limits.h"
 #include "ir/support/small_vector.h"
+
+#include <complex>
+#include <functional>
+#include <optional>
+#include <span>
 
 namespace tscompile {
 

@@ -1,11 +1,11 @@
 #include "ir/type.h"
 
+#include "ir/support/check.h"
+
 #include <algorithm>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
-
-#include "ir/support/check.h"
 
 namespace tscompile {
 
@@ -29,7 +29,8 @@ class TypeTable {
     std::lock_guard lock(mutex_);
     for (auto [it, end] = map_.equal_range(hash); it != end; ++it) {
       TypePtr t = it->second;
-      if (t->kind_ == kind && t->name_ == name && std::equal(elements.begin(), elements.end(), t->elements_.begin(), t->elements_.end()) &&
+      if (t->kind_ == kind && t->name_ == name &&
+          std::equal(elements.begin(), elements.end(), t->elements_.begin(), t->elements_.end()) &&
           t->fields_ == (fields ? *fields : kNoStrings) && t->defaults_ == (defaults ? *defaults : kNoStrings) &&
           (!facts || t->tensor_ == *facts))
         return t;
@@ -79,8 +80,8 @@ TypePtr simpleType(TypeKind kind) {
     for (int k = 0; k <= static_cast<int>(TypeKind::Dimname); ++k) {
       TensorFacts nothing;
       auto kind = static_cast<TypeKind>(k);
-      all.push_back(TypeTable::instance().intern(kind, {}, {}, nullptr, nullptr,
-                                                 kind == TypeKind::Tensor ? &nothing : nullptr));
+      all.push_back(
+          TypeTable::instance().intern(kind, {}, {}, nullptr, nullptr, kind == TypeKind::Tensor ? &nothing : nullptr));
     }
     return all;
   }();
@@ -104,13 +105,15 @@ TypePtr optionalType(TypePtr element) {
   switch (element->kind()) {
     case TypeKind::Optional:
     case TypeKind::None:
-    case TypeKind::Any: return element;
+    case TypeKind::Any:
+      return element;
     case TypeKind::Union: {
       std::vector<TypePtr> members(element->elements().begin(), element->elements().end());
       members.push_back(simpleType(TypeKind::None));
       return unionType(members);
     }
-    default: return wrap(TypeKind::Optional, element);
+    default:
+      return wrap(TypeKind::Optional, element);
   }
 }
 
@@ -247,15 +250,23 @@ bool isSubtype(TypePtr s, TypePtr t) {
       auto members = t->elements();
       return std::any_of(members.begin(), members.end(), [s](TypePtr m) { return isSubtype(s, m); });
     }
-    case TypeKind::Optional: return s->is(TypeKind::None) || isSubtype(s, t->element());
-    case TypeKind::Number: return isNumber(s);
-    case TypeKind::Tensor: return s->isTensor() && tensorIsSubtype(s->tensor(), t->tensor());
-    case TypeKind::AnyList: return s->is(TypeKind::List);
-    case TypeKind::AnyTuple: return s->is(TypeKind::Tuple);
-    case TypeKind::AnyEnum: return s->is(TypeKind::Enum);
-    case TypeKind::AnyClass: return s->is(TypeKind::Class);
+    case TypeKind::Optional:
+      return s->is(TypeKind::None) || isSubtype(s, t->element());
+    case TypeKind::Number:
+      return isNumber(s);
+    case TypeKind::Tensor:
+      return s->isTensor() && tensorIsSubtype(s->tensor(), t->tensor());
+    case TypeKind::AnyList:
+      return s->is(TypeKind::List);
+    case TypeKind::AnyTuple:
+      return s->is(TypeKind::Tuple);
+    case TypeKind::AnyEnum:
+      return s->is(TypeKind::Enum);
+    case TypeKind::AnyClass:
+      return s->is(TypeKind::Class);
     // Texts do not say which methods a class has.
-    case TypeKind::Interface: return s->is(TypeKind::Class) || s->is(TypeKind::Interface);
+    case TypeKind::Interface:
+      return s->is(TypeKind::Class) || s->is(TypeKind::Interface);
     case TypeKind::Tuple: {
       if (!s->is(TypeKind::Tuple) || s->elements().size() != t->elements().size()) return false;
       if (t->isNamedTuple() && s->fields() != t->fields()) return false;
@@ -265,14 +276,17 @@ bool isSubtype(TypePtr s, TypePtr t) {
     }
     case TypeKind::Future:
     case TypeKind::Await:
-    case TypeKind::RRef: return s->kind() == t->kind() && isSubtype(s->element(), t->element());
-    default: return false;
+    case TypeKind::RRef:
+      return s->kind() == t->kind() && isSubtype(s->element(), t->element());
+    default:
+      return false;
   }
 }
 
 TypePtr withoutRefinement(TypePtr type) {
   switch (type->kind()) {
-    case TypeKind::Tensor: return types().tensor;
+    case TypeKind::Tensor:
+      return types().tensor;
     case TypeKind::List:
     case TypeKind::Optional:
     case TypeKind::Future:
@@ -285,7 +299,8 @@ TypePtr withoutRefinement(TypePtr type) {
       for (TypePtr e : type->elements()) elements.push_back(withoutRefinement(e));
       return TypeTable::instance().intern(type->kind(), elements, type->name(), &type->fields(), &type->defaults());
     }
-    default: return type;
+    default:
+      return type;
   }
 }
 
@@ -325,9 +340,12 @@ TypePtr graphType(TypePtr type) {
     case TypeKind::Layout:
     case TypeKind::MemoryFormat:
     case TypeKind::DeviceIndex:
-    case TypeKind::ConstQuantizerPtr: return types().integer;
-    case TypeKind::Dimname: return types().string;
-    default: break;
+    case TypeKind::ConstQuantizerPtr:
+      return types().integer;
+    case TypeKind::Dimname:
+      return types().string;
+    default:
+      break;
   }
   if (type->elements().empty()) return type;
   std::vector<TypePtr> elements;
@@ -346,36 +364,66 @@ namespace {
 
 std::string_view simpleName(TypeKind kind) {
   switch (kind) {
-    case TypeKind::Any: return "Any";
-    case TypeKind::AnyEnum: return "AnyEnumType";
-    case TypeKind::Storage: return "Storage";
-    case TypeKind::Number: return "Scalar";
-    case TypeKind::Float: return "float";
-    case TypeKind::Complex: return "complex";
-    case TypeKind::Int: return "int";
-    case TypeKind::None: return "NoneType";
-    case TypeKind::String: return "str";
-    case TypeKind::Generator: return "Generator";
-    case TypeKind::Quantizer: return "Quantizer";
-    case TypeKind::Bool: return "bool";
-    case TypeKind::Device: return "Device";
-    case TypeKind::Stream: return "Stream";
-    case TypeKind::Function: return "Function";
-    case TypeKind::PyObject: return "PyObject";
-    case TypeKind::Capsule: return "Capsule";
-    case TypeKind::QScheme: return "QScheme";
-    case TypeKind::AnyList: return "list";
-    case TypeKind::AnyTuple: return "tuple";
-    case TypeKind::AnyClass: return "AnyClassType";
-    case TypeKind::SymInt: return "SymInt";
-    case TypeKind::ScalarType: return "ScalarType";
-    case TypeKind::Layout: return "Layout";
-    case TypeKind::MemoryFormat: return "MemoryFormat";
-    case TypeKind::DeviceIndex: return "DeviceIndex";
-    case TypeKind::ConstQuantizerPtr: return "ConstQuantizerPtr";
-    case TypeKind::Dimname: return "Dimname";
-    case TypeKind::Tensor: return "Tensor";
-    default: return "";
+    case TypeKind::Any:
+      return "Any";
+    case TypeKind::AnyEnum:
+      return "AnyEnumType";
+    case TypeKind::Storage:
+      return "Storage";
+    case TypeKind::Number:
+      return "Scalar";
+    case TypeKind::Float:
+      return "float";
+    case TypeKind::Complex:
+      return "complex";
+    case TypeKind::Int:
+      return "int";
+    case TypeKind::None:
+      return "NoneType";
+    case TypeKind::String:
+      return "str";
+    case TypeKind::Generator:
+      return "Generator";
+    case TypeKind::Quantizer:
+      return "Quantizer";
+    case TypeKind::Bool:
+      return "bool";
+    case TypeKind::Device:
+      return "Device";
+    case TypeKind::Stream:
+      return "Stream";
+    case TypeKind::Function:
+      return "Function";
+    case TypeKind::PyObject:
+      return "PyObject";
+    case TypeKind::Capsule:
+      return "Capsule";
+    case TypeKind::QScheme:
+      return "QScheme";
+    case TypeKind::AnyList:
+      return "list";
+    case TypeKind::AnyTuple:
+      return "tuple";
+    case TypeKind::AnyClass:
+      return "AnyClassType";
+    case TypeKind::SymInt:
+      return "SymInt";
+    case TypeKind::ScalarType:
+      return "ScalarType";
+    case TypeKind::Layout:
+      return "Layout";
+    case TypeKind::MemoryFormat:
+      return "MemoryFormat";
+    case TypeKind::DeviceIndex:
+      return "DeviceIndex";
+    case TypeKind::ConstQuantizerPtr:
+      return "ConstQuantizerPtr";
+    case TypeKind::Dimname:
+      return "Dimname";
+    case TypeKind::Tensor:
+      return "Tensor";
+    default:
+      return "";
   }
 }
 
@@ -409,13 +457,20 @@ void appendPython(TypePtr type, std::string& out) {
     out += ']';
   };
   switch (type->kind()) {
-    case TypeKind::List: return bracketed("List");
-    case TypeKind::Dict: return bracketed("Dict");
-    case TypeKind::Optional: return bracketed("Optional");
-    case TypeKind::Union: return bracketed("Union");
-    case TypeKind::Future: return bracketed("Future");
-    case TypeKind::Await: return bracketed("Await");
-    case TypeKind::RRef: return bracketed("RRef");
+    case TypeKind::List:
+      return bracketed("List");
+    case TypeKind::Dict:
+      return bracketed("Dict");
+    case TypeKind::Optional:
+      return bracketed("Optional");
+    case TypeKind::Union:
+      return bracketed("Union");
+    case TypeKind::Future:
+      return bracketed("Future");
+    case TypeKind::Await:
+      return bracketed("Await");
+    case TypeKind::RRef:
+      return bracketed("RRef");
     case TypeKind::Tuple:
       if (type->isNamedTuple()) {
         out += type->name().empty() ? "NamedTuple" : type->name();
@@ -425,13 +480,21 @@ void appendPython(TypePtr type, std::string& out) {
         bracketed("Tuple");
       }
       return;
-    case TypeKind::Number: out += "number"; return;
-    case TypeKind::Device: out += "Device"; return;
+    case TypeKind::Number:
+      out += "number";
+      return;
+    case TypeKind::Device:
+      out += "Device";
+      return;
     case TypeKind::Enum:
     case TypeKind::Class:
     case TypeKind::Interface:
-    case TypeKind::Variable: out += type->name(); return;
-    default: out += simpleName(type->kind()); return;
+    case TypeKind::Variable:
+      out += type->name();
+      return;
+    default:
+      out += simpleName(type->kind());
+      return;
   }
 }
 
@@ -500,12 +563,21 @@ void append(TypePtr type, TypeStyle style, int verbosity, std::string& out) {
       append(type->element(1), TypeStyle::Schema, verbosity, out);
       out += ')';
       return;
-    case TypeKind::Union: return appendUnion(type, out);
-    case TypeKind::Enum: out += "Enum<" + type->name() + ">"; return;
-    case TypeKind::Interface: out += "InterfaceType<" + type->name() + ">"; return;
+    case TypeKind::Union:
+      return appendUnion(type, out);
+    case TypeKind::Enum:
+      out += "Enum<" + type->name() + ">";
+      return;
+    case TypeKind::Interface:
+      out += "InterfaceType<" + type->name() + ">";
+      return;
     case TypeKind::Class:
-    case TypeKind::Variable: out += type->name(); return;
-    default: out += simpleName(type->kind()); return;
+    case TypeKind::Variable:
+      out += type->name();
+      return;
+    default:
+      out += simpleName(type->kind());
+      return;
   }
 }
 

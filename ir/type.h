@@ -1,16 +1,16 @@
 // TorchScript types: interned, immutable, compared by pointer, never freed.
 #pragma once
 
+#include "ir/device.h"
+#include "ir/dtype.h"
+#include "ir/symbol.h"
+#include "ir/tensor.h"
+
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "ir/device.h"
-#include "ir/dtype.h"
-#include "ir/symbol.h"
-#include "ir/tensor.h"
 
 namespace tscompile {
 
@@ -140,8 +140,8 @@ TypePtr enumType(std::string qualifiedName);
 TypePtr variableType(std::string name);
 // Types that programs name often.
 struct CommonTypes {
-  TypePtr any, none, tensor, integer, floating, boolean, string, complex, number, device, generator, tensorList, intList,
-      floatList, boolList, function;
+  TypePtr any, none, tensor, integer, floating, boolean, string, complex, number, device, generator, tensorList,
+      intList, floatList, boolList, function;
 };
 const CommonTypes& types();
 
@@ -159,9 +159,9 @@ TypePtr withoutRefinement(TypePtr type);
 // ---- text ----
 
 enum class TypeStyle {
-  Graph,    // as values are annotated in graph text
-  Schema,   // as schemas and the insides of Dict and Union print
-  Python,   // as inside annotate(...): List[int], Optional[Tensor]
+  Graph,   // as values are annotated in graph text
+  Schema,  // as schemas and the insides of Dict and Union print
+  Python,  // as inside annotate(...): List[int], Optional[Tensor]
 };
 void appendType(TypePtr type, TypeStyle style, std::string& out);
 std::string typeText(TypePtr type, TypeStyle style = TypeStyle::Graph);

@@ -1,11 +1,11 @@
 // Values of a graph and where they are used.
 #pragma once
 
+#include "ir/type.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include "ir/type.h"
 
 namespace tscompile {
 

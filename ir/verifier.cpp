@@ -1,15 +1,13 @@
 #include "ir/verifier.h"
 
-#include <unordered_map>
-
 #include "ir/literal.h"
+
+#include <unordered_map>
 
 namespace tscompile {
 namespace {
 
-std::string plural(size_t n, const char* what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
+std::string plural(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 class Verifier {
  public:
@@ -107,12 +105,14 @@ class Verifier {
 
   bool expectInputs(const Node* n, size_t count) {
     if (n->inputCount() == count) return true;
-    fail(n, std::string(n->kind().text()) + " takes " + plural(count, "input") + ", not " + std::to_string(n->inputCount()));
+    fail(n, std::string(n->kind().text()) + " takes " + plural(count, "input") + ", not " +
+                std::to_string(n->inputCount()));
     return false;
   }
   bool expectOutputs(const Node* n, size_t count) {
     if (n->outputCount() == count) return true;
-    fail(n, std::string(n->kind().text()) + " has " + plural(count, "output") + ", not " + std::to_string(n->outputCount()));
+    fail(n, std::string(n->kind().text()) + " has " + plural(count, "output") + ", not " +
+                std::to_string(n->outputCount()));
     return false;
   }
   void expectType(const Node* n, size_t input, TypePtr type, const char* what) {
@@ -165,8 +165,8 @@ class Verifier {
     }
     for (size_t i = 0; i < carried; ++i)
       if (!compatible(n->input(i + 2)->type(), b->parameter(i + 1)->type()))
-        fail(n, "%" + n->input(i + 2)->name() + " is " + typeText(n->input(i + 2)->type()) +
-                    ", but the block takes " + typeText(b->parameter(i + 1)->type()));
+        fail(n, "%" + n->input(i + 2)->name() + " is " + typeText(n->input(i + 2)->type()) + ", but the block takes " +
+                    typeText(b->parameter(i + 1)->type()));
   }
 
   // Shapes may differ from one branch or iteration to the next; only what they refine must fit.
@@ -191,8 +191,9 @@ class Verifier {
     }
     if (ret->inputCount() != n->outputCount() + skip) {
       good_ = false;
-      diagnostics_.error(b->range, "this block has " + plural(ret->inputCount(), "result") + ", but its node needs " +
-                                       std::to_string(n->outputCount() + skip))
+      diagnostics_
+          .error(b->range, "this block has " + plural(ret->inputCount(), "result") + ", but its node needs " +
+                               std::to_string(n->outputCount() + skip))
           .note(n->range, "the node is here");
       return;
     }
@@ -209,16 +210,19 @@ class Verifier {
     TypePtr t = n->output()->type();
     bool fits = isInstance(*v, withoutRefinement(t));
     if (v->isBool() && t->is(TypeKind::Int)) fits = true;
-    if (v->isInt() && (t->is(TypeKind::Bool) || t->is(TypeKind::Float) || t == types().tensor)) fits = t->is(TypeKind::Bool) ? v->toInt() == 0 || v->toInt() == 1 : true;
+    if (v->isInt() && (t->is(TypeKind::Bool) || t->is(TypeKind::Float) || t == types().tensor))
+      fits = t->is(TypeKind::Bool) ? v->toInt() == 0 || v->toInt() == 1 : true;
     if (v->isFloat() && t == types().tensor) fits = true;
     if (v->isList() && t->is(TypeKind::List) && v->toList().items.empty()) fits = true;
     if (v->isString() && (t->is(TypeKind::Device) || t->is(TypeKind::Function))) fits = true;
-    if (v->isList() && t->is(TypeKind::List) && (t->element()->is(TypeKind::Optional) || t->element()->isTensor() || t->element()->is(TypeKind::Enum))) fits = true;
+    if (v->isList() && t->is(TypeKind::List) &&
+        (t->element()->is(TypeKind::Optional) || t->element()->isTensor() || t->element()->is(TypeKind::Enum)))
+      fits = true;
     if (v->isDict() && t->is(TypeKind::Dict)) fits = true;
     if (v->isTuple() && t->is(TypeKind::Tuple)) fits = v->toTuple().items.size() == t->elements().size();
-    if (t->is(TypeKind::Any) || t->is(TypeKind::Number) || t->is(TypeKind::Optional) || t->is(TypeKind::Union)) fits = true;
-    if (!fits)
-      fail(n, "a constant of type " + typeText(t) + " cannot hold " + abbreviated(*v));
+    if (t->is(TypeKind::Any) || t->is(TypeKind::Number) || t->is(TypeKind::Optional) || t->is(TypeKind::Union))
+      fits = true;
+    if (!fits) fail(n, "a constant of type " + typeText(t) + " cannot hold " + abbreviated(*v));
   }
 
   static std::string abbreviated(const IValue& v) {
@@ -235,24 +239,28 @@ class Verifier {
       if (!expectOutputs(n, 1)) return true;
       TypePtr t = unwrapped(n->output()->type());
       if (t->is(TypeKind::Tuple) && t->elements().size() != n->inputCount())
-        fail(n, "a tuple of " + plural(t->elements().size(), "element") + " is made from " + plural(n->inputCount(), "input"));
+        fail(n, "a tuple of " + plural(t->elements().size(), "element") + " is made from " +
+                    plural(n->inputCount(), "input"));
       return true;
     }
     if (kind == "TupleUnpack") {
       if (!expectInputs(n, 1)) return true;
       TypePtr t = n->input(0)->type();
       if (t->is(TypeKind::Tuple) && t->elements().size() != n->outputCount())
-        fail(n, "a tuple of " + plural(t->elements().size(), "element") + " is taken apart into " + plural(n->outputCount(), "output"));
+        fail(n, "a tuple of " + plural(t->elements().size(), "element") + " is taken apart into " +
+                    plural(n->outputCount(), "output"));
       return true;
     }
     if (kind == "ListConstruct") {
       if (!expectOutputs(n, 1)) return true;
       TypePtr t = unwrapped(n->output()->type());
-      if (!t->is(TypeKind::List) && t != types().tensor) fail(n, "prim::ListConstruct makes a list, not " + typeText(t));
+      if (!t->is(TypeKind::List) && t != types().tensor)
+        fail(n, "prim::ListConstruct makes a list, not " + typeText(t));
       if (t->is(TypeKind::List))
         for (const Use& u : n->inputs())
           if (!compatible(u.value->type(), t->element()))
-            fail(n, "%" + u.value->name() + " of type " + typeText(u.value->type()) + " is no element of " + typeText(t));
+            fail(n,
+                 "%" + u.value->name() + " of type " + typeText(u.value->type()) + " is no element of " + typeText(t));
       return true;
     }
     if (kind == "ListUnpack") {
@@ -280,8 +288,8 @@ class Verifier {
       expectOutputs(n, 1);
       return true;
     }
-    for (const char* other : {"Uninitialized", "RaiseException", "unchecked_cast", "TupleIndex", "TupleSlice", "CreateObject",
-                              "Enter", "Exit", "Print", "fork", "profile", "tolist"})
+    for (const char* other : {"Uninitialized", "RaiseException", "unchecked_cast", "TupleIndex", "TupleSlice",
+                              "CreateObject", "Enter", "Exit", "Print", "fork", "profile", "tolist"})
       if (kind == other) return true;
     return false;
   }
@@ -294,15 +302,16 @@ class Verifier {
     if (!op) return;
     const Schema& s = op->schema();
     if (!s.varReturns && n->outputCount() > std::max<size_t>(s.returns.size(), 1)) {
-      fail(n, op->fullName() + " returns " + plural(s.returns.size(), "value") + ", not " + std::to_string(n->outputCount()));
+      fail(n, op->fullName() + " returns " + plural(s.returns.size(), "value") + ", not " +
+                  std::to_string(n->outputCount()));
       return;
     }
     for (size_t i = 0; i < n->outputCount() && i < s.returns.size(); ++i) {
       TypePtr wanted = s.returns[i].type;
       if (wanted->hasVariables()) continue;  // what it stands for the text has decided
       if (!compatible(n->output(i)->type(), wanted))
-        fail(n, "output %" + n->output(i)->name() + " is " + typeText(n->output(i)->type()) + ", but " + op->fullName() +
-                    " returns " + typeText(wanted));
+        fail(n, "output %" + n->output(i)->name() + " is " + typeText(n->output(i)->type()) + ", but " +
+                    op->fullName() + " returns " + typeText(wanted));
     }
   }
 

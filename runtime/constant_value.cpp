@@ -69,7 +69,8 @@ IValue constantValue(const Node* n, const ProgramSources& sources, Diagnostics& 
       diagnostics.error(n->range, "a constant that is a type or a graph cannot be run", ErrorKind::Unsupported);
     return {};
   }
-  if (v->isLiteral()) return literal(n, v->toLiteral(), isOpaque ? opaque->second.key : n->output()->name(), diagnostics);
+  if (v->isLiteral())
+    return literal(n, v->toLiteral(), isOpaque ? opaque->second.key : n->output()->name(), diagnostics);
   if (!v->isList() && !v->isTuple() && !v->isDict()) return *v;
   IValue copy = copyContainers(*v, true);  // all runs share it
   resolveLiterals(n, copy, diagnostics);

@@ -125,9 +125,10 @@ void requireOwned(const Tensor& t) {
 void requireWritable(const Tensor& t) {
   requireOwned(t);
   if (repeatsElements(t.sizes(), t.strides()))
-    throw ExecutionError(ErrorKind::Model,
-                         "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                         "location. Please clone() the tensor before performing the operation.");
+    throw ExecutionError(
+        ErrorKind::Model,
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+        "location. Please clone() the tensor before performing the operation.");
 }
 
 void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
@@ -136,9 +137,10 @@ void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
               std::equal(to.strides().begin(), to.strides().end(), from.strides().begin(), from.strides().end()) &&
               std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end());
   if (!same && memoryOverlaps(to, from))
-    throw ExecutionError(ErrorKind::Model,
-                         "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-                         "single memory location. Please clone() the tensor before performing the operation.");
+    throw ExecutionError(
+        ErrorKind::Model,
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+        "single memory location. Please clone() the tensor before performing the operation.");
 }
 
 namespace {
@@ -171,8 +173,7 @@ void checkDType(const Operator& op, const IValue* const* arguments, size_t count
     if (!arguments[i]->isTensor()) continue;
     TensorImpl* t = arguments[i]->tensorImpl();
     if (!t || op.def().dtypes.contains(t->dtype())) return;
-    throw ExecutionError(ErrorKind::Unsupported,
-                         fmt::format("not implemented for {}", pythonName(t->dtype())));
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(t->dtype())));
   }
 }
 

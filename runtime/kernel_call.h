@@ -1,23 +1,28 @@
 // What a kernel sees: checked arguments, results whose dtype and sizes are known, the context of the run.
 #pragma once
 
+#include "ir/infer_call.h"
+#include "runtime/run_context.h"
+
 #include <fmt/core.h>
 
 #include <complex>
 #include <string>
 #include <vector>
 
-#include "ir/infer_call.h"
-#include "runtime/run_context.h"
-
 namespace tscompile {
 
 class KernelCall {
  public:
-  KernelCall(const Operator& op, const IValue* const* arguments, size_t count, const InferCall* inferred, IValue* results,
-             size_t resultCount, RunContext& context)
-      : op_(op), arguments_(arguments), count_(count), inferred_(inferred), results_(results),
-        resultCount_(resultCount), context_(context) {}
+  KernelCall(const Operator& op, const IValue* const* arguments, size_t count, const InferCall* inferred,
+             IValue* results, size_t resultCount, RunContext& context)
+      : op_(op),
+        arguments_(arguments),
+        count_(count),
+        inferred_(inferred),
+        results_(results),
+        resultCount_(resultCount),
+        context_(context) {}
 
   // ---- arguments, by position in the schema ----
   size_t size() const { return count_; }
@@ -66,7 +71,9 @@ class KernelCall {
     if (!condition) [[unlikely]]
       fail(format, std::forward<Args>(args)...);
   }
-  [[noreturn]] void unsupported(std::string what) const { throw ExecutionError(ErrorKind::Unsupported, std::move(what)); }
+  [[noreturn]] void unsupported(std::string what) const {
+    throw ExecutionError(ErrorKind::Unsupported, std::move(what));
+  }
 
  private:
   const Operator& op_;
@@ -80,9 +87,9 @@ class KernelCall {
 };
 
 // For kernels that write to an argument without being made as a variant with a trailing underscore. They fail for ...
-void requireOwned(const Tensor& t);                                     // ... constants and weights, which runs share
-void requireWritable(const Tensor& t);                                  // ... these, and elements that stand for several
-void requireNoPartialOverlap(const Tensor& to, const Tensor& from);     // ... two tensors that are not the same but share
+void requireOwned(const Tensor& t);                                  // ... constants and weights, which runs share
+void requireWritable(const Tensor& t);                               // ... these, and elements that stand for several
+void requireNoPartialOverlap(const Tensor& to, const Tensor& from);  // ... two tensors that are not the same but share
 
 // Runs one operator: inference, checks that all operators share (dtype, in-place rules), the kernel, results.
 // `results` has room for `resultCount` values.

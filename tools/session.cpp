@@ -49,7 +49,9 @@ Result<std::string> Session::read(const std::string& path) {
   uint64_t limit = common.limits.textBytes;
   Result<std::string> text = path == "-" ? readInput(limit + 1) : readFileStart(path, limit + 1, diagnostics);
   if (text && text->size() > limit) {
-    diagnostics.fileError(path == "-" ? "<stdin>" : path, {}, "more than " + std::to_string(limit) + " bytes of a graph text", ErrorKind::Limit)
+    diagnostics
+        .fileError(path == "-" ? "<stdin>" : path, {}, "more than " + std::to_string(limit) + " bytes of a graph text",
+                   ErrorKind::Limit)
         .note("the limit is set by --limit text=N");
     return Failed{};
   }

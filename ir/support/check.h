@@ -12,10 +12,10 @@ void setInternalErrorHandler(InternalErrorHandler handler);
 
 }  // namespace tscompile
 
-#define TS_CHECK(condition)                                                  \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::tscompile::internalError(#condition, __FILE__, __LINE__);            \
+#define TS_CHECK(condition)                                       \
+  do {                                                            \
+    if (!(condition)) [[unlikely]]                                \
+      ::tscompile::internalError(#condition, __FILE__, __LINE__); \
   } while (false)
 
 #define TS_UNREACHABLE() ::tscompile::internalError("unreachable code", __FILE__, __LINE__)

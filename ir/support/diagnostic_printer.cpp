@@ -1,8 +1,8 @@
 #include "ir/support/diagnostic_printer.h"
 
-#include <algorithm>
-
 #include "ir/support/text.h"
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -83,9 +83,12 @@ void renderOne(const Diagnostic& d, std::string_view program, DiagnosticStyle st
 
 const char* severityName(Severity severity) {
   switch (severity) {
-    case Severity::Note: return "note";
-    case Severity::Warning: return "warning";
-    case Severity::Error: return "error";
+    case Severity::Note:
+      return "note";
+    case Severity::Warning:
+      return "warning";
+    case Severity::Error:
+      return "error";
   }
   TS_UNREACHABLE();
 }

@@ -1,9 +1,9 @@
 // Renders diagnostics as text with carets; nothing else in the libraries prints.
 #pragma once
 
-#include <string>
-
 #include "ir/support/diagnostics.h"
+
+#include <string>
 
 namespace tscompile {
 

@@ -1,12 +1,12 @@
 // Diagnostics: what is wrong with an input, where, and what may help.
 #pragma once
 
+#include "ir/support/source.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "ir/support/source.h"
 
 namespace tscompile {
 

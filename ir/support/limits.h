@@ -7,20 +7,20 @@
 namespace tscompile {
 
 struct Limits {
-  uint64_t textBytes = uint64_t{1} << 30;    // a graph text
-  uint64_t nodes = 10'000'000;               // of all graphs of a text
-  uint64_t values = 20'000'000;              //
-  uint64_t blocks = 1 << 20;                 // blocks open inside each other
-  uint64_t identifierBytes = 64 << 10;       // a name
-  uint64_t stringBytes = 16 << 20;           // a string literal, unescaped
-  uint64_t numberBytes = 4096;               // a number literal
-  uint64_t listItems = 4 << 20;              // a list, tuple or dict literal
-  uint64_t typeDepth = 256;                  // types inside each other
-  uint64_t arguments = 1 << 20;              // inputs or outputs of one node
-  uint64_t printBytes = uint64_t{1} << 30;   // a printed text
-  uint64_t headerBytes = 100'000'000;        // the header of a safetensors file
-  uint64_t tensors = 1 << 20;                // in a weights file
-  uint64_t npyHeaderBytes = 64 << 10;        // the header of an .npy file
+  uint64_t textBytes = uint64_t{1} << 30;        // a graph text
+  uint64_t nodes = 10'000'000;                   // of all graphs of a text
+  uint64_t values = 20'000'000;                  //
+  uint64_t blocks = 1 << 20;                     // blocks open inside each other
+  uint64_t identifierBytes = 64 << 10;           // a name
+  uint64_t stringBytes = 16 << 20;               // a string literal, unescaped
+  uint64_t numberBytes = 4096;                   // a number literal
+  uint64_t listItems = 4 << 20;                  // a list, tuple or dict literal
+  uint64_t typeDepth = 256;                      // types inside each other
+  uint64_t arguments = 1 << 20;                  // inputs or outputs of one node
+  uint64_t printBytes = uint64_t{1} << 30;       // a printed text
+  uint64_t headerBytes = 100'000'000;            // the header of a safetensors file
+  uint64_t tensors = 1 << 20;                    // in a weights file
+  uint64_t npyHeaderBytes = 64 << 10;            // the header of an .npy file
   uint64_t generatedBytes = uint64_t{16} << 30;  // tensors that a text asks to generate
 };
 

@@ -1,10 +1,10 @@
 // A value, or the fact that making it failed; what went wrong is in the Diagnostics sink.
 #pragma once
 
+#include "ir/support/check.h"
+
 #include <optional>
 #include <utility>
-
-#include "ir/support/check.h"
 
 namespace tscompile {
 

@@ -1,6 +1,8 @@
 // A vector of trivially copyable elements that keeps the first N inside itself: sizes, strides, argument lists.
 #pragma once
 
+#include "ir/support/check.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +11,6 @@
 #include <iterator>
 #include <span>
 #include <type_traits>
-
-#include "ir/support/check.h"
 
 namespace tscompile {
 

@@ -15,7 +15,8 @@ size_t editDistance(std::string_view a, std::string_view b, size_t limit) {
     for (size_t j = 1; j <= b.size(); ++j) {
       size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;
       row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + cost});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], beforeLast[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], beforeLast[j - 2] + 1);
       least = std::min(least, row[j]);
     }
     if (least > limit) return limit + 1;
@@ -26,7 +27,10 @@ size_t editDistance(std::string_view a, std::string_view b, size_t limit) {
 }
 
 NearestName::NearestName(std::string_view wanted)
-    : wanted_(wanted), bestDistance_(wanted.size() < 3 ? 1 : wanted.size() < 6 ? 2 : 3) {}
+    : wanted_(wanted),
+      bestDistance_(wanted.size() < 3   ? 1
+                    : wanted.size() < 6 ? 2
+                                        : 3) {}
 
 void NearestName::consider(std::string_view candidate) {
   if (bestDistance_ == 0 || candidate == wanted_) return;
@@ -38,7 +42,8 @@ void NearestName::consider(std::string_view candidate) {
 }
 
 size_t displayWidth(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; }));
 }
 
 size_t utf8Length(std::string_view text) {

@@ -1,13 +1,13 @@
 // Small text utilities: joining, suggestions, widths.
 #pragma once
 
+#include "ir/support/check.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "ir/support/check.h"
 
 namespace tscompile {
 

@@ -11,7 +11,9 @@ namespace {
 // ---- pieces that work on numbers and vectors ----
 
 template <class V>
-V sigmoid(V x) { return Lane<V>(1) / (Lane<V>(1) + exp(-x)); }
+V sigmoid(V x) {
+  return Lane<V>(1) / (Lane<V>(1) + exp(-x));
+}
 
 // x (1 + erf(x / sqrt 2)) / 2
 template <class V>
@@ -35,7 +37,9 @@ V logSigmoid(V x) {
 
 // max(0, min(6, x + 3))
 template <class T>
-T hardRamp(T x) { return clamped(x + T(3), T(0), T(6)); }
+T hardRamp(T x) {
+  return clamped(x + T(3), T(0), T(6));
+}
 
 // ---- kernels with parameters ----
 
@@ -59,7 +63,9 @@ void celuKernel(KernelCall& call) {
   call.require(alpha != 0, "alpha cannot be 0 for CELU");
   eluWith(call, alpha, 1, 1 / alpha);
 }
-void seluKernel(KernelCall& call) { eluWith(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1); }
+void seluKernel(KernelCall& call) {
+  eluWith(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
+}
 
 void leakyWith(KernelCall& call, const ScalarArgument& slope) {
   mapInputs<kFloats, 1>(call, [=](auto x) { return x > 0 ? x : x * slope.as<decltype(x)>(); });
@@ -118,7 +124,8 @@ void thresholdKernel(KernelCall& call) {
 void inferRrelu(InferCall& call) {
   size_t lower = call.op().kind().name().starts_with("rrelu_with_noise") ? 2 : 1;
   if (call.constant(lower) && call.constant(lower + 1))
-    call.require(call.number(lower) <= call.number(lower + 1), "lower bound should be less than or equal to the upper bound");
+    call.require(call.number(lower) <= call.number(lower + 1),
+                 "lower bound should be less than or equal to the upper bound");
   inferSameAsSelf(call);
 }
 
@@ -142,14 +149,15 @@ void rreluKernel(KernelCall& call) {
     return mapInputs<kFloats, 1>(call, [=](auto x) { return x > 0 ? x : x * decltype(x)(slope); });
   }
   Tensor noise = kHasNoise ? call.tensor(1) : Tensor::empty(in.dtype(), in.sizes());
-  call.require(noise.numel() == in.numel() && noise.rank() == in.rank(), "noise must have the sizes of the input, {}, not {}",
-               dimsText(in.sizes()), dimsText(noise.sizes()));
+  call.require(noise.numel() == in.numel() && noise.rank() == in.rank(),
+               "noise must have the sizes of the input, {}, not {}", dimsText(in.sizes()), dimsText(noise.sizes()));
   RandomState& random = call.context().random();
   if (in.dtype() == DType::Float64)
     drawSlopes<double>(noise, in, lower, upper, random);
   else
     drawSlopes<float>(noise, in, lower, upper, random);
-  mapTensors<kFloats>(in.dtype(), [](auto x, auto slope) { return x * slope; }, elementwiseOutput(call, {&in}), in, noise);
+  mapTensors<kFloats>(
+      in.dtype(), [](auto x, auto slope) { return x * slope; }, elementwiseOutput(call, {&in}), in, noise);
 }
 
 // ---- prelu: one slope, or one for each channel ----
@@ -157,12 +165,14 @@ void rreluKernel(KernelCall& call) {
 void inferPrelu(InferCall& call) {
   TensorInfo x = call.tensor(0), w = call.tensor(1);
   if (x.dtype != DType::Undefined && w.dtype != DType::Undefined)
-    call.require(x.dtype == w.dtype, "the weight must be {} as the input is, not {}", pythonName(x.dtype), pythonName(w.dtype));
+    call.require(x.dtype == w.dtype, "the weight must be {} as the input is, not {}", pythonName(x.dtype),
+                 pythonName(w.dtype));
   if (x.hasRank && w.hasRank) {
     call.require(w.rank() <= 1, "the weight must be a scalar or have one dimension, not {}", w.rank());
     int64_t channels = x.rank() > 1 ? x.sizes[1] : 1, count = w.rank() ? w.sizes[0] : 1;
     if (isKnownSize(count) && isKnownSize(channels) && count != 1)
-      call.require(x.rank() > 0 && count == channels, "the weight has {} elements, the input {} channels", count, channels);
+      call.require(x.rank() > 0 && count == channels, "the weight has {} elements, the input {} channels", count,
+                   channels);
   }
   call.result(x);
 }
@@ -178,7 +188,8 @@ void preluKernel(KernelCall& call) {
     strides[1] = weight.stride(0);
     weight = weight.withGeometry(sizes, strides, weight.offset());
   }
-  mapTensors<kFloats>(x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, weight);
+  mapTensors<kFloats>(
+      x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, weight);
 }
 
 // ---- glu: the first half of a dimension times the sigmoid of the second ----
@@ -189,8 +200,8 @@ void inferGlu(InferCall& call) {
   call.require(t.rank() > 0, "glu does not support tensors without dimensions");
   auto dim = static_cast<size_t>(call.dim(1, t.rank()));
   Dims sizes(t.sizes);
-  call.require(!isKnownSize(sizes[dim]) || sizes[dim] % 2 == 0, "the halved dimension must be even, but dimension {} is of size {}",
-               dim, sizes[dim]);
+  call.require(!isKnownSize(sizes[dim]) || sizes[dim] % 2 == 0,
+               "the halved dimension must be even, but dimension {} is of size {}", dim, sizes[dim]);
   if (isKnownSize(sizes[dim])) sizes[dim] /= 2;
   call.result(t.dtype, sizes);
 }
@@ -200,7 +211,8 @@ void gluKernel(KernelCall& call) {
   int64_t dim = call.dim(1, t.rank());
   int64_t half = t.size(static_cast<int>(dim)) / 2;
   Tensor a = narrowed(t, dim, 0, half), b = narrowed(t, dim, half, half);
-  mapTensors<kVectors>(t.dtype(), [](auto x, auto y) { return x * sigmoid(y); }, elementwiseOutput(call, {&a, &b}), a, b);
+  mapTensors<kVectors>(
+      t.dtype(), [](auto x, auto y) { return x * sigmoid(y); }, elementwiseOutput(call, {&a, &b}), a, b);
 }
 
 // ---- log_sigmoid, and the variant that also returns what its derivative is made of ----
@@ -216,17 +228,20 @@ void logSigmoidKernel(KernelCall& call) {
 void logSigmoidForwardKernel(KernelCall& call) {
   logSigmoidKernel(call);
   Tensor x = call.tensor(0), buffer = call.out(1);
-  mapTensors<kVectors>(x.dtype(), [](auto v) { return exp(-abs(v)); }, buffer, x);
+  mapTensors<kVectors>(
+      x.dtype(), [](auto v) { return exp(-abs(v)); }, buffer, x);
 }
 
 }  // namespace
 
 void registerActivationOps(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, DTypeSet dtypes = kFloatingTypes) {
+  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
+                 DTypeSet dtypes = kFloatingTypes) {
     addAliases(ops, names, {.infer = inferSameAsSelf, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
   };
   add({"aten::relu"}, unaryKernel<kReals, [](auto x) { return x < 0 ? decltype(x)(0) : x; }>, kRealTypes);
-  add({"aten::relu6"}, unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>, kRealTypes);
+  add({"aten::relu6"}, unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>,
+      kRealTypes);
   add({"aten::hardtanh"}, hardtanhKernel, kRealTypes);
   add({"aten::threshold"}, thresholdKernel, kRealTypes);
   add({"aten::hardsigmoid"}, unaryKernel<kFloats, [](auto x) { return hardRamp(x) / 6; }>);
@@ -250,14 +265,24 @@ void registerActivationOps(OpRegistry& ops) {
   plain("aten::log_sigmoid_forward", inferLogSigmoidForward, logSigmoidForwardKernel);
   plain("aten::prelu", inferPrelu, preluKernel);
   plain("aten::glu", inferGlu, gluKernel);
-  ops.add({.schema = "aten::rrelu", .infer = inferRrelu, .kernel = rreluKernel<false>, .dtypes = kFloatingTypes,
-           .inplace = InPlace::Direct, .random = true});
-  ops.add({.schema = "aten::rrelu_with_noise", .infer = inferRrelu, .kernel = rreluKernel<true>, .dtypes = kFloatingTypes,
-           .inplace = InPlace::Direct, .random = true});
+  ops.add({.schema = "aten::rrelu",
+           .infer = inferRrelu,
+           .kernel = rreluKernel<false>,
+           .dtypes = kFloatingTypes,
+           .inplace = InPlace::Direct,
+           .random = true});
+  ops.add({.schema = "aten::rrelu_with_noise",
+           .infer = inferRrelu,
+           .kernel = rreluKernel<true>,
+           .dtypes = kFloatingTypes,
+           .inplace = InPlace::Direct,
+           .random = true});
 
   addAliases(ops, {"aten::sigmoid", "aten::special_expit"},
-             {.infer = inferFloatUnary, .kernel = unaryKernel<kVectors | kC128, [](auto x) { return sigmoid(x); }>,
-              .dtypes = kAllTypes, .inplace = InPlace::Direct});
+             {.infer = inferFloatUnary,
+              .kernel = unaryKernel<kVectors | kC128, [](auto x) { return sigmoid(x); }>,
+              .dtypes = kAllTypes,
+              .inplace = InPlace::Direct});
 }
 
 }  // namespace tscompile

@@ -31,8 +31,11 @@ void notKernel(KernelCall& call) {
 }  // namespace
 
 void registerBitwiseOps(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace, bool commutative = false) {
-    addAliases(ops, names, {.infer = inferBinary, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace, .commutative = commutative});
+  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace,
+                 bool commutative = false) {
+    addAliases(
+        ops, names,
+        {.infer = inferBinary, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace, .commutative = commutative});
   };
   constexpr KernelFunction kAnd = bitwiseKernel<[](int64_t a, int64_t b) { return a & b; }>;
   constexpr KernelFunction kOr = bitwiseKernel<[](int64_t a, int64_t b) { return a | b; }>;
@@ -40,7 +43,8 @@ void registerBitwiseOps(OpRegistry& ops) {
   constexpr KernelFunction kLeft = shiftKernel<true>, kRight = shiftKernel<false>;
   add({"aten::bitwise_and.Tensor", "aten::bitwise_and.Scalar", "aten::__iand__.Tensor", "aten::__iand__.Scalar"}, kAnd,
       InPlace::Direct, true);
-  add({"aten::bitwise_or.Tensor", "aten::bitwise_or.Scalar", "aten::__ior__.Tensor", "aten::__ior__.Scalar"}, kOr, InPlace::Direct, true);
+  add({"aten::bitwise_or.Tensor", "aten::bitwise_or.Scalar", "aten::__ior__.Tensor", "aten::__ior__.Scalar"}, kOr,
+      InPlace::Direct, true);
   add({"aten::bitwise_xor.Tensor", "aten::bitwise_xor.Scalar", "aten::__ixor__.Tensor", "aten::__ixor__.Scalar"}, kXor,
       InPlace::Direct, true);
   add({"aten::bitwise_left_shift.Tensor", "aten::bitwise_left_shift.Tensor_Scalar", "aten::__ilshift__.Tensor",
@@ -52,9 +56,14 @@ void registerBitwiseOps(OpRegistry& ops) {
   add({"aten::bitwise_and.Scalar_Tensor", "aten::__and__.Tensor", "aten::__and__.Scalar"}, kAnd, InPlace::No, true);
   add({"aten::bitwise_or.Scalar_Tensor", "aten::__or__.Tensor", "aten::__or__.Scalar"}, kOr, InPlace::No, true);
   add({"aten::bitwise_xor.Scalar_Tensor", "aten::__xor__.Tensor", "aten::__xor__.Scalar"}, kXor, InPlace::No, true);
-  add({"aten::bitwise_left_shift.Scalar_Tensor", "aten::__lshift__.Tensor", "aten::__lshift__.Scalar"}, kLeft, InPlace::No);
-  add({"aten::bitwise_right_shift.Scalar_Tensor", "aten::__rshift__.Tensor", "aten::__rshift__.Scalar"}, kRight, InPlace::No);
-  ops.add({.schema = "aten::bitwise_not", .infer = inferSameAsSelf, .kernel = notKernel, .dtypes = kIntegerTypes | kBoolType,
+  add({"aten::bitwise_left_shift.Scalar_Tensor", "aten::__lshift__.Tensor", "aten::__lshift__.Scalar"}, kLeft,
+      InPlace::No);
+  add({"aten::bitwise_right_shift.Scalar_Tensor", "aten::__rshift__.Tensor", "aten::__rshift__.Scalar"}, kRight,
+      InPlace::No);
+  ops.add({.schema = "aten::bitwise_not",
+           .infer = inferSameAsSelf,
+           .kernel = notKernel,
+           .dtypes = kIntegerTypes | kBoolType,
            .inplace = InPlace::Direct});
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 template <size_t kCount>
 void inferClamp(InferCall& call) {
-  if constexpr (kCount == 3) call.require(!call.isNone(1) || !call.isNone(2), "at least one of min and max must not be None");
+  if constexpr (kCount == 3)
+    call.require(!call.isNone(1) || !call.isNone(2), "at least one of min and max must not be None");
   resultBroadcast(call, promotedDType(call, kCount), kCount);
 }
 
@@ -27,8 +28,10 @@ void atMost(KernelCall& call, DType dtype, size_t bound) {
 void clampKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 3);
   // A single bound that is NaN changes nothing here.
-  if (call.isNone(2) && std::isnan(call.number(1))) return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
-  if (call.isNone(1) && std::isnan(call.number(2))) return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
+  if (call.isNone(2) && std::isnan(call.number(1)))
+    return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
+  if (call.isNone(1) && std::isnan(call.number(2)))
+    return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
   if (call.isNone(2)) return atLeast(call, dtype, 1);
   if (call.isNone(1)) return atMost(call, dtype, 2);
   ScalarArgument low(call, 1, dtype), high(call, 2, dtype);
@@ -46,15 +49,15 @@ void clampTensorsKernel(KernelCall& call) {
     return mapElements<kReals, 3>(call, dtype, [](auto x, auto l, auto h) { return clamped(x, l, h); });
   if (call.isNone(2)) return mapElements<kReals, 2>(call, dtype, [](auto x, auto l) { return greater(x, l); });
   Tensor x = call.tensor(0), high = call.tensor(2);
-  mapTensors<kReals>(dtype, [](auto v, auto h) { return lesser(v, h); }, elementwiseOutput(call, {&x, &high}), x, high);
+  mapTensors<kReals>(
+      dtype, [](auto v, auto h) { return lesser(v, h); }, elementwiseOutput(call, {&x, &high}), x, high);
 }
 
 }  // namespace
 
 void registerClampOps(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel, InPlace inplace) {
-    addAliases(ops, names, {.infer = infer, .kernel = kernel, .inplace = inplace});
-  };
+  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                 InPlace inplace) { addAliases(ops, names, {.infer = infer, .kernel = kernel, .inplace = inplace}); };
   add({"aten::clamp", "aten::clip"}, inferClamp<3>, clampKernel, InPlace::Direct);
   add({"aten::clamp.Tensor", "aten::clip.Tensor"}, inferClamp<3>, clampTensorsKernel, InPlace::Direct);
   add({"aten::clamp_min"}, inferClamp<2>, clampMinKernel, InPlace::Direct);
@@ -65,8 +68,10 @@ void registerClampOps(OpRegistry& ops) {
   add({"aten::clamp_max.Tensor"}, inferBinary, kMinimum, InPlace::Direct);
   add({"aten::maximum", "aten::max.other"}, inferBinary, kMaximum, InPlace::No);
   add({"aten::minimum", "aten::min.other"}, inferBinary, kMinimum, InPlace::No);
-  add({"aten::fmax"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a >= b || b != b ? a : b; }>, InPlace::No);
-  add({"aten::fmin"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a <= b || b != b ? a : b; }>, InPlace::No);
+  add({"aten::fmax"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a >= b || b != b ? a : b; }>,
+      InPlace::No);
+  add({"aten::fmin"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a <= b || b != b ? a : b; }>,
+      InPlace::No);
 }
 
 }  // namespace tscompile

@@ -9,10 +9,11 @@ namespace {
 
 void inferIsclose(InferCall& call) {
   DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
-  call.require(a == b || a == DType::Undefined || b == DType::Undefined, "the tensors must have one dtype, not {} and {}",
-               pythonName(a), pythonName(b));
+  call.require(a == b || a == DType::Undefined || b == DType::Undefined,
+               "the tensors must have one dtype, not {} and {}", pythonName(a), pythonName(b));
   for (size_t i : {2, 3})
-    if (call.constant(i)) call.require(call.number(i) >= 0, "tolerances must not be negative, but one is {}", call.number(i));
+    if (call.constant(i))
+      call.require(call.number(i) >= 0, "tolerances must not be negative, but one is {}", call.number(i));
   inferComparison(call);
 }
 
@@ -47,10 +48,12 @@ void allcloseKernel(KernelCall& call) {
 
 void equalKernel(KernelCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1);
-  bool comparable = a.dtype() == b.dtype() && std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end());
+  bool comparable =
+      a.dtype() == b.dtype() && std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end());
   if (!comparable) return call.setResult(false);
   Tensor same = Tensor::empty(DType::Bool, a.sizes());
-  mapTensors<kNumbers>(a.dtype(), [](auto x, auto y) { return x == y; }, same, a, b);
+  mapTensors<kNumbers>(
+      a.dtype(), [](auto x, auto y) { return x == y; }, same, a, b);
   call.setResult(allTrue(same));
 }
 
@@ -58,7 +61,8 @@ void equalKernel(KernelCall& call) {
 
 void inferIsin(InferCall& call) {
   DType dtype = promotedDType(call, 2);
-  call.require(dtype != DType::Bool && !isComplex(dtype) && dtype != DType::BFloat16, "isin is not supported for {}", pythonName(dtype));
+  call.require(dtype != DType::Bool && !isComplex(dtype) && dtype != DType::BFloat16, "isin is not supported for {}",
+               pythonName(dtype));
   if (call.isTensor(0))
     call.result(call.tensor(0), DType::Bool);
   else
@@ -73,7 +77,8 @@ void markMembers(const Tensor& out, const Tensor& elements, Tensor tests, bool i
   T* last = std::remove_if(first, first + tests.numel(), [](T x) { return x != x; });
   std::sort(first, last);
   mapTensors<kReals>(
-      kDTypeOf<T>, [=](auto x) { return (x == x && std::binary_search(first, last, static_cast<T>(x))) != invert; }, out, elements);
+      kDTypeOf<T>, [=](auto x) { return (x == x && std::binary_search(first, last, static_cast<T>(x))) != invert; },
+      out, elements);
 }
 
 void isinKernel(KernelCall& call) {
@@ -82,25 +87,35 @@ void isinKernel(KernelCall& call) {
   Tensor out = call.out();
   bool invert = call.flag(3);
   switch (computeTypeOf(dtype)) {
-    case Compute::F32: return markMembers<float>(out, elements, tests, invert);
-    case Compute::F64: return markMembers<double>(out, elements, tests, invert);
-    default: return markMembers<int64_t>(out, elements, tests, invert);
+    case Compute::F32:
+      return markMembers<float>(out, elements, tests, invert);
+    case Compute::F64:
+      return markMembers<double>(out, elements, tests, invert);
+    default:
+      return markMembers<int64_t>(out, elements, tests, invert);
   }
 }
 
 template <TypeSet kTypes, auto kF>
 void registerComparison(OpRegistry& ops, std::initializer_list<std::string_view> names, bool commutative) {
-  addAliases(ops, names, {.infer = inferComparison, .kernel = binaryKernel<kTypes, kF>, .dtypes = kAllTypes, .inplace = InPlace::Direct,
-                          .commutative = commutative});
+  addAliases(ops, names,
+             {.infer = inferComparison,
+              .kernel = binaryKernel<kTypes, kF>,
+              .dtypes = kAllTypes,
+              .inplace = InPlace::Direct,
+              .commutative = commutative});
 }
 
 template <class T>
-bool truth(T x) { return x != T(0); }
+bool truth(T x) {
+  return x != T(0);
+}
 
 }  // namespace
 
 void registerComparisonOps(OpRegistry& ops) {
-  registerComparison<kNumbers, [](auto a, auto b) { return a == b; }>(ops, {"aten::eq.Tensor", "aten::eq.Scalar"}, true);
+  registerComparison<kNumbers, [](auto a, auto b) { return a == b; }>(ops, {"aten::eq.Tensor", "aten::eq.Scalar"},
+                                                                      true);
   registerComparison<kNumbers, [](auto a, auto b) { return a != b; }>(
       ops, {"aten::ne.Tensor", "aten::ne.Scalar", "aten::not_equal.Tensor", "aten::not_equal.Scalar"}, true);
   registerComparison<kReals, [](auto a, auto b) { return a < b; }>(
@@ -114,8 +129,11 @@ void registerComparisonOps(OpRegistry& ops) {
   registerComparison<kNumbers, [](auto a, auto b) { return truth(a) && truth(b); }>(ops, {"aten::logical_and"}, true);
   registerComparison<kNumbers, [](auto a, auto b) { return truth(a) || truth(b); }>(ops, {"aten::logical_or"}, true);
   registerComparison<kNumbers, [](auto a, auto b) { return truth(a) != truth(b); }>(ops, {"aten::logical_xor"}, true);
-  ops.add({.schema = "aten::logical_not", .infer = inferPredicate, .kernel = unaryKernel<kNumbers, [](auto x) { return !truth(x); }>,
-           .dtypes = kAllTypes, .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::logical_not",
+           .infer = inferPredicate,
+           .kernel = unaryKernel<kNumbers, [](auto x) { return !truth(x); }>,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
 
   ops.add({.schema = "aten::isclose", .infer = inferIsclose, .kernel = iscloseKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::allclose", .kernel = allcloseKernel, .dtypes = kAllTypes});

@@ -13,8 +13,8 @@ void inferFromParts(InferCall& call) {
   DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
   bool known = a != DType::Undefined && b != DType::Undefined;
   call.require(!known || a == b, "the tensors must have one dtype, not {} and {}", pythonName(a), pythonName(b));
-  call.require(a == DType::Float32 || a == DType::Float64 || a == DType::Undefined, "expected float32 or float64 tensors, not {}",
-               pythonName(a));
+  call.require(a == DType::Float32 || a == DType::Float64 || a == DType::Undefined,
+               "expected float32 or float64 tensors, not {}", pythonName(a));
   resultBroadcast(call, a == DType::Undefined ? a : complexOf(a), 2);
 }
 
@@ -32,7 +32,8 @@ void inferReal(InferCall& call) {
 }
 void inferImag(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined, "expected a complex tensor, not {}", pythonName(t.dtype));
+  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined, "expected a complex tensor, not {}",
+               pythonName(t.dtype));
   call.result(t, realPart(t.dtype));
 }
 
@@ -51,7 +52,8 @@ void imagKernel(KernelCall& call) { call.setResult(part(call.tensor(0), 1)); }
 
 void inferViewAsReal(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined, "expected a complex tensor, not {}", pythonName(t.dtype));
+  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined, "expected a complex tensor, not {}",
+               pythonName(t.dtype));
   if (!t.hasRank) return call.resultOfUnknownRank(realPart(t.dtype));
   Dims sizes(t.sizes);
   sizes.push_back(2);
@@ -68,7 +70,8 @@ void viewAsRealKernel(KernelCall& call) {
 void inferViewAsComplex(InferCall& call) {
   TensorInfo t = call.tensor(0);
   DType dtype = t.dtype == DType::Undefined ? t.dtype : complexOf(t.dtype);
-  call.require(isSupported(dtype) || dtype == DType::Undefined, "expected a float32 or float64 tensor, not {}", pythonName(t.dtype));
+  call.require(isSupported(dtype) || dtype == DType::Undefined, "expected a float32 or float64 tensor, not {}",
+               pythonName(t.dtype));
   if (!t.hasRank) return call.resultOfUnknownRank(dtype);
   call.require(t.rank() > 0, "expected a tensor with at least one dimension");
   int64_t last = t.sizes.back();
@@ -100,20 +103,33 @@ void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
 }  // namespace
 
 void registerComplexOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::complex", .infer = inferFromParts, .kernel = fromPartsKernel<[](double a, double b) { return C128(a, b); }>});
+  ops.add({.schema = "aten::complex",
+           .infer = inferFromParts,
+           .kernel = fromPartsKernel<[](double a, double b) { return C128(a, b); }>});
   ops.add({.schema = "aten::polar",
            .infer = inferFromParts,
-           .kernel = fromPartsKernel<[](double r, double angle) { return C128(r * std::cos(angle), r * std::sin(angle)); }>});
+           .kernel =
+               fromPartsKernel<[](double r, double angle) { return C128(r * std::cos(angle), r * std::sin(angle)); }>});
 
   ops.add({.schema = "aten::real", .infer = inferReal, .kernel = realKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::imag", .infer = inferImag, .kernel = imagKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::view_as_real", .infer = inferViewAsReal, .kernel = viewAsRealKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::view_as_complex", .infer = inferViewAsComplex, .kernel = viewAsComplexKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::view_as_complex",
+           .infer = inferViewAsComplex,
+           .kernel = viewAsComplexKernel,
+           .dtypes = kAllTypes});
 
-  addAliases(ops, {"aten::conj", "aten::_conj", "aten::_conj_physical"}, {.infer = inferSameAsSelf, .kernel = conjKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::conj_physical", .infer = inferSameAsSelf, .kernel = conjKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  addAliases(ops, {"aten::resolve_conj", "aten::resolve_neg"}, {.infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kAllTypes});
-  addAliases(ops, {"aten::is_conj", "aten::is_neg"}, {.kernel = [](KernelCall& call) { call.setResult(false); }, .dtypes = kAllTypes});
+  addAliases(ops, {"aten::conj", "aten::_conj", "aten::_conj_physical"},
+             {.infer = inferSameAsSelf, .kernel = conjKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::conj_physical",
+           .infer = inferSameAsSelf,
+           .kernel = conjKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  addAliases(ops, {"aten::resolve_conj", "aten::resolve_neg"},
+             {.infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kAllTypes});
+  addAliases(ops, {"aten::is_conj", "aten::is_neg"},
+             {.kernel = [](KernelCall& call) { call.setResult(false); }, .dtypes = kAllTypes});
   ops.add({.schema = "aten::is_complex",
            .kernel = [](KernelCall& call) { call.setResult(isComplex(call.tensor(0).dtype())); },
            .dtypes = kAllTypes});

@@ -11,7 +11,8 @@ namespace {
 
 // A copy, also if nothing changes. Strides are kept where they are dense; else the copy is row-major or channels-last.
 Tensor copied(const Tensor& t, DType dtype, MemoryFormat format) {
-  if (format == MemoryFormat::Preserve && !isNonOverlappingAndDense(t.sizes(), t.strides())) format = suggestedFormat(t);
+  if (format == MemoryFormat::Preserve && !isNonOverlappingAndDense(t.sizes(), t.strides()))
+    format = suggestedFormat(t);
   Tensor out = emptyLike(t, dtype, format);
   copyTensor(out, t);
   return out;
@@ -106,7 +107,10 @@ void resultType(const IValue* const* a, IValue& r) {
     if (v.isTensor() && v.tensorImpl())
       type.add(TensorInfo{v.tensorImpl()->dtype(), true, v.tensorImpl()->sizes()});
     else if (v.isNumber())
-      type.addNumber(v.isBool() ? DType::Bool : v.isInt() ? DType::Int64 : v.isFloat() ? DType::Float64 : DType::Complex128);
+      type.addNumber(v.isBool()    ? DType::Bool
+                     : v.isInt()   ? DType::Int64
+                     : v.isFloat() ? DType::Float64
+                                   : DType::Complex128);
     else
       fail("result_type: expected tensors or numbers");
   }
@@ -149,7 +153,8 @@ void registerConversionsOps(OpRegistry& ops) {
   for (const char* name : {"aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
                            "aten::result_type.Scalar_Scalar"})
     ops.add({.schema = name, .scalar = resultType});
-  ops.markSharing({"aten::type_as", "aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Short", "aten::_cast_Int", "aten::_cast_Long", "aten::_cast_Half", "aten::_cast_Float", "aten::_cast_Double"});
+  ops.markSharing({"aten::type_as", "aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Short", "aten::_cast_Int",
+                   "aten::_cast_Long", "aten::_cast_Half", "aten::_cast_Float", "aten::_cast_Double"});
 }
 
 }  // namespace tscompile

@@ -23,7 +23,8 @@ void checkBroadcast(const KernelCall& call, const Tensor& t, const Tensor& from)
   call.require(from.defined(), "expected a tensor to copy from");
   Dims sizes(t.sizes());
   call.require(from.rank() <= t.rank() && broadcastInto(sizes, from.sizes()) && sizes == Dims(t.sizes()),
-               "output with shape {} doesn't match the broadcast shape of {}", dimsText(t.sizes()), dimsText(from.sizes()));
+               "output with shape {} doesn't match the broadcast shape of {}", dimsText(t.sizes()),
+               dimsText(from.sizes()));
 }
 
 // Writes `from` over a tensor that it can be broadcast to.
@@ -70,7 +71,8 @@ void fillKernel(KernelCall& call) {
 template <bool kInPlace>
 void fillTensorKernel(KernelCall& call) {
   Tensor t = target(call, kInPlace), value = call.tensor(1);
-  call.require(value.defined() && value.rank() == 0, "fill only supports 0-dimension value tensor but got tensor with {} dimensions.",
+  call.require(value.defined() && value.rank() == 0,
+               "fill only supports 0-dimension value tensor but got tensor with {} dimensions.",
                value.defined() ? value.rank() : -1);
   fillTensor(t, numberOf(value));
   call.setResult(t);

@@ -1,9 +1,9 @@
 // Tensors that hold one number, or nothing in particular: zeros, ones, full, empty, and the same after another tensor.
-#include <cstring>
-
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/tensor_options.h"
+
+#include <cstring>
 
 namespace tscompile {
 namespace {
@@ -94,7 +94,8 @@ void emptyStridedKernel(KernelCall& call) {
   for (size_t d = 0; d < strides.size(); ++d) {
     call.require(strides[d] >= 0, "empty_strided: negative strides are not supported, got {}", dimsText(strides));
     last += static_cast<__int128>(std::max<int64_t>(spec.sizes[d] - 1, 0)) * strides[d];
-    if (last > kMaxElements) call.fail("empty_strided: sizes {} and strides {} need too much memory", dimsText(spec.sizes), dimsText(strides));
+    if (last > kMaxElements)
+      call.fail("empty_strided: sizes {} and strides {} need too much memory", dimsText(spec.sizes), dimsText(strides));
     if (spec.sizes[d] == 0) isEmpty = true;
   }
   size_t bytes = isEmpty ? 0 : (static_cast<size_t>(last) + 1) * item;

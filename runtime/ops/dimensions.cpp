@@ -1,11 +1,11 @@
 // Views with dimensions added, dropped or in another order: squeeze, unsqueeze, transpose, permute, movedim, and the
 // in-place forms, which change the tensor for all who hold it.
-#include <numeric>
-
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
+
+#include <numeric>
 
 namespace tscompile {
 namespace {
@@ -113,9 +113,7 @@ void inferMatrixTranspose(InferCall& call) {
               kMatrixOnly ? "" : " or batches of matrices", rank);
   resultTransposed(call, *t, rank ? rank - 1 : 0, rank ? rank - 2 : 0);
 }
-Tensor matrixTransposed(const Tensor& t) {
-  return t.rank() ? transposed(t, t.rank() - 1, t.rank() - 2) : aliased(t);
-}
+Tensor matrixTransposed(const Tensor& t) { return t.rank() ? transposed(t, t.rank() - 1, t.rank() - 2) : aliased(t); }
 void matrixTransposeKernel(KernelCall& call) { call.setResult(matrixTransposed(call.tensor(0))); }
 // Conjugated as well: of complex numbers, that is a copy.
 Tensor conjugated(const Tensor& t) {
@@ -149,7 +147,8 @@ void inferPermute(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   Dims order = call.integers(1);
-  call.require(order.size() == t->rank(), "permute: {} dimensions are given for a tensor of {}", order.size(), t->rank());
+  call.require(order.size() == t->rank(), "permute: {} dimensions are given for a tensor of {}", order.size(),
+               t->rank());
   resultPermuted(call, *t, call.dims(1, t->rank(), false));
 }
 void permuteKernel(KernelCall& call) {
@@ -160,8 +159,10 @@ void permuteKernel(KernelCall& call) {
 // The dimensions `from` go to the places `to`; the others fill the gaps in order.
 Dims movedOrder(const InferCall& call, size_t rank) {
   Dims from = call.integers(1), to = call.integers(2);
-  call.require(from.size() == to.size(), "movedim: invalid source or destination dims: source ({} dims) should contain the "
-               "same number of dims as destination ({} dims)", dimsText(from), dimsText(to));
+  call.require(from.size() == to.size(),
+               "movedim: invalid source or destination dims: source ({} dims) should contain the "
+               "same number of dims as destination ({} dims)",
+               dimsText(from), dimsText(to));
   from = call.dims(1, rank, false);
   to = call.dims(2, rank, false);
   if (rank == 0) return {};
@@ -214,7 +215,8 @@ void atLeastKernel(KernelCall& call) {
 template <int kRank>
 void inferAllAtLeast(InferCall& call) {
   std::vector<TensorSpec> specs;
-  for (const TensorInfo& t : call.tensors(0)) specs.push_back({t.dtype, t.hasRank, raisedSizes(t.sizes, t.hasRank ? kRank : 0)});
+  for (const TensorInfo& t : call.tensors(0))
+    specs.push_back({t.dtype, t.hasRank, raisedSizes(t.sizes, t.hasRank ? kRank : 0)});
   call.resultTensors(std::move(specs));
 }
 template <int kRank>
@@ -255,11 +257,13 @@ void registerDimensionsOps(OpRegistry& ops) {
   add("aten::t", inferT, viewKernel<transposedMatrix>);
   add("aten::t_", inferT, inPlaceKernel<transposedMatrix>);
   for (const char* name : {"aten::mT", "aten::mT.a"}) add(name, inferMatrixTranspose<false>, matrixTransposeKernel);
-  for (const char* name : {"aten::mH", "aten::mH.a", "aten::adjoint"}) add(name, inferMatrixTranspose<false>, adjointKernel);
+  for (const char* name : {"aten::mH", "aten::mH.a", "aten::adjoint"})
+    add(name, inferMatrixTranspose<false>, adjointKernel);
   for (const char* name : {"aten::matrix_H", "aten::matrix_H.a"}) add(name, inferMatrixTranspose<true>, adjointKernel);
   for (const char* name : {"aten::numpy_T", "aten::numpy_T.a"}) add(name, inferReversed, numpyTKernel);
   add("aten::permute", inferPermute, permuteKernel);
-  for (const char* name : {"aten::movedim.int", "aten::movedim.intlist", "aten::moveaxis.int", "aten::moveaxis.intlist"})
+  for (const char* name :
+       {"aten::movedim.int", "aten::movedim.intlist", "aten::moveaxis.int", "aten::moveaxis.intlist"})
     add(name, inferMovedim, movedimKernel);
   add("aten::atleast_1d", inferAtLeast<1>, atLeastKernel<1>);
   add("aten::atleast_2d", inferAtLeast<2>, atLeastKernel<2>);

@@ -12,7 +12,8 @@ template <class Call>
 Rounding roundingMode(const Call& call) {
   if (call.isNone(2)) return Rounding::None;
   std::string mode(call.text(2));
-  call.require(mode == "trunc" || mode == "floor", "the rounding mode must be None, 'trunc' or 'floor', not '{}'", mode);
+  call.require(mode == "trunc" || mode == "floor", "the rounding mode must be None, 'trunc' or 'floor', not '{}'",
+               mode);
   return mode == "trunc" ? Rounding::Trunc : Rounding::Floor;
 }
 
@@ -63,32 +64,43 @@ void trueDivideKernel(KernelCall& call) {
   mapInputs<kFloats | kC128, 2>(call, [](auto a, auto b) { return quotient(a, b); });
 }
 
-void inferDivideMode(InferCall& call) { roundingMode(call) == Rounding::None ? inferFloatBinary(call) : inferBinary(call); }
+void inferDivideMode(InferCall& call) {
+  roundingMode(call) == Rounding::None ? inferFloatBinary(call) : inferBinary(call);
+}
 
 void divideModeKernel(KernelCall& call) {
   switch (roundingMode(call)) {
-    case Rounding::None: return trueDivideKernel(call);
-    case Rounding::Trunc: return realKernel<[](auto a, auto b) { return divideTrunc(a, b); }>(call);
-    case Rounding::Floor: return realKernel<[](auto a, auto b) { return divideFloor(a, b); }>(call);
+    case Rounding::None:
+      return trueDivideKernel(call);
+    case Rounding::Trunc:
+      return realKernel<[](auto a, auto b) { return divideTrunc(a, b); }>(call);
+    case Rounding::Floor:
+      return realKernel<[](auto a, auto b) { return divideFloor(a, b); }>(call);
   }
 }
 
 }  // namespace
 
 void registerDivisionOps(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kAllTypes) {
+  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                 DTypeSet dtypes = kAllTypes) {
     addAliases(ops, names, {.infer = infer, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
   };
   add({"aten::div.Tensor", "aten::div.Scalar", "aten::divide.Tensor", "aten::divide.Scalar", "aten::true_divide.Tensor",
        "aten::true_divide.Scalar"},
       inferFloatBinary, trueDivideKernel);
-  add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"}, inferDivideMode,
-      divideModeKernel);
-  add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary, realKernel<[](auto a, auto b) { return divideFloor(a, b); }>);
-  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, realKernel<[](auto a, auto b) { return remainder(a, b); }>);
-  add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary, realKernel<[](auto a, auto b) { return truncatedRemainder(a, b); }>);
-  ops.add({.schema = "aten::remainder.Scalar_Tensor", .infer = inferBinary,
-           .kernel = realKernel<[](auto a, auto b) { return remainder(a, b); }>, .dtypes = kAllTypes});
+  add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
+      inferDivideMode, divideModeKernel);
+  add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,
+      realKernel<[](auto a, auto b) { return divideFloor(a, b); }>);
+  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary,
+      realKernel<[](auto a, auto b) { return remainder(a, b); }>);
+  add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary,
+      realKernel<[](auto a, auto b) { return truncatedRemainder(a, b); }>);
+  ops.add({.schema = "aten::remainder.Scalar_Tensor",
+           .infer = inferBinary,
+           .kernel = realKernel<[](auto a, auto b) { return remainder(a, b); }>,
+           .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile

@@ -17,7 +17,9 @@ constexpr double kPi = 3.14159265358979323846;
 double absolute(C128 x) { return std::abs(x); }
 int64_t absolute(int64_t x) { return x < 0 ? wrapNeg(x) : x; }
 template <std::floating_point T>
-T absolute(T x) { return std::abs(x); }
+T absolute(T x) {
+  return std::abs(x);
+}
 
 template <class T>
 T negated(T x) {
@@ -29,11 +31,15 @@ T negated(T x) {
 
 // -1, 0 or 1; NaN has the sign 0.
 template <class T>
-T sign(T x) { return static_cast<T>((T(0) < x) - (x < T(0))); }
+T sign(T x) {
+  return static_cast<T>((T(0) < x) - (x < T(0)));
+}
 
 C128 direction(C128 x) { return x == 0.0 ? C128() : x / std::abs(x); }
 template <class T>
-T direction(T x) { return sign(x); }
+T direction(T x) {
+  return sign(x);
+}
 
 template <class T>
 bool hasSignBit(T x) {
@@ -53,13 +59,15 @@ auto angle(T x) {
 
 void inferAbs(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  call.require(!isComplex(t.dtype) || !call.op().isInPlaceVariant(), "in-place abs is not supported for complex tensors");
+  call.require(!isComplex(t.dtype) || !call.op().isInPlaceVariant(),
+               "in-place abs is not supported for complex tensors");
   call.result(t, realPart(t.dtype));
 }
 
 void inferAngle(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  call.require(!isComplex(t.dtype) || !call.op().isInPlaceVariant(), "in-place angle is not supported for complex tensors");
+  call.require(!isComplex(t.dtype) || !call.op().isInPlaceVariant(),
+               "in-place angle is not supported for complex tensors");
   call.result(t, t.dtype == DType::Undefined ? t.dtype : toFloating(realPart(t.dtype)));
 }
 
@@ -100,7 +108,9 @@ void roundDecimalsKernel(KernelCall& call) {
 // ---- NaN and infinities ----
 
 template <class T>
-bool isNan(T x) { return x != x; }
+bool isNan(T x) {
+  return x != x;
+}
 template <class T>
 bool isInf(T x) {
   if constexpr (std::is_same_v<T, C128>)
@@ -111,7 +121,9 @@ bool isInf(T x) {
     return std::abs(x) == std::numeric_limits<T>::infinity();
 }
 template <class T>
-bool isFinite(T x) { return !isNan(x) && !isInf(x); }
+bool isFinite(T x) {
+  return !isNan(x) && !isInf(x);
+}
 
 void nanToNumKernel(KernelCall& call) {
   double most = largestNumber(call.spec().dtype);
@@ -182,7 +194,9 @@ V binaryLogarithm(V x) {
 }
 
 template <class T>
-T sqrtOf(T x) { return std::sqrt(x); }
+T sqrtOf(T x) {
+  return std::sqrt(x);
+}
 
 // By the school formula: infinities and zeros give NaN.
 template <class T>
@@ -243,31 +257,48 @@ constexpr TypeSet kWithComplex = kVectors | kC128;
 
 void registerSigns(OpRegistry& ops) {
   addAliases(ops, {"aten::abs", "aten::absolute"},
-             {.infer = inferAbs, .kernel = unaryKernel<kNumbers, [](auto x) { return absolute(x); }>,
-              .dtypes = kRealTypes | kComplexTypes, .inplace = InPlace::Direct});
+             {.infer = inferAbs,
+              .kernel = unaryKernel<kNumbers, [](auto x) { return absolute(x); }>,
+              .dtypes = kRealTypes | kComplexTypes,
+              .inplace = InPlace::Direct});
   addAliases(ops, {"aten::neg", "aten::negative"},
-             {.infer = inferSameAsSelf, .kernel = unaryKernel<kNumbers, [](auto x) { return negated(x); }>,
-              .dtypes = kRealTypes | kComplexTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::sign", .infer = inferSameAsSelf, .kernel = unaryKernel<kReals, [](auto x) { return sign(x); }>,
+             {.infer = inferSameAsSelf,
+              .kernel = unaryKernel<kNumbers, [](auto x) { return negated(x); }>,
+              .dtypes = kRealTypes | kComplexTypes,
+              .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::sign",
+           .infer = inferSameAsSelf,
+           .kernel = unaryKernel<kReals, [](auto x) { return sign(x); }>,
            .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::sgn", .infer = inferSameAsSelf, .kernel = unaryKernel<kNumbers, [](auto x) { return direction(x); }>,
-           .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::signbit", .infer = inferPredicate, .kernel = unaryKernel<kReals, [](auto x) { return hasSignBit(x); }>});
-  ops.add({.schema = "aten::positive", .infer = inferSameAsSelf, .kernel = positiveKernel, .dtypes = kRealTypes | kComplexTypes});
+  ops.add({.schema = "aten::sgn",
+           .infer = inferSameAsSelf,
+           .kernel = unaryKernel<kNumbers, [](auto x) { return direction(x); }>,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::signbit",
+           .infer = inferPredicate,
+           .kernel = unaryKernel<kReals, [](auto x) { return hasSignBit(x); }>});
+  ops.add({.schema = "aten::positive",
+           .infer = inferSameAsSelf,
+           .kernel = positiveKernel,
+           .dtypes = kRealTypes | kComplexTypes});
   ops.add({.schema = "aten::angle", .infer = inferAngle, .kernel = angleKernel, .dtypes = kAllTypes});
 }
 
 void registerRounding(OpRegistry& ops) {
   auto rounding = [&](std::initializer_list<std::string_view> names, KernelFunction kernel) {
-    addAliases(ops, names, {.infer = inferSameAsSelf, .kernel = kernel, .dtypes = kRealTypes, .inplace = InPlace::Direct});
+    addAliases(ops, names,
+               {.infer = inferSameAsSelf, .kernel = kernel, .dtypes = kRealTypes, .inplace = InPlace::Direct});
   };
   rounding({"aten::ceil"}, roundingKernel<[](auto x) { return std::ceil(x); }>);
   rounding({"aten::floor"}, roundingKernel<[](auto x) { return std::floor(x); }>);
   rounding({"aten::trunc", "aten::fix"}, roundingKernel<[](auto x) { return std::trunc(x); }>);
   rounding({"aten::round"}, roundingKernel<[](auto x) { return std::nearbyint(x); }>);
   rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel);
-  ops.add({.schema = "aten::frac", .infer = inferSameAsSelf,
-           .kernel = unaryKernel<kFloats, [](auto x) { return x - std::trunc(x); }>, .dtypes = kFloatingTypes,
+  ops.add({.schema = "aten::frac",
+           .infer = inferSameAsSelf,
+           .kernel = unaryKernel<kFloats, [](auto x) { return x - std::trunc(x); }>,
+           .dtypes = kFloatingTypes,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::frexp.Tensor", .infer = inferFrexp, .kernel = frexpKernel, .dtypes = kFloatingTypes});
 }
@@ -282,11 +313,13 @@ void registerPredicates(OpRegistry& ops) {
   predicate("aten::isposinf", unaryKernel<kReals, [](auto x) { return isInf(x) && 0 < x; }>, kRealAndBool);
   predicate("aten::isneginf", unaryKernel<kReals, [](auto x) { return isInf(x) && x < 0; }>, kRealAndBool);
   predicate("aten::isreal", unaryKernel<kNumbers, [](auto x) { return std::imag(x) == 0; }>, kAllTypes);
-  ops.add({.schema = "aten::nan_to_num", .infer = inferSameAsSelf, .kernel = nanToNumKernel, .inplace = InPlace::Direct});
+  ops.add(
+      {.schema = "aten::nan_to_num", .infer = inferSameAsSelf, .kernel = nanToNumKernel, .inplace = InPlace::Direct});
 }
 
 void registerFunctions(OpRegistry& ops) {
-  auto function = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, DTypeSet dtypes = kRealAndBool) {
+  auto function = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
+                      DTypeSet dtypes = kRealAndBool) {
     addAliases(ops, names, {.infer = inferFloatUnary, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
   };
   function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, kAllTypes);
@@ -301,8 +334,11 @@ void registerFunctions(OpRegistry& ops) {
   function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>, kAllTypes);
   function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>, kAllTypes);
   function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(x); }>, kAllTypes);
-  ops.add({.schema = "aten::square", .infer = inferSquare, .kernel = unaryKernel<kNumbers, [](auto x) { return squared(x); }>,
-           .dtypes = kAllTypes, .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::square",
+           .infer = inferSquare,
+           .kernel = unaryKernel<kNumbers, [](auto x) { return squared(x); }>,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
 
   function({"aten::sin"}, unaryKernel<kWithComplex, [](auto x) { return sin(x); }>, kAllTypes);
   function({"aten::cos"}, unaryKernel<kWithComplex, [](auto x) { return cos(x); }>, kAllTypes);

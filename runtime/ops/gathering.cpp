@@ -16,8 +16,9 @@ Dims atLeastOne(DimSpan sizes) { return sizes.empty() ? Dims{1} : Dims(sizes); }
 Tensor atLeastOne(const Tensor& t) { return t.rank() ? t : unsqueezed(t, 0); }
 
 void requireInt64(const InferCall& call, const TensorInfo& index) {
-  call.require(index.dtype == DType::Int64 || index.dtype == DType::Undefined || (!call.isRun() && index.mayBeEmpty()), "{}: expected dtype int64 for index, not {}",
-               call.op().kind().text().substr(6), pythonName(index.dtype));
+  call.require(index.dtype == DType::Int64 || index.dtype == DType::Undefined || (!call.isRun() && index.mayBeEmpty()),
+               "{}: expected dtype int64 for index, not {}", call.op().kind().text().substr(6),
+               pythonName(index.dtype));
 }
 void requireSameDType(const InferCall& call, const TensorInfo& self, const TensorInfo& source) {
   call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
@@ -26,11 +27,12 @@ void requireSameDType(const InferCall& call, const TensorInfo& self, const Tenso
 }
 
 // An index must not be larger than what it picks from, apart from the dimension that it picks along (dim < 0: none).
-void checkIndexSizes(const InferCall& call, const TensorInfo& index, const TensorInfo& other, int64_t dim, std::string_view name) {
+void checkIndexSizes(const InferCall& call, const TensorInfo& index, const TensorInfo& other, int64_t dim,
+                     std::string_view name) {
   if (!index.hasRank || !other.hasRank) return;
   Dims i = atLeastOne(index.sizes), o = atLeastOne(other.sizes);
-  call.require(i.size() == o.size(), "index tensor must have the same number of dimensions as {} tensor: {}, not {}", name, o.size(),
-               i.size());
+  call.require(i.size() == o.size(), "index tensor must have the same number of dimensions as {} tensor: {}, not {}",
+               name, o.size(), i.size());
   for (size_t d = 0; d < i.size(); ++d)
     call.require(static_cast<int64_t>(d) == dim || !exceeds(i[d], o[d]), "expected index {} to be smaller than {} {}{}",
                  dimsText(index.sizes), name, dimsText(other.sizes),
@@ -59,8 +61,8 @@ void gatherKernel(KernelCall& call) {
 Dims alongDim(const InferCall& call, DimSpan a, DimSpan b, int64_t dim) {
   Dims sizes(a), other(b);
   other[static_cast<size_t>(dim)] = sizes[static_cast<size_t>(dim)];
-  call.require(broadcastInto(sizes, other), "the sizes {} and {} cannot be broadcast apart from dimension {}", dimsText(a),
-               dimsText(b), dim);
+  call.require(broadcastInto(sizes, other), "the sizes {} and {} cannot be broadcast apart from dimension {}",
+               dimsText(a), dimsText(b), dim);
   return sizes;
 }
 
@@ -71,8 +73,9 @@ void inferTakeAlongDim(InferCall& call) {
     std::optional<int64_t> count = knownNumel(index.sizes);
     return call.result(self.dtype, Dims{count.value_or(kUnknownSize)});
   }
-  call.require(self.rank() == index.rank(), "input and indices should have the same number of dimensions, but got {} and {}",
-               self.rank(), index.rank());
+  call.require(self.rank() == index.rank(),
+               "input and indices should have the same number of dimensions, but got {} and {}", self.rank(),
+               index.rank());
   int64_t dim = call.dim(2, self.rank());
   if (self.rank() == 0) return call.result(self.dtype, Dims{});
   call.result(self.dtype, alongDim(call, index.sizes, self.sizes, dim));
@@ -81,7 +84,8 @@ void inferTakeAlongDim(InferCall& call) {
 void takeAlongDimKernel(KernelCall& call) {
   Tensor self = call.tensor(0), index = call.tensor(1), out = call.out();
   if (out.numel() == 0) return;
-  if (call.isNone(2)) return gatherElements(out, reshaped(self, Dims{self.numel()}), 0, reshaped(index, Dims{index.numel()}));
+  if (call.isNone(2))
+    return gatherElements(out, reshaped(self, Dims{self.numel()}), 0, reshaped(index, Dims{index.numel()}));
   int64_t dim = call.dim(2, self.rank());
   if (self.rank() > 0) {
     index = expandedTo(index, out.sizes());
@@ -118,7 +122,8 @@ void scatterInto(KernelCall& call, const Tensor& self, const Tensor& source, Upd
 
 // The argument behind the index: a tensor, or a number as an element.
 Tensor scatterSource(const KernelCall& call, const Tensor& self) {
-  if (!call.argument(3).isTensor()) return expandedTo(elementOf(call.argument(3), self.dtype()), call.tensor(2).sizes());
+  if (!call.argument(3).isTensor())
+    return expandedTo(elementOf(call.argument(3), self.dtype()), call.tensor(2).sizes());
   return sourceFor(call, self, call.tensor(3));
 }
 
@@ -142,7 +147,8 @@ void scatterReduceKernel(KernelCall& call) {
   JoinRule rule(call, call.text(4), true);
   Tensor self = updatedSelf(call), source = scatterSource(call, self);
   if (call.tensor(2).numel() == 0) return;
-  rule.run(self, source, call.flag(5), [&](const Tensor& to, const Tensor& from, Update how) { scatterInto(call, to, from, how); });
+  rule.run(self, source, call.flag(5),
+           [&](const Tensor& to, const Tensor& from, Update how) { scatterInto(call, to, from, how); });
 }
 
 // ---- take, put ----
@@ -186,14 +192,16 @@ void inferPut(InferCall& call) {
   requireSameDType(call, self, source);
   if (index.hasRank && source.hasRank) {
     std::optional<int64_t> a = knownNumel(index.sizes), b = knownNumel(source.sizes);
-    call.require(!a || !b || *a == *b, "put: expected source and index to have the same number of elements, but got {} and {}",
-                 b.value_or(0), a.value_or(0));
+    call.require(!a || !b || *a == *b,
+                 "put: expected source and index to have the same number of elements, but got {} and {}", b.value_or(0),
+                 a.value_or(0));
   }
   call.result(self);
 }
 
 void putKernel(KernelCall& call) {
-  Tensor self = updatedSelf(call), index = sourceFor(call, self, call.tensor(1)), source = sourceFor(call, self, call.tensor(2));
+  Tensor self = updatedSelf(call), index = sourceFor(call, self, call.tensor(1)),
+         source = sourceFor(call, self, call.tensor(2));
   Tensor offsets = linearOffsets(call, self, index);
   updateBlocks(IndexedView(self, 0, self.rank()), asSpan(offsets), contiguous(source),
                call.flag(3) ? Update::Add : Update::Assign);
@@ -203,13 +211,28 @@ void putKernel(KernelCall& call) {
 
 void registerGatheringOps(OpRegistry& ops) {
   ops.add({.schema = "aten::gather", .infer = inferGather, .kernel = gatherKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::take_along_dim", .infer = inferTakeAlongDim, .kernel = takeAlongDimKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::take_along_dim",
+           .infer = inferTakeAlongDim,
+           .kernel = takeAlongDimKernel,
+           .dtypes = kAllTypes});
   for (auto schema : {"aten::scatter.src", "aten::scatter.value", "aten::scatter.reduce", "aten::scatter.value_reduce"})
-    ops.add({.schema = schema, .infer = inferScatter, .kernel = scatterKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::scatter_add", .infer = inferScatter, .kernel = scatterAddKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::scatter_reduce.two", .infer = inferScatter, .kernel = scatterReduceKernel, .inplace = InPlace::Direct});
+    ops.add({.schema = schema,
+             .infer = inferScatter,
+             .kernel = scatterKernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::scatter_add",
+           .infer = inferScatter,
+           .kernel = scatterAddKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::scatter_reduce.two",
+           .infer = inferScatter,
+           .kernel = scatterReduceKernel,
+           .inplace = InPlace::Direct});
   ops.add({.schema = "aten::take", .infer = inferTake, .kernel = takeKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::put", .infer = inferPut, .kernel = putKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+  ops.add(
+      {.schema = "aten::put", .infer = inferPut, .kernel = putKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
 }
 
 }  // namespace tscompile

@@ -1,17 +1,17 @@
 // Grids and products of 1-dimensional tensors: meshgrid, cartesian_prod, combinations.
-#include <cstring>
-#include <numeric>
-
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/views.h"
 
+#include <cstring>
+#include <numeric>
+
 namespace tscompile {
 namespace {
 
-// Each tensor laid along its own dimension and expanded over the others. `xy`: the first lies along dimension 1, the second
-// along 0.
+// Each tensor laid along its own dimension and expanded over the others. `xy`: the first lies along dimension 1, the
+// second along 0.
 std::vector<Tensor> meshgrid(const KernelCall& call, std::vector<Tensor> tensors, bool xy) {
   call.require(!tensors.empty(), "meshgrid expects a non-empty list of tensors");
   xy = xy && tensors.size() > 1;
@@ -34,14 +34,16 @@ std::vector<Tensor> meshgrid(const KernelCall& call, std::vector<Tensor> tensors
 void meshgridKernel(KernelCall& call) { call.setResult(tensorList(meshgrid(call, call.tensors(0), false))); }
 void meshgridIndexingKernel(KernelCall& call) {
   const std::string& indexing = call.text(1);
-  call.require(indexing == "ij" || indexing == "xy", "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {}", indexing);
+  call.require(indexing == "ij" || indexing == "xy",
+               "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {}", indexing);
   call.setResult(tensorList(meshgrid(call, call.tensors(0), indexing == "xy")));
 }
 
 void cartesianProdKernel(KernelCall& call) {
   std::vector<Tensor> tensors = call.tensors(0);
   for (const Tensor& t : tensors)
-    call.require(t.defined() && t.rank() == 1, "cartesian_prod: expected 1D vectors, not a tensor of {} dimensions", t.defined() ? t.rank() : -1);
+    call.require(t.defined() && t.rank() == 1, "cartesian_prod: expected 1D vectors, not a tensor of {} dimensions",
+                 t.defined() ? t.rank() : -1);
   if (tensors.size() == 1) return call.setResult(tensors[0]);
   std::vector<Tensor> grids = meshgrid(call, std::move(tensors), false);
   // stack(grids, 1) of the flattened grids, without flattening them.
@@ -81,8 +83,12 @@ void combinationsKernel(KernelCall& call) {
   call.require(t.rank() == 1, "combinations: expected a 1D vector, not a tensor of {} dimensions", t.rank());
   call.require(r >= 0, "combinations: expected a non-negative number, but got {}", r);
   if (r == 0) return call.setResult(Tensor::empty(t.dtype(), Dims{0}));
-  std::optional<int64_t> count = n == 0 ? 0 : !again ? choose(n, r) : r > kMaxElements ? std::nullopt : choose(n + r - 1, r);
-  if (!count) throw ExecutionError(ErrorKind::Limit, fmt::format("the combinations of {} of {} elements are too many", r, n));
+  std::optional<int64_t> count = n == 0             ? 0
+                                 : !again           ? choose(n, r)
+                                 : r > kMaxElements ? std::nullopt
+                                                    : choose(n + r - 1, r);
+  if (!count)
+    throw ExecutionError(ErrorKind::Limit, fmt::format("the combinations of {} of {} elements are too many", r, n));
   Tensor out = Tensor::empty(t.dtype(), Dims{*count, r});
   if (*count == 0) return call.setResult(out);
   size_t item = itemSize(t.dtype());

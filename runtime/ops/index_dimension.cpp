@@ -15,11 +15,13 @@ bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a
 // Checks the index at position 2 and returns how many there are.
 int64_t indexCount(const InferCall& call, bool allowInt32) {
   TensorInfo index = call.tensor(2);
-  bool fits = index.dtype == DType::Int64 || (allowInt32 && index.dtype == DType::Int32) || index.dtype == DType::Undefined;
+  bool fits =
+      index.dtype == DType::Int64 || (allowInt32 && index.dtype == DType::Int32) || index.dtype == DType::Undefined;
   call.require(fits, "{}: expected dtype {} for index, not {}", nameOf(call), allowInt32 ? "int32 or int64" : "int64",
                pythonName(index.dtype));
   if (!index.hasRank) return kUnknownSize;
-  call.require(index.rank() <= 1, "{}: index is supposed to be a vector, but has {} dimensions", nameOf(call), index.rank());
+  call.require(index.rank() <= 1, "{}: index is supposed to be a vector, but has {} dimensions", nameOf(call),
+               index.rank());
   return index.rank() ? index.sizes[0] : 1;
 }
 
@@ -35,7 +37,9 @@ Tensor indexOffsets(const KernelCall& call, const Tensor& self, int64_t dim, boo
 std::span<const int64_t> asSpan(const Tensor& offsets) {
   return {offsets.data<int64_t>(), static_cast<size_t>(offsets.numel())};
 }
-IndexedView indexedAlong(const Tensor& t, int64_t dim) { return IndexedView(t, static_cast<int>(dim), t.rank() ? 1 : 0); }
+IndexedView indexedAlong(const Tensor& t, int64_t dim) {
+  return IndexedView(t, static_cast<int>(dim), t.rank() ? 1 : 0);
+}
 
 // ---- index_select ----
 
@@ -63,8 +67,8 @@ void inferIndexFill(InferCall& call) {
   indexCount(call, false);
   if (call.isTensor(3)) {
     TensorInfo value = call.tensor(3);
-    call.require(!value.hasRank || value.rank() == 0, "index_fill: the value must be a tensor without dimensions, not one with {}",
-                 value.rank());
+    call.require(!value.hasRank || value.rank() == 0,
+                 "index_fill: the value must be a tensor without dimensions, not one with {}", value.rank());
   }
   call.result(self);
 }
@@ -89,9 +93,11 @@ void checkSource(const InferCall& call, bool allowInt32) {
   if (!self.hasRank) return;
   int64_t dim = call.dim(1, self.rank());
   if (!source.hasRank) return;
-  call.require(dim == 0 || dim < static_cast<int64_t>(source.rank()), "{}: dimension {} is out of bounds of the source", nameOf(call), dim);
+  call.require(dim == 0 || dim < static_cast<int64_t>(source.rank()), "{}: dimension {} is out of bounds of the source",
+               nameOf(call), dim);
   int64_t along = source.rank() ? source.sizes[static_cast<size_t>(dim)] : 1;
-  call.require(!differ(count, along), "{}: number of indices ({}) should be equal to source.size(dim) ({})", nameOf(call), count, along);
+  call.require(!differ(count, along), "{}: number of indices ({}) should be equal to source.size(dim) ({})",
+               nameOf(call), count, along);
 }
 
 void inferIndexAdd(InferCall& call) {
@@ -137,7 +143,8 @@ void indexCopyKernel(KernelCall& call) {
 Tensor scaled(const Tensor& source, const IValue& alpha) {
   if (alpha.isInt() && alpha.toInt() == 1) return source;
   Tensor out = Tensor::empty(source.dtype(), source.sizes());
-  mapTensors<kNumbers>(source.dtype(), [](auto a, auto b) { return times(a, b); }, out, source, elementOf(alpha, source.dtype()));
+  mapTensors<kNumbers>(
+      source.dtype(), [](auto a, auto b) { return times(a, b); }, out, source, elementOf(alpha, source.dtype()));
   return out;
 }
 
@@ -145,7 +152,8 @@ void indexAddKernel(KernelCall& call) {
   Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
   Tensor offsets = indexOffsets(call, self, dim, false);
-  updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, scaled(source, call.argument(4))), Update::Add);
+  updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, scaled(source, call.argument(4))),
+               Update::Add);
 }
 
 void indexReduceKernel(KernelCall& call) {
@@ -153,21 +161,38 @@ void indexReduceKernel(KernelCall& call) {
   Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
   if (call.tensor(2).numel() == 0) return;
-  rule.run(self, fullSource(call, self, dim, source), call.flag(5), [&](const Tensor& to, const Tensor& from, Update how) {
-    Tensor offsets = indexOffsets(call, to, dim, false);
-    updateBlocks(indexedAlong(to, dim), asSpan(offsets), contiguous(from), how);
-  });
+  rule.run(self, fullSource(call, self, dim, source), call.flag(5),
+           [&](const Tensor& to, const Tensor& from, Update how) {
+             Tensor offsets = indexOffsets(call, to, dim, false);
+             updateBlocks(indexedAlong(to, dim), asSpan(offsets), contiguous(from), how);
+           });
 }
 
 }  // namespace
 
 void registerIndexDimensionOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::index_select", .infer = inferIndexSelect, .kernel = indexSelectKernel, .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::index_select", .infer = inferIndexSelect, .kernel = indexSelectKernel, .dtypes = kAllTypes});
   for (auto schema : {"aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor"})
-    ops.add({.schema = schema, .infer = inferIndexFill, .kernel = indexFillKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::index_copy", .infer = inferIndexCopy, .kernel = indexCopyKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::index_add", .infer = inferIndexAdd, .kernel = indexAddKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::index_reduce", .infer = inferIndexAdd, .kernel = indexReduceKernel, .inplace = InPlace::Direct});
+    ops.add({.schema = schema,
+             .infer = inferIndexFill,
+             .kernel = indexFillKernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::index_copy",
+           .infer = inferIndexCopy,
+           .kernel = indexCopyKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::index_add",
+           .infer = inferIndexAdd,
+           .kernel = indexAddKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::index_reduce",
+           .infer = inferIndexAdd,
+           .kernel = indexReduceKernel,
+           .inplace = InPlace::Direct});
 }
 
 }  // namespace tscompile

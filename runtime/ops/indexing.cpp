@@ -1,8 +1,9 @@
 // Indexing with lists of tensors: index, index_put.
+#include "runtime/reference/indexing.h"
+
 #include "runtime/ops/ops.h"
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
-#include "runtime/reference/indexing.h"
 #include "runtime/reference/nonzero.h"
 #include "runtime/reference/views.h"
 
@@ -58,8 +59,8 @@ std::optional<Dims> resultSizes(const InferCall& call) {
     for (size_t d = 0; d < taken && dim + d < self.rank(); ++d) indexed[dim + d] = true;
     Dims counts{kUnknownSize};
     bool fits = mask && taken == 0 ? true : broadcastInto(block, mask ? DimSpan(counts) : index->sizes);
-    call.require(fits, "shape mismatch: indexing tensors of size {} and {} cannot be broadcast together", dimsText(block),
-                 dimsText(index->sizes));
+    call.require(fits, "shape mismatch: indexing tensors of size {} and {} cannot be broadcast together",
+                 dimsText(block), dimsText(index->sizes));
     dim += taken;
   }
   call.require(dim <= self.rank(), "too many indices for a tensor of {} dimensions: {}", self.rank(), dim);
@@ -76,9 +77,10 @@ void inferIndex(InferCall& call) {
 
 void inferIndexPut(InferCall& call) {
   TensorInfo self = call.tensor(0), values = call.tensor(2);
-  call.require(self.dtype == values.dtype || self.dtype == DType::Undefined || values.dtype == DType::Undefined,
-               "index put requires the source and destination dtypes match, got {} for the destination and {} for the source",
-               pythonName(self.dtype), pythonName(values.dtype));
+  call.require(
+      self.dtype == values.dtype || self.dtype == DType::Undefined || values.dtype == DType::Undefined,
+      "index put requires the source and destination dtypes match, got {} for the destination and {} for the source",
+      pythonName(self.dtype), pythonName(values.dtype));
   if (call.isRun()) resultSizes(call);  // for its checks
   call.result(self);
 }
@@ -87,7 +89,7 @@ void inferIndexPut(InferCall& call) {
 
 // The blocks of a tensor that a list of indices means.
 struct Selection {
-  Tensor self;   // with the indexed dimensions next to each other
+  Tensor self;  // with the indexed dimensions next to each other
   int first, count;
   Tensor offsets;  // int64: of the blocks, in bytes
   Dims sizes;      // of the result
@@ -104,8 +106,8 @@ std::vector<Tensor> positions(const KernelCall& call, const Tensor& self, const 
     for (int d = 0; d < index.rank(); ++d) {
       size_t at = out.size() + static_cast<size_t>(d);
       call.require(at < self.sizes().size() && index.size(d) == self.sizes()[at],
-                   "the mask of size {} at index {} does not match the indexed tensor of size {}", dimsText(index.sizes()),
-                   out.size(), dimsText(self.sizes()));
+                   "the mask of size {} at index {} does not match the indexed tensor of size {}",
+                   dimsText(index.sizes()), out.size(), dimsText(self.sizes()));
     }
     Tensor coordinates = nonzeroOf(index);
     for (int d = 0; d < index.rank(); ++d) out.push_back(selected(coordinates, 1, d));
@@ -124,7 +126,8 @@ Selection select(const KernelCall& call, const Tensor& self) {
                  "shape mismatch: indexing tensors of size {} and {} cannot be broadcast together", dimsText(block),
                  dimsText(indices[d].sizes()));
   }
-  Selection s{self, blockPosition(indexed), 0, Tensor::zeros(DType::Int64, block), indexedSizes(self.sizes(), indexed, block)};
+  Selection s{self, blockPosition(indexed), 0, Tensor::zeros(DType::Int64, block),
+              indexedSizes(self.sizes(), indexed, block)};
   Dims order;
   for (int pass = 0; pass < 2; ++pass)
     for (size_t d = 0; d < indexed.size(); ++d) {
@@ -180,7 +183,11 @@ void registerIndexingOps(OpRegistry& ops) {
   for (auto schema : {"aten::index.Tensor", "aten::index.Tensor_hacked_twin"})
     ops.add({.schema = schema, .infer = inferIndex, .kernel = indexKernel, .dtypes = kAllTypes});
   for (auto schema : {"aten::index_put", "aten::index_put.hacked_twin", "aten::_index_put_impl"})
-    ops.add({.schema = schema, .infer = inferIndexPut, .kernel = indexPutKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+    ops.add({.schema = schema,
+             .infer = inferIndexPut,
+             .kernel = indexPutKernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct});
 }
 
 }  // namespace tscompile

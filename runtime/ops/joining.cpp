@@ -30,7 +30,8 @@ void inferCat(InferCall& call) {
 }
 void catKernel(KernelCall& call) {
   int64_t dim = call.integer(1);  // which inference has checked
-  call.setResult(joined(call.spec(), call.tensors(0), dim < 0 ? dim + static_cast<int64_t>(call.spec().sizes.size()) : dim));
+  call.setResult(
+      joined(call.spec(), call.tensors(0), dim < 0 ? dim + static_cast<int64_t>(call.spec().sizes.size()) : dim));
 }
 
 // ---- stack ----
@@ -43,8 +44,10 @@ void inferStack(InferCall& call) {
   for (size_t i = 1; i < specs.size(); ++i) {
     const Dims& other = specs[i].sizes;
     bool same = sizes.size() == other.size();
-    for (size_t d = 0; same && d < sizes.size(); ++d) same = sizes[d] == other[d] || !isKnownSize(sizes[d]) || !isKnownSize(other[d]);
-    call.require(same, "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}", dimsText(sizes), dimsText(other), i);
+    for (size_t d = 0; same && d < sizes.size(); ++d)
+      same = sizes[d] == other[d] || !isKnownSize(sizes[d]) || !isKnownSize(other[d]);
+    call.require(same, "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}",
+                 dimsText(sizes), dimsText(other), i);
     if (dtype == DType::Undefined || specs[i].dtype == DType::Undefined) throw InferCall::NotKnown{};
     dtype = promoteTypes(dtype, specs[i].dtype);
   }
@@ -148,8 +151,9 @@ void padSequenceKernel(KernelCall& call) {
   for (int64_t i = 0; i < count; ++i) {
     const Tensor& t = tensors[static_cast<size_t>(i)];
     Tensor part = narrowed(selected(out, batchFirst ? 0 : 1, i), 0, 0, t.size(0));
-    call.require(Dims(part.sizes()) == Dims(t.sizes()), "pad_sequence: the sizes {} and {} differ behind the first dimension",
-                 dimsText(tensors[0].sizes()), dimsText(t.sizes()));
+    call.require(Dims(part.sizes()) == Dims(t.sizes()),
+                 "pad_sequence: the sizes {} and {} differ behind the first dimension", dimsText(tensors[0].sizes()),
+                 dimsText(t.sizes()));
     copyTensor(part, t);
   }
   call.setResult(out);
@@ -171,11 +175,13 @@ void flattenDenseKernel(KernelCall& call) {
 }
 void unflattenDenseKernel(KernelCall& call) {
   Tensor flat = call.tensor(0);
-  call.require(flat.rank() == 1, "unflatten_dense_tensors: expected a 1-dimensional tensor, not one of {}", flat.rank());
+  call.require(flat.rank() == 1, "unflatten_dense_tensors: expected a 1-dimensional tensor, not one of {}",
+               flat.rank());
   std::vector<Tensor> tensors = call.tensors(1);
   int64_t start = 0;
   for (Tensor& t : tensors) {
-    call.require(t.defined() && t.numel() <= flat.numel() - start, "unflatten_dense_tensors: {} elements are too few", flat.numel());
+    call.require(t.defined() && t.numel() <= flat.numel() - start, "unflatten_dense_tensors: {} elements are too few",
+                 flat.numel());
     int64_t numel = t.numel();
     t = numel ? reshaped(narrowed(flat, 0, start, numel), t.sizes()) : Tensor::empty(flat.dtype(), Dims{0});
     start += numel;

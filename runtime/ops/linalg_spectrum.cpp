@@ -1,7 +1,4 @@
 // Eigenvalues and singular values, and what follows from them: pseudo-inverse, rank, condition number.
-#include <cmath>
-#include <limits>
-
 #include "runtime/engine/lapack.h"
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
@@ -10,6 +7,9 @@
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/views.h"
+
+#include <cmath>
+#include <limits>
 
 namespace tscompile {
 namespace {
@@ -41,9 +41,11 @@ Tensor eigenHermitian(KernelCall& call, const Tensor& a, char uplo, bool vectors
     for (int64_t i = 0; i < all.count && all.rows > 0; ++i) {
       int info = lapack::syevd(vectors, uplo, all.rows, all[i], values.data<lapack::Real<T>>() + i * all.rows);
       if (info)
-        call.fail("{}the algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated eigenvalues "
-                  "(error code: {})",
-                  batchPrefix(a, i), info);
+        call.fail(
+            "{}the algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+            "eigenvalues "
+            "(error code: {})",
+            batchPrefix(a, i), info);
       call.context().checkInterrupt(all.rows * all.rows * 16);
     }
   });
@@ -148,11 +150,14 @@ Svd decompose(KernelCall& call, const Tensor& t, char job) {
       }
       int info = k == 0 ? 0 : lapack::gesdd(job, m, n, all[i], svd.s.data<lapack::Real<T>>() + i * k, u, vh);
       if (info < 0)
-        call.fail("{}the algorithm failed to converge because the input matrix contained non-finite values", batchPrefix(t, i));
+        call.fail("{}the algorithm failed to converge because the input matrix contained non-finite values",
+                  batchPrefix(t, i));
       if (info > 0)
-        call.fail("{}the algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated singular "
-                  "values (error code: {})",
-                  batchPrefix(t, i), info);
+        call.fail(
+            "{}the algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+            "singular "
+            "values (error code: {})",
+            batchPrefix(t, i), info);
       call.context().checkInterrupt(m * n * 16);
     }
   });
@@ -242,8 +247,8 @@ double defaultRelative(const Tensor& a) {
 // As an element of A's real dtype.
 double rounded(const Tensor& a, double v) { return realPart(a.dtype()) == DType::Float64 ? v : static_cast<float>(v); }
 
-// Arguments i and i + 1: numbers or tensors, both optional. Without either, or with an absolute one of zero, the relative
-// one is the machine's epsilon times the larger size.
+// Arguments i and i + 1: numbers or tensors, both optional. Without either, or with an absolute one of zero, the
+// relative one is the machine's epsilon times the larger size.
 Tolerance toleranceArguments(KernelCall& call, size_t i) {
   Tensor a = call.tensor(0);
   auto read = [&](size_t k) {
@@ -256,7 +261,8 @@ Tolerance toleranceArguments(KernelCall& call, size_t i) {
     double standard = rounded(a, defaultRelative(a));
     if (t.absolute.defined()) {
       t.relative = Tensor::empty(DType::Float64, t.absolute.sizes());
-      for (int64_t k = 0; k < t.absolute.numel(); ++k) t.relative.data<double>()[k] = t.absolute.data<double>()[k] > 0 ? 0 : standard;
+      for (int64_t k = 0; k < t.absolute.numel(); ++k)
+        t.relative.data<double>()[k] = t.absolute.data<double>()[k] > 0 ? 0 : standard;
     } else {
       t.relative = number(standard);
     }
@@ -277,8 +283,8 @@ Dims toleranceBatch(const InferCall& call, const TensorInfo& a, std::initializer
     if (call.isNone(i) || !call.isTensor(i)) continue;
     TensorInfo t = call.rankedTensor(i);
     call.require(!isComplex(t.dtype), "a tolerance of complex type is not supported, got {}", pythonName(t.dtype));
-    call.require(broadcastInto(batch, t.sizes), "the tolerance of size {} cannot be broadcast with matrices of size {}", dimsText(t.sizes),
-                 dimsText(a.sizes));
+    call.require(broadcastInto(batch, t.sizes), "the tolerance of size {} cannot be broadcast with matrices of size {}",
+                 dimsText(t.sizes), dimsText(a.sizes));
   }
   return batch;
 }
@@ -294,7 +300,8 @@ void forEachBound(const Tensor& a, const Tensor& values, const Tolerance& t, Dim
     const double* v = wide.data<double>() + from[i];
     double largest = 0;
     for (int64_t j = 0; j < k; ++j) largest = std::max(largest, std::fabs(v[j]));
-    double bound = std::max(t.absolute.data<double>()[absolute[i]], rounded(a, t.relative.data<double>()[relative[i]] * largest));
+    double bound =
+        std::max(t.absolute.data<double>()[absolute[i]], rounded(a, t.relative.data<double>()[relative[i]] * largest));
     f(at, from[i] / item, v, k, bound);
   }
 }
@@ -315,7 +322,8 @@ void pinv(KernelCall& call, const Tolerance& t, bool hermitian) {
   if (out.numel() == 0) return;
   if (hermitian) {
     left = right = copyColumns(a);
-    call.require(rowsOf(a) == columnsOf(a), "A must be batches of square matrices, but they are {} by {} matrices", rowsOf(a), columnsOf(a));
+    call.require(rowsOf(a) == columnsOf(a), "A must be batches of square matrices, but they are {} by {} matrices",
+                 rowsOf(a), columnsOf(a));
     values = eigenHermitian(call, left, 'L', true);
   } else {
     Svd svd = decompose(call, a, 'S');
@@ -330,7 +338,8 @@ void pinv(KernelCall& call, const Tolerance& t, bool hermitian) {
     Matrices<T> from(left), to(scaled);
     forEachBound(a, values, t, batch, [&](int64_t i, int64_t matrix, const double* v, int64_t k, double bound) {
       for (int64_t j = 0; j < k; ++j) {
-        auto factor = std::fabs(v[j]) > bound ? lapack::Real<T>(1) / static_cast<lapack::Real<T>>(v[j]) : lapack::Real<T>(0);
+        auto factor =
+            std::fabs(v[j]) > bound ? lapack::Real<T>(1) / static_cast<lapack::Real<T>>(v[j]) : lapack::Real<T>(0);
         for (int64_t r = 0; r < to.rows; ++r) to[i][j * to.rows + r] = from[matrix][j * to.rows + r] * factor;
       }
     });
@@ -354,7 +363,8 @@ void inferRankTolerances(InferCall& call) { inferRankWith(call, {1, 2}); }
 void matrixRank(KernelCall& call, const Tolerance& t, bool hermitian) {
   Tensor a = call.tensor(0), out = call.out();
   if (hermitian)
-    call.require(rowsOf(a) == columnsOf(a), "A must be batches of square matrices, but they are {} by {} matrices", rowsOf(a), columnsOf(a));
+    call.require(rowsOf(a) == columnsOf(a), "A must be batches of square matrices, but they are {} by {} matrices",
+                 rowsOf(a), columnsOf(a));
   Tensor values = hermitian ? eigenHermitian(call, copyColumns(a), 'L', false) : decompose(call, a, 'N').s;
   forEachBound(a, values, t, out.sizes(), [&](int64_t i, int64_t, const double* v, int64_t k, double bound) {
     int64_t rank = 0;
@@ -389,10 +399,13 @@ void condBySvd(KernelCall& call, double order) {
 // The norm of A times that of its inverse; infinite where that is not a number.
 void condByNorms(KernelCall& call, const IValue& order) {
   Tensor a = call.tensor(0), out = call.out();
-  call.require(rowsOf(a) == columnsOf(a), "A must be batches of square matrices, but they are {} by {} matrices", rowsOf(a), columnsOf(a));
+  call.require(rowsOf(a) == columnsOf(a), "A must be batches of square matrices, but they are {} by {} matrices",
+               rowsOf(a), columnsOf(a));
   if (a.numel() == 0) return fillTensor(out, 0);
   const char* norm = order.isString() ? "aten::linalg_matrix_norm.str_ord" : "aten::linalg_matrix_norm";
-  auto normOf = [&](const Tensor& t) { return invokeTensor(call, norm, {t, order, intList(Dims{-2, -1}), false, IValue()}); };
+  auto normOf = [&](const Tensor& t) {
+    return invokeTensor(call, norm, {t, order, intList(Dims{-2, -1}), false, IValue()});
+  };
   std::vector<IValue> inverse = invokeAll(call, "aten::linalg_inv_ex", {a, false});
   Tensor inverted = inverse[0].toTensor(), info = inverse[1].toTensor();
   for (int64_t i = 0; i < info.numel(); ++i)
@@ -432,7 +445,8 @@ void registerLinalgSpectrumOps(OpRegistry& ops) {
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMatrixTypes});
   };
-  add("aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)", inferEigh, eighKernel);
+  add("aten::linalg_eigh(Tensor self, str UPLO=\"L\") -> (Tensor eigenvalues, Tensor eigenvectors)", inferEigh,
+      eighKernel);
   add("aten::_linalg_eigh", inferEighOptional, eighOptionalKernel);
   add("aten::linalg_eigvalsh(Tensor self, str UPLO=\"L\") -> Tensor", inferEigvalsh, eigvalshKernel);
   add("aten::symeig", inferSymeig, symeigKernel);

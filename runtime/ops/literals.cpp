@@ -9,11 +9,16 @@ namespace {
 // The dtype that a number has at first: floats are float32, whatever dtype is asked for.
 std::optional<DType> literalType(TypeKind kind) {
   switch (kind) {
-    case TypeKind::Bool: return DType::Bool;
-    case TypeKind::Int: return DType::Int64;
-    case TypeKind::Float: return DType::Float32;
-    case TypeKind::Complex: return DType::Complex64;
-    default: return std::nullopt;
+    case TypeKind::Bool:
+      return DType::Bool;
+    case TypeKind::Int:
+      return DType::Int64;
+    case TypeKind::Float:
+      return DType::Float32;
+    case TypeKind::Complex:
+      return DType::Complex64;
+    default:
+      return std::nullopt;
   }
 }
 TypeKind kindOf(const IValue& v) {
@@ -96,8 +101,8 @@ void storeList(const KernelCall& call, const IValue& v, DimSpan sizes, size_t de
   }
   call.require(v.isList(), "expected a list at depth {}", depth);
   const auto& items = v.toList().items;
-  call.require(static_cast<int64_t>(items.size()) == sizes[depth], "expected sequence of length {} at dim {} (got {})", sizes[depth],
-               depth, items.size());
+  call.require(static_cast<int64_t>(items.size()) == sizes[depth], "expected sequence of length {} at dim {} (got {})",
+               sizes[depth], depth, items.size());
   for (const IValue& item : items) storeList(call, item, sizes, depth + 1, store);
 }
 
@@ -107,16 +112,25 @@ void listKernel(KernelCall& call) {
   Dims sizes = listSizes(call, list);
   TypeKind kind = elementKind(list);
   std::optional<DType> dtype = literalType(kind);
-  call.require(dtype.has_value(), "input must be of ints, floats, or bools (an empty list needs a type: torch.jit.annotate(List[T], []))");
+  call.require(dtype.has_value(),
+               "input must be of ints, floats, or bools (an empty list needs a type: torch.jit.annotate(List[T], []))");
   Tensor t = Tensor::empty(*dtype, sizes);
   int64_t next = 0;
   storeList(call, list, sizes, 0, [&](const IValue& v) {
     int64_t i = next++;
     switch (*dtype) {
-      case DType::Bool: t.data<bool>()[i] = v.isBool() ? v.toBool() : v.toDouble() != 0; break;
-      case DType::Int64: t.data<int64_t>()[i] = v.isInt() ? v.toInt() : static_cast<int64_t>(v.isBool() && v.toBool()); break;
-      case DType::Float32: t.data<float>()[i] = static_cast<float>(v.isComplex() ? v.toComplex().real() : v.toDouble()); break;
-      default: t.data<std::complex<float>>()[i] = std::complex<float>(v.isComplex() ? v.toComplex() : v.toDouble()); break;
+      case DType::Bool:
+        t.data<bool>()[i] = v.isBool() ? v.toBool() : v.toDouble() != 0;
+        break;
+      case DType::Int64:
+        t.data<int64_t>()[i] = v.isInt() ? v.toInt() : static_cast<int64_t>(v.isBool() && v.toBool());
+        break;
+      case DType::Float32:
+        t.data<float>()[i] = static_cast<float>(v.isComplex() ? v.toComplex().real() : v.toDouble());
+        break;
+      default:
+        t.data<std::complex<float>>()[i] = std::complex<float>(v.isComplex() ? v.toComplex() : v.toDouble());
+        break;
     }
   });
   call.setResult(convertTensor(t, call.dtypeOr(1, *dtype)));
@@ -128,8 +142,9 @@ void registerLiteralsOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
   };
-  for (const char* name : {"aten::tensor.float", "aten::tensor.int", "aten::tensor.bool", "aten::tensor.complex",
-                           "aten::as_tensor.float", "aten::as_tensor.int", "aten::as_tensor.bool", "aten::as_tensor.complex"})
+  for (const char* name :
+       {"aten::tensor.float", "aten::tensor.int", "aten::tensor.bool", "aten::tensor.complex", "aten::as_tensor.float",
+        "aten::as_tensor.int", "aten::as_tensor.bool", "aten::as_tensor.complex"})
     add(name, inferNumber<1>, numberKernel);
   add("aten::scalar_tensor", inferScalarTensor, scalarTensorKernel);
   add("aten::as_tensor", inferAsTensor, asTensorKernel);

@@ -15,7 +15,8 @@ std::string_view nameOf(const InferCall& call) { return call.op().kind().text().
 // PyTorch takes uint8 for bool, and where it does not look, other integers.
 void requireMask(const InferCall& call) {
   DType d = call.tensor(1).dtype;
-  call.require(isIntegral(d, true) || d == DType::Undefined, "{}: expected a bool mask, not {}", nameOf(call), pythonName(d));
+  call.require(isIntegral(d, true) || d == DType::Undefined, "{}: expected a bool mask, not {}", nameOf(call),
+               pythonName(d));
 }
 
 // The sizes of self and mask together; nothing if a rank is not known. In-place variants keep those of self.
@@ -24,8 +25,8 @@ std::optional<Dims> maskedSizes(const InferCall& call) {
   if (!self.hasRank || !mask.hasRank) return std::nullopt;
   Dims sizes(self.sizes);
   bool fits = broadcastInto(sizes, mask.sizes);
-  call.require(fits, "{}: a mask of size {} and a tensor of size {} cannot be broadcast together", nameOf(call), dimsText(mask.sizes),
-               dimsText(self.sizes));
+  call.require(fits, "{}: a mask of size {} and a tensor of size {} cannot be broadcast together", nameOf(call),
+               dimsText(mask.sizes), dimsText(self.sizes));
   return sizes;
 }
 
@@ -43,8 +44,8 @@ void inferMaskedFill(InferCall& call) {
   requireMask(call);
   if (call.isTensor(2)) {
     TensorInfo value = call.tensor(2);
-    call.require(!value.hasRank || value.rank() == 0, "masked_fill: the value must be a tensor without dimensions, not one with {}",
-                 value.rank());
+    call.require(!value.hasRank || value.rank() == 0,
+                 "masked_fill: the value must be a tensor without dimensions, not one with {}", value.rank());
   }
   resultMasked(call);
 }
@@ -117,8 +118,8 @@ void inferMaskedScatter(InferCall& call) {
   requireMask(call);
   TensorInfo self = call.tensor(0), source = call.tensor(2);
   call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
-               "masked_scatter: expected self and source to have the same dtype, but got {} and {}", pythonName(self.dtype),
-               pythonName(source.dtype));
+               "masked_scatter: expected self and source to have the same dtype, but got {} and {}",
+               pythonName(self.dtype), pythonName(source.dtype));
   resultMasked(call);
 }
 
@@ -127,7 +128,8 @@ void maskedScatterKernel(KernelCall& call) {
   mask = convertTensor(expandedTo(mask, out.sizes()), DType::Bool);
   source = contiguous(source);
   int64_t needed = countTrue(mask);
-  call.require(source.numel() >= needed, "masked_scatter: the source has {} elements, but the mask is true for {}", source.numel(), needed);
+  call.require(source.numel() >= needed, "masked_scatter: the source has {} elements, but the mask is true for {}",
+               source.numel(), needed);
   Tensor target = out.isContiguous() ? out : Tensor::empty(out.dtype(), out.sizes());
   if (!call.isInPlace() || target.impl() != out.impl()) copyTensor(target, call.tensor(0));
   withElement(out.dtype(), [&](auto sample) {
@@ -160,9 +162,18 @@ void nonzeroListKernel(KernelCall& call) {
 
 void registerMaskingOps(OpRegistry& ops) {
   for (auto schema : {"aten::masked_fill.Scalar", "aten::masked_fill.Tensor"})
-    ops.add({.schema = schema, .infer = inferMaskedFill, .kernel = maskedFillKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::masked_select", .infer = inferMaskedSelect, .kernel = maskedSelectKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::masked_scatter", .infer = inferMaskedScatter, .kernel = maskedScatterKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+    ops.add({.schema = schema,
+             .infer = inferMaskedFill,
+             .kernel = maskedFillKernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct});
+  ops.add(
+      {.schema = "aten::masked_select", .infer = inferMaskedSelect, .kernel = maskedSelectKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::masked_scatter",
+           .infer = inferMaskedScatter,
+           .kernel = maskedScatterKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
   for (auto schema : {"aten::nonzero", "aten::argwhere"})
     ops.add({.schema = schema, .infer = inferNonzero, .kernel = nonzeroKernel, .dtypes = kAllTypes});
   for (auto schema : {"aten::nonzero_numpy", "aten::where"})

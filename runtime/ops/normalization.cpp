@@ -6,6 +6,7 @@
 #include "runtime/reference/views.h"
 
 #include <Eigen/Core>
+
 #include <cmath>
 #include <limits>
 

@@ -152,7 +152,8 @@ void medianKernel(KernelCall& call) {
   if (in.numel() == 0) {
     // NaN, or what NaN becomes when a processor converts it.
     bool is32 = in.dtype() == DType::Int32;
-    return copyTensor(out, scalarTensor(isFloating(in.dtype()) ? IValue(std::nan("")) : IValue(is32 ? INT32_MIN : INT64_MIN)));
+    return copyTensor(
+        out, scalarTensor(isFloating(in.dtype()) ? IValue(std::nan("")) : IValue(is32 ? INT32_MIN : INT64_MIN)));
   }
   withRealCompute(in.dtype(), [&](auto sample) {
     using T = decltype(sample);

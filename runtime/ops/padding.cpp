@@ -1,10 +1,10 @@
 // Tensors with a margin: of a number, of their own elements mirrored or repeated, or of the opposite side.
-#include <cstring>
-
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
+
+#include <cstring>
 
 namespace tscompile {
 namespace {
@@ -33,16 +33,21 @@ int64_t paddedSize(const InferCall& call, int64_t size, Sides s) {
 void resultConstant(InferCall& call, const TensorInfo& t, const Dims& pad) {
   size_t rank = t.rank();
   call.require(pad.size() % 2 == 0, "length of pad must be even but instead it equals {}", pad.size());
-  call.require(pad.size() <= 2 * rank, "length of pad should be no more than twice the number of dimensions of the input. Pad length "
-               "is {} while the input has {} dimensions.", pad.size(), rank);
+  call.require(pad.size() <= 2 * rank,
+               "length of pad should be no more than twice the number of dimensions of the input. Pad length "
+               "is {} while the input has {} dimensions.",
+               pad.size(), rank);
   bool grows = std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p > 0; });
   Dims sizes(t.sizes);
   for (size_t d = rank - pad.size() / 2; d < rank; ++d) {
     Sides s = sidesOf(pad, rank, d);
     sizes[d] = paddedSize(call, t.sizes[d], s);
     bool fits = sizes[d] > 0 || (sizes[d] == 0 && !grows) || !isKnownSize(t.sizes[d]);
-    call.require(fits, "the input size {}, plus negative padding {} and {} resulted in a negative output size, which is invalid. Check "
-                 "dimension {} of your input.", t.sizes[d], s.before, s.after, d);
+    call.require(fits,
+                 "the input size {}, plus negative padding {} and {} resulted in a negative output size, which is "
+                 "invalid. Check "
+                 "dimension {} of your input.",
+                 t.sizes[d], s.before, s.after, d);
   }
   call.result(t.dtype, sizes);
 }
@@ -52,7 +57,8 @@ void padWithNumber(KernelCall& call, DimSpan pad, const IValue& value) {
   for (size_t d = 0; d < t.sizes().size(); ++d) {
     Sides s = sidesOf(pad, t.sizes().size(), d);
     int64_t before = std::max<int64_t>(-s.before, 0), after = std::max<int64_t>(-s.after, 0);
-    call.require(before + after <= inside.sizes()[d], "padding of {} and {} leaves nothing of size {}", s.before, s.after, inside.sizes()[d]);
+    call.require(before + after <= inside.sizes()[d], "padding of {} and {} leaves nothing of size {}", s.before,
+                 s.after, inside.sizes()[d]);
     if (before || after) inside = narrowed(inside, static_cast<int64_t>(d), before, inside.sizes()[d] - before - after);
   }
   if (std::all_of(pad.begin(), pad.end(), [](int64_t p) { return p <= 0; })) return call.setResult(cloneTensor(inside));
@@ -61,7 +67,8 @@ void padWithNumber(KernelCall& call, DimSpan pad, const IValue& value) {
   fillTensor(out, value);
   Tensor target = out;
   for (size_t d = 0; d < t.sizes().size(); ++d)
-    target = narrowed(target, static_cast<int64_t>(d), std::max<int64_t>(sidesOf(pad, t.sizes().size(), d).before, 0), inside.sizes()[d]);
+    target = narrowed(target, static_cast<int64_t>(d), std::max<int64_t>(sidesOf(pad, t.sizes().size(), d).before, 0),
+                      inside.sizes()[d]);
   copyTensor(target, inside);
   call.setResult(out);
 }
@@ -71,14 +78,19 @@ void padWithNumber(KernelCall& call, DimSpan pad, const IValue& value) {
 void checkMargin(const InferCall& call, Margin margin, int64_t size, Sides s, size_t dim) {
   switch (margin) {
     case Margin::Reflect:
-      call.require(s.before < size && s.after < size, "padding size should be less than the corresponding input dimension, but got: "
-                   "padding ({}, {}) at dimension {} of size {}", s.before, s.after, dim, size);
+      call.require(s.before < size && s.after < size,
+                   "padding size should be less than the corresponding input dimension, but got: "
+                   "padding ({}, {}) at dimension {} of size {}",
+                   s.before, s.after, dim, size);
       break;
     case Margin::Circular:
-      call.require(s.before <= size && s.after <= size, "padding value causes wrapping around more than once: ({}, {}) at dimension {} "
-                   "of size {}", s.before, s.after, dim, size);
+      call.require(s.before <= size && s.after <= size,
+                   "padding value causes wrapping around more than once: ({}, {}) at dimension {} "
+                   "of size {}",
+                   s.before, s.after, dim, size);
       break;
-    case Margin::Replicate: break;
+    case Margin::Replicate:
+      break;
   }
 }
 
@@ -86,16 +98,16 @@ void checkMargin(const InferCall& call, Margin margin, int64_t size, Sides s, si
 void resultMargin(InferCall& call, const TensorInfo& t, const Dims& pad, size_t dims, Margin margin) {
   size_t rank = t.rank(), least = margin == Margin::Circular ? 0 : 1;
   bool rankFits = rank == dims + 2 || (rank == dims + 1 && margin != Margin::Circular);
-  call.require(rankFits, "expected a tensor of {}{} dimensions, not of {}", margin == Margin::Circular ? "" : fmt::format("{} or ", dims + 1),
-               dims + 2, rank);
+  call.require(rankFits, "expected a tensor of {}{} dimensions, not of {}",
+               margin == Margin::Circular ? "" : fmt::format("{} or ", dims + 1), dims + 2, rank);
   call.require(pad.size() == 2 * dims, "padding of {} dimensions has {} numbers, not {}", dims, 2 * dims, pad.size());
   Dims sizes(t.sizes);
   for (size_t d = 0; d < rank; ++d) {
     if (!isKnownSize(t.sizes[d])) continue;
     // Only the batch may be empty.
     bool isBatch = d == 0 && rank == dims + 2;
-    call.require(t.sizes[d] >= static_cast<int64_t>(least) || isBatch, "expected an input without sizes of 0 behind the batch, but got {}",
-                 dimsText(t.sizes));
+    call.require(t.sizes[d] >= static_cast<int64_t>(least) || isBatch,
+                 "expected an input without sizes of 0 behind the batch, but got {}", dimsText(t.sizes));
   }
   bool allEmpty = true;
   for (size_t d = rank - dims; d < rank; ++d) {
@@ -104,9 +116,11 @@ void resultMargin(InferCall& call, const TensorInfo& t, const Dims& pad, size_t 
     if (sizes[d] != 0) allEmpty = false;
     if (!isKnownSize(t.sizes[d])) continue;
     checkMargin(call, margin, t.sizes[d], s, d);
-    call.require(sizes[d] >= 0, "input of size {} at dimension {} is too small: padding makes it {}", t.sizes[d], d, sizes[d]);
+    call.require(sizes[d] >= 0, "input of size {} at dimension {} is too small: padding makes it {}", t.sizes[d], d,
+                 sizes[d]);
   }
-  call.require(!allEmpty || margin == Margin::Circular, "input of size {} is too small: nothing is left of it", dimsText(t.sizes));
+  call.require(!allEmpty || margin == Margin::Circular, "input of size {} is too small: nothing is left of it",
+               dimsText(t.sizes));
   call.result(t.dtype, sizes);
 }
 
@@ -122,13 +136,16 @@ std::vector<int64_t> sources(const KernelCall& call, Margin margin, int64_t size
         if (at < 0 && s.before > 0) at = -at;
         if (at >= size) at = 2 * (size - 1) - at;
         break;
-      case Margin::Replicate: at = std::clamp<int64_t>(at, 0, size - 1); break;
+      case Margin::Replicate:
+        at = std::clamp<int64_t>(at, 0, size - 1);
+        break;
       case Margin::Circular:
         call.require(inside > 0, "padding leaves nothing that could be repeated");
         at = cut + ((at - cut) % inside + inside) % inside;
         break;
     }
-    call.require(at >= 0 && at < size, "padding of ({}, {}) reaches beyond a dimension of size {}", s.before, s.after, size);
+    call.require(at >= 0 && at < size, "padding of ({}, {}) reaches beyond a dimension of size {}", s.before, s.after,
+                 size);
     out[static_cast<size_t>(i)] = at;
   }
   return out;
@@ -181,11 +198,16 @@ void padWithMargin(KernelCall& call, DimSpan pad, size_t dims, Margin margin) {
   for (size_t d = rank - dims; d < rank; ++d)
     from.push_back(sources(call, margin, t.sizes()[d], sidesOf(pad, rank, d), out.sizes()[d]));
   switch (itemSize(t.dtype())) {
-    case 1: return padRows<uint8_t>(t, out, from, dims);
-    case 2: return padRows<uint16_t>(t, out, from, dims);
-    case 4: return padRows<uint32_t>(t, out, from, dims);
-    case 8: return padRows<uint64_t>(t, out, from, dims);
-    default: return padRows<Element16>(t, out, from, dims);
+    case 1:
+      return padRows<uint8_t>(t, out, from, dims);
+    case 2:
+      return padRows<uint16_t>(t, out, from, dims);
+    case 4:
+      return padRows<uint32_t>(t, out, from, dims);
+    case 8:
+      return padRows<uint64_t>(t, out, from, dims);
+    default:
+      return padRows<Element16>(t, out, from, dims);
   }
 }
 
@@ -208,8 +230,8 @@ void marginPadKernel(KernelCall& call) {
 void inferCircular(InferCall& call) {
   if (std::optional<TensorInfo> t = rankedSelf(call)) {
     Dims pad = call.integers(1);
-    call.require(t->rank() >= 2 && t->rank() <= 5 && pad.size() + 4 == 2 * t->rank(), "invalid padding size, expected {} but got {}",
-                 2 * static_cast<int64_t>(t->rank()) - 4, pad.size());
+    call.require(t->rank() >= 2 && t->rank() <= 5 && pad.size() + 4 == 2 * t->rank(),
+                 "invalid padding size, expected {} but got {}", 2 * static_cast<int64_t>(t->rank()) - 4, pad.size());
     resultMargin(call, *t, pad, t->rank() - 2, Margin::Circular);
   }
 }
@@ -235,13 +257,17 @@ void inferPad(InferCall& call) {
   if (!t) return;
   Dims pad = call.integers(1);
   call.require(pad.size() % 2 == 0, "padding length must be divisible by 2, not {}", pad.size());
-  call.require(pad.size() <= 2 * t->rank(), "padding length too large: {} numbers for {} dimensions", pad.size(), t->rank());
+  call.require(pad.size() <= 2 * t->rank(), "padding length too large: {} numbers for {} dimensions", pad.size(),
+               t->rank());
   std::optional<Margin> margin = marginOf(call);
   if (!margin) return resultConstant(call, *t, pad);
-  call.require(call.isNone(3) || call.number(3) == 0, "padding mode \"{}\" doesn't take in value argument", call.text(2));
+  call.require(call.isNone(3) || call.number(3) == 0, "padding mode \"{}\" doesn't take in value argument",
+               call.text(2));
   size_t dims = pad.size() / 2;
-  call.require(dims >= 1 && dims <= 3 && (t->rank() == dims + 1 || t->rank() == dims + 2),
-               "only 2D, 3D, 4D, 5D padding with non-constant padding are supported, not of {} numbers for {} dimensions", pad.size(), t->rank());
+  call.require(
+      dims >= 1 && dims <= 3 && (t->rank() == dims + 1 || t->rank() == dims + 2),
+      "only 2D, 3D, 4D, 5D padding with non-constant padding are supported, not of {} numbers for {} dimensions",
+      pad.size(), t->rank());
   resultMargin(call, *t, pad, dims, *margin);
 }
 void padKernel(KernelCall& call) {

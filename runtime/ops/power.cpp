@@ -1,4 +1,5 @@
-// Powers. Some exponents have formulas of their own, which differ from the general one in the last digit and at infinity.
+// Powers. Some exponents have formulas of their own, which differ from the general one in the last digit and at
+// infinity.
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
@@ -50,7 +51,9 @@ void numberPower(KernelCall& call, DType dtype) {
 }
 
 // bool to a bool number counts as int64.
-DType powerDType(DType promoted, bool hasNumber) { return promoted == DType::Bool && hasNumber ? DType::Int64 : promoted; }
+DType powerDType(DType promoted, bool hasNumber) {
+  return promoted == DType::Bool && hasNumber ? DType::Int64 : promoted;
+}
 
 void inferPower(InferCall& call) {
   bool hasNumber = !call.isTensor(0) || !call.isTensor(1);
@@ -72,7 +75,8 @@ DType widest(DType promoted) {
 void inferFloatPower(InferCall& call) {
   DType dtype = widest(promotedDType(call, 2));
   if (call.op().isInPlaceVariant())
-    call.require(call.tensor(0).dtype == dtype, "the base must be {} as the result is, not {}", pythonName(dtype), pythonName(call.tensor(0).dtype));
+    call.require(call.tensor(0).dtype == dtype, "the base must be {} as the result is, not {}", pythonName(dtype),
+                 pythonName(call.tensor(0).dtype));
   resultBroadcast(call, dtype, 2);
 }
 void floatPowerKernel(KernelCall& call) {

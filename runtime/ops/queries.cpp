@@ -1,6 +1,6 @@
 // What a tensor is: sizes, strides, dtype, device. Numbers, bools and lists; no elements are looked at.
-#include "runtime/ops/ops.h"
 #include "runtime/kernel_call.h"
+#include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/memory_format.h"
 #include "runtime/reference/views.h"
@@ -96,7 +96,8 @@ void nothing(Args, IValue& r) { r = IValue(); }
 void self(Args a, IValue& r) { r = handleOf(*a[0]); }
 void requireGrad(Args a, IValue& r) {
   Tensor t = handleOf(*a[0]);
-  if (a[1]->toBool() && isIntegral(t.dtype(), true)) fail("only tensors of floating point and complex dtype can require gradients");
+  if (a[1]->toBool() && isIntegral(t.dtype(), true))
+    fail("only tensors of floating point and complex dtype can require gradients");
   r = t;
 }
 void detached(Args a, IValue& r) { r = aliased(handleOf(*a[0])); }
@@ -184,10 +185,10 @@ constexpr Query kQueries[] = {
 };
 // Properties that no tensor here has.
 constexpr const char* kNever[] = {
-    "prim::is_cuda", "prim::is_ipu", "prim::is_meta", "prim::is_mkldnn", "prim::is_mps", "prim::is_nested",
-    "prim::is_ort", "prim::is_quantized", "prim::is_sparse", "prim::is_sparse_csr", "prim::is_vulkan", "prim::is_xpu",
-    "prim::requires_grad", "aten::is_pinned", "aten::is_conj", "aten::is_neg", "aten::is_inference",
-    "aten::is_distributed", "aten::retains_grad", "aten::is_coalesced",
+    "prim::is_cuda",   "prim::is_ipu",       "prim::is_meta",        "prim::is_mkldnn",    "prim::is_mps",
+    "prim::is_nested", "prim::is_ort",       "prim::is_quantized",   "prim::is_sparse",    "prim::is_sparse_csr",
+    "prim::is_vulkan", "prim::is_xpu",       "prim::requires_grad",  "aten::is_pinned",    "aten::is_conj",
+    "aten::is_neg",    "aten::is_inference", "aten::is_distributed", "aten::retains_grad", "aten::is_coalesced",
 };
 
 }  // namespace
@@ -195,7 +196,10 @@ constexpr const char* kNever[] = {
 void registerQueriesOps(OpRegistry& ops) {
   for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f});
   for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>});
-  ops.add({.schema = "aten::_shape_as_tensor", .infer = inferShapeAsTensor, .kernel = shapeAsTensorKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::_shape_as_tensor",
+           .infer = inferShapeAsTensor,
+           .kernel = shapeAsTensorKernel,
+           .dtypes = kAllTypes});
   ops.markSharing({"aten::pin_memory", "aten::_pin_memory", "aten::data", "prim::data"});
 }
 

@@ -1,6 +1,4 @@
 // The same elements in another order, or several times: flip, roll, rot90, repeat, tile, repeat_interleave.
-#include <cstring>
-
 #include "runtime/ops/ops.h"
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
@@ -9,6 +7,8 @@
 #include "runtime/reference/strided_copy.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
+
+#include <cstring>
 
 namespace tscompile {
 namespace {
@@ -50,7 +50,8 @@ void flipKernel(KernelCall& call) {
 template <int kDim>
 void inferFlipFixed(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  if (t.hasRank) call.require(t.rank() > kDim, "{}: input must be >= {}-d", call.op().kind().text().substr(6), kDim + 1);
+  if (t.hasRank)
+    call.require(t.rank() > kDim, "{}: input must be >= {}-d", call.op().kind().text().substr(6), kDim + 1);
   call.result(t);
 }
 template <int kDim>
@@ -64,11 +65,15 @@ void rot90Kernel(KernelCall& call) {
   call.require(given.size() == 2, "expected total rotation dims == 2, but got dims = {}", given.size());
   call.require(t.rank() >= 2, "expected total dims >= 2, but got total dims = {}", t.rank());
   Dims dims = call.dims(2, t.rank(), false);
-  call.require(dims[0] != dims[1], "expected rotation dims to be different, but got dim0 = {} and dim1 = {}", given[0], given[1]);
+  call.require(dims[0] != dims[1], "expected rotation dims to be different, but got dim0 = {} and dim1 = {}", given[0],
+               given[1]);
   switch (floorMod(call.integer(1), 4)) {
-    case 1: return call.setResult(transposed(flipped(t, Dims{dims[1]}), dims[0], dims[1]));
-    case 2: return call.setResult(flipped(t, dims));
-    case 3: return call.setResult(transposed(flipped(t, Dims{dims[0]}), dims[0], dims[1]));
+    case 1:
+      return call.setResult(transposed(flipped(t, Dims{dims[1]}), dims[0], dims[1]));
+    case 2:
+      return call.setResult(flipped(t, dims));
+    case 3:
+      return call.setResult(transposed(flipped(t, Dims{dims[0]}), dims[0], dims[1]));
     default: {
       Tensor out = Tensor::empty(t.dtype(), t.sizes());
       copyTensor(out, t);
@@ -82,7 +87,8 @@ void rot90Kernel(KernelCall& call) {
 // The two parts of a dimension change places.
 Tensor rolled(const KernelCall& call, const Tensor& t, int64_t shift, int64_t dim) {
   if (t.numel() == 0) return cloneTensor(t);
-  if (!wrapDim(dim, t.rank()) || t.rank() == 0) call.fail("dimension {} is out of range for a tensor of {} dimensions", dim, t.rank());
+  if (!wrapDim(dim, t.rank()) || t.rank() == 0)
+    call.fail("dimension {} is out of range for a tensor of {} dimensions", dim, t.rank());
   int64_t size = t.sizes()[dim], start = floorMod(wrapNeg(floorMod(shift, size)), size);
   return joined({t.dtype(), true, t.sizes()}, {narrowed(t, dim, start, size - start), narrowed(t, dim, 0, start)}, dim);
 }
@@ -95,7 +101,8 @@ void rollKernel(KernelCall& call) {
     Tensor flat = reshaped(contiguous(t), Dims{t.numel()});
     return call.setResult(reshaped(rolled(call, flat, shifts[0], 0), t.sizes()));
   }
-  call.require(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: {}, dims: {}", shifts.size(), dims.size());
+  call.require(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: {}, dims: {}", shifts.size(),
+               dims.size());
   for (size_t i = 0; i < dims.size(); ++i) t = rolled(call, t, shifts[i], dims[i]);
   call.setResult(t);
 }
@@ -113,9 +120,11 @@ void resultRepeated(InferCall& call, const TensorInfo& t, const Dims& repeats) {
   Dims sizes = paddedSizes(t.sizes, repeats.size());
   for (size_t d = 0; d < sizes.size(); ++d) {
     int64_t times = integerAsSize(repeats[d]), product;
-    call.require(repeats[d] >= 0 || isUnknownInteger(repeats[d]), "the number of repeats must not be negative: {}", dimsText(repeats));
+    call.require(repeats[d] >= 0 || isUnknownInteger(repeats[d]), "the number of repeats must not be negative: {}",
+                 dimsText(repeats));
     if (isKnownSize(times) && isKnownSize(sizes[d]))
-      call.require(!__builtin_mul_overflow(sizes[d], times, &product), "the repeats {} are too many", dimsText(repeats));
+      call.require(!__builtin_mul_overflow(sizes[d], times, &product), "the repeats {} are too many",
+                   dimsText(repeats));
     sizes[d] = multiplySizes(sizes[d], times);
   }
   call.result(t.dtype, sizes);
@@ -124,8 +133,10 @@ void inferRepeat(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   Dims repeats = call.sizes(1);
-  call.require(repeats.size() >= t->rank(), "number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
-               "{} and {}", repeats.size(), t->rank());
+  call.require(repeats.size() >= t->rank(),
+               "number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
+               "{} and {}",
+               repeats.size(), t->rank());
   resultRepeated(call, *t, repeats);
 }
 void inferTile(InferCall& call) {
@@ -160,11 +171,12 @@ int64_t totalRepeats(const KernelCall& call, const int64_t* repeats, int64_t n, 
   int64_t total = 0;
   for (int64_t i = 0; i < n; ++i) {
     call.require(repeats[i] >= 0, "repeats can not be negative");
-    call.require(!__builtin_add_overflow(total, repeats[i], &total) && total <= kMaxElements, "the repeats are too many");
+    call.require(!__builtin_add_overflow(total, repeats[i], &total) && total <= kMaxElements,
+                 "the repeats are too many");
   }
   if (!call.isNone(outputSize))
-    call.require(call.integer(outputSize) == total, "the given output size {} does not match the sum of the repeats, {}",
-                 call.integer(outputSize), total);
+    call.require(call.integer(outputSize) == total,
+                 "the given output size {} does not match the sum of the repeats, {}", call.integer(outputSize), total);
   return total;
 }
 
@@ -209,7 +221,8 @@ void interleaveSelf(KernelCall& call, const Tensor& repeats) {
   int64_t size = t.sizes()[dim];
   call.require(repeats.rank() <= 1, "repeats must be 0-dim or 1-dim tensor, not one of {} dimensions", repeats.rank());
   bool same = repeats.rank() == 0 || repeats.numel() == 1;
-  call.require(same || repeats.numel() == size, "repeats must have the same size as input along dim: {} and {}", repeats.numel(), size);
+  call.require(same || repeats.numel() == size, "repeats must have the same size as input along dim: {} and {}",
+               repeats.numel(), size);
   // An expanded tensor may be long at no cost.
   Tensor counts = contiguous(same ? expandedTo(reshaped(repeats, Dims{1}), Dims{size}) : repeats);
   Dims sizes(t.sizes());

@@ -31,7 +31,8 @@ Dims completed(const InferCall& call, Dims have, const Dims& wanted) {
     else
       rest.push_back(s);
   }
-  if (open && !allKnown(have) && have.size() == 1 && std::all_of(rest.begin(), rest.end(), [](int64_t s) { return s == 1; })) {
+  if (open && !allKnown(have) && have.size() == 1 &&
+      std::all_of(rest.begin(), rest.end(), [](int64_t s) { return s == 1; })) {
     sizes[*open] = have[0];
     return sizes;
   }
@@ -41,8 +42,10 @@ Dims completed(const InferCall& call, Dims have, const Dims& wanted) {
   if (!fits) call.fail("shape '{}' is invalid for input of size {}", dimsText(wanted), numel.value_or(-1));
   if (!open) return sizes;
   if (*product == 0)
-    call.fail("cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can be any "
-              "value and is ambiguous", dimsText(wanted));
+    call.fail(
+        "cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can be any "
+        "value and is ambiguous",
+        dimsText(wanted));
   sizes[*open] = *numel / *product;
   return sizes;
 }
@@ -70,9 +73,10 @@ void inferViewAs(InferCall& call) {
 Tensor viewed(const KernelCall& call, const Tensor& t, DimSpan sizes) {
   std::optional<Dims> strides = viewStrides(t, sizes);
   if (!strides)
-    call.fail("view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-              "contiguous subspaces). Use .reshape(...) instead: {} with strides {} seen as {}",
-              dimsText(t.sizes()), dimsText(t.strides()), dimsText(sizes));
+    call.fail(
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+        "contiguous subspaces). Use .reshape(...) instead: {} with strides {} seen as {}",
+        dimsText(t.sizes()), dimsText(t.strides()), dimsText(sizes));
   return t.withGeometry(sizes, *strides, t.offset());
 }
 
@@ -82,7 +86,8 @@ void reshapeKernel(KernelCall& call) { call.setResult(reshaped(call.tensor(0), c
 // `aten::_reshape_from_tensor`: the sizes are the elements of a tensor.
 void reshapeFromTensorKernel(KernelCall& call) {
   Tensor shape = call.tensor(1);
-  call.require(shape.rank() == 1 && shape.dtype() == DType::Int64, "expected a 1-dimensional int64 tensor as the shape");
+  call.require(shape.rank() == 1 && shape.dtype() == DType::Int64,
+               "expected a 1-dimensional int64 tensor as the shape");
   call.require(shape.numel() <= kMaxRank, "expected at most {} sizes, not {}", kMaxRank, shape.numel());
   Dims sizes;
   for (int64_t i = 0; i < shape.numel(); ++i) sizes.push_back(shape.integer(i));
@@ -143,14 +148,17 @@ void ravelKernel(KernelCall& call) {
 // The sizes of a tensor broadcast to others, of which -1 leaves a size as it is. `wanted` are integers.
 Dims expandedSizes(const InferCall& call, DimSpan have, const Dims& wanted) {
   if (wanted.size() < have.size())
-    call.fail("expand: the number of sizes provided ({}) must be greater or equal to the number of dimensions in the "
-              "tensor ({})", wanted.size(), have.size());
+    call.fail(
+        "expand: the number of sizes provided ({}) must be greater or equal to the number of dimensions in the "
+        "tensor ({})",
+        wanted.size(), have.size());
   size_t skip = wanted.size() - have.size();
   Dims out;
   for (size_t i = 0; i < wanted.size(); ++i) {
     int64_t size = i < skip ? 1 : have[i - skip], want = integerAsSize(wanted[i]);
     if (wanted[i] == -1) {
-      if (i < skip) call.fail("the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {}", i);
+      if (i < skip)
+        call.fail("the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {}", i);
       want = size;
     } else if (isUnknownInteger(wanted[i])) {
       // A known size above 1 stays what it is.
@@ -158,8 +166,10 @@ Dims expandedSizes(const InferCall& call, DimSpan have, const Dims& wanted) {
     } else if (wanted[i] < 0) {
       call.fail("the expanded size of the tensor ({}) must not be negative", wanted[i]);
     } else if (isKnownSize(size) && size != 1 && size != want) {
-      call.fail("the expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}. "
-                "Target sizes: {}. Tensor sizes: {}", want, size, i, dimsText(wanted), dimsText(have));
+      call.fail(
+          "the expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}. "
+          "Target sizes: {}. Tensor sizes: {}",
+          want, size, i, dimsText(wanted), dimsText(have));
     }
     out.push_back(want);
   }
@@ -251,7 +261,8 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::detach_", inferSame, selfKernel);
   add("aten::lift", inferSame, selfKernel);
   add("aten::lift_fresh", inferSame, selfKernel);
-  ops.markSharing({"aten::_unsafe_view", "aten::_reshape_from_tensor", "aten::broadcast_tensors", "aten::sum_to_size", "aten::lift"});
+  ops.markSharing({"aten::_unsafe_view", "aten::_reshape_from_tensor", "aten::broadcast_tensors", "aten::sum_to_size",
+                   "aten::lift"});
 }
 
 }  // namespace tscompile

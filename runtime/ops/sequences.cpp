@@ -1,11 +1,11 @@
 // Numbers in a row: arange, range, linspace, logspace.
-#include <cmath>
-
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/generate.h"
 #include "runtime/reference/numbers.h"
 #include "runtime/reference/tensor_options.h"
+
+#include <cmath>
 
 namespace tscompile {
 namespace {
@@ -13,7 +13,8 @@ namespace {
 using C128 = std::complex<double>;
 
 [[noreturn]] void failOverflow(const char* type) {
-  throw ExecutionError(ErrorKind::Model, std::string("value cannot be converted to type ") + type + " without overflow");
+  throw ExecutionError(ErrorKind::Model,
+                       std::string("value cannot be converted to type ") + type + " without overflow");
 }
 
 double asDouble(const IValue& v) {
@@ -29,8 +30,7 @@ int64_t asInteger(const IValue& v) {
 
 void requireReal(DType dtype) {
   if (dtype == DType::Bool || isComplex(dtype))
-    throw ExecutionError(ErrorKind::Unsupported,
-                         fmt::format("not implemented for {}", pythonName(dtype)));
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(dtype)));
 }
 
 // ---- arange, range: start, end and step, then dtype, layout, device, pin_memory ----
@@ -61,7 +61,8 @@ int64_t rangeCount(const InferCall& call, const Range& r, DType dtype, bool incl
     call.require(s > 0 ? b >= a : b <= a, "upper bound and larger bound inconsistent with step sign");
     // Integers first, then steps; of arange, only if 64 bits are asked for.
     if (dtype == DType::Int64 || inclusive) {
-      __int128 length = static_cast<__int128>(b) - a, steps = inclusive ? length / s + 1 : (length + s - (s > 0 ? 1 : -1)) / s;
+      __int128 length = static_cast<__int128>(b) - a,
+               steps = inclusive ? length / s + 1 : (length + s - (s > 0 ? 1 : -1)) / s;
       call.require(steps <= INT64_MAX, "invalid size, possible overflow?");
       return static_cast<int64_t>(steps);
     }
@@ -109,15 +110,16 @@ template <size_t kDType>
 void inferSpace(InferCall& call) {
   bool complex = isComplex(call.scalarType(0)) || isComplex(call.scalarType(1));
   DType dtype = optionsDType(call, kDType, complex ? DType::Complex64 : DType::Float32);
-  call.require(!complex || isComplex(dtype), "{}: complex limits can't be safely cast to {}", call.op().kind().text(), graphName(dtype));
+  call.require(!complex || isComplex(dtype), "{}: complex limits can't be safely cast to {}", call.op().kind().text(),
+               graphName(dtype));
   if (dtype == DType::Bool) requireReal(dtype);
   int64_t steps = call.constant(2) ? call.integer(2) : kUnknownSize;
   call.require(!call.constant(2) || steps >= 0, "number of steps must be non-negative, not {}", steps);
   call.result(dtype, Dims{steps});
 }
 
-// The numbers between two, counted from the nearer end, so that both are exact. `round` is applied after each step of the
-// computation.
+// The numbers between two, counted from the nearer end, so that both are exact. `round` is applied after each step of
+// the computation.
 template <class T, class Round>
 auto spacing(T start, T end, int64_t steps, Round round) {
   start = round(start);
@@ -153,8 +155,8 @@ void withSpacing(KernelCall& call, const Tensor& out, bool round16, F&& f) {
     f(spacing(elementOf(from, out.dtype()).real(0), elementOf(to, out.dtype()).real(0), steps, same));
 }
 
-// Integers are cut off at each element, but PyTorch computes them by vectors of 32 bytes, two at a time: all elements of
-// one start from the first, which is cut off already.
+// Integers are cut off at each element, but PyTorch computes them by vectors of 32 bytes, two at a time: all elements
+// of one start from the first, which is cut off already.
 template <class Spacing>
 auto byVectors(const Spacing& at, int64_t steps, size_t item) {
   auto lanes = static_cast<int64_t>(32 / item);
@@ -181,7 +183,8 @@ void logspaceKernel(KernelCall& call) {
   double base = call.number(3);
   if (out.numel() == 1) {
     const IValue& start = call.argument(0);
-    return fillTensor(out, start.isComplex() ? IValue(std::pow(C128(base), start.toComplex())) : IValue(std::pow(base, start.toDouble())));
+    return fillTensor(out, start.isComplex() ? IValue(std::pow(C128(base), start.toComplex()))
+                                             : IValue(std::pow(base, start.toDouble())));
   }
   withSpacing(call, out, false, [&](auto at) {
     generate(out, [&](int64_t i) {

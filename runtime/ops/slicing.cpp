@@ -48,8 +48,9 @@ void inferSelect(InferCall& call) {
 Tensor selectedPart(const KernelCall& call, const Tensor& t, size_t first) {
   call.require(t.rank() > 0, "select cannot be applied to a 0-dim tensor");
   int64_t dim = call.dim(first, t.rank()), index = call.integer(first + 1), size = t.sizes()[dim];
-  call.require(index >= -size && index < size, "select: index {} is out of range for a tensor of size {} at dimension {}",
-               index, dimsText(t.sizes()), dim);
+  call.require(index >= -size && index < size,
+               "select: index {} is out of range for a tensor of size {} at dimension {}", index, dimsText(t.sizes()),
+               dim);
   return selected(t, dim, index < 0 ? index + size : index);
 }
 
@@ -68,10 +69,11 @@ void inferNarrow(InferCall& call) {
 Tensor narrowedPart(const KernelCall& call, int64_t start) {
   Tensor t = call.tensor(0);
   int64_t dim = call.dim(1, t.rank()), length = call.integer(3), size = t.sizes()[dim];
-  call.require(start >= -std::max<int64_t>(size, 1) && start <= size, "narrow: start {} is out of range for dimension {} of size {}",
-               start, dim, size);
+  call.require(start >= -std::max<int64_t>(size, 1) && start <= size,
+               "narrow: start {} is out of range for dimension {} of size {}", start, dim, size);
   if (start < 0) start = std::max<int64_t>(start + size, 0);
-  call.require(length <= size - start, "narrow: start ({}) + length ({}) exceeds dimension size ({})", start, length, size);
+  call.require(length <= size - start, "narrow: start ({}) + length ({}) exceeds dimension size ({})", start, length,
+               size);
   return narrowed(t, dim, start, length);
 }
 void narrowKernel(KernelCall& call) { call.setResult(narrowedPart(call, call.integer(2))); }
@@ -84,7 +86,8 @@ void narrowCopyKernel(KernelCall& call) {
 }
 void narrowByTensorKernel(KernelCall& call) {
   Tensor start = call.tensor(2);
-  call.require(start.defined() && start.rank() == 0 && isIntegral(start.dtype(), false), "narrow: start must be a 0-dim integral tensor");
+  call.require(start.defined() && start.rank() == 0 && isIntegral(start.dtype(), false),
+               "narrow: start must be a 0-dim integral tensor");
   call.setResult(narrowedPart(call, start.integer(0)));
 }
 
@@ -158,7 +161,8 @@ void inferUnfold(InferCall& call) {
   int64_t have = t->rank() ? t->sizes[dim] : 1;
   call.require(size >= 0, "unfold: size is {} but must be >= 0", size);
   call.require(step > 0, "unfold: step is {} but must be > 0", step);
-  if (isKnownSize(have)) call.require(size <= have, "unfold: maximum size for tensor at dimension {} is {} but size is {}", dim, have, size);
+  if (isKnownSize(have))
+    call.require(size <= have, "unfold: maximum size for tensor at dimension {} is {} but size is {}", dim, have, size);
   Dims sizes(t->sizes);
   sizes.push_back(size);
   if (t->rank()) sizes[dim] = isKnownSize(have) ? (have - size) / step + 1 : kUnknownSize;

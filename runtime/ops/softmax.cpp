@@ -6,6 +6,7 @@
 #include "runtime/reference/views.h"
 
 #include <Eigen/Core>
+
 #include <cmath>
 
 namespace tscompile {
@@ -83,8 +84,8 @@ void softmaxAll(const T* in, const SplitSizes& sizes, T* out, bool bfloat16) {
 
 // Integers pass only if there are none of them.
 void requireFloats(const InferCall& call, const TensorInfo& t, DType dtype) {
-  call.require(t.mayBeEmpty() || dtype == DType::Undefined || isFloating(dtype), "softmax is computed in floats, not {}",
-               pythonName(dtype));
+  call.require(t.mayBeEmpty() || dtype == DType::Undefined || isFloating(dtype),
+               "softmax is computed in floats, not {}", pythonName(dtype));
 }
 
 void inferSoftmax(InferCall& call) {

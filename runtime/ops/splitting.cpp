@@ -62,7 +62,8 @@ template <class Call>
 Dims splitLengths(const Call& call, int64_t size) {
   int64_t step = call.integer(1);
   call.require(step >= 0, "split expects split_size be non-negative, but got split_size={}", step);
-  call.require(step > 0 || size == 0, "split_size can only be 0 if dimension size is 0, but got dimension size of {}", size);
+  call.require(step > 0 || size == 0, "split_size can only be 0 if dimension size is 0, but got dimension size of {}",
+               size);
   if (step > 0) checkCount(call, size / step);
   return equalLengths(size, step);
 }
@@ -72,11 +73,15 @@ Dims splitSizes(const Call& call, int64_t size) {
   Dims lengths = call.integers(1);
   __int128 sum = 0;
   for (int64_t length : lengths) {
-    call.require(length >= 0, "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}", dimsText(lengths));
+    call.require(length >= 0,
+                 "split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={}",
+                 dimsText(lengths));
     sum += length;
   }
-  call.require(sum == size, "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size), but got split_sizes={}",
-               size, dimsText(lengths));
+  call.require(
+      sum == size,
+      "split_with_sizes expects split_sizes to sum exactly to {} (input tensor's size), but got split_sizes={}", size,
+      dimsText(lengths));
   return lengths;
 }
 
@@ -133,9 +138,12 @@ void tensorSplitTensorKernel(KernelCall& call) {
   Tensor t = call.tensor(0), where = call.tensor(1);
   requireDims(call, t.rank());
   int64_t dim = call.dim(2, t.rank());
-  call.require(where.defined() && where.dtype() == DType::Int64, "tensor_split expected tensor_indices_or_sections to have dtype of long");
-  call.require(where.rank() < 2, "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
-               "tensor, but got a tensor with {} dims", where.rank());
+  call.require(where.defined() && where.dtype() == DType::Int64,
+               "tensor_split expected tensor_indices_or_sections to have dtype of long");
+  call.require(where.rank() < 2,
+               "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
+               "tensor, but got a tensor with {} dims",
+               where.rank());
   if (where.rank() == 0) return setPieces(call, t, dim, sectionLengths(call, t.sizes()[dim], where.integer(0)));
   checkCount(call, where.numel());
   Dims indices;
@@ -155,8 +163,10 @@ template <int kDim>
 void fixedSectionsKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   int64_t dim = fixedDim<kDim>(call, t), sections = call.integer(1), size = t.sizes()[dim];
-  call.require(sections != 0 && size % sections == 0, "{} attempted to split along dimension {}, but the size of the dimension {} "
-               "is not divisible by the split_size {}", call.op().kind().text().substr(6), dim, size, sections);
+  call.require(sections != 0 && size % sections == 0,
+               "{} attempted to split along dimension {}, but the size of the dimension {} "
+               "is not divisible by the split_size {}",
+               call.op().kind().text().substr(6), dim, size, sections);
   setPieces(call, t, dim, sectionLengths(call, size, sections));
 }
 template <int kDim>
@@ -216,7 +226,8 @@ void registerSplittingOps(OpRegistry& ops) {
   };
   for (const char* name : {"aten::split.Tensor", "aten::unsafe_split.Tensor"})
     add(name, inferPieces<splitLengths<InferCall>>, piecesKernel<splitLengths<KernelCall>>);
-  for (const char* name : {"aten::split", "aten::split.sizes", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"})
+  for (const char* name :
+       {"aten::split", "aten::split.sizes", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"})
     add(name, inferPieces<splitSizes<InferCall>>, piecesKernel<splitSizes<KernelCall>>);
   for (const char* name : {"aten::chunk", "aten::unsafe_chunk"})
     add(name, inferPieces<chunkLengths<InferCall>>, piecesKernel<chunkLengths<KernelCall>>);

@@ -20,7 +20,8 @@ Tensor strided(const KernelCall& call, const Tensor& t) {
   int64_t offset = call.isNone(3) ? t.offset() : call.integer(3);
   call.require(sizes.size() == strides.size(), "mismatch in length of strides and shape");
   for (int64_t s : strides)
-    if (s < 0) call.fail("as_strided: negative strides are not supported at the moment, got strides: {}", dimsText(strides));
+    if (s < 0)
+      call.fail("as_strided: negative strides are not supported at the moment, got strides: {}", dimsText(strides));
   call.require(offset >= 0, "as_strided: invalid storage offset {}", offset);
   if (!fitsStorage(t.dtype(), sizes, strides, offset, t.storage()->bytes()))
     call.fail("sizes {}, strides {}, storage offset {} of {} are out of bounds for storage of size {}", dimsText(sizes),
@@ -48,8 +49,9 @@ void reshapeAliasKernel(KernelCall& call) {
 void asStridedScatterKernel(KernelCall& call) {
   Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);
   IValue part = invoke(call, "aten::as_strided", {out, call.argument(2), call.argument(3), call.argument(4)});
-  call.require(Dims(part.toTensor().sizes()) == Dims(source.sizes()), "expected src to have a size equal to the slice of self: {}, not {}",
-               dimsText(part.toTensor().sizes()), dimsText(source.sizes()));
+  call.require(Dims(part.toTensor().sizes()) == Dims(source.sizes()),
+               "expected src to have a size equal to the slice of self: {}, not {}", dimsText(part.toTensor().sizes()),
+               dimsText(source.sizes()));
   copyTensor(part.toTensor(), source);
   call.setResult(out);
 }
@@ -129,11 +131,14 @@ void viewDTypeKernel(KernelCall& call) {
     offset = wrapMul(offset, ratio);
   } else if (from < to) {
     int64_t ratio = to / from;
-    call.require(sizes.back() % ratio == 0, "self.size(-1) must be divisible by {} {}, but got {}", ratio, what, sizes.back());
-    call.require(offset % ratio == 0, "self.storage_offset() must be divisible by {} {}, but got {}", ratio, what, offset);
+    call.require(sizes.back() % ratio == 0, "self.size(-1) must be divisible by {} {}, but got {}", ratio, what,
+                 sizes.back());
+    call.require(offset % ratio == 0, "self.storage_offset() must be divisible by {} {}, but got {}", ratio, what,
+                 offset);
     call.require(strides.back() == 1, "self.stride(-1) must be 1 {}, but got {}", what, strides.back());
     for (size_t d = 0; d + 1 < strides.size(); ++d) {
-      call.require(strides[d] % ratio == 0, "self.stride({}) must be divisible by {} {}, but got {}", d, ratio, what, strides[d]);
+      call.require(strides[d] % ratio == 0, "self.stride({}) must be divisible by {} {}, but got {}", d, ratio, what,
+                   strides[d]);
       strides[d] /= ratio;
     }
     sizes.back() /= ratio;
@@ -156,7 +161,8 @@ void viewAsRealKernel(KernelCall& call) {
 void viewAsComplexKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   call.require(t.dtype() == DType::Float32 || t.dtype() == DType::Float64,
-               "view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {}", graphName(t.dtype()));
+               "view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {}",
+               graphName(t.dtype()));
   call.require(t.rank() > 0, "input tensor must have one or more dimensions");
   call.require(t.sizes().back() == 2, "tensor must have a last dimension of size 2");
   call.require(t.strides().back() == 1, "tensor must have a last dimension with stride 1");

@@ -32,7 +32,9 @@ void eyeKernel(KernelCall& call) {
 
 void inferTriangle(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  if (t.hasRank) call.require(t.rank() >= 2 || t.mayBeEmpty(), "{}: input tensor must have at least 2 dimensions", call.op().kind().text().substr(6));
+  if (t.hasRank)
+    call.require(t.rank() >= 2 || t.mayBeEmpty(), "{}: input tensor must have at least 2 dimensions",
+                 call.op().kind().text().substr(6));
   call.result(t);
 }
 
@@ -75,7 +77,7 @@ template <bool kLower>
 __int128 triangleCount(int64_t rows, int64_t columns, int64_t offset) {
   // Row i has clamp(i + offset + 1, 0, columns) elements of the lower triangle.
   __int128 r = rows, c = columns, lower = 0;
-  __int128 first = std::clamp<__int128>(-static_cast<__int128>(offset), 0, r);                // the first row with one
+  __int128 first = std::clamp<__int128>(-static_cast<__int128>(offset), 0, r);            // the first row with one
   __int128 full = std::clamp<__int128>(c - static_cast<__int128>(offset) - 1, first, r);  // the first with all
   __int128 n = full - first;
   lower = n * (first + offset + 1) + n * (n - 1) / 2 + (r - full) * c;
@@ -86,13 +88,14 @@ __int128 triangleCount(int64_t rows, int64_t columns, int64_t offset) {
 template <bool kLower>
 void inferIndices(InferCall& call) {
   DType dtype = optionsDType(call, 3, DType::Int64);
-  call.require(isIntegral(dtype, false) && dtype != DType::UInt8 && dtype != DType::Int8,
-               "not implemented for {}", pythonName(dtype));
+  call.require(isIntegral(dtype, false) && dtype != DType::UInt8 && dtype != DType::Int8, "not implemented for {}",
+               pythonName(dtype));
   if (!call.constant(0) || !call.constant(1) || !call.constant(2)) return call.result(dtype, Dims{2, kUnknownSize});
   int64_t rows = call.integer(0), columns = call.integer(1), offset = call.integer(2);
   call.require(rows >= 0, "row must be non-negative, got {}", rows);
   call.require(columns >= 0, "col must be non-negative, got {}", columns);
-  call.require(rows <= kMaxElements && columns <= kMaxElements, "a {} x {} matrix has too many elements", rows, columns);
+  call.require(rows <= kMaxElements && columns <= kMaxElements, "a {} x {} matrix has too many elements", rows,
+               columns);
   // A triu offset of k leaves out the tril of offset k - 1.
   offset = std::clamp(offset, -kMaxElements - 1, kMaxElements + 1);
   __int128 count = triangleCount<kLower>(rows, columns, kLower ? offset : offset - 1);
@@ -153,9 +156,11 @@ void diagflatKernel(KernelCall& call) {
 void diagKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   int64_t offset = call.integer(1);
-  call.require(t.rank() == 1 || t.rank() == 2, "diag: matrix or a vector expected, not a tensor of {} dimensions", t.rank());
+  call.require(t.rank() == 1 || t.rank() == 2, "diag: matrix or a vector expected, not a tensor of {} dimensions",
+               t.rank());
   if (t.rank() == 1) return call.setResult(embedded(call, t, offset, 0, 1));
-  call.require(offset >= -t.size(0) && offset <= t.size(1), "diag: the offset {} lies outside of a matrix of size {}", offset, dimsText(t.sizes()));
+  call.require(offset >= -t.size(0) && offset <= t.size(1), "diag: the offset {} lies outside of a matrix of size {}",
+               offset, dimsText(t.sizes()));
   Tensor diagonal = diagonalOf(t, offset, 0, 1), out = Tensor::empty(t.dtype(), diagonal.sizes());
   copyTensor(out, diagonal);
   call.setResult(out);
@@ -188,10 +193,18 @@ void vanderKernel(KernelCall& call) {
   call.require(n >= 0, "vander: N must be non-negative, not {}", n);
   Tensor out = Tensor::empty(isIntegral(x.dtype(), true) ? DType::Int64 : x.dtype(), Dims{x.numel(), n});
   switch (computeTypeOf(x.dtype())) {
-    case Compute::F32: fillVander<float>(x, out, call.flag(2)); break;
-    case Compute::F64: fillVander<double>(x, out, call.flag(2)); break;
-    case Compute::C128: fillVander<std::complex<double>>(x, out, call.flag(2)); break;
-    default: fillVander<int64_t>(x, out, call.flag(2)); break;
+    case Compute::F32:
+      fillVander<float>(x, out, call.flag(2));
+      break;
+    case Compute::F64:
+      fillVander<double>(x, out, call.flag(2));
+      break;
+    case Compute::C128:
+      fillVander<std::complex<double>>(x, out, call.flag(2));
+      break;
+    default:
+      fillVander<int64_t>(x, out, call.flag(2));
+      break;
   }
   call.setResult(out);
 }
@@ -199,7 +212,8 @@ void vanderKernel(KernelCall& call) {
 void oneHotKernel(KernelCall& call) {
   Tensor classes = contiguous(call.tensor(0));
   int64_t count = call.integer(1);
-  call.require(classes.dtype() == DType::Int64, "one_hot is only applicable to index tensors of dtype int64, not {}", pythonName(classes.dtype()));
+  call.require(classes.dtype() == DType::Int64, "one_hot is only applicable to index tensors of dtype int64, not {}",
+               pythonName(classes.dtype()));
   call.require(count >= -1, "one_hot: num_classes must be -1 or positive, not {}", count);
   const auto* index = classes.data<int64_t>();
   auto [least, most] = std::minmax_element(index, index + classes.numel());
@@ -227,8 +241,16 @@ void registerTrianglesOps(OpRegistry& ops) {
   };
   add("aten::eye", inferEye<1>, eyeKernel);
   add("aten::eye.m", inferEye<2>, eyeKernel);
-  ops.add({.schema = "aten::tril", .infer = inferTriangle, .kernel = triangleKernel<true>, .dtypes = kAllTypes, .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::triu", .infer = inferTriangle, .kernel = triangleKernel<false>, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::tril",
+           .infer = inferTriangle,
+           .kernel = triangleKernel<true>,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::triu",
+           .infer = inferTriangle,
+           .kernel = triangleKernel<false>,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
   add("aten::tril_indices", inferIndices<true>, indicesKernel<true>);
   add("aten::triu_indices", inferIndices<false>, indicesKernel<false>);
   add("aten::diag", nullptr, diagKernel);

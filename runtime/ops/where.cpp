@@ -25,10 +25,14 @@ void whereTile(const Tile& t) {
 
 TileFunction whereTileOf(Compute c) {
   switch (c) {
-    case Compute::F32: return whereTile<float>;
-    case Compute::F64: return whereTile<double>;
-    case Compute::C128: return whereTile<std::complex<double>>;
-    default: return whereTile<int64_t>;
+    case Compute::F32:
+      return whereTile<float>;
+    case Compute::F64:
+      return whereTile<double>;
+    case Compute::C128:
+      return whereTile<std::complex<double>>;
+    default:
+      return whereTile<int64_t>;
   }
 }
 

@@ -1,22 +1,29 @@
-// The four operations on compute types: integers wrap, complex numbers go by the plain formulas that PyTorch's loops use.
+// The four operations on compute types: integers wrap, complex numbers go by the plain formulas that PyTorch's loops
+// use.
 #pragma once
 
-#include <complex>
-
 #include "runtime/reference/numbers.h"
+
+#include <complex>
 
 namespace tscompile {
 
 template <class T>
-T plus(T a, T b) { return a + b; }
+T plus(T a, T b) {
+  return a + b;
+}
 inline int64_t plus(int64_t a, int64_t b) { return wrapAdd(a, b); }
 
 template <class T>
-T minus(T a, T b) { return a - b; }
+T minus(T a, T b) {
+  return a - b;
+}
 inline int64_t minus(int64_t a, int64_t b) { return wrapSub(a, b); }
 
 template <class T>
-T times(T a, T b) { return a * b; }
+T times(T a, T b) {
+  return a * b;
+}
 inline int64_t times(int64_t a, int64_t b) { return wrapMul(a, b); }
 template <class T>
 std::complex<T> times(std::complex<T> a, std::complex<T> b) {
@@ -25,15 +32,23 @@ std::complex<T> times(std::complex<T> a, std::complex<T> b) {
 
 // NaN is greater and lesser than everything.
 template <class T>
-T greater(T a, T b) { return a >= b || a != a ? a : b; }
+T greater(T a, T b) {
+  return a >= b || a != a ? a : b;
+}
 template <class T>
-T lesser(T a, T b) { return a <= b || a != a ? a : b; }
+T lesser(T a, T b) {
+  return a <= b || a != a ? a : b;
+}
 template <class T>
-T clamped(T x, T low, T high) { return lesser(greater(x, low), high); }
+T clamped(T x, T low, T high) {
+  return lesser(greater(x, low), high);
+}
 
 // Not for integers, whose division rounds.
 template <class T>
-T quotient(T a, T b) { return a / b; }
+T quotient(T a, T b) {
+  return a / b;
+}
 // Scaled by the greater part of the divisor, so that its square does not overflow.
 template <class T>
 std::complex<T> quotient(std::complex<T> a, std::complex<T> b) {

@@ -4,11 +4,13 @@
 
 namespace tscompile {
 
-std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments) {
+std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
+                              std::initializer_list<IValue> arguments) {
   const Operator* op = allOps().find(fullName);
   TS_CHECK(op && op->schema().arguments.size() == arguments.size());
   if (!op->isImplemented())
-    throw ExecutionError(ErrorKind::Unsupported, "operator " + std::string(fullName) + ", which this one uses, is not implemented");
+    throw ExecutionError(ErrorKind::Unsupported,
+                         "operator " + std::string(fullName) + ", which this one uses, is not implemented");
   SmallVector<const IValue*, 16> pointers;
   for (const IValue& a : arguments) pointers.push_back(&a);
   std::vector<IValue> results(std::max<size_t>(op->schema().returns.size(), 1));

@@ -16,7 +16,8 @@ int64_t convolvedSize(int64_t size, int64_t kernel, int64_t stride, int64_t padd
 
 // out = input * weight (+ bias). input: [n, c, ...], weight: [o, c / groups, ...], bias: [o] or undefined,
 // out: [n, o, ...]; all of one dtype and contiguous. Pads by zeros, `padding` on both sides.
-void convolve(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvolutionShape& shape);
+void convolve(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+              const ConvolutionShape& shape);
 // The transpose: weight: [c, o / groups, ...].
 void convolveTransposed(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
                         const ConvolutionShape& shape);

@@ -1,14 +1,14 @@
 #include "runtime/reference/copy.h"
 
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <type_traits>
-
 #include "ir/error.h"
 #include "runtime/reference/loop.h"
 #include "runtime/reference/memory_format.h"
 #include "runtime/reference/strided_copy.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
 
 namespace tscompile {
 namespace {
@@ -176,7 +176,8 @@ Tensor elementOf(const IValue& number, DType dtype) {
 
 IValue numberOf(const Tensor& t) {
   if (t.numel() != 1)
-    throw ExecutionError(ErrorKind::Model, "a tensor with " + std::to_string(t.numel()) + " elements cannot be converted to Scalar");
+    throw ExecutionError(ErrorKind::Model,
+                         "a tensor with " + std::to_string(t.numel()) + " elements cannot be converted to Scalar");
   if (isComplex(t.dtype())) return t.complex(0);
   if (isFloating(t.dtype())) return t.real(0);
   return t.dtype() == DType::Bool ? IValue(t.integer(0) != 0) : IValue(t.integer(0));

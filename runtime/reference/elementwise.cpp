@@ -1,6 +1,5 @@
 #include "runtime/reference/elementwise.h"
 
-
 namespace tscompile {
 
 // ---- shape functions ----
@@ -69,7 +68,8 @@ Tensor elementwiseOutput(KernelCall& call, std::span<const Tensor* const> inputs
   const TensorSpec& spec = call.spec();
   bool plain = true;
   for (const Tensor* t : inputs)
-    plain = plain && t->isContiguous() && std::equal(spec.sizes.begin(), spec.sizes.end(), t->sizes().begin(), t->sizes().end());
+    plain = plain && t->isContiguous() &&
+            std::equal(spec.sizes.begin(), spec.sizes.end(), t->sizes().begin(), t->sizes().end());
   if (plain) return call.out();
   Tensor out = Tensor::emptyStrided(spec.dtype, spec.sizes, elementwiseStrides(spec.sizes, inputs));
   call.setResult(out);
@@ -89,11 +89,15 @@ bool keepsValues(DType from, DType to) {
     case DType::Float32:
     case DType::Float64:
     case DType::Int64:
-    case DType::Complex128: return true;
-    case DType::Complex64: return isFloating(from) && from != DType::Float64;
+    case DType::Complex128:
+      return true;
+    case DType::Complex64:
+      return isFloating(from) && from != DType::Float64;
     case DType::Float16:
-    case DType::BFloat16: return false;
-    default: return itemSize(from) < itemSize(to);
+    case DType::BFloat16:
+      return false;
+    default:
+      return itemSize(from) < itemSize(to);
   }
 }
 
@@ -119,7 +123,9 @@ void writeNumber(const IValue& v, DType dtype, Compute compute, std::byte* to) {
 
 }  // namespace
 
-Tensor convertedFor(DType dtype, const Tensor& t) { return keepsValues(t.dtype(), dtype) ? t : convertTensor(t, dtype); }
+Tensor convertedFor(DType dtype, const Tensor& t) {
+  return keepsValues(t.dtype(), dtype) ? t : convertTensor(t, dtype);
+}
 
 ScalarArgument::ScalarArgument(const KernelCall& call, size_t i, DType dtype) {
   IValue number = numberFor(call.argument(i), dtype);

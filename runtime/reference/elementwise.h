@@ -2,14 +2,14 @@
 // the conversions, the shape functions and the promotion of dtypes around it are shared.
 #pragma once
 
-#include <span>
-
 #include "ir/op_def.h"
 #include "runtime/kernel_call.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/loop.h"
 #include "runtime/reference/promotion.h"
 #include "runtime/reference/vector_math.h"
+
+#include <span>
 
 namespace tscompile {
 
@@ -45,8 +45,8 @@ inline constexpr TypeSet kNumbers = kReals | kC128;
 
 // Argument i as a tensor; a number becomes one without dimensions.
 Tensor operandTensor(const KernelCall& call, size_t i);
-// The output of an element-wise operator: the first argument of in-place variants, what call.out() has made before, else a
-// tensor with the strides that PyTorch would give it.
+// The output of an element-wise operator: the first argument of in-place variants, what call.out() has made before,
+// else a tensor with the strides that PyTorch would give it.
 Tensor elementwiseOutput(KernelCall& call, std::span<const Tensor* const> inputs);
 inline Tensor elementwiseOutput(KernelCall& call, std::initializer_list<const Tensor*> inputs) {
   return elementwiseOutput(call, std::span(inputs.begin(), inputs.size()));
@@ -164,7 +164,8 @@ void mapTensors(DType dtype, const F& f, const Tensor& out, const In&... in) {
   loopTiles(out.sizes(), operands, 1, typed.tile, &f);
 }
 
-// Kernels of operators whose inputs are the first arguments: `kernel = unaryKernel<kVectors, [](auto x) { return exp(x); }>`.
+// Kernels of operators whose inputs are the first arguments: `kernel = unaryKernel<kVectors, [](auto x) { return
+// exp(x); }>`.
 template <TypeSet kTypes, size_t kInputs, class F>
 void mapInputs(KernelCall& call, const F& f) {
   mapElements<kTypes, kInputs>(call, promotedDType(call, kInputs), f);

@@ -1,13 +1,13 @@
 // Tensors whose elements are computed from nothing but their index: ranges, windows, random numbers.
 #pragma once
 
-#include <algorithm>
-
 #include "ir/tensor.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/reduce.h"
 #include "runtime/reference/tiles.h"
 #include "runtime/run_context.h"
+
+#include <algorithm>
 
 namespace tscompile {
 

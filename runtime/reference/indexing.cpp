@@ -1,13 +1,13 @@
 #include "runtime/reference/indexing.h"
 
-#include <array>
-#include <cstring>
-
 #include "runtime/reference/copy.h"
 #include "runtime/reference/extrema.h"
 #include "runtime/reference/loop.h"
 #include "runtime/reference/numbers.h"
 #include "runtime/reference/views.h"
+
+#include <array>
+#include <cstring>
 
 namespace tscompile {
 namespace {
@@ -19,11 +19,16 @@ using Dimensions = SmallVector<Dimension, 6>;
 template <class F>
 void withItem(size_t item, F&& f) {
   switch (item) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    case 8: return f(uint64_t{});
-    default: return f(std::array<uint64_t, 2>{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    case 8:
+      return f(uint64_t{});
+    default:
+      return f(std::array<uint64_t, 2>{});
   }
 }
 
@@ -100,7 +105,8 @@ void gather(const IndexedView& from, std::span<const int64_t> offsets, std::byte
         if (contiguous)
           std::memcpy(to, p, static_cast<size_t>(bytes));
         else
-          for (int64_t k = 0; k < run.size; ++k) reinterpret_cast<T*>(to)[k] = *reinterpret_cast<const T*>(p + k * run.stride);
+          for (int64_t k = 0; k < run.size; ++k)
+            reinterpret_cast<T*>(to)[k] = *reinterpret_cast<const T*>(p + k * run.stride);
         to += bytes;
       });
       context.checkInterrupt(run.size);
@@ -140,12 +146,14 @@ struct IndexDimension {
 };
 
 // The dimensions of `index` with more than one element; merged where all three tensors continue.
-SmallVector<IndexDimension, 6> indexDimensions(const Tensor& index, const Tensor& indexed, const Tensor& beside, int64_t dim) {
+SmallVector<IndexDimension, 6> indexDimensions(const Tensor& index, const Tensor& indexed, const Tensor& beside,
+                                               int64_t dim) {
   SmallVector<IndexDimension, 6> out;
   auto item = static_cast<int64_t>(itemSize(indexed.dtype()));
   for (int d = 0; d < index.rank(); ++d) {
     if (index.size(d) == 1) continue;
-    IndexDimension next{index.size(d), index.stride(d) * 8, d == dim ? 0 : indexed.stride(d) * item, beside.stride(d) * item};
+    IndexDimension next{index.size(d), index.stride(d) * 8, d == dim ? 0 : indexed.stride(d) * item,
+                        beside.stride(d) * item};
     auto continues = [&](int64_t IndexDimension::*stride) { return out.back().*stride == next.*stride * next.size; };
     if (!out.empty() && continues(&IndexDimension::index) && continues(&IndexDimension::indexed) &&
         continues(&IndexDimension::beside)) {
@@ -192,7 +200,8 @@ void forIndices(const Tensor& index, const Tensor& indexed, const Tensor& beside
     std::byte *to = indexed.raw() + at, *other = beside.raw() + b;
     for (int64_t k = 0; k < run.size; ++k) {
       int64_t where = checkedIndex(*reinterpret_cast<const int64_t*>(indices + k * run.index), size, dim, false);
-      element(*reinterpret_cast<T*>(to + k * run.indexed + where * stride), *reinterpret_cast<T*>(other + k * run.beside));
+      element(*reinterpret_cast<T*>(to + k * run.indexed + where * stride),
+              *reinterpret_cast<T*>(other + k * run.beside));
     }
   });
 }
@@ -239,9 +248,8 @@ void gatherElements(const Tensor& out, const Tensor& from, int64_t dim, const Te
 void updateElements(const Tensor& to, int64_t dim, const Tensor& index, const Tensor& from, Update how) {
   withUpdate(how, to.dtype(), [&](auto constant, auto sample) {
     using T = decltype(sample);
-    forIndices<T>(index, to, from, dim, [](T& element, const T& beside) {
-      element = updated<decltype(constant)::value>(element, beside);
-    });
+    forIndices<T>(index, to, from, dim,
+                  [](T& element, const T& beside) { element = updated<decltype(constant)::value>(element, beside); });
   });
 }
 

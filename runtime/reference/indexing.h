@@ -1,10 +1,10 @@
 // Elements that are picked by indices: the loops that read and write them.
 #pragma once
 
-#include <span>
-
 #include "runtime/kernel_call.h"
 #include "runtime/reference/reduce.h"
+
+#include <span>
 
 namespace tscompile {
 

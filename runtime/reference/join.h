@@ -1,9 +1,9 @@
 // Tensors joined along a dimension that they have: what aten::cat means, for all the operators that are made of it.
 #pragma once
 
-#include <vector>
-
 #include "runtime/kernel_call.h"
+
+#include <vector>
 
 namespace tscompile {
 

@@ -1,8 +1,8 @@
 #include "runtime/reference/linalg.h"
 
 #include "ir/shape.h"
-#include "runtime/reference/copy.h"
 #include "runtime/reference/arithmetic.h"
+#include "runtime/reference/copy.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loop.h"
 #include "runtime/reference/views.h"
@@ -89,13 +89,15 @@ std::string batchPrefix(const Tensor& t, int64_t index) {
 }
 
 void multiplyElements(const Tensor& out, const Tensor& a, const Tensor& b) {
-  mapTensors<kNumbers>(out.dtype(), [](auto x, auto y) { return times(x, y); }, out, a, b);
+  mapTensors<kNumbers>(
+      out.dtype(), [](auto x, auto y) { return times(x, y); }, out, a, b);
 }
 
 Tensor conjugated(const Tensor& t) {
   if (!isComplex(t.dtype())) return t;
   Tensor out = Tensor::empty(t.dtype(), t.sizes());
-  mapTensors<kC128>(t.dtype(), [](auto x) { return std::conj(x); }, out, t);
+  mapTensors<kC128>(
+      t.dtype(), [](auto x) { return std::conj(x); }, out, t);
   return out;
 }
 

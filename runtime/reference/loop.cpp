@@ -1,12 +1,12 @@
 #include "runtime/reference/loop.h"
 
-#include <algorithm>
-#include <functional>
-#include <optional>
-
 #include "runtime/reference/memory_format.h"
 #include "runtime/reference/numbers.h"
 #include "runtime/run_context.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
 
 namespace tscompile {
 namespace {
@@ -86,10 +86,14 @@ void repeat(const std::byte* from, int64_t, void* to, int64_t n) {
 // Fills a run with one value of a compute type.
 LoadTile repeater(size_t size) {
   switch (size) {
-    case 1: return repeat<uint8_t>;
-    case 4: return repeat<uint32_t>;
-    case 8: return repeat<uint64_t>;
-    default: return repeat<std::complex<double>>;
+    case 1:
+      return repeat<uint8_t>;
+    case 4:
+      return repeat<uint32_t>;
+    case 8:
+      return repeat<uint64_t>;
+    default:
+      return repeat<std::complex<double>>;
   }
 }
 
@@ -176,7 +180,8 @@ void loopTiles(DimSpan sizes, std::span<const Operand> operands, int outputs, Ti
   if (!makeRun(numel, operands, nest)) makeNest(sizes, operands, nest);
   std::byte* base[kMaxOperands];
   for (size_t k = 0; k < operands.size(); ++k)
-    base[k] = operands[k].number ? static_cast<std::byte*>(const_cast<void*>(operands[k].number)) : operands[k].tensor.raw();
+    base[k] =
+        operands[k].number ? static_cast<std::byte*>(const_cast<void*>(operands[k].number)) : operands[k].tensor.raw();
   int count = static_cast<int>(operands.size());
   Runner runner(operands, outputs, nest, f, parameters);
   RunContext& context = RunContext::current();

@@ -1,9 +1,9 @@
 #include "runtime/reference/memory_format.h"
 
-#include <span>
-
 #include "ir/error.h"
 #include "runtime/reference/numbers.h"
+
+#include <span>
 
 namespace tscompile {
 namespace {

@@ -1,11 +1,11 @@
 #include "runtime/reference/nonzero.h"
 
-#include <complex>
-#include <cstring>
-
 #include "runtime/reference/copy.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/run_context.h"
+
+#include <complex>
+#include <cstring>
 
 namespace tscompile {
 
@@ -22,7 +22,8 @@ namespace {
 Tensor truthOf(const Tensor& t) {
   if (!isComplex(t.dtype())) return convertTensor(t, DType::Bool);
   Tensor mask = Tensor::empty(DType::Bool, t.sizes());
-  mapTensors<kC128>(t.dtype(), [](std::complex<double> x) { return x != 0.0; }, mask, t);
+  mapTensors<kC128>(
+      t.dtype(), [](std::complex<double> x) { return x != 0.0; }, mask, t);
   return mask;
 }
 }  // namespace
@@ -39,7 +40,8 @@ Tensor nonzeroOf(const Tensor& t) {
   RunContext& context = RunContext::current();
   for (int64_t row = 0; row < rows; ++row, p += length) {
     const bool* end = p + length;
-    for (const bool* hit = p; (hit = static_cast<const bool*>(std::memchr(hit, 1, static_cast<size_t>(end - hit)))); ++hit) {
+    for (const bool* hit = p; (hit = static_cast<const bool*>(std::memchr(hit, 1, static_cast<size_t>(end - hit))));
+         ++hit) {
       for (int d = 0; d + 1 < rank; ++d) *to++ = index[static_cast<size_t>(d)];
       *to++ = hit - p;
     }

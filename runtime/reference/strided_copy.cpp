@@ -1,9 +1,9 @@
 #include "runtime/reference/strided_copy.h"
 
+#include "runtime/run_context.h"
+
 #include <algorithm>
 #include <cstring>
-
-#include "runtime/run_context.h"
 
 namespace tscompile {
 namespace {

@@ -1,9 +1,9 @@
 // Moves elements between two layouts without looking at them.
 #pragma once
 
-#include <cstddef>
-
 #include "ir/tensor.h"
+
+#include <cstddef>
 
 namespace tscompile {
 

@@ -11,8 +11,8 @@ void checkDevice(const InferCall& call, size_t i) {
 void checkLayout(const InferCall& call, size_t i) {
   const IValue* layout = call.constant(i);
   if (layout && layout->isInt() && layout->toInt() != 0)
-    throw ExecutionError(ErrorKind::Unsupported, "only strided tensors are supported, not layout number " +
-                                                     std::to_string(layout->toInt()));
+    throw ExecutionError(ErrorKind::Unsupported,
+                         "only strided tensors are supported, not layout number " + std::to_string(layout->toInt()));
 }
 
 DType optionsDType(const InferCall& call, size_t first, DType otherwise) {

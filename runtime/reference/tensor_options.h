@@ -1,5 +1,5 @@
-// The arguments that operators which make or convert tensors share: dtype, layout, device, memory format; and what their
-// shape functions have in common.
+// The arguments that operators which make or convert tensors share: dtype, layout, device, memory format; and what
+// their shape functions have in common.
 #pragma once
 
 #include "runtime/kernel_call.h"

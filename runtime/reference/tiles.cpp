@@ -1,10 +1,10 @@
 #include "runtime/reference/tiles.h"
 
+#include "ir/support/check.h"
+
 #include <cmath>
 #include <cstring>
 #include <type_traits>
-
-#include "ir/support/check.h"
 
 namespace tscompile {
 namespace {
@@ -97,11 +97,16 @@ void store(const void* from, std::byte* to, int64_t stride, int64_t n) {
 template <class F>
 void visitCompute(Compute c, F&& f) {
   switch (c) {
-    case Compute::F32: return f(float{});
-    case Compute::F64: return f(double{});
-    case Compute::I64: return f(int64_t{});
-    case Compute::C128: return f(C128{});
-    case Compute::Bool: return f(bool{});
+    case Compute::F32:
+      return f(float{});
+    case Compute::F64:
+      return f(double{});
+    case Compute::I64:
+      return f(int64_t{});
+    case Compute::C128:
+      return f(C128{});
+    case Compute::Bool:
+      return f(bool{});
   }
 }
 
@@ -111,11 +116,15 @@ Compute computeTypeOf(DType dtype) {
   switch (dtype) {
     case DType::Float16:
     case DType::BFloat16:
-    case DType::Float32: return Compute::F32;
-    case DType::Float64: return Compute::F64;
+    case DType::Float32:
+      return Compute::F32;
+    case DType::Float64:
+      return Compute::F64;
     case DType::Complex64:
-    case DType::Complex128: return Compute::C128;
-    default: return Compute::I64;
+    case DType::Complex128:
+      return Compute::C128;
+    default:
+      return Compute::I64;
   }
 }
 
@@ -127,11 +136,16 @@ size_t computeSize(Compute c) {
 
 bool isStoredAs(DType dtype, Compute c) {
   switch (c) {
-    case Compute::F32: return dtype == DType::Float32;
-    case Compute::F64: return dtype == DType::Float64;
-    case Compute::I64: return dtype == DType::Int64;
-    case Compute::C128: return dtype == DType::Complex128;
-    case Compute::Bool: return dtype == DType::Bool;
+    case Compute::F32:
+      return dtype == DType::Float32;
+    case Compute::F64:
+      return dtype == DType::Float64;
+    case Compute::I64:
+      return dtype == DType::Int64;
+    case Compute::C128:
+      return dtype == DType::Complex128;
+    case Compute::Bool:
+      return dtype == DType::Bool;
   }
   return false;
 }

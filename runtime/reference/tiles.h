@@ -1,10 +1,10 @@
 // Elements of any storage dtype, as runs of a few compute types: operators are instantiated for these only.
 #pragma once
 
+#include "ir/dtype.h"
+
 #include <complex>
 #include <cstdint>
-
-#include "ir/dtype.h"
 
 namespace tscompile {
 
@@ -12,10 +12,14 @@ namespace tscompile {
 enum class Compute : uint8_t { F32, F64, I64, C128, Bool };
 template <class T>
 inline constexpr Compute kComputeOf = Compute::I64;
-template <> inline constexpr Compute kComputeOf<float> = Compute::F32;
-template <> inline constexpr Compute kComputeOf<double> = Compute::F64;
-template <> inline constexpr Compute kComputeOf<std::complex<double>> = Compute::C128;
-template <> inline constexpr Compute kComputeOf<bool> = Compute::Bool;
+template <>
+inline constexpr Compute kComputeOf<float> = Compute::F32;
+template <>
+inline constexpr Compute kComputeOf<double> = Compute::F64;
+template <>
+inline constexpr Compute kComputeOf<std::complex<double>> = Compute::C128;
+template <>
+inline constexpr Compute kComputeOf<bool> = Compute::Bool;
 
 // float for float32 and the 16-bit types, int64 for integers, double, complex<double>; bool counts as an integer.
 Compute computeTypeOf(DType dtype);

@@ -1,5 +1,5 @@
-// Mathematical functions of eight floats or four doubles at a time. They come from glibc's vector library (within 4 units
-// in the last place, special values as in <cmath>); where that is not to be had, from <cmath> lane by lane.
+// Mathematical functions of eight floats or four doubles at a time. They come from glibc's vector library (within 4
+// units in the last place, special values as in <cmath>); where that is not to be had, from <cmath> lane by lane.
 #pragma once
 
 #include <bit>
@@ -56,37 +56,38 @@ V abs(V x) {
 
 // ---- functions ----
 
-#define TS_UNARY_VECTOR_FUNCTIONS(F)                                                                              \
-  F(acos) F(acosh) F(asin) F(asinh) F(atan) F(atanh) F(cos) F(cosh) F(erf) F(erfc) F(exp) F(exp2) F(expm1) F(log) \
-  F(log10) F(log1p) F(log2) F(sin) F(sinh) F(tan) F(tanh)
+#define TS_UNARY_VECTOR_FUNCTIONS(F)                                                                               \
+  F(acos)                                                                                                          \
+  F(acosh) F(asin) F(asinh) F(atan) F(atanh) F(cos) F(cosh) F(erf) F(erfc) F(exp) F(exp2) F(expm1) F(log) F(log10) \
+      F(log1p) F(log2) F(sin) F(sinh) F(tan) F(tanh)
 #define TS_BINARY_VECTOR_FUNCTIONS(F) F(atan2) F(hypot) F(pow)
 
 #if defined(__AVX2__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 
-#define TS_UNARY(name)                            \
-  extern "C" F32x8 _ZGVdN8v_##name##f(F32x8);     \
-  extern "C" F64x4 _ZGVdN4v_##name(F64x4);        \
+#define TS_UNARY(name)                                         \
+  extern "C" F32x8 _ZGVdN8v_##name##f(F32x8);                  \
+  extern "C" F64x4 _ZGVdN4v_##name(F64x4);                     \
   inline F32x8 name(F32x8 x) { return _ZGVdN8v_##name##f(x); } \
   inline F64x4 name(F64x4 x) { return _ZGVdN4v_##name(x); }
-#define TS_BINARY(name)                                   \
-  extern "C" F32x8 _ZGVdN8vv_##name##f(F32x8, F32x8);     \
-  extern "C" F64x4 _ZGVdN4vv_##name(F64x4, F64x4);        \
+#define TS_BINARY(name)                                                     \
+  extern "C" F32x8 _ZGVdN8vv_##name##f(F32x8, F32x8);                       \
+  extern "C" F64x4 _ZGVdN4vv_##name(F64x4, F64x4);                          \
   inline F32x8 name(F32x8 x, F32x8 y) { return _ZGVdN8vv_##name##f(x, y); } \
   inline F64x4 name(F64x4 x, F64x4 y) { return _ZGVdN4vv_##name(x, y); }
 
 #else
 
-#define TS_UNARY(name)                                             \
-  template <Vector V>                                              \
-  V name(V x) {                                                    \
-    for (int i = 0; i < kLanes<V>; ++i) x[i] = std::name(x[i]);    \
-    return x;                                                      \
+#define TS_UNARY(name)                                          \
+  template <Vector V>                                           \
+  V name(V x) {                                                 \
+    for (int i = 0; i < kLanes<V>; ++i) x[i] = std::name(x[i]); \
+    return x;                                                   \
   }
-#define TS_BINARY(name)                                                  \
-  template <Vector V>                                                    \
-  V name(V x, V y) {                                                     \
-    for (int i = 0; i < kLanes<V>; ++i) x[i] = std::name(x[i], y[i]);    \
-    return x;                                                            \
+#define TS_BINARY(name)                                               \
+  template <Vector V>                                                 \
+  V name(V x, V y) {                                                  \
+    for (int i = 0; i < kLanes<V>; ++i) x[i] = std::name(x[i], y[i]); \
+    return x;                                                         \
   }
 
 #endif

@@ -61,7 +61,8 @@ Tensor selected(const Tensor& t, int64_t dim, int64_t index) {
 
 Tensor diagonalOf(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
   int64_t rows = t.sizes()[dim1], columns = t.sizes()[dim2];
-  int64_t length = std::max<int64_t>(offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns), 0);
+  int64_t length =
+      std::max<int64_t>(offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns), 0);
   int64_t start = t.offset();
   // An offset beyond the end leaves the empty tensor where it is.
   if (length > 0) start += offset >= 0 ? offset * t.strides()[dim2] : -offset * t.strides()[dim1];
@@ -102,7 +103,7 @@ std::optional<Dims> viewStrides(const Tensor& t, DimSpan sizes) {
   if (t.rank() == 0) return Dims(sizes.size(), 1);
   if (t.numel() == 0)
     return std::equal(sizes.begin(), sizes.end(), t.sizes().begin(), t.sizes().end()) ? Dims(t.strides())
-                                                                                        : contiguousStrides(sizes);
+                                                                                      : contiguousStrides(sizes);
   // Walk both shapes from the back; runs of old dimensions that continue each other can be cut anew.
   Dims strides(sizes.size());
   auto next = static_cast<int64_t>(sizes.size()) - 1;

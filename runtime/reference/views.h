@@ -2,9 +2,9 @@
 // dimensions count from the front.
 #pragma once
 
-#include <optional>
-
 #include "ir/tensor.h"
+
+#include <optional>
 
 namespace tscompile {
 

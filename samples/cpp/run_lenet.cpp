@@ -1,14 +1,14 @@
-// Runs LeNet from C++: loads graph text and weights, feeds an Eigen matrix without copying it, reads the result, and runs
-// the same model from several threads.
+// Runs LeNet from C++: loads graph text and weights, feeds an Eigen matrix without copying it, reads the result, and
+// runs the same model from several threads.
 //
 //   run_lenet MODEL.ir WEIGHTS
-#include <tscompile/compiler.h>
-
 #include <Eigen/Core>
+
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <thread>
+#include <tscompile/compiler.h>
 #include <vector>
 
 using namespace tscompile;
@@ -31,7 +31,8 @@ int main(int argc, char** argv) {
   if (!module) return fail();
   Result<Method> forward = module->prepare(diagnostics);
   if (!forward) return fail();
-  for (const ValueInfo& input : forward->inputs()) std::printf("input %s : %s\n", input.name.c_str(), typeText(input.type).c_str());
+  for (const ValueInfo& input : forward->inputs())
+    std::printf("input %s : %s\n", input.name.c_str(), typeText(input.type).c_str());
 
   // The image stays where it is: the tensor borrows the matrix, which must outlive it.
   Eigen::Matrix<float, 32, 32, Eigen::RowMajor> image;
@@ -54,7 +55,8 @@ int main(int argc, char** argv) {
     threads.emplace_back([&, t] {
       Diagnostics mine;
       auto again = forward->run(std::vector<IValue>{x}, mine);
-      same[t] = again && std::memcmp((*again)[0].toTensor().raw(), scores.raw(), sizeof(float) * static_cast<size_t>(scores.numel())) == 0;
+      same[t] = again && std::memcmp((*again)[0].toTensor().raw(), scores.raw(),
+                                     sizeof(float) * static_cast<size_t>(scores.numel())) == 0;
     });
   for (std::thread& t : threads) t.join();
   int equal = 0;

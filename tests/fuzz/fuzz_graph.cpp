@@ -1,12 +1,12 @@
 // Any bytes as graph text: read, verified, printed; what was read prints to a text that reads and prints the same.
-#include <cstdio>
-#include <cstdlib>
-
 #include "frontend/parse.h"
-#include "ir/support/diagnostic_printer.h"
 #include "ir/printer.h"
+#include "ir/support/diagnostic_printer.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
+
+#include <cstdio>
+#include <cstdlib>
 
 using namespace tscompile;
 
@@ -39,7 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Diagnostics again;
   Result<ParsedText> second = parseText(SourceFile::make("printed", once), again, options);
   if (!second) {
-    std::fprintf(stderr, "the printed text does not read:\n%s%s", once.c_str(), renderDiagnostics(again, "fuzz").c_str());
+    std::fprintf(stderr, "the printed text does not read:\n%s%s", once.c_str(),
+                 renderDiagnostics(again, "fuzz").c_str());
     std::abort();
   }
   if (std::string twice = printed(*second); twice != once) {

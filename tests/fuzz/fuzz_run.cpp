@@ -1,16 +1,16 @@
 // The bytes choose a small valid graph and its arguments. It verifies, runs or fails with a located error, and does the
 // same after it was printed and read again.
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-
 #include "frontend/parse.h"
-#include "ir/support/diagnostic_printer.h"
 #include "ir/printer.h"
+#include "ir/support/diagnostic_printer.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program.h"
 #include "tests/support/random_graph.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 using namespace tscompile;
 using namespace tscompile::testing;

@@ -1,9 +1,9 @@
 // Any bytes as a schema, a type and a value; what reads prints to a text that reads and prints the same.
-#include <cstdlib>
-
 #include "frontend/parse.h"
-#include "ir/support/diagnostic_printer.h"
 #include "ir/literal.h"
+#include "ir/support/diagnostic_printer.h"
+
+#include <cstdlib>
 
 using namespace tscompile;
 

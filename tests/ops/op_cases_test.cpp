@@ -191,7 +191,7 @@ const bool kRegistered = [] {
       std::string family = std::filesystem::path(file).stem().string();
       std::string name = c.name;
       ::testing::RegisterTest(family.c_str(), name.c_str(), nullptr, nullptr, file.c_str(), 1,
-                            [c]() -> ::testing::Test* { return new OpCase(c); });
+                              [c]() -> ::testing::Test* { return new OpCase(c); });
     }
   return true;
 }();

@@ -1,10 +1,10 @@
 // Where random tests take their decisions from: the bytes of a fuzzer's input, or a seeded sequence.
 #pragma once
 
+#include "ir/random.h"
+
 #include <cstdint>
 #include <span>
-
-#include "ir/random.h"
 
 namespace tscompile::testing {
 

@@ -1,11 +1,11 @@
 // Properties run over seeds: a few hundred in a test run, for minutes under `./dev soak`.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-
-#include <gtest/gtest.h>
 
 namespace tscompile::testing {
 
@@ -14,7 +14,8 @@ namespace tscompile::testing {
 template <class Check>
 void forEachSeed(uint64_t count, Check&& check) {
   const char* minutes = std::getenv("TSCOMPILE_SOAK_MINUTES");
-  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(minutes ? static_cast<int64_t>(std::atof(minutes) * 60000) : 0);
+  auto end = std::chrono::steady_clock::now() +
+             std::chrono::milliseconds(minutes ? static_cast<int64_t>(std::atof(minutes) * 60000) : 0);
   for (uint64_t seed = 0; minutes ? std::chrono::steady_clock::now() < end || seed < count : seed < count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     check(seed);

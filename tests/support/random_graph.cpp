@@ -1,20 +1,21 @@
 #include "tests/support/random_graph.h"
 
+#include "ir/builder.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <mutex>
 
-#include "ir/builder.h"
-
 namespace tscompile::testing {
 namespace {
 
 constexpr int64_t kIntegers[] = {0, 1, 2, -1, 3, 4, 5, -2, 7, 16, -3, 100, int64_t{1} << 33, INT64_MAX, INT64_MIN};
 constexpr double kFloats[] = {0.0, 1.0, 0.5, -1.5, 1e-5, 3.0, -0.0, 1e300, INFINITY, -INFINITY, NAN};
-constexpr const char* kStrings[] = {"", "mean", "sum", "none", "constant", "reflect", "replicate", "bilinear", "tanh",
-                                    "floor", "ij", "trunc", "a", "{} %d", "reduced", "bicubic", "x,y", "nearest"};
+constexpr const char* kStrings[] = {"",          "mean",     "sum",     "none",    "constant", "reflect",
+                                    "replicate", "bilinear", "tanh",    "floor",   "ij",       "trunc",
+                                    "a",         "{} %d",    "reduced", "bicubic", "x,y",      "nearest"};
 
 // Those that take a graph apart at run time by design, or wait for somebody.
 constexpr std::string_view kExcluded[] = {"prim::RaiseException", "aten::wait"};
@@ -112,7 +113,8 @@ class Maker {
       const IValue& v = *a.defaultValue;
       if (v.isNone() || v.isNumber() || v.isString()) return constantOf(v, a.type);
     }
-    if (a.name == "dtype" || (a.schemaType && a.schemaType->is(TypeKind::ScalarType))) return b_.constant(int64_t(c_.below(12)));
+    if (a.name == "dtype" || (a.schemaType && a.schemaType->is(TypeKind::ScalarType)))
+      return b_.constant(int64_t(c_.below(12)));
     return valueOf(a.type, 0);
   }
 
@@ -147,15 +149,23 @@ class Maker {
       }
     }
     switch (type->kind()) {
-      case TypeKind::Int: return b_.constant(integer());
-      case TypeKind::Float: return b_.constant(c_.oneOf(kFloats));
+      case TypeKind::Int:
+        return b_.constant(integer());
+      case TypeKind::Float:
+        return b_.constant(c_.oneOf(kFloats));
       case TypeKind::Number:
-      case TypeKind::Any: return c_.oneIn(2) ? b_.constant(c_.oneOf(kFloats)) : b_.constant(integer());
-      case TypeKind::Bool: return b_.constant(c_.oneIn(2));
-      case TypeKind::Complex: return b_.constant(std::complex<double>(c_.oneOf(kFloats), c_.oneOf(kFloats)));
-      case TypeKind::String: return b_.constant(c_.oneOf(kStrings));
-      case TypeKind::Device: return b_.constant(Device());
-      case TypeKind::None: return b_.constant(IValue(), types().none);
+      case TypeKind::Any:
+        return c_.oneIn(2) ? b_.constant(c_.oneOf(kFloats)) : b_.constant(integer());
+      case TypeKind::Bool:
+        return b_.constant(c_.oneIn(2));
+      case TypeKind::Complex:
+        return b_.constant(std::complex<double>(c_.oneOf(kFloats), c_.oneOf(kFloats)));
+      case TypeKind::String:
+        return b_.constant(c_.oneOf(kStrings));
+      case TypeKind::Device:
+        return b_.constant(Device());
+      case TypeKind::None:
+        return b_.constant(IValue(), types().none);
       case TypeKind::Optional:
         if (c_.oneIn(2)) return b_.constant(IValue(), types().none);
         return valueOf(type->element(), depth + 1);
@@ -167,12 +177,15 @@ class Maker {
           Value* v = valueOf(element, depth + 1);
           if (!v) return nullptr;
           // All elements have one type.
-          if (!items.empty() && items[0]->type() != v->type() && !element->is(TypeKind::Optional) && !element->isTensor()) break;
+          if (!items.empty() && items[0]->type() != v->type() && !element->is(TypeKind::Optional) &&
+              !element->isTensor())
+            break;
           items.push_back(v);
         }
         TypePtr built = substituted(element);
         if (!built) return nullptr;
-        if (built->is(TypeKind::Number) || built->is(TypeKind::Any)) built = items.empty() ? types().integer : items[0]->type();
+        if (built->is(TypeKind::Number) || built->is(TypeKind::Any))
+          built = items.empty() ? types().integer : items[0]->type();
         return b_.list(items, built);
       }
       case TypeKind::Tuple: {
@@ -186,7 +199,8 @@ class Maker {
       }
       case TypeKind::Dict: {
         TypePtr built = substituted(type);
-        if (!built || !(built->element(0)->is(TypeKind::Int) || built->element(0)->is(TypeKind::String) || built->element(0)->is(TypeKind::Float)))
+        if (!built || !(built->element(0)->is(TypeKind::Int) || built->element(0)->is(TypeKind::String) ||
+                        built->element(0)->is(TypeKind::Float)))
           return nullptr;
         std::vector<Value*> items;
         for (size_t i = 2 * c_.below(3); i > 0; --i) {
@@ -198,7 +212,8 @@ class Maker {
         v->setType(built);
         return v;
       }
-      default: return nullptr;
+      default:
+        return nullptr;
     }
   }
 
@@ -289,14 +304,15 @@ class Maker {
   size_t left_ = 0;
 };
 
-constexpr DType kDTypes[] = {DType::Float32, DType::Float32, DType::Int64,   DType::Bool,    DType::Float64,  DType::Float16,
-                             DType::Int32,   DType::UInt8,   DType::BFloat16, DType::Int8,   DType::Int16,    DType::Complex64,
-                             DType::Complex128};
+constexpr DType kDTypes[] = {DType::Float32, DType::Float32,   DType::Int64,     DType::Bool,     DType::Float64,
+                             DType::Float16, DType::Int32,     DType::UInt8,     DType::BFloat16, DType::Int8,
+                             DType::Int16,   DType::Complex64, DType::Complex128};
 
 Tensor randomTensor(Choices& c) {
   DType dtype = c.oneOf(kDTypes);
   Dims sizes;
-  for (size_t rank = c.below(5); rank > 0; --rank) sizes.push_back(c.oneIn(10) ? 0 : 1 + static_cast<int64_t>(c.below(4)));
+  for (size_t rank = c.below(5); rank > 0; --rank)
+    sizes.push_back(c.oneIn(10) ? 0 : 1 + static_cast<int64_t>(c.below(4)));
   Tensor t = Tensor::empty(dtype, sizes);
   auto* bytes = reinterpret_cast<uint8_t*>(t.raw());
   size_t count = static_cast<size_t>(t.numel()) * itemSize(dtype);
@@ -324,17 +340,23 @@ Tensor randomTensor(Choices& c) {
 
 IValue randomValue(Choices& c, TypePtr type) {
   switch (type->kind()) {
-    case TypeKind::Tensor: return randomTensor(c);
-    case TypeKind::Int: return c.oneIn(4) ? c.oneOf(kIntegers) : static_cast<int64_t>(c.below(5));
-    case TypeKind::Float: return c.oneOf(kFloats);
-    case TypeKind::Bool: return c.oneIn(2);
-    case TypeKind::String: return c.oneOf(kStrings);
+    case TypeKind::Tensor:
+      return randomTensor(c);
+    case TypeKind::Int:
+      return c.oneIn(4) ? c.oneOf(kIntegers) : static_cast<int64_t>(c.below(5));
+    case TypeKind::Float:
+      return c.oneOf(kFloats);
+    case TypeKind::Bool:
+      return c.oneIn(2);
+    case TypeKind::String:
+      return c.oneOf(kStrings);
     case TypeKind::List: {
       std::vector<IValue> items;
       for (size_t i = c.below(4); i > 0; --i) items.push_back(randomValue(c, type->element()));
       return Ref<ListValue>::make(type->element(), std::move(items));
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 

@@ -1,11 +1,11 @@
 #include "tools/json_writer.h"
 
+#include "tests/support/json.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <sstream>
-
-#include "tests/support/json.h"
 
 namespace tscompile {
 namespace {
@@ -30,7 +30,8 @@ TEST(JsonWriter, WritesWhatReadersRead) {
   json.endObject();
   json.finish();
   EXPECT_EQ(text.str(),
-            "{\"a\\\"b\\n\\u0001\": \"x\\\\y\xef\xbf\xbd\", \"list\": [1,\ntrue, null, {}\n], \"least\": -9223372036854775808, "
+            "{\"a\\\"b\\n\\u0001\": \"x\\\\y\xef\xbf\xbd\", \"list\": [1,\ntrue, null, {}\n], \"least\": "
+            "-9223372036854775808, "
             "\"greatest\": 18446744073709551615}\n");
   test::Json read = test::parseJson(text.str());
   EXPECT_EQ(read["list"].size(), 4u);

@@ -1,17 +1,17 @@
 // The program as a process: signals, limits that hold inside kernels, streams that are closed, what it leaves behind.
+#include "tests/support/cli.h"
+
 #include <gtest/gtest.h>
+
+#include <chrono>
 #include <fcntl.h>
+#include <filesystem>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <filesystem>
 #include <thread>
-
-#include "tests/support/cli.h"
+#include <unistd.h>
 
 namespace tscompile {
 namespace {
@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 struct Ended {
   int code = -1;  // the exit code, or minus the signal
   std::string out, err;
-  double seconds = 0;           // from the signal, or from the start
+  double seconds = 0;  // from the signal, or from the start
   long peakKilobytes = 0;
 };
 
@@ -201,14 +201,16 @@ TEST_F(Process, DeepBlocksNeedNoStack) {
   EXPECT_EQ(e.code, 0) << e.err.substr(0, 1000);
   EXPECT_EQ(e.out, "bool  True\n");
   // Indentation makes the text of deep blocks grow with the square of their depth.
-  e = start({"parse", folder_ / "deep.ir", "--limit", "print=64M", "-o", folder_ / "printed.ir"}, {.stackBytes = kSmallStack});
+  e = start({"parse", folder_ / "deep.ir", "--limit", "print=64M", "-o", folder_ / "printed.ir"},
+            {.stackBytes = kSmallStack});
   EXPECT_EQ(e.code, 6);
   EXPECT_NE(e.err.find("the limit is set by --limit print=N"), std::string::npos) << e.err;
 }
 
 TEST_F(Process, LongChainsNeedNoStack) {
   std::string text = "graph(%x : Tensor):\n";
-  for (int i = 1; i <= kCount; ++i) text += "  %" + std::to_string(i) + " : Tensor = aten::relu(%" + (i == 1 ? "x" : std::to_string(i - 1)) + ")\n";
+  for (int i = 1; i <= kCount; ++i)
+    text += "  %" + std::to_string(i) + " : Tensor = aten::relu(%" + (i == 1 ? "x" : std::to_string(i - 1)) + ")\n";
   test::writeText(folder_ / "chain.ir", text + "  return (%" + std::to_string(kCount) + ")\n");
   Ended e = start({"run", folder_ / "chain.ir", "--input", "x=2:f32=[-1 2]", "--print"}, {.stackBytes = kSmallStack});
   EXPECT_EQ(e.code, 0) << e.err.substr(0, 1000);
@@ -228,15 +230,20 @@ TEST_F(Process, LongLinesAreReadOrRefused) {
   while (list.size() < size) list += ",1234567";
   const Case cases[] = {
       {"comment", "graph(%x : Tensor): #" + std::string(size, 'y') + "\n  return (%x)\n", 0, ""},
-      {"name", "graph(%x : Tensor):\n  %" + std::string(size, 'y') + " : int = a::b()\n  return (%x)\n", 6, "more than 65536 bytes of a name"},
-      {"string", "graph(%x : Tensor):\n  %y : str = prim::Constant[value=\"" + std::string(size, 'y') + "\"]()\n  return (%x)\n",
+      {"name", "graph(%x : Tensor):\n  %" + std::string(size, 'y') + " : int = a::b()\n  return (%x)\n", 6,
+       "more than 65536 bytes of a name"},
+      {"string",
+       "graph(%x : Tensor):\n  %y : str = prim::Constant[value=\"" + std::string(size, 'y') + "\"]()\n  return (%x)\n",
        size > (16 << 20) ? 6 : 0, size > (16 << 20) ? "bytes of a string literal" : ""},
-      {"list", "graph(%x : Tensor):\n  %y : int[] = prim::Constant[value=[" + list + "]]()\n  return (%x)\n", size > (64 << 20) ? 6 : 0,
-       size > (64 << 20) ? "items of a list literal" : ""},
-      {"brackets", "graph(%x : Tensor):\n  %y : int[] = prim::Constant[value=" + std::string(size, '[') + "]()\n  return (%x)\n", 6,
+      {"list", "graph(%x : Tensor):\n  %y : int[] = prim::Constant[value=[" + list + "]]()\n  return (%x)\n",
+       size > (64 << 20) ? 6 : 0, size > (64 << 20) ? "items of a list literal" : ""},
+      {"brackets",
+       "graph(%x : Tensor):\n  %y : int[] = prim::Constant[value=" + std::string(size, '[') + "]()\n  return (%x)\n", 6,
        "types or literals nested inside each other"},
-      {"types", "graph(%x : " + std::string(size, '(') + "):\n  return (%x)\n", 6, "types or literals nested inside each other"},
-      {"noise", "graph(%x : Tensor):\n  %y : int = " + std::string(size, '(') + "\n  return (%x)\n", 3, "expected operator"},
+      {"types", "graph(%x : " + std::string(size, '(') + "):\n  return (%x)\n", 6,
+       "types or literals nested inside each other"},
+      {"noise", "graph(%x : Tensor):\n  %y : int = " + std::string(size, '(') + "\n  return (%x)\n", 3,
+       "expected operator"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.name);

@@ -8,7 +8,8 @@ namespace {
 TEST(Quantities, Counts) {
   EXPECT_EQ(parseCount("0"), 0u);
   EXPECT_EQ(parseCount("18446744073709551615"), UINT64_MAX);
-  for (const char* bad : {"", "-1", "+1", "1.5", "18446744073709551616", "1 ", " 1", "0x10"}) EXPECT_FALSE(parseCount(bad)) << bad;
+  for (const char* bad : {"", "-1", "+1", "1.5", "18446744073709551616", "1 ", " 1", "0x10"})
+    EXPECT_FALSE(parseCount(bad)) << bad;
 }
 
 TEST(Quantities, Sizes) {
@@ -17,7 +18,8 @@ TEST(Quantities, Sizes) {
   EXPECT_EQ(parseSize("64kB"), 65536u);
   EXPECT_EQ(parseSize("7"), 7u);
   EXPECT_EQ(parseSize("9007199254740993"), 9007199254740993u);  // no detour by way of a double
-  for (const char* bad : {"", "M", "-1M", "1X", "1 M", "nanM", "infG", "99999999999T", "1e3"}) EXPECT_FALSE(parseSize(bad)) << bad;
+  for (const char* bad : {"", "M", "-1M", "1X", "1 M", "nanM", "infG", "99999999999T", "1e3"})
+    EXPECT_FALSE(parseSize(bad)) << bad;
 }
 
 TEST(Quantities, Durations) {
