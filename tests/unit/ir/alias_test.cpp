@@ -1,0 +1,166 @@
+// What the alias analysis tells of views, writes, containers, branches and loops.
+#include "ir/alias.h"
+
+#include "frontend/parse.h"
+#include "ir/support/diagnostic_printer.h"
+#include "runtime/ops/ops.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile {
+namespace {
+
+class Aliases : public ::testing::Test {
+ protected:
+  void analyse(const char* text) {
+    Diagnostics diagnostics;
+    ParseOptions options;
+    options.registry = &allOps();
+    Result<std::unique_ptr<Graph>> read = parseGraph(SourceFile::make("text", text), diagnostics, options);
+    ASSERT_TRUE(read.ok()) << renderDiagnostics(diagnostics, "test");
+    graph_ = std::move(*read);
+    alias_ = std::make_unique<AliasAnalysis>(*graph_, allOps());
+  }
+  bool share(const char* a, const char* b) { return alias_->mayShareMemory(graph_->find(a), graph_->find(b)); }
+  bool conflict(const char* a, const char* b) {
+    return alias_->conflict(graph_->find(a)->node(), graph_->find(b)->node());
+  }
+  bool written(const char* a) { return alias_->isWritten(graph_->find(a)); }
+
+  std::unique_ptr<Graph> graph_;
+  std::unique_ptr<AliasAnalysis> alias_;
+};
+
+TEST_F(Aliases, ViewsShareWithTheirBase) {
+  analyse(R"(graph(%x : Tensor, %n : int):
+  %a : Tensor = aten::relu(%x)
+  %v : Tensor = aten::select(%a, %n, %n)
+  %b : Tensor = aten::neg(%v)
+  return (%b)
+)");
+  EXPECT_TRUE(share("a", "v"));
+  EXPECT_FALSE(share("x", "a"));
+  EXPECT_FALSE(share("b", "v"));
+  EXPECT_FALSE(alias_->graphHasWrites());
+  EXPECT_FALSE(conflict("a", "b"));
+}
+
+TEST_F(Aliases, WritesThroughViewsReachTheBase) {
+  analyse(R"(graph(%x : Tensor, %n : int):
+  %a : Tensor = aten::relu(%x)
+  %c : Tensor = aten::relu(%x)
+  %before : Tensor = aten::neg(%a)
+  %v : Tensor = aten::select(%a, %n, %n)
+  %w : Tensor = aten::add_(%v, %n, %n)
+  %after : Tensor = aten::neg(%a)
+  %other : Tensor = aten::neg(%c)
+  return (%before, %after, %other)
+)");
+  EXPECT_TRUE(written("a"));
+  EXPECT_FALSE(written("c"));
+  EXPECT_TRUE(conflict("w", "after"));
+  EXPECT_TRUE(conflict("before", "w"));
+  EXPECT_FALSE(conflict("before", "after"));
+  EXPECT_FALSE(conflict("w", "other"));
+}
+
+TEST_F(Aliases, InputsMayBeTheSame) {
+  analyse(R"(graph(%x : Tensor, %y : Tensor, %n : int):
+  %w : Tensor = aten::add_(%x, %n, %n)
+  %z : Tensor = aten::neg(%y)
+  return (%z)
+)");
+  EXPECT_TRUE(share("x", "y"));
+  EXPECT_TRUE(conflict("w", "z"));
+}
+
+TEST_F(Aliases, ListsHoldWhatIsPutIntoThem) {
+  analyse(R"(graph(%x : Tensor, %n : int):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%a)
+  %k : Tensor[] = aten::append(%l, %b)
+  %e : Tensor = aten::__getitem__(%l, %n)
+  %w : Tensor = aten::add_(%e, %n, %n)
+  %ra : Tensor = aten::neg(%a)
+  %rb : Tensor = aten::neg(%b)
+  return (%ra, %rb)
+)");
+  EXPECT_TRUE(share("e", "a"));
+  EXPECT_TRUE(share("e", "b"));
+  EXPECT_TRUE(conflict("w", "ra"));
+  EXPECT_TRUE(conflict("w", "rb"));
+  EXPECT_TRUE(conflict("k", "e"));
+}
+
+TEST_F(Aliases, BranchesGiveEitherValue) {
+  analyse(R"(graph(%x : Tensor, %c : bool, %n : int):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %d : Tensor = aten::relu(%x)
+  %y : Tensor = prim::If(%c)
+    block0():
+      -> (%a)
+    block1():
+      -> (%b)
+  %w : Tensor = aten::add_(%y, %n, %n)
+  return (%y)
+)");
+  EXPECT_TRUE(share("y", "a"));
+  EXPECT_TRUE(share("y", "b"));
+  EXPECT_FALSE(share("y", "d"));
+  EXPECT_TRUE(written("a"));
+  EXPECT_FALSE(written("d"));
+}
+
+TEST_F(Aliases, LoopsCarryValuesAround) {
+  analyse(R"(graph(%x : Tensor, %n : int, %t : bool):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::relu(%x)
+  %p : Tensor, %q : Tensor = prim::Loop(%n, %t, %a, %b)
+    block0(%i : int, %u : Tensor, %v : Tensor):
+      %w : Tensor = aten::add_(%u, %n, %n)
+      -> (%t, %v, %u)
+  return (%p, %q)
+)");
+  // The body exchanges its values, so either can be the one that is written.
+  EXPECT_TRUE(written("a"));
+  EXPECT_TRUE(written("b"));
+  EXPECT_TRUE(share("p", "b"));
+  EXPECT_TRUE(share("q", "a"));
+  EXPECT_FALSE(share("p", "x"));
+}
+
+TEST_F(Aliases, EffectsKeepTheirOrder) {
+  analyse(R"(graph(%x : Tensor, %n : int, %s : int[]):
+  %none : NoneType = prim::Constant()
+  %r1 : Tensor = aten::rand(%s, %none, %none, %none, %none)
+  %r2 : Tensor = aten::rand(%s, %none, %none, %none, %none)
+  %y : Tensor = aten::relu(%x)
+  %u : Tensor = mine::unknown(%x)
+  return (%r1, %r2, %y, %u)
+)");
+  EXPECT_TRUE(conflict("r1", "r2"));
+  EXPECT_FALSE(conflict("r1", "y"));
+  EXPECT_TRUE(alias_->hasEffects(graph_->find("u")->node()));
+  EXPECT_TRUE(share("u", "x"));
+}
+
+TEST_F(Aliases, ResultsThatMayBeArgumentsAreKnown) {
+  analyse(R"(graph(%x : Tensor, %p : float, %no : bool):
+  %a : Tensor = aten::relu(%x)
+  %y : Tensor = aten::dropout(%a, %p, %no)
+  return (%y)
+)");
+  EXPECT_TRUE(share("a", "y"));
+}
+
+TEST_F(Aliases, NumbersReferToNothing) {
+  EXPECT_FALSE(AliasAnalysis::canRefer(types().integer));
+  EXPECT_FALSE(AliasAnalysis::canRefer(optionalType(types().floating)));
+  EXPECT_TRUE(AliasAnalysis::canRefer(types().tensor));
+  EXPECT_TRUE(AliasAnalysis::canRefer(listType(types().integer)));
+}
+
+}  // namespace
+}  // namespace tscompile
