@@ -33,6 +33,7 @@ char swapCase(char c) { return isUpper(c) ? toLower(c) : toUpper(c); }
 size_t findFirst(View text, View part, size_t from) {
   if (from > text.size()) return kNone;
   if (part.empty()) return from;
+  if (part.size() > text.size() - from) return kNone;
   const void* p = memmem(text.data() + from, text.size() - from, part.data(), part.size());
   return p ? static_cast<size_t>(static_cast<const char*>(p) - text.data()) : kNone;
 }
