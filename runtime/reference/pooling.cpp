@@ -73,7 +73,7 @@ struct Sum {
 // Calls visit(plane, z, y, x windows) in the order of the output.
 template <class Visit>
 void forEachRow(const WindowGrid& grid, const Tensor& in, Visit&& visit) {
-  const auto& [d, h, w] = grid;
+  const Windows &d = grid[0], &h = grid[1], &w = grid[2];
   int64_t size = d.in * h.in * w.in, planes = size ? in.numel() / size : 0;
   RunContext& context = RunContext::current();
   for (int64_t p = 0; p < planes; ++p)
@@ -116,7 +116,7 @@ void joinColumns(const Windows& w, const T* row, T* out) {
 // Joins the rows of each window first, which are runs, and then the columns of what comes of it.
 template <class T, class Op, class Finish>
 void poolRows(const WindowGrid& grid, const Tensor& in, const Tensor& out, Finish&& finish) {
-  const auto& [d, h, w] = grid;
+  const Windows &d = grid[0], &h = grid[1], &w = grid[2];
   std::vector<T> joined(static_cast<size_t>(w.in));
   T* to = out.data<T>();
   bool wholeRows = w.out() == 1 && w.windows[0].begin == 0 && w.windows[0].end == w.in && w.step == 1 && h.step == 1;
@@ -151,7 +151,7 @@ void poolRows(const WindowGrid& grid, const Tensor& in, const Tensor& out, Finis
 
 template <class T>
 void maxWithIndices(const WindowGrid& grid, const Tensor& in, T* out, int64_t* indices) {
-  const auto& [d, h, w] = grid;
+  const Windows &d = grid[0], &h = grid[1], &w = grid[2];
   forEachRow(grid, in, [&](int64_t plane, const Window& z, const Window& y) {
     const T* from = in.data<T>() + plane;
     for (const Window& x : w.windows) {
