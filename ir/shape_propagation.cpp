@@ -194,10 +194,8 @@ class ShapeWalker {
     const Node* n = open.node;
     if (n->kind() == sym::If) {
       const SymbolicValue& c = get(n->input(0));
-      if (c.constant && c.constant->isBool()) {
-        open.constantBranch = true;
-        // The other branch is walked too, for its own values, but says nothing about the outputs.
-      }
+      // The other branch is walked too, for its own values, but says nothing about the outputs.
+      open.constantBranch = c.constant && c.constant->isBool();
     } else if (n->kind() == sym::Loop) {
       const Block* b = n->block(0);
       set(b->parameter(0), symbolicOf(types().integer));
@@ -214,7 +212,7 @@ class ShapeWalker {
       for (const Block* b : n->blocks())
         for (const Value* p : b->parameters()) set(p, symbolicOf(p->type()));
     }
-    return firstOf(n->block(0));
+    return n->block(0)->first();
   }
 
   static size_t loopDepth(const std::vector<Open>& stack) {
@@ -222,7 +220,6 @@ class ShapeWalker {
     for (const Open& o : stack) depth += o.node->kind() == sym::Loop;
     return depth;
   }
-  static const Node* firstOf(const Block* b) { return b->first(); }
 
   // The end of a block: the next one, the same again, or the node behind.
   const Node* leave(std::vector<Open>& stack) {
@@ -230,7 +227,7 @@ class ShapeWalker {
     const Node* n = open.node;
     const Block* b = n->block(open.block);
     if (n->kind() == sym::Loop) {
-      if (loopChanged(open, b)) return firstOf(b);
+      if (loopChanged(open, b)) return b->first();
       for (size_t i = 0; i < n->outputCount(); ++i) set(n->output(i), open.merged[i]);
     } else if (n->kind() == sym::If) {
       bool counts = !open.constantBranch || get(n->input(0)).constant->toBool() == (open.block == 0);
@@ -241,18 +238,20 @@ class ShapeWalker {
         else
           open.merged[i] = merge(open.merged[i], r);
       }
-      if (open.block + 1 < n->blocks().size()) return firstOf(n->block(++open.block));
+      if (open.block + 1 < n->blocks().size()) return n->block(++open.block)->first();
       for (size_t i = 0; i < n->outputCount(); ++i)
         set(n->output(i),
             i < open.merged.size() ? open.merged[i] : symbolicOf(withoutRefinement(n->output(i)->type())));
     } else {
-      if (open.block + 1 < n->blocks().size()) return firstOf(n->block(++open.block));
+      if (open.block + 1 < n->blocks().size()) return n->block(++open.block)->first();
       for (const Value* o : n->outputs()) set(o, symbolicOf(withoutRefinement(o->type())));
     }
     const Node* next = n->next();
     stack.pop_back();
     return next;
   }
+
+  static constexpr int kLastPass = 4;  // over the body of a loop
 
   bool loopChanged(Open& open, const Block* b) {
     bool changed = false;
@@ -263,7 +262,11 @@ class ShapeWalker {
       // After two passes nothing that changes is known any more.
       open.merged[i] = open.pass < 1 ? std::move(wider) : symbolicOf(withoutRefinement(b->parameter(i + 1)->type()));
     }
-    if (!changed || ++open.pass > 3) return false;
+    if (!changed || open.pass == kLastPass) return false;
+    // Chains of carried values change one after the other: the last pass starts with nothing known of any.
+    if (++open.pass == kLastPass)
+      for (size_t i = 0; i < open.merged.size(); ++i)
+        open.merged[i] = symbolicOf(withoutRefinement(b->parameter(i + 1)->type()));
     for (size_t i = 0; i < open.merged.size(); ++i) set(b->parameter(i + 1), open.merged[i]);
     return true;
   }
