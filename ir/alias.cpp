@@ -50,6 +50,9 @@ bool isIdentity(std::string_view kind) {
   return false;
 }
 
+// Gives its first argument the memory of the second, though the schema does not say so.
+bool takesOverMemory(std::string_view kind) { return kind == "aten::set_data" || kind == "aten::set_"; }
+
 }  // namespace
 
 // Makes the elements and edges in text order; loops twice, as their values flow back.
@@ -177,6 +180,7 @@ class AliasBuilder {
     if (n->kind() == sym::Constant) return fresh(n->output());
     std::string_view ns = n->kind().nameSpace(), kind = n->kind().name();
     if (ns == "prim" && n->kind() != sym::PythonOp && structure(n, kind, facts)) return;
+    if (takesOverMemory(n->kind().text())) return unknown(n, facts);
     const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : resolve(n);
     if (!op) return unknown(n, facts);
     operation(n, *op, facts);
@@ -237,10 +241,6 @@ class AliasBuilder {
       if (n->inputCount() == 2) escape(n->input(1));
       facts.effects = true;
       facts.writes.add(Locations::kAnywhere);
-      return true;
-    }
-    if (kind == "set_data") {
-      unknown(n, facts);
       return true;
     }
     if (kind == "RaiseException" || kind == "Print" || kind == "Enter" || kind == "Exit") {

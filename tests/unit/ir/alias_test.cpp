@@ -162,5 +162,17 @@ TEST_F(Aliases, NumbersReferToNothing) {
   EXPECT_TRUE(AliasAnalysis::canRefer(listType(types().integer)));
 }
 
+TEST_F(Aliases, TensorsThatTakeOverMemoryShareIt) {
+  analyse(R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::neg(%x)
+  %c : Tensor = aten::exp(%x)
+   = aten::set_data(%a, %b)
+  return (%a, %b, %c)
+)");
+  EXPECT_TRUE(share("a", "b"));
+  EXPECT_FALSE(share("a", "c"));
+}
+
 }  // namespace
 }  // namespace tscompile
