@@ -3,7 +3,7 @@
 
 #include "ir/module.h"
 
-#include <string>
+#include <algorithm>
 #include <vector>
 
 namespace tscompile {
@@ -25,14 +25,17 @@ void forEachGraph(std::vector<const Graph*> todo, Visit&& visit) {
   }
 }
 
-// The graphs of a text, methods of a dump included, without the subgraphs of their nodes.
+// The graphs of a text, methods and functions of a dump included, without the subgraphs of their nodes.
 inline std::vector<const Graph*> topGraphs(const ParsedText& text) {
   std::vector<const Graph*> out;
   for (const auto& g : text.graphs) out.push_back(g.get());
-  if (text.module)
-    for (const DumpedModule& m : text.module->modules)
-      for (const DumpedMethod& method : m.methods)
-        if (method.graph) out.push_back(method.graph.get());
+  if (!text.module) return out;
+  auto add = [&out](const std::vector<DumpedMethod>& methods) {
+    for (const DumpedMethod& m : methods)
+      if (m.graph) out.push_back(m.graph.get());
+  };
+  for (const DumpedModule& m : text.module->modules) add(m.methods);
+  add(text.module->functions);
   return out;
 }
 
