@@ -1,5 +1,7 @@
 #include "ir/alias.h"
 
+#include "ir/overload_cache.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -58,7 +60,7 @@ bool takesOverMemory(std::string_view kind) { return kind == "aten::set_data" ||
 // Makes the elements and edges in text order; loops twice, as their values flow back.
 class AliasBuilder {
  public:
-  AliasBuilder(AliasAnalysis& a, const Graph& graph, const OpRegistry& registry) : a_(a), registry_(registry) {
+  AliasBuilder(AliasAnalysis& a, const Graph& graph, const OpRegistry& registry) : a_(a), overloads_(registry) {
     newElement(true);  // Locations::kAnywhere; what it holds is itself
     a_.contents_[0] = 0;
     for (const Value* v : graph.inputs()) define(v, {0});
@@ -181,7 +183,7 @@ class AliasBuilder {
     std::string_view ns = n->kind().nameSpace(), kind = n->kind().name();
     if (ns == "prim" && n->kind() != sym::PythonOp && structure(n, kind, facts)) return;
     if (takesOverMemory(n->kind().text())) return unknown(n, facts);
-    const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : resolve(n);
+    const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : overloads_.resolve(*n);
     if (!op) return unknown(n, facts);
     operation(n, *op, facts);
   }
@@ -256,14 +258,6 @@ class AliasBuilder {
     for (const Value* o : n->outputs()) define(o, {0});
     facts.effects = true;
     facts.writes.add(Locations::kAnywhere);
-  }
-
-  const Operator* resolve(const Node* n) {
-    uint64_t key = n->kind().hash();
-    for (const Use& u : n->inputs()) key = hashCombine(key, u.value->type()->hash());
-    auto [it, isNew] = resolved_.try_emplace(key, nullptr);
-    if (isNew) it->second = registry_.resolve(*n);
-    return it->second;
   }
 
   // Operators on containers say less in their schemas than what they do.
@@ -414,9 +408,8 @@ class AliasBuilder {
     bool itself, contents;
   };
   AliasAnalysis& a_;
-  const OpRegistry& registry_;
+  OverloadCache overloads_;
   const Graph* graph_ = nullptr;
-  std::unordered_map<uint64_t, const Operator*> resolved_;
   std::vector<Write> written_;
   bool changed_ = false, hasLoops_ = false;
   int walks_ = 0;

@@ -1,17 +1,17 @@
 #include "ir/verifier.h"
 
 #include "ir/literal.h"
+#include "ir/overload_cache.h"
+#include "ir/support/text.h"
 
 #include <unordered_map>
 
 namespace tscompile {
 namespace {
 
-std::string plural(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
-
 class Verifier {
  public:
-  Verifier(const OpRegistry& registry, Diagnostics& diagnostics) : registry_(registry), diagnostics_(diagnostics) {}
+  Verifier(const OpRegistry& registry, Diagnostics& diagnostics) : overloads_(registry), diagnostics_(diagnostics) {}
 
   bool run(const Graph& top) {
     // Subgraphs of attributes wait here, so that their nesting costs no stack.
@@ -105,13 +105,13 @@ class Verifier {
 
   bool expectInputs(const Node* n, size_t count) {
     if (n->inputCount() == count) return true;
-    fail(n, std::string(n->kind().text()) + " takes " + plural(count, "input") + ", not " +
+    fail(n, std::string(n->kind().text()) + " takes " + counted(count, "input") + ", not " +
                 std::to_string(n->inputCount()));
     return false;
   }
   bool expectOutputs(const Node* n, size_t count) {
     if (n->outputCount() == count) return true;
-    fail(n, std::string(n->kind().text()) + " has " + plural(count, "output") + ", not " +
+    fail(n, std::string(n->kind().text()) + " has " + counted(count, "output") + ", not " +
                 std::to_string(n->outputCount()));
     return false;
   }
@@ -159,7 +159,7 @@ class Verifier {
     }
     const Block* b = n->block(0);
     if (b->parameters().size() != carried + 1) {
-      fail(n, "the block of this prim::Loop has " + plural(carried + 1, "parameter") + ", not " +
+      fail(n, "the block of this prim::Loop has " + counted(carried + 1, "parameter") + ", not " +
                   std::to_string(b->parameters().size()));
       return;
     }
@@ -192,7 +192,7 @@ class Verifier {
     if (ret->inputCount() != n->outputCount() + skip) {
       good_ = false;
       diagnostics_
-          .error(b->range, "this block has " + plural(ret->inputCount(), "result") + ", but its node needs " +
+          .error(b->range, "this block has " + counted(ret->inputCount(), "result") + ", but its node needs " +
                                std::to_string(n->outputCount() + skip))
           .note(n->range, "the node is here");
       return;
@@ -222,12 +222,9 @@ class Verifier {
     if (v->isTuple() && t->is(TypeKind::Tuple)) fits = v->toTuple().items.size() == t->elements().size();
     if (t->is(TypeKind::Any) || t->is(TypeKind::Number) || t->is(TypeKind::Optional) || t->is(TypeKind::Union))
       fits = true;
-    if (!fits) fail(n, "a constant of type " + typeText(t) + " cannot hold " + abbreviated(*v));
-  }
-
-  static std::string abbreviated(const IValue& v) {
-    std::string text = valueText(v, LiteralStyle::Schema);
-    return text.size() > 60 ? text.substr(0, 60) + "..." : text;
+    if (!fits)
+      fail(n,
+           "a constant of type " + typeText(t) + " cannot hold " + abbreviate(valueText(*v, LiteralStyle::Schema), 60));
   }
 
   static TypePtr unwrapped(TypePtr t) { return t->is(TypeKind::Optional) ? t->element() : t; }
@@ -239,16 +236,16 @@ class Verifier {
       if (!expectOutputs(n, 1)) return true;
       TypePtr t = unwrapped(n->output()->type());
       if (t->is(TypeKind::Tuple) && t->elements().size() != n->inputCount())
-        fail(n, "a tuple of " + plural(t->elements().size(), "element") + " is made from " +
-                    plural(n->inputCount(), "input"));
+        fail(n, "a tuple of " + counted(t->elements().size(), "element") + " is made from " +
+                    counted(n->inputCount(), "input"));
       return true;
     }
     if (kind == "TupleUnpack") {
       if (!expectInputs(n, 1)) return true;
       TypePtr t = n->input(0)->type();
       if (t->is(TypeKind::Tuple) && t->elements().size() != n->outputCount())
-        fail(n, "a tuple of " + plural(t->elements().size(), "element") + " is taken apart into " +
-                    plural(n->outputCount(), "output"));
+        fail(n, "a tuple of " + counted(t->elements().size(), "element") + " is taken apart into " +
+                    counted(n->outputCount(), "output"));
       return true;
     }
     if (kind == "ListConstruct") {
@@ -297,12 +294,11 @@ class Verifier {
   // ---- operators ----
 
   void schema(const Node* n) {
-    TypeBindings bindings;
-    const Operator* op = resolve(n, bindings);
+    const Operator* op = overloads_.resolve(*n);
     if (!op) return;
     const Schema& s = op->schema();
     if (!s.varReturns && n->outputCount() > std::max<size_t>(s.returns.size(), 1)) {
-      fail(n, op->fullName() + " returns " + plural(s.returns.size(), "value") + ", not " +
+      fail(n, op->fullName() + " returns " + counted(s.returns.size(), "value") + ", not " +
                   std::to_string(n->outputCount()));
       return;
     }
@@ -315,20 +311,10 @@ class Verifier {
     }
   }
 
-  // Resolution by kind and input types, remembered: large graphs repeat few combinations.
-  const Operator* resolve(const Node* n, TypeBindings& bindings) {
-    uint64_t key = n->kind().hash();
-    for (const Use& u : n->inputs()) key = hashCombine(key, u.value->type()->hash());
-    auto [it, isNew] = resolved_.try_emplace(key, nullptr);
-    if (isNew) it->second = registry_.resolve(*n, &bindings);
-    return it->second;
-  }
-
-  const OpRegistry& registry_;
+  OverloadCache overloads_;
   Diagnostics& diagnostics_;
   bool good_ = true;
   std::unordered_map<const Block*, const Node*> current_;  // open blocks and the node that each is at
-  std::unordered_map<uint64_t, const Operator*> resolved_;
 };
 
 }  // namespace

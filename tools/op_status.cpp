@@ -1,5 +1,6 @@
 #include "tools/op_status.h"
 
+#include "ir/overload_cache.h"
 #include "ir/support/text.h"
 #include "runtime/machine.h"
 
@@ -8,15 +9,13 @@
 namespace tscompile {
 
 OpFinder::OpFinder(const OpRegistry& registry) : registry_(registry) {
-  for (Symbol kind : structureKinds()) structure_.emplace(kind, true);
+  for (Symbol kind : structureKinds()) structure_.insert(kind);
 }
 
 OpFinding OpFinder::find(const Node& node) {
   if (node.kind() == sym::PythonOp) return {OpStatus::Python, nullptr};
   if (isStructure(node.kind())) return {OpStatus::Structure, nullptr};
-  uint64_t key = node.kind().hash();
-  for (const Use& u : node.inputs()) key = hashCombine(key, u.value->type()->hash());
-  auto [it, isNew] = known_.try_emplace(key);
+  auto [it, isNew] = known_.try_emplace(OverloadCache::keyOf(node));
   if (isNew) it->second = classify(node);
   return it->second;
 }

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -36,7 +37,7 @@ class OpFinder {
   OpFinding classify(const Node& node) const;
 
   const OpRegistry& registry_;
-  std::unordered_map<Symbol, bool> structure_;
+  std::unordered_set<Symbol> structure_;
   std::unordered_map<uint64_t, OpFinding> known_;  // by kind and types of inputs: large graphs repeat few
 };
 
