@@ -17,7 +17,6 @@ IValue::IValue(Ref<EnumValue> v) : IValue(Tag::Enum, v.detach()) {}
 IValue::IValue(Ref<FutureValue> v) : IValue(Tag::Future, v.detach()) {}
 IValue::IValue(Ref<LiteralValue> v) : IValue(Tag::Literal, v.detach()) {}
 IValue::IValue(Ref<FunctionValue> v) : IValue(Tag::Function, v.detach()) {}
-IValue IValue::opaque(Ref<RefCounted> v) { return IValue(Tag::Opaque, v.detach()); }
 
 bool IValue::isSame(const IValue& other) const {
   // An undefined tensor is None.
@@ -281,9 +280,9 @@ bool isInstance(const IValue& v, TypePtr type) {
     case TypeKind::Stream:
     case TypeKind::Capsule:
     case TypeKind::PyObject:
-      return v.tag() == IValue::Tag::Opaque || v.isLiteral();
+      return v.isLiteral();
     case TypeKind::Class:
-      return (v.isObject() && v.toObject().type == type) || v.isLiteral() || v.tag() == IValue::Tag::Opaque;
+      return (v.isObject() && v.toObject().type == type) || v.isLiteral();
     case TypeKind::Interface:
       return v.isObject();
     case TypeKind::Future:

@@ -49,7 +49,6 @@ class IValue {
     Future,
     Function,
     Literal,  // a constant that the text does not carry in full, such as <Tensor>
-    Opaque,   // something that only its maker can look into (a plugin's resource)
   };
 
   IValue() = default;
@@ -77,7 +76,6 @@ class IValue {
     v.tag_ = Tag::Uninitialized;
     return v;
   }
-  static IValue opaque(Ref<RefCounted> v);
 
   IValue(const IValue& other) : tag_(other.tag_), payload_(other.payload_) {
     if (isReference() && payload_.object) payload_.object->retain();

@@ -253,9 +253,6 @@ class ValuePrinter {
       case IValue::Tag::Future:
         out_ += "<Future>";
         return;
-      case IValue::Tag::Opaque:
-        out_ += "<object>";
-        return;
       case IValue::Tag::List:
         openList(v, top);
         return;

@@ -12,8 +12,6 @@ namespace tscompile {
 class IValue;
 class InferCall;
 class KernelCall;
-class ConvertCall;
-class EvaluateCall;
 
 // Checks the arguments and computes what the results are; runs when a graph is analysed and again before the kernel.
 using InferFunction = void (*)(InferCall&);
@@ -21,8 +19,6 @@ using InferFunction = void (*)(InferCall&);
 using KernelFunction = void (*)(KernelCall&);
 // The whole of an operator on numbers and strings with one result: no checks come before it.
 using ScalarFunction = void (*)(const IValue* const* arguments, IValue& result);
-// Makes engine layers, or refuses.
-using ConvertFunction = bool (*)(ConvertCall&);
 
 // How the variant with a trailing underscore (`aten::relu_`) is made.
 enum class InPlace : uint8_t {
@@ -62,16 +58,14 @@ struct OpDef {
   InferFunction infer = nullptr;
   KernelFunction kernel = nullptr;
   ScalarFunction scalar = nullptr;
-  ConvertFunction convert = nullptr;
 
   // What the first tensor argument may be; others are refused before the kernel. Empty: every dtype.
   DTypeSet dtypes = kRealAndBool;
   InPlace inplace = InPlace::No;
-  bool commutative = false;    // the first two arguments may change places
-  bool sideEffects = false;    // prints, raises, or writes what its schema does not show
-  bool random = false;         // two runs may differ
-  bool mayShare = false;       // a result may be an argument or share its memory, though the schema does not say so
-  const void* data = nullptr;  // what a user's converter or a plugin wants to find again
+  bool commutative = false;  // the first two arguments may change places
+  bool sideEffects = false;  // prints, raises, or writes what its schema does not show
+  bool random = false;       // two runs may differ
+  bool mayShare = false;     // a result may be an argument or share its memory, though the schema does not say so
 };
 
 }  // namespace tscompile

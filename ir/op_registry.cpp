@@ -85,7 +85,7 @@ OpRegistry::OpRegistry(SchemaReader reader, std::string_view catalog) : reader_(
   }
 }
 
-OpRegistry::OpRegistry(const OpRegistry& base, int) : reader_(base.reader_), base_(&base) {}
+OpRegistry::OpRegistry(const OpRegistry* base) : reader_(base->reader_), base_(base) {}
 OpRegistry::~OpRegistry() = default;
 
 void OpRegistry::add(const OpDef& def) {

@@ -60,7 +60,7 @@ class OpRegistry {
   // `catalog`: schemas, one a line, those of one operator next to each other in the order in which they are tried.
   OpRegistry(SchemaReader reader, std::string_view catalog);
   // A registry that is asked first and hands on to `base`, which must outlive it.
-  explicit OpRegistry(const OpRegistry& base, int);
+  explicit OpRegistry(const OpRegistry* base);
   OpRegistry(const OpRegistry&) = delete;
   ~OpRegistry();
 

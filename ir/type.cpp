@@ -3,7 +3,6 @@
 #include "ir/support/check.h"
 
 #include <algorithm>
-#include <deque>
 #include <mutex>
 #include <unordered_map>
 

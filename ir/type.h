@@ -147,7 +147,8 @@ const CommonTypes& types();
 
 // ---- relations ----
 
-// S <: T as operators are resolved by it (see docs/language.md).
+// S <: T as PyTorch resolves operators by it: tensors by what is known of them, optionals and unions by their members,
+// tuples and futures element by element; lists and dicts only if they are the same. Any class fits any interface.
 bool isSubtype(TypePtr s, TypePtr t);
 // The least type that both fit, or null.
 TypePtr unifyTypes(TypePtr a, TypePtr b);

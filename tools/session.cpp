@@ -22,8 +22,6 @@ int exitCode(ErrorKind kind) {
       return 5;
     case ErrorKind::Limit:
       return 6;
-    case ErrorKind::Incompatible:
-      return 7;
     case ErrorKind::Model:
       return 8;
     case ErrorKind::Interrupted:

@@ -1,6 +1,7 @@
 // Memory for graph parts: a bump allocator whose freed pieces are reused by size.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tscompile {

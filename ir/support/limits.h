@@ -9,7 +9,7 @@ namespace tscompile {
 struct Limits {
   uint64_t textBytes = uint64_t{1} << 30;        // a graph text
   uint64_t nodes = 10'000'000;                   // of all graphs of a text
-  uint64_t values = 20'000'000;                  //
+  uint64_t values = 20'000'000;                  // the same
   uint64_t blocks = 1 << 20;                     // blocks open inside each other
   uint64_t identifierBytes = 64 << 10;           // a name
   uint64_t stringBytes = 16 << 20;               // a string literal, unescaped
@@ -24,7 +24,7 @@ struct Limits {
   uint64_t generatedBytes = uint64_t{16} << 30;  // tensors that a text asks to generate
 };
 
-// A limit by its name, or null: for options and messages.
+// How options and messages call a limit.
 struct LimitName {
   const char* name;
   uint64_t Limits::*field;
