@@ -76,13 +76,18 @@ void GraphBuilder::startTopGraph(HeaderSyntax& header, Span span) {
   startGraph(std::make_unique<Graph>(), header, span);
 }
 
-void GraphBuilder::startGraph(std::unique_ptr<Graph> graph, HeaderSyntax& header, Span span) {
-  OpenGraph open;
-  open.graph = graph.get();
-  open.brace = header.brace;
-  open.blocks.push_back(graph->block());
+void GraphBuilder::openGraph(Graph* graph, HeaderSyntax& header, Span span) {
   graph->keepAlive(source_);
   graph->range = graph->block()->range = range(span);
+  OpenGraph& open = graphs_.emplace_back();
+  open.graph = graph;
+  open.brace = header.brace;
+  open.blocks.push_back(graph->block());
+  addParameters(open, graph->block(), header);
+}
+
+void GraphBuilder::startGraph(std::unique_ptr<Graph> graph, HeaderSyntax& header, Span span) {
+  Graph* started = graph.get();
   if (!modules_.empty()) {
     OpenModule& m = modules_.back();
     std::vector<DumpedMethod>& methods = methodsOf(m);
@@ -92,8 +97,7 @@ void GraphBuilder::startGraph(std::unique_ptr<Graph> graph, HeaderSyntax& header
       ctx_->error(span, "a graph in a module dump stands inside a method");
   }
   if (graph && graphs_.empty()) result_.graphs.push_back(std::move(graph));
-  graphs_.push_back(std::move(open));
-  addParameters(graphs_.back(), graphs_.back().graph->block(), header);
+  openGraph(started, header, span);
 }
 
 void GraphBuilder::addParameters(OpenGraph& g, Block* block, HeaderSyntax& header) {
@@ -139,7 +143,6 @@ void GraphBuilder::onBlockEnd(Slice<Name> results, Span span) {
   }
   if (results.size > options_.limits.arguments) return ctx_->limitError(span, &Limits::arguments);
   Block* b = g->blocks.back();
-  b->returnNode()->range = range(span);
   for (Name& n : results) b->addResult(lookUp(*g, n));
   b->returnNode()->range = range(span);
   if (g->brace) {
@@ -229,14 +232,7 @@ void GraphBuilder::onSubgraph(Name kind, HeaderSyntax& header, Span span) {
       Graph* inner = graph.get();
       n->setKind(Symbol::of(kind.text.substr(0, kind.text.rfind('_'))));
       n->setAttribute(sym::Subgraph, std::move(graph));
-      OpenGraph open;
-      open.graph = inner;
-      open.brace = header.brace;
-      open.blocks.push_back(inner->block());
-      inner->keepAlive(source_);
-      inner->range = inner->block()->range = range(span);
-      graphs_.push_back(std::move(open));
-      addParameters(graphs_.back(), inner->block(), header);
+      openGraph(inner, header, span);
       return;
     }
     graphs_.pop_back();

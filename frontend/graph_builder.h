@@ -59,6 +59,8 @@ class GraphBuilder : public StatementSink {
   OpenGraph* current() { return graphs_.empty() || graphs_.back().returned ? nullptr : &graphs_.back(); }
   SourceRange range(Span span) const { return ctx_->range(span); }
   void startGraph(std::unique_ptr<Graph> graph, HeaderSyntax& header, Span span);
+  // Makes `graph`, which somebody owns, the one that statements go to.
+  void openGraph(Graph* graph, HeaderSyntax& header, Span span);
   void startTopGraph(HeaderSyntax& header, Span span);
   void startBlock(OpenGraph& g, HeaderSyntax& header, Span span);
   void endOpenGraphs(Span span);

@@ -525,7 +525,7 @@ TensorItems* ParseContext::mergeItems(TensorItems* into, TensorItems* item, Span
   return into;
 }
 
-int64_t ParseContext::symbolicSize(int64_t symbol, Span) {
+int64_t ParseContext::symbolicSize(int64_t symbol) {
   // SS(-1) is a symbol of its own; "*" is kUnknownSize.
   return symbol == INT64_MIN ? INT64_MIN : -symbol - 1;
 }

@@ -156,7 +156,7 @@ class ParseContext {
   TensorItems* flagItem(std::string_view name, int64_t value, Span span);
   TensorItems* deviceItem(std::string_view name, std::string_view device, int64_t index, Span span);
   TensorItems* mergeItems(TensorItems* into, TensorItems* item, Span span);
-  int64_t symbolicSize(int64_t symbol, Span span);
+  int64_t symbolicSize(int64_t symbol);
   FieldsSyntax* field(FieldsSyntax* fields, std::string_view name, TypePtr type, std::string_view defaultText);
 
   void nameSchema(std::string_view name, std::string_view overload, Span span) {
@@ -175,11 +175,9 @@ class ParseContext {
   AliasSyntax* bareWrite();
 
   // ---- called by the scanner ----
-  void setBase(const char* base, size_t) { base_ = base; }
+  void setBase(const char* base) { base_ = base; }
   uint32_t offset(const char* p) const { return static_cast<uint32_t>(p - base_); }
   uint32_t textSize() const { return static_cast<uint32_t>(text_.size()); }
-  std::string_view view(Span span) const { return textOf(span); }
-  std::string_view trimmed(std::string_view text) const;
 
   // Lengths of tokens that start at an offset.
   size_t commentLength(uint32_t at) const;
@@ -193,15 +191,13 @@ class ParseContext {
   int integer(std::string_view text, Semantic& value, Span span);
   int floating(std::string_view text, Semantic& value, Span span);
   int imaginary(std::string_view text, Semantic& value, Span span);
-  int badNumber(std::string_view text, Span span);
+  int badNumber(Span span);
   int string(std::string_view body, size_t quote, Semantic& value, Span span);
   int unterminatedString(Span span);
   int badCharacter(Span span);
   int tensorText(std::string_view text, Semantic& value);
-  int word(std::string_view text, Semantic& value, Span span);
-  int attributeWord(std::string_view text, Semantic& value, Span span);
-  int setting();
-  int closeSettings();
+  int word(std::string_view text, Semantic& value);
+  int attributeWord(std::string_view text, Semantic& value);
   int atEnd();
   bool takePlace(std::string_view comment, Semantic& value);
 

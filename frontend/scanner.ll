@@ -1,6 +1,6 @@
 %top{
 // The tokens of graph text, module dumps, schemas, types and values. Constructs that need more than a regular
-// expression (value names, comments, raw text of Python operators) are found by the functions of parse_context.cpp.
+// expression (value names, comments, raw text of Python operators) are found by the functions of token_rules.cpp.
 }
 %option reentrant noyywrap nodefault nounput noinput 8bit never-interactive
 %option prefix="tsScan"
@@ -9,6 +9,7 @@
 %{
 #include "frontend/parse_context.h"
 #include "frontend/grammar.h"
+#include "ir/support/text.h"
 
 using namespace tscompile::frontend;
 using Token = Parser::token;
@@ -25,7 +26,7 @@ using Token = Parser::token;
     span->end = span->begin + static_cast<uint32_t>(taken); \
   } while (false)
 // The token in the source text, which outlives the scanner; the scanner writes a NUL behind its own copy.
-#define TEXT yyextra->view(*span)
+#define TEXT yyextra->textOf(*span)
 %}
 
 %x ATTRIBUTES DEFAULT_TEXT SETTINGS
@@ -59,7 +60,7 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
 {DIGIT}+"."{DIGIT}*{EXPONENT}?"j" |
 "."{DIGIT}+{EXPONENT}?"j" |
 {DIGIT}+{EXPONENT}"j"     { return yyextra->imaginary(TEXT, *value, *span); }
-0[xX][0-9a-fA-F.]*([pP][-+]?[0-9]+)? { return yyextra->badNumber(TEXT, *span); }
+0[xX][0-9a-fA-F.]*([pP][-+]?[0-9]+)? { return yyextra->badNumber(*span); }
 
 \"([^\"\\\n]|\\(.|\n))*\" { return yyextra->string(TEXT.substr(1, TEXT.size() - 2), 1, *value, *span); }
 \'([^\'\\\n]|\\(.|\n))*\' { return yyextra->string(TEXT.substr(1, TEXT.size() - 2), 1, *value, *span); }
@@ -101,10 +102,10 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
 ","{BLANK}*"scope:"       { if (yyextra->insideBrackets()) { TAKE(1); return Token::TOK_COMMA; }
                             size_t start = static_cast<size_t>(yyleng);
                             size_t n = yyextra->scopeLength(span->begin, start); TAKE(n);
-                            value->text = yyextra->trimmed(TEXT.substr(start)); return Token::TOK_SCOPE; }
+                            value->text = tscompile::trim(TEXT.substr(start)); return Token::TOK_SCOPE; }
 "^"[^ \t\r\n()\[\]{}"'%,]+ { value->text = TEXT.substr(1); yyextra->sawPython(); return Token::TOK_PYTHON; }
 {ID}("."{ID})*            { size_t n = yyextra->wordLength(*span); TAKE(n);
-                            int token = yyextra->word(TEXT, *value, *span);
+                            int token = yyextra->word(TEXT, *value);
                             if (token == Token::TOK_SECTION && yyextra->startsSettings(*value)) BEGIN(SETTINGS);
                             return token; }
 }
@@ -121,18 +122,18 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
 "]"                       { if (yyextra->close()) BEGIN(INITIAL); return Token::TOK_RBRACKET; }
 "infj"|"nanj"             { value->number = *yytext == 'i' ? ParseContext::kInfinity : ParseContext::kNaN;
                             return Token::TOK_IMAGINARY; }
-{ID}("."{ID})*            { return yyextra->attributeWord(TEXT, *value, *span); }
+{ID}("."{ID})*            { return yyextra->attributeWord(TEXT, *value); }
 }
 
 <DEFAULT_TEXT>.|\n        { BEGIN(yyextra->insideAttributes() ? ATTRIBUTES : INITIAL);
                             size_t n = yyextra->defaultLength(span->begin); TAKE(n);
-                            value->text = yyextra->trimmed(TEXT); return Token::TOK_RAW; }
+                            value->text = tscompile::trim(TEXT); return Token::TOK_RAW; }
 
 <SETTINGS>{
 \n                        { if (yyextra->endsLine(span->begin)) return Token::TOK_NEWLINE; }
 [^\n]+                    { value->text = TEXT;
-                            if (yyextra->endsSettings(TEXT)) { BEGIN(INITIAL); return yyextra->closeSettings(); }
-                            return yyextra->setting(); }
+                            if (yyextra->endsSettings(TEXT)) { BEGIN(INITIAL); return Token::TOK_RBRACE; }
+                            return Token::TOK_SETTING; }
 }
 
 <*>.|\n                   { return yyextra->badCharacter(*span); }
@@ -156,7 +157,7 @@ Scanner* makeScanner(std::string_view text, ParseContext* context, bool startInA
   s->text = text;
   s->text.append(2, '\0');
   tsScanlex_init_extra(context, &s->handle);
-  context->setBase(s->text.data(), text.size());
+  context->setBase(s->text.data());
   tsScan_scan_buffer(s->text.data(), s->text.size(), s->handle);
   if (startInAttributes) {
     auto* yyg = static_cast<struct yyguts_t*>(s->handle);

@@ -54,8 +54,6 @@ size_t lineEnd(std::string_view t, size_t i) {
 
 }  // namespace
 
-std::string_view ParseContext::trimmed(std::string_view text) const { return trim(text); }
-
 // ---- lengths ----
 
 size_t ParseContext::commentLength(uint32_t at) const { return lineEnd(text_, at) - at; }
@@ -210,7 +208,7 @@ int ParseContext::imaginary(std::string_view text, Semantic& value, Span span) {
   return Token::TOK_IMAGINARY;
 }
 
-int ParseContext::badNumber(std::string_view, Span span) {
+int ParseContext::badNumber(Span span) {
   error(span, "hexadecimal numbers are not supported");
   reportedHere_ = true;
   return Token::TOK_BAD;
@@ -295,7 +293,7 @@ int ParseContext::tensorText(std::string_view text, Semantic& value) {
   return Token::TOK_TENSOR;
 }
 
-int ParseContext::word(std::string_view text, Semantic& value, Span) {
+int ParseContext::word(std::string_view text, Semantic& value) {
   value.text = text;
   if (text.find("::") != std::string_view::npos) {
     if (text.find_first_of(" \t\r\f\v\\\n") != std::string_view::npos) {
@@ -342,13 +340,13 @@ int ParseContext::word(std::string_view text, Semantic& value, Span) {
   return Token::TOK_IDENT;
 }
 
-int ParseContext::attributeWord(std::string_view text, Semantic& value, Span span) {
+int ParseContext::attributeWord(std::string_view text, Semantic& value) {
   if (text == "inf") return Token::TOK_INF;
   if (text == "nan") return Token::TOK_NAN;
   if (text == "annotate") return Token::TOK_ANNOTATE;
   if (text == "torch.device") return Token::TOK_DEVICE;
   if (text == "torch.Generator") return Token::TOK_GENERATOR;
-  return word(text, value, span);
+  return word(text, value);
 }
 
 // ---- lines and brackets ----
@@ -428,9 +426,6 @@ bool ParseContext::endsSettings(std::string_view line) const {
   size_t indent = line.find_first_not_of(' ');
   return indent == settingsIndent_ && trim(line) == "}";
 }
-
-int ParseContext::setting() { return Token::TOK_SETTING; }
-int ParseContext::closeSettings() { return Token::TOK_RBRACE; }
 
 int ParseContext::atEnd() {
   // Every statement is ended by a line end, also the last one; brackets left open are an error at the end of the text.
