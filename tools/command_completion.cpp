@@ -7,16 +7,6 @@
 namespace tscompile {
 namespace {
 
-std::vector<std::string> split(std::string_view names) {
-  std::vector<std::string> out;
-  for (size_t at = 0; at <= names.size();) {
-    size_t end = std::min(names.find(',', at), names.size());
-    out.emplace_back(names.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
-
 bool takesFile(std::string_view value) { return value == "FILE" || value == "GRAPH"; }
 
 // Options of a verb, its own first.
@@ -67,8 +57,8 @@ std::string bash() {
   for (const VerbSpec& verb : verbSpecs()) {
     for (const OptionSpec* o : optionsOf(verb)) {
       if (o->value.empty()) continue;
-      std::string names = join(split(o->names), "|",
-                               [&](const std::string& n) { return "\"" + std::string(verb.name) + " " + n + "\""; });
+      std::string names =
+          join(namesOf(*o), "|", [&](const std::string& n) { return "\"" + std::string(verb.name) + " " + n + "\""; });
       std::vector<std::string_view> choices = choicesOf(*o);
       if (!choices.empty())
         out += "    " + names + ") COMPREPLY=($(compgen -W \"" +
@@ -85,7 +75,7 @@ std::string bash() {
   for (const VerbSpec& verb : verbSpecs()) {
     std::vector<std::string> words = argumentWords(verb);
     for (const OptionSpec* o : optionsOf(verb))
-      for (const std::string& n : split(o->names)) words.push_back(n);
+      for (const std::string& n : namesOf(*o)) words.push_back(n);
     out += "    " + std::string(verb.name) + ") COMPREPLY=($(compgen -W \"" + spaced(words) + "\" -- \"$word\")";
     if (takesFile(verb.argument)) out += " $(compgen -f -- \"$word\")";
     out += ") ;;\n";
@@ -110,7 +100,7 @@ std::string zshOption(const OptionSpec& o) {
       action += "_files";
   }
   std::string out;
-  for (const std::string& name : split(o.names))
+  for (const std::string& name : namesOf(o))
     out += " \\\n        " + quoted((o.repeats ? "*" : "") + name + "[" + help + "]" + action);
   return out;
 }
@@ -148,7 +138,7 @@ std::string fish() {
       out += lead + " -f -a " + quoted(spaced(words)) + "\n";
     for (const OptionSpec* o : optionsOf(verb)) {
       out += lead;
-      for (const std::string& name : split(o->names))
+      for (const std::string& name : namesOf(*o))
         out += name[1] == '-' ? " -l " + name.substr(2) : " -s " + name.substr(1);
       std::vector<std::string_view> choices = choicesOf(*o);
       if (!choices.empty())

@@ -10,12 +10,10 @@
 
 #include <fmt/core.h>
 
-#include <sstream>
+#include <algorithm>
 
 namespace tscompile {
 namespace {
-
-std::string sizesText(DimSpan sizes) { return dimsText(sizes); }
 
 // One file at a time; text and JSON come from the same calls.
 class Inspector {
@@ -214,7 +212,7 @@ class Inspector {
     for (const auto& [key, value] : header->metadata)
       text_ += fmt::format("  {:<12}{} = {}\n", "metadata", abbreviate(key, 80), abbreviate(value, 200));
     for (const TensorEntry& t : header->tensors)
-      text_ += fmt::format("    {} : {} {}, {}\n", t.name, t.dtype, sizesText(t.sizes), sizeText(t.end - t.begin));
+      text_ += fmt::format("    {} : {} {}, {}\n", t.name, t.dtype, dimsText(t.sizes), sizeText(t.end - t.begin));
   }
 
   void safetensorsJson(const SafetensorsHeader& header, uint64_t bytes) {
@@ -253,7 +251,7 @@ class Inspector {
       shape(header->sizes);
       json_.field("fortranOrder", header->fortranOrder);
     } else {
-      text_ += fmt::format("  {:<12}{} {}{}\n", "array", pythonName(header->dtype), sizesText(header->sizes),
+      text_ += fmt::format("  {:<12}{} {}{}\n", "array", pythonName(header->dtype), dimsText(header->sizes),
                            header->fortranOrder ? ", in Fortran order" : "");
     }
   }

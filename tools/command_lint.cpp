@@ -1,5 +1,6 @@
 // `tscompile lint`: everything that is wrong or suspicious in texts.
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/text.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
 #include "tools/commands.h"
@@ -8,7 +9,6 @@
 #include "tools/lint.h"
 
 #include <algorithm>
-#include <sstream>
 
 namespace tscompile {
 namespace {
@@ -26,8 +26,6 @@ std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) 
                    [](const Diagnostic& a, const Diagnostic& b) { return a.range.begin < b.range.begin; });
   return out;
 }
-
-std::string plural(size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 class LintCommand {
  public:
@@ -54,8 +52,8 @@ class LintCommand {
       json.endObject();
       json.finish();
     } else if (!session_.common.quiet) {
-      session_.err << "tscompile: " << plural(counts_.errors, "error") << ", " << plural(counts_.warnings, "warning")
-                   << ", " << plural(counts_.notes, "note") << "\n";
+      session_.err << "tscompile: " << counted(counts_.errors, "error") << ", " << counted(counts_.warnings, "warning")
+                   << ", " << counted(counts_.notes, "note") << "\n";
     }
     return code_;
   }
@@ -92,7 +90,7 @@ class LintCommand {
       json.verbatim(line);
     }
     if (diagnostics.full())
-      session_.note("stopped at " + plural(diagnostics.errorCount(), "error") + "; --max-errors 0 shows all");
+      session_.note("stopped at " + counted(diagnostics.errorCount(), "error") + "; --max-errors 0 shows all");
     counts_.errors += diagnostics.errorCount();
     counts_.warnings += diagnostics.warningCount();
     diagnostics.clear();

@@ -5,8 +5,9 @@
 #include "tools/commands.h"
 #include "tools/graph_json.h"
 
+#include <optional>
 #include <ostream>
-#include <sstream>
+#include <streambuf>
 
 namespace tscompile {
 namespace {

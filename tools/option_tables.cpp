@@ -15,6 +15,16 @@ T checked(std::optional<T> value, std::string_view option, std::string_view want
   throw UsageError{std::string(option) + " takes " + std::string(wanted) + ", not '" + abbreviate(text, 80) + "'"};
 }
 
+std::vector<std::string_view> split(std::string_view list, char separator) {
+  std::vector<std::string_view> out;
+  for (size_t at = 0; at <= list.size();) {
+    size_t end = std::min(list.find(separator, at), list.size());
+    out.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
 void setLimit(Options& o, const std::string& text) {
   size_t equal = text.find('=');
   if (equal == std::string::npos)
@@ -191,15 +201,14 @@ const VerbSpec* findVerb(std::string_view name) {
   return it == std::end(kVerbs) ? nullptr : &*it;
 }
 
+std::vector<std::string> namesOf(const OptionSpec& option) {
+  std::vector<std::string_view> names = split(option.names, ',');
+  return {names.begin(), names.end()};
+}
+
 std::vector<std::string_view> choicesOf(const OptionSpec& option) {
-  std::vector<std::string_view> out;
-  if (option.value.find('|') == std::string_view::npos) return out;
-  for (size_t at = 0; at <= option.value.size();) {
-    size_t end = std::min(option.value.find('|', at), option.value.size());
-    out.push_back(option.value.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
+  if (option.value.find('|') == std::string_view::npos) return {};
+  return split(option.value, '|');
 }
 
 }  // namespace tscompile

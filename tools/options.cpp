@@ -11,17 +11,7 @@
 namespace tscompile {
 namespace {
 
-std::vector<std::string> namesOf(std::string_view list) {
-  std::vector<std::string> out;
-  for (size_t at = 0; at <= list.size();) {
-    size_t end = std::min(list.find(',', at), list.size());
-    out.emplace_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
-}
-
-std::string longName(const OptionSpec& option) { return namesOf(option.names).back(); }
+std::string longName(const OptionSpec& option) { return namesOf(option).back(); }
 
 void checkChoice(const OptionSpec& option, const std::string& value) {
   std::vector<std::string_view> choices = choicesOf(option);
@@ -62,7 +52,7 @@ std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std
   NearestName nearest(name);
   for (std::span<const OptionSpec> specs : {std::span<const OptionSpec>(verb.options), commonOptionSpecs()})
     for (const OptionSpec& spec : specs)
-      for (const std::string& known : namesOf(spec.names))
+      for (const std::string& known : namesOf(spec))
         if (known.size() > 2) nearest.consider(known);
   UsageError error{"unknown option '" + abbreviate(name, 80) + "' of " + std::string(verb.name)};
   if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");

@@ -84,6 +84,9 @@ struct VerbSpec {
   int (*command)(const Options&, Session&) = nullptr;
 };
 
+// "-o", "--output" of "-o,--output".
+std::vector<std::string> namesOf(const OptionSpec& option);
+
 std::span<const VerbSpec> verbSpecs();
 const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();

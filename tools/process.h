@@ -11,7 +11,7 @@ namespace tscompile {
 // errors.
 void prepareProcess();
 
-// While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 120
+// While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 80
 // ms, or at a second signal, the process ends without it; so it does 80 ms after the time limit.
 class InterruptScope {
  public:

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <sstream>
 
 namespace tscompile {
@@ -166,10 +167,6 @@ bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
   diagnostics.fileError(folder, {}, "cannot write: " + why, ErrorKind::Io);
   return false;
 }
-
-}  // namespace
-
-namespace {
 
 class SizeCheck {
  public:
