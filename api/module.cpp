@@ -8,7 +8,7 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <cctype>
 #include <unordered_set>
 
 namespace tscompile {
@@ -18,10 +18,7 @@ struct ModuleState {
   ParsedText text;
   Weights weights;
   const OpRegistry* registry = nullptr;
-  Limits limits;
-  // Of a module dump: the objects behind its modules, and methods by class.
-  std::vector<Ref<ObjectValue>> objects;
-  bool boundDump = false;
+  std::vector<Ref<ObjectValue>> objects;  // behind the modules of a dump, in its order
 };
 
 namespace {
@@ -165,8 +162,7 @@ class GraphBinder {
 };
 
 // Finds the data of constants whose text does not carry it: by value name, in module dumps behind the name of the
-// method
-// ("__torch__.Net.forward:12") or function ("relu:3").
+// method ("__torch__.Net.forward:12") or function ("relu:3").
 void supplyConstants(ModuleState& s, const Graph& graph, const std::string& prefix, ProgramSources& sources) {
   forEachNode(graph, [&](Node* n) {
     if (n->kind() != sym::Constant || n->outputCount() != 1) return;
@@ -194,7 +190,6 @@ Result<Module> Module::fromText(std::string text, const std::string& name, const
 Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics) {
   auto state = std::make_shared<ModuleState>();
   state->registry = options.registry ? options.registry : &allOps();
-  state->limits = options.limits;
   ParseOptions parse;
   parse.registry = state->registry;
   parse.limits = options.limits;

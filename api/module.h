@@ -9,7 +9,6 @@
 #include "ir/support/result.h"
 #include "runtime/program.h"
 
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,9 +40,11 @@ class Method {
   std::vector<ValueInfo> inputs() const;
   std::vector<ValueInfo> outputs() const;
 
-  // Runs it. `inputs` are borrowed: tensors over memory of the caller (Tensor::borrow) are read where they lie. The
-  // results are those that the graph returns, in order; a returned tuple is one value. On failure a diagnostic tells
-  // the node.
+  // Runs it. `inputs` are as many values as inputs(), of their types. They are borrowed: tensors over memory of the
+  // caller (Tensor::borrow) are read where they lie, and a graph that writes to an input writes there. The results are
+  // those that the graph returns, in order; a returned tuple is one value. They may share memory with inputs or
+  // weights. On failure a diagnostic tells the node; its kind is Input for inputs that do not fit, Model, Unsupported,
+  // Limit or Interrupted.
   Result<std::vector<IValue>> run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                   const RunOptions& options = {}) const;
 
@@ -53,10 +54,12 @@ class Method {
   std::shared_ptr<const Program> program_;
 };
 
-// A loaded text with its weights. Copies share it.
+// A loaded text with its weights. Copies share it; methods that were prepared keep it alive. Not for several threads at
+// once.
 class Module {
  public:
-  // Reads `path` (graph text or a module dump) and the weights. Reports everything that is wrong with them.
+  // Reads `path` (graph text or a module dump) and the weights. Reports everything that is wrong with them (kinds
+  // Input, Io, Limit).
   static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same from a text in memory; `name` stands for the path in messages.
   static Result<Module> fromText(std::string text, const std::string& name, const LoadOptions& options,
@@ -65,7 +68,7 @@ class Module {
 
   // Names of the methods: those of the dump's outermost module, or "forward" for plain graph text.
   std::vector<std::string> methods() const;
-  // The graph of a method; null if there is none of this name.
+  // The graph of a method; null if there is none of this name. It lives as long as the module, as does the text.
   const Graph* graph(std::string_view method = "forward") const;
   const ParsedText& text() const;
 

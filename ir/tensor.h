@@ -91,7 +91,10 @@ class TensorImpl : public RefCounted {
   int64_t inline_[12];
 };
 
-// A handle; copies share the tensor. A default-constructed one is undefined (PyTorch's absent optional tensor).
+// A handle; copies share the tensor, its memory goes with the last of them. A default-constructed one is undefined
+// (PyTorch's absent optional tensor): of it, only defined() may be asked. Sizes are not negative; strides and offsets
+// count elements, and strides may be 0 or negative. Handles may be copied by several threads at once, but what one
+// thread writes to elements or geometry is not ordered against what others do.
 class Tensor {
  public:
   Tensor() = default;
@@ -107,7 +110,7 @@ class Tensor {
   // Memory of the caller, row-major, not copied; it must outlive the tensor unless `release` says otherwise.
   static Tensor borrow(DType dtype, DimSpan sizes, void* data, Storage::Release release = nullptr,
                        void* context = nullptr);
-  // A copy of row-major values.
+  // A copy of row-major values, as many as the sizes say; the dtype is that of T.
   template <class T>
   static Tensor of(DimSpan sizes, std::span<const T> values) {
     Tensor t = empty(kDTypeOf<T>, sizes);
@@ -135,6 +138,8 @@ class Tensor {
   TensorImpl* impl() const { return impl_.get(); }
   TensorImpl* detach() { return impl_.detach(); }
 
+  // The element whose indices are all 0. T is the type that stores the dtype (see visitDType); of tensors that are
+  // contiguous, it is an array in row-major order.
   std::byte* raw() const { return impl_->data(); }
   template <class T>
   T* data() const {
@@ -145,7 +150,7 @@ class Tensor {
   Tensor withGeometry(DimSpan sizes, DimSpan strides, int64_t offset) const {
     return view(dtype(), storage(), sizes, strides, offset);
   }
-  Tensor permuted(DimSpan order) const;
+  Tensor permuted(DimSpan order) const;  // order[d]: the old dimension that becomes dimension d
 
   // The element with this row-major index, as a number. Slow: for printing and tests.
   double real(int64_t index) const;
