@@ -5,12 +5,14 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/numbers.h"
 
+#include <numbers>
+
 namespace tscompile {
 namespace {
 
 using C128 = std::complex<double>;
 
-constexpr double kPi = 3.14159265358979323846;
+constexpr double kPi = std::numbers::pi;
 
 // ---- signs ----
 

@@ -4,10 +4,12 @@
 #include "runtime/reference/scalars.h"
 #include "runtime/reference/special_math.h"
 
+#include <numbers>
+
 namespace tscompile {
 namespace {
 
-constexpr double kPi = 3.14159265358979323846;
+constexpr double kPi = std::numbers::pi;
 
 // ---- products that are 0 where the first factor is ----
 

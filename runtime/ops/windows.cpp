@@ -4,10 +4,12 @@
 #include "runtime/reference/special_math.h"
 #include "runtime/reference/tensor_options.h"
 
+#include <numbers>
+
 namespace tscompile {
 namespace {
 
-constexpr double kPi = 3.14159265358979323846;
+constexpr double kPi = std::numbers::pi;
 
 DType floatingOption(const InferCall& call, size_t dtypeAt) {
   DType dtype = optionsDType(call, dtypeAt, DType::Float32);

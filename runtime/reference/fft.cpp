@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace tscompile {
 namespace {
 
 using Complex = Fft::Complex;
-constexpr double kPi = 3.14159265358979323846;
+constexpr double kPi = std::numbers::pi;
 // Factors up to this one are transformed by the definition.
 constexpr int64_t kLargestRadix = 31;
 

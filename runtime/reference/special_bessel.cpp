@@ -3,12 +3,12 @@
 #include "runtime/reference/special_math.h"
 
 #include <limits>
+#include <numbers>
 
 namespace tscompile {
 namespace {
 
-constexpr double kPi = 3.14159265358979323846, kTwoOverPi = 0.63661977236758134308,
-                 kRootTwoOverPi = 0.79788456080286535588;
+constexpr double kPi = std::numbers::pi, kTwoOverPi = 0.63661977236758134308, kRootTwoOverPi = 0.79788456080286535588;
 
 // J0 and Y0: p and q of their asymptotic form, each a quotient; then J0 and Y0 near 0.
 constexpr double kJ0PTop[] = {0.0007969367292973471,

@@ -5,11 +5,12 @@
 
 #include <array>
 #include <limits>
+#include <numbers>
 
 namespace tscompile {
 namespace {
 
-constexpr double kPi = 3.14159265358979323846;
+constexpr double kPi = std::numbers::pi;
 
 // The asymptotic series of digamma: B_2k / 2k.
 constexpr double kDigamma[] = {1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12};
