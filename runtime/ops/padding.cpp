@@ -1,6 +1,7 @@
 // Tensors with a margin: of a number, of their own elements mirrored or repeated, or of the opposite side.
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/item_bits.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
@@ -45,8 +46,7 @@ void resultConstant(InferCall& call, const TensorInfo& t, const Dims& pad) {
     bool fits = sizes[d] > 0 || (sizes[d] == 0 && !grows) || !isKnownSize(t.sizes[d]);
     call.require(fits,
                  "the input size {}, plus negative padding {} and {} resulted in a negative output size, which is "
-                 "invalid. Check "
-                 "dimension {} of your input.",
+                 "invalid. Check dimension {} of your input.",
                  t.sizes[d], s.before, s.after, d);
   }
   call.result(t.dtype, sizes);
@@ -165,7 +165,7 @@ void copyRow(const std::vector<int64_t>& from, const T* row, T* to) {
   }
 }
 
-// Rows of the last dimension; `rows` leads from each row of the output to one of the input.
+// Rows of the last dimension. `from`: for each padded dimension, the index in the input of each index of the output.
 template <class T>
 void padRows(const Tensor& t, const Tensor& out, const std::vector<std::vector<int64_t>>& from, size_t dims) {
   size_t rank = t.sizes().size();
@@ -186,10 +186,6 @@ void padRows(const Tensor& t, const Tensor& out, const std::vector<std::vector<i
       }
 }
 
-struct Element16 {
-  uint64_t low, high;
-};
-
 void padWithMargin(KernelCall& call, DimSpan pad, size_t dims, Margin margin) {
   Tensor t = contiguous(call.tensor(0)), out = call.out();
   if (out.numel() == 0) return;
@@ -197,18 +193,7 @@ void padWithMargin(KernelCall& call, DimSpan pad, size_t dims, Margin margin) {
   std::vector<std::vector<int64_t>> from;
   for (size_t d = rank - dims; d < rank; ++d)
     from.push_back(sources(call, margin, t.sizes()[d], sidesOf(pad, rank, d), out.sizes()[d]));
-  switch (itemSize(t.dtype())) {
-    case 1:
-      return padRows<uint8_t>(t, out, from, dims);
-    case 2:
-      return padRows<uint16_t>(t, out, from, dims);
-    case 4:
-      return padRows<uint32_t>(t, out, from, dims);
-    case 8:
-      return padRows<uint64_t>(t, out, from, dims);
-    default:
-      return padRows<Element16>(t, out, from, dims);
-  }
+  withItemBits(t.dtype(), [&]<class Bits>() { padRows<Bits>(t, out, from, dims); });
 }
 
 // ---- operators ----

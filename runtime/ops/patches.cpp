@@ -4,6 +4,7 @@
 #include "runtime/reference/convolution.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/item_bits.h"
 #include "runtime/reference/views.h"
 
 #include <cstring>
@@ -168,10 +169,6 @@ void moveIm2col(const Patches& p, int64_t channels, const std::byte* from, std::
   }
 }
 
-struct Bits128 {
-  uint64_t low, high;
-};
-
 void im2colKernel(KernelCall& call) {
   InferCall infer(call.op(), call.arguments(), call.size());
   Tensor x = contiguous(call.tensor(0));
@@ -179,18 +176,7 @@ void im2colKernel(KernelCall& call) {
   call.setResult(Tensor::zeros(call.spec().dtype, call.spec().sizes));
   Tensor out = call.out();
   int64_t channels = x.numel() / (p.image[0] * p.image[1]);  // of all samples
-  switch (itemSize(x.dtype())) {
-    case 1:
-      return moveIm2col<uint8_t>(p, channels, x.raw(), out.raw());
-    case 2:
-      return moveIm2col<uint16_t>(p, channels, x.raw(), out.raw());
-    case 4:
-      return moveIm2col<uint32_t>(p, channels, x.raw(), out.raw());
-    case 8:
-      return moveIm2col<uint64_t>(p, channels, x.raw(), out.raw());
-    default:
-      return moveIm2col<Bits128>(p, channels, x.raw(), out.raw());
-  }
+  withItemBits(x.dtype(), [&]<class Bits>() { moveIm2col<Bits>(p, channels, x.raw(), out.raw()); });
 }
 
 Dims imageSize(const InferCall& call) {
@@ -243,16 +229,7 @@ void col2imKernel(KernelCall& call) {
       image += size[0] * size[1];
     }
   };
-  switch (x.dtype()) {
-    case DType::Complex64:
-      run(std::complex<float>{});
-      break;
-    case DType::Complex128:
-      run(std::complex<double>{});
-      break;
-    default:
-      withFloating(x.dtype(), run);
-  }
+  withFloatingOrComplex(x.dtype(), run);
   out.store();
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/item_bits.h"
 
 #include <cmath>
 #include <cstring>
@@ -119,10 +120,6 @@ void moveNearest(const Tensor& in, const Tensor& out, const std::array<std::vect
     }
 }
 
-struct Bits128 {
-  uint64_t low, high;
-};
-
 void resizeNearest(KernelCall& call, Interpolation kind, const Resize& r) {
   Tensor in = contiguous(call.tensor(0)), out = call.out();
   std::array<std::vector<int64_t>, 3> index;
@@ -133,18 +130,7 @@ void resizeNearest(KernelCall& call, Interpolation kind, const Resize& r) {
     index[3 - spatial + i] = in.dtype() == DType::Float64 ? nearestIndices<double>(kind, size, r.out[i], r.scales[i])
                                                           : nearestIndices<float>(kind, size, r.out[i], r.scales[i]);
   }
-  switch (itemSize(in.dtype())) {
-    case 1:
-      return moveNearest<uint8_t>(in, out, index);
-    case 2:
-      return moveNearest<uint16_t>(in, out, index);
-    case 4:
-      return moveNearest<uint32_t>(in, out, index);
-    case 8:
-      return moveNearest<uint64_t>(in, out, index);
-    default:
-      return moveNearest<Bits128>(in, out, index);
-  }
+  withItemBits(in.dtype(), [&]<class Bits>() { moveNearest<Bits>(in, out, index); });
 }
 
 template <Interpolation kKind, size_t kSpatial, bool kVec>
