@@ -125,10 +125,9 @@ void requireOwned(const Tensor& t) {
 void requireWritable(const Tensor& t) {
   requireOwned(t);
   if (repeatsElements(t.sizes(), t.strides()))
-    throw ExecutionError(
-        ErrorKind::Model,
-        "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-        "location. Please clone() the tensor before performing the operation.");
+    throw ExecutionError(ErrorKind::Model,
+                         "unsupported operation: more than one element of the written-to tensor refers to a single "
+                         "memory location; clone it first");
 }
 
 void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
@@ -137,10 +136,9 @@ void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
               std::equal(to.strides().begin(), to.strides().end(), from.strides().begin(), from.strides().end()) &&
               std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end());
   if (!same && memoryOverlaps(to, from))
-    throw ExecutionError(
-        ErrorKind::Model,
-        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-        "single memory location. Please clone() the tensor before performing the operation.");
+    throw ExecutionError(ErrorKind::Model,
+                         "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                         "a single memory location; clone one of them first");
 }
 
 namespace {

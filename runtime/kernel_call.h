@@ -57,6 +57,7 @@ class KernelCall {
   void setResult(IValue value) { results_[0] = std::move(value); }
   // Whether out() is the first argument.
   bool isInPlace() const { return op_.isInPlaceVariant() && !aside_; }
+  // Makes out() a tensor of its own all the same.
   void computeAside() { aside_ = true; }
 
   RunContext& context() const { return context_; }

@@ -25,7 +25,7 @@ template <bool kFeatures>
 Tensor drawNoise(const KernelCall& call, const Tensor& in, double keep) {
   Dims sizes(in.sizes());
   if (kFeatures) {
-    call.require(in.rank() >= 2, "Feature dropout requires at least 2 dimensions in the input");
+    call.require(in.rank() >= 2, "feature dropout takes at least 2 dimensions, but the input has {}", in.rank());
     for (size_t d = 2; d < sizes.size(); ++d) sizes[d] = 1;
   }
   Tensor noise = Tensor::empty(in.dtype(), sizes);

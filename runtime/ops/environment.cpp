@@ -49,7 +49,7 @@ void nothing(Arguments, IValue&) {}
 // ---- optional values, selection ----
 
 void unwrap(Arguments a, IValue& r) {
-  if (a[0]->isNone()) failRun("Unwrapping null optional");
+  if (a[0]->isNone()) failRun("unwrapping null optional");
   r = *a[0];
 }
 void select(Arguments a, IValue& r) { r = boolOf(*a[0]) ? *a[1] : *a[2]; }

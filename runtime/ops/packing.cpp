@@ -52,8 +52,7 @@ void packKernel(KernelCall& call) {
   call.setResult(1, counts);
 }
 
-// ---- _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length) -> the sequences, their
-// lengths ----
+// ---- _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length) -> sequences, lengths ----
 
 void inferPad(InferCall& call) {
   TensorInfo x = call.rankedTensor(0), counts = call.tensor(1);

@@ -186,7 +186,7 @@ void deriveIndex(Arguments a, IValue& r) { r = wrapAdd(intOf(*a[1]), wrapMul(int
 enum Overloads : unsigned {
   kMixed = 1,       // int_float, float_int
   kScalars = 2,     // without a name: (Scalar, Scalar)
-  kComplex = 4,     // float_complex, complex_float
+  kComplex = 4,     // complex, float_complex, complex_float
   kIntComplex = 8,  // int_complex, complex_int
 };
 

@@ -58,7 +58,7 @@ std::string formatBraces(const std::string& format, const IValue* const* argumen
   size_t used = 0, from = 0;
   for (size_t at; (at = format.find("{}", from)) != std::string::npos; from = at + 2) {
     out.append(format, from, at - from);
-    if (used == count) failRun("Too few arguments for format string: " + abbreviate(format, 80));
+    if (used == count) failRun("too few arguments for the format string " + abbreviate(format, 80));
     appendText(*arguments[used++], out);
   }
   out.append(format, from);
@@ -135,16 +135,16 @@ std::string formatPercent(const std::string& format, const IValue& arguments) {
   size_t count = arguments.isTuple() ? arguments.toTuple().items.size() : 1, used = 0, from = 0;
   std::string out;
   for (size_t at; (at = format.find('%', from)) != std::string::npos; from = at + 2) {
-    if (at + 1 == format.size()) failRun("Incomplete format specifier");
+    if (at + 1 == format.size()) failRun("the format string ends in an incomplete specifier");
     out.append(format, from, at - from);
     if (format[at + 1] == '%') {
       out += '%';
       continue;
     }
-    if (used == count) failRun("Too few arguments for format string");
+    if (used == count) failRun("too few arguments for the format string");
     appendFormatted(format[at + 1], items[used++], out);
   }
-  if (used != count) failRun("Too many arguments for format string");
+  if (used != count) failRun("too many arguments for the format string");
   out.append(format, from);
   checkTextSize(out.size());
   return out;

@@ -147,11 +147,8 @@ void addrKernel(KernelCall& call) {
 // ---- cross products ----
 
 int64_t crossDim(const InferCall& call, const TensorInfo& a) {
-  if (call.op().kind().text() != "aten::cross") {
-    call.require(a.rank() > 0, "the tensors have no dimensions");
-    return call.dim(2, a.rank());
-  }
-  if (!call.isNone(2)) {
+  // Without a dimension, aten::cross takes the first one of size 3.
+  if (call.op().kind().text() != "aten::cross" || !call.isNone(2)) {
     call.require(a.rank() > 0, "the tensors have no dimensions");
     return call.dim(2, a.rank());
   }

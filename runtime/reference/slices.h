@@ -23,7 +23,7 @@ struct Slice {
 // From the arguments `int? start, int? end, int step`.
 inline Slice sliceOf(const IValue& start, const IValue& end, const IValue& stepValue, size_t size) {
   int64_t step = intOf(stepValue);
-  if (step == 0) failRun("List slice should have non-zero step");
+  if (step == 0) failRun("the step of a slice must not be 0");
   step = std::max(step, -INT64_MAX);
   auto n = static_cast<int64_t>(size);
   int64_t lowest = step < 0 ? -1 : 0, highest = step < 0 ? n - 1 : n;
