@@ -11,6 +11,8 @@ namespace tscompile {
 // Sizes are numbers from 0 up; kUnknownSize and the symbols below it are not known. While a graph runs, all are known.
 inline bool isKnownSize(int64_t size) { return size >= 0; }
 bool allKnown(DimSpan sizes);
+// Whether two sizes are known to be different.
+inline bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
 // The product, or nothing if a size is not known. Sizes that are known must have a product that fits.
 std::optional<int64_t> knownNumel(DimSpan sizes);
 

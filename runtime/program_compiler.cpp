@@ -69,9 +69,8 @@ const Function* ProgramCompiler::calledMethod(const Node* n) {
       return functionFor(*m->second, type->name() + "." + name->toString());
   unsupported(n, fmt::format("method '{}' of {} is not part of the text", name->toString(), type->name()))
       .note(
-          "export a text that holds it: export_torchscript.py --form dump writes all methods, --form inlined writes "
-          "one "
-          "graph without calls");
+          "export a text that holds it: export_torchscript.py --form dump writes all methods, "
+          "--form inlined writes one graph without calls");
   return nullptr;
 }
 

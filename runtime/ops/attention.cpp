@@ -252,9 +252,8 @@ void registerAttentionOps(OpRegistry& ops) {
     addRandom(name, inferAttention<true, 6, 0, 0>, attentionKernel<true, 6, 0, 0>);
   // PyTorch 2.0, 2.1 and 2.5 have them one after the other, under one name.
   addRandom(
-      "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
-      "dropout_p=0., "
-      "bool is_causal=False) -> Tensor",
+      "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False) -> Tensor",
       inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>);
   addRandom(
       "aten::scaled_dot_product_attention.scale(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "

@@ -83,7 +83,7 @@ void markMembers(const Tensor& out, const Tensor& elements, Tensor tests, bool i
 
 void isinKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
-  Tensor elements = convertedFor(dtype, operandTensor(call, 0)), tests = convertedFor(dtype, operandTensor(call, 1));
+  Tensor elements = convertedFor(operandTensor(call, 0), dtype), tests = convertedFor(operandTensor(call, 1), dtype);
   Tensor out = call.out();
   bool invert = call.flag(3);
   switch (computeTypeOf(dtype)) {

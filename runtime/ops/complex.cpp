@@ -1,6 +1,7 @@
 // Complex tensors: made from parts, taken apart, seen as real ones, conjugated.
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/numbers.h"
 
 namespace tscompile {
 namespace {
@@ -52,8 +53,8 @@ void imagKernel(KernelCall& call) { call.setResult(part(call.tensor(0), 1)); }
 
 void inferViewAsReal(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined, "expected a complex tensor, not {}",
-               pythonName(t.dtype));
+  call.require(isComplex(t.dtype) || t.dtype == DType::Undefined,
+               "view_as_real is only supported for complex tensors, not for {}", pythonName(t.dtype));
   if (!t.hasRank) return call.resultOfUnknownRank(realPart(t.dtype));
   Dims sizes(t.sizes);
   sizes.push_back(2);
@@ -62,29 +63,29 @@ void inferViewAsReal(InferCall& call) {
 void viewAsRealKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims strides(t.strides());
-  for (int64_t& s : strides) s *= 2;
+  for (int64_t& s : strides) s = wrapMul(s, 2);  // wraps only where it does not count
   strides.push_back(1);
-  call.setResult(Tensor::view(call.spec().dtype, t.storage(), call.spec().sizes, strides, t.offset() * 2));
+  call.setResult(Tensor::view(call.spec().dtype, t.storage(), call.spec().sizes, strides, wrapMul(t.offset(), 2)));
 }
 
 void inferViewAsComplex(InferCall& call) {
   TensorInfo t = call.tensor(0);
+  call.require(t.dtype == DType::Float32 || t.dtype == DType::Float64 || t.dtype == DType::Undefined,
+               "view_as_complex is only supported for float32 and float64 tensors, not for {}", pythonName(t.dtype));
   DType dtype = t.dtype == DType::Undefined ? t.dtype : complexOf(t.dtype);
-  call.require(isSupported(dtype) || dtype == DType::Undefined, "expected a float32 or float64 tensor, not {}",
-               pythonName(t.dtype));
   if (!t.hasRank) return call.resultOfUnknownRank(dtype);
-  call.require(t.rank() > 0, "expected a tensor with at least one dimension");
+  call.require(t.rank() > 0, "input tensor must have one or more dimensions");
   int64_t last = t.sizes.back();
-  call.require(last == 2 || !isKnownSize(last), "the last dimension must be of size 2, not {}", last);
+  call.require(!differ(last, 2), "tensor must have a last dimension of size 2, not {}", last);
   call.result(dtype, t.sizes.first(t.rank() - 1));
 }
 void viewAsComplexKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
-  call.require(t.strides().back() == 1, "the last dimension must have stride 1, not {}", t.strides().back());
-  call.require(t.offset() % 2 == 0, "the storage offset must be divisible by 2, but is {}", t.offset());
+  call.require(t.strides().back() == 1, "tensor must have a last dimension with stride 1, not {}", t.strides().back());
+  call.require(t.offset() % 2 == 0, "tensor must have a storage_offset divisible by 2, not {}", t.offset());
   Dims strides(t.strides().first(t.strides().size() - 1));
   for (int64_t& s : strides) {
-    call.require(s % 2 == 0, "all strides but the last must be divisible by 2, not {}", s);
+    call.require(s % 2 == 0, "tensor must have a stride divisible by 2 for all but last dimension, not {}", s);
     s /= 2;
   }
   call.setResult(Tensor::view(call.spec().dtype, t.storage(), call.spec().sizes, strides, t.offset() / 2));
@@ -128,11 +129,6 @@ void registerComplexOps(OpRegistry& ops) {
            .inplace = InPlace::Direct});
   addAliases(ops, {"aten::resolve_conj", "aten::resolve_neg"},
              {.infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kAllTypes});
-  addAliases(ops, {"aten::is_conj", "aten::is_neg"},
-             {.kernel = [](KernelCall& call) { call.setResult(false); }, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::is_complex",
-           .kernel = [](KernelCall& call) { call.setResult(isComplex(call.tensor(0).dtype())); },
-           .dtypes = kAllTypes});
   ops.markSharing({"aten::conj_physical", "aten::_conj_physical"});
 }
 

@@ -1,14 +1,13 @@
 // Copies of tensors, and tensors overwritten as a whole: clone, copy_, fill_, zero_.
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/reference/numbers.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
 namespace tscompile {
 namespace {
-
-void inferSame(InferCall& call) { call.result(call.tensor(0)); }
 
 // ---- clone, copy ----
 
@@ -113,20 +112,20 @@ void registerCopyingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
   };
-  add("aten::clone", inferSame, cloneKernel);
-  add("aten::lift_fresh_copy", inferSame, copiedKernel);
-  add("aten::copy", inferSame, copyKernel);
-  add("aten::copy_", inferSame, copyInPlaceKernel);
-  add("aten::copy_.Tensor", inferSame, copyInPlaceKernel);
-  add("aten::copy_.int", inferSame, copyNumberInPlaceKernel);
-  add("aten::copy_.float", inferSame, copyNumberInPlaceKernel);
-  add("aten::fill.Scalar", inferSame, fillKernel<false>);
-  add("aten::fill.Tensor", inferSame, fillTensorKernel<false>);
-  add("aten::fill_.Scalar", inferSame, fillKernel<true>);
-  add("aten::fill_.Tensor", inferSame, fillTensorKernel<true>);
-  add("aten::zero", inferSame, zeroKernel<false>);
-  add("aten::zero_", inferSame, zeroKernel<true>);
-  add("aten::fill_diagonal_", inferSame, fillDiagonalKernel);
+  add("aten::clone", inferSameAsSelf, cloneKernel);
+  add("aten::lift_fresh_copy", inferSameAsSelf, copiedKernel);
+  add("aten::copy", inferSameAsSelf, copyKernel);
+  add("aten::copy_", inferSameAsSelf, copyInPlaceKernel);
+  add("aten::copy_.Tensor", inferSameAsSelf, copyInPlaceKernel);
+  add("aten::copy_.int", inferSameAsSelf, copyNumberInPlaceKernel);
+  add("aten::copy_.float", inferSameAsSelf, copyNumberInPlaceKernel);
+  add("aten::fill.Scalar", inferSameAsSelf, fillKernel<false>);
+  add("aten::fill.Tensor", inferSameAsSelf, fillTensorKernel<false>);
+  add("aten::fill_.Scalar", inferSameAsSelf, fillKernel<true>);
+  add("aten::fill_.Tensor", inferSameAsSelf, fillTensorKernel<true>);
+  add("aten::zero", inferSameAsSelf, zeroKernel<false>);
+  add("aten::zero_", inferSameAsSelf, zeroKernel<true>);
+  add("aten::fill_diagonal_", inferSameAsSelf, fillDiagonalKernel);
 }
 
 }  // namespace tscompile

@@ -10,12 +10,6 @@ namespace {
 
 // ---- shape functions; kDType is the position of the dtype ----
 
-// (sizes, ..., dtype, layout, device, pin_memory)
-template <size_t kDType>
-void inferOfSizes(InferCall& call) {
-  call.result(optionsDType(call, kDType, DType::Float32), sizesArgument(call, 0));
-}
-
 // (sizes, value, dtype, ...): without a dtype that of the number.
 void inferFull(InferCall& call) {
   checkLayout(call, 3);
@@ -24,13 +18,6 @@ void inferFull(InferCall& call) {
   if (dtype == DType::Float64) dtype = DType::Float32;
   if (dtype == DType::Complex128) dtype = DType::Complex64;
   call.result(call.dtypeOr(2, dtype), sizesArgument(call, 0));
-}
-
-// (self, ..., dtype, layout, device, pin_memory, memory_format)
-template <size_t kDType>
-void inferLike(InferCall& call) {
-  TensorInfo t = call.tensor(0);
-  call.result(t, optionsDType(call, kDType, t.dtype));
 }
 
 // (self, sizes, ..., dtype, layout, device, pin_memory)

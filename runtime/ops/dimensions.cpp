@@ -107,7 +107,7 @@ void inferMatrixTranspose(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   size_t rank = t->rank();
-  std::string_view name = call.op().kind().text().substr(6);
+  std::string_view name = call.op().kind().name();
   if (rank == 1 || (kMatrixOnly && rank > 2))
     call.fail("{} is only supported on matrices{}, not on a {}-dimensional tensor", name,
               kMatrixOnly ? "" : " or batches of matrices", rank);

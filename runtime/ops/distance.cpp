@@ -13,8 +13,6 @@
 namespace tscompile {
 namespace {
 
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
-
 // ---- composites ----
 
 // (x1, x2, dim, eps)
@@ -45,11 +43,6 @@ void pairwiseDistanceKernel(KernelCall& call) {
                               {moved, call.argument(2), intList(Dims{moved.rank() - 1}), call.argument(4)}));
 }
 
-void distKernel(KernelCall& call) {
-  Tensor difference = invokeTensor(call, "aten::sub.Tensor", {call.tensor(0), call.tensor(1), 1});
-  call.setResult(invokeTensor(call, "aten::norm.Scalar", {difference, call.argument(2)}));
-}
-
 // ---- the distance of two rows ----
 
 template <class T>
@@ -68,7 +61,7 @@ T distanceOf(const T* x, const T* y, int64_t n, double p) {
 
 void checkExponent(const InferCall& call, size_t i) {
   double p = call.number(i);
-  call.require(p >= 0, "{} only supports non-negative p values, got {}", call.op().kind().text().substr(6), p);
+  call.require(p >= 0, "{} only supports non-negative p values, got {}", call.op().kind().name(), p);
 }
 
 // ---- cdist(x1, x2, p, compute_mode): of every row of one matrix to every row of another, in batches ----
@@ -86,8 +79,8 @@ void inferCdist(InferCall& call) {
     call.require(!t.hasRank || t.rank() >= 2, "cdist only supports at least 2D tensors, got {}D", t.rank());
   }
   if (!a.hasRank || !b.hasRank) return call.resultOfUnknownRank(promotedDType(call, 2));
-  call.require(!differ(a.sizes.back(), b.sizes.back()), "X1 and X2 must have the same number of columns. X1: {} X2: {}",
-               a.sizes.back(), b.sizes.back());
+  call.require(!differ(a.sizes.back(), b.sizes.back()),
+               "both tensors must have the same number of columns, not {} and {}", a.sizes.back(), b.sizes.back());
   Dims sizes(a.sizes.first(a.rank() - 2));
   call.require(broadcastInto(sizes, b.sizes.first(b.rank() - 2)), "the batches {} and {} cannot be broadcast together",
                dimsText(a.sizes.first(a.rank() - 2)), dimsText(b.sizes.first(b.rank() - 2)));
@@ -192,7 +185,6 @@ void registerDistanceOps(OpRegistry& ops) {
   };
   add("aten::cosine_similarity", nullptr, cosineSimilarityKernel, kRealAndBool);
   add("aten::pairwise_distance", nullptr, pairwiseDistanceKernel, kAllTypes);
-  add("aten::dist", nullptr, distKernel, kAllTypes);
   add("aten::cdist", inferCdist, cdistKernel, kFloatingTypes);
   add("aten::_cdist_forward", inferCdist, cdistKernel, kFloatingTypes);
   add("aten::pdist", inferPdist, pdistKernel, kFloatingTypes);

@@ -17,12 +17,11 @@ Tensor atLeastOne(const Tensor& t) { return t.rank() ? t : unsqueezed(t, 0); }
 
 void requireInt64(const InferCall& call, const TensorInfo& index) {
   call.require(index.dtype == DType::Int64 || index.dtype == DType::Undefined || (!call.isRun() && index.mayBeEmpty()),
-               "{}: expected dtype int64 for index, not {}", call.op().kind().text().substr(6),
-               pythonName(index.dtype));
+               "{}: expected dtype int64 for index, not {}", call.op().kind().name(), pythonName(index.dtype));
 }
 void requireSameDType(const InferCall& call, const TensorInfo& self, const TensorInfo& source) {
   call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
-               "{}: expected self.dtype to be equal to src.dtype, but got {} and {}", call.op().kind().text().substr(6),
+               "{}: expected self.dtype to be equal to src.dtype, but got {} and {}", call.op().kind().name(),
                pythonName(self.dtype), pythonName(source.dtype));
 }
 
@@ -176,9 +175,6 @@ Tensor linearOffsets(const KernelCall& call, const Tensor& t, const Tensor& inde
     out.data<int64_t>()[i] = offset * item;
   }
   return out;
-}
-std::span<const int64_t> asSpan(const Tensor& offsets) {
-  return {offsets.data<int64_t>(), static_cast<size_t>(offsets.numel())};
 }
 
 void takeKernel(KernelCall& call) {

@@ -9,8 +9,7 @@
 namespace tscompile {
 namespace {
 
-std::string_view nameOf(const InferCall& call) { return call.op().kind().text().substr(6); }
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
+std::string_view nameOf(const InferCall& call) { return call.op().kind().name(); }
 
 // Checks the index at position 2 and returns how many there are.
 int64_t indexCount(const InferCall& call, bool allowInt32) {
@@ -33,9 +32,6 @@ Tensor indexOffsets(const KernelCall& call, const Tensor& self, int64_t dim, boo
   for (int64_t i = 0; i < index.numel(); ++i)
     out.data<int64_t>()[i] = checkedIndex(index.data<int64_t>()[i], size, dim, allowNegative) * stride;
   return out;
-}
-std::span<const int64_t> asSpan(const Tensor& offsets) {
-  return {offsets.data<int64_t>(), static_cast<size_t>(offsets.numel())};
 }
 IndexedView indexedAlong(const Tensor& t, int64_t dim) {
   return IndexedView(t, static_cast<int>(dim), t.rank() ? 1 : 0);

@@ -9,9 +9,6 @@
 namespace tscompile {
 namespace {
 
-int64_t rowsOf(const Tensor& t) { return t.size(t.rank() - 2); }
-int64_t columnsOf(const Tensor& t) { return t.size(t.rank() - 1); }
-
 // Runs f(T, matrices of `t`, index) for each matrix.
 template <class F>
 void forEachMatrix(KernelCall& call, const Tensor& t, F&& f) {
@@ -163,11 +160,6 @@ void luFactorExKernel(KernelCall& call) {
   call.setResult(0, lu.factors);
   call.setResult(1, lu.pivots);
   call.setResult(2, lu.info);
-}
-
-int64_t leastSize(int64_t a, int64_t b) {
-  if (a == b) return a;
-  return isKnownSize(a) && isKnownSize(b) ? std::min(a, b) : kUnknownSize;
 }
 
 void resultPlu(InferCall& call, const TensorInfo& a, bool unpackData, bool unpackPivots) {

@@ -13,8 +13,6 @@
 namespace tscompile {
 namespace {
 
-int64_t rowsOf(const Tensor& t) { return t.size(t.rank() - 2); }
-
 // ---- LU of square matrices ----
 
 struct Lu {

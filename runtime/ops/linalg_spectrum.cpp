@@ -14,14 +14,7 @@
 namespace tscompile {
 namespace {
 
-int64_t rowsOf(const Tensor& t) { return t.size(t.rank() - 2); }
-int64_t columnsOf(const Tensor& t) { return t.size(t.rank() - 1); }
-DType realOf(DType d) { return d == DType::Undefined ? d : realPart(d); }
-DType complexTypeOf(DType d) { return d == DType::Undefined ? d : isComplex(d) ? d : complexOf(d); }
-int64_t leastSize(int64_t a, int64_t b) {
-  if (a == b) return a;
-  return isKnownSize(a) && isKnownSize(b) ? std::min(a, b) : kUnknownSize;
-}
+DType complexTypeOf(DType d) { return d == DType::Undefined ? d : complexOf(d); }
 Dims vectorSizes(DimSpan matrices) { return Dims(matrices.first(matrices.size() - 1)); }
 
 // ---- Hermitian matrices ----
@@ -54,7 +47,7 @@ Tensor eigenHermitian(KernelCall& call, const Tensor& a, char uplo, bool vectors
 
 void resultEigh(InferCall& call, bool vectors) {
   TensorInfo a = squareArgument(call, 0);
-  call.result(realOf(a.dtype), vectorSizes(a.sizes));
+  call.result(realPart(a.dtype), vectorSizes(a.sizes));
   call.result(a.dtype, vectors ? Dims(a.sizes) : Dims{0});
 }
 void inferEigh(InferCall& call) {
@@ -68,7 +61,7 @@ void inferEighOptional(InferCall& call) {
 void inferEigvalsh(InferCall& call) {
   triangleOf(call, call.text(1));
   TensorInfo a = squareArgument(call, 0);
-  call.result(realOf(a.dtype), vectorSizes(a.sizes));
+  call.result(realPart(a.dtype), vectorSizes(a.sizes));
 }
 void inferSymeig(InferCall& call) { resultEigh(call, call.flag(1)); }
 
@@ -173,7 +166,7 @@ void resultSvd(InferCall& call, const TensorInfo& a, bool full, bool adjointV) {
   int64_t m = a.sizes[a.rank() - 2], n = a.sizes[a.rank() - 1], k = leastSize(m, n), columns = full ? n : k;
   DimSpan batch = batchOf(a.sizes);
   call.result(a.dtype, withMatrix(batch, m, full ? m : k));
-  call.result(realOf(a.dtype), withVector(batch, k));
+  call.result(realPart(a.dtype), withVector(batch, k));
   call.result(a.dtype, adjointV ? withMatrix(batch, n, columns) : withMatrix(batch, columns, n));
 }
 
@@ -194,7 +187,7 @@ void inferSvdOptional(InferCall& call) {
   requireNoDriver(call, 3);
   if (call.flag(2)) return resultSvd(call, a, call.flag(1), false);
   call.result(a.dtype, Dims{0});
-  call.result(realOf(a.dtype), withVector(batchOf(a.sizes), leastSize(a.sizes[a.rank() - 2], a.sizes[a.rank() - 1])));
+  call.result(realPart(a.dtype), withVector(batchOf(a.sizes), leastSize(a.sizes[a.rank() - 2], a.sizes[a.rank() - 1])));
   call.result(a.dtype, Dims{0});
 }
 void svdOptionalKernel(KernelCall& call) {
@@ -207,7 +200,7 @@ void svdOptionalKernel(KernelCall& call) {
 void inferSvdvals(InferCall& call) {
   TensorInfo a = matrixArgument(call, 0);
   requireNoDriver(call, 1);
-  call.result(realOf(a.dtype), withVector(batchOf(a.sizes), leastSize(a.sizes[a.rank() - 2], a.sizes[a.rank() - 1])));
+  call.result(realPart(a.dtype), withVector(batchOf(a.sizes), leastSize(a.sizes[a.rank() - 2], a.sizes[a.rank() - 1])));
 }
 void svdvalsKernel(KernelCall& call) { call.setResult(decompose(call, call.tensor(0), 'N').s); }
 
@@ -380,7 +373,7 @@ void rankKernel(KernelCall& call) { matrixRank(call, {toleranceArgument(call, 1)
 
 void inferCond(InferCall& call) {
   TensorInfo a = matrixArgument(call, 0, "input");
-  call.result(realOf(a.dtype), batchOf(a.sizes));
+  call.result(realPart(a.dtype), batchOf(a.sizes));
 }
 
 // The ratio of the largest and the smallest singular value, or its inverse for `order` -2.

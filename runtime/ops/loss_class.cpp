@@ -8,8 +8,6 @@
 namespace tscompile {
 namespace {
 
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
-
 // ---- negative log likelihood: self [n, classes, ...] or [classes], target [n, ...] or [] ----
 
 void checkClassWeight(const InferCall& call, size_t i, int64_t classes) {

@@ -10,7 +10,7 @@
 namespace tscompile {
 namespace {
 
-std::string_view nameOf(const InferCall& call) { return call.op().kind().text().substr(6); }
+std::string_view nameOf(const InferCall& call) { return call.op().kind().name(); }
 
 // PyTorch takes uint8 for bool, and where it does not look, other integers.
 void requireMask(const InferCall& call) {

@@ -49,8 +49,6 @@ Moments momentsOf(const T* p, int64_t runs, int64_t n, int64_t stride) {
   return m;
 }
 
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
-
 // Parameters have the dtype of the input, or float32 next to 16-bit floats.
 void requireParameterType(const InferCall& call, DType input, DType parameter) {
   bool fits = input == parameter || input == DType::Undefined || parameter == DType::Undefined ||
@@ -276,23 +274,26 @@ size_t outerRank(const InferCall& call, const TensorInfo& x, const Dims& shape) 
   return outer;
 }
 
-void requireShape(const InferCall& call, size_t at, const Dims& shape, DType dtype, const char* what) {
-  if (call.isNone(at)) return;
-  TensorInfo t = call.tensor(at);
-  requireParameterType(call, dtype, t.dtype);
+void requireNormalizedShape(const InferCall& call, const TensorInfo& t, const Dims& shape, const char* what) {
   bool fits = !t.hasRank || t.rank() == shape.size();
   for (size_t i = 0; fits && t.hasRank && i < shape.size(); ++i) fits = !differ(t.sizes[i], shape[i]);
   call.require(fits,
                "expected {} to be of same shape as normalized_shape, but got {} of shape {} and normalized_shape = {}",
                what, what, dimsText(t.sizes), dimsText(shape));
 }
+void requireLayerParameter(const InferCall& call, size_t at, const Dims& shape, DType dtype, const char* what) {
+  if (call.isNone(at)) return;
+  TensorInfo t = call.tensor(at);
+  requireParameterType(call, dtype, t.dtype);
+  requireNormalizedShape(call, t, shape, what);
+}
 
 void inferLayerNorm(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
   Dims shape = call.sizes(1);
   size_t outer = outerRank(call, x, shape);
-  requireShape(call, 2, shape, x.dtype, "weight");
-  requireShape(call, 3, shape, x.dtype, "bias");
+  requireLayerParameter(call, 2, shape, x.dtype, "weight");
+  requireLayerParameter(call, 3, shape, x.dtype, "bias");
   call.result(x);
   if (call.op().schema().returns.size() == 1) return;
   Dims statistics(x.sizes.first(outer));
@@ -334,8 +335,7 @@ void layerNormKernel(KernelCall& call) {
   for (int64_t i = x.rank() - rank; i < x.rank(); ++i) n *= x.size(static_cast<int>(i));
   int64_t rows = 1;
   for (int64_t i = 0; i < x.rank() - rank; ++i) rows *= x.size(static_cast<int>(i));
-  size_t epsAt = 4;
-  double eps = call.number(epsAt);
+  double eps = call.number(4);
   withFloating(x.dtype(), [&](auto sample) {
     using T = decltype(sample);
     Tensor weight = denseTensor(call.tensor(2), kDTypeOf<T>), bias = denseTensor(call.tensor(3), kDTypeOf<T>);
@@ -365,19 +365,12 @@ void layerNormKernel(KernelCall& call) {
 // x / sqrt(mean(x * x) + eps), rounded to the dtype of x, times the weight.
 void inferRmsNorm(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
-  outerRank(call, x, call.sizes(1));
+  Dims shape = call.sizes(1);
+  outerRank(call, x, shape);
   DType dtype = x.dtype;
   if (!call.isNone(2)) {
     TensorInfo w = call.tensor(2);
-    if (w.hasRank) {
-      Dims shape = call.sizes(1);
-      bool fits = w.rank() == shape.size();
-      for (size_t i = 0; fits && i < shape.size(); ++i) fits = !differ(w.sizes[i], shape[i]);
-      call.require(fits,
-                   "expected weight to be of same shape as normalized_shape, but got weight of shape {} and "
-                   "normalized_shape = {}",
-                   dimsText(w.sizes), dimsText(shape));
-    }
+    requireNormalizedShape(call, w, shape, "weight");
     if (dtype != DType::Undefined && w.dtype != DType::Undefined) dtype = promoteTypes(dtype, w.dtype);
   }
   call.result(x, dtype);
@@ -548,16 +541,7 @@ void renormKernel(KernelCall& call) {
       call.context().checkInterrupt(sizes.outer * sizes.inner);
     }
   };
-  switch (x.dtype()) {
-    case DType::Complex64:
-      run(std::complex<float>{});
-      break;
-    case DType::Complex128:
-      run(std::complex<double>{});
-      break;
-    default:
-      withFloating(x.dtype(), run);
-  }
+  withFloatingOrComplex(x.dtype(), run);
   out.store();
 }
 

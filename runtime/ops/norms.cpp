@@ -117,7 +117,6 @@ DType normDType(const InferCall& call) {
                name, pythonName(in), pythonName(dtype));
   return dtype;
 }
-DType realOf(DType d) { return d == DType::Undefined ? d : realPart(d); }
 
 // The order, which must be a real number; 2 for None.
 double orderArgument(const KernelCall& call) {
@@ -126,7 +125,7 @@ double orderArgument(const KernelCall& call) {
   return call.number(1);
 }
 
-void inferVectorNorm(InferCall& call) { inferReduction(call, realOf(normDType(call))); }
+void inferVectorNorm(InferCall& call) { inferReduction(call, realPart(normDType(call))); }
 
 // Orders that have no value for no elements.
 void requireElements(const KernelCall& call, const Tensor& in, const Dims& dims, double order) {
@@ -150,7 +149,7 @@ void vectorNormKernel(KernelCall& call) { runVectorNorm(call, orderArgument(call
 
 // Older than linalg_vector_norm: any floating or complex dtype may be asked for, and the norm of nothing is 0.
 void inferNorm(InferCall& call) {
-  DType in = call.tensor(0).dtype, dtype = reductionDType(call, realOf);
+  DType in = call.tensor(0).dtype, dtype = reductionDType(call, realPart);
   bool given = argumentIndex(call.op(), "dtype") < call.size();
   call.require(given || in == DType::Undefined || isFloatingOrComplex(in),
                "norm(): input dtype should be either floating point or complex, got {}", pythonName(in));
@@ -184,7 +183,7 @@ void inferDist(InferCall& call) {
   ResultType dtype;
   dtype.add(call, 0);
   dtype.add(call, 1);
-  call.result(realOf(dtype.get()), Dims{});
+  call.result(realPart(dtype.get()), Dims{});
 }
 void distKernel(KernelCall& call) {
   Tensor difference = TensorMath(call).sub(call.tensor(0), call.tensor(1));
@@ -286,7 +285,7 @@ void inferMatrixNormOver(InferCall& call, size_t dimCount) {
     call.require(!MatrixOrder::read(call, *v).needsValues() || !low,
                  "linalg.matrix_norm: low precision dtypes not supported, got {}", pythonName(t.dtype));
   }
-  inferReduction(call, realOf(dtype));
+  inferReduction(call, realPart(dtype));
 }
 void inferMatrixNorm(InferCall& call) { inferMatrixNormOver(call, call.integers(2).size()); }
 
@@ -338,7 +337,7 @@ void inferNuclear(InferCall& call) {
                  t.rank());
   else
     call.require(call.integers(kDim).size() == 2, "nuclear norm requires a 'dim' argument of size 2");
-  inferReduction(call, realOf(t.dtype));
+  inferReduction(call, realPart(t.dtype));
 }
 void nuclearKernel(KernelCall& call) {
   ReductionCall r(call);

@@ -35,7 +35,7 @@ void inferAlongDim(InferCall& call) {
   if (t.hasRank && t.rank() > 0) {
     int64_t dim = call.dim(at, t.rank());
     call.require(t.sizes[static_cast<size_t>(dim)] != 0, "{}(): expected reduction dim {} to have non-zero size",
-                 call.op().kind().text().substr(6), dim);
+                 call.op().kind().name(), dim);
   }
   inferReductions(call, {t.dtype, DType::Int64});
 }
@@ -205,9 +205,9 @@ void modeKernel(KernelCall& call) {
 void inferQuantile(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
   call.require(t.dtype == DType::Float32 || t.dtype == DType::Float64 || t.dtype == DType::Undefined,
-               "{}() input tensor must be either float32 or float64, not {}", call.op().kind().text().substr(6),
+               "{}() input tensor must be either float32 or float64, not {}", call.op().kind().name(),
                pythonName(t.dtype));
-  call.require(knownNumel(t.sizes) != 0, "{}() input tensor must be non-empty", call.op().kind().text().substr(6));
+  call.require(knownNumel(t.sizes) != 0, "{}() input tensor must be non-empty", call.op().kind().name());
   Dims reduced, sizes;
   bool all = call.isNone(2);
   if (all)

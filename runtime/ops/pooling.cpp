@@ -5,6 +5,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/reduce.h"
 
 #include <cmath>
 #include <cstring>
@@ -288,7 +289,7 @@ void unpoolKernel(KernelCall& call) {
     planeIn *= x.size(d);
     planeOut *= result.size(d);
   }
-  withReal(x.dtype(), [&](auto sample) {
+  withRealCompute(x.dtype(), [&](auto sample) {
     using T = decltype(sample);
     for (int64_t i = 0; i < (planeOut ? x.numel() : 0); ++i) {
       int64_t at = indices.data<int64_t>()[i];

@@ -3,19 +3,12 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/memory_format.h"
+#include "runtime/reference/scalars.h"
 #include "runtime/reference/views.h"
 
 namespace tscompile {
 namespace {
 
-using Args = const IValue* const*;
-
-[[noreturn]] void fail(std::string message) { throw ExecutionError(ErrorKind::Model, std::move(message)); }
-
-const TensorImpl& tensorOf(const IValue& v) {
-  if (!v.isTensor() || !v.tensorImpl()) fail("expected a tensor");
-  return *v.tensorImpl();
-}
 Tensor handleOf(const IValue& v) {
   tensorOf(v);
   return v.toTensor();
@@ -26,22 +19,23 @@ Tensor handleOf(const IValue& v) {
 int64_t entryOf(DimSpan entries, int64_t dim) {
   int64_t wrapped = dim;
   auto rank = static_cast<int64_t>(entries.size());
-  if (rank == 0) fail("dimension specified as " + std::to_string(dim) + " but tensor has no dimensions");
+  if (rank == 0) failRun("dimension specified as " + std::to_string(dim) + " but tensor has no dimensions");
   if (!wrapDim(wrapped, rank))
-    fail(fmt::format("dimension out of range (expected to be in range of [{}, {}], but got {})", -rank, rank - 1, dim));
+    failRun(
+        fmt::format("dimension out of range (expected to be in range of [{}, {}], but got {})", -rank, rank - 1, dim));
   return entries[static_cast<size_t>(wrapped)];
 }
 
-void size(Args a, IValue& r) { r = intList(tensorOf(*a[0]).sizes()); }
-void sizeInt(Args a, IValue& r) { r = entryOf(tensorOf(*a[0]).sizes(), a[1]->toInt()); }
-void stride(Args a, IValue& r) { r = intList(tensorOf(*a[0]).strides()); }
-void strideInt(Args a, IValue& r) { r = entryOf(tensorOf(*a[0]).strides(), a[1]->toInt()); }
-void dim(Args a, IValue& r) { r = static_cast<int64_t>(tensorOf(*a[0]).rank()); }
-void numel(Args a, IValue& r) { r = tensorOf(*a[0]).numel(); }
-void storageOffset(Args a, IValue& r) { r = tensorOf(*a[0]).offset(); }
-void length(Args a, IValue& r) {
+void size(Arguments a, IValue& r) { r = intList(tensorOf(*a[0]).sizes()); }
+void sizeInt(Arguments a, IValue& r) { r = entryOf(tensorOf(*a[0]).sizes(), a[1]->toInt()); }
+void stride(Arguments a, IValue& r) { r = intList(tensorOf(*a[0]).strides()); }
+void strideInt(Arguments a, IValue& r) { r = entryOf(tensorOf(*a[0]).strides(), a[1]->toInt()); }
+void dim(Arguments a, IValue& r) { r = static_cast<int64_t>(tensorOf(*a[0]).rank()); }
+void numel(Arguments a, IValue& r) { r = tensorOf(*a[0]).numel(); }
+void storageOffset(Arguments a, IValue& r) { r = tensorOf(*a[0]).offset(); }
+void length(Arguments a, IValue& r) {
   const TensorImpl& t = tensorOf(*a[0]);
-  if (t.rank() == 0) fail("len() of a 0-d tensor");
+  if (t.rank() == 0) failRun("len() of a 0-d tensor");
   r = t.sizes()[0];
 }
 
@@ -56,53 +50,55 @@ void shapeAsTensorKernel(KernelCall& call) {
 
 // ---- memory ----
 
-void isContiguous(Args a, IValue& r) { r = tensorOf(*a[0]).isContiguous(); }
+void isContiguous(Arguments a, IValue& r) { r = tensorOf(*a[0]).isContiguous(); }
 MemoryFormat formatOf(const IValue& v) {
-  if (!v.isInt() || v.toInt() < 0 || v.toInt() > 3) fail("expected the number of a memory format");
+  if (!v.isInt() || v.toInt() < 0 || v.toInt() > 3) failRun("expected the number of a memory format");
   return static_cast<MemoryFormat>(v.toInt());
 }
-void isContiguousInFormat(Args a, IValue& r) { r = isContiguousIn(handleOf(*a[0]), formatOf(*a[1])); }
-void isStridesLike(Args a, IValue& r) {
+void isContiguousInFormat(Arguments a, IValue& r) { r = isContiguousIn(handleOf(*a[0]), formatOf(*a[1])); }
+void isStridesLike(Arguments a, IValue& r) {
   MemoryFormat format = formatOf(*a[1]);
   bool isLast = format == MemoryFormat::ChannelsLast || format == MemoryFormat::ChannelsLast3d;
   r = isLast && suggestedFormat(handleOf(*a[0])) == format;
 }
-void isDense(Args a, IValue& r) { r = isNonOverlappingAndDense(tensorOf(*a[0]).sizes(), tensorOf(*a[0]).strides()); }
-void elementSize(Args a, IValue& r) { r = static_cast<int64_t>(itemSize(tensorOf(*a[0]).dtype())); }
-void isSameSize(Args a, IValue& r) { r = Dims(tensorOf(*a[0]).sizes()) == Dims(tensorOf(*a[1]).sizes()); }
-void isSetTo(Args a, IValue& r) {
+void isDense(Arguments a, IValue& r) {
+  r = isNonOverlappingAndDense(tensorOf(*a[0]).sizes(), tensorOf(*a[0]).strides());
+}
+void elementSize(Arguments a, IValue& r) { r = static_cast<int64_t>(itemSize(tensorOf(*a[0]).dtype())); }
+void isSameSize(Arguments a, IValue& r) { r = Dims(tensorOf(*a[0]).sizes()) == Dims(tensorOf(*a[1]).sizes()); }
+void isSetTo(Arguments a, IValue& r) {
   const TensorImpl &x = tensorOf(*a[0]), &y = tensorOf(*a[1]);
   r = x.storage() == y.storage() && x.offset() == y.offset() && Dims(x.sizes()) == Dims(y.sizes()) &&
       Dims(x.strides()) == Dims(y.strides());
 }
-void hasSameStorageNumel(Args a, IValue& r) {
+void hasSameStorageNumel(Arguments a, IValue& r) {
   const TensorImpl &x = tensorOf(*a[0]), &y = tensorOf(*a[1]);
   r = x.storage()->bytes() / itemSize(x.dtype()) == y.storage()->bytes() / itemSize(y.dtype());
 }
 
 // ---- device, dtype, what the tensors of a CPU without gradients have in common ----
 
-void deviceOf(Args a, IValue& r) {
+void deviceOf(Arguments a, IValue& r) {
   tensorOf(*a[0]);
   r = Device{};
 }
-void dtypeOf(Args a, IValue& r) { r = static_cast<int64_t>(tensorOf(*a[0]).dtype()); }
+void dtypeOf(Arguments a, IValue& r) { r = static_cast<int64_t>(tensorOf(*a[0]).dtype()); }
 template <auto kAnswer>
-void always(Args a, IValue& r) {
+void always(Arguments a, IValue& r) {
   tensorOf(*a[0]);
   r = kAnswer;
 }
-void nothing(Args, IValue& r) { r = IValue(); }
-void self(Args a, IValue& r) { r = handleOf(*a[0]); }
-void requireGrad(Args a, IValue& r) {
+void nothing(Arguments, IValue& r) { r = IValue(); }
+void self(Arguments a, IValue& r) { r = handleOf(*a[0]); }
+void requireGrad(Arguments a, IValue& r) {
   Tensor t = handleOf(*a[0]);
   if (a[1]->toBool() && isIntegral(t.dtype(), true))
-    fail("only tensors of floating point and complex dtype can require gradients");
+    failRun("only tensors of floating point and complex dtype can require gradients");
   r = t;
 }
-void detached(Args a, IValue& r) { r = aliased(handleOf(*a[0])); }
-void undefined(Args, IValue& r) { r = Tensor(); }
-void setData(Args a, IValue& r) {
+void detached(Arguments a, IValue& r) { r = aliased(handleOf(*a[0])); }
+void undefined(Arguments, IValue& r) { r = Tensor(); }
+void setData(Arguments a, IValue& r) {
   Tensor t = handleOf(*a[0]), other = handleOf(*a[1]);
   requireOwned(t);
   t.impl()->become(*other.impl());
@@ -111,26 +107,26 @@ void setData(Args a, IValue& r) {
 
 // ---- lists of sizes ----
 
-const ListValue& listOf(const IValue& v) {
-  if (!v.isList()) fail("expected a list of integers");
+const ListValue& intListOf(const IValue& v) {
+  if (!v.isList()) failRun("expected a list of integers");
   for (const IValue& item : v.toList().items)
-    if (!item.isInt()) fail("expected a list of integers");
+    if (!item.isInt()) failRun("expected a list of integers");
   return v.toList();
 }
 Dims sizesOf(const IValue& v) {
   Dims sizes;
-  for (const IValue& item : listOf(v).items) sizes.push_back(item.toInt());
+  for (const IValue& item : intListOf(v).items) sizes.push_back(item.toInt());
   return sizes;
 }
 
-void listToTensor(Args a, IValue& r) {
+void listToTensor(Arguments a, IValue& r) {
   Dims sizes = sizesOf(*a[0]);
   Tensor wide = Tensor::of<int64_t>(Dims{static_cast<int64_t>(sizes.size())}, std::span<const int64_t>(sizes));
   r = convertTensor(wide, DType::Int32);
 }
-void tensorToList(Args a, IValue& r) {
+void tensorToList(Arguments a, IValue& r) {
   Tensor t = handleOf(*a[0]);
-  if (t.rank() != 1 || t.numel() > 1 << 20) fail("expected a 1-dimensional tensor of at most 2^20 elements");
+  if (t.rank() != 1 || t.numel() > 1 << 20) failRun("expected a 1-dimensional tensor of at most 2^20 elements");
   Dims values;
   for (int64_t i = 0; i < t.numel(); ++i) values.push_back(t.integer(i));
   r = intList(values);

@@ -81,20 +81,6 @@ Tensor drawnLike(KernelCall& call) {
   return out;
 }
 
-void inferLikeSelf(InferCall& call) { call.result(call.tensor(0)); }
-
-// (sizes, ..., dtype, layout, device, pin_memory)
-template <size_t kSizes, size_t kDType>
-void inferOfSizes(InferCall& call) {
-  call.result(optionsDType(call, kDType, DType::Float32), sizesArgument(call, kSizes));
-}
-// (self, ..., dtype, layout, device, pin_memory, memory_format)
-template <size_t kDType>
-void inferLike(InferCall& call) {
-  TensorInfo t = call.tensor(0);
-  call.result(t, optionsDType(call, kDType, t.dtype));
-}
-
 void requireDrawn(const KernelCall& call, DType dtype) {
   if (!kDrawnTypes.contains(dtype))
     call.unsupported(fmt::format("{} is not implemented for {}", call.op().kind().text(), pythonName(dtype)));
@@ -358,27 +344,27 @@ void registerRandomOps(OpRegistry& ops) {
                  InPlace inplace = InPlace::No) {
     ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes, .inplace = inplace, .random = true});
   };
-  add("aten::rand", inferOfSizes<0, 1>, standardKernel<false>);
-  add("aten::rand.generator", inferOfSizes<0, 2>, standardKernel<false>);
-  add("aten::rand.names", inferOfSizes<0, 2>, standardKernel<false>);
-  add("aten::rand.generator_with_names", inferOfSizes<0, 3>, standardKernel<false>);
-  add("aten::randn", inferOfSizes<0, 1>, standardKernel<true>);
-  add("aten::randn.generator", inferOfSizes<0, 2>, standardKernel<true>);
-  add("aten::randn.names", inferOfSizes<0, 2>, standardKernel<true>);
-  add("aten::randn.generator_with_names", inferOfSizes<0, 3>, standardKernel<true>);
+  add("aten::rand", inferOfSizes<1>, standardKernel<false>);
+  add("aten::rand.generator", inferOfSizes<2>, standardKernel<false>);
+  add("aten::rand.names", inferOfSizes<2>, standardKernel<false>);
+  add("aten::rand.generator_with_names", inferOfSizes<3>, standardKernel<false>);
+  add("aten::randn", inferOfSizes<1>, standardKernel<true>);
+  add("aten::randn.generator", inferOfSizes<2>, standardKernel<true>);
+  add("aten::randn.names", inferOfSizes<2>, standardKernel<true>);
+  add("aten::randn.generator_with_names", inferOfSizes<3>, standardKernel<true>);
   add("aten::rand_like", inferLike<1>, standardLikeKernel<false>);
   add("aten::randn_like", inferLike<1>, standardLikeKernel<true>);
-  add("aten::randint", inferOfSizes<1, 2>, randintKernel<false>);
-  add("aten::randint.generator", inferOfSizes<1, 3>, randintKernel<false>);
-  add("aten::randint.low", inferOfSizes<2, 3>, randintKernel<true>);
-  add("aten::randint.low_generator", inferOfSizes<2, 4>, randintKernel<true>);
+  add("aten::randint", inferOfSizes<2, 1>, randintKernel<false>);
+  add("aten::randint.generator", inferOfSizes<3, 1>, randintKernel<false>);
+  add("aten::randint.low", inferOfSizes<3, 2>, randintKernel<true>);
+  add("aten::randint.low_generator", inferOfSizes<4, 2>, randintKernel<true>);
   add("aten::randint_like", inferLike<2>, randintLikeKernel<false>);
   add("aten::randint_like.low_dtype", inferLike<3>, randintLikeKernel<true>);
   add("aten::randperm", inferRandperm<1>, randpermKernel);
   add("aten::randperm.generator", inferRandperm<2>, randpermKernel);
 
   auto draw = [&](std::string_view name, KernelFunction kernel, DTypeSet dtypes) {
-    add(name, inferLikeSelf, kernel, dtypes, InPlace::Direct);
+    add(name, inferSameAsSelf, kernel, dtypes, InPlace::Direct);
   };
   draw("aten::random", randomKernel, kRealAndBool);
   draw("aten::random.to", randomToKernel, kRealAndBool);
@@ -387,20 +373,20 @@ void registerRandomOps(OpRegistry& ops) {
   draw("aten::_no_grad_uniform_", uniformKernel, kDrawnTypes);
   draw("aten::normal_", normalKernel, kDrawnTypes);
   draw("aten::_no_grad_normal_", normalKernel, kDrawnTypes);
-  add("aten::normal_functional", inferLikeSelf, normalKernel, kDrawnTypes);
+  add("aten::normal_functional", inferSameAsSelf, normalKernel, kDrawnTypes);
   draw("aten::log_normal", logNormalKernel, kFloatingTypes);
   draw("aten::cauchy", cauchyKernel, kFloatingTypes);
   draw("aten::exponential", exponentialKernel, kFloatingTypes);
   draw("aten::geometric", geometricKernel, kRealTypes);
-  add("aten::bernoulli", inferLikeSelf, bernoulliSelfKernel, kFloatingTypes);
-  add("aten::bernoulli.p", inferLikeSelf, bernoulliNumberKernel, kRealAndBool);
-  add("aten::bernoulli.Tensor", inferLikeSelf, bernoulliTensorKernel, kRealAndBool);
+  add("aten::bernoulli", inferSameAsSelf, bernoulliSelfKernel, kFloatingTypes);
+  add("aten::bernoulli.p", inferSameAsSelf, bernoulliNumberKernel, kRealAndBool);
+  add("aten::bernoulli.Tensor", inferSameAsSelf, bernoulliTensorKernel, kRealAndBool);
   draw("aten::bernoulli_.float", bernoulliNumberKernel, kRealAndBool);
   draw("aten::bernoulli_.Tensor", bernoulliTensorKernel, kRealAndBool);
 
   for (std::string_view name : {"aten::normal.Tensor_float", "aten::normal.float_Tensor", "aten::normal.Tensor_Tensor"})
     add(name, inferNormal, normalTensorKernel);
-  add("aten::normal.float_float", inferOfSizes<2, 4>, normalSizesKernel);
+  add("aten::normal.float_float", inferOfSizes<4, 2>, normalSizesKernel);
   add("aten::multinomial", inferMultinomial, multinomialKernel, kFloatingTypes);
 }
 

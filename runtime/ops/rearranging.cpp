@@ -2,6 +2,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/reference/join.h"
 #include "runtime/reference/numbers.h"
 #include "runtime/reference/strided_copy.h"
@@ -12,8 +13,6 @@
 
 namespace tscompile {
 namespace {
-
-void inferSame(InferCall& call) { call.result(call.tensor(0)); }
 
 // ---- flip, rot90 ----
 
@@ -50,8 +49,7 @@ void flipKernel(KernelCall& call) {
 template <int kDim>
 void inferFlipFixed(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  if (t.hasRank)
-    call.require(t.rank() > kDim, "{}: input must be >= {}-d", call.op().kind().text().substr(6), kDim + 1);
+  if (t.hasRank) call.require(t.rank() > kDim, "{}: input must be >= {}-d", call.op().kind().name(), kDim + 1);
   call.result(t);
 }
 template <int kDim>
@@ -259,7 +257,7 @@ void registerRearrangingOps(OpRegistry& ops) {
   add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
   add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>);
   add("aten::rot90", nullptr, rot90Kernel);
-  add("aten::roll", inferSame, rollKernel);
+  add("aten::roll", inferSameAsSelf, rollKernel);
   add("aten::repeat", inferRepeat, repeatKernel);
   add("aten::tile", inferTile, repeatKernel);
   add("aten::repeat_interleave.Tensor", nullptr, interleaveIndicesKernel);

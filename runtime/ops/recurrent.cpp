@@ -13,7 +13,6 @@ template <class V>
 V sigmoid(V x) {
   return Lane<V>(1) / (Lane<V>(1) + exp(-x));
 }
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
 
 // ---- one step ----
 
@@ -206,7 +205,7 @@ Layers::Layers(const KernelCall& call, const Network& network, bool packed) : ne
     batches = Dims(static_cast<size_t>(data.size(0)), data.size(1));
     input = reshaped(denseTensor(data), Dims{data.size(0) * data.size(1), data.size(2)});
   }
-  call.require(!batches.empty(), "Expected sequence length to be larger than 0 in RNN");
+  call.require(!batches.empty(), "expected a sequence length larger than 0, got 0");
   readWeights(call, state + 1, call.flag(state + 2), call.tensor(0).dtype());
 }
 

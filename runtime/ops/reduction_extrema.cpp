@@ -10,7 +10,7 @@ namespace {
 // There is no largest of no elements.
 void requireElements(const InferCall& call) {
   TensorInfo t = call.tensor(0);
-  std::string_view name = call.op().kind().text().substr(6);
+  std::string_view name = call.op().kind().name();
   if (!t.hasRank || knownNumel(t.sizes) != 0) return;
   size_t dim = argumentIndex(call.op(), "dim");
   Dims reduced;

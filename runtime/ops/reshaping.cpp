@@ -2,6 +2,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
@@ -221,7 +222,6 @@ void sumToSizeKernel(KernelCall& call) {
 
 // ---- the tensor itself ----
 
-void inferSame(InferCall& call) { call.result(call.tensor(0)); }
 void aliasKernel(KernelCall& call) { call.setResult(aliased(call.tensor(0))); }
 void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
 
@@ -255,12 +255,12 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::broadcast_to", inferExpand, expandKernel);
   add("aten::broadcast_tensors", inferBroadcastTensors, broadcastTensorsKernel);
   add("aten::sum_to_size", nullptr, sumToSizeKernel);
-  add("aten::contiguous", inferSame, contiguousKernel);
-  add("aten::detach", inferSame, aliasKernel);
-  add("aten::alias", inferSame, aliasKernel);
-  add("aten::detach_", inferSame, selfKernel);
-  add("aten::lift", inferSame, selfKernel);
-  add("aten::lift_fresh", inferSame, selfKernel);
+  add("aten::contiguous", inferSameAsSelf, contiguousKernel);
+  add("aten::detach", inferSameAsSelf, aliasKernel);
+  add("aten::alias", inferSameAsSelf, aliasKernel);
+  add("aten::detach_", inferSameAsSelf, selfKernel);
+  add("aten::lift", inferSameAsSelf, selfKernel);
+  add("aten::lift_fresh", inferSameAsSelf, selfKernel);
   ops.markSharing({"aten::_unsafe_view", "aten::_reshape_from_tensor", "aten::broadcast_tensors", "aten::sum_to_size",
                    "aten::lift"});
 }

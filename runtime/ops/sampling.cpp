@@ -14,8 +14,6 @@ namespace {
 enum class Mode { Bilinear, Nearest, Bicubic };
 enum class Padding { Zeros, Border, Reflection };
 
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
-
 template <size_t kRank>  // 0: 4 or 5
 void inferGridSampler(InferCall& call) {
   TensorInfo x = call.rankedTensor(0), grid = call.rankedTensor(1);

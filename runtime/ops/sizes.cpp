@@ -4,8 +4,6 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/scalars.h"
 
-#include <algorithm>
-
 namespace tscompile {
 namespace {
 

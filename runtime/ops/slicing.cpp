@@ -1,6 +1,7 @@
 // Parts of tensors: select, narrow, slice, diagonal, unfold, and copies of a tensor with such a part replaced.
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
@@ -8,7 +9,7 @@ namespace tscompile {
 namespace {
 
 void requireDims(const InferCall& call, const TensorInfo& t) {
-  call.require(t.rank() > 0, "{} cannot be applied to a 0-dim tensor", call.op().kind().text().substr(6));
+  call.require(t.rank() > 0, "{} cannot be applied to a 0-dim tensor", call.op().kind().name());
 }
 
 void resultResized(InferCall& call, const TensorInfo& t, int64_t dim, int64_t size) {
@@ -182,8 +183,6 @@ void partKernel(KernelCall& call) {
   call.setResult(kPart(call, call.tensor(0), 1));
 }
 
-void inferScatter(InferCall& call) { call.result(call.tensor(0)); }
-
 // (self, src, ...): the arguments of the part begin behind `src`.
 template <Part kPart>
 void scatterKernel(KernelCall& call) {
@@ -209,9 +208,9 @@ void registerSlicingOps(OpRegistry& ops) {
   add("aten::slice.Tensor", inferSlice, partKernel<slicedPart>);
   for (auto name : {"aten::diagonal", "aten::linalg_diagonal"}) add(name, inferDiagonal, partKernel<diagonalPart>);
   add("aten::unfold", inferUnfold, unfoldKernel);
-  add("aten::select_scatter", inferScatter, scatterKernel<selectedPart>);
-  add("aten::slice_scatter", inferScatter, scatterKernel<slicedPart>);
-  add("aten::diagonal_scatter", inferScatter, scatterKernel<diagonalPart>);
+  add("aten::select_scatter", inferSameAsSelf, scatterKernel<selectedPart>);
+  add("aten::slice_scatter", inferSameAsSelf, scatterKernel<slicedPart>);
+  add("aten::diagonal_scatter", inferSameAsSelf, scatterKernel<diagonalPart>);
 }
 
 }  // namespace tscompile

@@ -30,7 +30,6 @@ void inferArgsort(InferCall& call) {
   checkDim(call, t);
   call.result(t, DType::Int64);
 }
-void inferMsort(InferCall& call) { call.result(call.tensor(0)); }
 
 bool isStable(const KernelCall& call) {
   size_t i = argumentIndex(call.op(), "stable");
@@ -237,7 +236,7 @@ void registerSortingOps(OpRegistry& ops) {
     ops.add({.schema = schema, .infer = inferSort, .kernel = sortKernel});
   for (auto schema : {"aten::argsort", "aten::argsort.stable"})
     ops.add({.schema = schema, .infer = inferArgsort, .kernel = argsortKernel});
-  ops.add({.schema = "aten::msort", .infer = inferMsort, .kernel = msortKernel});
+  ops.add({.schema = "aten::msort", .infer = inferSameAsSelf, .kernel = msortKernel});
   ops.add({.schema = "aten::topk", .infer = inferTopk, .kernel = topkKernel});
   for (auto schema :
        {"aten::searchsorted.Tensor", "aten::searchsorted.Scalar", "aten::bucketize.Tensor", "aten::bucketize.Scalar"})

@@ -15,12 +15,12 @@ template <class Call>
 void checkCount(const Call& call, int64_t count) {
   if (count > kMaxPieces)
     throw ExecutionError(ErrorKind::Limit, fmt::format("{} would make {} tensors; the limit is {}",
-                                                       call.op().kind().text().substr(6), count, kMaxPieces));
+                                                       call.op().kind().name(), count, kMaxPieces));
 }
 
 template <class Call>
 void requireDims(const Call& call, int64_t rank) {
-  call.require(rank > 0, "{} expects at least a 1-dimensional tensor", call.op().kind().text().substr(6));
+  call.require(rank > 0, "{} expects at least a 1-dimensional tensor", call.op().kind().name());
 }
 
 // Results are pieces whose sizes along `dim` are given.
@@ -156,7 +156,7 @@ template <int kDim>
 int64_t fixedDim(const KernelCall& call, const Tensor& t) {
   constexpr int least = kDim == 1 ? 1 : kDim == 0 ? 2 : 3;
   call.require(t.rank() >= least, "{} requires a tensor with at least {} dimension{}, but got a tensor with {}",
-               call.op().kind().text().substr(6), least, least > 1 ? "s" : "", t.rank());
+               call.op().kind().name(), least, least > 1 ? "s" : "", t.rank());
   return kDim == 1 && t.rank() == 1 ? 0 : kDim;
 }
 template <int kDim>
@@ -166,7 +166,7 @@ void fixedSectionsKernel(KernelCall& call) {
   call.require(sections != 0 && size % sections == 0,
                "{} attempted to split along dimension {}, but the size of the dimension {} "
                "is not divisible by the split_size {}",
-               call.op().kind().text().substr(6), dim, size, sections);
+               call.op().kind().name(), dim, size, sections);
   setPieces(call, t, dim, sectionLengths(call, size, sections));
 }
 template <int kDim>

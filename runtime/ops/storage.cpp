@@ -83,27 +83,21 @@ void resize(const KernelCall& call, const Tensor& t, const Dims& sizes, const Di
   t.impl()->setStorage(memory.storage(), sizes, strides, t.offset());
 }
 
-MemoryFormat formatArgument(const KernelCall& call) {
-  if (call.isNone(2)) return MemoryFormat::Contiguous;
-  call.require(call.integer(2) >= 0 && call.integer(2) <= 3, "{} is no memory format", call.integer(2));
-  return static_cast<MemoryFormat>(call.integer(2));
-}
-
 void resizeKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims sizes = call.integers(1);
-  resize(call, t, sizes, resizedStrides(call, sizes, formatArgument(call)));
+  resize(call, t, sizes, resizedStrides(call, sizes, formatArgument(call, 2, MemoryFormat::Contiguous)));
   call.setResult(t);
 }
 void resizeAsKernel(KernelCall& call) {
   Tensor t = call.tensor(0), like = call.tensor(1);
-  MemoryFormat format = formatArgument(call);
+  MemoryFormat format = formatArgument(call, 2, MemoryFormat::Contiguous);
   if (format == MemoryFormat::Preserve) format = suggestedFormat(like);
   resize(call, t, Dims(like.sizes()), resizedStrides(call, Dims(like.sizes()), format));
   call.setResult(t);
 }
 
-// ---- view.dtype, real and complex ----
+// ---- view.dtype ----
 
 // Bytes other than 0 and 1 are no bool: where there are some, a copy without them has to stand for the view.
 Tensor withBools(const Tensor& t) {
@@ -148,35 +142,6 @@ void viewDTypeKernel(KernelCall& call) {
   call.setResult(dtype == DType::Bool ? withBools(view) : view);
 }
 
-void viewAsRealKernel(KernelCall& call) {
-  Tensor t = call.tensor(0);
-  call.require(isComplex(t.dtype()), "view_as_real is only supported for complex tensors");
-  Dims sizes(t.sizes()), strides(t.strides());
-  for (int64_t& s : strides) s = wrapMul(s, 2);
-  sizes.push_back(2);
-  strides.push_back(1);
-  call.setResult(Tensor::view(realPart(t.dtype()), t.storage(), sizes, strides, wrapMul(t.offset(), 2)));
-}
-
-void viewAsComplexKernel(KernelCall& call) {
-  Tensor t = call.tensor(0);
-  call.require(t.dtype() == DType::Float32 || t.dtype() == DType::Float64,
-               "view_as_complex is only supported for floating point tensors, but got a tensor of scalar type: {}",
-               graphName(t.dtype()));
-  call.require(t.rank() > 0, "input tensor must have one or more dimensions");
-  call.require(t.sizes().back() == 2, "tensor must have a last dimension of size 2");
-  call.require(t.strides().back() == 1, "tensor must have a last dimension with stride 1");
-  call.require(t.offset() % 2 == 0, "tensor must have a storage_offset divisible by 2");
-  Dims sizes(t.sizes()), strides(t.strides());
-  sizes.pop_back();
-  strides.pop_back();
-  for (int64_t& s : strides) {
-    call.require(s % 2 == 0, "tensor must have a stride divisible by 2 for all but last dimension");
-    s /= 2;
-  }
-  call.setResult(Tensor::view(complexOf(t.dtype()), t.storage(), sizes, strides, t.offset() / 2));
-}
-
 }  // namespace
 
 void registerStorageOps(OpRegistry& ops) {
@@ -190,8 +155,6 @@ void registerStorageOps(OpRegistry& ops) {
   add("aten::resize_as_", nullptr, resizeAsKernel);
   add("aten::_reshape_alias", inferStrided, reshapeAliasKernel);
   add("aten::view.dtype", nullptr, viewDTypeKernel);
-  add("aten::view_as_real", nullptr, viewAsRealKernel);
-  add("aten::view_as_complex", nullptr, viewAsComplexKernel);
 }
 
 }  // namespace tscompile

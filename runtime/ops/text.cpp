@@ -6,7 +6,6 @@
 #include "runtime/reference/slices.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace tscompile {
 namespace {

@@ -34,7 +34,7 @@ void inferTriangle(InferCall& call) {
   TensorInfo t = call.tensor(0);
   if (t.hasRank)
     call.require(t.rank() >= 2 || t.mayBeEmpty(), "{}: input tensor must have at least 2 dimensions",
-                 call.op().kind().text().substr(6));
+                 call.op().kind().name());
   call.result(t);
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/reduce.h"
 #include "runtime/reference/sorting.h"
 #include "runtime/reference/views.h"
 
@@ -52,7 +53,7 @@ Groups groupElements(const T* p, int64_t n, bool sorted) {
 void uniqueElements(KernelCall& call, bool sorted, bool inverse, bool counts) {
   Tensor in = call.tensor(0), dense = denseTensor(in);
   call.context().checkInterrupt(in.numel() * 8);
-  withReal(dense.dtype(), [&](auto sample) {
+  withRealCompute(dense.dtype(), [&](auto sample) {
     using T = decltype(sample);
     const T* p = dense.data<T>();
     Groups groups = groupElements(p, dense.numel(), sorted);
@@ -119,7 +120,7 @@ void uniqueSlices(KernelCall& call, int64_t dimArgument, bool sorted) {
   Tensor slices = denseTensor(transposed(in, 0, dim));  // each is a run
   int64_t length = slices.numel() / rows;
   call.context().checkInterrupt(in.numel() * 8);
-  withReal(slices.dtype(), [&](auto sample) {
+  withRealCompute(slices.dtype(), [&](auto sample) {
     using T = decltype(sample);
     const T* p = slices.data<T>();
     Groups groups = groupRows(p, rows, length, sorted);

@@ -12,8 +12,6 @@
 namespace tscompile {
 namespace {
 
-bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
-
 void requireSameType(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
   call.require(a.dtype == b.dtype || a.dtype == DType::Undefined || b.dtype == DType::Undefined,
                "expected tensors of the same type, got {} and {}", pythonName(a.dtype), pythonName(b.dtype));
@@ -70,10 +68,10 @@ void nmsKernel(KernelCall& call) {
   });
 }
 
-// ---- regions of interest: input [n, c, h, w], rois [k, 5] (batch index and corners), scale, pooled height and width
-// ----
+// ---- regions of interest ----
 
-// Position-sensitive pooling has a channel of its own for each bin. `second`: the dtype of a second result, if any.
+// (input [n, c, h, w], rois [k, 5], scale, pooled height, pooled width, ...), where a region is the index of its image
+// and two corners. Position-sensitive pooling has a channel of its own for each bin. kSecond: there are two results.
 template <bool kPositions, bool kSecond>
 void inferRoi(InferCall& call) {
   TensorInfo x = call.tensor(0), rois = call.tensor(1);

@@ -39,7 +39,7 @@ TileFunction whereTileOf(Compute c) {
 // A number is checked for the range of the dtype.
 Tensor choice(const KernelCall& call, size_t i, DType dtype) {
   const IValue& v = call.argument(i);
-  return convertedFor(dtype, v.isTensor() ? v.toTensor() : scalarTensor(numberFor(v, dtype)));
+  return convertedFor(v.isTensor() ? v.toTensor() : scalarTensor(numberFor(v, dtype)), dtype);
 }
 
 void whereKernel(KernelCall& call) {

@@ -2,6 +2,7 @@
 
 #include "ir/error.h"
 #include "runtime/reference/copy.h"
+#include "runtime/reference/numbers.h"
 #include "runtime/reference/shifted_product.h"
 #include "runtime/run_context.h"
 
@@ -11,7 +12,6 @@
 #include <array>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <vector>
 
 // The input of one group of channels is copied with the zeros around it, so that what a tap of the kernel meets for one
@@ -23,7 +23,6 @@ namespace tscompile {
 namespace {
 
 int64_t ceilDiv(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
-int64_t floorDivide(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 // What one tap meets for result j of a phase: place j + shift of a phase of the input.
 struct AxisTap {
@@ -80,7 +79,7 @@ Axis transposedAxis(int64_t in, int64_t out, int64_t kernel, int64_t stride, int
       .in = in, .out = out, .outputStep = stride, .outputPhases = std::min(stride, out), .firstInput = {}, .taps = {}};
   int64_t least = 0;
   for (int64_t k = 0; k < kernel; ++k) {
-    int64_t at = k * dilation - padding, block = floorDivide(at, stride), phase = at - block * stride;
+    int64_t at = k * dilation - padding, block = floorDiv(at, stride), phase = at - block * stride;
     if (phase >= out || block >= a.results(phase) || block + in <= 0) continue;
     a.taps.push_back({k, 0, phase, -block});
     least = std::min(least, -block);

@@ -1,14 +1,13 @@
 #include "runtime/reference/copy.h"
 
 #include "ir/error.h"
+#include "runtime/reference/dtype_range.h"
 #include "runtime/reference/loop.h"
 #include "runtime/reference/memory_format.h"
 #include "runtime/reference/strided_copy.h"
 
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <type_traits>
 
 namespace tscompile {
 namespace {
@@ -101,6 +100,33 @@ Tensor convertTensor(const Tensor& t, DType dtype) {
   return out;
 }
 
+namespace {
+
+// Whether elements that are read into the compute type of `to` are what they would be after a conversion to `to`.
+bool keepsValues(DType from, DType to) {
+  if (from == to || from == DType::Bool) return true;
+  switch (to) {
+    case DType::Float32:
+    case DType::Float64:
+    case DType::Int64:
+    case DType::Complex128:
+      return true;
+    case DType::Complex64:
+      return isFloating(from) && from != DType::Float64;
+    case DType::Float16:
+    case DType::BFloat16:
+      return false;
+    default:
+      return itemSize(from) < itemSize(to);
+  }
+}
+
+}  // namespace
+
+Tensor convertedFor(const Tensor& t, DType dtype) {
+  return keepsValues(t.dtype(), dtype) ? t : convertTensor(t, dtype);
+}
+
 Tensor scalarTensor(const IValue& v) {
   Tensor t;
   if (v.isInt()) {
@@ -123,41 +149,16 @@ Tensor scalarTensor(const IValue& v) {
 
 namespace {
 
-// The largest finite value of a floating type.
-double largest(DType dtype) {
-  switch (dtype) {
-    case DType::Float16:
-      return 65504;
-    case DType::BFloat16:
-      return 0x1.fep127;
-    case DType::Float32:
-      return std::numeric_limits<float>::max();
-    default:
-      return std::numeric_limits<double>::max();
-  }
-}
-
 // PyTorch's check of a number that becomes an element. Infinities and NaN fit floating types; an integer may wrap once
 // around a type without negative elements.
 bool fits(const IValue& number, DType dtype) {
   if (dtype == DType::Bool || number.isBool()) return true;
   if (number.isComplex() && !isComplex(dtype) && number.toComplex().imag() != 0) return false;
   double v = number.isComplex() ? number.toComplex().real() : number.toDouble();
-  if (isFloating(realPart(dtype))) return !std::isfinite(v) || std::fabs(v) <= largest(realPart(dtype));
-  bool good = false;
-  visitDType(dtype, [&](auto sample) {
-    using T = decltype(sample);
-    if constexpr (std::is_integral_v<T>) {
-      using Limits = std::numeric_limits<T>;
-      if (number.isInt()) {
-        int64_t n = number.toInt(), most = static_cast<int64_t>(Limits::max());
-        good = n <= most && n >= (std::is_unsigned_v<T> ? -most : static_cast<int64_t>(Limits::lowest()));
-      } else {
-        good = v >= static_cast<double>(Limits::lowest()) && v <= static_cast<double>(Limits::max());
-      }
-    }
-  });
-  return good;
+  if (isFloating(realPart(dtype))) return !std::isfinite(v) || std::fabs(v) <= largestNumber(dtype);
+  auto [least, most] = integerRange(dtype);
+  if (number.isInt()) return number.toInt() <= most && number.toInt() >= (least == 0 ? -most : least);
+  return v >= static_cast<double>(least) && v <= static_cast<double>(most);
 }
 
 }  // namespace

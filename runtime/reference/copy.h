@@ -14,6 +14,8 @@ Tensor contiguous(const Tensor& t);
 Tensor cloneTensor(const Tensor& t);
 // A contiguous copy with other elements, or the tensor itself if nothing changes.
 Tensor convertTensor(const Tensor& t, DType dtype);
+// The same, unless reading the elements into the compute type of `dtype` rounds them as a conversion to `dtype` would.
+Tensor convertedFor(const Tensor& t, DType dtype);
 // A tensor without dimensions that holds a number: bool, int64, float64 or complex128.
 Tensor scalarTensor(const IValue& number);
 // A tensor without dimensions that holds a number as an element of a dtype; fails if it does not fit.

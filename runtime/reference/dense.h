@@ -4,6 +4,7 @@
 
 #include "ir/tensor.h"
 
+#include <complex>
 #include <cstdint>
 
 namespace tscompile {
@@ -31,7 +32,7 @@ class DenseResult {
   Tensor result_, dense_;
 };
 
-// Calls f with a value of the type of a compute dtype: float or double; in the second form also int64_t.
+// Calls f with a value of the type of a floating compute dtype: float or double.
 template <class F>
 void withFloating(DType compute, F&& f) {
   if (compute == DType::Float64)
@@ -39,10 +40,14 @@ void withFloating(DType compute, F&& f) {
   else
     f(float{});
 }
+
+// The same, and the two complex types.
 template <class F>
-void withReal(DType compute, F&& f) {
-  if (compute == DType::Int64)
-    f(int64_t{});
+void withFloatingOrComplex(DType compute, F&& f) {
+  if (compute == DType::Complex64)
+    f(std::complex<float>{});
+  else if (compute == DType::Complex128)
+    f(std::complex<double>{});
   else
     withFloating(compute, f);
 }

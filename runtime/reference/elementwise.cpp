@@ -82,25 +82,6 @@ void refuseDType(DType dtype) {
 
 namespace {
 
-// Whether elements that are read into the compute type of `to` are what they would be after a conversion to `to`.
-bool keepsValues(DType from, DType to) {
-  if (from == to || from == DType::Bool) return true;
-  switch (to) {
-    case DType::Float32:
-    case DType::Float64:
-    case DType::Int64:
-    case DType::Complex128:
-      return true;
-    case DType::Complex64:
-      return isFloating(from) && from != DType::Float64;
-    case DType::Float16:
-    case DType::BFloat16:
-      return false;
-    default:
-      return itemSize(from) < itemSize(to);
-  }
-}
-
 // Writes a number, converted to `dtype`, as a value of the compute type.
 void writeNumber(const IValue& v, DType dtype, Compute compute, std::byte* to) {
   if (compute == Compute::F32 && dtype == DType::Float32 && v.isFloat()) {
@@ -122,10 +103,6 @@ void writeNumber(const IValue& v, DType dtype, Compute compute, std::byte* to) {
 }
 
 }  // namespace
-
-Tensor convertedFor(DType dtype, const Tensor& t) {
-  return keepsValues(t.dtype(), dtype) ? t : convertTensor(t, dtype);
-}
 
 ScalarArgument::ScalarArgument(const KernelCall& call, size_t i, DType dtype) {
   IValue number = numberFor(call.argument(i), dtype);
@@ -157,10 +134,8 @@ void ElementLoop::run(KernelCall& call) const {
     }
   }
   operands[0] = {elementwiseOutput(call, std::span(tensors, tensorCount)), typed.out};
-  for (size_t i = 1; i <= count; ++i) {
-    Tensor& t = operands[i].tensor;
-    if (t.defined() && !keepsValues(t.dtype(), dtype)) t = convertTensor(t, dtype);
-  }
+  for (size_t i = 1; i <= count; ++i)
+    if (Tensor& t = operands[i].tensor; t.defined()) t = convertedFor(t, dtype);
   loopTiles(operands[0].tensor.sizes(), std::span(operands, count + 1), 1, typed.tile, function);
 }
 

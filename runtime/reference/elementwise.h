@@ -151,16 +151,12 @@ void mapElements(KernelCall& call, DType dtype, const F& f, size_t first = 0) {
   ElementLoop{first, kInputs, dtype, typed, &f}.run(call);
 }
 
-// The tensor itself, or a copy of another dtype where reading it into the compute type of `dtype` would not round as a
-// conversion to `dtype` does.
-Tensor convertedFor(DType dtype, const Tensor& t);
-
 // Runs `f` over tensors, which broadcast to the sizes of `out`, in the compute type of `dtype`.
 template <TypeSet kTypes, class F, std::same_as<Tensor>... In>
 void mapTensors(DType dtype, const F& f, const Tensor& out, const In&... in) {
   TypedTile typed = typedTile<kTypes, sizeof...(In), F>(computeTypeOf(dtype));
   if (!typed.tile) refuseDType(dtype);
-  Operand operands[] = {{out, typed.out}, {convertedFor(dtype, in), typed.in}...};
+  Operand operands[] = {{out, typed.out}, {convertedFor(in, dtype), typed.in}...};
   loopTiles(out.sizes(), operands, 1, typed.tile, &f);
 }
 

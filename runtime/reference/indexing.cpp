@@ -318,7 +318,7 @@ Tensor sourceFor(const KernelCall& call, const Tensor& out, const Tensor& source
   if (!boundsOverlap(out, source)) return source;
   call.require(!memoryOverlaps(out, source),
                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-               "memory location. Please clone() the tensor before performing the operation.");
+               "memory location; clone one of them first");
   return cloneTensor(source);
 }
 

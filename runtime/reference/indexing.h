@@ -29,6 +29,11 @@ struct IndexedView {
   SmallVector<ReducePlan::Dimension, 6> outer, inner;
 };
 
+// The elements of a contiguous int64 tensor.
+inline std::span<const int64_t> asSpan(const Tensor& offsets) {
+  return {offsets.data<int64_t>(), static_cast<size_t>(offsets.numel())};
+}
+
 // Copies the blocks at `offsets` (bytes) into `to`: [outer][offsets][inner], contiguous, of the same dtype.
 void gatherBlocks(const IndexedView& from, std::span<const int64_t> offsets, const Tensor& to);
 // The other way; an element stands for all blocks if `from` is only one.

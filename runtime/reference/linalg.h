@@ -5,6 +5,7 @@
 #include "ir/op_def.h"
 #include "ir/tensor.h"
 
+#include <algorithm>
 #include <complex>
 #include <string>
 #include <vector>
@@ -16,7 +17,6 @@ inline constexpr DTypeSet kMatrixTypes = DTypeSet{DType::Float32, DType::Float64
 
 // ---- checks; sizes and dtypes may be unknown ----
 
-inline bool differ(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a != b; }
 void requireSameDType(const InferCall& call, const TensorInfo& a, const TensorInfo& b);
 // `from` can be broadcast to `to`, which it has at most as many dimensions as.
 void requireExpandable(const InferCall& call, DimSpan from, DimSpan to);
@@ -38,6 +38,13 @@ inline Dims withVector(DimSpan batch, int64_t length) {
   sizes.push_back(length);
   return sizes;
 }
+// The lesser of two sizes.
+inline int64_t leastSize(int64_t a, int64_t b) {
+  if (a == b) return a;
+  return isKnownSize(a) && isKnownSize(b) ? std::min(a, b) : kUnknownSize;
+}
+inline int64_t rowsOf(const Tensor& t) { return t.size(t.rank() - 2); }
+inline int64_t columnsOf(const Tensor& t) { return t.size(t.rank() - 1); }
 // The broadcast batch dimensions of two tensors of matrices.
 Dims broadcastBatches(const InferCall& call, DimSpan a, DimSpan b);
 

@@ -67,8 +67,8 @@ void multiplySmall(const Product<T>& p, const T* a, const T* b, T* c) {
     }
 }
 
-// y = beta * y + alpha * A @ x. The matrix has `rows` rows as stored, which are summed up along, or across if
-// `transposed`.
+// y = beta * y + alpha * A @ x for a matrix of m rows and k columns, which is stored transposed if `transposed`.
+// Elements of y are `stride` apart.
 template <class T>
 void multiplyVector(int64_t m, int64_t k, T alpha, const T* a, bool transposed, int64_t lda, const T* x, T beta, T* y,
                     int64_t stride) {

@@ -3,8 +3,6 @@
 #include "ir/error.h"
 #include "runtime/reference/numbers.h"
 
-#include <span>
-
 namespace tscompile {
 namespace {
 

@@ -1,7 +1,7 @@
 #include "runtime/reference/pooling.h"
 
-#include "runtime/reference/dense.h"
 #include "runtime/reference/numbers.h"
+#include "runtime/reference/reduce.h"
 #include "runtime/run_context.h"
 
 #include <Eigen/Core>
@@ -174,7 +174,7 @@ void maxWithIndices(const WindowGrid& grid, const Tensor& in, T* out, int64_t* i
 }  // namespace
 
 void maxPool(const WindowGrid& grid, const Tensor& in, const Tensor& out, const Tensor& indices) {
-  withReal(in.dtype(), [&](auto sample) {
+  withRealCompute(in.dtype(), [&](auto sample) {
     using T = decltype(sample);
     if (indices.defined())
       maxWithIndices<T>(grid, in, out.data<T>(), indices.data<int64_t>());
@@ -184,7 +184,7 @@ void maxPool(const WindowGrid& grid, const Tensor& in, const Tensor& out, const 
 }
 
 void averagePool(const WindowGrid& grid, const Tensor& in, const Tensor& out, int64_t divisor) {
-  withReal(in.dtype(), [&](auto sample) {
+  withRealCompute(in.dtype(), [&](auto sample) {
     using T = decltype(sample);
     poolRows<T, Sum<T>>(grid, in, out, [&](T sum, const Window& z, const Window& y, const Window& x) {
       bool empty = z.begin >= z.end || y.begin >= y.end || x.begin >= x.end;

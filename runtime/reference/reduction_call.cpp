@@ -43,12 +43,4 @@ Dims reducedDims(const KernelCall& call, int rank) {
   return all;
 }
 
-Tensor convertedFor(const Tensor& in, DType dtype) {
-  // Compute types load as such dtypes would be stored.
-  bool isCompute =
-      dtype == DType::Int64 || dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::Complex128;
-  if (in.dtype() == dtype || isCompute) return in;
-  return convertTensor(in, dtype);
-}
-
 }  // namespace tscompile

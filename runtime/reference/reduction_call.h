@@ -26,8 +26,4 @@ struct ReductionCall {
   Tensor out;
 };
 
-// The input of a reduction that is computed in `dtype`: converted if loading the elements in the compute type of
-// `dtype` would not be the same.
-Tensor convertedFor(const Tensor& in, DType dtype);
-
 }  // namespace tscompile

@@ -19,4 +19,16 @@ std::optional<TensorInfo> rankedSelf(InferCall& call);
 // A list of sizes that are not negative; during analysis they may be unknown.
 Dims sizesArgument(const InferCall& call, size_t i);
 
+// Shape functions of (..., sizes, ..., dtype, layout, device, pin_memory), where these stand at kSizes and kDType.
+template <size_t kDType, size_t kSizes = 0>
+void inferOfSizes(InferCall& call) {
+  call.result(optionsDType(call, kDType, DType::Float32), sizesArgument(call, kSizes));
+}
+// Of (self, ..., dtype, layout, device, pin_memory, memory_format).
+template <size_t kDType>
+void inferLike(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.result(t, optionsDType(call, kDType, t.dtype));
+}
+
 }  // namespace tscompile
