@@ -13,7 +13,7 @@
 #include <cstring>
 
 using namespace tscompile;
-using namespace tscompile::testing;
+using namespace tscompile::test;
 
 namespace {
 

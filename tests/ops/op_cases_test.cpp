@@ -129,10 +129,10 @@ IValue read(const std::string& text, TypePtr type) {
   return v ? *v : IValue();
 }
 
-using testing::Knowledge;
-using testing::knownInputs;
-using testing::unpredictedSharing;
-using testing::wrongShapes;
+using test::Knowledge;
+using test::knownInputs;
+using test::unpredictedSharing;
+using test::wrongShapes;
 
 class OpCase : public ::testing::Test {
  public:

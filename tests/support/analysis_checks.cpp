@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace tscompile::testing {
+namespace tscompile::test {
 
 namespace {
 
@@ -102,4 +102,4 @@ std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std:
   return {};
 }
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

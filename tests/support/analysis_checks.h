@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace tscompile::testing {
+namespace tscompile::test {
 
 // Both take the inputs that are not bound and the results of one run; they name the first disagreement, or are empty.
 
@@ -25,4 +25,4 @@ ShapeOptions knownInputs(const Graph& graph, std::span<const IValue> inputs, Kno
 // write to the inputs.
 std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std::span<const IValue> results);
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

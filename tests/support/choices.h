@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-namespace tscompile::testing {
+namespace tscompile::test {
 
 class Choices {
  public:
@@ -36,4 +36,4 @@ class Choices {
   bool endless_ = false;
 };
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

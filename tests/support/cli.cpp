@@ -2,9 +2,6 @@
 
 #include "tools/driver.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
 namespace tscompile::test {
@@ -57,28 +54,6 @@ std::vector<std::string> shellWords(std::string_view line) {
       words.back() += c;
   }
   return words;
-}
-
-std::string readText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void writeText(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "tscompile-test-XXXXXX").string();
-  if (const char* made = mkdtemp(pattern.data())) path_ = made;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace tscompile::test

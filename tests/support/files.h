@@ -1,56 +1,19 @@
-// Files for tests: a folder that goes away, bytes, the tensor files that are checked in, messages as text.
+// What tests of file readers share: the tensor files that are checked in, numbers as bytes, results and reports as
+// text.
 #pragma once
 
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/result.h"
 #include "ir/tensor.h"
+#include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 
-namespace tscompile::testing {
-
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tscompile-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data()) ? name : "";
-    EXPECT_FALSE(path_.empty());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
-  // Writes a file and returns its path.
-  std::string write(std::string_view name, std::string_view bytes) const {
-    std::ofstream(file(name), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return file(name);
-  }
-  size_t fileCount() const {
-    auto all = std::filesystem::directory_iterator(path_);
-    return static_cast<size_t>(std::distance(begin(all), end(all)));
-  }
-
- private:
-  std::string path_;
-};
-
-inline std::string bytesOf(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in.good()) << path;
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
+namespace tscompile::test {
 
 // A tensor file of tests/data/files.
 inline std::string dataFile(std::string_view name) { return TSCOMPILE_TESTS_DIR "/data/files/" + std::string(name); }
@@ -107,4 +70,4 @@ template <class T>
   return ::testing::AssertionSuccess();
 }
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "tests/support/cli.h"
+#include "tests/support/text_file.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "tests/support/json.h"
 
-#include "tests/support/cli.h"
+#include "tests/support/text_file.h"
 
 #include <nlohmann/json.hpp>
 

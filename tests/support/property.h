@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-namespace tscompile::testing {
+namespace tscompile::test {
 
 // Calls check(seed) for seeds from 0 on: `count` of them, or as many as fit in TSCOMPILE_SOAK_MINUTES. Stops at the
 // first failure, which names its seed.
@@ -23,4 +23,4 @@ void forEachSeed(uint64_t count, Check&& check) {
   }
 }
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

@@ -8,7 +8,7 @@
 #include <map>
 #include <mutex>
 
-namespace tscompile::testing {
+namespace tscompile::test {
 namespace {
 
 constexpr int64_t kIntegers[] = {0, 1, 2, -1, 3, 4, 5, -2, 7, 16, -3, 100, int64_t{1} << 33, INT64_MAX, INT64_MIN};
@@ -127,28 +127,49 @@ class Maker {
   // A value that fits the type: one that is there, or a new one. Null if there is no way.
   Value* valueOf(TypePtr type, int depth) {
     if (depth > 4) return nullptr;
-    if (type->is(TypeKind::Variable)) {
-      auto [it, isNew] = variables_.try_emplace(type->name(), nullptr);
-      if (isNew) {
-        const CommonTypes& t = types();
-        const TypePtr picks[] = {t.tensor, t.integer, t.floating, t.string, t.boolean};
-        it->second = c_.oneOf(picks);
-      }
-      type = it->second;
-    }
-    if (!c_.oneIn(3) || type->isTensor()) {
-      std::vector<Value*> fitting;
-      for (Value* v : known_)
-        if (type->hasVariables() ? fitsVariables(v->type(), type) : isSubtype(v->type(), type)) fitting.push_back(v);
-      if (!fitting.empty()) {
-        // The latest values, more often than not: programs are chains.
-        size_t reach = c_.oneIn(2) ? fitting.size() : std::min<size_t>(fitting.size(), 3);
-        Value* v = fitting[fitting.size() - 1 - c_.below(reach)];
-        if (type->hasVariables()) remember(type, v->type());
-        return v;
-      }
-    }
+    if (type->is(TypeKind::Variable)) type = bound(type);
+    if (!c_.oneIn(3) || type->isTensor())
+      if (Value* v = knownValueOf(type)) return v;
     switch (type->kind()) {
+      case TypeKind::Optional:
+        if (c_.oneIn(2)) return b_.constant(IValue(), types().none);
+        return valueOf(type->element(), depth + 1);
+      case TypeKind::List:
+        return listOf(type->element(), depth);
+      case TypeKind::Tuple:
+        return tupleOf(type, depth);
+      case TypeKind::Dict:
+        return dictOf(type, depth);
+      default:
+        return simpleConstantOf(type->kind());
+    }
+  }
+
+  // What a type variable stands for, from its first use on.
+  TypePtr bound(TypePtr variable) {
+    auto [it, isNew] = variables_.try_emplace(variable->name(), nullptr);
+    if (isNew) {
+      const CommonTypes& t = types();
+      const TypePtr picks[] = {t.tensor, t.integer, t.floating, t.string, t.boolean};
+      it->second = c_.oneOf(picks);
+    }
+    return it->second;
+  }
+
+  Value* knownValueOf(TypePtr type) {
+    std::vector<Value*> fitting;
+    for (Value* v : known_)
+      if (type->hasVariables() ? fitsVariables(v->type(), type) : isSubtype(v->type(), type)) fitting.push_back(v);
+    if (fitting.empty()) return nullptr;
+    // The latest values, more often than not: programs are chains.
+    size_t reach = c_.oneIn(2) ? fitting.size() : std::min<size_t>(fitting.size(), 3);
+    Value* v = fitting[fitting.size() - 1 - c_.below(reach)];
+    if (type->hasVariables()) remember(type, v->type());
+    return v;
+  }
+
+  Value* simpleConstantOf(TypeKind kind) {
+    switch (kind) {
       case TypeKind::Int:
         return b_.constant(integer());
       case TypeKind::Float:
@@ -166,55 +187,53 @@ class Maker {
         return b_.constant(Device());
       case TypeKind::None:
         return b_.constant(IValue(), types().none);
-      case TypeKind::Optional:
-        if (c_.oneIn(2)) return b_.constant(IValue(), types().none);
-        return valueOf(type->element(), depth + 1);
-      case TypeKind::List: {
-        TypePtr element = type->element();
-        std::vector<Value*> items;
-        size_t count = c_.below(4);
-        for (size_t i = 0; i < count; ++i) {
-          Value* v = valueOf(element, depth + 1);
-          if (!v) return nullptr;
-          // All elements have one type.
-          if (!items.empty() && items[0]->type() != v->type() && !element->is(TypeKind::Optional) &&
-              !element->isTensor())
-            break;
-          items.push_back(v);
-        }
-        TypePtr built = substituted(element);
-        if (!built) return nullptr;
-        if (built->is(TypeKind::Number) || built->is(TypeKind::Any))
-          built = items.empty() ? types().integer : items[0]->type();
-        return b_.list(items, built);
-      }
-      case TypeKind::Tuple: {
-        std::vector<Value*> items;
-        for (TypePtr element : type->elements()) {
-          Value* v = valueOf(element, depth + 1);
-          if (!v) return nullptr;
-          items.push_back(v);
-        }
-        return b_.tuple(items);
-      }
-      case TypeKind::Dict: {
-        TypePtr built = substituted(type);
-        if (!built || !(built->element(0)->is(TypeKind::Int) || built->element(0)->is(TypeKind::String) ||
-                        built->element(0)->is(TypeKind::Float)))
-          return nullptr;
-        std::vector<Value*> items;
-        for (size_t i = 2 * c_.below(3); i > 0; --i) {
-          Value* v = valueOf(built->element(i % 2), depth + 1);
-          if (!v) return nullptr;
-          items.push_back(v);
-        }
-        Value* v = b_.insert(sym::DictConstruct, items)->output();
-        v->setType(built);
-        return v;
-      }
       default:
         return nullptr;
     }
+  }
+
+  Value* listOf(TypePtr element, int depth) {
+    std::vector<Value*> items;
+    size_t count = c_.below(4);
+    for (size_t i = 0; i < count; ++i) {
+      Value* v = valueOf(element, depth + 1);
+      if (!v) return nullptr;
+      // All elements have one type.
+      if (!items.empty() && items[0]->type() != v->type() && !element->is(TypeKind::Optional) && !element->isTensor())
+        break;
+      items.push_back(v);
+    }
+    TypePtr built = substituted(element);
+    if (!built) return nullptr;
+    if (built->is(TypeKind::Number) || built->is(TypeKind::Any))
+      built = items.empty() ? types().integer : items[0]->type();
+    return b_.list(items, built);
+  }
+
+  Value* tupleOf(TypePtr type, int depth) {
+    std::vector<Value*> items;
+    for (TypePtr element : type->elements()) {
+      Value* v = valueOf(element, depth + 1);
+      if (!v) return nullptr;
+      items.push_back(v);
+    }
+    return b_.tuple(items);
+  }
+
+  Value* dictOf(TypePtr type, int depth) {
+    TypePtr built = substituted(type);
+    if (!built || !(built->element(0)->is(TypeKind::Int) || built->element(0)->is(TypeKind::String) ||
+                    built->element(0)->is(TypeKind::Float)))
+      return nullptr;
+    std::vector<Value*> items;
+    for (size_t i = 2 * c_.below(3); i > 0; --i) {
+      Value* v = valueOf(built->element(i % 2), depth + 1);
+      if (!v) return nullptr;
+      items.push_back(v);
+    }
+    Value* v = b_.insert(sym::DictConstruct, items)->output();
+    v->setType(built);
+    return v;
   }
 
   int64_t integer() { return c_.oneIn(6) ? c_.oneOf(kIntegers) : static_cast<int64_t>(c_.below(7)) - 2; }
@@ -372,4 +391,4 @@ std::vector<IValue> randomInputs(Choices& choices, const Graph& graph) {
   return out;
 }
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

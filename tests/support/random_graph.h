@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace tscompile::testing {
+namespace tscompile::test {
 
 struct RandomGraphOptions {
   size_t nodes = 20;        // at most, constants not counted
@@ -26,4 +26,4 @@ std::unique_ptr<Graph> randomGraph(Choices& choices, const OpRegistry& registry,
 // Arguments for the graph: small tensors of random dtype and shape, numbers that tend to the extremes.
 std::vector<IValue> randomInputs(Choices& choices, const Graph& graph);
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

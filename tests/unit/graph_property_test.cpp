@@ -12,7 +12,7 @@
 #include "tests/support/property.h"
 #include "tests/support/random_graph.h"
 
-namespace tscompile::testing {
+namespace tscompile::test {
 namespace {
 
 std::unique_ptr<Graph> parsed(const std::string& text) {
@@ -159,4 +159,4 @@ TEST(GraphProperty, SharedMemoryIsPredicted) {
   });
 }
 
-}  // namespace tscompile::testing
+}  // namespace tscompile::test

@@ -8,8 +8,8 @@
 namespace tscompile {
 namespace {
 
-using testing::dataFile;
-using testing::shown;
+using test::dataFile;
+using test::shown;
 
 TypePtr list(TypePtr t) { return listType(t); }
 
@@ -17,7 +17,7 @@ TypePtr list(TypePtr t) { return listType(t); }
 std::string valueOf(std::string_view text, TypePtr expected = nullptr) {
   Diagnostics d;
   Result<IValue> v = parseValueText(text, "--input x", d, expected);
-  EXPECT_TRUE(testing::isWellFormed(v, d, text.size()));
+  EXPECT_TRUE(test::isWellFormed(v, d, text.size()));
   return v ? valueToText(*v) + " " + typeText(dynamicType(*v), TypeStyle::Python) : shown(d);
 }
 
@@ -133,12 +133,12 @@ TEST(ValueText, ReadsFiles) {
   EXPECT_EQ(textOf("@\"" + st + "#i8\""), "1:i8=[-3]");
   EXPECT_EQ(textOf("[@" + npy + ",@" + st + "#f16 ]"), "[scalar:i16=7, 1:f16=[1.5]]");
   EXPECT_EQ(textOf("({\"k\": @" + npz + "#layer.weight},)"), "({\"k\": 2x2:f32=[1 1; 1 1]},)");
-  testing::TempFolder folder;
-  std::string odd = folder.write("a, b#c).npy", testing::bytesOf(npy));
+  test::TemporaryFolder folder;
+  std::string odd = folder.write("a, b#c).npy", test::readText(npy));
   EXPECT_EQ(textOf("@" + odd), "scalar:i16=7");
   EXPECT_EQ(textOf("[@\"" + odd + "\"]"), "[scalar:i16=7]");
   EXPECT_FALSE(d.hasErrors());
-  EXPECT_EQ(textOf("@" + folder.file("none.npy")), "none.npy: error: cannot read: No such file or directory\n");
+  EXPECT_EQ(textOf("@" + folder / "none.npy"), "none.npy: error: cannot read: No such file or directory\n");
   d.clear();
   EXPECT_EQ(textOf("@" + folder.write("m.gguf", "GGUF")),
             "m.gguf: error: expected an .npy, .npz or safetensors file, found a GGUF model\n");
@@ -294,7 +294,7 @@ TEST(ValueText, RoundTripProperty) {
 
 // The first cells of the tables whose header says `text | value` or `text | tensor`.
 TEST(ValueText, ReadsTheExamplesOfTheDocs) {
-  std::istringstream docs(testing::bytesOf(TSCOMPILE_SOURCE_DIR "/docs/values.md"));
+  std::istringstream docs(test::readText(TSCOMPILE_SOURCE_DIR "/docs/values.md"));
   size_t count = 0;
   bool inTable = false;
   for (std::string line; std::getline(docs, line);) {
@@ -319,7 +319,7 @@ TEST(ValueText, EveryPrefixIsHandled) {
   std::string text = R"({"k\u00e9": [1, -2.5e3, None], "l": ((2x2:f32=[1 2; 3 4],), @x.npz#a, 1+2j, 0x1.8p+1, true)})";
   for (size_t n = 0; n <= text.size(); ++n) {
     Diagnostics d;
-    EXPECT_TRUE(testing::isWellFormed(parseValueText(text.substr(0, n), "x", d), d, n)) << n;
+    EXPECT_TRUE(test::isWellFormed(parseValueText(text.substr(0, n), "x", d), d, n)) << n;
   }
 }
 

@@ -5,9 +5,9 @@
 #include "ir/support/text.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
-#include "tests/support/cli.h"
 #include "tests/support/json.h"
 #include "tests/support/sha256.h"
+#include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
 

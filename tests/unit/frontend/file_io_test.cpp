@@ -3,6 +3,7 @@
 #include "tests/support/files.h"
 
 #include <csignal>
+#include <filesystem>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
@@ -10,12 +11,12 @@
 namespace tscompile {
 namespace {
 
-using testing::bytesOf;
-using testing::shown;
-using testing::TempFolder;
+using test::readText;
+using test::shown;
+using test::TemporaryFolder;
 
 TEST(ReadFile, GivesTheWholeFileUpToItsLimit) {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string path = folder.write("a", "hello");
   Diagnostics d;
   EXPECT_EQ(*readFile(path, 5, d), "hello");
@@ -29,7 +30,7 @@ TEST(ReadFile, GivesTheWholeFileUpToItsLimit) {
 }
 
 TEST(ReadFile, ReadsLargeFiles) {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string bytes(3'500'000, 'x');
   bytes[2'000'000] = 'y';
   Diagnostics d;
@@ -37,16 +38,16 @@ TEST(ReadFile, ReadsLargeFiles) {
 }
 
 TEST(ReadFile, ReportsWhatCannotBeRead) {
-  TempFolder folder;
-  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   struct Row {
     std::string path;
     const char* message;
   };
   const Row rows[] = {
-      {folder.file("none"), "none: error: cannot read: No such file or directory\n"},
+      {folder / "none", "none: error: cannot read: No such file or directory\n"},
       {folder.path(), ": error: cannot read: Is a directory\n"},
-      {folder.file("pipe"), "pipe: error: cannot read: Not a regular file\n"},
+      {folder / "pipe", "pipe: error: cannot read: Not a regular file\n"},
       {"/dev/zero", "/dev/zero: error: cannot read: Not a regular file\n"},
       {folder.write("file", "") + "/x", "x: error: cannot read: Not a directory\n"},
   };
@@ -77,7 +78,7 @@ TEST(ReadFile, ReadsStandardInput) {
 }
 
 TEST(FileMapping, ShowsTheBytes) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   EXPECT_EQ(FileMapping::open(folder.write("a", "hello"), d)->bytes(), "hello");
   EXPECT_EQ(FileMapping::open(folder.write("empty", ""), d)->bytes(), "");
@@ -85,39 +86,39 @@ TEST(FileMapping, ShowsTheBytes) {
 }
 
 TEST(WriteFile, ReplacesTheFileAndLeavesNothingElse) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
-  EXPECT_TRUE(writeFile(folder.file("a"), "one", d));
-  EXPECT_TRUE(writeFile(folder.file("a"), "two", d));
-  EXPECT_TRUE(writeFile(folder.file("empty"), "", d));
-  EXPECT_EQ(bytesOf(folder.file("a")), "two");
-  EXPECT_EQ(bytesOf(folder.file("empty")), "");
+  EXPECT_TRUE(writeFile(folder / "a", "one", d));
+  EXPECT_TRUE(writeFile(folder / "a", "two", d));
+  EXPECT_TRUE(writeFile(folder / "empty", "", d));
+  EXPECT_EQ(readText(folder / "a"), "two");
+  EXPECT_EQ(readText(folder / "empty"), "");
   EXPECT_EQ(folder.fileCount(), 2u);
   EXPECT_FALSE(d.hasErrors());
 }
 
 // A reader that has the old file open keeps it, and a link is replaced, not followed.
 TEST(WriteFile, DoesNotTouchTheOldBytes) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   std::string old = folder.write("old", "old");
-  std::filesystem::create_symlink(old, folder.file("link"));
+  std::filesystem::create_symlink(old, folder / "link");
   Ref<FileMapping> reader = FileMapping::open(old, d);
-  EXPECT_TRUE(writeFile(folder.file("link"), "new", d));
-  EXPECT_EQ(bytesOf(old), "old");
+  EXPECT_TRUE(writeFile(folder / "link", "new", d));
+  EXPECT_EQ(readText(old), "old");
   EXPECT_TRUE(writeFile(old, "newer", d));
   EXPECT_EQ(reader->bytes(), "old");
-  EXPECT_EQ(bytesOf(folder.file("link")), "new");
+  EXPECT_EQ(readText(folder / "link"), "new");
 }
 
 TEST(WriteFile, ReportsWhatCannotBeWritten) {
-  TempFolder folder;
+  TemporaryFolder folder;
   struct Row {
     std::string path;
     const char* message;
   };
   const Row rows[] = {
-      {folder.file("none/a"), "a: error: cannot write: No such file or directory\n"},
+      {folder / "none/a", "a: error: cannot write: No such file or directory\n"},
       {folder.path(), ": error: cannot write: Is a directory\n"},
       {"/dev/null", "/dev/null: error: cannot write: Not a regular file\n"},
       {"", "error: cannot write: No such file or directory\n"},
@@ -134,27 +135,27 @@ TEST(WriteFile, ReportsWhatCannotBeWritten) {
 
 // With a limit on file sizes the second write fails; the old file stays and the temporary one goes.
 TEST(WriteFile, KeepsTheOldFileOnFailure) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
-  ASSERT_TRUE(writeFile(folder.file("a"), "old", d));
+  ASSERT_TRUE(writeFile(folder / "a", "old", d));
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   auto oldHandler = std::signal(SIGXFSZ, SIG_IGN);
   rlimit small{1000, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_FALSE(writeFile(folder.file("a"), std::string(5000, 'x'), d));
+  EXPECT_FALSE(writeFile(folder / "a", std::string(5000, 'x'), d));
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, oldHandler);
   EXPECT_EQ(shown(d), "a: error: cannot write: File too large\n");
-  EXPECT_EQ(bytesOf(folder.file("a")), "old");
+  EXPECT_EQ(readText(folder / "a"), "old");
   EXPECT_EQ(folder.fileCount(), 1u);
 }
 
 TEST(FileWriter, LeavesNothingWithoutCommit) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   {
-    FileWriter writer(folder.file("a"), d);
+    FileWriter writer(folder / "a", d);
     EXPECT_TRUE(writer.write("abc"));
   }
   EXPECT_EQ(folder.fileCount(), 0u);
@@ -162,7 +163,7 @@ TEST(FileWriter, LeavesNothingWithoutCommit) {
 
 // Readers see one of the two files, whole, whatever the writers do.
 TEST(FileWriter, ManyWritersOneFile) {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string path = folder.write("a", std::string(10000, 'a'));
   std::vector<std::thread> threads;
   for (char c : {'b', 'c', 'd'})

@@ -2,11 +2,13 @@
 
 #include "tests/support/files.h"
 
+#include <filesystem>
+
 namespace tscompile {
 namespace {
 
 using namespace std::literals;
-using testing::dataFile;
+using test::dataFile;
 
 FileKind kindOf(std::string_view bytes) { return detectFileKind(bytes); }
 
@@ -60,7 +62,7 @@ TEST(FileKind, IsToldFromTheFirstBytes) {
 
 TEST(FileKind, ZipArchivesAreToldByTheirFirstMember) {
   auto zip = [](std::string_view name) {
-    return "PK\3\4"s.append(22, '\0') + testing::littleEndian(name.size(), 2) + testing::littleEndian(0, 2) +
+    return "PK\3\4"s.append(22, '\0') + test::littleEndian(name.size(), 2) + test::littleEndian(0, 2) +
            std::string(name);
   };
   EXPECT_EQ(kindOf(zip("a.npy")), FileKind::Npz);
@@ -68,13 +70,13 @@ TEST(FileKind, ZipArchivesAreToldByTheirFirstMember) {
   EXPECT_EQ(kindOf(zip("model/code/__torch__.py")), FileKind::TorchArchive);
   EXPECT_EQ(kindOf(zip("readme.txt")), FileKind::Zip);
   EXPECT_EQ(kindOf("PK\5\6"), FileKind::Zip);
-  EXPECT_EQ(kindOf(testing::bytesOf(dataFile("stored.npz"))), FileKind::Npz);
+  EXPECT_EQ(kindOf(test::readText(dataFile("stored.npz"))), FileKind::Npz);
 }
 
 // Any start of any file has a kind and a name.
 TEST(FileKind, TakesEveryPrefix) {
   for (const auto& entry : std::filesystem::directory_iterator(dataFile(""))) {
-    std::string bytes = testing::bytesOf(entry.path().string());
+    std::string bytes = test::readText(entry.path().string());
     for (size_t n = 0; n <= bytes.size(); ++n)
       EXPECT_FALSE(describe(kindOf(std::string_view(bytes).substr(0, n))).empty());
   }
@@ -83,7 +85,7 @@ TEST(FileKind, TakesEveryPrefix) {
 TEST(FileKind, ReportsWhatWasFoundAndAdvises) {
   Diagnostics d;
   reportFileKind("w.bin", "a safetensors file", FileKind::GitLfsPointer, d);
-  EXPECT_EQ(testing::shown(d),
+  EXPECT_EQ(test::shown(d),
             "w.bin: error: expected a safetensors file, found a git-LFS pointer\n"
             "note: fetch the file that it stands for with 'git lfs pull'\n");
 }

@@ -4,12 +4,12 @@
 namespace tscompile {
 namespace {
 
-using testing::bytesOf;
-using testing::dataFile;
-using testing::isWellFormed;
-using testing::littleEndian;
-using testing::shown;
-using testing::TempFolder;
+using test::dataFile;
+using test::isWellFormed;
+using test::littleEndian;
+using test::readText;
+using test::shown;
+using test::TemporaryFolder;
 
 std::string npy(std::string_view header, std::string_view data = "") {
   return "\x93NUMPY" + littleEndian(1, 2) + littleEndian(header.size(), 2) + std::string(header) + std::string(data);
@@ -155,7 +155,7 @@ TEST(Npy, ChecksProductsForOverflow) {
 
 TEST(Npy, EveryPrefixIsRejected) {
   for (const char* file : {"float32.npy", "version2.npy", "fortran.npy"}) {
-    std::string bytes = bytesOf(dataFile(file));
+    std::string bytes = readText(dataFile(file));
     for (size_t n = 0; n < bytes.size(); ++n) {
       Diagnostics d;
       Result<Tensor> t = read(std::string(bytes, 0, n), d);
@@ -169,7 +169,7 @@ TEST(Npy, EveryPrefixIsRejected) {
 
 TEST(Npy, EveryCorruptByteIsRejectedOrHarmless) {
   for (const char* file : {"float32.npy", "version3.npy"}) {
-    std::string bytes = bytesOf(dataFile(file));
+    std::string bytes = readText(dataFile(file));
     for (size_t at = 0; at < 128; ++at)
       for (int value = 0; value < 256; ++value) {
         std::string changed = bytes;
@@ -181,32 +181,32 @@ TEST(Npy, EveryCorruptByteIsRejectedOrHarmless) {
 }
 
 TEST(Npy, WritesWhatNumpyWrites) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   for (const char* file : {"float32.npy", "scalar.npy", "empty.npy", "bool.npy", "complex.npy", "half.npy"}) {
     Result<Tensor> t = readNpy(dataFile(file), d);
     ASSERT_TRUE(t);
-    EXPECT_TRUE(writeNpy(folder.file(file), *t, d));
-    EXPECT_EQ(bytesOf(folder.file(file)), bytesOf(dataFile(file))) << file;
+    EXPECT_TRUE(writeNpy(folder / file, *t, d));
+    EXPECT_EQ(readText(folder / file), readText(dataFile(file))) << file;
   }
   Result<Tensor> fortran = readNpy(dataFile("fortran.npy"), d);
-  EXPECT_TRUE(writeNpy(folder.file("c.npy"), *fortran, d));
-  Result<Tensor> again = readNpy(folder.file("c.npy"), d);
+  EXPECT_TRUE(writeNpy(folder / "c.npy", *fortran, d));
+  Result<Tensor> again = readNpy(folder / "c.npy", d);
   EXPECT_EQ(shown(again, d), "int64 [2, 3]: 0 1 2 3 4 5");
   EXPECT_TRUE(again->isContiguous());
-  EXPECT_FALSE(writeNpy(folder.file("b.npy"), Tensor::zeros(DType::BFloat16, Dims{1}), d));
+  EXPECT_FALSE(writeNpy(folder / "b.npy", Tensor::zeros(DType::BFloat16, Dims{1}), d));
   EXPECT_EQ(shown(d), "b.npy: error: cannot write: .npy files have no bfloat16; safetensors files do\n");
 }
 
 TEST(Npy, WritesHeadersOfAnyLength) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   for (int rank : {1, 8, 20, 64}) {
     Tensor t = Tensor::zeros(DType::Int8, Dims(static_cast<size_t>(rank), 1));
-    ASSERT_TRUE(writeNpy(folder.file("t.npy"), t, d));
-    std::string bytes = bytesOf(folder.file("t.npy"));
+    ASSERT_TRUE(writeNpy(folder / "t.npy", t, d));
+    std::string bytes = readText(folder / "t.npy");
     EXPECT_EQ((bytes.size() - 1) % 64, 0u);
-    EXPECT_EQ(dimsText(readNpy(folder.file("t.npy"), d)->sizes()), dimsText(t.sizes()));
+    EXPECT_EQ(dimsText(readNpy(folder / "t.npy", d)->sizes()), dimsText(t.sizes()));
   }
 }
 

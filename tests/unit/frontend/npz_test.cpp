@@ -4,11 +4,11 @@
 namespace tscompile {
 namespace {
 
-using testing::bytesOf;
-using testing::dataFile;
-using testing::isWellFormed;
-using testing::littleEndian;
-using testing::shown;
+using test::dataFile;
+using test::isWellFormed;
+using test::littleEndian;
+using test::readText;
+using test::shown;
 
 std::string messageFor(std::string_view bytes, std::string_view member, const Limits& limits = {}) {
   Diagnostics d;
@@ -17,7 +17,7 @@ std::string messageFor(std::string_view bytes, std::string_view member, const Li
 
 // An archive of one stored member, in pieces that a test may spoil.
 struct Archive {
-  std::string name = "a.npy", contents = bytesOf(dataFile("version2.npy"));
+  std::string name = "a.npy", contents = readText(dataFile("version2.npy"));
   uint64_t flags = 0, method = 0, crc = crc32(contents), bytes = contents.size();
   std::string localExtra, entryExtra, comment, end64;
   uint64_t localBytes = bytes, entryBytes = bytes, headerOffset = 0;
@@ -100,7 +100,7 @@ TEST(Npz, RejectsWhatIsWrong) {
        "f: error: expected an .npy file, found other text\n"},
   };
   for (const Row& r : rows) EXPECT_EQ(messageFor(r.bytes, "a"), r.message);
-  EXPECT_EQ(messageFor(bytesOf(dataFile("stored.npz")), "layer.wieght"),
+  EXPECT_EQ(messageFor(readText(dataFile("stored.npz")), "layer.wieght"),
             "f: error: the archive has no member 'layer.wieght'\nnote: did you mean 'layer.weight'?\n");
   Diagnostics d;
   EXPECT_FALSE(readNpz(dataFile("compressed.npz"), "a", d));
@@ -115,13 +115,13 @@ TEST(Npz, OffsetsInMessagesAreThoseOfTheArchive) {
 }
 
 TEST(Npz, KeepsItsLimits) {
-  std::string bytes = bytesOf(dataFile("stored.npz"));
+  std::string bytes = readText(dataFile("stored.npz"));
   EXPECT_EQ(messageFor(bytes, "a", {.tensors = 2}), "int32 [3]: 0 1 2");
   EXPECT_EQ(messageFor(bytes, "a", {.tensors = 1}), "f: error: the archive has 2 members, the limit is 1\n");
 }
 
 TEST(Npz, EveryPrefixIsRejected) {
-  std::string bytes = bytesOf(dataFile("stored.npz"));
+  std::string bytes = readText(dataFile("stored.npz"));
   for (size_t n = 0; n < bytes.size(); ++n) {
     Diagnostics d;
     std::string prefix = bytes.substr(0, n);
@@ -132,7 +132,7 @@ TEST(Npz, EveryPrefixIsRejected) {
 }
 
 TEST(Npz, EveryCorruptByteIsRejectedOrHarmless) {
-  for (std::string bytes : {Archive().text(), bytesOf(dataFile("comment.npz"))})
+  for (std::string bytes : {Archive().text(), readText(dataFile("comment.npz"))})
     for (size_t at = 0; at < bytes.size(); ++at)
       for (int value = 0; value < 256; value += 5) {
         std::string changed = bytes;
@@ -149,10 +149,10 @@ TEST(Crc32, IsThatOfZip) {
 }
 
 TEST(TensorFile, GoesByTheBytesNotByTheName) {
-  testing::TempFolder folder;
+  test::TemporaryFolder folder;
   auto read = [&](std::string_view name, std::string_view from, std::optional<std::string_view> member) {
     Diagnostics d;
-    return shown(readTensorFile(folder.write(name, bytesOf(dataFile(from))), member, d), d);
+    return shown(readTensorFile(folder.write(name, readText(dataFile(from))), member, d), d);
   };
   EXPECT_EQ(read("x.bin", "scalar.npy", {}), "int16 []: 7");
   EXPECT_EQ(read("x.npy", "stored.npz", "a"), "int32 [3]: 0 1 2");

@@ -4,14 +4,14 @@
 namespace tscompile {
 namespace {
 
-using testing::bytesOf;
-using testing::dataFile;
-using testing::isWellFormed;
-using testing::shown;
-using testing::TempFolder;
+using test::dataFile;
+using test::isWellFormed;
+using test::readText;
+using test::shown;
+using test::TemporaryFolder;
 
 std::string fileOf(std::string_view header, std::string_view data) {
-  return testing::littleEndian(header.size(), 8) + std::string(header) + std::string(data);
+  return test::littleEndian(header.size(), 8) + std::string(header) + std::string(data);
 }
 
 // Reads a whole file in memory: the header and every tensor.
@@ -87,8 +87,7 @@ TEST(Safetensors, RejectsHeadersThatDoNotFit) {
       {"PK\3\4", "f: error: expected a safetensors file, found a zip archive\n"},
       {std::string("\1\0\0", 3), "f:@0: error: the file is truncated: it has only 3 bytes\n"},
       {fileOf("[]", ""), "f:@0: error: the header does not begin with '{'\n"},
-      {testing::littleEndian(50, 8) + "{}",
-       "f:@0: error: the file is truncated: its header has 50 bytes, the file 10\n"},
+      {test::littleEndian(50, 8) + "{}", "f:@0: error: the file is truncated: its header has 50 bytes, the file 10\n"},
       {one("{"), "f:@9: error: the header is not JSON: it ends too early\n"},
       {one("{}x"), "f:@10: error: the header is not JSON: unexpected 'x'\n"},
       {one("{\"a\n\":{}}"), "f:@11: error: the header is not JSON: unexpected '\\x0a'\n"},
@@ -149,7 +148,7 @@ TEST(Safetensors, RejectsHeadersThatDoNotFit) {
 
 TEST(Safetensors, NamesTheDTypesThatAreNotSupported) {
   std::string path = dataFile("unsupported.safetensors");
-  EXPECT_EQ(messageFor(bytesOf(path), {}, ErrorKind::Unsupported),
+  EXPECT_EQ(messageFor(readText(path), {}, ErrorKind::Unsupported),
             "f:@124: error: tensor 'odd': the dtype U16 is not supported\n");
   Diagnostics d;
   EXPECT_EQ(shown(readSafetensor(path, "good", d), d), "float32 [1]: 1");
@@ -206,7 +205,7 @@ TEST(Safetensors, DeepJsonIsNotEntered) {
 }
 
 TEST(Safetensors, EveryPrefixIsRejected) {
-  std::string bytes = bytesOf(dataFile("small.safetensors"));
+  std::string bytes = readText(dataFile("small.safetensors"));
   for (size_t n = 0; n < bytes.size(); ++n) {
     Diagnostics d;
     std::string prefix = bytes.substr(0, n);
@@ -223,7 +222,7 @@ size_t headerEnd(std::string_view bytes) {
 }
 
 TEST(Safetensors, EveryCorruptByteIsRejectedOrHarmless) {
-  std::string bytes = bytesOf(dataFile("unaligned.safetensors"));
+  std::string bytes = readText(dataFile("unaligned.safetensors"));
   for (size_t at = 0; at < headerEnd(bytes); ++at)
     for (int value = 0; value < 256; ++value) {
       std::string changed = bytes;
@@ -234,7 +233,7 @@ TEST(Safetensors, EveryCorruptByteIsRejectedOrHarmless) {
 }
 
 TEST(Safetensors, EveryFlippedBitIsRejectedOrHarmless) {
-  std::string bytes = bytesOf(dataFile("small.safetensors"));
+  std::string bytes = readText(dataFile("small.safetensors"));
   for (size_t bit = 0; bit < 8 * headerEnd(bytes); ++bit) {
     std::string changed = bytes;
     changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ 1 << bit % 8);
@@ -244,18 +243,18 @@ TEST(Safetensors, EveryFlippedBitIsRejectedOrHarmless) {
 }
 
 TEST(Safetensors, WritesWhatItReads) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   std::vector<std::pair<std::string, Tensor>> tensors;
   auto file = readSafetensorsHeader(dataFile("small.safetensors"), d);
   for (const TensorEntry& e : file->tensors)
     tensors.emplace_back(e.name, *readSafetensor(dataFile("small.safetensors"), e.name, d));
-  std::string path = folder.file("w.safetensors");
+  std::string path = folder / "w.safetensors";
   ASSERT_TRUE(writeSafetensors(path, tensors, d, {{"a \"key\"", "ä\n"}}));
   for (const auto& [name, tensor] : tensors) {
     Result<Tensor> again = readSafetensor(path, name, d);
     ASSERT_TRUE(again) << shown(d);
-    EXPECT_EQ(testing::memoryOf(*again), testing::memoryOf(tensor));
+    EXPECT_EQ(test::memoryOf(*again), test::memoryOf(tensor));
     EXPECT_EQ(dimsText(again->sizes()), dimsText(tensor.sizes()));
     EXPECT_EQ(again->dtype(), tensor.dtype());
   }
@@ -264,25 +263,25 @@ TEST(Safetensors, WritesWhatItReads) {
 }
 
 TEST(Safetensors, WritesTheFormatByteForByte) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   const uint8_t bytes[] = {7};
   const float floats[] = {1, 2};
-  std::string path = folder.file("w");
+  std::string path = folder / "w";
   ASSERT_TRUE(writeSafetensors(
       path, {{"u", Tensor::of<uint8_t>(Dims{1}, bytes)}, {"f", Tensor::of<float>(Dims{2}, floats)}}, d));
   std::string header =
       R"({"f":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"u":{"dtype":"U8","shape":[1],"data_offsets":[8,9]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
-  EXPECT_EQ(bytesOf(path), fileOf(header, std::string("\0\0\x80\x3f\0\0\0\x40\7", 9)));
+  EXPECT_EQ(readText(path), fileOf(header, std::string("\0\0\x80\x3f\0\0\0\x40\7", 9)));
 }
 
 TEST(Safetensors, WritesStridedTensorsRowByRow) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   Tensor t = Tensor::empty(DType::Int32, Dims{150, 200});
   for (int i = 0; i < 30000; ++i) t.data<int32_t>()[i] = i;
-  std::string path = folder.file("w");
+  std::string path = folder / "w";
   ASSERT_TRUE(writeSafetensors(path, {{"t", t.permuted(Dims{1, 0})}}, d));
   Result<Tensor> again = readSafetensor(path, "t", d);
   ASSERT_TRUE(again);
@@ -290,10 +289,10 @@ TEST(Safetensors, WritesStridedTensorsRowByRow) {
 }
 
 TEST(Safetensors, RefusesTwoTensorsOfOneName) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   Tensor t = Tensor::zeros(DType::Float32, Dims{1});
-  EXPECT_FALSE(writeSafetensors(folder.file("w"), {{"a", t}, {"b", t}, {"a", t}}, d));
+  EXPECT_FALSE(writeSafetensors(folder / "w", {{"a", t}, {"b", t}, {"a", t}}, d));
   EXPECT_EQ(shown(d), "w: error: cannot write: there are two tensors named 'a'\n");
   EXPECT_EQ(folder.fileCount(), 0u);
 }

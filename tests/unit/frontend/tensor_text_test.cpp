@@ -11,8 +11,8 @@
 namespace tscompile {
 namespace {
 
-using testing::memoryOf;
-using testing::shown;
+using test::memoryOf;
+using test::shown;
 
 Result<Tensor> read(std::string_view text, Diagnostics& d, const Limits& limits = {}) {
   TextCursor cursor(SourceFile::make("t", std::string(text)), d);
@@ -228,7 +228,7 @@ TEST(TensorText, EveryPrefixIsHandled) {
        {"2x2x2:c64=[1 2j; -1.5e-3+inf j;; 0x1.8p+1 nan; 7, 8]", "3x4:f32:uniform( -1e3 , 0x1p4 , seed = 12 )"})
     for (size_t n = 0; n <= text.size(); ++n) {
       Diagnostics d;
-      EXPECT_TRUE(testing::isWellFormed(read(text.substr(0, n), d), d, n));
+      EXPECT_TRUE(test::isWellFormed(read(text.substr(0, n), d), d, n));
     }
 }
 
@@ -262,7 +262,7 @@ std::string hex(std::string_view bytes) {
 
 // The same lines are checked by tests/python/seeded_test.py.
 TEST(TensorGenerator, MakesTheGoldenBytes) {
-  std::istringstream golden(testing::bytesOf(TSCOMPILE_TESTS_DIR "/data/values/golden.txt"));
+  std::istringstream golden(test::readText(TSCOMPILE_TESTS_DIR "/data/values/golden.txt"));
   size_t count = 0;
   for (std::string line; std::getline(golden, line);) {
     if (line[0] == '#') continue;

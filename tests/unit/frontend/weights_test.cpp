@@ -5,9 +5,9 @@
 namespace tscompile {
 namespace {
 
-using testing::dataFile;
-using testing::shown;
-using testing::TempFolder;
+using test::dataFile;
+using test::shown;
+using test::TemporaryFolder;
 
 using Names = std::vector<std::string>;
 
@@ -52,25 +52,25 @@ TEST(Weights, AreReadOnlyAndNotCopied) {
 }
 
 TEST(Weights, ANameInTwoFilesIsAnError) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   Tensor t = Tensor::zeros(DType::Float32, Dims{1});
-  ASSERT_TRUE(writeSafetensors(folder.file("a.safetensors"), {{"x", t}, {"y", t}, {"z", t}}, d, {{"k", "1"}}));
-  ASSERT_TRUE(writeSafetensors(folder.file("b.safetensors"), {{"w", t}, {"x", t}, {"z", t}}, d, {{"k", "2"}}));
-  ASSERT_TRUE(writeSafetensors(folder.file("c.safetensors"), {{"w", t}}, d, {{"k", "2"}, {"l", "3"}}));
+  ASSERT_TRUE(writeSafetensors(folder / "a.safetensors", {{"x", t}, {"y", t}, {"z", t}}, d, {{"k", "1"}}));
+  ASSERT_TRUE(writeSafetensors(folder / "b.safetensors", {{"w", t}, {"x", t}, {"z", t}}, d, {{"k", "2"}}));
+  ASSERT_TRUE(writeSafetensors(folder / "c.safetensors", {{"w", t}}, d, {{"k", "2"}, {"l", "3"}}));
   Weights w;
-  ASSERT_TRUE(w.addFile(folder.file("a.safetensors"), d));
-  EXPECT_FALSE(w.addFile(folder.file("b.safetensors"), d));
+  ASSERT_TRUE(w.addFile(folder / "a.safetensors", d));
+  EXPECT_FALSE(w.addFile(folder / "b.safetensors", d));
   EXPECT_EQ(shown(d),
             "b.safetensors: error: tensor 'x' is also in a.safetensors\n"
             "note: 1 more of its names are taken, too\n");
   EXPECT_FALSE(w.has("w"));
-  EXPECT_TRUE(w.addFile(folder.file("c.safetensors"), d));
+  EXPECT_TRUE(w.addFile(folder / "c.safetensors", d));
   EXPECT_EQ(w.metadata(), (Metadata{{"k", "1"}, {"l", "3"}}));
 }
 
 TEST(Weights, RefuseFilesOfOtherKinds) {
-  TempFolder folder;
+  TemporaryFolder folder;
   struct Row {
     std::string path;
     const char* message;
@@ -84,7 +84,7 @@ TEST(Weights, RefuseFilesOfOtherKinds) {
       {folder.write("pickle.pt", "\x80\x02}"),
        "pickle.pt: error: expected a safetensors file, found a Python pickle\n"
        "note: export_torchscript.py makes graph text and safetensors of PyTorch models\n"},
-      {folder.file("none"), "none: error: cannot read: No such file or directory\n"},
+      {folder / "none", "none: error: cannot read: No such file or directory\n"},
   };
   for (const Row& r : rows) {
     Diagnostics d;
@@ -98,7 +98,7 @@ TEST(Weights, RefuseFilesOfOtherKinds) {
 // ---- recipes ----
 
 TEST(WeightsRecipe, MakesItsTensors) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   Weights w;
   std::string text =
@@ -118,7 +118,7 @@ TEST(WeightsRecipe, MakesItsTensors) {
 }
 
 TEST(WeightsRecipe, ReportsEveryLineThatIsWrong) {
-  TempFolder folder;
+  TemporaryFolder folder;
   Diagnostics d;
   Weights w;
   EXPECT_FALSE(w.addFile(folder.write("r.weights",
@@ -146,7 +146,7 @@ TEST(WeightsRecipe, ReportsEveryLineThatIsWrong) {
 }
 
 TEST(WeightsRecipe, KeepsItsLimits) {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string path = folder.write("r.weights", "aa = 10:f32:zeros\nb = 10:f32:zeros\n");
   auto fits = [&](Limits limits) {
     Diagnostics d;

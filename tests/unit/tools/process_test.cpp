@@ -1,5 +1,6 @@
 // The program as a process: signals, limits that hold inside kernels, streams that are closed, what it leaves behind.
 #include "tests/support/cli.h"
+#include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
 
