@@ -31,8 +31,10 @@ std::string inPlaceText(std::string_view schema) {
   return text;
 }
 
-// The arguments and results.
-std::string_view signatureOf(std::string_view schema) { return schema.substr(schema.find('(')); }
+// The arguments and results; empty for a name alone.
+std::string_view signatureOf(std::string_view schema) {
+  return schema.substr(std::min(schema.find('('), schema.size()));
+}
 
 // Calls f for each line.
 template <class F>
@@ -143,22 +145,28 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
       group->all.push_back(added);
     return added;
   };
-  if (auto lines = catalog_.find(kind.text()); lines != catalog_.end()) {
+  auto ownOf = [&](std::string_view overload) -> Operator* {
+    for (const auto& o : group->own)
+      if (o->overload() == overload) return o.get();
+    return nullptr;
+  };
+  if (auto lines = catalog_.find(kind.text()); lines != catalog_.end())
     forEachLine(lines->second, [&](std::string_view line) { add(line, overloadOf(line)); });
-  }
   if (auto records = records_.find(std::string(kind.text())); records != records_.end()) {
     for (const OpDef& def : records->second) {
       std::string_view overload = overloadOf(def.schema);
       bool derived = kindOf(def.schema) != kind.text();
-      auto same =
-          std::find_if(group->own.begin(), group->own.end(), [&](const auto& o) { return o->overload() == overload; });
-      Operator* op = same != group->own.end() ? same->get() : nullptr;
+      Operator* op = ownOf(overload);
       if (!op && derived) {
         // The catalog may name the overload otherwise (`aten::floor_divide_.Tensor`), or not have this variant.
         std::string_view functional = catalogText(kindOf(def.schema), overload);
         std::string text = inPlaceText(functional.empty() ? def.schema : functional);
-        for (const auto& o : group->own)
-          if (signatureOf(o->schemaText_) == signatureOf(text)) op = o.get();
+        for (size_t i = 0; i < group->all.size() && !op; ++i) {
+          const Operator* known = group->all[i];
+          if (signatureOf(known->schemaText_) != signatureOf(text)) continue;
+          op = ownOf(known->overload());
+          if (!op) op = add(known->schemaText_, known->overload());
+        }
         if (!op && !functional.empty()) continue;
         if (!op) {
           op = add(def.schema, overload);
@@ -167,7 +175,8 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
           op->overload_ = overloadOf(op->ownedText_);
         }
       }
-      if (!op) op = add(def.schema, overload);
+      // A record that lies over a catalog's operator may give its name alone.
+      if (!op) op = add(signatureOf(def.schema).empty() ? catalogText(kind.text(), overload) : def.schema, overload);
       op->def_ = &def;
       op->inPlaceVariant_ = derived || (def.inplace != InPlace::No && writesFirstArgument(op->schemaText_));
     }

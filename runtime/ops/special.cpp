@@ -65,8 +65,6 @@ void multigammaKernel(KernelCall& call) {
   });
 }
 
-void logGammaScalar(Arguments arguments, IValue& result) { result = IValue(logGamma(floatOf(*arguments[0]))); }
-
 // ---- two tensors ----
 
 // Floats alone; integers are refused.
@@ -105,8 +103,6 @@ void registerGammas(OpRegistry& ops) {
       floatPairKernel<[](auto a, auto x) { return upperGamma(a, x); }>);
   add({"aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar"}, inferFloatBinary,
       binaryKernel<kFloats, [](auto x, auto q) { return hurwitzZeta(x, q); }>);
-  for (std::string_view name : {"aten::lgamma.int", "aten::lgamma.float", "aten::lgamma.Scalar"})
-    ops.add({.schema = name, .scalar = logGammaScalar});
 }
 
 void registerFunctions(OpRegistry& ops) {

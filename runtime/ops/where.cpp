@@ -1,6 +1,5 @@
 // Elements of one tensor or another, by a condition.
 #include "runtime/ops/ops.h"
-#include "runtime/reference/call_op.h"
 #include "runtime/reference/elementwise.h"
 
 namespace tscompile {
@@ -51,15 +50,11 @@ void whereKernel(KernelCall& call) {
   loopTiles(out.sizes(), operands, 1, whereTileOf(c));
 }
 
-// One list of indices for each dimension.
-void whereTrueKernel(KernelCall& call) { call.setResult(invoke(call, "aten::nonzero_numpy", {call.argument(0)})); }
-
 }  // namespace
 
 void registerWhereOps(OpRegistry& ops) {
   addAliases(ops, {"aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther", "aten::where.Scalar"},
              {.infer = inferWhere, .kernel = whereKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::where", .kernel = whereTrueKernel, .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile
