@@ -11,7 +11,8 @@ if(TSCOMPILE_WERROR)
   target_compile_options(tscompile_flags INTERFACE -Werror)
 endif()
 if(TSCOMPILE_SANITIZE)
-  target_compile_options(tscompile_flags INTERFACE -fsanitize=${TSCOMPILE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_compile_options(tscompile_flags INTERFACE
+    -fsanitize=${TSCOMPILE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(tscompile_flags INTERFACE -fsanitize=${TSCOMPILE_SANITIZE})
 endif()
 
@@ -19,8 +20,8 @@ if(TSCOMPILE_FUZZER)
   target_compile_options(tscompile_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# ts_library(NAME [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of the current folder, linked to what the
-# layers allow and to nothing else.
+# ts_library(NAME [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of the current folder
+# and of those inside it, linked to what the layers allow and to nothing else.
 function(ts_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
