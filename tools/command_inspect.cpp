@@ -157,6 +157,13 @@ class Inspector {
       json_.newLine();
       json_.endArray();
     }
+    if (dump.functions.empty()) return;
+    if (isJson_) {
+      json_.key("functions");
+      methodsJson(dump.functions);
+    } else {
+      methods(dump.functions, "  function ");
+    }
   }
 
   void module(const DumpedModule& m, size_t depth) {
@@ -170,30 +177,39 @@ class Inspector {
       json_.field("parameters", parameters);
       json_.field("attributes", m.attributes.size() - parameters);
       json_.key("methods");
-      json_.beginObject();
-      for (const DumpedMethod& method : m.methods) {
-        json_.key(method.name);
-        if (method.graph)
-          summary(*method.graph, "");
-        else
-          json_.null();
-      }
-      json_.endObject();
+      methodsJson(m.methods);
       json_.endObject();
       return;
     }
     // Deep trees are shown up to a depth: each level would make its line longer.
     std::string margin(2 * std::min<size_t>(depth, 20) + 2, ' ');
     text_ += margin + "module " + m.className;
-    if (parameters) text_ += fmt::format(", {} parameter{}", parameters, parameters == 1 ? "" : "s");
+    if (parameters) text_ += ", " + counted(parameters, "parameter");
     text_ += "\n";
-    for (const DumpedMethod& method : m.methods) {
-      text_ += margin + "  method " + method.name;
+    methods(m.methods, margin + "  method ");
+  }
+
+  void methodsJson(const std::vector<DumpedMethod>& methods) {
+    json_.beginObject();
+    for (const DumpedMethod& method : methods) {
+      json_.key(method.name);
+      if (method.graph)
+        summary(*method.graph, "");
+      else
+        json_.null();
+    }
+    json_.endObject();
+  }
+
+  // A line for each, after `lead`.
+  void methods(const std::vector<DumpedMethod>& methods, const std::string& lead) {
+    for (const DumpedMethod& method : methods) {
+      text_ += lead + method.name;
       if (method.graph) {
         const Graph& g = *method.graph;
         text_ += "(" +
                  join(g.inputs(), ", ", [](const Value* v) { return "%" + v->name() + " : " + typeText(v->type()); }) +
-                 fmt::format("), {} nodes", g.nodeCount());
+                 "), " + counted(g.nodeCount(), "node");
       }
       text_ += "\n";
     }

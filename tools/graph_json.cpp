@@ -144,6 +144,20 @@ class GraphJson {
   std::vector<Open> stack_;
 };
 
+void writeMethods(const std::vector<DumpedMethod>& methods, JsonWriter& json) {
+  json.beginArray();
+  for (const DumpedMethod& method : methods) {
+    json.beginObject();
+    json.field("name", method.name);
+    if (method.graph) {
+      json.key("graph");
+      GraphJson(json).write(*method.graph);
+    }
+    json.endObject();
+  }
+  json.endArray();
+}
+
 void writeModules(const ModuleDump& dump, JsonWriter& json) {
   json.beginArray();
   for (const DumpedModule& m : dump.modules) {
@@ -161,17 +175,7 @@ void writeModules(const ModuleDump& dump, JsonWriter& json) {
     }
     json.endArray();
     json.key("methods");
-    json.beginArray();
-    for (const DumpedMethod& method : m.methods) {
-      json.beginObject();
-      json.field("name", method.name);
-      if (method.graph) {
-        json.key("graph");
-        GraphJson(json).write(*method.graph);
-      }
-      json.endObject();
-    }
-    json.endArray();
+    writeMethods(m.methods, json);
     json.key("submodules");
     json.beginArray();
     for (size_t child : m.children) json.value(child);
@@ -190,6 +194,10 @@ void writeGraphJson(const ParsedText& text, JsonWriter& json) {
   if (text.module) {
     json.key("modules");
     writeModules(*text.module, json);
+    if (!text.module->functions.empty()) {
+      json.key("functions");
+      writeMethods(text.module->functions, json);
+    }
   }
   if (!text.graphs.empty() || !text.module) {
     json.key("graphs");
