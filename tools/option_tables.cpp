@@ -93,7 +93,7 @@ const std::vector<OptionSpec> kRun = {
      [](Options& o, const std::string& v) { o.run.method = v; }},
     {"--executor", "interpreter|engine", "what runs the graph (default: interpreter)",
      [](Options& o, const std::string& v) { o.run.engine = v == "engine"; }},
-    {"--threads", "N", "threads to use at most (default: as many as there are cores)",
+    {"--threads", "N", "threads to use at most; the interpreter runs on one",
      [](Options& o, const std::string& v) {
        auto n = parseCount(v);
        o.run.threads = checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", v);
