@@ -4,6 +4,9 @@
 #   consumer_test.sh SOURCE_DIR BUILD_DIR
 set -eu
 source=$1 build=$2
+# The test may run with a small stack, which is too small for CMake.
+stack=$(ulimit -S -s)
+ulimit -S -s 8192 2>/dev/null || true
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 model=$source/samples/models/lenet_scripted
@@ -14,7 +17,7 @@ cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 mv "$work/prefix" "$work/moved"
 
 check() {
-  "$1" "$model/model.ir" "$model/weights.safetensors" | tee "$work/output"
+  (ulimit -S -s "$stack" && "$1" "$model/model.ir" "$model/weights.safetensors") | tee "$work/output"
   grep -q '^16 of 16 threads got the same bits$' "$work/output"
   grep -q '^output \[1, 10\]' "$work/output"
 }
