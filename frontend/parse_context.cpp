@@ -619,10 +619,10 @@ AliasSyntax* ParseContext::alias(Slice<std::string_view>* before, bool write, Sl
   return a;
 }
 
-// `Tensor!`: written, in a set of its own that PyTorch calls $0.
+// `Tensor!`: written, in a set of its own; PyTorch calls those of a schema $0, $1, and so on.
 AliasSyntax* ParseContext::bareWrite() {
   auto* a = make<AliasSyntax>();
-  a->before.push(arena, "$0");
+  a->before.push(arena, arena.copy("$" + std::to_string(unnamedSets_++)));
   a->write = true;
   a->arrow = true;
   return a;

@@ -242,6 +242,7 @@ class ParseContext {
   uint32_t recoveryBegin_ = 0;
   uint32_t unknownTypeEnd_ = 0;  // where the last type ends that was reported as unknown
   bool lineStart_ = true;
+  uint32_t unnamedSets_ = 0;
   bool sawPython_ = false;
   bool reportedHere_ = false;  // the scanner has reported the token that it returned as BAD
   size_t attributesAt_ = 0;    // bracket depth of the attributes of the current node, plus one

@@ -85,6 +85,7 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
 ","                       { return Token::TOK_COMMA; }
 ":"                       { return Token::TOK_COLON; }
 "="                       { if (yyextra->insideNamedTuple()) BEGIN(DEFAULT_TEXT); return Token::TOK_EQUAL; }
+"$"{DIGIT}+               { return Token::TOK_UNNAMED_SET; }
 "*"                       { return Token::TOK_STAR; }
 "!"                       { return Token::TOK_BANG; }
 "?"                       { return Token::TOK_QUESTION; }

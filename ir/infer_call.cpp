@@ -162,6 +162,7 @@ DType InferCall::scalarType(size_t i) const {
   TypeKind kind;
   if (const IValue* v = known(i)) {
     if (v->isBool()) return DType::Bool;
+    if (!v->isInt() && !v->isFloat() && !v->isComplex()) fail("expected a tensor or a number as argument {}", i + 1);
     kind = v->isInt() ? TypeKind::Int : v->isFloat() ? TypeKind::Float : TypeKind::Complex;
   } else {
     kind = symbols_[i].type->kind();

@@ -327,5 +327,16 @@ TEST(Overloads, AreThoseThatPyTorchPicks) {
   }
 }
 
+TEST(Schemas, SetsWithoutANameReadBack) {
+  Diagnostics diagnostics;
+  Result<Schema> schema = parseSchema("aten::f(Tensor! x, Tensor! y) -> ()", diagnostics);
+  ASSERT_TRUE(schema.ok());
+  std::string text = schemaText(*schema);
+  EXPECT_EQ(text, "aten::f(Tensor($0! -> ) x, Tensor($1! -> ) y) -> ()");
+  Result<Schema> again = parseSchema(text, diagnostics);
+  ASSERT_TRUE(again.ok()) << renderDiagnostics(diagnostics, "test");
+  EXPECT_EQ(schemaText(*again), text);
+}
+
 }  // namespace
 }  // namespace tscompile
