@@ -48,6 +48,8 @@ def close(a, b, tolerance):
         return type(a) is type(b) and len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b))
     if isinstance(a, dict):
         return isinstance(b, dict) and list(a) == list(b) and all(close(a[k], b[k], tolerance) for k in a)
+    if isinstance(a, complex) and isinstance(b, complex):
+        return close(a.real, b.real, tolerance) and close(a.imag, b.imag, tolerance)
     if isinstance(a, float) and isinstance(b, (float, int)):
         return a == b or a != a and b != b or abs(a - b) <= 1e-5 + 1.3e-6 * abs(b)
     return a == b and isinstance(a, bool) == isinstance(b, bool)
