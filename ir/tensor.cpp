@@ -293,7 +293,9 @@ int64_t Tensor::integer(int64_t index) const {
     std::memcpy(&v, elementAt(index), sizeof v);
     return v;
   }
-  return static_cast<int64_t>(real(index));
+  // As the x86 instruction converts: NaN and what does not fit become the smallest integer.
+  double v = real(index);
+  return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : INT64_MIN;
 }
 
 }  // namespace tscompile
