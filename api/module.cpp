@@ -41,6 +41,18 @@ bool isObjectText(std::string_view text) {
   return startsWith(text, "<") && text.find(" object at 0x") != std::string_view::npos;
 }
 
+bool isTensorList(TypePtr t) { return t->is(TypeKind::List) && t->element()->isTensor(); }
+
+// A list of tensors from weights `key.0`, `key.1`, and so on; nothing if there is none.
+std::optional<IValue> listOfWeights(Weights& weights, const std::string& key) {
+  std::vector<Tensor> tensors;
+  while (const Tensor* t = weights.find(key + "." + std::to_string(tensors.size()))) tensors.push_back(*t);
+  if (tensors.empty()) return std::nullopt;
+  IValue list = tensorList(std::move(tensors));
+  list.toList().shared = true;  // runs share it
+  return list;
+}
+
 class DumpBinder {
  public:
   explicit DumpBinder(ModuleState& state) : s_(state) {}
@@ -67,6 +79,8 @@ class DumpBinder {
           s_.objects[i]->set(name, IValue(s_.objects[index]));
         } else if (const Tensor* t = s_.weights.find(path)) {
           s_.objects[i]->set(name, *t);
+        } else if (std::optional<IValue> list = listOfWeights(s_.weights, path)) {
+          s_.objects[i]->set(name, std::move(*list));
         } else if (a.text == "..." || a.text.find("Type{") != std::string::npos) {
           s_.objects[i]->set(name, IValue(Ref<LiteralValue>::make(path, LiteralValue::Kind::MissingTensor)));
         } else {
@@ -138,6 +152,8 @@ class GraphBinder {
       return v ? *v : IValue();
     }
     TypePtr t = n->output()->type();
+    if (isTensorList(t))
+      if (std::optional<IValue> list = listOfWeights(s_.weights, path)) return list;
     bool hasParts = n->output()->hasUses();
     for (Use& u : n->output()->uses()) hasParts &= u.user->kind() == sym::GetAttr;
     if (t->is(TypeKind::Class) || t->is(TypeKind::Interface) || (t->isTensor() && hasParts)) return std::nullopt;
@@ -170,7 +186,10 @@ void supplyConstants(ModuleState& s, const Graph& graph, const std::string& pref
     if (!v || !v->isLiteral() || v->toLiteral().kind == LiteralValue::Kind::Object) return;
     ProgramSources::OpaqueConstant& c = sources.constants[n];
     c.key = prefix + n->output()->name();
-    if (const Tensor* t = s.weights.find(c.key)) c.data = *t;
+    if (const Tensor* t = s.weights.find(c.key))
+      c.data = *t;
+    else if (isTensorList(n->output()->type()))
+      c.data = listOfWeights(s.weights, c.key);
   });
 }
 

@@ -84,6 +84,9 @@ def main():
     parser.add_argument("--atol", type=float, default=1e-4)
     a = parser.parse_args()
     c = Comparison(a.got, a.expected, a.rtol, a.atol)
+    for d in (a.got, a.expected):
+        if not os.path.exists(os.path.join(d, "outputs.json")):
+            sys.exit(f"error: {d}/outputs.json is not there")
     lists = [json.load(open(os.path.join(d, "outputs.json"))) for d in (a.got, a.expected)]
     c.value("outputs", {"type": "outputs", "items": lists[0]}, {"type": "outputs", "items": lists[1]})
     for problem in c.problems:

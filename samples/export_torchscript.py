@@ -32,8 +32,11 @@ import re
 import struct
 import sys
 
-import numpy
-import torch
+try:
+    import numpy
+    import torch
+except ImportError as e:
+    sys.exit(f"error: this Python has no {e.name}; run the script with one that has, on Debian /usr/bin/python3")
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import torch_values  # noqa: E402
@@ -152,8 +155,15 @@ def all_nodes(block):
 
 def constants(graph, prefix, out):
     for n in all_nodes(graph):
-        if n.kind() == "prim::Constant" and n.hasAttribute("value") and n.kindOf("value") == "t":
-            out[prefix + n.output().debugName()] = n.t("value")
+        if n.kind() != "prim::Constant" or not n.hasAttribute("value"):
+            continue
+        name = prefix + n.output().debugName()
+        if n.kindOf("value") == "t":
+            out[name] = n.t("value")
+        elif n.kindOf("value") in ("ts", "ival"):
+            value = n.output().toIValue()
+            if isinstance(value, list) and all(isinstance(t, torch.Tensor) for t in value):
+                out.update({f"{name}.{i}": t for i, t in enumerate(value)})
     return out
 
 
@@ -166,6 +176,8 @@ class Attributes:
     def add(self, path, value):
         if isinstance(value, torch.Tensor):
             self.tensors[path] = value
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(t, torch.Tensor) for t in value):
+            self.tensors.update({f"{path}.{i}": t for i, t in enumerate(value)})
         else:
             try:
                 self.plain["attribute:" + path] = attribute_text(value)
@@ -316,7 +328,7 @@ def write_expected(directory, result):
 def load(source, arguments):
     if os.path.isfile(source):
         return torch.jit.load(source, map_location="cpu")
-    where, _, name = source.rpartition(":")
+    where, _, name = source.removesuffix("()").rpartition(":")
     if not where:
         raise SystemExit(f"error: {source} is neither a file nor MODULE:NAME")
     if os.path.isfile(where):
@@ -325,7 +337,10 @@ def load(source, arguments):
         sys.modules["exported_model"] = python  # scripting looks the source up by it
         spec.loader.exec_module(python)
     else:
+        sys.path.insert(0, os.getcwd())
         python = importlib.import_module(where)
+    if not hasattr(python, name):
+        raise SystemExit(f"error: {where} has no {name}")
     model = getattr(python, name)
     if inspect.isclass(model) or (inspect.isfunction(model) and not arguments.function):
         torch.manual_seed(arguments.seed)

@@ -2,7 +2,9 @@
 #include "runtime/reference/loss.h"
 
 #include "runtime/ops/ops.h"
+#include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
+#include "runtime/reference/scalars.h"
 
 #include <cmath>
 #include <numbers>
@@ -228,7 +230,12 @@ void hingeKernel(KernelCall& call) {
       call, 3, self.dtype(),
       [=](auto x, auto y) {
         using T = decltype(x);
-        T distance = static_cast<T>(margin) - x;
+        T limit;
+        if constexpr (std::is_same_v<T, int64_t>)
+          limit = truncatedInt(margin);
+        else
+          limit = static_cast<T>(margin);
+        T distance = minus(limit, x);
         return (y != T(1) ? (distance < T(0) ? T(0) : distance) : T(0)) + (y != T(-1) ? x : T(0));
       },
       self, call.tensor(1));

@@ -13,7 +13,10 @@ import sys
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-import torch  # noqa: E402
+try:
+    import torch  # noqa: E402
+except ImportError:
+    sys.exit("error: this Python has no PyTorch; run the script with one that has, on Debian /usr/bin/python3")
 try:
     import torchvision  # noqa: E402,F401  for its operators
 except ImportError:
