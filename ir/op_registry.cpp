@@ -18,13 +18,20 @@ std::string_view overloadOf(std::string_view schema) {
   return schema.substr(dot + 1, schema.find('(') - dot - 1);
 }
 
+// A mistake in a record is one of its author: it is named, so that it is found at the first start.
+[[noreturn]] void badRecord(std::string_view schema, const char* what) {
+  std::string message = "the operator record '" + std::string(schema) + "' " + what;
+  internalError(message.c_str(), __FILE__, __LINE__);
+}
+
 // The text of `aten::relu_(Tensor(a!) self) -> Tensor(a!)` made from that of `aten::relu`.
 std::string inPlaceText(std::string_view schema) {
   std::string text(schema);
   size_t open = text.find('(');
   std::string_view kind = kindOf(schema);
   size_t arrow = text.rfind("-> Tensor");
-  TS_CHECK(arrow != std::string::npos && text.compare(open, 8, "(Tensor ") == 0);
+  if (arrow == std::string::npos || text.compare(open, 8, "(Tensor ") != 0)
+    badRecord(schema, "can have an in-place variant only if it takes a tensor first and returns one tensor");
   text.replace(arrow, 9, "-> Tensor(a!)");
   text.replace(open, 8, "(Tensor(a!) ");
   text.insert(kind.size(), "_");
@@ -64,7 +71,7 @@ const Schema& Operator::schema() const {
   if (const Schema* s = schema_.load(std::memory_order_acquire)) return *s;
   auto parsed = std::make_unique<Schema>();
   bool good = registry_->reader_(schemaText_, *parsed);
-  TS_CHECK(good);
+  if (!good) badRecord(schemaText_, "has a schema that does not read");
   std::lock_guard lock(registry_->mutex_);
   if (!ownedSchema_) {
     ownedSchema_ = std::move(parsed);
@@ -102,6 +109,12 @@ void OpRegistry::add(const OpDef& def) {
     it->second.push_back(record);
   };
   std::string kind(kindOf(def.schema));
+  if (kind.find("::") == std::string::npos) badRecord(def.schema, "has no name space");
+  bool isWhole = def.schema.find('(') != std::string_view::npos;
+  bool isKnown = isWhole;
+  for (const OpRegistry* r = this; r && !isKnown; r = r->base_)
+    isKnown = r->catalog_.contains(kind) || r->records_.contains(kind);
+  if (!isKnown) badRecord(def.schema, "needs its whole schema, as the catalog does not have it");
   put(kind, def);
   if (def.inplace != InPlace::No && !kind.ends_with('_')) put(kind + "_", def);
 }

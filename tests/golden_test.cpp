@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 
@@ -43,6 +44,11 @@ std::vector<std::filesystem::path> filesBelow(const std::filesystem::path& folde
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   bool update = argc > 1 && std::string(argv[1]) == "--update";
+  for (int i = 1; i < argc; ++i)
+    if (std::string arg = argv[i]; arg != "--update" && arg.rfind("--gtest_", 0) != 0) {
+      std::fprintf(stderr, "golden_tests: unknown argument '%s'\n", argv[i]);
+      return 2;
+    }
   std::filesystem::path tests = TSCOMPILE_TESTS_DIR, root = TSCOMPILE_SOURCE_DIR;
   for (const auto& path : filesBelow(tests / "golden", ".ir"))
     add("Golden", path.lexically_relative(tests / "golden").string(), path,

@@ -184,7 +184,6 @@ std::string checkDocument(const std::string& path, bool update) {
   std::string text = readText(path);
   TemporaryFolder folder;
   std::filesystem::path before = std::filesystem::current_path(), root = TSCOMPILE_SOURCE_DIR;
-  std::filesystem::create_directory_symlink(root / "docs" / "examples", folder / "examples");
   std::filesystem::create_directory_symlink(root / "samples", folder / "samples");
   std::filesystem::current_path(folder.path());
   std::string wanted = Document(text).rewritten();

@@ -11,7 +11,7 @@ namespace tscompile::test {
 std::string checkGolden(const std::string& path, bool update);
 
 // The same for the ```console blocks of a markdown file whose commands start with `$ tscompile`. They run in a folder
-// where `examples` and `samples` are those of the repository.
+// where `samples` is that of the repository.
 std::string checkDocument(const std::string& path, bool update);
 // Whether a document has such a block.
 bool hasConsole(const std::string& path);
