@@ -27,3 +27,7 @@ install(FILES ${PROJECT_BINARY_DIR}/tscompileConfig.cmake ${PROJECT_BINARY_DIR}/
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/tscompile.pc.in ${PROJECT_BINARY_DIR}/tscompile.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tscompile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# What messages name: the script that exports models from PyTorch.
+install(PROGRAMS samples/export_torchscript.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)
+install(FILES samples/torch_values.py samples/seeded.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)

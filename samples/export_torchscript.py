@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a PyTorch model as TorchScript graph text, with its weights, example inputs and PyTorch's own outputs.
+r"""Writes a PyTorch model as TorchScript graph text, with its weights, example inputs and PyTorch's own outputs.
 
     export_torchscript.py SOURCE --out DIR [--input VALUE]... [--form graph|dump|inlined|frozen]... [--method NAME]
                           [--script | --trace] [--seed N]
@@ -18,9 +18,10 @@ A model that is not TorchScript already is scripted, or traced with --trace. Eac
     DIR/weights.safetensors, DIR/frozen.safetensors
 With inputs, the model is run:
     DIR/inputs.txt     a line NAME=VALUE for each input, relative to DIR, and the files that it names
-    DIR/expected/      what `tscompile run --outputs` should write
+    DIR/expected/      what PyTorch returns, as `tscompile run --outputs` writes it; compare.py compares the two
+With --method, model.ir and frozen.ir hold that one method and run without --method; model.dump holds all.
 
-    cd DIR && tscompile run model.ir --weights weights.safetensors $(sed 's/^/--input /' inputs.txt)
+    cd DIR && sed 's/.*/--input\n&/' inputs.txt | xargs -d '\n' tscompile run model.ir --weights weights.safetensors
 """
 import argparse
 import importlib
@@ -305,6 +306,9 @@ def export(model, directory, inputs=None, forms=("inlined", "frozen"), method="f
     if inputs is None:
         return None
     names = [v.debugName() for v in called.graph.inputs()][1 if is_module else 0:]
+    # Graphs take every argument; those that the example leaves out have their defaults.
+    arguments = called.schema.arguments[1 if is_module else 0:]
+    inputs = inputs + [(None, a.default_value) for a in arguments[len(inputs):] if a.has_default_value()]
     writer = ValueWriter(directory, "in")
     with open(os.path.join(directory, "inputs.txt"), "w") as f:
         for name, (text, value) in zip(names, inputs):
