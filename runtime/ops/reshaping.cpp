@@ -209,7 +209,8 @@ void broadcastTensorsKernel(KernelCall& call) {
 void sumToSizeKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims sizes = call.integers(1), fits(t.sizes());
-  bool expandable = sizes.size() <= fits.size() && allKnown(sizes) && broadcastInto(fits, sizes) && fits == Dims(t.sizes());
+  bool expandable =
+      sizes.size() <= fits.size() && allKnown(sizes) && broadcastInto(fits, sizes) && fits == Dims(t.sizes());
   call.require(expandable, "size {} is not expandable to size {}", dimsText(sizes), dimsText(t.sizes()));
   if (sizes.empty()) return call.setResult(invoke(call, "aten::sum", {t, IValue()}));
   size_t leading = fits.size() - sizes.size();
