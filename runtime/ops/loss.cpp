@@ -236,7 +236,7 @@ void hingeKernel(KernelCall& call) {
         else
           limit = static_cast<T>(margin);
         T distance = minus(limit, x);
-        return (y != T(1) ? (distance < T(0) ? T(0) : distance) : T(0)) + (y != T(-1) ? x : T(0));
+        return plus(y != T(1) ? (distance < T(0) ? T(0) : distance) : T(0), y != T(-1) ? x : T(0));
       },
       self, call.tensor(1));
 }

@@ -56,11 +56,11 @@ V abs(V x) {
 
 // ---- functions ----
 
-#define TS_UNARY_VECTOR_FUNCTIONS(F)                                                                               \
-  F(acos)                                                                                                          \
-  F(acosh)                                                                                                         \
-  F(asin) F(asinh) F(atan) F(atanh) F(cos) F(cosh) F(erf) F(erfc) F(exp) F(exp2) F(expm1) F(log) F(log10) F(log1p) \
-      F(log2) F(sin) F(sinh) F(tan) F(tanh)
+// clang-format off
+#define TS_UNARY_VECTOR_FUNCTIONS(F) \
+  F(acos) F(acosh) F(asin) F(asinh) F(atan) F(atanh) F(cos) F(cosh) F(erf) F(erfc) F(exp) F(exp2) F(expm1) F(log) F(log10) \
+  F(log1p) F(log2) F(sin) F(sinh) F(tan) F(tanh)
+// clang-format on
 #define TS_BINARY_VECTOR_FUNCTIONS(F) F(atan2) F(hypot) F(pow)
 
 #if defined(__AVX2__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
