@@ -12,7 +12,9 @@ template <size_t kCount>
 void inferClamp(InferCall& call) {
   if constexpr (kCount == 3)
     call.require(!call.isNone(1) || !call.isNone(2), "at least one of min and max must not be None");
-  resultBroadcast(call, promotedDType(call, kCount), kCount);
+  DType dtype = promotedDType(call, kCount);
+  call.require(!isComplex(dtype), "clamp is not supported for complex types");
+  resultBroadcast(call, dtype, kCount);
 }
 
 // Where a bound is NaN, so is everything.

@@ -105,7 +105,7 @@ void writeNumber(const IValue& v, DType dtype, Compute compute, std::byte* to) {
 }  // namespace
 
 ScalarArgument::ScalarArgument(const KernelCall& call, size_t i, DType dtype) {
-  call.require(!call.argument(i).isComplex(), "a complex number cannot be converted to {}", pythonName(dtype));
+  call.require(!call.argument(i).isComplex(), "expected a real number as argument {}, not a complex one", i + 1);
   IValue number = numberFor(call.argument(i), dtype);
   if (isIntegral(dtype, true)) {
     integer_ = number.isInt() ? number.toInt() : number.toBool();
