@@ -36,6 +36,8 @@ class AliasAnalysis {
   // Values of types such as int, float, bool, str and None refer to no memory that can be written.
   static bool canRefer(TypePtr type);
 
+  // False for values that are newer than the analysis.
+  bool knows(const Value* value) const { return elementOf_.contains(value); }
   // What the value itself refers to: of a view, the memory of its base; of a list, the list.
   const Locations& locations(const Value* value) const;
   // The same and, for containers, what their elements refer to, at any depth.

@@ -1,5 +1,6 @@
 #include "ir/graph.h"
 
+#include "ir/edit_log.h"
 #include "ir/support/check.h"
 
 #include <charconv>
@@ -25,16 +26,25 @@ const IValue* Node::attributeValue(Symbol name) const {
 }
 
 void Node::setAttribute(Symbol name, Attribute::Payload payload) {
-  for (Attribute& a : attributes_) {
+  for (size_t i = 0; i < attributes_.size(); ++i) {
+    Attribute& a = attributes_[i];
     if (a.name != name) continue;
-    a.payload = std::move(payload);
+    std::swap(a.payload, payload);
+    if (EditLog* log = graph_->log_) log->attributeSet(this, i, std::move(payload));
     return;
   }
   attributes_.emplace_back(name, std::move(payload));
+  if (EditLog* log = graph_->log_) log->attributeAdded(this);
 }
 
 void Node::removeAttribute(Symbol name) {
-  std::erase_if(attributes_, [name](const Attribute& a) { return a.name == name; });
+  for (size_t i = 0; i < attributes_.size(); ++i) {
+    if (attributes_[i].name != name) continue;
+    Attribute old = std::move(attributes_[i]);
+    attributes_.erase(attributes_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (EditLog* log = graph_->log_) log->attributeRemoved(this, i, std::move(old));
+    return;
+  }
 }
 
 Graph* Node::subgraph() const {
@@ -44,13 +54,14 @@ Graph* Node::subgraph() const {
 
 // ---- uses ----
 
-void Node::linkUse(Use& use, Value* value) {
+// Behind `previous` in the list of the value's uses; null: in front of all.
+void Node::linkUseBehind(Use& use, Value* value, Use* previous) {
   use.value = value;
   use.user = this;
-  use.next = nullptr;
-  use.previous = value->lastUse_;
-  (value->lastUse_ ? value->lastUse_->next : value->firstUse_) = &use;
-  value->lastUse_ = &use;
+  use.previous = previous;
+  use.next = previous ? previous->next : value->firstUse_;
+  (previous ? previous->next : value->firstUse_) = &use;
+  (use.next ? use.next->previous : value->lastUse_) = &use;
   ++value->useCount_;
 }
 
@@ -85,6 +96,7 @@ void Node::insertInput(size_t at, Value* value) {
   }
   new (&inputs_[inputCount_]) Use;
   linkUse(inputs_[inputCount_++], value);
+  if (EditLog* log = graph_->log_) log->inputPushed(this);
   // Bring it to its place by exchanging values; the order of uses follows the order of slots only for appended ones.
   for (size_t i = inputCount_ - 1; i > at; --i) {
     Value* moved = inputs_[i - 1].value;
@@ -95,6 +107,7 @@ void Node::insertInput(size_t at, Value* value) {
 
 void Node::replaceInput(size_t i, Value* value) {
   if (inputs_[i].value == value) return;
+  if (EditLog* log = graph_->log_) log->inputSet(this, i, value);
   unlinkUse(inputs_[i]);
   linkUse(inputs_[i], value);
 }
@@ -106,11 +119,16 @@ void Node::replaceInputs(Value* from, Value* to) {
 
 void Node::removeInput(size_t i) {
   for (; i + 1 < inputCount_; ++i) replaceInput(i, inputs_[i + 1].value);
+  popInput();
+}
+
+void Node::popInput() {
+  if (EditLog* log = graph_->log_) log->inputPopped(this);
   unlinkUse(inputs_[--inputCount_]);
 }
 
 void Node::removeAllInputs() {
-  while (inputCount_) unlinkUse(inputs_[--inputCount_]);
+  while (inputCount_) popInput();
 }
 
 Graph* Node::graph() const { return graph_; }
@@ -119,7 +137,11 @@ Graph* Node::graph() const { return graph_; }
 
 Block* Value::block() const { return node_ ? node_->block() : parameterOf_; }
 Graph* Value::graph() const { return node_ ? node_->graph() : parameterOf_->graph(); }
-void Value::setType(TypePtr type) { type_ = type; }
+void Value::setType(TypePtr type) {
+  if (type == type_) return;
+  if (Graph* g = graph(); g && g->log_) g->log_->typeSet(this);
+  type_ = type;
+}
 
 void Value::replaceAllUsesWith(Value* other) {
   if (other == this) return;
@@ -168,7 +190,7 @@ bool Value::setName(std::string_view name) {
   return true;
 }
 
-Value* Node::addOutput(TypePtr type) {
+void Node::attachOutput(size_t at, Value* v) {
   if (outputCount_ == outputCapacity_) {
     uint32_t capacity = std::max<uint32_t>(1, outputCapacity_ * 2);
     Value** bigger = graph_->arena_.allocateArray<Value*>(capacity);
@@ -177,21 +199,36 @@ Value* Node::addOutput(TypePtr type) {
     outputs_ = bigger;
     outputCapacity_ = capacity;
   }
-  Value* v = graph_->makeValue(type);
   v->node_ = this;
-  v->index_ = outputCount_;
-  outputs_[outputCount_++] = v;
-  return v;
+  for (size_t i = outputCount_++; i > at; --i) outputs_[i] = outputs_[i - 1];
+  outputs_[at] = v;
+  for (size_t i = at; i < outputCount_; ++i) outputs_[i]->index_ = static_cast<uint32_t>(i);
 }
 
-void Node::removeOutput(size_t i) {
-  TS_CHECK(!outputs_[i]->hasUses());
-  graph_->destroyValue(outputs_[i]);
+void Node::detachOutput(size_t i) {
   for (; i + 1 < outputCount_; ++i) {
     outputs_[i] = outputs_[i + 1];
     outputs_[i]->index_ = static_cast<uint32_t>(i);
   }
   --outputCount_;
+}
+
+Value* Node::addOutput(TypePtr type) {
+  Value* v = graph_->makeValue(type);
+  attachOutput(outputCount_, v);
+  if (EditLog* log = graph_->log_) log->outputAdded(v);
+  return v;
+}
+
+void Node::removeOutput(size_t i) {
+  Value* v = outputs_[i];
+  TS_CHECK(!v->hasUses());
+  graph_->removeName(v);
+  detachOutput(i);
+  if (EditLog* log = graph_->log_)
+    log->outputRemoved(this, i, v);
+  else
+    graph_->destroyValue(v);
 }
 
 // ---- blocks ----
@@ -203,12 +240,13 @@ Block* Node::addBlock() {
   graph_->arena_.release(blocks_, blockCount_ * sizeof(Block*));
   blocks_ = bigger;
   blocks_[blockCount_++] = b;
+  if (EditLog* log = graph_->log_) log->blockAdded(b);
   return b;
 }
 
 Value* Block::addParameter(TypePtr type) { return insertParameter(parameterCount_, type); }
 
-Value* Block::insertParameter(size_t at, TypePtr type) {
+void Block::attachParameter(size_t at, Value* v) {
   if (parameterCount_ == parameterCapacity_) {
     uint32_t capacity = std::max<uint32_t>(2, parameterCapacity_ * 2);
     Value** bigger = graph_->arena_.allocateArray<Value*>(capacity);
@@ -217,23 +255,37 @@ Value* Block::insertParameter(size_t at, TypePtr type) {
     parameters_ = bigger;
     parameterCapacity_ = capacity;
   }
-  Value* v = graph_->makeValue(type);
   v->parameterOf_ = this;
   for (size_t i = parameterCount_; i > at; --i) parameters_[i] = parameters_[i - 1];
   parameters_[at] = v;
   ++parameterCount_;
   for (size_t i = at; i < parameterCount_; ++i) parameters_[i]->index_ = static_cast<uint32_t>(i);
-  return v;
 }
 
-void Block::removeParameter(size_t i) {
-  TS_CHECK(!parameters_[i]->hasUses());
-  graph_->destroyValue(parameters_[i]);
+void Block::detachParameter(size_t i) {
   for (; i + 1 < parameterCount_; ++i) {
     parameters_[i] = parameters_[i + 1];
     parameters_[i]->index_ = static_cast<uint32_t>(i);
   }
   --parameterCount_;
+}
+
+Value* Block::insertParameter(size_t at, TypePtr type) {
+  Value* v = graph_->makeValue(type);
+  attachParameter(at, v);
+  if (EditLog* log = graph_->log_) log->parameterInserted(v);
+  return v;
+}
+
+void Block::removeParameter(size_t i) {
+  Value* v = parameters_[i];
+  TS_CHECK(!v->hasUses());
+  graph_->removeName(v);
+  detachParameter(i);
+  if (EditLog* log = graph_->log_)
+    log->parameterRemoved(this, i, v);
+  else
+    graph_->destroyValue(v);
 }
 
 void Block::prepend(Node* node) { node->insertAfter(return_); }
@@ -317,6 +369,7 @@ void Node::insertBefore(Node* other) {
   previous_->next_ = this;
   next_->previous_ = this;
   place();
+  if (EditLog* log = graph_->log_) log->linked(this);
 }
 
 void Node::insertAfter(Node* other) {
@@ -325,6 +378,7 @@ void Node::insertAfter(Node* other) {
 }
 
 void Node::unlink() {
+  if (EditLog* log = graph_->log_) log->unlinked(this);
   previous_->next_ = next_;
   next_->previous_ = previous_;
   next_ = previous_ = nullptr;
@@ -332,53 +386,81 @@ void Node::unlink() {
 }
 
 void Node::moveBefore(Node* other) {
+  if (EditLog* log = graph_->log_) log->moving_ = true;
   unlink();
   insertBefore(other);
+  if (EditLog* log = graph_->log_) log->moving_ = false;
 }
 
 void Node::moveAfter(Node* other) {
-  TS_CHECK(other != this);
-  unlink();
-  insertAfter(other);
+  TS_CHECK(other != this && other->isInserted());
+  if (other->next_ == this) return;
+  moveBefore(other->next_);
 }
 
 void Node::copyPlace(const Node* other) {
+  if (EditLog* log = graph_->log_) log->placeSet(this);
   range = other->range;
   location = other->location;
   scope = other->scope;
 }
 
+void Node::setKind(Symbol kind) {
+  if (EditLog* log = graph_->log_) log->kindSet(this);
+  kind_ = kind;
+}
+
 void Node::destroy() {
-  Graph* g = graph_;
-  std::vector<Node*> dying{this};
-  std::vector<Block*> blocks;
-  for (size_t i = 0; i < dying.size(); ++i) {
-    dying[i]->removeAllInputs();
-    for (Block* b : dying[i]->blocks()) {
-      blocks.push_back(b);
+  std::vector<Node*> tree{this};
+  for (size_t i = 0; i < tree.size(); ++i)
+    for (Block* b : tree[i]->blocks()) {
       b->returnNode()->removeAllInputs();
-      for (Node* n : b->nodes()) dying.push_back(n);
+      for (Node* n : b->nodes()) tree.push_back(n);
     }
-  }
+  for (Node* n : tree) n->removeAllInputs();
   if (isInserted()) unlink();
-  // Inner nodes and parameters first, so that nothing points at what is gone.
-  auto dispose = [g](Node* n) {
+  EditLog* log = graph_->log_;
+  if (!log) return graph_->freeTree(this);
+  for (Node* n : tree) {
     for (Value* v : n->outputs()) {
       TS_CHECK(!v->hasUses());
-      g->destroyValue(v);
+      graph_->removeName(v);
     }
-    g->arena_.release(n->inputs_, n->inputCapacity_ * sizeof(Use));
-    g->arena_.release(n->outputs_, n->outputCapacity_ * sizeof(Value*));
-    g->arena_.release(n->blocks_, n->blockCount_ * sizeof(Block*));
-    g->nodes_.destroy(n);
-  };
-  for (size_t i = dying.size(); i-- > 0;) dispose(dying[i]);
-  for (Block* b : blocks) {
-    for (Value* v : b->parameters()) g->destroyValue(v);
-    g->arena_.release(b->parameters_, b->parameterCapacity_ * sizeof(Value*));
-    dispose(b->returnNode());
-    g->blocks_.destroy(b);
+    for (Block* b : n->blocks())
+      for (Value* v : b->parameters()) graph_->removeName(v);
   }
+  log->destroyed(this, tree);
+}
+
+void Graph::freeNode(Node* n) {
+  for (Value* v : n->outputs()) {
+    TS_CHECK(!v->hasUses());
+    destroyValue(v);
+  }
+  arena_.release(n->inputs_, n->inputCapacity_ * sizeof(Use));
+  arena_.release(n->outputs_, n->outputCapacity_ * sizeof(Value*));
+  arena_.release(n->blocks_, n->blockCount_ * sizeof(Block*));
+  nodes_.destroy(n);
+}
+
+void Graph::freeBlock(Block* b) {
+  for (Value* v : b->parameters()) destroyValue(v);
+  arena_.release(b->parameters_, b->parameterCapacity_ * sizeof(Value*));
+  freeNode(b->returnNode());
+  blocks_.destroy(b);
+}
+
+void Graph::freeTree(Node* node) {
+  std::vector<Node*> tree{node};
+  std::vector<Block*> blocks;
+  for (size_t i = 0; i < tree.size(); ++i)
+    for (Block* b : tree[i]->blocks()) {
+      blocks.push_back(b);
+      for (Node* n : b->nodes()) tree.push_back(n);
+    }
+  // Inner nodes and parameters first, so that nothing points at what is gone.
+  for (size_t i = tree.size(); i-- > 0;) freeNode(tree[i]);
+  for (Block* b : blocks) freeBlock(b);
 }
 
 // ---- graph ----
@@ -439,12 +521,14 @@ Block* Graph::makeBlock(Node* owner) {
 Node* Graph::create(Symbol kind, std::span<Value* const> inputs, size_t outputs) {
   Node* n = nodes_.make(kind, nullptr);
   n->graph_ = this;
+  if (log_) log_->created(n);
   if (!inputs.empty()) {
     n->inputCapacity_ = static_cast<uint32_t>(inputs.size());
     n->inputs_ = arena_.allocateArray<Use>(inputs.size());
     for (Value* v : inputs) {
       new (&n->inputs_[n->inputCount_]) Use;
       n->linkUse(n->inputs_[n->inputCount_++], v);
+      if (log_) log_->inputPushed(n);
     }
   }
   if (outputs) {
@@ -494,13 +578,33 @@ void Graph::addName(Value* value) {
   names_[i] = value;
 }
 
+void Graph::renumber(Value* value) {
+  if (log_) log_->namingSet(value);
+  recordNextNumber();
+  value->number_ = nextNumber_++;
+}
+
+void Graph::reserveNumbers(uint64_t next) {
+  recordNextNumber();
+  nextNumber_ = std::max(nextNumber_, next);
+}
+
+void Graph::recordNextNumber() {
+  if (log_) log_->nextNumberSet();
+}
+
 void Graph::removeName(Value* value) {
   if (!value->nameLength_) return;
+  if (log_) log_->namingSet(value);
+  takeFromNames(value);
+  value->nameLength_ = 0;
+}
+
+void Graph::takeFromNames(Value* value) {
   size_t mask = names_.size() - 1;
   size_t i = hashText(value->givenName()) & mask;
   while (names_[i] != value) i = (i + 1) & mask;
   names_[i] = kRemoved;
-  value->nameLength_ = 0;
 }
 
 Value* Graph::giveTextName(Value* value, std::string_view name) {
@@ -509,6 +613,7 @@ Value* Graph::giveTextName(Value* value, std::string_view name) {
   if (older) removeName(older);
   std::string_view copy = arena_.copy(name);  // before the old name goes: they may be the same text
   removeName(value);
+  if (log_) log_->namingSet(value);
   value->name_ = copy.data();
   value->nameLength_ = static_cast<uint32_t>(copy.size());
   value->numericName_ = allDigits(copy);
@@ -517,6 +622,7 @@ Value* Graph::giveTextName(Value* value, std::string_view name) {
 }
 
 void Graph::copyNaming(Value* to, const Value* from) {
+  if (log_) log_->namingSet(to);
   to->number_ = from->number_;
   if (from->nameLength_) giveTextName(to, from->givenName());
 }
@@ -538,6 +644,7 @@ std::string Graph::uniqueName(std::string_view wanted) {
   std::string candidate;
   do candidate = base + "." + std::to_string(suffix++);
   while (find(candidate));
+  if (log_) log_->suffixSet(base);
   suffixes_[base] = suffix;
   return candidate;
 }

@@ -13,6 +13,8 @@
 
 namespace tscompile {
 
+class EditLog;
+
 class Graph {
  public:
   Graph();
@@ -38,7 +40,7 @@ class Graph {
   // The value of this name (without "%"), also a number that the text gave; null if there is none.
   Value* find(std::string_view name) const;
   void forEachName(const std::function<void(std::string_view)>& visit) const;
-  size_t nodeCount() const { return nodes_.count() - blocks_.count(); }  // return nodes not counted
+  size_t nodeCount() const { return nodes_.count() - blocks_.count() - hiddenNodes_; }  // return nodes not counted
   size_t valueCount() const { return values_.count(); }
 
   // Numbers below idLimit(): indices into tables beside the graph. They stay as long as the object does, and may then
@@ -56,14 +58,17 @@ class Graph {
   // Name and number of a value of another graph, for exact copies into an empty graph.
   void copyNaming(Value* to, const Value* from);
   // Gives an unnamed value the next free number.
-  void renumber(Value* value) { value->number_ = nextNumber_++; }
+  void renumber(Value* value);
   // The number that the next new value gets.
   uint64_t nextNumber() const { return nextNumber_; }
-  void reserveNumbers(uint64_t next) { nextNumber_ = std::max(nextNumber_, next); }
+  void reserveNumbers(uint64_t next);
 
   // Texts that ranges of this graph point into.
   void keepAlive(SourcePtr source);
   const std::vector<SourcePtr>& sources() const { return sources_; }
+
+  // Records every change while it is attached; null: nobody does.
+  EditLog* editLog() const { return log_; }
 
   SourceRange range;  // of its header
 
@@ -71,10 +76,17 @@ class Graph {
   friend class Node;
   friend class Block;
   friend class Value;
+  friend class EditLog;
   Value* makeValue(TypePtr type);
   void destroyValue(Value* value);
   Block* makeBlock(Node* owner);
+  void freeNode(Node* node);
+  void freeBlock(Block* block);
+  // Frees a node with all that its blocks hold; inputs were removed before.
+  void freeTree(Node* node);
+  void recordNextNumber();
   void addName(Value* value);
+  void takeFromNames(Value* value);
   bool nameTaken(std::string_view name) const { return find(name) != nullptr; }
   std::string uniqueName(std::string_view wanted);
   void growNames();
@@ -85,6 +97,8 @@ class Graph {
   Pool<Value> values_;
   Block* block_ = nullptr;
   uint64_t nextNumber_ = 0;
+  EditLog* log_ = nullptr;
+  size_t hiddenNodes_ = 0;       // that the log keeps
   std::vector<Value*> names_;  // open addressing; size is a power of two
   size_t nameCount_ = 0;
   std::unordered_map<std::string, uint64_t> suffixes_;  // next number to try for a base name

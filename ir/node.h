@@ -31,13 +31,15 @@ struct PythonOp {
 class Node {
  public:
   Symbol kind() const { return kind_; }
-  void setKind(Symbol kind) { kind_ = kind; }
+  void setKind(Symbol kind);
   Graph* graph() const;
   Block* block() const { return block_; }
   // In text order; null at the ends of the block.
   Node* next() const;
   Node* previous() const;
   bool isInserted() const { return next_ != nullptr; }
+  // Whether it was destroyed, or a node around it, while an EditLog keeps the memory.
+  bool isDestroyed() const { return destroyed_; }
   bool isReturn() const { return kind_ == sym::Return; }
 
   size_t inputCount() const { return inputCount_; }
@@ -95,12 +97,17 @@ class Node {
  private:
   friend class Graph;
   friend class Block;
+  friend class EditLog;
   friend struct Use;
   template <class T>
   friend class Pool;
   Node(Symbol kind, Block* block) : kind_(kind), block_(block) {}
-  void linkUse(Use& use, Value* value);
+  void linkUse(Use& use, Value* value) { linkUseBehind(use, value, value->lastUse_); }
+  void linkUseBehind(Use& use, Value* value, Use* previous);
   void unlinkUse(Use& use);
+  void attachOutput(size_t at, Value* value);
+  void detachOutput(size_t i);
+  void popInput();
   void relocateInputs(Use* to);
   void place();  // gives a position between the neighbours
 
@@ -116,6 +123,7 @@ class Node {
   uint32_t outputCount_ = 0, outputCapacity_ = 0;
   Block** blocks_ = nullptr;
   uint32_t blockCount_ = 0;
+  bool destroyed_ = false;
   std::vector<Attribute> attributes_;
 };
 
@@ -182,8 +190,11 @@ class Block {
  private:
   friend class Graph;
   friend class Node;
+  friend class EditLog;
   template <class T>
   friend class Pool;
+  void attachParameter(size_t at, Value* value);
+  void detachParameter(size_t i);
   Block(Graph* graph, Node* owner) : graph_(graph), owner_(owner) {}
   void renumber();
 

@@ -129,6 +129,15 @@ class ShapeWalker {
     walk();
   }
 
+  // ---- nodes without blocks ----
+
+  void node(const Node* n) {
+    if (structure(n)) return;
+    const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : registry_.resolve(*n);
+    if (!op || !op->isImplemented() || !infer(n, *op))
+      for (const Value* o : n->outputs()) set(o, symbolicOf(withoutRefinement(o->type())));
+  }
+
  private:
   // A block that is being walked. Loops are walked again with wider assumptions until these hold.
   struct Open {
@@ -156,6 +165,7 @@ class ShapeWalker {
       }
     });
     if (changed.empty()) return;
+    out_.changesInPlace_ = true;
     aliases_.emplace(graph_, registry_);
     for (const Value* v : changed) changed_.add(aliases_->locations(v));
   }
@@ -269,15 +279,6 @@ class ShapeWalker {
         open.merged[i] = symbolicOf(withoutRefinement(b->parameter(i + 1)->type()));
     for (size_t i = 0; i < open.merged.size(); ++i) set(b->parameter(i + 1), open.merged[i]);
     return true;
-  }
-
-  // ---- nodes without blocks ----
-
-  void node(const Node* n) {
-    if (structure(n)) return;
-    const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : registry_.resolve(*n);
-    if (!op || !op->isImplemented() || !infer(n, *op))
-      for (const Value* o : n->outputs()) set(o, symbolicOf(withoutRefinement(o->type())));
   }
 
   bool structure(const Node* n) {
@@ -512,8 +513,35 @@ class ShapeWalker {
   Locations changed_;
 };
 
-ShapePropagation::ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options) {
+ShapePropagation::ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options)
+    : registry_(&registry) {
   ShapeWalker(*this, graph, registry, options).run();
+}
+
+const SymbolicValue* ShapePropagation::find(const Value* value) const {
+  auto it = values_.find(value);
+  return it == values_.end() ? nullptr : &it->second;
+}
+
+const SymbolicValue& ShapePropagation::extend(const Value* value) {
+  ShapeOptions none;
+  ShapeWalker walker(*this, *value->graph(), *registry_, none);
+  std::vector<const Value*> todo{value};
+  while (!todo.empty()) {
+    const Value* v = todo.back();
+    const Node* n = v->node();
+    if (values_.contains(v)) {
+      todo.pop_back();
+    } else if (!n || n->hasBlocks() || changesInPlace_) {
+      values_[v] = symbolicOf(withoutRefinement(v->type()));
+    } else {
+      size_t before = todo.size();
+      for (const Use& u : n->inputs())
+        if (!values_.contains(u.value)) todo.push_back(u.value);
+      if (todo.size() == before) walker.node(n);
+    }
+  }
+  return values_.at(value);
 }
 
 const SymbolicValue& ShapePropagation::of(const Value* value) const {

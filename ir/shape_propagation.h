@@ -33,6 +33,11 @@ class ShapePropagation {
 
   // What is known of a value; at least its type without refinement.
   const SymbolicValue& of(const Value* value) const;
+  // Null for values that are newer than the analysis.
+  const SymbolicValue* find(const Value* value) const;
+  // What is known of a newer value, from what is known of the inputs of its node. The values that were known are taken
+  // to be as they were.
+  const SymbolicValue& extend(const Value* value);
   // The tensor's facts: dtype, rank and sizes, as far as they are known.
   const TensorFacts& tensor(const Value* value) const { return of(value).type->tensor(); }
   const std::vector<ShapeConflict>& conflicts() const { return conflicts_; }
@@ -44,6 +49,8 @@ class ShapePropagation {
   friend class ShapeWalker;
   std::unordered_map<const Value*, SymbolicValue> values_;
   std::vector<ShapeConflict> conflicts_;
+  const OpRegistry* registry_;
+  bool changesInPlace_ = false;  // sizes or dtypes of some values change while the graph runs
 };
 
 // A symbolic tensor of this dtype and these sizes.

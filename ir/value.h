@@ -83,6 +83,7 @@ class Value {
   friend class Graph;
   friend class Node;
   friend class Block;
+  friend class EditLog;
   Value() = default;
 
   TypePtr type_ = nullptr;

@@ -1,0 +1,152 @@
+#include "passes/rewrite/facts.h"
+
+namespace tscompile {
+namespace {
+
+bool hasOwnRules(Symbol kind) {
+  static const Symbol kPure[] = {sym::Constant,
+                                 sym::TupleConstruct,
+                                 sym::TupleUnpack,
+                                 sym::TupleIndex,
+                                 sym::TupleSlice,
+                                 sym::ListConstruct,
+                                 sym::ListUnpack,
+                                 sym::DictConstruct,
+                                 sym::GetAttr,
+                                 sym::isinstance,
+                                 sym::unchecked_cast,
+                                 sym::Uninitialized,
+                                 sym::If,
+                                 sym::Loop};
+  for (Symbol k : kPure)
+    if (k == kind) return true;
+  return false;
+}
+
+}  // namespace
+
+GraphFacts::GraphFacts(const Graph& graph, const OpRegistry& registry)
+    : graph_(graph), registry_(registry), overloads_(registry) {}
+
+void GraphFacts::refresh() {
+  aliases_.reset();
+  shapes_.reset();
+}
+
+// ---- constants ----
+
+const IValue* GraphFacts::constant(const Value* value) {
+  const Node* n = value->node();
+  if (!n || n->kind() != sym::Constant) return nullptr;
+  static const IValue kNone;
+  const IValue* v = n->attributeValue(sym::value);
+  if (!v) return n->hasAttribute(sym::value) || n->hasAttribute(sym::name) ? nullptr : &kNone;
+  return v->isLiteral() ? nullptr : v;
+}
+
+bool GraphFacts::isNone(const Value* value) {
+  const IValue* v = constant(value);
+  return v && v->isNone();
+}
+
+std::optional<int64_t> GraphFacts::integer(const Value* value) const {
+  const IValue* v = constant(value);
+  return v && v->isInt() ? std::optional(v->toInt()) : std::nullopt;
+}
+
+std::optional<double> GraphFacts::number(const Value* value) const {
+  const IValue* v = constant(value);
+  if (!v) return std::nullopt;
+  if (v->isFloat()) return v->toFloat();
+  if (v->isInt()) return static_cast<double>(v->toInt());
+  if (v->isBool()) return v->toBool() ? 1.0 : 0.0;
+  return std::nullopt;
+}
+
+std::optional<bool> GraphFacts::boolean(const Value* value) const {
+  const IValue* v = constant(value);
+  return v && v->isBool() ? std::optional(v->toBool()) : std::nullopt;
+}
+
+std::optional<Dims> GraphFacts::integers(const Value* value) const {
+  Dims out;
+  if (const IValue* v = constant(value)) {
+    if (!v->isList()) return std::nullopt;
+    for (const IValue& item : v->toList().items) {
+      if (!item.isInt()) return std::nullopt;
+      out.push_back(item.toInt());
+    }
+    return out;
+  }
+  const Node* n = value->node();
+  if (!n || n->kind() != sym::ListConstruct) return std::nullopt;
+  for (const Use& u : n->inputs()) {
+    std::optional<int64_t> i = integer(u.value);
+    if (!i) return std::nullopt;
+    out.push_back(*i);
+  }
+  return out;
+}
+
+// ---- shapes ----
+
+const SymbolicValue& GraphFacts::symbolic(const Value* value) {
+  if (!shapes_) shapes_ = std::make_unique<ShapePropagation>(graph_, registry_);
+  if (const SymbolicValue* known = shapes_->find(value)) return *known;
+  // Newer than the analysis: from what its inputs are, as far as they are known.
+  return shapes_->extend(value);
+}
+
+std::optional<size_t> GraphFacts::rank(const Value* value) {
+  const TensorFacts& t = tensor(value);
+  return t.hasRank ? std::optional(t.sizes.size()) : std::nullopt;
+}
+
+std::optional<Dims> GraphFacts::sizes(const Value* value) {
+  const TensorFacts& t = tensor(value);
+  return t.hasRank && t.hasAllSizes() ? std::optional(t.sizes) : std::nullopt;
+}
+
+// ---- effects ----
+
+bool GraphFacts::isPureAlone(const Node* node) {
+  if (hasOwnRules(node->kind())) return true;
+  auto [it, isNew] = pure_.try_emplace(OverloadCache::keyOf(*node), false);
+  if (!isNew) return it->second;
+  const Operator* op = overloads_.resolve(*node);
+  if (!op || !op->isImplemented() || op->def().sideEffects || op->def().random) return false;
+  for (const Argument& a : op->schema().arguments)
+    if (a.isWritten()) return false;
+  return pure_[OverloadCache::keyOf(*node)] = true;
+}
+
+bool GraphFacts::isPure(const Node* node) {
+  if (!isPureAlone(node)) return false;
+  // A loop may run forever.
+  bool pure = node->kind() != sym::Loop;
+  for (Block* b : node->blocks())
+    forEachNode(b, [&](Node* n) { pure = pure && isPureAlone(n) && n->kind() != sym::Loop; });
+  return pure;
+}
+
+bool GraphFacts::isFresh(const Node* node) {
+  const Operator* op = overloads_.resolve(*node);
+  if (!op || !op->isImplemented() || op->def().mayShare) return false;
+  for (const Argument& r : op->schema().returns)
+    if (r.alias) return false;
+  return true;
+}
+
+const AliasAnalysis& GraphFacts::aliases() {
+  if (!aliases_) aliases_ = std::make_unique<AliasAnalysis>(graph_, registry_);
+  return *aliases_;
+}
+
+bool GraphFacts::isWritten(const Value* value) {
+  if (!AliasAnalysis::canRefer(value->type())) return false;
+  const AliasAnalysis& a = aliases();
+  if (!a.graphHasWrites()) return false;
+  return !a.knows(value) || a.isWritten(value);
+}
+
+}  // namespace tscompile

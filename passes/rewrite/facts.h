@@ -1,0 +1,64 @@
+// What rewrites may ask about a graph: constants, shapes, effects, memory that is written. Analyses are made when they
+// are first needed and again after refresh(); of values that are newer than the analysis, less is known.
+#pragma once
+
+#include "ir/alias.h"
+#include "ir/overload_cache.h"
+#include "ir/shape_propagation.h"
+#include "ir/side_table.h"
+
+#include <memory>
+#include <optional>
+
+namespace tscompile {
+
+class GraphFacts {
+ public:
+  GraphFacts(const Graph& graph, const OpRegistry& registry);
+
+  // The value of a constant, or null. Not for constants whose data is missing.
+  static const IValue* constant(const Value* value);
+  static bool isNone(const Value* value);
+  std::optional<int64_t> integer(const Value* value) const;
+  std::optional<double> number(const Value* value) const;  // of an int, float or bool constant
+  std::optional<bool> boolean(const Value* value) const;
+  // Of a constant or of a list made from constants.
+  std::optional<Dims> integers(const Value* value) const;
+
+  // What is known of a value without running anything.
+  const SymbolicValue& symbolic(const Value* value);
+  const TensorFacts& tensor(const Value* value) { return symbolic(value).type->tensor(); }
+  DType dtype(const Value* value) { return tensor(value).dtype; }
+  std::optional<size_t> rank(const Value* value);
+  // All sizes, if every one is known.
+  std::optional<Dims> sizes(const Value* value);
+
+  const Operator* resolve(const Node* node) { return overloads_.resolve(*node); }
+  // Whether the node may go if nothing uses its outputs, and may be computed twice or elsewhere: it computes its
+  // outputs from its inputs, writes nothing, prints, raises and draws nothing. Nodes with blocks: if all nodes inside
+  // are so.
+  bool isPure(const Node* node);
+  // Whether all outputs are new memory that is no argument's.
+  bool isFresh(const Node* node);
+
+  // Whether some node writes the memory of the value, or of something inside it.
+  bool isWritten(const Value* value);
+  bool graphHasWrites() { return aliases().graphHasWrites(); }
+  const AliasAnalysis& aliases();
+
+  // Forgets the analyses; the graph has changed.
+  void refresh();
+  const OpRegistry& registry() const { return registry_; }
+
+ private:
+  bool isPureAlone(const Node* node);
+
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  OverloadCache overloads_;
+  std::unordered_map<uint64_t, bool> pure_;
+  std::unique_ptr<AliasAnalysis> aliases_;
+  std::unique_ptr<ShapePropagation> shapes_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,93 @@
+#include "passes/rewrite/rewrite.h"
+
+namespace tscompile {
+
+Replacement Replacement::of(std::vector<std::pair<Value*, Value*>> values, std::vector<Node*> gone) {
+  Replacement r;
+  r.values_ = std::move(values);
+  r.gone_ = std::move(gone);
+  r.kind_ = Kind::Values;
+  return r;
+}
+
+Replacement Replacement::done() {
+  Replacement r;
+  r.kind_ = Kind::Done;
+  return r;
+}
+
+NodeRewrite substitute(std::string name, Symbol from, Symbol to) {
+  auto apply = [to](Node* n, RewriteContext& c) -> Replacement {
+    std::vector<Value*> inputs;
+    for (const Use& u : n->inputs()) inputs.push_back(u.value);
+    Node* made = c.before(n).insert(to, inputs, n->outputCount());
+    for (size_t i = 0; i < n->outputCount(); ++i) made->output(i)->setType(n->output(i)->type());
+    for (const Attribute& a : n->attributes())
+      if (const IValue* v = a.value()) made->setAttribute(a.name, *v);
+    return std::vector<Value*>(made->outputs().begin(), made->outputs().end());
+  };
+  return {std::move(name), {from}, apply};
+}
+
+NodeRewrite bypass(std::string name, Symbol kind) {
+  auto apply = [](Node* n, RewriteContext&) -> Replacement {
+    if (n->outputCount() > n->inputCount()) return {};
+    std::vector<Value*> outputs;
+    for (size_t i = 0; i < n->outputCount(); ++i) outputs.push_back(n->input(i));
+    return outputs;
+  };
+  return {std::move(name), {kind}, apply};
+}
+
+namespace {
+// All kinds that one of the rewrites asks for; none if one asks for every node.
+std::vector<Symbol> kindsOf(const std::vector<NodeRewrite>& rewrites) {
+  std::vector<Symbol> kinds;
+  for (const NodeRewrite& r : rewrites) {
+    if (r.kinds.empty()) return {};
+    for (Symbol k : r.kinds)
+      if (std::find(kinds.begin(), kinds.end(), k) == kinds.end()) kinds.push_back(k);
+  }
+  return kinds;
+}
+
+bool wants(const NodeRewrite& r, const Node* n) {
+  return r.kinds.empty() || std::find(r.kinds.begin(), r.kinds.end(), n->kind()) != r.kinds.end();
+}
+}  // namespace
+
+NodeRewrite firstOf(std::string name, std::vector<NodeRewrite> rewrites) {
+  std::vector<Symbol> kinds = kindsOf(rewrites);
+  auto apply = [rewrites = std::move(rewrites)](Node* n, RewriteContext& c) -> Replacement {
+    for (const NodeRewrite& r : rewrites)
+      if (wants(r, n))
+        if (Replacement made = r.apply(n, c)) return made;
+    return {};
+  };
+  return {std::move(name), std::move(kinds), apply};
+}
+
+NodeRewrite chain(std::string name, std::vector<NodeRewrite> rewrites) {
+  std::vector<Symbol> kinds = kindsOf(rewrites);
+  auto apply = [rewrites = std::move(rewrites)](Node* n, RewriteContext& c) -> Replacement {
+    Replacement last;
+    Node* at = n;
+    constexpr int kMost = 64;  // rules that undo each other end here
+    for (int steps = 0; steps < kMost; ++steps) {
+      Replacement made;
+      for (size_t i = 0; i < rewrites.size() && !made; ++i)
+        if (wants(rewrites[i], at)) made = rewrites[i].apply(at, c);
+      if (!made) break;
+      last = made;
+      // The chain goes on where one node has taken the place of the other.
+      Value* next =
+          made.kind() == Replacement::Kind::Outputs && made.outputs().size() == 1 ? made.outputs()[0] : nullptr;
+      if (!next || !next->node() || next->node()->outputCount() != 1) break;
+      at = next->node();
+    }
+    return last;
+  };
+  return {std::move(name), std::move(kinds), apply};
+}
+
+}  // namespace tscompile

@@ -1,0 +1,103 @@
+// Rewrites as values: a node rewrite looks at one node, a graph rewrite at a whole graph. Drivers apply them
+// (driver.h), databases name and order them (database.h).
+#pragma once
+
+#include "ir/builder.h"
+#include "ir/edit_log.h"
+#include "ir/evaluator.h"
+#include "ir/support/diagnostics.h"
+#include "passes/rewrite/facts.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tscompile {
+
+class CallRecords;
+class Profile;
+
+// Arguments that are passed to rewrites, and what they report back, by name.
+using RewriteArguments = std::map<std::string, IValue, std::less<>>;
+
+// What a rewrite sees besides the graph. Made by a driver for one graph.
+class RewriteContext {
+ public:
+  RewriteContext(Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics)
+      : graph(graph), registry(registry), diagnostics(diagnostics), facts(graph, registry) {}
+
+  Graph& graph;
+  const OpRegistry& registry;
+  Diagnostics& diagnostics;
+  GraphFacts facts;
+  Evaluator* evaluator = nullptr;  // null: nothing is computed ahead
+  uint64_t foldBytes = 1 << 20;    // results of constant folding that are larger are not kept
+  RewriteArguments arguments, reports;
+  CallRecords* records = nullptr;  // of the calls that were inlined; null: none were asked for
+
+  // Inserts in front of a node; what it makes carries the node's place.
+  Builder before(Node* node) const {
+    Builder b(graph, node);
+    b.setPlaceOf(node);
+    return b;
+  }
+};
+
+// What a node rewrite wants done.
+class Replacement {
+ public:
+  // No change.
+  Replacement() = default;
+  // One value for each output of the node; null is fine where the output has no uses.
+  Replacement(Value* value) : outputs_{value}, kind_(Kind::Outputs) {}  // NOLINT: implicit by design
+  Replacement(std::vector<Value*> outputs) : outputs_(std::move(outputs)), kind_(Kind::Outputs) {}  // NOLINT
+  // Any values of the graph by others, all or none; `gone` lists nodes that must have left the graph afterwards, else
+  // everything is taken back.
+  static Replacement of(std::vector<std::pair<Value*, Value*>> values, std::vector<Node*> gone = {});
+  // The rewrite changed the graph itself: other inputs or attributes of the node, say.
+  static Replacement done();
+
+  enum class Kind : uint8_t { None, Outputs, Values, Done };
+  Kind kind() const { return kind_; }
+  const std::vector<Value*>& outputs() const { return outputs_; }
+  const std::vector<std::pair<Value*, Value*>>& values() const { return values_; }
+  const std::vector<Node*>& gone() const { return gone_; }
+  explicit operator bool() const { return kind_ != Kind::None; }
+
+ private:
+  std::vector<Value*> outputs_;
+  std::vector<std::pair<Value*, Value*>> values_;
+  std::vector<Node*> gone_;
+  Kind kind_ = Kind::None;
+};
+
+// Looks at one node and says what is to take its place. New nodes are inserted by the function itself, in front of the
+// node; if the replacement is refused, they are taken back.
+struct NodeRewrite {
+  std::string name;
+  std::vector<Symbol> kinds;  // of the nodes that it is asked about; empty: every node
+  std::function<Replacement(Node*, RewriteContext&)> apply;
+  int benefit = 0;  // higher ones are tried first
+};
+
+// Changes a whole graph; returns whether it did.
+struct GraphRewrite {
+  std::string name;
+  std::function<bool(Graph&, RewriteContext&)> apply;
+};
+
+// ---- short forms ----
+
+// Every node of one kind by one of another kind with the same inputs.
+NodeRewrite substitute(std::string name, Symbol from, Symbol to);
+// Nodes of the kind go; output i becomes input i.
+NodeRewrite bypass(std::string name, Symbol kind);
+// The first of several that changes something.
+NodeRewrite firstOf(std::string name, std::vector<NodeRewrite> rewrites);
+// One after the other, each on the node that the one before it made, until none applies.
+NodeRewrite chain(std::string name, std::vector<NodeRewrite> rewrites);
+
+}  // namespace tscompile
