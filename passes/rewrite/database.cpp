@@ -244,6 +244,21 @@ Result<void> RewriteDatabase::addTags(std::string_view name, const Query::Tags& 
   return Failed{};
 }
 
+std::shared_ptr<RewriteDatabase> RewriteDatabase::copyOfInner(std::string_view name) const {
+  for (const Entry& e : entries_)
+    if (const auto* inner = std::get_if<std::shared_ptr<const RewriteDatabase>>(&e.object);
+        inner && (*inner)->name_ == name)
+      return std::make_shared<RewriteDatabase>(**inner);
+  return nullptr;
+}
+
+void RewriteDatabase::replaceInner(std::shared_ptr<const RewriteDatabase> database) {
+  for (Entry& e : entries_)
+    if (auto* inner = std::get_if<std::shared_ptr<const RewriteDatabase>>(&e.object);
+        inner && (*inner)->name_ == database->name_)
+      *inner = database;
+}
+
 // By position, then name: the order of registration does not matter.
 std::vector<const RewriteDatabase::Entry*> RewriteDatabase::ordered() const {
   std::vector<const Entry*> out;

@@ -91,6 +91,10 @@ class RewriteDatabase {
   // More tags for an entry.
   Result<void> addTags(std::string_view name, const Query::Tags& tags, Diagnostics& diagnostics);
 
+  // A copy of the database of this name inside, at any place, to be changed and put back; null if there is none.
+  std::shared_ptr<RewriteDatabase> copyOfInner(std::string_view name) const;
+  void replaceInner(std::shared_ptr<const RewriteDatabase> database);
+
   Plan query(const Query& query) const;
   const Entry* find(std::string_view name) const;  // at any depth
   // All entries in the order in which they run, those of databases inside in the place of these.

@@ -173,7 +173,7 @@ bool sameConstant(const Value* a, const Value* b) {
   if (a == b) return true;
   const IValue* x = GraphFacts::constant(a);
   const IValue* y = GraphFacts::constant(b);
-  return x && y && valuesEqual(*x, *y);
+  return x && y && areIdentical(*x, *y);
 }
 
 // Whether what is known of a value meets what the pattern's text asks for.
@@ -319,10 +319,10 @@ class Matcher {
       if (test.regex) {
         if (!v->isString() || !std::regex_match(v->toString(), *test.regex)) return false;
       } else if (test.value) {
-        if (!valuesEqual(*v, *test.value)) return false;
+        if (!areIdentical(*v, *test.value)) return false;
       } else {
         const IValue*& bound = m_.attributes_[static_cast<size_t>(test.variable)];
-        if (bound && !valuesEqual(*bound, *v)) return false;
+        if (bound && !areIdentical(*bound, *v)) return false;
         if (!bound) bind(bound, v);
       }
     }
