@@ -80,6 +80,15 @@ const std::vector<OptionSpec> kParse = {
      [](Options& o, const std::string&) { o.parse.locations = false; }},
 };
 
+const std::vector<OptionSpec> kLower = {
+    {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+     [](Options& o, const std::string& v) { o.lower.weights.push_back(v); }, true},
+    {"--method", "NAME", "the method to lower (default: forward)",
+     [](Options& o, const std::string& v) { o.lower.method = v; }},
+    {"-o,--output", "FILE", "write there, and the tensors to FILE with .safetensors in place of .ir",
+     [](Options& o, const std::string& v) { o.lower.output = v; }},
+};
+
 const std::vector<OptionSpec> kRun = {
     {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
      [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
@@ -132,6 +141,16 @@ Examples:
   tscompile run model.ir -w model.safetensors -i x=@cat.npy --outputs out
 )";
 
+constexpr std::string_view kLowerDetails =
+    R"(Calls are inlined, and attributes that nothing writes become constants. Without weights,
+what they hold stays an attribute.
+
+Examples:
+  tscompile lower model.dump
+  tscompile lower model.dump --weights weights.safetensors -o lowered.ir
+  tscompile run lowered.ir --weights lowered.safetensors --input x=1x3x224x224:f32:randn(seed=0)
+)";
+
 const VerbSpec kVerbs[] = {
     {.name = "parse",
      .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
@@ -150,6 +169,14 @@ const VerbSpec kVerbs[] = {
      .details = "Findings go to standard output. The exit code is 1 if one of them is an error, 3 if a text\n"
                 "cannot be read.\n",
      .command = runLint},
+    {.name = "lower",
+     .summary = "make one graph of a method and all that it calls",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kLowerDetails,
+     .options = kLower,
+     .command = runLower},
     {.name = "run",
      .summary = "execute a graph",
      .argument = "GRAPH",

@@ -33,6 +33,12 @@ struct ParseCommand {
   bool locations = true;
 };
 
+struct LowerCommand {
+  std::vector<std::string> weights;
+  std::string method = "forward";
+  std::string output;
+};
+
 struct RunCommand {
   std::vector<std::string> weights;
   std::vector<std::string> inputs;  // NAME=VALUE
@@ -59,6 +65,7 @@ struct Options {
   bool help = false;                   // of this verb, instead of what it does
   CommonOptions common;
   ParseCommand parse;
+  LowerCommand lower;
   RunCommand run;
   OpsCommand ops;
 };

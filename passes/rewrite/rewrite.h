@@ -19,6 +19,7 @@
 
 namespace tscompile {
 
+struct CallTargets;
 class CallRecords;
 class Profile;
 
@@ -38,7 +39,8 @@ class RewriteContext {
   Evaluator* evaluator = nullptr;  // null: nothing is computed ahead
   uint64_t foldBytes = 1 << 20;    // results of constant folding that are larger are not kept
   RewriteArguments arguments, reports;
-  CallRecords* records = nullptr;  // of the calls that were inlined; null: none were asked for
+  const CallTargets* module = nullptr;  // methods, functions and the object behind %self; null: none are known
+  CallRecords* records = nullptr;       // of the calls that were inlined; null: none were asked for
 
   // Inserts in front of a node; what it makes carries the node's place.
   Builder before(Node* node) const {
