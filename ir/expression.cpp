@@ -21,7 +21,7 @@ enum class Form : uint8_t {
 
 // Whether something outside the node changes, as far as names tell.
 bool hasEffects(const Node& n) {
-  if (n.kind() == sym::CallMethod || n.kind() == sym::CallFunction) return true;
+  if (n.kind() == sym::CallMethod || n.kind() == sym::CallFunction || n.subgraph()) return true;
   if (n.outputCount() == 0 && !n.hasBlocks()) return true;
   std::string_view name = n.kind().name();
   if (name.ends_with("_") && !name.ends_with("__")) return true;
