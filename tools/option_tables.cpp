@@ -71,6 +71,12 @@ const OptionSpec kCommon[] = {
 const std::vector<OptionSpec> kParse = {
     {"-o,--output", "FILE", "write there instead of to standard output",
      [](Options& o, const std::string& v) { o.parse.output = v; }},
+    {"--as", "text|expr|tree", "graph text (default), formulas, or a tree of nodes with their inputs below them",
+     [](Options& o, const std::string& v) {
+       o.parse.form = v == "expr" ? GraphForm::Expression : v == "tree" ? GraphForm::Tree : GraphForm::Text;
+     }},
+    {"--brackets", "few|all", "in formulas: where they are needed (default), or around every operation",
+     [](Options& o, const std::string& v) { o.parse.allBrackets = v == "all"; }},
     {"--like-parse-ir", "", "read as torch._C.parse_ir does: only the first graph, names of node outputs are dropped",
      [](Options& o, const std::string&) { o.parse.likeParseIr = true; }},
     {"--type-verbosity", "0|1|2|3|20",

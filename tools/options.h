@@ -26,8 +26,12 @@ struct CommonOptions {
   Limits limits;
 };
 
+enum class GraphForm : uint8_t { Text, Expression, Tree };
+
 struct ParseCommand {
   std::string output;
+  GraphForm form = GraphForm::Text;
+  bool allBrackets = false;
   bool likeParseIr = false;
   int typeVerbosity = 3;
   bool locations = true;
