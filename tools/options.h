@@ -37,6 +37,23 @@ struct ParseCommand {
   bool locations = true;
 };
 
+enum class ProfileForm : uint8_t { None, Text, Json };
+
+// Of lower and rewrite.
+struct RewriteCommand {
+  std::vector<std::string> passes;  // names of entries
+  std::string query;
+  std::optional<double> cutoff;
+  std::vector<std::string> rules;  // files
+  std::vector<std::string> printAfter;
+  bool check = false;
+  bool verifyRewrites = false;
+  bool trace = false;
+  bool plan = false;  // tell what would be done
+  ProfileForm profile = ProfileForm::None;
+  std::string output;
+};
+
 struct LowerCommand {
   std::vector<std::string> weights;
   std::string method = "forward";
@@ -70,6 +87,7 @@ struct Options {
   CommonOptions common;
   ParseCommand parse;
   LowerCommand lower;
+  RewriteCommand rewrite;
   RunCommand run;
   OpsCommand ops;
 };
