@@ -82,14 +82,22 @@ RewriteDatabase makeLowering() {
   Catalog c;
   c.pass(-2, "inline_calls", inlineCalls, "replace calls of methods and functions by their nodes");
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
+  c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
+  c.pass(0.2, "functionalise", functionalise, "in-place operators on the graph's own memory become functional ones");
+  c.pass(0.8, "remove_dead_code1", removeDeadCode, "drop what nothing needs");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);
   c.part(*canonicalize, "fold_constants", foldConstants, "compute what depends on constants alone");
+  c.part(*canonicalize, "merge", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp);
   c.inner(1.5, "stabilize", Kind::Equilibrium);
   c.inner(1.7, "linalg", Kind::Equilibrium);
   c.inner(2, "specialize", Kind::Equilibrium);
   c.inner(2.5, "fusion", Kind::Equilibrium);
   c.inner(3, "uncanonicalize", Kind::Equilibrium);
   c.inner(4, "decompose", Kind::Equilibrium);
+  c.pass(49, "merge2", mergeCommonSubexpressions, "compute equal things once");
+  c.pass(100, "merge3", mergeCommonSubexpressions, "compute equal things once");
+  c.pass(101, "pool_constants", poolConstants, "equal constants become one at the top of the graph");
+  c.pass(102, "remove_dead_code", removeDeadCode, "drop what nothing needs");
   c.rules();
   return c.take();
 }
