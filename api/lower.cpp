@@ -4,26 +4,32 @@
 #include "ir/clone.h"
 #include "runtime/evaluator.h"
 
-#include <fmt/core.h>
-
 namespace tscompile {
 namespace {
 
-// A copy of a graph whose constants hold the data that was supplied for them.
-std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources, Diagnostics& diagnostics) {
+// The data of a constant that is shown as text: what was supplied, or what the text says to the last bit.
+std::optional<IValue> dataOf(const Node* n, const ProgramSources& sources) {
+  if (n->kind() != sym::Constant) return std::nullopt;
+  if (auto opaque = sources.constants.find(n); opaque != sources.constants.end() && opaque->second.data)
+    return opaque->second.data;
+  const IValue* v = n->attributeValue(sym::value);
+  if (v && v->isLiteral() && v->toLiteral().kind == LiteralValue::Kind::ExactTensor) return IValue(v->toLiteral().data);
+  return std::nullopt;
+}
+
+// A copy of a graph whose constants hold their data, as far as it is known.
+std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources) {
   std::unique_ptr<Graph> copy = cloneGraph(graph);
   std::vector<Node*> copies;
   forEachNode(*copy, [&](Node* n) { copies.push_back(n); });
   size_t at = 0;
   forEachNode(graph, [&](Node* n) {
     Node* twin = copies[at++];
-    auto opaque = sources.constants.find(n);
-    if (opaque == sources.constants.end() || !opaque->second.data) return;
-    const IValue& data = *opaque->second.data;
-    TypePtr type = withoutRefinement(n->output()->type());
-    if (isInstance(data, type)) return twin->setAttribute(sym::value, data);
-    diagnostics.error(n->range, fmt::format("the tensor '{}' of the weights is {}, not {}", opaque->second.key,
-                                            typeText(withoutRefinement(dynamicType(data))), typeText(type)));
+    std::optional<IValue> data = dataOf(n, sources);
+    if (!data) return;
+    // What was supplied may be of another type than the text tells.
+    if (data->isTensor() && !isInstance(*data, n->output()->type())) twin->output()->setType(dynamicType(*data));
+    twin->setAttribute(sym::value, std::move(*data));
   });
   return copy;
 }
@@ -31,7 +37,7 @@ std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& so
 // The graphs that calls may mean, with their data.
 class Callees {
  public:
-  Callees(const ProgramSources& sources, Diagnostics& diagnostics) : sources_(sources), diagnostics_(diagnostics) {
+  explicit Callees(const ProgramSources& sources) : sources_(sources) {
     for (const auto& [type, methods] : sources.methods)
       for (const auto& [name, graph] : methods) targets.methods[type][name] = copyOf(graph);
     for (const auto& [name, graph] : sources.functions) targets.functions[name] = copyOf(graph);
@@ -42,12 +48,11 @@ class Callees {
  private:
   const Graph* copyOf(const Graph* graph) {
     std::unique_ptr<Graph>& copy = copies_[graph];
-    if (!copy) copy = copyWithData(*graph, sources_, diagnostics_);
+    if (!copy) copy = copyWithData(*graph, sources_);
     return copy.get();
   }
 
   const ProgramSources& sources_;
-  Diagnostics& diagnostics_;
   std::unordered_map<const Graph*, std::unique_ptr<Graph>> copies_;
 };
 
@@ -66,9 +71,9 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   if (!entry) return Failed{};
   size_t before = diagnostics.errorCount();
   ProgramSources sources = collectSources(*state_, *entry, diagnostics);
-  std::unique_ptr<Graph> graph = copyWithData(*entry, sources, diagnostics);
-  Callees callees(sources, diagnostics);
   if (diagnostics.errorCount() != before) return Failed{};
+  std::unique_ptr<Graph> graph = copyWithData(*entry, sources);
+  Callees callees(sources);
   std::optional<IValue> self = bindSelf(*state_, *entry, true, diagnostics);
   if (self) callees.targets.self = Ref<ObjectValue>::share(&self->toObject());
   callees.targets.maxNodes = options.limits.nodes;

@@ -111,8 +111,8 @@ class WrittenAttributes {
       reachMethods(n, Symbol::of(n->kind() == sym::Enter ? "__enter__" : "__exit__"), reach);
       return true;
     }
-    bool isStructure = n->kind().nameSpace() == "prim" && n->kind() != sym::PythonOp;
-    return isStructure || context_.facts.resolve(n);
+    if (n->kind() == sym::PythonOp) return false;
+    return n->kind().nameSpace() == "prim" || context_.facts.resolve(n);
   }
 
   // Every method that a call may mean: of an interface, those of all classes. False if there is none.
@@ -254,7 +254,6 @@ class Freezer {
   Freezer(Graph& graph, RewriteContext& context) : graph_(graph), context_(context) {}
 
   bool run() {
-    useExactTexts();
     if (Value* self = boundSelf()) {
       WrittenAttributes written(graph_, self, context_);
       if (written.find()) replaceReads(written);
@@ -269,17 +268,6 @@ class Freezer {
   }
 
  private:
-  // Constants whose text says all of their data are tensors from here on.
-  void useExactTexts() {
-    forEachNode(graph_, [&](Node* n) {
-      if (n->kind() != sym::Constant) return;
-      const IValue* v = n->attributeValue(sym::value);
-      if (!v || !v->isLiteral() || v->toLiteral().kind != LiteralValue::Kind::ExactTensor) return;
-      n->setAttribute(sym::value, IValue(v->toLiteral().data));
-      changed_ = true;
-    });
-  }
-
   // The input that is the module; it may have been removed.
   Value* boundSelf() const {
     if (!context_.module || !context_.module->self || graph_.inputs().empty()) return nullptr;
