@@ -20,6 +20,8 @@ class EditObserver {
   // `before` is null for an input that was added, `after` for one that was removed.
   virtual void inputChanged(Node*, size_t /*index*/, Value* /*before*/, Value* /*after*/) {}
   virtual void attributeChanged(Node*, Symbol) {}
+  // Asked before a transaction ends: why it must not, or "".
+  virtual std::string veto(const Graph&) { return {}; }
 };
 
 // While a log is attached, what is destroyed stays in memory, so that pointers to it stay valid and nothing new takes
@@ -48,6 +50,13 @@ class EditLog {
 
   void attach(EditObserver* observer);
   void detach(EditObserver* observer);
+  // What the first observer that objects says, or "".
+  std::string veto() const {
+    for (EditObserver* o : observers_)
+      if (std::string why = o->veto(graph_); !why.empty()) return why;
+    return {};
+  }
+  size_t openTransactions = 0;  // of transaction.h
 
   // Calls visit(node) for each node that was created, given another input or attribute, or whose output got another
   // type since `from`, if it is still there; some nodes more than once.
