@@ -225,6 +225,11 @@ TEST(FoldConstantsProperty, FoldedGraphsGiveTheSameResults) {
   forEachSeed(300, [](uint64_t seed) {
     Choices choices(seed);
     std::unique_ptr<Graph> graph = randomGraph(choices, allOps());
+    // Memory that nobody has written, clocks; polynomials, which take their time for large degrees.
+    bool compares = true;
+    for (const char* word : {"empty", "polynomial", "TimePoint"})
+      forEachNode(*graph, [&](Node* n) { compares &= n->kind().text().find(word) == std::string_view::npos; });
+    if (!compares) return;
     Choices one = choices, two = choices;
     std::optional<std::vector<IValue>> expected = runOnce(*graph, randomInputs(one, *graph));
     if (!expected) return;
