@@ -91,10 +91,11 @@ class Folder {
 
   // ---- nodes ----
 
-  // `a is b` of two objects tells a constant from an object that is made anew.
+  // Whether a node tells one object from another: a constant from an object that is made anew.
   static bool isIdentityTest(const Node* n) {
-    static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
-    if (n->kind() != kIs && n->kind() != kIsNot) return false;
+    static const Symbol kTests[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__"), Symbol::of("aten::id"),
+                                    Symbol::of("aten::hash")};
+    if (std::find(std::begin(kTests), std::end(kTests), n->kind()) == std::end(kTests)) return false;
     return std::all_of(n->inputs().begin(), n->inputs().end(),
                        [](const Use& u) { return !u.value->type()->is(TypeKind::None); });
   }
@@ -103,7 +104,7 @@ class Folder {
   bool mayChange(const Value* v) { return !made_.contains(v) && context_.facts.isWritten(v); }
 
   std::optional<std::vector<IValue>> evaluate(Node* n) {
-    if (!context_.evaluator || n->kind() == sym::Constant || n->hasBlocks()) return std::nullopt;
+    if (!context_.evaluator || n->kind() == sym::Constant || n->hasBlocks() || isIdentityTest(n)) return std::nullopt;
     // Memory that nobody has written yet: every run may find something else there.
     if (n->kind().name().find("empty") != std::string_view::npos) return std::nullopt;
     // Operators without arguments tell about the run; nodes that build containers do not.
