@@ -57,6 +57,7 @@ TEST_F(Aliases, TheGreaterOfTwoListsIsOneOfThem) {
   EXPECT_TRUE(share("b", "c"));
   EXPECT_FALSE(share("a", "b"));
   EXPECT_TRUE(written("a"));
+}
 
 // What others hold a view of, or a list with it, they can write.
 TEST_F(Aliases, WhatEscapesUnderOneNameEscapesUnderAll) {
