@@ -84,9 +84,9 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   RewriteContext context(*graph, *state_->registry, diagnostics);
   context.module = &callees.targets;
   context.evaluator = evaluator.get();
-  inlineCalls(*graph, context);
-  if (diagnostics.errorCount() == before) freeze(*graph, context);
-  if (diagnostics.errorCount() == before && options.passes) options.passes(*graph, context);
+  context.arguments = options.arguments;
+  const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
+  database.query(options.query).run(context, options.settings);
   if (diagnostics.errorCount() != before) return Failed{};
 
   auto state = std::make_shared<ModuleState>();

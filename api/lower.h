@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/module.h"
+#include "passes/catalog.h"
 #include "passes/passes.h"
 
 #include <functional>
@@ -11,9 +12,11 @@ namespace tscompile {
 
 struct LowerOptions {
   std::string method = "forward";
-  // What else is done once calls are inlined and attributes are constants; returns whether it changed the graph. Empty:
-  // nothing.
-  std::function<bool(Graph&, RewriteContext&)> passes = nullptr;
+  // Which entries of the database run; null: loweringDatabase().
+  Query query = Query().including({"default"});
+  const RewriteDatabase* database = nullptr;
+  PlanSettings settings;
+  RewriteArguments arguments = {};  // for rewrites that take some
   std::function<void(const CallSite&)> onCall = nullptr;  // told of each call that is inlined
   Limits limits;
 };

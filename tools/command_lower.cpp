@@ -1,12 +1,19 @@
-// `tscompile lower`: one graph of a method and all that it calls.
+// `tscompile lower`: one graph of a method and all that it calls, lowered.
 #include "api/lower.h"
 #include "ir/printer.h"
-#include "tools/commands.h"
+#include "tools/rewriting.h"
 
 namespace tscompile {
 
 int runLower(const Options& options, Session& session) {
   const LowerCommand& command = options.lower;
+  std::unique_ptr<RewritingSetup> setup =
+      RewritingSetup::make(options.rewrite, loweringDatabase(), Query().including({"default"}), session);
+  if (!setup) return session.finish();
+  if (options.rewrite.plan) {
+    session.out << setup->database.query(setup->query).describe();
+    return session.finish();
+  }
   Result<SourcePtr> source = session.readGraphText(options.arguments[0]);
   if (!source) return session.finish();
   LoadOptions load;
@@ -16,12 +23,15 @@ int runLower(const Options& options, Session& session) {
   if (!module) return session.finish();
   LowerOptions lowering;
   lowering.method = command.method;
-  lowering.passes = foldConstants;
+  lowering.database = &setup->database;
+  lowering.query = setup->query;
+  lowering.settings = setup->settings;
   lowering.limits = session.common.limits;
   Result<Module> lowered = module->lowered(lowering, session.diagnostics);
   if (!lowered) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());
   session.report();
+  setup->finish();
 
   if (!command.output.empty() && command.output != "-") {
     lowered->write(command.output, session.diagnostics, session.common.limits);

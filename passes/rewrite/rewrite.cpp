@@ -1,5 +1,7 @@
 #include "passes/rewrite/rewrite.h"
 
+#include <algorithm>
+
 namespace tscompile {
 
 Replacement Replacement::of(std::vector<std::pair<Value*, Value*>> values, std::vector<Node*> gone) {
@@ -14,6 +16,36 @@ Replacement Replacement::done() {
   Replacement r;
   r.kind_ = Kind::Done;
   return r;
+}
+
+KindCounts::KindCounts(const Graph& graph) {
+  forEachNode(graph, [this](Node* n) { ++counts_[n->kind()]; });
+}
+
+void setOutputTypes(Node* made, const Node* text, RewriteContext& context) {
+  auto typed = [&](size_t i) { return text && text->output(i)->type() != untypedInPattern(); };
+  if (made->kind() == sym::Constant && !typed(0)) {
+    const IValue* v = made->attributeValue(sym::value);
+    made->output()->setType(v ? dynamicType(*v) : types().none);
+    return;
+  }
+  TypeBindings bindings;
+  const Operator* op = context.registry.resolve(*made, &bindings);
+  for (size_t i = 0; i < made->outputCount(); ++i) {
+    if (typed(i)) {
+      made->output(i)->setType(text->output(i)->type());
+    } else if (made->kind() == sym::ListConstruct && made->inputCount()) {
+      made->output(i)->setType(listType(withoutRefinement(made->input(0)->type())));
+    } else if (made->kind() == sym::TupleConstruct) {
+      std::vector<TypePtr> elements;
+      for (const Use& u : made->inputs()) elements.push_back(u.value->type());
+      made->output(i)->setType(tupleType(elements));
+    } else if (op && i < op->schema().returns.size()) {
+      TypePtr t = op->schema().returns[i].type;
+      if (t->hasVariables()) t = substituteTypeVariables(t, bindings);
+      if (t) made->output(i)->setType(t);
+    }
+  }
 }
 
 NodeRewrite substitute(std::string name, Symbol from, Symbol to) {

@@ -11,7 +11,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -76,12 +78,28 @@ class Replacement {
   Kind kind_ = Kind::None;
 };
 
+// How many nodes of each kind a graph has.
+class KindCounts {
+ public:
+  explicit KindCounts(const Graph& graph);
+  size_t of(Symbol kind) const {
+    auto it = counts_.find(kind);
+    return it == counts_.end() ? 0 : it->second;
+  }
+
+ private:
+  std::unordered_map<Symbol, size_t> counts_;
+};
+
 // Looks at one node and says what is to take its place. New nodes are inserted by the function itself, in front of the
 // node; if the replacement is refused, they are taken back.
 struct NodeRewrite {
   std::string name;
   std::vector<Symbol> kinds;  // of the nodes that it is asked about; empty: every node
   std::function<Replacement(Node*, RewriteContext&)> apply;
+  // Of patterns: the rarest of their kinds in this graph, to be asked about instead of `kinds`; nothing if the graph
+  // cannot hold a match.
+  std::function<std::optional<std::vector<Symbol>>(const KindCounts&)> seeds = nullptr;
   int benefit = 0;  // higher ones are tried first
 };
 
@@ -90,6 +108,9 @@ struct GraphRewrite {
   std::string name;
   std::function<bool(Graph&, RewriteContext&)> apply;
 };
+
+// Types of outputs: as the text of a pattern gives them, else what the schema that the inputs select returns.
+void setOutputTypes(Node* made, const Node* text, RewriteContext& context);
 
 // ---- short forms ----
 

@@ -1,0 +1,137 @@
+#include "tests/support/pass_checks.h"
+
+#include "frontend/parse.h"
+#include "ir/clone.h"
+#include "ir/literal.h"
+#include "ir/printer.h"
+#include "ir/support/diagnostic_printer.h"
+#include "ir/verifier.h"
+#include "runtime/ops/ops.h"
+#include "runtime/program.h"
+#include "tests/support/random_graph.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace tscompile::test {
+
+std::unique_ptr<Graph> graphOf(const std::string& text) {
+  Diagnostics diagnostics;
+  ParseOptions options;
+  options.registry = &allOps();
+  Result<std::unique_ptr<Graph>> g = parseGraph(SourceFile::make("text", text), diagnostics, options);
+  EXPECT_TRUE(g.ok()) << renderDiagnostics(diagnostics, "test") << text;
+  return g ? std::move(*g) : std::make_unique<Graph>();
+}
+
+std::string printed(const std::string& text) { return graphText(*graphOf(text)); }
+
+namespace {
+
+// A value as bytes, to compare to the last bit.
+void appendBytes(const IValue& v, std::string& out) {
+  out += static_cast<char>('a' + static_cast<int>(v.tag()));
+  if (v.isTensor()) {
+    Tensor t = v.toTensor();
+    if (!t.defined()) return;
+    out += dimsText(t.sizes()) + std::to_string(static_cast<int>(t.dtype()));
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      std::complex<double> c = t.complex(i);
+      double parts[2] = {c.real(), c.imag()};
+      for (double& p : parts)
+        if (p != p) p = NAN;
+      out.append(reinterpret_cast<const char*>(parts), sizeof parts);
+    }
+  } else if (v.isList() || v.isTuple()) {
+    const std::vector<IValue>& items = v.isList() ? v.toList().items : v.toTuple().items;
+    out += std::to_string(items.size());
+    for (const IValue& i : items) appendBytes(i, out);
+  } else if (v.isDict()) {
+    v.toDict().forEach([&](const IValue& key, const IValue& value) {
+      appendBytes(key, out);
+      appendBytes(value, out);
+    });
+  } else if (v.isFloat()) {
+    double d = v.toFloat() != v.toFloat() ? NAN : v.toFloat();
+    out.append(reinterpret_cast<const char*>(&d), sizeof d);
+  } else {
+    appendValue(v, LiteralStyle::Plain, out);
+  }
+}
+
+std::string bytesOf(const std::vector<IValue>& values) {
+  std::string out;
+  for (const IValue& v : values) appendBytes(v, out);
+  return out;
+}
+
+}  // namespace
+
+Outcome runGraph(const Graph& graph, std::vector<IValue> arguments) {
+  Outcome outcome;
+  Diagnostics diagnostics;
+  ProgramSources sources;
+  sources.boundInputs.resize(graph.inputs().size());
+  Result<std::shared_ptr<const Program>> program = Program::compile(graph, allOps(), std::move(sources), diagnostics);
+  if (!program) {
+    outcome.error = renderDiagnostics(diagnostics, "test");
+    return outcome;
+  }
+  RunOptions options;
+  options.memoryLimit = 64 << 20;
+  options.print = options.warn = [&](std::string_view text) { outcome.printed += text; };
+  Result<std::vector<IValue>> results = (*program)->run(arguments, options, diagnostics);
+  outcome.ok = results.ok();
+  outcome.arguments = bytesOf(arguments);
+  if (results)
+    outcome.results = bytesOf(*results);
+  else
+    outcome.error = renderDiagnostics(diagnostics, "test");
+  return outcome;
+}
+
+bool applyPass(Pass pass, Graph& graph) {
+  std::string before = graphText(graph);
+  bool flag[2];
+  std::string text[2];
+  for (int i = 0; i < 2; ++i) {
+    Diagnostics diagnostics;
+    RewriteContext context(graph, allOps(), diagnostics);
+    flag[i] = pass(graph, context);
+    text[i] = graphText(graph);
+    EXPECT_TRUE(verify(graph, allOps(), diagnostics)) << renderDiagnostics(diagnostics, "test") << before << text[i];
+  }
+  EXPECT_EQ(flag[0], text[0] != before) << before;
+  EXPECT_FALSE(flag[1]) << "a second run says that it changed something\n" << before << text[0] << text[1];
+  EXPECT_EQ(text[0], text[1]) << before;
+  return flag[0];
+}
+
+std::string afterPass(Pass pass, const std::string& text) {
+  std::unique_ptr<Graph> graph = graphOf(text);
+  std::unique_ptr<Graph> before = cloneGraph(*graph);
+  applyPass(pass, *graph);
+  expectSameRuns(*before, *graph);
+  return graphText(*graph);
+}
+
+int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed) {
+  int good = 0;
+  for (int i = 0; i < runs; ++i) {
+    // Arguments are made anew for each run: graphs may write to them.
+    Choices one(seed * 1000 + static_cast<uint64_t>(i)), two = one;
+    Outcome expected = runGraph(before, randomInputs(one, before));
+    if (!expected.ok) continue;
+    ++good;
+    Outcome got = runGraph(after, randomInputs(two, after));
+    EXPECT_TRUE(got.ok) << got.error << graphText(before) << graphText(after);
+    if (!got.ok) return good;
+    EXPECT_TRUE(got.results == expected.results) << "other results\n" << graphText(before) << graphText(after);
+    EXPECT_TRUE(got.arguments == expected.arguments) << "other writes\n" << graphText(before) << graphText(after);
+    EXPECT_EQ(got.printed, expected.printed) << graphText(before) << graphText(after);
+  }
+  return good;
+}
+
+}  // namespace tscompile::test

@@ -1,0 +1,38 @@
+// Checks of passes: graph text in, graph text out, and the same runs before and after.
+#pragma once
+
+#include "ir/graph.h"
+#include "ir/ivalue.h"
+#include "passes/passes.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tscompile::test {
+
+using Pass = bool (*)(Graph&, RewriteContext&);
+
+// The graph of a text that is known to be good.
+std::unique_ptr<Graph> graphOf(const std::string& text);
+// The text as it is printed.
+std::string printed(const std::string& text);
+
+// What a run shows: results, arguments afterwards, prints. NaNs are all one.
+struct Outcome {
+  bool ok = false;
+  std::string results, arguments, printed, error;
+};
+Outcome runGraph(const Graph& graph, std::vector<IValue> arguments);
+
+// Applies a pass to a graph. Fails the test unless the graph still verifies, the flag says whether the text changed,
+// and a second run changes nothing. Returns the flag.
+bool applyPass(Pass pass, Graph& graph);
+// The text that a pass makes of another, after the checks of applyPass and of expectSameRuns.
+std::string afterPass(Pass pass, const std::string& text);
+
+// Runs both graphs on the same random arguments, some of them NaN and infinite: where the first runs, the second must
+// show the same. Returns how many of the runs did not fail.
+int expectSameRuns(const Graph& before, const Graph& after, int runs = 8, uint64_t seed = 0);
+
+}  // namespace tscompile::test
