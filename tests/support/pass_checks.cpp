@@ -68,7 +68,7 @@ std::string bytesOf(const std::vector<IValue>& values) {
 
 }  // namespace
 
-Outcome runGraph(const Graph& graph, std::vector<IValue> arguments) {
+Outcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit) {
   Outcome outcome;
   Diagnostics diagnostics;
   ProgramSources sources;
@@ -80,6 +80,7 @@ Outcome runGraph(const Graph& graph, std::vector<IValue> arguments) {
   }
   RunOptions options;
   options.memoryLimit = 64 << 20;
+  options.timeLimit = limit;
   options.print = options.warn = [&](std::string_view text) { outcome.printed += text; };
   Result<std::vector<IValue>> results = (*program)->run(arguments, options, diagnostics);
   outcome.ok = results.ok();
@@ -124,7 +125,7 @@ int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t s
     Outcome expected = runGraph(before, randomInputs(one, before));
     if (!expected.ok) continue;
     ++good;
-    Outcome got = runGraph(after, randomInputs(two, after));
+    Outcome got = runGraph(after, randomInputs(two, after), std::chrono::seconds(20));
     EXPECT_TRUE(got.ok) << got.error << graphText(before) << graphText(after);
     if (!got.ok) return good;
     EXPECT_TRUE(got.results == expected.results) << "other results\n" << graphText(before) << graphText(after);

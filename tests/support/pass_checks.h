@@ -5,6 +5,7 @@
 #include "ir/ivalue.h"
 #include "passes/passes.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +24,9 @@ struct Outcome {
   bool ok = false;
   std::string results, arguments, printed, error;
 };
-Outcome runGraph(const Graph& graph, std::vector<IValue> arguments);
+// A run that takes too long fails.
+Outcome runGraph(const Graph& graph, std::vector<IValue> arguments,
+                 std::chrono::milliseconds limit = std::chrono::milliseconds(200));
 
 // Applies a pass to a graph. Fails the test unless the graph still verifies, the flag says whether the text changed,
 // and a second run changes nothing. Returns the flag.

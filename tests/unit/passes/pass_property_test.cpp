@@ -180,6 +180,8 @@ TEST_P(PassProperty, KeepsWhatGraphsDo) {
     if (isUncertain(*before)) return;
     ran += expectSameRuns(*before, *graph, 4, seed);
   });
+  RecordProperty("changed", changed);
+  RecordProperty("ran", ran);
   // The test would be empty if passes had nothing to do, or graphs never ran.
   EXPECT_GT(changed, 0);
   EXPECT_GT(ran, 0);
