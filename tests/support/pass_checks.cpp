@@ -8,7 +8,6 @@
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program.h"
-#include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -117,15 +116,15 @@ std::string afterPass(Pass pass, const std::string& text) {
   return graphText(*graph);
 }
 
-int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed) {
+int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed, MakeInputs inputs) {
   int good = 0;
   for (int i = 0; i < runs; ++i) {
     // Arguments are made anew for each run: graphs may write to them.
     Choices one(seed * 1000 + static_cast<uint64_t>(i)), two = one;
-    Outcome expected = runGraph(before, randomInputs(one, before));
+    Outcome expected = runGraph(before, inputs(one, before));
     if (!expected.ok) continue;
     ++good;
-    Outcome got = runGraph(after, randomInputs(two, after), std::chrono::seconds(20));
+    Outcome got = runGraph(after, inputs(two, after), std::chrono::seconds(20));
     EXPECT_TRUE(got.ok) << got.error << graphText(before) << graphText(after);
     if (!got.ok) return good;
     EXPECT_TRUE(got.results == expected.results) << "other results\n" << graphText(before) << graphText(after);

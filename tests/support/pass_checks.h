@@ -4,6 +4,7 @@
 #include "ir/graph.h"
 #include "ir/ivalue.h"
 #include "passes/passes.h"
+#include "tests/support/random_graph.h"
 
 #include <chrono>
 #include <memory>
@@ -36,6 +37,8 @@ std::string afterPass(Pass pass, const std::string& text);
 
 // Runs both graphs on the same random arguments, some of them NaN and infinite: where the first runs, the second must
 // show the same. Returns how many of the runs did not fail.
-int expectSameRuns(const Graph& before, const Graph& after, int runs = 8, uint64_t seed = 0);
+using MakeInputs = std::vector<IValue> (*)(Choices&, const Graph&);
+int expectSameRuns(const Graph& before, const Graph& after, int runs = 8, uint64_t seed = 0,
+                   MakeInputs inputs = randomInputs);
 
 }  // namespace tscompile::test
