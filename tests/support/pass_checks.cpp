@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tscompile::test {
@@ -65,6 +66,18 @@ std::string bytesOf(const std::vector<IValue>& values) {
   return out;
 }
 
+// Which tensors share memory, by the first of each that do.
+void appendSharing(const IValue& v, std::vector<const void*>& seen, std::string& out) {
+  if (v.isTensor() && v.toTensor().defined() && v.toTensor().numel()) {
+    const void* memory = v.toTensor().storage().get();
+    size_t first = static_cast<size_t>(std::find(seen.begin(), seen.end(), memory) - seen.begin());
+    if (first == seen.size()) seen.push_back(memory);
+    out += "@" + std::to_string(first);
+  }
+  if (v.isList() || v.isTuple())
+    for (const IValue& i : v.isList() ? v.toList().items : v.toTuple().items) appendSharing(i, seen, out);
+}
+
 }  // namespace
 
 Outcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit) {
@@ -84,9 +97,12 @@ Outcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono:
   Result<std::vector<IValue>> results = (*program)->run(arguments, options, diagnostics);
   outcome.ok = results.ok();
   outcome.arguments = bytesOf(arguments);
-  if (results)
+  if (results) {
     outcome.results = bytesOf(*results);
-  else
+    std::vector<const void*> seen;
+    for (const auto* values : {&arguments, &*results})
+      for (const IValue& v : *values) appendSharing(v, seen, outcome.results);
+  } else
     outcome.error = renderDiagnostics(diagnostics, "test");
   return outcome;
 }

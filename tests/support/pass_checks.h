@@ -20,7 +20,7 @@ std::unique_ptr<Graph> graphOf(const std::string& text);
 // The text as it is printed.
 std::string printed(const std::string& text);
 
-// What a run shows: results, arguments afterwards, prints. NaNs are all one.
+// What a run shows: results and what memory they share, arguments afterwards, prints. NaNs are all one.
 struct Outcome {
   bool ok = false;
   std::string results, arguments, printed, error;
