@@ -4,6 +4,7 @@
 #include "ir/edit_log.h"
 #include "ir/printer.h"
 #include "runtime/ops/ops.h"
+#include "tests/support/memory_program.h"
 #include "tests/support/pass_checks.h"
 #include "tests/support/property.h"
 #include "tests/support/random_graph.h"
@@ -180,9 +181,21 @@ TEST_P(PassProperty, KeepsWhatGraphsDo) {
     if (isUncertain(*before)) return;
     ran += expectSameRuns(*before, *graph, 4, seed);
   });
+  RecordProperty("changed", changed);
+  RecordProperty("ran", ran);
   // The test would be empty if passes had nothing to do, or graphs never ran.
   EXPECT_GT(changed, 0);
   EXPECT_GT(ran, 0);
+}
+
+TEST_P(PassProperty, KeepsWhatMemoryHolds) {
+  forEachSeed(400, [&](uint64_t seed) {
+    Choices choices(seed);
+    std::unique_ptr<Graph> graph = memoryProgram(choices, 4 + choices.below(16));
+    if (choices.oneIn(3)) Decorator(choices, *graph).run();
+    std::unique_ptr<Graph> before = cloneGraph(*graph);
+    if (applyPass(GetParam().second, *graph)) expectSameRuns(*before, *graph, 4, seed, memoryProgramInputs);
+  });
 }
 
 TEST_P(PassProperty, CanBeTakenBack) {
