@@ -4,6 +4,21 @@
 #include "tools/rewriting.h"
 
 namespace tscompile {
+namespace {
+
+// "%x" is a value; anything else may be a class or a path.
+void setFallBack(RewriteArguments& arguments, const std::vector<std::string>& given) {
+  std::vector<IValue> nodes, modules;
+  for (const std::string& name : given)
+    name[0] == '%' ? nodes.emplace_back(name.substr(1)) : modules.emplace_back(name);
+  auto list = [](std::vector<IValue> items) { return IValue(Ref<ListValue>::make(types().string, std::move(items))); };
+  if (!nodes.empty()) arguments["fallback_nodes"] = list(nodes);
+  if (modules.empty()) return;
+  arguments["fallback_classes"] = list(modules);
+  arguments["fallback_paths"] = list(std::move(modules));
+}
+
+}  // namespace
 
 int runLower(const Options& options, Session& session) {
   const LowerCommand& command = options.lower;
@@ -27,6 +42,7 @@ int runLower(const Options& options, Session& session) {
   lowering.query = setup->query;
   lowering.settings = setup->settings;
   lowering.limits = session.common.limits;
+  setFallBack(lowering.arguments, command.fallBack);
   Result<Module> lowered = module->lowered(lowering, session.diagnostics);
   if (!lowered) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());

@@ -56,6 +56,7 @@ struct RewriteCommand {
 
 struct LowerCommand {
   std::vector<std::string> weights;
+  std::vector<std::string> fallBack;  // classes, paths, %names
   std::string method = "forward";
   std::string output;
 };
