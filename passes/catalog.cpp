@@ -3,6 +3,7 @@
 
 #include "ir/support/check.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/node_rewriting.h"
 #include "passes/passes.h"
 
 // The text of all files of rules.
@@ -59,6 +60,19 @@ class Catalog {
     check(database.add(name, GraphRewrite{name, apply}, std::move(options), diagnostics_));
   }
 
+  // Node rewrites in the databases that they name.
+  void rewrites(std::vector<NamedRewrite> list) {
+    for (NamedRewrite& r : list) {
+      std::shared_ptr<RewriteDatabase> database = lowering_.copyOfInner(r.group);
+      EntryOptions options;
+      options.tags = std::move(r.tags);
+      options.purpose = r.purpose;
+      std::string name = r.rewrite.name;
+      check(database->add(std::move(name), std::move(r.rewrite), std::move(options), diagnostics_));
+      lowering_.replaceInner(std::move(database));
+    }
+  }
+
   void rules() {
     std::string text(tscompileRulesBegin, tscompileRulesEnd);
     Result<std::vector<Rule>> rules = readRules(SourceFile::make("rules", std::move(text)), diagnostics_);
@@ -98,6 +112,9 @@ RewriteDatabase makeLowering() {
   c.pass(100, "merge3", mergeCommonSubexpressions, "compute equal things once");
   c.pass(101, "pool_constants", poolConstants, "equal constants become one at the top of the graph");
   c.pass(102, "remove_dead_code", removeDeadCode, "drop what nothing needs");
+  for (auto list : {dimensionRewrites, subtensorRewrites, broadcastRewrites, reductionRewrites, arithmeticRewrites,
+                    canonizerRewrites, castRewrites, gemmRewrites})
+    c.rewrites(list());
   c.rules();
   return c.take();
 }

@@ -86,6 +86,16 @@ constexpr NamedFunction kFunctions[] = {
     {"constant", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::constant(v) != nullptr)); }},
     {"none", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::isNone(v))); }},
     {"uses", [](Value* v, RewriteContext&) { return Known(IValue(static_cast<int64_t>(v->useCount()))); }},
+    {"numel",
+     [](Value* v, RewriteContext& c) -> Known {
+       std::optional<Dims> sizes = c.facts.sizes(v);
+       if (!sizes) return std::nullopt;
+       int64_t count = 1;
+       for (int64_t s : *sizes)
+         if (__builtin_mul_overflow(count, s, &count)) return std::nullopt;
+       return IValue(count);
+     }},
+    {"memory_seen", [](Value*, RewriteContext& c) { return Known(IValue(c.facts.graphLooksAtMemory())); }},
     {"written", [](Value* v, RewriteContext& c) { return Known(IValue(c.facts.isWritten(v))); }},
     {"length",
      [](Value* v, RewriteContext& c) -> Known {

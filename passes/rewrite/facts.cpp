@@ -1,5 +1,6 @@
 #include "passes/rewrite/facts.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace tscompile {
@@ -33,6 +34,7 @@ GraphFacts::GraphFacts(const Graph& graph, const OpRegistry& registry)
 void GraphFacts::refresh() {
   aliases_.reset();
   shapes_.reset();
+  looksAtMemory_.reset();
 }
 
 // ---- constants ----
@@ -169,6 +171,27 @@ bool GraphFacts::isWritten(const Value* value) {
   const AliasAnalysis& a = aliases();
   if (!a.graphHasWrites()) return false;
   return !a.knows(value) || a.isWritten(value);
+}
+
+bool GraphFacts::graphLooksAtMemory() {
+  if (looksAtMemory_) return *looksAtMemory_;
+  looksAtMemory_ = false;
+  forEachNode(graph_, [this](Node* n) {
+    if (!*looksAtMemory_) looksAtMemory_ = looksAtMemory(n);
+  });
+  return *looksAtMemory_;
+}
+
+bool GraphFacts::looksAtMemory(const Node* node) {
+  static const Symbol kLayout[] = {Symbol::of("aten::view"),           Symbol::of("aten::view_as"),
+                                   Symbol::of("aten::as_strided"),     Symbol::of("aten::as_strided_"),
+                                   Symbol::of("aten::stride"),         Symbol::of("aten::is_contiguous"),
+                                   Symbol::of("aten::storage_offset"), Symbol::of("aten::data_ptr")};
+  static const Symbol kObject[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__")};
+  if (std::find(std::begin(kLayout), std::end(kLayout), node->kind()) != std::end(kLayout)) return true;
+  if (std::find(std::begin(kObject), std::end(kObject), node->kind()) != std::end(kObject))
+    return node->input(0)->type()->isTensor() && node->input(1)->type()->isTensor();
+  return !hasOwnRules(node->kind()) && !resolve(node);
 }
 
 }  // namespace tscompile

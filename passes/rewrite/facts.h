@@ -47,14 +47,22 @@ class GraphFacts {
   // Whether some node writes the memory of the value, or of something inside it.
   bool isWritten(const Value* value);
   bool graphHasWrites() { return aliases().graphHasWrites(); }
+  // Whether some node may tell a tensor from one with the same elements: aten::view and others fail for some strides
+  // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
+  bool graphLooksAtMemory();
   const AliasAnalysis& aliases();
 
   // Forgets the analyses; the graph has changed.
   void refresh();
+  // Forgets a value that was taken out of the graph again; another may get its place in memory.
+  void forget(const Value* value) {
+    if (shapes_) shapes_->forget(value);
+  }
   const OpRegistry& registry() const { return registry_; }
 
  private:
   bool isPureAlone(const Node* node);
+  bool looksAtMemory(const Node* node);
 
   const Graph& graph_;
   const OpRegistry& registry_;
@@ -62,6 +70,7 @@ class GraphFacts {
   std::unordered_map<uint64_t, bool> pure_;
   std::unique_ptr<AliasAnalysis> aliases_;
   std::unique_ptr<ShapePropagation> shapes_;
+  std::optional<bool> looksAtMemory_;
 };
 
 }  // namespace tscompile
