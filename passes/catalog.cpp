@@ -97,10 +97,16 @@ RewriteDatabase makeLowering() {
   c.pass(-2, "inline_calls", inlineCalls, "replace calls of methods and functions by their nodes");
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
   c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
+  c.pass(0.1, "remove_guards", removeGuards, "nodes of profiling that hand on their inputs go");
   c.pass(0.2, "functionalise", functionalise, "in-place operators on the graph's own memory become functional ones");
+  c.pass(0.3, "lower_tuples", lowerTuples, "tuples that are taken apart again become their elements");
+  c.pass(0.4, "unroll_loops", unrollLoops, "small loops with a known number of trips become their bodies");
   c.pass(0.8, "remove_dead_code1", removeDeadCode, "drop what nothing needs");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);
   c.part(*canonicalize, "fold_constants", foldConstants, "compute what depends on constants alone");
+  c.part(*canonicalize, "peephole", peephole, "operators that do nothing, questions that types answer");
+  c.part(*canonicalize, "remove_unreachable_exceptions", removeUnreachableExceptions,
+         "branches that raise go where they are never taken");
   c.part(*canonicalize, "merge", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp);
   c.inner(1.5, "stabilize", Kind::Equilibrium);
   c.inner(1.7, "linalg", Kind::Equilibrium);
