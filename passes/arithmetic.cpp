@@ -11,7 +11,7 @@ const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub"), kMu
 
 // A tensor in place of the site's result, which would have been a tensor of its own.
 Replacement reuse(Site& site, Value* x) {
-  return site.sameType(x, site.output()) && site.mayReuse() ? Replacement(x) : Replacement();
+  return site.sameType(x, site.output()) && site.mayReuse(x) ? Replacement(x) : Replacement();
 }
 
 // A tensor like x of this dtype, full of 0 or 1.
@@ -53,7 +53,7 @@ Replacement mulOne(Site& site) {
     std::optional<double> c = site.uniform(site.input(1 - i));
     if (!c || !site.isTensor(x) || !site.sameType(x, site.output())) continue;
     if (!site.isFloating(x) && !site.isInteger(x)) continue;
-    if (*c == 1 && site.mayReuse()) return x;
+    if (*c == 1 && site.mayReuse(x)) return x;
     if (*c == -1 && site.node->kind() != kPow) return site.make(kNeg, {x});
   }
   return {};
@@ -100,7 +100,7 @@ Replacement ofEqual(Site& site) {
     if (name == comparison) return compareSelf(site, name);
   if (!site.isTensor(x) || !site.sameDType(x, site.output())) return {};
   if (name == "bitwise_xor" || name == "__xor__" || name == "logical_xor") return filledLike(site, x, false);
-  return site.mayReuse() ? Replacement(x) : Replacement();
+  return site.mayReuse(x) ? Replacement(x) : Replacement();
 }
 
 // x & True -> x;  x | True -> ones_like(x)
@@ -114,7 +114,7 @@ Replacement ofTruth(Site& site) {
     std::optional<double> c = site.uniform(site.input(1 - i));
     if (!c || !site.isTensor(x) || site.facts.dtype(x) != DType::Bool || !site.sameType(x, site.output())) continue;
     if ((*c != 0) == isAnd) {
-      if (site.mayReuse()) return x;
+      if (site.mayReuse(x)) return x;
     } else if (!isXor) {
       return filledLike(site, x, *c != 0);
     }
@@ -127,7 +127,7 @@ Replacement ofOne(Site& site) {
   Value* x = site.input(0);
   if (site.node->kind() == Symbol::of("aten::cat")) {
     Node* list = site.producer(x, sym::ListConstruct);
-    if (!list || list->inputCount() != 1 || !site.mayReuse()) return {};
+    if (!list || list->inputCount() != 1 || !site.mayReuse(list->input(0))) return {};
     return list->input(0);
   }
   return site.isTensor(x) ? Replacement(x) : Replacement();
@@ -184,10 +184,11 @@ constexpr Inverse kInverses[] = {
 template <bool kExact>
 Replacement undo(Site& site) {
   Node* inner = site.producer(site.input(0));
-  if (!inner || !site.isTensor(site.input(0)) || !site.mayReuse()) return {};
+  if (!inner || !site.isTensor(site.input(0))) return {};
   for (const Inverse& pair : kInverses) {
     bool fits = pair.exact == kExact && site.node->kind().text() == pair.outer && inner->kind().text() == pair.inner;
-    if (fits && site.sameDType(inner->input(0), site.output())) return inner->input(0);
+    if (fits && site.sameDType(inner->input(0), site.output()) && site.mayReuse(inner->input(0)))
+      return inner->input(0);
   }
   return {};
 }

@@ -62,7 +62,7 @@ Replacement cut(Site& site) {
 Replacement sink(Site& site) {
   std::vector<size_t> tensors = tensorInputs(site, site.node);
   Node* expand = tensors.size() == 1 ? site.soleProducer(site.input(tensors[0]), kExpand) : nullptr;
-  if (!expand || !site.mayReuse()) return {};
+  if (!expand || !site.facts.isUnseen(site.output())) return {};
   std::vector<Value*> inputs = site.inputsOf(site.node), outer = site.inputsOf(expand);
   inputs[tensors[0]] = expand->input(0);
   outer[0] = site.remake(site.node, std::move(inputs));
@@ -78,7 +78,7 @@ bool sameList(Site& site, const Value* a, const Value* b) {
 // f(expand(a, s), expand(b, s)) -> expand(f(a, b), s)
 Replacement sinkBoth(Site& site) {
   std::vector<size_t> tensors = tensorInputs(site, site.node);
-  if (tensors.size() != 2 || !site.mayReuse()) return {};
+  if (tensors.size() != 2 || !site.facts.isUnseen(site.output())) return {};
   Node* first = site.soleProducer(site.input(tensors[0]), kExpand);
   Node* second = site.soleProducer(site.input(tensors[1]), kExpand);
   if (!first || !second || !sameList(site, first->input(1), second->input(1))) return {};
@@ -96,7 +96,7 @@ Replacement ofFull(Site& site) {
   Node* full = tensors.size() == 1 ? site.producer(site.input(tensors[0])) : nullptr;
   if (!full || (full->kind() != kFull && full->kind() != kZeros && full->kind() != kOnes)) return {};
   std::optional<size_t> rank = site.facts.rank(full->output());
-  if (!rank || *rank == 0 || !site.mayReuse()) return {};
+  if (!rank || *rank == 0 || !site.facts.isUnseen(site.output())) return {};
   std::vector<Value*> small = site.inputsOf(full), inputs = site.inputsOf(site.node);
   Value* sizes = small[0];
   small[0] = site.integers(Dims());
@@ -110,7 +110,7 @@ Replacement bySize(Site& site) {
   bool isExpand = site.node->kind() == kExpandAs;
   Value* model = site.input(isExpand ? 1 : 0);
   DType dtype = site.facts.dtype(site.output());
-  if (!isExpand && (dtype == DType::Undefined || !site.mayReuse())) return {};
+  if (!isExpand && (dtype == DType::Undefined || !site.facts.isUnseen(site.output()))) return {};
   Value* size = site.make(kSize, {model});
   if (isExpand) return site.make(kExpand, {site.input(0), size, site.constant(false)});
   std::vector<Value*> inputs = site.inputsOf(site.node);

@@ -179,9 +179,9 @@ class Canonizer {
         [&](Value* a, Value* b) { return join(isProduct_ ? kDiv : kSub, a, b); },
         [&](Value* a) { return join(isProduct_ ? kMul : kAdd, a, number()); }, [&](Value* q) { return alone(q); },
         [](Value* v) { return v; });
-    if (!result || (!result->node() && !site_.mayReuse())) return {};
+    if (!result) return {};
     bool isOperand = std::any_of(all_.begin(), all_.end(), [&](const Operand& o) { return o.value == result; });
-    return isOperand && !site_.mayReuse() ? Replacement() : Replacement(result);
+    return isOperand && !site_.mayReuse(result) ? Replacement() : Replacement(result);
   }
 
   Value* alone(Value* q) {

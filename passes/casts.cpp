@@ -32,7 +32,7 @@ std::optional<Cast> castOf(Site& site, const Node* n) {
 // to(x, dtype of x) -> x
 Replacement dropCast(Site& site) {
   std::optional<Cast> cast = castOf(site, site.node);
-  if (!cast || site.facts.dtype(cast->x) != cast->to || (cast->isNew && !site.mayReuse())) return {};
+  if (!cast || site.facts.dtype(cast->x) != cast->to || (cast->isNew && !site.mayReuse(cast->x))) return {};
   return cast->x;
 }
 
@@ -60,7 +60,7 @@ Replacement mergeTwo(Site& site) {
   if (!inner || from == DType::Undefined || from == inner->to || !losesNothing(from, inner->to)) return {};
   // What becomes of floats beyond the range of an integer depends on the dtype that they come from.
   if (kFloatingTypes.contains(from) && !kFloatingTypes.contains(outer->to)) return {};
-  if ((outer->to == from || outer->isNew) && !site.mayReuse()) return {};
+  if (outer->to == from && !site.mayReuse(inner->x)) return {};
   Value* no = site.constant(false);
   return site.make(kTo, {inner->x, site.constant(static_cast<int64_t>(outer->to)), no, no, site.none()});
 }

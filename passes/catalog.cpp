@@ -48,7 +48,7 @@ class Catalog {
     EntryOptions options;
     options.position = position;
     check(lowering_.add(name, std::shared_ptr<const RewriteDatabase>(database), std::move(options), diagnostics_));
-    return database;
+    return inner_[name] = database;
   }
 
   void part(RewriteDatabase& database, const char* name, bool (*apply)(Graph&, RewriteContext&), const char* purpose,
@@ -63,13 +63,11 @@ class Catalog {
   // Node rewrites in the databases that they name.
   void rewrites(std::vector<NamedRewrite> list) {
     for (NamedRewrite& r : list) {
-      std::shared_ptr<RewriteDatabase> database = lowering_.copyOfInner(r.group);
       EntryOptions options;
       options.tags = std::move(r.tags);
       options.purpose = r.purpose;
       std::string name = r.rewrite.name;
-      check(database->add(std::move(name), std::move(r.rewrite), std::move(options), diagnostics_));
-      lowering_.replaceInner(std::move(database));
+      check(inner_.at(r.group)->add(std::move(name), std::move(r.rewrite), std::move(options), diagnostics_));
     }
   }
 
@@ -89,6 +87,7 @@ class Catalog {
   }
 
   RewriteDatabase lowering_;
+  std::map<std::string, std::shared_ptr<RewriteDatabase>> inner_;
   Diagnostics diagnostics_;
 };
 

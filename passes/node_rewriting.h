@@ -55,8 +55,8 @@ class Site {
   bool isTensor(const Value* v) const { return v->type()->isTensor(); }
   // An integer input as a dimension from 0 on, if it is known and in range.
   std::optional<size_t> dimension(const Value* value, std::optional<size_t> rank) const;
-  // Whether a value that the graph has already may take the place of one that is new memory.
-  bool mayReuse() { return !facts.graphLooksAtMemory(); }
+  // Whether a value that the graph has already may take the place of the result, which is a tensor of its own.
+  bool mayReuse(const Value* by) { return facts.mayReplace(output(), by); }
 
   // Nodes in front of the site; types come from the schema.
   Value* make(Symbol kind, std::span<Value* const> inputs);

@@ -103,13 +103,13 @@ Replacement ofReduction(Site& site, const Reduction& outer) {
 
 // amax(x) -> x where x has no dimensions
 Replacement ofScalar(Site& site, const Reduction& r) {
-  if (r.rank != 0 || !site.sameDType(r.x, site.output()) || !site.mayReuse()) return {};
+  if (r.rank != 0 || !site.sameDType(r.x, site.output()) || !site.mayReuse(r.x)) return {};
   return r.x;
 }
 
 // amax(x, [1]) -> x.squeeze(1) where that dimension has one element
 Replacement ofOneElement(Site& site, const Reduction& r) {
-  if (r.rank == 0 || !site.sameDType(r.x, site.output()) || !site.mayReuse()) return {};
+  if (r.rank == 0 || !site.sameDType(r.x, site.output()) || !site.mayReuse(r.x)) return {};
   for (size_t d : r.dims)
     if (site.facts.tensor(r.x).sizes[d] != 1) return {};
   Value* x = r.x;

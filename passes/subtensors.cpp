@@ -182,7 +182,7 @@ Replacement ofList(Site& site) {
     if (*index < 0) *index += static_cast<int64_t>(list->inputCount());
     if (*index < 0 || *index >= static_cast<int64_t>(list->inputCount())) return {};
     Value* element = list->input(static_cast<size_t>(*index));
-    return site.sameDType(element, site.output()) && site.mayReuse() ? Replacement(element) : Replacement();
+    return site.sameDType(element, site.output()) && site.mayReuse(element) ? Replacement(element) : Replacement();
   }
   Node* list = site.producer(site.input(0), sym::ListConstruct);
   if (!list) return {};

@@ -114,6 +114,7 @@ std::string RewriteApplier::replaceOne(Value* from, Value* to, size_t start) {
     return fmt::format("{} is {}, which does not fit {} of type {}", nameOf(to), typeText(to->type()), nameOf(from),
                        typeText(from->type()));
   if (type != to->type() && to->node()) to->setType(type);
+  context_.facts.replaced(from, to);
   // Nodes of the replacement itself may go on using the former value.
   std::vector<Node*> made = log_.created(start);
   auto isMade = [&](const Node* n) { return std::find(made.begin(), made.end(), n) != made.end(); };

@@ -35,6 +35,7 @@ void GraphFacts::refresh() {
   aliases_.reset();
   shapes_.reset();
   looksAtMemory_.reset();
+  escaping_.reset();
 }
 
 // ---- constants ----
@@ -180,6 +181,33 @@ bool GraphFacts::graphLooksAtMemory() {
     if (!*looksAtMemory_) looksAtMemory_ = looksAtMemory(n);
   });
   return *looksAtMemory_;
+}
+
+bool GraphFacts::mayReplace(const Value* old, const Value* by) {
+  if (graphLooksAtMemory()) return false;
+  if (!escapes(old)) return true;
+  return by->node() && isFresh(by->node()) && !escapes(by);
+}
+
+void GraphFacts::replaced(const Value* old, const Value* by) {
+  if (!escaping_ || !AliasAnalysis::canRefer(old->type())) return;
+  if (aliases().knows(by) && escapes(old)) addEscaping(by);
+}
+
+bool GraphFacts::escapes(const Value* value) {
+  if (!escaping_) {
+    escaping_.emplace();
+    for (const Use& u : graph_.outputs()) addEscaping(u.value);
+  }
+  if (!aliases().knows(value)) return true;
+  Locations memory = aliases().reachable(value);
+  return std::any_of(memory.list().begin(), memory.list().end(), [&](uint32_t l) { return escaping_->contains(l); });
+}
+
+void GraphFacts::addEscaping(const Value* value) {
+  if (!aliases().knows(value)) return;  // nothing that is known shares its memory with it
+  Locations memory = aliases().reachable(value);
+  escaping_->insert(memory.list().begin(), memory.list().end());
 }
 
 bool GraphFacts::looksAtMemory(const Node* node) {

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -50,6 +51,14 @@ class GraphFacts {
   // Whether some node may tell a tensor from one with the same elements: aten::view and others fail for some strides
   // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
   bool graphLooksAtMemory();
+  // Whether a tensor that nobody writes may be laid out otherwise or share memory: no node looks, and the caller does
+  // not get it.
+  bool isUnseen(const Value* value) { return !graphLooksAtMemory() && !escapes(value); }
+  // Whether `by` may take the place of `old`, a tensor of its own with the same elements: as isUnseen says, or `by` is
+  // new memory that nobody else gets.
+  bool mayReplace(const Value* old, const Value* by);
+  // To be told of replacements, until the next refresh().
+  void replaced(const Value* old, const Value* by);
   const AliasAnalysis& aliases();
 
   // Forgets the analyses; the graph has changed.
@@ -63,6 +72,9 @@ class GraphFacts {
  private:
   bool isPureAlone(const Node* node);
   bool looksAtMemory(const Node* node);
+  // Whether the caller gets memory of the value.
+  bool escapes(const Value* value);
+  void addEscaping(const Value* value);
 
   const Graph& graph_;
   const OpRegistry& registry_;
@@ -71,6 +83,7 @@ class GraphFacts {
   std::unique_ptr<AliasAnalysis> aliases_;
   std::unique_ptr<ShapePropagation> shapes_;
   std::optional<bool> looksAtMemory_;
+  std::optional<std::unordered_set<uint32_t>> escaping_;  // locations
 };
 
 }  // namespace tscompile
