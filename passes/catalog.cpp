@@ -106,17 +106,18 @@ RewriteDatabase makeLowering() {
   c.pass(-1.5, "mark_fallback2", markFallback, "the same, for what calls brought");
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
   c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
-  c.pass(0.1, "remove_guards", removeGuards, "nodes of profiling that hand on their inputs go");
-  c.pass(0.2, "functionalise", functionalise, "in-place operators on the graph's own memory become functional ones");
-  c.pass(0.3, "lower_tuples", lowerTuples, "tuples that are taken apart again become their elements");
-  c.pass(0.4, "unroll_loops", unrollLoops, "small loops with a known number of trips become their bodies");
-  c.pass(0.8, "remove_dead_code1", removeDeadCode, "drop what nothing needs");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);
+  c.part(*canonicalize, "functionalise", functionalise,
+         "in-place operators on the graph's own memory become functional ones");
+  c.part(*canonicalize, "lower_tuples", lowerTuples, "tuples that are taken apart again become their elements");
+  c.part(*canonicalize, "remove_guards", removeGuards, "nodes of profiling that hand on their inputs go");
+  c.part(*canonicalize, "unroll_loops", unrollLoops, "small loops with a known number of trips become their bodies");
   c.part(*canonicalize, "fold_constants", foldConstants, "compute what depends on constants alone");
   c.part(*canonicalize, "peephole", peephole, "operators that do nothing, questions that types answer");
   c.part(*canonicalize, "remove_unreachable_exceptions", removeUnreachableExceptions,
          "branches that raise go where they are never taken");
   c.part(*canonicalize, "merge", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp);
+  c.part(*canonicalize, "remove_dead_code1", removeDeadCode, "drop what nothing needs", Role::CleanUp);
   c.part(*canonicalize, "remove_contiguous", removeContiguous, "contiguous() only changes how memory is laid out");
   c.node(*canonicalize, removeDropout(), "dropout without training, or of nothing, gives its input");
   c.node(*canonicalize, aliasOperators(), "of the names of an operator, the first");
