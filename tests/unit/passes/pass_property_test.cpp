@@ -162,11 +162,12 @@ std::unique_ptr<Graph> graphOfSeed(Choices& choices) {
   return graph;
 }
 
-// Memory that nobody has set holds something else each time, and which objects are the same is not a pass's promise.
+// Memory that nobody has set holds something else each time, as addresses do (hash), and which objects are the same is
+// not a pass's promise.
 bool isUncertain(const Graph& graph) {
   bool found = false;
   forEachNode(graph, [&](Node* n) {
-    for (std::string_view name : {"empty", "resize"})
+    for (std::string_view name : {"empty", "resize", "hash"})
       found = found || n->kind().text().find(name) != std::string_view::npos;
     if (n->kind().name() != "__is__" && n->kind().name() != "__isnot__") return;
     found = found || (n->input(0)->type() != types().none && n->input(1)->type() != types().none);
