@@ -26,6 +26,8 @@ struct LoadOptions {
   const OpRegistry* registry = nullptr;
 };
 
+struct LowerOptions;
+
 // An input or output of a method.
 struct ValueInfo {
   std::string name;  // without "%"
@@ -79,10 +81,21 @@ class Module {
   Result<std::vector<IValue>> forward(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                       const RunOptions& options = {}) const;
 
+  // One method as a module of its own: a graph without calls, whose attributes are constants as far as they are known
+  // and never written. Its only method is "forward". Weights may be missing: what they hold stays an attribute. See
+  // api/lower.h.
+  Result<Module> lowered(const LowerOptions& options, Diagnostics& diagnostics) const;
+  // Writes a lowered module to `path`, and what its text cannot say to a safetensors file beside it: OUT.ir,
+  // OUT.safetensors. Loaded together they are the same module. See api/lower.h.
+  bool write(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
+
   // Tensors of the weights files that no prepared method has used.
   std::vector<std::string> unusedWeights() const;
 
  private:
+  // The same as graph(); reports a method that is not there.
+  const Graph* findGraph(std::string_view method, Diagnostics& diagnostics) const;
+
   std::shared_ptr<struct ModuleState> state_;
 };
 

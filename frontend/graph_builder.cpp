@@ -104,7 +104,7 @@ void GraphBuilder::addParameters(OpenGraph& g, Block* block, HeaderSyntax& heade
   if (!charge(valueCount_, header.parameters.size, &Limits::values, header.word.span)) return;
   if (header.parameters.size > options_.limits.arguments) return ctx_->limitError(header.word.span, &Limits::arguments);
   for (TypedName& p : header.parameters) {
-    Value* v = block->addParameter(p.type ? p.type : types().tensor);
+    Value* v = block->addParameter(p.type ? p.type : options_.pattern ? untypedInPattern() : types().tensor);
     nameValue(g, v, p.name, true);
   }
 }
@@ -396,7 +396,12 @@ void GraphBuilder::onNode(NodeSyntax& syntax, const PlaceSyntax* place, Span spa
     bool constant = kind == sym::Constant && syntax.outputs.size == 1 && !options_.likeParseIr;
     readAttributes(node, syntax, constant ? syntax.outputs[0].type : nullptr);
   }
-  if (untyped) inferOutputs(node, syntax);
+  if (untyped && options_.pattern) {
+    for (uint32_t i = 0; i < syntax.outputs.size; ++i)
+      if (!syntax.outputs[i].type) node->output(i)->setType(untypedInPattern());
+  } else if (untyped) {
+    inferOutputs(node, syntax);
+  }
   // Names come after the inputs are found: `%x = aten::relu(%x)` reads the older one.
   for (uint32_t i = 0; i < syntax.outputs.size; ++i) nameValue(*g, node->output(i), syntax.outputs[i].name, false);
   g->blocks.back()->append(node);

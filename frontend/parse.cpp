@@ -12,6 +12,7 @@ Result<ParsedText> parseText(SourcePtr source, Diagnostics& diagnostics, const P
   GraphBuilder builder(source, options, diagnostics);
   ParseContext ctx(*source, diagnostics, options.limits, &builder);
   builder.setContext(&ctx);
+  ctx.patterns = options.pattern;
   diagnostics.keepAlive(source);
   ctx.stopWhen([&] { return builder.stopped(); });
   size_t before = diagnostics.errorCount();

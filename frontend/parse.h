@@ -20,6 +20,9 @@ struct ParseOptions {
   // Reads as torch._C.parse_ir does: names of node outputs are dropped, what follows the first graph is ignored,
   // constants are not converted to the type of their output.
   bool likeParseIr = false;
+  // Reads a pattern: values without a type have the type variable `_`, attributes may be variables ($c) or regular
+  // expressions (~"..."), values whose name ends in "..." stand for any number of values.
+  bool pattern = false;
   // Remarks on names that are given to a second value of the same graph.
   bool noteRedefinitions = false;
 };

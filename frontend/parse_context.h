@@ -59,6 +59,7 @@ class ParseContext {
   Diagnostic& error(Span span, std::string message, ErrorKind kind = ErrorKind::Input);
   void limitError(Span span, uint64_t Limits::*limit);
   const Limits& limits() const { return limits_; }
+  bool patterns = false;  // the text is a pattern: variables are attribute values
   std::string_view textOf(Span span) const { return text_.substr(span.begin, span.end - span.begin); }
 
   // ---- results of the starts other than Text ----

@@ -119,6 +119,9 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
 "<Graph>"                 |
 "[<Graphs>]"              { value->text = TEXT; return Token::TOK_GRAPHS; }
 "object("[^)\n]*")"       { value->text = TEXT; return Token::TOK_OBJECT; }
+"$"{ID}                   |
+"~"\"([^\"\\\n]|\\.)*\"   { if (!yyextra->patterns) return yyextra->badCharacter(*span);
+                            value->text = TEXT; return Token::TOK_VARIABLE; }
 "["                       { yyextra->open('['); return Token::TOK_LBRACKET; }
 "]"                       { if (yyextra->close()) BEGIN(INITIAL); return Token::TOK_RBRACKET; }
 "infj"|"nanj"             { value->number = *yytext == 'i' ? ParseContext::kInfinity : ParseContext::kNaN;

@@ -71,6 +71,7 @@ struct Literal {
     Generator,  // `torch.Generator(...)`
     Object,     // `object(0x1)`
     Qualified,  // `__torch__.Color.RED`
+    Variable,   // of patterns: `$c`, `~"regular expression"`
     Type,
   };
   Kind kind;

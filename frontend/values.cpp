@@ -294,6 +294,8 @@ IValue literalValue(ParseContext& ctx, Literal& l, TypePtr expected) {
         return Ref<EnumValue>::make(expected, std::string(l.text.substr(dot + 1)), IValue());
       }
       return Ref<LiteralValue>::make(std::string(l.text), LiteralValue::Kind::Object);
+    case Literal::Kind::Variable:
+      return Ref<LiteralValue>::make(std::string(l.text), LiteralValue::Kind::Variable);
     case Literal::Kind::Type:
       ctx.error(l.span, "expected a value, not a type");
       return {};

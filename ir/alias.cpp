@@ -243,6 +243,11 @@ class AliasBuilder {
         if (n->inputCount()) defineAs(n->output(i), n->input(std::min(i, n->inputCount() - 1)));
       return true;
     }
+    if ((kind == "max" || kind == "min") && n->outputCount() == 1 && isContainer(n->output()->type())) {
+      // Of two lists: one of them.
+      for (const Use& u : n->inputs()) defineAs(n->output(), u.value);
+      return true;
+    }
     if (kind == "GetAttr") {
       for (const Value* o : n->outputs()) define(o, {0});
       return true;

@@ -328,6 +328,7 @@ struct LiteralValue : RefCounted {
     RoundedTensor,  // data as printed, to about four digits
     ExactTensor,    // the text determines the data
     Object,
+    Variable,  // of a pattern
   };
   LiteralValue(std::string text, Kind kind, Tensor data = {})
       : text(std::move(text)), kind(kind), data(std::move(data)) {}

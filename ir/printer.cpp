@@ -7,16 +7,50 @@
 namespace tscompile {
 namespace {
 
+void appendPayload(const Attribute& a, int typeVerbosity, std::string& out) {
+  if (const IValue* v = a.value()) {
+    appendValue(*v, LiteralStyle::Attribute, out);
+  } else if (TypePtr t = a.type()) {
+    appendTypeAtVerbosity(t, typeVerbosity, out);
+  } else if (auto* list = std::get_if<std::vector<TypePtr>>(&a.payload)) {
+    out += '[';
+    for (size_t i = 0; i < list->size(); ++i) {
+      if (i) out += ", ";
+      appendTypeAtVerbosity((*list)[i], typeVerbosity, out);
+    }
+    out += ']';
+  } else {
+    out += a.graph() ? "<Graph>" : "[<Graphs>]";
+  }
+}
+
+}  // namespace
+
+void appendAttributes(const Node& node, bool skipSubgraph, int typeVerbosity, std::string& out) {
+  bool first = true;
+  for (const Attribute& a : node.attributes()) {
+    if (skipSubgraph && a.name == sym::Subgraph) continue;
+    out += first ? "[" : ", ";
+    first = false;
+    out += a.name.text();
+    out += '=';
+    appendPayload(a, std::max(typeVerbosity, 1), out);
+  }
+  if (!first) out += ']';
+}
+
+namespace {
+
 class Printer {
  public:
-  Printer(const TextSink& sink, const PrintOptions& options) : sink_(sink), options_(options) {}
+  Printer(const TextSink& sink, const PrintOptions& options) : bounded_(sink, options.maxBytes), options_(options) {}
 
   bool graph(const Graph& g, const std::string& margin) {
     margin_ = margin;
     std::vector<Pending> pending;
     startGraph(g, pending);
     // Subgraphs follow their graph, each before the next of its parent: the innermost pending list goes first.
-    while (!pending.empty() && !full_) {
+    while (!pending.empty() && !bounded_.full()) {
       Pending& p = pending.back();
       if (p.next == p.nodes.size()) {
         pending.pop_back();
@@ -30,7 +64,7 @@ class Printer {
       out_ += " = ";
       startGraph(*n->subgraph(), pending, false);
     }
-    return !full_;
+    return !bounded_.full();
   }
 
   void module(const ModuleDump& tree) {
@@ -53,7 +87,7 @@ class Printer {
       stack.push_back({index, 0});
     };
     begin(0);
-    while (!stack.empty() && !full_) {
+    while (!stack.empty() && !bounded_.full()) {
       Open& top = stack.back();
       const DumpedModule& m = tree.modules[top.module];
       if (top.child < m.children.size()) {
@@ -80,18 +114,7 @@ class Printer {
     return true;
   }
 
-  bool flush() {
-    if (!out_.empty() && !full_) {
-      written_ += out_.size();
-      if (written_ > options_.maxBytes) {
-        out_.resize(out_.size() - (written_ - options_.maxBytes));
-        full_ = true;
-      }
-      sink_(out_);
-    }
-    out_.clear();
-    return !full_;
-  }
+  bool flush() { return bounded_.flush(); }
 
   void nodeLine(const Node& n, const std::string* suffixed) {
     for (size_t i = 0; i < n.outputCount(); ++i) {
@@ -163,7 +186,7 @@ class Printer {
   void body(const Block* top, Pending& own) {
     std::vector<OpenNode> stack;
     const Node* n = top->first();
-    while (!full_) {
+    while (!bounded_.full()) {
       if (n) {
         size_t level = 1 + 2 * stack.size();
         indent(level);
@@ -175,7 +198,7 @@ class Printer {
           nodeLine(*n, nullptr);
         }
         out_ += '\n';
-        if (out_.size() > kChunk) flush();
+        bounded_.flushIfLong();
         if (n->hasBlocks()) {
           stack.push_back({n, 0});
           n = openBlock(stack);
@@ -190,7 +213,7 @@ class Printer {
       out_ += "-> (";
       names(open.node->block(open.block)->results());
       out_ += ")\n";
-      if (out_.size() > kChunk) flush();
+      bounded_.flushIfLong();
       if (++open.block < open.node->blocks().size()) {
         n = openBlock(stack);
       } else {
@@ -217,47 +240,13 @@ class Printer {
 
   void indent(size_t level) {
     out_ += margin_;
-    // In pieces: the blanks of one deep line may exceed what is left to print.
-    size_t blanks = 2 * level;
-    while (blanks > kChunk && !full_) {
-      out_.append(kChunk, ' ');
-      blanks -= kChunk;
-      flush();
-    }
-    out_.append(blanks, ' ');
+    bounded_.blanks(2 * level);
   }
 
   void attributes(const Node& n, bool skipSubgraph, bool always) {
-    bool first = true;
-    for (const Attribute& a : n.attributes()) {
-      if (skipSubgraph && a.name == sym::Subgraph) continue;
-      out_ += first ? "[" : ", ";
-      first = false;
-      out_ += a.name.text();
-      out_ += '=';
-      payload(a);
-    }
-    if (!first)
-      out_ += ']';
-    else if (always)
-      out_ += "[]";
-  }
-
-  void payload(const Attribute& a) {
-    if (const IValue* v = a.value()) {
-      appendValue(*v, LiteralStyle::Attribute, out_);
-    } else if (TypePtr t = a.type()) {
-      appendTypeAtVerbosity(t, std::max(options_.typeVerbosity, 1), out_);
-    } else if (auto* list = std::get_if<std::vector<TypePtr>>(&a.payload)) {
-      out_ += '[';
-      for (size_t i = 0; i < list->size(); ++i) {
-        if (i) out_ += ", ";
-        appendTypeAtVerbosity((*list)[i], std::max(options_.typeVerbosity, 1), out_);
-      }
-      out_ += ']';
-    } else {
-      out_ += a.graph() ? "<Graph>" : "[<Graphs>]";
-    }
+    size_t before = out_.size();
+    appendAttributes(n, skipSubgraph, options_.typeVerbosity, out_);
+    if (always && out_.size() == before) out_ += "[]";
   }
 
   void typed(const Value* v) {
@@ -283,12 +272,10 @@ class Printer {
     out_.append(buffer, end);
   }
 
-  static constexpr size_t kChunk = size_t{64} << 10;
-  const TextSink& sink_;
+  BoundedText bounded_;
+  std::string& out_ = bounded_.text;
   PrintOptions options_;
-  std::string out_, margin_;
-  uint64_t written_ = 0;
-  bool full_ = false;
+  std::string margin_;
 };
 
 }  // namespace

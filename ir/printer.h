@@ -1,11 +1,11 @@
 // Graphs as text, byte for byte as PyTorch prints them.
 #pragma once
 
+#include "ir/bounded_text.h"
 #include "ir/graph.h"
 #include "ir/module.h"
 #include "ir/support/limits.h"
 
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,9 +17,6 @@ struct PrintOptions {
   uint64_t maxBytes = Limits().printBytes;
 };
 
-// Takes the text piece by piece.
-using TextSink = std::function<void(std::string_view)>;
-
 // False if the text would be longer than options.maxBytes; what was written by then stays written. Indentation makes
 // the text of deeply nested blocks grow with the square of their depth.
 bool printGraph(const Graph& graph, const TextSink& sink, const PrintOptions& options = {});
@@ -27,5 +24,7 @@ bool printDump(const ModuleDump& module, const TextSink& sink, const PrintOption
 std::string graphText(const Graph& graph, const PrintOptions& options = {});
 // One line, without its blocks; subgraphs show as <Graph>.
 std::string nodeText(const Node& node, const PrintOptions& options = {});
+// "[a=1, b=2]"; nothing if there are none.
+void appendAttributes(const Node& node, bool skipSubgraph, int typeVerbosity, std::string& out);
 
 }  // namespace tscompile

@@ -169,6 +169,11 @@ TypePtr interfaceType(std::string name) { return TypeTable::instance().intern(Ty
 TypePtr enumType(std::string qualifiedName) { return TypeTable::instance().intern(TypeKind::Enum, {}, qualifiedName); }
 TypePtr variableType(std::string name) { return TypeTable::instance().intern(TypeKind::Variable, {}, name); }
 
+TypePtr untypedInPattern() {
+  static const TypePtr kType = variableType("_");
+  return kType;
+}
+
 const CommonTypes& types() {
   static const CommonTypes kTypes = [] {
     CommonTypes t;

@@ -138,6 +138,8 @@ TypePtr classType(std::string qualifiedName);
 TypePtr interfaceType(std::string name);
 TypePtr enumType(std::string qualifiedName);
 TypePtr variableType(std::string name);
+// What values of a pattern have whose text gives no type: any fits.
+TypePtr untypedInPattern();
 // Types that programs name often.
 struct CommonTypes {
   TypePtr any, none, tensor, integer, floating, boolean, string, complex, number, device, generator, tensorList,

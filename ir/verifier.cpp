@@ -31,6 +31,14 @@ class Verifier {
     return good_;
   }
 
+  bool one(const Node& n) {
+    for (const Use& u : n.inputs())
+      if (!dominates(u.value, &n)) fail(&n, "value %" + u.value->name() + " is used before it is defined");
+    node(&n);
+    for (const Block* b : n.blocks()) results(b);
+    return good_;
+  }
+
  private:
   Diagnostic& fail(const Node* n, std::string message) {
     good_ = false;
@@ -318,6 +326,20 @@ class Verifier {
 };
 
 }  // namespace
+
+bool verifyNode(const Node& node, const OpRegistry& registry, Diagnostics& diagnostics) {
+  return Verifier(registry, diagnostics).one(node);
+}
+
+bool dominates(const Value* value, const Node* user) {
+  const Block* home = value->block();
+  const Node* at = user;
+  while (at->block() != home) {
+    at = at->block() ? at->block()->owner() : nullptr;
+    if (!at) return false;
+  }
+  return !value->node() || (value->node() != at && (at->isReturn() || value->node()->isBefore(at)));
+}
 
 bool verify(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics) {
   return Verifier(registry, diagnostics).run(graph);

@@ -13,4 +13,11 @@ namespace tscompile {
 // the graph's own lists. Operators that nobody knows are left to those who need them.
 bool verify(const Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics);
 
+// Checks one node by itself: its inputs are defined where it stands, and it has the form that its kind asks for. The
+// nodes inside its blocks are not looked at.
+bool verifyNode(const Node& node, const OpRegistry& registry, Diagnostics& diagnostics);
+
+// Whether the value may be used by the node.
+bool dominates(const Value* value, const Node* user);
+
 }  // namespace tscompile

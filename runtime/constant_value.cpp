@@ -20,6 +20,7 @@ IValue literal(const Node* n, const LiteralValue& l, const std::string& key, Dia
           .note(fmt::format("supply a tensor '{}' with --weights FILE.safetensors", key));
       return {};
     case LiteralValue::Kind::Object:
+    case LiteralValue::Kind::Variable:
       diagnostics.error(n->range, fmt::format("the object behind %{} is not part of the text", name),
                         ErrorKind::Unsupported);
       return {};

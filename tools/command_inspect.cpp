@@ -2,10 +2,10 @@
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
 #include "frontend/weights.h"
+#include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "tools/commands.h"
 #include "tools/graph_summary.h"
-#include "tools/json_writer.h"
 #include "tools/quantities.h"
 
 #include <fmt/core.h>

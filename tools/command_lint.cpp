@@ -1,11 +1,11 @@
 // `tscompile lint`: everything that is wrong or suspicious in texts.
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
 #include "tools/commands.h"
 #include "tools/graphs.h"
-#include "tools/json_writer.h"
 #include "tools/lint.h"
 
 #include <algorithm>

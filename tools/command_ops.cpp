@@ -1,10 +1,10 @@
 // `tscompile ops`: the operators, and which of them a graph needs.
+#include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "runtime/machine.h"
 #include "runtime/ops/ops.h"
 #include "tools/commands.h"
 #include "tools/graphs.h"
-#include "tools/json_writer.h"
 #include "tools/op_status.h"
 
 #include <fmt/core.h>

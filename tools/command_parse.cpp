@@ -1,6 +1,8 @@
 // `tscompile parse`: the text in PyTorch's form, or its structure as JSON.
 #include "frontend/file_io.h"
+#include "ir/expression.h"
 #include "ir/printer.h"
+#include "ir/support/check.h"
 #include "runtime/ops/ops.h"
 #include "tools/commands.h"
 #include "tools/graph_json.h"
@@ -12,6 +14,8 @@
 namespace tscompile {
 namespace {
 
+using PrintOne = std::function<bool(const Graph&)>;
+
 bool printText(const ParsedText& text, const TextSink& sink, const PrintOptions& options) {
   if (text.module && !printDump(*text.module, sink, options)) return false;
   for (size_t i = 0; i < text.graphs.size(); ++i) {
@@ -19,6 +23,56 @@ bool printText(const ParsedText& text, const TextSink& sink, const PrintOptions&
     if (!printGraph(*text.graphs[i], sink, options)) return false;
   }
   return true;
+}
+
+// One graph after the other; those of a dump by the names of their methods.
+bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& print) {
+  std::string separator;
+  auto methods = [&](const std::vector<DumpedMethod>& list, const std::string& owner) {
+    for (const DumpedMethod& m : list) {
+      if (!m.graph) continue;
+      sink(separator + owner + m.name + " = ");
+      separator = "\n";
+      if (!print(*m.graph)) return false;
+    }
+    return true;
+  };
+  if (text.module) {
+    for (const DumpedModule& m : text.module->modules)
+      if (!methods(m.methods, m.className + ".")) return false;
+    if (!methods(text.module->functions, "")) return false;
+  }
+  for (const auto& g : text.graphs) {
+    sink(separator);
+    separator = "\n";
+    if (!print(*g)) return false;
+  }
+  return true;
+}
+
+// False if it is longer than it may be.
+bool printAs(const Options& options, const ParsedText& text, const TextSink& textSink) {
+  uint64_t left = options.common.limits.printBytes;
+  TextSink sink = [&](std::string_view piece) {
+    left -= std::min<uint64_t>(left, piece.size());
+    textSink(piece);
+  };
+  switch (options.parse.form) {
+    case GraphForm::Text: {
+      PrintOptions printing;
+      printing.locations = options.parse.locations;
+      printing.typeVerbosity = options.parse.typeVerbosity;
+      printing.maxBytes = options.common.limits.printBytes;
+      return printText(text, textSink, printing);
+    }
+    case GraphForm::Expression:
+      return printEach(text, sink, [&](const Graph& g) {
+        return printExpression(g, sink, {.allBrackets = options.parse.allBrackets, .maxBytes = left});
+      });
+    case GraphForm::Tree:
+      return printEach(text, sink, [&](const Graph& g) { return printTree(g, sink, left); });
+  }
+  TS_UNREACHABLE();
 }
 
 // Hands what is written to a stream on to a sink.
@@ -67,13 +121,10 @@ int runParse(const Options& options, Session& session) {
     JsonWriter json(stream);
     writeGraphJson(*text, json);
   } else {
-    PrintOptions printing;
-    printing.locations = options.parse.locations;
-    printing.typeVerbosity = options.parse.typeVerbosity;
-    printing.maxBytes = session.common.limits.printBytes;
-    if (!printText(*text, sink, printing)) {
+    if (!printAs(options, *text, sink)) {
       session.diagnostics
-          .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
+          .error("the printed text is longer than " + std::to_string(session.common.limits.printBytes) + " bytes",
+                 ErrorKind::Limit)
           .note("the limit is set by --limit print=N");
       return session.finish();
     }

@@ -159,18 +159,8 @@ class RunCommandExecutor {
     module_ = std::move(*module);
     Result<Method> method = module_->prepare(session_.diagnostics, run_.method);
     if (!method) return std::nullopt;
-    noteUnusedWeights();
+    session_.noteUnusedWeights(module_->unusedWeights());
     return *method;
-  }
-
-  void noteUnusedWeights() {
-    std::vector<std::string> unused = module_->unusedWeights();
-    if (unused.empty()) return;
-    constexpr size_t kMost = 3;
-    std::string names;
-    for (size_t i = 0; i < unused.size() && i < kMost; ++i) names += (i ? ", '" : "'") + unused[i] + "'";
-    if (unused.size() > kMost) names += fmt::format(" and {} more tensors", unused.size() - kMost);
-    session_.note(names + " of the weights " + (unused.size() == 1 ? "is" : "are") + " not used");
   }
 
   RunOptions runOptions(const InterruptScope& interrupts) {

@@ -1,7 +1,7 @@
 // `tscompile version`: what this build is.
+#include "ir/support/json_writer.h"
 #include "tools/build_info.h"
 #include "tools/commands.h"
-#include "tools/json_writer.h"
 
 namespace tscompile {
 

@@ -8,6 +8,9 @@ namespace tscompile {
 
 int runParse(const Options& options, Session& session);
 int runLint(const Options& options, Session& session);
+int runLower(const Options& options, Session& session);
+int runRewrite(const Options& options, Session& session);
+int runPasses(const Options& options, Session& session);
 int runRun(const Options& options, Session& session);
 int runOps(const Options& options, Session& session);
 int runInspect(const Options& options, Session& session);

@@ -1,6 +1,6 @@
 // Diagnostics as JSON, one object a line.
 #include "ir/support/diagnostic_printer.h"
-#include "tools/json_writer.h"
+#include "ir/support/json_writer.h"
 #include "tools/session.h"
 
 #include <sstream>

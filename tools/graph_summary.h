@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/module.h"
-#include "tools/json_writer.h"
+#include "ir/support/json_writer.h"
 
 #include <string>
 #include <vector>

@@ -71,6 +71,12 @@ const OptionSpec kCommon[] = {
 const std::vector<OptionSpec> kParse = {
     {"-o,--output", "FILE", "write there instead of to standard output",
      [](Options& o, const std::string& v) { o.parse.output = v; }},
+    {"--as", "text|expr|tree", "graph text (default), formulas, or a tree of nodes with their inputs below them",
+     [](Options& o, const std::string& v) {
+       o.parse.form = v == "expr" ? GraphForm::Expression : v == "tree" ? GraphForm::Tree : GraphForm::Text;
+     }},
+    {"--brackets", "few|all", "in formulas: where they are needed (default), or around every operation",
+     [](Options& o, const std::string& v) { o.parse.allBrackets = v == "all"; }},
     {"--like-parse-ir", "", "read as torch._C.parse_ir does: only the first graph, names of node outputs are dropped",
      [](Options& o, const std::string&) { o.parse.likeParseIr = true; }},
     {"--type-verbosity", "0|1|2|3|20",
@@ -79,6 +85,60 @@ const std::vector<OptionSpec> kParse = {
     {"--no-locations", "", "leave out '# file:line:column'",
      [](Options& o, const std::string&) { o.parse.locations = false; }},
 };
+
+void addNames(std::vector<std::string>& names, const std::string& list) {
+  for (std::string_view name : split(list, ',')) names.emplace_back(name);
+}
+
+// Options of everything that rewrites, behind those of one verb.
+std::vector<OptionSpec> withRewriting(std::vector<OptionSpec> own) {
+  const OptionSpec kRewriting[] = {
+      {"--rewrite", "QUERY", "entries by tag or name, such as '+default &canonicalize -merge'",
+       [](Options& o, const std::string& v) { o.rewrite.query = v; }},
+      {"--rewrite-cutoff", "POSITION", "only entries before this position",
+       [](Options& o, const std::string& v) {
+         char* end = nullptr;
+         o.rewrite.cutoff = std::strtod(v.c_str(), &end);
+         if (v.empty() || *end) throw UsageError{"--rewrite-cutoff takes a number, not '" + abbreviate(v, 80) + "'"};
+       }},
+      {"--rules", "FILE", "rules of your own; see docs/rewriting.md",
+       [](Options& o, const std::string& v) { o.rewrite.rules.push_back(v); }, true},
+      {"--print-after", "NAME", "print the graph after this entry; all: after each that changes it",
+       [](Options& o, const std::string& v) { addNames(o.rewrite.printAfter, v); }, true},
+      {"--check", "", "verify the graph after each entry",
+       [](Options& o, const std::string&) { o.rewrite.check = true; }},
+      {"--verify-rewrites", "", "compare the graph before and after each rewrite on sample inputs",
+       [](Options& o, const std::string&) { o.rewrite.verifyRewrites = true; }},
+      {"--plan", "", "tell what would be applied, in which order, and do nothing",
+       [](Options& o, const std::string&) { o.rewrite.plan = true; }},
+      {"--trace", "", "a line on standard error for each rewrite that is applied",
+       [](Options& o, const std::string&) { o.rewrite.trace = true; }},
+      {"--profile", "text|json", "write what each rewrite cost and did to standard error",
+       [](Options& o, const std::string& v) {
+         o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;
+       }},
+  };
+  own.insert(own.end(), std::begin(kRewriting), std::end(kRewriting));
+  return own;
+}
+
+const std::vector<OptionSpec> kRewrite = withRewriting({
+    {"-o,--output", "FILE", "write there instead of to standard output",
+     [](Options& o, const std::string& v) { o.rewrite.output = v; }},
+});
+
+const std::vector<OptionSpec> kLower = withRewriting({
+    {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+     [](Options& o, const std::string& v) { o.lower.weights.push_back(v); }, true},
+    {"--method", "NAME", "the method to lower (default: forward)",
+     [](Options& o, const std::string& v) { o.lower.method = v; }},
+    {"--fall-back", "WHAT", "mark nodes with to_compile=0: %NAME of a value, or the class or path of a module",
+     [](Options& o, const std::string& v) { o.lower.fallBack.push_back(v); }, true},
+    {"-o,--output", "FILE", "write there, and the tensors to FILE with .safetensors in place of .ir",
+     [](Options& o, const std::string& v) { o.lower.output = v; }},
+    {"--passes", "NAMES", "only these entries, separated by commas, in the order of their positions",
+     [](Options& o, const std::string& v) { addNames(o.rewrite.passes, v); }, true},
+});
 
 const std::vector<OptionSpec> kRun = {
     {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
@@ -132,6 +192,24 @@ Examples:
   tscompile run model.ir -w model.safetensors -i x=@cat.npy --outputs out
 )";
 
+constexpr std::string_view kRewriteDetails =
+    R"(All rules of the files are applied until nothing changes, unless --rewrite chooses among them.
+
+Example:
+  tscompile rewrite model.ir --rules fuse.rules -o fused.ir
+)";
+
+constexpr std::string_view kLowerDetails =
+    R"(Calls are inlined, attributes that nothing writes become constants, and the graph is simplified:
+every entry of 'tscompile passes' with the tag 'default' is applied. Without weights, what attributes
+hold stays an attribute.
+
+Examples:
+  tscompile lower model.dump
+  tscompile lower model.dump --weights weights.safetensors -o lowered.ir
+  tscompile run lowered.ir --weights lowered.safetensors --input x=1x3x224x224:f32:randn(seed=0)
+)";
+
 const VerbSpec kVerbs[] = {
     {.name = "parse",
      .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
@@ -150,6 +228,28 @@ const VerbSpec kVerbs[] = {
      .details = "Findings go to standard output. The exit code is 1 if one of them is an error, 3 if a text\n"
                 "cannot be read.\n",
      .command = runLint},
+    {.name = "lower",
+     .summary = "make one graph of a method and all that it calls, and simplify it",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kLowerDetails,
+     .options = kLower,
+     .command = runLower},
+    {.name = "rewrite",
+     .summary = "apply rules of your own to a graph",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kRewriteDetails,
+     .options = kRewrite,
+     .command = runRewrite},
+    {.name = "passes",
+     .summary = "list the steps of lowering with their positions and tags",
+     .argument = "NAME",
+     .argumentHelp = "show entries that have this tag, or whose name contains this",
+     .argumentRepeats = true,
+     .command = runPasses},
     {.name = "run",
      .summary = "execute a graph",
      .argument = "GRAPH",

@@ -26,11 +26,39 @@ struct CommonOptions {
   Limits limits;
 };
 
+enum class GraphForm : uint8_t { Text, Expression, Tree };
+
 struct ParseCommand {
   std::string output;
+  GraphForm form = GraphForm::Text;
+  bool allBrackets = false;
   bool likeParseIr = false;
   int typeVerbosity = 3;
   bool locations = true;
+};
+
+enum class ProfileForm : uint8_t { None, Text, Json };
+
+// Of lower and rewrite.
+struct RewriteCommand {
+  std::vector<std::string> passes;  // names of entries
+  std::string query;
+  std::optional<double> cutoff;
+  std::vector<std::string> rules;  // files
+  std::vector<std::string> printAfter;
+  bool check = false;
+  bool verifyRewrites = false;
+  bool trace = false;
+  bool plan = false;  // tell what would be done
+  ProfileForm profile = ProfileForm::None;
+  std::string output;
+};
+
+struct LowerCommand {
+  std::vector<std::string> weights;
+  std::vector<std::string> fallBack;  // classes, paths, %names
+  std::string method = "forward";
+  std::string output;
 };
 
 struct RunCommand {
@@ -59,6 +87,8 @@ struct Options {
   bool help = false;                   // of this verb, instead of what it does
   CommonOptions common;
   ParseCommand parse;
+  LowerCommand lower;
+  RewriteCommand rewrite;
   RunCommand run;
   OpsCommand ops;
 };

@@ -4,8 +4,8 @@
 #include "frontend/weights.h"
 #include "ir/error.h"
 #include "ir/literal.h"
+#include "ir/support/json_writer.h"
 #include "ir/support/text.h"
-#include "tools/json_writer.h"
 
 #include <fmt/core.h>
 

@@ -101,6 +101,15 @@ void Session::note(const std::string& text) {
     err << "tscompile: " << renderDiagnostic(d, "tscompile");
 }
 
+void Session::noteUnusedWeights(const std::vector<std::string>& unused) {
+  if (unused.empty()) return;
+  constexpr size_t kMost = 3;
+  std::string names;
+  for (size_t i = 0; i < unused.size() && i < kMost; ++i) names += (i ? ", '" : "'") + unused[i] + "'";
+  if (unused.size() > kMost) names += " and " + std::to_string(unused.size() - kMost) + " more tensors";
+  note(names + " of the weights " + (unused.size() == 1 ? "is" : "are") + " not used");
+}
+
 bool Session::wantsColor(const std::ostream& stream) const {
   if (common.color != ColorMode::Auto) return common.color == ColorMode::Always;
   if (const char* no = std::getenv("NO_COLOR"); no && *no) return false;

@@ -33,6 +33,7 @@ class Session {
 
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);
+  void noteUnusedWeights(const std::vector<std::string>& names);
   // Writes what was reported to `err` and forgets it.
   void report();
   // Reports, and tells the exit code: that of the first error, or `otherwise`.

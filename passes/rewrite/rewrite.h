@@ -11,12 +11,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace tscompile {
 
+struct CallTargets;
 class CallRecords;
 class Profile;
 
@@ -36,7 +39,8 @@ class RewriteContext {
   Evaluator* evaluator = nullptr;  // null: nothing is computed ahead
   uint64_t foldBytes = 1 << 20;    // results of constant folding that are larger are not kept
   RewriteArguments arguments, reports;
-  CallRecords* records = nullptr;  // of the calls that were inlined; null: none were asked for
+  const CallTargets* module = nullptr;  // methods, functions and the object behind %self; null: none are known
+  CallRecords* records = nullptr;       // of the calls that were inlined; null: none were asked for
 
   // Inserts in front of a node; what it makes carries the node's place.
   Builder before(Node* node) const {
@@ -74,12 +78,28 @@ class Replacement {
   Kind kind_ = Kind::None;
 };
 
+// How many nodes of each kind a graph has.
+class KindCounts {
+ public:
+  explicit KindCounts(const Graph& graph);
+  size_t of(Symbol kind) const {
+    auto it = counts_.find(kind);
+    return it == counts_.end() ? 0 : it->second;
+  }
+
+ private:
+  std::unordered_map<Symbol, size_t> counts_;
+};
+
 // Looks at one node and says what is to take its place. New nodes are inserted by the function itself, in front of the
 // node; if the replacement is refused, they are taken back.
 struct NodeRewrite {
   std::string name;
   std::vector<Symbol> kinds;  // of the nodes that it is asked about; empty: every node
   std::function<Replacement(Node*, RewriteContext&)> apply;
+  // Of patterns: the rarest of their kinds in this graph, to be asked about instead of `kinds`; nothing if the graph
+  // cannot hold a match.
+  std::function<std::optional<std::vector<Symbol>>(const KindCounts&)> seeds = nullptr;
   int benefit = 0;  // higher ones are tried first
 };
 
@@ -88,6 +108,9 @@ struct GraphRewrite {
   std::string name;
   std::function<bool(Graph&, RewriteContext&)> apply;
 };
+
+// Types of outputs: as the text of a pattern gives them, else what the schema that the inputs select returns.
+void setOutputTypes(Node* made, const Node* text, RewriteContext& context);
 
 // ---- short forms ----
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <complex>
 #include <string>
 #include <tuple>
 
@@ -323,6 +324,10 @@ int gelss(const LeastSquaresArguments<T>& p) {
 
 template <class T>
 int gelsd(const LeastSquaresArguments<T>& p) {
+  // It fails so for NaN, but prints what it did not like first.
+  constexpr int kBadMatrix = -4;
+  for (int64_t i = 0; i < p.m * p.n; ++i)
+    if (std::abs(p.a[i]) != std::abs(p.a[i])) return kBadMatrix;
   auto run = [&](T* work, Int lwork, auto reals, int32_t* integers) {
     return call<"gelsd", T>(Int(p.m), Int(p.n), Int(p.columns), p.a, leading(p.m), p.b, p.ldb(), p.singularValues,
                             &p.rcond, p.rank, work, lwork, reals, integers);

@@ -45,6 +45,20 @@ TEST_F(Aliases, ViewsShareWithTheirBase) {
   EXPECT_FALSE(conflict("a", "b"));
 }
 
+TEST_F(Aliases, TheGreaterOfTwoListsIsOneOfThem) {
+  analyse(R"(graph(%n : int):
+  %a : int[] = prim::ListConstruct(%n)
+  %b : int[] = prim::ListConstruct(%n, %n)
+  %c : int[] = prim::max(%a, %b)
+  %d : int[] = aten::append(%c, %n)
+  return (%a)
+)");
+  EXPECT_TRUE(share("a", "c"));
+  EXPECT_TRUE(share("b", "c"));
+  EXPECT_FALSE(share("a", "b"));
+  EXPECT_TRUE(written("a"));
+}
+
 // What others hold a view of, or a list with it, they can write.
 TEST_F(Aliases, WhatEscapesUnderOneNameEscapesUnderAll) {
   analyse(R"(graph(%self : __torch__.M, %held : Tensor[], %x : Tensor, %n : int):

@@ -1,4 +1,4 @@
-#include "tools/json_writer.h"
+#include "ir/support/json_writer.h"
 
 #include "ir/support/text.h"
 

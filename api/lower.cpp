@@ -1,0 +1,102 @@
+#include "api/lower.h"
+
+#include "api/module_state.h"
+#include "ir/clone.h"
+#include "runtime/evaluator.h"
+
+namespace tscompile {
+namespace {
+
+// The data of a constant that is shown as text: what was supplied, or what the text says to the last bit.
+std::optional<IValue> dataOf(const Node* n, const ProgramSources& sources) {
+  if (n->kind() != sym::Constant) return std::nullopt;
+  if (auto opaque = sources.constants.find(n); opaque != sources.constants.end() && opaque->second.data)
+    return opaque->second.data;
+  const IValue* v = n->attributeValue(sym::value);
+  if (v && v->isLiteral() && v->toLiteral().kind == LiteralValue::Kind::ExactTensor) return IValue(v->toLiteral().data);
+  return std::nullopt;
+}
+
+// A copy of a graph whose constants hold their data, as far as it is known.
+std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources) {
+  std::unique_ptr<Graph> copy = cloneGraph(graph);
+  std::vector<Node*> copies;
+  forEachNode(*copy, [&](Node* n) { copies.push_back(n); });
+  size_t at = 0;
+  forEachNode(graph, [&](Node* n) {
+    Node* twin = copies[at++];
+    std::optional<IValue> data = dataOf(n, sources);
+    if (!data) return;
+    // What was supplied may be of another type than the text tells.
+    if (data->isTensor() && !isInstance(*data, n->output()->type())) twin->output()->setType(dynamicType(*data));
+    twin->setAttribute(sym::value, std::move(*data));
+  });
+  return copy;
+}
+
+// The graphs that calls may mean, with their data.
+class Callees {
+ public:
+  explicit Callees(const ProgramSources& sources) : sources_(sources) {
+    for (const auto& [type, methods] : sources.methods)
+      for (const auto& [name, graph] : methods) targets.methods[type][name] = copyOf(graph);
+    for (const auto& [name, graph] : sources.functions) targets.functions[name] = copyOf(graph);
+  }
+
+  CallTargets targets;
+
+ private:
+  const Graph* copyOf(const Graph* graph) {
+    std::unique_ptr<Graph>& copy = copies_[graph];
+    if (!copy) copy = copyWithData(*graph, sources_);
+    return copy.get();
+  }
+
+  const ProgramSources& sources_;
+  std::unordered_map<const Graph*, std::unique_ptr<Graph>> copies_;
+};
+
+// Drops the module from the inputs if nothing uses it. Tells whether it is still there.
+bool keepsSelf(Graph& graph, const std::string& name) {
+  if (graph.inputs().empty() || graph.input(0)->name() != name) return false;
+  if (graph.input(0)->hasUses()) return true;
+  graph.block()->removeParameter(0);
+  return false;
+}
+
+}  // namespace
+
+Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnostics) const {
+  const Graph* entry = findGraph(options.method, diagnostics);
+  if (!entry) return Failed{};
+  size_t before = diagnostics.errorCount();
+  ProgramSources sources = collectSources(*state_, *entry, diagnostics);
+  if (diagnostics.errorCount() != before) return Failed{};
+  std::unique_ptr<Graph> graph = copyWithData(*entry, sources);
+  Callees callees(sources);
+  std::optional<IValue> self = bindSelf(*state_, *entry, true, diagnostics);
+  if (self) callees.targets.self = Ref<ObjectValue>::share(&self->toObject());
+  callees.targets.maxNodes = options.limits.nodes;
+  callees.targets.onCall = options.onCall;
+  std::string selfName = self ? graph->input(0)->name() : "";
+
+  std::unique_ptr<Evaluator> evaluator = makeEvaluator(*state_->registry);
+  RewriteContext context(*graph, *state_->registry, diagnostics);
+  context.module = &callees.targets;
+  context.evaluator = evaluator.get();
+  context.arguments = options.arguments;
+  const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
+  database.query(options.query).run(context, options.settings);
+  if (diagnostics.errorCount() != before) return Failed{};
+
+  auto state = std::make_shared<ModuleState>();
+  state->registry = state_->registry;
+  state->origin = state_->origin ? state_->origin : state_;
+  state->takesSelf = self && keepsSelf(*graph, selfName);
+  state->text.graphs.push_back(std::move(graph));
+  Module m;
+  m.state_ = std::move(state);
+  return m;
+}
+
+}  // namespace tscompile

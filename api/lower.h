@@ -1,0 +1,31 @@
+// Lowering: a method of a module becomes one graph that says everything itself.
+#pragma once
+
+#include "api/module.h"
+#include "passes/catalog.h"
+#include "passes/passes.h"
+
+#include <functional>
+#include <string>
+
+namespace tscompile {
+
+struct LowerOptions {
+  std::string method = "forward";
+  // Which entries of the database run; null: loweringDatabase().
+  Query query = Query().including({"default"});
+  const RewriteDatabase* database = nullptr;
+  PlanSettings settings;
+  RewriteArguments arguments = {};  // for rewrites that take some
+  std::function<void(const CallSite&)> onCall = nullptr;  // told of each call that is inlined
+  Limits limits;
+};
+
+// Writes a graph as text to `path`, and to a safetensors file of the same name all tensors that the text does not hold
+// to the last bit: constants by the names of their values, lists of tensors as NAME.0, NAME.1 and so on, attributes
+// that the graph still reads by their path below `self` (the object behind its first input; may be null). Values are
+// renamed where their tensors would be taken for others. No second file is written if nothing belongs into it.
+bool writeGraphWithWeights(const Graph& graph, const ObjectValue* self, const std::string& path,
+                           Diagnostics& diagnostics, const Limits& limits = {});
+
+}  // namespace tscompile

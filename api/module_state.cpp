@@ -1,0 +1,239 @@
+#include "api/module_state.h"
+
+#include "frontend/parse.h"
+#include "ir/error.h"
+#include "ir/support/text.h"
+#include "ir/verifier.h"
+#include "runtime/reference/copy.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+// ---- module dumps: objects from the listed attributes ----
+
+// "False", "3", "None" as a value; raw strings and other things stay text.
+IValue plainAttribute(std::string_view text) {
+  if (text == "True") return true;
+  if (text == "False") return false;
+  if (text == "None") return {};
+  Diagnostics ignored;
+  if (!text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '-' || text[0] == '[' ||
+                        text[0] == '(' || text[0] == '{' || text == "inf" || text == "nan"))
+    if (Result<IValue> v = parseValue(text, ignored)) return *v;
+  return IValue(text);
+}
+
+bool isObjectText(std::string_view text) {
+  return startsWith(text, "<") && text.find(" object at 0x") != std::string_view::npos;
+}
+
+bool isTensorList(TypePtr t) { return t->is(TypeKind::List) && t->element()->isTensor(); }
+
+// A list of tensors from weights `key.0`, `key.1`, and so on; nothing if there is none.
+std::optional<IValue> listOfWeights(Weights& weights, const std::string& key) {
+  std::vector<Tensor> tensors;
+  while (const Tensor* t = weights.find(key + "." + std::to_string(tensors.size()))) tensors.push_back(*t);
+  if (tensors.empty()) return std::nullopt;
+  IValue list = tensorList(std::move(tensors));
+  list.toList().shared = true;  // runs share it
+  return list;
+}
+
+}  // namespace
+
+void bindDump(ModuleState& state) {
+  const auto& modules = state.text.module->modules;
+  for (const DumpedModule& m : modules) {
+    auto object = Ref<ObjectValue>::make(classType(m.className));
+    object->shared = true;
+    state.objects.push_back(std::move(object));
+  }
+  // Paths of attributes by module, breadth first: children come after their parents.
+  std::vector<std::string> prefix(modules.size());
+  for (size_t i = 0; i < modules.size(); ++i) {
+    const DumpedModule& m = modules[i];
+    size_t child = 0;
+    for (const ModuleAttribute& a : m.attributes) {
+      if (a.isParameter) continue;  // listed again among the attributes
+      std::string path = prefix[i] + a.name;
+      Symbol name = Symbol::of(a.name);
+      if (isObjectText(a.text) && child < m.children.size()) {
+        size_t index = m.children[child++];
+        prefix[index] = path + ".";
+        state.objects[i]->set(name, IValue(state.objects[index]));
+      } else if (const Tensor* t = state.weights.find(path)) {
+        state.objects[i]->set(name, *t);
+      } else if (std::optional<IValue> list = listOfWeights(state.weights, path)) {
+        state.objects[i]->set(name, std::move(*list));
+      } else if (a.text == "..." || a.text.find("Type{") != std::string::npos) {
+        state.objects[i]->set(name, IValue(Ref<LiteralValue>::make(path, LiteralValue::Kind::MissingTensor)));
+      } else {
+        state.objects[i]->set(name, plainAttribute(a.text));
+      }
+    }
+  }
+}
+
+namespace {
+
+// ---- plain graph text: an object from the chains of prim::GetAttr ----
+
+class GraphBinder {
+ public:
+  GraphBinder(ModuleState& state, const Graph& graph, bool partial, Diagnostics& diagnostics)
+      : s_(state), graph_(graph), partial_(partial), diagnostics_(diagnostics) {}
+
+  // The object behind %self, or nothing if the graph has none.
+  std::optional<IValue> bind() {
+    if (graph_.inputs().empty()) return std::nullopt;
+    const Value* self = graph_.input(0);
+    // Texts of PyTorch 1.0 do not give it a type.
+    if (!isModule(self) || (self->type()->isTensor() && !startsWith(self->name(), "self"))) return std::nullopt;
+    auto root = Ref<ObjectValue>::make(self->type());
+    root->shared = true;
+    // An explicit stack: chains may be long.
+    std::vector<std::tuple<const Value*, Ref<ObjectValue>, std::string>> todo{{self, root, ""}};
+    while (!todo.empty()) {
+      auto [value, object, prefix] = std::move(todo.back());
+      todo.pop_back();
+      for (Use& u : value->uses()) {
+        const Node* n = u.user;
+        const IValue* name = n->attributeValue(sym::name);
+        if (n->kind() != sym::GetAttr || !name || !name->isString() || n->outputCount() != 1) continue;
+        std::string path = prefix + name->toString();
+        Symbol symbol = Symbol::of(name->toString());
+        if (IValue* known = object->find(symbol)) {
+          // The same attribute read again.
+          if (known->isObject())
+            todo.emplace_back(n->output(), Ref<ObjectValue>::share(&known->toObject()), path + ".");
+        } else if (std::optional<IValue> v = supplied(path, n)) {
+          object->set(symbol, std::move(*v));
+        } else if (!isModule(n->output())) {
+          if (!partial_) reportMissing(path, n);
+        } else {
+          auto inner = Ref<ObjectValue>::make(n->output()->type());
+          inner->shared = true;
+          object->set(symbol, IValue(inner));
+          todo.emplace_back(n->output(), inner, path + ".");
+        }
+      }
+    }
+    return IValue(root);
+  }
+
+ private:
+  std::optional<IValue> supplied(const std::string& path, const Node* n) {
+    if (const Tensor* t = s_.weights.find(path)) return IValue(*t);
+    if (auto m = s_.weights.metadata().find("attribute:" + path); m != s_.weights.metadata().end()) {
+      Result<IValue> v = parseValue(m->second, diagnostics_, n->output()->type());
+      return v ? *v : IValue();
+    }
+    return isTensorList(n->output()->type()) ? listOfWeights(s_.weights, path) : std::nullopt;
+  }
+
+  static bool isModule(const Value* v) {
+    bool hasParts = v->hasUses();
+    for (Use& u : v->uses()) hasParts &= u.user->kind() == sym::GetAttr;
+    TypePtr t = v->type();
+    return t->is(TypeKind::Class) || t->is(TypeKind::Interface) || (t->isTensor() && hasParts);
+  }
+
+  void reportMissing(const std::string& path, const Node* n) {
+    if (!reported_.insert(path).second) return;
+    TypePtr t = n->output()->type();
+    std::string what = t->isTensor() || t->is(TypeKind::Optional) ? "weight" : "attribute";
+    Diagnostic& d = diagnostics_.error(n->range, fmt::format("{} '{}' was not supplied", what, path));
+    if (s_.weights.empty()) {
+      d.note("supply it with --weights FILE.safetensors; export_torchscript.py writes such a file");
+    } else {
+      NearestName nearest(path);
+      for (const std::string& name : s_.weights.names()) nearest.consider(name);
+      if (nearest.found()) d.note("did you mean '" + nearest.name() + "' of the weights?");
+    }
+  }
+
+  ModuleState& s_;
+  const Graph& graph_;
+  bool partial_;
+  Diagnostics& diagnostics_;
+  std::unordered_set<std::string> reported_;
+};
+
+// The tensor with the strides that the type of a constant names, if they put all elements next to each other.
+Tensor laidOutAs(const Node* n, const Tensor& t, Diagnostics& diagnostics) {
+  if (!n->output()->type()->isTensor()) return t;
+  const TensorFacts& f = n->output()->type()->tensor();
+  auto same = [](DimSpan a, DimSpan b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); };
+  if (!f.hasStrides || !f.hasRank || !same(f.sizes, t.sizes()) || same(f.strides, t.strides()) ||
+      !isNonOverlappingAndDense(f.sizes, f.strides))
+    return t;
+  try {
+    Tensor copy = Tensor::emptyStrided(t.dtype(), f.sizes, f.strides);
+    copyTensor(copy, t);
+    copy.storage()->makeReadOnly();
+    return copy;
+  } catch (const ExecutionError& e) {
+    diagnostics.error(n->range, e.message(), e.kind());
+    return t;
+  }
+}
+
+// Finds the data of constants whose text does not carry it: by value name, in module dumps behind the name of the
+// method ("__torch__.Net.forward:12") or function ("relu:3").
+void supplyConstants(ModuleState& s, const Graph& graph, const std::string& prefix, ProgramSources& sources,
+                     Diagnostics& diagnostics) {
+  forEachNode(graph, [&](Node* n) {
+    if (n->kind() != sym::Constant || n->outputCount() != 1) return;
+    const IValue* v = n->attributeValue(sym::value);
+    if (!v || !v->isLiteral() || v->toLiteral().kind == LiteralValue::Kind::Object) return;
+    ProgramSources::OpaqueConstant& c = sources.constants[n];
+    c.key = prefix + n->output()->name();
+    if (const Tensor* t = s.weights.find(c.key))
+      c.data = laidOutAs(n, *t, diagnostics);
+    else if (isTensorList(n->output()->type()))
+      c.data = listOfWeights(s.weights, c.key);
+  });
+}
+
+}  // namespace
+
+std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, bool partial, Diagnostics& diagnostics) {
+  ModuleState& s = state.origin ? *state.origin : state;
+  if (!state.takesSelf || graph.inputs().empty()) return std::nullopt;
+  if (s.text.module) return IValue(s.objects[0]);
+  return GraphBinder(s, graph, partial, diagnostics).bind();
+}
+
+ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostics& diagnostics) {
+  ModuleState& s = state.origin ? *state.origin : state;
+  ProgramSources sources;
+  sources.boundInputs.resize(entry.inputs().size());
+  if (s.text.module) {
+    for (const DumpedModule& m : s.text.module->modules) {
+      auto& list = sources.methods[classType(m.className)];
+      for (const auto& x : m.methods) {
+        if (!x.graph) continue;  // the dump leaves its code out
+        if (!list.emplace(x.name, x.graph.get()).second) continue;
+        verify(*x.graph, *s.registry, diagnostics);
+        supplyConstants(s, *x.graph, m.className + "." + x.name + ":", sources, diagnostics);
+      }
+    }
+    for (const DumpedMethod& f : s.text.module->functions) {
+      if (!f.graph) continue;
+      sources.functions.emplace(f.name, f.graph.get());
+      verify(*f.graph, *s.registry, diagnostics);
+      supplyConstants(s, *f.graph, f.name + ":", sources, diagnostics);
+    }
+  }
+  if (!s.text.module || state.origin) verify(entry, *s.registry, diagnostics);
+  if (!s.text.module && !state.origin) supplyConstants(s, entry, "", sources, diagnostics);
+  return sources;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,35 @@
+// What a module and its prepared methods share, and where the values of attributes and constants come from.
+#pragma once
+
+#include "frontend/weights.h"
+#include "ir/ivalue.h"
+#include "ir/module.h"
+#include "runtime/program.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+struct ModuleState {
+  ParsedText text;
+  Weights weights;
+  const OpRegistry* registry = nullptr;
+  std::vector<Ref<ObjectValue>> objects;  // behind the modules of a dump, in its order
+  // Of a lowered module: the one that it was made from, which has the weights and what is still called; whether the
+  // first input of the graph is still that module.
+  std::shared_ptr<ModuleState> origin;
+  bool takesSelf = true;
+};
+
+// Makes the objects of a dump from its attributes and the weights.
+void bindDump(ModuleState& state);
+// The value behind %self of a method's graph; nothing if it has none. For plain graph text it is made from the chains
+// of prim::GetAttr: `partial` leaves out what no weights file has, otherwise that is reported.
+std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, bool partial, Diagnostics& diagnostics);
+// All that is needed to run `entry`, but for %self. Reports what is wrong with the graphs.
+ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostics& diagnostics);
+
+}  // namespace tscompile

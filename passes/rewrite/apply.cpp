@@ -1,0 +1,178 @@
+#include "passes/rewrite/apply.h"
+
+#include "ir/printer.h"
+#include "ir/support/text.h"
+#include "ir/verifier.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+bool isAlive(const Value* v) { return !v->node() || (v->node()->isInserted() && !v->node()->isDestroyed()); }
+
+bool hasUsedOutputs(const Node* n) {
+  return std::any_of(n->outputs().begin(), n->outputs().end(), [](Value* v) { return v->hasUses(); });
+}
+
+std::string nameOf(const Value* v) { return "%" + v->name(); }
+
+// The type of a value that takes the place of another: what is known of either, or null if they contradict each other.
+TypePtr mergedType(TypePtr before, TypePtr after) {
+  if (isSubtype(after, before)) return after;
+  if (!before->isTensor() || !after->isTensor()) {
+    TypePtr b = withoutRefinement(before), a = withoutRefinement(after);
+    return isSubtype(a, b) || a->hasVariables() ? after : nullptr;
+  }
+  const TensorFacts &b = before->tensor(), &a = after->tensor();
+  if (a.dtype != DType::Undefined && b.dtype != DType::Undefined && a.dtype != b.dtype) return nullptr;
+  if (a.hasRank && b.hasRank && a.sizes.size() != b.sizes.size()) return nullptr;
+  // What the text said of the former one holds for the new one, which computes the same.
+  TensorFacts merged = b;
+  if (merged.dtype == DType::Undefined) merged.dtype = a.dtype;
+  if (!merged.hasRank && a.hasRank) {
+    merged.hasRank = true;
+    merged.sizes = a.sizes;
+  } else if (a.hasRank) {
+    for (size_t i = 0; i < merged.sizes.size(); ++i) {
+      if (merged.sizes[i] >= 0 && a.sizes[i] >= 0 && merged.sizes[i] != a.sizes[i]) return nullptr;
+      if (merged.sizes[i] < 0 && a.sizes[i] >= 0) merged.sizes[i] = a.sizes[i];
+    }
+  }
+  return tensorType(merged);
+}
+
+}  // namespace
+
+bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
+  size_t start = log_.position();
+  Replacement r = rewrite.apply(node, context_);
+  if (r.kind() == Replacement::Kind::None) {
+    if (log_.position() != start) takeBack(start);
+    return false;
+  }
+  std::string problem = perform(node, r, start);
+  if (problem.empty() && log_.position() == start) return false;
+  if (problem.empty() && veto) problem = veto(rewrite, node, r);
+  if (problem.empty()) return true;
+  takeBack(start);
+  if (problem != "unchanged") report(rewrite, node, std::move(problem));
+  return false;
+}
+
+void RewriteApplier::takeBack(size_t start) {
+  for (Node* n : log_.created(start))
+    for (const Value* v : n->outputs()) context_.facts.forget(v);
+  log_.moveTo(start);
+}
+
+// What is wrong with the replacement; "unchanged" if it comes to nothing.
+std::string RewriteApplier::perform(Node* node, const Replacement& r, size_t start) {
+  pairs_.clear();
+  if (std::string problem = pairUp(node, r); !problem.empty()) return problem;
+  if (r.kind() != Replacement::Kind::Done && pairs_.empty()) return "unchanged";
+  std::vector<Node*> former;
+  for (auto& [from, to] : pairs_) {
+    if (std::string problem = replaceOne(from, to, start); !problem.empty()) return problem;
+    if (Node* n = from->node(); n && std::find(former.begin(), former.end(), n) == former.end()) former.push_back(n);
+  }
+  for (Node* n : r.gone())
+    if (n->isInserted() && !n->isDestroyed() && !hasUsedOutputs(n)) n->destroy();
+  for (Node* n : former) prune(n);
+  for (Node* n : log_.created(start)) prune(n);
+  for (Node* n : r.gone())
+    if (n->isInserted() && !n->isDestroyed())
+      return fmt::format("{} was to go, but is still used", std::string(n->kind().text()));
+  if (r.kind() == Replacement::Kind::Outputs && !node->isDestroyed() && !hasUsedOutputs(node))
+    return fmt::format("{} has effects, which the replacement would drop", std::string(node->kind().text()));
+  return checkTouched(start);
+}
+
+// The values to be replaced and what takes their place.
+std::string RewriteApplier::pairUp(Node* node, const Replacement& r) {
+  if (r.kind() == Replacement::Kind::Outputs) {
+    if (r.outputs().size() != node->outputCount())
+      return fmt::format("{} for {}", counted(r.outputs().size(), "value"), counted(node->outputCount(), "output"));
+    for (size_t i = 0; i < r.outputs().size(); ++i) pairs_.emplace_back(node->output(i), r.outputs()[i]);
+  } else if (r.kind() == Replacement::Kind::Values) {
+    pairs_ = r.values();
+  }
+  for (auto& [from, to] : pairs_) {
+    if (!to && from->hasUses()) return fmt::format("no value for {}, which is used", nameOf(from));
+    if (!isAlive(from)) return fmt::format("{} is not in the graph", nameOf(from));
+    if (to && !isAlive(to)) return fmt::format("{} was removed from the graph", nameOf(to));
+  }
+  std::erase_if(pairs_, [](auto& p) { return !p.second || p.first == p.second; });
+  return "";
+}
+
+std::string RewriteApplier::replaceOne(Value* from, Value* to, size_t start) {
+  TypePtr type = mergedType(from->type(), to->type());
+  if (!type)
+    return fmt::format("{} is {}, which does not fit {} of type {}", nameOf(to), typeText(to->type()), nameOf(from),
+                       typeText(from->type()));
+  if (type != to->type() && to->node()) to->setType(type);
+  context_.facts.replaced(from, to);
+  // Nodes of the replacement itself may go on using the former value.
+  std::vector<Node*> made = log_.created(start);
+  auto isMade = [&](const Node* n) { return std::find(made.begin(), made.end(), n) != made.end(); };
+  std::vector<Use*> uses;
+  for (Use& u : from->uses())
+    if (made.empty() || !isMade(u.user)) uses.push_back(&u);
+  for (Use* u : uses) {
+    if (!dominates(to, u->user)) return fmt::format("{} is used before it would be defined", nameOf(to));
+    u->user->replaceInput(u->index(), to);
+  }
+  if (from->isNamed() && !to->isNamed() && to->node() && isMade(to->node()) && !from->hasUses()) {
+    std::string name(from->givenName());
+    from->setName("");
+    to->setName(name);
+  }
+  return "";
+}
+
+std::string RewriteApplier::checkTouched(size_t start) {
+  std::string problem;
+  log_.forEachTouched(start, [&](Node* n) {
+    if (!problem.empty()) return;
+    Diagnostics found(1);
+    if (!verifyNode(*n, context_.registry, found)) problem = found.list()[0].message;
+  });
+  return problem;
+}
+
+void RewriteApplier::prune(Node* node) {
+  std::vector<Node*> todo{node};
+  while (!todo.empty()) {
+    Node* n = todo.back();
+    todo.pop_back();
+    if (!n->isInserted() || n->isDestroyed() || n->isReturn() || hasUsedOutputs(n) || !context_.facts.isPure(n))
+      continue;
+    std::vector<Node*> producers;
+    for (const Use& u : n->inputs())
+      if (u.value->node()) producers.push_back(u.value->node());
+    if (n->hasBlocks())
+      for (Block* b : n->blocks())
+        forEachNode(b, [&](Node* inner) {
+          for (const Use& u : inner->inputs())
+            if (u.value->node()) producers.push_back(u.value->node());
+        });
+    n->destroy();
+    todo.insert(todo.end(), producers.rbegin(), producers.rend());
+  }
+}
+
+void RewriteApplier::report(const NodeRewrite& rewrite, Node* node, std::string message) {
+  ++failures_;
+  RewriteFailure f{rewrite.name, node->range, nodeText(*node), std::move(message)};
+  if (failed) failed(f);
+  std::string text = fmt::format("rewrite '{}' was taken back: {}", f.rewrite, f.message);
+  if (onFailure == OnFailure::Error)
+    context_.diagnostics.error(f.range, std::move(text)).note("at " + f.node);
+  else if (onFailure == OnFailure::Warn)
+    context_.diagnostics.warning(f.range, std::move(text)).note("at " + f.node);
+}
+
+}  // namespace tscompile

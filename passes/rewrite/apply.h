@@ -1,0 +1,56 @@
+// Puts a replacement into effect, or takes everything back: what drivers do with what a node rewrite says.
+#pragma once
+
+#include "passes/rewrite/rewrite.h"
+
+#include <functional>
+#include <string>
+
+namespace tscompile {
+
+// A replacement that was refused; the graph is as it was before.
+struct RewriteFailure {
+  std::string rewrite;
+  SourceRange range;    // of the node that the rewrite was asked about
+  std::string node;     // its text
+  std::string message;  // what would have been wrong
+};
+
+// What becomes of failures.
+enum class OnFailure : uint8_t { Error, Warn, Ignore };
+
+class RewriteApplier {
+ public:
+  // `log` is attached to the graph of the context.
+  RewriteApplier(RewriteContext& context, EditLog& log) : context_(context), log_(log) {}
+
+  OnFailure onFailure = OnFailure::Error;
+  std::function<void(const RewriteFailure&)> failed;  // called besides, with the graph restored
+  // Called with the graph before and after a rewrite; a text says why the rewrite is to be taken back.
+  std::function<std::string(const NodeRewrite&, Node*, const Replacement&)> veto;
+
+  // Asks the rewrite about a node and does what it says; whether the graph has changed. A replacement is refused if its
+  // values are not as many as the outputs, do not fit their types, are not defined where they are used, or belong to
+  // nodes that are gone; if a node that it made does not verify; or if a node with effects would go unsaid. Nodes
+  // without effects whose outputs nobody uses any more are removed.
+  bool apply(const NodeRewrite& rewrite, Node* node);
+  // Removes the node and what only it used, as far as they have no effects.
+  void prune(Node* node);
+
+  size_t failures() const { return failures_; }
+
+ private:
+  void takeBack(size_t start);
+  std::string perform(Node* node, const Replacement& r, size_t start);
+  std::string pairUp(Node* node, const Replacement& r);
+  std::string replaceOne(Value* from, Value* to, size_t start);
+  std::string checkTouched(size_t start);
+  void report(const NodeRewrite& rewrite, Node* node, std::string message);
+
+  RewriteContext& context_;
+  EditLog& log_;
+  std::vector<std::pair<Value*, Value*>> pairs_;
+  size_t failures_ = 0;
+};
+
+}  // namespace tscompile

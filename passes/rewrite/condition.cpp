@@ -1,0 +1,431 @@
+// A reader by recursive descent; conditions become closures.
+#include "passes/rewrite/condition.h"
+
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace tscompile {
+namespace {
+
+// Nothing: not known.
+using Known = std::optional<IValue>;
+using Term = std::function<Known(const Match&, RewriteContext&)>;
+// A value of the pattern.
+using Name = std::string;
+
+std::optional<double> numberOf(const IValue& v) {
+  if (v.isInt()) return static_cast<double>(v.toInt());
+  if (v.isFloat()) return v.toFloat();
+  if (v.isBool()) return v.toBool() ? 1 : 0;
+  return std::nullopt;
+}
+
+Known compare(std::string_view op, const IValue& a, const IValue& b) {
+  std::optional<double> x = numberOf(a), y = numberOf(b);
+  if (x && y) {
+    if (op == "==") return IValue(*x == *y);
+    if (op == "!=") return IValue(*x != *y);
+    if (op == "<") return IValue(*x < *y);
+    if (op == "<=") return IValue(*x <= *y);
+    if (op == ">") return IValue(*x > *y);
+    return IValue(*x >= *y);
+  }
+  if (op == "==") return IValue(valuesEqual(a, b));
+  if (op == "!=") return IValue(!valuesEqual(a, b));
+  return std::nullopt;
+}
+
+Known arithmetic(char op, const IValue& a, const IValue& b) {
+  if (a.isInt() && b.isInt()) {
+    int64_t r = 0;
+    bool over = op == '+'   ? __builtin_add_overflow(a.toInt(), b.toInt(), &r)
+                : op == '-' ? __builtin_sub_overflow(a.toInt(), b.toInt(), &r)
+                            : __builtin_mul_overflow(a.toInt(), b.toInt(), &r);
+    return over ? Known() : IValue(r);
+  }
+  std::optional<double> x = numberOf(a), y = numberOf(b);
+  if (!x || !y) return std::nullopt;
+  return IValue(op == '+' ? *x + *y : op == '-' ? *x - *y : *x * *y);
+}
+
+Known truth(const Known& v) { return v && v->isBool() ? v : std::nullopt; }
+
+// ---- functions of values ----
+
+using ValueFunction = Known (*)(Value*, RewriteContext&);
+
+Known dtypeOf(Value* v, RewriteContext& c) {
+  DType d = c.facts.dtype(v);
+  return d == DType::Undefined ? Known() : IValue(shortName(d));
+}
+Known rankOf(Value* v, RewriteContext& c) {
+  std::optional<size_t> r = c.facts.rank(v);
+  return r ? IValue(static_cast<int64_t>(*r)) : Known();
+}
+Known inSet(Value* v, RewriteContext& c, DTypeSet set) {
+  if (!v->type()->isTensor()) return std::nullopt;
+  DType d = c.facts.dtype(v);
+  return d == DType::Undefined ? Known() : IValue(set.contains(d));
+}
+
+struct NamedFunction {
+  std::string_view name;
+  ValueFunction function;
+};
+constexpr NamedFunction kFunctions[] = {
+    {"dtype", dtypeOf},
+    {"rank", rankOf},
+    {"floating", [](Value* v, RewriteContext& c) { return inSet(v, c, kFloatingTypes); }},
+    {"integral", [](Value* v, RewriteContext& c) { return inSet(v, c, kIntegerTypes | kBoolType); }},
+    {"complex", [](Value* v, RewriteContext& c) { return inSet(v, c, kComplexTypes); }},
+    {"constant", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::constant(v) != nullptr)); }},
+    {"none", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::isNone(v))); }},
+    {"uses", [](Value* v, RewriteContext&) { return Known(IValue(static_cast<int64_t>(v->useCount()))); }},
+    {"numel",
+     [](Value* v, RewriteContext& c) -> Known {
+       std::optional<Dims> sizes = c.facts.sizes(v);
+       if (!sizes) return std::nullopt;
+       int64_t count = 1;
+       for (int64_t s : *sizes)
+         if (__builtin_mul_overflow(count, s, &count)) return std::nullopt;
+       return IValue(count);
+     }},
+    {"unseen", [](Value* v, RewriteContext& c) { return Known(IValue(c.facts.isUnseen(v))); }},
+    {"written", [](Value* v, RewriteContext& c) { return Known(IValue(c.facts.isWritten(v))); }},
+    {"length",
+     [](Value* v, RewriteContext& c) -> Known {
+       const SymbolicValue& s = c.facts.symbolic(v);
+       if (s.hasItems) return IValue(static_cast<int64_t>(s.items.size()));
+       if (s.integers && s.type->is(TypeKind::List)) return IValue(static_cast<int64_t>(s.integers->size()));
+       return std::nullopt;
+     }},
+};
+
+Known sameShape(Value* a, Value* b, RewriteContext& c) {
+  std::optional<Dims> x = c.facts.sizes(a);
+  if (!x) return std::nullopt;
+  Dims first = *x;  // the next question may move what it points to
+  std::optional<Dims> y = c.facts.sizes(b);
+  return y ? IValue(first == *y) : Known();
+}
+
+Known mayReplace(Value* by, Value* old, RewriteContext& c) { return IValue(c.facts.mayReplace(old, by)); }
+
+Known sizeOf(Value* v, const Known& at, RewriteContext& c) {
+  const TensorFacts& t = c.facts.tensor(v);
+  if (!t.hasRank || !at || !at->isInt()) return std::nullopt;
+  int64_t i = at->toInt(), rank = static_cast<int64_t>(t.sizes.size());
+  if (i < 0) i += rank;
+  if (i < 0 || i >= rank || t.sizes[static_cast<size_t>(i)] < 0) return std::nullopt;
+  return IValue(t.sizes[static_cast<size_t>(i)]);
+}
+
+// The value of a number, string or flag in the graph; a list of known ints as a list.
+Known valueOf(Value* v, RewriteContext& c) {
+  if (const IValue* k = GraphFacts::constant(v)) return k->isTensor() ? Known() : Known(*k);
+  const SymbolicValue& s = c.facts.symbolic(v);
+  return s.constant && !s.constant->isTensor() ? s.constant : std::nullopt;
+}
+
+// ---- reading ----
+
+class ConditionReader {
+ public:
+  ConditionReader(std::string_view text, SourceRange at, const Pattern& pattern, Diagnostics& diagnostics)
+      : text_(text), range_(at), pattern_(pattern), diagnostics_(diagnostics) {}
+
+  std::optional<Term> read() {
+    std::optional<Term> t = either(0);
+    skip();
+    if (t && at_ < text_.size()) return fail("expected the end of the condition");
+    return t;
+  }
+
+ private:
+  std::optional<Term> fail(std::string message) {
+    SourceRange where = range_;
+    if (where.valid()) {
+      where.begin = static_cast<uint32_t>(std::min<size_t>(range_.begin + at_, range_.end));
+      where.end = std::min(where.begin + 1, std::max(range_.end, where.begin));
+    }
+    if (!failed_) diagnostics_.error(where, std::move(message));
+    failed_ = true;
+    return std::nullopt;
+  }
+  void skip() {
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
+  }
+  bool take(std::string_view token) {
+    skip();
+    if (!text_.substr(at_).starts_with(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+  static bool isWordByte(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  }
+  std::string_view word() {
+    skip();
+    size_t begin = at_;
+    while (at_ < text_.size() && isWordByte(text_[at_])) ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+  bool takeWord(std::string_view wanted) {
+    size_t before = at_;
+    if (word() == wanted) return true;
+    at_ = before;
+    return false;
+  }
+
+  std::optional<Term> either(int depth) {
+    constexpr int kDeepest = 50;
+    if (depth > kDeepest) return fail("a condition this deep");
+    std::optional<Term> a = both(depth);
+    while (a && takeWord("or")) {
+      std::optional<Term> b = both(depth);
+      if (!b) return std::nullopt;
+      a = Term([a = *a, b = *b](const Match& m, RewriteContext& c) -> Known {
+        Known x = truth(a(m, c));
+        if (x && x->toBool()) return x;
+        return truth(b(m, c));
+      });
+    }
+    return a;
+  }
+
+  std::optional<Term> both(int depth) {
+    std::optional<Term> a = negation(depth);
+    while (a && takeWord("and")) {
+      std::optional<Term> b = negation(depth);
+      if (!b) return std::nullopt;
+      a = Term([a = *a, b = *b](const Match& m, RewriteContext& c) -> Known {
+        Known x = truth(a(m, c));
+        if (!x || !x->toBool()) return x;
+        return truth(b(m, c));
+      });
+    }
+    return a;
+  }
+
+  std::optional<Term> negation(int depth) {
+    if (!takeWord("not")) return comparison(depth);
+    std::optional<Term> a = comparison(depth);
+    if (!a) return std::nullopt;
+    return Term([a = *a](const Match& m, RewriteContext& c) -> Known {
+      Known x = truth(a(m, c));
+      return x ? Known(IValue(!x->toBool())) : x;
+    });
+  }
+
+  std::optional<Term> comparison(int depth) {
+    std::optional<Term> a = sum(depth);
+    if (!a) return std::nullopt;
+    if (takeWord("in")) return membership(*a, depth);
+    for (std::string_view op : {"==", "!=", "<=", ">=", "<", ">"}) {
+      if (!take(op)) continue;
+      std::optional<Term> b = sum(depth);
+      if (!b) return std::nullopt;
+      return Term([a = *a, b = *b, op](const Match& m, RewriteContext& c) -> Known {
+        Known x = a(m, c), y = b(m, c);
+        return x && y ? compare(op, *x, *y) : Known();
+      });
+    }
+    return a;
+  }
+
+  std::optional<Term> membership(Term a, int depth) {
+    if (!take("{")) return fail("expected '{' behind 'in'");
+    std::vector<Term> items;
+    do {
+      std::optional<Term> item = sum(depth);
+      if (!item) return std::nullopt;
+      items.push_back(*item);
+    } while (take(","));
+    if (!take("}")) return fail("expected ',' or '}'");
+    return Term([a = std::move(a), items](const Match& m, RewriteContext& c) -> Known {
+      Known x = a(m, c);
+      if (!x) return x;
+      for (const Term& item : items)
+        if (Known y = item(m, c); y && compare("==", *x, *y)->toBool()) return IValue(true);
+      return IValue(false);
+    });
+  }
+
+  std::optional<Term> sum(int depth) {
+    std::optional<Term> a = product(depth);
+    while (a) {
+      skip();
+      char op = at_ < text_.size() ? text_[at_] : '\0';
+      if (op != '+' && op != '-') break;
+      ++at_;
+      a = joined(*a, product(depth), op);
+    }
+    return a;
+  }
+  std::optional<Term> product(int depth) {
+    std::optional<Term> a = term(depth);
+    while (a && take("*")) a = joined(*a, term(depth), '*');
+    return a;
+  }
+  static std::optional<Term> joined(Term a, std::optional<Term> b, char op) {
+    if (!b) return std::nullopt;
+    return Term([a = std::move(a), b = *b, op](const Match& m, RewriteContext& c) -> Known {
+      Known x = a(m, c), y = b(m, c);
+      return x && y ? arithmetic(op, *x, *y) : Known();
+    });
+  }
+
+  std::optional<Term> term(int depth) {
+    skip();
+    char first = at_ < text_.size() ? text_[at_] : '\0';
+    if (first == '(') {
+      ++at_;
+      std::optional<Term> t = either(depth + 1);
+      return !t || take(")") ? t : fail("expected ')'");
+    }
+    if (first == '%') {
+      std::optional<Name> n = name();
+      if (!n) return std::nullopt;
+      return Term([n = *n](const Match& m, RewriteContext& c) { return valueOf(m[n], c); });
+    }
+    if (first == '$') {
+      ++at_;
+      std::string n(word());
+      return Term([n](const Match& m, RewriteContext&) {
+        const IValue* v = m.attribute(n);
+        return v ? Known(*v) : Known();
+      });
+    }
+    if (first == '"' || first == '\'') return string(first);
+    if (first == '[') return list(depth);
+    if ((first >= '0' && first <= '9') || first == '-' || first == '.') return number();
+    return function(depth);
+  }
+
+  std::optional<Name> name() {
+    if (!take("%")) {
+      fail("expected a value such as %x");
+      return std::nullopt;
+    }
+    std::string n(word());
+    if (pattern_.graph().find(n)) return n;
+    fail("the pattern has no value %" + n);
+    return std::nullopt;
+  }
+
+  std::optional<Term> string(char quote) {
+    size_t end = text_.find(quote, at_ + 1);
+    if (end == std::string_view::npos) return fail("the string does not end");
+    std::string s(text_.substr(at_ + 1, end - at_ - 1));
+    at_ = end + 1;
+    return constant(IValue(s));
+  }
+
+  std::optional<Term> list(int depth) {
+    ++at_;
+    std::vector<Term> items;
+    if (!take("]")) {
+      do {
+        std::optional<Term> item = sum(depth);
+        if (!item) return std::nullopt;
+        items.push_back(*item);
+      } while (take(","));
+      if (!take("]")) return fail("expected ',' or ']'");
+    }
+    return Term([items](const Match& m, RewriteContext& c) -> Known {
+      std::vector<IValue> values;
+      for (const Term& item : items) {
+        Known x = item(m, c);
+        if (!x) return x;
+        values.push_back(*x);
+      }
+      TypePtr element = values.empty() ? types().integer : dynamicType(values[0]);
+      return IValue(Ref<ListValue>::make(element, std::move(values)));
+    });
+  }
+
+  std::optional<Term> number() {
+    const char* begin = text_.data() + at_;
+    const char* end = text_.data() + text_.size();
+    int64_t integer = 0;
+    auto [stop, error] = std::from_chars(begin, end, integer);
+    if (error == std::errc() && (stop == end || (*stop != '.' && *stop != 'e'))) {
+      at_ += static_cast<size_t>(stop - begin);
+      return constant(IValue(integer));
+    }
+    double floating = 0;
+    auto [after, wrong] = std::from_chars(begin, end, floating);
+    if (wrong != std::errc()) return fail("expected a number");
+    at_ += static_cast<size_t>(after - begin);
+    return constant(IValue(floating));
+  }
+
+  static Term constant(IValue v) {
+    return [v = std::move(v)](const Match&, RewriteContext&) { return Known(v); };
+  }
+
+  std::optional<Term> function(int depth) {
+    size_t before = at_;
+    std::string_view w = word();
+    if (w.empty()) return fail("expected a value, a number or a function");
+    if (w == "True" || w == "False") return constant(IValue(w == "True"));
+    if (w == "None") return constant(IValue());
+    if (!take("(")) return constant(IValue(w));  // a dtype, say
+    std::optional<Name> first = name();
+    if (!first) return std::nullopt;
+    std::optional<Term> result;
+    if (w == "same_shape" || w == "may_replace") {
+      if (!take(",")) return fail("expected ','");
+      std::optional<Name> second = name();
+      if (!second) return std::nullopt;
+      result = [f = w == "same_shape" ? sameShape : mayReplace, a = *first, b = *second](
+                   const Match& m, RewriteContext& c) { return f(m[a], m[b], c); };
+    } else if (w == "size") {
+      if (!take(",")) return fail("expected ','");
+      std::optional<Term> at = sum(depth + 1);
+      if (!at) return std::nullopt;
+      result = [a = *first, at = *at](const Match& m, RewriteContext& c) { return sizeOf(m[a], at(m, c), c); };
+    } else {
+      for (const NamedFunction& f : kFunctions)
+        if (f.name == w)
+          result = [a = *first, f = f.function](const Match& m, RewriteContext& c) { return f(m[a], c); };
+    }
+    if (!result) {
+      at_ = before;
+      NearestName nearest(w);
+      for (const NamedFunction& f : kFunctions) nearest.consider(f.name);
+      nearest.consider("size");
+      nearest.consider("same_shape");
+      nearest.consider("may_replace");
+      return fail("there is no function '" + std::string(w) + "'" +
+                  (nearest.found() ? "; did you mean '" + nearest.name() + "'?" : ""));
+    }
+    return take(")") ? result : fail("expected ')'");
+  }
+
+  std::string_view text_;
+  SourceRange range_;
+  const Pattern& pattern_;
+  Diagnostics& diagnostics_;
+  size_t at_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+Result<Pattern::MatchPredicate> parseCondition(std::string_view text, SourceRange at, const Pattern& pattern,
+                                               Diagnostics& diagnostics) {
+  std::optional<Term> term = ConditionReader(text, at, pattern, diagnostics).read();
+  if (!term) return Failed{};
+  return Pattern::MatchPredicate([term = *term](const Match& m, RewriteContext& c) {
+    Known v = term(m, c);
+    return v && v->isBool() && v->toBool();
+  });
+}
+
+}  // namespace tscompile

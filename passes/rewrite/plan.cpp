@@ -1,0 +1,605 @@
+#include "passes/rewrite/plan.h"
+
+#include "ir/clone.h"
+#include "ir/literal.h"
+#include "ir/printer.h"
+#include "ir/side_table.h"
+#include "ir/support/text.h"
+#include "ir/verifier.h"
+#include "passes/rewrite/compare.h"
+#include "passes/rewrite/profile.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+namespace tscompile {
+
+struct Plan::Body {
+  enum class Kind : uint8_t { Nothing, Graph, Walk, Equilibrium, Sequence } kind = Kind::Nothing;
+  std::string name;
+  GraphRewrite graph;
+  Equilibrium parts;  // of a walk: nodes alone
+  Order order = Order::InToOut;
+  std::vector<Plan> children;
+};
+
+Plan::Plan() : body_(std::make_shared<Body>()) {}
+
+Plan Plan::of(GraphRewrite rewrite) {
+  auto b = std::make_shared<Body>();
+  b->kind = Body::Kind::Graph;
+  b->name = rewrite.name;
+  b->graph = std::move(rewrite);
+  return Plan(std::move(b));
+}
+
+Plan Plan::walk(std::string name, std::vector<NodeRewrite> rewrites, Order order, Revisit revisit) {
+  auto b = std::make_shared<Body>();
+  b->kind = Body::Kind::Walk;
+  b->name = std::move(name);
+  b->parts.nodes = std::move(rewrites);
+  b->parts.revisit = revisit;
+  b->order = order;
+  return Plan(std::move(b));
+}
+
+Plan Plan::equilibrium(std::string name, Equilibrium parts) {
+  auto b = std::make_shared<Body>();
+  b->kind = Body::Kind::Equilibrium;
+  b->name = std::move(name);
+  b->parts = std::move(parts);
+  return Plan(std::move(b));
+}
+
+Plan Plan::sequence(std::string name, std::vector<Plan> children) {
+  auto b = std::make_shared<Body>();
+  b->kind = Body::Kind::Sequence;
+  b->name = std::move(name);
+  b->children = std::move(children);
+  return Plan(std::move(b));
+}
+
+const std::string& Plan::name() const { return body_->name; }
+bool Plan::empty() const {
+  return body_->kind == Body::Kind::Nothing || (body_->kind == Body::Kind::Sequence && body_->children.empty());
+}
+
+// ---- dispatch ----
+
+namespace {
+
+// Which rewrites are asked about a node: a small hash table from kinds, so that a node that none wants costs little.
+class Dispatch {
+ public:
+  Dispatch(const std::vector<NodeRewrite>& rewrites, const KindCounts& counts) {
+    std::vector<const NodeRewrite*> ordered;
+    for (const NodeRewrite& r : rewrites) ordered.push_back(&r);
+    std::stable_sort(ordered.begin(), ordered.end(),
+                     [](const NodeRewrite* a, const NodeRewrite* b) { return a->benefit > b->benefit; });
+    std::vector<std::pair<const NodeRewrite*, std::vector<Symbol>>> wanted;
+    std::vector<Symbol> kinds;
+    for (const NodeRewrite* r : ordered) {
+      std::optional<std::vector<Symbol>> k = r->seeds ? r->seeds(counts) : r->kinds;
+      if (!k) continue;
+      kinds.insert(kinds.end(), k->begin(), k->end());
+      wanted.emplace_back(r, std::move(*k));
+    }
+    size_t size = 16;
+    while (size < kinds.size() * 4) size *= 2;
+    slots_.resize(size);
+    for (Symbol kind : kinds) {
+      Slot& slot = slots_[place(kind)];
+      if (!slot.kind.empty()) continue;
+      slot.kind = kind;
+      for (const auto& [r, k] : wanted)
+        if (k.empty() || std::find(k.begin(), k.end(), kind) != k.end()) slot.rewrites.push_back(r);
+    }
+    for (const auto& [r, k] : wanted)
+      if (k.empty()) everywhere_.push_back(r);
+  }
+
+  const std::vector<const NodeRewrite*>& of(const Node* n) const {
+    const Slot& slot = slots_[place(n->kind())];
+    return slot.kind == n->kind() ? slot.rewrites : everywhere_;
+  }
+  bool wants(const Node* n) const { return !of(n).empty(); }
+
+ private:
+  struct Slot {
+    Symbol kind;
+    std::vector<const NodeRewrite*> rewrites;
+  };
+  size_t place(Symbol kind) const {
+    size_t mask = slots_.size() - 1;
+    size_t i = kind.hash() & mask;
+    while (!slots_[i].kind.empty() && !(slots_[i].kind == kind)) i = (i + 1) & mask;
+    return i;
+  }
+  std::vector<Slot> slots_;
+  std::vector<const NodeRewrite*> everywhere_;
+};
+
+// Nodes that are still to be looked at, each at most once at a time.
+class Worklist : public EditObserver {
+ public:
+  Worklist(EditLog& log, const Dispatch& dispatch, Revisit revisit)
+      : log_(log), dispatch_(dispatch), revisit_(revisit), waiting_(log.graph()) {
+    log_.attach(this);
+  }
+  ~Worklist() override { log_.detach(this); }
+
+  void fill(Graph& graph) {
+    forEachNode(graph, [this](Node* n) {
+      if (dispatch_.wants(n)) push(n);
+    });
+  }
+  Node* take(bool fromBack) {
+    while (!queue_.empty()) {
+      Node* n = fromBack ? queue_.back() : queue_.front();
+      fromBack ? queue_.pop_back() : queue_.pop_front();
+      waiting_[n] = false;
+      if (n->isInserted() && !n->isDestroyed()) return n;
+    }
+    return nullptr;
+  }
+
+  void imported(Node* n) override {
+    if (revisit_ != Revisit::None && dispatch_.wants(n)) push(n);
+  }
+  void inputChanged(Node* n, size_t, Value* before, Value* after) override {
+    if (revisit_ == Revisit::CreatedAndUsers && before && after && !n->isReturn() && dispatch_.wants(n)) push(n);
+  }
+
+ private:
+  void push(Node* n) {
+    if (waiting_[n]) return;
+    waiting_[n] = true;
+    queue_.push_back(n);
+  }
+  EditLog& log_;
+  const Dispatch& dispatch_;
+  Revisit revisit_;
+  NodeTable<bool> waiting_;
+  std::deque<Node*> queue_;
+};
+
+}  // namespace
+
+// ---- running ----
+
+class PlanRunner {
+ public:
+  PlanRunner(RewriteContext& context, EditLog& log, const PlanSettings& settings)
+      : context_(context), log_(log), settings_(settings), applier_(context, log) {
+    applier_.onFailure = settings.onFailure;
+    applier_.failed = settings.failed;
+    if (settings.compare && context.evaluator)
+      applier_.veto = [this](const NodeRewrite&, Node*, const Replacement&) { return difference(); };
+  }
+
+  // Sequences are opened here, so that their nesting costs no stack.
+  Outcome run(const Plan& plan) {
+    std::vector<Open> open;
+    const Plan::Body* body = plan.body_.get();
+    Profile root;
+    while (true) {
+      Profile profile;
+      profile.name = body->name;
+      if (body->kind == Plan::Body::Kind::Sequence) {
+        profile.become<Profile::Sequence>().before = context_.graph.nodeCount();
+        open.push_back({body, 0, std::move(profile), std::chrono::steady_clock::now()});
+      } else {
+        entry(*body, profile);
+        finished(open, std::move(profile), root);
+      }
+      body = nullptr;
+      while (!open.empty() && !body) {
+        Open& top = open.back();
+        if (top.next < top.sequence->children.size() && !outcome_.failed) {
+          body = top.sequence->children[top.next++].body_.get();
+          continue;
+        }
+        Profile p = std::move(top.profile);
+        p.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - top.start).count();
+        std::get<Profile::Sequence>(p.detail).after = context_.graph.nodeCount();
+        open.pop_back();
+        finished(open, std::move(p), root);
+      }
+      if (body) continue;
+      if (settings_.profile) *settings_.profile = std::move(root);
+      return std::move(outcome_);
+    }
+  }
+
+ private:
+  // A sequence whose children are being run.
+  struct Open {
+    const Plan::Body* sequence;
+    size_t next;
+    Profile profile;
+    std::chrono::steady_clock::time_point start;
+  };
+
+  static void finished(std::vector<Open>& open, Profile profile, Profile& root) {
+    if (open.empty()) {
+      root = std::move(profile);
+      return;
+    }
+    auto& sequence = std::get<Profile::Sequence>(open.back().profile.detail);
+    profile.index = sequence.children.size();
+    open.back().profile.validate += profile.validate;
+    sequence.children.push_back(std::move(profile));
+  }
+
+  // What rewriting would do to the results on sample inputs; "": nothing that shows.
+  std::string difference() {
+    size_t now = log_.position();
+    log_.moveTo(rewriteStart_);
+    std::unique_ptr<Graph> before = cloneGraph(context_.graph);
+    log_.moveTo(now);
+    std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator);
+    return m ? m->text() : "";
+  }
+
+  void entry(const Plan::Body& b, Profile& profile) {
+    TimedScope timed(profile.seconds);
+    profile_ = &profile;
+    size_t start = log_.position();
+    bool changed = false;
+    context_.facts.refresh();
+    switch (b.kind) {
+      case Plan::Body::Kind::Graph:
+        changed = graph(b.graph);
+        break;
+      case Plan::Body::Kind::Walk:
+        changed = walk(b);
+        break;
+      case Plan::Body::Kind::Equilibrium:
+        changed = equilibrium(b);
+        break;
+      default:
+        return;
+    }
+    if (settings_.verify && changed && !outcome_.failed) {
+      TimedScope validating(profile.validate);
+      checkGraph(b.name, start);
+    }
+    outcome_.changed |= changed;
+    if (settings_.onFailure == OnFailure::Error && applier_.failures()) outcome_.failed = true;
+    if (settings_.afterEntry) settings_.afterEntry(b.name, context_.graph, changed);
+  }
+
+  void checkGraph(const std::string& name, size_t start) {
+    Diagnostics found(3);
+    if (verify(context_.graph, context_.registry, found)) return;
+    Diagnostic& d = context_.diagnostics.error(
+        SourceRange{}, fmt::format("'{}' was taken back: it leaves a graph that is not valid", name));
+    for (const Diagnostic& f : found.list()) d.note(f.range, f.message);
+    log_.moveTo(start);
+    outcome_.failed = true;
+  }
+
+  bool graph(const GraphRewrite& r) {
+    bool changed = r.apply(context_.graph, context_);
+    if (changed) {
+      context_.facts.refresh();
+      trace(r.name, nullptr);
+    }
+    return changed;
+  }
+
+  bool walk(const Plan::Body& b) {
+    auto& walking = profile_->become<Profile::Walking>();
+    walking.start = context_.graph.nodeCount();
+    Dispatch dispatch(b.parts.nodes, KindCounts(context_.graph));
+    Worklist list(log_, dispatch, b.parts.revisit);
+    {
+      TimedScope timed(walking.toposort);
+      list.fill(context_.graph);
+    }
+    size_t limit = useLimit();
+    bool changed = false;
+    Uses uses;
+    TimedScope timed(walking.loop);
+    while (Node* n = list.take(b.order == Order::OutToIn)) {
+      changed |= tryAll(dispatch, n, uses);
+      if (uses.most > limit) {
+        stop(b.name, {uses.mostName});
+        break;
+      }
+    }
+    walking.changed = uses.total;
+    walking.end = context_.graph.nodeCount();
+    return changed;
+  }
+
+  // How often each rewrite was applied.
+  struct Uses {
+    std::map<std::string, size_t> counts;
+    size_t most = 0, total = 0;
+    std::string mostName;
+    void add(const std::string& name) {
+      ++total;
+      size_t n = ++counts[name];
+      if (n > most) {
+        most = n;
+        mostName = name;
+      }
+    }
+    std::vector<std::string> names() const {
+      std::vector<std::string> out;
+      for (const auto& [name, count] : counts) out.push_back(name);
+      return out;
+    }
+  };
+
+  size_t useLimit() const {
+    double nodes = static_cast<double>(std::max<size_t>(context_.graph.nodeCount(), 16));
+    return static_cast<size_t>(std::min(settings_.maxUseRatio * nodes, 1e15));
+  }
+
+  bool tryAll(const Dispatch& dispatch, Node* n, Uses& uses) {
+    bool changed = false;
+    for (const NodeRewrite* r : dispatch.of(n)) {
+      if (!n->isInserted() || n->isDestroyed()) break;
+      std::string before = settings_.trace ? nodeText(*n) : "";
+      rewriteStart_ = log_.position();
+      if (!applyTimed(*r, n)) continue;
+      changed = true;
+      uses.add(r->name);
+      ++outcome_.applied;
+      if (settings_.trace) settings_.trace("rewriting: rewrite " + r->name + " replaces " + std::string(trim(before)));
+    }
+    return changed;
+  }
+
+  // The clock is asked only if somebody wants to know.
+  bool applyTimed(const NodeRewrite& r, Node* n) {
+    auto* equilibrium = settings_.profile ? std::get_if<Profile::Equilibrium>(&profile_->detail) : nullptr;
+    if (!equilibrium) return applier_.apply(r, n);
+    Profile::Rewrite& p = equilibrium->rewrite(r.name);
+    bool done;
+    {
+      TimedScope timed(p.seconds);
+      done = applier_.apply(r, n);
+    }
+    if (done) {
+      ++p.applied;
+      p.created += log_.created(rewriteStart_).size();
+      equilibrium->passes.back().count(r.name);
+    }
+    return done;
+  }
+
+  void trace(const std::string& name, const Node*) {
+    if (settings_.trace) settings_.trace("rewriting: rewrite " + name + " changes the graph");
+  }
+
+  bool equilibrium(const Plan::Body& b) {
+    auto& profile = profile_->become<Profile::Equilibrium>();
+    profile.start = profile.most = context_.graph.nodeCount();
+    TimedScope timed(profile.seconds);
+    bool changed = untilNothingChanges(b, profile);
+    profile.end = context_.graph.nodeCount();
+    for (const Profile::Pass& p : profile.passes) {
+      profile.toposort += p.toposort;
+      profile.inGraphRewriters += p.inGlobalRewrites;
+    }
+    return changed;
+  }
+
+  bool untilNothingChanges(const Plan::Body& b, Profile::Equilibrium& profile) {
+    const Plan::Equilibrium& parts = b.parts;
+    bool changed = false;
+    Uses all;
+    const size_t limit = useLimit();
+    std::vector<uint64_t> seen;
+    std::vector<std::set<std::string>> appliedIn;
+    for (int pass = 0;; ++pass) {
+      Uses uses;
+      profile.passes.emplace_back();
+      profile.passes.back().nodes = context_.graph.nodeCount();
+      profile.most = std::max<uint64_t>(profile.most, context_.graph.nodeCount());
+      TimedScope timed(profile.passes.back().seconds);
+      context_.facts.refresh();
+      globals(parts.global, uses);
+      if (uses.total) globals(parts.cleanup, uses);
+      nodes(parts, uses, limit);
+      size_t before = uses.total;
+      globals(parts.final, uses);
+      if (uses.total != before || (before && pass == 0)) globals(parts.cleanup, uses);
+      if (!uses.total) return changed;
+      changed = true;
+      for (const auto& [name, count] : uses.counts)
+        for (size_t i = 0; i < count; ++i) all.add(name);
+      if (all.most > limit || pass + 1 >= settings_.maxPasses) {
+        stop(b.name, uses.names());
+        return true;
+      }
+      // A graph that was there before: the rewrites since then undo each other.
+      std::vector<std::string> names = uses.names();
+      appliedIn.emplace_back(names.begin(), names.end());
+      if (pass >= kPassesBeforeHashing) {
+        uint64_t hash = structureHash(context_.graph);
+        auto same = std::find(seen.begin(), seen.end(), hash);
+        if (same != seen.end()) {
+          std::set<std::string> cycle;
+          size_t back = static_cast<size_t>(seen.end() - same);
+          for (size_t i = appliedIn.size() - back; i < appliedIn.size(); ++i)
+            cycle.insert(appliedIn[i].begin(), appliedIn[i].end());
+          stop(b.name, {cycle.begin(), cycle.end()});
+          return true;
+        }
+        seen.push_back(hash);
+      }
+    }
+  }
+  static constexpr int kPassesBeforeHashing = 2;
+
+  void globals(const std::vector<GraphRewrite>& rewrites, Uses& uses) {
+    auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
+    for (const GraphRewrite& r : rewrites) {
+      size_t start = log_.position();
+      Profile::Rewrite& p = profile.rewrite(r.name);
+      bool done;
+      double before = p.seconds;
+      {
+        TimedScope timed(p.seconds);
+        done = graph(r);
+      }
+      profile.passes.back().inGlobalRewrites += p.seconds - before;
+      if (!done) continue;
+      uses.add(r.name);
+      ++p.applied;
+      profile.passes.back().count(r.name);
+      if (settings_.profile) p.created += log_.created(start).size();
+    }
+  }
+
+  void nodes(const Plan::Equilibrium& parts, Uses& uses, size_t limit) {
+    if (parts.nodes.empty()) return;
+    auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
+    TimedScope timed(profile.inNodeRewriters);
+    Dispatch dispatch(parts.nodes, KindCounts(context_.graph));
+    Worklist list(log_, dispatch, parts.revisit);
+    {
+      TimedScope filling(profile.passes.back().toposort);
+      list.fill(context_.graph);
+    }
+    while (Node* n = list.take(true)) {
+      tryAll(dispatch, n, uses);
+      if (uses.most > limit) return;
+    }
+  }
+
+  void stop(const std::string& name, const std::vector<std::string>& rewrites) {
+    outcome_.converged = false;
+    outcome_.stoppedBy = join(rewrites, ", ", [](const std::string& s) { return s; });
+    context_.diagnostics.warning(SourceRange{}, fmt::format("'{}' was ended before nothing changed any more", name))
+        .note("rewrites that went on: " + outcome_.stoppedBy);
+  }
+
+  RewriteContext& context_;
+  EditLog& log_;
+  const PlanSettings& settings_;
+  RewriteApplier applier_;
+  Outcome outcome_;
+  Profile* profile_ = nullptr;  // of the entry that is running
+  size_t rewriteStart_ = 0;
+};
+
+Outcome Plan::run(RewriteContext& context, const PlanSettings& settings) const {
+  std::optional<EditLog> own;
+  EditLog* log = context.graph.editLog();
+  if (!log) log = &own.emplace(context.graph);
+  Outcome outcome = PlanRunner(context, *log, settings).run(*this);
+  context.facts.refresh();
+  return outcome;
+}
+
+// ---- description ----
+
+std::string Plan::describe(int depth) const {
+  std::string out;
+  std::vector<std::pair<const Body*, int>> todo{{body_.get(), 0}};
+  while (!todo.empty()) {
+    auto [b, level] = todo.back();
+    todo.pop_back();
+    std::string indent(static_cast<size_t>(level) * 2, ' ');
+    auto line = [&](const std::string& text) { out += indent + text + "\n"; };
+    auto parts = [&](const char* title, const auto& rewrites) {
+      if (level < depth)
+        for (const auto& r : rewrites) line("  " + r.name + title);
+    };
+    switch (b->kind) {
+      case Body::Kind::Nothing:
+        break;
+      case Body::Kind::Graph:
+        line(b->name);
+        break;
+      case Body::Kind::Walk:
+        line(b->name + (b->order == Order::InToOut ? ": walk from the inputs" : ": walk from the outputs"));
+        parts("", b->parts.nodes);
+        break;
+      case Body::Kind::Equilibrium:
+        line(b->name + ": equilibrium");
+        parts(" (graph)", b->parts.global);
+        parts("", b->parts.nodes);
+        parts(" (final)", b->parts.final);
+        parts(" (clean-up)", b->parts.cleanup);
+        break;
+      case Body::Kind::Sequence:
+        line(b->name + ": sequence");
+        if (level < depth)
+          for (size_t i = b->children.size(); i-- > 0;) todo.emplace_back(b->children[i].body_.get(), level + 1);
+        break;
+    }
+  }
+  return out;
+}
+
+// ---- structure ----
+
+namespace {
+
+// Hashes a graph by position: values by where they were defined, so that names do not matter.
+class StructureHasher {
+ public:
+  explicit StructureHasher(const Graph& graph) : numbers_(graph), order_(graph) {
+    for (const Value* v : graph.inputs()) define(v);
+    walk(graph);
+  }
+  uint64_t hash() const { return hash_; }
+
+ private:
+  void add(uint64_t x) { hash_ = hashCombine(hash_, x); }
+  void define(const Value* v) {
+    numbers_[v] = ++count_;
+    add(v->type()->hash());
+  }
+  void inputs(const Node* n) {
+    add(n->inputCount());
+    for (const Use& u : n->inputs()) add(numbers_[u.value]);
+  }
+  void walk(const Graph& graph) {
+    const Block* last = graph.block();
+    forEachNode(graph, [&](Node* n) {
+      if (n->block() != last) {
+        last = n->block();
+        add(last->owner() ? order_[last->owner()] : 0);
+      }
+      order_[n] = ++nodes_;
+      add(n->kind().hash());
+      inputs(n);
+      for (const Attribute& a : n->attributes()) {
+        add(a.name.hash());
+        if (const IValue* v = a.value()) add(hashText(valueText(*v, LiteralStyle::Schema)));
+      }
+      for (const Value* v : n->outputs()) define(v);
+      for (const Block* b : n->blocks()) {
+        for (const Value* p : b->parameters()) define(p);
+      }
+    });
+    forEachNode(graph, [&](Node* n) {
+      for (const Block* b : n->blocks()) inputs(b->returnNode());
+    });
+    inputs(graph.returnNode());
+  }
+
+  ValueTable<uint64_t> numbers_;
+  NodeTable<uint64_t> order_;
+  uint64_t count_ = 0, nodes_ = 0, hash_ = 0;
+};
+
+}  // namespace
+
+uint64_t structureHash(const Graph& graph) { return StructureHasher(graph).hash(); }
+
+}  // namespace tscompile

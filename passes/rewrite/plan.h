@@ -1,0 +1,83 @@
+// Plans: rewrites in the order and manner in which they are applied to a graph. Values that can be shared and run on
+// any number of graphs; databases make them from queries (database.h).
+#pragma once
+
+#include "passes/rewrite/apply.h"
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+enum class Order : uint8_t { InToOut, OutToIn };
+// Which nodes are looked at again: those that a rewrite made, and those that use another value since.
+enum class Revisit : uint8_t { None, Created, CreatedAndUsers };
+
+// How a plan is run.
+struct PlanSettings {
+  OnFailure onFailure = OnFailure::Error;
+  std::function<void(const RewriteFailure&)> failed;
+  // Verify the graph after each entry; an entry that breaks it is taken back and reported.
+  bool verify = false;
+  // Compares the graph before and after each rewrite on sample inputs, if the context has an evaluator.
+  bool compare = false;
+  // An equilibrium ends when one rewrite was applied this many times the number of nodes.
+  double maxUseRatio = 8;
+  int maxPasses = 64;
+  // Called after each entry that is not a part of another: its name, and whether it changed the graph.
+  std::function<void(const std::string&, const Graph&, bool)> afterEntry;
+  // Takes a line for each rewrite that is applied.
+  std::function<void(const std::string&)> trace;
+  class Profile* profile = nullptr;
+};
+
+struct Outcome {
+  bool changed = false;
+  bool failed = false;    // a rewrite was refused (OnFailure::Error) or broke the graph; reported
+  bool converged = true;  // false: an equilibrium was ended by its bounds
+  std::string stoppedBy;  // then: the rewrites that went on
+  size_t applied = 0;     // rewrites of nodes
+};
+
+class Plan {
+ public:
+  // A plan that does nothing.
+  Plan();
+  static Plan of(GraphRewrite rewrite);
+  // Looks at every node once, in this order; of several rewrites for a node, in order of benefit.
+  static Plan walk(std::string name, std::vector<NodeRewrite> rewrites, Order order = Order::InToOut,
+                   Revisit revisit = Revisit::Created);
+  // Everything again until nothing changes: graph rewrites, then nodes from the outputs on, then `final`; `cleanup`
+  // after each of them.
+  struct Equilibrium {
+    std::vector<GraphRewrite> global;
+    std::vector<NodeRewrite> nodes;
+    std::vector<GraphRewrite> final;
+    std::vector<GraphRewrite> cleanup;
+    Revisit revisit = Revisit::Created;
+  };
+  static Plan equilibrium(std::string name, Equilibrium parts);
+  static Plan sequence(std::string name, std::vector<Plan> children);
+
+  // Runs it on the graph of the context. An EditLog is attached for the time if there is none.
+  Outcome run(RewriteContext& context, const PlanSettings& settings = {}) const;
+
+  const std::string& name() const;
+  // One line for each entry, indented; `depth` levels.
+  std::string describe(int depth = std::numeric_limits<int>::max()) const;
+  bool empty() const;
+
+ private:
+  friend class PlanRunner;
+  struct Body;
+  explicit Plan(std::shared_ptr<const Body> body) : body_(std::move(body)) {}
+  std::shared_ptr<const Body> body_;
+};
+
+// The same for graphs that differ in names and places only.
+uint64_t structureHash(const Graph& graph);
+
+}  // namespace tscompile

@@ -1,0 +1,257 @@
+#include "passes/rewrite/rules_file.h"
+
+#include "ir/support/text.h"
+#include "passes/rewrite/condition.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+namespace tscompile {
+namespace {
+
+struct Line {
+  uint32_t begin, end;  // without the line end
+  std::string_view key, value;
+  uint32_t valueBegin = 0;
+};
+
+constexpr std::string_view kKeys[] = {"rule",  "purpose", "tags",  "position", "benefit",
+                                      "group", "sharing", "where", "match",    "replace"};
+
+// One rule as its lines say it.
+struct Draft {
+  std::string name;
+  SourceRange range;
+  std::vector<Line> settings;
+  std::optional<SourceRange> match, replace;
+  std::vector<SourceRange> conditions;
+};
+
+class RulesReader {
+ public:
+  RulesReader(SourcePtr source, Diagnostics& diagnostics) : source_(std::move(source)), diagnostics_(diagnostics) {
+    diagnostics.keepAlive(source_);
+  }
+
+  Result<std::vector<Rule>> read() {
+    split();
+    std::vector<Rule> rules;
+    for (Draft& d : drafts_)
+      if (std::optional<Rule> r = rule(d)) rules.push_back(std::move(*r));
+    if (!good_) return Failed{};
+    return rules;
+  }
+
+ private:
+  Diagnostic& fail(SourceRange where, std::string message) {
+    good_ = false;
+    return diagnostics_.error(where, std::move(message));
+  }
+  SourceRange range(uint32_t begin, uint32_t end) const { return {source_.get(), begin, end}; }
+
+  // `key: value`, where the key is one of ours; `rule NAME` needs no colon.
+  std::optional<Line> setting(uint32_t begin, uint32_t end) const {
+    std::string_view text = source_->text().substr(begin, end - begin);
+    for (std::string_view key : kKeys) {
+      if (!text.starts_with(key)) continue;
+      size_t at = key.size();
+      bool isRule = key == "rule" && at < text.size() && text[at] == ' ';
+      if (!isRule && (at >= text.size() || text[at] != ':')) continue;
+      size_t value = std::min(text.find_first_not_of(" \t", at + 1), text.size());
+      Line line{begin, end, key, trim(text.substr(value)), begin + static_cast<uint32_t>(value)};
+      if (isRule && !line.value.empty() && line.value.back() == ':') line.value.remove_suffix(1);
+      return line;
+    }
+    return std::nullopt;
+  }
+
+  void split() {
+    std::string_view text = source_->text();
+    std::optional<SourceRange>* section = nullptr;
+    for (uint32_t begin = 0; begin < text.size();) {
+      auto end = static_cast<uint32_t>(std::min(text.find('\n', begin), text.size()));
+      if (std::optional<Line> line = setting(begin, end)) {
+        section = nullptr;
+        take(*line, section);
+      } else if (section) {
+        if (!*section) *section = range(begin, end);
+        (*section)->end = end;
+      } else if (std::string_view rest = trim(text.substr(begin, end - begin)); !rest.empty() && rest[0] != '#') {
+        unknown(rest, begin, end);
+      }
+      begin = end + 1;
+    }
+  }
+
+  void unknown(std::string_view text, uint32_t begin, uint32_t end) {
+    Diagnostic& d =
+        fail(range(begin, end), drafts_.empty() ? "expected 'rule NAME'" : "expected a setting of the rule");
+    NearestName nearest(text.substr(0, text.find_first_of(": ")));
+    for (std::string_view key : kKeys) nearest.consider(key);
+    if (nearest.found()) d.note("did you mean '" + nearest.name() + "'?");
+  }
+
+  void take(const Line& line, std::optional<SourceRange>*& section) {
+    SourceRange here = range(line.begin, line.end);
+    if (line.key == "rule") {
+      drafts_.push_back({std::string(line.value), here, {}, {}, {}, {}});
+      if (line.value.empty() || line.value.find_first_of(" \t,+&{}<") != std::string_view::npos)
+        fail(here, "expected a name of letters, digits and '_' behind 'rule'");
+      return;
+    }
+    if (drafts_.empty()) {
+      fail(here, "expected 'rule NAME' first");
+      return;
+    }
+    Draft& d = drafts_.back();
+    if (line.key == "match" || line.key == "replace") {
+      section = line.key == "match" ? &d.match : &d.replace;
+      if (*section) fail(here, fmt::format("a second '{}' in this rule", line.key));
+      if (!line.value.empty()) *section = range(line.valueBegin, line.end);
+    } else if (line.key == "where") {
+      d.conditions.push_back(range(line.valueBegin, line.valueBegin + static_cast<uint32_t>(line.value.size())));
+    } else {
+      for (const Line& other : d.settings)
+        if (other.key == line.key) fail(here, fmt::format("a second '{}' in this rule", line.key));
+      d.settings.push_back(line);
+    }
+  }
+
+  // A part of the text as a source of its own, in which everything else is blank: places stay what they are.
+  std::optional<Pattern> pattern(SourceRange part) {
+    std::string text(source_->text());
+    for (size_t i = 0; i < text.size(); ++i)
+      if ((i < part.begin || i >= part.end) && text[i] != '\n') text[i] = ' ';
+    Result<Pattern> p = Pattern::parse(SourceFile::make(source_->path(), std::move(text)), diagnostics_);
+    if (!p) {
+      good_ = false;
+      return std::nullopt;
+    }
+    return *p;
+  }
+
+  std::optional<Rule> rule(Draft& d) {
+    if (!d.match || !d.replace) {
+      fail(d.range, fmt::format("rule '{}' has no '{}:'", d.name, d.match ? "replace" : "match"));
+      return std::nullopt;
+    }
+    Rule r;
+    r.name = d.name;
+    r.range = d.range;
+    Sharing sharing = Sharing::SingleUse;
+    for (const Line& s : d.settings) set(r, sharing, s);
+    std::optional<Pattern> from = pattern(*d.match), to = pattern(*d.replace);
+    if (!from || !to) return std::nullopt;
+    if (!writesNothing(*from, *d.match)) return std::nullopt;
+    if (!to->isBuiltFrom(*from, diagnostics_)) {
+      good_ = false;
+      return std::nullopt;
+    }
+    from->sharing(sharing);
+    for (SourceRange c : d.conditions) {
+      Result<Pattern::MatchPredicate> condition = parseCondition(c.text(), c, *from, diagnostics_);
+      if (!condition) {
+        good_ = false;
+        return std::nullopt;
+      }
+      from->where(std::move(*condition));
+    }
+    r.rewrite = patternRewrite(r.name, std::move(*from), std::move(*to));
+    return r;
+  }
+
+  // A write that a rule took away would be missed by others that see the memory.
+  bool writesNothing(const Pattern& from, SourceRange where) {
+    for (Symbol k : from.kinds()) {
+      if (!endsWith(k.text(), "_") || endsWith(k.text(), "__")) continue;
+      fail(where, std::string(k.text()) + " writes to its input, which a rule cannot take away")
+          .note("'functionalise' turns such nodes into others where that is safe; match those");
+      return false;
+    }
+    return true;
+  }
+
+  void set(Rule& r, Sharing& sharing, const Line& s) {
+    SourceRange value = range(s.valueBegin, s.valueBegin + static_cast<uint32_t>(s.value.size()));
+    if (s.key == "purpose") {
+      r.options.purpose = s.value;
+    } else if (s.key == "group") {
+      r.group = s.value;
+    } else if (s.key == "tags") {
+      for (size_t at = 0; at <= s.value.size();) {
+        size_t end = std::min(s.value.find(',', at), s.value.size());
+        std::string_view tag = trim(s.value.substr(at, end - at));
+        if (!tag.empty()) r.options.tags.emplace(tag);
+        at = end + 1;
+      }
+    } else if (s.key == "position") {
+      double position = 0;
+      auto [stop, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), position);
+      if (error != std::errc() || stop != s.value.data() + s.value.size())
+        fail(value, "expected a number, such as 2.5");
+      else
+        r.options.position = position;
+    } else if (s.key == "benefit") {
+      auto [stop, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), r.options.benefit);
+      if (error != std::errc() || stop != s.value.data() + s.value.size()) fail(value, "expected a whole number");
+    } else if (s.value == "single_use" || s.value == "same_use_count" || s.value == "shared") {
+      sharing = s.value == "single_use" ? Sharing::SingleUse
+                : s.value == "shared"   ? Sharing::Shared
+                                        : Sharing::SameUseCount;
+    } else {
+      fail(value, "expected single_use, same_use_count or shared");
+    }
+  }
+
+  SourcePtr source_;
+  Diagnostics& diagnostics_;
+  std::vector<Draft> drafts_;
+  bool good_ = true;
+};
+
+}  // namespace
+
+Result<std::vector<Rule>> readRules(SourcePtr text, Diagnostics& diagnostics) {
+  return RulesReader(std::move(text), diagnostics).read();
+}
+
+Result<void> addRules(RewriteDatabase& database, std::vector<Rule> rules, Diagnostics& diagnostics) {
+  // Groups in the order of their first rule.
+  std::vector<std::pair<std::string, std::vector<Rule*>>> groups;
+  bool good = true;
+  for (Rule& r : rules) {
+    if (r.group.empty()) {
+      good &= database.add(r.name, std::move(r.rewrite), std::move(r.options), diagnostics).ok();
+      continue;
+    }
+    auto known = std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == r.group; });
+    if (known == groups.end()) known = groups.insert(groups.end(), {r.group, {}});
+    known->second.push_back(&r);
+  }
+  for (auto& [name, members] : groups) {
+    std::shared_ptr<RewriteDatabase> group = database.copyOfInner(name);
+    EntryOptions options;
+    bool isNew = group == nullptr;
+    if (isNew) {
+      group = std::make_shared<RewriteDatabase>(RewriteDatabase::Kind::Equilibrium, name);
+      for (const Rule* r : members)
+        if (r->options.position)
+          options.position = std::min(options.position.value_or(*r->options.position), *r->options.position);
+    }
+    for (Rule* r : members) {
+      r->options.position.reset();  // in an equilibrium there is no order
+      good &= group->add(r->name, std::move(r->rewrite), std::move(r->options), diagnostics).ok();
+    }
+    if (isNew)
+      good &= database.add(name, std::shared_ptr<const RewriteDatabase>(group), options, diagnostics).ok();
+    else
+      database.replaceInner(group);
+  }
+  if (!good) return Failed{};
+  return {};
+}
+
+}  // namespace tscompile

@@ -1,0 +1,66 @@
+// `tscompile lower`: one graph of a method and all that it calls, lowered.
+#include "api/lower.h"
+#include "ir/printer.h"
+#include "tools/rewriting.h"
+
+namespace tscompile {
+namespace {
+
+// "%x" is a value; anything else may be a class or a path.
+void setFallBack(RewriteArguments& arguments, const std::vector<std::string>& given) {
+  std::vector<IValue> nodes, modules;
+  for (const std::string& name : given)
+    name[0] == '%' ? nodes.emplace_back(name.substr(1)) : modules.emplace_back(name);
+  auto list = [](std::vector<IValue> items) { return IValue(Ref<ListValue>::make(types().string, std::move(items))); };
+  if (!nodes.empty()) arguments["fallback_nodes"] = list(nodes);
+  if (modules.empty()) return;
+  arguments["fallback_classes"] = list(modules);
+  arguments["fallback_paths"] = list(std::move(modules));
+}
+
+}  // namespace
+
+int runLower(const Options& options, Session& session) {
+  const LowerCommand& command = options.lower;
+  std::unique_ptr<RewritingSetup> setup =
+      RewritingSetup::make(options.rewrite, loweringDatabase(), Query().including({"default"}), session);
+  if (!setup) return session.finish();
+  if (options.rewrite.plan) {
+    session.out << setup->database.query(setup->query).describe();
+    return session.finish();
+  }
+  Result<SourcePtr> source = session.readGraphText(options.arguments[0]);
+  if (!source) return session.finish();
+  LoadOptions load;
+  load.weights = command.weights;
+  load.limits = session.common.limits;
+  Result<Module> module = Module::fromSource(*source, load, session.diagnostics);
+  if (!module) return session.finish();
+  LowerOptions lowering;
+  lowering.method = command.method;
+  lowering.database = &setup->database;
+  lowering.query = setup->query;
+  lowering.settings = setup->settings;
+  lowering.limits = session.common.limits;
+  setFallBack(lowering.arguments, command.fallBack);
+  Result<Module> lowered = module->lowered(lowering, session.diagnostics);
+  if (!lowered) return session.finish();
+  session.noteUnusedWeights(module->unusedWeights());
+  session.report();
+  setup->finish();
+
+  if (!command.output.empty() && command.output != "-") {
+    lowered->write(command.output, session.diagnostics, session.common.limits);
+    return session.finish();
+  }
+  PrintOptions printing;
+  printing.maxBytes = session.common.limits.printBytes;
+  if (!printGraph(
+          *lowered->graph(), [&](std::string_view piece) { session.out << piece; }, printing))
+    session.diagnostics
+        .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
+        .note("the limit is set by --limit print=N");
+  return session.finish();
+}
+
+}  // namespace tscompile
