@@ -23,6 +23,10 @@ bool Locations::contains(uint32_t location) const {
   return std::binary_search(sorted_.begin(), sorted_.end(), location);
 }
 bool Locations::intersects(const Locations& other) const {
+  // Few in many: graphs with many writes ask this of each value.
+  if (sorted_.size() * 16 < other.sorted_.size())
+    return std::any_of(sorted_.begin(), sorted_.end(), [&](uint32_t l) { return other.contains(l); });
+  if (other.sorted_.size() * 16 < sorted_.size()) return other.intersects(*this);
   auto a = sorted_.begin(), b = other.sorted_.begin();
   while (a != sorted_.end() && b != other.sorted_.end()) {
     if (*a == *b) return true;
@@ -156,7 +160,7 @@ class AliasBuilder {
     Element e = elementOf(item);
     for (Element c : contentsOf(container)) {
       if (c == 0)
-        edge(e, 0);  // put into something that others hold
+        escape(e);  // put into something that others hold
       else
         edge(c, e);
     }
@@ -166,12 +170,21 @@ class AliasBuilder {
     Element e = elementOf(v);
     for (Element c : contentsOf(container)) edge(e, c);
   }
-  // Anything may happen to it from now on.
+  // Anything may happen to it from now on, whatever it is called, and to all that it holds.
   void escape(const Value* v) {
-    if (!AliasAnalysis::canRefer(v->type())) return;
-    if (a_.contents_[elementOf(v)] != kNone || isContainer(v->type()))
-      for (Element c : contentsOf(v)) edge(c, 0);
-    edge(elementOf(v), 0);
+    if (AliasAnalysis::canRefer(v->type())) escape(elementOf(v));
+  }
+  void escape(Element start) {
+    std::vector<Element> todo{start};
+    while (!todo.empty()) {
+      Locations leaves = a_.leaves(todo.back());
+      todo.pop_back();
+      for (Element leaf : leaves.list()) {
+        if (leaf == 0) continue;
+        if (a_.contents_[leaf] != kNone) todo.push_back(a_.contents_[leaf]);
+        edge(leaf, 0);
+      }
+    }
   }
 
   // ---- nodes ----
@@ -230,6 +243,11 @@ class AliasBuilder {
         if (n->inputCount()) defineAs(n->output(i), n->input(std::min(i, n->inputCount() - 1)));
       return true;
     }
+    if ((kind == "max" || kind == "min") && n->outputCount() == 1 && isContainer(n->output()->type())) {
+      // Of two lists: one of them.
+      for (const Use& u : n->inputs()) defineAs(n->output(), u.value);
+      return true;
+    }
     if (kind == "GetAttr") {
       for (const Value* o : n->outputs()) define(o, {0});
       return true;
@@ -282,7 +300,7 @@ class AliasBuilder {
     if (kind == "extend" || kind == "add_" || kind == "update") {
       for (Element c :
            n->inputCount() > 1 && isContainer(n->input(1)->type()) ? contentsOf(n->input(1)) : std::vector<Element>())
-        for (Element own : contentsOf(self)) own == 0 ? edge(c, 0) : edge(own, c);
+        for (Element own : contentsOf(self)) own == 0 ? escape(c) : edge(own, c);
       for (const Value* o : n->outputs()) defineAs(o, self);
       return true;
     }
@@ -386,6 +404,7 @@ class AliasBuilder {
 
   // Locations, reads and writes, now that all edges are known.
   void settle() {
+    shorten();
     for (auto& [value, element] : a_.elementOf_) a_.locations_.emplace(value, a_.leaves(element));
     for (const Write& w : written_) {
       AliasAnalysis::Facts& facts = a_.facts_[w.node];
@@ -399,6 +418,21 @@ class AliasBuilder {
       for (const Use& u : node->inputs()) facts.reads.add(a_.reachable(u.value));
       if (facts.writes.contains(Locations::kAnywhere)) facts.effects = true;
       a_.written_.add(facts.writes);
+    }
+  }
+
+  // Chains of values that only hand on the memory of one other: all lead straight to its end.
+  void shorten() {
+    std::vector<Element> path;
+    for (Element start = 0; start < a_.pointsTo_.size(); ++start) {
+      Element e = start;
+      path.clear();
+      while (a_.pointsTo_[e].size() == 1 && path.size() < a_.pointsTo_.size()) {
+        path.push_back(e);
+        e = a_.pointsTo_[e][0];
+      }
+      for (Element passed : path)
+        if (passed != e) a_.pointsTo_[passed][0] = e;
     }
   }
 

@@ -51,6 +51,8 @@ class AliasAnalysis {
   Locations writes(const Node* node) const;
   // Whether some node of the graph may write what the value, or something inside it, refers to.
   bool isWritten(const Value* value) const { return written_.intersects(reachable(value)); }
+  // The same for what the value itself refers to: a list, but not what it holds.
+  bool isWrittenItself(const Value* value) const { return written_.intersects(locations(value)); }
   bool graphHasWrites() const { return !written_.empty(); }
 
   // Prints, raises, draws random numbers, calls what is not known, or writes memory that others may see: such nodes

@@ -6,12 +6,22 @@
 
 namespace tscompile {
 
+bool isPresent(const Value* value) {
+  const Node* n = value->node();
+  const Block* b = value->block();
+  if (!n) return value->index() < b->parameters().size() && b->parameter(value->index()) == value;
+  return n->isInserted() && !n->isDestroyed() && value->index() < n->outputCount() &&
+         n->output(value->index()) == value;
+}
+
 EditLog::EditLog(Graph& graph) : graph_(graph) {
   TS_CHECK(!graph.log_);
   graph.log_ = this;
 }
 
+// Observers may be gone already.
 EditLog::~EditLog() {
+  observers_.clear();
   clear();
   graph_.log_ = nullptr;
 }
@@ -20,6 +30,7 @@ void EditLog::attach(EditObserver* observer) { observers_.push_back(observer); }
 void EditLog::detach(EditObserver* observer) { std::erase(observers_, observer); }
 
 void EditLog::clear() {
+  tell([](EditObserver& o) { o.forgetting(); });
   graph_.log_ = nullptr;
   forgetUndone();
   for (Entry& e : entries_) release(e, true);
@@ -46,9 +57,64 @@ EditLog::Entry& EditLog::record(Entry entry) {
 void EditLog::moveTo(size_t position) {
   TS_CHECK(position <= entries_.size());
   graph_.log_ = nullptr;  // what follows is known
+  bool back = position_ > position;
+  takingBack_ = true;
   while (position_ > position) undo(entries_[--position_]);
+  takingBack_ = false;
   while (position_ < position) redo(entries_[position_++]);
   graph_.log_ = this;
+  if (back) tell([&](EditObserver& o) { o.takenBack(position); });
+}
+
+void EditLog::mark() { record({.kind = Kind::Mark}); }
+
+EditLog::Change EditLog::changeAt(size_t position) const {
+  const Entry& e = entries_[position];
+  auto node = [&](std::string_view what) { return Change{.what = what, .node = e.node, .index = e.index}; };
+  auto ofValue = [&](std::string_view what, Node* n) { return Change{what, n, e.value, nullptr, e.index}; };
+  switch (e.kind) {
+    case Kind::Create:
+      return node("create");
+    case Kind::Destroy:
+      return node("destroy");
+    case Kind::Link:
+      return node(e.moving ? "move" : "insert");
+    case Kind::Unlink:
+      return e.moving ? Change() : node("remove");
+    case Kind::PushInput:
+      return {"add input", e.node, nullptr, e.value, e.index};
+    case Kind::PopInput:
+      return {"remove input", e.node, e.value, nullptr, e.index};
+    case Kind::SetInput:
+      return {"input", e.node, e.value, e.after, e.index};
+    case Kind::AddOutput:
+      return ofValue("add output", e.node);
+    case Kind::RemoveOutput:
+      return ofValue("remove output", e.node);
+    case Kind::AddBlock:
+      return node("add block");
+    case Kind::InsertParameter:
+      return ofValue("add parameter", e.block->owner());
+    case Kind::RemoveParameter:
+      return ofValue("remove parameter", e.block->owner());
+    case Kind::SetType:
+      return ofValue("type", nullptr);
+    case Kind::SetNaming:
+      return ofValue("name", nullptr);
+    case Kind::SetAttribute:
+    case Kind::AddAttribute:
+      return node("attribute");
+    case Kind::RemoveAttribute:
+      return node("remove attribute");
+    case Kind::SetKind:
+      return node("kind");
+    case Kind::SetPlace:
+    case Kind::SetSuffix:
+    case Kind::SetNextNumber:
+    case Kind::Mark:
+      return {};
+  }
+  TS_UNREACHABLE();
 }
 
 std::vector<Node*> EditLog::created(size_t from) const {
@@ -112,14 +178,14 @@ Use* EditLog::placeOf(const Entry& e) { return e.user ? &e.user->inputs_[e.place
 void EditLog::inputPushed(Node* node) {
   size_t i = node->inputCount_ - 1;
   Value* v = node->inputs_[i].value;
-  record({.kind = Kind::PushInput, .node = node, .value = v});
+  record({.kind = Kind::PushInput, .index = static_cast<uint32_t>(i), .node = node, .value = v});
   tell([&](EditObserver& o) { o.inputChanged(node, i, nullptr, v); });
 }
 
 void EditLog::inputPopped(Node* node) {
   size_t i = node->inputCount_ - 1;
   Value* v = node->inputs_[i].value;
-  Entry& e = record({.kind = Kind::PopInput, .node = node, .value = v});
+  Entry& e = record({.kind = Kind::PopInput, .index = static_cast<uint32_t>(i), .node = node, .value = v});
   rememberPlace(e, node->inputs_[i]);
   tell([&](EditObserver& o) { o.inputChanged(node, i, v, nullptr); });
 }
@@ -294,6 +360,8 @@ void EditLog::undo(Entry& e) {
     case Kind::AddBlock:
       --n->blockCount_;
       break;
+    case Kind::Mark:
+      break;
     case Kind::InsertParameter:
       e.block->detachParameter(e.index);
       graph_.nextNumber_ = e.value->number_;
@@ -357,6 +425,8 @@ void EditLog::redo(Entry& e) {
       break;
     case Kind::AddBlock:
       ++n->blockCount_;
+      break;
+    case Kind::Mark:
       break;
     case Kind::InsertParameter:
       e.block->attachParameter(e.index, e.value);

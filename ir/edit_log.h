@@ -20,7 +20,16 @@ class EditObserver {
   // `before` is null for an input that was added, `after` for one that was removed.
   virtual void inputChanged(Node*, size_t /*index*/, Value* /*before*/, Value* /*after*/) {}
   virtual void attributeChanged(Node*, Symbol) {}
+  // Asked before a transaction ends: why it must not, or "".
+  virtual std::string veto(const Graph&) { return {}; }
+  // Changes were taken back, which was told of one by one, down to this position.
+  virtual void takenBack(size_t /*position*/) {}
+  // All changes are about to be forgotten: what they destroyed will be freed, positions start again.
+  virtual void forgetting() {}
 };
+
+// Whether a value can still be used: not removed from its node or block, nor that from the graph.
+bool isPresent(const Value* value);
 
 // While a log is attached, what is destroyed stays in memory, so that pointers to it stay valid and nothing new takes
 // its address. Taking changes back restores everything that a graph shows: the order of nodes, of uses and of
@@ -40,6 +49,10 @@ class EditLog {
   // Takes changes back, or makes changes again that were taken back. A change after a step back forgets what was taken
   // back.
   void moveTo(size_t position);
+  // Whether observers are being told of a change that is taken back.
+  bool isTakingBack() const { return takingBack_; }
+  // A position of its own for a change that is recorded elsewhere.
+  void mark();
   // The number of changes that are known, those that were taken back included.
   size_t size() const { return entries_.size(); }
   // Forgets all changes: they can no longer be taken back, and what they destroyed is freed. Positions start at 0
@@ -48,6 +61,13 @@ class EditLog {
 
   void attach(EditObserver* observer);
   void detach(EditObserver* observer);
+  // What the first observer that objects says, or "".
+  std::string veto() const {
+    for (EditObserver* o : observers_)
+      if (std::string why = o->veto(graph_); !why.empty()) return why;
+    return {};
+  }
+  size_t openTransactions = 0;  // of transaction.h
 
   // Calls visit(node) for each node that was created, given another input or attribute, or whose output got another
   // type since `from`, if it is still there; some nodes more than once.
@@ -58,6 +78,16 @@ class EditLog {
   }
   // The nodes created since `from` that are in a block, in order of creation.
   std::vector<Node*> created(size_t from) const;
+
+  // One change, for those who show it. What it does not concern is null or 0.
+  struct Change {
+    std::string_view what;  // "create", "input", ...; empty for what the log keeps for itself
+    Node* node = nullptr;
+    Value* value = nullptr;  // also: the former input
+    Value* after = nullptr;  // the new input
+    size_t index = 0;
+  };
+  Change changeAt(size_t position) const;
 
  private:
   friend class Graph;
@@ -87,6 +117,7 @@ class EditLog {
     SetPlace,
     SetSuffix,
     SetNextNumber,
+    Mark,
   };
   // What some changes have to remember besides.
   struct Extra {
@@ -158,6 +189,7 @@ class EditLog {
   }
 
   bool moving_ = false;  // unlinking and linking are one move
+  bool takingBack_ = false;
   Graph& graph_;
   std::vector<Entry> entries_;
   size_t position_ = 0;

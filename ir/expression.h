@@ -16,8 +16,8 @@ struct ExpressionOptions {
 
 // `z + x * (z / x)`, `relu(*1 -> x @ y) * *1`. Constants stand where they are used. What is used several times is
 // written where it is met first, behind `*1 ->`, and is called *1 from then on. Lines of their own have: nodes with
-// blocks or subgraphs, with effects or with several outputs, and values that such a line stands in between of, or that another block
-// uses.
+// blocks or subgraphs, with effects or with several outputs, and values that such a line stands in between of, or that
+// another block uses.
 //   graph(x, n):
 //     a, b = unbind(x)
 //     y = for i in range(n) with c = a:

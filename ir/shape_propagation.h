@@ -38,6 +38,7 @@ class ShapePropagation {
   // What is known of a newer value, from what is known of the inputs of its node. The values that were known are taken
   // to be as they were.
   const SymbolicValue& extend(const Value* value);
+  void forget(const Value* value) { values_.erase(value); }
   // The tensor's facts: dtype, rank and sizes, as far as they are known.
   const TensorFacts& tensor(const Value* value) const { return of(value).type->tensor(); }
   const std::vector<ShapeConflict>& conflicts() const { return conflicts_; }

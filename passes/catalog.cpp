@@ -3,6 +3,7 @@
 
 #include "ir/support/check.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/node_rewriting.h"
 #include "passes/passes.h"
 
 // The text of all files of rules.
@@ -47,7 +48,7 @@ class Catalog {
     EntryOptions options;
     options.position = position;
     check(lowering_.add(name, std::shared_ptr<const RewriteDatabase>(database), std::move(options), diagnostics_));
-    return database;
+    return inner_[name] = database;
   }
 
   void part(RewriteDatabase& database, const char* name, bool (*apply)(Graph&, RewriteContext&), const char* purpose,
@@ -67,6 +68,17 @@ class Catalog {
     check(database.add(std::move(name), std::move(rewrite), std::move(options), diagnostics_));
   }
 
+  // Node rewrites in the databases that they name.
+  void rewrites(std::vector<NamedRewrite> list) {
+    for (NamedRewrite& r : list) {
+      EntryOptions options;
+      options.tags = std::move(r.tags);
+      options.purpose = r.purpose;
+      std::string name = r.rewrite.name;
+      check(inner_.at(r.group)->add(std::move(name), std::move(r.rewrite), std::move(options), diagnostics_));
+    }
+  }
+
   void rules() {
     std::string text(tscompileRulesBegin, tscompileRulesEnd);
     Result<std::vector<Rule>> rules = readRules(SourceFile::make("rules", std::move(text)), diagnostics_);
@@ -83,6 +95,7 @@ class Catalog {
   }
 
   RewriteDatabase lowering_;
+  std::map<std::string, std::shared_ptr<RewriteDatabase>> inner_;
   Diagnostics diagnostics_;
 };
 
@@ -93,11 +106,18 @@ RewriteDatabase makeLowering() {
   c.pass(-2, "inline_calls", inlineCalls, "replace calls of methods and functions by their nodes");
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
   c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
-  c.pass(0.2, "functionalise", functionalise, "in-place operators on the graph's own memory become functional ones");
-  c.pass(0.8, "remove_dead_code1", removeDeadCode, "drop what nothing needs");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);
+  c.part(*canonicalize, "functionalise", functionalise,
+         "in-place operators on the graph's own memory become functional ones");
+  c.part(*canonicalize, "lower_tuples", lowerTuples, "tuples that are taken apart again become their elements");
+  c.part(*canonicalize, "remove_guards", removeGuards, "nodes of profiling that hand on their inputs go");
+  c.part(*canonicalize, "unroll_loops", unrollLoops, "small loops with a known number of trips become their bodies");
   c.part(*canonicalize, "fold_constants", foldConstants, "compute what depends on constants alone");
+  c.part(*canonicalize, "peephole", peephole, "operators that do nothing, questions that types answer");
+  c.part(*canonicalize, "remove_unreachable_exceptions", removeUnreachableExceptions,
+         "branches that raise go where they are never taken");
   c.part(*canonicalize, "merge", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp);
+  c.part(*canonicalize, "remove_dead_code1", removeDeadCode, "drop what nothing needs", Role::CleanUp);
   c.part(*canonicalize, "remove_contiguous", removeContiguous, "contiguous() only changes how memory is laid out");
   c.node(*canonicalize, removeDropout(), "dropout without training, or of nothing, gives its input");
   c.node(*canonicalize, aliasOperators(), "of the names of an operator, the first");
@@ -123,6 +143,9 @@ RewriteDatabase makeLowering() {
   c.pass(100, "merge3", mergeCommonSubexpressions, "compute equal things once");
   c.pass(101, "pool_constants", poolConstants, "equal constants become one at the top of the graph");
   c.pass(102, "remove_dead_code", removeDeadCode, "drop what nothing needs");
+  for (auto list : {dimensionRewrites, subtensorRewrites, broadcastRewrites, reductionRewrites, arithmeticRewrites,
+                    canonizerRewrites, castRewrites, gemmRewrites})
+    c.rewrites(list());
   c.rules();
   return c.take();
 }

@@ -32,21 +32,29 @@ class Folder {
   Folder(Graph& graph, RewriteContext& context) : graph_(graph), context_(context) {}
 
   bool run() {
-    bool comparesIdentity = false;
-    forEachNode(graph_, [&](Node* n) { comparesIdentity = comparesIdentity || isIdentityTest(n); });
-    comparesIdentity_ = comparesIdentity;
-    for (Node* n = graph_.block()->first(); n;) {
-      Node* next = step(n);
-      changed_ |= next != nullptr || removed_;
-      n = next || removed_ ? next : following(n);
-      removed_ = false;
-    }
-    if (changed_) context_.facts.refresh();
-    return changed_;
+    bool changed = false;
+    while (sweep()) changed = true;
+    return changed;
   }
 
  private:
-  // Changes the graph at a node, and tells where to go on. Null without `removed_`: there was nothing to change.
+  // Goes over the graph once. False if nothing has changed.
+  bool sweep() {
+    comparesIdentity_ = false;
+    forEachNode(graph_, [&](Node* n) { comparesIdentity_ = comparesIdentity_ || isIdentityTest(n); });
+    made_.clear();
+    bool changed = false;
+    for (Node* n = graph_.block()->first(); n;) {
+      removed_ = false;
+      Node* next = step(n);
+      changed |= removed_;
+      n = removed_ ? next : following(n);
+    }
+    if (changed) context_.facts.refresh();
+    return changed;
+  }
+
+  // Changes the graph at a node, and tells where to go on. Without `removed_` there was nothing to change.
   Node* step(Node* n) {
     if (n->kind() == sym::If) {
       if (std::optional<bool> taken = context_.facts.boolean(n->input(0))) return takeBranch(n, *taken ? 0 : 1);
@@ -83,10 +91,11 @@ class Folder {
 
   // ---- nodes ----
 
-  // `a is b` of two objects tells a constant from an object that is made anew.
+  // Whether a node tells one object from another: a constant from an object that is made anew.
   static bool isIdentityTest(const Node* n) {
-    static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
-    if (n->kind() != kIs && n->kind() != kIsNot) return false;
+    static const Symbol kTests[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__"), Symbol::of("aten::id"),
+                                    Symbol::of("aten::hash")};
+    if (std::find(std::begin(kTests), std::end(kTests), n->kind()) == std::end(kTests)) return false;
     return std::all_of(n->inputs().begin(), n->inputs().end(),
                        [](const Use& u) { return !u.value->type()->is(TypeKind::None); });
   }
@@ -95,7 +104,9 @@ class Folder {
   bool mayChange(const Value* v) { return !made_.contains(v) && context_.facts.isWritten(v); }
 
   std::optional<std::vector<IValue>> evaluate(Node* n) {
-    if (!context_.evaluator || n->kind() == sym::Constant || n->hasBlocks()) return std::nullopt;
+    if (!context_.evaluator || n->kind() == sym::Constant || n->hasBlocks() || isIdentityTest(n)) return std::nullopt;
+    // Memory that nobody has written yet: every run may find something else there.
+    if (n->kind().name().find("empty") != std::string_view::npos) return std::nullopt;
     // Operators without arguments tell about the run; nodes that build containers do not.
     static const Symbol kBuilders[] = {sym::ListConstruct, sym::TupleConstruct};
     if (n->inputCount() == 0 && std::find(std::begin(kBuilders), std::end(kBuilders), n->kind()) == std::end(kBuilders))
@@ -160,7 +171,7 @@ class Folder {
   Graph& graph_;
   RewriteContext& context_;
   std::unordered_set<const Value*> made_;  // constants; newer than the analysis of what is written
-  bool comparesIdentity_ = false, changed_ = false, removed_ = false;
+  bool comparesIdentity_ = false, removed_ = false;
 };
 
 }  // namespace

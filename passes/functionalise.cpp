@@ -27,7 +27,7 @@ struct Functional {
 class Round {
  public:
   Round(Graph& graph, RewriteContext& context)
-      : graph_(graph), context_(context), facts_(context.facts), known_(graph), functional_(graph) {}
+      : graph_(graph), context_(context), facts_(context.facts), known_(graph), functional_(graph), roots_(graph) {}
 
   bool run() {
     findWriters();
@@ -43,12 +43,11 @@ class Round {
       Locations written = aliases_->writes(n);
       for (uint32_t location : written.list()) writersOf_[location].push_back(n);
     }
-    std::unordered_set<const Value*> tried;
-    for (Node* n : writers_) {
-      if (functional_[n].kind.empty()) continue;
-      Value* root = rootOf(n);
-      if (tried.insert(root).second) changed_ |= root->type()->isTensor() ? tensor(root) : list(root);
-    }
+    std::vector<Value*> roots;
+    std::unordered_set<const Value*> seen;
+    for (const Node* n : writers_)
+      if (!functional_[n].kind.empty() && seen.insert(rootOf(n)).second) roots.push_back(roots_[n]);
+    for (Value* root : roots) changed_ |= root->type()->isTensor() ? tensor(root) : list(root);
     for (size_t i = garbage_.size(); i-- > 0;) garbage_[i]->destroy();
     return changed_;
   }
@@ -117,11 +116,11 @@ class Round {
     return true;
   }
 
-  // The value that the node writes, before the first write that it passes on.
+  // The value that the node writes, before the first write that it passes on. Asked in text order.
   Value* rootOf(const Node* n) {
-    Value* v = n->input(0);
-    while (v->node() && known_[v->node()] && !functional_[v->node()].kind.empty()) v = v->node()->input(0);
-    return v;
+    const Node* maker = n->input(0)->node();
+    Value* earlier = maker && known_[maker] ? roots_[maker] : nullptr;
+    return roots_[n] = earlier ? earlier : n->input(0);
   }
 
   // ---- one memory: its names, its writers, its other uses ----
@@ -442,6 +441,7 @@ class Round {
   std::unique_ptr<Liveness> liveness_;
   NodeTable<bool> known_;  // was there when the analyses were made
   NodeTable<Functional> functional_;
+  NodeTable<Value*> roots_;     // of nodes that write
   std::vector<Node*> writers_;  // and other nodes with effects, in text order
   std::unordered_map<uint32_t, std::vector<Node*>> writersOf_;
   std::unordered_map<uint32_t, std::vector<Value*>> namesOf_;

@@ -8,10 +8,15 @@ namespace tscompile {
 namespace {
 
 // Which values are written, and which memory the caller gets to see: sharing may not become visible.
-class Sharing {
+class Visibility {
  public:
-  Sharing(Graph& graph, GraphFacts& facts) : facts_(facts), escapes_(graph) {
-    forEachNode(graph, [this](Node* n) { writes_ = writes_ || mayWrite(n); });
+  Visibility(Graph& graph, GraphFacts& facts) : facts_(facts), escapes_(graph) {
+    forEachNode(graph, [this](Node* n) {
+      if (!mayWrite(n)) return;
+      writes_ = true;
+      if (mayKeep(n))
+        for (const Use& u : n->inputs()) escape(u.value);
+    });
     for (const Use& u : graph.outputs()) escape(u.value);
     while (!todo_.empty()) {
       Value* v = todo_.back();
@@ -48,6 +53,14 @@ class Sharing {
     if (n->kind() == sym::RaiseException) return false;
     const Operator* op = facts_.resolve(n);
     return !op || !op->isImplemented() || op->schema().isMutable();
+  }
+
+  // Whether what it is given may end up in a container or object.
+  bool mayKeep(const Node* n) {
+    if (!facts_.resolve(n)) return true;
+    for (const Use& u : n->inputs())
+      if (AliasAnalysis::canRefer(u.value->type()) && !u.value->type()->isTensor()) return true;
+    return false;
   }
 
   void escape(Value* v) {
@@ -143,7 +156,7 @@ class Candidates {
 
 class Merger {
  public:
-  Merger(Graph& graph, RewriteContext& context) : graph_(graph), facts_(context.facts), sharing_(graph, facts_) {
+  Merger(Graph& graph, RewriteContext& context) : graph_(graph), facts_(context.facts), visible_(graph, facts_) {
     auto it = context.arguments.find("commutative");
     commutative_ = it != context.arguments.end() && it->second.isBool() && it->second.toBool();
   }
@@ -183,13 +196,13 @@ class Merger {
 
  private:
   void visit(Node* n) {
-    if (n->outputCount() == 0 || !facts_.isPure(n) || sharing_.isWritten(n)) return;
+    if (n->outputCount() == 0 || !facts_.isPure(n) || visible_.isWritten(n)) return;
     bool swap = commutative_ && n->inputCount() >= 2 && isCommutative(n);
     uint64_t hash = hashOf(n, swap);
     Node* twin = candidates_.find(hash, [&](Node* other) { return equal(other, n, swap); });
     if (!twin) return candidates_.add(hash, n);
-    if (!sharing_.mayBeOne(twin, n)) return;
-    sharing_.becomesOne(twin, n);
+    if (!visible_.mayBeOne(twin, n)) return;
+    visible_.becomesOne(twin, n);
     for (size_t i = 0; i < n->outputCount(); ++i) {
       // What is known of a value in a branch need not hold outside.
       bool everywhere = n->block() == twin->block() || n->kind() == sym::Constant;
@@ -236,7 +249,7 @@ class Merger {
 
   Graph& graph_;
   GraphFacts& facts_;
-  Sharing sharing_;
+  Visibility visible_;
   Candidates candidates_;
   bool commutative_ = false, changed_ = false;
 };
@@ -254,19 +267,19 @@ bool poolConstants(Graph& graph, RewriteContext& context) {
   forEachNode(graph, [&](Node* n) {
     if (n->kind() == sym::Constant && n->outputCount() == 1) constants.push_back(n);
   });
-  Sharing sharing(graph, context.facts);
+  Visibility visible(graph, context.facts);
   Candidates pool;
   Node* last = nullptr;
   bool changed = false;
   for (Node* n : constants) {
-    if (sharing.isWritten(n)) continue;
+    if (visible.isWritten(n)) continue;
     uint64_t hash = hashCombine(hashOfAttributes(*n), hashOfTypes(n));
     Value* v = n->output();
     Node* twin = pool.find(hash, [&](Node* other) {
       return comparable(other->output()->type(), v->type()) && sameAttributes(*other, *n);
     });
-    if (twin && sharing.mayBeOne(twin, n)) {
-      sharing.becomesOne(twin, n);
+    if (twin && visible.mayBeOne(twin, n)) {
+      visible.becomesOne(twin, n);
       if (isSubtype(v->type(), twin->output()->type())) twin->output()->setType(v->type());
       replaceValue(v, twin->output());
       n->destroy();

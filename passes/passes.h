@@ -46,6 +46,17 @@ bool poolConstants(Graph& graph, RewriteContext& context);
 // In-place operators on memory that the graph made itself and nobody else holds become functional ones; appends to a
 // list right where it is made become a longer list.
 bool functionalise(Graph& graph, RewriteContext& context);
+// Nodes of profiling that hand on their inputs go, and casts to types that values have anyway.
+bool removeGuards(Graph& graph, RewriteContext& context);
+// Branches that raise go where constants, types or shapes prove that they are not taken.
+bool removeUnreachableExceptions(Graph& graph, RewriteContext& context);
+// Small exact rewrites of single nodes: operators that do nothing, questions that types answer, lists and tuples that
+// are taken apart again, sums of known integers.
+bool peephole(Graph& graph, RewriteContext& context);
+// Small loops with a known number of trips become their bodies; loops without trips go.
+bool unrollLoops(Graph& graph, RewriteContext& context);
+// Tuples that are made and taken apart again become their elements, also across branches and loops.
+bool lowerTuples(Graph& graph, RewriteContext& context);
 
 // Marks the nodes that arguments of rewriting keep out of engines (fallback_marks.h).
 bool markFallback(Graph& graph, RewriteContext& context);

@@ -50,16 +50,22 @@ bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
   size_t start = log_.position();
   Replacement r = rewrite.apply(node, context_);
   if (r.kind() == Replacement::Kind::None) {
-    if (log_.position() != start) log_.moveTo(start);
+    if (log_.position() != start) takeBack(start);
     return false;
   }
   std::string problem = perform(node, r, start);
   if (problem.empty() && log_.position() == start) return false;
   if (problem.empty() && veto) problem = veto(rewrite, node, r);
   if (problem.empty()) return true;
-  log_.moveTo(start);
+  takeBack(start);
   if (problem != "unchanged") report(rewrite, node, std::move(problem));
   return false;
+}
+
+void RewriteApplier::takeBack(size_t start) {
+  for (Node* n : log_.created(start))
+    for (const Value* v : n->outputs()) context_.facts.forget(v);
+  log_.moveTo(start);
 }
 
 // What is wrong with the replacement; "unchanged" if it comes to nothing.
@@ -108,6 +114,7 @@ std::string RewriteApplier::replaceOne(Value* from, Value* to, size_t start) {
     return fmt::format("{} is {}, which does not fit {} of type {}", nameOf(to), typeText(to->type()), nameOf(from),
                        typeText(from->type()));
   if (type != to->type() && to->node()) to->setType(type);
+  context_.facts.replaced(from, to);
   // Nodes of the replacement itself may go on using the former value.
   std::vector<Node*> made = log_.created(start);
   auto isMade = [&](const Node* n) { return std::find(made.begin(), made.end(), n) != made.end(); };

@@ -40,6 +40,7 @@ class RewriteApplier {
   size_t failures() const { return failures_; }
 
  private:
+  void takeBack(size_t start);
   std::string perform(Node* node, const Replacement& r, size_t start);
   std::string pairUp(Node* node, const Replacement& r);
   std::string replaceOne(Value* from, Value* to, size_t start);

@@ -86,6 +86,16 @@ constexpr NamedFunction kFunctions[] = {
     {"constant", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::constant(v) != nullptr)); }},
     {"none", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::isNone(v))); }},
     {"uses", [](Value* v, RewriteContext&) { return Known(IValue(static_cast<int64_t>(v->useCount()))); }},
+    {"numel",
+     [](Value* v, RewriteContext& c) -> Known {
+       std::optional<Dims> sizes = c.facts.sizes(v);
+       if (!sizes) return std::nullopt;
+       int64_t count = 1;
+       for (int64_t s : *sizes)
+         if (__builtin_mul_overflow(count, s, &count)) return std::nullopt;
+       return IValue(count);
+     }},
+    {"unseen", [](Value* v, RewriteContext& c) { return Known(IValue(c.facts.isUnseen(v))); }},
     {"written", [](Value* v, RewriteContext& c) { return Known(IValue(c.facts.isWritten(v))); }},
     {"length",
      [](Value* v, RewriteContext& c) -> Known {
@@ -103,6 +113,8 @@ Known sameShape(Value* a, Value* b, RewriteContext& c) {
   std::optional<Dims> y = c.facts.sizes(b);
   return y ? IValue(first == *y) : Known();
 }
+
+Known mayReplace(Value* by, Value* old, RewriteContext& c) { return IValue(c.facts.mayReplace(old, by)); }
 
 Known sizeOf(Value* v, const Known& at, RewriteContext& c) {
   const TensorFacts& t = c.facts.tensor(v);
@@ -367,11 +379,12 @@ class ConditionReader {
     std::optional<Name> first = name();
     if (!first) return std::nullopt;
     std::optional<Term> result;
-    if (w == "same_shape") {
+    if (w == "same_shape" || w == "may_replace") {
       if (!take(",")) return fail("expected ','");
       std::optional<Name> second = name();
       if (!second) return std::nullopt;
-      result = [a = *first, b = *second](const Match& m, RewriteContext& c) { return sameShape(m[a], m[b], c); };
+      result = [f = w == "same_shape" ? sameShape : mayReplace, a = *first, b = *second](
+                   const Match& m, RewriteContext& c) { return f(m[a], m[b], c); };
     } else if (w == "size") {
       if (!take(",")) return fail("expected ','");
       std::optional<Term> at = sum(depth + 1);
@@ -388,6 +401,7 @@ class ConditionReader {
       for (const NamedFunction& f : kFunctions) nearest.consider(f.name);
       nearest.consider("size");
       nearest.consider("same_shape");
+      nearest.consider("may_replace");
       return fail("there is no function '" + std::string(w) + "'" +
                   (nearest.found() ? "; did you mean '" + nearest.name() + "'?" : ""));
     }

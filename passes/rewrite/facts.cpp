@@ -1,5 +1,6 @@
 #include "passes/rewrite/facts.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace tscompile {
@@ -33,6 +34,8 @@ GraphFacts::GraphFacts(const Graph& graph, const OpRegistry& registry)
 void GraphFacts::refresh() {
   aliases_.reset();
   shapes_.reset();
+  looksAtMemory_.reset();
+  escaping_.reset();
 }
 
 // ---- constants ----
@@ -169,6 +172,54 @@ bool GraphFacts::isWritten(const Value* value) {
   const AliasAnalysis& a = aliases();
   if (!a.graphHasWrites()) return false;
   return !a.knows(value) || a.isWritten(value);
+}
+
+bool GraphFacts::graphLooksAtMemory() {
+  if (looksAtMemory_) return *looksAtMemory_;
+  looksAtMemory_ = false;
+  forEachNode(graph_, [this](Node* n) {
+    if (!*looksAtMemory_) looksAtMemory_ = looksAtMemory(n);
+  });
+  return *looksAtMemory_;
+}
+
+bool GraphFacts::mayReplace(const Value* old, const Value* by) {
+  if (graphLooksAtMemory()) return false;
+  if (!escapes(old)) return true;
+  return by->node() && isFresh(by->node()) && !escapes(by);
+}
+
+void GraphFacts::replaced(const Value* old, const Value* by) {
+  if (!escaping_ || !AliasAnalysis::canRefer(old->type())) return;
+  if (aliases().knows(by) && escapes(old)) addEscaping(by);
+}
+
+bool GraphFacts::escapes(const Value* value) {
+  if (!escaping_) {
+    escaping_.emplace();
+    for (const Use& u : graph_.outputs()) addEscaping(u.value);
+  }
+  if (!aliases().knows(value)) return true;
+  Locations memory = aliases().reachable(value);
+  return std::any_of(memory.list().begin(), memory.list().end(), [&](uint32_t l) { return escaping_->contains(l); });
+}
+
+void GraphFacts::addEscaping(const Value* value) {
+  if (!aliases().knows(value)) return;  // nothing that is known shares its memory with it
+  Locations memory = aliases().reachable(value);
+  escaping_->insert(memory.list().begin(), memory.list().end());
+}
+
+bool GraphFacts::looksAtMemory(const Node* node) {
+  static const Symbol kLayout[] = {Symbol::of("aten::view"),           Symbol::of("aten::view_as"),
+                                   Symbol::of("aten::as_strided"),     Symbol::of("aten::as_strided_"),
+                                   Symbol::of("aten::stride"),         Symbol::of("aten::is_contiguous"),
+                                   Symbol::of("aten::storage_offset"), Symbol::of("aten::data_ptr")};
+  static const Symbol kObject[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__")};
+  if (std::find(std::begin(kLayout), std::end(kLayout), node->kind()) != std::end(kLayout)) return true;
+  if (std::find(std::begin(kObject), std::end(kObject), node->kind()) != std::end(kObject))
+    return node->input(0)->type()->isTensor() && node->input(1)->type()->isTensor();
+  return !hasOwnRules(node->kind()) && !resolve(node);
 }
 
 }  // namespace tscompile

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <optional>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -47,14 +48,33 @@ class GraphFacts {
   // Whether some node writes the memory of the value, or of something inside it.
   bool isWritten(const Value* value);
   bool graphHasWrites() { return aliases().graphHasWrites(); }
+  // Whether some node may tell a tensor from one with the same elements: aten::view and others fail for some strides
+  // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
+  bool graphLooksAtMemory();
+  // Whether a tensor that nobody writes may be laid out otherwise or share memory: no node looks, and the caller does
+  // not get it.
+  bool isUnseen(const Value* value) { return !graphLooksAtMemory() && !escapes(value); }
+  // Whether `by` may take the place of `old`, a tensor of its own with the same elements: as isUnseen says, or `by` is
+  // new memory that nobody else gets.
+  bool mayReplace(const Value* old, const Value* by);
+  // To be told of replacements, until the next refresh().
+  void replaced(const Value* old, const Value* by);
   const AliasAnalysis& aliases();
 
   // Forgets the analyses; the graph has changed.
   void refresh();
+  // Forgets a value that was taken out of the graph again; another may get its place in memory.
+  void forget(const Value* value) {
+    if (shapes_) shapes_->forget(value);
+  }
   const OpRegistry& registry() const { return registry_; }
 
  private:
   bool isPureAlone(const Node* node);
+  bool looksAtMemory(const Node* node);
+  // Whether the caller gets memory of the value.
+  bool escapes(const Value* value);
+  void addEscaping(const Value* value);
 
   const Graph& graph_;
   const OpRegistry& registry_;
@@ -62,6 +82,8 @@ class GraphFacts {
   std::unordered_map<uint64_t, bool> pure_;
   std::unique_ptr<AliasAnalysis> aliases_;
   std::unique_ptr<ShapePropagation> shapes_;
+  std::optional<bool> looksAtMemory_;
+  std::optional<std::unordered_set<uint32_t>> escaping_;  // locations
 };
 
 }  // namespace tscompile

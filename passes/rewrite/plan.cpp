@@ -1,14 +1,18 @@
 #include "passes/rewrite/plan.h"
 
+#include "ir/clone.h"
 #include "ir/literal.h"
 #include "ir/printer.h"
 #include "ir/side_table.h"
 #include "ir/support/text.h"
 #include "ir/verifier.h"
+#include "passes/rewrite/compare.h"
+#include "passes/rewrite/profile.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <optional>
@@ -176,32 +180,77 @@ class PlanRunner {
       : context_(context), log_(log), settings_(settings), applier_(context, log) {
     applier_.onFailure = settings.onFailure;
     applier_.failed = settings.failed;
+    if (settings.compare && context.evaluator)
+      applier_.veto = [this](const NodeRewrite&, Node*, const Replacement&) { return difference(); };
   }
 
   // Sequences are opened here, so that their nesting costs no stack.
   Outcome run(const Plan& plan) {
-    std::vector<std::pair<const Plan::Body*, size_t>> open;
+    std::vector<Open> open;
     const Plan::Body* body = plan.body_.get();
+    Profile root;
     while (true) {
+      Profile profile;
+      profile.name = body->name;
       if (body->kind == Plan::Body::Kind::Sequence) {
-        open.emplace_back(body, 0);
+        profile.become<Profile::Sequence>().before = context_.graph.nodeCount();
+        open.push_back({body, 0, std::move(profile), std::chrono::steady_clock::now()});
       } else {
-        entry(*body);
+        entry(*body, profile);
+        finished(open, std::move(profile), root);
       }
       body = nullptr;
       while (!open.empty() && !body) {
-        auto& [sequence, next] = open.back();
-        if (next < sequence->children.size() && !outcome_.failed)
-          body = sequence->children[next++].body_.get();
-        else
-          open.pop_back();
+        Open& top = open.back();
+        if (top.next < top.sequence->children.size() && !outcome_.failed) {
+          body = top.sequence->children[top.next++].body_.get();
+          continue;
+        }
+        Profile p = std::move(top.profile);
+        p.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - top.start).count();
+        std::get<Profile::Sequence>(p.detail).after = context_.graph.nodeCount();
+        open.pop_back();
+        finished(open, std::move(p), root);
       }
-      if (!body) return std::move(outcome_);
+      if (body) continue;
+      if (settings_.profile) *settings_.profile = std::move(root);
+      return std::move(outcome_);
     }
   }
 
  private:
-  void entry(const Plan::Body& b) {
+  // A sequence whose children are being run.
+  struct Open {
+    const Plan::Body* sequence;
+    size_t next;
+    Profile profile;
+    std::chrono::steady_clock::time_point start;
+  };
+
+  static void finished(std::vector<Open>& open, Profile profile, Profile& root) {
+    if (open.empty()) {
+      root = std::move(profile);
+      return;
+    }
+    auto& sequence = std::get<Profile::Sequence>(open.back().profile.detail);
+    profile.index = sequence.children.size();
+    open.back().profile.validate += profile.validate;
+    sequence.children.push_back(std::move(profile));
+  }
+
+  // What rewriting would do to the results on sample inputs; "": nothing that shows.
+  std::string difference() {
+    size_t now = log_.position();
+    log_.moveTo(rewriteStart_);
+    std::unique_ptr<Graph> before = cloneGraph(context_.graph);
+    log_.moveTo(now);
+    std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator);
+    return m ? m->text() : "";
+  }
+
+  void entry(const Plan::Body& b, Profile& profile) {
+    TimedScope timed(profile.seconds);
+    profile_ = &profile;
     size_t start = log_.position();
     bool changed = false;
     context_.facts.refresh();
@@ -218,7 +267,10 @@ class PlanRunner {
       default:
         return;
     }
-    if (settings_.verify && changed && !outcome_.failed) checkGraph(b.name, start);
+    if (settings_.verify && changed && !outcome_.failed) {
+      TimedScope validating(profile.validate);
+      checkGraph(b.name, start);
+    }
     outcome_.changed |= changed;
     if (settings_.onFailure == OnFailure::Error && applier_.failures()) outcome_.failed = true;
     if (settings_.afterEntry) settings_.afterEntry(b.name, context_.graph, changed);
@@ -244,12 +296,18 @@ class PlanRunner {
   }
 
   bool walk(const Plan::Body& b) {
+    auto& walking = profile_->become<Profile::Walking>();
+    walking.start = context_.graph.nodeCount();
     Dispatch dispatch(b.parts.nodes, KindCounts(context_.graph));
     Worklist list(log_, dispatch, b.parts.revisit);
-    list.fill(context_.graph);
+    {
+      TimedScope timed(walking.toposort);
+      list.fill(context_.graph);
+    }
     size_t limit = useLimit();
     bool changed = false;
     Uses uses;
+    TimedScope timed(walking.loop);
     while (Node* n = list.take(b.order == Order::OutToIn)) {
       changed |= tryAll(dispatch, n, uses);
       if (uses.most > limit) {
@@ -257,6 +315,8 @@ class PlanRunner {
         break;
       }
     }
+    walking.changed = uses.total;
+    walking.end = context_.graph.nodeCount();
     return changed;
   }
 
@@ -290,7 +350,8 @@ class PlanRunner {
     for (const NodeRewrite* r : dispatch.of(n)) {
       if (!n->isInserted() || n->isDestroyed()) break;
       std::string before = settings_.trace ? nodeText(*n) : "";
-      if (!applier_.apply(*r, n)) continue;
+      rewriteStart_ = log_.position();
+      if (!applyTimed(*r, n)) continue;
       changed = true;
       uses.add(r->name);
       ++outcome_.applied;
@@ -299,19 +360,54 @@ class PlanRunner {
     return changed;
   }
 
+  // The clock is asked only if somebody wants to know.
+  bool applyTimed(const NodeRewrite& r, Node* n) {
+    auto* equilibrium = settings_.profile ? std::get_if<Profile::Equilibrium>(&profile_->detail) : nullptr;
+    if (!equilibrium) return applier_.apply(r, n);
+    Profile::Rewrite& p = equilibrium->rewrite(r.name);
+    bool done;
+    {
+      TimedScope timed(p.seconds);
+      done = applier_.apply(r, n);
+    }
+    if (done) {
+      ++p.applied;
+      p.created += log_.created(rewriteStart_).size();
+      equilibrium->passes.back().count(r.name);
+    }
+    return done;
+  }
+
   void trace(const std::string& name, const Node*) {
     if (settings_.trace) settings_.trace("rewriting: rewrite " + name + " changes the graph");
   }
 
   bool equilibrium(const Plan::Body& b) {
+    auto& profile = profile_->become<Profile::Equilibrium>();
+    profile.start = profile.most = context_.graph.nodeCount();
+    TimedScope timed(profile.seconds);
+    bool changed = untilNothingChanges(b, profile);
+    profile.end = context_.graph.nodeCount();
+    for (const Profile::Pass& p : profile.passes) {
+      profile.toposort += p.toposort;
+      profile.inGraphRewriters += p.inGlobalRewrites;
+    }
+    return changed;
+  }
+
+  bool untilNothingChanges(const Plan::Body& b, Profile::Equilibrium& profile) {
     const Plan::Equilibrium& parts = b.parts;
     bool changed = false;
     Uses all;
-    size_t limit = useLimit();
+    const size_t limit = useLimit();
     std::vector<uint64_t> seen;
     std::vector<std::set<std::string>> appliedIn;
     for (int pass = 0;; ++pass) {
       Uses uses;
+      profile.passes.emplace_back();
+      profile.passes.back().nodes = context_.graph.nodeCount();
+      profile.most = std::max<uint64_t>(profile.most, context_.graph.nodeCount());
+      TimedScope timed(profile.passes.back().seconds);
       context_.facts.refresh();
       globals(parts.global, uses);
       if (uses.total) globals(parts.cleanup, uses);
@@ -323,7 +419,6 @@ class PlanRunner {
       changed = true;
       for (const auto& [name, count] : uses.counts)
         for (size_t i = 0; i < count; ++i) all.add(name);
-      limit = std::max(limit, useLimit());
       if (all.most > limit || pass + 1 >= settings_.maxPasses) {
         stop(b.name, uses.names());
         return true;
@@ -349,15 +444,35 @@ class PlanRunner {
   static constexpr int kPassesBeforeHashing = 2;
 
   void globals(const std::vector<GraphRewrite>& rewrites, Uses& uses) {
-    for (const GraphRewrite& r : rewrites)
-      if (graph(r)) uses.add(r.name);
+    auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
+    for (const GraphRewrite& r : rewrites) {
+      size_t start = log_.position();
+      Profile::Rewrite& p = profile.rewrite(r.name);
+      bool done;
+      double before = p.seconds;
+      {
+        TimedScope timed(p.seconds);
+        done = graph(r);
+      }
+      profile.passes.back().inGlobalRewrites += p.seconds - before;
+      if (!done) continue;
+      uses.add(r.name);
+      ++p.applied;
+      profile.passes.back().count(r.name);
+      if (settings_.profile) p.created += log_.created(start).size();
+    }
   }
 
   void nodes(const Plan::Equilibrium& parts, Uses& uses, size_t limit) {
     if (parts.nodes.empty()) return;
+    auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
+    TimedScope timed(profile.inNodeRewriters);
     Dispatch dispatch(parts.nodes, KindCounts(context_.graph));
     Worklist list(log_, dispatch, parts.revisit);
-    list.fill(context_.graph);
+    {
+      TimedScope filling(profile.passes.back().toposort);
+      list.fill(context_.graph);
+    }
     while (Node* n = list.take(true)) {
       tryAll(dispatch, n, uses);
       if (uses.most > limit) return;
@@ -376,6 +491,8 @@ class PlanRunner {
   const PlanSettings& settings_;
   RewriteApplier applier_;
   Outcome outcome_;
+  Profile* profile_ = nullptr;  // of the entry that is running
+  size_t rewriteStart_ = 0;
 };
 
 Outcome Plan::run(RewriteContext& context, const PlanSettings& settings) const {

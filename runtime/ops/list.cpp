@@ -307,6 +307,7 @@ void registerListOps(OpRegistry& ops) {
       if (*overload) schema.append(".").append(overload);
       ops.add({.schema = Symbol::of(schema).text(), .scalar = e.function});
     }
+  ops.markSharing({"prim::min", "prim::max"});  // of two lists: one of them
 }
 
 }  // namespace tscompile

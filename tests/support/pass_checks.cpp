@@ -8,10 +8,10 @@
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program.h"
-#include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tscompile::test {
@@ -66,9 +66,21 @@ std::string bytesOf(const std::vector<IValue>& values) {
   return out;
 }
 
+// Which tensors share memory, by the first of each that do.
+void appendSharing(const IValue& v, std::vector<const void*>& seen, std::string& out) {
+  if (v.isTensor() && v.toTensor().defined() && v.toTensor().numel()) {
+    const void* memory = v.toTensor().storage().get();
+    size_t first = static_cast<size_t>(std::find(seen.begin(), seen.end(), memory) - seen.begin());
+    if (first == seen.size()) seen.push_back(memory);
+    out += "@" + std::to_string(first);
+  }
+  if (v.isList() || v.isTuple())
+    for (const IValue& i : v.isList() ? v.toList().items : v.toTuple().items) appendSharing(i, seen, out);
+}
+
 }  // namespace
 
-Outcome runGraph(const Graph& graph, std::vector<IValue> arguments) {
+Outcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit) {
   Outcome outcome;
   Diagnostics diagnostics;
   ProgramSources sources;
@@ -80,13 +92,17 @@ Outcome runGraph(const Graph& graph, std::vector<IValue> arguments) {
   }
   RunOptions options;
   options.memoryLimit = 64 << 20;
+  options.timeLimit = limit;
   options.print = options.warn = [&](std::string_view text) { outcome.printed += text; };
   Result<std::vector<IValue>> results = (*program)->run(arguments, options, diagnostics);
   outcome.ok = results.ok();
   outcome.arguments = bytesOf(arguments);
-  if (results)
+  if (results) {
     outcome.results = bytesOf(*results);
-  else
+    std::vector<const void*> seen;
+    for (const auto* values : {&arguments, &*results})
+      for (const IValue& v : *values) appendSharing(v, seen, outcome.results);
+  } else
     outcome.error = renderDiagnostics(diagnostics, "test");
   return outcome;
 }
@@ -116,15 +132,15 @@ std::string afterPass(Pass pass, const std::string& text) {
   return graphText(*graph);
 }
 
-int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed) {
+int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed, MakeInputs inputs) {
   int good = 0;
   for (int i = 0; i < runs; ++i) {
     // Arguments are made anew for each run: graphs may write to them.
     Choices one(seed * 1000 + static_cast<uint64_t>(i)), two = one;
-    Outcome expected = runGraph(before, randomInputs(one, before));
+    Outcome expected = runGraph(before, inputs(one, before));
     if (!expected.ok) continue;
     ++good;
-    Outcome got = runGraph(after, randomInputs(two, after));
+    Outcome got = runGraph(after, inputs(two, after), std::chrono::seconds(20));
     EXPECT_TRUE(got.ok) << got.error << graphText(before) << graphText(after);
     if (!got.ok) return good;
     EXPECT_TRUE(got.results == expected.results) << "other results\n" << graphText(before) << graphText(after);

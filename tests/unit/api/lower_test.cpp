@@ -23,7 +23,7 @@ Module loweredOf(const Module& m, const std::string& method = "forward") {
   Diagnostics diagnostics;
   LowerOptions options;
   options.method = method;
-  options.passes = foldConstants;
+  options.query = Query().including({"inline_calls", "freeze", "fold_constants"});
   Result<Module> l = m.lowered(options, diagnostics);
   EXPECT_TRUE(l.ok()) << renderDiagnostics(diagnostics, "test");
   return l ? *l : Module();

@@ -45,6 +45,40 @@ TEST_F(Aliases, ViewsShareWithTheirBase) {
   EXPECT_FALSE(conflict("a", "b"));
 }
 
+TEST_F(Aliases, TheGreaterOfTwoListsIsOneOfThem) {
+  analyse(R"(graph(%n : int):
+  %a : int[] = prim::ListConstruct(%n)
+  %b : int[] = prim::ListConstruct(%n, %n)
+  %c : int[] = prim::max(%a, %b)
+  %d : int[] = aten::append(%c, %n)
+  return (%a)
+)");
+  EXPECT_TRUE(share("a", "c"));
+  EXPECT_TRUE(share("b", "c"));
+  EXPECT_FALSE(share("a", "b"));
+  EXPECT_TRUE(written("a"));
+}
+
+// What others hold a view of, or a list with it, they can write.
+TEST_F(Aliases, WhatEscapesUnderOneNameEscapesUnderAll) {
+  analyse(R"(graph(%self : __torch__.M, %held : Tensor[], %x : Tensor, %n : int):
+  %a : Tensor = aten::relu(%x)
+  %v : Tensor = aten::unsqueeze(%a, %n)
+   = prim::SetAttr[name="v"](%self, %v)
+  %b : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%b)
+   = prim::SetAttr[name="l"](%self, %l)
+  %c : Tensor = aten::relu(%x)
+  %w : Tensor = aten::unsqueeze(%c, %n)
+  %m : Tensor[] = aten::append(%held, %w)
+  %d : Tensor = aten::relu(%x)
+  %r : Tensor = prim::CallMethod[name="write"](%self)
+  return (%a, %b, %c, %d)
+)");
+  for (const char* name : {"a", "b", "c"}) EXPECT_TRUE(written(name)) << name;
+  EXPECT_FALSE(written("d"));
+}
+
 TEST_F(Aliases, WritesThroughViewsReachTheBase) {
   analyse(R"(graph(%x : Tensor, %n : int):
   %a : Tensor = aten::relu(%x)

@@ -85,54 +85,53 @@ TEST(FoldConstants, ConditionsDecide) {
 }
 
 TEST(FoldConstants, LeavesWhatMayChange) {
-  for (const char* text : {
-           // a constant that is written
-           R"(graph():
+  for (const char* text : {// a constant that is written
+                           R"(graph():
   %t : Float(2) = prim::Constant[value= 1  2 [ CPUFloatType{2} ]]()
   %one : int = prim::Constant[value=1]()
   %w : Tensor = aten::add_(%t, %one, %one)
   %y : Tensor = aten::mul(%t, %one)
   return (%y)
 )",
-           // a result that is written
-           R"(graph(%x : Tensor):
+                           // a result that is written
+                           R"(graph(%x : Tensor):
   %one : int = prim::Constant[value=1]()
   %l : int[] = prim::ListConstruct(%one, %one)
   %m : int[] = aten::append(%l, %one)
   return (%l)
 )",
-           // a list that is told from another
-           R"(graph():
+                           // a list that is told from another
+                           R"(graph():
   %one : int = prim::Constant[value=1]()
   %a : int[] = prim::ListConstruct(%one)
   %b : int[] = prim::ListConstruct(%one)
   %r : bool = aten::__is__(%a, %b)
   return (%r)
 )",
-           // what fails
-           R"(graph():
+                           // what fails
+                           R"(graph():
   %one : int = prim::Constant[value=1]()
   %zero : int = prim::Constant[value=0]()
   %r : int = aten::floordiv(%one, %zero)
   return (%r)
 )",
-           // random numbers, and what depends on the run
-           R"(graph():
+                           // random numbers, and what depends on the run
+                           R"(graph():
   %one : int[] = prim::Constant[value=[2]]()
   %none : NoneType = prim::Constant()
   %r : Tensor = aten::rand(%one, %none, %none, %none, %none)
   %g : bool = aten::is_grad_enabled()
   return (%r, %g)
 )",
-           // a result that is larger than the limit
-           R"(graph():
+                           // a result that is larger than the limit
+                           R"(graph():
   %n : int[] = prim::Constant[value=[1000, 1000]]()
   %none : NoneType = prim::Constant()
   %r : Tensor = aten::zeros(%n, %none, %none, %none, %none)
   return (%r)
 )",
-           // strides that a copy would not have
-           R"(graph():
+                           // strides that a copy would not have
+                           R"(graph():
   %n : int[] = prim::Constant[value=[4, 4]]()
   %none : NoneType = prim::Constant()
   %d : int = prim::Constant[value=1]()
@@ -225,6 +224,11 @@ TEST(FoldConstantsProperty, FoldedGraphsGiveTheSameResults) {
   forEachSeed(300, [](uint64_t seed) {
     Choices choices(seed);
     std::unique_ptr<Graph> graph = randomGraph(choices, allOps());
+    // Memory that nobody has written, clocks, addresses; functions that take their time for large degrees.
+    bool compares = true;
+    for (const char* word : {"empty", "TimePoint", "aten::hash", "aten::id", "polynomial", "gamma", "zeta"})
+      forEachNode(*graph, [&](Node* n) { compares &= n->kind().text().find(word) == std::string_view::npos; });
+    if (!compares) return;
     Choices one = choices, two = choices;
     std::optional<std::vector<IValue>> expected = runOnce(*graph, randomInputs(one, *graph));
     if (!expected) return;

@@ -47,7 +47,8 @@ std::string readsAnd(const std::string& more) {
   %tied : Tensor = prim::GetAttr[name="tied"](%block)
   %own : Tensor = prim::GetAttr[name="own"](%block)
   %names : int[] = prim::GetAttr[name="names"](%self)
-)" + more + R"(  %r : (Tensor, Tensor, int, Tensor, Tensor, int[], Tensor) = prim::TupleConstruct(%w, %b, %k, %tied, %own, %names, %x)
+)" + more +
+         R"(  %r : (Tensor, Tensor, int, Tensor, Tensor, int[], Tensor) = prim::TupleConstruct(%w, %b, %k, %tied, %own, %names, %x)
   return (%r)
 )";
 }
@@ -107,8 +108,8 @@ TEST(Freeze, WrittenAttributesStay) {
        "k"},
       {"a tensor written in place", "  %1 : Tensor = aten::add_(%b, %x, %one)\n", "b"},
       {"and its alias", "  %1 : Tensor = aten::relu_(%tied)\n", "w tied"},
-      {"through a view",
-       "  %1 : Tensor = aten::select(%own, %zero, %one)\n  %2 : Tensor = aten::fill_(%1, %one)\n", "own"},
+      {"through a view", "  %1 : Tensor = aten::select(%own, %zero, %one)\n  %2 : Tensor = aten::fill_(%1, %one)\n",
+       "own"},
       {"through a list",
        "  %1 : Tensor[] = prim::ListConstruct(%own, %b)\n  %2 : Tensor = aten::__getitem__(%1, %zero)\n"
        "  %3 : Tensor = aten::zero_(%2)\n",

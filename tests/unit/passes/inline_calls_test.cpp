@@ -158,8 +158,9 @@ TEST(InlineCalls, CountsNodesBeforeItMakesThem) {
   constexpr int kLevels = 200;
   for (int i = 0; i < kLevels; ++i) {
     std::string next = "prim::CallMethod[name=\"f" + std::to_string(i + 1) + "\"]";
-    c.add("__torch__.Net", "f" + std::to_string(i), "graph(%self : __torch__.Net, %x : Tensor):\n  %y : Tensor = " + next +
-          "(%self, %x)\n  %z : Tensor = " + next + "(%self, %y)\n  return (%z)\n");
+    c.add("__torch__.Net", "f" + std::to_string(i),
+          "graph(%self : __torch__.Net, %x : Tensor):\n  %y : Tensor = " + next +
+              "(%self, %x)\n  %z : Tensor = " + next + "(%self, %y)\n  return (%z)\n");
   }
   c.add("__torch__.Net", "f" + std::to_string(kLevels),
         "graph(%self : __torch__.Net, %x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n");
@@ -176,7 +177,8 @@ TEST(InlineCalls, DeepChainsTakeNoStack) {
   for (int i = 0; i < kLevels; ++i)
     c.add("__torch__.Net", "f" + std::to_string(i),
           "graph(%self : __torch__.Net, %x : Tensor):\n  %t : Tensor = aten::neg(%x)\n  %y : Tensor = "
-          "prim::CallMethod[name=\"f" + std::to_string(i + 1) + "\"](%self, %t)\n  return (%y)\n");
+          "prim::CallMethod[name=\"f" +
+              std::to_string(i + 1) + "\"](%self, %t)\n  return (%y)\n");
   c.add("__torch__.Net", "f" + std::to_string(kLevels), "graph(%self : __torch__.Net, %x : Tensor):\n  return (%x)\n");
   EXPECT_TRUE(c.apply(inlineCalls));
   EXPECT_EQ(c.graph->nodeCount(), static_cast<size_t>(kLevels));

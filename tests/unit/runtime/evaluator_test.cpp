@@ -43,8 +43,8 @@ TEST(Evaluator, ResultsHaveMemoryOfTheirOwn) {
   EXPECT_EQ(dimsText(y.strides()), "[1, 2]");
   EXPECT_EQ(y.real(1), 3);
   // An operator that returns its argument.
-  auto same = evaluated(
-      "graph(%x : Tensor, %m : int):\n  %y : Tensor = aten::contiguous(%x, %m)\n  return (%y)\n", {x, 0});
+  auto same =
+      evaluated("graph(%x : Tensor, %m : int):\n  %y : Tensor = aten::contiguous(%x, %m)\n  return (%y)\n", {x, 0});
   ASSERT_TRUE(same);
   EXPECT_NE((*same)[0].toTensor().storage(), x.storage());
 }
@@ -72,7 +72,8 @@ TEST(Evaluator, GivesUpQuietly) {
   EXPECT_FALSE(evaluated("graph(%x : Tensor):\n  %y : Tensor = aten::nowhere(%x)\n  return (%y)\n", {floats({1})}));
   EXPECT_FALSE(evaluated("graph(%x : str):\n   = prim::RaiseException(%x)\n  return (%x)\n", {IValue("no")}));
   // Never asked for the memory.
-  std::string zeros = "graph(%n : int[], %o : NoneType):\n  %y : Tensor = aten::zeros(%n, %o, %o, %o, %o)\n  return (%y)\n";
+  std::string zeros =
+      "graph(%n : int[], %o : NoneType):\n  %y : Tensor = aten::zeros(%n, %o, %o, %o, %o)\n  return (%y)\n";
   EXPECT_FALSE(evaluated(zeros, {intList(Dims{1 << 20, 1 << 20}), {}, {}, {}, {}}));
 }
 

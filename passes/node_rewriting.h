@@ -1,0 +1,96 @@
+// What node rewrites on tensor operators share: looking at the nodes around one, and making others in its place.
+#pragma once
+
+#include "passes/rewrite/database.h"
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// A node rewrite with what the catalog says of it.
+struct NamedRewrite {
+  const char* group;  // the phase that it belongs to
+  NodeRewrite rewrite;
+  const char* purpose;
+  Query::Tags tags;
+};
+
+// The node that a rewrite is asked about. The node and those that `producer` finds are pure, and nobody writes the
+// memory that they read or make, so they may be computed anywhere and any number of times.
+class Site {
+ public:
+  Site(Node* node, RewriteContext& context) : node(node), context(context), facts(context.facts) {}
+
+  Node* const node;
+  RewriteContext& context;
+  GraphFacts& facts;
+
+  Value* input(size_t i) const { return node->input(i); }
+  Value* output() const { return node->output(); }
+  size_t inputCount() const { return node->inputCount(); }
+
+  // The node of this kind (or any) behind a value, in the same block; null if there is none that may be looked through.
+  Node* producer(const Value* value, Symbol kind = Symbol());
+  // The same for a value that nothing else uses.
+  Node* soleProducer(const Value* value, Symbol kind = Symbol()) {
+    return value->useCount() == 1 ? producer(value, kind) : nullptr;
+  }
+
+  // The number that every element of a constant has, or that a constant is.
+  std::optional<double> uniform(const Value* value) const;
+  // Whether dtype and sizes of both are known and equal.
+  bool sameType(const Value* a, const Value* b) { return sameDType(a, b) && sameSizes(a, b); }
+  bool sameDType(const Value* a, const Value* b) {
+    DType d = facts.dtype(a);
+    return d != DType::Undefined && d == facts.dtype(b);
+  }
+  bool sameSizes(const Value* a, const Value* b);
+  bool isFloating(const Value* v) { return kFloatingTypes.contains(facts.dtype(v)); }
+  // Integers that wrap around; bool is none.
+  bool isInteger(const Value* v) { return kIntegerTypes.contains(facts.dtype(v)); }
+  bool isTensor(const Value* v) const { return v->type()->isTensor(); }
+  // An integer input as a dimension from 0 on, if it is known and in range.
+  std::optional<size_t> dimension(const Value* value, std::optional<size_t> rank) const;
+  // Whether a value that the graph has already may take the place of the result, which is a tensor of its own.
+  bool mayReuse(const Value* by) { return facts.mayReplace(output(), by); }
+
+  // Nodes in front of the site; types come from the schema.
+  Value* make(Symbol kind, std::span<Value* const> inputs);
+  Value* make(Symbol kind, std::initializer_list<Value*> inputs) {
+    return make(kind, std::span<Value* const>(inputs.begin(), inputs.size()));
+  }
+  // A node like another one with other inputs.
+  Value* remake(const Node* like, std::vector<Value*> inputs);
+  std::vector<Value*> inputsOf(const Node* n) const;
+  Value* constant(const IValue& value, TypePtr type = nullptr) { return context.before(node).constant(value, type); }
+  Value* integers(DimSpan values);
+  Value* none(TypePtr type = nullptr) { return constant(IValue(), type ? type : types().none); }
+
+  // Whether a node is as `Site` says.
+  bool isQuiet(const Node* n);
+};
+
+// Calls `apply` for pure nodes of these kinds whose memory nobody writes.
+NodeRewrite siteRewrite(std::string name, std::initializer_list<const char*> kinds, Replacement (*apply)(Site&));
+NodeRewrite siteRewrite(std::string name, std::vector<Symbol> kinds, Replacement (*apply)(Site&));
+
+// Operators that compute each element of their result from the same element of their tensor inputs, broadcast to one
+// shape: one tensor and otherwise numbers, or two.
+bool isElementwise(Symbol kind);
+std::vector<Symbol> elementwiseKinds();
+
+// The rewrites of one subject each.
+std::vector<NamedRewrite> dimensionRewrites();
+std::vector<NamedRewrite> subtensorRewrites();
+std::vector<NamedRewrite> broadcastRewrites();
+std::vector<NamedRewrite> reductionRewrites();
+std::vector<NamedRewrite> arithmeticRewrites();
+std::vector<NamedRewrite> canonizerRewrites();
+std::vector<NamedRewrite> gemmRewrites();
+std::vector<NamedRewrite> castRewrites();
+
+}  // namespace tscompile

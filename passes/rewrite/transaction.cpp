@@ -1,0 +1,110 @@
+#include "passes/rewrite/transaction.h"
+
+#include "ir/support/check.h"
+#include "ir/verifier.h"
+#include "passes/rewrite/facts.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+bool isAlive(const Node* n) { return n->isInserted() && !n->isDestroyed(); }
+bool isUsed(const Node* n) {
+  return std::any_of(n->outputs().begin(), n->outputs().end(), [](Value* v) { return v->hasUses(); });
+}
+}  // namespace
+
+Transaction::Transaction(Graph& graph, const OpRegistry& registry) : registry_(registry), log_(graph.editLog()) {
+  if (!log_) log_ = &own_.emplace(graph);
+  start_ = log_->position();
+  depth_ = ++log_->openTransactions;
+}
+
+Transaction::~Transaction() {
+  if (open_) rollback();
+}
+
+void Transaction::replaceIf(Value* from, Value* to, std::function<bool(const Use&)> wanted) {
+  if (from == to || !failure_.empty()) return;
+  if (from->node() && !isAlive(from->node())) {
+    failure_ = "%" + from->name() + " is not in the graph";
+    return;
+  }
+  if (to->node() && !isAlive(to->node())) {
+    failure_ = "%" + to->name() + " was removed from the graph";
+    return;
+  }
+  if (!isSubtype(withoutRefinement(to->type()), withoutRefinement(from->type())) &&
+      !(from->type()->isTensor() && to->type()->isTensor())) {
+    failure_ = "%" + to->name() + " of type " + typeText(to->type()) + " does not fit %" + from->name() + " of type " +
+               typeText(from->type());
+    return;
+  }
+  std::vector<Use*> uses;
+  for (Use& u : from->uses())
+    if (!wanted || wanted(u)) uses.push_back(&u);
+  for (Use* u : uses) {
+    if (!dominates(to, u->user)) {
+      failure_ = "%" + to->name() + " is used before it would be defined";
+      return;
+    }
+    u->user->replaceInput(u->index(), to);
+  }
+  if (from->node()) former_.push_back(from->node());
+}
+
+void Transaction::prune() {
+  GraphFacts facts(log_->graph(), registry_);
+  std::vector<Node*> todo = std::move(former_);
+  former_.clear();
+  while (!todo.empty()) {
+    Node* n = todo.back();
+    todo.pop_back();
+    if (!isAlive(n) || n->isReturn() || isUsed(n) || !facts.isPure(n)) continue;
+    for (const Use& u : n->inputs())
+      if (u.value->node()) todo.push_back(u.value->node());
+    n->destroy();
+  }
+}
+
+std::string Transaction::problem() {
+  if (!failure_.empty()) return failure_;
+  prune();
+  for (Node* n : mustGo_)
+    if (isAlive(n)) return std::string(n->kind().text()) + " was to go, but is still in the graph";
+  std::string found;
+  log_->forEachTouched(start_, [&](Node* n) {
+    Diagnostics d(1);
+    if (found.empty() && !verifyNode(*n, registry_, d)) found = d.list()[0].message;
+  });
+  return found.empty() ? log_->veto() : found;
+}
+
+Result<void> Transaction::commit(Diagnostics& diagnostics) {
+  TS_CHECK(open_);
+  std::string wrong = log_->openTransactions != depth_ ? "a transaction inside this one has not ended" : problem();
+  if (wrong.empty()) {
+    open_ = false;
+    --log_->openTransactions;
+    return {};
+  }
+  diagnostics.error(SourceRange{}, "the change was taken back: " + wrong);
+  rollback();
+  return Failed{};
+}
+
+void Transaction::rollback() {
+  if (!open_) return;
+  open_ = false;
+  // One around this may have gone back further.
+  if (log_->position() > start_) log_->moveTo(start_);
+  log_->openTransactions = std::min(log_->openTransactions, depth_ - 1);
+}
+
+std::string ProtectValues::veto(const Graph&) {
+  for (Value* v : values_)
+    if (v->node() && (v->node()->isDestroyed() || !v->node()->isInserted())) return "%" + v->name() + " is protected";
+  return "";
+}
+
+}  // namespace tscompile
