@@ -52,9 +52,9 @@ class Catalog {
   }
 
   void part(RewriteDatabase& database, const char* name, bool (*apply)(Graph&, RewriteContext&), const char* purpose,
-            Role role = Role::Normal) {
+            Role role = Role::Normal, Query::Tags tags = {"default"}) {
     EntryOptions options;
-    options.tags = {"default"};
+    options.tags = std::move(tags);
     options.purpose = purpose;
     options.role = role;
     check(database.add(name, GraphRewrite{name, apply}, std::move(options), diagnostics_));
@@ -107,6 +107,8 @@ RewriteDatabase makeLowering() {
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
   c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);
+  // Dead nodes hold on to memory that others could have for themselves.
+  c.part(*canonicalize, "drop_dead_code", removeDeadCode, "drop what nothing needs");
   c.part(*canonicalize, "functionalise", functionalise,
          "in-place operators on the graph's own memory become functional ones");
   c.part(*canonicalize, "lower_tuples", lowerTuples, "tuples that are taken apart again become their elements");
@@ -117,7 +119,6 @@ RewriteDatabase makeLowering() {
   c.part(*canonicalize, "remove_unreachable_exceptions", removeUnreachableExceptions,
          "branches that raise go where they are never taken");
   c.part(*canonicalize, "merge", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp);
-  c.part(*canonicalize, "remove_dead_code1", removeDeadCode, "drop what nothing needs", Role::CleanUp);
   c.part(*canonicalize, "remove_contiguous", removeContiguous, "contiguous() only changes how memory is laid out");
   c.node(*canonicalize, removeDropout(), "dropout without training, or of nothing, gives its input");
   c.node(*canonicalize, aliasOperators(), "of the names of an operator, the first");
@@ -131,6 +132,10 @@ RewriteDatabase makeLowering() {
   c.inner(3, "uncanonicalize", Kind::Equilibrium);
   auto decompose = c.inner(4, "decompose", Kind::Equilibrium);
   const Query::Tags kDecomposition{"decomposition"};
+  c.part(*decompose, "fold_what_was_made", foldConstants, "compute what depends on constants alone", Role::CleanUp,
+         kDecomposition);
+  c.part(*decompose, "merge_what_was_made", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp,
+         kDecomposition);
   c.node(*decompose, computeInFloat(), "halves as floats, rounded once", kDecomposition);
   c.node(*decompose, unpackVar(), "mean of the squares of what differs from the mean", kDecomposition);
   c.node(*decompose, unpackBatchNorm(), "x * scale + offset, outside of training", kDecomposition);

@@ -6,6 +6,7 @@
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/verifier.h"
+#include "runtime/evaluator.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program.h"
 
@@ -80,8 +81,8 @@ void appendSharing(const IValue& v, std::vector<const void*>& seen, std::string&
 
 }  // namespace
 
-Outcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit) {
-  Outcome outcome;
+RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit) {
+  RunOutcome outcome;
   Diagnostics diagnostics;
   ProgramSources sources;
   sources.boundInputs.resize(graph.inputs().size());
@@ -108,12 +109,14 @@ Outcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono:
 }
 
 bool applyPass(Pass pass, Graph& graph) {
+  static const std::unique_ptr<Evaluator> kEvaluator = makeEvaluator(allOps());
   std::string before = graphText(graph);
   bool flag[2];
   std::string text[2];
   for (int i = 0; i < 2; ++i) {
     Diagnostics diagnostics;
     RewriteContext context(graph, allOps(), diagnostics);
+    context.evaluator = kEvaluator.get();
     flag[i] = pass(graph, context);
     text[i] = graphText(graph);
     EXPECT_TRUE(verify(graph, allOps(), diagnostics)) << renderDiagnostics(diagnostics, "test") << before << text[i];
@@ -137,10 +140,10 @@ int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t s
   for (int i = 0; i < runs; ++i) {
     // Arguments are made anew for each run: graphs may write to them.
     Choices one(seed * 1000 + static_cast<uint64_t>(i)), two = one;
-    Outcome expected = runGraph(before, inputs(one, before));
+    RunOutcome expected = runGraph(before, inputs(one, before));
     if (!expected.ok) continue;
     ++good;
-    Outcome got = runGraph(after, inputs(two, after), std::chrono::seconds(20));
+    RunOutcome got = runGraph(after, inputs(two, after), std::chrono::seconds(20));
     EXPECT_TRUE(got.ok) << got.error << graphText(before) << graphText(after);
     if (!got.ok) return good;
     EXPECT_TRUE(got.results == expected.results) << "other results\n" << graphText(before) << graphText(after);

@@ -21,12 +21,12 @@ std::unique_ptr<Graph> graphOf(const std::string& text);
 std::string printed(const std::string& text);
 
 // What a run shows: results and what memory they share, arguments afterwards, prints. NaNs are all one.
-struct Outcome {
+struct RunOutcome {
   bool ok = false;
   std::string results, arguments, printed, error;
 };
 // A run that takes too long fails.
-Outcome runGraph(const Graph& graph, std::vector<IValue> arguments,
+RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments,
                  std::chrono::milliseconds limit = std::chrono::milliseconds(200));
 
 // Applies a pass to a graph. Fails the test unless the graph still verifies, the flag says whether the text changed,

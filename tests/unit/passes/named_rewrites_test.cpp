@@ -236,7 +236,7 @@ bool reachesFixedPoint(Graph& graph, const Query& query) {
   for (int i = 0; i < 2; ++i) {
     Diagnostics diagnostics;
     RewriteContext context(graph, allOps(), diagnostics);
-    tscompile::Outcome outcome = loweringDatabase().query(query).run(context);
+    Outcome outcome = loweringDatabase().query(query).run(context);
     EXPECT_TRUE(outcome.converged && !outcome.failed)
         << renderDiagnostics(diagnostics, "test") << before << graphText(graph);
     EXPECT_TRUE(verify(graph, allOps(), diagnostics)) << renderDiagnostics(diagnostics, "test") << before;
@@ -267,7 +267,7 @@ TEST(NamedRewrites, AllPhasesTogetherEnd) {
     std::unique_ptr<Graph> graph = graphOf(text);
     Diagnostics diagnostics;
     RewriteContext context(*graph, allOps(), diagnostics);
-    tscompile::Outcome outcome = loweringDatabase().query(everything).run(context);
+    Outcome outcome = loweringDatabase().query(everything).run(context);
     EXPECT_TRUE(outcome.converged && !outcome.failed) << renderDiagnostics(diagnostics, "test") << text;
     EXPECT_TRUE(verify(*graph, allOps(), diagnostics)) << renderDiagnostics(diagnostics, "test") << text;
   });
@@ -285,10 +285,10 @@ TEST(NamedRewrites, DefaultsKeepEveryBit) {
       ++changed;
       for (uint64_t run = 0; run < 3; ++run) {
         Choices one(seed * 10 + run), two = one;
-        test::Outcome expected = runGraph(*before, argumentsFor(one, *before));
+        RunOutcome expected = runGraph(*before, argumentsFor(one, *before));
         if (!expected.ok) continue;
         ++ran;
-        test::Outcome got = runGraph(*graph, argumentsFor(two, *graph));
+        RunOutcome got = runGraph(*graph, argumentsFor(two, *graph));
         EXPECT_TRUE(got.ok) << got.error << graphText(*before) << graphText(*graph);
         EXPECT_TRUE(got.results == expected.results) << phase << "\n" << graphText(*before) << graphText(*graph);
       }
@@ -316,7 +316,7 @@ std::string canonical(const std::string& nodes, const std::string& entries) {
   Result<Query> query = Query::parse(entries, diagnostics);
   EXPECT_TRUE(query.ok());
   loweringDatabase().query(*query).run(context);
-  EXPECT_TRUE(diagnostics.empty()) << renderDiagnostics(diagnostics, "test");
+  EXPECT_TRUE(diagnostics.list().empty()) << renderDiagnostics(diagnostics, "test");
   return expressionText(*graph);
 }
 

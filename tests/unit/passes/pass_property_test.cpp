@@ -5,6 +5,8 @@
 #include "ir/edit_log.h"
 #include "ir/module.h"
 #include "ir/printer.h"
+#include "ir/support/diagnostic_printer.h"
+#include "passes/catalog.h"
 #include "ir/verifier.h"
 #include "runtime/ops/ops.h"
 #include "tests/support/memory_program.h"
@@ -248,6 +250,16 @@ TEST_P(PassProperty, CanBeTakenBack) {
   });
 }
 
+// What `lower` does without options.
+bool lowering(Graph& graph, RewriteContext& context) {
+  PlanSettings settings;
+  settings.verify = true;
+  Outcome outcome = loweringDatabase().query(Query().including({"default"})).run(context, settings);
+  EXPECT_FALSE(outcome.failed) << renderDiagnostics(context.diagnostics, "test") << graphText(graph);
+  EXPECT_TRUE(outcome.converged) << outcome.stoppedBy << graphText(graph);
+  return outcome.changed;
+}
+
 INSTANTIATE_TEST_SUITE_P(Passes, PassProperty,
                          ::testing::Values(std::pair{"removeDeadCode", &removeDeadCode},
                                            std::pair{"mergeCommonSubexpressions", &mergeCommonSubexpressions},
@@ -256,7 +268,8 @@ INSTANTIATE_TEST_SUITE_P(Passes, PassProperty,
                                            std::pair{"unrollLoops", &unrollLoops},
                                            std::pair{"lowerTuples", &lowerTuples},
                                            std::pair{"removeGuards", &removeGuards},
-                                           std::pair{"removeUnreachableExceptions", &removeUnreachableExceptions}),
+                                           std::pair{"removeUnreachableExceptions", &removeUnreachableExceptions},
+                                           std::pair{"lowering", &lowering}),
                          [](const auto& info) { return std::string(info.param.first); });
 
 }  // namespace
