@@ -101,9 +101,9 @@ class Catalog {
 
 RewriteDatabase makeLowering() {
   Catalog c;
+  c.pass(-4, "bind_inputs", bindInputs, "inputs that --bind gives a value become constants");
   c.pass(-3, "mark_fallback", markFallback, "mark the nodes that --fall-back keeps out of engines");
   c.pass(-2, "inline_calls", inlineCalls, "replace calls of methods and functions by their nodes");
-  c.pass(-1.5, "mark_fallback2", markFallback, "the same, for what calls brought");
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
   c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);

@@ -60,6 +60,8 @@ bool lowerTuples(Graph& graph, RewriteContext& context);
 
 // Marks the nodes that arguments of rewriting keep out of engines (fallback_marks.h).
 bool markFallback(Graph& graph, RewriteContext& context);
+// Inputs whose values are arguments "bind:NAME" become constants.
+bool bindInputs(Graph& graph, RewriteContext& context);
 // contiguous() goes where no node can tell.
 bool removeContiguous(Graph& graph, RewriteContext& context);
 // One tuple or list of tensors that the graph returns becomes its tensors.

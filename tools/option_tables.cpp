@@ -132,6 +132,8 @@ const std::vector<OptionSpec> kLower = withRewriting({
      [](Options& o, const std::string& v) { o.lower.weights.push_back(v); }, true},
     {"--method", "NAME", "the method to lower (default: forward)",
      [](Options& o, const std::string& v) { o.lower.method = v; }},
+    {"--bind", "NAME=VALUE", "make a constant of this input",
+     [](Options& o, const std::string& v) { o.lower.bind.push_back(v); }, true},
     {"--fall-back", "WHAT", "mark nodes with to_compile=0: %NAME of a value, or the class or path of a module",
      [](Options& o, const std::string& v) { o.lower.fallBack.push_back(v); }, true},
     {"-o,--output", "FILE", "write there, and the tensors to FILE with .safetensors in place of .ir",
