@@ -345,7 +345,9 @@ TEST(NamedRewrites, ProductsHaveOneForm) {
   };
   for (const Case& c : kCases) {
     std::string got = canonical(c.nodes, "+mul_canonizer_floats");
-    if (c.expected) EXPECT_NE(got.find(c.expected), std::string::npos) << got << c.nodes;
+    if (c.expected) {
+      EXPECT_NE(got.find(c.expected), std::string::npos) << got << c.nodes;
+    }
   }
 }
 
