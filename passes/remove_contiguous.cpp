@@ -1,5 +1,5 @@
-// Removes aten::contiguous, and aten::to that asks for nothing but a memory format, where nobody can tell: no node asks
-// later for the strides of the value or of something made from it, and no memory is written that it may share or not.
+// Removes aten::contiguous where nobody can tell: no node asks later for the strides of the value or of something made
+// from it, no memory is written that it may share or not, and the caller gets none of it.
 #include "ir/side_table.h"
 #include "passes/passes.h"
 
@@ -28,7 +28,9 @@ bool asksForStrides(Symbol kind) {
                                    Symbol::of("aten::view_copy"),
                                    Symbol::of("aten::data_ptr"),
                                    Symbol::of("aten::_unsafe_reshape"),
-                                   Symbol::of("aten::set_")};
+                                   Symbol::of("aten::set_"),
+                                   Symbol::of("aten::__is__"),
+                                   Symbol::of("aten::__isnot__")};
   return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
 }
 
@@ -108,6 +110,12 @@ class StridesThatMatter {
   std::vector<const Value*> todo_;
 };
 
+// Whether nobody outside can tell that what may be memory of its own is that of another value.
+bool mayShare(const Value* copy, const Value* original, GraphFacts& facts) {
+  if (!facts.escapes(copy)) return true;
+  return original->node() && facts.isFresh(original->node()) && !facts.escapes(original);
+}
+
 }  // namespace
 
 bool removeContiguous(Graph& graph, RewriteContext& context) {
@@ -122,6 +130,8 @@ bool removeContiguous(Graph& graph, RewriteContext& context) {
   for (Node* n : found) {
     Value *from = n->output(), *to = n->input(0);
     if (strides.of(from) || context.facts.isWritten(from) || context.facts.isWritten(to)) continue;
+    if (!mayShare(from, to, context.facts)) continue;
+    context.facts.replaced(from, to);
     from->replaceAllUsesWith(to);
     n->destroy();
     changed = true;
