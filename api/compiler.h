@@ -6,6 +6,7 @@
 //   if (diagnostics.hasErrors()) std::cerr << tscompile::renderDiagnostics(diagnostics, "my program");
 #pragma once
 
+#include "api/lower.h"
 #include "api/module.h"
 #include "api/value_text.h"
 #include "ir/support/diagnostic_printer.h"

@@ -5,7 +5,10 @@ namespace tscompile {
 Node* Builder::insert(Symbol kind, std::span<Value* const> inputs, size_t outputs) {
   Node* n = graph_.create(kind, inputs, outputs);
   n->insertBefore(point_);
-  if (place_) n->copyPlace(place_);
+  if (!place_) return n;
+  n->copyPlace(place_);
+  if (const IValue* mark = place_->attributeValue(sym::toCompile); mark && kind != sym::Constant)
+    n->setAttribute(sym::toCompile, *mark);
   return n;
 }
 

@@ -7,6 +7,11 @@
 
 namespace tscompile {
 
+namespace sym {
+// An attribute; 0: the node stays out of engines, as does what is made of it.
+inline const Symbol toCompile = Symbol::of("to_compile");
+}  // namespace sym
+
 class Builder {
  public:
   // Appends to the outermost block of the graph.
@@ -20,7 +25,7 @@ class Builder {
   void setPointAfter(Node* node) { point_ = node->next() ? node->next() : node->block()->returnNode(); }
   void setPointAtEnd(Block* block) { point_ = block->returnNode(); }
   void setPointAtStart(Block* block) { point_ = block->first() ? block->first() : block->returnNode(); }
-  // New nodes take source range, location and scope of this one; null: none.
+  // New nodes take source range, location, scope and the mark to_compile of this one; null: none.
   void setPlaceOf(const Node* node) { place_ = node; }
 
   // A node with untyped (Tensor) outputs.

@@ -19,7 +19,9 @@ EditLog::EditLog(Graph& graph) : graph_(graph) {
   graph.log_ = this;
 }
 
+// Observers may be gone already.
 EditLog::~EditLog() {
+  observers_.clear();
   clear();
   graph_.log_ = nullptr;
 }

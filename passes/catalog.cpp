@@ -60,6 +60,14 @@ class Catalog {
     check(database.add(name, GraphRewrite{name, apply}, std::move(options), diagnostics_));
   }
 
+  void node(RewriteDatabase& database, NodeRewrite rewrite, const char* purpose, Query::Tags tags = {"default"}) {
+    EntryOptions options;
+    options.tags = std::move(tags);
+    options.purpose = purpose;
+    std::string name = rewrite.name;
+    check(database.add(std::move(name), std::move(rewrite), std::move(options), diagnostics_));
+  }
+
   // Node rewrites in the databases that they name.
   void rewrites(std::vector<NamedRewrite> list) {
     for (NamedRewrite& r : list) {
@@ -93,26 +101,45 @@ class Catalog {
 
 RewriteDatabase makeLowering() {
   Catalog c;
+  c.pass(-4, "bind_inputs", bindInputs, "inputs that --bind gives a value become constants");
+  c.pass(-3, "mark_fallback", markFallback, "mark the nodes that --fall-back keeps out of engines");
   c.pass(-2, "inline_calls", inlineCalls, "replace calls of methods and functions by their nodes");
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
   c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
-  c.pass(0.1, "remove_guards", removeGuards, "nodes of profiling that hand on their inputs go");
-  c.pass(0.2, "functionalise", functionalise, "in-place operators on the graph's own memory become functional ones");
-  c.pass(0.3, "lower_tuples", lowerTuples, "tuples that are taken apart again become their elements");
-  c.pass(0.4, "unroll_loops", unrollLoops, "small loops with a known number of trips become their bodies");
-  c.pass(0.8, "remove_dead_code1", removeDeadCode, "drop what nothing needs");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);
+  // Dead nodes hold on to memory that others could have for themselves.
+  c.part(*canonicalize, "drop_dead_code", removeDeadCode, "drop what nothing needs");
+  c.part(*canonicalize, "functionalise", functionalise,
+         "in-place operators on the graph's own memory become functional ones");
+  c.part(*canonicalize, "lower_tuples", lowerTuples, "tuples that are taken apart again become their elements");
+  c.part(*canonicalize, "remove_guards", removeGuards, "nodes of profiling that hand on their inputs go");
+  c.part(*canonicalize, "unroll_loops", unrollLoops, "small loops with a known number of trips become their bodies");
   c.part(*canonicalize, "fold_constants", foldConstants, "compute what depends on constants alone");
   c.part(*canonicalize, "peephole", peephole, "operators that do nothing, questions that types answer");
   c.part(*canonicalize, "remove_unreachable_exceptions", removeUnreachableExceptions,
          "branches that raise go where they are never taken");
   c.part(*canonicalize, "merge", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp);
+  c.part(*canonicalize, "remove_contiguous", removeContiguous, "contiguous() only changes how memory is laid out");
+  c.node(*canonicalize, removeDropout(), "dropout without training, or of nothing, gives its input");
+  c.node(*canonicalize, aliasOperators(), "of the names of an operator, the first");
+  c.node(*canonicalize, explicitPadding(), "the padding 'same' in numbers");
+  c.node(*canonicalize, scalarArithmetic(), "integers stay integers where tensors of one integer are computed");
+  c.node(*canonicalize, fuseAddmmBranches(), "a layer that is said twice, for two ranks, is said once");
   c.inner(1.5, "stabilize", Kind::Equilibrium);
   c.inner(1.7, "linalg", Kind::Equilibrium);
   c.inner(2, "specialize", Kind::Equilibrium);
   c.inner(2.5, "fusion", Kind::Equilibrium);
   c.inner(3, "uncanonicalize", Kind::Equilibrium);
-  c.inner(4, "decompose", Kind::Equilibrium);
+  auto decompose = c.inner(4, "decompose", Kind::Equilibrium);
+  const Query::Tags kDecomposition{"decomposition"};
+  c.node(*decompose, computeInFloat(), "halves as floats, rounded once", kDecomposition);
+  c.node(*decompose, unpackVar(), "mean of the squares of what differs from the mean", kDecomposition);
+  c.node(*decompose, unpackBatchNorm(), "x * scale + offset, outside of training", kDecomposition);
+  c.node(*decompose, unpackLayerNorm(), "(x - mean) / deviation * weight + bias", kDecomposition);
+  c.node(*decompose, unpackGroupNorm(), "the same for groups of channels", kDecomposition);
+  c.node(*decompose, unpackAttention(), "softmax(q @ k.t * scale, masked) @ v", kDecomposition);
+  c.pass(5, "use_one_device", useOneDevice, "constants that name a device name another one", {"device"});
+  c.pass(6, "flatten_outputs", flattenOutputs, "tensors are returned, no tuple or list of them", {"interface"});
   c.pass(49, "merge2", mergeCommonSubexpressions, "compute equal things once");
   c.pass(100, "merge3", mergeCommonSubexpressions, "compute equal things once");
   c.pass(101, "pool_constants", poolConstants, "equal constants become one at the top of the graph");

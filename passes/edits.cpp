@@ -7,7 +7,8 @@ namespace tscompile {
 
 void replaceValue(Value* old, Value* by) {
   old->replaceAllUsesWith(by);
-  if (!old->isNamed() || by->isNamed() || !by->node()) return;
+  bool isInput = !by->node() && !by->block()->owner();
+  if (!old->isNamed() || by->isNamed() || isInput) return;
   std::string name(old->givenName());
   old->setName("");
   by->setName(name);

@@ -2,6 +2,7 @@
 // is made takes its name, and an older value of the same name gets another; only inputs of the graph keep theirs.
 #include "ir/clone.h"
 #include "ir/support/text.h"
+#include "passes/fallback_marks.h"
 #include "passes/passes.h"
 
 #include <fmt/core.h>
@@ -139,7 +140,7 @@ class CallCheck {
 
 class Inliner {
  public:
-  Inliner(Graph& graph, const CallTargets& targets) : top_(graph), targets_(targets) {}
+  Inliner(Graph& graph, RewriteContext& context) : top_(graph), targets_(*context.module), marks_(context) {}
 
   void run() {
     std::vector<Graph*> todo{&top_};
@@ -206,6 +207,7 @@ class Inliner {
     CallSite site;
     site.graph = inlinable(targets_, call, &site.callee);
     if (open) open->push_back({{}, call->previous(), call->next() ? call->next() : call->block()->returnNode()});
+    bool marked = FallbackMarks::isMarked(call) || (!marks_.empty() && marks_.marksCall(call));
     ValueMap values;
     for (size_t i = 0; i < site.graph->inputs().size(); ++i) {
       Value* argument = call->input(firstArgument(call) + i);
@@ -215,6 +217,7 @@ class Inliner {
     for (const Node* n : site.graph->block()->nodes()) {
       Node* copy = cloneNode(*n, graph, values);
       copy->insertBefore(call);
+      if (marked) FallbackMarks::mark(copy);
       giveNames(*n, values);
       note(copy, calls);
       for (Block* b : copy->blocks()) forEachNode(b, [&](Node* inner) { note(inner, calls); });
@@ -275,6 +278,7 @@ class Inliner {
 
   Graph& top_;
   const CallTargets& targets_;
+  FallbackMarks marks_;
   std::vector<Node*> functions_;  // constants that no call is left for
 };
 
@@ -282,7 +286,7 @@ class Inliner {
 
 bool inlineCalls(Graph& graph, RewriteContext& context) {
   if (!context.module || !CallCheck(*context.module, context.diagnostics).run(graph)) return false;
-  Inliner(graph, *context.module).run();
+  Inliner(graph, context).run();
   context.facts.refresh();
   return true;
 }

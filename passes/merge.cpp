@@ -11,7 +11,12 @@ namespace {
 class Visibility {
  public:
   Visibility(Graph& graph, GraphFacts& facts) : facts_(facts), escapes_(graph) {
-    forEachNode(graph, [this](Node* n) { writes_ = writes_ || mayWrite(n); });
+    forEachNode(graph, [this](Node* n) {
+      if (!mayWrite(n)) return;
+      writes_ = true;
+      if (mayKeep(n))
+        for (const Use& u : n->inputs()) escape(u.value);
+    });
     for (const Use& u : graph.outputs()) escape(u.value);
     while (!todo_.empty()) {
       Value* v = todo_.back();
@@ -48,6 +53,14 @@ class Visibility {
     if (n->kind() == sym::RaiseException) return false;
     const Operator* op = facts_.resolve(n);
     return !op || !op->isImplemented() || op->schema().isMutable();
+  }
+
+  // Whether what it is given may end up in a container or object.
+  bool mayKeep(const Node* n) {
+    if (!facts_.resolve(n)) return true;
+    for (const Use& u : n->inputs())
+      if (AliasAnalysis::canRefer(u.value->type()) && !u.value->type()->isTensor()) return true;
+    return false;
   }
 
   void escape(Value* v) {

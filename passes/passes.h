@@ -58,4 +58,36 @@ bool unrollLoops(Graph& graph, RewriteContext& context);
 // Tuples that are made and taken apart again become their elements, also across branches and loops.
 bool lowerTuples(Graph& graph, RewriteContext& context);
 
+// Marks the nodes that arguments of rewriting keep out of engines (fallback_marks.h).
+bool markFallback(Graph& graph, RewriteContext& context);
+// Inputs whose values are arguments "bind:NAME" become constants.
+bool bindInputs(Graph& graph, RewriteContext& context);
+// contiguous() goes where no node can tell.
+bool removeContiguous(Graph& graph, RewriteContext& context);
+// One tuple or list of tensors that the graph returns becomes its tensors.
+bool flattenOutputs(Graph& graph, RewriteContext& context);
+// Constants that name a device name the one of argument "device".
+bool useOneDevice(Graph& graph, RewriteContext& context);
+
+// ---- node rewrites ----
+
+// Dropout that drops nothing.
+NodeRewrite removeDropout();
+// Operators with two names.
+NodeRewrite aliasOperators();
+// The padding "same" of convolutions in numbers.
+NodeRewrite explicitPadding();
+// Integers that were made tensors to be added, multiplied or divided.
+NodeRewrite scalarArithmetic();
+// A fully connected layer said twice, in the branches of an If.
+NodeRewrite fuseAddmmBranches();
+// Halves computed as floats and rounded once.
+NodeRewrite computeInFloat();
+// Operators in terms of simpler ones.
+NodeRewrite unpackVar();
+NodeRewrite unpackBatchNorm();
+NodeRewrite unpackLayerNorm();
+NodeRewrite unpackGroupNorm();
+NodeRewrite unpackAttention();
+
 }  // namespace tscompile

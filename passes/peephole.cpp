@@ -221,11 +221,11 @@ class Peephole {
   // Everything runs there, whatever device the text was made on.
   static bool onCpu(const TensorFacts& t) { return t.hasDevice && t.device.kind == DeviceKind::CPU; }
   Values device(Node* n) {
-    const TensorFacts& t = facts_.tensor(n->input(0));
+    const TensorFacts& t = n->input(0)->type()->tensor();
     return onCpu(t) ? constant(n, t.device) : Values{};
   }
   Values isCuda(Node* n) {
-    const TensorFacts& t = facts_.tensor(n->input(0));
+    const TensorFacts& t = n->input(0)->type()->tensor();
     return onCpu(t) ? constant(n, false) : Values{};
   }
 

@@ -1,9 +1,49 @@
 // `tscompile lower`: one graph of a method and all that it calls, lowered.
 #include "api/lower.h"
+#include "api/value_text.h"
 #include "ir/printer.h"
+#include "ir/support/text.h"
 #include "tools/rewriting.h"
 
 namespace tscompile {
+namespace {
+
+// "%x" is a value; anything else may be a class or a path.
+void setFallBack(RewriteArguments& arguments, const std::vector<std::string>& given) {
+  std::vector<IValue> nodes, modules;
+  for (const std::string& name : given)
+    name[0] == '%' ? nodes.emplace_back(name.substr(1)) : modules.emplace_back(name);
+  auto list = [](std::vector<IValue> items) { return IValue(Ref<ListValue>::make(types().string, std::move(items))); };
+  if (!nodes.empty()) arguments["fallback_nodes"] = list(nodes);
+  if (modules.empty()) return;
+  arguments["fallback_classes"] = list(modules);
+  arguments["fallback_paths"] = list(std::move(modules));
+}
+
+// Values for inputs; nothing after reporting what is wrong with them.
+bool bindInputs(RewriteArguments& arguments, const LowerCommand& command, const Module& module, Session& session) {
+  const Graph* graph = module.graph(command.method);
+  for (const std::string& text : command.bind) {
+    size_t equal = text.find('=');
+    if (equal == std::string::npos) throw UsageError{"--bind takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
+    std::string name = text.substr(text[0] == '%' ? 1 : 0, equal - (text[0] == '%' ? 1 : 0));
+    const Value* input = nullptr;
+    for (size_t i = 0; graph && i < graph->inputs().size(); ++i)
+      if (graph->input(i)->name() == name) input = graph->input(i);
+    if (graph && !input) throw UsageError{"the graph has no input '" + abbreviate(name, 80) + "'"};
+    if (!graph) continue;  // reported where it is lowered
+    Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--bind " + name,
+                                          session.diagnostics, input->type(), session.common.limits);
+    if (!value) return false;
+    if (!isInstance(*value, withoutRefinement(input->type())))
+      throw UsageError{"input %" + name + " takes " + typeText(input->type()) + ", not " +
+                       typeText(withoutRefinement(dynamicType(*value)))};
+    arguments["bind:" + name] = *value;
+  }
+  return true;
+}
+
+}  // namespace
 
 int runLower(const Options& options, Session& session) {
   const LowerCommand& command = options.lower;
@@ -27,6 +67,8 @@ int runLower(const Options& options, Session& session) {
   lowering.query = setup->query;
   lowering.settings = setup->settings;
   lowering.limits = session.common.limits;
+  if (!bindInputs(lowering.arguments, command, *module, session)) return session.finish();
+  setFallBack(lowering.arguments, command.fallBack);
   Result<Module> lowered = module->lowered(lowering, session.diagnostics);
   if (!lowered) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());

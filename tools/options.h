@@ -56,6 +56,8 @@ struct RewriteCommand {
 
 struct LowerCommand {
   std::vector<std::string> weights;
+  std::vector<std::string> fallBack;  // classes, paths, %names
+  std::vector<std::string> bind;      // NAME=VALUE
   std::string method = "forward";
   std::string output;
 };

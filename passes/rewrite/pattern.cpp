@@ -686,6 +686,9 @@ NodeRewrite patternRewrite(std::string name, Pattern from, Pattern to) {
   return patternRewrite(std::move(name), std::move(from),
                         [to = std::move(to)](const Match& m, RewriteContext& c) -> Replacement {
                           Builder builder = c.before(m.point());
+                          // What one of the nodes was marked with holds for what takes the place of all.
+                          for (const Node* n : m.nodes())
+                            if (n->hasAttribute(sym::toCompile)) builder.setPlaceOf(n);
                           std::optional<std::vector<Value*>> made = to.reify(m, c, builder);
                           if (!made) return {};
                           return *made;

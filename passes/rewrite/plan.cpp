@@ -399,7 +399,7 @@ class PlanRunner {
     const Plan::Equilibrium& parts = b.parts;
     bool changed = false;
     Uses all;
-    size_t limit = useLimit();
+    const size_t limit = useLimit();
     std::vector<uint64_t> seen;
     std::vector<std::set<std::string>> appliedIn;
     for (int pass = 0;; ++pass) {
@@ -419,7 +419,6 @@ class PlanRunner {
       changed = true;
       for (const auto& [name, count] : uses.counts)
         for (size_t i = 0; i < count; ++i) all.add(name);
-      limit = std::max(limit, useLimit());
       if (all.most > limit || pass + 1 >= settings_.maxPasses) {
         stop(b.name, uses.names());
         return true;

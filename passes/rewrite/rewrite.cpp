@@ -99,23 +99,33 @@ NodeRewrite firstOf(std::string name, std::vector<NodeRewrite> rewrites) {
   return {std::move(name), std::move(kinds), apply};
 }
 
+namespace {
+// What takes the place of the only output of a node; null if that is not what the replacement is about.
+Value* replacementOf(const Node* n, const Replacement& r) {
+  if (n->outputCount() != 1) return nullptr;
+  if (r.kind() == Replacement::Kind::Outputs) return r.outputs().size() == 1 ? r.outputs()[0] : nullptr;
+  for (const auto& [from, to] : r.values())
+    if (from == n->output()) return r.values().size() == 1 ? to : nullptr;
+  return nullptr;
+}
+}  // namespace
+
 NodeRewrite chain(std::string name, std::vector<NodeRewrite> rewrites) {
   std::vector<Symbol> kinds = kindsOf(rewrites);
   auto apply = [rewrites = std::move(rewrites)](Node* n, RewriteContext& c) -> Replacement {
     Replacement last;
     Node* at = n;
     constexpr int kMost = 64;  // rules that undo each other end here
-    for (int steps = 0; steps < kMost; ++steps) {
+    for (int steps = 0; steps < kMost && at; ++steps) {
       Replacement made;
       for (size_t i = 0; i < rewrites.size() && !made; ++i)
         if (wants(rewrites[i], at)) made = rewrites[i].apply(at, c);
       if (!made) break;
-      last = made;
       // The chain goes on where one node has taken the place of the other.
-      Value* next =
-          made.kind() == Replacement::Kind::Outputs && made.outputs().size() == 1 ? made.outputs()[0] : nullptr;
-      if (!next || !next->node() || next->node()->outputCount() != 1) break;
-      at = next->node();
+      Value* next = replacementOf(at, made);
+      if (at != n && !next) break;
+      last = next ? Replacement(next) : made;
+      at = next ? next->node() : nullptr;
     }
     return last;
   };

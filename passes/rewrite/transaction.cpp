@@ -96,8 +96,9 @@ Result<void> Transaction::commit(Diagnostics& diagnostics) {
 void Transaction::rollback() {
   if (!open_) return;
   open_ = false;
-  log_->moveTo(start_);
-  log_->openTransactions = depth_ - 1;
+  // One around this may have gone back further.
+  if (log_->position() > start_) log_->moveTo(start_);
+  log_->openTransactions = std::min(log_->openTransactions, depth_ - 1);
 }
 
 std::string ProtectValues::veto(const Graph&) {

@@ -6,12 +6,13 @@
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/verifier.h"
+#include "runtime/evaluator.h"
 #include "runtime/ops/ops.h"
 #include "runtime/program.h"
-#include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tscompile::test {
@@ -66,10 +67,22 @@ std::string bytesOf(const std::vector<IValue>& values) {
   return out;
 }
 
+// Which tensors share memory, by the first of each that do.
+void appendSharing(const IValue& v, std::vector<const void*>& seen, std::string& out) {
+  if (v.isTensor() && v.toTensor().defined() && v.toTensor().numel()) {
+    const void* memory = v.toTensor().storage().get();
+    size_t first = static_cast<size_t>(std::find(seen.begin(), seen.end(), memory) - seen.begin());
+    if (first == seen.size()) seen.push_back(memory);
+    out += "@" + std::to_string(first);
+  }
+  if (v.isList() || v.isTuple())
+    for (const IValue& i : v.isList() ? v.toList().items : v.toTuple().items) appendSharing(i, seen, out);
+}
+
 }  // namespace
 
-Outcome runGraph(const Graph& graph, std::vector<IValue> arguments) {
-  Outcome outcome;
+RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit) {
+  RunOutcome outcome;
   Diagnostics diagnostics;
   ProgramSources sources;
   sources.boundInputs.resize(graph.inputs().size());
@@ -80,24 +93,30 @@ Outcome runGraph(const Graph& graph, std::vector<IValue> arguments) {
   }
   RunOptions options;
   options.memoryLimit = 64 << 20;
+  options.timeLimit = limit;
   options.print = options.warn = [&](std::string_view text) { outcome.printed += text; };
   Result<std::vector<IValue>> results = (*program)->run(arguments, options, diagnostics);
   outcome.ok = results.ok();
   outcome.arguments = bytesOf(arguments);
-  if (results)
+  if (results) {
     outcome.results = bytesOf(*results);
-  else
+    std::vector<const void*> seen;
+    for (const auto* values : {&arguments, &*results})
+      for (const IValue& v : *values) appendSharing(v, seen, outcome.results);
+  } else
     outcome.error = renderDiagnostics(diagnostics, "test");
   return outcome;
 }
 
 bool applyPass(Pass pass, Graph& graph) {
+  static const std::unique_ptr<Evaluator> kEvaluator = makeEvaluator(allOps());
   std::string before = graphText(graph);
   bool flag[2];
   std::string text[2];
   for (int i = 0; i < 2; ++i) {
     Diagnostics diagnostics;
     RewriteContext context(graph, allOps(), diagnostics);
+    context.evaluator = kEvaluator.get();
     flag[i] = pass(graph, context);
     text[i] = graphText(graph);
     EXPECT_TRUE(verify(graph, allOps(), diagnostics)) << renderDiagnostics(diagnostics, "test") << before << text[i];
@@ -116,15 +135,15 @@ std::string afterPass(Pass pass, const std::string& text) {
   return graphText(*graph);
 }
 
-int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed) {
+int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed, MakeInputs inputs) {
   int good = 0;
   for (int i = 0; i < runs; ++i) {
     // Arguments are made anew for each run: graphs may write to them.
     Choices one(seed * 1000 + static_cast<uint64_t>(i)), two = one;
-    Outcome expected = runGraph(before, randomInputs(one, before));
+    RunOutcome expected = runGraph(before, inputs(one, before));
     if (!expected.ok) continue;
     ++good;
-    Outcome got = runGraph(after, randomInputs(two, after));
+    RunOutcome got = runGraph(after, inputs(two, after), std::chrono::seconds(20));
     EXPECT_TRUE(got.ok) << got.error << graphText(before) << graphText(after);
     if (!got.ok) return good;
     EXPECT_TRUE(got.results == expected.results) << "other results\n" << graphText(before) << graphText(after);

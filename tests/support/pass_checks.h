@@ -4,7 +4,9 @@
 #include "ir/graph.h"
 #include "ir/ivalue.h"
 #include "passes/passes.h"
+#include "tests/support/random_graph.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,12 +20,14 @@ std::unique_ptr<Graph> graphOf(const std::string& text);
 // The text as it is printed.
 std::string printed(const std::string& text);
 
-// What a run shows: results, arguments afterwards, prints. NaNs are all one.
-struct Outcome {
+// What a run shows: results and what memory they share, arguments afterwards, prints. NaNs are all one.
+struct RunOutcome {
   bool ok = false;
   std::string results, arguments, printed, error;
 };
-Outcome runGraph(const Graph& graph, std::vector<IValue> arguments);
+// A run that takes too long fails.
+RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments,
+                 std::chrono::milliseconds limit = std::chrono::milliseconds(200));
 
 // Applies a pass to a graph. Fails the test unless the graph still verifies, the flag says whether the text changed,
 // and a second run changes nothing. Returns the flag.
@@ -33,6 +37,8 @@ std::string afterPass(Pass pass, const std::string& text);
 
 // Runs both graphs on the same random arguments, some of them NaN and infinite: where the first runs, the second must
 // show the same. Returns how many of the runs did not fail.
-int expectSameRuns(const Graph& before, const Graph& after, int runs = 8, uint64_t seed = 0);
+using MakeInputs = std::vector<IValue> (*)(Choices&, const Graph&);
+int expectSameRuns(const Graph& before, const Graph& after, int runs = 8, uint64_t seed = 0,
+                   MakeInputs inputs = randomInputs);
 
 }  // namespace tscompile::test

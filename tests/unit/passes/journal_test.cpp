@@ -140,7 +140,7 @@ TEST(Journal, StepsWithoutChangesAreNone) {
 TEST(Journal, SharesALogThatIsThere) {
   auto graph = parsed(kText);
   EditLog log(*graph);
-  graph->find("w")->setName("before");
+  graph->find("c")->setName("before");
   {
     Journal journal(*graph);
     relu(*graph);

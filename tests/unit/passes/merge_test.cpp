@@ -176,6 +176,17 @@ TEST(Merge, ResultsOfTheGraphStayTwo) {
   expectMerged(text, text);
 }
 
+TEST(Merge, NeitherDoTheItemsOfResults) {
+  const char* text = R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %l : Tensor[] = prim::ListConstruct(%a)
+  %b : Tensor = aten::relu(%x)
+  %0 : Tensor[] = aten::append(%l, %b)
+  return (%l)
+)";
+  expectMerged(text, text);
+}
+
 TEST(Merge, AttributesInAnyOrder) {
   std::unique_ptr<Graph> g = graphOf(R"(graph(%t : (Tensor, Tensor, Tensor)):
   %a : (Tensor, Tensor) = prim::TupleSlice[beg=0, end=2](%t)

@@ -237,7 +237,7 @@ bool reachesFixedPoint(Graph& graph, const Query& query) {
   for (int i = 0; i < 2; ++i) {
     Diagnostics diagnostics;
     RewriteContext context(graph, allOps(), diagnostics);
-    tscompile::Outcome outcome = loweringDatabase().query(query).run(context);
+    Outcome outcome = loweringDatabase().query(query).run(context);
     EXPECT_TRUE(outcome.converged && !outcome.failed)
         << renderDiagnostics(diagnostics, "test") << before << graphText(graph);
     EXPECT_TRUE(verify(graph, allOps(), diagnostics)) << renderDiagnostics(diagnostics, "test") << before;
@@ -268,7 +268,7 @@ TEST(NamedRewrites, AllPhasesTogetherEnd) {
     std::unique_ptr<Graph> graph = graphOf(text);
     Diagnostics diagnostics;
     RewriteContext context(*graph, allOps(), diagnostics);
-    tscompile::Outcome outcome = loweringDatabase().query(everything).run(context);
+    Outcome outcome = loweringDatabase().query(everything).run(context);
     EXPECT_TRUE(outcome.converged && !outcome.failed) << renderDiagnostics(diagnostics, "test") << text;
     EXPECT_TRUE(verify(*graph, allOps(), diagnostics)) << renderDiagnostics(diagnostics, "test") << text;
   });
@@ -286,10 +286,10 @@ TEST(NamedRewrites, DefaultsKeepEveryBit) {
       ++changed;
       for (uint64_t run = 0; run < 3; ++run) {
         Choices one(seed * 10 + run), two = one;
-        test::Outcome expected = runGraph(*before, argumentsFor(one, *before));
+        RunOutcome expected = runGraph(*before, argumentsFor(one, *before));
         if (!expected.ok) continue;
         ++ran;
-        test::Outcome got = runGraph(*graph, argumentsFor(two, *graph));
+        RunOutcome got = runGraph(*graph, argumentsFor(two, *graph));
         EXPECT_TRUE(got.ok) << got.error << graphText(*before) << graphText(*graph);
         EXPECT_TRUE(got.results == expected.results) << phase << "\n" << graphText(*before) << graphText(*graph);
       }
@@ -338,7 +338,7 @@ TEST(NamedRewrites, PartsOfPartsAreThoseOfTheWhole) {
     changed += reachesFixedPoint(*graph, query);
     Tensor x = Tensor::zeros(DType::Float32, Dims{size});
     for (int64_t i = 0; i < size; ++i) x.data<float>()[i] = static_cast<float>(i + 1);
-    test::Outcome expected = runGraph(*before, {x}), got = runGraph(*graph, {x});
+    RunOutcome expected = runGraph(*before, {x}), got = runGraph(*graph, {x});
     EXPECT_EQ(expected.ok, got.ok) << text << graphText(*graph);
     EXPECT_TRUE(expected.results == got.results) << text << graphText(*graph);
   });

@@ -1,0 +1,36 @@
+// Which nodes are to stay out of engines, as arguments of rewriting say it: "fallback_classes" and "fallback_paths"
+// name modules, "fallback_nodes" values. Marked nodes have the attribute to_compile=0, and so has all that is made of
+// them.
+#pragma once
+
+#include "passes/rewrite/rewrite.h"
+
+#include <set>
+#include <string>
+
+namespace tscompile {
+
+class FallbackMarks {
+ public:
+  explicit FallbackMarks(RewriteContext& context);
+
+  bool empty() const { return classes_.empty() && paths_.empty() && nodes_.empty(); }
+  // Whether a call is one of a method of a marked module, or of a module inside.
+  bool marksCall(const Node* call) const;
+  bool marks(const Node* node) const;
+
+  static bool isMarked(const Node* node) { return node->hasAttribute(sym::toCompile); }
+  // Marks a node and those inside; returns whether one was not marked before. Constants and attributes of modules need
+  // no engine and get no mark.
+  static bool mark(Node* node);
+
+ private:
+  bool marksModule(const Value* module) const;
+  bool marksScope(std::string_view scope) const;
+  bool found(const std::set<std::string>& names, const std::string& name) const;
+
+  std::set<std::string> classes_, paths_, nodes_;
+  RewriteContext& context_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,69 @@
+// Makes the nodes of a formula, typed as their schemas say, in front of a node whose place they take.
+#pragma once
+
+#include "passes/rewrite/rewrite.h"
+
+#include <initializer_list>
+
+namespace tscompile {
+
+class Formula {
+ public:
+  Formula(Node* at, RewriteContext& context) : builder_(context.before(at)), context_(context) {}
+
+  Value* op(const char* kind, std::initializer_list<Value*> inputs) { return op(Symbol::of(kind), inputs); }
+  Value* op(Symbol kind, std::initializer_list<Value*> inputs) {
+    Node* made = builder_.insert(kind, inputs);
+    setOutputTypes(made, nullptr, context_);
+    return made->output();
+  }
+  Value* integer(int64_t v) { return builder_.constant(IValue(v)); }
+  Value* number(double v) { return builder_.constant(IValue(v)); }
+  Value* flag(bool v) { return builder_.constant(IValue(v)); }
+  Value* none() { return builder_.constant(IValue()); }
+  Value* integers(DimSpan values) {
+    std::vector<IValue> items;
+    for (int64_t v : values) items.emplace_back(v);
+    return builder_.constant(IValue(Ref<ListValue>::make(types().integer, std::move(items))));
+  }
+  Value* listOf(std::initializer_list<Value*> values) {
+    return builder_.list(std::span<Value* const>(values.begin(), values.size()), types().integer);
+  }
+  Builder& builder() { return builder_; }
+
+  // ---- in short ----
+  Value* add(Value* a, Value* b) { return op("aten::add", {a, b, integer(1)}); }
+  Value* sub(Value* a, Value* b) { return op("aten::sub", {a, b, integer(1)}); }
+  Value* mul(Value* a, Value* b) { return op("aten::mul", {a, b}); }
+  Value* div(Value* a, Value* b) { return op("aten::div", {a, b}); }
+  Value* mean(Value* x, Value* dims, Value* keep) { return op("aten::mean", {x, dims, keep, none()}); }
+
+ private:
+  Builder builder_;
+  RewriteContext& context_;
+};
+
+// Whether a node's arguments and results are memory that nothing writes: what is computed from the arguments at its
+// place is then the same at every place.
+inline bool isUndisturbed(const Node* n, RewriteContext& c) {
+  if (!c.facts.graphHasWrites()) return true;
+  for (const Use& u : n->inputs())
+    if (c.facts.isWritten(u.value)) return false;
+  for (const Value* v : n->outputs())
+    if (c.facts.isWritten(v)) return false;
+  return true;
+}
+
+// Whether values are tensors of one dtype, float or double; None is skipped.
+inline bool areFloats(std::initializer_list<Value*> values, RewriteContext& c) {
+  DType first = DType::Undefined;
+  for (Value* v : values) {
+    if (GraphFacts::isNone(v)) continue;
+    DType d = v->type()->isTensor() ? c.facts.dtype(v) : DType::Undefined;
+    if (first == DType::Undefined) first = d;
+    if (d != first || (d != DType::Float32 && d != DType::Float64)) return false;
+  }
+  return first != DType::Undefined;
+}
+
+}  // namespace tscompile

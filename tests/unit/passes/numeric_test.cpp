@@ -1,0 +1,188 @@
+// Every golden of an entry is run on random arguments before and after: the results must be the same to the last bit,
+// or as near as the file's "# tolerance:" says.
+#include "frontend/parse.h"
+#include "ir/clone.h"
+#include "ir/printer.h"
+#include "ir/support/diagnostic_printer.h"
+#include "passes/catalog.h"
+#include "runtime/evaluator.h"
+#include "runtime/ops/ops.h"
+#include "runtime/program.h"
+#include "runtime/reference/copy.h"
+#include "tests/support/choices.h"
+#include "tests/support/text_file.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+
+namespace tscompile::test {
+namespace {
+
+struct Golden {
+  std::string name;
+  std::unique_ptr<Graph> graph;
+  Query::Tags entries;
+  double tolerance = 0;
+};
+
+// What stands behind "# KEY" in the text, up to a blank.
+std::string setting(const std::string& text, const std::string& key) {
+  size_t at = text.find(key);
+  if (at == std::string::npos) return "";
+  at += key.size();
+  return text.substr(at, text.find_first_of(" \n", at) - at);
+}
+
+Golden goldenOf(const std::filesystem::path& path) {
+  std::string text = readText(path);
+  Golden g;
+  g.name = path.stem();
+  std::istringstream entries(setting(text, "--passes="));
+  for (std::string entry; std::getline(entries, entry, ',');) g.entries.insert(entry);
+  if (std::string t = setting(text, "# tolerance: "); !t.empty()) g.tolerance = std::stod(t);
+  Diagnostics diagnostics;
+  ParseOptions options;
+  options.registry = &allOps();
+  Result<std::unique_ptr<Graph>> graph = parseGraph(SourceFile::make(path, text), diagnostics, options);
+  EXPECT_TRUE(graph.ok()) << renderDiagnostics(diagnostics, "test");
+  if (graph) g.graph = std::move(*graph);
+  return g;
+}
+
+// ---- arguments ----
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSpecial[] = {NAN, kInfinity, -kInfinity, -0.0, 0.0, 1e30, -1e-30};
+
+double randomNumber(Choices& c, bool special, bool integral) {
+  double v = static_cast<double>(c.below(65)) / 8 - 4;
+  if (integral) return std::floor(v);
+  return special && c.oneIn(6) ? kSpecial[c.below(std::size(kSpecial))] : v;
+}
+
+IValue randomArgument(Choices& c, TypePtr type, bool special) {
+  if (type->is(TypeKind::Bool)) return IValue(c.oneIn(2));
+  if (type->is(TypeKind::Int)) return IValue(static_cast<int64_t>(c.below(20)) - 6);
+  if (type->is(TypeKind::Float)) return IValue(randomNumber(c, special, false));
+  const TensorFacts& facts = type->tensor();
+  EXPECT_TRUE(facts.hasRank && facts.hasAllSizes() && facts.dtype != DType::Undefined)
+      << "an input needs a type such as Float(2, 3, strides=[3, 1]), not " << typeText(type);
+  Tensor t = facts.hasStrides ? Tensor::emptyStrided(facts.dtype, facts.sizes, facts.strides)
+                              : Tensor::empty(facts.dtype, facts.sizes);
+  Tensor numbers = Tensor::empty(DType::Float64, facts.sizes);
+  bool integral = facts.dtype == DType::Bool || kIntegerTypes.contains(facts.dtype);
+  for (int64_t i = 0; i < t.numel(); ++i) numbers.data<double>()[i] = randomNumber(c, special, integral);
+  copyTensor(t, numbers);
+  return IValue(t);
+}
+
+std::vector<IValue> randomArguments(const Graph& graph, uint64_t seed) {
+  Choices c(seed);
+  std::vector<IValue> out;
+  for (const Value* v : graph.inputs()) out.push_back(randomArgument(c, v->type(), seed % 2 == 1));
+  return out;
+}
+
+// ---- runs ----
+
+std::optional<std::vector<IValue>> run(const Graph& graph, uint64_t seed, std::string& message) {
+  Diagnostics diagnostics;
+  ProgramSources sources;
+  sources.boundInputs.resize(graph.inputs().size());
+  Result<std::shared_ptr<const Program>> program = Program::compile(graph, allOps(), std::move(sources), diagnostics);
+  std::vector<IValue> arguments = randomArguments(graph, seed);
+  Result<std::vector<IValue>> results = Failed{};
+  if (program) results = (*program)->run(arguments, {}, diagnostics);
+  message = renderDiagnostics(diagnostics, "test");
+  if (!results) return std::nullopt;
+  // What was written to arguments counts as a result.
+  for (IValue& a : arguments) results->push_back(a);
+  return std::move(*results);
+}
+
+bool areNear(double a, double b, double tolerance) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+  if (tolerance == 0) return a == b && std::signbit(a) == std::signbit(b);
+  return a == b || std::abs(a - b) <= tolerance * (1 + std::abs(a));
+}
+
+std::string difference(const IValue& a, const IValue& b, double tolerance) {
+  if (a.tag() != b.tag()) return "values of different kinds";
+  if (a.isTuple() || a.isList()) {
+    const auto& x = a.isTuple() ? a.toTuple().items : a.toList().items;
+    const auto& y = b.isTuple() ? b.toTuple().items : b.toList().items;
+    if (x.size() != y.size()) return "different numbers of values";
+    for (size_t i = 0; i < x.size(); ++i)
+      if (std::string d = difference(x[i], y[i], tolerance); !d.empty()) return d;
+    return "";
+  }
+  if (!a.isTensor()) return valuesEqual(a, b) ? "" : "different values";
+  Tensor x = a.toTensor(), y = b.toTensor();
+  if (x.dtype() != y.dtype()) return "different dtypes";
+  if (!std::equal(x.sizes().begin(), x.sizes().end(), y.sizes().begin(), y.sizes().end())) return "different sizes";
+  for (int64_t i = 0; i < x.numel(); ++i)
+    if (!areNear(x.complex(i).real(), y.complex(i).real(), tolerance))
+      return "element " + std::to_string(i) + ": " + std::to_string(x.complex(i).real()) + ", then " +
+             std::to_string(y.complex(i).real());
+  return "";
+}
+
+class PassNumbers : public ::testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(PassNumbers, AreTheSameBeforeAndAfter) {
+  Golden g = goldenOf(GetParam());
+  ASSERT_TRUE(g.graph);
+  std::unique_ptr<Graph> before = cloneGraph(*g.graph);
+  Diagnostics diagnostics;
+  RewriteContext context(*g.graph, allOps(), diagnostics);
+  std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
+  context.evaluator = evaluator.get();
+  PlanSettings settings;
+  settings.verify = true;
+  Plan plan = loweringDatabase().query(Query().including(g.entries));
+  EXPECT_TRUE(plan.run(context, settings).changed) << "the entry has nothing to do";
+  EXPECT_EQ(diagnostics.errorCount(), 0u) << renderDiagnostics(diagnostics, "test");
+  std::string once = graphText(*g.graph);
+  EXPECT_FALSE(plan.run(context, settings).changed) << "a second run says that it changed something";
+  EXPECT_EQ(graphText(*g.graph), once);
+  int ran = 0;
+  constexpr uint64_t kRuns = 16;
+  for (uint64_t seed = 0; seed < kRuns; ++seed) {
+    std::string message;
+    std::optional<std::vector<IValue>> expected = run(*before, seed, message);
+    if (!expected) continue;
+    ++ran;
+    std::optional<std::vector<IValue>> found = run(*g.graph, seed, message);
+    ASSERT_TRUE(found) << message << once;
+    // flatten_outputs takes a tuple apart.
+    if (found->size() != expected->size() && (*expected)[0].isTuple()) {
+      std::vector<IValue> items = (*expected)[0].toTuple().items;
+      expected->erase(expected->begin());
+      expected->insert(expected->begin(), items.begin(), items.end());
+    }
+    ASSERT_EQ(found->size(), expected->size());
+    for (size_t i = 0; i < found->size(); ++i)
+      ASSERT_EQ(difference((*expected)[i], (*found)[i], g.tolerance), "") << "seed " << seed << ", value " << i << once;
+  }
+  EXPECT_GT(ran, 4) << "the golden seldom runs";
+}
+
+std::vector<std::filesystem::path> goldens() {
+  std::vector<std::filesystem::path> out;
+  for (const auto& entry : std::filesystem::directory_iterator(TSCOMPILE_TESTS_DIR "/golden/passes"))
+    if (entry.path().extension() == ".ir" && readText(entry.path()).find("\ngraph(") != std::string::npos)
+      out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, PassNumbers, ::testing::ValuesIn(goldens()),
+                         [](const auto& info) { return std::string(info.param.stem()); });
+
+}  // namespace
+}  // namespace tscompile::test
