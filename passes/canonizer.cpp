@@ -24,9 +24,9 @@ class Canonizer {
     if ((!isFloat_ && !kIntegerTypes.contains(dtype_)) || !isPart(site_.node) || isInner()) return {};
     constant_ = integer_ = isProduct_ ? 1 : 0;
     std::string before = flatten(site_.node, false);
-    if (nodes_ < 2 || !fits_) return {};
+    if (!fits_) return {};
     cancel();
-    if (text() == before || !keepsSizes()) return {};
+    if ((nodes_ < 2 && !lost_) || text() == before || !keepsSizes()) return {};
     return build();
   }
 

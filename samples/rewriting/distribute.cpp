@@ -25,7 +25,9 @@ void both(const char* text) {
   std::unique_ptr<Graph> g = sample::graph(text);
   ExpressionOptions brackets;
   brackets.allBrackets = true;
-  auto show = [&](const char* title) { std::printf("%-12s %s\n", title, expressionText(*g, brackets).c_str()); };
+  auto show = [&](const char* title) {
+    std::printf("%-12s %s\n", title, expressionText(g->output(0), brackets).c_str());
+  };
   auto apply = [&](const char* title, NodeRewrite rewrite) {
     Diagnostics diagnostics;
     RewriteContext context(*g, allOps(), diagnostics);

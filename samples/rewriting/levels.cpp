@@ -56,7 +56,9 @@ NodeRewrite callToOperator() {
   return {"hardsigmoid_modules", {sym::CallMethod}, [](Node* call, RewriteContext& context) -> Replacement {
             bool wanted = call->inputCount() == 2 && call->input(0)->type()->name() == "__torch__.HardSigmoid";
             if (!wanted) return {};
-            return context.before(call).call(Symbol::of("aten::hardsigmoid"), {call->input(1)}, types().tensor);
+            Value* y = context.before(call).call(Symbol::of("aten::hardsigmoid"), {call->input(1)}, types().tensor);
+            // A call may do anything, so it goes only if that is said.
+            return Replacement::of({{call->output(), y}}, {call});
           }};
 }
 

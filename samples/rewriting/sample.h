@@ -39,7 +39,7 @@ inline tscompile::Pattern pattern(std::string_view text) {
 }
 
 inline void print(const char* title, const tscompile::Graph& graph) {
-  std::printf("%-24s %s\n", title, tscompile::expressionText(graph).c_str());
+  std::printf("%-14s %s\n", title, tscompile::expressionText(graph.output(0)).c_str());
 }
 
 // Runs a plan and prints the graph after it.
