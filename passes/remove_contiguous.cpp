@@ -1,5 +1,6 @@
 // Removes aten::contiguous, and aten::to that asks for nothing but a memory format, where nobody can tell: no node asks
-// later for the strides of the value or of something made from it, and no memory is written that it may share or not.
+// later for the strides of the value or of something made from it, no memory is written that it may share or not, and
+// the caller does not get it.
 #include "ir/side_table.h"
 #include "passes/passes.h"
 
@@ -7,30 +8,6 @@
 
 namespace tscompile {
 namespace {
-
-// Operators that depend on how their tensors lie in memory. Reshaping does not: it copies where it must.
-bool asksForStrides(Symbol kind) {
-  static const Symbol kAsking[] = {Symbol::of("aten::view"),
-                                   Symbol::of("aten::view_as"),
-                                   Symbol::of("aten::_unsafe_view"),
-                                   Symbol::of("aten::as_strided"),
-                                   Symbol::of("aten::stride"),
-                                   Symbol::of("aten::storage_offset"),
-                                   Symbol::of("aten::is_contiguous"),
-                                   Symbol::of("aten::unflatten"),
-                                   Symbol::of("aten::view_as_real"),
-                                   Symbol::of("aten::view_as_complex"),
-                                   Symbol::of("aten::_reshape_alias"),
-                                   Symbol::of("aten::is_set_to"),
-                                   Symbol::of("aten::is_non_overlapping_and_dense"),
-                                   Symbol::of("aten::is_strides_like_format"),
-                                   Symbol::of("aten::as_strided_copy"),
-                                   Symbol::of("aten::view_copy"),
-                                   Symbol::of("aten::data_ptr"),
-                                   Symbol::of("aten::_unsafe_reshape"),
-                                   Symbol::of("aten::set_")};
-  return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
-}
 
 // Results that lie in memory the same way however the arguments do.
 bool setsStrides(const Node* n, GraphFacts& facts) {
@@ -65,7 +42,7 @@ class StridesThatMatter {
  public:
   StridesThatMatter(Graph& graph, GraphFacts& facts) : matters_(graph) {
     forEachNode(graph, [&](Node* n) {
-      if (asksForStrides(n->kind()) || !isKnown(n, facts)) inputsMatter(n);
+      if (GraphFacts::asksForStrides(n->kind()) || !isKnown(n, facts)) inputsMatter(n);
     });
     while (!todo_.empty()) {
       const Value* v = todo_.back();
@@ -122,6 +99,8 @@ bool removeContiguous(Graph& graph, RewriteContext& context) {
   for (Node* n : found) {
     Value *from = n->output(), *to = n->input(0);
     if (strides.of(from) || context.facts.isWritten(from) || context.facts.isWritten(to)) continue;
+    if (!context.facts.mayShare(from, to)) continue;
+    context.facts.replaced(from, to);
     from->replaceAllUsesWith(to);
     n->destroy();
     changed = true;

@@ -51,12 +51,16 @@ class GraphFacts {
   // Whether some node may tell a tensor from one with the same elements: aten::view and others fail for some strides
   // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
   bool graphLooksAtMemory();
+  // Operators whose results, or whose success, depend on strides. Reshaping does not: it copies where it must.
+  static bool asksForStrides(Symbol kind);
   // Whether a tensor that nobody writes may be laid out otherwise or share memory: no node looks, and the caller does
   // not get it.
   bool isUnseen(const Value* value) { return !graphLooksAtMemory() && !escapes(value); }
   // Whether `by` may take the place of `old`, a tensor of its own with the same elements: as isUnseen says, or `by` is
   // new memory that nobody else gets.
-  bool mayReplace(const Value* old, const Value* by);
+  bool mayReplace(const Value* old, const Value* by) { return !graphLooksAtMemory() && mayShare(old, by); }
+  // The same as far as only the caller is asked.
+  bool mayShare(const Value* old, const Value* by);
   // To be told of replacements, until the next refresh().
   void replaced(const Value* old, const Value* by);
   const AliasAnalysis& aliases();
