@@ -52,9 +52,9 @@ class Catalog {
   }
 
   void part(RewriteDatabase& database, const char* name, bool (*apply)(Graph&, RewriteContext&), const char* purpose,
-            Role role = Role::Normal) {
+            Role role = Role::Normal, Query::Tags tags = {"default"}) {
     EntryOptions options;
-    options.tags = {"default"};
+    options.tags = std::move(tags);
     options.purpose = purpose;
     options.role = role;
     check(database.add(name, GraphRewrite{name, apply}, std::move(options), diagnostics_));
@@ -132,6 +132,10 @@ RewriteDatabase makeLowering() {
   c.inner(3, "uncanonicalize", Kind::Equilibrium);
   auto decompose = c.inner(4, "decompose", Kind::Equilibrium);
   const Query::Tags kDecomposition{"decomposition"};
+  c.part(*decompose, "fold_what_was_made", foldConstants, "compute what depends on constants alone", Role::CleanUp,
+         kDecomposition);
+  c.part(*decompose, "merge_what_was_made", mergeCommonSubexpressions, "compute equal things once", Role::CleanUp,
+         kDecomposition);
   c.node(*decompose, computeInFloat(), "halves as floats, rounded once", kDecomposition);
   c.node(*decompose, unpackVar(), "mean of the squares of what differs from the mean", kDecomposition);
   c.node(*decompose, unpackBatchNorm(), "x * scale + offset, outside of training", kDecomposition);

@@ -1,6 +1,5 @@
-// Removes aten::contiguous, and aten::to that asks for nothing but a memory format, where nobody can tell: no node asks
-// later for the strides of the value or of something made from it, no memory is written that it may share or not, and
-// the caller does not get it.
+// Removes aten::contiguous where nobody can tell: no node asks later for the strides of the value or of something made
+// from it, no memory is written that it may share or not, and the caller gets none of it.
 #include "ir/side_table.h"
 #include "passes/passes.h"
 
@@ -8,6 +7,12 @@
 
 namespace tscompile {
 namespace {
+
+// Operators that tell a tensor from another one with the same elements.
+bool tellsApart(Symbol kind) {
+  static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
+  return GraphFacts::asksForStrides(kind) || kind == kIs || kind == kIsNot;
+}
 
 // Results that lie in memory the same way however the arguments do.
 bool setsStrides(const Node* n, GraphFacts& facts) {
@@ -42,7 +47,7 @@ class StridesThatMatter {
  public:
   StridesThatMatter(Graph& graph, GraphFacts& facts) : matters_(graph) {
     forEachNode(graph, [&](Node* n) {
-      if (GraphFacts::asksForStrides(n->kind()) || !isKnown(n, facts)) inputsMatter(n);
+      if (tellsApart(n->kind()) || !isKnown(n, facts)) inputsMatter(n);
     });
     while (!todo_.empty()) {
       const Value* v = todo_.back();
@@ -85,6 +90,12 @@ class StridesThatMatter {
   std::vector<const Value*> todo_;
 };
 
+// Whether nobody outside can tell that what may be memory of its own is that of another value.
+bool mayShare(const Value* copy, const Value* original, GraphFacts& facts) {
+  if (!facts.escapes(copy)) return true;
+  return original->node() && facts.isFresh(original->node()) && !facts.escapes(original);
+}
+
 }  // namespace
 
 bool removeContiguous(Graph& graph, RewriteContext& context) {
@@ -99,7 +110,7 @@ bool removeContiguous(Graph& graph, RewriteContext& context) {
   for (Node* n : found) {
     Value *from = n->output(), *to = n->input(0);
     if (strides.of(from) || context.facts.isWritten(from) || context.facts.isWritten(to)) continue;
-    if (!context.facts.mayShare(from, to)) continue;
+    if (!mayShare(from, to, context.facts)) continue;
     context.facts.replaced(from, to);
     from->replaceAllUsesWith(to);
     n->destroy();

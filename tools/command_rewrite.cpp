@@ -106,14 +106,24 @@ int runPasses(const Options& options, Session& session) {
   size_t width = 0;
   for (const auto& e : entries) width = std::max(width, e.name.size());
   bool any = false;
+  std::string group;
   for (const auto& e : entries) {
     if (!wanted(e)) continue;
     any = true;
+    std::string around = e.path.empty() ? "" : e.path[0];
+    if (around != group && !around.empty()) session.out << fmt::format("{:>5}  {}\n", e.position, around);
+    group = around;
+    std::string position = around.empty() ? fmt::format("{}", e.position) : "";
     std::string tags;
-    for (const std::string& t : tagsOf(e)) tags += (tags.empty() ? "" : ", ") + t;
-    session.out << fmt::format("{:>5}  {:<{}}  {}\n", e.position, e.name, width, e.purpose);
-    session.out << fmt::format("{:>5}  {:<{}}  [{}]\n", "", "", width, tags);
+    bool isDefault = false;
+    for (const std::string& t : tagsOf(e)) {
+      isDefault |= t == "default";
+      if (t != "default" && t != around) tags += (tags.empty() ? " [" : ", ") + t;
+    }
+    session.out << fmt::format("{:>5} {} {:<{}}  {}{}\n", position, isDefault ? '*' : ' ', e.name, width, e.purpose,
+                               tags.empty() ? "" : tags + "]");
   }
+  if (any) session.out << "* applied without being asked for\n";
   return session.finish(any ? kExitDone : kExitNegative);
 }
 

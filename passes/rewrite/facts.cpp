@@ -183,7 +183,8 @@ bool GraphFacts::graphLooksAtMemory() {
   return *looksAtMemory_;
 }
 
-bool GraphFacts::mayShare(const Value* old, const Value* by) {
+bool GraphFacts::mayReplace(const Value* old, const Value* by) {
+  if (graphLooksAtMemory()) return false;
   if (!escapes(old)) return true;
   return by->node() && isFresh(by->node()) && !escapes(by);
 }

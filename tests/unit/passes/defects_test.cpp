@@ -197,7 +197,7 @@ TEST(Defects, NestedBlocksAreLowered) {
       -> (%x)
   return (%r)
 )",
-                              kDefault.including({"decompose"}), {}, {});
+                              kEverything);
   for (const char* gone : {"aten::detach", "aten::true_divide", "aten::addmm", "aten::pad"})
     EXPECT_FALSE(has(after, gone)) << gone << "\n" << after;
 }
@@ -219,7 +219,7 @@ TEST(Defects, ArithmeticOfIntegersHasItsOperators) {
   EXPECT_EQ(count(after, "aten::floordiv"), 2u) << after;
   EXPECT_FALSE(has(after, "aten::div") || has(after, "floor_divide")) << after;
   // Division that is cut towards zero is another one, as is one with a fraction.
-  for (const char* mode : {"\"trunc\"", static_cast<const char*>(nullptr)}) {
+  for (const char* mode : std::initializer_list<const char*>{"\"trunc\"", nullptr}) {
     std::string constant =
         mode ? "str = prim::Constant[value=" + std::string(mode) + "]()" : std::string("NoneType = prim::Constant()");
     after = lowered("graph(%n : int):\n  %2 : int = prim::Constant[value=2]()\n  %mode : " + constant +
