@@ -210,13 +210,32 @@ void GraphFacts::addEscaping(const Value* value) {
   escaping_->insert(memory.list().begin(), memory.list().end());
 }
 
+bool GraphFacts::asksForStrides(Symbol kind) {
+  static const Symbol kAsking[] = {Symbol::of("aten::view"),
+                                   Symbol::of("aten::view_as"),
+                                   Symbol::of("aten::_unsafe_view"),
+                                   Symbol::of("aten::as_strided"),
+                                   Symbol::of("aten::stride"),
+                                   Symbol::of("aten::storage_offset"),
+                                   Symbol::of("aten::is_contiguous"),
+                                   Symbol::of("aten::unflatten"),
+                                   Symbol::of("aten::view_as_real"),
+                                   Symbol::of("aten::view_as_complex"),
+                                   Symbol::of("aten::_reshape_alias"),
+                                   Symbol::of("aten::is_set_to"),
+                                   Symbol::of("aten::is_non_overlapping_and_dense"),
+                                   Symbol::of("aten::is_strides_like_format"),
+                                   Symbol::of("aten::as_strided_copy"),
+                                   Symbol::of("aten::view_copy"),
+                                   Symbol::of("aten::data_ptr"),
+                                   Symbol::of("aten::_unsafe_reshape"),
+                                   Symbol::of("aten::set_")};
+  return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
+}
+
 bool GraphFacts::looksAtMemory(const Node* node) {
-  static const Symbol kLayout[] = {Symbol::of("aten::view"),           Symbol::of("aten::view_as"),
-                                   Symbol::of("aten::as_strided"),     Symbol::of("aten::as_strided_"),
-                                   Symbol::of("aten::stride"),         Symbol::of("aten::is_contiguous"),
-                                   Symbol::of("aten::storage_offset"), Symbol::of("aten::data_ptr")};
   static const Symbol kObject[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__")};
-  if (std::find(std::begin(kLayout), std::end(kLayout), node->kind()) != std::end(kLayout)) return true;
+  if (asksForStrides(node->kind())) return true;
   if (std::find(std::begin(kObject), std::end(kObject), node->kind()) != std::end(kObject))
     return node->input(0)->type()->isTensor() && node->input(1)->type()->isTensor();
   return !hasOwnRules(node->kind()) && !resolve(node);

@@ -51,6 +51,8 @@ class GraphFacts {
   // Whether some node may tell a tensor from one with the same elements: aten::view and others fail for some strides
   // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
   bool graphLooksAtMemory();
+  // Operators whose results, or whose success, depend on strides. Reshaping does not: it copies where it must.
+  static bool asksForStrides(Symbol kind);
   // Whether a tensor that nobody writes may be laid out otherwise or share memory: no node looks, and the caller does
   // not get it.
   bool isUnseen(const Value* value) { return !graphLooksAtMemory() && !escapes(value); }
