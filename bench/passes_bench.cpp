@@ -1,7 +1,9 @@
 // Whole-graph passes, from 10^3 to 10^5 nodes.
 #include "frontend/parse.h"
 #include "ir/clone.h"
+#include "passes/catalog.h"
 #include "passes/passes.h"
+#include "passes/rewrite/pattern.h"
 #include "runtime/ops/ops.h"
 
 #include <benchmark/benchmark.h>
@@ -79,6 +81,36 @@ void BM_MergeBesideWrites(benchmark::State& state) {
 }
 void BM_Functionalise(benchmark::State& state) { run(state, functionalise, mixedText(state.range(0), "aten::relu_")); }
 void BM_FunctionaliseChain(benchmark::State& state) { run(state, functionalise, chainText(state.range(0))); }
+
+// What `lower` does without options.
+bool lowering(Graph&, RewriteContext& context) {
+  return loweringDatabase().query(Query().including({"default"})).run(context).changed;
+}
+void BM_Lowering(benchmark::State& state) { run(state, lowering, mixedText(state.range(0), "aten::relu")); }
+
+// A pattern of three nodes, of which the graph has all kinds but one, or all but never together.
+void searchInVain(benchmark::State& state, const char* last) {
+  Diagnostics diagnostics;
+  ParseOptions options;
+  options.registry = &allOps();
+  auto graph = parseGraph(SourceFile::make("bench", mixedText(state.range(0), "aten::relu")), diagnostics, options);
+  Result<Pattern> pattern =
+      Pattern::parse(std::string("graph(%x, %y):\n  %a = aten::tanh(%x)\n  %b = aten::mul(%a, %y)\n  %c = ") + last +
+                         "(%b)\n  return (%c)\n",
+                     diagnostics);
+  if (!graph || !pattern) return state.SkipWithError("the text is not read");
+  Plan plan = Plan::walk("search", {patternRewrite("search", *pattern, *pattern)});
+  for (auto _ : state) {
+    RewriteContext context(**graph, allOps(), diagnostics);
+    if (plan.run(context).changed) return state.SkipWithError("something was found");
+  }
+  state.counters["ns_per_node"] =
+      benchmark::Counter(static_cast<double>(state.range(0)) * 1e-9,
+                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+void BM_PatternWithoutItsKinds(benchmark::State& state) { searchInVain(state, "aten::erf"); }
+void BM_PatternThatDoesNotOccur(benchmark::State& state) { searchInVain(state, "aten::sigmoid"); }
+
 #define TS_SIZES RangeMultiplier(10)->Range(1000, 100'000)->Unit(benchmark::kMillisecond)
 BENCHMARK(BM_RemoveDeadCode)->TS_SIZES;
 BENCHMARK(BM_MergeCommonSubexpressions)->TS_SIZES;
@@ -87,6 +119,9 @@ BENCHMARK(BM_RemoveDeadCodeBesideWrites)->TS_SIZES;
 BENCHMARK(BM_MergeBesideWrites)->TS_SIZES;
 BENCHMARK(BM_Functionalise)->TS_SIZES;
 BENCHMARK(BM_FunctionaliseChain)->TS_SIZES;
+BENCHMARK(BM_Lowering)->TS_SIZES;
+BENCHMARK(BM_PatternWithoutItsKinds)->TS_SIZES;
+BENCHMARK(BM_PatternThatDoesNotOccur)->TS_SIZES;
 #undef TS_SIZES
 
 }  // namespace

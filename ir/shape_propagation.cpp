@@ -175,7 +175,7 @@ class ShapeWalker {
       if (std::optional<SymbolicValue> k = options_.known(v)) s = std::move(*k);
     if (aliases_ && AliasAnalysis::canRefer(v->type()) && changed_.intersects(aliases_->reachable(v)))
       s = symbolicOf(withoutRefinement(v->type()->isTensor() ? types().tensor : v->type()));
-    out_.values_[v] = std::move(s);
+    out_.at(v) = std::move(s);
   }
   const SymbolicValue& get(const Value* v) const { return out_.of(v); }
 
@@ -514,13 +514,13 @@ class ShapeWalker {
 };
 
 ShapePropagation::ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options)
-    : registry_(&registry) {
+    : index_(graph), registry_(&registry) {
   ShapeWalker(*this, graph, registry, options).run();
 }
 
 const SymbolicValue* ShapePropagation::find(const Value* value) const {
-  auto it = values_.find(value);
-  return it == values_.end() ? nullptr : &it->second;
+  uint32_t i = index_.get(value);
+  return i ? &store_[i - 1] : nullptr;
 }
 
 const SymbolicValue& ShapePropagation::extend(const Value* value) {
@@ -530,24 +530,33 @@ const SymbolicValue& ShapePropagation::extend(const Value* value) {
   while (!todo.empty()) {
     const Value* v = todo.back();
     const Node* n = v->node();
-    if (values_.contains(v)) {
+    if (find(v)) {
       todo.pop_back();
     } else if (!n || n->hasBlocks() || changesInPlace_) {
-      values_[v] = symbolicOf(withoutRefinement(v->type()));
+      at(v) = symbolicOf(withoutRefinement(v->type()));
     } else {
       size_t before = todo.size();
       for (const Use& u : n->inputs())
-        if (!values_.contains(u.value)) todo.push_back(u.value);
+        if (!find(u.value)) todo.push_back(u.value);
       if (todo.size() == before) walker.node(n);
     }
   }
-  return values_.at(value);
+  return *find(value);
+}
+
+SymbolicValue& ShapePropagation::at(const Value* value) {
+  uint32_t& i = index_[value];
+  if (!i) {
+    store_.emplace_back();
+    i = static_cast<uint32_t>(store_.size());
+  }
+  return store_[i - 1];
 }
 
 const SymbolicValue& ShapePropagation::of(const Value* value) const {
   static const SymbolicValue kUnknown = symbolicOf(types().any);
-  auto it = values_.find(value);
-  return it == values_.end() ? kUnknown : it->second;
+  const SymbolicValue* known = find(value);
+  return known ? *known : kUnknown;
 }
 
 void ShapePropagation::applyTo(Graph& graph) const {

@@ -5,10 +5,11 @@
 #include "ir/graph.h"
 #include "ir/infer_call.h"
 #include "ir/op_registry.h"
+#include "ir/side_table.h"
 
+#include <deque>
 #include <functional>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 namespace tscompile {
@@ -38,7 +39,7 @@ class ShapePropagation {
   // What is known of a newer value, from what is known of the inputs of its node. The values that were known are taken
   // to be as they were.
   const SymbolicValue& extend(const Value* value);
-  void forget(const Value* value) { values_.erase(value); }
+  void forget(const Value* value) { index_[value] = 0; }
   // The tensor's facts: dtype, rank and sizes, as far as they are known.
   const TensorFacts& tensor(const Value* value) const { return of(value).type->tensor(); }
   const std::vector<ShapeConflict>& conflicts() const { return conflicts_; }
@@ -48,7 +49,10 @@ class ShapePropagation {
 
  private:
   friend class ShapeWalker;
-  std::unordered_map<const Value*, SymbolicValue> values_;
+  SymbolicValue& at(const Value* value);
+
+  ValueTable<uint32_t> index_;       // into store_, from 1 on; 0: not known
+  std::deque<SymbolicValue> store_;  // what was handed out stays where it is
   std::vector<ShapeConflict> conflicts_;
   const OpRegistry* registry_;
   bool changesInPlace_ = false;  // sizes or dtypes of some values change while the graph runs

@@ -20,6 +20,11 @@ class SideTable {
     return entries_[id];
   }
   typename std::vector<T>::const_reference operator[](const Key* key) const { return entries_[Graph::idOf(key)]; }
+  // T() for objects made after the table that were not set.
+  T get(const Key* key) const {
+    uint32_t id = Graph::idOf(key);
+    return id < entries_.size() ? entries_[id] : T();
+  }
 
  private:
   std::vector<T> entries_;

@@ -196,6 +196,42 @@ bool meets(const Value* value, TypePtr wanted, GraphFacts& facts) {
 
 // ---- matching ----
 
+namespace {
+
+bool isFixedKind(const CompiledPattern& p, const Node* wanted, const Node* n) {
+  const auto& pn = p.nodes[p.nodeIndex[wanted]];
+  return pn.kindVariable >= 0 || (n && n->kind() == wanted->kind());
+}
+
+// A look at the kinds of what is around a node: most nodes are no part of a match, and this costs no memory. Errs on
+// the side of true.
+bool isPlausible(const CompiledPattern& p, const Node* wanted, const Node* n, int depth) {
+  if (!isFixedKind(p, wanted, n)) return false;
+  size_t count = std::min(wanted->inputCount(), n->inputCount());
+  for (size_t i = 0; i < count; ++i) {
+    const Node* producer = wanted->input(i)->node();
+    if (!producer || producer->kind() == sym::Constant || isFixedKind(p, producer, n->input(i)->node())) continue;
+    if (i > 1 || count < 2 || !isFixedKind(p, producer, n->input(1 - i)->node())) return false;
+  }
+  if (depth == 0 || wanted->outputCount() != n->outputCount()) return true;
+  for (size_t o = 0; o < n->outputCount(); ++o) {
+    for (Use& w : wanted->output(o)->uses()) {
+      if (w.user->isReturn()) continue;
+      constexpr int kMost = 8;
+      int looked = 0;
+      bool found = false;
+      for (Use& u : n->output(o)->uses()) {
+        found = ++looked > kMost || (!u.user->isReturn() && isPlausible(p, w.user, u.user, depth - 1));
+        if (found) break;
+      }
+      if (!found) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 // Depth-first search with undo. Goals are pairs of a pattern's value or node and the graph's; reaching one may add
 // more.
 class Matcher {
@@ -515,7 +551,8 @@ std::optional<Match> Pattern::match(Node* node, size_t seed, RewriteContext& con
 std::optional<Match> Pattern::match(Node* node, RewriteContext& context) const {
   for (size_t i = pattern_->nodes.size(); i-- > 0;) {
     const auto& p = pattern_->nodes[i];
-    if (p.isConstant || (p.kindVariable < 0 && p.node->kind() != node->kind())) continue;
+    constexpr int kLookAhead = 2;
+    if (p.isConstant || !isPlausible(*pattern_, p.node, node, kLookAhead)) continue;
     if (std::optional<Match> m = match(node, i, context)) return m;
   }
   return std::nullopt;

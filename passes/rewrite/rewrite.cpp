@@ -19,7 +19,17 @@ Replacement Replacement::done() {
 }
 
 KindCounts::KindCounts(const Graph& graph) {
-  forEachNode(graph, [this](Node* n) { ++counts_[n->kind()]; });
+  slots_.resize(128);
+  forEachNode(graph, [this](Node* n) {
+    auto& slot = slots_[place(n->kind())];
+    if (++slot.second > 1) return;
+    slot.first = n->kind();
+    if (++kinds_ * 2 < slots_.size()) return;
+    std::vector<std::pair<Symbol, size_t>> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const auto& s : old)
+      if (s.second) slots_[place(s.first)] = s;
+  });
 }
 
 void setOutputTypes(Node* made, const Node* text, RewriteContext& context) {

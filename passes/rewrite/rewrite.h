@@ -82,13 +82,17 @@ class Replacement {
 class KindCounts {
  public:
   explicit KindCounts(const Graph& graph);
-  size_t of(Symbol kind) const {
-    auto it = counts_.find(kind);
-    return it == counts_.end() ? 0 : it->second;
-  }
+  size_t of(Symbol kind) const { return slots_[place(kind)].second; }
 
  private:
-  std::unordered_map<Symbol, size_t> counts_;
+  size_t place(Symbol kind) const {
+    size_t mask = slots_.size() - 1, i = kind.hash() & mask;
+    while (!slots_[i].first.empty() && !(slots_[i].first == kind)) i = (i + 1) & mask;
+    return i;
+  }
+  // Open addressing; the size is a power of two.
+  std::vector<std::pair<Symbol, size_t>> slots_;
+  size_t kinds_ = 0;
 };
 
 // Looks at one node and says what is to take its place. New nodes are inserted by the function itself, in front of the
