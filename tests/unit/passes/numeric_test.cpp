@@ -1,5 +1,6 @@
 // Every golden of an entry is run on random arguments before and after: the results must be the same to the last bit,
-// or as near as the file's "# tolerance:" says. With "# finite inputs" no argument is infinite or NaN.
+// or as near as the file's "# tolerance:" says. With "# finite inputs" no argument is infinite or NaN,
+// with "# positive inputs" none is less than 1/8 either.
 #include "frontend/parse.h"
 #include "ir/clone.h"
 #include "ir/printer.h"
@@ -28,7 +29,7 @@ struct Golden {
   std::unique_ptr<Graph> graph;
   Query::Tags entries;
   double tolerance = 0;
-  bool finite = false;
+  bool finite = false, positive = false;
 };
 
 // What stands behind "# KEY" in the text, up to a blank.
@@ -46,13 +47,21 @@ Golden goldenOf(const std::filesystem::path& path) {
   std::istringstream entries(setting(text, "--passes="));
   for (std::string entry; std::getline(entries, entry, ',');) g.entries.insert(entry);
   if (std::string t = setting(text, "# tolerance: "); !t.empty()) g.tolerance = std::stod(t);
-  g.finite = text.find("# finite inputs\n") != std::string::npos;
+  g.positive = text.find("# positive inputs\n") != std::string::npos;
+  g.finite = g.positive || text.find("# finite inputs\n") != std::string::npos;
   Diagnostics diagnostics;
   ParseOptions options;
   options.registry = &allOps();
   Result<std::unique_ptr<Graph>> graph = parseGraph(SourceFile::make(path, text), diagnostics, options);
   EXPECT_TRUE(graph.ok()) << renderDiagnostics(diagnostics, "test");
-  if (graph) g.graph = std::move(*graph);
+  if (!graph) return g;
+  g.graph = std::move(*graph);
+  // Tensors that the text holds to the last bit, as `lower` takes them.
+  forEachNode(*g.graph, [](Node* n) {
+    const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+    if (v && v->isLiteral() && v->toLiteral().kind == LiteralValue::Kind::ExactTensor)
+      n->setAttribute(sym::value, IValue(v->toLiteral().data));
+  });
   return g;
 }
 
@@ -83,21 +92,27 @@ IValue randomArgument(Choices& c, TypePtr type, bool special) {
   return IValue(t);
 }
 
-std::vector<IValue> randomArguments(const Graph& graph, uint64_t seed, bool finite) {
+std::vector<IValue> randomArguments(const Graph& graph, uint64_t seed, const Golden& g) {
   Choices c(seed);
   std::vector<IValue> out;
-  for (const Value* v : graph.inputs()) out.push_back(randomArgument(c, v->type(), seed % 2 == 1 && !finite));
+  for (const Value* v : graph.inputs()) {
+    out.push_back(randomArgument(c, v->type(), seed % 2 == 1 && !g.finite));
+    if (!g.positive || !out.back().isTensor()) continue;
+    Tensor t = out.back().toTensor();
+    for (int64_t i = 0; t.dtype() == DType::Float32 && i < t.numel(); ++i)
+      t.data<float>()[i] = std::abs(t.data<float>()[i]) + 0.125f;
+  }
   return out;
 }
 
 // ---- runs ----
 
-std::optional<std::vector<IValue>> run(const Graph& graph, uint64_t seed, bool finite, std::string& message) {
+std::optional<std::vector<IValue>> run(const Graph& graph, uint64_t seed, const Golden& g, std::string& message) {
   Diagnostics diagnostics;
   ProgramSources sources;
   sources.boundInputs.resize(graph.inputs().size());
   Result<std::shared_ptr<const Program>> program = Program::compile(graph, allOps(), std::move(sources), diagnostics);
-  std::vector<IValue> arguments = randomArguments(graph, seed, finite);
+  std::vector<IValue> arguments = randomArguments(graph, seed, g);
   Result<std::vector<IValue>> results = Failed{};
   if (program) results = (*program)->run(arguments, {}, diagnostics);
   message = renderDiagnostics(diagnostics, "test");
@@ -156,10 +171,10 @@ TEST_P(PassNumbers, AreTheSameBeforeAndAfter) {
   constexpr uint64_t kRuns = 16;
   for (uint64_t seed = 0; seed < kRuns; ++seed) {
     std::string message;
-    std::optional<std::vector<IValue>> expected = run(*before, seed, g.finite, message);
+    std::optional<std::vector<IValue>> expected = run(*before, seed, g, message);
     if (!expected) continue;
     ++ran;
-    std::optional<std::vector<IValue>> found = run(*g.graph, seed, g.finite, message);
+    std::optional<std::vector<IValue>> found = run(*g.graph, seed, g, message);
     ASSERT_TRUE(found) << message << once;
     // flatten_outputs takes a tuple apart.
     if (found->size() != expected->size() && (*expected)[0].isTuple()) {
