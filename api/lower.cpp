@@ -2,7 +2,11 @@
 
 #include "api/module_state.h"
 #include "ir/clone.h"
+#include "ir/support/text.h"
 #include "runtime/evaluator.h"
+
+#include <algorithm>
+#include <optional>
 
 namespace tscompile {
 namespace {
@@ -64,6 +68,43 @@ bool keepsSelf(Graph& graph, const std::string& name) {
   return false;
 }
 
+// Keeps the records that were asked for: of nodes that are there, and of calls as they are inlined.
+class Recorder {
+ public:
+  Recorder(Graph& graph, const OpRegistry& registry, const std::vector<std::string>& kinds)
+      : log_(graph), records(log_), kinds_(kinds) {
+    forEachNode(graph, [&](Node* n) {
+      if (std::find(kinds.begin(), kinds.end(), n->kind().text()) == kinds.end()) return;
+      const Operator* op = registry.resolve(*n);
+      CallArguments arguments;
+      for (size_t i = 0; i < n->inputCount(); ++i) {
+        bool named = op && i < op->schema().arguments.size();
+        arguments.emplace_back(named ? op->schema().arguments[i].name : std::to_string(i), n->input(i));
+      }
+      records.add(std::string(n->kind().text()), std::move(arguments), {n->outputs().begin(), n->outputs().end()}, {n});
+    });
+  }
+
+  void inlined(const CallSite& call) {
+    for (const std::string& kind : kinds_) {
+      if (call.callee != kind && !endsWith(call.callee, "." + kind)) continue;
+      CallArguments arguments;
+      for (const auto& [name, value] : call.arguments) arguments.emplace_back(name, value);
+      records.add(kind, std::move(arguments), call.outputs, call.nodes);
+      return;
+    }
+  }
+
+ private:
+  EditLog log_;
+
+ public:
+  CallRecords records;
+
+ private:
+  const std::vector<std::string>& kinds_;
+};
+
 }  // namespace
 
 Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnostics) const {
@@ -77,7 +118,12 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   std::optional<IValue> self = bindSelf(*state_, *entry, true, diagnostics);
   if (self) callees.targets.self = Ref<ObjectValue>::share(&self->toObject());
   callees.targets.maxNodes = options.limits.nodes;
-  callees.targets.onCall = options.onCall;
+  std::optional<Recorder> recorder;
+  if (!options.records.empty()) recorder.emplace(*graph, *state_->registry, options.records);
+  callees.targets.onCall = [&](const CallSite& call) {
+    if (recorder) recorder->inlined(call);
+    if (options.onCall) options.onCall(call);
+  };
   std::string selfName = self ? graph->input(0)->name() : "";
 
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(*state_->registry);
@@ -85,9 +131,12 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   context.module = &callees.targets;
   context.evaluator = evaluator.get();
   context.arguments = options.arguments;
+  if (recorder) context.records = &recorder->records;
   const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
   database.query(options.query).run(context, options.settings);
   if (diagnostics.errorCount() != before) return Failed{};
+  if (recorder && options.onRecords) options.onRecords(recorder->records);
+  recorder.reset();
 
   auto state = std::make_shared<ModuleState>();
   state->registry = state_->registry;

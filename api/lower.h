@@ -4,9 +4,11 @@
 #include "api/module.h"
 #include "passes/catalog.h"
 #include "passes/passes.h"
+#include "passes/rewrite/call_records.h"
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace tscompile {
 
@@ -18,6 +20,10 @@ struct LowerOptions {
   PlanSettings settings;
   RewriteArguments arguments = {};  // for rewrites that take some
   std::function<void(const CallSite&)> onCall = nullptr;  // told of each call that is inlined
+  // Calls that are to be remembered: names of functions and methods ("__torch__.Net.forward", or the end of such a name
+  // behind a dot), and kinds of nodes. Rewrites find the records in their context.
+  std::vector<std::string> records = {};
+  std::function<void(const CallRecords&)> onRecords = nullptr;  // sees what is left of them at the end
   Limits limits;
 };
 

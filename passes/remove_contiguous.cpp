@@ -8,10 +8,30 @@
 namespace tscompile {
 namespace {
 
-// Operators that tell a tensor from another one with the same elements.
-bool tellsApart(Symbol kind) {
-  static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
-  return GraphFacts::asksForStrides(kind) || kind == kIs || kind == kIsNot;
+// Operators that depend on how their tensors lie in memory. Reshaping does not: it copies where it must.
+bool asksForStrides(Symbol kind) {
+  static const Symbol kAsking[] = {Symbol::of("aten::view"),
+                                   Symbol::of("aten::view_as"),
+                                   Symbol::of("aten::_unsafe_view"),
+                                   Symbol::of("aten::as_strided"),
+                                   Symbol::of("aten::stride"),
+                                   Symbol::of("aten::storage_offset"),
+                                   Symbol::of("aten::is_contiguous"),
+                                   Symbol::of("aten::unflatten"),
+                                   Symbol::of("aten::view_as_real"),
+                                   Symbol::of("aten::view_as_complex"),
+                                   Symbol::of("aten::_reshape_alias"),
+                                   Symbol::of("aten::is_set_to"),
+                                   Symbol::of("aten::is_non_overlapping_and_dense"),
+                                   Symbol::of("aten::is_strides_like_format"),
+                                   Symbol::of("aten::as_strided_copy"),
+                                   Symbol::of("aten::view_copy"),
+                                   Symbol::of("aten::data_ptr"),
+                                   Symbol::of("aten::_unsafe_reshape"),
+                                   Symbol::of("aten::set_"),
+                                   Symbol::of("aten::__is__"),
+                                   Symbol::of("aten::__isnot__")};
+  return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
 }
 
 // Results that lie in memory the same way however the arguments do.
@@ -42,23 +62,25 @@ bool isKnown(const Node* n, GraphFacts& facts) {
   return op && op->isImplemented();
 }
 
-// Values whose strides some node depends on: found backwards from the nodes that ask.
-class StridesThatMatter {
+// Values that matter to some nodes, and all from which these values are made.
+class Origins {
  public:
-  StridesThatMatter(Graph& graph, GraphFacts& facts) : matters_(graph) {
-    forEachNode(graph, [&](Node* n) {
-      if (tellsApart(n->kind()) || !isKnown(n, facts)) inputsMatter(n);
-    });
+  // Whether a node's outputs do not depend on its inputs in the way that matters.
+  using Ends = bool (*)(const Node*, GraphFacts&);
+
+  Origins(Graph& graph, GraphFacts& facts, Ends ends) : matters_(graph), facts_(facts), ends_(ends) {}
+  void addInputs(const Node* n) {
+    for (const Use& u : n->inputs()) add(u.value);
     while (!todo_.empty()) {
       const Value* v = todo_.back();
       todo_.pop_back();
-      if (const Node* n = v->node())
-        throughNode(n, v->index(), facts);
+      if (const Node* producer = v->node())
+        throughNode(producer, v->index());
       else
         throughParameter(v);
     }
   }
-  bool of(const Value* v) const { return matters_[v]; }
+  bool contains(const Value* v) const { return matters_[v]; }
 
  private:
   void add(const Value* v) {
@@ -66,15 +88,12 @@ class StridesThatMatter {
     matters_[v] = true;
     todo_.push_back(v);
   }
-  void inputsMatter(const Node* n) {
-    for (const Use& u : n->inputs()) add(u.value);
-  }
-  void throughNode(const Node* n, size_t output, GraphFacts& facts) {
+  void throughNode(const Node* n, size_t output) {
     if (n->kind() == sym::If || n->kind() == sym::Loop) {
       for (const Block* b : n->blocks()) add(b->result(output + (n->kind() == sym::Loop ? 1 : 0)));
       if (n->kind() == sym::Loop) add(n->input(output + 2));
-    } else if (!setsStrides(n, facts)) {
-      inputsMatter(n);
+    } else if (!ends_(n, facts_)) {
+      for (const Use& u : n->inputs()) add(u.value);
     }
   }
   // What a loop carries: parameter i + 1 is result i + 1 of the round before, at first input i + 2.
@@ -87,13 +106,28 @@ class StridesThatMatter {
   }
 
   ValueTable<bool> matters_;
+  GraphFacts& facts_;
+  Ends ends_;
   std::vector<const Value*> todo_;
 };
 
-// Whether nobody outside can tell that what may be memory of its own is that of another value.
-bool mayShare(const Value* copy, const Value* original, GraphFacts& facts) {
-  if (!facts.escapes(copy)) return true;
-  return original->node() && facts.isFresh(original->node()) && !facts.escapes(original);
+// Values whose strides some node depends on.
+Origins stridesThatMatter(Graph& graph, GraphFacts& facts) {
+  Origins origins(graph, facts, setsStrides);
+  forEachNode(graph, [&](Node* n) {
+    if (asksForStrides(n->kind()) || !isKnown(n, facts)) origins.addInputs(n);
+  });
+  return origins;
+}
+
+// Values whose memory the caller may get, as a result or in something that is written.
+Origins memoryOfCallers(Graph& graph, GraphFacts& facts) {
+  Origins origins(graph, facts, [](const Node* n, GraphFacts& f) { return f.isFresh(n); });
+  origins.addInputs(graph.returnNode());
+  forEachNode(graph, [&](Node* n) {
+    if (!n->hasBlocks() && !facts.isPure(n)) origins.addInputs(n);
+  });
+  return origins;
 }
 
 }  // namespace
@@ -105,13 +139,12 @@ bool removeContiguous(Graph& graph, RewriteContext& context) {
     if (n->kind() == kContiguous && n->inputCount() == 2 && n->outputCount() == 1) found.push_back(n);
   });
   if (found.empty()) return false;
-  StridesThatMatter strides(graph, context.facts);
+  Origins strides = stridesThatMatter(graph, context.facts), returned = memoryOfCallers(graph, context.facts);
   bool changed = false;
   for (Node* n : found) {
     Value *from = n->output(), *to = n->input(0);
-    if (strides.of(from) || context.facts.isWritten(from) || context.facts.isWritten(to)) continue;
-    if (!mayShare(from, to, context.facts)) continue;
-    context.facts.replaced(from, to);
+    if (strides.contains(from) || returned.contains(from)) continue;
+    if (context.facts.isWritten(from) || context.facts.isWritten(to)) continue;
     from->replaceAllUsesWith(to);
     n->destroy();
     changed = true;

@@ -174,8 +174,9 @@ Replacement ofList(Site& site) {
   if (site.node->kind() == kSelect) {
     Node* stack = isPart(site, site.node) ? site.producer(site.input(0), kStack) : nullptr;
     Node* list = stack ? site.producer(stack->input(0), sym::ListConstruct) : nullptr;
+    if (!list) return {};  // also `aten::select.t` of a list, which has two inputs
     std::optional<int64_t> index = site.facts.integer(site.input(2));
-    if (!list || !index) return {};
+    if (!index) return {};
     std::optional<size_t> rank = site.facts.rank(site.input(0));
     std::optional<size_t> dim = site.dimension(site.input(1), rank);
     if (!dim || dim != site.dimension(stack->input(1), rank)) return {};

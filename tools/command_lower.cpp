@@ -1,6 +1,7 @@
 // `tscompile lower`: one graph of a method and all that it calls, lowered.
 #include "api/lower.h"
 #include "api/value_text.h"
+#include "ir/literal.h"
 #include "ir/printer.h"
 #include "ir/support/text.h"
 #include "tools/rewriting.h"
@@ -45,6 +46,29 @@ bool bindInputs(RewriteArguments& arguments, const LowerCommand& command, const 
 
 }  // namespace
 
+namespace {
+
+std::string argumentText(const CallArgument& a) {
+  if (const Value* v = a.value()) return "%" + v->name();
+  if (const IValue* v = a.constant()) return valueText(*v, LiteralStyle::Schema);
+  if (!a.items()) return "gone";
+  std::string out = join(a.items()->list, ", ", argumentText);
+  return a.items()->isTuple ? "(" + out + ")" : "[" + out + "]";
+}
+
+// One line for each: "relu(x=%x, inplace=False) -> %y: 2 nodes".
+void describeRecords(const CallRecords& records, const std::vector<std::string>& kinds, Session& session) {
+  for (const std::string& kind : kinds)
+    for (const CallRecord* r : records.ofKind(kind))
+      session.note(
+          kind + "(" +
+          join(r->arguments(), ", ", [](const auto& a) { return a.first + "=" + argumentText(a.second); }) + ") -> " +
+          join(r->outputs(), ", ", [](const Value* v) { return v ? "%" + v->name() : std::string("gone"); }) + ": " +
+          counted(r->nodes().size(), "node"));
+}
+
+}  // namespace
+
 int runLower(const Options& options, Session& session) {
   const LowerCommand& command = options.lower;
   std::unique_ptr<RewritingSetup> setup =
@@ -69,6 +93,8 @@ int runLower(const Options& options, Session& session) {
   lowering.limits = session.common.limits;
   if (!bindInputs(lowering.arguments, command, *module, session)) return session.finish();
   setFallBack(lowering.arguments, command.fallBack);
+  lowering.records = command.records;
+  lowering.onRecords = [&](const CallRecords& records) { describeRecords(records, command.records, session); };
   Result<Module> lowered = module->lowered(lowering, session.diagnostics);
   if (!lowered) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());

@@ -58,6 +58,7 @@ struct LowerCommand {
   std::vector<std::string> weights;
   std::vector<std::string> fallBack;  // classes, paths, %names
   std::vector<std::string> bind;      // NAME=VALUE
+  std::vector<std::string> records;   // functions and kinds of nodes
   std::string method = "forward";
   std::string output;
 };

@@ -59,8 +59,6 @@ class GraphFacts {
   // Whether `by` may take the place of `old`, a tensor of its own with the same elements: as isUnseen says, or `by` is
   // new memory that nobody else gets.
   bool mayReplace(const Value* old, const Value* by);
-  // Whether the caller gets memory of the value.
-  bool escapes(const Value* value);
   // To be told of replacements, until the next refresh().
   void replaced(const Value* old, const Value* by);
   const AliasAnalysis& aliases();
@@ -76,6 +74,8 @@ class GraphFacts {
  private:
   bool isPureAlone(const Node* node);
   bool looksAtMemory(const Node* node);
+  // Whether the caller gets memory of the value.
+  bool escapes(const Value* value);
   void addEscaping(const Value* value);
 
   const Graph& graph_;
