@@ -1,13 +1,6 @@
 // Every golden of an entry is run on random arguments before and after: the results must be the same to the last bit,
-<<<<<<< HEAD
-// or as near as the file's "# tolerance:" says. With "# finite inputs" no argument is infinite or NaN,
-// with "# positive inputs" none is less than 1/8 either.
-#include "frontend/parse.h"
-#include "ir/clone.h"
-=======
 // or as near as the file's "# tolerance:" says.
 #include "api/lower.h"
->>>>>>> main
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "runtime/reference/copy.h"
@@ -29,11 +22,7 @@ struct Golden {
   Module module;
   Query::Tags entries;
   double tolerance = 0;
-<<<<<<< HEAD
-  bool finite = false, positive = false;
-=======
   bool finite = false;  // an entry that takes numbers to be finite, or sums to be the same in any order
->>>>>>> main
 };
 
 // What stands behind "# KEY" in the text, up to a blank.
@@ -58,24 +47,6 @@ std::optional<Golden> goldenOf(const std::filesystem::path& path) {
   g.finite |= text.find("# finite inputs\n") != std::string::npos;
   if (g.finite) g.tolerance = 1e-4;
   if (std::string t = setting(text, "# tolerance: "); !t.empty()) g.tolerance = std::stod(t);
-<<<<<<< HEAD
-  g.positive = text.find("# positive inputs\n") != std::string::npos;
-  g.finite = g.positive || text.find("# finite inputs\n") != std::string::npos;
-  Diagnostics diagnostics;
-  ParseOptions options;
-  options.registry = &allOps();
-  Result<std::unique_ptr<Graph>> graph = parseGraph(SourceFile::make(path, text), diagnostics, options);
-  EXPECT_TRUE(graph.ok()) << renderDiagnostics(diagnostics, "test");
-  if (!graph) return g;
-  g.graph = std::move(*graph);
-  // Tensors that the text holds to the last bit, as `lower` takes them.
-  forEachNode(*g.graph, [](Node* n) {
-    const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
-    if (v && v->isLiteral() && v->toLiteral().kind == LiteralValue::Kind::ExactTensor)
-      n->setAttribute(sym::value, IValue(v->toLiteral().data));
-  });
-=======
->>>>>>> main
   return g;
 }
 
@@ -106,45 +77,21 @@ IValue randomArgument(Choices& c, TypePtr type, bool special) {
   return IValue(t);
 }
 
-<<<<<<< HEAD
-std::vector<IValue> randomArguments(const Graph& graph, uint64_t seed, const Golden& g) {
-  Choices c(seed);
-  std::vector<IValue> out;
-  for (const Value* v : graph.inputs()) {
-    out.push_back(randomArgument(c, v->type(), seed % 2 == 1 && !g.finite));
-    if (!g.positive || !out.back().isTensor()) continue;
-    Tensor t = out.back().toTensor();
-    for (int64_t i = 0; t.dtype() == DType::Float32 && i < t.numel(); ++i)
-      t.data<float>()[i] = std::abs(t.data<float>()[i]) + 0.125f;
-  }
-=======
 std::vector<IValue> randomArguments(const Method& method, uint64_t seed, bool finite) {
   Choices c(seed);
   std::vector<IValue> out;
   for (const ValueInfo& v : method.inputs()) out.push_back(randomArgument(c, v.type, !finite && seed % 2 == 1));
->>>>>>> main
   return out;
 }
 
 // ---- runs ----
 
-<<<<<<< HEAD
-std::optional<std::vector<IValue>> run(const Graph& graph, uint64_t seed, const Golden& g, std::string& message) {
-  Diagnostics diagnostics;
-  ProgramSources sources;
-  sources.boundInputs.resize(graph.inputs().size());
-  Result<std::shared_ptr<const Program>> program = Program::compile(graph, allOps(), std::move(sources), diagnostics);
-  std::vector<IValue> arguments = randomArguments(graph, seed, g);
-  Result<std::vector<IValue>> results = Failed{};
-  if (program) results = (*program)->run(arguments, {}, diagnostics);
-=======
 // `inputs` is the method that says what is given.
 std::optional<std::vector<IValue>> run(const Method& method, const Method& inputs, uint64_t seed, bool finite,
                                        std::string& message) {
   Diagnostics diagnostics;
   std::vector<IValue> arguments = randomArguments(inputs, seed, finite);
   Result<std::vector<IValue>> results = method.run(arguments, diagnostics);
->>>>>>> main
   message = renderDiagnostics(diagnostics, "test");
   if (!results) return std::nullopt;
   // What was written to arguments counts as a result.
@@ -203,20 +150,11 @@ TEST_P(PassNumbers, AreTheSameBeforeAndAfter) {
   std::string message;
   constexpr uint64_t kRuns = 32;
   for (uint64_t seed = 0; seed < kRuns; ++seed) {
-<<<<<<< HEAD
-    std::string message;
-    std::optional<std::vector<IValue>> expected = run(*before, seed, g, message);
-    if (!expected) continue;
-    ++ran;
-    std::optional<std::vector<IValue>> found = run(*g.graph, seed, g, message);
-    ASSERT_TRUE(found) << message << once;
-=======
     std::optional<std::vector<IValue>> expected = run(*one, *one, seed, g->finite, message);
     if (!expected) continue;
     ++ran;
     std::optional<std::vector<IValue>> found = run(*other, *one, seed, g->finite, message);
     ASSERT_TRUE(found) << message << text;
->>>>>>> main
     // flatten_outputs takes a tuple apart.
     if (found->size() != expected->size() && (*expected)[0].isTuple()) {
       std::vector<IValue> items = (*expected)[0].toTuple().items;
