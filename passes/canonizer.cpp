@@ -83,7 +83,7 @@ class Canonizer {
     if (!c) return false;
     if (!isFloat_) {
       const IValue* number = GraphFacts::constant(v);
-      if (!number->isInt()) return false;
+      if (!number || !number->isInt()) return false;
       auto x = static_cast<uint64_t>(number->toInt()), y = static_cast<uint64_t>(integer_);
       integer_ = static_cast<int64_t>(isProduct_ ? y * x : inverse ? y - x : y + x);
     } else if (isProduct_) {

@@ -94,9 +94,7 @@ Replacement ofZeros(Site& site) {
   if (site.isFloating(site.output()) != kFloats) return {};
   std::optional<Dims> sizes = site.facts.sizes(site.output());
   DType dtype = site.facts.dtype(site.output());
-  auto isZero = [&](const Value* v) {
-    return site.uniform(v) == 0.0 || site.producer(v, Symbol::of("aten::zeros")) != nullptr;
-  };
+  auto isZero = [&](const Value* v) { return site.uniform(v) == 0.0; };
   if (!sizes || !kRealTypes.contains(dtype) || !(isZero(site.input(0)) || isZero(site.input(1)))) return {};
   Value* none = site.none();
   return site.make(Symbol::of("aten::zeros"),

@@ -63,10 +63,19 @@ Node* Site::producer(const Value* value, Symbol kind) {
   return n->kind() != sym::Constant && isQuiet(n) ? n : nullptr;
 }
 
-std::optional<double> Site::uniform(const Value* value) const {
+std::optional<double> Site::uniform(const Value* value) {
+  static const Symbol kZeros = Symbol::of("aten::zeros"), kOnes = Symbol::of("aten::ones"),
+                      kFull = Symbol::of("aten::full");
   if (std::optional<double> n = facts.number(value)) return n;
   const IValue* v = GraphFacts::constant(value);
-  if (!v || !v->isTensor()) return std::nullopt;
+  if (!v || !v->isTensor()) {
+    const Node* n = producer(value);
+    if (n && n->kind() == kZeros) return 0;
+    if (n && n->kind() == kOnes) return 1;
+    // A whole number that every dtype holds.
+    std::optional<int64_t> filling = n && n->kind() == kFull ? facts.integer(n->input(1)) : std::nullopt;
+    return filling == 0 || filling == 1 ? std::optional(static_cast<double>(*filling)) : std::nullopt;
+  }
   constexpr int64_t kMost = 4096;
   Tensor t = v->toTensor();
   if (t.numel() == 0 || t.numel() > kMost || !kRealAndBool.contains(t.dtype())) return std::nullopt;

@@ -40,8 +40,8 @@ class Site {
     return value->useCount() == 1 ? producer(value, kind) : nullptr;
   }
 
-  // The number that every element of a constant has, or that a constant is.
-  std::optional<double> uniform(const Value* value) const;
+  // The number that a constant is, or that every element of a constant has, or of zeros, ones and the like.
+  std::optional<double> uniform(const Value* value);
   // Whether dtype and sizes of both are known and equal.
   bool sameType(const Value* a, const Value* b) { return sameDType(a, b) && sameSizes(a, b); }
   bool sameDType(const Value* a, const Value* b) {

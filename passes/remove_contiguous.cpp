@@ -8,30 +8,10 @@
 namespace tscompile {
 namespace {
 
-// Operators that depend on how their tensors lie in memory. Reshaping does not: it copies where it must.
-bool asksForStrides(Symbol kind) {
-  static const Symbol kAsking[] = {Symbol::of("aten::view"),
-                                   Symbol::of("aten::view_as"),
-                                   Symbol::of("aten::_unsafe_view"),
-                                   Symbol::of("aten::as_strided"),
-                                   Symbol::of("aten::stride"),
-                                   Symbol::of("aten::storage_offset"),
-                                   Symbol::of("aten::is_contiguous"),
-                                   Symbol::of("aten::unflatten"),
-                                   Symbol::of("aten::view_as_real"),
-                                   Symbol::of("aten::view_as_complex"),
-                                   Symbol::of("aten::_reshape_alias"),
-                                   Symbol::of("aten::is_set_to"),
-                                   Symbol::of("aten::is_non_overlapping_and_dense"),
-                                   Symbol::of("aten::is_strides_like_format"),
-                                   Symbol::of("aten::as_strided_copy"),
-                                   Symbol::of("aten::view_copy"),
-                                   Symbol::of("aten::data_ptr"),
-                                   Symbol::of("aten::_unsafe_reshape"),
-                                   Symbol::of("aten::set_"),
-                                   Symbol::of("aten::__is__"),
-                                   Symbol::of("aten::__isnot__")};
-  return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
+// Operators that tell a tensor from another one with the same elements.
+bool tellsApart(Symbol kind) {
+  static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
+  return GraphFacts::asksForStrides(kind) || kind == kIs || kind == kIsNot;
 }
 
 // Results that lie in memory the same way however the arguments do.
@@ -115,7 +95,7 @@ class Origins {
 Origins stridesThatMatter(Graph& graph, GraphFacts& facts) {
   Origins origins(graph, facts, setsStrides);
   forEachNode(graph, [&](Node* n) {
-    if (asksForStrides(n->kind()) || !isKnown(n, facts)) origins.addInputs(n);
+    if (tellsApart(n->kind()) || !isKnown(n, facts)) origins.addInputs(n);
   });
   return origins;
 }
