@@ -105,6 +105,7 @@ RewriteDatabase makeLowering() {
   c.pass(-3, "mark_fallback", markFallback, "mark the nodes that --fall-back keeps out of engines");
   c.pass(-2, "inline_calls", inlineCalls, "replace calls of methods and functions by their nodes");
   c.pass(-1, "freeze", freeze, "make constants of attributes that nothing writes");
+  c.pass(-0.5, "forget_sizes", forgetSizes, "sizes that the text gives are examples, no promises", {"any_sizes"});
   c.pass(0, "merge1", mergeCommonSubexpressions, "compute equal things once");
   auto canonicalize = c.inner(1, "canonicalize", Kind::Equilibrium);
   // Dead nodes hold on to memory that others could have for themselves.

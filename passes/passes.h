@@ -29,6 +29,8 @@ struct CallTargets {
   const Graph* calleeOf(const Node* call, std::string* name = nullptr) const;
 };
 
+// Takes the sizes out of the types of all values but constants; dtypes and ranks stay.
+bool forgetSizes(Graph& graph, RewriteContext& context);
 // Replaces calls of methods and functions by the nodes of their graphs, as far as the context's module knows these.
 bool inlineCalls(Graph& graph, RewriteContext& context);
 // Makes constants of the attributes that nothing writes, and drops %self if it is no longer used.
