@@ -60,11 +60,11 @@ std::string argumentText(const CallArgument& a) {
 void describeRecords(const CallRecords& records, const std::vector<std::string>& kinds, Session& session) {
   for (const std::string& kind : kinds)
     for (const CallRecord* r : records.ofKind(kind))
-      session.note(
-          kind + "(" +
-          join(r->arguments(), ", ", [](const auto& a) { return a.first + "=" + argumentText(a.second); }) + ") -> " +
-          join(r->outputs(), ", ", [](const Value* v) { return v ? "%" + v->name() : std::string("gone"); }) + ": " +
-          counted(r->nodes().size(), "node"));
+      session.note(kind + "(" +
+                   join(r->arguments(), ", ", [](const auto& a) { return a.first + "=" + argumentText(a.second); }) +
+                   ") -> " +
+                   join(r->outputs(), ", ", [](const Value* v) { return v ? "%" + v->name() : std::string("gone"); }) +
+                   ": " + counted(r->nodes().size(), "node"));
 }
 
 }  // namespace

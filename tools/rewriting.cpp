@@ -42,6 +42,8 @@ bool RewritingSetup::addRuleFiles() {
 }
 
 void RewritingSetup::makeQuery(const Query& otherwise) {
+  if (!command_.passes.empty() && !command_.query.empty())
+    throw UsageError{"--passes and --rewrite exclude each other"};
   Query::Tags ofFiles = query.included();
   if (!command_.passes.empty()) {
     Query::Tags names;
@@ -52,6 +54,8 @@ void RewritingSetup::makeQuery(const Query& otherwise) {
     Result<Query> q = Query::parse(command_.query, found);
     if (!q) throw UsageError{"--rewrite: " + found.list()[0].message};
     query = *q;
+    // What only leaves out, leaves out of what there would be.
+    if (query.included().empty()) query = query.including(otherwise.including(ofFiles).included());
   } else {
     query = otherwise.including(ofFiles);
   }
@@ -78,6 +82,9 @@ void RewritingSetup::makeSettings() {
   if (command_.printAfter.empty()) return;
   std::vector<std::string> names;
   for (const std::string& n : command_.printAfter) names.push_back(entryName(n));
+  Query::Tags asked(names.begin(), names.end());
+  asked.erase("all");
+  checkNames(Query().including(asked));
   settings.afterEntry = [this, names](const std::string& name, const Graph& graph, bool changed) {
     bool wanted = false;
     for (const std::string& n : names) wanted |= n == name || (n == "all" && changed);

@@ -48,6 +48,7 @@ TypePtr mergedType(TypePtr before, TypePtr after) {
 
 bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
   size_t start = log_.position();
+  mayHaveEffects_ = !context_.facts.isPure(node);
   Replacement r = rewrite.apply(node, context_);
   if (r.kind() == Replacement::Kind::None) {
     if (log_.position() != start) takeBack(start);
@@ -140,7 +141,30 @@ std::string RewriteApplier::checkTouched(size_t start) {
     Diagnostics found(1);
     if (!verifyNode(*n, context_.registry, found)) problem = found.list()[0].message;
   });
+  for (const Node* n : log_.created(start))
+    if (problem.empty()) problem = checkMade(n);
   return problem;
+}
+
+// Operators that nobody knows are left alone, unless they are said to be PyTorch's.
+std::string RewriteApplier::checkMade(const Node* made) {
+  std::string kind(made->kind().text());
+  std::string_view space = made->kind().nameSpace();
+  if (space != "prim" && !context_.facts.resolve(made)) {
+    if (context_.registry.isKnown(made->kind()))
+      return "no overload of " + kind + " takes (" +
+             join(made->inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); }) +
+             ")";
+    if (space == "aten") {
+      std::string nearest = context_.registry.nearestKind(kind);
+      return "there is no operator " + kind + (nearest.empty() ? "" : "; did you mean " + nearest + "?");
+    }
+    return "";
+  }
+  if (!mayHaveEffects_ && space == "aten" && !made->hasBlocks() && !context_.facts.isPure(made) &&
+      context_.facts.resolve(made)->isImplemented())
+    return kind + " has effects, which what it replaces has not";
+  return "";
 }
 
 void RewriteApplier::prune(Node* node) {

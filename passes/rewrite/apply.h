@@ -45,11 +45,13 @@ class RewriteApplier {
   std::string pairUp(Node* node, const Replacement& r);
   std::string replaceOne(Value* from, Value* to, size_t start);
   std::string checkTouched(size_t start);
+  std::string checkMade(const Node* made);
   void report(const NodeRewrite& rewrite, Node* node, std::string message);
 
   RewriteContext& context_;
   EditLog& log_;
   std::vector<std::pair<Value*, Value*>> pairs_;
+  bool mayHaveEffects_ = false;  // the node that the rewrite is asked about has some
   size_t failures_ = 0;
 };
 

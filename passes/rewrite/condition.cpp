@@ -295,7 +295,12 @@ class ConditionReader {
     }
     if (first == '$') {
       ++at_;
+      size_t begin = at_;
       std::string n(word());
+      if (!pattern_.hasVariable(n)) {
+        at_ = begin;
+        return fail("the pattern has no variable $" + n);
+      }
       return Term([n](const Match& m, RewriteContext&) {
         const IValue* v = m.attribute(n);
         return v ? Known(*v) : Known();
@@ -375,7 +380,11 @@ class ConditionReader {
     if (w.empty()) return fail("expected a value, a number or a function");
     if (w == "True" || w == "False") return constant(IValue(w == "True"));
     if (w == "None") return constant(IValue());
-    if (!take("(")) return constant(IValue(w));  // a dtype, say
+    if (!take("(")) {
+      if (std::optional<DType> d = dtypeFromName(w); d && shortName(*d) == w) return constant(IValue(w));
+      at_ = before;
+      return fail("'" + std::string(w) + "' is no dtype such as f32, no %value, number or function");
+    }
     std::optional<Name> first = name();
     if (!first) return std::nullopt;
     std::optional<Term> result;

@@ -534,6 +534,10 @@ Pattern& Pattern::sharing(Sharing sharing) {
   return *this;
 }
 
+bool Pattern::hasVariable(std::string_view name) const {
+  return CompiledPattern::indexIn(pattern_->variables, name) >= 0;
+}
+
 const Graph& Pattern::graph() const { return *pattern_->graph; }
 
 std::vector<Symbol> Pattern::kinds() const {

@@ -83,6 +83,8 @@ class Pattern {
   std::optional<std::vector<Value*>> reify(const Match& match, RewriteContext& context, Builder& builder) const;
 
   const Graph& graph() const;
+  // Whether some attribute is the variable $name.
+  bool hasVariable(std::string_view name) const;
   // The kinds of its nodes without constants and any:: nodes; none if only such are there.
   std::vector<Symbol> kinds() const;
   // Whether this pattern can be built from matches of the other; reports names that the other one does not bind.

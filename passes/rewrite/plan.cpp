@@ -151,10 +151,13 @@ class Worklist : public EditObserver {
   }
 
   void imported(Node* n) override {
-    if (revisit_ != Revisit::None && dispatch_.wants(n)) push(n);
+    // What comes back with a change that is taken back was seen.
+    if (revisit_ != Revisit::None && !log_.isMoving() && dispatch_.wants(n)) push(n);
   }
   void inputChanged(Node* n, size_t, Value* before, Value* after) override {
-    if (revisit_ == Revisit::CreatedAndUsers && before && after && !n->isReturn() && dispatch_.wants(n)) push(n);
+    if (revisit_ == Revisit::CreatedAndUsers && !log_.isMoving() && before && after && !n->isReturn() &&
+        dispatch_.wants(n))
+      push(n);
   }
 
  private:
@@ -181,7 +184,7 @@ class PlanRunner {
     applier_.onFailure = settings.onFailure;
     applier_.failed = settings.failed;
     if (settings.compare && context.evaluator)
-      applier_.veto = [this](const NodeRewrite&, Node*, const Replacement&) { return difference(); };
+      applier_.veto = [this](const NodeRewrite& r, Node*, const Replacement&) { return difference(r.tolerance); };
   }
 
   // Sequences are opened here, so that their nesting costs no stack.
@@ -239,12 +242,12 @@ class PlanRunner {
   }
 
   // What rewriting would do to the results on sample inputs; "": nothing that shows.
-  std::string difference() {
+  std::string difference(double tolerance) {
     size_t now = log_.position();
     log_.moveTo(rewriteStart_);
     std::unique_ptr<Graph> before = cloneGraph(context_.graph);
     log_.moveTo(now);
-    std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator);
+    std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator, tolerance);
     return m ? m->text() : "";
   }
 

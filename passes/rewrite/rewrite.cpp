@@ -1,5 +1,7 @@
 #include "passes/rewrite/rewrite.h"
 
+#include "passes/rewrite/apply.h"
+
 #include <algorithm>
 
 namespace tscompile {
@@ -105,6 +107,33 @@ NodeRewrite firstOf(std::string name, std::vector<NodeRewrite> rewrites) {
       if (wants(r, n))
         if (Replacement made = r.apply(n, c)) return made;
     return {};
+  };
+  return {std::move(name), std::move(kinds), apply};
+}
+
+NodeRewrite bestOf(std::string name, std::vector<NodeRewrite> rewrites, std::function<double(const Graph&)> cost) {
+  std::vector<Symbol> kinds = kindsOf(rewrites);
+  auto apply = [rewrites = std::move(rewrites), cost = std::move(cost)](Node* n, RewriteContext& c) -> Replacement {
+    EditLog* log = c.graph.editLog();
+    if (!log) return {};
+    size_t start = log->position();
+    const NodeRewrite* best = nullptr;
+    double least = cost(c.graph);
+    for (const NodeRewrite& r : rewrites) {
+      if (!wants(r, n)) continue;
+      // Tried as the driver would do it, and taken back.
+      RewriteApplier trial(c, *log);
+      trial.onFailure = OnFailure::Ignore;
+      if (trial.apply(r, n)) {
+        double now = cost(c.graph);
+        if (now < least) {
+          least = now;
+          best = &r;
+        }
+      }
+      log->moveTo(start);
+    }
+    return best ? best->apply(n, c) : Replacement();
   };
   return {std::move(name), std::move(kinds), apply};
 }

@@ -1,5 +1,5 @@
-// Rewrites as values: a node rewrite looks at one node, a graph rewrite at a whole graph. Drivers apply them
-// (driver.h), databases name and order them (database.h).
+// Rewrites as values: a node rewrite looks at one node, a graph rewrite at a whole graph. Plans apply them
+// (plan.h), databases name and order them (database.h).
 #pragma once
 
 #include "ir/builder.h"
@@ -105,6 +105,8 @@ struct NodeRewrite {
   // cannot hold a match.
   std::function<std::optional<std::vector<Symbol>>(const KindCounts&)> seeds = nullptr;
   int benefit = 0;  // higher ones are tried first
+  // How far results may move, relatively, when rewrites are compared on sample inputs.
+  double tolerance = 1e-5;
 };
 
 // Changes a whole graph; returns whether it did.
@@ -124,6 +126,9 @@ NodeRewrite substitute(std::string name, Symbol from, Symbol to);
 NodeRewrite bypass(std::string name, Symbol kind);
 // The first of several that changes something.
 NodeRewrite firstOf(std::string name, std::vector<NodeRewrite> rewrites);
+// Of several the one after which the graph costs least; none if it costs least as it is. The cost is asked after each
+// candidate was put in place of the node's outputs.
+NodeRewrite bestOf(std::string name, std::vector<NodeRewrite> rewrites, std::function<double(const Graph&)> cost);
 // One after the other, each on the node that the one before it made, until none applies.
 NodeRewrite chain(std::string name, std::vector<NodeRewrite> rewrites);
 

@@ -223,6 +223,12 @@ Result<void> addRules(RewriteDatabase& database, std::vector<Rule> rules, Diagno
   std::vector<std::pair<std::string, std::vector<Rule*>>> groups;
   bool good = true;
   for (Rule& r : rules) {
+    // Without a place of their own rules run together until nothing changes, before everything is cleaned up.
+    if (r.group.empty() && !r.options.position) {
+      constexpr double kPosition = 0.5;
+      r.group = "own_rules";
+      r.options.position = kPosition;
+    }
     if (r.group.empty()) {
       good &= database.add(r.name, std::move(r.rewrite), std::move(r.options), diagnostics).ok();
       continue;

@@ -12,7 +12,7 @@ namespace tscompile {
 
 struct Rule {
   std::string name;
-  std::string group;  // the equilibrium that it belongs to; empty: an entry of its own
+  std::string group;  // the equilibrium that it belongs to; empty: an entry of its own, if it has a position
   EntryOptions options;
   NodeRewrite rewrite;
   SourceRange range;

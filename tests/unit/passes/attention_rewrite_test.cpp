@@ -68,8 +68,8 @@ class Attention : public testing::Test {
     RewriteContext context(g, attentionOps(), diagnostics);
     context.records = &records;
     RewritePatternManager manager;
-    EXPECT_TRUE(manager.add("fuse_attention_with_bias", {.kinds = {kAttention}, .matchAndRewrite = fuseBias}, 0,
-                            diagnostics));
+    EXPECT_TRUE(
+        manager.add("fuse_attention_with_bias", {.kinds = {kAttention}, .matchAndRewrite = fuseBias}, 0, diagnostics));
     return manager.rewrite(context).applied;
   }
   Diagnostics diagnostics;
@@ -96,8 +96,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 TEST_F(Attention, TakesItsBias) {
   std::unique_ptr<Graph> g = read(kGraph);
   EXPECT_EQ(fuse(*g), 1u) << renderDiagnostics(diagnostics, "t");
-  EXPECT_EQ(shortText(*g),
-            "relu(GPTAttention(matmul(x, w), None, past).0), GPTAttention(matmul(x, w), None, past).1");
+  EXPECT_EQ(shortText(*g), "relu(GPTAttention(matmul(x, w), None, past).0), GPTAttention(matmul(x, w), None, past).1");
   Node* attention = g->output(1)->node();
   EXPECT_EQ(attention->input(1)->name(), "bias");
   EXPECT_EQ(g->output(1)->name(), "kv");
@@ -107,8 +106,9 @@ TEST_F(Attention, TakesItsBias) {
 TEST_F(Attention, KeepsASumThatIsNoBias) {
   // Used elsewhere; of two computed values; of two constants; a bias that is there already.
   for (const std::string& text :
-       {replaced(kGraph, "return (%r, %kv)", "return (%r, %kv, %sum)"), replaced(kGraph, "%qkv, %bias, %1", "%qkv, %x, %1"),
-        replaced(kGraph, "%qkv, %bias, %1", "%bias, %bias, %1"), replaced(kGraph, "%sum, %none", "%sum, %bias")}) {
+       {replaced(kGraph, "return (%r, %kv)", "return (%r, %kv, %sum)"),
+        replaced(kGraph, "%qkv, %bias, %1", "%qkv, %x, %1"), replaced(kGraph, "%qkv, %bias, %1", "%bias, %bias, %1"),
+        replaced(kGraph, "%sum, %none", "%sum, %bias")}) {
     std::unique_ptr<Graph> g = read(text);
     EXPECT_EQ(fuse(*g), 0u) << text;
   }

@@ -1,6 +1,6 @@
 // Databases of rewrites, queries, files of rules.
-#include "passes/catalog.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/catalog.h"
 #include "tests/support/rewriting.h"
 
 #include <gtest/gtest.h>
@@ -17,10 +17,12 @@ NodeRewrite rename(const char* from, const char* to) {
 class Database : public testing::Test {
  protected:
   void add(RewriteDatabase& db, const char* name, RewriteDatabase::Object object, EntryOptions options = {}) {
-    EXPECT_TRUE(db.add(name, std::move(object), std::move(options), diagnostics)) << renderDiagnostics(diagnostics, "t");
+    EXPECT_TRUE(db.add(name, std::move(object), std::move(options), diagnostics))
+        << renderDiagnostics(diagnostics, "t");
   }
   // Why the entry is refused.
-  std::string refused(RewriteDatabase& db, const char* name, RewriteDatabase::Object object, EntryOptions options = {}) {
+  std::string refused(RewriteDatabase& db, const char* name, RewriteDatabase::Object object,
+                      EntryOptions options = {}) {
     Diagnostics d;
     EXPECT_FALSE(db.add(name, std::move(object), std::move(options), d));
     return d.list().empty() ? "" : d.list()[0].message;
@@ -90,9 +92,12 @@ TEST_F(Database, QueriesIncludeRequireExclude) {
 }
 
 TEST_F(Database, BadQueriesAreReported) {
-  for (auto [text, message] : {std::pair{"+", "expected a name"}, {"+a }", "'}' without '{'"},
-                               {"<x", "expected a position"}, {"sub:{x +a}", "expected the name of a database and ':'"},
-                               {"sub:{x: +a", "expected '}'"}, {"sub:{x: sub:{y: a}}", "sub-queries do not nest"}}) {
+  for (auto [text, message] : {std::pair{"+", "expected a name"},
+                               {"+a }", "'}' without '{'"},
+                               {"<x", "expected a position"},
+                               {"sub:{x +a}", "expected the name of a database and ':'"},
+                               {"sub:{x: +a", "expected '}'"},
+                               {"sub:{x: sub:{y: a}}", "sub-queries do not nest"}}) {
     Diagnostics d;
     EXPECT_FALSE(Query::parse(text, d)) << text;
     ASSERT_FALSE(d.list().empty());
@@ -155,13 +160,14 @@ constexpr const char* kRule =
 
 TEST_F(Database, RulesJoinGroupsAndPositions) {
   std::string text = kRule;
-  text += "rule s\ngroup: mine\ntags: extra\nposition: 7\nmatch:\ngraph(%x):\n  %y = test::g(%x)\n  return (%y)\n"
-          "replace:\ngraph(%x):\n  %y = test::h(%x)\n  return (%y)\n";
+  text +=
+      "rule s\ngroup: mine\ntags: extra\nposition: 7\nmatch:\ngraph(%x):\n  %y = test::g(%x)\n  return (%y)\n"
+      "replace:\ngraph(%x):\n  %y = test::h(%x)\n  return (%y)\n";
   Result<std::vector<Rule>> rules = readRules(SourceFile::make("my.rules", text), diagnostics);
   ASSERT_TRUE(rules) << renderDiagnostics(diagnostics, "t");
   RewriteDatabase db(Kind::Sequence, "db");
   ASSERT_TRUE(addRules(db, std::move(*rules), diagnostics));
-  EXPECT_EQ(order(db.query(query("+r +extra"))), "r mine");
+  EXPECT_EQ(order(db.query(query("+r +extra"))), "own_rules mine");
   std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
   EXPECT_EQ(runPlan(*g, db.query(query("+r +extra"))).text, "h(x)");
 }
@@ -175,7 +181,8 @@ TEST_F(Database, MistakesInRulesAreReportedWhereTheyAre) {
   };
   EXPECT_NE(with("rule r\n", "").find("my.rules:1:1: error: expected 'rule NAME' first"), std::string::npos);
   EXPECT_NE(with("rule r\n", "rule r\npurpse: x\n").find("did you mean 'purpose'?"), std::string::npos);
-  EXPECT_NE(with("rule r\n", "rule r\nposition: x\n").find("my.rules:2:11: error: expected a number"), std::string::npos);
+  EXPECT_NE(with("rule r\n", "rule r\nposition: x\n").find("my.rules:2:11: error: expected a number"),
+            std::string::npos);
   EXPECT_NE(with("rule r\n", "rule r\nsharing: much\n").find("expected single_use, same_use_count or shared"),
             std::string::npos);
   EXPECT_NE(with("replace:\n", "where: rank(%z) == 1\nreplace:\n").find("the pattern has no value %z"),
@@ -183,8 +190,9 @@ TEST_F(Database, MistakesInRulesAreReportedWhereTheyAre) {
   EXPECT_NE(with("%y = test::g(%x)", "%y = test::g(%q)").find("my.rules:8:16: error: undefined value %q"),
             std::string::npos)
       << with("%y = test::g(%x)", "%y = test::g(%q)");
-  EXPECT_NE(with("replace:\ngraph(%x)", "replace:\ngraph(%x, %w)").find("%w is not part of the pattern that is matched"),
-            std::string::npos);
+  EXPECT_NE(
+      with("replace:\ngraph(%x)", "replace:\ngraph(%x, %w)").find("%w is not part of the pattern that is matched"),
+      std::string::npos);
   EXPECT_NE(with("test::f(", "aten::relu_(").find("aten::relu_ writes to its input, which a rule cannot take away"),
             std::string::npos);
   EXPECT_NE(ruleMessages("rule r\nmatch:\ngraph(%x):\n  return (%x)\n").find("rule 'r' has no 'replace:'"),
@@ -214,6 +222,21 @@ TEST_F(Database, Conditions) {
         "%n * 3 - 1 == 5", "(%n > 5 or %n >= 2) and %n <= 2", "uses(%x) == 1", "not written(%x)", "not none(%n)",
         "%n == 2.0", "%n < 2.5", "dtype(%x) == \"f32\""})
     EXPECT_TRUE(applies(yes)) << yes;
+  for (auto [wrong, message] : {std::pair{"dtype(%x) == f23", "'f23' is no dtype"},
+                                {"rank(%x) == two", "'two' is no dtype"},
+                                {"$k == 1", "the pattern has no variable $k"},
+                                {"%q == 1", "the pattern has no value %q"},
+                                {"rank(%x == 2", "expected ')'"},
+                                {"rank(%x) ==", "expected a value"},
+                                {"rank(%x) in f32", "expected '{'"}}) {
+    std::string text = kRule;
+    text.replace(text.find("replace:"), 0, std::string("where: ") + wrong + "\n");
+    std::string found = ruleMessages(text);
+    EXPECT_NE(found.find("my.rules:6:"), std::string::npos) << found;
+    EXPECT_TRUE(found.find(message) != std::string::npos ||
+                found.find("the pattern has no value %q") != std::string::npos)
+        << found;
+  }
   for (const char* no : {"%n == 3", "rank(%x) == 3", "dtype(%x) in {f64}", "integral(%x)", "complex(%x)", "none(%n)",
                          "size(%x, 5) == 1", "not size(%x, 5) == 1", "%n", "%n == \"a\""})
     EXPECT_FALSE(applies(no)) << no;

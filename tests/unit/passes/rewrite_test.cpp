@@ -6,6 +6,8 @@
 #include "passes/rewrite/call_records.h"
 #include "passes/rewrite/managers.h"
 #include "passes/rewrite/transaction.h"
+#include "runtime/evaluator.h"
+#include "runtime/ops/ops.h"
 #include "tests/support/rewriting.h"
 
 #include <gtest/gtest.h>
@@ -265,6 +267,43 @@ TEST(Rewrite, ShortForms) {
   g = shortly("%x: f(%x)");
   NodeRewrite all = chain("all", {rule("a", "%x: f(%x)", "%x: g(%x)"), rule("b", "%x: g(%x)", "%x: h(%x)")});
   EXPECT_EQ(walk(*g, all).text, "h(x)");
+}
+
+TEST(Rewrite, TheCheapestOfSeveral) {
+  auto cost = [](const Graph& g) { return static_cast<double>(g.nodeCount()); };
+  NodeRewrite two = rule("two", "%x: f(f1(%x))", "%x: g(h(%x))"), one = rule("one", "%x: f(f1(%x))", "%x: k(%x)"),
+              three = rule("three", "%x: f(f1(%x))", "%x: g(g(h(%x)))");
+  std::unique_ptr<Graph> g = shortly("%x: f(f1(%x))");
+  EXPECT_EQ(walk(*g, bestOf("best", {three, one, two}, cost)).text, "k(x)");
+  g = shortly("%x: f(f1(%x))");
+  std::string before = graphText(*g);
+  EXPECT_FALSE(walk(*g, bestOf("best", {three, two}, cost)).outcome.changed);
+  EXPECT_EQ(graphText(*g), before);
+}
+
+TEST(Rewrite, ComparingOnSamplesFindsWrongRules) {
+  std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
+  auto run = [&](const char* to, double tolerance) {
+    std::unique_ptr<Graph> g =
+        graphOf("graph(%x : Float(2, 3)):\n  %y : Float(2, 3) = aten::sigmoid(%x)\n  return (%y)\n");
+    NodeRewrite r = patternRewrite("r", patternOf("graph(%x):\n  %y = aten::sigmoid(%x)\n  return (%y)\n"),
+                                   patternOf(std::string("graph(%x):\n") + to + "  return (%y)\n"));
+    r.tolerance = tolerance;
+    Diagnostics diagnostics;
+    RewriteContext context(*g, allOps(), diagnostics);
+    context.evaluator = evaluator.get();
+    PlanSettings settings;
+    settings.compare = true;
+    Outcome outcome = Plan::walk("w", {r}, Order::InToOut, Revisit::None).run(context, settings);
+    EXPECT_EQ(outcome.changed, !outcome.failed);
+    return renderDiagnostics(diagnostics, "t");
+  };
+  std::string wrong = run("  %y = aten::tanh(%x)\n", 1e-5);
+  EXPECT_NE(wrong.find("rewrite 'r' was taken back: output 0 was f32[2, 3], now f32[2, 3]; at ["), std::string::npos)
+      << wrong;
+  EXPECT_NE(wrong.find("absolute difference max "), std::string::npos);
+  EXPECT_EQ(run("  %y = aten::tanh(%x)\n", 10), "");
+  EXPECT_EQ(run("  %n = aten::neg(%x)\n  %m = aten::neg(%n)\n  %y = aten::sigmoid(%m)\n", 1e-5), "");
 }
 
 TEST(Rewrite, UnifyAndReify) {
