@@ -72,7 +72,7 @@ bool keepsSelf(Graph& graph, const std::string& name) {
 class Recorder {
  public:
   Recorder(Graph& graph, const OpRegistry& registry, const std::vector<std::string>& kinds)
-      : log_(graph), records(log_), kinds_(kinds) {
+      : log_(graph), records_(log_), kinds_(kinds) {
     forEachNode(graph, [&](Node* n) {
       if (std::find(kinds.begin(), kinds.end(), n->kind().text()) == kinds.end()) return;
       const Operator* op = registry.resolve(*n);
@@ -81,29 +81,43 @@ class Recorder {
         bool named = op && i < op->schema().arguments.size();
         arguments.emplace_back(named ? op->schema().arguments[i].name : std::to_string(i), n->input(i));
       }
-      records.add(std::string(n->kind().text()), std::move(arguments), {n->outputs().begin(), n->outputs().end()}, {n});
+      records_.add(std::string(n->kind().text()), std::move(arguments), {n->outputs().begin(), n->outputs().end()},
+                   {n});
     });
   }
+
+  CallRecords& records() { return records_; }
 
   void inlined(const CallSite& call) {
     for (const std::string& kind : kinds_) {
       if (call.callee != kind && !endsWith(call.callee, "." + kind)) continue;
       CallArguments arguments;
       for (const auto& [name, value] : call.arguments) arguments.emplace_back(name, value);
-      records.add(kind, std::move(arguments), call.outputs, call.nodes);
+      records_.add(kind, std::move(arguments), call.outputs, call.nodes);
       return;
     }
   }
 
  private:
   EditLog log_;
-
- public:
-  CallRecords records;
-
- private:
+  CallRecords records_;
   const std::vector<std::string>& kinds_;
 };
+
+// Runs the plan that the options ask for; false if something was reported.
+bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& targets, const LowerOptions& options,
+             Recorder* recorder, Diagnostics& diagnostics) {
+  size_t before = diagnostics.errorCount();
+  std::unique_ptr<Evaluator> evaluator = makeEvaluator(registry);
+  RewriteContext context(graph, registry, diagnostics);
+  context.module = &targets;
+  context.evaluator = evaluator.get();
+  context.arguments = options.arguments;
+  if (recorder) context.records = &recorder->records();
+  const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
+  database.query(options.query).run(context, options.settings);
+  return diagnostics.errorCount() == before;
+}
 
 }  // namespace
 
@@ -120,22 +134,15 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   callees.targets.maxNodes = options.limits.nodes;
   std::optional<Recorder> recorder;
   if (!options.records.empty()) recorder.emplace(*graph, *state_->registry, options.records);
-  callees.targets.onCall = [&](const CallSite& call) {
-    if (recorder) recorder->inlined(call);
-    if (options.onCall) options.onCall(call);
-  };
+  if (recorder || options.onCall)  // what it would be told costs time
+    callees.targets.onCall = [&](const CallSite& call) {
+      if (recorder) recorder->inlined(call);
+      if (options.onCall) options.onCall(call);
+    };
   std::string selfName = self ? graph->input(0)->name() : "";
-
-  std::unique_ptr<Evaluator> evaluator = makeEvaluator(*state_->registry);
-  RewriteContext context(*graph, *state_->registry, diagnostics);
-  context.module = &callees.targets;
-  context.evaluator = evaluator.get();
-  context.arguments = options.arguments;
-  if (recorder) context.records = &recorder->records;
-  const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
-  database.query(options.query).run(context, options.settings);
-  if (diagnostics.errorCount() != before) return Failed{};
-  if (recorder && options.onRecords) options.onRecords(recorder->records);
+  if (!runPlan(*graph, *state_->registry, callees.targets, options, recorder ? &*recorder : nullptr, diagnostics))
+    return Failed{};
+  if (recorder && options.onRecords) options.onRecords(recorder->records());
   recorder.reset();
 
   auto state = std::make_shared<ModuleState>();

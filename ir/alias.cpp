@@ -225,10 +225,12 @@ class AliasBuilder {
       return true;
     }
     if (kind == "ListUnpack" || kind == "TupleUnpack" || kind == "TupleIndex") {
+      if (n->inputCount() == 0) return false;
       for (const Value* o : n->outputs()) takeOut(o, n->input(0));
       return true;
     }
     if (kind == "TupleSlice") {
+      if (n->inputCount() == 0 || n->outputCount() != 1) return false;
       fresh(n->output());
       for (Element c : contentsOf(n->input(0)))
         for (Element own : contentsOf(n->output())) edge(own, c);
@@ -253,7 +255,7 @@ class AliasBuilder {
       return true;
     }
     if (kind == "CreateObject") {
-      define(n->output(), {0});
+      for (const Value* o : n->outputs()) define(o, {0});
       facts.effects = true;
       return true;
     }

@@ -11,13 +11,6 @@ const Symbol kExpand = Symbol::of("aten::expand"), kExpandAs = Symbol::of("aten:
              kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"), kOnes = Symbol::of("aten::ones"),
              kSize = Symbol::of("aten::size");
 
-std::vector<size_t> tensorInputs(Site& site, const Node* n) {
-  std::vector<size_t> at;
-  for (size_t i = 0; i < n->inputCount(); ++i)
-    if (site.isTensor(n->input(i))) at.push_back(i);
-  return at;
-}
-
 // The sizes that tensors of these sizes are broadcast to; nothing if they do not fit.
 std::optional<Dims> broadcast(const std::vector<Dims>& all) {
   Dims out;
@@ -34,7 +27,7 @@ std::optional<Dims> broadcast(const std::vector<Dims>& all) {
 
 // f(expand(a, s), c) -> f(a, c) where c has the sizes s
 Replacement cut(Site& site) {
-  std::vector<size_t> tensors = tensorInputs(site, site.node);
+  std::vector<size_t> tensors = site.tensorInputs(site.node);
   std::optional<Dims> result = site.facts.sizes(site.output());
   if (tensors.size() < 2 || !result) return {};
   for (size_t at : tensors) {
@@ -60,7 +53,7 @@ Replacement cut(Site& site) {
 
 // f(expand(a, s)) -> expand(f(a), s)
 Replacement sink(Site& site) {
-  std::vector<size_t> tensors = tensorInputs(site, site.node);
+  std::vector<size_t> tensors = site.tensorInputs(site.node);
   Node* expand = tensors.size() == 1 ? site.soleProducer(site.input(tensors[0]), kExpand) : nullptr;
   if (!expand || !site.facts.isUnseen(site.output())) return {};
   std::vector<Value*> inputs = site.inputsOf(site.node), outer = site.inputsOf(expand);
@@ -77,7 +70,7 @@ bool sameList(Site& site, const Value* a, const Value* b) {
 
 // f(expand(a, s), expand(b, s)) -> expand(f(a, b), s)
 Replacement sinkBoth(Site& site) {
-  std::vector<size_t> tensors = tensorInputs(site, site.node);
+  std::vector<size_t> tensors = site.tensorInputs(site.node);
   if (tensors.size() != 2 || !site.facts.isUnseen(site.output())) return {};
   Node* first = site.soleProducer(site.input(tensors[0]), kExpand);
   Node* second = site.soleProducer(site.input(tensors[1]), kExpand);
@@ -92,7 +85,7 @@ Replacement sinkBoth(Site& site) {
 
 // f(full(s, v)) -> expand(f(full([], v)), s)
 Replacement ofFull(Site& site) {
-  std::vector<size_t> tensors = tensorInputs(site, site.node);
+  std::vector<size_t> tensors = site.tensorInputs(site.node);
   Node* full = tensors.size() == 1 ? site.producer(site.input(tensors[0])) : nullptr;
   if (!full || (full->kind() != kFull && full->kind() != kZeros && full->kind() != kOnes)) return {};
   std::optional<size_t> rank = site.facts.rank(full->output());

@@ -12,6 +12,7 @@ struct Cast {
   Value* x = nullptr;
   DType to = DType::Undefined;
   bool isNew = false;  // the result may be new memory though the dtype is the same
+  bool setsLayout = false;
 };
 
 std::optional<Cast> castOf(Site& site, const Node* n) {
@@ -20,7 +21,8 @@ std::optional<Cast> castOf(Site& site, const Node* n) {
     const Operator* op = site.facts.resolve(n);
     if (!op || op->overload() != "dtype") return std::nullopt;
     std::optional<bool> copy = site.facts.boolean(n->input(3));
-    c.isNew = copy != false || !GraphFacts::isNone(n->input(4));
+    c.setsLayout = !GraphFacts::isNone(n->input(4));
+    c.isNew = copy != false || c.setsLayout;
   } else if (n->kind() != Symbol::of("aten::type_as")) {
     return std::nullopt;
   }
@@ -56,6 +58,7 @@ Replacement mergeTwo(Site& site) {
   std::optional<Cast> outer = castOf(site, site.node);
   Node* producer = outer ? site.producer(outer->x) : nullptr;
   std::optional<Cast> inner = producer ? castOf(site, producer) : std::nullopt;
+  if (inner && (inner->setsLayout || outer->setsLayout)) return {};
   DType from = inner ? site.facts.dtype(inner->x) : DType::Undefined;
   if (!inner || from == DType::Undefined || from == inner->to || !losesNothing(from, inner->to)) return {};
   // What becomes of floats beyond the range of an integer depends on the dtype that they come from.

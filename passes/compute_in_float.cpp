@@ -11,18 +11,12 @@ constexpr const char* kOperators[] = {
     "leaky_relu", "gelu",        "rsqrt",   "softmax", "log_softmax", "var",         "std",      "layer_norm",
     "group_norm", "addmm",       "baddbmm", "addbmm",  "addmv",       "linear",      "threshold"};
 
-int64_t scalarType(DType d) {
-  constexpr int64_t kHalf = 5, kBFloat16 = 15;
-  return d == DType::Float16 ? kHalf : kBFloat16;
-}
-
-Value* converted(Value* x, int64_t dtype, Formula& f) {
-  return f.op("aten::to", {x, f.integer(dtype), f.flag(false), f.flag(false), f.none()});
+Value* converted(Value* x, DType dtype, Formula& f) {
+  return f.op("aten::to", {x, f.dtype(dtype), f.flag(false), f.flag(false), f.none()});
 }
 
 Replacement rewrite(Node* n, RewriteContext& c) {
-  constexpr int64_t kFloat = 6;
-  if (n->inputCount() == 0 || n->outputCount() != 1 || !c.facts.resolve(n) || !isUndisturbed(n, c)) return {};
+  if (n->inputCount() == 0 || n->outputCount() != 1 || !c.facts.resolve(n) || !c.facts.isUndisturbed(n)) return {};
   DType dtype = n->input(0)->type()->isTensor() ? c.facts.dtype(n->input(0)) : DType::Undefined;
   if (dtype != DType::Float16 && dtype != DType::BFloat16) return {};
   for (const Use& u : n->inputs())
@@ -33,10 +27,10 @@ Replacement rewrite(Node* n, RewriteContext& c) {
   Formula f(n, c);
   std::vector<Value*> inputs;
   for (const Use& u : n->inputs())
-    inputs.push_back(u.value->type()->isTensor() ? converted(u.value, kFloat, f) : u.value);
+    inputs.push_back(u.value->type()->isTensor() ? converted(u.value, DType::Float32, f) : u.value);
   Node* wide = f.builder().insert(n->kind(), inputs);
   setOutputTypes(wide, nullptr, c);
-  return converted(wide->output(), scalarType(dtype), f);
+  return converted(wide->output(), dtype, f);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "passes/edits.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 

@@ -11,6 +11,10 @@ void replaceValue(Value* old, Value* by);
 // Puts the nodes of one block of a prim::If in its place and the block's results in place of its outputs.
 void inlineBranch(Node* branch, size_t taken);
 
+// Of a list or tuple that a pass writes down anew. Without a bound, sums of sums and parts of parts would grow beyond
+// all measure.
+constexpr size_t kMostItems = 256;
+
 // Whether two values show the same to everybody: by bits, NaNs and zeros included; containers by what they hold. False
 // where that is not known.
 bool sameBits(const IValue& a, const IValue& b);

@@ -13,12 +13,6 @@ std::optional<Dims> perDimension(const std::optional<Dims>& values, size_t dims)
   return out;
 }
 
-IValue listOf(const Dims& values) {
-  std::vector<IValue> items;
-  for (int64_t v : values) items.emplace_back(v);
-  return IValue(Ref<ListValue>::make(types().integer, std::move(items)));
-}
-
 Replacement rewrite(Node* n, RewriteContext& c, size_t dims) {
   if (n->inputCount() != 7) return {};
   const IValue* mode = GraphFacts::constant(n->input(4));
@@ -41,13 +35,13 @@ Replacement rewrite(Node* n, RewriteContext& c, size_t dims) {
   Builder b = c.before(n);
   Value* x = n->input(0);
   if (uneven) {
-    Node* padded =
-        b.insert(Symbol::of("aten::constant_pad_nd"), {x, b.constant(listOf(missing)), b.constant(IValue(int64_t{0}))});
+    Node* padded = b.insert(Symbol::of("aten::constant_pad_nd"),
+                            {x, b.constant(intList(missing)), b.constant(IValue(int64_t{0}))});
     setOutputTypes(padded, nullptr, c);
     x = padded->output();
   }
-  Node* made = b.insert(n->kind(),
-                        {x, n->input(1), n->input(2), n->input(3), b.constant(listOf(both)), n->input(5), n->input(6)});
+  Node* made = b.insert(
+      n->kind(), {x, n->input(1), n->input(2), n->input(3), b.constant(intList(both)), n->input(5), n->input(6)});
   setOutputTypes(made, nullptr, c);
   return made->output();
 }

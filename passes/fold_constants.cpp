@@ -93,10 +93,8 @@ class Folder {
 
   // Whether a node tells one object from another: a constant from an object that is made anew.
   static bool isIdentityTest(const Node* n) {
-    static const Symbol kTests[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__"), Symbol::of("aten::id"),
-                                    Symbol::of("aten::hash")};
-    if (std::find(std::begin(kTests), std::end(kTests), n->kind()) == std::end(kTests)) return false;
-    return std::all_of(n->inputs().begin(), n->inputs().end(),
+    return GraphFacts::asksForIdentity(n->kind()) &&
+           std::all_of(n->inputs().begin(), n->inputs().end(),
                        [](const Use& u) { return !u.value->type()->is(TypeKind::None); });
   }
 

@@ -20,12 +20,9 @@ class Formula {
   Value* integer(int64_t v) { return builder_.constant(IValue(v)); }
   Value* number(double v) { return builder_.constant(IValue(v)); }
   Value* flag(bool v) { return builder_.constant(IValue(v)); }
+  Value* dtype(DType d) { return integer(static_cast<int64_t>(d)); }
   Value* none() { return builder_.constant(IValue()); }
-  Value* integers(DimSpan values) {
-    std::vector<IValue> items;
-    for (int64_t v : values) items.emplace_back(v);
-    return builder_.constant(IValue(Ref<ListValue>::make(types().integer, std::move(items))));
-  }
+  Value* integers(DimSpan values) { return builder_.constant(intList(values)); }
   Value* listOf(std::initializer_list<Value*> values) {
     return builder_.list(std::span<Value* const>(values.begin(), values.size()), types().integer);
   }
@@ -42,17 +39,6 @@ class Formula {
   Builder builder_;
   RewriteContext& context_;
 };
-
-// Whether a node's arguments and results are memory that nothing writes: what is computed from the arguments at its
-// place is then the same at every place.
-inline bool isUndisturbed(const Node* n, RewriteContext& c) {
-  if (!c.facts.graphHasWrites()) return true;
-  for (const Use& u : n->inputs())
-    if (c.facts.isWritten(u.value)) return false;
-  for (const Value* v : n->outputs())
-    if (c.facts.isWritten(v)) return false;
-  return true;
-}
 
 // Whether values are tensors of one dtype, float or double; None is skipped.
 inline bool areFloats(std::initializer_list<Value*> values, RewriteContext& c) {

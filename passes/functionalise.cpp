@@ -7,6 +7,7 @@
 #include "ir/liveness.h"
 #include "passes/passes.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 

@@ -20,8 +20,10 @@ std::vector<Node*> workOf(const Block* block) {
 bool sameOperand(const Value* a, const Value* b) {
   static const Symbol kT = Symbol::of("aten::t");
   if (a == b) return true;
-  return a->node() && b->node() && a->node()->kind() == kT && b->node()->kind() == kT &&
-         a->node()->input(0) == b->node()->input(0);
+  auto isTransposed = [](const Value* v) {
+    return v->node() && v->node()->kind() == kT && v->node()->inputCount() == 1;
+  };
+  return isTransposed(a) && isTransposed(b) && a->node()->input(0) == b->node()->input(0);
 }
 
 bool isOne(const Value* v, GraphFacts& facts) { return facts.number(v) == 1.0; }

@@ -112,7 +112,7 @@ class Lowering {
       for (size_t i = 0; i < n->outputCount(); ++i) replaceValue(n->output(i), made->input(i));
       return true;
     }
-    if (n->kind() == sym::TupleIndex && n->inputCount() == 2) {
+    if (n->kind() == sym::TupleIndex && n->inputCount() == 2 && n->outputCount() == 1) {
       Node* made = constructOf(n->input(0), n->input(0)->type());
       std::optional<int64_t> i = made ? context_.facts.integer(n->input(1)) : std::nullopt;
       auto count = made ? static_cast<int64_t>(made->inputCount()) : 0;
@@ -123,7 +123,7 @@ class Lowering {
       replaceValue(n->output(), v);
       return true;
     }
-    return n->kind() == sym::TupleSlice && slice(n);
+    return n->kind() == sym::TupleSlice && n->inputCount() == 1 && n->outputCount() == 1 && slice(n);
   }
 
   bool slice(Node* n) {
@@ -133,6 +133,7 @@ class Lowering {
     if (!made || !begin || !end || !begin->isInt() || !end->isInt()) return false;
     int64_t from = begin->toInt(), to = end->toInt();
     if (from < 0 || from > to || to > static_cast<int64_t>(made->inputCount())) return false;
+    if (static_cast<size_t>(to - from) > kMostItems) return false;
     std::vector<Value*> items;
     for (int64_t i = from; i < to; ++i) items.push_back(made->input(static_cast<size_t>(i)));
     rebuild(context_.before(n), n->output(), items);

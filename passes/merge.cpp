@@ -26,14 +26,7 @@ class Visibility {
   }
 
   // What the node makes or reads.
-  bool isWritten(const Node* n) {
-    if (!writes_) return false;
-    for (const Value* v : n->outputs())
-      if (facts_.isWritten(v)) return true;
-    for (const Use& u : n->inputs())
-      if (facts_.isWritten(u.value)) return true;
-    return false;
-  }
+  bool isWritten(const Node* n) { return writes_ && !facts_.isUndisturbed(n); }
 
   // Whether one node may stand for both, whose memory nobody writes. Two results that the caller gets stay two.
   bool mayBeOne(const Node* a, const Node* b) {

@@ -1,7 +1,5 @@
 #include "passes/node_rewriting.h"
 
-#include "ir/support/check.h"
-
 #include <bit>
 #include <unordered_set>
 
@@ -45,16 +43,6 @@ std::vector<Symbol> elementwiseKinds() {
 }
 
 // ---- looking ----
-
-bool Site::isQuiet(const Node* n) {
-  if (!facts.isPure(n)) return false;
-  if (!facts.graphHasWrites()) return true;
-  for (const Use& u : n->inputs())
-    if (facts.isWritten(u.value)) return false;
-  for (const Value* v : n->outputs())
-    if (facts.isWritten(v)) return false;
-  return true;
-}
 
 Node* Site::producer(const Value* value, Symbol kind) {
   Node* n = value->node();
@@ -123,10 +111,14 @@ std::vector<Value*> Site::inputsOf(const Node* n) const {
   return inputs;
 }
 
-Value* Site::integers(DimSpan values) {
-  std::vector<IValue> items(values.begin(), values.end());
-  return constant(IValue(Ref<ListValue>::make(types().integer, std::move(items))), listType(types().integer));
+std::vector<size_t> Site::tensorInputs(const Node* n) const {
+  std::vector<size_t> at;
+  for (size_t i = 0; i < n->inputCount(); ++i)
+    if (isTensor(n->input(i))) at.push_back(i);
+  return at;
 }
+
+Value* Site::integers(DimSpan values) { return constant(intList(values), listType(types().integer)); }
 
 NodeRewrite siteRewrite(std::string name, std::vector<Symbol> kinds, Replacement (*apply)(Site&)) {
   NodeRewrite rewrite;

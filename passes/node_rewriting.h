@@ -66,12 +66,14 @@ class Site {
   // A node like another one with other inputs.
   Value* remake(const Node* like, std::vector<Value*> inputs);
   std::vector<Value*> inputsOf(const Node* n) const;
+  // Which inputs are tensors.
+  std::vector<size_t> tensorInputs(const Node* n) const;
   Value* constant(const IValue& value, TypePtr type = nullptr) { return context.before(node).constant(value, type); }
   Value* integers(DimSpan values);
   Value* none(TypePtr type = nullptr) { return constant(IValue(), type ? type : types().none); }
 
   // Whether a node is as `Site` says.
-  bool isQuiet(const Node* n);
+  bool isQuiet(const Node* n) { return facts.isPure(n) && facts.isUndisturbed(n); }
 };
 
 // Calls `apply` for pure nodes of these kinds whose memory nobody writes.

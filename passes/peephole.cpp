@@ -2,8 +2,8 @@
 // types give, containers that are taken apart again, sums of known integers.
 #include "passes/edits.h"
 #include "passes/passes.h"
-#include "passes/sharing.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -14,8 +14,7 @@ using Values = std::vector<Value*>;  // one for each output; none: no change
 
 class Peephole {
  public:
-  Peephole(Graph& graph, RewriteContext& context)
-      : graph_(graph), context_(context), facts_(context.facts), sharing_(graph, facts_) {}
+  Peephole(Graph& graph, RewriteContext& context) : graph_(graph), context_(context), facts_(context.facts) {}
 
   // One walk in text order.
   bool run() {
@@ -24,8 +23,8 @@ class Peephole {
     std::vector<Node*> gone;
     for (Node* n : nodes) {
       auto rule = rules().find(n->kind());
-      if (rule == rules().end() || !isUsed(n)) continue;
-      Values by = (this->*rule->second)(n);
+      if (rule == rules().end() || n->inputCount() < rule->second.inputs || !isUsed(n)) continue;
+      Values by = (this->*rule->second.apply)(n);
       if (by.empty()) continue;
       for (size_t i = 0; i < by.size(); ++i) {
         if (!by[i] || !n->output(i)->hasUses()) continue;
@@ -39,7 +38,10 @@ class Peephole {
   }
 
  private:
-  using Rule = Values (Peephole::*)(Node*);
+  struct Rule {
+    Values (Peephole::*apply)(Node*);
+    size_t inputs = 1;  // at least; nodes of overloads that nobody knows may have any number
+  };
   static bool isUsed(const Node* n) {
     for (const Value* v : n->outputs())
       if (v->hasUses()) return true;
@@ -48,39 +50,39 @@ class Peephole {
 
   static const std::unordered_map<Symbol, Rule>& rules() {
     static const auto* const kRules = new std::unordered_map<Symbol, Rule>{
-        {Symbol::of("aten::t"), &Peephole::twiceTransposed},
-        {Symbol::of("aten::expand"), &Peephole::expand},
-        {Symbol::of("aten::expand_as"), &Peephole::expandAs},
-        {Symbol::of("aten::type_as"), &Peephole::typeAs},
-        {Symbol::of("aten::add"), &Peephole::add},
-        {Symbol::of("aten::sub"), &Peephole::subtract},
-        {Symbol::of("aten::mul"), &Peephole::multiply},
-        {Symbol::of("aten::div"), &Peephole::divide},
-        {Symbol::of("aten::floordiv"), &Peephole::floorDivide},
-        {Symbol::of("aten::dim"), &Peephole::dim},
-        {Symbol::of("aten::size"), &Peephole::size},
-        {Symbol::of("aten::numel"), &Peephole::numel},
-        {Symbol::of("prim::dtype"), &Peephole::dtype},
-        {Symbol::of("prim::device"), &Peephole::device},
-        {Symbol::of("prim::is_cuda"), &Peephole::isCuda},
-        {Symbol::of("aten::is_floating_point"), &Peephole::isFloatingPoint},
-        {Symbol::of("aten::is_complex"), &Peephole::isComplex},
-        {Symbol::of("aten::Int"), &Peephole::numberOfTensor},
-        {Symbol::of("aten::Float"), &Peephole::numberOfTensor},
-        {Symbol::of("aten::Bool"), &Peephole::numberOfTensor},
-        {Symbol::of("aten::IntImplicit"), &Peephole::numberOfTensor},
-        {Symbol::of("aten::FloatImplicit"), &Peephole::numberOfTensor},
-        {sym::If, &Peephole::conditionItself},
-        {Symbol::of("aten::__is__"), &Peephole::isNone},
-        {Symbol::of("aten::__isnot__"), &Peephole::isNone},
-        {Symbol::of("aten::_unwrap_optional"), &Peephole::unwrap},
-        {Symbol::of("aten::len"), &Peephole::length},
-        {Symbol::of("aten::__getitem__"), &Peephole::item},
-        {sym::ListUnpack, &Peephole::unpackList},
-        {Symbol::of("aten::slice"), &Peephole::sliceOfList},
-        {sym::TupleUnpack, &Peephole::unpackTuple},
-        {sym::TupleIndex, &Peephole::tupleItem},
-        {sym::TupleSlice, &Peephole::tupleSlice},
+        {Symbol::of("aten::t"), {&Peephole::twiceTransposed}},
+        {Symbol::of("aten::expand"), {&Peephole::expand}},
+        {Symbol::of("aten::expand_as"), {&Peephole::expandAs, 2}},
+        {Symbol::of("aten::type_as"), {&Peephole::typeAs, 2}},
+        {Symbol::of("aten::add"), {&Peephole::add, 2}},
+        {Symbol::of("aten::sub"), {&Peephole::subtract, 2}},
+        {Symbol::of("aten::mul"), {&Peephole::multiply, 2}},
+        {Symbol::of("aten::div"), {&Peephole::divide, 2}},
+        {Symbol::of("aten::floordiv"), {&Peephole::floorDivide, 2}},
+        {Symbol::of("aten::dim"), {&Peephole::dim}},
+        {Symbol::of("aten::size"), {&Peephole::size}},
+        {Symbol::of("aten::numel"), {&Peephole::numel}},
+        {Symbol::of("prim::dtype"), {&Peephole::dtype}},
+        {Symbol::of("prim::device"), {&Peephole::device}},
+        {Symbol::of("prim::is_cuda"), {&Peephole::isCuda}},
+        {Symbol::of("aten::is_floating_point"), {&Peephole::isFloatingPoint}},
+        {Symbol::of("aten::is_complex"), {&Peephole::isComplex}},
+        {Symbol::of("aten::Int"), {&Peephole::numberOfTensor}},
+        {Symbol::of("aten::Float"), {&Peephole::numberOfTensor}},
+        {Symbol::of("aten::Bool"), {&Peephole::numberOfTensor}},
+        {Symbol::of("aten::IntImplicit"), {&Peephole::numberOfTensor}},
+        {Symbol::of("aten::FloatImplicit"), {&Peephole::numberOfTensor}},
+        {sym::If, {&Peephole::conditionItself}},
+        {Symbol::of("aten::__is__"), {&Peephole::isNone, 2}},
+        {Symbol::of("aten::__isnot__"), {&Peephole::isNone, 2}},
+        {Symbol::of("aten::_unwrap_optional"), {&Peephole::unwrap}},
+        {Symbol::of("aten::len"), {&Peephole::length}},
+        {Symbol::of("aten::__getitem__"), {&Peephole::item, 2}},
+        {sym::ListUnpack, {&Peephole::unpackList}},
+        {Symbol::of("aten::slice"), {&Peephole::sliceOfList}},
+        {sym::TupleUnpack, {&Peephole::unpackTuple}},
+        {sym::TupleIndex, {&Peephole::tupleItem, 2}},
+        {sym::TupleSlice, {&Peephole::tupleSlice}},
     };
     return *kRules;
   }
@@ -96,8 +98,8 @@ class Peephole {
   // The first input for the output, a new tensor with the same elements.
   Values inputForCopy(Node* n) {
     Value* x = n->input(0);
-    if (!sharing_.mayReplace(n->output(), x)) return {};
-    sharing_.replaced(n->output(), x);
+    if (facts_.isWritten(x) || facts_.isWritten(n->output()) || !facts_.mayReplace(n->output(), x)) return {};
+    facts_.replaced(n->output(), x);
     return {x};
   }
   // For views of the whole: memory stays as shared as it was, unless somebody gives one of them another shape.
@@ -234,7 +236,7 @@ class Peephole {
   // Int(NumToTensor(i)) -> i
   Values numberOfTensor(Node* n) {
     const Node* made = n->inputCount() == 1 ? madeBy(n->input(0), sym::NumToTensor) : nullptr;
-    if (!made || made->input(0)->type() != n->output()->type()) return {};
+    if (!made || made->inputCount() != 1 || made->input(0)->type() != n->output()->type()) return {};
     return {made->input(0)};
   }
 
@@ -332,6 +334,7 @@ class Peephole {
     return isSubtype(v->type(), withoutRefinement(output->type()));
   }
   Values listOf(Node* n, std::span<Value* const> items) {
+    if (items.size() > kMostItems) return {};
     return {context_.before(n).list(items, n->output()->type()->element())};
   }
 
@@ -398,6 +401,7 @@ class Peephole {
     if (!made || !begin || !end || !begin->isInt() || !end->isInt()) return {};
     auto count = static_cast<int64_t>(made->inputCount());
     if (begin->toInt() < 0 || end->toInt() > count || begin->toInt() > end->toInt()) return {};
+    if (static_cast<size_t>(end->toInt() - begin->toInt()) > kMostItems) return {};
     std::vector<Value*> items;
     for (int64_t i = begin->toInt(); i < end->toInt(); ++i) items.push_back(made->input(static_cast<size_t>(i)));
     Value* v = context_.before(n).tuple(items);
@@ -408,7 +412,6 @@ class Peephole {
   Graph& graph_;
   RewriteContext& context_;
   GraphFacts& facts_;
-  Sharing sharing_;
   bool changed_ = false;
 };
 

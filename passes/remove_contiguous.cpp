@@ -9,10 +9,7 @@ namespace tscompile {
 namespace {
 
 // Operators that tell a tensor from another one with the same elements.
-bool tellsApart(Symbol kind) {
-  static const Symbol kIs = Symbol::of("aten::__is__"), kIsNot = Symbol::of("aten::__isnot__");
-  return GraphFacts::asksForStrides(kind) || kind == kIs || kind == kIsNot;
-}
+bool tellsApart(Symbol kind) { return GraphFacts::asksForStrides(kind) || GraphFacts::asksForIdentity(kind); }
 
 // Results that lie in memory the same way however the arguments do.
 bool setsStrides(const Node* n, GraphFacts& facts) {
@@ -23,21 +20,7 @@ bool setsStrides(const Node* n, GraphFacts& facts) {
 }
 
 bool isKnown(const Node* n, GraphFacts& facts) {
-  static const Symbol kOwn[] = {sym::Constant,
-                                sym::TupleConstruct,
-                                sym::TupleUnpack,
-                                sym::TupleIndex,
-                                sym::TupleSlice,
-                                sym::ListConstruct,
-                                sym::ListUnpack,
-                                sym::DictConstruct,
-                                sym::GetAttr,
-                                sym::isinstance,
-                                sym::unchecked_cast,
-                                sym::Uninitialized,
-                                sym::If,
-                                sym::Loop};
-  if (std::find(std::begin(kOwn), std::end(kOwn), n->kind()) != std::end(kOwn)) return true;
+  if (GraphFacts::isStructural(n->kind())) return true;
   const Operator* op = facts.resolve(n);
   return op && op->isImplemented();
 }

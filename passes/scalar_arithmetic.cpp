@@ -6,20 +6,20 @@
 namespace tscompile {
 namespace {
 
+bool isMadeFromNumber(const Value* v) {
+  return v->node() && v->node()->kind() == sym::NumToTensor && v->node()->inputCount() == 1;
+}
+
 // The integer that a tensor was made from, ready in front of a node; null if there is none.
 Value* integerOf(Value* v, Node* at, RewriteContext& c) {
-  static const Symbol kNumToTensor = Symbol::of("prim::NumToTensor");
   if (v->type()->is(TypeKind::Int)) return v;
-  if (v->node() && v->node()->kind() == kNumToTensor && v->node()->input(0)->type()->is(TypeKind::Int))
-    return v->node()->input(0);
+  if (isMadeFromNumber(v) && v->node()->input(0)->type()->is(TypeKind::Int)) return v->node()->input(0);
   const IValue* k = GraphFacts::constant(v);
   if (!k || !k->isTensor() || !k->toTensor().defined()) return nullptr;
   const Tensor& t = k->toTensor();
   if (t.rank() != 0 || t.dtype() != DType::Int64) return nullptr;
   return c.before(at).constant(IValue(*reinterpret_cast<const int64_t*>(t.raw())));
 }
-
-bool isMadeFromNumber(const Value* v) { return v->node() && v->node()->kind() == Symbol::of("prim::NumToTensor"); }
 
 // The operator on integers that means the same as this one on tensors of one integer each; empty if there is none.
 Symbol scalarKind(const Node* n, RewriteContext& c) {
@@ -46,15 +46,13 @@ NodeRewrite scalarArithmetic() {
     if (kind.empty() || n->outputCount() != 1 || !n->output()->type()->isTensor()) return {};
     if (!isMadeFromNumber(n->input(0)) && !isMadeFromNumber(n->input(1))) return {};
     if (!n->input(0)->type()->isTensor()) return {};
-    for (size_t i = 0; i < 2; ++i)
-      if (c.facts.isWritten(n->input(i))) return {};
-    if (c.facts.isWritten(n->output())) return {};
+    if (!c.facts.isUndisturbed(n)) return {};
     Value* a = integerOf(n->input(0), n, c);
     Value* b = integerOf(n->input(1), n, c);
     if (!a || !b) return {};
     Builder builder = c.before(n);
     Value* number = builder.call(kind, {a, b}, types().integer);
-    return builder.call(Symbol::of("prim::NumToTensor"), {number}, n->output()->type());
+    return builder.call(sym::NumToTensor, {number}, n->output()->type());
   };
   return r;
 }

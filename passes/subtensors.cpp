@@ -122,24 +122,25 @@ Replacement mergeTwo(Site& site) {
 // relu(x)[i] -> relu(x[i])
 Replacement lift(Site& site) {
   Node* f = isPart(site, site.node) ? site.soleProducer(site.input(0)) : nullptr;
-  if (!f || !isElementwise(f->kind())) return {};
-  std::vector<Value*> inputs = site.inputsOf(f), tensors;
-  for (Value* v : inputs)
-    if (site.isTensor(v)) tensors.push_back(v);
+  if (!f || !isElementwise(f->kind()) || site.facts.graphLooksAtMemory()) return {};
+  std::vector<Value*> inputs = site.inputsOf(f);
+  std::vector<size_t> tensors = site.tensorInputs(f);
   std::optional<size_t> dim = dimOf(site, site.node);
   if (tensors.size() > 1) {
     // Without broadcasting along the dimension, and so that no tensor gets another say in the dtype of the result.
     std::optional<size_t> rank = site.facts.rank(f->output());
     std::optional<int64_t> size = dim ? sizeAt(site, f->output(), *dim) : std::nullopt;
     if (!rank || !size) return {};
-    for (Value* v : tensors)
-      if (site.facts.rank(v) != rank || sizeAt(site, v, *dim) != size || !site.sameDType(v, tensors[0])) return {};
+    for (size_t i : tensors) {
+      const Value* v = inputs[i];
+      if (site.facts.rank(v) != rank || sizeAt(site, v, *dim) != size || !site.sameDType(v, inputs[tensors[0]]))
+        return {};
+    }
   }
   std::vector<Value*> arguments = site.inputsOf(site.node);
-  for (Value*& v : inputs) {
-    if (!site.isTensor(v)) continue;
-    arguments[0] = v;
-    v = site.make(site.node->kind(), arguments);
+  for (size_t i : tensors) {
+    arguments[0] = inputs[i];
+    inputs[i] = site.make(site.node->kind(), arguments);
   }
   return site.remake(f, std::move(inputs));
 }
@@ -149,7 +150,7 @@ Replacement partOfFull(Site& site) {
   Node* full = isPart(site, site.node) ? site.producer(site.input(0)) : nullptr;
   if (!full || (full->kind() != kFull && full->kind() != kZeros && full->kind() != kOnes)) return {};
   std::optional<Dims> sizes = site.facts.sizes(site.output());
-  if (!sizes) return {};
+  if (!sizes || site.facts.graphLooksAtMemory()) return {};
   std::vector<Value*> inputs = site.inputsOf(full);
   inputs[0] = site.integers(*sizes);
   return site.remake(full, std::move(inputs));
@@ -161,7 +162,7 @@ Replacement partOfProduct(Site& site) {
   if (!product || (product->kind() != kMm && product->kind() != kMatmul)) return {};
   Value *a = product->input(0), *b = product->input(1);
   std::optional<size_t> dim = dimOf(site, site.node);
-  if (!dim || site.facts.rank(a) != 2u || site.facts.rank(b) != 2u) return {};
+  if (!dim || site.facts.rank(a) != 2u || site.facts.rank(b) != 2u || site.facts.graphLooksAtMemory()) return {};
   std::vector<Value*> arguments = site.inputsOf(site.node);
   arguments[0] = *dim == 0 ? a : b;
   arguments[1] = site.constant(static_cast<int64_t>(*dim));

@@ -22,15 +22,14 @@ Value* scaleOf(Node* n, Formula& f, RewriteContext& c) {
 
 // True where a key comes after the query.
 Value* future(Node* n, Formula& f) {
-  constexpr int64_t kBool = 11;
   Value* rows = f.op("aten::size", {n->input(0), f.integer(-2)});
   Value* columns = f.op("aten::size", {n->input(1), f.integer(-2)});
-  Value* ones = f.op("aten::ones", {f.listOf({rows, columns}), f.integer(kBool), f.none(), f.none(), f.none()});
+  Value* ones = f.op("aten::ones", {f.listOf({rows, columns}), f.dtype(DType::Bool), f.none(), f.none(), f.none()});
   return f.op("aten::triu", {ones, f.integer(1)});
 }
 
 bool isPlain(Node* n, RewriteContext& c) {
-  if (n->inputCount() < 6 || n->inputCount() > 8 || n->outputCount() != 1 || !isUndisturbed(n, c)) return false;
+  if (n->inputCount() < 6 || n->inputCount() > 8 || n->outputCount() != 1 || !c.facts.isUndisturbed(n)) return false;
   if (!areFloats({n->input(0), n->input(1), n->input(2)}, c) || c.facts.number(n->input(4)) != 0.0) return false;
   if (!c.facts.boolean(n->input(5))) return false;
   if (n->inputCount() > 6 && !n->input(6)->type()->is(TypeKind::Float) && !GraphFacts::isNone(n->input(6)))

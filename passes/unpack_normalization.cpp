@@ -26,7 +26,7 @@ Value* perChannel(Value* v, size_t rank, Formula& f) {
 
 // layer_norm(x, normalized_shape, weight, bias, eps, cudnn)
 Replacement layerNorm(Node* n, RewriteContext& c) {
-  if (n->inputCount() != 6 || !isUndisturbed(n, c)) return {};
+  if (n->inputCount() != 6 || !c.facts.isUndisturbed(n)) return {};
   Value *x = n->input(0), *weight = n->input(2), *bias = n->input(3);
   std::optional<Dims> shape = c.facts.integers(n->input(1));
   if (!shape || shape->empty() || !areFloats({x, weight, bias}, c)) return {};
@@ -41,7 +41,7 @@ Replacement layerNorm(Node* n, RewriteContext& c) {
 
 // group_norm(x, groups, weight, bias, eps, cudnn)
 Replacement groupNorm(Node* n, RewriteContext& c) {
-  if (n->inputCount() != 6 || !isUndisturbed(n, c)) return {};
+  if (n->inputCount() != 6 || !c.facts.isUndisturbed(n)) return {};
   Value *x = n->input(0), *weight = n->input(2), *bias = n->input(3);
   std::optional<int64_t> groups = c.facts.integer(n->input(1));
   std::optional<Dims> sizes = c.facts.sizes(x);
@@ -60,7 +60,7 @@ Replacement groupNorm(Node* n, RewriteContext& c) {
 
 // batch_norm(x, weight, bias, mean, variance, training, momentum, eps, cudnn): x * scale + offset
 Replacement batchNorm(Node* n, RewriteContext& c) {
-  if (n->inputCount() != 9 || !isUndisturbed(n, c)) return {};
+  if (n->inputCount() != 9 || !c.facts.isUndisturbed(n)) return {};
   Value *x = n->input(0), *weight = n->input(1), *bias = n->input(2), *mean = n->input(3), *variance = n->input(4);
   std::optional<size_t> rank = c.facts.rank(x);
   if (c.facts.boolean(n->input(5)) != false || !rank || *rank < 2) return {};

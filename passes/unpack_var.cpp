@@ -5,6 +5,7 @@
 #include "passes/passes.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tscompile {
 namespace {
@@ -30,8 +31,9 @@ std::optional<Moments> momentsOf(const Node* n, RewriteContext& c) {
     return std::nullopt;
   }
   if (GraphFacts::isNone(correction)) return m;
+  constexpr double kMost = 1 << 30;
   std::optional<double> number = c.facts.number(correction);
-  if (!number || *number < 0) return std::nullopt;
+  if (!number || *number < 0 || *number > kMost || *number != std::floor(*number)) return std::nullopt;
   m.correction = static_cast<int64_t>(*number);
   return m;
 }
@@ -80,7 +82,7 @@ Value* divisor(Value* x, const Moments& m, Formula& f, RewriteContext& c) {
 }
 
 Replacement unpack(Node* n, RewriteContext& c) {
-  if (n->inputCount() < 2 || !areFloats({n->input(0)}, c) || !isUndisturbed(n, c)) return {};
+  if (n->inputCount() < 2 || !areFloats({n->input(0)}, c) || !c.facts.isUndisturbed(n)) return {};
   std::optional<Moments> m = momentsOf(n, c);
   if (!m) return {};
   Formula f(n, c);

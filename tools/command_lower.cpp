@@ -44,10 +44,6 @@ bool bindInputs(RewriteArguments& arguments, const LowerCommand& command, const 
   return true;
 }
 
-}  // namespace
-
-namespace {
-
 std::string argumentText(const CallArgument& a) {
   if (const Value* v = a.value()) return "%" + v->name();
   if (const IValue* v = a.constant()) return valueText(*v, LiteralStyle::Schema);
@@ -65,6 +61,17 @@ void describeRecords(const CallRecords& records, const std::vector<std::string>&
                    ") -> " +
                    join(r->outputs(), ", ", [](const Value* v) { return v ? "%" + v->name() : std::string("gone"); }) +
                    ": " + counted(r->nodes().size(), "node"));
+}
+
+int print(const Graph& graph, Session& session) {
+  PrintOptions printing;
+  printing.maxBytes = session.common.limits.printBytes;
+  if (!printGraph(
+          graph, [&](std::string_view piece) { session.out << piece; }, printing))
+    session.diagnostics
+        .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
+        .note("the limit is set by --limit print=N");
+  return session.finish();
 }
 
 }  // namespace
@@ -105,14 +112,7 @@ int runLower(const Options& options, Session& session) {
     lowered->write(command.output, session.diagnostics, session.common.limits);
     return session.finish();
   }
-  PrintOptions printing;
-  printing.maxBytes = session.common.limits.printBytes;
-  if (!printGraph(
-          *lowered->graph(), [&](std::string_view piece) { session.out << piece; }, printing))
-    session.diagnostics
-        .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
-        .note("the limit is set by --limit print=N");
-  return session.finish();
+  return print(*lowered->graph(), session);
 }
 
 }  // namespace tscompile

@@ -20,6 +20,87 @@ Query everything(const RewriteDatabase& database) {
   return Query().including(names);
 }
 
+// Module and graphs, to a file or to standard output.
+void writeText(const ParsedText& text, const std::string& path, Session& session) {
+  std::optional<FileWriter> file;
+  if (!path.empty() && path != "-") file.emplace(path, session.diagnostics);
+  TextSink sink = [&](std::string_view piece) {
+    if (file)
+      file->write(piece);
+    else
+      session.out << piece;
+  };
+  PrintOptions printing;
+  printing.maxBytes = session.common.limits.printBytes;
+  if (text.module) printDump(*text.module, sink, printing);
+  for (size_t i = 0; i < text.graphs.size(); ++i) {
+    if (i || text.module) sink("\n");
+    printGraph(*text.graphs[i], sink, printing);
+  }
+  if (file) file->commit();
+}
+
+// ---- passes ----
+
+using Entries = std::vector<RewriteDatabase::Entry>;
+
+// Those of whose tags or names one is asked for; all if nothing is.
+Entries wantedEntries(const std::vector<std::string>& asked) {
+  Entries entries = loweringDatabase().allEntries();
+  std::erase_if(entries, [&](const RewriteDatabase::Entry& e) {
+    return !asked.empty() && std::none_of(asked.begin(), asked.end(), [&](const std::string& a) {
+      return e.tags.contains(a) || e.name.find(a) != std::string::npos;
+    });
+  });
+  return entries;
+}
+
+std::vector<std::string> tagsOf(const RewriteDatabase::Entry& e) {
+  std::vector<std::string> tags;
+  for (const std::string& t : e.tags)
+    if (t != e.name && t != "lowering") tags.push_back(t);
+  return tags;
+}
+
+void writeJson(const Entries& entries, std::ostream& out) {
+  JsonWriter json(out);
+  json.beginArray();
+  for (const auto& e : entries) {
+    json.beginObject();
+    json.field("name", e.name);
+    json.field("position", e.position);
+    json.key("tags");
+    json.beginArray();
+    for (const std::string& t : tagsOf(e)) json.value(t);
+    json.endArray();
+    json.field("purpose", e.purpose);
+    json.endObject();
+  }
+  json.endArray();
+}
+
+// One line for each, below the databases that they belong to.
+void writeTable(const Entries& entries, std::ostream& out) {
+  size_t width = 0;
+  for (const auto& e : loweringDatabase().allEntries()) width = std::max(width, e.name.size());
+  std::string group;
+  for (const auto& e : entries) {
+    std::string around = e.path.empty() ? "" : e.path[0];
+    if (around != group && !around.empty()) out << fmt::format("{:>5}  {}\n", e.position, around);
+    group = around;
+    std::string position = around.empty() ? fmt::format("{}", e.position) : "";
+    std::string tags;
+    bool isDefault = false;
+    for (const std::string& t : tagsOf(e)) {
+      isDefault |= t == "default";
+      if (t != "default" && t != around) tags += (tags.empty() ? " [" : ", ") + t;
+    }
+    out << fmt::format("{:>5} {} {:<{}}  {}{}\n", position, isDefault ? '*' : ' ', e.name, width, e.purpose,
+                       tags.empty() ? "" : tags + "]");
+  }
+  if (!entries.empty()) out << "* applied without being asked for\n";
+}
+
 }  // namespace
 
 int runRewrite(const Options& options, Session& session) {
@@ -49,82 +130,18 @@ int runRewrite(const Options& options, Session& session) {
   setup->finish();
   session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
 
-  std::optional<FileWriter> file;
-  if (!options.rewrite.output.empty() && options.rewrite.output != "-")
-    file.emplace(options.rewrite.output, session.diagnostics);
-  TextSink sink = [&](std::string_view piece) {
-    if (file)
-      file->write(piece);
-    else
-      session.out << piece;
-  };
-  PrintOptions printing;
-  printing.maxBytes = session.common.limits.printBytes;
-  if (text->module) printDump(*text->module, sink, printing);
-  for (size_t i = 0; i < text->graphs.size(); ++i) {
-    if (i || text->module) sink("\n");
-    printGraph(*text->graphs[i], sink, printing);
-  }
-  if (file) file->commit();
+  writeText(*text, options.rewrite.output, session);
   return session.finish();
 }
 
 int runPasses(const Options& options, Session& session) {
-  std::vector<RewriteDatabase::Entry> entries = loweringDatabase().allEntries();
-  auto wanted = [&](const RewriteDatabase::Entry& e) {
-    if (options.arguments.empty()) return true;
-    return std::any_of(options.arguments.begin(), options.arguments.end(),
-                       [&](const std::string& a) { return e.tags.contains(a) || e.name.find(a) != std::string::npos; });
-  };
-  auto tagsOf = [](const RewriteDatabase::Entry& e) {
-    std::vector<std::string> tags;
-    for (const std::string& t : e.tags)
-      if (t != e.name && t != "lowering") tags.push_back(t);
-    return tags;
-  };
+  Entries entries = wantedEntries(options.arguments);
   if (session.common.json) {
-    JsonWriter json(session.out);
-    json.beginArray();
-    for (const auto& e : entries) {
-      if (!wanted(e)) continue;
-      json.beginObject();
-      json.key("name");
-      json.value(e.name);
-      json.key("position");
-      json.value(e.position);
-      json.key("tags");
-      json.beginArray();
-      for (const std::string& t : tagsOf(e)) json.value(t);
-      json.endArray();
-      json.key("purpose");
-      json.value(e.purpose);
-      json.endObject();
-    }
-    json.endArray();
+    writeJson(entries, session.out);
     return session.finish();
   }
-  size_t width = 0;
-  for (const auto& e : entries) width = std::max(width, e.name.size());
-  bool any = false;
-  std::string group;
-  for (const auto& e : entries) {
-    if (!wanted(e)) continue;
-    any = true;
-    std::string around = e.path.empty() ? "" : e.path[0];
-    if (around != group && !around.empty()) session.out << fmt::format("{:>5}  {}\n", e.position, around);
-    group = around;
-    std::string position = around.empty() ? fmt::format("{}", e.position) : "";
-    std::string tags;
-    bool isDefault = false;
-    for (const std::string& t : tagsOf(e)) {
-      isDefault |= t == "default";
-      if (t != "default" && t != around) tags += (tags.empty() ? " [" : ", ") + t;
-    }
-    session.out << fmt::format("{:>5} {} {:<{}}  {}{}\n", position, isDefault ? '*' : ' ', e.name, width, e.purpose,
-                               tags.empty() ? "" : tags + "]");
-  }
-  if (any) session.out << "* applied without being asked for\n";
-  return session.finish(any ? kExitDone : kExitNegative);
+  writeTable(entries, session.out);
+  return session.finish(entries.empty() ? kExitNegative : kExitDone);
 }
 
 }  // namespace tscompile

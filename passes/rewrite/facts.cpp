@@ -4,29 +4,6 @@
 #include <bit>
 
 namespace tscompile {
-namespace {
-
-bool hasOwnRules(Symbol kind) {
-  static const Symbol kPure[] = {sym::Constant,
-                                 sym::TupleConstruct,
-                                 sym::TupleUnpack,
-                                 sym::TupleIndex,
-                                 sym::TupleSlice,
-                                 sym::ListConstruct,
-                                 sym::ListUnpack,
-                                 sym::DictConstruct,
-                                 sym::GetAttr,
-                                 sym::isinstance,
-                                 sym::unchecked_cast,
-                                 sym::Uninitialized,
-                                 sym::If,
-                                 sym::Loop};
-  for (Symbol k : kPure)
-    if (k == kind) return true;
-  return false;
-}
-
-}  // namespace
 
 GraphFacts::GraphFacts(const Graph& graph, const OpRegistry& registry)
     : graph_(graph), registry_(registry), overloads_(registry) {}
@@ -134,8 +111,35 @@ std::optional<Dims> GraphFacts::sizes(const Value* value) {
 
 // ---- effects ----
 
+bool GraphFacts::isStructural(Symbol kind) {
+  static const Symbol kKinds[] = {sym::Constant,
+                                  sym::TupleConstruct,
+                                  sym::TupleUnpack,
+                                  sym::TupleIndex,
+                                  sym::TupleSlice,
+                                  sym::ListConstruct,
+                                  sym::ListUnpack,
+                                  sym::DictConstruct,
+                                  sym::GetAttr,
+                                  sym::isinstance,
+                                  sym::unchecked_cast,
+                                  sym::Uninitialized,
+                                  sym::If,
+                                  sym::Loop};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
+bool GraphFacts::isUndisturbed(const Node* node) {
+  if (!graphHasWrites()) return true;
+  for (const Use& u : node->inputs())
+    if (isWritten(u.value)) return false;
+  for (const Value* v : node->outputs())
+    if (isWritten(v)) return false;
+  return true;
+}
+
 bool GraphFacts::isPureAlone(const Node* node) {
-  if (hasOwnRules(node->kind())) return true;
+  if (isStructural(node->kind())) return true;
   auto [it, isNew] = pure_.try_emplace(OverloadCache::keyOf(*node), false);
   if (!isNew) return it->second;
   const Operator* op = overloads_.resolve(*node);
@@ -233,12 +237,18 @@ bool GraphFacts::asksForStrides(Symbol kind) {
   return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
 }
 
+bool GraphFacts::asksForIdentity(Symbol kind) {
+  static const Symbol kAsking[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__"), Symbol::of("aten::id"),
+                                   Symbol::of("aten::hash")};
+  return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
+}
+
 bool GraphFacts::looksAtMemory(const Node* node) {
-  static const Symbol kObject[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__")};
   if (asksForStrides(node->kind())) return true;
-  if (std::find(std::begin(kObject), std::end(kObject), node->kind()) != std::end(kObject))
-    return node->input(0)->type()->isTensor() && node->input(1)->type()->isTensor();
-  return !hasOwnRules(node->kind()) && !resolve(node);
+  if (asksForIdentity(node->kind()))
+    return std::all_of(node->inputs().begin(), node->inputs().end(),
+                       [](const Use& u) { return u.value->type()->isTensor(); });
+  return !isStructural(node->kind()) && !resolve(node);
 }
 
 }  // namespace tscompile

@@ -42,6 +42,10 @@ class GraphFacts {
   // outputs from its inputs, writes nothing, prints, raises and draws nothing. Nodes with blocks: if all nodes inside
   // are so.
   bool isPure(const Node* node);
+  // Kinds without a schema that make, take apart or hand on values, and do nothing besides.
+  static bool isStructural(Symbol kind);
+  // Whether nobody writes the memory that the node reads or makes: it computes the same wherever it stands.
+  bool isUndisturbed(const Node* node);
   // Whether all outputs are new memory that is no argument's.
   bool isFresh(const Node* node);
 
@@ -53,6 +57,8 @@ class GraphFacts {
   bool graphLooksAtMemory();
   // Operators whose results, or whose success, depend on strides. Reshaping does not: it copies where it must.
   static bool asksForStrides(Symbol kind);
+  // Operators that tell one object from another with the same content.
+  static bool asksForIdentity(Symbol kind);
   // Whether a tensor that nobody writes may be laid out otherwise or share memory: no node looks, and the caller does
   // not get it.
   bool isUnseen(const Value* value) { return !graphLooksAtMemory() && !escapes(value); }

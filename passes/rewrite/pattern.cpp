@@ -665,8 +665,7 @@ bool isUndisturbed(const Match& m, RewriteContext& context, bool& mustBeFresh) {
     if (n->kind() == sym::Constant) continue;
     single &= only == nullptr;
     only = n;
-    for (const Use& u : n->inputs()) written |= context.facts.isWritten(u.value);
-    for (const Value* v : n->outputs()) written |= context.facts.isWritten(v);
+    written |= !context.facts.isUndisturbed(n);
   }
   if (!written) return true;
   mustBeFresh = true;

@@ -293,7 +293,7 @@ class PlanRunner {
     bool changed = r.apply(context_.graph, context_);
     if (changed) {
       context_.facts.refresh();
-      trace(r.name, nullptr);
+      if (settings_.trace) settings_.trace("rewriting: rewrite " + r.name + " changes the graph");
     }
     return changed;
   }
@@ -381,10 +381,6 @@ class PlanRunner {
     return done;
   }
 
-  void trace(const std::string& name, const Node*) {
-    if (settings_.trace) settings_.trace("rewriting: rewrite " + name + " changes the graph");
-  }
-
   bool equilibrium(const Plan::Body& b) {
     auto& profile = profile_->become<Profile::Equilibrium>();
     profile.start = profile.most = context_.graph.nodeCount();
@@ -398,13 +394,37 @@ class PlanRunner {
     return changed;
   }
 
+  // Finds rewrites that undo each other: the graph is then what it was some passes before.
+  class Cycles {
+   public:
+    // To be told after each pass what was applied in it. The rewrites of the cycle that has closed; none: there is
+    // none.
+    std::set<std::string> after(const Graph& graph, const std::vector<std::string>& applied) {
+      applied_.push_back(applied);
+      // Few graphs take more passes than this, and hashing costs as much as a pass.
+      constexpr size_t kPassesBeforeHashing = 2;
+      if (applied_.size() <= kPassesBeforeHashing) return {};
+      uint64_t hash = structureHash(graph);
+      auto same = std::find(seen_.begin(), seen_.end(), hash);
+      std::set<std::string> cycle;
+      if (same != seen_.end())
+        for (auto pass = applied_.end() - (seen_.end() - same); pass != applied_.end(); ++pass)
+          cycle.insert(pass->begin(), pass->end());
+      seen_.push_back(hash);
+      return cycle;
+    }
+
+   private:
+    std::vector<uint64_t> seen_;
+    std::vector<std::vector<std::string>> applied_;
+  };
+
   bool untilNothingChanges(const Plan::Body& b, Profile::Equilibrium& profile) {
     const Plan::Equilibrium& parts = b.parts;
     bool changed = false;
     Uses all;
     const size_t limit = useLimit();
-    std::vector<uint64_t> seen;
-    std::vector<std::set<std::string>> appliedIn;
+    Cycles cycles;
     for (int pass = 0;; ++pass) {
       Uses uses;
       profile.passes.emplace_back();
@@ -426,25 +446,13 @@ class PlanRunner {
         stop(b.name, uses.names());
         return true;
       }
-      // A graph that was there before: the rewrites since then undo each other.
-      std::vector<std::string> names = uses.names();
-      appliedIn.emplace_back(names.begin(), names.end());
-      if (pass >= kPassesBeforeHashing) {
-        uint64_t hash = structureHash(context_.graph);
-        auto same = std::find(seen.begin(), seen.end(), hash);
-        if (same != seen.end()) {
-          std::set<std::string> cycle;
-          size_t back = static_cast<size_t>(seen.end() - same);
-          for (size_t i = appliedIn.size() - back; i < appliedIn.size(); ++i)
-            cycle.insert(appliedIn[i].begin(), appliedIn[i].end());
-          stop(b.name, {cycle.begin(), cycle.end()});
-          return true;
-        }
-        seen.push_back(hash);
+      std::set<std::string> cycle = cycles.after(context_.graph, uses.names());
+      if (!cycle.empty()) {
+        stop(b.name, {cycle.begin(), cycle.end()});
+        return true;
       }
     }
   }
-  static constexpr int kPassesBeforeHashing = 2;
 
   void globals(const std::vector<GraphRewrite>& rewrites, Uses& uses) {
     auto& profile = std::get<Profile::Equilibrium>(profile_->detail);

@@ -1,5 +1,5 @@
-// Rewrites as values: a node rewrite looks at one node, a graph rewrite at a whole graph. Plans apply them
-// (plan.h), databases name and order them (database.h).
+// Rewrites as values: a node rewrite looks at one node, a graph rewrite at a whole graph. Plans apply them (plan.h),
+// databases name and order them (database.h).
 #pragma once
 
 #include "ir/builder.h"
@@ -26,7 +26,7 @@ class Profile;
 // Arguments that are passed to rewrites, and what they report back, by name.
 using RewriteArguments = std::map<std::string, IValue, std::less<>>;
 
-// What a rewrite sees besides the graph. Made by a driver for one graph.
+// What a rewrite sees besides the graph. Made for one graph.
 class RewriteContext {
  public:
   RewriteContext(Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics)

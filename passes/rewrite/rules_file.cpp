@@ -120,11 +120,13 @@ class RulesReader {
     }
   }
 
-  // A part of the text as a source of its own, in which everything else is blank: places stay what they are.
+  // A part of the text as a source of its own, in which the lines before are empty: lines and columns stay what they
+  // are.
   std::optional<Pattern> pattern(SourceRange part) {
-    std::string text(source_->text());
-    for (size_t i = 0; i < text.size(); ++i)
-      if ((i < part.begin || i >= part.end) && text[i] != '\n') text[i] = ' ';
+    LineColumn begin = source_->lineColumn(part.begin);
+    std::string text(begin.line - 1, '\n');
+    text.append(begin.column - 1, ' ');
+    text += part.text();
     Result<Pattern> p = Pattern::parse(SourceFile::make(source_->path(), std::move(text)), diagnostics_);
     if (!p) {
       good_ = false;

@@ -103,7 +103,7 @@ void Transaction::rollback() {
 
 std::string ProtectValues::veto(const Graph&) {
   for (Value* v : values_)
-    if (v->node() && (v->node()->isDestroyed() || !v->node()->isInserted())) return "%" + v->name() + " is protected";
+    if (!isPresent(v)) return "%" + v->name() + " is protected";
   return "";
 }
 

@@ -29,9 +29,8 @@ class Transaction {
   void replaceIf(Value* from, Value* to, std::function<bool(const Use&)> wanted);
   // The node must have left the graph by the time of commit().
   void mustGo(Node* node) { mustGo_.push_back(node); }
-  // Nodes without effects whose outputs are not used are removed at commit(), the ones that replace() set free.
-
-  // Checks what was touched, and asks the observers of the log. On failure everything is taken back and reported.
+  // Removes nodes without effects that replace() set free, checks what was touched, and asks the observers of the log.
+  // On failure everything is taken back and reported.
   Result<void> commit(Diagnostics& diagnostics);
   void rollback();
   EditLog& log() { return *log_; }
@@ -50,8 +49,7 @@ class Transaction {
   bool open_ = true;
 };
 
-// Keeps outputs, inputs or other values of a graph as they are: a change to their place among the graph's results, or
-// the end of one of them, is refused.
+// Keeps values of a graph: a transaction that takes one of them out of the graph is refused.
 class ProtectValues : public EditObserver {
  public:
   explicit ProtectValues(std::vector<Value*> values) : values_(std::move(values)) {}

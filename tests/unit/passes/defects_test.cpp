@@ -131,6 +131,57 @@ TEST(Defects, VarianceOfLargeNumbersIsNotLost) {
   EXPECT_FALSE(has(after, "aten::var") || has(after, "prim::If")) << after;
 }
 
+// Texts may hold nodes that fit no schema; what they lack must not be read.
+TEST(Defects, NodesWithTooFewInputsAreLeftAlone) {
+  const Query everything = Query().including({"default", "decomposition", "fast_run", "fast_math", "reassoc"});
+  for (const char* kind : {"aten::__is__",     "aten::__isnot__",   "aten::_unwrap_optional",
+                           "aten::t",          "aten::dim",         "aten::size",
+                           "aten::numel",      "aten::len",         "aten::add",
+                           "aten::sub",        "aten::mul",         "aten::div",
+                           "aten::expand",     "aten::expand_as",   "aten::type_as",
+                           "aten::slice",      "aten::__getitem__", "aten::floordiv",
+                           "aten::Int",        "aten::is_complex",  "prim::dtype",
+                           "prim::device",     "prim::NumToTensor", "prim::TupleIndex",
+                           "prim::TupleSlice", "aten::view",        "aten::to",
+                           "aten::softmax",    "aten::dropout",     "aten::contiguous"})
+    for (const char* inputs : {"", "%x"}) {
+      std::unique_ptr<Graph> graph =
+          graphOf("graph(%x : Tensor):\n  %y : Tensor = " + std::string(kind) + "(" + inputs +
+                  ")\n  %i : int = aten::Int(%y)\n  %z : Tensor = aten::mul(%y, %y)\n"
+                  "  return (%y, %i, %z)\n");
+      Diagnostics diagnostics;
+      RewriteContext context(*graph, allOps(), diagnostics);
+      loweringDatabase().query(everything).run(context);
+      EXPECT_EQ(graph->outputs().size(), 3u) << kind;
+    }
+}
+
+TEST(Defects, PartsKeepTheirStrides) {
+  std::string after = lowered(R"(graph(%x : Float(2, 3, strides=[3, 1], requires_grad=0, device=cpu)):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %r : Tensor = aten::relu(%x)
+  %s : Tensor = aten::select(%r, %1, %0)
+  %strides : int[] = aten::stride(%s)
+  return (%strides)
+)",
+                              Query().including({"default", "fast_run", "reassoc"}), {{1, 2, 3, 4, 5, 6}}, Dims{2, 3});
+  EXPECT_TRUE(has(after, "aten::select(%r")) << after;
+}
+
+// Each list of the chain written down in full would be as many items as the square of its length.
+TEST(Defects, LongChainsOfListsStayShort) {
+  std::string text = "graph(%x : Tensor):\n  %l0 : Tensor[] = prim::ListConstruct(%x)\n";
+  constexpr int kLength = 1000;
+  for (int i = 0; i < kLength; ++i)
+    text += "  %l" + std::to_string(i + 1) + " : Tensor[] = aten::add(%l" + std::to_string(i) + ", %l0)\n";
+  std::unique_ptr<Graph> graph = graphOf(text + "  return (%l" + std::to_string(kLength) + ")\n");
+  applyPass(peephole, *graph);
+  size_t items = 0;
+  forEachNode(*graph, [&](const Node* n) { items += n->inputCount(); });
+  EXPECT_LT(items, 100000u);
+}
+
 TEST(Defects, WritesThatOthersSeeStay) {
   for (const std::string& call :
        {std::string("aten::hardswish_(%v)"), std::string("aten::hardsigmoid_(%v)"),
