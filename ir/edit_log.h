@@ -51,8 +51,6 @@ class EditLog {
   void moveTo(size_t position);
   // Whether observers are being told of a change that is taken back.
   bool isTakingBack() const { return takingBack_; }
-  // Whether they are being told of changes that were made before, in either direction.
-  bool isMoving() const { return graph_.editLog() != this; }
   // A position of its own for a change that is recorded elsewhere.
   void mark();
   // The number of changes that are known, those that were taken back included.

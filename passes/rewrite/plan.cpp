@@ -152,12 +152,19 @@ class Worklist : public EditObserver {
 
   void imported(Node* n) override {
     // What comes back with a change that is taken back was seen.
-    if (revisit_ != Revisit::None && !log_.isMoving() && dispatch_.wants(n)) push(n);
+    if (revisit_ != Revisit::None && !log_.isTakingBack() && dispatch_.wants(n)) push(n);
   }
   void inputChanged(Node* n, size_t, Value* before, Value* after) override {
-    if (revisit_ == Revisit::CreatedAndUsers && !log_.isMoving() && before && after && !n->isReturn() &&
+    if (revisit_ == Revisit::CreatedAndUsers && !log_.isTakingBack() && before && after && !n->isReturn() &&
         dispatch_.wants(n))
       push(n);
+  }
+  // Nodes that are gone with it came last; a change may free them.
+  void takenBack(size_t) override {
+    while (!queue_.empty() && queue_.back()->isDestroyed()) {
+      waiting_[queue_.back()] = false;
+      queue_.pop_back();
+    }
   }
 
  private:
