@@ -37,7 +37,9 @@ void appendBytes(const IValue& v, std::string& out) {
     Tensor t = v.toTensor();
     if (!t.defined()) return;
     out += dimsText(t.sizes()) + std::to_string(static_cast<int>(t.dtype()));
-    for (int64_t i = 0; i < t.numel(); ++i) {
+    // One element may have been expanded to more than memory holds.
+    constexpr int64_t kMost = 1 << 20;
+    for (int64_t i = 0; i < std::min(t.numel(), kMost); ++i) {
       std::complex<double> c = t.complex(i);
       double parts[2] = {c.real(), c.imag()};
       for (double& p : parts)
