@@ -18,7 +18,7 @@ struct LowerOptions {
   Query query = Query().including({"default"});
   const RewriteDatabase* database = nullptr;
   PlanSettings settings;
-  RewriteArguments arguments = {};  // for rewrites that take some
+  RewriteArguments arguments = {};                        // for rewrites that take some
   std::function<void(const CallSite&)> onCall = nullptr;  // told of each call that is inlined
   // Calls that are to be remembered: names of functions and methods ("__torch__.Net.forward", or the end of such a name
   // behind a dot), and kinds of nodes. Rewrites find the records in their context.

@@ -98,7 +98,7 @@ class Graph {
   Block* block_ = nullptr;
   uint64_t nextNumber_ = 0;
   EditLog* log_ = nullptr;
-  size_t hiddenNodes_ = 0;       // that the log keeps
+  size_t hiddenNodes_ = 0;     // that the log keeps
   std::vector<Value*> names_;  // open addressing; size is a power of two
   size_t nameCount_ = 0;
   std::unordered_map<std::string, uint64_t> suffixes_;  // next number to try for a base name

@@ -27,7 +27,7 @@ struct RunOutcome {
 };
 // A run that takes too long fails.
 RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments,
-                 std::chrono::milliseconds limit = std::chrono::milliseconds(200));
+                    std::chrono::milliseconds limit = std::chrono::milliseconds(200));
 
 // Applies a pass to a graph. Fails the test unless the graph still verifies, the flag says whether the text changed,
 // and a second run changes nothing. Returns the flag.
