@@ -72,9 +72,10 @@ bool keepsSelf(Graph& graph, const std::string& name) {
 class Recorder {
  public:
   Recorder(Graph& graph, const OpRegistry& registry, const std::vector<std::string>& kinds)
-      : log_(graph), records_(log_), kinds_(kinds) {
+      : log_(graph), records_(log_) {
+    for (const std::string& kind : kinds) records_.request(kind);
     forEachNode(graph, [&](Node* n) {
-      if (std::find(kinds.begin(), kinds.end(), n->kind().text()) == kinds.end()) return;
+      if (!records_.requestFor(n->kind().text())) return;
       const Operator* op = registry.resolve(*n);
       CallArguments arguments;
       for (size_t i = 0; i < n->inputCount(); ++i) {
@@ -89,19 +90,16 @@ class Recorder {
   CallRecords& records() { return records_; }
 
   void inlined(const CallSite& call) {
-    for (const std::string& kind : kinds_) {
-      if (call.callee != kind && !endsWith(call.callee, "." + kind)) continue;
-      CallArguments arguments;
-      for (const auto& [name, value] : call.arguments) arguments.emplace_back(name, value);
-      records_.add(kind, std::move(arguments), call.outputs, call.nodes);
-      return;
-    }
+    const std::string* kind = records_.requestFor(call.callee);
+    if (!kind) return;
+    CallArguments arguments;
+    for (const auto& [name, value] : call.arguments) arguments.emplace_back(name, value);
+    records_.add(*kind, std::move(arguments), call.outputs, call.nodes);
   }
 
  private:
   EditLog log_;
   CallRecords records_;
-  const std::vector<std::string>& kinds_;
 };
 
 // Runs the plan that the options ask for; false if something was reported.

@@ -19,7 +19,31 @@ bool hasUsedOutputs(const Node* n) {
 
 std::string nameOf(const Value* v) { return "%" + v->name(); }
 
-// The type of a value that takes the place of another: what is known of either, or null if they contradict each other.
+}  // namespace
+
+void pruneUnused(std::vector<Node*> todo, GraphFacts& facts) {
+  while (!todo.empty()) {
+    Node* n = todo.back();
+    todo.pop_back();
+    if (!n->isInserted() || n->isDestroyed() || n->isReturn() || hasUsedOutputs(n) || !facts.isPure(n)) continue;
+    std::vector<Node*> producers;
+    auto take = [&](const Node* user) {
+      for (const Use& u : user->inputs())
+        if (u.value->node()) producers.push_back(u.value->node());
+    };
+    take(n);
+    for (Block* b : n->blocks()) {
+      take(b->returnNode());
+      forEachNode(b, [&](Node* inner) {
+        take(inner);
+        for (Block* deeper : inner->blocks()) take(deeper->returnNode());
+      });
+    }
+    n->destroy();
+    todo.insert(todo.end(), producers.rbegin(), producers.rend());
+  }
+}
+
 TypePtr mergedType(TypePtr before, TypePtr after) {
   if (isSubtype(after, before)) return after;
   if (!before->isTensor() || !after->isTensor()) {
@@ -43,8 +67,6 @@ TypePtr mergedType(TypePtr before, TypePtr after) {
   }
   return tensorType(merged);
 }
-
-}  // namespace
 
 bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
   size_t start = log_.position();
@@ -81,8 +103,8 @@ std::string RewriteApplier::perform(Node* node, const Replacement& r, size_t sta
   }
   for (Node* n : r.gone())
     if (n->isInserted() && !n->isDestroyed() && !hasUsedOutputs(n)) n->destroy();
-  for (Node* n : former) prune(n);
-  for (Node* n : log_.created(start)) prune(n);
+  pruneUnused(std::move(former), context_.facts);
+  pruneUnused(log_.created(start), context_.facts);
   for (Node* n : r.gone())
     if (n->isInserted() && !n->isDestroyed())
       return fmt::format("{} was to go, but is still used", std::string(n->kind().text()));
@@ -165,27 +187,6 @@ std::string RewriteApplier::checkMade(const Node* made) {
       context_.facts.resolve(made)->isImplemented())
     return kind + " has effects, which what it replaces has not";
   return "";
-}
-
-void RewriteApplier::prune(Node* node) {
-  std::vector<Node*> todo{node};
-  while (!todo.empty()) {
-    Node* n = todo.back();
-    todo.pop_back();
-    if (!n->isInserted() || n->isDestroyed() || n->isReturn() || hasUsedOutputs(n) || !context_.facts.isPure(n))
-      continue;
-    std::vector<Node*> producers;
-    for (const Use& u : n->inputs())
-      if (u.value->node()) producers.push_back(u.value->node());
-    if (n->hasBlocks())
-      for (Block* b : n->blocks())
-        forEachNode(b, [&](Node* inner) {
-          for (const Use& u : inner->inputs())
-            if (u.value->node()) producers.push_back(u.value->node());
-        });
-    n->destroy();
-    todo.insert(todo.end(), producers.rbegin(), producers.rend());
-  }
 }
 
 void RewriteApplier::report(const NodeRewrite& rewrite, Node* node, std::string message) {

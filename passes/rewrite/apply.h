@@ -19,6 +19,11 @@ struct RewriteFailure {
 // What becomes of failures.
 enum class OnFailure : uint8_t { Error, Warn, Ignore };
 
+// Removes the nodes and what only they used, as far as nothing uses them and they have no effects.
+void pruneUnused(std::vector<Node*> nodes, GraphFacts& facts);
+// The type of a value that takes the place of another: what is known of either, or null if they contradict each other.
+TypePtr mergedType(TypePtr before, TypePtr after);
+
 class RewriteApplier {
  public:
   // `log` is attached to the graph of the context.
@@ -34,8 +39,6 @@ class RewriteApplier {
   // nodes that are gone; if a node that it made does not verify; or if a node with effects would go unsaid. Nodes
   // without effects whose outputs nobody uses any more are removed.
   bool apply(const NodeRewrite& rewrite, Node* node);
-  // Removes the node and what only it used, as far as they have no effects.
-  void prune(Node* node);
 
   size_t failures() const { return failures_; }
 

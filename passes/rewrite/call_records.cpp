@@ -138,6 +138,12 @@ std::string CallRecord::signature() const {
 CallRecords::CallRecords(EditLog& log) : log_(log) { log.attach(this); }
 CallRecords::~CallRecords() { log_.detach(this); }
 
+const std::string* CallRecords::requestFor(std::string_view name) const {
+  for (const std::string& kind : requested_)
+    if (name == kind || endsWith(name, "." + kind)) return &kind;
+  return nullptr;
+}
+
 CallRecord* CallRecords::add(std::string kind, CallArguments arguments, std::vector<Value*> outputs,
                              std::vector<Node*> nodes, const Node* instead) {
   auto enclosing = instead ? ofNode_.find(instead) : ofNode_.end();

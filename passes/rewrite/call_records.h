@@ -87,7 +87,9 @@ class CallRecords : public EditObserver {
 
   // Of which functions and plugins records are kept.
   void request(std::string kind) { requested_.insert(std::move(kind)); }
-  bool isRequested(std::string_view kind) const { return requested_.contains(kind); }
+  // The request that a kind of node, or the name of a function or method, answers to: "forward" is asked for by itself
+  // and means "__torch__.Net.forward". Null if nobody wants it.
+  const std::string* requestFor(std::string_view name) const;
 
   // The nodes are in the graph. If they take the place of a call that belongs to other records, give that node as
   // `instead`: they belong to those too. The record stays in memory, whatever becomes of it.

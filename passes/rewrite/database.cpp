@@ -234,16 +234,6 @@ Result<void> RewriteDatabase::add(std::string name, Object object, EntryOptions 
   return {};
 }
 
-Result<void> RewriteDatabase::addTags(std::string_view name, const Query::Tags& tags, Diagnostics& diagnostics) {
-  for (Entry& e : entries_) {
-    if (e.name != name) continue;
-    e.tags = joined(e.tags, tags);
-    return {};
-  }
-  diagnostics.error(fmt::format("'{}' has no entry '{}'", name_, name), ErrorKind::Input);
-  return Failed{};
-}
-
 std::shared_ptr<RewriteDatabase> RewriteDatabase::copyOfInner(std::string_view name) const {
   for (const Entry& e : entries_)
     if (const auto* inner = std::get_if<std::shared_ptr<const RewriteDatabase>>(&e.object);

@@ -88,8 +88,6 @@ class RewriteDatabase {
   // Refused, with a report: a name that is there, or is a tag; a tag that is a name; what does not fit the kind of the
   // database. A database inside may be an entry of several others, under different names.
   Result<void> add(std::string name, Object object, EntryOptions options, Diagnostics& diagnostics);
-  // More tags for an entry.
-  Result<void> addTags(std::string_view name, const Query::Tags& tags, Diagnostics& diagnostics);
 
   // A copy of the database of this name inside, at any place, to be changed and put back; null if there is none.
   std::shared_ptr<RewriteDatabase> copyOfInner(std::string_view name) const;

@@ -1,8 +1,6 @@
 #include "passes/rewrite/facts.h"
 
 #include <algorithm>
-#include <bit>
-
 namespace tscompile {
 
 GraphFacts::GraphFacts(const Graph& graph, const OpRegistry& registry)
@@ -16,26 +14,6 @@ void GraphFacts::refresh() {
 }
 
 // ---- constants ----
-
-bool areIdentical(const IValue& a, const IValue& b) {
-  std::vector<std::pair<const IValue*, const IValue*>> todo{{&a, &b}};
-  while (!todo.empty()) {
-    auto [x, y] = todo.back();
-    todo.pop_back();
-    if (x->tag() != y->tag()) return false;
-    if (x->isFloat()) {
-      if (std::bit_cast<uint64_t>(x->toFloat()) != std::bit_cast<uint64_t>(y->toFloat())) return false;
-    } else if (x->isList() || x->isTuple()) {
-      const auto& p = x->isList() ? x->toList().items : x->toTuple().items;
-      const auto& q = y->isList() ? y->toList().items : y->toTuple().items;
-      if (p.size() != q.size()) return false;
-      for (size_t i = 0; i < p.size(); ++i) todo.emplace_back(&p[i], &q[i]);
-    } else if (!valuesEqual(*x, *y)) {
-      return false;
-    }
-  }
-  return true;
-}
 
 const IValue* GraphFacts::constant(const Value* value) {
   const Node* n = value->node();

@@ -13,9 +13,6 @@
 
 namespace tscompile {
 
-// The same value of the same type: 1, 1.0 and True are three, as are 0.0 and -0.0; a NaN is itself.
-bool areIdentical(const IValue& a, const IValue& b);
-
 class GraphFacts {
  public:
   GraphFacts(const Graph& graph, const OpRegistry& registry);

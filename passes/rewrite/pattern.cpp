@@ -5,6 +5,7 @@
 #include "ir/side_table.h"
 #include "ir/support/text.h"
 #include "ir/verifier.h"
+#include "passes/edits.h"
 
 #include <fmt/core.h>
 
@@ -173,7 +174,7 @@ bool sameConstant(const Value* a, const Value* b) {
   if (a == b) return true;
   const IValue* x = GraphFacts::constant(a);
   const IValue* y = GraphFacts::constant(b);
-  return x && y && areIdentical(*x, *y);
+  return x && y && sameBits(*x, *y);
 }
 
 // Whether what is known of a value meets what the pattern's text asks for.
@@ -355,10 +356,10 @@ class Matcher {
       if (test.regex) {
         if (!v->isString() || !std::regex_match(v->toString(), *test.regex)) return false;
       } else if (test.value) {
-        if (!areIdentical(*v, *test.value)) return false;
+        if (!sameBits(*v, *test.value)) return false;
       } else {
         const IValue*& bound = m_.attributes_[static_cast<size_t>(test.variable)];
-        if (bound && !areIdentical(*bound, *v)) return false;
+        if (bound && !sameBits(*bound, *v)) return false;
         if (!bound) bind(bound, v);
       }
     }

@@ -2,16 +2,13 @@
 
 #include "ir/support/check.h"
 #include "ir/verifier.h"
-#include "passes/rewrite/facts.h"
+#include "passes/rewrite/apply.h"
 
 #include <algorithm>
 
 namespace tscompile {
 namespace {
 bool isAlive(const Node* n) { return n->isInserted() && !n->isDestroyed(); }
-bool isUsed(const Node* n) {
-  return std::any_of(n->outputs().begin(), n->outputs().end(), [](Value* v) { return v->hasUses(); });
-}
 }  // namespace
 
 Transaction::Transaction(Graph& graph, const OpRegistry& registry) : registry_(registry), log_(graph.editLog()) {
@@ -34,12 +31,13 @@ void Transaction::replaceIf(Value* from, Value* to, std::function<bool(const Use
     failure_ = "%" + to->name() + " was removed from the graph";
     return;
   }
-  if (!isSubtype(withoutRefinement(to->type()), withoutRefinement(from->type())) &&
-      !(from->type()->isTensor() && to->type()->isTensor())) {
+  TypePtr type = mergedType(from->type(), to->type());
+  if (!type) {
     failure_ = "%" + to->name() + " of type " + typeText(to->type()) + " does not fit %" + from->name() + " of type " +
                typeText(from->type());
     return;
   }
+  if (to->node()) to->setType(type);
   std::vector<Use*> uses;
   for (Use& u : from->uses())
     if (!wanted || wanted(u)) uses.push_back(&u);
@@ -53,23 +51,10 @@ void Transaction::replaceIf(Value* from, Value* to, std::function<bool(const Use
   if (from->node()) former_.push_back(from->node());
 }
 
-void Transaction::prune() {
-  GraphFacts facts(log_->graph(), registry_);
-  std::vector<Node*> todo = std::move(former_);
-  former_.clear();
-  while (!todo.empty()) {
-    Node* n = todo.back();
-    todo.pop_back();
-    if (!isAlive(n) || n->isReturn() || isUsed(n) || !facts.isPure(n)) continue;
-    for (const Use& u : n->inputs())
-      if (u.value->node()) todo.push_back(u.value->node());
-    n->destroy();
-  }
-}
-
 std::string Transaction::problem() {
   if (!failure_.empty()) return failure_;
-  prune();
+  GraphFacts facts(log_->graph(), registry_);
+  pruneUnused(std::move(former_), facts);
   for (Node* n : mustGo_)
     if (isAlive(n)) return std::string(n->kind().text()) + " was to go, but is still in the graph";
   std::string found;

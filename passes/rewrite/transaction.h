@@ -37,7 +37,6 @@ class Transaction {
 
  private:
   std::string problem();
-  void prune();
 
   const OpRegistry& registry_;
   std::optional<EditLog> own_;

@@ -62,9 +62,13 @@ TEST(CallRecords, AreFoundByNodeAndKind) {
   EXPECT_EQ(a.nested(0), a.find("b"));
   EXPECT_EQ(a.record->signature(), "gpt_attention(qkv=%, biases=[%, (%)], heads=8, mask=None)");
   EXPECT_EQ(a.record->nodes(), std::vector<Node*>{a.node});
-  EXPECT_FALSE(a.records.isRequested("gpt_attention"));
+  EXPECT_EQ(a.records.requestFor("gpt_attention"), nullptr);
   a.records.request("gpt_attention");
-  EXPECT_TRUE(a.records.isRequested("gpt_attention"));
+  for (const char* name : {"gpt_attention", "__torch__.functional.gpt_attention"}) {
+    ASSERT_NE(a.records.requestFor(name), nullptr) << name;
+    EXPECT_EQ(*a.records.requestFor(name), "gpt_attention");
+  }
+  EXPECT_EQ(a.records.requestFor("my_gpt_attention"), nullptr);
 }
 
 TEST(CallRecords, ClonedInputsAreOnesOwn) {

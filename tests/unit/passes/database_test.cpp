@@ -123,6 +123,7 @@ TEST_F(Database, DatabasesInsideDatabases) {
   EXPECT_EQ(run("+fast +slow"), "f1(x)");
   EXPECT_EQ(run("+canonicalize"), "k(x)");  // the name of a database is a tag of what it holds
   EXPECT_EQ(run("+fast sub:{canonicalize: +f_to_g}"), "g(x)");
+  EXPECT_EQ(query("+fast").withSub("canonicalize", query("+f_to_g")).text(), "+fast sub:{canonicalize: +f_to_g}");
   EXPECT_EQ(order(db.query(query("+fast"))), "canonicalize k_to_f1 canonicalize");
   EXPECT_NE(db.find("g_to_h"), nullptr);
   EXPECT_EQ(db.find("g_to_k"), nullptr);
@@ -233,9 +234,7 @@ TEST_F(Database, Conditions) {
     text.replace(text.find("replace:"), 0, std::string("where: ") + wrong + "\n");
     std::string found = ruleMessages(text);
     EXPECT_NE(found.find("my.rules:6:"), std::string::npos) << found;
-    EXPECT_TRUE(found.find(message) != std::string::npos ||
-                found.find("the pattern has no value %q") != std::string::npos)
-        << found;
+    EXPECT_NE(found.find(message), std::string::npos) << found;
   }
   for (const char* no : {"%n == 3", "rank(%x) == 3", "dtype(%x) in {f64}", "integral(%x)", "complex(%x)", "none(%n)",
                          "size(%x, 5) == 1", "not size(%x, 5) == 1", "%n", "%n == \"a\""})

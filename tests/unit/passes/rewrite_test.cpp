@@ -437,6 +437,26 @@ TEST(Transactions, NestAndRollBack) {
   EXPECT_NE(renderDiagnostics(diagnostics, "t").find("a transaction inside this one has not ended"), std::string::npos);
 }
 
+TEST(Transactions, WhatMustGoAndWhatMustFit) {
+  std::unique_ptr<Graph> g = shortly("%x, %y: f(g(%x), g(%x))");
+  std::string before = graphText(*g);
+  Diagnostics diagnostics;
+  Node* inner = g->block()->first();
+  {
+    Transaction t(*g, testOps());
+    t.mustGo(inner);
+    t.replaceIf(inner->output(), g->input(0), [](const Use&) { return false; });
+    EXPECT_FALSE(t.commit(diagnostics));
+  }
+  EXPECT_NE(renderDiagnostics(diagnostics, "t").find("test::g was to go"), std::string::npos);
+  EXPECT_EQ(graphText(*g), before);
+  g = graphOf("graph(%x : Double(2)):\n  %y : Float(2) = test::f(%x)\n  return (%y)\n");
+  Transaction t(*g, testOps());
+  t.replace(g->output(0), g->input(0));
+  EXPECT_FALSE(t.commit(diagnostics));
+  EXPECT_NE(renderDiagnostics(diagnostics, "t").find("does not fit %y of type Float(2)"), std::string::npos);
+}
+
 TEST(Transactions, ObserversMayObject) {
   std::unique_ptr<Graph> g = shortly("%x, %y: f(g(%x), %y)");
   std::string before = graphText(*g);
