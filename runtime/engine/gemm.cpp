@@ -2,11 +2,10 @@
 // and convolutions. Few rows: the work is the reading of B, so the threads share its panels.
 #include "runtime/engine/gemm.h"
 
-#include "ir/dtype.h"
+#include "runtime/engine/packed_weights.h"
 #include "runtime/engine/thread_pool.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -42,17 +41,6 @@ int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; 
 // Depth of packed operands; an empty sum is one block of zeros.
 int64_t paddedDepth(int64_t k) { return roundUp(std::max<int64_t>(k, 1), kBlock); }
 int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
-
-// One column: the factor that brings it to [-127, 127].
-float columnScale(int64_t k, const float* column, int64_t rowStride) {
-  float largest = 0;
-  for (int64_t i = 0; i < k; ++i) largest = std::max(largest, std::fabs(column[i * rowStride]));
-  return largest > 0 && std::isfinite(largest) ? largest / 127.0f : 1.0f;
-}
-
-int8_t toInt8(float v) {
-  return std::isnan(v) ? int8_t{0} : static_cast<int8_t>(std::clamp(std::nearbyint(v), -127.0f, 127.0f));
-}
 
 // Rows [begin, end) of a, which is m x k -> [k / 16][m][16]; zeros past k.
 void blockRows(const float* a, int64_t lda, int64_t m, int64_t k, int64_t begin, int64_t end, float* to) {
@@ -111,9 +99,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   p.depth = kBlock;
   p.b = b.data;
   p.storage = b.storage;
-  p.scales = b.storage == WeightStorage::I8
-                 ? reinterpret_cast<const float*>(static_cast<const char*>(b.data) + panels * kPadded * kBlock)
-                 : nullptr;
+  p.scales = PackedWeights{panels, kPadded, b.storage}.scales(b.data, 0);
   p.columns = b.n;
   p.c = c;
   p.cRow = ldc;
@@ -147,41 +133,15 @@ int64_t weightBytes(WeightStorage storage) {
 }
 
 int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage) {
-  int64_t columns = panelsOf(n) * kBlock;
-  return columns * paddedDepth(k) * weightBytes(storage) + (storage == WeightStorage::I8 ? columns * 4 : 0);
+  return PackedWeights{panelsOf(n), paddedDepth(k), storage}.bytes();
 }
 
 void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t columnStride, WeightStorage storage,
                 void* packed) {
-  std::memset(packed, 0, static_cast<size_t>(packedBytes(k, n, storage)));
-  const int64_t kPadded = paddedDepth(k);
-  auto* scales = reinterpret_cast<float*>(static_cast<char*>(packed) + panelsOf(n) * kBlock * kPadded);
-  std::vector<float> factors(static_cast<size_t>(n), 1.0f);
-  if (storage == WeightStorage::I8)
-    for (int64_t j = 0; j < n; ++j) {
-      scales[j] = columnScale(k, b + j * columnStride, rowStride);
-      factors[static_cast<size_t>(j)] = 1.0f / scales[j];
-    }
-  for (int64_t panel = 0; panel < panelsOf(n); ++panel)
-    for (int64_t i = 0; i < k; ++i)
-      for (int64_t j = panel * kBlock; j < std::min(n, (panel + 1) * kBlock); ++j) {
-        float value = b[i * rowStride + j * columnStride];
-        int64_t at = (panel * kPadded + i) * kBlock + j % kBlock;
-        switch (storage) {
-          case WeightStorage::F32:
-            static_cast<float*>(packed)[at] = value;
-            break;
-          case WeightStorage::F16:
-            static_cast<Half*>(packed)[at] = Half(value);
-            break;
-          case WeightStorage::BF16:
-            static_cast<BFloat16*>(packed)[at] = BFloat16(value);
-            break;
-          case WeightStorage::I8:
-            static_cast<int8_t*>(packed)[at] = toInt8(value * factors[static_cast<size_t>(j)]);
-            break;
-        }
-      }
+  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [=](int64_t panel, int64_t row, int64_t lane) {
+    int64_t column = panel * kBlock + lane;
+    return row < k && column < n ? b[row * rowStride + column * columnStride] : 0.0f;
+  });
 }
 
 int64_t gemmWorkspace(int64_t m, const PackedMatrix& b) {
