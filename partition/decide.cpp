@@ -60,6 +60,7 @@ void Decider::decide() {
 }
 
 void Decider::decideAlone(const Node* node) {
+  if (options_.assumed && options_.assumed->contains(node)) return recomputing_.add(node, true);
   if (!userExcludes(node)) {
     Verdict verdict;
     if (node->hasBlocks())
