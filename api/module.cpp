@@ -91,6 +91,8 @@ Result<std::vector<IValue>> Module::forward(std::span<const IValue> inputs, Diag
   return m->run(inputs, diagnostics, options);
 }
 
+const OpRegistry& Module::registry() const { return *state_->registry; }
+
 std::vector<std::string> Module::unusedWeights() const {
   return (state_->origin ? *state_->origin : *state_).weights.unused();
 }

@@ -73,6 +73,7 @@ class Module {
   // The graph of a method; null if there is none of this name. It lives as long as the module, as does the text.
   const Graph* graph(std::string_view method = "forward") const;
   const ParsedText& text() const;
+  const OpRegistry& registry() const;
 
   // Verifies and compiles a method for the interpreter. Reports operators that are missing, calls of what the text does
   // not hold, and tensors whose data is needed but was not supplied.
