@@ -3,6 +3,7 @@
 #include "ir/clone.h"
 #include "ir/support/text.h"
 #include "passes/passes.h"
+#include "runtime/engine/support.h"
 
 #include <algorithm>
 #include <charconv>

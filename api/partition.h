@@ -31,9 +31,6 @@ struct PartitionSpec {
   std::vector<InputRange> shapes;
 };
 
-// What engines can run.
-std::unique_ptr<EngineSupport> engineSupport(const OpRegistry& registry);
-
 // A name of the spec that matches nothing.
 struct Unmatched {
   std::string message, note;  // the note may be empty

@@ -2,6 +2,7 @@
 #include "api/partition.h"
 #include "frontend/parse.h"
 #include "partition/stitch.h"
+#include "runtime/engine/support.h"
 #include "runtime/ops/ops.h"
 
 #include <benchmark/benchmark.h>

@@ -9,7 +9,6 @@
 namespace tscompile {
 
 namespace sym {
-inline const Symbol Engine = Symbol::of("tscompile::Engine");
 inline const Symbol id = Symbol::of("id");
 }  // namespace sym
 

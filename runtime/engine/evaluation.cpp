@@ -51,6 +51,12 @@ bool readsGeometryOnly(const Operator& op) {
   return kLists.contains(op.kind()) && s.arguments[0].type->is(TypeKind::List);
 }
 
+bool readsSizes(Symbol kind) {
+  static const Kinds kKinds = {"aten::size",      "aten::sym_size", "aten::numel",
+                               "aten::sym_numel", "aten::dim",      "prim::shape"};
+  return kKinds.contains(kind);
+}
+
 bool readsStrides(const Operator& op) {
   static const Kinds kKinds = {
       "aten::stride",         "aten::sym_stride",         "aten::is_contiguous",

@@ -1,60 +1,13 @@
 #include "runtime/engine/tracer.h"
 
-#include "ir/support/text.h"
 #include "runtime/constant_value.h"
 #include "runtime/engine/evaluation.h"
+#include "runtime/engine/support.h"
 #include "runtime/reference/copy.h"
 
 #include <fmt/core.h>
 
 namespace tscompile {
-namespace {
-
-Verdict operatorVerdict(const Node& node, const Operator* op, const OpRegistry& registry) {
-  std::string_view kind = node.kind().text();
-  if (!op) {
-    if (registry.isKnown(node.kind())) {
-      std::string inputs =
-          join(node.inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); });
-      std::string candidates =
-          join(registry.overloads(node.kind()), "; ", [](const Operator* o) { return std::string(o->schemaSource()); });
-      return {Reason::NoOverload, fmt::format("no overload of {} takes ({})", kind, inputs),
-              "one of: " + abbreviate(candidates, 200)};
-    }
-    std::string nearest = registry.nearestKind(kind);
-    return {Reason::NoOp, fmt::format("unknown operator {}", kind),
-            nearest.empty() ? "load a library that defines it" : fmt::format("did you mean {}?", nearest)};
-  }
-  if (!op->isImplemented())
-    return {Reason::NoOp, fmt::format("{} is not implemented", op->fullName()), "write an operator and a converter"};
-  const OpDef& def = op->def();
-  if (def.random) return {Reason::Random, fmt::format("{} draws random numbers", kind), ""};
-  if (def.sideEffects) return {Reason::SideEffect, fmt::format("{} has effects besides its results", kind), ""};
-  if (changesGeometry(*op))
-    return {Reason::Aliasing, fmt::format("{} changes the sizes or strides of a tensor that others see", kind),
-            "use the form without a trailing underscore"};
-  if (op->outCount())
-    return {Reason::Aliasing, fmt::format("{} writes to its argument 'out'", kind), "use the form without 'out'"};
-  return {};
-}
-
-bool canBeWithoutOperator(Symbol kind) { return kind == sym::Constant || StructureRunner::runs(kind); }
-
-}  // namespace
-
-Verdict nodeVerdict(const Node& node, const OpRegistry& registry) {
-  if (node.hasBlocks())
-    return {Reason::ControlFlow, fmt::format("{} is control flow", node.kind().text()),
-            "its blocks are partitioned on their own"};
-  if (node.subgraph() || node.kind() == sym::CallMethod || node.kind() == sym::CallFunction)
-    return {Reason::ControlFlow, fmt::format("{} is a call", node.kind().text()), "inline it: tscompile lower"};
-  if (canBeWithoutOperator(node.kind())) return {};
-  if (structureHandler(node.kind()) || node.kind() == sym::GetAttr)
-    return {Reason::SideEffect, fmt::format("{} reads or changes what is outside of the graph", node.kind().text()),
-            node.kind() == sym::GetAttr ? "give the weights, so that attributes become constants" : ""};
-  return operatorVerdict(node, registry.resolve(node), registry);
-}
-
 std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistry& registry,
                                              const ProgramSources& sources, std::optional<Refusal>& refusal) {
   TracedGraph t;
@@ -63,11 +16,12 @@ std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistr
   t.structures_ = std::make_shared<StructureRunner>(registry);
   AliasAnalysis alias(graph, registry);
   t.hasWrites_ = alias.graphHasWrites();
+  OverloadCache overloads(registry);
   ValueTable<uint32_t> slots(graph);
   auto define = [&](const Value* v) { return slots[v] = t.slotCount_++; };
   for (const Value* v : graph.inputs()) define(v);
   for (const Node* n : graph.block()->nodes()) {
-    Verdict verdict = nodeVerdict(*n, registry);
+    Verdict verdict = nodeVerdict(*n, overloads, registry);
     if (!verdict.ok()) {
       refusal = Refusal{n, std::move(verdict)};
       return std::nullopt;
@@ -87,8 +41,8 @@ std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistr
         refusal = Refusal{n, {Reason::ConstArg, "the data of this constant is not known", "give the weights"}};
         return std::nullopt;
       }
-    } else if (!canBeWithoutOperator(n->kind())) {
-      step.op = registry.resolve(*n);
+    } else if (!StructureRunner::runs(n->kind())) {
+      step.op = overloads.resolve(*n);
     }
     t.steps_.push_back(std::move(step));
   }

@@ -50,7 +50,4 @@ class TracedGraph {
   std::shared_ptr<const StructureRunner> structures_;
 };
 
-// Why a node cannot be in an engine, whatever its arguments; Ok if it can. Looks at the node alone.
-Verdict nodeVerdict(const Node& node, const OpRegistry& registry);
-
 }  // namespace tscompile

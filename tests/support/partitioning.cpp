@@ -7,6 +7,7 @@
 #include "partition/order_check.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
+#include "runtime/engine/support.h"
 #include "runtime/ops/ops.h"
 
 #include <gtest/gtest.h>
