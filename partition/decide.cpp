@@ -81,23 +81,27 @@ void Decider::decideAlone(const Node* node) {
   }
 }
 
+const std::string* Decider::nameAmong(const std::vector<std::string>& names, const Node* node) const {
+  std::string_view kind = node->kind().text();
+  for (const std::string& name : names) {
+    if (name == kind) return &name;
+    if (name.size() <= kind.size() || !startsWith(name, kind) || name[kind.size()] != '.') continue;
+    const Operator* op = registry_.resolve(*node);
+    if (op && op->fullName() == name) return &name;
+  }
+  return nullptr;
+}
+
 bool Decider::userExcludes(const Node* node) {
-  if (node->hasAttribute(sym::toCompile)) {
-    fallBack(node, Reason::UserExcluded, "was marked to stay out of engines", "leave the option out that marks it");
-    return true;
-  }
-  std::string kind(node->kind().text());
-  for (const std::string& name : options_.fallbackOperators) {
-    bool same = name == kind;
-    if (!same && name.size() > kind.size() && startsWith(name, kind) && name[kind.size()] == '.') {
-      const Operator* op = registry_.resolve(*node);
-      same = op && op->fullName() == name;
-    }
-    if (!same) continue;
-    fallBack(node, Reason::UserExcluded, name + " is to stay out of engines", "leave out --torch-executed-op " + name);
-    return true;
-  }
-  return false;
+  bool marked = node->hasAttribute(sym::toCompile);
+  const std::string* name = nameAmong(marked ? options_.markedOperators : options_.fallbackOperators, node);
+  if (name)
+    fallBack(node, Reason::UserExcluded, *name + " is to stay out of engines",
+             "leave out --torch-executed-op " + *name);
+  else if (marked)
+    fallBack(node, Reason::UserExcluded, "it, or the module that it belongs to, is to stay out of engines",
+             "leave out the --torch-executed-op, -module or -node that names it");
+  return name || marked;
 }
 
 const Node* Decider::writerOf(const Value* value, const Node* except) {

@@ -26,6 +26,7 @@ class Decider {
  private:
   void decideAlone(const Node* node);
   bool userExcludes(const Node* node);
+  const std::string* nameAmong(const std::vector<std::string>& names, const Node* node) const;
   bool hazard(const Node* node);
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);

@@ -35,6 +35,8 @@ struct PartitionOptions {
   // Kinds or overloads that stay out of engines: "aten::relu", "aten::add.Tensor". Nodes with the attribute to_compile=0
   // stay out as well.
   std::vector<std::string> fallbackOperators = {};
+  // Those that nodes were marked for earlier: reasons name them.
+  std::vector<std::string> markedOperators = {};
   // Nodes that are taken to be fit for engines whatever else is said: "what if". Null: none.
   const std::unordered_set<const Node*>* assumed = nullptr;
   // For estimates of work; null: every node counts alike. Not kept.

@@ -1,5 +1,6 @@
 #include "partition/segment_graph.h"
 
+#include "ir/builder.h"
 #include "ir/clone.h"
 
 namespace tscompile {
@@ -22,6 +23,8 @@ class SegmentCopier {
     for (const Value* v : segment_.outputs) graph_->addOutput(values_.at(v));
     for (auto [from, to] : values_) graph_->copyNaming(to, from);
     graph_->reserveNumbers(source.nextNumber());
+    // The mark has done what it was for.
+    forEachNode(*graph_, [](Node* n) { n->removeAttribute(sym::toCompile); });
     return std::move(graph_);
   }
 

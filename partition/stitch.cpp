@@ -1,5 +1,6 @@
 #include "partition/stitch.h"
 
+#include "ir/builder.h"
 #include "ir/clone.h"
 #include "ir/support/check.h"
 #include "partition/segment_graph.h"
@@ -21,6 +22,8 @@ class Stitcher {
     for (Node* n : replaced_) n->removeAllInputs();
     for (Node* n : replaced_) n->destroy();
     removeUnusedConstants();
+    // The mark has done what it was for.
+    forEachNode(*graph_, [](Node* n) { n->removeAttribute(sym::toCompile); });
     return std::move(graph_);
   }
 
