@@ -68,6 +68,9 @@ void Decider::decideAlone(const Node* node) {
                  std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves", ""};
     else
       verdict = support_.accepts(*node);
+    if (options_.refused)
+      if (auto turnedDown = options_.refused->find(node); turnedDown != options_.refused->end())
+        verdict = turnedDown->second;
     // What engines could run may be computed once more, whatever else keeps the node itself out.
     recomputing_.add(node, verdict.ok());
     if (!verdict.ok())

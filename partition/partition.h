@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct PartitionOptions {
   std::vector<std::string> fallbackOperators = {};
   // Those that nodes were marked for earlier: reasons name them.
   std::vector<std::string> markedOperators = {};
+  // Nodes that an engine has turned down, whatever the support said. Null: none.
+  const std::unordered_map<const Node*, Verdict>* refused = nullptr;
   // Nodes that are taken to be fit for engines whatever else is said: "what if". Null: none.
   const std::unordered_set<const Node*>* assumed = nullptr;
   // For estimates of work; null: every node counts alike. Not kept.
