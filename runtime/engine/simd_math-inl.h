@@ -120,7 +120,7 @@ HWY_INLINE V log(D d, V x) {
   y = hn::IfThenElse(hn::Eq(x, hn::Set(d, infinity)), x, y);
   y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, -infinity), y);
   y = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), y);
-  return hn::IfThenElse(hn::Ne(x, x), x, y);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
 template <class D, class V>
@@ -173,7 +173,7 @@ HWY_INLINE V erf(D d, V x) {
   V small = hn::MulAdd(p, x, x);
   V result = hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375f)), large, small);
   result = hn::IfThenElse(hn::Gt(t, hn::Set(d, 4.0f)), hn::CopySign(one, x), result);
-  return hn::IfThenElse(hn::Ne(x, x), x, result);
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
 }
 
 template <class D, class V>
