@@ -72,6 +72,11 @@ void layer(benchmark::State& state, const Layer& l, const ConvTactic& tactic, in
   e.bias = bias.data;
   e.activation = Activation::Relu;
   for (auto _ : state) tactic.run(s, in.data, packed.data, WeightStorage::F32, out.data, e, workspace.data, threads);
+  // engine_compare.py runs the same shape in PyTorch.
+  std::string label;
+  for (int64_t v : {l.batch, l.in, l.size, l.out, l.kernel, l.stride, l.pad, l.groups})
+    label += std::to_string(v) + ' ';
+  state.SetLabel(label);
   state.counters["FLOP"] = benchmark::Counter(s.flops(), benchmark::Counter::kIsIterationInvariantRate);
 }
 

@@ -29,6 +29,7 @@ std::vector<float> values(int64_t count) {
 }
 
 void rate(benchmark::State& state, const Shape& s) {
+  state.SetLabel(std::to_string(s.m) + ' ' + std::to_string(s.n) + ' ' + std::to_string(s.k));
   double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
   state.counters["FLOP"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
   state.counters["B"] = benchmark::Counter(4.0 * static_cast<double>(s.n) * static_cast<double>(s.k),

@@ -131,9 +131,8 @@ PackedWeights weightsOf(const ConvShape& s, WeightStorage storage) {
 int64_t packedBytesOf(const ConvShape& s, WeightStorage storage) { return weightsOf(s, storage).bytes(); }
 void pack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.kernelHeight * s.kernelWidth;
-  weightsOf(s, storage).pack(packed, [&](int64_t panel, int64_t row, int64_t lane) {
-    int64_t channel = panel * kBlock + lane;
-    return channel < s.outChannels ? weights[channel * area + row] : 0.0f;
+  weightsOf(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
+    gatherLanes(weights + panel * kBlock * area + row, area, s.outChannels - panel * kBlock, to);
   });
 }
 

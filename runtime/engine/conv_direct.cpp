@@ -194,14 +194,14 @@ int64_t directPackedBytes(const ConvShape& s, WeightStorage storage) { return di
 void directPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.kernelHeight * s.kernelWidth, depth = s.inGroup() * area;
   const int64_t panels = channelBlocks(s.outGroup());
-  directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, int64_t lane) {
-    int64_t group = panel / panels, channel = panel % panels * kBlock + lane;
-    if (channel >= s.outGroup()) return 0.0f;
+  directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
+    int64_t group = panel / panels, channel = panel % panels * kBlock;
     // Rows go block of input channels, kernel position, channel in the block.
     int64_t block = row / (area * kBlock), blockDepth = std::min<int64_t>(kBlock, s.inGroup() - block * kBlock);
     int64_t inside = row - block * area * kBlock;
     int64_t position = inside / blockDepth, in = block * kBlock + inside % blockDepth;
-    return weights[(group * s.outGroup() + channel) * depth + in * area + position];
+    gatherLanes(weights + (group * s.outGroup() + channel) * depth + in * area + position, depth,
+                s.outGroup() - channel, to);
   });
 }
 
@@ -282,9 +282,10 @@ int64_t firstPackedBytes(const ConvShape& s, WeightStorage storage) { return fir
 
 void firstPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.kernelHeight * s.kernelWidth;
-  firstWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, int64_t lane) {
-    int64_t channel = panel * kBlock + lane, position = row / s.inChannels, in = row % s.inChannels;
-    return channel < s.outChannels ? weights[(channel * s.inChannels + in) * area + position] : 0.0f;
+  firstWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
+    int64_t channel = panel * kBlock, position = row / s.inChannels, in = row % s.inChannels;
+    gatherLanes(weights + (channel * s.inChannels + in) * area + position, s.inChannels * area, s.outChannels - channel,
+                to);
   });
 }
 

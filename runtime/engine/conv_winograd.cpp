@@ -178,21 +178,26 @@ PackedWeights weightsOf(const ConvShape& s) {
 // Transformed weights are f32 whatever they are rounded to first.
 int64_t packedBytesOf(const ConvShape& s, WeightStorage) { return weightsOf(s).bytes(); }
 
-// G g G^T of one 3 x 3 kernel; G's rows are powers of a point over its distances from the others.
-void transformKernel(const double* g, double* out) {
+// G g G^T of 16 kernels of 3 x 3 at a time; G's rows are powers of a point over its distances from the others.
+void transformKernels(const double (*g)[kBlock], float* out, int64_t apart) {
   constexpr double a = kA, b = kB, na = 2 * a * a * (a * a - b * b), nb = 2 * b * b * (b * b - a * a);
   static constexpr double kG[6][3] = {{1 / (a * a * b * b), 0, 0},   {1 / na, a / na, a * a / na},
                                       {1 / na, -a / na, a * a / na}, {1 / nb, b / nb, b * b / nb},
                                       {1 / nb, -b / nb, b * b / nb}, {0, 0, 1}};
-  double half[6][3];
+  double half[6][3][kBlock];
   for (int i = 0; i < 6; ++i)
-    for (int j = 0; j < 3; ++j) half[i][j] = kG[i][0] * g[j] + kG[i][1] * g[3 + j] + kG[i][2] * g[6 + j];
+    for (int j = 0; j < 3; ++j)
+      for (int lane = 0; lane < kBlock; ++lane)
+        half[i][j][lane] = kG[i][0] * g[j][lane] + kG[i][1] * g[3 + j][lane] + kG[i][2] * g[6 + j][lane];
   for (int i = 0; i < 6; ++i)
-    for (int j = 0; j < 6; ++j) out[i * 6 + j] = half[i][0] * kG[j][0] + half[i][1] * kG[j][1] + half[i][2] * kG[j][2];
+    for (int j = 0; j < 6; ++j)
+      for (int lane = 0; lane < kBlock; ++lane)
+        out[(i * 6 + j) * apart + lane] =
+            static_cast<float>(half[i][0][lane] * kG[j][0] + half[i][1][lane] * kG[j][1] + half[i][2][lane] * kG[j][2]);
 }
 
 // What the stored precision keeps of one output channel.
-void roundChannel(const float* weights, int64_t count, WeightStorage storage, std::vector<double>& out) {
+void roundChannel(const float* weights, int64_t count, WeightStorage storage, float* out) {
   float largest = 0;
   for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(weights[i]));
   const float scale = int8Scale(largest);
@@ -211,22 +216,25 @@ void roundChannel(const float* weights, int64_t count, WeightStorage storage, st
         v = static_cast<float>(toInt8(v * (1.0f / scale))) * scale;
         break;
     }
-    out[static_cast<size_t>(i)] = v;
+    out[i] = v;
   }
 }
 
 void pack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t panels = channelBlocks(s.outChannels), depth = s.inChannels;
   auto* out = static_cast<float*>(packed);
-  std::fill_n(out, packedBytesOf(s, storage) / static_cast<int64_t>(sizeof(float)), 0.0f);
-  std::vector<double> channel(static_cast<size_t>(depth * 9));
-  for (int64_t o = 0; o < s.outChannels; ++o) {
-    roundChannel(weights + o * depth * 9, depth * 9, storage, channel);
+  std::vector<float> channels(static_cast<size_t>(kBlock * depth * 9));
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const int64_t count = std::min<int64_t>(kBlock, s.outChannels - panel * kBlock);
+    for (int64_t lane = 0; lane < count; ++lane)
+      roundChannel(weights + (panel * kBlock + lane) * depth * 9, depth * 9, storage,
+                   channels.data() + lane * depth * 9);
     for (int64_t c = 0; c < depth; ++c) {
-      double transformed[kProducts];
-      transformKernel(channel.data() + c * 9, transformed);
-      for (int64_t e = 0; e < kProducts; ++e)
-        out[((e * panels + o / kBlock) * depth + c) * kBlock + o % kBlock] = static_cast<float>(transformed[e]);
+      double kernels[9][kBlock];
+      for (int64_t i = 0; i < 9; ++i)
+        for (int64_t lane = 0; lane < kBlock; ++lane)
+          kernels[i][lane] = lane < count ? channels[static_cast<size_t>((lane * depth + c) * 9 + i)] : 0.0;
+      transformKernels(kernels, out + (panel * depth + c) * kBlock, panels * depth * kBlock);
     }
   }
 }

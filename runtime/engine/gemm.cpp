@@ -138,9 +138,10 @@ int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage) {
 
 void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t columnStride, WeightStorage storage,
                 void* packed) {
-  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [=](int64_t panel, int64_t row, int64_t lane) {
-    int64_t column = panel * kBlock + lane;
-    return row < k && column < n ? b[row * rowStride + column * columnStride] : 0.0f;
+  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [=](int64_t panel, int64_t row, float* to) {
+    const int64_t column = panel * kBlock;
+    gatherLanes(b + (row < k ? row : 0) * rowStride + column * columnStride, columnStride, row < k ? n - column : 0,
+                to);
   });
 }
 

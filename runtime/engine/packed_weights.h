@@ -34,44 +34,60 @@ struct PackedWeights {
     return reinterpret_cast<const float*>(static_cast<const char*>(packed) + panels * depth * kBlock) + panel * kBlock;
   }
 
-  // weight(panel, row, lane) is the value in f32; rows are visited in order.
-  template <class Weight>
-  void pack(void* packed, Weight&& weight) const {
+  // row(panel, row, float to[16]) gives a row in f32, with zeros past the edges; rows are asked for in order.
+  template <class Row>
+  void pack(void* packed, Row&& row) const {
     for (int64_t panel = 0; panel < panels; ++panel) {
       float factors[kBlock];
-      if (storage == WeightStorage::I8) scaleColumns(packed, panel, weight, factors);
-      for (int64_t i = 0; i < depth * kBlock; ++i) {
-        float v = weight(panel, i / kBlock, i % kBlock);
-        int64_t at = panel * depth * kBlock + i;
-        switch (storage) {
-          case WeightStorage::F32:
-            static_cast<float*>(packed)[at] = v;
-            break;
-          case WeightStorage::F16:
-            static_cast<Half*>(packed)[at] = Half(v);
-            break;
-          case WeightStorage::BF16:
-            static_cast<BFloat16*>(packed)[at] = BFloat16(v);
-            break;
-          case WeightStorage::I8:
-            static_cast<int8_t*>(packed)[at] = toInt8(v * factors[i % kBlock]);
-            break;
-        }
+      if (storage == WeightStorage::I8) scaleColumns(packed, panel, row, factors);
+      for (int64_t i = 0; i < depth; ++i) {
+        float values[kBlock];
+        row(panel, i, values);
+        store(static_cast<char*>(packed) + (panel * depth + i) * kBlock * weightBytes(storage), values, factors);
       }
     }
   }
 
  private:
-  template <class Weight>
-  void scaleColumns(void* packed, int64_t panel, Weight&& weight, float* factors) const {
+  void store(void* to, const float* values, const float* factors) const {
+    for (int64_t lane = 0; lane < kBlock; ++lane) {
+      float v = values[lane];
+      switch (storage) {
+        case WeightStorage::F32:
+          static_cast<float*>(to)[lane] = v;
+          break;
+        case WeightStorage::F16:
+          static_cast<Half*>(to)[lane] = Half(v);
+          break;
+        case WeightStorage::BF16:
+          static_cast<BFloat16*>(to)[lane] = BFloat16(v);
+          break;
+        case WeightStorage::I8:
+          static_cast<int8_t*>(to)[lane] = toInt8(v * factors[lane]);
+          break;
+      }
+    }
+  }
+
+  template <class Row>
+  void scaleColumns(void* packed, int64_t panel, Row&& row, float* factors) const {
+    float largest[kBlock] = {};
+    for (int64_t i = 0; i < depth; ++i) {
+      float values[kBlock];
+      row(panel, i, values);
+      for (int64_t lane = 0; lane < kBlock; ++lane) largest[lane] = std::max(largest[lane], std::fabs(values[lane]));
+    }
     auto* scale = const_cast<float*>(scales(packed, panel));
     for (int64_t lane = 0; lane < kBlock; ++lane) {
-      float largest = 0;
-      for (int64_t row = 0; row < depth; ++row) largest = std::max(largest, std::fabs(weight(panel, row, lane)));
-      scale[lane] = int8Scale(largest);
+      scale[lane] = int8Scale(largest[lane]);
       factors[lane] = 1.0f / scale[lane];
     }
   }
 };
+
+// Sixteen values `stride` apart, of which only `count` are there.
+inline void gatherLanes(const float* from, int64_t stride, int64_t count, float* to) {
+  for (int64_t lane = 0; lane < kBlock; ++lane) to[lane] = lane < count ? from[lane * stride] : 0.0f;
+}
 
 }  // namespace tscompile
