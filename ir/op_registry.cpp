@@ -127,6 +127,14 @@ void OpRegistry::markSharing(std::initializer_list<std::string_view> kinds) {
   }
 }
 
+void OpRegistry::convertWith(ConvertFunction convert, std::initializer_list<std::string_view> kinds) {
+  for (std::string_view kind : kinds) {
+    auto found = records_.find(std::string(kind));
+    TS_CHECK(found != records_.end());
+    for (OpDef& def : found->second) def.convert = convert;
+  }
+}
+
 std::string_view OpRegistry::catalogText(std::string_view kind, std::string_view overload) const {
   std::string_view found;
   for (const OpRegistry* r = this; r && found.empty(); r = r->base_)

@@ -68,6 +68,8 @@ class OpRegistry {
   void add(const OpDef& def);
   // Sets `mayShare` of all records of these kinds.
   void markSharing(std::initializer_list<std::string_view> kinds);
+  // Sets `convert` of all records of these kinds.
+  void convertWith(ConvertFunction convert, std::initializer_list<std::string_view> kinds);
 
   // All overloads of a kind in the order in which they are tried; empty if the kind is unknown.
   std::span<const Operator* const> overloads(Symbol kind) const;

@@ -55,6 +55,7 @@ class ConvertCall : public KernelCall {
   bool isNetworkTensor(size_t i) const { return NetworkTensors::isSymbolic(argument(i)); }
   // A tensor argument as a tensor of the network.
   TensorId operand(size_t i) const { return tensors_.idOf(tensor(i)); }
+  TensorId idOf(const Tensor& t) const { return tensors_.idOf(t); }
   // Result i as inference described it: a contiguous tensor in a buffer of its own. Refuses what is no tensor.
   TensorId makeResult(size_t i = 0);
   // The same for results that may be lists of tensors.

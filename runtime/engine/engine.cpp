@@ -1,6 +1,6 @@
 #include "runtime/engine/engine.h"
 
-#include "runtime/engine/optimize.h"
+#include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/tracer.h"
 
 #include <algorithm>
@@ -65,8 +65,8 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     entry = std::make_shared<Entry>();
     entry->signature = signature;
     try {
-      std::unique_ptr<Network> network = traced_->trace(inputs, context);
-      if (options_.optimize) optimize(*network);
+      std::unique_ptr<Network> network = traced_->trace(inputs, context, options_.optimize);
+      if (options_.optimize) optimize(*network, store_);
       entry->plan = std::make_shared<EnginePlan>(std::move(network));
     } catch (const Refusal& r) {
       entry->refusal = r;

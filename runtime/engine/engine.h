@@ -7,6 +7,7 @@
 #include "runtime/engine/engine_options.h"
 #include "runtime/engine/plan.h"
 #include "runtime/engine/refusal.h"
+#include "runtime/engine/weight_store.h"
 #include "runtime/program.h"
 
 #include <atomic>
@@ -49,6 +50,7 @@ class Engine {
 
   std::unique_ptr<const TracedGraph> traced_;
   EngineOptions options_;
+  mutable WeightStore store_;
   struct Entry {
     Signature signature;
     std::shared_ptr<const EnginePlan> plan;  // null: refused

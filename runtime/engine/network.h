@@ -40,6 +40,7 @@ struct NetTensor {
   int64_t offset = 0;  // of the element with index 0, in elements from the start of the buffer
   int64_t numel = 0;
   bool contiguous = true;
+  bool blocked = false;  // [N][C / 16][H][W][16] in memory (layout.h); sizes are those of the tensor all the same
   int64_t input = kNotAnInput;  // it is this input itself, not a view of it
 
   int rank() const { return static_cast<int>(sizes.size()); }

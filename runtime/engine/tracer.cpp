@@ -53,8 +53,12 @@ std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistr
 // One tracing.
 class Tracer {
  public:
-  Tracer(const TracedGraph& traced, RunContext& context)
-      : traced_(traced), context_(context), network_(std::make_unique<Network>()), tensors_(*network_) {}
+  Tracer(const TracedGraph& traced, RunContext& context, bool native)
+      : traced_(traced),
+        context_(context),
+        native_(native),
+        network_(std::make_unique<Network>()),
+        tensors_(*network_) {}
 
   std::unique_ptr<Network> trace(std::span<const IValue> inputs) {
     slots_.resize(traced_.slotCount_);
@@ -155,7 +159,7 @@ class Tracer {
       return convertToKernel(call);
     }
     // A network whose memory is written is computed node by node.
-    def.convert && !traced_.hasWrites_ ? def.convert(call) : convertToKernel(call);
+    native_&& def.convert && !traced_.hasWrites_ ? def.convert(call) : convertToKernel(call);
     for (size_t i = 0; i < count; ++i)
       if (results[i].isNone())
         refuse(Reason::Limit, fmt::format("the converter of {} left output {} unset", op.fullName(), i + 1));
@@ -256,6 +260,7 @@ class Tracer {
 
   const TracedGraph& traced_;
   RunContext& context_;
+  bool native_;
   std::unique_ptr<Network> network_;
   NetworkTensors tensors_;
   std::vector<IValue> slots_;
@@ -266,8 +271,8 @@ class Tracer {
   bool otherStrides_ = false;  // the interpreter may have other strides than the network
 };
 
-std::unique_ptr<Network> TracedGraph::trace(std::span<const IValue> inputs, RunContext& context) const {
-  return Tracer(*this, context).trace(inputs);
+std::unique_ptr<Network> TracedGraph::trace(std::span<const IValue> inputs, RunContext& context, bool native) const {
+  return Tracer(*this, context, native).trace(inputs);
 }
 
 }  // namespace tscompile

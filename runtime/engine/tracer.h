@@ -26,8 +26,8 @@ class TracedGraph {
                                          std::optional<Refusal>& refusal);
 
   // The network for inputs like these; only dtypes, sizes and strides of tensors are looked at. Throws Refusal, or
-  // ExecutionError where the run would fail too.
-  std::unique_ptr<Network> trace(std::span<const IValue> inputs, RunContext& context) const;
+  // ExecutionError where the run would fail too. `native`: converters are asked for layers; else kernels do it all.
+  std::unique_ptr<Network> trace(std::span<const IValue> inputs, RunContext& context, bool native) const;
   const Graph& graph() const { return *graph_; }
   bool hasWrites() const { return hasWrites_; }
 

@@ -1,4 +1,5 @@
 // Activation functions of neural networks.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
@@ -283,6 +284,9 @@ void registerActivationOps(OpRegistry& ops) {
               .kernel = unaryKernel<kVectors | kC128, [](auto x) { return sigmoid(x); }>,
               .dtypes = kAllTypes,
               .inplace = InPlace::Direct});
+  ops.convertWith(convertPointwise,
+                  {"aten::relu", "aten::relu6", "aten::sigmoid", "aten::hardtanh", "aten::leaky_relu", "aten::elu",
+                   "aten::gelu", "aten::silu", "aten::mish", "aten::hardswish", "aten::hardsigmoid", "aten::softplus"});
 }
 
 }  // namespace tscompile

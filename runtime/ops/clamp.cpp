@@ -1,4 +1,5 @@
 // Clamping, and the greater or the lesser of two tensors. NaN wins everywhere but in fmax and fmin.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
@@ -74,6 +75,8 @@ void registerClampOps(OpRegistry& ops) {
       InPlace::No);
   add({"aten::fmin"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a <= b || b != b ? a : b; }>,
       InPlace::No);
+  ops.convertWith(convertPointwise,
+                  {"aten::maximum", "aten::minimum", "aten::clamp", "aten::clamp_min", "aten::clamp_max"});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Comparisons, logic on truth values, closeness, membership.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 
@@ -140,6 +141,7 @@ void registerComparisonOps(OpRegistry& ops) {
   ops.add({.schema = "aten::equal", .kernel = equalKernel, .dtypes = kAllTypes});
   addAliases(ops, {"aten::isin.Tensor_Tensor", "aten::isin.Tensor_Scalar", "aten::isin.Scalar_Tensor"},
              {.infer = inferIsin, .kernel = isinKernel, .dtypes = kAllTypes});
+  ops.convertWith(convertPointwise, {"aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"});
 }
 
 }  // namespace tscompile

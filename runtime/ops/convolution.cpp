@@ -2,6 +2,7 @@
 // go by.
 #include "runtime/reference/convolution.h"
 
+#include "runtime/engine/layers/conv_layer.h"
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
@@ -288,6 +289,7 @@ void registerConvolutionOps(OpRegistry& ops) {
   for (const char* name : {"aten::_conv_depthwise2d", "aten::conv_depthwise3d"})
     add(name, inferConvolution<kDepthwise>, convolutionKernel<kDepthwise>);
   add("aten::conv_tbc", inferTbc, tbcKernel);
+  ops.convertWith(convertConvolution, {"aten::_convolution", "aten::conv1d", "aten::conv2d"});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Copies of tensors, and tensors overwritten as a whole: clone, copy_, fill_, zero_.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/elementwise.h"
@@ -126,6 +127,7 @@ void registerCopyingOps(OpRegistry& ops) {
   add("aten::zero", inferSameAsSelf, zeroKernel<false>);
   add("aten::zero_", inferSameAsSelf, zeroKernel<true>);
   add("aten::fill_diagonal_", inferSameAsSelf, fillDiagonalKernel);
+  ops.convertWith(convertCopy, {"aten::clone"});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Division with all its ways of rounding, and remainders.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
@@ -101,6 +102,7 @@ void registerDivisionOps(OpRegistry& ops) {
            .infer = inferBinary,
            .kernel = realKernel<[](auto a, auto b) { return remainder(a, b); }>,
            .dtypes = kAllTypes});
+  ops.convertWith(convertPointwise, {"aten::div"});
 }
 
 }  // namespace tscompile

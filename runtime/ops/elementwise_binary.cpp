@@ -1,4 +1,5 @@
 // Element-wise arithmetic on two or three tensors or numbers.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/call_op.h"
@@ -270,6 +271,8 @@ void registerElementwiseBinaryOps(OpRegistry& ops) {
   plain({"aten::logaddexp2"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp2(a, b); }>);
   plain({"aten::ldexp.Tensor"}, inferLdexp, ldexpKernel);
   plain({"aten::ldexp_"}, inferLdexp, ldexpKernel, InPlace::ByCopy);
+  ops.convertWith(convertPointwise, {"aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::atan2",
+                                     "aten::addcmul", "aten::addcdiv"});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Element-wise functions of one tensor: signs, rounding, powers, exponentials, logarithms, trigonometry.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/dtype_range.h"
@@ -368,6 +369,11 @@ void registerElementwiseUnaryOps(OpRegistry& ops) {
   registerRounding(ops);
   registerPredicates(ops);
   registerFunctions(ops);
+  ops.convertWith(
+      convertPointwise,
+      {"aten::tanh", "aten::abs",   "aten::neg",  "aten::reciprocal", "aten::sqrt",  "aten::rsqrt", "aten::square",
+       "aten::exp",  "aten::expm1", "aten::log",  "aten::log1p",      "aten::log2",  "aten::log10", "aten::sin",
+       "aten::cos",  "aten::tan",   "aten::atan", "aten::erf",        "aten::floor", "aten::ceil",  "aten::trunc"});
 }
 
 }  // namespace tscompile

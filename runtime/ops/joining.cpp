@@ -1,4 +1,5 @@
 // Tensors put together along a dimension: cat, stack and what is made of them.
+#include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/join.h"
@@ -207,6 +208,7 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel);
   add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel);
   ops.markSharing({"aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
+  ops.convertWith(convertCat, {"aten::cat"});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Masks: masked_fill, masked_select, masked_scatter, and where a tensor is not zero.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/elementwise.h"
@@ -178,6 +179,7 @@ void registerMaskingOps(OpRegistry& ops) {
     ops.add({.schema = schema, .infer = inferNonzero, .kernel = nonzeroKernel, .dtypes = kAllTypes});
   for (auto schema : {"aten::nonzero_numpy", "aten::where"})
     ops.add({.schema = schema, .kernel = nonzeroListKernel, .dtypes = kAllTypes});
+  ops.convertWith(convertPointwise, {"aten::masked_fill"});
 }
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // Matrix products: mm, bmm, matmul, linear and the forms that add to them.
 #include "runtime/reference/matmul.h"
 
+#include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/call_op.h"
@@ -274,6 +275,9 @@ void registerMatmulOps(OpRegistry& ops) {
            .infer = inferAddProduct<mmSizes>,
            .kernel = addmmActivationKernel,
            .dtypes = kFloatingTypes});
+  ops.convertWith(convertLinear, {"aten::linear"});
+  ops.convertWith(convertMatmul, {"aten::matmul", "aten::mm", "aten::bmm"});
+  ops.convertWith(convertAddmm, {"aten::addmm"});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Normalization: batch_norm, instance_norm, layer_norm, group_norm, rms_norm, renorm.
+#include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/dense.h"
@@ -565,6 +566,8 @@ void registerNormalizationOps(OpRegistry& ops) {
            .kernel = renormKernel,
            .dtypes = kFloatingTypes | kComplexTypes,
            .inplace = InPlace::ByCopy});
+  ops.convertWith(convertLayerNorm, {"aten::layer_norm"});
+  ops.convertWith(convertBatchNorm, {"aten::batch_norm"});
 }
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // Pooling: max_pool, avg_pool, their adaptive forms, max_unpool, fractional_max_pool.
 #include "runtime/reference/pooling.h"
 
+#include "runtime/engine/layers/row_layers.h"
 #include "runtime/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
@@ -328,6 +329,9 @@ void registerPoolingOps(OpRegistry& ops) {
   add("aten::fractional_max_pool3d", inferFractional<3>, fractionalKernel<3>, kFloatingTypes);
   add("aten::max_unpool2d", inferUnpool<2>, unpoolKernel<2>);
   add("aten::max_unpool3d", inferUnpool<3>, unpoolKernel<3>);
+  ops.convertWith(convertMaxPool, {"aten::max_pool2d"});
+  ops.convertWith(convertAveragePool, {"aten::avg_pool2d"});
+  ops.convertWith(convertAdaptiveAveragePool, {"aten::adaptive_avg_pool2d"});
 }
 
 }  // namespace tscompile

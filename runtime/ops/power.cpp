@@ -1,5 +1,6 @@
 // Powers. Some exponents have formulas of their own, which differ from the general one in the last digit and at
 // infinity.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/arithmetic.h"
 #include "runtime/reference/elementwise.h"
@@ -100,6 +101,7 @@ void registerPowerOps(OpRegistry& ops) {
   add("aten::float_power.Scalar", inferFloatPower, floatPowerKernel, InPlace::No);
   add("aten::float_power_.Tensor", inferFloatPower, floatPowerKernel, InPlace::Direct);
   add("aten::float_power_.Scalar", inferFloatPower, floatPowerKernel, InPlace::Direct);
+  ops.convertWith(convertPointwise, {"aten::pow"});
 }
 
 }  // namespace tscompile

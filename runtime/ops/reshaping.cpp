@@ -1,4 +1,5 @@
 // The same elements seen with other sizes: view, reshape, flatten, expand.
+#include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/call_op.h"
 #include "runtime/reference/copy.h"
@@ -264,6 +265,7 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::lift_fresh", inferSameAsSelf, selfKernel);
   ops.markSharing({"aten::_unsafe_view", "aten::_reshape_from_tensor", "aten::broadcast_tensors", "aten::sum_to_size",
                    "aten::lift"});
+  ops.convertWith(convertCopy, {"aten::reshape", "aten::contiguous", "aten::flatten"});
 }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // softmax and log_softmax along one dimension.
+#include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/copy.h"
 #include "runtime/reference/dense.h"
@@ -188,6 +189,7 @@ void registerSoftmaxOps(OpRegistry& ops) {
   add("aten::_softmax", inferBareSoftmax, softmaxKernel<Kind::Softmax>, kAllTypes);
   add("aten::_log_softmax", inferBareSoftmax, softmaxKernel<Kind::LogSoftmax>, kAllTypes);
   add("aten::_masked_softmax", inferMaskedSoftmax, maskedSoftmaxKernel, kFloatingTypes);
+  ops.convertWith(convertSoftmax, {"aten::softmax", "aten::log_softmax"});
 }
 
 }  // namespace tscompile

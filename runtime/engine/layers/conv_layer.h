@@ -1,0 +1,36 @@
+// Convolutions with constant weights, in f32.
+#pragma once
+
+#include "runtime/engine/conv.h"
+#include "runtime/engine/layers/product_layer.h"
+
+namespace tscompile {
+
+class ConvLayer : public ProductLayer {
+ public:
+  ConvLayer(const Node* node, const ConvShape& shape, Tensor weight)
+      : ProductLayer(node), shape_(shape), weight_(std::move(weight)) {}
+  std::string name() const override { return "conv " + std::string(tactic_ ? tactic_->name : "") + epilogueName(); }
+  size_t workspace() const override { return tactic_ ? static_cast<size_t>(tactic_->workspace(shape_)) : 0; }
+  double flops() const override { return shape_.flops(); }
+  void run(Frame& frame) const override;
+
+  const ConvShape& shape() const { return shape_; }
+  int64_t columns() const override { return shape_.outChannels; }
+  void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) override;
+  // Chooses how it is run: the cheapest by the model of costs.
+  void chooseTactic();
+  const ConvTactic& tactic() const { return *tactic_; }
+  void prepare(WeightStore& store) override;
+
+ private:
+  ConvShape shape_;
+  Tensor weight_;  // contiguous
+  const ConvTactic* tactic_ = nullptr;
+  Tensor packed_;
+};
+
+// aten::_convolution, conv1d and conv2d.
+void convertConvolution(ConvertCall& call);
+
+}  // namespace tscompile

@@ -1,0 +1,164 @@
+#include "runtime/engine/layers/matmul_layer.h"
+
+#include "runtime/engine/attention.h"
+#include "runtime/engine/layers/pointwise_layer.h"
+
+namespace tscompile {
+
+void MatmulLayer::run(Frame& frame) const {
+  gemm(m_, frame.data<float>(inputs[0]), lda_, packed_, frame.data<float>(outputs[0]), n_, epilogueOf(frame),
+       frame.workspace(), frame.threads());
+}
+
+void MatmulLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) {
+  weight_ = store.get("scaled", weight_, [&] {
+    Tensor scaled = Tensor::empty(DType::Float32, Dims{k_, n_});
+    for (int64_t i = 0; i < k_; ++i)
+      for (int64_t j = 0; j < n_; ++j)
+        scaled.data<float>()[i * n_ + j] =
+            weight_.data<float>()[i * rowStride_ + j * columnStride_] * scale.data<float>()[j];
+    return scaled;
+  });
+  rowStride_ = n_;
+  columnStride_ = 1;
+  scaleBias(scale, shift);
+}
+
+void MatmulLayer::prepare(WeightStore& store) {
+  packed_ = {.k = k_, .n = n_};
+  data_ = store.get("matmul", weight_, [&] {
+    Tensor packed = packedBuffer(packedBytes(k_, n_, WeightStorage::F32));
+    packMatrix(k_, n_, weight_.data<float>(), rowStride_, columnStride_, WeightStorage::F32, packed.raw());
+    return packed;
+  });
+  packed_.data = data_.raw();
+}
+
+void BatchedMatmulLayer::run(Frame& frame) const {
+  auto matrix = [&](TensorId id, const Side& s) {
+    return BatchedMatrix{frame.data<float>(id), s.outer, s.inner, s.row, s.column};
+  };
+  batchedGemm(outer, inner, m, n, k, alpha, matrix(inputs[0], a), matrix(inputs[1], b), frame.data<float>(outputs[0]),
+              c.outer, c.inner, c.row, frame.threads());
+}
+
+namespace {
+
+// The distance of rows of a tensor whose last dimension is contiguous, if all rows lie at the same.
+std::optional<int64_t> rowDistance(const Tensor& t) {
+  int last = t.rank() - 1;
+  if (t.stride(last) != 1 && t.size(last) != 1) return std::nullopt;
+  int64_t distance = t.size(last), rows = 1;
+  for (int d = last - 1; d >= 0; --d) {
+    if (t.size(d) == 1) continue;
+    if (rows == 1) distance = t.stride(d);
+    if (t.stride(d) != distance * rows) return std::nullopt;
+    rows *= t.size(d);
+  }
+  return distance >= t.size(last) ? std::optional(distance) : std::nullopt;
+}
+
+bool isF32(const Tensor& t) { return t.dtype() == DType::Float32; }
+
+// x * weight (+ bias) with a constant weight of element strides given; false if there is no such layer.
+bool addProduct(ConvertCall& call, size_t xAt, const Tensor& weight, int64_t k, int64_t n, int64_t rowStride,
+                int64_t columnStride, const Tensor& bias) {
+  Tensor x = call.tensor(xAt);
+  if (x.numel() == 0 || k == 0 || n == 0) return false;
+  TensorId input = call.operand(xAt);
+  std::optional<int64_t> lda = rowDistance(x);
+  if (!lda) {
+    input = addCopy(call, input);
+    lda = k;
+  }
+  TensorId output = call.makeResult();
+  auto& layer = call.add<MatmulLayer>(weight, x.numel() / k, k, n, rowStride, columnStride, *lda);
+  layer.inputs = {input};
+  layer.outputs = {output};
+  layer.bias = bias;
+  return true;
+}
+
+bool isConstantMatrix(ConvertCall& call, size_t i) {
+  return !call.isNetworkTensor(i) && call.tensor(i).rank() == 2 && isF32(call.tensor(i));
+}
+
+// A constant vector of n values, or one that is broadcast to them; undefined if it is something else.
+Tensor constantRow(ConvertCall& call, size_t i, int64_t n) {
+  if (call.isNetworkTensor(i)) return {};
+  Tensor t = call.tensor(i);
+  bool fits = isF32(t) && t.isContiguous() && t.numel() == n && t.rank() >= 1 && t.size(t.rank() - 1) == n;
+  return fits ? t : Tensor();
+}
+
+// The strides of an operand under the batch dimensions of the result, its last two dimensions being a matrix.
+std::optional<BatchedMatmulLayer::Side> sideOf(const Tensor& t, DimSpan batch) {
+  if (t.rank() < 2 || batch.size() > 2) return std::nullopt;
+  BatchedMatmulLayer::Side side;
+  side.row = t.stride(t.rank() - 2);
+  side.column = t.stride(t.rank() - 1);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    int own = static_cast<int>(i) - static_cast<int>(batch.size()) + t.rank() - 2;
+    int64_t stride = own < 0 || t.size(own) == 1 ? 0 : t.stride(own);
+    (batch.size() == 2 && i == 0 ? side.outer : side.inner) = stride;
+  }
+  return side;
+}
+
+bool addBatched(ConvertCall& call) {
+  Tensor x = call.tensor(0), y = call.tensor(1);
+  const TensorSpec& spec = call.spec();
+  if (!isF32(x) || !isF32(y) || x.rank() < 2 || y.rank() < 2 || spec.sizes.size() < 2) return false;
+  DimSpan sizes(spec.sizes.data(), spec.sizes.size());
+  DimSpan batch = sizes.first(sizes.size() - 2);
+  std::optional<BatchedMatmulLayer::Side> a = sideOf(x, batch), b = sideOf(y, batch);
+  int64_t m = sizes[sizes.size() - 2], n = sizes.back(), k = x.size(x.rank() - 1);
+  if (!a || !b || m == 0 || n == 0 || k == 0 || *checkedNumel(sizes) == 0) return false;
+  TensorId ida = call.operand(0), idb = call.operand(1);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<BatchedMatmulLayer>();
+  layer.outer = batch.size() == 2 ? batch[0] : 1;
+  layer.inner = batch.empty() ? 1 : batch.back();
+  layer.m = m;
+  layer.n = n;
+  layer.k = k;
+  layer.a = *a;
+  layer.b = *b;
+  layer.c = {layer.inner * m * n, m * n, n, 1};
+  layer.inputs = {ida, idb};
+  layer.outputs = {output};
+  return true;
+}
+
+}  // namespace
+
+void convertLinear(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  bool hasBias = !call.isNone(2);
+  if (isF32(x) && isConstantMatrix(call, 1)) {
+    Tensor w = call.tensor(1);
+    Tensor bias = hasBias ? constantRow(call, 2, w.size(0)) : Tensor();
+    if ((!hasBias || bias.defined()) && addProduct(call, 0, w, w.size(1), w.size(0), w.stride(1), w.stride(0), bias))
+      return;
+  }
+  convertToKernel(call);
+}
+
+void convertMatmul(ConvertCall& call) {
+  if (isF32(call.tensor(0)) && call.tensor(0).rank() >= 1 && isConstantMatrix(call, 1)) {
+    Tensor w = call.tensor(1);
+    if (addProduct(call, 0, w, w.size(0), w.size(1), w.stride(0), w.stride(1), {})) return;
+  }
+  if (!addBatched(call)) convertToKernel(call);
+}
+
+void convertAddmm(ConvertCall& call) {
+  if (isF32(call.tensor(1)) && isConstantMatrix(call, 2) && call.number(3) == 1 && call.number(4) == 1) {
+    Tensor w = call.tensor(2);
+    Tensor bias = constantRow(call, 0, w.size(1));
+    if (bias.defined() && addProduct(call, 1, w, w.size(0), w.size(1), w.stride(0), w.stride(1), bias)) return;
+  }
+  convertToKernel(call);
+}
+
+}  // namespace tscompile

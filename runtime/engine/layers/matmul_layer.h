@@ -1,0 +1,63 @@
+// Matrix products: with constant right sides, packed once, and batches of products of two tensors.
+#pragma once
+
+#include "runtime/engine/gemm.h"
+#include "runtime/engine/layers/product_layer.h"
+
+namespace tscompile {
+
+// [m, k] x constant [k, n]
+class MatmulLayer : public ProductLayer {
+ public:
+  // The weight's element [i, j] is at i * rowStride + j * columnStride of `weight`.
+  MatmulLayer(const Node* node, Tensor weight, int64_t m, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,
+              int64_t lda)
+      : ProductLayer(node),
+        weight_(std::move(weight)),
+        m_(m),
+        k_(k),
+        n_(n),
+        rowStride_(rowStride),
+        columnStride_(columnStride),
+        lda_(lda) {}
+  std::string name() const override { return "matmul" + epilogueName(); }
+  size_t workspace() const override { return static_cast<size_t>(gemmWorkspace(m_, packed_)); }
+  double flops() const override {
+    return 2.0 * static_cast<double>(m_) * static_cast<double>(k_) * static_cast<double>(n_);
+  }
+  void run(Frame& frame) const override;
+
+  int64_t columns() const override { return n_; }
+  void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) override;
+  void prepare(WeightStore& store) override;
+
+ private:
+  Tensor weight_;
+  int64_t m_, k_, n_, rowStride_, columnStride_, lda_;
+  Tensor data_;  // of the packed matrix
+  PackedMatrix packed_;
+};
+
+// Products of pairs of matrices, under two batch dimensions.
+class BatchedMatmulLayer : public Layer {
+ public:
+  struct Side {
+    int64_t outer = 0, inner = 0, row = 0, column = 0;  // strides
+  };
+  using Layer::Layer;
+  std::string name() const override { return "batched_matmul"; }
+  double flops() const override { return 2.0 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k); }
+  void run(Frame& frame) const override;
+
+  int64_t outer = 1, inner = 1, m = 0, n = 0, k = 0;
+  float alpha = 1;
+  Side a, b;  // of inputs 0 and 1
+  Side c;     // of the output; its column stride is 1
+};
+
+// aten::linear, matmul, mm, bmm, addmm in f32.
+void convertLinear(ConvertCall& call);
+void convertMatmul(ConvertCall& call);
+void convertAddmm(ConvertCall& call);
+
+}  // namespace tscompile

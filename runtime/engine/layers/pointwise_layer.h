@@ -1,0 +1,42 @@
+// Element-wise operations: one at first, chains of them once the network is optimised.
+#pragma once
+
+#include "runtime/engine/convert_call.h"
+#include "runtime/engine/frame.h"
+#include "runtime/engine/pointwise.h"
+
+namespace tscompile {
+
+class PointwiseLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override;
+  void run(Frame& frame) const override;
+
+  // Each input is broadcast to the sizes of the output.
+  PointwiseProgram program;
+
+  // Whether all it does is to copy its input.
+  bool isCopy() const;
+  // The only step, if there is one only; null otherwise.
+  const PointwiseProgram::Value* onlyStep() const;
+  // The program is over blocked activations (layout.h): inputs of `blockedInputs` have the output's layout, the others
+  // are constants of one value, or one per channel in whole blocks.
+  bool blocked = false;
+};
+
+// Appends the steps of `from` to `to`, its inputs being the values `inputs` of `to`. Returns the value of its output.
+int appendProgram(PointwiseProgram& to, const PointwiseProgram& from, std::span<const int> inputs);
+
+// A contiguous copy of a tensor.
+TensorId addCopy(ConvertCall& call, TensorId from);
+// Adds y = x * scale + shift with a scale and shift for each channel, dimension 1; f32 constants.
+void addChannelAffine(ConvertCall& call, const Tensor& scale, const Tensor& shift);
+
+// All operators that are one or a few element-wise steps, where their arguments and results are f32 (bool for
+// comparisons).
+void convertPointwise(ConvertCall& call);
+// aten::clone, contiguous and reshape of what has to be copied.
+void convertCopy(ConvertCall& call);
+
+}  // namespace tscompile

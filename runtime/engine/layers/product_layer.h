@@ -1,0 +1,38 @@
+// Layers that are products with constant weights: matrix products and convolutions. What follows them is done before
+// their results leave the registers.
+#pragma once
+
+#include "runtime/engine/convert_call.h"
+#include "runtime/engine/epilogue.h"
+#include "runtime/engine/frame.h"
+#include "runtime/engine/weight_store.h"
+
+#include <optional>
+
+namespace tscompile {
+
+class ProductLayer : public Layer {
+ public:
+  static constexpr size_t kNoResidual = SIZE_MAX;
+  using Layer::Layer;
+
+  // activation(product + bias + residual)
+  Tensor bias;                    // one value per column or channel, f32, contiguous; may be undefined
+  size_t residual = kNoResidual;  // which of the inputs
+  Activation activation = Activation::None;
+  float alpha = 0, beta = 0;
+
+  // Multiplies the columns (channels) by `scale` and adds `shift`; f32, contiguous, as many as columns. Before packing.
+  virtual void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) = 0;
+  virtual int64_t columns() const = 0;
+  // Packs the weights.
+  virtual void prepare(WeightStore& store) = 0;
+
+ protected:
+  Epilogue epilogueOf(const Frame& frame) const;
+  std::string epilogueName() const;
+  // bias * scale + shift.
+  void scaleBias(const Tensor& scale, const Tensor& shift);
+};
+
+}  // namespace tscompile

@@ -1,0 +1,254 @@
+#include "runtime/engine/layers/row_layers.h"
+
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layout.h"
+#include "runtime/engine/rows.h"
+#include "runtime/engine/thread_pool.h"
+#include "runtime/reference/copy.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tscompile {
+namespace {
+
+bool isF32(const Tensor& t) { return t.dtype() == DType::Float32; }
+
+// Argument i as an operand whose elements lie in row-major order.
+TensorId contiguousOperand(ConvertCall& call, size_t i) {
+  TensorId id = call.operand(i);
+  return call.network()[id].contiguous ? id : addCopy(call, id);
+}
+
+const float* dataOrNull(const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
+
+// A constant vector of f32, or nothing; None is an undefined tensor.
+std::optional<Tensor> constantVector(ConvertCall& call, size_t i) {
+  if (call.isNone(i)) return Tensor();
+  if (call.isNetworkTensor(i) || !isF32(call.tensor(i))) return std::nullopt;
+  return contiguous(call.tensor(i));
+}
+
+}  // namespace
+
+// ---- softmax ----
+
+void SoftmaxLayer::run(Frame& frame) const {
+  const NetTensor& t = frame.network()[inputs[0]];
+  int64_t count = t.sizes.back();
+  auto* rows = logarithm ? logSoftmaxRows : softmaxRows;
+  rows(t.numel / count, count, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());
+}
+
+void convertSoftmax(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  bool last = x.rank() > 0 && call.dim(1, x.rank()) == x.rank() - 1;
+  if (!isF32(x) || call.spec().dtype != DType::Float32 || !last || x.numel() == 0) return convertToKernel(call);
+  TensorId input = contiguousOperand(call, 0);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<SoftmaxLayer>(call.op().kind() == Symbol::of("aten::log_softmax"));
+  layer.inputs = {input};
+  layer.outputs = {output};
+}
+
+// ---- normalisation ----
+
+void LayerNormLayer::run(Frame& frame) const {
+  const NetTensor& t = frame.network()[inputs[0]];
+  layerNormRows(t.numel / count, count, frame.data<float>(inputs[0]), dataOrNull(weight), dataOrNull(bias), epsilon,
+                frame.data<float>(outputs[0]), frame.threads());
+}
+
+void convertLayerNorm(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  std::optional<Tensor> weight = constantVector(call, 2), bias = constantVector(call, 3);
+  if (!isF32(x) || x.numel() == 0 || !weight || !bias) return convertToKernel(call);
+  int64_t count = 1;
+  for (int64_t s : call.integers(1)) count *= s;
+  TensorId input = contiguousOperand(call, 0);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<LayerNormLayer>();
+  layer.count = count;
+  layer.weight = *weight;
+  layer.bias = *bias;
+  layer.epsilon = call.number(4);
+  layer.inputs = {input};
+  layer.outputs = {output};
+}
+
+// With known statistics it is a scale and a shift of each channel: (x - mean) / sqrt(var + eps) * weight + bias.
+void convertBatchNorm(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  std::optional<Tensor> weight = constantVector(call, 1), bias = constantVector(call, 2),
+                        mean = constantVector(call, 3), variance = constantVector(call, 4);
+  bool known = weight && bias && mean && variance && mean->defined() && variance->defined() && !call.flag(5);
+  if (!isF32(x) || x.rank() < 2 || x.numel() == 0 || !known) return convertToKernel(call);
+  int64_t channels = x.size(1);
+  double epsilon = call.number(7);
+  Tensor scale = Tensor::empty(DType::Float32, Dims{channels}), shift = Tensor::empty(DType::Float32, Dims{channels});
+  for (int64_t c = 0; c < channels; ++c) {
+    double s = 1.0 / std::sqrt(static_cast<double>(variance->data<float>()[c]) + epsilon);
+    if (weight->defined()) s *= weight->data<float>()[c];
+    scale.data<float>()[c] = static_cast<float>(s);
+    double b = bias->defined() ? bias->data<float>()[c] : 0.0;
+    shift.data<float>()[c] = static_cast<float>(b - mean->data<float>()[c] * s);
+  }
+  addChannelAffine(call, scale, shift);
+}
+
+// ---- pooling ----
+
+std::string Pool2dLayer::name() const {
+  return mode == Mode::Max ? "max_pool2d" : mode == Mode::Average ? "avg_pool2d" : "global_avg_pool";
+}
+
+void Pool2dLayer::run(Frame& frame) const {
+  const float* from = frame.data<float>(inputs[0]);
+  auto* to = frame.data<float>(outputs[0]);
+  ActivationLayout layout = blocked ? ActivationLayout::Blocked : ActivationLayout::Plain;
+  switch (mode) {
+    case Mode::Max:
+      return maxPool2d(shape, layout, from, to, frame.threads());
+    case Mode::Average:
+      return averagePool2d(shape, layout, countPadding, divisor, from, to, frame.threads());
+    case Mode::Global:
+      return globalAveragePool(shape.batch, shape.channels, shape.inHeight * shape.inWidth, layout, from, to,
+                               frame.threads());
+  }
+}
+
+namespace {
+
+// The layer for a tensor of four dimensions, with the sizes that are known from it and from the result.
+Pool2dLayer* addPool(ConvertCall& call, Pool2dLayer::Mode mode) {
+  Tensor x = call.tensor(0);
+  if (!isF32(x) || x.rank() != 4 || x.numel() == 0 || call.resultCount() != 1) return nullptr;
+  if (*checkedNumel(call.spec().sizes) == 0) return nullptr;
+  TensorId input = contiguousOperand(call, 0);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<Pool2dLayer>();
+  layer.mode = mode;
+  const Dims& out = call.network()[output].sizes;
+  layer.shape = {.batch = x.size(0),
+                 .channels = x.size(1),
+                 .inHeight = x.size(2),
+                 .inWidth = x.size(3),
+                 .outHeight = out[2],
+                 .outWidth = out[3]};
+  layer.inputs = {input};
+  layer.outputs = {output};
+  return &layer;
+}
+
+Dims pair(const ConvertCall& call, size_t i) {
+  Dims v = call.integers(i);
+  return v.size() == 1 ? Dims{v[0], v[0]} : v;
+}
+
+void setWindow(Pool2dLayer& layer, const Dims& kernel, const Dims& stride, const Dims& padding) {
+  PoolShape& s = layer.shape;
+  s.kernelHeight = kernel[0];
+  s.kernelWidth = kernel[1];
+  s.strideHeight = stride.empty() ? kernel[0] : stride[0];
+  s.strideWidth = stride.empty() ? kernel[1] : stride[1];
+  s.padTop = s.padBottom = padding[0];
+  s.padLeft = s.padRight = padding[1];
+}
+
+}  // namespace
+
+void convertMaxPool(ConvertCall& call) {
+  Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Max);
+  if (!layer) return convertToKernel(call);
+  setWindow(*layer, pair(call, 1), pair(call, 2), pair(call, 3));
+  Dims dilation = pair(call, 4);
+  layer->shape.dilationHeight = dilation[0];
+  layer->shape.dilationWidth = dilation[1];
+}
+
+void convertAveragePool(ConvertCall& call) {
+  // With ceil_mode windows may reach past the padding, which counts otherwise.
+  Pool2dLayer* layer = call.flag(4) ? nullptr : addPool(call, Pool2dLayer::Mode::Average);
+  if (!layer) return convertToKernel(call);
+  setWindow(*layer, pair(call, 1), pair(call, 2), pair(call, 3));
+  layer->countPadding = call.flag(5);
+  layer->divisor = call.isNone(6) ? 0 : call.integer(6);
+}
+
+void convertAdaptiveAveragePool(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  const Dims& out = call.spec().sizes;
+  bool whole = x.rank() == 4 && out[2] == 1 && out[3] == 1;
+  bool divides =
+      x.rank() == 4 && !whole && out[2] > 0 && out[3] > 0 && x.size(2) % out[2] == 0 && x.size(3) % out[3] == 0;
+  Pool2dLayer* layer = whole     ? addPool(call, Pool2dLayer::Mode::Global)
+                       : divides ? addPool(call, Pool2dLayer::Mode::Average)
+                                 : nullptr;
+  if (!layer) return convertToKernel(call);
+  if (divides) {
+    Dims kernel{x.size(2) / out[2], x.size(3) / out[3]};
+    setWindow(*layer, kernel, kernel, Dims{0, 0});
+  }
+}
+
+// ---- joining ----
+
+void CatLayer::run(Frame& frame) const {
+  const Network& network = frame.network();
+  const NetTensor& out = network[outputs[0]];
+  auto item = static_cast<int64_t>(itemSize(out.dtype));
+  auto d = static_cast<size_t>(dim);
+  int64_t outer = 1, inner = item;
+  for (size_t i = 0; i < d; ++i) outer *= out.sizes[i];
+  for (size_t i = d + 1; i < out.sizes.size(); ++i) inner *= out.sizes[i];
+  int64_t step = inner * out.sizes[d], at = 0;
+  // Of blocked activations, whole blocks of channels are joined.
+  for (TensorId id : inputs) {
+    int64_t bytes = network[id].sizes[d] * inner;
+    const std::byte* from = frame.raw(id);
+    std::byte* to = frame.raw(outputs[0]) + at;
+    for (int64_t o = 0; o < outer; ++o) std::memcpy(to + o * step, from + o * bytes, static_cast<size_t>(bytes));
+    at += bytes;
+  }
+}
+
+void convertCat(ConvertCall& call) {
+  const IValue& list = call.argument(0);
+  const TensorSpec& spec = call.spec();
+  if (spec.sizes.empty() || *checkedNumel(spec.sizes) == 0) return convertToKernel(call);
+  int64_t dim = call.dim(1, static_cast<int>(spec.sizes.size()));
+  std::vector<TensorId> inputs;
+  for (const IValue& item : list.toList().items) {
+    Tensor t = item.toTensor();
+    if (t.dtype() != spec.dtype || t.rank() != static_cast<int>(spec.sizes.size())) return convertToKernel(call);
+    TensorId id = call.idOf(t);
+    if (!call.network()[id].contiguous) {
+      if (!isF32(t) || t.numel() == 0) return convertToKernel(call);
+      id = addCopy(call, id);
+    }
+    inputs.push_back(id);
+  }
+  TensorId output = call.makeResult();
+  auto& layer = call.add<CatLayer>(dim);
+  layer.inputs = std::move(inputs);
+  layer.outputs = {output};
+}
+
+// ---- attention, layouts ----
+
+void AttentionLayer::run(Frame& frame) const {
+  auto matrix = [&](size_t i, const BatchedMatmulLayer::Side& s) {
+    return BatchedMatrix{i < inputs.size() ? frame.data<float>(inputs[i]) : nullptr, s.outer, s.inner, s.row, s.column};
+  };
+  attention(shape, matrix(0, q), matrix(1, k), matrix(2, v), matrix(3, mask), frame.data<float>(outputs[0]), out.outer,
+            out.inner, out.row, frame.threads());
+}
+
+void ReorderLayer::run(Frame& frame) const {
+  const NetTensor& t = frame.network()[inputs[0]];
+  int64_t area = t.numel / (t.sizes[0] * t.sizes[1]);
+  auto* reorder = t.blocked ? fromBlocked : toBlocked;
+  reorder(t.sizes[0], t.sizes[1], area, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());
+}
+
+}  // namespace tscompile

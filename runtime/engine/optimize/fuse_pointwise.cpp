@@ -1,0 +1,84 @@
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/optimize/optimize.h"
+#include "runtime/engine/optimize/uses.h"
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kMaxInputs = 12;
+constexpr size_t kMaxValues = 48;  // inputs, constants and steps of one loop
+
+class PointwiseFuser {
+ public:
+  explicit PointwiseFuser(Network& network) : n_(network), uses_(network) {}
+
+  void run() {
+    for (size_t i = 0; i < n_.layers.size(); ++i) {
+      auto* layer = dynamic_cast<PointwiseLayer*>(n_.layers[i].get());
+      if (!layer) continue;
+      for (size_t k = 0; k < layer->inputs.size();) {
+        size_t before = producer(i, *layer, k);
+        if (before == NetworkUses::kNobody)
+          ++k;
+        else
+          merge(i, *layer, k, before);
+      }
+    }
+    uses_.compact();
+  }
+
+ private:
+  // The layer whose result only this one reads, as it is; kNobody if there is none, or if one loop would be too long.
+  size_t producer(size_t i, const PointwiseLayer& layer, size_t k) const {
+    TensorId t = layer.inputs[k];
+    if (uses_.soleReader(t) != i || !uses_.isWhole(t) || !(n_[t].sizes == n_[layer.outputs[0]].sizes))
+      return NetworkUses::kNobody;
+    for (size_t other = 0; other < layer.inputs.size(); ++other)
+      if (other != k && layer.inputs[other] != t && n_[layer.inputs[other]].buffer == n_[t].buffer)
+        return NetworkUses::kNobody;
+    size_t before = uses_.writer(t);
+    if (before == NetworkUses::kNobody) return before;
+    auto* p = dynamic_cast<PointwiseLayer*>(n_.layers[before].get());
+    bool fits = p && n_[p->outputs[0]].isFloat() && n_[p->outputs[0]].sizes == n_[t].sizes &&
+                p->inputs.size() + layer.inputs.size() <= kMaxInputs &&
+                p->program.values().size() + layer.program.values().size() <= kMaxValues;
+    return fits ? before : NetworkUses::kNobody;
+  }
+
+  void merge(size_t i, PointwiseLayer& layer, size_t k, size_t before) {
+    auto& p = static_cast<PointwiseLayer&>(*n_.layers[before]);
+    TensorId t = layer.inputs[k];
+    PointwiseProgram program;
+    std::vector<TensorId> inputs;
+    std::vector<int> values;
+    auto take = [&](TensorId id, PointwiseType type) {
+      auto at = std::find(inputs.begin(), inputs.end(), id);
+      if (at != inputs.end()) return values[static_cast<size_t>(at - inputs.begin())];
+      inputs.push_back(id);
+      values.push_back(program.input(type));
+      return values.back();
+    };
+    auto typeOf = [&](TensorId id) { return n_[id].dtype == DType::Bool ? PointwiseType::Bool : PointwiseType::F32; };
+    std::vector<int> first;
+    for (TensorId id : p.inputs) first.push_back(take(id, typeOf(id)));
+    int made = appendProgram(program, p.program, first);
+    std::vector<int> second;
+    for (TensorId id : layer.inputs) second.push_back(id == t ? made : take(id, typeOf(id)));
+    PointwiseType result = layer.program.outputs()[0].type;
+    program.output(appendProgram(program, layer.program, second), result);
+    uses_.remove(i);
+    uses_.erase(before);
+    layer.program = std::move(program);
+    layer.inputs = std::move(inputs);
+    uses_.add(i);
+  }
+
+  Network& n_;
+  NetworkUses uses_;
+};
+
+}  // namespace
+
+void fusePointwise(Network& network) { PointwiseFuser(network).run(); }
+
+}  // namespace tscompile

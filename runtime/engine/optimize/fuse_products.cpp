@@ -1,0 +1,166 @@
+#include "runtime/engine/layers/matmul_layer.h"
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/product_layer.h"
+#include "runtime/engine/optimize/optimize.h"
+#include "runtime/engine/optimize/uses.h"
+
+#include <optional>
+
+namespace tscompile {
+namespace {
+
+std::optional<Activation> activationOf(PointwiseOp op) {
+  switch (op) {
+    case PointwiseOp::Relu:
+      return Activation::Relu;
+    case PointwiseOp::Clamp:
+      return Activation::Clamp;
+    case PointwiseOp::LeakyRelu:
+      return Activation::LeakyRelu;
+    case PointwiseOp::Sigmoid:
+      return Activation::Sigmoid;
+    case PointwiseOp::Tanh:
+      return Activation::Tanh;
+    case PointwiseOp::Gelu:
+      return Activation::Gelu;
+    case PointwiseOp::GeluTanh:
+      return Activation::GeluTanh;
+    case PointwiseOp::Silu:
+      return Activation::Silu;
+    case PointwiseOp::HardSwish:
+      return Activation::HardSwish;
+    case PointwiseOp::HardSigmoid:
+      return Activation::HardSigmoid;
+    case PointwiseOp::Elu:
+      return Activation::Elu;
+    case PointwiseOp::Mish:
+      return Activation::Mish;
+    case PointwiseOp::Softplus:
+      return Activation::Softplus;
+    default:
+      return std::nullopt;
+  }
+}
+
+class ProductFuser {
+ public:
+  ProductFuser(Network& network, WeightStore& store) : n_(network), store_(store), uses_(network) {}
+
+  void run() {
+    for (size_t i = 0; i < n_.layers.size(); ++i)
+      if (dynamic_cast<ProductLayer*>(n_.layers[i].get())) extend(i);
+    uses_.compact();
+  }
+
+ private:
+  // Takes in what follows, one layer at a time, until there is an activation or something else.
+  void extend(size_t i) {
+    auto& product = static_cast<ProductLayer&>(*n_.layers[i]);
+    while (product.activation == Activation::None) {
+      TensorId t = product.outputs[0];
+      size_t next = uses_.soleReader(t);
+      if (next == NetworkUses::kNobody || next <= i) return;
+      auto* behind = dynamic_cast<PointwiseLayer*>(n_.layers[next].get());
+      if (!behind || !uses_.isWhole(t) || !uses_.isWhole(behind->outputs[0]) || !n_[behind->outputs[0]].isFloat())
+        return;
+      uses_.remove(i);
+      bool taken = take(product, *behind);
+      uses_.add(i);
+      if (!taken) return;
+      TensorId output = behind->outputs[0];
+      uses_.remove(i);
+      product.outputs[0] = output;
+      uses_.add(i);
+      uses_.replace(next, i);
+      i = next;
+    }
+  }
+
+  // The input of `layer` that is all of the product's result, with the same sizes as the layer's result; its position.
+  std::optional<size_t> resultAmong(const ProductLayer& product, const PointwiseLayer& layer) const {
+    std::optional<size_t> found;
+    for (size_t k = 0; k < layer.inputs.size(); ++k) {
+      if (n_[layer.inputs[k]].buffer != n_[product.outputs[0]].buffer) continue;
+      if (found || !uses_.isWhole(layer.inputs[k]) || !(n_[layer.inputs[k]].sizes == n_[layer.outputs[0]].sizes))
+        return std::nullopt;
+      found = k;
+    }
+    return found;
+  }
+
+  bool take(ProductLayer& product, const PointwiseLayer& layer) {
+    const PointwiseProgram::Value* step = layer.onlyStep();
+    std::optional<size_t> at = resultAmong(product, layer);
+    if (!step || !at) return false;
+    auto inputOf = [&](int value) {
+      const PointwiseProgram::Value& v = layer.program.values()[static_cast<size_t>(value)];
+      return v.kind == PointwiseProgram::Value::Kind::Input ? std::optional<size_t>(static_cast<size_t>(v.index))
+                                                            : std::nullopt;
+    };
+    if (std::optional<Activation> activation = activationOf(step->op); activation && layer.inputs.size() == 1) {
+      product.activation = *activation;
+      product.alpha = step->alpha;
+      product.beta = step->beta;
+      return true;
+    }
+    if (step->op == PointwiseOp::MulAdd && layer.inputs.size() == 3)
+      return *at == 0 && inputOf(step->a) == 0u && inputOf(step->b) == 1u && inputOf(step->c) == 2u &&
+             takeScale(product, layer);
+    if (step->op != PointwiseOp::Add || layer.inputs.size() != 2 || !inputOf(step->a) || !inputOf(step->b))
+      return false;
+    TensorId other = layer.inputs[1 - *at];
+    return takeBias(product, layer, other) || takeResidual(product, layer, other);
+  }
+
+  // Whether a constant has a value for each column (channel) of the product, broadcast to its result.
+  bool isPerColumn(const ProductLayer& product, const PointwiseLayer& layer, TensorId id) const {
+    const NetTensor& t = n_[id];
+    const Dims& sizes = n_[layer.outputs[0]].sizes;
+    if (!n_.isConstant(id) || !t.isFloat() || !t.contiguous || t.numel != product.columns()) return false;
+    bool isMatmul = dynamic_cast<const MatmulLayer*>(&product);
+    size_t channel = isMatmul ? sizes.size() - 1 : 1;
+    size_t fromEnd = sizes.size() - channel;
+    return t.sizes.size() >= fromEnd && t.sizes[t.sizes.size() - fromEnd] == product.columns() &&
+           sizes[channel] == product.columns();
+  }
+
+  Tensor vectorOf(TensorId id) const {
+    const Tensor& c = n_.bufferOf(id).constant;
+    return c.withGeometry(Dims{c.numel()}, Dims{1}, c.offset());
+  }
+
+  bool takeScale(ProductLayer& product, const PointwiseLayer& layer) {
+    if (product.residual != ProductLayer::kNoResidual || !isPerColumn(product, layer, layer.inputs[1]) ||
+        !isPerColumn(product, layer, layer.inputs[2]))
+      return false;
+    product.scaleColumns(vectorOf(layer.inputs[1]), vectorOf(layer.inputs[2]), store_);
+    return true;
+  }
+
+  bool takeBias(ProductLayer& product, const PointwiseLayer& layer, TensorId other) {
+    if (product.bias.defined() || product.residual != ProductLayer::kNoResidual || !isPerColumn(product, layer, other))
+      return false;
+    product.bias = vectorOf(other);
+    return true;
+  }
+
+  bool takeResidual(ProductLayer& product, const PointwiseLayer& layer, TensorId other) {
+    const NetTensor& t = n_[other];
+    if (product.residual != ProductLayer::kNoResidual || !t.isFloat() || !t.contiguous ||
+        !(t.sizes == n_[layer.outputs[0]].sizes))
+      return false;
+    product.residual = product.inputs.size();
+    product.inputs.push_back(other);
+    return true;
+  }
+
+  Network& n_;
+  WeightStore& store_;
+  NetworkUses uses_;
+};
+
+}  // namespace
+
+void fuseProducts(Network& network, WeightStore& store) { ProductFuser(network, store).run(); }
+
+}  // namespace tscompile

@@ -1,0 +1,25 @@
+// Makes a network faster: fuses layers, chooses layouts and tactics, packs weights.
+#pragma once
+
+#include "runtime/engine/network.h"
+#include "runtime/engine/weight_store.h"
+
+namespace tscompile {
+
+// Networks that write memory which others see keep their layers.
+void optimize(Network& network, WeightStore& store);
+
+// The steps, in this order. Each leaves a network that computes the same.
+
+// A scale, a bias, a residual and an activation behind a product become a part of it.
+void fuseProducts(Network& network, WeightStore& store);
+// softmax(q k^T * scale + mask) v becomes one layer.
+void fuseAttention(Network& network);
+// Element-wise layers become one loop.
+void fusePointwise(Network& network);
+// Products of batches write their results in the order in which they are wanted.
+void removeCopies(Network& network);
+// Convolutions and what stands between them work on blocked activations; reorders where layouts meet.
+void assignLayouts(Network& network);
+
+}  // namespace tscompile

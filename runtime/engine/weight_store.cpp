@@ -1,0 +1,30 @@
+#include "runtime/engine/weight_store.h"
+
+#include "ir/memory.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+
+Tensor WeightStore::get(const std::string& name, const Tensor& source, FunctionRef<Tensor()> make) {
+  std::string key = fmt::format("{} {} {} {} {}", name, static_cast<const void*>(source.raw()),
+                                static_cast<int>(source.dtype()), dimsText(source.sizes()), dimsText(source.strides()));
+  std::lock_guard lock(mutex_);
+  auto [it, isNew] = entries_.try_emplace(key);
+  if (isNew) {
+    BudgetScope unlimited(nullptr);  // it outlives the run that needs it first
+    it->second = {source, make()};
+  }
+  return it->second.made;
+}
+
+size_t WeightStore::bytes() const {
+  std::lock_guard lock(mutex_);
+  size_t sum = 0;
+  for (const auto& [key, entry] : entries_) sum += entry.made.storage()->bytes();
+  return sum;
+}
+
+Tensor packedBuffer(int64_t bytes) { return Tensor::empty(DType::UInt8, Dims{bytes}); }
+
+}  // namespace tscompile
