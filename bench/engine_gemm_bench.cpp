@@ -5,6 +5,7 @@
 #include <benchmark/benchmark.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tscompile {
@@ -62,10 +63,13 @@ const bool registered = [] {
           [&s, threads](benchmark::State& state) { packed(state, s, WeightStorage::F32, threads); });
     add(std::string("engine_gemm/") + s.name + "/openblas", [&s](benchmark::State& state) { openBlas(state, s); });
   }
-  for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
+  const std::pair<WeightStorage, const char*> stored[] = {
+      {WeightStorage::F16, "f16"}, {WeightStorage::BF16, "bf16"}, {WeightStorage::I8, "i8"}};
+  for (auto [storage, storageName] : stored)
     for (const Shape& s : {kShapes[1], kShapes[8]})
-      add(std::string("engine_gemm/") + s.name + "/weights" + std::to_string(static_cast<int>(storage)),
-          [s, storage](benchmark::State& state) { packed(state, s, storage, 2); });
+      for (int threads : {1, 2})
+        add(std::string("engine_gemm_") + storageName + "/" + s.name + "/" + std::to_string(threads),
+            [s, storage = storage, threads](benchmark::State& state) { packed(state, s, storage, threads); });
   return true;
 }();
 

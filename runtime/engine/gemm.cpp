@@ -52,7 +52,7 @@ void blockRows(const float* a, int64_t lda, int64_t m, int64_t k, int64_t begin,
       if (count == kBlock) {
         std::memcpy(out, in, kBlock * sizeof(float));
       } else {
-        std::memcpy(out, in, static_cast<size_t>(count) * sizeof(float));
+        std::copy_n(in, count, out);
         std::memset(out + count, 0, static_cast<size_t>(kBlock - count) * sizeof(float));
       }
     }

@@ -20,37 +20,108 @@ namespace HWY_NAMESPACE {
 inline constexpr int64_t kDepthChunk = 512;
 inline constexpr int64_t kConvertChunk = 128;
 
+// One vector of stored weights -> f32, not scaled.
+struct LoadF16 {
+  using Stored = hwy::float16_t;
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const Stored* p) const {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Stored, D>(), p));
+  }
+};
+struct LoadBF16 {
+  using Stored = uint16_t;
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const Stored* p) const {
+    const hn::Rebind<uint32_t, D> d32;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(hn::Rebind<Stored, D>(), p))));
+  }
+};
+struct LoadI8 {
+  using Stored = int8_t;
+  template <class D>
+  HWY_INLINE hn::Vec<D> operator()(D d, const Stored* p) const {
+    const hn::Rebind<int32_t, D> d32;
+    return hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<Stored, D>(), p)));
+  }
+};
+
 // Rows of 16 stored weights -> f32, times the scales of their columns if there are any.
-inline void convertWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
+template <class Load>
+HWY_INLINE void convertRows(const void* from, const float* scales, int64_t rows, float* to) {
   const hn::CappedTag<float, kBlock> d;
-  const hn::Rebind<uint16_t, decltype(d)> d16;
-  const hn::Rebind<hwy::float16_t, decltype(d)> dHalf;
-  const hn::Rebind<int8_t, decltype(d)> d8;
-  const hn::Rebind<uint32_t, decltype(d)> d32;
-  const hn::Rebind<int32_t, decltype(d)> dInt;
-  constexpr int step = static_cast<int>(HWY_LANES(float)) < kBlock ? static_cast<int>(HWY_LANES(float)) : kBlock;
-  const int64_t count = rows * kBlock;
+  const auto* stored = static_cast<const typename Load::Stored*>(from);
+  // A panel's next rows are prefetched: the panels in between make the processor's own prefetching stop.
+  constexpr int64_t kAhead = 4096 / static_cast<int64_t>(sizeof(*stored));
+  for (int64_t i = 0; i < rows * kBlock; i += kLanes) {
+    __builtin_prefetch(stored + i + kAhead);
+    auto v = Load()(d, stored + i);
+    if (scales) v = hn::Mul(v, hn::LoadU(d, scales + i % kBlock));
+    hn::Store(v, d, to + i);
+  }
+}
+
+inline void convertWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
   switch (storage) {
     case WeightStorage::F32:
-      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+      std::memcpy(to, from, static_cast<size_t>(rows * kBlock) * sizeof(float));
       return;
     case WeightStorage::F16:
-      for (int64_t i = 0; i < count; i += step)
-        hn::Store(hn::PromoteTo(d, hn::LoadU(dHalf, static_cast<const hwy::float16_t*>(from) + i)), d, to + i);
-      return;
+      return convertRows<LoadF16>(from, nullptr, rows, to);
     case WeightStorage::BF16:
-      for (int64_t i = 0; i < count; i += step) {
-        auto bits = hn::PromoteTo(d32, hn::LoadU(d16, static_cast<const uint16_t*>(from) + i));
-        hn::Store(hn::BitCast(d, hn::ShiftLeft<16>(bits)), d, to + i);
-      }
-      return;
+      return convertRows<LoadBF16>(from, nullptr, rows, to);
     case WeightStorage::I8:
-      for (int64_t i = 0; i < count; i += step) {
-        auto value = hn::ConvertTo(d, hn::PromoteTo(dInt, hn::LoadU(d8, static_cast<const int8_t*>(from) + i)));
-        hn::Store(hn::Mul(value, hn::LoadU(d, scales + i % kBlock)), d, to + i);
-      }
-      return;
+      return convertRows<LoadI8>(from, scales, rows, to);
   }
+}
+
+// A few rows times kWidePanels panels of stored weights, over all of the depth: weights go from memory to registers.
+inline constexpr int kStoredRows = 4;
+template <int kRows, class Load>
+void storedKernel(const Product& p, const RowTile& tile, int64_t panel) {
+  constexpr int kSums = kWidePanels * kVectors;
+  const hn::CappedTag<float, kBlock> d;
+  using V = hn::Vec<decltype(d)>;
+  V sum[kRows][kSums];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) sum[r][v] = hn::Zero(d);
+  const int64_t panelFloats = p.depthOf() * kBlock;
+  const auto* b = static_cast<const typename Load::Stored*>(p.b) + panel * panelFloats;
+  for (int64_t step = 0; step < p.stepCount; ++step) {
+    const float* a = p.a + tile.a + p.steps[step];
+    const int64_t depth = step < p.stepCount - p.tailSteps ? p.depth : p.tailDepth;
+    for (int64_t k = 0; k < depth; ++k, b += kBlock) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kSums; ++v) {
+        V weights = Load()(d, b + (v / kVectors) * panelFloats + (v % kVectors) * kLanes);
+#pragma GCC unroll 16
+        for (int r = 0; r < kRows; ++r) sum[r][v] = hn::MulAdd(hn::Set(d, a[r * p.rowStride + k]), weights, sum[r][v]);
+      }
+    }
+  }
+  const Epilogue& e = p.epilogue;
+#pragma GCC unroll 16
+  for (int v = 0; v < kSums; ++v) {
+    const int64_t column = (panel + v / kVectors) * kBlock + (v % kVectors) * kLanes;
+    const V scale = p.scales ? hn::LoadU(d, p.scales + column) : hn::Set(d, 1.0f);
+    const V bias = e.bias ? hn::LoadU(d, e.bias + column) : hn::Zero(d);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t at = tile.c + r * p.cRow + (panel + v / kVectors) * p.cPanel + (v % kVectors) * kLanes;
+      V result = hn::MulAdd(sum[r][v], scale, bias);
+      if (e.residual) result = hn::Add(result, hn::LoadU(d, e.residual + at));
+      if (isClamp(e.activation)) result = atMost(d, clampHigh(e), atLeast(d, clampLow(e), result));
+      hn::StoreU(result, d, p.c + at);
+    }
+  }
+}
+
+template <class Load>
+inline void runStored(const Product& p, const RowTile& tile, int64_t panel) {
+  static constexpr void (*kTable[kStoredRows])(const Product&, const RowTile&, int64_t) = {
+      storedKernel<1, Load>, storedKernel<2, Load>, storedKernel<3, Load>, storedKernel<4, Load>};
+  kTable[tile.rows - 1](p, tile, panel);
 }
 
 // A tile whose last panel is only partly there works on a copy.
@@ -82,6 +153,26 @@ inline void activateTile(const Product& p, float* c, int rows, int64_t panels, i
     return activateRows(c, p.cRow, rows, (panels - 1) * kBlock + lanes, e.activation, e.alpha, e.beta);
   for (int64_t panel = 0; panel < panels; ++panel)
     activateRows(c + panel * p.cPanel, p.cRow, rows, kBlock, e.activation, e.alpha, e.beta);
+}
+
+// One tile of few rows; false if it is not for this.
+inline bool runFewRows(const Product& p, const RowTile& tile, int64_t panel) {
+  switch (p.storage) {
+    case WeightStorage::F32:
+      return false;
+    case WeightStorage::F16:
+      runStored<LoadF16>(p, tile, panel);
+      break;
+    case WeightStorage::BF16:
+      runStored<LoadBF16>(p, tile, panel);
+      break;
+    case WeightStorage::I8:
+      runStored<LoadI8>(p, tile, panel);
+      break;
+  }
+  if (p.epilogue.activation != Activation::None && !isClamp(p.epilogue.activation))
+    activateTile(p, p.c + tile.c + panel * p.cPanel, tile.rows, kWidePanels, kBlock);
+  return true;
 }
 
 // One group of panels, one chunk of the depth, all rows given.
@@ -152,6 +243,11 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
         --part.panels;
       else
         part.lanes = p.columns - panel * kBlock;
+    }
+    if (tileCount == 1 && mostRows <= kStoredRows && part.panels == kWidePanels && part.lanes == kBlock &&
+        runFewRows(p, tiles[0], panel)) {
+      panel += part.panels;
+      continue;
     }
     int64_t row = 0;  // of the panel of B
     for (int64_t step = 0; step < p.stepCount; step += part.stepCount) {

@@ -75,7 +75,7 @@ void atEachSimdLevel(Body&& body) {
 }
 
 inline bool sameBytes(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 // The first difference beyond the tolerance, or nothing.

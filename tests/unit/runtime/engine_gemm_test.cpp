@@ -120,6 +120,10 @@ TEST(EngineGemm, StoredPrecisions) {
         t.storage = storage;
         t.bias = true;
         check(t, 1e-4);
+        t.n = 140;
+        t.residual = true;
+        t.epilogue.activation = m == 1 ? Activation::Gelu : Activation::Relu;
+        check(t, 1e-4);
       }
   });
 }
