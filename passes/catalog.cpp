@@ -146,6 +146,9 @@ RewriteDatabase makeLowering() {
   c.pass(5, "use_one_device", useOneDevice, "constants that name a device name another one", {"device"});
   c.pass(6, "flatten_outputs", flattenOutputs, "tensors are returned, no tuple or list of them", {"interface"});
   c.pass(49, "merge2", mergeCommonSubexpressions, "compute equal things once");
+  auto inplace = c.inner(50, "inplace", Kind::Walk);
+  c.node(*inplace, inplaceElementwise(), "results go into the memory of an input that nobody reads any more",
+         {"fast_run"});
   c.pass(100, "merge3", mergeCommonSubexpressions, "compute equal things once");
   c.pass(101, "pool_constants", poolConstants, "equal constants become one at the top of the graph");
   c.pass(102, "remove_dead_code", removeDeadCode, "drop what nothing needs");
