@@ -166,4 +166,19 @@ const RewriteDatabase& loweringDatabase() {
   return kLowering;
 }
 
+std::optional<Query> loweringMode(std::string_view name) {
+  const Query::Tags kMinimum{"bind_inputs", "mark_fallback", "inline_calls", "freeze"};
+  const Query kNothing = Query().including(kMinimum), kDefault = Query().including({"default"});
+  if (name == "min" || name == "o0") return kNothing;
+  if (name == "merge") return kNothing.including({"merge1"});
+  if (name == "o1") return kDefault.excluding({"unroll_loops", "linalg", "specialize", "uncanonicalize"});
+  if (name == "o2") return kDefault;
+  if (name == "stabilize") return kDefault.including({"stabilize"}).before(1.5000001);
+  const Query kFast = kDefault.including({"fast_run"});
+  if (name == "o3") return kFast.excluding({"reassoc", "fast_math", "inplace"});
+  if (name == "o4") return kFast.excluding({"reassoc", "fast_math"});
+  if (name == "unsafe") return kFast;
+  return std::nullopt;
+}
+
 }  // namespace tscompile

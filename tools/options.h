@@ -26,7 +26,7 @@ struct CommonOptions {
   Limits limits;
 };
 
-enum class GraphForm : uint8_t { Text, Expression, Tree };
+enum class GraphForm : uint8_t { Text, Expression, Tree, Dot };
 
 struct ParseCommand {
   std::string output;
@@ -50,6 +50,8 @@ struct RewriteCommand {
   bool verifyRewrites = false;
   bool trace = false;
   bool plan = false;  // tell what would be done
+  std::string mode;   // a query by its name
+  std::string why;    // a rule of which to tell why it does not apply
   ProfileForm profile = ProfileForm::None;
   std::string output;
 };

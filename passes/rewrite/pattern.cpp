@@ -53,6 +53,26 @@ namespace {
 
 bool isRest(const Value* v) { return endsWith(v->givenName(), "..."); }
 bool isAny(Symbol kind) { return kind.nameSpace() == "any"; }
+// match::call is a call of a method or function, match::module an attribute that is a module: by their names.
+const Symbol kMatchCall = Symbol::of("match::call"), kMatchModule = Symbol::of("match::module");
+bool isNamed(Symbol kind) { return kind == kMatchCall || kind == kMatchModule; }
+
+// "__torch__.Net.forward", the name of a function, or of the class of a module; "" for other nodes.
+std::string calledName(const Node* n) {
+  if (n->kind() == sym::GetAttr && n->outputCount() == 1 && n->output()->type()->is(TypeKind::Class))
+    return std::string(n->output()->type()->name());
+  const Node* named = n->kind() == sym::CallFunction && n->inputCount() ? n->input(0)->node() : n;
+  const IValue* name = named ? named->attributeValue(sym::name) : nullptr;
+  if (!name || !name->isString() || n->inputCount() == 0) return "";
+  if (n->kind() == sym::CallFunction) return std::string(name->toString());
+  if (n->kind() != sym::CallMethod) return "";
+  return std::string(n->input(0)->type()->name()) + "." + std::string(name->toString());
+}
+
+// Whole names between dots at the end: "Net.forward" of "__torch__.Net.forward".
+bool endsWithName(std::string_view full, std::string_view wanted) {
+  return endsWith(full, wanted) && (full.size() == wanted.size() || full[full.size() - wanted.size() - 1] == '.');
+}
 
 // ---- reading ----
 
@@ -201,7 +221,7 @@ namespace {
 
 bool isFixedKind(const CompiledPattern& p, const Node* wanted, const Node* n) {
   const auto& pn = p.nodes[p.nodeIndex[wanted]];
-  return pn.kindVariable >= 0 || (n && n->kind() == wanted->kind());
+  return pn.kindVariable >= 0 || isNamed(wanted->kind()) || (n && n->kind() == wanted->kind());
 }
 
 // A look at the kinds of what is around a node: most nodes are no part of a match, and this costs no memory. Errs on
@@ -237,8 +257,15 @@ bool isPlausible(const CompiledPattern& p, const Node* wanted, const Node* n, in
 // more.
 class Matcher {
  public:
-  Matcher(const Pattern& pattern, RewriteContext& context)
-      : source_(pattern), p_(*pattern.pattern_), context_(context) {
+  // Where a search got furthest before something did not fit.
+  struct Mismatch {
+    size_t reached = 0;
+    const Node* node = nullptr;
+    std::string text = {};
+  };
+
+  Matcher(const Pattern& pattern, RewriteContext& context, Mismatch* furthest = nullptr)
+      : source_(pattern), p_(*pattern.pattern_), context_(context), furthest_(furthest) {
     m_.pattern_ = pattern.pattern_;
     m_.nodes_.resize(p_.nodes.size());
     m_.values_.resize(p_.values.size());
@@ -272,6 +299,12 @@ class Matcher {
     }
     return false;
   }
+  // Remembers what did not fit, if somebody asks; false.
+  template <class Text>
+  bool miss(size_t at, const Node* node, Text&& text) {
+    if (furthest_ && (at > furthest_->reached || !furthest_->node)) *furthest_ = {at, node, text()};
+    return false;
+  }
   template <class T>
   void bind(T& slot, T value) {
     trail_.push_back([&slot, old = slot] { slot = old; });
@@ -288,14 +321,30 @@ class Matcher {
 
   bool value(const Goal& g, size_t at) {
     Value*& bound = m_.values_[g.index];
-    if (bound) return (bound == g.value || sameConstant(bound, g.value)) && solve(at + 1);
     const Value* wanted = p_.values[g.index];
-    if (!meets(g.value, wanted->type(), context_.facts)) return false;
+    auto fits = [&](bool good, auto&& text) {
+      return good || miss(at, g.value->node() ? g.value->node() : m_.nodes_[0] ? m_.nodes_[0] : nullptr, text);
+    };
+    if (bound)
+      return fits(bound == g.value || sameConstant(bound, g.value),
+                  [&] { return named(wanted) + " is " + named(bound) + " already, not " + named(g.value); }) &&
+             solve(at + 1);
+    if (!fits(meets(g.value, wanted->type(), context_.facts), [&] {
+          return named(wanted) + " is to be " + typeText(wanted->type()) + ", but " + named(g.value) + " is " +
+                 typeText(context_.facts.symbolic(g.value).type);
+        }))
+      return false;
     for (const auto& [index, predicate] : source_.valuePredicates_)
-      if (index == g.index && !predicate(g.value, context_)) return false;
+      if (index == g.index &&
+          !fits(predicate(g.value, context_), [&] { return "the condition on " + named(wanted) + " does not hold"; }))
+        return false;
     bind(bound, g.value);
     if (const Node* producer = wanted->node()) {
-      if (!g.value->node() || g.value->index() != wanted->index()) return false;
+      if (!fits(g.value->node() && g.value->index() == wanted->index(), [&] {
+            return named(wanted) + " is to come from " + std::string(producer->kind().text()) + ", but " +
+                   named(g.value) + " is " + (g.value->node() ? "another output" : "an input");
+          }))
+        return false;
       goals_.push_back({.node = g.value->node(), .index = p_.nodeIndex[producer]});
     }
     return solve(at + 1);
@@ -305,22 +354,46 @@ class Matcher {
     Node*& bound = m_.nodes_[g.index];
     if (bound) return bound == g.node && solve(at + 1);
     const CompiledPattern::PatternNode& p = p_.nodes[g.index];
-    if (!kindFits(p, g.node) || g.node->outputCount() != p.node->outputCount() || g.node->hasBlocks()) return false;
-    if (!p.isConstant && block_ && g.node->block() != block_) return false;
-    size_t fixed = p.node->inputCount() - (p.rest >= 0 ? 1 : 0);
-    if (p.rest >= 0 ? g.node->inputCount() < fixed : g.node->inputCount() != fixed) return false;
-    if (!attributesFit(p, g.node)) return false;
+    if (!nodeFits(p, g.node, at)) return false;
     bind(bound, g.node);
     if (!p.isConstant && !block_) bind(block_, g.node->block());
     for (size_t i = 0; i < g.node->outputCount(); ++i)
       goals_.push_back({.value = g.node->output(i), .index = p_.indexOf[p.node->output(i)]});
+    size_t fixed = p.node->inputCount() - (p.rest >= 0 ? 1 : 0);
+    if (isAssociative(p.node->kind()) && p.rest < 0) return terms(p, g.node, at);
     Mark before = mark();
     if (inputs(p, g.node, fixed, false) && solve(at + 1)) return true;
     backTo(before);
     return fixed >= 2 && isCommutative(g.node) && inputs(p, g.node, fixed, true) && solve(at + 1);
   }
 
+  // The node by itself: kind, counts, attributes.
+  bool nodeFits(const CompiledPattern::PatternNode& p, const Node* n, size_t at) {
+    auto fits = [&](bool good, auto&& text) { return good || miss(at, n, text); };
+    auto kind = [](const Node* of) { return std::string(of->kind().text()); };
+    if (context_.unmatched && context_.unmatched->contains(n)) return false;
+    if (!fits(kindFits(p, n), [&] { return "expected " + kind(p.node) + ", found " + kind(n); })) return false;
+    if (!fits(n->outputCount() == p.node->outputCount() && !n->hasBlocks(),
+              [&] { return fmt::format("{} has {}", kind(n), counted(n->outputCount(), "output")); }))
+      return false;
+    if (!fits(p.isConstant || !block_ || n->block() == block_, [&] { return kind(n) + " stands in another block"; }))
+      return false;
+    size_t fixed = p.node->inputCount() - (p.rest >= 0 ? 1 : 0), has = n->inputCount() - skipped(p, n);
+    if (!fits(p.rest >= 0 ? has >= fixed : has == fixed,
+              [&] { return fmt::format("{} has {}, the pattern {}", kind(n), counted(has, "input"), fixed); }))
+      return false;
+    return fits(attributesFit(p, n), [&] { return "attributes of " + kind(n) + " differ, or its value does"; });
+  }
+
+  // Inputs that the pattern does not write: of a call of a function, that function.
+  static size_t skipped(const CompiledPattern::PatternNode& p, const Node* n) {
+    return p.node->kind() == kMatchCall && n->kind() == sym::CallFunction ? 1 : 0;
+  }
+  static std::string named(const Value* v) { return "%" + v->name(); }
+
   bool kindFits(const CompiledPattern::PatternNode& p, const Node* n) {
+    if (p.node->kind() == kMatchModule) return n->kind() == sym::GetAttr;
+    if (p.node->kind() == kMatchCall) return n->kind() == sym::CallMethod || n->kind() == sym::CallFunction;
     if (p.kindVariable < 0) return n->kind() == p.node->kind();
     if (n->kind() == sym::Constant) return false;
     Symbol& bound = m_.kinds_[static_cast<size_t>(p.kindVariable)];
@@ -332,11 +405,11 @@ class Matcher {
   bool inputs(const CompiledPattern::PatternNode& p, const Node* n, size_t fixed, bool swapped) {
     for (size_t i = 0; i < fixed; ++i) {
       size_t from = swapped && i < 2 ? 1 - i : i;
-      goals_.push_back({.value = n->input(from), .index = p_.indexOf[p.node->input(i)]});
+      goals_.push_back({.value = n->input(from + skipped(p, n)), .index = p_.indexOf[p.node->input(i)]});
     }
     if (p.rest < 0) return true;
     std::vector<Value*> rest;
-    for (size_t i = fixed; i < n->inputCount(); ++i) rest.push_back(n->input(i));
+    for (size_t i = fixed + skipped(p, n); i < n->inputCount(); ++i) rest.push_back(n->input(i));
     auto slot = static_cast<size_t>(p.rest);
     if (m_.values_[slot]) return m_.rests_[slot] == rest;
     bind(m_.rests_[slot], rest);
@@ -349,6 +422,13 @@ class Matcher {
     // A constant without attribute is None.
     if (p.isConstant && p.attributes.empty()) return GraphFacts::isNone(n->output());
     for (const auto& test : p.attributes) {
+      if (isNamed(p.node->kind()) && test.name == sym::name && test.variable < 0) {
+        std::string name = calledName(n);
+        if (test.regex ? !std::regex_match(name, *test.regex)
+                       : !test.value->isString() || !endsWithName(name, test.value->toString()))
+          return false;
+        continue;
+      }
       const IValue* v = n->attributeValue(test.name);
       static const IValue kNone;
       if (!v && p.isConstant && !n->hasAttribute(test.name)) v = &kNone;
@@ -374,6 +454,78 @@ class Matcher {
     return n->inputCount() == 3 && context_.facts.number(n->input(2)) == 1.0;
   }
 
+  // ---- sums of many ----
+
+  bool isAssociative(Symbol kind) const {
+    return std::find(source_.associative_.begin(), source_.associative_.end(), kind) != source_.associative_.end();
+  }
+
+  // A node and those of its kind that make its first two inputs for nobody else, with what they add up.
+  struct Sum {
+    std::vector<const Node*> nodes;
+    std::vector<Value*> terms;
+  };
+  template <class MayOpen>
+  static Sum flattened(const Node* root, const MayOpen& mayOpen) {
+    Sum sum;
+    std::vector<Value*> todo;
+    auto open = [&](const Node* n) {
+      sum.nodes.push_back(n);
+      todo.push_back(n->input(1));
+      todo.push_back(n->input(0));
+    };
+    open(root);
+    while (!todo.empty() && sum.terms.size() <= kMostTerms) {
+      Value* v = todo.back();
+      todo.pop_back();
+      const Node* n = v->node();
+      if (n && n->kind() == root->kind() && v->useCount() == 1 && n->inputCount() == root->inputCount() && mayOpen(n))
+        open(n);
+      else
+        sum.terms.push_back(v);
+    }
+    return sum;
+  }
+
+  bool terms(const CompiledPattern::PatternNode& p, const Node* root, size_t at) {
+    if (!isCommutative(root)) return miss(at, root, [&] { return std::string(root->kind().text()) + " is scaled"; });
+    Sum wanted = flattened(p.node, [&](const Node* n) { return !isOutput(p_.indexOf[n->output()]); });
+    Sum found = flattened(root, [&](const Node* n) { return n->block() == root->block() && isCommutative(n); });
+    if (wanted.terms.size() != found.terms.size() || found.terms.size() > kMostTerms)
+      return miss(at, root, [&] {
+        return fmt::format("the terms are {}, the pattern has {}", found.terms.size(), wanted.terms.size());
+      });
+    for (size_t i = 0; i < wanted.nodes.size(); ++i) {
+      if (i) bind(m_.nodes_[p_.nodeIndex[wanted.nodes[i]]], const_cast<Node*>(found.nodes[i]));
+      if (i) bind(m_.values_[p_.indexOf[wanted.nodes[i]->output()]], found.nodes[i]->output());
+      for (size_t k = 2; k < wanted.nodes[i]->inputCount(); ++k)
+        goals_.push_back({.value = found.nodes[i]->input(k), .index = p_.indexOf[wanted.nodes[i]->input(k)]});
+    }
+    // What must come from a certain node first: fewer of the terms fit.
+    std::stable_sort(wanted.terms.begin(), wanted.terms.end(),
+                     [](const Value* a, const Value* b) { return (a->node() != nullptr) > (b->node() != nullptr); });
+    std::vector<bool> used(found.terms.size());
+    return assign(wanted.terms, found.terms, used, 0, at);
+  }
+
+  bool assign(const std::vector<Value*>& wanted, const std::vector<Value*>& found, std::vector<bool>& used, size_t i,
+              size_t at) {
+    if (i == wanted.size()) return solve(at + 1);
+    constexpr int kMostTries = 20000;
+    const Node* producer = wanted[i]->node();
+    for (size_t k = 0; k < found.size(); ++k) {
+      if (used[k] || (producer && !isFixedKind(p_, producer, found[k]->node()))) continue;
+      if (++tries_ > kMostTries) return false;
+      Mark here = mark();
+      used[k] = true;
+      goals_.push_back({.value = found[k], .index = p_.indexOf[wanted[i]]});
+      if (assign(wanted, found, used, i + 1, at)) return true;
+      used[k] = false;
+      backTo(here);
+    }
+    return false;
+  }
+
   // All goals are reached. Nodes that none led to use a value that is bound.
   bool reachRest(size_t at) {
     for (size_t i = 0; i < p_.nodes.size(); ++i) {
@@ -391,15 +543,19 @@ class Matcher {
         return false;
       }
     }
-    return accept();
+    return accept(at);
   }
 
   // ---- conditions on the whole ----
 
-  bool accept() {
-    if (!sharingFits() || !findPoint()) return false;
-    for (const auto& predicate : source_.matchPredicates_)
-      if (!predicate(m_, context_)) return false;
+  bool accept(size_t at) {
+    auto fits = [&](bool good, auto&& text) { return good || miss(at + 1, m_.nodes_.back(), text); };
+    if (!fits(sharingFits(), [] { return "something else uses an inner value of the match"; })) return false;
+    if (!fits(findPoint(), [] { return "there is no place where all inputs are there and no output is used yet"; }))
+      return false;
+    for (const auto& [predicate, text] : source_.matchPredicates_)
+      if (!fits(predicate(m_, context_), [&] { return "not so: " + (text.empty() ? "a condition in C++" : text); }))
+        return false;
     return true;
   }
 
@@ -461,6 +617,9 @@ class Matcher {
   const CompiledPattern& p_;
   RewriteContext& context_;
   Match m_;
+  Mismatch* furthest_;
+  static constexpr size_t kMostTerms = 8;
+  int tries_ = 0;
   Block* block_ = nullptr;
   std::vector<Goal> goals_;
   std::vector<std::function<void()>> trail_;
@@ -525,9 +684,19 @@ Pattern& Pattern::where(std::string_view name, ValuePredicate predicate) {
   return *this;
 }
 
-Pattern& Pattern::where(MatchPredicate predicate) {
-  matchPredicates_.push_back(std::move(predicate));
+Pattern& Pattern::where(MatchPredicate predicate, std::string text) {
+  matchPredicates_.emplace_back(std::move(predicate), std::move(text));
   return *this;
+}
+
+Pattern& Pattern::associative(std::vector<Symbol> kinds) {
+  associative_ = std::move(kinds);
+  return *this;
+}
+
+bool Pattern::holdsCalls() const {
+  return std::any_of(pattern_->nodes.begin(), pattern_->nodes.end(),
+                     [](const auto& n) { return n.node->kind() == kMatchCall; });
 }
 
 Pattern& Pattern::sharing(Sharing sharing) {
@@ -544,7 +713,8 @@ const Graph& Pattern::graph() const { return *pattern_->graph; }
 std::vector<Symbol> Pattern::kinds() const {
   std::vector<Symbol> kinds;
   for (const auto& n : pattern_->nodes)
-    if (!n.isConstant && n.kindVariable < 0 && std::find(kinds.begin(), kinds.end(), n.node->kind()) == kinds.end())
+    if (!n.isConstant && n.kindVariable < 0 && !isNamed(n.node->kind()) &&
+        std::find(kinds.begin(), kinds.end(), n.node->kind()) == kinds.end())
       kinds.push_back(n.node->kind());
   return kinds;
 }
@@ -557,18 +727,38 @@ std::optional<Match> Pattern::match(Node* node, RewriteContext& context) const {
   for (size_t i = pattern_->nodes.size(); i-- > 0;) {
     const auto& p = pattern_->nodes[i];
     constexpr int kLookAhead = 2;
-    if (p.isConstant || !isPlausible(*pattern_, p.node, node, kLookAhead)) continue;
+    if (p.isConstant) continue;
+    // Inside of a sum every order is fine, so it is looked at from its end.
+    if (associative_.empty() ? !isPlausible(*pattern_, p.node, node, kLookAhead) : i != rootIndex()) continue;
     if (std::optional<Match> m = match(node, i, context)) return m;
   }
   return std::nullopt;
 }
 
+size_t Pattern::rootIndex() const {
+  const Node* root = pattern_->outputs.empty() ? nullptr : pattern_->values[pattern_->outputs[0]]->node();
+  return root ? pattern_->nodeIndex[root] : SIZE_MAX;
+}
+
+std::string Pattern::whyNot(RewriteContext& context) const {
+  size_t seed = rootIndex();
+  if (seed == SIZE_MAX) return "the pattern returns nothing that it makes";
+  Matcher::Mismatch furthest;
+  bool found = false;
+  forEachNode(context.graph, [&](Node* n) {
+    Matcher::Mismatch here;
+    found = found || Matcher(*this, context, &here).run(n, seed);
+    if (!furthest.node || here.reached > furthest.reached) furthest = std::move(here);
+  });
+  if (found) return "";
+  if (!furthest.node) return "the graph has no nodes";
+  return furthest.text + ", at " + std::string(trim(nodeText(*furthest.node)));
+}
+
 std::vector<Match> Pattern::findAll(RewriteContext& context) const {
   std::vector<Match> found;
-  if (pattern_->outputs.empty()) return found;
-  const Node* root = pattern_->values[pattern_->outputs[0]]->node();
-  if (!root) return found;
-  size_t seed = pattern_->nodeIndex[root];
+  size_t seed = rootIndex();
+  if (seed == SIZE_MAX) return found;
   forEachNode(context.graph, [&](Node* n) {
     if (std::optional<Match> m = match(n, seed, context)) found.push_back(std::move(*m));
   });
@@ -679,6 +869,14 @@ bool areFresh(const Replacement& r, RewriteContext& context) {
   return true;
 }
 
+// Those that go with the match, though they may have effects.
+std::vector<Node*> callsOf(const Match& m) {
+  std::vector<Node*> calls;
+  for (Node* n : m.nodes())
+    if (n->kind() == sym::CallMethod || n->kind() == sym::CallFunction) calls.push_back(n);
+  return calls;
+}
+
 bool arePure(const Match& m, RewriteContext& context) {
   return std::all_of(m.nodes().begin(), m.nodes().end(), [&](Node* n) { return context.facts.isPure(n); });
 }
@@ -691,8 +889,10 @@ NodeRewrite patternRewrite(std::string name, Pattern from,
   rewrite.name = std::move(name);
   rewrite.kinds = from.kinds();
   std::vector<Symbol> kinds = rewrite.kinds;
-  rewrite.seeds = [kinds](const KindCounts& counts) -> std::optional<std::vector<Symbol>> {
-    if (kinds.empty()) return kinds;
+  bool fromRoot = from.isAssociative(), calls = from.holdsCalls();
+  rewrite.whyNot = [from](RewriteContext& c) { return from.whyNot(c); };
+  rewrite.seeds = [kinds, fromRoot](const KindCounts& counts) -> std::optional<std::vector<Symbol>> {
+    if (kinds.empty() || fromRoot) return kinds;
     Symbol rarest;
     size_t least = SIZE_MAX;
     for (Symbol k : kinds) {
@@ -705,17 +905,17 @@ NodeRewrite patternRewrite(std::string name, Pattern from,
     }
     return std::vector<Symbol>{rarest};
   };
-  rewrite.apply = [from = std::move(from), build = std::move(build)](Node* n, RewriteContext& c) -> Replacement {
+  rewrite.apply = [from = std::move(from), build = std::move(build), calls](Node* n, RewriteContext& c) -> Replacement {
     std::optional<Match> m = from.match(n, c);
     bool mustBeFresh = false;
-    if (!m || !arePure(*m, c) || !isUndisturbed(*m, c, mustBeFresh)) return {};
+    if (!m || (!calls && (!arePure(*m, c) || !isUndisturbed(*m, c, mustBeFresh)))) return {};
     Replacement r = build(*m, c);
     if (r.kind() == Replacement::Kind::Outputs) {
       std::vector<Value*> outputs = m->outputs();
       if (outputs.size() != r.outputs().size()) return r;
       std::vector<std::pair<Value*, Value*>> pairs;
       for (size_t i = 0; i < outputs.size(); ++i) pairs.emplace_back(outputs[i], r.outputs()[i]);
-      r = Replacement::of(std::move(pairs));
+      r = Replacement::of(std::move(pairs), callsOf(*m));
     }
     if (mustBeFresh && !areFresh(r, c)) return {};
     return r;
