@@ -30,7 +30,7 @@ class DotWriter {
     out_.text += '"';
     for (char c : text) {
       if (c == '"' || c == '\\') out_.text += '\\';
-      out_.text += c == '\n' ? ' ' : c;
+      c == '\n' ? out_.text += "\\n" : out_.text += c;
     }
     out_.text += '"';
   }
@@ -49,47 +49,37 @@ class DotWriter {
     }
   }
 
-  // Frames are opened and closed as blocks begin and end, from an explicit stack.
+  // Blocks inside from an explicit stack.
   void block(const Block* outermost) {
     struct Open {
-      const Block* block;
+      const Node* owner;  // null: the outermost block
+      size_t index;
       const Node* next;
     };
-    std::vector<Open> open{{outermost, outermost->first()}};
+    std::vector<Open> open{{nullptr, 0, outermost->first()}};
     while (!open.empty() && !out_.full()) {
       Open& top = open.back();
       if (const Node* n = top.next) {
         top.next = n->next();
         if (n->kind() != sym::Constant) node(n);
-        for (size_t i = n->blocks().size(); i-- > 0;) {
-          const Block* inner = n->block(i);
-          // Blocks of one node stand behind each other; the last pushed is written first.
-          open.push_back({inner, nullptr});
-          pending_.push_back(inner);
-        }
-        if (n->hasBlocks()) enter(open);
+        if (n->hasBlocks()) open.push_back({n, 0, beginFrame(n, 0)});
         continue;
       }
-      result(top.block);
-      bool nested = top.block != outermost;
-      open.pop_back();
-      if (nested) {
-        out_.text += "  }\n";
-        if (!pending_.empty() && !open.empty() && open.back().block == pending_.back()) enter(open);
-      }
+      result(top.owner ? top.owner->block(top.index) : outermost);
+      if (top.owner) out_.text += "  }\n";
+      if (top.owner && ++top.index < top.owner->blocks().size())
+        top.next = beginFrame(top.owner, top.index);
+      else
+        open.pop_back();
     }
   }
-  template <class Stack>
-  void enter(Stack& open) {
-    const Block* b = pending_.back();
-    pending_.pop_back();
-    open.back().next = b->first();
+  // Returns the first node inside.
+  const Node* beginFrame(const Node* owner, size_t index) {
     out_.text += "  subgraph cluster" + std::to_string(++frames_) + " {\n  label=";
-    size_t index = 0;
-    while (b->owner()->block(index) != b) ++index;
-    quote("block" + std::to_string(index) + " of " + std::string(b->owner()->kind().text()));
+    quote("block" + std::to_string(index) + " of " + std::string(owner->kind().text()));
     out_.text += ";\n";
-    parameters(b);
+    parameters(owner->block(index));
+    return owner->block(index)->first();
   }
 
   void node(const Node* n) {
@@ -134,8 +124,7 @@ class DotWriter {
   BoundedText& out_;
   NodeTable<uint32_t> order_;
   uint32_t count_ = 0, frames_ = 0;
-  std::vector<const Block*> pending_;  // whose frames are not open yet
-  std::vector<std::string> edges_;     // behind all frames: an edge makes its ends members of the frame it stands in
+  std::vector<std::string> edges_;  // behind all frames: an edge makes its ends members of the frame it stands in
 };
 
 }  // namespace

@@ -126,6 +126,7 @@ void RewritingSetup::writeApplied(const std::function<bool(const TextSink&)>& pr
   json.endArray();
   if (print) json.field("text", text);
   json.endObject();
+  json.finish();
 }
 
 void RewritingSetup::finish() {

@@ -322,9 +322,7 @@ class Matcher {
   bool value(const Goal& g, size_t at) {
     Value*& bound = m_.values_[g.index];
     const Value* wanted = p_.values[g.index];
-    auto fits = [&](bool good, auto&& text) {
-      return good || miss(at, g.value->node() ? g.value->node() : m_.nodes_[0] ? m_.nodes_[0] : nullptr, text);
-    };
+    auto fits = [&](bool good, auto&& text) { return good || miss(at, latest_, text); };
     if (bound)
       return fits(bound == g.value || sameConstant(bound, g.value),
                   [&] { return named(wanted) + " is " + named(bound) + " already, not " + named(g.value); }) &&
@@ -356,6 +354,7 @@ class Matcher {
     const CompiledPattern::PatternNode& p = p_.nodes[g.index];
     if (!nodeFits(p, g.node, at)) return false;
     bind(bound, g.node);
+    latest_ = g.node;
     if (!p.isConstant && !block_) bind(block_, g.node->block());
     for (size_t i = 0; i < g.node->outputCount(); ++i)
       goals_.push_back({.value = g.node->output(i), .index = p_.indexOf[p.node->output(i)]});
@@ -620,6 +619,7 @@ class Matcher {
   Mismatch* furthest_;
   static constexpr size_t kMostTerms = 8;
   int tries_ = 0;
+  const Node* latest_ = nullptr;  // that was bound, for messages
   Block* block_ = nullptr;
   std::vector<Goal> goals_;
   std::vector<std::function<void()>> trail_;
@@ -751,6 +751,9 @@ std::string Pattern::whyNot(RewriteContext& context) const {
     if (!furthest.node || here.reached > furthest.reached) furthest = std::move(here);
   });
   if (found) return "";
+  Symbol root = pattern_->nodes[seed].node->kind();
+  if (!isAny(root) && !isNamed(root) && !KindCounts(context.graph).of(root))
+    return "the graph has no " + std::string(root.text());
   if (!furthest.node) return "the graph has no nodes";
   return furthest.text + ", at " + std::string(trim(nodeText(*furthest.node)));
 }
