@@ -179,7 +179,11 @@ std::string RewriteApplier::replaceOne(Value* from, Value* to, size_t start) {
 // A value of the dtype of what it replaces: itself, if that is not known to be another one.
 Value* RewriteApplier::casted(Node* node, const Value* from, Value* to) {
   if (!from->type()->isTensor() || !to->type()->isTensor()) return to;
-  DType wanted = context_.facts.dtype(from), has = context_.facts.dtype(to);
+  auto dtype = [this](const Value* v) {
+    DType said = v->type()->tensor().dtype;
+    return said != DType::Undefined ? said : context_.facts.dtype(v);
+  };
+  DType wanted = dtype(from), has = dtype(to);
   if (wanted == has || wanted == DType::Undefined || has == DType::Undefined) return to;
   static const Symbol kTo = Symbol::of("aten::to");
   Builder b = context_.before(node);

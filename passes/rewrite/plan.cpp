@@ -155,13 +155,15 @@ void forEachProducer(const Node* n, const std::function<void(Node*)>& visit) {
   for (const Block* b : n->blocks()) inputs(b->returnNode());
 }
 
-// The nodes that values are computed by.
-NodeTable<bool> nodesBehind(const Graph& graph, const std::vector<const Value*>& values) {
-  NodeTable<bool> behind(graph);
+// The nodes that none of these values is computed by; none if there are no values.
+NodeTable<bool> nodesApartFrom(const Graph& graph, const std::vector<const Value*>& values) {
+  NodeTable<bool> apart(graph);
+  if (values.empty()) return apart;
+  forEachNode(graph, [&](Node* n) { apart[n] = true; });
   std::vector<Node*> todo;
   auto add = [&](Node* n) {
-    if (behind[n]) return;
-    behind[n] = true;
+    if (!apart[n]) return;
+    apart[n] = false;
     todo.push_back(n);
   };
   for (const Value* v : values)
@@ -172,7 +174,7 @@ NodeTable<bool> nodesBehind(const Graph& graph, const std::vector<const Value*>&
     forEachProducer(n, add);
     if (Node* around = n->block()->owner()) add(around);
   }
-  return behind;
+  return apart;
 }
 
 std::vector<Node*> depthFirst(Graph& graph) {
@@ -217,12 +219,9 @@ class Worklist : public EditObserver {
   }
   ~Worklist() override { log_.detach(this); }
 
-  // With values to start from: only nodes behind these.
-  void fill(Graph& graph, Order order, uint64_t seed, const std::vector<const Value*>& from) {
-    NodeTable<bool> behind;
-    if (!from.empty()) behind = nodesBehind(graph, from);
+  void fill(Graph& graph, Order order, uint64_t seed, const NodeTable<bool>& leftOut) {
     auto take = [&](Node* n) {
-      if (dispatch_.wants(n) && (from.empty() || behind[n])) push(n);
+      if (dispatch_.wants(n) && !leftOut.get(n)) push(n);
     };
     if (order == Order::InToOut || order == Order::OutToIn)
       forEachNode(graph, take);
@@ -282,6 +281,7 @@ class PlanRunner {
  public:
   PlanRunner(RewriteContext& context, EditLog& log, const PlanSettings& settings)
       : context_(context), log_(log), settings_(settings), applier_(context, log) {
+    if (!settings.from.empty()) leftOut_ = nodesApartFrom(context.graph, settings.from);
     applier_.onFailure = settings.onFailure;
     applier_.failed = settings.failed;
     applier_.provenance = settings.provenance;
@@ -409,7 +409,7 @@ class PlanRunner {
     Worklist list(log_, dispatch, b.parts.revisit);
     {
       TimedScope timed(walking.toposort);
-      list.fill(context_.graph, b.order, b.seed, settings_.from);
+      list.fill(context_.graph, b.order, b.seed, leftOut_);
     }
     context_.unmatched = list.made();
     size_t limit = useLimit();
@@ -589,7 +589,7 @@ class PlanRunner {
     Worklist list(log_, dispatch, parts.revisit);
     {
       TimedScope filling(profile.passes.back().toposort);
-      list.fill(context_.graph, Order::OutToIn, 0, settings_.from);
+      list.fill(context_.graph, Order::OutToIn, 0, leftOut_);
     }
     while (Node* n = list.take(true)) {
       tryAll(dispatch, n, uses);
@@ -611,6 +611,7 @@ class PlanRunner {
   Outcome outcome_;
   Profile* profile_ = nullptr;  // of the entry that is running
   size_t rewriteStart_ = 0;
+  NodeTable<bool> leftOut_;  // of the nodes that were there at first: those that rewrites are not asked about
 };
 
 Outcome Plan::run(RewriteContext& context, const PlanSettings& settings) const {
