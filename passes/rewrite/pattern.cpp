@@ -190,6 +190,16 @@ bool isConnected(const CompiledPattern& p) {
   return std::find(seen.begin(), seen.end(), false) == seen.end();
 }
 
+// A number, whatever its type.
+std::optional<double> plainNumber(const IValue& v) {
+  if (v.isFloat()) return v.toFloat();
+  if (v.isBool()) return v.toBool();
+  // Larger ones would be rounded.
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (v.isInt() && v.toInt() >= -kExact && v.toInt() <= kExact) return static_cast<double>(v.toInt());
+  return std::nullopt;
+}
+
 bool sameConstant(const Value* a, const Value* b) {
   if (a == b) return true;
   const IValue* x = GraphFacts::constant(a);
@@ -435,7 +445,9 @@ class Matcher {
       if (test.regex) {
         if (!v->isString() || !std::regex_match(v->toString(), *test.regex)) return false;
       } else if (test.value) {
-        if (!sameBits(*v, *test.value)) return false;
+        if (sameBits(*v, *test.value)) continue;
+        std::optional<double> number = source_.byValue_ && p.isConstant ? plainNumber(*test.value) : std::nullopt;
+        if (!number || number != plainNumber(*v)) return false;
       } else {
         const IValue*& bound = m_.attributes_[static_cast<size_t>(test.variable)];
         if (bound && !sameBits(*bound, *v)) return false;
@@ -691,6 +703,11 @@ Pattern& Pattern::where(MatchPredicate predicate, std::string text) {
 
 Pattern& Pattern::associative(std::vector<Symbol> kinds) {
   associative_ = std::move(kinds);
+  return *this;
+}
+
+Pattern& Pattern::constantsByValue() {
+  byValue_ = true;
   return *this;
 }
 

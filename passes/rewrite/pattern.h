@@ -73,6 +73,9 @@ class Pattern {
   // 8 at most. Only such nodes as nothing else uses. Their factor behind, if there is one, is 1.
   Pattern& associative(std::vector<Symbol> kinds);
 
+  // Numbers of the pattern match constants of the same value whatever their type: 2 also 2.0, and 1 also True.
+  Pattern& constantsByValue();
+
   // Finds the match whose node for the pattern's node `seed` is this one. Matches lie in one block; constants may stand
   // outside of it. Operators that are declared commutative match with their first two inputs either way, as written
   // first.
@@ -108,6 +111,7 @@ class Pattern {
   std::vector<std::pair<size_t, ValuePredicate>> valuePredicates_;
   std::vector<std::pair<MatchPredicate, std::string>> matchPredicates_;
   std::vector<Symbol> associative_;
+  bool byValue_ = false;
   Sharing sharing_ = Sharing::SingleUse;
 };
 

@@ -18,8 +18,9 @@ struct Line {
   uint32_t valueBegin = 0;
 };
 
-constexpr std::string_view kKeys[] = {"rule",    "purpose",     "tags",      "position", "benefit", "group",
-                                      "sharing", "associative", "auto_cast", "where",    "match",   "replace"};
+constexpr std::string_view kKeys[] = {"rule",  "purpose", "tags",        "position",  "benefit",
+                                      "group", "sharing", "associative", "auto_cast", "constants",
+                                      "where", "match",   "replace"};
 
 // One rule as its lines say it.
 struct Draft {
@@ -145,7 +146,15 @@ class RulesReader {
     r.range = r.options.range = d.range;
     Sharing sharing = Sharing::SingleUse;
     std::vector<Symbol> associative;
-    for (const Line& s : d.settings) set(r, sharing, associative, s);
+    bool byValue = false;
+    for (const Line& s : d.settings) {
+      if (s.key == "constants" && s.value != "by_value")
+        fail(range(s.valueBegin, s.valueBegin + static_cast<uint32_t>(s.value.size())), "expected by_value");
+      if (s.key == "constants")
+        byValue = true;
+      else
+        set(r, sharing, associative, s);
+    }
     bool autoCast = r.rewrite.autoCast;
     std::optional<Pattern> from = pattern(*d.match), to = pattern(*d.replace);
     if (!from || !to) return std::nullopt;
@@ -155,6 +164,7 @@ class RulesReader {
       return std::nullopt;
     }
     from->sharing(sharing).associative(std::move(associative));
+    if (byValue) from->constantsByValue();
     for (SourceRange c : d.conditions) {
       Result<Pattern::MatchPredicate> condition = parseCondition(c.text(), c, *from, diagnostics_);
       if (!condition) {

@@ -185,6 +185,33 @@ TEST(InPlacePhase, WhatWouldShowStays) {
   EXPECT_EQ(inPlace(larger), larger);
 }
 
+// Twins are one value before anything is destroyed; what may not be destroyed then stays.
+TEST(InPlacePhase, MergesBeforeItDestroys) {
+  auto lowered = [](const std::string& statements) {
+    std::unique_ptr<Graph> g = graphOf(body(statements)), before = cloneGraph(*g);
+    Diagnostics diagnostics;
+    RewriteContext context(*g, allOps(), diagnostics);
+    loweringDatabase().query(Query().including({"merge1", "inplace"})).run(context);
+    expectSameRuns(*before, *g, 8, 0, memoryProgramInputs);
+    return graphText(*g);
+  };
+  const std::string twins = kFresh + "  %w : Float(2, 2) = aten::neg(%a)\n";
+  // Both are destroyed: by the last that reads the one value.
+  EXPECT_EQ(
+      lowered(twins + "  %y : Float(2, 2) = aten::relu(%x)\n  %z : Float(2, 2) = aten::exp(%w)\n  return (%y, %z)\n"),
+      body(kFresh + "  %z : Float(2, 2) = aten::exp(%x)\n  %y : Float(2, 2) = aten::relu_(%x)\n  return (%y, %z)\n"));
+  // One is destroyed, and the reader of the other may run before.
+  EXPECT_EQ(lowered(twins +
+                    "  %y : Float(2, 2) = aten::relu(%x)\n  %z : Float(2, 2) = aten::mm(%w, %w)\n  return (%y, %z)\n"),
+            body(kFresh +
+                 "  %z : Float(2, 2) = aten::mm(%x, %x)\n  %y : Float(2, 2) = aten::relu_(%x)\n  return (%y, %z)\n"));
+  // The reader needs what the destroyer would make.
+  EXPECT_EQ(
+      lowered(twins +
+              "  %y : Float(2, 2) = aten::relu(%x)\n  %z : Float(2, 2) = aten::mm(%w, %y)\n  return (%y, %z)\n"),
+      body(kFresh + "  %y : Float(2, 2) = aten::relu(%x)\n  %z : Float(2, 2) = aten::mm(%x, %y)\n  return (%y, %z)\n"));
+}
+
 // On random programs about memory, after everything else was lowered.
 TEST(InPlacePhase, KeepsWhatMemoryHolds) {
   int changed = 0;

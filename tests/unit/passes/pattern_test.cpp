@@ -1,6 +1,7 @@
 // Patterns and what is made from their matches.
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/rewrite/profile.h"
 #include "tests/support/rewriting.h"
 
 #include <gtest/gtest.h>
@@ -58,6 +59,16 @@ TEST(Pattern, EveryMatchIsReplaced) {
   PlanResult r = runPlan(*g, Plan::walk("w", {rule("%a, %b: g(%a, %b)", "%a: h(%a)")}));
   EXPECT_EQ(r.text, "f(h(x), h(x), h(y))");
   EXPECT_EQ(r.outcome.applied, 3u);
+  g = graphOf(shortGraph("%x, %y, %z: f(g(%x, %y), g(%x, %y), g(%y, %z))"));
+  Profile profile;
+  PlanSettings settings;
+  settings.profile = &profile;
+  Plan::Equilibrium parts;
+  parts.nodes = {rule("%a, %b: g(%a, %b)", "%a: h(%a)")};
+  runPlan(*g, Plan::equilibrium("e", parts), settings);
+  const auto& rewrites = std::get<Profile::Equilibrium>(profile.detail).rewrites;
+  ASSERT_EQ(rewrites.size(), 1u);
+  EXPECT_EQ(rewrites[0].applied, 3u);
 }
 
 TEST(Pattern, PairsCancelInEitherOrder) {
@@ -80,6 +91,8 @@ TEST(Pattern, ConstantsAreComparedByTypeAndValue) {
   Pattern p = patternOf("graph(%x):\n  %c = prim::Constant[value=2]()\n  %y = aten::mul(%x, %c)\n  return (%y)\n");
   NodeRewrite twice = patternRewrite("r", p, shortPattern("%x: h(%x)"));
   EXPECT_EQ(runPlan(*g, Plan::walk("w", {twice})).text, "h(x), mul(x, 2.000000)");
+  NodeRewrite byValue = patternRewrite("r", p.constantsByValue(), shortPattern("%x: h(%x)"));
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {byValue})).text, "h(x), h(x)");
 }
 
 TEST(Pattern, ConditionsSeeValues) {
@@ -131,6 +144,21 @@ TEST(Pattern, TheRestOfTheInputs) {
         std::string(rest) + ")\n  %r : Tensor = aten::cat(%l, %d)\n  return (%r)\n");
     EXPECT_EQ(runPlan(*g, Plan::walk("w", {r})).text, expected);
   }
+  // Too few inputs, and a first one that a condition refuses.
+  Pattern two =
+      patternOf("graph(%a : Float(*), %b, %rest...):\n  %l = prim::ListConstruct(%a, %b, %rest...)\n  return (%l)\n");
+  auto matches = [&](const std::string& inputs) {
+    std::unique_ptr<Graph> g = graphOf("graph(%x : Float(2), %y : Double(2)):\n  %l : Tensor[] = prim::ListConstruct(" +
+                                       inputs + ")\n  return (%l)\n");
+    Diagnostics diagnostics;
+    RewriteContext context(*g, testOps(), diagnostics);
+    std::optional<Match> m = two.match(g->block()->first(), context);
+    return m ? static_cast<int>(m->rest("rest").size()) : -1;
+  };
+  EXPECT_EQ(matches("%x"), -1);
+  EXPECT_EQ(matches("%x, %y"), 0);
+  EXPECT_EQ(matches("%x, %y, %y"), 1);
+  EXPECT_EQ(matches("%y, %x, %x"), -1);
   Diagnostics diagnostics;
   EXPECT_FALSE(
       Pattern::parse("graph(%r..., %a):\n  %l = prim::ListConstruct(%r..., %a)\n  return (%l)\n", diagnostics));
@@ -143,6 +171,14 @@ TEST(Pattern, AnyOperator) {
                                            "  return (%y)\n"),
                                  patternOf("graph(%a, %rest...):\n  %y = any::op(%a, %rest...)\n  return (%y)\n"));
   EXPECT_EQ(walked("%x, %y, %z: h(k(g(%x)), f(g(%y), %x, %z))", r), "h(k(x), f(y, x, z))");
+}
+
+TEST(Pattern, TheRarestNodeLeadsTheSearch) {
+  NodeRewrite r = rule("%a: f(g(f(%a)))", "%a: h(%a)");
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(g(f(f(f(%x)))))")), none = graphOf(shortGraph("%x: f(f(%x))"));
+  EXPECT_EQ(r.seeds(KindCounts(*g)), std::vector<Symbol>{Symbol::of("test::g")});
+  EXPECT_EQ(r.seeds(KindCounts(*none)), std::nullopt);
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {r})).text, "h(f(f(x)))");
 }
 
 TEST(Pattern, TypesOfPatterns) {

@@ -86,6 +86,20 @@ TEST(Walk, KindsMayBeWholeNameSpaces) {
   EXPECT_EQ(count, 2u);
 }
 
+TEST(Walk, UsersOfWhatChangedAreVisitedAgainOnDemand) {
+  // h(f(x)) is only seen once f is there; the node h was visited before, from the outputs on.
+  NodeRewrite make = substitute("make", Symbol::of("test::g"), Symbol::of("test::f"));
+  NodeRewrite use = patternRewrite("use", patternOf(shortGraph("%a: h(f(%a))")), patternOf(shortGraph("%a: k(%a)")));
+  use.seeds = nullptr;
+  use.kinds = {Symbol::of("test::h")};
+  auto visited = [&](Revisit revisit) {
+    std::unique_ptr<Graph> g = graphOf(shortGraph("%x: h(g(%x))"));
+    return runPlan(*g, Plan::walk("w", {make, use}, Order::OutToIn, revisit)).text;
+  };
+  EXPECT_EQ(visited(Revisit::Created), "h(f(x))");
+  EXPECT_EQ(visited(Revisit::CreatedAndUsers), "k(x)");
+}
+
 TEST(Walk, OneSweepSkipsMatchesThatOverlap) {
   // f(f(x)) -> f(x): each replacement makes an f that the next match would take.
   NodeRewrite r = patternRewrite("r", patternOf(shortGraph("%a: f(f(%a))")), patternOf(shortGraph("%a: f(%a)")));
