@@ -317,6 +317,22 @@ TEST(Pattern, TellsWhyItDoesNotMatch) {
             "");
 }
 
+TEST(Pattern, TellsThatAMatchIsLeftAlone) {
+  NodeRewrite r =
+      patternRewrite("r", patternOf("graph(%x):\n  %p = aten::neg(%x)\n  %q = aten::neg(%p)\n  return (%q)\n"),
+                     patternOf("graph(%x):\n  return (%x)\n"));
+  auto why = [&](const char* write) {
+    std::unique_ptr<Graph> g =
+        graphOf("graph(%a : Tensor):\n  %p : Tensor = aten::neg(%a)\n  %q : Tensor = aten::neg(%p)\n" +
+                std::string(write) + "  return (%q)\n");
+    Diagnostics diagnostics;
+    RewriteContext context(*g, testOps(), diagnostics);
+    return r.whyNot(context);
+  };
+  EXPECT_EQ(why(""), "");
+  EXPECT_NE(why("  %w : Tensor = aten::relu_(%a)\n").find("some node writes memory"), std::string::npos);
+}
+
 TEST(Pattern, ReportsWhatIsWrong) {
   auto messages = [](std::string_view text) {
     Diagnostics diagnostics;
