@@ -114,6 +114,7 @@ bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& target
   if (recorder) context.records = &recorder->records();
   const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
   database.query(options.query).run(context, options.settings);
+  if (options.onReports) options.onReports(context.reports);
   return diagnostics.errorCount() == before;
 }
 

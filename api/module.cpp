@@ -75,6 +75,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   if (diagnostics.errorCount() == before)
     if (std::optional<IValue> self = bindSelf(s, *entry, false, diagnostics)) sources.boundInputs[0] = std::move(self);
   if (diagnostics.errorCount() != before) return Failed{};
+  sources.engine = s.engine;
   Result<std::shared_ptr<const Program>> program =
       Program::compile(*entry, *s.registry, std::move(sources), diagnostics);
   if (!program) return Failed{};
@@ -90,6 +91,8 @@ Result<std::vector<IValue>> Module::forward(std::span<const IValue> inputs, Diag
   if (!m) return Failed{};
   return m->run(inputs, diagnostics, options);
 }
+
+const OpRegistry& Module::registry() const { return *state_->registry; }
 
 std::vector<std::string> Module::unusedWeights() const {
   return (state_->origin ? *state_->origin : *state_).weights.unused();

@@ -26,6 +26,7 @@ struct LoadOptions {
   const OpRegistry* registry = nullptr;
 };
 
+struct CompileSpec;
 struct LowerOptions;
 
 // An input or output of a method.
@@ -73,6 +74,7 @@ class Module {
   // The graph of a method; null if there is none of this name. It lives as long as the module, as does the text.
   const Graph* graph(std::string_view method = "forward") const;
   const ParsedText& text() const;
+  const OpRegistry& registry() const;
 
   // Verifies and compiles a method for the interpreter. Reports operators that are missing, calls of what the text does
   // not hold, and tensors whose data is needed but was not supplied.
@@ -85,6 +87,9 @@ class Module {
   // and never written. Its only method is "forward". Weights may be missing: what they hold stays an attribute. See
   // api/lower.h.
   Result<Module> lowered(const LowerOptions& options, Diagnostics& diagnostics) const;
+  // One method with its segments as engines: a module that runs as this one does, faster. Its only method is "forward".
+  // What no engine can take stays as it is. See api/compile.h.
+  Result<Module> compiled(const CompileSpec& spec, Diagnostics& diagnostics) const;
   // Writes a lowered module to `path`, and what its text cannot say to a safetensors file beside it: OUT.ir,
   // OUT.safetensors. Loaded together they are the same module. See api/lower.h.
   bool write(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;

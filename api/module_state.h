@@ -22,6 +22,7 @@ struct ModuleState {
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;
   bool takesSelf = true;
+  EngineOptions engine;  // of the engines that its graphs hold
 };
 
 // Makes the objects of a dump from its attributes and the weights.

@@ -9,6 +9,7 @@
 
 namespace tscompile {
 
+class ConvertCall;
 class IValue;
 class InferCall;
 class KernelCall;
@@ -19,6 +20,9 @@ using InferFunction = void (*)(InferCall&);
 using KernelFunction = void (*)(KernelCall&);
 // The whole of an operator on numbers and strings with one result: no checks come before it.
 using ScalarFunction = void (*)(const IValue* const* arguments, IValue& result);
+
+// Adds the layers that compute the results to the network of an engine (runtime/engine/convert_call.h).
+using ConvertFunction = void (*)(ConvertCall&);
 
 // How the variant with a trailing underscore (`aten::relu_`) is made.
 enum class InPlace : uint8_t {
@@ -58,6 +62,7 @@ struct OpDef {
   InferFunction infer = nullptr;
   KernelFunction kernel = nullptr;
   ScalarFunction scalar = nullptr;
+  ConvertFunction convert = nullptr;  // null: engines call the kernel, on memory that they plan
 
   // What the first tensor argument may be; others are refused before the kernel. Empty: every dtype.
   DTypeSet dtypes = kRealAndBool;

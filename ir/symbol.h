@@ -84,6 +84,7 @@ TS_PRIM(NumToTensor)
 inline const Symbol value = Symbol::of("value");
 inline const Symbol name = Symbol::of("name");
 inline const Symbol types = Symbol::of("types");
+inline const Symbol Engine = Symbol::of("tscompile::Engine");
 inline const Symbol Subgraph = Symbol::of("Subgraph");
 }  // namespace sym
 

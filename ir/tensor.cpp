@@ -139,6 +139,13 @@ Ref<Storage> Storage::borrow(void* data, size_t bytes, Release release, void* co
   return Ref<Storage>::adopt(s);
 }
 
+Ref<Storage> Storage::symbolic(size_t bytes) {
+  auto* s = new Storage;
+  s->bytes_ = bytes;
+  s->symbolic_ = true;
+  return Ref<Storage>::adopt(s);
+}
+
 void Storage::destroy() const {
   if (budget_) {
     budget_->refund(bytes_);
@@ -259,7 +266,13 @@ Tensor Tensor::permuted(DimSpan order) const {
   return withGeometry(newSizes, newStrides, offset());
 }
 
+void requireElements(const Tensor& t) {
+  if (t.storage()->isSymbolic()) [[unlikely]]
+    throw ExecutionError(ErrorKind::Unsupported, "the elements of a tensor are not known yet");
+}
+
 std::byte* Tensor::elementAt(int64_t index) const {
+  requireElements(*this);
   int64_t at = 0;
   for (int d = rank(); d-- > 0;) {
     at += index % size(d) * stride(d);

@@ -33,8 +33,12 @@ class Storage : public RefCounted {
   // Memory of somebody else; `release(context)` is called when the last tensor is gone.
   static Ref<Storage> borrow(void* data, size_t bytes, Release release, void* context, bool readOnly);
 
+  // Stands for memory that will be there when a plan runs: geometry can be computed, elements cannot be read.
+  static Ref<Storage> symbolic(size_t bytes);
+
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  bool isSymbolic() const { return symbolic_; }
   // Weights and constants: in-place writes are refused.
   bool readOnly() const { return readOnly_; }
   void makeReadOnly() { readOnly_ = true; }
@@ -47,6 +51,7 @@ class Storage : public RefCounted {
   size_t bytes_ = 0;
   size_t blockBytes_ = 0;  // of the block that holds this object and the bytes; 0: borrowed
   bool readOnly_ = false;
+  bool symbolic_ = false;
   Release release_ = nullptr;
   void* context_ = nullptr;
   MemoryBudget* budget_ = nullptr;  // one reference
@@ -165,6 +170,8 @@ class Tensor {
   Ref<TensorImpl> impl_;
 };
 
+// Throws ExecutionError if the tensor has symbolic storage: whoever asks for elements then is too early.
+void requireElements(const Tensor& t);
 // Whether every element of such a view lies inside `bytes` of storage; exact for all 64-bit arguments.
 bool fitsStorage(DType dtype, DimSpan sizes, DimSpan strides, int64_t offset, size_t bytes);
 // Whether a stride of 0 makes one element stand for several: such tensors cannot be written to. Other overlaps are not

@@ -1,6 +1,6 @@
 // Which nodes are to stay out of engines, as arguments of rewriting say it: "fallback_classes" and "fallback_paths"
-// name modules, "fallback_nodes" values. Marked nodes have the attribute to_compile=0, and so has all that is made of
-// them.
+// name modules, "fallback_nodes" values, "fallback_operators" kinds of nodes or overloads. Marked nodes have the attribute
+// to_compile=0, and so has all that is made of them. What was found is reported as "fallback:" and the name.
 #pragma once
 
 #include "passes/rewrite/rewrite.h"
@@ -14,10 +14,11 @@ class FallbackMarks {
  public:
   explicit FallbackMarks(RewriteContext& context);
 
-  bool empty() const { return classes_.empty() && paths_.empty() && nodes_.empty(); }
+  bool empty() const { return classes_.empty() && paths_.empty() && nodes_.empty() && operators_.empty(); }
   // Whether a call is one of a method of a marked module, or of a module inside.
   bool marksCall(const Node* call) const;
   bool marks(const Node* node) const;
+  bool marksOperator(const Node* node) const;
 
   static bool isMarked(const Node* node) { return node->hasAttribute(sym::toCompile); }
   // Marks a node and those inside; returns whether one was not marked before. Constants and attributes of modules need
@@ -29,7 +30,7 @@ class FallbackMarks {
   bool marksScope(std::string_view scope) const;
   bool found(const std::set<std::string>& names, const std::string& name) const;
 
-  std::set<std::string> classes_, paths_, nodes_;
+  std::set<std::string> classes_, paths_, nodes_, operators_;
   RewriteContext& context_;
 };
 

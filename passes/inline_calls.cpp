@@ -218,6 +218,7 @@ class Inliner {
       Node* copy = cloneNode(*n, graph, values);
       copy->insertBefore(call);
       if (marked) FallbackMarks::mark(copy);
+      if (!marks_.empty()) markOperators(copy);
       giveNames(*n, values);
       note(copy, calls);
       for (Block* b : copy->blocks()) forEachNode(b, [&](Node* inner) { note(inner, calls); });
@@ -226,6 +227,14 @@ class Inliner {
     site.outputs = replaceOutputs(call, *site.graph, values, open);
     if (function && !function->output()->hasUses()) functions_.push_back(function);
     return site;
+  }
+
+  void markOperators(Node* copy) {
+    auto one = [this](Node* n) {
+      if (marks_.marksOperator(n)) FallbackMarks::mark(n);
+    };
+    one(copy);
+    for (Block* b : copy->blocks()) forEachNode(b, one);
   }
 
   // Removes the call.

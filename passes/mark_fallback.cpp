@@ -62,6 +62,7 @@ FallbackMarks::FallbackMarks(RewriteContext& context)
     : classes_(namesOf(context.arguments, "fallback_classes")),
       paths_(namesOf(context.arguments, "fallback_paths")),
       nodes_(namesOf(context.arguments, "fallback_nodes")),
+      operators_(namesOf(context.arguments, "fallback_operators")),
       context_(context) {}
 
 bool FallbackMarks::found(const std::set<std::string>& names, const std::string& name) const {
@@ -97,9 +98,19 @@ bool FallbackMarks::marksScope(std::string_view scope) const {
   return false;
 }
 
+bool FallbackMarks::marksOperator(const Node* node) const {
+  if (operators_.empty()) return false;
+  std::string kind(node->kind().text());
+  bool any = found(operators_, kind);
+  auto named = operators_.lower_bound(kind + ".");
+  if (named == operators_.end() || !startsWith(*named, kind + ".")) return any;
+  const Operator* op = context_.registry.resolve(*node);
+  return any | (op && found(operators_, op->fullName()));
+}
+
 bool FallbackMarks::marks(const Node* node) const {
   if (hasNoWork(node)) return false;
-  bool any = marksCall(node);
+  bool any = marksCall(node) | marksOperator(node);
   if (!nodes_.empty())
     for (const Value* v : node->outputs()) any |= found(nodes_, v->name());
   if (!paths_.empty() && !node->scope.empty()) any |= marksScope(node->scope.text());

@@ -1,19 +1,13 @@
 #include "runtime/evaluator.h"
 
 #include "runtime/kernel_call.h"
-#include "runtime/machine.h"
+#include "runtime/structure_runner.h"
 
 #include <cstring>
-#include <numeric>
+#include <optional>
 
 namespace tscompile {
 namespace {
-
-bool hasEffects(Symbol kind) {
-  static const Symbol kKinds[] = {sym::SetAttr, sym::CreateObject, sym::RaiseException,       sym::Enter,
-                                  sym::Exit,    sym::GetAttr,      Symbol::of("prim::Print"), Symbol::of("aten::wait")};
-  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
-}
 
 // Copies what a node has returned, as long as it fits.
 class Detacher {
@@ -126,36 +120,16 @@ class NodeEvaluator : public Evaluator {
     return true;
   }
 
-  // The prim:: nodes that the interpreter has handlers for, which work on the slots of a machine.
   bool structure(const Node& node, std::span<const IValue> inputs, std::vector<IValue>& results, RunContext& context) {
-    Handler handler = structureHandler(node.kind());
-    if (!handler || hasEffects(node.kind())) return false;
-    if (!empty_) {
-      Diagnostics diagnostics;
-      Result<std::shared_ptr<const Program>> program = Program::compile(noGraph_, registry_, {}, diagnostics);
-      if (!program) return false;
-      empty_ = *program;
-    }
-    std::vector<IValue> slots(inputs.begin(), inputs.end());
-    slots.resize(inputs.size() + node.outputCount());
-    std::vector<uint32_t> numbers(slots.size());
-    std::iota(numbers.begin(), numbers.end(), 0u);
-    Instruction instruction;
-    instruction.node = &node;
-    instruction.slots = numbers.data();
-    instruction.inputs = static_cast<uint32_t>(inputs.size());
-    instruction.outputs = static_cast<uint32_t>(node.outputCount());
-    Machine machine(*empty_, context);
-    machine.slots = slots.data();
-    handler(machine, &instruction);
-    std::move(slots.begin() + static_cast<ptrdiff_t>(inputs.size()), slots.end(), results.begin());
+    if (!StructureRunner::runs(node.kind())) return false;
+    if (!structures_) structures_.emplace(registry_);
+    structures_->run(node, inputs, std::span(results).first(node.outputCount()), context);
     return true;
   }
 
   const OpRegistry& registry_;
   uint64_t runBytes_;
-  Graph noGraph_;
-  std::shared_ptr<const Program> empty_;  // that a machine belongs to
+  std::optional<StructureRunner> structures_;
 };
 
 }  // namespace

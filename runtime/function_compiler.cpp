@@ -369,6 +369,10 @@ class FunctionCompiler {
     } else if (n->kind() == sym::CallFunction) {
       const Function* f = owner_.calledFunction(n);
       if (f) emitCall(n, f, 1, inputs, outputs);
+    } else if (n->kind() == sym::Engine && n->subgraph()) {
+      const Function* f = owner_.engineFor(n);
+      emitCall(n, f, 0, inputs, outputs);
+      if (f->engine) f_.code.back().handler = control::kCallEngine;
     } else if (n->subgraph()) {
       // A fork, or a wrapper of a generic subgraph for a faster executor: running the subgraph means the same.
       emitCall(n, owner_.functionFor(*n->subgraph(), std::string(n->kind().text())), 0, inputs, outputs);

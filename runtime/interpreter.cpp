@@ -2,6 +2,7 @@
 #include "ir/literal.h"
 #include "ir/printer.h"
 #include "ir/support/text.h"
+#include "runtime/engine/engine.h"
 #include "runtime/kernel_call.h"
 #include "runtime/machine.h"
 #include "runtime/program_compiler.h"
@@ -69,6 +70,15 @@ const Instruction* callWithMoves(Machine& m, const Function& f, const Instructio
   return m.call(f, in, in->inputs, in->slots + in->inputs + in->outputs);
 }
 const Instruction* callFunction(Machine& m, const Instruction* in) { return callWithMoves(m, *in->function, in); }
+
+const Instruction* callEngine(Machine& m, const Instruction* in) {
+  std::vector<IValue> inputs, outputs(in->outputs);
+  inputs.reserve(in->inputs);
+  for (uint32_t i = 0; i < in->inputs; ++i) inputs.push_back(m.slots[in->slots[i]]);
+  if (!in->function->engine->run(inputs, outputs, m.context)) return callWithMoves(m, *in->function, in);
+  for (uint32_t i = 0; i < in->outputs; ++i) m.slots[in->output(i)] = std::move(outputs[i]);
+  return in + 1;
+}
 
 const Instruction* callMethod(Machine& m, const Instruction* in) {
   const IValue& self = m.slots[in->slots[0]];
@@ -146,13 +156,14 @@ std::string describe(const IValue& v) {
 }
 
 void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnostics& diagnostics) {
-  const Node* n = in ? in->node : nullptr;
+  const Node* n = e.node() ? e.node() : in ? in->node : nullptr;
   std::string message = e.message();
   bool located = e.kind() == ErrorKind::Model || e.kind() == ErrorKind::Unsupported || e.kind() == ErrorKind::Limit;
   if (n && located && n->kind() != sym::RaiseException) message = std::string(n->kind().text()) + ": " + message;
   Diagnostic& d = diagnostics.error(n ? n->range : SourceRange{}, message, e.kind());
   if (!n || e.kind() == ErrorKind::Interrupted) return;
-  if (n->inputCount() && n->inputCount() <= 12 && n->kind() != sym::RaiseException && in->inputs == n->inputCount()) {
+  if (n == in->node && n->inputCount() && n->inputCount() <= 12 && n->kind() != sym::RaiseException &&
+      in->inputs == n->inputCount()) {
     std::string inputs;
     for (size_t i = 0; i < n->inputCount(); ++i) {
       if (i) inputs += ", ";
@@ -182,6 +193,7 @@ const Handler kLoopNext = loopNext;
 const Handler kReturn = finish;
 const Handler kCallFunction = callFunction;
 const Handler kCallMethod = callMethod;
+const Handler kCallEngine = callEngine;
 const Handler kScalar1 = scalar1;
 const Handler kScalar2 = scalar2;
 const Handler kScalarN = scalarN;

@@ -7,6 +7,7 @@
 #include "ir/support/arena.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/result.h"
+#include "runtime/engine/engine_options.h"
 #include "runtime/run_context.h"
 
 #include <memory>
@@ -17,6 +18,7 @@
 
 namespace tscompile {
 
+class Engine;
 class Machine;
 struct Instruction;
 struct Function;
@@ -53,6 +55,7 @@ struct Function {
   uint32_t slotCount = 0;
   std::vector<uint32_t> parameters;  // slots of the graph's inputs
   size_t resultCount = 0;
+  std::shared_ptr<const Engine> engine;  // of a tscompile::Engine node: what runs instead, where it can
 };
 
 // What a program consists of besides its entry graph: classes with their methods, functions by name.
@@ -68,6 +71,9 @@ struct ProgramSources {
     std::optional<IValue> data;
   };
   std::unordered_map<const Node*, OpaqueConstant> constants;
+  // Whether tscompile::Engine nodes become engines; else their subgraphs are interpreted.
+  bool useEngines = true;
+  EngineOptions engine;
 };
 
 class Program {

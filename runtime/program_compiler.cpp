@@ -1,6 +1,7 @@
 #include "runtime/program_compiler.h"
 
 #include "ir/support/text.h"
+#include "runtime/engine/engine.h"
 
 #include <fmt/core.h>
 
@@ -17,6 +18,15 @@ const Function* ProgramCompiler::functionFor(const Graph& graph, std::string nam
     pending_.push_back(it->second.get());
   }
   return it->second.get();
+}
+
+const Function* ProgramCompiler::engineFor(const Node* node) {
+  const Function* f = functionFor(*node->subgraph(), std::string(node->kind().text()));
+  std::optional<tscompile::Refusal> refusal;
+  if (!f->engine && program_.sources_.useEngines)
+    const_cast<Function*>(f)->engine =
+        Engine::make(*node->subgraph(), *program_.registry_, program_.sources_, program_.sources_.engine, refusal);
+  return f;
 }
 
 bool ProgramCompiler::compile(const Graph& entry) {

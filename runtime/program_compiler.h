@@ -21,6 +21,8 @@ class ProgramCompiler {
   Diagnostics& diagnostics() { return diagnostics_; }
   // The function that a graph becomes; it is compiled later.
   const Function* functionFor(const Graph& graph, std::string name);
+  // The same for the subgraph of a tscompile::Engine node, with its engine if one can be made.
+  const Function* engineFor(const Node* node);
   // The callees of prim::CallMethod and prim::CallFunction. Null after a report; also null, without one, for a method
   // of an interface, which is found when it is called.
   const Function* calledMethod(const Node* node);
@@ -59,6 +61,7 @@ extern const Handler kLoopEnter;    // inputs: trip count, condition; extra: the
 extern const Handler kLoopNext;     // the same; jumps back
 extern const Handler kReturn;
 extern const Handler kCallFunction;  // a function that is known; extra: for each input, whether it can be moved
+extern const Handler kCallEngine;    // the same, by the function's engine where it can
 extern const Handler kCallMethod;    // found by the type of input 0; extra: the same
 extern const Handler kScalar1;       // the slot behind the inputs takes the result
 extern const Handler kScalar2;

@@ -13,7 +13,9 @@ bool takesFile(std::string_view value) { return value == "FILE" || value == "GRA
 std::vector<const OptionSpec*> optionsOf(const VerbSpec& verb) {
   std::vector<const OptionSpec*> out;
   for (const OptionSpec& o : verb.options) out.push_back(&o);
-  for (const OptionSpec& o : commonOptionSpecs()) out.push_back(&o);
+  for (const OptionSpec& o : commonOptionSpecs())
+    if (std::none_of(verb.options.begin(), verb.options.end(), [&](const OptionSpec& v) { return v.names == o.names; }))
+      out.push_back(&o);
   return out;
 }
 
@@ -56,7 +58,7 @@ std::string bash() {
       "  case \"${COMP_WORDS[1]} $before\" in\n";
   for (const VerbSpec& verb : verbSpecs()) {
     for (const OptionSpec* o : optionsOf(verb)) {
-      if (o->value.empty()) continue;
+      if (o->value.empty() || o->valueOptional) continue;
       std::string names =
           join(namesOf(*o), "|", [&](const std::string& n) { return "\"" + std::string(verb.name) + " " + n + "\""; });
       std::vector<std::string_view> choices = choicesOf(*o);
@@ -89,7 +91,7 @@ std::string zshOption(const OptionSpec& o) {
   std::string help;
   for (char c : o.help) help += c == '[' || c == ']' || c == ':' ? std::string("\\") + c : std::string(1, c);
   std::string action;
-  if (!o.value.empty()) {
+  if (!o.value.empty() && !o.valueOptional) {
     std::vector<std::string_view> choices = choicesOf(o);
     action = choices.empty() ? ":" + std::string(o.value) + ":" : ":value:";
     if (!choices.empty())
@@ -145,7 +147,7 @@ std::string fish() {
         out += " -x -a " + quoted(join(choices, " ", [](std::string_view c) { return std::string(c); }));
       else if (o->value == "DIR" || takesFile(o->value))
         out += " -r -F";
-      else if (!o->value.empty())
+      else if (!o->value.empty() && !o->valueOptional)
         out += " -x";
       out += " -d " + quoted(o->help) + "\n";
     }

@@ -47,7 +47,7 @@ void options(std::string_view title, std::span<const OptionSpec> specs, std::str
     std::string left;
     for (char c : spec.names) left += c == ',' ? ", " : std::string(1, c);
     if (spec.names.find(',') == std::string_view::npos) left = "    " + left;
-    if (!spec.value.empty()) left += " " + std::string(spec.value);
+    if (!spec.value.empty()) left += spec.valueOptional ? "[=" + std::string(spec.value) + "]" : " " + std::string(spec.value);
     entry(left, std::string(spec.help) + (spec.repeats ? "; may be given several times" : ""), out);
   }
 }
@@ -91,7 +91,7 @@ std::string verbHelp(const VerbSpec& verb) {
     entry(std::string(verb.argument), verb.argumentHelp, out);
   }
   options("Options", verb.options, out);
-  options("Options of every command", commonOptionSpecs(), out);
+  options("Options of every command", commonOptionSpecsOf(verb), out);
   if (!verb.details.empty()) out += "\n" + std::string(verb.details);
   return out;
 }

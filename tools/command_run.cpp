@@ -1,4 +1,5 @@
 // `tscompile run`: executes a graph.
+#include "api/compile.h"
 #include "api/module.h"
 #include "api/value_text.h"
 #include "ir/support/text.h"
@@ -126,11 +127,6 @@ class RunCommandExecutor {
       : options_(options), run_(options.run), session_(session) {}
 
   int run() {
-    if (run_.engine) {
-      session_.diagnostics.error("the executor 'engine' is not supported", ErrorKind::Unsupported)
-          .note("--executor interpreter runs every graph");
-      return session_.finish();
-    }
     std::optional<Method> method = prepare();
     if (!method) return session_.finish();
     Result<std::vector<IValue>> inputs = InputReader(method->inputs(), session_).read(run_.inputs);
@@ -157,7 +153,17 @@ class RunCommandExecutor {
     Result<Module> module = Module::fromSource(*source, load, session_.diagnostics);
     if (!module) return std::nullopt;
     module_ = std::move(*module);
-    Result<Method> method = module_->prepare(session_.diagnostics, run_.method);
+    std::string entry = run_.method;
+    if (run_.engine) {
+      CompileSpec spec;
+      spec.partition.lowering.method = run_.method;
+      spec.partition.lowering.limits = session_.common.limits;
+      Result<Module> compiled = module_->compiled(spec, session_.diagnostics);
+      if (!compiled) return std::nullopt;
+      module_ = std::move(*compiled);
+      entry = "forward";
+    }
+    Result<Method> method = module_->prepare(session_.diagnostics, entry);
     if (!method) return std::nullopt;
     session_.noteUnusedWeights(module_->unusedWeights());
     return *method;

@@ -223,6 +223,16 @@ Examples:
   tscompile run lowered.ir --weights lowered.safetensors --input x=1x3x224x224:f32:randn(seed=0)
 )";
 
+constexpr std::string_view kPartitionDetails =
+    R"(The graph is lowered first, without its weights unless they are given; --no-lower takes it as it is.
+Nothing is compiled. docs/partitioning.md explains the reasons and the strategies.
+
+Examples:
+  tscompile partition model.ir --explain
+  tscompile partition model.ir --torch-executed-op aten::lgamma --min-block-size 1
+  tscompile partition model.ir --sweep min-block-size=1,2,4,8
+)";
+
 const VerbSpec kVerbs[] = {
     {.name = "parse",
      .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
@@ -271,6 +281,23 @@ const VerbSpec kVerbs[] = {
      .details = kRunDetails,
      .options = kRun,
      .command = runRun},
+    {.name = "partition",
+     .summary = "cut a graph into segments for engines and for the interpreter, and tell why",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kPartitionDetails,
+     .options = partitionOptionSpecs(),
+     .command = runPartition},
+    {.name = "explain",
+     .summary = "tell where a node runs, why, and what would change it",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump, then values (%name) or operators (aten::relu)",
+     .argumentRequired = true,
+     .argumentRepeats = true,
+     .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",
+     .options = partitioningOptionSpecs(),
+     .command = runExplain},
     {.name = "ops",
      .summary = "list operators, or tell which operators of a graph are there",
      .argument = "PATTERN",
@@ -308,6 +335,14 @@ const VerbSpec kVerbs[] = {
 
 std::span<const VerbSpec> verbSpecs() { return kVerbs; }
 std::span<const OptionSpec> commonOptionSpecs() { return kCommon; }
+
+std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb) {
+  std::vector<OptionSpec> out;
+  for (const OptionSpec& o : kCommon)
+    if (std::none_of(verb.options.begin(), verb.options.end(), [&](const OptionSpec& v) { return v.names == o.names; }))
+      out.push_back(o);
+  return out;
+}
 
 const VerbSpec* findVerb(std::string_view name) {
   auto it = std::find_if(std::begin(kVerbs), std::end(kVerbs), [&](const VerbSpec& v) { return v.name == name; });

@@ -22,8 +22,15 @@ void checkChoice(const OptionSpec& option, const std::string& value) {
   throw UsageError{longName(option) + " takes " + list + ", not '" + abbreviate(value, 80) + "'"};
 }
 
-void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& options) {
+// Options whose value may be left out are flags to CLI11, and are read when it is done.
+using OptionalValues = std::vector<std::pair<const OptionSpec*, CLI::Option*>>;
+
+void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& options, OptionalValues& optional) {
   for (const OptionSpec& spec : specs) {
+    if (spec.valueOptional) {
+      optional.emplace_back(&spec, app.add_flag(std::string(spec.names)));
+      continue;
+    }
     if (spec.value.empty()) {
       app.add_flag_callback(std::string(spec.names), [&spec, &options] { spec.set(options, ""); })
           ->disable_flag_override();
@@ -64,8 +71,10 @@ void readVerb(const VerbSpec& verb, std::span<const std::string> args, Options& 
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
-  addOptions(app, verb.options, options);
-  addOptions(app, commonOptionSpecs(), options);
+  OptionalValues optional;
+  std::vector<OptionSpec> common = commonOptionSpecsOf(verb);
+  addOptions(app, verb.options, options, optional);
+  addOptions(app, common, options, optional);
   app.add_option("arguments", options.arguments)->type_size(1)->expected(0, CLI::detail::expected_max_vector_size);
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
@@ -78,6 +87,8 @@ void readVerb(const VerbSpec& verb, std::span<const std::string> args, Options& 
   } catch (const CLI::ParseError& e) {
     throw UsageError{e.what(), {helpHint(verb)}};
   }
+  for (const auto& [spec, option] : optional)
+    for (const std::string& value : option->results()) spec->set(options, value == "true" ? "" : value);
   // The mark that ends the options stays behind.
   for (const std::string& rest : app.remaining())
     if (rest != "--") unknownOption(rest, verb);

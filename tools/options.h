@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/support/limits.h"
+#include "partition/partition.h"
 
 #include <chrono>
 #include <optional>
@@ -78,6 +79,22 @@ struct RunCommand {
   uint64_t seed = 0;
 };
 
+enum class PartitionForm : uint8_t { Text, Json, Dot };
+
+// Of partition and explain.
+struct PartitionCommand {
+  std::vector<std::string> weights, operators, modules, nodes, shapes;
+  std::string method = "forward";
+  std::optional<size_t> minBlockSize;
+  Strategy strategy = Strategy::Dependency;
+  bool lower = true;
+  std::optional<double> requireFull;  // part of the nodes, from 0 to 1
+  std::vector<size_t> sweep;          // values for minBlockSize
+  PartitionForm form = PartitionForm::Text;
+  bool explain = false;
+  bool emitGraph = false;  // the stitched graph
+};
+
 struct OpsCommand {
   std::vector<std::string> coverage;
   bool all = false;
@@ -94,6 +111,7 @@ struct Options {
   LowerCommand lower;
   RewriteCommand rewrite;
   RunCommand run;
+  PartitionCommand partition;
   OpsCommand ops;
 };
 
@@ -104,6 +122,7 @@ struct OptionSpec {
   // Throws UsageError for a value that cannot be. Choices were checked before.
   void (*set)(Options&, const std::string& value);
   bool repeats = false;
+  bool valueOptional = false;  // "--name" or "--name=VALUE"; `set` gets an empty text for the first
 };
 
 struct VerbSpec {
@@ -124,6 +143,11 @@ std::vector<std::string> namesOf(const OptionSpec& option);
 std::span<const VerbSpec> verbSpecs();
 const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();
+// The same without those that the verb has in a form of its own.
+std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
+// What partition, explain and compile share, and what only partition has.
+std::vector<OptionSpec> partitioningOptionSpecs();
+std::vector<OptionSpec> partitionOptionSpecs();
 // "text", "json" of "text|json"; nothing if the value is no choice.
 std::vector<std::string_view> choicesOf(const OptionSpec& option);
 

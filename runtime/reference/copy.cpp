@@ -64,6 +64,8 @@ bool sameGeometry(const Tensor& a, const Tensor& b) {
 
 void copyTensor(const Tensor& to, const Tensor& from) {
   if (to.numel() == 0) return;
+  requireElements(from);
+  requireElements(to);
   bool same = to.raw() == from.raw() && itemSize(to.dtype()) == itemSize(from.dtype()) && sameGeometry(to, from);
   if (!same && boundsOverlap(to, from)) return copyTensor(to, cloneTensor(from));
   if (to.dtype() != from.dtype()) {

@@ -179,9 +179,11 @@ void loopTiles(DimSpan sizes, std::span<const Operand> operands, int outputs, Ti
   Nest nest;
   if (!makeRun(numel, operands, nest)) makeNest(sizes, operands, nest);
   std::byte* base[kMaxOperands];
-  for (size_t k = 0; k < operands.size(); ++k)
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (!operands[k].number) requireElements(operands[k].tensor);
     base[k] =
         operands[k].number ? static_cast<std::byte*>(const_cast<void*>(operands[k].number)) : operands[k].tensor.raw();
+  }
   int count = static_cast<int>(operands.size());
   Runner runner(operands, outputs, nest, f, parameters);
   RunContext& context = RunContext::current();

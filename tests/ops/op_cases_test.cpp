@@ -1,6 +1,7 @@
 // Runs the rows of tests/ops/*.cases; see README.md there.
 #include "api/compiler.h"
 #include "ir/support/text.h"
+#include "runtime/engine/engine.h"
 #include "runtime/ops/ops.h"
 #include "tests/support/analysis_checks.h"
 
@@ -144,7 +145,13 @@ class OpCase : public ::testing::Test {
     Result<Method> method = module->prepare(d);
     ASSERT_TRUE(method.ok()) << renderDiagnostics(d, "op_tests");
     ASSERT_FALSE(case_.rows.empty()) << case_.file << ": " << case_.name << " has no rows";
-    for (const Row& row : case_.rows) run(*method, *module->graph(), row);
+    std::optional<Refusal> refusal;
+    std::shared_ptr<Engine> engine = Engine::make(*module->graph(), allOps(), {}, {}, refusal);
+    if (!engine) note(refusal->verdict, nullptr);
+    for (const Row& row : case_.rows) {
+      run(*method, *module->graph(), row);
+      if (engine) runOnEngine(*engine, *method, row);
+    }
   }
 
  private:
@@ -175,6 +182,42 @@ class OpCase : public ::testing::Test {
     EXPECT_EQ(unpredictedSharing(graph, allOps(), inputs, *got), "") << where;
     for (const auto& [i, text] : row.after)
       expectEqual(inputs.at(i), read(text, wanted[i].type), case_, where + " after");
+  }
+
+  // What an engine does not take, for the list that TSCOMPILE_ENGINE_REPORT names.
+  void note(const Verdict& verdict, const Row* row) {
+    const char* report = std::getenv("TSCOMPILE_ENGINE_REPORT");
+    if (!report) return;
+    std::ofstream(report, std::ios::app) << std::filesystem::path(case_.file).stem().string() << "." << case_.name
+                                         << (row ? ":" + std::to_string(row->line) : "") << ": "
+                                         << reasonCode(verdict.reason) << " " << verdict.detail << "\n";
+  }
+
+  // The whole graph as one engine, twice: the second run meets the plan and the memory of the first.
+  void runOnEngine(const Engine& engine, const Method& method, const Row& row) {
+    std::string where = "on an engine: " + case_.file + ":" + std::to_string(row.line);
+    std::vector<ValueInfo> wanted = method.inputs(), outputs = method.outputs();
+    for (int again = 0; again < 2; ++again) {
+      std::vector<IValue> inputs, got(outputs.size());
+      for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i].type));
+      RunOptions options;
+      RunContext context(options);
+      RunScope scope(context);
+      std::optional<Refusal> refusal;
+      std::shared_ptr<const EnginePlan> plan = engine.planFor(inputs, context, &refusal);
+      if (!plan) return note(refusal ? refusal->verdict : Verdict{Reason::Ok, "left to the interpreter"}, &row);
+      try {
+        ASSERT_TRUE(engine.run(inputs, got, context));
+      } catch (const ExecutionError& e) {
+        EXPECT_FALSE(row.error.empty()) << where << ": " << e.message();
+        EXPECT_NE(e.message().find(row.error), std::string::npos) << where << ": " << e.message();
+        continue;
+      }
+      ASSERT_TRUE(row.error.empty()) << where << ": expected a failure";
+      for (size_t i = 0; i < got.size(); ++i) expectEqual(got[i], read(row.outputs[i], outputs[i].type), case_, where);
+      for (const auto& [i, text] : row.after)
+        expectEqual(inputs.at(i), read(text, wanted[i].type), case_, where + " after");
+    }
   }
 
   Case case_;

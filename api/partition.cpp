@@ -1,0 +1,173 @@
+#include "api/partition.h"
+
+#include "ir/clone.h"
+#include "ir/support/text.h"
+#include "passes/passes.h"
+#include "runtime/engine/support.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace tscompile {
+namespace {
+
+IValue nameList(const std::vector<std::string>& names, bool values) {
+  std::vector<IValue> items;
+  for (const std::string& n : names) items.emplace_back(values && n.starts_with('%') ? n.substr(1) : n);
+  return IValue(Ref<ListValue>::make(types().string, std::move(items)));
+}
+
+RewriteArguments withForces(const PartitionSpec& spec) {
+  RewriteArguments arguments = spec.lowering.arguments;
+  if (!spec.operators.empty()) arguments["fallback_operators"] = nameList(spec.operators, false);
+  if (!spec.nodes.empty()) arguments["fallback_nodes"] = nameList(spec.nodes, true);
+  if (!spec.modules.empty()) {
+    arguments["fallback_classes"] = nameList(spec.modules, false);
+    arguments["fallback_paths"] = nameList(spec.modules, false);
+  }
+  return arguments;
+}
+
+// Whether nodes of the text can be told by modules at all.
+bool hasModules(const Module& module, const Graph& entry) {
+  if (module.text().module) return true;
+  bool any = false;
+  forEachNode(entry, [&](const Node* n) {
+    any |= !n->scope.empty() || (n->kind() == sym::GetAttr && n->input(0)->type()->is(TypeKind::Class));
+  });
+  return any;
+}
+
+class MatchCheck {
+ public:
+  MatchCheck(const Module& module, const Graph& entry, const RewriteArguments& reports)
+      : module_(module), entry_(entry), reports_(reports) {}
+
+  std::vector<Unmatched> check(const PartitionSpec& spec) {
+    for (const std::string& name : spec.operators)
+      if (!found(name)) missingOperator(name);
+    for (const std::string& name : spec.modules)
+      if (!found(name)) missingModule(name);
+    for (const std::string& name : spec.nodes)
+      if (!found(name.substr(name.starts_with('%')))) missingNode(name);
+    return std::move(out_);
+  }
+
+ private:
+  bool found(const std::string& name) const { return reports_.contains("fallback:" + name); }
+  static std::string hint(const NearestName& nearest) {
+    return nearest.found() ? "did you mean '" + nearest.name() + "'?" : "";
+  }
+  void missingOperator(const std::string& name) {
+    NearestName nearest(name);
+    forEachNode(entry_, [&](const Node* n) { nearest.consider(n->kind().text()); });
+    out_.push_back({"no node of the graph is '" + abbreviate(name, 80) + "'", hint(nearest)});
+  }
+  void missingModule(const std::string& name) {
+    if (!hasModules(module_, entry_))
+      out_.push_back({"no module '" + abbreviate(name, 80) + "': the text has no modules",
+                      "a module dump has them, and traced graphs with scopes"});
+    else
+      out_.push_back({"no node belongs to a module of class or path '" + abbreviate(name, 80) + "'", ""});
+  }
+  void missingNode(const std::string& name) {
+    std::string wanted = name.substr(name.starts_with('%'));
+    NearestName nearest(wanted);
+    entry_.forEachName([&](std::string_view n) { nearest.consider(n); });
+    const Value* value = entry_.find(wanted);
+    out_.push_back({value ? "%" + wanted + " is made by no node that runs" : "the graph has no value '%" + abbreviate(wanted, 80) + "'",
+                    value ? "" : hint(nearest)});
+  }
+
+  const Module& module_;
+  const Graph& entry_;
+  const RewriteArguments& reports_;
+  std::vector<Unmatched> out_;
+};
+
+ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ranges, bool largest) {
+  ShapeOptions options;
+  options.inputs.resize(graph.inputs().size());
+  for (const InputRange& r : ranges)
+    for (size_t i = 0; i < graph.inputs().size(); ++i) {
+      if (graph.input(i)->name() != r.name) continue;
+      DType dtype = r.dtype != DType::Undefined ? r.dtype : graph.input(i)->type()->tensor().dtype;
+      Dims sizes;
+      for (size_t d = 0; d < r.most.size(); ++d)
+        sizes.push_back(largest || r.least[d] == r.most[d] ? r.most[d] : kUnknownSize);
+      options.inputs[i] = symbolicTensor(dtype == DType::Undefined ? DType::Float32 : dtype, sizes);
+    }
+  return options;
+}
+
+std::optional<int64_t> readSize(std::string_view text) {
+  int64_t size = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size() || size < 0) return std::nullopt;
+  return size;
+}
+
+}  // namespace
+
+std::optional<InputRange> parseInputRange(std::string_view text) {
+  size_t equal = text.find('=');
+  if (equal == std::string_view::npos || equal == 0) return std::nullopt;
+  InputRange range;
+  range.name = text.substr(text[0] == '%', equal - (text[0] == '%'));
+  std::string_view sizes = text.substr(equal + 1);
+  if (size_t colon = sizes.find(':'); colon != std::string_view::npos) {
+    std::optional<DType> dtype = dtypeFromName(sizes.substr(colon + 1));
+    if (!dtype) return std::nullopt;
+    range.dtype = *dtype;
+    sizes = sizes.substr(0, colon);
+  }
+  for (size_t at = 0; !sizes.empty() && at <= sizes.size();) {
+    size_t end = std::min(sizes.find('x', at), sizes.size());
+    std::string_view dim = sizes.substr(at, end - at);
+    size_t dots = dim.find("..");
+    std::optional<int64_t> least = readSize(dim.substr(0, dots));
+    std::optional<int64_t> most = dots == std::string_view::npos ? least : readSize(dim.substr(dots + 2));
+    if (!least || !most || *least > *most) return std::nullopt;
+    range.least.push_back(*least);
+    range.most.push_back(*most);
+    at = end + 1;
+  }
+  return range;
+}
+
+Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& spec, Diagnostics& diagnostics) {
+  Prepared out;
+  out.registry = &module.registry();
+  const Graph* entry = module.graph(spec.lowering.method);
+  RewriteArguments reports;
+  std::unique_ptr<Graph> graph;
+  if (spec.lower || !entry) {
+    LowerOptions lowering = spec.lowering;
+    lowering.arguments = withForces(spec);
+    lowering.onReports = [&](const RewriteArguments& r) { reports = r; };
+    Result<Module> lowered = module.lowered(lowering, diagnostics);
+    if (!lowered) return Failed{};
+    out.module = std::make_shared<Module>(std::move(*lowered));
+    graph = cloneGraph(*out.module->graph());
+  } else {
+    out.module = std::make_shared<Module>(module);
+    graph = cloneGraph(*entry);
+    RewriteContext context(*graph, *out.registry, diagnostics);
+    context.arguments = withForces(spec);
+    markFallback(*graph, context);
+    reports = context.reports;
+  }
+  out.unmatched = MatchCheck(module, *entry, reports).check(spec);
+  if (spec.lower || !spec.shapes.empty())
+    ShapePropagation(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false)).applyTo(*graph);
+  out.shapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, spec.shapes, true));
+  out.graph = std::move(graph);
+  return out;
+}
+
+Partition partition(const Prepared& prepared, PartitionOptions options) {
+  options.shapes = prepared.shapes.get();
+  return segment(*prepared.graph, *prepared.registry, *engineSupport(*prepared.registry), options);
+}
+
+}  // namespace tscompile

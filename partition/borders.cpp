@@ -1,0 +1,42 @@
+#include "partition/borders.h"
+
+#include <algorithm>
+
+namespace tscompile {
+
+bool crossesBorders(const Value* value) {
+  TypePtr t = value->type();
+  return t->isTensor() || t->isListOf(TypeKind::Tensor) || t->is(TypeKind::Class);
+}
+
+Recomputing::Recomputing(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases,
+                         const MemoryUses& memory)
+    : given_(given), aliases_(aliases), memory_(memory), allowed_(graph) {}
+
+void Recomputing::add(const Node* node, bool supported) {
+  allowed_[node] = supported && !node->hasBlocks() && !memory_.of(node).effects && memory_.of(node).writes.empty() &&
+                   neverChanges(node) &&
+                   std::all_of(node->inputs().begin(), node->inputs().end(), [&](const Use& u) {
+                     const Node* from = u.value->node();
+                     return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(u.value);
+                   });
+}
+
+bool Recomputing::neverChanges(const Node* node) const {
+  if (!aliases_.graphHasWrites()) return true;
+  for (const Value* v : node->outputs())
+    if (aliases_.isWrittenItself(v)) return false;
+  // Lists and tuples hold what they are given, whatever happens to it.
+  bool holds = node->kind() == sym::ListConstruct || node->kind() == sym::TupleConstruct;
+  return holds || std::none_of(node->inputs().begin(), node->inputs().end(),
+                               [&](const Use& u) { return aliases_.isWritten(u.value); });
+}
+
+bool Recomputing::isTakenIn(const Value* value) const {
+  if (!crossesBorders(value)) return false;
+  // Rather its elements than the list.
+  const Node* from = value->node();
+  return !from || from->kind() != sym::ListConstruct || !allowed_[from];
+}
+
+}  // namespace tscompile

@@ -1,0 +1,32 @@
+// What may cross the border of an engine, and what is computed once more on the other side instead.
+#pragma once
+
+#include "partition/dependencies.h"
+
+namespace tscompile {
+
+// Tensors and lists of tensors; modules, as what is read from them is known when the engine is made.
+bool crossesBorders(const Value* value);
+
+// Which nodes an engine may run a second time: they only look at what never changes, so that any place gives the same.
+// Asked for numbers, sizes and lists that are made of them.
+class Recomputing {
+ public:
+  Recomputing(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases, const MemoryUses& memory);
+
+  // Takes the node in; those that its inputs come from were taken in before. `supported`: engines can run it.
+  void add(const Node* node, bool supported);
+  bool allows(const Node* node) const { return allowed_[node]; }
+  // Whether an engine that needs the value and does not make it takes it as an input; otherwise it computes it.
+  bool isTakenIn(const Value* value) const;
+
+ private:
+  bool neverChanges(const Node* node) const;
+
+  const GivenNodes& given_;
+  const AliasAnalysis& aliases_;
+  const MemoryUses& memory_;
+  NodeTable<bool> allowed_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,217 @@
+#include "partition/decide.h"
+
+#include "ir/builder.h"
+#include "ir/support/text.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+std::string nameOf(const Value* v) { return "%" + v->name(); }
+// "aten::relu (%y)", or the kind alone.
+std::string nodeName(const Node* n) {
+  std::string kind(n->kind().text());
+  return n->outputCount() ? kind + " (" + nameOf(n->output()) + ")" : kind;
+}
+std::string typedName(const Value* v) { return nameOf(v) + " : " + typeText(withoutRefinement(v->type())); }
+
+constexpr const char* kTensorsOnly = "engines take and give tensors and lists of tensors";
+
+}  // namespace
+
+Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,
+                 const PartitionOptions& options, Partition& partition)
+    : graph_(graph),
+      registry_(registry),
+      support_(support),
+      options_(options),
+      partition_(partition),
+      aliases_(graph, registry),
+      memory_(graph, aliases_),
+      recomputing_(graph, partition.given, aliases_, memory_) {}
+
+void Decider::fallBack(const Node* node, Reason reason, std::string detail, std::string remedy, const Node* cause) {
+  Decision& d = partition_.decisions[node];
+  if (!d.accelerated()) return;
+  d.reason = reason;
+  d.detail = std::move(detail);
+  d.remedy = std::move(remedy);
+  d.cause = cause;
+  todo_.push_back(node);
+}
+
+void Decider::decide() {
+  if (aliases_.graphHasWrites())
+    forEachNode(graph_, [&](const Node* n) {
+      if (!n->hasBlocks() && !memory_.of(n).writes.empty()) writers_.push_back(n);
+    });
+  forEachNode(graph_, [&](const Node* n) {
+    if (!partition_.given.contains(n)) decideAlone(n);
+  });
+  forEachNode(graph_, [&](const Node* n) {
+    if (partition_.given.contains(n)) return;
+    checkInputs(n);
+    checkBlocksInside(n);
+    for (const Block* b : n->blocks()) checkOutputs(b->returnNode());
+  });
+  checkOutputs(graph_.returnNode());
+  settle();
+}
+
+void Decider::decideAlone(const Node* node) {
+  if (options_.assumed && options_.assumed->contains(node)) return recomputing_.add(node, true);
+  if (!userExcludes(node)) {
+    Verdict verdict;
+    if (node->hasBlocks())
+      verdict = {Reason::ControlFlow,
+                 std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves", ""};
+    else
+      verdict = support_.accepts(*node);
+    if (options_.refused)
+      if (auto turnedDown = options_.refused->find(node); turnedDown != options_.refused->end())
+        verdict = turnedDown->second;
+    // What engines could run may be computed once more, whatever else keeps the node itself out.
+    recomputing_.add(node, verdict.ok());
+    if (!verdict.ok())
+      return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
+    if (hazard(node)) return;
+    for (const Value* v : node->outputs())
+      if (!crossesBorders(v) && v->hasUses() && !recomputing_.allows(node))
+        return fallBack(node, Reason::NonTensor,
+                        "gives " + typedName(v) + ", which depends on what is written; " + kTensorsOnly,
+                        "without writes to what it reads it could be computed where it is needed");
+  }
+}
+
+const std::string* Decider::nameAmong(const std::vector<std::string>& names, const Node* node) const {
+  std::string_view kind = node->kind().text();
+  for (const std::string& name : names) {
+    if (name == kind) return &name;
+    if (name.size() <= kind.size() || !startsWith(name, kind) || name[kind.size()] != '.') continue;
+    const Operator* op = registry_.resolve(*node);
+    if (op && op->fullName() == name) return &name;
+  }
+  return nullptr;
+}
+
+bool Decider::userExcludes(const Node* node) {
+  bool marked = node->hasAttribute(sym::toCompile);
+  const std::string* name = nameAmong(marked ? options_.markedOperators : options_.fallbackOperators, node);
+  if (name)
+    fallBack(node, Reason::UserExcluded, *name + " is to stay out of engines",
+             "leave out --torch-executed-op " + *name);
+  else if (marked)
+    fallBack(node, Reason::UserExcluded, "it, or the module that it belongs to, is to stay out of engines",
+             "leave out the --torch-executed-op, -module or -node that names it");
+  return name || marked;
+}
+
+const Node* Decider::writerOf(const Value* value, const Node* except) {
+  Locations reached = aliases_.reachable(value);
+  for (const Node* w : writers_)
+    if (w != except && memory_.of(w).writes.intersects(reached)) return w;
+  return nullptr;
+}
+
+// Writes must be seen by everybody else who holds the memory, and engines give memory of their own.
+bool Decider::hazard(const Node* node) {
+  if (!aliases_.graphHasWrites()) return false;
+  if (!memory_.of(node).writes.empty()) {
+    std::string what = node->inputCount() ? nameOf(node->input(0)) : "memory";
+    fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others hold that memory",
+             "an operator that makes a new value could run in an engine");
+    return true;
+  }
+  for (const Value* v : node->outputs()) {
+    if (!aliases_.isWritten(v)) continue;
+    const Value* base = nullptr;
+    for (const Use& u : node->inputs())
+      if (!base && aliases_.mayShareMemory(v, u.value)) base = u.value;
+    bool list = !v->type()->isTensor() && aliases_.isWrittenItself(v);
+    if (!base && !list) continue;
+    const Node* writer = writerOf(v, node);
+    std::string by = writer ? ", which " + nodeName(writer) + " writes" : ", which is written";
+    fallBack(node, Reason::Aliasing,
+             base && !list ? "gives " + nameOf(v) + " that shares memory with " + nameOf(base) + by
+                           : "gives " + nameOf(v) + by,
+             "an operator that makes a new value instead of writing would allow an engine", writer);
+    return true;
+  }
+  return false;
+}
+
+// What comes from elsewhere must be able to cross, or to be computed here.
+void Decider::checkInputs(const Node* node) {
+  if (isElsewhere(node)) return;
+  for (const Use& u : node->inputs()) {
+    const Value* v = u.value;
+    const Node* from = v->node();
+    if (from && partition_.given.contains(from)) continue;
+    if (crossesBorders(v)) continue;
+    if (!from) {
+      bool ofGraph = v->block() == graph_.block();
+      return fallBack(node, ofGraph ? Reason::Interface : Reason::NonTensor,
+                      "takes " + typedName(v) + ", " + (ofGraph ? "an input of the graph" : "a parameter of its block") +
+                          "; " + kTensorsOnly,
+                      ofGraph ? "a constant in its place, or a tensor, would allow an engine" : "",
+                      v->block()->owner());
+    }
+    bool here = from->block() == node->block() && !isElsewhere(from);
+    if (here || recomputing_.allows(from)) continue;
+    const Decision& d = partition_.decisions[from];
+    return fallBack(node, Reason::NonTensor,
+                    "takes " + typedName(v) + " from " + nodeName(from) + ", which runs elsewhere; " + kTensorsOnly,
+                    d.accelerated() ? "" : d.remedy, from);
+  }
+}
+
+// Numbers and lists of them go to where they are needed; engines that need them as well compute them again.
+void Decider::checkOutputs(const Node* node) {
+  for (const Use& u : node->inputs()) {
+    const Value* v = u.value;
+    const Node* from = v->node();
+    if (!from || partition_.given.contains(from) || isElsewhere(from) || recomputing_.isTakenIn(v)) continue;
+    if (node->isReturn() && crossesBorders(v)) continue;
+    if (node->isReturn() && node->block() == graph_.block())
+      fallBack(from, Reason::Interface, "makes " + typedName(v) + ", an output of the graph; " + kTensorsOnly, "");
+    else if (node->isReturn())
+      fallBack(from, Reason::NonTensor, "makes " + typedName(v) + ", a result of its block; " + kTensorsOnly, "",
+               node->block()->owner());
+    else
+      fallBack(from, Reason::NonTensor,
+               "makes " + typedName(v) + " for " + nodeName(node) + ", which runs elsewhere; " + kTensorsOnly, "",
+               node);
+  }
+}
+
+// What a block inside needs is there before the block runs.
+void Decider::checkBlocksInside(const Node* node) {
+  for (const Use& u : node->inputs()) {
+    const Node* from = u.value->node();
+    if (!from || from->block() == node->block() || partition_.given.contains(from)) continue;
+    if (!isElsewhere(from) && !recomputing_.isTakenIn(u.value))
+      fallBack(from, Reason::NonTensor,
+               "makes " + typedName(u.value) + " for " + nodeName(node) + " in a block inside; " + kTensorsOnly, "",
+               node->block()->owner());
+  }
+}
+
+void Decider::pushConsequences(const Node* node) {
+  checkOutputs(node);
+  for (const Value* v : node->outputs()) {
+    if (crossesBorders(v)) continue;
+    for (const Use& u : v->uses())
+      if (!u.user->isReturn()) checkInputs(u.user);
+  }
+}
+
+void Decider::settle() {
+  while (!todo_.empty()) {
+    const Node* n = todo_.front();
+    todo_.pop_front();
+    pushConsequences(n);
+  }
+}
+
+}  // namespace tscompile

@@ -1,0 +1,50 @@
+// Decides for each node of a graph whether it can run in an engine. The first cause is kept; what follows from it is
+// said with a link to it.
+#pragma once
+
+#include "partition/borders.h"
+
+#include <deque>
+
+namespace tscompile {
+
+class Decider {
+ public:
+  Decider(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,
+          const PartitionOptions& options, Partition& partition);
+
+  // Decides all nodes by what they are and by what they hand to each other.
+  void decide();
+  // Sends a node elsewhere if it is not there already; settle() then draws the consequences.
+  void fallBack(const Node* node, Reason reason, std::string detail, std::string remedy, const Node* cause = nullptr);
+  void settle();
+
+  const AliasAnalysis& aliases() const { return aliases_; }
+  const MemoryUses& memory() const { return memory_; }
+  const Recomputing& recomputing() const { return recomputing_; }
+
+ private:
+  void decideAlone(const Node* node);
+  bool userExcludes(const Node* node);
+  const std::string* nameAmong(const std::vector<std::string>& names, const Node* node) const;
+  bool hazard(const Node* node);
+  const Node* writerOf(const Value* value, const Node* except);
+  void checkInputs(const Node* node);
+  void checkOutputs(const Node* node);
+  void checkBlocksInside(const Node* node);
+  void pushConsequences(const Node* node);
+  bool isElsewhere(const Node* node) const { return !partition_.decisions[node].accelerated(); }
+
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const EngineSupport& support_;
+  const PartitionOptions& options_;
+  Partition& partition_;
+  AliasAnalysis aliases_;
+  MemoryUses memory_;
+  Recomputing recomputing_;
+  std::vector<const Node*> writers_;
+  std::deque<const Node*> todo_;
+};
+
+}  // namespace tscompile

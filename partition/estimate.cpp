@@ -1,0 +1,121 @@
+#include "partition/estimate.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tscompile {
+namespace {
+
+// A core of our day: what an engine and the reference kernels reach of its arithmetic and of its memory.
+struct Speed {
+  double flops, bytes, perNode;
+};
+constexpr Speed kEngine{40e9, 10e9, 3e-7};
+constexpr Speed kReference{4e9, 4e9, 2e-6};
+// Of values whose sizes are not known.
+constexpr double kUnknownElements = 1024;
+
+std::optional<double> elements(const TensorFacts& t) {
+  if (!t.hasRank) return std::nullopt;
+  std::optional<int64_t> n = knownNumel(t.sizes);
+  if (!n) return std::nullopt;
+  return static_cast<double>(*n);
+}
+std::optional<double> elements(const Value* v, const ShapePropagation& shapes) {
+  if (!v->type()->isTensor()) return 0;
+  return elements(shapes.tensor(v));
+}
+double sizeAt(const Value* v, const ShapePropagation& shapes, size_t fromEnd) {
+  if (!v->type()->isTensor()) return 1;
+  const TensorFacts& t = shapes.tensor(v);
+  if (!t.hasRank || t.sizes.size() <= fromEnd) return 1;
+  return static_cast<double>(std::max<int64_t>(t.sizes[t.sizes.size() - 1 - fromEnd], 1));
+}
+
+bool isOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Multiplications and additions of one element of the result.
+double operationsPerElement(const Node* n, const ShapePropagation& shapes) {
+  std::string_view name = n->kind().name();
+  if (isOneOf(name, {"conv1d", "conv2d", "conv3d", "_convolution", "convolution", "conv_transpose1d",
+                     "conv_transpose2d", "conv_transpose3d"}) &&
+      n->inputCount() > 1) {
+    std::optional<double> weight = elements(n->input(1), shapes);
+    const TensorFacts& w = shapes.tensor(n->input(1));
+    double outputs = w.hasRank && !w.sizes.empty() ? static_cast<double>(std::max<int64_t>(w.sizes[0], 1)) : 1;
+    return 2 * weight.value_or(kUnknownElements) / outputs;
+  }
+  if (isOneOf(name, {"matmul", "mm", "bmm", "linear", "mv", "einsum"}) && n->inputCount() > 0)
+    return 2 * sizeAt(n->input(0), shapes, 0);
+  if (isOneOf(name, {"addmm", "baddbmm", "addbmm", "addmv"}) && n->inputCount() > 1)
+    return 2 * sizeAt(n->input(1), shapes, 0);
+  if (isOneOf(name, {"softmax", "log_softmax", "gelu", "tanh", "sigmoid", "exp", "erf", "silu", "layer_norm"}))
+    return 10;
+  return 1;
+}
+
+}  // namespace
+
+Work workOf(const Node* node, const ShapePropagation& shapes) {
+  Work work;
+  if (node->hasBlocks()) return work;
+  work.known = true;
+  double results = 0, arguments = 0;
+  for (const Value* v : node->outputs()) {
+    std::optional<double> n = elements(v, shapes);
+    work.known &= n.has_value();
+    results += n.value_or(0);
+    work.bytes += bytesOf(v, &shapes);
+  }
+  for (const Use& u : node->inputs()) {
+    std::optional<double> n = elements(u.value, shapes);
+    work.known &= n.has_value();
+    arguments += n.value_or(0);
+    work.bytes += bytesOf(u.value, &shapes);
+  }
+  if (!work.known) return {};
+  work.flops = std::max(results, isOneOf(node->kind().name(), {"sum", "mean", "max", "min"}) ? arguments : 0) *
+               operationsPerElement(node, shapes);
+  return work;
+}
+
+double secondsOf(const Node* node, const Work& work, Target target) {
+  const Speed& speed = target == Target::Accelerated ? kEngine : kReference;
+  if (node->hasBlocks()) return speed.perNode;
+  double flops = work.known ? work.flops : kUnknownElements, bytes = work.known ? work.bytes : 8 * kUnknownElements;
+  return speed.perNode + std::max(flops / speed.flops, bytes / speed.bytes);
+}
+
+double crossingSeconds(double bytes) { return bytes / kReference.bytes; }
+
+double bytesOf(const Value* value, const ShapePropagation* shapes) {
+  if (!value->type()->isTensor()) return value->type()->isListOf(TypeKind::Tensor) ? 4 * kUnknownElements : 8;
+  TensorFacts facts = shapes && shapes->find(value) ? shapes->tensor(value) : value->type()->tensor();
+  double item = facts.dtype == DType::Undefined ? 4 : static_cast<double>(itemSize(facts.dtype));
+  return item * elements(facts).value_or(kUnknownElements);
+}
+
+void estimate(Partition& partition, const PartitionOptions& options) {
+  partition.seconds = 0;
+  for (Segment& s : partition.segments) {
+    s.seconds = s.gainSeconds = s.borderSeconds = 0;
+    for (const Node* n : s.nodes) {
+      if (options.shapes) partition.work[n] = workOf(n, *options.shapes);
+      s.seconds += secondsOf(n, partition.work[n], s.target);
+      if (s.target == Target::Accelerated) s.gainSeconds += secondsOf(n, partition.work[n], Target::Fallback);
+    }
+    for (const Node* n : s.recomputed) s.seconds += secondsOf(n, partition.work[n], s.target);
+    if (s.target == Target::Accelerated) {
+      s.gainSeconds -= s.seconds;
+      double bytes = 0;
+      for (const auto* values : {&s.inputs, &s.outputs})
+        for (const Value* v : *values) bytes += bytesOf(v, options.shapes);
+      s.borderSeconds = kEngineEntrySeconds + crossingSeconds(bytes);
+    }
+    partition.seconds += s.seconds + s.borderSeconds;
+  }
+}
+
+}  // namespace tscompile

@@ -1,0 +1,212 @@
+#include "partition/order_check.h"
+
+#include "partition/dependencies.h"
+#include "partition/stitch.h"
+
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+std::string nodeName(const Node* n) {
+  return std::string(n->kind().text()) + (n->outputCount() ? " (%" + n->output()->name() + ")" : "");
+}
+
+// Of one block: nodes of the original graph in the order in which they now run.
+struct BlockOrder {
+  const Block* block;
+  std::vector<const Node*> nodes;
+};
+
+// Counts writes and effects along an order, so that two orders can be compared access by access. Knows nothing of the
+// edges that segments were made from.
+class Clock {
+ public:
+  explicit Clock(const MemoryUses& memory) : memory_(memory) {}
+
+  // What the node finds: for each location that it touches, how often that was written before; the same of effects.
+  std::vector<std::pair<uint32_t, uint32_t>> pass(const Node* n) {
+    constexpr uint32_t kEffects = UINT32_MAX;
+    const MemoryUse& use = memory_.of(n);
+    std::vector<std::pair<uint32_t, uint32_t>> found;
+    for (const Locations* touched : {&use.reads, &use.writes})
+      for (uint32_t l : touched->list()) {
+        auto it = writes_.find(l);
+        found.emplace_back(l, it == writes_.end() ? 0 : it->second);
+      }
+    if (use.effects) found.emplace_back(kEffects, effects_++);
+    for (uint32_t l : use.writes.list()) ++writes_[l];
+    return found;
+  }
+
+ private:
+  const MemoryUses& memory_;
+  std::unordered_map<uint32_t, uint32_t> writes_;
+  uint32_t effects_ = 0;
+};
+
+class OrderChecker {
+ public:
+  OrderChecker(const Graph& graph, const OpRegistry& registry, std::string& violation)
+      : graph_(graph), given_(graph), aliases_(graph, registry), memory_(graph, aliases_), violation_(violation) {
+    forEachNode(graph, [&](const Node* n) {
+      if (!n->hasBlocks()) written_.add(memory_.of(n).writes);
+    });
+  }
+
+  bool check(const std::vector<BlockOrder>& orders) {
+    std::unordered_set<const Block*> seen;
+    for (const BlockOrder& o : orders) {
+      seen.insert(o.block);
+      if (!checkBlock(o)) return false;
+    }
+    bool all = seen.contains(graph_.block());
+    forEachNode(graph_, [&](const Node* n) {
+      for (const Block* b : n->blocks()) all &= seen.contains(b);
+    });
+    return all || fail("a block is missing");
+  }
+
+  const GivenNodes& given() const { return given_; }
+
+ private:
+  bool fail(std::string what) {
+    violation_ = std::move(what);
+    return false;
+  }
+
+  // Gives the same wherever it runs.
+  bool isTimeless(const Node* n) const {
+    const MemoryUse& use = memory_.of(n);
+    bool holds = n->kind() == sym::ListConstruct || n->kind() == sym::TupleConstruct;
+    return !n->hasBlocks() && !use.effects && use.writes.empty() && (holds || !use.reads.intersects(written_));
+  }
+
+  bool checkBlock(const BlockOrder& order) {
+    std::unordered_map<const Node*, std::vector<std::pair<uint32_t, uint32_t>>> expected;
+    Clock original(memory_);
+    for (const Node* n : order.block->nodes())
+      if (!given_.contains(n)) expected[n] = original.pass(n);
+    Clock now(memory_);
+    std::unordered_set<const Node*> done;
+    for (const Node* n : order.nodes) {
+      if (!isMade(n, order.block, done)) return false;
+      bool timeless = isTimeless(n);
+      if (n->block() != order.block) {
+        if (!timeless) return fail(nodeName(n) + " runs inside another block");
+        done.insert(n);
+        continue;
+      }
+      if (!done.insert(n).second) {
+        if (!timeless) return fail(nodeName(n) + " runs twice");
+        continue;
+      }
+      if (!timeless && now.pass(n) != expected[n]) return fail(nodeName(n) + " finds other memory than before");
+    }
+    for (const auto& [n, access] : expected)
+      if (!done.contains(n)) return fail(nodeName(n) + " does not run");
+    return true;
+  }
+
+  // Whether all that the node takes of its own block, blocks inside included, was made before.
+  bool isMade(const Node* n, const Block* block, const std::unordered_set<const Node*>& done) {
+    const Node* missing = nullptr;
+    auto look = [&](std::span<const Use> uses) {
+      for (const Use& u : uses) {
+        const Node* from = u.value->node();
+        if (from && from->block() == block && from != n && !given_.contains(from) && !done.contains(from))
+          missing = from;
+      }
+    };
+    look(n->inputs());
+    for (Block* b : n->blocks()) {
+      look(b->results());
+      forEachNode(b, [&](const Node* inner) {
+        look(inner->inputs());
+        for (const Block* deeper : inner->blocks()) look(deeper->results());
+      });
+    }
+    return !missing || fail(nodeName(n) + " runs before " + nodeName(missing) + ", which it needs");
+  }
+
+  const Graph& graph_;
+  GivenNodes given_;
+  AliasAnalysis aliases_;
+  MemoryUses memory_;
+  Locations written_;
+  std::string& violation_;
+};
+
+// Finds the nodes of a stitched graph in the original.
+class NodeFinder {
+ public:
+  explicit NodeFinder(const Graph& graph) {
+    forEachNode(graph, [&](const Node* n) { known_[keyOf(n)].push_back(n); });
+  }
+
+  const Node* find(const Node* n) {
+    auto it = known_.find(keyOf(n));
+    if (it == known_.end()) return nullptr;
+    // Nodes without outputs that look the same are taken in text order.
+    size_t at = n->outputCount() ? 0 : std::min(taken_[it->first]++, it->second.size() - 1);
+    return it->second[at];
+  }
+
+ private:
+  static std::string keyOf(const Node* n) {
+    std::string key(n->kind().text());
+    if (n->outputCount()) return key + "%" + n->output()->name();
+    for (const Use& u : n->inputs()) key += " %" + u.value->name();
+    return key;
+  }
+  std::map<std::string, std::vector<const Node*>> known_;
+  std::map<std::string, size_t> taken_;
+};
+
+}  // namespace
+
+bool keepsOrder(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::string& violation) {
+  std::vector<BlockOrder> orders;
+  for (const Partition::BlockSegments& b : partition.blocks) {
+    orders.push_back({b.block, {}});
+    for (uint32_t i = 0; i < b.count; ++i) {
+      const Segment& s = partition.segments[b.first + i];
+      for (const auto* nodes : {&s.recomputed, &s.nodes})
+        orders.back().nodes.insert(orders.back().nodes.end(), nodes->begin(), nodes->end());
+    }
+  }
+  return OrderChecker(graph, registry, violation).check(orders);
+}
+
+bool keepsOrder(const Graph& graph, const OpRegistry& registry, const Graph& stitched, std::string& violation) {
+  OrderChecker checker(graph, registry, violation);
+  NodeFinder finder(graph);
+  std::vector<BlockOrder> orders{{graph.block(), {}}};
+  std::unordered_map<const Block*, size_t> orderOf{{stitched.block(), 0}};
+  bool known = true;
+  auto place = [&](const Node* n, size_t order) {
+    if (checker.given().contains(n)) return;
+    const Node* original = finder.find(n);
+    if (!original || original->blocks().size() != n->blocks().size()) {
+      violation = nodeName(n) + " is not in the original graph";
+      known = false;
+      return;
+    }
+    orders[order].nodes.push_back(original);
+    for (size_t b = 0; b < n->blocks().size(); ++b) {
+      orderOf[n->block(b)] = orders.size();
+      orders.push_back({original->block(b), {}});
+    }
+  };
+  forEachNode(stitched, [&](const Node* n) {
+    if (!known) return;
+    size_t order = orderOf.at(n->block());
+    if (n->kind() != sym::Engine || !n->subgraph()) return place(n, order);
+    for (const Node* inner : n->subgraph()->block()->nodes()) place(inner, order);
+  });
+  return known && checker.check(orders);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,223 @@
+// Segments as text, and explanations.
+#include "partition/report.h"
+
+#include "ir/support/text.h"
+#include "partition/segment_graph.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kMostGroups = 20, kMostHints = 3, kMostNames = 5;
+
+std::string nameOf(const Value* v) { return "%" + v->name(); }
+std::string nameOf(const Node* n) { return n->outputCount() ? nameOf(n->output()) : std::string(n->kind().text()); }
+
+// At most `most` of the names, and how many more there are.
+template <class List, class ToText>
+std::string someOf(const List& list, size_t most, ToText toText) {
+  std::string out;
+  for (size_t i = 0; i < list.size() && i < most; ++i) out += (i ? ", " : "") + toText(list[i]);
+  if (list.size() > most) out += fmt::format(" and {} more", list.size() - most);
+  return out;
+}
+
+std::string percent(double part) { return fmt::format("{:.1f} %", part * 100); }
+std::string segmentCount(size_t count) { return counted(count, "segment"); }
+
+// Nodes that stay out of engines for the same reason, said in the same words, and what follows from them.
+struct Group {
+  Reason reason = Reason::Ok;
+  std::string detail, remedy;
+  std::vector<const Node*> nodes, followers;
+};
+
+class Explainer {
+ public:
+  Explainer(const Graph& graph, const Partition& partition) : graph_(graph), partition_(partition) {
+    forEachNode(graph, [&](const Node* n) {
+      if (partition.given.contains(n) || partition.decisions[n].accelerated()) return;
+      std::vector<const Node*> causes = partition.causes(n);
+      const Node* root = causes.empty() ? n : causes.back();
+      const Decision& d = partition.decisions[root];
+      // Nodes of one kind are said once, where the words do not name their values.
+      auto [it, isNew] = groupOf_.try_emplace({d.reason, d.detail + "|" + std::string(root->kind().text())}, groups_.size());
+      if (isNew) groups_.push_back({d.reason, d.detail, d.remedy, {}, {}});
+      (root == n ? groups_[it->second].nodes : groups_[it->second].followers).push_back(n);
+    });
+  }
+
+  std::string table() {
+    out_ = fmt::format(" {:>4}  {:<9} {:>6}  {:<16}  {}\n", "seg", "engine", "nodes", "first...last", "est. share   in -> out");
+    for (const Segment& s : partition_.segments) row(s);
+    out_ += fmt::format(" {} of {} nodes in {}, {}\n", partition_.acceleratedCount(), partition_.nodeCount(),
+                        counted(partition_.count(Target::Accelerated), "engine"), percent(coverage(partition_)));
+    return std::move(out_);
+  }
+
+  std::string reasons() {
+    for (size_t i = 0; i < groups_.size() && i < kMostGroups; ++i) {
+      const Group& g = groups_[i];
+      if (g.nodes.empty()) continue;
+      out_ += fmt::format(" {:<8}{:>4} x {:<14} {}: {}\n", i ? "" : "reasons", g.nodes.size(), reasonCode(g.reason),
+                          someOf(g.nodes, 3, placeName), g.detail);
+      if (!g.followers.empty())
+        out_ += fmt::format(" {:<8}{:>4} x {:<14} {}: because of {}\n", "", g.followers.size(), followersCode(g),
+                            someOf(g.followers, kMostNames, [](const Node* n) { return nameOf(n); }),
+                            nameOf(g.nodes.front()));
+      if (!g.remedy.empty()) out_ += fmt::format(" {:<8}{:>4}   {:<14} -> {}\n", "", "", "", g.remedy);
+    }
+    if (groups_.size() > kMostGroups) out_ += fmt::format(" {:<8} and {} more\n", "", groups_.size() - kMostGroups);
+    return std::move(out_);
+  }
+
+  // The groups that hold back most, each tried without.
+  std::string hints(const Repartition& again) {
+    std::vector<const Group*> largest;
+    for (const Group& g : groups_)
+      if (g.reason != Reason::ControlFlow && !g.nodes.empty()) largest.push_back(&g);
+    std::stable_sort(largest.begin(), largest.end(), [](const Group* a, const Group* b) {
+      return a->nodes.size() + a->followers.size() > b->nodes.size() + b->followers.size();
+    });
+    largest.resize(std::min(largest.size(), kMostHints));
+    for (const Group* g : largest) {
+      PartitionOptions options;
+      options.strategy = partition_.strategy;
+      options.minBlockSize = partition_.minBlockSize;
+      std::unordered_set<const Node*> assumed(g->nodes.begin(), g->nodes.end());
+      std::string change;
+      if (g->reason == Reason::SmallBlock) {
+        options.minBlockSize = 1;
+        change = "--min-block-size 1 gives";
+      } else {
+        options.assumed = &assumed;
+        change = fmt::format("with {} in {} it would be", someOf(g->nodes, 2, placeName), g->nodes.size() == 1 ? "an engine" : "engines");
+      }
+      Partition then = again(options);
+      out_ += fmt::format(" {:<8}{} {}, {} of the nodes in engines\n", g == largest.front() ? "hint" : "", change,
+                          segmentCount(then.segments.size()), percent(coverage(then)));
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void row(const Segment& s) {
+    uint32_t first = UINT32_MAX, last = 0;
+    std::map<Reason, size_t> reasons;
+    for (const Node* n : s.nodes) {
+      if (uint32_t line = lineOf(n)) {
+        first = std::min(first, line);
+        last = std::max(last, line);
+      }
+      ++reasons[partition_.decisions[n].reason];
+    }
+    std::string lines = last == 0 ? "-" : fmt::format("{}...{}", first, last);
+    std::string crossing = someOf(s.inputs, kMostNames, [](const Value* v) { return typedName(v); }) + " -> " +
+                           someOf(s.outputs, kMostNames, [](const Value* v) { return nameOf(v); });
+    double share = partition_.seconds > 0 ? (s.seconds + s.borderSeconds) / partition_.seconds : 0;
+    out_ += fmt::format(" {:>4}  {:<9} {:>6}  {:<16}  {:>10}   {}", s.id,
+                        s.target == Target::Accelerated ? "compiled" : "reference", s.nodes.size(), lines,
+                        percent(share), crossing);
+    if (partition_.strategy == Strategy::Cost && s.target == Target::Accelerated)
+      out_ += fmt::format("   gains {:.1f} us, border {:.1f} us", s.gainSeconds * 1e6, s.borderSeconds * 1e6);
+    std::string codes;
+    for (auto [reason, count] : reasons)
+      if (reason != Reason::Ok)
+        codes += fmt::format("{}{} x{}", codes.empty() ? "   " : ", ", reasonCode(reason), count);
+    out_ += codes + "\n";
+  }
+
+  static std::string typedName(const Value* v) {
+    std::string type;
+    appendTypeAtVerbosity(v->type(), 1, type);
+    return nameOf(v) + " : " + type;
+  }
+
+  // The commonest code of those that follow.
+  std::string_view followersCode(const Group& g) const {
+    std::map<Reason, size_t> counts;
+    for (const Node* n : g.followers) ++counts[partition_.decisions[n].reason];
+    auto most = std::max_element(counts.begin(), counts.end(),
+                                 [](const auto& a, const auto& b) { return a.second < b.second; });
+    return reasonCode(most->first);
+  }
+
+  const Graph& graph_;
+  const Partition& partition_;
+  std::vector<Group> groups_;
+  std::map<std::pair<Reason, std::string>, size_t> groupOf_;
+  std::string out_;
+};
+
+}  // namespace
+
+uint32_t lineOf(const Node* node) {
+  return node->range.valid() ? node->range.file->lineColumn(node->range.begin).line : 0;
+}
+
+std::string placeName(const Node* node) {
+  std::string out(node->kind().text());
+  uint32_t line = lineOf(node);
+  std::string inside = node->outputCount() ? nameOf(node->output()) : "";
+  if (line) inside += fmt::format("{}line {}", inside.empty() ? "" : ", ", line);
+  return inside.empty() ? out : out + " (" + inside + ")";
+}
+
+double coverage(const Partition& partition) {
+  size_t all = partition.nodeCount();
+  return all == 0 ? 1 : static_cast<double>(partition.acceleratedCount()) / static_cast<double>(all);
+}
+
+bool printSegments(const Partition& partition, const TextSink& sink, const PrintOptions& options) {
+  bool complete = true;
+  for (const Segment& s : partition.segments) {
+    sink(fmt::format("{}Segment Block @{}:\n    Target: {}\n    Graph: ", s.id ? "\n" : "", s.id, targetName(s.target)));
+    complete &= printGraph(*segmentGraph(s, partition), sink, options);
+  }
+  return complete;
+}
+
+std::string explainSegments(const Graph& graph, const Partition& partition, const Repartition& again) {
+  Explainer explainer(graph, partition);
+  std::string out = explainer.table();
+  out += explainer.reasons();
+  return out + explainer.hints(again);
+}
+
+std::string explainNode(const Node* node, const Partition& partition) {
+  std::string out = placeName(node);
+  if (partition.given.contains(node)) return out + " is known when engines are made: each segment has its own copy\n";
+  const Decision& d = partition.decisions[node];
+  const Segment& s = partition.segments[d.segment];
+  out += fmt::format(" runs in {} (segment {} of {})\n", s.target == Target::Accelerated ? "an engine" : "the interpreter",
+                     d.segment, partition.segments.size());
+  out += fmt::format("  reason   {}{}\n", reasonCode(d.reason), d.detail.empty() ? "" : ": " + d.detail);
+  for (const Node* c : partition.causes(node)) {
+    const Decision& because = partition.decisions[c];
+    out += fmt::format("  because  {} is {}{}\n", placeName(c), reasonCode(because.reason),
+                       because.detail.empty() ? "" : ": " + because.detail);
+  }
+  for (const Segment& other : partition.segments) {
+    if (std::find(other.recomputed.begin(), other.recomputed.end(), node) != other.recomputed.end())
+      out += fmt::format("  again    segment {} computes it for itself\n", other.id);
+    for (const Value* v : other.inputs)
+      if (v->node() == node && other.id != d.segment) out += fmt::format("  border   {} goes to segment {}\n", nameOf(v), other.id);
+  }
+  for (const Use& u : node->inputs()) {
+    const Node* from = u.value->node();
+    if (!from || partition.given.contains(from) || partition.decisions[from].segment == d.segment) continue;
+    bool again = std::find(s.recomputed.begin(), s.recomputed.end(), from) != s.recomputed.end();
+    out += fmt::format("  border   {} {} segment {}\n", nameOf(u.value), again ? "is computed again, as in" : "comes from",
+                       partition.decisions[from].segment);
+  }
+  const std::vector<const Node*> causes = partition.causes(node);
+  const std::string& remedy = causes.empty() ? d.remedy : partition.decisions[causes.back()].remedy;
+  if (!remedy.empty()) out += "  change   " + remedy + "\n";
+  return out;
+}
+
+}  // namespace tscompile

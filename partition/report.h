@@ -1,0 +1,37 @@
+// What partitioning tells people and programs.
+#pragma once
+
+#include "ir/bounded_text.h"
+#include "ir/printer.h"
+#include "partition/partition.h"
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+namespace tscompile {
+
+// "Segment Block @0:", the target and the graph of each segment, an empty line between them. False if a graph would be
+// longer than options.maxBytes.
+bool printSegments(const Partition& partition, const TextSink& sink, const PrintOptions& options = {});
+
+// Partitions the same graph again, for "what if".
+using Repartition = std::function<Partition(PartitionOptions)>;
+// A table of the segments, why nodes are not in engines, and what would come of it if they could be.
+std::string explainSegments(const Graph& graph, const Partition& partition, const Repartition& again);
+// Where one node runs, why, by which chain of causes, what of it crosses a border, and what would change it.
+std::string explainNode(const Node* node, const Partition& partition);
+
+// As "tscompile.partition/1": nodes and segments.
+void writePartitionJson(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::ostream& out);
+// A graph for Graphviz, segments as clusters.
+void writePartitionDot(const Graph& graph, const Partition& partition, std::ostream& out);
+
+// Of the text that the node was read from; 0: it was not read.
+uint32_t lineOf(const Node* node);
+// "aten::relu (%y, line 4)".
+std::string placeName(const Node* node);
+// Part of all nodes that run in engines, from 0 to 1.
+double coverage(const Partition& partition);
+
+}  // namespace tscompile

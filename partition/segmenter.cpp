@@ -1,0 +1,246 @@
+// From decisions to segments, and back where a segment would be too small.
+#include "partition/partition.h"
+
+#include "partition/boundary.h"
+#include "partition/decide.h"
+#include "partition/estimate.h"
+#include "partition/strategies.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+class Segmenter {
+ public:
+  Segmenter(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,
+            const PartitionOptions& options)
+      : graph_(graph),
+        options_(options),
+        partition_(graph),
+        decider_(graph, registry, support, options, partition_),
+        blocks_(dependenciesOf(graph, partition_.given, decider_.memory())),
+        place_(graph) {}
+
+  Partition run() {
+    partition_.strategy = options_.strategy;
+    partition_.minBlockSize = options_.minBlockSize;
+    decider_.decide();
+    if (options_.strategy == Strategy::Cost)
+      cutByCost();
+    else
+      cut(options_.strategy);
+    return std::move(partition_);
+  }
+
+ private:
+  // Segments by the strategy; engines that are too small fall back, until there are none.
+  void cut(Strategy strategy) {
+    while (true) {
+      takeDecisions();
+      if (strategy == Strategy::Dependency && dropSmallRuns()) continue;
+      runs_.clear();
+      for (const BlockGraph& b : blocks_) runs_.push_back(withMovedNumbers(b, runsOf(b, strategy)));
+      if (!dropSmallSegments()) break;
+    }
+    write();
+  }
+
+  // The best of the other strategies; then engines whose border costs more than they gain fall back as long as that
+  // makes the whole faster.
+  void cutByCost() {
+    const Partition decided = partition_;
+    std::optional<Partition> best;
+    Strategy ofBest = Strategy::Dependency;
+    for (Strategy s : {Strategy::Dependency, Strategy::Minimal, Strategy::Greedy}) {
+      partition_ = decided;
+      cut(s);
+      if (best && partition_.seconds >= best->seconds) continue;
+      best = partition_;
+      ofBest = s;
+    }
+    partition_ = *best;
+    takeDecisions();
+    while (!wholeGraph_ && (withoutLosers(SIZE_MAX, ofBest) || withoutLosers(1, ofBest))) {
+    }
+  }
+
+  // Takes back at most `most` engines that do not pay, the worst first; false and nothing changed if that is no gain.
+  bool withoutLosers(size_t most, Strategy strategy) {
+    std::vector<const Segment*> losers;
+    for (const Segment& s : partition_.segments)
+      if (s.target == Target::Accelerated && s.gainSeconds < s.borderSeconds) losers.push_back(&s);
+    if (losers.empty()) return false;
+    auto loss = [](const Segment* s) { return s->borderSeconds - s->gainSeconds; };
+    std::stable_sort(losers.begin(), losers.end(), [&](auto* a, auto* b) { return loss(a) > loss(b); });
+    losers.resize(std::min(losers.size(), most));
+    const Partition before = partition_;
+    std::vector<Segment> taken;
+    for (const Segment* s : losers) taken.push_back(*s);
+    for (const Segment& s : taken)
+      for (const Node* n : s.nodes)
+        decider_.fallBack(n, Reason::SmallBlock,
+                          "its engine would gain " + microseconds(s.gainSeconds) + ", less than the " +
+                              microseconds(s.borderSeconds) + " of its border",
+                          "--strategy dependency does not ask for gains");
+    decider_.settle();
+    cut(strategy);
+    if (partition_.seconds < before.seconds) return true;
+    partition_ = before;
+    return false;
+  }
+
+  static std::string microseconds(double seconds) { return fmt::format("{:.1f} us", seconds * 1e6); }
+
+  void takeDecisions() {
+    wholeGraph_ = true;
+    for (BlockGraph& b : blocks_)
+      for (size_t i = 0; i < b.size(); ++i) {
+        b.accelerated[i] = partition_.decisions[b.nodes[i]].accelerated();
+        wholeGraph_ &= b.accelerated[i];
+      }
+  }
+
+  void tooSmall(const BlockGraph& block, const std::vector<uint32_t>& items, size_t count) {
+    for (uint32_t i : items)
+      decider_.fallBack(block.nodes[i], Reason::SmallBlock,
+                        "its engine would have " + std::to_string(count) + (count == 1 ? " node" : " nodes") +
+                            ", fewer than " + std::to_string(options_.minBlockSize),
+                        "--min-block-size " + std::to_string(count));
+  }
+
+  bool dropSmallRuns() {
+    if (wholeGraph_) return false;
+    bool any = false;
+    for (const BlockGraph& b : blocks_)
+      for (const std::vector<uint32_t>& run : smallRuns(b, options_.minBlockSize)) {
+        tooSmall(b, run, run.size());
+        any = true;
+      }
+    decider_.settle();
+    return any;
+  }
+
+  bool dropSmallSegments() {
+    if (wholeGraph_) return false;
+    bool any = false;
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      for (const Run& r : runs_[i])
+        if (r.target == Target::Accelerated && r.items.size() < options_.minBlockSize) {
+          tooSmall(blocks_[i], r.items, r.items.size());
+          any = true;
+        }
+    decider_.settle();
+    return any;
+  }
+
+  // Nodes that only make numbers and lists go to the first engine that needs them, if their own does not.
+  std::vector<Run> withMovedNumbers(const BlockGraph& block, std::vector<Run> runs) {
+    std::vector<uint32_t> runOf(block.size());
+    for (uint32_t r = 0; r < runs.size(); ++r)
+      for (uint32_t i : runs[r].items) runOf[i] = r;
+    bool moved = false;
+    for (uint32_t i = 0; i < block.size(); ++i) place_[block.nodes[i]] = i;
+    for (uint32_t i = static_cast<uint32_t>(block.size()); i-- > 0;) {
+      if (!block.accelerated[i]) continue;
+      const Node* n = block.nodes[i];
+      if (std::any_of(n->outputs().begin(), n->outputs().end(),
+                      [&](const Value* v) { return decider_.recomputing().isTakenIn(v); }))
+        continue;
+      uint32_t first = UINT32_MAX;
+      for (const Value* v : n->outputs())
+        for (const Use& u : v->uses())
+          first = std::min(first, u.user->block() == block.block && !u.user->isReturn() ? runOf[place_[u.user]] : runOf[i]);
+      if (first == UINT32_MAX || first <= runOf[i]) continue;
+      runOf[i] = first;
+      moved = true;
+    }
+    if (!moved) return runs;
+    for (Run& r : runs) r.items.clear();
+    for (uint32_t i = 0; i < block.size(); ++i) runs[runOf[i]].items.push_back(i);
+    std::erase_if(runs, [](const Run& r) { return r.items.empty(); });
+    return merged(std::move(runs));
+  }
+
+  void write() {
+    partition_.segments.clear();
+    partition_.blocks.clear();
+    for (size_t b = 0; b < blocks_.size(); ++b) {
+      auto first = static_cast<uint32_t>(partition_.segments.size());
+      for (const Run& r : runs_[b]) {
+        Segment s;
+        s.id = static_cast<uint32_t>(partition_.segments.size());
+        s.target = r.target;
+        s.block = blocks_[b].block;
+        s.doNotMerge = r.doNotMerge;
+        for (uint32_t i : r.items) {
+          s.nodes.push_back(blocks_[b].nodes[i]);
+          partition_.decisions[blocks_[b].nodes[i]].segment = s.id;
+        }
+        partition_.segments.push_back(std::move(s));
+      }
+      partition_.blocks.push_back({blocks_[b].block, first, static_cast<uint32_t>(runs_[b].size())});
+    }
+    findBorders(graph_, decider_.recomputing(), partition_);
+    estimate(partition_, options_);
+  }
+
+  const Graph& graph_;
+  const PartitionOptions& options_;
+  Partition partition_;
+  Decider decider_;
+  std::vector<BlockGraph> blocks_;
+  NodeTable<uint32_t> place_;           // in its block
+  std::vector<std::vector<Run>> runs_;  // of each block
+  bool wholeGraph_ = false;
+};
+
+}  // namespace
+
+GivenNodes::GivenNodes(const Graph& graph) {
+  forEachNode(graph, [&](const Node* n) {
+    if (n->kind() == sym::SetAttr || n->kind() == sym::CallMethod || n->kind() == sym::CallFunction)
+      attributesToo_ = false;
+  });
+}
+
+std::string_view targetName(Target target) { return target == Target::Accelerated ? "Accelerated" : "Fallback"; }
+
+std::string_view strategyName(Strategy strategy) {
+  constexpr std::string_view names[] = {"greedy", "dependency", "minimal", "cost"};
+  return names[static_cast<size_t>(strategy)];
+}
+
+size_t Partition::count(Target target) const {
+  return static_cast<size_t>(
+      std::count_if(segments.begin(), segments.end(), [&](const Segment& s) { return s.target == target; }));
+}
+size_t Partition::nodeCount() const {
+  size_t count = 0;
+  for (const Segment& s : segments) count += s.nodes.size();
+  return count;
+}
+size_t Partition::acceleratedCount() const {
+  size_t count = 0;
+  for (const Segment& s : segments)
+    if (s.target == Target::Accelerated) count += s.nodes.size();
+  return count;
+}
+
+std::vector<const Node*> Partition::causes(const Node* node) const {
+  std::vector<const Node*> chain;
+  std::unordered_set<const Node*> seen{node};
+  for (const Node* c = decisions[node].cause; c && seen.insert(c).second; c = decisions[c].cause) chain.push_back(c);
+  return chain;
+}
+
+Partition segment(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,
+                  const PartitionOptions& options) {
+  return Segmenter(graph, registry, support, options).run();
+}
+
+}  // namespace tscompile

@@ -1,0 +1,110 @@
+#include "runtime/engine/engine.h"
+
+#include "runtime/engine/optimize.h"
+#include "runtime/engine/tracer.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tscompile {
+
+Engine::~Engine() = default;
+const Graph& Engine::graph() const { return traced_->graph(); }
+
+std::shared_ptr<Engine> Engine::make(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
+                                     const EngineOptions& options, std::optional<Refusal>& refusal) {
+  std::optional<TracedGraph> traced = TracedGraph::make(graph, registry, sources, refusal);
+  if (!traced) return nullptr;
+  std::shared_ptr<Engine> engine(new Engine);
+  engine->traced_ = std::make_unique<TracedGraph>(std::move(*traced));
+  engine->options_ = options;
+  return engine;
+}
+
+// Every kind of value starts with a number of its own, so no signature is the start of another.
+bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors) {
+  enum : int64_t { kNone = -1, kTensor = -2, kList = -3, kInt = -4, kFloat = -5, kBool = -6, kUndefined = -7 };
+  if (v.isTensor()) {
+    if (!v.tensorImpl()) {
+      into.push_back(kUndefined);
+      return true;
+    }
+    const TensorImpl& t = *v.tensorImpl();
+    into.insert(into.end(), {kTensor, static_cast<int64_t>(t.dtype()), t.rank()});
+    into.insert(into.end(), t.sizes().begin(), t.sizes().end());
+    into.insert(into.end(), t.strides().begin(), t.strides().end());
+    tensors.push_back(v.toTensor());
+    return true;
+  }
+  if (v.isList()) {
+    const auto& items = v.toList().items;
+    into.insert(into.end(), {kList, static_cast<int64_t>(items.size())});
+    return std::all_of(items.begin(), items.end(), [&](const IValue& item) { return sign(item, into, tensors); });
+  }
+  if (v.isNone()) return into.push_back(kNone), true;
+  if (v.isInt()) return into.insert(into.end(), {kInt, v.toInt()}), true;
+  if (v.isFloat()) return into.insert(into.end(), {kFloat, std::bit_cast<int64_t>(v.toFloat())}), true;
+  if (v.isBool()) return into.insert(into.end(), {kBool, v.toBool()}), true;
+  return false;
+}
+
+std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::span<const IValue> inputs,
+                                               RunContext& context, std::optional<Refusal>* refusal) const {
+  auto known = [&]() -> std::shared_ptr<Entry> {
+    auto at = std::find_if(plans_.begin(), plans_.end(), [&](const auto& e) { return e->signature == signature; });
+    if (at == plans_.end()) return nullptr;
+    std::rotate(plans_.begin(), at, at + 1);
+    return plans_.front();
+  };
+  std::shared_ptr<Entry> entry;
+  {
+    std::lock_guard lock(mutex_);
+    entry = known();
+  }
+  if (!entry) {
+    entry = std::make_shared<Entry>();
+    entry->signature = signature;
+    try {
+      std::unique_ptr<Network> network = traced_->trace(inputs, context);
+      if (options_.optimize) optimize(*network);
+      entry->plan = std::make_shared<EnginePlan>(std::move(network));
+    } catch (const Refusal& r) {
+      entry->refusal = r;
+    } catch (const ExecutionError& e) {
+      // The interpreter will say it with the node. The next run may have a larger limit.
+      if (e.kind() == ErrorKind::Interrupted) throw;
+      if (e.kind() == ErrorKind::Limit) return nullptr;
+    }
+    std::lock_guard lock(mutex_);
+    if (std::shared_ptr<Entry> other = known()) {
+      entry = other;
+    } else {
+      plans_.insert(plans_.begin(), entry);
+      if (plans_.size() > kMaxPlans) plans_.pop_back();
+    }
+  }
+  if (refusal) *refusal = entry->refusal;
+  return entry->plan;
+}
+
+std::shared_ptr<const EnginePlan> Engine::planFor(std::span<const IValue> inputs, RunContext& context,
+                                                  std::optional<Refusal>* refusal) const {
+  Signature signature;
+  std::vector<Tensor> tensors;
+  for (const IValue& v : inputs)
+    if (!sign(v, signature, tensors)) return nullptr;
+  return find(signature, inputs, context, refusal);
+}
+
+bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const {
+  Signature signature;
+  std::vector<Tensor> tensors;
+  for (const IValue& v : inputs)
+    if (!sign(v, signature, tensors)) return false;
+  std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, nullptr);
+  if (!plan) return false;
+  plan->run(tensors, outputs, context, context.options().threads);
+  return true;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,63 @@
+// An engine: a segment of a graph compiled for the sizes that it meets.
+#pragma once
+
+#include "ir/graph.h"
+#include "ir/op_registry.h"
+#include "ir/support/diagnostics.h"
+#include "runtime/engine/engine_options.h"
+#include "runtime/engine/plan.h"
+#include "runtime/engine/refusal.h"
+#include "runtime/program.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+class TracedGraph;
+
+// Made once from a graph; then immutable: any number of threads may run it at once. For each combination of dtypes,
+// sizes and strides of its inputs it makes a plan at the first run and keeps the latest of them.
+class Engine {
+ public:
+  // The graph must outlive the engine. Nothing, and why, if a node of it can be in no engine.
+  static std::shared_ptr<Engine> make(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
+                                      const EngineOptions& options, std::optional<Refusal>& refusal);
+  ~Engine();
+
+  // The plan for inputs like these, made if it is not there yet. Null if these inputs cannot be planned for: the graph
+  // is to be interpreted then, which computes the result or tells the error. `refusal` then has the reason, if it is
+  // one.
+  std::shared_ptr<const EnginePlan> planFor(std::span<const IValue> inputs, RunContext& context,
+                                            std::optional<Refusal>* refusal = nullptr) const;
+  // False if the inputs cannot be planned for; nothing was done then. Throws ExecutionError.
+  bool run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const;
+
+  const Graph& graph() const;
+
+ private:
+  Engine() = default;
+  // What a plan depends on, as numbers.
+  using Signature = std::vector<int64_t>;
+  static bool sign(const IValue& value, Signature& into, std::vector<Tensor>& tensors);
+  static constexpr size_t kMaxPlans = 8;
+
+  std::unique_ptr<const TracedGraph> traced_;
+  EngineOptions options_;
+  struct Entry {
+    Signature signature;
+    std::shared_ptr<const EnginePlan> plan;  // null: refused
+    std::optional<Refusal> refusal;
+  };
+  std::shared_ptr<const EnginePlan> find(const Signature& signature, std::span<const IValue> inputs,
+                                         RunContext& context, std::optional<Refusal>* refusal) const;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::shared_ptr<Entry>> plans_;  // the latest first
+};
+
+}  // namespace tscompile

@@ -1,0 +1,41 @@
+// What a matrix product or convolution does to a result before it leaves the registers:
+// activation(product + bias + residual).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace tscompile {
+
+enum class Activation : uint8_t {
+  None,
+  Relu,       // relu(NaN) = NaN, as PyTorch's
+  Clamp,      // to [alpha, beta]: relu6, hardtanh; NaN stays
+  LeakyRelu,  // alpha: slope below zero
+  Sigmoid,
+  Tanh,
+  Gelu,      // exact, by erf
+  GeluTanh,  // the approximation by tanh
+  Silu,
+  HardSwish,
+  HardSigmoid,
+  Elu,  // alpha * (exp(x) - 1) below zero
+  Mish,
+  Softplus,  // beta 1, threshold 20
+};
+
+struct Epilogue {
+  const float* bias = nullptr;      // per column (output channel), or null; read in full blocks of kBlock when `packed`
+  const float* residual = nullptr;  // added; same layout and strides as the result, may be the result itself; or null
+  Activation activation = Activation::None;
+  float alpha = 0, beta = 0;
+};
+
+// Those that are two instructions on registers.
+inline bool isClamp(Activation a) { return a == Activation::Relu || a == Activation::Clamp; }
+inline float clampLow(const Epilogue& e) { return e.activation == Activation::Relu ? 0.0f : e.alpha; }
+inline float clampHigh(const Epilogue& e) {
+  return e.activation == Activation::Relu ? std::numeric_limits<float>::infinity() : e.beta;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,164 @@
+// A is brought into blocks of 16 k's, as B is when it is packed: then one register tile serves products of all shapes
+// and convolutions. Few rows: the work is the reading of B, so the threads share its panels.
+#include "runtime/engine/gemm.h"
+
+#include "runtime/engine/packed_weights.h"
+#include "runtime/engine/thread_pool.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+// Included once per instruction set, in this order.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/engine/gemm.cpp"
+#include <hwy/foreach_target.h>
+#include "runtime/engine/product-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+int gemmTileRows() { return kTileRows; }
+
+void gemmChunk(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+  runProduct(p, tiles, tileCount, firstPanel, endPanel);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tscompile {
+namespace {
+
+constexpr int64_t kRowBlock = 1024;  // rows of A in the workspace at a time
+
+int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
+// Depth of packed operands; an empty sum is one block of zeros.
+int64_t paddedDepth(int64_t k) { return roundUp(std::max<int64_t>(k, 1), kBlock); }
+int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
+
+// Rows [begin, end) of a, which is m x k -> [k / 16][m][16]; zeros past k.
+void blockRows(const float* a, int64_t lda, int64_t m, int64_t k, int64_t begin, int64_t end, float* to) {
+  for (int64_t block = 0; block * kBlock < paddedDepth(k); ++block) {
+    int64_t count = std::min<int64_t>(kBlock, k - block * kBlock);
+    for (int64_t r = begin; r < end; ++r) {
+      float* out = to + (block * m + r) * kBlock;
+      const float* in = a + r * lda + block * kBlock;
+      if (count == kBlock) {
+        std::memcpy(out, in, kBlock * sizeof(float));
+      } else {
+        std::memcpy(out, in, static_cast<size_t>(count) * sizeof(float));
+        std::memset(out + count, 0, static_cast<size_t>(kBlock - count) * sizeof(float));
+      }
+    }
+  }
+}
+
+// Microseconds that one thread needs, roughly.
+double gemmCost(int64_t m, int64_t n, int64_t k) {
+  double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  double bytes =
+      4.0 * (static_cast<double>(n) * static_cast<double>(k) + static_cast<double>(m) * static_cast<double>(n + k));
+  return flops / 100e3 + bytes / 20e3;
+}
+
+void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+               const Epilogue& epilogue, float* blocked, int threads) {
+  const int64_t kPadded = paddedDepth(b.k), panels = panelsOf(b.n);
+  const double cost = gemmCost(m, b.n, b.k);
+  if (cost < 20) threads = 1;
+  // One row is blocked as it is.
+  if (m == 1 && b.k == kPadded) {
+    blocked = const_cast<float*>(a);
+  } else {
+    int64_t pieces = m * b.k < 64 * 1024 ? 1 : std::min<int64_t>(m / 8, 16);
+    parallelFor(pieces, threads, [&](int64_t i) {
+      Piece rows = pieceOf(m, pieces, i);
+      blockRows(a, lda, m, b.k, rows.begin, rows.end, blocked);
+    });
+  }
+  std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
+  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * m * kBlock;
+  const int64_t tileRows = TS_SIMD(gemmTileRows)();
+  const int64_t tileCount = (m + tileRows - 1) / tileRows;
+  std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
+  for (int64_t i = 0; i < tileCount; ++i) {
+    Piece rows = pieceOf(m, tileCount, i);
+    tiles[static_cast<size_t>(i)] = {rows.begin * kBlock, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
+  }
+  Product p{};
+  p.a = blocked;
+  p.rowStride = kBlock;
+  p.steps = steps.data();
+  p.stepCount = static_cast<int64_t>(steps.size());
+  p.depth = kBlock;
+  p.b = b.data;
+  p.storage = b.storage;
+  p.scales = PackedWeights{panels, kPadded, b.storage}.scales(b.data, 0);
+  p.columns = b.n;
+  p.c = c;
+  p.cRow = ldc;
+  p.cPanel = kBlock;
+  p.epilogue = epilogue;
+  // Groups of four panels; where those are too few, rows are split too.
+  const int64_t groups = (panels + 3) / 4;
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
+  const int64_t panelPieces = std::min(groups, wanted);
+  const int64_t rowPieces = std::min(tileCount, (wanted + panelPieces - 1) / panelPieces);
+  auto chunk = TS_SIMD(gemmChunk);
+  parallelFor(panelPieces * rowPieces, threads, [&](int64_t i) {
+    Piece group = pieceOf(groups, panelPieces, i / rowPieces), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
+    chunk(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4));
+  });
+}
+
+}  // namespace
+
+int64_t weightBytes(WeightStorage storage) {
+  switch (storage) {
+    case WeightStorage::F32:
+      return 4;
+    case WeightStorage::F16:
+    case WeightStorage::BF16:
+      return 2;
+    case WeightStorage::I8:
+      break;
+  }
+  return 1;
+}
+
+int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage) {
+  return PackedWeights{panelsOf(n), paddedDepth(k), storage}.bytes();
+}
+
+void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t columnStride, WeightStorage storage,
+                void* packed) {
+  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [=](int64_t panel, int64_t row, int64_t lane) {
+    int64_t column = panel * kBlock + lane;
+    return row < k && column < n ? b[row * rowStride + column * columnStride] : 0.0f;
+  });
+}
+
+int64_t gemmWorkspace(int64_t m, const PackedMatrix& b) {
+  if (m == 1 && b.k % kBlock == 0) return 0;
+  return std::min(m, kRowBlock) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float));
+}
+
+void gemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+          const Epilogue& epilogue, void* workspace, int threads) {
+  if (b.n == 0) return;
+  for (int64_t row = 0; row < m; row += kRowBlock) {
+    Epilogue part = epilogue;
+    if (part.residual) part.residual += row * ldc;
+    gemmBlock(std::min(kRowBlock, m - row), a + row * lda, lda, b, c + row * ldc, ldc, part,
+              static_cast<float*>(workspace), threads);
+  }
+}
+
+}  // namespace tscompile
+#endif

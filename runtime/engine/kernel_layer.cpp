@@ -1,0 +1,66 @@
+// The layer that calls an operator's reference kernel.
+#include "runtime/engine/convert_call.h"
+#include "runtime/engine/frame.h"
+#include "runtime/reference/copy.h"
+
+namespace tscompile {
+namespace {
+
+void collect(const NetValue& v, std::vector<TensorId>& into) {
+  if (v.kind == NetValue::Kind::Tensor) into.push_back(v.tensor);
+  for (const NetValue& item : v.items) collect(item, into);
+}
+
+class KernelLayer : public Layer {
+ public:
+  KernelLayer(const Node* node, const Operator& op, std::vector<NetValue> arguments, std::vector<NetValue> results)
+      : Layer(node), op_(op), arguments_(std::move(arguments)), results_(std::move(results)) {
+    for (const NetValue& v : arguments_) collect(v, inputs);
+    for (const NetValue& v : results_) collect(v, outputs);
+  }
+  std::string name() const override { return "kernel " + op_.fullName(); }
+
+  void run(Frame& frame) const override {
+    std::vector<IValue> values;
+    values.reserve(arguments_.size());
+    for (const NetValue& v : arguments_) values.push_back(frame.value(v));
+    std::vector<const IValue*> pointers;
+    pointers.reserve(values.size());
+    for (const IValue& v : values) pointers.push_back(&v);
+    std::vector<IValue> results(results_.size() + 1);
+    bool aside = op_.isInPlaceVariant() || op_.outCount();
+    for (size_t i = 0; i < results_.size() && !aside; ++i)
+      if (results_[i].kind == NetValue::Kind::Tensor) results[i] = frame.tensor(results_[i].tensor);
+    callOperator(op_, pointers.data(), pointers.size(), results.data(), results_.size(), frame.context());
+    for (size_t i = 0; i < results_.size(); ++i) store(frame, results_[i], results[i]);
+  }
+
+ private:
+  // Kernels that make their results themselves, or return an argument, are copied from.
+  static void store(Frame& frame, const NetValue& planned, const IValue& made) {
+    if (planned.kind == NetValue::Kind::Tensor) {
+      const Tensor& to = frame.tensor(planned.tensor);
+      if (made.tensorImpl() != to.impl() && !(made.tensorImpl()->data() == to.raw())) copyTensor(to, made.toTensor());
+      return;
+    }
+    for (size_t i = 0; i < planned.items.size(); ++i) store(frame, planned.items[i], made.toList().items[i]);
+  }
+
+  const Operator& op_;
+  std::vector<NetValue> arguments_;
+  std::vector<NetValue> results_;
+};
+
+}  // namespace
+
+void convertToKernel(ConvertCall& call) {
+  std::vector<NetValue> arguments, results;
+  for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argumentValue(i));
+  for (size_t i = 0; i < call.resultCount(); ++i) {
+    if (!call.hasResult(i)) call.makeResults(i);
+    results.push_back(call.resultValue(i));
+  }
+  call.add<KernelLayer>(call.op(), std::move(arguments), std::move(results));
+}
+
+}  // namespace tscompile

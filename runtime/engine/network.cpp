@@ -1,0 +1,34 @@
+#include "runtime/engine/network.h"
+
+namespace tscompile {
+
+TensorId Network::addTensor(DType dtype, DimSpan sizes) {
+  int64_t count = *checkedNumel(sizes);
+  buffers.push_back({.bytes = static_cast<size_t>(count) * itemSize(dtype)});
+  return addView(static_cast<BufferId>(buffers.size() - 1), dtype, sizes, contiguousStrides(sizes), 0);
+}
+
+TensorId Network::addView(BufferId buffer, DType dtype, DimSpan sizes, DimSpan strides, int64_t offset) {
+  NetTensor t;
+  t.buffer = buffer;
+  t.dtype = dtype;
+  t.sizes = Dims(sizes);
+  t.strides = Dims(strides);
+  t.offset = offset;
+  t.numel = *checkedNumel(sizes);
+  int64_t step = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    t.contiguous &= sizes[d] == 1 || strides[d] == step;
+    step *= sizes[d];
+  }
+  t.contiguous |= t.numel == 0;
+  tensors.push_back(std::move(t));
+  return static_cast<TensorId>(tensors.size() - 1);
+}
+
+TensorId Network::addConstant(const Tensor& constant) {
+  buffers.push_back({.kind = NetBuffer::Kind::Constant, .constant = constant});
+  return addView(static_cast<BufferId>(buffers.size() - 1), constant.dtype(), constant.sizes(), constant.strides(), 0);
+}
+
+}  // namespace tscompile

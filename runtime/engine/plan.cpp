@@ -1,0 +1,47 @@
+#include "runtime/engine/plan.h"
+
+#include "ir/error.h"
+
+namespace tscompile {
+
+EnginePlan::EnginePlan(std::unique_ptr<const Network> network)
+    : network_(std::move(network)), memory_(planMemory(*network_)) {}
+
+std::unique_ptr<Frame> EnginePlan::takeFrame() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<Frame> frame = std::move(idle_.back());
+      idle_.pop_back();
+      return frame;
+    }
+  }
+  return std::make_unique<Frame>(*network_, memory_);
+}
+
+void EnginePlan::run(std::span<const Tensor> tensors, std::span<IValue> outputs, RunContext& context,
+                     int threads) const {
+  std::unique_ptr<Frame> frame = takeFrame();
+  const Layer* current = nullptr;
+  frame->begin(tensors, context, threads);
+  try {
+    for (const auto& layer : network_->layers) {
+      current = layer.get();
+      context.checkInterrupt();
+      layer->run(*frame);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = frame->value(network_->outputs[i]);
+  } catch (ExecutionError& e) {
+    frame->end();
+    if (current && !e.node()) e.setNode(current->node);
+    throw;
+  } catch (...) {
+    frame->end();
+    throw;
+  }
+  frame->end();
+  std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(frame));
+}
+
+}  // namespace tscompile

@@ -1,0 +1,35 @@
+// A network ready to run: its memory is planned, its frames are kept from run to run.
+#pragma once
+
+#include "runtime/engine/frame.h"
+#include "runtime/engine/memory_plan.h"
+#include "runtime/engine/network.h"
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace tscompile {
+
+// Immutable but for the frames that wait for their next use: any number of threads may run it at once.
+class EnginePlan {
+ public:
+  explicit EnginePlan(std::unique_ptr<const Network> network);
+  // `tensors` are those among the inputs, in order, with the geometry that the network was made for. Throws
+  // ExecutionError, which names the node.
+  void run(std::span<const Tensor> tensors, std::span<IValue> outputs, RunContext& context, int threads) const;
+
+  const Network& network() const { return *network_; }
+  const MemoryPlan& memory() const { return memory_; }
+
+ private:
+  std::unique_ptr<Frame> takeFrame() const;
+
+  std::unique_ptr<const Network> network_;
+  MemoryPlan memory_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Frame>> idle_;
+};
+
+}  // namespace tscompile

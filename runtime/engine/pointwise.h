@@ -1,0 +1,81 @@
+// Chains of element-wise operations as one loop over tiles that stay in the first level of cache. Computes in f32;
+// operands may be stored as f16, bf16 or bool.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tscompile {
+
+// Comparisons and logic give 1 or 0; any value but 0 is true.
+// clang-format off
+enum class PointwiseOp : uint8_t {
+  // one operand
+  Copy, Neg, Abs, Square, Sqrt, Rsqrt, Reciprocal, Sign, Floor, Ceil, Round, Trunc, Not, IsNan,
+  Exp, Expm1, Log, Log1p, Log2, Log10, Sin, Cos, Tan, Atan, Tanh, Sigmoid, Erf,
+  Relu, Gelu, GeluTanh, Silu, HardSwish, HardSigmoid, Mish, Softplus,
+  Clamp,      // to [alpha, beta]
+  LeakyRelu,  // slope alpha
+  Elu,        // alpha
+  Scale,      // alpha * x + beta
+  // two
+  Add, Sub, Mul, Div, Min, Max, Pow, Atan2, Fmod, Remainder, FloorDiv,
+  Eq, Ne, Lt, Le, Gt, Ge, And, Or, Xor,
+  // three
+  Where,   // a ? b : c
+  MulAdd,  // a * b + c, rounded once
+};
+// clang-format on
+int pointwiseOperands(PointwiseOp op);
+
+enum class PointwiseType : uint8_t { F32, F16, BF16, Bool };
+int64_t pointwiseBytes(PointwiseType type);
+
+// Built once, then shared by any number of threads. Values are numbered as they are added: inputs, constants and steps.
+class PointwiseProgram {
+ public:
+  int input(PointwiseType type = PointwiseType::F32);
+  int constant(float value);
+  int step(PointwiseOp op, int a, int b = -1, int c = -1, float alpha = 0, float beta = 0);
+  // After all steps.
+  void output(int value, PointwiseType type = PointwiseType::F32);
+
+  struct Value {
+    enum class Kind : uint8_t { Input, Constant, Step } kind;
+    PointwiseType type;  // of an input
+    PointwiseOp op;
+    int a, b, c;
+    float alpha, beta;  // alpha: a constant's value
+    int index;          // of an input among the inputs
+    int slot;           // of a tile buffer
+  };
+  struct Output {
+    int value;
+    PointwiseType type;
+  };
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+  int inputs() const { return inputs_; }
+  int slots() const { return slots_; }
+
+ private:
+  void assignSlots();
+
+  std::vector<Value> values_;
+  std::vector<Output> outputs_;
+  int inputs_ = 0, slots_ = 0;
+};
+
+// An input of a run: strides in elements, one per dimension; 0 repeats.
+struct PointwiseOperand {
+  const void* data;
+  std::span<const int64_t> strides;
+};
+
+// Outputs are contiguous over `dims`. An output may be the memory of an input that is contiguous over `dims` and of its
+// size.
+void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
+                  std::span<const PointwiseOperand> inputs, std::span<void* const> outputs, int threads);
+
+}  // namespace tscompile

@@ -1,0 +1,187 @@
+// Runs part of a Product: some rows, some panels, all of the depth. Included once per instruction set.
+#if defined(TSCOMPILE_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_PRODUCT_INL_H_
+#undef TSCOMPILE_PRODUCT_INL_H_
+#else
+#define TSCOMPILE_PRODUCT_INL_H_
+#endif
+
+#include "runtime/engine/product.h"
+#include "runtime/engine/tile-inl.h"
+
+#include <algorithm>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+// Panels of 2 x 16 x 4 bytes x so many k's stay in the first two levels of cache.
+inline constexpr int64_t kDepthChunk = 512;
+inline constexpr int64_t kConvertChunk = 128;
+
+// Rows of 16 stored weights -> f32, times the scales of their columns if there are any.
+inline void convertWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
+  const hn::CappedTag<float, kBlock> d;
+  const hn::Rebind<uint16_t, decltype(d)> d16;
+  const hn::Rebind<hwy::float16_t, decltype(d)> dHalf;
+  const hn::Rebind<int8_t, decltype(d)> d8;
+  const hn::Rebind<uint32_t, decltype(d)> d32;
+  const hn::Rebind<int32_t, decltype(d)> dInt;
+  constexpr int step = static_cast<int>(HWY_LANES(float)) < kBlock ? static_cast<int>(HWY_LANES(float)) : kBlock;
+  const int64_t count = rows * kBlock;
+  switch (storage) {
+    case WeightStorage::F32:
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+      return;
+    case WeightStorage::F16:
+      for (int64_t i = 0; i < count; i += step)
+        hn::Store(hn::PromoteTo(d, hn::LoadU(dHalf, static_cast<const hwy::float16_t*>(from) + i)), d, to + i);
+      return;
+    case WeightStorage::BF16:
+      for (int64_t i = 0; i < count; i += step) {
+        auto bits = hn::PromoteTo(d32, hn::LoadU(d16, static_cast<const uint16_t*>(from) + i));
+        hn::Store(hn::BitCast(d, hn::ShiftLeft<16>(bits)), d, to + i);
+      }
+      return;
+    case WeightStorage::I8:
+      for (int64_t i = 0; i < count; i += step) {
+        auto value = hn::ConvertTo(d, hn::PromoteTo(dInt, hn::LoadU(d8, static_cast<const int8_t*>(from) + i)));
+        hn::Store(hn::Mul(value, hn::LoadU(d, scales + i % kBlock)), d, to + i);
+      }
+      return;
+  }
+}
+
+// A tile whose last panel is only partly there works on a copy.
+inline void runPartialTile(int rows, int64_t lanes, Tile t, bool strided) {
+  alignas(64) float result[kTileRows * kBlock], residual[kTileRows * kBlock], bias[kBlock] = {};
+  const size_t bytes = static_cast<size_t>(lanes) * sizeof(float);
+  std::memset(result, 0, sizeof(result));
+  std::memset(residual, 0, sizeof(residual));
+  for (int r = 0; r < rows; ++r) {
+    if (t.accumulate) std::memcpy(result + r * kBlock, t.c + r * t.cRow, bytes);
+    if (t.residual) std::memcpy(residual + r * kBlock, t.residual + r * t.cRow, bytes);
+  }
+  float* c = t.c;
+  int64_t cRow = t.cRow;
+  if (t.bias) {
+    std::memcpy(bias, t.bias, bytes);
+    t.bias = bias;
+  }
+  if (t.residual) t.residual = residual;
+  t.c = result;
+  t.cRow = kBlock;
+  strided ? runFullTile<0>(rows, 1, t) : runFullTile<kBlock>(rows, 1, t);
+  for (int r = 0; r < rows; ++r) std::memcpy(c + r * cRow, result + r * kBlock, bytes);
+}
+
+inline void activateTile(const Product& p, float* c, int rows, int64_t panels, int64_t lanes) {
+  const Epilogue& e = p.epilogue;
+  if (p.cPanel == kBlock)
+    return activateRows(c, p.cRow, rows, (panels - 1) * kBlock + lanes, e.activation, e.alpha, e.beta);
+  for (int64_t panel = 0; panel < panels; ++panel)
+    activateRows(c + panel * p.cPanel, p.cRow, rows, kBlock, e.activation, e.alpha, e.beta);
+}
+
+// One group of panels, one chunk of the depth, all rows given.
+struct ProductPart {
+  int64_t panel;  // the first
+  int panels;
+  int64_t lanes;  // in the last panel
+  int64_t firstStep, stepCount, depth;
+  const float* b;
+  int64_t panelStride;
+  bool first, last;  // chunk of the depth
+};
+
+inline void runPart(const Product& p, const ProductPart& part, const RowTile* tiles, int64_t tileCount) {
+  const Epilogue& e = p.epilogue;
+  const bool strided = p.rowStride != kBlock;
+  Tile t{};
+  t.rowStride = p.rowStride;
+  t.steps = p.steps + part.firstStep;
+  t.stepCount = part.stepCount;
+  t.depth = part.depth;
+  t.b = part.b;
+  t.panelStride = part.panelStride;
+  t.cRow = p.cRow;
+  t.cPanel = p.cPanel;
+  t.bias = part.first && e.bias ? e.bias + part.panel * kBlock : nullptr;
+  t.accumulate = !part.first;
+  if (part.last && isClamp(e.activation)) {
+    t.clamp = true;
+    t.low = clampLow(e);
+    t.high = clampHigh(e);
+  }
+  for (int64_t i = 0; i < tileCount; ++i) {
+    const RowTile& tile = tiles[i];
+    int64_t at = tile.c + part.panel * p.cPanel;
+    t.a = p.a + tile.a;
+    t.c = p.c + at;
+    t.residual = part.first && e.residual ? e.residual + at : nullptr;
+    if (part.lanes < kBlock)
+      runPartialTile(tile.rows, part.lanes, t, strided);
+    else if (strided)
+      runFullTile<0>(tile.rows, part.panels, t);
+    else
+      runFullTile<kBlock>(tile.rows, part.panels, t);
+    if (part.last && e.activation != Activation::None && !isClamp(e.activation))
+      activateTile(p, t.c, tile.rows, part.panels, part.lanes);
+  }
+}
+
+// Runs tiles x panels [firstPanel, endPanel).
+inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+                       int64_t depthChunk = kDepthChunk) {
+  alignas(64) float converted[kConvertChunk * kWidePanels * kBlock];
+  int mostRows = 0;
+  for (int64_t i = 0; i < tileCount; ++i) mostRows = std::max(mostRows, tiles[i].rows);
+  const int group = tilePanels(mostRows);
+  const int64_t panelFloats = p.depthOf() * kBlock, fullSteps = p.stepCount - p.tailSteps;
+  const int64_t valueBytes = weightBytes(p.storage);
+  if (p.storage != WeightStorage::F32) depthChunk = kConvertChunk;
+  for (int64_t panel = firstPanel; panel < endPanel;) {
+    ProductPart part{};
+    part.panel = panel;
+    part.panels = static_cast<int>(std::min<int64_t>(group, endPanel - panel));
+    part.lanes = kBlock;
+    // A panel that is only partly there goes alone.
+    if (!p.paddedColumns && (panel + part.panels) * kBlock > p.columns) {
+      if (part.panels > 1)
+        --part.panels;
+      else
+        part.lanes = p.columns - panel * kBlock;
+    }
+    int64_t row = 0;  // of the panel of B
+    for (int64_t step = 0; step < p.stepCount; step += part.stepCount) {
+      const bool tail = step >= fullSteps;
+      part.depth = tail ? p.tailDepth : p.depth;
+      part.firstStep = step;
+      part.stepCount = std::min(std::max<int64_t>(1, depthChunk / part.depth), (tail ? p.stepCount : fullSteps) - step);
+      part.first = step == 0;
+      part.last = step + part.stepCount == p.stepCount;
+      const int64_t rows = part.stepCount * part.depth;
+      const char* b = static_cast<const char*>(p.b) + (panel * panelFloats + row * kBlock) * valueBytes;
+      if (p.storage == WeightStorage::F32) {
+        part.b = reinterpret_cast<const float*>(b);
+        part.panelStride = panelFloats;
+      } else {
+        for (int i = 0; i < part.panels; ++i)
+          convertWeights(b + i * panelFloats * valueBytes, p.storage, p.scales + (panel + i) * kBlock, rows,
+                         converted + i * rows * kBlock);
+        part.b = converted;
+        part.panelStride = rows * kBlock;
+      }
+      runPart(p, part, tiles, tileCount);
+      row += rows;
+    }
+    panel += part.panels;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,14 @@
+// Why a node cannot be a part of an engine.
+#pragma once
+
+#include "ir/engine_support.h"
+
+namespace tscompile {
+
+// Thrown while an engine is made, and caught there.
+struct Refusal {
+  const Node* node;
+  Verdict verdict;
+};
+
+}  // namespace tscompile

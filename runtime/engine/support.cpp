@@ -1,0 +1,125 @@
+#include "runtime/engine/support.h"
+
+#include "ir/support/text.h"
+#include "runtime/engine/evaluation.h"
+#include "runtime/structure_runner.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+Verdict ofStructure(const Node& node) {
+  std::string_view kind = node.kind().text();
+  if (StructureRunner::runs(node.kind())) return {};
+  if (node.kind() == sym::GetAttr)
+    return {Reason::SideEffect, "reads an attribute that the graph may set",
+            "give the weights: attributes that nothing sets become constants"};
+  return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), ""};
+}
+
+Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
+  if (!registry.isKnown(node.kind())) {
+    std::string nearest = registry.nearestKind(node.kind().text());
+    return {Reason::NoOp, fmt::format("there is no operator {}", node.kind().text()),
+            nearest.empty() ? "register an operator for it" : fmt::format("did you mean {}?", nearest)};
+  }
+  std::string given =
+      join(node.inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); });
+  return {Reason::NoOverload,
+          fmt::format("no overload takes ({}); the first is {}", given,
+                      schemaText(registry.overloads(node.kind()).front()->schema())),
+          "cast the arguments to types that an overload takes"};
+}
+
+// Tensors that are made of numbers alone, as in %t = prim::NumToTensor(%size): their elements are known as soon as the
+// sizes are.
+bool isMadeOfNumbers(const Value* value) {
+  constexpr size_t kMaxNodes = 64;
+  std::vector<const Value*> todo{value};
+  std::unordered_set<const Value*> seen{value};
+  while (!todo.empty()) {
+    const Node* n = todo.back()->node();
+    todo.pop_back();
+    if (!n || seen.size() > kMaxNodes || n->hasBlocks() || n->subgraph()) return false;
+    if (n->kind() == sym::Constant) continue;
+    for (const Use& u : n->inputs()) {
+      TypePtr t = u.value->type();
+      bool holdsTensors = t->isTensor() || t->is(TypeKind::List) || t->is(TypeKind::Optional) || t->is(TypeKind::Tuple);
+      if (holdsTensors && !readsSizes(n->kind()) && seen.insert(u.value).second) todo.push_back(u.value);
+    }
+  }
+  return true;
+}
+
+bool indexesByMask(const Node& node) {
+  if (node.kind() != Symbol::of("aten::index") || node.inputCount() != 2) return false;
+  const Node* list = node.input(1)->node();
+  if (!list || list->kind() != sym::ListConstruct) return false;
+  return std::any_of(list->inputs().begin(), list->inputs().end(), [](const Use& u) {
+    if (!u.value->type()->isTensor()) return false;
+    DType d = u.value->type()->tensor().dtype;
+    return d == DType::Bool || d == DType::UInt8;
+  });
+}
+
+Verdict ofOperator(const Node& node, const Operator& op) {
+  std::string name = op.fullName();
+  if (!op.isImplemented()) return {Reason::NoOp, name + " has no kernel", "register a kernel for it"};
+  const OpDef& def = op.def();
+  if (def.random)
+    return {Reason::Random, name + " draws random numbers", "in evaluation, dropout and the like go away"};
+  if (def.sideEffects) return {Reason::SideEffect, name + " does more than give a value", ""};
+  if (changesGeometry(op))
+    return {Reason::Aliasing, name + " changes the sizes or strides of a tensor that others see",
+            "use the form without a trailing underscore"};
+  if (op.outCount()) return {Reason::Aliasing, name + " writes to its argument 'out'", "use the form without 'out'"};
+  bool needsElements = dependsOnElements(op) && node.inputCount() && !isMadeOfNumbers(node.input(0));
+  if (needsElements || indexesByMask(node))
+    return {Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name), ""};
+  for (const Use& u : node.inputs()) {
+    if (!u.value->type()->isTensor()) continue;
+    DType d = u.value->type()->tensor().dtype;
+    if (d != DType::Undefined && !def.dtypes.empty() && !def.dtypes.contains(d))
+      return {Reason::DType, fmt::format("{} is not implemented for {}", name, pythonName(d)), "cast the argument"};
+    break;
+  }
+  return {};
+}
+
+class ConversionSupport : public EngineSupport {
+ public:
+  explicit ConversionSupport(const OpRegistry& registry) : registry_(registry), overloads_(registry) {}
+  Verdict accepts(const Node& node) const override { return nodeVerdict(node, overloads_, registry_); }
+
+ private:
+  const OpRegistry& registry_;
+  mutable OverloadCache overloads_;
+};
+
+}  // namespace
+
+Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry& registry) {
+  if (node.kind() == sym::Constant) return {};
+  if (node.kind() == sym::PythonOp) return {Reason::SideEffect, "calls Python", "say it in TorchScript"};
+  if (node.hasBlocks())
+    return {Reason::ControlFlow, fmt::format("{} is control flow", node.kind().text()),
+            "its blocks are partitioned on their own"};
+  if (node.subgraph()) return {Reason::ControlFlow, fmt::format("{} holds a graph of its own", node.kind().text()), ""};
+  if (node.kind() == sym::CallMethod || node.kind() == sym::CallFunction)
+    return {Reason::ControlFlow, fmt::format("{} calls what is not inlined", node.kind().text()),
+            "lower the graph first"};
+  if (structureHandler(node.kind())) return ofStructure(node);
+  const Operator* op = overloads.resolve(node);
+  return op ? ofOperator(node, *op) : withoutOperator(node, registry);
+}
+
+std::unique_ptr<EngineSupport> engineSupport(const OpRegistry& registry) {
+  return std::make_unique<ConversionSupport>(registry);
+}
+
+}  // namespace tscompile

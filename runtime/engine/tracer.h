@@ -1,0 +1,53 @@
+// From the graph of a segment to a network: the graph is run once on symbolic tensors, which have sizes but no
+// elements. What can be computed then (sizes, numbers, lists, weights) is; the rest becomes layers.
+#pragma once
+
+#include "ir/alias.h"
+#include "ir/graph.h"
+#include "ir/op_registry.h"
+#include "ir/side_table.h"
+#include "runtime/engine/convert_call.h"
+#include "runtime/machine.h"
+#include "runtime/program.h"
+#include "runtime/structure_runner.h"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tscompile {
+
+// What all tracings of one graph share. Immutable.
+class TracedGraph {
+ public:
+  // Nothing, and the reason with its node, if some node can be in no engine.
+  static std::optional<TracedGraph> make(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
+                                         std::optional<Refusal>& refusal);
+
+  // The network for inputs like these; only dtypes, sizes and strides of tensors are looked at. Throws Refusal, or
+  // ExecutionError where the run would fail too.
+  std::unique_ptr<Network> trace(std::span<const IValue> inputs, RunContext& context) const;
+  const Graph& graph() const { return *graph_; }
+  bool hasWrites() const { return hasWrites_; }
+
+ private:
+  friend class Tracer;
+  struct Step {
+    const Node* node = nullptr;
+    const Operator* op = nullptr;  // null: a structure node or a constant
+    IValue constant;
+    std::vector<uint32_t> inputs, outputs;  // slots
+    bool isConstant = false;
+    bool isWritten = false;  // some node may write what an output refers to
+  };
+  const Graph* graph_ = nullptr;
+  const OpRegistry* registry_ = nullptr;
+  std::vector<Step> steps_;
+  std::vector<uint32_t> results_;  // slots
+  uint32_t slotCount_ = 0;
+  bool hasWrites_ = false;
+  std::shared_ptr<const StructureRunner> structures_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,95 @@
+// Data and plain loops in double for the tests of the engine's kernels.
+#pragma once
+
+#include "runtime/engine/epilogue.h"
+#include "runtime/engine/simd.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace tscompile::test {
+
+inline std::vector<float> randomFloats(int64_t count, uint32_t seed, float low = -1, float high = 1) {
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<float> distribution(low, high);
+  std::vector<float> values(static_cast<size_t>(count));
+  for (float& v : values) v = distribution(engine);
+  return values;
+}
+
+inline double activationOf(Activation a, double x, double alpha, double beta) {
+  auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  if (std::isnan(x)) return x;
+  switch (a) {
+    case Activation::None:
+      return x;
+    case Activation::Relu:
+      return x > 0 ? x : 0;
+    case Activation::Clamp:
+      return std::min(beta, std::max(alpha, x));
+    case Activation::LeakyRelu:
+      return x > 0 ? x : alpha * x;
+    case Activation::Sigmoid:
+      return sigmoid(x);
+    case Activation::Tanh:
+      return std::tanh(x);
+    case Activation::Gelu:
+      return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5)));
+    case Activation::GeluTanh:
+      return 0.5 * x * (1 + std::tanh(0.79788456080286541 * (x + 0.044715 * x * x * x)));
+    case Activation::Silu:
+      return x * sigmoid(x);
+    case Activation::HardSwish:
+      return x * std::min(6.0, std::max(0.0, x + 3)) / 6;
+    case Activation::HardSigmoid:
+      return std::min(6.0, std::max(0.0, x + 3)) / 6;
+    case Activation::Elu:
+      return x > 0 ? x : alpha * std::expm1(x);
+    case Activation::Mish:
+      return x * std::tanh(x > 20 ? x : std::log1p(std::exp(x)));
+    case Activation::Softplus:
+      return x > 20 ? x : std::log1p(std::exp(x));
+  }
+  return x;
+}
+
+inline constexpr Activation kActivations[] = {
+    Activation::None,        Activation::Relu, Activation::Clamp,    Activation::LeakyRelu, Activation::Sigmoid,
+    Activation::Tanh,        Activation::Gelu, Activation::GeluTanh, Activation::Silu,      Activation::HardSwish,
+    Activation::HardSigmoid, Activation::Elu,  Activation::Mish,     Activation::Softplus};
+
+// Each instruction set this machine has, best last; the best is in force again afterwards.
+template <class Body>
+void atEachSimdLevel(Body&& body) {
+  for (SimdLevel level : {SimdLevel::Base, SimdLevel::Avx2, SimdLevel::Avx512}) {
+    limitSimdLevel(level);
+    if (simdLevel() != level) continue;
+    SCOPED_TRACE(simdLevelName(level));
+    body();
+  }
+  limitSimdLevel(SimdLevel::Avx512);
+}
+
+inline bool sameBytes(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// The first difference beyond the tolerance, or nothing.
+inline void expectNear(const std::vector<float>& got, const std::vector<double>& want, double rtol, double atol) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i])) {
+      ASSERT_TRUE(std::isnan(got[i])) << "at " << i << ": " << got[i] << " is not NaN";
+    } else if (std::isinf(want[i])) {
+      ASSERT_EQ(static_cast<double>(got[i]), want[i]) << "at " << i;
+    } else {
+      ASSERT_NEAR(got[i], want[i], atol + rtol * std::fabs(want[i])) << "at " << i;
+    }
+  }
+}
+
+}  // namespace tscompile::test

@@ -1,0 +1,90 @@
+// Random programs, random forces, every strategy: the segments keep the order, and run as the whole does.
+#include "ir/clone.h"
+#include "ir/printer.h"
+#include "partition/stitch.h"
+#include "tests/support/memory_program.h"
+#include "tests/support/partitioning.h"
+#include "tests/support/pass_checks.h"
+#include "tests/support/property.h"
+#include "tests/support/random_graph.h"
+
+namespace tscompile::test {
+namespace {
+
+constexpr Strategy kStrategies[] = {Strategy::Dependency, Strategy::Greedy, Strategy::Minimal, Strategy::Cost};
+
+// Kinds that occur, each with one chance in `oneIn`.
+std::vector<std::string> someKinds(Choices& c, const Graph& graph, uint64_t oneIn) {
+  std::set<std::string> kinds, chosen;
+  forEachNode(graph, [&](const Node* n) { kinds.emplace(n->kind().text()); });
+  for (const std::string& k : kinds)
+    if (c.oneIn(oneIn)) chosen.insert(k);
+  return {chosen.begin(), chosen.end()};
+}
+
+// Clocks, addresses and memory that nobody filled differ from run to run. Transforms read sizes that are not there.
+bool isRepeatable(const Graph& graph) {
+  bool is = true;
+  forEachNode(graph, [&](const Node* n) {
+    for (std::string_view name : {"empty", "resize", "hash", "TimePoint", "aten::id", "fft_"})
+      is &= n->kind().text().find(name) == std::string_view::npos;
+  });
+  return is;
+}
+
+size_t accelerated = 0, all = 0;  // nodes, to see that there is something to compare
+
+void check(Choices& c, const Graph& graph, uint64_t seed, MakeInputs inputs) {
+  PartitionOptions options = optionsOf(1 + c.below(4));
+  options.fallbackOperators = someKinds(c, graph, 1 + c.below(8));
+  bool repeatable = isRepeatable(graph);
+  double seconds[4];
+  for (Strategy s : kStrategies) {
+    options.strategy = s;
+    Partition p = segment(graph, partitionOps(), TestSupport(), options);
+    seconds[static_cast<size_t>(s)] = p.seconds;
+    std::unique_ptr<Graph> stitched = checkPartition(graph, partitionOps(), p);
+    inlineEngines(*stitched);
+    if (repeatable) expectSameRuns(graph, *stitched, 1, seed, inputs);
+    accelerated += p.acceleratedCount();
+    all += p.nodeCount();
+    if (::testing::Test::HasFailure()) {
+      ADD_FAILURE() << strategyName(s) << "\n" << graphText(graph) << segmentsText(p);
+      return;
+    }
+  }
+  for (double other : seconds) EXPECT_LE(seconds[static_cast<size_t>(Strategy::Cost)], other * (1 + 1e-9));
+}
+
+}  // namespace
+
+TEST(PartitionProperty, MemoryPrograms) {
+  accelerated = all = 0;
+  forEachSeed(400, [](uint64_t seed) {
+    Choices c(seed);
+    std::unique_ptr<Graph> graph = memoryProgram(c, 5 + c.below(30));
+    check(c, *graph, seed, memoryProgramInputs);
+  });
+  EXPECT_GT(accelerated * 50, all) << accelerated << " of " << all;
+}
+
+TEST(PartitionProperty, RandomGraphs) {
+  forEachSeed(250, [](uint64_t seed) {
+    Choices c(seed);
+    std::unique_ptr<Graph> graph = randomGraph(c, partitionOps());
+    check(c, *graph, seed, randomInputs);
+  });
+}
+
+TEST(PartitionProperty, SameTextSamePartition) {
+  forEachSeed(50, [](uint64_t seed) {
+    Choices c(seed);
+    std::unique_ptr<Graph> graph = memoryProgram(c, 30), copy = cloneGraph(*graph);
+    Partition a = segment(*graph, partitionOps(), TestSupport(), optionsOf());
+    Partition b = segment(*copy, partitionOps(), TestSupport(), optionsOf());
+    EXPECT_EQ(segmentsText(a), segmentsText(b));
+    EXPECT_EQ(graphText(*stitch(*graph, a)), graphText(*stitch(*copy, b)));
+  });
+}
+
+}  // namespace tscompile::test
