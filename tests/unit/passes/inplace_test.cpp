@@ -122,6 +122,21 @@ TEST(DestroyHandler, BlocksAndIterations) {
       "      -> (%t)\n  %s : Tensor = aten::cat(%m, %n)\n  return (%s)\n",
       parameters.c_str());
   EXPECT_EQ(kept.objection(), Objection::NotOurs);
+  // The next iteration reads it above the node that would destroy it.
+  Destroy next(
+      "  %m : Tensor[] = prim::ListConstruct(%a)\n  prim::Loop(%n, %t)\n    block0(%i : int):\n"
+      "      %z : Tensor = aten::__getitem__(%m, %i)\n      %v : Tensor[] = aten::append(%l, %z)\n"
+      "      %x : Float(2, 2) = aten::neg(%a)\n      %u : Tensor[] = aten::append(%m, %x)\n"
+      "      %y : Float(2, 2) = aten::relu(%x)\n      -> (%t)\n  return (%l)\n",
+      parameters.c_str());
+  EXPECT_EQ(next.objection(), Objection::NotOurs);
+  Destroy iterated(
+      "  %m : Tensor[] = prim::ListConstruct(%a)\n  prim::Loop(%n, %t)\n    block0(%i : int):\n"
+      "      %z : Tensor = aten::__getitem__(%m, %i)\n       = prim::Print(%z)\n"
+      "      %x : Float(2, 2) = aten::neg(%a)\n      %u : Tensor[] = aten::append(%m, %x)\n"
+      "      %y : Float(2, 2) = aten::relu(%x)\n       = prim::Print(%y)\n      -> (%t)\n  return (%l)\n",
+      parameters.c_str());
+  EXPECT_EQ(iterated.objection(), Objection::NotOurs);
 }
 
 TEST(InPlacePhase, IsOffByDefaultAndBehindItsMarker) {
