@@ -110,8 +110,7 @@ class Cloner {
   bool exact_;
 };
 
-void copyInto(const Graph& from, Graph& to, std::vector<PendingGraph>& pending) {
-  ValueMap values;
+void copyInto(const Graph& from, Graph& to, ValueMap& values, std::vector<PendingGraph>& pending) {
   Cloner cloner(to, values, true);
   for (const SourcePtr& s : from.sources()) to.keepAlive(s);
   to.range = from.range;
@@ -128,16 +127,24 @@ void finish(std::vector<PendingGraph> pending) {
   while (!pending.empty()) {
     PendingGraph next = pending.back();
     pending.pop_back();
-    copyInto(*next.from, *next.to, pending);
+    ValueMap values;
+    copyInto(*next.from, *next.to, values, pending);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Graph> cloneGraph(const Graph& graph) {
+std::unique_ptr<Graph> cloneGraph(const Graph& graph, ValueMap& values) {
   auto copy = std::make_unique<Graph>();
-  finish({{&graph, copy.get()}});
+  std::vector<PendingGraph> pending;
+  copyInto(graph, *copy, values, pending);
+  finish(std::move(pending));
   return copy;
+}
+
+std::unique_ptr<Graph> cloneGraph(const Graph& graph) {
+  ValueMap values;
+  return cloneGraph(graph, values);
 }
 
 Node* cloneNode(const Node& node, Graph& target, ValueMap& values) {

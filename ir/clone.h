@@ -15,6 +15,8 @@ using ValueMap = std::unordered_map<const Value*, Value*>;
 // A copy that prints as the original does: names, numbers and places are kept. Subgraphs are copied, tensors are
 // shared.
 std::unique_ptr<Graph> cloneGraph(const Graph& graph);
+// The same, and what its values have become; those of subgraphs are not told.
+std::unique_ptr<Graph> cloneGraph(const Graph& graph, ValueMap& values);
 
 // Copies a node with its blocks into `target`, not inserted. Inputs are looked up in `values`; outputs and whatever is
 // defined inside are added to it. Named values get their names if those are free, else names made from them.

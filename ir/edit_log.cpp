@@ -253,9 +253,10 @@ void EditLog::attributeRemoved(Node* node, size_t i, Attribute before) {
   tell([&](EditObserver& o) { o.attributeChanged(node, name); });
 }
 
-void EditLog::kindSet(Node* node) {
+void EditLog::kindSet(Node* node, Symbol after) {
   Entry& e = record({.kind = Kind::SetKind, .node = node, .extra = std::make_unique<Extra>()});
   e.extra->symbol = node->kind_;
+  tell([&](EditObserver& o) { o.kindChanged(node, node->kind_, after); });
 }
 
 void EditLog::placeSet(Node* node) {
@@ -467,6 +468,7 @@ void EditLog::swap(Entry& e) {
       break;
     case Kind::SetKind:
       std::swap(e.node->kind_, e.extra->symbol);
+      tell([&](EditObserver& o) { o.kindChanged(e.node, e.extra->symbol, e.node->kind_); });
       break;
     case Kind::SetPlace:
       swapPlace(e.node, *e.extra);

@@ -20,6 +20,7 @@ class EditObserver {
   // `before` is null for an input that was added, `after` for one that was removed.
   virtual void inputChanged(Node*, size_t /*index*/, Value* /*before*/, Value* /*after*/) {}
   virtual void attributeChanged(Node*, Symbol) {}
+  virtual void kindChanged(Node*, Symbol /*before*/, Symbol /*after*/) {}
   // Asked before a transaction ends: why it must not, or "".
   virtual std::string veto(const Graph&) { return {}; }
   // Changes were taken back, which was told of one by one, down to this position.
@@ -164,7 +165,7 @@ class EditLog {
   void attributeSet(Node* node, size_t i, Attribute::Payload before);
   void attributeAdded(Node* node);
   void attributeRemoved(Node* node, size_t i, Attribute before);
-  void kindSet(Node* node);
+  void kindSet(Node* node, Symbol after);
   void placeSet(Node* node);
   void suffixSet(const std::string& base);
   void nextNumberSet();

@@ -406,7 +406,7 @@ void Node::copyPlace(const Node* other) {
 }
 
 void Node::setKind(Symbol kind) {
-  if (EditLog* log = graph_->log_) log->kindSet(this);
+  if (EditLog* log = graph_->log_) log->kindSet(this, kind);
   kind_ = kind;
 }
 

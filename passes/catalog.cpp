@@ -146,6 +146,9 @@ RewriteDatabase makeLowering() {
   c.pass(5, "use_one_device", useOneDevice, "constants that name a device name another one", {"device"});
   c.pass(6, "flatten_outputs", flattenOutputs, "tensors are returned, no tuple or list of them", {"interface"});
   c.pass(49, "merge2", mergeCommonSubexpressions, "compute equal things once");
+  auto inplace = c.inner(50, "inplace", Kind::Walk);
+  c.node(*inplace, inplaceElementwise(), "results go into the memory of an input that nobody reads any more",
+         {"fast_run"});
   c.pass(100, "merge3", mergeCommonSubexpressions, "compute equal things once");
   c.pass(101, "pool_constants", poolConstants, "equal constants become one at the top of the graph");
   c.pass(102, "remove_dead_code", removeDeadCode, "drop what nothing needs");
@@ -161,6 +164,21 @@ RewriteDatabase makeLowering() {
 const RewriteDatabase& loweringDatabase() {
   static const RewriteDatabase kLowering = makeLowering();
   return kLowering;
+}
+
+std::optional<Query> loweringMode(std::string_view name) {
+  const Query::Tags kMinimum{"bind_inputs", "mark_fallback", "inline_calls", "freeze"};
+  const Query kNothing = Query().including(kMinimum), kDefault = Query().including({"default"});
+  if (name == "min" || name == "o0") return kNothing;
+  if (name == "merge") return kNothing.including({"merge1"});
+  if (name == "o1") return kDefault.excluding({"unroll_loops", "linalg", "specialize", "uncanonicalize"});
+  if (name == "o2") return kDefault;
+  if (name == "stabilize") return kDefault.including({"stabilize"}).before(1.5000001);
+  const Query kFast = kDefault.including({"fast_run"});
+  if (name == "o3") return kFast.excluding({"reassoc", "fast_math", "inplace"});
+  if (name == "o4") return kFast.excluding({"reassoc", "fast_math"});
+  if (name == "unsafe") return kFast;
+  return std::nullopt;
 }
 
 }  // namespace tscompile

@@ -85,6 +85,9 @@ NodeRewrite scalarArithmetic();
 NodeRewrite fuseAddmmBranches();
 // Halves computed as floats and rounded once.
 NodeRewrite computeInFloat();
+// Results that are written over an input which nobody reads any more. Not before the marker: what runs behind it must
+// know memory.
+NodeRewrite inplaceElementwise();
 // Operators in terms of simpler ones.
 NodeRewrite unpackVar();
 NodeRewrite unpackBatchNorm();

@@ -68,9 +68,7 @@ int print(const Graph& graph, Session& session) {
   printing.maxBytes = session.common.limits.printBytes;
   if (!printGraph(
           graph, [&](std::string_view piece) { session.out << piece; }, printing))
-    session.diagnostics
-        .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
-        .note("the limit is set by --limit print=N");
+    session.failAtPrintLimit();
   return session.finish();
 }
 
@@ -110,6 +108,15 @@ int runLower(const Options& options, Session& session) {
 
   if (!command.output.empty() && command.output != "-") {
     lowered->write(command.output, session.diagnostics, session.common.limits);
+    if (session.common.json) setup->writeApplied(nullptr);
+    return session.finish();
+  }
+  if (session.common.json) {
+    setup->writeApplied([&](const TextSink& sink) {
+      PrintOptions printing;
+      printing.maxBytes = session.common.limits.printBytes;
+      return printGraph(*lowered->graph(), sink, printing);
+    });
     return session.finish();
   }
   return print(*lowered->graph(), session);

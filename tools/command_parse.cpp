@@ -1,5 +1,6 @@
 // `tscompile parse`: the text in PyTorch's form, or its structure as JSON.
 #include "frontend/file_io.h"
+#include "ir/dot.h"
 #include "ir/expression.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
@@ -14,7 +15,7 @@
 namespace tscompile {
 namespace {
 
-using PrintOne = std::function<bool(const Graph&)>;
+using PrintOne = std::function<bool(const std::string& name, const Graph&)>;
 
 bool printText(const ParsedText& text, const TextSink& sink, const PrintOptions& options) {
   if (text.module && !printDump(*text.module, sink, options)) return false;
@@ -31,9 +32,9 @@ bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& pri
   auto methods = [&](const std::vector<DumpedMethod>& list, const std::string& owner) {
     for (const DumpedMethod& m : list) {
       if (!m.graph) continue;
-      sink(separator + owner + m.name + " = ");
+      sink(separator);
       separator = "\n";
-      if (!print(*m.graph)) return false;
+      if (!print(owner + m.name, *m.graph)) return false;
     }
     return true;
   };
@@ -45,7 +46,7 @@ bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& pri
   for (const auto& g : text.graphs) {
     sink(separator);
     separator = "\n";
-    if (!print(*g)) return false;
+    if (!print("", *g)) return false;
   }
   return true;
 }
@@ -57,6 +58,11 @@ bool printAs(const Options& options, const ParsedText& text, const TextSink& tex
     left -= std::min<uint64_t>(left, piece.size());
     textSink(piece);
   };
+  // "Net.forward = " in front of what has a name.
+  auto named = [&](const std::string& name, auto&& print) {
+    if (!name.empty()) sink(name + " = ");
+    return print();
+  };
   switch (options.parse.form) {
     case GraphForm::Text: {
       PrintOptions printing;
@@ -66,11 +72,19 @@ bool printAs(const Options& options, const ParsedText& text, const TextSink& tex
       return printText(text, textSink, printing);
     }
     case GraphForm::Expression:
-      return printEach(text, sink, [&](const Graph& g) {
-        return printExpression(g, sink, {.allBrackets = options.parse.allBrackets, .maxBytes = left});
+      return printEach(text, sink, [&](const std::string& name, const Graph& g) {
+        return named(name, [&] {
+          return printExpression(g, sink, {.allBrackets = options.parse.allBrackets, .maxBytes = left});
+        });
       });
     case GraphForm::Tree:
-      return printEach(text, sink, [&](const Graph& g) { return printTree(g, sink, left); });
+      return printEach(text, sink, [&](const std::string& name, const Graph& g) {
+        return named(name, [&] { return printTree(g, sink, left); });
+      });
+    case GraphForm::Dot:
+      return printEach(text, sink, [&](const std::string& name, const Graph& g) {
+        return printDot(g, name.empty() ? "graph" : name, sink, left);
+      });
   }
   TS_UNREACHABLE();
 }
@@ -122,10 +136,7 @@ int runParse(const Options& options, Session& session) {
     writeGraphJson(*text, json);
   } else {
     if (!printAs(options, *text, sink)) {
-      session.diagnostics
-          .error("the printed text is longer than " + std::to_string(session.common.limits.printBytes) + " bytes",
-                 ErrorKind::Limit)
-          .note("the limit is set by --limit print=N");
+      session.failAtPrintLimit();
       return session.finish();
     }
   }

@@ -2,6 +2,7 @@
 #include "frontend/file_io.h"
 #include "ir/printer.h"
 #include "ir/support/json_writer.h"
+#include "ir/support/text.h"
 #include "runtime/evaluator.h"
 #include "runtime/ops/ops.h"
 #include "tools/graphs.h"
@@ -20,7 +21,19 @@ Query everything(const RewriteDatabase& database) {
   return Query().including(names);
 }
 
-// Module and graphs, to a file or to standard output.
+// Module and graphs; false if they are longer than may be printed.
+bool printAll(const ParsedText& text, const TextSink& sink, const Session& session) {
+  PrintOptions printing;
+  printing.maxBytes = session.common.limits.printBytes;
+  if (text.module && !printDump(*text.module, sink, printing)) return false;
+  for (size_t i = 0; i < text.graphs.size(); ++i) {
+    if (i || text.module) sink("\n");
+    if (!printGraph(*text.graphs[i], sink, printing)) return false;
+  }
+  return true;
+}
+
+// To a file or to standard output.
 void writeText(const ParsedText& text, const std::string& path, Session& session) {
   std::optional<FileWriter> file;
   if (!path.empty() && path != "-") file.emplace(path, session.diagnostics);
@@ -30,14 +43,25 @@ void writeText(const ParsedText& text, const std::string& path, Session& session
     else
       session.out << piece;
   };
-  PrintOptions printing;
-  printing.maxBytes = session.common.limits.printBytes;
-  if (text.module) printDump(*text.module, sink, printing);
-  for (size_t i = 0; i < text.graphs.size(); ++i) {
-    if (i || text.module) sink("\n");
-    printGraph(*text.graphs[i], sink, printing);
-  }
+  if (!printAll(text, sink, session)) return session.failAtPrintLimit();
   if (file) file->commit();
+}
+
+// Why the rule does not apply to the graphs, one line for each of them.
+void explain(const RewriteDatabase& database, const std::string& rule, const ParsedText& text, Session& session) {
+  const RewriteDatabase::Entry* entry = database.find(rule);
+  const auto* rewrite = entry ? std::get_if<NodeRewrite>(&entry->object) : nullptr;
+  if (!rewrite || !rewrite->whyNot) {
+    UsageError error{"--why: there is no rule '" + abbreviate(rule, 80) + "'"};
+    if (std::string nearest = database.nearestName(rule); !nearest.empty())
+      error.notes.push_back("did you mean '" + nearest + "'?");
+    throw error;
+  }
+  for (const Graph* g : topGraphs(text)) {
+    RewriteContext context(const_cast<Graph&>(*g), allOps(), session.diagnostics);
+    std::string why = rewrite->whyNot(context);
+    session.out << rule << ": " << (why.empty() ? "it matches" : why) << '\n';
+  }
 }
 
 // ---- passes ----
@@ -118,6 +142,10 @@ int runRewrite(const Options& options, Session& session) {
   reading.registry = &allOps();
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
+  if (!options.rewrite.why.empty()) {
+    explain(setup->database, options.rewrite.why, *text, session);
+    return session.finish();
+  }
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
   size_t applied = 0;
   for (const Graph* g : topGraphs(*text)) {
@@ -128,6 +156,13 @@ int runRewrite(const Options& options, Session& session) {
   if (session.diagnostics.hasErrors()) return session.finish();
   session.report();
   setup->finish();
+  if (session.common.json) {
+    bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";
+    if (toFile) writeText(*text, options.rewrite.output, session);
+    auto print = [&](const TextSink& sink) { return printAll(*text, sink, session); };
+    setup->writeApplied(toFile ? std::function<bool(const TextSink&)>() : print);
+    return session.finish();
+  }
   session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
 
   writeText(*text, options.rewrite.output, session);

@@ -71,9 +71,13 @@ const OptionSpec kCommon[] = {
 const std::vector<OptionSpec> kParse = {
     {"-o,--output", "FILE", "write there instead of to standard output",
      [](Options& o, const std::string& v) { o.parse.output = v; }},
-    {"--as", "text|expr|tree", "graph text (default), formulas, or a tree of nodes with their inputs below them",
+    {"--as", "text|expr|tree|dot",
+     "graph text (default), formulas, a tree of nodes with their inputs below them, or a picture for Graphviz",
      [](Options& o, const std::string& v) {
-       o.parse.form = v == "expr" ? GraphForm::Expression : v == "tree" ? GraphForm::Tree : GraphForm::Text;
+       o.parse.form = v == "expr"   ? GraphForm::Expression
+                      : v == "tree" ? GraphForm::Tree
+                      : v == "dot"  ? GraphForm::Dot
+                                    : GraphForm::Text;
      }},
     {"--brackets", "few|all", "in formulas: where they are needed (default), or around every operation",
      [](Options& o, const std::string& v) { o.parse.allBrackets = v == "all"; }},
@@ -123,6 +127,8 @@ std::vector<OptionSpec> withRewriting(std::vector<OptionSpec> own) {
 }
 
 const std::vector<OptionSpec> kRewrite = withRewriting({
+    {"--why", "RULE", "tell why this rule does not apply: where it fits best, and what does not fit there",
+     [](Options& o, const std::string& v) { o.rewrite.why = v; }},
     {"-o,--output", "FILE", "write there instead of to standard output",
      [](Options& o, const std::string& v) { o.rewrite.output = v; }},
 });
@@ -140,6 +146,9 @@ const std::vector<OptionSpec> kLower = withRewriting({
      [](Options& o, const std::string& v) { o.lower.fallBack.push_back(v); }, true},
     {"-o,--output", "FILE", "write there, and the tensors to FILE with .safetensors in place of .ir",
      [](Options& o, const std::string& v) { o.lower.output = v; }},
+    {"--mode", "min|merge|o0|o1|o2|o3|o4|stabilize|unsafe",
+     "a query by its name (default: o2): from inlining alone over all that is exact to all that is fast",
+     [](Options& o, const std::string& v) { o.rewrite.mode = v; }},
     {"--passes", "NAMES", "only these entries, separated by commas, in the order of their positions",
      [](Options& o, const std::string& v) { addNames(o.rewrite.passes, v); }, true},
 });

@@ -27,7 +27,7 @@ struct CommonOptions {
   Limits limits;
 };
 
-enum class GraphForm : uint8_t { Text, Expression, Tree };
+enum class GraphForm : uint8_t { Text, Expression, Tree, Dot };
 
 struct ParseCommand {
   std::string output;
@@ -51,6 +51,8 @@ struct RewriteCommand {
   bool verifyRewrites = false;
   bool trace = false;
   bool plan = false;  // tell what would be done
+  std::string mode;   // a query by its name
+  std::string why;    // a rule of which to tell why it does not apply
   ProfileForm profile = ProfileForm::None;
   std::string output;
 };

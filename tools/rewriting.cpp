@@ -1,6 +1,7 @@
 #include "tools/rewriting.h"
 
 #include "ir/printer.h"
+#include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 
 #include <algorithm>
@@ -44,6 +45,8 @@ bool RewritingSetup::addRuleFiles() {
 void RewritingSetup::makeQuery(const Query& otherwise) {
   if (!command_.passes.empty() && !command_.query.empty())
     throw UsageError{"--passes and --rewrite exclude each other"};
+  if (!command_.mode.empty() && (!command_.passes.empty() || !command_.query.empty()))
+    throw UsageError{"--mode excludes --passes and --rewrite"};
   Query::Tags ofFiles = query.included();
   if (!command_.passes.empty()) {
     Query::Tags names;
@@ -57,7 +60,7 @@ void RewritingSetup::makeQuery(const Query& otherwise) {
     // What only leaves out, leaves out of what there would be.
     if (query.included().empty()) query = query.including(otherwise.including(ofFiles).included());
   } else {
-    query = otherwise.including(ofFiles);
+    query = (command_.mode.empty() ? otherwise : *loweringMode(command_.mode)).including(ofFiles);
   }
   checkNames(query);
   if (command_.cutoff) query = query.before(*command_.cutoff);
@@ -78,6 +81,14 @@ void RewritingSetup::makeSettings() {
   settings.verify = command_.check;
   settings.compare = command_.verifyRewrites;
   if (command_.profile != ProfileForm::None) settings.profile = &profile_;
+  if (session_.common.json)
+    settings.applied = [this](const std::string& name) {
+      auto known = std::find_if(applied_.begin(), applied_.end(), [&](const auto& a) { return a.first == name; });
+      if (known == applied_.end())
+        applied_.emplace_back(name, 1);
+      else
+        ++known->second;
+    };
   if (command_.trace) settings.trace = [this](const std::string& line) { session_.err << line << '\n'; };
   if (command_.printAfter.empty()) return;
   std::vector<std::string> names;
@@ -92,10 +103,30 @@ void RewritingSetup::makeSettings() {
     session_.out << "# after " << name << (changed ? "" : ", which changed nothing") << '\n';
     PrintOptions printing;
     printing.maxBytes = session_.common.limits.printBytes;
-    printGraph(
-        graph, [&](std::string_view piece) { session_.out << piece; }, printing);
+    if (!printGraph(
+            graph, [&](std::string_view piece) { session_.out << piece; }, printing))
+      session_.failAtPrintLimit();
     session_.out << '\n';
   };
+}
+
+void RewritingSetup::writeApplied(const std::function<bool(const TextSink&)>& print) {
+  std::string text;
+  if (print && !print([&](std::string_view piece) { text += piece; })) return session_.failAtPrintLimit();
+  JsonWriter json(session_.out);
+  json.beginObject();
+  json.key("applied");
+  json.beginArray();
+  for (const auto& [name, count] : applied_) {
+    json.beginObject();
+    json.field("name", name);
+    json.field("count", count);
+    json.endObject();
+  }
+  json.endArray();
+  if (print) json.field("text", text);
+  json.endObject();
+  json.finish();
 }
 
 void RewritingSetup::finish() {

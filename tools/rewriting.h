@@ -1,10 +1,12 @@
 // What `lower`, `rewrite` and `passes` share: the options of rewriting, read.
 #pragma once
 
+#include "ir/bounded_text.h"
 #include "passes/catalog.h"
 #include "passes/rewrite/profile.h"
 #include "tools/commands.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -23,6 +25,9 @@ class RewritingSetup {
 
   // Writes the profile, if one was asked for.
   void finish();
+  // As JSON on standard output: which entries were applied how often, and the text that `print` writes, if there is
+  // such.
+  void writeApplied(const std::function<bool(const TextSink&)>& print);
 
  private:
   RewritingSetup(const RewriteCommand& command, RewriteDatabase base, Session& session)
@@ -35,6 +40,7 @@ class RewritingSetup {
   const RewriteCommand& command_;
   Session& session_;
   Profile profile_;
+  std::vector<std::pair<std::string, size_t>> applied_;  // in the order of their first time
 };
 
 }  // namespace tscompile

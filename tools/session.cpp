@@ -101,6 +101,12 @@ void Session::note(const std::string& text) {
     err << "tscompile: " << renderDiagnostic(d, "tscompile");
 }
 
+void Session::failAtPrintLimit() {
+  diagnostics
+      .error("the printed text is longer than " + std::to_string(common.limits.printBytes) + " bytes", ErrorKind::Limit)
+      .note("the limit is set by --limit print=N");
+}
+
 void Session::noteUnusedWeights(const std::vector<std::string>& unused) {
   if (unused.empty()) return;
   constexpr size_t kMost = 3;

@@ -33,6 +33,8 @@ class Session {
 
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);
+  // Reports that a text was longer than may be printed.
+  void failAtPrintLimit();
   void noteUnusedWeights(const std::vector<std::string>& names);
   // Writes what was reported to `err` and forgets it.
   void report();

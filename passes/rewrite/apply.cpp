@@ -19,6 +19,16 @@ bool hasUsedOutputs(const Node* n) {
 
 std::string nameOf(const Value* v) { return "%" + v->name(); }
 
+// "%y of aten::relu".
+std::string placeOf(const Value* v) {
+  return nameOf(v) + " of " +
+         (v->node()             ? std::string(v->node()->kind().text())
+          : v->block()->owner() ? "a block"
+                                : "the inputs");
+}
+
+bool hasPlace(const Node* n) { return n->location.present() || !n->scope.empty() || n->range.valid(); }
+
 }  // namespace
 
 void pruneUnused(std::vector<Node*> todo, GraphFacts& facts) {
@@ -71,15 +81,22 @@ TypePtr mergedType(TypePtr before, TypePtr after) {
 bool RewriteApplier::apply(const NodeRewrite& rewrite, Node* node) {
   size_t start = log_.position();
   mayHaveEffects_ = !context_.facts.isPure(node);
+  described_.clear();
+  std::string before = describe ? std::string(trim(nodeText(*node))) : "";
+  bool hadPlace = hasPlace(node);
   Replacement r = rewrite.apply(node, context_);
   if (r.kind() == Replacement::Kind::None) {
     if (log_.position() != start) takeBack(start);
     return false;
   }
-  std::string problem = perform(node, r, start);
+  std::string problem = perform(rewrite, node, r, start);
   if (problem.empty() && log_.position() == start) return false;
+  if (problem.empty() && provenance != Provenance::Off) problem = checkPlaces(rewrite, hadPlace, start);
   if (problem.empty() && veto) problem = veto(rewrite, node, r);
-  if (problem.empty()) return true;
+  if (problem.empty()) {
+    if (describe && r.kind() == Replacement::Kind::Done) described_ = {" changes " + before};
+    return true;
+  }
   takeBack(start);
   if (problem != "unchanged") report(rewrite, node, std::move(problem));
   return false;
@@ -92,12 +109,13 @@ void RewriteApplier::takeBack(size_t start) {
 }
 
 // What is wrong with the replacement; "unchanged" if it comes to nothing.
-std::string RewriteApplier::perform(Node* node, const Replacement& r, size_t start) {
+std::string RewriteApplier::perform(const NodeRewrite& rewrite, Node* node, const Replacement& r, size_t start) {
   pairs_.clear();
   if (std::string problem = pairUp(node, r); !problem.empty()) return problem;
   if (r.kind() != Replacement::Kind::Done && pairs_.empty()) return "unchanged";
   std::vector<Node*> former;
   for (auto& [from, to] : pairs_) {
+    if (rewrite.autoCast) to = casted(node, from, to);
     if (std::string problem = replaceOne(from, to, start); !problem.empty()) return problem;
     if (Node* n = from->node(); n && std::find(former.begin(), former.end(), n) == former.end()) former.push_back(n);
   }
@@ -132,6 +150,7 @@ std::string RewriteApplier::pairUp(Node* node, const Replacement& r) {
 }
 
 std::string RewriteApplier::replaceOne(Value* from, Value* to, size_t start) {
+  std::string replaced = describe ? placeOf(from) : "";
   TypePtr type = mergedType(from->type(), to->type());
   if (!type)
     return fmt::format("{} is {}, which does not fit {} of type {}", nameOf(to), typeText(to->type()), nameOf(from),
@@ -152,6 +171,37 @@ std::string RewriteApplier::replaceOne(Value* from, Value* to, size_t start) {
     std::string name(from->givenName());
     from->setName("");
     to->setName(name);
+  }
+  if (describe) described_.push_back(" replaces " + replaced + " with " + placeOf(to));
+  return "";
+}
+
+// A value of the dtype of what it replaces: itself, if that is not known to be another one.
+Value* RewriteApplier::casted(Node* node, const Value* from, Value* to) {
+  if (!from->type()->isTensor() || !to->type()->isTensor()) return to;
+  auto dtype = [this](const Value* v) {
+    DType said = v->type()->tensor().dtype;
+    return said != DType::Undefined ? said : context_.facts.dtype(v);
+  };
+  DType wanted = dtype(from), has = dtype(to);
+  if (wanted == has || wanted == DType::Undefined || has == DType::Undefined) return to;
+  static const Symbol kTo = Symbol::of("aten::to");
+  Builder b = context_.before(node);
+  Value *no = b.constant(false), *none = b.constant(IValue(), types().none);
+  TensorFacts facts = to->type()->tensor();
+  facts.dtype = wanted;
+  return b.call(kTo, {to, b.constant(static_cast<int64_t>(wanted)), no, no, none}, tensorType(facts));
+}
+
+// What was made without saying where it comes from; a warning is no problem.
+std::string RewriteApplier::checkPlaces(const NodeRewrite& rewrite, bool hadPlace, size_t start) {
+  if (!hadPlace) return "";
+  for (const Node* n : log_.created(start)) {
+    if (hasPlace(n) || n->kind() == sym::Constant) continue;
+    std::string what = std::string(n->kind().text()) + " was made without a place in the source";
+    if (provenance == Provenance::Error) return what;
+    context_.diagnostics.warning(SourceRange{}, fmt::format("rewrite '{}': {}", rewrite.name, what));
+    return "";
   }
   return "";
 }

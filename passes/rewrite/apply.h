@@ -19,6 +19,9 @@ struct RewriteFailure {
 // What becomes of failures.
 enum class OnFailure : uint8_t { Error, Warn, Ignore };
 
+// What becomes of a rewrite that makes nodes without location, scope and range, though what they replace has some.
+enum class Provenance : uint8_t { Off, Warn, Error };
+
 // Removes the nodes and what only they used, as far as nothing uses them and they have no effects.
 void pruneUnused(std::vector<Node*> nodes, GraphFacts& facts);
 // The type of a value that takes the place of another: what is known of either, or null if they contradict each other.
@@ -30,6 +33,8 @@ class RewriteApplier {
   RewriteApplier(RewriteContext& context, EditLog& log) : context_(context), log_(log) {}
 
   OnFailure onFailure = OnFailure::Error;
+  Provenance provenance = Provenance::Off;
+  bool describe = false;                              // whether described() is filled
   std::function<void(const RewriteFailure&)> failed;  // called besides, with the graph restored
   // Called with the graph before and after a rewrite; a text says why the rewrite is to be taken back.
   std::function<std::string(const NodeRewrite&, Node*, const Replacement&)> veto;
@@ -41,12 +46,16 @@ class RewriteApplier {
   bool apply(const NodeRewrite& rewrite, Node* node);
 
   size_t failures() const { return failures_; }
+  // What the last rewrite that was applied did: " replaces %y of aten::div with %x of aten::mul" for each value.
+  const std::vector<std::string>& described() const { return described_; }
 
  private:
   void takeBack(size_t start);
-  std::string perform(Node* node, const Replacement& r, size_t start);
+  std::string perform(const NodeRewrite& rewrite, Node* node, const Replacement& r, size_t start);
   std::string pairUp(Node* node, const Replacement& r);
   std::string replaceOne(Value* from, Value* to, size_t start);
+  Value* casted(Node* node, const Value* from, Value* to);
+  std::string checkPlaces(const NodeRewrite& rewrite, bool hadPlace, size_t start);
   std::string checkTouched(size_t start);
   std::string checkMade(const Node* made);
   void report(const NodeRewrite& rewrite, Node* node, std::string message);
@@ -55,6 +64,7 @@ class RewriteApplier {
   EditLog& log_;
   std::vector<std::pair<Value*, Value*>> pairs_;
   bool mayHaveEffects_ = false;  // the node that the rewrite is asked about has some
+  std::vector<std::string> described_;
   size_t failures_ = 0;
 };
 

@@ -191,6 +191,15 @@ std::optional<RewriteMismatch> compareValues(const IValue& a, const IValue& b, d
       const auto& q = y->isList() ? y->toList().items : y->toTuple().items;
       if (p.size() != q.size()) return m;
       for (size_t i = p.size(); i-- > 0;) todo.emplace_back(&p[i], &q[i]);
+    } else if (x->isDict()) {
+      std::vector<std::pair<const IValue*, const IValue*>> p, q;
+      x->toDict().forEach([&](const IValue& key, const IValue& value) { p.emplace_back(&key, &value); });
+      y->toDict().forEach([&](const IValue& key, const IValue& value) { q.emplace_back(&key, &value); });
+      if (p.size() != q.size()) return m;
+      for (size_t i = p.size(); i-- > 0;) {
+        if (!valuesEqual(*p[i].first, *q[i].first)) return m;
+        todo.emplace_back(p[i].second, q[i].second);
+      }
     } else if (x->isFloat()) {
       double u = x->toFloat(), v = y->toFloat();
       bool same = u == v || (std::isnan(u) && std::isnan(v)) ||

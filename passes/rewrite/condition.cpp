@@ -114,6 +114,15 @@ Known sameShape(Value* a, Value* b, RewriteContext& c) {
   return y ? IValue(first == *y) : Known();
 }
 
+// Whether the node behind a value was made in a part of the model: names between dots, one after the other.
+Known inScope(Value* v, const Known& path) {
+  if (!v || !v->node()) return Known();
+  std::string scope = "." + std::string(v->node()->scope.text()) + ".";
+  for (char& c : scope)
+    if (c == '/' || c == ':') c = '.';
+  return IValue(scope.find("." + std::string(path->toString()) + ".") != std::string::npos);
+}
+
 Known mayReplace(Value* by, Value* old, RewriteContext& c) { return IValue(c.facts.mayReplace(old, by)); }
 
 Known sizeOf(Value* v, const Known& at, RewriteContext& c) {
@@ -394,6 +403,13 @@ class ConditionReader {
       if (!second) return std::nullopt;
       result = [f = w == "same_shape" ? sameShape : mayReplace, a = *first, b = *second](
                    const Match& m, RewriteContext& c) { return f(m[a], m[b], c); };
+    } else if (w == "scope") {
+      if (!take(",")) return fail("expected ','");
+      skip();
+      if (at_ >= text_.size() || (text_[at_] != '"' && text_[at_] != '\'')) return fail("expected a string");
+      std::optional<Term> path = string(text_[at_]);
+      if (!path) return std::nullopt;
+      result = [a = *first, path = *path](const Match& m, RewriteContext& c) { return inScope(m[a], path(m, c)); };
     } else if (w == "size") {
       if (!take(",")) return fail("expected ','");
       std::optional<Term> at = sum(depth + 1);
@@ -409,6 +425,7 @@ class ConditionReader {
       NearestName nearest(w);
       for (const NamedFunction& f : kFunctions) nearest.consider(f.name);
       nearest.consider("size");
+      nearest.consider("scope");
       nearest.consider("same_shape");
       nearest.consider("may_replace");
       return fail("there is no function '" + std::string(w) + "'" +

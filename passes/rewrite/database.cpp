@@ -198,7 +198,8 @@ bool RewriteDatabase::hasTag(const std::string& tag) const {
 
 Result<void> RewriteDatabase::add(std::string name, Object object, EntryOptions options, Diagnostics& diagnostics) {
   auto refuse = [&](std::string why) -> Result<void> {
-    diagnostics.error(fmt::format("'{}' cannot be added to '{}': {}", name, name_, why), ErrorKind::Input);
+    diagnostics.error(options.range, fmt::format("'{}' cannot be added to '{}': {}", name, name_, why),
+                      ErrorKind::Input);
     return Failed{};
   };
   auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; });

@@ -63,6 +63,7 @@ struct EntryOptions {
   Role role = Role::Normal;
   std::string purpose = {};  // one line
   bool overwrite = false;    // takes the place of an entry of this name
+  SourceRange range = {};    // of a text that it comes from, for messages
 };
 
 class RewriteDatabase {

@@ -1,12 +1,17 @@
 #include "passes/rewrite/facts.h"
 
+#include "passes/rewrite/destroy_handler.h"
+
 #include <algorithm>
+
 namespace tscompile {
 
 GraphFacts::GraphFacts(const Graph& graph, const OpRegistry& registry)
     : graph_(graph), registry_(registry), overloads_(registry) {}
+GraphFacts::~GraphFacts() = default;
 
 void GraphFacts::refresh() {
+  destroyHandler_.reset();
   aliases_.reset();
   shapes_.reset();
   looksAtMemory_.reset();
@@ -147,6 +152,11 @@ bool GraphFacts::isFresh(const Node* node) {
 const AliasAnalysis& GraphFacts::aliases() {
   if (!aliases_) aliases_ = std::make_unique<AliasAnalysis>(graph_, registry_);
   return *aliases_;
+}
+
+DestroyHandler& GraphFacts::destroyHandler() {
+  if (!destroyHandler_) destroyHandler_ = std::make_unique<DestroyHandler>(graph_, *this);
+  return *destroyHandler_;
 }
 
 bool GraphFacts::isWritten(const Value* value) {

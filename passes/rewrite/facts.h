@@ -13,9 +13,12 @@
 
 namespace tscompile {
 
+class DestroyHandler;
+
 class GraphFacts {
  public:
   GraphFacts(const Graph& graph, const OpRegistry& registry);
+  ~GraphFacts();
 
   // The value of a constant, or null. Not for constants whose data is missing.
   static const IValue* constant(const Value* value);
@@ -65,6 +68,8 @@ class GraphFacts {
   // To be told of replacements, until the next refresh().
   void replaced(const Value* old, const Value* by);
   const AliasAnalysis& aliases();
+  // Which inputs may be overwritten.
+  DestroyHandler& destroyHandler();
 
   // Forgets the analyses; the graph has changed.
   void refresh();
@@ -86,6 +91,7 @@ class GraphFacts {
   OverloadCache overloads_;
   std::unordered_map<uint64_t, bool> pure_;
   std::unique_ptr<AliasAnalysis> aliases_;
+  std::unique_ptr<DestroyHandler> destroyHandler_;
   std::unique_ptr<ShapePropagation> shapes_;
   std::optional<bool> looksAtMemory_;
   std::optional<std::unordered_set<uint32_t>> escaping_;  // locations

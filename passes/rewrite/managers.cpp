@@ -20,10 +20,6 @@ Result<void> insert(Entries& entries, Entry entry, Diagnostics& diagnostics) {
   return {};
 }
 
-bool wants(const std::vector<Symbol>& kinds, Symbol kind) {
-  return kinds.empty() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
 }  // namespace
 
 Result<void> RewritePatternManager::add(std::string label, PatternRewriter rewriter, int benefit,
@@ -73,7 +69,7 @@ void AnalysisPatternManager::analyze(const Graph& graph, const RewriteArguments&
   for (const Entry& e : entries_) {
     std::vector<const Node*> found;
     forEachNode(graph, [&](const Node* n) {
-      if (wants(e.analyzer.kinds, n->kind()) && e.analyzer.match(n, arguments)) found.push_back(n);
+      if (isOfKind(n->kind(), e.analyzer.kinds) && e.analyzer.match(n, arguments)) found.push_back(n);
     });
     e.analyzer.analyze(found, arguments);
   }

@@ -1,58 +1,14 @@
 #include "passes/rewrite/pattern.h"
 
 #include "frontend/parse.h"
-#include "ir/printer.h"
-#include "ir/side_table.h"
-#include "ir/support/text.h"
-#include "ir/verifier.h"
-#include "passes/edits.h"
+#include "passes/rewrite/compiled_pattern.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <regex>
-#include <unordered_map>
 
 namespace tscompile {
-
-// A pattern's text with everything looked up.
-struct CompiledPattern {
-  struct AttributeTest {
-    Symbol name;
-    const IValue* value = nullptr;  // must be equal; null for the forms below
-    int variable = -1;              // index into `variables`
-    std::shared_ptr<const std::regex> regex;
-  };
-  struct PatternNode {
-    const Node* node;
-    int kindVariable = -1;  // of any:: nodes: index into `kindVariables`
-    int rest = -1;          // the value of the last input, if that is a rest
-    std::vector<AttributeTest> attributes;
-    bool isConstant = false;
-  };
-
-  std::unique_ptr<Graph> graph;
-  std::vector<PatternNode> nodes;
-  std::vector<const Value*> values;
-  ValueTable<uint32_t> indexOf;   // of values
-  NodeTable<uint32_t> nodeIndex;  // of nodes
-  std::vector<std::string> variables, kindVariables;
-  std::vector<uint32_t> outputs;
-
-  int find(std::string_view name) const {
-    const Value* v = graph->find(name);
-    return v ? static_cast<int>(indexOf[v]) : -1;
-  }
-  static int indexIn(const std::vector<std::string>& names, std::string_view name) {
-    auto it = std::find(names.begin(), names.end(), name);
-    return it == names.end() ? -1 : static_cast<int>(it - names.begin());
-  }
-};
-
 namespace {
-
-bool isRest(const Value* v) { return endsWith(v->givenName(), "..."); }
-bool isAny(Symbol kind) { return kind.nameSpace() == "any"; }
 
 // ---- reading ----
 
@@ -170,330 +126,7 @@ bool isConnected(const CompiledPattern& p) {
   return std::find(seen.begin(), seen.end(), false) == seen.end();
 }
 
-bool sameConstant(const Value* a, const Value* b) {
-  if (a == b) return true;
-  const IValue* x = GraphFacts::constant(a);
-  const IValue* y = GraphFacts::constant(b);
-  return x && y && sameBits(*x, *y);
-}
-
-// Whether what is known of a value meets what the pattern's text asks for.
-bool meets(const Value* value, TypePtr wanted, GraphFacts& facts) {
-  if (wanted == untypedInPattern()) return true;
-  if (!wanted->isTensor()) return isSubtype(withoutRefinement(value->type()), wanted);
-  if (!value->type()->isTensor()) return false;
-  const TensorFacts& w = wanted->tensor();
-  if (w.dtype == DType::Undefined && !w.hasRank) return true;
-  const TensorFacts& t = facts.tensor(value);
-  if (w.dtype != DType::Undefined && w.dtype != t.dtype) return false;
-  if (!w.hasRank) return true;
-  if (!t.hasRank || t.sizes.size() != w.sizes.size()) return false;
-  for (size_t i = 0; i < w.sizes.size(); ++i)
-    if (w.sizes[i] >= 0 && w.sizes[i] != t.sizes[i]) return false;
-  return true;
-}
-
 }  // namespace
-
-// ---- matching ----
-
-namespace {
-
-bool isFixedKind(const CompiledPattern& p, const Node* wanted, const Node* n) {
-  const auto& pn = p.nodes[p.nodeIndex[wanted]];
-  return pn.kindVariable >= 0 || (n && n->kind() == wanted->kind());
-}
-
-// A look at the kinds of what is around a node: most nodes are no part of a match, and this costs no memory. Errs on
-// the side of true.
-bool isPlausible(const CompiledPattern& p, const Node* wanted, const Node* n, int depth) {
-  if (!isFixedKind(p, wanted, n)) return false;
-  size_t count = std::min(wanted->inputCount(), n->inputCount());
-  for (size_t i = 0; i < count; ++i) {
-    const Node* producer = wanted->input(i)->node();
-    if (!producer || producer->kind() == sym::Constant || isFixedKind(p, producer, n->input(i)->node())) continue;
-    if (i > 1 || count < 2 || !isFixedKind(p, producer, n->input(1 - i)->node())) return false;
-  }
-  if (depth == 0 || wanted->outputCount() != n->outputCount()) return true;
-  for (size_t o = 0; o < n->outputCount(); ++o) {
-    for (Use& w : wanted->output(o)->uses()) {
-      if (w.user->isReturn()) continue;
-      constexpr int kMost = 8;
-      int looked = 0;
-      bool found = false;
-      for (Use& u : n->output(o)->uses()) {
-        found = ++looked > kMost || (!u.user->isReturn() && isPlausible(p, w.user, u.user, depth - 1));
-        if (found) break;
-      }
-      if (!found) return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
-// Depth-first search with undo. Goals are pairs of a pattern's value or node and the graph's; reaching one may add
-// more.
-class Matcher {
- public:
-  Matcher(const Pattern& pattern, RewriteContext& context)
-      : source_(pattern), p_(*pattern.pattern_), context_(context) {
-    m_.pattern_ = pattern.pattern_;
-    m_.nodes_.resize(p_.nodes.size());
-    m_.values_.resize(p_.values.size());
-    m_.rests_.resize(p_.values.size());
-    m_.attributes_.resize(p_.variables.size());
-    m_.kinds_.resize(p_.kindVariables.size());
-  }
-
-  std::optional<Match> run(Node* node, size_t seed) {
-    goals_.push_back({.node = node, .index = static_cast<uint32_t>(seed)});
-    if (!solve(0)) return std::nullopt;
-    return std::move(m_);
-  }
-
- private:
-  struct Goal {
-    Value* value = nullptr;  // of the graph, or
-    Node* node = nullptr;
-    uint32_t index = 0;  // of the pattern's value or node
-  };
-  // How to go back to here.
-  struct Mark {
-    size_t goals, trail;
-  };
-  Mark mark() const { return {goals_.size(), trail_.size()}; }
-  bool backTo(Mark m) {
-    goals_.resize(m.goals);
-    while (trail_.size() > m.trail) {
-      trail_.back()();
-      trail_.pop_back();
-    }
-    return false;
-  }
-  template <class T>
-  void bind(T& slot, T value) {
-    trail_.push_back([&slot, old = slot] { slot = old; });
-    slot = value;
-  }
-
-  bool solve(size_t at) {
-    if (at == goals_.size()) return reachRest(at);
-    Goal goal = goals_[at];
-    Mark here = mark();
-    bool found = goal.value ? value(goal, at) : node(goal, at);
-    return found || backTo(here);
-  }
-
-  bool value(const Goal& g, size_t at) {
-    Value*& bound = m_.values_[g.index];
-    if (bound) return (bound == g.value || sameConstant(bound, g.value)) && solve(at + 1);
-    const Value* wanted = p_.values[g.index];
-    if (!meets(g.value, wanted->type(), context_.facts)) return false;
-    for (const auto& [index, predicate] : source_.valuePredicates_)
-      if (index == g.index && !predicate(g.value, context_)) return false;
-    bind(bound, g.value);
-    if (const Node* producer = wanted->node()) {
-      if (!g.value->node() || g.value->index() != wanted->index()) return false;
-      goals_.push_back({.node = g.value->node(), .index = p_.nodeIndex[producer]});
-    }
-    return solve(at + 1);
-  }
-
-  bool node(const Goal& g, size_t at) {
-    Node*& bound = m_.nodes_[g.index];
-    if (bound) return bound == g.node && solve(at + 1);
-    const CompiledPattern::PatternNode& p = p_.nodes[g.index];
-    if (!kindFits(p, g.node) || g.node->outputCount() != p.node->outputCount() || g.node->hasBlocks()) return false;
-    if (!p.isConstant && block_ && g.node->block() != block_) return false;
-    size_t fixed = p.node->inputCount() - (p.rest >= 0 ? 1 : 0);
-    if (p.rest >= 0 ? g.node->inputCount() < fixed : g.node->inputCount() != fixed) return false;
-    if (!attributesFit(p, g.node)) return false;
-    bind(bound, g.node);
-    if (!p.isConstant && !block_) bind(block_, g.node->block());
-    for (size_t i = 0; i < g.node->outputCount(); ++i)
-      goals_.push_back({.value = g.node->output(i), .index = p_.indexOf[p.node->output(i)]});
-    Mark before = mark();
-    if (inputs(p, g.node, fixed, false) && solve(at + 1)) return true;
-    backTo(before);
-    return fixed >= 2 && isCommutative(g.node) && inputs(p, g.node, fixed, true) && solve(at + 1);
-  }
-
-  bool kindFits(const CompiledPattern::PatternNode& p, const Node* n) {
-    if (p.kindVariable < 0) return n->kind() == p.node->kind();
-    if (n->kind() == sym::Constant) return false;
-    Symbol& bound = m_.kinds_[static_cast<size_t>(p.kindVariable)];
-    if (!bound.empty()) return bound == n->kind();
-    bind(bound, n->kind());
-    return true;
-  }
-
-  bool inputs(const CompiledPattern::PatternNode& p, const Node* n, size_t fixed, bool swapped) {
-    for (size_t i = 0; i < fixed; ++i) {
-      size_t from = swapped && i < 2 ? 1 - i : i;
-      goals_.push_back({.value = n->input(from), .index = p_.indexOf[p.node->input(i)]});
-    }
-    if (p.rest < 0) return true;
-    std::vector<Value*> rest;
-    for (size_t i = fixed; i < n->inputCount(); ++i) rest.push_back(n->input(i));
-    auto slot = static_cast<size_t>(p.rest);
-    if (m_.values_[slot]) return m_.rests_[slot] == rest;
-    bind(m_.rests_[slot], rest);
-    // Marks that the rest is bound, though it may be empty.
-    bind(m_.values_[slot], n->outputCount() ? n->output(0) : n->input(0));
-    return true;
-  }
-
-  bool attributesFit(const CompiledPattern::PatternNode& p, const Node* n) {
-    // A constant without attribute is None.
-    if (p.isConstant && p.attributes.empty()) return GraphFacts::isNone(n->output());
-    for (const auto& test : p.attributes) {
-      const IValue* v = n->attributeValue(test.name);
-      static const IValue kNone;
-      if (!v && p.isConstant && !n->hasAttribute(test.name)) v = &kNone;
-      if (!v || v->isLiteral()) return false;
-      if (test.regex) {
-        if (!v->isString() || !std::regex_match(v->toString(), *test.regex)) return false;
-      } else if (test.value) {
-        if (!sameBits(*v, *test.value)) return false;
-      } else {
-        const IValue*& bound = m_.attributes_[static_cast<size_t>(test.variable)];
-        if (bound && !sameBits(*bound, *v)) return false;
-        if (!bound) bind(bound, v);
-      }
-    }
-    return true;
-  }
-
-  // `a + alpha * b` commutes only with alpha 1.
-  bool isCommutative(const Node* n) {
-    const Operator* op = context_.facts.resolve(n);
-    if (!op || !op->isImplemented() || !op->def().commutative) return false;
-    if (n->inputCount() < 3) return true;
-    return n->inputCount() == 3 && context_.facts.number(n->input(2)) == 1.0;
-  }
-
-  // All goals are reached. Nodes that none led to use a value that is bound.
-  bool reachRest(size_t at) {
-    for (size_t i = 0; i < p_.nodes.size(); ++i) {
-      if (m_.nodes_[i]) continue;
-      const Node* wanted = p_.nodes[i].node;
-      for (size_t slot = 0; slot < wanted->inputCount(); ++slot) {
-        Value* v = m_.values_[p_.indexOf[wanted->input(slot)]];
-        if (!v || isRest(wanted->input(slot))) continue;
-        for (Use& u : v->uses()) {
-          Mark here = mark();
-          goals_.push_back({.node = u.user, .index = static_cast<uint32_t>(i)});
-          if (!u.user->isReturn() && solve(at)) return true;
-          backTo(here);
-        }
-        return false;
-      }
-    }
-    return accept();
-  }
-
-  // ---- conditions on the whole ----
-
-  bool accept() {
-    if (!sharingFits() || !findPoint()) return false;
-    for (const auto& predicate : source_.matchPredicates_)
-      if (!predicate(m_, context_)) return false;
-    return true;
-  }
-
-  bool isOutput(uint32_t value) const {
-    return std::find(p_.outputs.begin(), p_.outputs.end(), value) != p_.outputs.end();
-  }
-  bool isMatched(const Node* n) const { return std::find(m_.nodes_.begin(), m_.nodes_.end(), n) != m_.nodes_.end(); }
-
-  bool sharingFits() const {
-    if (source_.sharing_ == Sharing::Shared) return true;
-    for (uint32_t i = 0; i < p_.values.size(); ++i) {
-      const Value* wanted = p_.values[i];
-      if (!wanted->node() || isOutput(i) || p_.nodes[p_.nodeIndex[wanted->node()]].isConstant) continue;
-      const Value* v = m_.values_[i];
-      if (source_.sharing_ == Sharing::SameUseCount) {
-        if (v->useCount() != wanted->useCount()) return false;
-      } else if (!v->type()->is(TypeKind::Int) && !v->type()->is(TypeKind::List) && !v->type()->is(TypeKind::Bool) &&
-                 !v->type()->is(TypeKind::Float)) {
-        for (Use& u : v->uses())
-          if (!isMatched(u.user)) return false;
-      }
-    }
-    return true;
-  }
-
-  // In front of the first node that makes an output, if everything that the match takes is there; else of the last, if
-  // no output is used before.
-  bool findPoint() {
-    Node *first = nullptr, *last = nullptr;
-    for (uint32_t o : p_.outputs) {
-      Node* n = m_.values_[o]->node();
-      if (!n || !p_.values[o]->node()) return false;
-      if (!first || n->isBefore(first)) first = n;
-      if (!last || last->isBefore(n)) last = n;
-    }
-    if (!first) return false;
-    auto available = [&](Node* at) {
-      for (uint32_t i = 0; i < p_.values.size(); ++i) {
-        if (p_.values[i]->node()) continue;
-        if (isRest(p_.values[i])) {
-          for (const Value* v : m_.rests_[i])
-            if (!dominates(v, at)) return false;
-        } else if (m_.values_[i] && !dominates(m_.values_[i], at)) {
-          return false;
-        }
-      }
-      return true;
-    };
-    m_.point_ = first;
-    if (first == last || available(first)) return true;
-    for (uint32_t o : p_.outputs)
-      for (Use& u : m_.values_[o]->uses())
-        if (!isMatched(u.user) && u.user->isBefore(last)) return false;
-    m_.point_ = last;
-    return true;
-  }
-
-  const Pattern& source_;
-  const CompiledPattern& p_;
-  RewriteContext& context_;
-  Match m_;
-  Block* block_ = nullptr;
-  std::vector<Goal> goals_;
-  std::vector<std::function<void()>> trail_;
-};
-
-// ---- matches ----
-
-Value* Match::operator[](std::string_view name) const {
-  int i = pattern_->find(name);
-  return i < 0 || !rests_[static_cast<size_t>(i)].empty() ? nullptr : values_[static_cast<size_t>(i)];
-}
-
-std::span<Value* const> Match::rest(std::string_view name) const {
-  int i = pattern_->find(std::string(name) + "...");
-  if (i < 0) return {};
-  return rests_[static_cast<size_t>(i)];
-}
-
-const IValue* Match::attribute(std::string_view name) const {
-  int i = CompiledPattern::indexIn(pattern_->variables, name);
-  return i < 0 ? nullptr : attributes_[static_cast<size_t>(i)];
-}
-
-Symbol Match::kind(std::string_view name) const {
-  int i = CompiledPattern::indexIn(pattern_->kindVariables, name);
-  return i < 0 ? Symbol() : kinds_[static_cast<size_t>(i)];
-}
-
-std::vector<Value*> Match::outputs() const {
-  std::vector<Value*> out;
-  for (uint32_t o : pattern_->outputs) out.push_back(values_[o]);
-  return out;
-}
 
 // ---- patterns ----
 
@@ -525,9 +158,24 @@ Pattern& Pattern::where(std::string_view name, ValuePredicate predicate) {
   return *this;
 }
 
-Pattern& Pattern::where(MatchPredicate predicate) {
-  matchPredicates_.push_back(std::move(predicate));
+Pattern& Pattern::where(MatchPredicate predicate, std::string text) {
+  matchPredicates_.emplace_back(std::move(predicate), std::move(text));
   return *this;
+}
+
+Pattern& Pattern::associative(std::vector<Symbol> kinds) {
+  associative_ = std::move(kinds);
+  return *this;
+}
+
+Pattern& Pattern::constantsByValue() {
+  byValue_ = true;
+  return *this;
+}
+
+bool Pattern::holdsCalls() const {
+  return std::any_of(pattern_->nodes.begin(), pattern_->nodes.end(),
+                     [](const auto& n) { return n.node->kind() == kMatchCall; });
 }
 
 Pattern& Pattern::sharing(Sharing sharing) {
@@ -544,35 +192,10 @@ const Graph& Pattern::graph() const { return *pattern_->graph; }
 std::vector<Symbol> Pattern::kinds() const {
   std::vector<Symbol> kinds;
   for (const auto& n : pattern_->nodes)
-    if (!n.isConstant && n.kindVariable < 0 && std::find(kinds.begin(), kinds.end(), n.node->kind()) == kinds.end())
+    if (!n.isConstant && n.kindVariable < 0 && !isNamed(n.node->kind()) &&
+        std::find(kinds.begin(), kinds.end(), n.node->kind()) == kinds.end())
       kinds.push_back(n.node->kind());
   return kinds;
-}
-
-std::optional<Match> Pattern::match(Node* node, size_t seed, RewriteContext& context) const {
-  return Matcher(*this, context).run(node, seed);
-}
-
-std::optional<Match> Pattern::match(Node* node, RewriteContext& context) const {
-  for (size_t i = pattern_->nodes.size(); i-- > 0;) {
-    const auto& p = pattern_->nodes[i];
-    constexpr int kLookAhead = 2;
-    if (p.isConstant || !isPlausible(*pattern_, p.node, node, kLookAhead)) continue;
-    if (std::optional<Match> m = match(node, i, context)) return m;
-  }
-  return std::nullopt;
-}
-
-std::vector<Match> Pattern::findAll(RewriteContext& context) const {
-  std::vector<Match> found;
-  if (pattern_->outputs.empty()) return found;
-  const Node* root = pattern_->values[pattern_->outputs[0]]->node();
-  if (!root) return found;
-  size_t seed = pattern_->nodeIndex[root];
-  forEachNode(context.graph, [&](Node* n) {
-    if (std::optional<Match> m = match(n, seed, context)) found.push_back(std::move(*m));
-  });
-  return found;
 }
 
 // ---- building ----
@@ -650,90 +273,6 @@ std::optional<std::vector<Value*>> Pattern::reify(const Match& match, RewriteCon
   std::vector<Value*> outputs;
   for (uint32_t o : pattern_->outputs) outputs.push_back(values[o]);
   return outputs;
-}
-
-// ---- rewrites ----
-
-namespace {
-
-// Whether the match may be computed at its point from the memory as it is there.
-bool isUndisturbed(const Match& m, RewriteContext& context, bool& mustBeFresh) {
-  mustBeFresh = false;
-  if (!context.facts.graphHasWrites()) return true;
-  Node* only = nullptr;
-  bool written = false, single = true;
-  for (Node* n : m.nodes()) {
-    if (n->kind() == sym::Constant) continue;
-    single &= only == nullptr;
-    only = n;
-    written |= !context.facts.isUndisturbed(n);
-  }
-  if (!written) return true;
-  mustBeFresh = true;
-  return single && only && context.facts.isFresh(only);
-}
-
-bool areFresh(const Replacement& r, RewriteContext& context) {
-  for (const auto& [from, to] : r.values())
-    if (to && AliasAnalysis::canRefer(to->type()) && (!to->node() || !context.facts.isFresh(to->node()))) return false;
-  return true;
-}
-
-bool arePure(const Match& m, RewriteContext& context) {
-  return std::all_of(m.nodes().begin(), m.nodes().end(), [&](Node* n) { return context.facts.isPure(n); });
-}
-
-}  // namespace
-
-NodeRewrite patternRewrite(std::string name, Pattern from,
-                           std::function<Replacement(const Match&, RewriteContext&)> build) {
-  NodeRewrite rewrite;
-  rewrite.name = std::move(name);
-  rewrite.kinds = from.kinds();
-  std::vector<Symbol> kinds = rewrite.kinds;
-  rewrite.seeds = [kinds](const KindCounts& counts) -> std::optional<std::vector<Symbol>> {
-    if (kinds.empty()) return kinds;
-    Symbol rarest;
-    size_t least = SIZE_MAX;
-    for (Symbol k : kinds) {
-      size_t count = counts.of(k);
-      if (count == 0) return std::nullopt;
-      if (count < least) {
-        least = count;
-        rarest = k;
-      }
-    }
-    return std::vector<Symbol>{rarest};
-  };
-  rewrite.apply = [from = std::move(from), build = std::move(build)](Node* n, RewriteContext& c) -> Replacement {
-    std::optional<Match> m = from.match(n, c);
-    bool mustBeFresh = false;
-    if (!m || !arePure(*m, c) || !isUndisturbed(*m, c, mustBeFresh)) return {};
-    Replacement r = build(*m, c);
-    if (r.kind() == Replacement::Kind::Outputs) {
-      std::vector<Value*> outputs = m->outputs();
-      if (outputs.size() != r.outputs().size()) return r;
-      std::vector<std::pair<Value*, Value*>> pairs;
-      for (size_t i = 0; i < outputs.size(); ++i) pairs.emplace_back(outputs[i], r.outputs()[i]);
-      r = Replacement::of(std::move(pairs));
-    }
-    if (mustBeFresh && !areFresh(r, c)) return {};
-    return r;
-  };
-  return rewrite;
-}
-
-NodeRewrite patternRewrite(std::string name, Pattern from, Pattern to) {
-  return patternRewrite(std::move(name), std::move(from),
-                        [to = std::move(to)](const Match& m, RewriteContext& c) -> Replacement {
-                          Builder builder = c.before(m.point());
-                          // What one of the nodes was marked with holds for what takes the place of all.
-                          for (const Node* n : m.nodes())
-                            if (n->hasAttribute(sym::toCompile)) builder.setPlaceOf(n);
-                          std::optional<std::vector<Value*>> made = to.reify(m, c, builder);
-                          if (!made) return {};
-                          return *made;
-                        });
 }
 
 }  // namespace tscompile

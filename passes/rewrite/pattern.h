@@ -66,8 +66,15 @@ class Pattern {
 
   // Conditions; all must hold. One on a value is asked as soon as the name is bound.
   Pattern& where(std::string_view name, ValuePredicate predicate);
-  Pattern& where(MatchPredicate predicate);
+  // `text` is what messages call the condition.
+  Pattern& where(MatchPredicate predicate, std::string text = {});
   Pattern& sharing(Sharing sharing);
+  // Nested nodes of one of these kinds, which commute, match as sums of many: any nesting and order of as many terms,
+  // 8 at most. Only such nodes as nothing else uses. Their factor behind, if there is one, is 1.
+  Pattern& associative(std::vector<Symbol> kinds);
+
+  // Numbers of the pattern match constants of the same value whatever their type: 2 also 2.0, and 1 also True.
+  Pattern& constantsByValue();
 
   // Finds the match whose node for the pattern's node `seed` is this one. Matches lie in one block; constants may stand
   // outside of it. Operators that are declared commutative match with their first two inputs either way, as written
@@ -75,6 +82,9 @@ class Pattern {
   std::optional<Match> match(Node* node, size_t seed, RewriteContext& context) const;
   // The same with any node of the pattern.
   std::optional<Match> match(Node* node, RewriteContext& context) const;
+  // Of the nodes of the graph the one where most of the pattern fits, and what does not fit there; "" if there is a
+  // match.
+  std::string whyNot(RewriteContext& context) const;
   // All matches in the order of the node that each ends with; they may overlap.
   std::vector<Match> findAll(RewriteContext& context) const;
 
@@ -83,6 +93,9 @@ class Pattern {
   std::optional<std::vector<Value*>> reify(const Match& match, RewriteContext& context, Builder& builder) const;
 
   const Graph& graph() const;
+  bool isAssociative() const { return !associative_.empty(); }
+  // Whether it has match::call nodes, which stand for what may have any effect.
+  bool holdsCalls() const;
   // Whether some attribute is the variable $name.
   bool hasVariable(std::string_view name) const;
   // The kinds of its nodes without constants and any:: nodes; none if only such are there.
@@ -92,14 +105,19 @@ class Pattern {
 
  private:
   friend class Matcher;
+  // Of the node that makes the first output; SIZE_MAX if there is none.
+  size_t rootIndex() const;
   std::shared_ptr<const CompiledPattern> pattern_;
   std::vector<std::pair<size_t, ValuePredicate>> valuePredicates_;
-  std::vector<MatchPredicate> matchPredicates_;
+  std::vector<std::pair<MatchPredicate, std::string>> matchPredicates_;
+  std::vector<Symbol> associative_;
+  bool byValue_ = false;
   Sharing sharing_ = Sharing::SingleUse;
 };
 
 // Replaces what matches `from` by `to`. Only where no node writes what the match reads or makes, unless it is a single
-// node whose result is new memory, as is then that of the replacement.
+// node whose result is new memory, as is then that of the replacement. Calls that the pattern names are taken to have
+// no other effects than their results.
 NodeRewrite patternRewrite(std::string name, Pattern from, Pattern to);
 // The same with code that builds the replacement in front of match.point(): one value for each output of the pattern,
 // or Replacement::of(...).

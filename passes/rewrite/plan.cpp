@@ -3,7 +3,9 @@
 #include "ir/clone.h"
 #include "ir/literal.h"
 #include "ir/printer.h"
+#include "ir/random.h"
 #include "ir/side_table.h"
+#include "ir/support/check.h"
 #include "ir/support/text.h"
 #include "ir/verifier.h"
 #include "passes/rewrite/compare.h"
@@ -27,6 +29,7 @@ struct Plan::Body {
   GraphRewrite graph;
   Equilibrium parts;  // of a walk: nodes alone
   Order order = Order::InToOut;
+  uint64_t seed = 0;
   std::vector<Plan> children;
 };
 
@@ -40,13 +43,14 @@ Plan Plan::of(GraphRewrite rewrite) {
   return Plan(std::move(b));
 }
 
-Plan Plan::walk(std::string name, std::vector<NodeRewrite> rewrites, Order order, Revisit revisit) {
+Plan Plan::walk(std::string name, std::vector<NodeRewrite> rewrites, Order order, Revisit revisit, uint64_t seed) {
   auto b = std::make_shared<Body>();
   b->kind = Body::Kind::Walk;
   b->name = std::move(name);
   b->parts.nodes = std::move(rewrites);
   b->parts.revisit = revisit;
   b->order = order;
+  b->seed = seed;
   return Plan(std::move(b));
 }
 
@@ -99,15 +103,18 @@ class Dispatch {
       if (!slot.kind.empty()) continue;
       slot.kind = kind;
       for (const auto& [r, k] : wanted)
-        if (k.empty() || std::find(k.begin(), k.end(), kind) != k.end()) slot.rewrites.push_back(r);
+        if (isOfKind(kind, k)) slot.rewrites.push_back(r);
     }
     for (const auto& [r, k] : wanted)
       if (k.empty()) everywhere_.push_back(r);
+    if (std::any_of(kinds.begin(), kinds.end(), [](Symbol k) { return k.name() == "*"; }))
+      wildcards_ = std::move(wanted);
   }
 
   const std::vector<const NodeRewrite*>& of(const Node* n) const {
     const Slot& slot = slots_[place(n->kind())];
-    return slot.kind == n->kind() ? slot.rewrites : everywhere_;
+    if (slot.kind == n->kind()) return slot.rewrites;
+    return wildcards_.empty() ? everywhere_ : byWildcard(n->kind());
   }
   bool wants(const Node* n) const { return !of(n).empty(); }
 
@@ -122,9 +129,86 @@ class Dispatch {
     while (!slots_[i].kind.empty() && !(slots_[i].kind == kind)) i = (i + 1) & mask;
     return i;
   }
+  // Of kinds that no rewrite names.
+  const std::vector<const NodeRewrite*>& byWildcard(Symbol kind) const {
+    auto [found, isNew] = others_.try_emplace(kind);
+    if (isNew)
+      for (const auto& [r, k] : wildcards_)
+        if (isOfKind(kind, k)) found->second.push_back(r);
+    return found->second;
+  }
   std::vector<Slot> slots_;
   std::vector<const NodeRewrite*> everywhere_;
+  std::vector<std::pair<const NodeRewrite*, std::vector<Symbol>>> wildcards_;  // all rewrites, if one has "aten::*"
+  mutable std::unordered_map<Symbol, std::vector<const NodeRewrite*>> others_;
 };
+
+// ---- orders ----
+
+// The nodes that a node takes something from, results of its blocks included.
+void forEachProducer(const Node* n, const std::function<void(Node*)>& visit) {
+  auto inputs = [&](const Node* user) {
+    for (const Use& u : user->inputs())
+      if (u.value->node()) visit(u.value->node());
+  };
+  inputs(n);
+  for (const Block* b : n->blocks()) inputs(b->returnNode());
+}
+
+// The nodes that none of these values is computed by; none if there are no values.
+NodeTable<bool> nodesApartFrom(const Graph& graph, const std::vector<const Value*>& values) {
+  NodeTable<bool> apart(graph);
+  if (values.empty()) return apart;
+  forEachNode(graph, [&](Node* n) { apart[n] = true; });
+  std::vector<Node*> todo;
+  auto add = [&](Node* n) {
+    if (!apart[n]) return;
+    apart[n] = false;
+    todo.push_back(n);
+  };
+  for (const Value* v : values)
+    if (Node* n = v->node() ? v->node() : v->block()->owner()) add(n);
+  while (!todo.empty()) {
+    Node* n = todo.back();
+    todo.pop_back();
+    forEachProducer(n, add);
+    if (Node* around = n->block()->owner()) add(around);
+  }
+  return apart;
+}
+
+std::vector<Node*> depthFirst(Graph& graph) {
+  std::vector<Node*> roots, out;
+  for (const Use& u : graph.outputs())
+    if (u.value->node()) roots.push_back(u.value->node());
+  forEachNode(graph, [&](Node* n) { roots.push_back(n); });
+  NodeTable<bool> seen(graph);
+  std::vector<std::pair<Node*, bool>> todo;  // node, whether those behind it are done
+  for (Node* root : roots) {
+    todo.emplace_back(root, false);
+    while (!todo.empty()) {
+      auto [n, done] = todo.back();
+      todo.pop_back();
+      if (done) out.push_back(n);
+      if (done || seen[n]) continue;
+      seen[n] = true;
+      todo.emplace_back(n, true);
+      size_t first = todo.size();
+      forEachProducer(n, [&](Node* p) { todo.emplace_back(p, false); });
+      std::reverse(todo.begin() + static_cast<std::ptrdiff_t>(first), todo.end());
+    }
+  }
+  return out;
+}
+
+std::vector<Node*> inOrder(Graph& graph, Order order, uint64_t seed) {
+  if (order == Order::DepthFirst) return depthFirst(graph);
+  std::vector<Node*> nodes;
+  forEachNode(graph, [&](Node* n) { nodes.push_back(n); });
+  if (order == Order::Random)
+    for (size_t i = nodes.size(); i > 1; --i) std::swap(nodes[i - 1], nodes[random::bits(seed, i) % i]);
+  return nodes;
+}
 
 // Nodes that are still to be looked at, each at most once at a time.
 class Worklist : public EditObserver {
@@ -135,10 +219,14 @@ class Worklist : public EditObserver {
   }
   ~Worklist() override { log_.detach(this); }
 
-  void fill(Graph& graph) {
-    forEachNode(graph, [this](Node* n) {
-      if (dispatch_.wants(n)) push(n);
-    });
+  void fill(Graph& graph, Order order, uint64_t seed, const NodeTable<bool>& leftOut) {
+    auto take = [&](Node* n) {
+      if (dispatch_.wants(n) && !leftOut.get(n)) push(n);
+    };
+    if (order == Order::InToOut || order == Order::OutToIn)
+      forEachNode(graph, take);
+    else
+      for (Node* n : inOrder(graph, order, seed)) take(n);
   }
   Node* take(bool fromBack) {
     while (!queue_.empty()) {
@@ -152,8 +240,12 @@ class Worklist : public EditObserver {
 
   void imported(Node* n) override {
     // What comes back with a change that is taken back was seen.
-    if (revisit_ != Revisit::None && !log_.isTakingBack() && dispatch_.wants(n)) push(n);
+    if (log_.isTakingBack()) return;
+    if (revisit_ == Revisit::OneSweep) made_.insert(n);
+    if (revisit_ != Revisit::None && revisit_ != Revisit::OneSweep && dispatch_.wants(n)) push(n);
   }
+  // In one sweep: what is not to be matched again.
+  const std::unordered_set<const Node*>* made() const { return revisit_ == Revisit::OneSweep ? &made_ : nullptr; }
   void inputChanged(Node* n, size_t, Value* before, Value* after) override {
     if (revisit_ == Revisit::CreatedAndUsers && !log_.isTakingBack() && before && after && !n->isReturn() &&
         dispatch_.wants(n))
@@ -178,6 +270,7 @@ class Worklist : public EditObserver {
   Revisit revisit_;
   NodeTable<bool> waiting_;
   std::deque<Node*> queue_;
+  std::unordered_set<const Node*> made_;
 };
 
 }  // namespace
@@ -188,8 +281,11 @@ class PlanRunner {
  public:
   PlanRunner(RewriteContext& context, EditLog& log, const PlanSettings& settings)
       : context_(context), log_(log), settings_(settings), applier_(context, log) {
+    if (!settings.from.empty()) leftOut_ = nodesApartFrom(context.graph, settings.from);
     applier_.onFailure = settings.onFailure;
     applier_.failed = settings.failed;
+    applier_.provenance = settings.provenance;
+    applier_.describe = settings.trace != nullptr;
     if (settings.compare && context.evaluator)
       applier_.veto = [this](const NodeRewrite& r, Node*, const Replacement&) { return difference(r.tolerance); };
   }
@@ -300,6 +396,7 @@ class PlanRunner {
     bool changed = r.apply(context_.graph, context_);
     if (changed) {
       context_.facts.refresh();
+      if (settings_.applied) settings_.applied(r.name);
       if (settings_.trace) settings_.trace("rewriting: rewrite " + r.name + " changes the graph");
     }
     return changed;
@@ -312,8 +409,9 @@ class PlanRunner {
     Worklist list(log_, dispatch, b.parts.revisit);
     {
       TimedScope timed(walking.toposort);
-      list.fill(context_.graph);
+      list.fill(context_.graph, b.order, b.seed, leftOut_);
     }
+    context_.unmatched = list.made();
     size_t limit = useLimit();
     bool changed = false;
     Uses uses;
@@ -325,6 +423,7 @@ class PlanRunner {
         break;
       }
     }
+    context_.unmatched = nullptr;
     walking.changed = uses.total;
     walking.end = context_.graph.nodeCount();
     return changed;
@@ -359,13 +458,14 @@ class PlanRunner {
     bool changed = false;
     for (const NodeRewrite* r : dispatch.of(n)) {
       if (!n->isInserted() || n->isDestroyed()) break;
-      std::string before = settings_.trace ? nodeText(*n) : "";
       rewriteStart_ = log_.position();
       if (!applyTimed(*r, n)) continue;
       changed = true;
       uses.add(r->name);
       ++outcome_.applied;
-      if (settings_.trace) settings_.trace("rewriting: rewrite " + r->name + " replaces " + std::string(trim(before)));
+      if (settings_.applied) settings_.applied(r->name);
+      if (settings_.trace)
+        for (const std::string& what : applier_.described()) settings_.trace("rewriting: rewrite " + r->name + what);
     }
     return changed;
   }
@@ -489,7 +589,7 @@ class PlanRunner {
     Worklist list(log_, dispatch, parts.revisit);
     {
       TimedScope filling(profile.passes.back().toposort);
-      list.fill(context_.graph);
+      list.fill(context_.graph, Order::OutToIn, 0, leftOut_);
     }
     while (Node* n = list.take(true)) {
       tryAll(dispatch, n, uses);
@@ -511,6 +611,7 @@ class PlanRunner {
   Outcome outcome_;
   Profile* profile_ = nullptr;  // of the entry that is running
   size_t rewriteStart_ = 0;
+  NodeTable<bool> leftOut_;  // of the nodes that were there at first: those that rewrites are not asked about
 };
 
 Outcome Plan::run(RewriteContext& context, const PlanSettings& settings) const {
@@ -523,6 +624,22 @@ Outcome Plan::run(RewriteContext& context, const PlanSettings& settings) const {
 }
 
 // ---- description ----
+
+namespace {
+const char* orderText(Order order) {
+  switch (order) {
+    case Order::InToOut:
+      return ": walk from the inputs";
+    case Order::OutToIn:
+      return ": walk from the outputs";
+    case Order::DepthFirst:
+      return ": walk depth first";
+    case Order::Random:
+      return ": walk in random order";
+  }
+  TS_UNREACHABLE();
+}
+}  // namespace
 
 std::string Plan::describe(int depth) const {
   std::string out;
@@ -543,7 +660,7 @@ std::string Plan::describe(int depth) const {
         line(b->name);
         break;
       case Body::Kind::Walk:
-        line(b->name + (b->order == Order::InToOut ? ": walk from the inputs" : ": walk from the outputs"));
+        line(b->name + orderText(b->order));
         parts("", b->parts.nodes);
         break;
       case Body::Kind::Equilibrium:

@@ -12,9 +12,11 @@
 
 namespace tscompile {
 
-enum class Order : uint8_t { InToOut, OutToIn };
-// Which nodes are looked at again: those that a rewrite made, and those that use another value since.
-enum class Revisit : uint8_t { None, Created, CreatedAndUsers };
+// Text order, that order backwards, the nodes behind each result before it, or any order that a seed chooses.
+enum class Order : uint8_t { InToOut, OutToIn, DepthFirst, Random };
+// Which nodes are looked at again: those that a rewrite made, and those that use another value since. OneSweep: none,
+// and patterns do not match nodes that were made meanwhile, so matches that overlap one that was replaced are skipped.
+enum class Revisit : uint8_t { None, Created, CreatedAndUsers, OneSweep };
 
 // How a plan is run.
 struct PlanSettings {
@@ -26,9 +28,14 @@ struct PlanSettings {
   bool compare = false;
   // An equilibrium ends when one rewrite was applied this many times the number of nodes.
   double maxUseRatio = 8;
+  Provenance provenance = Provenance::Off;
+  // If there are any: rewrites are asked about the nodes that these values are computed by, and what comes of them.
+  std::vector<const Value*> from;
   int maxPasses = 64;
   // Called after each entry that is not a part of another: its name, and whether it changed the graph.
   std::function<void(const std::string&, const Graph&, bool)> afterEntry;
+  // Called with the name of each rewrite that is applied.
+  std::function<void(const std::string&)> applied;
   // Takes a line for each rewrite that is applied.
   std::function<void(const std::string&)> trace;
   class Profile* profile = nullptr;
@@ -49,7 +56,7 @@ class Plan {
   static Plan of(GraphRewrite rewrite);
   // Looks at every node once, in this order; of several rewrites for a node, in order of benefit.
   static Plan walk(std::string name, std::vector<NodeRewrite> rewrites, Order order = Order::InToOut,
-                   Revisit revisit = Revisit::Created);
+                   Revisit revisit = Revisit::Created, uint64_t seed = 0);
   // Everything again until nothing changes: graph rewrites, then nodes from the outputs on, then `final`; `cleanup`
   // after each of them.
   struct Equilibrium {

@@ -20,6 +20,14 @@ Replacement Replacement::done() {
   return r;
 }
 
+bool isOfKind(Symbol kind, Symbol wanted) {
+  return kind == wanted || (wanted.name() == "*" && kind.nameSpace() == wanted.nameSpace());
+}
+
+bool isOfKind(Symbol kind, const std::vector<Symbol>& wanted) {
+  return wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [kind](Symbol w) { return isOfKind(kind, w); });
+}
+
 KindCounts::KindCounts(const Graph& graph) {
   slots_.resize(128);
   forEachNode(graph, [this](Node* n) {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,7 @@ class RewriteContext {
   RewriteArguments arguments, reports;
   const CallTargets* module = nullptr;  // methods, functions and the object behind %self; null: none are known
   CallRecords* records = nullptr;       // of the calls that were inlined; null: none were asked for
+  const std::unordered_set<const Node*>* unmatched = nullptr;  // nodes that patterns pass by; null: there are none
 
   // Inserts in front of a node; what it makes carries the node's place.
   Builder before(Node* node) const {
@@ -99,7 +101,7 @@ class KindCounts {
 // node; if the replacement is refused, they are taken back.
 struct NodeRewrite {
   std::string name;
-  std::vector<Symbol> kinds;  // of the nodes that it is asked about; empty: every node
+  std::vector<Symbol> kinds;  // of the nodes that it is asked about, such as aten::add or aten::*; empty: every node
   std::function<Replacement(Node*, RewriteContext&)> apply;
   // Of patterns: the rarest of their kinds in this graph, to be asked about instead of `kinds`; nothing if the graph
   // cannot hold a match.
@@ -107,7 +109,14 @@ struct NodeRewrite {
   int benefit = 0;  // higher ones are tried first
   // How far results may move, relatively, when rewrites are compared on sample inputs.
   double tolerance = 1e-5;
+  bool autoCast = false;  // values of another dtype than what they replace are converted; else they are refused
+  // Of patterns: why nothing in the graph matches, told of the place that comes nearest; "" if something does.
+  std::function<std::string(RewriteContext&)> whyNot = nullptr;
 };
+
+// Whether a kind is the wanted one, or of the name space that a wanted "aten::*" means.
+bool isOfKind(Symbol kind, Symbol wanted);
+bool isOfKind(Symbol kind, const std::vector<Symbol>& wanted);  // of one of these; none: of any
 
 // Changes a whole graph; returns whether it did.
 struct GraphRewrite {

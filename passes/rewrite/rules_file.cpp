@@ -18,8 +18,9 @@ struct Line {
   uint32_t valueBegin = 0;
 };
 
-constexpr std::string_view kKeys[] = {"rule",  "purpose", "tags",  "position", "benefit",
-                                      "group", "sharing", "where", "match",    "replace"};
+constexpr std::string_view kKeys[] = {"rule",  "purpose", "tags",        "position",  "benefit",
+                                      "group", "sharing", "associative", "auto_cast", "constants",
+                                      "where", "match",   "replace"};
 
 // One rule as its lines say it.
 struct Draft {
@@ -142,9 +143,19 @@ class RulesReader {
     }
     Rule r;
     r.name = d.name;
-    r.range = d.range;
+    r.range = r.options.range = d.range;
     Sharing sharing = Sharing::SingleUse;
-    for (const Line& s : d.settings) set(r, sharing, s);
+    std::vector<Symbol> associative;
+    bool byValue = false;
+    for (const Line& s : d.settings) {
+      if (s.key == "constants" && s.value != "by_value")
+        fail(range(s.valueBegin, s.valueBegin + static_cast<uint32_t>(s.value.size())), "expected by_value");
+      if (s.key == "constants")
+        byValue = true;
+      else
+        set(r, sharing, associative, s);
+    }
+    bool autoCast = r.rewrite.autoCast;
     std::optional<Pattern> from = pattern(*d.match), to = pattern(*d.replace);
     if (!from || !to) return std::nullopt;
     if (!writesNothing(*from, *d.match)) return std::nullopt;
@@ -152,16 +163,18 @@ class RulesReader {
       good_ = false;
       return std::nullopt;
     }
-    from->sharing(sharing);
+    from->sharing(sharing).associative(std::move(associative));
+    if (byValue) from->constantsByValue();
     for (SourceRange c : d.conditions) {
       Result<Pattern::MatchPredicate> condition = parseCondition(c.text(), c, *from, diagnostics_);
       if (!condition) {
         good_ = false;
         return std::nullopt;
       }
-      from->where(std::move(*condition));
+      from->where(std::move(*condition), std::string(c.text()));
     }
     r.rewrite = patternRewrite(r.name, std::move(*from), std::move(*to));
+    r.rewrite.autoCast = autoCast;
     return r;
   }
 
@@ -176,19 +189,29 @@ class RulesReader {
     return true;
   }
 
-  void set(Rule& r, Sharing& sharing, const Line& s) {
+  static std::vector<std::string_view> listed(std::string_view text) {
+    std::vector<std::string_view> items;
+    for (size_t at = 0; at <= text.size();) {
+      size_t end = std::min(text.find(',', at), text.size());
+      if (std::string_view item = trim(text.substr(at, end - at)); !item.empty()) items.push_back(item);
+      at = end + 1;
+    }
+    return items;
+  }
+
+  void set(Rule& r, Sharing& sharing, std::vector<Symbol>& associative, const Line& s) {
     SourceRange value = range(s.valueBegin, s.valueBegin + static_cast<uint32_t>(s.value.size()));
     if (s.key == "purpose") {
       r.options.purpose = s.value;
     } else if (s.key == "group") {
       r.group = s.value;
     } else if (s.key == "tags") {
-      for (size_t at = 0; at <= s.value.size();) {
-        size_t end = std::min(s.value.find(',', at), s.value.size());
-        std::string_view tag = trim(s.value.substr(at, end - at));
-        if (!tag.empty()) r.options.tags.emplace(tag);
-        at = end + 1;
-      }
+      for (std::string_view tag : listed(s.value)) r.options.tags.emplace(tag);
+    } else if (s.key == "associative") {
+      for (std::string_view kind : listed(s.value)) associative.push_back(Symbol::of(kind));
+    } else if (s.key == "auto_cast") {
+      r.rewrite.autoCast = s.value == "True";
+      if (s.value != "True" && s.value != "False") fail(value, "expected True or False");
     } else if (s.key == "position") {
       double position = 0;
       auto [stop, error] = std::from_chars(s.value.data(), s.value.data() + s.value.size(), position);

@@ -200,6 +200,41 @@ TEST_F(Database, MistakesInRulesAreReportedWhereTheyAre) {
             std::string::npos);
 }
 
+TEST_F(Database, RulesOfTheSameNameAreReportedWhereTheyAre) {
+  Result<std::vector<Rule>> rules = readRules(SourceFile::make("my.rules", std::string(kRule) + kRule), diagnostics);
+  ASSERT_TRUE(rules);
+  RewriteDatabase db(Kind::Sequence, "db");
+  EXPECT_FALSE(addRules(db, std::move(*rules), diagnostics));
+  EXPECT_EQ(renderDiagnostics(diagnostics, "t").substr(0, 78),
+            "my.rules:10:1: error: 'r' cannot be added to 'own_rules': it has an entry of t");
+}
+
+TEST_F(Database, RulesOverSumsWithConversion) {
+  const char* kText =
+      "rule r\nassociative: test::commutes\nauto_cast: True\nmatch:\ngraph(%a, %b):\n  %f = test::f(%a)\n"
+      "  %s = test::commutes(%a, %f)\n  %y = test::commutes(%s, %b)\n  return (%y)\nreplace:\ngraph(%b):\n"
+      "  %y = test::g(%b)\n  return (%y)\n";
+  Result<std::vector<Rule>> rules = readRules(SourceFile::make("my.rules", kText), diagnostics);
+  ASSERT_TRUE(rules) << renderDiagnostics(diagnostics, "t");
+  EXPECT_TRUE((*rules)[0].rewrite.autoCast);
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x, %y: commutes(commutes(%y, f(%x)), %x)"));
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {(*rules)[0].rewrite})).text, "g(y)");
+  std::string bad = kRule;
+  bad.replace(bad.find("match:"), 0, "auto_cast: yes\n");
+  EXPECT_NE(ruleMessages(bad).find("my.rules:2:12: error: expected True or False"), std::string::npos);
+}
+
+TEST_F(Database, ScopesAreConditions) {
+  std::string text = kRule;
+  text.replace(text.find("replace:"), 0, "where: scope(%y, \"layer1.conv\")\n");
+  Result<std::vector<Rule>> rules = readRules(SourceFile::make("my.rules", text), diagnostics);
+  ASSERT_TRUE(rules) << renderDiagnostics(diagnostics, "t");
+  std::unique_ptr<Graph> g = graphOf(
+      "graph(%x):\n  %a = test::f(%x), scope: __module.layer1/__module.layer1.conv\n"
+      "  %b = test::f(%a), scope: __module.layer1.conv2\n  return (%b)\n");
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {(*rules)[0].rewrite})).text, "f(g(x))");
+}
+
 TEST_F(Database, Conditions) {
   // One rule, asked about one node of which everything is known.
   auto applies = [&](const std::string& condition) {

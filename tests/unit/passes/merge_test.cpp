@@ -153,6 +153,22 @@ TEST(Merge, ReadsBesideWritesOfOtherMemory) {
 )");
 }
 
+TEST(Merge, NodesWithoutInputs) {
+  expectMerged(R"(graph():
+  %a : () = prim::TupleConstruct[tag="one"]()
+  %b : () = prim::TupleConstruct[tag="two"]()
+  %c : () = prim::TupleConstruct[tag="one"]()
+  %l : ((), (), ()) = prim::TupleConstruct(%a, %b, %c)
+  return (%l)
+)",
+               R"(graph():
+  %a : () = prim::TupleConstruct[tag="one"]()
+  %b : () = prim::TupleConstruct[tag="two"]()
+  %l : ((), (), ()) = prim::TupleConstruct(%a, %b, %a)
+  return (%l)
+)");
+}
+
 TEST(Merge, NeitherRandomNumbersNorEffects) {
   const char* text = R"(graph(%x : Tensor):
   %none : NoneType = prim::Constant()

@@ -1,6 +1,7 @@
 // Patterns and what is made from their matches.
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "passes/rewrite/profile.h"
 #include "tests/support/rewriting.h"
 
 #include <gtest/gtest.h>
@@ -58,6 +59,16 @@ TEST(Pattern, EveryMatchIsReplaced) {
   PlanResult r = runPlan(*g, Plan::walk("w", {rule("%a, %b: g(%a, %b)", "%a: h(%a)")}));
   EXPECT_EQ(r.text, "f(h(x), h(x), h(y))");
   EXPECT_EQ(r.outcome.applied, 3u);
+  g = graphOf(shortGraph("%x, %y, %z: f(g(%x, %y), g(%x, %y), g(%y, %z))"));
+  Profile profile;
+  PlanSettings settings;
+  settings.profile = &profile;
+  Plan::Equilibrium parts;
+  parts.nodes = {rule("%a, %b: g(%a, %b)", "%a: h(%a)")};
+  runPlan(*g, Plan::equilibrium("e", parts), settings);
+  const auto& rewrites = std::get<Profile::Equilibrium>(profile.detail).rewrites;
+  ASSERT_EQ(rewrites.size(), 1u);
+  EXPECT_EQ(rewrites[0].applied, 3u);
 }
 
 TEST(Pattern, PairsCancelInEitherOrder) {
@@ -80,6 +91,8 @@ TEST(Pattern, ConstantsAreComparedByTypeAndValue) {
   Pattern p = patternOf("graph(%x):\n  %c = prim::Constant[value=2]()\n  %y = aten::mul(%x, %c)\n  return (%y)\n");
   NodeRewrite twice = patternRewrite("r", p, shortPattern("%x: h(%x)"));
   EXPECT_EQ(runPlan(*g, Plan::walk("w", {twice})).text, "h(x), mul(x, 2.000000)");
+  NodeRewrite byValue = patternRewrite("r", p.constantsByValue(), shortPattern("%x: h(%x)"));
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {byValue})).text, "h(x), h(x)");
 }
 
 TEST(Pattern, ConditionsSeeValues) {
@@ -131,6 +144,21 @@ TEST(Pattern, TheRestOfTheInputs) {
         std::string(rest) + ")\n  %r : Tensor = aten::cat(%l, %d)\n  return (%r)\n");
     EXPECT_EQ(runPlan(*g, Plan::walk("w", {r})).text, expected);
   }
+  // Too few inputs, and a first one that a condition refuses.
+  Pattern two =
+      patternOf("graph(%a : Float(*), %b, %rest...):\n  %l = prim::ListConstruct(%a, %b, %rest...)\n  return (%l)\n");
+  auto matches = [&](const std::string& inputs) {
+    std::unique_ptr<Graph> g = graphOf("graph(%x : Float(2), %y : Double(2)):\n  %l : Tensor[] = prim::ListConstruct(" +
+                                       inputs + ")\n  return (%l)\n");
+    Diagnostics diagnostics;
+    RewriteContext context(*g, testOps(), diagnostics);
+    std::optional<Match> m = two.match(g->block()->first(), context);
+    return m ? static_cast<int>(m->rest("rest").size()) : -1;
+  };
+  EXPECT_EQ(matches("%x"), -1);
+  EXPECT_EQ(matches("%x, %y"), 0);
+  EXPECT_EQ(matches("%x, %y, %y"), 1);
+  EXPECT_EQ(matches("%y, %x, %x"), -1);
   Diagnostics diagnostics;
   EXPECT_FALSE(
       Pattern::parse("graph(%r..., %a):\n  %l = prim::ListConstruct(%r..., %a)\n  return (%l)\n", diagnostics));
@@ -143,6 +171,14 @@ TEST(Pattern, AnyOperator) {
                                            "  return (%y)\n"),
                                  patternOf("graph(%a, %rest...):\n  %y = any::op(%a, %rest...)\n  return (%y)\n"));
   EXPECT_EQ(walked("%x, %y, %z: h(k(g(%x)), f(g(%y), %x, %z))", r), "h(k(x), f(y, x, z))");
+}
+
+TEST(Pattern, TheRarestNodeLeadsTheSearch) {
+  NodeRewrite r = rule("%a: f(g(f(%a)))", "%a: h(%a)");
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(g(f(f(f(%x)))))")), none = graphOf(shortGraph("%x: f(f(%x))"));
+  EXPECT_EQ(r.seeds(KindCounts(*g)), std::vector<Symbol>{Symbol::of("test::g")});
+  EXPECT_EQ(r.seeds(KindCounts(*none)), std::nullopt);
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {r})).text, "h(f(f(x)))");
 }
 
 TEST(Pattern, TypesOfPatterns) {
@@ -159,6 +195,142 @@ TEST(Pattern, TypesOfPatterns) {
   EXPECT_EQ(run("DoubleTensor"), "relu(x), h(y), relu(z)");
   EXPECT_EQ(run("Float(*, 3)"), "relu(x), relu(y), relu(z)");
   EXPECT_EQ(run("Tensor"), "h(x), h(y), h(z)");
+}
+
+TEST(Pattern, SumsMatchInAnyNestingAndOrder) {
+  const Symbol kPlus = Symbol::of("test::commutes");
+  auto summed = [&](std::string_view graph) {
+    Pattern from = shortPattern("%a, %b: commutes(commutes(%a, f(%a)), %b)").associative({kPlus});
+    return walked(graph, patternRewrite("r", from, shortPattern("%a, %b: g(%a, %b)")));
+  };
+  for (const char* sum : {"commutes(commutes(%x, f(%x)), %y)", "commutes(commutes(f(%x), %y), %x)",
+                          "commutes(%y, commutes(f(%x), %x))", "commutes(%x, commutes(%y, f(%x)))"})
+    EXPECT_EQ(summed("%x, %y: " + std::string(sum)), "g(x, y)") << sum;
+  // Too many terms, too few, none that fit, and a part of the sum that something else uses.
+  for (const char* sum :
+       {"commutes(commutes(commutes(%y, %y), f(%x)), %x)", "commutes(f(%x), %x)", "commutes(commutes(%y, f(%x)), %y)"})
+    EXPECT_EQ(summed("%x, %y: " + std::string(sum)).find("g("), std::string::npos) << sum;
+  std::unique_ptr<Graph> g = graphOf(
+      "graph(%x, %y):\n  %f = test::f(%x)\n  %s = test::commutes(%x, %f)\n  %t = test::commutes(%s, %y)\n"
+      "  return (%t, %s)\n");
+  Pattern from = shortPattern("%a, %b: commutes(commutes(%a, f(%a)), %b)").associative({kPlus});
+  EXPECT_FALSE(
+      runPlan(*g, Plan::walk("w", {patternRewrite("r", from, shortPattern("%a, %b: g(%a, %b)"))})).outcome.changed);
+  // Without being asked for, nesting counts.
+  EXPECT_EQ(walked("%x, %y: commutes(%x, commutes(%y, f(%x)))",
+                   rule("%a, %b: commutes(commutes(%a, f(%a)), %b)", "%a, %b: g(%a, %b)")),
+            "commutes(x, commutes(y, f(x)))");
+}
+
+TEST(Pattern, ManyTermsThatDoNotFitEnd) {
+  std::string pattern = "%a: f(%a)", graph = "%x: f(%x)";
+  for (int i = 0; i < 7; ++i) {
+    pattern = "%a: commutes(" + pattern.substr(4) + ", h(%a, g(%a)))";
+    graph = "%x: commutes(" + graph.substr(4) + ", h(%x, f(%x)))";
+  }
+  NodeRewrite r =
+      patternRewrite("r", shortPattern(pattern).associative({Symbol::of("test::commutes")}), shortPattern("%a: f(%a)"));
+  EXPECT_EQ(walked(graph, r).find("commutes"), 0u);
+}
+
+TEST(Pattern, ScaledSumsAreNone) {
+  auto sum = [](const char* factor) {
+    return graphOf(
+        "graph(%x : Float(2), %y : Float(2)):\n  %one : int = prim::Constant[value=1]()\n"
+        "  %n : int = prim::Constant[value=" +
+        std::string(factor) +
+        "]()\n"
+        "  %f : Float(2) = aten::neg(%x)\n  %s : Float(2) = aten::add(%y, %x, %one)\n"
+        "  %t : Float(2) = aten::add(%s, %f, %n)\n  return (%t)\n");
+  };
+  NodeRewrite r =
+      patternRewrite("r",
+                     patternOf("graph(%a, %b):\n  %one = prim::Constant[value=1]()\n  %f = aten::neg(%a)\n"
+                               "  %s = aten::add(%a, %f, %one)\n  %t = aten::add(%s, %b, %one)\n  return (%t)\n")
+                         .associative({Symbol::of("aten::add")}),
+                     patternOf("graph(%b):\n  return (%b)\n"));
+  std::unique_ptr<Graph> plain = sum("1"), scaled = sum("2");
+  EXPECT_EQ(runPlan(*plain, Plan::walk("w", {r})).text, "y");
+  EXPECT_FALSE(runPlan(*scaled, Plan::walk("w", {r})).outcome.changed);
+}
+
+TEST(Pattern, CallsAndModulesByName) {
+  const std::string text =
+      "graph(%self : __torch__.Net, %x : Tensor):\n  %c : __torch__.nn.Conv2d = prim::GetAttr[name=\"conv\"](%self)\n"
+      "  %f : Function = prim::Constant[name=\"relu\"]()\n"
+      "  %a : Tensor = prim::CallMethod[name=\"forward\"](%c, %x)\n"
+      "  %b : Tensor = prim::CallFunction(%f, %a)\n  return (%b)\n";
+  auto rewritten = [&](const char* pattern, const char* replacement) {
+    std::unique_ptr<Graph> g = graphOf(text);
+    return runPlan(*g, Plan::walk("w", {patternRewrite("r", patternOf(pattern), patternOf(replacement))})).text;
+  };
+  const char* kReplacement = "graph(%x):\n  %y = test::f(%x)\n  return (%y)\n";
+  EXPECT_EQ(rewritten("graph(%x):\n  %y = match::call[name=\"relu\"](%x)\n  return (%y)\n", kReplacement),
+            "f(CallMethod(GetAttr(self), x))");
+  for (const char* name : {"\"Conv2d.forward\"", "\"__torch__.nn.Conv2d.forward\"", "~\".*Conv.*\""})
+    EXPECT_EQ(
+        rewritten(
+            ("graph(%m, %x):\n  %y = match::call[name=" + std::string(name) + "](%m, %x)\n  return (%y)\n").c_str(),
+            kReplacement),
+        "CallFunction(None, f(x))")
+        << name;
+  // Whole names only.
+  EXPECT_EQ(rewritten("graph(%m, %x):\n  %y = match::call[name=\"2d.forward\"](%m, %x)\n  return (%y)\n", kReplacement),
+            "CallFunction(None, CallMethod(GetAttr(self), x))");
+  EXPECT_EQ(rewritten("graph(%s, %x):\n  %m = match::module[name=\"Conv2d\"](%s)\n  %y = match::call(%m, %x)\n"
+                      "  return (%y)\n",
+                      kReplacement),
+            "CallFunction(None, f(x))");
+}
+
+TEST(Pattern, TellsWhyItDoesNotMatch) {
+  auto why = [](std::string_view pattern, std::string_view graph) {
+    std::unique_ptr<Graph> g = graphOf(graph);
+    Diagnostics diagnostics;
+    RewriteContext context(*g, testOps(), diagnostics);
+    return patternOf(pattern).whyNot(context);
+  };
+  const char* kPattern =
+      "graph(%x, %y):\n  %p = aten::mul(%x, %y)\n  %q : Float(*) = aten::div(%p, %y)\n  return (%q)\n";
+  auto graph = [](const char* body) {
+    return "graph(%a : Float(2), %b : Float(2), %c : Double(2)):\n" + std::string(body);
+  };
+  EXPECT_EQ(why(kPattern, graph("  return (%a)\n")), "the graph has no aten::div");
+  EXPECT_EQ(why(kPattern, graph("  %q : Float(2) = aten::div(%a, %b)\n  return (%q)\n")),
+            "%p is to come from aten::mul, but %a is an input, at %q : Float(2) = aten::div(%a, %b)");
+  EXPECT_EQ(why(kPattern, graph("  %s : Float(2) = aten::relu(%a)\n  %q : Float(2) = aten::div(%s, %b)\n"
+                                "  return (%q)\n")),
+            "expected aten::mul, found aten::relu, at %s : Float(2) = aten::relu(%a)");
+  EXPECT_EQ(why(kPattern, graph("  %m : Double(2) = aten::mul(%c, %c)\n  %q : Double(2) = aten::div(%m, %c)\n"
+                                "  return (%q)\n")),
+            "%q is to be Float(*), but %q is Double(2), at %q : Double(2) = aten::div(%m, %c)");
+  // Of several places the one where most fits.
+  EXPECT_EQ(why(kPattern, graph("  %n : Float(2) = aten::div(%a, %a)\n  %m : Float(2) = aten::mul(%a, %a)\n"
+                                "  %q : Float(2) = aten::div(%m, %b)\n  return (%n, %q)\n"))
+                .substr(0, 22),
+            "%y is %b already, not ");
+  EXPECT_EQ(why(kPattern, graph("  %m : Float(2) = aten::mul(%a, %b)\n  %q : Float(2) = aten::div(%m, %b)\n"
+                                "  return (%q, %m)\n")),
+            "something else uses an inner value of the match, at %q : Float(2) = aten::div(%m, %b)");
+  EXPECT_EQ(why(kPattern, graph("  %m : Float(2) = aten::mul(%a, %b)\n  %q : Float(2) = aten::div(%m, %b)\n"
+                                "  return (%q)\n")),
+            "");
+}
+
+TEST(Pattern, TellsThatAMatchIsLeftAlone) {
+  NodeRewrite r =
+      patternRewrite("r", patternOf("graph(%x):\n  %p = aten::neg(%x)\n  %q = aten::neg(%p)\n  return (%q)\n"),
+                     patternOf("graph(%x):\n  return (%x)\n"));
+  auto why = [&](const char* write) {
+    std::unique_ptr<Graph> g =
+        graphOf("graph(%a : Tensor):\n  %p : Tensor = aten::neg(%a)\n  %q : Tensor = aten::neg(%p)\n" +
+                std::string(write) + "  return (%q)\n");
+    Diagnostics diagnostics;
+    RewriteContext context(*g, testOps(), diagnostics);
+    return r.whyNot(context);
+  };
+  EXPECT_EQ(why(""), "");
+  EXPECT_NE(why("  %w : Tensor = aten::relu_(%a)\n").find("some node writes memory"), std::string::npos);
 }
 
 TEST(Pattern, ReportsWhatIsWrong) {

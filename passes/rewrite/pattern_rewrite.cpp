@@ -1,0 +1,106 @@
+// Patterns as rewrites: what matches is replaced, where that is safe.
+#include "passes/rewrite/pattern.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+// Whether the match may be computed at its point from the memory as it is there.
+bool isUndisturbed(const Match& m, RewriteContext& context, bool& mustBeFresh) {
+  mustBeFresh = false;
+  if (!context.facts.graphHasWrites()) return true;
+  Node* only = nullptr;
+  bool written = false, single = true;
+  for (Node* n : m.nodes()) {
+    if (n->kind() == sym::Constant) continue;
+    single &= only == nullptr;
+    only = n;
+    written |= !context.facts.isUndisturbed(n);
+  }
+  if (!written) return true;
+  mustBeFresh = true;
+  return single && only && context.facts.isFresh(only);
+}
+
+bool areFresh(const Replacement& r, RewriteContext& context) {
+  for (const auto& [from, to] : r.values())
+    if (to && AliasAnalysis::canRefer(to->type()) && (!to->node() || !context.facts.isFresh(to->node()))) return false;
+  return true;
+}
+
+// Those that go with the match, though they may have effects.
+std::vector<Node*> callsOf(const Match& m) {
+  std::vector<Node*> calls;
+  for (Node* n : m.nodes())
+    if (n->kind() == sym::CallMethod || n->kind() == sym::CallFunction) calls.push_back(n);
+  return calls;
+}
+
+bool arePure(const Match& m, RewriteContext& context) {
+  return std::all_of(m.nodes().begin(), m.nodes().end(), [&](Node* n) { return context.facts.isPure(n); });
+}
+
+}  // namespace
+
+NodeRewrite patternRewrite(std::string name, Pattern from,
+                           std::function<Replacement(const Match&, RewriteContext&)> build) {
+  NodeRewrite rewrite;
+  rewrite.name = std::move(name);
+  rewrite.kinds = from.kinds();
+  std::vector<Symbol> kinds = rewrite.kinds;
+  bool fromRoot = from.isAssociative(), calls = from.holdsCalls();
+  rewrite.whyNot = [from, calls](RewriteContext& c) -> std::string {
+    std::string why = from.whyNot(c);
+    if (!why.empty() || calls) return why;
+    bool ignored = false;
+    for (const Match& m : from.findAll(c))
+      if (arePure(m, c) && isUndisturbed(m, c, ignored)) return "";
+    return "the pattern matches, but its nodes have effects, or some node writes memory that they read or make";
+  };
+  rewrite.seeds = [kinds, fromRoot](const KindCounts& counts) -> std::optional<std::vector<Symbol>> {
+    if (kinds.empty() || fromRoot) return kinds;
+    Symbol rarest;
+    size_t least = SIZE_MAX;
+    for (Symbol k : kinds) {
+      size_t count = counts.of(k);
+      if (count == 0) return std::nullopt;
+      if (count < least) {
+        least = count;
+        rarest = k;
+      }
+    }
+    return std::vector<Symbol>{rarest};
+  };
+  rewrite.apply = [from = std::move(from), build = std::move(build), calls](Node* n, RewriteContext& c) -> Replacement {
+    std::optional<Match> m = from.match(n, c);
+    bool mustBeFresh = false;
+    if (!m || (!calls && (!arePure(*m, c) || !isUndisturbed(*m, c, mustBeFresh)))) return {};
+    Replacement r = build(*m, c);
+    if (r.kind() == Replacement::Kind::Outputs) {
+      std::vector<Value*> outputs = m->outputs();
+      if (outputs.size() != r.outputs().size()) return r;
+      std::vector<std::pair<Value*, Value*>> pairs;
+      for (size_t i = 0; i < outputs.size(); ++i) pairs.emplace_back(outputs[i], r.outputs()[i]);
+      r = Replacement::of(std::move(pairs), callsOf(*m));
+    }
+    if (mustBeFresh && !areFresh(r, c)) return {};
+    return r;
+  };
+  return rewrite;
+}
+
+NodeRewrite patternRewrite(std::string name, Pattern from, Pattern to) {
+  return patternRewrite(std::move(name), std::move(from),
+                        [to = std::move(to)](const Match& m, RewriteContext& c) -> Replacement {
+                          Builder builder = c.before(m.point());
+                          // What one of the nodes was marked with holds for what takes the place of all.
+                          for (const Node* n : m.nodes())
+                            if (n->hasAttribute(sym::toCompile)) builder.setPlaceOf(n);
+                          std::optional<std::vector<Value*>> made = to.reify(m, c, builder);
+                          if (!made) return {};
+                          return *made;
+                        });
+}
+
+}  // namespace tscompile

@@ -1,0 +1,303 @@
+// Every text of the corpus before and after the default lowering: the same results, bit for bit. Those that do not run
+// are listed with the reason; a text that is listed and runs after all is a failure, as is one that is not and does
+// not.
+#include "api/lower.h"
+#include "api/value_text.h"
+#include "passes/rewrite/compare.h"
+#include "tests/support/module_checks.h"
+#include "tests/support/text_file.h"
+
+#include <filesystem>
+#include <map>
+
+namespace tscompile::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path corpus() { return std::string(TSCOMPILE_TESTS_DIR) + "/data/corpus/text"; }
+
+using Inputs = std::map<std::string, std::string>;
+
+// Where inputs made from their types alone would not do.
+const std::map<std::string, Inputs> kInputs = {
+    {"fn_batched_nms.script_inlined.ts",
+     {{"boxes.1", "4x4:f32=[0 0 10 10; 1 1 11 11; 20 20 30 30; 0 0 9 9]"},
+      {"scores.1", "4:f32=[0.9 0.8 0.7 0.6]"},
+      {"idxs.1", "4:i64=[0 0 1 1]"},
+      {"iou_threshold.1", "0.5"}}},
+    {"fn_containers.script.ts", {{"xs.1", "[3, 1, 2]"}, {"d.1", "{\"a\": 1}"}, {"t.1", "(1, \"b\")"}, {"o.1", "2"}}},
+    {"fn_inplace.script.ts", {{"x.1", "4x3:f32:randn(seed=1)"}, {"idx.1", "4:i64=[0 1 3 1]"}, {"v.1", "2.0"}}},
+    {"fn_nms.script_inlined.ts",
+     {{"boxes.1", "4x4:f32=[0 0 10 10; 1 1 11 11; 20 20 30 30; 0 0 9 9]"},
+      {"scores.1", "4:f32=[0.9 0.8 0.7 0.6]"},
+      {"iou.1", "0.5"},
+      {"top.1", "3"}}},
+    {"fn_postprocess.script_inlined.ts",
+     {{"cls.1", "[1x2x2:f32=[-9 -9; -9 -9]]"},
+      {"reg.1", "[1x2x2x4:f32:randn(seed=2)]"},
+      {"sizes.1", "[(32, 32)]"},
+      {"thr.1", "0.5"}}},
+    {"fn_raise.script.ts", {{"x.1", "2x3:f32:randn(seed=1)"}, {"k.1", "2"}}},
+    {"fn_scalars.script.ts", {{"i.1", "7"}, {"f.1", "2.5"}, {"b.1", "true"}, {"c.1", "1+2j"}}},
+    {"fn_strings.script.ts", {{"s.1", "\"Hello, world\""}, {"n.1", "3"}, {"f.1", "2.5"}}},
+    {"fn_union_any.script.ts", {{"u.1", "[1, 2]"}, {"a.1", "3"}, {"f.1", "2:f32=[1 2]"}}},
+    {"mha.frozen.ts",
+     {{"q.2", "2x3x8:f32:randn(seed=1)"},
+      {"k.2", "2x3x8:f32:randn(seed=2)"},
+      {"v.2", "2x3x8:f32:randn(seed=3)"},
+      {"pad.1", "None"}}},
+    {"mha.script_inlined.ts",
+     {{"q.1", "2x3x8:f32:randn(seed=1)"},
+      {"k.1", "2x3x8:f32:randn(seed=2)"},
+      {"v.1", "2x3x8:f32:randn(seed=3)"},
+      {"pad.1", "None"}}},
+    {"tinygpt.frozen.ts", {{"idx.1", "1x8:i64=[1 5 3 9 2 2 0 7]"}, {"targets.1", "None"}}},
+};
+// The same for whatever a model calls its first input.
+const std::map<std::string, std::string> kFirstInput = {
+    {"lenet", "1x1x28x28:f32:randn(seed=1)"},    {"legacy_lenet", "1x1x28x28:f32:randn(seed=1)"},
+    {"mlp", "2x20:f32:randn(seed=1)"},           {"mobilenet_v2", "1x3x32x32:f32:randn(seed=1)"},
+    {"resnet18", "1x3x32x32:f32:randn(seed=1)"}, {"tinygpt", "1x8:i64=[1 5 3 9 2 2 0 7]"},
+};
+
+// Sizes of the weights that no frozen text of the model names any more.
+const std::map<std::string, Inputs> kWeights = {
+    {"mlp",
+     {{"net.1.weight", "16"},
+      {"net.1.bias", "16"},
+      {"net.5.weight", "8"},
+      {"net.5.bias", "8"},
+      {"net.9.weight", "4"},
+      {"net.9.bias", "4"},
+      {"net.1.running_mean", "16"},
+      {"net.1.running_var", "16"},
+      {"net.5.running_mean", "8"},
+      {"net.5.running_var", "8"},
+      {"net.9.running_mean", "4"},
+      {"net.9.running_var", "4"},
+      {"net.4.bias", "8"},
+      {"net.8.bias", "4"},
+      {"head.lin.bias", "3"}}},
+    {"tinygpt",
+     {{"blocks.0.attn.mask", "1x1x16x16"},
+      {"blocks.1.attn.mask", "1x1x16x16"},
+      {"blocks.0.ln1.weight", "16"},
+      {"blocks.0.ln1.bias", "16"},
+      {"blocks.0.ln2.weight", "16"},
+      {"blocks.0.ln2.bias", "16"},
+      {"blocks.1.ln1.weight", "16"},
+      {"blocks.1.ln1.bias", "16"},
+      {"blocks.1.ln2.weight", "16"},
+      {"blocks.1.ln2.bias", "16"},
+      {"ln_f.weight", "16"},
+      {"ln_f.bias", "16"}}},
+};
+
+const std::map<std::string, std::string> kDoesNotRun = {
+    {"fn_autograd_function.trace.ts", "the Python operator 'ScaleGrad' is not part of the text"},
+    {"fn_class.script.ts", "method '__init__' of __torch__.Accumulator is not part of the text"},
+    {"fn_enum_box.script.ts", "no input of type Enum<__torch__.Color>"},
+    {"fn_fork.script.ts", "function 'f_fork_inner' is not part of the text"},
+    {"fn_fork.script_inlined.ts", "function 'f_fork_inner' is not part of the text"},
+    {"fn_inplace.script.ts",
+     "some elements of the input tensor and the written-to tensor refer to a single memory location"},
+    {"fn_nms.script.ts", "function 'f_area' is not part of the text"},
+    {"fn_postprocess.script.ts", "function 'f_nms' is not part of the text"},
+    {"fn_pyop.script.ts", "the Python operator 'py_side' is not part of the text"},
+    {"gru_decoder.script_inlined.ts", "weight 'out.weight' was not supplied"},
+    {"holder.frozen.ts", "the data of %self.tl is not part of the text"},
+    {"holder.script.ts", "weight 'vec' was not supplied"},
+    {"lenet.module_dump.ts", "function 'relu' is not part of the text"},
+    {"lenet.onnx.ts", "unknown operator onnx::Conv"},
+    {"lenet.script.ts", "method 'forward' of __torch__.torch.nn.modules.conv.Conv2d is not part of the text"},
+    {"lenet.trace.ts",
+     "method 'forward' of __torch__.torch.nn.modules.conv.___torch_mangle_3.Conv2d is not part of the text"},
+    {"lenet.trace_verbosity0.ts", "no overload of aten::_convolution takes (Tensor, Tensor, Tensor, int[]"},
+    {"lstm_tagger.script_inlined.ts", "weight 'out.weight' was not supplied"},
+    {"lstm_tagger.trace_inlined.ts", "weight 'emb.weight' was not supplied"},
+    {"mha.script_inlined.ts", "attribute 'mha.training' was not supplied"},
+    {"mlp.script_inlined.ts", "attribute 'net.11.training' was not supplied"},
+    {"mobilenet_v2.trace.ts",
+     "method 'forward' of __torch__.torch.nn.modules.container.___torch_mangle_396.Sequential is not part of the text"},
+    {"mobilenet_v2.trace_inlined.ts", "weight 'features.0.0.weight' was not supplied"},
+    {"passes.graph_for.ts", "function 'fallback_function' is not part of the text"},
+    {"pipeline.script.ts", "attribute 'counter' was not supplied"},
+    {"pipeline.script_inlined.ts", "attribute 'counter' was not supplied"},
+    {"resnet18.script.ts",
+     "method '_forward_impl' of __torch__.torchvision.models.resnet.ResNet is not part of the text"},
+    {"resnet18.script_inlined.ts", "attribute 'layer4.1.bn2.training' was not supplied"},
+    {"resnet18.trace_inlined.ts", "weight 'conv1.weight' was not supplied"},
+    {"scan_lstm.script.ts", "method 'cell' of __torch__.ScanLSTM is not part of the text"},
+    {"siamese_mlp.script.ts", "weight 'temperature' was not supplied"},
+    {"textconv.script_inlined.ts", "weight 'ln.weight' was not supplied"},
+    {"tinygpt.generate.ts", "attribute 'block' was not supplied"},
+    {"tinygpt.generate_inlined.ts", "attribute 'block' was not supplied"},
+    {"tinygpt.module_dump.ts", "function 'cross_entropy' is not part of the text"},
+    {"tinygpt.script.ts", "attribute 'block' was not supplied"},
+    {"tinygpt.script_inlined.ts", "attribute 'block' was not supplied"},
+    {"tinygpt.trace_inlined.ts", "aten::view: shape '[1, 8, 2, 16]' is invalid for input of size 128"},
+    {"transformer_encoder_layer.script.ts", "attribute 'training' was not supplied"},
+    {"transformer_encoder_layer.script_inlined.ts", "attribute 'training' was not supplied"},
+    {"transformer_encoder_layer.trace_inlined.ts", "weight 'norm1.bias' was not supplied"},
+    {"unet.script_inlined.ts", "weight 'out.weight' was not supplied"},
+    {"unet.trace_inlined.ts", "weight 'd1.0.bias' was not supplied"},
+    {"vae.module_dump.ts", "function 'binary_cross_entropy' is not part of the text"},
+    {"vae.sample_method.ts",
+     "method 'forward' of __torch__.torch.nn.modules.container.___torch_mangle_648.Sequential is not part of the text"},
+    {"vae.script.ts", "attribute 'training' was not supplied"},
+};
+
+// A recipe for the constants of which a frozen text has type and sizes, but no data. They are called as the attributes
+// of the module that was frozen, so the other texts of the model take theirs from here.
+void addRecipe(const Graph& graph, std::map<std::string, std::string>& recipe) {
+  forEachNode(graph, [&](Node* n) {
+    if (n->kind() != sym::Constant || !n->output()->type()->isTensor() || GraphFacts::constant(n->output())) return;
+    const TensorFacts& t = n->output()->type()->tensor();
+    if (!t.hasRank || !t.hasAllSizes() || t.dtype == DType::Undefined) return;
+    std::string text = t.sizes.empty() ? "scalar" : "";
+    for (size_t i = 0; i < t.sizes.size(); ++i) text += (i ? "x" : "") + std::to_string(t.sizes[i]);
+    text += ":" + std::string(shortName(t.dtype)) + ":";
+    // Above 0, as variances are; small, so that nothing overflows.
+    text +=
+        kFloatingTypes.contains(t.dtype) ? "uniform(0.01, 0.1, seed=" + std::to_string(recipe.size()) + ")" : "ones";
+    std::string name = n->output()->name();
+    recipe[name] = text;
+    if (name.starts_with("self.")) recipe[name.substr(5)] = text;
+  });
+}
+
+std::string messageOf(const Diagnostics& diagnostics) {
+  return diagnostics.list().empty() ? "?" : diagnostics.list()[0].message;
+}
+
+// A text with what can be made up for it.
+class Case {
+ public:
+  explicit Case(const fs::path& file) : name_(file.filename()), text_(readText(file)) {
+    model_ = name_.substr(0, name_.find('.'));
+  }
+
+  // Why it does not run; "" if it does, and then gives the same before and after.
+  std::string check() {
+    Diagnostics diagnostics;
+    Result<Module> module = load(diagnostics);
+    if (!module) return messageOf(diagnostics);
+    Result<Method> method = module->prepare(diagnostics);
+    if (!method) return messageOf(diagnostics);
+    LowerOptions options;
+    options.settings.verify = true;
+    std::string error;
+    for (int sample = 0; sample < 3; ++sample) {
+      std::optional<std::vector<IValue>> first = inputs(*method, sample, error),
+                                         second = inputs(*method, sample, error);
+      if (!first || !second) return error;
+      std::optional<std::vector<IValue>> before = run(*module, *first, error);
+      if (!before) continue;
+      Result<Module> lowered = module->lowered(options, diagnostics);
+      EXPECT_TRUE(lowered.ok()) << renderDiagnostics(diagnostics, "test");
+      if (!lowered) return "";
+      std::optional<std::vector<IValue>> after = run(*lowered, *second, error);
+      EXPECT_TRUE(after.has_value()) << error;
+      if (!after) return "";
+      for (const auto& m : {compareResults(*before, *after, 0, 0), compareResults(*first, *second, 0, 0)})
+        EXPECT_FALSE(m) << m->text();
+      return "";
+    }
+    return error;
+  }
+
+ private:
+  Result<Module> load(Diagnostics& diagnostics) {
+    Result<Module> bare = Module::fromText(text_, name_, {}, diagnostics);
+    if (!bare) return bare;
+    std::map<std::string, std::string> recipe;
+    addRecipe(*bare->graph(), recipe);
+    if (auto own = kWeights.find(model_); own != kWeights.end())
+      for (const auto& [name, sizes] : own->second) recipe[name] = sizes + ":f32:uniform(0.5, 1, seed=1)";
+    if (fs::path frozen = corpus() / ((model_ == "legacy_lenet" ? "lenet" : model_) + ".frozen.ts");
+        name_ != frozen.filename() && fs::exists(frozen)) {
+      Result<Module> sibling = Module::fromText(readText(frozen), "frozen", {}, diagnostics);
+      if (sibling) addRecipe(*sibling->graph(), recipe);
+    }
+    std::string lines;
+    for (const auto& [name, tensor] : recipe) lines += name + " = " + tensor + "\n";
+    writeText(folder_ / "made.weights", lines);
+    LoadOptions options;
+    options.weights = {folder_ / "made.weights"};
+    return Module::fromText(text_, name_, options, diagnostics);
+  }
+
+  std::optional<std::vector<IValue>> inputs(const Method& method, int sample, std::string& error) const {
+    std::vector<IValue> out;
+    Graph types;
+    auto own = kInputs.find(name_);
+    auto first = kFirstInput.find(model_);
+    for (const ValueInfo& i : method.inputs()) {
+      std::string text;
+      if (own != kInputs.end() && own->second.contains(i.name)) text = own->second.at(i.name);
+      if (text.empty() && out.empty() && first != kFirstInput.end()) text = first->second;
+      types.addInput(i.type);
+      Diagnostics diagnostics;
+      if (!text.empty()) {
+        Result<IValue> v = parseValueText(text, i.name, diagnostics, i.type, Limits());
+        if (!v) {
+          error = i.name + ": " + messageOf(diagnostics);
+          return std::nullopt;
+        }
+        out.push_back(*v);
+        continue;
+      }
+      Graph one;
+      one.addInput(i.type);
+      std::optional<std::vector<IValue>> made = sampleInputs(one, sample);
+      if (!made) {
+        error = "no input of type " + typeText(i.type);
+        return std::nullopt;
+      }
+      out.push_back(made->back());
+    }
+    return out;
+  }
+
+  static std::optional<std::vector<IValue>> run(const Module& module, const std::vector<IValue>& inputs,
+                                                std::string& error) {
+    Diagnostics diagnostics;
+    RunOptions options;
+    options.timeLimit = std::chrono::seconds(60);
+    options.print = options.warn = [](std::string_view) {};
+    Result<std::vector<IValue>> r = module.forward(inputs, diagnostics, options);
+    if (r) return *r;
+    error = messageOf(diagnostics);
+    return std::nullopt;
+  }
+
+  std::string name_, text_, model_;
+  TemporaryFolder folder_;
+};
+
+}  // namespace
+
+TEST(CorpusLowering, GivesTheSameResults) {
+  std::vector<fs::path> files;
+  for (const auto& e : fs::directory_iterator(corpus()))
+    if (e.path().extension() == ".ts") files.push_back(e.path());
+  std::sort(files.begin(), files.end());
+  ASSERT_FALSE(files.empty());
+  size_t run = 0;
+  for (const fs::path& f : files) {
+    SCOPED_TRACE(f.filename());
+    std::string why = Case(f).check();
+    run += why.empty();
+    auto listed = kDoesNotRun.find(f.filename());
+    if (listed == kDoesNotRun.end()) {
+      EXPECT_EQ(why, "") << "does not run";
+    } else {
+      EXPECT_NE(why, "") << "runs, though it is listed";
+      EXPECT_NE(why.find(listed->second), std::string::npos) << why << "\n  is not the reason that is listed";
+    }
+  }
+  EXPECT_EQ(run + kDoesNotRun.size(), files.size());
+}
+
+}  // namespace tscompile::test
