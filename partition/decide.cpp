@@ -70,8 +70,7 @@ void Decider::decideAlone(const Node* node) {
       verdict = support_.accepts(*node);
     // What engines could run may be computed once more, whatever else keeps the node itself out.
     recomputing_.add(node, verdict.ok());
-    if (!verdict.ok())
-      return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
+    if (!verdict.ok()) return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
     if (hazard(node)) return;
     for (const Value* v : node->outputs())
       if (!crossesBorders(v) && v->hasUses() && !recomputing_.allows(node))
@@ -111,6 +110,15 @@ const Node* Decider::writerOf(const Value* value, const Node* except) {
   return nullptr;
 }
 
+// Whether the node makes the tensor, rather than handing on memory of its inputs.
+bool Decider::isNew(const Value* v) const {
+  const Node* n = v->node();
+  if (!v->type()->isTensor() || n->hasBlocks() || n->subgraph()) return false;
+  const Operator* op = registry_.resolve(*n);
+  if (!op || (op->isImplemented() && op->def().mayShare) || v->index() >= op->schema().returns.size()) return false;
+  return !op->schema().returns[v->index()].alias;
+}
+
 // Writes must be seen by everybody else who holds the memory, and engines give memory of their own.
 bool Decider::hazard(const Node* node) {
   if (!aliases_.graphHasWrites()) return false;
@@ -121,7 +129,7 @@ bool Decider::hazard(const Node* node) {
     return true;
   }
   for (const Value* v : node->outputs()) {
-    if (!aliases_.isWritten(v)) continue;
+    if (!aliases_.isWritten(v) || isNew(v)) continue;
     const Value* base = nullptr;
     for (const Use& u : node->inputs())
       if (!base && aliases_.mayShareMemory(v, u.value)) base = u.value;
@@ -149,8 +157,8 @@ void Decider::checkInputs(const Node* node) {
     if (!from) {
       bool ofGraph = v->block() == graph_.block();
       return fallBack(node, ofGraph ? Reason::Interface : Reason::NonTensor,
-                      "takes " + typedName(v) + ", " + (ofGraph ? "an input of the graph" : "a parameter of its block") +
-                          "; " + kTensorsOnly,
+                      "takes " + typedName(v) + ", " +
+                          (ofGraph ? "an input of the graph" : "a parameter of its block") + "; " + kTensorsOnly,
                       ofGraph ? "a constant in its place, or a tensor, would allow an engine" : "",
                       v->block()->owner());
     }
