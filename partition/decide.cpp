@@ -52,6 +52,7 @@ void Decider::decide() {
   forEachNode(graph_, [&](const Node* n) {
     if (partition_.given.contains(n)) return;
     checkInputs(n);
+    checkNumbers(n);
     checkBlocksInside(n);
     for (const Block* b : n->blocks()) checkOutputs(b->returnNode());
   });
@@ -71,13 +72,18 @@ void Decider::decideAlone(const Node* node) {
     // What engines could run may be computed once more, whatever else keeps the node itself out.
     recomputing_.add(node, verdict.ok());
     if (!verdict.ok()) return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
-    if (hazard(node)) return;
-    for (const Value* v : node->outputs())
-      if (!crossesBorders(v) && v->hasUses() && !recomputing_.allows(node))
-        return fallBack(node, Reason::NonTensor,
-                        "gives " + typedName(v) + ", which depends on what is written; " + kTensorsOnly,
-                        "without writes to what it reads it could be computed where it is needed");
+    hazard(node);
   }
+}
+
+// Numbers that cannot be computed where they are needed are made where everybody can have them.
+void Decider::checkNumbers(const Node* node) {
+  if (isElsewhere(node) || recomputing_.allows(node)) return;
+  for (const Value* v : node->outputs())
+    if (!crossesBorders(v) && v->hasUses())
+      return fallBack(node, Reason::NonTensor,
+                      "gives " + typedName(v) + ", which depends on what is written; " + kTensorsOnly,
+                      "without writes to what it reads it could be computed where it is needed");
 }
 
 const std::string* Decider::nameAmong(const std::vector<std::string>& names, const Node* node) const {
@@ -120,13 +126,13 @@ bool Decider::isNew(const Value* v) const {
 }
 
 // Writes must be seen by everybody else who holds the memory, and engines give memory of their own.
-bool Decider::hazard(const Node* node) {
-  if (!aliases_.graphHasWrites()) return false;
+void Decider::hazard(const Node* node) {
+  if (!aliases_.graphHasWrites()) return;
   if (!memory_.of(node).writes.empty()) {
     std::string what = node->inputCount() ? nameOf(node->input(0)) : "memory";
     fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others hold that memory",
              "an operator that makes a new value could run in an engine");
-    return true;
+    return;
   }
   for (const Value* v : node->outputs()) {
     if (!aliases_.isWritten(v) || isNew(v)) continue;
@@ -141,9 +147,8 @@ bool Decider::hazard(const Node* node) {
              base && !list ? "gives " + nameOf(v) + " that shares memory with " + nameOf(base) + by
                            : "gives " + nameOf(v) + by,
              "an operator that makes a new value instead of writing would allow an engine", writer);
-    return true;
+    return;
   }
-  return false;
 }
 
 // What comes from elsewhere must be able to cross, or to be computed here.

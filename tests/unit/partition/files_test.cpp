@@ -4,6 +4,7 @@
 #include "ir/support/diagnostic_printer.h"
 #include "ir/verifier.h"
 #include "partition/report.h"
+#include "runtime/engine/support.h"
 #include "tests/support/partitioning.h"
 #include "tools/graphs.h"
 
