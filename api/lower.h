@@ -23,7 +23,7 @@ struct LowerOptions {
   // Calls that are to be remembered: names of functions and methods ("__torch__.Net.forward", or the end of such a name
   // behind a dot), and kinds of nodes. Rewrites find the records in their context.
   std::vector<std::string> records = {};
-  std::function<void(const CallRecords&)> onRecords = nullptr;  // sees what is left of them at the end
+  std::function<void(const CallRecords&)> onRecords = nullptr;       // sees what is left of them at the end
   std::function<void(const RewriteArguments&)> onReports = nullptr;  // sees what rewrites reported
   Limits limits;
 };

@@ -75,8 +75,9 @@ class MatchCheck {
     NearestName nearest(wanted);
     entry_.forEachName([&](std::string_view n) { nearest.consider(n); });
     const Value* value = entry_.find(wanted);
-    out_.push_back({value ? "%" + wanted + " is made by no node that runs" : "the graph has no value '%" + abbreviate(wanted, 80) + "'",
-                    value ? "" : hint(nearest)});
+    out_.push_back({value ? "%" + wanted + " is made by no node that runs"
+                          : "the graph has no value '%" + abbreviate(wanted, 80) + "'",
+                    value || !nearest.found() ? "" : "did you mean '%" + nearest.name() + "'?"});
   }
 
   const Module& module_;
@@ -160,7 +161,9 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
   out.unmatched = MatchCheck(module, *entry, reports).check(spec);
   if (spec.lower || !spec.shapes.empty())
     ShapePropagation(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false)).applyTo(*graph);
-  out.shapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, spec.shapes, true));
+  std::vector<InputRange> usual = spec.shapes;
+  usual.insert(usual.end(), spec.usualShapes.begin(), spec.usualShapes.end());  // the last of a name counts
+  out.shapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, usual, true));
   out.graph = std::move(graph);
   return out;
 }

@@ -29,6 +29,8 @@ struct PartitionSpec {
   bool lower = true;
   LowerOptions lowering;
   std::vector<InputRange> shapes;
+  // Sizes to estimate with; the largest of `shapes` for inputs that are not among them.
+  std::vector<InputRange> usualShapes;
 };
 
 // A name of the spec that matches nothing.

@@ -15,8 +15,7 @@ Recomputing::Recomputing(const Graph& graph, const GivenNodes& given, const Alia
 
 void Recomputing::add(const Node* node, bool supported) {
   allowed_[node] = supported && !node->hasBlocks() && !memory_.of(node).effects && memory_.of(node).writes.empty() &&
-                   neverChanges(node) &&
-                   std::all_of(node->inputs().begin(), node->inputs().end(), [&](const Use& u) {
+                   neverChanges(node) && std::all_of(node->inputs().begin(), node->inputs().end(), [&](const Use& u) {
                      const Node* from = u.value->node();
                      return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(u.value);
                    });

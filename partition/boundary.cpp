@@ -35,13 +35,13 @@ class BorderFinder {
   void findInputs(Segment& s) {
     // Marks of one segment: its number from 1 on.
     mark_ = s.id + 1;
-    for (const Node* n : s.nodes) inSegment_[n] = mark_;
+    for (const Node* n : s.nodes) {
+      inSegment_[n] = mark_;
+      markInside(n);
+    }
     for (const Node* n : s.nodes) {
       needInputs(n, s);
-      for (Block* b : n->blocks()) {
-        forEachNode(b, [&](const Node* inner) { needInputs(inner, s); });
-        needResults(n, s);
-      }
+      for (Block* b : n->blocks()) forEachNode(b, [&](const Node* inner) { needInputs(inner, s); });
     }
     while (!pending_.empty()) {
       const Node* n = pending_.back();
@@ -53,40 +53,42 @@ class BorderFinder {
               [&](const Node* a, const Node* b) { return place_[a] < place_[b]; });
   }
 
+  // What is defined in blocks of the node is no input of its segment.
+  void markInside(const Node* n) {
+    auto parameters = [&](const Node* owner) {
+      for (const Block* b : owner->blocks())
+        for (const Value* v : b->parameters()) seenBy_[v] = mark_;
+    };
+    parameters(n);
+    for (Block* b : n->blocks())
+      forEachNode(b, [&](const Node* inner) {
+        parameters(inner);
+        for (const Value* v : inner->outputs()) seenBy_[v] = mark_;
+      });
+  }
+
   void needInputs(const Node* n, Segment& s) {
     for (const Use& u : n->inputs()) need(u.value, s);
-    if (n->hasBlocks()) needResults(n, s);
-  }
-  void needResults(const Node* n, Segment& s) {
     for (const Block* b : n->blocks())
       for (const Use& u : b->results()) need(u.value, s);
   }
 
   void need(const Value* v, Segment& s) {
+    // Of a chain of attributes: what it starts from.
+    while (v->node() && partition_.given.contains(v->node())) {
+      if (v->node()->inputCount() == 0) return;
+      v = v->node()->input(0);
+    }
     if (seenBy_[v] == mark_) return;
     seenBy_[v] = mark_;
     const Node* from = v->node();
-    if (from && partition_.given.contains(from)) {
-      for (const Use& u : from->inputs()) need(u.value, s);
-      return;
-    }
-    if (isInside(v, s)) return;
+    if (from && inSegment_[from] == mark_) return;
     if (from && s.target == Target::Accelerated && !recomputing_.isTakenIn(v)) {
-      if (inSegment_[from] == mark_) return;
       inSegment_[from] = mark_;
       pending_.push_back(from);
       return;
     }
     s.inputs.push_back(v);
-  }
-
-  // Defined by a node of the segment, or in a block of one.
-  bool isInside(const Value* v, const Segment& s) const {
-    const Block* b = v->block();
-    if (v->node() && b == s.block) return inSegment_[v->node()] == mark_;
-    for (; b && b != s.block; b = b->parent())
-      if (b->parent() == s.block) return inSegment_[b->owner()] == mark_;
-    return false;
   }
 
   // A use of a value by a segment of `block`: an output, unless the value's own segment holds the user.

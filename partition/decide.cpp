@@ -52,6 +52,7 @@ void Decider::decide() {
   forEachNode(graph_, [&](const Node* n) {
     if (partition_.given.contains(n)) return;
     checkInputs(n);
+    checkNumbers(n);
     checkBlocksInside(n);
     for (const Block* b : n->blocks()) checkOutputs(b->returnNode());
   });
@@ -73,15 +74,19 @@ void Decider::decideAlone(const Node* node) {
         verdict = turnedDown->second;
     // What engines could run may be computed once more, whatever else keeps the node itself out.
     recomputing_.add(node, verdict.ok());
-    if (!verdict.ok())
-      return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
-    if (hazard(node)) return;
-    for (const Value* v : node->outputs())
-      if (!crossesBorders(v) && v->hasUses() && !recomputing_.allows(node))
-        return fallBack(node, Reason::NonTensor,
-                        "gives " + typedName(v) + ", which depends on what is written; " + kTensorsOnly,
-                        "without writes to what it reads it could be computed where it is needed");
+    if (!verdict.ok()) return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
+    hazard(node);
   }
+}
+
+// Numbers that cannot be computed where they are needed are made where everybody can have them.
+void Decider::checkNumbers(const Node* node) {
+  if (isElsewhere(node) || recomputing_.allows(node)) return;
+  for (const Value* v : node->outputs())
+    if (!crossesBorders(v) && v->hasUses())
+      return fallBack(node, Reason::NonTensor,
+                      "gives " + typedName(v) + ", which depends on what is written; " + kTensorsOnly,
+                      "without writes to what it reads it could be computed where it is needed");
 }
 
 const std::string* Decider::nameAmong(const std::vector<std::string>& names, const Node* node) const {
@@ -114,17 +119,26 @@ const Node* Decider::writerOf(const Value* value, const Node* except) {
   return nullptr;
 }
 
+// Whether the node makes the tensor, rather than handing on memory of its inputs.
+bool Decider::isNew(const Value* v) const {
+  const Node* n = v->node();
+  if (!v->type()->isTensor() || n->hasBlocks() || n->subgraph()) return false;
+  const Operator* op = registry_.resolve(*n);
+  if (!op || (op->isImplemented() && op->def().mayShare) || v->index() >= op->schema().returns.size()) return false;
+  return !op->schema().returns[v->index()].alias;
+}
+
 // Writes must be seen by everybody else who holds the memory, and engines give memory of their own.
-bool Decider::hazard(const Node* node) {
-  if (!aliases_.graphHasWrites()) return false;
+void Decider::hazard(const Node* node) {
+  if (!aliases_.graphHasWrites()) return;
   if (!memory_.of(node).writes.empty()) {
     std::string what = node->inputCount() ? nameOf(node->input(0)) : "memory";
     fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others hold that memory",
              "an operator that makes a new value could run in an engine");
-    return true;
+    return;
   }
   for (const Value* v : node->outputs()) {
-    if (!aliases_.isWritten(v)) continue;
+    if (!aliases_.isWritten(v) || isNew(v)) continue;
     const Value* base = nullptr;
     for (const Use& u : node->inputs())
       if (!base && aliases_.mayShareMemory(v, u.value)) base = u.value;
@@ -136,9 +150,8 @@ bool Decider::hazard(const Node* node) {
              base && !list ? "gives " + nameOf(v) + " that shares memory with " + nameOf(base) + by
                            : "gives " + nameOf(v) + by,
              "an operator that makes a new value instead of writing would allow an engine", writer);
-    return true;
+    return;
   }
-  return false;
 }
 
 // What comes from elsewhere must be able to cross, or to be computed here.
@@ -152,8 +165,8 @@ void Decider::checkInputs(const Node* node) {
     if (!from) {
       bool ofGraph = v->block() == graph_.block();
       return fallBack(node, ofGraph ? Reason::Interface : Reason::NonTensor,
-                      "takes " + typedName(v) + ", " + (ofGraph ? "an input of the graph" : "a parameter of its block") +
-                          "; " + kTensorsOnly,
+                      "takes " + typedName(v) + ", " +
+                          (ofGraph ? "an input of the graph" : "a parameter of its block") + "; " + kTensorsOnly,
                       ofGraph ? "a constant in its place, or a tensor, would allow an engine" : "",
                       v->block()->owner());
     }

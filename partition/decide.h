@@ -10,8 +10,8 @@ namespace tscompile {
 
 class Decider {
  public:
-  Decider(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,
-          const PartitionOptions& options, Partition& partition);
+  Decider(const Graph& graph, const OpRegistry& registry, const EngineSupport& support, const PartitionOptions& options,
+          Partition& partition);
 
   // Decides all nodes by what they are and by what they hand to each other.
   void decide();
@@ -27,10 +27,12 @@ class Decider {
   void decideAlone(const Node* node);
   bool userExcludes(const Node* node);
   const std::string* nameAmong(const std::vector<std::string>& names, const Node* node) const;
-  bool hazard(const Node* node);
+  void hazard(const Node* node);
+  bool isNew(const Value* value) const;
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);
   void checkOutputs(const Node* node);
+  void checkNumbers(const Node* node);
   void checkBlocksInside(const Node* node);
   void pushConsequences(const Node* node);
   bool isElsewhere(const Node* node) const { return !partition_.decisions[node].accelerated(); }

@@ -33,8 +33,8 @@ struct PartitionOptions {
   // Engines of fewer nodes are not made, unless the whole graph is one.
   size_t minBlockSize = 3;
   Strategy strategy = Strategy::Dependency;
-  // Kinds or overloads that stay out of engines: "aten::relu", "aten::add.Tensor". Nodes with the attribute to_compile=0
-  // stay out as well.
+  // Kinds or overloads that stay out of engines: "aten::relu", "aten::add.Tensor". Nodes with the attribute
+  // to_compile=0 stay out as well.
   std::vector<std::string> fallbackOperators = {};
   // Those that nodes were marked for earlier: reasons name them.
   std::vector<std::string> markedOperators = {};

@@ -12,7 +12,12 @@
 namespace tscompile {
 namespace {
 
-constexpr size_t kMostGroups = 20, kMostHints = 3, kMostNames = 5;
+constexpr size_t kMostGroups = 20, kMostHints = 3, kMostNames = 5, kMostValues = 3, kCrossingWidth = 30;
+
+std::string padded(std::string text, size_t width) {
+  size_t own = displayWidth(text);
+  return own < width ? text.append(width - own, ' ') : text;
+}
 
 std::string nameOf(const Value* v) { return "%" + v->name(); }
 std::string nameOf(const Node* n) { return n->outputCount() ? nameOf(n->output()) : std::string(n->kind().text()); }
@@ -27,7 +32,6 @@ std::string someOf(const List& list, size_t most, ToText toText) {
 }
 
 std::string percent(double part) { return fmt::format("{:.1f} %", part * 100); }
-std::string segmentCount(size_t count) { return counted(count, "segment"); }
 
 // Nodes that stay out of engines for the same reason, said in the same words, and what follows from them.
 struct Group {
@@ -45,14 +49,15 @@ class Explainer {
       const Node* root = causes.empty() ? n : causes.back();
       const Decision& d = partition.decisions[root];
       // Nodes of one kind are said once, where the words do not name their values.
-      auto [it, isNew] = groupOf_.try_emplace({d.reason, d.detail + "|" + std::string(root->kind().text())}, groups_.size());
+      auto [it, isNew] =
+          groupOf_.try_emplace({d.reason, d.detail + "|" + std::string(root->kind().text())}, groups_.size());
       if (isNew) groups_.push_back({d.reason, d.detail, d.remedy, {}, {}});
       (root == n ? groups_[it->second].nodes : groups_[it->second].followers).push_back(n);
     });
   }
 
   std::string table() {
-    out_ = fmt::format(" {:>4}  {:<9} {:>6}  {:<16}  {}\n", "seg", "engine", "nodes", "first...last", "est. share   in -> out");
+    out_ = " seg  engine     nodes  first…last line  " + padded("in → out", kCrossingWidth) + "  est. share\n";
     for (const Segment& s : partition_.segments) row(s);
     out_ += fmt::format(" {} of {} nodes in {}, {}\n", partition_.acceleratedCount(), partition_.nodeCount(),
                         counted(partition_.count(Target::Accelerated), "engine"), percent(coverage(partition_)));
@@ -63,13 +68,13 @@ class Explainer {
     for (size_t i = 0; i < groups_.size() && i < kMostGroups; ++i) {
       const Group& g = groups_[i];
       if (g.nodes.empty()) continue;
-      out_ += fmt::format(" {:<8}{:>4} x {:<14} {}: {}\n", i ? "" : "reasons", g.nodes.size(), reasonCode(g.reason),
-                          someOf(g.nodes, 3, placeName), g.detail);
+      out_ += fmt::format(" {:<8}{:>4} × {:<14} {}: {}\n", i ? "" : "reasons", g.nodes.size(), reasonCode(g.reason),
+                          someOf(g.nodes, kMostValues, placeName), g.detail);
+      if (!g.remedy.empty()) out_ += fmt::format(" {:30}{}\n", "", g.remedy);
       if (!g.followers.empty())
-        out_ += fmt::format(" {:<8}{:>4} x {:<14} {}: because of {}\n", "", g.followers.size(), followersCode(g),
+        out_ += fmt::format(" {:<8}{:>4} × {:<14} {}: because of {}\n", "", g.followers.size(), followersCode(g),
                             someOf(g.followers, kMostNames, [](const Node* n) { return nameOf(n); }),
                             nameOf(g.nodes.front()));
-      if (!g.remedy.empty()) out_ += fmt::format(" {:<8}{:>4}   {:<14} -> {}\n", "", "", "", g.remedy);
     }
     if (groups_.size() > kMostGroups) out_ += fmt::format(" {:<8} and {} more\n", "", groups_.size() - kMostGroups);
     return std::move(out_);
@@ -84,22 +89,29 @@ class Explainer {
       return a->nodes.size() + a->followers.size() > b->nodes.size() + b->followers.size();
     });
     largest.resize(std::min(largest.size(), kMostHints));
+    bool first = true, askedForSize = false;
     for (const Group* g : largest) {
+      std::unordered_set<const Node*> assumed(g->nodes.begin(), g->nodes.end());
       PartitionOptions options;
       options.strategy = partition_.strategy;
       options.minBlockSize = partition_.minBlockSize;
-      std::unordered_set<const Node*> assumed(g->nodes.begin(), g->nodes.end());
       std::string change;
       if (g->reason == Reason::SmallBlock) {
+        if (askedForSize || options.minBlockSize == 1) continue;
+        askedForSize = true;
         options.minBlockSize = 1;
-        change = "--min-block-size 1 gives";
+        change = "--min-block-size 1";
       } else {
         options.assumed = &assumed;
-        change = fmt::format("with {} in {} it would be", someOf(g->nodes, 2, placeName), g->nodes.size() == 1 ? "an engine" : "engines");
+        change = someOf(g->nodes, 2, placeName) + (g->nodes.size() == 1 ? " in an engine" : " in engines");
       }
       Partition then = again(options);
-      out_ += fmt::format(" {:<8}{} {}, {} of the nodes in engines\n", g == largest.front() ? "hint" : "", change,
-                          segmentCount(then.segments.size()), percent(coverage(then)));
+      if (then.acceleratedCount() <= partition_.acceleratedCount() + (options.assumed ? g->nodes.size() : 0) &&
+          then.segments.size() >= partition_.segments.size())
+        continue;
+      out_ += fmt::format(" {:<8}{} makes it {}, {} of the nodes compiled\n", first ? "hint" : "", change,
+                          counted(then.segments.size(), "segment"), percent(coverage(then)));
+      first = false;
     }
     return std::move(out_);
   }
@@ -115,19 +127,19 @@ class Explainer {
       }
       ++reasons[partition_.decisions[n].reason];
     }
-    std::string lines = last == 0 ? "-" : fmt::format("{}...{}", first, last);
-    std::string crossing = someOf(s.inputs, kMostNames, [](const Value* v) { return typedName(v); }) + " -> " +
-                           someOf(s.outputs, kMostNames, [](const Value* v) { return nameOf(v); });
+    std::string lines = last == 0 ? "-" : fmt::format("{}…{}", first, last);
+    std::string crossing = someOf(s.inputs, kMostValues, [](const Value* v) { return typedName(v); }) + " → " +
+                           someOf(s.outputs, kMostValues, [](const Value* v) { return nameOf(v); });
     double share = partition_.seconds > 0 ? (s.seconds + s.borderSeconds) / partition_.seconds : 0;
-    out_ += fmt::format(" {:>4}  {:<9} {:>6}  {:<16}  {:>10}   {}", s.id,
-                        s.target == Target::Accelerated ? "compiled" : "reference", s.nodes.size(), lines,
-                        percent(share), crossing);
+    out_ += fmt::format(" {:>3}  {:<9} {:>6}  {}  {}  {:>10}", s.id,
+                        s.target == Target::Accelerated ? "compiled" : "reference", s.nodes.size(), padded(lines, 15),
+                        padded(crossing, kCrossingWidth), percent(share));
     if (partition_.strategy == Strategy::Cost && s.target == Target::Accelerated)
       out_ += fmt::format("   gains {:.1f} us, border {:.1f} us", s.gainSeconds * 1e6, s.borderSeconds * 1e6);
     std::string codes;
     for (auto [reason, count] : reasons)
       if (reason != Reason::Ok)
-        codes += fmt::format("{}{} x{}", codes.empty() ? "   " : ", ", reasonCode(reason), count);
+        codes += fmt::format("{}{} ×{}", codes.empty() ? "   " : ", ", reasonCode(reason), count);
     out_ += codes + "\n";
   }
 
@@ -173,12 +185,19 @@ double coverage(const Partition& partition) {
 }
 
 bool printSegments(const Partition& partition, const TextSink& sink, const PrintOptions& options) {
-  bool complete = true;
+  uint64_t written = 0;
+  TextSink counting = [&](std::string_view piece) {
+    written += piece.size();
+    sink(piece);
+  };
   for (const Segment& s : partition.segments) {
-    sink(fmt::format("{}Segment Block @{}:\n    Target: {}\n    Graph: ", s.id ? "\n" : "", s.id, targetName(s.target)));
-    complete &= printGraph(*segmentGraph(s, partition), sink, options);
+    counting(
+        fmt::format("{}Segment Block @{}:\n    Target: {}\n    Graph: ", s.id ? "\n" : "", s.id, targetName(s.target)));
+    PrintOptions rest = options;
+    rest.maxBytes -= std::min(written, options.maxBytes);
+    if (!printGraph(*segmentGraph(s, partition), counting, rest)) return false;
   }
-  return complete;
+  return true;
 }
 
 std::string explainSegments(const Graph& graph, const Partition& partition, const Repartition& again) {
@@ -193,8 +212,9 @@ std::string explainNode(const Node* node, const Partition& partition) {
   if (partition.given.contains(node)) return out + " is known when engines are made: each segment has its own copy\n";
   const Decision& d = partition.decisions[node];
   const Segment& s = partition.segments[d.segment];
-  out += fmt::format(" runs in {} (segment {} of {})\n", s.target == Target::Accelerated ? "an engine" : "the interpreter",
-                     d.segment, partition.segments.size());
+  out +=
+      fmt::format(" runs in {} (segment {} of {})\n", s.target == Target::Accelerated ? "an engine" : "the interpreter",
+                  d.segment, partition.segments.size());
   out += fmt::format("  reason   {}{}\n", reasonCode(d.reason), d.detail.empty() ? "" : ": " + d.detail);
   for (const Node* c : partition.causes(node)) {
     const Decision& because = partition.decisions[c];
@@ -205,14 +225,15 @@ std::string explainNode(const Node* node, const Partition& partition) {
     if (std::find(other.recomputed.begin(), other.recomputed.end(), node) != other.recomputed.end())
       out += fmt::format("  again    segment {} computes it for itself\n", other.id);
     for (const Value* v : other.inputs)
-      if (v->node() == node && other.id != d.segment) out += fmt::format("  border   {} goes to segment {}\n", nameOf(v), other.id);
+      if (v->node() == node && other.id != d.segment)
+        out += fmt::format("  border   {} goes to segment {}\n", nameOf(v), other.id);
   }
   for (const Use& u : node->inputs()) {
     const Node* from = u.value->node();
     if (!from || partition.given.contains(from) || partition.decisions[from].segment == d.segment) continue;
     bool again = std::find(s.recomputed.begin(), s.recomputed.end(), from) != s.recomputed.end();
-    out += fmt::format("  border   {} {} segment {}\n", nameOf(u.value), again ? "is computed again, as in" : "comes from",
-                       partition.decisions[from].segment);
+    out += fmt::format("  border   {} {} segment {}\n", nameOf(u.value),
+                       again ? "is computed again, as in" : "comes from", partition.decisions[from].segment);
   }
   const std::vector<const Node*> causes = partition.causes(node);
   const std::string& remedy = causes.empty() ? d.remedy : partition.decisions[causes.back()].remedy;

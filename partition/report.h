@@ -11,8 +11,8 @@
 
 namespace tscompile {
 
-// "Segment Block @0:", the target and the graph of each segment, an empty line between them. False if a graph would be
-// longer than options.maxBytes.
+// "Segment Block @0:", the target and the graph of each segment, an empty line between them. False if the text would
+// be longer than options.maxBytes.
 bool printSegments(const Partition& partition, const TextSink& sink, const PrintOptions& options = {});
 
 // Partitions the same graph again, for "what if".

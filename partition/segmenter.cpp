@@ -1,9 +1,8 @@
 // From decisions to segments, and back where a segment would be too small.
-#include "partition/partition.h"
-
 #include "partition/boundary.h"
 #include "partition/decide.h"
 #include "partition/estimate.h"
+#include "partition/partition.h"
 #include "partition/strategies.h"
 
 #include <fmt/core.h>
@@ -154,7 +153,8 @@ class Segmenter {
       uint32_t first = UINT32_MAX;
       for (const Value* v : n->outputs())
         for (const Use& u : v->uses())
-          first = std::min(first, u.user->block() == block.block && !u.user->isReturn() ? runOf[place_[u.user]] : runOf[i]);
+          first =
+              std::min(first, u.user->block() == block.block && !u.user->isReturn() ? runOf[place_[u.user]] : runOf[i]);
       if (first == UINT32_MAX || first <= runOf[i]) continue;
       runOf[i] = first;
       moved = true;

@@ -52,7 +52,8 @@ class Stitcher {
     Block* block = graph_->block();
     if (owner) {
       auto blocks = owner->blocks();
-      block = nodes_[owner]->block(static_cast<size_t>(std::find(blocks.begin(), blocks.end(), b.block) - blocks.begin()));
+      block =
+          nodes_[owner]->block(static_cast<size_t>(std::find(blocks.begin(), blocks.end(), b.block) - blocks.begin()));
     }
     for (uint32_t i = 0; i < b.count; ++i) {
       const Segment& s = partition_.segments[b.first + i];

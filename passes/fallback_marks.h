@@ -1,6 +1,6 @@
 // Which nodes are to stay out of engines, as arguments of rewriting say it: "fallback_classes" and "fallback_paths"
-// name modules, "fallback_nodes" values, "fallback_operators" kinds of nodes or overloads. Marked nodes have the attribute
-// to_compile=0, and so has all that is made of them. What was found is reported as "fallback:" and the name.
+// name modules, "fallback_nodes" values, "fallback_operators" kinds of nodes or overloads. Marked nodes have the
+// attribute to_compile=0, and so has all that is made of them. What was found is reported as "fallback:" and the name.
 #pragma once
 
 #include "passes/rewrite/rewrite.h"

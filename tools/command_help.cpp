@@ -47,7 +47,8 @@ void options(std::string_view title, std::span<const OptionSpec> specs, std::str
     std::string left;
     for (char c : spec.names) left += c == ',' ? ", " : std::string(1, c);
     if (spec.names.find(',') == std::string_view::npos) left = "    " + left;
-    if (!spec.value.empty()) left += spec.valueOptional ? "[=" + std::string(spec.value) + "]" : " " + std::string(spec.value);
+    if (!spec.value.empty())
+      left += spec.valueOptional ? "[=" + std::string(spec.value) + "]" : " " + std::string(spec.value);
     entry(left, std::string(spec.help) + (spec.repeats ? "; may be given several times" : ""), out);
   }
 }

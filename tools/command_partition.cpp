@@ -15,6 +15,13 @@
 namespace tscompile {
 namespace {
 
+InputRange rangeOf(std::string_view option, const std::string& text) {
+  std::optional<InputRange> range = parseInputRange(text);
+  if (range) return std::move(*range);
+  throw UsageError{std::string(option) + " takes NAME=SIZES such as x=1..8x3x224x224 or x=2x10:i64, not '" +
+                   abbreviate(text, 80) + "'"};
+}
+
 PartitionSpec specOf(const PartitionCommand& command, Session& session) {
   PartitionSpec spec;
   spec.operators = command.operators;
@@ -23,29 +30,42 @@ PartitionSpec specOf(const PartitionCommand& command, Session& session) {
   spec.lower = command.lower;
   spec.lowering.method = command.method;
   spec.lowering.limits = session.common.limits;
-  for (const std::string& text : command.shapes) {
-    std::optional<InputRange> range = parseInputRange(text);
-    if (!range)
-      throw UsageError{"--shape takes NAME=SIZES such as x=1..8x3x224x224 or x=2x10:i64, not '" + abbreviate(text, 80) +
-                       "'"};
-    spec.shapes.push_back(std::move(*range));
-  }
+  for (const std::string& text : command.shapes) spec.shapes.push_back(rangeOf("--shape", text));
+  for (const std::string& text : command.usualShapes) spec.usualShapes.push_back(rangeOf("--opt-shape", text));
   return spec;
 }
 
-void checkShapeNames(const std::vector<InputRange>& shapes, const Graph& graph) {
+void checkShapeName(const InputRange& range, const Graph& graph) {
+  auto inputs = graph.inputs();
+  auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name() == range.name; });
+  if (found == inputs.end()) {
+    UsageError error{"the graph has no input '" + abbreviate(range.name, 80) + "'"};
+    NearestName nearest(range.name);
+    for (const Value* v : inputs) nearest.consider(v->name());
+    if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+    throw error;
+  }
+  if (!(*found)->type()->isTensor())
+    throw UsageError{"input %" + range.name + " is " + typeText((*found)->type()) + " and has no shape"};
+}
+
+// One size for each dimension, in the range that --shape gives.
+void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& shapes) {
+  if (usual.least != usual.most) throw UsageError{"--opt-shape takes one size for each dimension of " + usual.name};
   for (const InputRange& r : shapes) {
-    auto inputs = graph.inputs();
-    auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name() == r.name; });
-    if (found == inputs.end()) {
-      UsageError error{"the graph has no input '" + abbreviate(r.name, 80) + "'"};
-      NearestName nearest(r.name);
-      for (const Value* v : inputs) nearest.consider(v->name());
-      if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
-      throw error;
-    }
-    if (!(*found)->type()->isTensor())
-      throw UsageError{"input %" + r.name + " is " + typeText((*found)->type()) + " and has no shape"};
+    if (r.name != usual.name) continue;
+    bool inside = r.most.size() == usual.most.size();
+    for (size_t d = 0; inside && d < r.most.size(); ++d)
+      inside = r.least[d] <= usual.most[d] && usual.most[d] <= r.most[d];
+    if (!inside) throw UsageError{"--opt-shape of " + r.name + " is outside of its --shape"};
+  }
+}
+
+void checkShapes(const PartitionSpec& spec, const Graph& graph) {
+  for (const InputRange& r : spec.shapes) checkShapeName(r, graph);
+  for (const InputRange& r : spec.usualShapes) {
+    checkShapeName(r, graph);
+    checkUsualShape(r, spec.shapes);
   }
 }
 
@@ -62,7 +82,7 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   if (!module) return std::nullopt;
   const Graph* entry = module->graph(command.method);
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return std::nullopt;
-  if (entry) checkShapeNames(spec.shapes, *entry);
+  if (entry) checkShapes(spec, *entry);
   Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
   if (!prepared) return std::nullopt;
   if (!prepared->unmatched.empty()) {
@@ -122,10 +142,9 @@ int sweep(const Prepared& prepared, const PartitionCommand& command, Session& se
 // Reports what keeps the graph from running in engines as far as was asked for.
 void checkRequired(const Prepared& prepared, const Partition& p, double required, Session& session) {
   if (coverage(p) >= required) return;
-  session.diagnostics.error(
-      fmt::format("{:.1f} % of the nodes run in engines, and --require-full asks for {:g} %", coverage(p) * 100,
-                  required * 100),
-      ErrorKind::Unsupported);
+  session.diagnostics.error(fmt::format("{:.1f} % of the nodes run in engines, and --require-full asks for {:g} %",
+                                        coverage(p) * 100, required * 100),
+                            ErrorKind::Unsupported);
   forEachNode(*prepared.graph, [&](const Node* n) {
     if (p.given.contains(n)) return;
     const Decision& d = p.decisions[n];
@@ -145,19 +164,18 @@ int print(const Prepared& prepared, const Partition& p, const PartitionCommand& 
   PrintOptions printing;
   printing.maxBytes = session.common.limits.printBytes;
   TextSink sink = [&](std::string_view piece) { session.out << piece; };
-  bool complete = command.emitGraph ? printGraph(*stitch(*prepared.graph, p), sink, printing)
-                                    : printSegments(p, sink, printing);
+  bool complete =
+      command.emitGraph ? printGraph(*stitch(*prepared.graph, p), sink, printing) : printSegments(p, sink, printing);
   if (!complete)
     session.diagnostics
         .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
         .note("the limit is set by --limit print=N");
   if (command.explain)
     session.out << '\n'
-                << explainSegments(*prepared.graph, p,
-                                   [&](PartitionOptions options) {
-                                     options.markedOperators = command.operators;
-                                     return partition(prepared, options);
-                                   });
+                << explainSegments(*prepared.graph, p, [&](PartitionOptions options) {
+                     options.markedOperators = command.operators;
+                     return partition(prepared, options);
+                   });
   return session.finish();
 }
 

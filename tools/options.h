@@ -83,7 +83,7 @@ enum class PartitionForm : uint8_t { Text, Json, Dot };
 
 // Of partition and explain.
 struct PartitionCommand {
-  std::vector<std::string> weights, operators, modules, nodes, shapes;
+  std::vector<std::string> weights, operators, modules, nodes, shapes, usualShapes;
   std::string method = "forward";
   std::optional<size_t> minBlockSize;
   Strategy strategy = Strategy::Dependency;

@@ -58,6 +58,8 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
       {"--strategy", "greedy|dependency|minimal|cost", "how to cut (default: dependency)", setStrategy},
       {"--shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224 or x=2x10:i64",
        [](Options& o, const std::string& v) { o.partition.shapes.push_back(v); }, true},
+      {"--opt-shape", "NAME=SIZES", "sizes to estimate with (default: the largest of --shape)",
+       [](Options& o, const std::string& v) { o.partition.usualShapes.push_back(v); }, true},
       {"--no-lower", "", "take the graph as it is", [](Options& o, const std::string&) { o.partition.lower = false; }},
   };
 }

@@ -17,9 +17,10 @@ namespace tscompile::test {
 const OpRegistry& partitionOps() {
   static const OpRegistry* const kOps = [] {
     auto* ops = new OpRegistry(&allOps());
-    for (const char* schema : {"test::one(Tensor a) -> Tensor", "test::two(Tensor a, Tensor b) -> Tensor",
-                               "test::index_add(Tensor self, int dim, Tensor index, Tensor source, Scalar alpha) -> Tensor",
-                               "test::number(Tensor a) -> int"})
+    for (const char* schema :
+         {"test::one(Tensor a) -> Tensor", "test::two(Tensor a, Tensor b) -> Tensor",
+          "test::index_add(Tensor self, int dim, Tensor index, Tensor source, Scalar alpha) -> Tensor",
+          "test::number(Tensor a) -> int"})
       ops->add({.schema = schema});
     return ops;
   }();
@@ -125,7 +126,8 @@ std::unique_ptr<Graph> checkPartition(const Graph& graph, const OpRegistry& regi
   std::string source = graphText(graph), violation;
   checkBorders(graph, partition);
   checkSegmentGraphs(registry, partition);
-  EXPECT_TRUE(keepsOrder(graph, registry, partition, violation)) << violation << "\n" << source << segmentsText(partition);
+  EXPECT_TRUE(keepsOrder(graph, registry, partition, violation)) << violation << "\n"
+                                                                 << source << segmentsText(partition);
   std::unique_ptr<Graph> stitched = stitch(graph, partition);
   EXPECT_EQ(graphText(graph), source);
   Diagnostics diagnostics;

@@ -1,5 +1,6 @@
 // The strategies on dependencies alone: minimal against all ways to cut, the others against it.
 #include "partition/strategies.h"
+
 #include "tests/support/choices.h"
 
 #include <gtest/gtest.h>
