@@ -3,6 +3,7 @@
 #include "partition/dependencies.h"
 #include "partition/stitch.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
@@ -146,15 +147,45 @@ class NodeFinder {
     forEachNode(graph, [&](const Node* n) { known_[keyOf(n)].push_back(n); });
   }
 
-  const Node* find(const Node* n) {
+  // `block`: where it should have been, for nodes without names of their own.
+  const Node* find(const Node* n, const Block* block) {
     auto it = known_.find(keyOf(n));
     if (it == known_.end()) return nullptr;
+    if (n->outputCount()) return it->second[0];
+    std::vector<const Node*> candidates;
+    for (const Node* c : it->second)
+      if (c->block() == block) candidates.push_back(c);
+    if (const Node* owner = ownerOfWhatIsInside(n, candidates)) return owner;
     // Nodes without outputs that look the same are taken in text order.
-    size_t at = n->outputCount() ? 0 : std::min(taken_[it->first]++, it->second.size() - 1);
-    return it->second[at];
+    std::vector<const Node*> alike;
+    for (const Node* candidate : candidates)
+      if (!n->hasBlocks() || !ownerOfWhatIsInside(candidate, {candidate})) alike.push_back(candidate);
+    if (alike.empty()) return nullptr;
+    return alike[std::min(taken_[{it->first, block}]++, alike.size() - 1)];
   }
 
  private:
+  // The candidate in whose blocks the named nodes inside `n` were.
+  const Node* ownerOfWhatIsInside(const Node* n, const std::vector<const Node*>& candidates) const {
+    const Node* found = nullptr;
+    // `levels`: how many blocks of `n` are around the node.
+    auto look = [&](const Node* inner, size_t levels) {
+      if (found || inner->outputCount() == 0 || inner->kind() == sym::Constant) return;
+      auto it = known_.find(keyOf(inner));
+      if (it == known_.end()) return;
+      const Block* b = it->second[0]->block();
+      for (; levels > 1 && b; --levels) b = b->parent();
+      if (b && std::find(candidates.begin(), candidates.end(), b->owner()) != candidates.end()) found = b->owner();
+    };
+    for (Block* b : n->blocks())
+      forEachNode(b, [&](const Node* inner) {
+        size_t levels = inner->block()->depth() - n->block()->depth();
+        if (inner->kind() != sym::Engine || !inner->subgraph()) return look(inner, levels);
+        for (const Node* deeper : inner->subgraph()->block()->nodes()) look(deeper, levels);
+      });
+    return found;
+  }
+
   static std::string keyOf(const Node* n) {
     std::string key(n->kind().text());
     if (n->outputCount()) return key + "%" + n->output()->name();
@@ -162,7 +193,7 @@ class NodeFinder {
     return key;
   }
   std::map<std::string, std::vector<const Node*>> known_;
-  std::map<std::string, size_t> taken_;
+  std::map<std::pair<std::string, const Block*>, size_t> taken_;
 };
 
 }  // namespace
@@ -188,7 +219,7 @@ bool keepsOrder(const Graph& graph, const OpRegistry& registry, const Graph& sti
   bool known = true;
   auto place = [&](const Node* n, size_t order) {
     if (checker.given().contains(n)) return;
-    const Node* original = finder.find(n);
+    const Node* original = finder.find(n, orders[order].block);
     if (!original || original->blocks().size() != n->blocks().size()) {
       violation = nodeName(n) + " is not in the original graph";
       known = false;
