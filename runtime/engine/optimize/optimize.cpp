@@ -11,6 +11,7 @@ void optimize(Network& network, WeightStore& store) {
   fusePointwise(network);
   removeCopies(network);
   assignLayouts(network);
+  joinInPlace(network);
   for (const auto& layer : network.layers)
     if (auto* product = dynamic_cast<ProductLayer*>(layer.get())) product->prepare(store);
 }

@@ -21,5 +21,7 @@ void fusePointwise(Network& network);
 void removeCopies(Network& network);
 // Convolutions and what stands between them work on blocked activations; reorders where layouts meet.
 void assignLayouts(Network& network);
+// Parts of a tensor that is joined from them are made where they belong in it.
+void joinInPlace(Network& network);
 
 }  // namespace tscompile
