@@ -66,7 +66,7 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     entry->signature = signature;
     try {
       std::unique_ptr<Network> network = traced_->trace(inputs, context, options_.optimize);
-      if (options_.optimize) optimize(*network, store_);
+      if (options_.optimize) optimize(*network, store_, options_);
       entry->plan = std::make_shared<EnginePlan>(std::move(network));
     } catch (const Refusal& r) {
       entry->refusal = r;
