@@ -14,7 +14,7 @@ enum class Precision : uint8_t {
 };
 
 struct EngineOptions {
-  bool optimize = true;  // fuse layers and choose layouts; else each node is a layer
+  bool optimize = true;                  // fuse layers and choose layouts; else each node is a layer
   Precision precision = Precision::F32;  // of weights, where `optimize` is set
 };
 
