@@ -145,16 +145,11 @@ class RunCommandExecutor {
 
  private:
   std::optional<Method> prepare() {
-    Result<SourcePtr> source = session_.readGraphText(options_.arguments[0]);
-    if (!source) return std::nullopt;
-    LoadOptions load;
-    load.weights = run_.weights;
-    load.limits = session_.common.limits;
-    Result<Module> module = Module::fromSource(*source, load, session_.diagnostics);
+    Result<Module> module = session_.loadModule(options_.arguments[0], run_.weights);
     if (!module) return std::nullopt;
     module_ = std::move(*module);
     std::string entry = run_.method;
-    if (run_.engine) {
+    if (run_.engine && !module_->engineInfo()) {
       CompileSpec spec;
       spec.partition.lowering.method = run_.method;
       spec.partition.lowering.limits = session_.common.limits;

@@ -93,6 +93,11 @@ struct PartitionCommand {
   PartitionForm form = PartitionForm::Text;
   bool explain = false;
   bool emitGraph = false;  // the stitched graph
+  std::string output;
+};
+
+struct InspectCommand {
+  bool emitGraph = false;  // of an engine file
 };
 
 struct OpsCommand {
@@ -112,6 +117,7 @@ struct Options {
   RewriteCommand rewrite;
   RunCommand run;
   PartitionCommand partition;
+  InspectCommand inspect;
   OpsCommand ops;
 };
 
@@ -145,9 +151,10 @@ const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();
 // The same without those that the verb has in a form of its own.
 std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
-// What partition, explain and compile share, and what only partition has.
+// What partition, explain and compile share, and with what only partition and only compile have.
 std::vector<OptionSpec> partitioningOptionSpecs();
 std::vector<OptionSpec> partitionOptionSpecs();
+std::vector<OptionSpec> compileOptionSpecs();
 // "text", "json" of "text|json"; nothing if the value is no choice.
 std::vector<std::string_view> choicesOf(const OptionSpec& option);
 

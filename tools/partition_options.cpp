@@ -64,11 +64,26 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
   };
 }
 
+namespace {
+
+const OptionSpec kRequireFull = {
+    "--require-full", "PERCENT", "fail unless so many of the nodes run in engines (default: 100)",
+    setRequireFull,   false,     true};
+
+}  // namespace
+
+std::vector<OptionSpec> compileOptionSpecs() {
+  std::vector<OptionSpec> specs = partitioningOptionSpecs();
+  specs.push_back(kRequireFull);
+  specs.push_back({"-o,--output", "FILE", "the engine file to write",
+                   [](Options& o, const std::string& v) { o.partition.output = v; }});
+  return specs;
+}
+
 std::vector<OptionSpec> partitionOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
   const OptionSpec own[] = {
-      {"--require-full", "PERCENT", "fail unless so many of the nodes run in engines (default: 100)", setRequireFull,
-       false, true},
+      kRequireFull,
       {"--sweep", "LIST", "tell what min-block-size=1,2,4 would give, instead of the segments", setSweep},
       {"--format", "text|json|dot", "form of the output (default: text)",
        [](Options& o, const std::string& v) {
@@ -79,6 +94,8 @@ std::vector<OptionSpec> partitionOptionSpecs() {
        [](Options& o, const std::string&) { o.partition.explain = true; }},
       {"--emit", "segments|graph", "print the segments (default), or one graph that has engines as nodes",
        [](Options& o, const std::string& v) { o.partition.emitGraph = v == "graph"; }},
+      {"-o,--output", "FILE", "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
+       [](Options& o, const std::string& v) { o.partition.output = v; }},
   };
   specs.insert(specs.end(), std::begin(own), std::end(own));
   return specs;
