@@ -21,13 +21,14 @@ class ConvLayer : public ProductLayer {
   // Chooses how it is run: the cheapest by the model of costs.
   void chooseTactic();
   const ConvTactic& tactic() const { return *tactic_; }
-  void prepare(WeightStore& store) override;
+  void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:
   ConvShape shape_;
   Tensor weight_;  // contiguous
   const ConvTactic* tactic_ = nullptr;
   Tensor packed_;
+  WeightStorage storage_ = WeightStorage::F32;
 };
 
 // aten::_convolution, conv1d and conv2d.
