@@ -75,6 +75,7 @@ std::vector<std::string> optionWords(const CompileSpec& spec) {
   for (const InputRange& range : p.shapes) add("--shape", inputRangeText(range));
   for (const InputRange& range : p.usualShapes) add("--opt-shape", inputRangeText(range));
   if (!p.lower) out.emplace_back("--no-lower");
+  if (spec.engine.precision != Precision::F32) add("--precision", std::string(precisionName(spec.engine.precision)));
   if (spec.requiredCoverage > 0) out.push_back(fmt::format("--require-full={:g}", spec.requiredCoverage * 100));
   return out;
 }
@@ -90,6 +91,7 @@ std::shared_ptr<const EngineInfo> describe(const ModuleState& source, const Comp
   for (const std::string& path : origin.weightFiles) info->weights.push_back(fileName(path));
   info->options = optionWords(spec);
   info->inputs = spec.partition.shapes;
+  info->precision = spec.engine.precision;
   return info;
 }
 

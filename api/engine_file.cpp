@@ -178,6 +178,10 @@ class EngineReader {
         info.options.push_back(value);
       } else if (name == "cpu") {
         info.cpu.push_back(value);
+      } else if (name == "precision") {
+        std::optional<Precision> precision = precisionFromName(value);
+        if (!precision) return false;
+        info.precision = *precision;
       } else if (name == "input") {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
@@ -298,6 +302,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   for (const std::string& name : info.weights) field("weights", name);
   for (const std::string& word : info.options) field("option", word);
   for (const std::string& feature : info.cpu) field("cpu", feature);
+  field("precision", precisionName(info.precision));
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
   for (const auto& [key, value] : metadata) field(key, value);
   return out.bytes();
@@ -313,6 +318,26 @@ bool isEngineFile(const std::string& path) {
 }
 
 std::string_view libraryVersion() { return TSCOMPILE_VERSION; }
+
+std::string_view precisionName(Precision precision) {
+  switch (precision) {
+    case Precision::F32:
+      return "f32";
+    case Precision::F16:
+      return "f16";
+    case Precision::BF16:
+      return "bf16";
+    case Precision::Int8:
+      return "int8";
+  }
+  TS_UNREACHABLE();
+}
+
+std::optional<Precision> precisionFromName(std::string_view name) {
+  for (Precision p : {Precision::F32, Precision::F16, Precision::BF16, Precision::Int8})
+    if (precisionName(p) == name) return p;
+  return std::nullopt;
+}
 
 std::string EngineInfo::command(const std::string& output) const {
   std::string out = "tscompile compile " + (source.empty() ? std::string("MODEL") : shellWord(source));

@@ -8,6 +8,7 @@
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
+#include "runtime/engine/engine_options.h"
 
 #include <optional>
 #include <string>
@@ -26,10 +27,15 @@ struct EngineInfo {
   std::vector<std::string> options;  // as words of a command line
   std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
   std::vector<InputRange> inputs;    // sizes that it was compiled for
+  Precision precision = Precision::F32;
 
   // The command line that compiles it again.
   std::string command(const std::string& output) const;
 };
+
+// "f32", "f16", "bf16", "int8".
+std::string_view precisionName(Precision precision);
+std::optional<Precision> precisionFromName(std::string_view name);
 
 inline constexpr uint32_t kEngineFormat = 1;
 

@@ -59,6 +59,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
       return Failed{};
     }
   state.weights.addMetadata(std::move(file->metadata));
+  state.engine.precision = file->info.precision;
   state.info = std::make_shared<EngineInfo>(std::move(file->info));
   return m;
 }

@@ -43,11 +43,12 @@ void tell(const Summary& s, const std::string& path, Session& session) {
 
 int runCompile(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
-  if (command.output.empty())
+  if (command.output.empty() || command.output == "-")
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
   CompileSpec spec;
   spec.partition = partitionSpecOf(command, session.common.limits);
   spec.partition.options = partitionOptionsOf(command);
+  spec.engine.precision = command.precision;
   spec.requiredCoverage = command.requireFull.value_or(0);
   Summary summary;
   spec.onPartition = [&](const Prepared&, const Partition& p) {

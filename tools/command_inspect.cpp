@@ -148,13 +148,14 @@ class Inspector {
     for (const std::string& name : info.weights) line("weights", name);
     line("options", info.options.empty() ? "none" : list(info.options));
     for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
+    line("precision", std::string(precisionName(info.precision)));
     line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
     size_t index = 0;
     forEachNode(graph, [&](const Node* n) {
       if (n->kind() == sym::Engine && n->subgraph()) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
     });
     line("fallback", counted(fallbackNodes(graph), "node"));
-    summary(graph, "  ");
+    summary(graph, "  ", &file);
   }
 
   void engineJson(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
@@ -176,6 +177,7 @@ class Inspector {
     std::vector<std::string> ranges;
     for (const InputRange& range : info.inputs) ranges.push_back(inputRangeText(range));
     list("ranges", ranges);
+    json_.field("precision", precisionName(info.precision));
     json_.field("tensors", file.tensors.size());
     json_.field("tensorBytes", tensorBytes);
     json_.key("engines");
@@ -192,7 +194,7 @@ class Inspector {
     json_.endArray();
     json_.field("fallbackNodes", fallbackNodes(graph));
     json_.key("graph");
-    summary(graph, "");
+    summary(graph, "", &file);
   }
 
   // Nodes that are not constants.
@@ -248,8 +250,13 @@ class Inspector {
     if (isJson_ && !parsed->graphs.empty()) json_.endArray();
   }
 
-  void summary(const Graph& graph, const std::string& margin) {
+  void summary(const Graph& graph, const std::string& margin, const EngineFile* file = nullptr) {
     GraphSummary s = summarize(graph);
+    if (file)  // which has them
+      std::erase_if(s.missing, [&](const GraphSummary::Named& constant) {
+        return std::any_of(file->tensors.begin(), file->tensors.end(),
+                           [&](const auto& t) { return t.first == constant.name || t.first == constant.name + ".0"; });
+      });
     if (isJson_)
       writeSummary(s, json_);
     else

@@ -4,6 +4,7 @@
 
 #include "ir/support/limits.h"
 #include "partition/partition.h"
+#include "runtime/engine/engine_options.h"
 
 #include <chrono>
 #include <optional>
@@ -94,6 +95,7 @@ struct PartitionCommand {
   bool explain = false;
   bool emitGraph = false;  // the stitched graph
   std::string output;
+  Precision precision = Precision::F32;  // of compile
 };
 
 struct InspectCommand {

@@ -1,4 +1,5 @@
 // The options of partitioning, which several verbs take.
+#include "api/engine_file.h"
 #include "ir/support/text.h"
 #include "tools/options.h"
 #include "tools/quantities.h"
@@ -75,6 +76,8 @@ const OptionSpec kRequireFull = {
 std::vector<OptionSpec> compileOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
   specs.push_back(kRequireFull);
+  specs.push_back({"--precision", "f32|f16|bf16|int8", "how engines store weights of products (default: f32)",
+                   [](Options& o, const std::string& v) { o.partition.precision = *precisionFromName(v); }});
   specs.push_back({"-o,--output", "FILE", "the engine file to write",
                    [](Options& o, const std::string& v) { o.partition.output = v; }});
   return specs;
