@@ -1,6 +1,7 @@
 // What a module and its prepared methods share, and where the values of attributes and constants come from.
 #pragma once
 
+#include "api/engine_file.h"
 #include "frontend/weights.h"
 #include "ir/ivalue.h"
 #include "ir/module.h"
@@ -23,6 +24,9 @@ struct ModuleState {
   std::shared_ptr<ModuleState> origin;
   bool takesSelf = true;
   EngineOptions engine;  // of the engines that its graphs hold
+  SourcePtr source;      // the text
+  std::vector<std::string> weightFiles;
+  std::shared_ptr<const EngineInfo> info;  // of a compiled module
 };
 
 // Makes the objects of a dump from its attributes and the weights.

@@ -1,12 +1,15 @@
 #include "api/partition.h"
 
 #include "ir/clone.h"
+#include "ir/printer.h"
 #include "ir/support/text.h"
+#include "partition/report.h"
 #include "passes/passes.h"
 #include "runtime/engine/support.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <charconv>
 
 namespace tscompile {
 namespace {
@@ -101,40 +104,7 @@ ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ran
   return options;
 }
 
-std::optional<int64_t> readSize(std::string_view text) {
-  int64_t size = 0;
-  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), size);
-  if (text.empty() || failure != std::errc() || end != text.data() + text.size() || size < 0) return std::nullopt;
-  return size;
-}
-
 }  // namespace
-
-std::optional<InputRange> parseInputRange(std::string_view text) {
-  size_t equal = text.find('=');
-  if (equal == std::string_view::npos || equal == 0) return std::nullopt;
-  InputRange range;
-  range.name = text.substr(text[0] == '%', equal - (text[0] == '%'));
-  std::string_view sizes = text.substr(equal + 1);
-  if (size_t colon = sizes.find(':'); colon != std::string_view::npos) {
-    std::optional<DType> dtype = dtypeFromName(sizes.substr(colon + 1));
-    if (!dtype) return std::nullopt;
-    range.dtype = *dtype;
-    sizes = sizes.substr(0, colon);
-  }
-  for (size_t at = 0; !sizes.empty() && at <= sizes.size();) {
-    size_t end = std::min(sizes.find('x', at), sizes.size());
-    std::string_view dim = sizes.substr(at, end - at);
-    size_t dots = dim.find("..");
-    std::optional<int64_t> least = readSize(dim.substr(0, dots));
-    std::optional<int64_t> most = dots == std::string_view::npos ? least : readSize(dim.substr(dots + 2));
-    if (!least || !most || *least > *most) return std::nullopt;
-    range.least.push_back(*least);
-    range.most.push_back(*most);
-    at = end + 1;
-  }
-  return range;
-}
 
 Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& spec, Diagnostics& diagnostics) {
   Prepared out;
@@ -171,6 +141,25 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
 Partition partition(const Prepared& prepared, PartitionOptions options) {
   options.shapes = prepared.shapes.get();
   return segment(*prepared.graph, *prepared.registry, *engineSupport(*prepared.registry), options);
+}
+
+void reportNotCovered(const Prepared& prepared, const Partition& p, double required, Diagnostics& diagnostics) {
+  diagnostics.error(
+      fmt::format("{:.1f} % of the nodes run in engines, and {:g} % are required", coverage(p) * 100, required * 100),
+      ErrorKind::Unsupported);
+  forEachNode(*prepared.graph, [&](const Node* n) {
+    if (p.given.contains(n)) return;
+    const Decision& d = p.decisions[n];
+    if (d.accelerated() || d.cause) return;
+    Diagnostic& error = diagnostics.error(
+        n->range, std::string(n->kind().text()) + " cannot run in an engine: " + d.detail, ErrorKind::Unsupported);
+    error.note("the node is " + nodeText(*n));
+    const Operator* op = n->hasBlocks() ? nullptr : prepared.registry->resolve(*n);
+    if (op) error.note("its schema is " + std::string(op->schemaSource()));
+    if (!d.remedy.empty()) error.note(d.remedy);
+    if (d.reason == Reason::NoOp || d.reason == Reason::NoOverload)
+      error.note("docs/adding_an_operator.md tells how to write a converter");
+  });
 }
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // Partitioning of a loaded module: what is forced, lowering, shapes, segments.
 #pragma once
 
+#include "api/input_range.h"
 #include "api/lower.h"
 #include "api/module.h"
 #include "partition/partition.h"
@@ -11,15 +12,6 @@
 #include <vector>
 
 namespace tscompile {
-
-// What is known of an input of a graph: "x=1..8x3x224x224:f32"; sizes that are open stay open.
-struct InputRange {
-  std::string name;
-  DType dtype = DType::Undefined;  // Undefined: as the text says, else float32
-  Dims least, most;                // of each dimension
-};
-// Reads NAME=DIMxDIM...[:dtype], where DIM is N or LEAST..MOST; nothing if it is malformed.
-std::optional<InputRange> parseInputRange(std::string_view text);
 
 struct PartitionSpec {
   PartitionOptions options;
@@ -50,5 +42,8 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
 
 // Cuts it. May be asked again with other options.
 Partition partition(const Prepared& prepared, PartitionOptions options);
+
+// Reports that less than `required` of the nodes (1: all) run in engines, and every node that is in the way.
+void reportNotCovered(const Prepared& prepared, const Partition& partition, double required, Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -6,15 +6,10 @@
 namespace tscompile {
 
 std::optional<Executable> loadExecutable(const std::string& path, const RunCommand& command, Session& session) {
-  Result<SourcePtr> source = session.readGraphText(path);
-  if (!source) return std::nullopt;
-  LoadOptions load;
-  load.weights = command.weights;
-  load.limits = session.common.limits;
-  Result<Module> module = Module::fromSource(*source, load, session.diagnostics);
+  Result<Module> module = session.loadModule(path, command.weights);
   if (!module) return std::nullopt;
   std::string entry = command.method;
-  if (command.engine) {
+  if (command.engine && !module->engineInfo()) {
     CompileSpec spec;
     spec.partition.lowering.method = command.method;
     spec.partition.lowering.limits = session.common.limits;

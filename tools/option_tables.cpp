@@ -227,6 +227,11 @@ const std::vector<OptionSpec> kOps = {
      [](Options& o, const std::string&) { o.ops.all = true; }},
 };
 
+const std::vector<OptionSpec> kInspect = {
+    {"--emit", "summary|graph", "tell what the file is (default), or print the graph of an engine file",
+     [](Options& o, const std::string& v) { o.inspect.emitGraph = v == "graph"; }},
+};
+
 constexpr std::string_view kRunDetails = R"(Values are written so:
   3  2.5  -inf  true  None  "text"  [1, 2]  (1, "a")  {"k": 1}
   @file.npy  @file.safetensors#tensor  @file.npz#member
@@ -288,6 +293,16 @@ Examples:
   tscompile partition model.ir --sweep min-block-size=1,2,4,8
 )";
 
+constexpr std::string_view kCompileDetails =
+    R"(Takes what partition takes. The file holds the graph with its engines, the weights and the sizes
+of --shape, which are checked at every run; docs/engine_files.md describes it. A file that is
+there is replaced when the new one is complete.
+
+Examples:
+  tscompile compile model.ir --weights model.safetensors --shape x=1..8x3x224x224 -o model.tse
+  tscompile run model.tse --input x=1x3x224x224:f32:randn(seed=0)
+)";
+
 const VerbSpec kVerbs[] = {
     {.name = "parse",
      .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
@@ -331,7 +346,7 @@ const VerbSpec kVerbs[] = {
     {.name = "run",
      .summary = "execute a graph",
      .argument = "GRAPH",
-     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentHelp = "graph text, a module dump or an engine file; -: text from standard input",
      .argumentRequired = true,
      .details = kRunDetails,
      .options = kRun,
@@ -371,6 +386,14 @@ const VerbSpec kVerbs[] = {
      .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",
      .options = partitioningOptionSpecs(),
      .command = runExplain},
+    {.name = "compile",
+     .summary = "write a graph with its engines and its weights to an engine file",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kCompileDetails,
+     .options = compileOptionSpecs(),
+     .command = runCompile},
     {.name = "ops",
      .summary = "list operators, or tell which operators of a graph are there",
      .argument = "PATTERN",
@@ -385,8 +408,9 @@ const VerbSpec kVerbs[] = {
      .argumentHelp = "any file; -: standard input",
      .argumentRequired = true,
      .argumentRepeats = true,
-     .details = "Knows graph text, module dumps, safetensors, .npy and .npz, and names other formats.\n"
-                "'tscompile FILE' means the same.\n",
+     .details = "Knows graph text, module dumps, engine files, safetensors, .npy and .npz, and names other\n"
+                "formats. 'tscompile FILE' means the same.\n",
+     .options = kInspect,
      .command = runInspect},
     {.name = "version", .summary = "tell the version and how it was built", .command = runVersion},
     {.name = "completion",

@@ -4,6 +4,7 @@
 
 #include "ir/support/limits.h"
 #include "partition/partition.h"
+#include "runtime/engine/engine_options.h"
 
 #include <chrono>
 #include <optional>
@@ -105,6 +106,12 @@ struct PartitionCommand {
   PartitionForm form = PartitionForm::Text;
   bool explain = false;
   bool emitGraph = false;  // the stitched graph
+  std::string output;
+  Precision precision = Precision::F32;  // of compile
+};
+
+struct InspectCommand {
+  bool emitGraph = false;  // of an engine file
 };
 
 struct OpsCommand {
@@ -126,6 +133,7 @@ struct Options {
   BenchCommand bench;
   ProfileCommand profile;
   PartitionCommand partition;
+  InspectCommand inspect;
   OpsCommand ops;
 };
 
@@ -160,9 +168,10 @@ const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();
 // The same without those that the verb has in a form of its own.
 std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
-// What partition, explain and compile share, and what only partition has.
+// What partition, explain and compile share, and with what only partition and only compile have.
 std::vector<OptionSpec> partitioningOptionSpecs();
 std::vector<OptionSpec> partitionOptionSpecs();
+std::vector<OptionSpec> compileOptionSpecs();
 // "text", "json" of "text|json"; nothing if the value is no choice.
 std::vector<std::string_view> choicesOf(const OptionSpec& option);
 

@@ -1,4 +1,5 @@
 // The options of partitioning, which several verbs take.
+#include "api/engine_file.h"
 #include "ir/support/text.h"
 #include "tools/options.h"
 #include "tools/quantities.h"
@@ -64,11 +65,28 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
   };
 }
 
+namespace {
+
+const OptionSpec kRequireFull = {
+    "--require-full", "PERCENT", "fail unless so many of the nodes run in engines (default: 100)",
+    setRequireFull,   false,     true};
+
+}  // namespace
+
+std::vector<OptionSpec> compileOptionSpecs() {
+  std::vector<OptionSpec> specs = partitioningOptionSpecs();
+  specs.push_back(kRequireFull);
+  specs.push_back({"--precision", "f32|f16|bf16|int8", "how engines store weights of products (default: f32)",
+                   [](Options& o, const std::string& v) { o.partition.precision = *precisionFromName(v); }});
+  specs.push_back({"-o,--output", "FILE", "the engine file to write",
+                   [](Options& o, const std::string& v) { o.partition.output = v; }});
+  return specs;
+}
+
 std::vector<OptionSpec> partitionOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
   const OptionSpec own[] = {
-      {"--require-full", "PERCENT", "fail unless so many of the nodes run in engines (default: 100)", setRequireFull,
-       false, true},
+      kRequireFull,
       {"--sweep", "LIST", "tell what min-block-size=1,2,4 would give, instead of the segments", setSweep},
       {"--format", "text|json|dot", "form of the output (default: text)",
        [](Options& o, const std::string& v) {
@@ -79,6 +97,8 @@ std::vector<OptionSpec> partitionOptionSpecs() {
        [](Options& o, const std::string&) { o.partition.explain = true; }},
       {"--emit", "segments|graph", "print the segments (default), or one graph that has engines as nodes",
        [](Options& o, const std::string& v) { o.partition.emitGraph = v == "graph"; }},
+      {"-o,--output", "FILE", "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
+       [](Options& o, const std::string& v) { o.partition.output = v; }},
   };
   specs.insert(specs.end(), std::begin(own), std::end(own));
   return specs;

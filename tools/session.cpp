@@ -1,5 +1,6 @@
 #include "tools/session.h"
 
+#include "api/engine_file.h"
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
 #include "ir/support/diagnostic_printer.h"
@@ -22,6 +23,8 @@ int exitCode(ErrorKind kind) {
       return 5;
     case ErrorKind::Limit:
       return 6;
+    case ErrorKind::Incompatible:
+      return 7;
     case ErrorKind::Model:
       return 8;
     case ErrorKind::Interrupted:
@@ -72,6 +75,7 @@ Result<std::string> Session::readInput(uint64_t most) {
 }
 
 Result<SourcePtr> Session::readGraphText(const std::string& path) {
+  if (isEngineFile(path)) return readEngineText(path);
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;
@@ -81,6 +85,25 @@ Result<SourcePtr> Session::readGraphText(const std::string& path) {
   }
   sources_.push_back(SourceFile::make(name, std::move(*text)));
   return sources_.back();
+}
+
+Result<SourcePtr> Session::readEngineText(const std::string& path) {
+  Ref<FileMapping> mapping = FileMapping::open(path, diagnostics);
+  if (!mapping) return Failed{};
+  Result<EngineFile> file = parseEngineFile(mapping->bytes(), mapping.get(), path, diagnostics, common.limits);
+  if (!file) return Failed{};
+  sources_.push_back(SourceFile::make(path, std::move(file->graph)));
+  return sources_.back();
+}
+
+Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights) {
+  LoadOptions load;
+  load.weights = weights;
+  load.limits = common.limits;
+  if (isEngineFile(path)) return Module::load(path, load, diagnostics);
+  Result<SourcePtr> source = readGraphText(path);
+  if (!source) return Failed{};
+  return Module::fromSource(*source, load, diagnostics);
 }
 
 Result<ParsedText> Session::parse(const std::string& path, ParseOptions options) {

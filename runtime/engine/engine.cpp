@@ -68,7 +68,7 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     entry->signature = signature;
     try {
       std::unique_ptr<Network> network = traced_->trace(inputs, context, options_.optimize);
-      if (options_.optimize) optimize(*network, store_);
+      if (options_.optimize) optimize(*network, store_, options_);
       entry->plan = std::make_shared<EnginePlan>(std::move(network));
     } catch (const Refusal& r) {
       entry->refusal = r;
@@ -108,7 +108,13 @@ bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunC
   std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, nullptr);
   if (!plan) return false;
   int threads = context.options().threads;
-  plan->run(tensors, outputs, context, threads > 0 ? threads : defaultThreads());
+  try {
+    plan->run(tensors, outputs, context, threads > 0 ? threads : defaultThreads());
+  } catch (const ExecutionError& e) {
+    // Nothing was written: the interpreter does it again and tells where and why it fails, if it does.
+    if (plan->network().writes || e.kind() == ErrorKind::Interrupted) throw;
+    return false;
+  }
   if (observer) observer->onEngine(plan->network(), begin, RunObserver::Clock::now());
   return true;
 }

@@ -67,10 +67,35 @@ bool readsStrides(const Operator& op) {
 bool mayGiveViews(const Operator& op) {
   const Schema& s = op.schema();
   if (s.arguments.empty() || s.returns.empty() || !op.isImplemented() || !op.def().infer) return false;
-  for (const Argument& r : s.returns)
-    if (!r.alias || r.alias->isWrite) return false;
   for (const Argument& a : s.arguments)
     if (a.isWritten()) return false;
+  // Those that give an argument itself where there is nothing to do, though their schemas do not say so. Their kernels
+  // touch elements by shared loops and copies only, which tell symbolic tensors from others.
+  static const Kinds kIdentities = {
+      "aten::type_as",
+      "aten::_cast_Byte",
+      "aten::_cast_Char",
+      "aten::_cast_Short",
+      "aten::_cast_Int",
+      "aten::_cast_Long",
+      "aten::_cast_Half",
+      "aten::_cast_Float",
+      "aten::_cast_Double",
+      "aten::atleast_1d",
+      "aten::atleast_2d",
+      "aten::atleast_3d",
+      "aten::data",
+      "aten::_unsafe_view",
+      "aten::broadcast_tensors",
+      "aten::lift",
+      "aten::unsafe_split",
+      "aten::unsafe_chunk",
+      "aten::unsafe_split_with_sizes",
+      "aten::meshgrid",
+  };
+  if (kIdentities.contains(op.kind())) return true;
+  for (const Argument& r : s.returns)
+    if (!r.alias || r.alias->isWrite) return false;
   // A second tensor is one whose elements say where to cut, but for these.
   static const Kinds kLikeOther = {"aten::expand_as", "aten::view_as", "aten::reshape_as", "aten::to"};
   return kLikeOther.contains(op.kind()) ||

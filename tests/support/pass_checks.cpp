@@ -83,11 +83,13 @@ void appendSharing(const IValue& v, std::vector<const void*>& seen, std::string&
 
 }  // namespace
 
-RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit) {
+RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chrono::milliseconds limit,
+                    const EngineOptions& engine) {
   RunOutcome outcome;
   Diagnostics diagnostics;
   ProgramSources sources;
   sources.boundInputs.resize(graph.inputs().size());
+  sources.engine = engine;
   Result<std::shared_ptr<const Program>> program = Program::compile(graph, allOps(), std::move(sources), diagnostics);
   if (!program) {
     outcome.error = renderDiagnostics(diagnostics, "test");
@@ -137,7 +139,8 @@ std::string afterPass(Pass pass, const std::string& text) {
   return graphText(*graph);
 }
 
-int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed, MakeInputs inputs) {
+int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t seed, MakeInputs inputs,
+                   const EngineOptions& engine) {
   int good = 0;
   for (int i = 0; i < runs; ++i) {
     // Arguments are made anew for each run: graphs may write to them.
@@ -145,7 +148,7 @@ int expectSameRuns(const Graph& before, const Graph& after, int runs, uint64_t s
     RunOutcome expected = runGraph(before, inputs(one, before));
     if (!expected.ok) continue;
     ++good;
-    RunOutcome got = runGraph(after, inputs(two, after), std::chrono::seconds(20));
+    RunOutcome got = runGraph(after, inputs(two, after), std::chrono::seconds(20), engine);
     EXPECT_TRUE(got.ok) << got.error << graphText(before) << graphText(after);
     if (!got.ok) return good;
     EXPECT_TRUE(got.results == expected.results) << "other results\n" << graphText(before) << graphText(after);

@@ -4,6 +4,7 @@
 #include "ir/graph.h"
 #include "ir/ivalue.h"
 #include "passes/passes.h"
+#include "runtime/engine/engine_options.h"
 #include "tests/support/random_graph.h"
 
 #include <chrono>
@@ -27,7 +28,7 @@ struct RunOutcome {
 };
 // A run that takes too long fails.
 RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments,
-                    std::chrono::milliseconds limit = std::chrono::milliseconds(200));
+                    std::chrono::milliseconds limit = std::chrono::milliseconds(200), const EngineOptions& engine = {});
 
 // Applies a pass to a graph. Fails the test unless the graph still verifies, the flag says whether the text changed,
 // and a second run changes nothing. Returns the flag.
@@ -39,6 +40,6 @@ std::string afterPass(Pass pass, const std::string& text);
 // show the same. Returns how many of the runs did not fail.
 using MakeInputs = std::vector<IValue> (*)(Choices&, const Graph&);
 int expectSameRuns(const Graph& before, const Graph& after, int runs = 8, uint64_t seed = 0,
-                   MakeInputs inputs = randomInputs);
+                   MakeInputs inputs = randomInputs, const EngineOptions& engine = {});
 
 }  // namespace tscompile::test

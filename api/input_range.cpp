@@ -1,0 +1,99 @@
+#include "api/input_range.h"
+
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace tscompile {
+namespace {
+
+std::optional<int64_t> readSize(std::string_view text) {
+  int64_t size = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (text.empty() || failure != std::errc() || end != text.data() + text.size() || size < 0) return std::nullopt;
+  return size;
+}
+
+std::string dimensionText(int64_t least, int64_t most) {
+  return least == most ? std::to_string(least) : fmt::format("{}..{}", least, most);
+}
+
+std::string sizesText(DimSpan sizes) {
+  return sizes.empty() ? "no dimensions" : join(sizes, "x", [](int64_t s) { return std::to_string(s); });
+}
+
+bool checkTensor(const InputRange& range, const Tensor& tensor, Diagnostics& diagnostics) {
+  auto fail = [&](const std::string& message) {
+    diagnostics.error(message, ErrorKind::Model)
+        .note(fmt::format("it is {}, and this was compiled for {}", sizesText(tensor.sizes()), rangeSizesText(range)));
+    return false;
+  };
+  if (range.dtype != DType::Undefined && tensor.dtype() != range.dtype)
+    return fail(
+        fmt::format("input %{} is {}, not {}", range.name, pythonName(tensor.dtype()), pythonName(range.dtype)));
+  if (static_cast<size_t>(tensor.rank()) != range.most.size())
+    return fail(fmt::format("input %{} has {}, not {}", range.name,
+                            counted(static_cast<size_t>(tensor.rank()), "dimension"), range.most.size()));
+  for (int d = 0; d < tensor.rank(); ++d) {
+    int64_t least = range.least[static_cast<size_t>(d)], most = range.most[static_cast<size_t>(d)];
+    if (tensor.size(d) < least || tensor.size(d) > most)
+      return fail(fmt::format("dimension {} of input %{} is {}, outside of {}", d, range.name, tensor.size(d),
+                              dimensionText(least, most)));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<InputRange> parseInputRange(std::string_view text) {
+  size_t equal = text.find('=');
+  if (equal == std::string_view::npos || equal == 0) return std::nullopt;
+  InputRange range;
+  range.name = text.substr(text[0] == '%', equal - (text[0] == '%'));
+  std::string_view sizes = text.substr(equal + 1);
+  if (size_t colon = sizes.find(':'); colon != std::string_view::npos) {
+    std::optional<DType> dtype = dtypeFromName(sizes.substr(colon + 1));
+    if (!dtype) return std::nullopt;
+    range.dtype = *dtype;
+    sizes = sizes.substr(0, colon);
+  }
+  for (size_t at = 0; !sizes.empty() && at <= sizes.size();) {
+    size_t end = std::min(sizes.find('x', at), sizes.size());
+    std::string_view dim = sizes.substr(at, end - at);
+    size_t dots = dim.find("..");
+    std::optional<int64_t> least = readSize(dim.substr(0, dots));
+    std::optional<int64_t> most = dots == std::string_view::npos ? least : readSize(dim.substr(dots + 2));
+    if (!least || !most || *least > *most) return std::nullopt;
+    range.least.push_back(*least);
+    range.most.push_back(*most);
+    at = end + 1;
+  }
+  return range;
+}
+
+std::string rangeSizesText(const InputRange& range) {
+  std::string out;
+  for (size_t d = 0; d < range.most.size(); ++d) out += (d ? "x" : "") + dimensionText(range.least[d], range.most[d]);
+  return out;
+}
+
+std::string inputRangeText(const InputRange& range) {
+  std::string out = range.name + "=" + rangeSizesText(range);
+  if (range.dtype != DType::Undefined) out += ":" + std::string(pythonName(range.dtype));
+  return out;
+}
+
+bool checkInputRanges(const std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs,
+                      std::span<const IValue> values, Diagnostics& diagnostics) {
+  bool good = true;
+  for (const InputRange& range : ranges)
+    for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
+      if (inputs[i].name == range.name && values[i].isTensor() && values[i].tensorImpl())
+        good &= checkTensor(range, values[i].toTensor(), diagnostics);
+  return good;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,33 @@
+// Sizes of inputs that a module is compiled for.
+#pragma once
+
+#include "api/module.h"
+#include "ir/dtype.h"
+#include "ir/shape.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+// What is known of an input of a graph: "x=1..8x3x224x224:f32"; sizes that are open stay open.
+struct InputRange {
+  std::string name;
+  DType dtype = DType::Undefined;  // Undefined: as the text says, else float32
+  Dims least, most;                // of each dimension
+};
+// Reads NAME=DIMxDIM...[:dtype], where DIM is N or LEAST..MOST; nothing if it is malformed.
+std::optional<InputRange> parseInputRange(std::string_view text);
+// The text that parseInputRange() reads.
+std::string inputRangeText(const InputRange& range);
+// The same without the name and the dtype: "1..8x3x224x224".
+std::string rangeSizesText(const InputRange& range);
+
+// Reports (as Model) inputs that are outside of their ranges. `values` are as many as `inputs`.
+bool checkInputRanges(const std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs,
+                      std::span<const IValue> values, Diagnostics& diagnostics);
+
+}  // namespace tscompile

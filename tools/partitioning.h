@@ -1,0 +1,15 @@
+// From the options of partition, explain and compile to what the library takes.
+#pragma once
+
+#include "api/partition.h"
+#include "tools/options.h"
+
+namespace tscompile {
+
+// These throw UsageError. The options for cutting stand by themselves, as they may vary.
+PartitionSpec partitionSpecOf(const PartitionCommand& command, const Limits& limits);
+PartitionOptions partitionOptionsOf(const PartitionCommand& command);
+// Whether the sizes that were given are those of inputs that the graph has.
+void checkShapes(const PartitionSpec& spec, const Graph& graph);
+
+}  // namespace tscompile
