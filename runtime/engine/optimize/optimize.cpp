@@ -24,7 +24,7 @@ WeightStorage storageOf(Precision precision) {
 
 void optimize(Network& network, WeightStore& store, const EngineOptions& options) {
   if (network.writes) return;
-  fuseProducts(network, store);
+  fuseProducts(network);
   fuseAttention(network);
   fusePointwise(network);
   removeCopies(network);
