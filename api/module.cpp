@@ -92,8 +92,11 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
                         ErrorKind::Unsupported);
   });
   if (diagnostics.errorCount() != before) return false;
-  std::optional<IValue> self = bindSelf(*state_, *graph, true, diagnostics);
-  std::optional<GraphParts> parts = separateTensors(*graph, self ? &self->toObject() : nullptr, diagnostics);
+  // A file that cannot run would be found out too late.
+  if (!prepare(diagnostics)) return false;
+  std::unique_ptr<Graph> copy = copyWithData(*graph, collectSources(*state_, *graph, diagnostics));
+  std::optional<IValue> self = bindSelf(*state_, *copy, true, diagnostics);
+  std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   return parts && writeEngineFile(path, *state_->info, *parts, diagnostics, limits);
 }
 

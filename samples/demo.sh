@@ -58,7 +58,7 @@ printf '$ tscompile compile interleaved.ir %s -o interleaved.tse\n' "$options"
 (cd "$out" && "$tool" compile "$samples/partitioning/interleaved.ir" $options -o interleaved.tse)
 for graph in interleaved.ir "$out/interleaved.tse"; do
   printf '$ tscompile run %s --input x=... --input y=... --print\n' "$(basename "$graph")"
-  "$tool" run "$graph" --input 'x=2x2:f32=[1.5 2.5; 3.5 4.5]' --input 'y=2x2:f32=[0.5 2 4 8]' --print
+  "$tool" run "$graph" --input 'x=2x2:f32=[1.5 2.5; 3.5 4.5]' --input 'y=2x2:f32=[0.5 2; 4 8]' --print
 done
 printf '\nResNet-18\n'
 run resnet18 model.ir model.weights
