@@ -12,6 +12,8 @@ int runLower(const Options& options, Session& session);
 int runRewrite(const Options& options, Session& session);
 int runPasses(const Options& options, Session& session);
 int runRun(const Options& options, Session& session);
+int runBench(const Options& options, Session& session);
+int runProfile(const Options& options, Session& session);
 int runPartition(const Options& options, Session& session);
 int runExplain(const Options& options, Session& session);
 int runCompile(const Options& options, Session& session);

@@ -80,6 +80,18 @@ struct RunCommand {
   uint64_t seed = 0;
 };
 
+// What bench takes beside the settings of run.
+struct BenchCommand {
+  std::vector<int> threads;  // one measurement each; none: as many as there are processors
+  std::chrono::nanoseconds duration = std::chrono::seconds(3);
+};
+
+// What profile takes beside the settings of run.
+struct ProfileCommand {
+  uint64_t runs = 0;  // 0: as many as fit in a second
+  std::string trace;  // a file for the times of one run
+};
+
 enum class PartitionForm : uint8_t { Text, Json, Dot };
 
 // Of partition and explain.
@@ -118,6 +130,8 @@ struct Options {
   LowerCommand lower;
   RewriteCommand rewrite;
   RunCommand run;
+  BenchCommand bench;
+  ProfileCommand profile;
   PartitionCommand partition;
   InspectCommand inspect;
   OpsCommand ops;
@@ -142,6 +156,7 @@ struct VerbSpec {
   bool argumentRepeats = false;
   std::string_view details = {};  // what else its help says
   std::vector<OptionSpec> options = {};
+  void (*defaults)(Options&) = nullptr;  // where they are not those of Options
   int (*command)(const Options&, Session&) = nullptr;
 };
 

@@ -1,7 +1,9 @@
 #include "runtime/engine/engine.h"
 
 #include "runtime/engine/optimize/optimize.h"
+#include "runtime/engine/thread_pool.h"
 #include "runtime/engine/tracer.h"
+#include "runtime/run_observer.h"
 
 #include <algorithm>
 #include <bit>
@@ -97,19 +99,23 @@ std::shared_ptr<const EnginePlan> Engine::planFor(std::span<const IValue> inputs
 }
 
 bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const {
+  RunObserver* observer = RunObserver::current();
+  RunObserver::Clock::time_point begin = observer ? RunObserver::Clock::now() : RunObserver::Clock::time_point();
   Signature signature;
   std::vector<Tensor> tensors;
   for (const IValue& v : inputs)
     if (!sign(v, signature, tensors)) return false;
   std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, nullptr);
   if (!plan) return false;
+  int threads = context.options().threads;
   try {
-    plan->run(tensors, outputs, context, context.options().threads);
+    plan->run(tensors, outputs, context, threads > 0 ? threads : defaultThreads());
   } catch (const ExecutionError& e) {
     // Nothing was written: the interpreter does it again and tells where and why it fails, if it does.
     if (plan->network().writes || e.kind() == ErrorKind::Interrupted) throw;
     return false;
   }
+  if (observer) observer->onEngine(plan->network(), begin, RunObserver::Clock::now());
   return true;
 }
 

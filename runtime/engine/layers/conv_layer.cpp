@@ -26,11 +26,6 @@ void ConvLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightSto
   scaleBias(scale, shift);
 }
 
-void ConvLayer::chooseTactic() {
-  for (const ConvTactic& t : convTactics())
-    if (t.accepts(shape_) && (!tactic_ || t.cost(shape_) < tactic_->cost(shape_))) tactic_ = &t;
-}
-
 void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
   storage_ = storage;
   std::string name =

@@ -18,8 +18,7 @@ class ConvLayer : public ProductLayer {
   const ConvShape& shape() const { return shape_; }
   int64_t columns() const override { return shape_.outChannels; }
   void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) override;
-  // Chooses how it is run: the cheapest by the model of costs.
-  void chooseTactic();
+  void setTactic(const ConvTactic& tactic) { tactic_ = &tactic; }
   const ConvTactic& tactic() const { return *tactic_; }
   void prepare(WeightStore& store, WeightStorage storage) override;
 

@@ -28,7 +28,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   fuseAttention(network);
   fusePointwise(network);
   removeCopies(network);
-  assignLayouts(network);
+  assignLayouts(network, options);
   for (const auto& layer : network.layers)
     if (auto* product = dynamic_cast<ProductLayer*>(layer.get())) product->prepare(store, storageOf(options.precision));
 }

@@ -21,6 +21,6 @@ void fusePointwise(Network& network);
 // Products of batches write their results in the order in which they are wanted.
 void removeCopies(Network& network);
 // Convolutions and what stands between them work on blocked activations; reorders where layouts meet.
-void assignLayouts(Network& network);
+void assignLayouts(Network& network, const EngineOptions& options);
 
 }  // namespace tscompile
