@@ -8,6 +8,7 @@
 #include "frontend/section_file.h"
 #include "ir/support/diagnostic_printer.h"
 #include "partition/stitch.h"
+#include "runtime/engine/tactics.h"
 #include "tests/support/cli.h"
 #include "tests/support/text_file.h"
 
@@ -131,6 +132,22 @@ TEST_F(EngineFileTest, TellsHowItWasMade) {
             "--shape x=1..8x1x6..7x6 -o out.tse");
   // No paths.
   EXPECT_EQ(readText(folder_ / "net.tse").find(folder_.path()), std::string::npos);
+}
+
+TEST_F(EngineFileTest, KeepsWhatItsEnginesAreMadeWith) {
+  constexpr const char* kTactics = "tscompile tactics 1\nsome layer on 1 threads: im2col\n";
+  CompileSpec s = spec();
+  s.engine.precision = Precision::BF16;
+  s.engine.tactics = std::make_shared<TacticCache>();
+  Diagnostics d;
+  ASSERT_TRUE(s.engine.tactics->read(kTactics, "tactics", d)) << renderDiagnostics(d, "test");
+  Module before = compiled(s);
+  ASSERT_TRUE(before.save(folder_ / "net.tse", d)) << renderDiagnostics(d, "test");
+  Module after = loaded(folder_ / "net.tse");
+  EXPECT_EQ(after.engineInfo()->precision, Precision::BF16);
+  EXPECT_EQ(after.engineInfo()->tactics, kTactics);
+  EXPECT_EQ(outputs(after, input()), outputs(before, input()));
+  EXPECT_NE(outputs(after, input()), outputs(compiled(), input()));
 }
 
 TEST_F(EngineFileTest, TensorsAreSharedAlignedAndNotCopied) {
