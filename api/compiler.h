@@ -6,6 +6,8 @@
 //   if (diagnostics.hasErrors()) std::cerr << tscompile::renderDiagnostics(diagnostics, "my program");
 #pragma once
 
+#include "api/compile.h"
+#include "api/engine_file.h"
 #include "api/lower.h"
 #include "api/module.h"
 #include "api/value_text.h"
