@@ -307,6 +307,10 @@ void interleaveRow(const ConvShape& s, const float* image, int64_t y, float* to)
   float* out = to + s.padLeft * channels;
   const float* in = image + inY * s.inWidth;
   const int64_t area = s.inHeight * s.inWidth;
+  if (channels == 1) {
+    std::memcpy(out, in, static_cast<size_t>(s.inWidth) * sizeof(float));
+    return;
+  }
   if (channels == 3) {
     for (int64_t x = 0; x < s.inWidth; ++x) {
       out[x * 3] = in[x];
