@@ -1,10 +1,13 @@
 #include "api/compile.h"
 
 #include "api/module_state.h"
+#include "ir/printer.h"
 #include "ir/verifier.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/support.h"
+#include "runtime/ops/ops.h"
 
 #include <fmt/core.h>
 
@@ -52,50 +55,155 @@ const Node* sourceOf(const Segment& segment, const Node* copy) {
   return nullptr;
 }
 
-}  // namespace
+bool checkPrecisions(const CompileSpec& spec, Diagnostics& diagnostics) {
+  for (DType d : spec.enabledPrecisions)
+    if (d != DType::Float32) {
+      diagnostics.error(fmt::format("engines do not compute in {}", pythonName(d)), ErrorKind::Unsupported)
+          .note("what a graph computes in another dtype by itself, they compute in that dtype");
+      return false;
+    }
+  return true;
+}
 
-Result<Module> Module::compiled(const CompileSpec& spec, Diagnostics& diagnostics) const {
-  Result<Prepared> prepared = prepareForPartition(*this, spec.partition, diagnostics);
-  if (!prepared) return Failed{};
-  for (const Unmatched& u : prepared->unmatched) {
-    Diagnostic& d = diagnostics.error(u.message, ErrorKind::Input);
-    if (!u.note.empty()) d.note(u.note);
-  }
-  if (!prepared->unmatched.empty()) return Failed{};
-
-  // Segments whose engines cannot be made go back without the nodes that are in the way. Each round takes at least one
-  // node out, so it ends.
+// Segments whose engines cannot be made go back without the nodes that are in the way. Each round takes at least one
+// node out, so it ends. Nothing after reporting a converter that is wrong.
+std::optional<Partition> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
+                                        Diagnostics& diagnostics) {
   std::unordered_map<const Node*, Verdict> refused;
-  PartitionOptions options = spec.partition.options;
   options.refused = &refused;
-  std::optional<Partition> cut;
-  for (bool again = true; again;) {
-    cut = partition(*prepared, options);
-    again = false;
-    for (const Segment& s : cut->segments) {
+  while (true) {
+    Partition cut = partition(prepared, options);
+    bool again = false;
+    for (const Segment& s : cut.segments) {
       if (s.target != Target::Accelerated) continue;
-      std::unique_ptr<Graph> graph = segmentGraph(s, *cut);
-      std::optional<Refusal> refusal = tryEngine(*graph, *prepared->registry, {}, spec.engine);
+      std::unique_ptr<Graph> graph = segmentGraph(s, cut);
+      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, {}, engine);
       if (!refusal) continue;
       const Node* source = sourceOf(s, refusal->node);
+      if (refusal->isMistake) {
+        diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
+            .note("docs/writing_converters.md tells what converters have to do");
+        return std::nullopt;
+      }
       again = true;
       for (const Node* n : s.nodes)
         if (!source || n == source) refused.try_emplace(n, refusal->verdict);
     }
+    if (!again) return cut;
   }
-  if (spec.onPartition) spec.onPartition(*prepared, *cut);
+}
 
-  std::unique_ptr<Graph> graph = stitch(*prepared->graph, *cut);
+// The graph of a method. Its graph as it is given has the names of the inputs.
+const Graph* entryOf(const Module& module, const CompileSpec& spec) {
+  return module.graph(spec.partition.lowering.method);
+}
+
+}  // namespace
+
+Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics) {
+  if (!checkPrecisions(spec, diagnostics)) return Failed{};
+  PartitionSpec out = spec.partition;
+  bool full = spec.requireFullCompilation || spec.requiredCoverage == 1;
+  if (spec.minBlockSize || full) out.options.minBlockSize = spec.minBlockSize.value_or(1);
+  out.operators.insert(out.operators.end(), spec.torchExecutedOps.begin(), spec.torchExecutedOps.end());
+  out.modules.insert(out.modules.end(), spec.torchExecutedModules.begin(), spec.torchExecutedModules.end());
+  out.options.markedOperators = out.operators;
+  if (spec.inputs.empty() || !entry) return out;
+  std::vector<const Value*> tensors;
+  for (const Value* v : entry->inputs())
+    if (v->type()->isTensor()) tensors.push_back(v);
+  if (tensors.size() != spec.inputs.size()) {
+    diagnostics.error(
+        fmt::format("the method takes {} tensors, and {} inputs are described", tensors.size(), spec.inputs.size()),
+        ErrorKind::Input);
+    return Failed{};
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const CompileInput& in = spec.inputs[i];
+    std::string name(tensors[i]->name());
+    bool ordered = in.least.size() == in.most.size() && in.usual.size() == in.most.size();
+    for (size_t d = 0; ordered && d < in.most.size(); ++d)
+      ordered = 0 <= in.least[d] && in.least[d] <= in.usual[d] && in.usual[d] <= in.most[d];
+    if (!ordered) {
+      diagnostics.error(fmt::format("the sizes of input %{} do not go from least over usual to most", name),
+                        ErrorKind::Input);
+      return Failed{};
+    }
+    out.shapes.push_back({name, in.dtype, in.least, in.most});
+    out.usualShapes.push_back({name, in.dtype, in.usual, in.usual});
+  }
+  return out;
+}
+
+Result<CompiledPartition> partitionForCompile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  Result<PartitionSpec> settings = partitionSpecOf(spec, entryOf(module, spec), diagnostics);
+  if (!settings) return Failed{};
+  Result<Prepared> prepared = prepareForPartition(module, *settings, diagnostics);
+  if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
+  std::optional<Partition> cut = cutIntoEngines(*prepared, settings->options, spec.engine, diagnostics);
+  if (!cut) return Failed{};
+  if (spec.onPartition) spec.onPartition(*prepared, *cut);
+  double required = spec.requireFullCompilation ? 1 : spec.requiredCoverage;
+  if (!requireCoverage(*prepared, *cut, required, diagnostics)) return Failed{};
+  return CompiledPartition{std::move(*prepared), std::move(*cut)};
+}
+
+Result<Module> Module::compiled(const CompileSpec& spec, Diagnostics& diagnostics) const {
+  Result<CompiledPartition> made = partitionForCompile(*this, spec, diagnostics);
+  if (!made) return Failed{};
+  const Prepared& prepared = made->prepared;
   auto state = std::make_shared<ModuleState>();
-  const ModuleState& source = *prepared->module->state_;
-  state->registry = prepared->registry;
-  state->origin = source.origin ? source.origin : prepared->module->state_;
+  const ModuleState& source = *prepared.module->state_;
+  state->registry = prepared.registry;
+  state->extensions = prepared.extensions;
+  state->origin = source.origin ? source.origin : prepared.module->state_;
   state->takesSelf = !source.origin || source.takesSelf;
   state->engine = spec.engine;
-  state->text.graphs.push_back(std::move(graph));
+  state->text.graphs.push_back(stitch(*prepared.graph, made->partition));
+  if (!spec.inputs.empty()) state->inputRanges = partitionSpecOf(spec, entryOf(*this, spec), diagnostics)->shapes;
   Module m;
   m.state_ = std::move(state);
   return m;
+}
+
+Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  return module.compiled(spec, diagnostics);
+}
+
+Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  return partitionForCompile(module, spec, diagnostics);
+}
+
+Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics) {
+  Result<PartitionSpec> settings = partitionSpecOf(spec, &graph, diagnostics);
+  if (!settings) return Failed{};
+  Result<Prepared> prepared = prepareForPartition(graph, allOps(), *settings, diagnostics);
+  if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
+  Partition cut = partition(*prepared, settings->options);
+  double required = spec.requireFullCompilation ? 1 : spec.requiredCoverage;
+  if (!requireCoverage(*prepared, cut, required, diagnostics)) return Failed{};
+  return CompiledPartition{std::move(*prepared), std::move(cut)};
+}
+
+Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& module, const std::string& method,
+                                                                Diagnostics& diagnostics) {
+  PartitionSpec spec;
+  spec.lowering.method = method;
+  Result<Prepared> prepared = prepareForPartition(module, spec, diagnostics);
+  if (!prepared) return Failed{};
+  GivenNodes given(*prepared->graph);
+  std::unique_ptr<EngineSupport> support = engineSupport(*prepared->registry);
+  std::vector<UnsupportedNode> out;
+  forEachNode(*prepared->graph, [&](const Node* n) {
+    // Control flow itself is never a part of an engine; what is inside may be.
+    if (given.contains(n) || n->hasBlocks()) return;
+    Verdict verdict = support->accepts(*n);
+    if (verdict.ok()) return;
+    const Operator* op = prepared->registry->resolve(*n);
+    out.push_back({op ? op->fullName() : std::string(n->kind().text()), op ? schemaText(op->schema()) : "",
+                   nodeText(*n), n->range, std::move(verdict)});
+  });
+  return out;
 }
 
 }  // namespace tscompile

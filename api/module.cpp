@@ -1,5 +1,6 @@
 #include "api/module.h"
 
+#include "api/extensions.h"
 #include "api/module_state.h"
 #include "frontend/parse.h"
 #include "ir/support/text.h"
@@ -22,7 +23,10 @@ Result<Module> Module::fromText(std::string text, const std::string& name, const
 
 Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics) {
   auto state = std::make_shared<ModuleState>();
-  state->registry = options.registry ? options.registry : &allOps();
+  state->extensions = options.extensions;
+  state->registry = options.extensions ? &options.extensions->registry()
+                    : options.registry ? options.registry
+                                       : &allOps();
   ParseOptions parse;
   parse.registry = state->registry;
   parse.limits = options.limits;
@@ -67,6 +71,10 @@ const Graph* Module::findGraph(std::string_view method, Diagnostics& diagnostics
 }
 
 Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method) const {
+  return prepare(diagnostics, method, nullptr);
+}
+
+Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method, EngineCalls* calls) const {
   const Graph* entry = findGraph(method, diagnostics);
   if (!entry) return Failed{};
   ModuleState& s = *state_;
@@ -76,6 +84,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
     if (std::optional<IValue> self = bindSelf(s, *entry, false, diagnostics)) sources.boundInputs[0] = std::move(self);
   if (diagnostics.errorCount() != before) return Failed{};
   sources.engine = s.engine;
+  sources.engineCalls = calls;
   Result<std::shared_ptr<const Program>> program =
       Program::compile(*entry, *s.registry, std::move(sources), diagnostics);
   if (!program) return Failed{};
@@ -112,6 +121,8 @@ std::vector<ValueInfo> Method::outputs() const {
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
+  if (!state_->inputRanges.empty() && !checkRanges(state_->inputRanges, this->inputs(), inputs, diagnostics))
+    return Failed{};
   return program_->run(inputs, options, diagnostics);
 }
 

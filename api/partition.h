@@ -1,6 +1,7 @@
 // Partitioning of a loaded module: what is forced, lowering, shapes, segments.
 #pragma once
 
+#include "api/input_range.h"
 #include "api/lower.h"
 #include "api/module.h"
 #include "partition/partition.h"
@@ -12,20 +13,13 @@
 
 namespace tscompile {
 
-// What is known of an input of a graph: "x=1..8x3x224x224:f32"; sizes that are open stay open.
-struct InputRange {
-  std::string name;
-  DType dtype = DType::Undefined;  // Undefined: as the text says, else float32
-  Dims least, most;                // of each dimension
-};
-// Reads NAME=DIMxDIM...[:dtype], where DIM is N or LEAST..MOST; nothing if it is malformed.
-std::optional<InputRange> parseInputRange(std::string_view text);
-
 struct PartitionSpec {
   PartitionOptions options;
   // Taken from the graph as it is given; what lowering makes of marked nodes is marked as well. A name that matches
   // nothing is an error.
   std::vector<std::string> operators, modules, nodes;
+  // Operators and overloads whose nodes stay out as if nobody had written a converter for them.
+  std::vector<std::string> withoutConverters;
   bool lower = true;
   LowerOptions lowering;
   std::vector<InputRange> shapes;
@@ -44,11 +38,21 @@ struct Prepared {
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const ShapePropagation> shapes;
   const OpRegistry* registry = nullptr;
+  std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null
   std::vector<Unmatched> unmatched;
 };
 Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& spec, Diagnostics& diagnostics);
+// The same of a graph that is taken as it is. The registry must outlive the result.
+Result<Prepared> prepareForPartition(const Graph& graph, const OpRegistry& registry, const PartitionSpec& spec,
+                                     Diagnostics& diagnostics);
+// Reports the names that match nothing; whether there were none.
+bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics);
 
 // Cuts it. May be asked again with other options.
 Partition partition(const Prepared& prepared, PartitionOptions options);
+
+// Whether a part of the nodes from 0 to 1 runs in engines. Else reports each node that is the cause of its staying out:
+// its text, its schema and what would help (kind Unsupported).
+bool requireCoverage(const Prepared& prepared, const Partition& partition, double required, Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -10,7 +10,7 @@ endif()
 install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
 
 # Headers keep their folders below include/tscompile; users include <tscompile/compiler.h>.
-foreach(folder ir frontend passes runtime api)
+foreach(folder ir frontend passes partition runtime api)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile
     FILES_MATCHING PATTERN "*.h" PATTERN "families.def")
 endforeach()

@@ -1,12 +1,12 @@
 // `tscompile partition` and `tscompile explain`: what runs where, and why.
-#include "api/partition.h"
+#include "api/compile.h"
 #include "ir/printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
-#include "ir/verifier.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
 #include "tools/commands.h"
+#include "tools/partition_setup.h"
 
 #include <fmt/core.h>
 
@@ -15,75 +15,15 @@
 namespace tscompile {
 namespace {
 
-InputRange rangeOf(std::string_view option, const std::string& text) {
-  std::optional<InputRange> range = parseInputRange(text);
-  if (range) return std::move(*range);
-  throw UsageError{std::string(option) + " takes NAME=SIZES such as x=1..8x3x224x224 or x=2x10:i64, not '" +
-                   abbreviate(text, 80) + "'"};
-}
-
-PartitionSpec specOf(const PartitionCommand& command, Session& session) {
-  PartitionSpec spec;
-  spec.operators = command.operators;
-  spec.modules = command.modules;
-  spec.nodes = command.nodes;
-  spec.lower = command.lower;
-  spec.lowering.method = command.method;
-  spec.lowering.limits = session.common.limits;
-  for (const std::string& text : command.shapes) spec.shapes.push_back(rangeOf("--shape", text));
-  for (const std::string& text : command.usualShapes) spec.usualShapes.push_back(rangeOf("--opt-shape", text));
-  return spec;
-}
-
-void checkShapeName(const InputRange& range, const Graph& graph) {
-  auto inputs = graph.inputs();
-  auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name() == range.name; });
-  if (found == inputs.end()) {
-    UsageError error{"the graph has no input '" + abbreviate(range.name, 80) + "'"};
-    NearestName nearest(range.name);
-    for (const Value* v : inputs) nearest.consider(v->name());
-    if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
-    throw error;
-  }
-  if (!(*found)->type()->isTensor())
-    throw UsageError{"input %" + range.name + " is " + typeText((*found)->type()) + " and has no shape"};
-}
-
-// One size for each dimension, in the range that --shape gives.
-void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& shapes) {
-  if (usual.least != usual.most) throw UsageError{"--opt-shape takes one size for each dimension of " + usual.name};
-  for (const InputRange& r : shapes) {
-    if (r.name != usual.name) continue;
-    bool inside = r.most.size() == usual.most.size();
-    for (size_t d = 0; inside && d < r.most.size(); ++d)
-      inside = r.least[d] <= usual.most[d] && usual.most[d] <= r.most[d];
-    if (!inside) throw UsageError{"--opt-shape of " + r.name + " is outside of its --shape"};
-  }
-}
-
-void checkShapes(const PartitionSpec& spec, const Graph& graph) {
-  for (const InputRange& r : spec.shapes) checkShapeName(r, graph);
-  for (const InputRange& r : spec.usualShapes) {
-    checkShapeName(r, graph);
-    checkUsualShape(r, spec.shapes);
-  }
-}
-
 // The graph of the file, ready to be cut; nothing after reporting what is wrong.
 std::optional<Prepared> prepare(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
-  PartitionSpec spec = specOf(command, session);
-  Result<SourcePtr> source = session.readGraphText(options.arguments[0]);
-  if (!source) return std::nullopt;
-  LoadOptions load;
-  load.weights = command.weights;
-  load.limits = session.common.limits;
-  Result<Module> module = Module::fromSource(*source, load, session.diagnostics);
-  if (!module) return std::nullopt;
-  const Graph* entry = module->graph(command.method);
-  if (entry && !verify(*entry, module->registry(), session.diagnostics)) return std::nullopt;
-  if (entry) checkShapes(spec, *entry);
-  Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
+  CompileSpec wanted = compileSpecOf(command, session);
+  std::optional<Module> module = loadForPartition(options, session);
+  if (!module || !checkEntry(wanted.partition, *module, session)) return std::nullopt;
+  Result<PartitionSpec> spec = partitionSpecOf(wanted, module->graph(command.method), session.diagnostics);
+  if (!spec) return std::nullopt;
+  Result<Prepared> prepared = prepareForPartition(*module, *spec, session.diagnostics);
   if (!prepared) return std::nullopt;
   if (!prepared->unmatched.empty()) {
     UsageError error{prepared->unmatched[0].message};
@@ -91,15 +31,6 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
     throw error;
   }
   return std::move(*prepared);
-}
-
-PartitionOptions optionsOf(const PartitionCommand& command) {
-  PartitionOptions options;
-  // Whoever wants all nodes in engines does not mind small ones.
-  options.minBlockSize = command.minBlockSize.value_or(command.requireFull ? 1 : options.minBlockSize);
-  options.strategy = command.strategy;
-  options.markedOperators = command.operators;
-  return options;
 }
 
 int sweep(const Prepared& prepared, const PartitionCommand& command, Session& session) {
@@ -114,7 +45,7 @@ int sweep(const Prepared& prepared, const PartitionCommand& command, Session& se
     session.out << " min-block-size  segments  engines  nodes in engines  est. time\n";
   }
   for (size_t size : command.sweep) {
-    PartitionOptions options = optionsOf(command);
+    PartitionOptions options = partitionOptionsOf(command);
     options.minBlockSize = size;
     Partition p = partition(prepared, options);
     size_t engines = p.count(Target::Accelerated);
@@ -137,27 +68,6 @@ int sweep(const Prepared& prepared, const PartitionCommand& command, Session& se
     writer.finish();
   }
   return session.finish();
-}
-
-// Reports what keeps the graph from running in engines as far as was asked for.
-void checkRequired(const Prepared& prepared, const Partition& p, double required, Session& session) {
-  if (coverage(p) >= required) return;
-  session.diagnostics.error(fmt::format("{:.1f} % of the nodes run in engines, and --require-full asks for {:g} %",
-                                        coverage(p) * 100, required * 100),
-                            ErrorKind::Unsupported);
-  forEachNode(*prepared.graph, [&](const Node* n) {
-    if (p.given.contains(n)) return;
-    const Decision& d = p.decisions[n];
-    if (d.accelerated() || d.cause) return;
-    Diagnostic& error = session.diagnostics.error(
-        n->range, std::string(n->kind().text()) + " cannot run in an engine: " + d.detail, ErrorKind::Unsupported);
-    error.note("the node is " + nodeText(*n));
-    const Operator* op = n->hasBlocks() ? nullptr : prepared.registry->resolve(*n);
-    if (op) error.note("its schema is " + std::string(op->schemaSource()));
-    if (!d.remedy.empty()) error.note(d.remedy);
-    if (d.reason == Reason::NoOp || d.reason == Reason::NoOverload)
-      error.note("docs/adding_an_operator.md tells how to write a converter");
-  });
 }
 
 int print(const Prepared& prepared, const Partition& p, const PartitionCommand& command, Session& session) {
@@ -212,15 +122,55 @@ bool explainOne(const std::string& asked, const Prepared& prepared, const Partit
   throw error;
 }
 
+// Lists the nodes of a method that no engine takes.
+int checkSupport(const Options& options, Session& session) {
+  const std::string& method = options.partition.checkSupport;
+  std::optional<Module> module = loadForPartition(options, session);
+  if (!module) return session.finish();
+  Result<std::vector<UnsupportedNode>> nodes = checkMethodOperatorSupport(*module, method, session.diagnostics);
+  if (!nodes) return session.finish();
+  if (session.common.json) {
+    JsonWriter json(session.out);
+    json.beginObject();
+    json.field("format", "tscompile.method_support/1");
+    json.field("method", method);
+    json.key("unsupported");
+    json.beginArray();
+    for (const UnsupportedNode& n : *nodes) {
+      json.newLine();
+      json.beginObject();
+      json.field("operator", n.op);
+      if (!n.schema.empty()) json.field("schema", n.schema);
+      json.field("node", n.text);
+      json.field("reason", reasonCode(n.verdict.reason));
+      json.field("detail", n.verdict.detail);
+      json.endObject();
+    }
+    json.endArray();
+    json.endObject();
+    json.finish();
+  } else if (nodes->empty()) {
+    session.out << "engines take every operator of '" << method << "'\n";
+  } else {
+    session.out << "engines do not take " << nodes->size() << (nodes->size() == 1 ? " node" : " nodes") << " of '"
+                << method << "'\n";
+    for (const UnsupportedNode& n : *nodes)
+      session.out << "  " << reasonCode(n.verdict.reason) << "  " << n.text << "\n    " << n.verdict.detail << "\n"
+                  << (n.schema.empty() ? "" : "    schema " + n.schema + "\n");
+  }
+  return session.finish(nodes->empty() ? kExitDone : kExitNegative);
+}
+
 }  // namespace
 
 int runPartition(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
+  if (!command.checkSupport.empty()) return checkSupport(options, session);
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
   if (!command.sweep.empty()) return sweep(*prepared, command, session);
-  Partition p = partition(*prepared, optionsOf(command));
-  if (command.requireFull) checkRequired(*prepared, p, *command.requireFull, session);
+  Partition p = partition(*prepared, partitionOptionsOf(command));
+  if (command.requireFull) requireCoverage(*prepared, p, *command.requireFull, session.diagnostics);
   if (command.form == PartitionForm::Text) return print(*prepared, p, command, session);
   if (command.form == PartitionForm::Json)
     writePartitionJson(*prepared->graph, *prepared->registry, p, session.out);
@@ -235,7 +185,7 @@ int runExplain(const Options& options, Session& session) {
                      {"see 'tscompile help explain'"}};
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
-  Partition p = partition(*prepared, optionsOf(options.partition));
+  Partition p = partition(*prepared, partitionOptionsOf(options.partition));
   for (size_t i = 1; i < options.arguments.size(); ++i) explainOne(options.arguments[i], *prepared, p, session);
   return session.finish();
 }

@@ -14,6 +14,7 @@ int runPasses(const Options& options, Session& session);
 int runRun(const Options& options, Session& session);
 int runPartition(const Options& options, Session& session);
 int runExplain(const Options& options, Session& session);
+int runVerify(const Options& options, Session& session);
 int runOps(const Options& options, Session& session);
 int runInspect(const Options& options, Session& session);
 int runVersion(const Options& options, Session& session);

@@ -67,7 +67,7 @@ struct LowerCommand {
 };
 
 struct RunCommand {
-  std::vector<std::string> weights;
+  std::vector<std::string> weights, libraries;
   std::vector<std::string> inputs;  // NAME=VALUE
   std::string outputs;
   bool print = false;
@@ -81,9 +81,9 @@ struct RunCommand {
 
 enum class PartitionForm : uint8_t { Text, Json, Dot };
 
-// Of partition and explain.
+// Of all that partitions.
 struct PartitionCommand {
-  std::vector<std::string> weights, operators, modules, nodes, shapes, usualShapes;
+  std::vector<std::string> weights, operators, modules, nodes, shapes, usualShapes, withoutConverters, libraries;
   std::string method = "forward";
   std::optional<size_t> minBlockSize;
   Strategy strategy = Strategy::Dependency;
@@ -92,7 +92,16 @@ struct PartitionCommand {
   std::vector<size_t> sweep;          // values for minBlockSize
   PartitionForm form = PartitionForm::Text;
   bool explain = false;
-  bool emitGraph = false;  // the stitched graph
+  bool emitGraph = false;         // the stitched graph
+  std::vector<DType> precisions;  // besides float32
+  std::string checkSupport;       // a method of which to list what engines cannot take
+};
+
+struct VerifyCommand {
+  std::vector<std::string> inputs;  // NAME=VALUE
+  double relative = 1e-3, absolute = 1e-4;
+  bool checkThreshold = true;
+  bool bisect = false;
 };
 
 struct OpsCommand {
@@ -112,6 +121,7 @@ struct Options {
   RewriteCommand rewrite;
   RunCommand run;
   PartitionCommand partition;
+  VerifyCommand verify;
   OpsCommand ops;
 };
 
@@ -148,6 +158,9 @@ std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
 // What partition, explain and compile share, and what only partition has.
 std::vector<OptionSpec> partitioningOptionSpecs();
 std::vector<OptionSpec> partitionOptionSpecs();
+std::vector<OptionSpec> verifyOptionSpecs();
+// Why an option of torchtrtc is none here; empty if it is not one of these.
+std::string_view reasonWithoutOption(std::string_view name);
 // "text", "json" of "text|json"; nothing if the value is no choice.
 std::vector<std::string_view> choicesOf(const OptionSpec& option);
 

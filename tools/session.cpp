@@ -1,5 +1,6 @@
 #include "tools/session.h"
 
+#include "api/extensions.h"
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
 #include "ir/support/diagnostic_printer.h"
@@ -88,6 +89,15 @@ Result<ParsedText> Session::parse(const std::string& path, ParseOptions options)
   if (!source) return Failed{};
   options.limits = common.limits;
   return parseText(*source, diagnostics, options);
+}
+
+bool Session::loadExtensions(const std::vector<std::string>& libraries, LoadOptions& load) {
+  if (libraries.empty()) return true;
+  auto extensions = std::make_shared<Extensions>();
+  bool good = true;
+  for (const std::string& library : libraries) good &= extensions->loadLibrary(library, diagnostics);
+  load.extensions = std::move(extensions);
+  return good;
 }
 
 void Session::note(const std::string& text) {

@@ -1,6 +1,7 @@
 // What a command works with: the streams, what was reported, the texts that reports point into.
 #pragma once
 
+#include "api/module.h"
 #include "frontend/parse.h"
 #include "ir/support/diagnostics.h"
 #include "tools/options.h"
@@ -30,6 +31,9 @@ class Session {
   // The same for a file that must hold graph text: files of another kind are refused by their name.
   Result<SourcePtr> readGraphText(const std::string& path);
   Result<ParsedText> parse(const std::string& path, ParseOptions options = {});
+
+  // Loads shared libraries with operators and converters for a module. Makes the registry of `load` theirs.
+  bool loadExtensions(const std::vector<std::string>& libraries, LoadOptions& load);
 
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);

@@ -71,6 +71,8 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   std::string name = op.fullName();
   if (!op.isImplemented()) return {Reason::NoOp, name + " has no kernel", "register a kernel for it"};
   const OpDef& def = op.def();
+  if (!def.inEngines)
+    return {Reason::NoOp, name + " has no converter", "docs/writing_converters.md tells how to write one"};
   if (def.random)
     return {Reason::Random, name + " draws random numbers", "in evaluation, dropout and the like go away"};
   if (def.sideEffects) return {Reason::SideEffect, name + " does more than give a value", ""};
