@@ -27,11 +27,11 @@ struct SessionFunctions {
 };
 
 struct UserOperator {
-  std::string schema;                       // "mine::scale(Tensor self, float by) -> Tensor"
-  std::function<void(InferCall&)> infer;    // checks the arguments, tells dtype and sizes of the results
-  std::function<void(KernelCall&)> kernel;  // computes them
-  Converter convert = nullptr;              // null: engines call the kernel
-  DTypeSet dtypes = kRealAndBool;           // what the first tensor may be
+  std::string schema;                                 // "mine::scale(Tensor self, float by) -> Tensor"
+  std::function<void(InferCall&)> infer = nullptr;    // checks the arguments, tells dtype and sizes of the results
+  std::function<void(KernelCall&)> kernel = nullptr;  // computes them
+  Converter convert = nullptr;                        // null: engines call the kernel
+  DTypeSet dtypes = kRealAndBool;                     // what the first tensor may be
 };
 
 // Filled first, then given to LoadOptions::extensions, and constant from then on.

@@ -120,6 +120,22 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
   return op ? ofOperator(node, *op) : withoutOperator(node, registry);
 }
 
+EngineUse engineUse(const Operator& op) {
+  if (!op.isImplemented() || !op.def().inEngines) return {};
+  const OpDef& def = op.def();
+  if (def.random || def.sideEffects || changesGeometry(op) || op.outCount()) return {};
+  if (readsGeometryOnly(op) || def.scalar) return {"", "always"};
+  if (op.schema().isMutable()) return {"kernel", ""};
+  if (dependsOnElements(op) || !def.infer) return {"", "if known"};
+  if (mayGiveViews(op) && !def.hasSessionConverter()) return {"view", "if known"};
+  return {def.convert ? "native" : "kernel", "if known"};
+}
+
+EngineUse engineUseOfStructure(Symbol kind) {
+  if (kind == sym::Constant || StructureRunner::runs(kind)) return {"", "always"};
+  return {};
+}
+
 std::unique_ptr<EngineSupport> engineSupport(const OpRegistry& registry) {
   return std::make_unique<ConversionSupport>(registry);
 }
