@@ -1,8 +1,10 @@
 #include "api/compile.h"
 
 #include "api/module_state.h"
+#include "frontend/section_file.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "partition/report.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
 #include "runtime/engine/engine.h"
@@ -10,6 +12,8 @@
 #include "runtime/ops/ops.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -55,14 +59,45 @@ const Node* sourceOf(const Segment& segment, const Node* copy) {
   return nullptr;
 }
 
-bool checkPrecisions(const CompileSpec& spec, Diagnostics& diagnostics) {
-  for (DType d : spec.enabledPrecisions)
-    if (d != DType::Float32) {
-      diagnostics.error(fmt::format("engines do not compute in {}", pythonName(d)), ErrorKind::Unsupported)
-          .note("what a graph computes in another dtype by itself, they compute in that dtype");
-      return false;
-    }
-  return true;
+std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// What the spec says that is not by default, as words of a command line.
+std::vector<std::string> optionWords(const CompileSpec& spec) {
+  const PartitionSpec& p = spec.partition;
+  std::vector<std::string> out;
+  auto add = [&](std::string_view option, const std::string& value) {
+    out.emplace_back(option);
+    out.push_back(value);
+  };
+  if (p.lowering.method != "forward") add("--method", p.lowering.method);
+  if (p.options.minBlockSize != PartitionOptions().minBlockSize)
+    add("--min-block-size", std::to_string(p.options.minBlockSize));
+  if (p.options.strategy != PartitionOptions().strategy)
+    add("--strategy", std::string(strategyName(p.options.strategy)));
+  for (const std::string& name : p.operators) add("--torch-executed-op", name);
+  for (const std::string& name : p.modules) add("--torch-executed-module", name);
+  for (const std::string& name : p.nodes) add("--torch-executed-node", name);
+  for (const InputRange& range : p.shapes) add("--shape", inputRangeText(range));
+  for (const InputRange& range : p.usualShapes) add("--opt-shape", inputRangeText(range));
+  if (!p.lower) out.emplace_back("--no-lower");
+  if (spec.engine.precision != Precision::F32) add("--precision", std::string(precisionName(spec.engine.precision)));
+  if (spec.requiredCoverage > 0) out.push_back(fmt::format("--require-full={:g}", spec.requiredCoverage * 100));
+  return out;
+}
+
+std::shared_ptr<const EngineInfo> describe(const ModuleState& source, const CompileSpec& spec) {
+  auto info = std::make_shared<EngineInfo>();
+  info->version = libraryVersion();
+  const ModuleState& origin = source.origin ? *source.origin : source;
+  if (origin.source) {
+    info->source = fileName(origin.source->path());
+    info->sourceHash = fmt::format("{:016x}", checksumOf(origin.source->text()));
+  }
+  for (const std::string& path : origin.weightFiles) info->weights.push_back(fileName(path));
+  info->options = optionWords(spec);
+  info->inputs = spec.partition.shapes;
+  info->precision = spec.engine.precision;
+  return info;
 }
 
 // Segments whose engines cannot be made go back without the nodes that are in the way. Each round takes at least one
@@ -93,9 +128,39 @@ std::optional<Partition> cutIntoEngines(const Prepared& prepared, PartitionOptio
   }
 }
 
+// What weights of products are stored in, if the precisions that are enabled say so: the smallest.
+Precision precisionOf(const CompileSpec& spec) {
+  if (spec.engine.precision != Precision::F32) return spec.engine.precision;
+  auto has = [&](DType d) {
+    return std::find(spec.enabledPrecisions.begin(), spec.enabledPrecisions.end(), d) != spec.enabledPrecisions.end();
+  };
+  if (has(DType::Int8)) return Precision::Int8;
+  if (has(DType::Float16)) return Precision::F16;
+  return has(DType::BFloat16) ? Precision::BF16 : Precision::F32;
+}
+
+bool checkPrecisions(const CompileSpec& spec, Diagnostics& diagnostics) {
+  for (DType d : spec.enabledPrecisions)
+    if (d != DType::Float32 && d != DType::Float16 && d != DType::BFloat16 && d != DType::Int8) {
+      diagnostics.error(fmt::format("{} is no precision of engines", pythonName(d)), ErrorKind::Unsupported)
+          .note(
+              "there are float32, float16, bfloat16 and int8; what a graph computes in another dtype by itself, they "
+              "compute in that dtype");
+      return false;
+    }
+  return true;
+}
+
 // The graph of a method. Its graph as it is given has the names of the inputs.
 const Graph* entryOf(const Module& module, const CompileSpec& spec) {
   return module.graph(spec.partition.lowering.method);
+}
+
+bool checkCoverage(const Prepared& prepared, const Partition& cut, const CompileSpec& spec, Diagnostics& diagnostics) {
+  double required = spec.requireFullCompilation ? 1 : spec.requiredCoverage;
+  if (coverage(cut) >= required) return true;
+  reportNotCovered(prepared, cut, required, diagnostics);
+  return false;
 }
 
 }  // namespace
@@ -138,72 +203,97 @@ Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entr
 Result<CompiledPartition> partitionForCompile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
   Result<PartitionSpec> settings = partitionSpecOf(spec, entryOf(module, spec), diagnostics);
   if (!settings) return Failed{};
-  Result<Prepared> prepared = prepareForPartition(module, *settings, diagnostics);
+  const Module* source = &module;
+  Result<Module> withData = Failed{};
+  if (!settings->lower) {
+    // The graph as it is, but with the data of its constants.
+    LowerOptions nothing = settings->lowering;
+    nothing.query = Query();
+    withData = module.lowered(nothing, diagnostics);
+    if (!withData) return Failed{};
+    source = &*withData;
+    settings->lowering.method = "forward";
+  }
+  Result<Prepared> prepared = prepareForPartition(*source, *settings, diagnostics);
   if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
-  std::optional<Partition> cut = cutIntoEngines(*prepared, settings->options, spec.engine, diagnostics);
+  EngineOptions engine = spec.engine;
+  engine.precision = precisionOf(spec);
+  std::optional<Partition> cut = cutIntoEngines(*prepared, settings->options, engine, diagnostics);
   if (!cut) return Failed{};
   if (spec.onPartition) spec.onPartition(*prepared, *cut);
-  double required = spec.requireFullCompilation ? 1 : spec.requiredCoverage;
-  if (!requireCoverage(*prepared, *cut, required, diagnostics)) return Failed{};
+  if (!checkCoverage(*prepared, *cut, spec, diagnostics)) return Failed{};
   return CompiledPartition{std::move(*prepared), std::move(*cut)};
 }
 
-Result<Module> Module::compiled(const CompileSpec& spec, Diagnostics& diagnostics) const {
-  Result<CompiledPartition> made = partitionForCompile(*this, spec, diagnostics);
+Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnostics) const {
+  Result<CompiledPartition> made = partitionForCompile(*this, given, diagnostics);
   if (!made) return Failed{};
   const Prepared& prepared = made->prepared;
-  auto state = std::make_shared<ModuleState>();
-  const ModuleState& source = *prepared.module->state_;
-  state->registry = prepared.registry;
-  state->extensions = prepared.extensions;
-  state->origin = source.origin ? source.origin : prepared.module->state_;
-  state->takesSelf = !source.origin || source.takesSelf;
-  state->engine = spec.engine;
-  state->text.graphs.push_back(stitch(*prepared.graph, made->partition));
-  if (!spec.inputs.empty()) state->inputRanges = partitionSpecOf(spec, entryOf(*this, spec), diagnostics)->shapes;
-  Module m;
-  m.state_ = std::move(state);
+  CompileSpec spec = given;
+  spec.partition = *partitionSpecOf(given, entryOf(*this, given), diagnostics);
+  spec.engine.precision = precisionOf(given);
+  if (given.requireFullCompilation) spec.requiredCoverage = 1;
+  Module m = prepared.module->withGraph(stitch(*prepared.graph, made->partition));
+  if (prepared.extensions) {
+    m.state_->registry = prepared.registry;
+    m.state_->extensions = prepared.extensions;
+  }
+  m.state_->engine = spec.engine;
+  m.state_->info = describe(*state_, spec);
   return m;
 }
 
-Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
-  return module.compiled(spec, diagnostics);
-}
+Result<Module> Module::convertToEngine(const CompileSpec& given, Diagnostics& diagnostics) const {
+  CompileSpec spec = given;
+  spec.requiredCoverage = 1;
+  spec.partition.options.minBlockSize = 1;
+  size_t engines = 0;
+  spec.onPartition = [&](const Prepared& prepared, const Partition& cut) {
+    engines = cut.count(Target::Accelerated);
+    if (given.onPartition) given.onPartition(prepared, cut);
+  };
+  Result<Module> m = compiled(spec, diagnostics);
+  if (!m || engines == 1) return m;
+  diagnostics.error(fmt::format("the method becomes {} engines, not one", engines), ErrorKind::Unsupported);
+  return Failed{};
 
-Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
-  return partitionForCompile(module, spec, diagnostics);
-}
+  Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+    return module.compiled(spec, diagnostics);
+  }
 
-Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics) {
-  Result<PartitionSpec> settings = partitionSpecOf(spec, &graph, diagnostics);
-  if (!settings) return Failed{};
-  Result<Prepared> prepared = prepareForPartition(graph, allOps(), *settings, diagnostics);
-  if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
-  Partition cut = partition(*prepared, settings->options);
-  double required = spec.requireFullCompilation ? 1 : spec.requiredCoverage;
-  if (!requireCoverage(*prepared, cut, required, diagnostics)) return Failed{};
-  return CompiledPartition{std::move(*prepared), std::move(cut)};
-}
+  Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+    return partitionForCompile(module, spec, diagnostics);
+  }
 
-Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& module, const std::string& method,
-                                                                Diagnostics& diagnostics) {
-  PartitionSpec spec;
-  spec.lowering.method = method;
-  Result<Prepared> prepared = prepareForPartition(module, spec, diagnostics);
-  if (!prepared) return Failed{};
-  GivenNodes given(*prepared->graph);
-  std::unique_ptr<EngineSupport> support = engineSupport(*prepared->registry);
-  std::vector<UnsupportedNode> out;
-  forEachNode(*prepared->graph, [&](const Node* n) {
-    // Control flow itself is never a part of an engine; what is inside may be.
-    if (given.contains(n) || n->hasBlocks()) return;
-    Verdict verdict = support->accepts(*n);
-    if (verdict.ok()) return;
-    const Operator* op = prepared->registry->resolve(*n);
-    out.push_back({op ? op->fullName() : std::string(n->kind().text()), op ? schemaText(op->schema()) : "",
-                   nodeText(*n), n->range, std::move(verdict)});
-  });
-  return out;
-}
+  Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics) {
+    Result<PartitionSpec> settings = partitionSpecOf(spec, &graph, diagnostics);
+    if (!settings) return Failed{};
+    Result<Prepared> prepared = prepareForPartition(graph, allOps(), *settings, diagnostics);
+    if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
+    Partition cut = partition(*prepared, settings->options);
+    if (!checkCoverage(*prepared, cut, spec, diagnostics)) return Failed{};
+    return CompiledPartition{std::move(*prepared), std::move(cut)};
+  }
+
+  Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& module, const std::string& method,
+                                                                  Diagnostics& diagnostics) {
+    PartitionSpec spec;
+    spec.lowering.method = method;
+    Result<Prepared> prepared = prepareForPartition(module, spec, diagnostics);
+    if (!prepared) return Failed{};
+    GivenNodes given(*prepared->graph);
+    std::unique_ptr<EngineSupport> support = engineSupport(*prepared->registry);
+    std::vector<UnsupportedNode> out;
+    forEachNode(*prepared->graph, [&](const Node* n) {
+      // Control flow itself is never a part of an engine; what is inside may be.
+      if (given.contains(n) || n->hasBlocks()) return;
+      Verdict verdict = support->accepts(*n);
+      if (verdict.ok()) return;
+      const Operator* op = prepared->registry->resolve(*n);
+      out.push_back({op ? op->fullName() : std::string(n->kind().text()), op ? schemaText(op->schema()) : "",
+                     nodeText(*n), n->range, std::move(verdict)});
+    });
+    return out;
+  }
 
 }  // namespace tscompile

@@ -1,9 +1,10 @@
 #include "api/input_range.h"
 
-#include "api/module.h"
+#include "ir/support/text.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace tscompile {
@@ -16,21 +17,33 @@ std::optional<int64_t> readSize(std::string_view text) {
   return size;
 }
 
-std::string rangeText(int64_t least, int64_t most) {
-  return least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
+std::string dimensionText(int64_t least, int64_t most) {
+  return least == most ? std::to_string(least) : fmt::format("{}..{}", least, most);
 }
 
-// What is wrong with a tensor for its range; empty if nothing is.
-std::string misfit(const InputRange& range, const Tensor& t) {
-  if (range.dtype != DType::Undefined && t.dtype() != range.dtype)
-    return fmt::format("it is {}, and {} was compiled for", pythonName(t.dtype()), pythonName(range.dtype));
-  if (t.sizes().size() != range.most.size())
-    return fmt::format("it has {} dimensions, and {} were compiled for", t.sizes().size(), range.most.size());
-  for (size_t d = 0; d < range.most.size(); ++d)
-    if (t.sizes()[d] < range.least[d] || t.sizes()[d] > range.most[d])
-      return fmt::format("dimension {} is {}, and {} was compiled for", d, t.sizes()[d],
-                         rangeText(range.least[d], range.most[d]));
-  return "";
+std::string sizesText(DimSpan sizes) {
+  return sizes.empty() ? "no dimensions" : join(sizes, "x", [](int64_t s) { return std::to_string(s); });
+}
+
+bool checkTensor(const InputRange& range, const Tensor& tensor, Diagnostics& diagnostics) {
+  auto fail = [&](const std::string& message) {
+    diagnostics.error(message, ErrorKind::Model)
+        .note(fmt::format("it is {}, and this was compiled for {}", sizesText(tensor.sizes()), rangeSizesText(range)));
+    return false;
+  };
+  if (range.dtype != DType::Undefined && tensor.dtype() != range.dtype)
+    return fail(
+        fmt::format("input %{} is {}, not {}", range.name, pythonName(tensor.dtype()), pythonName(range.dtype)));
+  if (static_cast<size_t>(tensor.rank()) != range.most.size())
+    return fail(fmt::format("input %{} has {}, not {}", range.name,
+                            counted(static_cast<size_t>(tensor.rank()), "dimension"), range.most.size()));
+  for (int d = 0; d < tensor.rank(); ++d) {
+    int64_t least = range.least[static_cast<size_t>(d)], most = range.most[static_cast<size_t>(d)];
+    if (tensor.size(d) < least || tensor.size(d) > most)
+      return fail(fmt::format("dimension {} of input %{} is {}, outside of {}", d, range.name, tensor.size(d),
+                              dimensionText(least, most)));
+  }
+  return true;
 }
 
 }  // namespace
@@ -61,17 +74,25 @@ std::optional<InputRange> parseInputRange(std::string_view text) {
   return range;
 }
 
-bool checkRanges(std::span<const InputRange> ranges, std::span<const ValueInfo> infos, std::span<const IValue> inputs,
-                 Diagnostics& diagnostics) {
+std::string rangeSizesText(const InputRange& range) {
+  std::string out;
+  for (size_t d = 0; d < range.most.size(); ++d) out += (d ? "x" : "") + dimensionText(range.least[d], range.most[d]);
+  return out;
+}
+
+std::string inputRangeText(const InputRange& range) {
+  std::string out = range.name + "=" + rangeSizesText(range);
+  if (range.dtype != DType::Undefined) out += ":" + std::string(pythonName(range.dtype));
+  return out;
+}
+
+bool checkInputRanges(const std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs,
+                      std::span<const IValue> values, Diagnostics& diagnostics) {
   bool good = true;
-  for (const InputRange& r : ranges)
-    for (size_t i = 0; i < infos.size() && i < inputs.size(); ++i) {
-      if (infos[i].name != r.name || !inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
-      std::string wrong = misfit(r, inputs[i].toTensor());
-      if (wrong.empty()) continue;
-      diagnostics.error("input %" + r.name + " is outside of its range: " + wrong, ErrorKind::Model);
-      good = false;
-    }
+  for (const InputRange& range : ranges)
+    for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
+      if (inputs[i].name == range.name && values[i].isTensor() && values[i].tensorImpl())
+        good &= checkTensor(range, values[i].toTensor(), diagnostics);
   return good;
 }
 

@@ -1,10 +1,9 @@
-// What is known of the inputs of a method before it runs.
+// Sizes of inputs that a module is compiled for.
 #pragma once
 
+#include "api/module.h"
 #include "ir/dtype.h"
-#include "ir/ivalue.h"
 #include "ir/shape.h"
-#include "ir/support/diagnostics.h"
 
 #include <optional>
 #include <span>
@@ -14,9 +13,7 @@
 
 namespace tscompile {
 
-struct ValueInfo;
-
-// "x=1..8x3x224x224:f32"; sizes that differ stay open.
+// What is known of an input of a graph: "x=1..8x3x224x224:f32"; sizes that are open stay open.
 struct InputRange {
   std::string name;
   DType dtype = DType::Undefined;  // Undefined: as the text says, else float32
@@ -24,10 +21,13 @@ struct InputRange {
 };
 // Reads NAME=DIMxDIM...[:dtype], where DIM is N or LEAST..MOST; nothing if it is malformed.
 std::optional<InputRange> parseInputRange(std::string_view text);
+// The text that parseInputRange() reads.
+std::string inputRangeText(const InputRange& range);
+// The same without the name and the dtype: "1..8x3x224x224".
+std::string rangeSizesText(const InputRange& range);
 
-// Whether the inputs of a run are in their ranges. Reports each that is not: its name, the dimension and the range
-// (kind Model).
-bool checkRanges(std::span<const InputRange> ranges, std::span<const ValueInfo> infos, std::span<const IValue> inputs,
-                 Diagnostics& diagnostics);
+// Reports (as Model) inputs that are outside of their ranges. `values` are as many as `inputs`.
+bool checkInputRanges(const std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs,
+                      std::span<const IValue> values, Diagnostics& diagnostics);
 
 }  // namespace tscompile

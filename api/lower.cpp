@@ -3,6 +3,7 @@
 #include "api/module_state.h"
 #include "ir/clone.h"
 #include "ir/support/text.h"
+#include "partition/stitch.h"
 #include "runtime/evaluator.h"
 
 #include <algorithm>
@@ -21,20 +22,26 @@ std::optional<IValue> dataOf(const Node* n, const ProgramSources& sources) {
   return std::nullopt;
 }
 
-// A copy of a graph whose constants hold their data, as far as it is known.
+// A copy of a graph whose constants hold their data, as far as it is known, subgraphs included.
 std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources) {
   std::unique_ptr<Graph> copy = cloneGraph(graph);
-  std::vector<Node*> copies;
-  forEachNode(*copy, [&](Node* n) { copies.push_back(n); });
-  size_t at = 0;
-  forEachNode(graph, [&](Node* n) {
-    Node* twin = copies[at++];
-    std::optional<IValue> data = dataOf(n, sources);
-    if (!data) return;
-    // What was supplied may be of another type than the text tells.
-    if (data->isTensor() && !isInstance(*data, n->output()->type())) twin->output()->setType(dynamicType(*data));
-    twin->setAttribute(sym::value, std::move(*data));
-  });
+  std::vector<std::pair<const Graph*, Graph*>> todo{{&graph, copy.get()}};
+  while (!todo.empty()) {
+    auto [from, to] = todo.back();
+    todo.pop_back();
+    std::vector<Node*> copies;
+    forEachNode(*to, [&](Node* n) { copies.push_back(n); });
+    size_t at = 0;
+    forEachNode(*from, [&](Node* n) {
+      Node* twin = copies[at++];
+      if (n->subgraph()) todo.emplace_back(n->subgraph(), twin->subgraph());
+      std::optional<IValue> data = dataOf(n, sources);
+      if (!data) return;
+      // What was supplied may be of another type than the text tells.
+      if (data->isTensor() && !isInstance(*data, n->output()->type())) twin->output()->setType(dynamicType(*data));
+      twin->setAttribute(sym::value, std::move(*data));
+    });
+  }
   return copy;
 }
 
@@ -127,6 +134,7 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   ProgramSources sources = collectSources(*state_, *entry, diagnostics);
   if (diagnostics.errorCount() != before) return Failed{};
   std::unique_ptr<Graph> graph = copyWithData(*entry, sources);
+  inlineEngines(*graph);  // they are made of what was lowered
   Callees callees(sources);
   std::optional<IValue> self = bindSelf(*state_, *entry, true, diagnostics);
   if (self) callees.targets.self = Ref<ObjectValue>::share(&self->toObject());

@@ -11,6 +11,7 @@
 namespace tscompile {
 
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
+  if (isEngineFile(path)) return loadEngine(path, options, diagnostics);
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
   if (!text) return Failed{};
   return fromText(std::move(*text), path, options, diagnostics);
@@ -27,6 +28,7 @@ Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, 
   state->registry = options.extensions ? &options.extensions->registry()
                     : options.registry ? options.registry
                                        : &allOps();
+  SourcePtr given = source;
   ParseOptions parse;
   parse.registry = state->registry;
   parse.limits = options.limits;
@@ -35,10 +37,69 @@ Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, 
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
   if (!good) return Failed{};
   state->text = std::move(*parsed);
+  state->source = std::move(given);
+  state->weightFiles = options.weights;
   if (state->text.module) bindDump(*state);
   Module m;
   m.state_ = std::move(state);
   return m;
+}
+
+Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
+  if (!options.weights.empty()) {
+    diagnostics.fileError(path, {}, "an engine file has its weights inside: no others can be given");
+    return Failed{};
+  }
+  Ref<FileMapping> mapping = FileMapping::open(path, diagnostics);
+  if (!mapping) return Failed{};
+  Result<EngineFile> file = parseEngineFile(mapping->bytes(), mapping.get(), path, diagnostics, options.limits);
+  if (!file) return Failed{};
+  Result<Module> m = fromText(std::move(file->graph), path, options, diagnostics);
+  if (!m) return Failed{};
+  ModuleState& state = *m->state_;
+  for (auto& [name, tensor] : file->tensors)
+    if (!state.weights.add(name, std::move(tensor))) {
+      diagnostics.fileError(path, {}, "the engine file is malformed: it has '" + abbreviate(name, 80) + "' twice");
+      return Failed{};
+    }
+  state.weights.addMetadata(std::move(file->metadata));
+  state.engine.precision = file->info.precision;
+  state.info = std::make_shared<EngineInfo>(std::move(file->info));
+  return m;
+}
+
+Module Module::withGraph(std::unique_ptr<Graph> graph) const {
+  auto state = std::make_shared<ModuleState>();
+  state->registry = state_->registry;
+  state->origin = state_->origin ? state_->origin : state_;
+  state->takesSelf = !state_->origin || state_->takesSelf;
+  state->engine = state_->engine;
+  state->info = state_->info;
+  state->extensions = state_->extensions;
+  state->text.graphs.push_back(std::move(graph));
+  Module m;
+  m.state_ = std::move(state);
+  return m;
+}
+
+const EngineInfo* Module::engineInfo() const { return state_->info.get(); }
+
+bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {
+  if (!state_->info) {
+    diagnostics.error("only a compiled module can be saved", ErrorKind::Unsupported);
+    return false;
+  }
+  const Graph* graph = this->graph();
+  size_t before = diagnostics.errorCount();
+  forEachNode(*graph, [&](const Node* n) {
+    if (n->kind() == sym::CallMethod || n->kind() == sym::CallFunction)
+      diagnostics.error(n->range, "an engine file cannot hold this call, which lowering did not inline",
+                        ErrorKind::Unsupported);
+  });
+  if (diagnostics.errorCount() != before) return false;
+  std::optional<IValue> self = bindSelf(*state_, *graph, true, diagnostics);
+  std::optional<GraphParts> parts = separateTensors(*graph, self ? &self->toObject() : nullptr, diagnostics);
+  return parts && writeEngineFile(path, *state_->info, *parts, diagnostics, limits);
 }
 
 const ParsedText& Module::text() const { return state_->text; }
@@ -121,7 +182,8 @@ std::vector<ValueInfo> Method::outputs() const {
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
-  if (!state_->inputRanges.empty() && !checkRanges(state_->inputRanges, this->inputs(), inputs, diagnostics))
+  if (state_->info && !state_->info->inputs.empty() &&
+      !checkInputRanges(state_->info->inputs, this->inputs(), inputs, diagnostics))
     return Failed{};
   return program_->run(inputs, options, diagnostics);
 }

@@ -32,6 +32,7 @@ struct LoadOptions {
 
 class EngineCalls;
 struct CompileSpec;
+struct EngineInfo;
 struct LowerOptions;
 
 // An input or output of a method.
@@ -66,8 +67,8 @@ class Method {
 // once.
 class Module {
  public:
-  // Reads `path` (graph text or a module dump) and the weights. Reports everything that is wrong with them (kinds
-  // Input, Io, Limit).
+  // Reads `path` (graph text, a module dump, or an engine file, which has its weights inside) and the weights. Reports
+  // everything that is wrong with them (kinds Input, Io, Limit, and Incompatible for engine files).
   static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same from a text in memory; `name` stands for the path in messages.
   static Result<Module> fromText(std::string text, const std::string& name, const LoadOptions& options,
@@ -95,6 +96,14 @@ class Module {
   // One method with its segments as engines: a module that runs as this one does, faster. Its only method is "forward".
   // What no engine can take stays as it is. See api/compile.h.
   Result<Module> compiled(const CompileSpec& spec, Diagnostics& diagnostics) const;
+  // The same with all of the method in one engine. Fails with a report of each node that is in the way (Unsupported).
+  Result<Module> convertToEngine(const CompileSpec& spec, Diagnostics& diagnostics) const;
+  // Writes a compiled module to an engine file, which load() reads. See api/engine_file.h.
+  bool save(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
+  // How a compiled module was made, loaded ones included; null for others.
+  const EngineInfo* engineInfo() const;
+  // A module with this graph as its only method, "forward", which has the weights and calls of this one.
+  Module withGraph(std::unique_ptr<Graph> graph) const;
   // Writes a lowered module to `path`, and what its text cannot say to a safetensors file beside it: OUT.ir,
   // OUT.safetensors. Loaded together they are the same module. See api/lower.h.
   bool write(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
@@ -104,6 +113,7 @@ class Module {
 
  private:
   friend class EngineVerifier;
+  static Result<Module> loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same as graph(); reports a method that is not there.
   const Graph* findGraph(std::string_view method, Diagnostics& diagnostics) const;
   Result<Method> prepare(Diagnostics& diagnostics, std::string_view method, EngineCalls* calls) const;

@@ -105,6 +105,9 @@ class GraphBinder {
       for (Use& u : value->uses()) {
         const Node* n = u.user;
         const IValue* name = n->attributeValue(sym::name);
+        // What a subgraph takes is the same object inside.
+        if (n->subgraph() && u.index() < n->subgraph()->inputs().size())
+          todo.emplace_back(n->subgraph()->input(u.index()), object, prefix);
         if (n->kind() != sym::GetAttr || !name || !name->isString() || n->outputCount() != 1) continue;
         std::string path = prefix + name->toString();
         Symbol symbol = Symbol::of(name->toString());
@@ -185,10 +188,12 @@ Tensor laidOutAs(const Node* n, const Tensor& t, Diagnostics& diagnostics) {
 }
 
 // Finds the data of constants whose text does not carry it: by value name, in module dumps behind the name of the
-// method ("__torch__.Net.forward:12") or function ("relu:3").
+// method ("__torch__.Net.forward:12") or function ("relu:3"). Subgraphs share the names of their graph.
 void supplyConstants(ModuleState& s, const Graph& graph, const std::string& prefix, ProgramSources& sources,
                      Diagnostics& diagnostics) {
-  forEachNode(graph, [&](Node* n) {
+  std::vector<const Graph*> todo{&graph};
+  auto supply = [&](const Node* n) {
+    if (n->subgraph()) todo.push_back(n->subgraph());
     if (n->kind() != sym::Constant || n->outputCount() != 1) return;
     const IValue* v = n->attributeValue(sym::value);
     if (!v || !v->isLiteral() || v->toLiteral().kind == LiteralValue::Kind::Object) return;
@@ -198,7 +203,12 @@ void supplyConstants(ModuleState& s, const Graph& graph, const std::string& pref
       c.data = laidOutAs(n, *t, diagnostics);
     else if (isTensorList(n->output()->type()))
       c.data = listOfWeights(s.weights, c.key);
-  });
+  };
+  while (!todo.empty()) {
+    const Graph* g = todo.back();
+    todo.pop_back();
+    forEachNode(*g, supply);
+  }
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What a module and its prepared methods share, and where the values of attributes and constants come from.
 #pragma once
 
-#include "api/input_range.h"
+#include "api/engine_file.h"
 #include "frontend/weights.h"
 #include "ir/ivalue.h"
 #include "ir/module.h"
@@ -25,9 +25,11 @@ struct ModuleState {
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;
   bool takesSelf = true;
-  EngineOptions engine;                          // of the engines that its graphs hold
+  EngineOptions engine;  // of the engines that its graphs hold
+  SourcePtr source;      // the text
+  std::vector<std::string> weightFiles;
+  std::shared_ptr<const EngineInfo> info;        // of a compiled module
   std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null
-  std::vector<InputRange> inputRanges;           // that it was compiled for; others are refused
 };
 
 // Makes the objects of a dump from its attributes and the weights.

@@ -105,10 +105,6 @@ ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ran
   return options;
 }
 
-}  // namespace
-
-namespace {
-
 // The registry that the spec asks for: the one that is given, or one laid over it.
 bool chooseRegistry(const OpRegistry& given, const PartitionSpec& spec, Prepared& out, Diagnostics& diagnostics) {
   out.registry = &given;
@@ -189,8 +185,7 @@ Partition partition(const Prepared& prepared, PartitionOptions options) {
   return segment(*prepared.graph, *prepared.registry, *engineSupport(*prepared.registry), options);
 }
 
-bool requireCoverage(const Prepared& prepared, const Partition& p, double required, Diagnostics& diagnostics) {
-  if (coverage(p) >= required) return true;
+void reportNotCovered(const Prepared& prepared, const Partition& p, double required, Diagnostics& diagnostics) {
   diagnostics.error(
       fmt::format("{:.1f} % of the nodes run in engines, and {:g} % are required", coverage(p) * 100, required * 100),
       ErrorKind::Unsupported);
@@ -207,7 +202,6 @@ bool requireCoverage(const Prepared& prepared, const Partition& p, double requir
     if (d.reason == Reason::NoOverload || (d.reason == Reason::NoOp && d.remedy.find("docs/") == std::string::npos))
       error.note("docs/writing_converters.md tells how to add operators and converters");
   });
-  return false;
 }
 
 }  // namespace tscompile

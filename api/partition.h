@@ -51,8 +51,7 @@ bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics);
 // Cuts it. May be asked again with other options.
 Partition partition(const Prepared& prepared, PartitionOptions options);
 
-// Whether a part of the nodes from 0 to 1 runs in engines. Else reports each node that is the cause of its staying out:
-// its text, its schema and what would help (kind Unsupported).
-bool requireCoverage(const Prepared& prepared, const Partition& partition, double required, Diagnostics& diagnostics);
+// Reports that less than `required` of the nodes (1: all) run in engines, and every node that is in the way.
+void reportNotCovered(const Prepared& prepared, const Partition& partition, double required, Diagnostics& diagnostics);
 
 }  // namespace tscompile

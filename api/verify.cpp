@@ -1,5 +1,6 @@
 #include "api/verify.h"
 
+#include "api/module_state.h"
 #include "ir/printer.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"
@@ -230,8 +231,7 @@ Difference VerifyReport::worst() const {
 // Two runs of the compiled method: one in which the interpreter's values go on, one in which the engines' do.
 class EngineVerifier : public EngineCalls {
  public:
-  EngineVerifier(const Module& compiled, const CompileSpec& spec, const VerifyOptions& options)
-      : module_(compiled), spec_(spec), options_(options) {}
+  EngineVerifier(const Module& compiled, const VerifyOptions& options) : module_(compiled), options_(options) {}
 
   // Nothing after reporting.
   Result<VerifyReport> run(std::span<const IValue> inputs, std::span<const IValue> wanted, Diagnostics& diagnostics) {
@@ -308,11 +308,11 @@ class EngineVerifier : public EngineCalls {
 
   void bisect() {
     if (!failing_) return;
-    report_.blame = Bisector(*failing_->subgraph(), module_.registry(), spec_.engine, options_, failingInputs_).find();
+    report_.blame =
+        Bisector(*failing_->subgraph(), module_.registry(), module_.state_->engine, options_, failingInputs_).find();
   }
 
   const Module& module_;
-  const CompileSpec& spec_;
   const VerifyOptions& options_;
   VerifyReport report_;
   bool carrying_ = false;
@@ -331,7 +331,7 @@ Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec
   Result<Module> compiled = module.compiled(spec, diagnostics);
   if (!compiled) return Failed{};
   auto shared = std::make_shared<const Module>(std::move(*compiled));
-  Result<VerifyReport> report = EngineVerifier(*shared, spec, options).run(inputs, kept, diagnostics);
+  Result<VerifyReport> report = EngineVerifier(*shared, options).run(inputs, kept, diagnostics);
   if (report) report->compiled = shared;
   return report;
 }

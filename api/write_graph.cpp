@@ -1,4 +1,5 @@
 // A graph as text and weights: what PyTorch's text rounds or leaves out goes to a safetensors file.
+#include "api/graph_parts.h"
 #include "api/lower.h"
 #include "api/module_state.h"
 #include "frontend/file_io.h"
@@ -10,7 +11,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 namespace tscompile {
@@ -18,9 +21,14 @@ namespace {
 
 bool isDefined(const IValue& v) { return v.isTensor() && v.tensorImpl(); }
 
-bool sameBits(const Tensor& a, const Tensor& b) {
+bool sameForm(const Tensor& a, const Tensor& b) {
   auto same = [](DimSpan x, DimSpan y) { return std::equal(x.begin(), x.end(), y.begin(), y.end()); };
-  if (a.dtype() != b.dtype() || !same(a.sizes(), b.sizes()) || !same(a.strides(), b.strides())) return false;
+  return a.dtype() == b.dtype() && same(a.sizes(), b.sizes()) && same(a.strides(), b.strides());
+}
+
+bool sameBits(const Tensor& a, const Tensor& b) {
+  if (!sameForm(a, b)) return false;
+  if (a.raw() == b.raw()) return true;
   size_t bytes = static_cast<size_t>(a.numel()) * itemSize(a.dtype());
   return a.isContiguous() && (bytes == 0 || std::memcmp(a.raw(), b.raw(), bytes) == 0);
 }
@@ -35,61 +43,72 @@ bool textIsExact(const Tensor& t, TypePtr type) {
   return sameBits(read->toLiteral().data, t);
 }
 
-class PairWriter {
- public:
-  PairWriter(const Graph& graph, Diagnostics& diagnostics) : graph_(cloneGraph(graph)), diagnostics_(diagnostics) {}
+// Calls visit(graph) for a graph and all below it, a graph before its own.
+template <class Visit>
+void forEachGraphOf(Graph& graph, Visit&& visit) {
+  std::vector<Graph*> todo{&graph};
+  while (!todo.empty()) {
+    Graph* g = todo.back();
+    todo.pop_back();
+    visit(*g);
+    size_t first = todo.size();
+    forEachNode(*g, [&](Node* n) {
+      if (n->subgraph()) todo.push_back(n->subgraph());
+    });
+    std::reverse(todo.begin() + static_cast<ptrdiff_t>(first), todo.end());
+  }
+}
 
-  bool write(const ObjectValue* self, const std::string& path, const Limits& limits) {
+class Separator {
+ public:
+  Separator(const Graph& graph, Diagnostics& diagnostics) : graph_(cloneGraph(graph)), diagnostics_(diagnostics) {
+    forEachGraphOf(*graph_, [&](Graph& g) { graphs_.push_back(&g); });
+  }
+
+  std::optional<GraphParts> run(const ObjectValue* self) {
     if (self && !graph_->inputs().empty()) attributes(*self);
-    collect();
+    for (Graph* g : graphs_) collect(*g);
     for (Node* n : lists_) addList(n);
     for (Node* n : tensors_) addTensor(n);
     for (Node* n : shown_)
       if (size_t items = n->output()->type()->is(TypeKind::List); !isFree(n->output()->name(), items))
         rename(n->output(), items);
-    if (!good_) return false;
-    if (!data_.empty() || !metadata_.empty())
-      if (!writeSafetensors(weightsPath(path), data_, diagnostics_, metadata_)) return false;
-    return writeText(path, limits);
+    if (!good_) return std::nullopt;
+    return GraphParts{std::move(graph_), std::move(data_), std::move(metadata_)};
   }
 
  private:
-  static std::string weightsPath(std::string path) {
-    if (endsWith(path, ".ir")) path.resize(path.size() - 3);
-    return path + ".safetensors";
-  }
-
-  bool writeText(const std::string& path, const Limits& limits) {
-    FileWriter file(path, diagnostics_);
-    PrintOptions printing;
-    printing.maxBytes = limits.printBytes;
-    if (!printGraph(
-            *graph_, [&](std::string_view piece) { file.write(piece); }, printing)) {
-      diagnostics_.error(fmt::format("the printed text is longer than {} bytes", printing.maxBytes), ErrorKind::Limit)
-          .note("the limit is set by --limit print=N");
-      return false;
-    }
-    return file.commit();
-  }
-
   // ---- attributes that are still read ----
 
+  using Objects = std::unordered_map<const Value*, std::pair<const ObjectValue*, std::string>>;
+
   void attributes(const ObjectValue& self) {
-    std::unordered_map<const Value*, std::pair<const ObjectValue*, std::string>> objects;
+    Objects objects;
     objects[graph_->input(0)] = {&self, ""};
-    forEachNode(*graph_, [&](Node* n) {
-      const IValue* name = n->attributeValue(sym::name);
-      if (n->kind() != sym::GetAttr || n->inputCount() != 1 || !name || !name->isString()) return;
-      auto object = objects.find(n->input(0));
-      if (object == objects.end()) return;
-      const IValue* v = const_cast<ObjectValue*>(object->second.first)->find(Symbol::of(name->toString()));
-      if (!v) return;
-      std::string path = object->second.second + name->toString();
-      if (v->isObject())
-        objects[n->output()] = {&v->toObject(), path + "."};
-      else if (taken_.insert(path).second)
-        addAttribute(path, *v);
-    });
+    for (Graph* g : graphs_)
+      forEachNode(*g, [&](Node* n) {
+        if (n->subgraph()) passObjects(n, objects);
+        const IValue* name = n->attributeValue(sym::name);
+        if (n->kind() != sym::GetAttr || n->inputCount() != 1 || !name || !name->isString()) return;
+        auto object = objects.find(n->input(0));
+        if (object == objects.end()) return;
+        const IValue* v = const_cast<ObjectValue*>(object->second.first)->find(Symbol::of(name->toString()));
+        if (!v) return;
+        std::string path = object->second.second + name->toString();
+        if (v->isObject())
+          objects[n->output()] = {&v->toObject(), path + "."};
+        else if (taken_.insert(path).second)
+          addAttribute(path, *v);
+      });
+  }
+
+  // Objects that a subgraph takes are the same inside.
+  static void passObjects(const Node* n, Objects& objects) {
+    for (size_t i = 0; i < std::min(n->inputCount(), n->subgraph()->inputs().size()); ++i)
+      if (auto object = objects.find(n->input(i)); object != objects.end()) {
+        auto known = object->second;
+        objects[n->subgraph()->input(i)] = known;
+      }
   }
 
   void addAttribute(const std::string& path, const IValue& v) {
@@ -103,9 +122,8 @@ class PairWriter {
 
   // ---- constants ----
 
-  void collect() {
-    forEachNode(*graph_, [&](Node* n) {
-      if (n->subgraph()) checkSubgraph(*n->subgraph());
+  void collect(Graph& graph) {
+    forEachNode(graph, [&](Node* n) {
       if (n->kind() != sym::Constant || n->outputCount() != 1) return;
       const IValue* v = n->attributeValue(sym::value);
       if (!v) return;
@@ -139,21 +157,6 @@ class PairWriter {
     }
   }
 
-  // Nor for those of graphs inside of attributes.
-  void checkSubgraph(const Graph& graph) {
-    std::vector<const Graph*> todo{&graph};
-    while (!todo.empty()) {
-      const Graph* g = todo.back();
-      todo.pop_back();
-      forEachNode(*g, [&](Node* n) {
-        if (n->subgraph()) todo.push_back(n->subgraph());
-        const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
-        if (!v || v->isLiteral() || (isDefined(*v) && textIsExact(v->toTensor(), n->output()->type()))) return;
-        checkParts(n, *v);
-      });
-    }
-  }
-
   // ---- names ----
 
   // Whether a tensor, or a list of `items` tensors, is read back under this name, and nothing else is. A reader of a
@@ -168,24 +171,37 @@ class PairWriter {
   void rename(Value* v, size_t items) {
     std::string name;
     do name = fmt::format("constant.{}", ++renamed_);
-    while (graph_->find(name) || !isFree(name, items));
+    while (isName(name) || !isFree(name, items));
     v->setName(name);
+  }
+
+  bool isName(const std::string& name) const {
+    return std::any_of(graphs_.begin(), graphs_.end(), [&](const Graph* g) { return g->find(name) != nullptr; });
   }
 
   void addTensor(Node* n) {
     Value* v = n->output();
     Tensor t = n->attributeValue(sym::value)->toTensor();
-    if (!isFree(v->name(), 0)) rename(v, 0);
-    // The file has no strides: the type tells them.
+    // The text has no strides of its own: the type tells them.
     if (!t.isContiguous()) v->setType(dynamicType(IValue(t)));
+    if (auto twin = tensorOf_.find(v->name()); twin != tensorOf_.end() && sameBits(twin->second, t)) return;
+    if (!isFree(v->name(), 0)) rename(v, 0);
     taken_.insert(v->name());
+    tensorOf_.emplace(v->name(), t);
     data_.emplace_back(v->name(), t);
   }
 
   void addList(Node* n) {
     const IValue& list = *n->attributeValue(sym::value);
-    if (!isFree(n->output()->name(), list.toList().items.size())) rename(n->output(), list.toList().items.size());
+    const auto& items = list.toList().items;
+    const std::string& name = n->output()->name();
+    if (auto twin = listOf_.find(name); twin != listOf_.end())
+      if (std::equal(items.begin(), items.end(), twin->second->begin(), twin->second->end(),
+                     [](const IValue& a, const IValue& b) { return sameBits(a.toTensor(), b.toTensor()); }))
+        return;
+    if (!isFree(name, items.size())) rename(n->output(), items.size());
     taken_.insert(n->output()->name());
+    listOf_.emplace(n->output()->name(), &items);
     addItems(n->output()->name(), list);
   }
 
@@ -196,21 +212,47 @@ class PairWriter {
   }
 
   std::unique_ptr<Graph> graph_;
+  std::vector<Graph*> graphs_;  // it and all below it
   Diagnostics& diagnostics_;
   std::vector<Node*> tensors_, lists_;  // constants whose data the text does not hold
   std::vector<Node*> shown_;            // others that would take data of their name
   std::vector<std::pair<std::string, Tensor>> data_;
   Metadata metadata_;
-  std::set<std::string> taken_;  // names that mean something to a reader of the weights
+  std::map<std::string, Tensor> tensorOf_;                    // by the name of the constant
+  std::map<std::string, const std::vector<IValue>*> listOf_;  // the same
+  std::set<std::string> taken_;                               // names that mean something to a reader of the weights
   uint64_t renamed_ = 0;
   bool good_ = true;
 };
 
 }  // namespace
 
+std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue* self, Diagnostics& diagnostics) {
+  return Separator(graph, diagnostics).run(self);
+}
+
+bool printParts(const GraphParts& parts, bool locations, const Limits& limits, const TextSink& sink,
+                Diagnostics& diagnostics) {
+  PrintOptions printing;
+  printing.maxBytes = limits.printBytes;
+  printing.locations = locations;
+  if (printGraph(*parts.graph, sink, printing)) return true;
+  diagnostics.error(fmt::format("the printed text is longer than {} bytes", printing.maxBytes), ErrorKind::Limit)
+      .note("the limit is set by --limit print=N");
+  return false;
+}
+
 bool writeGraphWithWeights(const Graph& graph, const ObjectValue* self, const std::string& path,
                            Diagnostics& diagnostics, const Limits& limits) {
-  return PairWriter(graph, diagnostics).write(self, path, limits);
+  std::optional<GraphParts> parts = separateTensors(graph, self, diagnostics);
+  if (!parts) return false;
+  std::string weights = (endsWith(path, ".ir") ? path.substr(0, path.size() - 3) : path) + ".safetensors";
+  if (!parts->tensors.empty() || !parts->metadata.empty())
+    if (!writeSafetensors(weights, parts->tensors, diagnostics, parts->metadata)) return false;
+  FileWriter file(path, diagnostics);
+  return printParts(
+             *parts, true, limits, [&](std::string_view piece) { file.write(piece); }, diagnostics) &&
+         file.commit();
 }
 
 bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {

@@ -1,5 +1,6 @@
 #include "frontend/file_kind.h"
 
+#include "frontend/section_file.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -18,6 +19,7 @@ struct Magic {
 };
 constexpr Magic kMagics[] = {
     {"\x93NUMPY"sv, FileKind::Npy},
+    {kSectionFileMagic, FileKind::EngineFile},
     {"GGUF"sv, FileKind::Gguf},
     {"TFL3"sv, FileKind::TfLite, 4},
     {"\x89HDF\r\n\x1a\n"sv, FileKind::Hdf5},
@@ -158,6 +160,8 @@ std::string_view describe(FileKind kind) {
       return "a module dump";
     case FileKind::WeightsRecipe:
       return "a weights recipe";
+    case FileKind::EngineFile:
+      return "an engine file";
     case FileKind::Safetensors:
       return "a safetensors file";
     case FileKind::Npy:

@@ -14,6 +14,7 @@ enum class FileKind : uint8_t {
   GraphText,
   ModuleDump,
   WeightsRecipe,
+  EngineFile,
   Safetensors,
   Npy,
   Npz,

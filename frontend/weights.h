@@ -28,6 +28,7 @@ class Weights {
   bool addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
   // Adds a tensor under a name that is new; false if it is not.
   bool add(std::string name, Tensor tensor);
+  void addMetadata(Metadata metadata) { metadata_.merge(std::move(metadata)); }
 
   bool empty() const { return tensors_.empty(); }
   // The tensor of this name, or null; remembers that it was asked for.

@@ -64,7 +64,8 @@ bool takesOverMemory(std::string_view kind) { return kind == "aten::set_data" ||
 // Makes the elements and edges in text order; loops twice, as their values flow back.
 class AliasBuilder {
  public:
-  AliasBuilder(AliasAnalysis& a, const Graph& graph, const OpRegistry& registry) : a_(a), overloads_(registry) {
+  AliasBuilder(AliasAnalysis& a, const Graph& graph, const OpRegistry& registry)
+      : a_(a), registry_(registry), overloads_(registry) {
     newElement(true);  // Locations::kAnywhere; what it holds is itself
     a_.contents_[0] = 0;
     for (const Value* v : graph.inputs()) define(v, {0});
@@ -196,6 +197,7 @@ class AliasBuilder {
     std::string_view ns = n->kind().nameSpace(), kind = n->kind().name();
     if (ns == "prim" && n->kind() != sym::PythonOp && structure(n, kind, facts)) return;
     if (takesOverMemory(n->kind().text())) return unknown(n, facts);
+    if (n->kind() == sym::Engine && n->subgraph() && isHarmless(*n->subgraph())) return engine(n);
     const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : overloads_.resolve(*n);
     if (!op) return unknown(n, facts);
     operation(n, *op, facts);
@@ -278,6 +280,29 @@ class AliasBuilder {
     for (const Value* o : n->outputs()) define(o, {0});
     facts.effects = true;
     facts.writes.add(Locations::kAnywhere);
+  }
+
+  // Whether a graph of an engine does nothing but compute its outputs.
+  bool isHarmless(const Graph& graph) const {
+    AliasAnalysis inner(graph, registry_);
+    if (inner.graphHasWrites()) return false;
+    bool effects = false;
+    forEachNode(graph, [&](const Node* n) { effects |= inner.hasEffects(n); });
+    return !effects;
+  }
+
+  // Results of an engine are new, or views of what it takes.
+  void engine(const Node* n) {
+    const Graph& graph = *n->subgraph();
+    AliasAnalysis inner(graph, registry_);
+    for (size_t i = 0; i < n->outputCount() && i < graph.outputs().size(); ++i) {
+      const Value* o = n->output(i);
+      if (!AliasAnalysis::canRefer(o->type())) continue;
+      bool shares = std::any_of(graph.inputs().begin(), graph.inputs().end(), [&](const Value* in) {
+        return AliasAnalysis::canRefer(in->type()) && inner.mayShareMemory(in, graph.output(i));
+      });
+      shares ? shareWithInputs(n, o) : fresh(o);
+    }
   }
 
   // Operators on containers say less in their schemas than what they do.
@@ -444,6 +469,7 @@ class AliasBuilder {
     bool itself, contents;
   };
   AliasAnalysis& a_;
+  const OpRegistry& registry_;
   OverloadCache overloads_;
   const Graph* graph_ = nullptr;
   std::vector<Write> written_;

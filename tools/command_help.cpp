@@ -73,8 +73,9 @@ std::string generalHelp() {
   options("Options of every command", commonOptionSpecs(), out);
   return out +
          "\nExit codes: 0 done, 1 a negative result, 2 the command line is at fault, 3 an input was\n"
-         "rejected, 4 not supported, 5 input or output failed, 6 a limit was hit, 8 the model failed,\n"
-         "70 internal error, 130 and 143 interrupted.\n";
+         "rejected, 4 not supported, 5 input or output failed, 6 a limit was hit, 7 an engine file of\n"
+         "another version or for another processor, 8 the model failed, 70 internal error, 130 and 143\n"
+         "interrupted.\n";
 }
 
 std::string verbHelp(const VerbSpec& verb) {

@@ -1,4 +1,5 @@
 // `tscompile inspect`: what a file is and what it holds. Nothing in it is executed.
+#include "api/engine_file.h"
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
 #include "frontend/weights.h"
@@ -18,7 +19,8 @@ namespace {
 // One file at a time; text and JSON come from the same calls.
 class Inspector {
  public:
-  explicit Inspector(Session& session) : session_(session), json_(session.out), isJson_(session.common.json) {}
+  Inspector(Session& session, bool emitGraph)
+      : session_(session), json_(session.out), isJson_(session.common.json), emitGraph_(emitGraph) {}
 
   int run(const std::vector<std::string>& files) {
     if (isJson_) {
@@ -51,11 +53,19 @@ class Inspector {
     if (!start) return;
     name_ = isInput_ ? "<stdin>" : path;
     FileKind kind = detectFileKind(std::string_view(*start).substr(0, kFileKindBytes));
+    if (emitGraph_) {
+      if (kind == FileKind::EngineFile && !isInput_) return printGraphOf(path);
+      reportFileKind(name_, "an engine file", kind, diagnostics);
+      return;
+    }
     head(kind);
     switch (kind) {
       case FileKind::GraphText:
       case FileKind::ModuleDump:
         graphs(path, std::move(*start));
+        break;
+      case FileKind::EngineFile:
+        engine(path);
         break;
       case FileKind::Safetensors:
         safetensors(path);
@@ -97,6 +107,115 @@ class Inspector {
     return false;
   }
 
+  // ---- engine files ----
+
+  void printGraphOf(const std::string& path) {
+    if (Result<SourcePtr> text = session_.readGraphText(path)) session_.out << (*text)->text();
+  }
+
+  void engine(const std::string& path) {
+    if (!needsFile()) return;
+    Ref<FileMapping> mapping = FileMapping::open(path, session_.diagnostics);
+    if (!mapping) return;
+    Result<EngineFile> file =
+        parseEngineFile(mapping->bytes(), mapping.get(), path, session_.diagnostics, session_.common.limits);
+    if (!file) return;
+    source_ = SourceFile::make(name_, std::move(file->graph));
+    ParseOptions options;
+    options.limits = session_.common.limits;
+    Result<ParsedText> parsed = parseText(source_, session_.diagnostics, options);
+    if (!parsed || parsed->graphs.size() != 1) return;
+    uint64_t bytes = 0;
+    for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());
+    if (isJson_)
+      engineJson(*file, mapping->bytes().size(), bytes, *parsed->graphs[0]);
+    else
+      engineText(*file, mapping->bytes().size(), bytes, *parsed->graphs[0]);
+  }
+
+  void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
+    const EngineInfo& info = file.info;
+    auto line = [&](std::string_view what, const std::string& text) {
+      text_ += fmt::format("  {:<12}{}\n", what, abbreviate(text, 400));
+    };
+    auto list = [](const std::vector<std::string>& words) {
+      return join(words, " ", [](const std::string& w) { return w; });
+    };
+    line("size", sizeText(size));
+    line("format", fmt::format("{}, made by tscompile {}", kEngineFormat, info.version));
+    line("processor", info.cpu.empty() ? "any that tscompile runs on" : "needs " + list(info.cpu));
+    line("source", fmt::format("{}, checksum {}", info.source, info.sourceHash));
+    for (const std::string& name : info.weights) line("weights", name);
+    line("options", info.options.empty() ? "none" : list(info.options));
+    for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
+    line("precision", std::string(precisionName(info.precision)));
+    line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
+    size_t index = 0;
+    forEachNode(graph, [&](const Node* n) {
+      if (n->kind() == sym::Engine && n->subgraph()) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
+    });
+    line("fallback", counted(fallbackNodes(graph), "node"));
+    summary(graph, "  ", &file);
+  }
+
+  void engineJson(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
+    const EngineInfo& info = file.info;
+    auto list = [&](std::string_view key, const std::vector<std::string>& items) {
+      json_.key(key);
+      json_.beginArray();
+      for (const std::string& item : items) json_.value(item);
+      json_.endArray();
+    };
+    json_.field("bytes", size);
+    json_.field("format", kEngineFormat);
+    json_.field("version", info.version);
+    list("cpu", info.cpu);
+    json_.field("source", info.source);
+    json_.field("sourceHash", info.sourceHash);
+    list("weights", info.weights);
+    list("options", info.options);
+    std::vector<std::string> ranges;
+    for (const InputRange& range : info.inputs) ranges.push_back(inputRangeText(range));
+    list("ranges", ranges);
+    json_.field("precision", precisionName(info.precision));
+    json_.field("tensors", file.tensors.size());
+    json_.field("tensorBytes", tensorBytes);
+    json_.key("engines");
+    json_.beginArray();
+    forEachNode(graph, [&](const Node* n) {
+      if (n->kind() != sym::Engine || !n->subgraph()) return;
+      json_.newLine();
+      json_.beginObject();
+      json_.field("nodes", workNodes(*n->subgraph()));
+      json_.field("inputs", n->inputCount());
+      json_.field("outputs", n->outputCount());
+      json_.endObject();
+    });
+    json_.endArray();
+    json_.field("fallbackNodes", fallbackNodes(graph));
+    json_.key("graph");
+    summary(graph, "", &file);
+  }
+
+  // Nodes that are not constants.
+  static size_t workNodes(const Graph& graph) {
+    size_t count = 0;
+    forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
+    return count;
+  }
+  static size_t fallbackNodes(const Graph& graph) {
+    size_t count = 0;
+    forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && n->kind() != sym::Engine; });
+    return count;
+  }
+  static std::string engineSummary(const Node* n) {
+    auto names = [](auto&& values) { return join(values, ", ", [](const Value* v) { return "%" + v->name(); }); };
+    std::vector<const Value*> inputs;
+    for (const Use& u : n->inputs()) inputs.push_back(u.value);
+    return fmt::format("{}, ({}) -> ({})", counted(workNodes(*n->subgraph()), "node"), names(inputs),
+                       names(n->outputs()));
+  }
+
   // ---- graph text ----
 
   void graphs(const std::string& path, std::string start) {
@@ -131,8 +250,13 @@ class Inspector {
     if (isJson_ && !parsed->graphs.empty()) json_.endArray();
   }
 
-  void summary(const Graph& graph, const std::string& margin) {
+  void summary(const Graph& graph, const std::string& margin, const EngineFile* file = nullptr) {
     GraphSummary s = summarize(graph);
+    if (file)  // which has them
+      std::erase_if(s.missing, [&](const GraphSummary::Named& constant) {
+        return std::any_of(file->tensors.begin(), file->tensors.end(),
+                           [&](const auto& t) { return t.first == constant.name || t.first == constant.name + ".0"; });
+      });
     if (isJson_)
       writeSummary(s, json_);
     else
@@ -302,13 +426,15 @@ class Inspector {
 
   Session& session_;
   JsonWriter json_;
-  bool isJson_, isInput_ = false;
+  bool isJson_, isInput_ = false, emitGraph_ = false;
   std::string name_, text_;
   SourcePtr source_;
 };
 
 }  // namespace
 
-int runInspect(const Options& options, Session& session) { return Inspector(session).run(options.arguments); }
+int runInspect(const Options& options, Session& session) {
+  return Inspector(session, options.inspect.emitGraph).run(options.arguments);
+}
 
 }  // namespace tscompile

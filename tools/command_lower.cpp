@@ -83,12 +83,7 @@ int runLower(const Options& options, Session& session) {
     session.out << setup->database.query(setup->query).describe();
     return session.finish();
   }
-  Result<SourcePtr> source = session.readGraphText(options.arguments[0]);
-  if (!source) return session.finish();
-  LoadOptions load;
-  load.weights = command.weights;
-  load.limits = session.common.limits;
-  Result<Module> module = Module::fromSource(*source, load, session.diagnostics);
+  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
   if (!module) return session.finish();
   LowerOptions lowering;
   lowering.method = command.method;

@@ -6,7 +6,7 @@
 #include "partition/report.h"
 #include "partition/stitch.h"
 #include "tools/commands.h"
-#include "tools/partition_setup.h"
+#include "tools/partitioning.h"
 
 #include <fmt/core.h>
 
@@ -18,12 +18,10 @@ namespace {
 // The graph of the file, ready to be cut; nothing after reporting what is wrong.
 std::optional<Prepared> prepare(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
-  CompileSpec wanted = compileSpecOf(command, session);
-  std::optional<Module> module = loadForPartition(options, session);
-  if (!module || !checkEntry(wanted.partition, *module, session)) return std::nullopt;
-  Result<PartitionSpec> spec = partitionSpecOf(wanted, module->graph(command.method), session.diagnostics);
-  if (!spec) return std::nullopt;
-  Result<Prepared> prepared = prepareForPartition(*module, *spec, session.diagnostics);
+  PartitionSpec spec = partitionSpecOf(command, session.common.limits);
+  Result<Module> module = loadForPartition(options, session);
+  if (!module) return std::nullopt;
+  Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
   if (!prepared) return std::nullopt;
   if (!prepared->unmatched.empty()) {
     UsageError error{prepared->unmatched[0].message};
@@ -67,6 +65,13 @@ int sweep(const Prepared& prepared, const PartitionCommand& command, Session& se
     writer.endObject();
     writer.finish();
   }
+  return session.finish();
+}
+
+int writeStitched(const Prepared& prepared, const Partition& p, const PartitionCommand& command, Session& session) {
+  if (!command.emitGraph) throw UsageError{"--output goes with --emit graph", {"segments go to standard output"}};
+  prepared.module->withGraph(stitch(*prepared.graph, p))
+      .write(command.output, session.diagnostics, session.common.limits);
   return session.finish();
 }
 
@@ -125,7 +130,7 @@ bool explainOne(const std::string& asked, const Prepared& prepared, const Partit
 // Lists the nodes of a method that no engine takes.
 int checkSupport(const Options& options, Session& session) {
   const std::string& method = options.partition.checkSupport;
-  std::optional<Module> module = loadForPartition(options, session);
+  Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
   Result<std::vector<UnsupportedNode>> nodes = checkMethodOperatorSupport(*module, method, session.diagnostics);
   if (!nodes) return session.finish();
@@ -170,7 +175,9 @@ int runPartition(const Options& options, Session& session) {
   if (!prepared) return session.finish();
   if (!command.sweep.empty()) return sweep(*prepared, command, session);
   Partition p = partition(*prepared, partitionOptionsOf(command));
-  if (command.requireFull) requireCoverage(*prepared, p, *command.requireFull, session.diagnostics);
+  if (command.requireFull && coverage(p) < *command.requireFull)
+    reportNotCovered(*prepared, p, *command.requireFull, session.diagnostics);
+  if (!command.output.empty() && command.output != "-") return writeStitched(*prepared, p, command, session);
   if (command.form == PartitionForm::Text) return print(*prepared, p, command, session);
   if (command.form == PartitionForm::Json)
     writePartitionJson(*prepared->graph, *prepared->registry, p, session.out);

@@ -2,14 +2,18 @@
 #include "api/verify.h"
 #include "ir/printer.h"
 #include "ir/support/json_writer.h"
+#include "ir/support/text.h"
 #include "partition/report.h"
+#include "tools/commands.h"
+#include "tools/inputs.h"
 #include "tools/machine_memory.h"
-#include "tools/partition_setup.h"
+#include "tools/partitioning.h"
 #include "tools/process.h"
-#include "tools/run_inputs.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tscompile {
@@ -111,28 +115,35 @@ void writeJson(const VerifyReport& report, std::ostream& out) {
   json.finish();
 }
 
-// Ranges to fill inputs from: usual sizes first, then those that the text tells.
-std::vector<InputRange> fillingShapes(const PartitionSpec& spec, const Method& method) {
+// What --input gives, and random numbers for tensors whose sizes only --shape tells.
+std::vector<std::string> inputTexts(const Options& options, const PartitionSpec& spec) {
+  std::vector<std::string> texts = options.verify.inputs;
   std::vector<InputRange> shapes = spec.usualShapes;
   shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
-  for (const ValueInfo& v : method.inputs()) {
-    if (!v.type->isTensor()) continue;
-    const TensorFacts& f = v.type->tensor();
-    if (f.hasRank && allKnown(f.sizes)) shapes.push_back({v.name, f.dtype, f.sizes, f.sizes});
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const InputRange& r = shapes[i];
+    std::string start = r.name + "=";
+    bool given = std::any_of(texts.begin(), texts.end(),
+                             [&](const std::string& t) { return startsWith(t, start) || startsWith(t, "%" + start); });
+    if (given) continue;
+    DType dtype = r.dtype == DType::Undefined ? DType::Float32 : r.dtype;
+    texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
+                                r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
+                                isIntegral(dtype, true) ? "randint(0,2," : "randn(", i));
   }
-  return shapes;
+  return texts;
 }
 
 }  // namespace
 
 int runVerify(const Options& options, Session& session) {
-  CompileSpec spec = compileSpecOf(options.partition, session);
-  std::optional<Module> module = loadForPartition(options, session);
-  if (!module || !checkEntry(spec.partition, *module, session)) return session.finish();
+  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  Result<Module> module = loadForPartition(options, session);
+  if (!module) return session.finish();
   Result<Method> method = module->prepare(session.diagnostics, options.partition.method);
   if (!method) return session.finish();
   Result<std::vector<IValue>> inputs =
-      readInputs(method->inputs(), options.verify.inputs, session, fillingShapes(spec.partition, *method));
+      InputReader(method->inputs(), session).readOrMake(inputTexts(options, spec.partition), 0);
   if (!inputs) return session.finish();
 
   InterruptScope interrupts(std::nullopt);

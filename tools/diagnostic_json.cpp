@@ -18,6 +18,8 @@ const char* kindName(ErrorKind kind) {
       return "io";
     case ErrorKind::Limit:
       return "limit";
+    case ErrorKind::Incompatible:
+      return "incompatible";
     case ErrorKind::Model:
       return "model";
     case ErrorKind::Interrupted:

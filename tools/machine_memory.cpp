@@ -50,4 +50,9 @@ uint64_t availableMemory() {
   return memory;
 }
 
+uint64_t peakMemory() {
+  rusage usage{};
+  return getrusage(RUSAGE_SELF, &usage) == 0 ? static_cast<uint64_t>(usage.ru_maxrss) * 1024 : 0;
+}
+
 }  // namespace tscompile

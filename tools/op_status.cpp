@@ -10,6 +10,7 @@ namespace tscompile {
 
 OpFinder::OpFinder(const OpRegistry& registry) : registry_(registry) {
   for (Symbol kind : structureKinds()) structure_.insert(kind);
+  structure_.insert(sym::Engine);
 }
 
 OpFinding OpFinder::find(const Node& node) {

@@ -153,27 +153,40 @@ const std::vector<OptionSpec> kLower = withRewriting({
      [](Options& o, const std::string& v) { addNames(o.rewrite.passes, v); }, true},
 });
 
-const std::vector<OptionSpec> kRun = {
-    {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
-     [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
-    {"-i,--input", "NAME=VALUE", "an input by its name, or by its position, from 0, where %self is not counted",
-     [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
+// Options of everything that executes, before those of one verb.
+std::vector<OptionSpec> withModel(std::vector<OptionSpec> own) {
+  std::vector<OptionSpec> all = {
+      {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+       [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
+      {"-i,--input", "NAME=VALUE", "an input by its name, or by its position, from 0, where %self is not counted",
+       [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
+      {"--method", "NAME", "the method to run (default: forward)",
+       [](Options& o, const std::string& v) { o.run.method = v; }},
+      {"--seed", "N", "of the random numbers that operators draw (default: 0)",
+       [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
+  };
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+int threadCount(std::string_view text, const std::string& all) {
+  auto n = parseCount(text);
+  return static_cast<int>(
+      checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", all));
+}
+
+const std::vector<OptionSpec> kRun = withModel({
     {"--outputs", "DIR", "write outputs.json and the tensors there",
      [](Options& o, const std::string& v) { o.run.outputs = v; }},
     {"--print", "", "print the returned values in full, one a line",
      [](Options& o, const std::string&) { o.run.print = true; }},
-    {"--method", "NAME", "the method to run (default: forward)",
-     [](Options& o, const std::string& v) { o.run.method = v; }},
     {"--executor", "interpreter|engine", "what runs the graph (default: interpreter)",
      [](Options& o, const std::string& v) { o.run.engine = v == "engine"; }},
     {"--custom-torch-ops,--custom-converters", "LIB",
      "a shared library with operators and converters; see docs/writing_converters.md",
      [](Options& o, const std::string& v) { o.run.libraries.push_back(v); }, true},
     {"--threads", "N", "threads to use at most; the interpreter runs on one",
-     [](Options& o, const std::string& v) {
-       auto n = parseCount(v);
-       o.run.threads = checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", v);
-     }},
+     [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
     {"--limit-mem", "SIZE", "memory for tensors, such as 512M (default: 80 % of the machine's or the container's)",
      [](Options& o, const std::string& v) {
        o.run.memoryLimit = checked(parseSize(v), "--limit-mem", "a size such as 512M", v);
@@ -182,9 +195,32 @@ const std::vector<OptionSpec> kRun = {
      [](Options& o, const std::string& v) {
        o.run.timeLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
      }},
-    {"--seed", "N", "of the random numbers that operators draw (default: 0)",
-     [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
-};
+});
+
+const std::vector<OptionSpec> kBench = withModel({
+    {"--executor", "interpreter|engine", "what runs the graph (default: engine)",
+     [](Options& o, const std::string& v) { o.run.engine = v == "engine"; }},
+    {"--threads", "N,N...", "threads to use; a measurement for each number (default: one for each processor)",
+     [](Options& o, const std::string& v) {
+       for (std::string_view n : split(v, ',')) o.bench.threads.push_back(threadCount(n, v));
+     }},
+    {"--duration", "DURATION", "how long each measurement takes, such as 500ms or 10s (default: 3s)",
+     [](Options& o, const std::string& v) {
+       o.bench.duration = checked(parseDuration(v), "--duration", "a duration such as 500ms or 10s", v);
+     }},
+});
+
+const std::vector<OptionSpec> kProfile = withModel({
+    {"--threads", "N", "threads to use at most (default: one for each processor)",
+     [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
+    {"--runs", "N", "how many runs to take the mean of (default: as many as fit in a second)",
+     [](Options& o, const std::string& v) {
+       auto n = parseCount(v);
+       o.profile.runs = checked(n && *n > 0 ? n : std::nullopt, "--runs", "a number from 1 up", v);
+     }},
+    {"--trace", "FILE", "write when each part of the last run began and ended there, for chrome://tracing",
+     [](Options& o, const std::string& v) { o.profile.trace = v; }},
+});
 
 const std::vector<OptionSpec> kOps = {
     {"--coverage", "FILE", "tell which operators of a graph or module dump are there; exit 1 if one is missing",
@@ -192,6 +228,11 @@ const std::vector<OptionSpec> kOps = {
     {"--implemented", "", "list what can run (the default)", [](Options& o, const std::string&) { o.ops.all = false; }},
     {"--all", "", "list also what PyTorch has and tscompile has not",
      [](Options& o, const std::string&) { o.ops.all = true; }},
+};
+
+const std::vector<OptionSpec> kInspect = {
+    {"--emit", "summary|graph", "tell what the file is (default), or print the graph of an engine file",
+     [](Options& o, const std::string& v) { o.inspect.emitGraph = v == "graph"; }},
 };
 
 constexpr std::string_view kRunDetails = R"(Values are written so:
@@ -206,6 +247,25 @@ tells the type, shape, least, greatest and mean value of each output.
 Examples:
   tscompile run model.ir --weights model.safetensors --input x=1x3x224x224:f32:randn(seed=0)
   tscompile run model.ir -w model.safetensors -i x=@cat.npy --outputs out
+)";
+
+constexpr std::string_view kBenchDetails =
+    R"(Inputs are written as for 'tscompile run'; tensors that are not given are random if the graph tells
+their sizes. Runs before the times have settled are not counted. A quantile is told if there are at
+least ten times beyond it.
+
+Examples:
+  tscompile bench model.ir --weights model.safetensors --threads 1,2
+  tscompile bench model.ir --weights model.safetensors --format json
+)";
+
+constexpr std::string_view kProfileDetails =
+    R"(The graph runs on engines. Each of their layers is a line, those that take longest first; the rest
+of the run is what the interpreter did between engines, and what it cost to enter them.
+
+Examples:
+  tscompile profile model.ir --weights model.safetensors
+  tscompile profile model.ir --weights model.safetensors --threads 1 --trace trace.json
 )";
 
 constexpr std::string_view kRewriteDetails =
@@ -244,6 +304,16 @@ passes if |got - want| <= atol + rtol * |want|. The exit code is 1 if one does n
 Examples:
   tscompile verify model.ir -w model.safetensors --shape x=1x3x224x224
   tscompile verify model.ir -w model.safetensors -i x=@cat.npy --rtol 1e-5 --bisect
+)";
+
+constexpr std::string_view kCompileDetails =
+    R"(Takes what partition takes. The file holds the graph with its engines, the weights and the sizes
+of --shape, which are checked at every run; docs/engine_files.md describes it. A file that is
+there is replaced when the new one is complete.
+
+Examples:
+  tscompile compile model.ir --weights model.safetensors --shape x=1..8x3x224x224 -o model.tse
+  tscompile run model.tse --input x=1x3x224x224:f32:randn(seed=0)
 )";
 
 const VerbSpec kVerbs[] = {
@@ -289,11 +359,29 @@ const VerbSpec kVerbs[] = {
     {.name = "run",
      .summary = "execute a graph",
      .argument = "GRAPH",
-     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentHelp = "graph text, a module dump or an engine file; -: text from standard input",
      .argumentRequired = true,
      .details = kRunDetails,
      .options = kRun,
      .command = runRun},
+    {.name = "bench",
+     .summary = "measure how long a run takes",
+     .argument = "GRAPH",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kBenchDetails,
+     .options = kBench,
+     .defaults = [](Options& o) { o.run.engine = true; },
+     .command = runBench},
+    {.name = "profile",
+     .summary = "tell where the time of a run goes, layer by layer",
+     .argument = "GRAPH",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kProfileDetails,
+     .options = kProfile,
+     .defaults = [](Options& o) { o.run.engine = true; },
+     .command = runProfile},
     {.name = "partition",
      .summary = "cut a graph into segments for engines and for the interpreter, and tell why",
      .argument = "FILE",
@@ -319,6 +407,14 @@ const VerbSpec kVerbs[] = {
      .details = kVerifyDetails,
      .options = verifyOptionSpecs(),
      .command = runVerify},
+    {.name = "compile",
+     .summary = "write a graph with its engines and its weights to an engine file",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kCompileDetails,
+     .options = compileOptionSpecs(),
+     .command = runCompile},
     {.name = "ops",
      .summary = "list operators, or tell which operators of a graph are there",
      .argument = "PATTERN",
@@ -333,8 +429,9 @@ const VerbSpec kVerbs[] = {
      .argumentHelp = "any file; -: standard input",
      .argumentRequired = true,
      .argumentRepeats = true,
-     .details = "Knows graph text, module dumps, safetensors, .npy and .npz, and names other formats.\n"
-                "'tscompile FILE' means the same.\n",
+     .details = "Knows graph text, module dumps, engine files, safetensors, .npy and .npz, and names other\n"
+                "formats. 'tscompile FILE' means the same.\n",
+     .options = kInspect,
      .command = runInspect},
     {.name = "version", .summary = "tell the version and how it was built", .command = runVersion},
     {.name = "completion",

@@ -70,6 +70,7 @@ std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std
 }
 
 void readVerb(const VerbSpec& verb, std::span<const std::string> args, Options& options) {
+  if (verb.defaults) verb.defaults(options);
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();

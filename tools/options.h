@@ -4,6 +4,7 @@
 
 #include "ir/support/limits.h"
 #include "partition/partition.h"
+#include "runtime/engine/engine_options.h"
 
 #include <chrono>
 #include <optional>
@@ -79,6 +80,18 @@ struct RunCommand {
   uint64_t seed = 0;
 };
 
+// What bench takes beside the settings of run.
+struct BenchCommand {
+  std::vector<int> threads;  // one measurement each; none: as many as there are processors
+  std::chrono::nanoseconds duration = std::chrono::seconds(3);
+};
+
+// What profile takes beside the settings of run.
+struct ProfileCommand {
+  uint64_t runs = 0;  // 0: as many as fit in a second
+  std::string trace;  // a file for the times of one run
+};
+
 enum class PartitionForm : uint8_t { Text, Json, Dot };
 
 // Of all that partitions.
@@ -92,9 +105,11 @@ struct PartitionCommand {
   std::vector<size_t> sweep;          // values for minBlockSize
   PartitionForm form = PartitionForm::Text;
   bool explain = false;
-  bool emitGraph = false;         // the stitched graph
-  std::vector<DType> precisions;  // besides float32
-  std::string checkSupport;       // a method of which to list what engines cannot take
+  bool emitGraph = false;  // the stitched graph
+  std::string output;
+  Precision precision = Precision::F32;  // of compile
+  bool oneEngine = false;                // of compile: nothing stays outside of it
+  std::string checkSupport;              // a method of which to list what engines cannot take
 };
 
 struct VerifyCommand {
@@ -102,6 +117,10 @@ struct VerifyCommand {
   double relative = 1e-3, absolute = 1e-4;
   bool checkThreshold = true;
   bool bisect = false;
+};
+
+struct InspectCommand {
+  bool emitGraph = false;  // of an engine file
 };
 
 struct OpsCommand {
@@ -120,8 +139,11 @@ struct Options {
   LowerCommand lower;
   RewriteCommand rewrite;
   RunCommand run;
+  BenchCommand bench;
+  ProfileCommand profile;
   PartitionCommand partition;
   VerifyCommand verify;
+  InspectCommand inspect;
   OpsCommand ops;
 };
 
@@ -144,6 +166,7 @@ struct VerbSpec {
   bool argumentRepeats = false;
   std::string_view details = {};  // what else its help says
   std::vector<OptionSpec> options = {};
+  void (*defaults)(Options&) = nullptr;  // where they are not those of Options
   int (*command)(const Options&, Session&) = nullptr;
 };
 
@@ -155,12 +178,13 @@ const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();
 // The same without those that the verb has in a form of its own.
 std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
-// What partition, explain and compile share, and what only partition has.
+// What partition, explain and compile share, and with what only partition and only compile have.
 std::vector<OptionSpec> partitioningOptionSpecs();
 std::vector<OptionSpec> partitionOptionSpecs();
 std::vector<OptionSpec> verifyOptionSpecs();
 // Why an option of torchtrtc is none here; empty if it is not one of these.
 std::string_view reasonWithoutOption(std::string_view name);
+std::vector<OptionSpec> compileOptionSpecs();
 // "text", "json" of "text|json"; nothing if the value is no choice.
 std::vector<std::string_view> choicesOf(const OptionSpec& option);
 

@@ -1,4 +1,5 @@
 // The options of partitioning, which several verbs take.
+#include "api/engine_file.h"
 #include "ir/support/text.h"
 #include "tools/options.h"
 #include "tools/quantities.h"
@@ -41,14 +42,17 @@ void setSweep(Options& o, const std::string& v) {
 }
 
 // As torchtrtc writes dtypes.
-void addPrecision(Options& o, const std::string& v) {
-  constexpr std::pair<std::string_view, DType> kNames[] = {
-      {"f32", DType::Float32},      {"fp32", DType::Float32}, {"float32", DType::Float32}, {"float", DType::Float32},
-      {"f16", DType::Float16},      {"fp16", DType::Float16}, {"float16", DType::Float16}, {"half", DType::Float16},
-      {"i8", DType::Int8},          {"int8", DType::Int8},    {"char", DType::Int8},       {"bf16", DType::BFloat16},
-      {"bfloat16", DType::BFloat16}};
-  for (const auto& [name, dtype] : kNames)
-    if (v == name) return o.partition.precisions.push_back(dtype);
+void enablePrecision(Options& o, const std::string& v) {
+  constexpr std::pair<std::string_view, Precision> kNames[] = {
+      {"f32", Precision::F32},   {"fp32", Precision::F32}, {"float32", Precision::F32}, {"float", Precision::F32},
+      {"f16", Precision::F16},   {"fp16", Precision::F16}, {"float16", Precision::F16}, {"half", Precision::F16},
+      {"bf16", Precision::BF16}, {"i8", Precision::Int8},  {"int8", Precision::Int8},   {"char", Precision::Int8}};
+  for (const auto& [name, precision] : kNames) {
+    if (v != name) continue;
+    // float32 is what is there when nothing is enabled.
+    if (precision != Precision::F32) o.partition.precision = precision;
+    return;
+  }
   throw UsageError{"--enable-precision takes f32, f16, bf16 or int8, not '" + abbreviate(v, 80) + "'"};
 }
 
@@ -97,24 +101,6 @@ std::string_view reasonWithoutOption(std::string_view name) {
   return {};
 }
 
-std::vector<OptionSpec> verifyOptionSpecs() {
-  std::vector<OptionSpec> specs = partitioningOptionSpecs();
-  const OptionSpec own[] = {
-      {"-i,--input", "NAME=VALUE", "an input; without it, --shape gives the sizes of random numbers",
-       [](Options& o, const std::string& v) { o.verify.inputs.push_back(v); }, true},
-      {"--rtol", "X", "part of an element that a difference may be (default: 0.001)",
-       [](Options& o, const std::string& v) { o.verify.relative = tolerance("--rtol", v); }},
-      {"--atol", "X", "that a difference may be besides (default: 0.0001)",
-       [](Options& o, const std::string& v) { o.verify.absolute = tolerance("--atol", v); }},
-      {"--no-threshold-check", "", "tell the differences; the exit code is 0 whatever they are",
-       [](Options& o, const std::string&) { o.verify.checkThreshold = false; }},
-      {"--bisect", "", "find the node inside the first engine that is out of tolerance",
-       [](Options& o, const std::string&) { o.verify.bisect = true; }},
-  };
-  specs.insert(specs.end(), std::begin(own), std::end(own));
-  return specs;
-}
-
 std::vector<OptionSpec> partitioningOptionSpecs() {
   return {
       {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
@@ -136,8 +122,6 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
       {"--custom-torch-ops,--custom-converters", "LIB",
        "a shared library with operators and converters; see docs/writing_converters.md",
        [](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }, true},
-      {"-p,--enable-precision", "DTYPE", "what engines may compute in besides float32: f32, f16, bf16 or int8",
-       addPrecision, true},
       {"--strategy", "greedy|dependency|minimal|cost", "how to cut (default: dependency)", setStrategy},
       {"--shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224 or x=2x10:i64",
        [](Options& o, const std::string& v) { o.partition.shapes.push_back(v); }, true},
@@ -147,11 +131,38 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
   };
 }
 
+namespace {
+
+const OptionSpec kRequireFull = {"--require-full-compilation,--require-full",
+                                 "PERCENT",
+                                 "fail unless so many of the nodes run in engines (default: 100)",
+                                 setRequireFull,
+                                 false,
+                                 true};
+
+const OptionSpec kEnablePrecision = {"-p,--enable-precision", "DTYPE",
+                                     "the same as --precision in the words of torchtrtc: half, fp16, char",
+                                     enablePrecision, true};
+
+}  // namespace
+
+std::vector<OptionSpec> compileOptionSpecs() {
+  std::vector<OptionSpec> specs = partitioningOptionSpecs();
+  specs.push_back(kRequireFull);
+  specs.push_back({"--precision", "f32|f16|bf16|int8", "how engines store weights of products (default: f32)",
+                   [](Options& o, const std::string& v) { o.partition.precision = *precisionFromName(v); }});
+  specs.push_back(kEnablePrecision);
+  specs.push_back({"--save-engine", "", "make one engine of the whole method, or fail",
+                   [](Options& o, const std::string&) { o.partition.oneEngine = true; }});
+  specs.push_back({"-o,--output", "FILE", "the engine file to write",
+                   [](Options& o, const std::string& v) { o.partition.output = v; }});
+  return specs;
+}
+
 std::vector<OptionSpec> partitionOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
   const OptionSpec own[] = {
-      {"--require-full-compilation,--require-full", "PERCENT",
-       "fail unless so many of the nodes run in engines (default: 100)", setRequireFull, false, true},
+      kRequireFull,
       {"--check-method-support", "METHOD",
        "list what engines cannot take of a method, instead; exit 1 if there is some",
        [](Options& o, const std::string& v) { o.partition.checkSupport = v; }},
@@ -165,6 +176,28 @@ std::vector<OptionSpec> partitionOptionSpecs() {
        [](Options& o, const std::string&) { o.partition.explain = true; }},
       {"--emit", "segments|graph", "print the segments (default), or one graph that has engines as nodes",
        [](Options& o, const std::string& v) { o.partition.emitGraph = v == "graph"; }},
+      {"-o,--output", "FILE", "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
+       [](Options& o, const std::string& v) { o.partition.output = v; }},
+  };
+  specs.insert(specs.end(), std::begin(own), std::end(own));
+  return specs;
+}
+
+std::vector<OptionSpec> verifyOptionSpecs() {
+  std::vector<OptionSpec> specs = partitioningOptionSpecs();
+  const OptionSpec own[] = {
+      kRequireFull,
+      kEnablePrecision,
+      {"-i,--input", "NAME=VALUE", "an input; without it, --shape gives the sizes of random numbers",
+       [](Options& o, const std::string& v) { o.verify.inputs.push_back(v); }, true},
+      {"--rtol", "X", "part of an element that a difference may be (default: 0.001)",
+       [](Options& o, const std::string& v) { o.verify.relative = tolerance("--rtol", v); }},
+      {"--atol", "X", "that a difference may be besides (default: 0.0001)",
+       [](Options& o, const std::string& v) { o.verify.absolute = tolerance("--atol", v); }},
+      {"--no-threshold-check", "", "tell the differences; the exit code is 0 whatever they are",
+       [](Options& o, const std::string&) { o.verify.checkThreshold = false; }},
+      {"--bisect", "", "find the node inside the first engine that is out of tolerance",
+       [](Options& o, const std::string&) { o.verify.bisect = true; }},
   };
   specs.insert(specs.end(), std::begin(own), std::end(own));
   return specs;

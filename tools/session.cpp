@@ -1,5 +1,6 @@
 #include "tools/session.h"
 
+#include "api/engine_file.h"
 #include "api/extensions.h"
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
@@ -23,6 +24,8 @@ int exitCode(ErrorKind kind) {
       return 5;
     case ErrorKind::Limit:
       return 6;
+    case ErrorKind::Incompatible:
+      return 7;
     case ErrorKind::Model:
       return 8;
     case ErrorKind::Interrupted:
@@ -73,6 +76,7 @@ Result<std::string> Session::readInput(uint64_t most) {
 }
 
 Result<SourcePtr> Session::readGraphText(const std::string& path) {
+  if (isEngineFile(path)) return readEngineText(path);
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;
@@ -84,20 +88,38 @@ Result<SourcePtr> Session::readGraphText(const std::string& path) {
   return sources_.back();
 }
 
+Result<SourcePtr> Session::readEngineText(const std::string& path) {
+  Ref<FileMapping> mapping = FileMapping::open(path, diagnostics);
+  if (!mapping) return Failed{};
+  Result<EngineFile> file = parseEngineFile(mapping->bytes(), mapping.get(), path, diagnostics, common.limits);
+  if (!file) return Failed{};
+  sources_.push_back(SourceFile::make(path, std::move(file->graph)));
+  return sources_.back();
+}
+
+Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights,
+                                   const std::vector<std::string>& libraries) {
+  LoadOptions load;
+  load.weights = weights;
+  load.limits = common.limits;
+  if (!libraries.empty()) {
+    auto extensions = std::make_shared<Extensions>();
+    bool good = true;
+    for (const std::string& library : libraries) good &= extensions->loadLibrary(library, diagnostics);
+    if (!good) return Failed{};
+    load.extensions = std::move(extensions);
+  }
+  if (isEngineFile(path)) return Module::load(path, load, diagnostics);
+  Result<SourcePtr> source = readGraphText(path);
+  if (!source) return Failed{};
+  return Module::fromSource(*source, load, diagnostics);
+}
+
 Result<ParsedText> Session::parse(const std::string& path, ParseOptions options) {
   Result<SourcePtr> source = readGraphText(path);
   if (!source) return Failed{};
   options.limits = common.limits;
   return parseText(*source, diagnostics, options);
-}
-
-bool Session::loadExtensions(const std::vector<std::string>& libraries, LoadOptions& load) {
-  if (libraries.empty()) return true;
-  auto extensions = std::make_shared<Extensions>();
-  bool good = true;
-  for (const std::string& library : libraries) good &= extensions->loadLibrary(library, diagnostics);
-  load.extensions = std::move(extensions);
-  return good;
 }
 
 void Session::note(const std::string& text) {

@@ -28,12 +28,13 @@ class Session {
 
   // The bytes of a file, or of standard input for "-".
   Result<std::string> read(const std::string& path);
-  // The same for a file that must hold graph text: files of another kind are refused by their name.
+  // The same for a file that must hold graph text: files of another kind are refused by their name. Of an engine file
+  // its graph.
   Result<SourcePtr> readGraphText(const std::string& path);
   Result<ParsedText> parse(const std::string& path, ParseOptions options = {});
-
-  // Loads shared libraries with operators and converters for a module. Makes the registry of `load` theirs.
-  bool loadExtensions(const std::vector<std::string>& libraries, LoadOptions& load);
+  // A text with its weights, or an engine file.
+  Result<Module> loadModule(const std::string& path, const std::vector<std::string>& weights,
+                            const std::vector<std::string>& libraries = {});
 
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);
@@ -49,6 +50,7 @@ class Session {
 
  private:
   Result<std::string> readInput(uint64_t most);
+  Result<SourcePtr> readEngineText(const std::string& path);
 
   std::istream& in_;
   std::vector<SourcePtr> sources_;

@@ -14,12 +14,13 @@ enum class Severity : uint8_t { Note, Warning, Error };
 
 // Why an error stops the work. The command line tool turns the kind of the first error into its exit code.
 enum class ErrorKind : uint8_t {
-  Input,        // the text, weights or tensor file is wrong
-  Unsupported,  // an operator or feature that we do not have
-  Io,           // a file cannot be read or written
-  Limit,        // a configured limit was reached
-  Model,        // the model failed while it ran (an exception it raises, an index out of range)
-  Interrupted,  // the caller asked to stop
+  Input,         // the text, weights or tensor file is wrong
+  Unsupported,   // an operator or feature that we do not have
+  Io,            // a file cannot be read or written
+  Limit,         // a configured limit was reached
+  Incompatible,  // an engine file of another version, or for another processor
+  Model,         // the model failed while it ran (an exception it raises, an index out of range)
+  Interrupted,   // the caller asked to stop
 };
 
 struct Diagnostic {

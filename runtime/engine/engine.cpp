@@ -1,7 +1,9 @@
 #include "runtime/engine/engine.h"
 
 #include "runtime/engine/optimize/optimize.h"
+#include "runtime/engine/thread_pool.h"
 #include "runtime/engine/tracer.h"
+#include "runtime/run_observer.h"
 
 #include <algorithm>
 #include <bit>
@@ -66,7 +68,7 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     entry->signature = signature;
     try {
       std::unique_ptr<Network> network = traced_->trace(inputs, context, options_.optimize);
-      if (options_.optimize) optimize(*network, store_);
+      if (options_.optimize) optimize(*network, store_, options_);
       entry->plan = std::make_shared<EnginePlan>(std::move(network));
     } catch (const Refusal& r) {
       entry->refusal = r;
@@ -97,13 +99,23 @@ std::shared_ptr<const EnginePlan> Engine::planFor(std::span<const IValue> inputs
 }
 
 bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const {
+  RunObserver* observer = RunObserver::current();
+  RunObserver::Clock::time_point begin = observer ? RunObserver::Clock::now() : RunObserver::Clock::time_point();
   Signature signature;
   std::vector<Tensor> tensors;
   for (const IValue& v : inputs)
     if (!sign(v, signature, tensors)) return false;
   std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, nullptr);
   if (!plan) return false;
-  plan->run(tensors, outputs, context, context.options().threads);
+  int threads = context.options().threads;
+  try {
+    plan->run(tensors, outputs, context, threads > 0 ? threads : defaultThreads());
+  } catch (const ExecutionError& e) {
+    // Nothing was written: the interpreter does it again and tells where and why it fails, if it does.
+    if (plan->network().writes || e.kind() == ErrorKind::Interrupted) throw;
+    return false;
+  }
+  if (observer) observer->onEngine(plan->network(), begin, RunObserver::Clock::now());
   return true;
 }
 

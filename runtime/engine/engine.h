@@ -36,7 +36,8 @@ class Engine {
   // one.
   std::shared_ptr<const EnginePlan> planFor(std::span<const IValue> inputs, RunContext& context,
                                             std::optional<Refusal>* refusal = nullptr) const;
-  // False if the inputs cannot be planned for; nothing was done then. Throws ExecutionError.
+  // False if the inputs cannot be planned for, or a layer fails for them; nothing was written then, and the graph is to
+  // be interpreted. Throws ExecutionError if the run is interrupted, or fails after writing to memory of others.
   bool run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const;
 
   const Graph& graph() const;

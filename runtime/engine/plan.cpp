@@ -1,6 +1,7 @@
 #include "runtime/engine/plan.h"
 
 #include "ir/error.h"
+#include "runtime/run_observer.h"
 
 namespace tscompile {
 
@@ -19,16 +20,30 @@ std::unique_ptr<Frame> EnginePlan::takeFrame() const {
   return std::make_unique<Frame>(*network_, memory_);
 }
 
+namespace {
+
+void runObserved(const Layer& layer, size_t index, Frame& frame, RunObserver& observer) {
+  RunObserver::Clock::time_point begin = RunObserver::Clock::now();
+  layer.run(frame);
+  observer.onLayer(frame.network(), index, begin, RunObserver::Clock::now());
+}
+
+}  // namespace
+
 void EnginePlan::run(std::span<const Tensor> tensors, std::span<IValue> outputs, RunContext& context,
                      int threads) const {
   std::unique_ptr<Frame> frame = takeFrame();
   const Layer* current = nullptr;
   frame->begin(tensors, context, threads);
   try {
-    for (const auto& layer : network_->layers) {
-      current = layer.get();
+    RunObserver* observer = RunObserver::current();
+    for (size_t i = 0; i < network_->layers.size(); ++i) {
+      current = network_->layers[i].get();
       context.checkInterrupt();
-      layer->run(*frame);
+      if (observer) [[unlikely]]
+        runObserved(*current, i, *frame, *observer);
+      else
+        current->run(*frame);
     }
     for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = frame->value(network_->outputs[i]);
   } catch (ExecutionError& e) {

@@ -18,6 +18,13 @@ Tensor WeightStore::get(const std::string& name, const Tensor& source, FunctionR
   return it->second.made;
 }
 
+std::string WeightStore::nameWith(std::string_view what, const Tensor& contiguous) {
+  std::string name(what);
+  name.append(reinterpret_cast<const char*>(contiguous.raw()),
+              static_cast<size_t>(contiguous.numel()) * itemSize(contiguous.dtype()));
+  return name;
+}
+
 size_t WeightStore::bytes() const {
   std::lock_guard lock(mutex_);
   size_t sum = 0;

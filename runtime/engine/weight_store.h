@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace tscompile {
 
@@ -16,6 +17,8 @@ class WeightStore {
   // are the same view of the same memory.
   Tensor get(const std::string& name, const Tensor& source, FunctionRef<Tensor()> make);
   size_t bytes() const;
+  // A name for what is made with the elements of another tensor, which may be gone and made anew by the next plan.
+  static std::string nameWith(std::string_view what, const Tensor& contiguous);
 
  private:
   struct Entry {

@@ -65,6 +65,8 @@ Axes axesOf(const InferCall& call, Kind kind) {
   if (sized) sizes = call.integers(1);
   if (placed) {
     axes.dims = call.dims(2, t.rank(), false);
+    // Tensors without dimensions take 0 and -1 as dimensions elsewhere.
+    call.require(t.rank() > 0 || axes.dims.empty(), "a tensor without dimensions has none to transform");
     call.require(!sized || sizes.size() == axes.dims.size(), "dim and s must have the same length, not {} and {}",
                  axes.dims.size(), sizes.size());
   } else {
@@ -148,6 +150,7 @@ Axes plainAxes(const InferCall& call, Kind kind) {
                kind == Kind::Real ? "real" : "complex", pythonName(t.dtype));
   Axes axes;
   axes.dims = call.dims(1, t.rank(), false);
+  call.require(t.rank() > 0 || axes.dims.empty(), "a tensor without dimensions has none to transform");
   call.require(kind == Kind::Complex || !axes.dims.empty(), "{} must transform at least one axis",
                call.op().kind().text());
   for (int64_t d : axes.dims) axes.points.push_back(t.sizes[static_cast<size_t>(d)]);
@@ -180,7 +183,7 @@ template <bool kInverse>
 void shiftKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims dims = call.dims(1, t.rank(), call.isNone(1));
-  call.require(!dims.empty(), "no dimension to shift");
+  call.require(!dims.empty() && t.rank() > 0, "no dimension to shift");
   Dims shifts;
   for (int64_t d : dims) shifts.push_back((t.size(static_cast<int>(d)) + kInverse) / 2);
   call.setResult(invoke(call, "aten::roll", {t, intList(shifts), intList(dims)}));

@@ -9,13 +9,13 @@
 namespace tscompile {
 
 void ConvLayer::run(Frame& frame) const {
-  tactic_->run(shape_, frame.data<float>(inputs[0]), packed_.raw(), WeightStorage::F32, frame.data<float>(outputs[0]),
+  tactic_->run(shape_, frame.data<float>(inputs[0]), packed_.raw(), storage_, frame.data<float>(outputs[0]),
                epilogueOf(frame), frame.workspace(), frame.threads());
 }
 
 void ConvLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) {
   Tensor original = weight_;
-  weight_ = store.get(fmt::format("scaled by {}", static_cast<const void*>(scale.raw())), original, [&] {
+  weight_ = store.get(WeightStore::nameWith("scaled by ", scale), original, [&] {
     Tensor scaled = Tensor::empty(DType::Float32, original.sizes());
     int64_t inner = original.numel() / original.size(0);
     for (int64_t c = 0; c < original.size(0); ++c)
@@ -26,17 +26,13 @@ void ConvLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightSto
   scaleBias(scale, shift);
 }
 
-void ConvLayer::chooseTactic() {
-  for (const ConvTactic& t : convTactics())
-    if (t.accepts(shape_) && (!tactic_ || t.cost(shape_) < tactic_->cost(shape_))) tactic_ = &t;
-}
-
-void ConvLayer::prepare(WeightStore& store) {
+void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
+  storage_ = storage;
   std::string name =
       fmt::format("{} in {} groups, {}x{}", tactic_->name, shape_.groups, shape_.strideHeight, shape_.strideWidth);
   packed_ = store.get(name, weight_, [&] {
-    Tensor packed = packedBuffer(tactic_->packedBytes(shape_, WeightStorage::F32));
-    tactic_->pack(shape_, weight_.data<float>(), WeightStorage::F32, packed.raw());
+    Tensor packed = packedBuffer(tactic_->packedBytes(shape_, storage));
+    tactic_->pack(shape_, weight_.data<float>(), storage, packed.raw());
     return packed;
   });
   // Kernels read the bias of blocked channels in whole blocks.

@@ -18,16 +18,16 @@ class ConvLayer : public ProductLayer {
   const ConvShape& shape() const { return shape_; }
   int64_t columns() const override { return shape_.outChannels; }
   void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) override;
-  // Chooses how it is run: the cheapest by the model of costs.
-  void chooseTactic();
+  void setTactic(const ConvTactic& tactic) { tactic_ = &tactic; }
   const ConvTactic& tactic() const { return *tactic_; }
-  void prepare(WeightStore& store) override;
+  void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:
   ConvShape shape_;
   Tensor weight_;  // contiguous
   const ConvTactic* tactic_ = nullptr;
   Tensor packed_;
+  WeightStorage storage_ = WeightStorage::F32;
 };
 
 // aten::_convolution, conv1d and conv2d.

@@ -3,6 +3,8 @@
 #include "runtime/engine/attention.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 
+#include <fmt/core.h>
+
 namespace tscompile {
 
 void MatmulLayer::run(Frame& frame) const {
@@ -11,7 +13,7 @@ void MatmulLayer::run(Frame& frame) const {
 }
 
 void MatmulLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) {
-  weight_ = store.get("scaled", weight_, [&] {
+  weight_ = store.get(WeightStore::nameWith(fmt::format("scaled along {} by ", columnStride_), scale), weight_, [&] {
     Tensor scaled = Tensor::empty(DType::Float32, Dims{k_, n_});
     for (int64_t i = 0; i < k_; ++i)
       for (int64_t j = 0; j < n_; ++j)
@@ -24,11 +26,13 @@ void MatmulLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightS
   scaleBias(scale, shift);
 }
 
-void MatmulLayer::prepare(WeightStore& store) {
-  packed_ = {.k = k_, .n = n_};
-  data_ = store.get("matmul", weight_, [&] {
-    Tensor packed = packedBuffer(packedBytes(k_, n_, WeightStorage::F32));
-    packMatrix(k_, n_, weight_.data<float>(), rowStride_, columnStride_, WeightStorage::F32, packed.raw());
+void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
+  packed_ = {.k = k_, .n = n_, .storage = storage};
+  // One matrix may be used as it is and transposed.
+  std::string name = fmt::format("matmul {}x{} by {}, {}", k_, n_, rowStride_, columnStride_);
+  data_ = store.get(name, weight_, [&] {
+    Tensor packed = packedBuffer(packedBytes(k_, n_, storage));
+    packMatrix(k_, n_, weight_.data<float>(), rowStride_, columnStride_, storage, packed.raw());
     return packed;
   });
   packed_.data = data_.raw();

@@ -29,7 +29,7 @@ class MatmulLayer : public ProductLayer {
 
   int64_t columns() const override { return n_; }
   void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) override;
-  void prepare(WeightStore& store) override;
+  void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:
   Tensor weight_;

@@ -5,6 +5,7 @@
 #include "runtime/engine/convert_call.h"
 #include "runtime/engine/epilogue.h"
 #include "runtime/engine/frame.h"
+#include "runtime/engine/product.h"
 #include "runtime/engine/weight_store.h"
 
 #include <optional>
@@ -26,7 +27,7 @@ class ProductLayer : public Layer {
   virtual void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) = 0;
   virtual int64_t columns() const = 0;
   // Packs the weights.
-  virtual void prepare(WeightStore& store) = 0;
+  virtual void prepare(WeightStore& store, WeightStorage storage) = 0;
 
  protected:
   Epilogue epilogueOf(const Frame& frame) const;

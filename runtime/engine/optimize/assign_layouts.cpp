@@ -3,6 +3,8 @@
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/layout.h"
 #include "runtime/engine/optimize/optimize.h"
+#include "runtime/engine/tactics.h"
+#include "runtime/engine/thread_pool.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -12,7 +14,7 @@ namespace {
 
 class LayoutAssigner {
  public:
-  explicit LayoutAssigner(Network& network) : n_(network) {}
+  LayoutAssigner(Network& network, const EngineOptions& options) : n_(network), options_(options) {}
 
   void run() {
     std::vector<std::unique_ptr<Layer>> layers = std::move(n_.layers);
@@ -95,7 +97,7 @@ class LayoutAssigner {
 
   void convolution(ConvLayer& layer) {
     current_ = layer.node;
-    layer.chooseTactic();
+    layer.setTactic(chooseConvTactic(layer.shape(), options_.tactics.get(), options_.measureTactics, defaultThreads()));
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;
     for (size_t i = 0; i < layer.inputs.size(); ++i)
@@ -171,6 +173,7 @@ class LayoutAssigner {
   }
 
   Network& n_;
+  const EngineOptions& options_;
   const Node* current_ = nullptr;
   std::unordered_map<BufferId, TensorId> blockedWhole_;  // by buffer: its blocked tensor
   std::unordered_map<TensorId, TensorId> plainOf_, blockedOf_, padded_;
@@ -178,6 +181,6 @@ class LayoutAssigner {
 
 }  // namespace
 
-void assignLayouts(Network& network) { LayoutAssigner(network).run(); }
+void assignLayouts(Network& network, const EngineOptions& options) { LayoutAssigner(network, options).run(); }
 
 }  // namespace tscompile

@@ -4,15 +4,33 @@
 
 namespace tscompile {
 
-void optimize(Network& network, WeightStore& store) {
+namespace {
+
+WeightStorage storageOf(Precision precision) {
+  switch (precision) {
+    case Precision::F32:
+      return WeightStorage::F32;
+    case Precision::F16:
+      return WeightStorage::F16;
+    case Precision::BF16:
+      return WeightStorage::BF16;
+    case Precision::Int8:
+      return WeightStorage::I8;
+  }
+  TS_UNREACHABLE();
+}
+
+}  // namespace
+
+void optimize(Network& network, WeightStore& store, const EngineOptions& options) {
   if (network.writes) return;
   fuseProducts(network, store);
   fuseAttention(network);
   fusePointwise(network);
   removeCopies(network);
-  assignLayouts(network);
+  assignLayouts(network, options);
   for (const auto& layer : network.layers)
-    if (auto* product = dynamic_cast<ProductLayer*>(layer.get())) product->prepare(store);
+    if (auto* product = dynamic_cast<ProductLayer*>(layer.get())) product->prepare(store, storageOf(options.precision));
 }
 
 }  // namespace tscompile

@@ -1,13 +1,14 @@
 // Makes a network faster: fuses layers, chooses layouts and tactics, packs weights.
 #pragma once
 
+#include "runtime/engine/engine_options.h"
 #include "runtime/engine/network.h"
 #include "runtime/engine/weight_store.h"
 
 namespace tscompile {
 
 // Networks that write memory which others see keep their layers.
-void optimize(Network& network, WeightStore& store);
+void optimize(Network& network, WeightStore& store, const EngineOptions& options);
 
 // The steps, in this order. Each leaves a network that computes the same.
 
@@ -20,6 +21,6 @@ void fusePointwise(Network& network);
 // Products of batches write their results in the order in which they are wanted.
 void removeCopies(Network& network);
 // Convolutions and what stands between them work on blocked activations; reorders where layouts meet.
-void assignLayouts(Network& network);
+void assignLayouts(Network& network, const EngineOptions& options);
 
 }  // namespace tscompile

@@ -17,11 +17,15 @@ class NetworkUses {
     for (size_t i = 0; i < network.layers.size(); ++i) add(i);
   }
 
-  size_t writer(TensorId id) const { return writer_[network_[id].buffer]; }
+  size_t writer(TensorId id) const {
+    BufferId b = network_[id].buffer;
+    return b < writer_.size() ? writer_[b] : kNobody;  // newer buffers are constants
+  }
   // The only layer that reads anything of the tensor's buffer; kNobody if there are several or none, or if the caller
   // of the engine sees it.
   size_t soleReader(TensorId id) const {
     const NetBuffer& b = network_.bufferOf(id);
+    if (network_[id].buffer >= readers_.size()) return kNobody;
     const std::vector<size_t>& readers = readers_[network_[id].buffer];
     return b.kind == NetBuffer::Kind::Inner && !b.escapes && readers.size() == 1 ? readers[0] : kNobody;
   }
@@ -42,11 +46,15 @@ class NetworkUses {
   // Around changes of a layer's inputs and outputs.
   void remove(size_t i) {
     const Layer& layer = *network_.layers[i];
+    writer_.resize(network_.buffers.size(), kNobody);
+    readers_.resize(network_.buffers.size());
     for (TensorId id : layer.inputs) std::erase(readers_[network_[id].buffer], i);
     for (TensorId id : layer.outputs) writer_[network_[id].buffer] = kNobody;
   }
   void add(size_t i) {
     const Layer& layer = *network_.layers[i];
+    writer_.resize(network_.buffers.size(), kNobody);
+    readers_.resize(network_.buffers.size());
     for (TensorId id : layer.inputs) {
       std::vector<size_t>& readers = readers_[network_[id].buffer];
       if (std::find(readers.begin(), readers.end(), i) == readers.end()) readers.push_back(i);

@@ -1,6 +1,8 @@
-// Every text of the corpus before and after the default lowering: the same results, bit for bit. Those that do not run
+// Every text of the corpus before and after the default lowering: the same results, bit for bit; and on engines, but for
+// roundings. Those that do not run
 // are listed with the reason; a text that is listed and runs after all is a failure, as is one that is not and does
 // not.
+#include "api/compile.h"
 #include "api/lower.h"
 #include "api/value_text.h"
 #include "passes/rewrite/compare.h"
@@ -202,12 +204,31 @@ class Case {
       if (!after) return "";
       for (const auto& m : {compareResults(*before, *after, 0, 0), compareResults(*first, *second, 0, 0)})
         EXPECT_FALSE(m) << m->text();
+      checkEngines(*module, *method, sample, *before);
       return "";
     }
     return error;
   }
 
  private:
+  // The same on engines, but for roundings.
+  void checkEngines(const Module& module, const Method& method, int sample, const std::vector<IValue>& expected) {
+    Diagnostics diagnostics;
+    CompileSpec spec;
+    spec.partition.options.minBlockSize = 1;
+    Result<Module> compiled = module.compiled(spec, diagnostics);
+    ASSERT_TRUE(compiled.ok()) << renderDiagnostics(diagnostics, "test");
+    forEachNode(*compiled->graph(), [&](const Node* n) {
+      engines_ += n->kind() == sym::Engine;
+      enginesInside_ += n->kind() == sym::Engine && n->block()->owner();
+    });
+    std::string error;
+    std::optional<std::vector<IValue>> own = inputs(method, sample, error), got = run(*compiled, *own, error);
+    ASSERT_TRUE(got.has_value()) << error;
+    std::optional<RewriteMismatch> m = compareResults(expected, *got, 1e-3, 1e-4);
+    EXPECT_FALSE(m) << m->text();
+  }
+
   Result<Module> load(Diagnostics& diagnostics) {
     Result<Module> bare = Module::fromText(text_, name_, {}, diagnostics);
     if (!bare) return bare;
@@ -274,6 +295,9 @@ class Case {
 
   std::string name_, text_, model_;
   TemporaryFolder folder_;
+
+ public:
+  static inline size_t engines_ = 0, enginesInside_ = 0;  // of all texts; the latter in branches and loops
 };
 
 }  // namespace
@@ -298,6 +322,8 @@ TEST(CorpusLowering, GivesTheSameResults) {
     }
   }
   EXPECT_EQ(run + kDoesNotRun.size(), files.size());
+  EXPECT_GT(Case::engines_, 40u);
+  EXPECT_GT(Case::enginesInside_, 4u);
 }
 
 }  // namespace tscompile::test

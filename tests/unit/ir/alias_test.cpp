@@ -45,6 +45,30 @@ TEST_F(Aliases, ViewsShareWithTheirBase) {
   EXPECT_FALSE(conflict("a", "b"));
 }
 
+TEST_F(Aliases, EnginesGiveNewMemoryOrViews) {
+  analyse(R"(graph(%x : Tensor, %y : Tensor):
+  %w : Tensor = prim::Constant[value={1}]()
+  %a : Tensor, %v : Tensor, %c : Tensor = tscompile::Engine_0(%y, %w)
+  %b : Tensor = tscompile::Engine_1(%a)
+  %r : Tensor = aten::relu_(%a)
+  return (%b, %v, %r, %c)
+with tscompile::Engine_0 = graph(%p : Tensor, %q : Tensor):
+  %0 : int = prim::Constant[value=0]()
+  %1 : Tensor = aten::mul(%p, %q)
+  %2 : Tensor = aten::select(%p, %0, %0)
+  %3 : Tensor = aten::neg(%1)
+  return (%1, %2, %3)
+with tscompile::Engine_1 = graph(%p : Tensor):
+  %1 : Tensor = aten::neg_(%p)
+  return (%1)
+)");
+  EXPECT_TRUE(share("y", "v"));
+  EXPECT_FALSE(share("y", "c"));
+  EXPECT_FALSE(written("w"));    // what it reads stays as it is
+  EXPECT_TRUE(share("a", "b"));  // one that writes may do anything
+  EXPECT_TRUE(conflict("a", "b"));
+}
+
 TEST_F(Aliases, TheGreaterOfTwoListsIsOneOfThem) {
   analyse(R"(graph(%n : int):
   %a : int[] = prim::ListConstruct(%n)

@@ -1,4 +1,4 @@
-#include "tools/partition_setup.h"
+#include "tools/partitioning.h"
 
 #include "ir/support/text.h"
 #include "ir/verifier.h"
@@ -14,6 +14,24 @@ InputRange rangeOf(std::string_view option, const std::string& text) {
   throw UsageError{std::string(option) + " takes NAME=SIZES such as x=1..8x3x224x224 or x=2x10:i64, not '" +
                    abbreviate(text, 80) + "'"};
 }
+
+}  // namespace
+
+PartitionSpec partitionSpecOf(const PartitionCommand& command, const Limits& limits) {
+  PartitionSpec spec;
+  spec.operators = command.operators;
+  spec.modules = command.modules;
+  spec.nodes = command.nodes;
+  spec.withoutConverters = command.withoutConverters;
+  spec.lower = command.lower;
+  spec.lowering.method = command.method;
+  spec.lowering.limits = limits;
+  for (const std::string& text : command.shapes) spec.shapes.push_back(rangeOf("--shape", text));
+  for (const std::string& text : command.usualShapes) spec.usualShapes.push_back(rangeOf("--opt-shape", text));
+  return spec;
+}
+
+namespace {
 
 void checkShapeName(const InputRange& range, const Graph& graph) {
   auto inputs = graph.inputs();
@@ -41,6 +59,8 @@ void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& sha
   }
 }
 
+}  // namespace
+
 void checkShapes(const PartitionSpec& spec, const Graph& graph) {
   for (const InputRange& r : spec.shapes) checkShapeName(r, graph);
   for (const InputRange& r : spec.usualShapes) {
@@ -48,8 +68,6 @@ void checkShapes(const PartitionSpec& spec, const Graph& graph) {
     checkUsualShape(r, spec.shapes);
   }
 }
-
-}  // namespace
 
 PartitionOptions partitionOptionsOf(const PartitionCommand& command) {
   PartitionOptions options;
@@ -60,48 +78,24 @@ PartitionOptions partitionOptionsOf(const PartitionCommand& command) {
   return options;
 }
 
-PartitionSpec partitionSpecOf(const PartitionCommand& command, Session& session) {
-  PartitionSpec spec;
-  spec.operators = command.operators;
-  spec.modules = command.modules;
-  spec.nodes = command.nodes;
-  spec.withoutConverters = command.withoutConverters;
-  spec.lower = command.lower;
-  spec.lowering.method = command.method;
-  spec.lowering.limits = session.common.limits;
-  for (const std::string& text : command.shapes) spec.shapes.push_back(rangeOf("--shape", text));
-  for (const std::string& text : command.usualShapes) spec.usualShapes.push_back(rangeOf("--opt-shape", text));
-  spec.options = partitionOptionsOf(command);
-  return spec;
-}
-
-CompileSpec compileSpecOf(const PartitionCommand& command, Session& session) {
+CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits) {
   CompileSpec spec;
-  spec.partition = partitionSpecOf(command, session);
-  spec.enabledPrecisions.insert(spec.enabledPrecisions.end(), command.precisions.begin(), command.precisions.end());
-  spec.minBlockSize = command.minBlockSize;
-  if (command.requireFull) spec.requiredCoverage = *command.requireFull;
+  spec.partition = partitionSpecOf(command, limits);
+  spec.partition.options = partitionOptionsOf(command);
+  spec.minBlockSize = spec.partition.options.minBlockSize;
+  spec.engine.precision = command.precision;
+  spec.requiredCoverage = command.requireFull.value_or(0);
   return spec;
 }
 
-std::optional<Module> loadForPartition(const Options& options, Session& session) {
-  Result<SourcePtr> source = session.readGraphText(options.arguments[0]);
-  if (!source) return std::nullopt;
-  LoadOptions load;
-  load.weights = options.partition.weights;
-  load.limits = session.common.limits;
-  if (!session.loadExtensions(options.partition.libraries, load)) return std::nullopt;
-  Result<Module> module = Module::fromSource(*source, load, session.diagnostics);
-  if (!module) return std::nullopt;
-  return std::move(*module);
-}
-
-bool checkEntry(const PartitionSpec& spec, const Module& module, Session& session) {
-  const Graph* entry = module.graph(spec.lowering.method);
-  if (!entry) return true;
-  if (!verify(*entry, module.registry(), session.diagnostics)) return false;
-  checkShapes(spec, *entry);
-  return true;
+Result<Module> loadForPartition(const Options& options, Session& session) {
+  const PartitionCommand& command = options.partition;
+  Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
+  if (!module) return Failed{};
+  const Graph* entry = module->graph(command.method);
+  if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
+  if (entry) checkShapes(partitionSpecOf(command, session.common.limits), *entry);
+  return module;
 }
 
 }  // namespace tscompile

@@ -1,0 +1,374 @@
+#include "api/engine_file.h"
+
+#include "frontend/section_file.h"
+#include "frontend/tensor_formats.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <unordered_map>
+
+namespace tscompile {
+namespace {
+
+constexpr std::string_view kFields = "fields", kGraph = "graph", kTensors = "tensors", kWeights = "weights";
+
+// ---- records: numbers, and texts behind their lengths ----
+
+class RecordWriter {
+ public:
+  void number(uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) out_ += static_cast<char>(value >> 8 * i);
+  }
+  void text(std::string_view value) {
+    number(value.size(), 4);
+    out_ += value;
+  }
+  const std::string& bytes() const { return out_; }
+
+ private:
+  std::string out_;
+};
+
+// After a read beyond the end everything is empty and good() is false.
+class RecordReader {
+ public:
+  explicit RecordReader(std::string_view bytes) : bytes_(bytes) {}
+
+  bool atEnd() const { return bytes_.empty(); }
+  bool good() const { return good_; }
+  uint64_t number(size_t bytes) {
+    std::string_view taken = take(bytes);
+    uint64_t value = 0;
+    for (size_t i = taken.size(); i-- > 0;) value = value << 8 | static_cast<unsigned char>(taken[i]);
+    return value;
+  }
+  std::string_view text() { return take(number(4)); }
+
+ private:
+  std::string_view take(uint64_t count) {
+    if (count > bytes_.size()) {
+      good_ = false;
+      bytes_ = {};
+      return {};
+    }
+    std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+  }
+
+  std::string_view bytes_;
+  bool good_ = true;
+};
+
+// ---- processors ----
+
+struct CpuFeature {
+  std::string_view name;
+  bool here;
+};
+
+// Whether this processor has a feature; features that nobody here knows it has not.
+bool processorHas(std::string_view name) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const CpuFeature features[] = {
+      {"sse4.2", __builtin_cpu_supports("sse4.2") != 0},     {"avx", __builtin_cpu_supports("avx") != 0},
+      {"avx2", __builtin_cpu_supports("avx2") != 0},         {"fma", __builtin_cpu_supports("fma") != 0},
+      {"f16c", __builtin_cpu_supports("f16c") != 0},         {"avx512f", __builtin_cpu_supports("avx512f") != 0},
+      {"avx512bw", __builtin_cpu_supports("avx512bw") != 0}, {"avx512vl", __builtin_cpu_supports("avx512vl") != 0},
+  };
+  for (const CpuFeature& f : features)
+    if (f.name == name) return f.here;
+#endif
+  static_cast<void>(name);
+  return false;
+}
+
+// A word of a command line.
+std::string shellWord(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/%@";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// ---- reading ----
+
+class EngineReader {
+ public:
+  EngineReader(const RefCounted* owner, const std::string& path, Diagnostics& diagnostics, const Limits& limits)
+      : owner_(owner), path_(path), diagnostics_(diagnostics), limits_(limits) {}
+
+  Result<EngineFile> read(std::string_view bytes) {
+    Result<SectionFile> file = parseSectionFile(bytes, path_, diagnostics_);
+    if (!file) return Failed{};
+    bool isKnown = file->version == kEngineFormat;
+    const std::string_view* section = file->find(kFields);
+    // Of a file of another format only the fields may be as they are here, and are wanted for the message.
+    bool hasFields = section && fields(*section);
+    if (!isKnown) return otherFormat(file->version);
+    if (!hasFields) return fail("its fields are malformed");
+    if (!suits()) return Failed{};
+    const std::string_view* graph = file->find(kGraph);
+    const std::string_view* table = file->find(kTensors);
+    const std::string_view* weights = file->find(kWeights);
+    if (!graph || !table || !weights || file->sections.size() != 4)
+      return fail("it has not the sections that belong to it");
+    if (graph->size() > limits_.textBytes) return limit("text", limits_.textBytes, "bytes of graph text");
+    out_.graph = *graph;
+    if (!tensors(*table, *weights)) return Failed{};
+    return std::move(out_);
+  }
+
+ private:
+  Failed fail(std::string_view what) {
+    diagnostics_.fileError(path_, {}, fmt::format("the engine file is malformed: {}", what));
+    return {};
+  }
+  Failed limit(std::string_view name, uint64_t most, std::string_view what) {
+    diagnostics_.fileError(path_, {}, fmt::format("the engine file has more than {} {}", most, what), ErrorKind::Limit)
+        .note(fmt::format("the limit is set by --limit {}=N", name));
+    return {};
+  }
+
+  Failed otherFormat(uint32_t version) {
+    Diagnostic& d =
+        diagnostics_.fileError(path_, {},
+                               fmt::format("the engine file has format {}, and this tscompile {} reads format {}",
+                                           version, libraryVersion(), kEngineFormat),
+                               ErrorKind::Incompatible);
+    if (!out_.info.version.empty())
+      d.note(fmt::format("it was made by tscompile {}", abbreviate(out_.info.version, 40)));
+    d.note("compile it again: " + out_.info.command(path_));
+    return {};
+  }
+
+  bool suits() {
+    std::string missing;
+    for (const std::string& feature : out_.info.cpu)
+      if (!processorHas(feature)) missing += (missing.empty() ? "" : ", ") + abbreviate(feature, 40);
+    if (missing.empty()) return true;
+    diagnostics_
+        .fileError(path_, {}, "the engine file is for another processor: this one lacks " + missing,
+                   ErrorKind::Incompatible)
+        .note("compile it again here: " + out_.info.command(path_));
+    return false;
+  }
+
+  bool fields(std::string_view section) {
+    EngineInfo& info = out_.info;
+    RecordReader in(section);
+    while (!in.atEnd()) {
+      std::string name(in.text()), value(in.text());
+      if (!in.good()) return false;
+      if (name == "tscompile") {
+        info.version = value;
+      } else if (name == "source") {
+        info.source = value;
+      } else if (name == "source-hash") {
+        info.sourceHash = value;
+      } else if (name == "weights") {
+        info.weights.push_back(value);
+      } else if (name == "option") {
+        info.options.push_back(value);
+      } else if (name == "cpu") {
+        info.cpu.push_back(value);
+      } else if (name == "precision") {
+        std::optional<Precision> precision = precisionFromName(value);
+        if (!precision) return false;
+        info.precision = *precision;
+      } else if (name == "input") {
+        std::optional<InputRange> range = parseInputRange(value);
+        if (!range) return false;
+        info.inputs.push_back(std::move(*range));
+      } else if (name.starts_with("attribute:")) {
+        if (!out_.metadata.emplace(name, value).second) return false;
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool tensors(std::string_view table, std::string_view weights) {
+    RecordReader in(table);
+    while (!in.atEnd()) {
+      if (out_.tensors.size() >= limits_.tensors) return limit("tensors", limits_.tensors, "tensors"), false;
+      std::string name(in.text());
+      std::optional<DType> dtype = dtypeFromSafetensors(in.text());
+      size_t rank = in.number(1);
+      Dims sizes;
+      for (size_t i = 0; i < rank && in.good(); ++i) sizes.push_back(std::bit_cast<int64_t>(in.number(8)));
+      uint64_t begin = in.number(8);
+      if (!in.good() || !dtype || rank > static_cast<size_t>(kMaxRank))
+        return fail("its list of tensors is malformed"), false;
+      if (!tensor(std::move(name), *dtype, sizes, begin, weights)) return false;
+    }
+    return in.good();
+  }
+
+  bool tensor(std::string name, DType dtype, DimSpan sizes, uint64_t begin, std::string_view weights) {
+    std::optional<int64_t> count = checkedNumel(sizes);
+    bool inside = count && *count >= 0 && std::all_of(sizes.begin(), sizes.end(), [](int64_t s) { return s >= 0; }) &&
+                  begin % kSectionAlignment == 0 && begin <= weights.size() &&
+                  static_cast<uint64_t>(*count) <= (weights.size() - begin) / itemSize(dtype);
+    if (!inside) return fail(tensorText(abbreviate(name, 80)) + " is not inside of it"), false;
+    std::string_view bytes = weights.substr(begin, static_cast<uint64_t>(*count) * itemSize(dtype));
+    if (dtype == DType::Bool && findBadBool(bytes))
+      return fail(tensorText(abbreviate(name, 80)) + " has elements that are neither 0 nor 1"), false;
+    if (owner_) {
+      out_.tensors.emplace_back(std::move(name), readOnlyTensor(dtype, sizes, bytes, owner_));
+      return true;
+    }
+    Result<Tensor> copy = allocateTensor(dtype, sizes, path_, diagnostics_);
+    if (!copy) return false;
+    if (!bytes.empty()) std::memcpy(copy->raw(), bytes.data(), bytes.size());
+    out_.tensors.emplace_back(std::move(name), asReadOnly(*copy));
+    return true;
+  }
+
+  const RefCounted* owner_;
+  const std::string& path_;
+  Diagnostics& diagnostics_;
+  const Limits& limits_;
+  EngineFile out_;
+};
+
+// ---- writing ----
+
+// The bytes of all tensors, row by row, each behind the next multiple of the alignment; like bytes once.
+class WeightsWriter {
+ public:
+  explicit WeightsWriter(const std::vector<std::pair<std::string, Tensor>>& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      table.text(name);
+      table.text(safetensorsName(tensor.dtype()));
+      table.number(static_cast<uint64_t>(tensor.rank()), 1);
+      for (int64_t size : tensor.sizes()) table.number(static_cast<uint64_t>(size), 8);
+      table.number(place(tensor), 8);
+    }
+  }
+  WeightsWriter(const WeightsWriter&) = delete;
+  WeightsWriter& operator=(const WeightsWriter&) = delete;
+
+  RecordWriter table;
+  std::vector<std::string_view> pieces;
+
+ private:
+  uint64_t place(const Tensor& tensor) {
+    std::string_view bytes = bytesOf(tensor);
+    uint64_t sum = checksumOf(bytes);
+    for (auto [at, end] = known_.equal_range(sum); at != end; ++at)
+      if (at->second.second == bytes) return at->second.first;
+    static constexpr char kZeros[kSectionAlignment] = {};
+    uint64_t begin = (size_ + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment;
+    pieces.emplace_back(kZeros, begin - size_);
+    pieces.push_back(bytes);
+    size_ = begin + bytes.size();
+    known_.emplace(sum, std::pair(begin, bytes));
+    return begin;
+  }
+
+  std::string_view bytesOf(const Tensor& tensor) {
+    size_t bytes = static_cast<size_t>(tensor.numel()) * itemSize(tensor.dtype());
+    if (tensor.isContiguous()) return {reinterpret_cast<const char*>(tensor.raw()), bytes};
+    std::string& copy = *copies_.emplace_back(std::make_unique<std::string>());
+    copy.reserve(bytes);
+    size_t item = itemSize(tensor.dtype());
+    forEachElement(tensor,
+                   [&](const std::byte* element) { copy.append(reinterpret_cast<const char*>(element), item); });
+    return copy;
+  }
+
+  uint64_t size_ = 0;
+  std::unordered_multimap<uint64_t, std::pair<uint64_t, std::string_view>> known_;  // by checksum
+  std::vector<std::unique_ptr<std::string>> copies_;
+};
+
+std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
+  RecordWriter out;
+  auto field = [&](std::string_view name, std::string_view value) {
+    out.text(name);
+    out.text(value);
+  };
+  field("tscompile", info.version);
+  field("source", info.source);
+  field("source-hash", info.sourceHash);
+  for (const std::string& name : info.weights) field("weights", name);
+  for (const std::string& word : info.options) field("option", word);
+  for (const std::string& feature : info.cpu) field("cpu", feature);
+  field("precision", precisionName(info.precision));
+  for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
+  for (const auto& [key, value] : metadata) field(key, value);
+  return out.bytes();
+}
+
+}  // namespace
+
+bool isEngineFile(const std::string& path) {
+  if (path == "-") return false;
+  Diagnostics ignored;  // who reads the file will say it
+  Result<std::string> start = readFileStart(path, kSectionFileMagic.size(), ignored);
+  return start && *start == kSectionFileMagic;
+}
+
+std::string_view libraryVersion() { return TSCOMPILE_VERSION; }
+
+std::string_view precisionName(Precision precision) {
+  switch (precision) {
+    case Precision::F32:
+      return "f32";
+    case Precision::F16:
+      return "f16";
+    case Precision::BF16:
+      return "bf16";
+    case Precision::Int8:
+      return "int8";
+  }
+  TS_UNREACHABLE();
+}
+
+std::optional<Precision> precisionFromName(std::string_view name) {
+  for (Precision p : {Precision::F32, Precision::F16, Precision::BF16, Precision::Int8})
+    if (precisionName(p) == name) return p;
+  return std::nullopt;
+}
+
+std::string EngineInfo::command(const std::string& output) const {
+  std::string out = "tscompile compile " + (source.empty() ? std::string("MODEL") : shellWord(source));
+  if (source.empty()) out += " --weights WEIGHTS";
+  for (const std::string& name : weights) out += " --weights " + shellWord(name);
+  for (const std::string& word : options) out += " " + shellWord(word);
+  return out + " -o " + shellWord(output);
+}
+
+Result<EngineFile> parseEngineFile(std::string_view bytes, const RefCounted* owner, const std::string& path,
+                                   Diagnostics& diagnostics, const Limits& limits) {
+  return EngineReader(owner, path, diagnostics, limits).read(bytes);
+}
+
+bool writeEngineFile(const std::string& path, const EngineInfo& info, const GraphParts& parts, Diagnostics& diagnostics,
+                     const Limits& limits) {
+  std::string text;
+  // Places in the source are paths of the machine that traced the model.
+  if (!printParts(
+          parts, /*locations=*/false, limits, [&](std::string_view piece) { text += piece; }, diagnostics))
+    return false;
+  std::string fields = fieldsOf(info, parts.metadata);
+  WeightsWriter weights(parts.tensors);
+  FileWriter file(path, diagnostics);
+  return putSectionFile(kEngineFormat,
+                        {{std::string(kFields), {fields}},
+                         {std::string(kGraph), {text}},
+                         {std::string(kTensors), {weights.table.bytes()}},
+                         {std::string(kWeights), weights.pieces}},
+                        [&](std::string_view bytes) { return file.write(bytes); }) &&
+         file.commit();
+}
+
+}  // namespace tscompile

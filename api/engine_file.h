@@ -1,0 +1,65 @@
+// Engine files: a compiled module in one file, which needs no text, no weights and no lowering to run. It holds the
+// stitched graph as text and the tensors in the form that any processor takes; what engines make of them is made when
+// the file is loaded. docs/engine_files.md has the format.
+#pragma once
+
+#include "api/graph_parts.h"
+#include "api/partition.h"
+#include "ir/support/diagnostics.h"
+#include "ir/support/limits.h"
+#include "ir/support/result.h"
+#include "runtime/engine/engine_options.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tscompile {
+
+// What a compiled module tells of itself.
+struct EngineInfo {
+  std::string version;               // of the tscompile that compiled it
+  std::string source;                // the name of the text, without folders
+  std::string sourceHash;            // of its bytes, as 16 hexadecimal digits
+  std::vector<std::string> weights;  // names of files, without folders
+  std::vector<std::string> options;  // as words of a command line
+  std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
+  std::vector<InputRange> inputs;    // sizes that it was compiled for
+  Precision precision = Precision::F32;
+
+  // The command line that compiles it again.
+  std::string command(const std::string& output) const;
+};
+
+// "f32", "f16", "bf16", "int8".
+std::string_view precisionName(Precision precision);
+std::optional<Precision> precisionFromName(std::string_view name);
+
+inline constexpr uint32_t kEngineFormat = 1;
+
+// The parts of an engine file.
+struct EngineFile {
+  EngineInfo info;
+  std::string graph;  // text
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  Metadata metadata;
+};
+
+// Whether a file starts as engine files do. False if it cannot be read, and for "-", standard input.
+bool isEngineFile(const std::string& path);
+
+// Reads the bytes of a file. If `owner` keeps them in memory, tensors are not copied; the bytes must then be aligned as
+// a mapping of the file is. Reports what is wrong: Input, Limit, or Incompatible for a file of another format or for
+// another processor.
+Result<EngineFile> parseEngineFile(std::string_view bytes, const RefCounted* owner, const std::string& path,
+                                   Diagnostics& diagnostics, const Limits& limits = {});
+// The old file, if there is one, stays until the new one is complete. Tensors with the same bytes are stored once.
+bool writeEngineFile(const std::string& path, const EngineInfo& info, const GraphParts& parts, Diagnostics& diagnostics,
+                     const Limits& limits = {});
+
+// The version of this library.
+std::string_view libraryVersion();
+
+}  // namespace tscompile

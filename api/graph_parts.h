@@ -1,0 +1,32 @@
+// A graph as it is written to files: its text, and beside it the tensors that text cannot hold.
+#pragma once
+
+#include "frontend/weights.h"
+#include "ir/bounded_text.h"
+#include "ir/graph.h"
+#include "ir/ivalue.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tscompile {
+
+struct GraphParts {
+  std::unique_ptr<Graph> graph;
+  std::vector<std::pair<std::string, Tensor>> tensors;  // the names differ
+  Metadata metadata;                                    // attributes that are no tensors, as "attribute:PATH"
+};
+
+// Constants go by the names of their values, in subgraphs as well; lists of tensors as NAME.0, NAME.1 and so on;
+// attributes that the graph still reads by their path below `self` (the object behind its first input; may be null).
+// Values of the copy are renamed where their tensors would be taken for others. Nothing after a report.
+std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue* self, Diagnostics& diagnostics);
+
+// Prints the graph in pieces to `sink`; reports a text that is longer than may be printed.
+bool printParts(const GraphParts& parts, bool locations, const Limits& limits, const TextSink& sink,
+                Diagnostics& diagnostics);
+
+}  // namespace tscompile

@@ -1,0 +1,37 @@
+// Which way of running a layer is taken where there are several: by a model of costs, by measuring, or as an earlier
+// measurement has found.
+#pragma once
+
+#include "ir/support/diagnostics.h"
+#include "runtime/engine/conv.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tscompile {
+
+// What measurements have found, by a text that tells the layer, its sizes, the threads and the instruction set. As a
+// file: one line "layer: tactic" each, sorted, below a line that names the format. An input like any other: with the
+// same cache the same tactics are taken.
+class TacticCache {
+ public:
+  std::optional<std::string> find(const std::string& layer) const;
+  void add(const std::string& layer, std::string_view tactic);
+  std::string text() const;
+  // False after a report if the text is not one of text(). Lines of layers that are there already are ignored.
+  bool read(std::string_view text, const std::string& name, Diagnostics& diagnostics);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> tactics_;
+};
+
+// The cheapest tactic that accepts the shape; a tactic that the cache names comes first. With `measure`, what the cache
+// does not know is timed and added: the cheapest by the model stays unless another is faster by more than a tenth, in
+// medians of interleaved runs.
+const ConvTactic& chooseConvTactic(const ConvShape& shape, TacticCache* cache, bool measure, int threads);
+
+}  // namespace tscompile

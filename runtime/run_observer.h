@@ -1,0 +1,39 @@
+// Is told what engines do while a graph runs, for profiles.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace tscompile {
+
+class Network;
+
+class RunObserver {
+ public:
+  using Clock = std::chrono::steady_clock;
+  virtual ~RunObserver() = default;
+  // A layer of an engine has run.
+  virtual void onLayer(const Network& network, size_t layer, Clock::time_point begin, Clock::time_point end) = 0;
+  // All of the engine's layers have run; the time is that of the whole call.
+  virtual void onEngine(const Network& network, Clock::time_point begin, Clock::time_point end) = 0;
+
+  // The one that runs of this thread tell; null if nobody wants to know.
+  static RunObserver* current();
+
+ private:
+  friend class ObserverScope;
+  static thread_local RunObserver* current_;
+};
+
+// Makes an observer the current one of this thread.
+class ObserverScope {
+ public:
+  explicit ObserverScope(RunObserver& observer);
+  ~ObserverScope();
+  ObserverScope(const ObserverScope&) = delete;
+
+ private:
+  RunObserver* previous_;
+};
+
+}  // namespace tscompile

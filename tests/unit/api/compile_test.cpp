@@ -1,0 +1,143 @@
+// Compiled modules: what is forced out of engines stays out, what engines turn down falls back, and all runs as before.
+#include "api/compile.h"
+#include "api/value_text.h"
+#include "passes/rewrite/compare.h"
+#include "tests/support/module_checks.h"
+#include "tests/support/text_file.h"
+
+namespace tscompile::test {
+namespace {
+
+constexpr const char* kBranches = R"(graph(%x : Tensor, %c : bool):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%x)
+   = prim::If(%c)
+    block0():
+      %p : Tensor = aten::neg(%a)
+      %q : Tensor = aten::mul_(%x, %p)
+      -> ()
+    block1():
+      -> ()
+  %b : Tensor = prim::If(%c)
+    block0():
+      %d : Tensor = aten::exp(%a)
+      %e : Tensor = aten::add(%d, %x, %one)
+      -> (%e)
+    block1():
+      -> (%a)
+  %f : Tensor, %g : Tensor, %h : int = prim::If(%c)
+    block0():
+      %i : Tensor = aten::sigmoid(%b)
+      %j : Tensor = aten::mul(%i, %a)
+      %k : int = aten::dim(%j)
+      -> (%i, %j, %k)
+    block1():
+      -> (%b, %b, %one)
+  return (%f, %g, %h)
+)";
+
+Module moduleOf(const std::string& text) {
+  Diagnostics d;
+  Result<Module> m = Module::fromText(text, "test", {}, d);
+  EXPECT_TRUE(m.ok()) << renderDiagnostics(d, "test");
+  return *m;
+}
+
+size_t engineCount(const Module& m) {
+  size_t count = 0;
+  forEachNode(*m.graph(), [&](const Node* n) { count += n->kind() == sym::Engine; });
+  return count;
+}
+
+void expectSame(const Module& expected, const Module& got, const std::function<std::vector<IValue>()>& inputs) {
+  Diagnostics d;
+  Result<std::vector<IValue>> a = expected.forward(inputs(), d), b = got.forward(inputs(), d);
+  ASSERT_TRUE(a.ok() && b.ok()) << renderDiagnostics(d, "test") << graphText(*got.graph());
+  std::optional<RewriteMismatch> m = compareResults(*a, *b, 1e-5, 1e-6);
+  EXPECT_FALSE(m) << m->text();
+}
+
+TEST(Compile, BranchesOfNoOneAndThreeOutputs) {
+  Module module = moduleOf(kBranches);
+  for (bool lower : {true, false}) {
+    CompileSpec spec;
+    spec.partition.options.minBlockSize = 1;
+    spec.partition.lower = lower;
+    Diagnostics d;
+    Result<Module> compiled = module.compiled(spec, d);
+    ASSERT_TRUE(compiled.ok()) << renderDiagnostics(d, "test");
+    EXPECT_GE(engineCount(*compiled), 3u) << graphText(*compiled->graph());
+    for (bool c : {true, false})
+      expectSame(module, *compiled, [&] { return std::vector<IValue>{floats({2, 2}, {1, -2, 3, 0.5f}), IValue(c)}; });
+  }
+}
+
+// Those of the article: the classifier forced back in three ways.
+TEST(Compile, TheClassifierOfLeNetFallsBack) {
+  const std::string folder = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_scripted/";
+  Diagnostics d;
+  Result<Module> module = Module::load(folder + "model.ir", {.weights = {folder + "weights.safetensors"}}, d);
+  ASSERT_TRUE(module.ok()) << renderDiagnostics(d, "test");
+  Result<IValue> x = parseValueText("1x1x32x32:f32:randn(seed=0)", "x", d, types().tensor, Limits());
+  ASSERT_TRUE(x.ok());
+  struct Force {
+    std::vector<std::string> modules, nodes;
+  };
+  for (const Force& force : {Force{{"__torch__.models.LeNetClassifier"}, {}}, Force{{"classifer"}, {}},
+                             Force{{}, {"x.5", "42", "result.4", "47", "result.3", "x.10"}}}) {
+    CompileSpec spec;
+    spec.partition.modules = force.modules;
+    spec.partition.nodes = force.nodes;
+    std::string cut;
+    spec.onPartition = [&](const Prepared&, const Partition& p) {
+      for (const Segment& s : p.segments) cut += s.target == Target::Accelerated ? "E" : "T";
+    };
+    Result<Module> compiled = module->compiled(spec, d);
+    if (!compiled) {
+      ADD_FAILURE() << renderDiagnostics(d, "test");
+      d.clear();
+      continue;
+    }
+    EXPECT_EQ(cut, "ET") << graphText(*compiled->graph());
+    expectSame(*module, *compiled, [&] { return std::vector<IValue>{*x}; });
+  }
+}
+
+TEST(Compile, WhatAnEngineTurnsDownFallsBack) {
+  // Which sizes nonzero gives, and which rows a mask selects, depend on elements.
+  Module module = moduleOf(R"(graph(%x : Float(2, 3), %m : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::neg(%a)
+  %c : Tensor = aten::exp(%b)
+  %l : Tensor?[] = prim::ListConstruct(%m)
+  %d : Tensor = aten::index(%c, %l)
+  %e : Tensor = aten::neg(%d)
+  %f : Tensor = aten::sigmoid(%e)
+  %g : Tensor = aten::tanh(%f)
+  return (%g)
+)");
+  CompileSpec spec;
+  Diagnostics d;
+  Result<Module> compiled = module.compiled(spec, d);
+  ASSERT_TRUE(compiled.ok()) << renderDiagnostics(d, "test");
+  Tensor mask = Tensor::empty(DType::Bool, Dims{2});
+  mask.data<bool>()[0] = false;
+  mask.data<bool>()[1] = true;
+  Tensor rows = Tensor::empty(DType::Int64, Dims{3});
+  for (int i = 0; i < 3; ++i) rows.data<int64_t>()[i] = i % 2;
+  for (const Tensor& m : {mask, rows})
+    expectSame(module, *compiled, [&] { return std::vector<IValue>{floats({2, 3}, {1, -2, 3, 4, -5, 6}), m}; });
+}
+
+TEST(Compile, NamesThatMatchNothingAreErrors) {
+  Module module = moduleOf(kBranches);
+  CompileSpec spec;
+  spec.partition.operators = {"aten::sigmoide"};
+  Diagnostics d;
+  EXPECT_FALSE(module.compiled(spec, d).ok());
+  EXPECT_NE(renderDiagnostics(d, "test").find("did you mean 'aten::sigmoid'?"), std::string::npos)
+      << renderDiagnostics(d, "test");
+}
+
+}  // namespace
+}  // namespace tscompile::test

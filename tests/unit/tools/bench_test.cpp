@@ -1,0 +1,77 @@
+// What bench and profile measure, told as JSON.
+#include "tests/support/cli.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile::test {
+namespace {
+
+constexpr const char* kGraph = R"(graph(%x : Float(64, 64, strides=[64, 1])):
+  %y : Tensor = aten::matmul(%x, %x)
+  %z : Tensor = aten::softmax(%y, %one, %none)
+  return (%z)
+)";
+
+std::string graphFile(const TemporaryFolder& folder) {
+  std::string text = kGraph;
+  text.insert(text.find("  %z"), "  %one : int = prim::Constant[value=1]()\n  %none : NoneType = prim::Constant()\n");
+  std::string path = folder / "graph.ir";
+  writeText(path, text);
+  return path;
+}
+
+TEST(Bench, TellsLatenciesForEachNumberOfThreads) {
+  TemporaryFolder folder;
+  CliResult r = runCli({"bench", graphFile(folder), "--threads", "2,1", "--duration", "20ms", "--format", "json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  Json json = parseJson(r.out);
+  EXPECT_EQ(json["executor"].text, "engine");
+  EXPECT_GT(json["load_ms"].number, 0);
+  EXPECT_GT(json["peak_memory_bytes"].number, 1e6);
+  ASSERT_EQ(json["results"].size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const Json& result = json["results"][i];
+    EXPECT_EQ(result["threads"].number, i == 0 ? 2 : 1);
+    const Json& latency = result["latency_ms"];
+    EXPECT_GT(latency["min"].number, 0);
+    EXPECT_LE(latency["min"].number, latency["median"].number);
+    EXPECT_LE(latency["median"].number, latency["p90"].number);
+    EXPECT_LE(latency["p90"].number, latency["p99"].number);
+    EXPECT_LE(latency["p99"].number, latency["max"].number);
+    EXPECT_GE(latency["n"].number, 3);
+    EXPECT_GT(result["warm_up_runs"].number, 3);
+  }
+}
+
+TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
+  TemporaryFolder folder;
+  std::string trace = folder / "trace.json";
+  CliResult r = runCli({"profile", graphFile(folder), "--runs", "5", "--trace", trace, "--format", "json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  Json json = parseJson(r.out);
+  EXPECT_EQ(json["runs"].number, 5);
+  ASSERT_EQ(json["engines"].size(), 1u);
+  const Json& engine = json["engines"][0];
+  ASSERT_EQ(engine["layers"].size(), 2u);
+  EXPECT_EQ(engine["layers"][0]["node"].text, "%y");
+  EXPECT_EQ(engine["layers"][0]["flops"].number, 2.0 * 64 * 64 * 64);
+  EXPECT_EQ(engine["layers"][1]["calls"].number, 5);
+  EXPECT_LE(engine["layers"][0]["us"].number + engine["layers"][1]["us"].number, engine["us"].number);
+  EXPECT_LE(engine["us"].number, json["run_us"].number);
+
+  // An event for each layer and one, around them, for the engine.
+  Json events = readJson(trace)["traceEvents"];
+  ASSERT_EQ(events.size(), 3u);
+  const Json& whole = events[2];
+  EXPECT_EQ(whole["name"].text, "engine 0");
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(events[i]["ph"].text, "X");
+    EXPECT_GE(events[i]["ts"].number, whole["ts"].number);
+    EXPECT_LE(events[i]["ts"].number + events[i]["dur"].number, whole["ts"].number + whole["dur"].number + 1e-3);
+  }
+}
+
+}  // namespace
+}  // namespace tscompile::test
