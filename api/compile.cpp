@@ -246,7 +246,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
 Result<Module> Module::convertToEngine(const CompileSpec& given, Diagnostics& diagnostics) const {
   CompileSpec spec = given;
   spec.requiredCoverage = 1;
-  spec.partition.options.minBlockSize = 1;
+  spec.minBlockSize = 1;
   size_t engines = 0;
   spec.onPartition = [&](const Prepared& prepared, const Partition& cut) {
     engines = cut.count(Target::Accelerated);
@@ -256,44 +256,45 @@ Result<Module> Module::convertToEngine(const CompileSpec& given, Diagnostics& di
   if (!m || engines == 1) return m;
   diagnostics.error(fmt::format("the method becomes {} engines, not one", engines), ErrorKind::Unsupported);
   return Failed{};
+}
 
-  Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
-    return module.compiled(spec, diagnostics);
-  }
+Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  return module.compiled(spec, diagnostics);
+}
 
-  Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
-    return partitionForCompile(module, spec, diagnostics);
-  }
+Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  return partitionForCompile(module, spec, diagnostics);
+}
 
-  Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics) {
-    Result<PartitionSpec> settings = partitionSpecOf(spec, &graph, diagnostics);
-    if (!settings) return Failed{};
-    Result<Prepared> prepared = prepareForPartition(graph, allOps(), *settings, diagnostics);
-    if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
-    Partition cut = partition(*prepared, settings->options);
-    if (!checkCoverage(*prepared, cut, spec, diagnostics)) return Failed{};
-    return CompiledPartition{std::move(*prepared), std::move(cut)};
-  }
+Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics) {
+  Result<PartitionSpec> settings = partitionSpecOf(spec, &graph, diagnostics);
+  if (!settings) return Failed{};
+  Result<Prepared> prepared = prepareForPartition(graph, allOps(), *settings, diagnostics);
+  if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
+  Partition cut = partition(*prepared, settings->options);
+  if (!checkCoverage(*prepared, cut, spec, diagnostics)) return Failed{};
+  return CompiledPartition{std::move(*prepared), std::move(cut)};
+}
 
-  Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& module, const std::string& method,
-                                                                  Diagnostics& diagnostics) {
-    PartitionSpec spec;
-    spec.lowering.method = method;
-    Result<Prepared> prepared = prepareForPartition(module, spec, diagnostics);
-    if (!prepared) return Failed{};
-    GivenNodes given(*prepared->graph);
-    std::unique_ptr<EngineSupport> support = engineSupport(*prepared->registry);
-    std::vector<UnsupportedNode> out;
-    forEachNode(*prepared->graph, [&](const Node* n) {
-      // Control flow itself is never a part of an engine; what is inside may be.
-      if (given.contains(n) || n->hasBlocks()) return;
-      Verdict verdict = support->accepts(*n);
-      if (verdict.ok()) return;
-      const Operator* op = prepared->registry->resolve(*n);
-      out.push_back({op ? op->fullName() : std::string(n->kind().text()), op ? schemaText(op->schema()) : "",
-                     nodeText(*n), n->range, std::move(verdict)});
-    });
-    return out;
-  }
+Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& module, const std::string& method,
+                                                                Diagnostics& diagnostics) {
+  PartitionSpec spec;
+  spec.lowering.method = method;
+  Result<Prepared> prepared = prepareForPartition(module, spec, diagnostics);
+  if (!prepared) return Failed{};
+  GivenNodes given(*prepared->graph);
+  std::unique_ptr<EngineSupport> support = engineSupport(*prepared->registry);
+  std::vector<UnsupportedNode> out;
+  forEachNode(*prepared->graph, [&](const Node* n) {
+    // Control flow itself is never a part of an engine; what is inside may be.
+    if (given.contains(n) || n->hasBlocks()) return;
+    Verdict verdict = support->accepts(*n);
+    if (verdict.ok()) return;
+    const Operator* op = prepared->registry->resolve(*n);
+    out.push_back({op ? op->fullName() : std::string(n->kind().text()), op ? schemaText(op->schema()) : "",
+                   nodeText(*n), n->range, std::move(verdict)});
+  });
+  return out;
+}
 
 }  // namespace tscompile
