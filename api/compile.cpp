@@ -2,13 +2,18 @@
 
 #include "api/module_state.h"
 #include "frontend/section_file.h"
+#include "ir/printer.h"
 #include "ir/verifier.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/support.h"
+#include "runtime/ops/ops.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -95,21 +100,26 @@ std::shared_ptr<const EngineInfo> describe(const ModuleState& source, const Comp
   return info;
 }
 
-// Cuts, and cuts again without the nodes whose engines cannot be made. Each round takes at least one node out, so it
-// ends. `refused` must outlive the partition.
-Partition cutIntoEngines(const Prepared& prepared, const CompileSpec& spec,
-                         std::unordered_map<const Node*, Verdict>& refused) {
-  PartitionOptions options = spec.partition.options;
+// Segments whose engines cannot be made go back without the nodes that are in the way. Each round takes at least one
+// node out, so it ends. Nothing after reporting a converter that is wrong.
+std::optional<Partition> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
+                                        Diagnostics& diagnostics) {
+  std::unordered_map<const Node*, Verdict> refused;
   options.refused = &refused;
-  for (;;) {
+  while (true) {
     Partition cut = partition(prepared, options);
     bool again = false;
     for (const Segment& s : cut.segments) {
       if (s.target != Target::Accelerated) continue;
       std::unique_ptr<Graph> graph = segmentGraph(s, cut);
-      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, {}, spec.engine);
+      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, {}, engine);
       if (!refusal) continue;
       const Node* source = sourceOf(s, refusal->node);
+      if (refusal->isMistake) {
+        diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
+            .note("docs/writing_converters.md tells what converters have to do");
+        return std::nullopt;
+      }
       again = true;
       for (const Node* n : s.nodes)
         if (!source || n == source) refused.try_emplace(n, refusal->verdict);
@@ -118,47 +128,125 @@ Partition cutIntoEngines(const Prepared& prepared, const CompileSpec& spec,
   }
 }
 
+// What weights of products are stored in, if the precisions that are enabled say so: the smallest.
+Precision precisionOf(const CompileSpec& spec) {
+  if (spec.engine.precision != Precision::F32) return spec.engine.precision;
+  auto has = [&](DType d) {
+    return std::find(spec.enabledPrecisions.begin(), spec.enabledPrecisions.end(), d) != spec.enabledPrecisions.end();
+  };
+  if (has(DType::Int8)) return Precision::Int8;
+  if (has(DType::Float16)) return Precision::F16;
+  return has(DType::BFloat16) ? Precision::BF16 : Precision::F32;
+}
+
+bool checkPrecisions(const CompileSpec& spec, Diagnostics& diagnostics) {
+  for (DType d : spec.enabledPrecisions)
+    if (d != DType::Float32 && d != DType::Float16 && d != DType::BFloat16 && d != DType::Int8) {
+      diagnostics.error(fmt::format("{} is no precision of engines", pythonName(d)), ErrorKind::Unsupported)
+          .note(
+              "there are float32, float16, bfloat16 and int8; what a graph computes in another dtype by itself, they "
+              "compute in that dtype");
+      return false;
+    }
+  return true;
+}
+
+// The graph of a method. Its graph as it is given has the names of the inputs.
+const Graph* entryOf(const Module& module, const CompileSpec& spec) {
+  return module.graph(spec.partition.lowering.method);
+}
+
+bool checkCoverage(const Prepared& prepared, const Partition& cut, const CompileSpec& spec, Diagnostics& diagnostics) {
+  double required = spec.requireFullCompilation ? 1 : spec.requiredCoverage;
+  if (coverage(cut) >= required) return true;
+  reportNotCovered(prepared, cut, required, diagnostics);
+  return false;
+}
+
 }  // namespace
 
-Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnostics) const {
-  CompileSpec spec = given;
-  spec.partition.options.markedOperators = spec.partition.operators;
-  const Module* source = this;
-  Result<Module> withData = Failed{};
-  if (!spec.partition.lower) {
-    // The graph as it is, but with the data of its constants.
-    LowerOptions nothing = spec.partition.lowering;
-    nothing.query = Query();
-    withData = lowered(nothing, diagnostics);
-    if (!withData) return Failed{};
-    source = &*withData;
-    spec.partition.lowering.method = "forward";
-  }
-  Result<Prepared> prepared = prepareForPartition(*source, spec.partition, diagnostics);
-  if (!prepared) return Failed{};
-  for (const Unmatched& u : prepared->unmatched) {
-    Diagnostic& d = diagnostics.error(u.message, ErrorKind::Input);
-    if (!u.note.empty()) d.note(u.note);
-  }
-  if (!prepared->unmatched.empty()) return Failed{};
-
-  std::unordered_map<const Node*, Verdict> refused;
-  Partition cut = cutIntoEngines(*prepared, spec, refused);
-  if (spec.onPartition) spec.onPartition(*prepared, cut);
-  if (coverage(cut) < spec.requiredCoverage) {
-    reportNotCovered(*prepared, cut, spec.requiredCoverage, diagnostics);
+Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics) {
+  if (!checkPrecisions(spec, diagnostics)) return Failed{};
+  PartitionSpec out = spec.partition;
+  bool full = spec.requireFullCompilation || spec.requiredCoverage == 1;
+  if (spec.minBlockSize || full) out.options.minBlockSize = spec.minBlockSize.value_or(1);
+  out.operators.insert(out.operators.end(), spec.torchExecutedOps.begin(), spec.torchExecutedOps.end());
+  out.modules.insert(out.modules.end(), spec.torchExecutedModules.begin(), spec.torchExecutedModules.end());
+  out.options.markedOperators = out.operators;
+  if (spec.inputs.empty() || !entry) return out;
+  std::vector<const Value*> tensors;
+  for (const Value* v : entry->inputs())
+    if (v->type()->isTensor()) tensors.push_back(v);
+  if (tensors.size() != spec.inputs.size()) {
+    diagnostics.error(
+        fmt::format("the method takes {} tensors, and {} inputs are described", tensors.size(), spec.inputs.size()),
+        ErrorKind::Input);
     return Failed{};
   }
-  Module m = prepared->module->withGraph(stitch(*prepared->graph, cut));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const CompileInput& in = spec.inputs[i];
+    std::string name(tensors[i]->name());
+    bool ordered = in.least.size() == in.most.size() && in.usual.size() == in.most.size();
+    for (size_t d = 0; ordered && d < in.most.size(); ++d)
+      ordered = 0 <= in.least[d] && in.least[d] <= in.usual[d] && in.usual[d] <= in.most[d];
+    if (!ordered) {
+      diagnostics.error(fmt::format("the sizes of input %{} do not go from least over usual to most", name),
+                        ErrorKind::Input);
+      return Failed{};
+    }
+    out.shapes.push_back({name, in.dtype, in.least, in.most});
+    out.usualShapes.push_back({name, in.dtype, in.usual, in.usual});
+  }
+  return out;
+}
+
+Result<CompiledPartition> partitionForCompile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  Result<PartitionSpec> settings = partitionSpecOf(spec, entryOf(module, spec), diagnostics);
+  if (!settings) return Failed{};
+  const Module* source = &module;
+  Result<Module> withData = Failed{};
+  if (!settings->lower) {
+    // The graph as it is, but with the data of its constants.
+    LowerOptions nothing = settings->lowering;
+    nothing.query = Query();
+    withData = module.lowered(nothing, diagnostics);
+    if (!withData) return Failed{};
+    source = &*withData;
+    settings->lowering.method = "forward";
+  }
+  Result<Prepared> prepared = prepareForPartition(*source, *settings, diagnostics);
+  if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
+  EngineOptions engine = spec.engine;
+  engine.precision = precisionOf(spec);
+  std::optional<Partition> cut = cutIntoEngines(*prepared, settings->options, engine, diagnostics);
+  if (!cut) return Failed{};
+  if (spec.onPartition) spec.onPartition(*prepared, *cut);
+  if (!checkCoverage(*prepared, *cut, spec, diagnostics)) return Failed{};
+  return CompiledPartition{std::move(*prepared), std::move(*cut)};
+}
+
+Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnostics) const {
+  Result<CompiledPartition> made = partitionForCompile(*this, given, diagnostics);
+  if (!made) return Failed{};
+  const Prepared& prepared = made->prepared;
+  CompileSpec spec = given;
+  spec.partition = *partitionSpecOf(given, entryOf(*this, given), diagnostics);
+  spec.engine.precision = precisionOf(given);
+  if (given.requireFullCompilation) spec.requiredCoverage = 1;
+  Module m = prepared.module->withGraph(stitch(*prepared.graph, made->partition));
+  if (prepared.extensions) {
+    m.state_->registry = prepared.registry;
+    m.state_->extensions = prepared.extensions;
+  }
   m.state_->engine = spec.engine;
-  m.state_->info = describe(*state_, given);
+  m.state_->info = describe(*state_, spec);
   return m;
 }
 
 Result<Module> Module::convertToEngine(const CompileSpec& given, Diagnostics& diagnostics) const {
   CompileSpec spec = given;
   spec.requiredCoverage = 1;
-  spec.partition.options.minBlockSize = 1;
+  spec.minBlockSize = 1;
   size_t engines = 0;
   spec.onPartition = [&](const Prepared& prepared, const Partition& cut) {
     engines = cut.count(Target::Accelerated);
@@ -168,6 +256,45 @@ Result<Module> Module::convertToEngine(const CompileSpec& given, Diagnostics& di
   if (!m || engines == 1) return m;
   diagnostics.error(fmt::format("the method becomes {} engines, not one", engines), ErrorKind::Unsupported);
   return Failed{};
+}
+
+Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  return module.compiled(spec, diagnostics);
+}
+
+Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics) {
+  return partitionForCompile(module, spec, diagnostics);
+}
+
+Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics) {
+  Result<PartitionSpec> settings = partitionSpecOf(spec, &graph, diagnostics);
+  if (!settings) return Failed{};
+  Result<Prepared> prepared = prepareForPartition(graph, allOps(), *settings, diagnostics);
+  if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
+  Partition cut = partition(*prepared, settings->options);
+  if (!checkCoverage(*prepared, cut, spec, diagnostics)) return Failed{};
+  return CompiledPartition{std::move(*prepared), std::move(cut)};
+}
+
+Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& module, const std::string& method,
+                                                                Diagnostics& diagnostics) {
+  PartitionSpec spec;
+  spec.lowering.method = method;
+  Result<Prepared> prepared = prepareForPartition(module, spec, diagnostics);
+  if (!prepared) return Failed{};
+  GivenNodes given(*prepared->graph);
+  std::unique_ptr<EngineSupport> support = engineSupport(*prepared->registry);
+  std::vector<UnsupportedNode> out;
+  forEachNode(*prepared->graph, [&](const Node* n) {
+    // Control flow itself is never a part of an engine; what is inside may be.
+    if (given.contains(n) || n->hasBlocks()) return;
+    Verdict verdict = support->accepts(*n);
+    if (verdict.ok()) return;
+    const Operator* op = prepared->registry->resolve(*n);
+    out.push_back({op ? op->fullName() : std::string(n->kind().text()), op ? schemaText(op->schema()) : "",
+                   nodeText(*n), n->range, std::move(verdict)});
+  });
+  return out;
 }
 
 }  // namespace tscompile

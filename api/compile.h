@@ -5,10 +5,37 @@
 #include "runtime/engine/engine_options.h"
 
 #include <functional>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace tscompile {
 
+// What an input of a method will be: {{1, 3, 224, 224}}, or from least to most sizes with those that are usual between.
+struct CompileInput {
+  CompileInput(Dims sizes, DType dtype = DType::Float32) : CompileInput(sizes, sizes, sizes, dtype) {}  // NOLINT
+  CompileInput(Dims least, Dims usual, Dims most, DType dtype = DType::Float32)
+      : least(std::move(least)), usual(std::move(usual)), most(std::move(most)), dtype(dtype) {}
+
+  Dims least, usual, most;
+  DType dtype;
+};
+
+// What most callers say comes first; `partition` and `engine` have the rest, and are added to.
 struct CompileSpec {
+  CompileSpec() = default;
+  CompileSpec(std::vector<CompileInput> inputs) : inputs(std::move(inputs)) {}  // NOLINT: a spec may be its inputs
+
+  // For each input that is a tensor, in order; or none, and engines adapt to what comes. A run refuses tensors that are
+  // outside of their range (kind Model).
+  std::vector<CompileInput> inputs;
+  // What engines may compute in.
+  std::vector<DType> enabledPrecisions = {DType::Float32};
+  std::optional<size_t> minBlockSize = {};        // engines have at least so many nodes; 3
+  std::vector<std::string> torchExecutedOps;      // "aten::relu", "aten::add.Tensor": kept out of engines
+  std::vector<std::string> torchExecutedModules;  // classes and paths, likewise
+  bool requireFullCompilation = false;            // fails if a node stays out, and tells why
+
   PartitionSpec partition;
   EngineOptions engine;
   // Fails if a smaller part of the nodes than this runs in engines: 1 is all of them. 0: no bar.
@@ -16,5 +43,36 @@ struct CompileSpec {
   // Told of the graph that is cut, and of how it is; may be asked for reports.
   std::function<void(const Prepared&, const Partition&)> onPartition = nullptr;
 };
+
+// The settings of partitioning with what the fields of `spec` add to them, for a method or graph with these inputs
+// (null: there is none, which is for others to report). Nothing after reporting what no engine can do.
+Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics);
+
+// A method as it is compiled: cut, with all segments that are said to be engines really being ones.
+struct CompiledPartition {
+  Prepared prepared;
+  Partition partition;
+};
+Result<CompiledPartition> partitionForCompile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics);
+
+// The same as module.compiled(spec, diagnostics).
+Result<Module> compile(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics);
+
+// How a method of a module, or a graph as it is, would be cut. Segments have their target, nodes, inputs and outputs,
+// whose types have the sizes that are known; `partition.decisions` has the reason of each node.
+Result<CompiledPartition> partition(const Module& module, const CompileSpec& spec, Diagnostics& diagnostics);
+Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec, Diagnostics& diagnostics);
+
+// A node that no engine can take, and why.
+struct UnsupportedNode {
+  std::string op;      // "aten::nonzero", with the overload if it is known
+  std::string schema;  // empty if it is not known
+  std::string text;    // the node
+  SourceRange place;   // in the text of the module
+  Verdict verdict;
+};
+// Those of a method, lowered, blocks inside included; none: it can run in engines from end to end.
+Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& module, const std::string& method,
+                                                                Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -1,13 +1,15 @@
-// The one header to include: load a model, run it.
+// The one header to include: load a model, compile it, run it.
 //
 //   tscompile::Diagnostics diagnostics;
 //   auto module = tscompile::Module::load("model.ir", {.weights = {"model.safetensors"}}, diagnostics);
-//   auto outputs = module ? module->forward({{input}}, diagnostics) : ...;
+//   auto compiled = module ? tscompile::compile(*module, {{{{1, 3, 224, 224}}}}, diagnostics) : ...;
+//   auto outputs = compiled ? compiled->forward({{input}}, diagnostics) : ...;
 //   if (diagnostics.hasErrors()) std::cerr << tscompile::renderDiagnostics(diagnostics, "my program");
 #pragma once
 
 #include "api/compile.h"
 #include "api/engine_file.h"
+#include "api/extensions.h"
 #include "api/lower.h"
 #include "api/module.h"
 #include "api/value_text.h"
@@ -15,5 +17,6 @@
 #include "ir/clone.h"
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "partition/report.h"
 #include "passes/rewrite/pattern.h"
 #include "runtime/ops/ops.h"

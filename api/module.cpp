@@ -1,5 +1,6 @@
 #include "api/module.h"
 
+#include "api/extensions.h"
 #include "api/module_state.h"
 #include "frontend/parse.h"
 #include "ir/support/text.h"
@@ -24,7 +25,10 @@ Result<Module> Module::fromText(std::string text, const std::string& name, const
 
 Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics) {
   auto state = std::make_shared<ModuleState>();
-  state->registry = options.registry ? options.registry : &allOps();
+  state->extensions = options.extensions;
+  state->registry = options.extensions ? &options.extensions->registry()
+                    : options.registry ? options.registry
+                                       : &allOps();
   SourcePtr given = source;
   ParseOptions parse;
   parse.registry = state->registry;
@@ -74,6 +78,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph) const {
   state->takesSelf = !state_->origin || state_->takesSelf;
   state->engine = state_->engine;
   state->info = state_->info;
+  state->extensions = state_->extensions;
   state->text.graphs.push_back(std::move(graph));
   Module m;
   m.state_ = std::move(state);
@@ -136,6 +141,10 @@ const Graph* Module::findGraph(std::string_view method, Diagnostics& diagnostics
 }
 
 Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method) const {
+  return prepare(diagnostics, method, nullptr);
+}
+
+Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method, EngineCalls* calls) const {
   const Graph* entry = findGraph(method, diagnostics);
   if (!entry) return Failed{};
   ModuleState& s = *state_;
@@ -145,6 +154,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
     if (std::optional<IValue> self = bindSelf(s, *entry, false, diagnostics)) sources.boundInputs[0] = std::move(self);
   if (diagnostics.errorCount() != before) return Failed{};
   sources.engine = s.engine;
+  sources.engineCalls = calls;
   Result<std::shared_ptr<const Program>> program =
       Program::compile(*entry, *s.registry, std::move(sources), diagnostics);
   if (!program) return Failed{};

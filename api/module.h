@@ -16,16 +16,21 @@
 
 namespace tscompile {
 
+class Extensions;
+
 struct LoadOptions {
   // safetensors files or recipes (docs/values.md). Tensors are found by attribute path ("layer1.0.conv1.weight") for
   // prim::GetAttr chains from %self, and by value name for constants whose text does not carry their data. Two files
   // with one name are an error.
   std::vector<std::string> weights;
   Limits limits;
-  // Operators; null: all that are built in. Must outlive the module.
+  // Operators and converters of your own, which the module keeps alive. See api/extensions.h.
+  std::shared_ptr<const Extensions> extensions = nullptr;
+  // All operators there are, if there are no extensions; null: those that are built in. Must outlive the module.
   const OpRegistry* registry = nullptr;
 };
 
+class EngineCalls;
 struct CompileSpec;
 struct EngineInfo;
 struct LowerOptions;
@@ -107,9 +112,11 @@ class Module {
   std::vector<std::string> unusedWeights() const;
 
  private:
+  friend class EngineVerifier;
   static Result<Module> loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same as graph(); reports a method that is not there.
   const Graph* findGraph(std::string_view method, Diagnostics& diagnostics) const;
+  Result<Method> prepare(Diagnostics& diagnostics, std::string_view method, EngineCalls* calls) const;
 
   std::shared_ptr<struct ModuleState> state_;
 };

@@ -14,6 +14,8 @@
 
 namespace tscompile {
 
+class Extensions;
+
 struct ModuleState {
   ParsedText text;
   Weights weights;
@@ -26,7 +28,8 @@ struct ModuleState {
   EngineOptions engine;  // of the engines that its graphs hold
   SourcePtr source;      // the text
   std::vector<std::string> weightFiles;
-  std::shared_ptr<const EngineInfo> info;  // of a compiled module
+  std::shared_ptr<const EngineInfo> info;        // of a compiled module
+  std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null
 };
 
 // Makes the objects of a dump from its attributes and the weights.

@@ -1,5 +1,6 @@
 #include "api/partition.h"
 
+#include "api/extensions.h"
 #include "ir/clone.h"
 #include "ir/printer.h"
 #include "ir/support/text.h"
@@ -32,8 +33,8 @@ RewriteArguments withForces(const PartitionSpec& spec) {
 }
 
 // Whether nodes of the text can be told by modules at all.
-bool hasModules(const Module& module, const Graph& entry) {
-  if (module.text().module) return true;
+bool hasModules(const ModuleDump* dump, const Graph& entry) {
+  if (dump) return true;
   bool any = false;
   forEachNode(entry, [&](const Node* n) {
     any |= !n->scope.empty() || (n->kind() == sym::GetAttr && n->input(0)->type()->is(TypeKind::Class));
@@ -43,8 +44,8 @@ bool hasModules(const Module& module, const Graph& entry) {
 
 class MatchCheck {
  public:
-  MatchCheck(const Module& module, const Graph& entry, const RewriteArguments& reports)
-      : module_(module), entry_(entry), reports_(reports) {}
+  MatchCheck(const ModuleDump* dump, const Graph& entry, const RewriteArguments& reports)
+      : dump_(dump), entry_(entry), reports_(reports) {}
 
   std::vector<Unmatched> check(const PartitionSpec& spec) {
     for (const std::string& name : spec.operators)
@@ -67,7 +68,7 @@ class MatchCheck {
     out_.push_back({"no node of the graph is '" + abbreviate(name, 80) + "'", hint(nearest)});
   }
   void missingModule(const std::string& name) {
-    if (!hasModules(module_, entry_))
+    if (!hasModules(dump_, entry_))
       out_.push_back({"no module '" + abbreviate(name, 80) + "': the text has no modules",
                       "a module dump has them, and traced graphs with scopes"});
     else
@@ -83,7 +84,7 @@ class MatchCheck {
                     value || !nearest.found() ? "" : "did you mean '%" + nearest.name() + "'?"});
   }
 
-  const Module& module_;
+  const ModuleDump* dump_;
   const Graph& entry_;
   const RewriteArguments& reports_;
   std::vector<Unmatched> out_;
@@ -104,11 +105,42 @@ ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ran
   return options;
 }
 
+// The registry that the spec asks for: the one that is given, or one laid over it.
+bool chooseRegistry(const OpRegistry& given, const PartitionSpec& spec, Prepared& out, Diagnostics& diagnostics) {
+  out.registry = &given;
+  if (spec.withoutConverters.empty()) return true;
+  auto changed = std::make_shared<Extensions>(&given);
+  bool good = true;
+  for (const std::string& op : spec.withoutConverters) good &= changed->withoutConverter(op, diagnostics);
+  out.registry = &changed->registry();
+  out.extensions = std::move(changed);
+  return good;
+}
+
+std::unique_ptr<Graph> marked(const Graph& graph, const PartitionSpec& spec, const OpRegistry& registry,
+                              Diagnostics& diagnostics, RewriteArguments& reports) {
+  std::unique_ptr<Graph> copy = cloneGraph(graph);
+  RewriteContext context(*copy, registry, diagnostics);
+  context.arguments = withForces(spec);
+  markFallback(*copy, context);
+  reports = context.reports;
+  return copy;
+}
+
+void propagateShapes(std::unique_ptr<Graph> graph, const PartitionSpec& spec, bool always, Prepared& out) {
+  if (always || !spec.shapes.empty())
+    ShapePropagation(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false)).applyTo(*graph);
+  std::vector<InputRange> usual = spec.shapes;
+  usual.insert(usual.end(), spec.usualShapes.begin(), spec.usualShapes.end());  // the last of a name counts
+  out.shapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, usual, true));
+  out.graph = std::move(graph);
+}
+
 }  // namespace
 
 Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& spec, Diagnostics& diagnostics) {
   Prepared out;
-  out.registry = &module.registry();
+  if (!chooseRegistry(module.registry(), spec, out, diagnostics)) return Failed{};
   const Graph* entry = module.graph(spec.lowering.method);
   RewriteArguments reports;
   std::unique_ptr<Graph> graph;
@@ -122,20 +154,30 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
     graph = cloneGraph(*out.module->graph());
   } else {
     out.module = std::make_shared<Module>(module);
-    graph = cloneGraph(*entry);
-    RewriteContext context(*graph, *out.registry, diagnostics);
-    context.arguments = withForces(spec);
-    markFallback(*graph, context);
-    reports = context.reports;
+    graph = marked(*entry, spec, *out.registry, diagnostics, reports);
   }
-  out.unmatched = MatchCheck(module, *entry, reports).check(spec);
-  if (spec.lower || !spec.shapes.empty())
-    ShapePropagation(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false)).applyTo(*graph);
-  std::vector<InputRange> usual = spec.shapes;
-  usual.insert(usual.end(), spec.usualShapes.begin(), spec.usualShapes.end());  // the last of a name counts
-  out.shapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, usual, true));
-  out.graph = std::move(graph);
+  out.unmatched = MatchCheck(module.text().module.get(), *entry, reports).check(spec);
+  propagateShapes(std::move(graph), spec, spec.lower, out);
   return out;
+}
+
+Result<Prepared> prepareForPartition(const Graph& graph, const OpRegistry& registry, const PartitionSpec& spec,
+                                     Diagnostics& diagnostics) {
+  Prepared out;
+  if (!chooseRegistry(registry, spec, out, diagnostics)) return Failed{};
+  RewriteArguments reports;
+  std::unique_ptr<Graph> copy = marked(graph, spec, *out.registry, diagnostics, reports);
+  out.unmatched = MatchCheck(nullptr, graph, reports).check(spec);
+  propagateShapes(std::move(copy), spec, false, out);
+  return out;
+}
+
+bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics) {
+  for (const Unmatched& u : prepared.unmatched) {
+    Diagnostic& d = diagnostics.error(u.message, ErrorKind::Input);
+    if (!u.note.empty()) d.note(u.note);
+  }
+  return prepared.unmatched.empty();
 }
 
 Partition partition(const Prepared& prepared, PartitionOptions options) {
@@ -152,13 +194,13 @@ void reportNotCovered(const Prepared& prepared, const Partition& p, double requi
     const Decision& d = p.decisions[n];
     if (d.accelerated() || d.cause) return;
     Diagnostic& error = diagnostics.error(
-        n->range, std::string(n->kind().text()) + " cannot run in an engine: " + d.detail, ErrorKind::Unsupported);
+        n->range, fmt::format("{} cannot run in an engine: {}", n->kind().text(), d.detail), ErrorKind::Unsupported);
     error.note("the node is " + nodeText(*n));
-    const Operator* op = n->hasBlocks() ? nullptr : prepared.registry->resolve(*n);
-    if (op) error.note("its schema is " + std::string(op->schemaSource()));
+    if (const Operator* op = n->hasBlocks() ? nullptr : prepared.registry->resolve(*n))
+      error.note("its schema is " + std::string(op->schemaSource()));
     if (!d.remedy.empty()) error.note(d.remedy);
-    if (d.reason == Reason::NoOp || d.reason == Reason::NoOverload)
-      error.note("docs/adding_an_operator.md tells how to write a converter");
+    if (d.reason == Reason::NoOverload || (d.reason == Reason::NoOp && d.remedy.find("docs/") == std::string::npos))
+      error.note("docs/writing_converters.md tells how to add operators and converters");
   });
 }
 

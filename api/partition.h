@@ -18,6 +18,8 @@ struct PartitionSpec {
   // Taken from the graph as it is given; what lowering makes of marked nodes is marked as well. A name that matches
   // nothing is an error.
   std::vector<std::string> operators, modules, nodes;
+  // Operators and overloads whose nodes stay out as if nobody had written a converter for them.
+  std::vector<std::string> withoutConverters;
   bool lower = true;
   LowerOptions lowering;
   std::vector<InputRange> shapes;
@@ -36,9 +38,15 @@ struct Prepared {
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const ShapePropagation> shapes;
   const OpRegistry* registry = nullptr;
+  std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null
   std::vector<Unmatched> unmatched;
 };
 Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& spec, Diagnostics& diagnostics);
+// The same of a graph that is taken as it is. The registry must outlive the result.
+Result<Prepared> prepareForPartition(const Graph& graph, const OpRegistry& registry, const PartitionSpec& spec,
+                                     Diagnostics& diagnostics);
+// Reports the names that match nothing; whether there were none.
+bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics);
 
 // Cuts it. May be asked again with other options.
 Partition partition(const Prepared& prepared, PartitionOptions options);

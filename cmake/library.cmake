@@ -33,3 +33,8 @@ function(ts_library name)
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE tscompile_flags)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 endfunction()
+
+# Shared libraries with operators and converters call these files (docs/writing_converters.md).
+function(ts_export)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-fvisibility=default;-fno-semantic-interposition")
+endfunction()

@@ -13,6 +13,7 @@ class ConvertCall;
 class IValue;
 class InferCall;
 class KernelCall;
+struct SessionFunctions;
 
 // Checks the arguments and computes what the results are; runs when a graph is analysed and again before the kernel.
 using InferFunction = void (*)(InferCall&);
@@ -71,6 +72,12 @@ struct OpDef {
   bool sideEffects = false;  // prints, raises, or writes what its schema does not show
   bool random = false;       // two runs may differ
   bool mayShare = false;     // a result may be an argument or share its memory, though the schema does not say so
+
+  bool inEngines = true;                      // false: stays out of engines as if nothing could convert it
+  const SessionFunctions* session = nullptr;  // what infer, kernel or convert hand on to (api/extensions.h)
+
+  // Such a converter is asked for every node; where ours stand, shorter ways are tried first.
+  bool hasSessionConverter() const { return session && convert; }
 };
 
 }  // namespace tscompile

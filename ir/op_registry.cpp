@@ -135,6 +135,18 @@ void OpRegistry::convertWith(ConvertFunction convert, std::initializer_list<std:
   }
 }
 
+OpDef& OpRegistry::addCopy(const Operator& op) {
+  TS_CHECK(base_ && op.isImplemented());
+  std::string kind(op.kind().text());
+  auto [records, isNew] = records_.try_emplace(kind);
+  if (isNew) recordKinds_.push_back(kind);
+  for (OpDef& known : records->second)
+    if (overloadOf(known.schema) == op.overload()) return known;
+  OpDef& copy = records->second.emplace_back(op.def());
+  copy.schema = op.schemaSource();
+  return copy;
+}
+
 std::string_view OpRegistry::catalogText(std::string_view kind, std::string_view overload) const {
   std::string_view found;
   for (const OpRegistry* r = this; r && found.empty(); r = r->base_)

@@ -71,6 +71,10 @@ class OpRegistry {
   // Sets `convert` of all records of these kinds.
   void convertWith(ConvertFunction convert, std::initializer_list<std::string_view> kinds);
 
+  // Lays a copy of the record over this one overload of the base, which is implemented and takes no `out`. The copy is
+  // to be changed at once.
+  OpDef& addCopy(const Operator& op);
+
   // All overloads of a kind in the order in which they are tried; empty if the kind is unknown.
   std::span<const Operator* const> overloads(Symbol kind) const;
   // By "aten::add.Tensor"; null if unknown.

@@ -75,7 +75,10 @@ const Instruction* callEngine(Machine& m, const Instruction* in) {
   std::vector<IValue> inputs, outputs(in->outputs);
   inputs.reserve(in->inputs);
   for (uint32_t i = 0; i < in->inputs; ++i) inputs.push_back(m.slots[in->slots[i]]);
-  if (!in->function->engine->run(inputs, outputs, m.context)) return callWithMoves(m, *in->function, in);
+  if (EngineCalls* calls = m.program.sources().engineCalls)
+    calls->call(*in->node, *in->function->engine, inputs, outputs, m.context);
+  else if (!in->function->engine->run(inputs, outputs, m.context))
+    return callWithMoves(m, *in->function, in);
   for (uint32_t i = 0; i < in->outputs; ++i) m.slots[in->output(i)] = std::move(outputs[i]);
   return in + 1;
 }

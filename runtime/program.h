@@ -58,6 +58,15 @@ struct Function {
   std::shared_ptr<const Engine> engine;  // of a tscompile::Engine node: what runs instead, where it can
 };
 
+// Takes the calls of engines into its own hands.
+class EngineCalls {
+ public:
+  virtual ~EngineCalls() = default;
+  // Computes the outputs of a tscompile::Engine node. Throws ExecutionError.
+  virtual void call(const Node& node, const Engine& engine, std::span<const IValue> inputs, std::span<IValue> outputs,
+                    RunContext& context) = 0;
+};
+
 // What a program consists of besides its entry graph: classes with their methods, functions by name.
 struct ProgramSources {
   // Methods of a class, by its type.
@@ -74,6 +83,7 @@ struct ProgramSources {
   // Whether tscompile::Engine nodes become engines; else their subgraphs are interpreted.
   bool useEngines = true;
   EngineOptions engine;
+  EngineCalls* engineCalls = nullptr;  // null: engines run; must outlive the program
 };
 
 class Program {

@@ -2,7 +2,6 @@
 #include "api/compile.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
-#include "ir/verifier.h"
 #include "partition/report.h"
 #include "tools/commands.h"
 #include "tools/partitioning.h"
@@ -45,11 +44,7 @@ int runCompile(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   if (command.output.empty() || command.output == "-")
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
-  CompileSpec spec;
-  spec.partition = partitionSpecOf(command, session.common.limits);
-  spec.partition.options = partitionOptionsOf(command);
-  spec.engine.precision = command.precision;
-  spec.requiredCoverage = command.requireFull.value_or(0);
+  CompileSpec spec = compileSpecOf(command, session.common.limits);
   Summary summary;
   spec.onPartition = [&](const Prepared&, const Partition& p) {
     summary.segments = p.segments.size();
@@ -57,12 +52,10 @@ int runCompile(const Options& options, Session& session) {
     summary.inEngines = p.acceleratedCount();
     for (const Segment& s : p.segments) summary.nodes += s.nodes.size();
   };
-  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
+  Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
-  const Graph* entry = module->graph(command.method);
-  if (entry && !verify(*entry, module->registry(), session.diagnostics)) return session.finish();
-  if (entry) checkShapes(spec.partition, *entry);
-  Result<Module> compiled = module->compiled(spec, session.diagnostics);
+  Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)
+                                              : module->compiled(spec, session.diagnostics);
   if (!compiled) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());
   if (!compiled->save(command.output, session.diagnostics, session.common.limits)) return session.finish();

@@ -1,6 +1,7 @@
 // `tscompile ops`: the operators, and which of them a graph needs.
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
+#include "runtime/engine/support.h"
 #include "runtime/machine.h"
 #include "runtime/ops/ops.h"
 #include "tools/commands.h"
@@ -100,6 +101,9 @@ int list(const Options& options, Session& session) {
         for (std::string_view d : dtypeNames(row.op->def())) json.value(d);
         json.endArray();
       }
+      EngineUse use = row.op ? engineUse(*row.op) : engineUseOfStructure(Symbol::of(row.name));
+      if (!use.converter.empty()) json.field("converter", use.converter);
+      if (!use.evaluated.empty()) json.field("evaluated", use.evaluated);
       json.endObject();
     }
     json.newLine();

@@ -1,9 +1,8 @@
 // `tscompile partition` and `tscompile explain`: what runs where, and why.
-#include "api/partition.h"
+#include "api/compile.h"
 #include "ir/printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
-#include "ir/verifier.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
 #include "tools/commands.h"
@@ -20,11 +19,8 @@ namespace {
 std::optional<Prepared> prepare(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   PartitionSpec spec = partitionSpecOf(command, session.common.limits);
-  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
+  Result<Module> module = loadForPartition(options, session);
   if (!module) return std::nullopt;
-  const Graph* entry = module->graph(command.method);
-  if (entry && !verify(*entry, module->registry(), session.diagnostics)) return std::nullopt;
-  if (entry) checkShapes(spec, *entry);
   Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
   if (!prepared) return std::nullopt;
   if (!prepared->unmatched.empty()) {
@@ -131,10 +127,50 @@ bool explainOne(const std::string& asked, const Prepared& prepared, const Partit
   throw error;
 }
 
+// Lists the nodes of a method that no engine takes.
+int checkSupport(const Options& options, Session& session) {
+  const std::string& method = options.partition.checkSupport;
+  Result<Module> module = loadForPartition(options, session);
+  if (!module) return session.finish();
+  Result<std::vector<UnsupportedNode>> nodes = checkMethodOperatorSupport(*module, method, session.diagnostics);
+  if (!nodes) return session.finish();
+  if (session.common.json) {
+    JsonWriter json(session.out);
+    json.beginObject();
+    json.field("format", "tscompile.method_support/1");
+    json.field("method", method);
+    json.key("unsupported");
+    json.beginArray();
+    for (const UnsupportedNode& n : *nodes) {
+      json.newLine();
+      json.beginObject();
+      json.field("operator", n.op);
+      if (!n.schema.empty()) json.field("schema", n.schema);
+      json.field("node", n.text);
+      json.field("reason", reasonCode(n.verdict.reason));
+      json.field("detail", n.verdict.detail);
+      json.endObject();
+    }
+    json.endArray();
+    json.endObject();
+    json.finish();
+  } else if (nodes->empty()) {
+    session.out << "engines take every operator of '" << method << "'\n";
+  } else {
+    session.out << "engines do not take " << nodes->size() << (nodes->size() == 1 ? " node" : " nodes") << " of '"
+                << method << "'\n";
+    for (const UnsupportedNode& n : *nodes)
+      session.out << "  " << reasonCode(n.verdict.reason) << "  " << n.text << "\n    " << n.verdict.detail << "\n"
+                  << (n.schema.empty() ? "" : "    schema " + n.schema + "\n");
+  }
+  return session.finish(nodes->empty() ? kExitDone : kExitNegative);
+}
+
 }  // namespace
 
 int runPartition(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
+  if (!command.checkSupport.empty()) return checkSupport(options, session);
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
   if (!command.sweep.empty()) return sweep(*prepared, command, session);

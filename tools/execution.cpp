@@ -6,7 +6,7 @@
 namespace tscompile {
 
 std::optional<Executable> loadExecutable(const std::string& path, const RunCommand& command, Session& session) {
-  Result<Module> module = session.loadModule(path, command.weights);
+  Result<Module> module = session.loadModule(path, command.weights, command.libraries);
   if (!module) return std::nullopt;
   std::string entry = command.method;
   if (command.engine && !module->engineInfo()) {

@@ -182,6 +182,9 @@ const std::vector<OptionSpec> kRun = withModel({
      [](Options& o, const std::string&) { o.run.print = true; }},
     {"--executor", "interpreter|engine", "what runs the graph (default: interpreter)",
      [](Options& o, const std::string& v) { o.run.engine = v == "engine"; }},
+    {"--custom-torch-ops,--custom-converters", "LIB",
+     "a shared library with operators and converters; see docs/writing_converters.md",
+     [](Options& o, const std::string& v) { o.run.libraries.push_back(v); }, true},
     {"--threads", "N", "threads to use at most; the interpreter runs on one",
      [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
     {"--limit-mem", "SIZE", "memory for tensors, such as 512M (default: 80 % of the machine's or the container's)",
@@ -293,6 +296,16 @@ Examples:
   tscompile partition model.ir --sweep min-block-size=1,2,4,8
 )";
 
+constexpr std::string_view kVerifyDetails =
+    R"(The method is compiled as 'run --executor engine' does. Each engine runs on the values that the
+interpreter has computed ('own'), and on those of the engines in front of it ('carried'). An element
+passes if |got - want| <= atol + rtol * |want|. The exit code is 1 if one does not.
+
+Examples:
+  tscompile verify model.ir -w model.safetensors --shape x=1x3x224x224
+  tscompile verify model.ir -w model.safetensors -i x=@cat.npy --rtol 1e-5 --bisect
+)";
+
 constexpr std::string_view kCompileDetails =
     R"(Takes what partition takes. The file holds the graph with its engines, the weights and the sizes
 of --shape, which are checked at every run; docs/engine_files.md describes it. A file that is
@@ -386,6 +399,14 @@ const VerbSpec kVerbs[] = {
      .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",
      .options = partitioningOptionSpecs(),
      .command = runExplain},
+    {.name = "verify",
+     .summary = "compare every engine of a graph with the interpreter",
+     .argument = "FILE",
+     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentRequired = true,
+     .details = kVerifyDetails,
+     .options = verifyOptionSpecs(),
+     .command = runVerify},
     {.name = "compile",
      .summary = "write a graph with its engines and its weights to an engine file",
      .argument = "FILE",

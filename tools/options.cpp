@@ -61,6 +61,8 @@ std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std
     for (const OptionSpec& spec : specs)
       for (const std::string& known : namesOf(spec))
         if (known.size() > 2) nearest.consider(known);
+  if (std::string_view reason = reasonWithoutOption(name); !reason.empty())
+    throw UsageError{"there is no option '" + name + "': " + std::string(reason), {helpHint(verb)}};
   UsageError error{"unknown option '" + abbreviate(name, 80) + "' of " + std::string(verb.name)};
   if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
   error.notes.push_back(helpHint(verb));

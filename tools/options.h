@@ -68,7 +68,7 @@ struct LowerCommand {
 };
 
 struct RunCommand {
-  std::vector<std::string> weights;
+  std::vector<std::string> weights, libraries;
   std::vector<std::string> inputs;  // NAME=VALUE
   std::string outputs;
   bool print = false;
@@ -94,9 +94,9 @@ struct ProfileCommand {
 
 enum class PartitionForm : uint8_t { Text, Json, Dot };
 
-// Of partition and explain.
+// Of all that partitions.
 struct PartitionCommand {
-  std::vector<std::string> weights, operators, modules, nodes, shapes, usualShapes;
+  std::vector<std::string> weights, operators, modules, nodes, shapes, usualShapes, withoutConverters, libraries;
   std::string method = "forward";
   std::optional<size_t> minBlockSize;
   Strategy strategy = Strategy::Dependency;
@@ -108,6 +108,15 @@ struct PartitionCommand {
   bool emitGraph = false;  // the stitched graph
   std::string output;
   Precision precision = Precision::F32;  // of compile
+  bool oneEngine = false;                // of compile: nothing stays outside of it
+  std::string checkSupport;              // a method of which to list what engines cannot take
+};
+
+struct VerifyCommand {
+  std::vector<std::string> inputs;  // NAME=VALUE
+  double relative = 1e-3, absolute = 1e-4;
+  bool checkThreshold = true;
+  bool bisect = false;
 };
 
 struct InspectCommand {
@@ -133,6 +142,7 @@ struct Options {
   BenchCommand bench;
   ProfileCommand profile;
   PartitionCommand partition;
+  VerifyCommand verify;
   InspectCommand inspect;
   OpsCommand ops;
 };
@@ -171,6 +181,9 @@ std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
 // What partition, explain and compile share, and with what only partition and only compile have.
 std::vector<OptionSpec> partitioningOptionSpecs();
 std::vector<OptionSpec> partitionOptionSpecs();
+std::vector<OptionSpec> verifyOptionSpecs();
+// Why an option of torchtrtc is none here; empty if it is not one of these.
+std::string_view reasonWithoutOption(std::string_view name);
 std::vector<OptionSpec> compileOptionSpecs();
 // "text", "json" of "text|json"; nothing if the value is no choice.
 std::vector<std::string_view> choicesOf(const OptionSpec& option);

@@ -5,6 +5,7 @@
 #include "tools/quantities.h"
 
 #include <cstdlib>
+#include <utility>
 
 namespace tscompile {
 namespace {
@@ -40,7 +41,65 @@ void setSweep(Options& o, const std::string& v) {
   }
 }
 
+// As torchtrtc writes dtypes.
+void enablePrecision(Options& o, const std::string& v) {
+  constexpr std::pair<std::string_view, Precision> kNames[] = {
+      {"f32", Precision::F32},   {"fp32", Precision::F32}, {"float32", Precision::F32}, {"float", Precision::F32},
+      {"f16", Precision::F16},   {"fp16", Precision::F16}, {"float16", Precision::F16}, {"half", Precision::F16},
+      {"bf16", Precision::BF16}, {"i8", Precision::Int8},  {"int8", Precision::Int8},   {"char", Precision::Int8}};
+  for (const auto& [name, precision] : kNames) {
+    if (v != name) continue;
+    // float32 is what is there when nothing is enabled.
+    if (precision != Precision::F32) o.partition.precision = precision;
+    return;
+  }
+  throw UsageError{"--enable-precision takes f32, f16, bf16 or int8, not '" + abbreviate(v, 80) + "'"};
+}
+
+double tolerance(std::string_view option, const std::string& v) {
+  char* end = nullptr;
+  double value = std::strtod(v.c_str(), &end);
+  if (v.empty() || *end || !(value >= 0))
+    throw UsageError{std::string(option) + " takes a number from 0 up, not '" + abbreviate(v, 80) + "'"};
+  return value;
+}
+
 }  // namespace
+
+std::string_view reasonWithoutOption(std::string_view name) {
+  constexpr std::string_view kGpu = "engines run on the CPU",
+                             kLevel = "-q reports errors only, and --explain tells why";
+  constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"--verbose", kLevel},
+      {"-v", kLevel},
+      {"--info", kLevel},
+      {"--i", kLevel},
+      {"--warnings", kLevel},
+      {"--build-debuggable-engine", "engines always know the nodes that they were made of"},
+      {"--allow-gpu-fallback", kGpu},
+      {"--disable-tf32", "float32 is computed in float32"},
+      {"--sparse-weights", "engines have no sparse kernels"},
+      {"--device-type", kGpu},
+      {"-d", kGpu},
+      {"--gpu-id", kGpu},
+      {"--dla-core", kGpu},
+      {"--dla-sram-size", kGpu},
+      {"--dla-local-dram-size", kGpu},
+      {"--dla-global-dram-size", kGpu},
+      {"--engine-capability", kGpu},
+      {"--calibration-cache-file", "nothing is calibrated"},
+      {"--embed-engine", "an engine file holds the whole graph, and runs as it is"},
+      {"--truncate", "64-bit numbers stay 64-bit numbers"},
+      {"--truncate-long-double", "64-bit numbers stay 64-bit numbers"},
+      {"--truncate-64bit", "64-bit numbers stay 64-bit numbers"},
+      {"--allow-shape-tensors", "sizes are known when an engine meets its inputs"},
+      {"--num-avg-timing-iters", "kernels are chosen by a model, without being timed"},
+      {"--workspace-size", "engines plan their memory themselves; 'run --limit-mem' bounds a run"},
+  };
+  for (const auto& [option, reason] : kReasons)
+    if (option == name) return reason;
+  return {};
+}
 
 std::vector<OptionSpec> partitioningOptionSpecs() {
   return {
@@ -48,14 +107,21 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
        [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true},
       {"--method", "NAME", "the method to take (default: forward)",
        [](Options& o, const std::string& v) { o.partition.method = v; }},
-      {"--min-block-size", "N", "no engines of fewer nodes, unless one is the whole graph (default: 3)",
+      {"--mbs,--min-block-size", "N", "no engines of fewer nodes, unless one is the whole graph (default: 3)",
        [](Options& o, const std::string& v) { o.partition.minBlockSize = blockSize("--min-block-size", v); }},
-      {"--torch-executed-op", "OP", "keep an operator (aten::add) or an overload (aten::add.Tensor) out of engines",
+      {"--teo,--torch-executed-op", "OP",
+       "keep an operator (aten::add) or an overload (aten::add.Tensor) out of engines",
        [](Options& o, const std::string& v) { o.partition.operators.push_back(v); }, true},
-      {"--torch-executed-module", "MODULE", "keep modules of this class, or the one at this path, out of engines",
+      {"--tem,--torch-executed-mod,--torch-executed-module", "MODULE",
+       "keep modules of this class, or the one at this path, out of engines",
        [](Options& o, const std::string& v) { o.partition.modules.push_back(v); }, true},
       {"--torch-executed-node", "NAME", "keep the node that makes this value out of engines",
        [](Options& o, const std::string& v) { o.partition.nodes.push_back(v); }, true},
+      {"--without-converter", "OP", "keep an operator out of engines as if it had no converter of ours",
+       [](Options& o, const std::string& v) { o.partition.withoutConverters.push_back(v); }, true},
+      {"--custom-torch-ops,--custom-converters", "LIB",
+       "a shared library with operators and converters; see docs/writing_converters.md",
+       [](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }, true},
       {"--strategy", "greedy|dependency|minimal|cost", "how to cut (default: dependency)", setStrategy},
       {"--shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224 or x=2x10:i64",
        [](Options& o, const std::string& v) { o.partition.shapes.push_back(v); }, true},
@@ -67,9 +133,16 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
 
 namespace {
 
-const OptionSpec kRequireFull = {
-    "--require-full", "PERCENT", "fail unless so many of the nodes run in engines (default: 100)",
-    setRequireFull,   false,     true};
+const OptionSpec kRequireFull = {"--require-full-compilation,--require-full",
+                                 "PERCENT",
+                                 "fail unless so many of the nodes run in engines (default: 100)",
+                                 setRequireFull,
+                                 false,
+                                 true};
+
+const OptionSpec kEnablePrecision = {"-p,--enable-precision", "DTYPE",
+                                     "the same as --precision in the words of torchtrtc: half, fp16, char",
+                                     enablePrecision, true};
 
 }  // namespace
 
@@ -78,6 +151,9 @@ std::vector<OptionSpec> compileOptionSpecs() {
   specs.push_back(kRequireFull);
   specs.push_back({"--precision", "f32|f16|bf16|int8", "how engines store weights of products (default: f32)",
                    [](Options& o, const std::string& v) { o.partition.precision = *precisionFromName(v); }});
+  specs.push_back(kEnablePrecision);
+  specs.push_back({"--save-engine", "", "make one engine of the whole method, or fail",
+                   [](Options& o, const std::string&) { o.partition.oneEngine = true; }});
   specs.push_back({"-o,--output", "FILE", "the engine file to write",
                    [](Options& o, const std::string& v) { o.partition.output = v; }});
   return specs;
@@ -87,6 +163,9 @@ std::vector<OptionSpec> partitionOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
   const OptionSpec own[] = {
       kRequireFull,
+      {"--check-method-support", "METHOD",
+       "list what engines cannot take of a method, instead; exit 1 if there is some",
+       [](Options& o, const std::string& v) { o.partition.checkSupport = v; }},
       {"--sweep", "LIST", "tell what min-block-size=1,2,4 would give, instead of the segments", setSweep},
       {"--format", "text|json|dot", "form of the output (default: text)",
        [](Options& o, const std::string& v) {
@@ -99,6 +178,26 @@ std::vector<OptionSpec> partitionOptionSpecs() {
        [](Options& o, const std::string& v) { o.partition.emitGraph = v == "graph"; }},
       {"-o,--output", "FILE", "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
        [](Options& o, const std::string& v) { o.partition.output = v; }},
+  };
+  specs.insert(specs.end(), std::begin(own), std::end(own));
+  return specs;
+}
+
+std::vector<OptionSpec> verifyOptionSpecs() {
+  std::vector<OptionSpec> specs = partitioningOptionSpecs();
+  const OptionSpec own[] = {
+      kRequireFull,
+      kEnablePrecision,
+      {"-i,--input", "NAME=VALUE", "an input; without it, --shape gives the sizes of random numbers",
+       [](Options& o, const std::string& v) { o.verify.inputs.push_back(v); }, true},
+      {"--rtol", "X", "part of an element that a difference may be (default: 0.001)",
+       [](Options& o, const std::string& v) { o.verify.relative = tolerance("--rtol", v); }},
+      {"--atol", "X", "that a difference may be besides (default: 0.0001)",
+       [](Options& o, const std::string& v) { o.verify.absolute = tolerance("--atol", v); }},
+      {"--no-threshold-check", "", "tell the differences; the exit code is 0 whatever they are",
+       [](Options& o, const std::string&) { o.verify.checkThreshold = false; }},
+      {"--bisect", "", "find the node inside the first engine that is out of tolerance",
+       [](Options& o, const std::string&) { o.verify.bisect = true; }},
   };
   specs.insert(specs.end(), std::begin(own), std::end(own));
   return specs;

@@ -1,6 +1,7 @@
 #include "tools/partitioning.h"
 
 #include "ir/support/text.h"
+#include "ir/verifier.h"
 
 #include <algorithm>
 
@@ -21,6 +22,7 @@ PartitionSpec partitionSpecOf(const PartitionCommand& command, const Limits& lim
   spec.operators = command.operators;
   spec.modules = command.modules;
   spec.nodes = command.nodes;
+  spec.withoutConverters = command.withoutConverters;
   spec.lower = command.lower;
   spec.lowering.method = command.method;
   spec.lowering.limits = limits;
@@ -74,6 +76,26 @@ PartitionOptions partitionOptionsOf(const PartitionCommand& command) {
   options.strategy = command.strategy;
   options.markedOperators = command.operators;
   return options;
+}
+
+CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits) {
+  CompileSpec spec;
+  spec.partition = partitionSpecOf(command, limits);
+  spec.partition.options = partitionOptionsOf(command);
+  spec.minBlockSize = spec.partition.options.minBlockSize;
+  spec.engine.precision = command.precision;
+  spec.requiredCoverage = command.requireFull.value_or(0);
+  return spec;
+}
+
+Result<Module> loadForPartition(const Options& options, Session& session) {
+  const PartitionCommand& command = options.partition;
+  Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
+  if (!module) return Failed{};
+  const Graph* entry = module->graph(command.method);
+  if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
+  if (entry) checkShapes(partitionSpecOf(command, session.common.limits), *entry);
+  return module;
 }
 
 }  // namespace tscompile

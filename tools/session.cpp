@@ -1,6 +1,7 @@
 #include "tools/session.h"
 
 #include "api/engine_file.h"
+#include "api/extensions.h"
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
 #include "ir/support/diagnostic_printer.h"
@@ -96,10 +97,18 @@ Result<SourcePtr> Session::readEngineText(const std::string& path) {
   return sources_.back();
 }
 
-Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights) {
+Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights,
+                                   const std::vector<std::string>& libraries) {
   LoadOptions load;
   load.weights = weights;
   load.limits = common.limits;
+  if (!libraries.empty()) {
+    auto extensions = std::make_shared<Extensions>();
+    bool good = true;
+    for (const std::string& library : libraries) good &= extensions->loadLibrary(library, diagnostics);
+    if (!good) return Failed{};
+    load.extensions = std::move(extensions);
+  }
   if (isEngineFile(path)) return Module::load(path, load, diagnostics);
   Result<SourcePtr> source = readGraphText(path);
   if (!source) return Failed{};

@@ -33,7 +33,8 @@ class Session {
   Result<SourcePtr> readGraphText(const std::string& path);
   Result<ParsedText> parse(const std::string& path, ParseOptions options = {});
   // A text with its weights, or an engine file.
-  Result<Module> loadModule(const std::string& path, const std::vector<std::string>& weights);
+  Result<Module> loadModule(const std::string& path, const std::vector<std::string>& weights,
+                            const std::vector<std::string>& libraries = {});
 
   // Says something that is not an error, unless that is not wanted.
   void note(const std::string& text);

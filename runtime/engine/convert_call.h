@@ -6,9 +6,12 @@
 #include "runtime/engine/refusal.h"
 #include "runtime/kernel_call.h"
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace tscompile {
 
@@ -36,18 +39,30 @@ class NetworkTensors {
   std::vector<Tensor> kept_;  // so that no address is used twice
 };
 
+// Carries out operators while an engine is made.
+class OperatorTracer {
+ public:
+  // The result of an operator, which has one: layers are added for what depends on tensors of the network.
+  virtual IValue trace(const Operator& op, std::span<const IValue> arguments) = 0;
+  virtual const OpRegistry& registry() const = 0;
+
+ protected:
+  ~OperatorTracer() = default;
+};
+
 // Arguments that are tensors of the network have sizes and dtype, but no elements: tensor(i).sizes() is right,
 // tensor(i).raw() is not. All other arguments are known.
 class ConvertCall : public KernelCall {
  public:
   ConvertCall(const Node* node, const Operator& op, const IValue* const* arguments, size_t count,
               const InferCall* inferred, IValue* results, size_t resultCount, RunContext& context,
-              NetworkTensors& tensors)
+              NetworkTensors& tensors, OperatorTracer& tracer)
       : KernelCall(op, arguments, count, inferred, results, resultCount, context),
         node_(node),
         inferred_(inferred),
         results_(results),
-        tensors_(tensors) {}
+        tensors_(tensors),
+        tracer_(tracer) {}
 
   const Node* node() const { return node_; }
   Network& network() const { return tensors_.network(); }
@@ -61,8 +76,13 @@ class ConvertCall : public KernelCall {
   // The same for results that may be lists of tensors.
   void makeResults(size_t i);
   bool hasResult(size_t i) const { return !results_[i].isNone(); }
+  // Whether result i has the dtype and sizes that inference told.
+  bool fitsResult(size_t i) const;
   NetValue argumentValue(size_t i) const { return tensors_.valueOf(argument(i)); }
   NetValue resultValue(size_t i) const { return tensors_.valueOf(results_[i]); }
+  // The result of another operator ("aten::relu", "aten::add.Tensor") on arguments like those of a call; the last ones
+  // may be left out where the schema has defaults. Its layers are added; what is known already is computed at once.
+  IValue compute(std::string_view op, std::vector<IValue> arguments) const;
   template <class L, class... Args>
   L& add(Args&&... args) {
     auto layer = std::make_unique<L>(node_, std::forward<Args>(args)...);
@@ -79,6 +99,7 @@ class ConvertCall : public KernelCall {
   const InferCall* inferred_;
   IValue* results_;
   NetworkTensors& tensors_;
+  OperatorTracer& tracer_;
 };
 
 // Adds a layer that calls the operator's kernel. For every operator that computes without converter, and for arguments

@@ -9,6 +9,7 @@ namespace tscompile {
 struct Refusal {
   const Node* node;
   Verdict verdict;
+  bool isMistake = false;  // of the converter: nothing is to be compiled with it
 };
 
 }  // namespace tscompile

@@ -71,6 +71,8 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   std::string name = op.fullName();
   if (!op.isImplemented()) return {Reason::NoOp, name + " has no kernel", "register a kernel for it"};
   const OpDef& def = op.def();
+  if (!def.inEngines)
+    return {Reason::NoOp, name + " has no converter", "docs/writing_converters.md tells how to write one"};
   if (def.random)
     return {Reason::Random, name + " draws random numbers", "in evaluation, dropout and the like go away"};
   if (def.sideEffects) return {Reason::SideEffect, name + " does more than give a value", ""};
@@ -116,6 +118,22 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
   if (structureHandler(node.kind())) return ofStructure(node);
   const Operator* op = overloads.resolve(node);
   return op ? ofOperator(node, *op) : withoutOperator(node, registry);
+}
+
+EngineUse engineUse(const Operator& op) {
+  if (!op.isImplemented() || !op.def().inEngines) return {};
+  const OpDef& def = op.def();
+  if (def.random || def.sideEffects || changesGeometry(op) || op.outCount()) return {};
+  if (readsGeometryOnly(op) || def.scalar) return {"", "always"};
+  if (op.schema().isMutable()) return {"kernel", ""};
+  if (dependsOnElements(op) || !def.infer) return {"", "if known"};
+  if (mayGiveViews(op) && !def.hasSessionConverter()) return {"view", "if known"};
+  return {def.convert ? "native" : "kernel", "if known"};
+}
+
+EngineUse engineUseOfStructure(Symbol kind) {
+  if (kind == sym::Constant || StructureRunner::runs(kind)) return {"", "always"};
+  return {};
 }
 
 std::unique_ptr<EngineSupport> engineSupport(const OpRegistry& registry) {

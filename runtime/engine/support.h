@@ -6,12 +6,22 @@
 #include "ir/overload_cache.h"
 
 #include <memory>
+#include <string_view>
 
 namespace tscompile {
 
 // Whether a node can be a part of an engine, as far as the node and its types tell. What they do not tell is found out
 // when a plan is made; what cannot be planned then is interpreted.
 Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry& registry);
+
+// What engines do with nodes of an overload, as far as it alone tells.
+struct EngineUse {
+  std::string_view converter;  // "native", "view", "kernel" for the generic one; empty: none
+  std::string_view evaluated;  // while the engine is made: "always", "if known" (its arguments), or empty: never
+};
+EngineUse engineUse(const Operator& op);
+// The same of prim::ListConstruct and its like.
+EngineUse engineUseOfStructure(Symbol kind);
 
 std::unique_ptr<EngineSupport> engineSupport(const OpRegistry& registry);
 

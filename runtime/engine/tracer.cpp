@@ -51,7 +51,7 @@ std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistr
 }
 
 // One tracing.
-class Tracer {
+class Tracer : private OperatorTracer {
  public:
   Tracer(const TracedGraph& traced, RunContext& context, bool native)
       : traced_(traced),
@@ -92,94 +92,160 @@ class Tracer {
     return IValue(std::move(list));
   }
 
+  // An operator with its arguments.
+  struct Call {
+    const Operator& op;
+    std::vector<const IValue*> arguments;
+    size_t resultCount;
+    bool symbolic = false;   // some argument is, or holds, a tensor of the network
+    bool isWritten = false;  // some node may write what a result refers to
+
+    void take(const IValue& argument) {
+      arguments.push_back(&argument);
+      symbolic |= NetworkTensors::isSymbolic(argument);
+    }
+  };
+
   void run() {
     const TracedGraph::Step& s = *step_;
-    arguments_.clear();
-    bool symbolic = false;
-    for (uint32_t slot : s.inputs) {
-      arguments_.push_back(&slots_[slot]);
-      symbolic |= NetworkTensors::isSymbolic(slots_[slot]);
-    }
     std::vector<IValue> results(s.outputs.size() + 1);
     if (!s.op) {
-      structure(symbolic, results);
-    } else if (readsGeometryOnly(*s.op)) {
-      forbidChangedInputs();
-      if (symbolic && otherStrides_ && readsStrides(*s.op))
-        refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", s.op->fullName()));
-      call(results);
-    } else if (!symbolic && !s.isWritten && !s.op->schema().isMutable()) {
-      call(results);
+      structure(results);
     } else {
-      layers(symbolic, results);
+      Call call{*s.op, {}, s.outputs.size()};
+      for (uint32_t slot : s.inputs) call.take(slots_[slot]);
+      call.isWritten = s.isWritten;
+      apply(call, results);
     }
     for (size_t i = 0; i < s.outputs.size(); ++i) slots_[s.outputs[i]] = std::move(results[i]);
   }
 
-  void call(std::vector<IValue>& results) {
-    callOperator(*step_->op, arguments_.data(), arguments_.size(), results.data(), step_->outputs.size(), context_);
+  void apply(const Call& c, std::vector<IValue>& results) {
+    if (readsGeometryOnly(c.op)) {
+      forbidChangedInputs(c);
+      if (c.symbolic && otherStrides_ && readsStrides(c.op))
+        refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", c.op.fullName()));
+      call(c, results);
+    } else if (!c.symbolic && !c.isWritten && !c.op.schema().isMutable()) {
+      call(c, results);
+    } else {
+      layers(c, results);
+    }
   }
 
-  void structure(bool symbolic, std::vector<IValue>& results) {
-    if (symbolic && step_->node->kind() == Symbol::of("prim::tolist"))
-      refuse(Reason::DataDependent, "the elements of a tensor become numbers");
+  IValue trace(const Operator& op, std::span<const IValue> arguments) override {
+    if (++depth_ > kMaxDepth) refuse(Reason::Limit, fmt::format("converters ask each other for {}", op.fullName()));
+    Call c{op, {}, 1};
+    for (const IValue& v : arguments) c.take(v);
+    std::vector<IValue> results(2);
+    apply(c, results);
+    --depth_;
+    return std::move(results[0]);
+  }
+  const OpRegistry& registry() const override { return *traced_.registry_; }
+
+  void call(const Call& c, std::vector<IValue>& results) {
+    callOperator(c.op, c.arguments.data(), c.arguments.size(), results.data(), c.resultCount, context_);
+  }
+
+  void structure(std::vector<IValue>& results) {
     std::vector<IValue> inputs;
-    for (const IValue* v : arguments_) inputs.push_back(*v);
+    for (uint32_t slot : step_->inputs) inputs.push_back(slots_[slot]);
+    if (step_->node->kind() == Symbol::of("prim::tolist") &&
+        std::any_of(inputs.begin(), inputs.end(), NetworkTensors::isSymbolic))
+      refuse(Reason::DataDependent, "the elements of a tensor become numbers");
     traced_.structures_->run(*step_->node, inputs, std::span(results).first(step_->outputs.size()), context_);
   }
 
   // A list that the caller gave is the caller's.
-  void forbidChangedInputs() const {
-    const Schema& schema = step_->op->schema();
-    if (!schema.isMutable() || !arguments_[0]->isList()) return;
+  void forbidChangedInputs(const Call& c) const {
+    if (!c.op.schema().isMutable() || !c.arguments[0]->isList()) return;
     for (const ListValue* list : inputLists_)
-      if (&arguments_[0]->toList() == list)
-        refuse(Reason::Aliasing, fmt::format("{} changes a list that comes from outside", step_->node->kind().text()));
+      if (&c.arguments[0]->toList() == list)
+        refuse(Reason::Aliasing, fmt::format("{} changes a list that comes from outside", c.op.kind().text()));
   }
 
   // ---- operators on tensors ----
 
-  void layers(bool symbolic, std::vector<IValue>& results) {
-    const Operator& op = *step_->op;
+  void layers(const Call& c, std::vector<IValue>& results) {
+    const Operator& op = c.op;
     const OpDef& def = op.def();
-    if (def.scalar || !def.kernel || !def.infer || (symbolic && dependsOnElements(op)))
+    if (def.scalar || !def.kernel || !def.infer || (c.symbolic && dependsOnElements(op)))
       refuse(Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", op.fullName()));
-    checkDType(op);
-    noteStrides(op);
-    InferCall infer(op, arguments_.data(), arguments_.size());
+    checkDType(c);
+    noteStrides(c);
+    InferCall infer(op, c.arguments.data(), c.arguments.size());
     def.infer(infer);
-    if (mayGiveViews(op) && views(op, infer, results)) return;
-    size_t count = step_->outputs.size();
-    ConvertCall call(step_->node, op, arguments_.data(), arguments_.size(), &infer, results.data(), count, context_,
-                     tensors_);
+    if (mayGiveViews(op) && !def.hasSessionConverter() && views(c, infer, results)) return;
+    ConvertCall call(node(), op, c.arguments.data(), c.arguments.size(), &infer, results.data(), c.resultCount,
+                     context_, tensors_, *this);
     if (op.schema().isMutable()) {
-      requireFirstWritten(op, infer);
+      requireFirstWritten(c, infer);
       network_->writes = true;
-      for (size_t i = 0; i < count; ++i) results[i] = *arguments_[0];
+      for (size_t i = 0; i < c.resultCount; ++i) results[i] = *c.arguments[0];
       return convertToKernel(call);
     }
     // A network whose memory is written is computed node by node.
-    native_&& def.convert && !traced_.hasWrites_ ? def.convert(call) : convertToKernel(call);
-    for (size_t i = 0; i < count; ++i)
+    if (traced_.hasWrites_ || !def.convert) return convertToKernel(call);
+    if (def.hasSessionConverter()) return convertBySession(call, results);
+    native_ ? def.convert(call) : convertToKernel(call);
+    for (size_t i = 0; i < c.resultCount; ++i)
       if (results[i].isNone())
         refuse(Reason::Limit, fmt::format("the converter of {} left output {} unset", op.fullName(), i + 1));
   }
 
+  // A converter that others have written may do anything.
+  void convertBySession(ConvertCall& call, std::vector<IValue>& results) {
+    std::string name = call.op().fullName();
+    try {
+      call.op().def().convert(call);
+    } catch (const Refusal&) {
+      throw;
+    } catch (const ExecutionError& e) {
+      if (e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::Limit) throw;
+      refuse(Reason::Limit, fmt::format("the converter of {} failed: {}", name, e.message()));
+    } catch (const std::exception& e) {
+      refuse(Reason::Limit, fmt::format("the converter of {} failed: {}", name, e.what()));
+    } catch (...) {
+      refuse(Reason::Limit, fmt::format("the converter of {} failed", name));
+    }
+    for (size_t i = 0; i < call.resultCount(); ++i) {
+      if (sharesArgument(call, i, results[i])) results[i] = copyOf(results[i]);
+      const char* wrong = results[i].isNone()   ? "left output {} of {} unset"
+                          : !call.fitsResult(i) ? "gave output {} of {} another type or shape than inference"
+                                                : nullptr;
+      if (wrong)
+        throw Refusal{
+            node(), {Reason::Limit, "the converter " + fmt::format(fmt::runtime(wrong), i + 1, name), ""}, true};
+    }
+  }
+
+  // Whether a result lies in the memory of an argument though the schema says that it is new.
+  static bool sharesArgument(const ConvertCall& call, size_t i, const IValue& result) {
+    const std::vector<Argument>& returns = call.op().schema().returns;
+    if (i >= returns.size() || returns[i].alias || !result.isTensor() || !result.tensorImpl()) return false;
+    for (size_t k = 0; k < call.size(); ++k)
+      if (const IValue& a = call.argument(k); a.isTensor() && a.tensorImpl())
+        if (a.tensorImpl()->storage().get() == result.tensorImpl()->storage().get()) return true;
+    return false;
+  }
+
   // Results lie in row-major order here. Kernels may follow the order of their arguments, or one that is asked for.
-  void noteStrides(const Operator& op) {
-    for (size_t i = 0; i < arguments_.size(); ++i) {
-      const IValue& v = *arguments_[i];
+  void noteStrides(const Call& c) {
+    for (size_t i = 0; i < c.arguments.size(); ++i) {
+      const IValue& v = *c.arguments[i];
       if (v.isTensor() && v.tensorImpl()) otherStrides_ |= !v.tensorImpl()->isContiguous();
-      if (v.isInt() && v.toInt() != 0 && op.schema().arguments[i].name == "memory_format") otherStrides_ = true;
+      if (v.isInt() && v.toInt() != 0 && c.op.schema().arguments[i].name == "memory_format") otherStrides_ = true;
       if (v.isList())
         for (const IValue& item : v.toList().items)
           otherStrides_ |= item.isTensor() && item.tensorImpl() && !item.tensorImpl()->isContiguous();
     }
   }
 
-  void checkDType(const Operator& op) const {
+  void checkDType(const Call& c) const {
+    const Operator& op = c.op;
     if (op.def().dtypes.empty()) return;
-    for (const IValue* v : arguments_) {
+    for (const IValue* v : c.arguments) {
       if (!v->isTensor()) continue;
       if (v->tensorImpl() && !op.def().dtypes.contains(v->tensorImpl()->dtype()))
         refuse(Reason::DType,
@@ -189,17 +255,16 @@ class Tracer {
   }
 
   // Views of symbolic tensors are found by the kernel itself; false if it needs the elements.
-  bool views(const Operator& op, const InferCall& infer, std::vector<IValue>& results) {
-    size_t count = step_->outputs.size();
+  bool views(const Call& c, const InferCall& infer, std::vector<IValue>& results) {
     try {
-      KernelCall call(op, arguments_.data(), arguments_.size(), &infer, results.data(), count, context_);
-      op.def().kernel(call);
+      KernelCall call(c.op, c.arguments.data(), c.arguments.size(), &infer, results.data(), c.resultCount, context_);
+      c.op.def().kernel(call);
     } catch (const ExecutionError& e) {
       if (e.kind() == ErrorKind::Model) throw;  // no view is possible: the interpreter may have other strides
       std::fill(results.begin(), results.end(), IValue());
       return false;
     }
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < c.resultCount; ++i)
       if (!isAllSymbolic(results[i])) {
         std::fill(results.begin(), results.end(), IValue());
         return false;
@@ -213,14 +278,15 @@ class Tracer {
   }
 
   // Only operators that write elements of their first argument, and return it, are understood.
-  void requireFirstWritten(const Operator& op, const InferCall& infer) const {
+  void requireFirstWritten(const Call& c, const InferCall& infer) const {
+    const Operator& op = c.op;
     const Schema& schema = op.schema();
     bool good = schema.arguments[0].isWritten() && schema.arguments[0].type->isTensor();
     for (size_t i = 1; i < schema.arguments.size(); ++i) good &= !schema.arguments[i].isWritten();
     for (const Argument& r : schema.returns) good &= r.type->isTensor();
     if (!good) refuse(Reason::Aliasing, fmt::format("{} writes to more than its first argument", op.fullName()));
     if (infer.resultCount() == 0 || infer.inferred(0).kind != InferredResult::Kind::Tensor) return;
-    Tensor self = arguments_[0]->toTensor();
+    Tensor self = c.arguments[0]->toTensor();
     const Dims& sizes = infer.inferred(0).tensor.sizes;
     if (!std::equal(sizes.begin(), sizes.end(), self.sizes().begin(), self.sizes().end()))
       refuse(Reason::Aliasing, fmt::format("{} gives other sizes than it overwrites", op.fullName()));
@@ -235,7 +301,7 @@ class Tracer {
     const IValue* arguments[] = {&constant, &none};
     InferCall infer(*op, arguments, 2);
     op->def().infer(infer);
-    ConvertCall call(node(), *op, arguments, 2, &infer, &result, 1, context_, tensors_);
+    ConvertCall call(node(), *op, arguments, 2, &infer, &result, 1, context_, tensors_, *this);
     convertToKernel(call);
     return result;
   }
@@ -264,10 +330,11 @@ class Tracer {
   std::unique_ptr<Network> network_;
   NetworkTensors tensors_;
   std::vector<IValue> slots_;
-  std::vector<const IValue*> arguments_;  // of the current step
   std::vector<const ListValue*> inputLists_;
   const TracedGraph::Step* step_ = nullptr;
   uint32_t nextTensor_ = 0;
+  int depth_ = 0;  // of converters that ask for other operators
+  static constexpr int kMaxDepth = 64;
   bool otherStrides_ = false;  // the interpreter may have other strides than the network
 };
 

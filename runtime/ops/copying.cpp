@@ -115,6 +115,8 @@ void registerCopyingOps(OpRegistry& ops) {
   };
   add("aten::clone", inferSameAsSelf, cloneKernel);
   add("aten::lift_fresh_copy", inferSameAsSelf, copiedKernel);
+  // Torch-TensorRT's lowering leaves it in graphs.
+  add("trt::const(Tensor val) -> Tensor", inferSameAsSelf, copiedKernel);
   add("aten::copy", inferSameAsSelf, copyKernel);
   add("aten::copy_", inferSameAsSelf, copyInPlaceKernel);
   add("aten::copy_.Tensor", inferSameAsSelf, copyInPlaceKernel);

@@ -39,6 +39,27 @@ void meshgridIndexingKernel(KernelCall& call) {
   call.setResult(tensorList(meshgrid(call, call.tensors(0), indexing == "xy")));
 }
 
+void inferGrids(InferCall& call, bool xy) {
+  std::vector<TensorInfo> tensors = call.tensors(0);
+  call.require(!tensors.empty(), "meshgrid expects a non-empty list of tensors");
+  Dims sizes;
+  for (const TensorInfo& t : tensors) {
+    if (!t.hasRank || t.dtype == DType::Undefined) return call.resultUnknown();
+    call.require(t.rank() <= 1, "meshgrid: expected scalar or 1D tensors in the tensor list");
+    call.require(t.dtype == tensors[0].dtype, "meshgrid expects all tensors to have the same dtype");
+    sizes.push_back(t.rank() ? t.sizes[0] : 1);
+  }
+  if (xy && sizes.size() > 1) std::swap(sizes[0], sizes[1]);
+  call.resultTensors(std::vector<TensorSpec>(tensors.size(), {tensors[0].dtype, true, sizes}));
+}
+void inferMeshgrid(InferCall& call) { inferGrids(call, false); }
+void inferMeshgridIndexing(InferCall& call) {
+  std::string_view indexing = call.text(1);
+  call.require(indexing == "ij" || indexing == "xy",
+               "meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {}", indexing);
+  inferGrids(call, indexing == "xy");
+}
+
 void cartesianProdKernel(KernelCall& call) {
   std::vector<Tensor> tensors = call.tensors(0);
   for (const Tensor& t : tensors)
@@ -113,8 +134,11 @@ void registerGridsOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, KernelFunction kernel) {
     ops.add({.schema = schema, .kernel = kernel, .dtypes = kAllTypes});
   };
-  add("aten::meshgrid", meshgridKernel);
-  add("aten::meshgrid.indexing", meshgridIndexingKernel);
+  ops.add({.schema = "aten::meshgrid", .infer = inferMeshgrid, .kernel = meshgridKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::meshgrid.indexing",
+           .infer = inferMeshgridIndexing,
+           .kernel = meshgridIndexingKernel,
+           .dtypes = kAllTypes});
   add("aten::cartesian_prod", cartesianProdKernel);
   add("aten::combinations", combinationsKernel);
   ops.markSharing({"aten::meshgrid", "aten::cartesian_prod"});

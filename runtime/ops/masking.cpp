@@ -8,6 +8,8 @@
 #include "runtime/reference/nonzero.h"
 #include "runtime/reference/views.h"
 
+#include <limits>
+
 namespace tscompile {
 namespace {
 
@@ -159,9 +161,26 @@ void nonzeroListKernel(KernelCall& call) {
   call.setResult(tensorList(std::move(columns)));
 }
 
+// Torch-TensorRT's lowering leaves it in graphs: a mask as what is added to scores, for a boolean one 0 where it is
+// true and -inf where it is not.
+void inferAttentionBias(InferCall& call) {
+  TensorInfo mask = call.tensor(0);
+  if (mask.dtype == DType::Undefined) return call.resultUnknown();
+  call.result(mask, mask.dtype == DType::Bool ? DType::Float32 : mask.dtype);
+}
+void attentionBiasKernel(KernelCall& call) {
+  Tensor mask = contiguous(call.tensor(0)), out = call.out();
+  if (mask.dtype() != DType::Bool) return copyTensor(out, mask);
+  for (int64_t i = 0; i < out.numel(); ++i)
+    out.data<float>()[i] = mask.data<bool>()[i] ? 0 : -std::numeric_limits<float>::infinity();
+}
+
 }  // namespace
 
 void registerMaskingOps(OpRegistry& ops) {
+  ops.add({.schema = "trt::attn_bias_from_attn_mask(Tensor attn_mask) -> Tensor",
+           .infer = inferAttentionBias,
+           .kernel = attentionBiasKernel});
   for (auto schema : {"aten::masked_fill.Scalar", "aten::masked_fill.Tensor"})
     ops.add({.schema = schema,
              .infer = inferMaskedFill,

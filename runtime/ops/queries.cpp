@@ -139,6 +139,7 @@ struct Query {
 constexpr Query kQueries[] = {
     {"aten::size", size},
     {"aten::size.int", sizeInt},
+    {"prim::shape(Tensor self) -> int[]", size},  // of fusion groups
     {"aten::sym_size", size},
     {"aten::sym_size.int", sizeInt},
     {"aten::stride", stride},

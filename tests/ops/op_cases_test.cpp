@@ -2,6 +2,7 @@
 #include "api/compiler.h"
 #include "ir/support/text.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/support.h"
 #include "runtime/ops/ops.h"
 #include "tests/support/analysis_checks.h"
 
@@ -10,6 +11,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
 
 namespace tscompile {
@@ -226,13 +229,98 @@ class OpCase : public ::testing::Test {
   Case case_;
 };
 
-// One test for each case, named after its file and case.
-const bool kRegistered = [] {
+std::vector<std::string> allCaseFiles() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(TSCOMPILE_TESTS_DIR "/ops"))
     if (entry.path().extension() == ".cases") files.push_back(entry.path().string());
   std::sort(files.begin(), files.end());
-  for (const std::string& file : files)
+  return files;
+}
+
+std::set<std::string> listed(const char* file) {
+  std::set<std::string> names;
+  std::ifstream in(std::string(TSCOMPILE_TESTS_DIR "/data/") + file);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty() && line[0] != '#') names.insert(line);
+  return names;
+}
+
+// For each listed overload, whether some case ran as an engine with it, and what kept others from it.
+struct EngineRuns {
+  size_t planned = 0;
+  std::set<std::string> refusals;
+};
+
+void planCase(const Case& c, std::map<std::string, EngineRuns>& runs) {
+  Diagnostics d;
+  Result<Module> module = Module::fromText(c.graph, c.name, {}, d);
+  if (!module) return;
+  std::set<std::string> used;
+  forEachNode(*module->graph(), [&](const Node* n) {
+    if (const Operator* op = n->hasBlocks() ? nullptr : allOps().resolve(*n))
+      if (runs.contains(op->fullName())) used.insert(op->fullName());
+  });
+  if (used.empty()) return;
+  std::optional<Refusal> refusal;
+  std::shared_ptr<Engine> engine = Engine::make(*module->graph(), allOps(), {}, {}, refusal);
+  Result<Method> method = module->prepare(d);
+  for (const Row& row : c.rows) {
+    if (!row.error.empty() || !method) continue;
+    std::vector<IValue> inputs;
+    std::vector<ValueInfo> wanted = method->inputs();
+    for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i].type));
+    RunOptions options;
+    RunContext context(options);
+    RunScope scope(context);
+    bool planned = engine && engine->planFor(inputs, context, &refusal);
+    for (const std::string& name : used) {
+      runs[name].planned += planned;
+      // Only what stands in the way itself counts against an operator.
+      if (planned || !refusal || !refusal->node) continue;
+      const Operator* op = refusal->node->hasBlocks() ? nullptr : allOps().resolve(*refusal->node);
+      if (op && op->fullName() == name && refusal->verdict.reason != Reason::DataDependent)
+        runs[name].refusals.insert(c.name + ": " + refusal->verdict.detail);
+    }
+  }
+}
+
+TEST(TorchTensorrt, EveryConverterOfItsRunsInAnEngine) {
+  std::map<std::string, EngineRuns> runs;
+  for (const std::string& name : listed("torch_tensorrt_converters.txt")) {
+    runs[name];
+    const Operator* op = allOps().find(name);
+    ASSERT_NE(op, nullptr) << name;
+    EXPECT_FALSE(engineUse(*op).converter.empty()) << name;
+  }
+  ASSERT_EQ(runs.size(), 187u);
+  for (const std::string& file : allCaseFiles())
+    for (const Case& c : readCases(file)) planCase(c, runs);
+  for (const auto& [name, run] : runs) {
+    EXPECT_GT(run.planned, 0u) << name << " never ran in an engine";
+    EXPECT_TRUE(run.refusals.empty()) << name << " was refused by " << *run.refusals.begin();
+  }
+}
+
+TEST(TorchTensorrt, EveryEvaluatorOfItsHasOneHere) {
+  std::set<std::string> kinds = listed("torch_tensorrt_evaluators.txt");
+  ASSERT_EQ(kinds.size(), 67u);
+  // They have effects, which belong to the run.
+  kinds.erase("prim::RaiseException");
+  kinds.erase("aten::warn");
+  for (const std::string& kind : kinds) {
+    bool evaluated = !engineUseOfStructure(Symbol::of(kind)).evaluated.empty();
+    for (const Operator* op : allOps().overloads(Symbol::of(kind))) {
+      EngineUse use = engineUse(*op);
+      // What writes to a tensor is a layer.
+      evaluated |= !use.evaluated.empty() || use.converter == "kernel";
+    }
+    EXPECT_TRUE(evaluated) << kind;
+  }
+}
+
+// One test for each case, named after its file and case.
+const bool kRegistered = [] {
+  for (const std::string& file : allCaseFiles())
     for (Case& c : readCases(file)) {
       std::string family = std::filesystem::path(file).stem().string();
       std::string name = c.name;

@@ -1,0 +1,162 @@
+#include "api/extensions.h"
+
+#include "frontend/parse.h"
+#include "ir/support/text.h"
+#include "runtime/ops/ops.h"
+
+#include <fmt/core.h>
+
+#include <dlfcn.h>
+#include <filesystem>
+
+namespace tscompile {
+namespace {
+
+void inferBySession(InferCall& call) { call.op().def().session->infer(call); }
+void computeBySession(KernelCall& call) { call.op().def().session->kernel(call); }
+void convertBySession(ConvertCall& call) { call.op().def().session->convert(call); }
+
+bool sameArguments(const Schema& a, const Schema& b) {
+  return std::equal(a.arguments.begin(), a.arguments.end(), b.arguments.begin(), b.arguments.end(),
+                    [](const Argument& x, const Argument& y) { return x.name == y.name && x.type == y.type; });
+}
+
+constexpr const char* kSee = "docs/writing_converters.md tells how to write one";
+
+}  // namespace
+
+Extensions::Extensions(const OpRegistry* base) : base_(base ? base : &allOps()), registry_(base_) {}
+
+bool Extensions::isOpen(Diagnostics& diagnostics) const {
+  if (!sealed_) return true;
+  diagnostics.error("operators and converters are added before the first module is loaded with them",
+                    ErrorKind::Unsupported);
+  return false;
+}
+
+// The overload that a name or a schema means.
+const Operator* Extensions::findFor(std::string_view op, Diagnostics& diagnostics) const {
+  std::string name(op.substr(0, op.find('(')));
+  if (const Operator* found = base_->find(name)) {
+    if (name.size() == op.size()) return found;
+    Result<Schema> schema = parseSchema(op, diagnostics);
+    if (!schema) return nullptr;
+    if (sameArguments(*schema, found->schema())) return found;
+    diagnostics.error("the schema of " + name + " has other arguments", ErrorKind::Input)
+        .note("it is " + schemaText(found->schema()));
+    return nullptr;
+  }
+  std::string kind = name.substr(0, name.find('.'));
+  Diagnostic& error = diagnostics.error("there is no operator " + abbreviate(name, 80), ErrorKind::Input);
+  auto overloads = base_->overloads(Symbol::of(kind));
+  if (!overloads.empty())
+    error.note(kind + " has the overloads " + join(overloads, ", ", [](const Operator* o) { return o->fullName(); }));
+  else if (std::string nearest = base_->nearestKind(kind); !nearest.empty())
+    error.note("did you mean " + nearest + "?");
+  return nullptr;
+}
+
+bool Extensions::addConverter(std::string_view name, Converter converter, Diagnostics& diagnostics) {
+  if (!isOpen(diagnostics)) return false;
+  const Operator* op = findFor(name, diagnostics);
+  if (!op) return false;
+  std::string full = op->fullName();
+  auto refuse = [&](std::string why, std::string note) {
+    diagnostics.error(std::move(why), ErrorKind::Unsupported).note(std::move(note));
+    return false;
+  };
+  if (!converter) return refuse("the converter of " + full + " is empty", kSee);
+  if (!op->isImplemented())
+    return refuse(full + " has no kernel, which computes it where engines cannot",
+                  "add the operator with a kernel of yours");
+  if (op->def().scalar)
+    return refuse(full + " computes numbers, which is done while an engine is made", "it needs no converter");
+  if (op->schema().isMutable())
+    return refuse(full + " writes to its arguments", "converters are for operators that make new values");
+  OpDef& def = registry_.addCopy(*op);
+  SessionFunctions& functions = functions_.emplace_back();
+  functions.convert = std::move(converter);
+  def.convert = convertBySession;
+  def.session = &functions;
+  def.inEngines = true;
+  return true;
+}
+
+bool Extensions::addOperator(UserOperator op, Diagnostics& diagnostics) {
+  if (!isOpen(diagnostics)) return false;
+  auto wrong = [&](std::string what) {
+    diagnostics.error(std::move(what), ErrorKind::Input);
+    return false;
+  };
+  if (op.schema.find("::") == std::string::npos || op.schema.find('(') == std::string::npos)
+    return wrong("an operator needs a schema such as mine::scale(Tensor self, float by) -> Tensor, not '" +
+                 abbreviate(op.schema, 80) + "'");
+  Result<Schema> schema = parseSchema(op.schema, diagnostics);
+  if (!schema) return false;
+  if (schema->isMutable()) return wrong(schema->fullName() + " writes to its arguments, which only ours may do");
+  if (!op.infer || !op.kernel)
+    return wrong(schema->fullName() + " needs a function that infers its results, and a kernel");
+  const std::string& text = schemas_.emplace_back(std::move(op.schema));
+  SessionFunctions& functions = functions_.emplace_back();
+  functions = {std::move(op.infer), std::move(op.kernel), std::move(op.convert)};
+  registry_.add({.schema = text,
+                 .infer = inferBySession,
+                 .kernel = computeBySession,
+                 .convert = functions.convert ? convertBySession : nullptr,
+                 .dtypes = op.dtypes,
+                 .session = &functions});
+  return true;
+}
+
+bool Extensions::withoutConverter(std::string_view name, Diagnostics& diagnostics) {
+  if (!isOpen(diagnostics)) return false;
+  bool isKind = name.find('.') == std::string_view::npos;
+  std::vector<const Operator*> ops;
+  if (isKind) {
+    auto all = base_->overloads(Symbol::of(name));
+    ops.assign(all.begin(), all.end());
+  }
+  if (ops.empty())
+    if (const Operator* op = findFor(name, diagnostics)) ops.push_back(op);
+  for (const Operator* op : ops)
+    if (op->isImplemented() && !op->outCount() && !op->def().hasSessionConverter())
+      if (OpDef& def = registry_.addCopy(*op); !def.hasSessionConverter()) def.inEngines = false;
+  return !ops.empty();
+}
+
+bool Extensions::loadLibrary(const std::string& path, Diagnostics& diagnostics) {
+  if (!isOpen(diagnostics)) return false;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    diagnostics.fileError(path, {}, "there is no such library", ErrorKind::Io);
+    return false;
+  }
+  auto fail = [&](std::string why, std::string note) {
+    diagnostics.fileError(path, {}, std::move(why), ErrorKind::Input).note(std::move(note));
+    return false;
+  };
+  void* library = dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) return fail("the library cannot be loaded", dlerror());
+  auto abi = reinterpret_cast<uint64_t (*)()>(dlsym(library, "tscompileExtensionAbi"));
+  auto entry = reinterpret_cast<bool (*)(Extensions&, Diagnostics&)>(dlsym(library, "tscompileExtensions"));
+  if (!abi || !entry)
+    return fail("the library has no entry 'tscompileExtensions'",
+                "the macro TS_EXTENSIONS of api/extensions.h makes it");
+  if (abi() != kExtensionAbi)
+    return fail("the library was built for another version of tscompile",
+                "build it again with the headers of this one");
+  size_t before = diagnostics.errorCount();
+  std::string what;
+  try {
+    if (entry(*this, diagnostics)) return true;
+  } catch (const std::exception& e) {
+    what = e.what();
+  } catch (...) {
+    what = "an exception of an unknown type";
+  }
+  if (diagnostics.errorCount() == before)
+    fail("the library could not add what it has", what.empty() ? "its entry returned false" : what);
+  return false;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,85 @@
+// Operators and converters of a user's own: laid over those that are built in, from C++ or from a shared library. See
+// docs/writing_converters.md.
+#pragma once
+
+#include "ir/infer_call.h"
+#include "ir/op_registry.h"
+#include "ir/support/diagnostics.h"
+#include "runtime/engine/convert_call.h"
+#include "runtime/engine/frame.h"
+#include "runtime/kernel_call.h"
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tscompile {
+
+// Adds to the network what computes one node, and sets its results. It may refuse (ConvertCall::refuse) or throw: then
+// the node runs in the interpreter, and reports have the reason.
+using Converter = std::function<void(ConvertCall&)>;
+
+struct SessionFunctions {
+  std::function<void(InferCall&)> infer;
+  std::function<void(KernelCall&)> kernel;
+  Converter convert;
+};
+
+struct UserOperator {
+  std::string schema;                                 // "mine::scale(Tensor self, float by) -> Tensor"
+  std::function<void(InferCall&)> infer = nullptr;    // checks the arguments, tells dtype and sizes of the results
+  std::function<void(KernelCall&)> kernel = nullptr;  // computes them
+  Converter convert = nullptr;                        // null: engines call the kernel
+  DTypeSet dtypes = kRealAndBool;                     // what the first tensor may be
+};
+
+// Filled first, then given to LoadOptions::extensions, and constant from then on.
+class Extensions {
+ public:
+  // Over all that is built in; or over `base`, which must outlive this.
+  explicit Extensions(const OpRegistry* base = nullptr);
+  Extensions(const Extensions&) = delete;
+
+  // Makes `converter` the one of an operator that is known: by the name of its overload ("aten::flatten.using_ints") or
+  // by its schema. The operator keeps its kernel, which computes where engines cannot. False after reporting that there
+  // is no such operator, or that none of its nodes can be converted.
+  bool addConverter(std::string_view op, Converter converter, Diagnostics& diagnostics);
+  // Adds an operator, or takes the place of one whose overload has the same name.
+  bool addOperator(UserOperator op, Diagnostics& diagnostics);
+  // Takes the converters that are built in from an operator ("aten::flatten") or an overload, so that its nodes stay
+  // out of engines. Those that were added stay.
+  bool withoutConverter(std::string_view op, Diagnostics& diagnostics);
+  // Opens a shared library and lets it add what it has (TS_EXTENSIONS). It stays open until the process ends.
+  bool loadLibrary(const std::string& path, Diagnostics& diagnostics);
+
+  // All operators with what was added. Nothing can be added afterwards.
+  const OpRegistry& registry() const {
+    sealed_ = true;
+    return registry_;
+  }
+
+ private:
+  bool isOpen(Diagnostics& diagnostics) const;
+  const Operator* findFor(std::string_view op, Diagnostics& diagnostics) const;
+
+  const OpRegistry* base_;
+  OpRegistry registry_;
+  std::deque<SessionFunctions> functions_;
+  std::deque<std::string> schemas_;
+  mutable bool sealed_ = false;
+};
+
+// What a library was built with must be what loads it.
+constexpr uint64_t kExtensionAbi =
+    1 + 1000 * (sizeof(ConvertCall) + sizeof(Network) * 1000 + sizeof(Extensions) * 1000000);
+
+}  // namespace tscompile
+
+// The entry of a shared library, once in it, followed by a body that adds what the library has and returns whether that
+// went well:
+//   TS_EXTENSIONS(extensions, diagnostics) { return extensions.addConverter("aten::mish", mish, diagnostics); }
+#define TS_EXTENSIONS(extensions, diagnostics)                                                                      \
+  extern "C" [[gnu::visibility("default")]] uint64_t tscompileExtensionAbi() { return ::tscompile::kExtensionAbi; } \
+  extern "C" [[gnu::visibility("default")]] bool tscompileExtensions(::tscompile::Extensions& extensions,           \
+                                                                     ::tscompile::Diagnostics& diagnostics)

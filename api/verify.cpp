@@ -1,0 +1,339 @@
+#include "api/verify.h"
+
+#include "api/module_state.h"
+#include "ir/printer.h"
+#include "partition/report.h"
+#include "partition/segment_graph.h"
+#include "runtime/engine/engine.h"
+#include "runtime/reference/copy.h"
+#include "runtime/structure_runner.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+namespace tscompile {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+Difference wrongBy(std::string what) { return {kInfinite, kInfinite, kInfinite, false, std::move(what)}; }
+
+Difference ofNumbers(std::complex<double> got, std::complex<double> want, const Tolerance& t) {
+  auto isNan = [](std::complex<double> c) { return std::isnan(c.real()) || std::isnan(c.imag()); };
+  if (got == want || (isNan(got) && isNan(want))) return {};
+  double distance = std::abs(got - want), size = std::abs(want);
+  if (!std::isfinite(distance)) return {kInfinite, kInfinite, kInfinite, false, ""};
+  Difference d;
+  d.largest = distance;
+  d.within = distance <= t.absolute + t.relative * size;
+  double rest = std::max(0.0, distance - t.absolute);
+  d.relative = rest == 0 ? 0 : size == 0 ? kInfinite : rest / size;
+  d.absolute = std::max(0.0, distance - t.relative * size);
+  return d;
+}
+
+Difference ofTensors(const Tensor& got, const Tensor& want, const Tolerance& t) {
+  if (!got.impl() || !want.impl()) return got.impl() == want.impl() ? Difference() : wrongBy("one is undefined");
+  if (got.dtype() != want.dtype())
+    return wrongBy(fmt::format("it is {}, not {}", pythonName(got.dtype()), pythonName(want.dtype())));
+  if (!std::equal(got.sizes().begin(), got.sizes().end(), want.sizes().begin(), want.sizes().end()))
+    return wrongBy(fmt::format("its sizes are {}, not {}", dimsText(got.sizes()), dimsText(want.sizes())));
+  Difference all;
+  bool exact = isIntegral(want.dtype(), true);
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    // Integers of 64 bits are more than a double holds.
+    if (exact && got.integer(i) == want.integer(i)) continue;
+    all.add(ofNumbers(got.complex(i), want.complex(i), t));
+  }
+  return all;
+}
+
+// Copies the tensors in it, so that a run that writes to them leaves the original alone.
+IValue copied(const IValue& v) {
+  if (v.isTensor() && v.tensorImpl()) return cloneTensor(v.toTensor());
+  if (!v.isList()) return v;
+  std::vector<IValue> items;
+  for (const IValue& item : v.toList().items) items.push_back(copied(item));
+  return Ref<ListValue>::make(v.toList().elementType, std::move(items));
+}
+
+std::vector<IValue> copied(std::span<const IValue> values) {
+  std::vector<IValue> out;
+  for (const IValue& v : values) out.push_back(copied(v));
+  return out;
+}
+
+// A graph run by the interpreter. Throws ExecutionError.
+std::vector<IValue> interpret(const Graph& graph, const OpRegistry& registry, std::span<const IValue> inputs,
+                              const RunOptions& options) {
+  Diagnostics diagnostics;
+  ProgramSources sources;
+  sources.boundInputs.resize(graph.inputs().size());
+  sources.useEngines = false;
+  Result<std::shared_ptr<const Program>> program = Program::compile(graph, registry, std::move(sources), diagnostics);
+  if (program)
+    if (Result<std::vector<IValue>> out = (*program)->run(inputs, options, diagnostics)) return std::move(*out);
+  throw ExecutionError(diagnostics.firstErrorKind(), diagnostics.list().front().message);
+}
+
+// A graph run as one engine; what is wrong if that fails where the interpreter does not.
+struct EngineRun {
+  std::vector<IValue> outputs;
+  bool planned = false;
+  std::string failure;
+};
+
+EngineRun runEngine(const Engine& engine, std::span<const IValue> inputs, size_t outputs, RunContext& context) {
+  EngineRun run;
+  run.outputs.resize(outputs);
+  try {
+    run.planned = engine.run(inputs, run.outputs, context);
+  } catch (const ExecutionError& e) {
+    if (e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::Limit) throw;
+    run.failure = e.message();
+  }
+  return run;
+}
+
+// Some nodes of a graph as a graph of their own.
+std::unique_ptr<Graph> partOf(const Graph& graph, std::vector<const Node*> nodes, std::vector<const Value*> inputs,
+                              std::vector<const Value*> outputs) {
+  Partition whole(graph);
+  Segment segment;
+  segment.target = Target::Accelerated;
+  segment.block = graph.block();
+  segment.nodes = std::move(nodes);
+  segment.inputs = std::move(inputs);
+  segment.outputs = std::move(outputs);
+  return segmentGraph(segment, whole);
+}
+
+// Finds the node of an engine that goes wrong.
+class Bisector {
+ public:
+  Bisector(const Graph& graph, const OpRegistry& registry, const EngineOptions& engine, const VerifyOptions& options,
+           std::span<const IValue> inputs)
+      : graph_(graph), registry_(registry), engine_(engine), options_(options), inputs_(inputs), given_(graph) {
+    for (const Node* n : graph.block()->nodes())
+      if (!given_.contains(n)) nodes_.push_back(n);
+    for (const Node* n : nodes_)
+      for (const Value* v : n->outputs()) values_.push_back(v);
+  }
+
+  std::optional<Blame> find() {
+    std::unique_ptr<Graph> all = partOf(graph_, nodes_, graphInputs(), values_);
+    std::vector<IValue> results = interpret(*all, registry_, inputs_, options_.run);
+    for (size_t i = 0; i < values_.size(); ++i) known_[values_[i]] = results[i];
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) known_[graph_.input(i)] = inputs_[i];
+    for (const Node* n : nodes_)
+      if (Difference d = alone(n); !d.within) return Blame{n, true, d};
+    return together();
+  }
+
+ private:
+  std::vector<const Value*> graphInputs() const { return {graph_.inputs().begin(), graph_.inputs().end()}; }
+
+  // One node as an engine, on the interpreter's values.
+  Difference alone(const Node* n) {
+    if (StructureRunner::runs(n->kind())) return {};
+    std::vector<const Value*> inputs;
+    for (const Use& u : n->inputs()) {
+      bool isGiven = u.value->node() && given_.contains(u.value->node());
+      if (!isGiven && std::find(inputs.begin(), inputs.end(), u.value) == inputs.end()) inputs.push_back(u.value);
+    }
+    return compare({n}, std::move(inputs), {n->outputs().begin(), n->outputs().end()});
+  }
+
+  // No node is wrong by itself, so layers that were made of several are, or small errors have added up: the first
+  // value that is out of tolerance when all up to it is an engine.
+  std::optional<Blame> together() {
+    auto upTo = [&](size_t count) {
+      std::vector<const Value*> outputs(nodes_[count - 1]->outputs().begin(), nodes_[count - 1]->outputs().end());
+      return compare({nodes_.begin(), nodes_.begin() + static_cast<ptrdiff_t>(count)}, graphInputs(),
+                     std::move(outputs));
+    };
+    size_t good = 0, bad = nodes_.size() + 1;
+    while (bad - good > 1) {
+      size_t middle = good + (bad - good) / 2;
+      (upTo(middle).within ? good : bad) = middle;
+    }
+    if (bad > nodes_.size()) return std::nullopt;
+    return Blame{nodes_[bad - 1], false, upTo(bad)};
+  }
+
+  Difference compare(std::vector<const Node*> nodes, std::vector<const Value*> inputs,
+                     std::vector<const Value*> outputs) {
+    std::erase_if(outputs, [&](const Value* v) { return !known_.contains(v); });
+    std::unique_ptr<Graph> part = partOf(graph_, std::move(nodes), inputs, outputs);
+    std::optional<Refusal> refusal;
+    std::shared_ptr<Engine> engine = Engine::make(*part, registry_, {}, engine_, refusal);
+    if (!engine) return {};
+    std::vector<IValue> values;
+    for (const Value* v : inputs) values.push_back(copied(known_.at(v)));
+    RunContext context(options_.run);
+    RunScope scope(context);
+    EngineRun run = runEngine(*engine, values, outputs.size(), context);
+    if (!run.failure.empty()) return wrongBy(run.failure);
+    Difference all;
+    for (size_t i = 0; run.planned && i < outputs.size(); ++i)
+      all.add(difference(run.outputs[i], known_.at(outputs[i]), options_.tolerance));
+    return all;
+  }
+
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const EngineOptions& engine_;
+  const VerifyOptions& options_;
+  std::span<const IValue> inputs_;
+  GivenNodes given_;
+  std::vector<const Node*> nodes_;
+  std::vector<const Value*> values_;
+  std::unordered_map<const Value*, IValue> known_;
+};
+
+}  // namespace
+
+void Difference::add(const Difference& other) {
+  largest = std::max(largest, other.largest);
+  relative = std::max(relative, other.relative);
+  absolute = std::max(absolute, other.absolute);
+  within &= other.within;
+  if (wrong.empty()) wrong = other.wrong;
+}
+
+Difference difference(const IValue& got, const IValue& want, const Tolerance& tolerance) {
+  if (got.tag() != want.tag())
+    return wrongBy(fmt::format("it is {}, not {}", typeText(dynamicType(got)), typeText(dynamicType(want))));
+  if (got.isTensor()) return ofTensors(got.toTensor(), want.toTensor(), tolerance);
+  if (got.isComplex()) return ofNumbers(got.toComplex(), want.toComplex(), tolerance);
+  if (got.isFloat()) return ofNumbers(got.toFloat(), want.toFloat(), tolerance);
+  if (!got.isList() && !got.isTuple()) return got.isReference() || got.isSame(want) ? Difference() : wrongBy("differs");
+  const auto& g = got.isList() ? got.toList().items : got.toTuple().items;
+  const auto& w = want.isList() ? want.toList().items : want.toTuple().items;
+  if (g.size() != w.size()) return wrongBy(fmt::format("it has {} items, not {}", g.size(), w.size()));
+  Difference all;
+  for (size_t i = 0; i < w.size(); ++i) all.add(difference(g[i], w[i], tolerance));
+  return all;
+}
+
+bool VerifyReport::passed() const { return worst().within; }
+
+Difference VerifyReport::worst() const {
+  Difference all = outputs;
+  for (const EngineCheck& e : engines) all.add(e.own);
+  return all;
+}
+
+// Two runs of the compiled method: one in which the interpreter's values go on, one in which the engines' do.
+class EngineVerifier : public EngineCalls {
+ public:
+  EngineVerifier(const Module& compiled, const VerifyOptions& options) : module_(compiled), options_(options) {}
+
+  // Nothing after reporting.
+  Result<VerifyReport> run(std::span<const IValue> inputs, std::span<const IValue> wanted, Diagnostics& diagnostics) {
+    Result<Method> method = module_.prepare(diagnostics, "forward", this);
+    if (!method) return Failed{};
+    Result<std::vector<IValue>> reference = method->run(copied(inputs), diagnostics, options_.run);
+    if (!reference) return Failed{};
+    carrying_ = true;
+    for (auto& [node, calls] : recorded_) calls.next = 0;
+    // A failure here is a result.
+    Diagnostics failures;
+    Result<std::vector<IValue>> got = method->run(copied(inputs), failures, options_.run);
+    if (!got) {
+      report_.outputs = wrongBy(failures.list().front().message);
+    } else {
+      for (size_t i = 0; i < wanted.size(); ++i)
+        report_.outputs.add(difference((*got)[i], wanted[i], options_.tolerance));
+    }
+    if (options_.bisect) bisect();
+    return std::move(report_);
+  }
+
+  void call(const Node& node, const Engine& engine, std::span<const IValue> inputs, std::span<IValue> outputs,
+            RunContext& context) override {
+    EngineCheck& check = checkOf(node);
+    EngineRun run = runEngine(engine, inputs, outputs.size(), context);
+    Recorded& recorded = recorded_[&node];
+    if (carrying_) {
+      if (!run.planned) run.outputs = interpret(*node.subgraph(), module_.registry(), inputs, options_.run);
+      if (recorded.next < recorded.outputs.size())
+        for (size_t i = 0; i < outputs.size(); ++i)
+          check.carried.add(difference(run.outputs[i], recorded.outputs[recorded.next][i], options_.tolerance));
+      ++recorded.next;
+      std::move(run.outputs.begin(), run.outputs.end(), outputs.begin());
+      return;
+    }
+    std::vector<IValue> kept = copied(inputs);
+    std::vector<IValue> wanted = interpret(*node.subgraph(), module_.registry(), inputs, options_.run);
+    ++check.calls;
+    check.planned += run.planned;
+    Difference own = run.failure.empty() ? Difference() : wrongBy(run.failure);
+    for (size_t i = 0; run.planned && i < outputs.size(); ++i) {
+      Difference d = difference(run.outputs[i], wanted[i], options_.tolerance);
+      if (!d.within && check.output.empty()) check.output = node.output(i)->name();
+      own.add(d);
+    }
+    check.own.add(own);
+    if (!own.within && !failing_) {
+      failing_ = &node;
+      failingInputs_ = std::move(kept);
+    }
+    if (recorded.outputs.size() < kMostRecorded) recorded.outputs.push_back(copied(wanted));
+    std::move(wanted.begin(), wanted.end(), outputs.begin());
+  }
+
+ private:
+  // Of calls in loops, so many are compared with their carried values.
+  static constexpr size_t kMostRecorded = 64;
+  struct Recorded {
+    std::vector<std::vector<IValue>> outputs;
+    size_t next = 0;
+  };
+
+  EngineCheck& checkOf(const Node& node) {
+    for (EngineCheck& e : report_.engines)
+      if (e.node == &node) return e;
+    EngineCheck check;
+    check.node = &node;
+    GivenNodes given(*node.subgraph());
+    for (const Node* n : node.subgraph()->block()->nodes()) check.nodes += !given.contains(n);
+    report_.engines.push_back(std::move(check));
+    return report_.engines.back();
+  }
+
+  void bisect() {
+    if (!failing_) return;
+    report_.blame =
+        Bisector(*failing_->subgraph(), module_.registry(), module_.state_->engine, options_, failingInputs_).find();
+  }
+
+  const Module& module_;
+  const VerifyOptions& options_;
+  VerifyReport report_;
+  bool carrying_ = false;
+  std::unordered_map<const Node*, Recorded> recorded_;
+  const Node* failing_ = nullptr;  // the first engine that is out of tolerance
+  std::vector<IValue> failingInputs_;
+};
+
+Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec, std::span<const IValue> inputs,
+                                   const VerifyOptions& options, Diagnostics& diagnostics) {
+  Result<Method> original = module.prepare(diagnostics, spec.partition.lowering.method);
+  if (!original) return Failed{};
+  Result<std::vector<IValue>> wanted = original->run(copied(inputs), diagnostics, options.run);
+  if (!wanted) return Failed{};
+  std::vector<IValue> kept = copied(*wanted);
+  Result<Module> compiled = module.compiled(spec, diagnostics);
+  if (!compiled) return Failed{};
+  auto shared = std::make_shared<const Module>(std::move(*compiled));
+  Result<VerifyReport> report = EngineVerifier(*shared, options).run(inputs, kept, diagnostics);
+  if (report) report->compiled = shared;
+  return report;
+}
+
+}  // namespace tscompile

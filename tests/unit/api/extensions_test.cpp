@@ -1,0 +1,219 @@
+// Operators and converters that a session adds.
+#include "api/compiler.h"
+#include "api/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace tscompile {
+namespace {
+
+constexpr const char* kGraph = R"(graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %r : Tensor = aten::relu(%x)
+  %y : Tensor = aten::mish(%r)
+  %z : Tensor = aten::sigmoid(%y)
+  return (%z)
+)";
+
+using ExtensionsPtr = std::shared_ptr<Extensions>;
+
+std::string messages(const Diagnostics& d) { return renderDiagnostics(d, "test"); }
+
+Module load(const char* text, ExtensionsPtr extensions) {
+  Diagnostics d;
+  LoadOptions options;
+  options.extensions = std::move(extensions);
+  Result<Module> m = Module::fromText(text, "test.ir", options, d);
+  EXPECT_TRUE(m.ok()) << messages(d);
+  return *m;
+}
+
+ExtensionsPtr withMish(Converter converter) {
+  Diagnostics d;
+  auto e = std::make_shared<Extensions>();
+  EXPECT_TRUE(e->addConverter("aten::mish", std::move(converter), d)) << messages(d);
+  return e;
+}
+
+Tensor sample(Dims sizes) {
+  Tensor t = Tensor::zeros(DType::Float32, sizes);
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = 0.25f * static_cast<float>(i) - 1;
+  return t;
+}
+
+// The graph compiled for 2x3; whether engines give what the interpreter does, and how many nodes they have.
+struct Compiled {
+  bool ok = false, same = false;
+  size_t accelerated = 0;
+  std::string reason, messages;
+};
+
+Compiled compileAndRun(const Module& m, CompileSpec spec = {}) {
+  Compiled out;
+  Diagnostics d;
+  spec.inputs = {{{2, 3}}};
+  spec.minBlockSize = 1;
+  spec.onPartition = [&](const Prepared& prepared, const Partition& p) {
+    out.accelerated = p.acceleratedCount();
+    forEachNode(*prepared.graph, [&](const Node* n) {
+      if (!p.given.contains(n) && !p.decisions[n].accelerated()) out.reason = p.decisions[n].detail;
+    });
+  };
+  Result<Module> compiled = compile(m, spec, d);
+  out.ok = compiled.ok();
+  out.messages = messages(d);
+  if (!compiled) return out;
+  Tensor x = sample({2, 3});
+  Result<std::vector<IValue>> got = compiled->forward(std::vector<IValue>{x}, d),
+                              want = m.forward(std::vector<IValue>{x}, d);
+  EXPECT_TRUE(got && want) << messages(d);
+  if (!got || !want) return out;
+  out.same = difference((*got)[0], (*want)[0], {}).within;
+  return out;
+}
+
+TEST(Extensions, ConverterIsUsedInEnginesOnly) {
+  int calls = 0;
+  ExtensionsPtr e = withMish([&](ConvertCall& call) {
+    ++calls;
+    EXPECT_TRUE(call.isNetworkTensor(0));
+    EXPECT_EQ(dimsText(call.tensor(0).sizes()), "[2, 3]");
+    IValue soft = call.compute("aten::softplus", {call.argument(0)});
+    call.setResult(0, call.compute("aten::mul.Tensor", {call.argument(0), call.compute("aten::tanh", {soft})}));
+  });
+  Compiled c = compileAndRun(load(kGraph, e));
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+  EXPECT_EQ(c.accelerated, 3u);
+  EXPECT_GT(calls, 0);
+}
+
+TEST(Extensions, WrongConverterIsSeenInTheResult) {
+  ExtensionsPtr e =
+      withMish([](ConvertCall& call) { call.setResult(0, call.compute("aten::relu", {call.argument(0)})); });
+  EXPECT_FALSE(compileAndRun(load(kGraph, e)).same);
+}
+
+TEST(Extensions, RefusalSendsTheNodeBack) {
+  ExtensionsPtr e = withMish([](ConvertCall& call) { call.refuse(Reason::Rank, "only five dimensions"); });
+  Compiled c = compileAndRun(load(kGraph, e));
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+  EXPECT_EQ(c.accelerated, 2u);
+  EXPECT_EQ(c.reason, "only five dimensions");
+}
+
+TEST(Extensions, ExceptionSendsTheNodeBack) {
+  ExtensionsPtr e = withMish([](ConvertCall&) { throw std::runtime_error("no such weight"); });
+  Compiled c = compileAndRun(load(kGraph, e));
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+  EXPECT_EQ(c.accelerated, 2u);
+  EXPECT_EQ(c.reason, "the converter of aten::mish failed: no such weight");
+  EXPECT_EQ(compileAndRun(load(kGraph, withMish([](ConvertCall&) { throw 1; }))).reason,
+            "the converter of aten::mish failed");
+}
+
+TEST(Extensions, UnsetOutputIsAnError) {
+  Compiled c = compileAndRun(load(kGraph, withMish([](ConvertCall&) {})));
+  EXPECT_FALSE(c.ok);
+  EXPECT_NE(c.messages.find("the converter left output 1 of aten::mish unset"), std::string::npos) << c.messages;
+  EXPECT_NE(c.messages.find("test.ir:4:3"), std::string::npos) << c.messages;
+}
+
+TEST(Extensions, OutputOfAnotherShapeIsAnError) {
+  Compiled c = compileAndRun(load(
+      kGraph, withMish([](ConvertCall& call) { call.setResult(0, call.compute("aten::t", {call.argument(0)})); })));
+  EXPECT_FALSE(c.ok);
+  EXPECT_NE(c.messages.find("another type or shape than inference"), std::string::npos) << c.messages;
+}
+
+TEST(Extensions, UnknownOperatorsOfComputeAreRefused) {
+  EXPECT_EQ(compileAndRun(
+                load(kGraph, withMish([](ConvertCall& call) { call.setResult(0, call.compute("aten::nothing", {})); })))
+                .reason,
+            "there is no operator aten::nothing");
+  EXPECT_EQ(compileAndRun(load(kGraph, withMish([](ConvertCall& call) {
+                                 call.setResult(0, call.compute("aten::relu", {IValue("text")}));
+                               })))
+                .reason,
+            "argument self of aten::relu is str, not Tensor");
+  // A converter that asks for itself.
+  EXPECT_EQ(compileAndRun(load(kGraph, withMish([](ConvertCall& call) {
+                                 call.setResult(0, call.compute("aten::mish", {call.argument(0)}));
+                               })))
+                .reason,
+            "converters ask each other for aten::mish");
+}
+
+// The result is new by its schema, so a write to it must not show in the argument.
+TEST(Extensions, ResultsAreCopiedWhereTheSchemaSaysThatTheyAreNew) {
+  ExtensionsPtr e = withMish([](ConvertCall& call) { call.setResult(0, call.argument(0)); });
+  Diagnostics d;
+  Module m = load("graph(%x : Tensor):\n  %y : Tensor = aten::mish(%x)\n  return (%y)\n", e);
+  CompileSpec spec({{{2, 3}}});
+  Result<Module> compiled = compile(m, spec, d);
+  ASSERT_TRUE(compiled.ok()) << messages(d);
+  Tensor x = sample({2, 3});
+  Result<std::vector<IValue>> got = compiled->forward(std::vector<IValue>{x}, d);
+  ASSERT_TRUE(got.ok()) << messages(d);
+  EXPECT_NE((*got)[0].toTensor().raw(), x.raw());
+  EXPECT_TRUE(difference((*got)[0], x, {0, 0}).within);
+}
+
+TEST(Extensions, MistakesOfRegistrationAreReported) {
+  auto reported = [](auto&& add) {
+    Extensions e;
+    Diagnostics d;
+    EXPECT_FALSE(add(e, d));
+    return d.list().empty() ? "" : d.list()[0].message;
+  };
+  auto converter = [](const char* op) {
+    return [op](Extensions& e, Diagnostics& d) {
+      return e.addConverter(
+          op, [](ConvertCall&) {}, d);
+    };
+  };
+  EXPECT_EQ(reported(converter("aten::flaten")), "there is no operator aten::flaten");
+  EXPECT_EQ(reported(converter("aten::flatten")), "there is no operator aten::flatten");
+  EXPECT_EQ(reported(converter("aten::flatten.using_ints(Tensor self) -> Tensor")),
+            "the schema of aten::flatten.using_ints has other arguments");
+  EXPECT_EQ(reported(converter("aten::relu_")), "aten::relu_ writes to its arguments");
+  EXPECT_EQ(reported(converter("aten::add.int")),
+            "aten::add.int computes numbers, which is done while an engine is made");
+  EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) { return e.addConverter("aten::relu", nullptr, d); }),
+            "the converter of aten::relu is empty");
+  EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) { return e.addOperator({.schema = "scale"}, d); }),
+            "an operator needs a schema such as mine::scale(Tensor self, float by) -> Tensor, not 'scale'");
+  EXPECT_EQ(
+      reported([](Extensions& e, Diagnostics& d) { return e.addOperator({.schema = "m::s(Tensor x) -> Tensor"}, d); }),
+      "m::s needs a function that infers its results, and a kernel");
+  EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) { return e.withoutConverter("aten::flaten", d); }),
+            "there is no operator aten::flaten");
+  EXPECT_EQ(reported([](Extensions& e, Diagnostics& d) {
+              e.registry();
+              return e.addConverter(
+                  "aten::relu", [](ConvertCall&) {}, d);
+            }),
+            "operators and converters are added before the first module is loaded with them");
+}
+
+TEST(Extensions, BuiltInRegistryStaysAsItIs) {
+  withMish([](ConvertCall&) {});
+  Compiled c = compileAndRun(load(kGraph, nullptr));
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+}
+
+TEST(Extensions, WithoutConverterTheNodeStaysOut) {
+  CompileSpec spec;
+  spec.partition.withoutConverters = {"aten::mish"};
+  Compiled c = compileAndRun(load(kGraph, nullptr), spec);
+  EXPECT_TRUE(c.ok && c.same) << c.messages;
+  EXPECT_EQ(c.accelerated, 2u);
+  EXPECT_EQ(c.reason, "aten::mish has no converter");
+  // One that was added is another matter.
+  ExtensionsPtr e = withMish([](ConvertCall& call) { convertToKernel(call); });
+  EXPECT_EQ(compileAndRun(load(kGraph, e), spec).accelerated, 3u);
+}
+
+}  // namespace
+}  // namespace tscompile

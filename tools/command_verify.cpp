@@ -1,0 +1,168 @@
+// `tscompile verify`: engines against the interpreter.
+#include "api/verify.h"
+#include "ir/printer.h"
+#include "ir/support/json_writer.h"
+#include "ir/support/text.h"
+#include "partition/report.h"
+#include "tools/commands.h"
+#include "tools/inputs.h"
+#include "tools/machine_memory.h"
+#include "tools/partitioning.h"
+#include "tools/process.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+std::string textOf(const Difference& d) {
+  return d.wrong.empty() ? fmt::format("{:.2g}", d.largest) : "wrong: " + d.wrong;
+}
+
+std::string nameOf(size_t i) { return fmt::format("Engine_{}", i); }
+
+// Where the first difference is to be seen: the output of an engine, and what makes it.
+void writePlace(const EngineCheck& e, const std::string& name, std::ostream& out) {
+  if (e.output.empty()) return;
+  const Value* v = e.node->subgraph()->find(e.output);
+  out << "first out of tolerance: %" << e.output << " of " << name;
+  if (v && v->node()) out << ", made by " << placeName(v->node());
+  out << "\n";
+}
+
+void writeBlame(const Blame& b, std::ostream& out) {
+  out << (b.alone ? "the node that is wrong by itself: " : "wrong together with the nodes in front of it: ")
+      << placeName(b.node) << ", difference " << textOf(b.difference) << "\n  " << nodeText(*b.node) << "\n";
+}
+
+void writeTolerance(const VerifyReport& report, const Tolerance& t, std::ostream& out) {
+  Difference worst = report.worst();
+  if (std::isinf(worst.relative) && std::isinf(worst.absolute)) {
+    out << "no tolerance passes\n";
+    return;
+  }
+  auto text = [](double x) { return std::isinf(x) ? std::string("none") : fmt::format("{:.2g}", x); };
+  out << fmt::format("smallest tolerance that passes: --rtol {} with --atol {:g}, or --atol {} with --rtol {:g}\n",
+                     text(worst.relative), t.absolute, text(worst.absolute), t.relative);
+}
+
+void writeText(const VerifyReport& report, const VerifyOptions& options, std::ostream& out) {
+  out << " engine      nodes  calls  own         carried\n";
+  for (size_t i = 0; i < report.engines.size(); ++i) {
+    const EngineCheck& e = report.engines[i];
+    std::string left = e.planned == e.calls ? "" : fmt::format("  {} left to the interpreter", e.calls - e.planned);
+    out << fmt::format(" {:<10}  {:>5}  {:>5}  {:<10}  {:<10}{}{}\n", nameOf(i), e.nodes, e.calls, textOf(e.own),
+                       textOf(e.carried), e.own.within ? "" : "  out of tolerance", left);
+  }
+  out << fmt::format(" outputs                   {:<10}{}\n", textOf(report.outputs),
+                     report.outputs.within ? "" : "  out of tolerance");
+  for (size_t i = 0; i < report.engines.size(); ++i)
+    if (!report.engines[i].own.within) {
+      writePlace(report.engines[i], nameOf(i), out);
+      break;
+    }
+  if (report.blame) writeBlame(*report.blame, out);
+  writeTolerance(report, options.tolerance, out);
+}
+
+void writeDifference(std::string_view key, const Difference& d, JsonWriter& json) {
+  json.key(key);
+  json.beginObject();
+  json.field("within", d.within);
+  if (std::isfinite(d.largest)) json.field("largest", d.largest);
+  if (std::isfinite(d.relative)) json.field("smallest_rtol", d.relative);
+  if (std::isfinite(d.absolute)) json.field("smallest_atol", d.absolute);
+  if (!d.wrong.empty()) json.field("wrong", d.wrong);
+  json.endObject();
+}
+
+void writeJson(const VerifyReport& report, std::ostream& out) {
+  JsonWriter json(out);
+  json.beginObject();
+  json.field("format", "tscompile.verify/1");
+  json.field("passed", report.passed());
+  json.key("engines");
+  json.beginArray();
+  for (size_t i = 0; i < report.engines.size(); ++i) {
+    const EngineCheck& e = report.engines[i];
+    json.newLine();
+    json.beginObject();
+    json.field("name", nameOf(i));
+    json.field("nodes", e.nodes);
+    json.field("calls", e.calls);
+    json.field("planned", e.planned);
+    writeDifference("own", e.own, json);
+    writeDifference("carried", e.carried, json);
+    if (!e.output.empty()) json.field("output", e.output);
+    json.endObject();
+  }
+  json.endArray();
+  writeDifference("outputs", report.outputs, json);
+  if (report.blame) {
+    json.key("blame");
+    json.beginObject();
+    json.field("node", nodeText(*report.blame->node));
+    json.field("line", lineOf(report.blame->node));
+    json.field("alone", report.blame->alone);
+    writeDifference("difference", report.blame->difference, json);
+    json.endObject();
+  }
+  json.endObject();
+  json.finish();
+}
+
+// What --input gives, and random numbers for tensors whose sizes only --shape tells.
+std::vector<std::string> inputTexts(const Options& options, const PartitionSpec& spec) {
+  std::vector<std::string> texts = options.verify.inputs;
+  std::vector<InputRange> shapes = spec.usualShapes;
+  shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const InputRange& r = shapes[i];
+    std::string start = r.name + "=";
+    bool given = std::any_of(texts.begin(), texts.end(),
+                             [&](const std::string& t) { return startsWith(t, start) || startsWith(t, "%" + start); });
+    if (given) continue;
+    DType dtype = r.dtype == DType::Undefined ? DType::Float32 : r.dtype;
+    texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
+                                r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
+                                isIntegral(dtype, true) ? "randint(0,2," : "randn(", i));
+  }
+  return texts;
+}
+
+}  // namespace
+
+int runVerify(const Options& options, Session& session) {
+  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  Result<Module> module = loadForPartition(options, session);
+  if (!module) return session.finish();
+  Result<Method> method = module->prepare(session.diagnostics, options.partition.method);
+  if (!method) return session.finish();
+  Result<std::vector<IValue>> inputs =
+      InputReader(method->inputs(), session).readOrMake(inputTexts(options, spec.partition), 0);
+  if (!inputs) return session.finish();
+
+  InterruptScope interrupts(std::nullopt);
+  VerifyOptions verify;
+  verify.tolerance = {options.verify.relative, options.verify.absolute};
+  verify.bisect = options.verify.bisect;
+  verify.run.memoryLimit = availableMemory() / 5 * 4;
+  verify.run.interrupt = &interrupts.interrupted();
+  Result<VerifyReport> report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
+  if (!report) {
+    int code = session.finish();
+    return interrupts.signal() ? 128 + interrupts.signal() : code;
+  }
+  session.noteUnusedWeights(module->unusedWeights());
+  if (session.common.json)
+    writeJson(*report, session.out);
+  else
+    writeText(*report, verify, session.out);
+  return session.finish(report->passed() || !options.verify.checkThreshold ? kExitDone : kExitNegative);
+}
+
+}  // namespace tscompile
