@@ -8,6 +8,7 @@
 #pragma once
 
 #include "api/compile.h"
+#include "api/engine_file.h"
 #include "api/extensions.h"
 #include "api/lower.h"
 #include "api/module.h"

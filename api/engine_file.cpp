@@ -3,6 +3,7 @@
 #include "frontend/section_file.h"
 #include "frontend/tensor_formats.h"
 #include "ir/support/text.h"
+#include "runtime/engine/tactics.h"
 
 #include <fmt/core.h>
 
@@ -178,6 +179,8 @@ class EngineReader {
         info.options.push_back(value);
       } else if (name == "cpu") {
         info.cpu.push_back(value);
+      } else if (name == "tactics") {
+        info.tactics = value;
       } else if (name == "precision") {
         std::optional<Precision> precision = precisionFromName(value);
         if (!precision) return false;
@@ -303,6 +306,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   for (const std::string& word : info.options) field("option", word);
   for (const std::string& feature : info.cpu) field("cpu", feature);
   field("precision", precisionName(info.precision));
+  if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
   for (const auto& [key, value] : metadata) field(key, value);
   return out.bytes();
@@ -337,6 +341,15 @@ std::optional<Precision> precisionFromName(std::string_view name) {
   for (Precision p : {Precision::F32, Precision::F16, Precision::BF16, Precision::Int8})
     if (precisionName(p) == name) return p;
   return std::nullopt;
+}
+
+Result<EngineOptions> EngineInfo::engineOptions(const std::string& path, Diagnostics& diagnostics) const {
+  EngineOptions options;
+  options.precision = precision;
+  if (tactics.empty()) return options;
+  options.tactics = std::make_shared<TacticCache>();
+  if (!options.tactics->read(tactics, path, diagnostics)) return Failed{};
+  return options;
 }
 
 std::string EngineInfo::command(const std::string& output) const {

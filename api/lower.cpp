@@ -22,7 +22,8 @@ std::optional<IValue> dataOf(const Node* n, const ProgramSources& sources) {
   return std::nullopt;
 }
 
-// A copy of a graph whose constants hold their data, as far as it is known, subgraphs included.
+}  // namespace
+
 std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources) {
   std::unique_ptr<Graph> copy = cloneGraph(graph);
   std::vector<std::pair<const Graph*, Graph*>> todo{{&graph, copy.get()}};
@@ -44,6 +45,8 @@ std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& so
   }
   return copy;
 }
+
+namespace {
 
 // The graphs that calls may mean, with their data.
 class Callees {

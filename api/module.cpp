@@ -4,6 +4,7 @@
 #include "api/module_state.h"
 #include "frontend/parse.h"
 #include "ir/support/text.h"
+#include "runtime/engine/tactics.h"
 #include "runtime/ops/ops.h"
 
 #include <fmt/core.h>
@@ -63,7 +64,9 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
       return Failed{};
     }
   state.weights.addMetadata(std::move(file->metadata));
-  state.engine.precision = file->info.precision;
+  Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
+  if (!engine) return Failed{};
+  state.engine = std::move(*engine);
   state.info = std::make_shared<EngineInfo>(std::move(file->info));
   return m;
 }
@@ -97,9 +100,15 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
                         ErrorKind::Unsupported);
   });
   if (diagnostics.errorCount() != before) return false;
-  std::optional<IValue> self = bindSelf(*state_, *graph, true, diagnostics);
-  std::optional<GraphParts> parts = separateTensors(*graph, self ? &self->toObject() : nullptr, diagnostics);
-  return parts && writeEngineFile(path, *state_->info, *parts, diagnostics, limits);
+  // A file that cannot run would be found out too late.
+  if (!prepare(diagnostics)) return false;
+  std::unique_ptr<Graph> copy = copyWithData(*graph, collectSources(*state_, *graph, diagnostics));
+  std::optional<IValue> self = bindSelf(*state_, *copy, true, diagnostics);
+  std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
+  if (!parts) return false;
+  EngineInfo info = *state_->info;
+  if (state_->engine.tactics) info.tactics = state_->engine.tactics->text();
+  return writeEngineFile(path, info, *parts, diagnostics, limits);
 }
 
 const ParsedText& Module::text() const { return state_->text; }

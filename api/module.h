@@ -98,7 +98,7 @@ class Module {
   Result<Module> compiled(const CompileSpec& spec, Diagnostics& diagnostics) const;
   // The same with all of the method in one engine. Fails with a report of each node that is in the way (Unsupported).
   Result<Module> convertToEngine(const CompileSpec& spec, Diagnostics& diagnostics) const;
-  // Writes a compiled module to an engine file, which load() reads. See api/engine_file.h.
+  // Writes a compiled module, which must be able to run, to an engine file, which load() reads. See api/engine_file.h.
   bool save(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
   // How a compiled module was made, loaded ones included; null for others.
   const EngineInfo* engineInfo() const;

@@ -39,5 +39,7 @@ void bindDump(ModuleState& state);
 std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, bool partial, Diagnostics& diagnostics);
 // All that is needed to run `entry`, but for %self. Reports what is wrong with the graphs.
 ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostics& diagnostics);
+// A copy of a graph whose constants hold their data, as far as it is known, subgraphs included.
+std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources);
 
 }  // namespace tscompile

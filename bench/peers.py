@@ -24,7 +24,7 @@ parser.add_argument("--cache", default="build/peers", help="folder for the peers
 parser.add_argument("--models", help="folder of the models as export_ts.py writes them (default: in the cache)")
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=2)
-parser.add_argument("--duration", default="3s", help="of each of our measurements; the peers take four seconds")
+parser.add_argument("--duration", default="4s", help="of each of our measurements; the peers take four seconds")
 parser.add_argument("--readme", help="replace the table in this file")
 parser.add_argument("names", nargs="*", metavar="MODEL")
 options = parser.parse_args()
@@ -146,7 +146,8 @@ def main():
         names = run([sys.executable, "-c", f"import sys; sys.path.insert(0, {perf!r}); import models; print(*models.MODELS)"])
         names = names.stdout.split()
     sides = [Ours(), *peers()]
-    lines = [f"Least milliseconds of a run with {options.threads} threads on {processor()}, in turns in one run.", "",
+    lines = [f"Least milliseconds of a run with {options.threads} threads on {processor()}, in turns in one run; load average "
+             f"before: {os.getloadavg()[0]:.1f}.", "",
              "| model | " + " | ".join(f"{s.label} {s.version}" for s in sides) + " | ratio to the best peer |",
              "|---|" + "---:|" * (len(sides) + 1)]
     ratios = {}

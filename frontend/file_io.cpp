@@ -1,5 +1,7 @@
 #include "frontend/file_io.h"
 
+#include "ir/support/file_pages.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -207,12 +209,15 @@ Ref<FileMapping> FileMapping::open(const std::string& path, Diagnostics& diagnos
       return nullptr;
     }
     data = static_cast<const char*>(memory);
+    addFilePages(data, size);
   }
   return Ref<FileMapping>::adopt(new FileMapping(data, size));
 }
 
 FileMapping::~FileMapping() {
-  if (size_ > 0) ::munmap(const_cast<char*>(data_), size_);
+  if (size_ == 0) return;
+  removeFilePages(data_);
+  ::munmap(const_cast<char*>(data_), size_);
 }
 
 }  // namespace tscompile

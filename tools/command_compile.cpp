@@ -58,8 +58,6 @@ int runCompile(const Options& options, Session& session) {
                                               : module->compiled(spec, session.diagnostics);
   if (!compiled) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());
-  // An engine file that cannot run would be found out too late.
-  if (!compiled->prepare(session.diagnostics)) return session.finish();
   if (!compiled->save(command.output, session.diagnostics, session.common.limits)) return session.finish();
   std::error_code ignored;
   summary.bytes = std::filesystem::file_size(command.output, ignored);

@@ -213,6 +213,8 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
     t.residual = part.first && e.residual ? e.residual + at : nullptr;
     if (part.lanes < kBlock)
       runPartialTile(tile.rows, part.lanes, t, strided);
+    else if (p.rowStride == 1)
+      runFullTile<1>(tile.rows, part.panels, t);
     else if (strided)
       runFullTile<0>(tile.rows, part.panels, t);
     else

@@ -1,6 +1,7 @@
 #include "runtime/engine/weight_store.h"
 
 #include "ir/memory.h"
+#include "ir/support/file_pages.h"
 
 #include <fmt/core.h>
 
@@ -14,6 +15,7 @@ Tensor WeightStore::get(const std::string& name, const Tensor& source, FunctionR
   if (isNew) {
     BudgetScope unlimited(nullptr);  // it outlives the run that needs it first
     it->second = {source, make()};
+    releaseFilePages(source.storage()->data(), source.storage()->bytes());
   }
   return it->second.made;
 }

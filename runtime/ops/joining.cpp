@@ -209,6 +209,7 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel);
   ops.markSharing({"aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
   ops.convertWith(convertCat, {"aten::cat"});
+  ops.convertWith(convertStack, {"aten::stack"});
 }
 
 }  // namespace tscompile

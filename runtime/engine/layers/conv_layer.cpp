@@ -13,26 +13,24 @@ void ConvLayer::run(Frame& frame) const {
                epilogueOf(frame), frame.workspace(), frame.threads());
 }
 
-void ConvLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) {
-  Tensor original = weight_;
-  weight_ = store.get(WeightStore::nameWith("scaled by ", scale), original, [&] {
-    Tensor scaled = Tensor::empty(DType::Float32, original.sizes());
-    int64_t inner = original.numel() / original.size(0);
-    for (int64_t c = 0; c < original.size(0); ++c)
-      for (int64_t i = 0; i < inner; ++i)
-        scaled.data<float>()[c * inner + i] = original.data<float>()[c * inner + i] * scale.data<float>()[c];
-    return scaled;
-  });
-  scaleBias(scale, shift);
+Tensor ConvLayer::scaled() const {
+  if (!scale_.defined()) return weight_;
+  Tensor scaled = Tensor::empty(DType::Float32, weight_.sizes());
+  const int64_t inner = weight_.numel() / weight_.size(0);
+  for (int64_t c = 0; c < weight_.size(0); ++c)
+    for (int64_t i = c * inner; i < (c + 1) * inner; ++i)
+      scaled.data<float>()[i] = weight_.data<float>()[i] * scale_.data<float>()[c];
+  return scaled;
 }
 
 void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
   storage_ = storage;
   std::string name =
       fmt::format("{} in {} groups, {}x{}", tactic_->name, shape_.groups, shape_.strideHeight, shape_.strideWidth);
+  if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   packed_ = store.get(name, weight_, [&] {
     Tensor packed = packedBuffer(tactic_->packedBytes(shape_, storage));
-    tactic_->pack(shape_, weight_.data<float>(), storage, packed.raw());
+    tactic_->pack(shape_, scaled().data<float>(), storage, packed.raw());
     return packed;
   });
   // Kernels read the bias of blocked channels in whole blocks.

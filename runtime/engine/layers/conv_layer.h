@@ -17,12 +17,14 @@ class ConvLayer : public ProductLayer {
 
   const ConvShape& shape() const { return shape_; }
   int64_t columns() const override { return shape_.outChannels; }
-  void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) override;
   void setTactic(const ConvTactic& tactic) { tactic_ = &tactic; }
   const ConvTactic& tactic() const { return *tactic_; }
   void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:
+  // The weights times their scale.
+  Tensor scaled() const;
+
   ConvShape shape_;
   Tensor weight_;  // contiguous
   const ConvTactic* tactic_ = nullptr;

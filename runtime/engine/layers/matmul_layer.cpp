@@ -12,27 +12,23 @@ void MatmulLayer::run(Frame& frame) const {
        frame.workspace(), frame.threads());
 }
 
-void MatmulLayer::scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) {
-  weight_ = store.get(WeightStore::nameWith(fmt::format("scaled along {} by ", columnStride_), scale), weight_, [&] {
-    Tensor scaled = Tensor::empty(DType::Float32, Dims{k_, n_});
-    for (int64_t i = 0; i < k_; ++i)
-      for (int64_t j = 0; j < n_; ++j)
-        scaled.data<float>()[i * n_ + j] =
-            weight_.data<float>()[i * rowStride_ + j * columnStride_] * scale.data<float>()[j];
-    return scaled;
-  });
-  rowStride_ = n_;
-  columnStride_ = 1;
-  scaleBias(scale, shift);
-}
-
 void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
   packed_ = {.k = k_, .n = n_, .storage = storage};
   // One matrix may be used as it is and transposed.
   std::string name = fmt::format("matmul {}x{} by {}, {}", k_, n_, rowStride_, columnStride_);
+  if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   data_ = store.get(name, weight_, [&] {
     Tensor packed = packedBuffer(packedBytes(k_, n_, storage));
-    packMatrix(k_, n_, weight_.data<float>(), rowStride_, columnStride_, storage, packed.raw());
+    if (!scale_.defined()) {
+      packMatrix(k_, n_, weight_.data<float>(), rowStride_, columnStride_, storage, packed.raw());
+      return packed;
+    }
+    Tensor scaled = Tensor::empty(DType::Float32, Dims{k_, n_});
+    for (int64_t i = 0; i < k_; ++i)
+      for (int64_t j = 0; j < n_; ++j)
+        scaled.data<float>()[i * n_ + j] =
+            weight_.data<float>()[i * rowStride_ + j * columnStride_] * scale_.data<float>()[j];
+    packMatrix(k_, n_, scaled.data<float>(), n_, 1, storage, packed.raw());
     return packed;
   });
   packed_.data = data_.raw();

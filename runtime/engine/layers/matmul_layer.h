@@ -28,7 +28,6 @@ class MatmulLayer : public ProductLayer {
   void run(Frame& frame) const override;
 
   int64_t columns() const override { return n_; }
-  void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) override;
   void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:

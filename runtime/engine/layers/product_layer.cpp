@@ -19,12 +19,16 @@ std::string ProductLayer::epilogueName() const {
   return std::string(residual == kNoResidual ? "" : "+add") + kNames[static_cast<size_t>(activation)];
 }
 
-void ProductLayer::scaleBias(const Tensor& scale, const Tensor& shift) {
-  Tensor scaled = Tensor::empty(DType::Float32, scale.sizes());
-  for (int64_t i = 0; i < scale.numel(); ++i)
-    scaled.data<float>()[i] =
-        (bias.defined() ? bias.data<float>()[i] * scale.data<float>()[i] : 0.0f) + shift.data<float>()[i];
-  bias = scaled;
+void ProductLayer::scaleColumns(const Tensor& scale, const Tensor& shift) {
+  Tensor newBias = Tensor::empty(DType::Float32, scale.sizes()), newScale = scale;
+  if (scale_.defined()) newScale = Tensor::empty(DType::Float32, scale.sizes());
+  for (int64_t i = 0; i < scale.numel(); ++i) {
+    const float s = scale.data<float>()[i];
+    newBias.data<float>()[i] = (bias.defined() ? bias.data<float>()[i] * s : 0.0f) + shift.data<float>()[i];
+    if (scale_.defined()) newScale.data<float>()[i] = scale_.data<float>()[i] * s;
+  }
+  bias = newBias;
+  scale_ = newScale;
 }
 
 }  // namespace tscompile

@@ -24,7 +24,7 @@ class ProductLayer : public Layer {
   float alpha = 0, beta = 0;
 
   // Multiplies the columns (channels) by `scale` and adds `shift`; f32, contiguous, as many as columns. Before packing.
-  virtual void scaleColumns(const Tensor& scale, const Tensor& shift, WeightStore& store) = 0;
+  void scaleColumns(const Tensor& scale, const Tensor& shift);
   virtual int64_t columns() const = 0;
   // Packs the weights.
   virtual void prepare(WeightStore& store, WeightStorage storage) = 0;
@@ -32,8 +32,8 @@ class ProductLayer : public Layer {
  protected:
   Epilogue epilogueOf(const Frame& frame) const;
   std::string epilogueName() const;
-  // bias * scale + shift.
-  void scaleBias(const Tensor& scale, const Tensor& shift);
+
+  Tensor scale_;  // of the columns, applied when the weights are packed; may be undefined
 };
 
 }  // namespace tscompile

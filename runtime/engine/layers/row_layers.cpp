@@ -8,11 +8,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace tscompile {
 namespace {
 
 bool isF32(const Tensor& t) { return t.dtype() == DType::Float32; }
+
+constexpr int64_t kParallelBytes = 256 << 10;  // copies of less are done by one thread
 
 // Argument i as an operand whose elements lie in row-major order.
 TensorId contiguousOperand(ConvertCall& call, size_t i) {
@@ -193,23 +196,37 @@ void convertAdaptiveAveragePool(ConvertCall& call) {
 
 // ---- joining ----
 
+int64_t CatLayer::outer(const Network& network) const {
+  const Dims& sizes = network[outputs[0]].sizes;
+  return std::accumulate(sizes.begin(), sizes.begin() + dim, int64_t{1}, std::multiplies<>());
+}
+
 void CatLayer::run(Frame& frame) const {
   const Network& network = frame.network();
-  const NetTensor& out = network[outputs[0]];
-  auto item = static_cast<int64_t>(itemSize(out.dtype));
-  auto d = static_cast<size_t>(dim);
-  int64_t outer = 1, inner = item;
-  for (size_t i = 0; i < d; ++i) outer *= out.sizes[i];
-  for (size_t i = d + 1; i < out.sizes.size(); ++i) inner *= out.sizes[i];
-  int64_t step = inner * out.sizes[d], at = 0;
-  // Of blocked activations, whole blocks of channels are joined.
+  const auto item = static_cast<int64_t>(itemSize(network[outputs[0]].dtype));
+  const int64_t count = outer(network), step = network[outputs[0]].numel / count * item;
+  struct Part {
+    const std::byte* from;
+    std::byte* to;
+    int64_t bytes;  // at a time
+  };
+  SmallVector<Part, 16> parts;
+  std::byte* to = frame.raw(outputs[0]);
+  int64_t all = 0;
   for (TensorId id : inputs) {
-    int64_t bytes = network[id].sizes[d] * inner;
-    const std::byte* from = frame.raw(id);
-    std::byte* to = frame.raw(outputs[0]) + at;
-    for (int64_t o = 0; o < outer; ++o) std::memcpy(to + o * step, from + o * bytes, static_cast<size_t>(bytes));
-    at += bytes;
+    // Of blocked activations, whole blocks of channels are joined.
+    Part part{frame.raw(id), to, network[id].numel / count * item};
+    to += part.bytes;
+    if (part.from == part.to) continue;  // made there
+    parts.push_back(part);
+    all += part.bytes * count;
   }
+  const auto some = static_cast<int64_t>(parts.size());
+  parallelFor(some * count, all < kParallelBytes ? 1 : frame.threads(), [&](int64_t i) {
+    const Part& part = parts[static_cast<size_t>(i % some)];
+    const int64_t o = i / some;
+    std::memcpy(part.to + o * step, part.from + o * part.bytes, static_cast<size_t>(part.bytes));
+  });
 }
 
 void convertCat(ConvertCall& call) {
@@ -228,6 +245,28 @@ void convertCat(ConvertCall& call) {
     }
     inputs.push_back(id);
   }
+  TensorId output = call.makeResult();
+  auto& layer = call.add<CatLayer>(dim);
+  layer.inputs = std::move(inputs);
+  layer.outputs = {output};
+}
+
+// The same as joining tensors that have a dimension of one more.
+void convertStack(ConvertCall& call) {
+  const TensorSpec& spec = call.spec();
+  if (*checkedNumel(spec.sizes) == 0) return convertToKernel(call);
+  std::vector<TensorId> inputs;
+  for (const IValue& item : call.argument(0).toList().items) {
+    Tensor t = item.toTensor();
+    if (t.dtype() != spec.dtype) return convertToKernel(call);
+    TensorId id = call.idOf(t);
+    if (!call.network()[id].contiguous) {
+      if (!isF32(t)) return convertToKernel(call);
+      id = addCopy(call, id);
+    }
+    inputs.push_back(id);
+  }
+  int64_t dim = call.dim(1, static_cast<int>(spec.sizes.size()));
   TensorId output = call.makeResult();
   auto& layer = call.add<CatLayer>(dim);
   layer.inputs = std::move(inputs);

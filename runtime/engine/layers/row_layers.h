@@ -48,12 +48,15 @@ class ReorderLayer : public Layer {
   void run(Frame& frame) const override;
 };
 
-// Joins contiguous tensors along one dimension.
+// Joins contiguous tensors along one dimension, which need not be among theirs (stack). Those that already lie where
+// they belong are left alone.
 class CatLayer : public Layer {
  public:
   CatLayer(const Node* node, int64_t dim) : Layer(node), dim(dim) {}
   std::string name() const override { return "cat"; }
   void run(Frame& frame) const override;
+  // In how many pieces each input is laid into the output.
+  int64_t outer(const Network& network) const;
   const int64_t dim;
 };
 
@@ -78,5 +81,6 @@ void convertMaxPool(ConvertCall& call);
 void convertAveragePool(ConvertCall& call);
 void convertAdaptiveAveragePool(ConvertCall& call);
 void convertCat(ConvertCall& call);
+void convertStack(ConvertCall& call);
 
 }  // namespace tscompile

@@ -44,7 +44,7 @@ std::optional<Activation> activationOf(PointwiseOp op) {
 
 class ProductFuser {
  public:
-  ProductFuser(Network& network, WeightStore& store) : n_(network), store_(store), uses_(network) {}
+  explicit ProductFuser(Network& network) : n_(network), uses_(network) {}
 
   void run() {
     for (size_t i = 0; i < n_.layers.size(); ++i)
@@ -133,7 +133,7 @@ class ProductFuser {
     if (product.residual != ProductLayer::kNoResidual || !isPerColumn(product, layer, layer.inputs[1]) ||
         !isPerColumn(product, layer, layer.inputs[2]))
       return false;
-    product.scaleColumns(vectorOf(layer.inputs[1]), vectorOf(layer.inputs[2]), store_);
+    product.scaleColumns(vectorOf(layer.inputs[1]), vectorOf(layer.inputs[2]));
     return true;
   }
 
@@ -155,12 +155,11 @@ class ProductFuser {
   }
 
   Network& n_;
-  WeightStore& store_;
   NetworkUses uses_;
 };
 
 }  // namespace
 
-void fuseProducts(Network& network, WeightStore& store) { ProductFuser(network, store).run(); }
+void fuseProducts(Network& network) { ProductFuser(network).run(); }
 
 }  // namespace tscompile

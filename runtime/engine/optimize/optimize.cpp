@@ -24,11 +24,12 @@ WeightStorage storageOf(Precision precision) {
 
 void optimize(Network& network, WeightStore& store, const EngineOptions& options) {
   if (network.writes) return;
-  fuseProducts(network, store);
+  fuseProducts(network);
   fuseAttention(network);
   fusePointwise(network);
   removeCopies(network);
   assignLayouts(network, options);
+  joinInPlace(network);
   for (const auto& layer : network.layers)
     if (auto* product = dynamic_cast<ProductLayer*>(layer.get())) product->prepare(store, storageOf(options.precision));
 }

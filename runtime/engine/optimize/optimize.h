@@ -13,7 +13,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
 // The steps, in this order. Each leaves a network that computes the same.
 
 // A scale, a bias, a residual and an activation behind a product become a part of it.
-void fuseProducts(Network& network, WeightStore& store);
+void fuseProducts(Network& network);
 // softmax(q k^T * scale + mask) v becomes one layer.
 void fuseAttention(Network& network);
 // Element-wise layers become one loop.
@@ -22,5 +22,7 @@ void fusePointwise(Network& network);
 void removeCopies(Network& network);
 // Convolutions and what stands between them work on blocked activations; reorders where layouts meet.
 void assignLayouts(Network& network, const EngineOptions& options);
+// Parts of a tensor that is joined from them are made where they belong in it.
+void joinInPlace(Network& network);
 
 }  // namespace tscompile

@@ -194,6 +194,108 @@ TEST(Engine, OneKernelBehindTwoNorms) {
   for (int64_t size : {3, 4, 5, 3}) c.expectClose({randn({1, 16, size, size}, 5)}, 1e-4);
 }
 
+constexpr const char* kFire = R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %w1 : Float(32, 3, 1, 1) = prim::Constant[value={0}]()
+  %w2 : Float(16, 3, 3, 3) = prim::Constant[value={0}]()
+  %w3 : Float(16, 48, 1, 1) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w1, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::_convolution(%x, %w2, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %parts : Tensor[] = prim::ListConstruct(%a, %b)
+  %c : Tensor = aten::cat(%parts, %one)
+  %d : Tensor = aten::_convolution(%c, %w3, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  return (%d)
+)";
+
+TEST(Engine, JoinedChannelsOfOneImageAreMadeInPlace) {
+  EngineCase c(kFire);
+  // The images need no blocks for the first layers.
+  const std::string convolutions = "conv first_layer, conv first_layer, conv direct, reorder";
+  EXPECT_EQ(c.layers({randn({1, 3, 9, 7}, 1)}), convolutions);
+  EXPECT_EQ(c.layers({randn({2, 3, 9, 7}, 1)}), "conv first_layer, conv first_layer, cat, conv direct, reorder");
+  c.expectClose({randn({1, 3, 9, 7}, 1)}, 1e-4);
+  c.expectClose({randn({2, 3, 9, 7}, 1)}, 1e-4);
+}
+
+TEST(Engine, PartsOfStacksAreMadeInPlace) {
+  EngineCase c(R"(graph(%x : Tensor, %past : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::tanh(%x)
+  %first : Tensor[] = prim::ListConstruct(%past, %a)
+  %k : Tensor = aten::cat(%first, %one)
+  %b : Tensor = aten::exp(%a)
+  %second : Tensor[] = prim::ListConstruct(%past, %b)
+  %v : Tensor = aten::cat(%second, %one)
+  %sum : Tensor = aten::add(%k, %v, %one)
+  %all : Tensor[] = prim::ListConstruct(%k, %v)
+  %s : Tensor = aten::stack(%all, %zero)
+  return (%s, %sum)
+)");
+  std::vector<IValue> inputs{randn({4, 1, 8}, 1), randn({4, 3, 8}, 2)};
+  EXPECT_EQ(c.layers(inputs), "pointwise, cat, pointwise, cat, pointwise");
+  c.expectClose(inputs);
+  // Parts whose place is not aligned are copied there.
+  inputs = {randn({3, 1, 7}, 1), randn({3, 4, 7}, 2)};
+  EXPECT_EQ(c.layers(inputs), "pointwise, cat, pointwise, cat, pointwise, cat");
+  c.expectClose(inputs);
+}
+
+TEST(Engine, JoinsOfWhatIsNeededElsewhere) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %last : int = prim::Constant[value=-1]()
+  %w : Float(4, 16) = prim::Constant[value={0}]()
+  %a : Tensor = aten::tanh(%x)
+  %b : Tensor = aten::exp(%x)
+  %d : Tensor = aten::sqrt(%b)
+  %t : Tensor = aten::transpose(%a, %zero, %one)
+  %twice : Tensor[] = prim::ListConstruct(%a, %a, %w, %x, %d)
+  %p : Tensor = aten::cat(%twice, %zero)
+  %again : Tensor[] = prim::ListConstruct(%d, %b)
+  %q : Tensor = aten::cat(%again, %zero)
+  %r : Tensor = aten::stack(%again, %one)
+  %u : Tensor = aten::stack(%again, %last)
+  %both : Tensor[] = prim::ListConstruct(%q, %q)
+  %v : Tensor = aten::cat(%both, %one)
+  %n : Tensor = aten::matmul(%t, %d)
+  return (%p, %q, %r, %u, %v, %b, %n)
+)");
+  c.expectClose({randn({4, 16}, 3)}, 1e-4);
+}
+
+TEST(Engine, TwoNormsBehindOneConvolution) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %eps : float = prim::Constant[value=1.0000000000000001e-05]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %w : Float(20, 16, 1, 1) = prim::Constant[value={0}]()
+  %b : Float(20) = prim::Constant[value={0}]()
+  %m1 : Float(20) = prim::Constant[value={0}]()
+  %v1 : Float(20) = prim::Constant[value={0}]()
+  %m2 : Float(20) = prim::Constant[value={0}]()
+  %v2 : Float(20) = prim::Constant[value={0}]()
+  %y : Tensor = aten::_convolution(%x, %w, %b, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %a : Tensor = aten::batch_norm(%y, %none, %none, %m1, %v1, %f, %eps, %eps, %f)
+  %z : Tensor = aten::batch_norm(%a, %none, %b, %m2, %v2, %f, %eps, %eps, %f)
+  return (%z)
+)");
+  Tensor x = randn({2, 16, 5, 5}, 5);
+  EXPECT_EQ(c.layers({x}), "reorder, conv direct, reorder");
+  c.expectClose({x}, 1e-4);
+}
+
 constexpr const char* kAttention = R"(graph(%q : Tensor, %k : Tensor, %v : Tensor):
   %none : NoneType = prim::Constant()
   %f : bool = prim::Constant[value=0]()

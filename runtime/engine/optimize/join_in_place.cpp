@@ -1,0 +1,72 @@
+// What is made only to be laid into a larger tensor by a join is made there, where its parts stay together:
+//   %a = conv(...); %b = conv(...); %c = cat(%a, %b)  ->  %c's memory holds %a and %b; the join has nothing to copy
+#include "runtime/engine/layers/row_layers.h"
+#include "runtime/engine/optimize/optimize.h"
+#include "runtime/engine/optimize/uses.h"
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kAlignment = 64;  // that kernels expect of a buffer
+
+class Joiner {
+ public:
+  explicit Joiner(Network& network) : n_(network), uses_(network), tensorsOf_(network.buffers.size()) {
+    for (TensorId id = 0; id < n_.tensors.size(); ++id) tensorsOf_[n_[id].buffer].push_back(id);
+  }
+
+  void run() {
+    for (size_t i = 0; i < n_.layers.size(); ++i) {
+      auto* cat = dynamic_cast<CatLayer*>(n_.layers[i].get());
+      if (cat && cat->outer(n_) == 1 && uses_.isWhole(cat->outputs[0]) && join(i, *cat)) uses_.erase(i);
+    }
+    uses_.compact();
+  }
+
+ private:
+  // Whether all inputs lie in the output now.
+  bool join(size_t i, const CatLayer& cat) {
+    const BufferId to = n_[cat.outputs[0]].buffer;
+    bool all = true;
+    size_t at = 0;
+    for (TensorId id : cat.inputs) {
+      const size_t bytes = static_cast<size_t>(n_[id].numel) * itemSize(n_[id].dtype);
+      const BufferId from = n_[id].buffer;
+      if (at % kAlignment == 0 && isMadeFor(i, cat, id))
+        move(from, to, at);
+      else
+        all = false;
+      at += bytes;
+    }
+    return all;
+  }
+
+  // Whether a layer before this one makes the tensor, nobody outside sees it, and it is joined in one place.
+  bool isMadeFor(size_t i, const CatLayer& cat, TensorId id) const {
+    const BufferId b = n_[id].buffer;
+    const NetBuffer& buffer = n_.buffers[b];
+    auto others = std::count_if(cat.inputs.begin(), cat.inputs.end(), [&](TensorId o) { return n_[o].buffer == b; });
+    const size_t writer = uses_.writer(id);
+    return buffer.kind == NetBuffer::Kind::Inner && !buffer.escapes && others == 1 && uses_.isWhole(id) && writer < i;
+  }
+
+  void move(BufferId from, BufferId to, size_t at) {
+    for (TensorId id : tensorsOf_[from]) {
+      NetTensor& t = n_.tensors[id];
+      t.buffer = to;
+      t.offset += static_cast<int64_t>(at / itemSize(t.dtype));
+      tensorsOf_[to].push_back(id);
+    }
+    tensorsOf_[from].clear();
+  }
+
+  Network& n_;
+  NetworkUses uses_;
+  std::vector<std::vector<TensorId>> tensorsOf_;  // by buffer
+};
+
+}  // namespace
+
+void joinInPlace(Network& network) { Joiner(network).run(); }
+
+}  // namespace tscompile
