@@ -51,14 +51,14 @@ void writeTolerance(const VerifyReport& report, const Tolerance& t, std::ostream
 }
 
 void writeText(const VerifyReport& report, const VerifyOptions& options, std::ostream& out) {
-  out << " engine      nodes  calls  own         carried\n";
+  out << " engine      nodes  calls         own     carried\n";
   for (size_t i = 0; i < report.engines.size(); ++i) {
     const EngineCheck& e = report.engines[i];
     std::string left = e.planned == e.calls ? "" : fmt::format("  {} left to the interpreter", e.calls - e.planned);
-    out << fmt::format(" {:<10}  {:>5}  {:>5}  {:<10}  {:<10}{}{}\n", nameOf(i), e.nodes, e.calls, textOf(e.own),
+    out << fmt::format(" {:<10}  {:>5}  {:>5}  {:>10}  {:>10}{}{}\n", nameOf(i), e.nodes, e.calls, textOf(e.own),
                        textOf(e.carried), e.own.within ? "" : "  out of tolerance", left);
   }
-  out << fmt::format(" outputs                   {:<10}{}\n", textOf(report.outputs),
+  out << fmt::format(" outputs                   {:>10}{}\n", textOf(report.outputs),
                      report.outputs.within ? "" : "  out of tolerance");
   for (size_t i = 0; i < report.engines.size(); ++i)
     if (!report.engines[i].own.within) {

@@ -97,8 +97,8 @@ class GoldenFile {
     std::string name = std::filesystem::path(path_).filename(), parent = std::filesystem::path(path_).parent_path();
     std::string line = command, input;
     bool takesFile = line.find("%s") == std::string::npos;
-    static constexpr const char* kVerbs[] = {"parse", "lint",    "lower",   "run",
-                                             "bench", "profile", "inspect", "partition"};
+    static constexpr const char* kVerbs[] = {"parse",   "lint",    "lower",     "run",   "bench",
+                                             "profile", "inspect", "partition", "verify"};
     takesFile &= line.find("%-") == std::string::npos &&
                  std::any_of(std::begin(kVerbs), std::end(kVerbs),
                              [&](const char* v) { return line.substr(0, line.find(' ')) == v; });

@@ -47,7 +47,7 @@ constexpr const char* kGraph = R"(graph(%x : Tensor, %w : Tensor):
   %ln : Tensor = aten::layer_norm(%cl, %l64, %n, %n, %eps, %yes)
   %list : Tensor[] = prim::ListConstruct(%mm, %ln)
   %cat : Tensor = aten::cat(%list, %0)
-  return (%cat)
+  return (%cat, %si, %cl)
 )";
 
 // Adds a half to what is right.

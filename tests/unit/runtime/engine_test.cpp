@@ -115,6 +115,18 @@ TEST(Engine, ConvolutionTakesNormResidualAndActivation) {
   c.expectClose({x}, 1e-4);
 }
 
+// A kernel behind a convolution reads row-major memory, alone and from a list.
+TEST(Engine, KernelsReadBlockedActivationsInOrder) {
+  std::string text = kBottleneck;
+  text.replace(text.find("  return (%r)"), 12, R"(  %q : Tensor = aten::cumsum(%r, %one, %none)
+  %list : Tensor[] = prim::ListConstruct(%r, %x)
+  %h : Tensor = aten::hstack(%list)
+  return (%q, %h))");
+  EngineCase c(text);
+  EXPECT_EQ(c.layers({randn({1, 32, 6, 6}, 1)}).find("kernel aten::cumsum") == std::string::npos, false);
+  c.expectClose({randn({1, 32, 6, 6}, 1)}, 1e-4);
+}
+
 TEST(Engine, SizesMayChange) {
   EngineCase c(kBottleneck);
   for (int64_t size : {1, 2, 5, 14, 33, 5, 1}) c.expectClose({randn({1, 32, size, size + 1}, 7)}, 1e-4);
