@@ -229,8 +229,13 @@ void PointwiseProgram::assignSlots() {
   }
   for (const Output& output : outputs_) lastUse[static_cast<size_t>(output.value)] = kKept;
   slots_ = 0;
+  // Inputs and constants are loaded before the first step, so they share their slots with nothing, wherever among the
+  // steps they were added.
+  for (Value& value : values_)
+    if (value.kind != Value::Kind::Step) value.slot = slots_++;
   for (size_t v = 0; v < values_.size(); ++v) {
     Value& value = values_[v];
+    if (value.kind != Value::Kind::Step) continue;
     for (int operand : {value.a, value.b, value.c}) {
       if (operand < 0 || lastUse[static_cast<size_t>(operand)] != static_cast<int>(v)) continue;
       unused.push_back(values_[static_cast<size_t>(operand)].slot);

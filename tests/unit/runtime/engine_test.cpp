@@ -357,6 +357,25 @@ TEST(Engine, ElementwiseChainsAreOneLoop) {
   c.expectClose(inputs, 1e-5);
 }
 
+// Chains that meet: inputs of the second are known to the loop only behind steps of the first.
+TEST(Engine, ChainsThatMeetAreOneLoop) {
+  EngineCase c(R"(graph(%x : Tensor, %t : Tensor, %v : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %half : float = prim::Constant[value=0.5]()
+  %a : Tensor = aten::log(%v)
+  %b : Tensor = aten::sub(%x, %t, %one)
+  %c : Tensor = aten::pow(%b, %two)
+  %d : Tensor = aten::div(%c, %v)
+  %e : Tensor = aten::add(%a, %d, %one)
+  %f : Tensor = aten::mul(%e, %half)
+  return (%f)
+)");
+  std::vector<IValue> inputs{floats({1, 2, 3}), floats({2, 2, 1}), floats({0.5f, 1, 2})};
+  EXPECT_EQ(c.layers(inputs), "pointwise of 6");
+  c.expectClose(inputs);
+}
+
 TEST(Engine, PrecisionOfWeights) {
   const std::string text = R"(graph(%x : Tensor):
   %none : NoneType = prim::Constant()
