@@ -95,14 +95,28 @@ class LayoutAssigner {
 
   // ---- layers ----
 
+  // The tensor, which is contiguous, in the four sizes that a convolution sees: the graph may see it in three, and what
+  // was fused into the convolution in others.
+  TensorId asImages(TensorId id, int64_t batch, int64_t channels, int64_t height, int64_t width) {
+    Dims sizes{batch, channels, height, width};
+    if (n_[id].sizes == sizes) return id;
+    NetTensor t = n_[id];
+    return n_.addView(t.buffer, t.dtype, sizes, contiguousStrides(sizes), t.offset);
+  }
+
   void convolution(ConvLayer& layer) {
     current_ = layer.node;
     layer.setTactic(chooseConvTactic(layer.shape(), options_.tactics.get(), options_.measureTactics, defaultThreads()));
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;
-    for (size_t i = 0; i < layer.inputs.size(); ++i)
-      layer.inputs[i] =
-          (i == 0 ? in : out) && n_[layer.inputs[i]].rank() == 4 ? blocked(layer.inputs[i]) : plain(layer.inputs[i]);
+    const ConvShape& s = layer.shape();
+    auto asResult = [&](TensorId id) { return asImages(id, s.batch, s.outChannels, s.outHeight(), s.outWidth()); };
+    for (size_t i = 0; i < layer.inputs.size(); ++i) {
+      TensorId id = layer.inputs[i];
+      id = i == 0 ? asImages(id, s.batch, s.inChannels, s.inHeight, s.inWidth) : asResult(id);
+      layer.inputs[i] = (i == 0 ? in : out) ? blocked(id) : plain(id);
+    }
+    layer.outputs[0] = asResult(layer.outputs[0]);
     if (out) markBlocked(layer.outputs[0]);
   }
 

@@ -118,6 +118,8 @@ class ProductFuser {
     const Dims& sizes = n_[layer.outputs[0]].sizes;
     if (!n_.isConstant(id) || !t.isFloat() || !t.contiguous || t.numel != product.columns()) return false;
     bool isMatmul = dynamic_cast<const MatmulLayer*>(&product);
+    // Channels are still dimension 1 only as long as the batch is dimension 0.
+    if (!isMatmul && (sizes.size() < 2 || sizes[0] != n_[product.outputs[0]].sizes[0])) return false;
     size_t channel = isMatmul ? sizes.size() - 1 : 1;
     size_t fromEnd = sizes.size() - channel;
     return t.sizes.size() >= fromEnd && t.sizes[t.sizes.size() - fromEnd] == product.columns() &&

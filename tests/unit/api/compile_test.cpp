@@ -1,5 +1,6 @@
 // Compiled modules: what is forced out of engines stays out, what engines turn down falls back, and all runs as before.
 #include "api/compile.h"
+
 #include "api/value_text.h"
 #include "passes/rewrite/compare.h"
 #include "tests/support/module_checks.h"

@@ -1,7 +1,6 @@
-// Every text of the corpus before and after the default lowering: the same results, bit for bit; and on engines, but for
-// roundings. Those that do not run
-// are listed with the reason; a text that is listed and runs after all is a failure, as is one that is not and does
-// not.
+// Every text of the corpus before and after the default lowering: the same results, bit for bit; and on engines, but
+// for roundings. Those that do not run are listed with the reason; a text that is listed and runs after all is a
+// failure, as is one that is not and does not.
 #include "api/compile.h"
 #include "api/lower.h"
 #include "api/value_text.h"

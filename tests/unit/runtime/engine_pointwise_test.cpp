@@ -19,8 +19,8 @@ double ulps(float got, double want) {
   return std::fabs(got - want) / unit;
 }
 
-std::vector<float> applied(PointwiseOp op, const std::vector<float>& x, const std::vector<float>& y = {}, float alpha = 0,
-                         float beta = 0) {
+std::vector<float> applied(PointwiseOp op, const std::vector<float>& x, const std::vector<float>& y = {},
+                           float alpha = 0, float beta = 0) {
   std::vector<float> out(x.size());
   pointwiseFunction(op)(x.data(), y.data(), nullptr, out.data(), static_cast<int64_t>(x.size()), alpha, beta);
   return out;

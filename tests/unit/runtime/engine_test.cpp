@@ -127,6 +127,59 @@ TEST(Engine, KernelsReadBlockedActivationsInOrder) {
   c.expectClose({randn({1, 32, 6, 6}, 1)}, 1e-4);
 }
 
+// What follows a convolution may see its result in other sizes.
+TEST(Engine, ConvolutionsOfOtherRanks) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %last : int = prim::Constant[value=-1]()
+  %ones : int[] = prim::ListConstruct(%one)
+  %zeros : int[] = prim::ListConstruct(%zero)
+  %w : Float(32, 32, 3) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::relu(%a)
+  %c : Tensor = aten::_convolution(%b, %w, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %d : Tensor = aten::add(%c, %x, %one)
+  %e : Tensor = aten::flatten(%d, %one, %last)
+  %g : Tensor = aten::sigmoid(%e)
+  return (%g, %b)
+)");
+  c.expectClose({randn({2, 32, 20}, 1)}, 1e-4);
+  EngineCase flattened(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %last : int = prim::Constant[value=-1]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %w : Float(32, 32, 3, 3) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w, %none, %ones, %ones, %ones, %f, %ones, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::flatten(%a, %one, %last)
+  %c : Tensor = aten::relu(%b)
+  return (%c)
+)");
+  flattened.expectClose({randn({2, 32, 6, 5}, 1)}, 1e-4);
+}
+
+// Of [2, 8, 4, 4] seen as [4, 8, 8], dimension 1 is not that of the channels.
+TEST(Engine, ChannelsThatAreNoneTakeNoBias) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %sizes : int[] = prim::Constant[value=[4, 8, 8]]()
+  %w : Float(8, 8, 3, 3) = prim::Constant[value={0}]()
+  %p : Float(8, 1) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w, %none, %ones, %ones, %ones, %f, %ones, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::view(%a, %sizes)
+  %c : Tensor = aten::add(%b, %p, %one)
+  return (%c)
+)");
+  c.expectClose({randn({2, 8, 4, 4}, 1)}, 1e-4);
+}
+
 TEST(Engine, SizesMayChange) {
   EngineCase c(kBottleneck);
   for (int64_t size : {1, 2, 5, 14, 33, 5, 1}) c.expectClose({randn({1, 32, size, size + 1}, 7)}, 1e-4);
