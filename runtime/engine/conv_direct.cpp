@@ -11,29 +11,6 @@
 #include <cstring>
 #include <vector>
 
-// Included once per instruction set, in this order.
-// clang-format off
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/engine/conv_direct.cpp"
-#include <hwy/foreach_target.h>
-#include "runtime/engine/product-inl.h"
-// clang-format on
-
-HWY_BEFORE_NAMESPACE();
-namespace tscompile {
-namespace HWY_NAMESPACE {
-
-int convTileRows() { return kTileRows; }
-
-void convChunk(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
-  runProduct(p, tiles, tileCount, firstPanel, endPanel);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace tscompile
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tscompile {
 namespace {
 
@@ -143,14 +120,13 @@ void runGrid(const ConvShape& s, int64_t images, int64_t panels, const std::vect
   const int64_t units = images * s.groups, tileCount = static_cast<int64_t>(tiles.size());
   const Grid grid = gridOf(s, units, panels, tileCount);
   const int64_t groups = (panels + 1) / 2;
-  auto chunk = TS_SIMD(convChunk);
   parallelFor(grid.unitPieces * grid.panelPieces * grid.tilePieces, threads, [&](int64_t i) {
     Piece range = pieceOf(tileCount, grid.tilePieces, i % grid.tilePieces);
     Piece group = pieceOf(groups, grid.panelPieces, i / grid.tilePieces % grid.panelPieces);
     Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
     for (int64_t u = which.begin; u < which.end; ++u)
-      chunk(unit(u / s.groups, u % s.groups), tiles.data() + range.begin, range.end - range.begin, group.begin * 2,
-            std::min(panels, group.end * 2));
+      runTiles(unit(u / s.groups, u % s.groups), tiles.data() + range.begin, range.end - range.begin, group.begin * 2,
+               std::min(panels, group.end * 2));
   });
 }
 
@@ -239,7 +215,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
         steps.push_back(block * view.plane() + ky * s.dilationHeight * view.row() +
                         (x % view.phases * view.width + x / view.phases) * kBlock);
       }
-  const int64_t tileRows = TS_SIMD(convTileRows)();
+  const int64_t tileRows = maxTileRows();
   std::vector<RowTile> tiles =
       isPointwise(s, view) ? rowTiles(1, s.outHeight() * s.outWidth(), 0, kBlock, tileRows)
                            : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), kBlock, tileRows);
@@ -339,8 +315,7 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
     for (int64_t kx = 0; kx < (together ? 1 : s.kernelWidth); ++kx)
       steps.push_back(ky * s.dilationHeight * row + kx * s.dilationWidth * s.inChannels);
   const int64_t column = s.strideWidth * s.inChannels;
-  std::vector<RowTile> tiles =
-      rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * row, column, TS_SIMD(convTileRows)());
+  std::vector<RowTile> tiles = rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * row, column, maxTileRows());
   Product shared = productOf(s, steps, storage, e);
   shared.rowStride = column;
   shared.depth = (together ? s.kernelWidth : 1) * s.inChannels;
@@ -387,4 +362,3 @@ const ConvTactic kFirstLayerConv = {"first_layer",
                                     firstRun};
 
 }  // namespace tscompile
-#endif

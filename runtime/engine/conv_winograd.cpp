@@ -32,12 +32,6 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-int winogradTileRows() { return kTileRows; }
-
-void winogradProduct(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t panels) {
-  runProduct(p, tiles, tileCount, 0, panels);
-}
-
 // B^T d, in place: the coefficients of the product of (x - p) over all points p but one.
 template <class D, class V>
 HWY_INLINE void transformInput(D d, V& d0, V& d1, V& d2, V& d3, V& d4, V& d5) {
@@ -296,7 +290,7 @@ class Pass {
     const int64_t rows = patches.end - patches.begin, panels = group.end - group.begin;
     const int64_t apart = panels * rows * kBlock;
     float* results = threadScratch(kProducts * apart);
-    const int64_t tileRows = TS_SIMD(winogradTileRows)(), tileCount = (rows + tileRows - 1) / tileRows;
+    const int64_t tileRows = maxTileRows(), tileCount = (rows + tileRows - 1) / tileRows;
     std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
     for (int64_t i = 0; i < tileCount; ++i) {
       Piece tile = pieceOf(rows, tileCount, i);
@@ -318,13 +312,12 @@ class Pass {
     p.cRow = kBlock;
     p.cPanel = rows * kBlock;
     p.paddedColumns = true;
-    auto multiply = TS_SIMD(winogradProduct);
     const PackedWeights weights = weightsOf(s_);
     for (int64_t e = 0; e < kProducts; ++e) {
       p.a = transformed_ + (e * inBlocks_ * count_ + patches.begin) * kBlock;
       p.b = weights.values(packed_, e * panels_ + group.begin);
       p.c = results + e * apart;
-      multiply(p, tiles.data(), tileCount, panels);
+      runTiles(p, tiles.data(), tileCount, 0, panels);
     }
     finish(patches, group, results, apart);
   }

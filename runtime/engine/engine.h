@@ -10,7 +10,6 @@
 #include "runtime/engine/weight_store.h"
 #include "runtime/program.h"
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>

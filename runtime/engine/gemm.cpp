@@ -9,29 +9,6 @@
 #include <cstring>
 #include <vector>
 
-// Included once per instruction set, in this order.
-// clang-format off
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/engine/gemm.cpp"
-#include <hwy/foreach_target.h>
-#include "runtime/engine/product-inl.h"
-// clang-format on
-
-HWY_BEFORE_NAMESPACE();
-namespace tscompile {
-namespace HWY_NAMESPACE {
-
-int gemmTileRows() { return kTileRows; }
-
-void gemmChunk(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
-  runProduct(p, tiles, tileCount, firstPanel, endPanel);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace tscompile
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tscompile {
 namespace {
 
@@ -84,7 +61,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   }
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * m * kBlock;
-  const int64_t tileRows = TS_SIMD(gemmTileRows)();
+  const int64_t tileRows = maxTileRows();
   const int64_t tileCount = (m + tileRows - 1) / tileRows;
   std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
   for (int64_t i = 0; i < tileCount; ++i) {
@@ -110,27 +87,13 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
   const int64_t panelPieces = std::min(groups, wanted);
   const int64_t rowPieces = std::min(tileCount, (wanted + panelPieces - 1) / panelPieces);
-  auto chunk = TS_SIMD(gemmChunk);
   parallelFor(panelPieces * rowPieces, threads, [&](int64_t i) {
     Piece group = pieceOf(groups, panelPieces, i / rowPieces), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
-    chunk(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4));
+    runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4));
   });
 }
 
 }  // namespace
-
-int64_t weightBytes(WeightStorage storage) {
-  switch (storage) {
-    case WeightStorage::F32:
-      return 4;
-    case WeightStorage::F16:
-    case WeightStorage::BF16:
-      return 2;
-    case WeightStorage::I8:
-      break;
-  }
-  return 1;
-}
 
 int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage) {
   return PackedWeights{panelsOf(n), paddedDepth(k), storage}.bytes();
@@ -162,4 +125,3 @@ void gemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* 
 }
 
 }  // namespace tscompile
-#endif

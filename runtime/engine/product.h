@@ -34,4 +34,9 @@ struct Product {
   int64_t depthOf() const { return (stepCount - tailSteps) * depth + tailSteps * tailDepth; }  // floats of B a column
 };
 
+// The most rows that a tile can have on this machine.
+int maxTileRows();
+// The product of these rows with panels [firstPanel, endPanel).
+void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel);
+
 }  // namespace tscompile

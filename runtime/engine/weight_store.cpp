@@ -27,13 +27,6 @@ std::string WeightStore::nameWith(std::string_view what, const Tensor& contiguou
   return name;
 }
 
-size_t WeightStore::bytes() const {
-  std::lock_guard lock(mutex_);
-  size_t sum = 0;
-  for (const auto& [key, entry] : entries_) sum += entry.made.storage()->bytes();
-  return sum;
-}
-
 Tensor packedBuffer(int64_t bytes) { return Tensor::empty(DType::UInt8, Dims{bytes}); }
 
 }  // namespace tscompile

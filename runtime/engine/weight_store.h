@@ -16,7 +16,6 @@ class WeightStore {
   // What `make` has made of `source` under this name; made now if it is not there yet. Two sources are the same if they
   // are the same view of the same memory. Of a source that shows a file, no pages stay in memory.
   Tensor get(const std::string& name, const Tensor& source, FunctionRef<Tensor()> make);
-  size_t bytes() const;
   // A name for what is made with the elements of another tensor, which may be gone and made anew by the next plan.
   static std::string nameWith(std::string_view what, const Tensor& contiguous);
 

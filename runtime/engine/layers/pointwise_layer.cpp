@@ -4,19 +4,19 @@
 #include "runtime/reference/copy.h"
 
 #include <cmath>
-#include <optional>
 #include <unordered_map>
 
 namespace tscompile {
-namespace {
-
-using Op = PointwiseOp;
 
 std::optional<PointwiseType> pointwiseType(DType d) {
   if (d == DType::Float32) return PointwiseType::F32;
   if (d == DType::Bool) return PointwiseType::Bool;
   return std::nullopt;
 }
+
+namespace {
+
+using Op = PointwiseOp;
 
 // Builds the program of one operator from the arguments of its call.
 class Builder {

@@ -5,6 +5,8 @@
 #include "runtime/engine/frame.h"
 #include "runtime/engine/pointwise.h"
 
+#include <optional>
+
 namespace tscompile {
 
 class PointwiseLayer : public Layer {
@@ -20,11 +22,13 @@ class PointwiseLayer : public Layer {
   bool isCopy() const;
   // The only step, if there is one only; null otherwise.
   const PointwiseProgram::Value* onlyStep() const;
-  // The program is over blocked activations (layout.h): inputs of `blockedInputs` have the output's layout, the others
-  // are constants of one value, or one per channel in whole blocks.
+  // The program is over blocked activations (layout.h): inputs have the output's layout, or are constants of one value
+  // or of one per channel in whole blocks.
   bool blocked = false;
 };
 
+// How a loop reads elements of this dtype; nothing if it does not.
+std::optional<PointwiseType> pointwiseType(DType dtype);
 // Appends the steps of `from` to `to`, its inputs being the values `inputs` of `to`. Returns the value of its output.
 int appendProgram(PointwiseProgram& to, const PointwiseProgram& from, std::span<const int> inputs);
 

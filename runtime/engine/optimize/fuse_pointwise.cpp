@@ -51,19 +51,18 @@ class PointwiseFuser {
     PointwiseProgram program;
     std::vector<TensorId> inputs;
     std::vector<int> values;
-    auto take = [&](TensorId id, PointwiseType type) {
+    auto take = [&](TensorId id) {
       auto at = std::find(inputs.begin(), inputs.end(), id);
       if (at != inputs.end()) return values[static_cast<size_t>(at - inputs.begin())];
       inputs.push_back(id);
-      values.push_back(program.input(type));
+      values.push_back(program.input(*pointwiseType(n_[id].dtype)));
       return values.back();
     };
-    auto typeOf = [&](TensorId id) { return n_[id].dtype == DType::Bool ? PointwiseType::Bool : PointwiseType::F32; };
     std::vector<int> first;
-    for (TensorId id : p.inputs) first.push_back(take(id, typeOf(id)));
+    for (TensorId id : p.inputs) first.push_back(take(id));
     int made = appendProgram(program, p.program, first);
     std::vector<int> second;
-    for (TensorId id : layer.inputs) second.push_back(id == t ? made : take(id, typeOf(id)));
+    for (TensorId id : layer.inputs) second.push_back(id == t ? made : take(id));
     PointwiseType result = layer.program.outputs()[0].type;
     program.output(appendProgram(program, layer.program, second), result);
     uses_.remove(i);

@@ -1,0 +1,50 @@
+#include "runtime/engine/product.h"
+
+#include "runtime/engine/simd.h"
+
+// Included once per instruction set, in this order.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/engine/product.cpp"
+#include <hwy/foreach_target.h>
+#include "runtime/engine/product-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+int tileRows() { return kTileRows; }
+
+void productOfTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+  runProduct(p, tiles, tileCount, firstPanel, endPanel);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tscompile {
+
+int64_t weightBytes(WeightStorage storage) {
+  switch (storage) {
+    case WeightStorage::F32:
+      return 4;
+    case WeightStorage::F16:
+    case WeightStorage::BF16:
+      return 2;
+    case WeightStorage::I8:
+      break;
+  }
+  return 1;
+}
+
+int maxTileRows() { return TS_SIMD(tileRows)(); }
+
+void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+  TS_SIMD(productOfTiles)(p, tiles, tileCount, firstPanel, endPanel);
+}
+
+}  // namespace tscompile
+#endif
