@@ -171,7 +171,6 @@ void Batcher::finish(State& s, FinishReason reason) {
 void Batcher::suspend(RequestId id) {
   State& s = state(id);
   cache_.remove(id);
-  s.search.reset();
   running_.erase(id);
   waiting_.insert(id);
   ++s.result.restarts;

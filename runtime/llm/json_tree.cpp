@@ -175,7 +175,7 @@ bool JsonReader::checkKeys(size_t object) {
 bool JsonReader::parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) {
   constexpr int kNumberOverflow = 406;
   size_t at = std::min(position > 0 ? position - 1 : 0, text_.size());
-  if (error.id == kNumberOverflow) return fail(at, at, "the number before this is too large");
+  if (error.id == kNumberOverflow) return fail(at, at + 1, "the number is too large");
   for (size_t i = 0, n; i <= at && i < text_.size(); i += n)
     if ((n = utf8Length(text_.substr(i))) == 0) return fail(i, i + 1, "the text is not UTF-8");
   if (at >= text_.size()) return fail(text_.size(), text_.size(), "the text is not JSON: it ends too early");

@@ -153,6 +153,22 @@ TEST(Sampling, GreedyTakesTheFirstOfEquals) {
   EXPECT_EQ(sampler.sample({}, logits, {}, 0, diagnostics)->token, 1);
 }
 
+TEST(Sampling, ThresholdsAreExceededNotMet) {
+  Sampler sampler;
+  Diagnostics diagnostics;
+  std::vector<float> logits{1, 1, -100};
+  auto kept = [&](double topP, double minP) {
+    SamplingConfig config;
+    config.topP = topP;
+    config.minP = minP;
+    return sampler.distribution(config, logits, {}, 0, diagnostics)->size();
+  };
+  EXPECT_EQ(kept(0.49, 0), 1u);
+  EXPECT_EQ(kept(0.5, 0), 2u);  // the first token's 0.5 does not exceed it
+  EXPECT_EQ(kept(0, 1), 2u);
+  EXPECT_EQ(kept(0.9, 0.5), 2u);
+}
+
 TEST(Sampling, LogProbabilitiesAreTheModelsOwn) {
   SamplingConfig config;
   config.temperature = 0.1;

@@ -272,7 +272,7 @@ TEST(Tokenizer, ProblemsHavePlaces) {
             "t.json:2:63: error: the text is not JSON: unexpected \"]\"");
   EXPECT_EQ(problem("[\"a b\"]}\n}", "[\"a b\"]"), "t.json:7:90: error: the text is not JSON: it ends too early");
   EXPECT_EQ(problem("\"<e>\"", "\"\xff\""), "t.json:2:42: error: the text is not UTF-8");
-  EXPECT_EQ(problem("null,", "1e999,"), "t.json:3:22: error: the number before this is too large");
+  EXPECT_EQ(problem("null,", "1e999,"), "t.json:3:21: error: the number is too large");
   EXPECT_EQ(problem("null,", std::string(100, '[') + std::string(100, ']') + ","),
             "t.json:3:80: error: values are nested deeper than 64");
 }
