@@ -176,10 +176,19 @@ bool BpeTokenizer::encodePlain(std::string_view text, std::vector<TokenId>& out,
     spaced += text;
     text = spaced;
   }
-  for (size_t at = 0; at < text.size();) {
-    size_t end = pieceEnd(model_.split, text, at);
-    if (!encodePiece(text.substr(at, end - at), out, diagnostics)) return false;
-    at = end;
+  // Where the tokens of a piece already are: words come again and again.
+  std::unordered_map<std::string_view, std::pair<size_t, size_t>> done;
+  for (size_t at = 0, end; at < text.size(); at = end) {
+    end = pieceEnd(model_.split, text, at);
+    std::string_view piece = text.substr(at, end - at);
+    auto [known, isNew] = done.try_emplace(piece, out.size(), out.size());
+    auto& [first, last] = known->second;
+    if (!isNew) {
+      for (size_t i = first; i < last; ++i) out.push_back(out[i]);
+      continue;
+    }
+    if (!encodePiece(piece, out, diagnostics)) return false;
+    last = out.size();
   }
   return true;
 }

@@ -30,8 +30,8 @@ constexpr Range kNotSurelyNfc[] = {
 #undef NOT_SURELY_NFC
 };
 #undef X
-constexpr Range kSpaces[] = {{0x9, 0xd},       {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
-                             {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}};
+constexpr Range kSpaces[] = {{0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
+                             {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}};
 
 template <size_t N>
 bool in(const Range (&ranges)[N], uint32_t code) {
@@ -40,6 +40,13 @@ bool in(const Range (&ranges)[N], uint32_t code) {
   return after != std::begin(ranges) && code <= std::prev(after)->last;
 }
 
+CharClass asciiClass(unsigned char c) {
+  if (c == ' ' || (c >= '\t' && c <= '\r')) return CharClass::Space;
+  if (c >= '0' && c <= '9') return CharClass::Number;
+  return (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? CharClass::Letter : CharClass::Other;
+}
+
+// Of characters beyond ASCII.
 CharClass classOf(uint32_t code) {
   if (in(kSpaces, code)) return CharClass::Space;
   if (in(kLetters, code)) return CharClass::Letter;
@@ -106,7 +113,11 @@ class Piece {
   }
   // The end of at most `most` characters of a class.
   size_t run(size_t at, CharClass kind, size_t most) const {
-    for (; most > 0 && is(at, kind); --most) at += characterAt(text_, at).bytes;
+    for (; most > 0; --most) {
+      Character c = characterAt(text_, at);
+      if (c.bytes == 0 || c.kind != kind) break;
+      at += c.bytes;
+    }
     return at;
   }
   // \s+(?!\S)|\s+: the last space of several belongs to what follows it.
@@ -134,8 +145,10 @@ constexpr std::string_view kWordDigits3 =
 
 Character characterAt(std::string_view text, size_t at) {
   if (at >= text.size()) return {};
+  unsigned char first = static_cast<unsigned char>(text[at]);
+  if (first < 0x80) return {first, 1, asciiClass(first)};
   size_t bytes = utf8Length(text.substr(at));
-  if (bytes == 0) return {static_cast<unsigned char>(text[at]), 1, CharClass::Other};
+  if (bytes == 0) return {first, 1, CharClass::Other};
   uint32_t code = decode(text.substr(at, bytes));
   return {code, static_cast<uint32_t>(bytes), classOf(code)};
 }

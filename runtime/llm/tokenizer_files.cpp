@@ -96,7 +96,9 @@ bool BpeReader::name(TokenId id, std::string bytes, SourceRange at) {
 
 bool BpeReader::vocabulary(const Value& object) {
   if (!object.is(Kind::Object)) return expected(object, "an object of tokens and their numbers");
-  size_t limit = 2 * object.count() + 1024;
+  size_t count = object.count(), limit = 2 * count + 1024;
+  ids_.reserve(count);
+  model_.tokens.reserve(count);
   for (Value v = object.first(); v; v = v.next()) {
     TokenId id;
     if (!tokenNumber(v, limit, id)) return false;
@@ -145,6 +147,7 @@ bool BpeReader::merge(std::string_view left, std::string_view right, SourceRange
 // "a b", or ["a", "b"] in newer files.
 bool BpeReader::mergesOfJson(const Value& list) {
   if (!list.is(Kind::Array)) return expected(list, "a list of merges");
+  model_.merges.reserve(list.count());
   for (Value v = list.first(); v; v = v.next()) {
     if (v.is(Kind::Array)) {
       Value left = v.first(), right = left ? left.next() : Value();
