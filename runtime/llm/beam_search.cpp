@@ -29,21 +29,36 @@ bool BeamSearch::collect(size_t beam, std::span<const float> row, Diagnostics& d
   double maximum = *std::max_element(logits->begin(), logits->end()), sum = 0;
   for (double l : *logits) sum += std::exp(l - maximum);
   double normalizer = maximum + std::log(sum);
-  size_t first = candidates_.size();
-  for (size_t t = 0; t < logits->size(); ++t) {
+  auto candidate = [&](size_t t) {
     double logProb = b.logProb + ((*logits)[t] - normalizer);
-    if (logProb != -std::numeric_limits<double>::infinity())
-      candidates_.push_back({logProb, logProb, static_cast<int32_t>(beam), static_cast<TokenId>(t)});
+    return Candidate{logProb, logProb, static_cast<int32_t>(beam), static_cast<TokenId>(t)};
+  };
+  if (config_.beamSearchDiversityRate == 0) {
+    for (size_t t = 0; t < logits->size(); ++t) offer(candidate(t));
+    return true;
   }
-  if (config_.beamSearchDiversityRate > 0) punishSiblings(first);
+  std::vector<Candidate> siblings;
+  for (size_t t = 0; t < logits->size(); ++t) siblings.push_back(candidate(t));
+  std::sort(siblings.begin(), siblings.end(), [](const Candidate& a, const Candidate& b) { return below(b, a); });
+  for (size_t i = 0; i < siblings.size(); ++i) {
+    siblings[i].rank -= config_.beamSearchDiversityRate * static_cast<double>(i);
+    offer(siblings[i]);
+  }
   return true;
 }
 
-void BeamSearch::punishSiblings(size_t first) {
-  auto begin = candidates_.begin() + static_cast<ptrdiff_t>(first);
-  std::sort(begin, candidates_.end(), [](const Candidate& a, const Candidate& b) { return below(b, a); });
-  for (size_t i = first; i < candidates_.size(); ++i)
-    candidates_[i].rank -= config_.beamSearchDiversityRate * static_cast<double>(i - first);
+// The candidates are a heap with the worst on top once there are as many as can matter.
+void BeamSearch::offer(const Candidate& c) {
+  auto above = [](const Candidate& a, const Candidate& b) { return below(b, a); };
+  if (c.logProb == -std::numeric_limits<double>::infinity()) return;
+  if (candidates_.size() < mostCandidates_) {
+    candidates_.push_back(c);
+    if (candidates_.size() == mostCandidates_) std::make_heap(candidates_.begin(), candidates_.end(), above);
+  } else if (below(candidates_.front(), c)) {
+    std::pop_heap(candidates_.begin(), candidates_.end(), above);
+    candidates_.back() = c;
+    std::push_heap(candidates_.begin(), candidates_.end(), above);
+  }
 }
 
 void BeamSearch::finish(const Beam& beam, bool ended) {
@@ -71,12 +86,15 @@ bool BeamSearch::nothingBetter() const {
 Result<BeamStep> BeamSearch::step(std::span<const float> logits, Diagnostics& diagnostics) {
   TS_CHECK(!done_ && logits.size() % live_.size() == 0);
   size_t vocabulary = logits.size() / live_.size();
+  const size_t width = static_cast<size_t>(config_.beamWidth);
   candidates_.clear();
+  // No more than this many continuations of a beam end its text.
+  size_t ends = 1 + config_.stopIds.size() + config_.stopWords.size();
+  mostCandidates_ = width + live_.size() * ends;
   for (size_t b = 0; b < live_.size(); ++b)
     if (!collect(b, logits.subspan(b * vocabulary, vocabulary), diagnostics)) return Failed{};
   std::make_heap(candidates_.begin(), candidates_.end(), below);
 
-  const size_t width = static_cast<size_t>(config_.beamWidth);
   BeamStep step;
   std::vector<Beam> next;
   for (size_t place = 0; !candidates_.empty() && next.size() < width; ++place) {

@@ -62,7 +62,7 @@ class BeamSearch {
   };
   static bool below(const Candidate& a, const Candidate& b);
   bool collect(size_t beam, std::span<const float> logits, Diagnostics& diagnostics);
-  void punishSiblings(size_t first);
+  void offer(const Candidate& candidate);
   double score(double logProb, size_t generated) const;
   void finish(const Beam& beam, bool ended);
   bool nothingBetter() const;
@@ -74,6 +74,7 @@ class BeamSearch {
   std::vector<Beam> live_;
   std::vector<Hypothesis> finished_;  // best first
   std::vector<Candidate> candidates_;
+  size_t mostCandidates_ = 0;
   Sampler sampler_;
 };
 

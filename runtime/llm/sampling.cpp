@@ -226,22 +226,30 @@ Sampler::Candidate Sampler::nextBest() {
   return best;
 }
 
+// Fills the heap with the `count` best tokens that are possible.
+void Sampler::collectBest(std::span<const double> logits, size_t count) {
+  auto above = [](const Candidate& a, const Candidate& b) { return below(b, a); };  // the worst is on top
+  heap_.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    Candidate c{logits[i], static_cast<TokenId>(i)};
+    if (c.logit == -kInfinity) continue;
+    if (heap_.size() < count) {
+      heap_.push_back(c);
+      if (heap_.size() == count) std::make_heap(heap_.begin(), heap_.end(), above);
+    } else if (below(heap_.front(), c)) {
+      std::pop_heap(heap_.begin(), heap_.end(), above);
+      heap_.back() = c;
+      std::push_heap(heap_.begin(), heap_.end(), above);
+    }
+  }
+  std::make_heap(heap_.begin(), heap_.end(), below);
+}
+
 // Fills kept_ with a beginning of the order by falling logit, and weights that are not scaled yet.
 void Sampler::keepBeginning(const SamplingConfig& config, double topP, std::span<const double> logits) {
-  heap_.clear();
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] != -kInfinity) heap_.push_back({logits[i], static_cast<TokenId>(i)});
-  std::make_heap(heap_.begin(), heap_.end(), below);
-  double maximum = heap_.front().logit;
+  collectBest(logits, config.topK > 0 ? static_cast<size_t>(config.topK) : logits.size() + 1);
+  double maximum = heap_.front().logit, total = 0;
   auto weight = [&](const Candidate& c) { return std::exp(c.logit - maximum); };
-
-  size_t count = config.topK > 0 ? std::min(heap_.size(), static_cast<size_t>(config.topK)) : heap_.size();
-  double total = 0;
-  if (count < heap_.size()) {
-    std::vector<Candidate> best(count);
-    for (Candidate& c : best) c = nextBest();
-    heap_.assign(best.begin(), best.end());  // falling, so a heap
-  }
   for (const Candidate& c : heap_) total += weight(c);
 
   kept_.clear();

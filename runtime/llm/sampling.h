@@ -111,6 +111,7 @@ class Sampler {
   };
   static bool below(const Candidate& a, const Candidate& b);
   Candidate nextBest();
+  void collectBest(std::span<const double> logits, size_t count);
   void keepBeginning(const SamplingConfig& config, double topP, std::span<const double> logits);
   void keepAll(std::span<const double> logits);
 

@@ -123,7 +123,7 @@ def beam_search(table, c, prompt, most):
             if len(nxt) == width:
                 break
             tokens = live[b][0] + [t]
-            if t == c.get("endId", -1):
+            if t == c.get("endId", -1) or t in c.get("stopIds", []):
                 if place < width:
                     finished.append((score(total, step), tokens[len(prompt):], True))
                     finished.sort(key=lambda f: -f[0])
@@ -155,6 +155,8 @@ def beam_cases():
             c["repetitionPenalty"] = 1.5
         if i % 4 == 1:
             c["minLength"] = 3
+        if i % 4 == 2:
+            c["stopIds"] = [1]
         prompt, most = [1, 2], int(rng.integers(1, 9))
         found = beam_search(table, c, prompt, most)
         cases.append({"config": c, "vocabulary": vocabulary, "table": [float(x) for x in table.ravel()], "most": most,

@@ -39,7 +39,7 @@ std::vector<Hypothesis> search(const SamplingConfig& config, std::vector<TokenId
   return beams.hypotheses();
 }
 
-// All texts of at most `most` tokens over a vocabulary, end token 0, with their scores, best first.
+// All texts of at most `most` tokens with their scores, best first.
 std::vector<Hypothesis> allTexts(const SamplingConfig& config, std::vector<TokenId> prompt, int64_t most,
                                  const Logits& model) {
   std::vector<Hypothesis> out;
@@ -55,11 +55,12 @@ std::vector<Hypothesis> allTexts(const SamplingConfig& config, std::vector<Token
       double next = total + l[t] - std::log(sum);
       history.push_back(static_cast<TokenId>(t));
       size_t n = history.size() - prompt.size();
-      if (t == 0 || static_cast<int64_t>(n) == most)
+      bool ended = endsText(config, TokenSpan(history).subspan(prompt.size()));
+      if (ended || static_cast<int64_t>(n) == most)
         out.push_back({{history.begin() + static_cast<ptrdiff_t>(prompt.size()), history.end()},
                        next,
                        next / std::pow(static_cast<double>(n), config.lengthPenalty),
-                       t == 0});
+                       ended});
       else
         visit(history, next);
       history.pop_back();
@@ -95,6 +96,7 @@ TEST(BeamSearch, WideBeamsFindWhatBruteForceFinds) {
         config.endId = 0;
         config.lengthPenalty = lengthPenalty;
         config.earlyStopping = static_cast<int64_t>(seed % 3);
+        if (seed == 0) config.stopIds = {1}, config.stopWords = {{2, 3}};
         if (seed == 1) config.repetitionPenalty = 1.4;
         if (seed == 2) config.frequencyPenalty = 0.7;
         if (seed == 3) config.minLength = 3;
@@ -125,6 +127,7 @@ TEST(BeamSearch, FollowsItsDefinition) {
     config.earlyStopping = static_cast<int64_t>(json["earlyStopping"].number);
     config.beamSearchDiversityRate = json["beamSearchDiversityRate"].number;
     if (json.has("repetitionPenalty")) config.repetitionPenalty = json["repetitionPenalty"].number;
+    for (const Json& t : json["stopIds"].items) config.stopIds.push_back(static_cast<TokenId>(t.number));
     if (json.has("minLength")) config.minLength = static_cast<int64_t>(json["minLength"].number);
     size_t vocabulary = static_cast<size_t>(c["vocabulary"].number);
     std::vector<Hypothesis> found =
