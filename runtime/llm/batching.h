@@ -52,7 +52,8 @@ class StepModel {
   virtual ~StepModel() = default;
   virtual int64_t vocabularySize() const = 0;
   // Logits f32 [S, vocabulary], row i after its last token. The keys and values of all tokens are in the cache then. A
-  // row must get the same logits whatever other rows there are, and whether its tokens come in one step or in several.
+  // row must get the same logits whatever other rows there are, and whether its tokens come in one step or in several:
+  // with a window too, where later tokens of a row overwrite places that earlier ones of it still read. Does not throw.
   virtual Result<Tensor> step(const StepBatch& batch, Diagnostics& diagnostics) = 0;
 };
 
