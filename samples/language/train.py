@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Trains the GPT of bytes on the project's own documentation and writes its weights.
+
+    train.py [--out FILE] [--steps N] [--minutes M]       (Debian: python3-torch)
+
+The same seed, text and number of steps give the same weights on the same machine; about a quarter of an hour on one core.
+"""
+import argparse
+import glob
+import math
+import os
+import sys
+import time
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import export_torchscript  # noqa: E402
+import language_models as models  # noqa: E402
+
+ROWS, LENGTH, PEAK = 16, 256, 2e-3
+
+
+def documentation():
+    """README.md and docs/*.md as one row of bytes."""
+    root = os.path.dirname(os.path.dirname(HERE))
+    data = b""
+    for path in [os.path.join(root, "README.md"), *sorted(glob.glob(os.path.join(root, "docs", "*.md")))]:
+        with open(path, "rb") as f:
+            data += f.read() + b"\n"
+    return torch.tensor(list(data), dtype=torch.long)
+
+
+def initialise(model):
+    for name, p in model.named_parameters():
+        if p.dim() == 2:
+            torch.nn.init.normal_(p, std=0.02 / (math.sqrt(2 * model.layers) if "proj" in name or "out" in name else 1))
+        elif name.endswith("bias"):
+            torch.nn.init.zeros_(p)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default=os.path.join(HERE, "documentation_gpt", "weights.safetensors"))
+    parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--minutes", type=float, default=60, help="stop early after as many minutes of CPU time")
+    a = parser.parse_args()
+    torch.manual_seed(0)
+    data, model = documentation(), models.documentation_gpt()
+    initialise(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.95), weight_decay=0.05)
+    started = time.process_time()
+    positions = torch.arange(LENGTH).expand(ROWS, LENGTH)
+    for step in range(a.steps):
+        # A start, a long way down along a cosine; all positions are seen, also those behind LENGTH.
+        rate = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * (0.5 + 0.5 * math.cos(math.pi * step / a.steps)))
+        for group in optimizer.param_groups:
+            group["lr"] = PEAK * rate
+        at = torch.randint(len(data) - LENGTH - 1, [ROWS])
+        rows = torch.stack([data[i:i + LENGTH + 1] for i in at])
+        first = int(torch.randint(512 - LENGTH + 1, [1]))
+        logits = model(rows[:, :-1], positions + first)
+        loss = F.cross_entropy(logits.reshape(-1, 256), rows[:, 1:].reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        minutes = (time.process_time() - started) / 60
+        if step % 20 == 0:
+            print(f"step {step}: loss {loss.item():.3f} after {minutes:.1f} minutes", flush=True)
+        if minutes > a.minutes:
+            break
+    os.makedirs(os.path.dirname(a.out), exist_ok=True)
+    export_torchscript.save_safetensors(a.out, model.state_dict())
+    print(f"{a.out}: loss {loss.item():.3f}")
+
+
+if __name__ == "__main__":
+    main()
