@@ -75,6 +75,8 @@ def load_safetensors(model, path):
 
 def write_text(graph, path):
     assert not export_torchscript.constants(graph, "", {}), "a tensor constant that the weights do not name"
+    for value in graph.inputs():
+        value.setDebugName(re.sub(r"\.\d+$", "", value.debugName()))
     with open(path, "w") as f:
         f.write(re.sub(r"# /\S*/", "# ", str(graph)))  # source locations without this machine's folders
 

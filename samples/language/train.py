@@ -37,10 +37,16 @@ def documentation():
 
 def initialise(model):
     for name, p in model.named_parameters():
-        if p.dim() == 2:
-            torch.nn.init.normal_(p, std=0.02 / (math.sqrt(2 * model.layers) if "proj" in name or "out" in name else 1))
-        elif name.endswith("bias"):
+        if name.endswith("bias"):
             torch.nn.init.zeros_(p)
+        elif name == "pos.weight":
+            # Waves: what is near is alike from the start.
+            place = torch.arange(p.shape[0])[:, None] * 10000**(-torch.arange(0, p.shape[1], 2) / p.shape[1])
+            p.data = 0.14 * torch.cat([place.sin(), place.cos()], dim=1)
+        elif p.dim() == 2:
+            into_sum = ".proj." in name or ".out." in name
+            torch.nn.init.normal_(p, std=0.1 if "tok" in name else
+                                  p.shape[1]**-0.5 / (math.sqrt(2 * model.layers) if into_sum else 1))
 
 
 def main():

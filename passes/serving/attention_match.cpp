@@ -1,0 +1,458 @@
+#include "passes/serving/attention_match.h"
+
+#include <array>
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+// What is added to, or filled in for, keys that are not seen.
+constexpr double kFar = -1e4;
+// Masks are compared up to this size.
+constexpr int64_t kMostTokens = 4100;
+
+const Symbol kMatmul = Symbol::of("aten::matmul");
+const Symbol kSoftmax = Symbol::of("aten::softmax");
+const Symbol kUnpack = sym::ListUnpack;
+const Symbol kItem = Symbol::of("aten::__getitem__");
+
+bool isOneOf(Symbol kind, const std::vector<Symbol>& kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+std::vector<Symbol> symbols(std::initializer_list<const char*> names) {
+  std::vector<Symbol> out;
+  for (const char* name : names) out.push_back(Symbol::of(name));
+  return out;
+}
+
+// Operators that give the elements of their first input in other order, some of them, or some several times.
+bool moves(Symbol kind) {
+  static const std::vector<Symbol> kMoves = symbols({"aten::view",
+                                                     "aten::reshape",
+                                                     "aten::_unsafe_view",
+                                                     "aten::transpose",
+                                                     "aten::permute",
+                                                     "aten::t",
+                                                     "aten::slice",
+                                                     "aten::select",
+                                                     "aten::unsqueeze",
+                                                     "aten::squeeze",
+                                                     "aten::expand",
+                                                     "aten::expand_as",
+                                                     "aten::contiguous",
+                                                     "aten::clone",
+                                                     "aten::flatten",
+                                                     "aten::unflatten",
+                                                     "aten::narrow",
+                                                     "aten::repeat",
+                                                     "aten::repeat_interleave",
+                                                     "aten::movedim",
+                                                     "aten::swapaxes",
+                                                     "aten::swapdims",
+                                                     "aten::detach",
+                                                     "aten::alias",
+                                                     "aten::index_select",
+                                                     "aten::view_as",
+                                                     "aten::reshape_as"});
+  return isOneOf(kind, kMoves);
+}
+bool splits(Symbol kind) {
+  static const std::vector<Symbol> kSplits =
+      symbols({"aten::split", "aten::split_with_sizes", "aten::chunk", "aten::unbind", "aten::tensor_split"});
+  return isOneOf(kind, kSplits);
+}
+// Hands on its first input; dropout only outside of training.
+bool handsOn(Symbol kind) {
+  static const std::vector<Symbol> kSame = symbols({"aten::contiguous", "aten::detach", "aten::alias", "aten::clone"});
+  return isOneOf(kind, kSame);
+}
+
+// A mask as rows and columns; nothing if it differs between batches or heads.
+template <class Hides>
+std::optional<std::vector<bool>> hidden(const SmallInstance::Elements& mask, int64_t tokens, Hides hides) {
+  size_t rank = mask.sizes.size();
+  int64_t columns = rank > 0 ? mask.sizes[rank - 1] : 1, rows = rank > 1 ? mask.sizes[rank - 2] : 1;
+  if ((columns != 1 && columns != tokens) || (rows != 1 && rows != tokens) || mask.values.empty()) return std::nullopt;
+  std::vector<bool> out(static_cast<size_t>(tokens * tokens));
+  int64_t layers = static_cast<int64_t>(mask.values.size()) / (rows * columns);
+  for (int64_t l = 0; l < layers; ++l)
+    for (int64_t r = 0; r < tokens; ++r)
+      for (int64_t c = 0; c < tokens; ++c) {
+        int64_t at = (l * rows + (rows == 1 ? 0 : r)) * columns + (columns == 1 ? 0 : c);
+        std::optional<bool> hide = hides(mask.values[static_cast<size_t>(at)]);
+        if (!hide || (l > 0 && out[static_cast<size_t>(r * tokens + c)] != *hide)) return std::nullopt;
+        out[static_cast<size_t>(r * tokens + c)] = *hide;
+      }
+  return out;
+}
+std::optional<bool> hidesWhereSet(double v) { return v != 0; }
+std::optional<bool> hidesWhereClear(double v) { return v == 0; }
+std::optional<bool> hidesWhereFar(double v) {
+  if (v == 0) return false;
+  return v <= kFar ? std::optional<bool>(true) : std::nullopt;
+}
+
+// Where element (b, h, s, d) of heads comes from if they lie in this form.
+bool agrees(const HeadSource& source, const SmallInstance::Elements& places, bool swapped, int64_t batch,
+            int64_t tokens) {
+  int64_t heads = places.sizes[1], group = heads / source.heads, size = source.size;
+  size_t at = 0;
+  auto expected = [&](int64_t b, int64_t h, int64_t s, int64_t d) {
+    int64_t kept = h / group;
+    switch (source.form) {
+      case HeadSource::Form::Rows:
+        return (b * tokens + s) * source.columns + source.first + kept * size + d;
+      case HeadSource::Form::HeadsInside:
+        return ((b * tokens + s) * source.heads + kept) * size + d;
+      case HeadSource::Form::HeadsOutside:
+        return ((b * source.heads + kept) * tokens + s) * size + d;
+    }
+    return int64_t{-1};
+  };
+  int64_t outer = swapped ? size : tokens, inner = swapped ? tokens : size;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t i = 0; i < outer; ++i)
+        for (int64_t j = 0; j < inner; ++j)
+          if (places.values[at++] != static_cast<double>(swapped ? expected(b, h, j, i) : expected(b, h, i, j)))
+            return false;
+  return true;
+}
+
+}  // namespace
+
+AttentionMatcher::AttentionMatcher(RewriteContext& context) : context_(context) {
+  if (!context.evaluator) return;
+  // Two instances, so that sizes which happen to be the same are told apart.
+  small_.emplace_back(context, 2, 5);
+  small_.emplace_back(context, 3, 7);
+}
+
+bool AttentionMatcher::works() const { return !small_.empty() && small_[0].fits() && small_[1].fits(); }
+
+std::optional<AttentionMatch> AttentionMatcher::miss(const Node* node, std::string reason) {
+  misses_.push_back({node, std::move(reason)});
+  return std::nullopt;
+}
+
+Node* AttentionMatcher::quiet(const Value* value, Symbol kind) {
+  Node* n = value->node();
+  if (!n || (!kind.empty() && n->kind() != kind) || n->block() != context_.graph.block()) return nullptr;
+  return context_.facts.isPure(n) && context_.facts.isUndisturbed(n) ? n : nullptr;
+}
+
+// The number that a value has at any size.
+std::optional<double> AttentionMatcher::number(const Value* value) {
+  std::optional<double> first;
+  for (const SmallInstance& s : small_) {
+    std::optional<SmallInstance::Elements> e = s.compute(value);
+    if (!e || e->values.size() != 1 || (first && e->values[0] != *first)) return std::nullopt;
+    first = e->values[0];
+  }
+  return first;
+}
+
+bool AttentionMatcher::isFar(const Value* value) {
+  std::optional<double> fill = number(value);
+  return fill && *fill <= kFar;
+}
+
+Value* AttentionMatcher::withoutFactors(Value* value, double& scale) {
+  static const Symbol kMul = Symbol::of("aten::mul"), kDiv = Symbol::of("aten::div");
+  while (Node* n = quiet(value)) {
+    if (n->inputCount() != 2 || (n->kind() != kMul && n->kind() != kDiv)) break;
+    if (std::optional<double> factor = number(n->input(1))) {
+      scale *= n->kind() == kMul ? *factor : 1 / *factor;
+      value = n->input(0);
+    } else if (factor = number(n->input(0)); factor && n->kind() == kMul) {
+      scale *= *factor;
+      value = n->input(1);
+    } else {
+      break;
+    }
+  }
+  return value;
+}
+
+// tanh(x / cap) * cap
+bool AttentionMatcher::takeSoftcap(Scores& s, Node* n) {
+  static const Symbol kMul = Symbol::of("aten::mul"), kTanh = Symbol::of("aten::tanh");
+  if (n->kind() != kMul || n->inputCount() != 2 || s.softcap != 0 || s.scale != 1) return false;
+  for (size_t side : {0, 1}) {
+    Node* tanh = quiet(n->input(side), kTanh);
+    std::optional<double> cap = number(n->input(1 - side));
+    if (!tanh || !cap || *cap <= 0) continue;
+    double inside = 1;
+    s.value = withoutFactors(tanh->input(0), inside);
+    s.softcap = *cap;
+    s.scale = inside * *cap;
+    return true;
+  }
+  return false;
+}
+
+bool AttentionMatcher::takeMask(Scores& s, Node* n) {
+  static const Symbol kFill = Symbol::of("aten::masked_fill"), kAdd = Symbol::of("aten::add"),
+                      kWhere = Symbol::of("aten::where");
+  if (s.softcap != 0 || s.scale != 1) return false;  // what follows a mask would change it
+  if (n->kind() == kFill && n->inputCount() == 3 && isFar(n->input(2))) {
+    s.fills.push_back(n->input(1));
+    s.value = n->input(0);
+    return true;
+  }
+  if (n->kind() == kAdd && n->inputCount() == 3 && number(n->input(2)) == 1.0) {
+    size_t mask = computable(n->input(1)) ? 1 : 0;
+    if (!mask && !computable(n->input(0))) return false;
+    s.additions.push_back(n->input(mask));
+    s.value = n->input(1 - mask);
+    return true;
+  }
+  if (n->kind() == kWhere && n->inputCount() == 3) {
+    bool keeps = isFar(n->input(2));
+    if (!keeps && !isFar(n->input(1))) return false;
+    (keeps ? s.choices : s.fills).push_back(n->input(0));
+    s.value = n->input(keeps ? 1 : 2);
+    return true;
+  }
+  return false;
+}
+
+// One step from the softmax towards the product of queries and keys.
+bool AttentionMatcher::stepBack(Scores& s, Node* n) {
+  if (handsOn(n->kind())) {
+    s.value = n->input(0);
+    return true;
+  }
+  if (takeMask(s, n) || takeSoftcap(s, n)) return true;
+  double scale = 1;
+  Value* rest = withoutFactors(s.value, scale);
+  if (rest == s.value) return false;
+  s.value = rest;
+  s.scale *= scale;
+  return true;
+}
+
+bool AttentionMatcher::isCausal(const Scores& s, const SmallInstance& instance) {
+  int64_t tokens = instance.tokens;
+  std::vector<bool> all(static_cast<size_t>(tokens * tokens));
+  auto take = [&](const std::vector<Value*>& masks, auto hides) {
+    return std::all_of(masks.begin(), masks.end(), [&](const Value* mask) {
+      std::optional<SmallInstance::Elements> elements = instance.compute(mask);
+      std::optional<std::vector<bool>> hide = elements ? hidden(*elements, tokens, hides) : std::nullopt;
+      for (size_t i = 0; hide && i < all.size(); ++i) all[i] = all[i] || (*hide)[i];
+      return hide.has_value();
+    });
+  };
+  if (!take(s.fills, hidesWhereSet) || !take(s.additions, hidesWhereFar) || !take(s.choices, hidesWhereClear))
+    return false;
+  for (int64_t r = 0; r < tokens; ++r)
+    for (int64_t c = 0; c < tokens; ++c)
+      if (all[static_cast<size_t>(r * tokens + c)] != (c > r)) return false;
+  return true;
+}
+
+// A window in the mask shows only if there are more tokens than it is wide: enough for all numbers that the mask is
+// made with, or all that a stored mask has; nothing if that is too many.
+std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
+  int64_t most = 0;
+  for (const std::vector<Value*>* masks : {&s.fills, &s.additions, &s.choices})
+    for (const Value* mask : *masks) {
+      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, nullptr, context_);
+      if (!nodes) return std::nullopt;
+      int64_t stored = 0;
+      for (const Node* n : *nodes) {
+        const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+        if (!value) continue;
+        if (value->isTensor() && value->toTensor().defined() && value->toTensor().rank() >= 2)
+          stored = std::max(stored, value->toTensor().size(value->toTensor().rank() - 1));
+        else if (value->isInt() && std::abs(value->toInt()) < INT32_MAX)
+          most = std::max(most, std::abs(value->toInt()) + 2);
+      }
+      if (stored) most = std::max(most, stored);
+    }
+  return most <= kMostTokens ? std::optional<int64_t>(most) : std::nullopt;
+}
+
+bool AttentionMatcher::isCausal(const Scores& s, std::string& reason) {
+  if (s.causal) return true;
+  if (s.fills.empty() && s.additions.empty() && s.choices.empty()) {
+    reason = "nothing hides the tokens that come later";
+    return false;
+  }
+  std::optional<int64_t> tokens = tokensToTry(s);
+  if (!tokens) {
+    reason = "its mask depends on more than the number of tokens, or is too large to be looked at";
+    return false;
+  }
+  reason = "its mask is not causal";
+  if (!isCausal(s, small_[0]) || !isCausal(s, small_[1])) return false;
+  if (*tokens <= small_[1].tokens) return true;
+  auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == *tokens; });
+  if (made == small_.end()) {
+    small_.emplace_back(context_, 1, *tokens);
+    made = small_.end() - 1;
+  }
+  return isCausal(s, *made);
+}
+
+std::optional<HeadSource> AttentionMatcher::describe(Value* candidate, Value* heads, bool swapped,
+                                                     const SmallInstance& instance) {
+  std::optional<Dims> sizes = instance.sizes(candidate);
+  if (!sizes || (sizes->size() != 3 && sizes->size() != 4) || (*sizes)[0] != instance.batch) return std::nullopt;
+  std::optional<SmallInstance::Elements> places = instance.places(heads, candidate);
+  if (!places || places->sizes.size() != 4 || places->values.empty() || places->sizes[0] != instance.batch)
+    return std::nullopt;
+  if (places->sizes[swapped ? 3 : 2] != instance.tokens) return std::nullopt;
+  HeadSource s;
+  s.value = candidate;
+  s.size = places->sizes[swapped ? 2 : 3];
+  // Heads that begin at the same place are one head for a group of queries.
+  int64_t all = places->sizes[1], perHead = instance.tokens * s.size, group = 1;
+  while (group < all && places->values[static_cast<size_t>(group * perHead)] == places->values[0]) ++group;
+  if (all % group) return std::nullopt;
+  s.heads = all / group;
+  std::vector<HeadSource::Form> forms{HeadSource::Form::Rows};
+  if (sizes->size() == 4) forms = {HeadSource::Form::HeadsInside, HeadSource::Form::HeadsOutside};
+  for (HeadSource::Form form : forms) {
+    s.form = form;
+    if (form == HeadSource::Form::Rows) {
+      s.columns = (*sizes)[2];
+      s.first = static_cast<int64_t>(places->values[0]);
+      if ((*sizes)[1] != instance.tokens || s.first + s.heads * s.size > s.columns) continue;
+    } else {
+      Dims expected = form == HeadSource::Form::HeadsInside ? Dims{instance.batch, instance.tokens, s.heads, s.size}
+                                                            : Dims{instance.batch, s.heads, instance.tokens, s.size};
+      if (*sizes != expected) continue;
+    }
+    if (agrees(s, *places, swapped, instance.batch, instance.tokens)) return s;
+  }
+  return std::nullopt;
+}
+
+// From the first value that heads are views of on.
+std::optional<HeadSource> AttentionMatcher::source(Value* heads, bool swapped) {
+  std::vector<Value*> path{heads};
+  while (Node* n = quiet(path.back())) {
+    if (n->kind() == kUnpack || n->kind() == kItem) n = quiet(n->input(0));
+    if (!n || (!moves(n->kind()) && !splits(n->kind())) || !n->input(0)->type()->isTensor()) break;
+    path.push_back(n->input(0));
+  }
+  for (auto candidate = path.rbegin(); candidate != path.rend(); ++candidate) {
+    std::optional<HeadSource> a = describe(*candidate, heads, swapped, small_[0]);
+    if (a && a == describe(*candidate, heads, swapped, small_[1])) return a;
+  }
+  return std::nullopt;
+}
+
+std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q, Value* k, bool swapped, Value* v,
+                                                         const Scores& s, Node* node) {
+  AttentionMatch m;
+  m.result = result;
+  m.scale = s.scale;
+  m.softcap = s.softcap;
+  q = withoutFactors(q, m.scale);
+  k = withoutFactors(k, m.scale);
+  std::string reason;
+  if (!isCausal(s, reason)) return miss(node, reason);
+  std::optional<HeadSource> sources[] = {source(q, false), source(k, swapped), source(v, false)};
+  if (!sources[0] || !sources[1] || !sources[2])
+    return miss(node, "queries, keys and values must have the form [batch, heads, tokens, size]");
+  m.q = *sources[0];
+  m.k = *sources[1];
+  m.v = *sources[2];
+  if (m.k.heads != m.v.heads || m.q.size != m.k.size || m.q.size != m.v.size || m.q.heads % m.k.heads)
+    return miss(node, "keys and values differ in number or size of their heads");
+  if (!(m.scale > 0) || !std::isfinite(m.scale)) return miss(node, "its scale is not positive");
+  return m;
+}
+
+// softmax(scores, masked) @ v
+std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
+  static const Symbol kDropout = Symbol::of("aten::dropout");
+  Node* weights = quiet(product->input(0));
+  while (weights && (handsOn(weights->kind()) ||
+                     (weights->kind() == kDropout && context_.facts.boolean(weights->input(2)) == false)))
+    weights = quiet(weights->input(0));
+  if (!weights || weights->kind() != kSoftmax || weights->inputCount() != 3) return std::nullopt;
+  std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
+  std::optional<Dims> sizes = small_[0].sizes(product->output());
+  if (!sizes || sizes->size() != 4) return miss(product, "its heads are not a dimension of their own");
+  if (dim != -1 && dim != 3) return miss(product, "its softmax is not over the keys");
+  Scores s;
+  s.value = weights->input(0);
+  Node* n = quiet(s.value);
+  for (; n && n->kind() != kMatmul; n = quiet(s.value))
+    if (!stepBack(s, n)) return miss(n, "this is done to its scores");
+  if (!n) return miss(product, "its scores are no product of queries and keys");
+  return complete(product->output(), n->input(0), n->input(1), true, product->input(1), s, product);
+}
+
+// scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale, grouped), or with a flag in front of `causal`
+std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
+  bool older = node->kind() == Symbol::of("aten::_scaled_dot_product_attention");
+  size_t at = older ? 6 : 5;
+  // Pure it is only where nothing is dropped, as is asked below.
+  if (node->inputCount() <= at || !context_.facts.isUndisturbed(node)) return std::nullopt;
+  if (number(node->input(4)) != 0.0) return miss(node, "it drops some of its weights");
+  if (older && node->output(1)->hasUses()) return miss(node, "its weights are used");
+  std::optional<bool> causal = context_.facts.boolean(node->input(at));
+  if (!causal) return miss(node, "whether it is causal is not known");
+  std::optional<Dims> sizes = small_[0].sizes(node->input(0));
+  if (!sizes || sizes->size() != 4) return miss(node, "its heads are not a dimension of their own");
+  Scores s;
+  s.scale = 1 / std::sqrt(static_cast<double>(sizes->back()));
+  if (!older && node->inputCount() > 6 && !GraphFacts::isNone(node->input(6))) {
+    std::optional<double> scale = number(node->input(6));
+    if (!scale) return miss(node, "its scale is not known");
+    s.scale = *scale;
+  }
+  Value* mask = node->input(3);
+  if (!GraphFacts::isNone(mask)) {
+    bool keeps = context_.facts.dtype(mask) == DType::Bool;
+    (keeps ? s.choices : s.additions).push_back(mask);
+  }
+  s.causal = *causal;
+  if (s.causal && !GraphFacts::isNone(mask)) return miss(node, "it has a mask besides");
+  return complete(node->output(0), node->input(0), node->input(1), false, node->input(2), s, node);
+}
+
+std::optional<AttentionMatch> AttentionMatcher::match(Node* node) {
+  if (node->block() != context_.graph.block()) return std::nullopt;
+  if (node->kind() == kMatmul) return matchProduct(node);
+  if (node->kind().name().ends_with("scaled_dot_product_attention")) return matchOperator(node);
+  return std::nullopt;
+}
+
+Value* AttentionMatcher::resultInRows(const AttentionMatch& match) {
+  Value* v = match.result;
+  auto isRows = [&](Value* rows, const SmallInstance& instance) {
+    int64_t columns = match.q.heads * match.q.size, at = 0;
+    if (instance.sizes(rows) != Dims{instance.batch, instance.tokens, columns}) return false;
+    std::optional<SmallInstance::Elements> places = instance.places(rows, match.result);
+    if (!places) return false;
+    for (int64_t b = 0; b < instance.batch; ++b)
+      for (int64_t s = 0; s < instance.tokens; ++s)
+        for (int64_t h = 0; h < match.q.heads; ++h)
+          for (int64_t d = 0; d < match.q.size; ++d)
+            if (places->values[static_cast<size_t>(at++)] !=
+                static_cast<double>(((b * match.q.heads + h) * instance.tokens + s) * match.q.size + d))
+              return false;
+    return true;
+  };
+  for (int steps = 0; steps < 6 && v->useCount() >= 1; ++steps) {
+    // Besides the one that goes on there may be questions for sizes.
+    Node* next = nullptr;
+    for (const Use& u : v->uses()) {
+      if (u.user->kind() == Symbol::of("aten::size")) continue;
+      if (next || u.index() != 0) return nullptr;
+      next = u.user;
+    }
+    if (!next || !moves(next->kind()) || next->outputCount() != 1 || !quiet(next->output())) return nullptr;
+    v = next->output();
+    if (isRows(v, small_[0]) && isRows(v, small_[1])) return v;
+  }
+  return nullptr;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,80 @@
+// Finds causal attention that is written out in single operators, or in one, and says what it attends to.
+#pragma once
+
+#include "passes/serving/small_instance.h"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// Where queries, keys or values lie in the graph before they are brought into the form [batch, heads, tokens, size].
+struct HeadSource {
+  enum class Form : uint8_t {
+    Rows,          // [batch, tokens, columns], heads side by side from column `first` on
+    HeadsInside,   // [batch, tokens, heads, size]
+    HeadsOutside,  // [batch, heads, tokens, size]
+  };
+  Value* value = nullptr;
+  Form form = Form::Rows;
+  int64_t heads = 0, size = 0, first = 0, columns = 0;
+  bool operator==(const HeadSource&) const = default;
+};
+
+struct AttentionMatch {
+  Value* result = nullptr;  // [batch, heads, tokens, size]
+  HeadSource q, k, v;
+  double scale = 1;    // of the products of queries and keys
+  double softcap = 0;  // 0: none
+};
+
+class AttentionMatcher {
+ public:
+  explicit AttentionMatcher(RewriteContext& context);
+  // Whether the sizes of the graph can be known at all.
+  bool works() const;
+  // The attention whose result this node computes.
+  std::optional<AttentionMatch> match(Node* node);
+  // A value [batch, tokens, heads * size] that is nothing but the match's result in other order; null if there is none.
+  Value* resultInRows(const AttentionMatch& match);
+
+  // Of what looked like attention and was none: the node, and why.
+  struct Miss {
+    const Node* node;
+    std::string reason;
+  };
+  const std::vector<Miss>& misses() const { return misses_; }
+
+ private:
+  struct Scores {
+    Value* value = nullptr;
+    double scale = 1, softcap = 0;
+    bool causal = false;                            // without a mask
+    std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
+  };
+  Node* quiet(const Value* value, Symbol kind = Symbol());
+  std::optional<double> number(const Value* value);
+  bool isFar(const Value* value);
+  bool computable(const Value* value) { return small_[0].compute(value).has_value(); }
+  std::optional<AttentionMatch> matchProduct(Node* product);
+  std::optional<AttentionMatch> matchOperator(Node* node);
+  bool stepBack(Scores& s, Node* n);
+  bool takeMask(Scores& s, Node* n);
+  bool takeSoftcap(Scores& s, Node* n);
+  Value* withoutFactors(Value* value, double& scale);
+  bool isCausal(const Scores& s, std::string& reason);
+  bool isCausal(const Scores& s, const SmallInstance& instance);
+  std::optional<int64_t> tokensToTry(const Scores& s);
+  std::optional<HeadSource> source(Value* heads, bool swapped);
+  std::optional<HeadSource> describe(Value* candidate, Value* heads, bool swapped, const SmallInstance& instance);
+  std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, const Scores& s,
+                                         Node* node);
+  std::optional<AttentionMatch> miss(const Node* node, std::string reason);
+
+  RewriteContext& context_;
+  std::deque<SmallInstance> small_;
+  std::vector<Miss> misses_;
+};
+
+}  // namespace tscompile
