@@ -127,6 +127,8 @@ RewriteDatabase makeLowering() {
   c.node(*canonicalize, explicitPadding(), "the padding 'same' in numbers");
   c.node(*canonicalize, scalarArithmetic(), "integers stay integers where tensors of one integer are computed");
   c.node(*canonicalize, fuseAddmmBranches(), "a layer that is said twice, for two ranks, is said once");
+  c.pass(1.1, "make_rotary_attention", makeRotaryAttention, "the same with rotary positions of the input position_ids",
+         {"plugin_rotary"});
   c.pass(1.2, "make_attention", makeAttention, "causal attention becomes the plugin GPTAttention", {"plugins"});
   auto serving = c.inner(1.3, "serving", Kind::Walk);
   c.node(*serving, fuseQkvBias(), "the bias of the layer in front goes into GPTAttention", {"plugin_bias"});

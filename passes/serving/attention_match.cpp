@@ -131,6 +131,12 @@ AttentionMatcher::AttentionMatcher(RewriteContext& context) : context_(context) 
 
 bool AttentionMatcher::works() const { return !small_.empty() && small_[0].fits() && small_[1].fits(); }
 
+std::optional<ShapeConflict> AttentionMatcher::conflict() const {
+  for (const SmallInstance& s : small_)
+    if (s.conflict()) return *s.conflict();
+  return std::nullopt;
+}
+
 std::optional<AttentionMatch> AttentionMatcher::miss(const Node* node, std::string reason) {
   misses_.push_back({node, std::move(reason)});
   return std::nullopt;
@@ -258,7 +264,7 @@ std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
   int64_t most = 0;
   for (const std::vector<Value*>* masks : {&s.fills, &s.additions, &s.choices})
     for (const Value* mask : *masks) {
-      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, nullptr, context_);
+      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, {}, context_);
       if (!nodes) return std::nullopt;
       int64_t stored = 0;
       for (const Node* n : *nodes) {

@@ -3,6 +3,7 @@
 
 #include "passes/serving/small_instance.h"
 
+#include <array>
 #include <deque>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ class AttentionMatcher {
   explicit AttentionMatcher(RewriteContext& context);
   // Whether the sizes of the graph can be known at all.
   bool works() const;
+  // What is in the way, if something is.
+  std::optional<ShapeConflict> conflict() const;
   // The attention whose result this node computes.
   std::optional<AttentionMatch> match(Node* node);
   // A value [batch, tokens, heads * size] that is nothing but the match's result in other order; null if there is none.
@@ -45,6 +48,8 @@ class AttentionMatcher {
     std::string reason;
   };
   const std::vector<Miss>& misses() const { return misses_; }
+  // Two instances that differ in all sizes which may differ.
+  std::array<const SmallInstance*, 2> instances() const { return {&small_[0], &small_[1]}; }
 
  private:
   struct Scores {

@@ -4,6 +4,7 @@
 #include "passes/formula.h"
 #include "passes/rewrite/call_records.h"
 #include "passes/serving/attention_node.h"
+#include "passes/serving/rotary.h"
 #include "passes/serving/serving_passes.h"
 
 #include <algorithm>
@@ -62,7 +63,36 @@ bool isUnused(const Node* n) {
   return std::none_of(n->outputs().begin(), n->outputs().end(), [](const Value* v) { return v->hasUses(); });
 }
 
-void replace(const AttentionMatch& m, Value* resultInRows, int64_t layer, RewriteContext& c) {
+void setRotary(AttentionNode& node, const Rotary& r) {
+  node.set("position_embedding_type", r.interleaved ? "rope_gptj" : "rope_gpt_neox");
+  node.set("rotary_embedding_dim", r.dim);
+  node.set("rotary_embedding_base", r.base);
+  if (r.scale == 1) return;
+  node.set("rotary_embedding_scale_type", "linear");
+  node.set("rotary_embedding_scale", r.scale);
+}
+
+struct Found {
+  AttentionMatch match;
+  Value* resultInRows;  // or null
+  std::optional<Rotary> rotary;
+};
+
+// Queries and keys before they were turned, if both are in the same way.
+std::optional<Rotary> takeRotary(AttentionMatch& m, const Value* positions, RewriteContext& c,
+                                 const AttentionMatcher& matcher) {
+  std::array<const SmallInstance*, 2> instances = matcher.instances();
+  std::optional<Rotary> q = findRotary(m.q, positions, c, instances);
+  std::optional<Rotary> k = q ? findRotary(m.k, positions, c, instances) : std::nullopt;
+  if (!k || !q->sameTurn(*k)) return std::nullopt;
+  m.q = q->source;
+  m.k = k->source;
+  return q;
+}
+
+void replace(const Found& found, int64_t layer, RewriteContext& c) {
+  const AttentionMatch& m = found.match;
+  Value* resultInRows = found.resultInRows;
   Node* old = m.result->node();
   Formula f(old, c);
   std::vector<std::pair<std::string, Value*>> inputs;
@@ -73,6 +103,7 @@ void replace(const AttentionMatch& m, Value* resultInRows, int64_t layer, Rewrit
     inputs = {{"qkv", rowsOf(m.q, f)}, {"k", rowsOf(m.k, f)}, {"v", rowsOf(m.v, f)}};
   AttentionNode made = AttentionNode::make(f.builder());
   setFields(made, m, layer);
+  if (found.rotary) setRotary(made, *found.rotary);
   if (!fused) made.set("unfuse_qkv_gemm", int64_t{1});
   for (const auto& [name, value] : inputs) made.setInput(name, value);
   Value* context = made.node()->output();
@@ -92,18 +123,30 @@ void replace(const AttentionMatch& m, Value* resultInRows, int64_t layer, Rewrit
 
 }  // namespace
 
-bool makeAttention(Graph& graph, RewriteContext& context, std::vector<AttentionMatcher::Miss>* misses) {
+AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices& choices) {
+  AttentionFindings out;
   AttentionMatcher matcher(context);
-  if (!matcher.works()) return false;
-  std::vector<std::pair<AttentionMatch, Value*>> found;
-  for (Node* n : graph.block()->nodes())
-    if (std::optional<AttentionMatch> m = matcher.match(n)) found.emplace_back(*m, matcher.resultInRows(*m));
-  if (misses) *misses = matcher.misses();
-  int64_t layer = static_cast<int64_t>(AttentionNode::all(graph).size());
-  for (const auto& [match, rows] : found) replace(match, rows, layer++, context);
-  return !found.empty();
+  out.conflict = matcher.conflict();
+  if (!matcher.works()) return out;
+  std::vector<Found> all;
+  for (Node* n : context.graph.block()->nodes())
+    if (std::optional<AttentionMatch> m = matcher.match(n)) {
+      Value* rows = matcher.resultInRows(*m);
+      std::optional<Rotary> rotary;
+      if (choices.positions) rotary = takeRotary(*m, choices.positions, context, matcher);
+      all.push_back({*m, rows, rotary});
+    }
+  int64_t layer = static_cast<int64_t>(AttentionNode::all(context.graph).size());
+  for (const Found& found : all) replace(found, layer++, context);
+  out.made = all.size();
+  out.misses = matcher.misses();
+  return out;
 }
 
-bool makeAttention(Graph& graph, RewriteContext& context) { return makeAttention(graph, context, nullptr); }
+bool makeAttention(Graph&, RewriteContext& context) { return makeAttention(context, {}).made != 0; }
+
+bool makeRotaryAttention(Graph& graph, RewriteContext& context) {
+  return makeAttention(context, {graph.find("position_ids")}).made != 0;
+}
 
 }  // namespace tscompile

@@ -31,13 +31,6 @@ ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
   return options;
 }
 
-// Row-major places as a tensor of these sizes.
-Tensor counted(const Dims& sizes, int64_t count) {
-  std::vector<int64_t> values(static_cast<size_t>(count));
-  std::iota(values.begin(), values.end(), 0);
-  return Tensor::of<int64_t>(sizes, values);
-}
-
 bool isSizeQuestion(const Node* n) {
   static const Symbol kSize = Symbol::of("aten::size"), kDim = Symbol::of("aten::dim"), kLen = Symbol::of("aten::len");
   return n->kind() == kSize || n->kind() == kDim || n->kind() == kLen;
@@ -64,13 +57,20 @@ std::optional<SmallInstance::Elements> elementsOf(const IValue& v) {
 
 }  // namespace
 
-std::optional<std::vector<Node*>> nodesBehind(const Value* value, const Value* from, RewriteContext& context) {
+Tensor counted(DimSpan sizes) {
+  std::vector<int64_t> values(static_cast<size_t>(checkedNumel(sizes).value_or(0)));
+  std::iota(values.begin(), values.end(), 0);
+  return Tensor::of<int64_t>(sizes, values);
+}
+
+std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vector<const Value*>& given,
+                                              RewriteContext& context) {
   std::vector<Node*> order;
   std::unordered_set<const Node*> seen;
   std::vector<std::pair<Node*, size_t>> stack;
   bool possible = true;
   auto visit = [&](const Value* v) {
-    if (v == from) return;
+    if (std::find(given.begin(), given.end(), v) != given.end()) return;
     Node* n = v->node();
     if (!n) return void(possible = false);
     if (!seen.insert(n).second) return;
@@ -119,20 +119,25 @@ std::optional<IValue> SmallInstance::known(const Value* value) const {
   return std::nullopt;
 }
 
-std::optional<SmallInstance::Elements> SmallInstance::compute(const Value* value, const Value* from) const {
+std::optional<SmallInstance::Elements> SmallInstance::places(const Value* value, const Value* from) const {
+  std::optional<Dims> known = sizes(from);
+  if (!known || checkedNumel(*known).value_or(kMostElements + 1) > kMostElements) return std::nullopt;
+  return compute(value, {{from, counted(*known)}});
+}
+
+std::optional<SmallInstance::Elements> SmallInstance::compute(const Value* value, const Given& given) const {
   if (std::optional<IValue> number = known(value); number && number->isNumber()) return elementsOf(*number);
-  std::optional<std::vector<Node*>> nodes = nodesBehind(value, from, context_);
-  if (!nodes) return std::nullopt;
   Graph part;
   ValueMap copies;
-  std::vector<IValue> given;
-  if (from) {
-    std::optional<Dims> fromSizes = sizes(from);
-    std::optional<int64_t> count = fromSizes ? checkedNumel(*fromSizes) : std::nullopt;
-    if (!count || *count > kMostElements) return std::nullopt;
-    copies[from] = part.addInput(types().tensor);
-    given.emplace_back(counted(*fromSizes, *count));
+  std::vector<IValue> arguments;
+  std::vector<const Value*> ends;
+  for (const auto& [end, tensor] : given) {
+    copies[end] = part.addInput(types().tensor);
+    arguments.emplace_back(tensor);
+    ends.push_back(end);
   }
+  std::optional<std::vector<Node*>> nodes = nodesBehind(value, ends, context_);
+  if (!nodes) return std::nullopt;
   Builder builder(part);
   for (Node* n : *nodes) {
     std::optional<IValue> number = n->outputCount() == 1 ? known(n->output()) : std::nullopt;
@@ -154,7 +159,7 @@ std::optional<SmallInstance::Elements> SmallInstance::compute(const Value* value
     returnAsDoubles(part, copy->second);
   else
     part.addOutput(copy->second);
-  std::optional<std::vector<IValue>> results = context_.evaluator->run(part, given);
+  std::optional<std::vector<IValue>> results = context_.evaluator->run(part, arguments);
   if (!results || results->size() != 1) return std::nullopt;
   return elementsOf((*results)[0]);
 }

@@ -26,13 +26,15 @@ class SmallInstance {
     Dims sizes;
     std::vector<double> values;  // row-major
   };
-  // The elements of a tensor or number that depends on sizes and constants alone.
-  std::optional<Elements> compute(const Value* value) const { return compute(value, nullptr); }
+  using Given = std::vector<std::pair<const Value*, Tensor>>;
+  // The elements of a tensor or number that depends on sizes, constants and what is given alone.
+  std::optional<Elements> compute(const Value* value, const Given& given = {}) const;
   // Where the elements of `value` come from: their row-major places in `from`, of which it is a view or copy.
-  std::optional<Elements> places(const Value* value, const Value* from) const { return compute(value, from); }
+  std::optional<Elements> places(const Value* value, const Value* from) const;
+  // What stops sizes from fitting; null if they do.
+  const ShapeConflict* conflict() const { return fits_ ? nullptr : &shapes_.conflicts().front(); }
 
  private:
-  std::optional<Elements> compute(const Value* value, const Value* from) const;
   std::optional<IValue> known(const Value* value) const;
 
   RewriteContext& context_;
@@ -40,8 +42,11 @@ class SmallInstance {
   bool fits_;
 };
 
-// The nodes that a value is computed by, inputs before users, down to `from`, to sizes of tensors and to constants;
-// nothing if it needs more, or what may not be computed elsewhere.
-std::optional<std::vector<Node*>> nodesBehind(const Value* value, const Value* from, RewriteContext& context);
+// The nodes that a value is computed by, inputs before users, down to values that are given, to sizes of tensors and to
+// constants; nothing if it needs more, or what may not be computed elsewhere.
+std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vector<const Value*>& given,
+                                              RewriteContext& context);
+// A tensor of these sizes whose elements are their row-major places.
+Tensor counted(DimSpan sizes);
 
 }  // namespace tscompile
