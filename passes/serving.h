@@ -36,9 +36,9 @@ struct ServingModel {
   int64_t vocabulary = 0, hidden = 0;  // of the last layer
 };
 
-// The graph has the inputs input_ids and position_ids [batch, tokens] and returns logits [batch, tokens, vocabulary], of
-// any batch and number of tokens; its weights are constants. What does not fit is reported, and the graph is then good
-// for nothing. Further inputs, all int32 unless said otherwise, of R requests and T tokens:
+// The graph has the inputs input_ids and position_ids [batch, tokens] and returns logits [batch, tokens, vocabulary],
+// of any batch and number of tokens; its weights are constants. What does not fit is reported, and the graph is then
+// good for nothing. Further inputs, all int32 unless said otherwise, of R requests and T tokens:
 //   input_ids, position_ids          int64 [1, T], or [R, tokens] with padding
 //   sequence_length                  [R] tokens up to now, the new ones included
 //   host_past_key_value_lengths      [R] tokens in the cache

@@ -4,6 +4,8 @@
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"
 
+#include <algorithm>
+
 namespace tscompile {
 namespace {
 
@@ -14,7 +16,10 @@ Node* layerBehind(const Value* rows, RewriteContext& c) {
   Node* n = rows ? rows->node() : nullptr;
   if (!n || n->kind() != kLinear || n->inputCount() != 3 || rows->useCount() != 1) return nullptr;
   if (!GraphFacts::constant(n->input(2)) || GraphFacts::isNone(n->input(2))) return nullptr;
-  return c.facts.isPure(n) && c.facts.isUndisturbed(n) ? n : nullptr;
+  // What attention does to its rows is its own affair.
+  bool written =
+      std::any_of(n->inputs().begin(), n->inputs().end(), [&](const Use& u) { return c.facts.isWritten(u.value); });
+  return c.facts.isPure(n) && !written ? n : nullptr;
 }
 
 Replacement fuse(Node* n, RewriteContext& c) {

@@ -2,6 +2,7 @@
 // that q, k and v are views of: of one matrix where they lie in it side by side.
 #include "passes/edits.h"
 #include "passes/formula.h"
+#include "passes/passes.h"
 #include "passes/rewrite/call_records.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/rotary.h"
@@ -139,6 +140,9 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
   int64_t layer = static_cast<int64_t>(AttentionNode::all(context.graph).size());
   for (const Found& found : all) replace(found, layer++, context);
   out.made = all.size();
+  // What the plugin computes now holds on to rows that it should have for itself.
+  context.facts.refresh();
+  if (out.made) removeDeadCode(context.graph, context);
   out.misses = matcher.misses();
   return out;
 }

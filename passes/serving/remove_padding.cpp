@@ -49,7 +49,8 @@ Replacement remove(Node* n, RewriteContext& c) {
   made.set("remove_input_padding", int64_t{1});
   for (const auto& [name, value] : inputs) made.setInput(name, value);
   Value* context = made.node()->output();
-  return f.op("aten::reshape", {context, f.integers(Dims{*batch, *tokens, a.heads() * a.headSize()})});
+  Value* rows = f.op("aten::reshape", {context, f.integers(Dims{*batch, *tokens, a.heads() * a.headSize()})});
+  return Replacement::of({{n->output(), rows}}, {n});
 }
 
 }  // namespace
