@@ -62,10 +62,13 @@ bool splits(Symbol kind) {
       symbols({"aten::split", "aten::split_with_sizes", "aten::chunk", "aten::unbind", "aten::tensor_split"});
   return isOneOf(kind, kSplits);
 }
-// Hands on its first input; dropout only outside of training.
-bool handsOn(Symbol kind) {
-  static const std::vector<Symbol> kSame = symbols({"aten::contiguous", "aten::detach", "aten::alias", "aten::clone"});
-  return isOneOf(kind, kSame);
+// Batch and tokens, where the inputs say them.
+std::optional<std::pair<int64_t, int64_t>> fixedSizes(const Graph& graph) {
+  for (const Value* input : graph.inputs()) {
+    const TensorFacts* facts = input->type()->isTensor() ? &input->type()->tensor() : nullptr;
+    if (facts && facts->hasAllSizes() && facts->sizes.size() >= 2) return std::pair(facts->sizes[0], facts->sizes[1]);
+  }
+  return std::nullopt;
 }
 
 // A mask as rows and columns; nothing if it differs between batches or heads.
@@ -124,9 +127,11 @@ bool agrees(const HeadSource& source, const SmallInstance::Elements& places, boo
 
 AttentionMatcher::AttentionMatcher(RewriteContext& context) : context_(context) {
   if (!context.evaluator) return;
-  // Two instances, so that sizes which happen to be the same are told apart.
-  small_.emplace_back(context, 2, 5);
-  small_.emplace_back(context, 3, 7);
+  // Two instances, so that sizes which happen to be the same are told apart; where sizes are fixed there is one only.
+  std::optional<std::pair<int64_t, int64_t>> fixed = fixedSizes(context.graph);
+  isFixed_ = fixed.has_value();
+  for (std::pair<int64_t, int64_t> sizes : {std::pair<int64_t, int64_t>(2, 5), std::pair<int64_t, int64_t>(3, 7)})
+    small_.emplace_back(context, fixed.value_or(sizes).first, fixed.value_or(sizes).second);
 }
 
 bool AttentionMatcher::works() const { return !small_.empty() && small_[0].fits() && small_[1].fits(); }
@@ -146,6 +151,17 @@ Node* AttentionMatcher::quiet(const Value* value, Symbol kind) {
   Node* n = value->node();
   if (!n || (!kind.empty() && n->kind() != kind) || n->block() != context_.graph.block()) return nullptr;
   return context_.facts.isPure(n) && context_.facts.isUndisturbed(n) ? n : nullptr;
+}
+
+// Whether it hands on its first input: as another type that is the same, or through dropout outside of training.
+bool AttentionMatcher::handsOn(const Node* n) {
+  static const std::vector<Symbol> kSame = symbols({"aten::contiguous", "aten::detach", "aten::alias", "aten::clone"});
+  static const std::vector<Symbol> kCasts = symbols({"aten::to", "aten::type_as", "aten::float"});
+  static const Symbol kDropout = Symbol::of("aten::dropout");
+  if (n->kind() == kDropout) return context_.facts.boolean(n->input(2)) == false;
+  if (isOneOf(n->kind(), kSame)) return true;
+  DType from = isOneOf(n->kind(), kCasts) ? small_[0].dtype(n->input(0)) : DType::Undefined;
+  return from != DType::Undefined && from == small_[0].dtype(n->output());
 }
 
 // The number that a value has at any size.
@@ -226,7 +242,7 @@ bool AttentionMatcher::takeMask(Scores& s, Node* n) {
 
 // One step from the softmax towards the product of queries and keys.
 bool AttentionMatcher::stepBack(Scores& s, Node* n) {
-  if (handsOn(n->kind())) {
+  if (handsOn(n)) {
     s.value = n->input(0);
     return true;
   }
@@ -293,7 +309,7 @@ bool AttentionMatcher::isCausal(const Scores& s, std::string& reason) {
   }
   reason = "its mask is not causal";
   if (!isCausal(s, small_[0]) || !isCausal(s, small_[1])) return false;
-  if (*tokens <= small_[1].tokens) return true;
+  if (isFixed_ || *tokens <= small_[1].tokens) return true;
   auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == *tokens; });
   if (made == small_.end()) {
     small_.emplace_back(context_, 1, *tokens);
@@ -375,11 +391,8 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q
 
 // softmax(scores, masked) @ v
 std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
-  static const Symbol kDropout = Symbol::of("aten::dropout");
   Node* weights = quiet(product->input(0));
-  while (weights && (handsOn(weights->kind()) ||
-                     (weights->kind() == kDropout && context_.facts.boolean(weights->input(2)) == false)))
-    weights = quiet(weights->input(0));
+  while (weights && handsOn(weights)) weights = quiet(weights->input(0));
   if (!weights || weights->kind() != kSoftmax || weights->inputCount() != 3) return std::nullopt;
   std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
   std::optional<Dims> sizes = small_[0].sizes(product->output());

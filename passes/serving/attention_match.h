@@ -59,6 +59,7 @@ class AttentionMatcher {
     std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
   };
   Node* quiet(const Value* value, Symbol kind = Symbol());
+  bool handsOn(const Node* n);
   std::optional<double> number(const Value* value);
   bool isFar(const Value* value);
   bool computable(const Value* value) { return small_[0].compute(value).has_value(); }
@@ -79,6 +80,7 @@ class AttentionMatcher {
 
   RewriteContext& context_;
   std::deque<SmallInstance> small_;
+  bool isFixed_ = false;
   std::vector<Miss> misses_;
 };
 

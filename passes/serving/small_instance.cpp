@@ -108,6 +108,11 @@ std::optional<Dims> SmallInstance::sizes(const Value* value) const {
   return facts.sizes;
 }
 
+DType SmallInstance::dtype(const Value* value) const {
+  const SymbolicValue* known = shapes_.find(value);
+  return known && known->type->isTensor() ? known->type->tensor().dtype : DType::Undefined;
+}
+
 // Integers that follow from sizes, and constants of the analysis.
 std::optional<IValue> SmallInstance::known(const Value* value) const {
   const SymbolicValue* v = shapes_.find(value);

@@ -21,6 +21,7 @@ class SmallInstance {
   bool fits() const { return fits_; }
   // Nothing if some are not known.
   std::optional<Dims> sizes(const Value* value) const;
+  DType dtype(const Value* value) const;
 
   struct Elements {
     Dims sizes;
