@@ -50,7 +50,7 @@ struct ServingModel {
 //   kv_cache_block_offsets           [R, 2, blocks]
 //   kv_cache_quantization_scale, kv_cache_dequantization_scale  float [1]
 //   kv_cache_pool_L or past_key_value_L  one of each layer
-//   last_token_ids                   [R] place of the last token behind its row's, or all, earlier ones, from 1 on
+//   last_token_ids                   [R] each request's last token, counted from 1 along its row
 Result<ServingModel> prepareForServing(Graph& graph, const OpRegistry& registry, Evaluator& evaluator,
                                        const ServingOptions& options, Diagnostics& diagnostics);
 

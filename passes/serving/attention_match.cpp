@@ -391,6 +391,7 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q
 
 // softmax(scores, masked) @ v
 std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
+  if (product->inputCount() != 2 || product->outputCount() != 1 || !quiet(product->output())) return std::nullopt;
   Node* weights = quiet(product->input(0));
   while (weights && handsOn(weights)) weights = quiet(weights->input(0));
   if (!weights || weights->kind() != kSoftmax || weights->inputCount() != 3) return std::nullopt;
@@ -412,7 +413,8 @@ std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
   bool older = node->kind() == Symbol::of("aten::_scaled_dot_product_attention");
   size_t at = older ? 6 : 5;
   // Pure it is only where nothing is dropped, as is asked below.
-  if (node->inputCount() <= at || !context_.facts.isUndisturbed(node)) return std::nullopt;
+  if (node->inputCount() <= at || node->outputCount() != (older ? 2 : 1) || !context_.facts.isUndisturbed(node))
+    return std::nullopt;
   if (number(node->input(4)) != 0.0) return miss(node, "it drops some of its weights");
   if (older && node->output(1)->hasUses()) return miss(node, "its weights are used");
   std::optional<bool> causal = context_.facts.boolean(node->input(at));

@@ -108,11 +108,7 @@ void replace(const Found& found, int64_t layer, RewriteContext& c) {
   if (!fused) made.set("unfuse_qkv_gemm", int64_t{1});
   for (const auto& [name, value] : inputs) made.setInput(name, value);
   Value* context = made.node()->output();
-  if (c.records && c.records->requestFor(sym::GptAttention.text())) {
-    CallArguments arguments;
-    for (auto& [name, value] : inputs) arguments.emplace_back(name, value);
-    c.records->add(std::string(sym::GptAttention.text()), std::move(arguments), {context}, {made.node()}, old);
-  }
+  recordAttention(made, old, c);
   if (resultInRows) replaceValue(resultInRows, context);
   if (!resultInRows || m.result->useCount() > 1) replaceValue(m.result, headsOf(context, m.q, f));
   // An operator that may drop out does not go by itself.
@@ -123,6 +119,16 @@ void replace(const Found& found, int64_t layer, RewriteContext& c) {
 }
 
 }  // namespace
+
+void recordAttention(const AttentionNode& made, const Node* instead, RewriteContext& c) {
+  const std::string kind(sym::GptAttention.text());
+  if (!c.records || !c.records->requestFor(kind)) return;
+  CallArguments arguments;
+  std::vector<std::string> names = made.inputNames();
+  for (size_t i = 0; i < names.size(); ++i) arguments.emplace_back(names[i], made.node()->input(i));
+  std::vector<Value*> outputs(made.node()->outputs().begin(), made.node()->outputs().end());
+  c.records->add(kind, std::move(arguments), std::move(outputs), {made.node()}, instead);
+}
 
 AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices& choices) {
   AttentionFindings out;

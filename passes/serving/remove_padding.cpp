@@ -18,7 +18,8 @@ std::optional<int64_t> given(const char* name, RewriteContext& c) {
 // As the call had it, where calls are recorded; what the node itself reads otherwise.
 Value* inputOf(const AttentionNode& a, std::string_view name, RewriteContext& c) {
   CallRecord* record = c.records ? c.records->find(a.node()) : nullptr;
-  Value* recorded = record ? record->input(name) : nullptr;
+  bool isOurs = record && record->kind() == sym::GptAttention.text();
+  Value* recorded = isOurs ? record->input(name) : nullptr;
   return recorded ? recorded : a.input(name);
 }
 
@@ -48,6 +49,7 @@ Replacement remove(Node* n, RewriteContext& c) {
     if (field.value() && field.name.text() != "inputs") made.set(field.name.text(), *field.value());
   made.set("remove_input_padding", int64_t{1});
   for (const auto& [name, value] : inputs) made.setInput(name, value);
+  recordAttention(made, nullptr, c);  // the old one goes with its node
   Value* context = made.node()->output();
   Value* rows = f.op("aten::reshape", {context, f.integers(Dims{*batch, *tokens, a.heads() * a.headSize()})});
   return Replacement::of({{n->output(), rows}}, {n});

@@ -82,12 +82,14 @@ class Preparation {
       return fail(graph_.range,
                   fmt::format("expected logits as the one output, found {} outputs", graph_.outputs().size()));
     Value* v = graph_.output(0);
-    while (v->node() && std::find(kEach.begin(), kEach.end(), v->node()->kind()) != kEach.end()) {
+    while (v->node() && v->node()->inputCount() > 0 &&
+           std::find(kEach.begin(), kEach.end(), v->node()->kind()) != kEach.end()) {
       for (size_t i = 1; i < v->node()->inputCount(); ++i)
         if (v->node()->input(i)->type()->isTensor()) return notLinear(v);
       v = v->node()->input(0);
     }
     lastLayer_ = v->node();
+    if (lastLayer_ && lastLayer_->inputCount() < 2) return notLinear(v);
     bool isLinear = lastLayer_ && lastLayer_->kind() == Symbol::of("aten::linear");
     if (!isLinear && (!lastLayer_ || lastLayer_->kind() != Symbol::of("aten::matmul"))) return notLinear(v);
     const IValue* weight = GraphFacts::constant(lastLayer_->input(1));

@@ -3,6 +3,7 @@
 
 #include "passes/node_rewriting.h"
 #include "passes/serving/attention_match.h"
+#include "passes/serving/attention_node.h"
 
 #include <vector>
 
@@ -24,6 +25,8 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
 bool makeAttention(Graph& graph, RewriteContext& context);
 // The same with the positions of the input "position_ids".
 bool makeRotaryAttention(Graph& graph, RewriteContext& context);
+// A record of the new node, if such records were asked for.
+void recordAttention(const AttentionNode& made, const Node* instead, RewriteContext& context);
 // The bias of the linear layer in front of attention becomes its input qkv_bias.
 NodeRewrite fuseQkvBias();
 // Attention of a padded batch, of arguments batch_size and in_len, becomes that of one row of tokens.

@@ -172,6 +172,26 @@ TEST(RemovePadding, WithArguments) {
   }
 }
 
+TEST(RemovePadding, FollowsRecords) {
+  Module m = loaded(kSamples + "byte_gpt/model.ir", kSamples + "byte_gpt/model.weights");
+  Diagnostics diagnostics;
+  LowerOptions options;
+  options.query = Query().including({"default", "plugins", "packed"});
+  options.arguments = {{"batch_size", IValue(3)}, {"in_len", IValue(7)}};
+  options.records = {"tensorrt_llm::GPTAttention"};
+  size_t seen = 0;
+  options.onRecords = [&](const CallRecords& records) {
+    for (const CallRecord* r : records.ofKind("tensorrt_llm::GPTAttention")) {
+      ++seen;
+      ASSERT_EQ(r->nodes().size(), 1u);
+      EXPECT_EQ(r->input("qkv"), r->nodes()[0]->input(0));
+      EXPECT_NE(r->input("context_lengths"), nullptr);
+    }
+  };
+  ASSERT_TRUE(m.lowered(options, diagnostics).ok()) << renderDiagnostics(diagnostics, "test");
+  EXPECT_EQ(seen, 4u);
+}
+
 // ---- serving ----
 
 TEST(Serving, DescribesTheModel) {
