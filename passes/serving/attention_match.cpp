@@ -12,7 +12,9 @@ constexpr double kFar = -1e4;
 constexpr int64_t kMostTokens = 4100;
 
 const Symbol kMatmul = Symbol::of("aten::matmul");
+const Symbol kBmm = Symbol::of("aten::bmm");
 const Symbol kSoftmax = Symbol::of("aten::softmax");
+const Symbol kView = Symbol::of("aten::view"), kReshape = Symbol::of("aten::reshape");
 const Symbol kUnpack = sym::ListUnpack;
 const Symbol kItem = Symbol::of("aten::__getitem__");
 
@@ -153,6 +155,12 @@ Node* AttentionMatcher::quiet(const Value* value, Symbol kind) {
   return context_.facts.isPure(n) && context_.facts.isUndisturbed(n) ? n : nullptr;
 }
 
+// [batch * heads, tokens, tokens] seen as [batch, heads, tokens, tokens], or back.
+bool AttentionMatcher::keepsMatrices(const Node* n) {
+  std::optional<Dims> from = small_[0].sizes(n->input(0)), to = small_[0].sizes(n->output());
+  return from && to && from->size() >= 3 && to->size() >= 3 && std::equal(from->end() - 2, from->end(), to->end() - 2);
+}
+
 // Whether it hands on its first input: as another type that is the same, or through dropout outside of training.
 bool AttentionMatcher::handsOn(const Node* n) {
   static const std::vector<Symbol> kSame = symbols({"aten::contiguous", "aten::detach", "aten::alias", "aten::clone"});
@@ -160,6 +168,7 @@ bool AttentionMatcher::handsOn(const Node* n) {
   static const Symbol kDropout = Symbol::of("aten::dropout");
   if (n->kind() == kDropout) return context_.facts.boolean(n->input(2)) == false;
   if (isOneOf(n->kind(), kSame)) return true;
+  if (n->kind() == kView || n->kind() == kReshape) return keepsMatrices(n);
   DType from = isOneOf(n->kind(), kCasts) ? small_[0].dtype(n->input(0)) : DType::Undefined;
   return from != DType::Undefined && from == small_[0].dtype(n->output());
 }
@@ -323,8 +332,12 @@ std::optional<HeadSource> AttentionMatcher::describe(Value* candidate, Value* he
   std::optional<Dims> sizes = instance.sizes(candidate);
   if (!sizes || (sizes->size() != 3 && sizes->size() != 4) || (*sizes)[0] != instance.batch) return std::nullopt;
   std::optional<SmallInstance::Elements> places = instance.places(heads, candidate);
-  if (!places || places->sizes.size() != 4 || places->values.empty() || places->sizes[0] != instance.batch)
-    return std::nullopt;
+  if (!places || places->values.empty()) return std::nullopt;
+  // Batch and heads may be one dimension.
+  Dims& shape = places->sizes;
+  if (shape.size() == 3 && shape[0] % instance.batch == 0)
+    shape = Dims{instance.batch, shape[0] / instance.batch, shape[1], shape[2]};
+  if (shape.size() != 4 || shape[0] != instance.batch) return std::nullopt;
   if (places->sizes[swapped ? 3 : 2] != instance.tokens) return std::nullopt;
   HeadSource s;
   s.value = candidate;
@@ -371,6 +384,7 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q
                                                          const Scores& s, Node* node) {
   AttentionMatch m;
   m.result = result;
+  m.isFlat = small_[0].sizes(result).value_or(Dims{}).size() == 3;
   m.scale = s.scale;
   m.softcap = s.softcap;
   q = withoutFactors(q, m.scale);
@@ -396,13 +410,15 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   while (weights && handsOn(weights)) weights = quiet(weights->input(0));
   if (!weights || weights->kind() != kSoftmax || weights->inputCount() != 3) return std::nullopt;
   std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
-  std::optional<Dims> sizes = small_[0].sizes(product->output());
-  if (!sizes || sizes->size() != 4) return miss(product, "its heads are not a dimension of their own");
-  if (dim != -1 && dim != 3) return miss(product, "its softmax is not over the keys");
+  std::optional<Dims> sizes = small_[0].sizes(product->output()), weightSizes = small_[0].sizes(weights->output());
+  if (!sizes || !weightSizes || sizes->size() < 3 || sizes->size() > 4)
+    return miss(product, "its heads are not a dimension of their own");
+  if (dim != -1 && dim != static_cast<int64_t>(weightSizes->size()) - 1)
+    return miss(product, "its softmax is not over the keys");
   Scores s;
   s.value = weights->input(0);
   Node* n = quiet(s.value);
-  for (; n && n->kind() != kMatmul; n = quiet(s.value))
+  for (; n && n->kind() != kMatmul && n->kind() != kBmm; n = quiet(s.value))
     if (!stepBack(s, n)) return miss(n, "this is done to its scores");
   if (!n) return miss(product, "its scores are no product of queries and keys");
   return complete(product->output(), n->input(0), n->input(1), true, product->input(1), s, product);
@@ -440,7 +456,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
 
 std::optional<AttentionMatch> AttentionMatcher::match(Node* node) {
   if (node->block() != context_.graph.block()) return std::nullopt;
-  if (node->kind() == kMatmul) return matchProduct(node);
+  if (node->kind() == kMatmul || node->kind() == kBmm) return matchProduct(node);
   if (node->kind().name().ends_with("scaled_dot_product_attention")) return matchOperator(node);
   return std::nullopt;
 }

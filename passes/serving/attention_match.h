@@ -24,7 +24,8 @@ struct HeadSource {
 };
 
 struct AttentionMatch {
-  Value* result = nullptr;  // [batch, heads, tokens, size]
+  Value* result = nullptr;  // [batch, heads, tokens, size], or
+  bool isFlat = false;      // [batch * heads, tokens, size]
   HeadSource q, k, v;
   double scale = 1;    // of the products of queries and keys
   double softcap = 0;  // 0: none
@@ -59,6 +60,7 @@ class AttentionMatcher {
     std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
   };
   Node* quiet(const Value* value, Symbol kind = Symbol());
+  bool keepsMatrices(const Node* n);
   bool handsOn(const Node* n);
   std::optional<double> number(const Value* value);
   bool isFar(const Value* value);

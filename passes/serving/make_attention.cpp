@@ -39,12 +39,14 @@ Value* rowsOf(const HeadSource& s, Formula& f) {
   return nullptr;
 }
 
-// Back to [batch, heads, tokens, size].
-Value* headsOf(Value* rows, const HeadSource& q, Formula& f) {
+// Back to the form of the match's result.
+Value* headsOf(Value* rows, const AttentionMatch& m, Formula& f) {
+  const HeadSource& q = m.q;
   Value* batch = f.op("aten::size", {rows, f.integer(0)});
   Value* tokens = f.op("aten::size", {rows, f.integer(1)});
   Value* split = f.op("aten::reshape", {rows, f.listOf({batch, tokens, f.integer(q.heads), f.integer(q.size)})});
-  return f.op("aten::transpose", {split, f.integer(1), f.integer(2)});
+  Value* heads = f.op("aten::transpose", {split, f.integer(1), f.integer(2)});
+  return m.isFlat ? f.op("aten::flatten", {heads, f.integer(0), f.integer(1)}) : heads;
 }
 
 void setFields(AttentionNode& node, const AttentionMatch& m, int64_t layer) {
@@ -110,7 +112,7 @@ void replace(const Found& found, int64_t layer, RewriteContext& c) {
   Value* context = made.node()->output();
   recordAttention(made, old, c);
   if (resultInRows) replaceValue(resultInRows, context);
-  if (!resultInRows || m.result->useCount() > 1) replaceValue(m.result, headsOf(context, m.q, f));
+  if (!resultInRows || m.result->useCount() > 1) replaceValue(m.result, headsOf(context, m, f));
   // An operator that may drop out does not go by itself.
   for (Node *n = (resultInRows ? resultInRows : m.result)->node(), *next = nullptr; n && isUnused(n); n = next) {
     next = n == old ? nullptr : n->input(0)->node();
