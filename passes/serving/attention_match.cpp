@@ -365,19 +365,57 @@ std::optional<HeadSource> AttentionMatcher::describe(Value* candidate, Value* he
   return std::nullopt;
 }
 
-// From the first value that heads are views of on.
-std::optional<HeadSource> AttentionMatcher::source(Value* heads, bool swapped) {
-  std::vector<Value*> path{heads};
+// The value and those that it is a view or copy of, one behind the other.
+std::vector<Value*> AttentionMatcher::pathBehind(Value* value) {
+  std::vector<Value*> path{value};
   while (Node* n = quiet(path.back())) {
     if (n->kind() == kUnpack || n->kind() == kItem) n = quiet(n->input(0));
     if (!n || (!moves(n->kind()) && !splits(n->kind())) || !n->input(0)->type()->isTensor()) break;
     path.push_back(n->input(0));
   }
+  return path;
+}
+
+// From the first value that heads are views of on.
+std::optional<HeadSource> AttentionMatcher::source(Value* heads, bool swapped) {
+  std::vector<Value*> path = pathBehind(heads);
   for (auto candidate = path.rbegin(); candidate != path.rend(); ++candidate) {
     std::optional<HeadSource> a = describe(*candidate, heads, swapped, small_[0]);
     if (a && a == describe(*candidate, heads, swapped, small_[1])) return a;
   }
   return std::nullopt;
+}
+
+// Factors of rows, before heads are made of them: with them the rows are no columns of a larger matrix yet.
+void AttentionMatcher::takeFactorsOfRows(HeadSource& s, double& scale) {
+  Value* before = withoutFactors(s.value, scale);
+  if (before == s.value) return;
+  s.value = before;
+  if (s.form != HeadSource::Form::Rows) return;
+  std::vector<Value*> path = pathBehind(before);
+  for (auto matrix = path.rbegin(); *matrix != before; ++matrix) {
+    std::optional<int64_t> first = firstColumn(*matrix, before, small_[0]);
+    if (!first || first != firstColumn(*matrix, before, small_[1])) continue;
+    s.value = *matrix;
+    s.first += *first;
+    s.columns = small_[0].sizes(*matrix)->back();
+    return;
+  }
+}
+
+// Where the columns of `rows` begin in a matrix that has them side by side.
+std::optional<int64_t> AttentionMatcher::firstColumn(Value* matrix, Value* rows, const SmallInstance& instance) {
+  std::optional<Dims> from = instance.sizes(matrix), to = instance.sizes(rows);
+  if (!from || !to || from->size() != 3 || to->size() != 3 || !std::equal(to->begin(), to->end() - 1, from->begin()))
+    return std::nullopt;
+  std::optional<SmallInstance::Elements> places = instance.places(rows, matrix);
+  if (!places || places->values.empty()) return std::nullopt;
+  int64_t first = static_cast<int64_t>(places->values[0]), width = to->back(), columns = from->back();
+  for (size_t i = 0; i < places->values.size(); ++i) {
+    int64_t at = static_cast<int64_t>(i), expected = at / width * columns + first + at % width;
+    if (places->values[i] != static_cast<double>(expected)) return std::nullopt;
+  }
+  return first;
 }
 
 std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q, Value* k, bool swapped, Value* v,
@@ -397,6 +435,8 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q
   m.q = *sources[0];
   m.k = *sources[1];
   m.v = *sources[2];
+  takeFactorsOfRows(m.q, m.scale);
+  takeFactorsOfRows(m.k, m.scale);
   if (m.k.heads != m.v.heads || m.q.size != m.k.size || m.q.size != m.v.size || m.q.heads % m.k.heads)
     return miss(node, "keys and values differ in number or size of their heads");
   if (!(m.scale > 0) || !std::isfinite(m.scale)) return miss(node, "its scale is not positive");

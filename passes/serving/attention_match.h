@@ -74,7 +74,10 @@ class AttentionMatcher {
   bool isCausal(const Scores& s, std::string& reason);
   bool isCausal(const Scores& s, const SmallInstance& instance);
   std::optional<int64_t> tokensToTry(const Scores& s);
+  std::vector<Value*> pathBehind(Value* value);
   std::optional<HeadSource> source(Value* heads, bool swapped);
+  void takeFactorsOfRows(HeadSource& s, double& scale);
+  std::optional<int64_t> firstColumn(Value* matrix, Value* rows, const SmallInstance& instance);
   std::optional<HeadSource> describe(Value* candidate, Value* heads, bool swapped, const SmallInstance& instance);
   std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, const Scores& s,
                                          Node* node);
