@@ -1,7 +1,7 @@
 // Finds causal attention that is written out in single operators, or in one, and says what it attends to.
 #pragma once
 
-#include "passes/serving/small_instance.h"
+#include "passes/serving/head_source.h"
 
 #include <array>
 #include <deque>
@@ -9,19 +9,6 @@
 #include <vector>
 
 namespace tscompile {
-
-// Where queries, keys or values lie in the graph before they are brought into the form [batch, heads, tokens, size].
-struct HeadSource {
-  enum class Form : uint8_t {
-    Rows,          // [batch, tokens, columns], heads side by side from column `first` on
-    HeadsInside,   // [batch, tokens, heads, size]
-    HeadsOutside,  // [batch, heads, tokens, size]
-  };
-  Value* value = nullptr;
-  Form form = Form::Rows;
-  int64_t heads = 0, size = 0, first = 0, columns = 0;
-  bool operator==(const HeadSource&) const = default;
-};
 
 struct AttentionMatch {
   Value* result = nullptr;  // [batch, heads, tokens, size], or
@@ -59,7 +46,7 @@ class AttentionMatcher {
     bool causal = false;                            // without a mask
     std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
   };
-  Node* quiet(const Value* value, Symbol kind = Symbol());
+  Node* quiet(const Value* value, Symbol kind = Symbol()) { return quietNode(value, context_, kind); }
   bool keepsMatrices(const Node* n);
   bool handsOn(const Node* n);
   std::optional<double> number(const Value* value);
@@ -74,17 +61,14 @@ class AttentionMatcher {
   bool isCausal(const Scores& s, std::string& reason);
   bool isCausal(const Scores& s, const SmallInstance& instance);
   std::optional<int64_t> tokensToTry(const Scores& s);
-  std::vector<Value*> pathBehind(Value* value);
-  std::optional<HeadSource> source(Value* heads, bool swapped);
   void takeFactorsOfRows(HeadSource& s, double& scale);
-  std::optional<int64_t> firstColumn(Value* matrix, Value* rows, const SmallInstance& instance);
-  std::optional<HeadSource> describe(Value* candidate, Value* heads, bool swapped, const SmallInstance& instance);
   std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, const Scores& s,
                                          Node* node);
   std::optional<AttentionMatch> miss(const Node* node, std::string reason);
 
   RewriteContext& context_;
   std::deque<SmallInstance> small_;
+  std::optional<HeadSources> heads_;  // if there are instances
   bool isFixed_ = false;
   std::vector<Miss> misses_;
 };

@@ -63,6 +63,12 @@ Tensor counted(DimSpan sizes) {
   return Tensor::of<int64_t>(sizes, values);
 }
 
+Node* quietNode(const Value* value, RewriteContext& context, Symbol kind) {
+  Node* n = value->node();
+  if (!n || (!kind.empty() && n->kind() != kind) || n->block() != context.graph.block()) return nullptr;
+  return context.facts.isPure(n) && context.facts.isUndisturbed(n) ? n : nullptr;
+}
+
 std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vector<const Value*>& given,
                                               RewriteContext& context) {
   std::vector<Node*> order;

@@ -43,6 +43,9 @@ class SmallInstance {
   bool fits_;
 };
 
+// The node of this kind, or of any, behind a value: in the outermost block, pure, and nobody writes its memory. Else
+// null.
+Node* quietNode(const Value* value, RewriteContext& context, Symbol kind = Symbol());
 // The nodes that a value is computed by, inputs before users, down to values that are given, to sizes of tensors and to
 // constants; nothing if it needs more, or what may not be computed elsewhere.
 std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vector<const Value*>& given,
