@@ -29,7 +29,8 @@ class Preparation {
   }
 
   Result<ServingModel> run() {
-    if (!checkOptions() || !takeInputs() || !findLastLayer() || !makeNodes() || !describe()) return Failed{};
+    if (!checkOptions() || !takeInputs() || !findLastLayer() || !checkSizes() || !makeNodes() || !describe())
+      return Failed{};
     if (options_.fuseQkvBias) fuseBiases();
     if (!options_.gatherContextLogits) gatherLastTokens();
     addInputs();
@@ -102,6 +103,16 @@ class Preparation {
   bool notLinear(const Value* v) {
     return fail(v->node() ? v->node()->range : graph_.range,
                 "logits must come from a linear layer with constant weights");
+  }
+
+  // Asked before attention is made, which other analyses may not know.
+  bool checkSizes() {
+    SmallInstance small(context_, 2, 5);
+    if (!small.fits()) return true;  // told where attention is looked for
+    std::optional<Dims> hidden = small.sizes(lastLayer_->input(0)), logits = small.sizes(graph_.output(0));
+    if (hidden == Dims{2, 5, model_.hidden} && logits == Dims{2, 5, model_.vocabulary}) return true;
+    return fail(lastLayer_->range,
+                "logits must be made of [batch, tokens, hidden] and have the form [batch, tokens, vocabulary]");
   }
 
   bool makeNodes() {
