@@ -17,6 +17,7 @@ import json
 import math
 import os
 import re
+import subprocess
 import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -115,7 +116,7 @@ def write_golden(model, prompt, path):
     print("  " + bytes(t for t in tokens if t < 256).decode("latin-1").replace("\n", "\n  "))
 
 
-PROMPT = b"The graph "
+PROMPT = b"An operator "
 
 
 def byte_gpt(directory):
@@ -152,14 +153,21 @@ def main():
     parser.add_argument("--no-goldens", action="store_true", help="graph texts and weights only")
     parser.add_argument("names", nargs="*", choices=[[], *MAKERS])
     a = parser.parse_args()
-    for name in a.names or [n for n in MAKERS if n != "gpt2_small"]:
-        directory = os.path.join(a.out, name)
-        os.makedirs(directory, exist_ok=True)
-        model, prompt = MAKERS[name](directory)
-        write_texts(getattr(language_models, name), model.eval(), directory)
-        if not a.no_goldens:
-            os.makedirs(a.goldens, exist_ok=True)
-            write_golden(model, prompt, os.path.join(os.path.normpath(a.goldens), name + ".json"))
+    names = a.names or [n for n in MAKERS if n != "gpt2_small"]
+    if len(names) > 1:
+        # Each in a process of its own: the names that PyTorch gives to classes depend on what it has seen before.
+        for name in names:
+            options = ["--out", a.out, "--goldens", a.goldens] + ["--no-goldens"] * a.no_goldens
+            subprocess.run([sys.executable, os.path.abspath(__file__), *options, name], check=True)
+        return
+    name = names[0]
+    directory = os.path.join(a.out, name)
+    os.makedirs(directory, exist_ok=True)
+    model, prompt = MAKERS[name](directory)
+    write_texts(getattr(language_models, name), model.eval(), directory)
+    if not a.no_goldens:
+        os.makedirs(a.goldens, exist_ok=True)
+        write_golden(model, prompt, os.path.join(os.path.normpath(a.goldens), name + ".json"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the GPT of bytes on the project's own documentation and writes its weights.
 
-    train.py [--out FILE] [--steps N] [--minutes M]       (Debian: python3-torch)
+    train.py [--out FILE] [--steps N] [--more-steps N] [--start FILE]       (Debian: python3-torch)
 
 The same seed, text and number of steps give the same weights on the same machine; about a quarter of an hour on one core.
 """
@@ -21,8 +21,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import export_torchscript  # noqa: E402
 import language_models as models  # noqa: E402
+import make_language_models  # noqa: E402
 
-ROWS, LENGTH, PEAK = 16, 256, 2e-3
+ROWS, LENGTH = 16, 256
 
 
 def documentation():
@@ -49,40 +50,48 @@ def initialise(model):
                                   p.shape[1]**-0.5 / (math.sqrt(2 * model.layers) if into_sum else 1))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=os.path.join(HERE, "documentation_gpt", "weights.safetensors"))
-    parser.add_argument("--steps", type=int, default=1200)
-    parser.add_argument("--minutes", type=float, default=60, help="stop early after as many minutes of CPU time")
-    a = parser.parse_args()
+def train(model, data, steps, peak, anywhere):
+    """`anywhere`: rows begin at any position, so that all are seen; else all of them at 0, as texts do."""
     torch.manual_seed(0)
-    data, model = documentation(), models.documentation_gpt()
-    initialise(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK, betas=(0.9, 0.95), weight_decay=0.05)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, betas=(0.9, 0.95), weight_decay=0.05)
     started = time.process_time()
     positions = torch.arange(LENGTH).expand(ROWS, LENGTH)
-    for step in range(a.steps):
-        # A start, a long way down along a cosine; all positions are seen, also those behind LENGTH.
-        rate = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * (0.5 + 0.5 * math.cos(math.pi * step / a.steps)))
+    for step in range(steps):
+        # A start, then a long way down along a cosine.
+        rate = min(1.0, (step + 1) / 50) * (0.05 + 0.95 * (0.5 + 0.5 * math.cos(math.pi * step / steps)))
         for group in optimizer.param_groups:
-            group["lr"] = PEAK * rate
+            group["lr"] = peak * rate
         at = torch.randint(len(data) - LENGTH - 1, [ROWS])
         rows = torch.stack([data[i:i + LENGTH + 1] for i in at])
-        first = int(torch.randint(512 - LENGTH + 1, [1]))
+        first = int(torch.randint(512 - LENGTH + 1, [1])) if anywhere else 0
         logits = model(rows[:, :-1], positions + first)
         loss = F.cross_entropy(logits.reshape(-1, 256), rows[:, 1:].reshape(-1))
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        minutes = (time.process_time() - started) / 60
-        if step % 20 == 0:
-            print(f"step {step}: loss {loss.item():.3f} after {minutes:.1f} minutes", flush=True)
-        if minutes > a.minutes:
-            break
-    os.makedirs(os.path.dirname(a.out), exist_ok=True)
+        if step % 20 == 0 or step == steps - 1:
+            print(f"step {step}: loss {loss.item():.3f} after {(time.process_time() - started) / 60:.1f} minutes", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default=os.path.join(HERE, "documentation_gpt", "weights.safetensors"))
+    parser.add_argument("--steps", type=int, default=1500, help="with rows at any position")
+    parser.add_argument("--more-steps", type=int, default=300, help="with rows that begin at 0")
+    parser.add_argument("--start", metavar="FILE", help="weights to start from, instead of random ones")
+    a = parser.parse_args()
+    torch.manual_seed(0)
+    data, model = documentation(), models.documentation_gpt()
+    if a.start:
+        make_language_models.load_safetensors(model, a.start)
+    else:
+        initialise(model)
+    train(model, data, a.steps, 2e-3, True)
+    train(model, data, a.more_steps, 1e-3, False)
+    os.makedirs(os.path.dirname(os.path.abspath(a.out)), exist_ok=True)
     export_torchscript.save_safetensors(a.out, model.state_dict())
-    print(f"{a.out}: loss {loss.item():.3f}")
+    print(a.out)
 
 
 if __name__ == "__main__":
