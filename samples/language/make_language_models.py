@@ -116,7 +116,7 @@ def write_golden(model, prompt, path):
     print("  " + bytes(t for t in tokens if t < 256).decode("latin-1").replace("\n", "\n  "))
 
 
-PROMPT = b"An operator "
+PROMPT = b"The text of "
 
 
 def byte_gpt(directory):
