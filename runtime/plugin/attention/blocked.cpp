@@ -260,7 +260,7 @@ const float* BlockedQueries::valueRow(int64_t key, float* room) const {
 void BlockedQueries::packTile(int64_t first, int64_t last) {
   const int64_t size = plan_.size, count = last - first;
   for (int64_t key = 0; key < count; key += kBlock) {
-    const float* rows[kBlock];
+    const float* rows[kBlock] = {};
     for (int64_t r = 0; r < kBlock; ++r)
       rows[r] = key + r < count ? keyRow(first + key + r, room_ + r * wholeBlocks(size)) : rows[0];
     packKeys(rows, size, keys_ + key * size);

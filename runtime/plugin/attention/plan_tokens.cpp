@@ -222,6 +222,7 @@ void AttentionPlanner::planRows() {
           fail("sequence_length[{}] is {}, expected {} = {} in the cache and {} new", i, total[at], past[at] + 1,
                past[at], row.tokens);
         row.past = past[at];
+        if (row.past < 0) fail("host_past_key_value_lengths[{}] is {}", i, row.past);
       }
       if (row.past < 0) fail("sequence_length[{}] is {}, less than its {} new tokens", i, total[at], row.tokens);
       if (row.past > std::numeric_limits<int32_t>::max()) fail("row {} has too many past tokens", i);
