@@ -20,10 +20,10 @@ Seen seenKeys(const AttentionPlan& plan, const AttentionRow& row, int64_t head) 
   std::vector<float> values(static_cast<size_t>(plan.size));
   const bool shifted = plan.shift && !row.context;
   const CacheSlots& slots = plan.cache.slots;
-  const MaskRule& rule = plan.maskOf(row);
+  const VisibleKeys window = visibleKeys(plan.maskOf(row), row.mask, 0);
   for (int64_t j = 0; j < row.keys; ++j) {
     if (j == slots.sinks && plan.readsCache(row, j) && slots.wraps(row.past)) j = row.past - slots.ring;
-    if (shifted && !isVisible(rule, row.mask, 0, 0, j)) continue;
+    if (shifted && j >= window.sinks && j < window.begin) continue;
     const int64_t place = shifted ? static_cast<int64_t>(seen.numbers.size()) : j;
     const float* rotation = plan.shift ? plan.shiftAngles + place * plan.rotaryDim : nullptr;
     plan.readsCache(row, j) ? plan.pastKey(row, j, head, rotation, values.data())
