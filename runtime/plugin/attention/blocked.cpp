@@ -114,25 +114,31 @@ float takeIn(float* scores, int64_t count, float scale, RowState& state) {
   return earlier;
 }
 
-HWY_INLINE void scaleRow(float* values, int64_t count, float factor) {
+HWY_INLINE void scaleRow(const float* from, int64_t count, float factor, float* to) {
   const hn::ScalableTag<float> d0;
   const auto f = hn::Set(d0, factor);
-  mapRow(values, values, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Mul(x, f); });
+  mapRow(from, to, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Mul(x, f); });
+}
+
+// What the sum of weighted values is to be multiplied by.
+float finalFactor(const AttentionPlan& plan, int64_t head, const RowState& state) {
+  if (plan.attentionSinks.empty()) return 1 / state.sum;
+  const float sink = plan.attentionSinks[static_cast<size_t>(head)];
+  const float largest = std::max(state.largest, sink), mended = std::exp(state.largest - largest);
+  return mended / (state.sum * mended + std::exp(sink - largest));
 }
 
 // The sum of weighted values -> the result. Rows that saw nothing are zeros.
 void finishRow(const AttentionPlan& plan, const AttentionRow& row, int64_t i, int64_t head, const RowState& state,
                float* values) {
-  if (state.largest == kNothing) {
-    std::fill_n(values, plan.size, 0.0f);
-  } else if (plan.attentionSinks.empty()) {
-    scaleRow(values, plan.size, 1 / state.sum);
-  } else {
-    const float sink = plan.attentionSinks[static_cast<size_t>(head)];
-    const float largest = std::max(state.largest, sink), mended = std::exp(state.largest - largest);
-    scaleRow(values, plan.size, mended / (state.sum * mended + std::exp(sink - largest)));
-  }
-  storeValues(plan.output, values, plan.size, plan.context.at(row.firstToken + i, head));
+  std::byte* to = plan.context.at(row.firstToken + i, head);
+  const bool plain = plan.output.storage == ValueStorage::F32;
+  float* result = plain ? reinterpret_cast<float*>(to) : values;
+  if (state.largest == kNothing)
+    std::fill_n(result, plan.size, 0.0f);
+  else
+    scaleRow(values, plan.size, finalFactor(plan, head, state), result);
+  if (!plain) storeValues(plan.output, values, plan.size, to);
 }
 
 // ---- many queries
@@ -199,7 +205,9 @@ class BlockedQueries {
   const MaskRule& rule_;
   const int64_t head_, begin_, end_, rows_, tileRows_;
   int64_t width_ = 0, tileKeys_ = 0, stride_ = 0;
-  bool plainKeys_ = false, plainPast_ = false, plainQueries_ = false, plainValues_ = false;
+  bool plainPast_ = false, plainQueries_ = false;
+  const float *newKeys_ = nullptr,
+              *newValues_ = nullptr;  // of the first new token, if they are as the formulas have them
   float *keys_ = nullptr, *values_ = nullptr, *queries_ = nullptr, *scores_ = nullptr, *sums_ = nullptr,
         *room_ = nullptr;
   RowState* states_ = nullptr;
@@ -226,8 +234,10 @@ void BlockedQueries::reserve() {
   const bool plainCache = !plan_.cache.data || plan_.cache.format.storage == ValueStorage::F32;
   const bool floats = plan_.k.storage == ValueStorage::F32;
   plainPast_ = plainCache && !plan_.shift;
-  plainKeys_ = floats && plainCache && !plan_.kBias && plan_.rotaryDim == 0;
-  plainValues_ = floats && plainCache && !plan_.vBias;
+  const int64_t first = plan_.newToken(row_, row_.past);
+  if (floats && plainCache && !plan_.kBias && plan_.rotaryDim == 0)
+    newKeys_ = reinterpret_cast<const float*>(plan_.k.at(first, head_));
+  if (floats && plainCache && !plan_.vBias) newValues_ = reinterpret_cast<const float*>(plan_.v.at(first, head_));
   plainQueries_ = plan_.q.storage == ValueStorage::F32 && !plan_.qBias && plan_.rotaryDim == 0 && plan_.logn.empty();
 }
 
@@ -239,7 +249,7 @@ const float* BlockedQueries::keyRow(int64_t key, float* room) const {
     plan_.pastKey(row_, key, head_, plan_.shift ? plan_.shiftAngles + key * plan_.rotaryDim : nullptr, room);
     return room;
   }
-  if (plainKeys_) return reinterpret_cast<const float*>(plan_.k.at(plan_.newToken(row_, key), head_));
+  if (newKeys_) return newKeys_ + (key - row_.past) * plan_.k.tokenStride;
   plan_.newKey(row_, key, head_, room);
   return room;
 }
@@ -252,7 +262,7 @@ const float* BlockedQueries::valueRow(int64_t key, float* room) const {
     plan_.pastValue(row_, key, head_, room);
     return room;
   }
-  if (plainValues_) return reinterpret_cast<const float*>(plan_.v.at(plan_.newToken(row_, key), head_));
+  if (newValues_) return newValues_ + (key - row_.past) * plan_.v.tokenStride;
   plan_.newValue(row_, key, head_, room);
   return room;
 }
@@ -288,7 +298,7 @@ void BlockedQueries::weigh(int64_t group, int64_t at, int64_t first, int64_t cou
   for (int64_t j = begin; j < end && !seen.exact; ++j)
     if (!isVisible(rule_, row_.mask, head, i, first + j)) scores[j] = kNothing;
   const float earlier = takeIn(scores + begin, end - begin, scale, stateOf(group, at));
-  if (earlier != 1) scaleRow(sumsOf(group, at), width_, earlier);
+  if (earlier != 1) scaleRow(sumsOf(group, at), width_, earlier, sumsOf(group, at));
 }
 
 void BlockedQueries::attendQueries(int64_t group, int64_t at, int64_t first, int64_t last) {
@@ -341,17 +351,16 @@ void BlockedQueries::attendTile(int64_t first, int64_t last) {
 }
 
 void BlockedQueries::run(bool store) {
+  if (rows_ == 0) return;
   reserve();
-  if (rows_ > 0) {
-    const VisibleKeys low = visibleKeys(rule_, row_.mask, begin_), high = visibleKeys(rule_, row_.mask, end_ - 1);
-    // Between the sinks and the first key of the window there may be tokens that the cache has lost.
-    for (int64_t key = 0; key < std::min(low.sinks, low.begin); key += kKeyTile)
-      attendTile(key, std::min({key + kKeyTile, low.sinks, low.begin}));
-    for (int64_t key = low.begin; key < high.end; key += kKeyTile) attendTile(key, std::min(key + kKeyTile, high.end));
-    for (int64_t g = 0; g < plan_.group; ++g)
-      for (int64_t at = 0; at < rows_; ++at)
-        finishRow(plan_, row_, begin_ + at, head_ * plan_.group + g, stateOf(g, at), sumsOf(g, at));
-  }
+  const VisibleKeys low = visibleKeys(rule_, row_.mask, begin_), high = visibleKeys(rule_, row_.mask, end_ - 1);
+  // Between the sinks and the first key of the window there may be tokens that the cache has lost.
+  for (int64_t key = 0; key < std::min(low.sinks, low.begin); key += kKeyTile)
+    attendTile(key, std::min({key + kKeyTile, low.sinks, low.begin}));
+  for (int64_t key = low.begin; key < high.end; key += kKeyTile) attendTile(key, std::min(key + kKeyTile, high.end));
+  for (int64_t g = 0; g < plan_.group; ++g)
+    for (int64_t at = 0; at < rows_; ++at)
+      finishRow(plan_, row_, begin_ + at, head_ * plan_.group + g, stateOf(g, at), sumsOf(g, at));
   if (store) plan_.store(row_, head_, room_);
 }
 

@@ -73,18 +73,39 @@ void AttentionPlan::clear(int64_t token) const {
     std::memset(context.at(token, h), 0, static_cast<size_t>(size * valueBytes(context.storage)));
 }
 
+void AttentionPlan::storeRun(const AttentionRow& row, int64_t head, int64_t key, int64_t count, float* scratch) const {
+  const bool floats = k.storage == ValueStorage::F32 && cache.format.storage == ValueStorage::F32;
+  const bool rotated = rotaryDim != 0 && !shift;
+  const int64_t bytes = size * valueBytes(cache.format.storage), slot = cache.slots.at(key);
+  std::byte* keys = cache.at(row.source.row, false, head, slot);
+  std::byte* values = cache.at(row.source.row, true, head, slot);
+  for (int64_t i = 0; i < count; ++i, keys += bytes, values += bytes) {
+    const int64_t token = newToken(row, key + i);
+    if (floats && !kBias && !rotated) {
+      std::memcpy(keys, k.at(token, head), static_cast<size_t>(bytes));
+    } else {
+      loadRow(k, token, head, size, kBias, scratch);
+      if (rotated) rotateKey(scratch, angles[static_cast<size_t>(token)]);
+      storeValues(cache.format, scratch, size, keys);
+    }
+    if (floats && !vBias) {
+      std::memcpy(values, v.at(token, head), static_cast<size_t>(bytes));
+    } else {
+      loadRow(v, token, head, size, vBias, scratch);
+      storeValues(cache.format, scratch, size, values);
+    }
+  }
+}
+
 void AttentionPlan::store(const AttentionRow& row, int64_t head, float* scratch) const {
   if (!cache.data || (cross && !row.context)) return;
-  const int64_t end = row.keys, lost = end - cache.slots.ring;
-  for (int64_t key = row.past; key < end; ++key) {
+  const int64_t lost = row.keys - cache.slots.ring;
+  for (int64_t key = row.past; key < row.keys;) {
     // Tokens that later ones would overwrite are left out.
-    if (cache.slots.wraps(end) && key >= cache.slots.sinks && key < lost) key = lost;
-    const int64_t token = newToken(row, key), slot = cache.slots.at(key);
-    loadRow(k, token, head, size, kBias, scratch);
-    if (rotaryDim != 0 && !shift) rotate(scratch, angles[static_cast<size_t>(token)], rotaryDim, neox);
-    storeValues(cache.format, scratch, size, cache.at(row.source.row, false, head, slot));
-    loadRow(v, token, head, size, vBias, scratch);
-    storeValues(cache.format, scratch, size, cache.at(row.source.row, true, head, slot));
+    if (cache.slots.wraps(row.keys) && key >= cache.slots.sinks && key < lost) key = lost;
+    const int64_t count = cache.run(key, row.keys);
+    storeRun(row, head, key, count, scratch);
+    key += count;
   }
 }
 

@@ -74,6 +74,9 @@ struct AttentionPlan {
   void clear(int64_t token) const;
   // Writes the new keys and values of a head that the cache keeps. `scratch`: one row.
   void store(const AttentionRow& row, int64_t head, float* scratch) const;
+
+ private:
+  void storeRun(const AttentionRow& row, int64_t head, int64_t key, int64_t count, float* scratch) const;
 };
 
 // Throws ExecutionError: what is wrong, or not implemented.

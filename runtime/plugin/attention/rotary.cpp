@@ -103,11 +103,11 @@ std::vector<float> rotaryTable(const GptAttentionParams& params, int64_t positio
 }
 
 void rotate(float* values, const float* angles, int64_t dim, bool neox) {
-  const int64_t half = dim / 2, step = neox ? 1 : 2, apart = neox ? half : 1;
+  const int64_t half = dim / 2;
   for (int64_t i = 0; i < half; ++i) {
     const float cosine = angles[2 * i], sine = angles[2 * i + 1];
-    float& first = values[i * step];
-    float& second = values[i * step + apart];
+    float& first = neox ? values[i] : values[2 * i];
+    float& second = neox ? values[i + half] : values[2 * i + 1];
     const float a = first, b = second;
     first = a * cosine - b * sine;
     second = b * cosine + a * sine;

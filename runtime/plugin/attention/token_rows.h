@@ -13,8 +13,10 @@ struct TokenRows {
   int64_t batchStride = 0, tokenStride = 0, headStride = 0;  // elements
 
   std::byte* at(int64_t token, int64_t head) const {
-    const int64_t element =
-        perBatch == 0 ? token * tokenStride : token / perBatch * batchStride + token % perBatch * tokenStride;
+    // Division takes longer than all else here.
+    const int64_t element = perBatch == 0 || token < perBatch
+                                ? token * tokenStride
+                                : token / perBatch * batchStride + token % perBatch * tokenStride;
     return data + (element + head * headStride) * valueBytes(storage);
   }
 };
