@@ -277,10 +277,6 @@ void BlockedQueries::packTile(int64_t first, int64_t last) {
     for (int64_t r = 0; r < std::min<int64_t>(kBlock, count - key); ++r)
       packValue(valueRow(first + key + r, room_), size, tileKeys_, key + r, values_);
   }
-  // Weights of lanes past the last key are zero, and so must be what they meet.
-  for (int64_t key = count; key < wholeBlocks(count); ++key)
-    for (int64_t panel = 0; panel < width_; panel += kBlock)
-      std::fill_n(values_ + panel * tileKeys_ + key * kBlock, kBlock, 0.0f);
 }
 
 // The logits of query `at` on keys first + [from, to), of which there are `count`, become weights.
@@ -306,7 +302,7 @@ void BlockedQueries::attendQueries(int64_t group, int64_t at, int64_t first, int
   const VisibleKeys low = visibleKeys(rule_, row_.mask, begin_ + at);
   const VisibleKeys high = visibleKeys(rule_, row_.mask, begin_ + at + rows - 1);
   const int64_t from = low.sinks > first || low.begin <= first ? 0 : (low.begin - first) / kBlock * kBlock;
-  const int64_t to = wholeBlocks(std::min(last, std::max({high.end, high.sinks, low.end})) - first);
+  const int64_t seen = std::min(last, std::max({high.end, high.sinks, low.end})) - first, to = wholeBlocks(seen);
   if (from >= to) return;
   const int64_t step = 0;
   const RowTile tile{0, 0, static_cast<int>(rows)};
@@ -332,7 +328,7 @@ void BlockedQueries::attendQueries(int64_t group, int64_t at, int64_t first, int
   for (int64_t r = 0; r < rows; ++r) weigh(group, at + r, first, last - first, from, to, scores_ + r * stride_);
   p.a = scores_ + from;
   p.rowStride = stride_;
-  p.depth = to - from;
+  p.depth = seen - from;
   p.columns = kBlock;
   p.cRow = width_;
   // The panels are as deep as the tile: each is entered at the first key seen.

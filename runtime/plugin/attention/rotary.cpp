@@ -105,12 +105,13 @@ std::vector<float> rotaryTable(const GptAttentionParams& params, int64_t positio
 void rotate(float* values, const float* angles, int64_t dim, bool neox) {
   const int64_t half = dim / 2;
   for (int64_t i = 0; i < half; ++i) {
-    const float cosine = angles[2 * i], sine = angles[2 * i + 1];
+    // Products of floats are exact in double, so that it does not matter whether a compiler fuses them with the sums.
+    const double cosine = angles[2 * i], sine = angles[2 * i + 1];
     float& first = neox ? values[i] : values[2 * i];
     float& second = neox ? values[i + half] : values[2 * i + 1];
-    const float a = first, b = second;
-    first = a * cosine - b * sine;
-    second = b * cosine + a * sine;
+    const double a = first, b = second;
+    first = static_cast<float>(a * cosine - b * sine);
+    second = static_cast<float>(b * cosine + a * sine);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/engine/simd.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -94,6 +95,27 @@ void loadStored(const ValueFormat& format, const std::byte* from, int64_t count,
   }
 }
 
+void storeInt8(const float* from, int64_t count, float scale, std::byte* to) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<int8_t, decltype(d)> narrow;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto* values = reinterpret_cast<int8_t*>(to);
+  const auto factor = hn::Set(d, scale), least = hn::Set(d, -128.0f), most = hn::Set(d, 127.0f);
+  auto stored = [&](auto x) HWY_ATTR {
+    auto scaled = hn::Mul(x, factor);
+    scaled = hn::IfThenZeroElse(hn::IsNaN(scaled), hn::Min(hn::Max(scaled, least), most));
+    return hn::DemoteTo(narrow, hn::NearestInt(scaled));
+  };
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(stored(hn::LoadU(d, from + i)), narrow, values + i);
+  if (i == count) return;
+  HWY_ALIGN float rest[HWY_MAX_BYTES / sizeof(float)] = {};
+  HWY_ALIGN int8_t result[HWY_MAX_BYTES];
+  std::copy_n(from + i, count - i, rest);
+  hn::Store(stored(hn::Load(d, rest)), narrow, result);
+  std::copy_n(result, count - i, values + i);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -139,14 +161,13 @@ uint8_t toFp8(float value) {
   if (std::isnan(value)) return sign | 0x7f;
   const float magnitude = std::fabs(value);
   if (magnitude >= 448) return sign | 0x7e;
-  if (magnitude == 0) return sign;
-  int exponent = 0;
-  std::frexp(magnitude, &exponent);
-  // Steps are 2^-9 below the smallest normal number and an eighth of the power of two below the value above it.
-  const int step = std::max(exponent - 4, -9);
-  const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, -step)));
-  // 8 to 16 units of normal numbers; 16 are the next exponent's 8, which the addition carries into.
-  return static_cast<uint8_t>(sign | (((step + 9) << 3) + units));
+  // Below the smallest normal number steps are 2^-9, as those of f32 are from 2^14 on.
+  if (magnitude < 0x1p-6f)
+    return static_cast<uint8_t>(sign |
+                                (std::bit_cast<uint32_t>(magnitude + 0x1p14f) - std::bit_cast<uint32_t>(0x1p14f)));
+  // Else 20 bits of the mantissa go, halves to the even number; a carry goes to the exponent.
+  const uint32_t bits = std::bit_cast<uint32_t>(magnitude);
+  return static_cast<uint8_t>(sign | (((bits + 0x7ffff + (bits >> 20 & 1)) >> 20) - ((127 - 7) << 3)));
 }
 
 int8_t toInt8(double value) {
@@ -165,7 +186,7 @@ void storeValues(const ValueFormat& format, const float* from, int64_t count, st
     case ValueStorage::BF16:
       return storeAs<BFloat16>(from, count, to, [](float x) { return BFloat16(x); });
     case ValueStorage::Int8:
-      return storeAs<int8_t>(from, count, to, [scale](float x) { return toInt8(static_cast<double>(x) * scale); });
+      return TS_SIMD(storeInt8)(from, count, scale, to);
     case ValueStorage::Fp8:
       return storeAs<uint8_t>(from, count, to, [scale](float x) { return toFp8(x * scale); });
   }
