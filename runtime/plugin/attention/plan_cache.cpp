@@ -86,6 +86,10 @@ void AttentionPlanner::planBeams() {
       fail("context_lengths[{}] is {}, but the row has {} past tokens", contexts_ + g, row.source.shared, row.past);
     if (row.past > shape[2])
       fail("cache_indirection is {}, but row {} has {} past tokens", dimsText(shape), contexts_ + g, row.past);
+    const AttentionRow& first = plan_.rows[static_cast<size_t>(row.source.firstBeam)];
+    if (row.past != first.past || row.source.shared != first.source.shared)
+      fail("row {} has {} past tokens and a prompt of {}, but the first beam of its request has {} and {}",
+           contexts_ + g, row.past, row.source.shared, first.past, first.source.shared);
     for (int64_t t = row.source.shared; t < row.past; ++t)
       if (row.source.beams[t] < 0 || row.source.beams[t] >= beams_)
         fail("cache_indirection[{}, {}, {}] is {}, expected less than {} beams", g / beams_, g % beams_, t,
@@ -215,11 +219,11 @@ void AttentionPlanner::checkCapacity() const {
   }
 }
 
-// A block that a row writes belongs to that row alone.
+// A block that is written stands in one place of the table alone.
 void AttentionPlanner::checkBlockSharing() const {
   const KvCache& cache = plan_.cache;
   struct Written {
-    int64_t block, owner;
+    int64_t block, place;
     auto operator<=>(const Written&) const = default;
   };
   std::vector<Written> written;
@@ -228,22 +232,22 @@ void AttentionPlanner::checkBlockSharing() const {
     forKept(cache.slots, row.past, row.keys, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; t += cache.run(t, end))
         for (int64_t kv = 0; kv < 2; ++kv) {
-          const int64_t owner = row.source.row * 2 + kv;
-          written.push_back(
-              {cache.blocks[static_cast<size_t>(owner * cache.blocksPerRow + cache.slots.at(t) / cache.tokensPerBlock)],
-               owner});
+          const int64_t place =
+              (row.source.row * 2 + kv) * cache.blocksPerRow + cache.slots.at(t) / cache.tokensPerBlock;
+          written.push_back({cache.blocks[static_cast<size_t>(place)], place});
         }
     });
   }
   std::sort(written.begin(), written.end());
-  for (size_t i = 0; i < cache.blocks.size(); ++i) {
-    if (cache.blocks[i] < 0) continue;
-    const int64_t owner = static_cast<int64_t>(i) / cache.blocksPerRow;
-    auto found = std::lower_bound(written.begin(), written.end(), Written{cache.blocks[i], -1});
-    for (; found != written.end() && found->block == cache.blocks[i]; ++found)
-      if (found->owner != owner)
-        fail("block {} of the pool is written for row {} and used by row {}", cache.blocks[i] - firstCacheLayer_,
-             found->owner / 2, owner / 2);
+  const int64_t placesPerRow = 2 * cache.blocksPerRow;
+  for (int64_t place = 0; place < static_cast<int64_t>(cache.blocks.size()); ++place) {
+    const int64_t block = cache.blocks[static_cast<size_t>(place)];
+    if (block < 0) continue;
+    auto found = std::lower_bound(written.begin(), written.end(), Written{block, -1});
+    for (; found != written.end() && found->block == block; ++found)
+      if (found->place != place)
+        fail("block {} of the pool is written for row {} and used by row {}", block - firstCacheLayer_,
+             found->place / placesPerRow, place / placesPerRow);
   }
 }
 

@@ -378,6 +378,10 @@ TEST(GptAttentionProblems, GenerationAndBeams) {
   EXPECT_EQ(problemOf(p, in), "cache_indirection is [1, 3, 1], but row 0 has 2 past tokens");
   in.cacheIndirection = ints(Dims{1, 3, 4}, std::vector<int32_t>(12, 0));
   EXPECT_EQ(problemOf(p, in), "none");
+  in.hostPastKeyValueLengths = ints({2, 1, 2});
+  EXPECT_EQ(problemOf(p, in),
+            "row 1 has 1 past tokens and a prompt of 1, but the first beam of its request has 2 and 1");
+  in.hostPastKeyValueLengths = ints({2, 2, 2});
   in.hostMaxAttentionWindowSizes = ints({2});
   EXPECT_EQ(problemOf(p, in, ErrorKind::Unsupported), "a cyclic cache that wraps with several beams is not supported");
   in.hostPastKeyValueLengths = ints({2, 2, -2});

@@ -138,8 +138,75 @@ void checkLayer(uint64_t seed) {
   }
 }
 
+// Whatever numbers a call brings, it is refused or stays inside of its tensors: sanitizers look on.
+void checkHostileNumbers(uint64_t seed) {
+  RandomLayer random(seed);
+  auto number = [&](int64_t usual) {
+    const int64_t odd[] = {-1, 0, 1, 2, 7, 8, 9, 100, -2147483648LL, 2147483647LL};
+    return static_cast<int32_t>(random.oneIn(6) ? odd[random.from(0, 9)] : usual);
+  };
+  GptAttentionParams p;
+  p.numHeads = 2;
+  p.numKvHeads = 1;
+  p.headSize = 4;
+  p.useCache = p.removeInputPadding = true;
+  p.pagedKvCache = random.oneIn(2);
+  p.tokensPerBlock = 2;
+  p.crossAttention = random.oneIn(5);
+  p.layerIdxInCachePool = random.from(0, 1);
+  const PositionEmbedding positions[] = {PositionEmbedding::LearnedAbsolute, PositionEmbedding::RopeGptNeox,
+                                         PositionEmbedding::Alibi};
+  p.positionEmbedding = positions[random.from(0, 2)];
+  p.rotaryDim = 4;
+  p.posShift = p.usesRotary() && random.oneIn(2);
+  if (random.oneIn(3)) p.mask = AttentionMask::Padding;
+  const int64_t rows = 4, contexts = 2, blocks = 4;
+  std::vector<int32_t> types, lengths, total, past, offsets, indirection, encoder;
+  int64_t tokens = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    const bool context = i < contexts;
+    const int64_t before = context ? random.from(0, 1) * 2 : random.from(1, 6), fresh = context ? random.from(1, 4) : 1;
+    types.push_back(random.oneIn(20) ? number(0) : context ? 0 : 1);
+    lengths.push_back(number(context ? fresh : 1));
+    total.push_back(number(before + fresh));
+    past.push_back(number(before));
+    encoder.push_back(number(3));
+    tokens += fresh;
+  }
+  for (int64_t i = 0; i < rows * 2 * blocks; ++i) offsets.push_back(number(i));
+  for (int64_t i = 0; i < 16; ++i) indirection.push_back(number(i % 2));
+  GptAttentionInputs in;
+  in.qkv = floats(Dims{tokens, 16}, random.values(tokens * 16, 1));
+  in.hostRequestTypes = ints(types);
+  in.contextLengths = ints(lengths);
+  if (random.oneIn(2)) in.sequenceLength = ints(total);
+  if (random.oneIn(2)) in.hostPastKeyValueLengths = ints(past);
+  if (random.oneIn(2)) in.hostMaxAttentionWindowSizes = ints({number(5)});
+  if (random.oneIn(2)) in.hostSinkTokenLength = ints({number(1)});
+  if (random.oneIn(3)) in.cacheIndirection = ints(Dims{1, 2, 8}, indirection);
+  in.crossKv = floats(Dims{7, 8}, random.values(56, 1));
+  in.encoderInputLengths = ints(encoder);
+  in.pastKeyValue = floats(Dims{rows, 2, 1, 8, 4}, random.values(rows * 64, 1));
+  in.kvCachePool = floats(Dims{36, 2, 4}, random.values(36 * 8, 1));
+  in.kvCacheBlockOffsets = ints(Dims{rows, 2, blocks}, offsets);
+  if (random.oneIn(3)) in.hostKvCachePoolMapping = ints(Dims{1, 2}, {number(0), number(1)});
+  if (random.oneIn(3)) in.rotaryCosSin = floats(Dims{9, 4}, random.values(36, 1));
+  Tensor slow = Tensor::zeros(DType::Float32, Dims{tokens, 8}), fast = Tensor::zeros(DType::Float32, Dims{tokens, 8});
+  auto copy = [](const Tensor& t) { return floats(t.sizes(), valuesOf(t)); };
+  GptAttentionInputs again = in;
+  again.pastKeyValue = copy(in.pastKeyValue);
+  again.kvCachePool = copy(in.kvCachePool);
+  const auto problem = gptAttentionReference(p, in, slow), other = gptAttention(p, again, fast, 2);
+  ASSERT_EQ(problem.has_value(), other.has_value());
+  if (problem) return;
+  ASSERT_LT(largestDifference(valuesOf(slow), valuesOf(fast)), 1e-5);
+  ASSERT_TRUE(sameBytes(valuesOf(in.pastKeyValue), valuesOf(again.pastKeyValue)));
+  ASSERT_TRUE(sameBytes(valuesOf(in.kvCachePool), valuesOf(again.kvCachePool)));
+}
+
 }  // namespace
 
+TEST(GptAttentionProperty, HostileNumbersStayInside) { forEachSeed(3000, checkHostileNumbers); }
 TEST(GptAttentionProperty, FastIsReference) { forEachSeed(400, checkLayer); }
 
 }  // namespace tscompile::test
