@@ -79,14 +79,19 @@ void AttentionPlanner::planBeams() {
     AttentionRow& row = plan_.rows[static_cast<size_t>(contexts_ + g)];
     row.source.beams = inputs_.cacheIndirection.data<int32_t>() + g * shape[2];
     row.source.firstBeam = contexts_ + g - g % beams_;
-    if (plan_.cross) continue;
+    const AttentionRow& first = plan_.rows[static_cast<size_t>(row.source.firstBeam)];
+    if (plan_.cross) {
+      if (row.keys != first.keys)
+        fail("row {} has an encoder input of {}, but the first beam of its request has {}", contexts_ + g, row.keys,
+             first.keys);
+      continue;
+    }
     if (lengths_.empty()) fail("context_lengths is missing, which {} beams need", beams_);
     row.source.shared = lengths_[static_cast<size_t>(contexts_ + g)];
     if (row.source.shared < 0 || row.source.shared > row.past)
       fail("context_lengths[{}] is {}, but the row has {} past tokens", contexts_ + g, row.source.shared, row.past);
     if (row.past > shape[2])
       fail("cache_indirection is {}, but row {} has {} past tokens", dimsText(shape), contexts_ + g, row.past);
-    const AttentionRow& first = plan_.rows[static_cast<size_t>(row.source.firstBeam)];
     if (row.past != first.past || row.source.shared != first.source.shared)
       fail("row {} has {} past tokens and a prompt of {}, but the first beam of its request has {} and {}",
            contexts_ + g, row.past, row.source.shared, first.past, first.source.shared);
