@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace tscompile {
 
@@ -74,6 +75,7 @@ struct GptAttentionParams {
   AttentionMask mask = AttentionMask::Causal;
   int64_t blockSparseBlockSize = 64, blockSparseLocalBlocks = 16, blockSparseVerticalStride = 8;
   bool blockSparseHomoHeads = false;
+  bool fullAttentionMask = false;  // there is a mask among the inputs; `mask` is Custom then
 
   bool unfuseQkvGemm = false, qkvBiasEnabled = false, removeInputPadding = false, crossAttention = false;
   DType type = DType::Float32;
@@ -89,9 +91,17 @@ struct GptAttentionParams {
   bool skipAttention = false;
   int64_t tpSize = 1, tpRank = 0;
 
-  // Not implemented: asking for one is refused by name.
+  // What the original chooses kernels by; the result does not depend on it.
+  int64_t contextFmhaType = 0, maxContextLength = 0;
+  bool usePagedContextFmha = false, useFp8ContextFmha = false, multiBlockMode = false, enableXqa = false;
+
+  // Not implemented: asking for one is refused by name. What only they read is kept.
   bool fuseFp4Quant = false, isMedusa = false, isSpecDecoding = false, isMla = false;
-  int64_t cpSize = 1;
+  int64_t cpSize = 1, cpRank = 0;
+  std::vector<int64_t> cpGroup;
+  bool specDecodingVariableLength = false;
+  int64_t specDecodingMaxLength = 1;
+  int64_t qLoraRank = 0, kvLoraRank = 0, qkNopeHeadDim = 0, qkRopeHeadDim = 0, vHeadDim = 0;
 
   int64_t groupSize() const { return numHeads / numKvHeads; }
   // The last extent of qkv: (H + 2 Hkv) D.

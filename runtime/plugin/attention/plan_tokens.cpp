@@ -190,6 +190,23 @@ void AttentionPlanner::planGenerationRow(AttentionRow& row, int64_t index) {
     fail("qkv is {}, but generation requests have one token", dimsText(inputs_.qkv.sizes()));
 }
 
+// `total` and `past` are empty if they are absent.
+void AttentionPlanner::planPast(AttentionRow& row, int64_t index, const std::vector<int64_t>& total,
+                                const std::vector<int64_t>& past) const {
+  const size_t at = static_cast<size_t>(index);
+  if (!row.context && total.empty() && past.empty()) fail("host_past_key_value_lengths is missing");
+  if (!total.empty()) row.past = total[at] - row.tokens;
+  if (!row.context && !past.empty()) {
+    if (past[at] < 0) fail("host_past_key_value_lengths[{}] is {}", index, past[at]);
+    if (!total.empty() && row.past != past[at])
+      fail("sequence_length[{}] is {}, expected {} = {} in the cache and {} new", index, total[at], past[at] + 1,
+           past[at], row.tokens);
+    row.past = past[at];
+  }
+  if (row.past < 0) fail("sequence_length[{}] is {}, less than its {} new tokens", index, total[at], row.tokens);
+  if (row.past > 0 && !params_.useCache) fail("row {} has {} past tokens, which needs use_cache", index, row.past);
+}
+
 void AttentionPlanner::planRows() {
   const int64_t count = countRows();
   std::vector<int64_t> types(static_cast<size_t>(count), 0), total, past;
@@ -214,20 +231,7 @@ void AttentionPlanner::planRows() {
     row.context ? planContextRow(row, i) : planGenerationRow(row, i);
     if (row.context && contexts_ != i) fail("row {} is a context request behind a generation request", i);
     if (row.context) ++contexts_;
-    if (!row.context && total.empty() && past.empty() && !plan_.cross) fail("host_past_key_value_lengths is missing");
-    if (!plan_.cross) {
-      if (!total.empty()) row.past = total[at] - row.tokens;
-      if (!row.context && !past.empty()) {
-        if (!total.empty() && row.past != past[at])
-          fail("sequence_length[{}] is {}, expected {} = {} in the cache and {} new", i, total[at], past[at] + 1,
-               past[at], row.tokens);
-        row.past = past[at];
-        if (row.past < 0) fail("host_past_key_value_lengths[{}] is {}", i, row.past);
-      }
-      if (row.past < 0) fail("sequence_length[{}] is {}, less than its {} new tokens", i, total[at], row.tokens);
-      if (row.past > std::numeric_limits<int32_t>::max()) fail("row {} has too many past tokens", i);
-      if (row.past > 0 && !params_.useCache) fail("row {} has {} past tokens, which needs use_cache", i, row.past);
-    }
+    if (!plan_.cross) planPast(row, i, total, past);
     row.keys = row.past + row.tokens;
     row.source.past = row.past;
     token += row.tokens;

@@ -42,6 +42,8 @@ class AttentionPlanner {
   int64_t countRows();
   void planContextRow(AttentionRow& row, int64_t index);
   void planGenerationRow(AttentionRow& row, int64_t index);
+  void planPast(AttentionRow& row, int64_t index, const std::vector<int64_t>& total,
+                const std::vector<int64_t>& past) const;
   void planCrossAttention();
 
   // plan_cache.cpp: windows, caches, beams.

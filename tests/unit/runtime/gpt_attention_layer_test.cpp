@@ -317,6 +317,30 @@ TEST(GptAttention, SameBitsForAnyNumberOfThreads) {
   EXPECT_LT(largestDifference(first, resultOf(p, in, Kernel::Reference)), 2e-5);
 }
 
+TEST(GptAttention, LongDecodingIsSplit) {
+  GptAttentionParams p;
+  p.numHeads = 6;
+  p.numKvHeads = 2;
+  p.headSize = 24;
+  p.softcap = 4;
+  const int64_t tokens = 901, width = p.qkvWidth();
+  const std::vector<float> all = randomFloats(tokens * width, 1, -2, 2);
+  for (bool paged : {false, true}) {
+    std::vector<float> first;
+    for (int threads : {0, 1, 2, 5}) {
+      const CacheLayout layout{.paged = paged, .tokensPerBlock = 64, .capacity = 960, .threads = threads};
+      AttentionSession session(p, layout, threads == 0 ? Kernel::Reference : Kernel::Fast);
+      session.shared().attentionSinks = floats(Dims{6}, {0, 1, 2, 3, 4, 5});
+      ASSERT_EQ(session.step({{0, true, rowsOf(all, width, 0, tokens - 1)}}).size(), 1u);
+      const auto got = session.step({{0, false, rowsOf(all, width, tokens - 1, tokens)}});
+      ASSERT_EQ(got.size(), 1u);
+      if (threads == 1) EXPECT_LT(largestDifference(first, got[0]), 1e-5);
+      if (threads > 1) EXPECT_TRUE(sameBytes(first, got[0]));
+      first = got[0];
+    }
+  }
+}
+
 TEST(GptAttentionProblems, Extents) {
   GptAttentionParams p;
   p.numHeads = 4;
