@@ -242,40 +242,43 @@ void AttentionPlanner::planRows() {
   if (plan_.packed && token != plan_.tokens) fail("qkv has {} tokens, but the rows have {}", plan_.tokens, token);
 }
 
+// Where cross_kv has its keys and values.
+void AttentionPlanner::planEncoder() {
+  const Tensor& t = inputs_.crossKv;
+  if (!t.defined()) fail("cross_kv is missing");
+  requireElements(t);
+  if (t.rank() != 2 && t.rank() != 3) fail("cross_kv is {}, expected 2 or 3 dimensions", dimsText(t.sizes()));
+  const int64_t width = 2 * plan_.kvHeads * plan_.size, count = static_cast<int64_t>(plan_.rows.size());
+  if (t.size(t.rank() - 1) != width)
+    fail("the last extent of cross_kv is {}, expected {} = 2*{}*{}", t.size(t.rank() - 1), width, plan_.kvHeads,
+         plan_.size);
+  if (t.dtype() != inputs_.qkv.dtype() || t.stride(t.rank() - 1) != 1)
+    fail("cross_kv is not of the type of qkv, or its last dimension is not contiguous");
+  if (t.rank() == 3 && t.size(0) != count && t.size(0) != contexts_)
+    fail("cross_kv is {}, expected {} rows", dimsText(t.sizes()), contexts_);
+  const int64_t perEntry = t.rank() == 3 ? t.size(1) : 0;
+  plan_.k = {t.raw(), *storageOf(t.dtype()), perEntry, t.stride(0), t.stride(t.rank() - 2), plan_.size};
+  plan_.v = plan_.k;
+  plan_.v.data += plan_.kvHeads * plan_.size * valueBytes(plan_.k.storage);
+}
+
 // Keys and values of the encoder: given to context rows, in the cache afterwards.
 void AttentionPlanner::planCrossAttention() {
   if (!plan_.cross) return;
   const int64_t count = static_cast<int64_t>(plan_.rows.size());
   std::vector<int64_t> lengths = integers("encoder_input_lengths", inputs_.encoderInputLengths, count);
-  int64_t perEntry = 0, available = 0, first = 0;
+  if (contexts_ > 0) planEncoder();
   const Tensor& t = inputs_.crossKv;
-  if (contexts_ > 0) {
-    if (!t.defined()) fail("cross_kv is missing");
-    requireElements(t);
-    if (t.rank() != 2 && t.rank() != 3) fail("cross_kv is {}, expected 2 or 3 dimensions", dimsText(t.sizes()));
-    const int64_t width = 2 * plan_.kvHeads * plan_.size;
-    if (t.size(t.rank() - 1) != width)
-      fail("the last extent of cross_kv is {}, expected {} = 2*{}*{}", t.size(t.rank() - 1), width, plan_.kvHeads,
-           plan_.size);
-    if (t.dtype() != inputs_.qkv.dtype() || t.stride(t.rank() - 1) != 1)
-      fail("cross_kv is not of the type of qkv, or its last dimension is not contiguous");
-    if (t.rank() == 3 && t.size(0) != count && t.size(0) != contexts_)
-      fail("cross_kv is {}, expected {} rows", dimsText(t.sizes()), contexts_);
-    perEntry = t.rank() == 3 ? t.size(1) : 0;
-    available = t.rank() == 3 ? t.size(1) : t.size(0);
-    plan_.k = {t.raw(), *storageOf(t.dtype()), perEntry, t.stride(0), t.stride(t.rank() - 2), plan_.size};
-    plan_.v = plan_.k;
-    plan_.v.data += plan_.kvHeads * plan_.size * valueBytes(plan_.k.storage);
-  }
+  const bool padded = contexts_ > 0 && t.rank() == 3;
+  int64_t first = 0;
   for (int64_t i = 0; i < count; ++i) {
     AttentionRow& row = plan_.rows[static_cast<size_t>(i)];
     row.keys = lengths[static_cast<size_t>(i)];
-    if (row.keys < 0 || row.keys > std::numeric_limits<int32_t>::max())
-      fail("encoder_input_lengths[{}] is {}", i, row.keys);
+    if (row.keys < 0) fail("encoder_input_lengths[{}] is {}", i, row.keys);
     row.source.past = row.source.shared = row.keys;
     if (!row.context) continue;
-    row.firstKey = perEntry != 0 ? i * perEntry : first;
-    if (row.keys > available - (perEntry != 0 ? 0 : first))
+    row.firstKey = padded ? i * t.size(1) : first;
+    if (row.keys > (padded ? t.size(1) : t.size(0) - first))
       fail("encoder_input_lengths[{}] is {}, but cross_kv is {}", i, row.keys, dimsText(t.sizes()));
     first += row.keys;
   }

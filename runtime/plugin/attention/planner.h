@@ -44,6 +44,7 @@ class AttentionPlanner {
   void planGenerationRow(AttentionRow& row, int64_t index);
   void planPast(AttentionRow& row, int64_t index, const std::vector<int64_t>& total,
                 const std::vector<int64_t>& past) const;
+  void planEncoder();
   void planCrossAttention();
 
   // plan_cache.cpp: windows, caches, beams.
