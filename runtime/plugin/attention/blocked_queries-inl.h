@@ -70,6 +70,7 @@ class BlockedQueries {
   const float* valueRow(int64_t key, float* room) const;
   void attendTile(int64_t first, int64_t last);
   void attendQueries(int64_t group, int64_t at, int64_t first, int64_t last);
+  void addValues(int64_t group, int64_t at, const RowTile& tile, int64_t from, int64_t seen);
   void weigh(int64_t group, int64_t at, int64_t first, int64_t count, int64_t from, int64_t to, float* scores);
   float* sumsOf(int64_t group, int64_t at) { return sums_ + (group * rows_ + at) * width_; }
   RowState& stateOf(int64_t group, int64_t at) { return states_[group * rows_ + at]; }
@@ -200,17 +201,29 @@ inline void BlockedQueries::attendQueries(int64_t group, int64_t at, int64_t fir
   p.cRow = stride_;
   runTiles(p, &tile, 1, from / kBlock, to / kBlock);
   for (int64_t r = 0; r < rows; ++r) weigh(group, at + r, first, last - first, from, to, scores_ + r * stride_);
+  addValues(group, at, tile, from, seen);
+}
+
+// Weights of keys [from, seen) of the tile times their values.
+inline void BlockedQueries::addValues(int64_t group, int64_t at, const RowTile& tile, int64_t from, int64_t seen) {
+  const int64_t step = 0;
+  Product p{};
+  p.steps = &step;
+  p.stepCount = 1;
+  p.cPanel = kBlock;
+  p.paddedColumns = true;
   p.a = scores_ + from;
   p.rowStride = stride_;
   p.depth = seen - from;
-  p.columns = kBlock;
   p.cRow = width_;
-  // The panels are as deep as the tile: each is entered at the first key seen.
-  for (int64_t panel = 0; panel < width_; panel += kBlock) {
+  // The panels are as deep as the tile: if not all of it is seen, each is entered at the first key.
+  const int64_t columns = p.depth == tileKeys_ ? width_ : kBlock;
+  p.columns = columns;
+  for (int64_t panel = 0; panel < width_; panel += columns) {
     p.b = values_ + panel * tileKeys_ + from * kBlock;
     p.c = sumsOf(group, at) + panel;
     p.epilogue.residual = p.c;
-    runTiles(p, &tile, 1, 0, 1);
+    runTiles(p, &tile, 1, 0, columns / kBlock);
   }
 }
 

@@ -105,15 +105,12 @@ void AttentionPlanner::splitJoint() {
   if (t.size(last) != params_.qkvWidth())
     fail("the last extent of qkv is {}, expected {} = ({}+2*{})*{}", t.size(last), params_.qkvWidth(), plan_.heads,
          plan_.kvHeads, plan_.size);
-  auto part = [&](int64_t firstHead, int64_t heads) {
-    Dims sizes(t.sizes().begin(), t.sizes().end());
-    sizes[static_cast<size_t>(last)] = heads * plan_.size;
-    return t.withGeometry(sizes, t.strides(), t.offset() + firstHead * plan_.size * t.stride(last));
-  };
-  plan_.q = rowsOf("qkv", part(0, plan_.heads), plan_.heads);
+  plan_.q = rowsOf("qkv", t, plan_.heads + 2 * plan_.kvHeads);
   if (plan_.cross) return;
-  plan_.k = rowsOf("qkv", part(plan_.heads, plan_.kvHeads), plan_.kvHeads);
-  plan_.v = rowsOf("qkv", part(plan_.heads + plan_.kvHeads, plan_.kvHeads), plan_.kvHeads);
+  const int64_t headBytes = plan_.size * valueBytes(plan_.q.storage);
+  plan_.k = plan_.v = plan_.q;
+  plan_.k.data += plan_.heads * headBytes;
+  plan_.v.data += (plan_.heads + plan_.kvHeads) * headBytes;
 }
 
 void AttentionPlanner::planProjections() {
