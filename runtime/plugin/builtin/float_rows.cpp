@@ -1,7 +1,5 @@
 #include "runtime/plugin/builtin/float_rows.h"
 
-#include "runtime/engine/simd.h"
-
 #include <type_traits>
 
 // Included once per instruction set, in this order.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/engine/epilogue.h"
+#include "runtime/engine/simd.h"
 
 #include <cstdint>
 
