@@ -233,12 +233,14 @@ def selective_scan(r):
     x = numbers(r, leading + [dim], dtype)
     state = numbers(r, (slots, heads, states, width) if mamba2 else (slots, states, dim), state_type)
     delta = numbers(r, leading + [each], dtype, 0.5)
+    if not softplus:
+        delta = delta.abs()
     a = -numbers(r, (heads,) if mamba2 else (states, dim)).abs()
     bc = numbers(r, leading + [2 * groups * states], dtype)
     inputs.update(input_tensor=x, state=state, delta=delta, A=a, BC=bc)
     bias, d = torch.zeros(each, dtype=torch.float64), torch.zeros(each, dtype=torch.float64)
     if r.random() < 0.7:
-        inputs["delta_bias"] = numbers(r, (each,), dtype)
+        inputs["delta_bias"] = numbers(r, (each,), dtype) if softplus else numbers(r, (each,), dtype).abs()
         bias = inputs["delta_bias"].double()
     if r.random() < 0.7:
         inputs["D"] = numbers(r, (each,), "f32")
@@ -346,7 +348,7 @@ def main():
         with open(os.path.join(args.out, name + ".jsonl"), "w") as f:
             for i in range(args.count):
                 r = random.Random("%s %d %d" % (name, args.seed, i))
-                f.write(json.dumps(MAKERS[name](r), separators=(",", ":")) + "\n")
+                f.write(json.dumps(MAKERS[name](r), separators=(",", ":"), allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ class PluginCase {
         return "another number of threads gives other bits";
     if (std::string wrong = compare(one); !wrong.empty()) return "kernel: " + wrong;
     std::string problem, text = plugin_->decomposition(described_);
-    if (text.empty()) return "";
+    if (text.empty()) return "it has no decomposition";
     std::shared_ptr<const PluginComposite> composite = PluginComposite::make(text, problem);
     if (!composite) return problem + "\n" + text;
     std::vector<Tensor> present;
