@@ -28,7 +28,7 @@ struct Setting {
 using B = BuildConfig;
 const Setting kSettings[] = {
     {"max_batch_size", &B::maxBatchSize, 1, 1 << 16},
-    {"max_input_len", &B::maxInputLen, 1, 1 << 24},
+    {"max_input_len", &B::maxInputLen, 0, 1 << 24},
     {"max_seq_len", &B::maxSeqLen, 0, 1 << 24},
     {"max_beam_width", &B::maxBeamWidth, 1, 1024},
     {"max_num_tokens", &B::maxNumTokens, 1, 1 << 24},
@@ -175,7 +175,13 @@ bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostic
   const Setting* s = settingOf(name);
   bool isText = s && std::holds_alternative<std::string BuildConfig::*>(s->member);
   reader.set(name, parsed.is_discarded() || isText ? Json(value) : parsed);
-  if (reader.good()) reader.check();
+  return reader.good();
+}
+
+bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics) {
+  BuildConfig copy = config;
+  Reader reader(copy, "", diagnostics);
+  reader.check();
   return reader.good();
 }
 

@@ -13,10 +13,10 @@ namespace tscompile {
 
 // Names in JSON are those of TensorRT-LLM's build_config: "max_batch_size" and so on.
 struct BuildConfig {
-  int64_t maxBatchSize = 8;    // rows of a step: requests, or their beams
-  int64_t maxInputLen = 1024;  // tokens of a prompt
-  int64_t maxSeqLen = 0;       // tokens of a prompt and what follows it; 0: as many as the model has positions for,
-                               // or max_input_len where that is not known
+  int64_t maxBatchSize = 8;  // rows of a step: requests, or their beams
+  int64_t maxInputLen = 0;   // tokens of a prompt; 0: max_seq_len
+  int64_t maxSeqLen = 0;     // tokens of a prompt and what follows it; 0: as many as the model has positions for,
+                             // or 1024 where that is not known
   int64_t maxBeamWidth = 1;
   int64_t maxNumTokens = 512;   // tokens of a step; longer prompts come in pieces
   int64_t optNumTokens = 0;     // tokens of a usual step; 0: max_batch_size
@@ -41,8 +41,9 @@ struct BuildConfig {
 // Strict: unknown names, wrong types and numbers that cannot be are all reported, with the nearest name. What is known
 // but not implemented is Unsupported.
 Result<BuildConfig> parseBuildConfig(std::string_view json, const std::string& path, Diagnostics& diagnostics);
-// "max_batch_size=4" over what `config` has.
+// "max_batch_size=4" over what `config` has; checkBuildConfig() tells whether it goes with the others.
 bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostics& diagnostics);
+bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics);
 // The names that there are.
 std::vector<std::string> buildOptionNames();
 // All of it as JSON, `indent` blanks deep; the same bytes for the same settings.

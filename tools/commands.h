@@ -18,6 +18,8 @@ int runPartition(const Options& options, Session& session);
 int runExplain(const Options& options, Session& session);
 int runCompile(const Options& options, Session& session);
 int runVerify(const Options& options, Session& session);
+int runBuild(const Options& options, Session& session);
+int runGenerate(const Options& options, Session& session);
 int runPlugins(const Options& options, Session& session);
 int runOps(const Options& options, Session& session);
 int runInspect(const Options& options, Session& session);

@@ -322,6 +322,63 @@ Examples:
   tscompile run model.tse --input x=1x3x224x224:f32:randn(seed=0)
 )";
 
+double realNumber(std::string_view option, const std::string& text) {
+  char* end = nullptr;
+  double v = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end)
+    throw UsageError{std::string(option) + " takes a number, not '" + abbreviate(text, 80) + "'"};
+  return v;
+}
+int64_t wholeNumber(std::string_view option, const std::string& text) {
+  return static_cast<int64_t>(checked(parseCount(text), option, "a number", text));
+}
+
+const std::vector<OptionSpec> kBuild = {
+    {"-w,--weights", "FILE", "weights: safetensors, or a recipe of docs/values.md",
+     [](Options& o, const std::string& v) { o.build.weights.push_back(v); }, true},
+    {"-o,--output", "FOLDER", "where config.json and the engine go",
+     [](Options& o, const std::string& v) { o.build.output = v; }},
+    {"--config", "FILE", "settings as a JSON object; see docs/language_models.md",
+     [](Options& o, const std::string& v) { o.build.config = v; }},
+    {"--set", "NAME=VALUE", "one setting, such as max_seq_len=512",
+     [](Options& o, const std::string& v) { o.build.settings.push_back(v); }, true},
+};
+
+const std::vector<OptionSpec> kGenerate = {
+    {"--prompt", "TEXT", "what the text begins with; several are served at the same time",
+     [](Options& o, const std::string& v) { o.generate.prompts.push_back(v); }, true},
+    {"--prompt-ids", "IDS", "the same as tokens: 12,7,99",
+     [](Options& o, const std::string& v) { o.generate.promptIds.push_back(v); }, true},
+    {"--tokenizer", "FILE", "tokenizer.json, vocab.json or a plain vocabulary; without it tokens are bytes",
+     [](Options& o, const std::string& v) { o.generate.tokenizer = v; }},
+    {"--max-new-tokens", "N", "tokens to generate at most (default: 64)",
+     [](Options& o, const std::string& v) {
+       o.generate.maxNewTokens = static_cast<uint64_t>(wholeNumber("--max-new-tokens", v));
+     }},
+    {"--temperature", "X", "logits are divided by it; 0: the likeliest token",
+     [](Options& o, const std::string& v) { o.generate.sampling.temperature = realNumber("--temperature", v); }},
+    {"--top-k", "N", "draw from the N likeliest tokens",
+     [](Options& o, const std::string& v) { o.generate.sampling.topK = wholeNumber("--top-k", v); }},
+    {"--top-p", "X", "draw from the likeliest tokens whose probabilities sum to X",
+     [](Options& o, const std::string& v) { o.generate.sampling.topP = realNumber("--top-p", v); }},
+    {"--min-p", "X", "draw from tokens that are at least X times as likely as the likeliest",
+     [](Options& o, const std::string& v) { o.generate.sampling.minP = realNumber("--min-p", v); }},
+    {"--repetition-penalty", "X", "tokens that were there get less likely (above 1)",
+     [](Options& o, const std::string& v) {
+       o.generate.sampling.repetitionPenalty = realNumber("--repetition-penalty", v);
+     }},
+    {"--seed", "N", "of the draws (default: 0)",
+     [](Options& o, const std::string& v) {
+       o.generate.sampling.randomSeed = static_cast<uint64_t>(wholeNumber("--seed", v));
+     }},
+    {"--beam-width", "N", "search the likeliest texts with N beams",
+     [](Options& o, const std::string& v) { o.generate.sampling.beamWidth = wholeNumber("--beam-width", v); }},
+    {"--end-id", "N", "the token that ends a text",
+     [](Options& o, const std::string& v) { o.generate.sampling.endId = wholeNumber("--end-id", v); }},
+    {"--threads", "N", "threads to use at most",
+     [](Options& o, const std::string& v) { o.generate.threads = static_cast<uint64_t>(threadCount(v, v)); }},
+};
+
 const VerbSpec kVerbs[] = {
     {.name = "parse",
      .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
@@ -429,6 +486,23 @@ const VerbSpec kVerbs[] = {
      .details = "Examples:\n  tscompile ops 'aten::*pool*'\n  tscompile ops --coverage model.ir\n",
      .options = kOps,
      .command = runOps},
+    {.name = "build",
+     .summary = "make a folder that serves a language model",
+     .argument = "MODEL",
+     .argumentHelp = "graph text of forward(input_ids, position_ids) -> logits",
+     .argumentRequired = true,
+     .details = "Example:\n  tscompile build model.ir -w model.safetensors --set max_seq_len=512 -o built\n",
+     .options = kBuild,
+     .command = runBuild},
+    {.name = "generate",
+     .summary = "continue texts with a language model that was built",
+     .argument = "FOLDER",
+     .argumentHelp = "what build has made",
+     .argumentRequired = true,
+     .details = "Examples:\n  tscompile generate built --prompt 'The graph' --max-new-tokens 100\n"
+                "  tscompile generate built --prompt-ids 464,4823 --top-k 50 --seed 7\n",
+     .options = kGenerate,
+     .command = runGenerate},
     {.name = "plugins",
      .summary = "list plugins, show what one takes, or check the plugins of a library",
      .argument = "WHAT",

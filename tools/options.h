@@ -5,6 +5,7 @@
 #include "ir/support/limits.h"
 #include "partition/partition.h"
 #include "runtime/engine/engine_options.h"
+#include "runtime/llm/sampling.h"
 
 #include <chrono>
 #include <optional>
@@ -126,6 +127,19 @@ struct InspectCommand {
   bool emitGraph = false;  // of an engine file
 };
 
+struct BuildCommand {
+  std::vector<std::string> weights;
+  std::string config, output;         // a JSON file, a folder
+  std::vector<std::string> settings;  // NAME=VALUE
+};
+
+struct GenerateCommand {
+  std::vector<std::string> prompts, promptIds;
+  std::string tokenizer;
+  uint64_t maxNewTokens = 64, threads = 0;
+  SamplingConfig sampling;
+};
+
 struct OpsCommand {
   std::vector<std::string> coverage;
   bool all = false;
@@ -148,6 +162,8 @@ struct Options {
   VerifyCommand verify;
   InspectCommand inspect;
   OpsCommand ops;
+  BuildCommand build;
+  GenerateCommand generate;
 };
 
 struct OptionSpec {

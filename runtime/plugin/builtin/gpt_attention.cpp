@@ -209,7 +209,12 @@ struct GptAttention : GptAttentionParams {
     GptAttentionInputs in;
     for (size_t i = 0; i < kInputs.size(); ++i)
       if (r.has(i)) in.*kInputs[i].member = hostTensor(r.input(i));
-    raise(gptAttention(*this, in, hostTensor(r.output(0)), hostThreads(r)));
+    Tensor context = hostTensor(r.output(0));
+    // Packed tokens may come as the one row of a batch.
+    if (removeInputPadding && context.rank() == 3 && context.size(0) == 1)
+      for (auto* t : {&in.qkv, &in.k, &in.v, &context})
+        if (t->defined()) *t = t->withGeometry(t->sizes().subspan(1), t->strides().subspan(1), t->offset());
+    raise(gptAttention(*this, in, context, hostThreads(r)));
   }
 };
 
