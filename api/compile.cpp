@@ -81,6 +81,8 @@ std::vector<std::string> optionWords(const CompileSpec& spec) {
   for (const InputRange& range : p.usualShapes) add("--opt-shape", inputRangeText(range));
   if (!p.lower) out.emplace_back("--no-lower");
   if (spec.engine.precision != Precision::F32) add("--precision", std::string(precisionName(spec.engine.precision)));
+  if (spec.engine.measureTactics) add("--tactics", "measure");
+  if (spec.engine.workspaceLimit != SIZE_MAX) add("--workspace-size", std::to_string(spec.engine.workspaceLimit));
   if (spec.requiredCoverage > 0) out.push_back(fmt::format("--require-full={:g}", spec.requiredCoverage * 100));
   return out;
 }
@@ -97,6 +99,7 @@ std::shared_ptr<const EngineInfo> describe(const ModuleState& source, const Comp
   info->options = optionWords(spec);
   info->inputs = spec.partition.shapes;
   info->precision = spec.engine.precision;
+  if (spec.engine.workspaceLimit != SIZE_MAX) info->workspaceLimit = spec.engine.workspaceLimit;
   return info;
 }
 

@@ -28,6 +28,7 @@ struct EngineInfo {
   std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
   std::vector<InputRange> inputs;    // sizes that it was compiled for
   Precision precision = Precision::F32;
+  std::optional<uint64_t> workspaceLimit;  // bytes (EngineOptions)
   std::string tactics;  // what measurements have found (TacticCache::text()), if there were any
 
   // What its engines are made with.

@@ -1,10 +1,15 @@
 // `tscompile compile`: a graph with its engines and its weights becomes an engine file.
 #include "api/compile.h"
+#include "frontend/file_io.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
+#include "runtime/engine/tactics.h"
 #include "tools/commands.h"
+#include "tools/inputs.h"
+#include "tools/machine_memory.h"
 #include "tools/partitioning.h"
+#include "tools/process.h"
 #include "tools/quantities.h"
 
 #include <fmt/core.h>
@@ -13,6 +18,8 @@
 
 namespace tscompile {
 namespace {
+
+constexpr uint64_t kMostCacheBytes = uint64_t{64} << 20;
 
 struct Summary {
   size_t segments = 0, engines = 0, nodes = 0, inEngines = 0;
@@ -38,6 +45,35 @@ void tell(const Summary& s, const std::string& path, Session& session) {
   json.finish();
 }
 
+// What earlier measurements have found; nothing after a report. A file that is not there yet is empty.
+std::shared_ptr<TacticCache> readTactics(const std::string& path, Session& session) {
+  auto cache = std::make_shared<TacticCache>();
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return cache;
+  Result<std::string> text = readFile(path, kMostCacheBytes, session.diagnostics);
+  return text && cache->read(*text, path, session.diagnostics) ? cache : nullptr;
+}
+
+// Runs the method once on random numbers of the usual sizes, whereupon its engines time what they may take.
+bool measureTactics(const Module& compiled, const PartitionSpec& spec, Session& session) {
+  Result<Method> method = compiled.prepare(session.diagnostics);
+  if (!method) return false;
+  Result<std::vector<IValue>> inputs = InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec), 0);
+  if (!inputs) return false;
+  InterruptScope interrupts(std::nullopt);
+  RunOptions run;
+  run.memoryLimit = availableMemory() / 5 * 4;
+  run.interrupt = &interrupts.interrupted();
+  Diagnostics failures;
+  if (method->run(*inputs, failures, run)) return true;
+  if (failures.firstErrorKind() == ErrorKind::Interrupted) {
+    for (const Diagnostic& d : failures.list()) session.diagnostics.add(d);
+    return false;
+  }
+  session.note("kernels behind a failure were not timed: " + failures.list().front().message);
+  return true;
+}
+
 }  // namespace
 
 int runCompile(const Options& options, Session& session) {
@@ -52,12 +88,23 @@ int runCompile(const Options& options, Session& session) {
     summary.inEngines = p.acceleratedCount();
     for (const Segment& s : p.segments) summary.nodes += s.nodes.size();
   };
+  if (command.measure || !command.timingCache.empty()) {
+    spec.engine.tactics = readTactics(command.timingCache, session);
+    if (!spec.engine.tactics) return session.finish();
+  }
   Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
   Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)
                                               : module->compiled(spec, session.diagnostics);
   if (!compiled) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());
+  if (command.measure) {
+    std::string known = spec.engine.tactics->text();
+    if (!measureTactics(*compiled, spec.partition, session)) return session.finish();
+    std::string found = spec.engine.tactics->text();
+    if (!command.timingCache.empty() && found != known && !writeFile(command.timingCache, found, session.diagnostics))
+      return session.finish();
+  }
   if (!compiled->save(command.output, session.diagnostics, session.common.limits)) return session.finish();
   std::error_code ignored;
   summary.bytes = std::filesystem::file_size(command.output, ignored);

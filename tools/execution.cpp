@@ -2,24 +2,41 @@
 
 #include "api/compile.h"
 #include "tools/machine_memory.h"
+#include "tools/partitioning.h"
 
 namespace tscompile {
 
-std::optional<Executable> loadExecutable(const std::string& path, const RunCommand& command, Session& session) {
-  Result<Module> module = session.loadModule(path, command.weights, command.libraries);
+std::optional<Executable> loadAsGiven(const Options& options, Session& session) {
+  const RunCommand& command = options.run;
+  Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
   if (!module) return std::nullopt;
-  std::string entry = command.method;
-  if (command.engine && !module->engineInfo()) {
-    CompileSpec spec;
-    spec.partition.lowering.method = command.method;
-    spec.partition.lowering.limits = session.common.limits;
-    module = module->compiled(spec, session.diagnostics);
-    if (!module) return std::nullopt;
-    entry = "forward";
-  }
-  Result<Method> method = module->prepare(session.diagnostics, entry);
+  Result<Method> method = module->prepare(session.diagnostics, command.method);
   if (!method) return std::nullopt;
   return Executable{std::move(*module), std::move(*method)};
+}
+
+std::optional<Executable> withEngines(Executable given, const Options& options, Session& session) {
+  if (options.run.executor == ExecutorChoice::Interpreter || given.module.engineInfo()) return given;
+  PartitionCommand command = options.partition;
+  command.method = options.run.method;
+  // Whoever says what is to stay out of engines wants to hear that there is no such thing.
+  bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && command.operators.empty() &&
+                    command.modules.empty() && command.nodes.empty();
+  Diagnostics reasons;
+  Diagnostics& diagnostics = isOptional ? reasons : session.diagnostics;
+  Result<Module> module = given.module.compiled(compileSpecOf(command, session.common.limits), diagnostics);
+  if (module)
+    if (Result<Method> method = module->prepare(diagnostics, "forward"))
+      return Executable{std::move(*module), std::move(*method)};
+  if (!isOptional) return std::nullopt;
+  session.note("the interpreter runs the graph, which cannot be compiled: " + reasons.list().front().message);
+  return given;
+}
+
+std::optional<Executable> loadExecutable(const Options& options, Session& session) {
+  std::optional<Executable> given = loadAsGiven(options, session);
+  if (!given) return std::nullopt;
+  return withEngines(std::move(*given), options, session);
 }
 
 RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupts, Session& session) {

@@ -4,6 +4,7 @@
 
 #include "ir/support/diagnostics.h"
 #include "runtime/engine/conv.h"
+#include "runtime/engine/engine_options.h"
 
 #include <map>
 #include <mutex>
@@ -29,9 +30,9 @@ class TacticCache {
   std::map<std::string, std::string> tactics_;
 };
 
-// The cheapest tactic that accepts the shape; a tactic that the cache names comes first. With `measure`, what the cache
-// does not know is timed and added: the cheapest by the model stays unless another is faster by more than a tenth, in
-// medians of interleaved runs.
-const ConvTactic& chooseConvTactic(const ConvShape& shape, TacticCache* cache, bool measure, int threads);
+// The cheapest tactic that accepts the shape within the limits; a tactic that the cache names comes first. With
+// `measureTactics`, what the cache does not know is timed and added: the cheapest by the model stays unless another is
+// faster by more than a tenth, in medians of interleaved runs.
+const ConvTactic& chooseConvTactic(const ConvShape& shape, const EngineOptions& options, int threads);
 
 }  // namespace tscompile
