@@ -239,9 +239,7 @@ class EngineVerifier : public EngineCalls {
     size_t before = diagnostics.errorCount();
     ProgramSources sources = graph ? collectSources(*module.state_, *graph, diagnostics) : ProgramSources();
     if (diagnostics.errorCount() != before) return nullptr;
-    auto out = std::make_shared<Module>(module.withGraph(copyWithData(*graph, sources)));
-    out->state_->engine = module.state_->engine;
-    return out;
+    return std::make_shared<const Module>(module.withGraph(copyWithData(*graph, sources)));
   }
 
   // Nothing after reporting. Without `wanted`, outputs are compared with those that the interpreter computes.
