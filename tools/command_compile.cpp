@@ -45,13 +45,12 @@ void tell(const Summary& s, const std::string& path, Session& session) {
   json.finish();
 }
 
-// What earlier measurements have found; nothing after a report. A file that is not there yet is empty.
-std::shared_ptr<TacticCache> readTactics(const std::string& path, Session& session) {
-  auto cache = std::make_shared<TacticCache>();
+// Reads what earlier measurements have found; false after a report. A file that is not there yet is empty.
+bool readTactics(const std::string& path, TacticCache& cache, Session& session) {
   std::error_code ignored;
-  if (path.empty() || !std::filesystem::exists(path, ignored)) return cache;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return true;
   Result<std::string> text = readFile(path, kMostCacheBytes, session.diagnostics);
-  return text && cache->read(*text, path, session.diagnostics) ? cache : nullptr;
+  return text && cache.read(*text, path, session.diagnostics);
 }
 
 // Runs the method once on random numbers of the usual sizes, whereupon its engines time what they may take.
@@ -88,10 +87,7 @@ int runCompile(const Options& options, Session& session) {
     summary.inEngines = p.acceleratedCount();
     for (const Segment& s : p.segments) summary.nodes += s.nodes.size();
   };
-  if (command.measure || !command.timingCache.empty()) {
-    spec.engine.tactics = readTactics(command.timingCache, session);
-    if (!spec.engine.tactics) return session.finish();
-  }
+  if (spec.engine.tactics && !readTactics(command.timingCache, *spec.engine.tactics, session)) return session.finish();
   Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
   Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)

@@ -117,6 +117,8 @@ std::vector<OptionSpec> withRewriting(std::vector<OptionSpec> own) {
        [](Options& o, const std::string&) { o.rewrite.plan = true; }},
       {"--trace", "", "a line on standard error for each rewrite that is applied",
        [](Options& o, const std::string&) { o.rewrite.trace = true; }},
+      {"--trace-ignore", "NAMES", "of these, separated by commas, --trace does not tell",
+       [](Options& o, const std::string& v) { addNames(o.rewrite.traceIgnore, v); }, true},
       {"--profile", "text|json", "write what each rewrite cost and did to standard error",
        [](Options& o, const std::string& v) {
          o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;

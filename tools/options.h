@@ -51,6 +51,7 @@ struct RewriteCommand {
   bool check = false;
   bool verifyRewrites = false;
   bool trace = false;
+  std::vector<std::string> traceIgnore;  // names of rewrites that it is not to tell of
   bool plan = false;  // tell what would be done
   std::string mode;   // a query by its name
   std::string why;    // a rule of which to tell why it does not apply

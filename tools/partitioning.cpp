@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "ir/verifier.h"
+#include "runtime/engine/tactics.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -88,8 +89,11 @@ CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits)
   spec.minBlockSize = spec.partition.options.minBlockSize;
   spec.engine.precision = command.precision;
   spec.engine.measureTactics = command.measure;
-  if (command.timingRuns) spec.engine.timingRuns = static_cast<int>(*command.timingRuns);
-  if (command.workspace) spec.engine.workspaceLimit = *command.workspace;
+  if (command.measure || !command.timingCache.empty() || command.workspace) {
+    spec.engine.tactics = std::make_shared<TacticCache>();
+    if (command.timingRuns) spec.engine.tactics->timingRuns = static_cast<int>(*command.timingRuns);
+    if (command.workspace) spec.engine.tactics->workspaceLimit = *command.workspace;
+  }
   spec.requiredCoverage = command.requireFull.value_or(0);
   return spec;
 }

@@ -1,7 +1,6 @@
 // Settings of engines.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -24,8 +23,6 @@ struct EngineOptions {
   // every machine, or, with `measureTactics`, by timing them, which is remembered in `tactics`.
   std::shared_ptr<TacticCache> tactics = nullptr;
   bool measureTactics = false;
-  int timingRuns = 9;                // of each tactic that is timed
-  size_t workspaceLimit = SIZE_MAX;  // bytes that a layer's tactic may need for itself, if there is one that keeps to it
 };
 
 }  // namespace tscompile

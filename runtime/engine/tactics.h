@@ -14,7 +14,7 @@
 
 namespace tscompile {
 
-// What measurements have found, by a text that tells the layer, its sizes, the threads and the instruction set. As a
+// What is to be known of tactics. First of all what measurements have found, by a text that tells the layer, its sizes, the threads and the instruction set. As a
 // file: one line "layer: tactic" each, sorted, below a line that names the format. An input like any other: with the
 // same cache the same tactics are taken.
 class TacticCache {
@@ -24,6 +24,9 @@ class TacticCache {
   std::string text() const;
   // False after a report if the text is not one of text(). Lines of layers that are there already are ignored.
   bool read(std::string_view text, const std::string& name, Diagnostics& diagnostics);
+
+  int timingRuns = 9;                // of each tactic that is timed
+  size_t workspaceLimit = SIZE_MAX;  // bytes that a tactic may need for itself, if there is one that keeps to it
 
  private:
   mutable std::mutex mutex_;

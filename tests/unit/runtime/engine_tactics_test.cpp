@@ -50,14 +50,14 @@ TEST(Tactics, KeepToTheirWorkspace) {
   for (const ConvTactic& t : convTactics()) {
     if (!t.accepts(kShape)) continue;
     EngineOptions options = withCache(true);
-    options.timingRuns = 1;
-    options.workspaceLimit = static_cast<size_t>(t.workspace(kShape));
+    options.tactics->timingRuns = 1;
+    options.tactics->workspaceLimit = static_cast<size_t>(t.workspace(kShape));
     const ConvTactic& chosen = chooseConvTactic(kShape, options, 1);
     EXPECT_LE(chosen.workspace(kShape), t.workspace(kShape)) << chosen.name << " instead of " << t.name;
   }
   // What every shape needs is there whatever the limit.
-  EngineOptions none;
-  none.workspaceLimit = 0;
+  EngineOptions none = withCache(false);
+  none.tactics->workspaceLimit = 0;
   ConvShape dilated = kShape;
   dilated.inChannels = dilated.outChannels = 3;
   dilated.dilationHeight = 2;

@@ -1,5 +1,6 @@
 // What compile says of tactics reaches the engines.
 #include "runtime/engine/tactics.h"
+
 #include "tests/support/cli.h"
 #include "tests/support/text_file.h"
 #include "tools/options.h"
@@ -77,9 +78,9 @@ TEST_F(TacticOptions, NumbersOfRunsAndSizesOfInputsAreHeard) {
   Options o = readCommandLine(std::vector<std::string>{"compile", "x", "--num-avg-timing-iters", "3", "--tactics",
                                                        "measure", "--workspace-size", "1M"});
   CompileSpec spec = compileSpecOf(o.partition, {});
-  EXPECT_EQ(spec.engine.timingRuns, 3);
+  EXPECT_EQ(spec.engine.tactics->timingRuns, 3);
   EXPECT_TRUE(spec.engine.measureTactics);
-  EXPECT_EQ(spec.engine.workspaceLimit, size_t{1} << 20);
+  EXPECT_EQ(spec.engine.tactics->workspaceLimit, size_t{1} << 20);
   // Nothing is timed on sizes that nobody told.
   CliResult r = runCli({"compile", text_, "-w", weights_, "--tactics", "measure", "-o", folder_ / "x.tse"});
   EXPECT_EQ(r.code, 2);
