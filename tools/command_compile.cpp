@@ -4,6 +4,7 @@
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
+#include "passes/rewrite/profile.h"
 #include "runtime/engine/tactics.h"
 #include "tools/commands.h"
 #include "tools/inputs.h"
@@ -14,6 +15,7 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <filesystem>
 
 namespace tscompile {
@@ -73,6 +75,49 @@ bool measureTactics(const Module& compiled, const PartitionSpec& spec, Session& 
   return true;
 }
 
+// What compiling cost: the whole, then what rewriting did.
+class CostReport {
+ public:
+  CostReport(const Options& options, Session& session) : options_(options), session_(session) {
+    compiling_.message = options.arguments[0];
+  }
+
+  void attach(CompileSpec& spec) {
+    if (wanted()) spec.partition.lowering.settings.profile = &rewriting_;
+  }
+  void noteLoaded() { compiling_.import = seconds(); }
+  void write(size_t nodes) {
+    if (!wanted()) return;
+    compiling_.total = seconds();
+    compiling_.nodes = nodes;
+    compiling_.rewriter = rewriting_.seconds;
+    compiling_.validate = rewriting_.validate;
+    compiling_.linker = compiling_.total - compiling_.rewriter;
+    if (options_.rewrite.profile == ProfileForm::Text) {
+      session_.err << compiling_.text() << "\n" << rewriting_.text();
+      return;
+    }
+    JsonWriter json(session_.err);
+    json.beginObject();
+    json.key("compilation");
+    compiling_.writeJson(json);
+    json.key("rewriting");
+    rewriting_.writeJson(json);
+    json.endObject();
+    json.finish();
+  }
+
+ private:
+  bool wanted() const { return options_.rewrite.profile != ProfileForm::None; }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+  const Options& options_;
+  Session& session_;
+  Profile rewriting_;
+  CompileProfile compiling_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 int runCompile(const Options& options, Session& session) {
@@ -88,8 +133,11 @@ int runCompile(const Options& options, Session& session) {
     for (const Segment& s : p.segments) summary.nodes += s.nodes.size();
   };
   if (spec.engine.tactics && !readTactics(command.timingCache, *spec.engine.tactics, session)) return session.finish();
+  CostReport cost(options, session);
+  cost.attach(spec);
   Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
+  cost.noteLoaded();
   Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)
                                               : module->compiled(spec, session.diagnostics);
   if (!compiled) return session.finish();
@@ -105,6 +153,7 @@ int runCompile(const Options& options, Session& session) {
   std::error_code ignored;
   summary.bytes = std::filesystem::file_size(command.output, ignored);
   tell(summary, command.output, session);
+  cost.write(summary.nodes);
   return session.finish();
 }
 

@@ -184,6 +184,10 @@ std::vector<OptionSpec> compileOptionSpecs() {
                    }});
   specs.push_back({"--save-engine", "", "make one engine of the whole method, or fail",
                    [](Options& o, const std::string&) { o.partition.oneEngine = true; }});
+  specs.push_back({"--profile", "text|json", "write what compiling and each rewrite cost to standard error",
+                   [](Options& o, const std::string& v) {
+                     o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;
+                   }});
   specs.push_back({"-o,--output", "FILE", "the engine file to write",
                    [](Options& o, const std::string& v) { o.partition.output = v; }});
   return specs;

@@ -2,6 +2,7 @@
 #include "runtime/engine/tactics.h"
 
 #include "tests/support/cli.h"
+#include "tests/support/json.h"
 #include "tests/support/text_file.h"
 #include "tools/options.h"
 #include "tools/partitioning.h"
@@ -64,6 +65,21 @@ TEST_F(TacticOptions, MeasurementsAreAFileThatComesFirst) {
   engine = compile({"--timing-cache", cache, "--workspace-size", "0"});
   EXPECT_EQ(layers(engine).find("im2col"), std::string::npos) << layers(engine);
   EXPECT_EQ(layers(compile({})).find("im2col"), std::string::npos);
+}
+
+TEST_F(TacticOptions, CompileTellsWhatItCost) {
+  CliResult r = runCli({"compile", text_, "-w", weights_, "-o", folder_ / "net.tse", "--profile", "text"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.err.find("Function profiling\n==================\n  Message: " + text_ + "\n"), 0u) << r.err;
+  EXPECT_NE(r.err.find("    Number of Apply nodes: 1\n"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("\nRewriter Profile\n----------------\n"), std::string::npos) << r.err;
+  r = runCli({"compile", text_, "-w", weights_, "-o", folder_ / "net.tse", "--profile", "json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  Json json = parseJson(r.err);
+  const Json& compilation = json["compilation"];
+  EXPECT_EQ(compilation["nodes"].number, 1);
+  EXPECT_GT(compilation["compile_time"].number, 0);
+  EXPECT_FALSE(json["rewriting"].isNull());
 }
 
 TEST_F(TacticOptions, WhatIsNotACacheIsRefused) {
