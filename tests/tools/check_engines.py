@@ -133,7 +133,7 @@ def main():
     p.add_argument("models", nargs="*")
     p.add_argument("--precisions", action="store_true")
     p.add_argument("--ranges")
-    args = p.parse_args()
+    args = p.parse_intermixed_args()
     checker = Checker(os.path.abspath(args.tool), args.root)
     if args.precisions:
         for model in args.models or sorted(os.listdir(args.root)):

@@ -83,7 +83,7 @@ def main():
     p.add_argument("models", nargs="*")
     p.add_argument("--without")
     p.add_argument("--rounds", type=int, default=5)
-    args = p.parse_args()
+    args = p.parse_intermixed_args()
     failed = 0
     for model in args.models or sorted(os.listdir(args.root)):
         if not os.path.exists(os.path.join(args.root, model, "model.ir")):
