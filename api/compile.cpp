@@ -44,7 +44,10 @@ std::optional<Refusal> tryEngine(const Graph& graph, const OpRegistry& registry,
     if (!sample) return std::nullopt;
     samples.push_back(std::move(*sample));
   }
+  // Tensors that are made of nothing are made for the trial too. What needs more is told by the run, which has a limit.
+  constexpr uint64_t kMostTrialBytes = uint64_t{256} << 20;
   RunOptions run;
+  run.memoryLimit = kMostTrialBytes;
   RunContext context(run);
   RunScope scope(context);
   engine->planFor(samples, context, &refusal);

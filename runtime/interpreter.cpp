@@ -205,7 +205,8 @@ void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnost
     d.note(fmt::format("in the model at {}:{}:{}", n->location.file.text(), n->location.line, n->location.column));
   int shown = 0;
   for (size_t i = m.frames.size(); i-- > 1 && shown < 8; ++shown)
-    if (m.frames[i].caller) d.note(m.frames[i].caller->node->range, "called from here");
+    if (const Instruction* caller = m.frames[i].caller; caller && caller->node->kind() != sym::Engine)
+      d.note(caller->node->range, "called from here");
 }
 
 }  // namespace
