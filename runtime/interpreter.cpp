@@ -153,6 +153,11 @@ size_t bytesOf(const IValue& v) {
   return bytes;
 }
 
+// Steps between nodes, though they know the one that they come after.
+bool isBetweenNodes(const Instruction* in) {
+  return in->handler == release || in->handler == move || in->handler == copy || in->handler == jump;
+}
+
 // The same as calling handlers, with each of them timed.
 void runObserved(Machine& m, const Instruction*& in, RunObserver& observer) {
   while (in) {
@@ -166,7 +171,7 @@ void runObserved(Machine& m, const Instruction*& in, RunObserver& observer) {
     RunObserver::Clock::time_point end = RunObserver::Clock::now();
     if (isCall && in == current + 1)
       for (uint32_t i = 0; i < current->outputs; ++i) bytes += bytesOf(m.slots[current->output(i)]);
-    observer.onNode(current->node, bytes, begin, end);
+    observer.onNode(isBetweenNodes(current) ? nullptr : current->node, bytes, begin, end);
   }
 }
 

@@ -1,10 +1,34 @@
 #include "tools/execution.h"
 
 #include "api/compile.h"
+#include "tools/graphs.h"
 #include "tools/machine_memory.h"
 #include "tools/partitioning.h"
 
+#include <fmt/core.h>
+
+#include <unordered_map>
+
 namespace tscompile {
+
+namespace {
+
+// Lowering looks through all blocks around a node; texts that nest them deeper than people or tracers do are left to
+// the interpreter, which does not mind.
+constexpr size_t kDeepest = 1000;
+
+bool isDeep(const ParsedText& text) {
+  bool deep = false;
+  forEachGraph(topGraphs(text), [&](const Graph& g) {
+    std::unordered_map<const Block*, size_t> depth{{g.block(), 0}};
+    forEachNode(g, [&](const Node* n) {
+      for (const Block* b : n->blocks()) deep |= (depth[b] = depth[n->block()] + 1) > kDeepest;
+    });
+  });
+  return deep;
+}
+
+}  // namespace
 
 std::optional<Executable> loadAsGiven(const Options& options, Session& session) {
   const RunCommand& command = options.run;
@@ -22,6 +46,10 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   // Whoever says what is to stay out of engines wants to hear that there is no such thing.
   bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && command.operators.empty() &&
                     command.modules.empty() && command.nodes.empty();
+  if (isOptional && isDeep(given.module.text())) {
+    session.note(fmt::format("the interpreter runs the graph, whose blocks are nested more than {} deep", kDeepest));
+    return given;
+  }
   Diagnostics reasons;
   Diagnostics& diagnostics = isOptional ? reasons : session.diagnostics;
   Result<Module> module = given.module.compiled(compileSpecOf(command, session.common.limits), diagnostics);
