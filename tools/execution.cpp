@@ -7,25 +7,30 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace tscompile {
 
 namespace {
 
-// Lowering looks through all blocks around a node; texts that nest them deeper than people or tracers do are left to
-// the interpreter, which does not mind.
-constexpr size_t kDeepest = 1000;
+// Lowering looks through all blocks around a node, and compiling takes some 20 microseconds for each. Texts that are
+// deeper or longer than what people write or tracers print are left to the interpreter unless engines are asked for.
+constexpr size_t kDeepest = 1000, kMostNodes = 100'000;
 
-bool isDeep(const ParsedText& text) {
+// Why the graphs of a text are better interpreted; empty if they are not.
+std::string tooLarge(const ParsedText& text) {
   bool deep = false;
+  size_t nodes = 0;
   forEachGraph(topGraphs(text), [&](const Graph& g) {
+    nodes += g.nodeCount();
     std::unordered_map<const Block*, size_t> depth{{g.block(), 0}};
     forEachNode(g, [&](const Node* n) {
       for (const Block* b : n->blocks()) deep |= (depth[b] = depth[n->block()] + 1) > kDeepest;
     });
   });
-  return deep;
+  if (deep) return fmt::format("its blocks are nested more than {} deep", kDeepest);
+  return nodes > kMostNodes ? fmt::format("it has more than {} nodes", kMostNodes) : "";
 }
 
 }  // namespace
@@ -46,13 +51,18 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   // Whoever says what is to stay out of engines wants to hear that there is no such thing.
   bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && command.operators.empty() &&
                     command.modules.empty() && command.nodes.empty();
-  if (isOptional && isDeep(given.module.text())) {
-    session.note(fmt::format("the interpreter runs the graph, whose blocks are nested more than {} deep", kDeepest));
-    return given;
+  CompileSpec spec = compileSpecOf(command, session.common.limits);
+  if (isOptional) {
+    if (std::string why = tooLarge(given.module.text()); !why.empty()) {
+      session.note("the interpreter runs the graph: " + why + "; --executor engine compiles it all the same");
+      return given;
+    }
+    // Calls that are inlined must not make it so.
+    spec.partition.lowering.limits.nodes = std::min<uint64_t>(spec.partition.lowering.limits.nodes, kMostNodes);
   }
   Diagnostics reasons;
   Diagnostics& diagnostics = isOptional ? reasons : session.diagnostics;
-  Result<Module> module = given.module.compiled(compileSpecOf(command, session.common.limits), diagnostics);
+  Result<Module> module = given.module.compiled(spec, diagnostics);
   if (module)
     if (Result<Method> method = module->prepare(diagnostics, "forward"))
       return Executable{std::move(*module), std::move(*method)};
