@@ -56,7 +56,7 @@ void TraceObserver::imported(Node* n) { tell("importing " + textOf(n), "import",
 void TraceObserver::pruned(Node* n) { tell("pruning " + textOf(n), "prune", n, {}); }
 
 void TraceObserver::inputChanged(Node* n, size_t index, Value* before, Value* after) {
-  // The inputs that a node comes or goes with.
+  // The inputs that a node comes with.
   if (!n->isInserted() && !n->isReturn()) return;
   std::string place = fmt::format("input {} of {}", index, n->isReturn() ? "the results" : nameOf(n));
   tell(fmt::format("changing {} from {} to {}", place, nameOf(before), nameOf(after)), "input", n,

@@ -13,7 +13,7 @@ namespace tscompile {
 using TraceSink = std::function<void(const std::string&)>;
 
 // A line for each edit: "importing %y = test::f(%x)", "pruning ...", "changing input 0 of %y = test::f from %x to %z".
-// Those that are taken back say so.
+// A node comes with its inputs, and loses them before it goes. Edits that are taken back say so.
 class TraceObserver : public EditObserver {
  public:
   enum class Form : uint8_t { Text, Json };
