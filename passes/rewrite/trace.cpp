@@ -20,10 +20,11 @@ std::string textOf(const Node* n) {
 }
 
 // "%y = test::f", for what has been said of the node before.
-std::string nameOf(const Node* n) {
+std::string nameOf(const Node* n, Symbol kind) {
   std::string outputs = join(n->outputs(), ", ", [](const Value* v) { return "%" + v->name(); });
-  return (outputs.empty() ? "" : outputs + " = ") + std::string(n->kind().text());
+  return (outputs.empty() ? "" : outputs + " = ") + std::string(kind.text());
 }
+std::string nameOf(const Node* n) { return nameOf(n, n->kind()); }
 
 std::string nameOf(const Value* v) { return v ? "%" + v->name() : "nothing"; }
 
@@ -49,7 +50,10 @@ void TraceObserver::tell(const std::string& text, std::string_view what, const N
   for (const auto& [key, value] : fields) json.field(key, value);
   if (log_.isTakingBack()) json.field("takingBack", true);
   json.endObject();
-  sink_(std::move(out).str());
+  json.finish();
+  std::string line = std::move(out).str();
+  while (line.ends_with('\n')) line.pop_back();
+  sink_(line);
 }
 
 void TraceObserver::imported(Node* n) { tell("importing " + textOf(n), "import", n, {}); }
@@ -69,7 +73,7 @@ void TraceObserver::attributeChanged(Node* n, Symbol name) {
 }
 
 void TraceObserver::kindChanged(Node* n, Symbol before, Symbol after) {
-  tell(fmt::format("changing {} from {}", nameOf(n), before.text()), "kind", n,
+  tell(fmt::format("changing {} to {}", nameOf(n, before), after.text()), "kind", n,
        {{"before", std::string(before.text())}, {"after", std::string(after.text())}});
 }
 

@@ -30,7 +30,7 @@ TEST(TraceObserver, TellsEveryEdit) {
       EXPECT_EQ(lines[0], "changing input 0 of %z = test::g from %y to %x");
       EXPECT_EQ(lines[1], "changing input 0 of %y = test::f from %x to nothing");
       EXPECT_EQ(lines[2], "pruning %y = test::f()");
-      EXPECT_EQ(lines[3], "changing %z = test::k from test::g");
+      EXPECT_EQ(lines[3], "changing %z = test::g to test::k");
       EXPECT_EQ(lines[4], "changing attribute n of %z = test::k");
     } else {
       Json change = parseJson(lines[0]);
