@@ -21,6 +21,7 @@ int runVerify(const Options& options, Session& session);
 int runBuild(const Options& options, Session& session);
 int runGenerate(const Options& options, Session& session);
 int runPlugins(const Options& options, Session& session);
+int runDiff(const Options& options, Session& session);
 int runOps(const Options& options, Session& session);
 int runInspect(const Options& options, Session& session);
 int runVersion(const Options& options, Session& session);
