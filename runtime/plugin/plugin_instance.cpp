@@ -229,6 +229,7 @@ void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const Plug
         callPlugin([&] { return t.configure(c.self, raw.data(), raw.data(), raw.data(), raw.size()); }, &status);
     if (!problem.empty()) fail(status, problem);
   }
+  if (!t.run) c.composite = compositeFor(inputs);
   c.workspaceBytes = t.workspace ? t.workspace(c.self, raw.data(), inputs.size(), outputs.size()) : 0;
   if (c.workspaceBytes > size_t{1} << 40)
     fail(TSC_NO_MEMORY, fmt::format("it asks for a workspace of {}", bytesText(c.workspaceBytes)));
@@ -243,7 +244,41 @@ void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const Plug
   c.fresh = false;
 }
 
+// What stands for run() on such inputs. Texts that depend on sizes are kept up to a number.
+std::shared_ptr<const PluginComposite> PluginInstance::compositeFor(const PluginTensors& inputs) const {
+  std::vector<Input> described;
+  for (const Tensor& t : inputs)
+    described.push_back(t.defined() ? Input{static_cast<int32_t>(t.dtype()), Dims(t.sizes()), {}, false} : Input{});
+  std::string text = decomposition(described), problem;
+  if (text.empty()) problem = takeFailure();
+  if (text.empty())
+    fail(TSC_UNSUPPORTED, problem.empty() ? "it has neither a kernel nor a decomposition for these inputs" : problem);
+  std::lock_guard lock(mutex_);
+  auto it = composites_.find(text);
+  if (it != composites_.end()) return it->second;
+  std::shared_ptr<const PluginComposite> made;
+  {
+    BudgetScope unlimited(nullptr);  // kept from run to run
+    made = PluginComposite::make(text, problem);
+  }
+  if (!made) fail(TSC_FAILED, problem);
+  constexpr size_t kMost = 16;
+  if (composites_.size() >= kMost) composites_.clear();
+  composites_.emplace(std::move(text), made);
+  return made;
+}
+
 void PluginInstance::call(Context& c, const PluginTensors& inputs, const PluginTensors& outputs, PluginRun& run) const {
+  if (c.composite) {
+    PluginTensors present;
+    for (const Tensor& t : inputs)
+      if (t.defined()) present.push_back(t);
+    try {
+      return c.composite->run(present, outputs, run);
+    } catch (const ExecutionError& e) {
+      throw ExecutionError(e.kind(), fmt::format("{}::{}: {}", creator_->key.ns, creator_->key.name, e.message()));
+    }
+  }
   std::vector<tsc_tensor> in = rawTensors(inputs), out = rawTensors(outputs);
   tsc_status status = TSC_OK;
   std::string problem = callPlugin(

@@ -4,8 +4,10 @@
 
 #include "runtime/kernel_call.h"
 #include "runtime/plugin/fields.h"
+#include "runtime/plugin/plugin_composite.h"
 #include "runtime/plugin/plugin_host.h"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,6 +68,7 @@ class PluginInstance {
     Ref<Storage> workspace;
     int32_t tactic = 0;
     bool fresh = true;
+    std::shared_ptr<const PluginComposite> composite;  // of plugins without run()
   };
   PluginInstance(PluginCreatorPtr creator, std::vector<tsc::Field> fields)
       : creator_(std::move(creator)), fields_(std::move(fields)) {}
@@ -73,6 +76,7 @@ class PluginInstance {
   void giveBack(std::unique_ptr<Context> context) const;
   void prepare(Context& context, const PluginTensors& inputs, const PluginTensors& outputs) const;
   void call(Context& context, const PluginTensors& inputs, const PluginTensors& outputs, PluginRun& run) const;
+  std::shared_ptr<const PluginComposite> compositeFor(const PluginTensors& inputs) const;
   void initializeOnce() const;
   [[noreturn]] void fail(tsc_status status, const std::string& problem) const;
 
@@ -83,6 +87,7 @@ class PluginInstance {
   mutable std::mutex mutex_;  // of all calls on self_, and of what is below
   mutable bool initialized_ = false;
   mutable std::vector<std::unique_ptr<Context>> free_;
+  mutable std::map<std::string, std::shared_ptr<const PluginComposite>> composites_;  // by text
 };
 
 }  // namespace tscompile

@@ -113,7 +113,8 @@ PluginResult checkTable(const tsc_plugin& t) {
     return bad(PluginStatus::BadName, fmt::format("'{}' is no version of {}::{}: numbers are, such as 1 or 2.10",
                                                   abbreviate(version, 80), ns, name));
   std::string problem;
-  if (!t.create || !t.destroy || !t.shapes || !t.run) problem = "create, destroy, shapes or run is missing";
+  if (!t.create || !t.destroy || !t.shapes) problem = "create, destroy or shapes is missing";
+  if (problem.empty() && !t.run && !t.decompose) problem = "run is missing, and decompose, which could stand for it";
   if (problem.empty()) problem = problemOfFields(t);
   if (problem.empty()) problem = problemOfPorts(t);
   if (!problem.empty()) return bad(PluginStatus::BadTable, fmt::format("{}::{}: {}", ns, name, problem));

@@ -19,6 +19,8 @@
 //   };
 //   TSC_PLUGINS(Scale)
 //
+// Without run(), decompose() must be there: the host runs the graph that it gives.
+//
 // Functions that a plugin may have beside shapes and run, all on the instance; see tscompile_plugin.h for when they are
 // called: `void prepare()` (fields are set: check what they mean together), `void initialize()`, `void terminate()`,
 // `size_t outputs() const`, `int aliasOf(size_t output) const`, `bool supports(const tsc::Tensors&, size_t position)
@@ -565,7 +567,6 @@ class Definition {
         of(self).shapes(s);
       });
     };
-    table_.run = run;
     table_.attach = [](void* self, void** context) {
       return guarded([&] { *context = new Instance{of(self), {}, {}}; });
     };
@@ -574,6 +575,11 @@ class Definition {
   }
 
   void addOptional() {
+    if constexpr (requires(P & p, Run & r) { p.run(r); })
+      table_.run = run;
+    else
+      static_assert(
+          requires(const P& p, const Tensors& t) { p.decompose(t); }, "a plugin has run() or decompose()");
     if constexpr (requires(const P& p) { p.outputs(); })
       table_.outputs_of = [](void* self) { return static_cast<size_t>(of(self).outputs()); };
     if constexpr (requires(const P& p) { p.aliasOf(size_t{}); })
@@ -623,8 +629,7 @@ class Definition {
         guarded([&] { instance->decomposition = instance->plugin.decompose(Tensors(inputs, count, 0)); });
         return text(instance->decomposition);
       };
-    if constexpr (requires { std::string_view(P::example()); })
-      table_.example = [] { return text(P::example()); };
+    if constexpr (requires { std::string_view(P::example()); }) table_.example = [] { return text(P::example()); };
     if constexpr (requires(Fields & f) { P::upgrade(uint32_t{}, f); })
       table_.upgrade = [](const tsc_host* theHost, uint32_t from, const tsc_field* fields, size_t count, tsc_put put,
                           void* sink) {
@@ -706,7 +711,7 @@ const tsc_plugin* const* tables(const tsc_host* theHost, size_t* count) {
   return all;
 }
 
-}  // namespace gnu::visibility("hidden")]]tsc
+}  // namespace tsc
 
 // Once in a library: all plugins that it offers.
 #define TSC_PLUGINS(...)                                                                                        \

@@ -227,7 +227,8 @@ typedef struct tsc_plugin {
   /* A copy for one context of execution, ready to run without initialize(); may share what never changes. May be null:
    * then the instance is created anew from its fields. */
   tsc_status (*attach)(void* self, void** context_self);
-  /* Computes. Absent inputs have dtype TSC_NONE; outputs are not zeroed. */
+  /* Computes. Absent inputs have dtype TSC_NONE; outputs are not zeroed. May be null if decompose is not: then the
+   * host runs that graph. */
   tsc_status (*run)(void* self, void* run, const tsc_tensor* inputs, size_t input_count, const tsc_tensor* outputs,
                     size_t output_count, void* workspace, size_t workspace_bytes, int32_t tactic);
   /* Gives the fields that make an equal instance. May be null: those that it was made with. */
@@ -235,8 +236,9 @@ typedef struct tsc_plugin {
   /* Fields that an older version of the table saved -> those of this one. May be null: older ones are refused. */
   tsc_status (*upgrade)(const tsc_host* host, uint32_t from_version, const tsc_field* fields, size_t count, tsc_put put,
                         void* sink);
-  /* Graph text of the same function over the present inputs; empty: there is none. Valid until the next call on this
-   * object. May be null. */
+  /* Graph text of the same function over the present inputs, in operators of the namespaces aten and prim; empty:
+   * there is none. Sizes may be -1: what depends on dtypes and ranks alone serves all of them. Valid until the next
+   * call on this object. May be null. */
   tsc_str (*decompose)(void* self, const tsc_tensor* inputs, size_t count);
   /* A graph text with one node of this plugin, whose inputs have types with sizes (`%x : Float(2, 3)`): what checks run
    * it on. May be null: then they look for fields and sizes that it takes. Static. */

@@ -1,0 +1,86 @@
+#include "runtime/plugin/plugin_composite.h"
+
+#include "frontend/parse.h"
+#include "ir/error.h"
+#include "ir/support/text.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/copy.h"
+#include "runtime/run_context.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+const Diagnostic* firstError(const Diagnostics& diagnostics) {
+  for (const Diagnostic& d : diagnostics.list())
+    if (d.severity == Severity::Error) return &d;
+  return nullptr;
+}
+
+[[noreturn]] void fail(ErrorKind kind, const std::string& why) {
+  throw ExecutionError(kind, "its decomposition fails: " + why);
+}
+
+// Takes a result into the memory of an output; returns how many rows it has if they are fewer, else -1.
+int64_t take(const Tensor& output, const IValue& result) {
+  if (!result.isTensor() || !result.toTensor().defined()) fail(ErrorKind::Model, "a result is no tensor");
+  Tensor given = result.toTensor();
+  bool fits = given.dtype() == output.dtype() && given.rank() == output.rank(), fewer = false;
+  for (int d = 0; fits && d < given.rank(); ++d) {
+    bool less = d == 0 && given.size(0) < output.size(0);
+    fewer |= less;
+    fits = less || given.size(d) == output.size(d);
+  }
+  if (!fits) {
+    auto text = [](const Tensor& t) {
+      return fmt::format("[{}] of {}", join(t.sizes(), ", ", [](int64_t s) { return std::to_string(s); }),
+                         pythonName(t.dtype()));
+    };
+    fail(ErrorKind::Model, fmt::format("it gives {}, the plugin's shapes say {}", text(given), text(output)));
+  }
+  Dims sizes(given.sizes());
+  copyTensor(fewer ? output.withGeometry(sizes, contiguousStrides(sizes), output.offset()) : output, given);
+  return fewer ? given.size(0) : -1;
+}
+
+}  // namespace
+
+std::shared_ptr<const PluginComposite> PluginComposite::make(std::string_view text, std::string& problem) {
+  std::shared_ptr<PluginComposite> made(new PluginComposite);
+  Diagnostics diagnostics;
+  const OpRegistry& ops = allOps();
+  ParseOptions options;
+  options.registry = &ops;
+  Result<std::unique_ptr<Graph>> graph = parseGraph(text, diagnostics, options);
+  if (graph) {
+    made->graph_ = std::move(*graph);
+    Result<std::shared_ptr<const Program>> program = Program::compile(*made->graph_, ops, {}, diagnostics);
+    if (program) made->program_ = std::move(*program);
+  }
+  if (made->program_) return made;
+  const Diagnostic* why = firstError(diagnostics);
+  problem = "its decomposition cannot be read: " + (why ? why->message : std::string("the text is no graph"));
+  return nullptr;
+}
+
+void PluginComposite::run(std::span<const Tensor> inputs, std::span<const Tensor> outputs, PluginRun& run) const {
+  RunOptions options = run.context ? run.context->options() : RunOptions();
+  options.threads = run.threads;
+  if (run.context) options.memoryLimit -= std::min(options.memoryLimit, run.context->budget().used());
+  std::vector<IValue> arguments(inputs.begin(), inputs.end());
+  Diagnostics diagnostics;
+  Result<std::vector<IValue>> results = program_->run(arguments, options, diagnostics);
+  if (!results) {
+    const Diagnostic* why = firstError(diagnostics);
+    fail(why ? why->kind : ErrorKind::Model, why ? why->message : "no reason is known");
+  }
+  if (results->size() != outputs.size())
+    fail(ErrorKind::Model, fmt::format("it gives {} results, the plugin has {}", results->size(), outputs.size()));
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (int64_t rows = take(outputs[i], (*results)[i]); rows >= 0 && i < run.rows.size()) run.rows[i] = rows;
+}
+
+}  // namespace tscompile
