@@ -179,6 +179,8 @@ class EngineReader {
         info.options.push_back(value);
       } else if (name == "cpu") {
         info.cpu.push_back(value);
+      } else if (name == "plugin") {
+        info.plugins.push_back(value);
       } else if (name == "tactics") {
         info.tactics = value;
       } else if (name == "precision") {
@@ -306,6 +308,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   for (const std::string& word : info.options) field("option", word);
   for (const std::string& feature : info.cpu) field("cpu", feature);
   field("precision", precisionName(info.precision));
+  for (const std::string& saved : info.plugins) field("plugin", saved);
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
   for (const auto& [key, value] : metadata) field(key, value);

@@ -28,7 +28,8 @@ struct EngineInfo {
   std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
   std::vector<InputRange> inputs;    // sizes that it was compiled for
   Precision precision = Precision::F32;
-  std::string tactics;  // what measurements have found (TacticCache::text()), if there were any
+  std::vector<std::string> plugins;  // what each node of a plugin has saved, in the order of the graph
+  std::string tactics;               // what measurements have found (TacticCache::text()), if there were any
 
   // What its engines are made with.
   Result<EngineOptions> engineOptions(const std::string& path, Diagnostics& diagnostics) const;
