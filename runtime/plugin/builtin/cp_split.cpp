@@ -10,9 +10,10 @@ struct CpSplit {
   int64_t ranks = 1, rank = 0;
 
   static void describe(tsc::Description<CpSplit>& d) {
-    d.key("tensorrt_llm", "CpSplit", "1",
-          "of each prompt of n tokens, rank r has those from r * ceil(n / cp_size) on, ceil(n / cp_size) of them, with 0 "
-          "behind the last; results of all ranks one behind the other, taken at join_index, are the tokens again");
+    d.key(
+        "tensorrt_llm", "CpSplit", "1",
+        "of each prompt of n tokens, rank r has those from r * ceil(n / cp_size) on, ceil(n / cp_size) of them, with 0 "
+        "behind the last; results of all ranks one behind the other, taken at join_index, are the tokens again");
     d.field("cp_size", &CpSplit::ranks, "how many ranks there are").range(1, 1 << 10);
     d.field("cp_rank", &CpSplit::rank, "which of them it is").range(0, 1 << 10);
     d.input("input_ids", tsc::kI32, "[tokens] packed prompts");
@@ -52,7 +53,8 @@ struct CpSplit {
       sum += n;
       own += (n + ranks - 1) / ranks;
     }
-    if (sum != tokens) tsc::invalid(fmt::format("host_context_lengths are of {} tokens, and there are {}", sum, tokens));
+    if (sum != tokens)
+      tsc::invalid(fmt::format("host_context_lengths are of {} tokens, and there are {}", sum, tokens));
     auto *in = ids.data<int32_t>(), *out = r.output(0).data<int32_t>(), *join = r.output(1).data<int32_t>();
     int64_t first = 0, at = 0;
     for (int64_t b = 0; b < lengths.numel(); ++b) {

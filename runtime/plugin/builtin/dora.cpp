@@ -19,16 +19,18 @@ struct Dora {
 
   static void describe(tsc::Description<Dora>& d) {
     using P = Dora;
-    d.key("tensorrt_llm", "Dora", "1",
-          "y = x * magnitudes of the request, column by column; columns of modules that are not enabled stay. Magnitudes "
-          "are tensors here, not addresses");
+    d.key(
+        "tensorrt_llm", "Dora", "1",
+        "y = x * magnitudes of the request, column by column; columns of modules that are not enabled stay. Magnitudes "
+        "are tensors here, not addresses");
     d.field("out_hidden_sizes", &P::widths, "columns of each module").mandatory().items(1, 64).range(1, 1 << 24);
     d.field("num_modules", &P::modules, "how many modules there are").range(1, 64);
     d.choice("type_id", &P::type, kTypeNames, typeValues(), "type of the result; auto: as the input");
     d.field("remove_input_padding", &P::packed, "tokens of all requests are packed in one row");
     d.input("input", kFloatsOfPlugins, "[requests, tokens, sum of out_hidden_sizes], or [tokens, ..] of packed tokens");
     d.input("magnitudes", kFloatsOfPlugins, "[requests, sum of out_hidden_sizes]");
-    d.input("enabled", tsc::kI32 | tsc::kBool, "[requests, modules] 0: these columns stay; absent: all are enabled").optional();
+    d.input("enabled", tsc::kI32 | tsc::kBool, "[requests, modules] 0: these columns stay; absent: all are enabled")
+        .optional();
     d.input("host_request_types", tsc::kI32, "[requests] 0: has host_context_lengths tokens, else 1; absent: all 0")
         .optional();
     d.input("host_context_lengths", tsc::kI32, "[requests], of packed tokens; those behind the last stay").optional();
@@ -71,7 +73,8 @@ struct Dora {
       std::vector<GraphText::Argument> parts;
       int64_t at = 0;
       for (size_t i = 0; i < widths.size(); at += widths[i++]) {
-        std::string off = g.op("aten::eq", {g.slice(names[kEnabled], 1, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1), 0});
+        std::string off =
+            g.op("aten::eq", {g.slice(names[kEnabled], 1, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1), 0});
         parts.emplace_back(g.op("aten::masked_fill", {g.slice(m, 1, at, at + widths[i]), off, 1}));
       }
       m = g.op("aten::cat", {g.tensors(parts), 1});

@@ -1,6 +1,6 @@
-// EagleDecodeDraftTokens, EagleSampleAndAcceptDraftTokens, EaglePrepareDrafterInputs: trees of draft tokens, whose nodes
-// are the root 0 (the last token that is certain) and node i, which has draft token i - 1. paths [requests, paths, length]
-// are the ways from the root to the leaves as nodes, with -1 behind a leaf. Choices are greedy.
+// EagleDecodeDraftTokens, EagleSampleAndAcceptDraftTokens, EaglePrepareDrafterInputs: trees of draft tokens, whose
+// nodes are the root 0 (the last token that is certain) and node i, which has draft token i - 1. paths [requests,
+// paths, length] are the ways from the root to the leaves as nodes, with -1 behind a leaf. Choices are greedy.
 #include "runtime/plugin/builtin/floats.h"
 
 #include <fmt/core.h>
@@ -59,7 +59,8 @@ std::vector<int32_t> largest(const tsc::Tensor& logits, int64_t row, int64_t cou
   int64_t vocabulary = logits.size(1);
   if (row >= logits.size(0))
     tsc::invalid(fmt::format("logits has {} rows, and the trees ask for more", logits.size(0)));
-  if (count > vocabulary) tsc::invalid(fmt::format("a node has {} children, and there are {} tokens", count, vocabulary));
+  if (count > vocabulary)
+    tsc::invalid(fmt::format("a node has {} children, and there are {} tokens", count, vocabulary));
   std::vector<float> values(static_cast<size_t>(vocabulary));
   loadFloats(logits, row * vocabulary, vocabulary, values.data());
   std::vector<int32_t> order(values.size());
@@ -87,8 +88,9 @@ struct EagleDecodeDraftTokens {
           "children of the nodes at depth layer_idx get the most probable tokens of their parent's logits, in order");
     d.field("layer_idx", &P::layer, "depth of the nodes that logits are of").range(0, 1 << 10);
     d.field("use_dynamic_tree", &P::dynamic, "must be false");
-    d.input("logits", kFloatsOfPlugins, "[rows, vocabulary]: one row for each node of that depth that has children, "
-                                         "request by request, in the order of nodes");
+    d.input("logits", kFloatsOfPlugins,
+            "[rows, vocabulary]: one row for each node of that depth that has children, "
+            "request by request, in the order of nodes");
     d.input("paths", tsc::kI32, "[requests, paths, length]");
     d.input("input_draft_token_ids", tsc::kI32, "[requests, draft tokens] of the layers before");
     d.output("output_draft_token_ids", tsc::kI32, "[requests, draft tokens]");
@@ -140,7 +142,8 @@ struct EagleSampleAndAcceptDraftTokens {
           "the most probable token of each node is the model's; the path whose drafts agree longest with that is taken "
           "(of equal ones the first), and gives the tokens of its nodes");
     d.field("greedy_sampling", &P::greedy, "must be true");
-    d.input("logits", kFloatsOfPlugins, "[rows, vocabulary]: of each request, the root and its draft_lens draft tokens");
+    d.input("logits", kFloatsOfPlugins,
+            "[rows, vocabulary]: of each request, the root and its draft_lens draft tokens");
     d.input("draft_tokens", tsc::kI32, "[requests, draft tokens]");
     d.input("draft_lens", tsc::kI32, "[requests]");
     d.input("paths", tsc::kI32, "[requests, paths, length]");
@@ -208,9 +211,10 @@ struct EaglePrepareDrafterInputs {
 
   static void describe(tsc::Description<EaglePrepareDrafterInputs>& d) {
     using P = EaglePrepareDrafterInputs;
-    d.key("tensorrt_llm", "EaglePrepareDrafterInputs", "1",
-          "what the first layer of drafts reads: the accepted tokens of all requests packed in one row, their positions, "
-          "and where the hidden states are that they came from");
+    d.key(
+        "tensorrt_llm", "EaglePrepareDrafterInputs", "1",
+        "what the first layer of drafts reads: the accepted tokens of all requests packed in one row, their positions, "
+        "and where the hidden states are that they came from");
     d.field("layer_idx", &P::layer, "must be 0").range(0, 1 << 10);
     d.input("accepted_tokens", tsc::kI32, "[requests, length]");
     d.input("num_accepted_tokens", tsc::kI32, "[requests]");

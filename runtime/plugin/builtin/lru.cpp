@@ -9,7 +9,22 @@ struct Lru {
   bool packed = false, paged = false, hasY = true, hasYBias = true, fused = true, gateBiased = true;
   tsc_dtype type = TSC_NONE;
 
-  enum In { kX, kA, kState, kTypes, kLast, kSlots, kY, kYBias, kGate, kGateBias, kGateX, kGateXBias, kGateA, kGateABias };
+  enum In {
+    kX,
+    kA,
+    kState,
+    kTypes,
+    kLast,
+    kSlots,
+    kY,
+    kYBias,
+    kGate,
+    kGateBias,
+    kGateX,
+    kGateXBias,
+    kGateA,
+    kGateABias
+  };
   static constexpr RequestInputs kRequests{.x = kX, .types = kTypes, .last = kLast, .slots = kSlots};
 
   static void describe(tsc::Description<Lru>& d) {
@@ -19,7 +34,8 @@ struct Lru {
           "h = a h + sqrt(1 - a^2) i x (without the root for the first token of a new request), "
           "result = h * gelu_tanh(y + y_bias)");
     d.field("dim", &P::dim, "channels").mandatory().range(1, 1 << 24);
-    d.field("block_size", &P::block, "of fuse_gate_enabled: gate has so many columns of gate_x, then of gate_a, and so on")
+    d.field("block_size", &P::block,
+            "of fuse_gate_enabled: gate has so many columns of gate_x, then of gate_a, and so on")
         .range(0, 1 << 24);
     d.choice("type_id", &P::type, kTypeNames, typeValues(), "type of the result; auto: as the input");
     d.field("remove_input_padding", &P::packed, "tokens of all requests are packed in one row");
@@ -73,13 +89,11 @@ struct Lru {
       int64_t width;
       bool ofTokens;
     };
-    for (const Row& row : {Row{kY, "y", hasY, dim, true}, Row{kYBias, "y_bias", hasY && hasYBias, dim, false},
-                           Row{kGate, "gate", fused, 2 * dim, true},
-                           Row{kGateBias, "gate_bias", fused && gateBiased, 2 * dim, false},
-                           Row{kGateX, "gate_x", !fused, dim, true},
-                           Row{kGateXBias, "gate_x_bias", !fused && gateBiased, dim, false},
-                           Row{kGateA, "gate_a", !fused, dim, true},
-                           Row{kGateABias, "gate_a_bias", !fused && gateBiased, dim, false}}) {
+    for (const Row& row :
+         {Row{kY, "y", hasY, dim, true}, Row{kYBias, "y_bias", hasY && hasYBias, dim, false},
+          Row{kGate, "gate", fused, 2 * dim, true}, Row{kGateBias, "gate_bias", fused && gateBiased, 2 * dim, false},
+          Row{kGateX, "gate_x", !fused, dim, true}, Row{kGateXBias, "gate_x_bias", !fused && gateBiased, dim, false},
+          Row{kGateA, "gate_a", !fused, dim, true}, Row{kGateABias, "gate_a_bias", !fused && gateBiased, dim, false}}) {
       if (s.has(row.input) != row.wanted)
         tsc::invalid(std::string("with these fields, the input ") + row.name +
                      (row.wanted ? " is missing" : " must not be given"));
@@ -97,8 +111,9 @@ struct Lru {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    static constexpr const char* kNames[] = {"x",      "A",    "state",     "types",  "last",        "slots",  "y",
-                                             "y_bias", "gate", "gate_bias", "gate_x", "gate_x_bias", "gate_a", "gate_a_bias"};
+    static constexpr const char* kNames[] = {"x",      "A",           "state",  "types",      "last",
+                                             "slots",  "y",           "y_bias", "gate",       "gate_bias",
+                                             "gate_x", "gate_x_bias", "gate_a", "gate_a_bias"};
     std::vector<std::string> names(14);
     for (size_t i = 0; i < 14 && i < in.inputs(); ++i)
       if (in.input(i).present()) names[i] = g.input(kNames[i]);
@@ -141,8 +156,7 @@ struct Lru {
           return std::vector{next, g.op("aten::select_scatter", {carried[1], next, 1, s})};
         });
     std::string result = ends[1];
-    if (hasY)
-      result = g.mul(result, g.op("aten::gelu", {biased(padded(kY), kYBias), GraphText::text("tanh")}));
+    if (hasY) result = g.mul(result, g.op("aten::gelu", {biased(padded(kY), kYBias), GraphText::text("tanh")}));
     result = requests.unpadded(result);
     return g.finish({g.to(result, type == TSC_NONE ? in.input(kX).dtype() : type),
                      requests.statesBack(names[kState], ends[0], names[kState])});

@@ -1,0 +1,161 @@
+// BertAttention: every token sees all tokens of its sequence; attention/ has the mathematics.
+#include "runtime/plugin/attention/gpt_attention.h"
+#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/matmul_support.h"
+
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+struct BertAttention {
+  enum Input { kQkv, kLengths, kLongest, kBias };
+  int64_t heads = 0, size = 0, maxDistance = 0, fmha = 0;
+  double qScaling = 1;
+  bool relative = false, packed = false;
+
+  static void describe(tsc::Description<BertAttention>& d) {
+    using P = BertAttention;
+    d.key("tensorrt_llm", "BertAttention", "1",
+          "of each sequence and head: softmax(q k^T / (q_scaling * sqrt(head_size)) + bias) v, in f32; rows of padding "
+          "become zeros");
+    d.field("num_heads", &P::heads, "heads").mandatory().range(1, 1 << 16);
+    d.field("head_size", &P::size, "numbers of a head").mandatory().range(1, 1 << 16);
+    d.field("q_scaling", &P::qScaling, "scores are divided by q_scaling * sqrt(head_size)");
+    d.field("do_relative_attention", &P::relative, "relative_attention_bias is added to the scores");
+    d.field("max_distance", &P::maxDistance,
+            "0: the bias is one of queries and keys; else of T5's buckets, the last ones for this distance")
+        .range(0, 1 << 20);
+    d.field("remove_padding", &P::packed, "the tokens of all sequences are packed in one row");
+    d.field("context_fmha_type", &P::fmha, "not needed").range(0, 2);
+    d.input("qkv", kRowTypes, "[B, S, 3 H D]: all queries, all keys, all values; packed [T, 3 H D]");
+    d.input("input_lengths", tsc::kI32, "[B] tokens of each sequence; packed: T together");
+    d.input("max_input_length", tsc::kI32, "not needed").optional();
+    d.input("relative_attention_bias", kRowTypes, "[H, S or more, S or more], or [H, buckets] with max_distance")
+        .optional();
+    d.output("context", kRowTypes, "[B, S, H D] or [T, H D]").sameTypeAs("qkv");
+  }
+  static std::string_view example() {
+    return "graph(%qkv : Float(2, 5, 24), %lengths : Int(2), %bias : Float(2, 8)):\n"
+           "  %y : Tensor = tensorrt_llm::BertAttention[num_heads=2, head_size=4, do_relative_attention=1, "
+           "max_distance=16, inputs=[\"qkv\", \"input_lengths\", \"relative_attention_bias\"]](%qkv, %lengths, %bias)\n"
+           "  return (%y)\n";
+  }
+
+  void prepare() const { raise(gptAttentionProblem(params())); }
+
+  void shapes(tsc::Shapes& s) const {
+    tsc::Shape x = s.input(kQkv);
+    expectRank(x, packed ? 2 : 3, packed ? "packed qkv" : "qkv");
+    expectRank(s.input(kLengths), 1, "input_lengths");
+    s.expect(x.dims.back(), 3 * heads * size, "the last size of qkv");
+    if (!packed) expectEqual(s.input(kLengths).dims[0], x.dims[0], "the number of input_lengths", "the batch of qkv");
+    if (relative != s.has(kBias))
+      tsc::invalid("the input relative_attention_bias goes with the field do_relative_attention");
+    if (relative) {
+      tsc::Shape bias = s.input(kBias);
+      expectRank(bias, maxDistance > 0 ? 2 : 3, "relative_attention_bias");
+      s.expect(bias.dims[0], heads, "the first size of relative_attention_bias");
+    }
+    x.dims.back() = s.constant(heads * size);
+    s.output(0, x.dtype, x.dims);
+  }
+
+  void run(tsc::Run& r) const {
+    GptAttentionInputs in;
+    in.qkv = hostTensor(r.input(kQkv));
+    in.contextLengths = in.hostContextLengths = hostTensor(r.input(kLengths));
+    if (relative) in.relativeAttentionBias = hostTensor(r.input(kBias));
+    raise(gptAttention(params(), in, hostTensor(r.output(0)), hostThreads(r)));
+  }
+
+  std::string decompose(const tsc::Tensors& t) const {
+    GraphLines g;
+    std::string qkv = g.input("qkv"), lengths = g.input("input_lengths");
+    if (t.input(kLongest).present()) g.input("max_input_length");
+    std::string bias = relative ? g.to(g.input("relative_attention_bias"), TSC_F32) : "";
+    std::string zero = g.integer(0), one = g.integer(1), two = g.integer(2), three = g.integer(3), last = g.integer(-1);
+    std::string H = g.integer(heads), D = g.integer(size);
+    // [B, H, S, D]; packed tokens are one sequence.
+    std::string x = g.to(qkv, TSC_F32);
+    if (packed) x = g.op("unsqueeze", {x, zero});
+    std::string batch = g.size(x, 0), tokens = g.size(x, 1);
+    x = g.view(x, {batch, tokens, three, H, D});
+    auto part = [&](const std::string& which) {
+      return g.op("transpose", {g.op("select", {x, two, which}), one, two});
+    };
+    std::string scores = g.mul(g.matmul(part(zero), g.transposed(part(one))),
+                               g.real(1 / (qScaling * std::sqrt(static_cast<double>(size)))));
+    std::string none = g.none();
+    std::string at = g.op("arange", {tokens, none, none, none, none}), positions = at, hidden, padding;
+    auto columns = [&](const std::string& v) { return g.op("unsqueeze", {v, zero}); };
+    auto rows = [&](const std::string& v) { return g.op("unsqueeze", {v, one}); };
+    if (packed) {
+      std::string ends = g.op("cumsum", {lengths, zero, none});
+      std::string past = g.op("ge", {rows(at), columns(ends)});
+      std::string sequence = g.op("sum", {past, g.integers({1}), g.boolean(false), none});
+      positions = g.sub(at, g.op("index_select", {g.sub(ends, lengths), zero, sequence}));
+      hidden = g.op("ne", {rows(sequence), columns(sequence)});
+    } else {
+      padding = g.op("ge", {columns(at), rows(lengths)});  // [B, S]
+      hidden = g.op("unsqueeze", {g.op("unsqueeze", {padding, one}), one});
+    }
+    if (relative) scores = g.add(scores, biasText(g, bias, rows(positions), columns(positions)));
+    scores = g.op("masked_fill", {scores, hidden, g.real(-1e300)});
+    std::string y = g.matmul(g.op("softmax", {scores, last, none}), part(two));
+    y = g.view(g.op("transpose", {y, one, two}), {batch, tokens, g.integer(heads * size)});
+    if (packed) y = g.op("squeeze", {y, zero});
+    if (!packed) y = g.op("masked_fill", {y, g.op("unsqueeze", {padding, last}), g.real(0)});
+    return g.returning({g.to(y, t.input(kQkv).dtype())});
+  }
+
+ private:
+  static void raise(const std::optional<GptAttentionProblem>& problem) {
+    if (problem)
+      throw tsc::Error(problem->kind == ErrorKind::Unsupported ? TSC_UNSUPPORTED : TSC_INVALID, problem->message);
+  }
+
+  GptAttentionParams params() const {
+    GptAttentionParams p;
+    p.numHeads = p.numKvHeads = heads;
+    p.headSize = size;
+    p.qScaling = qScaling;
+    p.mask = AttentionMask::Padding;
+    p.unidirectional = false;
+    p.removeInputPadding = packed;
+    p.maxDistance = maxDistance;
+    if (relative) p.positionEmbedding = PositionEmbedding::Relative;
+    return p;
+  }
+
+  // [H, tokens, tokens] for the positions of queries [tokens, 1] and keys [1, tokens].
+  std::string biasText(GraphLines& g, const std::string& bias, const std::string& query, const std::string& key) const {
+    std::string zero = g.integer(0), one = g.integer(1), last = g.integer(-1), tokens = g.size(query, 0);
+    std::string index, flat = bias;
+    if (maxDistance == 0) {
+      index = g.add(g.mul(query, g.size(bias, 2)), key);
+      flat = g.view(bias, {g.integer(heads), last});
+    } else {
+      auto whole = [&](const std::string& a, int64_t by) { return g.op("floordiv", {a, g.integer(by)}, "int"); };
+      std::string distance = g.sub(query, key), far = g.op("abs", {distance});
+      std::string half = whole(g.size(bias, 1), 2), exact = whole(half, 2);
+      std::string base = g.to(g.op("clamp_min", {far, one}), TSC_F64);
+      // log(distance / exact) / log(max_distance / exact) of what is left of the buckets.
+      std::string share = g.div(g.op("log", {g.div(base, exact)}),
+                                g.op("log", {g.op("div", {g.integer(maxDistance), exact}, "float")}, "float"));
+      std::string left = g.op("sub", {half, exact}, "int");
+      std::string logarithmic = g.add(g.to(g.mul(share, left), TSC_I64), exact);
+      logarithmic = g.op("clamp_max", {logarithmic, g.op("sub", {half, one}, "int")});
+      std::string bucket = g.op("where", {g.op("lt", {far, exact}), far, logarithmic});
+      index = g.add(bucket, g.mul(g.op("lt", {distance, zero}), half));
+    }
+    std::string picked = g.op("index_select", {flat, one, g.view(index, {last})});
+    return g.view(picked, {g.integer(heads), tokens, tokens});
+  }
+};
+
+}  // namespace
+
+const tsc_plugin* makeBertAttention() { return tsc::Definition<BertAttention>::table(); }
+
+}  // namespace tscompile

@@ -1,0 +1,210 @@
+// WeightOnlyQuantMatmul and WeightOnlyGroupwiseQuantMatmul: products with weights of 8 or 4 bits.
+#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/matmul_support.h"
+#include "runtime/plugin/matmul/matmul.h"
+
+#include <array>
+
+namespace tscompile {
+namespace {
+
+enum class WeightType { Int8, Int4 };
+constexpr std::string_view kWeightTypes = "int8|int4";
+constexpr std::string_view kWeightDoc =
+    "int8: weight is [K, N]; int4: [K, N / 2], two columns a byte, the first one in the lower half, from -8 to 7";
+
+// Checks x and weight; returns N.
+tsc::Dim expectWeight(const tsc::Shape& x, const tsc::Shape& w, WeightType type) {
+  expectRankFrom(x, 1, "activation");
+  expectRank(w, 2, "weight");
+  expectEqual(w.dims[0], x.dims.back(), "K of weight", "that of activation");
+  return type == WeightType::Int4 ? w.dims[1] * 2 : w.dims[1];
+}
+
+// The weights as f32 [K, N].
+std::string weightText(GraphLines& g, const std::string& w, WeightType type) {
+  if (type == WeightType::Int8) return g.to(w, TSC_F32);
+  // The lower half with its sign is the byte, 16 times as large and cut to 8 bits, over 16; the upper one floor(byte /
+  // 16).
+  std::string bytes = g.to(w, TSC_I32), sixteen = g.integer(16), eight = g.integer(8);
+  std::string low = g.sub(g.op("remainder", {g.add(bytes, eight), sixteen}), eight);
+  std::string high = g.op("floor_divide", {bytes, sixteen});
+  std::string pairs = g.op("stack", {g.list("Tensor[]", {low, high}), g.integer(-1)});
+  return g.to(g.view(pairs, {g.size(w, 0), g.integer(-1)}), TSC_F32);
+}
+
+WeightRows rowsOfWeight(const tsc::Tensor& w, WeightType type) {
+  WeightRows rows;
+  rows.format = type == WeightType::Int8 ? RowFormat::Int8 : RowFormat::Int4;
+  rows.data = w.data<std::byte>();
+  rows.k = w.size(0);
+  rows.n = type == WeightType::Int8 ? w.size(1) : w.size(1) * 2;
+  return rows;
+}
+
+struct WeightOnlyQuantMatmul {
+  WeightType weights = WeightType::Int8;
+  tsc_dtype type = TSC_NONE;
+
+  static void describe(tsc::Description<WeightOnlyQuantMatmul>& d) {
+    using P = WeightOnlyQuantMatmul;
+    d.key("tensorrt_llm", "WeightOnlyQuantMatmul", "1",
+          "y[m, n] = sum_k activation[m, k] * weight[k, n] * per_channel_scale[n], with sums in f32; weights are read "
+          "where they lie, without a copy in another format");
+    d.choice("weight_type_id", &P::weights, kWeightTypes, {WeightType::Int8, WeightType::Int4}, kWeightDoc);
+    d.choice("type_id", &P::type, kResultTypes, resultTypes(), "the type of the result");
+    d.input("activation", kRowTypes, "[M.., K]");
+    d.input("weight", tsc::kI8, "[K, N] or [K, N / 2]");
+    d.input("per_channel_scale", kRowTypes, "[N]");
+    d.output("y", kRowTypes, "[M.., N]");
+  }
+  static std::string_view example() {
+    return "graph(%x : Float(2, 37), %w : Char(37, 83), %s : Float(83)):\n"
+           "  %y : Tensor = tensorrt_llm::WeightOnlyQuantMatmul(%x, %w, %s)\n"
+           "  return (%y)\n";
+  }
+  void shapes(tsc::Shapes& s) const {
+    tsc::Shape x = s.input(0), scale = s.input(2);
+    tsc::Dim n = expectWeight(x, s.input(1), weights);
+    expectRank(scale, 1, "per_channel_scale");
+    expectEqual(scale.dims[0], n, "the number of per_channel_scale", "N of weight");
+    x.dims.back() = n;
+    s.output(0, type == TSC_NONE ? x.dtype : type, x.dims);
+  }
+  size_t workspace(const tsc::Tensors& t) const {
+    return floatBytes(t.input(0)) + floatBytes(t.input(2)) + sumsBytes(t.output(0));
+  }
+  void run(tsc::Run& r) const {
+    tsc::Tensor x = r.input(0), out = r.output(0);
+    if (out.numel() == 0) return;
+    Room room(r.workspace());
+    const float* from = asFloats(r, x, room);
+    WeightRows w = rowsOfWeight(r.input(1), weights);
+    w.scales = asFloats(r, r.input(2), room);
+    float* sums = sumsFor(out, room);
+    multiplyRows(w, rowsOf(x), from, nullptr, sums, hostThreads(r));
+    storeResult(r, rowsOf(x), w.n, sums, {}, out);
+  }
+  std::string decompose(const tsc::Tensors& t) const {
+    GraphLines g;
+    std::string x = g.input("activation"), w = g.input("weight"), s = g.input("per_channel_scale");
+    std::string y = g.mul(g.matmul(g.to(x, TSC_F32), weightText(g, w, weights)), g.to(s, TSC_F32));
+    return g.returning({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
+  }
+};
+
+struct WeightOnlyGroupwiseQuantMatmul {
+  enum Input { kActivation, kPreQuantScale, kWeight, kScales, kZeros, kBiases };
+  WeightType weights = WeightType::Int4;
+  int64_t groupSize = 128;
+  tsc_dtype type = TSC_NONE;
+
+  static void describe(tsc::Description<WeightOnlyGroupwiseQuantMatmul>& d) {
+    using P = WeightOnlyGroupwiseQuantMatmul;
+    d.key("tensorrt_llm", "WeightOnlyGroupwiseQuantMatmul", "1",
+          "y[m, n] = sum_k activation[m, k] * pre_quant_scale[k] * (weight[k, n] * scales[k / group_size, n] + "
+          "zeros[k / group_size, n]) + biases[n], with sums in f32; weights are read where they lie");
+    d.field("group_size", &P::groupSize, "rows of the weights that share scales").range(1, 1 << 20);
+    d.choice("weight_type_id", &P::weights, kWeightTypes, {WeightType::Int8, WeightType::Int4}, kWeightDoc);
+    d.choice("type_id", &P::type, kResultTypes, resultTypes(), "the type of the result");
+    d.input("activation", kRowTypes, "[M.., K]");
+    d.input("pre_quant_scale", kRowTypes, "K factors of the activations").optional();
+    d.input("weight", tsc::kI8, "[K, N] or [K, N / 2]");
+    d.input("scales", kRowTypes, "[K / group_size, N], rounded up");
+    d.input("zeros", kRowTypes, "as scales: what is added to the scaled weights").optional();
+    d.input("biases", kRowTypes, "[N]").optional();
+    d.output("y", kRowTypes, "[M.., N]");
+  }
+  static std::string_view example() {
+    return "graph(%x : Float(2, 40), %p : Float(40), %w : Char(40, 11), %s : Float(3, 22), %z : Float(3, 22), "
+           "%b : Float(22)):\n"
+           "  %y : Tensor = tensorrt_llm::WeightOnlyGroupwiseQuantMatmul[group_size=16](%x, %p, %w, %s, %z, %b)\n"
+           "  return (%y)\n";
+  }
+  void shapes(tsc::Shapes& s) const {
+    tsc::Shape x = s.input(kActivation), w = s.input(kWeight), scales = s.input(kScales);
+    tsc::Dim n = expectWeight(x, w, weights);
+    expectRank(scales, 2, "scales");
+    tsc::Dim groups = w.dims[0].apply(TSC_DIM_CEIL_DIV, groupSize);
+    expectEqual(scales.dims[0], groups, "the number of rows of scales", "the groups of weight");
+    expectEqual(scales.dims[1], n, "N of scales", "that of weight");
+    if (s.has(kZeros)) {
+      tsc::Shape zeros = s.input(kZeros);
+      expectRank(zeros, 2, "zeros");
+      expectEqual(zeros.dims[0], groups, "the number of rows of zeros", "the groups of weight");
+      expectEqual(zeros.dims[1], n, "N of zeros", "that of weight");
+    }
+    if (s.has(kPreQuantScale)) {
+      tsc::Dim all = s.constant(1);
+      for (const tsc::Dim& dim : s.input(kPreQuantScale).dims) all = all * dim;
+      expectEqual(all, w.dims[0], "the number of pre_quant_scale", "K of weight");
+    }
+    if (s.has(kBiases)) {
+      tsc::Shape biases = s.input(kBiases);
+      expectRank(biases, 1, "biases");
+      expectEqual(biases.dims[0], n, "the number of biases", "N of weight");
+    }
+    x.dims.back() = n;
+    s.output(0, type == TSC_NONE ? x.dtype : type, x.dims);
+  }
+  size_t workspace(const tsc::Tensors& t) const {
+    size_t bytes = sumsBytes(t.output(0)) + Room::bytesOf(t.input(kActivation).numel(), sizeof(float));
+    for (size_t i : {kActivation, kPreQuantScale, kScales, kZeros, kBiases}) bytes += floatBytes(t.input(i));
+    return bytes;
+  }
+  void run(tsc::Run& r) const {
+    tsc::Tensor x = r.input(kActivation), out = r.output(0);
+    if (out.numel() == 0) return;
+    Room room(r.workspace());
+    const float* from = asFloats(r, x, room);
+    WeightRows w = rowsOfWeight(r.input(kWeight), weights);
+    w.group = groupSize;
+    w.scales = asFloats(r, r.input(kScales), room);
+    w.zeros = asFloats(r, r.input(kZeros), room);
+    const float* biases = asFloats(r, r.input(kBiases), room);
+    if (const float* factors = asFloats(r, r.input(kPreQuantScale), room)) {
+      float* scaled = room.take<float>(x.numel());
+      r.parallelFor(static_cast<size_t>(rowsOf(x)), rowGrain(w.k), [&](size_t begin, size_t end) {
+        for (size_t row = begin; row < end; ++row)
+          for (int64_t k = 0; k < w.k; ++k) {
+            int64_t at = static_cast<int64_t>(row) * w.k + k;
+            scaled[at] = from[at] * factors[k];
+          }
+      });
+      from = scaled;
+    }
+    float* sums = sumsFor(out, room);
+    multiplyRows(w, rowsOf(x), from, biases, sums, hostThreads(r));
+    storeResult(r, rowsOf(x), w.n, sums, {}, out);
+  }
+  std::string decompose(const tsc::Tensors& t) const {
+    GraphLines g;
+    std::array<std::string, 6> in;
+    constexpr std::array<std::string_view, 6> kNames = {"activation", "pre_quant_scale", "weight",
+                                                        "scales",     "zeros",           "biases"};
+    for (size_t i = 0; i < in.size(); ++i)
+      if (t.input(i).present()) in[i] = g.input(kNames[i]);
+    auto floats = [&](Input i) { return g.to(in[i], TSC_F32); };
+    // Each row of scales for group_size rows, as many as there are.
+    auto spread = [&](Input i) {
+      std::string all = g.op("repeat_interleave", {floats(i), g.integer(groupSize), g.integer(0), g.none()});
+      return g.slice(all, 0, g.integer(0), g.size(in[kWeight], 0));
+    };
+    std::string w = g.mul(weightText(g, in[kWeight], weights), spread(kScales));
+    if (!in[kZeros].empty()) w = g.add(w, spread(kZeros));
+    std::string x = floats(kActivation);
+    if (!in[kPreQuantScale].empty()) x = g.mul(x, g.view(floats(kPreQuantScale), {g.integer(-1)}));
+    std::string y = g.matmul(x, w);
+    if (!in[kBiases].empty()) y = g.add(y, floats(kBiases));
+    return g.returning({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
+  }
+};
+
+}  // namespace
+
+const tsc_plugin* makeWeightOnlyQuantMatmul() { return tsc::Definition<WeightOnlyQuantMatmul>::table(); }
+const tsc_plugin* makeWeightOnlyGroupwiseQuantMatmul() {
+  return tsc::Definition<WeightOnlyGroupwiseQuantMatmul>::table();
+}
+
+}  // namespace tscompile
