@@ -23,7 +23,7 @@ struct CpSplit {
     d.output("join_index", tsc::kI32, "[tokens] where each token is among the results of all ranks");
   }
   static std::string_view example() {
-    return "graph(%ids : Int(3), %types : Int(1), %lengths : Int(1)):\n"
+    return "graph(%ids : Int(0), %types : Int(0), %lengths : Int(0)):\n"
            "  %own : Tensor, %join : Tensor = tensorrt_llm::CpSplit(%ids, %types, %lengths)\n"
            "  return (%own, %join)\n";
   }
