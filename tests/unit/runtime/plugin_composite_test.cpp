@@ -120,8 +120,8 @@ TEST_F(Composite, SaysWhatIsWrong) {
        {std::pair("text", "composite::Scaled: its decomposition cannot be read: "),
         std::pair("operator", "composite::Scaled: its decomposition cannot be read: "),
         std::pair("shape",
-                  "composite::Scaled: its decomposition fails: it gives [1, 2] of torch.float32, the plugin's "
-                  "shapes say [2] of torch.float32"),
+                  "composite::Scaled: its decomposition fails: it gives [1, 2] of float32, the plugin's "
+                  "shapes say [2] of float32"),
         std::pair("count", "composite::Scaled: its decomposition fails: it gives 1 results, the plugin has 2"),
         std::pair("unsupported", "composite::Scaled: numbers that are not there"),
         std::pair("empty", "composite::Scaled: it has neither a kernel nor a decomposition for these inputs")}) {
