@@ -180,6 +180,8 @@ class EngineReader {
         info.options.push_back(value);
       } else if (name == "cpu") {
         info.cpu.push_back(value);
+      } else if (name == "plugin") {
+        info.plugins.push_back(value);
       } else if (name == "tactics") {
         info.tactics = value;
       } else if (name == "precision") {
@@ -316,6 +318,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   field("precision", precisionName(info.precision));
   if (info.takesHalf) field("half-inputs", "as f32");
   if (info.workspaceLimit) field("workspace-limit", std::to_string(*info.workspaceLimit));
+  for (const std::string& saved : info.plugins) field("plugin", saved);
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
   for (const auto& [key, value] : metadata) field(key, value);

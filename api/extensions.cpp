@@ -6,15 +6,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 
 namespace tscompile {
 namespace {
-
-void inferBySession(InferCall& call) { call.op().def().session->infer(call); }
-void computeBySession(KernelCall& call) { call.op().def().session->kernel(call); }
-void convertBySession(ConvertCall& call) { call.op().def().session->convert(call); }
 
 bool sameArguments(const Schema& a, const Schema& b) {
   return std::equal(a.arguments.begin(), a.arguments.end(), b.arguments.begin(), b.arguments.end(),
@@ -25,7 +23,9 @@ constexpr const char* kSee = "docs/writing_converters.md tells how to write one"
 
 }  // namespace
 
-Extensions::Extensions(const OpRegistry* base) : base_(base ? base : &allOps()), registry_(base_) {}
+Extensions::Extensions(const OpRegistry* base) : base_(base ? base : &allOps()), registry_(base_) {
+  registry_.setConfigured(&pluginOperators_);
+}
 
 bool Extensions::isOpen(Diagnostics& diagnostics) const {
   if (!sealed_) return true;
@@ -157,6 +157,34 @@ bool Extensions::loadLibrary(const std::string& path, Diagnostics& diagnostics) 
   if (diagnostics.errorCount() == before)
     fail("the library could not add what it has", what.empty() ? "its entry returned false" : what);
   return false;
+}
+
+bool loadPluginLibrary(PluginRegistry& registry, const std::string& path, Diagnostics& diagnostics) {
+  PluginResult result = registry.load(path);
+  if (!result)
+    diagnostics.error(result.message, result.status == PluginStatus::NotFound      ? ErrorKind::Io
+                                      : result.status == PluginStatus::AbiMismatch ? ErrorKind::Incompatible
+                                                                                   : ErrorKind::Input);
+  return static_cast<bool>(result);
+}
+
+bool loadPluginLibraries(PluginRegistry& registry, std::string_view paths, Diagnostics& diagnostics) {
+  bool good = true;
+  while (!paths.empty()) {
+    std::string path(paths.substr(0, paths.find(':')));
+    paths.remove_prefix(std::min(paths.size(), path.size() + 1));
+    if (!path.empty()) good &= loadPluginLibrary(registry, path, diagnostics);
+  }
+  return good;
+}
+
+bool Extensions::loadPlugins(const std::string& path, Diagnostics& diagnostics) {
+  return loadPluginLibrary(plugins_, path, diagnostics);
+}
+
+bool Extensions::loadPluginsFromEnvironment(Diagnostics& diagnostics) {
+  const char* paths = std::getenv("TSCOMPILE_LOAD_PLUGINS");
+  return loadPluginLibraries(plugins_, paths ? paths : "", diagnostics);
 }
 
 }  // namespace tscompile

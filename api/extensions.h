@@ -8,6 +8,8 @@
 #include "runtime/engine/convert_call.h"
 #include "runtime/engine/frame.h"
 #include "runtime/kernel_call.h"
+#include "runtime/plugin/plugin_operators.h"
+#include "runtime/session_functions.h"
 
 #include <deque>
 #include <functional>
@@ -15,16 +17,6 @@
 #include <string_view>
 
 namespace tscompile {
-
-// Adds to the network what computes one node, and sets its results. It may refuse (ConvertCall::refuse) or throw: then
-// the node runs in the interpreter, and reports have the reason.
-using Converter = std::function<void(ConvertCall&)>;
-
-struct SessionFunctions {
-  std::function<void(InferCall&)> infer;
-  std::function<void(KernelCall&)> kernel;
-  Converter convert;
-};
 
 struct UserOperator {
   std::string schema;                                 // "mine::scale(Tensor self, float by) -> Tensor"
@@ -53,6 +45,16 @@ class Extensions {
   // Opens a shared library and lets it add what it has (TS_EXTENSIONS). It stays open until the process ends.
   bool loadLibrary(const std::string& path, Diagnostics& diagnostics);
 
+  // The plugins of this session: those of the process, and what is added here. It may be added to at any time, but what
+  // is loaded with these extensions must not be in use when plugins are taken out.
+  PluginRegistry& plugins() { return plugins_; }
+  const PluginRegistry& plugins() const { return plugins_; }
+  // Opens a library with plugins (docs/plugins.md) and registers all of them, or none.
+  bool loadPlugins(const std::string& path, Diagnostics& diagnostics);
+  // Those of the libraries that TSCOMPILE_LOAD_PLUGINS names: absolute paths with colons between them. Nothing else of
+  // the library reads the environment.
+  bool loadPluginsFromEnvironment(Diagnostics& diagnostics);
+
   // All operators with what was added. Nothing can be added afterwards.
   const OpRegistry& registry() const {
     sealed_ = true;
@@ -65,10 +67,16 @@ class Extensions {
 
   const OpRegistry* base_;
   OpRegistry registry_;
+  PluginRegistry plugins_{&PluginRegistry::global()};
+  PluginOperators pluginOperators_{plugins_, registry_};
   std::deque<SessionFunctions> functions_;
   std::deque<std::string> schemas_;
   mutable bool sealed_ = false;
 };
+
+// Opens libraries with plugins and registers them: one path, or the list of paths that TSCOMPILE_LOAD_PLUGINS holds.
+bool loadPluginLibrary(PluginRegistry& registry, const std::string& path, Diagnostics& diagnostics);
+bool loadPluginLibraries(PluginRegistry& registry, std::string_view paths, Diagnostics& diagnostics);
 
 // What a library was built with must be what loads it.
 constexpr uint64_t kExtensionAbi =

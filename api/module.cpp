@@ -2,6 +2,7 @@
 
 #include "api/extensions.h"
 #include "api/module_state.h"
+#include "api/saved_plugins.h"
 #include "frontend/parse.h"
 #include "ir/error.h"
 #include "ir/support/text.h"
@@ -14,7 +15,6 @@
 #include <algorithm>
 
 namespace tscompile {
-
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
   if (isEngineFile(path)) return loadEngine(path, options, diagnostics);
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
@@ -67,6 +67,8 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
       diagnostics.fileError(path, {}, "the engine file is malformed: it has '" + abbreviate(name, 80) + "' twice");
       return Failed{};
     }
+  if (!restorePlugins(*state.text.graphs.at(0), file->info.plugins, *state.registry, path, diagnostics))
+    return Failed{};
   state.weights.addMetadata(std::move(file->metadata));
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
   if (!engine) return Failed{};
@@ -111,6 +113,9 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   if (!parts) return false;
   EngineInfo info = *state_->info;
+  std::optional<std::vector<std::string>> plugins = savePlugins(*graph, registry(), diagnostics);
+  if (!plugins) return false;
+  info.plugins = std::move(*plugins);
   if (state_->engine.tactics) info.tactics = state_->engine.tactics->text();
   return writeEngineFile(path, info, *parts, diagnostics, limits);
 }

@@ -74,7 +74,7 @@ struct OpDef {
   bool mayShare = false;     // a result may be an argument or share its memory, though the schema does not say so
 
   bool inEngines = true;                      // false: stays out of engines as if nothing could convert it
-  const SessionFunctions* session = nullptr;  // what infer, kernel or convert hand on to (api/extensions.h)
+  const SessionFunctions* session = nullptr;  // what infer, kernel or convert hand on to (runtime/session_functions.h)
 
   // Such a converter is asked for every node; where ours stand, shorter ways are tried first.
   bool hasSessionConverter() const { return session && convert; }

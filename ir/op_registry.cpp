@@ -147,6 +147,16 @@ OpDef& OpRegistry::addCopy(const Operator& op) {
   return copy;
 }
 
+std::unique_ptr<Operator> Operator::make(const OpDef& def, const OpRegistry& registry) {
+  auto op = std::make_unique<Operator>();
+  op->kind_ = Symbol::of(kindOf(def.schema));
+  op->overload_ = overloadOf(def.schema);
+  op->schemaText_ = def.schema;
+  op->def_ = &def;
+  op->registry_ = &registry;
+  return op;
+}
+
 std::string_view OpRegistry::catalogText(std::string_view kind, std::string_view overload) const {
   std::string_view found;
   for (const OpRegistry* r = this; r && found.empty(); r = r->base_)
@@ -273,14 +283,24 @@ const Operator* OpRegistry::resolve(Symbol kind, std::span<const TypePtr> inputs
 }
 
 const Operator* OpRegistry::resolve(const Node& node, TypeBindings* bindings) const {
+  if (!node.attributes().empty() || node.kind().nameSpace() != "aten")
+    if (const ConfiguredOperators* owner = configured(node.kind())) return owner->resolve(node, nullptr);
   SmallVector<TypePtr, 16> inputs;
   for (const Use& use : node.inputs()) inputs.push_back(use.value->type());
   return resolve(node.kind(), inputs, bindings);
 }
 
+std::string OpRegistry::problemOf(const Node& node) const {
+  std::string problem;
+  if (const ConfiguredOperators* owner = configured(node.kind())) owner->resolve(node, &problem);
+  return problem;
+}
+
 std::vector<Symbol> OpRegistry::kinds(bool implementedOnly) const {
   std::vector<Symbol> out;
   if (base_) out = base_->kinds(implementedOnly);
+  if (configured_)
+    for (Symbol kind : configured_->kinds()) out.push_back(kind);
   for (const std::string& k : recordKinds_) out.push_back(Symbol::of(k));
   if (!implementedOnly)
     for (std::string_view k : catalogKinds_) out.push_back(Symbol::of(k));
@@ -294,6 +314,8 @@ std::string OpRegistry::nearestKind(std::string_view kind) const {
   for (const OpRegistry* r = this; r; r = r->base_) {
     for (const std::string& k : r->recordKinds_) nearest.consider(k);
     for (std::string_view k : r->catalogKinds_) nearest.consider(k);
+    if (r->configured_)
+      for (Symbol k : r->configured_->kinds()) nearest.consider(k.text());
   }
   return nearest.name();
 }

@@ -38,6 +38,9 @@ class Operator {
   // `aten::add.out`: the last `outCount` arguments take the results.
   size_t outCount() const { return outCount_; }
 
+  // One that stands in no registry's tables; both arguments outlive it.
+  static std::unique_ptr<Operator> make(const OpDef& def, const OpRegistry& registry);
+
  private:
   friend class OpRegistry;
   Symbol kind_;
@@ -50,6 +53,18 @@ class Operator {
   const OpRegistry* registry_ = nullptr;
   mutable std::atomic<const Schema*> schema_{nullptr};
   mutable std::unique_ptr<const Schema> ownedSchema_;
+};
+
+// Operators whose nodes tell with attributes what they compute, such as plugins: each node has a schema of its own.
+// Called by several threads at once.
+class ConfiguredOperators {
+ public:
+  virtual ~ConfiguredOperators() = default;
+  virtual bool owns(Symbol kind) const = 0;
+  // The operator that a node of an owned kind means. Null, and why in `problem`, if its attributes or inputs are wrong.
+  virtual const Operator* resolve(const Node& node, std::string* problem) const = 0;
+  // All owned kinds.
+  virtual std::vector<Symbol> kinds() const = 0;
 };
 
 class OpRegistry {
@@ -75,15 +90,26 @@ class OpRegistry {
   // to be changed at once.
   OpDef& addCopy(const Operator& op);
 
-  // All overloads of a kind in the order in which they are tried; empty if the kind is unknown.
+  // Asked before the tables, and before what a base has. Must outlive the registry.
+  void setConfigured(const ConfiguredOperators* operators) { configured_ = operators; }
+  // Who owns this kind; null: the tables, or nobody.
+  const ConfiguredOperators* configured(Symbol kind) const {
+    for (const OpRegistry* r = this; r; r = r->base_)
+      if (r->configured_ && r->configured_->owns(kind)) return r->configured_;
+    return nullptr;
+  }
+
+  // All overloads of a kind in the order in which they are tried; empty if the kind is unknown, or configured.
   std::span<const Operator* const> overloads(Symbol kind) const;
   // By "aten::add.Tensor"; null if unknown.
   const Operator* find(std::string_view fullName) const;
-  bool isKnown(Symbol kind) const { return !overloads(kind).empty(); }
+  bool isKnown(Symbol kind) const { return configured(kind) || !overloads(kind).empty(); }
 
   // The overload that a node with these input types means; null if none matches.
   const Operator* resolve(Symbol kind, std::span<const TypePtr> inputs, TypeBindings* bindings = nullptr) const;
   const Operator* resolve(const Node& node, TypeBindings* bindings = nullptr) const;
+  // Why resolve(node) finds nothing, if its operator is configured; else "".
+  std::string problemOf(const Node& node) const;
 
   // All kinds, sorted by name; with `implementedOnly`, those that have a record.
   std::vector<Symbol> kinds(bool implementedOnly) const;
@@ -103,6 +129,7 @@ class OpRegistry {
 
   SchemaReader reader_;
   const OpRegistry* base_ = nullptr;
+  const ConfiguredOperators* configured_ = nullptr;
   std::unordered_map<std::string_view, std::string_view> catalog_;  // kind -> its lines
   std::vector<std::string_view> catalogKinds_;
   std::unordered_map<std::string, std::vector<OpDef>> records_;  // kind -> records in order of registration

@@ -15,12 +15,13 @@ class OverloadCache {
 
   // As OpRegistry::resolve.
   const Operator* resolve(const Node& node) {
+    if (!node.attributes().empty() && registry_.configured(node.kind())) return registry_.resolve(node);
     auto [it, isNew] = known_.try_emplace(keyOf(node), nullptr);
     if (isNew) it->second = registry_.resolve(node);
     return it->second;
   }
 
-  // The same for nodes of one kind whose inputs have the same types.
+  // The same for nodes of one kind whose inputs have the same types; of no use for kinds that attributes configure.
   static uint64_t keyOf(const Node& node) {
     uint64_t key = node.kind().hash();
     for (const Use& u : node.inputs()) key = hashCombine(key, u.value->type()->hash());

@@ -11,7 +11,8 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const OpRegistry& registry, Diagnostics& diagnostics) : overloads_(registry), diagnostics_(diagnostics) {}
+  Verifier(const OpRegistry& registry, Diagnostics& diagnostics)
+      : registry_(registry), overloads_(registry), diagnostics_(diagnostics) {}
 
   bool run(const Graph& top) {
     // Subgraphs of attributes wait here, so that their nesting costs no stack.
@@ -303,7 +304,10 @@ class Verifier {
 
   void schema(const Node* n) {
     const Operator* op = overloads_.resolve(*n);
-    if (!op) return;
+    if (!op) {
+      if (std::string problem = registry_.problemOf(*n); !problem.empty()) fail(n, problem);
+      return;
+    }
     const Schema& s = op->schema();
     if (!s.varReturns && n->outputCount() > std::max<size_t>(s.returns.size(), 1)) {
       fail(n, op->fullName() + " returns " + counted(s.returns.size(), "value") + ", not " +
@@ -319,6 +323,7 @@ class Verifier {
     }
   }
 
+  const OpRegistry& registry_;
   OverloadCache overloads_;
   Diagnostics& diagnostics_;
   bool good_ = true;

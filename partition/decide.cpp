@@ -1,6 +1,7 @@
 #include "partition/decide.h"
 
 #include "ir/builder.h"
+#include "ir/private_writes.h"
 #include "ir/support/text.h"
 
 #include <algorithm>
@@ -132,6 +133,8 @@ bool Decider::isNew(const Value* v) const {
 void Decider::hazard(const Node* node) {
   if (!aliases_.graphHasWrites()) return;
   if (!memory_.of(node).writes.empty()) {
+    const Operator* op = registry_.resolve(*node);
+    if (op && writesPrivately(*node, *op)) return;
     std::string what = node->inputCount() ? nameOf(node->input(0)) : "memory";
     fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others hold that memory",
              "an operator that makes a new value could run in an engine");

@@ -5,6 +5,7 @@
 #include "ir/support/diagnostic_printer.h"
 #include "passes/node_rewriting.h"
 #include "passes/passes.h"
+#include "passes/serving/serving_passes.h"
 
 // The text of all files of rules.
 __asm__(R"(
@@ -126,6 +127,12 @@ RewriteDatabase makeLowering() {
   c.node(*canonicalize, explicitPadding(), "the padding 'same' in numbers");
   c.node(*canonicalize, scalarArithmetic(), "integers stay integers where tensors of one integer are computed");
   c.node(*canonicalize, fuseAddmmBranches(), "a layer that is said twice, for two ranks, is said once");
+  c.pass(1.1, "make_rotary_attention", makeRotaryAttention, "the same with rotary positions of the input position_ids",
+         {"plugin_rotary"});
+  c.pass(1.2, "make_attention", makeAttention, "causal attention becomes the plugin GPTAttention", {"plugins"});
+  auto serving = c.inner(1.3, "serving", Kind::Walk);
+  c.node(*serving, fuseQkvBias(), "the bias of the layer in front goes into GPTAttention", {"plugin_bias"});
+  c.node(*serving, removePadding(), "GPTAttention of a batch sees one row of tokens", {"packed"});
   c.inner(1.5, "stabilize", Kind::Equilibrium);
   c.inner(1.7, "linalg", Kind::Equilibrium);
   c.inner(2, "specialize", Kind::Equilibrium);
@@ -142,6 +149,7 @@ RewriteDatabase makeLowering() {
   c.node(*decompose, unpackBatchNorm(), "x * scale + offset, outside of training", kDecomposition);
   c.node(*decompose, unpackLayerNorm(), "(x - mean) / deviation * weight + bias", kDecomposition);
   c.node(*decompose, unpackGroupNorm(), "the same for groups of channels", kDecomposition);
+  c.node(*decompose, unpackGptAttention(), "GPTAttention without a cache in operators of ATen", kDecomposition);
   c.node(*decompose, unpackAttention(), "softmax(q @ k.t * scale, masked) @ v", kDecomposition);
   c.pass(5, "use_one_device", useOneDevice, "constants that name a device name another one", {"device"});
   c.pass(6, "flatten_outputs", flattenOutputs, "tensors are returned, no tuple or list of them", {"interface"});

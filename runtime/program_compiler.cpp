@@ -117,6 +117,10 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
     if (!nearest.empty()) d.note("did you mean " + nearest + "?");
     return nullptr;
   }
+  if (std::string problem = registry.problemOf(*n); !problem.empty()) {
+    unsupported(n, std::move(problem), ErrorKind::Input);
+    return nullptr;
+  }
   std::string inputs =
       join(n->inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); });
   Diagnostic& d = unsupported(n, fmt::format("no overload of {} takes ({})", n->kind().text(), inputs));

@@ -19,6 +19,7 @@ int runExplain(const Options& options, Session& session);
 int runCompile(const Options& options, Session& session);
 int runVerify(const Options& options, Session& session);
 int runDiff(const Options& options, Session& session);
+int runPlugins(const Options& options, Session& session);
 int runOps(const Options& options, Session& session);
 int runInspect(const Options& options, Session& session);
 int runVersion(const Options& options, Session& session);

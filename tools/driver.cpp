@@ -1,9 +1,12 @@
 #include "tools/driver.h"
 
+#include "api/extensions.h"
 #include "ir/error.h"
 #include "ir/support/diagnostic_printer.h"
 #include "tools/commands.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <new>
 
 namespace tscompile {
@@ -28,12 +31,44 @@ int reportOne(std::span<const std::string> args, std::istream& in, std::ostream&
   return code;
 }
 
+// Libraries of the command line and of the environment. What they log goes to the session for as long as this lives.
+class Plugins {
+ public:
+  explicit Plugins(Session& session) {
+    auto tell = [&session](int level, std::string_view message) {
+      constexpr int kWarning = 3;
+      if (session.common.verbose || level >= kWarning) session.note(std::string(message));
+    };
+    PluginRegistry::global().setLog(tell);
+    setPluginLog(tell);
+    PluginInstance::verifyRuns(session.common.verifyPlugins);
+  }
+  ~Plugins() {
+    PluginRegistry::global().setLog(nullptr);
+    setPluginLog(nullptr);
+    PluginInstance::verifyRuns(false);
+  }
+
+  bool load(Session& session) const {
+    bool good = true;
+    for (const std::string& path : session.common.plugins) {
+      std::error_code ignored;
+      std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
+      good &= loadPluginLibrary(PluginRegistry::global(), absolute, session.diagnostics);
+    }
+    const char* paths = std::getenv("TSCOMPILE_LOAD_PLUGINS");
+    return loadPluginLibraries(PluginRegistry::global(), paths ? paths : "", session.diagnostics) && good;
+  }
+};
+
 int runVerb(const Options& options, std::istream& in, std::ostream& out, std::ostream& err) {
   Session session(options.common, in, out, err);
   if (options.help) {
     out << verbHelp(*options.verb);
     return kExitDone;
   }
+  Plugins plugins(session);
+  if (!plugins.load(session)) return session.finish();
   int code = options.verb->command(options, session);
   out.flush();
   if (!out && code == kExitDone) {

@@ -16,6 +16,10 @@ OpFinder::OpFinder(const OpRegistry& registry) : registry_(registry) {
 OpFinding OpFinder::find(const Node& node) {
   if (node.kind() == sym::PythonOp) return {OpStatus::Python, nullptr};
   if (isStructure(node.kind())) return {OpStatus::Structure, nullptr};
+  if (registry_.configured(node.kind())) {
+    const Operator* op = registry_.resolve(node);
+    return {op ? OpStatus::Implemented : OpStatus::NoOverload, op};
+  }
   auto [it, isNew] = known_.try_emplace(OverloadCache::keyOf(node));
   if (isNew) it->second = classify(node);
   return it->second;

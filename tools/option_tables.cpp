@@ -64,6 +64,12 @@ const OptionSpec kCommon[] = {
        o.common.maxErrors = checked(parseCount(v), "--max-errors", "a number", v);
      }},
     {"--limit", "KEY=VALUE", "change a bound on what inputs may ask for; see 'tscompile help limits'", setLimit, true},
+    {"--plugin", "LIB", "a shared library with plugins; see docs/plugins.md",
+     [](Options& o, const std::string& v) { o.common.plugins.push_back(v); }, true},
+    {"--verify-plugins", "", "check around every run of a plugin that it does what it says; slow",
+     [](Options& o, const std::string&) { o.common.verifyPlugins = true; }},
+    {"-v,--verbose", "", "tell what is registered, and what plugins log",
+     [](Options& o, const std::string&) { o.common.verbose = true; }},
     {"-q,--quiet", "", "report errors only", [](Options& o, const std::string&) { o.common.quiet = true; }},
     {"-h,--help", "", "show this help", [](Options& o, const std::string&) { o.help = true; }},
 };
@@ -465,6 +471,15 @@ const VerbSpec kVerbs[] = {
      .details = "Examples:\n  tscompile ops 'aten::*pool*'\n  tscompile ops --coverage model.ir\n",
      .options = kOps,
      .command = runOps},
+    {.name = "plugins",
+     .summary = "list plugins, show what one takes, or check the plugins of a library",
+     .argument = "WHAT",
+     .argumentHelp = "list, show NAME, or check LIB",
+     .argumentRequired = true,
+     .argumentRepeats = true,
+     .details = "Examples:\n  tscompile plugins show Identity\n  tscompile plugins check ./libmine.so\n"
+                "The exit code of check is 1 if it finds something.\n",
+     .command = runPlugins},
     {.name = "inspect",
      .summary = "tell what a file is and what it holds, without executing anything",
      .argument = "FILE",

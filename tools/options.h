@@ -25,6 +25,9 @@ struct CommonOptions {
   ColorMode color = ColorMode::Auto;
   size_t maxErrors = 20;
   bool quiet = false;
+  bool verbose = false;              // tell what plugins log
+  bool verifyPlugins = false;        // observe every run of a plugin
+  std::vector<std::string> plugins;  // libraries
   Limits limits;
 };
 

@@ -121,15 +121,23 @@ bool GraphFacts::isUndisturbed(const Node* node) {
   return true;
 }
 
+namespace {
+
+bool isPureOperator(const Operator* op) {
+  if (!op || !op->isImplemented() || op->def().sideEffects || op->def().random) return false;
+  return std::none_of(op->schema().arguments.begin(), op->schema().arguments.end(),
+                      [](const Argument& a) { return a.isWritten(); });
+}
+
+}  // namespace
+
 bool GraphFacts::isPureAlone(const Node* node) {
   if (isStructural(node->kind())) return true;
+  if (!node->attributes().empty() && registry().configured(node->kind()))
+    return isPureOperator(overloads_.resolve(*node));
   auto [it, isNew] = pure_.try_emplace(OverloadCache::keyOf(*node), false);
-  if (!isNew) return it->second;
-  const Operator* op = overloads_.resolve(*node);
-  if (!op || !op->isImplemented() || op->def().sideEffects || op->def().random) return false;
-  for (const Argument& a : op->schema().arguments)
-    if (a.isWritten()) return false;
-  return pure_[OverloadCache::keyOf(*node)] = true;
+  if (isNew) it->second = isPureOperator(overloads_.resolve(*node));
+  return it->second;
 }
 
 bool GraphFacts::isPure(const Node* node) {

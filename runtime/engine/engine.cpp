@@ -112,7 +112,8 @@ bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunC
     plan->run(tensors, outputs, context, threads > 0 ? threads : defaultThreads());
   } catch (const ExecutionError& e) {
     // Nothing was written: the interpreter does it again and tells where and why it fails, if it does.
-    if (plan->network().writes || e.kind() == ErrorKind::Interrupted) throw;
+    const Network& network = plan->network();
+    if (network.writes || network.writesInputs || e.kind() == ErrorKind::Interrupted) throw;
     return false;
   }
   if (observer) observer->onEngine(plan->network(), begin, RunObserver::Clock::now());

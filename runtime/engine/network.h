@@ -82,6 +82,8 @@ class Network {
   std::vector<NetValue> outputs;
   // A layer writes memory that other layers or the caller see: layers keep their order and their tensors.
   bool writes = false;
+  // Layers write inputs that no other layer reads.
+  bool writesInputs = false;
 
   // A contiguous tensor in a buffer of its own.
   TensorId addTensor(DType dtype, DimSpan sizes);

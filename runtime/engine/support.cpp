@@ -28,6 +28,8 @@ Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
     return {Reason::NoOp, fmt::format("there is no operator {}", node.kind().text()),
             nearest.empty() ? "register an operator for it" : fmt::format("did you mean {}?", nearest)};
   }
+  if (registry.configured(node.kind()))
+    return {Reason::NoOverload, registry.problemOf(node), "docs/plugins.md tells how nodes of plugins are written"};
   std::string given =
       join(node.inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); });
   return {Reason::NoOverload,

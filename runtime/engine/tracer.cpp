@@ -1,5 +1,6 @@
 #include "runtime/engine/tracer.h"
 
+#include "ir/private_writes.h"
 #include "runtime/constant_value.h"
 #include "runtime/engine/evaluation.h"
 #include "runtime/engine/support.h"
@@ -15,7 +16,7 @@ std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistr
   t.registry_ = &registry;
   t.structures_ = std::make_shared<StructureRunner>(registry);
   AliasAnalysis alias(graph, registry);
-  t.hasWrites_ = alias.graphHasWrites();
+  t.hasWrites_ = alias.graphHasWrites() && !hasOnlyPrivateWrites(graph, registry);
   OverloadCache overloads(registry);
   ValueTable<uint32_t> slots(graph);
   auto define = [&](const Value* v) { return slots[v] = t.slotCount_++; };
@@ -179,6 +180,10 @@ class Tracer : private OperatorTracer {
     if (mayGiveViews(op) && !def.hasSessionConverter() && views(c, infer, results)) return;
     ConvertCall call(node(), op, c.arguments.data(), c.arguments.size(), &infer, results.data(), c.resultCount,
                      context_, tensors_, *this);
+    if (op.schema().isMutable() && !traced_.hasWrites_) {
+      network_->writesInputs = true;
+      return convertBySession(call, results);
+    }
     if (op.schema().isMutable()) {
       requireFirstWritten(c, infer);
       network_->writes = true;

@@ -1,6 +1,7 @@
 #include "runtime/ops/ops.h"
 
 #include "frontend/parse.h"
+#include "runtime/plugin/plugin_operators.h"
 
 // PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried.
 asm(R"(
@@ -28,6 +29,7 @@ const OpRegistry& allOps() {
 #define TS_FAMILY(name) register##name##Ops(*ops);
 #include "runtime/ops/families.def"
 #undef TS_FAMILY
+    ops->setConfigured(new PluginOperators(PluginRegistry::global(), *ops));
     return *ops;
   }();
   return registry;

@@ -1,0 +1,92 @@
+#include "api/saved_plugins.h"
+
+#include "ir/support/text.h"
+#include "runtime/plugin/plugin_operators.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+namespace {
+
+// Calls visit(node) for all nodes of the graph and of the graphs inside its nodes.
+template <class F>
+void forEachNodeInside(const Graph& graph, F&& visit) {
+  std::vector<const Graph*> todo{&graph};
+  for (size_t i = 0; i < todo.size(); ++i)
+    forEachNode(*todo[i], [&](const Node* n) {
+      visit(n);
+      if (const Graph* inner = n->subgraph()) todo.push_back(inner);
+    });
+}
+
+const PluginOperators* operatorsOf(const Node& node, const OpRegistry& registry) {
+  return dynamic_cast<const PluginOperators*>(registry.configured(node.kind()));
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> savePlugins(const Graph& graph, const OpRegistry& registry,
+                                                    Diagnostics& diagnostics) {
+  std::vector<std::string> out;
+  bool good = true;
+  forEachNodeInside(graph, [&](const Node* n) {
+    const PluginOperators* operators = operatorsOf(*n, registry);
+    if (!good || !operators) return;
+    std::string problem;
+    std::shared_ptr<const PluginInstance> plugin = operators->instanceOf(*n, &problem);
+    try {
+      if (plugin) return out.push_back(encodeFields(plugin->creator(), plugin->saved()));
+    } catch (const ExecutionError& e) {
+      problem = e.message();
+    }
+    diagnostics.error(n->range, problem);
+    good = false;
+  });
+  if (!good) return std::nullopt;
+  return out;
+}
+
+bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const OpRegistry& registry,
+                    const std::string& path, Diagnostics& diagnostics) {
+  if (saved.empty()) return true;
+  size_t next = 0;
+  bool good = true;
+  auto fail = [&](std::string what, ErrorKind kind = ErrorKind::Input) -> Diagnostic& {
+    good = false;
+    return diagnostics.fileError(path, {}, std::move(what), kind);
+  };
+  std::optional<PluginKey> key = keyOfSaved(saved[0]);
+  forEachNodeInside(graph, [&](const Node* n) {
+    if (!good || next >= saved.size()) return;
+    if (!key) {
+      fail("the engine file is malformed: what a plugin saved cannot be read");
+      return;
+    }
+    if (n->kind().text() != key->ns + "::" + key->name) return;
+    const PluginOperators* operators = operatorsOf(*n, registry);
+    const PluginRegistry& plugins = operators ? operators->plugins() : PluginRegistry::global();
+    PluginCreatorPtr creator = plugins.find(key->ns, key->name, key->version);
+    if (!creator) {
+      fail("the engine file needs the plugin " + key->text() + ": " + plugins.missing(key->ns, key->name, key->version),
+           ErrorKind::Incompatible)
+          .note("--plugin LIB, or TSCOMPILE_LOAD_PLUGINS, loads a library with plugins");
+      return;
+    }
+    ParsedFields fields = decodeFields(*creator, saved[next]);
+    if (!fields.problems.empty()) {
+      fail(problemText(*creator, fields.problems), ErrorKind::Incompatible);
+      return;
+    }
+    setAttributes(*const_cast<Node*>(n), fields.fields, *creator, false);
+    if (++next < saved.size()) key = keyOfSaved(saved[next]);
+  });
+  if (good && next != saved.size()) fail("the engine file is malformed: what a plugin saved belongs to no node");
+  return good;
+}
+
+std::string savedPluginName(const std::string& saved) {
+  std::optional<PluginKey> key = keyOfSaved(saved);
+  return key ? key->text() : "";
+}
+
+}  // namespace tscompile

@@ -1,0 +1,26 @@
+// Plugins in engine files: each node's settings as its plugin saved them, by name and version, never by a path.
+#pragma once
+
+#include "ir/graph.h"
+#include "ir/op_registry.h"
+#include "ir/support/diagnostics.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// What the nodes of plugins save, in the order in which the graph and its subgraphs have them. Nothing after a report.
+std::optional<std::vector<std::string>> savePlugins(const Graph& graph, const OpRegistry& registry,
+                                                    Diagnostics& diagnostics);
+
+// Gives such nodes the settings that were saved, upgraded where a plugin has another version of its table. Reports
+// plugins that are missing, damaged settings, and settings that belong to no node.
+bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const OpRegistry& registry,
+                    const std::string& path, Diagnostics& diagnostics);
+
+// "tensorrt_llm::GPTAttention version 1" of what a plugin saved; empty if it is malformed.
+std::string savedPluginName(const std::string& saved);
+
+}  // namespace tscompile

@@ -1,0 +1,356 @@
+#include "passes/serving/attention_match.h"
+
+#include <array>
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+// What is added to, or filled in for, keys that are not seen.
+constexpr double kFar = -1e4;
+// Masks are compared up to this size.
+constexpr int64_t kMostTokens = 4100;
+
+const Symbol kMatmul = Symbol::of("aten::matmul");
+const Symbol kBmm = Symbol::of("aten::bmm");
+const Symbol kSoftmax = Symbol::of("aten::softmax");
+const Symbol kView = Symbol::of("aten::view"), kReshape = Symbol::of("aten::reshape");
+const Symbol kUnpack = sym::ListUnpack;
+const Symbol kItem = Symbol::of("aten::__getitem__");
+
+bool isOneOf(Symbol kind, const std::vector<Symbol>& kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+std::vector<Symbol> symbols(std::initializer_list<const char*> names) {
+  std::vector<Symbol> out;
+  for (const char* name : names) out.push_back(Symbol::of(name));
+  return out;
+}
+
+// Batch and tokens, where the inputs say them.
+std::optional<std::pair<int64_t, int64_t>> fixedSizes(const Graph& graph) {
+  for (const Value* input : graph.inputs()) {
+    const TensorFacts* facts = input->type()->isTensor() ? &input->type()->tensor() : nullptr;
+    if (facts && facts->hasAllSizes() && facts->sizes.size() >= 2) return std::pair(facts->sizes[0], facts->sizes[1]);
+  }
+  return std::nullopt;
+}
+
+// A mask as rows and columns; nothing if it differs between batches or heads.
+template <class Hides>
+std::optional<std::vector<bool>> hidden(const SmallInstance::Elements& mask, int64_t tokens, Hides hides) {
+  size_t rank = mask.sizes.size();
+  int64_t columns = rank > 0 ? mask.sizes[rank - 1] : 1, rows = rank > 1 ? mask.sizes[rank - 2] : 1;
+  if ((columns != 1 && columns != tokens) || (rows != 1 && rows != tokens) || mask.values.empty()) return std::nullopt;
+  std::vector<bool> out(static_cast<size_t>(tokens * tokens));
+  int64_t layers = static_cast<int64_t>(mask.values.size()) / (rows * columns);
+  for (int64_t l = 0; l < layers; ++l)
+    for (int64_t r = 0; r < tokens; ++r)
+      for (int64_t c = 0; c < tokens; ++c) {
+        int64_t at = (l * rows + (rows == 1 ? 0 : r)) * columns + (columns == 1 ? 0 : c);
+        std::optional<bool> hide = hides(mask.values[static_cast<size_t>(at)]);
+        if (!hide || (l > 0 && out[static_cast<size_t>(r * tokens + c)] != *hide)) return std::nullopt;
+        out[static_cast<size_t>(r * tokens + c)] = *hide;
+      }
+  return out;
+}
+std::optional<bool> hidesWhereSet(double v) { return v != 0; }
+std::optional<bool> hidesWhereClear(double v) { return v == 0; }
+std::optional<bool> hidesWhereFar(double v) {
+  if (v == 0) return false;
+  return v <= kFar ? std::optional<bool>(true) : std::nullopt;
+}
+
+}  // namespace
+
+AttentionMatcher::AttentionMatcher(RewriteContext& context) : context_(context) {
+  if (!context.evaluator) return;
+  // Two instances, so that sizes which happen to be the same are told apart; where sizes are fixed there is one only.
+  std::optional<std::pair<int64_t, int64_t>> fixed = fixedSizes(context.graph);
+  isFixed_ = fixed.has_value();
+  for (std::pair<int64_t, int64_t> sizes : {std::pair<int64_t, int64_t>(2, 5), std::pair<int64_t, int64_t>(3, 7)})
+    small_.emplace_back(context, fixed.value_or(sizes).first, fixed.value_or(sizes).second);
+  heads_.emplace(context, small_[0], small_[1]);
+}
+
+bool AttentionMatcher::works() const { return !small_.empty() && small_[0].fits() && small_[1].fits(); }
+
+std::optional<ShapeConflict> AttentionMatcher::conflict() const {
+  for (const SmallInstance& s : small_)
+    if (s.conflict()) return *s.conflict();
+  return std::nullopt;
+}
+
+std::optional<AttentionMatch> AttentionMatcher::miss(const Node* node, std::string reason) {
+  misses_.push_back({node, std::move(reason)});
+  return std::nullopt;
+}
+
+// [batch * heads, tokens, tokens] seen as [batch, heads, tokens, tokens], or back.
+bool AttentionMatcher::keepsMatrices(const Node* n) {
+  std::optional<Dims> from = small_[0].sizes(n->input(0)), to = small_[0].sizes(n->output());
+  return from && to && from->size() >= 3 && to->size() >= 3 && std::equal(from->end() - 2, from->end(), to->end() - 2);
+}
+
+// Whether it hands on its first input: as another type that is the same, or through dropout outside of training.
+bool AttentionMatcher::handsOn(const Node* n) {
+  static const std::vector<Symbol> kSame = symbols({"aten::contiguous", "aten::detach", "aten::alias", "aten::clone"});
+  static const std::vector<Symbol> kCasts = symbols({"aten::to", "aten::type_as", "aten::float"});
+  static const Symbol kDropout = Symbol::of("aten::dropout");
+  if (n->kind() == kDropout) return context_.facts.boolean(n->input(2)) == false;
+  if (isOneOf(n->kind(), kSame)) return true;
+  if (n->kind() == kView || n->kind() == kReshape) return keepsMatrices(n);
+  DType from = isOneOf(n->kind(), kCasts) ? small_[0].dtype(n->input(0)) : DType::Undefined;
+  return from != DType::Undefined && from == small_[0].dtype(n->output());
+}
+
+// The number that a value has at any size.
+std::optional<double> AttentionMatcher::number(const Value* value) {
+  std::optional<double> first;
+  for (const SmallInstance& s : small_) {
+    std::optional<SmallInstance::Elements> e = s.compute(value);
+    if (!e || e->values.size() != 1 || (first && e->values[0] != *first)) return std::nullopt;
+    first = e->values[0];
+  }
+  return first;
+}
+
+bool AttentionMatcher::isFar(const Value* value) {
+  std::optional<double> fill = number(value);
+  return fill && *fill <= kFar;
+}
+
+Value* AttentionMatcher::withoutFactors(Value* value, double& scale) {
+  static const Symbol kMul = Symbol::of("aten::mul"), kDiv = Symbol::of("aten::div");
+  while (Node* n = quiet(value)) {
+    if (n->inputCount() != 2 || (n->kind() != kMul && n->kind() != kDiv)) break;
+    if (std::optional<double> factor = number(n->input(1))) {
+      scale *= n->kind() == kMul ? *factor : 1 / *factor;
+      value = n->input(0);
+    } else if (factor = number(n->input(0)); factor && n->kind() == kMul) {
+      scale *= *factor;
+      value = n->input(1);
+    } else {
+      break;
+    }
+  }
+  return value;
+}
+
+// tanh(x / cap) * cap
+bool AttentionMatcher::takeSoftcap(Scores& s, Node* n) {
+  static const Symbol kMul = Symbol::of("aten::mul"), kTanh = Symbol::of("aten::tanh");
+  if (n->kind() != kMul || n->inputCount() != 2 || s.softcap != 0 || s.scale != 1) return false;
+  for (size_t side : {0, 1}) {
+    Node* tanh = quiet(n->input(side), kTanh);
+    std::optional<double> cap = number(n->input(1 - side));
+    if (!tanh || !cap || *cap <= 0) continue;
+    double inside = 1;
+    s.value = withoutFactors(tanh->input(0), inside);
+    s.softcap = *cap;
+    s.scale = inside * *cap;
+    return true;
+  }
+  return false;
+}
+
+bool AttentionMatcher::takeMask(Scores& s, Node* n) {
+  static const Symbol kFill = Symbol::of("aten::masked_fill"), kAdd = Symbol::of("aten::add"),
+                      kWhere = Symbol::of("aten::where");
+  if (s.softcap != 0 || s.scale != 1) return false;  // what follows a mask would change it
+  if (n->kind() == kFill && n->inputCount() == 3 && isFar(n->input(2))) {
+    s.fills.push_back(n->input(1));
+    s.value = n->input(0);
+    return true;
+  }
+  if (n->kind() == kAdd && n->inputCount() == 3 && number(n->input(2)) == 1.0) {
+    size_t mask = computable(n->input(1)) ? 1 : 0;
+    if (!mask && !computable(n->input(0))) return false;
+    s.additions.push_back(n->input(mask));
+    s.value = n->input(1 - mask);
+    return true;
+  }
+  if (n->kind() == kWhere && n->inputCount() == 3) {
+    bool keeps = isFar(n->input(2));
+    if (!keeps && !isFar(n->input(1))) return false;
+    (keeps ? s.choices : s.fills).push_back(n->input(0));
+    s.value = n->input(keeps ? 1 : 2);
+    return true;
+  }
+  return false;
+}
+
+// One step from the softmax towards the product of queries and keys.
+bool AttentionMatcher::stepBack(Scores& s, Node* n) {
+  if (handsOn(n)) {
+    s.value = n->input(0);
+    return true;
+  }
+  if (takeMask(s, n) || takeSoftcap(s, n)) return true;
+  double scale = 1;
+  Value* rest = withoutFactors(s.value, scale);
+  if (rest == s.value) return false;
+  s.value = rest;
+  s.scale *= scale;
+  return true;
+}
+
+bool AttentionMatcher::isCausal(const Scores& s, const SmallInstance& instance) {
+  int64_t tokens = instance.tokens;
+  std::vector<bool> all(static_cast<size_t>(tokens * tokens));
+  auto take = [&](const std::vector<Value*>& masks, auto hides) {
+    return std::all_of(masks.begin(), masks.end(), [&](const Value* mask) {
+      std::optional<SmallInstance::Elements> elements = instance.compute(mask);
+      std::optional<std::vector<bool>> hide = elements ? hidden(*elements, tokens, hides) : std::nullopt;
+      for (size_t i = 0; hide && i < all.size(); ++i) all[i] = all[i] || (*hide)[i];
+      return hide.has_value();
+    });
+  };
+  if (!take(s.fills, hidesWhereSet) || !take(s.additions, hidesWhereFar) || !take(s.choices, hidesWhereClear))
+    return false;
+  for (int64_t r = 0; r < tokens; ++r)
+    for (int64_t c = 0; c < tokens; ++c)
+      if (all[static_cast<size_t>(r * tokens + c)] != (c > r)) return false;
+  return true;
+}
+
+// A window in the mask shows only if there are more tokens than it is wide: enough for all numbers that the mask is
+// made with, or all that a stored mask has; nothing if that is too many.
+std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
+  int64_t most = 0;
+  for (const std::vector<Value*>* masks : {&s.fills, &s.additions, &s.choices})
+    for (const Value* mask : *masks) {
+      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, {}, context_);
+      if (!nodes) return std::nullopt;
+      int64_t stored = 0;
+      for (const Node* n : *nodes) {
+        const IValue* value = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+        if (!value) continue;
+        if (value->isTensor() && value->toTensor().defined() && value->toTensor().rank() >= 2)
+          stored = std::max(stored, value->toTensor().size(value->toTensor().rank() - 1));
+        else if (value->isInt() && std::abs(value->toInt()) < INT32_MAX)
+          most = std::max(most, std::abs(value->toInt()) + 2);
+      }
+      if (stored) most = std::max(most, stored);
+    }
+  return most <= kMostTokens ? std::optional<int64_t>(most) : std::nullopt;
+}
+
+bool AttentionMatcher::isCausal(const Scores& s, std::string& reason) {
+  if (s.causal) return true;
+  if (s.fills.empty() && s.additions.empty() && s.choices.empty()) {
+    reason = "nothing hides the tokens that come later";
+    return false;
+  }
+  std::optional<int64_t> tokens = tokensToTry(s);
+  if (!tokens) {
+    reason = "its mask depends on more than the number of tokens, or is too large to be looked at";
+    return false;
+  }
+  reason = "its mask is not causal";
+  if (!isCausal(s, small_[0]) || !isCausal(s, small_[1])) return false;
+  if (isFixed_ || *tokens <= small_[1].tokens) return true;
+  auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == *tokens; });
+  if (made == small_.end()) {
+    small_.emplace_back(context_, 1, *tokens);
+    made = small_.end() - 1;
+  }
+  return isCausal(s, *made);
+}
+
+std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q, Value* k, bool swapped, Value* v,
+                                                         const Scores& s, Node* node) {
+  AttentionMatch m;
+  m.result = result;
+  m.isFlat = small_[0].sizes(result).value_or(Dims{}).size() == 3;
+  m.scale = s.scale;
+  m.softcap = s.softcap;
+  q = withoutFactors(q, m.scale);
+  k = withoutFactors(k, m.scale);
+  std::string reason;
+  if (!isCausal(s, reason)) return miss(node, reason);
+  std::optional<HeadSource> sources[] = {heads_->source(q, false), heads_->source(k, swapped),
+                                         heads_->source(v, false)};
+  if (!sources[0] || !sources[1] || !sources[2])
+    return miss(node, "queries, keys and values must have the form [batch, heads, tokens, size]");
+  m.q = *sources[0];
+  m.k = *sources[1];
+  m.v = *sources[2];
+  takeFactorsOfRows(m.q, m.scale);
+  takeFactorsOfRows(m.k, m.scale);
+  if (m.k.heads != m.v.heads || m.q.size != m.k.size || m.q.size != m.v.size || m.q.heads % m.k.heads)
+    return miss(node, "keys and values differ in number or size of their heads");
+  if (!(m.scale > 0) || !std::isfinite(m.scale)) return miss(node, "its scale is not positive");
+  return m;
+}
+
+// softmax(scores, masked) @ v
+std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
+  if (product->inputCount() != 2 || product->outputCount() != 1 || !quiet(product->output())) return std::nullopt;
+  Node* weights = quiet(product->input(0));
+  while (weights && handsOn(weights)) weights = quiet(weights->input(0));
+  if (!weights || weights->kind() != kSoftmax || weights->inputCount() != 3) return std::nullopt;
+  std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
+  std::optional<Dims> sizes = small_[0].sizes(product->output()), weightSizes = small_[0].sizes(weights->output());
+  if (!sizes || !weightSizes || sizes->size() < 3 || sizes->size() > 4)
+    return miss(product, "its heads are not a dimension of their own");
+  if (dim != -1 && dim != static_cast<int64_t>(weightSizes->size()) - 1)
+    return miss(product, "its softmax is not over the keys");
+  Scores s;
+  s.value = weights->input(0);
+  Node* n = quiet(s.value);
+  for (; n && n->kind() != kMatmul && n->kind() != kBmm; n = quiet(s.value))
+    if (!stepBack(s, n)) return miss(n, "this is done to its scores");
+  if (!n) return miss(product, "its scores are no product of queries and keys");
+  return complete(product->output(), n->input(0), n->input(1), true, product->input(1), s, product);
+}
+
+// scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale, grouped), or with a flag in front of `causal`
+std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
+  bool older = node->kind() == Symbol::of("aten::_scaled_dot_product_attention");
+  size_t at = older ? 6 : 5;
+  // Pure it is only where nothing is dropped, as is asked below.
+  if (node->inputCount() <= at || node->outputCount() != (older ? 2 : 1) || !context_.facts.isUndisturbed(node))
+    return std::nullopt;
+  if (number(node->input(4)) != 0.0) return miss(node, "it drops some of its weights");
+  if (older && node->output(1)->hasUses()) return miss(node, "its weights are used");
+  std::optional<bool> causal = context_.facts.boolean(node->input(at));
+  if (!causal) return miss(node, "whether it is causal is not known");
+  std::optional<Dims> sizes = small_[0].sizes(node->input(0));
+  if (!sizes || sizes->size() != 4) return miss(node, "its heads are not a dimension of their own");
+  Scores s;
+  s.scale = 1 / std::sqrt(static_cast<double>(sizes->back()));
+  if (!older && node->inputCount() > 6 && !GraphFacts::isNone(node->input(6))) {
+    std::optional<double> scale = number(node->input(6));
+    if (!scale) return miss(node, "its scale is not known");
+    s.scale = *scale;
+  }
+  Value* mask = node->input(3);
+  if (!GraphFacts::isNone(mask)) {
+    bool keeps = context_.facts.dtype(mask) == DType::Bool;
+    (keeps ? s.choices : s.additions).push_back(mask);
+  }
+  s.causal = *causal;
+  if (s.causal && !GraphFacts::isNone(mask)) return miss(node, "it has a mask besides");
+  return complete(node->output(0), node->input(0), node->input(1), false, node->input(2), s, node);
+}
+
+std::optional<AttentionMatch> AttentionMatcher::match(Node* node) {
+  if (node->block() != context_.graph.block()) return std::nullopt;
+  if (node->kind() == kMatmul || node->kind() == kBmm) return matchProduct(node);
+  if (node->kind().name().ends_with("scaled_dot_product_attention")) return matchOperator(node);
+  return std::nullopt;
+}
+
+// Factors of rows, before heads are made of them: with them the rows are no columns of a larger matrix yet.
+void AttentionMatcher::takeFactorsOfRows(HeadSource& s, double& scale) {
+  Value* before = withoutFactors(s.value, scale);
+  if (before == s.value) return;
+  s.value = before;
+  heads_->widen(s);
+}
+
+Value* AttentionMatcher::resultInRows(const AttentionMatch& m) { return heads_->inRows(m.result, m.q.heads, m.q.size); }
+
+}  // namespace tscompile

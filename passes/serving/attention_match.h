@@ -1,0 +1,76 @@
+// Finds causal attention that is written out in single operators, or in one, and says what it attends to.
+#pragma once
+
+#include "passes/serving/head_source.h"
+
+#include <array>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+struct AttentionMatch {
+  Value* result = nullptr;  // [batch, heads, tokens, size], or
+  bool isFlat = false;      // [batch * heads, tokens, size]
+  HeadSource q, k, v;
+  double scale = 1;    // of the products of queries and keys
+  double softcap = 0;  // 0: none
+};
+
+class AttentionMatcher {
+ public:
+  explicit AttentionMatcher(RewriteContext& context);
+  // Whether the sizes of the graph can be known at all.
+  bool works() const;
+  // What is in the way, if something is.
+  std::optional<ShapeConflict> conflict() const;
+  // The attention whose result this node computes.
+  std::optional<AttentionMatch> match(Node* node);
+  // A value [batch, tokens, heads * size] that is nothing but the match's result in other order; null if there is none.
+  Value* resultInRows(const AttentionMatch& match);
+
+  // Of what looked like attention and was none: the node, and why.
+  struct Miss {
+    const Node* node;
+    std::string reason;
+  };
+  const std::vector<Miss>& misses() const { return misses_; }
+  // Two instances that differ in all sizes which may differ.
+  std::array<const SmallInstance*, 2> instances() const { return {&small_[0], &small_[1]}; }
+
+ private:
+  struct Scores {
+    Value* value = nullptr;
+    double scale = 1, softcap = 0;
+    bool causal = false;                            // without a mask
+    std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
+  };
+  Node* quiet(const Value* value, Symbol kind = Symbol()) { return quietNode(value, context_, kind); }
+  bool keepsMatrices(const Node* n);
+  bool handsOn(const Node* n);
+  std::optional<double> number(const Value* value);
+  bool isFar(const Value* value);
+  bool computable(const Value* value) { return small_[0].compute(value).has_value(); }
+  std::optional<AttentionMatch> matchProduct(Node* product);
+  std::optional<AttentionMatch> matchOperator(Node* node);
+  bool stepBack(Scores& s, Node* n);
+  bool takeMask(Scores& s, Node* n);
+  bool takeSoftcap(Scores& s, Node* n);
+  Value* withoutFactors(Value* value, double& scale);
+  bool isCausal(const Scores& s, std::string& reason);
+  bool isCausal(const Scores& s, const SmallInstance& instance);
+  std::optional<int64_t> tokensToTry(const Scores& s);
+  void takeFactorsOfRows(HeadSource& s, double& scale);
+  std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, const Scores& s,
+                                         Node* node);
+  std::optional<AttentionMatch> miss(const Node* node, std::string reason);
+
+  RewriteContext& context_;
+  std::deque<SmallInstance> small_;
+  std::optional<HeadSources> heads_;  // if there are instances
+  bool isFixed_ = false;
+  std::vector<Miss> misses_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,279 @@
+#include "passes/serving.h"
+
+#include "passes/passes.h"
+#include "passes/rewrite/plan.h"
+#include "passes/serving/attention_node.h"
+#include "passes/serving/serving_passes.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+namespace {
+
+TypePtr tensorOf(DType dtype, std::initializer_list<int64_t> sizes) {
+  TensorFacts facts;
+  facts.dtype = dtype;
+  facts.hasRank = true;
+  facts.sizes = Dims(sizes);
+  return tensorType(facts);
+}
+
+constexpr int64_t kAny = kUnknownSize;
+
+class Preparation {
+ public:
+  Preparation(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, const ServingOptions& options,
+              Diagnostics& diagnostics)
+      : graph_(graph), options_(options), context_(graph, registry, diagnostics) {
+    context_.evaluator = &evaluator;
+  }
+
+  Result<ServingModel> run() {
+    if (!checkOptions() || !takeInputs() || !findLastLayer() || !checkSizes() || !makeNodes() || !describe())
+      return Failed{};
+    if (options_.fuseQkvBias) fuseBiases();
+    if (!options_.gatherContextLogits) gatherLastTokens();
+    addInputs();
+    cleanUp();
+    return model_;
+  }
+
+ private:
+  bool fail(SourceRange where, std::string message) {
+    context_.diagnostics.error(where, std::move(message));
+    return false;
+  }
+
+  bool checkOptions() {
+    int64_t t = options_.tokensPerBlock;
+    if (t <= 0 || (t & (t - 1)) != 0)
+      return fail({}, fmt::format("the number of tokens in a block must be a power of two, found {}", t));
+    if (options_.kvCacheQuantMode != 0 && options_.kvCacheQuantMode != 64 && options_.kvCacheQuantMode != 128)
+      return fail(
+          {}, fmt::format("the cache holds floats (0), int8 (64) or fp8 (128), found {}", options_.kvCacheQuantMode));
+    if (options_.cache == ServingOptions::Cache::Contiguous && options_.removeInputPadding)
+      return fail({}, "tokens of several requests in one row need a paged cache");
+    return true;
+  }
+
+  bool takeInputs() {
+    std::span<Value* const> inputs = graph_.inputs();
+    if (inputs.size() != 2 || !inputs[0]->type()->isTensor() || !inputs[1]->type()->isTensor())
+      return fail(graph_.range,
+                  fmt::format("expected the inputs input_ids and position_ids, found {} inputs", inputs.size()));
+    bool swapped = inputs[0]->givenName() == "position_ids" || inputs[1]->givenName() == "input_ids";
+    ids_ = inputs[swapped ? 1 : 0];
+    positions_ = inputs[swapped ? 0 : 1];
+    ids_->setName("input_ids");
+    positions_->setName("position_ids");
+    int64_t rows = options_.removeInputPadding ? 1 : kAny;
+    // Sizes are told when attention has been found, which takes others.
+    ids_->setType(tensorOf(DType::Int64, {kAny, kAny}));
+    positions_->setType(tensorOf(DType::Int64, {kAny, kAny}));
+    types_ = {tensorOf(DType::Int64, {rows, kAny}), tensorOf(DType::Int64, {rows, kAny})};
+    return true;
+  }
+
+  // The layer that makes logits of hidden values; behind it only what is done to each number by itself.
+  bool findLastLayer() {
+    static const std::vector<Symbol> kEach{Symbol::of("aten::to"),   Symbol::of("aten::contiguous"),
+                                           Symbol::of("aten::mul"),  Symbol::of("aten::div"),
+                                           Symbol::of("aten::tanh"), Symbol::of("aten::alias")};
+    if (graph_.outputs().size() != 1)
+      return fail(graph_.range,
+                  fmt::format("expected logits as the one output, found {} outputs", graph_.outputs().size()));
+    Value* v = graph_.output(0);
+    while (v->node() && v->node()->inputCount() > 0 &&
+           std::find(kEach.begin(), kEach.end(), v->node()->kind()) != kEach.end()) {
+      for (size_t i = 1; i < v->node()->inputCount(); ++i)
+        if (v->node()->input(i)->type()->isTensor()) return notLinear(v);
+      v = v->node()->input(0);
+    }
+    lastLayer_ = v->node();
+    if (lastLayer_ && lastLayer_->inputCount() < 2) return notLinear(v);
+    bool isLinear = lastLayer_ && lastLayer_->kind() == Symbol::of("aten::linear");
+    if (!isLinear && (!lastLayer_ || lastLayer_->kind() != Symbol::of("aten::matmul"))) return notLinear(v);
+    const IValue* weight = GraphFacts::constant(lastLayer_->input(1));
+    std::optional<Dims> sizes = weight ? context_.facts.sizes(lastLayer_->input(1)) : std::nullopt;
+    if (!sizes || sizes->size() != 2) return notLinear(v);
+    model_.vocabulary = (*sizes)[isLinear ? 0 : 1];
+    model_.hidden = (*sizes)[isLinear ? 1 : 0];
+    return true;
+  }
+  bool notLinear(const Value* v) {
+    return fail(v->node() ? v->node()->range : graph_.range,
+                "logits must come from a linear layer with constant weights");
+  }
+
+  // Asked before attention is made, which other analyses may not know.
+  bool checkSizes() {
+    SmallInstance small(context_, 2, 5);
+    if (!small.fits()) return true;  // told where attention is looked for
+    std::optional<Dims> hidden = small.sizes(lastLayer_->input(0)), logits = small.sizes(graph_.output(0));
+    if (hidden == Dims{2, 5, model_.hidden} && logits == Dims{2, 5, model_.vocabulary}) return true;
+    return fail(lastLayer_->range,
+                "logits must be made of [batch, tokens, hidden] and have the form [batch, tokens, vocabulary]");
+  }
+
+  bool makeNodes() {
+    AttentionFindings found = makeAttention(context_, {options_.fuseRotary ? positions_ : nullptr});
+    if (found.conflict) {
+      fail(found.conflict->node->range,
+           fmt::format("sizes do not fit for every batch and number of tokens: {}", found.conflict->message));
+      return false;
+    }
+    nodes_ = AttentionNode::all(graph_);
+    if (!found.misses.empty()) {
+      for (const AttentionMatcher::Miss& m : found.misses)
+        fail(m.node->range, fmt::format("this attention cannot be served: {}", m.reason));
+      return false;
+    }
+    if (nodes_.empty()) return fail(graph_.range, "no causal attention was found");
+    return true;
+  }
+
+  bool describe() {
+    const AttentionNode& first = nodes_.front();
+    model_.layers = static_cast<int64_t>(nodes_.size());
+    model_.heads = first.heads();
+    model_.kvHeads = first.kvHeads();
+    model_.headSize = first.headSize();
+    for (const AttentionNode& a : nodes_) {
+      if (!a.isWellFormed() || a.input("past_key_value") || a.input("kv_cache_pool"))
+        return fail(a.node()->range, "expected attention without a cache");
+      if (a.heads() == model_.heads && a.kvHeads() == model_.kvHeads && a.headSize() == model_.headSize) continue;
+      Diagnostic& d = context_.diagnostics.error(
+          a.node()->range, fmt::format("all layers must have the same heads: found {}", headsText(a)));
+      d.note(first.node()->range, fmt::format("the first layer has {}", headsText(first)));
+      return false;
+    }
+    return true;
+  }
+
+  static std::string headsText(const AttentionNode& a) {
+    return fmt::format("{} heads of size {}, {} for keys", a.heads(), a.headSize(), a.kvHeads());
+  }
+
+  void fuseBiases() {
+    Plan::walk("fuse_qkv_bias", {fuseQkvBias()}).run(context_);
+    context_.facts.refresh();
+  }
+
+  Value* add(const std::string& name, TypePtr type) {
+    Value* v = graph_.addInput(type);
+    v->setName(name);
+    return v;
+  }
+
+  // Hidden values of the last tokens alone: rows of [batch * tokens, hidden].
+  void gatherLastTokens() {
+    Value* last = add("last_token_ids", tensorOf(DType::Int32, {kAny}));
+    Builder b(graph_, lastLayer_);
+    b.setPlaceOf(lastLayer_);
+    TypePtr tensor = types().tensor, integer = types().integer;
+    Value *zero = b.constant(IValue(0)), *one = b.constant(IValue(1)), *no = b.constant(IValue(false)),
+          *none = b.constant(IValue()), *i64 = b.constant(IValue(static_cast<int64_t>(DType::Int64)));
+    Value* hidden = lastLayer_->input(0);
+    Value* rows = b.call(Symbol::of("aten::flatten"), {hidden, zero, one}, tensor);
+    Value* wide = b.call(Symbol::of("aten::to"), {last, i64, no, no, none}, tensor);
+    Value* at = b.call(Symbol::of("aten::sub"), {wide, one, one}, tensor);
+    if (!options_.removeInputPadding) {
+      // Each row of the batch begins where the one before it ends.
+      Value* batch = b.call(Symbol::of("aten::size"), {hidden, zero}, integer);
+      Value* tokens = b.call(Symbol::of("aten::size"), {hidden, one}, integer);
+      Value* starts = b.call(Symbol::of("aten::arange"), {batch, i64, none, none, none}, tensor);
+      at =
+          b.call(Symbol::of("aten::add"), {at, b.call(Symbol::of("aten::mul"), {starts, tokens}, tensor), one}, tensor);
+    }
+    lastLayer_->replaceInput(0, b.call(Symbol::of("aten::index_select"), {rows, zero, at}, tensor));
+    for (Value* v = graph_.output(0);; v = v->node()->input(0)) {
+      v->setType(tensor);
+      if (v->node() == lastLayer_) break;
+    }
+  }
+
+  void give(const std::string& name, TypePtr type) {
+    Value* v = add(name, type);
+    for (AttentionNode& a : nodes_) a.setInput(name, v);
+  }
+
+  void addInputs() {
+    const DType i32 = DType::Int32;
+    bool cached = options_.cache != ServingOptions::Cache::None, paged = options_.cache == ServingOptions::Cache::Paged;
+    if (cached) {
+      give("sequence_length", tensorOf(i32, {kAny}));
+      give("host_past_key_value_lengths", tensorOf(i32, {kAny}));
+    }
+    give("host_max_attention_window_sizes", tensorOf(i32, {model_.layers}));
+    give("host_sink_token_length", tensorOf(i32, {1}));
+    give("context_lengths", tensorOf(i32, {kAny}));
+    if (options_.cacheIndirection && cached) give("cache_indirection", tensorOf(i32, {kAny, kAny, kAny}));
+    give("host_request_types", tensorOf(i32, {kAny}));
+    if (paged) give("kv_cache_block_offsets", tensorOf(i32, {kAny, 2, kAny}));
+    if (cached && options_.kvCacheQuantMode) {
+      give("kv_cache_quantization_scale", tensorOf(DType::Float32, {1}));
+      give("kv_cache_dequantization_scale", tensorOf(DType::Float32, {1}));
+    }
+    graph_.output(0)->setName("logits");
+    for (const AttentionNode& a : nodes_) setFields(a, cached, paged);
+    if (cached) addCaches(paged);
+    ids_->setType(types_[0]);
+    positions_->setType(types_[1]);
+    for (const Value* v : graph_.inputs()) model_.inputs.push_back(v->name());
+    for (const Use& u : graph_.outputs()) model_.outputs.push_back(u.value->name());
+  }
+
+  void setFields(AttentionNode a, bool cached, bool paged) {
+    // The list of inputs stays behind the fields.
+    IValue inputs = *a.node()->attributeValue(Symbol::of("inputs"));
+    a.node()->removeAttribute(Symbol::of("inputs"));
+    if (options_.removeInputPadding) a.set("remove_input_padding", int64_t{1});
+    a.set("use_cache", int64_t{cached});
+    a.set("paged_kv_cache", int64_t{paged});
+    if (paged) a.set("tokens_per_block", options_.tokensPerBlock);
+    if (cached && options_.kvCacheQuantMode) a.set("kv_cache_quant_mode", options_.kvCacheQuantMode);
+    a.set("inputs", std::move(inputs));
+  }
+
+  // The cache of each layer goes in and, with the new keys and values, out.
+  void addCaches(bool paged) {
+    DType dtype = options_.kvCacheQuantMode == 64 ? DType::Int8
+                  : options_.kvCacheQuantMode     ? DType::UInt8
+                                                  : DType::Float32;
+    for (size_t layer = 0; layer < nodes_.size(); ++layer) {
+      AttentionNode& a = nodes_[layer];
+      TypePtr type =
+          tensorOf(dtype, {kAny, 2, model_.kvHeads, paged ? options_.tokensPerBlock : kAny, model_.headSize});
+      const char* name = paged ? "kv_cache_pool" : "past_key_value";
+      a.setInput(name, add(fmt::format("{}_{}", name, layer), type));
+      Value* out = a.node()->addOutput(type);
+      out->setName(fmt::format("{}_{}", paged ? "present_kv_cache_pool" : "present_key_value", layer));
+      graph_.addOutput(out);
+    }
+  }
+
+  void cleanUp() {
+    for (auto pass : {foldConstants, mergeCommonSubexpressions, poolConstants, removeDeadCode}) {
+      context_.facts.refresh();
+      pass(graph_, context_);
+    }
+  }
+
+  Graph& graph_;
+  const ServingOptions& options_;
+  RewriteContext context_;
+  ServingModel model_;
+  Value *ids_ = nullptr, *positions_ = nullptr;
+  std::vector<TypePtr> types_;
+  Node* lastLayer_ = nullptr;
+  std::vector<AttentionNode> nodes_;
+};
+
+}  // namespace
+
+Result<ServingModel> prepareForServing(Graph& graph, const OpRegistry& registry, Evaluator& evaluator,
+                                       const ServingOptions& options, Diagnostics& diagnostics) {
+  return Preparation(graph, registry, evaluator, options, diagnostics).run();
+}
+
+}  // namespace tscompile

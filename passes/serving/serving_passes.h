@@ -1,0 +1,37 @@
+// The steps that make a model's graph one for serving, as passes; serving.h puts them together.
+#pragma once
+
+#include "passes/node_rewriting.h"
+#include "passes/serving/attention_match.h"
+#include "passes/serving/attention_node.h"
+
+#include <vector>
+
+namespace tscompile {
+
+struct AttentionChoices {
+  // [batch, tokens] of each token in its text, counted from 0: rotary positions that follow from it are left to the
+  // plugin, which counts the same way; null: none are.
+  const Value* positions = nullptr;
+};
+// Causal attention, written out or as one operator, becomes tensorrt_llm::GPTAttention. Returns what looked like it and
+// is none; nothing can be found if sizes do not fit together, then this is the conflict.
+struct AttentionFindings {
+  size_t made = 0;
+  std::vector<AttentionMatcher::Miss> misses;
+  std::optional<ShapeConflict> conflict;
+};
+AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices& choices);
+bool makeAttention(Graph& graph, RewriteContext& context);
+// The same with the positions of the input "position_ids".
+bool makeRotaryAttention(Graph& graph, RewriteContext& context);
+// A record of the new node, if such records were asked for.
+void recordAttention(const AttentionNode& made, const Node* instead, RewriteContext& context);
+// The bias of the linear layer in front of attention becomes its input qkv_bias.
+NodeRewrite fuseQkvBias();
+// Attention of a padded batch, of arguments batch_size and in_len, becomes that of one row of tokens.
+NodeRewrite removePadding();
+// Attention without a cache, in operators of ATen.
+NodeRewrite unpackGptAttention();
+
+}  // namespace tscompile

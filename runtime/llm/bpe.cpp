@@ -1,0 +1,217 @@
+// Merging bytes into tokens.
+#include "runtime/llm/bpe.h"
+
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <queue>
+
+namespace tscompile {
+namespace {
+
+bool printsAsItself(unsigned byte) { return (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173); }
+
+// A piece of bytes as a list of symbols that merge with their neighbours.
+class Merger {
+ public:
+  Merger(const BpeModel& model, std::vector<TokenId> symbols) : model_(model), symbols_(std::move(symbols)) {
+    size_t n = symbols_.size();
+    next_.resize(n);
+    previous_.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      next_[i] = static_cast<int64_t>(i) + 1;
+      previous_[i] = static_cast<int64_t>(i) - 1;
+    }
+    for (size_t i = 0; i + 1 < n; ++i) offer(i);
+  }
+
+  void run(std::vector<TokenId>& out) {
+    while (!queue_.empty()) {
+      Offer best = queue_.top();
+      queue_.pop();
+      if (holds(best)) merge(best);
+    }
+    for (size_t i = 0; i < symbols_.size(); i = static_cast<size_t>(next_[i])) out.push_back(symbols_[i]);
+  }
+
+ private:
+  static constexpr TokenId kGone = -1;
+  struct Offer {
+    uint32_t rank;
+    size_t at;
+    TokenId left, right, result;
+    // priority_queue has the greatest on top.
+    bool operator<(const Offer& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
+  };
+
+  size_t after(size_t at) const { return static_cast<size_t>(next_[at]); }
+  bool holds(const Offer& o) const {
+    return symbols_[o.at] == o.left && after(o.at) < symbols_.size() && symbols_[after(o.at)] == o.right;
+  }
+  void offer(size_t at) {
+    size_t right = after(at);
+    if (right >= symbols_.size()) return;
+    auto found = model_.merges.find(BpeModel::pairKey(symbols_[at], symbols_[right]));
+    if (found != model_.merges.end())
+      queue_.push({found->second.rank, at, symbols_[at], symbols_[right], found->second.result});
+  }
+  void merge(const Offer& o) {
+    size_t gone = after(o.at);
+    symbols_[o.at] = o.result;
+    symbols_[gone] = kGone;
+    next_[o.at] = next_[gone];
+    if (after(o.at) < symbols_.size()) previous_[after(o.at)] = static_cast<int64_t>(o.at);
+    if (previous_[o.at] >= 0) offer(static_cast<size_t>(previous_[o.at]));
+    offer(o.at);
+  }
+
+  const BpeModel& model_;
+  std::vector<TokenId> symbols_;
+  std::vector<int64_t> next_, previous_;
+  std::priority_queue<Offer> queue_;
+};
+
+}  // namespace
+
+bool bytesOfAlphabet(std::string_view text, std::string& bytes) {
+  static const std::vector<int> table = [] {
+    std::vector<int> byteOf(256 + 256, -1);
+    size_t others = 0;
+    for (int b = 0; b < 256; ++b)
+      byteOf[printsAsItself(static_cast<unsigned>(b)) ? static_cast<size_t>(b) : 256 + others++] = b;
+    return byteOf;
+  }();
+  for (size_t i = 0; i < text.size();) {
+    Character c = characterAt(text, i);
+    if (c.code >= table.size() || table[c.code] < 0) return false;
+    bytes += static_cast<char>(table[c.code]);
+    i += c.bytes;
+  }
+  return true;
+}
+
+BpeTokenizer::BpeTokenizer(BpeModel model, std::string_view kind) : model_(std::move(model)), kind_(kind) {
+  byteIds_.fill(-1);
+  ids_.reserve(model_.tokens.size());
+  for (size_t id = 0; id < model_.tokens.size(); ++id) {
+    const std::string& token = model_.tokens[id];
+    if (token.empty()) continue;
+    ids_.emplace(token, static_cast<TokenId>(id));
+    if (token.size() == 1) {
+      TokenId& byte = byteIds_[static_cast<unsigned char>(token[0])];
+      if (byte < 0) byte = static_cast<TokenId>(id);
+    }
+  }
+  for (uint32_t i = 0; i < model_.added.size(); ++i)
+    addedFrom_[static_cast<unsigned char>(model_.added[i].text[0])].push_back(i);
+  for (std::vector<uint32_t>& list : addedFrom_)
+    std::stable_sort(list.begin(), list.end(),
+                     [&](uint32_t a, uint32_t b) { return model_.added[a].text.size() > model_.added[b].text.size(); });
+}
+
+std::optional<std::string_view> BpeTokenizer::bytes(TokenId token) const {
+  if (token < 0 || token >= vocabularySize() || model_.tokens[static_cast<size_t>(token)].empty()) return std::nullopt;
+  return model_.tokens[static_cast<size_t>(token)];
+}
+
+bool BpeTokenizer::isSpecial(TokenId token) const {
+  return std::any_of(model_.added.begin(), model_.added.end(),
+                     [&](const AddedToken& a) { return a.id == token && a.special; });
+}
+
+std::optional<TokenId> BpeTokenizer::find(std::string_view bytes) const {
+  auto found = ids_.find(bytes);
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+const AddedToken* BpeTokenizer::addedAt(std::string_view text, size_t at) const {
+  for (uint32_t i : addedFrom_[static_cast<unsigned char>(text[at])])
+    if (startsWith(text.substr(at), model_.added[i].text)) return &model_.added[i];
+  return nullptr;
+}
+
+bool BpeTokenizer::checkNfc(std::string_view text, Diagnostics& diagnostics) const {
+  if (!model_.requireNfc) return true;
+  for (size_t i = 0; i < text.size();) {
+    Character c = characterAt(text, i);
+    if (mayChangeInNfc(c.code) && c.bytes > 1) {
+      diagnostics.error(
+          fmt::format("byte {} of the text begins U+{:04X}: text that is not yet in Unicode's normal form "
+                      "NFC, which the tokenizer asks for, cannot be normalized",
+                      i, c.code),
+          ErrorKind::Unsupported);
+      return false;
+    }
+    i += c.bytes;
+  }
+  return true;
+}
+
+bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+  if (model_.wholeWords)
+    if (std::optional<TokenId> whole = find(piece)) {
+      out.push_back(*whole);
+      return true;
+    }
+  std::vector<TokenId> symbols(piece.size());
+  for (size_t i = 0; i < piece.size(); ++i) {
+    symbols[i] = byteIds_[static_cast<unsigned char>(piece[i])];
+    if (symbols[i] >= 0) continue;
+    diagnostics.error(
+        fmt::format("the vocabulary has no token for the byte 0x{:02x}", static_cast<unsigned char>(piece[i])),
+        ErrorKind::Input);
+    return false;
+  }
+  Merger(model_, std::move(symbols)).run(out);
+  return true;
+}
+
+bool BpeTokenizer::encodePlain(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
+  std::string spaced;
+  if (model_.addPrefixSpace && !text.empty() && text[0] != ' ') {
+    spaced = " ";
+    spaced += text;
+    text = spaced;
+  }
+  // Where the tokens of a piece already are: words come again and again.
+  std::unordered_map<std::string_view, std::pair<size_t, size_t>> done;
+  for (size_t at = 0, end; at < text.size(); at = end) {
+    end = pieceEnd(model_.split, text, at);
+    std::string_view piece = text.substr(at, end - at);
+    auto [known, isNew] = done.try_emplace(piece, out.size(), out.size());
+    auto& [first, last] = known->second;
+    if (!isNew) {
+      for (size_t i = first; i < last; ++i) out.push_back(out[i]);
+      continue;
+    }
+    if (!encodePiece(piece, out, diagnostics)) return false;
+    last = out.size();
+  }
+  return true;
+}
+
+Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text, Diagnostics& diagnostics,
+                                                  EncodeOptions options) const {
+  if (!checkNfc(text, diagnostics)) return Failed{};
+  std::vector<TokenId> out;
+  if (options.frame) out = model_.before;
+  size_t begin = 0;
+  for (size_t at = 0; options.addedTokens && at < text.size();) {
+    const AddedToken* token = addedAt(text, at);
+    if (!token) {
+      ++at;
+      continue;
+    }
+    if (!encodePlain(text.substr(begin, at - begin), out, diagnostics)) return Failed{};
+    out.push_back(token->id);
+    begin = at += token->text.size();
+  }
+  if (!encodePlain(text.substr(begin), out, diagnostics)) return Failed{};
+  if (options.frame) out.insert(out.end(), model_.behind.begin(), model_.behind.end());
+  return out;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,71 @@
+// Byte-level byte-pair encoding (Sennrich et al. 2016; Radford et al. 2019): the tokenizer, and the alphabet in which
+// its files write bytes.
+#pragma once
+
+#include "runtime/llm/text_split.h"
+#include "runtime/llm/tokenizer.h"
+
+#include <array>
+#include <unordered_map>
+
+namespace tscompile {
+
+// GPT-2's files write bytes as characters: those that Latin-1 prints as themselves, the others, in their order, as
+// U+0100, U+0101 and so on. Appends the bytes that the text stands for; false if a character stands for none.
+bool bytesOfAlphabet(std::string_view text, std::string& bytes);
+
+// A token that is looked for in the text before anything else.
+struct AddedToken {
+  TokenId id = 0;
+  std::string text;
+  bool special = false;
+};
+
+struct BpeModel {
+  SplitRule split = SplitRule::Gpt2;
+  bool addPrefixSpace = false;      // put a space before text that begins without
+  bool requireNfc = false;          // the model expects NFC; text that is not surely so is refused
+  bool wholeWords = false;          // a piece that is a token needs no merges
+  std::vector<std::string> tokens;  // bytes by number; "": no token
+  struct Merge {
+    uint32_t rank;  // lower ones are merged first
+    TokenId result;
+  };
+  std::unordered_map<uint64_t, Merge> merges;  // by pairKey
+  std::vector<AddedToken> added;
+  std::vector<TokenId> before, behind;  // frame of a text
+
+  static uint64_t pairKey(TokenId left, TokenId right) {
+    return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+  }
+};
+
+// Merges neighbours in the order of their rank, from left to right among equals, until no merge is left; n log n for a
+// piece of n bytes.
+class BpeTokenizer : public Tokenizer {
+ public:
+  // The parts must agree: numbers of merges and added tokens are those of tokens.
+  BpeTokenizer(BpeModel model, std::string_view kind);
+
+  std::string_view kind() const override { return kind_; }
+  int64_t vocabularySize() const override { return static_cast<int64_t>(model_.tokens.size()); }
+  Result<std::vector<TokenId>> encode(std::string_view text, Diagnostics& diagnostics,
+                                      EncodeOptions options) const override;
+  std::optional<std::string_view> bytes(TokenId token) const override;
+  bool isSpecial(TokenId token) const override;
+  std::optional<TokenId> find(std::string_view bytes) const override;
+
+ private:
+  bool checkNfc(std::string_view text, Diagnostics& diagnostics) const;
+  const AddedToken* addedAt(std::string_view text, size_t at) const;
+  bool encodePlain(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
+  bool encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
+
+  BpeModel model_;
+  std::string kind_;
+  std::unordered_map<std::string_view, TokenId> ids_;
+  std::array<TokenId, 256> byteIds_;                  // -1: none
+  std::array<std::vector<uint32_t>, 256> addedFrom_;  // indices into model_.added by first byte, longest first
+};
+
+}  // namespace tscompile

@@ -1,0 +1,371 @@
+// Readers of tokenizer files. They may come from anybody: what is in them is checked before it is used, and what would
+// change tokens but is not done here is refused by its name.
+#include "ir/support/text.h"
+#include "runtime/llm/bpe.h"
+#include "runtime/llm/json_tree.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace tscompile {
+namespace {
+
+using Value = JsonTree::Value;
+using Kind = JsonTree::Kind;
+
+class BpeReader {
+ public:
+  explicit BpeReader(Diagnostics& diagnostics) : diagnostics_(diagnostics) {}
+
+  bool vocabulary(const Value& object);
+  bool mergesOfJson(const Value& list);
+  bool mergesOfText(const SourcePtr& source);
+  bool tokenizerJson(const Value& root);
+  BpeModel& model() { return model_; }
+  // All tokens of the vocabulary must be bytes, or added tokens.
+  bool checkAlphabet();
+
+ private:
+  bool fail(SourceRange at, std::string message, ErrorKind kind = ErrorKind::Input) {
+    diagnostics_.error(at, std::move(message), kind);
+    return false;
+  }
+  bool unsupported(const Value& at, std::string what) {
+    return fail(at.range(), what + " is not supported", ErrorKind::Unsupported);
+  }
+  bool expected(const Value& at, std::string_view wanted) {
+    return fail(at.range(), fmt::format("expected {}, found {}", wanted, at.kindText()));
+  }
+  std::string_view typeOf(const Value& v) {
+    Value type = v.find("type");
+    return type && type.is(Kind::String) ? type.text() : "";
+  }
+  bool flag(const Value& object, std::string_view name, bool otherwise, bool& value);
+  bool tokenNumber(const Value& v, size_t limit, TokenId& id);
+  bool name(TokenId id, std::string bytes, SourceRange at);
+  bool merge(std::string_view left, std::string_view right, SourceRange at);
+  bool piecesOf(std::string_view text, SourceRange at, TokenId& id);
+  bool modelOf(const Value& model);
+  bool refuseIfSet(const Value& object, std::string_view name, bool stringMayBeEmpty);
+  bool addedTokens(const Value& list);
+  bool normalizer(const Value& v);
+  bool preTokenizer(const Value& v);
+  bool split(const Value& v);
+  bool byteLevel(const Value& v);
+  bool postProcessor(const Value& v);
+  bool templateFrame(const Value& v);
+  bool decoder(const Value& v);
+
+  Diagnostics& diagnostics_;
+  BpeModel model_;
+  std::unordered_map<std::string, TokenId> ids_;              // by the text in the file
+  std::unordered_map<TokenId, SourceRange> outsideAlphabet_;  // tokens that are no bytes
+  uint32_t ranks_ = 0;
+};
+
+bool BpeReader::flag(const Value& object, std::string_view name, bool otherwise, bool& value) {
+  Value v = object.find(name);
+  value = otherwise;
+  if (!v.present()) return true;
+  if (!v.is(Kind::Bool)) return expected(v, fmt::format("true or false as {}", name));
+  value = v.truth();
+  return true;
+}
+
+// Numbers may have gaps, but no more than there are tokens: memory is taken by the greatest of them.
+bool BpeReader::tokenNumber(const Value& v, size_t limit, TokenId& id) {
+  std::optional<int64_t> number = v.integer();
+  if (!number || *number < 0) return fail(v.range(), "expected the number of a token, 0 or more");
+  if (static_cast<uint64_t>(*number) >= limit)
+    return fail(v.range(),
+                fmt::format("the token number {} is too large for this vocabulary, whose limit is {}", *number, limit),
+                ErrorKind::Limit);
+  id = static_cast<TokenId>(*number);
+  return true;
+}
+
+bool BpeReader::name(TokenId id, std::string bytes, SourceRange at) {
+  if (model_.tokens.size() <= static_cast<size_t>(id)) model_.tokens.resize(static_cast<size_t>(id) + 1);
+  std::string& token = model_.tokens[static_cast<size_t>(id)];
+  if (!token.empty()) return fail(at, fmt::format("two tokens have the number {}", id));
+  token = std::move(bytes);
+  return true;
+}
+
+bool BpeReader::vocabulary(const Value& object) {
+  if (!object.is(Kind::Object)) return expected(object, "an object of tokens and their numbers");
+  size_t count = object.count(), limit = 2 * count + 1024;
+  ids_.reserve(count);
+  model_.tokens.reserve(count);
+  for (Value v = object.first(); v; v = v.next()) {
+    TokenId id;
+    if (!tokenNumber(v, limit, id)) return false;
+    if (v.key().empty()) return fail(v.range(), "a token has no characters");
+    std::string bytes;
+    if (!bytesOfAlphabet(v.key(), bytes)) {
+      bytes = v.key();
+      outsideAlphabet_.emplace(id, v.range());
+    }
+    if (!name(id, std::move(bytes), v.range())) return false;
+    ids_.emplace(v.key(), id);
+  }
+  if (ids_.empty()) return fail(object.range(), "the vocabulary has no tokens");
+  return true;
+}
+
+bool BpeReader::checkAlphabet() {
+  for (const AddedToken& a : model_.added) outsideAlphabet_.erase(a.id);
+  if (outsideAlphabet_.empty()) return true;
+  auto earliest = std::min_element(outsideAlphabet_.begin(), outsideAlphabet_.end(),
+                                   [](const auto& a, const auto& b) { return a.second.begin < b.second.begin; });
+  return fail(earliest->second,
+              fmt::format("the token {} has characters that stand for no byte",
+                          jsonQuote(abbreviate(model_.tokens[static_cast<size_t>(earliest->first)], 200))));
+}
+
+bool BpeReader::piecesOf(std::string_view text, SourceRange at, TokenId& id) {
+  auto found = ids_.find(std::string(text));
+  if (found == ids_.end())
+    return fail(at, fmt::format("{} is no token of the vocabulary", jsonQuote(abbreviate(text, 200))));
+  id = found->second;
+  return true;
+}
+
+bool BpeReader::merge(std::string_view left, std::string_view right, SourceRange at) {
+  TokenId l, r, both;
+  std::string joined(left);
+  joined += right;
+  if (!piecesOf(left, at, l) || !piecesOf(right, at, r) || !piecesOf(joined, at, both)) return false;
+  if (!model_.merges.emplace(BpeModel::pairKey(l, r), BpeModel::Merge{ranks_++, both}).second)
+    return fail(at, fmt::format("{} and {} are merged twice", jsonQuote(abbreviate(left, 100)),
+                                jsonQuote(abbreviate(right, 100))));
+  return true;
+}
+
+// "a b", or ["a", "b"] in newer files.
+bool BpeReader::mergesOfJson(const Value& list) {
+  if (!list.is(Kind::Array)) return expected(list, "a list of merges");
+  model_.merges.reserve(list.count());
+  for (Value v = list.first(); v; v = v.next()) {
+    if (v.is(Kind::Array)) {
+      Value left = v.first(), right = left ? left.next() : Value();
+      if (!right || right.next() || !left.is(Kind::String) || !right.is(Kind::String))
+        return fail(v.range(), "expected two strings to merge");
+      if (!merge(left.text(), right.text(), v.range())) return false;
+      continue;
+    }
+    if (!v.is(Kind::String)) return expected(v, "a merge");
+    size_t space = v.text().find(' ');
+    if (space == std::string_view::npos || v.text().find(' ', space + 1) != std::string_view::npos)
+      return fail(v.range(), "expected two tokens with one space between them");
+    if (!merge(v.text().substr(0, space), v.text().substr(space + 1), v.range())) return false;
+  }
+  return true;
+}
+
+bool BpeReader::mergesOfText(const SourcePtr& source) {
+  diagnostics_.keepAlive(source);
+  std::string_view text = source->text();
+  for (size_t begin = 0, end; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (endsWith(line, "\r")) line.remove_suffix(1);
+    if (line.empty() || (begin == 0 && startsWith(line, "#version"))) continue;
+    SourceRange at{source.get(), static_cast<uint32_t>(begin), static_cast<uint32_t>(begin + line.size())};
+    size_t space = line.find(' ');
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+      return fail(at, "expected two tokens with one space between them");
+    if (!merge(line.substr(0, space), line.substr(space + 1), at)) return false;
+  }
+  return true;
+}
+
+bool BpeReader::refuseIfSet(const Value& object, std::string_view name, bool stringMayBeEmpty) {
+  Value v = object.find(name);
+  if (!v.present() || (v.is(Kind::Bool) && !v.truth())) return true;
+  if (stringMayBeEmpty && v.is(Kind::String) && v.text().empty()) return true;
+  return unsupported(v, fmt::format("{} in a BPE model", name));
+}
+
+bool BpeReader::modelOf(const Value& model) {
+  if (!model.is(Kind::Object)) return expected(model, "an object as model");
+  if (Value type = model.find("type"); type.present() && typeOf(model) != "BPE")
+    return unsupported(type, type.is(Kind::String)
+                                 ? fmt::format("a tokenizer of type {}", jsonQuote(abbreviate(type.text(), 100)))
+                                 : "this type of tokenizer");
+  Value vocab = model.find("vocab"), merges = model.find("merges");
+  if (!vocab) return fail(model.range(), "the model has no vocab");
+  if (!merges) return fail(model.range(), "the model has no merges");
+  // A token for what is unknown is never needed: bytes that are no token are refused.
+  return flag(model, "ignore_merges", false, model_.wholeWords) && refuseIfSet(model, "dropout", false) &&
+         refuseIfSet(model, "continuing_subword_prefix", true) && refuseIfSet(model, "end_of_word_suffix", true) &&
+         refuseIfSet(model, "byte_fallback", false) && vocabulary(vocab) && mergesOfJson(merges);
+}
+
+bool BpeReader::addedTokens(const Value& list) {
+  if (!list.is(Kind::Array)) return expected(list, "a list of added tokens");
+  size_t limit = 2 * (model_.tokens.size() + list.count()) + 1024;
+  for (Value v = list.first(); v; v = v.next()) {
+    Value content = v.find("content"), id = v.find("id");
+    if (!content || !content.is(Kind::String) || content.text().empty())
+      return fail(v.range(), "an added token needs its content, a string that is not empty");
+    if (!id) return fail(v.range(), "an added token needs its id");
+    for (std::string_view option : {"single_word", "lstrip", "rstrip"}) {
+      bool set;
+      if (!flag(v, option, false, set)) return false;
+      if (set) return unsupported(v, fmt::format("{} of an added token", option));
+    }
+    AddedToken token;
+    if (!tokenNumber(id, limit, token.id) || !flag(v, "special", false, token.special)) return false;
+    token.text = content.text();
+    auto known = ids_.find(token.text);
+    if (known == ids_.end()) {
+      if (!name(token.id, token.text, id.range())) return false;
+      ids_.emplace(token.text, token.id);
+    } else if (known->second != token.id) {
+      return fail(id.range(), fmt::format("the added token {} has the number {}, but {} in the vocabulary",
+                                          jsonQuote(abbreviate(token.text, 200)), token.id, known->second));
+    }
+    model_.tokens[static_cast<size_t>(token.id)] = token.text;
+    model_.added.push_back(std::move(token));
+  }
+  return true;
+}
+
+bool BpeReader::normalizer(const Value& v) {
+  std::string_view type = typeOf(v);
+  if (type == "NFC") {
+    model_.requireNfc = true;
+    return true;
+  }
+  if (type == "Sequence")
+    if (Value list = v.find("normalizers"); list && list.is(Kind::Array)) {
+      for (Value n = list.first(); n; n = n.next())
+        if (!normalizer(n)) return false;
+      return true;
+    }
+  return unsupported(v, fmt::format("the normalizer {}", jsonQuote(abbreviate(type, 100))));
+}
+
+bool BpeReader::byteLevel(const Value& v) {
+  bool cut;
+  if (!flag(v, "use_regex", true, cut) || !flag(v, "add_prefix_space", true, model_.addPrefixSpace)) return false;
+  if (cut) model_.split = SplitRule::Gpt2;
+  return true;
+}
+
+bool BpeReader::split(const Value& v) {
+  Value pattern = v.find("pattern"), regex = pattern.find("Regex");
+  Value behavior = v.find("behavior");
+  bool inverted;
+  if (!flag(v, "invert", false, inverted)) return false;
+  if (!behavior || !behavior.is(Kind::String) || behavior.text() != "Isolated" || inverted)
+    return unsupported(v, "a Split that is not Isolated");
+  std::optional<SplitRule> rule = regex && regex.is(Kind::String) ? splitRuleOf(regex.text()) : std::nullopt;
+  if (!rule) return unsupported(regex ? regex : v, "splitting by this pattern");
+  model_.split = *rule;
+  return true;
+}
+
+bool BpeReader::preTokenizer(const Value& v) {
+  std::string_view type = typeOf(v);
+  if (type == "ByteLevel") return byteLevel(v);
+  if (type == "Sequence") {
+    Value list = v.find("pretokenizers");
+    Value first = list ? list.first() : Value(), second = first ? first.next() : Value();
+    bool cut = true;
+    if (second && !second.next() && typeOf(first) == "Split" && typeOf(second) == "ByteLevel") {
+      if (!flag(second, "use_regex", true, cut)) return false;
+      if (!cut) {
+        if (!byteLevel(second) || !split(first)) return false;
+        return !model_.addPrefixSpace || unsupported(second, "add_prefix_space behind a Split");
+      }
+    }
+    if (first && !second) return preTokenizer(first);
+    return unsupported(v, "a pre_tokenizer other than ByteLevel, or Split and ByteLevel without use_regex");
+  }
+  return unsupported(v, fmt::format("the pre_tokenizer {}", jsonQuote(abbreviate(type, 100))));
+}
+
+bool BpeReader::templateFrame(const Value& v) {
+  Value single = v.find("single"), specials = v.find("special_tokens");
+  if (!single || !single.is(Kind::Array)) return fail(v.range(), "a TemplateProcessing needs a list as single");
+  bool behind = false;
+  for (Value part = single.first(); part; part = part.next()) {
+    if (part.find("Sequence")) {
+      if (std::exchange(behind, true)) return unsupported(part, "a template with two texts");
+      continue;
+    }
+    Value token = part.find("SpecialToken"), name = token.find("id");
+    if (!name || !name.is(Kind::String)) return fail(part.range(), "expected a Sequence or a SpecialToken with its id");
+    Value entry = specials.find(name.text());
+    Value ids = entry.find("ids");
+    if (!ids || !ids.is(Kind::Array)) return fail(name.range(), "special_tokens has no ids for this token");
+    for (Value id = ids.first(); id; id = id.next()) {
+      TokenId number;
+      if (!tokenNumber(id, model_.tokens.size(), number)) return false;
+      (behind ? model_.behind : model_.before).push_back(number);
+    }
+  }
+  return true;
+}
+
+bool BpeReader::postProcessor(const Value& v) {
+  std::string_view type = typeOf(v);
+  if (type == "ByteLevel") return true;  // moves offsets, not tokens
+  if (type == "TemplateProcessing") return templateFrame(v);
+  if (type == "Sequence")
+    if (Value list = v.find("processors"); list && list.is(Kind::Array)) {
+      for (Value p = list.first(); p; p = p.next())
+        if (!postProcessor(p)) return false;
+      return true;
+    }
+  return unsupported(v, fmt::format("the post_processor {}", jsonQuote(abbreviate(type, 100))));
+}
+
+bool BpeReader::decoder(const Value& v) {
+  if (typeOf(v) == "ByteLevel") return true;
+  return unsupported(v, fmt::format("the decoder {}", jsonQuote(abbreviate(typeOf(v), 100))));
+}
+
+// Settings for truncation and padding are the business of who fills batches, and passed over.
+bool BpeReader::tokenizerJson(const Value& root) {
+  Value model = root.find("model");
+  if (!model) return fail(root.range(), "a tokenizer needs a model");
+  if (!modelOf(model)) return false;
+  if (Value v = root.find("added_tokens"); v.present() && !addedTokens(v)) return false;
+  if (Value v = root.find("normalizer"); v.present() && !normalizer(v)) return false;
+  Value before = root.find("pre_tokenizer");
+  if (!before.present()) return unsupported(before ? before : root, "a tokenizer without a pre_tokenizer");
+  if (!preTokenizer(before)) return false;
+  if (Value v = root.find("post_processor"); v.present() && !postProcessor(v)) return false;
+  if (Value v = root.find("decoder"); v.present() && !decoder(v)) return false;
+  return checkAlphabet();
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> parseTokenizerJson(SourcePtr json, Diagnostics& diagnostics) {
+  Result<JsonTree> tree = JsonTree::parse(std::move(json), diagnostics);
+  BpeReader reader(diagnostics);
+  if (!tree || !reader.tokenizerJson(tree->root())) return nullptr;
+  return std::make_unique<BpeTokenizer>(std::move(reader.model()), "tokenizer.json");
+}
+
+std::unique_ptr<Tokenizer> parseGpt2Tokenizer(SourcePtr vocabularyJson, SourcePtr merges, Diagnostics& diagnostics) {
+  Result<JsonTree> tree = JsonTree::parse(std::move(vocabularyJson), diagnostics);
+  BpeReader reader(diagnostics);
+  if (!tree || !reader.vocabulary(tree->root()) || !reader.mergesOfText(merges)) return nullptr;
+  // The files do not say which token ends texts; GPT-2's own is this one.
+  constexpr std::string_view kEnd = "<|endoftext|>";
+  BpeModel& model = reader.model();
+  auto end = std::find(model.tokens.begin(), model.tokens.end(), kEnd);
+  if (end != model.tokens.end())
+    model.added.push_back({static_cast<TokenId>(end - model.tokens.begin()), std::string(kEnd), true});
+  if (!reader.checkAlphabet()) return nullptr;
+  return std::make_unique<BpeTokenizer>(std::move(model), "gpt2");
+}
+
+}  // namespace tscompile

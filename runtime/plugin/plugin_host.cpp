@@ -1,0 +1,189 @@
+#include "runtime/plugin/plugin_host.h"
+
+#include "ir/support/limits.h"
+#include "runtime/engine/thread_pool.h"
+#include "runtime/run_context.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+namespace tscompile {
+namespace {
+
+thread_local std::string failure;
+
+std::mutex logMutex;
+std::function<void(int, std::string_view)> pluginLog;
+
+struct Resource {
+  void* object = nullptr;
+  void (*drop)(void*) = nullptr;
+  int64_t users = 0;
+};
+std::mutex resourceMutex;
+std::map<std::string, Resource, std::less<>>& resources() {
+  static auto* all = new std::map<std::string, Resource, std::less<>>;
+  return *all;
+}
+
+ShapeBuild& buildOf(void* build) { return *static_cast<ShapeBuild*>(build); }
+PluginRun& runOf(void* run) { return *static_cast<PluginRun*>(run); }
+
+const tsc_dim* constant(void* build, int64_t value) { return &buildOf(build).dims.emplace_back(tsc_dim{value}); }
+
+std::optional<int64_t> apply(uint32_t op, int64_t a, int64_t b) {
+  int64_t r = 0;
+  auto floorDiv = [&](bool up) -> std::optional<int64_t> {
+    if (b == 0 || (a == INT64_MIN && b == -1)) return {};
+    int64_t q = a / b, rest = a % b;
+    bool down = rest != 0 && ((rest < 0) != (b < 0));
+    return up ? q + (rest != 0 && !down) : q - down;
+  };
+  switch (op) {
+    case TSC_DIM_ADD:
+      return __builtin_add_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case TSC_DIM_SUB:
+      return __builtin_sub_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case TSC_DIM_MUL:
+      return __builtin_mul_overflow(a, b, &r) ? std::nullopt : std::optional(r);
+    case TSC_DIM_MAX:
+      return std::max(a, b);
+    case TSC_DIM_MIN:
+      return std::min(a, b);
+    case TSC_DIM_FLOOR_DIV:
+      return floorDiv(false);
+    case TSC_DIM_CEIL_DIV:
+      return floorDiv(true);
+    case TSC_DIM_EQUAL:
+      return a == b;
+    case TSC_DIM_LESS:
+      return a < b;
+    default:
+      return {};
+  }
+}
+
+const tsc_dim* applyDims(void* build, uint32_t op, const tsc_dim* a, const tsc_dim* b) {
+  tsc_dim made;
+  if (a && b && a->value && b->value) {
+    made.value = apply(op, *a->value, *b->value);
+    if (!made.value) buildOf(build).problem = "a size cannot be computed";
+  }
+  return &buildOf(build).dims.emplace_back(made);
+}
+
+int dimValue(const tsc_dim* dim, int64_t* value) {
+  if (!dim || !dim->value) return 0;
+  *value = *dim->value;
+  return 1;
+}
+
+void setShape(void* build, size_t index, int32_t dtype, const tsc_dim* const* dims, uint32_t rank) {
+  ShapeBuild& b = buildOf(build);
+  if (index >= b.outputs.size() || rank > kMaxRank || (rank && !dims)) {
+    b.problem = "it sets the shape of an output that there is not";
+    return;
+  }
+  ShapeBuild::Output& out = b.outputs[index];
+  out.dtype = dtype;
+  out.set = true;
+  out.dims.clear();
+  for (uint32_t d = 0; d < rank; ++d) out.dims.push_back(dims[d] ? *dims[d] : tsc_dim{});
+}
+
+void parallel(void* run, size_t n, size_t grain, tsc_task task, void* user) {
+  if (n == 0) return;
+  grain = std::max<size_t>(grain, 1);
+  auto chunks = static_cast<int64_t>((n + grain - 1) / grain);
+  parallelFor(chunks, runOf(run).threads, [&](int64_t i) {
+    size_t begin = static_cast<size_t>(i) * grain;
+    task(user, begin, std::min(n, begin + grain));
+  });
+}
+
+int cancelled(void* run) {
+  const RunContext* context = runOf(run).context;
+  const std::atomic<bool>* interrupt = context ? context->options().interrupt : nullptr;
+  return interrupt && interrupt->load(std::memory_order_relaxed);
+}
+
+void setRows(void* run, size_t output, int64_t rows) {
+  PluginRun& r = runOf(run);
+  if (output < r.rows.size()) r.rows[output] = rows;
+}
+
+void* acquire(tsc_str key, void* (*make)(void*), void (*drop)(void*), void* user) {
+  std::lock_guard lock(resourceMutex);
+  auto [it, isNew] = resources().try_emplace(std::string(tsc::view(key)));
+  if (isNew) {
+    it->second.drop = drop;
+    try {
+      it->second.object = make ? make(user) : nullptr;
+    } catch (...) {
+      it->second.object = nullptr;
+    }
+    if (!it->second.object) {
+      resources().erase(it);
+      return nullptr;
+    }
+  }
+  ++it->second.users;
+  return it->second.object;
+}
+
+void release(tsc_str key) {
+  Resource gone;
+  {
+    std::lock_guard lock(resourceMutex);
+    auto it = resources().find(tsc::view(key));
+    if (it == resources().end() || --it->second.users > 0) return;
+    gone = it->second;
+    resources().erase(it);
+  }
+  if (gone.drop) gone.drop(gone.object);
+}
+
+void logLine(int level, tsc_str message) {
+  std::function<void(int, std::string_view)> to;
+  {
+    std::lock_guard lock(logMutex);
+    to = pluginLog;
+  }
+  if (to) to(level, tsc::view(message));
+}
+
+}  // namespace
+
+const tsc_host& pluginHost() {
+  static const tsc_host host = {
+      .size = sizeof(tsc_host),
+      .abi = TSC_ABI_VERSION,
+      .log = logLine,
+      .fail = [](tsc_str message) { failure = tsc::view(message); },
+      .dim_constant = constant,
+      .dim_apply = applyDims,
+      .dim_value = dimValue,
+      .set_shape = setShape,
+      .parallel_for = parallel,
+      .cancelled = cancelled,
+      .set_rows = setRows,
+      .resource = acquire,
+      .resource_release = release,
+  };
+  return host;
+}
+
+std::string takeFailure() { return std::exchange(failure, {}); }
+
+void setPluginLog(std::function<void(int, std::string_view)> log) {
+  std::lock_guard lock(logMutex);
+  pluginLog = std::move(log);
+}
+
+size_t sharedResources() {
+  std::lock_guard lock(resourceMutex);
+  return resources().size();
+}
+
+}  // namespace tscompile

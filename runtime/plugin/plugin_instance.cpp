@@ -1,0 +1,333 @@
+#include "runtime/plugin/plugin_instance.h"
+
+#include "ir/support/text.h"
+#include "runtime/plugin/plugin_verifier.h"
+#include "runtime/run_context.h"
+
+#include <fmt/core.h>
+
+#include <atomic>
+#include <chrono>
+
+namespace tscompile {
+namespace {
+
+std::atomic<bool> verifying{false};
+
+ErrorKind kindOf(tsc_status status) {
+  switch (status) {
+    case TSC_UNSUPPORTED:
+      return ErrorKind::Unsupported;
+    case TSC_NO_MEMORY:
+      return ErrorKind::Limit;
+    case TSC_CANCELLED:
+      return ErrorKind::Interrupted;
+    default:
+      return ErrorKind::Model;
+  }
+}
+
+// Tensors as the interface has them; absent ones where there are none.
+std::vector<tsc_tensor> rawTensors(const PluginTensors& tensors) {
+  std::vector<tsc_tensor> raw;
+  raw.reserve(tensors.size());
+  for (const Tensor& t : tensors) {
+    if (!t.defined())
+      raw.push_back({TSC_NONE, 0, nullptr, nullptr});
+    else
+      raw.push_back({static_cast<int32_t>(t.dtype()), static_cast<uint32_t>(t.rank()), t.sizes().data(), t.raw()});
+  }
+  return raw;
+}
+
+std::string dtypeNames(uint32_t mask) {
+  std::vector<std::string> names;
+  for (int d = 0; d < 32; ++d)
+    if (mask >> d & 1) names.emplace_back(pythonName(static_cast<DType>(d)));
+  return join(names, ", ", [](const std::string& n) { return n; });
+}
+
+}  // namespace
+
+void PluginInstance::verifyRuns(bool yes) { verifying = yes; }
+
+void PluginInstance::fail(tsc_status status, const std::string& problem) const {
+  throw ExecutionError(kindOf(status), fmt::format("{}::{}: {}", creator_->key.ns, creator_->key.name, problem));
+}
+
+std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator, std::vector<tsc::Field> fields,
+                                                       uint32_t phase, std::string_view label, std::string& problem) {
+  std::shared_ptr<PluginInstance> made(new PluginInstance(std::move(creator), std::move(fields)));
+  const tsc_plugin& t = made->creator_->table();
+  RawPluginFields raw(made->fields_);
+  void* self = nullptr;
+  problem = callPlugin([&] { return t.create(&pluginHost(), tsc::text(label), raw.data(), raw.size(), phase, &self); });
+  if (problem.empty() && !self) problem = "it made no instance";
+  if (!problem.empty()) {
+    problem = fmt::format("{}::{}: {}", made->creator_->key.ns, made->creator_->key.name, problem);
+    return nullptr;
+  }
+  made->self_ = self;
+  ++made->creator_->counters.live;
+  ++made->creator_->counters.created;
+  size_t count = t.outputs_of ? std::min(t.outputs_of(self), t.output_count) : t.output_count;
+  for (size_t o = 0; o < count; ++o) {
+    int32_t alias = t.alias_of ? t.alias_of(self, o) : t.outputs[o].alias;
+    made->aliases_.push_back(alias >= 0 && static_cast<size_t>(alias) < t.input_count ? alias : -1);
+  }
+  return made;
+}
+
+PluginInstance::~PluginInstance() {
+  const tsc_plugin& t = creator_->table();
+  auto quietly = [](auto&& body) {
+    try {
+      body();
+    } catch (...) {  // there is nobody to tell
+    }
+  };
+  for (std::unique_ptr<Context>& c : free_)
+    if (c->self) quietly([&] { t.destroy(c->self); });
+  if (!self_) return;
+  if (initialized_ && t.terminate) quietly([&] { t.terminate(self_); });
+  quietly([&] { t.destroy(self_); });
+  --creator_->counters.live;
+}
+
+// ---- dtypes and sizes ----
+
+std::vector<TensorSpec> PluginInstance::infer(std::span<const Input> given) const {
+  const tsc_plugin& t = creator_->table();
+  auto inputs = creator_->inputs();
+  TS_CHECK(given.size() == inputs.size());
+  ShapeBuild build(outputs());
+  std::vector<tsc_shape> shapes;
+  std::vector<std::vector<const tsc_dim*>> dims(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const tsc_port& port = inputs[i];
+    const Input& in = given[i];
+    std::string name(tsc::view(port.name));
+    if (in.dtype == TSC_NONE) {
+      if (!(port.flags & TSC_PORT_OPTIONAL)) fail(TSC_INVALID, "the input " + name + " is missing");
+      shapes.push_back({TSC_NONE, 0, nullptr, nullptr});
+      continue;
+    }
+    if (in.dtype > 31 || !(port.dtypes >> in.dtype & 1))
+      fail(TSC_INVALID, fmt::format("the input {} is of type {}, expected {}", name,
+                                    pythonName(static_cast<DType>(in.dtype)), dtypeNames(port.dtypes)));
+    int32_t like = port.same_type_as >= 0 ? given[static_cast<size_t>(port.same_type_as)].dtype : TSC_NONE;
+    if (like != TSC_NONE && like != in.dtype)
+      fail(TSC_INVALID, fmt::format("the input {} is of type {}, expected {} as {}", name,
+                                    pythonName(static_cast<DType>(in.dtype)), pythonName(static_cast<DType>(like)),
+                                    tsc::view(inputs[static_cast<size_t>(port.same_type_as)].name)));
+    for (int64_t size : in.sizes)
+      dims[i].push_back(
+          &build.dims.emplace_back(isKnownSize(size) ? tsc_dim{size, kUnknownSize} : tsc_dim{std::nullopt, size}));
+    shapes.push_back({in.dtype, static_cast<uint32_t>(in.sizes.size()), dims[i].data(),
+                      in.elementsKnown ? in.elements.data() : nullptr});
+  }
+  tsc_status status;
+  std::string problem;
+  {
+    std::lock_guard lock(mutex_);
+    problem = callPlugin([&] { return t.shapes(self_, &build, shapes.data(), shapes.size()); }, &status);
+  }
+  if (!problem.empty()) fail(status, problem);
+  if (!build.problem.empty()) fail(TSC_INVALID, build.problem);
+  std::vector<TensorSpec> out;
+  for (size_t i = 0; i < outputs(); ++i) {
+    const tsc_port& port = creator_->outputs()[i];
+    const ShapeBuild::Output& made = build.outputs[i];
+    if (!made.set) fail(TSC_FAILED, fmt::format("it does not set the shape of the output {}", tsc::view(port.name)));
+    if (made.dtype < 0 || made.dtype > 31 || !(port.dtypes >> made.dtype & 1))
+      fail(TSC_FAILED, fmt::format("it gives the output {} a type that it cannot have", tsc::view(port.name)));
+    TensorSpec spec{static_cast<DType>(made.dtype), true, {}};
+    for (const tsc_dim& d : made.dims) {
+      if (d.value && *d.value < 0)
+        fail(TSC_INVALID, fmt::format("a size of the output {} is {}", tsc::view(port.name), *d.value));
+      spec.sizes.push_back(d.value ? *d.value : d.symbol);
+    }
+    if (alias(i) >= 0 && given[static_cast<size_t>(alias(i))].dtype != TSC_NONE) {
+      const Input& base = given[static_cast<size_t>(alias(i))];
+      bool same = base.dtype == made.dtype && base.sizes.size() == spec.sizes.size();
+      for (size_t d = 0; same && d < spec.sizes.size(); ++d) same = !differ(base.sizes[d], spec.sizes[d]);
+      if (!same)
+        fail(TSC_FAILED,
+             fmt::format("the output {} is not like the input that it is written over", tsc::view(port.name)));
+    }
+    out.push_back(std::move(spec));
+  }
+  return out;
+}
+
+// ---- runs ----
+
+void PluginInstance::initializeOnce() const {
+  if (initialized_) return;
+  const tsc_plugin& t = creator_->table();
+  tsc_status status = TSC_OK;
+  std::string problem;
+  if (t.initialize) problem = callPlugin([&] { return t.initialize(self_); }, &status);
+  if (!problem.empty()) fail(status, problem);
+  initialized_ = true;
+}
+
+std::unique_ptr<PluginInstance::Context> PluginInstance::takeContext() const {
+  const tsc_plugin& t = creator_->table();
+  std::lock_guard lock(mutex_);
+  if (!free_.empty()) {
+    std::unique_ptr<Context> c = std::move(free_.back());
+    free_.pop_back();
+    return c;
+  }
+  initializeOnce();
+  auto made = std::make_unique<Context>();
+  tsc_status status = TSC_OK;
+  std::string problem;
+  if (t.attach) {
+    problem = callPlugin([&] { return t.attach(self_, &made->self); }, &status);
+  } else {
+    RawPluginFields raw(fields_);
+    problem = callPlugin([&] { return t.create(&pluginHost(), {}, raw.data(), raw.size(), TSC_RUNNING, &made->self); },
+                         &status);
+  }
+  if (!problem.empty()) fail(status, problem);
+  if (!made->self) fail(TSC_FAILED, "it made no instance for a run");
+  int32_t first = 0;
+  if (t.tactics && t.tactics(made->self, &first, 1) > 0) made->tactic = first;
+  return made;
+}
+
+void PluginInstance::giveBack(std::unique_ptr<Context> context) const {
+  std::lock_guard lock(mutex_);
+  free_.push_back(std::move(context));
+}
+
+// Configures for sizes that are others than those of the run before.
+void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const PluginTensors& outputs) const {
+  std::vector<int64_t> sizes;
+  sizes.reserve((inputs.size() + outputs.size()) * 6);
+  PluginTensors all = inputs;
+  all.insert(all.end(), outputs.begin(), outputs.end());
+  for (const Tensor& t : all) {
+    sizes.push_back(t.defined() ? static_cast<int64_t>(t.dtype()) : -1);
+    if (!t.defined()) continue;
+    sizes.push_back(t.rank());
+    sizes.insert(sizes.end(), t.sizes().begin(), t.sizes().end());
+  }
+  if (!c.fresh && sizes == c.sizes) return;
+  const tsc_plugin& t = creator_->table();
+  std::vector<tsc_tensor> raw = rawTensors(all);
+  for (tsc_tensor& r : raw) r.data = nullptr;
+  if (t.supports)
+    for (size_t i = 0; i < raw.size(); ++i)
+      if (!t.supports(c.self, i, raw.data(), inputs.size(), outputs.size()))
+        fail(TSC_UNSUPPORTED, fmt::format("it does not take these types together, from tensor {} on", i));
+  tsc_status status = TSC_OK;
+  if (t.configure) {
+    std::string problem =
+        callPlugin([&] { return t.configure(c.self, raw.data(), raw.data(), raw.data(), raw.size()); }, &status);
+    if (!problem.empty()) fail(status, problem);
+  }
+  c.workspaceBytes = t.workspace ? t.workspace(c.self, raw.data(), inputs.size(), outputs.size()) : 0;
+  if (c.workspaceBytes > size_t{1} << 40)
+    fail(TSC_NO_MEMORY, fmt::format("it asks for a workspace of {}", bytesText(c.workspaceBytes)));
+  if (c.workspaceBytes && (!c.workspace || c.workspace->bytes() < c.workspaceBytes)) {
+    BudgetScope unlimited(nullptr);  // kept from run to run
+    c.workspace = Storage::allocate(c.workspaceBytes);
+  }
+  PluginCounters& counters = creator_->counters;
+  if (static_cast<int64_t>(c.workspaceBytes) > counters.workspacePeak)
+    counters.workspacePeak = static_cast<int64_t>(c.workspaceBytes);
+  c.sizes = std::move(sizes);
+  c.fresh = false;
+}
+
+void PluginInstance::call(Context& c, const PluginTensors& inputs, const PluginTensors& outputs, PluginRun& run) const {
+  std::vector<tsc_tensor> in = rawTensors(inputs), out = rawTensors(outputs);
+  tsc_status status = TSC_OK;
+  std::string problem = callPlugin(
+      [&] {
+        return creator_->table().run(c.self, &run, in.data(), in.size(), out.data(), out.size(),
+                                     c.workspaceBytes ? c.workspace->data() : nullptr, c.workspaceBytes, c.tactic);
+      },
+      &status);
+  if (!problem.empty()) fail(status, problem);
+}
+
+void PluginInstance::run(const PluginTensors& inputs, const PluginTensors& outputs, RunContext* context, int threads,
+                         std::vector<int64_t>* rows) const {
+  auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<Context> c = takeContext();
+  // A context that failed is not used again: nobody knows what state it is in.
+  struct Destroy {
+    const tsc_plugin& table;
+    std::unique_ptr<Context>& context;
+    ~Destroy() {
+      if (!context) return;
+      try {
+        table.destroy(context->self);
+      } catch (...) {
+      }
+    }
+  } destroy{creator_->table(), c};
+  prepare(*c, inputs, outputs);
+  PluginRun state{context, threads, std::vector<int64_t>(outputs.size(), -1)};
+  if (verifying.load(std::memory_order_relaxed))
+    PluginVerifier(*this, *c, state).run(inputs, outputs);
+  else
+    call(*c, inputs, outputs, state);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (state.rows[i] >= 0 && (outputs[i].rank() == 0 || state.rows[i] > outputs[i].size(0)))
+      fail(TSC_FAILED, fmt::format("it says that the output {} has {} rows, more than its shape told",
+                                   tsc::view(creator_->outputs()[i].name), state.rows[i]));
+  if (rows) *rows = std::move(state.rows);
+  PluginCounters& counters = creator_->counters;
+  ++counters.calls;
+  counters.nanoseconds += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start).count();
+  for (const Tensor& t : outputs)
+    if (t.defined()) counters.bytes += t.numel() * static_cast<int64_t>(itemSize(t.dtype()));
+  giveBack(std::move(c));
+}
+
+// ---- for engine files, and as graphs ----
+
+std::vector<tsc::Field> PluginInstance::saved() const {
+  const tsc_plugin& t = creator_->table();
+  if (!t.save) return fields_;
+  std::vector<tsc::Field> out;
+  tsc_status status = TSC_OK;
+  std::lock_guard lock(mutex_);
+  std::string problem = callPlugin(
+      [&] {
+        return t.save(
+            self_,
+            [](void* sink, const tsc_field* f) {
+              static_cast<std::vector<tsc::Field>*>(sink)->push_back(tsc::Field::read(*f));
+            },
+            &out);
+      },
+      &status);
+  if (!problem.empty()) fail(status, problem);
+  ParsedFields checked = completeFields(std::move(out), *creator_);
+  if (!checked.problems.empty())
+    fail(TSC_FAILED, "what it saves is wrong: " + join(checked.problems, "; ", [](const std::string& p) { return p; }));
+  return std::move(checked.fields);
+}
+
+std::string PluginInstance::decomposition(std::span<const Input> inputs) const {
+  const tsc_plugin& t = creator_->table();
+  if (!t.decompose) return "";
+  std::vector<tsc_tensor> raw;
+  for (const Input& in : inputs)
+    raw.push_back({in.dtype, static_cast<uint32_t>(in.sizes.size()), in.sizes.data(), nullptr});
+  std::lock_guard lock(mutex_);
+  std::string text;
+  callPlugin([&] {
+    text = tsc::view(t.decompose(self_, raw.data(), raw.size()));
+    return TSC_OK;
+  });
+  return text;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,250 @@
+#include "runtime/plugin/plugin_operators.h"
+
+#include "ir/graph.h"
+#include "ir/literal.h"
+#include "ir/support/text.h"
+#include "runtime/engine/thread_pool.h"
+#include "runtime/plugin/plugin_layer.h"
+#include "runtime/reference/copy.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+const Symbol kInputs = Symbol::of("inputs"), kVersion = Symbol::of("plugin_version"), kInPlace = Symbol::of("inplace");
+
+std::string versionOf(const Node& node) {
+  const IValue* v = node.attributeValue(kVersion);
+  return v && v->isString() ? v->toString() : "";
+}
+
+// What tells two nodes apart whose operators differ.
+std::string keyOf(const Node& node) {
+  std::string key(node.kind().text());
+  for (const Attribute& a : node.attributes()) {
+    key += '\n';
+    key += a.name.text();
+    key += '=';
+    if (a.value()) appendValue(*a.value(), LiteralStyle::Attribute, key);
+  }
+  key += '\n';
+  for (const Use& u : node.inputs()) key += u.value->type()->is(TypeKind::None) ? '0' : '1';
+  return key + std::to_string(node.outputCount());
+}
+
+// The elements of a small integer tensor; nothing if it is none.
+bool readElements(const Tensor& t, std::vector<int64_t>& into) {
+  constexpr int64_t kMost = 1 << 16;
+  if (!t.defined() || t.storage()->isSymbolic() || t.numel() > kMost || !kIntegerTypes.contains(t.dtype()))
+    return false;
+  for (int64_t i = 0; i < t.numel(); ++i) into.push_back(t.integer(i));
+  return true;
+}
+
+int threadsOf(const RunContext& context) {
+  return context.options().threads > 0 ? context.options().threads : defaultThreads();
+}
+
+}  // namespace
+
+std::vector<int> PluginOperators::inputsOf(const Node& node, const PluginCreator& creator, std::string& problem) {
+  auto ports = creator.inputs();
+  std::vector<int> argument(ports.size(), -1);
+  const IValue* names = node.attributeValue(kInputs);
+  if (!names) {
+    if (node.inputCount() > ports.size())
+      problem = fmt::format("it has {}, not {}", counted(ports.size(), "input"), node.inputCount());
+    for (size_t i = 0; i < node.inputCount() && i < ports.size(); ++i) argument[i] = static_cast<int>(i);
+    return argument;
+  }
+  if (!names->isList() || names->toList().items.size() != node.inputCount()) {
+    problem = fmt::format("the attribute inputs must name each of the {}", counted(node.inputCount(), "input"));
+    return argument;
+  }
+  for (size_t i = 0; i < node.inputCount(); ++i) {
+    const IValue& item = names->toList().items[i];
+    std::string name = item.isString() ? item.toString() : "";
+    auto it = std::find_if(ports.begin(), ports.end(), [&](const tsc_port& p) { return tsc::view(p.name) == name; });
+    if (it == ports.end()) {
+      NearestName nearest(name);
+      for (const tsc_port& p : ports) nearest.consider(tsc::view(p.name));
+      problem = fmt::format("there is no input '{}'{}", abbreviate(name, 80),
+                            nearest.found() ? ", did you mean " + nearest.name() + "?" : "");
+      return argument;
+    }
+    int& place = argument[static_cast<size_t>(it - ports.begin())];
+    if (place >= 0) problem = fmt::format("the input {} is there twice", name);
+    place = static_cast<int>(i);
+  }
+  return argument;
+}
+
+std::unique_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, std::string& problem) const {
+  std::string version = versionOf(node);
+  PluginCreatorPtr creator = registry_.find(node.kind().nameSpace(), node.kind().name(), version);
+  if (!creator) {
+    problem = registry_.missing(node.kind().nameSpace(), node.kind().name(), version);
+    return nullptr;
+  }
+  auto bound = std::make_unique<Bound>();
+  ParsedFields parsed = fieldsOf(node, *creator);
+  std::string wrongInputs;
+  bound->inputs = inputsOf(node, *creator, wrongInputs);
+  if (!wrongInputs.empty()) parsed.problems.push_back(std::move(wrongInputs));
+  auto isPresent = [&](size_t port) {
+    int at = bound->inputs[port];
+    return at >= 0 && !node.input(static_cast<size_t>(at))->type()->is(TypeKind::None);
+  };
+  for (size_t i = 0; i < bound->inputs.size(); ++i) {
+    const tsc_port& p = creator->inputs()[i];
+    if (!(p.flags & TSC_PORT_OPTIONAL) && !isPresent(i) && wrongInputs.empty())
+      parsed.problems.push_back(fmt::format("the input {} is missing", tsc::view(p.name)));
+  }
+  if (!parsed.problems.empty()) {
+    problem = problemText(*creator, parsed.problems);
+    return nullptr;
+  }
+  bound->instance = PluginInstance::create(creator, std::move(parsed.fields), TSC_BUILDING, "", problem);
+  if (!bound->instance) return nullptr;
+  if (bound->instance->outputs() != node.outputCount() && node.outputCount() != 0) {
+    problem = problemText(*creator, {fmt::format("with these fields it has {}, not {}",
+                                                 counted(bound->instance->outputs(), "output"), node.outputCount())});
+    return nullptr;
+  }
+  const IValue* inPlace = node.attributeValue(kInPlace);
+  bound->inPlace = inPlace && inPlace->isInt() && inPlace->toInt() != 0;
+
+  // The schema of this very node: its inputs in their order.
+  auto isOverwritten = [&](size_t port, size_t outputs) {
+    for (size_t o = 0; o < outputs && bound->inPlace; ++o)
+      if (bound->instance->alias(o) == static_cast<int32_t>(port) && isPresent(port)) return true;
+    return false;
+  };
+  std::vector<std::string> arguments(node.inputCount()), returns;
+  for (size_t i = 0; i < bound->inputs.size(); ++i) {
+    if (bound->inputs[i] < 0) continue;
+    std::string_view name = tsc::view(creator->inputs()[i].name);
+    arguments[static_cast<size_t>(bound->inputs[i])] = isOverwritten(i, bound->instance->outputs())
+                                                           ? fmt::format("Tensor(a{}!) {}", i, name)
+                                                           : fmt::format("Tensor? {}", name);
+  }
+  for (size_t o = 0; o < bound->instance->outputs(); ++o) {
+    int32_t alias = bound->instance->alias(o);
+    bool over = alias >= 0 && isOverwritten(static_cast<size_t>(alias), o + 1);
+    returns.push_back(over ? fmt::format("Tensor(a{}!)", alias) : "Tensor");
+  }
+  auto list = [](const std::vector<std::string>& items) { return join(items, ", ", [](auto& s) { return s; }); };
+  bound->schema = fmt::format("{}({}) -> {}", node.kind().text(), list(arguments),
+                              returns.size() == 1 ? returns[0] : "(" + list(returns) + ")");
+  Bound* b = bound.get();
+  bound->functions.infer = [b](InferCall& call) { b->infer(call); };
+  bound->functions.kernel = [b](KernelCall& call) { b->run(call); };
+  bound->functions.convert = [b](ConvertCall& call) { convertToPluginLayer(call, b->instance, b->inputs, b->inPlace); };
+  bound->def = {.schema = bound->schema,
+                .infer = inferBySession,
+                .kernel = computeBySession,
+                .convert = convertBySession,
+                .dtypes = kAllTypes,
+                .random = !bound->instance->isDeterministic(),
+                .session = &bound->functions};
+  bound->op = Operator::make(bound->def, operators_);
+  return bound;
+}
+
+const PluginOperators::Bound* PluginOperators::bind(const Node& node, std::string* problem) const {
+  std::string key = keyOf(node);
+  std::lock_guard lock(mutex_);
+  auto it = bound_.find(key);
+  if (it == bound_.end()) {
+    std::string why;
+    std::unique_ptr<Bound> made = make(node, why);
+    if (!made) {
+      if (problem) *problem = std::move(why);
+      return nullptr;
+    }
+    it = bound_.emplace(std::move(key), std::move(made)).first;
+  }
+  return it->second.get();
+}
+
+const Operator* PluginOperators::resolve(const Node& node, std::string* problem) const {
+  const Bound* bound = bind(node, problem);
+  return bound ? bound->op.get() : nullptr;
+}
+
+std::shared_ptr<const PluginInstance> PluginOperators::instanceOf(const Node& node, std::string* problem) const {
+  const Bound* bound = bind(node, problem);
+  return bound ? bound->instance : nullptr;
+}
+
+std::vector<Symbol> PluginOperators::kinds() const {
+  std::vector<Symbol> out;
+  for (const PluginCreatorPtr& c : registry_.list()) out.push_back(Symbol::of(c->key.ns + "::" + c->key.name));
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+// ---- calls ----
+
+std::vector<PluginInstance::Input> PluginOperators::Bound::describe(const InferCall& call) const {
+  std::vector<PluginInstance::Input> out(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] < 0) continue;
+    auto at = static_cast<size_t>(inputs[i]);
+    if (call.isNone(at)) continue;
+    TensorInfo t = call.rankedTensor(at);
+    if (t.dtype == DType::Undefined) throw InferCall::NotKnown{};
+    out[i].dtype = static_cast<int32_t>(t.dtype);
+    out[i].sizes = Dims(t.sizes);
+    const IValue* known = call.constant(at);
+    if ((instance->creator().inputs()[i].flags & TSC_PORT_HOST) && known && known->isTensor())
+      out[i].elementsKnown = readElements(known->toTensor(), out[i].elements);
+  }
+  return out;
+}
+
+void PluginOperators::Bound::infer(InferCall& call) const {
+  for (const TensorSpec& spec : instance->infer(describe(call))) call.result(spec.dtype, spec.sizes);
+}
+
+void PluginOperators::Bound::run(KernelCall& call) const {
+  PluginTensors in(inputs.size()), out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] < 0 || call.isNone(static_cast<size_t>(inputs[i]))) continue;
+    in[i] = contiguous(call.tensor(static_cast<size_t>(inputs[i])));
+  }
+  for (size_t o = 0; o < instance->outputs(); ++o) {
+    int32_t alias = instance->alias(o);
+    auto base = static_cast<size_t>(alias);
+    if (alias < 0 || !in[base].defined()) {
+      out.push_back(call.out(o));
+      continue;
+    }
+    Tensor given = call.tensor(static_cast<size_t>(inputs[base]));
+    if (inPlace) {
+      requireWritable(given);
+      if (!given.isContiguous())
+        call.fail("the tensor {} is written in place, and must be contiguous",
+                  tsc::view(instance->creator().inputs()[base].name));
+      call.setResult(o, given);
+    } else {
+      Tensor made = call.out(o);
+      if (made.raw() != given.raw()) copyTensor(made, given);
+      in[base] = made;
+    }
+    out.push_back(in[base]);
+  }
+  std::vector<int64_t> rows;
+  instance->run(in, out, &call.context(), threadsOf(call.context()), &rows);
+  for (size_t o = 0; o < rows.size(); ++o) {
+    if (rows[o] < 0 || rows[o] == out[o].size(0)) continue;
+    Dims sizes(out[o].sizes());
+    sizes[0] = rows[o];
+    call.setResult(o, out[o].withGeometry(sizes, contiguousStrides(sizes), out[o].offset()));
+  }
+}
+
+}  // namespace tscompile

@@ -1,0 +1,349 @@
+#include "runtime/plugin/plugin_registry.h"
+
+#include "ir/support/text.h"
+#include "runtime/plugin/builtin.h"
+#include "runtime/plugin/fields.h"
+#include "runtime/plugin/plugin_host.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <set>
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kLongestName = 1023;
+
+bool isIdentifier(std::string_view s) {
+  auto isWord = [](char c) { return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); };
+  return !s.empty() && s.size() <= kLongestName && !(s[0] >= '0' && s[0] <= '9') &&
+         std::all_of(s.begin(), s.end(), isWord);
+}
+
+// Numbers with dots between them: "1", "2.10".
+bool isVersion(std::string_view s) {
+  bool digit = false;
+  for (char c : s) {
+    if (c == '.' && !digit) return false;
+    if (c != '.' && (c < '0' || c > '9')) return false;
+    digit = c != '.';
+  }
+  return digit && s.size() <= 64;
+}
+
+int compareVersions(std::string_view a, std::string_view b) {
+  while (!a.empty() || !b.empty()) {
+    auto part = [](std::string_view& s) {
+      std::string_view head = s.substr(0, s.find('.'));
+      s.remove_prefix(std::min(s.size(), head.size() + 1));
+      while (head.size() > 1 && head[0] == '0') head.remove_prefix(1);
+      return head;
+    };
+    std::string_view x = part(a), y = part(b);
+    if (x.size() != y.size()) return x.size() < y.size() ? -1 : 1;
+    if (int order = x.compare(y)) return order;
+  }
+  return 0;
+}
+
+PluginResult bad(PluginStatus status, std::string message) { return {status, std::move(message)}; }
+
+// ---- what a table must be like ----
+
+std::string problemOfFields(const tsc_plugin& t) {
+  std::set<std::string_view> names;
+  for (size_t i = 0; i < t.field_count; ++i) {
+    const tsc_field_info& f = t.fields[i];
+    std::string name(tsc::view(f.name));
+    if (f.size < sizeof(tsc_field_info)) return "a row of the table of fields is shorter than any version had it";
+    if (!isIdentifier(name)) return "a field is called '" + abbreviate(name, 80) + "'";
+    if (!names.insert(tsc::view(f.name)).second) return "there are two fields " + name;
+    if (isReservedAttribute(name))
+      return "the field " + name + " has the name of an attribute that every node may have";
+    if (f.type < TSC_BOOL || f.type > TSC_BYTES) return "the field " + name + " is of no type that there is";
+    if (f.minimum > f.maximum || f.least > f.most) return "the field " + name + " has an empty range";
+    if (!f.fallback && !(f.flags & TSC_FIELD_MANDATORY)) return "the field " + name + " has no default";
+    if (!f.fallback) continue;
+    if (std::string problem = problemOfValue(f, *f.fallback); !problem.empty())
+      return "the default of the field " + name + " is wrong: " + problem;
+  }
+  return "";
+}
+
+std::string problemOfPorts(const tsc_plugin& t) {
+  std::set<std::string_view> names;
+  auto check = [&](const tsc_port* ports, size_t count, bool output) -> std::string {
+    for (size_t i = 0; i < count; ++i) {
+      const tsc_port& p = ports[i];
+      std::string name(tsc::view(p.name));
+      if (p.size < sizeof(tsc_port)) return "a row of a table of tensors is shorter than any version had it";
+      if (!isIdentifier(name)) return "a tensor is called '" + abbreviate(name, 80) + "'";
+      if (!output && !names.insert(tsc::view(p.name)).second) return "there are two inputs " + name;
+      if (!p.dtypes) return "the tensor " + name + " has no element type";
+      if (p.same_type_as >= static_cast<int32_t>(t.input_count) || p.alias >= static_cast<int32_t>(t.input_count))
+        return "the tensor " + name + " refers to an input that there is not";
+      if (p.alias >= 0 && !output) return "the input " + name + " says that it is written over another";
+      if (!output || p.alias < 0) continue;
+      for (size_t j = 0; j < i; ++j)
+        if (ports[j].alias == p.alias) return "two outputs are written over one input";
+    }
+    return "";
+  };
+  std::string problem = check(t.inputs, t.input_count, false);
+  if (problem.empty()) problem = check(t.outputs, t.output_count, true);
+  if (problem.empty() && t.output_count == 0) problem = "it has no outputs";
+  return problem;
+}
+
+PluginResult checkTable(const tsc_plugin& t) {
+  if (t.abi >> 16 != TSC_ABI_MAJOR)
+    return bad(PluginStatus::AbiMismatch, fmt::format("it was made for version {} of the interface; this is version {}",
+                                                      t.abi >> 16, TSC_ABI_MAJOR));
+  if (t.size < offsetof(tsc_plugin, destroy) + sizeof(t.destroy))
+    return bad(PluginStatus::BadTable, "its table is shorter than any version had it");
+  std::string_view ns = tsc::view(t.ns), name = tsc::view(t.name), version = tsc::view(t.version);
+  if (!isIdentifier(ns) || !isIdentifier(name))
+    return bad(PluginStatus::BadName, fmt::format("'{}::{}' is no name: letters, digits and _ make one",
+                                                  abbreviate(ns, 80), abbreviate(name, 80)));
+  if (!isVersion(version))
+    return bad(PluginStatus::BadName, fmt::format("'{}' is no version of {}::{}: numbers are, such as 1 or 2.10",
+                                                  abbreviate(version, 80), ns, name));
+  std::string problem;
+  if (!t.create || !t.destroy || !t.shapes || !t.run) problem = "create, destroy, shapes or run is missing";
+  if (problem.empty()) problem = problemOfFields(t);
+  if (problem.empty()) problem = problemOfPorts(t);
+  if (!problem.empty()) return bad(PluginStatus::BadTable, fmt::format("{}::{}: {}", ns, name, problem));
+  return {};
+}
+
+// A library stays open as long as somebody holds this.
+std::shared_ptr<void> openLibrary(const std::string& path, std::string& problem) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char* why = dlerror();
+    problem = why ? why : "it cannot be opened";
+    return nullptr;
+  }
+  return {handle, [](void* h) { dlclose(h); }};
+}
+
+}  // namespace
+
+bool operator<(const PluginKey& a, const PluginKey& b) {
+  if (a.ns != b.ns) return a.ns < b.ns;
+  if (a.name != b.name) return a.name < b.name;
+  if (int order = compareVersions(a.version, b.version)) return order < 0;
+  return a.version < b.version;
+}
+
+PluginRegistry& PluginRegistry::global() {
+  static PluginRegistry& registry = []() -> PluginRegistry& {
+    auto* made = new PluginRegistry;  // leaked: lives as long as the process
+    PluginResult result = made->addBuiltin("tensorrt_llm");
+    TS_CHECK(result);
+    return *made;
+  }();
+  return registry;
+}
+
+void PluginRegistry::setLog(Log log) {
+  std::lock_guard lock(mutex_);
+  log_ = std::move(log);
+}
+
+void PluginRegistry::log(int level, const std::string& message) const {
+  Log to;
+  {
+    std::lock_guard lock(mutex_);
+    to = log_;
+  }
+  if (to) to(level, message);
+}
+
+PluginResult PluginRegistry::insert(const tsc_plugin& given, std::string_view ns, std::shared_ptr<void> library,
+                                    const std::string& path) {
+  tsc_plugin table{};
+  if (given.size < sizeof(given.size) + sizeof(given.abi)) return bad(PluginStatus::BadTable, "its table has no size");
+  std::memcpy(&table, &given, std::min(given.size, sizeof(table)));
+  if (PluginResult checked = checkTable(table); !checked) return checked;
+  PluginKey key{std::string(ns.empty() ? tsc::view(table.ns) : ns), std::string(tsc::view(table.name)),
+                std::string(tsc::view(table.version))};
+  if (!isIdentifier(key.ns)) return bad(PluginStatus::BadName, "'" + abbreviate(key.ns, 80) + "' is no namespace");
+  for (const char* ours : {"aten", "prim", "tscompile"})
+    if (key.ns == ours) return bad(PluginStatus::BadName, "the namespace " + key.ns + " is for operators");
+  auto creator = std::make_shared<PluginCreator>(key, table, std::move(library), path);
+  {
+    std::lock_guard lock(mutex_);
+    auto [it, isNew] = creators_.try_emplace(key, creator);
+    if (!isNew) {
+      std::string of = it->second->path.empty() ? "" : " from " + it->second->path;
+      return bad(PluginStatus::Duplicate, key.text() + of + " is registered already");
+    }
+  }
+  log(1, fmt::format("Registered plugin creator {} version {} in namespace {}", key.name, key.version, key.ns));
+  return {};
+}
+
+PluginResult PluginRegistry::add(const tsc_plugin& table, std::string_view ns) {
+  return insert(table, ns, nullptr, "");
+}
+
+PluginResult PluginRegistry::addBuiltin(std::string_view ns) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!builtinNamespaces_.try_emplace(std::string(ns), true).second) return {};
+  }
+  for (const tsc_plugin* table : builtinPlugins())
+    if (PluginResult result = insert(*table, ns, nullptr, ""); !result) return result;
+  return {};
+}
+
+PluginResult PluginRegistry::remove(const PluginKey& key) {
+  std::lock_guard lock(mutex_);
+  auto it = creators_.find(key);
+  if (it == creators_.end()) return bad(PluginStatus::NotFound, key.text() + " is not registered here");
+  if (int64_t live = it->second->counters.live)
+    return bad(PluginStatus::InUse, fmt::format("{} has {}", key.text(), counted(live, "living instance")));
+  creators_.erase(it);
+  return {};
+}
+
+PluginResult PluginRegistry::load(const std::string& path) {
+  if (path.empty() || path[0] != '/')
+    return bad(PluginStatus::BadLibrary, "'" + path + "' is no absolute path: libraries are not searched for");
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, creator] : creators_)
+      if (creator->path == path) return {};
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return bad(PluginStatus::NotFound, "there is no file " + path);
+  std::string problem;
+  std::shared_ptr<void> library = openLibrary(path, problem);
+  if (!library) return bad(PluginStatus::BadLibrary, path + " is no library that can be opened: " + problem);
+  auto entry = reinterpret_cast<tsc_plugins_function>(dlsym(library.get(), TSC_PLUGINS_SYMBOL));
+  if (!entry) return bad(PluginStatus::BadLibrary, path + " has no plugins: " TSC_PLUGINS_SYMBOL " is not in it");
+  size_t count = 0;
+  const tsc_plugin* const* tables = nullptr;
+  try {
+    tables = entry(&pluginHost(), &count);
+  } catch (...) {
+    return bad(PluginStatus::BadLibrary, "the entry of " + path + " throws");
+  }
+  if (!tables || count == 0 || count > 10000)
+    return bad(PluginStatus::BadLibrary, path + " says that it has no plugins");
+  std::vector<PluginKey> added;
+  for (size_t i = 0; i < count; ++i) {
+    PluginResult result =
+        tables[i] ? insert(*tables[i], {}, library, path) : bad(PluginStatus::BadTable, "a table is null");
+    if (result) {
+      added.push_back({std::string(tsc::view(tables[i]->ns)), std::string(tsc::view(tables[i]->name)),
+                       std::string(tsc::view(tables[i]->version))});
+      continue;
+    }
+    // Nobody can have made an instance that matters: the caller was not told yet.
+    std::lock_guard lock(mutex_);
+    for (const PluginKey& key : added) creators_.erase(key);
+    result.message = path + ": " + result.message;
+    return result;
+  }
+  return {};
+}
+
+PluginResult PluginRegistry::unload(const std::string& path) {
+  std::lock_guard lock(mutex_);
+  int64_t live = 0, found = 0;
+  for (const auto& [key, creator] : creators_) {
+    if (creator->path != path) continue;
+    ++found;
+    live += creator->counters.live;
+  }
+  if (!found) return bad(PluginStatus::NotFound, path + " is not loaded here");
+  if (live) return bad(PluginStatus::InUse, fmt::format("{} has {}", path, counted(live, "living instance")));
+  std::erase_if(creators_, [&](const auto& entry) { return entry.second->path == path; });
+  return {};
+}
+
+PluginResult PluginRegistry::addAlias(std::string_view oldName, std::string_view newName, std::string_view note) {
+  for (std::string_view name : {oldName, newName}) {
+    size_t colons = name.find("::");
+    if (colons == std::string_view::npos || !isIdentifier(name.substr(0, colons)) ||
+        !isIdentifier(name.substr(colons + 2)))
+      return bad(PluginStatus::BadName, "'" + abbreviate(name, 80) + "' is no name such as mine::Scale");
+  }
+  std::lock_guard lock(mutex_);
+  bool isNew = aliases_.try_emplace(std::string(oldName), Alias{std::string(newName), std::string(note)}).second;
+  if (!isNew) return bad(PluginStatus::Duplicate, "there is another name for " + std::string(oldName) + " already");
+  return {};
+}
+
+const PluginRegistry::Alias* PluginRegistry::aliasOf(const std::string& name) const {
+  std::lock_guard lock(mutex_);
+  auto it = aliases_.find(name);
+  return it == aliases_.end() ? nullptr : &it->second;
+}
+
+PluginCreatorPtr PluginRegistry::find(std::string_view ns, std::string_view name, std::string_view version) const {
+  if (const Alias* alias = aliasOf(std::string(ns) + "::" + std::string(name))) {
+    size_t colons = alias->newName.find("::");
+    log(3, fmt::format("{}::{} is now {}{}{}", ns, name, alias->newName, alias->note.empty() ? "" : ": ", alias->note));
+    return find(alias->newName.substr(0, colons), alias->newName.substr(colons + 2), version);
+  }
+  PluginCreatorPtr best;
+  {
+    std::lock_guard lock(mutex_);
+    PluginKey from{std::string(ns), std::string(name), ""};
+    for (auto it = creators_.lower_bound(from); it != creators_.end(); ++it) {
+      if (it->first.ns != ns || it->first.name != name) break;
+      if (version.empty() || compareVersions(it->first.version, version) == 0) best = it->second;
+    }
+  }
+  if (!best && parent()) return parent()->find(ns, name, version);
+  return best;
+}
+
+std::string PluginRegistry::missing(std::string_view ns, std::string_view name, std::string_view version) const {
+  std::vector<std::string> versions, namespaces;
+  std::string wanted = std::string(ns) + "::" + std::string(name);
+  NearestName nearest(wanted);
+  for (const PluginCreatorPtr& c : list()) {
+    if (c->key.name == name && c->key.ns == ns) versions.push_back(c->key.version);
+    if (c->key.name == name && c->key.ns != ns) namespaces.push_back(c->key.ns);
+    nearest.consider(c->key.ns + "::" + c->key.name);
+  }
+  std::string text = "there is no plugin " + wanted + (version.empty() ? "" : " version " + std::string(version));
+  if (!versions.empty()) return text + "; it has the versions " + join(versions, ", ", [](auto& v) { return v; });
+  namespaces.erase(std::unique(namespaces.begin(), namespaces.end()), namespaces.end());
+  if (!namespaces.empty())
+    return text + "; there is one of that name in " + join(namespaces, ", ", [](auto& n) { return n; });
+  return nearest.found() ? text + "; the nearest is " + nearest.name() : text;
+}
+
+std::vector<PluginCreatorPtr> PluginRegistry::list() const {
+  std::map<PluginKey, PluginCreatorPtr> all;
+  if (const PluginRegistry* p = parent())
+    for (PluginCreatorPtr& c : p->list()) all.emplace(c->key, c);
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, creator] : creators_) all[key] = creator;
+  }
+  std::vector<PluginCreatorPtr> out;
+  for (auto& [key, creator] : all) out.push_back(creator);
+  return out;
+}
+
+bool PluginRegistry::hasKind(std::string_view ns, std::string_view name) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (aliases_.contains(std::string(ns) + "::" + std::string(name))) return true;
+    auto it = creators_.lower_bound({std::string(ns), std::string(name), ""});
+    if (it != creators_.end() && it->first.ns == ns && it->first.name == name) return true;
+  }
+  return parent() && parent()->hasKind(ns, name);
+}
+
+}  // namespace tscompile

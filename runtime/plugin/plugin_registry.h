@@ -1,0 +1,131 @@
+// Which plugins there are: a registry for the process, and one of its own for a session that asks it first. Everything
+// here may be called by several threads at once.
+#pragma once
+
+#ifndef TSC_VISIBILITY
+#define TSC_VISIBILITY  // we are one library with it
+#endif
+#include "runtime/plugin/plugin_sdk.h"
+
+#include <atomic>
+#include <compare>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+// What names a plugin. Versions are numbers, compared as such.
+struct PluginKey {
+  std::string ns, name, version;
+  // "mine::Scale version 2"
+  std::string text() const { return ns + "::" + name + " version " + version; }
+  friend bool operator==(const PluginKey&, const PluginKey&) = default;
+  friend bool operator<(const PluginKey& a, const PluginKey& b);
+};
+
+enum class PluginStatus : uint8_t {
+  Ok,
+  Duplicate,    // the key is taken
+  BadName,      // namespace, name or version are not what they must be
+  AbiMismatch,  // made for another major version of the interface
+  BadTable,     // a table of the plugin contradicts itself
+  NotFound,     // no such plugin or library
+  BadLibrary,   // a file that is no library with plugins
+  InUse,        // instances live
+};
+
+struct [[nodiscard]] PluginResult {
+  PluginStatus status = PluginStatus::Ok;
+  std::string message = {};  // why not
+  explicit operator bool() const { return status == PluginStatus::Ok; }
+};
+
+// What all instances of a plugin did.
+struct PluginCounters {
+  std::atomic<int64_t> live{0}, created{0}, calls{0}, nanoseconds{0}, workspacePeak{0}, bytes{0};
+};
+
+// One registered plugin. Who holds it keeps its library open.
+class PluginCreator {
+ public:
+  PluginCreator(PluginKey key, const tsc_plugin& table, std::shared_ptr<void> library, std::string path)
+      : key(std::move(key)), library(std::move(library)), path(std::move(path)), table_(table) {}
+  const tsc_plugin& table() const { return table_; }
+  std::span<const tsc_field_info> fields() const { return {table_.fields, table_.field_count}; }
+  std::span<const tsc_port> inputs() const { return {table_.inputs, table_.input_count}; }
+  std::span<const tsc_port> outputs() const { return {table_.outputs, table_.output_count}; }
+
+  const PluginKey key;
+  const std::shared_ptr<void> library;  // null: built in
+  const std::string path;               // of the library
+  mutable PluginCounters counters;
+
+ private:
+  tsc_plugin table_;  // members that the plugin's table is too short for are null
+};
+using PluginCreatorPtr = std::shared_ptr<const PluginCreator>;
+
+class PluginRegistry {
+ public:
+  // Told of what happens, with a level as tsc_host::log has it. Each registration is one line of level 1.
+  using Log = std::function<void(int level, std::string_view message)>;
+
+  explicit PluginRegistry(const PluginRegistry* parent = nullptr) : parent_(parent) {}
+  PluginRegistry(const PluginRegistry&) = delete;
+  // The one of the process. It begins with the plugins that are built in, in the namespace "tensorrt_llm".
+  static PluginRegistry& global();
+
+  // Registers a plugin under the key that its table says, or in another namespace. The table is checked and copied.
+  PluginResult add(const tsc_plugin& table, std::string_view ns = {});
+  // The plugins that are built in, under another namespace. The second time for one namespace does nothing.
+  PluginResult addBuiltin(std::string_view ns);
+  // Refused while instances live.
+  PluginResult remove(const PluginKey& key);
+
+  // Opens a library and registers its plugins: all of them, or none. A library that is open already is left as it is.
+  // Paths are absolute.
+  PluginResult load(const std::string& path);
+  // Takes the plugins of a library out; it is closed when nobody holds one of them. Refused while instances live.
+  PluginResult unload(const std::string& path);
+
+  // Nodes with the old name mean the new one ("my::Scale" for "my::OldScale").
+  PluginResult addAlias(std::string_view oldName, std::string_view newName, std::string_view note);
+
+  // The plugin of that version; the highest version if none is said. Null: missing() tells more.
+  PluginCreatorPtr find(std::string_view ns, std::string_view name, std::string_view version = {}) const;
+  // Why find() found nothing: the nearest name, or the namespaces and versions that there are.
+  std::string missing(std::string_view ns, std::string_view name, std::string_view version = {}) const;
+  // Sorted by key; those of the parent that are not hidden, too.
+  std::vector<PluginCreatorPtr> list() const;
+  bool hasKind(std::string_view ns, std::string_view name) const;
+
+  // Whether the parent is asked for what is not here. It is at first.
+  void searchParent(bool yes) { searchParent_ = yes; }
+  void setLog(Log log);
+
+ private:
+  struct Alias {
+    std::string newName, note;
+  };
+  PluginResult insert(const tsc_plugin& table, std::string_view ns, std::shared_ptr<void> library,
+                      const std::string& path);
+  void log(int level, const std::string& message) const;
+  const PluginRegistry* parent() const { return searchParent_ ? parent_ : nullptr; }
+  const Alias* aliasOf(const std::string& name) const;
+
+  const PluginRegistry* parent_;
+  std::atomic<bool> searchParent_{true};
+  mutable std::mutex mutex_;  // of all below
+  std::map<PluginKey, PluginCreatorPtr> creators_;
+  std::map<std::string, Alias> aliases_;
+  std::map<std::string, bool> builtinNamespaces_;
+  Log log_;
+};
+
+}  // namespace tscompile

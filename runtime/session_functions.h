@@ -1,0 +1,25 @@
+// Functions of an operator that carry something with them: a user's operator or converter, a plugin. The record of such
+// an operator names them in `session`, and takes its plain functions from here.
+#pragma once
+
+#include "runtime/engine/convert_call.h"
+
+#include <functional>
+
+namespace tscompile {
+
+// Adds to the network what computes one node, and sets its results. It may refuse (ConvertCall::refuse) or throw: then
+// the node runs in the interpreter, and reports have the reason.
+using Converter = std::function<void(ConvertCall&)>;
+
+struct SessionFunctions {
+  std::function<void(InferCall&)> infer;
+  std::function<void(KernelCall&)> kernel;
+  Converter convert;
+};
+
+inline void inferBySession(InferCall& call) { call.op().def().session->infer(call); }
+inline void computeBySession(KernelCall& call) { call.op().def().session->kernel(call); }
+inline void convertBySession(ConvertCall& call) { call.op().def().session->convert(call); }
+
+}  // namespace tscompile
