@@ -9,6 +9,7 @@
 #include "partition/stitch.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/support.h"
+#include "runtime/engine/tactics.h"
 #include "runtime/ops/ops.h"
 
 #include <fmt/core.h>
@@ -43,7 +44,10 @@ std::optional<Refusal> tryEngine(const Graph& graph, const OpRegistry& registry,
     if (!sample) return std::nullopt;
     samples.push_back(std::move(*sample));
   }
+  // Tensors that are made of nothing are made for the trial too. What needs more is told by the run, which has a limit.
+  constexpr uint64_t kMostTrialBytes = uint64_t{256} << 20;
   RunOptions run;
+  run.memoryLimit = kMostTrialBytes;
   RunContext context(run);
   RunScope scope(context);
   engine->planFor(samples, context, &refusal);
@@ -60,6 +64,12 @@ const Node* sourceOf(const Segment& segment, const Node* copy) {
 }
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+std::optional<uint64_t> workspaceLimitOf(const CompileSpec& spec) {
+  const TacticCache* tactics = spec.engine.tactics.get();
+  return tactics && tactics->workspaceLimit != SIZE_MAX ? std::optional<uint64_t>(tactics->workspaceLimit)
+                                                        : std::nullopt;
+}
 
 // What the spec says that is not by default, as words of a command line.
 std::vector<std::string> optionWords(const CompileSpec& spec) {
@@ -81,11 +91,13 @@ std::vector<std::string> optionWords(const CompileSpec& spec) {
   for (const InputRange& range : p.usualShapes) add("--opt-shape", inputRangeText(range));
   if (!p.lower) out.emplace_back("--no-lower");
   if (spec.engine.precision != Precision::F32) add("--precision", std::string(precisionName(spec.engine.precision)));
+  if (spec.engine.measureTactics) add("--tactics", "measure");
+  if (std::optional<uint64_t> limit = workspaceLimitOf(spec)) add("--workspace-size", std::to_string(*limit));
   if (spec.requiredCoverage > 0) out.push_back(fmt::format("--require-full={:g}", spec.requiredCoverage * 100));
   return out;
 }
 
-std::shared_ptr<const EngineInfo> describe(const ModuleState& source, const CompileSpec& spec) {
+std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpec& spec) {
   auto info = std::make_shared<EngineInfo>();
   info->version = libraryVersion();
   const ModuleState& origin = source.origin ? *source.origin : source;
@@ -97,6 +109,7 @@ std::shared_ptr<const EngineInfo> describe(const ModuleState& source, const Comp
   info->options = optionWords(spec);
   info->inputs = spec.partition.shapes;
   info->precision = spec.engine.precision;
+  info->workspaceLimit = workspaceLimitOf(spec);
   return info;
 }
 
@@ -149,6 +162,34 @@ bool checkPrecisions(const CompileSpec& spec, Diagnostics& diagnostics) {
       return false;
     }
   return true;
+}
+
+bool isHalf(DType d) { return d == DType::Float16 || d == DType::BFloat16; }
+
+// Whether inputs of half precision may be given to a model that computes in f32: that was asked for, and its weights
+// are not of half precision themselves.
+bool takesHalf(const ModuleState& state, const CompileSpec& spec) {
+  if (precisionOf(spec) == Precision::F32) return false;
+  const ModuleState& origin = state.origin ? *state.origin : state;
+  bool isFloat = false;
+  for (const std::string& name : origin.weights.names()) {
+    DType dtype = origin.weights.peek(name)->dtype();
+    if (isHalf(dtype)) return false;
+    isFloat |= dtype == DType::Float32;
+  }
+  return isFloat;
+}
+
+// What the graph sees of such inputs.
+CompileSpec widened(CompileSpec spec) {
+  auto widen = [](auto& inputs) {
+    for (auto& in : inputs)
+      if (isHalf(in.dtype)) in.dtype = DType::Float32;
+  };
+  widen(spec.inputs);
+  widen(spec.partition.shapes);
+  widen(spec.partition.usualShapes);
+  return spec;
 }
 
 // The graph of a method. Its graph as it is given has the names of the inputs.
@@ -226,7 +267,8 @@ Result<CompiledPartition> partitionForCompile(const Module& module, const Compil
 }
 
 Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnostics) const {
-  Result<CompiledPartition> made = partitionForCompile(*this, given, diagnostics);
+  const bool half = takesHalf(*state_, given);
+  Result<CompiledPartition> made = partitionForCompile(*this, half ? widened(given) : given, diagnostics);
   if (!made) return Failed{};
   const Prepared& prepared = made->prepared;
   CompileSpec spec = given;
@@ -239,7 +281,9 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
     m.state_->extensions = prepared.extensions;
   }
   m.state_->engine = spec.engine;
-  m.state_->info = describe(*state_, spec);
+  auto info = describe(*state_, spec);
+  info->takesHalf = half;
+  m.state_->info = std::move(info);
   return m;
 }
 

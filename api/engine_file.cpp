@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstring>
 #include <unordered_map>
 
@@ -187,6 +188,13 @@ class EngineReader {
         std::optional<Precision> precision = precisionFromName(value);
         if (!precision) return false;
         info.precision = *precision;
+      } else if (name == "half-inputs") {
+        info.takesHalf = true;
+      } else if (name == "workspace-limit") {
+        uint64_t limit = 0;
+        auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), limit);
+        if (failure != std::errc() || end != value.data() + value.size()) return false;
+        info.workspaceLimit = limit;
       } else if (name == "input") {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
@@ -309,6 +317,8 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   for (const std::string& feature : info.cpu) field("cpu", feature);
   field("precision", precisionName(info.precision));
   for (const std::string& saved : info.plugins) field("plugin", saved);
+  if (info.takesHalf) field("half-inputs", "as f32");
+  if (info.workspaceLimit) field("workspace-limit", std::to_string(*info.workspaceLimit));
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
   for (const auto& [key, value] : metadata) field(key, value);
@@ -349,9 +359,10 @@ std::optional<Precision> precisionFromName(std::string_view name) {
 Result<EngineOptions> EngineInfo::engineOptions(const std::string& path, Diagnostics& diagnostics) const {
   EngineOptions options;
   options.precision = precision;
-  if (tactics.empty()) return options;
+  if (tactics.empty() && !workspaceLimit) return options;
   options.tactics = std::make_shared<TacticCache>();
-  if (!options.tactics->read(tactics, path, diagnostics)) return Failed{};
+  if (workspaceLimit) options.tactics->workspaceLimit = *workspaceLimit;
+  if (!tactics.empty() && !options.tactics->read(tactics, path, diagnostics)) return Failed{};
   return options;
 }
 

@@ -29,7 +29,9 @@ struct EngineInfo {
   std::vector<InputRange> inputs;    // sizes that it was compiled for
   Precision precision = Precision::F32;
   std::vector<std::string> plugins;  // what each node of a plugin has saved, in the order of the graph
-  std::string tactics;               // what measurements have found (TacticCache::text()), if there were any
+  bool takesHalf = false;  // tensors of f16 and bf16 are taken for f32: weights are stored smaller, and all were f32
+  std::optional<uint64_t> workspaceLimit;  // bytes (TacticCache)
+  std::string tactics;                     // what measurements have found (TacticCache::text()), if there were any
 
   // What its engines are made with.
   Result<EngineOptions> engineOptions(const std::string& path, Diagnostics& diagnostics) const;

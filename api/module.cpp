@@ -4,11 +4,15 @@
 #include "api/module_state.h"
 #include "api/saved_plugins.h"
 #include "frontend/parse.h"
+#include "ir/error.h"
 #include "ir/support/text.h"
 #include "runtime/engine/tactics.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/copy.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
 
 namespace tscompile {
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
@@ -194,11 +198,50 @@ std::vector<ValueInfo> Method::outputs() const {
   return out;
 }
 
+namespace {
+
+bool isHalf(const IValue& v) {
+  if (!v.isTensor() || !v.tensorImpl()) return false;
+  DType d = v.tensorImpl()->dtype();
+  return d == DType::Float16 || d == DType::BFloat16;
+}
+
+// The same in f32; what cannot be allocated is reported.
+Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics& diagnostics) {
+  std::vector<IValue> out(inputs.begin(), inputs.end());
+  try {
+    for (IValue& v : out) {
+      if (!isHalf(v)) continue;
+      Tensor wide = Tensor::empty(DType::Float32, v.toTensor().sizes());
+      copyTensor(wide, v.toTensor());
+      v = wide;
+    }
+  } catch (const ExecutionError& e) {
+    diagnostics.error(e.message(), e.kind());
+    return Failed{};
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
-  if (state_->info && !state_->info->inputs.empty() &&
-      !checkInputRanges(state_->info->inputs, this->inputs(), inputs, diagnostics))
-    return Failed{};
+  const EngineInfo* info = state_->info.get();
+  if (!info) return program_->run(inputs, options, diagnostics);
+  std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
+  if (info->takesHalf && std::any_of(inputs.begin(), inputs.end(), isHalf)) {
+    Result<std::vector<IValue>> converted = widened(inputs, diagnostics);
+    if (!converted) return Failed{};
+    wide = std::move(*converted);
+    inputs = wide;
+    // A range that names f32 means what the graph sees.
+    std::vector<ValueInfo> names = this->inputs();
+    for (size_t i = 0; i < std::min(names.size(), wide.size()); ++i)
+      for (const InputRange& r : info->inputs)
+        if (r.name == names[i].name && r.dtype == DType::Float32) checked[i] = wide[i];
+  }
+  if (!checkInputRanges(info->inputs, this->inputs(), checked, diagnostics)) return Failed{};
   return program_->run(inputs, options, diagnostics);
 }
 

@@ -233,12 +233,23 @@ class EngineVerifier : public EngineCalls {
  public:
   EngineVerifier(const Module& compiled, const VerifyOptions& options) : module_(compiled), options_(options) {}
 
-  // Nothing after reporting.
-  Result<VerifyReport> run(std::span<const IValue> inputs, std::span<const IValue> wanted, Diagnostics& diagnostics) {
+  // The same module with the data of constants in its graphs, so that parts of them run by themselves.
+  static std::shared_ptr<const Module> withData(const Module& module, Diagnostics& diagnostics) {
+    const Graph* graph = module.findGraph("forward", diagnostics);
+    size_t before = diagnostics.errorCount();
+    ProgramSources sources = graph ? collectSources(*module.state_, *graph, diagnostics) : ProgramSources();
+    if (diagnostics.errorCount() != before) return nullptr;
+    return std::make_shared<const Module>(module.withGraph(copyWithData(*graph, sources)));
+  }
+
+  // Nothing after reporting. Without `wanted`, outputs are compared with those that the interpreter computes.
+  Result<VerifyReport> run(std::span<const IValue> inputs, std::optional<std::vector<IValue>> wanted,
+                           Diagnostics& diagnostics) {
     Result<Method> method = module_.prepare(diagnostics, "forward", this);
     if (!method) return Failed{};
     Result<std::vector<IValue>> reference = method->run(copied(inputs), diagnostics, options_.run);
     if (!reference) return Failed{};
+    if (!wanted) wanted = copied(*reference);
     carrying_ = true;
     for (auto& [node, calls] : recorded_) calls.next = 0;
     // A failure here is a result.
@@ -247,8 +258,8 @@ class EngineVerifier : public EngineCalls {
     if (!got) {
       report_.outputs = wrongBy(failures.list().front().message);
     } else {
-      for (size_t i = 0; i < wanted.size(); ++i)
-        report_.outputs.add(difference((*got)[i], wanted[i], options_.tolerance));
+      for (size_t i = 0; i < wanted->size(); ++i)
+        report_.outputs.add(difference((*got)[i], (*wanted)[i], options_.tolerance));
     }
     if (options_.bisect) bisect();
     return std::move(report_);
@@ -323,6 +334,13 @@ class EngineVerifier : public EngineCalls {
 
 Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec, std::span<const IValue> inputs,
                                    const VerifyOptions& options, Diagnostics& diagnostics) {
+  if (module.engineInfo()) {
+    std::shared_ptr<const Module> shared = EngineVerifier::withData(module, diagnostics);
+    if (!shared) return Failed{};
+    Result<VerifyReport> report = EngineVerifier(*shared, options).run(inputs, std::nullopt, diagnostics);
+    if (report) report->compiled = shared;
+    return report;
+  }
   Result<Method> original = module.prepare(diagnostics, spec.partition.lowering.method);
   if (!original) return Failed{};
   Result<std::vector<IValue>> wanted = original->run(copied(inputs), diagnostics, options.run);
@@ -331,7 +349,7 @@ Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec
   Result<Module> compiled = module.compiled(spec, diagnostics);
   if (!compiled) return Failed{};
   auto shared = std::make_shared<const Module>(std::move(*compiled));
-  Result<VerifyReport> report = EngineVerifier(*shared, options).run(inputs, kept, diagnostics);
+  Result<VerifyReport> report = EngineVerifier(*shared, options).run(inputs, std::move(kept), diagnostics);
   if (report) report->compiled = shared;
   return report;
 }

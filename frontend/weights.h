@@ -33,6 +33,11 @@ class Weights {
   bool empty() const { return tensors_.empty(); }
   // The tensor of this name, or null; remembers that it was asked for.
   const Tensor* find(std::string_view name);
+  // The same, and forgets it.
+  const Tensor* peek(std::string_view name) const {
+    auto at = tensors_.find(name);
+    return at == tensors_.end() ? nullptr : &at->second.tensor;
+  }
   bool has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   // `__metadata__` of the files: free text by key. Where files differ the first has its way.
   const Metadata& metadata() const { return metadata_; }

@@ -7,6 +7,7 @@
 #include "runtime/machine.h"
 #include "runtime/program_compiler.h"
 #include "runtime/reference/copy.h"
+#include "runtime/run_observer.h"
 
 #include <fmt/core.h>
 
@@ -143,6 +144,37 @@ const Instruction* callOp(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
+size_t bytesOf(const IValue& v) {
+  if (v.isTensor() && v.tensorImpl())
+    return static_cast<size_t>(v.tensorImpl()->numel()) * itemSize(v.tensorImpl()->dtype());
+  size_t bytes = 0;
+  if (v.isList() && v.toList().elementType->isTensor())
+    for (const IValue& item : v.toList().items) bytes += bytesOf(item);
+  return bytes;
+}
+
+// Steps between nodes, though they know the one that they come after.
+bool isBetweenNodes(const Instruction* in) {
+  return in->handler == release || in->handler == move || in->handler == copy || in->handler == jump;
+}
+
+// The same as calling handlers, with each of them timed.
+void runObserved(Machine& m, const Instruction*& in, RunObserver& observer) {
+  while (in) {
+    const Instruction* current = in;
+    // Others take more than their inputs, or go on elsewhere.
+    bool isCall = current->handler == callOp || current->handler == callEngine;
+    size_t bytes = 0;
+    for (uint32_t i = 0; isCall && i < current->inputs; ++i) bytes += bytesOf(m.slots[current->slots[i]]);
+    RunObserver::Clock::time_point begin = RunObserver::Clock::now();
+    in = current->handler(m, current);
+    RunObserver::Clock::time_point end = RunObserver::Clock::now();
+    if (isCall && in == current + 1)
+      for (uint32_t i = 0; i < current->outputs; ++i) bytes += bytesOf(m.slots[current->output(i)]);
+    observer.onNode(isBetweenNodes(current) ? nullptr : current->node, bytes, begin, end);
+  }
+}
+
 // What the inputs of a failed node were, for the message.
 std::string describe(const IValue& v) {
   if (v.isTensor() && v.tensorImpl()) {
@@ -178,7 +210,8 @@ void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnost
     d.note(fmt::format("in the model at {}:{}:{}", n->location.file.text(), n->location.line, n->location.column));
   int shown = 0;
   for (size_t i = m.frames.size(); i-- > 1 && shown < 8; ++shown)
-    if (m.frames[i].caller) d.note(m.frames[i].caller->node->range, "called from here");
+    if (const Instruction* caller = m.frames[i].caller; caller && caller->node->kind() != sym::Engine)
+      d.note(caller->node->range, "called from here");
 }
 
 }  // namespace
@@ -262,7 +295,10 @@ Result<std::vector<IValue>> Program::run(std::span<const IValue> given, const Ru
   Machine machine(*this, context);
   const Instruction* in = nullptr;
   try {
-    for (in = machine.start(*entry_, inputs); in;) in = in->handler(machine, in);
+    in = machine.start(*entry_, inputs);
+    if (RunObserver* observer = RunObserver::current()) [[unlikely]]
+      runObserved(machine, in, *observer);
+    while (in) in = in->handler(machine, in);
   } catch (const ExecutionError& e) {
     report(machine, in, e, diagnostics);
     return Failed{};

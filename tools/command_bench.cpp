@@ -36,7 +36,7 @@ class Bench {
 
   int run() {
     Clock::time_point start = Clock::now();
-    std::optional<Executable> model = loadExecutable(options_.arguments[0], command_, session_);
+    std::optional<Executable> model = loadExecutable(options_, session_);
     if (!model) return session_.finish();
     loading_ = millisecondsSince(start);
     session_.noteUnusedWeights(model->module.unusedWeights());
@@ -137,7 +137,8 @@ class Bench {
   void writeText() {
     std::ostream& out = session_.out;
     out << fmt::format("executor  {}\nload      {:.3g} ms\nfirst run {:.3g} ms\nmemory    {} at most\n",
-                       command_.engine ? "engine" : "interpreter", loading_, first_, sizeText(peakMemory()));
+                       command_.executor == ExecutorChoice::Engine ? "engine" : "interpreter", loading_, first_,
+                       sizeText(peakMemory()));
     out << "\nthreads      runs  warm-up     min ms  median ms    mean ms     p90 ms     p99 ms    runs/s\n";
     for (const BenchResult& r : results_) {
       const Statistics& s = r.latency;
@@ -154,7 +155,7 @@ class Bench {
     JsonWriter json(session_.out);
     json.beginObject();
     json.field("format", "tscompile.bench/1");
-    json.field("executor", command_.engine ? "engine" : "interpreter");
+    json.field("executor", command_.executor == ExecutorChoice::Engine ? "engine" : "interpreter");
     json.field("load_ms", loading_);
     json.field("first_run_ms", first_);
     json.field("peak_memory_bytes", peakMemory());

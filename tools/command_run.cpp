@@ -14,12 +14,14 @@ class RunCommandExecutor {
       : options_(options), run_(options.run), session_(session) {}
 
   int run() {
-    std::optional<Executable> model = loadExecutable(options_.arguments[0], run_, session_);
+    std::optional<Executable> model = loadAsGiven(options_, session_);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
     Result<std::vector<IValue>> inputs = InputReader(model->method.inputs(), session_).read(run_.inputs);
     if (!inputs) return session_.finish();
     session_.report();
+    model = withEngines(std::move(*model), options_, session_);
+    if (!model) return session_.finish();
 
     InterruptScope interrupts(run_.timeLimit);
     Result<std::vector<IValue>> outputs =

@@ -1,4 +1,5 @@
 // `tscompile verify`: engines against the interpreter.
+#include "api/engine_file.h"
 #include "api/verify.h"
 #include "ir/printer.h"
 #include "ir/support/json_writer.h"
@@ -11,7 +12,6 @@
 #include "tools/process.h"
 
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -115,23 +115,19 @@ void writeJson(const VerifyReport& report, std::ostream& out) {
   json.finish();
 }
 
-// What --input gives, and random numbers for tensors whose sizes only --shape tells.
-std::vector<std::string> inputTexts(const Options& options, const PartitionSpec& spec) {
-  std::vector<std::string> texts = options.verify.inputs;
-  std::vector<InputRange> shapes = spec.usualShapes;
-  shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    const InputRange& r = shapes[i];
-    std::string start = r.name + "=";
-    bool given = std::any_of(texts.begin(), texts.end(),
-                             [&](const std::string& t) { return startsWith(t, start) || startsWith(t, "%" + start); });
-    if (given) continue;
-    DType dtype = r.dtype == DType::Undefined ? DType::Float32 : r.dtype;
-    texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
-                                r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
-                                isIntegral(dtype, true) ? "randint(0,2," : "randn(", i));
-  }
-  return texts;
+// An engine file is cut and compiled; only what to run it on may be said.
+void checkOptionsOfEngineFile(const PartitionCommand& c) {
+  auto refuse = [](bool given, std::string_view option) {
+    if (given) throw UsageError{fmt::format("{} is for graph text: an engine file is compiled already", option)};
+  };
+  refuse(c.minBlockSize.has_value(), "--min-block-size");
+  refuse(!c.operators.empty(), "--torch-executed-op");
+  refuse(!c.modules.empty(), "--torch-executed-module");
+  refuse(!c.nodes.empty(), "--torch-executed-node");
+  refuse(!c.withoutConverters.empty(), "--without-converter");
+  refuse(c.precision != Precision::F32, "--enable-precision");
+  refuse(c.requireFull.has_value(), "--require-full");
+  refuse(!c.lower, "--no-lower");
 }
 
 }  // namespace
@@ -140,10 +136,15 @@ int runVerify(const Options& options, Session& session) {
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
   Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
+  if (const EngineInfo* info = module->engineInfo()) {
+    checkOptionsOfEngineFile(options.partition);
+    // Those on the command line come first.
+    spec.partition.shapes.insert(spec.partition.shapes.end(), info->inputs.begin(), info->inputs.end());
+  }
   Result<Method> method = module->prepare(session.diagnostics, options.partition.method);
   if (!method) return session.finish();
   Result<std::vector<IValue>> inputs =
-      InputReader(method->inputs(), session).readOrMake(inputTexts(options, spec.partition), 0);
+      InputReader(method->inputs(), session).readOrMake(inputTexts(options.verify.inputs, spec.partition), 0);
   if (!inputs) return session.finish();
 
   InterruptScope interrupts(std::nullopt);

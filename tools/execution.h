@@ -16,8 +16,13 @@ struct Executable {
   Method method;
 };
 
-// The graph at `path` made ready to run as the command line asks. Nothing after a report.
-std::optional<Executable> loadExecutable(const std::string& path, const RunCommand& command, Session& session);
+// The method of the text, or the engine file, that the command line names, as it is. Nothing after a report.
+std::optional<Executable> loadAsGiven(const Options& options, Session& session);
+// The same with engines where the command line asks for them: `given` itself if it has them, and if it cannot be
+// compiled and need not be. Nothing after a report.
+std::optional<Executable> withEngines(Executable given, const Options& options, Session& session);
+// Both.
+std::optional<Executable> loadExecutable(const Options& options, Session& session);
 
 // Settings of a run on behalf of the user; `session` and `interrupts` must outlive it.
 RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupts, Session& session);

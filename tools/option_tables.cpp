@@ -123,6 +123,8 @@ std::vector<OptionSpec> withRewriting(std::vector<OptionSpec> own) {
        [](Options& o, const std::string&) { o.rewrite.plan = true; }},
       {"--trace", "", "a line on standard error for each rewrite that is applied",
        [](Options& o, const std::string&) { o.rewrite.trace = true; }},
+      {"--trace-ignore", "NAMES", "of these, separated by commas, --trace does not tell",
+       [](Options& o, const std::string& v) { addNames(o.rewrite.traceIgnore, v); }, true},
       {"--profile", "text|json", "write what each rewrite cost and did to standard error",
        [](Options& o, const std::string& v) {
          o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;
@@ -159,7 +161,12 @@ const std::vector<OptionSpec> kLower = withRewriting({
      [](Options& o, const std::string& v) { addNames(o.rewrite.passes, v); }, true},
 });
 
-// Options of everything that executes, before those of one verb.
+const OptionSpec kExecutor = {"--executor", "interpreter|engine", "what runs the graph (default: engine)",
+                              [](Options& o, const std::string& v) {
+                                o.run.executor = v == "engine" ? ExecutorChoice::Engine : ExecutorChoice::Interpreter;
+                              }};
+
+// Options of everything that executes, around those of one verb.
 std::vector<OptionSpec> withModel(std::vector<OptionSpec> own) {
   std::vector<OptionSpec> all = {
       {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
@@ -172,6 +179,8 @@ std::vector<OptionSpec> withModel(std::vector<OptionSpec> own) {
        [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
   };
   all.insert(all.end(), own.begin(), own.end());
+  const std::vector<OptionSpec> cutting = cuttingOptionSpecs();
+  all.insert(all.end(), cutting.begin(), cutting.end());
   return all;
 }
 
@@ -186,8 +195,7 @@ const std::vector<OptionSpec> kRun = withModel({
      [](Options& o, const std::string& v) { o.run.outputs = v; }},
     {"--print", "", "print the returned values in full, one a line",
      [](Options& o, const std::string&) { o.run.print = true; }},
-    {"--executor", "interpreter|engine", "what runs the graph (default: interpreter)",
-     [](Options& o, const std::string& v) { o.run.engine = v == "engine"; }},
+    kExecutor,
     {"--custom-torch-ops,--custom-converters", "LIB",
      "a shared library with operators and converters; see docs/writing_converters.md",
      [](Options& o, const std::string& v) { o.run.libraries.push_back(v); }, true},
@@ -204,8 +212,7 @@ const std::vector<OptionSpec> kRun = withModel({
 });
 
 const std::vector<OptionSpec> kBench = withModel({
-    {"--executor", "interpreter|engine", "what runs the graph (default: engine)",
-     [](Options& o, const std::string& v) { o.run.engine = v == "engine"; }},
+    kExecutor,
     {"--threads", "N,N...", "threads to use; a measurement for each number (default: one for each processor)",
      [](Options& o, const std::string& v) {
        for (std::string_view n : split(v, ',')) o.bench.threads.push_back(threadCount(n, v));
@@ -236,6 +243,13 @@ const std::vector<OptionSpec> kOps = {
      [](Options& o, const std::string&) { o.ops.all = true; }},
 };
 
+const std::vector<OptionSpec> kDiff = {
+    {"--method", "NAME", "the method to compare (default: forward)",
+     [](Options& o, const std::string& v) { o.diff.method = v; }},
+    {"--ignore-names", "", "values may have other names; not for graphs with engines",
+     [](Options& o, const std::string&) { o.diff.ignoreNames = true; }},
+};
+
 const std::vector<OptionSpec> kInspect = {
     {"--emit", "summary|graph", "tell what the file is (default), or print the graph of an engine file",
      [](Options& o, const std::string& v) { o.inspect.emitGraph = v == "graph"; }},
@@ -246,6 +260,9 @@ constexpr std::string_view kRunDetails = R"(Values are written so:
   @file.npy  @file.safetensors#tensor  @file.npz#member
   1x3x224x224:f32:randn(seed=0)  and zeros, ones, arange, randint(lo,hi), uniform(lo,hi)
   2x2:f32=[1 2; 3 4]
+
+Engines run what they can of the graph, the interpreter the rest, or all of it if the graph cannot be
+compiled. --torch-executed-op and the like keep nodes out of engines; see docs/partitioning.md.
 
 What the model prints goes to standard error. Without --outputs and --print, one line
 tells the type, shape, least, greatest and mean value of each output.
@@ -266,8 +283,10 @@ Examples:
 )";
 
 constexpr std::string_view kProfileDetails =
-    R"(The graph runs on engines. Each of their layers is a line, those that take longest first; the rest
-of the run is what the interpreter did between engines, and what it cost to enter them.
+    R"(The graph runs on engines. Each of their layers is a line, and each node that the interpreter runs;
+those that take longest first. GFLOP/s are of layers that compute products, KB those of the tensors
+that are taken and given. The last lines are what is left: the borders of engines, with what crosses
+them, steps of the interpreter that belong to no node, and what is around all that.
 
 Examples:
   tscompile profile model.ir --weights model.safetensors
@@ -303,13 +322,26 @@ Examples:
 )";
 
 constexpr std::string_view kVerifyDetails =
-    R"(The method is compiled as 'run --executor engine' does. Each engine runs on the values that the
+    R"(The method is compiled as 'run' does. Each engine runs on the values that the
 interpreter has computed ('own'), and on those of the engines in front of it ('carried'). An element
-passes if |got - want| <= atol + rtol * |want|. The exit code is 1 if one does not.
+passes if |got - want| <= atol + rtol * |want|. The exit code is 1 if one does not. An engine file is
+taken as it is; its outputs are compared with those of its graph without engines.
 
 Examples:
+  tscompile verify model.tse
   tscompile verify model.ir -w model.safetensors --shape x=1x3x224x224
   tscompile verify model.ir -w model.safetensors -i x=@cat.npy --rtol 1e-5 --bisect
+)";
+
+constexpr std::string_view kDiffDetails =
+    R"(A line for each node that only one of them has: '-' of the first, '+' of the second, each with the
+line of its text. If one of them has engines (an engine file, 'partition --emit graph'), nodes are
+found by what they make, in any order, and '~' tells those that run on another side. The exit code is
+1 if there is a difference.
+
+Examples:
+  tscompile diff before.ir after.ir
+  tscompile diff greedy.ir dependency.ir
 )";
 
 constexpr std::string_view kCompileDetails =
@@ -319,8 +351,66 @@ there is replaced when the new one is complete.
 
 Examples:
   tscompile compile model.ir --weights model.safetensors --shape x=1..8x3x224x224 -o model.tse
+  tscompile compile model.ir -w model.safetensors --shape x=1x3x224x224 --tactics measure -o model.tse
   tscompile run model.tse --input x=1x3x224x224:f32:randn(seed=0)
 )";
+
+double realNumber(std::string_view option, const std::string& text) {
+  char* end = nullptr;
+  double v = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end)
+    throw UsageError{std::string(option) + " takes a number, not '" + abbreviate(text, 80) + "'"};
+  return v;
+}
+int64_t wholeNumber(std::string_view option, const std::string& text) {
+  return static_cast<int64_t>(checked(parseCount(text), option, "a number", text));
+}
+
+const std::vector<OptionSpec> kBuild = {
+    {"-w,--weights", "FILE", "weights: safetensors, or a recipe of docs/values.md",
+     [](Options& o, const std::string& v) { o.build.weights.push_back(v); }, true},
+    {"-o,--output", "FOLDER", "where config.json and the engine go",
+     [](Options& o, const std::string& v) { o.build.output = v; }},
+    {"--config", "FILE", "settings as a JSON object; see docs/language_models.md",
+     [](Options& o, const std::string& v) { o.build.config = v; }},
+    {"--set", "NAME=VALUE", "one setting, such as max_seq_len=512",
+     [](Options& o, const std::string& v) { o.build.settings.push_back(v); }, true},
+};
+
+const std::vector<OptionSpec> kGenerate = {
+    {"--prompt", "TEXT", "what the text begins with; several are served at the same time",
+     [](Options& o, const std::string& v) { o.generate.prompts.push_back(v); }, true},
+    {"--prompt-ids", "IDS", "the same as tokens: 12,7,99",
+     [](Options& o, const std::string& v) { o.generate.promptIds.push_back(v); }, true},
+    {"--tokenizer", "FILE", "tokenizer.json, vocab.json or a plain vocabulary; without it tokens are bytes",
+     [](Options& o, const std::string& v) { o.generate.tokenizer = v; }},
+    {"--max-new-tokens", "N", "tokens to generate at most (default: 64)",
+     [](Options& o, const std::string& v) {
+       o.generate.maxNewTokens = static_cast<uint64_t>(wholeNumber("--max-new-tokens", v));
+     }},
+    {"--temperature", "X", "logits are divided by it; 0: the likeliest token",
+     [](Options& o, const std::string& v) { o.generate.sampling.temperature = realNumber("--temperature", v); }},
+    {"--top-k", "N", "draw from the N likeliest tokens",
+     [](Options& o, const std::string& v) { o.generate.sampling.topK = wholeNumber("--top-k", v); }},
+    {"--top-p", "X", "draw from the likeliest tokens whose probabilities sum to X",
+     [](Options& o, const std::string& v) { o.generate.sampling.topP = realNumber("--top-p", v); }},
+    {"--min-p", "X", "draw from tokens that are at least X times as likely as the likeliest",
+     [](Options& o, const std::string& v) { o.generate.sampling.minP = realNumber("--min-p", v); }},
+    {"--repetition-penalty", "X", "tokens that were there get less likely (above 1)",
+     [](Options& o, const std::string& v) {
+       o.generate.sampling.repetitionPenalty = realNumber("--repetition-penalty", v);
+     }},
+    {"--seed", "N", "of the draws (default: 0)",
+     [](Options& o, const std::string& v) {
+       o.generate.sampling.randomSeed = static_cast<uint64_t>(wholeNumber("--seed", v));
+     }},
+    {"--beam-width", "N", "search the likeliest texts with N beams",
+     [](Options& o, const std::string& v) { o.generate.sampling.beamWidth = wholeNumber("--beam-width", v); }},
+    {"--end-id", "N", "the token that ends a text",
+     [](Options& o, const std::string& v) { o.generate.sampling.endId = wholeNumber("--end-id", v); }},
+    {"--threads", "N", "threads to use at most",
+     [](Options& o, const std::string& v) { o.generate.threads = static_cast<uint64_t>(threadCount(v, v)); }},
+};
 
 const VerbSpec kVerbs[] = {
     {.name = "parse",
@@ -377,7 +467,7 @@ const VerbSpec kVerbs[] = {
      .argumentRequired = true,
      .details = kBenchDetails,
      .options = kBench,
-     .defaults = [](Options& o) { o.run.engine = true; },
+     .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
      .command = runBench},
     {.name = "profile",
      .summary = "tell where the time of a run goes, layer by layer",
@@ -386,7 +476,7 @@ const VerbSpec kVerbs[] = {
      .argumentRequired = true,
      .details = kProfileDetails,
      .options = kProfile,
-     .defaults = [](Options& o) { o.run.engine = true; },
+     .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
      .command = runProfile},
     {.name = "partition",
      .summary = "cut a graph into segments for engines and for the interpreter, and tell why",
@@ -408,7 +498,7 @@ const VerbSpec kVerbs[] = {
     {.name = "verify",
      .summary = "compare every engine of a graph with the interpreter",
      .argument = "FILE",
-     .argumentHelp = "graph text or a module dump; -: standard input",
+     .argumentHelp = "graph text, a module dump or an engine file; -: text from standard input",
      .argumentRequired = true,
      .details = kVerifyDetails,
      .options = verifyOptionSpecs(),
@@ -421,6 +511,15 @@ const VerbSpec kVerbs[] = {
      .details = kCompileDetails,
      .options = compileOptionSpecs(),
      .command = runCompile},
+    {.name = "diff",
+     .summary = "tell what two graphs differ in, or two ways of cutting one",
+     .argument = "FILE",
+     .argumentHelp = "two files: graph text, module dumps or engine files",
+     .argumentRequired = true,
+     .argumentRepeats = true,
+     .details = kDiffDetails,
+     .options = kDiff,
+     .command = runDiff},
     {.name = "ops",
      .summary = "list operators, or tell which operators of a graph are there",
      .argument = "PATTERN",
@@ -429,6 +528,23 @@ const VerbSpec kVerbs[] = {
      .details = "Examples:\n  tscompile ops 'aten::*pool*'\n  tscompile ops --coverage model.ir\n",
      .options = kOps,
      .command = runOps},
+    {.name = "build",
+     .summary = "make a folder that serves a language model",
+     .argument = "MODEL",
+     .argumentHelp = "graph text of forward(input_ids, position_ids) -> logits",
+     .argumentRequired = true,
+     .details = "Example:\n  tscompile build model.ir -w model.safetensors --set max_seq_len=512 -o built\n",
+     .options = kBuild,
+     .command = runBuild},
+    {.name = "generate",
+     .summary = "continue texts with a language model that was built",
+     .argument = "FOLDER",
+     .argumentHelp = "what build has made",
+     .argumentRequired = true,
+     .details = "Examples:\n  tscompile generate built --prompt 'The graph' --max-new-tokens 100\n"
+                "  tscompile generate built --prompt-ids 464,4823 --top-k 50 --seed 7\n",
+     .options = kGenerate,
+     .command = runGenerate},
     {.name = "plugins",
      .summary = "list plugins, show what one takes, or check the plugins of a library",
      .argument = "WHAT",

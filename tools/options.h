@@ -5,6 +5,7 @@
 #include "ir/support/limits.h"
 #include "partition/partition.h"
 #include "runtime/engine/engine_options.h"
+#include "runtime/llm/sampling.h"
 
 #include <chrono>
 #include <optional>
@@ -54,6 +55,7 @@ struct RewriteCommand {
   bool check = false;
   bool verifyRewrites = false;
   bool trace = false;
+  std::vector<std::string> traceIgnore;  // names of rewrites that it is not to tell of
   bool plan = false;  // tell what would be done
   std::string mode;   // a query by its name
   std::string why;    // a rule of which to tell why it does not apply
@@ -70,13 +72,16 @@ struct LowerCommand {
   std::string output;
 };
 
+// What runs a graph. EngineIfPossible: engines, or the interpreter for a graph that cannot be compiled.
+enum class ExecutorChoice : uint8_t { Interpreter, Engine, EngineIfPossible };
+
 struct RunCommand {
   std::vector<std::string> weights, libraries;
   std::vector<std::string> inputs;  // NAME=VALUE
   std::string outputs;
   bool print = false;
   std::string method = "forward";
-  bool engine = false;
+  ExecutorChoice executor = ExecutorChoice::EngineIfPossible;
   uint64_t threads = 0;
   std::optional<uint64_t> memoryLimit;
   std::optional<std::chrono::nanoseconds> timeLimit;
@@ -112,7 +117,10 @@ struct PartitionCommand {
   std::string output;
   Precision precision = Precision::F32;  // of compile
   bool oneEngine = false;                // of compile: nothing stays outside of it
-  std::string checkSupport;              // a method of which to list what engines cannot take
+  bool measure = false;                  // of compile: time tactics
+  std::string timingCache;               // a file with what was measured
+  std::optional<uint64_t> timingRuns, workspace;
+  std::string checkSupport;  // a method of which to list what engines cannot take
 };
 
 struct VerifyCommand {
@@ -124,6 +132,24 @@ struct VerifyCommand {
 
 struct InspectCommand {
   bool emitGraph = false;  // of an engine file
+};
+
+struct BuildCommand {
+  std::vector<std::string> weights;
+  std::string config, output;         // a JSON file, a folder
+  std::vector<std::string> settings;  // NAME=VALUE
+};
+
+struct GenerateCommand {
+  std::vector<std::string> prompts, promptIds;
+  std::string tokenizer;
+  uint64_t maxNewTokens = 64, threads = 0;
+  SamplingConfig sampling;
+};
+
+struct DiffCommand {
+  std::string method = "forward";
+  bool ignoreNames = false;
 };
 
 struct OpsCommand {
@@ -147,7 +173,10 @@ struct Options {
   PartitionCommand partition;
   VerifyCommand verify;
   InspectCommand inspect;
+  DiffCommand diff;
   OpsCommand ops;
+  BuildCommand build;
+  GenerateCommand generate;
 };
 
 struct OptionSpec {
@@ -181,6 +210,8 @@ const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();
 // The same without those that the verb has in a form of its own.
 std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
+// How to cut: what all that makes engines takes.
+std::vector<OptionSpec> cuttingOptionSpecs();
 // What partition, explain and compile share, and with what only partition and only compile have.
 std::vector<OptionSpec> partitioningOptionSpecs();
 std::vector<OptionSpec> partitionOptionSpecs();

@@ -93,20 +93,14 @@ std::string_view reasonWithoutOption(std::string_view name) {
       {"--truncate-long-double", "64-bit numbers stay 64-bit numbers"},
       {"--truncate-64bit", "64-bit numbers stay 64-bit numbers"},
       {"--allow-shape-tensors", "sizes are known when an engine meets its inputs"},
-      {"--num-avg-timing-iters", "kernels are chosen by a model, without being timed"},
-      {"--workspace-size", "engines plan their memory themselves; 'run --limit-mem' bounds a run"},
   };
   for (const auto& [option, reason] : kReasons)
     if (option == name) return reason;
   return {};
 }
 
-std::vector<OptionSpec> partitioningOptionSpecs() {
+std::vector<OptionSpec> cuttingOptionSpecs() {
   return {
-      {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
-       [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true},
-      {"--method", "NAME", "the method to take (default: forward)",
-       [](Options& o, const std::string& v) { o.partition.method = v; }},
       {"--mbs,--min-block-size", "N", "no engines of fewer nodes, unless one is the whole graph (default: 3)",
        [](Options& o, const std::string& v) { o.partition.minBlockSize = blockSize("--min-block-size", v); }},
       {"--teo,--torch-executed-op", "OP",
@@ -117,18 +111,33 @@ std::vector<OptionSpec> partitioningOptionSpecs() {
        [](Options& o, const std::string& v) { o.partition.modules.push_back(v); }, true},
       {"--torch-executed-node", "NAME", "keep the node that makes this value out of engines",
        [](Options& o, const std::string& v) { o.partition.nodes.push_back(v); }, true},
+      {"--strategy", "greedy|dependency|minimal|cost", "how to cut (default: dependency)", setStrategy},
+  };
+}
+
+std::vector<OptionSpec> partitioningOptionSpecs() {
+  std::vector<OptionSpec> specs = {
+      {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+       [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true},
+      {"--method", "NAME", "the method to take (default: forward)",
+       [](Options& o, const std::string& v) { o.partition.method = v; }},
+  };
+  const std::vector<OptionSpec> cutting = cuttingOptionSpecs();
+  specs.insert(specs.end(), cutting.begin(), cutting.end());
+  const OptionSpec rest[] = {
       {"--without-converter", "OP", "keep an operator out of engines as if it had no converter of ours",
        [](Options& o, const std::string& v) { o.partition.withoutConverters.push_back(v); }, true},
       {"--custom-torch-ops,--custom-converters", "LIB",
        "a shared library with operators and converters; see docs/writing_converters.md",
        [](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }, true},
-      {"--strategy", "greedy|dependency|minimal|cost", "how to cut (default: dependency)", setStrategy},
       {"--shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224 or x=2x10:i64",
        [](Options& o, const std::string& v) { o.partition.shapes.push_back(v); }, true},
       {"--opt-shape", "NAME=SIZES", "sizes to estimate with (default: the largest of --shape)",
        [](Options& o, const std::string& v) { o.partition.usualShapes.push_back(v); }, true},
       {"--no-lower", "", "take the graph as it is", [](Options& o, const std::string&) { o.partition.lower = false; }},
   };
+  specs.insert(specs.end(), std::begin(rest), std::end(rest));
+  return specs;
 }
 
 namespace {
@@ -152,8 +161,33 @@ std::vector<OptionSpec> compileOptionSpecs() {
   specs.push_back({"--precision", "f32|f16|bf16|int8", "how engines store weights of products (default: f32)",
                    [](Options& o, const std::string& v) { o.partition.precision = *precisionFromName(v); }});
   specs.push_back(kEnablePrecision);
+  specs.push_back({"--tactics", "model|measure",
+                   "choose kernels by a model of their costs (default), or by timing them on --opt-shape",
+                   [](Options& o, const std::string& v) { o.partition.measure = v == "measure"; }});
+  specs.push_back({"--timing-cache", "FILE",
+                   "what earlier measurements have found, which comes first; new ones are added to it",
+                   [](Options& o, const std::string& v) { o.partition.timingCache = v; }});
+  specs.push_back({"--num-avg-timing-iters", "N", "how often to time a kernel, to take the median of (default: 9)",
+                   [](Options& o, const std::string& v) {
+                     std::optional<uint64_t> n = parseCount(v);
+                     if (!n || *n == 0 || *n > 1'000'000)
+                       throw UsageError{"--num-avg-timing-iters takes a number from 1 to 1000000, not '" +
+                                        abbreviate(v, 80) + "'"};
+                     o.partition.timingRuns = n;
+                   }});
+  specs.push_back({"--workspace-size", "SIZE",
+                   "memory that a kernel may need for itself, such as 1M, where another one does with less",
+                   [](Options& o, const std::string& v) {
+                     o.partition.workspace = parseSize(v);
+                     if (!o.partition.workspace)
+                       throw UsageError{"--workspace-size takes a size such as 1M, not '" + abbreviate(v, 80) + "'"};
+                   }});
   specs.push_back({"--save-engine", "", "make one engine of the whole method, or fail",
                    [](Options& o, const std::string&) { o.partition.oneEngine = true; }});
+  specs.push_back({"--profile", "text|json", "write what compiling and each rewrite cost to standard error",
+                   [](Options& o, const std::string& v) {
+                     o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;
+                   }});
   specs.push_back({"-o,--output", "FILE", "the engine file to write",
                    [](Options& o, const std::string& v) { o.partition.output = v; }});
   return specs;

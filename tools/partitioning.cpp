@@ -2,6 +2,10 @@
 
 #include "ir/support/text.h"
 #include "ir/verifier.h"
+#include "runtime/engine/tactics.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -84,6 +88,12 @@ CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits)
   spec.partition.options = partitionOptionsOf(command);
   spec.minBlockSize = spec.partition.options.minBlockSize;
   spec.engine.precision = command.precision;
+  spec.engine.measureTactics = command.measure;
+  if (command.measure || !command.timingCache.empty() || command.workspace) {
+    spec.engine.tactics = std::make_shared<TacticCache>();
+    if (command.timingRuns) spec.engine.tactics->timingRuns = static_cast<int>(*command.timingRuns);
+    if (command.workspace) spec.engine.tactics->workspaceLimit = *command.workspace;
+  }
   spec.requiredCoverage = command.requireFull.value_or(0);
   return spec;
 }
@@ -96,6 +106,23 @@ Result<Module> loadForPartition(const Options& options, Session& session) {
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
   if (entry) checkShapes(partitionSpecOf(command, session.common.limits), *entry);
   return module;
+}
+
+std::vector<std::string> inputTexts(std::vector<std::string> texts, const PartitionSpec& spec) {
+  std::vector<InputRange> shapes = spec.usualShapes;
+  shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const InputRange& r = shapes[i];
+    std::string start = r.name + "=";
+    bool given = std::any_of(texts.begin(), texts.end(),
+                             [&](const std::string& t) { return startsWith(t, start) || startsWith(t, "%" + start); });
+    if (given) continue;
+    DType dtype = r.dtype == DType::Undefined ? DType::Float32 : r.dtype;
+    texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
+                                r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
+                                isIntegral(dtype, true) ? "randint(0,2," : "randn(", i));
+  }
+  return texts;
 }
 
 }  // namespace tscompile

@@ -3,6 +3,7 @@
 #include "ir/printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
+#include "passes/rewrite/trace.h"
 
 #include <algorithm>
 
@@ -89,7 +90,9 @@ void RewritingSetup::makeSettings() {
       else
         ++known->second;
     };
-  if (command_.trace) settings.trace = [this](const std::string& line) { session_.err << line << '\n'; };
+  if (command_.trace)
+    settings.trace =
+        traceWithout(command_.traceIgnore, [this](const std::string& line) { session_.err << line << '\n'; });
   if (command_.printAfter.empty()) return;
   std::vector<std::string> names;
   for (const std::string& n : command_.printAfter) names.push_back(entryName(n));

@@ -62,21 +62,37 @@ class Trial {
   std::vector<double> seconds_;
 };
 
-const ConvTactic& measured(const ConvShape& shape, const ConvTactic& favourite, int threads) {
-  constexpr int kRounds = 9;
+bool fits(const ConvTactic& t, const ConvShape& shape, const TacticCache& settings) {
+  return t.accepts(shape) && static_cast<size_t>(t.workspace(shape)) <= settings.workspaceLimit;
+}
+
+// By the model. If none keeps to the limits, the one that needs least.
+const ConvTactic& cheapest(const ConvShape& shape, const TacticCache& settings) {
+  const ConvTactic *best = nullptr, *smallest = nullptr;
+  for (const ConvTactic& t : convTactics()) {
+    if (!t.accepts(shape)) continue;
+    if (!smallest || t.workspace(shape) < smallest->workspace(shape)) smallest = &t;
+    if (fits(t, shape, settings) && (!best || t.cost(shape) < best->cost(shape))) best = &t;
+  }
+  TS_CHECK(smallest);
+  return best ? *best : *smallest;
+}
+
+const ConvTactic& measured(const ConvShape& shape, const ConvTactic& favourite, const TacticCache& settings,
+                           int threads) {
   constexpr double kHopeless = 4;  // times the cost of the favourite, by the model
   BudgetScope unlimited(nullptr);
   std::vector<Trial> trials;
   trials.emplace_back(favourite, shape);
   for (const ConvTactic& t : convTactics())
-    if (&t != &favourite && t.accepts(shape) && t.cost(shape) < kHopeless * favourite.cost(shape))
+    if (&t != &favourite && fits(t, shape, settings) && t.cost(shape) < kHopeless * favourite.cost(shape))
       trials.emplace_back(t, shape);
   if (trials.size() == 1) return favourite;
   for (Trial& t : trials) {
     t.run(threads);  // what is slow the first time
     t.forget();
   }
-  for (int round = 0; round < kRounds; ++round)
+  for (int round = 0; round < settings.timingRuns; ++round)
     for (Trial& t : trials) t.run(threads);
   Trial* best = &trials[0];
   double bar = best->median() / 1.1;
@@ -135,22 +151,20 @@ bool TacticCache::read(std::string_view text, const std::string& name, Diagnosti
   return good;
 }
 
-const ConvTactic& chooseConvTactic(const ConvShape& shape, TacticCache* cache, bool measure, int threads) {
+const ConvTactic& chooseConvTactic(const ConvShape& shape, const EngineOptions& options, int threads) {
+  static const TacticCache kNone;
+  const TacticCache& settings = options.tactics ? *options.tactics : kNone;
   std::string key;
-  if (cache) {
+  if (options.tactics) {
     key = keyOf(shape, threads);
-    if (std::optional<std::string> known = cache->find(key))
-      if (const ConvTactic* t = findConvTactic(known->c_str()); t && t->accepts(shape)) return *t;
+    if (std::optional<std::string> known = settings.find(key))
+      if (const ConvTactic* t = findConvTactic(known->c_str()); t && fits(*t, shape, settings)) return *t;
   }
-  const ConvTactic* best = nullptr;
-  for (const ConvTactic& t : convTactics())
-    if (t.accepts(shape) && (!best || t.cost(shape) < best->cost(shape))) best = &t;
-  TS_CHECK(best);
-  if (measure) {
-    best = &measured(shape, *best, threads);
-    if (cache) cache->add(key, best->name);
-  }
-  return *best;
+  const ConvTactic& favourite = cheapest(shape, settings);
+  if (!options.measureTactics) return favourite;
+  const ConvTactic& best = measured(shape, favourite, settings, threads);
+  if (options.tactics) options.tactics->add(key, best.name);
+  return best;
 }
 
 }  // namespace tscompile

@@ -4,6 +4,7 @@
 
 #include "ir/support/diagnostics.h"
 #include "runtime/engine/conv.h"
+#include "runtime/engine/engine_options.h"
 
 #include <map>
 #include <mutex>
@@ -13,7 +14,7 @@
 
 namespace tscompile {
 
-// What measurements have found, by a text that tells the layer, its sizes, the threads and the instruction set. As a
+// What is to be known of tactics. First of all what measurements have found, by a text that tells the layer, its sizes, the threads and the instruction set. As a
 // file: one line "layer: tactic" each, sorted, below a line that names the format. An input like any other: with the
 // same cache the same tactics are taken.
 class TacticCache {
@@ -24,14 +25,17 @@ class TacticCache {
   // False after a report if the text is not one of text(). Lines of layers that are there already are ignored.
   bool read(std::string_view text, const std::string& name, Diagnostics& diagnostics);
 
+  int timingRuns = 9;                // of each tactic that is timed
+  size_t workspaceLimit = SIZE_MAX;  // bytes that a tactic may need for itself, if there is one that keeps to it
+
  private:
   mutable std::mutex mutex_;
   std::map<std::string, std::string> tactics_;
 };
 
-// The cheapest tactic that accepts the shape; a tactic that the cache names comes first. With `measure`, what the cache
-// does not know is timed and added: the cheapest by the model stays unless another is faster by more than a tenth, in
-// medians of interleaved runs.
-const ConvTactic& chooseConvTactic(const ConvShape& shape, TacticCache* cache, bool measure, int threads);
+// The cheapest tactic that accepts the shape within the limits; a tactic that the cache names comes first. With
+// `measureTactics`, what the cache does not know is timed and added: the cheapest by the model stays unless another is
+// faster by more than a tenth, in medians of interleaved runs.
+const ConvTactic& chooseConvTactic(const ConvShape& shape, const EngineOptions& options, int threads);
 
 }  // namespace tscompile

@@ -52,7 +52,7 @@ std::string dtypeNames(uint32_t mask) {
 void PluginInstance::verifyRuns(bool yes) { verifying = yes; }
 
 void PluginInstance::fail(tsc_status status, const std::string& problem) const {
-  throw ExecutionError(kindOf(status), fmt::format("{}::{}: {}", creator_->key.ns, creator_->key.name, problem));
+  throw ExecutionError(kindOf(status), problem);
 }
 
 std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator, std::vector<tsc::Field> fields,

@@ -435,17 +435,19 @@ class Description {
     fieldsVersion_ = version;
     return *this;
   }
-  // A setting; its default is what a new P has.
-  template <class M>
-  FieldEntry field(std::string_view name, M P::*member, std::string_view doc) {
+  // A setting, a member of P or of a base of it; its default is what a new P has.
+  template <class M, class Q>
+    requires std::derived_from<P, Q>
+  FieldEntry field(std::string_view name, M Q::*member, std::string_view doc) {
     Field value = Field::of(std::string(name), initial_.*member);
     return add(
         name, std::move(value), doc, [member](P& p, const Field& f) { f.get(p.*member); },
         [member](const P& p) { return Field::of("", p.*member); });
   }
   // One whose texts stand for values: {{"none", Scaling::None}, ...}.
-  template <class E>
-  FieldEntry choice(std::string_view name, E P::*member, std::string_view choices, std::vector<E> values,
+  template <class E, class Q>
+    requires std::derived_from<P, Q>
+  FieldEntry choice(std::string_view name, E Q::*member, std::string_view choices, std::vector<E> values,
                     std::string_view doc) {
     std::vector<std::string> names;
     for (size_t at = 0; at <= choices.size();) {

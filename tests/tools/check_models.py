@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs exported benchmark models on the interpreter and compares the results with PyTorch's.
+"""Runs exported benchmark models on the interpreter and on engines, and compares the results with PyTorch's.
 
     check_models.py TOOL DIR [MODEL...]
 
@@ -19,9 +19,10 @@ import numpy
 RTOL, ATOL = 1e-3, 1e-4
 
 
-def check(tool, directory, text, weights):
+def check(tool, directory, text, weights, executor):
     inputs = sorted(glob.glob(os.path.join(directory, "in*.npy")))
     command = [tool, "run", "-q", os.path.join(directory, text), "--weights", os.path.join(directory, weights)]
+    command += ["--executor", executor]
     for i, path in enumerate(inputs):
         command += ["--input", f"{i}=@{path}"]
     with tempfile.TemporaryDirectory() as out:
@@ -54,9 +55,10 @@ def main():
     failed = 0
     for model in sys.argv[3:] or sorted(os.listdir(root)):
         for text, weights in (("model.ir", "weights.safetensors"), ("frozen.ir", "frozen.safetensors")):
-            good, told = check(tool, os.path.join(root, model), text, weights)
-            failed += not good
-            print(f"{model:20} {text:10} {'ok  ' if good else 'FAIL'} {told}", flush=True)
+            for executor in ("interpreter", "engine"):
+                good, told = check(tool, os.path.join(root, model), text, weights, executor)
+                failed += not good
+                print(f"{model:20} {text:10} {executor:12} {'ok  ' if good else 'FAIL'} {told}", flush=True)
     return 1 if failed else 0
 
 

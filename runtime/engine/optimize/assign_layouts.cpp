@@ -106,7 +106,7 @@ class LayoutAssigner {
 
   void convolution(ConvLayer& layer) {
     current_ = layer.node;
-    layer.setTactic(chooseConvTactic(layer.shape(), options_.tactics.get(), options_.measureTactics, defaultThreads()));
+    layer.setTactic(chooseConvTactic(layer.shape(), options_, defaultThreads()));
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;
     const ConvShape& s = layer.shape();

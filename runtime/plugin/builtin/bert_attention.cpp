@@ -1,6 +1,6 @@
 // BertAttention: every token sees all tokens of its sequence; attention/ has the mathematics.
 #include "runtime/plugin/attention/gpt_attention.h"
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 
 #include <cmath>
@@ -70,7 +70,7 @@ struct BertAttention {
   }
 
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     std::string qkv = g.input("qkv"), lengths = g.input("input_lengths");
     if (t.input(kLongest).present()) g.input("max_input_length");
     std::string bias = relative ? g.to(g.input("relative_attention_bias"), TSC_F32) : "";
@@ -129,7 +129,7 @@ struct BertAttention {
   }
 
   // [H, tokens, tokens] for the positions of queries [tokens, 1] and keys [1, tokens].
-  std::string biasText(GraphText& g, const std::string& bias, const std::string& query, const std::string& key) const {
+  std::string biasText(GraphLines& g, const std::string& bias, const std::string& query, const std::string& key) const {
     std::string zero = g.integer(0), one = g.integer(1), last = g.integer(-1), tokens = g.size(query, 0);
     std::string index, flat = bias;
     if (maxDistance == 0) {

@@ -1,7 +1,7 @@
 // Gemm: a matrix product.
 #include "runtime/engine/blas.h"
 #include "runtime/engine/thread_pool.h"
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/matmul/matmul.h"
 #include "runtime/plugin/matmul/panels.h"
@@ -84,7 +84,7 @@ struct Gemm {
   }
 
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     std::string a = g.input("A"), b = g.input("B");
     tsc_dtype given = t.input(0).dtype();
     if (given != TSC_F64 && given != TSC_F32) a = g.to(a, TSC_F32), b = g.to(b, TSC_F32);

@@ -1,11 +1,9 @@
-// Writes graphs that plugins decompose into: values are names, "%3".
+// Writes graph text: decompositions of plugins, whose constants and names would drown the mathematics.
 #pragma once
-
-#include <fmt/core.h>
 
 #include <cstdint>
 #include <initializer_list>
-#include <span>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,81 +13,87 @@ namespace tscompile {
 
 class GraphText {
  public:
-  using Value = std::string;
+  // A value ("%x") or a constant.
+  class Argument {
+   public:
+    Argument(std::string value) : text_(std::move(value)) {}
+    Argument(const char* value) : text_(value) {}
+    Argument(int value) : Argument(int64_t{value}) {}
+    Argument(int64_t value) : type_("int"), text_(std::to_string(value)) {}
+    Argument(bool value) : type_("bool"), text_(value ? "1" : "0") {}
+    Argument(double value);
+    Argument(std::nullptr_t) : type_("NoneType") {}
 
-  // The inputs of the graph, in order; those that are absent are left out.
-  Value input(std::string_view name) {
-    inputs_ += fmt::format("{}%{} : Tensor", inputs_.empty() ? "" : ", ", name);
-    return fmt::format("%{}", name);
-  }
-
-  Value integer(int64_t v) { return constant("int", std::to_string(v)); }
-  Value real(double v) {
-    std::string text = fmt::format("{:.17g}", v);
-    if (text.find_first_of(".en") == std::string::npos) text += '.';
-    return constant("float", text);
-  }
-  Value boolean(bool v) { return constant("bool", v ? "1" : "0"); }
-  Value none() { return statement("NoneType", "prim::Constant()"); }
-  Value integers(std::initializer_list<int64_t> items) {
-    std::string text;
-    for (int64_t i : items) text += (text.empty() ? "" : ", ") + std::to_string(i);
-    return constant("int[]", "[" + text + "]");
-  }
-  // A list of values of one type: "int[]", "Tensor[]", "Tensor?[]".
-  Value list(std::string_view type, const std::vector<Value>& items) {
-    return statement(type, "prim::ListConstruct(" + joined(items) + ")");
+   private:
+    friend class GraphText;
+    std::string_view type_;  // of a constant; empty: a value
+    std::string text_;
+  };
+  using Arguments = std::initializer_list<Argument>;
+  // A constant that is a text.
+  static Argument text(std::string_view value) {
+    Argument a("\"" + std::string(value) + "\"");
+    a.type_ = "str";
+    return a;
   }
 
-  // op("mul", {a, b}) is aten::mul(a, b).
-  Value op(std::string_view name, const std::vector<Value>& arguments, std::string_view type = "Tensor") {
-    return statement(type, fmt::format("aten::{}({})", name, joined(arguments)));
-  }
-  // The first and the second half of the last dimension.
-  std::pair<Value, Value> halves(const Value& x) {
-    Value all = size(x, -1), half = op("floordiv", {all, integer(2)}, "int");
-    return {slice(x, -1, integer(0), half), slice(x, -1, half, all)};
+  // An input: in the order of calls. Returns what it is called.
+  std::string input(std::string_view name);
+  // A node with one result, a tensor or another `type`.
+  std::string op(std::string_view kind, Arguments arguments) { return typed("Tensor", kind, arguments); }
+  std::string typed(std::string_view type, std::string_view kind, Arguments arguments);
+  // A node with two tensors as results.
+  std::pair<std::string, std::string> two(std::string_view kind, Arguments arguments);
+  // A list: `type` is that of the list ("int[]", "Tensor?[]").
+  std::string list(std::string_view type, const std::vector<Argument>& items);
+  std::string tensors(const std::vector<Argument>& items) { return list("Tensor[]", items); }
+
+  // for i in range(count): the body gives tensors that the next pass is given; returns those of the last one.
+  template <class Body>  // std::vector<std::string>(const std::string& i, const std::vector<std::string>& carried)
+  std::vector<std::string> loop(const Argument& count, const std::vector<std::string>& carried, Body&& body) {
+    std::vector<std::string> inside = openLoop(count, carried);
+    std::string index = inside.back();
+    inside.pop_back();
+    return closeLoop(body(std::as_const(index), std::as_const(inside)));
   }
 
-  Value add(const Value& a, const Value& b) { return op("add", {a, b, integer(1)}); }
-  Value sub(const Value& a, const Value& b) { return op("sub", {a, b, integer(1)}); }
-  Value mul(const Value& a, const Value& b) { return op("mul", {a, b}); }
-  Value div(const Value& a, const Value& b) { return op("div", {a, b}); }
-  Value matmul(const Value& a, const Value& b) { return op("matmul", {a, b}); }
-  // `dtype`: as tsc_dtype has them.
-  Value to(const Value& x, int dtype) {
-    Value no = boolean(false);
-    return op("to", {x, integer(dtype), no, no, none()});
+  // Operators that decompositions are full of.
+  std::string add(const Argument& a, const Argument& b) { return op("aten::add", {a, b, 1}); }
+  std::string sub(const Argument& a, const Argument& b) { return op("aten::sub", {a, b, 1}); }
+  std::string mul(const Argument& a, const Argument& b) { return op("aten::mul", {a, b}); }
+  std::string slice(const Argument& a, int dim, const Argument& from, const Argument& to) {
+    return op("aten::slice", {a, dim, from, to, 1});
   }
-  // The dimensions from the back are swapped.
-  Value transposed(const Value& x) { return op("transpose", {x, integer(-2), integer(-1)}); }
-  Value size(const Value& x, int64_t dim) { return op("size", {x, integer(dim)}, "int"); }
-  Value view(const Value& x, const std::vector<Value>& sizes) { return op("reshape", {x, list("int[]", sizes)}); }
-  Value slice(const Value& x, int64_t dim, const Value& begin, const Value& end) {
-    return op("slice", {x, integer(dim), begin, end, integer(1)});
+  std::string unsqueeze(const Argument& a, int dim) { return op("aten::unsqueeze", {a, dim}); }
+  std::string select(const Argument& a, int dim, const Argument& i) { return op("aten::select", {a, dim, i}); }
+  std::string where(const Argument& c, const Argument& a, const Argument& b) { return op("aten::where", {c, a, b}); }
+  std::string matmul(const Argument& a, const Argument& b) { return op("aten::matmul", {a, b}); }
+  std::string transposed(const Argument& a) { return op("aten::transpose", {a, -1, -2}); }
+  std::string size(const Argument& a, int dim) { return typed("int", "aten::size", {a, dim}); }
+  // a[b, c], with tensors of indices.
+  std::string index(const Argument& a, const std::vector<Argument>& by) {
+    return op("aten::index", {a, list("Tensor?[]", by)});
   }
+  // Of PyTorch's number of a dtype.
+  std::string to(const Argument& a, int dtype) { return op("aten::to", {a, dtype, false, false, nullptr}); }
+  std::string toFloat(const Argument& a) { return to(a, 6); }
+  std::string toLong(const Argument& a) { return to(a, 4); }
+  // 0 .. count - 1.
+  std::string range(const Argument& count) { return op("aten::arange", {count, 4, nullptr, nullptr, nullptr}); }
 
-  std::string returning(const std::vector<Value>& results) const {
-    return fmt::format("graph({}):\n{}  return ({})\n", inputs_, body_, joined(results));
-  }
+  // The whole text.
+  std::string finish(const std::vector<std::string>& results);
 
  private:
-  Value next() { return "%" + std::to_string(++count_); }
-  Value statement(std::string_view type, const std::string& text) {
-    Value v = next();
-    body_ += fmt::format("  {} : {} = {}\n", v, type, text);
-    return v;
-  }
-  Value constant(std::string_view type, const std::string& text) {
-    return statement(type, "prim::Constant[value=" + text + "]()");
-  }
-  static std::string joined(const std::vector<Value>& items) {
-    std::string text;
-    for (const Value& v : items) text += (text.empty() ? "" : ", ") + v;
-    return text;
-  }
+  std::string name() { return "%" + std::to_string(++count_); }
+  std::string resolve(const Argument& a);
+  std::string joinedArguments(Arguments arguments);
+  std::vector<std::string> openLoop(const Argument& count, const std::vector<std::string>& carried);
+  std::vector<std::string> closeLoop(const std::vector<std::string>& results);
 
-  std::string inputs_, body_;
+  std::string inputs_, constants_, body_, indent_ = "  ";
+  std::vector<std::string> loopResults_;
+  std::map<std::string, std::string> known_;  // constants
   int count_ = 0;
 };
 

@@ -6,7 +6,7 @@ namespace tscompile {
 namespace {
 
 // (x - mean) / sqrt(variance + eps) * weight + bias, or without mean; weight and bias may be "".
-std::string normText(GraphText& g, bool centered, std::string x, double eps, const std::string& weight,
+std::string normText(GraphLines& g, bool centered, std::string x, double eps, const std::string& weight,
                      const std::string& bias) {
   std::string last = g.integers({-1}), yes = g.boolean(true), none = g.none();
   if (centered) x = g.sub(x, g.op("mean", {x, last, yes, none}));
@@ -74,7 +74,7 @@ struct NormQuantization {
     for (size_t o = 1; o < outputs(); ++o) s.output(o, TSC_F32, x.dims);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
     std::string x = input(kX, "x"), weight = input(kWeight, "weight"), bias = input(kBias, "bias"),
                 scale = input(kScale, "scale"), bounds = input(kClamp, "clamp_val");
@@ -141,7 +141,7 @@ struct FusedLayernorm {
     if (quantize == Quantize::Token) s.output(2, TSC_F32, x.dims);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
     std::string x = input(kX, "input"), residual = input(kResidual, "residual"), weight = input(kWeight, "weight"),
                 bias = input(kBias, "bias"), scale = input(kScale, "scale");

@@ -1,7 +1,7 @@
 // Layernorm and Rmsnorm.
 #include "runtime/engine/rows.h"
 #include "runtime/engine/scratch.h"
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 
 namespace tscompile {
@@ -72,7 +72,7 @@ struct Norm {
     storeResult(r, rows, n, to, {}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     std::string x = g.to(g.input("x"), TSC_F32);
     std::string weight = t.input(1).present() ? g.input("weight") : "",
                 bias = t.input(2).present() ? g.input("bias") : "";

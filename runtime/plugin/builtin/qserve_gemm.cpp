@@ -1,5 +1,5 @@
 // QServeGemm, as a graph: weights of 4 bits, activations of 8.
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 
 namespace tscompile {
@@ -64,7 +64,7 @@ struct QServeGemm {
     s.output(0, type, a.dims);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     std::string in[8];
     constexpr const char* kNames[8] = {"activation", "weight",   "s1_scales", "act_scales",
                                        "s1_szeros",  "act_sums", "s2_scales", "s2_zeros"};

@@ -1,7 +1,7 @@
 // Quantisation to int8 in graph text.
 #pragma once
 
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 
 #include <utility>
@@ -17,13 +17,13 @@ inline void expectOne(const tsc::Shapes& s, size_t input, const std::string& nam
 }
 
 // saturate(round(x)) of f32.
-inline std::string int8Text(GraphText& g, const std::string& x) {
+inline std::string int8Text(GraphLines& g, const std::string& x) {
   std::string numbers = g.op("masked_fill", {x, g.op("isnan", {x}), g.real(0)});
   return g.to(g.op("clamp", {g.op("round", {numbers}), g.integer(-128), g.integer(127)}), TSC_I8);
 }
 
 // Of f32: int8, and the scale of each row of the last dimension.
-inline std::pair<std::string, std::string> perTokenText(GraphText& g, const std::string& x) {
+inline std::pair<std::string, std::string> perTokenText(GraphLines& g, const std::string& x) {
   std::string magnitude = g.op("abs", {g.op("masked_fill", {x, g.op("isnan", {x}), g.real(0)})});
   std::string most = g.op("amax", {magnitude, g.integers({-1}), g.boolean(true)});
   most = g.op("clamp_min", {most, g.real(1e-6)});
@@ -33,12 +33,12 @@ inline std::pair<std::string, std::string> perTokenText(GraphText& g, const std:
 }
 
 // Clamped to the two values of a tensor.
-inline std::string clampText(GraphText& g, const std::string& x, const std::string& bounds) {
+inline std::string clampText(GraphLines& g, const std::string& x, const std::string& bounds) {
   auto bound = [&](int64_t i) { return g.op("select", {bounds, g.integer(0), g.integer(i)}); };
   return g.op("clamp", {x, bound(0), bound(1)});
 }
 
-inline std::string rowSumText(GraphText& g, const std::string& x) {
+inline std::string rowSumText(GraphLines& g, const std::string& x) {
   return g.op("sum", {x, g.integers({-1}), g.boolean(true), g.none()});
 }
 

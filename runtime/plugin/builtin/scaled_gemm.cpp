@@ -1,7 +1,7 @@
 // Products of matrices in fp8 (uint8, e4m3) or floating point with scales: LowLatencyGemm, Fp8RowwiseGemm,
 // Fp8CurrentScalingGemm, and GemmSwiglu and LowLatencyGemmSwiglu, which go through a gate.
 #include "runtime/engine/scratch.h"
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/builtin/quantize_text.h"
 #include "runtime/plugin/matmul/matmul.h"
@@ -67,7 +67,7 @@ struct LowLatencyGemm {
   }
   std::string decompose(const tsc::Tensors& t) const {
     if (t.input(0).dtype() == TSC_U8 || t.input(1).dtype() == TSC_U8) return "";
-    GraphText g;
+    GraphLines g;
     std::string a = g.input("mat1"), b = g.input("mat2");
     std::string y = g.matmul(g.to(a, TSC_F32), g.transposed(g.to(b, TSC_F32)));
     return g.returning({g.to(g.mul(y, g.real(alpha)), type)});
@@ -257,7 +257,7 @@ struct GemmSwiglu {
   std::string decompose(const tsc::Tensors& t) const {
     tsc_dtype result = resultOf(t.input(0).dtype());
     if (t.input(0).dtype() == TSC_U8 || t.input(1).dtype() == TSC_U8 || result == TSC_U8) return "";
-    GraphText g;
+    GraphLines g;
     std::string a = g.input("mat1"), b = g.input("mat2"), bias = hasBias ? g.input("bias") : "";
     std::string u = g.matmul(g.to(a, TSC_F32), g.transposed(g.to(b, TSC_F32)));
     if (hasBias) u = g.add(u, g.to(bias, TSC_F32));

@@ -1,5 +1,5 @@
 // SmoothQuantGemm: a product of int8 matrices with scales of rows and columns.
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/matmul/matmul.h"
 
@@ -70,7 +70,7 @@ struct SmoothQuantGemm {
   }
 
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     std::string a = g.input("mat1"), b = g.input("mat2");
     std::string tokens = t.input(2).present() ? g.input("scale_tokens") : "",
                 channels = t.input(3).present() ? g.input("scale_channels") : "";

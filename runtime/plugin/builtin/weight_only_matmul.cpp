@@ -1,5 +1,5 @@
 // WeightOnlyQuantMatmul and WeightOnlyGroupwiseQuantMatmul: products with weights of 8 or 4 bits.
-#include "runtime/plugin/builtin/graph_text.h"
+#include "runtime/plugin/builtin/graph_lines.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/matmul/matmul.h"
 
@@ -22,7 +22,7 @@ tsc::Dim expectWeight(const tsc::Shape& x, const tsc::Shape& w, WeightType type)
 }
 
 // The weights as f32 [K, N].
-std::string weightText(GraphText& g, const std::string& w, WeightType type) {
+std::string weightText(GraphLines& g, const std::string& w, WeightType type) {
   if (type == WeightType::Int8) return g.to(w, TSC_F32);
   // The lower half with its sign is the byte, 16 times as large and cut to 8 bits, over 16; the upper one floor(byte /
   // 16).
@@ -86,7 +86,7 @@ struct WeightOnlyQuantMatmul {
     storeResult(r, rowsOf(x), w.n, sums, {}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     std::string x = g.input("activation"), w = g.input("weight"), s = g.input("per_channel_scale");
     std::string y = g.mul(g.matmul(g.to(x, TSC_F32), weightText(g, w, weights)), g.to(s, TSC_F32));
     return g.returning({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
@@ -178,7 +178,7 @@ struct WeightOnlyGroupwiseQuantMatmul {
     storeResult(r, rowsOf(x), w.n, sums, {}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphText g;
+    GraphLines g;
     std::array<std::string, 6> in;
     constexpr std::array<std::string_view, 6> kNames = {"activation", "pre_quant_scale", "weight",
                                                         "scales",     "zeros",           "biases"};

@@ -1,6 +1,8 @@
 // Compiled modules: what is forced out of engines stays out, what engines turn down falls back, and all runs as before.
 #include "api/compile.h"
 
+#include "api/engine_file.h"
+#include "api/input_range.h"
 #include "api/value_text.h"
 #include "passes/rewrite/compare.h"
 #include "tests/support/module_checks.h"
@@ -138,6 +140,89 @@ TEST(Compile, NamesThatMatchNothingAreErrors) {
   EXPECT_FALSE(module.compiled(spec, d).ok());
   EXPECT_NE(renderDiagnostics(d, "test").find("did you mean 'aten::sigmoid'?"), std::string::npos)
       << renderDiagnostics(d, "test");
+}
+
+// ---- weights smaller than f32 ----
+
+Result<Module> leNet(Diagnostics& d) {
+  const std::string folder = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_scripted/";
+  LoadOptions options;
+  options.weights = {folder + "weights.safetensors"};
+  return Module::load(folder + "model.ir", options, d);
+}
+
+IValue valueOf(const std::string& text) {
+  Diagnostics d;
+  Result<IValue> v = parseValueText(text, "value", d, types().tensor, Limits());
+  EXPECT_TRUE(v.ok()) << text;
+  return *v;
+}
+
+// The largest difference as part of the largest magnitude.
+double distance(const IValue& got, const IValue& want) {
+  double difference = 0, size = 0;
+  for (int64_t i = 0; i < want.toTensor().numel(); ++i) {
+    difference = std::max(difference, std::abs(got.toTensor().real(i) - want.toTensor().real(i)));
+    size = std::max(size, std::abs(want.toTensor().real(i)));
+  }
+  return difference / size;
+}
+
+TEST(Compile, SmallerWeightsKeepTheirBounds) {
+  Diagnostics d;
+  Result<Module> module = leNet(d);
+  ASSERT_TRUE(module.ok()) << renderDiagnostics(d, "test");
+  const IValue x = valueOf("4x1x32x32:f32:randn(seed=3)");
+  Result<std::vector<IValue>> want = module->forward(std::vector<IValue>{x}, d);
+  ASSERT_TRUE(want.ok()) << renderDiagnostics(d, "test");
+  // docs/engines.md states them.
+  for (auto [precision, bound] : {std::pair(Precision::F32, 5e-5), std::pair(Precision::F16, 2e-3),
+                                  std::pair(Precision::BF16, 1e-2), std::pair(Precision::Int8, 5e-2)}) {
+    CompileSpec spec;
+    spec.engine.precision = precision;
+    Result<Module> compiled = module->compiled(spec, d);
+    ASSERT_TRUE(compiled.ok()) << renderDiagnostics(d, "test");
+    Result<std::vector<IValue>> got = compiled->forward(std::vector<IValue>{x}, d);
+    ASSERT_TRUE(got.ok()) << renderDiagnostics(d, "test");
+    double far = distance((*got)[0], (*want)[0]);
+    EXPECT_LE(far, bound) << precisionName(precision);
+    if (precision != Precision::F32) EXPECT_GT(far, 1e-6) << "the weights of " << precisionName(precision);
+  }
+}
+
+TEST(Compile, HalfInputsAreTakenWhereHalfPrecisionIs) {
+  Diagnostics d;
+  Result<Module> module = leNet(d);
+  ASSERT_TRUE(module.ok()) << renderDiagnostics(d, "test");
+  const IValue x = valueOf("1x1x32x32:f32:randn(seed=3)"), half = valueOf("1x1x32x32:f16:randn(seed=3)");
+  for (const char* shape : {"", "x.1=1x1x32x32", "x.1=1x1x32x32:f32", "x.1=1x1x32x32:f16"}) {
+    CompileSpec spec;
+    spec.enabledPrecisions = {DType::Float32, DType::Float16};
+    if (*shape) spec.partition.shapes = {*parseInputRange(shape)};
+    size_t engines = 0, segments = 0;
+    spec.onPartition = [&](const Prepared&, const Partition& p) {
+      engines = p.count(Target::Accelerated);
+      segments = p.segments.size();
+    };
+    Result<Module> compiled = module->compiled(spec, d);
+    ASSERT_TRUE(compiled.ok()) << shape << renderDiagnostics(d, "test");
+    EXPECT_EQ(engines, 1u) << shape;
+    EXPECT_EQ(segments, 1u) << shape;
+    TemporaryFolder folder;
+    ASSERT_TRUE(compiled->save(folder / "half.tse", d)) << renderDiagnostics(d, "test");
+    Result<Module> loaded = Module::load(folder / "half.tse", {}, d);
+    ASSERT_TRUE(loaded.ok()) << renderDiagnostics(d, "test");
+    for (const Module* m : {&*compiled, &*loaded}) {
+      Result<std::vector<IValue>> got = m->forward(std::vector<IValue>{half}, d),
+                                  want = module->forward(std::vector<IValue>{x}, d);
+      ASSERT_TRUE(got.ok() && want.ok()) << shape << renderDiagnostics(d, "test");
+      EXPECT_LE(distance((*got)[0], (*want)[0]), 4e-3);
+    }
+  }
+  // Nobody asked for it.
+  Result<Module> single = module->compiled({}, d);
+  ASSERT_TRUE(single.ok());
+  EXPECT_FALSE(single->forward(std::vector<IValue>{half}, d).ok());
 }
 
 }  // namespace

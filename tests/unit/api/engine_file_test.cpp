@@ -16,6 +16,8 @@
 
 #include <csignal>
 #include <cstring>
+#include <functional>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
@@ -472,6 +474,59 @@ TEST_F(EngineFileTest, PropertyAKilledWriterLeavesTheOldOrTheNewFile) {
     std::string now = readText(path);
     ASSERT_TRUE(now == one || now == two) << "after " << i << " children: " << now.size() << " bytes";
   }
+}
+
+// Lets a child save until it comes to its `count`th system call, on the way in or out, and kills it there. False if it
+// has ended before.
+bool killAtSystemCall(size_t count, const std::function<void()>& save) {
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    ::raise(SIGSTOP);
+    save();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  for (size_t i = 0; i < count && WIFSTOPPED(status); ++i) {
+    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
+    ::waitpid(child, &status, 0);
+  }
+  if (!WIFSTOPPED(status)) return false;
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return true;
+}
+
+bool mayTrace() {
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(EngineFileTest, PropertyAWriterKilledAtAnySystemCallLeavesTheOldOrTheNewFile) {
+  if (!mayTrace()) GTEST_SKIP() << "processes may not be traced here";
+  const std::string good = bytes(), path = folder_ / "net.tse";
+  Module m = compiled();
+  size_t old = 0, replaced = 0;
+  const size_t step = soakFactor(2) == 2 ? 1 : 3;
+  for (size_t count = 0;; count += step) {
+    writeText(path, "old");
+    bool killed = killAtSystemCall(count, [&] {
+      Diagnostics ignored;
+      m.save(path, ignored);
+    });
+    std::string now = readText(path);
+    ASSERT_TRUE(now == "old" || now == good) << "at system call " << count << ": " << now.size() << " bytes";
+    (now == "old" ? old : replaced) += 1;
+    if (!killed) break;
+    ASSERT_LT(count, 100'000u);
+  }
+  // Opening, writing, syncing, closing, renaming.
+  EXPECT_GE(old * step, 8u);
+  EXPECT_GE(replaced, 1u);
 }
 
 TEST_F(EngineFileTest, PropertyThreadsGetTheSameBits) {

@@ -11,13 +11,13 @@
 namespace tscompile::test {
 namespace {
 
-const Symbol kAttention = Symbol::of("tensorrt_llm::GPTAttention");
+const Symbol kAttention = Symbol::of("test::GPTAttention");
 
 // The signature that matters here; the plugin has many more inputs.
 const OpRegistry& attentionOps() {
   static const OpRegistry* kOps = [] {
     auto* ops = new OpRegistry(&testOps());
-    ops->add({.schema = "tensorrt_llm::GPTAttention(Tensor qkv, Tensor? qkv_bias, Tensor past) -> (Tensor, Tensor)"});
+    ops->add({.schema = "test::GPTAttention(Tensor qkv, Tensor? qkv_bias, Tensor past) -> (Tensor, Tensor)"});
     return ops;
   }();
   return *kOps;
@@ -81,7 +81,7 @@ constexpr const char* kGraph = R"(graph(%x : Tensor, %w : Tensor, %past : Tensor
   %bias : Float(2) = prim::Constant[value= 1  2 [ CPUFloatType{2} ]]()
   %qkv : Tensor = aten::matmul(%x, %w)
   %sum : Tensor = aten::add(%qkv, %bias, %1)
-  %o : Tensor, %kv : Tensor = tensorrt_llm::GPTAttention(%sum, %none, %past)
+  %o : Tensor, %kv : Tensor = test::GPTAttention(%sum, %none, %past)
   %r : Tensor = aten::relu(%o)
   return (%r, %kv)
 )";
@@ -129,7 +129,7 @@ TEST_F(Attention, RecordsFollowTheirInputs) {
 TEST_F(Attention, RemovesPaddingWithArguments) {
   std::unique_ptr<Graph> g = read(
       "graph(%qkv : Float(4, 7, 16), %past : Tensor):\n  %none : NoneType = prim::Constant()\n"
-      "  %o : Tensor, %kv : Tensor = tensorrt_llm::GPTAttention(%qkv, %none, %past)\n  return (%o, %kv)\n");
+      "  %o : Tensor, %kv : Tensor = test::GPTAttention(%qkv, %none, %past)\n  return (%o, %kv)\n");
   EditLog log(*g);
   CallRecords records(log);
   record(*g, records);

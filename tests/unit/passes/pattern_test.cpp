@@ -128,6 +128,30 @@ TEST(Pattern, CommutativeOperatorsMatchEitherWay) {
   EXPECT_EQ(walked("%a, %b: f(commutes(%a, %b), %a)", crossing), "h(b, a)");
 }
 
+TEST(Pattern, ProductsMatchEitherWayAndQuotientsDoNot) {
+  auto rewritten = [](const std::string& pattern, const std::string& replacement, const std::string& node) {
+    std::unique_ptr<Graph> g = graphOf("graph(%x : Tensor, %y : Tensor):\n" +
+                                       node + "  return (%r)\n");
+    return runPlan(*g, Plan::walk("w", {patternRewrite("r", patternOf(pattern), patternOf(replacement))})).text;
+  };
+  const std::string one = "graph(%a):\n  %1 : Tensor = aten::relu(%a)\n  %r = aten::OP(%1, %a)\n  return (%r)\n",
+                    h = "graph(%a):\n  %r = test::h(%a)\n  return (%r)\n", ones = "  %o : Tensor = aten::relu(%x)\n";
+  auto named = [](std::string text, const char* op) { return text.replace(text.find("OP"), 2, op); };
+  EXPECT_EQ(rewritten(named(one, "mul"), h, ones + "  %r : Tensor = aten::mul(%o, %x)\n"), "h(x)");
+  EXPECT_EQ(rewritten(named(one, "mul"), h, ones + "  %r : Tensor = aten::mul(%x, %o)\n"), "h(x)");
+  EXPECT_EQ(rewritten(named(one, "div"), h, ones + "  %r : Tensor = aten::div(%o, %x)\n"), "h(x)");
+  EXPECT_EQ(rewritten(named(one, "div"), h, ones + "  %r : Tensor = aten::div(%x, %o)\n"), "div(x, relu(x))");
+  // (p * q) / q, where q is found on either side of the product.
+  const char* crossing = "graph(%p, %q):\n  %m = aten::mul(%p, %q)\n  %r = aten::div(%m, %q)\n  return (%r)\n";
+  const char* first = "graph(%p, %q):\n  %r = test::h(%p, %q)\n  return (%r)\n";
+  EXPECT_EQ(rewritten(crossing, first, "  %m : Tensor = aten::mul(%x, %y)\n  %r : Tensor = aten::div(%m, %y)\n"),
+            "h(x, y)");
+  EXPECT_EQ(rewritten(crossing, first, "  %m : Tensor = aten::mul(%x, %y)\n  %r : Tensor = aten::div(%m, %x)\n"),
+            "h(y, x)");
+  EXPECT_EQ(rewritten(crossing, first, "  %m : Tensor = aten::mul(%x, %x)\n  %r : Tensor = aten::div(%m, %y)\n"),
+            "div(mul(x, x), y)");
+}
+
 TEST(Pattern, TheRestOfTheInputs) {
   NodeRewrite r = patternRewrite(
       "r",

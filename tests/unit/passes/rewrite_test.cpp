@@ -116,6 +116,24 @@ TEST(Rewrite, EquilibriumEndsWhereNothingChanges) {
   EXPECT_EQ(r.outcome.stoppedBy, "grows");
 }
 
+TEST(Rewrite, AnEquilibriumThatIsBoundedEndsEarlyAtAGraph) {
+  Plan::Equilibrium parts;
+  parts.nodes = {rule("f_to_g", "%a, %b: f(%a, %b)", "%a, %b: g(%a, %b)"),
+                 rule("h_to_f", "%a, %b: h(%a, %b)", "%a, %b: f(%a, %b)"),
+                 rule("k_of_g", "%a, %b: k(g(%a, %b))", "%a, %b: h(%a, %b)")};
+  // Bounds count from 16 nodes on: this one lets each rule be used once.
+  PlanSettings settings;
+  settings.maxUseRatio = 1.0 / 16;
+  std::unique_ptr<Graph> g = shortly("%x, %y: k(h(%x, %y))");
+  PlanResult r = runPlan(*g, Plan::equilibrium("e", parts), settings);
+  EXPECT_FALSE(r.outcome.converged);
+  EXPECT_TRUE(r.outcome.stoppedBy == "h_to_f" || r.outcome.stoppedBy == "f_to_g") << r.outcome.stoppedBy;
+  EXPECT_TRUE(r.text == "f(x, y)" || r.text == "g(x, y)") << r.text;
+  // Each time the same.
+  std::unique_ptr<Graph> again = shortly("%x, %y: k(h(%x, %y))");
+  EXPECT_EQ(runPlan(*again, Plan::equilibrium("e", parts), settings).text, r.text);
+}
+
 TEST(Rewrite, ReplacementsAreChecked) {
   expectRefused("%x: f(%x)", onF([](Node* n, RewriteContext&) -> Replacement {
                   return std::vector<Value*>{n->input(0), n->input(0)};

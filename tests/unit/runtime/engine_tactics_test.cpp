@@ -17,31 +17,60 @@ constexpr ConvShape kShape{.inChannels = 32,
                            .padBottom = 1,
                            .padRight = 1};
 
+EngineOptions withCache(bool measure) {
+  EngineOptions options;
+  options.tactics = std::make_shared<TacticCache>();
+  options.measureTactics = measure;
+  return options;
+}
+
 TEST(Tactics, TheCacheComesFirst) {
-  const ConvTactic& byModel = chooseConvTactic(kShape, nullptr, false, 1);
+  const ConvTactic& byModel = chooseConvTactic(kShape, {}, 1);
   EXPECT_STRNE(byModel.name, "im2col");
-  TacticCache cache;
-  EXPECT_EQ(&chooseConvTactic(kShape, &cache, false, 1), &byModel);
-  EXPECT_EQ(cache.text(), "tscompile tactics 1\n");  // the model's choice is no measurement
-  const ConvTactic& byTime = chooseConvTactic(kShape, &cache, true, 1);
-  std::string text = cache.text();
+  EngineOptions options = withCache(false);
+  EXPECT_EQ(&chooseConvTactic(kShape, options, 1), &byModel);
+  EXPECT_EQ(options.tactics->text(), "tscompile tactics 1\n");  // the model's choice is no measurement
+  options.measureTactics = true;
+  const ConvTactic& byTime = chooseConvTactic(kShape, options, 1);
+  std::string text = options.tactics->text();
   EXPECT_NE(text.find(std::string("on 1 threads ")), std::string::npos) << text;
   EXPECT_NE(text.find(std::string(": ") + byTime.name + "\n"), std::string::npos) << text;
 
   // The same measurement with another outcome.
   size_t at = text.rfind(": ");
   Diagnostics diagnostics;
-  TacticCache changed;
-  ASSERT_TRUE(changed.read(text.substr(0, at) + ": im2col\n", "tactics.txt", diagnostics));
-  EXPECT_STREQ(chooseConvTactic(kShape, &changed, true, 1).name, "im2col");
-  EXPECT_EQ(&chooseConvTactic(kShape, &changed, false, 2), &byModel);  // of other threads it says nothing
+  EngineOptions changed = withCache(true);
+  ASSERT_TRUE(changed.tactics->read(text.substr(0, at) + ": im2col\n", "tactics.txt", diagnostics));
+  EXPECT_STREQ(chooseConvTactic(kShape, changed, 1).name, "im2col");
+  changed.measureTactics = false;
+  EXPECT_EQ(&chooseConvTactic(kShape, changed, 2), &byModel);  // of other threads it says nothing
+}
+
+TEST(Tactics, KeepToTheirWorkspace) {
+  for (const ConvTactic& t : convTactics()) {
+    if (!t.accepts(kShape)) continue;
+    EngineOptions options = withCache(true);
+    options.tactics->timingRuns = 1;
+    options.tactics->workspaceLimit = static_cast<size_t>(t.workspace(kShape));
+    const ConvTactic& chosen = chooseConvTactic(kShape, options, 1);
+    EXPECT_LE(chosen.workspace(kShape), t.workspace(kShape)) << chosen.name << " instead of " << t.name;
+  }
+  // What every shape needs is there whatever the limit.
+  EngineOptions none = withCache(false);
+  none.tactics->workspaceLimit = 0;
+  ConvShape dilated = kShape;
+  dilated.inChannels = dilated.outChannels = 3;
+  dilated.dilationHeight = 2;
+  EXPECT_TRUE(chooseConvTactic(dilated, none, 1).accepts(dilated));
 }
 
 TEST(Tactics, MeasuringTakesWhatRuns) {
+  EngineOptions options;
+  options.measureTactics = true;
   for (int64_t groups : {1, 4, 32}) {
     ConvShape shape = kShape;
     shape.groups = groups;
-    const ConvTactic& t = chooseConvTactic(shape, nullptr, true, 2);
+    const ConvTactic& t = chooseConvTactic(shape, options, 2);
     EXPECT_TRUE(t.accepts(shape));
   }
 }

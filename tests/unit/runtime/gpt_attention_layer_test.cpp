@@ -195,6 +195,20 @@ TEST(GptAttention, BiasTablesAndStoredTypes) {
   }
 }
 
+TEST(GptAttention, LognScalesQueries) {
+  const std::vector<float> factors = {1, 2, 0.5};
+  std::vector<float> scaled = kTiny;
+  for (size_t t = 0; t < 3; ++t)
+    for (size_t i = 0; i < 4; ++i) scaled[t * 8 + i] *= factors[t];
+  GptAttentionInputs in = tinyInputs(), plain = tinyInputs();
+  plain.qkv = floats(Dims{3, 8}, scaled);
+  in.lognScaling = floats(Dims{3}, factors);
+  GptAttentionParams p = tinyParams();
+  p.useLognScaling = true;
+  for (Kernel kernel : {Kernel::Reference, Kernel::Fast})
+    EXPECT_LT(largestDifference(resultOf(p, in, kernel), resultOf(tinyParams(), plain, kernel)), 1e-6);
+}
+
 TEST(GptAttention, RelativeBiasOfBothKinds) {
   GptAttentionParams p = tinyParams();
   p.positionEmbedding = PositionEmbedding::Relative;

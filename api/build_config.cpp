@@ -1,0 +1,201 @@
+#include "api/build_config.h"
+
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <variant>
+
+namespace tscompile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMost = int64_t{1} << 31;
+
+// A setting: its name, where it goes, and the numbers or texts that it may be.
+struct Setting {
+  std::string_view name;
+  std::variant<int64_t BuildConfig::*, double BuildConfig::*, bool BuildConfig::*, std::string BuildConfig::*,
+               std::vector<std::string> BuildConfig::*>
+      member;
+  int64_t least = 0, most = kMost;
+  std::string_view choices = {};  // "a|b"
+  bool implemented = true;        // else only its default is
+};
+
+using B = BuildConfig;
+const Setting kSettings[] = {
+    {"max_batch_size", &B::maxBatchSize, 1, 1 << 16},
+    {"max_input_len", &B::maxInputLen, 0, 1 << 24},
+    {"max_seq_len", &B::maxSeqLen, 0, 1 << 24},
+    {"max_beam_width", &B::maxBeamWidth, 1, 1024},
+    {"max_num_tokens", &B::maxNumTokens, 1, 1 << 24},
+    {"opt_num_tokens", &B::optNumTokens, 0, 1 << 24},
+    {"tokens_per_block", &B::tokensPerBlock, 1, 1 << 16},
+    {"kv_cache_blocks", &B::kvCacheBlocks, 0, 1 << 28},
+    {"max_attention_window_size", &B::window, 0, 1 << 24},
+    {"sink_token_length", &B::sinks, 0, 1 << 24},
+    {"kv_cache_type", &B::kvCacheType, 0, 0, "paged|continuous|disabled"},
+    {"kv_cache_dtype", &B::kvCacheDtype, 0, 0, "float32|int8|fp8"},
+    {"kv_cache_scale", &B::kvCacheScale},
+    {"weight_precision", &B::weightPrecision, 0, 0, "float32|float16|bfloat16|int8"},
+    {"gather_context_logits", &B::gatherContextLogits},
+    {"max_prompt_embedding_table_size", &B::maxPromptEmbeddingTableSize, 0, kMost, {}, false},
+    {"max_draft_len", &B::maxDraftLen, 0, kMost, {}, false},
+    {"max_encoder_input_len", &B::maxEncoderInputLen, 0, kMost, {}, false},
+    {"max_decoder_input_len", &B::maxDecoderInputLen, 0, kMost, {}, false},
+    {"mrope_rotary_cos_sin_size", &B::mropeRotaryCosSinSize, 0, kMost, {}, false},
+    {"speculative_decoding_mode", &B::speculativeDecodingMode, 0, 0, {}, false},
+    {"spec_decoding_is_generation_length_variable", &B::specDecodingIsGenerationLengthVariable, 0, 0, {}, false},
+    {"lora_target_modules", &B::loraTargetModules, 0, 0, {}, false},
+};
+
+const Setting* settingOf(std::string_view name) {
+  for (const Setting& s : kSettings)
+    if (s.name == name) return &s;
+  return nullptr;
+}
+
+class Reader {
+ public:
+  Reader(BuildConfig& config, std::string path, Diagnostics& diagnostics)
+      : config_(config), path_(std::move(path)), diagnostics_(diagnostics) {}
+
+  void set(const std::string& name, const Json& value) {
+    const Setting* s = settingOf(name);
+    if (!s) return unknown(name);
+    std::visit([&](auto member) { take(*s, config_.*member, value); }, s->member);
+  }
+
+  bool good() const { return good_; }
+
+  // What settings mean together.
+  void check() {
+    auto isPowerOfTwo = [](int64_t v) { return v > 0 && (v & (v - 1)) == 0; };
+    if (!isPowerOfTwo(config_.tokensPerBlock)) fail("tokens_per_block must be a power of two");
+    if (config_.window && config_.sinks >= config_.window)
+      fail("sink_token_length must be less than max_attention_window_size");
+    if (config_.maxSeqLen && config_.maxInputLen > config_.maxSeqLen)
+      fail(fmt::format("max_input_len {} is more than max_seq_len {}", config_.maxInputLen, config_.maxSeqLen));
+    if (config_.optNumTokens > config_.maxNumTokens) fail("opt_num_tokens is more than max_num_tokens");
+    if (config_.maxBeamWidth > config_.maxBatchSize)
+      fail("max_beam_width is more than max_batch_size: each beam is a row of a step");
+    if (config_.kvCacheType != "paged")
+      fail(fmt::format("kv_cache_type {} is not implemented; paged is", config_.kvCacheType), ErrorKind::Unsupported);
+  }
+
+ private:
+  void fail(std::string message, ErrorKind kind = ErrorKind::Input) {
+    good_ = false;
+    if (path_.empty())
+      diagnostics_.error(std::move(message), kind);
+    else
+      diagnostics_.fileError(path_, {}, std::move(message), kind);
+  }
+  void unknown(const std::string& name) {
+    NearestName nearest(name);
+    for (const Setting& s : kSettings) nearest.consider(s.name);
+    fail(fmt::format("there is no setting {}{}", abbreviate(name, 80),
+                     nearest.found() ? ", did you mean " + nearest.name() + "?" : ""));
+  }
+  void wrong(const Setting& s, std::string_view expected, const Json& value) {
+    fail(fmt::format("{} takes {}, not {}", s.name, expected, abbreviate(value.dump(), 80)));
+  }
+  // Settings without an implementation may be said to be what they are anyway.
+  template <class T>
+  void keep(const Setting& s, T& into, T value) {
+    if (!s.implemented && !(value == into))
+      return fail(fmt::format("{} is not implemented", s.name), ErrorKind::Unsupported);
+    into = std::move(value);
+  }
+
+  void take(const Setting& s, int64_t& into, const Json& value) {
+    std::string range = fmt::format("a number from {} to {}", s.least, s.most);
+    bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(s.most)
+                                           : value.is_number_integer() && value.get<int64_t>() <= s.most;
+    if (!fits || value.get<int64_t>() < s.least) return wrong(s, range, value);
+    keep(s, into, value.get<int64_t>());
+  }
+  void take(const Setting& s, double& into, const Json& value) {
+    if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() < 1e30))
+      return wrong(s, "a number that is not negative", value);
+    keep(s, into, value.get<double>());
+  }
+  void take(const Setting& s, bool& into, const Json& value) {
+    if (!value.is_boolean()) return wrong(s, "true or false", value);
+    keep(s, into, value.get<bool>());
+  }
+  void take(const Setting& s, std::string& into, const Json& value) {
+    if (!value.is_string()) return wrong(s, "a text", value);
+    auto v = value.get<std::string>();
+    bool known = s.choices.empty() || ("|" + std::string(s.choices) + "|").find("|" + v + "|") != std::string::npos;
+    if (!known) return wrong(s, "one of " + std::string(s.choices), value);
+    keep(s, into, std::move(v));
+  }
+  void take(const Setting& s, std::vector<std::string>& into, const Json& value) {
+    std::vector<std::string> items;
+    for (const Json& item : value) {
+      if (!value.is_array() || !item.is_string()) return wrong(s, "a list of texts", value);
+      items.push_back(item.get<std::string>());
+    }
+    if (!value.is_array()) return wrong(s, "a list of texts", value);
+    keep(s, into, std::move(items));
+  }
+
+  BuildConfig& config_;
+  std::string path_;
+  Diagnostics& diagnostics_;
+  bool good_ = true;
+};
+
+}  // namespace
+
+Result<BuildConfig> parseBuildConfig(std::string_view json, const std::string& path, Diagnostics& diagnostics) {
+  Json parsed = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_object()) {
+    diagnostics.fileError(path, {}, "expected a JSON object with the settings of a build");
+    return Failed{};
+  }
+  BuildConfig config;
+  Reader reader(config, path, diagnostics);
+  for (const auto& [name, value] : parsed.items()) reader.set(name, value);
+  if (reader.good()) reader.check();
+  if (!reader.good()) return Failed{};
+  return config;
+}
+
+bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostics& diagnostics) {
+  Reader reader(config, "", diagnostics);
+  size_t equal = assignment.find('=');
+  std::string name(assignment.substr(0, equal));
+  std::string value(equal == std::string_view::npos ? "" : assignment.substr(equal + 1));
+  Json parsed = Json::parse(value, nullptr, false);
+  const Setting* s = settingOf(name);
+  bool isText = s && std::holds_alternative<std::string BuildConfig::*>(s->member);
+  reader.set(name, parsed.is_discarded() || isText ? Json(value) : parsed);
+  return reader.good();
+}
+
+bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics) {
+  BuildConfig copy = config;
+  Reader reader(copy, "", diagnostics);
+  reader.check();
+  return reader.good();
+}
+
+std::vector<std::string> buildOptionNames() {
+  std::vector<std::string> out;
+  for (const Setting& s : kSettings) out.emplace_back(s.name);
+  return out;
+}
+
+std::string buildConfigJson(const BuildConfig& config) {
+  Json out = Json::object();
+  for (const Setting& s : kSettings)
+    std::visit([&](auto member) { out[std::string(s.name)] = config.*member; }, s.member);
+  return out.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,69 @@
+// Language models that are built once and then serve requests: a folder with config.json and an engine file, made from
+// graph text, and the model that runs from it under a batcher (runtime/llm/batching.h).
+#pragma once
+
+#include "api/build_config.h"
+#include "api/module.h"
+#include "runtime/llm/batching.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// What a build found out about a model.
+struct LanguageModelShape {
+  int64_t layers = 0, heads = 0, kvHeads = 0, headSize = 0;
+  int64_t hidden = 0, vocabulary = 0;
+  int64_t positions = 0;  // that it has embeddings for; 0: not known
+};
+
+// Makes `folder` (or what it has anew) from a model forward(input_ids, position_ids [batch, tokens]) -> logits, whose
+// weights are given. Attention becomes the plugin GPTAttention with a paged cache, tokens are packed, all of it becomes
+// engines. config.json is written last: until then the folder is not a model, or still the old one.
+bool buildLanguageModel(const Module& module, const BuildConfig& config, const std::string& folder,
+                        Diagnostics& diagnostics);
+
+// A model that runs. Not for several threads at once.
+class LanguageModel : public StepModel {
+ public:
+  struct Options {
+    int threads = 0;          // 0: as many as there are processors
+    int64_t cacheBlocks = 0;  // 0: as it was built
+    LoadOptions load = {};    // extensions with plugins, limits
+  };
+  // Reads config.json and the engine, and allocates the cache. Null after a report.
+  static std::unique_ptr<LanguageModel> load(const std::string& folder, const Options& options,
+                                             Diagnostics& diagnostics);
+
+  const LanguageModelShape& shape() const { return shape_; }
+  const BuildConfig& config() const { return config_; }
+  // What a batcher is made with: Batcher::make(*model, model->cache(), model->limits(), diagnostics).
+  const KvCacheConfig& cache() const { return cache_; }
+  BatchLimits limits() const;
+  // Bytes of the pools: 2 * layers * kvHeads * headSize * bytes of an element * tokensPerBlock * blocks.
+  int64_t cacheBytes() const;
+
+  int64_t vocabularySize() const override { return shape_.vocabulary; }
+  // Logits of the last token of each row; with gather_context_logits allLogits() has those of all tokens.
+  Result<Tensor> step(const StepBatch& batch, Diagnostics& diagnostics) override;
+  // Of the last step, [tokens, vocabulary]; undefined unless it was built with gather_context_logits.
+  const Tensor& allLogits() const { return allLogits_; }
+
+ private:
+  LanguageModel() = default;
+  Result<std::vector<IValue>> inputsOf(const StepBatch& batch, Diagnostics& diagnostics) const;
+
+  BuildConfig config_;
+  LanguageModelShape shape_;
+  KvCacheConfig cache_;  // of one layer
+  int threads_ = 0;
+  std::unique_ptr<Module> module_;
+  std::unique_ptr<Method> method_;
+  std::vector<std::string> inputs_;  // names
+  std::vector<Tensor> pools_;        // by layer, [blocks, 2, kvHeads, tokensPerBlock, headSize]
+  Tensor allLogits_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,298 @@
+// Language models from graph text to a folder, and from the folder in a batcher: the tokens are PyTorch's, and every
+// setting of a build has its effect or is refused by name.
+#include "api/language_model.h"
+#include "frontend/file_io.h"
+#include "ir/support/diagnostic_printer.h"
+#include "tests/support/json.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace tscompile::test {
+namespace {
+
+const std::string kSamples = TSCOMPILE_SOURCE_DIR "/samples/language/";
+
+struct Golden {
+  std::vector<TokenId> prompt, tokens;
+  std::vector<double> gaps;
+};
+Golden goldenOf(const std::string& name) {
+  Json json = readJson(TSCOMPILE_TESTS_DIR "/data/language/" + name + ".json");
+  Golden g;
+  for (const Json& t : json["prompt"].items) g.prompt.push_back(static_cast<TokenId>(t.number));
+  for (const Json& t : json["tokens"].items) g.tokens.push_back(static_cast<TokenId>(t.number));
+  for (const Json& t : json["gaps"].items) g.gaps.push_back(t.number);
+  return g;
+}
+
+class BuiltModel : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "built_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string messages() const { return renderDiagnostics(diagnostics, "test"); }
+  bool build(const std::string& name, const std::vector<std::string>& settings = {}, std::string folder = "") {
+    std::string from = kSamples + name + "/";
+    LoadOptions options;
+    options.weights = {from +
+                       (std::filesystem::exists(from + "model.weights") ? "model.weights" : "weights.safetensors")};
+    Result<Module> module = Module::load(from + "model.ir", options, diagnostics);
+    BuildConfig config;
+    bool good = module.ok();
+    for (const std::string& s : settings) good = good && setBuildOption(config, s, diagnostics);
+    good = good && checkBuildConfig(config, diagnostics);
+    return good && buildLanguageModel(*module, config, folder.empty() ? folder_ : folder, diagnostics);
+  }
+  std::unique_ptr<LanguageModel> load(int threads = 1) {
+    LanguageModel::Options options;
+    options.threads = threads;
+    return LanguageModel::load(folder_, options, diagnostics);
+  }
+  std::unique_ptr<LanguageModel> built(const std::string& name, const std::vector<std::string>& settings = {}) {
+    bool good = build(name, settings);
+    EXPECT_TRUE(good) << messages();
+    auto model = good ? load() : nullptr;
+    EXPECT_TRUE(model) << messages();
+    return model;
+  }
+  // What requests that are served together give.
+  std::vector<RequestResult> serve(LanguageModel& model, std::vector<Request> requests) {
+    auto batcher = Batcher::make(model, model.cache(), model.limits(), diagnostics);
+    EXPECT_TRUE(batcher) << messages();
+    std::vector<RequestId> ids;
+    std::vector<RequestResult> results;
+    if (!batcher) return results;
+    for (Request& r : requests) {
+      Result<RequestId> id = batcher->add(std::move(r), diagnostics);
+      EXPECT_TRUE(id) << messages();
+      if (id) ids.push_back(*id);
+    }
+    EXPECT_TRUE(batcher->run(diagnostics)) << messages();
+    steps = batcher->counters().steps;
+    EXPECT_EQ(batcher->cache().usedBlocks(), 0) << "blocks are left behind";
+    for (RequestId id : ids) results.push_back(*batcher->take(id));
+    return results;
+  }
+  static Request request(std::vector<TokenId> prompt, int64_t tokens) {
+    Request r;
+    r.prompt = std::move(prompt);
+    r.maxNewTokens = tokens;
+    return r;
+  }
+  // The first `count` tokens of the golden; another one where PyTorch's first two logits were close ends the
+  // comparison.
+  static void expectGolden(const Golden& g, const std::vector<TokenId>& tokens, size_t count = 200) {
+    ASSERT_EQ(tokens.size(), count);
+    for (size_t i = 0; i < count; ++i) {
+      if (tokens[i] != g.tokens[i] && g.gaps[i] < 1e-4) return;
+      ASSERT_EQ(tokens[i], g.tokens[i]) << "token " << i;
+    }
+  }
+  std::string firstError() const {
+    for (const Diagnostic& d : diagnostics.list())
+      if (d.severity == Severity::Error) return d.message;
+    return "";
+  }
+  std::string folder_;
+  Diagnostics diagnostics;
+  int64_t steps = 0;
+};
+
+class BuiltModels : public BuiltModel, public testing::WithParamInterface<const char*> {};
+
+TEST_P(BuiltModels, GenerateWhatPyTorchDoes) {
+  Golden g = goldenOf(GetParam());
+  auto model = built(GetParam());
+  ASSERT_TRUE(model);
+  std::vector<RequestResult> alone = serve(*model, {request(g.prompt, 200)});
+  expectGolden(g, alone.at(0).tokens);
+}
+
+// Prompts in pieces of 3 tokens, 3 rows a step, shared beginnings.
+TEST_P(BuiltModels, GenerateTheSameTogether) {
+  Golden g = goldenOf(GetParam());
+  auto model = built(GetParam(), {"max_num_tokens=7", "max_batch_size=4", "tokens_per_block=4"});
+  ASSERT_TRUE(model);
+  std::vector<Request> requests;
+  std::vector<std::vector<TokenId>> prompts;
+  for (size_t cut : {0, 1, 2, 5}) {
+    std::vector<TokenId> prompt(g.prompt.begin(), g.prompt.end() - static_cast<std::ptrdiff_t>(cut));
+    prompts.push_back(prompt);
+    requests.push_back(request(prompt, 30));
+  }
+  std::vector<RequestResult> together = serve(*model, std::move(requests));
+  int64_t stepsTogether = steps;
+  expectGolden(g, together.at(0).tokens, 30);
+  int64_t stepsAlone = 0;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    std::vector<RequestResult> alone = serve(*model, {request(prompts[i], 30)});
+    stepsAlone += steps;
+    EXPECT_EQ(alone.at(0).tokens, together[i].tokens) << i;
+  }
+  EXPECT_LT(stepsTogether * 2, stepsAlone);
+}
+
+TEST_P(BuiltModels, AreTheSameBytesEachTime) {
+  std::string other = folder_ + "_again";
+  ASSERT_TRUE(build(GetParam()) && build(GetParam(), {}, other)) << messages();
+  for (const char* file : {"config.json", "rank0.engine"}) {
+    Result<std::string> a = readFile(folder_ + "/" + file, 1 << 28, diagnostics);
+    Result<std::string> b = readFile(other + "/" + file, 1 << 28, diagnostics);
+    ASSERT_TRUE(a && b);
+    EXPECT_TRUE(*a == *b) << file;
+  }
+  std::filesystem::remove_all(other);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BuiltModels, testing::Values("byte_gpt", "byte_qwen", "documentation_gpt"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// ---- settings ----
+
+TEST_F(BuiltModel, BeamsFindLikelierTexts) {
+  Golden g = goldenOf("documentation_gpt");
+  auto model = built("documentation_gpt", {"max_beam_width=4"});
+  ASSERT_TRUE(model);
+  auto score = [&](int64_t beams) {
+    Request r = request(g.prompt, 12);
+    r.sampling.beamWidth = beams;
+    r.sampling.logProbs = true;
+    RequestResult result = serve(*model, {std::move(r)}).at(0);
+    double sum = 0;
+    for (double p : result.logProbs) sum += p;
+    return sum;
+  };
+  EXPECT_GE(score(4), score(1) - 1e-6);
+}
+
+TEST_F(BuiltModel, OneSeedGivesOneText) {
+  Golden g = goldenOf("byte_gpt");
+  auto model = built("byte_gpt");
+  ASSERT_TRUE(model);
+  auto textOf = [&](uint64_t seed, size_t others) {
+    std::vector<Request> requests;
+    for (size_t i = 0; i <= others; ++i) {
+      Request r = request(g.prompt, 40);
+      r.sampling.topK = 50;
+      r.sampling.randomSeed = i == others ? seed : 1000 + i;
+      requests.push_back(std::move(r));
+    }
+    return serve(*model, std::move(requests)).back().tokens;
+  };
+  std::vector<TokenId> alone = textOf(7, 0);
+  EXPECT_EQ(alone, textOf(7, 3));
+  EXPECT_NE(alone, textOf(8, 0));
+}
+
+TEST_F(BuiltModel, ContextLogitsAreThoseOfAllTokens) {
+  auto model = built("byte_gpt", {"gather_context_logits=true"});
+  ASSERT_TRUE(model);
+  Golden g = goldenOf("byte_gpt");
+  expectGolden(g, serve(*model, {request(g.prompt, 1)}).at(0).tokens, 1);
+  EXPECT_EQ(model->allLogits().size(0), static_cast<int64_t>(g.prompt.size()));
+}
+
+TEST_F(BuiltModel, QuantisedCachesAreClose) {
+  Golden g = goldenOf("documentation_gpt");
+  for (const char* dtype : {"int8", "fp8"}) {
+    auto model = built("documentation_gpt", {std::string("kv_cache_dtype=") + dtype});
+    ASSERT_TRUE(model);
+    std::vector<TokenId> tokens = serve(*model, {request(g.prompt, 40)}).at(0).tokens;
+    size_t same = 0;
+    while (same < tokens.size() && tokens[same] == g.tokens[same]) ++same;
+    EXPECT_GE(same, 8u) << dtype;
+    EXPECT_EQ(model->cacheBytes() * 4, 2 * model->shape().layers * model->shape().kvHeads * model->shape().headSize *
+                                           4 * model->cache().blocks * model->cache().tokensPerBlock);
+  }
+}
+
+TEST_F(BuiltModel, WindowsBoundTheCache) {
+  Golden g = goldenOf("documentation_gpt");
+  auto model =
+      built("documentation_gpt", {"max_attention_window_size=32", "sink_token_length=0", "tokens_per_block=8"});
+  ASSERT_TRUE(model);
+  RequestResult r = serve(*model, {request(g.prompt, 100)}).at(0);
+  EXPECT_EQ(r.tokens.size(), 100u);
+  expectGolden(g, {r.tokens.begin(), r.tokens.begin() + 5}, 5);
+  EXPECT_LE(model->cache().blocks, 8 * 5);
+}
+
+TEST_F(BuiltModel, LimitsHold) {
+  auto model = built("byte_gpt", {"max_seq_len=20", "max_batch_size=2"});
+  ASSERT_TRUE(model);
+  RequestResult r = serve(*model, {request({1, 2, 3}, 100)}).at(0);
+  EXPECT_EQ(r.tokens.size(), 17u);
+  EXPECT_EQ(r.reason, FinishReason::Length);
+  auto batcher = Batcher::make(*model, model->cache(), model->limits(), diagnostics);
+  EXPECT_FALSE(batcher->add(request(std::vector<TokenId>(30, 1), 1), diagnostics));
+  EXPECT_FALSE(built("byte_gpt", {}) == nullptr);
+  EXPECT_FALSE(build("byte_gpt", {"max_seq_len=600"}));
+  EXPECT_NE(messages().find("max_seq_len is 600, but the model has 512 positions"), std::string::npos) << messages();
+}
+
+struct Refusal {
+  const char* setting;
+  const char* message;
+  ErrorKind kind;
+};
+
+TEST_F(BuiltModel, WhatIsNotThereIsRefusedByName) {
+  for (const Refusal& r : {
+           Refusal{"max_prompt_embedding_table_size=4", "max_prompt_embedding_table_size is not implemented",
+                   ErrorKind::Unsupported},
+           Refusal{"max_draft_len=2", "max_draft_len is not implemented", ErrorKind::Unsupported},
+           Refusal{"speculative_decoding_mode=eagle", "speculative_decoding_mode is not implemented",
+                   ErrorKind::Unsupported},
+           Refusal{"lora_target_modules=[\"attn_q\"]", "lora_target_modules is not implemented",
+                   ErrorKind::Unsupported},
+           Refusal{"max_encoder_input_len=8", "max_encoder_input_len is not implemented", ErrorKind::Unsupported},
+           Refusal{"max_decoder_input_len=8", "max_decoder_input_len is not implemented", ErrorKind::Unsupported},
+           Refusal{"mrope_rotary_cos_sin_size=8", "mrope_rotary_cos_sin_size is not implemented",
+                   ErrorKind::Unsupported},
+           Refusal{"spec_decoding_is_generation_length_variable=true",
+                   "spec_decoding_is_generation_length_variable is not implemented", ErrorKind::Unsupported},
+           Refusal{"kv_cache_type=continuous", "kv_cache_type continuous is not implemented; paged is",
+                   ErrorKind::Unsupported},
+           Refusal{"max_batch_sise=4", "there is no setting max_batch_sise, did you mean max_batch_size?",
+                   ErrorKind::Input},
+           Refusal{"max_batch_size=0", "max_batch_size takes a number from 1 to 65536, not 0", ErrorKind::Input},
+           Refusal{"kv_cache_dtype=int3", "kv_cache_dtype takes one of float32|int8|fp8, not \"int3\"",
+                   ErrorKind::Input},
+           Refusal{"tokens_per_block=24", "tokens_per_block must be a power of two", ErrorKind::Input},
+           Refusal{"max_beam_width=9", "max_beam_width is more than max_batch_size: each beam is a row of a step",
+                   ErrorKind::Input},
+       }) {
+    diagnostics = Diagnostics();
+    EXPECT_FALSE(build("byte_gpt", {r.setting}));
+    EXPECT_EQ(firstError(), r.message);
+    EXPECT_EQ(diagnostics.list().at(0).kind, r.kind) << r.setting;
+  }
+  for (const std::string& name : buildOptionNames())
+    EXPECT_NE(buildConfigJson({}).find('"' + name + '"'), std::string::npos);
+}
+
+TEST_F(BuiltModel, FoldersThatDoNotBelongTogetherAreRefused) {
+  ASSERT_TRUE(build("byte_gpt")) << messages();
+  {
+    FileWriter file(folder_ + "/rank0.engine", diagnostics);
+    ASSERT_TRUE(file.write("something else") && file.commit());
+  }
+  EXPECT_FALSE(load());
+  EXPECT_EQ(firstError(), "the engine beside it is another than it was built with: build the model again");
+  diagnostics = Diagnostics();
+  for (const char* text : {"", "[]", "{}", "{\"format\": 1",
+                           "{\"format\":1,\"pretrained_config\":[],\"build_config\":3,"
+                           "\"engine\":7,\"inputs\":{}}"}) {
+    FileWriter file(folder_ + "/config.json", diagnostics);
+    ASSERT_TRUE(file.write(text) && file.commit());
+    EXPECT_FALSE(load()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tscompile::test

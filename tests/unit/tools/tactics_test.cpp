@@ -1,0 +1,107 @@
+// What compile says of tactics reaches the engines.
+#include "runtime/engine/tactics.h"
+
+#include "tests/support/cli.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+#include "tools/options.h"
+#include "tools/partitioning.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile::test {
+namespace {
+
+constexpr const char* kConvolution = R"(graph(%x : Tensor):
+  %w : Float(32, 32, 3, 3) = prim::Constant[value=<Tensor>]()
+  %none : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %y : Tensor = aten::conv2d(%x, %w, %none, %ones, %ones, %ones, %one)
+  return (%y)
+)";
+
+class TacticOptions : public testing::Test {
+ protected:
+  TacticOptions() {
+    text_ = folder_.write("net.ir", kConvolution);
+    weights_ = folder_.write("net.weights", "w = 32x32x3x3:f32:randn(seed=1)\n");
+  }
+  std::string compile(const std::vector<std::string>& more, const std::string& name = "net.tse") {
+    std::string out = folder_ / name;
+    std::vector<std::string> words{"compile", text_, "-w", weights_, "--shape", "x=1x32x14x14", "-o", out};
+    words.insert(words.end(), more.begin(), more.end());
+    CliResult r = runCli(words);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return out;
+  }
+  // The layers of the engine, as profile names them.
+  std::string layers(const std::string& engine) {
+    CliResult r = runCli({"profile", engine, "--runs", "1", "-i", "x=1x32x14x14:f32:zeros"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  }
+  TemporaryFolder folder_;
+  std::string text_, weights_;
+};
+
+TEST_F(TacticOptions, MeasurementsAreAFileThatComesFirst) {
+  std::string cache = folder_ / "cache";
+  compile({"--tactics", "measure", "--timing-cache", cache, "--num-avg-timing-iters", "3"});
+  std::string found = readText(cache);
+  size_t at = found.rfind(": ");
+  ASSERT_NE(found.find("conv2d 1x32x14x14 to 32 by 3x3"), std::string::npos) << found;
+
+  // With the same measurements the same bytes come out, whether more is measured or not.
+  std::string one = readText(compile({"--tactics", "measure", "--timing-cache", cache})),
+              two = readText(compile({"--tactics", "measure", "--timing-cache", cache}));
+  EXPECT_EQ(one, two);
+  EXPECT_EQ(readText(cache), found);
+
+  writeText(cache, found.substr(0, at) + ": im2col\n");
+  std::string engine = compile({"--timing-cache", cache});
+  EXPECT_NE(layers(engine).find("im2col"), std::string::npos) << layers(engine);
+  // The limit counts for what was measured as well.
+  engine = compile({"--timing-cache", cache, "--workspace-size", "0"});
+  EXPECT_EQ(layers(engine).find("im2col"), std::string::npos) << layers(engine);
+  EXPECT_EQ(layers(compile({})).find("im2col"), std::string::npos);
+}
+
+TEST_F(TacticOptions, CompileTellsWhatItCost) {
+  CliResult r = runCli({"compile", text_, "-w", weights_, "-o", folder_ / "net.tse", "--profile", "text"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.err.find("Function profiling\n==================\n  Message: " + text_ + "\n"), 0u) << r.err;
+  EXPECT_NE(r.err.find("    Number of Apply nodes: 1\n"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("\nRewriter Profile\n----------------\n"), std::string::npos) << r.err;
+  r = runCli({"compile", text_, "-w", weights_, "-o", folder_ / "net.tse", "--profile", "json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  Json json = parseJson(r.err);
+  const Json& compilation = json["compilation"];
+  EXPECT_EQ(compilation["nodes"].number, 1);
+  EXPECT_GT(compilation["compile_time"].number, 0);
+  EXPECT_FALSE(json["rewriting"].isNull());
+}
+
+TEST_F(TacticOptions, WhatIsNotACacheIsRefused) {
+  std::string cache = folder_.write("cache", "fastest please\n");
+  CliResult r = runCli({"compile", text_, "-w", weights_, "--timing-cache", cache, "-o", folder_ / "x.tse"});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_NE(r.err.find("expected 'tscompile tactics 1'"), std::string::npos) << r.err;
+  EXPECT_EQ(readText(folder_ / "x.tse"), "");
+}
+
+TEST_F(TacticOptions, NumbersOfRunsAndSizesOfInputsAreHeard) {
+  Options o = readCommandLine(std::vector<std::string>{"compile", "x", "--num-avg-timing-iters", "3", "--tactics",
+                                                       "measure", "--workspace-size", "1M"});
+  CompileSpec spec = compileSpecOf(o.partition, {});
+  EXPECT_EQ(spec.engine.tactics->timingRuns, 3);
+  EXPECT_TRUE(spec.engine.measureTactics);
+  EXPECT_EQ(spec.engine.tactics->workspaceLimit, size_t{1} << 20);
+  // Nothing is timed on sizes that nobody told.
+  CliResult r = runCli({"compile", text_, "-w", weights_, "--tactics", "measure", "-o", folder_ / "x.tse"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("%x"), std::string::npos) << r.err;
+}
+
+}  // namespace
+}  // namespace tscompile::test
