@@ -19,7 +19,7 @@ namespace {
 
 // The folder with the cases: those of the repository, or many more.
 std::string folder() {
-  const char* other = std::getenv("TSCOMPILE_PLUGIN_CASES");
+  const char* other = std::getenv("TSCOMPILE_PLUGIN_GOLDENS");
   return other ? other : std::string(TSCOMPILE_TESTS_DIR) + "/data/plugins";
 }
 
@@ -38,7 +38,7 @@ double numberOf(const Json& j) {
 DType dtypeOf(const std::string& name) {
   for (DType d : {DType::Float32, DType::Float16, DType::BFloat16, DType::Float64, DType::Int8, DType::UInt8,
                   DType::Int32, DType::Int64, DType::Bool})
-    if (name == std::string(pythonName(d)).substr(6)) return d;
+    if (name == pythonName(d)) return d;
   ADD_FAILURE() << "no type " << name;
   return DType::Float32;
 }
