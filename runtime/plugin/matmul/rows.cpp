@@ -243,8 +243,10 @@ void fewRowsInParts(const WeightRows& w, int64_t m, const float* x, const float*
     const int64_t piece = i % rowPieces;
     Piece columns = pieceOf(units, columnPieces, i / rowPieces), rows = pieceOf(rowUnits, rowPieces, piece);
     const int64_t stop = piece + 1 == rowPieces ? w.k : rows.end * kDeepest;
-    kernel(w, m, x, piece ? nullptr : bias, rows.begin * kDeepest, stop, columns.begin * kUnit,
-           std::min(w.n, columns.end * kUnit), piece ? sums.data() + (piece - 1) * m * w.n : y);
+    float* to = piece ? sums.data() + (piece - 1) * m * w.n : y;
+    for (int64_t r = 0; r < m; r += kFewRows)
+      kernel(w, std::min(kFewRows, m - r), x + r * w.k, piece ? nullptr : bias, rows.begin * kDeepest, stop,
+             columns.begin * kUnit, std::min(w.n, columns.end * kUnit), to + r * w.n);
   });
   for (int64_t piece = 1; piece < rowPieces; ++piece)
     for (int64_t at = 0; at < m * w.n; ++at) y[at] += sums[static_cast<size_t>((piece - 1) * m * w.n + at)];
@@ -269,7 +271,8 @@ int64_t WeightRows::rowBytes() const {
 
 void multiplyRows(const WeightRows& w, int64_t m, const float* x, const float* bias, float* y, int threads) {
   if (m == 0 || w.n == 0) return;
-  if (m > kFewRows) {
+  constexpr int64_t kMostRows = 16;  // four at a time, from where the part of the matrix is in cache then
+  if (m > kMostRows) {
     auto fill = TS_SIMD(fillKernel);
     return multiplyPanels(
         m, w.n, w.k, x,
