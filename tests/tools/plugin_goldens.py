@@ -68,7 +68,7 @@ def number(v, digits):
         return "nan"
     if math.isinf(v):
         return "inf" if v > 0 else "-inf"
-    return float(digits % v) if v else 0
+    return float(digits % v) if v or math.copysign(1, v) < 0 else 0
 
 
 def described(t):
@@ -118,7 +118,7 @@ def main():
     for path in sorted(glob.glob(os.path.join(here, "plugin_goldens_*.py"))):
         importlib.import_module(os.path.basename(path)[:-3])
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=16)
+    parser.add_argument("--count", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=os.path.join(here, "..", "data", "plugins"))
     parser.add_argument("plugins", nargs="*")

@@ -202,7 +202,7 @@ def encode_fp4(x):
 def quantize_to_fp4(r):
     x = r.floats(*r.sizes(), 16 * r.randint(1, 4), dtype=r.row_type(), scale=r.choice([0, 1, 5]))
     scale = torch.tensor([r.choice([1.0, 100.0, 448 * 6 / 16.0])])
-    blocks = x.float().reshape(*x.shape[:-1], -1, 16)
+    blocks = x.float().reshape(*x.shape[:-1], x.shape[-1] // 16, 16)
     codes = encode_fp8((blocks.abs().amax(-1) / 6 * scale).numpy()).reshape(blocks.shape[:-1])
     stored = torch.from_numpy(FP8[codes]).float()[..., None]
     factor = torch.where(stored != 0, scale / stored, torch.zeros(1))
