@@ -101,7 +101,7 @@ struct BertAttention {
       hidden = g.op("unsqueeze", {g.op("unsqueeze", {padding, one}), one});
     }
     if (relative) scores = g.add(scores, biasText(g, bias, rows(positions), columns(positions)));
-    scores = g.op("masked_fill", {scores, hidden, g.real(-1e300)});
+    scores = g.op("masked_fill", {scores, hidden, g.real(-1e38)});
     std::string y = g.matmul(g.op("softmax", {scores, last, none}), part(two));
     y = g.view(g.op("transpose", {y, one, two}), {batch, tokens, g.integer(heads * size)});
     if (packed) y = g.op("squeeze", {y, zero});

@@ -88,7 +88,7 @@ struct Gemm {
     std::string a = g.input("A"), b = g.input("B");
     tsc_dtype given = t.input(0).dtype();
     if (given != TSC_F64 && given != TSC_F32) a = g.to(a, TSC_F32), b = g.to(b, TSC_F32);
-    std::string y = g.op("tensordot", {a, b, g.integers({transa ? 0 : -1}), g.integers({transb ? -1 : 0}), g.none()});
+    std::string y = g.op("tensordot", {a, b, g.integers({transa ? 0 : -1}), g.integers({transb ? -1 : 0})});
     if (alpha != 1) y = g.mul(y, g.real(alpha));
     return g.returning({g.to(y, resultOf(given))});
   }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tscompile {
@@ -44,11 +45,10 @@ class GraphLines {
   Value op(std::string_view name, const std::vector<Value>& arguments, std::string_view type = "Tensor") {
     return statement(type, fmt::format("aten::{}({})", name, joined(arguments)));
   }
-  // Two results.
-  std::pair<Value, Value> op2(std::string_view name, const std::vector<Value>& arguments) {
-    Value a = next(), b = next();
-    body_ += fmt::format("  {} : Tensor, {} : Tensor = aten::{}({})\n", a, b, name, joined(arguments));
-    return {a, b};
+  // The first and the second half of the last dimension.
+  std::pair<Value, Value> halves(const Value& x) {
+    Value all = size(x, -1), half = op("floordiv", {all, integer(2)}, "int");
+    return {slice(x, -1, integer(0), half), slice(x, -1, half, all)};
   }
 
   Value add(const Value& a, const Value& b) { return op("add", {a, b, integer(1)}); }

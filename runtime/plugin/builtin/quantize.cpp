@@ -117,11 +117,7 @@ struct QuantizePerToken {
     if (fp8) return "";
     GraphLines g;
     std::string x = g.to(g.input("x"), TSC_F32);
-    if (clamp) {
-      std::string bounds = g.input("clamp_val");
-      auto bound = [&](int64_t i) { return g.op("select", {bounds, g.integer(0), g.integer(i)}); };
-      x = g.op("clamp", {x, bound(0), bound(1)});
-    }
+    if (clamp) x = clampText(g, x, g.input("clamp_val"));
     auto [q, scale] = perTokenText(g, x);
     std::vector<std::string> results = {q, scale};
     if (sum) results.push_back(rowSumText(g, x));

@@ -32,6 +32,12 @@ inline std::pair<std::string, std::string> perTokenText(GraphLines& g, const std
   return {int8Text(g, g.mul(x, factor)), g.div(most, g.real(127))};
 }
 
+// Clamped to the two values of a tensor.
+inline std::string clampText(GraphLines& g, const std::string& x, const std::string& bounds) {
+  auto bound = [&](int64_t i) { return g.op("select", {bounds, g.integer(0), g.integer(i)}); };
+  return g.op("clamp", {x, bound(0), bound(1)});
+}
+
 inline std::string rowSumText(GraphLines& g, const std::string& x) {
   return g.op("sum", {x, g.integers({-1}), g.boolean(true), g.none()});
 }

@@ -1,5 +1,5 @@
-// Few rows of x: the work is the reading of the matrix, eight of its rows at a time, with sums of some hundred columns
-// in the nearest cache.
+// Few rows of x: the work is the reading of the matrix, eight of its rows at a time, with sums of up to 1024 columns in
+// the nearest cache. Long stretches of a row are read at a time: half as long ones take up to twice the time.
 #include "runtime/engine/simd.h"
 #include "runtime/engine/thread_pool.h"
 #include "runtime/plugin/matmul/matmul.h"
@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <vector>
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -24,8 +26,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::CappedTag<float, kBlock>;
 inline constexpr int64_t kVector = static_cast<int64_t>(HWY_LANES(float)) < kBlock ? HWY_LANES(float) : kBlock;
-inline constexpr int64_t kColumns = 512;  // whose sums are kept at a time
-inline constexpr int kDeep = 8;           // rows of the matrix at a time
+inline constexpr int64_t kColumns = 1024;  // whose sums are kept at a time
+inline constexpr int kDeep = 8;            // rows of the matrix at a time
 
 // A vector of values from the column that `p` points to; kBits of each.
 struct LoadF32 {
@@ -64,9 +66,10 @@ struct LoadInt4 {
   HWY_INLINE hn::Vec<Floats> operator()(const std::byte* p) const {
     const hn::Rebind<uint8_t, Floats> d;
     const hn::Rebind<int32_t, Floats> wide;
-    alignas(16) uint8_t bytes[16] = {};
-    std::memcpy(bytes, p, static_cast<size_t>(kVector / 2));
-    auto stored = hn::Load(d, bytes);
+    using Word = std::conditional_t<kVector == 4, uint32_t, uint64_t>;
+    Word word = 0;
+    std::memcpy(&word, p, static_cast<size_t>(kVector / 2));
+    auto stored = hn::BitCast(d, hn::Set(hn::Repartition<Word, decltype(d)>(), word));
     auto twice = hn::InterleaveLower(d, stored, stored);
     alignas(64) static constexpr int32_t kShifts[kBlock] = {28, 24, 28, 24, 28, 24, 28, 24,
                                                             28, 24, 28, 24, 28, 24, 28, 24};
@@ -121,17 +124,19 @@ HWY_INLINE void addRows(const WeightRows& w, const float* x, int64_t row, int64_
   if (full < count) body(full, [&](const std::byte* p) HWY_ATTR { return loadSome<Load>(p, count - full); });
 }
 
-// The columns [first, first + count) for kRows rows of x.
+// What rows [row, stop) of the matrix add to the columns [first, first + count), for kRows rows of x.
 template <class Load, int kRows>
-void fewRows(const WeightRows& w, const float* x, const float* bias, int64_t first, int64_t count, float* y) {
+void fewRows(const WeightRows& w, const float* x, const float* bias, int64_t row, int64_t stop, int64_t first,
+             int64_t count, float* y) {
   alignas(64) float sums[kRows * kColumns], totals[kRows * kColumns];
   const int64_t group = w.groupRows();
   for (int r = 0; r < kRows; ++r)
     for (int64_t c = 0; c < count; ++c) totals[r * kColumns + c] = bias ? bias[first + c] : 0.0f;
-  for (int64_t row = 0, g = 0; row < w.k; row += group, ++g) {
-    const int64_t end = std::min(w.k, row + group);
-    std::memset(sums, 0, sizeof(sums));
+  while (row < stop) {
+    const int64_t g = row / group, begin = row, end = std::min(stop, (g + 1) * group);
+    for (int r = 0; r < kRows; ++r) std::fill_n(sums + r * kColumns, (count + kBlock - 1) / kBlock * kBlock, 0.0f);
     int64_t i = row;
+    row = end;
     for (; i + kDeep <= end; i += kDeep) addRows<Load, kRows, kDeep>(w, x, i, first, count, sums);
     for (; i < end; ++i) addRows<Load, kRows, 1>(w, x, i, first, count, sums);
     const float* scales = w.scales ? w.scales + g * w.n + first : nullptr;
@@ -145,7 +150,7 @@ void fewRows(const WeightRows& w, const float* x, const float* bias, int64_t fir
         for (int64_t c = 0; c < count; ++c) total[c] += sum[c];
       if (!zeros) continue;
       float all = 0;
-      for (int64_t k = row; k < end; ++k) all += x[r * w.k + k];
+      for (int64_t k = begin; k < end; ++k) all += x[r * w.k + k];
       for (int64_t c = 0; c < count; ++c) total[c] += all * zeros[c];
     }
   }
@@ -154,19 +159,12 @@ void fewRows(const WeightRows& w, const float* x, const float* bias, int64_t fir
 }
 
 template <class Load>
-void someRows(const WeightRows& w, int64_t m, const float* x, const float* bias, int64_t first, int64_t count,
-              float* y) {
+void someRows(const WeightRows& w, int64_t m, const float* x, const float* bias, int64_t row, int64_t stop,
+              int64_t first, int64_t count, float* y) {
   static_assert(kFewRows == 4);
-  switch (m) {
-    case 1:
-      return fewRows<Load, 1>(w, x, bias, first, count, y);
-    case 2:
-      return fewRows<Load, 2>(w, x, bias, first, count, y);
-    case 3:
-      return fewRows<Load, 3>(w, x, bias, first, count, y);
-    default:
-      return fewRows<Load, 4>(w, x, bias, first, count, y);
-  }
+  constexpr decltype(&fewRows<Load, 1>) kTable[] = {fewRows<Load, 1>, fewRows<Load, 2>, fewRows<Load, 3>,
+                                                    fewRows<Load, 4>};
+  kTable[m - 1](w, x, bias, row, stop, first, count, y);
 }
 
 // One panel of 16 columns; lanes past the last column are zeros.
@@ -208,10 +206,11 @@ HWY_INLINE void withFormat(RowFormat format, F&& body) {
   }
 }
 
-void someRowsKernel(const WeightRows& w, int64_t m, const float* x, const float* bias, int64_t first, int64_t end,
-                    float* y) {
+void someRowsKernel(const WeightRows& w, int64_t m, const float* x, const float* bias, int64_t row, int64_t stop,
+                    int64_t first, int64_t end, float* y) {
   withFormat(w.format, [&]<class Load>(Load) HWY_ATTR {
-    for (; first < end; first += kColumns) someRows<Load>(w, m, x, bias, first, std::min(kColumns, end - first), y);
+    for (; first < end; first += kColumns)
+      someRows<Load>(w, m, x, bias, row, stop, first, std::min(kColumns, end - first), y);
   });
 }
 
@@ -228,6 +227,32 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tscompile {
+
+namespace {
+
+// Parts of about 400 KB: first of columns, as wide as their sums can be kept; then of rows, whose sums are added up.
+void fewRowsInParts(const WeightRows& w, int64_t m, const float* x, const float* bias, float* y, int threads) {
+  auto kernel = TS_SIMD(someRowsKernel);
+  constexpr int64_t kUnit = 64, kWidest = 1024, kDeepest = 64;
+  const int64_t units = (w.n + kUnit - 1) / kUnit, columnPieces = (w.n + kWidest - 1) / kWidest;
+  const int64_t wanted = std::clamp<int64_t>(w.k * w.rowBytes() / 400'000, 1, 64);
+  const int64_t rowUnits = std::max<int64_t>(1, w.k / kDeepest);
+  const int64_t rowPieces = std::min((wanted + columnPieces - 1) / columnPieces, rowUnits);
+  std::vector<float> sums(static_cast<size_t>((rowPieces - 1) * m * w.n));
+  parallelFor(columnPieces * rowPieces, wanted > 1 ? threads : 1, [&](int64_t i) {
+    const int64_t piece = i % rowPieces;
+    Piece columns = pieceOf(units, columnPieces, i / rowPieces), rows = pieceOf(rowUnits, rowPieces, piece);
+    const int64_t stop = piece + 1 == rowPieces ? w.k : rows.end * kDeepest;
+    float* to = piece ? sums.data() + (piece - 1) * m * w.n : y;
+    for (int64_t r = 0; r < m; r += kFewRows)
+      kernel(w, std::min(kFewRows, m - r), x + r * w.k, piece ? nullptr : bias, rows.begin * kDeepest, stop,
+             columns.begin * kUnit, std::min(w.n, columns.end * kUnit), to + r * w.n);
+  });
+  for (int64_t piece = 1; piece < rowPieces; ++piece)
+    for (int64_t at = 0; at < m * w.n; ++at) y[at] += sums[static_cast<size_t>((piece - 1) * m * w.n + at)];
+}
+
+}  // namespace
 
 int64_t WeightRows::rowBytes() const {
   switch (format) {
@@ -246,7 +271,8 @@ int64_t WeightRows::rowBytes() const {
 
 void multiplyRows(const WeightRows& w, int64_t m, const float* x, const float* bias, float* y, int threads) {
   if (m == 0 || w.n == 0) return;
-  if (m > kFewRows) {
+  constexpr int64_t kMostRows = 16;  // four at a time, from where the part of the matrix is in cache then
+  if (m > kMostRows) {
     auto fill = TS_SIMD(fillKernel);
     return multiplyPanels(
         m, w.n, w.k, x,
@@ -255,15 +281,7 @@ void multiplyRows(const WeightRows& w, int64_t m, const float* x, const float* b
         },
         bias, y, threads);
   }
-  auto kernel = TS_SIMD(someRowsKernel);
-  // Microseconds, roughly; pieces are whole vectors of every instruction set.
-  const double cost = static_cast<double>(w.k) * static_cast<double>(w.rowBytes()) / 10e3;
-  const int64_t units = (w.n + 63) / 64;
-  const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::min<int64_t>(units, 64));
-  parallelFor(pieces, threads, [&](int64_t i) {
-    Piece piece = pieceOf(units, pieces, i);
-    kernel(w, m, x, bias, piece.begin * 64, std::min(w.n, piece.end * 64), y);
-  });
+  fewRowsInParts(w, m, x, bias, y, threads);
 }
 
 }  // namespace tscompile

@@ -1,0 +1,165 @@
+// Norms followed by quantisation to int8, as graphs: LayernormQuantization, RmsnormQuantization, FusedLayernorm.
+#include "runtime/plugin/builtin/matmul_support.h"
+#include "runtime/plugin/builtin/quantize_text.h"
+
+namespace tscompile {
+namespace {
+
+// (x - mean) / sqrt(variance + eps) * weight + bias, or without mean; weight and bias may be "".
+std::string normText(GraphLines& g, bool centered, std::string x, double eps, const std::string& weight,
+                     const std::string& bias) {
+  std::string last = g.integers({-1}), yes = g.boolean(true), none = g.none();
+  if (centered) x = g.sub(x, g.op("mean", {x, last, yes, none}));
+  std::string squares = g.op("mean", {g.mul(x, x), last, yes, none});
+  std::string y = g.mul(x, g.op("rsqrt", {g.add(squares, g.real(eps))}));
+  if (!weight.empty()) y = g.mul(y, g.to(weight, TSC_F32));
+  return bias.empty() ? y : g.add(y, g.to(bias, TSC_F32));
+}
+
+void expectVector(const tsc::Shapes& s, size_t input, const tsc::Dim& size, const std::string& name) {
+  if (!s.has(input)) return;
+  expectRank(s.input(input), 1, name);
+  expectEqual(s.input(input).dims[0], size, "the size of " + name, "the last one of the first input");
+}
+
+template <bool kCentered>
+struct NormQuantization {
+  enum Input { kX, kWeight, kBias, kScale, kClamp };
+  double eps = kCentered ? 1e-5 : 1e-6;
+  bool differenceOfSquares = false, dynamic = false, clamp = false, sum = false;
+
+  static void describe(tsc::Description<NormQuantization>& d) {
+    using P = NormQuantization;
+    d.key("tensorrt_llm", kCentered ? "LayernormQuantization" : "RmsnormQuantization", "1",
+          kCentered
+              ? "q = saturate(round(layernorm(x) * scale)) as int8, halves to even; or with a scale for each row, "
+                "as QuantizePerToken"
+              : "q = saturate(round(rmsnorm(x) * scale)) as int8, halves to even; or with a scale for each row, as "
+                "QuantizePerToken");
+    d.field("eps", &P::eps, "added below the root").range(0, 1e9);
+    if (kCentered) d.field("use_diff_of_squares", &P::differenceOfSquares, "not needed");
+    d.field("dyn_act_scaling", &P::dynamic, "each row has a scale of its own, the second output");
+    d.field("clamp_enabled", &P::clamp, "what is quantised is first clamped to clamp_val");
+    d.field("sum_per_token", &P::sum, "the sums of the rows that are quantised are the last output");
+    d.input("x", kRowTypes, "[.., N]");
+    d.input("weight", kRowTypes, "[N]");
+    d.input("bias", kRowTypes, "[N]").optional();
+    d.input("scale", tsc::kF32, "one factor, unless dyn_act_scaling").optional();
+    d.input("clamp_val", tsc::kF32, "[2]: least and largest").optional();
+    d.output("q", tsc::kI8, "as x");
+    d.output("scale_or_sum", tsc::kF32, "[.., 1]: the scales with dyn_act_scaling, else the sums");
+    d.output("sum", tsc::kF32, "[.., 1]");
+  }
+  static std::string_view example() {
+    return kCentered
+               ? "graph(%x : Float(3, 37), %w : Float(37), %b : Float(37)):\n"
+                 "  %q : Tensor, %s : Tensor, %t : Tensor = tensorrt_llm::LayernormQuantization[dyn_act_scaling=1, "
+                 "sum_per_token=1](%x, %w, %b)\n"
+                 "  return (%q, %s, %t)\n"
+               : "graph(%x : Float(3, 37), %w : Float(37)):\n"
+                 "  %q : Tensor, %s : Tensor = tensorrt_llm::RmsnormQuantization[dyn_act_scaling=1](%x, %w)\n"
+                 "  return (%q, %s)\n";
+  }
+  size_t outputs() const { return 1 + dynamic + sum; }
+  void shapes(tsc::Shapes& s) const {
+    tsc::Shape x = s.input(kX);
+    expectRankFrom(x, 1, "x");
+    expectVector(s, kWeight, x.dims.back(), "weight");
+    expectVector(s, kBias, x.dims.back(), "bias");
+    if (!dynamic && !s.has(kScale)) tsc::invalid("the input scale is needed without dyn_act_scaling");
+    expectOne(s, kScale, "scale");
+    if (clamp != s.has(kClamp)) tsc::invalid("the input clamp_val goes with the field clamp_enabled");
+    s.output(0, TSC_I8, x.dims);
+    x.dims.back() = s.constant(1);
+    for (size_t o = 1; o < outputs(); ++o) s.output(o, TSC_F32, x.dims);
+  }
+  std::string decompose(const tsc::Tensors& t) const {
+    GraphLines g;
+    auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
+    std::string x = input(kX, "x"), weight = input(kWeight, "weight"), bias = input(kBias, "bias"),
+                scale = input(kScale, "scale"), bounds = input(kClamp, "clamp_val");
+    std::string y = normText(g, kCentered, g.to(x, TSC_F32), eps, weight, bias);
+    if (clamp) y = clampText(g, y, bounds);
+    std::vector<std::string> results;
+    if (dynamic) {
+      auto [q, scales] = perTokenText(g, y);
+      results = {q, scales};
+    } else {
+      results = {int8Text(g, g.mul(y, g.view(scale, {})))};
+    }
+    if (sum) results.push_back(rowSumText(g, y));
+    return g.returning(results);
+  }
+};
+
+// The sum of two tensors, its norm, and that quantised.
+struct FusedLayernorm {
+  enum Input { kX, kResidual, kWeight, kBias, kScale };
+  enum class Quantize { None, Tensor, Token };
+  double eps = 1e-5;
+  bool rms = false;
+  Quantize quantize = Quantize::None;
+
+  static void describe(tsc::Description<FusedLayernorm>& d) {
+    using P = FusedLayernorm;
+    d.key("tensorrt_llm", "FusedLayernorm", "1",
+          "sum = input + residual; y = layernorm(sum) or rmsnorm(sum), as it is or quantised to int8");
+    d.field("eps", &P::eps, "added below the root").range(0, 1e9);
+    d.field("use_rms", &P::rms, "rmsnorm, else layernorm");
+    d.choice("quantize", &P::quantize, "none|tensor|token", {Quantize::None, Quantize::Tensor, Quantize::Token},
+             "tensor: int8 with the input scale, as QuantizeTensor; token: int8 with a scale for each row, as "
+             "QuantizePerToken");
+    d.input("input", kRowTypes, "[.., N]");
+    d.input("residual", kRowTypes, "as input").sameTypeAs("input");
+    d.input("weight", kRowTypes, "[N]");
+    d.input("bias", kRowTypes, "[N]").optional();
+    d.input("scale", tsc::kF32, "one factor, of quantize=\"tensor\"").optional();
+    d.output("y", kRowTypes | tsc::kI8, "as input");
+    d.output("sum", kRowTypes, "as input").sameTypeAs("input");
+    d.output("scale", tsc::kF32, "[.., 1], of quantize=\"token\"");
+  }
+  static std::string_view example() {
+    return "graph(%x : Float(3, 37), %r : Float(3, 37), %w : Float(37)):\n"
+           "  %q : Tensor, %y : Tensor, %s : Tensor = tensorrt_llm::FusedLayernorm[quantize=\"token\", use_rms=1](%x, "
+           "%r, %w)\n"
+           "  return (%q, %y, %s)\n";
+  }
+  size_t outputs() const { return quantize == Quantize::Token ? 3 : 2; }
+  void shapes(tsc::Shapes& s) const {
+    tsc::Shape x = s.input(kX), residual = s.input(kResidual);
+    expectRankFrom(x, 1, "input");
+    expectRank(residual, x.rank(), "residual");
+    for (size_t i = 0; i < x.rank(); ++i)
+      expectEqual(residual.dims[i], x.dims[i], "size " + std::to_string(i) + " of residual", "that of input");
+    expectVector(s, kWeight, x.dims.back(), "weight");
+    expectVector(s, kBias, x.dims.back(), "bias");
+    if ((quantize == Quantize::Tensor) != s.has(kScale)) tsc::invalid("the input scale goes with quantize=\"tensor\"");
+    expectOne(s, kScale, "scale");
+    s.output(0, quantize == Quantize::None ? x.dtype : TSC_I8, x.dims);
+    s.output(1, x);
+    x.dims.back() = s.constant(1);
+    if (quantize == Quantize::Token) s.output(2, TSC_F32, x.dims);
+  }
+  std::string decompose(const tsc::Tensors& t) const {
+    GraphLines g;
+    auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
+    std::string x = input(kX, "input"), residual = input(kResidual, "residual"), weight = input(kWeight, "weight"),
+                bias = input(kBias, "bias"), scale = input(kScale, "scale");
+    tsc_dtype type = t.input(kX).dtype();
+    std::string sum = g.add(g.to(x, TSC_F32), g.to(residual, TSC_F32));
+    std::string y = normText(g, !rms, sum, eps, weight, bias);
+    sum = g.to(sum, type);
+    if (quantize == Quantize::None) return g.returning({g.to(y, type), sum});
+    if (quantize == Quantize::Tensor) return g.returning({int8Text(g, g.mul(y, g.view(scale, {}))), sum});
+    auto [q, scales] = perTokenText(g, y);
+    return g.returning({q, sum, scales});
+  }
+};
+
+}  // namespace
+
+const tsc_plugin* makeFusedLayernorm() { return tsc::Definition<FusedLayernorm>::table(); }
+const tsc_plugin* makeLayernormQuantization() { return tsc::Definition<NormQuantization<true>>::table(); }
+const tsc_plugin* makeRmsnormQuantization() { return tsc::Definition<NormQuantization<false>>::table(); }
+
+}  // namespace tscompile

@@ -1,0 +1,98 @@
+// QServeGemm, as a graph: weights of 4 bits, activations of 8.
+#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/matmul_support.h"
+
+namespace tscompile {
+namespace {
+
+struct QServeGemm {
+  enum Input { kActivation, kWeight, kS1Scales, kActScales, kS1Zeros, kActSums, kS2Scales, kS2Zeros };
+  int64_t group = -1;
+  tsc_dtype type = TSC_F16;
+
+  static void describe(tsc::Description<QServeGemm>& d) {
+    using P = QServeGemm;
+    d.key(
+        "tensorrt_llm", "QServeGemm", "1",
+        "with q = weight from 0 to 15: y[m, n] = sum_k activation[m, k] q[n, k] * act_scales[m] * s1_scales[n] - "
+        "act_sums[m] * s1_szeros[n]; with groups of group_size columns k: y[m, n] = sum_k activation[m, k] (q[n, k] * "
+        "s2_scales[g, n] + s2_zeros[g, n]) * act_scales[m] * s1_scales[n]");
+    d.field("group_size", &P::group, "-1: scales for whole rows of the weights").range(-1, 1 << 20);
+    d.choice("type_id", &P::type, kTypes, floatTypes(), "the type of the result");
+    d.input("activation", tsc::kI8, "[M.., K]");
+    d.input("weight", tsc::kU8 | tsc::kI8, "[N, K / 2]: two of a row in a byte, the first one in the lower half");
+    d.input("s1_scales", kRowTypes, "[N]");
+    d.input("act_scales", kRowTypes, "M scales, those that QuantizePerToken gives");
+    d.input("s1_szeros", kRowTypes, "[N]: zero points times scales; without groups").optional();
+    d.input("act_sums", kRowTypes, "M sums of the activations before they were quantised; without groups").optional();
+    d.input("s2_scales", tsc::kI8, "[K / group_size, N]; with groups").optional();
+    d.input("s2_zeros", tsc::kI8, "[K / group_size, N]; with groups").optional();
+    d.output("y", kRowTypes, "[M.., N]");
+  }
+  static std::string_view example() {
+    return "graph(%a : Char(3, 16), %w : Byte(5, 8), %s : Float(5), %t : Float(3, 1), %z : Float(5), %u : Float(3, "
+           "1)):\n"
+           "  %y : Tensor = tensorrt_llm::QServeGemm(%a, %w, %s, %t, %z, %u)\n"
+           "  return (%y)\n";
+  }
+  void prepare() const { tsc::require(group != 0, "group_size is 0, expected -1 or a positive number"); }
+  void shapes(tsc::Shapes& s) const {
+    tsc::Shape a = s.input(kActivation), w = s.input(kWeight);
+    expectRankFrom(a, 1, "activation");
+    expectRank(w, 2, "weight");
+    expectEqual(w.dims[1] * 2, a.dims.back(), "K of weight", "that of activation");
+    bool grouped = group > 0;
+    if (grouped ? !s.has(kS2Scales) || !s.has(kS2Zeros) : !s.has(kS1Zeros) || !s.has(kActSums))
+      tsc::invalid(grouped ? "s2_scales and s2_zeros are needed with groups"
+                           : "s1_szeros and act_sums are needed without groups");
+    for (Input i : {kS1Scales, kS1Zeros}) {
+      if (!s.has(i)) continue;
+      std::string name = i == kS1Scales ? "s1_scales" : "s1_szeros";
+      expectRank(s.input(i), 1, name);
+      expectEqual(s.input(i).dims[0], w.dims[0], "the number of " + name, "the rows of weight");
+    }
+    for (Input i : {kS2Scales, kS2Zeros}) {
+      if (!s.has(i)) continue;
+      std::string name = i == kS2Scales ? "s2_scales" : "s2_zeros";
+      expectRank(s.input(i), 2, name);
+      expectEqual(s.input(i).dims[1], w.dims[0], "N of " + name, "the rows of weight");
+      if (grouped)
+        expectEqual(s.input(i).dims[0], a.dims.back().apply(TSC_DIM_CEIL_DIV, group), "the number of rows of " + name,
+                    "the groups of K");
+    }
+    a.dims.back() = w.dims[0];
+    s.output(0, type, a.dims);
+  }
+  std::string decompose(const tsc::Tensors& t) const {
+    GraphLines g;
+    std::string in[8];
+    constexpr const char* kNames[8] = {"activation", "weight",   "s1_scales", "act_scales",
+                                       "s1_szeros",  "act_sums", "s2_scales", "s2_zeros"};
+    for (size_t i = 0; i < 8; ++i)
+      if (t.input(i).present()) in[i] = g.input(kNames[i]);
+    std::string a = g.to(in[kActivation], TSC_I32), sixteen = g.integer(16), last = g.integer(-1), one = g.integer(1);
+    // remainder and floor_divide give both halves of signed and of unsigned bytes.
+    std::string bytes = g.to(in[kWeight], TSC_I32);
+    std::string low = g.op("remainder", {bytes, sixteen});
+    std::string high = g.op("remainder", {g.op("floor_divide", {bytes, sixteen}), sixteen});
+    std::string N = g.size(bytes, 0);
+    std::string w = g.view(g.op("stack", {g.list("Tensor[]", {low, high}), last}), {N, last});  // [N, K]
+    auto spread = [&](Input i) {
+      std::string all = g.op("repeat_interleave", {g.to(in[i], TSC_I32), g.integer(group), g.integer(0), g.none()});
+      return g.op("t", {g.slice(all, 0, g.integer(0), g.size(w, 1))});
+    };
+    if (group > 0) w = g.add(g.mul(w, spread(kS2Scales)), spread(kS2Zeros));
+    std::string sums = g.to(g.matmul(a, g.transposed(w)), TSC_F32);
+    auto column = [&](Input i) { return g.view(g.to(in[i], TSC_F32), {last, one}); };
+    std::string rows = g.view(sums, {last, N});
+    std::string y = g.mul(g.mul(rows, column(kActScales)), g.to(in[kS1Scales], TSC_F32));
+    if (group < 0) y = g.sub(y, g.mul(column(kActSums), g.to(in[kS1Zeros], TSC_F32)));
+    return g.returning({g.to(g.op("view_as", {y, sums}), type)});
+  }
+};
+
+}  // namespace
+
+const tsc_plugin* makeQServeGemm() { return tsc::Definition<QServeGemm>::table(); }
+
+}  // namespace tscompile
