@@ -10,6 +10,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tscompile {
 namespace {
 
@@ -59,6 +61,7 @@ void replace(Graph& graph, const Unpacked& u) {
   for (int place : u.places)
     if (place >= 0) values[u.graph->input(parameter++)] = u.node->input(static_cast<size_t>(place));
   cloneNodesBefore(*u.graph->block(), u.node, values);
+  std::vector<std::pair<Value*, std::string>> names;  // free when the node is gone
   const IValue* inPlace = u.node->attributeValue(kInPlace);
   bool writes = inPlace && inPlace->isInt() && inPlace->toInt() != 0;
   for (size_t o = 0; o < u.node->outputCount(); ++o) {
@@ -71,8 +74,11 @@ void replace(Graph& graph, const Unpacked& u) {
       result = builder.call(Symbol::of("aten::copy_"), {target, result, builder.constant(IValue(false))}, old->type());
     }
     old->replaceAllUsesWith(result);
+    bool isGiven = std::ranges::any_of(u.node->inputs(), [&](const Use& use) { return use.value == result; });
+    if (old->isNamed() && !result->isNamed() && !isGiven) names.emplace_back(result, old->name());
   }
   u.node->destroy();
+  for (auto& [value, name] : names) value->setName(name);
 }
 
 }  // namespace

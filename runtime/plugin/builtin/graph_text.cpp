@@ -27,7 +27,7 @@ std::string GraphText::resolve(const Argument& a) {
   if (a.type_.empty()) return a.text_;
   std::string& value = known_[std::string(a.type_) + a.text_];
   if (value.empty()) {
-    value = "%c" + std::to_string(known_.size());
+    value = name();
     constants_ += fmt::format("  {} : {} = prim::Constant{}()\n", value, a.type_,
                               a.text_.empty() ? "" : "[value=" + a.text_ + "]");
   }
