@@ -1,4 +1,7 @@
 // Collectives: shards are threads, and give what one computation gives.
+#include "api/compile.h"
+#include "api/extensions.h"
+#include "api/module.h"
 #include "ir/error.h"
 #include "runtime/plugin/plugin_instance.h"
 #include "runtime/plugin/plugin_registry.h"
@@ -158,6 +161,50 @@ TEST(Collectives, AProductIsSplitByDepth) {
     expectNear(call(*make("GemmAllReduce", fields), {sample({2, kDepth}, s), sample({3, kDepth}, s, 1)})[0], want);
   });
   for (const std::string& e : errors) EXPECT_EQ(e, "");
+}
+
+// relu(x W1) W2, split between the products, as graphs in the interpreter and with engines around the sum.
+TEST(Collectives, ASplitModelIsTheWholeOne) {
+  constexpr int64_t kShards = 2, kWidth = 6, kPart = kWidth / kShards;
+  auto graphOf = [](const std::string& last) {
+    return "graph(%x : Float(2, 4), %up : Tensor, %down : Tensor):\n"
+           "  %h : Tensor = aten::matmul(%x, %up)\n  %r : Tensor = aten::relu(%h)\n"
+           "  %p : Tensor = aten::matmul(%r, %down)\n" +
+           last + "  return (%y)\n";
+  };
+  auto resultOf = [&](const std::string& last, bool engine, const Tensor& up, const Tensor& down) {
+    Diagnostics diagnostics;
+    LoadOptions options;
+    options.extensions = std::make_shared<Extensions>();
+    Result<Module> m = Module::fromText(graphOf(last), "test", options, diagnostics);
+    CompileSpec spec;
+    spec.minBlockSize = 1;
+    if (m && engine) m = compile(*m, spec, diagnostics);
+    Result<std::vector<IValue>> out = Failed{};
+    for (int i = 0; m && i < 3; ++i) out = m->forward(std::vector<IValue>{sample({2, 4}, 5), up, down}, diagnostics);
+    EXPECT_TRUE(out) << (diagnostics.list().empty() ? "" : diagnostics.list()[0].message);
+    return out ? out->at(0).toTensor() : Tensor();
+  };
+  Tensor up = sample({4, kWidth}, 1), down = sample({kWidth, 3}, 2);
+  Tensor whole = resultOf("  %n : NoneType = prim::Constant()\n  %y : Tensor = aten::clone(%p, %n)\n", false, up, down);
+  for (bool engine : {false, true}) {
+    std::vector<Tensor> results(kShards);
+    onShards(kShards, [&](size_t s) {
+      auto first = static_cast<int64_t>(s) * kPart;
+      Tensor ownUp = Tensor::empty(DType::Float32, Dims{4, kPart}),
+             ownDown = Tensor::empty(DType::Float32, Dims{kPart, 3});
+      for (int64_t i = 0; i < 4 * kPart; ++i)
+        ownUp.data<float>()[i] = up.data<float>()[i / kPart * kWidth + first + i % kPart];
+      std::copy_n(down.data<float>() + first * 3, kPart * 3, ownDown.data<float>());
+      results[s] = resultOf("  %y : Tensor = tensorrt_llm::AllReduce[group=[0, 1], rank=" + std::to_string(s) +
+                                ", group_name=\"split\"](%p)\n",
+                            engine, ownUp, ownDown);
+    });
+    for (const Tensor& r : results) {
+      ASSERT_TRUE(r.defined() && whole.defined());
+      expectNear(r, {whole.data<float>(), whole.data<float>() + whole.numel()});
+    }
+  }
 }
 
 TEST(Collectives, TensorsArriveInOrder) {
