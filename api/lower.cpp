@@ -1,6 +1,7 @@
 #include "api/lower.h"
 
 #include "api/module_state.h"
+#include "api/unpack_plugins.h"
 #include "ir/clone.h"
 #include "ir/support/text.h"
 #include "partition/stitch.h"
@@ -152,6 +153,12 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   std::string selfName = self ? graph->input(0)->name() : "";
   if (!runPlan(*graph, *state_->registry, callees.targets, options, recorder ? &*recorder : nullptr, diagnostics))
     return Failed{};
+  if (options.unpackPlugins) {
+    std::optional<size_t> unpacked = unpackPlugins(*graph, *state_->registry, diagnostics);
+    if (!unpacked || (*unpacked && !runPlan(*graph, *state_->registry, callees.targets, options,
+                                            recorder ? &*recorder : nullptr, diagnostics)))
+      return Failed{};
+  }
   if (recorder && options.onRecords) options.onRecords(recorder->records());
   recorder.reset();
 

@@ -25,6 +25,8 @@ struct LowerOptions {
   std::vector<std::string> records = {};
   std::function<void(const CallRecords&)> onRecords = nullptr;       // sees what is left of them at the end
   std::function<void(const RewriteArguments&)> onReports = nullptr;  // sees what rewrites reported
+  // Nodes of plugins become what they decompose into, and the plan runs on that as well. See api/unpack_plugins.h.
+  bool unpackPlugins = false;
   Limits limits;
 };
 

@@ -93,6 +93,7 @@ int runLower(const Options& options, Session& session) {
   lowering.limits = session.common.limits;
   if (!bindInputs(lowering.arguments, command, *module, session)) return session.finish();
   setFallBack(lowering.arguments, command.fallBack);
+  lowering.unpackPlugins = command.unpackPlugins;
   lowering.records = command.records;
   lowering.onRecords = [&](const CallRecords& records) { describeRecords(records, command.records, session); };
   Result<Module> lowered = module->lowered(lowering, session.diagnostics);

@@ -150,6 +150,8 @@ const std::vector<OptionSpec> kLower = withRewriting({
      [](Options& o, const std::string& v) { o.lower.bind.push_back(v); }, true},
     {"--record", "KIND", "remember calls of this function, or nodes of this kind, and tell what became of them",
      [](Options& o, const std::string& v) { o.lower.records.push_back(v); }, true},
+    {"--unpack-plugins", "", "replace nodes of plugins by the graphs that they decompose into",
+     [](Options& o, const std::string&) { o.lower.unpackPlugins = true; }},
     {"--fall-back", "WHAT", "mark nodes with to_compile=0: %NAME of a value, or the class or path of a module",
      [](Options& o, const std::string& v) { o.lower.fallBack.push_back(v); }, true},
     {"-o,--output", "FILE", "write there, and the tensors to FILE with .safetensors in place of .ir",

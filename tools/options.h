@@ -68,6 +68,7 @@ struct LowerCommand {
   std::vector<std::string> fallBack;  // classes, paths, %names
   std::vector<std::string> bind;      // NAME=VALUE
   std::vector<std::string> records;   // functions and kinds of nodes
+  bool unpackPlugins = false;
   std::string method = "forward";
   std::string output;
 };

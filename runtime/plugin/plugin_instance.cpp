@@ -273,11 +273,7 @@ void PluginInstance::call(Context& c, const PluginTensors& inputs, const PluginT
     PluginTensors present;
     for (const Tensor& t : inputs)
       if (t.defined()) present.push_back(t);
-    try {
-      return c.composite->run(present, outputs, run);
-    } catch (const ExecutionError& e) {
-      throw ExecutionError(e.kind(), fmt::format("{}::{}: {}", creator_->key.ns, creator_->key.name, e.message()));
-    }
+    return c.composite->run(present, outputs, run);
   }
   std::vector<tsc_tensor> in = rawTensors(inputs), out = rawTensors(outputs);
   tsc_status status = TSC_OK;

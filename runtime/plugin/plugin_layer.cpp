@@ -37,9 +37,10 @@ class PluginLayer : public Layer {
     }
     std::vector<int64_t> rows;
     plugin_->run(in, out, &frame.context(), frame.threads(), &rows);
+    // What an engine makes has the sizes that it was planned for. The interpreter takes over.
     for (size_t o = 0; o < rows.size(); ++o)
       if (rows[o] >= 0 && rows[o] != out[o].size(0))
-        throw ExecutionError(ErrorKind::Unsupported, "how many rows a result has only a run tells: not in an engine");
+        throw ExecutionError(ErrorKind::Unsupported, "how many rows a result has only a run tells");
   }
 
   std::vector<int> places;  // by input of the plugin: which of `inputs` it is, or -1

@@ -331,7 +331,211 @@ def mixture_of_experts(r):
     return case("MixtureOfExperts", fields, inputs, [(y.reshape(x.shape), dtype)])
 
 
-MAKERS = {"CumsumLastDim": cumsum, "Lookup": lookup, "Lora": lora, "MambaConv1d": mamba_conv1d,
+# ---- composites ----
+
+
+def lru(r):
+    fields, inputs, requests, leading, slots = requests_of(r)
+    block = r.randint(1, 4)
+    dim, dtype = block * r.randint(1, 4), any_type(r)
+    has_y, fused, biased, y_biased = (r.random() < 0.5 for _ in range(4))
+    fields.update(dim=dim, block_size=block, y_enabled=has_y, y_bias_enabled=y_biased, fuse_gate_enabled=fused,
+                  gate_bias_enabled=biased)
+    new = lambda *shape: numbers(r, shape, dtype)
+    x, a, state = new(*leading, dim), new(dim), new(slots, dim)
+    inputs.update(x=x, A=a, state=state)
+    flat = lambda name, width: inputs[name].double().reshape(-1, width)
+    if fused:
+        inputs["gate"] = new(*leading, 2 * dim)
+        gates = flat("gate", 2 * dim)
+        if biased:
+            inputs["gate_bias"] = new(2 * dim)
+            gates = gates + inputs["gate_bias"].double()
+        # Columns: of each block, those of x, then those of a.
+        of_x = [2 * (c // block) * block + c % block for c in range(dim)]
+        gate_x, gate_a = gates[:, of_x], gates[:, [c + block for c in of_x]]
+    else:
+        inputs.update(gate_x=new(*leading, dim), gate_a=new(*leading, dim))
+        gate_x, gate_a = flat("gate_x", dim), flat("gate_a", dim)
+        if biased:
+            inputs.update(gate_x_bias=new(dim), gate_a_bias=new(dim))
+            gate_x, gate_a = gate_x + inputs["gate_x_bias"].double(), gate_a + inputs["gate_a_bias"].double()
+    if has_y:
+        inputs["y"] = new(*leading, dim)
+        y = flat("y", dim)
+        if y_biased:
+            inputs["y_bias"] = new(dim)
+            y = y + inputs["y_bias"].double()
+    rows, out, states = flat("x", dim), torch.zeros(x.reshape(-1, dim).shape, dtype=torch.float64), state.double().clone()
+    for first, length, slot, fresh in requests:
+        h = torch.zeros(dim, dtype=torch.float64) if fresh else states[slot].clone()
+        for t in range(first, first + length):
+            decay = torch.exp(-8 * torch.sigmoid(gate_a[t]) * torch.log1p(torch.exp(a.double())))
+            root = 1.0 if fresh and t == first else torch.sqrt(1 - decay * decay)
+            h = decay * h + root * torch.sigmoid(gate_x[t]) * rows[t]
+            out[t] = h
+            if has_y:
+                v = y[t]
+                gelu = 0.5 * v * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (v + 0.044715 * v ** 3)))
+                out[t] = h * gelu
+        states[slot] = h
+    return case("LRU", fields, inputs, [(out.reshape(x.shape), dtype), (states, dtype)])
+
+
+def dora(r):
+    requests, modules, packed, dtype = r.randint(1, 4), r.randint(1, 3), r.random() < 0.5, any_type(r)
+    widths = [r.randint(1, 6) for _ in range(modules)]
+    fields = {"out_hidden_sizes": widths, "num_modules": modules, "remove_input_padding": packed}
+    m = numbers(r, (requests, sum(widths)), dtype)
+    inputs = {"magnitudes": m}
+    scale = m.double().clone()
+    if r.random() < 0.5:
+        enabled = integers(r, (requests, modules), 0, 1)
+        inputs["enabled"] = enabled
+        for q in range(requests):
+            at = 0
+            for i, w in enumerate(widths):
+                if not enabled[q, i]:
+                    scale[q, at:at + w] = 1
+                at += w
+    if packed:
+        lengths, tokens = split_tokens(r, requests, True)
+        inputs["host_context_lengths"] = ints(lengths)
+        if r.random() < 0.5:
+            types = [r.choice([0, 0, 1]) for _ in range(requests)]
+            inputs["host_request_types"] = ints(types)
+            lengths = [1 if t else n for n, t in zip(lengths, types)]
+        shape, owner = [tokens], sum(([q] * n for q, n in enumerate(lengths)), [])
+    else:
+        shape = [requests, r.randint(1, 4)]
+        owner = [q for q in range(requests) for _ in range(shape[1])]
+    x = numbers(r, shape + [sum(widths)], dtype)
+    inputs["input"] = x
+    y = x.double().reshape(-1, sum(widths)).clone()
+    for t, q in enumerate(owner):
+        y[t] *= scale[q]
+    return case("Dora", fields, inputs, [(y.reshape(x.shape), dtype)])
+
+
+# ---- trees of drafts ----
+
+
+def tree(r, drafts, length):
+    """A random tree: the parent of each node, and the ways to its leaves."""
+    used = r.randint(0, drafts)
+    parent, depth = {0: None}, {0: 0}
+    for node in range(1, used + 1):
+        parent[node] = r.choice([n for n in parent if depth[n] < length - 1])
+        depth[node] = depth[parent[node]] + 1
+    paths = []
+    for node in parent:
+        if node not in parent.values():
+            way = []
+            while node is not None:
+                way.insert(0, node)
+                node = parent[node]
+            paths.append(way)
+    r.shuffle(paths)
+    return parent, depth, paths
+
+
+def trees(r):
+    requests, drafts, length = r.randint(1, 3), r.randint(1, 8), r.randint(2, 4)
+    all_trees = [tree(r, drafts, length) for _ in range(requests)]
+    most = max(len(t[2]) for t in all_trees)
+    paths = torch.full((requests, most, length), -1, dtype=torch.int32)
+    for b, t in enumerate(all_trees):
+        for p, way in enumerate(t[2]):
+            paths[b, p, :len(way)] = ints(way)
+    return all_trees, paths, drafts, length
+
+
+def eagle_decode(r):
+    all_trees, paths, drafts, length = trees(r)
+    layer, vocabulary = r.randint(0, length - 2), r.randint(8, 12)
+    before = integers(r, (len(all_trees), drafts), 0, vocabulary - 1)
+    after, rows, counts = before.clone(), [], []
+    for b, (parent, depth, _) in enumerate(all_trees):
+        for node in sorted(n for n in parent if depth[n] == layer and n in parent.values()):
+            rows.append(numbers(r, (vocabulary,)))
+            best = torch.sort(rows[-1], descending=True, stable=True)[1]
+            for i, child in enumerate(sorted(c for c in parent if parent[c] == node)):
+                after[b, child - 1] = best[i]
+        counts.append(sum(0 < depth[n] <= layer + 1 for n in parent))
+    logits = torch.stack(rows) if rows else torch.zeros(0, vocabulary)
+    return case("EagleDecodeDraftTokens", {"layer_idx": layer},
+                {"logits": logits, "paths": paths, "input_draft_token_ids": before},
+                [(after, "i32"), (ints(counts), "i32")], kernel_only=True)
+
+
+def eagle_accept(r):
+    all_trees, paths, drafts, length = trees(r)
+    vocabulary = r.randint(2, 4)
+    tokens = integers(r, (len(all_trees), drafts), 0, vocabulary - 1)
+    lens = [len(t[0]) - 1 for t in all_trees]
+    logits = numbers(r, (sum(lens) + len(lens), vocabulary))
+    accepted = torch.full((len(all_trees), length), -1, dtype=torch.int32)
+    counts, chosen, row = [], [], 0
+    for b, (_, _, ways) in enumerate(all_trees):
+        target = [int(torch.sort(v, descending=True, stable=True)[1][0]) for v in logits[row:row + lens[b] + 1]]
+        row += lens[b] + 1
+        lengths = []
+        for way in ways:
+            n = 1
+            while n < len(way) and int(tokens[b, way[n] - 1]) == target[way[n - 1]]:
+                n += 1
+            lengths.append(n)
+        best = lengths.index(max(lengths))
+        accepted[b, :lengths[best]] = ints([target[n] for n in ways[best][:lengths[best]]])
+        counts.append(lengths[best])
+        chosen.append(best)
+    return case("EagleSampleAndAcceptDraftTokens", {},
+                {"logits": logits, "draft_tokens": tokens, "draft_lens": ints(lens), "paths": paths},
+                [(accepted, "i32"), (ints(counts), "i32"), (ints(chosen), "i32")], kernel_only=True)
+
+
+def eagle_prepare(r):
+    all_trees, paths, _, length = trees(r)
+    count = len(all_trees)
+    chosen = [r.randrange(len(t[2])) for t in all_trees]
+    counts = [r.randint(1, len(t[2][p])) for t, p in zip(all_trees, chosen)]
+    tokens, seen = integers(r, (count, length), 0, 99), [r.randint(1, 50) for _ in range(count)]
+    lens = [len(t[0]) - 1 for t in all_trees]
+    ids, positions, hidden, base = [], [], [], 0
+    for b in range(count):
+        for i in range(counts[b]):
+            ids.append(int(tokens[b, i]))
+            positions.append(seen[b] + i)
+            hidden.append(base + all_trees[b][2][chosen[b]][i])
+        base += lens[b] + 1
+    inputs = {"accepted_tokens": tokens, "num_accepted_tokens": ints(counts), "accepted_paths": ints(chosen),
+              "paths": paths, "draft_lens": ints(lens), "sequence_lengths": ints(seen)}
+    return case("EaglePrepareDrafterInputs", {}, inputs,
+                [(ints(v), "i32") for v in (ids, positions, hidden, [s + c for s, c in zip(seen, counts)])],
+                kernel_only=True)
+
+
+def cp_split(r):
+    ranks, lengths = r.randint(1, 4), [r.randint(0, 9) for _ in range(r.randint(1, 4))]
+    rank, ids = r.randrange(ranks), integers(r, (sum(lengths),), 1, 99)
+    own, first, every = [], 0, [[] for _ in range(ranks)]
+    places = []
+    for n in lengths:
+        part = -(-n // ranks)
+        for q in range(ranks):
+            chunk = list(range(first + q * part, min(first + (q + 1) * part, first + n)))
+            every[q] += chunk + [-1] * (part - len(chunk))
+        first += n
+    joined = sum(every, [])
+    own = [int(ids[t]) if t >= 0 else 0 for t in every[rank]]
+    places = [joined.index(t) for t in range(sum(lengths))]
+    return case("CpSplit", {"cp_size": ranks, "cp_rank": rank}, {"input_ids": ids, "host_context_lengths": ints(lengths)},
+                [(ints(own), "i32"), (ints(places), "i32")], kernel_only=True)
+
+
+MAKERS = {"CpSplit": cp_split, "CumsumLastDim": cumsum, "Dora": dora, "EagleDecodeDraftTokens": eagle_decode,
+          "EaglePrepareDrafterInputs": eagle_prepare, "EagleSampleAndAcceptDraftTokens": eagle_accept, "LRU": lru,
+          "Lookup": lookup, "Lora": lora, "MambaConv1d": mamba_conv1d,
           "MixtureOfExperts": mixture_of_experts, "SelectiveScan": selective_scan, "TopkLastDim": topk}
 
 

@@ -1,0 +1,127 @@
+#include "api/unpack_plugins.h"
+
+#include "frontend/parse.h"
+#include "ir/builder.h"
+#include "ir/clone.h"
+#include "ir/error.h"
+#include "ir/shape_propagation.h"
+#include "runtime/ops/ops.h"
+#include "runtime/plugin/plugin_operators.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+namespace {
+
+const Symbol kInPlace = Symbol::of("inplace");
+
+// What is known of the inputs of a node, in the order of the plugin's; `places`: which argument each is, or -1.
+struct PluginArguments {
+  std::vector<int> places;
+  std::vector<PluginInstance::Input> known;
+  const Value* unknown = nullptr;  // its dtype or rank is not known
+};
+
+PluginArguments argumentsOf(const Node& node, const PluginCreator& creator, const ShapePropagation& shapes) {
+  PluginArguments out;
+  std::string ignored;  // the instance could be made
+  out.places = PluginOperators::inputsOf(node, creator, ignored);
+  out.known.resize(out.places.size());
+  for (size_t i = 0; i < out.places.size(); ++i) {
+    if (out.places[i] < 0) continue;
+    const Value* v = node.input(static_cast<size_t>(out.places[i]));
+    TypePtr type = shapes.of(v).type;
+    if (type->is(TypeKind::None)) {
+      out.places[i] = -1;
+      continue;
+    }
+    if (!type->isTensor() || !type->tensor().hasRank || type->tensor().dtype == DType::Undefined) {
+      out.unknown = v;
+      continue;
+    }
+    out.known[i].dtype = static_cast<int32_t>(type->tensor().dtype);
+    for (int64_t s : type->tensor().sizes) out.known[i].sizes.push_back(s < 0 ? -1 : s);
+  }
+  return out;
+}
+
+// A node and what takes its place.
+struct Unpacked {
+  Node* node;
+  std::shared_ptr<const PluginInstance> plugin;
+  std::vector<int> places;
+  std::unique_ptr<Graph> graph;
+};
+
+void replace(Graph& graph, const Unpacked& u) {
+  ValueMap values;
+  size_t parameter = 0;
+  for (int place : u.places)
+    if (place >= 0) values[u.graph->input(parameter++)] = u.node->input(static_cast<size_t>(place));
+  cloneNodesBefore(*u.graph->block(), u.node, values);
+  const IValue* inPlace = u.node->attributeValue(kInPlace);
+  bool writes = inPlace && inPlace->isInt() && inPlace->toInt() != 0;
+  for (size_t o = 0; o < u.node->outputCount(); ++o) {
+    Value *old = u.node->output(o), *result = values.at(u.graph->output(o));
+    int alias = u.plugin->alias(o);
+    int place = alias < 0 ? -1 : u.places[static_cast<size_t>(alias)];
+    if (writes && place >= 0) {
+      Builder builder(graph, u.node);
+      Value* target = u.node->input(static_cast<size_t>(place));
+      result = builder.call(Symbol::of("aten::copy_"), {target, result, builder.constant(IValue(false))}, old->type());
+    }
+    old->replaceAllUsesWith(result);
+  }
+  u.node->destroy();
+}
+
+}  // namespace
+
+std::optional<size_t> unpackPlugins(Graph& graph, const OpRegistry& registry, Diagnostics& diagnostics) {
+  ShapePropagation shapes(graph, registry);
+  std::vector<Unpacked> all;
+  size_t before = diagnostics.errorCount();
+  auto unpack = [&](Node* n, const PluginOperators& operators) {
+    std::string problem;
+    std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(*n, &problem);
+    if (!plugin) {
+      diagnostics.error(n->range, problem);
+      return;
+    }
+    if (!plugin->creator().table().decompose) return;
+    PluginArguments arguments = argumentsOf(*n, plugin->creator(), shapes);
+    if (arguments.unknown) {
+      diagnostics.warning(n->range, fmt::format("{} stays a plugin: dtype or rank of %{} is not known",
+                                                n->kind().text(), arguments.unknown->name()));
+      return;
+    }
+    std::string text;
+    try {
+      text = plugin->decomposition(arguments.known);
+    } catch (const ExecutionError& e) {
+      diagnostics.error(n->range, e.message(), e.kind());
+      return;
+    }
+    if (text.empty()) return;
+    ParseOptions options;
+    options.registry = &allOps();
+    Diagnostics own;
+    Result<std::unique_ptr<Graph>> made = parseGraph(text, own, options);
+    size_t present = 0;
+    for (int place : arguments.places) present += place >= 0;
+    if (!made || (*made)->inputs().size() != present || (*made)->outputs().size() != n->outputCount()) {
+      std::string why = made ? "it has other inputs or outputs" : own.list().at(0).message;
+      diagnostics.error(n->range, fmt::format("the decomposition of {} cannot be used: {}", n->kind().text(), why));
+      return;
+    }
+    all.push_back({n, plugin, std::move(arguments.places), std::move(*made)});
+  };
+  forEachNode(graph, [&](Node* n) {
+    if (auto* operators = dynamic_cast<const PluginOperators*>(registry.configured(n->kind()))) unpack(n, *operators);
+  });
+  if (diagnostics.errorCount() != before) return std::nullopt;
+  for (const Unpacked& u : all) replace(graph, u);
+  return all.size();
+}
+
+}  // namespace tscompile
