@@ -36,7 +36,7 @@ struct QuantizeTensor {
     tsc::Tensor x = r.input(0), out = r.output(0);
     const ValueFormat from{storageOf(x.dtype())}, to{storageOf(out.dtype()), oneFloat(r.input(1))};
     const int64_t item = valueBytes(from.storage);
-    constexpr size_t kGrain = 16 * 1024;
+    constexpr size_t kGrain = 16384;
     r.parallelFor(static_cast<size_t>(x.numel()), kGrain, [&](size_t begin, size_t end) {
       auto at = static_cast<int64_t>(begin), count = static_cast<int64_t>(end - begin);
       float* values = threadScratch(count);
