@@ -108,7 +108,7 @@ TEST_F(Composite, ResultsMayHaveFewerRowsThanTheShapeSays) {
   ASSERT_TRUE(module);
   out = module->forward(std::vector<IValue>{tensor({1, -2, 4, -8})}, diagnostics);
   ASSERT_TRUE(out) << diagnostics.list().at(0).message;
-  EXPECT_EQ(values(out->at(1)), (std::vector<float>{-2, -8})) << "where there is an engine";
+  EXPECT_EQ(values(out->at(1)), (std::vector<float>{-2, -8})) << "the engine hands over to the interpreter";
 }
 
 TEST_F(Composite, AsksOnceForSizes) {
