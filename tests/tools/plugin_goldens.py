@@ -118,7 +118,7 @@ def main():
     for path in sorted(glob.glob(os.path.join(here, "plugin_goldens_*.py"))):
         importlib.import_module(os.path.basename(path)[:-3])
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=os.path.join(here, "..", "data", "plugins"))
     parser.add_argument("plugins", nargs="*")

@@ -16,7 +16,7 @@ def result_type(r, given):
 
 
 def width(r, most=70):
-    return r.choice([1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 64, 65, r.randint(1, most)])
+    return r.choice([1, 2, 3, 7, 8, 15, 16, 17, 31, 33, r.randint(1, most)])
 
 
 @plugin("Gemm")

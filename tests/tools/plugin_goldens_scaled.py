@@ -22,7 +22,7 @@ def norm(x, centered, eps, weight, bias):
 
 def per_token(y):
     most = y.abs().amax(-1, keepdim=True).clamp_min(1e-6)
-    return to_int8((y * (127 / most)).float()), (most / 127).float()
+    return to_int8((y * (torch.tensor(127.0).double() / most)).float()), (most / 127).float()
 
 
 def norm_inputs(r):
@@ -151,7 +151,7 @@ def fp8_current_scaling_gemm(r):
     x, (b, right) = r.floats(*m, k, dtype=dtype, scale=3), fp8_matrix(r, n, k)
     scale = torch.tensor([0.003])
     most = x.float().abs().max().clamp_min(1e-6) if x.numel() else torch.tensor(1e-6)
-    left = torch.from_numpy(FP8[encode_fp8((x.float() * (448 / most)).numpy())]).reshape(x.shape)
+    left = torch.from_numpy(FP8[encode_fp8((x.float() * (torch.tensor(448.0) / most)).numpy())]).reshape(x.shape)
     y = (left @ right.T) * most.double() / 448 * scale.double()
     return Case({"type_id": type_id}, {"activation": x, "weight": b, "weight_scale": scale}, [y.to(out)])
 

@@ -9,7 +9,7 @@ namespace tscompile {
 namespace {
 
 struct BertAttention {
-  enum Input { kQkv, kLengths, kLongest, kBias };
+  enum Input { Qkv, Lengths, Longest, Bias };
   int64_t heads = 0, size = 0, maxDistance = 0, fmha = 0;
   double qScaling = 1;
   bool relative = false, packed = false;
@@ -45,15 +45,15 @@ struct BertAttention {
   void prepare() const { raise(gptAttentionProblem(params())); }
 
   void shapes(tsc::Shapes& s) const {
-    tsc::Shape x = s.input(kQkv);
+    tsc::Shape x = s.input(Qkv);
     expectRank(x, packed ? 2 : 3, packed ? "packed qkv" : "qkv");
-    expectRank(s.input(kLengths), 1, "input_lengths");
+    expectRank(s.input(Lengths), 1, "input_lengths");
     s.expect(x.dims.back(), 3 * heads * size, "the last size of qkv");
-    if (!packed) expectEqual(s.input(kLengths).dims[0], x.dims[0], "the number of input_lengths", "the batch of qkv");
-    if (relative != s.has(kBias))
+    if (!packed) expectEqual(s.input(Lengths).dims[0], x.dims[0], "the number of input_lengths", "the batch of qkv");
+    if (relative != s.has(Bias))
       tsc::invalid("the input relative_attention_bias goes with the field do_relative_attention");
     if (relative) {
-      tsc::Shape bias = s.input(kBias);
+      tsc::Shape bias = s.input(Bias);
       expectRank(bias, maxDistance > 0 ? 2 : 3, "relative_attention_bias");
       s.expect(bias.dims[0], heads, "the first size of relative_attention_bias");
     }
@@ -63,16 +63,16 @@ struct BertAttention {
 
   void run(tsc::Run& r) const {
     GptAttentionInputs in;
-    in.qkv = hostTensor(r.input(kQkv));
-    in.contextLengths = in.hostContextLengths = hostTensor(r.input(kLengths));
-    if (relative) in.relativeAttentionBias = hostTensor(r.input(kBias));
+    in.qkv = hostTensor(r.input(Qkv));
+    in.contextLengths = in.hostContextLengths = hostTensor(r.input(Lengths));
+    if (relative) in.relativeAttentionBias = hostTensor(r.input(Bias));
     raise(gptAttention(params(), in, hostTensor(r.output(0)), hostThreads(r)));
   }
 
   std::string decompose(const tsc::Tensors& t) const {
     GraphLines g;
     std::string qkv = g.input("qkv"), lengths = g.input("input_lengths");
-    if (t.input(kLongest).present()) g.input("max_input_length");
+    if (t.input(Longest).present()) g.input("max_input_length");
     std::string bias = relative ? g.to(g.input("relative_attention_bias"), TSC_F32) : "";
     std::string zero = g.integer(0), one = g.integer(1), two = g.integer(2), three = g.integer(3), last = g.integer(-1);
     std::string H = g.integer(heads), D = g.integer(size);
@@ -106,7 +106,7 @@ struct BertAttention {
     y = g.view(g.op("transpose", {y, one, two}), {batch, tokens, g.integer(heads * size)});
     if (packed) y = g.op("squeeze", {y, zero});
     if (!packed) y = g.op("masked_fill", {y, g.op("unsqueeze", {padding, last}), g.real(0)});
-    return g.returning({g.to(y, t.input(kQkv).dtype())});
+    return g.returning({g.to(y, t.input(Qkv).dtype())});
   }
 
  private:

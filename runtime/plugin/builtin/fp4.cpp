@@ -87,7 +87,7 @@ void loadFp4(const uint8_t* values, const uint8_t* scales, int64_t first, int64_
 }
 
 struct Fp4Gemm {
-  enum Input { kMat1, kMat2, kScale1, kScale2, kAlpha };
+  enum Input { Mat1, Mat2, Scale1, Scale2, Alpha };
   tsc_dtype type = TSC_F16;
 
   static void describe(tsc::Description<Fp4Gemm>& d) {
@@ -109,7 +109,7 @@ struct Fp4Gemm {
            "  return (%y)\n";
   }
   void shapes(tsc::Shapes& s) const {
-    tsc::Shape a = s.input(kMat1), b = s.input(kMat2), sa = s.input(kScale1), sb = s.input(kScale2);
+    tsc::Shape a = s.input(Mat1), b = s.input(Mat2), sa = s.input(Scale1), sb = s.input(Scale2);
     expectRankFrom(a, 1, "mat1");
     expectRank(b, 2, "mat2");
     expectRank(sa, a.rank(), "mat1_scale");
@@ -123,29 +123,29 @@ struct Fp4Gemm {
     expectEqual(sa.dims.back(), a.dims.back() / (kFp4Block / 2), "the last size of mat1_scale", "the blocks of mat1");
     expectEqual(sb.dims[0], b.dims[0], "the first size of mat2_scale", "that of mat2");
     expectEqual(sb.dims[1], b.dims[1] / (kFp4Block / 2), "the last size of mat2_scale", "the blocks of mat2");
-    expectOne(s, kAlpha, "alpha");
+    expectOne(s, Alpha, "alpha");
     a.dims.back() = b.dims[0];
     s.output(0, type, a.dims);
   }
   size_t workspace(const tsc::Tensors& t) const {
-    return Room::bytesOf(2 * t.input(kMat1).numel(), sizeof(float)) + sumsBytes(t.output(0));
+    return Room::bytesOf(2 * t.input(Mat1).numel(), sizeof(float)) + sumsBytes(t.output(0));
   }
   void run(tsc::Run& r) const {
-    tsc::Tensor a = r.input(kMat1), b = r.input(kMat2), out = r.output(0);
+    tsc::Tensor a = r.input(Mat1), b = r.input(Mat2), out = r.output(0);
     if (out.numel() == 0) return;
     Room room(r.workspace());
     const int64_t m = rowsOf(out), n = widthOf(out), bytes = widthOf(a), k = 2 * bytes, blocks = k / kFp4Block;
     float* x = room.take<float>(m * k);
     r.parallelFor(static_cast<size_t>(m), rowGrain(k), [&](size_t begin, size_t end) {
       for (auto row = static_cast<int64_t>(begin); row < static_cast<int64_t>(end); ++row)
-        loadFp4(a.data<uint8_t>() + row * bytes, r.input(kScale1).data<uint8_t>() + row * blocks, 0, k, x + row * k);
+        loadFp4(a.data<uint8_t>() + row * bytes, r.input(Scale1).data<uint8_t>() + row * blocks, 0, k, x + row * k);
     });
     float* sums = sumsFor(out, room);
     auto load = [&](int64_t column, int64_t first, int64_t end, float* to) {
-      loadFp4(b.data<uint8_t>() + column * bytes, r.input(kScale2).data<uint8_t>() + column * blocks, first, end, to);
+      loadFp4(b.data<uint8_t>() + column * bytes, r.input(Scale2).data<uint8_t>() + column * blocks, first, end, to);
     };
     multiplyColumns(m, n, k, x, load, sums, hostThreads(r));
-    storeResult(r, m, n, sums, {oneFloat(r.input(kAlpha))}, out);
+    storeResult(r, m, n, sums, {oneFloat(r.input(Alpha))}, out);
   }
 };
 

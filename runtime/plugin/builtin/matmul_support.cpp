@@ -59,7 +59,7 @@ const float* asFloats(const tsc::Run& run, const tsc::Tensor& t, Room& room) {
   float* to = room.take<float>(t.numel());
   const ValueFormat format{storageOf(t.dtype())};
   const int64_t item = valueBytes(format.storage);
-  constexpr size_t kGrain = 16 * 1024;
+  constexpr size_t kGrain = 16384;
   run.parallelFor(static_cast<size_t>(t.numel()), kGrain, [&](size_t begin, size_t end) {
     loadValues(format, t.data<std::byte>() + static_cast<int64_t>(begin) * item, static_cast<int64_t>(end - begin),
                to + begin);

@@ -24,7 +24,7 @@ void expectVector(const tsc::Shapes& s, size_t input, const tsc::Dim& size, cons
 
 template <bool kCentered>
 struct NormQuantization {
-  enum Input { kX, kWeight, kBias, kScale, kClamp };
+  enum Input { X, Weight, Bias, Scale, Clamp };
   double eps = kCentered ? 1e-5 : 1e-6;
   bool differenceOfSquares = false, dynamic = false, clamp = false, sum = false;
 
@@ -62,13 +62,13 @@ struct NormQuantization {
   }
   size_t outputs() const { return 1 + dynamic + sum; }
   void shapes(tsc::Shapes& s) const {
-    tsc::Shape x = s.input(kX);
+    tsc::Shape x = s.input(X);
     expectRankFrom(x, 1, "x");
-    expectVector(s, kWeight, x.dims.back(), "weight");
-    expectVector(s, kBias, x.dims.back(), "bias");
-    if (!dynamic && !s.has(kScale)) tsc::invalid("the input scale is needed without dyn_act_scaling");
-    expectOne(s, kScale, "scale");
-    if (clamp != s.has(kClamp)) tsc::invalid("the input clamp_val goes with the field clamp_enabled");
+    expectVector(s, Weight, x.dims.back(), "weight");
+    expectVector(s, Bias, x.dims.back(), "bias");
+    if (!dynamic && !s.has(Scale)) tsc::invalid("the input scale is needed without dyn_act_scaling");
+    expectOne(s, Scale, "scale");
+    if (clamp != s.has(Clamp)) tsc::invalid("the input clamp_val goes with the field clamp_enabled");
     s.output(0, TSC_I8, x.dims);
     x.dims.back() = s.constant(1);
     for (size_t o = 1; o < outputs(); ++o) s.output(o, TSC_F32, x.dims);
@@ -76,8 +76,8 @@ struct NormQuantization {
   std::string decompose(const tsc::Tensors& t) const {
     GraphLines g;
     auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
-    std::string x = input(kX, "x"), weight = input(kWeight, "weight"), bias = input(kBias, "bias"),
-                scale = input(kScale, "scale"), bounds = input(kClamp, "clamp_val");
+    std::string x = input(X, "x"), weight = input(Weight, "weight"), bias = input(Bias, "bias"),
+                scale = input(Scale, "scale"), bounds = input(Clamp, "clamp_val");
     std::string y = normText(g, kCentered, g.to(x, TSC_F32), eps, weight, bias);
     if (clamp) y = clampText(g, y, bounds);
     std::vector<std::string> results;
@@ -94,7 +94,7 @@ struct NormQuantization {
 
 // The sum of two tensors, its norm, and that quantised.
 struct FusedLayernorm {
-  enum Input { kX, kResidual, kWeight, kBias, kScale };
+  enum Input { X, Residual, Weight, Bias, Scale };
   enum class Quantize { None, Tensor, Token };
   double eps = 1e-5;
   bool rms = false;
@@ -126,15 +126,15 @@ struct FusedLayernorm {
   }
   size_t outputs() const { return quantize == Quantize::Token ? 3 : 2; }
   void shapes(tsc::Shapes& s) const {
-    tsc::Shape x = s.input(kX), residual = s.input(kResidual);
+    tsc::Shape x = s.input(X), residual = s.input(Residual);
     expectRankFrom(x, 1, "input");
     expectRank(residual, x.rank(), "residual");
     for (size_t i = 0; i < x.rank(); ++i)
       expectEqual(residual.dims[i], x.dims[i], "size " + std::to_string(i) + " of residual", "that of input");
-    expectVector(s, kWeight, x.dims.back(), "weight");
-    expectVector(s, kBias, x.dims.back(), "bias");
-    if ((quantize == Quantize::Tensor) != s.has(kScale)) tsc::invalid("the input scale goes with quantize=\"tensor\"");
-    expectOne(s, kScale, "scale");
+    expectVector(s, Weight, x.dims.back(), "weight");
+    expectVector(s, Bias, x.dims.back(), "bias");
+    if ((quantize == Quantize::Tensor) != s.has(Scale)) tsc::invalid("the input scale goes with quantize=\"tensor\"");
+    expectOne(s, Scale, "scale");
     s.output(0, quantize == Quantize::None ? x.dtype : TSC_I8, x.dims);
     s.output(1, x);
     x.dims.back() = s.constant(1);
@@ -143,9 +143,9 @@ struct FusedLayernorm {
   std::string decompose(const tsc::Tensors& t) const {
     GraphLines g;
     auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
-    std::string x = input(kX, "input"), residual = input(kResidual, "residual"), weight = input(kWeight, "weight"),
-                bias = input(kBias, "bias"), scale = input(kScale, "scale");
-    tsc_dtype type = t.input(kX).dtype();
+    std::string x = input(X, "input"), residual = input(Residual, "residual"), weight = input(Weight, "weight"),
+                bias = input(Bias, "bias"), scale = input(Scale, "scale");
+    tsc_dtype type = t.input(X).dtype();
     std::string sum = g.add(g.to(x, TSC_F32), g.to(residual, TSC_F32));
     std::string y = normText(g, !rms, sum, eps, weight, bias);
     sum = g.to(sum, type);

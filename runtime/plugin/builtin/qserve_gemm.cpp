@@ -6,7 +6,7 @@ namespace tscompile {
 namespace {
 
 struct QServeGemm {
-  enum Input { kActivation, kWeight, kS1Scales, kActScales, kS1Zeros, kActSums, kS2Scales, kS2Zeros };
+  enum Input { Activation, Weight, S1Scales, ActScales, S1Zeros, ActSums, S2Scales, S2Zeros };
   int64_t group = -1;
   tsc_dtype type = TSC_F16;
 
@@ -37,23 +37,23 @@ struct QServeGemm {
   }
   void prepare() const { tsc::require(group != 0, "group_size is 0, expected -1 or a positive number"); }
   void shapes(tsc::Shapes& s) const {
-    tsc::Shape a = s.input(kActivation), w = s.input(kWeight);
+    tsc::Shape a = s.input(Activation), w = s.input(Weight);
     expectRankFrom(a, 1, "activation");
     expectRank(w, 2, "weight");
     expectEqual(w.dims[1] * 2, a.dims.back(), "K of weight", "that of activation");
     bool grouped = group > 0;
-    if (grouped ? !s.has(kS2Scales) || !s.has(kS2Zeros) : !s.has(kS1Zeros) || !s.has(kActSums))
+    if (grouped ? !s.has(S2Scales) || !s.has(S2Zeros) : !s.has(S1Zeros) || !s.has(ActSums))
       tsc::invalid(grouped ? "s2_scales and s2_zeros are needed with groups"
                            : "s1_szeros and act_sums are needed without groups");
-    for (Input i : {kS1Scales, kS1Zeros}) {
+    for (Input i : {S1Scales, S1Zeros}) {
       if (!s.has(i)) continue;
-      std::string name = i == kS1Scales ? "s1_scales" : "s1_szeros";
+      std::string name = i == S1Scales ? "s1_scales" : "s1_szeros";
       expectRank(s.input(i), 1, name);
       expectEqual(s.input(i).dims[0], w.dims[0], "the number of " + name, "the rows of weight");
     }
-    for (Input i : {kS2Scales, kS2Zeros}) {
+    for (Input i : {S2Scales, S2Zeros}) {
       if (!s.has(i)) continue;
-      std::string name = i == kS2Scales ? "s2_scales" : "s2_zeros";
+      std::string name = i == S2Scales ? "s2_scales" : "s2_zeros";
       expectRank(s.input(i), 2, name);
       expectEqual(s.input(i).dims[1], w.dims[0], "N of " + name, "the rows of weight");
       if (grouped)
@@ -70,9 +70,9 @@ struct QServeGemm {
                                        "s1_szeros",  "act_sums", "s2_scales", "s2_zeros"};
     for (size_t i = 0; i < 8; ++i)
       if (t.input(i).present()) in[i] = g.input(kNames[i]);
-    std::string a = g.to(in[kActivation], TSC_I32), sixteen = g.integer(16), last = g.integer(-1), one = g.integer(1);
+    std::string a = g.to(in[Activation], TSC_I32), sixteen = g.integer(16), last = g.integer(-1), one = g.integer(1);
     // remainder and floor_divide give both halves of signed and of unsigned bytes.
-    std::string bytes = g.to(in[kWeight], TSC_I32);
+    std::string bytes = g.to(in[Weight], TSC_I32);
     std::string low = g.op("remainder", {bytes, sixteen});
     std::string high = g.op("remainder", {g.op("floor_divide", {bytes, sixteen}), sixteen});
     std::string N = g.size(bytes, 0);
@@ -81,12 +81,12 @@ struct QServeGemm {
       std::string all = g.op("repeat_interleave", {g.to(in[i], TSC_I32), g.integer(group), g.integer(0), g.none()});
       return g.op("t", {g.slice(all, 0, g.integer(0), g.size(w, 1))});
     };
-    if (group > 0) w = g.add(g.mul(w, spread(kS2Scales)), spread(kS2Zeros));
+    if (group > 0) w = g.add(g.mul(w, spread(S2Scales)), spread(S2Zeros));
     std::string sums = g.to(g.matmul(a, g.transposed(w)), TSC_F32);
     auto column = [&](Input i) { return g.view(g.to(in[i], TSC_F32), {last, one}); };
     std::string rows = g.view(sums, {last, N});
-    std::string y = g.mul(g.mul(rows, column(kActScales)), g.to(in[kS1Scales], TSC_F32));
-    if (group < 0) y = g.sub(y, g.mul(column(kActSums), g.to(in[kS1Zeros], TSC_F32)));
+    std::string y = g.mul(g.mul(rows, column(ActScales)), g.to(in[S1Scales], TSC_F32));
+    if (group < 0) y = g.sub(y, g.mul(column(ActSums), g.to(in[S1Zeros], TSC_F32)));
     return g.returning({g.to(g.op("view_as", {y, sums}), type)});
   }
 };

@@ -36,7 +36,7 @@ struct QuantizeTensor {
     tsc::Tensor x = r.input(0), out = r.output(0);
     const ValueFormat from{storageOf(x.dtype())}, to{storageOf(out.dtype()), oneFloat(r.input(1))};
     const int64_t item = valueBytes(from.storage);
-    constexpr size_t kGrain = 16 * 1024;
+    constexpr size_t kGrain = 16384;
     r.parallelFor(static_cast<size_t>(x.numel()), kGrain, [&](size_t begin, size_t end) {
       auto at = static_cast<int64_t>(begin), count = static_cast<int64_t>(end - begin);
       float* values = threadScratch(count);
@@ -58,8 +58,8 @@ struct QuantizePerToken {
   static void describe(tsc::Description<QuantizePerToken>& d) {
     using P = QuantizePerToken;
     d.key("tensorrt_llm", "QuantizePerToken", "1",
-          "of each row: scale = max(|x|, 1e-6) / 127 (fp8: / 448), q = saturate(round(x / scale)), so that x is about "
-          "q * scale; NaN is left out of the largest");
+          "of each row: largest = max(|x|, 1e-6), q = saturate(round(x * 127 / largest)), scale = largest / 127 (fp8: "
+          "448), so that x is about q * scale; NaN is left out of the largest");
     d.choice("type_id", &P::fp8, "int8|fp8", {false, true}, "the type of q; fp8 is kept as uint8");
     d.field("clamp_enabled", &P::clamp, "x is first clamped to clamp_val");
     d.field("sum_per_token", &P::sum, "the sums of the rows are the third output");

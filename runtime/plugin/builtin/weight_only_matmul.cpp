@@ -94,7 +94,7 @@ struct WeightOnlyQuantMatmul {
 };
 
 struct WeightOnlyGroupwiseQuantMatmul {
-  enum Input { kActivation, kPreQuantScale, kWeight, kScales, kZeros, kBiases };
+  enum Input { Activation, PreQuantScale, Weight, Scales, Zeros, Biases };
   WeightType weights = WeightType::Int4;
   int64_t groupSize = 128;
   tsc_dtype type = TSC_NONE;
@@ -122,25 +122,25 @@ struct WeightOnlyGroupwiseQuantMatmul {
            "  return (%y)\n";
   }
   void shapes(tsc::Shapes& s) const {
-    tsc::Shape x = s.input(kActivation), w = s.input(kWeight), scales = s.input(kScales);
+    tsc::Shape x = s.input(Activation), w = s.input(Weight), scales = s.input(Scales);
     tsc::Dim n = expectWeight(x, w, weights);
     expectRank(scales, 2, "scales");
     tsc::Dim groups = w.dims[0].apply(TSC_DIM_CEIL_DIV, groupSize);
     expectEqual(scales.dims[0], groups, "the number of rows of scales", "the groups of weight");
     expectEqual(scales.dims[1], n, "N of scales", "that of weight");
-    if (s.has(kZeros)) {
-      tsc::Shape zeros = s.input(kZeros);
+    if (s.has(Zeros)) {
+      tsc::Shape zeros = s.input(Zeros);
       expectRank(zeros, 2, "zeros");
       expectEqual(zeros.dims[0], groups, "the number of rows of zeros", "the groups of weight");
       expectEqual(zeros.dims[1], n, "N of zeros", "that of weight");
     }
-    if (s.has(kPreQuantScale)) {
+    if (s.has(PreQuantScale)) {
       tsc::Dim all = s.constant(1);
-      for (const tsc::Dim& dim : s.input(kPreQuantScale).dims) all = all * dim;
+      for (const tsc::Dim& dim : s.input(PreQuantScale).dims) all = all * dim;
       expectEqual(all, w.dims[0], "the number of pre_quant_scale", "K of weight");
     }
-    if (s.has(kBiases)) {
-      tsc::Shape biases = s.input(kBiases);
+    if (s.has(Biases)) {
+      tsc::Shape biases = s.input(Biases);
       expectRank(biases, 1, "biases");
       expectEqual(biases.dims[0], n, "the number of biases", "N of weight");
     }
@@ -148,21 +148,21 @@ struct WeightOnlyGroupwiseQuantMatmul {
     s.output(0, type == TSC_NONE ? x.dtype : type, x.dims);
   }
   size_t workspace(const tsc::Tensors& t) const {
-    size_t bytes = sumsBytes(t.output(0)) + Room::bytesOf(t.input(kActivation).numel(), sizeof(float));
-    for (size_t i : {kActivation, kPreQuantScale, kScales, kZeros, kBiases}) bytes += floatBytes(t.input(i));
+    size_t bytes = sumsBytes(t.output(0)) + Room::bytesOf(t.input(Activation).numel(), sizeof(float));
+    for (size_t i : {Activation, PreQuantScale, Scales, Zeros, Biases}) bytes += floatBytes(t.input(i));
     return bytes;
   }
   void run(tsc::Run& r) const {
-    tsc::Tensor x = r.input(kActivation), out = r.output(0);
+    tsc::Tensor x = r.input(Activation), out = r.output(0);
     if (out.numel() == 0) return;
     Room room(r.workspace());
     const float* from = asFloats(r, x, room);
-    WeightRows w = rowsOfWeight(r.input(kWeight), weights);
+    WeightRows w = rowsOfWeight(r.input(Weight), weights);
     w.group = groupSize;
-    w.scales = asFloats(r, r.input(kScales), room);
-    w.zeros = asFloats(r, r.input(kZeros), room);
-    const float* biases = asFloats(r, r.input(kBiases), room);
-    if (const float* factors = asFloats(r, r.input(kPreQuantScale), room)) {
+    w.scales = asFloats(r, r.input(Scales), room);
+    w.zeros = asFloats(r, r.input(Zeros), room);
+    const float* biases = asFloats(r, r.input(Biases), room);
+    if (const float* factors = asFloats(r, r.input(PreQuantScale), room)) {
       float* scaled = room.take<float>(x.numel());
       r.parallelFor(static_cast<size_t>(rowsOf(x)), rowGrain(w.k), [&](size_t begin, size_t end) {
         for (size_t row = begin; row < end; ++row)
@@ -188,14 +188,14 @@ struct WeightOnlyGroupwiseQuantMatmul {
     // Each row of scales for group_size rows, as many as there are.
     auto spread = [&](Input i) {
       std::string all = g.op("repeat_interleave", {floats(i), g.integer(groupSize), g.integer(0), g.none()});
-      return g.slice(all, 0, g.integer(0), g.size(in[kWeight], 0));
+      return g.slice(all, 0, g.integer(0), g.size(in[Weight], 0));
     };
-    std::string w = g.mul(weightText(g, in[kWeight], weights), spread(kScales));
-    if (!in[kZeros].empty()) w = g.add(w, spread(kZeros));
-    std::string x = floats(kActivation);
-    if (!in[kPreQuantScale].empty()) x = g.mul(x, g.view(floats(kPreQuantScale), {g.integer(-1)}));
+    std::string w = g.mul(weightText(g, in[Weight], weights), spread(Scales));
+    if (!in[Zeros].empty()) w = g.add(w, spread(Zeros));
+    std::string x = floats(Activation);
+    if (!in[PreQuantScale].empty()) x = g.mul(x, g.view(floats(PreQuantScale), {g.integer(-1)}));
     std::string y = g.matmul(x, w);
-    if (!in[kBiases].empty()) y = g.add(y, floats(kBiases));
+    if (!in[Biases].empty()) y = g.add(y, floats(Biases));
     return g.returning({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
   }
 };

@@ -211,6 +211,34 @@ TEST_F(BuiltModel, QuantisedCachesAreClose) {
   }
 }
 
+// The likeliest token behind each of 1,000 positions of text, with weights in 8 bits and in 32.
+TEST_F(BuiltModel, WeightsIn8BitsAgree) {
+  Result<std::string> text = readFile(TSCOMPILE_SOURCE_DIR "/docs/architecture.md", 1 << 20, diagnostics);
+  ASSERT_TRUE(text && text->size() > 1000);
+  auto likeliest = [&](const std::string& precision) {
+    auto model = built("documentation_gpt", {"gather_context_logits=true", "weight_precision=" + precision});
+    std::vector<int64_t> best;
+    for (size_t part = 0; part < 2 && model; ++part) {
+      std::vector<TokenId> prompt;
+      for (size_t i = 0; i < 500; ++i) prompt.push_back(static_cast<unsigned char>((*text)[part * 500 + i]));
+      serve(*model, {request(prompt, 1)});
+      const Tensor& logits = model->allLogits();
+      EXPECT_EQ(logits.size(0), 500);
+      for (int64_t t = 0; t < logits.size(0); ++t) {
+        const float* row = logits.data<float>() + t * logits.size(1);
+        best.push_back(std::max_element(row, row + logits.size(1)) - row);
+      }
+    }
+    return best;
+  };
+  std::vector<int64_t> whole = likeliest("float32"), small = likeliest("int8");
+  ASSERT_EQ(whole.size(), 1000u);
+  size_t same = 0;
+  for (size_t i = 0; i < whole.size(); ++i) same += whole[i] == small[i];
+  EXPECT_GE(same, 985u) << "of 1000";
+  std::printf("weights in 8 bits: the likeliest token is the same at %zu of 1000 positions\n", same);
+}
+
 TEST_F(BuiltModel, WindowsBoundTheCache) {
   Golden g = goldenOf("documentation_gpt");
   auto model =
