@@ -542,7 +542,7 @@ MAKERS = {"CpSplit": cp_split, "CumsumLastDim": cumsum, "Dora": dora, "EagleDeco
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=16)
+    parser.add_argument("--count", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=os.path.join(here, "..", "data", "plugins", "cases"))
     parser.add_argument("plugins", nargs="*")
