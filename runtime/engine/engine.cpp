@@ -98,6 +98,18 @@ std::shared_ptr<const EnginePlan> Engine::planFor(std::span<const IValue> inputs
   return find(signature, inputs, context, refusal);
 }
 
+namespace {
+
+// Whether an input that the engine writes shares memory with another one: then the order of reads and writes counts.
+bool sharesWritten(const Network& network, std::span<const Tensor> tensors) {
+  for (uint32_t written : network.writtenInputs)
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (i != written && tensors[i].storage() == tensors[written].storage()) return true;
+  return false;
+}
+
+}  // namespace
+
 bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const {
   RunObserver* observer = RunObserver::current();
   RunObserver::Clock::time_point begin = observer ? RunObserver::Clock::now() : RunObserver::Clock::time_point();
@@ -107,13 +119,14 @@ bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunC
     if (!sign(v, signature, tensors)) return false;
   std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, nullptr);
   if (!plan) return false;
+  if (sharesWritten(plan->network(), tensors)) return false;
   int threads = context.options().threads;
   try {
     plan->run(tensors, outputs, context, threads > 0 ? threads : defaultThreads());
   } catch (const ExecutionError& e) {
     // Nothing was written: the interpreter does it again and tells where and why it fails, if it does.
     const Network& network = plan->network();
-    if (network.writes || network.writesInputs || e.kind() == ErrorKind::Interrupted) throw;
+    if (network.writes || !network.writtenInputs.empty() || e.kind() == ErrorKind::Interrupted) throw;
     return false;
   }
   if (observer) observer->onEngine(plan->network(), begin, RunObserver::Clock::now());

@@ -82,8 +82,8 @@ class Network {
   std::vector<NetValue> outputs;
   // A layer writes memory that other layers or the caller see: layers keep their order and their tensors.
   bool writes = false;
-  // Layers write inputs that no other layer reads.
-  bool writesInputs = false;
+  // Layers write inputs that no other layer reads: which of the tensors among the inputs.
+  std::vector<uint32_t> writtenInputs;
 
   // A contiguous tensor in a buffer of its own.
   TensorId addTensor(DType dtype, DimSpan sizes);

@@ -181,7 +181,6 @@ class Tracer : private OperatorTracer {
     ConvertCall call(node(), op, c.arguments.data(), c.arguments.size(), &infer, results.data(), c.resultCount,
                      context_, tensors_, *this);
     if (op.schema().isMutable() && !traced_.hasWrites_) {
-      network_->writesInputs = true;
       return convertBySession(call, results);
     }
     if (op.schema().isMutable()) {

@@ -196,7 +196,9 @@ class Checker {
     void* self = selfForCalls();
     for (size_t position = 0; position < tensors.size(); ++position) {
       auto ask = [&](const std::vector<tsc_tensor>& given) {
-        return t.supports(self, position, given.data(), inputs_.size(), given.size() - inputs_.size()) != 0;
+        return askPlugin([&] {
+          return t.supports(self, position, given.data(), inputs_.size(), given.size() - inputs_.size()) != 0;
+        });
       };
       bool answer = ask(tensors);
       for (int32_t other : {TSC_F32, TSC_F16, TSC_I8, TSC_I64}) {
@@ -279,7 +281,7 @@ class Checker {
         tensors.push_back(
             {static_cast<int32_t>(s.dtype), static_cast<uint32_t>(s.sizes.size()), s.sizes.data(), nullptr});
       void* self = selfForCalls();
-      size_t bytes = t.workspace(self, tensors.data(), given.size(), specs.size());
+      size_t bytes = askPlugin([&] { return t.workspace(self, tensors.data(), given.size(), specs.size()); });
       t.destroy(self);
       return bytes;
     };

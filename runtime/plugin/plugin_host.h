@@ -1,6 +1,7 @@
 // What plugins are given, and how they are called: whatever a callback does, a text of what went wrong comes back.
 #pragma once
 
+#include "ir/error.h"
 #include "ir/shape.h"
 #ifndef TSC_VISIBILITY
 #define TSC_VISIBILITY  // we are one library with it
@@ -67,6 +68,18 @@ std::string callPlugin(F&& callback, tsc_status* status = nullptr) {
   if (result == TSC_OK) return "";
   if (problem.empty()) problem = takeFailure();
   return problem.empty() ? "it returned status " + std::to_string(static_cast<int>(result)) : problem;
+}
+
+// What a callback without a status gives. What it throws becomes an ExecutionError.
+template <class F>
+auto askPlugin(F&& callback) {
+  try {
+    return callback();
+  } catch (const std::exception& e) {
+    throw ExecutionError(ErrorKind::Model, std::string("it throws: ") + e.what());
+  } catch (...) {
+    throw ExecutionError(ErrorKind::Model, "it throws");
+  }
 }
 
 // Where log lines of plugins go: level and text. At first, nowhere.

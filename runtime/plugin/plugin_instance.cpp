@@ -70,10 +70,15 @@ std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator,
   made->self_ = self;
   ++made->creator_->counters.live;
   ++made->creator_->counters.created;
-  size_t count = t.outputs_of ? std::min(t.outputs_of(self), t.output_count) : t.output_count;
-  for (size_t o = 0; o < count; ++o) {
-    int32_t alias = t.alias_of ? t.alias_of(self, o) : t.outputs[o].alias;
-    made->aliases_.push_back(alias >= 0 && static_cast<size_t>(alias) < t.input_count ? alias : -1);
+  try {
+    size_t count = t.outputs_of ? askPlugin([&] { return t.outputs_of(self); }) : t.output_count;
+    for (size_t o = 0; o < std::min(count, t.output_count); ++o) {
+      int32_t alias = t.alias_of ? askPlugin([&] { return t.alias_of(self, o); }) : t.outputs[o].alias;
+      made->aliases_.push_back(alias >= 0 && static_cast<size_t>(alias) < t.input_count ? alias : -1);
+    }
+  } catch (const ExecutionError& e) {
+    problem = fmt::format("{}::{}: {}", made->creator_->key.ns, made->creator_->key.name, e.message());
+    return nullptr;
   }
   return made;
 }
@@ -194,7 +199,7 @@ std::unique_ptr<PluginInstance::Context> PluginInstance::takeContext() const {
   if (!problem.empty()) fail(status, problem);
   if (!made->self) fail(TSC_FAILED, "it made no instance for a run");
   int32_t first = 0;
-  if (t.tactics && t.tactics(made->self, &first, 1) > 0) made->tactic = first;
+  if (t.tactics && askPlugin([&] { return t.tactics(made->self, &first, 1); }) > 0) made->tactic = first;
   return made;
 }
 
@@ -221,7 +226,7 @@ void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const Plug
   for (tsc_tensor& r : raw) r.data = nullptr;
   if (t.supports)
     for (size_t i = 0; i < raw.size(); ++i)
-      if (!t.supports(c.self, i, raw.data(), inputs.size(), outputs.size()))
+      if (!askPlugin([&] { return t.supports(c.self, i, raw.data(), inputs.size(), outputs.size()); }))
         fail(TSC_UNSUPPORTED, fmt::format("it does not take these types together, from tensor {} on", i));
   tsc_status status = TSC_OK;
   if (t.configure) {
@@ -230,7 +235,9 @@ void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const Plug
     if (!problem.empty()) fail(status, problem);
   }
   if (!t.run) c.composite = compositeFor(inputs);
-  c.workspaceBytes = t.workspace ? t.workspace(c.self, raw.data(), inputs.size(), outputs.size()) : 0;
+  c.workspaceBytes = 0;
+  if (t.workspace)
+    c.workspaceBytes = askPlugin([&] { return t.workspace(c.self, raw.data(), inputs.size(), outputs.size()); });
   if (c.workspaceBytes > size_t{1} << 40)
     fail(TSC_NO_MEMORY, fmt::format("it asks for a workspace of {}", bytesText(c.workspaceBytes)));
   if (c.workspaceBytes && (!c.workspace || c.workspace->bytes() < c.workspaceBytes)) {

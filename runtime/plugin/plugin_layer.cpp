@@ -62,6 +62,10 @@ void convertToPluginLayer(ConvertCall& call, std::shared_ptr<const PluginInstanc
     auto argument = static_cast<size_t>(inputs[static_cast<size_t>(alias)]);
     if (!call.isNetworkTensor(argument) || !call.tensor(argument).isContiguous())
       call.refuse(Reason::Aliasing, "a tensor that is written in place must be contiguous, and no constant");
+    const NetTensor& written = call.network()[call.operand(argument)];
+    if (written.input == NetTensor::kNotAnInput)
+      call.refuse(Reason::Aliasing, "a tensor that is written in place must be an input of the engine");
+    call.network().writtenInputs.push_back(static_cast<uint32_t>(written.input));
   }
   auto& layer = call.add<PluginLayer>(std::move(plugin), inPlace);
   for (int argument : inputs) {

@@ -437,8 +437,7 @@ class Description {
   }
   // A setting, a member of P or of a base of it; its default is what a new P has.
   template <class M, class Q>
-    requires std::derived_from<P, Q>
-  FieldEntry field(std::string_view name, M Q::*member, std::string_view doc) {
+  requires std::derived_from<P, Q> FieldEntry field(std::string_view name, M Q::*member, std::string_view doc) {
     Field value = Field::of(std::string(name), initial_.*member);
     return add(
         name, std::move(value), doc, [member](P& p, const Field& f) { f.get(p.*member); },
@@ -446,9 +445,8 @@ class Description {
   }
   // One whose texts stand for values: {{"none", Scaling::None}, ...}.
   template <class E, class Q>
-    requires std::derived_from<P, Q>
-  FieldEntry choice(std::string_view name, E Q::*member, std::string_view choices, std::vector<E> values,
-                    std::string_view doc) {
+  requires std::derived_from<P, Q> FieldEntry choice(std::string_view name, E Q::*member, std::string_view choices,
+                                                     std::vector<E> values, std::string_view doc) {
     std::vector<std::string> names;
     for (size_t at = 0; at <= choices.size();) {
       size_t end = std::min(choices.find('|', at), choices.size());

@@ -412,6 +412,26 @@ TEST_F(PluginGraph, InPlaceNodesWriteTheirInput) {
   }
 }
 
+// One tensor as two inputs: what is read behind the write is what was written.
+TEST_F(PluginGraph, InPlaceNodesSeeTensorsThatAreGivenTwice) {
+  for (bool engine : {false, true}) {
+    auto module = load(
+        "graph(%cache : Tensor, %x : Tensor):\n"
+        "  %new : Tensor = test::AddOne[inplace=1](%cache)\n"
+        "  %y : Tensor = aten::mul(%x, %new)\n"
+        "  return (%y)\n");
+    ASSERT_TRUE(module);
+    CompileSpec spec;
+    spec.minBlockSize = 1;
+    if (engine) module = compile(*module, spec, diagnostics);
+    ASSERT_TRUE(module) << firstError();
+    Tensor both = tensor({1, 2});
+    auto out = module->forward(std::vector<IValue>{both, both}, diagnostics);
+    ASSERT_TRUE(out) << firstError();
+    EXPECT_EQ(values(out->at(0)), (std::vector<float>{4, 9}));
+  }
+}
+
 TEST_F(PluginGraph, PrintsAndReadsBack) {
   auto module = load(kTracedGraph);
   ASSERT_TRUE(module);
