@@ -38,7 +38,8 @@ struct BuildConfig {
   std::vector<std::string> loraTargetModules;
 };
 
-// Strict: unknown names, wrong types and numbers that cannot be are all reported, with the nearest name. What is known
+// Strict: unknown names, wrong types and numbers that cannot be are all reported, with the nearest name; whether the
+// settings go together is for checkBuildConfig() to say. What is known
 // but not implemented is Unsupported.
 Result<BuildConfig> parseBuildConfig(std::string_view json, const std::string& path, Diagnostics& diagnostics);
 // "max_batch_size=4" over what `config` has; checkBuildConfig() tells whether it goes with the others.
@@ -46,7 +47,7 @@ bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostic
 bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics);
 // The names that there are.
 std::vector<std::string> buildOptionNames();
-// All of it as JSON, `indent` blanks deep; the same bytes for the same settings.
+// All of it as JSON; the same bytes for the same settings.
 std::string buildConfigJson(const BuildConfig& config);
 
 }  // namespace tscompile

@@ -4,6 +4,7 @@
 #include "api/engine_file.h"
 #include "api/lower.h"
 #include "frontend/file_io.h"
+#include "frontend/section_file.h"
 #include "ir/clone.h"
 #include "ir/support/text.h"
 #include "passes/serving.h"
@@ -23,6 +24,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Values that are nested too deeply are left out: what is wrong with them is said by who misses them.
+Json parseJson(std::string_view text) {
+  constexpr int kDeepest = 16;
+  return Json::parse(
+      text, [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; }, false);
+}
+
 constexpr const char* kEngine = "rank0.engine";
 constexpr int kFormat = 1;
 
@@ -35,9 +43,11 @@ int64_t positionsOf(const Graph& graph) {
     if (n->kind().text() != "aten::embedding" || n->inputCount() < 2 || n->input(1) != graph.input(1)) return;
     const Node* table = n->input(0)->node();
     const IValue* v = table ? table->attributeValue(sym::value) : nullptr;
-    if (v && v->isTensor() && v->tensorImpl()) rows = v->toTensor().size(0);
+    if (v && v->isTensor() && v->tensorImpl() && v->tensorImpl()->rank() > 0) rows = v->toTensor().size(0);
     TypePtr t = n->input(0)->type();
-    if (!rows && t->isTensor() && t->tensor().hasRank && isKnownSize(t->tensor().sizes[0])) rows = t->tensor().sizes[0];
+    if (!rows && t->isTensor() && t->tensor().hasRank && !t->tensor().sizes.empty() &&
+        isKnownSize(t->tensor().sizes[0]))
+      rows = t->tensor().sizes[0];
   });
   return rows;
 }
@@ -125,15 +135,23 @@ Json pluginsJson(const Graph& graph, const OpRegistry& registry) {
 }
 
 std::string configText(const BuildConfig& config, const LanguageModelShape& shape, const Json& plugins,
-                       const ServingModel& serving, uint64_t engineBytes) {
+                       const ServingModel& serving, uint64_t engineBytes, const std::string& checksum) {
   Json out = {{"version", std::string(libraryVersion())},
               {"format", kFormat},
               {"pretrained_config", shapeJson(shape)},
               {"build_config", Json::parse(buildConfigJson(config))},
               {"plugins", plugins},
               {"inputs", serving.inputs},
-              {"engine", {{"file", kEngine}, {"bytes", engineBytes}}}};
+              {"engine", {{"file", kEngine}, {"bytes", engineBytes}, {"checksum", checksum}}}};
   return out.dump(4) + "\n";
+}
+
+// A checksum of the beginning of an engine file, where the checksums of all its sections are.
+std::optional<std::string> headOf(const std::string& path, Diagnostics& diagnostics) {
+  constexpr uint64_t kHead = 4096;
+  Result<std::string> head = readFileStart(path, kHead, diagnostics);
+  if (!head) return std::nullopt;
+  return fmt::format("{:016x}", checksumOf(*head));
 }
 
 bool failIn(const std::string& path, std::string what, Diagnostics& diagnostics, ErrorKind kind = ErrorKind::Input) {
@@ -150,7 +168,8 @@ bool settle(BuildConfig& config, const LanguageModelShape& shape, Diagnostics& d
   if (config.maxInputLen == 0) config.maxInputLen = config.maxSeqLen;
   if (shape.positions && config.maxSeqLen > shape.positions) {
     diagnostics.error(
-        fmt::format("max_seq_len is {}, but the model has {} positions", config.maxSeqLen, shape.positions), ErrorKind::Input);
+        fmt::format("max_seq_len is {}, but the model has {} positions", config.maxSeqLen, shape.positions),
+        ErrorKind::Input);
     return false;
   }
   return true;
@@ -198,9 +217,11 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   std::string engine = folder + "/" + kEngine;
   if (!compiled->save(engine, diagnostics, lowering.limits)) return false;
   uint64_t bytes = std::filesystem::file_size(engine, error);
+  std::optional<std::string> checksum = headOf(engine, diagnostics);
+  if (!checksum) return false;
+  Json plugins = pluginsJson(*compiled->graph(), module.registry());
   FileWriter file(folder + "/config.json", diagnostics);
-  return file.write(configText(config, shape, pluginsJson(*compiled->graph(), module.registry()), *served, bytes)) &&
-         file.commit();
+  return file.write(configText(config, shape, plugins, *served, bytes, *checksum)) && file.commit();
 }
 
 // ---- running ----
@@ -214,7 +235,7 @@ std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, co
     failIn(path, std::move(what), diagnostics, kind);
     return nullptr;
   };
-  Json json = Json::parse(*text, nullptr, false);
+  Json json = parseJson(*text);
   auto number = [&](const Json& at, const char* name) -> int64_t {
     auto it = at.is_object() ? at.find(name) : at.end();
     return it != at.end() && it->is_number_integer() ? it->get<int64_t>() : -1;
@@ -228,7 +249,7 @@ std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, co
                 ErrorKind::Incompatible);
   std::unique_ptr<LanguageModel> m(new LanguageModel);
   Result<BuildConfig> config = parseBuildConfig(json["build_config"].dump(), path, diagnostics);
-  if (!config) return nullptr;
+  if (!config || !checkBuildConfig(*config, diagnostics)) return nullptr;
   m->config_ = std::move(*config);
   const Json& p = json["pretrained_config"];
   LanguageModelShape& s = m->shape_;
@@ -246,7 +267,11 @@ std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, co
   std::string engine = folder + "/" + kEngine;
   std::error_code error;
   uint64_t bytes = std::filesystem::file_size(engine, error);
-  if (!error && static_cast<int64_t>(bytes) != number(json["engine"], "bytes"))
+  std::optional<std::string> checksum = headOf(engine, diagnostics);
+  if (!checksum) return nullptr;
+  const Json& named = json["engine"];
+  bool isIt = named.is_object() && named.contains("checksum") && named["checksum"] == *checksum;
+  if (error || static_cast<int64_t>(bytes) != number(named, "bytes") || !isIt)
     return fail("the engine beside it is another than it was built with: build the model again",
                 ErrorKind::Incompatible);
   Result<Module> module = Module::load(engine, options.load, diagnostics);
@@ -354,8 +379,13 @@ Result<Tensor> LanguageModel::step(const StepBatch& batch, Diagnostics& diagnost
   Result<std::vector<IValue>> out = method_->run(*inputs, diagnostics, options);
   if (!out) return Failed{};
   Tensor logits = out->at(0).isTensor() ? out->at(0).toTensor() : Tensor();
-  if (!logits.defined() || logits.dtype() != DType::Float32 || logits.numel() % shape_.vocabulary != 0) {
-    diagnostics.error("the model gives no logits in float32", ErrorKind::Model);
+  int64_t rows = config_.gatherContextLogits ? static_cast<int64_t>(batch.tokens.size()) : batch.rows();
+  if (!logits.defined() || logits.dtype() != DType::Float32 || logits.rank() == 0 ||
+      logits.size(logits.rank() - 1) != shape_.vocabulary || logits.numel() != rows * shape_.vocabulary) {
+    diagnostics.error(
+        fmt::format("the engine does not give float32 logits of {} tokens for {} rows, as config.json says",
+                    shape_.vocabulary, rows),
+        ErrorKind::Incompatible);
     return Failed{};
   }
   Dims flat{logits.numel() / shape_.vocabulary, shape_.vocabulary};

@@ -21,7 +21,7 @@ struct LanguageModelShape {
 
 // Makes `folder` (or what it has anew) from a model forward(input_ids, position_ids [batch, tokens]) -> logits, whose
 // weights are given. Attention becomes the plugin GPTAttention with a paged cache, tokens are packed, all of it becomes
-// engines. config.json is written last: until then the folder is not a model, or still the old one.
+// engines. config.json is written last: until then the folder is refused.
 bool buildLanguageModel(const Module& module, const BuildConfig& config, const std::string& folder,
                         Diagnostics& diagnostics);
 

@@ -62,10 +62,13 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
       fail("the engine file is malformed: what a plugin saved cannot be read");
       return;
     }
-    if (n->kind().text() != key->ns + "::" + key->name) return;
     const PluginOperators* operators = operatorsOf(*n, registry);
     const PluginRegistry& plugins = operators ? operators->plugins() : PluginRegistry::global();
     PluginCreatorPtr creator = plugins.find(key->ns, key->name, key->version);
+    // Nodes may go by an older name of the plugin.
+    bool isOfIt = n->kind().text() == key->ns + "::" + key->name ||
+                  (creator && plugins.find(n->kind().nameSpace(), n->kind().name(), key->version) == creator);
+    if (!isOfIt) return;
     if (!creator) {
       fail("the engine file needs the plugin " + key->text() + ": " + plugins.missing(key->ns, key->name, key->version),
            ErrorKind::Incompatible)
@@ -78,6 +81,8 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
       return;
     }
     setAttributes(*const_cast<Node*>(n), fields.fields, *creator, false);
+    // A higher version that is registered, too, is another plugin.
+    const_cast<Node*>(n)->setAttribute(Symbol::of("plugin_version"), IValue(key->version));
     if (++next < saved.size()) key = keyOfSaved(saved[next]);
   });
   if (good && next != saved.size()) fail("the engine file is malformed: what a plugin saved belongs to no node");

@@ -64,8 +64,18 @@ void replace(Graph& graph, const Unpacked& u) {
   std::vector<std::pair<Value*, std::string>> names;  // free when the node is gone
   const IValue* inPlace = u.node->attributeValue(kInPlace);
   bool writes = inPlace && inPlace->isInt() && inPlace->toInt() != 0;
+  // What other results show of an input that is written is kept before.
+  std::vector<Value*> results;
   for (size_t o = 0; o < u.node->outputCount(); ++o) {
-    Value *old = u.node->output(o), *result = values.at(u.graph->output(o));
+    Value* result = values.at(u.graph->output(o));
+    if (writes && u.plugin->alias(o) < 0) {
+      Builder builder(graph, u.node);
+      result = builder.call(Symbol::of("aten::clone"), {result, builder.constant(IValue())}, result->type());
+    }
+    results.push_back(result);
+  }
+  for (size_t o = 0; o < u.node->outputCount(); ++o) {
+    Value *old = u.node->output(o), *result = results[o];
     int alias = u.plugin->alias(o);
     int place = alias < 0 ? -1 : u.places[static_cast<size_t>(alias)];
     if (writes && place >= 0) {
@@ -115,8 +125,10 @@ std::optional<size_t> unpackPlugins(Graph& graph, const OpRegistry& registry, Di
     Result<std::unique_ptr<Graph>> made = parseGraph(text, own, options);
     size_t present = 0;
     for (int place : arguments.places) present += place >= 0;
-    if (!made || (*made)->inputs().size() != present || (*made)->outputs().size() != n->outputCount()) {
-      std::string why = made ? "it has other inputs or outputs" : own.list().at(0).message;
+    std::string why = made ? problemOfDecomposition(**made) : own.list().at(0).message;
+    if (why.empty() && ((*made)->inputs().size() != present || (*made)->outputs().size() != n->outputCount()))
+      why = "it has other inputs or outputs";
+    if (!why.empty()) {
       diagnostics.error(n->range, fmt::format("the decomposition of {} cannot be used: {}", n->kind().text(), why));
       return;
     }

@@ -61,10 +61,10 @@ struct VerifyReport {
   Difference worst() const;
 };
 
-// Compiles the method and runs it, and the interpreter, on these inputs; they stay as they are. A module that is compiled
-// already, such as that of an engine file, is taken as it is, without `spec`, and what it computes is compared with what
-// the interpreter makes of its graph. Fails after reporting if the method cannot be compiled, or the interpreter cannot
-// run it.
+// Compiles the method and runs it, and the interpreter, on these inputs; they stay as they are. A module that is
+// compiled already, such as that of an engine file, is taken as it is, without `spec`, and what it computes is compared
+// with what the interpreter makes of its graph. Fails after reporting if the method cannot be compiled, or the
+// interpreter cannot run it.
 Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec, std::span<const IValue> inputs,
                                    const VerifyOptions& options, Diagnostics& diagnostics);
 

@@ -115,6 +115,9 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
     Diagnostic& d = unsupported(n, fmt::format("unknown operator {}", n->kind().text()));
     std::string nearest = registry.nearestKind(n->kind().text());
     if (!nearest.empty()) d.note("did you mean " + nearest + "?");
+    std::string_view ns = n->kind().nameSpace();
+    if (ns != "aten" && ns != "prim" && !ns.empty())
+      d.note("if it is a plugin, --plugin LIB loads the library that has it");
     return nullptr;
   }
   if (std::string problem = registry.problemOf(*n); !problem.empty()) {

@@ -1,6 +1,6 @@
 // `tscompile build` makes a folder that serves a language model, `tscompile generate` runs it.
 #include "api/language_model.h"
-#include "frontend/file_io.h"
+#include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "runtime/llm/tokenizer.h"
 #include "tools/commands.h"
@@ -106,10 +106,16 @@ class Generation {
       prompts.push_back(std::move(*tokens));
     }
     if (prompts.empty()) throw UsageError{"generate needs --prompt or --prompt-ids"};
-    bool streams = prompts.size() == 1 && command_.sampling.beamWidth == 1;
+    bool streams = prompts.size() == 1 && command_.sampling.beamWidth == 1 && !session_.common.json;
+    SamplingConfig sampling = command_.sampling;
+    constexpr double kAll = 1;  // draws from all tokens
+    if (command_.draws && sampling.temperature > 0 && sampling.beamWidth == 1 && !isRandom(sampling))
+      sampling.topP = kAll;
     if (command_.sampling.beamWidth > model_->config().maxBeamWidth) {
       session_.diagnostics.error(
-          fmt::format("the model was built for max_beam_width {}", model_->config().maxBeamWidth), ErrorKind::Input);
+          fmt::format("the model was built for max_beam_width {}; --set max_beam_width=N of build changes it",
+                      model_->config().maxBeamWidth),
+          ErrorKind::Input);
       return false;
     }
     for (std::vector<TokenId>& prompt : prompts) {
@@ -122,7 +128,7 @@ class Generation {
       }
       Request request;
       request.prompt = std::move(prompt);
-      request.sampling = command_.sampling;
+      request.sampling = sampling;
       request.maxNewTokens = static_cast<int64_t>(command_.maxNewTokens);
       if (streams) request.onToken = [this](const TokenEvent& e) { return show(e); };
       Result<RequestId> id = batcher_->add(std::move(request), session_.diagnostics);
@@ -143,7 +149,35 @@ class Generation {
     return true;
   }
 
+  void printJson() {
+    JsonWriter json(session_.out);
+    json.beginObject();
+    json.field("schema", "tscompile.generate/1");
+    json.key("results");
+    json.beginArray();
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      std::optional<RequestResult> r = batcher_->take(ids_[i]);
+      if (!r) continue;
+      generated_ += r->tokens.size();
+      json.newLine();
+      json.beginObject();
+      json.field("prompt", i);
+      json.field("finished", finishReasonName(r->reason));
+      json.key("tokens");
+      json.beginArray();
+      for (TokenId t : r->tokens) json.value(t);
+      json.endArray();
+      if (tokenizer_) json.field("text", tokenizer_->decode(r->tokens));
+      json.endObject();
+    }
+    json.newLine();
+    json.endArray();
+    json.endObject();
+    json.finish();
+  }
+
   void printResults() {
+    if (session_.common.json) return printJson();
     for (size_t i = 0; i < ids_.size(); ++i) {
       std::optional<RequestResult> r = batcher_->take(ids_[i]);
       if (!r) continue;

@@ -79,6 +79,8 @@ int show(const std::string& name, Session& session) {
   std::string ns = colons == std::string::npos ? "tensorrt_llm" : name.substr(0, colons);
   std::string plain = colons == std::string::npos ? name : name.substr(colons + 2);
   PluginCreatorPtr c = PluginRegistry::global().find(ns, plain);
+  for (const PluginCreatorPtr& other : PluginRegistry::global().list())
+    if (!c && colons == std::string::npos && other->key.name == plain) c = other;
   if (!c) {
     session.diagnostics.error(PluginRegistry::global().missing(ns, plain), ErrorKind::Input);
     return session.finish();
@@ -133,7 +135,10 @@ int check(const std::string& given, Session& session) {
   for (const PluginFinding& f : report.findings)
     session.out << fmt::format("{}{}: {}\n", f.plugin.empty() ? "" : f.plugin + ", ", f.check, f.problem);
   for (const std::string& note : report.notes) session.out << note << "\n";
-  session.out << fmt::format("{}, {}, {}\n", counted(report.plugins, "plugin"), counted(report.checks, "check"),
+  std::string unchecked =
+      report.notes.empty() ? "" : fmt::format(", {} not run", counted(report.notes.size(), "plugin"));
+  session.out << fmt::format("{}, {}{}, {}\n", counted(report.plugins, "plugin"), counted(report.checks, "check"),
+                             unchecked,
                              report.findings.empty() ? "nothing found" : counted(report.findings.size(), "finding"));
   return report.findings.empty() ? kExitDone : kExitNegative;
 }

@@ -390,8 +390,11 @@ const std::vector<OptionSpec> kGenerate = {
      [](Options& o, const std::string& v) {
        o.generate.maxNewTokens = static_cast<uint64_t>(wholeNumber("--max-new-tokens", v));
      }},
-    {"--temperature", "X", "logits are divided by it; 0: the likeliest token",
-     [](Options& o, const std::string& v) { o.generate.sampling.temperature = realNumber("--temperature", v); }},
+    {"--temperature", "X", "draw tokens; logits are divided by it before. 0: the likeliest token",
+     [](Options& o, const std::string& v) {
+       o.generate.sampling.temperature = realNumber("--temperature", v);
+       o.generate.draws = true;
+     }},
     {"--top-k", "N", "draw from the N likeliest tokens",
      [](Options& o, const std::string& v) { o.generate.sampling.topK = wholeNumber("--top-k", v); }},
     {"--top-p", "X", "draw from the likeliest tokens whose probabilities sum to X",
@@ -402,9 +405,10 @@ const std::vector<OptionSpec> kGenerate = {
      [](Options& o, const std::string& v) {
        o.generate.sampling.repetitionPenalty = realNumber("--repetition-penalty", v);
      }},
-    {"--seed", "N", "of the draws (default: 0)",
+    {"--seed", "N", "draw tokens, with this seed (default: 0)",
      [](Options& o, const std::string& v) {
        o.generate.sampling.randomSeed = static_cast<uint64_t>(wholeNumber("--seed", v));
+       o.generate.draws = true;
      }},
     {"--beam-width", "N", "search the likeliest texts with N beams",
      [](Options& o, const std::string& v) { o.generate.sampling.beamWidth = wholeNumber("--beam-width", v); }},

@@ -146,6 +146,7 @@ struct GenerateCommand {
   std::string tokenizer;
   uint64_t maxNewTokens = 64, threads = 0;
   SamplingConfig sampling;
+  bool draws = false;  // --temperature or --seed was given
 };
 
 struct DiffCommand {

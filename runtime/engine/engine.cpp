@@ -102,9 +102,13 @@ namespace {
 
 // Whether an input that the engine writes shares memory with another one: then the order of reads and writes counts.
 bool sharesWritten(const Network& network, std::span<const Tensor> tensors) {
-  for (uint32_t written : network.writtenInputs)
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (i != written && tensors[i].storage() == tensors[written].storage()) return true;
+  for (uint32_t written : network.writtenInputs) {
+    const Storage& w = *tensors[written].storage();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const Storage& s = *tensors[i].storage();
+      if (i != written && s.data() < w.data() + w.bytes() && w.data() < s.data() + s.bytes()) return true;
+    }
+  }
   return false;
 }
 

@@ -404,6 +404,15 @@ std::string fieldsSchema(const PluginCreator& creator) {
     }
     if (isList(info)) item = {{"type", "array"}, {"items", item}};
     item["description"] = std::string(tsc::view(info.doc));
+    if (info.fallback && info.type != TSC_BYTES) {
+      nlohmann::ordered_json values = nlohmann::ordered_json::array();
+      tsc::Field f = tsc::Field::read(*info.fallback);
+      for (int64_t v : f.integers) values.push_back(v);
+      for (double v : f.numbers) values.push_back(v);
+      for (const std::string& v : f.strings) values.push_back(v);
+      for (uint8_t v : f.bytes) values.push_back(v != 0);
+      item["default"] = isList(info) ? values : values.at(0);
+    }
     properties[std::string(tsc::view(info.name))] = item;
     if (!info.fallback) required.push_back(std::string(tsc::view(info.name)));
   }

@@ -73,8 +73,10 @@ class Checker {
       body();
     } catch (const Problem& p) {
       report_.findings.push_back({creator_->key.text(), name, p.text});
-    } catch (const ExecutionError& e) {
-      report_.findings.push_back({creator_->key.text(), name, e.message()});
+    } catch (const std::exception& e) {
+      report_.findings.push_back({creator_->key.text(), name, e.what()});
+    } catch (...) {
+      report_.findings.push_back({creator_->key.text(), name, "it throws"});
     }
   }
 
@@ -114,7 +116,9 @@ class Checker {
   }
 
   bool readExample() {
-    std::string text(tsc::view(creator_->table().example()));
+    std::string text;
+    check("example", [&] { text = tsc::view(askPlugin([&] { return creator_->table().example(); })); });
+    if (text.empty()) return false;
     auto unusable = [&](const std::string& why) {
       report_.findings.push_back({creator_->key.text(), "example", why});
       return false;
@@ -262,8 +266,8 @@ class Checker {
 
   void runs() {
     struct Verifying {
-      Verifying() { PluginInstance::verifyRuns(true); }
-      ~Verifying() { PluginInstance::verifyRuns(false); }
+      bool before = PluginInstance::verifyRuns(true);
+      ~Verifying() { PluginInstance::verifyRuns(before); }
     } verifying;
     for (uint64_t seed = 1; seed <= 3; ++seed) computed(seed);
   }
@@ -316,8 +320,10 @@ class Checker {
           for (size_t run = 0; run < kRuns && problems[i].empty(); ++run)
             if (computed(100 + i) != alone[i])
               problems[i] = "runs at the same time on several threads disturb each other";
-        } catch (const ExecutionError& e) {
-          problems[i] = e.message();
+        } catch (const std::exception& e) {
+          problems[i] = e.what();
+        } catch (...) {
+          problems[i] = "it throws";
         }
       });
     for (std::thread& t : all) t.join();

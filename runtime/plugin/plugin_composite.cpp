@@ -48,6 +48,16 @@ int64_t take(const Tensor& output, const IValue& result) {
 
 }  // namespace
 
+std::string problemOfDecomposition(const Graph& graph) {
+  std::string problem;
+  forEachNode(graph, [&](const Node* n) {
+    std::string_view ns = n->kind().nameSpace();
+    if (ns != "aten" && ns != "prim" && problem.empty())
+      problem = fmt::format("its decomposition has a node {}: only aten and prim may stand there", n->kind().text());
+  });
+  return problem;
+}
+
 std::shared_ptr<const PluginComposite> PluginComposite::make(std::string_view text, std::string& problem) {
   std::shared_ptr<PluginComposite> made(new PluginComposite);
   Diagnostics diagnostics;
@@ -55,6 +65,8 @@ std::shared_ptr<const PluginComposite> PluginComposite::make(std::string_view te
   ParseOptions options;
   options.registry = &ops;
   Result<std::unique_ptr<Graph>> graph = parseGraph(text, diagnostics, options);
+  if (graph) problem = problemOfDecomposition(**graph);
+  if (graph && !problem.empty()) return nullptr;
   if (graph) {
     made->graph_ = std::move(*graph);
     Result<std::shared_ptr<const Program>> program = Program::compile(*made->graph_, ops, {}, diagnostics);
@@ -79,6 +91,12 @@ void PluginComposite::run(std::span<const Tensor> inputs, std::span<const Tensor
   }
   if (results->size() != outputs.size())
     fail(ErrorKind::Model, fmt::format("it gives {} results, the plugin has {}", results->size(), outputs.size()));
+  // An output over an input must not change what another result still shows of that input.
+  for (IValue& r : *results) {
+    if (!r.isTensor() || !r.tensorImpl()) continue;
+    Tensor t = r.toTensor();
+    if (std::ranges::any_of(outputs, [&](const Tensor& o) { return o.storage() == t.storage(); })) r = cloneTensor(t);
+  }
   for (size_t i = 0; i < outputs.size(); ++i)
     if (int64_t rows = take(outputs[i], (*results)[i]); rows >= 0 && i < run.rows.size()) run.rows[i] = rows;
 }

@@ -12,6 +12,9 @@
 
 namespace tscompile {
 
+// Why a graph cannot stand for a plugin; "" if it can.
+std::string problemOfDecomposition(const Graph& graph);
+
 class PluginComposite {
  public:
   // Null after setting `problem`. `text`: what decompose() gave.

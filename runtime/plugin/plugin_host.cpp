@@ -5,6 +5,7 @@
 #include "runtime/run_context.h"
 
 #include <algorithm>
+#include <dlfcn.h>
 #include <map>
 #include <mutex>
 
@@ -17,14 +18,24 @@ std::mutex logMutex;
 std::function<void(int, std::string_view)> pluginLog;
 
 struct Resource {
+  std::once_flag once;
   void* object = nullptr;
   void (*drop)(void*) = nullptr;
+  std::shared_ptr<void> library;  // that drop() is in
   int64_t users = 0;
 };
-std::mutex resourceMutex;
-std::map<std::string, Resource, std::less<>>& resources() {
-  static auto* all = new std::map<std::string, Resource, std::less<>>;
+std::mutex resourceMutex;  // of the map and of `users`; not held while a plugin makes or drops one
+std::map<std::string, std::shared_ptr<Resource>, std::less<>>& resources() {
+  static auto* all = new std::map<std::string, std::shared_ptr<Resource>, std::less<>>;
   return *all;
+}
+
+// Keeps the library open that a function is in.
+std::shared_ptr<void> libraryOf(void (*function)(void*)) {
+  Dl_info info;
+  if (!function || !dladdr(reinterpret_cast<void*>(function), &info) || !info.dli_fname) return nullptr;
+  void* handle = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_NOW);
+  return handle ? std::shared_ptr<void>(handle, [](void* h) { dlclose(h); }) : nullptr;
 }
 
 ShapeBuild& buildOf(void* build) { return *static_cast<ShapeBuild*>(build); }
@@ -94,11 +105,11 @@ void setShape(void* build, size_t index, int32_t dtype, const tsc_dim* const* di
 
 void parallel(void* run, size_t n, size_t grain, tsc_task task, void* user) {
   if (n == 0) return;
-  grain = std::max<size_t>(grain, 1);
-  auto chunks = static_cast<int64_t>((n + grain - 1) / grain);
+  grain = std::clamp<size_t>(grain, 1, n);
+  auto chunks = static_cast<int64_t>(n / grain + (n % grain != 0));
   parallelFor(chunks, runOf(run).threads, [&](int64_t i) {
     size_t begin = static_cast<size_t>(i) * grain;
-    task(user, begin, std::min(n, begin + grain));
+    task(user, begin, begin + std::min(grain, n - begin));
   });
 }
 
@@ -113,35 +124,40 @@ void setRows(void* run, size_t output, int64_t rows) {
   if (output < r.rows.size()) r.rows[output] = rows;
 }
 
-void* acquire(tsc_str key, void* (*make)(void*), void (*drop)(void*), void* user) {
-  std::lock_guard lock(resourceMutex);
-  auto [it, isNew] = resources().try_emplace(std::string(tsc::view(key)));
-  if (isNew) {
-    it->second.drop = drop;
-    try {
-      it->second.object = make ? make(user) : nullptr;
-    } catch (...) {
-      it->second.object = nullptr;
-    }
-    if (!it->second.object) {
-      resources().erase(it);
-      return nullptr;
-    }
-  }
-  ++it->second.users;
-  return it->second.object;
-}
-
 void release(tsc_str key) {
-  Resource gone;
+  std::shared_ptr<Resource> gone;
   {
     std::lock_guard lock(resourceMutex);
     auto it = resources().find(tsc::view(key));
-    if (it == resources().end() || --it->second.users > 0) return;
-    gone = it->second;
+    if (it == resources().end() || --it->second->users > 0) return;
+    gone = std::move(it->second);
     resources().erase(it);
   }
-  if (gone.drop) gone.drop(gone.object);
+  if (gone->drop && gone->object) gone->drop(gone->object);
+}
+
+void* acquire(tsc_str key, void* (*make)(void*), void (*drop)(void*), void* user) {
+  std::shared_ptr<Resource> resource;
+  {
+    std::lock_guard lock(resourceMutex);
+    std::shared_ptr<Resource>& entry = resources()[std::string(tsc::view(key))];
+    if (!entry) entry = std::make_shared<Resource>();
+    ++entry->users;
+    resource = entry;
+  }
+  std::call_once(resource->once, [&] {
+    resource->drop = drop;
+    resource->library = libraryOf(drop);
+    try {
+      resource->object = make ? make(user) : nullptr;
+    } catch (const std::exception& e) {
+      failure = e.what();
+    } catch (...) {
+      failure = "a shared resource cannot be made";
+    }
+  });
+  if (!resource->object) release(key);
+  return resource->object;
 }
 
 void logLine(int level, tsc_str message) {

@@ -49,7 +49,7 @@ std::string dtypeNames(uint32_t mask) {
 
 }  // namespace
 
-void PluginInstance::verifyRuns(bool yes) { verifying = yes; }
+bool PluginInstance::verifyRuns(bool yes) { return verifying.exchange(yes); }
 
 void PluginInstance::fail(tsc_status status, const std::string& problem) const {
   throw ExecutionError(kindOf(status), problem);
@@ -72,9 +72,14 @@ std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator,
   ++made->creator_->counters.created;
   try {
     size_t count = t.outputs_of ? askPlugin([&] { return t.outputs_of(self); }) : t.output_count;
+    if (count == SIZE_MAX) throw ExecutionError(ErrorKind::Model, takeFailure());
     for (size_t o = 0; o < std::min(count, t.output_count); ++o) {
       int32_t alias = t.alias_of ? askPlugin([&] { return t.alias_of(self, o); }) : t.outputs[o].alias;
-      made->aliases_.push_back(alias >= 0 && static_cast<size_t>(alias) < t.input_count ? alias : -1);
+      if (alias < -1) throw ExecutionError(ErrorKind::Model, takeFailure());
+      if (alias < 0 || static_cast<size_t>(alias) >= t.input_count) alias = -1;
+      if (alias >= 0 && std::ranges::find(made->aliases_, alias) != made->aliases_.end())
+        throw ExecutionError(ErrorKind::Model, "two outputs are written over one input");
+      made->aliases_.push_back(alias);
     }
   } catch (const ExecutionError& e) {
     problem = fmt::format("{}::{}: {}", made->creator_->key.ns, made->creator_->key.name, e.message());
@@ -83,16 +88,28 @@ std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator,
   return made;
 }
 
+namespace {
+
+template <class F>
+void quietly(F&& body) {
+  try {
+    body();
+  } catch (...) {  // there is nobody to tell
+  }
+}
+
+}  // namespace
+
+void PluginInstance::destroy(Context& c) const {
+  const tsc_plugin& t = creator_->table();
+  if (c.initialized && t.terminate) quietly([&] { t.terminate(c.self); });
+  quietly([&] { t.destroy(c.self); });
+}
+
 PluginInstance::~PluginInstance() {
   const tsc_plugin& t = creator_->table();
-  auto quietly = [](auto&& body) {
-    try {
-      body();
-    } catch (...) {  // there is nobody to tell
-    }
-  };
   for (std::unique_ptr<Context>& c : free_)
-    if (c->self) quietly([&] { t.destroy(c->self); });
+    if (c->self) destroy(*c);
   if (!self_) return;
   if (initialized_ && t.terminate) quietly([&] { t.terminate(self_); });
   quietly([&] { t.destroy(self_); });
@@ -198,6 +215,14 @@ std::unique_ptr<PluginInstance::Context> PluginInstance::takeContext() const {
   }
   if (!problem.empty()) fail(status, problem);
   if (!made->self) fail(TSC_FAILED, "it made no instance for a run");
+  if (!t.attach) {
+    if (t.initialize) problem = callPlugin([&] { return t.initialize(made->self); }, &status);
+    made->initialized = problem.empty();
+    if (!problem.empty()) {
+      destroy(*made);
+      fail(status, problem);
+    }
+  }
   int32_t first = 0;
   if (t.tactics && askPlugin([&] { return t.tactics(made->self, &first, 1); }) > 0) made->tactic = first;
   return made;
@@ -209,7 +234,8 @@ void PluginInstance::giveBack(std::unique_ptr<Context> context) const {
 }
 
 // Configures for sizes that are others than those of the run before.
-void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const PluginTensors& outputs) const {
+void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const PluginTensors& outputs,
+                             RunContext* run) const {
   std::vector<int64_t> sizes;
   sizes.reserve((inputs.size() + outputs.size()) * 6);
   PluginTensors all = inputs;
@@ -238,7 +264,13 @@ void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const Plug
   c.workspaceBytes = 0;
   if (t.workspace)
     c.workspaceBytes = askPlugin([&] { return t.workspace(c.self, raw.data(), inputs.size(), outputs.size()); });
-  if (c.workspaceBytes > size_t{1} << 40)
+  constexpr size_t kFailed = SIZE_MAX;
+  if (c.workspaceBytes == kFailed) {
+    std::string problem = takeFailure();
+    fail(TSC_FAILED, problem.empty() ? "it cannot tell its workspace" : problem);
+  }
+  uint64_t most = std::min(run ? run->options().memoryLimit : UINT64_MAX, uint64_t{1} << 40);
+  if (c.workspaceBytes > most)
     fail(TSC_NO_MEMORY, fmt::format("it asks for a workspace of {}", bytesText(c.workspaceBytes)));
   if (c.workspaceBytes && (!c.workspace || c.workspace->bytes() < c.workspaceBytes)) {
     BudgetScope unlimited(nullptr);  // kept from run to run
@@ -299,17 +331,14 @@ void PluginInstance::run(const PluginTensors& inputs, const PluginTensors& outpu
   std::unique_ptr<Context> c = takeContext();
   // A context that failed is not used again: nobody knows what state it is in.
   struct Destroy {
-    const tsc_plugin& table;
+    const PluginInstance& plugin;
     std::unique_ptr<Context>& context;
     ~Destroy() {
       if (!context) return;
-      try {
-        table.destroy(context->self);
-      } catch (...) {
-      }
+      plugin.destroy(*context);
     }
-  } destroy{creator_->table(), c};
-  prepare(*c, inputs, outputs);
+  } destroyed{*this, c};
+  prepare(*c, inputs, outputs, context);
   PluginRun state{context, threads, std::vector<int64_t>(outputs.size(), -1)};
   if (verifying.load(std::memory_order_relaxed))
     PluginVerifier(*this, *c, state).run(inputs, outputs);

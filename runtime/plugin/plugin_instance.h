@@ -56,13 +56,15 @@ class PluginInstance {
 
   // Checks around every run: undeclared writes, results that are not written, use past the end of memory, results that
   // differ from run to run. For all instances of the process; slow.
-  static void verifyRuns(bool yes);
+  // Returns what it was before.
+  static bool verifyRuns(bool yes);
 
  private:
   friend class PluginVerifier;
   // A clone that one run at a time uses.
   struct Context {
     void* self = nullptr;
+    bool initialized = false;    // it was made by create(), and so is to be terminated
     std::vector<int64_t> sizes;  // that it was configured for: dtypes, ranks and sizes of all tensors
     size_t workspaceBytes = 0;
     Ref<Storage> workspace;
@@ -74,7 +76,8 @@ class PluginInstance {
       : creator_(std::move(creator)), fields_(std::move(fields)) {}
   std::unique_ptr<Context> takeContext() const;
   void giveBack(std::unique_ptr<Context> context) const;
-  void prepare(Context& context, const PluginTensors& inputs, const PluginTensors& outputs) const;
+  void prepare(Context& context, const PluginTensors& inputs, const PluginTensors& outputs, RunContext* run) const;
+  void destroy(Context& context) const;
   void call(Context& context, const PluginTensors& inputs, const PluginTensors& outputs, PluginRun& run) const;
   std::shared_ptr<const PluginComposite> compositeFor(const PluginTensors& inputs) const;
   void initializeOnce() const;

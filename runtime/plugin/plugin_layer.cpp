@@ -37,7 +37,8 @@ class PluginLayer : public Layer {
     }
     std::vector<int64_t> rows;
     plugin_->run(in, out, &frame.context(), frame.threads(), &rows);
-    // What an engine makes has the sizes that it was planned for. The interpreter takes over.
+    // What an engine makes has the sizes that it was planned for. The interpreter takes over, unless the engine has
+    // written an input.
     for (size_t o = 0; o < rows.size(); ++o)
       if (rows[o] >= 0 && rows[o] != out[o].size(0))
         throw ExecutionError(ErrorKind::Unsupported, "how many rows a result has only a run tells");

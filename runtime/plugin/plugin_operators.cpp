@@ -16,9 +16,27 @@ namespace {
 
 const Symbol kInputs = Symbol::of("inputs"), kVersion = Symbol::of("plugin_version"), kInPlace = Symbol::of("inplace");
 
-std::string versionOf(const Node& node) {
-  const IValue* v = node.attributeValue(kVersion);
-  return v && v->isString() ? v->toString() : "";
+// The attributes that every plugin's node may have, beside `inputs`.
+struct Reserved {
+  std::string version;
+  bool inPlace = false;
+  std::vector<std::string> problems;
+};
+Reserved reservedOf(const Node& node) {
+  Reserved r;
+  if (const IValue* v = node.attributeValue(kVersion)) {
+    if (v->isString())
+      r.version = v->toString();
+    else
+      r.problems.push_back("plugin_version is a text, such as \"2\"");
+  }
+  if (const IValue* v = node.attributeValue(kInPlace)) {
+    if (v->isInt() && (v->toInt() == 0 || v->toInt() == 1))
+      r.inPlace = v->toInt() == 1;
+    else
+      r.problems.push_back("inplace is 0 or 1");
+  }
+  return r;
 }
 
 // What tells two nodes apart whose operators differ.
@@ -83,14 +101,15 @@ std::vector<int> PluginOperators::inputsOf(const Node& node, const PluginCreator
 }
 
 std::unique_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, std::string& problem) const {
-  std::string version = versionOf(node);
-  PluginCreatorPtr creator = registry_.find(node.kind().nameSpace(), node.kind().name(), version);
+  Reserved reserved = reservedOf(node);
+  PluginCreatorPtr creator = registry_.find(node.kind().nameSpace(), node.kind().name(), reserved.version);
   if (!creator) {
-    problem = registry_.missing(node.kind().nameSpace(), node.kind().name(), version);
+    problem = registry_.missing(node.kind().nameSpace(), node.kind().name(), reserved.version);
     return nullptr;
   }
   auto bound = std::make_unique<Bound>();
   ParsedFields parsed = fieldsOf(node, *creator);
+  parsed.problems.insert(parsed.problems.end(), reserved.problems.begin(), reserved.problems.end());
   std::string wrongInputs;
   bound->inputs = inputsOf(node, *creator, wrongInputs);
   if (!wrongInputs.empty()) parsed.problems.push_back(std::move(wrongInputs));
@@ -114,8 +133,7 @@ std::unique_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
                                                  counted(bound->instance->outputs(), "output"), node.outputCount())});
     return nullptr;
   }
-  const IValue* inPlace = node.attributeValue(kInPlace);
-  bound->inPlace = inPlace && inPlace->isInt() && inPlace->toInt() != 0;
+  bound->inPlace = reserved.inPlace;
 
   // The schema of this very node: its inputs in their order.
   auto isOverwritten = [&](size_t port, size_t outputs) {

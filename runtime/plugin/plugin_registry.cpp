@@ -59,7 +59,6 @@ std::string problemOfFields(const tsc_plugin& t) {
   for (size_t i = 0; i < t.field_count; ++i) {
     const tsc_field_info& f = t.fields[i];
     std::string name(tsc::view(f.name));
-    if (f.size < sizeof(tsc_field_info)) return "a row of the table of fields is shorter than any version had it";
     if (!isIdentifier(name)) return "a field is called '" + abbreviate(name, 80) + "'";
     if (!names.insert(tsc::view(f.name)).second) return "there are two fields " + name;
     if (isReservedAttribute(name))
@@ -80,11 +79,13 @@ std::string problemOfPorts(const tsc_plugin& t) {
     for (size_t i = 0; i < count; ++i) {
       const tsc_port& p = ports[i];
       std::string name(tsc::view(p.name));
-      if (p.size < sizeof(tsc_port)) return "a row of a table of tensors is shorter than any version had it";
       if (!isIdentifier(name)) return "a tensor is called '" + abbreviate(name, 80) + "'";
       if (!output && !names.insert(tsc::view(p.name)).second) return "there are two inputs " + name;
-      if (!p.dtypes) return "the tensor " + name + " has no element type";
-      if (p.same_type_as >= static_cast<int32_t>(t.input_count) || p.alias >= static_cast<int32_t>(t.input_count))
+      constexpr uint32_t kKnown = tsc::kAll;
+      if (!p.dtypes || (p.dtypes & ~kKnown))
+        return "the tensor " + name + " has no element type, or one that there is not";
+      if (p.same_type_as < -1 || p.alias < -1 || p.same_type_as >= static_cast<int32_t>(t.input_count) ||
+          p.alias >= static_cast<int32_t>(t.input_count))
         return "the tensor " + name + " refers to an input that there is not";
       if (p.alias >= 0 && !output) return "the input " + name + " says that it is written over another";
       if (!output || p.alias < 0) continue;
@@ -97,6 +98,21 @@ std::string problemOfPorts(const tsc_plugin& t) {
   if (problem.empty()) problem = check(t.outputs, t.output_count, true);
   if (problem.empty() && t.output_count == 0) problem = "it has no outputs";
   return problem;
+}
+
+// Rows of a table that may be longer than ours: each tells its size.
+template <class Row>
+bool copyRows(const Row* rows, size_t count, std::vector<Row>& into) {
+  constexpr size_t kMost = 1 << 16;
+  if (count > kMost || (count && !rows)) return false;
+  auto* at = reinterpret_cast<const std::byte*>(rows);
+  for (size_t i = 0; i < count; ++i) {
+    size_t size = reinterpret_cast<const Row*>(at)->size;
+    if (size < sizeof(Row)) return false;
+    std::memcpy(static_cast<void*>(&into.emplace_back()), at, sizeof(Row));
+    at += size;
+  }
+  return true;
 }
 
 PluginResult checkTable(const tsc_plugin& t) {
@@ -170,6 +186,13 @@ PluginResult PluginRegistry::insert(const tsc_plugin& given, std::string_view ns
   tsc_plugin table{};
   if (given.size < sizeof(given.size) + sizeof(given.abi)) return bad(PluginStatus::BadTable, "its table has no size");
   std::memcpy(&table, &given, std::min(given.size, sizeof(table)));
+  std::vector<tsc_field_info> fields;
+  std::vector<tsc_port> inputs, outputs;
+  if (table.abi >> 16 == TSC_ABI_MAJOR &&
+      !(copyRows(table.fields, table.field_count, fields) && copyRows(table.inputs, table.input_count, inputs) &&
+        copyRows(table.outputs, table.output_count, outputs)))
+    return bad(PluginStatus::BadTable, "a row of its tables is shorter than any version had it");
+  table.fields = fields.data(), table.inputs = inputs.data(), table.outputs = outputs.data();
   if (PluginResult checked = checkTable(table); !checked) return checked;
   PluginKey key{std::string(ns.empty() ? tsc::view(table.ns) : ns), std::string(tsc::view(table.name)),
                 std::string(tsc::view(table.version))};
@@ -177,6 +200,7 @@ PluginResult PluginRegistry::insert(const tsc_plugin& given, std::string_view ns
   for (const char* ours : {"aten", "prim", "tscompile"})
     if (key.ns == ours) return bad(PluginStatus::BadName, "the namespace " + key.ns + " is for operators");
   auto creator = std::make_shared<PluginCreator>(key, table, std::move(library), path);
+  creator->keepRows(std::move(fields), std::move(inputs), std::move(outputs));
   {
     std::lock_guard lock(mutex_);
     auto [it, isNew] = creators_.try_emplace(key, creator);
@@ -213,9 +237,14 @@ PluginResult PluginRegistry::remove(const PluginKey& key) {
   return {};
 }
 
-PluginResult PluginRegistry::load(const std::string& path) {
-  if (path.empty() || path[0] != '/')
-    return bad(PluginStatus::BadLibrary, "'" + path + "' is no absolute path: libraries are not searched for");
+PluginResult PluginRegistry::load(const std::string& given) {
+  if (given.empty() || given[0] != '/')
+    return bad(PluginStatus::BadLibrary, "'" + given + "' is no absolute path: libraries are not searched for");
+  static std::mutex loading;  // a library that two threads ask for is loaded once
+  std::lock_guard one(loading);
+  std::error_code ignored;
+  std::string path = std::filesystem::weakly_canonical(given, ignored).string();
+  if (ignored) path = given;
   {
     std::lock_guard lock(mutex_);
     for (const auto& [key, creator] : creators_)
@@ -255,7 +284,10 @@ PluginResult PluginRegistry::load(const std::string& path) {
   return {};
 }
 
-PluginResult PluginRegistry::unload(const std::string& path) {
+PluginResult PluginRegistry::unload(const std::string& given) {
+  std::error_code ignored;
+  std::string path = std::filesystem::weakly_canonical(given, ignored).string();
+  if (ignored) path = given;
   std::lock_guard lock(mutex_);
   int64_t live = 0, found = 0;
   for (const auto& [key, creator] : creators_) {
@@ -277,6 +309,12 @@ PluginResult PluginRegistry::addAlias(std::string_view oldName, std::string_view
       return bad(PluginStatus::BadName, "'" + abbreviate(name, 80) + "' is no name such as mine::Scale");
   }
   std::lock_guard lock(mutex_);
+  for (std::string at(newName);;) {
+    if (at == oldName) return bad(PluginStatus::BadName, std::string(oldName) + " would mean itself");
+    auto it = aliases_.find(at);
+    if (it == aliases_.end()) break;
+    at = it->second.newName;
+  }
   bool isNew = aliases_.try_emplace(std::string(oldName), Alias{std::string(newName), std::string(note)}).second;
   if (!isNew) return bad(PluginStatus::Duplicate, "there is another name for " + std::string(oldName) + " already");
   return {};

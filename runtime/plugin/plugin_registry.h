@@ -57,6 +57,11 @@ class PluginCreator {
   PluginCreator(PluginKey key, const tsc_plugin& table, std::shared_ptr<void> library, std::string path)
       : key(std::move(key)), library(std::move(library)), path(std::move(path)), table_(table) {}
   const tsc_plugin& table() const { return table_; }
+  // Owns the rows that the table points to.
+  void keepRows(std::vector<tsc_field_info> fields, std::vector<tsc_port> inputs, std::vector<tsc_port> outputs) {
+    fields_ = std::move(fields), inputs_ = std::move(inputs), outputs_ = std::move(outputs);
+    table_.fields = fields_.data(), table_.inputs = inputs_.data(), table_.outputs = outputs_.data();
+  }
   std::span<const tsc_field_info> fields() const { return {table_.fields, table_.field_count}; }
   std::span<const tsc_port> inputs() const { return {table_.inputs, table_.input_count}; }
   std::span<const tsc_port> outputs() const { return {table_.outputs, table_.output_count}; }
@@ -68,6 +73,8 @@ class PluginCreator {
 
  private:
   tsc_plugin table_;  // members that the plugin's table is too short for are null
+  std::vector<tsc_field_info> fields_;
+  std::vector<tsc_port> inputs_, outputs_;
 };
 using PluginCreatorPtr = std::shared_ptr<const PluginCreator>;
 

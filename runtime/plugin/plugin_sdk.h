@@ -404,12 +404,12 @@ class Description {
     // Shapes depend on its elements.
     PortEntry& host() { return flag(TSC_PORT_HOST); }
     PortEntry& sameTypeAs(std::string_view input) {
-      port_.same_type_as = d_.inputIndex(input);
+      port_.same_type_as = d_.known(input);
       return *this;
     }
     // An output that may be written over this input.
     PortEntry& alias(std::string_view input) {
-      port_.alias = d_.inputIndex(input);
+      port_.alias = d_.known(input);
       return *this;
     }
 
@@ -483,10 +483,11 @@ class Description {
     std::function<Field(const P&)> get;
   };
 
-  int32_t inputIndex(std::string_view name) const {
+  // An input by its name; the host refuses -2.
+  int32_t known(std::string_view name) const {
     for (size_t i = 0; i < inputs_.size(); ++i)
       if (view(inputs_[i].name) == name) return static_cast<int32_t>(i);
-    return -1;
+    return -2;
   }
   FieldEntry add(std::string_view name, Field value, std::string_view doc, std::function<void(P&, const Field&)> set,
                  std::function<Field(const P&)> get) {
@@ -579,15 +580,33 @@ class Definition {
       static_assert(
           requires(const P& p, const Tensors& t) { p.decompose(t); }, "a plugin has run() or decompose()");
     if constexpr (requires(const P& p) { p.outputs(); })
-      table_.outputs_of = [](void* self) { return static_cast<size_t>(of(self).outputs()); };
+      table_.outputs_of = [](void* self) {
+        size_t count = 0;
+        tsc_status status = guarded([&] { count = of(self).outputs(); });
+        return status == TSC_OK ? count : std::numeric_limits<size_t>::max();
+      };
+    else
+      static_assert(
+          !requires { &P::outputs; }, "expected size_t outputs() const");
     if constexpr (requires(const P& p) { p.aliasOf(size_t{}); })
-      table_.alias_of = [](void* self, size_t output) { return static_cast<int32_t>(of(self).aliasOf(output)); };
+      table_.alias_of = [](void* self, size_t output) {
+        constexpr int32_t kFailed = -2;
+        int32_t alias = kFailed;
+        guarded([&] { alias = static_cast<int32_t>(of(self).aliasOf(output)); });
+        return alias;
+      };
+    else
+      static_assert(
+          !requires { &P::aliasOf; }, "expected int aliasOf(size_t output) const");
     if constexpr (requires(const P& p, const Tensors& t) { p.supports(t, size_t{}); })
       table_.supports = [](void* self, size_t position, const tsc_tensor* tensors, size_t inputs, size_t outputs) {
         bool yes = false;
         tsc_status status = guarded([&] { yes = of(self).supports(Tensors(tensors, inputs, outputs), position); });
         return static_cast<int>(status == TSC_OK && yes);
       };
+    else
+      static_assert(
+          !requires { &P::supports; }, "expected bool supports(const tsc::Tensors&, size_t position) const");
     if constexpr (requires(P & p, const Tensors& t) { p.configure(t, t, t); })
       table_.configure = [](void* self, const tsc_tensor* least, const tsc_tensor* usual, const tsc_tensor* most,
                             size_t count) {
@@ -597,12 +616,19 @@ class Definition {
                              Tensors(most, inputs, outputs));
         });
       };
+    else
+      static_assert(
+          !requires { &P::configure; },
+          "expected void configure(const tsc::Tensors& least, const tsc::Tensors& usual, const tsc::Tensors& most)");
     if constexpr (requires(const P& p, const Tensors& t) { p.workspace(t); })
       table_.workspace = [](void* self, const tsc_tensor* tensors, size_t inputs, size_t outputs) {
         size_t bytes = 0;
-        guarded([&] { bytes = of(self).workspace(Tensors(tensors, inputs, outputs)); });
-        return bytes;
+        tsc_status status = guarded([&] { bytes = of(self).workspace(Tensors(tensors, inputs, outputs)); });
+        return status == TSC_OK ? bytes : std::numeric_limits<size_t>::max();
       };
+    else
+      static_assert(
+          !requires { &P::workspace; }, "expected size_t workspace(const tsc::Tensors&) const");
     if constexpr (requires(P & p) { p.initialize(); })
       table_.initialize = [](void* self) { return guarded([&] { of(self).initialize(); }); };
     if constexpr (requires(P & p) { p.terminate(); })
@@ -614,12 +640,18 @@ class Definition {
         for (size_t i = 0; i < all.size() && i < room; ++i) ids[i] = all[i];
         return all.size();
       };
+    else
+      static_assert(
+          !requires { &P::tactics; }, "expected std::vector<int32_t> tactics() const");
     if constexpr (requires(const P& p) { p.timingId(); })
       table_.timing_id = [](void* self) {
         auto* instance = static_cast<Instance*>(self);
         guarded([&] { instance->timing = instance->plugin.timingId(); });
         return text(instance->timing);
       };
+    else
+      static_assert(
+          !requires { &P::timingId; }, "expected std::string timingId() const");
     if constexpr (requires(const P& p, const Tensors& t) { p.decompose(t); })
       table_.decompose = [](void* self, const tsc_tensor* inputs, size_t count) {
         auto* instance = static_cast<Instance*>(self);
@@ -627,7 +659,14 @@ class Definition {
         guarded([&] { instance->decomposition = instance->plugin.decompose(Tensors(inputs, count, 0)); });
         return text(instance->decomposition);
       };
-    if constexpr (requires { std::string_view(P::example()); }) table_.example = [] { return text(P::example()); };
+    else
+      static_assert(
+          !requires { &P::decompose; }, "expected std::string decompose(const tsc::Tensors& inputs) const");
+    if constexpr (requires { std::string_view(P::example()); })
+      table_.example = [] { return text(P::example()); };
+    else
+      static_assert(
+          !requires { &P::example; }, "expected static std::string_view example()");
     if constexpr (requires(Fields & f) { P::upgrade(uint32_t{}, f); })
       table_.upgrade = [](const tsc_host* theHost, uint32_t from, const tsc_field* fields, size_t count, tsc_put put,
                           void* sink) {

@@ -179,8 +179,8 @@ typedef struct tsc_host {
 /* ---- what a plugin offers ---- */
 
 #define TSC_DETERMINISTIC 1u /* equal inputs give equal bits */
-#define TSC_BUILDING 0u      /* phases of create: while a model is built ... */
-#define TSC_RUNNING 1u       /* ... and when it is read from an engine file */
+#define TSC_BUILDING 0u      /* phases of create: the instance of a node ... */
+#define TSC_RUNNING 1u       /* ... and one of a context of execution, of plugins without attach() */
 
 typedef struct tsc_plugin {
   size_t size;
@@ -214,7 +214,8 @@ typedef struct tsc_plugin {
    * built (-1: not known), the very sizes three times when it runs. May be null. */
   tsc_status (*configure)(void* self, const tsc_tensor* least, const tsc_tensor* usual, const tsc_tensor* most,
                           size_t count);
-  /* Bytes that a run needs beside its tensors; not less for larger ones. May be null: none. */
+  /* Bytes that a run needs beside its tensors; not less for larger ones. SIZE_MAX: it
+   * fails, and `fail` has the text. May be null: none. */
   size_t (*workspace)(void* self, const tsc_tensor* tensors, size_t inputs, size_t outputs);
   /* Once before the first run of an instance, and once before it is destroyed. May be null. */
   tsc_status (*initialize)(void* self);

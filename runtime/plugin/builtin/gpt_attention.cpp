@@ -62,7 +62,7 @@ int inputIndex(std::string_view name) {
 }
 const int kPoolInput = inputIndex("kv_cache_pool"), kPastInput = inputIndex("past_key_value");
 
-// Inputs of the original that are read and refused: the field that asks for them names the feature.
+// What the fields of these names may be.
 constexpr std::string_view kMasks =
     "padding|causal|sliding_window_causal|bidirectional|bidirectionalglm|blocksparse|custom_mask";
 constexpr std::string_view kPositions =
@@ -188,6 +188,9 @@ struct GptAttention : GptAttentionParams {
   void shapes(tsc::Shapes& s) const {
     tsc::Shape x = s.input(0);
     if (x.rank() < 2) tsc::invalid("qkv must have two dimensions at least");
+    for (const char* name : {"k", "v"})
+      if (auto i = static_cast<size_t>(inputIndex(name)); s.has(i) && s.input(i).rank() != x.rank())
+        tsc::invalid(std::string(name) + " must have as many dimensions as qkv");
     int64_t width = unfuseQkvGemm ? numHeads * headSize : qkvWidth();
     std::string formula = unfuseQkvGemm ? "num_heads * head_size"
                                         : "(" + std::to_string(numHeads) + "+2*" + std::to_string(numKvHeads) + ")*" +

@@ -312,6 +312,30 @@ TEST_F(BuiltModel, FoldersThatDoNotBelongTogetherAreRefused) {
   }
   EXPECT_FALSE(load());
   EXPECT_EQ(firstError(), "the engine beside it is another than it was built with: build the model again");
+  // A config.json that asks for what the engine does not give.
+  ASSERT_TRUE(build("byte_gpt"));
+  Result<std::string> good = readFile(folder_ + "/config.json", 1 << 20, diagnostics);
+  for (auto [from, to] : {std::pair("\"gather_context_logits\": false", "\"gather_context_logits\": true"),
+                          std::pair("\"vocab_size\": 256", "\"vocab_size\": 64")}) {
+    std::string text = *good;
+    size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, std::string(from).size(), to);
+    {
+      FileWriter file(folder_ + "/config.json", diagnostics);
+      ASSERT_TRUE(file.write(text) && file.commit());
+    }
+    auto model = load();
+    ASSERT_TRUE(model);
+    auto batcher = Batcher::make(*model, model->cache(), model->limits(), diagnostics);
+    diagnostics = Diagnostics();
+    ASSERT_TRUE(batcher->add(request({1, 2, 3, 4, 5}, 3), diagnostics));
+    batcher->run(diagnostics);
+    EXPECT_NE(firstError().find("the engine does not give float32 logits"), std::string::npos) << firstError();
+  }
+  diagnostics = Diagnostics();
+  std::string deep = std::string(300000, '[');
+  EXPECT_FALSE(parseBuildConfig("{\"max_batch_size\": " + deep, "deep.json", diagnostics));
   diagnostics = Diagnostics();
   for (const char* text : {"", "[]", "{}", "{\"format\": 1",
                            "{\"format\":1,\"pretrained_config\":[],\"build_config\":3,"

@@ -363,6 +363,146 @@ TEST_F(PluginGraph, RowsThatOnlyARunTells) {
   EXPECT_EQ(values(out->at(0)), (std::vector<float>{1, 3}));
 }
 
+// ---- versions ----
+
+template <int kAdds>
+struct Versioned {
+  static void describe(tsc::Description<Versioned>& d) {
+    d.key("test", "Versioned", kAdds == 1 ? "1" : "2", "y = x + the version");
+    d.input("x", tsc::kF32, "any sizes");
+    d.output("y", tsc::kF32, "as x");
+  }
+  void shapes(tsc::Shapes& s) const { s.output(0, s.input(0)); }
+  void run(tsc::Run& r) const {
+    for (size_t i = 0; i < r.output(0).values<float>().size(); ++i)
+      r.output(0).data<float>()[i] = r.input(0).data<float>()[i] + kAdds;
+  }
+};
+
+// What was compiled with a version runs with it, whatever else is loaded.
+TEST_F(PluginGraph, EngineFilesKeepTheVersion) {
+  const tsc_plugin *one = tsc::Definition<Versioned<1>>::table(), *two = tsc::Definition<Versioned<2>>::table();
+  std::string path = testing::TempDir() + "/versioned.tse";
+  extensions = extensionsWith({one});
+  auto module = load("graph(%x : Tensor):\n  %y : Tensor = test::Versioned(%x)\n  return (%y)\n");
+  ASSERT_TRUE(module);
+  CompileSpec spec;
+  spec.minBlockSize = 1;
+  auto compiled = compile(*module, spec, diagnostics);
+  ASSERT_TRUE(compiled && compiled->save(path, diagnostics)) << firstError();
+  LoadOptions options;
+  options.extensions = extensions = extensionsWith({one, two});
+  auto engine = Module::load(path, options, diagnostics);
+  ASSERT_TRUE(engine) << firstError();
+  auto out = engine->forward(std::vector<IValue>{tensor({5})}, diagnostics);
+  ASSERT_TRUE(out) << firstError();
+  EXPECT_EQ(values(out->at(0)), std::vector<float>{6});
+  auto highest = load("graph(%x : Tensor):\n  %y : Tensor = test::Versioned(%x)\n  return (%y)\n");
+  out = highest->forward(std::vector<IValue>{tensor({5})}, diagnostics);
+  ASSERT_TRUE(out);
+  EXPECT_EQ(values(out->at(0)), std::vector<float>{7});
+  std::filesystem::remove(path);
+}
+
+TEST_F(PluginGraph, ReservedAttributesOfOtherTypesAreMistakes) {
+  auto module =
+      load("graph(%x : Tensor):\n  %y : Tensor = test::AddOne[inplace=\"yes\", plugin_version=1](%x)\n  return (%y)\n");
+  ASSERT_TRUE(module);
+  EXPECT_FALSE(module->prepare(diagnostics));
+  EXPECT_EQ(firstError(), "test::AddOne: plugin_version is a text, such as \"2\"; inplace is 0 or 1");
+}
+
+// ---- what plugins may get wrong ----
+
+// Fails in one function, or asks for what cannot be.
+template <int kCase>
+struct Broken {
+  static void describe(tsc::Description<Broken>& d) {
+    d.key("broken", "B", "1", "");
+    d.input("x", tsc::kF32, "").optional();
+    d.output("y", tsc::kF32, "");
+    d.output("z", tsc::kF32, "");
+  }
+  size_t outputs() const {
+    if (kCase == 1) throw std::runtime_error("no outputs");
+    return 2;
+  }
+  int aliasOf(size_t) const { return kCase == 2 ? 0 : -1; }
+  void shapes(tsc::Shapes& s) const { s.output(0, s.input(0)), s.output(1, s.input(0)); }
+  size_t workspace(const tsc::Tensors&) const {
+    if (kCase == 3) throw std::runtime_error("no workspace");
+    return kCase == 4 ? size_t{1} << 50 : 8;
+  }
+  void run(tsc::Run& r) const {
+    r.workspace().data()[0] = std::byte{1};
+    for (int o : {0, 1}) {
+      auto y = r.output(static_cast<size_t>(o)).template values<float>();
+      // The largest grain is one part.
+      r.parallelFor(y.size(), SIZE_MAX, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) y[i] = 3;
+      });
+    }
+  }
+};
+
+template <int kCase>
+std::string failureOf() {
+  auto extensions = extensionsWith({tsc::Definition<Broken<kCase>>::table()});
+  LoadOptions options;
+  options.extensions = extensions;
+  Diagnostics diagnostics;
+  auto module = Module::fromText("graph(%x : Tensor):\n  %y : Tensor, %z : Tensor = broken::B(%x)\n  return (%y, %z)\n",
+                                 "broken", options, diagnostics);
+  EXPECT_TRUE(module);
+  std::vector<float> x{1, 2};
+  auto out = module->forward(std::vector<IValue>{Tensor::of<float>(Dims{2}, x)}, diagnostics);
+  if (!out) return diagnostics.list().at(0).message;
+  EXPECT_EQ(out->at(1).toTensor().real(1), 3);
+  return "";
+}
+
+TEST(PluginFailures, AreToldWhereverTheyAre) {
+  EXPECT_EQ(failureOf<0>(), "");
+  EXPECT_NE(failureOf<1>().find("no outputs"), std::string::npos) << failureOf<1>();
+  EXPECT_NE(failureOf<2>().find("two outputs are written over one input"), std::string::npos) << failureOf<2>();
+  EXPECT_NE(failureOf<3>().find("no workspace"), std::string::npos) << failureOf<3>();
+  EXPECT_NE(failureOf<4>().find("it asks for a workspace of"), std::string::npos) << failureOf<4>();
+}
+
+TEST(PluginFailures, NamesThatMeanThemselvesAreRefused) {
+  PluginRegistry registry;
+  ASSERT_TRUE(registry.addAlias("my::A", "my::B", ""));
+  EXPECT_EQ(registry.addAlias("my::B", "my::A", "").status, PluginStatus::BadName);
+  EXPECT_EQ(registry.addAlias("my::C", "my::C", "").status, PluginStatus::BadName);
+}
+
+// A resource whose maker asks for another one.
+TEST(PluginResources, MayNeedEachOther) {
+  const tsc_host& host = pluginHost();
+  static int made = 0;
+  auto inner = [](void*) -> void* { return ++made, &made; };
+  auto outer = [](void* user) -> void* {
+    auto make = reinterpret_cast<void* (*)(void*)>(user);
+    return pluginHost().resource(
+        tsc::text("inner"), make, [](void*) {}, nullptr);
+  };
+  void* (*innerFunction)(void*) = inner;
+  void* got = host.resource(
+      tsc::text("outer"), outer, [](void*) { pluginHost().resource_release(tsc::text("inner")); },
+      reinterpret_cast<void*>(innerFunction));
+  EXPECT_EQ(got, &made);
+  EXPECT_EQ(host.resource(tsc::text("outer"), outer, nullptr, nullptr), got) << "made once";
+  EXPECT_EQ(made, 1);
+  host.resource_release(tsc::text("outer"));
+  EXPECT_GT(sharedResources(), 0u);
+  host.resource_release(tsc::text("outer"));
+  EXPECT_EQ(sharedResources(), 0u);
+  EXPECT_EQ(host.resource(
+                tsc::text("none"), [](void*) -> void* { return nullptr; }, nullptr, nullptr),
+            nullptr);
+  EXPECT_EQ(sharedResources(), 0u);
+}
+
 // ---- writing over inputs ----
 
 constexpr const char* kAddGraph =
@@ -511,7 +651,7 @@ TEST(PluginCheck, PassesWhatIsRight) {
   PluginReport report = reportOf<Fault::None>();
   for (const PluginFinding& f : report.findings) ADD_FAILURE() << f.check << ": " << f.problem;
   EXPECT_EQ(report.plugins, 1u);
-  EXPECT_EQ(report.checks, 8u);
+  EXPECT_EQ(report.checks, 9u);
   for (const PluginCreatorPtr& builtin : PluginRegistry::global().list()) {
     PluginReport own;
     checkPlugin(builtin, own);
