@@ -103,7 +103,7 @@ def qserve_gemm(r):
         zeros, totals = r.floats(n, dtype=dtype, scale=0.1), r.floats(rows, 1, dtype=dtype)
         inputs.update(s1_szeros=zeros, act_sums=totals)
         y = y - totals.double() * zeros.double()
-    return Case({"group_size": group, "type_id": NAMES[out]}, inputs, [y.reshape(m + [n]).to(out)])
+    return Case({"group_size": group, "type_id": NAMES[out]}, inputs, [y.reshape(m + [n]).to(out)], kernel_only=False)
 
 
 def fp8_matrix(r, *sizes):
