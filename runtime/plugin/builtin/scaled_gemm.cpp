@@ -34,6 +34,13 @@ std::vector<tsc::Dim> expectOperands(const tsc::Shapes& s) {
   return a.dims;
 }
 
+// mat1 and mat2; the sums are in the output or in `room`.
+float* multiplyInputs(const tsc::Run& r, Room& room) {
+  const float* a = asFloats(r, r.input(0), room);
+  float* sums = sumsFor(r.output(0), room);
+  multiply(r, a, r.input(1), rowsOf(r.output(0)), sums);
+  return sums;
+}
 size_t operandBytes(const tsc::Tensors& t) { return floatBytes(t.input(0)); }
 
 struct LowLatencyGemm {
@@ -60,9 +67,7 @@ struct LowLatencyGemm {
     tsc::Tensor out = r.output(0);
     if (out.numel() == 0) return;
     Room room(r.workspace());
-    const float* a = asFloats(r, r.input(0), room);
-    float* sums = sumsFor(out, room);
-    multiply(r, a, r.input(1), rowsOf(out), sums);
+    float* sums = multiplyInputs(r, room);
     storeResult(r, rowsOf(out), widthOf(out), sums, {static_cast<float>(alpha)}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
@@ -112,9 +117,7 @@ struct Fp8RowwiseGemm {
     tsc::Tensor out = r.output(0);
     if (out.numel() == 0) return;
     Room room(r.workspace());
-    const float* a = asFloats(r, r.input(0), room);
-    float* sums = sumsFor(out, room);
-    multiply(r, a, r.input(1), rowsOf(out), sums);
+    float* sums = multiplyInputs(r, room);
     ResultScales scales = scalesOf(r.input(2), perToken, r.input(3), perChannel);
     storeResult(r, rowsOf(out), widthOf(out), sums, scales, out);
   }

@@ -102,9 +102,7 @@ class GoldenCase {
   void check() {
     SCOPED_TRACE(json_["graph"].text);
     Diagnostics diagnostics;
-    LoadOptions options;
-    options.extensions = extensions_;
-    auto module = Module::fromText(json_["graph"].text, "case", options, diagnostics);
+    auto module = load(diagnostics);
     ASSERT_TRUE(module) << firstError(diagnostics);
     std::vector<IValue> first;
     for (int threads : {1, 4}) {
@@ -122,9 +120,7 @@ class GoldenCase {
   void checkEngine() {
     SCOPED_TRACE(json_["graph"].text);
     Diagnostics diagnostics;
-    LoadOptions options;
-    options.extensions = extensions_;
-    auto module = Module::fromText(json_["graph"].text, "case", options, diagnostics);
+    auto module = load(diagnostics);
     ASSERT_TRUE(module) << firstError(diagnostics);
     CompileSpec spec;
     spec.minBlockSize = 1;
@@ -136,6 +132,11 @@ class GoldenCase {
   }
 
  private:
+  Result<Module> load(Diagnostics& diagnostics) const {
+    LoadOptions options;
+    options.extensions = extensions_;
+    return Module::fromText(json_["graph"].text, "case", options, diagnostics);
+  }
   // Copies: plugins write over inputs.
   std::vector<IValue> arguments() const {
     std::vector<IValue> out;
@@ -143,7 +144,7 @@ class GoldenCase {
     return out;
   }
   static std::string bytesOf(const Tensor& t) {
-    return {static_cast<const char*>(t.raw()), static_cast<size_t>(t.numel()) * itemSize(t.dtype())};
+    return {reinterpret_cast<const char*>(t.raw()), static_cast<size_t>(t.numel()) * itemSize(t.dtype())};
   }
   void compare(const std::vector<IValue>& out, const char* how) {
     ASSERT_EQ(out.size(), wanted_.size()) << how;
