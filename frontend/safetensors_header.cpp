@@ -2,6 +2,7 @@
 // documents keep the last of several like keys and are copied by recursion.
 #include "frontend/file_kind.h"
 #include "frontend/tensor_formats.h"
+#include "ir/support/seen_bytes.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -34,28 +35,6 @@ const DTypeName* findDType(std::string_view name) {
 }
 
 constexpr uint64_t kLengthBytes = 8;
-
-// Walks over the header and knows how far the JSON reader has come.
-class CountedBytes {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountedBytes(const char* at, const char** seen) : at_(at), seen_(seen) {}
-  reference operator*() const { return *at_; }
-  CountedBytes& operator++() {
-    *seen_ = ++at_;
-    return *this;
-  }
-  bool operator==(const CountedBytes& other) const { return at_ == other.at_; }
-
- private:
-  const char* at_;
-  const char** seen_;
-};
 
 // Takes the JSON reader's events. A header has three levels, so nothing deeper is ever entered.
 class HeaderReader {
@@ -122,7 +101,7 @@ class HeaderReader {
 bool HeaderReader::read(SafetensorsHeader& header) {
   if (size_t zero = json_.find('\0'); zero != std::string_view::npos)  // the JSON reader would take it for the end
     return fail(zero, "the header contains a zero byte");
-  CountedBytes begin(json_.data(), &seen_), end(json_.data() + json_.size(), &seen_);
+  SeenBytes begin(json_.data(), &seen_), end(json_.data() + json_.size(), &seen_);
   if (!nlohmann::json::sax_parse(begin, end, this)) return false;
   if (!checkNames() || !checkTiling()) return false;
   for (Read& r : tensors_) header.tensors.push_back(std::move(r.entry));

@@ -2,6 +2,7 @@
 // keys.
 #include "runtime/llm/json_tree.h"
 
+#include "ir/support/seen_bytes.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -11,31 +12,6 @@
 #include <charconv>
 
 namespace tscompile {
-namespace {
-
-// Walks over the text and knows how far the JSON library has come.
-class SeenBytes {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  SeenBytes(const char* at, const char** seen) : at_(at), seen_(seen) {}
-  reference operator*() const { return *at_; }
-  SeenBytes& operator++() {
-    *seen_ = ++at_;
-    return *this;
-  }
-  bool operator==(const SeenBytes& other) const { return at_ == other.at_; }
-
- private:
-  const char* at_;
-  const char** seen_;
-};
-
-}  // namespace
 
 class JsonReader {
  public:

@@ -55,6 +55,10 @@ class Random(random.Random):
         return sizes
 
 
+def ints(values):
+    return torch.tensor(values, dtype=torch.int32)
+
+
 NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float64: "float64",
          torch.int8: "int8", torch.uint8: "uint8", torch.int32: "int32", torch.int64: "int64", torch.bool: "bool"}
 # How far a result may be off, relative to 1 + the largest magnitude: the rounding of the type and of f32 sums.
@@ -81,12 +85,14 @@ def described(t):
 class Case:
     """One node: its fields, its inputs by name, the results."""
 
-    def __init__(self, fields, inputs, outputs, slack=0, tolerance=None):
+    def __init__(self, fields, inputs, outputs, slack=0, kernel_only=None):
         self.fields = {k: v for k, v in fields.items() if v is not None}
         self.inputs = {k: v for k, v in inputs.items() if v is not None}
         self.outputs = outputs
         self.slack = slack  # what integers may be off by: sums in another order may end beyond a half
-        self.tolerance = tolerance
+        # Whether there is no decomposition; of fp8 and fp4 there is none.
+        tensors = list(self.inputs.values()) + outputs
+        self.kernel_only = any(t.dtype == torch.uint8 for t in tensors) if kernel_only is None else kernel_only
 
     @staticmethod
     def attribute(v):
@@ -104,11 +110,13 @@ class Case:
         text = "graph(%s):\n  %s = tensorrt_llm::%s[%s](%s)\n  return (%s)\n" % (
             ", ".join(i + " : Tensor" for i in inputs), ", ".join(o + " : Tensor" for o in outputs), name,
             ", ".join(fields), ", ".join(inputs), ", ".join(outputs))
-        tolerances = [self.tolerance or TOLERANCE.get(t.dtype, 0) for t in self.outputs]
+        tolerances = [TOLERANCE.get(t.dtype, 0) for t in self.outputs]
         case = {"graph": text, "inputs": [described(t) for t in self.inputs.values()],
                 "outputs": [described(t) for t in self.outputs], "tolerances": tolerances}
         if self.slack:
             case["slack"] = self.slack
+        if self.kernel_only:
+            case["kernel_only"] = True
         return case
 
 

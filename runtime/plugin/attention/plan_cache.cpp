@@ -10,16 +10,7 @@ namespace {
 std::optional<ValueStorage> cacheStorage(int64_t quantMode, DType type) {
   if (quantMode & kInt8KvCache) return ValueStorage::Int8;
   if (quantMode & kFp8KvCache) return ValueStorage::Fp8;
-  switch (type) {
-    case DType::Float32:
-      return ValueStorage::F32;
-    case DType::Float16:
-      return ValueStorage::F16;
-    case DType::BFloat16:
-      return ValueStorage::BF16;
-    default:
-      return std::nullopt;
-  }
+  return storageOf(type);
 }
 
 DType dtypeOf(ValueStorage storage) {

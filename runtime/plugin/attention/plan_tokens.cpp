@@ -4,7 +4,6 @@
 #include <cmath>
 
 namespace tscompile {
-namespace {
 
 std::optional<ValueStorage> storageOf(DType dtype) {
   switch (dtype) {
@@ -18,8 +17,6 @@ std::optional<ValueStorage> storageOf(DType dtype) {
       return std::nullopt;
   }
 }
-
-}  // namespace
 
 std::vector<int64_t> AttentionPlanner::integers(const char* name, const Tensor& tensor, int64_t count) {
   if (!tensor.defined()) fail("{} is missing", name);

@@ -6,9 +6,13 @@
 
 #include <fmt/core.h>
 
+#include <optional>
 #include <utility>
 
 namespace tscompile {
+
+// How queries, keys and values of a type lie in memory; nothing for types that they do not have.
+std::optional<ValueStorage> storageOf(DType dtype);
 
 class AttentionPlanner {
  public:

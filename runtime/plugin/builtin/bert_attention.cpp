@@ -1,6 +1,6 @@
 // BertAttention: every token sees all tokens of its sequence; attention/ has the mathematics.
 #include "runtime/plugin/attention/gpt_attention.h"
-#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/graph_text.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 
 #include <cmath>
@@ -70,43 +70,39 @@ struct BertAttention {
   }
 
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
+    GraphText g;
     std::string qkv = g.input("qkv"), lengths = g.input("input_lengths");
     if (t.input(Longest).present()) g.input("max_input_length");
-    std::string bias = relative ? g.to(g.input("relative_attention_bias"), TSC_F32) : "";
-    std::string zero = g.integer(0), one = g.integer(1), two = g.integer(2), three = g.integer(3), last = g.integer(-1);
-    std::string H = g.integer(heads), D = g.integer(size);
-    // [B, H, S, D]; packed tokens are one sequence.
-    std::string x = g.to(qkv, TSC_F32);
-    if (packed) x = g.op("unsqueeze", {x, zero});
+    std::string bias = relative ? g.toFloat(g.input("relative_attention_bias")) : "";
+    // [B, heads, S, D]; packed tokens are one sequence.
+    std::string x = g.toFloat(qkv);
+    if (packed) x = g.unsqueeze(x, 0);
     std::string batch = g.size(x, 0), tokens = g.size(x, 1);
-    x = g.view(x, {batch, tokens, three, H, D});
-    auto part = [&](const std::string& which) {
-      return g.op("transpose", {g.op("select", {x, two, which}), one, two});
-    };
-    std::string scores = g.mul(g.matmul(part(zero), g.transposed(part(one))),
-                               g.real(1 / (qScaling * std::sqrt(static_cast<double>(size)))));
-    std::string none = g.none();
-    std::string at = g.op("arange", {tokens, none, none, none, none}), positions = at, hidden, padding;
-    auto columns = [&](const std::string& v) { return g.op("unsqueeze", {v, zero}); };
-    auto rows = [&](const std::string& v) { return g.op("unsqueeze", {v, one}); };
+    x = g.view(x, {batch, tokens, 3, heads, size});
+    auto part = [&](int which) { return g.op("aten::transpose", {g.select(x, 2, which), 1, 2}); };
+    std::string scores =
+        g.mul(g.matmul(part(0), g.transposed(part(1))), 1 / (qScaling * std::sqrt(static_cast<double>(size))));
+    std::string at = g.op("aten::arange", {tokens, nullptr, nullptr, nullptr, nullptr}), positions = at, hidden,
+                padding;
+    auto columns = [&](const std::string& v) { return g.unsqueeze(v, 0); };
+    auto rows = [&](const std::string& v) { return g.unsqueeze(v, 1); };
     if (packed) {
-      std::string ends = g.op("cumsum", {lengths, zero, none});
-      std::string past = g.op("ge", {rows(at), columns(ends)});
-      std::string sequence = g.op("sum", {past, g.integers({1}), g.boolean(false), none});
-      positions = g.sub(at, g.op("index_select", {g.sub(ends, lengths), zero, sequence}));
-      hidden = g.op("ne", {rows(sequence), columns(sequence)});
+      std::string ends = g.op("aten::cumsum", {lengths, 0, nullptr});
+      std::string past = g.op("aten::ge", {rows(at), columns(ends)});
+      std::string sequence = g.op("aten::sum", {past, g.ints({1}), false, nullptr});
+      positions = g.sub(at, g.op("aten::index_select", {g.sub(ends, lengths), 0, sequence}));
+      hidden = g.op("aten::ne", {rows(sequence), columns(sequence)});
     } else {
-      padding = g.op("ge", {columns(at), rows(lengths)});  // [B, S]
-      hidden = g.op("unsqueeze", {g.op("unsqueeze", {padding, one}), one});
+      padding = g.op("aten::ge", {columns(at), rows(lengths)});  // [B, S]
+      hidden = g.unsqueeze(g.unsqueeze(padding, 1), 1);
     }
     if (relative) scores = g.add(scores, biasText(g, bias, rows(positions), columns(positions)));
-    scores = g.op("masked_fill", {scores, hidden, g.real(-1e38)});
-    std::string y = g.matmul(g.op("softmax", {scores, last, none}), part(two));
-    y = g.view(g.op("transpose", {y, one, two}), {batch, tokens, g.integer(heads * size)});
-    if (packed) y = g.op("squeeze", {y, zero});
-    if (!packed) y = g.op("masked_fill", {y, g.op("unsqueeze", {padding, last}), g.real(0)});
-    return g.returning({g.to(y, t.input(Qkv).dtype())});
+    scores = g.op("aten::masked_fill", {scores, hidden, -1e38});
+    std::string y = g.matmul(g.op("aten::softmax", {scores, -1, nullptr}), part(2));
+    y = g.view(g.op("aten::transpose", {y, 1, 2}), {batch, tokens, heads * size});
+    if (packed) y = g.op("aten::squeeze", {y, 0});
+    if (!packed) y = g.op("aten::masked_fill", {y, g.unsqueeze(padding, -1), 0.0});
+    return g.finish({g.to(y, t.input(Qkv).dtype())});
   }
 
  private:
@@ -129,28 +125,28 @@ struct BertAttention {
   }
 
   // [H, tokens, tokens] for the positions of queries [tokens, 1] and keys [1, tokens].
-  std::string biasText(GraphLines& g, const std::string& bias, const std::string& query, const std::string& key) const {
-    std::string zero = g.integer(0), one = g.integer(1), last = g.integer(-1), tokens = g.size(query, 0);
+  std::string biasText(GraphText& g, const std::string& bias, const std::string& query, const std::string& key) const {
+    std::string tokens = g.size(query, 0);
     std::string index, flat = bias;
     if (maxDistance == 0) {
       index = g.add(g.mul(query, g.size(bias, 2)), key);
-      flat = g.view(bias, {g.integer(heads), last});
+      flat = g.view(bias, {heads, -1});
     } else {
-      auto whole = [&](const std::string& a, int64_t by) { return g.op("floordiv", {a, g.integer(by)}, "int"); };
-      std::string distance = g.sub(query, key), far = g.op("abs", {distance});
+      auto whole = [&](const std::string& a, int64_t by) { return g.typed("int", "aten::floordiv", {a, by}); };
+      std::string distance = g.sub(query, key), far = g.op("aten::abs", {distance});
       std::string half = whole(g.size(bias, 1), 2), exact = whole(half, 2);
-      std::string base = g.to(g.op("clamp_min", {far, one}), TSC_F64);
+      std::string base = g.to(g.op("aten::clamp_min", {far, 1}), TSC_F64);
       // log(distance / exact) / log(max_distance / exact) of what is left of the buckets.
-      std::string share = g.div(g.op("log", {g.div(base, exact)}),
-                                g.op("log", {g.op("div", {g.integer(maxDistance), exact}, "float")}, "float"));
-      std::string left = g.op("sub", {half, exact}, "int");
+      std::string share = g.div(g.op("aten::log", {g.div(base, exact)}),
+                                g.typed("float", "aten::log", {g.typed("float", "aten::div", {maxDistance, exact})}));
+      std::string left = g.typed("int", "aten::sub", {half, exact});
       std::string logarithmic = g.add(g.to(g.mul(share, left), TSC_I64), exact);
-      logarithmic = g.op("clamp_max", {logarithmic, g.op("sub", {half, one}, "int")});
-      std::string bucket = g.op("where", {g.op("lt", {far, exact}), far, logarithmic});
-      index = g.add(bucket, g.mul(g.op("lt", {distance, zero}), half));
+      logarithmic = g.op("aten::clamp_max", {logarithmic, g.typed("int", "aten::sub", {half, 1})});
+      std::string bucket = g.where(g.op("aten::lt", {far, exact}), far, logarithmic);
+      index = g.add(bucket, g.mul(g.op("aten::lt", {distance, 0}), half));
     }
-    std::string picked = g.op("index_select", {flat, one, g.view(index, {last})});
-    return g.view(picked, {g.integer(heads), tokens, tokens});
+    std::string picked = g.op("aten::index_select", {flat, 1, g.view(index, {-1})});
+    return g.view(picked, {heads, tokens, tokens});
   }
 };
 

@@ -64,10 +64,7 @@ struct Dora {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    static constexpr const char* kNames[] = {"x", "magnitudes", "enabled", "types", "lengths"};
-    std::vector<std::string> names(5);
-    for (size_t i = 0; i < 5 && i < in.inputs(); ++i)
-      if (in.input(i).present()) names[i] = g.input(kNames[i]);
+    std::vector<std::string> names = g.inputs(in, {"x", "magnitudes", "enabled", "types", "lengths"});
     std::string x = g.toFloat(names[kX]), m = g.toFloat(names[kMagnitudes]);
     if (!names[kEnabled].empty()) {
       std::vector<GraphText::Argument> parts;
@@ -86,8 +83,8 @@ struct Dora {
         lengths = g.op("aten::masked_fill", {lengths, g.op("aten::ne", {names[kTypes], 0}), 1});
       std::string ends = g.op("aten::cumsum", {lengths, 0, nullptr}), tokens = g.range(g.size(x, 0));
       std::string past = g.op("aten::ge", {g.unsqueeze(tokens, 1), g.unsqueeze(ends, 0)});
-      std::string whose = g.op("aten::sum", {past, g.list("int[]", {1}), false, 4});
-      m = g.index(g.op("aten::constant_pad_nd", {m, g.list("int[]", {0, 0, 0, 1}), 1}), {whose});
+      std::string whose = g.op("aten::sum", {past, g.ints({1}), false, 4});
+      m = g.index(g.op("aten::constant_pad_nd", {m, g.ints({0, 0, 0, 1}), 1}), {whose});
     } else {
       m = g.unsqueeze(m, 1);
     }

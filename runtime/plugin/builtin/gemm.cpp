@@ -1,7 +1,7 @@
 // Gemm: a matrix product.
 #include "runtime/engine/blas.h"
 #include "runtime/engine/thread_pool.h"
-#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/graph_text.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/matmul/matmul.h"
 #include "runtime/plugin/matmul/panels.h"
@@ -84,13 +84,13 @@ struct Gemm {
   }
 
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
+    GraphText g;
     std::string a = g.input("A"), b = g.input("B");
     tsc_dtype given = t.input(0).dtype();
-    if (given != TSC_F64 && given != TSC_F32) a = g.to(a, TSC_F32), b = g.to(b, TSC_F32);
-    std::string y = g.op("tensordot", {a, b, g.integers({transa ? 0 : -1}), g.integers({transb ? -1 : 0})});
-    if (alpha != 1) y = g.mul(y, g.real(alpha));
-    return g.returning({g.to(y, resultOf(given))});
+    if (given != TSC_F64 && given != TSC_F32) a = g.toFloat(a), b = g.toFloat(b);
+    std::string y = g.op("aten::tensordot", {a, b, g.ints({transa ? 0 : -1}), g.ints({transb ? -1 : 0})});
+    if (alpha != 1) y = g.mul(y, alpha);
+    return g.finish({g.to(y, resultOf(given))});
   }
 
  private:

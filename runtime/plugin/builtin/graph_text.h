@@ -39,6 +39,16 @@ class GraphText {
 
   // An input: in the order of calls. Returns what it is called.
   std::string input(std::string_view name);
+  // The inputs of a plugin; "" for those that are absent.
+  template <class Tensors>
+  std::vector<std::string> inputs(const Tensors& given, std::initializer_list<std::string_view> names) {
+    std::vector<std::string> values;
+    for (std::string_view name : names) {
+      const size_t i = values.size();
+      values.push_back(i < given.inputs() && given.input(i).present() ? input(name) : "");
+    }
+    return values;
+  }
   // A node with one result, a tensor or another `type`.
   std::string op(std::string_view kind, Arguments arguments) { return typed("Tensor", kind, arguments); }
   std::string typed(std::string_view type, std::string_view kind, Arguments arguments);
@@ -47,6 +57,7 @@ class GraphText {
   // A list: `type` is that of the list ("int[]", "Tensor?[]").
   std::string list(std::string_view type, const std::vector<Argument>& items);
   std::string tensors(const std::vector<Argument>& items) { return list("Tensor[]", items); }
+  std::string ints(const std::vector<Argument>& items) { return list("int[]", items); }
 
   // for i in range(count): the body gives tensors that the next pass is given; returns those of the last one.
   template <class Body>  // std::vector<std::string>(const std::string& i, const std::vector<std::string>& carried)
@@ -61,6 +72,7 @@ class GraphText {
   std::string add(const Argument& a, const Argument& b) { return op("aten::add", {a, b, 1}); }
   std::string sub(const Argument& a, const Argument& b) { return op("aten::sub", {a, b, 1}); }
   std::string mul(const Argument& a, const Argument& b) { return op("aten::mul", {a, b}); }
+  std::string div(const Argument& a, const Argument& b) { return op("aten::div", {a, b}); }
   std::string slice(const Argument& a, int dim, const Argument& from, const Argument& to) {
     return op("aten::slice", {a, dim, from, to, 1});
   }
@@ -69,6 +81,9 @@ class GraphText {
   std::string where(const Argument& c, const Argument& a, const Argument& b) { return op("aten::where", {c, a, b}); }
   std::string matmul(const Argument& a, const Argument& b) { return op("aten::matmul", {a, b}); }
   std::string transposed(const Argument& a) { return op("aten::transpose", {a, -1, -2}); }
+  std::string view(const Argument& a, const std::vector<Argument>& sizes) {
+    return op("aten::reshape", {a, ints(sizes)});
+  }
   std::string size(const Argument& a, int dim) { return typed("int", "aten::size", {a, dim}); }
   // a[b, c], with tensors of indices.
   std::string index(const Argument& a, const std::vector<Argument>& by) {

@@ -152,10 +152,7 @@ struct Lora {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    static constexpr const char* kNames[] = {"x", "types", "ranks", "a", "b", "adapters", "lengths"};
-    std::vector<std::string> names(7);
-    for (size_t i = 0; i < 7 && i < in.inputs(); ++i)
-      if (in.input(i).present()) names[i] = g.input(kNames[i]);
+    std::vector<std::string> names = g.inputs(in, {"x", "types", "ranks", "a", "b", "adapters", "lengths"});
     std::string x = g.toFloat(names[kX]), a = g.toFloat(names[kA]), b = g.toFloat(names[kB]);
     std::string ranks = g.toLong(names[kRanks]), requests = g.size(ranks, 0);
     std::string adapters = names[kAdapters].empty() ? g.range(requests) : g.toLong(names[kAdapters]), isNobodys;
@@ -166,7 +163,7 @@ struct Lora {
         lengths = g.op("aten::masked_fill", {lengths, g.op("aten::ne", {names[kTypes], 0}), 1});
       std::string ends = g.op("aten::cumsum", {lengths, 0, nullptr}), tokens = g.range(g.size(x, 0));
       std::string past = g.op("aten::ge", {g.unsqueeze(tokens, 1), g.unsqueeze(ends, 0)});
-      std::string whose = g.op("aten::sum", {past, g.list("int[]", {1}), false, 4});
+      std::string whose = g.op("aten::sum", {past, g.ints({1}), false, 4});
       isNobodys = g.unsqueeze(g.op("aten::eq", {whose, requests}), 1);
       whose = g.op("aten::clamp", {whose, nullptr, g.typed("int", "aten::sub", {requests, 1})});
       ranks = g.op("aten::masked_fill", {g.index(ranks, {whose}), isNobodys, 0});

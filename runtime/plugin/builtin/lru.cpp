@@ -111,12 +111,8 @@ struct Lru {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    static constexpr const char* kNames[] = {"x",      "A",           "state",  "types",      "last",
-                                             "slots",  "y",           "y_bias", "gate",       "gate_bias",
-                                             "gate_x", "gate_x_bias", "gate_a", "gate_a_bias"};
-    std::vector<std::string> names(14);
-    for (size_t i = 0; i < 14 && i < in.inputs(); ++i)
-      if (in.input(i).present()) names[i] = g.input(kNames[i]);
+    std::vector<std::string> names = g.inputs(in, {"x", "A", "state", "types", "last", "slots", "y", "y_bias", "gate",
+                                                   "gate_bias", "gate_x", "gate_x_bias", "gate_a", "gate_a_bias"});
     RequestText requests(g, packed, names[kX], names[kTypes], names[kLast], names[kSlots]);
     auto wide = [&](In i) { return g.toFloat(names[i]); };
     auto padded = [&](In i) { return requests.padded(wide(i)); };
@@ -124,11 +120,9 @@ struct Lru {
     std::string gateX, gateA;
     if (fused) {
       std::string gate = biased(padded(kGate), kGateBias);
-      auto shape = [&](int64_t a, int64_t b) { return g.list("int[]", {-1, requests.longest(), a, b}); };
-      std::string blocks = g.op("aten::reshape", {gate, shape(dim / block, 2 * block)});
+      std::string blocks = g.view(gate, {-1, requests.longest(), dim / block, 2 * block});
       auto half = [&](int64_t from) {
-        return g.op("aten::reshape", {g.slice(blocks, 3, from, from + block),
-                                      g.list("int[]", {requests.count(), requests.longest(), dim})});
+        return g.view(g.slice(blocks, 3, from, from + block), {requests.count(), requests.longest(), dim});
       };
       gateX = half(0);
       gateA = half(block);

@@ -105,14 +105,12 @@ struct MambaConv1d {
 
   std::string decompose(const tsc::Tensors& in) const {
     GraphText g;
-    std::vector<std::string> names(8);
-    static constexpr const char* kNames[] = {"x", "state", "weight", "bias", "types", "last", "lengths", "slots"};
-    for (size_t i = 0; i < 8 && i < in.inputs(); ++i)
-      if (in.input(i).present()) names[i] = g.input(kNames[i]);
+    std::vector<std::string> names =
+        g.inputs(in, {"x", "state", "weight", "bias", "types", "last", "lengths", "slots"});
     RequestText requests(g, packed, names[0], names[4], names[5], names[7]);
     std::string x = g.toFloat(g.slice(requests.padded(names[0]), -1, before, before + dim));
     std::string rows = g.op("aten::cat", {g.tensors({requests.statesOf(g.toFloat(names[1]), 3), x}), 1});
-    std::string weight = g.op("aten::reshape", {g.toFloat(names[2]), g.list("int[]", {taps, dim})}), y;
+    std::string weight = g.view(g.toFloat(names[2]), {taps, dim}), y;
     for (int64_t j = 0; j < taps; ++j) {
       std::string end = g.typed("int", "aten::add", {requests.longest(), j});
       std::string term = g.mul(g.slice(rows, 1, j, end), g.select(weight, 0, j));

@@ -41,6 +41,19 @@ void expectRankFrom(const tsc::Shape& s, size_t least, const std::string& name) 
                  " at least, not " + std::to_string(s.rank()));
 }
 
+static tsc::Dim elementsOf(const tsc::Shapes& s, size_t input) {
+  tsc::Dim all = s.constant(1);
+  for (const tsc::Dim& d : s.input(input).dims) all = all * d;
+  return all;
+}
+void expectCount(const tsc::Shapes& s, size_t input, const tsc::Dim& count, const std::string& name,
+                 const std::string& like) {
+  if (s.has(input)) expectEqual(elementsOf(s, input), count, "the number of " + name, like);
+}
+void expectOne(const tsc::Shapes& s, size_t input, const std::string& name) {
+  if (s.has(input)) s.expect(elementsOf(s, input), 1, "the number of elements of " + name);
+}
+
 int64_t rowsOf(const tsc::Tensor& t) {
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < t.rank(); ++d) rows *= t.sizes()[d];
@@ -107,6 +120,19 @@ void storeResult(const tsc::Run& run, int64_t m, int64_t n, float* sums, const R
 void storeResult(const tsc::Run& run, int64_t m, int64_t n, const int32_t* sums, const ResultScales& scales,
                  const tsc::Tensor& out) {
   store(run, m, n, sums, scales, out);
+}
+
+ResultScales scalesOf(const tsc::Tensor& rows, bool isEachRow, const tsc::Tensor& columns, bool isEachColumn) {
+  ResultScales scales;
+  if (isEachRow)
+    scales.rows = rows.data<float>();
+  else
+    scales.all *= oneFloat(rows);
+  if (isEachColumn)
+    scales.columns = columns.data<float>();
+  else
+    scales.all *= oneFloat(columns);
+  return scales;
 }
 
 }  // namespace tscompile

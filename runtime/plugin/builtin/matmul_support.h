@@ -22,6 +22,10 @@ void expectEqual(const tsc::Dim& a, const tsc::Dim& b, const std::string& what, 
 // Fails if a tensor has another rank: "weight must have 2 dimensions, not 3".
 void expectRank(const tsc::Shape& s, size_t rank, const std::string& name);
 void expectRankFrom(const tsc::Shape& s, size_t least, const std::string& name);
+// Fails unless the input is absent or has so many elements: "the number of biases is 3, expected 4 as N of weight".
+void expectCount(const tsc::Shapes& s, size_t input, const tsc::Dim& count, const std::string& name,
+                 const std::string& like);
+void expectOne(const tsc::Shapes& s, size_t input, const std::string& name);
 // For `run`, whose sizes are all known: fails if the sizes are not these.
 int64_t rowsOf(const tsc::Tensor& t);  // all sizes but the last, multiplied
 inline int64_t widthOf(const tsc::Tensor& t) { return t.size(-1); }
@@ -57,6 +61,8 @@ struct ResultScales {
   const float* columns = nullptr;  // one a column, or null
   float quantize = 1;              // of int8 and fp8 results
 };
+// Each tensor: one scale for all, or one of each row and of each column.
+ResultScales scalesOf(const tsc::Tensor& rows, bool isEachRow, const tsc::Tensor& columns, bool isEachColumn);
 // out[m][n] = sums * scales; `sums` may be the memory of an f32 output.
 void storeResult(const tsc::Run& run, int64_t m, int64_t n, float* sums, const ResultScales& scales,
                  const tsc::Tensor& out);

@@ -1,26 +1,10 @@
 // Norms followed by quantisation to int8, as graphs: LayernormQuantization, RmsnormQuantization, FusedLayernorm.
 #include "runtime/plugin/builtin/matmul_support.h"
+#include "runtime/plugin/builtin/norm_text.h"
 #include "runtime/plugin/builtin/quantize_text.h"
 
 namespace tscompile {
 namespace {
-
-// (x - mean) / sqrt(variance + eps) * weight + bias, or without mean; weight and bias may be "".
-std::string normText(GraphLines& g, bool centered, std::string x, double eps, const std::string& weight,
-                     const std::string& bias) {
-  std::string last = g.integers({-1}), yes = g.boolean(true), none = g.none();
-  if (centered) x = g.sub(x, g.op("mean", {x, last, yes, none}));
-  std::string squares = g.op("mean", {g.mul(x, x), last, yes, none});
-  std::string y = g.mul(x, g.op("rsqrt", {g.add(squares, g.real(eps))}));
-  if (!weight.empty()) y = g.mul(y, g.to(weight, TSC_F32));
-  return bias.empty() ? y : g.add(y, g.to(bias, TSC_F32));
-}
-
-void expectVector(const tsc::Shapes& s, size_t input, const tsc::Dim& size, const std::string& name) {
-  if (!s.has(input)) return;
-  expectRank(s.input(input), 1, name);
-  expectEqual(s.input(input).dims[0], size, "the size of " + name, "the last one of the first input");
-}
 
 template <bool kCentered>
 struct NormQuantization {
@@ -64,8 +48,8 @@ struct NormQuantization {
   void shapes(tsc::Shapes& s) const {
     tsc::Shape x = s.input(X);
     expectRankFrom(x, 1, "x");
-    expectVector(s, Weight, x.dims.back(), "weight");
-    expectVector(s, Bias, x.dims.back(), "bias");
+    expectVector(s, Weight, x.dims.back(), "weight", "x");
+    expectVector(s, Bias, x.dims.back(), "bias", "x");
     if (!dynamic && !s.has(Scale)) tsc::invalid("the input scale is needed without dyn_act_scaling");
     expectOne(s, Scale, "scale");
     if (clamp != s.has(Clamp)) tsc::invalid("the input clamp_val goes with the field clamp_enabled");
@@ -74,21 +58,19 @@ struct NormQuantization {
     for (size_t o = 1; o < outputs(); ++o) s.output(o, TSC_F32, x.dims);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
-    auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
-    std::string x = input(X, "x"), weight = input(Weight, "weight"), bias = input(Bias, "bias"),
-                scale = input(Scale, "scale"), bounds = input(Clamp, "clamp_val");
-    std::string y = normText(g, kCentered, g.to(x, TSC_F32), eps, weight, bias);
-    if (clamp) y = clampText(g, y, bounds);
+    GraphText g;
+    std::vector<std::string> in = g.inputs(t, {"x", "weight", "bias", "scale", "clamp_val"});
+    std::string y = normText(g, kCentered, g.toFloat(in[X]), eps, in[Weight], in[Bias]);
+    if (clamp) y = clampText(g, y, in[Clamp]);
     std::vector<std::string> results;
     if (dynamic) {
       auto [q, scales] = perTokenText(g, y);
       results = {q, scales};
     } else {
-      results = {int8Text(g, g.mul(y, g.view(scale, {})))};
+      results = {int8Text(g, g.mul(y, g.view(in[Scale], {})))};
     }
     if (sum) results.push_back(rowSumText(g, y));
-    return g.returning(results);
+    return g.finish(results);
   }
 };
 
@@ -131,8 +113,8 @@ struct FusedLayernorm {
     expectRank(residual, x.rank(), "residual");
     for (size_t i = 0; i < x.rank(); ++i)
       expectEqual(residual.dims[i], x.dims[i], "size " + std::to_string(i) + " of residual", "that of input");
-    expectVector(s, Weight, x.dims.back(), "weight");
-    expectVector(s, Bias, x.dims.back(), "bias");
+    expectVector(s, Weight, x.dims.back(), "weight", "input");
+    expectVector(s, Bias, x.dims.back(), "bias", "input");
     if ((quantize == Quantize::Tensor) != s.has(Scale)) tsc::invalid("the input scale goes with quantize=\"tensor\"");
     expectOne(s, Scale, "scale");
     s.output(0, quantize == Quantize::None ? x.dtype : TSC_I8, x.dims);
@@ -141,18 +123,16 @@ struct FusedLayernorm {
     if (quantize == Quantize::Token) s.output(2, TSC_F32, x.dims);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
-    auto input = [&](Input i, const char* name) { return t.input(i).present() ? g.input(name) : std::string(); };
-    std::string x = input(X, "input"), residual = input(Residual, "residual"), weight = input(Weight, "weight"),
-                bias = input(Bias, "bias"), scale = input(Scale, "scale");
+    GraphText g;
+    std::vector<std::string> in = g.inputs(t, {"input", "residual", "weight", "bias", "scale"});
     tsc_dtype type = t.input(X).dtype();
-    std::string sum = g.add(g.to(x, TSC_F32), g.to(residual, TSC_F32));
-    std::string y = normText(g, !rms, sum, eps, weight, bias);
+    std::string sum = g.add(g.toFloat(in[X]), g.toFloat(in[Residual]));
+    std::string y = normText(g, !rms, sum, eps, in[Weight], in[Bias]);
     sum = g.to(sum, type);
-    if (quantize == Quantize::None) return g.returning({g.to(y, type), sum});
-    if (quantize == Quantize::Tensor) return g.returning({int8Text(g, g.mul(y, g.view(scale, {}))), sum});
+    if (quantize == Quantize::None) return g.finish({g.to(y, type), sum});
+    if (quantize == Quantize::Tensor) return g.finish({int8Text(g, g.mul(y, g.view(in[Scale], {}))), sum});
     auto [q, scales] = perTokenText(g, y);
-    return g.returning({q, sum, scales});
+    return g.finish({q, sum, scales});
   }
 };
 

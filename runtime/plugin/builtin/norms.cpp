@@ -1,8 +1,7 @@
 // Layernorm and Rmsnorm.
 #include "runtime/engine/rows.h"
 #include "runtime/engine/scratch.h"
-#include "runtime/plugin/builtin/graph_lines.h"
-#include "runtime/plugin/builtin/matmul_support.h"
+#include "runtime/plugin/builtin/norm_text.h"
 
 namespace tscompile {
 namespace {
@@ -42,12 +41,8 @@ struct Norm {
   void shapes(tsc::Shapes& s) const {
     tsc::Shape x = s.input(0);
     expectRankFrom(x, 1, "x");
-    for (size_t i : {1, 2}) {
-      if (!s.has(i)) continue;
-      std::string name = i == 1 ? "weight" : "bias";
-      expectRank(s.input(i), 1, name);
-      expectEqual(s.input(i).dims[0], x.dims.back(), "the size of " + name, "the last one of x");
-    }
+    expectVector(s, 1, x.dims.back(), "weight", "x");
+    expectVector(s, 2, x.dims.back(), "bias", "x");
     s.output(0, type == TSC_NONE ? x.dtype : type, x.dims);
   }
   size_t workspace(const tsc::Tensors& t) const {
@@ -72,17 +67,10 @@ struct Norm {
     storeResult(r, rows, n, to, {}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
-    std::string x = g.to(g.input("x"), TSC_F32);
-    std::string weight = t.input(1).present() ? g.input("weight") : "",
-                bias = t.input(2).present() ? g.input("bias") : "";
-    std::string last = g.integers({-1}), yes = g.boolean(true), none = g.none();
-    if (kCentered) x = g.sub(x, g.op("mean", {x, last, yes, none}));
-    std::string squares = g.op("mean", {g.mul(x, x), last, yes, none});
-    std::string y = g.mul(x, g.op("rsqrt", {g.add(squares, g.real(eps))}));
-    if (!weight.empty()) y = g.mul(y, g.to(weight, TSC_F32));
-    if (!bias.empty()) y = g.add(y, g.to(bias, TSC_F32));
-    return g.returning({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
+    GraphText g;
+    std::vector<std::string> in = g.inputs(t, {"x", "weight", "bias"});
+    std::string y = normText(g, kCentered, g.toFloat(in[0]), eps, in[1], in[2]);
+    return g.finish({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
   }
 };
 

@@ -1,5 +1,5 @@
 // QServeGemm, as a graph: weights of 4 bits, activations of 8.
-#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/graph_text.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 
 namespace tscompile {
@@ -64,30 +64,27 @@ struct QServeGemm {
     s.output(0, type, a.dims);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
-    std::string in[8];
-    constexpr const char* kNames[8] = {"activation", "weight",   "s1_scales", "act_scales",
-                                       "s1_szeros",  "act_sums", "s2_scales", "s2_zeros"};
-    for (size_t i = 0; i < 8; ++i)
-      if (t.input(i).present()) in[i] = g.input(kNames[i]);
-    std::string a = g.to(in[Activation], TSC_I32), sixteen = g.integer(16), last = g.integer(-1), one = g.integer(1);
+    GraphText g;
+    std::vector<std::string> in = g.inputs(
+        t, {"activation", "weight", "s1_scales", "act_scales", "s1_szeros", "act_sums", "s2_scales", "s2_zeros"});
+    std::string a = g.to(in[Activation], TSC_I32);
     // remainder and floor_divide give both halves of signed and of unsigned bytes.
     std::string bytes = g.to(in[Weight], TSC_I32);
-    std::string low = g.op("remainder", {bytes, sixteen});
-    std::string high = g.op("remainder", {g.op("floor_divide", {bytes, sixteen}), sixteen});
+    std::string low = g.op("aten::remainder", {bytes, 16});
+    std::string high = g.op("aten::remainder", {g.op("aten::floor_divide", {bytes, 16}), 16});
     std::string N = g.size(bytes, 0);
-    std::string w = g.view(g.op("stack", {g.list("Tensor[]", {low, high}), last}), {N, last});  // [N, K]
+    std::string w = g.view(g.op("aten::stack", {g.tensors({low, high}), -1}), {N, -1});  // [N, K]
     auto spread = [&](Input i) {
-      std::string all = g.op("repeat_interleave", {g.to(in[i], TSC_I32), g.integer(group), g.integer(0), g.none()});
-      return g.op("t", {g.slice(all, 0, g.integer(0), g.size(w, 1))});
+      std::string all = g.op("aten::repeat_interleave", {g.to(in[i], TSC_I32), group, 0, nullptr});
+      return g.transposed(g.slice(all, 0, 0, g.size(w, 1)));
     };
     if (group > 0) w = g.add(g.mul(w, spread(S2Scales)), spread(S2Zeros));
-    std::string sums = g.to(g.matmul(a, g.transposed(w)), TSC_F32);
-    auto column = [&](Input i) { return g.view(g.to(in[i], TSC_F32), {last, one}); };
-    std::string rows = g.view(sums, {last, N});
-    std::string y = g.mul(g.mul(rows, column(ActScales)), g.to(in[S1Scales], TSC_F32));
-    if (group < 0) y = g.sub(y, g.mul(column(ActSums), g.to(in[S1Zeros], TSC_F32)));
-    return g.returning({g.to(g.op("view_as", {y, sums}), type)});
+    std::string sums = g.toFloat(g.matmul(a, g.transposed(w)));
+    auto column = [&](Input i) { return g.view(g.toFloat(in[i]), {-1, 1}); };
+    std::string rows = g.view(sums, {-1, N});
+    std::string y = g.mul(g.mul(rows, column(ActScales)), g.toFloat(in[S1Scales]));
+    if (group < 0) y = g.sub(y, g.mul(column(ActSums), g.toFloat(in[S1Zeros])));
+    return g.finish({g.to(g.op("aten::view_as", {y, sums}), type)});
   }
 };
 

@@ -1,6 +1,6 @@
 // QuantizeTensor and QuantizePerToken: int8 or fp8 from floating point.
 #include "runtime/engine/scratch.h"
-#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/graph_text.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/builtin/quantize_text.h"
 
@@ -46,9 +46,9 @@ struct QuantizeTensor {
   }
   std::string decompose(const tsc::Tensors&) const {
     if (fp8) return "";
-    GraphLines g;
+    GraphText g;
     std::string x = g.input("x"), s = g.input("scale");
-    return g.returning({int8Text(g, g.mul(g.to(x, TSC_F32), g.view(s, {})))});
+    return g.finish({int8Text(g, g.mul(g.toFloat(x), g.view(s, {})))});
   }
 };
 
@@ -115,13 +115,13 @@ struct QuantizePerToken {
   }
   std::string decompose(const tsc::Tensors&) const {
     if (fp8) return "";
-    GraphLines g;
-    std::string x = g.to(g.input("x"), TSC_F32);
+    GraphText g;
+    std::string x = g.toFloat(g.input("x"));
     if (clamp) x = clampText(g, x, g.input("clamp_val"));
     auto [q, scale] = perTokenText(g, x);
     std::vector<std::string> results = {q, scale};
     if (sum) results.push_back(rowSumText(g, x));
-    return g.returning(results);
+    return g.finish(results);
   }
 };
 

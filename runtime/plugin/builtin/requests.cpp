@@ -62,7 +62,7 @@ RequestText::RequestText(GraphText& g, bool packed, std::string x, std::string t
   ends_ = g.toLong(last);
   count_ = g.size(ends_, 0);
   tokens_ = g.size(x, 0);
-  std::string zero = g.op("aten::zeros", {g.list("int[]", {1}), 4, nullptr, nullptr, nullptr});
+  std::string zero = g.op("aten::zeros", {g.ints({1}), 4, nullptr, nullptr, nullptr});
   starts_ = g.slice(g.op("aten::cat", {g.tensors({zero, ends_}), 0}), 0, 0, -1);
   lengths_ = g.sub(ends_, starts_);
   longest_ = g.typed("int", "aten::Int", {g.op("aten::max", {lengths_})});
@@ -89,7 +89,7 @@ std::string RequestText::unpadded(const std::string& y) {
   // Of each token: whose it is, and which of its tokens.
   std::string tokens = g_.range(tokens_);
   std::string past = g_.op("aten::ge", {g_.unsqueeze(tokens, 1), g_.unsqueeze(ends_, 0)});
-  std::string whose = g_.op("aten::sum", {past, g_.list("int[]", {1}), false, 4});
+  std::string whose = g_.op("aten::sum", {past, g_.ints({1}), false, 4});
   std::string isNobodys = g_.op("aten::eq", {whose, count_});
   std::string request = g_.op("aten::clamp", {whose, nullptr, g_.typed("int", "aten::sub", {count_, 1})});
   std::string place = g_.sub(tokens, g_.index(starts_, {request}));

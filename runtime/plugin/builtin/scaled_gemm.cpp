@@ -1,7 +1,7 @@
 // Products of matrices in fp8 (uint8, e4m3) or floating point with scales: LowLatencyGemm, Fp8RowwiseGemm,
 // Fp8CurrentScalingGemm, and GemmSwiglu and LowLatencyGemmSwiglu, which go through a gate.
 #include "runtime/engine/scratch.h"
-#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/graph_text.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/builtin/quantize_text.h"
 #include "runtime/plugin/matmul/matmul.h"
@@ -34,6 +34,13 @@ std::vector<tsc::Dim> expectOperands(const tsc::Shapes& s) {
   return a.dims;
 }
 
+// mat1 and mat2; the sums are in the output or in `room`.
+float* multiplyInputs(const tsc::Run& r, Room& room) {
+  const float* a = asFloats(r, r.input(0), room);
+  float* sums = sumsFor(r.output(0), room);
+  multiply(r, a, r.input(1), rowsOf(r.output(0)), sums);
+  return sums;
+}
 size_t operandBytes(const tsc::Tensors& t) { return floatBytes(t.input(0)); }
 
 struct LowLatencyGemm {
@@ -60,17 +67,15 @@ struct LowLatencyGemm {
     tsc::Tensor out = r.output(0);
     if (out.numel() == 0) return;
     Room room(r.workspace());
-    const float* a = asFloats(r, r.input(0), room);
-    float* sums = sumsFor(out, room);
-    multiply(r, a, r.input(1), rowsOf(out), sums);
+    float* sums = multiplyInputs(r, room);
     storeResult(r, rowsOf(out), widthOf(out), sums, {static_cast<float>(alpha)}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
     if (t.input(0).dtype() == TSC_U8 || t.input(1).dtype() == TSC_U8) return "";
-    GraphLines g;
+    GraphText g;
     std::string a = g.input("mat1"), b = g.input("mat2");
-    std::string y = g.matmul(g.to(a, TSC_F32), g.transposed(g.to(b, TSC_F32)));
-    return g.returning({g.to(g.mul(y, g.real(alpha)), type)});
+    std::string y = g.matmul(g.toFloat(a), g.transposed(g.toFloat(b)));
+    return g.finish({g.to(g.mul(y, alpha), type)});
   }
 };
 
@@ -102,13 +107,8 @@ struct Fp8RowwiseGemm {
     std::vector<tsc::Dim> dims = expectOperands(s);
     tsc::Dim rows = s.constant(1);
     for (size_t i = 0; i + 1 < dims.size(); ++i) rows = rows * dims[i];
-    auto expectCount = [&](size_t input, const tsc::Dim& count, const std::string& name, const char* like) {
-      tsc::Dim all = s.constant(1);
-      for (const tsc::Dim& d : s.input(input).dims) all = all * d;
-      expectEqual(all, count, "the number of " + name, like);
-    };
-    expectCount(2, perToken ? rows : s.constant(1), "scale_tokens", perToken ? "the rows of mat1" : "one scale");
-    expectCount(3, perChannel ? dims.back() : s.constant(1), "scale_channels",
+    expectCount(s, 2, perToken ? rows : s.constant(1), "scale_tokens", perToken ? "the rows of mat1" : "one scale");
+    expectCount(s, 3, perChannel ? dims.back() : s.constant(1), "scale_channels",
                 perChannel ? "the rows of mat2" : "one scale");
     s.output(0, type, dims);
   }
@@ -117,18 +117,8 @@ struct Fp8RowwiseGemm {
     tsc::Tensor out = r.output(0);
     if (out.numel() == 0) return;
     Room room(r.workspace());
-    const float* a = asFloats(r, r.input(0), room);
-    float* sums = sumsFor(out, room);
-    multiply(r, a, r.input(1), rowsOf(out), sums);
-    ResultScales scales;
-    if (perToken)
-      scales.rows = r.input(2).data<float>();
-    else
-      scales.all *= oneFloat(r.input(2));
-    if (perChannel)
-      scales.columns = r.input(3).data<float>();
-    else
-      scales.all *= oneFloat(r.input(3));
+    float* sums = multiplyInputs(r, room);
+    ResultScales scales = scalesOf(r.input(2), perToken, r.input(3), perChannel);
     storeResult(r, rowsOf(out), widthOf(out), sums, scales, out);
   }
 };
@@ -257,13 +247,14 @@ struct GemmSwiglu {
   std::string decompose(const tsc::Tensors& t) const {
     tsc_dtype result = resultOf(t.input(0).dtype());
     if (t.input(0).dtype() == TSC_U8 || t.input(1).dtype() == TSC_U8 || result == TSC_U8) return "";
-    GraphLines g;
+    GraphText g;
     std::string a = g.input("mat1"), b = g.input("mat2"), bias = hasBias ? g.input("bias") : "";
-    std::string u = g.matmul(g.to(a, TSC_F32), g.transposed(g.to(b, TSC_F32)));
-    if (hasBias) u = g.add(u, g.to(bias, TSC_F32));
-    auto [gate, up] = g.halves(u);
-    std::string y = g.mul(g.op("silu", {g.mul(gate, g.real(scaleGate))}), g.mul(up, g.real(scaleUp)));
-    return g.returning({g.to(g.mul(y, g.real(scaleOutput)), result)});
+    std::string u = g.matmul(g.toFloat(a), g.transposed(g.toFloat(b)));
+    if (hasBias) u = g.add(u, g.toFloat(bias));
+    std::string all = g.size(u, -1), half = g.typed("int", "aten::floordiv", {all, 2});
+    std::string gate = g.slice(u, -1, 0, half), up = g.slice(u, -1, half, all);
+    std::string y = g.mul(g.op("aten::silu", {g.mul(gate, scaleGate)}), g.mul(up, scaleUp));
+    return g.finish({g.to(g.mul(y, scaleOutput), result)});
   }
 
  private:

@@ -1,5 +1,5 @@
 // SmoothQuantGemm: a product of int8 matrices with scales of rows and columns.
-#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/graph_text.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/matmul/matmul.h"
 
@@ -39,9 +39,9 @@ struct SmoothQuantGemm {
     if (type != TSC_I32 && (!s.has(2) || !s.has(3))) tsc::invalid("scale_tokens and scale_channels are needed");
     tsc::Dim rows = s.constant(1);
     for (size_t i = 0; i + 1 < a.rank(); ++i) rows = rows * a.dims[i];
-    expectScales(s, 2, perToken ? rows : s.constant(1), "scale_tokens", perToken ? "the rows of mat1" : "one scale");
-    expectScales(s, 3, perChannel ? b.dims[0] : s.constant(1), "scale_channels",
-                 perChannel ? "the rows of mat2" : "one scale");
+    expectCount(s, 2, perToken ? rows : s.constant(1), "scale_tokens", perToken ? "the rows of mat1" : "one scale");
+    expectCount(s, 3, perChannel ? b.dims[0] : s.constant(1), "scale_channels",
+                perChannel ? "the rows of mat2" : "one scale");
     a.dims.back() = b.dims[0];
     s.output(0, type, a.dims);
   }
@@ -57,39 +57,19 @@ struct SmoothQuantGemm {
     auto* sums = type == TSC_I32 ? out.data<int32_t>() : reinterpret_cast<int32_t*>(r.workspace().data());
     multiplyInt8(m, n, k, a.data<int8_t>(), b.data<int8_t>(), sums, hostThreads(r));
     if (type == TSC_I32) return;
-    ResultScales scales;
-    if (perToken)
-      scales.rows = r.input(2).data<float>();
-    else
-      scales.all *= oneFloat(r.input(2));
-    if (perChannel)
-      scales.columns = r.input(3).data<float>();
-    else
-      scales.all *= oneFloat(r.input(3));
+    ResultScales scales = scalesOf(r.input(2), perToken, r.input(3), perChannel);
     storeResult(r, m, n, sums, scales, out);
   }
 
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
-    std::string a = g.input("mat1"), b = g.input("mat2");
-    std::string tokens = t.input(2).present() ? g.input("scale_tokens") : "",
-                channels = t.input(3).present() ? g.input("scale_channels") : "";
-    std::string sums = g.matmul(g.to(a, TSC_I32), g.transposed(g.to(b, TSC_I32)));
-    if (type == TSC_I32) return g.returning({sums});
-    std::string y = g.to(sums, TSC_F32);
-    std::string rows = g.view(y, {g.integer(-1), g.size(b, 0)});
-    rows = g.mul(rows,
-                 g.mul(g.view(tokens, {g.integer(-1), g.integer(1)}), g.view(channels, {g.integer(1), g.integer(-1)})));
-    return g.returning({g.to(g.op("view_as", {rows, y}), type)});
-  }
-
- private:
-  static void expectScales(const tsc::Shapes& s, size_t input, const tsc::Dim& count, const std::string& name,
-                           const std::string& like) {
-    if (!s.has(input)) return;
-    tsc::Dim all = s.constant(1);
-    for (const tsc::Dim& d : s.input(input).dims) all = all * d;
-    expectEqual(all, count, "the number of " + name, like);
+    GraphText g;
+    std::vector<std::string> in = g.inputs(t, {"mat1", "mat2", "scale_tokens", "scale_channels"});
+    std::string sums = g.matmul(g.to(in[0], TSC_I32), g.transposed(g.to(in[1], TSC_I32)));
+    if (type == TSC_I32) return g.finish({sums});
+    std::string y = g.toFloat(sums);
+    std::string rows = g.view(y, {-1, g.size(in[1], 0)});
+    rows = g.mul(rows, g.mul(g.view(in[2], {-1, 1}), g.view(in[3], {1, -1})));
+    return g.finish({g.to(g.op("aten::view_as", {rows, y}), type)});
   }
 };
 

@@ -1,5 +1,5 @@
 // WeightOnlyQuantMatmul and WeightOnlyGroupwiseQuantMatmul: products with weights of 8 or 4 bits.
-#include "runtime/plugin/builtin/graph_lines.h"
+#include "runtime/plugin/builtin/graph_text.h"
 #include "runtime/plugin/builtin/matmul_support.h"
 #include "runtime/plugin/matmul/matmul.h"
 
@@ -22,15 +22,15 @@ tsc::Dim expectWeight(const tsc::Shape& x, const tsc::Shape& w, WeightType type)
 }
 
 // The weights as f32 [K, N].
-std::string weightText(GraphLines& g, const std::string& w, WeightType type) {
-  if (type == WeightType::Int8) return g.to(w, TSC_F32);
+std::string weightText(GraphText& g, const std::string& w, WeightType type) {
+  if (type == WeightType::Int8) return g.toFloat(w);
   // The lower half with its sign is the byte, 16 times as large and cut to 8 bits, over 16; the upper one floor(byte /
   // 16).
-  std::string bytes = g.to(w, TSC_I32), sixteen = g.integer(16), eight = g.integer(8);
-  std::string low = g.sub(g.op("remainder", {g.add(bytes, eight), sixteen}), eight);
-  std::string high = g.op("floor_divide", {bytes, sixteen});
-  std::string pairs = g.op("stack", {g.list("Tensor[]", {low, high}), g.integer(-1)});
-  return g.to(g.view(pairs, {g.size(w, 0), g.integer(-1)}), TSC_F32);
+  std::string bytes = g.to(w, TSC_I32);
+  std::string low = g.sub(g.op("aten::remainder", {g.add(bytes, 8), 16}), 8);
+  std::string high = g.op("aten::floor_divide", {bytes, 16});
+  std::string pairs = g.op("aten::stack", {g.tensors({low, high}), -1});
+  return g.toFloat(g.view(pairs, {g.size(w, 0), -1}));
 }
 
 WeightRows rowsOfWeight(const tsc::Tensor& w, WeightType type) {
@@ -86,10 +86,10 @@ struct WeightOnlyQuantMatmul {
     storeResult(r, rowsOf(x), w.n, sums, {}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
+    GraphText g;
     std::string x = g.input("activation"), w = g.input("weight"), s = g.input("per_channel_scale");
-    std::string y = g.mul(g.matmul(g.to(x, TSC_F32), weightText(g, w, weights)), g.to(s, TSC_F32));
-    return g.returning({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
+    std::string y = g.mul(g.matmul(g.toFloat(x), weightText(g, w, weights)), g.toFloat(s));
+    return g.finish({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
   }
 };
 
@@ -134,11 +134,7 @@ struct WeightOnlyGroupwiseQuantMatmul {
       expectEqual(zeros.dims[0], groups, "the number of rows of zeros", "the groups of weight");
       expectEqual(zeros.dims[1], n, "N of zeros", "that of weight");
     }
-    if (s.has(PreQuantScale)) {
-      tsc::Dim all = s.constant(1);
-      for (const tsc::Dim& dim : s.input(PreQuantScale).dims) all = all * dim;
-      expectEqual(all, w.dims[0], "the number of pre_quant_scale", "K of weight");
-    }
+    expectCount(s, PreQuantScale, w.dims[0], "pre_quant_scale", "K of weight");
     if (s.has(Biases)) {
       tsc::Shape biases = s.input(Biases);
       expectRank(biases, 1, "biases");
@@ -178,25 +174,21 @@ struct WeightOnlyGroupwiseQuantMatmul {
     storeResult(r, rowsOf(x), w.n, sums, {}, out);
   }
   std::string decompose(const tsc::Tensors& t) const {
-    GraphLines g;
-    std::array<std::string, 6> in;
-    constexpr std::array<std::string_view, 6> kNames = {"activation", "pre_quant_scale", "weight",
-                                                        "scales",     "zeros",           "biases"};
-    for (size_t i = 0; i < in.size(); ++i)
-      if (t.input(i).present()) in[i] = g.input(kNames[i]);
-    auto floats = [&](Input i) { return g.to(in[i], TSC_F32); };
+    GraphText g;
+    std::vector<std::string> in = g.inputs(t, {"activation", "pre_quant_scale", "weight", "scales", "zeros", "biases"});
+    auto floats = [&](Input i) { return g.toFloat(in[i]); };
     // Each row of scales for group_size rows, as many as there are.
     auto spread = [&](Input i) {
-      std::string all = g.op("repeat_interleave", {floats(i), g.integer(groupSize), g.integer(0), g.none()});
-      return g.slice(all, 0, g.integer(0), g.size(in[Weight], 0));
+      std::string all = g.op("aten::repeat_interleave", {floats(i), groupSize, 0, nullptr});
+      return g.slice(all, 0, 0, g.size(in[Weight], 0));
     };
     std::string w = g.mul(weightText(g, in[Weight], weights), spread(Scales));
     if (!in[Zeros].empty()) w = g.add(w, spread(Zeros));
     std::string x = floats(Activation);
-    if (!in[PreQuantScale].empty()) x = g.mul(x, g.view(floats(PreQuantScale), {g.integer(-1)}));
+    if (!in[PreQuantScale].empty()) x = g.mul(x, g.view(floats(PreQuantScale), {-1}));
     std::string y = g.matmul(x, w);
     if (!in[Biases].empty()) y = g.add(y, floats(Biases));
-    return g.returning({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
+    return g.finish({g.to(y, type == TSC_NONE ? t.input(0).dtype() : type)});
   }
 };
 

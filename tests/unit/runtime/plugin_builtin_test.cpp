@@ -103,5 +103,71 @@ TEST(BuiltinPlugins, LengthsThatAreNotThereAreRefused) {
   EXPECT_NE(run({3}, true), "");
 }
 
+// As above, with the types of inputs and the outputs in the text.
+TEST(BuiltinPlugins, SayWhatIsWrong) {
+  struct Wrong {
+    const char *inputs, *node, *message;
+  };
+  constexpr const char* kExperts = "%x : Float(5, 4), %s : Float(5, 3), %u : Float(3, 12, 4), %d : Float(3, 4, 6)";
+  const Wrong all[] = {
+      {"%x : Int(3), %w : Char(5, 4)", "%y : Tensor = tensorrt_llm::Lookup(%x, %w)",
+       "int8 weights need the input per_token_scale"},
+      {"%x : Float(2, 3)", "%y : Tensor, %i : Tensor = tensorrt_llm::TopkLastDim[k=4](%x)",
+       "k is 4, and the last size of x only 3"},
+      {"%x : Float(2, 3)", "%y : Tensor = tensorrt_llm::CumsumLastDim[input_length=4](%x)",
+       "the last size of x is 3, expected 4"},
+      {"%x : Float(2, 5, 4), %s : Float(2, 2, 4), %w : Float(1, 4, 4)",
+       "%y : Tensor, %n : Tensor = tensorrt_llm::MambaConv1d[dim=4, dconv=3](%x, %s, %w)",
+       "size 1 of weight is 4, expected 3"},
+      {"%x : Float(5, 4), %s : Float(2, 2, 4), %w : Float(1, 3, 4)",
+       "%y : Tensor, %n : Tensor = tensorrt_llm::MambaConv1d[dim=4, dconv=3, remove_input_padding=1](%x, %s, %w)",
+       "remove_input_padding needs the input last_token_ids"},
+      {"%x : Float(2, 3, 4), %h : Float(2, 2, 4)",
+       "%y : Tensor, %n : Tensor = tensorrt_llm::SelectiveScan[dim=4, dstate=2, nheads=3, is_mamba2=1, "
+       "inputs=[\"input_tensor\", \"state\", \"delta\", \"A\", \"BC\"]](%x, %h, %x, %h, "
+       "%x)",
+       "dim must be a multiple of nheads"},
+      {kExperts,
+       "%y : Tensor = tensorrt_llm::MixtureOfExperts[number_of_experts=3, expert_hidden_size=4, expert_inter_size=6, "
+       "experts_per_token=4](%x, %s, %u, %d)",
+       "experts_per_token is 4, and there are 3 experts"},
+      {kExperts,
+       "%y : Tensor = tensorrt_llm::MixtureOfExperts[number_of_experts=3, expert_hidden_size=4, expert_inter_size=6, "
+       "normalization_mode=\"sparse_mixer\"](%x, %s, %u, %d)",
+       "normalization_mode sparse_mixer is not implemented"},
+      {kExperts,
+       "%y : Tensor = tensorrt_llm::MixtureOfExperts[number_of_experts=3, expert_hidden_size=4, expert_inter_size=6, "
+       "activation_type=\"relu\"](%x, %s, %u, %d)",
+       "size 1 of expert_weights_1 is 12, expected 6"},
+      {"%x : Float(2, 3, 4), %r : Int(2, 1), %a : Float(2, 1, 2, 4), %b : Float(2, 5, 2)",
+       "%y : Tensor = tensorrt_llm::Lora[in_hidden_size=4, out_hidden_sizes=[5, 2], max_low_rank=2](%x, %x, %r, %a, "
+       "%b)",
+       "out_hidden_sizes has 2 numbers, and num_lora_modules is 1"},
+      {"%x : Float(2, 3, 4), %a : Float(4), %h : Float(2, 4)",
+       "%y : Tensor, %n : Tensor = tensorrt_llm::LRU[dim=4, block_size=2](%x, %a, %h)",
+       "with these fields, the input y is missing"},
+      {"%x : Float(3, 4)", "%y : Tensor = tensorrt_llm::ReduceScatter[group=[0, 1]](%x)",
+       "x has 3 rows, which 2 shards cannot share"},
+      {"%l : Float(1, 9), %p : Int(1, 1, 2), %d : Int(1, 1)",
+       "%y : Tensor, %n : Tensor = tensorrt_llm::EagleDecodeDraftTokens[use_dynamic_tree=1](%l, %p, %d)",
+       "use_dynamic_tree is not implemented"},
+  };
+  for (const Wrong& w : all) {
+    Diagnostics diagnostics;
+    LoadOptions options;
+    options.extensions = std::make_shared<Extensions>();
+    std::string text = std::string("graph(") + w.inputs + "):\n  " + w.node + "\n  return (%y)\n";
+    Result<Module> m = Module::fromText(text, "test", options, diagnostics);
+    ASSERT_TRUE(m) << text;
+    std::vector<IValue> inputs;
+    for (const Value* v : m->graph()->inputs())
+      inputs.emplace_back(Tensor::zeros(v->type()->tensor().dtype, v->type()->tensor().sizes));
+    EXPECT_FALSE(m->forward(inputs, diagnostics)) << text;
+    ASSERT_FALSE(diagnostics.list().empty()) << text;
+    EXPECT_NE(diagnostics.list()[0].message.find(w.message), std::string::npos) << diagnostics.list()[0].message << "\n"
+                                                                                << w.message;
+  }
+}
+
 }  // namespace
 }  // namespace tscompile::test

@@ -29,7 +29,8 @@ TEST(EditScript, PropertyKeepsAsMuchAsCanBeKept) {
     ASSERT_EQ(pairs.size(), longestCommon(a, b)) << a << " " << b;
     for (size_t k = 0; k < pairs.size(); ++k) {
       ASSERT_EQ(a[pairs[k].first], b[pairs[k].second]) << a << " " << b;
-      if (k) ASSERT_TRUE(pairs[k - 1].first < pairs[k].first && pairs[k - 1].second < pairs[k].second) << a << " " << b;
+      ASSERT_TRUE(!k || (pairs[k - 1].first < pairs[k].first && pairs[k - 1].second < pairs[k].second))
+          << a << " " << b;
     }
   });
 }
