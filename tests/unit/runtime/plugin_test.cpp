@@ -363,6 +363,39 @@ TEST_F(PluginGraph, RowsThatOnlyARunTells) {
   EXPECT_EQ(values(out->at(0)), (std::vector<float>{1, 3}));
 }
 
+// ---- sizes of GPTAttention, known and not ----
+
+TEST(GptAttentionPlugin, TellsSizesAndWhatDoesNotFit) {
+  PluginCreatorPtr creator = PluginRegistry::global().find("tensorrt_llm", "GPTAttention");
+  ASSERT_TRUE(creator);
+  auto make = [&](bool packed) {
+    ParsedFields fields =
+        completeFields({tsc::Field::of("layer_idx", int64_t{0}), tsc::Field::of("num_heads", int64_t{4}),
+                        tsc::Field::of("num_kv_heads", int64_t{2}), tsc::Field::of("head_size", int64_t{3}),
+                        tsc::Field::of("remove_input_padding", packed)},
+                       *creator);
+    std::string problem;
+    auto made = PluginInstance::create(creator, fields.fields, TSC_BUILDING, "", problem);
+    EXPECT_TRUE(made) << problem;
+    return made;
+  };
+  auto shapeOf = [&](const std::shared_ptr<PluginInstance>& plugin, Dims sizes) {
+    std::vector<PluginInstance::Input> inputs(creator->inputs().size());
+    inputs[0] = {TSC_F32, std::move(sizes), {}, false};
+    return plugin->infer(inputs).at(0).sizes;
+  };
+  auto padded = make(false);
+  constexpr int64_t kBatch = kUnknownSize - 1, kTokens = kUnknownSize - 2;
+  EXPECT_EQ(shapeOf(padded, Dims{kBatch, kTokens, 24}), (Dims{kBatch, kTokens, 12}));
+  EXPECT_EQ(shapeOf(make(true), Dims{kTokens, 24}), (Dims{kTokens, 12}));
+  try {
+    shapeOf(padded, Dims{kBatch, kTokens, 23});
+    ADD_FAILURE() << "23 numbers are taken";
+  } catch (const ExecutionError& e) {
+    EXPECT_EQ(e.message(), "the last size of qkv is 23, expected 24 = (4+2*2)*3");
+  }
+}
+
 // ---- versions ----
 
 template <int kAdds>
