@@ -56,6 +56,7 @@ class Checker {
     check("saved fields", [&] { savedFields(); });
     check("runs", [&] { runs(); });
     check("workspace", [&] { workspace(); });
+    check("parts", [&] { parts(); });
     check("threads", [&] { threads(); });
     check("leaks", [&] { leaks(); });
   }
@@ -250,10 +251,10 @@ class Checker {
     }
     return out;
   }
-  std::vector<std::string> computed(uint64_t seed) const {
+  std::vector<std::string> computed(uint64_t seed, int threads = 1) const {
     PluginTensors in = sample(seed), out = room(in);
     std::vector<int64_t> rows;
-    plugin_->run(in, out, nullptr, 1, &rows);
+    plugin_->run(in, out, nullptr, threads, &rows);
     std::vector<std::string> bytes;
     for (size_t o = 0; o < out.size(); ++o) {
       auto size = static_cast<size_t>(out[o].numel()) * itemSize(out[o].dtype());
@@ -304,6 +305,16 @@ class Checker {
       }
       if (bytes > most) fail(fmt::format("smaller tensors need {} bytes of workspace, larger ones {}", bytes, most));
     }
+  }
+
+  // The parts of one parallel_for, which several threads run in any order, must not share what they write.
+  void parts() {
+    if (!plugin_->isDeterministic()) return;
+    constexpr int kRuns = 40, kThreads = 4;
+    std::vector<std::string> alone = computed(5);
+    for (int run = 0; run < kRuns; ++run)
+      if (computed(5, kThreads) != alone) fail("the parts of its parallel_for disturb each other");
+    if (computed(5, kBackwards) != alone) fail("the parts of its parallel_for depend on each other");
   }
 
   // Clones at work at the same time must give what one gives alone.

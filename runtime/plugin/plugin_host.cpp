@@ -107,6 +107,11 @@ void parallel(void* run, size_t n, size_t grain, tsc_task task, void* user) {
   if (n == 0) return;
   grain = std::clamp<size_t>(grain, 1, n);
   auto chunks = static_cast<int64_t>(n / grain + (n % grain != 0));
+  if (runOf(run).threads == kBackwards) {
+    for (size_t i = static_cast<size_t>(chunks); i-- > 0;)
+      task(user, i * grain, i * grain + std::min(grain, n - i * grain));
+    return;
+  }
   parallelFor(chunks, runOf(run).threads, [&](int64_t i) {
     size_t begin = static_cast<size_t>(i) * grain;
     task(user, begin, begin + std::min(grain, n - begin));

@@ -41,11 +41,13 @@ struct ShapeBuild {
   std::string problem;  // of calls that cannot be carried out
 };
 
+inline constexpr int kBackwards = -1;
+
 // What the `run` of run() is.
 struct PluginRun {
   RunContext* context = nullptr;  // null: none
-  int threads = 1;
-  std::vector<int64_t> rows;  // by output; -1: as its shape says
+  int threads = 1;                // kBackwards: the caller's, from the last part of a parallel_for to the first
+  std::vector<int64_t> rows;      // by output; -1: as its shape says
 };
 
 // Text of the failure that a plugin has told on this thread; then it is forgotten.

@@ -112,14 +112,15 @@ std::unique_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
   parsed.problems.insert(parsed.problems.end(), reserved.problems.begin(), reserved.problems.end());
   std::string wrongInputs;
   bound->inputs = inputsOf(node, *creator, wrongInputs);
-  if (!wrongInputs.empty()) parsed.problems.push_back(std::move(wrongInputs));
+  const bool knowsInputs = wrongInputs.empty();
+  if (!knowsInputs) parsed.problems.push_back(std::move(wrongInputs));
   auto isPresent = [&](size_t port) {
     int at = bound->inputs[port];
     return at >= 0 && !node.input(static_cast<size_t>(at))->type()->is(TypeKind::None);
   };
   for (size_t i = 0; i < bound->inputs.size(); ++i) {
     const tsc_port& p = creator->inputs()[i];
-    if (!(p.flags & TSC_PORT_OPTIONAL) && !isPresent(i) && wrongInputs.empty())
+    if (!(p.flags & TSC_PORT_OPTIONAL) && !isPresent(i) && knowsInputs)
       parsed.problems.push_back(fmt::format("the input {} is missing", tsc::view(p.name)));
   }
   if (!parsed.problems.empty()) {

@@ -58,7 +58,7 @@ namespace TSC_VISIBILITY tsc {
 inline std::string_view view(tsc_str s) { return {s.data, s.size}; }
 inline tsc_str text(std::string_view s) { return {s.data(), s.size()}; }
 
-// The host of this library.
+// The host of this library; set when it is opened.
 inline const tsc_host*& host() {
   static const tsc_host* theHost = nullptr;
   return theHost;
@@ -668,9 +668,8 @@ class Definition {
       static_assert(
           !requires { &P::example; }, "expected static std::string_view example()");
     if constexpr (requires(Fields & f) { P::upgrade(uint32_t{}, f); })
-      table_.upgrade = [](const tsc_host* theHost, uint32_t from, const tsc_field* fields, size_t count, tsc_put put,
+      table_.upgrade = [](const tsc_host*, uint32_t from, const tsc_field* fields, size_t count, tsc_put put,
                           void* sink) {
-        host() = theHost;
         return guarded([&] {
           Fields all;
           for (size_t i = 0; i < count; ++i) all.all.push_back(Field::read(fields[i]));
@@ -707,9 +706,7 @@ class Definition {
     return TSC_FAILED;
   }
 
-  static tsc_status create(const tsc_host* theHost, tsc_str, const tsc_field* fields, size_t count, uint32_t,
-                           void** self) {
-    host() = theHost;
+  static tsc_status create(const tsc_host*, tsc_str, const tsc_field* fields, size_t count, uint32_t, void** self) {
     return guarded([&] {
       auto made = std::make_unique<Instance>();
       for (size_t i = 0; i < count; ++i) description().members_[i].set(made->plugin, Field::read(fields[i]));

@@ -22,8 +22,11 @@ struct Copy {
 
 // The table of a plugin with another key.
 tsc_plugin table(std::string_view ns, std::string_view name, std::string_view version) {
-  tsc::host() = &pluginHost();
-  tsc_plugin t = *tsc::Definition<Copy>::table();
+  static const tsc_plugin& original = []() -> const tsc_plugin& {
+    tsc::host() = &pluginHost();
+    return *tsc::Definition<Copy>::table();
+  }();
+  tsc_plugin t = original;
   t.ns = tsc::text(ns), t.name = tsc::text(name), t.version = tsc::text(version);
   return t;
 }

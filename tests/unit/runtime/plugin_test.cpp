@@ -614,7 +614,7 @@ TEST_F(PluginGraph, PrintsAndReadsBack) {
 // ---- checks for third parties ----
 
 // What a plugin may do wrong, one thing each.
-enum class Fault { None, WritesInput, Workspace, Unwritten, Shapes, Throws, Random, Leaks, Threads, Prefix };
+enum class Fault { None, Parts, WritesInput, Workspace, Unwritten, Shapes, Throws, Random, Leaks, Threads, Prefix };
 
 template <Fault kFault>
 struct Faulty {
@@ -654,6 +654,12 @@ struct Faulty {
       for (size_t i = 0; i < count; ++i) y[i] = 2 * shared[i];
       return;
     }
+    if (kFault == Fault::Parts) {
+      float last = 0;  // what the part before has left
+      return r.parallelFor(count, 1, [&](size_t begin, size_t end) {
+        for (size_t i = begin; i < end; ++i) y[i] = 2 * x[i] + 0 * last, last = begin ? last : 1, y[i] += last - 1;
+      });
+    }
     for (size_t i = 0; i < count; ++i) y[i] = 2 * x[i];
     if (kFault == Fault::Random) y[0] = static_cast<float>(++runs);
   }
@@ -684,7 +690,7 @@ TEST(PluginCheck, PassesWhatIsRight) {
   PluginReport report = reportOf<Fault::None>();
   for (const PluginFinding& f : report.findings) ADD_FAILURE() << f.check << ": " << f.problem;
   EXPECT_EQ(report.plugins, 1u);
-  EXPECT_EQ(report.checks, 9u);
+  EXPECT_EQ(report.checks, 10u);
   for (const PluginCreatorPtr& builtin : PluginRegistry::global().list()) {
     PluginReport own;
     checkPlugin(builtin, own);
@@ -701,6 +707,7 @@ TEST(PluginCheck, FindsPlantedFaults) {
   expectFinding<Fault::Throws>("runs", "no");
   expectFinding<Fault::Random>("runs", "two runs on the same inputs give other values");
   expectFinding<Fault::Threads>("threads", "disturb each other");
+  expectFinding<Fault::Parts>("parts", "the parts of its parallel_for");
   expectFinding<Fault::Prefix>("formats", "depends on tensors behind it");
 #if !defined(__SANITIZE_ADDRESS__)
   expectFinding<Fault::Leaks>("leaks", "leaves about");
