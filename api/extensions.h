@@ -45,8 +45,8 @@ class Extensions {
   // Opens a shared library and lets it add what it has (TS_EXTENSIONS). It stays open until the process ends.
   bool loadLibrary(const std::string& path, Diagnostics& diagnostics);
 
-  // The plugins of this session: those of the process, and what is added here. It may be added to at any time, but what
-  // is loaded with these extensions must not be in use when plugins are taken out.
+  // The plugins that there are with these extensions: those of the process, and what is added here. It may be added to
+  // at any time, but what is loaded with these extensions must not be in use when plugins are taken out.
   PluginRegistry& plugins() { return plugins_; }
   const PluginRegistry& plugins() const { return plugins_; }
   // Opens a library with plugins (docs/plugins.md) and registers all of them, or none.

@@ -6,8 +6,8 @@
 
 namespace tscompile {
 
-// Whether all that the node writes are inputs of its graph, each used by this node alone and once, by an operator with a
-// converter of its own. Such a node may stand in an engine, which is free to order and fuse the others.
+// Whether all that the node writes are inputs of its graph, each used by this node alone and once, by an operator with
+// a converter of its own. Such a node may stand in an engine, which is free to order and fuse the others.
 bool writesPrivately(const Node& node, const Operator& op);
 
 // Whether all writes of the graph, blocks inside included, are of that kind.

@@ -17,8 +17,8 @@ class RunObserver {
   virtual void onLayer(const Network& network, size_t layer, Clock::time_point begin, Clock::time_point end) = 0;
   // All of the engine's layers have run; the time is that of the whole call.
   virtual void onEngine(const Network& network, Clock::time_point begin, Clock::time_point end) = 0;
-  // The interpreter has run a node. `bytes` are those of the tensors that it took and gave; the time of an engine's node
-  // is that of the engine and of what it takes to call it. Null: steps that belong to no node.
+  // The interpreter has run a node. `bytes` are those of the tensors that it took and gave; the time of an engine's
+  // node is that of the engine and of what it takes to call it. Null: steps that belong to no node.
   virtual void onNode(const Node* node, size_t bytes, Clock::time_point begin, Clock::time_point end) = 0;
 
   // The one that runs of this thread tell; null if nobody wants to know.

@@ -56,9 +56,9 @@ struct RewriteCommand {
   bool verifyRewrites = false;
   bool trace = false;
   std::vector<std::string> traceIgnore;  // names of rewrites that it is not to tell of
-  bool plan = false;  // tell what would be done
-  std::string mode;   // a query by its name
-  std::string why;    // a rule of which to tell why it does not apply
+  bool plan = false;                     // tell what would be done
+  std::string mode;                      // a query by its name
+  std::string why;                       // a rule of which to tell why it does not apply
   ProfileForm profile = ProfileForm::None;
   std::string output;
 };

@@ -14,9 +14,9 @@
 
 namespace tscompile {
 
-// What is to be known of tactics. First of all what measurements have found, by a text that tells the layer, its sizes, the threads and the instruction set. As a
-// file: one line "layer: tactic" each, sorted, below a line that names the format. An input like any other: with the
-// same cache the same tactics are taken.
+// What is to be known of tactics. First of all what measurements have found, by a text that tells the layer, its sizes,
+// the threads and the instruction set. As a file: one line "layer: tactic" each, sorted, below a line that names the
+// format. An input like any other: with the same cache the same tactics are taken.
 class TacticCache {
  public:
   std::optional<std::string> find(const std::string& layer) const;

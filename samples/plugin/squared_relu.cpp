@@ -2,9 +2,9 @@
 // alone; docs/plugins.md explains it.
 //
 //   c++ -std=c++20 -O2 -shared -fPIC -I INCLUDE/tscompile squared_relu.cpp -o squared_relu.so
-#include <algorithm>
-
 #include "runtime/plugin/plugin_sdk.h"
+
+#include <algorithm>
 
 namespace {
 

@@ -1,5 +1,6 @@
 // GPTAttention: attention of language models with a cache of keys and values; attention/ has the mathematics.
 #include "runtime/plugin/attention/gpt_attention.h"
+
 #include "runtime/plugin/builtin/host_tensor.h"
 #include "runtime/plugin/plugin_sdk.h"
 
@@ -20,7 +21,8 @@ struct Input {
 using In = GptAttentionInputs;
 constexpr uint32_t kI32 = tsc::kI32;
 const std::array kInputs = {
-    Input{"qkv", &In::qkv, kTypes, "[B, S, (H + 2 Hkv) D], or [T, ..] of packed tokens; with k and v: the queries alone"},
+    Input{"qkv", &In::qkv, kTypes,
+          "[B, S, (H + 2 Hkv) D], or [T, ..] of packed tokens; with k and v: the queries alone"},
     Input{"k", &In::k, kTypes, "keys [.., Hkv D], with unfuse_qkv_gemm"},
     Input{"v", &In::v, kTypes, "values [.., Hkv D], with unfuse_qkv_gemm"},
     Input{"attention_mask", &In::attentionMask, tsc::kBool, "[tokens, keys], of custom_mask"},

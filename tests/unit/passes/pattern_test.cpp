@@ -130,8 +130,7 @@ TEST(Pattern, CommutativeOperatorsMatchEitherWay) {
 
 TEST(Pattern, ProductsMatchEitherWayAndQuotientsDoNot) {
   auto rewritten = [](const std::string& pattern, const std::string& replacement, const std::string& node) {
-    std::unique_ptr<Graph> g = graphOf("graph(%x : Tensor, %y : Tensor):\n" +
-                                       node + "  return (%r)\n");
+    std::unique_ptr<Graph> g = graphOf("graph(%x : Tensor, %y : Tensor):\n" + node + "  return (%r)\n");
     return runPlan(*g, Plan::walk("w", {patternRewrite("r", patternOf(pattern), patternOf(replacement))})).text;
   };
   const std::string one = "graph(%a):\n  %1 : Tensor = aten::relu(%a)\n  %r = aten::OP(%1, %a)\n  return (%r)\n",
