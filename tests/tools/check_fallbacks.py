@@ -6,34 +6,13 @@
 DIR is as for check_models.py. Exits 1 if a run fails or differs by more than 1e-4 + 1e-3 * |expected|.
 """
 import glob
-import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 
-import numpy
-
-RTOL, ATOL = 1e-3, 1e-4
-
-
-def compare(out, directory):
-    values = json.load(open(os.path.join(out, "outputs.json")))
-    flat = [v for value in values for v in (value["items"] if value["type"] == "Tuple" else [value])]
-    expected = sorted(glob.glob(os.path.join(directory, "out*.npy")))
-    if len(flat) != len(expected):
-        return False, f"{len(flat)} outputs, expected {len(expected)}"
-    worst = 0.0
-    for value, path in zip(flat, expected):
-        got, want = numpy.load(os.path.join(out, value["file"])), numpy.load(path)
-        if got.shape != want.shape or got.dtype != want.dtype:
-            return False, f"{got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
-        off = numpy.abs(got.astype(numpy.float64) - want)
-        worst = max(worst, float(off.max(initial=0)))
-        if not (off <= ATOL + RTOL * numpy.abs(want)).all():
-            return False, f"max abs difference {worst:.3g}"
-    return True, f"max abs difference {worst:.3g}"
+from check_models import compare
 
 
 def run(tool, directory, kind):

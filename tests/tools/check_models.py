@@ -19,6 +19,25 @@ import numpy
 RTOL, ATOL = 1e-3, 1e-4
 
 
+def compare(out, directory):
+    """Whether a run's --outputs folder holds what PyTorch gave, and the largest difference."""
+    values = json.load(open(os.path.join(out, "outputs.json")))
+    flat = [v for value in values for v in (value["items"] if value["type"] == "Tuple" else [value])]
+    expected = sorted(glob.glob(os.path.join(directory, "out*.npy")))
+    if len(flat) != len(expected):
+        return False, f"{len(flat)} outputs, expected {len(expected)}"
+    worst = 0.0
+    for value, path in zip(flat, expected):
+        got, want = numpy.load(os.path.join(out, value["file"])), numpy.load(path)
+        if got.shape != want.shape or got.dtype != want.dtype:
+            return False, f"{got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
+        off = numpy.abs(got.astype(numpy.float64) - want)
+        worst = max(worst, float(off.max(initial=0)))
+        if not (off <= ATOL + RTOL * numpy.abs(want)).all():
+            return False, f"max abs difference {worst:.3g}"
+    return True, f"max abs difference {worst:.3g}"
+
+
 def check(tool, directory, text, weights, executor):
     inputs = sorted(glob.glob(os.path.join(directory, "in*.npy")))
     command = [tool, "run", "-q", os.path.join(directory, text), "--weights", os.path.join(directory, weights)]
@@ -31,21 +50,8 @@ def check(tool, directory, text, weights, executor):
         seconds = time.monotonic() - start
         if done.returncode:
             return False, f"exit {done.returncode}: {done.stderr.strip()[:400]}"
-        values = json.load(open(os.path.join(out, "outputs.json")))
-        flat = [v for value in values for v in (value["items"] if value["type"] == "Tuple" else [value])]
-        expected = sorted(glob.glob(os.path.join(directory, "out*.npy")))
-        if len(flat) != len(expected):
-            return False, f"{len(flat)} outputs, expected {len(expected)}"
-        worst = 0.0
-        for value, path in zip(flat, expected):
-            got, want = numpy.load(os.path.join(out, value["file"])), numpy.load(path)
-            if got.shape != want.shape or got.dtype != want.dtype:
-                return False, f"{got.dtype}{got.shape}, expected {want.dtype}{want.shape}"
-            off = numpy.abs(got.astype(numpy.float64) - want)
-            worst = max(worst, float(off.max(initial=0)))
-            if not (off <= ATOL + RTOL * numpy.abs(want)).all():
-                return False, f"max abs difference {worst:.3g}"
-        return True, f"max abs difference {worst:.3g}, {seconds:.1f} s"
+        good, text = compare(out, directory)
+        return good, f"{text}, {seconds:.1f} s" if good else text
 
 
 def main():
