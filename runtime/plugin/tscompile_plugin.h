@@ -210,8 +210,8 @@ typedef struct tsc_plugin {
   /* Whether the tensor at `position` (inputs, then outputs) may have the dtype that it has; looks at no tensor behind
    * it. Asked in addition to the dtypes of the ports. May be null: yes. */
   int (*supports)(void* self, size_t position, const tsc_tensor* tensors, size_t inputs, size_t outputs);
-  /* Told before it runs, and whenever sizes change: inputs, then outputs; least, usual and most sizes while a model is
-   * built (-1: not known), the very sizes three times when it runs. May be null. */
+  /* Told before it runs, and whenever sizes change: inputs, then outputs. For a run, all three are its very sizes; a
+   * host that builds for ranges gives the least, the usual and the most (-1: not known). May be null. */
   tsc_status (*configure)(void* self, const tsc_tensor* least, const tsc_tensor* usual, const tsc_tensor* most,
                           size_t count);
   /* Bytes that a run needs beside its tensors; not less for larger ones. SIZE_MAX: it
@@ -223,7 +223,8 @@ typedef struct tsc_plugin {
   /* Ways to compute, as positive numbers: writes up to `room` of them and returns how many there are. May be null:
    * one way, and `run` is given 0. */
   size_t (*tactics)(void* self, int32_t* ids, size_t room);
-  /* Under which name times of tactics are kept; empty: they are not. May be null: not. */
+  /* Under which name a host that times tactics may keep what it finds; empty: it may not. May be null: not. This host
+   * takes the first tactic, and does not ask. */
   tsc_str (*timing_id)(void* self);
   /* A copy for one context of execution, ready to run without initialize(); may share what never changes. May be null:
    * then the instance is created anew from its fields. */
