@@ -1,9 +1,9 @@
 #include "api/build_config.h"
 
+#include "api/bounded_json.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <variant>
 
@@ -13,13 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMost = int64_t{1} << 31;
-
-// Values that are nested too deeply are left out.
-Json parseJson(std::string_view text) {
-  constexpr int kDeepest = 8;
-  return Json::parse(
-      text, [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; }, false);
-}
 
 // A setting: its name, where it goes, and the numbers or texts that it may be.
 struct Setting {
@@ -160,7 +153,7 @@ class Reader {
 }  // namespace
 
 Result<BuildConfig> parseBuildConfig(std::string_view json, const std::string& path, Diagnostics& diagnostics) {
-  Json parsed = parseJson(json);
+  Json parsed = parseBoundedJson(json);
   if (!parsed.is_object()) {
     diagnostics.fileError(path, {}, "expected a JSON object with the settings of a build");
     return Failed{};
@@ -177,7 +170,7 @@ bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostic
   size_t equal = assignment.find('=');
   std::string name(assignment.substr(0, equal));
   std::string value(equal == std::string_view::npos ? "" : assignment.substr(equal + 1));
-  Json parsed = parseJson(value);
+  Json parsed = parseBoundedJson(value);
   const Setting* s = settingOf(name);
   bool isText = s && std::holds_alternative<std::string BuildConfig::*>(s->member);
   reader.set(name, parsed.is_discarded() || isText ? Json(value) : parsed);

@@ -1,8 +1,10 @@
 #include "api/language_model.h"
 
+#include "api/bounded_json.h"
 #include "api/compile.h"
 #include "api/engine_file.h"
 #include "api/lower.h"
+#include "api/saved_plugins.h"
 #include "frontend/file_io.h"
 #include "frontend/section_file.h"
 #include "ir/clone.h"
@@ -13,7 +15,6 @@
 #include "runtime/plugin/plugin_operators.h"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <cstring>
 #include <filesystem>
@@ -23,13 +24,6 @@ namespace tscompile {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Values that are nested too deeply are left out: what is wrong with them is said by who misses them.
-Json parseJson(std::string_view text) {
-  constexpr int kDeepest = 16;
-  return Json::parse(
-      text, [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; }, false);
-}
 
 constexpr const char* kEngine = "rank0.engine";
 constexpr int kFormat = 1;
@@ -115,20 +109,15 @@ Json shapeJson(const LanguageModelShape& s) {
 // The plugins that the graph needs, each once.
 Json pluginsJson(const Graph& graph, const OpRegistry& registry) {
   std::map<std::string, Json> seen;
-  auto visit = [&](auto&& self, const Graph& g) -> void {
-    forEachNode(g, [&](const Node* n) {
-      if (const Graph* inner = n->subgraph()) self(self, *inner);
-      auto* operators = dynamic_cast<const PluginOperators*>(registry.configured(n->kind()));
-      std::shared_ptr<const PluginInstance> plugin = operators ? operators->instanceOf(*n, nullptr) : nullptr;
-      if (!plugin) return;
-      const PluginCreator& c = plugin->creator();
-      seen[c.key.text()] = {{"namespace", c.key.ns},
-                            {"name", c.key.name},
-                            {"version", c.key.version},
-                            {"fields_version", c.table().fields_version}};
-    });
-  };
-  visit(visit, graph);
+  forEachPluginNode(graph, registry, [&](const Node& node, const PluginOperators& operators) {
+    std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(node, nullptr);
+    if (!plugin) return;
+    const PluginCreator& c = plugin->creator();
+    seen[c.key.text()] = {{"namespace", c.key.ns},
+                          {"name", c.key.name},
+                          {"version", c.key.version},
+                          {"fields_version", c.table().fields_version}};
+  });
   Json out = Json::array();
   for (auto& [key, plugin] : seen) out.push_back(plugin);
   return out;
@@ -235,7 +224,7 @@ std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, co
     failIn(path, std::move(what), diagnostics, kind);
     return nullptr;
   };
-  Json json = parseJson(*text);
+  Json json = parseBoundedJson(*text);
   auto number = [&](const Json& at, const char* name) -> int64_t {
     auto it = at.is_object() ? at.find(name) : at.end();
     return it != at.end() && it->is_number_integer() ? it->get<int64_t>() : -1;

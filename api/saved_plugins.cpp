@@ -1,7 +1,6 @@
 #include "api/saved_plugins.h"
 
 #include "ir/support/text.h"
-#include "runtime/plugin/plugin_operators.h"
 
 #include <fmt/core.h>
 
@@ -25,21 +24,27 @@ const PluginOperators* operatorsOf(const Node& node, const OpRegistry& registry)
 
 }  // namespace
 
+void forEachPluginNode(const Graph& graph, const OpRegistry& registry,
+                       const std::function<void(const Node&, const PluginOperators&)>& visit) {
+  forEachNodeInside(graph, [&](const Node* n) {
+    if (const PluginOperators* operators = operatorsOf(*n, registry)) visit(*n, *operators);
+  });
+}
+
 std::optional<std::vector<std::string>> savePlugins(const Graph& graph, const OpRegistry& registry,
                                                     Diagnostics& diagnostics) {
   std::vector<std::string> out;
   bool good = true;
-  forEachNodeInside(graph, [&](const Node* n) {
-    const PluginOperators* operators = operatorsOf(*n, registry);
-    if (!good || !operators) return;
+  forEachPluginNode(graph, registry, [&](const Node& node, const PluginOperators& operators) {
+    if (!good) return;
     std::string problem;
-    std::shared_ptr<const PluginInstance> plugin = operators->instanceOf(*n, &problem);
+    std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(node, &problem);
     try {
       if (plugin) return out.push_back(encodeFields(plugin->creator(), plugin->saved()));
     } catch (const ExecutionError& e) {
       problem = e.message();
     }
-    diagnostics.error(n->range, problem);
+    diagnostics.error(node.range, problem);
     good = false;
   });
   if (!good) return std::nullopt;

@@ -4,12 +4,18 @@
 #include "ir/graph.h"
 #include "ir/op_registry.h"
 #include "ir/support/diagnostics.h"
+#include "runtime/plugin/plugin_operators.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace tscompile {
+
+// Calls visit(node, operators) for the nodes of plugins in the graph and in the graphs inside its nodes.
+void forEachPluginNode(const Graph& graph, const OpRegistry& registry,
+                       const std::function<void(const Node&, const PluginOperators&)>& visit);
 
 // What the nodes of plugins save, in the order in which the graph and its subgraphs have them. Nothing after a report.
 std::optional<std::vector<std::string>> savePlugins(const Graph& graph, const OpRegistry& registry,
