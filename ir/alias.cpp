@@ -7,28 +7,57 @@
 
 namespace tscompile {
 
+void Locations::assign(std::vector<uint32_t> sorted) {
+  size_ = static_cast<uint32_t>(sorted.size());
+  if (size_ > kFew) {
+    many_ = std::move(sorted);
+    return;
+  }
+  std::copy(sorted.begin(), sorted.end(), few_);
+  many_.clear();
+}
+
 void Locations::add(uint32_t location) {
-  auto it = std::lower_bound(sorted_.begin(), sorted_.end(), location);
-  if (it == sorted_.end() || *it != location) sorted_.insert(it, location);
+  if (contains(location)) return;
+  if (size_ == 0) {
+    few_[size_++] = location;
+    return;
+  }
+  // Most come in order, into sets that may be large.
+  if (size_ > kFew) {
+    many_.insert(std::upper_bound(many_.begin(), many_.end(), location), location);
+    ++size_;
+    return;
+  }
+  std::vector<uint32_t> all(few_, few_ + size_);
+  all.insert(std::upper_bound(all.begin(), all.end(), location), location);
+  assign(std::move(all));
 }
 void Locations::add(const Locations& other) {
-  if (other.sorted_.empty()) return;
+  if (other.size_ == 0) return;
+  if (size_ == 0) {
+    *this = other;
+    return;
+  }
+  if (other.size_ == 1) return add(other.few_[0]);
   std::vector<uint32_t> merged;
-  merged.reserve(sorted_.size() + other.sorted_.size());
-  std::set_union(sorted_.begin(), sorted_.end(), other.sorted_.begin(), other.sorted_.end(),
-                 std::back_inserter(merged));
-  sorted_ = std::move(merged);
+  merged.reserve(size_ + other.size_);
+  std::span<const uint32_t> a = list(), b = other.list();
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged));
+  assign(std::move(merged));
 }
 bool Locations::contains(uint32_t location) const {
-  return std::binary_search(sorted_.begin(), sorted_.end(), location);
+  std::span<const uint32_t> all = list();
+  return std::binary_search(all.begin(), all.end(), location);
 }
 bool Locations::intersects(const Locations& other) const {
+  std::span<const uint32_t> own = list(), others = other.list();
   // Few in many: graphs with many writes ask this of each value.
-  if (sorted_.size() * 16 < other.sorted_.size())
-    return std::any_of(sorted_.begin(), sorted_.end(), [&](uint32_t l) { return other.contains(l); });
-  if (other.sorted_.size() * 16 < sorted_.size()) return other.intersects(*this);
-  auto a = sorted_.begin(), b = other.sorted_.begin();
-  while (a != sorted_.end() && b != other.sorted_.end()) {
+  if (own.size() * 16 < others.size())
+    return std::any_of(own.begin(), own.end(), [&](uint32_t l) { return other.contains(l); });
+  if (others.size() * 16 < own.size()) return other.intersects(*this);
+  auto a = own.begin(), b = others.begin();
+  while (a != own.end() && b != others.end()) {
     if (*a == *b) return true;
     if (*a < *b)
       ++a;
@@ -66,6 +95,9 @@ class AliasBuilder {
  public:
   AliasBuilder(AliasAnalysis& a, const Graph& graph, const OpRegistry& registry)
       : a_(a), registry_(registry), overloads_(registry) {
+    a_.elementOf_ = ValueTable<Element>(graph);
+    a_.factsAt_ = NodeTable<uint32_t>(graph);
+    a_.facts_.emplace_back();
     newElement(true);  // Locations::kAnywhere; what it holds is itself
     a_.contents_[0] = 0;
     for (const Value* v : graph.inputs()) define(v, {0});
@@ -117,18 +149,16 @@ class AliasBuilder {
   }
 
   Element elementOf(const Value* v) {
-    auto it = a_.elementOf_.find(v);
-    if (it != a_.elementOf_.end()) return it->second;
+    if (Element known = a_.elementOf_[v]) return known;
     Element e = newElement(isContainer(v->type()));
-    a_.elementOf_.emplace(v, e);
+    a_.elementOf_[v] = e;
     changed_ = true;
     return e;
   }
   void edge(Element from, Element to) {
     if (from == to || from == 0) return;
-    auto& list = a_.pointsTo_[from];
-    if (std::find(list.begin(), list.end(), to) != list.end()) return;
-    list.push_back(to);
+    if (a_.pointsTo_[from].contains(to)) return;
+    a_.pointsTo_[from].add(to);
     changed_ = true;
   }
   void define(const Value* v, std::initializer_list<Element> targets) {
@@ -190,17 +220,25 @@ class AliasBuilder {
 
   // ---- nodes ----
 
+  AliasAnalysis::Facts& facts(const Node* n) {
+    auto&& at = a_.factsAt_[n];
+    if (!at) {
+      at = static_cast<uint32_t>(a_.facts_.size());
+      a_.facts_.emplace_back();
+    }
+    return a_.facts_[at];
+  }
+
   void node(const Node* n) {
-    AliasAnalysis::Facts& facts = a_.facts_[n];
     if (n->hasBlocks()) return block(n);
     if (n->kind() == sym::Constant) return fresh(n->output());
     std::string_view ns = n->kind().nameSpace(), kind = n->kind().name();
-    if (ns == "prim" && n->kind() != sym::PythonOp && structure(n, kind, facts)) return;
-    if (takesOverMemory(n->kind().text())) return unknown(n, facts);
+    if (ns == "prim" && n->kind() != sym::PythonOp && structure(n, kind)) return;
+    if (takesOverMemory(n->kind().text())) return unknown(n);
     if (n->kind() == sym::Engine && n->subgraph() && isHarmless(*n->subgraph())) return engine(n);
     const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : overloads_.resolve(*n);
-    if (!op) return unknown(n, facts);
-    operation(n, *op, facts);
+    if (!op) return unknown(n);
+    operation(n, *op);
   }
 
   void block(const Node* n) {
@@ -220,7 +258,7 @@ class AliasBuilder {
       for (size_t i = 0; i < n->outputCount() && i + 2 < n->inputCount(); ++i) defineAs(n->output(i), n->input(i + 2));
   }
 
-  bool structure(const Node* n, std::string_view kind, AliasAnalysis::Facts& facts) {
+  bool structure(const Node* n, std::string_view kind) {
     if (kind == "ListConstruct" || kind == "TupleConstruct" || kind == "DictConstruct") {
       fresh(n->output());
       for (const Use& u : n->inputs()) put(n->output(), u.value);
@@ -258,28 +296,26 @@ class AliasBuilder {
     }
     if (kind == "CreateObject") {
       for (const Value* o : n->outputs()) define(o, {0});
-      facts.effects = true;
+      facts(n).effects = true;
       return true;
     }
     if (kind == "SetAttr") {
       if (n->inputCount() == 2) escape(n->input(1));
-      facts.effects = true;
-      facts.writes.add(Locations::kAnywhere);
+      facts(n).writes.add(Locations::kAnywhere);
       return true;
     }
     if (kind == "RaiseException" || kind == "Print" || kind == "Enter" || kind == "Exit") {
-      facts.effects = true;
+      facts(n).effects = true;
       for (const Value* o : n->outputs()) define(o, {0});
       return true;
     }
     return false;
   }
 
-  void unknown(const Node* n, AliasAnalysis::Facts& facts) {
+  void unknown(const Node* n) {
     for (const Use& u : n->inputs()) escape(u.value);
     for (const Value* o : n->outputs()) define(o, {0});
-    facts.effects = true;
-    facts.writes.add(Locations::kAnywhere);
+    facts(n).writes.add(Locations::kAnywhere);
   }
 
   // Whether a graph of an engine does nothing but compute its outputs.
@@ -304,6 +340,9 @@ class AliasBuilder {
       shares ? shareWithInputs(n, o) : fresh(o);
     }
   }
+
+  // The alias sets of a schema, and what arguments put into them.
+  using Sets = std::vector<std::pair<std::string_view, Element>>;
 
   // Operators on containers say less in their schemas than what they do.
   bool containerOperation(const Node* n, std::string_view kind) {
@@ -351,19 +390,19 @@ class AliasBuilder {
     return false;
   }
 
-  void operation(const Node* n, const Operator& op, AliasAnalysis::Facts& facts) {
+  void operation(const Node* n, const Operator& op) {
     const Schema& s = op.schema();
-    if (op.isImplemented() && (op.def().sideEffects || op.def().random)) facts.effects = true;
+    if (op.isImplemented() && (op.def().sideEffects || op.def().random)) facts(n).effects = true;
     bool handled = n->kind().nameSpace() == "aten" && containerOperation(n, n->kind().name());
-    std::unordered_map<std::string, std::vector<Element>> sets;
+    Sets sets;
     for (size_t i = 0; i < s.arguments.size() && i < n->inputCount(); ++i) {
       const Argument& a = s.arguments[i];
       const Value* v = n->input(i);
       if (!a.alias || !AliasAnalysis::canRefer(v->type())) continue;
-      for (const std::string& set : a.alias->before) sets[set].push_back(elementOf(v));
+      for (const std::string& set : a.alias->before) sets.emplace_back(set, elementOf(v));
       for (const AliasInfo& inner : a.alias->contained)
         for (const std::string& set : inner.before)
-          for (Element c : contentsOf(v)) sets[set].push_back(c);
+          for (Element c : contentsOf(v)) sets.emplace_back(set, c);
       if (!handled && a.alias->isWildcardAfter() && !returnsSet(s, *a.alias)) escape(v);
       written_.push_back({n, i, a.alias->isWrite, !a.alias->contained.empty() && a.alias->contained[0].isWrite});
     }
@@ -419,33 +458,38 @@ class AliasBuilder {
     }
     return false;
   }
-  void join(Element e, const std::string& set, std::unordered_map<std::string, std::vector<Element>>& sets) {
+  void join(Element e, const std::string& set, const Sets& sets) {
     if (set == "*") return edge(e, 0);
-    for (Element target : sets[set]) edge(e, target);
+    for (const auto& [name, target] : sets)
+      if (name == set) edge(e, target);
   }
 
   // Too many walks: everything may be everything.
   void giveUp() {
-    for (auto& [value, element] : a_.elementOf_) edge(element, 0);
+    for (Element e = 1; e < a_.pointsTo_.size(); ++e) edge(e, 0);
   }
 
   // Locations, reads and writes, now that all edges are known.
   void settle() {
     shorten();
-    for (auto& [value, element] : a_.elementOf_) a_.locations_.emplace(value, a_.leaves(element));
     for (const Write& w : written_) {
-      AliasAnalysis::Facts& facts = a_.facts_[w.node];
+      Locations to;
       const Value* v = w.node->input(w.input);
-      if (w.itself) facts.writes.add(a_.locations(v));
+      if (w.itself && AliasAnalysis::canRefer(v->type())) to.add(a_.leaves(elementOf(v)));
       if (w.contents)
-        for (Element c : contentsOf(v)) facts.writes.add(a_.leaves(c));
+        for (Element c : contentsOf(v)) to.add(a_.leaves(c));
+      if (!to.empty()) facts(w.node).writes.add(to);
     }
-    for (auto& [node, facts] : a_.facts_) {
-      if (node->hasBlocks()) continue;
-      for (const Use& u : node->inputs()) facts.reads.add(a_.reachable(u.value));
-      if (facts.writes.contains(Locations::kAnywhere)) facts.effects = true;
-      a_.written_.add(facts.writes);
+    std::vector<uint32_t> written;
+    for (AliasAnalysis::Facts& f : a_.facts_) {
+      f.effects |= f.writes.contains(Locations::kAnywhere);
+      written.insert(written.end(), f.writes.list().begin(), f.writes.list().end());
     }
+    std::sort(written.begin(), written.end());
+    written.erase(std::unique(written.begin(), written.end()), written.end());
+    a_.written_.assign(std::move(written));
+    a_.locations_.reserve(a_.pointsTo_.size());
+    for (Element e = 0; e < a_.pointsTo_.size(); ++e) a_.locations_.push_back(a_.leaves(e));
   }
 
   // Chains of values that only hand on the memory of one other: all lead straight to its end.
@@ -454,12 +498,13 @@ class AliasBuilder {
     for (Element start = 0; start < a_.pointsTo_.size(); ++start) {
       Element e = start;
       path.clear();
-      while (a_.pointsTo_[e].size() == 1 && path.size() < a_.pointsTo_.size()) {
+      while (const Element* next = a_.pointsTo_[e].only()) {
+        if (path.size() == a_.pointsTo_.size()) break;
         path.push_back(e);
-        e = a_.pointsTo_[e][0];
+        e = *next;
       }
       for (Element passed : path)
-        if (passed != e) a_.pointsTo_[passed][0] = e;
+        if (passed != e) a_.pointsTo_[passed] = Locations(e);
     }
   }
 
@@ -507,36 +552,48 @@ bool AliasAnalysis::canRefer(TypePtr type) {
 }
 
 Locations AliasAnalysis::leaves(Element start) const {
-  Locations out;
+  // Nearly all lead to one end in a few steps.
+  for (int steps = 0; steps < 8; ++steps) {
+    if (pointsTo_[start].empty()) return Locations(start);
+    const Element* next = pointsTo_[start].only();
+    if (!next) break;
+    start = *next;
+  }
+  std::vector<uint32_t> out;
   std::vector<Element> todo{start};
   std::unordered_set<Element> seen{start};
   while (!todo.empty()) {
     Element e = todo.back();
     todo.pop_back();
-    if (pointsTo_[e].empty()) out.add(e);
-    for (Element next : pointsTo_[e])
+    if (pointsTo_[e].empty()) out.push_back(e);
+    for (Element next : pointsTo_[e].list())
       if (seen.insert(next).second) todo.push_back(next);
   }
-  return out;
+  std::sort(out.begin(), out.end());
+  Locations all;
+  all.assign(std::move(out));
+  return all;
 }
 
 const Locations& AliasAnalysis::locations(const Value* value) const {
   static const Locations kNothing;
-  auto it = locations_.find(value);
-  return it == locations_.end() ? kNothing : it->second;
+  Element e = elementOf_.get(value);
+  return e ? locations_[e] : kNothing;
 }
 
 Locations AliasAnalysis::reachable(const Value* value) const {
+  const Locations& start = locations(value);
+  if (const uint32_t* only = start.only(); only && contents_[*only] == kNone) return start;
   Locations out;
-  std::vector<uint32_t> todo(locations(value).list());
+  std::vector<uint32_t> todo(start.list().begin(), start.list().end());
   while (!todo.empty()) {
     uint32_t at = todo.back();
     todo.pop_back();
     if (out.contains(at)) continue;
     out.add(at);
     if (contents_[at] == kNone) continue;
-    Locations inside = leaves(contents_[at]);
-    todo.insert(todo.end(), inside.list().begin(), inside.list().end());
+    std::span<const uint32_t> inside = locations_[contents_[at]].list();
+    todo.insert(todo.end(), inside.begin(), inside.end());
   }
   return out;
 }
@@ -546,61 +603,47 @@ bool AliasAnalysis::mayShareMemory(const Value* a, const Value* b) const {
   return reachable(a).intersects(reachable(b));
 }
 
-const AliasAnalysis::Facts& AliasAnalysis::factsOf(const Node* node) const {
-  static const Facts kNothing;
-  auto it = facts_.find(node);
-  return it == facts_.end() ? kNothing : it->second;
+const AliasAnalysis::Facts& AliasAnalysis::factsOf(const Node* node) const { return facts_[factsAt_.get(node)]; }
+
+Locations AliasAnalysis::readsAlone(const Node* node) const {
+  Locations out;
+  if (node->hasBlocks()) return out;
+  for (const Use& u : node->inputs()) out.add(reachable(u.value));
+  return out;
 }
 
-void AliasAnalysis::gather(const Node* node, Facts& into) const {
+AliasAnalysis::Gathered AliasAnalysis::gather(const Node* node) const {
+  Gathered all;
   auto add = [&](const Node* n) {
     const Facts& f = factsOf(n);
-    into.reads.add(f.reads);
-    into.writes.add(f.writes);
-    into.effects |= f.effects;
+    all.reads.add(readsAlone(n));
+    all.writes.add(f.writes);
+    all.effects |= f.effects;
   };
   add(node);
   for (Block* b : node->blocks()) {
     forEachNode(b, add);
-    for (const Use& u : b->results()) into.reads.add(reachable(u.value));
+    for (const Use& u : b->results()) all.reads.add(reachable(u.value));
   }
+  return all;
 }
 
 Locations AliasAnalysis::reads(const Node* node) const {
-  if (!node->hasBlocks()) return factsOf(node).reads;
-  Facts all;
-  gather(node, all);
-  return all.reads;
+  return node->hasBlocks() ? gather(node).reads : readsAlone(node);
 }
 
 Locations AliasAnalysis::writes(const Node* node) const {
-  if (!node->hasBlocks()) return factsOf(node).writes;
-  Facts all;
-  gather(node, all);
-  return all.writes;
+  return node->hasBlocks() ? gather(node).writes : factsOf(node).writes;
 }
 
 bool AliasAnalysis::hasEffects(const Node* node) const {
-  if (!node->hasBlocks()) return factsOf(node).effects;
-  Facts all;
-  gather(node, all);
-  return all.effects;
+  return node->hasBlocks() ? gather(node).effects : factsOf(node).effects;
 }
 
 bool AliasAnalysis::conflict(const Node* a, const Node* b) const {
-  Facts ownA, ownB;
-  const Facts* x = &factsOf(a);
-  const Facts* y = &factsOf(b);
-  if (a->hasBlocks()) {
-    gather(a, ownA);
-    x = &ownA;
-  }
-  if (b->hasBlocks()) {
-    gather(b, ownB);
-    y = &ownB;
-  }
-  if (x->effects && y->effects) return true;
-  return x->writes.intersects(y->reads) || x->writes.intersects(y->writes) || y->writes.intersects(x->reads);
+  Gathered x = gather(a), y = gather(b);
+  if (x.effects && y.effects) return true;
+  return x.writes.intersects(y.reads) || x.writes.intersects(y.writes) || y.writes.intersects(x.reads);
 }
 
 }  // namespace tscompile

@@ -3,9 +3,10 @@
 
 #include "ir/graph.h"
 #include "ir/op_registry.h"
+#include "ir/side_table.h"
 
 #include <cstdint>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 namespace tscompile {
@@ -15,15 +16,27 @@ namespace tscompile {
 class Locations {
  public:
   static constexpr uint32_t kAnywhere = 0;
+  Locations() = default;
+  explicit Locations(uint32_t location) : size_(1), few_{location} {}
   void add(uint32_t location);
   void add(const Locations& other);
   bool contains(uint32_t location) const;
   bool intersects(const Locations& other) const;
-  bool empty() const { return sorted_.empty(); }
-  const std::vector<uint32_t>& list() const { return sorted_; }
+  bool empty() const { return size_ == 0; }
+  // The one member of a set of one, or null.
+  const uint32_t* only() const { return size_ == 1 ? few_ : nullptr; }
+  std::span<const uint32_t> list() const { return {size_ <= kFew ? few_ : many_.data(), size_}; }
 
  private:
-  std::vector<uint32_t> sorted_;
+  friend class AliasAnalysis;
+  friend class AliasBuilder;
+  static constexpr uint32_t kFew = 3;
+  void assign(std::vector<uint32_t> sorted);
+
+  // Nearly all sets have one member: those need no memory of their own.
+  uint32_t size_ = 0;
+  uint32_t few_[kFew] = {};
+  std::vector<uint32_t> many_;
 };
 
 // An analysis of one graph, nested blocks included, from the alias annotations of its operators' schemas. It holds for
@@ -37,7 +50,7 @@ class AliasAnalysis {
   static bool canRefer(TypePtr type);
 
   // False for values that are newer than the analysis.
-  bool knows(const Value* value) const { return elementOf_.contains(value); }
+  bool knows(const Value* value) const { return elementOf_.get(value) != 0; }
   // What the value itself refers to: of a view, the memory of its base; of a list, the list.
   const Locations& locations(const Value* value) const;
   // The same and, for containers, what their elements refer to, at any depth.
@@ -66,18 +79,25 @@ class AliasAnalysis {
   friend class AliasBuilder;
   using Element = uint32_t;
   struct Facts {
+    Locations writes;
+    bool effects = false;
+  };
+  // What a set of nodes reads and does.
+  struct Gathered {
     Locations reads, writes;
     bool effects = false;
   };
   const Facts& factsOf(const Node* node) const;
-  void gather(const Node* node, Facts& into) const;
+  Locations readsAlone(const Node* node) const;
+  Gathered gather(const Node* node) const;
   Locations leaves(Element e) const;
 
-  std::unordered_map<const Value*, Element> elementOf_;
-  std::vector<std::vector<Element>> pointsTo_;  // of each element; none: it is a location of its own
-  std::vector<Element> contents_;               // what containers at this location hold; kNone: not a container
-  std::unordered_map<const Value*, Locations> locations_;
-  std::unordered_map<const Node*, Facts> facts_;
+  ValueTable<Element> elementOf_;     // 0 of values that refer to nothing or are newer
+  std::vector<Locations> pointsTo_;   // of each element; none: it is a location of its own
+  std::vector<Element> contents_;     // what containers at this location hold; kNone: not a container
+  std::vector<Locations> locations_;  // of each element
+  NodeTable<uint32_t> factsAt_;       // 0: nothing but reads
+  std::vector<Facts> facts_;
   Locations written_;
 };
 

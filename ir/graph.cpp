@@ -296,9 +296,6 @@ namespace {
 constexpr int64_t kSpacing = int64_t{1} << 40;  // between nodes that are appended one after the other
 }
 
-Node* Node::next() const { return !next_ || next_->isReturn() ? nullptr : next_; }
-Node* Node::previous() const { return !previous_ || previous_->isReturn() ? nullptr : previous_; }
-
 void Block::renumber() {
   // 2^22 nodes fit at full spacing; more share the range evenly.
   int64_t count = 1;

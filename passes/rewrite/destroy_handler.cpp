@@ -30,7 +30,7 @@ DestroyHandler::DestroyHandler(const Graph& graph, GraphFacts& facts) : aliases_
 void DestroyHandler::findOrigins(const Graph& graph, GraphFacts& facts) {
   forEachNode(graph, [&](Node* n) {
     if (n->outputCount() != 1 || !n->output()->type()->isTensor() || !facts.isFresh(n)) return;
-    const std::vector<uint32_t>& at = aliases_.locations(n->output()).list();
+    std::span<const uint32_t> at = aliases_.locations(n->output()).list();
     if (at.size() == 1 && at[0] != Locations::kAnywhere) memory_[at[0]].origin = n->output();
   });
 }
@@ -67,7 +67,7 @@ const DestroyHandler::Memory* DestroyHandler::memory(uint32_t location) const {
 }
 
 bool DestroyHandler::isWhole(const Value* value) const {
-  const std::vector<uint32_t>& at = aliases_.locations(value).list();
+  std::span<const uint32_t> at = aliases_.locations(value).list();
   const Memory* m = at.size() == 1 ? memory(at[0]) : nullptr;
   return m && m->origin == value;
 }

@@ -111,12 +111,12 @@ class Dispatch {
       wildcards_ = std::move(wanted);
   }
 
-  const std::vector<const NodeRewrite*>& of(const Node* n) const {
-    const Slot& slot = slots_[place(n->kind())];
-    if (slot.kind == n->kind()) return slot.rewrites;
-    return wildcards_.empty() ? everywhere_ : byWildcard(n->kind());
+  const std::vector<const NodeRewrite*>& of(Symbol kind) const {
+    const Slot& slot = slots_[place(kind)];
+    if (slot.kind == kind) return slot.rewrites;
+    return wildcards_.empty() ? everywhere_ : byWildcard(kind);
   }
-  bool wants(const Node* n) const { return !of(n).empty(); }
+  bool wants(Symbol kind) const { return !of(kind).empty(); }
 
  private:
   struct Slot {
@@ -219,20 +219,21 @@ class Worklist : public EditObserver {
   }
   ~Worklist() override { log_.detach(this); }
 
-  void fill(Graph& graph, Order order, uint64_t seed, const NodeTable<bool>& leftOut) {
-    auto take = [&](Node* n) {
-      if (dispatch_.wants(n) && !leftOut.get(n)) push(n);
+  void fill(const KindCounts& all, Graph& graph, Order order, uint64_t seed, const NodeTable<bool>& leftOut) {
+    auto take = [&](Symbol kind, Node* n) {
+      if (dispatch_.wants(kind) && !leftOut.get(n)) push(n);
     };
     if (order == Order::InToOut || order == Order::OutToIn)
-      forEachNode(graph, take);
+      for (const auto& [kind, n] : all.nodes()) take(kind, n);
     else
-      for (Node* n : inOrder(graph, order, seed)) take(n);
+      for (Node* n : inOrder(graph, order, seed)) take(n->kind(), n);
   }
   Node* take(bool fromBack) {
     while (!queue_.empty()) {
       Node* n = fromBack ? queue_.back() : queue_.front();
       fromBack ? queue_.pop_back() : queue_.pop_front();
       waiting_[n] = false;
+      lookAhead(fromBack);
       if (n->isInserted() && !n->isDestroyed()) return n;
     }
     return nullptr;
@@ -242,13 +243,13 @@ class Worklist : public EditObserver {
     // What comes back with a change that is taken back was seen.
     if (log_.isTakingBack()) return;
     if (revisit_ == Revisit::OneSweep) made_.insert(n);
-    if (revisit_ != Revisit::None && revisit_ != Revisit::OneSweep && dispatch_.wants(n)) push(n);
+    if (revisit_ != Revisit::None && revisit_ != Revisit::OneSweep && dispatch_.wants(n->kind())) push(n);
   }
   // In one sweep: what is not to be matched again.
   const std::unordered_set<const Node*>* made() const { return revisit_ == Revisit::OneSweep ? &made_ : nullptr; }
   void inputChanged(Node* n, size_t, Value* before, Value* after) override {
     if (revisit_ == Revisit::CreatedAndUsers && !log_.isTakingBack() && before && after && !n->isReturn() &&
-        dispatch_.wants(n))
+        dispatch_.wants(n->kind()))
       push(n);
   }
   // Nodes that are gone with it came last; a change may free them.
@@ -260,6 +261,22 @@ class Worklist : public EditObserver {
   }
 
  private:
+  // Begins to load what the next rewrites will look at: in large graphs most of the time goes into waiting for memory.
+  void lookAhead(bool fromBack) const {
+    // Each step needs what the one before has brought.
+    constexpr size_t kNode = 8, kOutputs = 6, kValue = 4, kUse = 3, kUser = 2;
+    if (queue_.size() <= kNode) return;
+    auto at = [&](size_t i) { return fromBack ? queue_[queue_.size() - 1 - i] : queue_[i]; };
+    auto output = [&](size_t i) {
+      Node* n = at(i);
+      return n->outputCount() && !n->isDestroyed() ? n->output(0) : nullptr;
+    };
+    __builtin_prefetch(at(kNode));
+    if (Node* n = at(kOutputs); !n->isDestroyed()) __builtin_prefetch(n->outputs().data());
+    if (Value* v = output(kValue)) __builtin_prefetch(v);
+    if (Value* v = output(kUse)) __builtin_prefetch(v->firstUse());
+    if (Value* v = output(kUser); v && v->firstUse()) __builtin_prefetch(v->firstUse()->user);
+  }
   void push(Node* n) {
     if (waiting_[n]) return;
     waiting_[n] = true;
@@ -405,11 +422,12 @@ class PlanRunner {
   bool walk(const Plan::Body& b) {
     auto& walking = profile_->become<Profile::Walking>();
     walking.start = context_.graph.nodeCount();
-    Dispatch dispatch(b.parts.nodes, KindCounts(context_.graph));
+    KindCounts counts(context_.graph);
+    Dispatch dispatch(b.parts.nodes, counts);
     Worklist list(log_, dispatch, b.parts.revisit);
     {
       TimedScope timed(walking.toposort);
-      list.fill(context_.graph, b.order, b.seed, leftOut_);
+      list.fill(counts, context_.graph, b.order, b.seed, leftOut_);
     }
     context_.unmatched = list.made();
     size_t limit = useLimit();
@@ -456,7 +474,7 @@ class PlanRunner {
 
   bool tryAll(const Dispatch& dispatch, Node* n, Uses& uses) {
     bool changed = false;
-    for (const NodeRewrite* r : dispatch.of(n)) {
+    for (const NodeRewrite* r : dispatch.of(n->kind())) {
       if (!n->isInserted() || n->isDestroyed()) break;
       rewriteStart_ = log_.position();
       if (!applyTimed(*r, n)) continue;
@@ -585,11 +603,12 @@ class PlanRunner {
     if (parts.nodes.empty()) return;
     auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
     TimedScope timed(profile.inNodeRewriters);
-    Dispatch dispatch(parts.nodes, KindCounts(context_.graph));
+    KindCounts counts(context_.graph);
+    Dispatch dispatch(parts.nodes, counts);
     Worklist list(log_, dispatch, parts.revisit);
     {
       TimedScope filling(profile.passes.back().toposort);
-      list.fill(context_.graph, Order::OutToIn, 0, leftOut_);
+      list.fill(counts, context_.graph, Order::OutToIn, 0, leftOut_);
     }
     while (Node* n = list.take(true)) {
       tryAll(dispatch, n, uses);

@@ -30,7 +30,9 @@ bool isOfKind(Symbol kind, const std::vector<Symbol>& wanted) {
 
 KindCounts::KindCounts(const Graph& graph) {
   slots_.resize(128);
+  nodes_.reserve(graph.nodeCount());
   forEachNode(graph, [this](Node* n) {
+    nodes_.emplace_back(n->kind(), n);
     auto& slot = slots_[place(n->kind())];
     if (++slot.second > 1) return;
     slot.first = n->kind();

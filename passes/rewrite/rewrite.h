@@ -80,11 +80,13 @@ class Replacement {
   Kind kind_ = Kind::None;
 };
 
-// How many nodes of each kind a graph has.
+// How many nodes of each kind a graph has, and which. The graph is walked once: its nodes are far apart in memory.
 class KindCounts {
  public:
   explicit KindCounts(const Graph& graph);
   size_t of(Symbol kind) const { return slots_[place(kind)].second; }
+  // In text order, nested ones too.
+  const std::vector<std::pair<Symbol, Node*>>& nodes() const { return nodes_; }
 
  private:
   size_t place(Symbol kind) const {
@@ -95,6 +97,7 @@ class KindCounts {
   // Open addressing; the size is a power of two.
   std::vector<std::pair<Symbol, size_t>> slots_;
   size_t kinds_ = 0;
+  std::vector<std::pair<Symbol, Node*>> nodes_;
 };
 
 // Looks at one node and says what is to take its place. New nodes are inserted by the function itself, in front of the
