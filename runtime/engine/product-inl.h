@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-// Panels of 2 x 16 x 4 bytes x so many k's stay in the first two levels of cache.
-inline constexpr int64_t kDepthChunk = 512;
+// Panels of 2 x 16 x 4 bytes x so many k's stay in the second level of cache.
+inline constexpr int64_t kDepthChunk = 1024;
 inline constexpr int64_t kConvertChunk = 128;
 
 // One vector of stored weights -> f32, not scaled.
@@ -183,8 +183,18 @@ struct ProductPart {
   int64_t firstStep, stepCount, depth;
   const float* b;
   int64_t panelStride;
-  bool first, last;  // chunk of the depth
+  bool first, last;   // chunk of the depth
+  const float* next;  // rows of B that are needed after this part
+  int64_t nextRows;
 };
+
+// While tiles of this part run, each fetches a share of what is needed next.
+inline void fetchAhead(const ProductPart& part, int64_t tile, int64_t tileCount, Tile& t) {
+  const int64_t steps = tileCount * part.stepCount;
+  t.aheadRows = (part.nextRows + steps - 1) / steps;
+  const int64_t done = tile * part.stepCount * t.aheadRows;
+  t.ahead = done < part.nextRows ? part.next + done * kBlock : nullptr;
+}
 
 inline void runPart(const Product& p, const ProductPart& part, const RowTile* tiles, int64_t tileCount) {
   const Epilogue& e = p.epilogue;
@@ -209,6 +219,7 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
     const RowTile& tile = tiles[i];
     int64_t at = tile.c + part.panel * p.cPanel;
     t.a = p.a + tile.a;
+    fetchAhead(part, i, tileCount, t);
     t.c = p.c + at;
     t.residual = part.first && e.residual ? e.residual + at : nullptr;
     if (part.lanes < kBlock)
@@ -264,6 +275,9 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
       if (p.storage == WeightStorage::F32) {
         part.b = reinterpret_cast<const float*>(b);
         part.panelStride = panelFloats;
+        const bool more = !part.last || panel + part.panels < endPanel;
+        part.next = part.b + (part.last ? part.panels * panelFloats - row * kBlock : rows * kBlock);
+        part.nextRows = tileCount > 1 && more ? rows : 0;
       } else {
         for (int i = 0; i < part.panels; ++i)
           convertWeights(b + i * panelFloats * valueBytes, p.storage, p.scales + (panel + i) * kBlock, rows,
