@@ -93,9 +93,14 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   int64_t rowPieces = (m + kCachedRows - 1) / kCachedRows;
   if (panelPieces < kFewPieces) rowPieces = std::max(rowPieces, (wanted + panelPieces - 1) / panelPieces);
   rowPieces = std::min(tileCount, rowPieces);
-  parallelFor(panelPieces * rowPieces, threads, [&](int64_t i) {
-    Piece group = pieceOf(groups, panelPieces, i / rowPieces), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
-    runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4));
+  const int64_t pieces = panelPieces * rowPieces;
+  auto groupOf = [&](int64_t piece) { return pieceOf(groups, panelPieces, piece / rowPieces); };
+  parallelFor(pieces, threads, [&](int64_t i) {
+    Piece group = groupOf(i), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
+    // The other threads take the pieces in between.
+    const int64_t following = i + threads < pieces ? groupOf(i + threads).begin * 4 : kNoPanel;
+    runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
+             following);
   });
 }
 

@@ -237,14 +237,14 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
 
 // Runs tiles x panels [firstPanel, endPanel).
 inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-                       int64_t depthChunk = kDepthChunk) {
+                       int64_t following = kNoPanel) {
   alignas(64) float converted[kConvertChunk * kWidePanels * kBlock];
   int mostRows = 0;
   for (int64_t i = 0; i < tileCount; ++i) mostRows = std::max(mostRows, tiles[i].rows);
   const int group = tilePanels(mostRows);
   const int64_t panelFloats = p.depthOf() * kBlock, fullSteps = p.stepCount - p.tailSteps;
   const int64_t valueBytes = weightBytes(p.storage);
-  if (p.storage != WeightStorage::F32) depthChunk = kConvertChunk;
+  const int64_t depthChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
   for (int64_t panel = firstPanel; panel < endPanel;) {
     ProductPart part{};
     part.panel = panel;
@@ -275,9 +275,13 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
       if (p.storage == WeightStorage::F32) {
         part.b = reinterpret_cast<const float*>(b);
         part.panelStride = panelFloats;
-        const bool more = !part.last || panel + part.panels < endPanel;
-        part.next = part.b + (part.last ? part.panels * panelFloats - row * kBlock : rows * kBlock);
-        part.nextRows = tileCount > 1 && more ? rows : 0;
+        // Then comes the next chunk of these panels, or another panel.
+        const int64_t after = !part.last ? panel : panel + part.panels < endPanel ? panel + part.panels : following;
+        part.nextRows = 0;
+        if (tileCount > 1 && after != kNoPanel) {
+          part.nextRows = rows;
+          part.next = part.b + (after - panel) * panelFloats + (part.last ? -row : rows) * kBlock;
+        }
       } else {
         for (int i = 0; i < part.panels; ++i)
           convertWeights(b + i * panelFloats * valueBytes, p.storage, p.scales + (panel + i) * kBlock, rows,
