@@ -186,11 +186,15 @@ std::vector<OptionSpec> withModel(std::vector<OptionSpec> own) {
   return all;
 }
 
+}  // namespace
+
 int threadCount(std::string_view text, const std::string& all) {
   auto n = parseCount(text);
   return static_cast<int>(
       checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", all));
 }
+
+namespace {
 
 const std::vector<OptionSpec> kRun = withModel({
     {"--outputs", "DIR", "write outputs.json and the tensors there",
