@@ -105,9 +105,7 @@ std::vector<Symbol> kindsOf(const std::vector<NodeRewrite>& rewrites) {
   return kinds;
 }
 
-bool wants(const NodeRewrite& r, const Node* n) {
-  return r.kinds.empty() || std::find(r.kinds.begin(), r.kinds.end(), n->kind()) != r.kinds.end();
-}
+bool wants(const NodeRewrite& r, const Node* n) { return isOfKind(n->kind(), r.kinds); }
 }  // namespace
 
 NodeRewrite firstOf(std::string name, std::vector<NodeRewrite> rewrites) {
