@@ -42,7 +42,10 @@ bool sameConstant(const Value* a, const Value* b) {
   if (a == b) return true;
   const IValue* x = GraphFacts::constant(a);
   const IValue* y = GraphFacts::constant(b);
-  return x && y && sameBits(*x, *y);
+  if (x && y) return sameBits(*x, *y);
+  // Tensors as the text gives them.
+  auto isConstant = [](const Value* v) { return v->node() && v->node()->kind() == sym::Constant; };
+  return isConstant(a) && isConstant(b) && sameAttributes(*a->node(), *b->node());
 }
 
 // Whether what is known of a value meets what the pattern's text asks for.

@@ -14,7 +14,7 @@ namespace tscompile::test {
 namespace {
 
 IValue square(std::vector<float> numbers) {
-  Tensor t = Tensor::empty(DType::Float32, {2, 2});
+  Tensor t = Tensor::empty(DType::Float32, Dims{2, 2});
   for (size_t i = 0; i < numbers.size(); ++i) t.data<float>()[i] = numbers[i];
   return IValue(t);
 }
@@ -38,8 +38,9 @@ TEST(Compare, ReportsWhereAndByHowMuch) {
       "output 1 was f32[2, 2], now f32[2, 2]; at [1, 1]: 4 was, 8 is; absolute difference max 4 mean 1.25 median 1 "
       "deviation 1.64; relative max 0.5 mean 0.188 median 0.25 deviation 0.207");
   EXPECT_EQ(compared(square({1, 2, 3, 4}), IValue(2.5))->text(), "output 0 was f32[2, 2], now 2.5");
-  EXPECT_EQ(compared(IValue(Tensor::empty(DType::Int64, {3})), IValue(Tensor::empty(DType::Int64, {1, 3})))->text(),
-            "output 0 was i64[3], now i64[1, 3]");
+  EXPECT_EQ(
+      compared(IValue(Tensor::empty(DType::Int64, Dims{3})), IValue(Tensor::empty(DType::Int64, Dims{1, 3})))->text(),
+      "output 0 was i64[3], now i64[1, 3]");
 }
 
 TEST(Compare, ToleratesRoundingAndNothingElse) {

@@ -176,7 +176,7 @@ TEST(StructureHash, TellsGraphsThatDifferInMoreThanNames) {
 
 TEST(StructureHash, TellsTensorsApart) {
   auto tensor = [](int64_t size, float last) {
-    Tensor t = Tensor::empty(DType::Float32, {size});
+    Tensor t = Tensor::empty(DType::Float32, Dims{size});
     std::fill_n(t.data<float>(), size, 1.0F);
     t.data<float>()[size - 1] = last;
     return t;

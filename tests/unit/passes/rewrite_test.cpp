@@ -205,7 +205,7 @@ TEST(Rewrite, WhatIsReplacedIsInTheGraph) {
   NodeRewrite second{"second", {kG}, [&](Node* n, RewriteContext&) { return Replacement::of({{gone, n->input(0)}}); }};
   PlanResult r = runPlan(*g, Plan::sequence("s", {Plan::walk("1", {first}), Plan::walk("2", {second})}));
   EXPECT_EQ(r.text, "g(x)");
-  EXPECT_NE(r.messages.find("rewrite 'second' was taken back: %v1 is not in the graph"), std::string::npos)
+  EXPECT_NE(r.messages.find("rewrite 'second' was taken back: %1 is not in the graph"), std::string::npos)
       << r.messages;
 }
 

@@ -99,9 +99,9 @@ TEST(Transactions, ValuesThatAreGoneAreRefused) {
   EXPECT_EQ(refusal(*g, [&](Transaction& t) { t.replace(gone, g->input(0)); }), "");
   ASSERT_EQ(shortText(*g), "f(x)");
   EXPECT_EQ(refusal(*g, [&](Transaction& t) { t.replace(gone, g->input(0)); }),
-            "the change was taken back: %v1 is not in the graph");
+            "the change was taken back: %1 is not in the graph");
   EXPECT_EQ(refusal(*g, [&](Transaction& t) { t.replace(g->output(0), gone); }),
-            "the change was taken back: %v1 was removed from the graph");
+            "the change was taken back: %1 was removed from the graph");
   EXPECT_EQ(shortText(*g), "f(x)");
 }
 

@@ -14,7 +14,7 @@ constexpr const char* kGraph =
 // The first part of a profile with this name; null if there is none.
 const Json& part(const Json& profile, const std::string& name) {
   static const Json kNone;
-  for (const char* list : {"children", "rewrites"})
+  for (const char* list : {"rewriters", "rewrites"})
     for (const Json& p : profile[list].items)
       if (p["name"].text == name) return p;
   return kNone;
