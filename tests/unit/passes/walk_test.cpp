@@ -138,6 +138,19 @@ TEST(Walk, PartsOfOthersAreAskedAboutTheirKinds) {
   EXPECT_EQ(runPlan(*g, Plan::walk("w", {firstOf("first", {other, to("test::g")})})).text, "g(x)");
 }
 
+TEST(Walk, WhatIsAllowedToAPartIsAllowedToTheWhole) {
+  NodeRewrite plain = substitute("plain", Symbol::of("test::f"), Symbol::of("test::g")), loose = plain;
+  loose.tolerance = 0.5;
+  loose.autoCast = true;
+  auto nothing = [](const Graph&) { return 0.0; };
+  for (const NodeRewrite& whole :
+       {firstOf("first", {plain, loose}), chain("chain", {plain, loose}), bestOf("best", {plain, loose}, nothing)}) {
+    EXPECT_EQ(whole.tolerance, 0.5) << whole.name;
+    EXPECT_TRUE(whole.autoCast) << whole.name;
+  }
+  EXPECT_FALSE(firstOf("first", {plain}).autoCast);
+}
+
 TEST(Walk, OneSweepSkipsMatchesThatOverlap) {
   // f(f(x)) -> f(x): each replacement makes an f that the next match would take.
   NodeRewrite r = patternRewrite("r", patternOf(shortGraph("%a: f(f(%a))")), patternOf(shortGraph("%a: f(%a)")));
