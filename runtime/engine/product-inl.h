@@ -188,14 +188,6 @@ struct ProductPart {
   int64_t nextRows;
 };
 
-// While tiles of this part run, each fetches a share of what is needed next.
-inline void fetchAhead(const ProductPart& part, int64_t tile, int64_t tileCount, Tile& t) {
-  const int64_t steps = tileCount * part.stepCount;
-  t.aheadRows = (part.nextRows + steps - 1) / steps;
-  const int64_t done = tile * part.stepCount * t.aheadRows;
-  t.ahead = done < part.nextRows ? part.next + done * kBlock : nullptr;
-}
-
 inline void runPart(const Product& p, const ProductPart& part, const RowTile* tiles, int64_t tileCount) {
   const Epilogue& e = p.epilogue;
   const bool strided = p.rowStride != kBlock;
@@ -215,11 +207,20 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
     t.low = clampLow(e);
     t.high = clampHigh(e);
   }
+  // While they run, the tiles fetch what is needed next, each a share.
+  int64_t toFetch = part.nextRows, share = 0;
+  const float* next = part.next;
+  if (toFetch > 0) {
+    t.aheadRows = (toFetch - 1) / (tileCount * part.stepCount) + 1;
+    share = t.aheadRows * part.stepCount;
+  }
   for (int64_t i = 0; i < tileCount; ++i) {
     const RowTile& tile = tiles[i];
     int64_t at = tile.c + part.panel * p.cPanel;
     t.a = p.a + tile.a;
-    fetchAhead(part, i, tileCount, t);
+    t.ahead = toFetch > 0 ? next : nullptr;
+    toFetch -= share;
+    next += share * kBlock;
     t.c = p.c + at;
     t.residual = part.first && e.residual ? e.residual + at : nullptr;
     if (part.lanes < kBlock)

@@ -77,7 +77,7 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
   const float* HWY_RESTRICT b = t.b;
   const float* ahead = t.ahead;
   for (int64_t step = 0; step < t.stepCount; ++step) {
-    if (ahead)
+    if (kRows > kWideRows && ahead)
       for (int64_t i = 0; i < t.aheadRows; ++i, ahead += kBlock)
         for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(ahead + panel * t.panelStride, 0, 2);
     const float* HWY_RESTRICT a = t.a + t.steps[step];
