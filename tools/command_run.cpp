@@ -3,6 +3,7 @@
 #include "tools/commands.h"
 #include "tools/execution.h"
 #include "tools/inputs.h"
+#include "tools/plugin_work.h"
 #include "tools/run_outputs.h"
 
 namespace tscompile {
@@ -23,6 +24,7 @@ class RunCommandExecutor {
     model = withEngines(std::move(*model), options_, session_);
     if (!model) return session_.finish();
 
+    PluginWork plugins;
     InterruptScope interrupts(run_.timeLimit);
     Result<std::vector<IValue>> outputs =
         model->method.run(*inputs, session_.diagnostics, runOptions(run_, interrupts, session_));
@@ -31,6 +33,8 @@ class RunCommandExecutor {
       return interrupts.signal() ? 128 + interrupts.signal() : code;
     }
     deliver(*outputs);
+    if (session_.common.verbose)
+      for (const PluginWork::Row& row : plugins.rows()) session_.note(pluginWorkText(row));
     return session_.finish();
   }
 
