@@ -24,6 +24,7 @@ class RunCommandExecutor {
     model = withEngines(std::move(*model), options_, session_);
     if (!model) return session_.finish();
 
+    session_.progress.step("running");
     PluginWork plugins;
     InterruptScope interrupts(run_.timeLimit);
     Result<std::vector<IValue>> outputs =
@@ -32,6 +33,7 @@ class RunCommandExecutor {
       int code = session_.finish();
       return interrupts.signal() ? 128 + interrupts.signal() : code;
     }
+    session_.progress.end();
     deliver(*outputs);
     if (session_.common.verbose)
       for (const PluginWork::Row& row : plugins.rows()) session_.note(pluginWorkText(row));
