@@ -73,7 +73,7 @@ class PluginLayer : public Layer, public TunedLayer {
     constexpr size_t kLongestId = 200;
     std::string out = fmt::format("{}{}::{} {} ", kPluginLayer, key.ns, key.name, key.version);
     out += isShared_ && id.size() <= kLongestId ? jsonQuote(id) : fmt::format("{:016x}", checksumOf(id));
-    auto append = [&](const NetTensor& t) { out += fmt::format(" {}[{}]", shortName(t.dtype), dimsText(t.sizes)); };
+    auto append = [&](const NetTensor& t) { out += fmt::format(" {}{}", shortName(t.dtype), dimsText(t.sizes)); };
     for (int place : places)
       if (place < 0)
         out += " -";

@@ -104,7 +104,7 @@ TEST(PluginLife, InstancesOfEngineFilesAreMadeForRuns) {
     EXPECT_EQ(count("building"), 0u);
     EXPECT_EQ(count("running"), attaches ? 1u : 2u);
     EXPECT_EQ(count("configure 2x4 2x4 2x4"), 1u);
-    // Saved again it is the same, and compiled again it is built again.
+    // How it was loaded is not saved.
     ASSERT_TRUE(engine->save(folder / "again.tse", diagnostics));
     auto again = Module::load(folder / "again.tse", with(told(attaches)), diagnostics);
     ASSERT_TRUE(again);

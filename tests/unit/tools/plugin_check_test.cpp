@@ -32,7 +32,7 @@ TEST(PluginCheckProcess, WhatCrashesOrHangsIsAFinding) {
        {std::string("crashing::Aborts version 1, create: it crashes: SIGABRT\n"),
         std::string("crashing::Exits version 1, sizes: it ends the process, with exit code 0\n"),
         std::string("crashing::Hangs version 1, runs: it is not done after 2 s\n"),
-        "crashing::Segfaults version 1, runs: " + signal, "crashing::Segfaults version 1, leaks: " + signal})
+        "crashing::Segfaults version 1, runs: " + signal, "crashing::Segfaults version 1, threads: " + signal})
     EXPECT_NE(out.find(line), std::string::npos) << line << "is not in\n" << out;
   EXPECT_EQ(out.find("crashing::Works"), std::string::npos) << out;
   EXPECT_NE(out.find("\n5 plugins, "), std::string::npos) << out;
