@@ -1,6 +1,7 @@
 #include "api/compile.h"
 
 #include "api/module_state.h"
+#include "api/plugin_sizes.h"
 #include "frontend/section_file.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -276,6 +277,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   const Prepared& prepared = made->prepared;
   CompileSpec spec = given;
   spec.partition = *partitionSpecOf(given, entryOf(*this, given), diagnostics);
+  if (!configurePlugins(prepared, (half ? widened(spec) : spec).partition.shapes, diagnostics)) return Failed{};
   spec.engine.precision = precisionOf(given);
   if (given.requireFullCompilation) spec.requiredCoverage = 1;
   Module m = prepared.module->withGraph(stitch(*prepared.graph, made->partition));

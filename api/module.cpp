@@ -109,6 +109,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   // A file that cannot run would be found out too late.
   if (!prepare(diagnostics)) return false;
   std::unique_ptr<Graph> copy = copyWithData(*graph, collectSources(*state_, *graph, diagnostics));
+  forgetPluginPhases(*copy);
   std::optional<IValue> self = bindSelf(*state_, *copy, true, diagnostics);
   std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   if (!parts) return false;
@@ -116,7 +117,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   std::optional<std::vector<std::string>> plugins = savePlugins(*graph, registry(), diagnostics);
   if (!plugins) return false;
   info.plugins = std::move(*plugins);
-  if (state_->engine.tactics) info.tactics = state_->engine.tactics->text();
+  if (state_->engine.tactics) info.tactics = state_->engine.tactics->textOfEngine();
   return writeEngineFile(path, info, *parts, diagnostics, limits);
 }
 

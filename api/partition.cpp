@@ -1,6 +1,8 @@
 #include "api/partition.h"
 
 #include "api/extensions.h"
+#include "api/saved_plugins.h"
+#include "api/shape_options.h"
 #include "ir/clone.h"
 #include "ir/printer.h"
 #include "ir/support/text.h"
@@ -106,21 +108,6 @@ class MatchCheck {
   std::vector<Unmatched> out_;
 };
 
-ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ranges, bool largest) {
-  ShapeOptions options;
-  options.inputs.resize(graph.inputs().size());
-  for (const InputRange& r : ranges)
-    for (size_t i = 0; i < graph.inputs().size(); ++i) {
-      if (graph.input(i)->name() != r.name) continue;
-      DType dtype = r.dtype != DType::Undefined ? r.dtype : graph.input(i)->type()->tensor().dtype;
-      Dims sizes;
-      for (size_t d = 0; d < r.most.size(); ++d)
-        sizes.push_back(largest || r.least[d] == r.most[d] ? r.most[d] : kUnknownSize);
-      options.inputs[i] = symbolicTensor(dtype == DType::Undefined ? DType::Float32 : dtype, sizes);
-    }
-  return options;
-}
-
 // The registry that the spec asks for: the one that is given, or one laid over it.
 bool chooseRegistry(const OpRegistry& given, const PartitionSpec& spec, Prepared& out, Diagnostics& diagnostics) {
   out.registry = &given;
@@ -158,6 +145,7 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, Diagnost
 
 bool propagateShapes(std::unique_ptr<Graph> graph, const PartitionSpec& spec, bool always, Prepared& out,
                      Diagnostics& diagnostics) {
+  forgetPluginPhases(*graph);
   if (always || !spec.shapes.empty()) {
     ShapePropagation shapes(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false));
     if (!spec.shapes.empty() && !checkConflicts(shapes, *graph, diagnostics)) return false;

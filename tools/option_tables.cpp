@@ -256,6 +256,13 @@ const std::vector<OptionSpec> kDiff = {
      [](Options& o, const std::string&) { o.diff.ignoreNames = true; }},
 };
 
+const std::vector<OptionSpec> kPlugins = {
+    {"--limit-time", "DURATION", "time that each check may take, such as 250ms, 3s or 2min (default: 1min)",
+     [](Options& o, const std::string& v) {
+       o.plugins.checkLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+     }},
+};
+
 const std::vector<OptionSpec> kInspect = {
     {"--emit", "summary|graph", "tell what the file is (default), or print the graph of an engine file",
      [](Options& o, const std::string& v) { o.inspect.emitGraph = v == "graph"; }},
@@ -566,7 +573,9 @@ const VerbSpec kVerbs[] = {
      .argumentRequired = true,
      .argumentRepeats = true,
      .details = "Examples:\n  tscompile plugins show Identity\n  tscompile plugins check ./libmine.so\n"
-                "The exit code of check is 1 if it finds something.\n",
+                "The exit code of check is 1 if it finds something. Plugins are checked in processes of their own: one\n"
+                "that crashes, or does not come to an end, is a finding.\n",
+     .options = kPlugins,
      .command = runPlugins},
     {.name = "inspect",
      .summary = "tell what a file is and what it holds, without executing anything",

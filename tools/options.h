@@ -161,6 +161,10 @@ struct OpsCommand {
 
 struct VerbSpec;
 
+struct PluginsCommand {
+  std::chrono::nanoseconds checkLimit = std::chrono::minutes(1);  // of one check
+};
+
 struct Options {
   const VerbSpec* verb = nullptr;
   std::vector<std::string> arguments;  // those that belong to no option
@@ -179,6 +183,7 @@ struct Options {
   OpsCommand ops;
   BuildCommand build;
   GenerateCommand generate;
+  PluginsCommand plugins;
 };
 
 struct OptionSpec {
