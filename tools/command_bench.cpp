@@ -1,5 +1,6 @@
 // `tscompile bench`: how long a run of a graph takes.
 #include "ir/support/json_writer.h"
+#include "ir/support/text.h"
 #include "runtime/engine/thread_pool.h"
 #include "tools/commands.h"
 #include "tools/execution.h"
@@ -53,11 +54,13 @@ class Bench {
     if (threads.empty()) threads.push_back(defaultThreads());
     for (int n : threads) {
       settings.threads = n;
+      session_.progress.step("measuring with " + counted(static_cast<size_t>(n), "thread"));
       if (!measure(settings)) {
         int code = session_.finish();
         return interrupts.signal() ? 128 + interrupts.signal() : code;
       }
     }
+    session_.progress.end();
     session_.common.json ? writeJson() : writeText();
     return session_.finish();
   }

@@ -246,6 +246,7 @@ int runBuild(const Options& options, Session& session) {
   Result<Module> module = session.loadModule(options.arguments[0], command.weights);
   if (!module) return session.finish();
   auto begin = Clock::now();
+  session.progress.step("building " + command.output);
   if (!buildLanguageModel(*module, *config, command.output, session.diagnostics)) return session.finish();
   session.note(fmt::format("{} built in {:.2f} s", command.output, secondsSince(begin)));
   return session.finish();

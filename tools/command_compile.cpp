@@ -56,7 +56,7 @@ bool readTactics(const std::string& path, TacticCache& cache, Session& session) 
 }
 
 // Runs the method once on random numbers of the usual sizes, whereupon its engines time what they may take.
-bool measureTactics(const Module& compiled, const PartitionSpec& spec, Session& session) {
+bool measureTactics(const Module& compiled, const PartitionSpec& spec, int threads, Session& session) {
   Result<Method> method = compiled.prepare(session.diagnostics);
   if (!method) return false;
   Result<std::vector<IValue>> inputs = InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec), 0);
@@ -64,6 +64,7 @@ bool measureTactics(const Module& compiled, const PartitionSpec& spec, Session& 
   InterruptScope interrupts(std::nullopt);
   RunOptions run;
   run.memoryLimit = availableMemory() / 5 * 4;
+  run.threads = threads;
   run.interrupt = &interrupts.interrupted();
   Diagnostics failures;
   if (method->run(*inputs, failures, run)) return true;
@@ -133,6 +134,7 @@ int runCompile(const Options& options, Session& session) {
     summary.engines = p.count(Target::Accelerated);
     summary.inEngines = p.acceleratedCount();
     for (const Segment& s : p.segments) summary.nodes += s.nodes.size();
+    session.progress.step("building " + counted(summary.engines, "engine"));
   };
   if (spec.engine.tactics && !readTactics(command.timingCache, *spec.engine.tactics, session)) return session.finish();
   CostReport cost(options, session);
@@ -140,20 +142,25 @@ int runCompile(const Options& options, Session& session) {
   Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
   cost.noteLoaded();
+  session.progress.step("cutting the graph");
   Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)
                                               : module->compiled(spec, session.diagnostics);
   if (!compiled) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());
   if (command.measure) {
     std::string known = spec.engine.tactics->text();
-    if (!measureTactics(*compiled, spec.partition, session)) return session.finish();
+    session.progress.step("timing kernels");
+    if (!measureTactics(*compiled, spec.partition, static_cast<int>(options.run.threads), session))
+      return session.finish();
     std::string found = spec.engine.tactics->text();
     if (!command.timingCache.empty() && found != known && !writeFile(command.timingCache, found, session.diagnostics))
       return session.finish();
   }
+  session.progress.step("writing " + command.output);
   if (!compiled->save(command.output, session.diagnostics, session.common.limits)) return session.finish();
   std::error_code ignored;
   summary.bytes = std::filesystem::file_size(command.output, ignored);
+  session.progress.end();
   tell(summary, command.output, session);
   cost.write(summary.nodes);
   return session.finish();

@@ -1,10 +1,14 @@
 // `tscompile diff`: what two graphs, or two ways of cutting one into engines, differ in.
+#include "api/engine_file.h"
+#include "frontend/file_io.h"
 #include "ir/printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "ir/symbol.h"
 #include "partition/report.h"
 #include "tools/commands.h"
+#include "tools/diff_benches.h"
+#include "tools/diff_tensors.h"
 #include "tools/edit_script.h"
 #include "tools/session.h"
 
@@ -246,8 +250,14 @@ size_t nodeCount(const Outline& o) {
       std::count_if(o.rows.begin(), o.rows.end(), [](const Row& r) { return r.node && !r.node->isReturn(); }));
 }
 
-void writeText(const Comparer& c, std::ostream& out) {
+void writeText(const Comparer& c, std::span<const TensorChange> weights, std::ostream& out) {
   const Comparison& r = c.result();
+  for (const TensorChange& w : weights) out << fmt::format("weight {}: {}\n", w.name, w.text);
+  if (r.same() && !weights.empty()) {
+    out << counted(weights.size(), "weight") << (weights.size() == 1 ? " differs" : " differ")
+        << "; the graphs do not\n";
+    return;
+  }
   if (r.same()) {
     out << fmt::format("no difference: {}", counted(nodeCount(c.a()), "node"));
     out << (c.isCut() ? fmt::format(", {}\n", counted(c.a().engines, "engine")) : "\n");
@@ -267,6 +277,8 @@ void writeText(const Comparer& c, std::ostream& out) {
   if (c.isCut())
     out << fmt::format(", {} on another side; {} and {}", counted(r.moved.size(), "node"),
                        counted(c.a().engines, "engine"), c.b().engines);
+  if (!weights.empty())
+    out << fmt::format(", {} {} other values", counted(weights.size(), "weight"), weights.size() == 1 ? "has" : "have");
   out << "\n";
 }
 
@@ -283,12 +295,12 @@ void writeRows(std::string_view key, const Outline& o, const std::vector<size_t>
   json.endArray();
 }
 
-void writeJson(const Comparer& c, std::ostream& out) {
+void writeJson(const Comparer& c, std::span<const TensorChange> weights, std::ostream& out) {
   const Comparison& r = c.result();
   JsonWriter json(out);
   json.beginObject();
   json.field("format", "tscompile.diff/1");
-  json.field("same", r.same());
+  json.field("same", r.same() && weights.empty());
   writeRows("removed", c.a(), r.removed, json);
   writeRows("added", c.b(), r.added, json);
   json.key("moved");
@@ -300,6 +312,16 @@ void writeJson(const Comparer& c, std::ostream& out) {
     json.field("text", c.b().rows[y].text);
     json.field("from", sideName(c.a().rows[x].engine));
     json.field("to", sideName(c.b().rows[y].engine));
+    json.endObject();
+  }
+  json.endArray();
+  json.key("weights");
+  json.beginArray();
+  for (const TensorChange& w : weights) {
+    json.newLine();
+    json.beginObject();
+    json.field("name", w.name);
+    json.field("text", w.text);
     json.endObject();
   }
   json.endArray();
@@ -316,17 +338,48 @@ const Graph* methodOf(const Module& module, const Options& options, size_t file,
   return graph;
 }
 
+// Tensors of an engine file by their names, also those that the text of its graph holds.
+Result<std::map<std::string, Tensor>> weightsOf(const std::string& path, const Graph& graph, Session& session) {
+  Ref<FileMapping> mapping = FileMapping::open(path, session.diagnostics);
+  if (!mapping) return Failed{};
+  Result<EngineFile> file =
+      parseEngineFile(mapping->bytes(), mapping.get(), path, session.diagnostics, session.common.limits);
+  if (!file) return Failed{};
+  std::map<std::string, Tensor> out(file->tensors.begin(), file->tensors.end());
+  auto add = [&](const Node* n) {
+    const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+    if (!v) return;
+    Tensor t = v->isTensor() ? v->toTensor() : v->isLiteral() ? v->toLiteral().data : Tensor();
+    if (t.defined()) out.try_emplace(n->output()->name(), t);
+  };
+  forEachNode(graph, [&](const Node* n) {
+    add(n);
+    if (n->subgraph()) forEachNode(*n->subgraph(), add);
+  });
+  return out;
+}
+
 }  // namespace
 
 int runDiff(const Options& options, Session& session) {
   if (options.arguments.size() != 2) throw UsageError{"diff takes two files"};
+  if (isBenchReport(options.arguments[0]) && isBenchReport(options.arguments[1]))
+    return diffBenches(options.arguments[0], options.arguments[1], session);
   Result<Module> a = session.loadModule(options.arguments[0], {}), b = session.loadModule(options.arguments[1], {});
   if (!a || !b) return session.finish();
   const Graph *x = methodOf(*a, options, 0, session), *y = methodOf(*b, options, 1, session);
   if (!x || !y) return session.finish();
   Comparer comparer(*x, *y, options.diff.ignoreNames);
-  session.common.json ? writeJson(comparer, session.out) : writeText(comparer, session.out);
-  return session.finish(comparer.result().same() ? kExitDone : kExitNegative);
+  // Those of texts are elsewhere.
+  std::vector<TensorChange> weights;
+  if (a->engineInfo() && b->engineInfo()) {
+    auto first = weightsOf(options.arguments[0], *x, session), second = weightsOf(options.arguments[1], *y, session);
+    if (!first || !second) return session.finish();
+    weights = changedTensors(*first, *second);
+  }
+  session.progress.end();
+  session.common.json ? writeJson(comparer, weights, session.out) : writeText(comparer, weights, session.out);
+  return session.finish(comparer.result().same() && weights.empty() ? kExitDone : kExitNegative);
 }
 
 }  // namespace tscompile

@@ -23,6 +23,7 @@ class RunCommandExecutor {
     model = withEngines(std::move(*model), options_, session_);
     if (!model) return session_.finish();
 
+    session_.progress.step("running");
     InterruptScope interrupts(run_.timeLimit);
     Result<std::vector<IValue>> outputs =
         model->method.run(*inputs, session_.diagnostics, runOptions(run_, interrupts, session_));
@@ -30,6 +31,7 @@ class RunCommandExecutor {
       int code = session_.finish();
       return interrupts.signal() ? 128 + interrupts.signal() : code;
     }
+    session_.progress.end();
     deliver(*outputs);
     return session_.finish();
   }

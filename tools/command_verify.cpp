@@ -147,6 +147,7 @@ int runVerify(const Options& options, Session& session) {
       InputReader(method->inputs(), session).readOrMake(inputTexts(options.verify.inputs, spec.partition), 0);
   if (!inputs) return session.finish();
 
+  session.progress.step("comparing");
   InterruptScope interrupts(std::nullopt);
   VerifyOptions verify;
   verify.tolerance = {options.verify.relative, options.verify.absolute};
@@ -159,6 +160,7 @@ int runVerify(const Options& options, Session& session) {
     return interrupts.signal() ? 128 + interrupts.signal() : code;
   }
   session.noteUnusedWeights(module->unusedWeights());
+  session.progress.end();
   if (session.common.json)
     writeJson(*report, session.out);
   else

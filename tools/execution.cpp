@@ -60,6 +60,7 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
     // Calls that are inlined must not make it so.
     spec.partition.lowering.limits.nodes = std::min<uint64_t>(spec.partition.lowering.limits.nodes, kMostNodes);
   }
+  session.progress.step("building engines");
   Diagnostics reasons;
   Diagnostics& diagnostics = isOptional ? reasons : session.diagnostics;
   Result<Module> module = given.module.compiled(spec, diagnostics);
@@ -84,7 +85,10 @@ RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupt
   o.interrupt = &interrupts.interrupted();
   o.seed = command.seed;
   o.threads = static_cast<int>(command.threads);
-  o.print = [&session](std::string_view text) { session.err << text; };
+  o.print = [&session](std::string_view text) {
+    session.progress.end();
+    session.err << text;
+  };
   o.warn = [&session](std::string_view text) {
     Diagnostic d;
     d.severity = Severity::Warning;

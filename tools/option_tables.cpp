@@ -186,11 +186,15 @@ std::vector<OptionSpec> withModel(std::vector<OptionSpec> own) {
   return all;
 }
 
+}  // namespace
+
 int threadCount(std::string_view text, const std::string& all) {
   auto n = parseCount(text);
   return static_cast<int>(
       checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", all));
 }
+
+namespace {
 
 const std::vector<OptionSpec> kRun = withModel({
     {"--outputs", "DIR", "write outputs.json and the tensors there",
@@ -338,12 +342,16 @@ Examples:
 constexpr std::string_view kDiffDetails =
     R"(A line for each node that only one of them has: '-' of the first, '+' of the second, each with the
 line of its text. If one of them has engines (an engine file, 'partition --emit graph'), nodes are
-found by what they make, in any order, and '~' tells those that run on another side. The exit code is
-1 if there is a difference.
+found by what they make, in any order, and '~' tells those that run on another side. Of two engine
+files the weights are compared as well. The exit code is 1 if there is a difference.
+
+Of two measurements ('bench --format json') the times are compared: the exit code is 1 if the second is
+slower by more than 3 % in both its least and its median time, with the same number of threads.
 
 Examples:
   tscompile diff before.ir after.ir
   tscompile diff greedy.ir dependency.ir
+  tscompile diff before.json after.json
 )";
 
 constexpr std::string_view kCompileDetails =
@@ -527,9 +535,9 @@ const VerbSpec kVerbs[] = {
      .options = compileOptionSpecs(),
      .command = runCompile},
     {.name = "diff",
-     .summary = "tell what two graphs differ in, or two ways of cutting one",
+     .summary = "tell what two graphs, engine files or measurements differ in",
      .argument = "FILE",
-     .argumentHelp = "two files: graph text, module dumps or engine files",
+     .argumentHelp = "two files: graph text, module dumps, engine files or measurements",
      .argumentRequired = true,
      .argumentRepeats = true,
      .details = kDiffDetails,

@@ -220,6 +220,8 @@ const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();
 // The same without those that the verb has in a form of its own.
 std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
+// The number of an option --threads that was given as `all`; throws UsageError.
+int threadCount(std::string_view text, const std::string& all);
 // How to cut: what all that makes engines takes.
 std::vector<OptionSpec> cuttingOptionSpecs();
 // What partition, explain and compile share, and with what only partition and only compile have.

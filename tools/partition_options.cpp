@@ -167,6 +167,9 @@ std::vector<OptionSpec> compileOptionSpecs() {
   specs.push_back({"--timing-cache", "FILE",
                    "what earlier measurements have found, which comes first; new ones are added to it",
                    [](Options& o, const std::string& v) { o.partition.timingCache = v; }});
+  specs.push_back({"--threads", "N",
+                   "threads that --tactics measure times kernels on (default: one for each processor)",
+                   [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }});
   specs.push_back({"--num-avg-timing-iters", "N", "how often to time a kernel, to take the median of (default: 9)",
                    [](Options& o, const std::string& v) {
                      std::optional<uint64_t> n = parseCount(v);

@@ -42,10 +42,19 @@ bool mayBeGraphText(FileKind kind, std::string_view text) {
          (kind == FileKind::Binary && text.find("graph(") != std::string_view::npos);
 }
 
+bool isTerminal(const std::ostream& stream) {
+  return (&stream == &std::cerr && isatty(STDERR_FILENO)) || (&stream == &std::cout && isatty(STDOUT_FILENO));
+}
+
 }  // namespace
 
 Session::Session(const CommonOptions& common, std::istream& in, std::ostream& out, std::ostream& err)
-    : out(out), err(err), common(common), diagnostics(common.maxErrors), in_(in) {}
+    : out(out),
+      err(err),
+      common(common),
+      diagnostics(common.maxErrors),
+      progress(isTerminal(err) && !common.quiet && !common.jsonErrors ? &err : nullptr),
+      in_(in) {}
 
 Result<std::string> Session::read(const std::string& path) {
   uint64_t limit = common.limits.textBytes;
@@ -99,6 +108,7 @@ Result<SourcePtr> Session::readEngineText(const std::string& path) {
 
 Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights,
                                    const std::vector<std::string>& libraries) {
+  progress.step("reading " + path);
   LoadOptions load;
   load.weights = weights;
   load.limits = common.limits;
@@ -124,6 +134,7 @@ Result<ParsedText> Session::parse(const std::string& path, ParseOptions options)
 
 void Session::note(const std::string& text) {
   if (common.quiet) return;
+  progress.end();
   Diagnostic d;
   d.severity = Severity::Note;
   d.message = text;
@@ -151,10 +162,11 @@ void Session::noteUnusedWeights(const std::vector<std::string>& unused) {
 bool Session::wantsColor(const std::ostream& stream) const {
   if (common.color != ColorMode::Auto) return common.color == ColorMode::Always;
   if (const char* no = std::getenv("NO_COLOR"); no && *no) return false;
-  return (&stream == &std::cerr && isatty(STDERR_FILENO)) || (&stream == &std::cout && isatty(STDOUT_FILENO));
+  return isTerminal(stream);
 }
 
 void Session::report() {
+  progress.end();
   if (common.jsonErrors) {
     for (const Diagnostic& d : diagnostics.list())
       if (!common.quiet || d.severity == Severity::Error) err << diagnosticJson(d);

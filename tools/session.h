@@ -5,6 +5,7 @@
 #include "frontend/parse.h"
 #include "ir/support/diagnostics.h"
 #include "tools/options.h"
+#include "tools/progress.h"
 
 #include <istream>
 #include <ostream>
@@ -25,6 +26,8 @@ class Session {
   std::ostream& err;
   const CommonOptions& common;
   Diagnostics diagnostics;
+  // Ended by whatever writes to the terminal.
+  Progress progress;
 
   // The bytes of a file, or of standard input for "-".
   Result<std::string> read(const std::string& path);
