@@ -128,6 +128,8 @@ std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool
   for (const std::string& name : origin.weights.names())
     if (!std::binary_search(out->unread.begin(), out->unread.end(), name))
       out->weights.emplace_back(name, *origin.weights.peek(name));
+  out->unread.insert(out->unread.end(), origin.unread.begin(), origin.unread.end());
+  std::sort(out->unread.begin(), out->unread.end());
   for (const auto& [key, value] : origin.weights.metadata())
     if (startsWith(key, "attribute:")) out->attributes.emplace(key, value);
   return out;

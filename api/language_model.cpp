@@ -262,6 +262,8 @@ BatchLimits LanguageModel::limits() const {
   l.maxBatchSize = config_.maxBatchSize;
   l.maxNumTokens = config_.maxNumTokens;
   l.maxSequenceLength = config_.maxSeqLen;
+  l.maxPromptLength = config_.maxInputLen;
+  l.maxBeamWidth = config_.maxBeamWidth;
   return l;
 }
 

@@ -37,6 +37,7 @@ Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOpti
   for (const auto& [name, tensor] : source.weights) state->weights.add(name, tensor);
   state->weights.addMetadata(source.attributes);
   state->weightFiles = source.files;
+  state->unread = source.unread;
   return parsed(SourceFile::make(source.name, source.text), std::move(state), options, diagnostics);
 }
 

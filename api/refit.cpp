@@ -40,6 +40,10 @@ class NewWeights {
     for (const std::string& name : given_.names()) take(name);
     if (!options_.partial) checkComplete();
     if (diagnostics_.errorCount() != before) return nullptr;
+    if (isComplete()) {
+      out_.files.clear();
+      std::erase_if(out_.unread, [&](const std::string& name) { return !given_.has(name); });
+    }
     nameFiles();
     return std::make_shared<RefitSource>(std::move(out_));
   }
@@ -87,11 +91,14 @@ class NewWeights {
         .note("--partial keeps those that are not given as they are");
   }
 
+  // Then nothing of the old weights counts.
+  bool isComplete() const {
+    return std::all_of(out_.weights.begin(), out_.weights.end(),
+                       [&](const auto& weight) { return given_.has(weight.first); });
+  }
+
   // Where the weights come from, as far as they are known to.
   void nameFiles() {
-    bool all = std::all_of(out_.weights.begin(), out_.weights.end(),
-                           [&](const auto& weight) { return given_.has(weight.first); });
-    if (all) out_.files.clear();
     for (const std::string& path : options_.weights) {
       std::string name = path.substr(path.rfind('/') + 1);
       if (std::find(out_.files.begin(), out_.files.end(), name) == out_.files.end()) out_.files.push_back(name);

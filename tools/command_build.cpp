@@ -147,13 +147,6 @@ class Generation {
       return false;
     }
     for (std::vector<TokenId>& prompt : prompts) {
-      auto longest = model_->config().maxInputLen;
-      if (static_cast<int64_t>(prompt.size()) > longest) {
-        session_.diagnostics.error(
-            fmt::format("the prompt has {} tokens, more than max_input_len {}", prompt.size(), longest),
-            ErrorKind::Input);
-        return false;
-      }
       Request request;
       request.prompt = std::move(prompt);
       request.sampling = sampling;

@@ -140,6 +140,11 @@ class Inspector {
   // ---- folders of `tscompile build` ----
 
   void builtModel(const std::string& path) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path + "/config.json", ignored)) {
+      session_.diagnostics.fileError(path, {}, "this folder has no config.json: build has not made it");
+      return;
+    }
     Result<BuiltModel> built = readBuiltModel(path, session_.diagnostics);
     if (!built) return;
     const LanguageModelShape& s = built->shape;
@@ -147,7 +152,7 @@ class Inspector {
     int64_t tokenBytes = s.layers * built->cache.bytesPerBlock() / built->cache.tokensPerBlock;
     if (isJson_) return builtModelJson(path, *built, tokenBytes);
     auto line = [&](std::string_view what, const std::string& text) {
-      session_.out << fmt::format("  {:<12}{}\n", what, text);
+      session_.out << fmt::format("  {:<12}{}\n", what, abbreviate(text, 400));
     };
     session_.out << path << ": a language model that was built\n";
     line("made by", "tscompile " + built->version);

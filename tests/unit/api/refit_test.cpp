@@ -121,10 +121,8 @@ TEST_F(RefitTest, PartlyKeepsWhatIsNotGiven) {
   const auto &a = refitted->refitSource()->weights, &b = wanted->refitSource()->weights;
   ASSERT_EQ(a.size(), b.size());
   ASSERT_EQ(a.size(), 6u);
-  Result<std::vector<IValue>> x =
-      refitted->forward(std::vector<IValue>{Tensor::of<float>({1, 6}, {1, 2, 3, 4, 5, 6})}, diagnostics_);
-  Result<std::vector<IValue>> y =
-      wanted->forward(std::vector<IValue>{Tensor::of<float>({1, 6}, {1, 2, 3, 4, 5, 6})}, diagnostics_);
+  std::vector<IValue> in{Tensor::of<float>(Dims{1, 6}, std::vector<float>{1, 2, 3, 4, 5, 6})};
+  Result<std::vector<IValue>> x = refitted->forward(in, diagnostics_), y = wanted->forward(in, diagnostics_);
   ASSERT_TRUE(x && y) << messages();
   for (int64_t i = 0; i < 4; ++i)
     EXPECT_EQ(x->at(0).toTensor().data<float>()[i], y->at(0).toTensor().data<float>()[i]) << i;
@@ -136,12 +134,12 @@ TEST_F(RefitTest, PartlyKeepsWhatIsNotGiven) {
 TEST_F(RefitTest, TellsAllThatDoesNotFitAtOnce) {
   std::string old = compile("old.tse", kOld), before = readText(old);
   EXPECT_FALSE(refit(old,
-                     "fd = 6x6:f32:randn(seed=1)\nw = 4x6:f32:randn(seed=2)\nscale = 6x1:f64:randn(seed=3)\n"
+                     "shifs = 4:f32=[1 2 3 4]\nw = 4x6:f32:randn(seed=2)\nscale = 6x1:f64:randn(seed=3)\n"
                      "one = 4x4:f32:randn(seed=4)\n",
                      old, false, "wrong.weights"));
   std::string in = folder_ / "wrong.weights: error: ";
-  EXPECT_EQ(messages(), in + "weight 'fd' is not in the model, did you mean 'fc'?\n" + in +
-                            "weight 'scale' is float32 [6, 1] in the model, not float64 [6, 1]\n" + in +
+  EXPECT_EQ(messages(), in + "weight 'scale' is float32 [6, 1] in the model, not float64 [6, 1]\n" + in +
+                            "weight 'shifs' is not in the model, did you mean 'shift'?\n" + in +
                             "weight 'w' is float32 [6, 4] in the model, not float32 [4, 6]\n"
                             "test: error: 3 weights were not given: fc, same, shift\n"
                             "note: --partial keeps those that are not given as they are\n");
