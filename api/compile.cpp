@@ -246,6 +246,9 @@ Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entr
   out.operators.insert(out.operators.end(), spec.torchExecutedOps.begin(), spec.torchExecutedOps.end());
   out.modules.insert(out.modules.end(), spec.torchExecutedModules.begin(), spec.torchExecutedModules.end());
   out.options.markedOperators = out.operators;
+  for (const std::string& op : spec.torchExecutedOps) out.options.marks.push_back("torchExecutedOps " + op);
+  for (const std::string& module : spec.torchExecutedModules)
+    out.options.marks.push_back("torchExecutedModules " + module);
   if (spec.inputs.empty() || !entry) return out;
   std::vector<const Value*> tensors;
   for (const Value* v : entry->inputs())

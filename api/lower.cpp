@@ -124,7 +124,9 @@ bool runPlan(Graph& graph, const OpRegistry& registry, const CallTargets& target
   context.arguments = options.arguments;
   if (recorder) context.records = &recorder->records();
   const RewriteDatabase& database = options.database ? *options.database : loweringDatabase();
-  database.query(options.query).run(context, options.settings);
+  PlanSettings settings = options.settings;
+  settings.maxNodes = std::min(settings.maxNodes, options.limits.nodes);
+  database.query(options.query).run(context, settings);
   if (options.onReports) options.onReports(context.reports);
   return diagnostics.errorCount() == before;
 }

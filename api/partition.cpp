@@ -5,6 +5,7 @@
 #include "ir/printer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
+#include "passes/fallback_marks.h"
 #include "passes/passes.h"
 #include "runtime/engine/support.h"
 
@@ -72,7 +73,22 @@ class MatchCheck {
       out_.push_back({"no module '" + abbreviate(name, 80) + "': the text has no modules",
                       "a module dump has them, and traced graphs with scopes"});
     else
-      out_.push_back({"no node belongs to a module of class or path '" + abbreviate(name, 80) + "'", ""});
+      out_.push_back(
+          {"no node belongs to a module of class or path '" + abbreviate(name, 80) + "'", nearestClass(name)});
+  }
+  // Rather one whose last part is the name.
+  std::string nearestClass(const std::string& name) const {
+    NearestName nearest(name);
+    std::string ending;
+    forEachNode(entry_, [&](const Node* n) {
+      for (const Value* v : n->outputs()) {
+        if (!v->type()->is(TypeKind::Class)) continue;
+        std::string known = FallbackMarks::plainClass(v->type()->name());
+        if (ending.empty() && known.ends_with("." + name)) ending = known;
+        nearest.consider(known);
+      }
+    });
+    return ending.empty() ? hint(nearest) : "did you mean '" + ending + "'?";
   }
   void missingNode(const std::string& name) {
     std::string wanted = name.substr(name.starts_with('%'));

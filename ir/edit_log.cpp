@@ -26,7 +26,9 @@ EditLog::~EditLog() {
   graph_.log_ = nullptr;
 }
 
-void EditLog::attach(EditObserver* observer) { observers_.push_back(observer); }
+void EditLog::attach(EditObserver* observer) {
+  if (std::find(observers_.begin(), observers_.end(), observer) == observers_.end()) observers_.push_back(observer);
+}
 void EditLog::detach(EditObserver* observer) { std::erase(observers_, observer); }
 
 void EditLog::clear() {

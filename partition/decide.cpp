@@ -5,6 +5,7 @@
 #include "ir/support/text.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -66,8 +67,12 @@ void Decider::decideAlone(const Node* node) {
   if (!userExcludes(node)) {
     Verdict verdict;
     if (node->hasBlocks())
-      verdict = {Reason::ControlFlow,
-                 std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves", ""};
+      verdict = {
+          Reason::ControlFlow,
+          std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves",
+          node->kind() == sym::Loop
+              ? "loops of a known, small number of turns are unrolled: lower --bind NAME=VALUE makes inputs known"
+              : "branches whose condition is known go: lower --bind NAME=VALUE makes inputs known"};
     else
       verdict = support_.accepts(*node);
     if (options_.refused)
@@ -83,11 +88,36 @@ void Decider::decideAlone(const Node* node) {
 // Numbers that cannot be computed where they are needed are made where everybody can have them.
 void Decider::checkNumbers(const Node* node) {
   if (isElsewhere(node) || recomputing_.allows(node)) return;
-  for (const Value* v : node->outputs())
-    if (!crossesBorders(v) && v->hasUses())
-      return fallBack(node, Reason::NonTensor,
-                      "gives " + typedName(v) + ", which depends on what is written; " + kTensorsOnly,
-                      "without writes to what it reads it could be computed where it is needed");
+  for (const Value* v : node->outputs()) {
+    if (crossesBorders(v) || !v->hasUses()) continue;
+    const Node* writer = writerBehind(node);
+    std::string on = writer ? "what " + nodeName(writer) + mayWrite(writer) : "what is written";
+    return fallBack(node, Reason::NonTensor, "gives " + typedName(v) + ", which depends on " + on + "; " + kTensorsOnly,
+                    "without that write it could be computed wherever it is needed");
+  }
+}
+
+// The first node that may write what the node reads, or what the numbers that it takes are made of.
+const Node* Decider::writerBehind(const Node* node) {
+  std::vector<const Node*> todo{node};
+  std::unordered_set<const Node*> seen{node};
+  for (size_t i = 0; i < todo.size(); ++i) {
+    for (const Use& u : todo[i]->inputs()) {
+      if (const Node* writer = writerOf(u.value, todo[i])) return writer;
+      const Node* from = u.value->node();
+      if (from && !crossesBorders(u.value) && !recomputing_.allows(from) && seen.insert(from).second)
+        todo.push_back(from);
+    }
+    for (const Value* v : todo[i]->outputs())
+      if (const Node* writer = writerOf(v, todo[i])) return writer;
+  }
+  return nullptr;
+}
+
+// " writes", or " may write" of what is not known to.
+std::string Decider::mayWrite(const Node* writer) const {
+  const Operator* op = registry_.resolve(*writer);
+  return op && op->schema().isMutable() ? " writes" : " may write";
 }
 
 const std::string* Decider::nameAmong(const std::vector<std::string>& names, const Node* node) const {
@@ -109,14 +139,17 @@ bool Decider::userExcludes(const Node* node) {
              "leave out --torch-executed-op " + *name);
   else if (marked)
     fallBack(node, Reason::UserExcluded, "it, or the module that it belongs to, is to stay out of engines",
-             "leave out the --torch-executed-op, -module or -node that names it");
+             options_.marks.empty()
+                 ? "leave out what names it"
+                 : "leave out " + join(options_.marks, " or ", [](const std::string& m) { return m; }));
   return name || marked;
 }
 
 const Node* Decider::writerOf(const Value* value, const Node* except) {
-  Locations reached = aliases_.reachable(value);
-  for (const Node* w : writers_)
-    if (w != except && memory_.of(w).writes.intersects(reached)) return w;
+  // Rather what writes the value itself than what writes something that it holds.
+  for (const Locations& reached : {aliases_.locations(value), aliases_.reachable(value)})
+    for (const Node* w : writers_)
+      if (w != except && memory_.of(w).writes.intersects(reached)) return w;
   return nullptr;
 }
 
@@ -136,8 +169,8 @@ void Decider::hazard(const Node* node) {
     const Operator* op = registry_.resolve(*node);
     if (op && writesPrivately(*node, *op)) return;
     std::string what = node->inputCount() ? nameOf(node->input(0)) : "memory";
-    fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others hold that memory",
-             "an operator that makes a new value could run in an engine");
+    fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others may hold that memory",
+             remedyForWrite(node));
     return;
   }
   for (const Value* v : node->outputs()) {
@@ -148,13 +181,25 @@ void Decider::hazard(const Node* node) {
     bool list = !v->type()->isTensor() && aliases_.isWrittenItself(v);
     if (!base && !list) continue;
     const Node* writer = writerOf(v, node);
-    std::string by = writer ? ", which " + nodeName(writer) + " writes" : ", which is written";
+    std::string by = writer ? ", which " + nodeName(writer) + mayWrite(writer) : std::string(", which is written");
     fallBack(node, Reason::Aliasing,
-             base && !list ? "gives " + nameOf(v) + " that shares memory with " + nameOf(base) + by
+             base && !list ? "gives " + nameOf(v) + " that may share memory with " + nameOf(base) + by
                            : "gives " + nameOf(v) + by,
-             "an operator that makes a new value instead of writing would allow an engine", writer);
+             writer ? remedyForWrite(writer) : "", writer);
     return;
   }
+}
+
+// "aten::relu" for "aten::relu_".
+std::string Decider::remedyForWrite(const Node* writer) const {
+  std::string_view kind = writer->kind().text();
+  const Operator* op = registry_.resolve(*writer);
+  if (!op) return "an overload that is known to write nothing: see why " + nodeName(writer) + " has none";
+  if (op->outCount()) return "use the form of " + std::string(kind) + " without 'out'";
+  std::string_view plain = kind.substr(0, kind.size() - 1);
+  if (kind.ends_with('_') && registry_.isKnown(Symbol::of(plain)))
+    return std::string(plain) + " makes a new value, which engines take; lowering puts it in where that is the same";
+  return "a value that is made in one piece instead of being changed would allow an engine";
 }
 
 // What comes from elsewhere must be able to cross, or to be computed here.
@@ -167,11 +212,12 @@ void Decider::checkInputs(const Node* node) {
     if (crossesBorders(v)) continue;
     if (!from) {
       bool ofGraph = v->block() == graph_.block();
-      return fallBack(node, ofGraph ? Reason::Interface : Reason::NonTensor,
-                      "takes " + typedName(v) + ", " +
-                          (ofGraph ? "an input of the graph" : "a parameter of its block") + "; " + kTensorsOnly,
-                      ofGraph ? "a constant in its place, or a tensor, would allow an engine" : "",
-                      v->block()->owner());
+      return fallBack(
+          node, ofGraph ? Reason::Interface : Reason::NonTensor,
+          "takes " + typedName(v) + ", " + (ofGraph ? "an input of the graph" : "a parameter of its block") + "; " +
+              kTensorsOnly,
+          ofGraph ? "lower --bind " + v->name() + "=VALUE puts a constant in its place; a tensor would do as well" : "",
+          v->block()->owner());
     }
     bool here = from->block() == node->block() && !isElsewhere(from);
     if (here || recomputing_.allows(from)) continue;
@@ -190,7 +236,8 @@ void Decider::checkOutputs(const Node* node) {
     if (!from || partition_.given.contains(from) || isElsewhere(from) || recomputing_.isTakenIn(v)) continue;
     if (node->isReturn() && crossesBorders(v)) continue;
     if (node->isReturn() && node->block() == graph_.block())
-      fallBack(from, Reason::Interface, "makes " + typedName(v) + ", an output of the graph; " + kTensorsOnly, "");
+      fallBack(from, Reason::Interface, "makes " + typedName(v) + ", an output of the graph; " + kTensorsOnly,
+               "tensors as outputs of their own, instead of it");
     else if (node->isReturn())
       fallBack(from, Reason::NonTensor, "makes " + typedName(v) + ", a result of its block; " + kTensorsOnly, "",
                node->block()->owner());

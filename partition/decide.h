@@ -29,6 +29,9 @@ class Decider {
   const std::string* nameAmong(const std::vector<std::string>& names, const Node* node) const;
   void hazard(const Node* node);
   bool isNew(const Value* value) const;
+  const Node* writerBehind(const Node* node);
+  std::string mayWrite(const Node* writer) const;
+  std::string remedyForWrite(const Node* writer) const;
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);
   void checkOutputs(const Node* node);

@@ -38,6 +38,8 @@ struct PartitionOptions {
   std::vector<std::string> fallbackOperators = {};
   // Those that nodes were marked for earlier: reasons name them.
   std::vector<std::string> markedOperators = {};
+  // What the user has said to mark nodes, such as "--torch-executed-module layer1.0": for reports.
+  std::vector<std::string> marks = {};
   // Nodes that an engine has turned down, whatever the support said. Null: none.
   const std::unordered_map<const Node*, Verdict>* refused = nullptr;
   // Nodes that are taken to be fit for engines whatever else is said: "what if". Null: none.

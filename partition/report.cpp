@@ -38,6 +38,7 @@ struct Group {
   Reason reason = Reason::Ok;
   std::string detail, remedy;
   std::vector<const Node*> nodes, followers;
+  std::vector<const Node*> causes;  // of the followers, each once
 };
 
 class Explainer {
@@ -51,8 +52,11 @@ class Explainer {
       // Nodes of one kind are said once, where the words do not name their values.
       auto [it, isNew] =
           groupOf_.try_emplace({d.reason, d.detail + "|" + std::string(root->kind().text())}, groups_.size());
-      if (isNew) groups_.push_back({d.reason, d.detail, d.remedy, {}, {}});
-      (root == n ? groups_[it->second].nodes : groups_[it->second].followers).push_back(n);
+      if (isNew) groups_.push_back({d.reason, d.detail, d.remedy, {}, {}, {}});
+      Group& g = groups_[it->second];
+      if (root == n) return g.nodes.push_back(n);
+      g.followers.push_back(n);
+      if (std::find(g.causes.begin(), g.causes.end(), root) == g.causes.end()) g.causes.push_back(root);
     });
   }
 
@@ -74,9 +78,10 @@ class Explainer {
       if (!g.followers.empty())
         out_ += fmt::format(" {:<8}{:>4} × {:<14} {}: because of {}\n", "", g.followers.size(), followersCode(g),
                             someOf(g.followers, kMostNames, [](const Node* n) { return nameOf(n); }),
-                            nameOf(g.nodes.front()));
+                            someOf(g.causes, kMostNames, [](const Node* n) { return nameOf(n); }));
     }
-    if (groups_.size() > kMostGroups) out_ += fmt::format(" {:<8} and {} more\n", "", groups_.size() - kMostGroups);
+    if (groups_.size() > kMostGroups)
+      out_ += fmt::format(" {:<8} and {} more; --format json tells of every node\n", "", groups_.size() - kMostGroups);
     return std::move(out_);
   }
 
@@ -84,7 +89,7 @@ class Explainer {
   std::string hints(const Repartition& again) {
     std::vector<const Group*> largest;
     for (const Group& g : groups_)
-      if (g.reason != Reason::ControlFlow && !g.nodes.empty()) largest.push_back(&g);
+      if (canChange(g.reason) && !g.nodes.empty()) largest.push_back(&g);
     std::stable_sort(largest.begin(), largest.end(), [](const Group* a, const Group* b) {
       return a->nodes.size() + a->followers.size() > b->nodes.size() + b->followers.size();
     });
@@ -141,6 +146,12 @@ class Explainer {
       if (reason != Reason::Ok)
         codes += fmt::format("{}{} ×{}", codes.empty() ? "   " : ", ", reasonCode(reason), count);
     out_ += codes + "\n";
+  }
+
+  // Whether somebody who is told what it would be like without can do something about it.
+  static bool canChange(Reason reason) {
+    return reason != Reason::ControlFlow && reason != Reason::SideEffect && reason != Reason::DataDependent &&
+           reason != Reason::Random;
   }
 
   static std::string typedName(const Value* v) {
@@ -212,9 +223,9 @@ std::string explainNode(const Node* node, const Partition& partition) {
   if (partition.given.contains(node)) return out + " is known when engines are made: each segment has its own copy\n";
   const Decision& d = partition.decisions[node];
   const Segment& s = partition.segments[d.segment];
-  out +=
-      fmt::format(" runs in {} (segment {} of {})\n", s.target == Target::Accelerated ? "an engine" : "the interpreter",
-                  d.segment, partition.segments.size());
+  out += fmt::format(" {} (segment {} of {})\n",
+                     s.target == Target::Accelerated ? "runs in an engine" : "is left to the interpreter", d.segment,
+                     partition.segments.size());
   out += fmt::format("  reason   {}{}\n", reasonCode(d.reason), d.detail.empty() ? "" : ": " + d.detail);
   for (const Node* c : partition.causes(node)) {
     const Decision& because = partition.decisions[c];

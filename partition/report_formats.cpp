@@ -27,11 +27,23 @@ class JsonReport {
     json_.beginArray();
     for (const Segment& s : partition_.segments) segment(s);
     json_.endArray();
+    nodes([](const Node*) { return true; });
+  }
+
+  void write(const std::unordered_set<const Node*>& wanted) {
+    json_.beginObject();
+    json_.field("format", "tscompile.explain/1");
+    nodes([&](const Node* n) { return wanted.contains(n); });
+  }
+
+ private:
+  template <class Wanted>
+  void nodes(Wanted&& wanted) {
     json_.key("nodes");
     json_.beginArray();
     size_t id = 0;
     forEachNode(graph_, [&](const Node* n) {
-      if (!partition_.given.contains(n)) node(n, id);
+      if (!partition_.given.contains(n) && wanted(n)) node(n, id);
       ++id;
     });
     json_.endArray();
@@ -39,7 +51,6 @@ class JsonReport {
     json_.finish();
   }
 
- private:
   void segment(const Segment& s) {
     json_.newLine();
     json_.beginObject();
@@ -124,6 +135,11 @@ class JsonReport {
 
 void writePartitionJson(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::ostream& out) {
   JsonReport(graph, registry, partition, out).write();
+}
+
+void writeNodesJson(const Graph& graph, const OpRegistry& registry, const Partition& partition,
+                    const std::unordered_set<const Node*>& nodes, std::ostream& out) {
+  JsonReport(graph, registry, partition, out).write(nodes);
 }
 
 void writePartitionDot(const Graph& graph, const Partition& partition, std::ostream& out) {

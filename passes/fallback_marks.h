@@ -20,6 +20,8 @@ class FallbackMarks {
   bool marks(const Node* node) const;
   bool marksOperator(const Node* node) const;
 
+  // "net.Block" for "__torch__.net.___torch_mangle_3.Block": classes may be named so, too.
+  static std::string plainClass(std::string_view name);
   static bool isMarked(const Node* node) { return node->hasAttribute(sym::toCompile); }
   // Marks a node and those inside; returns whether one was not marked before. Constants and attributes of modules need
   // no engine and get no mark.

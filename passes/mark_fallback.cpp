@@ -27,17 +27,6 @@ std::vector<std::string_view> partsOf(std::string_view text, char separator) {
   return parts;
 }
 
-// "__torch__.net.___torch_mangle_3.Block" -> "net.Block"
-std::string unmangled(std::string_view name) {
-  std::string out;
-  for (std::string_view part : partsOf(name, '.')) {
-    if (part == "__torch__" || part.starts_with("___torch_mangle_")) continue;
-    if (!out.empty()) out += '.';
-    out += part;
-  }
-  return out;
-}
-
 // "layer.0.conv" for what is read from the module that the graph belongs to; empty for other objects.
 std::string pathOf(const Value* module) {
   std::vector<std::string> parts;
@@ -58,6 +47,16 @@ bool hasNoWork(const Node* n) {
 
 }  // namespace
 
+std::string FallbackMarks::plainClass(std::string_view name) {
+  std::string out;
+  for (std::string_view part : partsOf(name, '.')) {
+    if (part == "__torch__" || part.starts_with("___torch_mangle_")) continue;
+    if (!out.empty()) out += '.';
+    out += part;
+  }
+  return out;
+}
+
 FallbackMarks::FallbackMarks(RewriteContext& context)
     : classes_(namesOf(context.arguments, "fallback_classes")),
       paths_(namesOf(context.arguments, "fallback_paths")),
@@ -75,7 +74,7 @@ bool FallbackMarks::marksModule(const Value* module) const {
   bool any = false;
   while (module && module->type()->is(TypeKind::Class)) {
     std::string mangled(module->type()->name());
-    any |= found(classes_, mangled) | found(classes_, unmangled(mangled));
+    any |= found(classes_, mangled) | found(classes_, plainClass(mangled));
     if (!paths_.empty()) any |= found(paths_, pathOf(module));
     const Node* n = module->node();
     module = n && n->kind() == sym::GetAttr ? n->input(0) : nullptr;

@@ -207,9 +207,11 @@ class Merger {
     changed_ = true;
   }
 
+  // `a + alpha * b` commutes only with alpha 1.
   bool isCommutative(const Node* n) {
     const Operator* op = facts_.resolve(n);
-    return op && op->isImplemented() && op->def().commutative;
+    if (!op || !op->isImplemented() || !op->def().commutative) return false;
+    return n->inputCount() < 3 || (n->inputCount() == 3 && facts_.number(n->input(2)) == 1.0);
   }
 
   static uint64_t hashOf(const Node* n, bool swap) {

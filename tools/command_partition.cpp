@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -87,44 +88,64 @@ int print(const Prepared& prepared, const Partition& p, const PartitionCommand& 
         .note("the limit is set by --limit print=N");
   if (command.explain)
     session.out << '\n'
-                << explainSegments(*prepared.graph, p, [&](PartitionOptions options) {
-                     options.markedOperators = command.operators;
-                     return partition(prepared, options);
-                   });
+                << explainSegments(*prepared.graph, p,
+                                   [&](PartitionOptions options) { return partition(prepared, options); });
   return session.finish();
 }
 
-bool explainOne(const std::string& asked, const Prepared& prepared, const Partition& p, Session& session) {
-  const Graph& graph = *prepared.graph;
-  if (asked.starts_with('%')) {
-    const Value* v = graph.find(asked.substr(1));
-    if (v && v->node()) {
-      session.out << explainNode(v->node(), p);
-      return true;
-    }
-    if (v) {
-      session.out << asked << " is an input of " << (v->block()->owner() ? "its block" : "the graph") << "\n";
-      return true;
-    }
-    NearestName nearest(asked.substr(1));
-    graph.forEachName([&](std::string_view n) { nearest.consider(n); });
-    UsageError error{"the graph has no value '" + abbreviate(asked, 80) + "'"};
-    if (nearest.found()) error.notes.push_back("did you mean '%" + nearest.name() + "'?");
-    error.notes.push_back("lowering removes and renames values; --no-lower takes the graph as it is");
-    throw error;
-  }
-  bool any = false;
-  NearestName nearest(asked);
+// "%x" and "%12": numbers of values without a name change when a graph is cut, so those that are printed count.
+const Value* findValue(const Graph& graph, std::string_view name) {
+  if (const Value* v = graph.find(name)) return v;
+  const Value* found = nullptr;
   forEachNode(graph, [&](const Node* n) {
-    nearest.consider(n->kind().text());
-    if (n->kind().text() != asked) return;
-    any = true;
-    session.out << explainNode(n, p);
+    for (const Value* v : n->outputs())
+      if (!found && !v->isNamed() && v->name() == name) found = v;
   });
-  if (any) return true;
-  UsageError error{"no node of the graph is '" + abbreviate(asked, 80) + "'"};
-  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  return found;
+}
+
+[[noreturn]] void throwNoValue(const std::string& asked, const Graph& graph) {
+  NearestName nearest(asked.substr(1));
+  graph.forEachName([&](std::string_view n) { nearest.consider(n); });
+  UsageError error{"the graph has no value '" + abbreviate(asked, 80) + "'"};
+  if (nearest.found()) error.notes.push_back("did you mean '%" + nearest.name() + "'?");
+  error.notes.push_back("lowering removes and renames values; --no-lower takes the graph as it is");
   throw error;
+}
+
+[[noreturn]] void throwNoOperator(const std::string& asked, const Graph& graph) {
+  NearestName nearest(asked);
+  forEachNode(graph, [&](const Node* n) { nearest.consider(n->kind().text()); });
+  UsageError error{"no node of the graph is '" + abbreviate(asked, 80) + "'"};
+  if (findValue(graph, asked))
+    error.notes.push_back("did you mean '%" + asked + "'?");
+  else if (nearest.found())
+    error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  throw error;
+}
+
+// The nodes that "%name" or "aten::relu" stands for; none for an input.
+std::vector<const Node*> nodesOf(const std::string& asked, const Graph& graph) {
+  std::vector<const Node*> out;
+  if (asked.starts_with('%')) {
+    const Value* v = findValue(graph, asked.substr(1));
+    if (!v) throwNoValue(asked, graph);
+    if (v->node()) out.push_back(v->node());
+    return out;
+  }
+  forEachNode(graph, [&](const Node* n) {
+    if (n->kind().text() == asked) out.push_back(n);
+  });
+  if (out.empty()) throwNoOperator(asked, graph);
+  return out;
+}
+
+void explainText(const std::string& asked, const Graph& graph, const Partition& p, std::ostream& out) {
+  std::vector<const Node*> nodes = nodesOf(asked, graph);
+  for (const Node* n : nodes) out << explainNode(n, p);
+  if (!nodes.empty()) return;
+  const Value* v = findValue(graph, asked.substr(1));
+  out << asked << " is an input of " << (v->block()->owner() ? "its block" : "the graph") << "\n";
 }
 
 // Lists the nodes of a method that no engine takes.
@@ -193,7 +214,15 @@ int runExplain(const Options& options, Session& session) {
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
   Partition p = partition(*prepared, partitionOptionsOf(options.partition));
-  for (size_t i = 1; i < options.arguments.size(); ++i) explainOne(options.arguments[i], *prepared, p, session);
+  const std::vector<std::string> asked(options.arguments.begin() + 1, options.arguments.end());
+  if (!session.common.json) {
+    for (const std::string& a : asked) explainText(a, *prepared->graph, p, session.out);
+    return session.finish();
+  }
+  std::unordered_set<const Node*> nodes;
+  for (const std::string& a : asked)
+    for (const Node* n : nodesOf(a, *prepared->graph)) nodes.insert(n);
+  writeNodesJson(*prepared->graph, *prepared->registry, p, nodes, session.out);
   return session.finish();
 }
 

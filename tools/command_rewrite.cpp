@@ -101,6 +101,7 @@ void writeJson(const Entries& entries, std::ostream& out) {
     json.endObject();
   }
   json.endArray();
+  json.finish();
 }
 
 // One line for each, below the databases that they belong to.

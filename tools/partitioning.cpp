@@ -79,6 +79,9 @@ PartitionOptions partitionOptionsOf(const PartitionCommand& command) {
   options.minBlockSize = command.minBlockSize.value_or(command.requireFull ? 1 : options.minBlockSize);
   options.strategy = command.strategy;
   options.markedOperators = command.operators;
+  for (const std::string& op : command.operators) options.marks.push_back("--torch-executed-op " + op);
+  for (const std::string& module : command.modules) options.marks.push_back("--torch-executed-module " + module);
+  for (const std::string& node : command.nodes) options.marks.push_back("--torch-executed-node " + node);
   return options;
 }
 

@@ -81,6 +81,7 @@ void RewritingSetup::checkNames(const Query& q) const {
 void RewritingSetup::makeSettings() {
   settings.verify = command_.check;
   settings.compare = command_.verifyRewrites;
+  settings.maxNodes = session_.common.limits.nodes;
   if (command_.profile != ProfileForm::None) settings.profile = &profile_;
   if (session_.common.json)
     settings.applied = [this](const std::string& name) {

@@ -27,6 +27,9 @@ std::string placeOf(const Value* v) {
                                 : "the inputs");
 }
 
+// "cuda" may be "cuda:0".
+bool mayBeSame(Device a, Device b) { return a.kind == b.kind && (a.index == b.index || a.index < 0 || b.index < 0); }
+
 bool hasPlace(const Node* n) { return n->location.present() || !n->scope.empty() || n->range.valid(); }
 
 }  // namespace
@@ -63,6 +66,7 @@ TypePtr mergedType(TypePtr before, TypePtr after) {
   const TensorFacts &b = before->tensor(), &a = after->tensor();
   if (a.dtype != DType::Undefined && b.dtype != DType::Undefined && a.dtype != b.dtype) return nullptr;
   if (a.hasRank && b.hasRank && a.sizes.size() != b.sizes.size()) return nullptr;
+  if (a.hasDevice && b.hasDevice && !mayBeSame(a.device, b.device)) return nullptr;
   // What the text said of the former one holds for the new one, which computes the same.
   TensorFacts merged = b;
   if (merged.dtype == DType::Undefined) merged.dtype = a.dtype;

@@ -145,6 +145,7 @@ std::optional<RewriteMismatch> compareTensors(const Tensor& a, const Tensor& b, 
     auto isNaN = [](std::complex<double> c) { return std::isnan(c.real()) || std::isnan(c.imag()); };
     if ((isNaN(x) && isNaN(y)) || x == y) {
       absolutes.push_back(0);
+      relatives.push_back(0);
       continue;
     }
     double difference = std::abs(x - y), scale = std::max(std::abs(x), std::abs(y));

@@ -444,14 +444,15 @@ class ConditionReader {
 
 }  // namespace
 
-Result<Pattern::MatchPredicate> parseCondition(std::string_view text, SourceRange at, const Pattern& pattern,
-                                               Diagnostics& diagnostics) {
+Result<Condition> parseCondition(std::string_view text, SourceRange at, const Pattern& pattern,
+                                 Diagnostics& diagnostics) {
   std::optional<Term> term = ConditionReader(text, at, pattern, diagnostics).read();
   if (!term) return Failed{};
-  return Pattern::MatchPredicate([term = *term](const Match& m, RewriteContext& c) {
-    Known v = term(m, c);
-    return v && v->isBool() && v->toBool();
-  });
+  return Condition{[term = *term](const Match& m, RewriteContext& c) {
+                     Known v = truth(term(m, c));
+                     return v && v->toBool();
+                   },
+                   [term = *term](const Match& m, RewriteContext& c) { return term(m, c).has_value(); }};
 }
 
 }  // namespace tscompile

@@ -7,6 +7,11 @@
 
 namespace tscompile {
 
+// What is not known does not hold.
+struct Condition {
+  Pattern::MatchPredicate holds, isKnown;
+};
+
 // Of values: dtype(%x) (f32, i64, bool ...), rank(%x), numel(%x), size(%x, -1), floating(%x), integral(%x) (bool
 // counts), complex(%x), constant(%x), none(%x), uses(%x), length(%list), same_shape(%x, %y), written(%x), scope(%x,
 // "layer1.conv") (the node that makes it is of that part of the model); %x itself is the value of a number, string,
@@ -16,7 +21,7 @@ namespace tscompile {
 //
 // What is not known makes a condition false, `not` included. `at` is where the text begins, for messages. Names must be
 // those of the pattern.
-Result<Pattern::MatchPredicate> parseCondition(std::string_view text, SourceRange at, const Pattern& pattern,
-                                               Diagnostics& diagnostics);
+Result<Condition> parseCondition(std::string_view text, SourceRange at, const Pattern& pattern,
+                                 Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -79,8 +79,11 @@ class QueryReader {
            c == ':' || c == '-';
   }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  void blanks() {
-    while (at_ < text_.size() && isBlank(text_[at_])) ++at_;
+  // Tells whether there is a comma among them.
+  bool blanks() {
+    bool comma = false;
+    for (; at_ < text_.size() && isBlank(text_[at_]); ++at_) comma |= text_[at_] == ',';
+    return comma;
   }
   std::string_view word() {
     size_t begin = at_;
@@ -91,7 +94,7 @@ class QueryReader {
   // Up to the end, or to the brace that closes a sub-query.
   bool readInto(Query& q, bool inner) {
     char sign = '+';
-    for (blanks(); at_ < text_.size(); blanks()) {
+    for (bool joined = blanks(); at_ < text_.size(); joined = blanks()) {
       char c = peek();
       if (c == '}') return inner || fail("'}' without '{'");
       if (c == '+' || c == '&' || c == '-') {
@@ -104,7 +107,7 @@ class QueryReader {
         if (inner) return fail("sub-queries do not nest");
         if (!sub(q)) return false;
         continue;
-      } else if (at_ > 0 && text_[at_ - 1] != ',') {
+      } else if (!joined) {
         sign = '+';
       }
       std::string_view name = word();

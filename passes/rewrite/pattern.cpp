@@ -158,8 +158,8 @@ Pattern& Pattern::where(std::string_view name, ValuePredicate predicate) {
   return *this;
 }
 
-Pattern& Pattern::where(MatchPredicate predicate, std::string text) {
-  matchPredicates_.emplace_back(std::move(predicate), std::move(text));
+Pattern& Pattern::where(MatchPredicate predicate, std::string text, MatchPredicate isKnown) {
+  matchPredicates_.push_back({std::move(predicate), std::move(text), std::move(isKnown)});
   return *this;
 }
 

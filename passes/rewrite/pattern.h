@@ -66,8 +66,8 @@ class Pattern {
 
   // Conditions; all must hold. One on a value is asked as soon as the name is bound.
   Pattern& where(std::string_view name, ValuePredicate predicate);
-  // `text` is what messages call the condition.
-  Pattern& where(MatchPredicate predicate, std::string text = {});
+  // `text` is what messages call the condition; `isKnown` tells one that is false from one that cannot be answered.
+  Pattern& where(MatchPredicate predicate, std::string text = {}, MatchPredicate isKnown = nullptr);
   Pattern& sharing(Sharing sharing);
   // Nested nodes of one of these kinds, which commute, match as sums of many: any nesting and order of as many terms,
   // 8 at most. Only such nodes as nothing else uses. Their factor behind, if there is one, is 1.
@@ -109,7 +109,12 @@ class Pattern {
   size_t rootIndex() const;
   std::shared_ptr<const CompiledPattern> pattern_;
   std::vector<std::pair<size_t, ValuePredicate>> valuePredicates_;
-  std::vector<std::pair<MatchPredicate, std::string>> matchPredicates_;
+  struct WholeCondition {
+    MatchPredicate holds;
+    std::string text;
+    MatchPredicate isKnown;  // null: always
+  };
+  std::vector<WholeCondition> matchPredicates_;
   std::vector<Symbol> associative_;
   bool byValue_ = false;
   Sharing sharing_ = Sharing::SingleUse;

@@ -42,7 +42,10 @@ bool sameConstant(const Value* a, const Value* b) {
   if (a == b) return true;
   const IValue* x = GraphFacts::constant(a);
   const IValue* y = GraphFacts::constant(b);
-  return x && y && sameBits(*x, *y);
+  if (x && y) return sameBits(*x, *y);
+  // Tensors as the text gives them.
+  auto isConstant = [](const Value* v) { return v->node() && v->node()->kind() == sym::Constant; };
+  return isConstant(a) && isConstant(b) && sameAttributes(*a->node(), *b->node());
 }
 
 // Whether what is known of a value meets what the pattern's text asks for.
@@ -393,11 +396,17 @@ class Matcher {
 
   bool accept(size_t at) {
     auto fits = [&](bool good, auto&& text) { return good || miss(at + 1, m_.nodes_.back(), text); };
-    if (!fits(sharingFits(), [] { return "something else uses an inner value of the match"; })) return false;
+    const Value* shared = sharedValue();
+    if (!fits(!shared, [&] { return "something else uses " + named(shared) + ", an inner value of the match"; }))
+      return false;
     if (!fits(findPoint(), [] { return "there is no place where all inputs are there and no output is used yet"; }))
       return false;
-    for (const auto& [predicate, text] : source_.matchPredicates_)
-      if (!fits(predicate(m_, context_), [&] { return "not so: " + (text.empty() ? "a condition in C++" : text); }))
+    for (const auto& condition : source_.matchPredicates_)
+      if (!fits(condition.holds(m_, context_), [&] {
+            bool known = !condition.isKnown || condition.isKnown(m_, context_);
+            return (known ? "not so: " : "not known: ") +
+                   (condition.text.empty() ? "a condition in C++" : condition.text);
+          }))
         return false;
     return true;
   }
@@ -407,21 +416,22 @@ class Matcher {
   }
   bool isMatched(const Node* n) const { return std::find(m_.nodes_.begin(), m_.nodes_.end(), n) != m_.nodes_.end(); }
 
-  bool sharingFits() const {
-    if (source_.sharing_ == Sharing::Shared) return true;
+  // An inner value that is used otherwise than the pattern allows, or null.
+  const Value* sharedValue() const {
+    if (source_.sharing_ == Sharing::Shared) return nullptr;
     for (uint32_t i = 0; i < p_.values.size(); ++i) {
       const Value* wanted = p_.values[i];
       if (!wanted->node() || isOutput(i) || p_.nodes[p_.nodeIndex[wanted->node()]].isConstant) continue;
       const Value* v = m_.values_[i];
       if (source_.sharing_ == Sharing::SameUseCount) {
-        if (v->useCount() != wanted->useCount()) return false;
+        if (v->useCount() != wanted->useCount()) return v;
       } else if (!v->type()->is(TypeKind::Int) && !v->type()->is(TypeKind::List) && !v->type()->is(TypeKind::Bool) &&
                  !v->type()->is(TypeKind::Float)) {
         for (Use& u : v->uses())
-          if (!isMatched(u.user)) return false;
+          if (!isMatched(u.user)) return v;
       }
     }
-    return true;
+    return nullptr;
   }
 
   // In front of the first node that makes an output, if everything that the match takes is there; else of the last, if

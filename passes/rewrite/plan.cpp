@@ -8,6 +8,7 @@
 #include "ir/support/check.h"
 #include "ir/support/text.h"
 #include "ir/verifier.h"
+#include "passes/edits.h"
 #include "passes/rewrite/compare.h"
 #include "passes/rewrite/profile.h"
 
@@ -297,10 +298,14 @@ class Worklist : public EditObserver {
 class PlanRunner {
  public:
   PlanRunner(RewriteContext& context, EditLog& log, const PlanSettings& settings)
-      : context_(context), log_(log), settings_(settings), applier_(context, log) {
+      : context_(context),
+        log_(log),
+        settings_(settings),
+        applier_(context, log),
+        mostNodes_(std::max<uint64_t>(settings.maxNodes, context.graph.nodeCount())) {
     if (!settings.from.empty()) leftOut_ = nodesApartFrom(context.graph, settings.from);
     applier_.onFailure = settings.onFailure;
-    applier_.failed = settings.failed;
+    applier_.failed = [this](const RewriteFailure& f) { failed(f); };
     applier_.provenance = settings.provenance;
     applier_.describe = settings.trace != nullptr;
     if (settings.compare && context.evaluator)
@@ -361,6 +366,13 @@ class PlanRunner {
     sequence.children.push_back(std::move(profile));
   }
 
+  void failed(const RewriteFailure& f) {
+    if (settings_.trace)
+      settings_.trace(
+          fmt::format("rewriting: validate failed on node {}. Reason: {}, {}", trim(f.node), f.rewrite, f.message));
+    if (settings_.failed) settings_.failed(f);
+  }
+
   // What rewriting would do to the results on sample inputs; "": nothing that shows.
   std::string difference(double tolerance) {
     size_t now = log_.position();
@@ -368,7 +380,17 @@ class PlanRunner {
     std::unique_ptr<Graph> before = cloneGraph(context_.graph);
     log_.moveTo(now);
     std::optional<RewriteMismatch> m = compareGraphs(*before, context_.graph, *context_.evaluator, tolerance);
-    return m ? m->text() : "";
+    return m ? m->text() + madeText() : "";
+  }
+
+  // The nodes that the rewrite made, the first few of them.
+  std::string madeText() const {
+    constexpr size_t kMost = 8;
+    std::vector<Node*> made = log_.created(rewriteStart_);
+    std::string out;
+    for (size_t i = 0; i < std::min(made.size(), kMost); ++i)
+      out += (i ? ", " : "; made ") + std::string(trim(nodeText(*made[i])));
+    return made.size() > kMost ? out + ", ..." : out;
   }
 
   void entry(const Plan::Body& b, Profile& profile) {
@@ -436,7 +458,7 @@ class PlanRunner {
     TimedScope timed(walking.loop);
     while (Node* n = list.take(b.order == Order::OutToIn)) {
       changed |= tryAll(dispatch, n, uses);
-      if (uses.most > limit) {
+      if (uses.most > limit || isTooLarge()) {
         stop(b.name, {uses.mostName});
         break;
       }
@@ -467,6 +489,7 @@ class PlanRunner {
     }
   };
 
+  bool isTooLarge() const { return context_.graph.nodeCount() > mostNodes_; }
   size_t useLimit() const {
     double nodes = static_cast<double>(std::max<size_t>(context_.graph.nodeCount(), 16));
     return static_cast<size_t>(std::min(settings_.maxUseRatio * nodes, 1e15));
@@ -567,7 +590,7 @@ class PlanRunner {
       changed = true;
       for (const auto& [name, count] : uses.counts)
         for (size_t i = 0; i < count; ++i) all.add(name);
-      if (all.most > limit || pass + 1 >= settings_.maxPasses) {
+      if (all.most > limit || isTooLarge() || pass + 1 >= settings_.maxPasses) {
         stop(b.name, uses.names());
         return true;
       }
@@ -612,15 +635,17 @@ class PlanRunner {
     }
     while (Node* n = list.take(true)) {
       tryAll(dispatch, n, uses);
-      if (uses.most > limit) return;
+      if (uses.most > limit || isTooLarge()) return;
     }
   }
 
   void stop(const std::string& name, const std::vector<std::string>& rewrites) {
     outcome_.converged = false;
     outcome_.stoppedBy = join(rewrites, ", ", [](const std::string& s) { return s; });
-    context_.diagnostics.warning(SourceRange{}, fmt::format("'{}' was ended before nothing changed any more", name))
-        .note("rewrites that went on: " + outcome_.stoppedBy);
+    Diagnostic& d = context_.diagnostics.warning(SourceRange{},
+                                                 fmt::format("'{}' was ended before nothing changed any more", name));
+    d.note("rewrites that went on: " + outcome_.stoppedBy);
+    if (isTooLarge()) d.note(fmt::format("the graph has more than {} nodes", mostNodes_));
   }
 
   RewriteContext& context_;
@@ -630,6 +655,7 @@ class PlanRunner {
   Outcome outcome_;
   Profile* profile_ = nullptr;  // of the entry that is running
   size_t rewriteStart_ = 0;
+  const uint64_t mostNodes_;
   NodeTable<bool> leftOut_;  // of the nodes that were there at first: those that rewrites are not asked about
 };
 
@@ -718,6 +744,15 @@ class StructureHasher {
     numbers_[v] = ++count_;
     add(v->type()->hash());
   }
+  // Large tensors by where they are: to read them all would take as long as a pass.
+  void value(const IValue& v) {
+    if (!v.isTensor()) return add(hashText(valueText(v, LiteralStyle::Schema)));
+    add(hashOfBits(v));
+    constexpr size_t kRead = 256;  // by hashOfBits
+    const Tensor& t = v.toTensor();
+    if (t.defined() && (!t.isContiguous() || static_cast<size_t>(t.numel()) * itemSize(t.dtype()) > kRead))
+      add(reinterpret_cast<uintptr_t>(t.raw()));
+  }
   void inputs(const Node* n) {
     add(n->inputCount());
     for (const Use& u : n->inputs()) add(numbers_[u.value]);
@@ -734,7 +769,7 @@ class StructureHasher {
       inputs(n);
       for (const Attribute& a : n->attributes()) {
         add(a.name.hash());
-        if (const IValue* v = a.value()) add(hashText(valueText(*v, LiteralStyle::Schema)));
+        if (const IValue* v = a.value()) value(*v);
       }
       for (const Value* v : n->outputs()) define(v);
       for (const Block* b : n->blocks()) {

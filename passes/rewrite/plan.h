@@ -2,6 +2,7 @@
 // any number of graphs; databases make them from queries (database.h).
 #pragma once
 
+#include "ir/support/limits.h"
 #include "passes/rewrite/apply.h"
 
 #include <functional>
@@ -32,6 +33,8 @@ struct PlanSettings {
   // If there are any: rewrites are asked about the nodes that these values are computed by, and what comes of them.
   std::vector<const Value*> from;
   int maxPasses = 64;
+  // Walks and equilibria end when the graph has more nodes, and more than it had.
+  uint64_t maxNodes = Limits().nodes;
   // Called after each entry that is not a part of another: its name, and whether it changed the graph.
   std::function<void(const std::string&, const Graph&, bool)> afterEntry;
   // Called with the name of each rewrite that is applied.

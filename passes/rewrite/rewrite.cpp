@@ -105,25 +105,33 @@ std::vector<Symbol> kindsOf(const std::vector<NodeRewrite>& rewrites) {
   return kinds;
 }
 
-bool wants(const NodeRewrite& r, const Node* n) {
-  return r.kinds.empty() || std::find(r.kinds.begin(), r.kinds.end(), n->kind()) != r.kinds.end();
+bool wants(const NodeRewrite& r, const Node* n) { return isOfKind(n->kind(), r.kinds); }
+
+// What is allowed to one of its parts is allowed to the whole.
+NodeRewrite wholeOf(std::string name, const std::vector<NodeRewrite>& parts) {
+  NodeRewrite whole{.name = std::move(name), .kinds = kindsOf(parts), .apply = nullptr};
+  for (const NodeRewrite& r : parts) {
+    whole.tolerance = std::max(whole.tolerance, r.tolerance);
+    whole.autoCast |= r.autoCast;
+  }
+  return whole;
 }
 }  // namespace
 
 NodeRewrite firstOf(std::string name, std::vector<NodeRewrite> rewrites) {
-  std::vector<Symbol> kinds = kindsOf(rewrites);
-  auto apply = [rewrites = std::move(rewrites)](Node* n, RewriteContext& c) -> Replacement {
+  NodeRewrite whole = wholeOf(std::move(name), rewrites);
+  whole.apply = [rewrites = std::move(rewrites)](Node* n, RewriteContext& c) -> Replacement {
     for (const NodeRewrite& r : rewrites)
       if (wants(r, n))
         if (Replacement made = r.apply(n, c)) return made;
     return {};
   };
-  return {std::move(name), std::move(kinds), apply};
+  return whole;
 }
 
 NodeRewrite bestOf(std::string name, std::vector<NodeRewrite> rewrites, std::function<double(const Graph&)> cost) {
-  std::vector<Symbol> kinds = kindsOf(rewrites);
-  auto apply = [rewrites = std::move(rewrites), cost = std::move(cost)](Node* n, RewriteContext& c) -> Replacement {
+  NodeRewrite whole = wholeOf(std::move(name), rewrites);
+  whole.apply = [rewrites = std::move(rewrites), cost = std::move(cost)](Node* n, RewriteContext& c) -> Replacement {
     EditLog* log = c.graph.editLog();
     if (!log) return {};
     size_t start = log->position();
@@ -145,7 +153,7 @@ NodeRewrite bestOf(std::string name, std::vector<NodeRewrite> rewrites, std::fun
     }
     return best ? best->apply(n, c) : Replacement();
   };
-  return {std::move(name), std::move(kinds), apply};
+  return whole;
 }
 
 namespace {
@@ -160,8 +168,8 @@ Value* replacementOf(const Node* n, const Replacement& r) {
 }  // namespace
 
 NodeRewrite chain(std::string name, std::vector<NodeRewrite> rewrites) {
-  std::vector<Symbol> kinds = kindsOf(rewrites);
-  auto apply = [rewrites = std::move(rewrites)](Node* n, RewriteContext& c) -> Replacement {
+  NodeRewrite whole = wholeOf(std::move(name), rewrites);
+  whole.apply = [rewrites = std::move(rewrites)](Node* n, RewriteContext& c) -> Replacement {
     Replacement last;
     Node* at = n;
     constexpr int kMost = 64;  // rules that undo each other end here
@@ -178,7 +186,7 @@ NodeRewrite chain(std::string name, std::vector<NodeRewrite> rewrites) {
     }
     return last;
   };
-  return {std::move(name), std::move(kinds), apply};
+  return whole;
 }
 
 }  // namespace tscompile

@@ -158,7 +158,7 @@ class RulesReader {
     bool autoCast = r.rewrite.autoCast;
     std::optional<Pattern> from = pattern(*d.match), to = pattern(*d.replace);
     if (!from || !to) return std::nullopt;
-    if (!writesNothing(*from, *d.match)) return std::nullopt;
+    if (!writesNothing(*from, *d.match) || !canBeFound(*from, *d.match)) return std::nullopt;
     if (!to->isBuiltFrom(*from, diagnostics_)) {
       good_ = false;
       return std::nullopt;
@@ -166,16 +166,36 @@ class RulesReader {
     from->sharing(sharing).associative(std::move(associative));
     if (byValue) from->constantsByValue();
     for (SourceRange c : d.conditions) {
-      Result<Pattern::MatchPredicate> condition = parseCondition(c.text(), c, *from, diagnostics_);
+      Result<Condition> condition = parseCondition(c.text(), c, *from, diagnostics_);
       if (!condition) {
         good_ = false;
         return std::nullopt;
       }
-      from->where(std::move(*condition), std::string(c.text()));
+      from->where(std::move(condition->holds), std::string(c.text()), std::move(condition->isKnown));
     }
     r.rewrite = patternRewrite(r.name, std::move(*from), std::move(*to));
     r.rewrite.autoCast = autoCast;
     return r;
+  }
+
+  // What no node leads to is never bound, and what no node makes is never replaced.
+  bool canBeFound(const Pattern& from, SourceRange where) {
+    const Graph& g = from.graph();
+    for (const Value* v : g.inputs()) {
+      if (v->hasUses()) continue;
+      fail(where, "no node of the pattern uses %" + v->name());
+      return false;
+    }
+    if (g.outputs().empty()) {
+      fail(where, "the pattern returns nothing that could be replaced");
+      return false;
+    }
+    for (const Use& u : g.outputs()) {
+      if (u.value->node()) continue;
+      fail(where, "the pattern returns %" + u.value->name() + ", which none of its nodes makes");
+      return false;
+    }
+    return true;
   }
 
   // A write that a rule took away would be missed by others that see the memory.

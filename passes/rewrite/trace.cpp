@@ -80,7 +80,8 @@ void TraceObserver::kindChanged(Node* n, Symbol before, Symbol after) {
 TraceSink traceWithout(std::vector<std::string> rewrites, TraceSink sink) {
   return [rewrites = std::move(rewrites), sink = std::move(sink)](const std::string& line) {
     bool ignored = std::any_of(rewrites.begin(), rewrites.end(), [&](const std::string& name) {
-      return startsWith(line, "rewriting: rewrite " + name + " ");
+      return startsWith(line, "rewriting: rewrite " + name + " ") ||
+             (startsWith(line, "rewriting: validate failed ") && line.find(". Reason: " + name + ", ") != line.npos);
     });
     if (!ignored) sink(line);
   };

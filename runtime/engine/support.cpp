@@ -1,5 +1,6 @@
 #include "runtime/engine/support.h"
 
+#include "ir/nearest_overload.h"
 #include "ir/support/text.h"
 #include "runtime/engine/evaluation.h"
 #include "runtime/structure_runner.h"
@@ -16,10 +17,18 @@ namespace {
 Verdict ofStructure(const Node& node) {
   std::string_view kind = node.kind().text();
   if (StructureRunner::runs(node.kind())) return {};
-  if (node.kind() == sym::GetAttr)
-    return {Reason::SideEffect, "reads an attribute that the graph may set",
-            "give the weights: attributes that nothing sets become constants"};
-  return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), ""};
+  if (node.kind() == sym::GetAttr && node.outputCount() == 1) {
+    TypePtr t = node.output()->type();
+    std::string_view remedy = "a module dump has the value: attributes that nothing sets become constants";
+    if (t->isTensor())
+      remedy = "give the weights: once its calls are put in, attributes that nothing sets become constants";
+    else if (t->is(TypeKind::Class))
+      remedy = "it goes when the calls of the module are put in";
+    return {Reason::SideEffect, "reads an attribute that the graph, or what it calls, may set", std::string(remedy)};
+  }
+  std::string_view remedy = "without it, its neighbours can be in one engine";
+  if (node.kind() == sym::RaiseException) remedy = "it goes when the condition of its prim::If is known";
+  return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), std::string(remedy)};
 }
 
 Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
@@ -30,12 +39,14 @@ Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
   }
   if (registry.configured(node.kind()))
     return {Reason::NoOverload, registry.problemOf(node), "docs/plugins.md tells how nodes of plugins are written"};
-  std::string given =
-      join(node.inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); });
+  NearestOverload nearest = nearestOverload(node, registry);
   return {Reason::NoOverload,
-          fmt::format("no overload takes ({}); the first is {}", given,
-                      schemaText(registry.overloads(node.kind()).front()->schema())),
-          "cast the arguments to types that an overload takes"};
+          fmt::format("no overload takes these arguments: {} of {}", nearest.problem, schemaText(nearest.op->schema())),
+          nearest.remedy};
+}
+
+bool holdsTensors(TypePtr t) {
+  return t->isTensor() || t->is(TypeKind::List) || t->is(TypeKind::Optional) || t->is(TypeKind::Tuple);
 }
 
 // Tensors that are made of numbers alone, as in %t = prim::NumToTensor(%size): their elements are known as soon as the
@@ -50,9 +61,8 @@ bool isMadeOfNumbers(const Value* value) {
     if (!n || seen.size() > kMaxNodes || n->hasBlocks() || n->subgraph()) return false;
     if (n->kind() == sym::Constant) continue;
     for (const Use& u : n->inputs()) {
-      TypePtr t = u.value->type();
-      bool holdsTensors = t->isTensor() || t->is(TypeKind::List) || t->is(TypeKind::Optional) || t->is(TypeKind::Tuple);
-      if (holdsTensors && !readsSizes(n->kind()) && seen.insert(u.value).second) todo.push_back(u.value);
+      if (holdsTensors(u.value->type()) && !readsSizes(n->kind()) && seen.insert(u.value).second)
+        todo.push_back(u.value);
     }
   }
   return true;
@@ -71,25 +81,35 @@ bool indexesByMask(const Node& node) {
 
 Verdict ofOperator(const Node& node, const Operator& op) {
   std::string name = op.fullName();
-  if (!op.isImplemented()) return {Reason::NoOp, name + " has no kernel", "register a kernel for it"};
+  if (!op.isImplemented())
+    return {Reason::NoOp, name + " has no kernel: nothing can run it", "register a kernel for it"};
   const OpDef& def = op.def();
   if (!def.inEngines)
     return {Reason::NoOp, name + " has no converter", "docs/writing_converters.md tells how to write one"};
   if (def.random)
-    return {Reason::Random, name + " draws random numbers", "in evaluation, dropout and the like go away"};
-  if (def.sideEffects) return {Reason::SideEffect, name + " does more than give a value", ""};
+    return {Reason::Random, name + " draws random numbers",
+            name.find("dropout") == std::string::npos ? "numbers that are drawn elsewhere, as an input"
+                                                      : "it goes in evaluation: with false for 'train'"};
+  if (def.sideEffects)
+    return {Reason::SideEffect, name + " does more than give a value",
+            "without it, its neighbours can be in one engine"};
   if (changesGeometry(op))
     return {Reason::Aliasing, name + " changes the sizes or strides of a tensor that others see",
             "use the form without a trailing underscore"};
   if (op.outCount()) return {Reason::Aliasing, name + " writes to its argument 'out'", "use the form without 'out'"};
-  bool needsElements = dependsOnElements(op) && node.inputCount() && !isMadeOfNumbers(node.input(0));
+  bool needsElements = dependsOnElements(op) && node.inputCount() && holdsTensors(node.input(0)->type()) &&
+                       !isMadeOfNumbers(node.input(0));
   if (needsElements || indexesByMask(node))
-    return {Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name), ""};
+    return {Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name),
+            node.outputCount() == 1 && node.output()->type()->isTensor()
+                ? "an operator whose result has the same sizes whatever the elements are, such as aten::where"
+                : "what is computed with tensors instead of the number can be in an engine"};
   for (const Use& u : node.inputs()) {
     if (!u.value->type()->isTensor()) continue;
     DType d = u.value->type()->tensor().dtype;
     if (d != DType::Undefined && !def.dtypes.empty() && !def.dtypes.contains(d))
-      return {Reason::DType, fmt::format("{} is not implemented for {}", name, pythonName(d)), "cast the argument"};
+      return {Reason::DType, fmt::format("{} is not implemented for {}, in no place", name, pythonName(d)),
+              "cast the argument"};
     break;
   }
   return {};
@@ -112,11 +132,11 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
   if (node.kind() == sym::PythonOp) return {Reason::SideEffect, "calls Python", "say it in TorchScript"};
   if (node.hasBlocks())
     return {Reason::ControlFlow, fmt::format("{} is control flow", node.kind().text()),
-            "its blocks are partitioned on their own"};
+            "its blocks are cut on their own"};
   if (node.subgraph()) return {Reason::ControlFlow, fmt::format("{} holds a graph of its own", node.kind().text()), ""};
   if (node.kind() == sym::CallMethod || node.kind() == sym::CallFunction)
     return {Reason::ControlFlow, fmt::format("{} calls what is not inlined", node.kind().text()),
-            "lower the graph first"};
+            "lowering puts in what the text holds: a module dump holds its methods, an inlined graph needs none"};
   if (structureHandler(node.kind())) return ofStructure(node);
   const Operator* op = overloads.resolve(node);
   return op ? ofOperator(node, *op) : withoutOperator(node, registry);

@@ -549,6 +549,23 @@ TEST(EditLog, ObserversAreToldOfInnerNodesOneByOne) {
   EXPECT_EQ(counter.in, 2);
 }
 
+TEST(EditLog, AnObserverIsAttachedOnce) {
+  auto graph = parsed(kText);
+  EditLog log(*graph);
+  struct Counter : EditObserver {
+    int count = 0;
+    void kindChanged(Node*, Symbol, Symbol) override { ++count; }
+  } counter;
+  log.attach(&counter);
+  log.attach(&counter);
+  Node* relu = graph->find("y")->node();
+  relu->setKind(Symbol::of("aten::tanh"));
+  EXPECT_EQ(counter.count, 1);
+  log.detach(&counter);
+  relu->setKind(Symbol::of("aten::exp"));
+  EXPECT_EQ(counter.count, 1);
+}
+
 TEST(EditLog, DeepNestingCostsNoStack) {
   Graph graph;
   Value* x = graph.addInput(types().tensor);

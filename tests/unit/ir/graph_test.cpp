@@ -161,6 +161,12 @@ TEST(Builder, GuardsItsPlace) {
     Value* extra = b.call(kRelu, {graph->input(0)}, types().tensor);
     branch->block(1)->returnNode()->replaceInput(0, extra);
   }
+  try {
+    InsertionGuard guard(b);
+    b.setPointAtStart(branch->block(0));
+    throw 1;
+  } catch (int) {
+  }
   graph->returnNode()->replaceInput(0, b.call(kRelu, {graph->output(0)}, types().tensor));
   EXPECT_EQ(graph->block()->last()->input(0), branch->next()->output());
   EXPECT_EQ(branch->block(1)->first()->kind(), kRelu);

@@ -83,6 +83,9 @@ TEST_F(Database, QueriesIncludeRequireExclude) {
   EXPECT_TRUE(db.query(query("+nothing")).empty());
   EXPECT_EQ(db.unknownNames(query("+fast -inplce")), std::vector<std::string>{"inplce"});
   EXPECT_EQ(db.nearestName("inplce"), "inplace");
+  // A sign holds as far as commas go.
+  EXPECT_EQ(query("-a,b, c d").text(), "+d -a -b -c");
+  EXPECT_EQ(query("a &b,c").text(), "+a &b &c");
   // The verbs leave the query as it is.
   Query q = query("+fast");
   Query without = q.excluding({"inplace"});
@@ -137,6 +140,31 @@ TEST_F(Database, GroupsTakeTheFirstThatApplies) {
   EXPECT_EQ(runPlan(*g, group.query(query("fast"))).text, "g(x)");
 }
 
+TEST_F(Database, WalksAskByPositionAndBenefit) {
+  RewriteDatabase walk(Kind::Walk, "walk");
+  add(walk, "second", rename("f", "h"), {.tags = {"fast"}, .position = 2});
+  add(walk, "first", rename("f", "g"), {.tags = {"fast"}, .position = 1});
+  add(walk, "other", rename("g", "f"), {.tags = {"slow"}});
+  auto run = [&] {
+    std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
+    return runPlan(*g, walk.query(query("fast"))).text;
+  };
+  EXPECT_EQ(walk.query(query("fast")).describe(), "walk: walk from the inputs\n  first\n  second\n");
+  EXPECT_EQ(run(), "g(x)");
+  add(walk, "best", rename("f", "k"), {.tags = {"fast"}, .position = 3, .benefit = 1});
+  EXPECT_EQ(run(), "k(x)");
+  EXPECT_TRUE(walk.query(query("+nothing")).empty());
+}
+
+TEST_F(Database, TagsMaySayWhatIsRequired) {
+  RewriteDatabase db(Kind::Sequence, "db");
+  add(db, "wide", rename("f", "g"), {.tags = {"fast_run", "requires:avx512"}});
+  add(db, "plain", rename("f", "h"), {.tags = {"fast_run"}});
+  EXPECT_EQ(order(db.query(query("+fast_run"))), "wide plain");
+  EXPECT_EQ(order(db.query(query("+fast_run -requires:avx512"))), "plain");
+  EXPECT_EQ(order(db.query(query("+fast_run &requires:avx512"))), "wide");
+}
+
 TEST_F(Database, NothingInPlaceRunsBeforeItsMarker) {
   for (const RewriteDatabase::Entry& e : loweringDatabase().allEntries()) {
     if (e.tags.contains("inplace")) {
@@ -173,6 +201,53 @@ TEST_F(Database, RulesJoinGroupsAndPositions) {
   EXPECT_EQ(runPlan(*g, db.query(query("+r +extra"))).text, "h(x)");
 }
 
+TEST_F(Database, RulesHaveBenefitsAndTakeSharedAndEqualNumbers) {
+  auto rule = [](const char* name, const char* settings, const char* to) {
+    return "rule " + std::string(name) + "\n" + settings +
+           "match:\ngraph(%x):\n  %two = prim::Constant[value=2]()\n  %p = aten::mul(%x, %two)\n"
+           "  %y = test::f(%p)\n  return (%y)\nreplace:\ngraph(%x):\n  %y = test::" +
+           to + "(%x)\n  return (%y)\n";
+  };
+  auto run = [&](const std::string& text, const char* number, const char* returned) {
+    Result<std::vector<Rule>> rules = readRules(SourceFile::make("my.rules", text), diagnostics);
+    EXPECT_TRUE(rules) << renderDiagnostics(diagnostics, "t");
+    RewriteDatabase db(Kind::Sequence, "db");
+    EXPECT_TRUE(rules && addRules(db, std::move(*rules), diagnostics));
+    std::unique_ptr<Graph> g =
+        graphOf("graph(%x : Tensor):\n  %n " + std::string(number) +
+                "\n  %p : Tensor = aten::mul(%x, %n)\n  %y : Tensor = test::f(%p)\n  return (" + returned + ")\n");
+    return runPlan(*g, db.query(query("+own_rules"))).text;
+  };
+  const char *whole = ": int = prim::Constant[value=2]()", *real = ": float = prim::Constant[value=2.]()";
+  EXPECT_EQ(run(rule("low", "benefit: 1\n", "g") + rule("high", "benefit: 2\n", "h"), whole, "%y"), "h(x)");
+  EXPECT_EQ(run(rule("high", "benefit: 2\n", "g") + rule("low", "benefit: -1\n", "h"), whole, "%y"), "g(x)");
+  EXPECT_EQ(run(rule("single", "", "g"), whole, "%y, %p"), "f(mul(x, 2)), mul(x, 2)");
+  EXPECT_EQ(run(rule("shared", "sharing: shared\n", "g"), whole, "%y, %p"), "g(x), mul(x, 2)");
+  EXPECT_EQ(run(rule("same", "sharing: same_use_count\n", "g"), whole, "%y, %p"), "f(mul(x, 2)), mul(x, 2)");
+  EXPECT_EQ(run(rule("typed", "", "g"), real, "%y"), "f(mul(x, 2.000000))");
+  EXPECT_EQ(run(rule("by_value", "constants: by_value\n", "g"), real, "%y"), "g(x)");
+}
+
+TEST_F(Database, RulesTellWhetherAConditionIsFalseOrNotKnown) {
+  auto why = [&](const std::string& condition, const char* type) {
+    std::string text = kRule;
+    text.replace(text.find("replace:"), 0, "where: " + condition + "\n");
+    Result<std::vector<Rule>> rules = readRules(SourceFile::make("my.rules", text), diagnostics);
+    EXPECT_TRUE(rules) << renderDiagnostics(diagnostics, "t");
+    std::unique_ptr<Graph> g =
+        graphOf("graph(%x : " + std::string(type) + "):\n  %y : Tensor = test::f(%x)\n  return (%y)\n");
+    RewriteContext context(*g, testOps(), diagnostics);
+    std::string message = rules->at(0).rewrite.whyNot(context);
+    return message.substr(0, message.find(", at "));
+  };
+  EXPECT_EQ(why("rank(%x) == 2", "Float(2)"), "not so: rank(%x) == 2");
+  EXPECT_EQ(why("rank(%x) == 2", "Tensor"), "not known: rank(%x) == 2");
+  EXPECT_EQ(why("not rank(%x) == 2", "Tensor"), "not known: not rank(%x) == 2");
+  EXPECT_EQ(why("floating(%x) and rank(%x) == 2", "Long(*)"), "not so: floating(%x) and rank(%x) == 2");
+  EXPECT_EQ(why("size(%x, 0) == 2", "Float(*)"), "not known: size(%x, 0) == 2");
+  EXPECT_EQ(why("rank(%x) == 2", "Float(2, 3)"), "");
+}
+
 TEST_F(Database, MistakesInRulesAreReportedWhereTheyAre) {
   std::string good = kRule;
   auto with = [&](std::string_view from, std::string_view to) {
@@ -196,6 +271,15 @@ TEST_F(Database, MistakesInRulesAreReportedWhereTheyAre) {
       std::string::npos);
   EXPECT_NE(with("test::f(", "aten::relu_(").find("aten::relu_ writes to its input, which a rule cannot take away"),
             std::string::npos);
+  EXPECT_NE(
+      with("match:\ngraph(%x)", "match:\ngraph(%x, %w)").find("my.rules:3:1: error: no node of the pattern uses %w"),
+      std::string::npos);
+  EXPECT_NE(with("return (%y)\nreplace", "return (%x)\nreplace")
+                .find("the pattern returns %x, which none of its nodes makes"),
+            std::string::npos);
+  EXPECT_NE(
+      with("return (%y)\nreplace", "return ()\nreplace").find("the pattern returns nothing that could be replaced"),
+      std::string::npos);
   EXPECT_NE(ruleMessages("rule r\nmatch:\ngraph(%x):\n  return (%x)\n").find("rule 'r' has no 'replace:'"),
             std::string::npos);
 }

@@ -4,6 +4,7 @@
 #include "ir/builder.h"
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "tests/support/rewriting.h"
 #include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
@@ -95,6 +96,30 @@ TEST(Journal, WalksThroughAllStates) {
   EXPECT_EQ(graphText(*t.graph), t.texts[3]);
   EXPECT_EQ(t.journal.reason(0), "relu_to_tanh");
   EXPECT_EQ(t.journal.reason(2), "matmul_to_mm");
+}
+
+TEST(Journal, StepsAreNamedByTheirRewrites) {
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: k(f(g(%x)))"));
+  Journal journal(*g);
+  std::vector<std::string> texts{graphText(*g)};
+  PlanSettings settings;
+  settings.applied = [&](const std::string& name) {
+    journal.step(name);
+    texts.push_back(graphText(*g));
+  };
+  auto kind = [](const char* name) { return Symbol::of("test::" + std::string(name)); };
+  runPlan(
+      *g,
+      Plan::sequence("s", {Plan::walk("w", {bypass("drop_g", kind("g")), substitute("f_to_h", kind("f"), kind("h"))}),
+                           Plan::walk("w", {bypass("drop_k", kind("k"))})}),
+      settings);
+  ASSERT_EQ(journal.size(), 3u);
+  EXPECT_EQ(journal.reason(0) + " " + journal.reason(1) + " " + journal.reason(2), "drop_g f_to_h drop_k");
+  EXPECT_EQ(shortText(*g), "h(x)");
+  for (size_t k : {0, 3, 2, 1}) {
+    journal.goTo(k);
+    EXPECT_EQ(graphText(*g), texts[k]);
+  }
 }
 
 TEST(Journal, ExportsReadableEdits) {

@@ -284,6 +284,21 @@ TEST(Merge, SwappedInputsOnlyIfAsked) {
 )"));
 }
 
+TEST(Merge, ScaledSumsDoNotCommute) {
+  auto merges = [](const char* factor) {
+    std::unique_ptr<Graph> g =
+        graphOf("graph(%x : Tensor, %y : Tensor):\n  %n : int = prim::Constant[value=" + std::string(factor) +
+                "]()\n  %a : Tensor = aten::add(%x, %y, %n)\n  %b : Tensor = aten::add(%y, %x, %n)\n"
+                "  %c : Tensor = aten::mul(%a, %b)\n  return (%c)\n");
+    Diagnostics diagnostics;
+    RewriteContext context(*g, allOps(), diagnostics);
+    context.arguments["commutative"] = true;
+    return mergeCommonSubexpressions(*g, context);
+  };
+  EXPECT_TRUE(merges("1"));
+  EXPECT_FALSE(merges("2"));
+}
+
 TEST(Merge, NoEditWhereNothingMerges) {
   std::unique_ptr<Graph> g = graphOf(kSwapped);
   EditLog log(*g);

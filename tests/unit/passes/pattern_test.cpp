@@ -38,6 +38,26 @@ TEST(Pattern, ANameTwiceIsOneValue) {
   EXPECT_EQ(graphText(*g), before);
 }
 
+TEST(Pattern, ANameTwiceMayBeEqualConstants) {
+  NodeRewrite r = patternRewrite("r", patternOf("graph(%x, %a):\n  %y = aten::clamp(%x, %a, %a)\n  return (%y)\n"),
+                                 shortPattern("%x: h(%x)"));
+  auto clamped = [&](const std::string& low, const std::string& high) {
+    std::unique_ptr<Graph> g = graphOf("graph(%x : Tensor):\n  %a " + low + "\n  %b " + high +
+                                       "\n  %y : Tensor = aten::clamp(%x, %a, %b)\n  return (%y)\n");
+    return runPlan(*g, Plan::walk("w", {r})).outcome.changed;
+  };
+  auto number = [](const char* type, const char* value) {
+    return std::string(": ") + type + " = prim::Constant[value=" + value + "]()";
+  };
+  EXPECT_TRUE(clamped(number("int", "2"), number("int", "2")));
+  EXPECT_FALSE(clamped(number("int", "2"), number("int", "3")));
+  EXPECT_FALSE(clamped(number("int", "2"), number("float", "2.")));
+  const char *one = " 1  2 [ CPUFloatType{2} ]", *other = " 1  3 [ CPUFloatType{2} ]",
+             *wide = " 1  2 [ CPUDoubleType{2} ]", *row = " 1  2 [ CPUFloatType{1,2} ]";
+  EXPECT_TRUE(clamped(number("Tensor", one), number("Tensor", one)));
+  for (const char* t : {other, wide, row}) EXPECT_FALSE(clamped(number("Tensor", one), number("Tensor", t))) << t;
+}
+
 TEST(Pattern, OscillationIsFound) {
   NodeRewrite swap = rule("%a, %b: g(%a, %b)", "%a, %b: g(%b, %a)");
   EXPECT_EQ(walked("%x, %y: g(%x, %y)", swap, Order::InToOut, Revisit::None), "g(y, x)");
@@ -69,6 +89,7 @@ TEST(Pattern, EveryMatchIsReplaced) {
   const auto& rewrites = std::get<Profile::Equilibrium>(profile.detail).rewrites;
   ASSERT_EQ(rewrites.size(), 1u);
   EXPECT_EQ(rewrites[0].applied, 3u);
+  EXPECT_EQ(rewrites[0].created, 3u);
 }
 
 TEST(Pattern, PairsCancelInEitherOrder) {
@@ -93,6 +114,64 @@ TEST(Pattern, ConstantsAreComparedByTypeAndValue) {
   EXPECT_EQ(runPlan(*g, Plan::walk("w", {twice})).text, "h(x), mul(x, 2.000000)");
   NodeRewrite byValue = patternRewrite("r", p.constantsByValue(), shortPattern("%x: h(%x)"));
   EXPECT_EQ(runPlan(*g, Plan::walk("w", {byValue})).text, "h(x), h(x)");
+}
+
+TEST(Pattern, ConstantsMayBeVariables) {
+  NodeRewrite r = patternRewrite(
+      "r",
+      patternOf("graph(%x):\n  %c = prim::Constant[value=$n]()\n  %p = aten::mul(%x, %c)\n  %y = aten::mul(%p, %c)\n"
+                "  return (%y)\n"),
+      patternOf("graph(%x):\n  %c : int = prim::Constant[value=$n]()\n  %p = aten::pow(%x, %c)\n"
+                "  %y = test::h[n=$n](%p)\n  return (%y)\n"));
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: aten::mul(aten::mul(%x, 7), 7)")),
+                         other = graphOf(shortGraph("%x: aten::mul(aten::mul(%x, 7), 8)"));
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {r})).text, "h(pow(x, 7))");
+  EXPECT_NE(graphText(*g).find("test::h[n=7]"), std::string::npos);
+  EXPECT_FALSE(runPlan(*other, Plan::walk("w", {r})).outcome.changed);
+}
+
+TEST(Pattern, AttributesThatAreNotWrittenMayBeAnything) {
+  auto matches = [](const std::string& pattern, const std::string& node) {
+    std::unique_ptr<Graph> g = graphOf("graph(%x):\n  %y = test::f" + node + "(%x)\n  return (%y)\n");
+    NodeRewrite r = patternRewrite("r", patternOf("graph(%x):\n  %y = test::f" + pattern + "(%x)\n  return (%y)\n"),
+                                   shortPattern("%x: h(%x)"));
+    return runPlan(*g, Plan::walk("w", {r})).outcome.changed;
+  };
+  EXPECT_TRUE(matches("", "[axis=1, name=\"a\"]"));
+  EXPECT_TRUE(matches("[axis=1]", "[axis=1, name=\"a\"]"));
+  EXPECT_FALSE(matches("[axis=1]", "[axis=2, name=\"a\"]"));
+  EXPECT_FALSE(matches("[axis=1]", "[name=\"a\"]"));
+  EXPECT_FALSE(matches("[axis=$a]", "[name=\"a\"]"));
+  // A string is a regular expression only where that is said.
+  EXPECT_TRUE(matches("[name=\"a.c\"]", "[name=\"a.c\"]"));
+  EXPECT_FALSE(matches("[name=\"a.c\"]", "[name=\"abc\"]"));
+  EXPECT_TRUE(matches("[name=~\"a.c\"]", "[name=\"abc\"]"));
+  EXPECT_FALSE(matches("[name=~\"a.c\"]", "[name=\"abcd\"]"));
+}
+
+TEST(Pattern, MatchesLieInOneBlock) {
+  std::unique_ptr<Graph> g = graphOf(
+      "graph(%x, %c : bool):\n  %a = test::g(%x)\n  %y = prim::If(%c)\n    block0():\n      %b = test::f(%a)\n"
+      "      %d = test::g(%x)\n      %e = test::f(%d)\n      %s = test::k(%b, %e)\n      -> (%s)\n    block1():\n"
+      "      -> (%x)\n  return (%y)\n");
+  runPlan(*g, Plan::walk("w", {rule("%a: f(g(%a))", "%a: h(%a)")}));
+  Node* sum = g->find("s")->node();
+  EXPECT_EQ(sum->input(0)->node()->kind(), Symbol::of("test::f"));
+  EXPECT_EQ(sum->input(1)->node()->kind(), Symbol::of("test::h"));
+}
+
+TEST(Pattern, ReplacementsMayBeMadeByCode) {
+  NodeRewrite r =
+      patternRewrite("r", shortPattern("%a, %b: f(g(%a), %b)"), [](const Match& m, RewriteContext& c) -> Replacement {
+        if (m["a"] == m["b"]) return {};
+        EXPECT_EQ(m.nodes().size(), 2u);
+        EXPECT_EQ(m.point()->kind(), Symbol::of("test::f"));
+        EXPECT_EQ(m["q"], nullptr);
+        Builder b = c.before(m.point());
+        return b.call(Symbol::of("test::k"), {m["b"], m["a"]}, types().tensor);
+      });
+  EXPECT_EQ(walked("%x, %y: f(g(%x), %y)", r), "k(y, x)");
+  EXPECT_EQ(walked("%x, %y: f(g(%x), %x)", r), "f(g(x), x)");
 }
 
 TEST(Pattern, ConditionsSeeValues) {
@@ -245,6 +324,27 @@ TEST(Pattern, SumsMatchInAnyNestingAndOrder) {
             "commutes(x, commutes(y, f(x)))");
 }
 
+// A condition on the whole is asked about every way in which the terms fit, until it takes one.
+TEST(Pattern, OneOfManyMatchesIsChosen) {
+  std::string asked;
+  auto summed = [&](std::string_view chosen) {
+    asked.clear();
+    Pattern from = shortPattern("%a, %b, %c: commutes(commutes(%a, %b), %c)")
+                       .associative({Symbol::of("test::commutes")})
+                       .where([&asked, chosen](const Match& m, RewriteContext&) {
+                         std::string names = m["a"]->name() + m["b"]->name() + m["c"]->name();
+                         asked += names + " ";
+                         return names == chosen;
+                       });
+    return walked("%x, %y, %z: commutes(commutes(%x, %y), %z)",
+                  patternRewrite("r", from, shortPattern("%a, %b, %c: f(%a, %b, %c)")));
+  };
+  EXPECT_EQ(summed("zxy"), "f(z, x, y)");
+  EXPECT_EQ(asked, "xyz xzy yxz yzx zxy ");
+  EXPECT_EQ(summed("none"), "commutes(commutes(x, y), z)");
+  EXPECT_EQ(asked, "xyz xzy yxz yzx zxy zyx ");
+}
+
 TEST(Pattern, ManyTermsThatDoNotFitEnd) {
   std::string pattern = "%a: f(%a)", graph = "%x: f(%x)";
   for (int i = 0; i < 7; ++i) {
@@ -334,7 +434,7 @@ TEST(Pattern, TellsWhyItDoesNotMatch) {
             "%y is %b already, not ");
   EXPECT_EQ(why(kPattern, graph("  %m : Float(2) = aten::mul(%a, %b)\n  %q : Float(2) = aten::div(%m, %b)\n"
                                 "  return (%q, %m)\n")),
-            "something else uses an inner value of the match, at %q : Float(2) = aten::div(%m, %b)");
+            "something else uses %m, an inner value of the match, at %q : Float(2) = aten::div(%m, %b)");
   EXPECT_EQ(why(kPattern, graph("  %m : Float(2) = aten::mul(%a, %b)\n  %q : Float(2) = aten::div(%m, %b)\n"
                                 "  return (%q)\n")),
             "");

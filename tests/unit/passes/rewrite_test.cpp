@@ -36,6 +36,7 @@ void expectRefused(std::string_view graph, NodeRewrite r, const std::string& why
   settings.failed = [&](const RewriteFailure& f) {
     ++told;
     EXPECT_EQ(f.rewrite, r.name);
+    EXPECT_EQ(f.node.substr(0, f.node.find(' ')), "%v1");
     EXPECT_EQ(graphText(*g), before);  // restored before anybody is told
   };
   PlanResult result = walk(*g, r, settings);
@@ -194,6 +195,45 @@ TEST(Rewrite, WhatMustGoIsGone) {
   EXPECT_NE(r.messages.find("was removed from the graph"), std::string::npos) << r.messages;
 }
 
+TEST(Rewrite, WhatIsReplacedIsInTheGraph) {
+  std::unique_ptr<Graph> g = shortly("%x: g(f(%x))");
+  Value* gone = nullptr;
+  NodeRewrite first = onF([&](Node* n, RewriteContext&) -> Replacement {
+    gone = n->output();
+    return n->input(0);
+  });
+  NodeRewrite second{"second", {kG}, [&](Node* n, RewriteContext&) { return Replacement::of({{gone, n->input(0)}}); }};
+  PlanResult r = runPlan(*g, Plan::sequence("s", {Plan::walk("1", {first}), Plan::walk("2", {second})}));
+  EXPECT_EQ(r.text, "g(x)");
+  EXPECT_NE(r.messages.find("rewrite 'second' was taken back: %1 is not in the graph"), std::string::npos)
+      << r.messages;
+}
+
+TEST(Rewrite, NamesPlacesAndScopesGoOver) {
+  const std::string place = ", scope: Net/Act # net.py:7:3\n";
+  auto graph = [&](const std::string& nodes) { return "graph(%x : Tensor):\n" + nodes + "  return (%y)\n"; };
+  for (auto [rewrite, nodes] : {std::pair{substitute("s", kF, kH), "  %y : Tensor = test::h(%x)" + place},
+                                {rule("r", "%x: f(%x)", "%x: g(h(%x))"),
+                                 "  %2 : Tensor = test::h(%x)" + place + "  %y : Tensor = test::g(%2)" + place}}) {
+    std::unique_ptr<Graph> g = graphOf(graph("  %y : Tensor = test::f(%x)" + place));
+    runPlan(*g, Plan::walk("w", {rewrite}));
+    EXPECT_EQ(graphText(*g), graph(nodes));
+  }
+}
+
+TEST(Rewrite, WhatIsMadeMeanwhileIsKnown) {
+  std::unique_ptr<Graph> g =
+      graphOf("graph(%x : Float(2, 3)):\n  %a : Tensor = aten::t(%x)\n  %y : Tensor = aten::relu(%a)\n  return (%y)\n");
+  NodeRewrite r{"r", {Symbol::of("aten::relu")}, [](Node* n, RewriteContext& c) -> Replacement {
+                  EXPECT_EQ(c.facts.sizes(n->output()), (Dims{3, 2}));
+                  Value* back = c.before(n).call(Symbol::of("aten::t"), {n->input(0)}, types().tensor);
+                  EXPECT_EQ(c.facts.sizes(back), (Dims{2, 3}));
+                  EXPECT_EQ(c.facts.dtype(back), DType::Float32);
+                  return {};
+                }};
+  EXPECT_FALSE(walk(*g, r).outcome.changed);
+}
+
 TEST(Rewrite, EffectsAreNotDropped) {
   std::unique_ptr<Graph> g = graphOf("graph(%x : Tensor):\n  %y : Tensor = aten::relu_(%x)\n  return (%y)\n");
   std::string before = graphText(*g);
@@ -279,6 +319,13 @@ TEST(Rewrite, ShortForms) {
   std::unique_ptr<Graph> g = shortly("%x, %y: f(g(%x, %y), %y)");
   EXPECT_EQ(walk(*g, substitute("s", kG, kH)).text, "f(h(x, y), y)");
   EXPECT_EQ(walk(*g, bypass("b", kH)).text, "f(x, y)");
+  // Each output needs an input that fits.
+  g = graphOf("graph(%x):\n  %a : Tensor, %b : Tensor = test::split(%x)\n  return (%a, %b)\n");
+  EXPECT_FALSE(walk(*g, bypass("b", kSplit)).outcome.changed);
+  g = graphOf("graph(%x : Tensor):\n  %n : int = aten::dim(%x)\n  return (%n)\n");
+  EXPECT_NE(walk(*g, bypass("b", Symbol::of("aten::dim"))).messages.find("does not fit %n of type int"),
+            std::string::npos);
+  EXPECT_EQ(shortText(*g), "dim(x)");
   g = shortly("%x: f(g(%x))");
   NodeRewrite first = firstOf("first", {rule("a", "%x: f(%x)", "%x: h(%x)"), rule("b", "%x: f(%x)", "%x: k(%x)")});
   EXPECT_EQ(walk(*g, first).text, "h(g(x))");
@@ -431,67 +478,6 @@ TEST(Managers, HigherBenefitGoesFirst) {
   RewriteContext context(*g, testOps(), diagnostics);
   manager.rewrite(context);
   EXPECT_EQ(shortText(*g), "h(x)");
-}
-
-// ---- transactions ----
-
-TEST(Transactions, NestAndRollBack) {
-  std::unique_ptr<Graph> g = shortly("%x, %y: f(g(%x), %y)");
-  std::string before = graphText(*g);
-  Diagnostics diagnostics;
-  Node* inner = g->block()->first();
-  {
-    Transaction outer(*g, testOps());
-    outer.replace(inner->output(), g->input(0));
-    EXPECT_EQ(shortText(*g), "f(x, y)");
-    {
-      Transaction t(*g, testOps());
-      t.replace(g->output(0), g->input(1));
-      EXPECT_EQ(shortText(*g), "y");
-      EXPECT_FALSE(outer.commit(diagnostics));  // the inner one is still open
-    }
-    EXPECT_EQ(graphText(*g), before);
-  }
-  EXPECT_NE(renderDiagnostics(diagnostics, "t").find("a transaction inside this one has not ended"), std::string::npos);
-}
-
-TEST(Transactions, WhatMustGoAndWhatMustFit) {
-  std::unique_ptr<Graph> g = shortly("%x, %y: f(g(%x), g(%x))");
-  std::string before = graphText(*g);
-  Diagnostics diagnostics;
-  Node* inner = g->block()->first();
-  {
-    Transaction t(*g, testOps());
-    t.mustGo(inner);
-    t.replaceIf(inner->output(), g->input(0), [](const Use&) { return false; });
-    EXPECT_FALSE(t.commit(diagnostics));
-  }
-  EXPECT_NE(renderDiagnostics(diagnostics, "t").find("test::g was to go"), std::string::npos);
-  EXPECT_EQ(graphText(*g), before);
-  g = graphOf("graph(%x : Double(2)):\n  %y : Float(2) = test::f(%x)\n  return (%y)\n");
-  Transaction t(*g, testOps());
-  t.replace(g->output(0), g->input(0));
-  EXPECT_FALSE(t.commit(diagnostics));
-  EXPECT_NE(renderDiagnostics(diagnostics, "t").find("does not fit %y of type Float(2)"), std::string::npos);
-}
-
-TEST(Transactions, ObserversMayObject) {
-  std::unique_ptr<Graph> g = shortly("%x, %y: f(g(%x), %y)");
-  std::string before = graphText(*g);
-  Diagnostics diagnostics;
-  Node* inner = g->block()->first();
-  EditLog log(*g);
-  ProtectValues protect({inner->output()});
-  log.attach(&protect);
-  Transaction t(*g, testOps());
-  t.replace(inner->output(), g->input(0));
-  EXPECT_FALSE(t.commit(diagnostics));
-  EXPECT_EQ(graphText(*g), before);
-  log.detach(&protect);
-  Transaction again(*g, testOps());
-  again.replace(inner->output(), g->input(0));
-  EXPECT_TRUE(again.commit(diagnostics));
-  EXPECT_EQ(shortText(*g), "f(x, y)");
 }
 
 }  // namespace tscompile::test

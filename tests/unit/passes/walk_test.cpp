@@ -6,6 +6,7 @@
 #include "passes/catalog.h"
 #include "passes/rewrite/kind_index.h"
 #include "passes/rewrite/managers.h"
+#include "passes/rewrite/trace.h"
 #include "tests/support/rewriting.h"
 
 #include <gtest/gtest.h>
@@ -100,6 +101,56 @@ TEST(Walk, UsersOfWhatChangedAreVisitedAgainOnDemand) {
   EXPECT_EQ(visited(Revisit::CreatedAndUsers), "k(x)");
 }
 
+// Of several rewrites those of higher benefit first, then those that were given first; none once the node is gone.
+TEST(Walk, RewritesAreAskedInTheirOrder) {
+  std::string asked;
+  auto asking = [&](const char* name, int benefit) {
+    NodeRewrite r{name, {Symbol::of("test::f")}, [&asked, name](Node*, RewriteContext&) {
+                    asked += std::string(name) + " ";
+                    return Replacement();
+                  }};
+    r.benefit = benefit;
+    return r;
+  };
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
+  runPlan(*g, Plan::walk("w", {asking("a", 1), asking("b", 2), asking("c", 1), asking("d", 2)}));
+  EXPECT_EQ(asked, "b d a c ");
+  asked.clear();
+  NodeRewrite drop = bypass("drop", Symbol::of("test::f"));
+  drop.benefit = 2;
+  runPlan(*g, Plan::walk("w", {asking("a", 1), drop, asking("b", 3)}));
+  EXPECT_EQ(asked, "b ");
+  EXPECT_EQ(shortText(*g), "x");
+}
+
+TEST(Walk, PartsOfOthersAreAskedAboutTheirKinds) {
+  auto to = [](const char* kind) {
+    return NodeRewrite{"to", {Symbol::of("test::*")}, [kind](Node* n, RewriteContext& c) -> Replacement {
+                         if (n->kind() == Symbol::of(kind)) return {};
+                         return c.before(n).call(Symbol::of(kind), {n->input(0)}, types().tensor);
+                       }};
+  };
+  NodeRewrite other{"other", {Symbol::of("aten::*")}, [](Node*, RewriteContext&) -> Replacement {
+                      ADD_FAILURE() << "it asks for other nodes";
+                      return {};
+                    }};
+  std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
+  EXPECT_EQ(runPlan(*g, Plan::walk("w", {firstOf("first", {other, to("test::g")})})).text, "g(x)");
+}
+
+TEST(Walk, WhatIsAllowedToAPartIsAllowedToTheWhole) {
+  NodeRewrite plain = substitute("plain", Symbol::of("test::f"), Symbol::of("test::g")), loose = plain;
+  loose.tolerance = 0.5;
+  loose.autoCast = true;
+  auto nothing = [](const Graph&) { return 0.0; };
+  for (const NodeRewrite& whole :
+       {firstOf("first", {plain, loose}), chain("chain", {plain, loose}), bestOf("best", {plain, loose}, nothing)}) {
+    EXPECT_EQ(whole.tolerance, 0.5) << whole.name;
+    EXPECT_TRUE(whole.autoCast) << whole.name;
+  }
+  EXPECT_FALSE(firstOf("first", {plain}).autoCast);
+}
+
 TEST(Walk, OneSweepSkipsMatchesThatOverlap) {
   // f(f(x)) -> f(x): each replacement makes an f that the next match would take.
   NodeRewrite r = patternRewrite("r", patternOf(shortGraph("%a: f(f(%a))")), patternOf(shortGraph("%a: f(%a)")));
@@ -124,6 +175,24 @@ TEST(Walk, TracesNameWhatIsReplaced) {
   EXPECT_EQ(lines,
             "rewriting: rewrite bypass replaces %y of test::f with %x of the inputs\n"
             "rewriting: rewrite rename changes %z : Tensor = test::g(%x)\n");
+}
+
+TEST(Walk, TracesTellWhatIsRefused) {
+  NodeRewrite wrong{"wrong", {Symbol::of("test::f")}, [](Node* n, RewriteContext&) -> Replacement {
+                      return std::vector<Value*>{n->input(0), n->input(0)};
+                    }};
+  auto traced = [&](const std::vector<std::string>& ignored) {
+    std::unique_ptr<Graph> g = graphOf("graph(%x):\n  %y = test::f(%x)\n  return (%y)\n");
+    std::string lines;
+    PlanSettings settings;
+    settings.onFailure = OnFailure::Ignore;
+    settings.trace = traceWithout(ignored, [&](const std::string& line) { lines += line + "\n"; });
+    runPlan(*g, Plan::walk("w", {wrong}), settings);
+    return lines;
+  };
+  EXPECT_EQ(traced({}),
+            "rewriting: validate failed on node %y : Tensor = test::f(%x). Reason: wrong, 2 values for 1 output\n");
+  EXPECT_EQ(traced({"wrong"}), "");
 }
 
 TEST(Walk, NodesWithoutAPlaceAreTold) {
