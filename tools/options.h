@@ -119,6 +119,7 @@ struct PartitionCommand {
   Precision precision = Precision::F32;  // of compile
   bool oneEngine = false;                // of compile: nothing stays outside of it
   bool measure = false;                  // of compile: time tactics
+  bool refittable = false;               // of compile
   std::string timingCache;               // a file with what was measured
   std::optional<uint64_t> timingRuns, workspace;
   std::string checkSupport;  // a method of which to list what engines cannot take
@@ -139,6 +140,12 @@ struct BuildCommand {
   std::vector<std::string> weights;
   std::string config, output;         // a JSON file, a folder
   std::vector<std::string> settings;  // NAME=VALUE
+};
+
+struct RefitCommand {
+  std::vector<std::string> weights;
+  std::string output;  // empty: what is refitted
+  bool partial = false;
 };
 
 struct GenerateCommand {
@@ -182,6 +189,7 @@ struct Options {
   DiffCommand diff;
   OpsCommand ops;
   BuildCommand build;
+  RefitCommand refit;
   GenerateCommand generate;
   PluginsCommand plugins;
 };
