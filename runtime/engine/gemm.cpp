@@ -12,20 +12,23 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kRowBlock = 1024;  // rows of A in the workspace at a time
+constexpr int64_t kRowBlock = 1024;    // rows of A in the workspace at a time
+constexpr int64_t kCachedRows = 256;   // of a chunk of the depth
+constexpr int64_t kFewPieces = 12;     // of the columns: with fewer the threads would not end together
+constexpr int64_t kMostTileRows = 16;  // on any instruction set
 
 int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
 // Depth of packed operands; an empty sum is one block of zeros.
 int64_t paddedDepth(int64_t k) { return roundUp(std::max<int64_t>(k, 1), kBlock); }
 int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
 
-// Rows [begin, end) of a, which is m x k -> [k / 16][m][16]; zeros past k.
-void blockRows(const float* a, int64_t lda, int64_t m, int64_t k, int64_t begin, int64_t end, float* to) {
-  for (int64_t block = 0; block * kBlock < paddedDepth(k); ++block) {
-    int64_t count = std::min<int64_t>(kBlock, k - block * kBlock);
-    for (int64_t r = begin; r < end; ++r) {
-      float* out = to + (block * m + r) * kBlock;
-      const float* in = a + r * lda + block * kBlock;
+// `rows` rows of k floats -> [k / 16][distance][16]; zeros past k.
+void blockRows(const float* a, int64_t lda, int64_t rows, int64_t k, int64_t distance, float* to) {
+  for (int64_t column = 0; column < paddedDepth(k); column += kBlock, to += distance * kBlock) {
+    const int64_t count = std::min<int64_t>(kBlock, k - column);
+    for (int64_t r = 0; r < rows; ++r) {
+      float* out = to + r * kBlock;
+      const float* in = a + r * lda + column;
       if (count == kBlock) {
         std::memcpy(out, in, kBlock * sizeof(float));
       } else {
@@ -49,25 +52,25 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   const int64_t kPadded = paddedDepth(b.k), panels = panelsOf(b.n);
   const double cost = gemmCost(m, b.n, b.k);
   if (cost < 20) threads = 1;
+  // The rows of a tile lie together, so that what it reads at a time is one piece of memory.
+  const int64_t tileRows = maxTileRows();
+  const int64_t tileCount = (m + tileRows - 1) / tileRows, distance = (m + tileCount - 1) / tileCount;
+  std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
+  for (int64_t i = 0; i < tileCount; ++i) {
+    Piece rows = pieceOf(m, tileCount, i);
+    tiles[static_cast<size_t>(i)] = {i * distance * kPadded, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
+  }
   // One row is blocked as it is.
   if (m == 1 && b.k == kPadded) {
     blocked = const_cast<float*>(a);
   } else {
-    int64_t pieces = m * b.k < 64 * 1024 ? 1 : std::min<int64_t>(m / 8, 16);
-    parallelFor(pieces, threads, [&](int64_t i) {
-      Piece rows = pieceOf(m, pieces, i);
-      blockRows(a, lda, m, b.k, rows.begin, rows.end, blocked);
+    parallelFor(tileCount, m * b.k < 64 * 1024 ? 1 : threads, [&](int64_t i) {
+      const RowTile& tile = tiles[static_cast<size_t>(i)];
+      blockRows(a + pieceOf(m, tileCount, i).begin * lda, lda, tile.rows, b.k, distance, blocked + tile.a);
     });
   }
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
-  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * m * kBlock;
-  const int64_t tileRows = maxTileRows();
-  const int64_t tileCount = (m + tileRows - 1) / tileRows;
-  std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
-  for (int64_t i = 0; i < tileCount; ++i) {
-    Piece rows = pieceOf(m, tileCount, i);
-    tiles[static_cast<size_t>(i)] = {rows.begin * kBlock, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
-  }
+  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * kBlock;
   Product p{};
   p.a = blocked;
   p.rowStride = kBlock;
@@ -82,14 +85,22 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   p.cRow = ldc;
   p.cPanel = kBlock;
   p.epilogue = epilogue;
-  // Groups of four panels; where those are too few, rows are split too.
+  // Groups of four panels. Rows are split too where those are too few, and where rows outgrow the cache that they stay
+  // in from panel to panel.
   const int64_t groups = (panels + 3) / 4;
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
   const int64_t panelPieces = std::min(groups, wanted);
-  const int64_t rowPieces = std::min(tileCount, (wanted + panelPieces - 1) / panelPieces);
-  parallelFor(panelPieces * rowPieces, threads, [&](int64_t i) {
-    Piece group = pieceOf(groups, panelPieces, i / rowPieces), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
-    runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4));
+  int64_t rowPieces = (m + kCachedRows - 1) / kCachedRows;
+  if (panelPieces < kFewPieces) rowPieces = std::max(rowPieces, (wanted + panelPieces - 1) / panelPieces);
+  rowPieces = std::min(tileCount, rowPieces);
+  const int64_t pieces = panelPieces * rowPieces;
+  auto groupOf = [&](int64_t piece) { return pieceOf(groups, panelPieces, piece / rowPieces); };
+  parallelFor(pieces, threads, [&](int64_t i) {
+    Piece group = groupOf(i), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
+    // The other threads take the pieces in between.
+    const int64_t following = i + threads < pieces ? groupOf(i + threads).begin * 4 : kNoPanel;
+    runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
+             following);
   });
 }
 
@@ -110,7 +121,7 @@ void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t
 
 int64_t gemmWorkspace(int64_t m, const PackedMatrix& b) {
   if (m == 1 && b.k % kBlock == 0) return 0;
-  return std::min(m, kRowBlock) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float));
+  return (std::min(m, kRowBlock) + kMostTileRows) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float));
 }
 
 void gemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,

@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-// Panels of 2 x 16 x 4 bytes x so many k's stay in the first two levels of cache.
-inline constexpr int64_t kDepthChunk = 512;
+// Panels of 2 x 16 x 4 bytes x so many k's stay in the second level of cache.
+inline constexpr int64_t kDepthChunk = 1024;
 inline constexpr int64_t kConvertChunk = 128;
 
 // One vector of stored weights -> f32, not scaled.
@@ -183,8 +183,18 @@ struct ProductPart {
   int64_t firstStep, stepCount, depth;
   const float* b;
   int64_t panelStride;
-  bool first, last;  // chunk of the depth
+  bool first, last;   // chunk of the depth
+  const float* next;  // rows of B that are needed after this part
+  int64_t nextRows;
 };
+
+// While tiles of this part run, each fetches a share of what is needed next.
+inline void fetchAhead(const ProductPart& part, int64_t tile, int64_t tileCount, Tile& t) {
+  const int64_t steps = tileCount * part.stepCount;
+  t.aheadRows = (part.nextRows + steps - 1) / steps;
+  const int64_t done = tile * part.stepCount * t.aheadRows;
+  t.ahead = done < part.nextRows ? part.next + done * kBlock : nullptr;
+}
 
 inline void runPart(const Product& p, const ProductPart& part, const RowTile* tiles, int64_t tileCount) {
   const Epilogue& e = p.epilogue;
@@ -209,6 +219,7 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
     const RowTile& tile = tiles[i];
     int64_t at = tile.c + part.panel * p.cPanel;
     t.a = p.a + tile.a;
+    fetchAhead(part, i, tileCount, t);
     t.c = p.c + at;
     t.residual = part.first && e.residual ? e.residual + at : nullptr;
     if (part.lanes < kBlock)
@@ -226,14 +237,14 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
 
 // Runs tiles x panels [firstPanel, endPanel).
 inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
-                       int64_t depthChunk = kDepthChunk) {
+                       int64_t following = kNoPanel) {
   alignas(64) float converted[kConvertChunk * kWidePanels * kBlock];
   int mostRows = 0;
   for (int64_t i = 0; i < tileCount; ++i) mostRows = std::max(mostRows, tiles[i].rows);
   const int group = tilePanels(mostRows);
   const int64_t panelFloats = p.depthOf() * kBlock, fullSteps = p.stepCount - p.tailSteps;
   const int64_t valueBytes = weightBytes(p.storage);
-  if (p.storage != WeightStorage::F32) depthChunk = kConvertChunk;
+  const int64_t depthChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
   for (int64_t panel = firstPanel; panel < endPanel;) {
     ProductPart part{};
     part.panel = panel;
@@ -264,6 +275,13 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
       if (p.storage == WeightStorage::F32) {
         part.b = reinterpret_cast<const float*>(b);
         part.panelStride = panelFloats;
+        // Then comes the next chunk of these panels, or another panel.
+        const int64_t after = !part.last ? panel : panel + part.panels < endPanel ? panel + part.panels : following;
+        part.nextRows = 0;
+        if (tileCount > 1 && after != kNoPanel) {
+          part.nextRows = rows;
+          part.next = part.b + (after - panel) * panelFloats + (part.last ? -row : rows) * kBlock;
+        }
       } else {
         for (int i = 0; i < part.panels; ++i)
           convertWeights(b + i * panelFloats * valueBytes, p.storage, p.scales + (panel + i) * kBlock, rows,

@@ -16,8 +16,9 @@ namespace HWY_NAMESPACE {
 
 int tileRows() { return kTileRows; }
 
-void productOfTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
-  runProduct(p, tiles, tileCount, firstPanel, endPanel);
+void productOfTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+                    int64_t following) {
+  runProduct(p, tiles, tileCount, firstPanel, endPanel, following);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -42,8 +43,9 @@ int64_t weightBytes(WeightStorage storage) {
 
 int maxTileRows() { return TS_SIMD(tileRows)(); }
 
-void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
-  TS_SIMD(productOfTiles)(p, tiles, tileCount, firstPanel, endPanel);
+void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+              int64_t following) {
+  TS_SIMD(productOfTiles)(p, tiles, tileCount, firstPanel, endPanel, following);
 }
 
 }  // namespace tscompile

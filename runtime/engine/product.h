@@ -36,7 +36,10 @@ struct Product {
 
 // The most rows that a tile can have on this machine.
 int maxTileRows();
-// The product of these rows with panels [firstPanel, endPanel).
-void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel);
+// The product of these rows with panels [firstPanel, endPanel). `following`: the panel that this thread is likely to go
+// on with, which is fetched meanwhile, or kNoPanel.
+inline constexpr int64_t kNoPanel = -1;
+void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+              int64_t following = kNoPanel);
 
 }  // namespace tscompile

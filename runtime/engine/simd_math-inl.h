@@ -155,11 +155,11 @@ HWY_INLINE V tanh(D d, V x) {
   return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.625f)), small, hn::CopySign(large, x));
 }
 
-// x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc).
+// x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc). From 4 on the result is 1.
 template <class D, class V>
 HWY_INLINE V erf(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  V t = hn::Abs(x), s = hn::Mul(x, x);
+  V t = atMost(d, 4.0f, hn::Abs(x)), s = hn::Mul(t, t);
   V q = polynomialOf(d, t, -1.72853470e-5f, 3.83197126e-4f);
   V u = polynomialOf(d, t, -3.88396438e-3f, 2.42546219e-2f);
   q = hn::MulAdd(q, s, u);
@@ -167,13 +167,15 @@ HWY_INLINE V erf(D d, V x) {
   q = hn::MulAdd(q, t, hn::Set(d, -6.34846687e-1f));
   q = hn::MulAdd(q, t, hn::Set(d, -1.28717512e-1f));
   q = hn::MulSub(q, t, t);
-  V large = hn::CopySign(hn::Sub(one, exp(d, q)), x);
+  // exp(q), without the care for its bounds: q is in [-18, 0].
+  V n;
+  V e = expReduced(d, q, n);
+  V scale = powerOfTwo(d, n);
+  V large = hn::CopySign(hn::Sub(one, hn::MulAdd(e, scale, scale)), x);
   V p = polynomialOf(d, s, -5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f, -3.76125336e-1f,
                      1.28379166e-1f);
   V small = hn::MulAdd(p, x, x);
-  V result = hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375f)), large, small);
-  result = hn::IfThenElse(hn::Gt(t, hn::Set(d, 4.0f)), hn::CopySign(one, x), result);
-  return hn::IfThenElse(hn::IsNaN(x), x, result);
+  return hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375f)), large, small);
 }
 
 template <class D, class V>

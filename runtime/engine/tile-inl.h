@@ -75,7 +75,11 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
   }
   const int64_t stride = kStride ? kStride : t.rowStride;
   const float* HWY_RESTRICT b = t.b;
+  const float* ahead = t.ahead;
   for (int64_t step = 0; step < t.stepCount; ++step) {
+    if (ahead)
+      for (int64_t i = 0; i < t.aheadRows; ++i, ahead += kBlock)
+        for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(ahead + panel * t.panelStride, 0, 2);
     const float* HWY_RESTRICT a = t.a + t.steps[step];
 #pragma GCC unroll 1
     for (int64_t k = 0; k < t.depth; ++k) {
@@ -129,6 +133,7 @@ inline void runFullTile(int rows, int panels, const Tile& t) {
   for (int p = 0; p < panels; ++p) {
     tileOf<1, kStride>(rows, std::make_integer_sequence<int, kTileRows>())(one);
     one.b += t.panelStride;
+    if (one.ahead) one.ahead += t.panelStride;
     one.c += t.cPanel;
     if (one.bias) one.bias += kBlock;
     if (one.residual) one.residual += t.cPanel;
