@@ -42,6 +42,7 @@ const Setting kSettings[] = {
     {"kv_cache_scale", &B::kvCacheScale},
     {"weight_precision", &B::weightPrecision, 0, 0, "float32|float16|bfloat16|int8"},
     {"gather_context_logits", &B::gatherContextLogits},
+    {"use_refit", &B::useRefit},
     {"max_prompt_embedding_table_size", &B::maxPromptEmbeddingTableSize, 0, kMost, {}, false},
     {"max_draft_len", &B::maxDraftLen, 0, kMost, {}, false},
     {"max_encoder_input_len", &B::maxEncoderInputLen, 0, kMost, {}, false},
@@ -75,15 +76,20 @@ class Reader {
   void check() {
     auto isPowerOfTwo = [](int64_t v) { return v > 0 && (v & (v - 1)) == 0; };
     if (!isPowerOfTwo(config_.tokensPerBlock)) fail("tokens_per_block must be a power of two");
+    if (!config_.window && config_.sinks) fail("sink_token_length needs max_attention_window_size");
     if (config_.window && config_.sinks >= config_.window)
       fail("sink_token_length must be less than max_attention_window_size");
     if (config_.maxSeqLen && config_.maxInputLen > config_.maxSeqLen)
       fail(fmt::format("max_input_len {} is more than max_seq_len {}", config_.maxInputLen, config_.maxSeqLen));
+    if (config_.maxSeqLen == 1) fail("max_seq_len 1 leaves no token to generate");
+    if (config_.maxNumTokens < config_.maxBatchSize)
+      fail(fmt::format("max_num_tokens {} is less than max_batch_size {}: each row of a step has a token",
+                       config_.maxNumTokens, config_.maxBatchSize));
     if (config_.optNumTokens > config_.maxNumTokens) fail("opt_num_tokens is more than max_num_tokens");
     if (config_.maxBeamWidth > config_.maxBatchSize)
       fail("max_beam_width is more than max_batch_size: each beam is a row of a step");
-    if (config_.kvCacheType != "paged")
-      fail(fmt::format("kv_cache_type {} is not implemented; paged is", config_.kvCacheType), ErrorKind::Unsupported);
+    if (config_.kvCacheType == "disabled")
+      fail("kv_cache_type disabled is not implemented; paged and continuous are", ErrorKind::Unsupported);
   }
 
  private:
@@ -187,6 +193,16 @@ bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics) {
 std::vector<std::string> buildOptionNames() {
   std::vector<std::string> out;
   for (const Setting& s : kSettings) out.emplace_back(s.name);
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildConfig& config) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Setting& s : kSettings) {
+    if (!s.implemented) continue;
+    Json value = std::visit([&](auto member) { return Json(config.*member); }, s.member);
+    out.emplace_back(s.name, value.is_string() ? value.get<std::string>() : value.dump());
+  }
   return out;
 }
 

@@ -1,8 +1,10 @@
 #include "api/compile.h"
 
 #include "api/module_state.h"
+#include "api/plugin_sizes.h"
 #include "frontend/section_file.h"
 #include "ir/printer.h"
+#include "ir/support/text.h"
 #include "ir/verifier.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"
@@ -89,10 +91,12 @@ std::vector<std::string> optionWords(const CompileSpec& spec) {
   for (const std::string& name : p.nodes) add("--torch-executed-node", name);
   for (const InputRange& range : p.shapes) add("--shape", inputRangeText(range));
   for (const InputRange& range : p.usualShapes) add("--opt-shape", inputRangeText(range));
+  for (const std::string& name : p.withoutConverters) add("--without-converter", name);
   if (!p.lower) out.emplace_back("--no-lower");
   if (spec.engine.precision != Precision::F32) add("--precision", std::string(precisionName(spec.engine.precision)));
   if (spec.engine.measureTactics) add("--tactics", "measure");
   if (std::optional<uint64_t> limit = workspaceLimitOf(spec)) add("--workspace-size", std::to_string(*limit));
+  if (spec.refittable) out.emplace_back("--refittable");
   if (spec.requiredCoverage > 0) out.push_back(fmt::format("--require-full={:g}", spec.requiredCoverage * 100));
   return out;
 }
@@ -111,6 +115,35 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpe
   info->precision = spec.engine.precision;
   info->workspaceLimit = workspaceLimitOf(spec);
   return info;
+}
+
+// What a file keeps of the model that was compiled.
+std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool isLanguageModel) {
+  const ModuleState& origin = source.origin ? *source.origin : source;
+  auto out = std::make_shared<RefitSource>();
+  out->name = fileName(origin.source->path());
+  out->text = origin.source->text();
+  out->isLanguageModel = isLanguageModel;
+  for (const std::string& path : origin.weightFiles) out->files.push_back(fileName(path));
+  out->unread = origin.weights.unused();
+  for (const std::string& name : origin.weights.names())
+    if (!std::binary_search(out->unread.begin(), out->unread.end(), name))
+      out->weights.emplace_back(name, *origin.weights.peek(name));
+  out->unread.insert(out->unread.end(), origin.unread.begin(), origin.unread.end());
+  std::sort(out->unread.begin(), out->unread.end());
+  for (const auto& [key, value] : origin.weights.metadata())
+    if (startsWith(key, "attribute:")) out->attributes.emplace(key, value);
+  return out;
+}
+
+// What the words of optionWords() do not say cannot be done again from them.
+bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnostics& diagnostics) {
+  const LowerOptions& lowering = spec.partition.lowering;
+  bool isPlain = !lowering.database && lowering.records.empty() && !lowering.unpackPlugins &&
+                 lowering.query.text() == LowerOptions().query.text();
+  if (!spec.refittable || spec.isLanguageModel || (isPlain && !source.origin)) return true;
+  diagnostics.error("engines that are lowered in a way of your own cannot be refitted", ErrorKind::Unsupported);
+  return false;
 }
 
 // Segments whose engines cannot be made go back without the nodes that are in the way. Each round takes at least one
@@ -270,12 +303,14 @@ Result<CompiledPartition> partitionForCompile(const Module& module, const Compil
 }
 
 Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnostics) const {
+  if (!checkRefittable(given, *state_, diagnostics)) return Failed{};
   const bool half = takesHalf(*state_, given);
   Result<CompiledPartition> made = partitionForCompile(*this, half ? widened(given) : given, diagnostics);
   if (!made) return Failed{};
   const Prepared& prepared = made->prepared;
   CompileSpec spec = given;
   spec.partition = *partitionSpecOf(given, entryOf(*this, given), diagnostics);
+  if (!configurePlugins(prepared, (half ? widened(spec) : spec).partition.shapes, diagnostics)) return Failed{};
   spec.engine.precision = precisionOf(given);
   if (given.requireFullCompilation) spec.requiredCoverage = 1;
   Module m = prepared.module->withGraph(stitch(*prepared.graph, made->partition));
@@ -287,6 +322,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   auto info = describe(*state_, spec);
   info->takesHalf = half;
   m.state_->info = std::move(info);
+  m.state_->refit = spec.refittable ? refitSourceOf(*state_, spec.isLanguageModel) : nullptr;
   return m;
 }
 

@@ -34,10 +34,13 @@ struct CompileSpec {
   std::optional<size_t> minBlockSize = {};        // engines have at least so many nodes; 3
   std::vector<std::string> torchExecutedOps;      // "aten::relu", "aten::add.Tensor": kept out of engines
   std::vector<std::string> torchExecutedModules;  // classes and paths, likewise
+  bool refittable = false;                        // the file keeps what api/refit.h needs to replace weights
   bool requireFullCompilation = false;            // fails if a node stays out, and tells why
 
   PartitionSpec partition;
   EngineOptions engine;
+  // Of api/language_model.h, which makes the graph before: whoever replaces weights has to start there.
+  bool isLanguageModel = false;
   // Fails if a smaller part of the nodes than this runs in engines: 1 is all of them. 0: no bar.
   double requiredCoverage = 0;
   // Told of the graph that is cut, and of how it is; may be asked for reports.

@@ -12,6 +12,7 @@
 #include "api/extensions.h"
 #include "api/lower.h"
 #include "api/module.h"
+#include "api/refit.h"
 #include "api/value_text.h"
 #include "frontend/parse.h"
 #include "ir/clone.h"

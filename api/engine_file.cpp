@@ -17,6 +17,9 @@ namespace tscompile {
 namespace {
 
 constexpr std::string_view kFields = "fields", kGraph = "graph", kTensors = "tensors", kWeights = "weights";
+// Sections that only files have which can be refitted.
+constexpr std::string_view kSource = "source", kSourceWeights = "source-weights";
+constexpr std::string_view kAttribute = "attribute:";
 
 // ---- records: numbers, and texts behind their lengths ----
 
@@ -119,11 +122,14 @@ class EngineReader {
     const std::string_view* graph = file->find(kGraph);
     const std::string_view* table = file->find(kTensors);
     const std::string_view* weights = file->find(kWeights);
-    if (!graph || !table || !weights || file->sections.size() != 4)
+    const std::string_view* source = file->find(kSource);
+    const std::string_view* sourceTable = file->find(kSourceWeights);
+    if (!graph || !table || !weights || !source != !sourceTable || file->sections.size() != (source ? 6 : 4))
       return fail("it has not the sections that belong to it");
     if (graph->size() > limits_.textBytes) return limit("text", limits_.textBytes, "bytes of graph text");
     out_.graph = *graph;
-    if (!tensors(*table, *weights)) return Failed{};
+    if (!tensors(*table, *weights, out_.tensors)) return Failed{};
+    if (source && !refit(*source, *sourceTable, *weights)) return Failed{};
     return std::move(out_);
   }
 
@@ -199,7 +205,7 @@ class EngineReader {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
         info.inputs.push_back(std::move(*range));
-      } else if (name.starts_with("attribute:")) {
+      } else if (name.starts_with(kAttribute)) {
         if (!out_.metadata.emplace(name, value).second) return false;
       } else {
         return false;
@@ -208,10 +214,41 @@ class EngineReader {
     return true;
   }
 
-  bool tensors(std::string_view table, std::string_view weights) {
+  bool refit(std::string_view source, std::string_view table, std::string_view weights) {
+    auto out = std::make_shared<RefitSource>();
+    RecordReader in(source);
+    while (!in.atEnd()) {
+      std::string name(in.text());
+      std::string_view value = in.text();
+      if (name == "name") {
+        out->name = value;
+      } else if (name == "text") {
+        if (value.size() > limits_.textBytes) return limit("text", limits_.textBytes, "bytes of graph text"), false;
+        out->text = value;
+      } else if (name == "file") {
+        out->files.emplace_back(value);
+      } else if (name == "unread") {
+        out->unread.emplace_back(value);
+      } else if (name == "language-model") {
+        out->isLanguageModel = true;
+      } else if (!name.starts_with(kAttribute) || !out->attributes.emplace(name, value).second) {
+        return fail("what it was made from is malformed"), false;
+      }
+    }
+    if (!in.good()) return fail("what it was made from is malformed"), false;
+    if (!tensors(table, weights, out->weights)) return false;
+    for (size_t i = 1; i < out->weights.size(); ++i)
+      if (out->weights[i - 1].first >= out->weights[i].first)
+        return fail("the weights that it was made from are not sorted"), false;
+    out_.refit = std::move(out);
+    return true;
+  }
+
+  using Named = std::vector<std::pair<std::string, Tensor>>;
+  bool tensors(std::string_view table, std::string_view weights, Named& into) {
     RecordReader in(table);
     while (!in.atEnd()) {
-      if (out_.tensors.size() >= limits_.tensors) return limit("tensors", limits_.tensors, "tensors"), false;
+      if (into.size() >= limits_.tensors) return limit("tensors", limits_.tensors, "tensors"), false;
       std::string name(in.text());
       std::optional<DType> dtype = dtypeFromSafetensors(in.text());
       size_t rank = in.number(1);
@@ -220,12 +257,12 @@ class EngineReader {
       uint64_t begin = in.number(8);
       if (!in.good() || !dtype || rank > static_cast<size_t>(kMaxRank))
         return fail("its list of tensors is malformed"), false;
-      if (!tensor(std::move(name), *dtype, sizes, begin, weights)) return false;
+      if (!tensor(std::move(name), *dtype, sizes, begin, weights, into)) return false;
     }
     return in.good();
   }
 
-  bool tensor(std::string name, DType dtype, DimSpan sizes, uint64_t begin, std::string_view weights) {
+  bool tensor(std::string name, DType dtype, DimSpan sizes, uint64_t begin, std::string_view weights, Named& into) {
     std::optional<int64_t> count = checkedNumel(sizes);
     bool inside = count && *count >= 0 && std::all_of(sizes.begin(), sizes.end(), [](int64_t s) { return s >= 0; }) &&
                   begin % kSectionAlignment == 0 && begin <= weights.size() &&
@@ -235,13 +272,13 @@ class EngineReader {
     if (dtype == DType::Bool && findBadBool(bytes))
       return fail(tensorText(abbreviate(name, 80)) + " has elements that are neither 0 nor 1"), false;
     if (owner_) {
-      out_.tensors.emplace_back(std::move(name), readOnlyTensor(dtype, sizes, bytes, owner_));
+      into.emplace_back(std::move(name), readOnlyTensor(dtype, sizes, bytes, owner_));
       return true;
     }
     Result<Tensor> copy = allocateTensor(dtype, sizes, path_, diagnostics_);
     if (!copy) return false;
     if (!bytes.empty()) std::memcpy(copy->raw(), bytes.data(), bytes.size());
-    out_.tensors.emplace_back(std::move(name), asReadOnly(*copy));
+    into.emplace_back(std::move(name), asReadOnly(*copy));
     return true;
   }
 
@@ -257,7 +294,13 @@ class EngineReader {
 // The bytes of all tensors, row by row, each behind the next multiple of the alignment; like bytes once.
 class WeightsWriter {
  public:
-  explicit WeightsWriter(const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  WeightsWriter() = default;
+  WeightsWriter(const WeightsWriter&) = delete;
+  WeightsWriter& operator=(const WeightsWriter&) = delete;
+
+  // Takes the bytes, and gives the list that tells where they are.
+  std::string add(const std::vector<std::pair<std::string, Tensor>>& tensors) {
+    RecordWriter table;
     for (const auto& [name, tensor] : tensors) {
       table.text(name);
       table.text(safetensorsName(tensor.dtype()));
@@ -265,11 +308,9 @@ class WeightsWriter {
       for (int64_t size : tensor.sizes()) table.number(static_cast<uint64_t>(size), 8);
       table.number(place(tensor), 8);
     }
+    return table.bytes();
   }
-  WeightsWriter(const WeightsWriter&) = delete;
-  WeightsWriter& operator=(const WeightsWriter&) = delete;
 
-  RecordWriter table;
   std::vector<std::string_view> pieces;
 
  private:
@@ -322,6 +363,21 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
   for (const auto& [key, value] : metadata) field(key, value);
+  return out.bytes();
+}
+
+std::string sourceOf(const RefitSource& source) {
+  RecordWriter out;
+  auto field = [&](std::string_view name, std::string_view value) {
+    out.text(name);
+    out.text(value);
+  };
+  field("name", source.name);
+  field("text", source.text);
+  for (const std::string& name : source.files) field("file", name);
+  for (const std::string& name : source.unread) field("unread", name);
+  if (source.isLanguageModel) field("language-model", "");
+  for (const auto& [key, value] : source.attributes) field(key, value);
   return out.bytes();
 }
 
@@ -380,21 +436,26 @@ Result<EngineFile> parseEngineFile(std::string_view bytes, const RefCounted* own
 }
 
 bool writeEngineFile(const std::string& path, const EngineInfo& info, const GraphParts& parts, Diagnostics& diagnostics,
-                     const Limits& limits) {
+                     const Limits& limits, const RefitSource* refit) {
   std::string text;
   // Places in the source are paths of the machine that traced the model.
   if (!printParts(
           parts, /*locations=*/false, limits, [&](std::string_view piece) { text += piece; }, diagnostics))
     return false;
   std::string fields = fieldsOf(info, parts.metadata);
-  WeightsWriter weights(parts.tensors);
+  WeightsWriter weights;
+  std::string table = weights.add(parts.tensors), source, sourceTable;
+  std::vector<SectionPieces> sections = {
+      {std::string(kFields), {fields}}, {std::string(kGraph), {text}}, {std::string(kTensors), {table}}};
+  if (refit) {
+    source = sourceOf(*refit);
+    sourceTable = weights.add(refit->weights);
+    sections.push_back({std::string(kSource), {source}});
+    sections.push_back({std::string(kSourceWeights), {sourceTable}});
+  }
+  sections.push_back({std::string(kWeights), weights.pieces});
   FileWriter file(path, diagnostics);
-  return putSectionFile(kEngineFormat,
-                        {{std::string(kFields), {fields}},
-                         {std::string(kGraph), {text}},
-                         {std::string(kTensors), {weights.table.bytes()}},
-                         {std::string(kWeights), weights.pieces}},
-                        [&](std::string_view bytes) { return file.write(bytes); }) &&
+  return putSectionFile(kEngineFormat, sections, [&](std::string_view bytes) { return file.write(bytes); }) &&
          file.commit();
 }
 

@@ -10,6 +10,7 @@
 #include "ir/support/result.h"
 #include "runtime/engine/engine_options.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,12 +46,24 @@ std::optional<Precision> precisionFromName(std::string_view name);
 
 inline constexpr uint32_t kEngineFormat = 1;
 
+// What an engine was made from, as a file keeps it for api/refit.h. Weights that the engine holds as they were take no
+// room of their own.
+struct RefitSource {
+  std::string name, text;                               // of the graph or module dump; the name without folders
+  std::vector<std::string> files;                       // names of the weights files, without folders
+  std::vector<std::pair<std::string, Tensor>> weights;  // sorted by name, without those that nothing reads
+  std::vector<std::string> unread;                      // names of the others
+  Metadata attributes;                                  // that are no tensors, as "attribute:PATH"
+  bool isLanguageModel = false;                         // made by api/language_model.h, which makes it again
+};
+
 // The parts of an engine file.
 struct EngineFile {
   EngineInfo info;
   std::string graph;  // text
   std::vector<std::pair<std::string, Tensor>> tensors;
   Metadata metadata;
+  std::shared_ptr<const RefitSource> refit;  // null: nothing was kept
 };
 
 // Whether a file starts as engine files do. False if it cannot be read, and for "-", standard input.
@@ -63,7 +76,7 @@ Result<EngineFile> parseEngineFile(std::string_view bytes, const RefCounted* own
                                    Diagnostics& diagnostics, const Limits& limits = {});
 // The old file, if there is one, stays until the new one is complete. Tensors with the same bytes are stored once.
 bool writeEngineFile(const std::string& path, const EngineInfo& info, const GraphParts& parts, Diagnostics& diagnostics,
-                     const Limits& limits = {});
+                     const Limits& limits = {}, const RefitSource* refit = nullptr);
 
 // The version of this library.
 std::string_view libraryVersion();

@@ -168,9 +168,10 @@ bool loadPluginLibrary(PluginRegistry& registry, const std::string& path, Diagno
   return static_cast<bool>(result);
 }
 
-bool loadPluginLibraries(PluginRegistry& registry, std::string_view paths, Diagnostics& diagnostics) {
+bool loadPluginsOfEnvironment(PluginRegistry& registry, Diagnostics& diagnostics) {
+  const char* all = std::getenv("TSCOMPILE_LOAD_PLUGINS");
   bool good = true;
-  while (!paths.empty()) {
+  for (std::string_view paths = all ? all : ""; !paths.empty();) {
     std::string path(paths.substr(0, paths.find(':')));
     paths.remove_prefix(std::min(paths.size(), path.size() + 1));
     if (!path.empty()) good &= loadPluginLibrary(registry, path, diagnostics);
@@ -183,8 +184,7 @@ bool Extensions::loadPlugins(const std::string& path, Diagnostics& diagnostics) 
 }
 
 bool Extensions::loadPluginsFromEnvironment(Diagnostics& diagnostics) {
-  const char* paths = std::getenv("TSCOMPILE_LOAD_PLUGINS");
-  return loadPluginLibraries(plugins_, paths ? paths : "", diagnostics);
+  return loadPluginsOfEnvironment(plugins_, diagnostics);
 }
 
 }  // namespace tscompile

@@ -74,9 +74,9 @@ class Extensions {
   mutable bool sealed_ = false;
 };
 
-// Opens libraries with plugins and registers them: one path, or the list of paths that TSCOMPILE_LOAD_PLUGINS holds.
+// Opens libraries with plugins and registers them: one path, or the paths that TSCOMPILE_LOAD_PLUGINS holds.
 bool loadPluginLibrary(PluginRegistry& registry, const std::string& path, Diagnostics& diagnostics);
-bool loadPluginLibraries(PluginRegistry& registry, std::string_view paths, Diagnostics& diagnostics);
+bool loadPluginsOfEnvironment(PluginRegistry& registry, Diagnostics& diagnostics);
 
 // What a library was built with must be what loads it.
 constexpr uint64_t kExtensionAbi =

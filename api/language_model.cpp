@@ -6,7 +6,6 @@
 #include "api/lower.h"
 #include "api/saved_plugins.h"
 #include "frontend/file_io.h"
-#include "frontend/section_file.h"
 #include "ir/clone.h"
 #include "ir/support/text.h"
 #include "passes/serving.h"
@@ -16,6 +15,7 @@
 
 #include <fmt/core.h>
 
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -24,9 +24,6 @@ namespace tscompile {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kEngine = "rank0.engine";
-constexpr int kFormat = 1;
 
 // ---- building ----
 
@@ -52,15 +49,6 @@ Precision precisionOf(const BuildConfig& c) {
   return c.weightPrecision == "int8" ? Precision::Int8 : Precision::F32;
 }
 
-DType cacheType(const BuildConfig& c) {
-  return c.kvCacheDtype == "int8" ? DType::Int8 : c.kvCacheDtype == "fp8" ? DType::Float8E4M3FN : DType::Float32;
-}
-
-double cacheScale(const BuildConfig& c) {
-  if (c.kvCacheScale > 0) return c.kvCacheScale;
-  return c.kvCacheDtype == "int8" ? 1.0 / 32 : 1.0;
-}
-
 // Sizes of an input of the serving graph, from least to most.
 CompileInput rangeOf(const std::string& name, const BuildConfig& c, const LanguageModelShape& s,
                      const KvCacheConfig& k) {
@@ -72,7 +60,7 @@ CompileInput rangeOf(const std::string& name, const BuildConfig& c, const Langua
   if (name == "host_sink_token_length") return {{1}, DType::Int32};
   if (name == "kv_cache_block_offsets") return {{1, 2, blocks}, {rows, 2, blocks}, {rows, 2, blocks}, DType::Int32};
   if (startsWith(name, "kv_cache_pool_")) {
-    DType stored = cacheType(c) == DType::Float8E4M3FN ? DType::UInt8 : cacheType(c);
+    DType stored = cacheTypeOf(c) == DType::Float8E4M3FN ? DType::UInt8 : cacheTypeOf(c);
     Dims least{1, 2, s.kvHeads, c.tokensPerBlock, s.headSize}, most = least, most1 = least;
     most[0] = k.blocks;
     most1[0] = int64_t{1} << 28;
@@ -80,20 +68,6 @@ CompileInput rangeOf(const std::string& name, const BuildConfig& c, const Langua
   }
   if (startsWith(name, "kv_cache_") && endsWith(name, "_scale")) return {{1}, DType::Float32};
   return {{1}, {rows}, {rows}, DType::Int32};
-}
-
-KvCacheConfig cacheOf(const BuildConfig& c, const LanguageModelShape& s) {
-  KvCacheConfig k;
-  k.layers = 1;
-  k.kvHeads = s.kvHeads;
-  k.headSize = s.headSize;
-  k.tokensPerBlock = c.tokensPerBlock;
-  k.dtype = cacheType(c);
-  k.window = c.window;
-  k.sinks = c.sinks;
-  k.reuse = c.window == 0;
-  k.blocks = c.kvCacheBlocks ? c.kvCacheBlocks : c.maxBatchSize * k.blocksFor(c.maxSeqLen);
-  return k;
 }
 
 Json shapeJson(const LanguageModelShape& s) {
@@ -126,26 +100,33 @@ Json pluginsJson(const Graph& graph, const OpRegistry& registry) {
 std::string configText(const BuildConfig& config, const LanguageModelShape& shape, const Json& plugins,
                        const ServingModel& serving, uint64_t engineBytes, const std::string& checksum) {
   Json out = {{"version", std::string(libraryVersion())},
-              {"format", kFormat},
+              {"format", kBuiltModelFormat},
               {"pretrained_config", shapeJson(shape)},
               {"build_config", Json::parse(buildConfigJson(config))},
               {"plugins", plugins},
               {"inputs", serving.inputs},
-              {"engine", {{"file", kEngine}, {"bytes", engineBytes}, {"checksum", checksum}}}};
+              {"engine", {{"file", kBuiltModelEngine}, {"bytes", engineBytes}, {"checksum", checksum}}}};
   return out.dump(4) + "\n";
-}
-
-// A checksum of the beginning of an engine file, where the checksums of all its sections are.
-std::optional<std::string> headOf(const std::string& path, Diagnostics& diagnostics) {
-  constexpr uint64_t kHead = 4096;
-  Result<std::string> head = readFileStart(path, kHead, diagnostics);
-  if (!head) return std::nullopt;
-  return fmt::format("{:016x}", checksumOf(*head));
 }
 
 bool failIn(const std::string& path, std::string what, Diagnostics& diagnostics, ErrorKind kind = ErrorKind::Input) {
   diagnostics.fileError(path, {}, std::move(what), kind);
   return false;
+}
+
+// Caches in which the keys of a sequence lie in one piece have one block for it.
+bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
+  if (config.kvCacheType != "continuous") return true;
+  constexpr uint64_t kLongest = 1 << 16;
+  uint64_t tokens = static_cast<uint64_t>(config.window ? std::min(config.window, config.maxSeqLen) : config.maxSeqLen);
+  if (tokens > kLongest) {
+    diagnostics.error(fmt::format("kv_cache_type continuous has pieces of at most {} tokens, and max_seq_len is {}",
+                                  kLongest, tokens),
+                      ErrorKind::Unsupported);
+    return false;
+  }
+  config.tokensPerBlock = static_cast<int64_t>(std::bit_ceil(tokens));
+  return true;
 }
 
 // Takes what the model says for settings that were left open, and refuses what it cannot do.
@@ -161,7 +142,12 @@ bool settle(BuildConfig& config, const LanguageModelShape& shape, Diagnostics& d
         ErrorKind::Input);
     return false;
   }
-  return true;
+  if (config.maxInputLen > config.maxSeqLen) {
+    diagnostics.error(fmt::format("max_input_len {} is more than max_seq_len {}", config.maxInputLen, config.maxSeqLen),
+                      ErrorKind::Input);
+    return false;
+  }
+  return settlePieces(config, diagnostics);
 }
 
 }  // namespace
@@ -172,11 +158,13 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   LowerOptions lowering;
   Result<Module> lowered = module.lowered(lowering, diagnostics);
   if (!lowered) return false;
+  if (!lowered->prepare(diagnostics)) return false;  // reports weights that are missing
   std::unique_ptr<Graph> graph = cloneGraph(*lowered->graph());
   LanguageModelShape shape;
   shape.positions = graph->inputs().size() > 1 ? positionsOf(*graph) : 0;
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(module.registry());
   ServingOptions serving;
+  if (!settle(config, shape, diagnostics)) return false;
   serving.tokensPerBlock = config.tokensPerBlock;
   serving.kvCacheQuantMode = config.kvCacheDtype == "int8" ? 64 : config.kvCacheDtype == "fp8" ? 128 : 0;
   serving.gatherContextLogits = config.gatherContextLogits;
@@ -184,7 +172,6 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   if (!served) return false;
   shape.layers = served->layers, shape.heads = served->heads, shape.kvHeads = served->kvHeads;
   shape.headSize = served->headSize, shape.hidden = served->hidden, shape.vocabulary = served->vocabulary;
-  if (!settle(config, shape, diagnostics)) return false;
   KvCacheConfig cache = cacheOf(config, shape);
   if (!validateKvCache(cache, diagnostics)) return false;
   // Each layer has a pool of its own, which is written where it lies.
@@ -193,6 +180,8 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   CompileSpec spec;
   for (const std::string& name : served->inputs) spec.inputs.push_back(rangeOf(name, config, shape, cache));
   spec.minBlockSize = 1;
+  spec.refittable = config.useRefit;
+  spec.isLanguageModel = true;
   spec.engine.precision = precisionOf(config);
   if (config.weightPrecision == "int8") spec.enabledPrecisions = {DType::Float32, DType::Int8};
   if (config.weightPrecision == "float16") spec.enabledPrecisions = {DType::Float32, DType::Float16};
@@ -203,78 +192,53 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return failIn(folder, "the folder cannot be made: " + error.message(), diagnostics, ErrorKind::Io);
-  std::string engine = folder + "/" + kEngine;
+  std::string engine = folder + "/" + kBuiltModelEngine;
   if (!compiled->save(engine, diagnostics, lowering.limits)) return false;
   uint64_t bytes = std::filesystem::file_size(engine, error);
-  std::optional<std::string> checksum = headOf(engine, diagnostics);
+  std::optional<std::string> checksum = engineChecksum(engine, diagnostics);
   if (!checksum) return false;
   Json plugins = pluginsJson(*compiled->graph(), module.registry());
   FileWriter file(folder + "/config.json", diagnostics);
   return file.write(configText(config, shape, plugins, *served, bytes, *checksum)) && file.commit();
 }
 
+bool refitLanguageModel(const std::string& folder, const RefitOptions& options, const std::string& output,
+                        Diagnostics& diagnostics) {
+  Result<BuiltModel> built = readBuiltModel(folder, diagnostics);
+  if (!built) return false;
+  LoadOptions load = options.load;
+  load.weights.clear();
+  Result<Module> old = Module::load(built->engine, load, diagnostics);
+  if (!old) return false;
+  std::shared_ptr<const RefitSource> source = refittedSource(built->engine, old->refitSource(), options, diagnostics);
+  if (!source) return false;
+  Result<Module> module = Module::fromRefitSource(*source, load, diagnostics);
+  return module && buildLanguageModel(*module, built->config, output, diagnostics);
+}
+
 // ---- running ----
 
 std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, const Options& options,
                                                    Diagnostics& diagnostics) {
-  std::string path = folder + "/config.json";
-  Result<std::string> text = readFile(path, uint64_t{1} << 24, diagnostics);
-  if (!text) return nullptr;
-  auto fail = [&](std::string what, ErrorKind kind = ErrorKind::Input) -> std::unique_ptr<LanguageModel> {
-    failIn(path, std::move(what), diagnostics, kind);
-    return nullptr;
-  };
-  Json json = parseBoundedJson(*text);
-  auto number = [&](const Json& at, const char* name) -> int64_t {
-    auto it = at.is_object() ? at.find(name) : at.end();
-    return it != at.end() && it->is_number_integer() ? it->get<int64_t>() : -1;
-  };
-  if (!json.is_object() || !json.contains("pretrained_config") || !json.contains("build_config") ||
-      !json.contains("engine") || !json.contains("inputs"))
-    return fail("this is no config.json of a language model that was built");
-  if (number(json, "format") != kFormat)
-    return fail(fmt::format("the model was built in format {}, and this tscompile {} reads format {}",
-                            number(json, "format"), libraryVersion(), kFormat),
-                ErrorKind::Incompatible);
+  Result<BuiltModel> built = readBuiltModel(folder, diagnostics);
+  if (!built) return nullptr;
   std::unique_ptr<LanguageModel> m(new LanguageModel);
-  Result<BuildConfig> config = parseBuildConfig(json["build_config"].dump(), path, diagnostics);
-  if (!config || !checkBuildConfig(*config, diagnostics)) return nullptr;
-  m->config_ = std::move(*config);
-  const Json& p = json["pretrained_config"];
-  LanguageModelShape& s = m->shape_;
-  s = {number(p, "num_hidden_layers"),
-       number(p, "num_attention_heads"),
-       number(p, "num_key_value_heads"),
-       number(p, "head_size"),
-       number(p, "hidden_size"),
-       number(p, "vocab_size"),
-       number(p, "max_position_embeddings")};
-  for (int64_t v : {s.layers, s.heads, s.kvHeads, s.headSize, s.vocabulary})
-    if (v < 1 || v > (int64_t{1} << 24)) return fail("pretrained_config is not what a build writes");
-  if (m->config_.maxSeqLen < 1) return fail("build_config has no max_seq_len");
-
-  std::string engine = folder + "/" + kEngine;
-  std::error_code error;
-  uint64_t bytes = std::filesystem::file_size(engine, error);
-  std::optional<std::string> checksum = headOf(engine, diagnostics);
-  if (!checksum) return nullptr;
-  const Json& named = json["engine"];
-  bool isIt = named.is_object() && named.contains("checksum") && named["checksum"] == *checksum;
-  if (error || static_cast<int64_t>(bytes) != number(named, "bytes") || !isIt)
-    return fail("the engine beside it is another than it was built with: build the model again",
-                ErrorKind::Incompatible);
-  Result<Module> module = Module::load(engine, options.load, diagnostics);
+  Result<Module> module = Module::load(built->engine, options.load, diagnostics);
   if (!module) return nullptr;
   m->module_ = std::make_unique<Module>(std::move(*module));
   Result<Method> method = m->module_->prepare(diagnostics);
   if (!method) return nullptr;
   m->method_ = std::make_unique<Method>(std::move(*method));
-  for (const Json& name : json["inputs"])
-    if (name.is_string()) m->inputs_.push_back(name.get<std::string>());
-  if (m->inputs_.size() != m->method_->inputs().size())
-    return fail("the inputs that it names are not those of the engine", ErrorKind::Incompatible);
-
-  m->cache_ = cacheOf(m->config_, s);
+  if (built->inputs.size() != m->method_->inputs().size()) {
+    failIn(folder + "/config.json", "the inputs that it names are not those of the engine", diagnostics,
+           ErrorKind::Incompatible);
+    return nullptr;
+  }
+  m->config_ = std::move(built->config);
+  m->shape_ = built->shape;
+  m->inputs_ = std::move(built->inputs);
+  m->cache_ = built->cache;
+  LanguageModelShape& s = m->shape_;
   if (options.cacheBlocks) m->cache_.blocks = options.cacheBlocks;
   if (!validateKvCache(m->cache_, diagnostics)) return nullptr;
   try {
@@ -298,6 +262,8 @@ BatchLimits LanguageModel::limits() const {
   l.maxBatchSize = config_.maxBatchSize;
   l.maxNumTokens = config_.maxNumTokens;
   l.maxSequenceLength = config_.maxSeqLen;
+  l.maxPromptLength = config_.maxInputLen;
+  l.maxBeamWidth = config_.maxBeamWidth;
   return l;
 }
 
@@ -345,9 +311,9 @@ Result<std::vector<IValue>> LanguageModel::inputsOf(const StepBatch& batch, Diag
     else if (name == "host_sink_token_length")
       out.emplace_back(ints({static_cast<int32_t>(config_.sinks)}));
     else if (name == "kv_cache_quantization_scale")
-      out.emplace_back(scale(1 / cacheScale(config_)));
+      out.emplace_back(scale(1 / cacheScaleOf(config_)));
     else if (name == "kv_cache_dequantization_scale")
-      out.emplace_back(scale(cacheScale(config_)));
+      out.emplace_back(scale(cacheScaleOf(config_)));
     else if (startsWith(name, "kv_cache_pool_") && layer < pools_.size())
       out.emplace_back(pools_[layer++]);
     else {

@@ -2,8 +2,9 @@
 // graph text, and the model that runs from it under a batcher (runtime/llm/batching.h).
 #pragma once
 
-#include "api/build_config.h"
+#include "api/built_model.h"
 #include "api/module.h"
+#include "api/refit.h"
 #include "runtime/llm/batching.h"
 
 #include <memory>
@@ -12,17 +13,15 @@
 
 namespace tscompile {
 
-// What a build found out about a model.
-struct LanguageModelShape {
-  int64_t layers = 0, heads = 0, kvHeads = 0, headSize = 0;
-  int64_t hidden = 0, vocabulary = 0;
-  int64_t positions = 0;  // that it has embeddings for; 0: not known
-};
-
 // Makes `folder` (or what it has anew) from a model forward(input_ids, position_ids [batch, tokens]) -> logits, whose
 // weights are given. Attention becomes the plugin GPTAttention with a paged cache, tokens are packed, all of it becomes
 // engines. config.json is written last: until then the folder is refused.
 bool buildLanguageModel(const Module& module, const BuildConfig& config, const std::string& folder,
+                        Diagnostics& diagnostics);
+
+// Makes `folder` again with other weights in `output`, which may be the same folder. See api/refit.h. The result is
+// that of a build with these weights.
+bool refitLanguageModel(const std::string& folder, const RefitOptions& options, const std::string& output,
                         Diagnostics& diagnostics);
 
 // A model that runs. Not for several threads at once.

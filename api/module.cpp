@@ -28,7 +28,21 @@ Result<Module> Module::fromText(std::string text, const std::string& name, const
 }
 
 Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics) {
+  return parsed(std::move(source), std::make_shared<ModuleState>(), options, diagnostics);
+}
+
+Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOptions& options,
+                                       Diagnostics& diagnostics) {
   auto state = std::make_shared<ModuleState>();
+  for (const auto& [name, tensor] : source.weights) state->weights.add(name, tensor);
+  state->weights.addMetadata(source.attributes);
+  state->weightFiles = source.files;
+  state->unread = source.unread;
+  return parsed(SourceFile::make(source.name, source.text), std::move(state), options, diagnostics);
+}
+
+Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> state, const LoadOptions& options,
+                              Diagnostics& diagnostics) {
   state->extensions = options.extensions;
   state->registry = options.extensions ? &options.extensions->registry()
                     : options.registry ? options.registry
@@ -37,13 +51,13 @@ Result<Module> Module::fromSource(SourcePtr source, const LoadOptions& options, 
   ParseOptions parse;
   parse.registry = state->registry;
   parse.limits = options.limits;
-  Result<ParsedText> parsed = parseText(std::move(source), diagnostics, parse);
-  bool good = parsed.ok();
+  Result<ParsedText> text = parseText(std::move(source), diagnostics, parse);
+  bool good = text.ok();
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
   if (!good) return Failed{};
-  state->text = std::move(*parsed);
+  state->text = std::move(*text);
   state->source = std::move(given);
-  state->weightFiles = options.weights;
+  state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());
   if (state->text.module) bindDump(*state);
   Module m;
   m.state_ = std::move(state);
@@ -74,6 +88,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   if (!engine) return Failed{};
   state.engine = std::move(*engine);
   state.info = std::make_shared<EngineInfo>(std::move(file->info));
+  state.refit = std::move(file->refit);
   return m;
 }
 
@@ -92,6 +107,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph) const {
 }
 
 const EngineInfo* Module::engineInfo() const { return state_->info.get(); }
+const RefitSource* Module::refitSource() const { return state_->refit.get(); }
 
 bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {
   if (!state_->info) {
@@ -109,6 +125,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   // A file that cannot run would be found out too late.
   if (!prepare(diagnostics)) return false;
   std::unique_ptr<Graph> copy = copyWithData(*graph, collectSources(*state_, *graph, diagnostics));
+  forgetPluginPhases(*copy);
   std::optional<IValue> self = bindSelf(*state_, *copy, true, diagnostics);
   std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   if (!parts) return false;
@@ -116,8 +133,8 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   std::optional<std::vector<std::string>> plugins = savePlugins(*graph, registry(), diagnostics);
   if (!plugins) return false;
   info.plugins = std::move(*plugins);
-  if (state_->engine.tactics) info.tactics = state_->engine.tactics->text();
-  return writeEngineFile(path, info, *parts, diagnostics, limits);
+  if (state_->engine.tactics) info.tactics = state_->engine.tactics->textOfEngine();
+  return writeEngineFile(path, info, *parts, diagnostics, limits, state_->refit.get());
 }
 
 const ParsedText& Module::text() const { return state_->text; }

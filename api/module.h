@@ -34,6 +34,7 @@ class EngineCalls;
 struct CompileSpec;
 struct EngineInfo;
 struct LowerOptions;
+struct RefitSource;
 
 // An input or output of a method.
 struct ValueInfo {
@@ -75,6 +76,10 @@ class Module {
                                  Diagnostics& diagnostics);
   static Result<Module> fromSource(SourcePtr source, const LoadOptions& options, Diagnostics& diagnostics);
 
+  // The model that an engine file was made from.
+  static Result<Module> fromRefitSource(const RefitSource& source, const LoadOptions& options,
+                                        Diagnostics& diagnostics);
+
   // Names of the methods: those of the dump's outermost module, or "forward" for plain graph text.
   std::vector<std::string> methods() const;
   // The graph of a method; null if there is none of this name. It lives as long as the module, as does the text.
@@ -102,6 +107,8 @@ class Module {
   bool save(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {}) const;
   // How a compiled module was made, loaded ones included; null for others.
   const EngineInfo* engineInfo() const;
+  // What its file has for api/refit.h; null if it is nothing.
+  const RefitSource* refitSource() const;
   // A module with this graph as its only method, "forward", which has the weights and calls of this one.
   Module withGraph(std::unique_ptr<Graph> graph) const;
   // Writes a lowered module to `path`, and what its text cannot say to a safetensors file beside it: OUT.ir,
@@ -113,6 +120,8 @@ class Module {
 
  private:
   friend class EngineVerifier;
+  static Result<Module> parsed(SourcePtr source, std::shared_ptr<struct ModuleState> state, const LoadOptions& options,
+                               Diagnostics& diagnostics);
   static Result<Module> loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same as graph(); reports a method that is not there.
   const Graph* findGraph(std::string_view method, Diagnostics& diagnostics) const;

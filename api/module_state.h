@@ -29,6 +29,8 @@ struct ModuleState {
   SourcePtr source;      // the text
   std::vector<std::string> weightFiles;
   std::shared_ptr<const EngineInfo> info;        // of a compiled module
+  std::shared_ptr<const RefitSource> refit;      // what its file keeps to be refitted; may be null
+  std::vector<std::string> unread;               // names of weights that were left out, since nothing reads them
   std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null
 };
 

@@ -1,6 +1,8 @@
 #include "api/partition.h"
 
 #include "api/extensions.h"
+#include "api/saved_plugins.h"
+#include "api/shape_options.h"
 #include "ir/clone.h"
 #include "ir/printer.h"
 #include "ir/support/text.h"
@@ -106,21 +108,6 @@ class MatchCheck {
   std::vector<Unmatched> out_;
 };
 
-ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ranges, bool largest) {
-  ShapeOptions options;
-  options.inputs.resize(graph.inputs().size());
-  for (const InputRange& r : ranges)
-    for (size_t i = 0; i < graph.inputs().size(); ++i) {
-      if (graph.input(i)->name() != r.name) continue;
-      DType dtype = r.dtype != DType::Undefined ? r.dtype : graph.input(i)->type()->tensor().dtype;
-      Dims sizes;
-      for (size_t d = 0; d < r.most.size(); ++d)
-        sizes.push_back(largest || r.least[d] == r.most[d] ? r.most[d] : kUnknownSize);
-      options.inputs[i] = symbolicTensor(dtype == DType::Undefined ? DType::Float32 : dtype, sizes);
-    }
-  return options;
-}
-
 // The registry that the spec asks for: the one that is given, or one laid over it.
 bool chooseRegistry(const OpRegistry& given, const PartitionSpec& spec, Prepared& out, Diagnostics& diagnostics) {
   out.registry = &given;
@@ -143,13 +130,32 @@ std::unique_ptr<Graph> marked(const Graph& graph, const PartitionSpec& spec, con
   return copy;
 }
 
-void propagateShapes(std::unique_ptr<Graph> graph, const PartitionSpec& spec, bool always, Prepared& out) {
-  if (always || !spec.shapes.empty())
-    ShapePropagation(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false)).applyTo(*graph);
+// Whether nodes that always run can do so with the sizes that are asked for.
+bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, Diagnostics& diagnostics) {
+  bool good = true;
+  for (const ShapeConflict& c : shapes.conflicts()) {
+    if (c.node->block() != graph.block()) continue;
+    good = false;
+    diagnostics.error(c.node->range,
+                      fmt::format("{} cannot run with the sizes that are asked for: {}", placeName(c.node), c.message),
+                      ErrorKind::Model);
+  }
+  return good;
+}
+
+bool propagateShapes(std::unique_ptr<Graph> graph, const PartitionSpec& spec, bool always, Prepared& out,
+                     Diagnostics& diagnostics) {
+  forgetPluginPhases(*graph);
+  if (always || !spec.shapes.empty()) {
+    ShapePropagation shapes(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false));
+    if (!spec.shapes.empty() && !checkConflicts(shapes, *graph, diagnostics)) return false;
+    shapes.applyTo(*graph);
+  }
   std::vector<InputRange> usual = spec.shapes;
   usual.insert(usual.end(), spec.usualShapes.begin(), spec.usualShapes.end());  // the last of a name counts
   out.shapes = std::make_shared<ShapePropagation>(*graph, *out.registry, shapeOptions(*graph, usual, true));
   out.graph = std::move(graph);
+  return true;
 }
 
 }  // namespace
@@ -173,7 +179,7 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
     graph = marked(*entry, spec, *out.registry, diagnostics, reports);
   }
   out.unmatched = MatchCheck(module.text().module.get(), *entry, reports).check(spec);
-  propagateShapes(std::move(graph), spec, spec.lower, out);
+  if (!propagateShapes(std::move(graph), spec, spec.lower, out, diagnostics)) return Failed{};
   return out;
 }
 
@@ -184,7 +190,7 @@ Result<Prepared> prepareForPartition(const Graph& graph, const OpRegistry& regis
   RewriteArguments reports;
   std::unique_ptr<Graph> copy = marked(graph, spec, *out.registry, diagnostics, reports);
   out.unmatched = MatchCheck(nullptr, graph, reports).check(spec);
-  propagateShapes(std::move(copy), spec, false, out);
+  if (!propagateShapes(std::move(copy), spec, false, out, diagnostics)) return Failed{};
   return out;
 }
 

@@ -88,10 +88,15 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
     setAttributes(*const_cast<Node*>(n), fields.fields, *creator, false);
     // A higher version that is registered, too, is another plugin.
     const_cast<Node*>(n)->setAttribute(Symbol::of("plugin_version"), IValue(key->version));
+    const_cast<Node*>(n)->setAttribute(Symbol::of(kPluginPhase), IValue(std::string(kRunningPhase)));
     if (++next < saved.size()) key = keyOfSaved(saved[next]);
   });
   if (good && next != saved.size()) fail("the engine file is malformed: what a plugin saved belongs to no node");
   return good;
+}
+
+void forgetPluginPhases(Graph& graph) {
+  forEachNodeInside(graph, [](const Node* n) { const_cast<Node*>(n)->removeAttribute(Symbol::of(kPluginPhase)); });
 }
 
 std::string savedPluginName(const std::string& saved) {

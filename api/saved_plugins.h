@@ -21,10 +21,14 @@ void forEachPluginNode(const Graph& graph, const OpRegistry& registry,
 std::optional<std::vector<std::string>> savePlugins(const Graph& graph, const OpRegistry& registry,
                                                     Diagnostics& diagnostics);
 
-// Gives such nodes the settings that were saved, upgraded where a plugin has another version of its table. Reports
-// plugins that are missing, damaged settings, and settings that belong to no node.
+// Gives such nodes the settings that were saved, upgraded where a plugin has another version of its table, and has
+// their instances made for runs. Reports plugins that are missing, damaged settings, and settings that belong to no
+// node.
 bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const OpRegistry& registry,
                     const std::string& path, Diagnostics& diagnostics);
+
+// Takes back what restorePlugins() says of instances: for a graph that is saved or compiled anew.
+void forgetPluginPhases(Graph& graph);
 
 // "tensorrt_llm::GPTAttention version 1" of what a plugin saved; empty if it is malformed.
 std::string savedPluginName(const std::string& saved);

@@ -1,5 +1,6 @@
 #include "api/unpack_plugins.h"
 
+#include "api/plugin_sizes.h"
 #include "frontend/parse.h"
 #include "ir/builder.h"
 #include "ir/clone.h"
@@ -16,36 +17,6 @@ namespace tscompile {
 namespace {
 
 const Symbol kInPlace = Symbol::of("inplace");
-
-// What is known of the inputs of a node, in the order of the plugin's; `places`: which argument each is, or -1.
-struct PluginArguments {
-  std::vector<int> places;
-  std::vector<PluginInstance::Input> known;
-  const Value* unknown = nullptr;  // its dtype or rank is not known
-};
-
-PluginArguments argumentsOf(const Node& node, const PluginCreator& creator, const ShapePropagation& shapes) {
-  PluginArguments out;
-  std::string ignored;  // the instance could be made
-  out.places = PluginOperators::inputsOf(node, creator, ignored);
-  out.known.resize(out.places.size());
-  for (size_t i = 0; i < out.places.size(); ++i) {
-    if (out.places[i] < 0) continue;
-    const Value* v = node.input(static_cast<size_t>(out.places[i]));
-    TypePtr type = shapes.of(v).type;
-    if (type->is(TypeKind::None)) {
-      out.places[i] = -1;
-      continue;
-    }
-    if (!type->isTensor() || !type->tensor().hasRank || type->tensor().dtype == DType::Undefined) {
-      out.unknown = v;
-      continue;
-    }
-    out.known[i].dtype = static_cast<int32_t>(type->tensor().dtype);
-    for (int64_t s : type->tensor().sizes) out.known[i].sizes.push_back(s < 0 ? -1 : s);
-  }
-  return out;
-}
 
 // A node and what takes its place.
 struct Unpacked {
@@ -105,7 +76,7 @@ std::optional<size_t> unpackPlugins(Graph& graph, const OpRegistry& registry, Di
       return;
     }
     if (!plugin->creator().table().decompose) return;
-    PluginArguments arguments = argumentsOf(*n, plugin->creator(), shapes);
+    PluginArguments arguments = pluginArguments(*n, plugin->creator(), shapes);
     if (arguments.unknown) {
       diagnostics.warning(n->range, fmt::format("{} stays a plugin: dtype or rank of %{} is not known",
                                                 n->kind().text(), arguments.unknown->name()));

@@ -242,8 +242,14 @@ Result<std::shared_ptr<const Program>> Program::compile(const Graph& entry, cons
   program->registry_ = &registry;
   program->sources_ = std::move(sources);
   program->sources_.boundInputs.resize(entry.inputs().size());
-  if (!ProgramCompiler(*program, diagnostics).compile(entry)) return Failed{};
-  return std::shared_ptr<const Program>(program);
+  ProgramCompiler compiler(*program, diagnostics);
+  if (!compiler.compile(entry)) return Failed{};
+  struct Whole {
+    std::vector<std::shared_ptr<const void>> held;
+    std::shared_ptr<const Program> program;  // goes first
+  };
+  auto whole = std::make_shared<const Whole>(Whole{compiler.takeHeld(), program});
+  return std::shared_ptr<const Program>(whole, program.get());
 }
 
 const Function* Program::method(TypePtr type, const std::string& name) const {

@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "runtime/engine/engine.h"
+#include "runtime/session_functions.h"
 
 #include <fmt/core.h>
 
@@ -105,6 +106,8 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
                   ErrorKind::Input);
       return nullptr;
     }
+    if (const SessionFunctions* functions = op->def().session)
+      if (std::shared_ptr<const void> life = functions->lifetime.lock()) held_.push_back(std::move(life));
     return op;
   }
   if (op) {

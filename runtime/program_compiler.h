@@ -4,6 +4,7 @@
 #include "runtime/machine.h"
 
 #include <deque>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,8 @@ class ProgramCompiler {
   const Function* calledFunction(const Node* node);
   // The implemented operator that a node means; null after a report.
   const Operator* resolve(const Node* node);
+  // What must live as long as the program, beside what its registry owns.
+  std::vector<std::shared_ptr<const void>> takeHeld() { return std::move(held_); }
   // Reported when all is compiled: once for all nodes with the same message. The reference takes notes.
   Diagnostic& unsupported(const Node* node, std::string message, ErrorKind kind = ErrorKind::Unsupported);
 
@@ -36,6 +39,7 @@ class ProgramCompiler {
   Program& program_;
   Diagnostics& diagnostics_;
   std::vector<Function*> pending_;
+  std::vector<std::shared_ptr<const void>> held_;
   struct Refusal {
     Diagnostic first;
     size_t nodes = 0;

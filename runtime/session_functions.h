@@ -5,6 +5,7 @@
 #include "runtime/engine/convert_call.h"
 
 #include <functional>
+#include <memory>
 
 namespace tscompile {
 
@@ -16,6 +17,8 @@ struct SessionFunctions {
   std::function<void(InferCall&)> infer;
   std::function<void(KernelCall&)> kernel;
   Converter convert;
+  // Of operators that may be forgotten: who uses one beyond a call holds this as long. Null: they stay.
+  std::weak_ptr<const void> lifetime = {};
 };
 
 inline void inferBySession(InferCall& call) { call.op().def().session->infer(call); }

@@ -1,4 +1,5 @@
 // `tscompile build` makes a folder that serves a language model, `tscompile generate` runs it.
+#include "api/engine_file.h"
 #include "api/language_model.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
@@ -64,19 +65,46 @@ class Generation {
     if (!model_ || !openTokenizerFile()) return session_.finish();
     batcher_ = Batcher::make(*model_, model_->cache(), model_->limits(), session_.diagnostics);
     if (!batcher_ || !addRequests()) return session_.finish();
-    auto begin = Clock::now();
-    while (batcher_->step(session_.diagnostics)) session_.out.flush();
-    double seconds = secondsSince(begin);
+    Rates rates = serve();
     if (session_.diagnostics.errorCount()) return session_.finish();
     printResults();
-    const BatchCounters& c = batcher_->counters();
-    session_.note(fmt::format("{} in {:.3f} s: {:.1f} tokens/s; {} of prompts; KV cache {:.1f} MB",
-                              counted(generated_, "token"), seconds, static_cast<double>(generated_) / seconds,
-                              c.contextTokens, static_cast<double>(model_->cacheBytes()) / 1e6));
+    session_.note(fmt::format("{} in {:.3f} s; prompts: {}; then: {}; KV cache {:.1f} MB", counted(generated_, "token"),
+                              rates.prompts.seconds + rates.rest.seconds, rates.prompts.text(), rates.rest.text(),
+                              static_cast<double>(model_->cacheBytes()) / 1e6));
     return session_.finish();
   }
 
  private:
+  struct Rate {
+    int64_t tokens = 0;
+    double seconds = 0;
+
+    std::string text() const {
+      return tokens == 0 ? "none"
+                         : fmt::format("{} at {:.1f} tokens/s", counted(static_cast<uint64_t>(tokens), "token"),
+                                       static_cast<double>(tokens) / seconds);
+    }
+  };
+  // Steps with tokens of prompts, in which others may go on, and steps without.
+  struct Rates {
+    Rate prompts, rest;
+  };
+  Rates serve() {
+    Rates rates;
+    const BatchCounters& c = batcher_->counters();
+    for (bool more = true; more;) {
+      BatchCounters before = c;
+      auto begin = Clock::now();
+      more = batcher_->step(session_.diagnostics);
+      session_.out.flush();
+      int64_t prompt = c.contextTokens - before.contextTokens;
+      Rate& rate = prompt ? rates.prompts : rates.rest;
+      rate.seconds += secondsSince(begin);
+      rate.tokens += prompt ? prompt : c.generationTokens - before.generationTokens;
+    }
+    return rates;
+  }
+
   bool openTokenizerFile() {
     if (!command_.tokenizer.empty())
       tokenizer_ = openTokenizer(command_.tokenizer, session_.diagnostics);
@@ -119,13 +147,6 @@ class Generation {
       return false;
     }
     for (std::vector<TokenId>& prompt : prompts) {
-      auto longest = model_->config().maxInputLen;
-      if (static_cast<int64_t>(prompt.size()) > longest) {
-        session_.diagnostics.error(
-            fmt::format("the prompt has {} tokens, more than max_input_len {}", prompt.size(), longest),
-            ErrorKind::Input);
-        return false;
-      }
       Request request;
       request.prompt = std::move(prompt);
       request.sampling = sampling;
@@ -212,6 +233,9 @@ int runBuild(const Options& options, Session& session) {
   if (command.output.empty()) throw UsageError{"build needs -o FOLDER"};
   Result<BuildConfig> config = configOf(command, session);
   if (!config) return session.finish();
+  if (command.weights.empty() && !isEngineFile(options.arguments[0]))
+    throw UsageError{"build needs the weights of the model",
+                     {"name them with --weights FILE: safetensors, or a recipe of docs/values.md"}};
   Result<Module> module = session.loadModule(options.arguments[0], command.weights);
   if (!module) return session.finish();
   auto begin = Clock::now();

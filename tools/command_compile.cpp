@@ -125,6 +125,8 @@ int runCompile(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   if (command.output.empty() || command.output == "-")
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
+  if (command.refittable && !command.libraries.empty())
+    throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
   CompileSpec spec = compileSpecOf(command, session.common.limits);
   Summary summary;
   spec.onPartition = [&](const Prepared&, const Partition& p) {

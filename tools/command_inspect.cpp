@@ -1,4 +1,5 @@
 // `tscompile inspect`: what a file is and what it holds. Nothing in it is executed.
+#include "api/built_model.h"
 #include "api/engine_file.h"
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
@@ -12,6 +13,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace tscompile {
 namespace {
@@ -49,6 +51,8 @@ class Inspector {
   void one(const std::string& path) {
     Diagnostics& diagnostics = session_.diagnostics;
     isInput_ = path == "-";
+    std::error_code ignored;
+    if (!isInput_ && !emitGraph_ && std::filesystem::is_directory(path, ignored)) return builtModel(path);
     Result<std::string> start = isInput_ ? session_.read(path) : readFileStart(path, kFileKindBytes, diagnostics);
     if (!start) return;
     name_ = isInput_ ? "<stdin>" : path;
@@ -132,6 +136,70 @@ class Inspector {
     else
       engineText(*file, mapping->bytes().size(), bytes, *parsed->graphs[0]);
   }
+
+  // ---- folders of `tscompile build` ----
+
+  void builtModel(const std::string& path) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path + "/config.json", ignored)) {
+      session_.diagnostics.fileError(path, {}, "this folder has no config.json: build has not made it");
+      return;
+    }
+    Result<BuiltModel> built = readBuiltModel(path, session_.diagnostics);
+    if (!built) return;
+    const LanguageModelShape& s = built->shape;
+    // Of a token in all layers.
+    int64_t tokenBytes = s.layers * built->cache.bytesPerBlock() / built->cache.tokensPerBlock;
+    if (isJson_) return builtModelJson(path, *built, tokenBytes);
+    auto line = [&](std::string_view what, const std::string& text) {
+      session_.out << fmt::format("  {:<12}{}\n", what, abbreviate(text, 400));
+    };
+    session_.out << path << ": a language model that was built\n";
+    line("made by", "tscompile " + built->version);
+    line("model",
+         fmt::format("{}, {} of size {}, {} for keys, {} tokens", counted(static_cast<uint64_t>(s.layers), "layer"),
+                     counted(static_cast<uint64_t>(s.heads), "head"), s.headSize, s.kvHeads, s.vocabulary));
+    line("engine", fmt::format("{}, {}", kBuiltModelEngine, sizeText(built->engineBytes)));
+    for (const std::string& plugin : built->plugins) line("plugin", plugin);
+    line("cache",
+         fmt::format("{} bytes a token, {} blocks of {} tokens, {}", tokenBytes, built->cache.blocks,
+                     built->cache.tokensPerBlock,
+                     sizeText(static_cast<uint64_t>(s.layers * built->cache.blocks * built->cache.bytesPerBlock()))));
+    line("inputs", join(built->inputs, " ", [](const std::string& name) { return "%" + name; }));
+    std::string_view rest = "settings";
+    for (const auto& [name, value] : buildOptionTexts(built->config)) {
+      line(rest, name + "=" + value);
+      rest = "";
+    }
+  }
+
+  void builtModelJson(const std::string& path, const BuiltModel& built, int64_t tokenBytes) {
+    const LanguageModelShape& s = built.shape;
+    json_.beginObject();
+    json_.field("path", path);
+    json_.field("kind", "a language model that was built");
+    json_.field("version", built.version);
+    json_.field("layers", s.layers);
+    json_.field("heads", s.heads);
+    json_.field("kvHeads", s.kvHeads);
+    json_.field("headSize", s.headSize);
+    json_.field("vocabulary", s.vocabulary);
+    json_.field("engineBytes", built.engineBytes);
+    json_.field("cacheBytesPerToken", tokenBytes);
+    json_.field("cacheBlocks", built.cache.blocks);
+    json_.field("tokensPerBlock", built.cache.tokensPerBlock);
+    json_.key("plugins");
+    json_.beginArray();
+    for (const std::string& plugin : built.plugins) json_.value(plugin);
+    json_.endArray();
+    json_.key("settings");
+    json_.beginObject();
+    for (const auto& [name, value] : buildOptionTexts(built.config)) json_.field(name, value);
+    json_.endObject();
+    json_.endObject();
+  }
+
+  // ---- engine files, as text and as JSON ----
 
   void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
     const EngineInfo& info = file.info;

@@ -4,10 +4,13 @@
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_check.h"
 #include "tools/commands.h"
+#include "tools/isolated_checks.h"
+#include "tools/process.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 namespace tscompile {
@@ -103,14 +106,14 @@ int show(const std::string& name, Session& session) {
 
 // ---- check ----
 
-int check(const std::string& given, Session& session) {
+int check(const std::string& given, std::chrono::nanoseconds limit, Session& session) {
   std::error_code ignored;
   std::string path = std::filesystem::absolute(given, ignored).string();
   if (!std::filesystem::exists(path, ignored)) {
     session.diagnostics.fileError(given, {}, "there is no such library", ErrorKind::Io);
     return session.finish();
   }
-  PluginReport report = checkPluginLibrary(path);
+  PluginReport report = isToolProcess() ? checkInProcesses(path, limit) : checkPluginLibrary(path);
   if (session.common.json) {
     JsonWriter json(session.out);
     json.beginObject();
@@ -143,13 +146,25 @@ int check(const std::string& given, Session& session) {
   return report.findings.empty() ? kExitDone : kExitNegative;
 }
 
+// What `check` starts: check-part LIB, to tell its plugins, or check-part LIB PLUGIN FROM, to make the checks of one.
+int checkPart(const std::vector<std::string>& words) {
+  auto number = [&](size_t i) -> std::optional<size_t> {
+    size_t value = 0;
+    if (i >= words.size()) return std::nullopt;
+    auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), value);
+    return error == std::errc() ? std::optional(value) : std::nullopt;
+  };
+  return words.size() < 2 ? kExitUsage : runChecksForParent(words[1], number(2), number(3).value_or(0));
+}
+
 }  // namespace
 
 int runPlugins(const Options& options, Session& session) {
   const std::vector<std::string>& words = options.arguments;
   if (words.size() == 1 && words[0] == "list") return list(session);
   if (words.size() == 2 && words[0] == "show") return show(words[1], session);
-  if (words.size() == 2 && words[0] == "check") return check(words[1], session);
+  if (words.size() == 2 && words[0] == "check") return check(words[1], options.plugins.checkLimit, session);
+  if (words[0] == "check-part") return checkPart(words);
   throw UsageError{"plugins takes list, show NAME or check LIB", {"see 'tscompile help plugins'"}};
 }
 

@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/execution.h"
 #include "tools/inputs.h"
+#include "tools/plugin_work.h"
 
 #include <fmt/core.h>
 
@@ -166,6 +167,7 @@ class Profiler {
     for (int i = 0; i < 3; ++i)
       if (!method.run(inputs, session_.diagnostics, settings)) return false;
     ObserverScope observing(profile_);
+    PluginWork plugins;
     Clock::time_point start = Clock::now();
     uint64_t wanted = options_.profile.runs;
     while (wanted ? profile_.runs < wanted : profile_.runs == 0 || microseconds(Clock::now() - start) < 1e6) {
@@ -175,6 +177,7 @@ class Profiler {
       profile_.time += microseconds(Clock::now() - begin_);
       ++profile_.runs;
     }
+    plugins_ = plugins.rows();
     return true;
   }
 
@@ -220,6 +223,8 @@ class Profiler {
       out << fmt::format("{:>9.1f} {:>5.1f}% {:>8} {:>9} {:>7}  {}\n", perRun(r.time), 100 * r.time / profile_.time,
                          speed, bytes, r.engine, r.what);
     }
+    if (!plugins_.empty()) out << "\nplugins, in all runs\n";
+    for (const PluginWork::Row& row : plugins_) out << "  " << pluginWorkText(row) << "\n";
   }
 
   void writeJson() {
@@ -277,6 +282,11 @@ class Profiler {
     json.endObject();
     json.field("steps_us", perRun(profile_.steps));
     json.field("rest_us", perRun(profile_.time - timed()));
+    if (!plugins_.empty()) {
+      json.newLine();
+      json.key("plugins");
+      writePluginWork(plugins_, json);
+    }
     json.endObject();
     json.finish();
   }
@@ -327,6 +337,7 @@ class Profiler {
   const Options& options_;
   Session& session_;
   Profile profile_;
+  std::vector<PluginWork::Row> plugins_;
   Clock::time_point begin_;  // of the latest run
 };
 

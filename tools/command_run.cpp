@@ -3,6 +3,7 @@
 #include "tools/commands.h"
 #include "tools/execution.h"
 #include "tools/inputs.h"
+#include "tools/plugin_work.h"
 #include "tools/run_outputs.h"
 
 namespace tscompile {
@@ -24,6 +25,7 @@ class RunCommandExecutor {
     if (!model) return session_.finish();
 
     session_.progress.step("running");
+    PluginWork plugins;
     InterruptScope interrupts(run_.timeLimit);
     Result<std::vector<IValue>> outputs =
         model->method.run(*inputs, session_.diagnostics, runOptions(run_, interrupts, session_));
@@ -33,6 +35,8 @@ class RunCommandExecutor {
     }
     session_.progress.end();
     deliver(*outputs);
+    if (session_.common.verbose)
+      for (const PluginWork::Row& row : plugins.rows()) session_.note(pluginWorkText(row));
     return session_.finish();
   }
 

@@ -19,6 +19,7 @@ int runExplain(const Options& options, Session& session);
 int runCompile(const Options& options, Session& session);
 int runVerify(const Options& options, Session& session);
 int runBuild(const Options& options, Session& session);
+int runRefit(const Options& options, Session& session);
 int runGenerate(const Options& options, Session& session);
 int runPlugins(const Options& options, Session& session);
 int runDiff(const Options& options, Session& session);

@@ -5,7 +5,6 @@
 #include "ir/support/diagnostic_printer.h"
 #include "tools/commands.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <new>
 
@@ -56,8 +55,7 @@ class Plugins {
       std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
       good &= loadPluginLibrary(PluginRegistry::global(), absolute, session.diagnostics);
     }
-    const char* paths = std::getenv("TSCOMPILE_LOAD_PLUGINS");
-    return loadPluginLibraries(PluginRegistry::global(), paths ? paths : "", session.diagnostics) && good;
+    return loadPluginsOfEnvironment(PluginRegistry::global(), session.diagnostics) && good;
   }
 };
 

@@ -256,6 +256,13 @@ const std::vector<OptionSpec> kDiff = {
      [](Options& o, const std::string&) { o.diff.ignoreNames = true; }},
 };
 
+const std::vector<OptionSpec> kPlugins = {
+    {"--limit-time", "DURATION", "time that each check may take, such as 250ms, 3s or 2min (default: 1min)",
+     [](Options& o, const std::string& v) {
+       o.plugins.checkLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+     }},
+};
+
 const std::vector<OptionSpec> kInspect = {
     {"--emit", "summary|graph", "tell what the file is (default), or print the graph of an engine file",
      [](Options& o, const std::string& v) { o.inspect.emitGraph = v == "graph"; }},
@@ -385,6 +392,15 @@ const std::vector<OptionSpec> kBuild = {
      [](Options& o, const std::string& v) { o.build.config = v; }},
     {"--set", "NAME=VALUE", "one setting, such as max_seq_len=512",
      [](Options& o, const std::string& v) { o.build.settings.push_back(v); }, true},
+};
+
+const std::vector<OptionSpec> kRefit = {
+    {"-w,--weights", "FILE", "the new weights by name: safetensors, or a recipe of docs/values.md",
+     [](Options& o, const std::string& v) { o.refit.weights.push_back(v); }, true},
+    {"-o,--output", "PATH", "where the result goes (default: what is refitted is replaced)",
+     [](Options& o, const std::string& v) { o.refit.output = v; }},
+    {"--partial", "", "weights that are not given stay as they are",
+     [](Options& o, const std::string&) { o.refit.partial = true; }},
 };
 
 const std::vector<OptionSpec> kGenerate = {
@@ -550,6 +566,18 @@ const VerbSpec kVerbs[] = {
      .details = "Example:\n  tscompile build model.ir -w model.safetensors --set max_seq_len=512 -o built\n",
      .options = kBuild,
      .command = runBuild},
+    {.name = "refit",
+     .summary = "replace weights of an engine file or of a language model that was built",
+     .argument = "PATH",
+     .argumentHelp = "an engine file that was compiled with --refittable, or a folder that build has made",
+     .argumentRequired = true,
+     .details = "Needs no graph text. The result is, to the last byte, what compiling or building with these\n"
+                "weights gives. Names, sizes and dtypes must be those of the model; all that are not are\n"
+                "reported at once.\n\n"
+                "Examples:\n  tscompile refit model.tse --weights tuned.safetensors -o tuned.tse\n"
+                "  tscompile refit built --weights head.safetensors --partial\n",
+     .options = kRefit,
+     .command = runRefit},
     {.name = "generate",
      .summary = "continue texts with a language model that was built",
      .argument = "FOLDER",
@@ -566,7 +594,9 @@ const VerbSpec kVerbs[] = {
      .argumentRequired = true,
      .argumentRepeats = true,
      .details = "Examples:\n  tscompile plugins show Identity\n  tscompile plugins check ./libmine.so\n"
-                "The exit code of check is 1 if it finds something.\n",
+                "The exit code of check is 1 if it finds something. Plugins are checked in processes of their own: one\n"
+                "that crashes, or does not come to an end, is a finding.\n",
+     .options = kPlugins,
      .command = runPlugins},
     {.name = "inspect",
      .summary = "tell what a file is and what it holds, without executing anything",
@@ -574,8 +604,8 @@ const VerbSpec kVerbs[] = {
      .argumentHelp = "any file; -: standard input",
      .argumentRequired = true,
      .argumentRepeats = true,
-     .details = "Knows graph text, module dumps, engine files, safetensors, .npy and .npz, and names other\n"
-                "formats. 'tscompile FILE' means the same.\n",
+     .details = "Knows graph text, module dumps, engine files, folders of build, safetensors, .npy and .npz, and\n"
+                "names other formats. 'tscompile FILE' means the same.\n",
      .options = kInspect,
      .command = runInspect},
     {.name = "version", .summary = "tell the version and how it was built", .command = runVersion},

@@ -119,6 +119,7 @@ struct PartitionCommand {
   Precision precision = Precision::F32;  // of compile
   bool oneEngine = false;                // of compile: nothing stays outside of it
   bool measure = false;                  // of compile: time tactics
+  bool refittable = false;               // of compile
   std::string timingCache;               // a file with what was measured
   std::optional<uint64_t> timingRuns, workspace;
   std::string checkSupport;  // a method of which to list what engines cannot take
@@ -141,6 +142,12 @@ struct BuildCommand {
   std::vector<std::string> settings;  // NAME=VALUE
 };
 
+struct RefitCommand {
+  std::vector<std::string> weights;
+  std::string output;  // empty: what is refitted
+  bool partial = false;
+};
+
 struct GenerateCommand {
   std::vector<std::string> prompts, promptIds;
   std::string tokenizer;
@@ -161,6 +168,10 @@ struct OpsCommand {
 
 struct VerbSpec;
 
+struct PluginsCommand {
+  std::chrono::nanoseconds checkLimit = std::chrono::minutes(1);  // of one check
+};
+
 struct Options {
   const VerbSpec* verb = nullptr;
   std::vector<std::string> arguments;  // those that belong to no option
@@ -178,7 +189,9 @@ struct Options {
   DiffCommand diff;
   OpsCommand ops;
   BuildCommand build;
+  RefitCommand refit;
   GenerateCommand generate;
+  PluginsCommand plugins;
 };
 
 struct OptionSpec {

@@ -185,6 +185,8 @@ std::vector<OptionSpec> compileOptionSpecs() {
                      if (!o.partition.workspace)
                        throw UsageError{"--workspace-size takes a size such as 1M, not '" + abbreviate(v, 80) + "'"};
                    }});
+  specs.push_back({"--refittable", "", "keep what 'tscompile refit' needs to replace weights later",
+                   [](Options& o, const std::string&) { o.partition.refittable = true; }});
   specs.push_back({"--save-engine", "", "make one engine of the whole method, or fail",
                    [](Options& o, const std::string&) { o.partition.oneEngine = true; }});
   specs.push_back({"--profile", "text|json", "write what compiling and each rewrite cost to standard error",

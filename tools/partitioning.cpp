@@ -97,6 +97,7 @@ CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits)
     if (command.timingRuns) spec.engine.tactics->timingRuns = static_cast<int>(*command.timingRuns);
     if (command.workspace) spec.engine.tactics->workspaceLimit = *command.workspace;
   }
+  spec.refittable = command.refittable;
   spec.requiredCoverage = command.requireFull.value_or(0);
   return spec;
 }

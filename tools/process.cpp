@@ -19,6 +19,7 @@ std::atomic<bool> gInterrupted{false};
 std::atomic<bool> gRunning{false};  // an InterruptScope lives
 std::atomic<int> gSignal{0};
 std::atomic<int> gExitAtAlarm{0};
+bool gIsTool = false;  // set before there are threads
 const char* volatile gAlarmMessage = nullptr;
 
 constexpr long kGraceMicroseconds = 80'000;
@@ -77,7 +78,10 @@ void handle(int number, void (*handler)(int)) {
 
 }  // namespace
 
+bool isToolProcess() { return gIsTool; }
+
 void prepareProcess() {
+  gIsTool = true;
   // A file opened later must not become standard output.
   for (int fd = 0; fd <= 2; ++fd)
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);

@@ -10,6 +10,8 @@ namespace tscompile {
 // Called once by main(). Opens the standard streams if they are closed, and installs what handles signals and internal
 // errors.
 void prepareProcess();
+// Whether it was: this process is the tool, not a program that calls its commands.
+bool isToolProcess();
 
 // While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 80
 // ms, or at a second signal, the process ends without it; so it does 80 ms after the time limit.

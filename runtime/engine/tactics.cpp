@@ -35,17 +35,13 @@ class Trial {
     workspace_ = Tensor::empty(DType::UInt8, Dims{tactic.workspace(shape)});
     tactic.pack(shape, weights.data<float>(), WeightStorage::F32, packed_.raw());
   }
-  void run(int threads) {
+  // In seconds.
+  double run(int threads) {
     auto begin = std::chrono::steady_clock::now();
     tactic.run(shape_, input_.data<float>(), packed_.raw(), WeightStorage::F32, output_.data<float>(), {},
                workspace_.raw(), threads);
-    seconds_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
-  double median() {
-    std::nth_element(seconds_.begin(), seconds_.begin() + static_cast<ptrdiff_t>(seconds_.size() / 2), seconds_.end());
-    return seconds_[seconds_.size() / 2];
-  }
-  void forget() { seconds_.clear(); }
 
   const ConvTactic& tactic;
 
@@ -59,7 +55,6 @@ class Trial {
 
   ConvShape shape_;
   Tensor input_, output_, packed_, workspace_;
-  std::vector<double> seconds_;
 };
 
 bool fits(const ConvTactic& t, const ConvShape& shape, const TacticCache& settings) {
@@ -87,41 +82,63 @@ const ConvTactic& measured(const ConvShape& shape, const ConvTactic& favourite, 
   for (const ConvTactic& t : convTactics())
     if (&t != &favourite && fits(t, shape, settings) && t.cost(shape) < kHopeless * favourite.cost(shape))
       trials.emplace_back(t, shape);
-  if (trials.size() == 1) return favourite;
-  for (Trial& t : trials) {
-    t.run(threads);  // what is slow the first time
-    t.forget();
-  }
-  for (int round = 0; round < settings.timingRuns; ++round)
-    for (Trial& t : trials) t.run(threads);
-  Trial* best = &trials[0];
-  double bar = best->median() / 1.1;
-  for (Trial& t : trials)
-    if (double m = t.median(); m < bar) {
-      best = &t;
-      bar = m;
-    }
-  return best->tactic;
+  return trials[fastestOf(trials.size(), settings.timingRuns, [&](size_t i) { return trials[i].run(threads); })].tactic;
+}
+
+bool isTactic(std::string_view layer, const std::string& tactic) {
+  if (!layer.starts_with(kPluginLayer)) return findConvTactic(tactic.c_str());
+  return !tactic.empty() && tactic.size() < 10 &&
+         std::all_of(tactic.begin(), tactic.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+std::string linesOf(const std::map<std::string, std::string>& tactics) {
+  std::string out = std::string(kFormat) + "\n";
+  for (const auto& [layer, tactic] : tactics) out += layer + ": " + tactic + "\n";
+  return out;
 }
 
 }  // namespace
 
-std::optional<std::string> TacticCache::find(const std::string& layer) const {
-  std::lock_guard lock(mutex_);
-  auto it = tactics_.find(layer);
-  return it == tactics_.end() ? std::nullopt : std::optional(it->second);
+size_t fastestOf(size_t count, int rounds, FunctionRef<double(size_t)> seconds) {
+  if (count < 2) return 0;
+  std::vector<std::vector<double>> times(count);
+  for (size_t i = 0; i < count; ++i) seconds(i);  // what is slow the first time
+  for (int round = 0; round < std::max(rounds, 1); ++round)
+    for (size_t i = 0; i < count; ++i) times[i].push_back(seconds(i));
+  auto median = [](std::vector<double>& all) {
+    auto middle = all.begin() + static_cast<ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    return *middle;
+  };
+  size_t best = 0;
+  double bar = median(times[0]) / 1.1;
+  for (size_t i = 1; i < count; ++i)
+    if (double m = median(times[i]); m < bar) best = i, bar = m;
+  return best;
 }
 
-void TacticCache::add(const std::string& layer, std::string_view tactic) {
+std::optional<std::string> TacticCache::find(const std::string& layer) const {
   std::lock_guard lock(mutex_);
-  tactics_.try_emplace(layer, tactic);
+  for (const auto* tactics : {&ofEngine_, &tactics_})
+    if (auto it = tactics->find(layer); it != tactics->end()) return it->second;
+  return std::nullopt;
+}
+
+void TacticCache::add(const std::string& layer, std::string_view tactic, Scope scope) {
+  std::lock_guard lock(mutex_);
+  (scope == Scope::All ? tactics_ : ofEngine_).try_emplace(layer, tactic);
 }
 
 std::string TacticCache::text() const {
   std::lock_guard lock(mutex_);
-  std::string out = std::string(kFormat) + "\n";
-  for (const auto& [layer, tactic] : tactics_) out += layer + ": " + tactic + "\n";
-  return out;
+  return linesOf(tactics_);
+}
+
+std::string TacticCache::textOfEngine() const {
+  std::lock_guard lock(mutex_);
+  std::map<std::string, std::string> all = ofEngine_;
+  all.insert(tactics_.begin(), tactics_.end());
+  return linesOf(all);
 }
 
 bool TacticCache::read(std::string_view text, const std::string& name, Diagnostics& diagnostics) {
@@ -141,7 +158,7 @@ bool TacticCache::read(std::string_view text, const std::string& name, Diagnosti
       if (row != kFormat) fail(fmt::format("expected '{}'", kFormat));
     } else if (colon == std::string_view::npos) {
       fail("expected 'layer: tactic'");
-    } else if (!findConvTactic(std::string(row.substr(colon + 2)).c_str())) {
+    } else if (!isTactic(row, std::string(row.substr(colon + 2)))) {
       fail(fmt::format("there is no tactic '{}'", abbreviate(std::string(row.substr(colon + 2)), 40)));
     } else {
       add(std::string(row.substr(0, colon)), row.substr(colon + 2));

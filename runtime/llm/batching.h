@@ -62,6 +62,8 @@ struct BatchLimits {
   int64_t maxNumTokens = 512;        // tokens of a step; prompts come in pieces if need be
   int64_t maxSequenceLength = 1024;  // prompt and generated tokens of a request
   int64_t maxWaiting = 1 << 16;      // requests
+  int64_t maxPromptLength = 0;       // 0: as long as leaves a token to generate
+  int64_t maxBeamWidth = 0;          // 0: as many as a step has rows
 };
 
 using RequestId = int64_t;

@@ -219,7 +219,7 @@ bool sameValues(const tsc::Field& a, const tsc::Field& b) {
 }  // namespace
 
 bool isReservedAttribute(std::string_view name) {
-  return name == "inputs" || name == "plugin_version" || name == "inplace";
+  return name == "inputs" || name == "plugin_version" || name == "inplace" || name == kPluginPhase;
 }
 
 std::string problemOfValue(const tsc_field_info& info, const tsc_field& value) {
@@ -416,6 +416,19 @@ std::string fieldsSchema(const PluginCreator& creator) {
     properties[std::string(tsc::view(info.name))] = item;
     if (!info.fallback) required.push_back(std::string(tsc::view(info.name)));
   }
+  // What nodes of every plugin may have.
+  nlohmann::ordered_json names = nlohmann::ordered_json::array();
+  for (const tsc_port& port : creator.inputs()) names.push_back(std::string(tsc::view(port.name)));
+  properties["inputs"] = {{"type", "array"},
+                          {"items", {{"type", "string"}, {"enum", names}}},
+                          {"uniqueItems", true},
+                          {"description", "which inputs those of the node are; without it, the first ones in order"}};
+  properties["plugin_version"] = {{"type", "string"},
+                                  {"description", "which version of the plugin; without it, the highest"}};
+  properties["inplace"] = {{"type", "integer"},
+                           {"enum", {0, 1}},
+                           {"description", "1: outputs that may be written over an input are"},
+                           {"default", 0}};
   nlohmann::ordered_json schema = {{"title", creator.key.ns + "::" + creator.key.name},
                                    {"type", "object"},
                                    {"properties", properties},

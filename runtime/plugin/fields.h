@@ -16,6 +16,8 @@ class Node;
 //   inputs=["x", "bias"]    which inputs of the plugin those of the node are; without it, the first ones in order
 //   plugin_version="2"      without it, the highest
 //   inplace=1               outputs that may be written over an input are: the node writes to that input
+//   plugin_phase="running"  its instance is made for runs: graphs of engine files have it while they are loaded
+inline constexpr std::string_view kPluginPhase = "plugin_phase", kRunningPhase = "running";
 bool isReservedAttribute(std::string_view name);
 
 // Fields as the interface has them; they point into `fields`, which must outlive it.

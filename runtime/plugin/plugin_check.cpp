@@ -44,13 +44,19 @@ Tensor sampleTensor(const PluginInstance::Input& in, Bits& random) {
 // One plugin on one example.
 class Checker {
  public:
-  Checker(PluginCreatorPtr creator, PluginReport& report) : creator_(std::move(creator)), report_(report) {}
+  Checker(PluginCreatorPtr creator, PluginReport& report, const PluginCheckSteps& steps)
+      : creator_(std::move(creator)), report_(report), steps_(steps) {}
 
   void run() {
     ++report_.plugins;
-    if (!findExample()) return;
-    check("create", [&] { create(); });
-    if (!plugin_) return;
+    bool hasExample = creator_->table().example;
+    if (hasExample)
+      need("example", [&] { readExample(); });
+    else if (!useDefaults())
+      return;
+    if (!failed_) need("create", [&] { create(); });
+    if (!failed_ && !hasExample) need("sizes", [&] { findSizes(); });
+    if (failed_) return;
     check("shapes", [&] { shapes(); });
     check("formats", [&] { formats(); });
     check("saved fields", [&] { savedFields(); });
@@ -67,8 +73,25 @@ class Checker {
   };
   [[noreturn]] static void fail(std::string text) { throw Problem{std::move(text)}; }
 
+  // Makes a check unless it is one of those that are not wanted.
   template <class F>
   void check(const char* name, F&& body) {
+    if (next_ >= steps_.from) make(name, body, false);
+    ++next_;
+  }
+  // The same for one that others need.
+  template <class F>
+  void need(const char* name, F&& body) {
+    size_t before = report_.findings.size();
+    make(name, body, true);
+    failed_ |= report_.findings.size() != before;
+    if (next_++ >= steps_.from) return;
+    report_.findings.resize(before);
+    --report_.checks;
+  }
+  template <class F>
+  void make(const char* name, F& body, bool isNeeded) {
+    if (steps_.begin) steps_.begin(next_, name, isNeeded);
     ++report_.checks;
     try {
       body();
@@ -83,30 +106,30 @@ class Checker {
 
   // ---- what to try it on ----
 
-  bool findExample() {
-    if (creator_->table().example) return readExample();
+  // Without an example: the fields as they are by default, all inputs alike, of the first ranks and sizes that the
+  // shape function takes.
+  bool useDefaults() {
     ParsedFields defaults = completeFields({}, *creator_);
     if (!defaults.problems.empty()) {
       report_.notes.push_back(creator_->key.text() + " has mandatory fields and no example: nothing was run");
       return false;
     }
     fields_ = std::move(defaults.fields);
-    std::string problem;
-    auto instance = PluginInstance::create(creator_, fields_, TSC_BUILDING, "check", problem);
-    if (!instance) return true;  // create() tells it
-    // All inputs alike: the first ranks and sizes that its shape function takes.
+    return true;
+  }
+  void findSizes() {
     for (uint32_t rank : {2u, 3u, 1u, 4u})
       for (int64_t size : {4, 6, 8, 16}) {
         inputs_.clear();
         for (const tsc_port& p : creator_->inputs()) inputs_.push_back(inputFor(p, rank, size));
         try {
-          instance->infer(inputs_);
-          return true;
+          plugin_->infer(inputs_);
+          return;
         } catch (const ExecutionError&) {
         }
       }
     report_.notes.push_back(creator_->key.text() + " takes none of the sizes that were tried, and has no example");
-    return false;
+    failed_ = true;
   }
 
   static PluginInstance::Input inputFor(const tsc_port& port, uint32_t rank, int64_t size) {
@@ -116,26 +139,20 @@ class Checker {
     return {dtype, Dims(rank, size), {}, false};
   }
 
-  bool readExample() {
-    std::string text;
-    check("example", [&] { text = tsc::view(askPlugin([&] { return creator_->table().example(); })); });
-    if (text.empty()) return false;
-    auto unusable = [&](const std::string& why) {
-      report_.findings.push_back({creator_->key.text(), "example", why});
-      return false;
-    };
+  void readExample() {
+    std::string text(tsc::view(askPlugin([&] { return creator_->table().example(); })));
     Diagnostics diagnostics;
     Result<std::unique_ptr<Graph>> graph = parseGraph(text, diagnostics);
-    if (!graph) return unusable("its text cannot be read: " + firstMessage(diagnostics));
+    if (!graph) fail("its text cannot be read: " + firstMessage(diagnostics));
     Node* node = nullptr;
     for (Node* n : (*graph)->block()->nodes())
       if (n->kind().name() == creator_->key.name) node = n;
-    if (!node) return unusable("there is no node of it in the text");
+    if (!node) fail("there is no node of it in the text");
     ParsedFields parsed = fieldsOf(*node, *creator_);
     std::string problem;
     std::vector<int> places = PluginOperators::inputsOf(*node, *creator_, problem);
     if (!problem.empty()) parsed.problems.push_back(problem);
-    if (!parsed.problems.empty()) return unusable(problemText(*creator_, parsed.problems));
+    if (!parsed.problems.empty()) fail(problemText(*creator_, parsed.problems));
     fields_ = std::move(parsed.fields);
     for (int place : places) {
       PluginInstance::Input in;
@@ -145,12 +162,10 @@ class Checker {
           in.dtype = static_cast<int32_t>(type->tensor().dtype);
           in.sizes = type->tensor().sizes;
         }
-        if (in.dtype == TSC_NONE || !allKnown(in.sizes))
-          return unusable("the types of its inputs must tell dtype and sizes");
+        if (in.dtype == TSC_NONE || !allKnown(in.sizes)) fail("the types of its inputs must tell dtype and sizes");
       }
       inputs_.push_back(std::move(in));
     }
-    return true;
   }
 
   static std::string firstMessage(const Diagnostics& diagnostics) {
@@ -375,6 +390,9 @@ class Checker {
 
   PluginCreatorPtr creator_;
   PluginReport& report_;
+  const PluginCheckSteps& steps_;
+  size_t next_ = 0;      // number of the check
+  bool failed_ = false;  // there is nothing to try further checks on
   std::vector<tsc::Field> fields_;
   Inputs inputs_;
   std::shared_ptr<PluginInstance> plugin_;
@@ -382,7 +400,9 @@ class Checker {
 
 }  // namespace
 
-void checkPlugin(const PluginCreatorPtr& creator, PluginReport& report) { Checker(creator, report).run(); }
+void checkPlugin(const PluginCreatorPtr& creator, PluginReport& report, const PluginCheckSteps& steps) {
+  Checker(creator, report, steps).run();
+}
 
 PluginReport checkPluginLibrary(const std::string& path) {
   PluginReport report;

@@ -3,6 +3,7 @@
 
 #include "runtime/plugin/plugin_registry.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,16 @@ struct PluginReport {
   std::vector<std::string> notes;  // what could not be tried
 };
 
-// Loads a library into a registry of its own, and tries all its plugins. docs/plugins.md lists the checks.
+// Loads a library into a registry of its own, and tries all its plugins. docs/plugins.md lists the checks. A plugin
+// that ends the process ends this one; the command line tool goes from check to check in processes of its own.
 PluginReport checkPluginLibrary(const std::string& path);
-// The same for one plugin.
-void checkPlugin(const PluginCreatorPtr& creator, PluginReport& report);
+
+// The checks of one plugin have numbers, from 0 on.
+struct PluginCheckSteps {
+  size_t from = 0;  // those before are made only as far as later ones need what they find, and not reported
+  // Told before each. Without what some of them find, there are no others.
+  std::function<void(size_t number, const char* check, bool isNeeded)> begin = nullptr;
+};
+void checkPlugin(const PluginCreatorPtr& creator, PluginReport& report, const PluginCheckSteps& steps = {});
 
 }  // namespace tscompile

@@ -46,6 +46,7 @@ inline constexpr int kBackwards = -1;
 // What the `run` of run() is.
 struct PluginRun {
   RunContext* context = nullptr;  // null: none
+  int32_t tactic = 0;             // 0: the first
   int threads = 1;                // kBackwards: the caller's, from the last part of a parallel_for to the first
   std::vector<int64_t> rows;      // by output; -1: as its shape says
 };

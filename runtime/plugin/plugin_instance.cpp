@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "runtime/plugin/plugin_verifier.h"
+#include "runtime/reference/copy.h"
 #include "runtime/run_context.h"
 
 #include <fmt/core.h>
@@ -223,8 +224,6 @@ std::unique_ptr<PluginInstance::Context> PluginInstance::takeContext() const {
       fail(status, problem);
     }
   }
-  int32_t first = 0;
-  if (t.tactics && askPlugin([&] { return t.tactics(made->self, &first, 1); }) > 0) made->tactic = first;
   return made;
 }
 
@@ -260,6 +259,8 @@ void PluginInstance::prepare(Context& c, const PluginTensors& inputs, const Plug
         callPlugin([&] { return t.configure(c.self, raw.data(), raw.data(), raw.data(), raw.size()); }, &status);
     if (!problem.empty()) fail(status, problem);
   }
+  int32_t first = 0;
+  c.tactic = t.tactics && askPlugin([&] { return t.tactics(c.self, &first, 1); }) > 0 ? first : 0;
   if (!t.run) c.composite = compositeFor(inputs);
   c.workspaceBytes = 0;
   if (t.workspace)
@@ -319,14 +320,35 @@ void PluginInstance::call(Context& c, const PluginTensors& inputs, const PluginT
   std::string problem = callPlugin(
       [&] {
         return creator_->table().run(c.self, &run, in.data(), in.size(), out.data(), out.size(),
-                                     c.workspaceBytes ? c.workspace->data() : nullptr, c.workspaceBytes, c.tactic);
+                                     c.workspaceBytes ? c.workspace->data() : nullptr, c.workspaceBytes,
+                                     run.tactic ? run.tactic : c.tactic);
       },
       &status);
   if (!problem.empty()) fail(status, problem);
 }
 
+PluginTensors PluginInstance::outputsFor(PluginTensors& inputs, bool inPlace, FunctionRef<Tensor(size_t)> make) const {
+  PluginTensors out;
+  for (size_t o = 0; o < outputs(); ++o) {
+    Tensor* over = alias(o) >= 0 ? &inputs[static_cast<size_t>(alias(o))] : nullptr;
+    if (over && !over->defined()) over = nullptr;
+    if (over && inPlace) {
+      requireWritable(*over);
+      out.push_back(*over);
+      continue;
+    }
+    Tensor made = make(o);
+    if (over) {
+      if (made.raw() != over->raw()) copyTensor(made, *over);
+      *over = made;
+    }
+    out.push_back(std::move(made));
+  }
+  return out;
+}
+
 void PluginInstance::run(const PluginTensors& inputs, const PluginTensors& outputs, RunContext* context, int threads,
-                         std::vector<int64_t>* rows) const {
+                         std::vector<int64_t>* rows, int32_t tactic) const {
   auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Context> c = takeContext();
   // A context that failed is not used again: nobody knows what state it is in.
@@ -339,7 +361,7 @@ void PluginInstance::run(const PluginTensors& inputs, const PluginTensors& outpu
     }
   } destroyed{*this, c};
   prepare(*c, inputs, outputs, context);
-  PluginRun state{context, threads, std::vector<int64_t>(outputs.size(), -1)};
+  PluginRun state{context, tactic, threads, std::vector<int64_t>(outputs.size(), -1)};
   if (verifying.load(std::memory_order_relaxed))
     PluginVerifier(*this, *c, state).run(inputs, outputs);
   else
@@ -355,6 +377,60 @@ void PluginInstance::run(const PluginTensors& inputs, const PluginTensors& outpu
   for (const Tensor& t : outputs)
     if (t.defined()) counters.bytes += t.numel() * static_cast<int64_t>(itemSize(t.dtype()));
   giveBack(std::move(c));
+}
+
+// ---- while it is built ----
+
+void PluginInstance::configure(std::span<const Input> least, std::span<const Input> usual,
+                               std::span<const Input> most) const {
+  const tsc_plugin& t = creator_->table();
+  if (!t.configure) return;
+  struct Described {
+    std::vector<Dims> dims;
+    std::vector<tsc_tensor> tensors;
+  };
+  auto describe = [&](std::span<const Input> inputs) {
+    Described d;
+    std::vector<TensorSpec> specs = infer(inputs);
+    auto add = [&](int32_t dtype, DimSpan sizes) {
+      Dims& dims = d.dims.emplace_back(sizes);
+      for (int64_t& s : dims) s = isKnownSize(s) ? s : -1;
+      d.tensors.push_back({dtype, static_cast<uint32_t>(dims.size()), nullptr, nullptr});
+    };
+    for (const Input& in : inputs) add(in.dtype, in.sizes);
+    for (const TensorSpec& s : specs) add(static_cast<int32_t>(s.dtype), s.sizes);
+    for (size_t i = 0; i < d.tensors.size(); ++i) d.tensors[i].dims = d.dims[i].data();
+    return d;
+  };
+  Described from = describe(least), middle = describe(usual), to = describe(most);
+  tsc_status status = TSC_OK;
+  std::lock_guard lock(mutex_);
+  std::string problem = callPlugin(
+      [&] {
+        return t.configure(self_, from.tensors.data(), middle.tensors.data(), to.tensors.data(), from.tensors.size());
+      },
+      &status);
+  if (!problem.empty()) fail(status, problem);
+}
+
+std::vector<int32_t> PluginInstance::tactics() const {
+  const tsc_plugin& t = creator_->table();
+  if (!t.tactics) return {};
+  constexpr size_t kMost = 64;
+  int32_t ids[kMost] = {};
+  std::lock_guard lock(mutex_);
+  size_t count = std::min(kMost, askPlugin([&] { return t.tactics(self_, ids, kMost); }));
+  std::vector<int32_t> out;
+  for (int32_t id : std::span(ids, count))
+    if (id > 0 && std::ranges::find(out, id) == out.end()) out.push_back(id);
+  return out;
+}
+
+std::string PluginInstance::timingId() const {
+  const tsc_plugin& t = creator_->table();
+  if (!t.timing_id) return "";
+  std::lock_guard lock(mutex_);
+  return askPlugin([&] { return std::string(tsc::view(t.timing_id(self_))); });
 }
 
 // ---- for engine files, and as graphs ----

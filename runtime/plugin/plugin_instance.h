@@ -2,6 +2,7 @@
 // by many threads at once: each run has a context of its own, which is a clone.
 #pragma once
 
+#include "runtime/engine/function_ref.h"
 #include "runtime/kernel_call.h"
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_composite.h"
@@ -44,10 +45,20 @@ class PluginInstance {
   // unknown sizes. Throws ExecutionError.
   std::vector<TensorSpec> infer(std::span<const Input> inputs) const;
 
+  // Tells the sizes that it is built for: sizes of its inputs, some of which may not be known. Throws ExecutionError.
+  void configure(std::span<const Input> least, std::span<const Input> usual, std::span<const Input> most) const;
+  // Its ways to compute, for the sizes that it was configured for last.
+  std::vector<int32_t> tactics() const;
+  // The name under which times of tactics may be kept; empty: they may not.
+  std::string timingId() const;
+
+  // The outputs of a run on these inputs. One that may be written over an input is that input, with `inPlace`; else the
+  // input is copied into it, and becomes it. All others are what `make(output)` gives.
+  PluginTensors outputsFor(PluginTensors& inputs, bool inPlace, FunctionRef<Tensor(size_t)> make) const;
   // Runs on tensors that fit what infer() said: contiguous, outputs allocated. Throws ExecutionError. `rows`: of each
-  // output, how many the plugin said it has, or -1.
+  // output, how many the plugin said it has, or -1. `tactic`: one of tactics(); 0: the first.
   void run(const PluginTensors& inputs, const PluginTensors& outputs, RunContext* context, int threads,
-           std::vector<int64_t>* rows = nullptr) const;
+           std::vector<int64_t>* rows = nullptr, int32_t tactic = 0) const;
 
   // The fields as the plugin gives them for an engine file. Throws ExecutionError.
   std::vector<tsc::Field> saved() const;
@@ -68,7 +79,7 @@ class PluginInstance {
     std::vector<int64_t> sizes;  // that it was configured for: dtypes, ranks and sizes of all tensors
     size_t workspaceBytes = 0;
     Ref<Storage> workspace;
-    int32_t tactic = 0;
+    int32_t tactic = 0;  // the first
     bool fresh = true;
     std::shared_ptr<const PluginComposite> composite;  // of plugins without run()
   };

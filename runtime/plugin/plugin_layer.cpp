@@ -1,12 +1,26 @@
 #include "runtime/plugin/plugin_layer.h"
 
+#include "frontend/section_file.h"
+#include "ir/support/text.h"
 #include "runtime/engine/frame.h"
+#include "runtime/engine/simd.h"
+#include "runtime/engine/tactics.h"
+#include "runtime/plugin/fields.h"
 #include "runtime/reference/copy.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
 
 namespace tscompile {
 namespace {
 
-class PluginLayer : public Layer {
+// With several tactics, those of the plan's sizes are timed at the first run, on what that is given: numbers that
+// nobody has chosen may mean nothing to a plugin.
+class PluginLayer : public Layer, public TunedLayer {
  public:
   PluginLayer(const Node* node, std::shared_ptr<const PluginInstance> plugin, bool inPlace)
       : Layer(node), plugin_(std::move(plugin)), inPlace_(inPlace) {}
@@ -15,28 +29,15 @@ class PluginLayer : public Layer {
   }
 
   void run(Frame& frame) const override {
-    PluginTensors in, out;
+    PluginTensors in;
     in.reserve(places.size());
     for (int place : places)
       in.push_back(place < 0 ? Tensor() : contiguous(frame.tensor(inputs[static_cast<size_t>(place)])));
     size_t next = 0;
-    for (size_t o = 0; o < plugin_->outputs(); ++o) {
-      int32_t alias = plugin_->alias(o);
-      bool over = alias >= 0 && in[static_cast<size_t>(alias)].defined();
-      if (over && inPlace_) {
-        requireWritable(in[static_cast<size_t>(alias)]);
-        out.push_back(in[static_cast<size_t>(alias)]);
-        continue;
-      }
-      Tensor made = frame.tensor(outputs[next++]);
-      if (over) {
-        copyTensor(made, in[static_cast<size_t>(alias)]);
-        in[static_cast<size_t>(alias)] = made;
-      }
-      out.push_back(made);
-    }
+    PluginTensors out = plugin_->outputsFor(in, inPlace_, [&](size_t) { return frame.tensor(outputs[next++]); });
+    if (untimed_) std::call_once(timed_, [&] { time(in, out, frame); });
     std::vector<int64_t> rows;
-    plugin_->run(in, out, &frame.context(), frame.threads(), &rows);
+    plugin_->run(in, out, &frame.context(), frame.threads(), &rows, tactic_);
     // What an engine makes has the sizes that it was planned for. The interpreter takes over, unless the engine has
     // written an input.
     for (size_t o = 0; o < rows.size(); ++o)
@@ -44,11 +45,77 @@ class PluginLayer : public Layer {
         throw ExecutionError(ErrorKind::Unsupported, "how many rows a result has only a run tells");
   }
 
+  void tune(const Network& network, const EngineOptions& options, int threads) override {
+    offered_ = plugin_->tactics();
+    if (offered_.size() < 2) return;
+    tactic_ = offered_[0];
+    if (!options.tactics) return;
+    key_ = keyOf(network, threads);
+    if (std::optional<std::string> known = options.tactics->find(key_)) {
+      auto isKnown = [&](int32_t t) { return std::to_string(t) == *known; };
+      if (auto it = std::ranges::find_if(offered_, isKnown); it != offered_.end()) {
+        tactic_ = *it;
+        return;
+      }
+    }
+    if (options.measureTactics) untimed_ = options.tactics;
+  }
+
   std::vector<int> places;  // by input of the plugin: which of `inputs` it is, or -1
 
  private:
+  // Layers of one timing id share what is found, and without one those with the same fields in the same engine.
+  std::string keyOf(const Network& network, int threads) {
+    const PluginKey& key = plugin_->creator().key;
+    std::string id = plugin_->timingId();
+    isShared_ = !id.empty();
+    if (!isShared_) id = encodeFields(plugin_->creator(), plugin_->saved());
+    constexpr size_t kLongestId = 200;
+    std::string out = fmt::format("{}{}::{} {} ", kPluginLayer, key.ns, key.name, key.version);
+    out += isShared_ && id.size() <= kLongestId ? jsonQuote(id) : fmt::format("{:016x}", checksumOf(id));
+    auto append = [&](const NetTensor& t) { out += fmt::format(" {}{}", shortName(t.dtype), dimsText(t.sizes)); };
+    for (int place : places)
+      if (place < 0)
+        out += " -";
+      else
+        append(network[inputs[static_cast<size_t>(place)]]);
+    return out + fmt::format(" threads {} {}", threads, simdLevelName(simdLevel()));
+  }
+
+  // One that fails is not taken, unless it is the first one: then the run tells.
+  void time(const PluginTensors& in, const PluginTensors& out, Frame& frame) const {
+    BudgetScope unlimited(nullptr);
+    PluginTensors given = in, made = out;
+    for (size_t o = 0; o < out.size(); ++o) {
+      auto over = std::ranges::find_if(in, [&](const Tensor& t) { return t.defined() && t.raw() == out[o].raw(); });
+      made[o] = Tensor::empty(out[o].dtype(), Dims(out[o].sizes()));
+      if (over != in.end()) given[static_cast<size_t>(over - in.begin())] = made[o];
+    }
+    auto seconds = [&](size_t i) {
+      for (size_t t = 0; t < in.size(); ++t)
+        if (in[t].defined() && given[t].raw() != in[t].raw()) copyTensor(given[t], in[t]);
+      auto begin = std::chrono::steady_clock::now();
+      try {
+        plugin_->run(given, made, &frame.context(), frame.threads(), nullptr, offered_[i]);
+      } catch (const ExecutionError& e) {
+        if (e.kind() == ErrorKind::Interrupted) throw;
+        return 1e9;
+      }
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    };
+    int32_t best = offered_[fastestOf(offered_.size(), untimed_->timingRuns, seconds)];
+    tactic_ = best;
+    untimed_->add(key_, std::to_string(best), isShared_ ? TacticCache::Scope::All : TacticCache::Scope::OneEngine);
+  }
+
   std::shared_ptr<const PluginInstance> plugin_;
   bool inPlace_;
+  std::vector<int32_t> offered_;
+  std::string key_;                       // of this layer in the cache
+  bool isShared_ = false;                 // what is found may be told to others
+  std::shared_ptr<TacticCache> untimed_;  // takes what is found; null: nothing is to be timed
+  mutable std::once_flag timed_;
+  mutable std::atomic<int32_t> tactic_{0};
 };
 
 }  // namespace

@@ -14,12 +14,14 @@
 namespace tscompile {
 namespace {
 
-const Symbol kInputs = Symbol::of("inputs"), kVersion = Symbol::of("plugin_version"), kInPlace = Symbol::of("inplace");
+const Symbol kInputs = Symbol::of("inputs"), kVersion = Symbol::of("plugin_version"), kInPlace = Symbol::of("inplace"),
+             kPhase = Symbol::of(kPluginPhase);
 
 // The attributes that every plugin's node may have, beside `inputs`.
 struct Reserved {
   std::string version;
   bool inPlace = false;
+  uint32_t phase = TSC_BUILDING;
   std::vector<std::string> problems;
 };
 Reserved reservedOf(const Node& node) {
@@ -35,6 +37,12 @@ Reserved reservedOf(const Node& node) {
       r.inPlace = v->toInt() == 1;
     else
       r.problems.push_back("inplace is 0 or 1");
+  }
+  if (const IValue* v = node.attributeValue(kPhase)) {
+    if (v->isString() && (v->toString() == "building" || v->toString() == kRunningPhase))
+      r.phase = v->toString() == kRunningPhase ? TSC_RUNNING : TSC_BUILDING;
+    else
+      r.problems.push_back("plugin_phase is \"building\" or \"running\"");
   }
   return r;
 }
@@ -100,14 +108,14 @@ std::vector<int> PluginOperators::inputsOf(const Node& node, const PluginCreator
   return argument;
 }
 
-std::unique_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, std::string& problem) const {
+std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, std::string& problem) const {
   Reserved reserved = reservedOf(node);
   PluginCreatorPtr creator = registry_.find(node.kind().nameSpace(), node.kind().name(), reserved.version);
   if (!creator) {
     problem = registry_.missing(node.kind().nameSpace(), node.kind().name(), reserved.version);
     return nullptr;
   }
-  auto bound = std::make_unique<Bound>();
+  auto bound = std::make_shared<Bound>();
   ParsedFields parsed = fieldsOf(node, *creator);
   parsed.problems.insert(parsed.problems.end(), reserved.problems.begin(), reserved.problems.end());
   std::string wrongInputs;
@@ -127,7 +135,7 @@ std::unique_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
     problem = problemText(*creator, parsed.problems);
     return nullptr;
   }
-  bound->instance = PluginInstance::create(creator, std::move(parsed.fields), TSC_BUILDING, "", problem);
+  bound->instance = PluginInstance::create(creator, std::move(parsed.fields), reserved.phase, "", problem);
   if (!bound->instance) return nullptr;
   if (bound->instance->outputs() != node.outputCount() && node.outputCount() != 0) {
     problem = problemText(*creator, {fmt::format("with these fields it has {}, not {}",
@@ -162,6 +170,7 @@ std::unique_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
   bound->functions.infer = [b](InferCall& call) { b->infer(call); };
   bound->functions.kernel = [b](KernelCall& call) { b->run(call); };
   bound->functions.convert = [b](ConvertCall& call) { convertToPluginLayer(call, b->instance, b->inputs, b->inPlace); };
+  bound->functions.lifetime = bound;
   bound->def = {.schema = bound->schema,
                 .infer = inferBySession,
                 .kernel = computeBySession,
@@ -179,7 +188,7 @@ const PluginOperators::Bound* PluginOperators::bind(const Node& node, std::strin
   auto it = bound_.find(key);
   if (it == bound_.end()) {
     std::string why;
-    std::unique_ptr<Bound> made = make(node, why);
+    std::shared_ptr<Bound> made = make(node, why);
     if (!made) {
       if (problem) *problem = std::move(why);
       return nullptr;
@@ -187,6 +196,16 @@ const PluginOperators::Bound* PluginOperators::bind(const Node& node, std::strin
     it = bound_.emplace(std::move(key), std::move(made)).first;
   }
   return it->second.get();
+}
+
+void PluginOperators::forgetUnused() const {
+  std::vector<std::shared_ptr<Bound>> unused;  // destroyed without the lock: that calls plugins
+  std::lock_guard lock(mutex_);
+  for (auto it = bound_.begin(); it != bound_.end();)
+    if (it->second.use_count() == 1)
+      unused.push_back(std::move(it->second)), it = bound_.erase(it);
+    else
+      ++it;
 }
 
 const Operator* PluginOperators::resolve(const Node& node, std::string* problem) const {
@@ -230,32 +249,21 @@ void PluginOperators::Bound::infer(InferCall& call) const {
 }
 
 void PluginOperators::Bound::run(KernelCall& call) const {
-  PluginTensors in(inputs.size()), out;
+  PluginTensors in(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] < 0 || call.isNone(static_cast<size_t>(inputs[i]))) continue;
     in[i] = contiguous(call.tensor(static_cast<size_t>(inputs[i])));
   }
-  for (size_t o = 0; o < instance->outputs(); ++o) {
-    int32_t alias = instance->alias(o);
-    auto base = static_cast<size_t>(alias);
-    if (alias < 0 || !in[base].defined()) {
-      out.push_back(call.out(o));
-      continue;
-    }
-    Tensor given = call.tensor(static_cast<size_t>(inputs[base]));
-    if (inPlace) {
-      requireWritable(given);
-      if (!given.isContiguous())
-        call.fail("the tensor {} is written in place, and must be contiguous",
-                  tsc::view(instance->creator().inputs()[base].name));
-      call.setResult(o, given);
-    } else {
-      Tensor made = call.out(o);
-      if (made.raw() != given.raw()) copyTensor(made, given);
-      in[base] = made;
-    }
-    out.push_back(in[base]);
+  for (size_t o = 0; o < instance->outputs() && inPlace; ++o) {
+    auto base = static_cast<size_t>(instance->alias(o));
+    if (instance->alias(o) < 0 || !in[base].defined()) continue;
+    const Tensor& given = call.tensor(static_cast<size_t>(inputs[base]));
+    if (!given.isContiguous())
+      call.fail("the tensor {} is written in place, and must be contiguous",
+                tsc::view(instance->creator().inputs()[base].name));
+    call.setResult(o, given);
   }
+  PluginTensors out = instance->outputsFor(in, inPlace, [&](size_t o) { return call.out(o); });
   std::vector<int64_t> rows;
   instance->run(in, out, &call.context(), threadsOf(call.context()), &rows);
   for (size_t o = 0; o < rows.size(); ++o) {

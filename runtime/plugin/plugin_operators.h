@@ -17,7 +17,11 @@ class PluginOperators : public ConfiguredOperators {
  public:
   // `registry` (of plugins) and `operators`, whose reader of schemas is used, must outlive it.
   PluginOperators(const PluginRegistry& registry, const OpRegistry& operators)
-      : registry_(registry), operators_(operators) {}
+      : registry_(registry), operators_(operators) {
+    registry_.addKeeper(this, [this] { forgetUnused(); });
+  }
+  ~PluginOperators() override { registry_.removeKeeper(this); }
+  PluginOperators(const PluginOperators&) = delete;
 
   bool owns(Symbol kind) const override {
     std::string_view ns = kind.nameSpace();
@@ -49,12 +53,14 @@ class PluginOperators : public ConfiguredOperators {
     void run(KernelCall& call) const;
   };
   const Bound* bind(const Node& node, std::string* problem) const;
-  std::unique_ptr<Bound> make(const Node& node, std::string& problem) const;
+  std::shared_ptr<Bound> make(const Node& node, std::string& problem) const;
+  // Lets go of what no program uses.
+  void forgetUnused() const;
 
   const PluginRegistry& registry_;
   const OpRegistry& operators_;
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::string, std::unique_ptr<Bound>> bound_;
+  mutable std::unordered_map<std::string, std::shared_ptr<Bound>> bound_;  // programs hold those that they use
 };
 
 }  // namespace tscompile

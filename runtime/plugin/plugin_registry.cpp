@@ -227,7 +227,27 @@ PluginResult PluginRegistry::addBuiltin(std::string_view ns) {
   return {};
 }
 
+void PluginRegistry::addKeeper(const void* keeper, std::function<void()> release) const {
+  for (const PluginRegistry* r = this; r; r = r->parent_) {
+    std::lock_guard lock(r->keepersMutex_);
+    r->keepers_[keeper] = release;
+  }
+}
+
+void PluginRegistry::removeKeeper(const void* keeper) const {
+  for (const PluginRegistry* r = this; r; r = r->parent_) {
+    std::lock_guard lock(r->keepersMutex_);
+    r->keepers_.erase(keeper);
+  }
+}
+
+void PluginRegistry::releaseUnused() const {
+  std::lock_guard lock(keepersMutex_);
+  for (const auto& [keeper, release] : keepers_) release();
+}
+
 PluginResult PluginRegistry::remove(const PluginKey& key) {
+  releaseUnused();
   std::lock_guard lock(mutex_);
   auto it = creators_.find(key);
   if (it == creators_.end()) return bad(PluginStatus::NotFound, key.text() + " is not registered here");
@@ -288,6 +308,7 @@ PluginResult PluginRegistry::unload(const std::string& given) {
   std::error_code ignored;
   std::string path = std::filesystem::weakly_canonical(given, ignored).string();
   if (ignored) path = given;
+  releaseUnused();
   std::lock_guard lock(mutex_);
   int64_t live = 0, found = 0;
   for (const auto& [key, creator] : creators_) {

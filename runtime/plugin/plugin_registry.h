@@ -92,13 +92,14 @@ class PluginRegistry {
   PluginResult add(const tsc_plugin& table, std::string_view ns = {});
   // The plugins that are built in, under another namespace. The second time for one namespace does nothing.
   PluginResult addBuiltin(std::string_view ns);
-  // Refused while instances live.
+  // Refused while instances live: those of programs, and those that somebody holds. Nothing may be loaded, analysed or
+  // compiled with them meanwhile.
   PluginResult remove(const PluginKey& key);
 
   // Opens a library and registers its plugins: all of them, or none. A library that is open already is left as it is.
   // Paths are absolute.
   PluginResult load(const std::string& path);
-  // Takes the plugins of a library out; it is closed when nobody holds one of them. Refused while instances live.
+  // Takes the plugins of a library out; it is closed when nobody holds one of them. Refused as remove() is.
   PluginResult unload(const std::string& path);
 
   // Nodes with the old name mean the new one ("my::Scale" for "my::OldScale").
@@ -112,6 +113,11 @@ class PluginRegistry {
   std::vector<PluginCreatorPtr> list() const;
   bool hasKind(std::string_view ns, std::string_view name) const;
 
+  // Who keeps instances that are at work nowhere lets go of them, by `release`, before it is decided whether plugins
+  // can be taken out of this registry or one that it asks.
+  void addKeeper(const void* keeper, std::function<void()> release) const;
+  void removeKeeper(const void* keeper) const;
+
   // Whether the parent is asked for what is not here. It is at first.
   void searchParent(bool yes) { searchParent_ = yes; }
   void setLog(Log log);
@@ -123,6 +129,7 @@ class PluginRegistry {
   PluginResult insert(const tsc_plugin& table, std::string_view ns, std::shared_ptr<void> library,
                       const std::string& path);
   void log(int level, const std::string& message) const;
+  void releaseUnused() const;
   const PluginRegistry* parent() const { return searchParent_ ? parent_ : nullptr; }
   const Alias* aliasOf(const std::string& name) const;
 
@@ -133,6 +140,8 @@ class PluginRegistry {
   std::map<std::string, Alias> aliases_;
   std::map<std::string, bool> builtinNamespaces_;
   Log log_;
+  mutable std::mutex keepersMutex_;
+  mutable std::map<const void*, std::function<void()>> keepers_;
 };
 
 }  // namespace tscompile

@@ -22,7 +22,8 @@
 // Without run(), decompose() must be there: the host runs the graph that it gives.
 //
 // Functions that a plugin may have beside shapes and run, all on the instance; see tscompile_plugin.h for when they are
-// called: `void prepare()` (fields are set: check what they mean together), `void initialize()`, `void terminate()`,
+// called: `void prepare()` (fields are set: check what they mean together; `void prepare(uint32_t phase)` is given
+// TSC_BUILDING or TSC_RUNNING), `void initialize()`, `void terminate()`,
 // `size_t outputs() const`, `int aliasOf(size_t output) const`, `bool supports(const tsc::Tensors&, size_t position)
 // const`, `void configure(const tsc::Tensors& least, const tsc::Tensors& usual, const tsc::Tensors& most)`, `size_t
 // workspace(const tsc::Tensors&) const`, `std::vector<int32_t> tactics() const`, `std::string timingId() const`,
@@ -706,11 +707,15 @@ class Definition {
     return TSC_FAILED;
   }
 
-  static tsc_status create(const tsc_host*, tsc_str, const tsc_field* fields, size_t count, uint32_t, void** self) {
+  static tsc_status create(const tsc_host*, tsc_str, const tsc_field* fields, size_t count, uint32_t phase,
+                           void** self) {
     return guarded([&] {
       auto made = std::make_unique<Instance>();
       for (size_t i = 0; i < count; ++i) description().members_[i].set(made->plugin, Field::read(fields[i]));
-      if constexpr (requires(P & p) { p.prepare(); }) made->plugin.prepare();
+      if constexpr (requires(P & p) { p.prepare(phase); })
+        made->plugin.prepare(phase);
+      else if constexpr (requires(P & p) { p.prepare(); })
+        made->plugin.prepare();
       *self = made.release();
     });
   }

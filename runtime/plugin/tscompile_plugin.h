@@ -179,8 +179,10 @@ typedef struct tsc_host {
 /* ---- what a plugin offers ---- */
 
 #define TSC_DETERMINISTIC 1u /* equal inputs give equal bits */
-#define TSC_BUILDING 0u      /* phases of create: the instance of a node ... */
-#define TSC_RUNNING 1u       /* ... and one of a context of execution, of plugins without attach() */
+/* Phases of create. Building: of a node that may be compiled, and saved. Running: of a node that an engine file has,
+ * and of a context of execution, if there is no attach(). */
+#define TSC_BUILDING 0u
+#define TSC_RUNNING 1u
 
 typedef struct tsc_plugin {
   size_t size;
@@ -210,8 +212,9 @@ typedef struct tsc_plugin {
   /* Whether the tensor at `position` (inputs, then outputs) may have the dtype that it has; looks at no tensor behind
    * it. Asked in addition to the dtypes of the ports. May be null: yes. */
   int (*supports)(void* self, size_t position, const tsc_tensor* tensors, size_t inputs, size_t outputs);
-  /* Told before it runs, and whenever sizes change: inputs, then outputs. For a run, all three are its very sizes; a
-   * host that builds for ranges gives the least, the usual and the most (-1: not known). May be null. */
+  /* Told before it runs, and whenever sizes change: inputs, then outputs. For a run, all three are its very sizes.
+   * While a node is compiled for ranges they are the least, the usual and the most (-1: not known), once for each node
+   * that has the instance; contexts that are attached later begin with what it kept of that. May be null. */
   tsc_status (*configure)(void* self, const tsc_tensor* least, const tsc_tensor* usual, const tsc_tensor* most,
                           size_t count);
   /* Bytes that a run needs beside its tensors; not less for larger ones. SIZE_MAX: it
@@ -220,11 +223,12 @@ typedef struct tsc_plugin {
   /* Once before the first run of an instance, and once before it is destroyed. May be null. */
   tsc_status (*initialize)(void* self);
   void (*terminate)(void* self);
-  /* Ways to compute, as positive numbers: writes up to `room` of them and returns how many there are. May be null:
-   * one way, and `run` is given 0. */
+  /* Ways to compute, as positive numbers, the best guess first, for the sizes that it was configured for: writes up to
+   * `room` of them and returns how many there are. The host takes the first, or times all. May be null: one way, and
+   * `run` is given 0. */
   size_t (*tactics)(void* self, int32_t* ids, size_t room);
-  /* Under which name a host that times tactics may keep what it finds; empty: it may not. May be null: not. This host
-   * takes the first tactic, and does not ask. */
+  /* Under which name a host that times tactics may keep what it finds, for all instances of that name on tensors of the
+   * same types and sizes; empty: for this engine alone. May be null: the same. */
   tsc_str (*timing_id)(void* self);
   /* A copy for one context of execution, ready to run without initialize(); may share what never changes. May be null:
    * then the instance is created anew from its fields. */

@@ -1,6 +1,8 @@
 #include "runtime/engine/optimize/optimize.h"
 
 #include "runtime/engine/layers/product_layer.h"
+#include "runtime/engine/tactics.h"
+#include "runtime/engine/thread_pool.h"
 
 namespace tscompile {
 
@@ -23,6 +25,8 @@ WeightStorage storageOf(Precision precision) {
 }  // namespace
 
 void optimize(Network& network, WeightStore& store, const EngineOptions& options) {
+  for (const auto& layer : network.layers)
+    if (auto* tuned = dynamic_cast<TunedLayer*>(layer.get())) tuned->tune(network, options, defaultThreads());
   if (network.writes) return;
   fuseProducts(network);
   fuseAttention(network);

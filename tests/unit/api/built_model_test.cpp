@@ -152,7 +152,284 @@ TEST_P(BuiltModels, AreTheSameBytesEachTime) {
 INSTANTIATE_TEST_SUITE_P(All, BuiltModels, testing::Values("byte_gpt", "byte_qwen", "documentation_gpt"),
                          [](const auto& info) { return std::string(info.param); });
 
+// ---- other weights ----
+
+// Folders with the weights of the recipe, but for those that a random number generator started elsewhere gives.
+class RefittedModel : public BuiltModel {
+ protected:
+  // The recipe of byte_gpt, with other seeds.
+  std::string otherWeights() {
+    Result<std::string> recipe = readFile(kSamples + "byte_gpt/model.weights", 1 << 20, diagnostics);
+    EXPECT_TRUE(recipe);
+    std::string text = recipe ? *recipe : "";
+    size_t changed = 0;
+    for (size_t at = text.find("seed="); at != std::string::npos; at = text.find("seed=", at + 9), ++changed)
+      text.replace(at, 5, "seed=7000");
+    EXPECT_GT(changed, 10u);
+    return write("other.weights", text);
+  }
+  std::string write(const std::string& name, const std::string& text) {
+    std::string path = folder_ + "_" + name;
+    FileWriter file(path, diagnostics);
+    EXPECT_TRUE(file.write(text) && file.commit());
+    return path;
+  }
+  bool buildWith(const std::string& weights, const std::vector<std::string>& settings, const std::string& folder) {
+    LoadOptions options;
+    options.weights = {weights};
+    Result<Module> module = Module::load(kSamples + "byte_gpt/model.ir", options, diagnostics);
+    BuildConfig config;
+    bool good = module.ok();
+    for (const std::string& s : settings) good = good && setBuildOption(config, s, diagnostics);
+    return good && buildLanguageModel(*module, config, folder, diagnostics);
+  }
+  bool refit(const std::string& weights, const std::string& output, bool partial = false) {
+    RefitOptions options;
+    options.weights = {weights};
+    options.partial = partial;
+    return refitLanguageModel(folder_, options, output, diagnostics);
+  }
+  void expectSameFolders(const std::string& x, const std::string& y) {
+    for (const char* file : {"config.json", "rank0.engine"}) {
+      Result<std::string> a = readFile(x + "/" + file, 1 << 28, diagnostics);
+      Result<std::string> b = readFile(y + "/" + file, 1 << 28, diagnostics);
+      ASSERT_TRUE(a && b) << messages();
+      EXPECT_TRUE(*a == *b) << file;
+    }
+  }
+};
+
+TEST_F(RefittedModel, IsTheOneThatIsBuiltWithTheWeights) {
+  std::string weights = otherWeights(), wanted = folder_ + "_wanted";
+  for (const char* setting : {"weight_precision=float32", "weight_precision=float16", "weight_precision=int8",
+                              "kv_cache_dtype=int8", "kv_cache_type=continuous"}) {
+    ASSERT_TRUE(build("byte_gpt", {setting})) << messages();
+    ASSERT_TRUE(buildWith(weights, {setting}, wanted)) << messages();
+    ASSERT_TRUE(refit(weights, folder_)) << messages();
+    expectSameFolders(folder_, wanted);
+  }
+  auto model = load();
+  ASSERT_TRUE(model) << messages();
+  EXPECT_NE(serve(*model, {request({1, 2, 3}, 8)}).at(0).tokens, goldenOf("byte_gpt").tokens);
+  std::filesystem::remove_all(wanted);
+}
+
+TEST_F(RefittedModel, MayReplaceSomeWeights) {
+  ASSERT_TRUE(build("byte_gpt")) << messages();
+  std::string other = folder_ + "_other";
+  EXPECT_FALSE(refit(write("wrong.weights", "head.weigth = 64:f32:randn(seed=1)\n"), other, true));
+  EXPECT_NE(messages().find("weight 'head.weigth' is not in the model, did you mean 'head.weight'?"), std::string::npos)
+      << messages();
+  EXPECT_FALSE(std::filesystem::exists(other));
+  diagnostics = Diagnostics();
+  // All of them again are what was there before.
+  std::string recipe = kSamples + "byte_gpt/model.weights";
+  ASSERT_TRUE(refit(otherWeights(), other)) << messages();
+  std::string back = folder_ + "_back";
+  std::swap(folder_, other);
+  ASSERT_TRUE(refit(recipe, back)) << messages();
+  std::swap(folder_, other);
+  expectSameFolders(folder_, back);
+  std::filesystem::remove_all(other);
+  std::filesystem::remove_all(back);
+}
+
+TEST_F(RefittedModel, NeedsWhatUseRefitKeeps) {
+  ASSERT_TRUE(build("byte_gpt", {"use_refit=false"})) << messages();
+  auto small = std::filesystem::file_size(folder_ + "/rank0.engine");
+  EXPECT_FALSE(refit(otherWeights(), folder_));
+  EXPECT_EQ(firstError(), "the engine was not made to be refitted");
+  diagnostics = Diagnostics();
+  ASSERT_TRUE(build("byte_gpt")) << messages();
+  auto large = std::filesystem::file_size(folder_ + "/rank0.engine");
+  std::printf("what a refit needs: %zu of %zu bytes\n", static_cast<size_t>(large - small), static_cast<size_t>(large));
+  EXPECT_LT(large - small, large / 10);
+  // The engine alone is not a model.
+  RefitOptions options;
+  options.weights = {otherWeights()};
+  EXPECT_FALSE(refitEngine(folder_ + "/rank0.engine", options, folder_ + "/rank0.engine", diagnostics));
+  EXPECT_EQ(firstError(), "this engine belongs to a language model, whose folder is refitted as a whole");
+}
+
 // ---- settings ----
+
+// The settings that have an effect and what tests it; all others are refused by name, see below.
+TEST_F(BuiltModel, SettingsThatAreKnown) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : buildOptionTexts({})) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "max_batch_size",             // BatchesAreNoLargerThanBuilt
+                       "max_input_len",              // LimitsHold
+                       "max_seq_len",                // LimitsHold
+                       "max_beam_width",             // BeamsFindLikelierTexts
+                       "max_num_tokens",             // PromptsComeInPiecesOfMaxNumTokens
+                       "opt_num_tokens",             // UsualTokensAreInTheEngine
+                       "tokens_per_block",           // CachesHaveTheirBlocks
+                       "kv_cache_blocks",            // CachesHaveTheirBlocks
+                       "max_attention_window_size",  // WindowsBoundTheCache
+                       "sink_token_length",          // SinksStay
+                       "kv_cache_type",              // ContinuousCachesGiveTheSame
+                       "kv_cache_dtype",             // QuantisedCachesAreClose
+                       "kv_cache_scale",             // ScalesOfCachesCount
+                       "weight_precision",           // WeightsIn8BitsAgree, WeightsAreStoredSmaller
+                       "gather_context_logits",      // ContextLogitsAreThoseOfAllTokens
+                       "use_refit",                  // NeedsWhatUseRefitKeeps
+                   }));
+}
+
+TEST_F(BuiltModel, BatchesAreNoLargerThanBuilt) {
+  for (int64_t rows : {1, 3}) {
+    auto model = built("byte_gpt", {"max_batch_size=" + std::to_string(rows)});
+    ASSERT_TRUE(model);
+    auto batcher = Batcher::make(*model, model->cache(), model->limits(), diagnostics);
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(batcher->add(request({1, 2, static_cast<TokenId>(i)}, 6), diagnostics));
+    ASSERT_TRUE(batcher->run(diagnostics)) << messages();
+    EXPECT_EQ(batcher->counters().mostRows, rows);
+  }
+}
+
+TEST_F(BuiltModel, PromptsComeInPiecesOfMaxNumTokens) {
+  std::vector<TokenId> prompt(20, 7);
+  for (auto [most, pieces] : {std::pair(20, 1), std::pair(10, 2), std::pair(3, 7)}) {
+    auto model = built("byte_gpt", {"max_num_tokens=" + std::to_string(most), "max_batch_size=2", "opt_num_tokens=1"});
+    ASSERT_TRUE(model);
+    serve(*model, {request(prompt, 1)});
+    EXPECT_EQ(steps, pieces) << most;
+  }
+}
+
+TEST_F(BuiltModel, UsualTokensAreInTheEngine) {
+  ASSERT_TRUE(build("byte_gpt", {"opt_num_tokens=32"})) << messages();
+  Result<Module> engine = Module::load(folder_ + "/rank0.engine", {}, diagnostics);
+  ASSERT_TRUE(engine) << messages();
+  const std::vector<std::string>& words = engine->engineInfo()->options;
+  auto at = std::find(words.begin(), words.end(), "--opt-shape");
+  ASSERT_TRUE(at != words.end() && at + 1 != words.end());
+  EXPECT_EQ(at[1], "input_ids=1x32:int64");
+}
+
+TEST_F(BuiltModel, CachesHaveTheirBlocks) {
+  auto model = built("byte_gpt", {"tokens_per_block=16", "kv_cache_blocks=5"});
+  ASSERT_TRUE(model);
+  const LanguageModelShape& s = model->shape();
+  EXPECT_EQ(model->cache().blocks, 5);
+  EXPECT_EQ(model->cacheBytes(), 2 * s.layers * s.kvHeads * s.headSize * 4 * 5 * 16);
+  auto batcher = Batcher::make(*model, model->cache(), model->limits(), diagnostics);
+  EXPECT_TRUE(batcher->add(request(std::vector<TokenId>(70, 1), 5), diagnostics)) << messages();
+  EXPECT_FALSE(batcher->add(request(std::vector<TokenId>(81, 1), 5), diagnostics)) << "does not fit in 80 places";
+}
+
+// Keys in one piece for each row, keys in blocks: the same numbers in other places.
+TEST_F(BuiltModel, ContinuousCachesGiveTheSame) {
+  for (const char* name : {"byte_gpt", "byte_qwen"}) {
+    Golden g = goldenOf(name);
+    auto tokensOf = [&](const std::vector<std::string>& settings) {
+      auto model = built(name, settings);
+      std::vector<std::vector<TokenId>> out;
+      if (!model) return out;
+      std::vector<Request> requests;
+      for (std::ptrdiff_t cut : {0, 1, 4, 6}) requests.push_back(request({g.prompt.begin(), g.prompt.end() - cut}, 40));
+      if (settings.size() > 3) requests[1].sampling.beamWidth = 3;
+      for (RequestResult& r : serve(*model, std::move(requests))) out.push_back(r.tokens);
+      if (settings[0] == "kv_cache_type=continuous") {
+        EXPECT_EQ(model->cache().blocks, 4);
+        EXPECT_EQ(model->cache().tokensPerBlock, 256);
+        EXPECT_EQ(model->cache().blocksFor(200), 1);
+      }
+      return out;
+    };
+    auto pieces = tokensOf({"kv_cache_type=continuous", "max_seq_len=200", "max_batch_size=4"});
+    auto blocks = tokensOf({"kv_cache_type=paged", "max_seq_len=200", "max_batch_size=4"});
+    EXPECT_EQ(pieces, blocks) << name;
+    ASSERT_EQ(pieces.size(), 4u);
+    expectGolden(g, pieces[0], 40);
+    EXPECT_EQ(tokensOf({"kv_cache_type=continuous", "max_seq_len=200", "max_batch_size=4", "max_beam_width=3"}),
+              tokensOf({"kv_cache_type=paged", "max_seq_len=200", "max_batch_size=4", "max_beam_width=3"}));
+  }
+}
+
+TEST_F(BuiltModel, ContinuousCachesMayHaveWindows) {
+  Golden g = goldenOf("documentation_gpt");
+  auto tokensOf = [&](const std::string& type) {
+    auto model =
+        built("documentation_gpt", {"kv_cache_type=" + type, "max_attention_window_size=32", "sink_token_length=4"});
+    return model ? serve(*model, {request(g.prompt, 60)}).at(0).tokens : std::vector<TokenId>();
+  };
+  std::vector<TokenId> pieces = tokensOf("continuous");
+  EXPECT_EQ(pieces.size(), 60u);
+  EXPECT_EQ(pieces, tokensOf("paged"));
+}
+
+TEST_F(BuiltModel, SinksStay) {
+  Golden g = goldenOf("documentation_gpt");
+  auto tokensOf = [&](int sinks) {
+    auto model = built("documentation_gpt", {"max_attention_window_size=16", "tokens_per_block=4",
+                                             "sink_token_length=" + std::to_string(sinks)});
+    return model ? serve(*model, {request(g.prompt, 60)}).at(0).tokens : std::vector<TokenId>();
+  };
+  std::vector<TokenId> with = tokensOf(8), without = tokensOf(0);
+  ASSERT_EQ(with.size(), 60u);
+  EXPECT_NE(with, without);
+}
+
+// A scale that is far too large rounds every key and value to zero.
+TEST_F(BuiltModel, ScalesOfCachesCount) {
+  Golden g = goldenOf("documentation_gpt");
+  auto tokensOf = [&](const std::string& scale) {
+    auto model = built("documentation_gpt", {"kv_cache_dtype=int8", "kv_cache_scale=" + scale});
+    return model ? serve(*model, {request(g.prompt, 20)}).at(0).tokens : std::vector<TokenId>();
+  };
+  EXPECT_EQ(tokensOf("0.03125"), tokensOf("0"));
+  EXPECT_NE(tokensOf("0.03125"), tokensOf("1000"));
+}
+
+TEST_F(BuiltModel, WeightsAreStoredSmaller) {
+  Golden g = goldenOf("documentation_gpt");
+  for (const char* precision : {"float16", "bfloat16"}) {
+    ASSERT_TRUE(build("documentation_gpt", {std::string("weight_precision=") + precision})) << messages();
+    Result<Module> engine = Module::load(folder_ + "/rank0.engine", {}, diagnostics);
+    ASSERT_TRUE(engine) << messages();
+    EXPECT_EQ(engine->engineInfo()->precision, precision[0] == 'b' ? Precision::BF16 : Precision::F16);
+    auto model = load();
+    ASSERT_TRUE(model) << messages();
+    std::vector<TokenId> tokens = serve(*model, {request(g.prompt, 10)}).at(0).tokens;
+    expectGolden(g, tokens, 10);
+  }
+}
+
+// What could be built and then never run.
+TEST_F(BuiltModel, SizesThatCannotRunAreRefused) {
+  struct Case {
+    std::vector<std::string> settings;
+    const char* message;
+  };
+  for (const Case& c : {
+           Case{{"max_input_len=30", "max_seq_len=20"}, "max_input_len 30 is more than max_seq_len 20"},
+           Case{{"max_input_len=1000"}, "max_seq_len is 1000, but the model has 512 positions"},
+           Case{{"max_batch_size=-1"}, "max_batch_size takes a number from 1 to 65536, not -1"},
+           Case{{"max_num_tokens=0"}, "max_num_tokens takes a number from 1 to 16777216, not 0"},
+           Case{{"max_num_tokens=4"}, "max_num_tokens 4 is less than max_batch_size 8: each row of a step has a token"},
+           Case{{"opt_num_tokens=600"}, "opt_num_tokens is more than max_num_tokens"},
+           Case{{"kv_cache_blocks=-3"}, "kv_cache_blocks takes a number from 0 to 268435456, not -3"},
+           Case{{"kv_cache_scale=-1"}, "kv_cache_scale takes a number that is not negative, not -1"},
+           Case{{"max_attention_window_size=8", "sink_token_length=8"},
+                "sink_token_length must be less than max_attention_window_size"},
+           Case{{"sink_token_length=8"}, "sink_token_length needs max_attention_window_size"},
+           Case{{"max_seq_len=1"}, "max_seq_len 1 leaves no token to generate"},
+       }) {
+    diagnostics = Diagnostics();
+    EXPECT_FALSE(build("byte_gpt", c.settings));
+    EXPECT_EQ(firstError(), c.message);
+  }
+}
+
+TEST_F(BuiltModel, MissingWeightsAreNamed) {
+  Result<Module> module = Module::load(kSamples + "byte_gpt/model.ir", {}, diagnostics);
+  ASSERT_TRUE(module);
+  EXPECT_FALSE(buildLanguageModel(*module, {}, folder_, diagnostics));
+  EXPECT_NE(messages().find("was not supplied"), std::string::npos) << messages();
+  EXPECT_NE(messages().find("--weights FILE"), std::string::npos) << messages();
+}
 
 TEST_F(BuiltModel, BeamsFindLikelierTexts) {
   Golden g = goldenOf("documentation_gpt");
@@ -259,6 +536,18 @@ TEST_F(BuiltModel, LimitsHold) {
   auto batcher = Batcher::make(*model, model->cache(), model->limits(), diagnostics);
   EXPECT_FALSE(batcher->add(request(std::vector<TokenId>(30, 1), 1), diagnostics));
   EXPECT_FALSE(built("byte_gpt", {}) == nullptr);
+  auto strict = built("byte_gpt", {"max_input_len=5"});
+  ASSERT_TRUE(strict);
+  batcher = Batcher::make(*strict, strict->cache(), strict->limits(), diagnostics);
+  EXPECT_TRUE(batcher->add(request(std::vector<TokenId>(5, 1), 1), diagnostics));
+  diagnostics = Diagnostics();
+  EXPECT_FALSE(batcher->add(request(std::vector<TokenId>(6, 1), 1), diagnostics));
+  EXPECT_EQ(firstError(), "the prompt has 6 tokens, more than max_input_len 5");
+  diagnostics = Diagnostics();
+  Request beams = request({1, 2}, 1);
+  beams.sampling.beamWidth = 2;
+  EXPECT_FALSE(batcher->add(std::move(beams), diagnostics));
+  EXPECT_EQ(firstError(), "beamWidth is 2, more than max_beam_width 1");
   EXPECT_FALSE(build("byte_gpt", {"max_seq_len=600"}));
   EXPECT_NE(messages().find("max_seq_len is 600, but the model has 512 positions"), std::string::npos) << messages();
 }
@@ -284,7 +573,7 @@ TEST_F(BuiltModel, WhatIsNotThereIsRefusedByName) {
                    ErrorKind::Unsupported},
            Refusal{"spec_decoding_is_generation_length_variable=true",
                    "spec_decoding_is_generation_length_variable is not implemented", ErrorKind::Unsupported},
-           Refusal{"kv_cache_type=continuous", "kv_cache_type continuous is not implemented; paged is",
+           Refusal{"kv_cache_type=disabled", "kv_cache_type disabled is not implemented; paged and continuous are",
                    ErrorKind::Unsupported},
            Refusal{"max_batch_sise=4", "there is no setting max_batch_sise, did you mean max_batch_size?",
                    ErrorKind::Input},

@@ -79,7 +79,9 @@ TEST(Compile, BranchesOfNoOneAndThreeOutputs) {
 TEST(Compile, TheClassifierOfLeNetFallsBack) {
   const std::string folder = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_scripted/";
   Diagnostics d;
-  Result<Module> module = Module::load(folder + "model.ir", {.weights = {folder + "weights.safetensors"}}, d);
+  LoadOptions load;
+  load.weights = {folder + "weights.safetensors"};
+  Result<Module> module = Module::load(folder + "model.ir", load, d);
   ASSERT_TRUE(module.ok()) << renderDiagnostics(d, "test");
   Result<IValue> x = parseValueText("1x1x32x32:f32:randn(seed=0)", "x", d, types().tensor, Limits());
   ASSERT_TRUE(x.ok());
@@ -186,7 +188,9 @@ TEST(Compile, SmallerWeightsKeepTheirBounds) {
     ASSERT_TRUE(got.ok()) << renderDiagnostics(d, "test");
     double far = distance((*got)[0], (*want)[0]);
     EXPECT_LE(far, bound) << precisionName(precision);
-    if (precision != Precision::F32) EXPECT_GT(far, 1e-6) << "the weights of " << precisionName(precision);
+    if (precision != Precision::F32) {
+      EXPECT_GT(far, 1e-6) << "the weights of " << precisionName(precision);
+    }
   }
 }
 

@@ -3,25 +3,45 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <gmock/gmock.h>
 #include <sstream>
+#include <thread>
 
 namespace tscompile {
 namespace {
 
 using std::chrono::milliseconds;
 
+// Counts what was shown.
+class Terminal : public std::stringbuf {
+ public:
+  // Until something more was shown.
+  void wait() {
+    for (int before = shown_; shown_ == before;) std::this_thread::sleep_for(milliseconds(1));
+  }
+
+ private:
+  int sync() override {
+    ++shown_;
+    return 0;
+  }
+  std::atomic<int> shown_{0};
+};
+
 TEST(Progress, TellsStepsAndTakesItsLineAway) {
-  std::ostringstream terminal;
+  Terminal buffer;
+  std::ostream terminal(&buffer);
   Progress progress(&terminal, milliseconds(0), milliseconds(1));
   progress.step("reading");
-  std::this_thread::sleep_for(milliseconds(30));
+  buffer.wait();
   progress.step("building engines");
-  std::this_thread::sleep_for(milliseconds(30));
+  buffer.wait();
+  buffer.wait();
   progress.end();
-  EXPECT_THAT(terminal.str(), testing::StartsWith("\r\033[Kreading (0 s)"));
-  EXPECT_THAT(terminal.str(), testing::HasSubstr("\r\033[Kbuilding engines (0 s)"));
-  EXPECT_THAT(terminal.str(), testing::EndsWith(")\r\033[K"));
+  EXPECT_THAT(buffer.str(), testing::StartsWith("\r\033[Kreading (0 s)"));
+  EXPECT_THAT(buffer.str(), testing::HasSubstr("\r\033[Kbuilding engines ("));
+  EXPECT_THAT(buffer.str(), testing::EndsWith(")\r\033[K"));
 }
 
 TEST(Progress, SaysNothingOfWhatIsQuick) {

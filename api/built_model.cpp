@@ -1,0 +1,141 @@
+#include "api/built_model.h"
+
+#include "api/bounded_json.h"
+#include "api/engine_file.h"
+#include "frontend/file_io.h"
+#include "frontend/section_file.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+namespace tscompile {
+
+DType cacheTypeOf(const BuildConfig& c) {
+  return c.kvCacheDtype == "int8" ? DType::Int8 : c.kvCacheDtype == "fp8" ? DType::Float8E4M3FN : DType::Float32;
+}
+
+double cacheScaleOf(const BuildConfig& c) {
+  if (c.kvCacheScale > 0) return c.kvCacheScale;
+  return c.kvCacheDtype == "int8" ? 1.0 / 32 : 1.0;
+}
+
+KvCacheConfig cacheOf(const BuildConfig& c, const LanguageModelShape& s) {
+  KvCacheConfig k;
+  k.layers = 1;
+  k.kvHeads = s.kvHeads;
+  k.headSize = s.headSize;
+  k.tokensPerBlock = c.tokensPerBlock;
+  k.dtype = cacheTypeOf(c);
+  k.window = c.window;
+  k.sinks = c.sinks;
+  k.reuse = c.window == 0;
+  k.blocks = c.kvCacheBlocks ? c.kvCacheBlocks : c.maxBatchSize * k.blocksFor(c.maxSeqLen);
+  return k;
+}
+
+std::optional<std::string> engineChecksum(const std::string& path, Diagnostics& diagnostics) {
+  constexpr uint64_t kHead = 4096;
+  Result<std::string> head = readFileStart(path, kHead, diagnostics);
+  if (!head) return std::nullopt;
+  return fmt::format("{:016x}", checksumOf(*head));
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Reads config.json, and reports the first thing that is not what a build writes.
+class ConfigReader {
+ public:
+  ConfigReader(const std::string& folder, Diagnostics& diagnostics)
+      : folder_(folder), path_(folder + "/config.json"), diagnostics_(diagnostics) {}
+
+  Result<BuiltModel> read() {
+    Result<std::string> text = readFile(path_, uint64_t{1} << 24, diagnostics_);
+    if (!text) return Failed{};
+    json_ = parseBoundedJson(*text);
+    for (const char* part : {"pretrained_config", "build_config", "engine", "inputs"})
+      if (!json_.is_object() || !json_.contains(part))
+        return fail("this is no config.json of a language model that was built");
+    if (number(json_, "format") != kBuiltModelFormat)
+      return fail(fmt::format("the model was built in format {}, and this tscompile {} reads format {}",
+                              number(json_, "format"), libraryVersion(), kBuiltModelFormat),
+                  ErrorKind::Incompatible);
+    Result<BuildConfig> config = parseBuildConfig(json_["build_config"].dump(), path_, diagnostics_);
+    if (!config || !checkBuildConfig(*config, diagnostics_)) return Failed{};
+    out_.config = std::move(*config);
+    if (!shape() || !engine()) return Failed{};
+    names();
+    out_.cache = cacheOf(out_.config, out_.shape);
+    return std::move(out_);
+  }
+
+ private:
+  Failed fail(std::string what, ErrorKind kind = ErrorKind::Input) {
+    diagnostics_.fileError(path_, {}, std::move(what), kind);
+    return {};
+  }
+  static int64_t number(const Json& at, const char* name) {
+    auto it = at.is_object() ? at.find(name) : at.end();
+    return it != at.end() && it->is_number_integer() ? it->get<int64_t>() : -1;
+  }
+  static std::string text(const Json& at, const char* name) {
+    auto it = at.is_object() ? at.find(name) : at.end();
+    return it != at.end() && it->is_string() ? it->get<std::string>() : "";
+  }
+
+  bool shape() {
+    const Json& p = json_["pretrained_config"];
+    LanguageModelShape& s = out_.shape;
+    s = {number(p, "num_hidden_layers"),
+         number(p, "num_attention_heads"),
+         number(p, "num_key_value_heads"),
+         number(p, "head_size"),
+         number(p, "hidden_size"),
+         number(p, "vocab_size"),
+         number(p, "max_position_embeddings")};
+    for (int64_t v : {s.layers, s.heads, s.kvHeads, s.headSize, s.vocabulary})
+      if (v < 1 || v > (int64_t{1} << 24)) return fail("pretrained_config is not what a build writes"), false;
+    if (out_.config.maxSeqLen < 1) return fail("build_config has no max_seq_len"), false;
+    return true;
+  }
+
+  bool engine() {
+    out_.engine = folder_ + "/" + kBuiltModelEngine;
+    std::error_code error;
+    out_.engineBytes = std::filesystem::file_size(out_.engine, error);
+    std::optional<std::string> checksum = engineChecksum(out_.engine, diagnostics_);
+    if (!checksum) return false;
+    const Json& named = json_["engine"];
+    bool isIt = text(named, "checksum") == *checksum;
+    if (!error && static_cast<int64_t>(out_.engineBytes) == number(named, "bytes") && isIt) return true;
+    return fail("the engine beside it is another than it was built with: build the model again",
+                ErrorKind::Incompatible),
+           false;
+  }
+
+  void names() {
+    out_.version = text(json_, "version");
+    for (const Json& name : json_["inputs"])
+      if (name.is_string()) out_.inputs.push_back(name.get<std::string>());
+    if (json_.contains("plugins") && json_["plugins"].is_array())
+      for (const Json& p : json_["plugins"])
+        out_.plugins.push_back(
+            fmt::format("{}::{} version {}", text(p, "namespace"), text(p, "name"), text(p, "version")));
+  }
+
+  std::string folder_, path_;
+  Diagnostics& diagnostics_;
+  Json json_;
+  BuiltModel out_;
+};
+
+}  // namespace
+
+Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics) {
+  return ConfigReader(folder, diagnostics).read();
+}
+
+}  // namespace tscompile

@@ -1,0 +1,44 @@
+// The folder of a language model that was built: what config.json says of it, and whether the engine beside it is the
+// one that it says it of. Nothing is executed, and no library is needed.
+#pragma once
+
+#include "api/build_config.h"
+#include "runtime/llm/kv_blocks.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+inline constexpr int kBuiltModelFormat = 1;
+inline constexpr const char* kBuiltModelEngine = "rank0.engine";
+
+// What a build found out about a model.
+struct LanguageModelShape {
+  int64_t layers = 0, heads = 0, kvHeads = 0, headSize = 0;
+  int64_t hidden = 0, vocabulary = 0;
+  int64_t positions = 0;  // that it has embeddings for; 0: not known
+};
+
+struct BuiltModel {
+  std::string version;  // of the tscompile that built it
+  BuildConfig config;   // with all that was left open settled
+  LanguageModelShape shape;
+  KvCacheConfig cache;  // of one layer
+  std::vector<std::string> inputs, plugins;
+  std::string engine;  // its path
+  uint64_t engineBytes = 0;
+};
+Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics);
+
+// What the numbers of a cache are stored as, and what they are multiplied by when they are read.
+DType cacheTypeOf(const BuildConfig& config);
+double cacheScaleOf(const BuildConfig& config);
+// The cache of one layer.
+KvCacheConfig cacheOf(const BuildConfig& config, const LanguageModelShape& shape);
+// A checksum of the beginning of an engine file, where the checksums of all its sections are.
+std::optional<std::string> engineChecksum(const std::string& path, Diagnostics& diagnostics);
+
+}  // namespace tscompile

@@ -1,0 +1,233 @@
+#include "api/refit.h"
+
+#include "api/compile.h"
+#include "frontend/file_io.h"
+#include "frontend/weights.h"
+#include "ir/support/text.h"
+#include "runtime/engine/tactics.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kMostNames = 8;  // of a list in a message
+
+std::string formText(const Tensor& t) {
+  return fmt::format("{} [{}]", pythonName(t.dtype()),
+                     join(t.sizes(), ", ", [](int64_t size) { return std::to_string(size); }));
+}
+
+std::string listText(const std::vector<std::string>& names) {
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) shown.push_back(abbreviate(names[i], 80));
+  std::string out = join(shown, ", ", [](const std::string& name) { return name; });
+  return names.size() > kMostNames ? fmt::format("{} and {} more", out, names.size() - kMostNames) : out;
+}
+
+// Puts new weights in the place of old ones, and reports each that does not fit.
+class NewWeights {
+ public:
+  NewWeights(const RefitSource& source, const RefitOptions& options, Diagnostics& diagnostics)
+      : options_(options), diagnostics_(diagnostics), out_(source) {}
+
+  std::shared_ptr<const RefitSource> run() {
+    size_t before = diagnostics_.errorCount();
+    for (const std::string& file : options_.weights) given_.addFile(file, diagnostics_, options_.load.limits);
+    for (const std::string& name : given_.names()) take(name);
+    if (!options_.partial) checkComplete();
+    if (diagnostics_.errorCount() != before) return nullptr;
+    if (isComplete()) {
+      out_.files.clear();
+      std::erase_if(out_.unread, [&](const std::string& name) { return !given_.has(name); });
+    }
+    nameFiles();
+    return std::make_shared<RefitSource>(std::move(out_));
+  }
+
+ private:
+  auto at(const std::string& name) {
+    auto found = std::lower_bound(out_.weights.begin(), out_.weights.end(), name,
+                                  [](const auto& weight, const std::string& n) { return weight.first < n; });
+    return found != out_.weights.end() && found->first == name ? found : out_.weights.end();
+  }
+
+  void take(const std::string& name) {
+    auto old = at(name);
+    if (old == out_.weights.end()) return unknown(name);
+    const Tensor& tensor = *given_.peek(name);
+    bool fits =
+        tensor.dtype() == old->second.dtype() && std::equal(tensor.sizes().begin(), tensor.sizes().end(),
+                                                            old->second.sizes().begin(), old->second.sizes().end());
+    if (!fits) return fail(name, fmt::format("is {} in the model, not {}", formText(old->second), formText(tensor)));
+    old->second = tensor;
+  }
+
+  void fail(const std::string& name, const std::string& what) {
+    diagnostics_.fileError(std::string(given_.fileOf(name)), {}, "weight '" + abbreviate(name, 80) + "' " + what);
+  }
+
+  void unknown(const std::string& name) {
+    // A file of all weights has those that nothing reads, too.
+    if (std::find(out_.unread.begin(), out_.unread.end(), name) != out_.unread.end()) return;
+    NearestName nearest(name);
+    for (const auto& [known, tensor] : out_.weights) nearest.consider(known);
+    fail(name, "is not in the model" + (nearest.found() ? ", did you mean '" + nearest.name() + "'?" : ""));
+  }
+
+  void checkComplete() {
+    std::vector<std::string> missing;
+    for (const auto& [name, tensor] : out_.weights)
+      if (!given_.has(name)) missing.push_back(name);
+    if (missing.empty()) return;
+    diagnostics_
+        .error(fmt::format("{} not given: {}",
+                           missing.size() == 1 ? "1 weight was" : fmt::format("{} weights were", missing.size()),
+                           listText(missing)),
+               ErrorKind::Input)
+        .note("--partial keeps those that are not given as they are");
+  }
+
+  // Then nothing of the old weights counts.
+  bool isComplete() const {
+    return std::all_of(out_.weights.begin(), out_.weights.end(),
+                       [&](const auto& weight) { return given_.has(weight.first); });
+  }
+
+  // Where the weights come from, as far as they are known to.
+  void nameFiles() {
+    for (const std::string& path : options_.weights) {
+      std::string name = path.substr(path.rfind('/') + 1);
+      if (std::find(out_.files.begin(), out_.files.end(), name) == out_.files.end()) out_.files.push_back(name);
+    }
+  }
+
+  const RefitOptions& options_;
+  Diagnostics& diagnostics_;
+  RefitSource out_;
+  Weights given_;
+};
+
+// The settings that made an engine, from the words that its file has of them.
+class SpecReader {
+ public:
+  SpecReader(const EngineInfo& info, const std::string& path, Diagnostics& diagnostics)
+      : info_(info), path_(path), diagnostics_(diagnostics) {}
+
+  Result<CompileSpec> read() {
+    Result<EngineOptions> engine = info_.engineOptions(path_, diagnostics_);
+    if (!engine) return Failed{};
+    spec_.engine = std::move(*engine);
+    for (size_t i = 0; i < info_.options.size(); ++i) {
+      const std::string& word = info_.options[i];
+      bool takesValue = !flag(word);
+      if (takesValue && (i + 1 >= info_.options.size() || !option(word, info_.options[++i]))) {
+        diagnostics_.fileError(
+            path_, {}, "it was compiled with the setting '" + abbreviate(word, 80) + "', which is not known here",
+            ErrorKind::Incompatible);
+        return Failed{};
+      }
+    }
+    spec_.minBlockSize = spec_.partition.options.minBlockSize;
+    return std::move(spec_);
+  }
+
+ private:
+  bool flag(const std::string& word) {
+    constexpr std::string_view kFull = "--require-full=";
+    if (word == "--no-lower")
+      spec_.partition.lower = false;
+    else if (word == "--refittable")
+      spec_.refittable = true;
+    else if (startsWith(word, kFull))
+      spec_.requiredCoverage = std::strtod(word.c_str() + kFull.size(), nullptr) / 100;
+    else
+      return false;
+    return true;
+  }
+
+  bool option(const std::string& word, const std::string& value) {
+    PartitionSpec& p = spec_.partition;
+    if (word == "--method")
+      p.lowering.method = value;
+    else if (word == "--min-block-size")
+      p.options.minBlockSize = std::strtoull(value.c_str(), nullptr, 10);
+    else if (word == "--strategy")
+      return strategy(value);
+    else if (word == "--torch-executed-op")
+      p.operators.push_back(value);
+    else if (word == "--torch-executed-module")
+      p.modules.push_back(value);
+    else if (word == "--torch-executed-node")
+      p.nodes.push_back(value);
+    else if (word == "--without-converter")
+      p.withoutConverters.push_back(value);
+    else if (word == "--shape" || word == "--opt-shape")
+      return range(word == "--shape" ? p.shapes : p.usualShapes, value);
+    else if (word == "--tactics")
+      spec_.engine.measureTactics = value == "measure";
+    else
+      return word == "--precision" || word == "--workspace-size";  // these the file has as fields
+    return true;
+  }
+
+  bool strategy(const std::string& value) {
+    for (Strategy s : {Strategy::Greedy, Strategy::Dependency, Strategy::Minimal, Strategy::Cost})
+      if (value == strategyName(s)) return spec_.partition.options.strategy = s, true;
+    return false;
+  }
+
+  static bool range(std::vector<InputRange>& into, const std::string& value) {
+    std::optional<InputRange> r = parseInputRange(value);
+    if (r) into.push_back(std::move(*r));
+    return r.has_value();
+  }
+
+  const EngineInfo& info_;
+  const std::string& path_;
+  Diagnostics& diagnostics_;
+  CompileSpec spec_;
+};
+
+}  // namespace
+
+std::shared_ptr<const RefitSource> refittedSource(const std::string& path, const RefitSource* source,
+                                                  const RefitOptions& options, Diagnostics& diagnostics) {
+  if (!source) {
+    diagnostics.fileError(path, {}, "the engine was not made to be refitted", ErrorKind::Unsupported)
+        .note("compile --refittable keeps what that needs, build does so unless use_refit is false");
+    return nullptr;
+  }
+  return NewWeights(*source, options, diagnostics).run();
+}
+
+bool refitEngine(const std::string& path, const RefitOptions& options, const std::string& output,
+                 Diagnostics& diagnostics) {
+  LoadOptions load = options.load;
+  load.weights.clear();
+  if (!isEngineFile(path)) {
+    if (!readFileStart(path, 1, diagnostics)) return false;
+    diagnostics.fileError(path, {}, "this is no engine file");
+    return false;
+  }
+  Result<Module> old = Module::load(path, load, diagnostics);
+  if (!old) return false;
+  if (old->refitSource() && old->refitSource()->isLanguageModel) {
+    diagnostics.fileError(path, {}, "this engine belongs to a language model, whose folder is refitted as a whole");
+    return false;
+  }
+  std::shared_ptr<const RefitSource> source = refittedSource(path, old->refitSource(), options, diagnostics);
+  if (!source) return false;
+  Result<CompileSpec> spec = SpecReader(*old->engineInfo(), path, diagnostics).read();
+  if (!spec) return false;
+  spec->partition.lowering.limits = load.limits;
+  Result<Module> module = Module::fromRefitSource(*source, load, diagnostics);
+  if (!module) return false;
+  Result<Module> compiled = module->compiled(*spec, diagnostics);
+  return compiled && compiled->save(output, diagnostics, load.limits);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,191 @@
+// Refitting: an engine file with other weights is the file that compiling with these weights writes, to the last byte,
+// and what does not fit is told all at once.
+#include "api/refit.h"
+
+#include "api/compile.h"
+#include "frontend/file_io.h"
+#include "ir/support/diagnostic_printer.h"
+#include "tests/support/text_file.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile::test {
+namespace {
+
+// `fc` goes into an engine as it is, `w` and `scale` are folded, `shift` is short enough to be text, `one` and `same`
+// are alike in the first weights, so that they are one constant there.
+constexpr const char* kNet = R"(graph(%x : Tensor):
+  %fc : Float(6, 6) = prim::Constant[value=<Tensor>]()
+  %w : Float(6, 4) = prim::Constant[value=<Tensor>]()
+  %scale : Float(6, 1) = prim::Constant[value=<Tensor>]()
+  %shift : Float(4) = prim::Constant[value=<Tensor>]()
+  %one : Float(4, 4) = prim::Constant[value=<Tensor>]()
+  %same : Float(4, 4) = prim::Constant[value=<Tensor>]()
+  %none : NoneType = prim::Constant()
+  %k : int = prim::Constant[value=1]()
+  %a : Tensor = aten::linear(%x, %fc, %none)
+  %scaled : Tensor = aten::mul(%w, %scale)
+  %b : Tensor = aten::matmul(%a, %scaled)
+  %c : Tensor = aten::add(%b, %shift, %k)
+  %d : Tensor = aten::matmul(%c, %one)
+  %e : Tensor = aten::matmul(%d, %same)
+  %f : Tensor = aten::lgamma(%e)
+  return (%f)
+)";
+
+constexpr const char* kOld =
+    "fc = 6x6:f32:randn(seed=1)\nw = 6x4:f32:randn(seed=2)\nscale = 6x1:f32:randn(seed=3)\n"
+    "shift = 4:f32=[1 2 3 4]\none = 4x4:f32:randn(seed=4)\nsame = 4x4:f32:randn(seed=4)\nextra = 3:f32=[1 2 3]\n";
+constexpr const char* kNew =
+    "fc = 6x6:f32:randn(seed=11)\nw = 6x4:f32:randn(seed=12)\nscale = 6x1:f32:randn(seed=13)\n"
+    "shift = 4:f32=[5 6 7 8]\none = 4x4:f32:randn(seed=14)\nsame = 4x4:f32:randn(seed=15)\nextra = 3:f32=[4 5 6]\n";
+
+class RefitTest : public testing::Test {
+ protected:
+  RefitTest() { folder_.write("net.ir", kNet); }
+
+  std::string messages() const { return renderDiagnostics(diagnostics_, "test"); }
+  static CompileSpec spec() {
+    CompileSpec s;
+    s.refittable = true;
+    s.minBlockSize = 1;
+    s.torchExecutedOps = {"aten::lgamma"};
+    s.partition.withoutConverters = {"aten::add"};
+    s.partition.options.strategy = Strategy::Greedy;
+    s.partition.shapes = {*parseInputRange("x=1..8x6")};
+    return s;
+  }
+  // Compiles with weights from this text, which go to the file `weights`.
+  std::string compile(const std::string& name, const std::string& weights, const CompileSpec& s = spec(),
+                      const std::string& file = "weights.weights") {
+    LoadOptions options;
+    options.weights = {folder_.write(file, weights)};
+    Result<Module> module = Module::load(folder_ / "net.ir", options, diagnostics_);
+    Result<Module> compiled = module ? module->compiled(s, diagnostics_) : Failed{};
+    EXPECT_TRUE(compiled && compiled->save(folder_ / name, diagnostics_)) << messages();
+    return folder_ / name;
+  }
+  bool refit(const std::string& path, const std::string& weights, const std::string& output, bool partial = false,
+             const std::string& file = "weights.weights") {
+    RefitOptions options;
+    options.weights = {folder_.write(file, weights)};
+    options.partial = partial;
+    return refitEngine(path, options, output, diagnostics_);
+  }
+  void expectRefitIsCompiling(const CompileSpec& s) {
+    std::string old = compile("old.tse", kOld, s), wanted = compile("wanted.tse", kNew, s);
+    ASSERT_NE(readText(old), readText(wanted));
+    ASSERT_TRUE(refit(old, kNew, folder_ / "new.tse")) << messages();
+    EXPECT_TRUE(readText(folder_ / "new.tse") == readText(wanted));
+    // Back again, in place: nothing was lost on the way.
+    std::string before = readText(old);
+    ASSERT_TRUE(refit(folder_ / "new.tse", kOld, folder_ / "new.tse")) << messages();
+    EXPECT_TRUE(readText(folder_ / "new.tse") == before);
+  }
+
+  TemporaryFolder folder_;
+  Diagnostics diagnostics_;
+};
+
+TEST_F(RefitTest, IsWhatCompilingWritesInEachPrecision) {
+  for (Precision precision : {Precision::F32, Precision::F16, Precision::BF16, Precision::Int8}) {
+    CompileSpec s = spec();
+    s.engine.precision = precision;
+    expectRefitIsCompiling(s);
+  }
+}
+
+TEST_F(RefitTest, KeepsTheSettings) {
+  CompileSpec s;
+  s.refittable = true;
+  s.inputs = {CompileInput({1, 6}, {2, 6}, {8, 6})};
+  s.requireFullCompilation = true;
+  expectRefitIsCompiling(s);
+  s = {};
+  s.refittable = true;
+  s.partition.lower = false;
+  s.enabledPrecisions = {DType::Float32, DType::Float16};
+  expectRefitIsCompiling(s);
+}
+
+TEST_F(RefitTest, PartlyKeepsWhatIsNotGiven) {
+  std::string old = compile("old.tse", kOld);
+  std::string both = kOld;
+  both.replace(both.find("seed=3"), 6, "seed=9");
+  ASSERT_TRUE(refit(old, "scale = 6x1:f32:randn(seed=9)\n", folder_ / "new.tse", true, "scale.weights")) << messages();
+  // The result is that of all weights but for the files that it names.
+  Result<Module> refitted = Module::load(folder_ / "new.tse", {}, diagnostics_);
+  Result<Module> wanted = Module::load(compile("wanted.tse", both), {}, diagnostics_);
+  ASSERT_TRUE(refitted && wanted) << messages();
+  EXPECT_EQ(refitted->engineInfo()->weights, (std::vector<std::string>{"weights.weights", "scale.weights"}));
+  const auto &a = refitted->refitSource()->weights, &b = wanted->refitSource()->weights;
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_EQ(a.size(), 6u);
+  std::vector<IValue> in{Tensor::of<float>(Dims{1, 6}, std::vector<float>{1, 2, 3, 4, 5, 6})};
+  Result<std::vector<IValue>> x = refitted->forward(in, diagnostics_), y = wanted->forward(in, diagnostics_);
+  ASSERT_TRUE(x && y) << messages();
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(x->at(0).toTensor().data<float>()[i], y->at(0).toTensor().data<float>()[i]) << i;
+  // All of it once more is the file of one compilation.
+  ASSERT_TRUE(refit(folder_ / "new.tse", both, folder_ / "again.tse")) << messages();
+  EXPECT_TRUE(readText(folder_ / "again.tse") == readText(folder_ / "wanted.tse"));
+}
+
+TEST_F(RefitTest, TellsAllThatDoesNotFitAtOnce) {
+  std::string old = compile("old.tse", kOld), before = readText(old);
+  EXPECT_FALSE(refit(old,
+                     "shifs = 4:f32=[1 2 3 4]\nw = 4x6:f32:randn(seed=2)\nscale = 6x1:f64:randn(seed=3)\n"
+                     "one = 4x4:f32:randn(seed=4)\n",
+                     old, false, "wrong.weights"));
+  std::string in = folder_ / "wrong.weights: error: ";
+  EXPECT_EQ(messages(), in + "weight 'scale' is float32 [6, 1] in the model, not float64 [6, 1]\n" + in +
+                            "weight 'shifs' is not in the model, did you mean 'shift'?\n" + in +
+                            "weight 'w' is float32 [6, 4] in the model, not float32 [4, 6]\n"
+                            "test: error: 3 weights were not given: fc, same, shift\n"
+                            "note: --partial keeps those that are not given as they are\n");
+  EXPECT_TRUE(readText(old) == before);
+}
+
+TEST_F(RefitTest, NeedsAFileThatWasMadeForIt) {
+  CompileSpec s = spec();
+  s.refittable = false;
+  std::string plain = compile("plain.tse", kOld, s), kept = compile("kept.tse", kOld);
+  EXPECT_FALSE(refit(plain, kNew, plain));
+  EXPECT_NE(messages().find("the engine was not made to be refitted"), std::string::npos) << messages();
+  EXPECT_EQ(diagnostics_.firstErrorKind(), ErrorKind::Unsupported);
+  diagnostics_ = Diagnostics();
+  EXPECT_FALSE(refit(folder_ / "net.ir", kNew, plain));
+  EXPECT_NE(messages().find("this is no engine file"), std::string::npos) << messages();
+  diagnostics_ = Diagnostics();
+  EXPECT_FALSE(refit(folder_ / "none.tse", kNew, plain));
+  EXPECT_EQ(diagnostics_.firstErrorKind(), ErrorKind::Io);
+  // Weights that the engine holds as they were are stored once: what is kept besides is the text and what was folded.
+  EXPECT_LT(readText(kept).size(), readText(plain).size() + std::string(kNet).size() + 1000);
+}
+
+// What was edited by hand, or lowered in another way, is not what the text gives.
+TEST_F(RefitTest, RefusesGraphsThatTheTextDoesNotGive) {
+  LoadOptions options;
+  options.weights = {folder_.write("weights.weights", kOld)};
+  Result<Module> module = Module::load(folder_ / "net.ir", options, diagnostics_);
+  ASSERT_TRUE(module) << messages();
+  Result<Module> lowered = module->lowered({}, diagnostics_);
+  ASSERT_TRUE(lowered) << messages();
+  EXPECT_FALSE(lowered->compiled(spec(), diagnostics_));
+  EXPECT_NE(messages().find("engines that are lowered in a way of your own cannot be refitted"), std::string::npos);
+}
+
+// Damage inside of what is kept is told as any other.
+TEST_F(RefitTest, DamagedFilesAreRefused) {
+  std::string good = readText(compile("old.tse", kOld));
+  for (size_t cut = 0; cut < good.size(); cut += 97) {
+    diagnostics_ = Diagnostics();
+    std::string bad = good;
+    bad[cut] = static_cast<char>(bad[cut] ^ 0x55);
+    writeText(folder_ / "bad.tse", bad);
+    EXPECT_FALSE(refit(folder_ / "bad.tse", kNew, folder_ / "out.tse")) << cut;
+  }
+}
+
+}  // namespace
+}  // namespace tscompile::test

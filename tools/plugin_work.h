@@ -1,0 +1,41 @@
+// What the plugins of the process did while a command ran.
+#pragma once
+
+#include "ir/support/json_writer.h"
+#include "runtime/plugin/plugin_registry.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// From when it is made on.
+class PluginWork {
+ public:
+  PluginWork();
+
+  struct Row {
+    std::string plugin;  // "mine::Scale version 1"
+    int64_t calls = 0;
+    double microseconds = 0;
+    int64_t bytes = 0;          // of results
+    int64_t workspacePeak = 0;  // bytes, of the whole process, as what is below
+    int64_t live = 0;           // instances
+  };
+  // Of those that were called.
+  std::vector<Row> rows() const;
+
+ private:
+  struct Start {
+    int64_t calls, nanoseconds, bytes;
+  };
+  std::map<PluginKey, Start> starts_;
+};
+
+// "mine::Scale version 1: 3 calls, 12.5 us, 1.5 KiB of results, workspace 64 bytes, 1 instance"
+std::string pluginWorkText(const PluginWork::Row& row);
+// An array with an object for each row.
+void writePluginWork(const std::vector<PluginWork::Row>& rows, JsonWriter& json);
+
+}  // namespace tscompile
