@@ -136,9 +136,8 @@ bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, Diagnost
   for (const ShapeConflict& c : shapes.conflicts()) {
     if (c.node->block() != graph.block()) continue;
     good = false;
-    diagnostics.error(c.node->range,
-                      fmt::format("{} cannot run with the sizes that are asked for: {}", placeName(c.node), c.message),
-                      ErrorKind::Model);
+    diagnostics.error(c.node->range, fmt::format("{} cannot run with the sizes that are asked for: {}",
+                                                 c.node->kind().text(), c.message));
   }
   return good;
 }

@@ -12,7 +12,7 @@ namespace tscompile {
 struct NearestOverload {
   const Operator* op = nullptr;  // null: there is none of this name
   std::string problem;           // "argument 3 ('bias') is Float, not Tensor?"
-  std::string remedy;            // "a value of type Tensor? in its place"
+  std::string remedy;            // "a value whose type is written as Tensor?, or a cast to it"
 };
 NearestOverload nearestOverload(const Node& node, const OpRegistry& registry);
 

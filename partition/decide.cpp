@@ -139,10 +139,18 @@ bool Decider::userExcludes(const Node* node) {
              "leave out --torch-executed-op " + *name);
   else if (marked)
     fallBack(node, Reason::UserExcluded, "it, or the module that it belongs to, is to stay out of engines",
-             options_.marks.empty()
-                 ? "leave out what names it"
-                 : "leave out " + join(options_.marks, " or ", [](const std::string& m) { return m; }));
+             remedyForMark());
   return name || marked;
+}
+
+std::string Decider::remedyForMark() const {
+  constexpr size_t kMost = 3;
+  const std::vector<std::string>& marks = options_.marks;
+  if (marks.empty()) return "leave out what names it";
+  if (marks.size() == 1) return "leave out " + marks[0];
+  std::string some =
+      join(std::span(marks).first(std::min(marks.size(), kMost)), ", ", [](const std::string& m) { return m; });
+  return "leave out the one that names it of " + some + (marks.size() > kMost ? ", ..." : "");
 }
 
 const Node* Decider::writerOf(const Value* value, const Node* except) {

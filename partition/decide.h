@@ -31,6 +31,7 @@ class Decider {
   bool isNew(const Value* value) const;
   const Node* writerBehind(const Node* node);
   std::string mayWrite(const Node* writer) const;
+  std::string remedyForMark() const;
   std::string remedyForWrite(const Node* writer) const;
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);

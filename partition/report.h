@@ -24,9 +24,10 @@ std::string explainNode(const Node* node, const Partition& partition);
 
 // As "tscompile.partition/1": nodes and segments.
 void writePartitionJson(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::ostream& out);
-// Some nodes in the same form, as "tscompile.explain/1".
+// Some nodes in the same form, as "tscompile.explain/1"; `inputs`: names that were asked for and no node makes.
 void writeNodesJson(const Graph& graph, const OpRegistry& registry, const Partition& partition,
-                    const std::unordered_set<const Node*>& nodes, std::ostream& out);
+                    const std::unordered_set<const Node*>& nodes, const std::vector<std::string>& inputs,
+                    std::ostream& out);
 // A graph for Graphviz, segments as clusters.
 void writePartitionDot(const Graph& graph, const Partition& partition, std::ostream& out);
 

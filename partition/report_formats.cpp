@@ -30,9 +30,13 @@ class JsonReport {
     nodes([](const Node*) { return true; });
   }
 
-  void write(const std::unordered_set<const Node*>& wanted) {
+  void write(const std::unordered_set<const Node*>& wanted, const std::vector<std::string>& inputs) {
     json_.beginObject();
     json_.field("format", "tscompile.explain/1");
+    json_.key("inputs");
+    json_.beginArray();
+    for (const std::string& name : inputs) json_.value(name);
+    json_.endArray();
     nodes([&](const Node* n) { return wanted.contains(n); });
   }
 
@@ -138,8 +142,9 @@ void writePartitionJson(const Graph& graph, const OpRegistry& registry, const Pa
 }
 
 void writeNodesJson(const Graph& graph, const OpRegistry& registry, const Partition& partition,
-                    const std::unordered_set<const Node*>& nodes, std::ostream& out) {
-  JsonReport(graph, registry, partition, out).write(nodes);
+                    const std::unordered_set<const Node*>& nodes, const std::vector<std::string>& inputs,
+                    std::ostream& out) {
+  JsonReport(graph, registry, partition, out).write(nodes, inputs);
 }
 
 void writePartitionDot(const Graph& graph, const Partition& partition, std::ostream& out) {

@@ -278,7 +278,7 @@ void writeText(const Comparer& c, std::span<const TensorChange> weights, std::os
     out << fmt::format(", {} on another side; {} and {}", counted(r.moved.size(), "node"),
                        counted(c.a().engines, "engine"), c.b().engines);
   if (!weights.empty())
-    out << fmt::format(", {} {} other values", counted(weights.size(), "weight"), weights.size() == 1 ? "has" : "have");
+    out << fmt::format(", {} {}", counted(weights.size(), "weight"), weights.size() == 1 ? "differs" : "differ");
   out << "\n";
 }
 

@@ -22,6 +22,7 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   PartitionSpec spec = partitionSpecOf(command, session.common.limits);
   Result<Module> module = loadForPartition(options, session);
   if (!module) return std::nullopt;
+  ProgressStep lowering(session.progress, spec.lower ? "lowering" : "propagating shapes");
   Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
   if (!prepared) return std::nullopt;
   if (!prepared->unmatched.empty()) {
@@ -220,9 +221,13 @@ int runExplain(const Options& options, Session& session) {
     return session.finish();
   }
   std::unordered_set<const Node*> nodes;
-  for (const std::string& a : asked)
-    for (const Node* n : nodesOf(a, *prepared->graph)) nodes.insert(n);
-  writeNodesJson(*prepared->graph, *prepared->registry, p, nodes, session.out);
+  std::vector<std::string> inputs;
+  for (const std::string& a : asked) {
+    std::vector<const Node*> found = nodesOf(a, *prepared->graph);
+    nodes.insert(found.begin(), found.end());
+    if (found.empty()) inputs.push_back(a.substr(1));
+  }
+  writeNodesJson(*prepared->graph, *prepared->registry, p, nodes, inputs, session.out);
   return session.finish();
 }
 

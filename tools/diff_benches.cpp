@@ -6,8 +6,12 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <span>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -46,21 +50,39 @@ Result<Report> readReport(const std::string& path, Diagnostics& diagnostics) {
 
 struct Row {
   int64_t threads;
-  Times a, b;
-  double least() const { return b.min / a.min; }
-  double median() const { return b.median / a.median; }
+  std::optional<Times> a, b;
+  bool inBoth() const { return a && b; }
+  double least() const { return b->min / a->min; }
+  double median() const { return b->median / a->median; }
   std::string_view verdict() const {
+    if (!inBoth()) return a ? "only in the first" : "only in the second";
     if (std::min(least(), median()) > 1 + kNoise) return "slower";
     if (std::max(least(), median()) < 1 / (1 + kNoise)) return "faster";
     return "no difference";
   }
 };
 
+std::vector<Row> rowsOf(const Report& a, const Report& b) {
+  std::map<int64_t, Row> rows;
+  for (const auto& [threads, times] : a) rows[threads] = {threads, times, {}};
+  for (const auto& [threads, times] : b) {
+    rows[threads].threads = threads;
+    rows[threads].b = times;
+  }
+  std::vector<Row> out;
+  for (const auto& [threads, row] : rows) out.push_back(row);
+  return out;
+}
+
 void writeText(std::span<const Row> rows, std::ostream& out) {
   out << "threads            min ms                   median ms          second / first\n";
-  for (const Row& r : rows)
-    out << fmt::format("{:>7} {:>10.5g} -> {:>10.5g} {:>10.5g} -> {:>10.5g}  {:.3f} {:.3f}  {}\n", r.threads, r.a.min,
-                       r.b.min, r.a.median, r.b.median, r.least(), r.median(), r.verdict());
+  for (const Row& r : rows) {
+    if (r.inBoth())
+      out << fmt::format("{:>7} {:>10.5g} -> {:>10.5g} {:>10.5g} -> {:>10.5g}  {:.3f} {:.3f}  {}\n", r.threads,
+                         r.a->min, r.b->min, r.a->median, r.b->median, r.least(), r.median(), r.verdict());
+    else
+      out << fmt::format("{:>7} {}\n", r.threads, r.verdict());
+  }
 }
 
 void writeJson(std::span<const Row> rows, std::ostream& out) {
@@ -73,8 +95,10 @@ void writeJson(std::span<const Row> rows, std::ostream& out) {
     json.newLine();
     json.beginObject();
     json.field("threads", r.threads);
-    json.field("min_ratio", r.least());
-    json.field("median_ratio", r.median());
+    if (r.inBoth()) {
+      json.field("min_ratio", r.least());
+      json.field("median_ratio", r.median());
+    }
     json.field("verdict", r.verdict());
     json.endObject();
   }
@@ -94,10 +118,8 @@ bool isBenchReport(const std::string& path) {
 int diffBenches(const std::string& first, const std::string& second, Session& session) {
   Result<Report> a = readReport(first, session.diagnostics), b = readReport(second, session.diagnostics);
   if (!a || !b) return session.finish();
-  std::vector<Row> rows;
-  for (const auto& [threads, times] : *a)
-    if (auto other = b->find(threads); other != b->end()) rows.push_back({threads, times, other->second});
-  if (rows.empty()) {
+  std::vector<Row> rows = rowsOf(*a, *b);
+  if (std::none_of(rows.begin(), rows.end(), [](const Row& r) { return r.inBoth(); })) {
     session.diagnostics.fileError(second, {}, "no number of threads was measured in both");
     return session.finish();
   }

@@ -593,9 +593,10 @@ const VerbSpec kVerbs[] = {
      .argumentHelp = "list, show NAME, or check LIB",
      .argumentRequired = true,
      .argumentRepeats = true,
-     .details = "Examples:\n  tscompile plugins show Identity\n  tscompile plugins check ./libmine.so\n"
-                "The exit code of check is 1 if it finds something. Plugins are checked in processes of their own: one\n"
-                "that crashes, or does not come to an end, is a finding.\n",
+     .details =
+         "Examples:\n  tscompile plugins show Identity\n  tscompile plugins check ./libmine.so\n"
+         "The exit code of check is 1 if it finds something. Plugins are checked in processes of their own: one\n"
+         "that crashes, or does not come to an end, is a finding.\n",
      .options = kPlugins,
      .command = runPlugins},
     {.name = "inspect",

@@ -1,5 +1,7 @@
 #include "tools/progress.h"
 
+#include "ir/support/text.h"
+
 #include <fmt/core.h>
 
 namespace tscompile {
@@ -7,7 +9,8 @@ namespace tscompile {
 void Progress::step(std::string what) {
   if (!terminal_) return;
   std::lock_guard lock(mutex_);
-  what_ = std::move(what);
+  constexpr size_t kMostBytes = 60;  // a line that wraps could not be taken away
+  what_ = abbreviate(what, kMostBytes);
   if (thread_.joinable()) return;
   start_ = Clock::now();
   thread_ = std::thread([this] { show(); });

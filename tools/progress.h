@@ -38,4 +38,16 @@ class Progress {
   Clock::time_point start_;
 };
 
+// A step that ends with its scope.
+class ProgressStep {
+ public:
+  ProgressStep(Progress& progress, std::string what) : progress_(progress) { progress.step(std::move(what)); }
+  ~ProgressStep() { progress_.end(); }
+  ProgressStep(const ProgressStep&) = delete;
+  ProgressStep& operator=(const ProgressStep&) = delete;
+
+ private:
+  Progress& progress_;
+};
+
 }  // namespace tscompile

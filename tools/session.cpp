@@ -108,7 +108,7 @@ Result<SourcePtr> Session::readEngineText(const std::string& path) {
 
 Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights,
                                    const std::vector<std::string>& libraries) {
-  progress.step("reading " + path);
+  ProgressStep reading(progress, "reading " + path);
   LoadOptions load;
   load.weights = weights;
   load.limits = common.limits;

@@ -35,7 +35,7 @@ class NearestName {
   const std::string& name() const { return best_; }
 
  private:
-  std::string_view wanted_;
+  std::string wanted_;  // its own: names are often made for the question
   std::string best_;
   size_t bestDistance_;
 };

@@ -234,6 +234,7 @@ class Worklist : public EditObserver {
       Node* n = fromBack ? queue_.back() : queue_.front();
       fromBack ? queue_.pop_back() : queue_.pop_front();
       waiting_[n] = false;
+      pushed_ = 0;
       lookAhead(fromBack);
       if (n->isInserted() && !n->isDestroyed()) return n;
     }
@@ -253,12 +254,14 @@ class Worklist : public EditObserver {
         dispatch_.wants(n->kind()))
       push(n);
   }
-  // Nodes that are gone with it came last; a change may free them.
+  // Nodes that are gone with it are among the last; the next change may free them.
   void takenBack(size_t) override {
-    while (!queue_.empty() && queue_.back()->isDestroyed()) {
-      waiting_[queue_.back()] = false;
-      queue_.pop_back();
-    }
+    auto gone = std::remove_if(queue_.end() - static_cast<ptrdiff_t>(pushed_), queue_.end(), [this](Node* n) {
+      if (n->isDestroyed()) waiting_[n] = false;
+      return n->isDestroyed();
+    });
+    pushed_ -= static_cast<size_t>(queue_.end() - gone);
+    queue_.erase(gone, queue_.end());
   }
 
  private:
@@ -281,6 +284,7 @@ class Worklist : public EditObserver {
   void push(Node* n) {
     if (waiting_[n]) return;
     waiting_[n] = true;
+    ++pushed_;
     queue_.push_back(n);
   }
   EditLog& log_;
@@ -288,6 +292,7 @@ class Worklist : public EditObserver {
   Revisit revisit_;
   NodeTable<bool> waiting_;
   std::deque<Node*> queue_;
+  size_t pushed_ = 0;  // since the last one was taken
   std::unordered_set<const Node*> made_;
 };
 

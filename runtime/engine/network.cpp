@@ -17,7 +17,8 @@ TensorId Network::addView(BufferId buffer, DType dtype, DimSpan sizes, DimSpan s
   t.offset = offset;
   t.numel = *checkedNumel(sizes);
   int64_t step = 1;
-  for (size_t d = sizes.size(); d-- > 0;) {
+  // Sizes beside one of 0 may be any: their product is not.
+  for (size_t d = t.numel == 0 ? 0 : sizes.size(); d-- > 0;) {
     t.contiguous &= sizes[d] == 1 || strides[d] == step;
     step *= sizes[d];
   }

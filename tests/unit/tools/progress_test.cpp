@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <gmock/gmock.h>
 #include <sstream>
 #include <thread>
@@ -18,7 +19,9 @@ class Terminal : public std::stringbuf {
  public:
   // Until something more was shown.
   void wait() {
-    for (int before = shown_; shown_ == before;) std::this_thread::sleep_for(milliseconds(1));
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (int before = shown_; shown_ == before && std::chrono::steady_clock::now() < end;)
+      std::this_thread::sleep_for(milliseconds(1));
   }
 
  private:
@@ -53,12 +56,6 @@ TEST(Progress, SaysNothingOfWhatIsQuick) {
     progress.step("writing");
   }
   EXPECT_EQ(terminal.str(), "");
-}
-
-TEST(Progress, WithoutTerminalNothingIsWritten) {
-  Progress progress(nullptr, milliseconds(0), milliseconds(1));
-  progress.step("reading");
-  progress.end();
 }
 
 }  // namespace
