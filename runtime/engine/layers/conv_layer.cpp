@@ -86,7 +86,7 @@ void convertConvolution(ConvertCall& call) {
   bool known = !call.isNetworkTensor(1) && !call.isNetworkTensor(2);
   bool isF32 = x.dtype() == DType::Float32 && call.tensor(1).dtype() == DType::Float32;
   std::optional<ConvShape> shape = known && isF32 ? shapeOf(call) : std::nullopt;
-  if (!shape || *checkedNumel(call.spec().sizes) == 0 || x.numel() == 0) return convertToKernel(call);
+  if (!shape || checkedNumel(call.spec().sizes) == 0 || x.numel() == 0) return convertToKernel(call);
   TensorId input = call.operand(0);
   if (!call.network()[input].contiguous) input = addCopy(call, input);
   TensorId output = call.makeResult();

@@ -113,7 +113,7 @@ bool addBatched(ConvertCall& call) {
   DimSpan batch = sizes.first(sizes.size() - 2);
   std::optional<BatchedMatmulLayer::Side> a = sideOf(x, batch), b = sideOf(y, batch);
   int64_t m = sizes[sizes.size() - 2], n = sizes.back(), k = x.size(x.rank() - 1);
-  if (!a || !b || m == 0 || n == 0 || k == 0 || *checkedNumel(sizes) == 0) return false;
+  if (!a || !b || m == 0 || n == 0 || k == 0 || checkedNumel(sizes) == 0) return false;
   TensorId ida = call.operand(0), idb = call.operand(1);
   TensorId output = call.makeResult();
   auto& layer = call.add<BatchedMatmulLayer>();

@@ -228,7 +228,7 @@ Dims broadcastStrides(const NetTensor& t, size_t rank) {
 void convertPointwise(ConvertCall& call) {
   auto rule = rules().find(call.op().kind().text());
   const TensorSpec& spec = call.spec();
-  if (rule != rules().end() && allKnown(spec.sizes) && *checkedNumel(spec.sizes) > 0) {
+  if (rule != rules().end() && allKnown(spec.sizes) && checkedNumel(spec.sizes) != 0) {
     Builder builder(call);
     int result = rule->second(builder);
     if (builder.finish(result)) return;

@@ -126,7 +126,7 @@ namespace {
 Pool2dLayer* addPool(ConvertCall& call, Pool2dLayer::Mode mode) {
   Tensor x = call.tensor(0);
   if (!isF32(x) || x.rank() != 4 || x.numel() == 0 || call.resultCount() != 1) return nullptr;
-  if (*checkedNumel(call.spec().sizes) == 0) return nullptr;
+  if (checkedNumel(call.spec().sizes) == 0) return nullptr;
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   auto& layer = call.add<Pool2dLayer>();
@@ -232,7 +232,7 @@ void CatLayer::run(Frame& frame) const {
 void convertCat(ConvertCall& call) {
   const IValue& list = call.argument(0);
   const TensorSpec& spec = call.spec();
-  if (spec.sizes.empty() || *checkedNumel(spec.sizes) == 0) return convertToKernel(call);
+  if (spec.sizes.empty() || checkedNumel(spec.sizes) == 0) return convertToKernel(call);
   int64_t dim = call.dim(1, static_cast<int>(spec.sizes.size()));
   std::vector<TensorId> inputs;
   for (const IValue& item : list.toList().items) {
@@ -254,7 +254,7 @@ void convertCat(ConvertCall& call) {
 // The same as joining tensors that have a dimension of one more.
 void convertStack(ConvertCall& call) {
   const TensorSpec& spec = call.spec();
-  if (*checkedNumel(spec.sizes) == 0) return convertToKernel(call);
+  if (checkedNumel(spec.sizes) == 0) return convertToKernel(call);
   std::vector<TensorId> inputs;
   for (const IValue& item : call.argument(0).toList().items) {
     Tensor t = item.toTensor();
