@@ -184,7 +184,7 @@ class SpecReader {
     else if (word == "--refittable")
       spec_.refittable = true;
     else if (startsWith(word, kFull))
-      spec_.requiredCoverage = std::strtod(word.c_str() + kFull.size(), nullptr) / 100;
+      spec_.requiredCoverage = partOfPercent(word.substr(kFull.size())).value_or(0);
     else
       return false;
     return true;

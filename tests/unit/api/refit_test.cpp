@@ -173,7 +173,39 @@ TEST_F(RefitTest, RefusesGraphsThatTheTextDoesNotGive) {
   Result<Module> lowered = module->lowered({}, diagnostics_);
   ASSERT_TRUE(lowered) << messages();
   EXPECT_FALSE(lowered->compiled(spec(), diagnostics_));
-  EXPECT_NE(messages().find("engines that are lowered in a way of your own cannot be refitted"), std::string::npos);
+  EXPECT_NE(messages().find("engines that are lowered or cut in a way of your own cannot be refitted"),
+            std::string::npos);
+  auto note = [&](auto change) {
+    diagnostics_ = Diagnostics();
+    CompileSpec s = spec();
+    change(s.partition);
+    EXPECT_FALSE(module->compiled(s, diagnostics_));
+    std::string text = messages();
+    return text.substr(std::min(text.find("note: "), text.size()));
+  };
+  EXPECT_EQ(note([](PartitionSpec& p) { p.lowering.arguments["bind:x"] = IValue(1); }),
+            "note: leave out lowering.arguments, or refittable\n");
+  EXPECT_EQ(note([](PartitionSpec& p) {
+              p.lowering.settings.maxPasses = 1;
+              p.options.fallbackOperators = {"aten::matmul"};
+            }),
+            "note: leave out lowering.settings, options.fallbackOperators, or refittable\n");
+}
+
+TEST_F(RefitTest, KeepsTheCoverageThatIsRequired) {
+  for (auto [part, word] : {std::pair{0.07, "7"}, {0.333333333, "33.3333333"}, {2.0 / 3, "66.66666666666666"}}) {
+    CompileSpec s = spec();
+    s.requiredCoverage = part;
+    std::string old = compile("old.tse", kOld, s);
+    Result<Module> module = Module::load(old, {}, diagnostics_);
+    ASSERT_TRUE(module) << messages();
+    EXPECT_EQ(module->engineInfo()->options.back(), std::string("--require-full=") + word);
+    EXPECT_EQ(partOfPercent(word), part);
+    ASSERT_TRUE(refit(old, kNew, folder_ / "new.tse")) << messages();
+    EXPECT_TRUE(readText(folder_ / "new.tse") == readText(compile("wanted.tse", kNew, s)));
+  }
+  EXPECT_EQ(partOfPercent("1e1"), 0.1);
+  EXPECT_EQ(partOfPercent("all"), std::nullopt);
 }
 
 // What is no tensor is replaced like tensors are: it counts for what is folded and for what runs.
