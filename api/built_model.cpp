@@ -69,6 +69,7 @@ class ConfigReader {
     if (!shape() || !engine()) return Failed{};
     names();
     out_.cache = cacheOf(out_.config, out_.shape);
+    if (!cache()) return Failed{};
     return std::move(out_);
   }
 
@@ -114,6 +115,17 @@ class ConfigReader {
     return fail("the engine beside it is another than it was built with: build the model again",
                 ErrorKind::Incompatible),
            false;
+  }
+
+  // Each number may be what a build writes, and all of them together more than there can be.
+  bool cache() {
+    const KvCacheConfig& c = out_.cache;
+    Diagnostics wrong;
+    if (!validateKvCache(c, wrong))
+      return fail("the sizes are not what a build writes: " + wrong.list().front().message), false;
+    if (out_.shape.layers > INT64_MAX / (c.blocks * c.bytesPerBlock()))
+      return fail("the KV cache of all layers has more bytes than can be counted"), false;
+    return true;
   }
 
   void names() {

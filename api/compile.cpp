@@ -17,6 +17,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace tscompile {
 namespace {
@@ -73,6 +74,17 @@ std::optional<uint64_t> workspaceLimitOf(const CompileSpec& spec) {
                                                         : std::nullopt;
 }
 
+// The shortest percentage that stands for the part of the nodes, to the last bit.
+std::string percentText(double part) {
+  // Wider than a double, so that the product is exact.
+  long double percent = static_cast<long double>(part) * 100;
+  for (int digits = 1; digits < 17; ++digits) {
+    std::string text = fmt::format("{:.{}g}", percent, digits);
+    if (partOfPercent(text) == part) return text;
+  }
+  return fmt::format("{:.17g}", percent);
+}
+
 // What the spec says that is not by default, as words of a command line.
 std::vector<std::string> optionWords(const CompileSpec& spec) {
   const PartitionSpec& p = spec.partition;
@@ -97,7 +109,7 @@ std::vector<std::string> optionWords(const CompileSpec& spec) {
   if (spec.engine.measureTactics) add("--tactics", "measure");
   if (std::optional<uint64_t> limit = workspaceLimitOf(spec)) add("--workspace-size", std::to_string(*limit));
   if (spec.refittable) out.emplace_back("--refittable");
-  if (spec.requiredCoverage > 0) out.push_back(fmt::format("--require-full={:g}", spec.requiredCoverage * 100));
+  if (spec.requiredCoverage > 0) out.push_back("--require-full=" + percentText(spec.requiredCoverage));
   return out;
 }
 
@@ -136,13 +148,34 @@ std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool
   return out;
 }
 
-// What the words of optionWords() do not say cannot be done again from them.
+// Settings of lowering and partitioning that the words of optionWords() do not say, so that nobody can do it again.
+std::vector<std::string> settingsWithoutWords(const PartitionSpec& p) {
+  const LowerOptions& l = p.lowering;
+  const PlanSettings &s = l.settings, usual;
+  bool isUsual = s.onFailure == usual.onFailure && s.maxUseRatio == usual.maxUseRatio &&
+                 s.provenance == usual.provenance && s.from.empty() && s.maxPasses == usual.maxPasses &&
+                 s.maxNodes == usual.maxNodes;
+  std::vector<std::string> out;
+  if (l.query.text() != LowerOptions().query.text()) out.emplace_back("lowering.query");
+  if (l.database) out.emplace_back("lowering.database");
+  if (!isUsual) out.emplace_back("lowering.settings");
+  if (!l.arguments.empty()) out.emplace_back("lowering.arguments");
+  if (!l.records.empty()) out.emplace_back("lowering.records");
+  if (l.unpackPlugins) out.emplace_back("lowering.unpackPlugins");
+  if (!p.options.fallbackOperators.empty()) out.emplace_back("options.fallbackOperators");
+  if (p.options.assumed) out.emplace_back("options.assumed");
+  return out;
+}
+
 bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnostics& diagnostics) {
-  const LowerOptions& lowering = spec.partition.lowering;
-  bool isPlain = !lowering.database && lowering.records.empty() && !lowering.unpackPlugins &&
-                 lowering.query.text() == LowerOptions().query.text();
-  if (!spec.refittable || spec.isLanguageModel || (isPlain && !source.origin)) return true;
-  diagnostics.error("engines that are lowered in a way of your own cannot be refitted", ErrorKind::Unsupported);
+  if (!spec.refittable || spec.isLanguageModel) return true;
+  std::vector<std::string> settings = settingsWithoutWords(spec.partition);
+  if (settings.empty() && !source.origin) return true;
+  Diagnostic& d = diagnostics.error("engines that are lowered or cut in a way of your own cannot be refitted",
+                                    ErrorKind::Unsupported);
+  if (source.origin) d.note("the graph is not the one of the text: compile the module as it was loaded");
+  if (!settings.empty())
+    d.note("leave out " + join(settings, ", ", [](const std::string& name) { return name; }) + ", or refittable");
   return false;
 }
 
@@ -238,6 +271,15 @@ bool checkCoverage(const Prepared& prepared, const Partition& cut, const Compile
 }
 
 }  // namespace
+
+std::optional<double> partOfPercent(const std::string& text) {
+  char* end = nullptr;
+  double percent = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end) return std::nullopt;
+  // A number with an exponent of its own cannot have another one.
+  double part = std::strtod((text + "e-2").c_str(), &end);
+  return *end ? percent / 100 : part;
+}
 
 Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics) {
   if (!checkPrecisions(spec, diagnostics)) return Failed{};

@@ -47,6 +47,9 @@ struct CompileSpec {
   std::function<void(const Prepared&, const Partition&)> onPartition = nullptr;
 };
 
+// The part that a percentage stands for, rounded once: 0.9999999 for "99.99999". None for a text that is no number.
+std::optional<double> partOfPercent(const std::string& text);
+
 // The settings of partitioning with what the fields of `spec` add to them, for a method or graph with these inputs
 // (null: there is none, which is for others to report). Nothing after reporting what no engine can do.
 Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics);

@@ -118,10 +118,11 @@ bool failIn(const std::string& path, std::string what, Diagnostics& diagnostics,
 bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
   if (config.kvCacheType != "continuous") return true;
   constexpr uint64_t kLongest = 1 << 16;
-  uint64_t tokens = static_cast<uint64_t>(config.window ? std::min(config.window, config.maxSeqLen) : config.maxSeqLen);
+  bool isWindow = config.window && config.window < config.maxSeqLen;
+  uint64_t tokens = static_cast<uint64_t>(isWindow ? config.window : config.maxSeqLen);
   if (tokens > kLongest) {
-    diagnostics.error(fmt::format("kv_cache_type continuous has pieces of at most {} tokens, and max_seq_len is {}",
-                                  kLongest, tokens),
+    diagnostics.error(fmt::format("kv_cache_type continuous has pieces of at most {} tokens, and {} is {}", kLongest,
+                                  isWindow ? "max_attention_window_size" : "max_seq_len", tokens),
                       ErrorKind::Unsupported);
     return false;
   }

@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 namespace tscompile {
 namespace {
 
 constexpr size_t kMostNames = 8;  // of a list in a message
+constexpr std::string_view kAttributeKey = "attribute:";
 
 std::string formText(const Tensor& t) {
   return fmt::format("{} [{}]", pythonName(t.dtype()),
@@ -36,8 +38,11 @@ class NewWeights {
 
   std::shared_ptr<const RefitSource> run() {
     size_t before = diagnostics_.errorCount();
-    for (const std::string& file : options_.weights) given_.addFile(file, diagnostics_, options_.load.limits);
+    bool readable = true;
+    for (const std::string& file : options_.weights) readable &= addFile(file);
+    if (!readable) return nullptr;  // what it has is not missing
     for (const std::string& name : given_.names()) take(name);
+    for (const auto& [key, file] : attributeFiles_) takeAttribute(key, file);
     if (!options_.partial) checkComplete();
     if (diagnostics_.errorCount() != before) return nullptr;
     if (isComplete()) {
@@ -49,6 +54,13 @@ class NewWeights {
   }
 
  private:
+  bool addFile(const std::string& file) {
+    if (!given_.addFile(file, diagnostics_, options_.load.limits)) return false;
+    for (const auto& [key, value] : given_.metadata())
+      if (startsWith(key, kAttributeKey)) attributeFiles_.try_emplace(key, file);
+    return true;
+  }
+
   auto at(const std::string& name) {
     auto found = std::lower_bound(out_.weights.begin(), out_.weights.end(), name,
                                   [](const auto& weight, const std::string& n) { return weight.first < n; });
@@ -66,6 +78,26 @@ class NewWeights {
     old->second = tensor;
   }
 
+  void takeAttribute(const std::string& key, const std::string& file) {
+    auto old = out_.attributes.find(key);
+    if (old != out_.attributes.end()) {
+      old->second = given_.metadata().find(key)->second;
+      return;
+    }
+    std::string name = attributeName(key);
+    NearestName nearest(name);
+    std::vector<std::string> names;
+    for (const auto& [known, value] : out_.attributes) names.push_back(attributeName(known));
+    for (const std::string& known : names) nearest.consider(known);
+    diagnostics_.fileError(file, {},
+                           "attribute '" + abbreviate(name, 80) + "' is not in the model" + suggestion(nearest));
+  }
+
+  static std::string attributeName(const std::string& key) { return key.substr(kAttributeKey.size()); }
+  static std::string suggestion(const NearestName& nearest) {
+    return nearest.found() ? ", did you mean '" + nearest.name() + "'?" : "";
+  }
+
   void fail(const std::string& name, const std::string& what) {
     diagnostics_.fileError(std::string(given_.fileOf(name)), {}, "weight '" + abbreviate(name, 80) + "' " + what);
   }
@@ -75,18 +107,24 @@ class NewWeights {
     if (std::find(out_.unread.begin(), out_.unread.end(), name) != out_.unread.end()) return;
     NearestName nearest(name);
     for (const auto& [known, tensor] : out_.weights) nearest.consider(known);
-    fail(name, "is not in the model" + (nearest.found() ? ", did you mean '" + nearest.name() + "'?" : ""));
+    fail(name, "is not in the model" + suggestion(nearest));
   }
 
   void checkComplete() {
-    std::vector<std::string> missing;
+    std::vector<std::string> weights, attributes;
     for (const auto& [name, tensor] : out_.weights)
-      if (!given_.has(name)) missing.push_back(name);
-    if (missing.empty()) return;
+      if (!given_.has(name)) weights.push_back(name);
+    for (const auto& [key, value] : out_.attributes)
+      if (!attributeFiles_.contains(key)) attributes.push_back(attributeName(key));
+    reportMissing("weight", weights);
+    reportMissing("attribute", attributes);
+  }
+
+  void reportMissing(std::string_view what, const std::vector<std::string>& names) {
+    if (names.empty()) return;
     diagnostics_
-        .error(fmt::format("{} not given: {}",
-                           missing.size() == 1 ? "1 weight was" : fmt::format("{} weights were", missing.size()),
-                           listText(missing)),
+        .error(fmt::format("{} {} not given: {}", counted(names.size(), what), names.size() == 1 ? "was" : "were",
+                           listText(names)),
                ErrorKind::Input)
         .note("--partial keeps those that are not given as they are");
   }
@@ -94,7 +132,9 @@ class NewWeights {
   // Then nothing of the old weights counts.
   bool isComplete() const {
     return std::all_of(out_.weights.begin(), out_.weights.end(),
-                       [&](const auto& weight) { return given_.has(weight.first); });
+                       [&](const auto& weight) { return given_.has(weight.first); }) &&
+           std::all_of(out_.attributes.begin(), out_.attributes.end(),
+                       [&](const auto& attribute) { return attributeFiles_.contains(attribute.first); });
   }
 
   // Where the weights come from, as far as they are known to.
@@ -109,6 +149,7 @@ class NewWeights {
   Diagnostics& diagnostics_;
   RefitSource out_;
   Weights given_;
+  std::map<std::string, std::string> attributeFiles_;  // the first file that has it, by key
 };
 
 // The settings that made an engine, from the words that its file has of them.
@@ -143,7 +184,7 @@ class SpecReader {
     else if (word == "--refittable")
       spec_.refittable = true;
     else if (startsWith(word, kFull))
-      spec_.requiredCoverage = std::strtod(word.c_str() + kFull.size(), nullptr) / 100;
+      spec_.requiredCoverage = partOfPercent(word.substr(kFull.size())).value_or(0);
     else
       return false;
     return true;

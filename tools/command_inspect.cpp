@@ -4,6 +4,7 @@
 #include "frontend/file_io.h"
 #include "frontend/file_kind.h"
 #include "frontend/weights.h"
+#include "ir/support/diagnostic_printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "tools/commands.h"
@@ -152,7 +153,7 @@ class Inspector {
     int64_t tokenBytes = s.layers * built->cache.bytesPerBlock() / built->cache.tokensPerBlock;
     if (isJson_) return builtModelJson(path, *built, tokenBytes);
     auto line = [&](std::string_view what, const std::string& text) {
-      session_.out << fmt::format("  {:<12}{}\n", what, abbreviate(text, 400));
+      session_.out << fmt::format("  {:<12}{}\n", what, printable(abbreviate(text, 400)));
     };
     session_.out << path << ": a language model that was built\n";
     line("made by", "tscompile " + built->version);

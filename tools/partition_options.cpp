@@ -1,4 +1,5 @@
 // The options of partitioning, which several verbs take.
+#include "api/compile.h"
 #include "api/engine_file.h"
 #include "ir/support/text.h"
 #include "tools/options.h"
@@ -23,11 +24,10 @@ void setStrategy(Options& o, const std::string& v) {
 }
 
 void setRequireFull(Options& o, const std::string& v) {
-  char* end = nullptr;
-  double percent = v.empty() ? 100 : std::strtod(v.c_str(), &end);
-  if ((end && *end) || !(percent >= 0 && percent <= 100))
+  std::optional<double> part = v.empty() ? 1 : partOfPercent(v);
+  if (!part || !(*part >= 0 && *part <= 1))
     throw UsageError{"--require-full takes a percentage from 0 to 100, not '" + abbreviate(v, 80) + "'"};
-  o.partition.requireFull = percent / 100;
+  o.partition.requireFull = part;
 }
 
 void setSweep(Options& o, const std::string& v) {

@@ -9,25 +9,6 @@ namespace {
 
 constexpr size_t kMaxShown = 160;  // bytes of a source line that are shown around the caret
 
-// Source lines and messages come from anybody: control bytes would reach the user's terminal.
-std::string printable(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (unsigned char c : text) {
-    if (c == '\t') {
-      out += ' ';
-    } else if (c < 0x20 || c == 0x7f) {
-      static const char* kHex = "0123456789abcdef";
-      out += "\\x";
-      out += kHex[c >> 4];
-      out += kHex[c & 15];
-    } else {
-      out += static_cast<char>(c);
-    }
-  }
-  return out;
-}
-
 void renderSnippet(const SourceRange& range, std::string& out) {
   LineColumn at = range.file->lineColumn(range.begin);
   std::string_view line = range.file->lineText(at.line);
@@ -80,6 +61,24 @@ void renderOne(const Diagnostic& d, std::string_view program, DiagnosticStyle st
 }
 
 }  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (unsigned char c : text) {
+    if (c == '\t') {
+      out += ' ';
+    } else if (c < 0x20 || c == 0x7f) {
+      static const char* kHex = "0123456789abcdef";
+      out += "\\x";
+      out += kHex[c >> 4];
+      out += kHex[c & 15];
+    } else {
+      out += static_cast<char>(c);
+    }
+  }
+  return out;
+}
 
 const char* severityName(Severity severity) {
   switch (severity) {

@@ -18,4 +18,7 @@ std::string renderDiagnostics(const Diagnostics& diagnostics, std::string_view p
 
 const char* severityName(Severity severity);
 
+// Texts of files come from anybody: control bytes as \xHH and tabs as spaces, so that none reaches a terminal.
+std::string printable(std::string_view text);
+
 }  // namespace tscompile

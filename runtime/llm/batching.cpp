@@ -104,7 +104,7 @@ bool Batcher::checkRequest(const Request& r, Diagnostics& diagnostics) const {
     fail(fmt::format("the prompt has {}, which leaves none to generate: max_seq_len is {}",
                      counted(r.prompt.size(), "token"), limits_.maxSequenceLength),
          ErrorKind::Limit);
-  if (limits_.maxPromptLength && length > limits_.maxPromptLength)
+  else if (limits_.maxPromptLength && length > limits_.maxPromptLength)
     fail(fmt::format("the prompt has {}, more than max_input_len {}", counted(r.prompt.size(), "token"),
                      limits_.maxPromptLength));
   if (limits_.maxBeamWidth && r.sampling.beamWidth > limits_.maxBeamWidth)

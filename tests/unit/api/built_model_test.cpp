@@ -535,6 +535,7 @@ TEST_F(BuiltModel, LimitsHold) {
   EXPECT_EQ(r.reason, FinishReason::Length);
   auto batcher = Batcher::make(*model, model->cache(), model->limits(), diagnostics);
   EXPECT_FALSE(batcher->add(request(std::vector<TokenId>(30, 1), 1), diagnostics));
+  EXPECT_EQ(diagnostics.errorCount(), 1u) << messages();
   EXPECT_FALSE(built("byte_gpt", {}) == nullptr);
   auto strict = built("byte_gpt", {"max_input_len=5"});
   ASSERT_TRUE(strict);
@@ -550,6 +551,32 @@ TEST_F(BuiltModel, LimitsHold) {
   EXPECT_EQ(firstError(), "beamWidth is 2, more than max_beam_width 1");
   EXPECT_FALSE(build("byte_gpt", {"max_seq_len=600"}));
   EXPECT_NE(messages().find("max_seq_len is 600, but the model has 512 positions"), std::string::npos) << messages();
+}
+
+// Sizes that are fine one by one may be too much together.
+TEST_F(BuiltModel, SizesOfADamagedConfigAreRefused) {
+  ASSERT_TRUE(build("byte_gpt")) << messages();
+  std::string path = folder_ + "/config.json", good = *readFile(path, 1 << 20, diagnostics);
+  auto with = [&](std::initializer_list<std::pair<const char*, const char*>> sizes) {
+    std::string text = good;
+    for (auto [name, value] : sizes) {
+      size_t at = text.find(':', text.find("\"" + std::string(name) + "\"")) + 1;
+      text.replace(at, text.find_first_of(",\n", at) - at, value);
+    }
+    diagnostics = Diagnostics();
+    EXPECT_TRUE(writeFile(path, text, diagnostics));
+    return readBuiltModel(folder_, diagnostics).ok() ? "" : firstError();
+  };
+  EXPECT_EQ(with({}), "");
+  const char* most = "16777216";
+  EXPECT_EQ(with({{"num_hidden_layers", most}, {"num_key_value_heads", most}, {"head_size", most}}),
+            "the sizes are not what a build writes: kvHeads is 16777216, expected 1 to 65536");
+  EXPECT_EQ(with({{"num_hidden_layers", most},
+                  {"num_key_value_heads", "65536"},
+                  {"head_size", "65536"},
+                  {"tokens_per_block", "64"},
+                  {"kv_cache_blocks", "512"}}),
+            "the KV cache of all layers has more bytes than can be counted");
 }
 
 struct Refusal {

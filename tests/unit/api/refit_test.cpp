@@ -4,6 +4,7 @@
 
 #include "api/compile.h"
 #include "frontend/file_io.h"
+#include "frontend/weights.h"
 #include "ir/support/diagnostic_printer.h"
 #include "tests/support/text_file.h"
 
@@ -172,7 +173,93 @@ TEST_F(RefitTest, RefusesGraphsThatTheTextDoesNotGive) {
   Result<Module> lowered = module->lowered({}, diagnostics_);
   ASSERT_TRUE(lowered) << messages();
   EXPECT_FALSE(lowered->compiled(spec(), diagnostics_));
-  EXPECT_NE(messages().find("engines that are lowered in a way of your own cannot be refitted"), std::string::npos);
+  EXPECT_NE(messages().find("engines that are lowered or cut in a way of your own cannot be refitted"),
+            std::string::npos);
+  auto note = [&](auto change) {
+    diagnostics_ = Diagnostics();
+    CompileSpec s = spec();
+    change(s.partition);
+    EXPECT_FALSE(module->compiled(s, diagnostics_));
+    std::string text = messages();
+    return text.substr(std::min(text.find("note: "), text.size()));
+  };
+  EXPECT_EQ(note([](PartitionSpec& p) { p.lowering.arguments["bind:x"] = IValue(1); }),
+            "note: leave out lowering.arguments, or refittable\n");
+  EXPECT_EQ(note([](PartitionSpec& p) {
+              p.lowering.settings.maxPasses = 1;
+              p.options.fallbackOperators = {"aten::matmul"};
+            }),
+            "note: leave out lowering.settings, options.fallbackOperators, or refittable\n");
+}
+
+TEST_F(RefitTest, KeepsTheCoverageThatIsRequired) {
+  for (auto [part, word] : {std::pair{0.07, "7"}, {0.333333333, "33.3333333"}, {2.0 / 3, "66.66666666666666"}}) {
+    CompileSpec s = spec();
+    s.requiredCoverage = part;
+    std::string old = compile("old.tse", kOld, s);
+    Result<Module> module = Module::load(old, {}, diagnostics_);
+    ASSERT_TRUE(module) << messages();
+    EXPECT_EQ(module->engineInfo()->options.back(), std::string("--require-full=") + word);
+    EXPECT_EQ(partOfPercent(word), part);
+    ASSERT_TRUE(refit(old, kNew, folder_ / "new.tse")) << messages();
+    EXPECT_TRUE(readText(folder_ / "new.tse") == readText(compile("wanted.tse", kNew, s)));
+  }
+  EXPECT_EQ(partOfPercent("1e1"), 0.1);
+  EXPECT_EQ(partOfPercent("all"), std::nullopt);
+}
+
+// What is no tensor is replaced like tensors are: it counts for what is folded and for what runs.
+TEST_F(RefitTest, ReplacesAttributesThatAreNoTensors) {
+  std::string text = folder_.write("scaled.ir", R"(graph(%self : __torch__.Net, %x : Tensor):
+  %times : int = prim::GetAttr[name="times"](%self)
+  %w : Float(4) = prim::GetAttr[name="w"](%self)
+  %scaled : Tensor = aten::mul(%w, %times)
+  %y : Tensor = aten::add(%x, %scaled, %times)
+  return (%y)
+)");
+  auto weights = [&](const std::string& name, float first, const Metadata& attributes) {
+    Tensor w = Tensor::of<float>(Dims{4}, std::vector<float>{first, 2, 3, 4});
+    EXPECT_TRUE(writeSafetensors(folder_ / name, {{"w", w}}, diagnostics_, attributes)) << messages();
+    return folder_ / name;
+  };
+  auto compileWith = [&](const std::string& file, const std::string& name) {
+    LoadOptions options;
+    options.weights = {file};
+    CompileSpec s;
+    s.refittable = true;
+    Result<Module> module = Module::load(text, options, diagnostics_);
+    Result<Module> compiled = module ? module->compiled(s, diagnostics_) : Failed{};
+    EXPECT_TRUE(compiled && compiled->save(folder_ / name, diagnostics_)) << messages();
+    return folder_ / name;
+  };
+  auto refitWith = [&](const std::string& file, bool partial = false) {
+    diagnostics_ = Diagnostics();
+    return refitEngine(folder_ / "old.tse", {.weights = {file}, .partial = partial}, folder_ / "out.tse", diagnostics_);
+  };
+  std::string old = compileWith(weights("w.safetensors", 1, {{"attribute:times", "3"}}), "old.tse");
+  std::string file = weights("w.safetensors", 5, {{"attribute:times", "7"}, {"format", "pt"}});
+  std::string wanted = readText(compileWith(file, "wanted.tse"));
+  ASSERT_NE(readText(old), wanted);
+  ASSERT_TRUE(refitWith(file)) << messages();
+  EXPECT_TRUE(readText(folder_ / "out.tse") == wanted);
+
+  file = weights("less.safetensors", 5, {{"attribute:time", "7"}});
+  EXPECT_FALSE(refitWith(file));
+  EXPECT_EQ(messages(), file +
+                            ": error: attribute 'time' is not in the model, did you mean 'times'?\n"
+                            "test: error: 1 attribute was not given: times\n"
+                            "note: --partial keeps those that are not given as they are\n");
+  file = weights("w.safetensors", 5, {});
+  EXPECT_TRUE(refitWith(file, true)) << messages();
+  wanted = readText(compileWith(weights("w.safetensors", 5, {{"attribute:times", "3"}}), "wanted.tse"));
+  EXPECT_TRUE(readText(folder_ / "out.tse") == wanted);
+}
+
+TEST_F(RefitTest, AFileThatCannotBeReadIsTheOnlyError) {
+  std::string old = compile("old.tse", kOld);
+  EXPECT_FALSE(refitEngine(old, {.weights = {folder_ / "none.weights"}}, folder_ / "out.tse", diagnostics_));
+  EXPECT_EQ(diagnostics_.errorCount(), 1u) << messages();
+  EXPECT_EQ(diagnostics_.firstErrorKind(), ErrorKind::Io);
 }
 
 // Damage inside of what is kept is told as any other.
