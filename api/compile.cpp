@@ -107,6 +107,7 @@ std::vector<std::string> optionWords(const CompileSpec& spec) {
   if (!p.lower) out.emplace_back("--no-lower");
   if (spec.engine.precision != Precision::F32) add("--precision", std::string(precisionName(spec.engine.precision)));
   if (spec.engine.measureTactics) add("--tactics", "measure");
+  if (spec.engine.threads > 0) add("--threads", std::to_string(spec.engine.threads));
   if (std::optional<uint64_t> limit = workspaceLimitOf(spec)) add("--workspace-size", std::to_string(*limit));
   if (spec.refittable) out.emplace_back("--refittable");
   if (spec.requiredCoverage > 0) out.push_back("--require-full=" + percentText(spec.requiredCoverage));
@@ -126,6 +127,7 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpe
   info->inputs = spec.partition.shapes;
   info->precision = spec.engine.precision;
   info->workspaceLimit = workspaceLimitOf(spec);
+  info->threads = spec.engine.threads;
   return info;
 }
 

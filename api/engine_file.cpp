@@ -201,6 +201,9 @@ class EngineReader {
         auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), limit);
         if (failure != std::errc() || end != value.data() + value.size()) return false;
         info.workspaceLimit = limit;
+      } else if (name == "threads") {
+        auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), info.threads);
+        if (failure != std::errc() || end != value.data() + value.size() || info.threads < 1) return false;
       } else if (name == "input") {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
@@ -360,6 +363,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   for (const std::string& saved : info.plugins) field("plugin", saved);
   if (info.takesHalf) field("half-inputs", "as f32");
   if (info.workspaceLimit) field("workspace-limit", std::to_string(*info.workspaceLimit));
+  if (info.threads > 0) field("threads", std::to_string(info.threads));
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
   for (const auto& [key, value] : metadata) field(key, value);
@@ -415,6 +419,7 @@ std::optional<Precision> precisionFromName(std::string_view name) {
 Result<EngineOptions> EngineInfo::engineOptions(const std::string& path, Diagnostics& diagnostics) const {
   EngineOptions options;
   options.precision = precision;
+  options.threads = threads;
   if (tactics.empty() && !workspaceLimit) return options;
   options.tactics = std::make_shared<TacticCache>();
   if (workspaceLimit) options.tactics->workspaceLimit = *workspaceLimit;

@@ -32,6 +32,7 @@ struct EngineInfo {
   std::vector<std::string> plugins;  // what each node of a plugin has saved, in the order of the graph
   bool takesHalf = false;  // tensors of f16 and bf16 are taken for f32: weights are stored smaller, and all were f32
   std::optional<uint64_t> workspaceLimit;  // bytes (TacticCache)
+  int threads = 0;                         // that tactics were chosen for (EngineOptions)
   std::string tactics;                     // what measurements have found (TacticCache::text()), if there were any
 
   // What its engines are made with.

@@ -211,7 +211,8 @@ class SpecReader {
     else if (word == "--tactics")
       spec_.engine.measureTactics = value == "measure";
     else
-      return word == "--precision" || word == "--workspace-size";  // these the file has as fields
+      return word == "--precision" || word == "--workspace-size" ||
+             word == "--threads";  // these the file has as fields
     return true;
   }
 

@@ -56,15 +56,16 @@ bool readTactics(const std::string& path, TacticCache& cache, Session& session) 
 }
 
 // Runs the method once on random numbers of the usual sizes, whereupon its engines time what they may take.
-bool measureTactics(const Module& compiled, const PartitionSpec& spec, int threads, Session& session) {
+bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& session) {
   Result<Method> method = compiled.prepare(session.diagnostics);
   if (!method) return false;
-  Result<std::vector<IValue>> inputs = InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec), 0);
+  Result<std::vector<IValue>> inputs =
+      InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec.partition), 0);
   if (!inputs) return false;
   InterruptScope interrupts(std::nullopt);
   RunOptions run;
   run.memoryLimit = availableMemory() / 5 * 4;
-  run.threads = threads;
+  run.threads = spec.engine.threads;
   run.interrupt = &interrupts.interrupted();
   Diagnostics failures;
   if (method->run(*inputs, failures, run)) return true;
@@ -128,6 +129,7 @@ int runCompile(const Options& options, Session& session) {
   if (command.refittable && !command.libraries.empty())
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
   CompileSpec spec = compileSpecOf(command, session.common.limits);
+  spec.engine.threads = static_cast<int>(options.run.threads);
   Summary summary;
   spec.onPartition = [&](const Prepared&, const Partition& p) {
     summary.segments = p.segments.size();
@@ -150,8 +152,7 @@ int runCompile(const Options& options, Session& session) {
   if (command.measure) {
     std::string known = spec.engine.tactics->text();
     session.progress.step("timing kernels");
-    if (!measureTactics(*compiled, spec.partition, static_cast<int>(options.run.threads), session))
-      return session.finish();
+    if (!measureTactics(*compiled, spec, session)) return session.finish();
     std::string found = spec.engine.tactics->text();
     if (!command.timingCache.empty() && found != known && !writeFile(command.timingCache, found, session.diagnostics))
       return session.finish();

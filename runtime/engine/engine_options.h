@@ -23,6 +23,7 @@ struct EngineOptions {
   // every machine, or, with `measureTactics`, by timing them, which is remembered in `tactics`.
   std::shared_ptr<TacticCache> tactics = nullptr;
   bool measureTactics = false;
+  int threads = 0;  // that tactics are chosen for; 0: one for each processor
 };
 
 }  // namespace tscompile

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <vector>
 
@@ -87,8 +88,9 @@ const ConvTactic& measured(const ConvShape& shape, const ConvTactic& favourite, 
 
 bool isTactic(std::string_view layer, const std::string& tactic) {
   if (!layer.starts_with(kPluginLayer)) return findConvTactic(tactic.c_str());
-  return !tactic.empty() && tactic.size() < 10 &&
-         std::all_of(tactic.begin(), tactic.end(), [](char c) { return c >= '0' && c <= '9'; });
+  int32_t number = 0;
+  auto [end, failure] = std::from_chars(tactic.data(), tactic.data() + tactic.size(), number);
+  return failure == std::errc() && end == tactic.data() + tactic.size() && number > 0;
 }
 
 std::string linesOf(const std::map<std::string, std::string>& tactics) {

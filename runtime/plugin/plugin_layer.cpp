@@ -58,6 +58,7 @@ class PluginLayer : public Layer, public TunedLayer {
         return;
       }
     }
+    threads_ = threads;
     if (options.measureTactics) untimed_ = options.tactics;
   }
 
@@ -96,7 +97,7 @@ class PluginLayer : public Layer, public TunedLayer {
         if (in[t].defined() && given[t].raw() != in[t].raw()) copyTensor(given[t], in[t]);
       auto begin = std::chrono::steady_clock::now();
       try {
-        plugin_->run(given, made, &frame.context(), frame.threads(), nullptr, offered_[i]);
+        plugin_->run(given, made, &frame.context(), threads_, nullptr, offered_[i]);
       } catch (const ExecutionError& e) {
         if (e.kind() == ErrorKind::Interrupted) throw;
         return 1e9;
@@ -112,6 +113,7 @@ class PluginLayer : public Layer, public TunedLayer {
   bool inPlace_;
   std::vector<int32_t> offered_;
   std::string key_;                       // of this layer in the cache
+  int threads_ = 1;                       // that the key tells
   bool isShared_ = false;                 // what is found may be told to others
   std::shared_ptr<TacticCache> untimed_;  // takes what is found; null: nothing is to be timed
   mutable std::once_flag timed_;

@@ -106,7 +106,8 @@ class LayoutAssigner {
 
   void convolution(ConvLayer& layer) {
     current_ = layer.node;
-    layer.setTactic(chooseConvTactic(layer.shape(), options_, defaultThreads()));
+    layer.setTactic(
+        chooseConvTactic(layer.shape(), options_, options_.threads > 0 ? options_.threads : defaultThreads()));
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;
     const ConvShape& s = layer.shape();

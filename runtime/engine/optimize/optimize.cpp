@@ -25,8 +25,9 @@ WeightStorage storageOf(Precision precision) {
 }  // namespace
 
 void optimize(Network& network, WeightStore& store, const EngineOptions& options) {
+  int threads = options.threads > 0 ? options.threads : defaultThreads();
   for (const auto& layer : network.layers)
-    if (auto* tuned = dynamic_cast<TunedLayer*>(layer.get())) tuned->tune(network, options, defaultThreads());
+    if (auto* tuned = dynamic_cast<TunedLayer*>(layer.get())) tuned->tune(network, options, threads);
   if (network.writes) return;
   fuseProducts(network);
   fuseAttention(network);

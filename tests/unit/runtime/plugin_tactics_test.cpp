@@ -4,9 +4,11 @@
 #include "runtime/engine/tactics.h"
 #include "tests/support/text_file.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <limits>
 
 namespace tscompile::test {
 namespace {
@@ -55,6 +57,23 @@ struct Increment {
   }
 };
 
+// A copy, slow by its first tactic, that keeps which one ran last.
+struct Largest {
+  static inline int32_t lastTactic = 0;
+  static void describe(tsc::Description<Largest>& d) {
+    d.key("test", "Largest", "1", "y = x");
+    d.input("x", tsc::kF32, "[n]");
+    d.output("y", tsc::kF32, "[n]");
+  }
+  void shapes(tsc::Shapes& s) const { s.output(0, s.input(0)); }
+  std::vector<int32_t> tactics() const { return {1, std::numeric_limits<int32_t>::max()}; }
+  void run(tsc::Run& r) const {
+    lastTactic = r.tactic();
+    if (r.tactic() == 1) busy(1);
+    std::ranges::copy(r.input(0).values<float>(), r.output(0).values<float>().begin());
+  }
+};
+
 class PluginTactics : public testing::Test {
  protected:
   PluginTactics() {
@@ -69,6 +88,7 @@ class PluginTactics : public testing::Test {
     auto extensions = std::make_shared<Extensions>();
     EXPECT_TRUE(extensions->plugins().add(*tsc::Definition<Ways>::table()));
     EXPECT_TRUE(extensions->plugins().add(*tsc::Definition<Increment>::table()));
+    EXPECT_TRUE(extensions->plugins().add(*tsc::Definition<Largest>::table()));
     LoadOptions out;
     out.extensions = std::move(extensions);
     return out;
@@ -138,6 +158,28 @@ TEST_F(PluginTactics, WithoutATimingIdTheyBelongToTheEngine) {
   EXPECT_EQ(run(*engine), (std::vector<float>{5, 6, 12}));
 }
 
+// The fast tactic is the largest number that there is.
+TEST_F(PluginTactics, AnyPositiveNumberIsReadBack) {
+  Module module = compiled("test::Largest");
+  EXPECT_EQ(run(module), (std::vector<float>{5, 6}));
+  EXPECT_NE(spec.engine.tactics->textOfEngine().find(": 2147483647\n"), std::string::npos);
+  saved(module);
+  EXPECT_TRUE(Module::load(folder / "engine.tse", options(), diagnostics)) << diagnostics.list().at(0).message;
+}
+
+TEST_F(PluginTactics, AreFoundAgainForTheThreadsThatTheyAreChosenFor) {
+  spec.engine.threads = 3;
+  Module module = compiled("test::Largest");
+  run(module);
+  EXPECT_NE(spec.engine.tactics->textOfEngine().find(" threads 3 "), std::string::npos);
+  saved(module);
+  auto engine = Module::load(folder / "engine.tse", options(), diagnostics);
+  ASSERT_TRUE(engine);
+  Largest::lastTactic = 0;
+  run(*engine);
+  EXPECT_EQ(Largest::lastTactic, std::numeric_limits<int32_t>::max());
+}
+
 TEST_F(PluginTactics, AnIdMayBeAnyText) {
   run(compiled("test::Ways[timing=\"a: 1\\nb\"]"));
   std::string found = spec.engine.tactics->text();
@@ -174,6 +216,10 @@ TEST(Tactics, OfPluginsAreNumbersInAFile) {
   EXPECT_TRUE(cache.read("tscompile tactics 1\nplugin a::B 1 \"x\" f32[2]: 3\n", "cache", diagnostics));
   EXPECT_FALSE(cache.read("tscompile tactics 1\nplugin a::B 1 \"y\" f32[2]: im2col\n", "cache", diagnostics));
   EXPECT_EQ(diagnostics.list().at(0).message, "cache:2: there is no tactic 'im2col'");
+  EXPECT_TRUE(cache.read("tscompile tactics 1\nplugin a::B 1 \"z\" f32[2]: 2147483647\n", "cache", diagnostics));
+  for (const char* none : {"2147483648", "0", "-1", "", "1x"})
+    EXPECT_FALSE(cache.read(fmt::format("tscompile tactics 1\nplugin a::B 1 f32[2]: {}\n", none), "cache", diagnostics))
+        << none;
 }
 
 }  // namespace

@@ -67,6 +67,19 @@ TEST_F(TacticOptions, MeasurementsAreAFileThatComesFirst) {
   EXPECT_EQ(layers(compile({})).find("im2col"), std::string::npos);
 }
 
+TEST_F(TacticOptions, AreForTheThreadsThatWereAskedFor) {
+  for (const char* threads : {"1", "3"}) {
+    std::string cache = folder_ / "cache" + threads;
+    compile({"--threads", threads, "--tactics", "measure", "--timing-cache", cache});
+    std::string found = readText(cache);
+    EXPECT_NE(found.find(std::string(" on ") + threads + " threads "), std::string::npos) << found;
+    // The engine that is loaded takes what was found for its threads.
+    writeText(cache, found.substr(0, found.rfind(": ")) + ": im2col\n");
+    std::string engine = compile({"--threads", threads, "--timing-cache", cache});
+    EXPECT_NE(layers(engine).find("im2col"), std::string::npos) << layers(engine);
+  }
+}
+
 TEST_F(TacticOptions, CompileTellsWhatItCost) {
   CliResult r = runCli({"compile", text_, "-w", weights_, "-o", folder_ / "net.tse", "--profile", "text"});
   ASSERT_EQ(r.code, 0) << r.err;
