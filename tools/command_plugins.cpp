@@ -164,7 +164,7 @@ int runPlugins(const Options& options, Session& session) {
   if (words.size() == 1 && words[0] == "list") return list(session);
   if (words.size() == 2 && words[0] == "show") return show(words[1], session);
   if (words.size() == 2 && words[0] == "check") return check(words[1], options.plugins.checkLimit, session);
-  if (words[0] == "check-part") return checkPart(words);
+  if (words[0] == "check-part" && isCheckProcess()) return checkPart(words);
   throw UsageError{"plugins takes list, show NAME or check LIB", {"see 'tscompile help plugins'"}};
 }
 

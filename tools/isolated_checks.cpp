@@ -150,13 +150,25 @@ class Collector {
     check_ = std::move(check), number_ = number, isNeeded_ = isNeeded;
   }
   void read(const Json& event) {
-    if (event.contains("plugin")) names_.push_back(event["plugin"]);
-    if (event.contains("note")) report_.notes.push_back(event["note"]);
+    if (event.contains("plugin")) names_.push_back(textOf(event, "plugin"));
+    if (event.contains("note")) report_.notes.push_back(textOf(event, "note"));
     if (event.contains("check")) {
-      begin(event["check"], event["number"], event["needed"]);
-      if (event["counts"]) ++report_.checks;
+      auto number = event.find("number");
+      begin(textOf(event, "check"), number != event.end() && number->is_number_unsigned() ? number->get<size_t>() : 0,
+            isTrue(event, "needed"));
+      if (isTrue(event, "counts")) ++report_.checks;
     }
-    if (event.contains("problem")) report_.findings.push_back({event["of"], event["at"], event["problem"]});
+    if (event.contains("problem"))
+      report_.findings.push_back({textOf(event, "of"), textOf(event, "at"), textOf(event, "problem")});
+  }
+  // The plugins that are checked can write there as well: nothing is taken to be as it should.
+  static std::string textOf(const Json& event, const char* key) {
+    auto at = event.find(key);
+    return at != event.end() && at->is_string() ? at->get<std::string>() : "";
+  }
+  static bool isTrue(const Json& event, const char* key) {
+    auto at = event.find(key);
+    return at != event.end() && at->is_boolean() && at->get<bool>();
   }
 
   const std::string path_;
@@ -179,6 +191,8 @@ void tell(const Json& event) {
 }
 
 }  // namespace
+
+bool isCheckProcess() { return fcntl(kReportFile, F_GETFD) >= 0; }
 
 PluginReport checkInProcesses(const std::string& path, std::chrono::nanoseconds limit) {
   return Collector(path, limit).run();

@@ -12,6 +12,8 @@ namespace tscompile {
 // `limit`. Only in processes that prepareProcess() was called in: others are not the tool.
 PluginReport checkInProcesses(const std::string& path, std::chrono::nanoseconds limit);
 
+// Whether this process was started so.
+bool isCheckProcess();
 // What such a process does: opens the library and, with a number of a plugin, makes its checks from `from` on. How far
 // it comes it writes to the file that its parent gave it.
 int runChecksForParent(const std::string& path, std::optional<size_t> plugin, size_t from);

@@ -3,6 +3,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
+#include <unistd.h>
 
 namespace {
 
@@ -45,6 +47,14 @@ struct Hangs {
     }
   }
 };
+// To the file that the checks report to.
+struct Scribbles {
+  static constexpr const char* kName = "Scribbles";
+  static void act() {
+    constexpr std::string_view kText = "{\"check\":1,\"counts\":\"x\"}\n[]\nno json\n{\"number\":-1}\n";
+    if (write(3, kText.data(), kText.size()) < 0) std::abort();
+  }
+};
 struct Segfaults {
   static constexpr const char* kName = "Segfaults";
   static void act() { raise(SIGSEGV); }
@@ -57,4 +67,4 @@ struct Works {
 }  // namespace
 
 TSC_PLUGINS(Copy<Aborts, When::Prepare>, Copy<Exits, When::Shapes>, Copy<Hangs, When::SecondRun>,
-            Copy<Segfaults, When::SecondRun>, Copy<Works, When::Never>)
+            Copy<Scribbles, When::SecondRun>, Copy<Segfaults, When::SecondRun>, Copy<Works, When::Never>)
