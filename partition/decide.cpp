@@ -46,7 +46,9 @@ void Decider::fallBack(const Node* node, Reason reason, std::string detail, std:
 void Decider::decide() {
   if (aliases_.graphHasWrites())
     forEachNode(graph_, [&](const Node* n) {
-      if (!n->hasBlocks() && !memory_.of(n).writes.empty()) writers_.push_back(n);
+      if (n->hasBlocks() || memory_.of(n).writes.empty()) return;
+      for (uint32_t location : memory_.of(n).writes.list()) writersOf_[location].push_back(writers_.size());
+      writers_.push_back(n);
     });
   forEachNode(graph_, [&](const Node* n) {
     if (!partition_.given.contains(n)) decideAlone(n);
@@ -101,7 +103,8 @@ void Decider::checkNumbers(const Node* node) {
 const Node* Decider::writerBehind(const Node* node) {
   std::vector<const Node*> todo{node};
   std::unordered_set<const Node*> seen{node};
-  for (size_t i = 0; i < todo.size(); ++i) {
+  constexpr size_t kMost = 64;  // it is only told to whoever asks why
+  for (size_t i = 0; i < std::min(todo.size(), kMost); ++i) {
     for (const Use& u : todo[i]->inputs()) {
       if (const Node* writer = writerOf(u.value, todo[i])) return writer;
       const Node* from = u.value->node();
@@ -155,9 +158,16 @@ std::string Decider::remedyForMark() const {
 
 const Node* Decider::writerOf(const Value* value, const Node* except) {
   // Rather what writes the value itself than what writes something that it holds.
-  for (const Locations& reached : {aliases_.locations(value), aliases_.reachable(value)})
-    for (const Node* w : writers_)
-      if (w != except && memory_.of(w).writes.intersects(reached)) return w;
+  for (const Locations& reached : {aliases_.locations(value), aliases_.reachable(value)}) {
+    size_t first = writers_.size();
+    for (uint32_t location : reached.list()) {
+      auto at = writersOf_.find(location);
+      if (at == writersOf_.end()) continue;
+      auto other = std::find_if(at->second.begin(), at->second.end(), [&](size_t w) { return writers_[w] != except; });
+      if (other != at->second.end()) first = std::min(first, *other);
+    }
+    if (first < writers_.size()) return writers_[first];
+  }
   return nullptr;
 }
 

@@ -5,6 +5,7 @@
 #include "partition/borders.h"
 
 #include <deque>
+#include <unordered_map>
 
 namespace tscompile {
 
@@ -50,6 +51,7 @@ class Decider {
   MemoryUses memory_;
   Recomputing recomputing_;
   std::vector<const Node*> writers_;
+  std::unordered_map<uint32_t, std::vector<size_t>> writersOf_;  // of each location: into writers_
   std::deque<const Node*> todo_;
 };
 
