@@ -69,16 +69,27 @@ bool isFixedKind(const CompiledPattern& p, const Node* wanted, const Node* n) {
   return pn.kindVariable >= 0 || isNamed(wanted->kind()) || (n && n->kind() == wanted->kind());
 }
 
-// A look at the kinds of what is around a node: most nodes are no part of a match, and this costs no memory. Errs on
-// the side of true.
-bool isPlausible(const CompiledPattern& p, const Node* wanted, const Node* n, int depth) {
+// Looks at the kinds of what is around a node: most nodes are no part of a match, and this costs no memory. Both err on
+// the side of true. First what a node is made from, in either order:
+bool isMadeAsWanted(const CompiledPattern& p, const Node* wanted, const Node* n, int depth) {
   if (!isFixedKind(p, wanted, n)) return false;
+  if (depth == 0 || isNamed(wanted->kind()) || p.nodes[p.nodeIndex[wanted]].kindVariable >= 0) return true;
   size_t count = std::min(wanted->inputCount(), n->inputCount());
   for (size_t i = 0; i < count; ++i) {
     const Node* producer = wanted->input(i)->node();
-    if (!producer || producer->kind() == sym::Constant || isFixedKind(p, producer, n->input(i)->node())) continue;
-    if (i > 1 || count < 2 || !isFixedKind(p, producer, n->input(1 - i)->node())) return false;
+    if (!producer || producer->kind() == sym::Constant) continue;
+    auto comesFrom = [&](size_t input) {
+      const Node* from = n->input(input)->node();
+      return from && isMadeAsWanted(p, producer, from, depth - 1);
+    };
+    if (!comesFrom(i) && (i > 1 || count < 2 || !comesFrom(1 - i))) return false;
   }
+  return true;
+}
+
+// And what is made from it.
+bool isPlausible(const CompiledPattern& p, const Node* wanted, const Node* n, int depth) {
+  if (!isMadeAsWanted(p, wanted, n, depth)) return false;
   if (depth == 0 || wanted->outputCount() != n->outputCount()) return true;
   for (size_t o = 0; o < n->outputCount(); ++o) {
     for (Use& w : wanted->output(o)->uses()) {

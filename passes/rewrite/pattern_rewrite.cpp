@@ -65,7 +65,8 @@ NodeRewrite patternRewrite(std::string name, Pattern from,
     for (Symbol k : kinds) {
       size_t count = counts.of(k);
       if (count == 0) return std::nullopt;
-      if (count < least) {
+      // Of two, the later: what makes its inputs is one node each, what uses its outputs may be many.
+      if (count <= least) {
         least = count;
         rarest = k;
       }

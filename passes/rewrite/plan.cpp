@@ -268,18 +268,31 @@ class Worklist : public EditObserver {
   // Begins to load what the next rewrites will look at: in large graphs most of the time goes into waiting for memory.
   void lookAhead(bool fromBack) const {
     // Each step needs what the one before has brought.
-    constexpr size_t kNode = 8, kOutputs = 6, kValue = 4, kUse = 3, kUser = 2;
+    constexpr size_t kNode = 10, kLists = 8, kValues = 6, kNeighbours = 4, kUser = 2;
     if (queue_.size() <= kNode) return;
-    auto at = [&](size_t i) { return fromBack ? queue_[queue_.size() - 1 - i] : queue_[i]; };
-    auto output = [&](size_t i) {
-      Node* n = at(i);
-      return n->outputCount() && !n->isDestroyed() ? n->output(0) : nullptr;
+    auto at = [&](size_t i) -> const Node* {
+      Node* n = fromBack ? queue_[queue_.size() - 1 - i] : queue_[i];
+      return n->isDestroyed() ? nullptr : n;
     };
-    __builtin_prefetch(at(kNode));
-    if (Node* n = at(kOutputs); !n->isDestroyed()) __builtin_prefetch(n->outputs().data());
-    if (Value* v = output(kValue)) __builtin_prefetch(v);
-    if (Value* v = output(kUse)) __builtin_prefetch(v->firstUse());
-    if (Value* v = output(kUser); v && v->firstUse()) __builtin_prefetch(v->firstUse()->user);
+    auto load = [](const void* p) { __builtin_prefetch(p); };
+    auto output = [&](size_t i) {
+      const Node* n = at(i);
+      return n && n->outputCount() ? n->output(0) : nullptr;
+    };
+    auto input = [&](size_t i) {
+      const Node* n = at(i);
+      return n && n->inputCount() ? n->input(0) : nullptr;
+    };
+    load(fromBack ? queue_[queue_.size() - 1 - kNode] : queue_[kNode]);
+    if (const Node* n = at(kLists)) {
+      load(n->inputs().data());
+      load(n->outputs().data());
+    }
+    load(input(kValues));
+    load(output(kValues));
+    if (const Value* v = input(kNeighbours)) load(v->node());
+    if (const Value* v = output(kNeighbours)) load(v->firstUse());
+    if (const Value* v = output(kUser); v && v->firstUse()) load(v->firstUse()->user);
   }
   void push(Node* n) {
     if (waiting_[n]) return;

@@ -32,6 +32,8 @@ KindCounts::KindCounts(const Graph& graph) {
   slots_.resize(128);
   nodes_.reserve(graph.nodeCount());
   forEachNode(graph, [this](Node* n) {
+    // Most nodes stand in memory in the order of the text; what this loads otherwise harms nothing.
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(n) + 16 * sizeof(Node)));
     nodes_.emplace_back(n->kind(), n);
     auto& slot = slots_[place(n->kind())];
     if (++slot.second > 1) return;
