@@ -31,6 +31,7 @@ Result<std::vector<IValue>> run(const Graph& graph, std::span<const IValue> inpu
   if (!program) return Failed{};
   RunOptions options;
   options.memoryLimit = 64 << 20;
+  options.timeLimit = std::chrono::seconds(5);  // some count to a number from the input
   options.print = options.warn = [](std::string_view) {};
   return (*program)->run(inputs, options, diagnostics);
 }
