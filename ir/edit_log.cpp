@@ -286,13 +286,12 @@ void EditLog::nextNumberSet() {
 void EditLog::setDestroyed(Node* node, bool destroyed) {
   std::vector<Node*> tree{node};
   for (size_t i = 0; i < tree.size(); ++i) {
-    tree[i]->destroyed_ = destroyed;
+    graph_.hide(tree[i], destroyed);
     // The node itself was announced when it was unlinked or is linked again.
     if (i) tell([&](EditObserver& o) { destroyed ? o.pruned(tree[i]) : o.imported(tree[i]); });
     for (Block* b : tree[i]->blocks())
       for (Node* n : b->nodes()) tree.push_back(n);
   }
-  graph_.hiddenNodes_ += destroyed ? tree.size() : -tree.size();
 }
 
 void EditLog::swapNaming(Value* v, Extra& x) {
@@ -326,8 +325,7 @@ void EditLog::undo(Entry& e) {
   Node* n = e.node;
   switch (e.kind) {
     case Kind::Create:
-      ++graph_.hiddenNodes_;
-      n->destroyed_ = true;
+      graph_.hide(n, true);
       break;
     case Kind::Destroy:
       setDestroyed(n, false);
@@ -393,8 +391,7 @@ void EditLog::redo(Entry& e) {
   Node* n = e.node;
   switch (e.kind) {
     case Kind::Create:
-      --graph_.hiddenNodes_;
-      n->destroyed_ = false;
+      graph_.hide(n, false);
       break;
     case Kind::Destroy:
       setDestroyed(n, true);
@@ -469,7 +466,7 @@ void EditLog::swap(Entry& e) {
       tell([&](EditObserver& o) { o.attributeChanged(e.node, e.extra->attribute[0].name); });
       break;
     case Kind::SetKind:
-      std::swap(e.node->kind_, e.extra->symbol);
+      graph_.setKind(e.node, std::exchange(e.extra->symbol, e.node->kind()));
       tell([&](EditObserver& o) { o.kindChanged(e.node, e.extra->symbol, e.node->kind_); });
       break;
     case Kind::SetPlace:

@@ -404,7 +404,7 @@ void Node::copyPlace(const Node* other) {
 
 void Node::setKind(Symbol kind) {
   if (EditLog* log = graph_->log_) log->kindSet(this, kind);
-  kind_ = kind;
+  graph_->setKind(this, kind);
 }
 
 void Node::destroy() {
@@ -437,6 +437,7 @@ void Graph::freeNode(Node* n) {
   arena_.release(n->inputs_, n->inputCapacity_ * sizeof(Use));
   arena_.release(n->outputs_, n->outputCapacity_ * sizeof(Value*));
   arena_.release(n->blocks_, n->blockCount_ * sizeof(Block*));
+  kinds_.set(idOf(n), Symbol());
   nodes_.destroy(n);
 }
 
@@ -518,6 +519,7 @@ Block* Graph::makeBlock(Node* owner) {
 Node* Graph::create(Symbol kind, std::span<Value* const> inputs, size_t outputs) {
   Node* n = nodes_.make(kind, nullptr);
   n->graph_ = this;
+  kinds_.set(idOf(n), kind);
   if (log_) log_->created(n);
   if (!inputs.empty()) {
     n->inputCapacity_ = static_cast<uint32_t>(inputs.size());
@@ -535,6 +537,31 @@ Node* Graph::create(Symbol kind, std::span<Value* const> inputs, size_t outputs)
     for (size_t i = 0; i < outputs; ++i) n->addOutput(tensor);
   }
   return n;
+}
+
+void Graph::setKind(Node* node, Symbol kind) {
+  node->kind_ = kind;
+  kinds_.set(idOf(node), kind);
+}
+
+void Graph::hide(Node* node, bool hidden) {
+  node->destroyed_ = hidden;
+  hiddenNodes_ += hidden ? 1 : -1;
+  kinds_.set(idOf(node), hidden ? Symbol() : node->kind());
+}
+
+std::vector<Node*> Graph::nodesOf(const std::function<bool(Symbol)>& wants) const {
+  std::vector<Node*> nodes;
+  kinds_.forEach(wants, [&](uint32_t id) {
+    Node* n = nodes_.at(id);
+    __builtin_prefetch(n);
+    nodes.push_back(n);
+  });
+  std::erase_if(nodes, [](const Node* n) { return !n->isInserted(); });
+  // Most graphs were made in text order.
+  auto before = [](const Node* a, const Node* b) { return a->isBefore(b); };
+  if (!std::is_sorted(nodes.begin(), nodes.end(), before)) std::stable_sort(nodes.begin(), nodes.end(), before);
+  return nodes;
 }
 
 void Graph::keepAlive(SourcePtr source) {

@@ -1,6 +1,7 @@
 // A graph in SSA form. It owns its blocks, nodes and values; everybody else borrows them.
 #pragma once
 
+#include "ir/kind_table.h"
 #include "ir/node.h"
 #include "ir/support/arena.h"
 
@@ -42,6 +43,9 @@ class Graph {
   void forEachName(const std::function<void(std::string_view)>& visit) const;
   size_t nodeCount() const { return nodes_.count() - blocks_.count() - hiddenNodes_; }  // return nodes not counted
   size_t valueCount() const { return values_.count(); }
+  const KindTable& kinds() const { return kinds_; }
+  // The nodes of the kinds that are wanted, in text order, nested ones too.
+  std::vector<Node*> nodesOf(const std::function<bool(Symbol)>& wants) const;
 
   // Numbers below idLimit(): indices into tables beside the graph. They stay as long as the object does, and may then
   // be given to another.
@@ -85,6 +89,9 @@ class Graph {
   // Frees a node with all that its blocks hold; inputs were removed before.
   void freeTree(Node* node);
   void recordNextNumber();
+  void setKind(Node* node, Symbol kind);
+  // The log keeps it though it is destroyed, or brings it back.
+  void hide(Node* node, bool hidden);
   void addName(Value* value);
   void takeFromNames(Value* value);
   bool nameTaken(std::string_view name) const { return find(name) != nullptr; }
@@ -95,6 +102,7 @@ class Graph {
   Pool<Node> nodes_;
   Pool<Block> blocks_;
   Pool<Value> values_;
+  KindTable kinds_;  // of all nodes but return nodes and hidden ones
   Block* block_ = nullptr;
   uint64_t nextNumber_ = 0;
   EditLog* log_ = nullptr;

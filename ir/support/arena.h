@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -107,7 +108,7 @@ class Pool {
       free_ = slot->next();
     } else {
       if (chunks_.empty() || chunks_.back().used == chunks_.back().size) {
-        size_t size = chunks_.empty() ? 16 : std::min<size_t>(chunks_.back().size * 2, 1024);
+        size_t size = chunks_.empty() ? kFirst : std::min(chunks_.back().size * 2, kLargest);
         chunks_.push_back({std::make_unique_for_overwrite<Slot[]>(size), 0, size});
       }
       slot = &chunks_.back().slots[chunks_.back().used++];
@@ -130,8 +131,19 @@ class Pool {
   // A number below idLimit() that no other live object of the pool has: an index for tables beside it.
   static uint32_t idOf(const T* object) { return reinterpret_cast<const Slot*>(object)->id; }
   uint32_t idLimit() const { return idLimit_; }
+  // The object of a number, live or not.
+  T* at(uint32_t id) const {
+    size_t chunk = id < kGrowing ? static_cast<size_t>(std::bit_width(id / kFirst + 1)) - 1
+                                 : kDoublings + (id - kGrowing) / kLargest;
+    size_t start = chunk < kDoublings ? kFirst * ((size_t{1} << chunk) - 1) : kGrowing + (chunk - kDoublings) * kLargest;
+    return chunks_[chunk].slots[id - start].object();
+  }
 
  private:
+  // Chunks double from the first size to the largest.
+  static constexpr size_t kFirst = 16, kDoublings = 6, kLargest = kFirst << kDoublings;
+  static constexpr size_t kGrowing = kFirst * ((1 << kDoublings) - 1);  // numbers below chunks of the largest size
+
   struct Slot {
     alignas(T) std::byte memory[sizeof(T)];
     uint32_t id;

@@ -554,7 +554,7 @@ std::string Pattern::whyNot(RewriteContext& context) const {
   });
   if (found) return "";
   Symbol root = pattern_->nodes[seed].node->kind();
-  if (!isAny(root) && !isNamed(root) && !KindCounts(context.graph).of(root))
+  if (!isAny(root) && !isNamed(root) && !context.graph.kinds().count(root))
     return "the graph has no " + std::string(root.text());
   if (!furthest.node) return "the graph has no nodes";
   return furthest.text + ", at " + std::string(trim(nodeText(*furthest.node)));

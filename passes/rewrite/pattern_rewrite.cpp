@@ -58,12 +58,12 @@ NodeRewrite patternRewrite(std::string name, Pattern from,
       if (arePure(m, c) && isUndisturbed(m, c, ignored)) return "";
     return "the pattern matches, but its nodes have effects, or some node writes memory that they read or make";
   };
-  rewrite.seeds = [kinds, fromRoot](const KindCounts& counts) -> std::optional<std::vector<Symbol>> {
+  rewrite.seeds = [kinds, fromRoot](const KindTable& table) -> std::optional<std::vector<Symbol>> {
     if (kinds.empty() || fromRoot) return kinds;
     Symbol rarest;
     size_t least = SIZE_MAX;
     for (Symbol k : kinds) {
-      size_t count = counts.of(k);
+      size_t count = table.count(k);
       if (count == 0) return std::nullopt;
       // Of two, the later: what makes its inputs is one node each, what uses its outputs may be many.
       if (count <= least) {

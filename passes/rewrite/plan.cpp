@@ -83,7 +83,7 @@ namespace {
 // Which rewrites are asked about a node: a small hash table from kinds, so that a node that none wants costs little.
 class Dispatch {
  public:
-  Dispatch(const std::vector<NodeRewrite>& rewrites, const KindCounts& counts) {
+  Dispatch(const std::vector<NodeRewrite>& rewrites, const KindTable& table) {
     std::vector<const NodeRewrite*> ordered;
     for (const NodeRewrite& r : rewrites) ordered.push_back(&r);
     std::stable_sort(ordered.begin(), ordered.end(),
@@ -91,7 +91,7 @@ class Dispatch {
     std::vector<std::pair<const NodeRewrite*, std::vector<Symbol>>> wanted;
     std::vector<Symbol> kinds;
     for (const NodeRewrite* r : ordered) {
-      std::optional<std::vector<Symbol>> k = r->seeds ? r->seeds(counts) : r->kinds;
+      std::optional<std::vector<Symbol>> k = r->seeds ? r->seeds(table) : r->kinds;
       if (!k) continue;
       kinds.insert(kinds.end(), k->begin(), k->end());
       wanted.emplace_back(r, std::move(*k));
@@ -220,14 +220,15 @@ class Worklist : public EditObserver {
   }
   ~Worklist() override { log_.detach(this); }
 
-  void fill(const KindCounts& all, Graph& graph, Order order, uint64_t seed, const NodeTable<bool>& leftOut) {
-    auto take = [&](Symbol kind, Node* n) {
-      if (dispatch_.wants(kind) && !leftOut.get(n)) push(n);
-    };
-    if (order == Order::InToOut || order == Order::OutToIn)
-      for (const auto& [kind, n] : all.nodes()) take(kind, n);
-    else
-      for (Node* n : inOrder(graph, order, seed)) take(n->kind(), n);
+  void fill(Graph& graph, Order order, uint64_t seed, const NodeTable<bool>& leftOut) {
+    auto wants = [&](Symbol kind) { return dispatch_.wants(kind); };
+    if (order == Order::InToOut || order == Order::OutToIn) {
+      for (Node* n : graph.nodesOf(wants))
+        if (!leftOut.get(n)) push(n);
+      return;
+    }
+    for (Node* n : inOrder(graph, order, seed))
+      if (wants(n->kind()) && !leftOut.get(n)) push(n);
   }
   Node* take(bool fromBack) {
     while (!queue_.empty()) {
@@ -462,12 +463,11 @@ class PlanRunner {
   bool walk(const Plan::Body& b) {
     auto& walking = profile_->become<Profile::Walking>();
     walking.start = context_.graph.nodeCount();
-    KindCounts counts(context_.graph);
-    Dispatch dispatch(b.parts.nodes, counts);
+    Dispatch dispatch(b.parts.nodes, context_.graph.kinds());
     Worklist list(log_, dispatch, b.parts.revisit);
     {
       TimedScope timed(walking.toposort);
-      list.fill(counts, context_.graph, b.order, b.seed, leftOut_);
+      list.fill(context_.graph, b.order, b.seed, leftOut_);
     }
     context_.unmatched = list.made();
     size_t limit = useLimit();
@@ -644,12 +644,11 @@ class PlanRunner {
     if (parts.nodes.empty()) return;
     auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
     TimedScope timed(profile.inNodeRewriters);
-    KindCounts counts(context_.graph);
-    Dispatch dispatch(parts.nodes, counts);
+    Dispatch dispatch(parts.nodes, context_.graph.kinds());
     Worklist list(log_, dispatch, parts.revisit);
     {
       TimedScope filling(profile.passes.back().toposort);
-      list.fill(counts, context_.graph, Order::OutToIn, 0, leftOut_);
+      list.fill(context_.graph, Order::OutToIn, 0, leftOut_);
     }
     while (Node* n = list.take(true)) {
       tryAll(dispatch, n, uses);

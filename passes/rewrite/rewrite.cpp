@@ -28,24 +28,6 @@ bool isOfKind(Symbol kind, const std::vector<Symbol>& wanted) {
   return wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [kind](Symbol w) { return isOfKind(kind, w); });
 }
 
-KindCounts::KindCounts(const Graph& graph) {
-  slots_.resize(128);
-  nodes_.reserve(graph.nodeCount());
-  forEachNode(graph, [this](Node* n) {
-    // Most nodes stand in memory in the order of the text; what this loads otherwise harms nothing.
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(n) + 16 * sizeof(Node)));
-    nodes_.emplace_back(n->kind(), n);
-    auto& slot = slots_[place(n->kind())];
-    if (++slot.second > 1) return;
-    slot.first = n->kind();
-    if (++kinds_ * 2 < slots_.size()) return;
-    std::vector<std::pair<Symbol, size_t>> old(slots_.size() * 2);
-    old.swap(slots_);
-    for (const auto& s : old)
-      if (s.second) slots_[place(s.first)] = s;
-  });
-}
-
 void setOutputTypes(Node* made, const Node* text, RewriteContext& context) {
   auto typed = [&](size_t i) { return text && text->output(i)->type() != untypedInPattern(); };
   if (made->kind() == sym::Constant && !typed(0)) {

@@ -80,26 +80,6 @@ class Replacement {
   Kind kind_ = Kind::None;
 };
 
-// How many nodes of each kind a graph has, and which. The graph is walked once: its nodes are far apart in memory.
-class KindCounts {
- public:
-  explicit KindCounts(const Graph& graph);
-  size_t of(Symbol kind) const { return slots_[place(kind)].second; }
-  // In text order, nested ones too.
-  const std::vector<std::pair<Symbol, Node*>>& nodes() const { return nodes_; }
-
- private:
-  size_t place(Symbol kind) const {
-    size_t mask = slots_.size() - 1, i = kind.hash() & mask;
-    while (!slots_[i].first.empty() && !(slots_[i].first == kind)) i = (i + 1) & mask;
-    return i;
-  }
-  // Open addressing; the size is a power of two.
-  std::vector<std::pair<Symbol, size_t>> slots_;
-  size_t kinds_ = 0;
-  std::vector<std::pair<Symbol, Node*>> nodes_;
-};
-
 // Looks at one node and says what is to take its place. New nodes are inserted by the function itself, in front of the
 // node; if the replacement is refused, they are taken back.
 struct NodeRewrite {
@@ -108,7 +88,7 @@ struct NodeRewrite {
   std::function<Replacement(Node*, RewriteContext&)> apply;
   // Of patterns: the rarest of their kinds in this graph, to be asked about instead of `kinds`; nothing if the graph
   // cannot hold a match.
-  std::function<std::optional<std::vector<Symbol>>(const KindCounts&)> seeds = nullptr;
+  std::function<std::optional<std::vector<Symbol>>(const KindTable&)> seeds = nullptr;
   int benefit = 0;  // higher ones are tried first
   // How far results may move, relatively, when rewrites are compared on sample inputs.
   double tolerance = 1e-5;

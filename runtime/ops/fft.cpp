@@ -113,7 +113,10 @@ double scaleOf(const KernelCall& call, size_t norm, bool forward, double count) 
 // One dimension after the other. The one that is real at one end is the last of the list; `half` as transformedReal has
 // it.
 Tensor transformAll(Tensor t, Kind kind, const Axes& axes, bool forward, double scale, bool half = true) {
-  if (axes.dims.empty()) return convertTensor(t, complexOf(toFloating(t.dtype())));
+  if (axes.dims.empty()) {
+    DType dtype = complexOf(toFloating(t.dtype()));
+    return t.dtype() == dtype ? cloneTensor(t) : convertTensor(t, dtype);  // never the argument itself
+  }
   size_t last = axes.dims.size() - 1;
   if (kind == Kind::Real) t = transformedReal(t, axes.dims[last], axes.points[last], forward, scale, half);
   for (size_t i = 0; i < last; ++i) t = transformed(t, axes.dims[i], axes.points[i], forward, 1);

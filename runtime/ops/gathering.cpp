@@ -38,12 +38,15 @@ void checkIndexSizes(const InferCall& call, const TensorInfo& index, const Tenso
                  dim < 0 ? std::string() : fmt::format(" apart from dimension {}", dim));
 }
 
+// Whether an index has elements for sure. One that has none picks nothing, and goes with everything.
+bool hasElements(const TensorInfo& index) { return index.hasRank && knownNumel(index.sizes).value_or(0) != 0; }
+
 // ---- gather, take_along_dim ----
 
 void inferGather(InferCall& call) {
   TensorInfo self = call.tensor(0), index = call.tensor(2);
   int64_t dim = self.hasRank ? call.dim(1, self.rank()) : 0;
-  if (!index.hasRank || knownNumel(index.sizes) != 0) {
+  if (hasElements(index)) {
     requireInt64(call, index);
     if (self.hasRank) checkIndexSizes(call, index, self, dim, "self");
   }
@@ -100,15 +103,15 @@ void takeAlongDimKernel(KernelCall& call) {
 void inferScatter(InferCall& call) {
   TensorInfo self = call.tensor(0), index = call.tensor(2);
   int64_t dim = self.hasRank ? call.dim(1, self.rank()) : 0;
-  bool empty = index.hasRank && knownNumel(index.sizes) == 0;
-  if (!empty) {
+  bool checked = hasElements(index);
+  if (checked) {
     requireInt64(call, index);
     if (self.hasRank) checkIndexSizes(call, index, self, dim, "self");
   }
   if (call.isTensor(3)) {
     TensorInfo source = call.tensor(3);
     requireSameDType(call, self, source);
-    if (!empty) checkIndexSizes(call, index, source, -1, "src");
+    if (checked) checkIndexSizes(call, index, source, -1, "src");
   }
   call.result(self);
 }

@@ -90,6 +90,7 @@ constexpr Entry kTable[] = {
 
 void registerSizesOps(OpRegistry& ops) {
   for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function});
+  ops.markSharing({"aten::Size", "aten::_size_if_not_equal"});  // the list that they were given
   ops.add({.schema = "prim::BroadcastSizes", .kernel = broadcastAll});
 }
 

@@ -12,26 +12,30 @@ namespace tscompile::test {
 
 namespace {
 
-// The tensors in a value, at any depth.
-void collectTensors(const IValue& v, std::vector<Tensor>& out) {
-  if (v.isTensor() && v.toTensor().defined()) out.push_back(v.toTensor());
-  if (v.isList())
-    for (const IValue& i : v.toList().items) collectTensors(i, out);
+// What in a value can be written, at any depth: memory of tensors that have elements, lists, dicts.
+void collectWritable(const IValue& v, std::vector<const void*>& out) {
+  if (v.isTensor() && v.toTensor().defined() && v.toTensor().numel()) out.push_back(v.toTensor().storage().get());
+  if (v.isList()) {
+    out.push_back(&v.toList());
+    for (const IValue& i : v.toList().items) collectWritable(i, out);
+  }
   if (v.isTuple())
-    for (const IValue& i : v.toTuple().items) collectTensors(i, out);
-  if (v.isDict()) v.toDict().forEach([&](const IValue&, const IValue& value) { collectTensors(value, out); });
+    for (const IValue& i : v.toTuple().items) collectWritable(i, out);
+  if (v.isDict()) {
+    out.push_back(&v.toDict());
+    v.toDict().forEach([&](const IValue&, const IValue& value) { collectWritable(value, out); });
+  }
 }
 
 struct Held {
   const Value* value;
-  std::vector<Tensor> tensors;
+  std::vector<const void*> writable;
 };
 
 bool share(const Held& x, const Held& y) {
-  for (const Tensor& a : x.tensors)
-    for (const Tensor& b : y.tensors)
-      if (a.numel() && b.numel() && a.storage().get() == b.storage().get()) return true;
-  return false;
+  return std::any_of(x.writable.begin(), x.writable.end(), [&](const void* p) {
+    return std::find(y.writable.begin(), y.writable.end(), p) != y.writable.end();
+  });
 }
 
 }  // namespace
@@ -42,9 +46,9 @@ std::string unpredictedSharing(const Graph& graph, const OpRegistry& registry, s
   std::vector<Held> held;
   size_t unbound = graph.inputs().size() - inputs.size();
   for (size_t i = 0; i < inputs.size(); ++i)
-    collectTensors(inputs[i], held.emplace_back(Held{graph.input(unbound + i), {}}).tensors);
+    collectWritable(inputs[i], held.emplace_back(Held{graph.input(unbound + i), {}}).writable);
   for (size_t i = 0; i < results.size(); ++i)
-    collectTensors(results[i], held.emplace_back(Held{graph.output(i), {}}).tensors);
+    collectWritable(results[i], held.emplace_back(Held{graph.output(i), {}}).writable);
   for (size_t i = 0; i < held.size(); ++i)
     for (size_t j = i + 1; j < held.size(); ++j)
       if (share(held[i], held[j]) && !alias.mayShareMemory(held[i].value, held[j].value))

@@ -26,4 +26,7 @@ std::unique_ptr<Graph> randomGraph(Choices& choices, const OpRegistry& registry,
 // Arguments for the graph: small tensors of random dtype and shape, numbers that tend to the extremes.
 std::vector<IValue> randomInputs(Choices& choices, const Graph& graph);
 
+// Whether two runs give the same: clocks, addresses and memory that nobody has filled do not.
+bool isRepeatable(const Graph& graph);
+
 }  // namespace tscompile::test

@@ -85,6 +85,32 @@ TEST(Graph, OrdersNodesOfDifferentBlocks) {
   EXPECT_EQ(a->block()->parent(), graph->block());
 }
 
+TEST(Graph, FindsNodesByKindInTextOrder) {
+  auto graph = parsed(kNested);
+  auto relus = [&] { return graph->nodesOf([](Symbol kind) { return kind == kRelu; }); };
+  Node* branch = graph->block()->first();
+  Node *a = branch->block(0)->first(), *b = a->next(), *z = branch->next();
+  EXPECT_EQ(relus(), (std::vector<Node*>{a, z}));
+  b->setKind(kRelu);  // made before z, and stands before it
+  EXPECT_EQ(relus(), (std::vector<Node*>{a, b, z}));
+  Node* loose = graph->create(kRelu, {graph->input(0)});
+  EXPECT_EQ(relus(), (std::vector<Node*>{a, b, z}));
+  loose->insertBefore(branch);  // the last that was made
+  EXPECT_EQ(relus(), (std::vector<Node*>{loose, a, b, z}));
+  loose->destroy();
+  EXPECT_EQ(relus(), (std::vector<Node*>{a, b, z}));
+  EXPECT_EQ(graph->kinds().count(kRelu), 3u);
+  EXPECT_EQ(graph->kinds().count(kAdd), 0u);
+  // More kinds than the table had room for, and a node that takes the number of the one that is gone.
+  for (int i = 0; i < 200; ++i) {
+    Symbol kind = Symbol::of("test::kind" + std::to_string(i));
+    graph->create(kind, {graph->input(0)})->insertBefore(z);
+    ASSERT_EQ(graph->kinds().count(kind), 1u);
+  }
+  EXPECT_EQ(relus(), (std::vector<Node*>{a, b, z}));
+  EXPECT_EQ(graph->nodesOf([](Symbol) { return true; }).size(), graph->nodeCount());
+}
+
 TEST(Graph, MovesNodes) {
   auto graph =
       parsed("graph(%x : Tensor):\n  %a : Tensor = aten::relu(%x)\n  %b : Tensor = aten::neg(%x)\n  return (%a, %b)\n");

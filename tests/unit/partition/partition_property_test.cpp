@@ -22,16 +22,6 @@ std::vector<std::string> someKinds(Choices& c, const Graph& graph, uint64_t oneI
   return {chosen.begin(), chosen.end()};
 }
 
-// Clocks, addresses and memory that nobody filled differ from run to run.
-bool isRepeatable(const Graph& graph) {
-  bool is = true;
-  forEachNode(graph, [&](const Node* n) {
-    for (std::string_view name : {"empty", "resize", "hash", "TimePoint", "aten::id"})
-      is &= n->kind().text().find(name) == std::string_view::npos;
-  });
-  return is;
-}
-
 size_t accelerated = 0, all = 0;  // nodes, to see that there is something to compare
 
 void check(Choices& c, const Graph& graph, uint64_t seed, MakeInputs inputs) {
