@@ -406,6 +406,8 @@ class AliasBuilder {
       if (!handled && a.alias->isWildcardAfter() && !returnsSet(s, *a.alias)) escape(v);
       written_.push_back({n, i, a.alias->isWrite, !a.alias->contained.empty() && a.alias->contained[0].isWrite});
     }
+    for (size_t i = 0; i < n->inputCount(); ++i)
+      if (op.trains(*n, i)) written_.push_back({n, i, true, false});
     if (handled) return;
     bool mayShare = op.isImplemented() && op.def().mayShare;
     for (size_t i = 0; i < n->outputCount(); ++i) {

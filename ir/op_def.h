@@ -57,6 +57,12 @@ inline constexpr DTypeSet kRealTypes = kFloatingTypes | kIntegerTypes;
 inline constexpr DTypeSet kRealAndBool = kRealTypes | kBoolType;
 inline constexpr DTypeSet kAllTypes = kRealAndBool | kComplexTypes;
 
+// Arguments that are written though the schema does not say so: running statistics, while a model is trained.
+struct TrainedArguments {
+  uint8_t first = 0, end = 0;  // none if they are equal
+  uint8_t training = 0;        // the argument that switches it on
+};
+
 struct OpDef {
   std::string_view schema = {};  // aten's own text; must outlive the registry
 
@@ -71,7 +77,8 @@ struct OpDef {
   bool commutative = false;  // the first two arguments may change places
   bool sideEffects = false;  // prints, raises, or writes what its schema does not show
   bool random = false;       // two runs may differ
-  bool mayShare = false;     // a result may be an argument or share its memory, though the schema does not say so
+  TrainedArguments trained = {};
+  bool mayShare = false;  // a result may be an argument or share its memory, though the schema does not say so
 
   bool inEngines = true;                      // false: stays out of engines as if nothing could convert it
   const SessionFunctions* session = nullptr;  // what infer, kernel or convert hand on to (runtime/session_functions.h)

@@ -61,6 +61,27 @@ bool writesFirstArgument(std::string_view schema) {
 
 }  // namespace
 
+bool Operator::trains(const Node& node, size_t argument) const {
+  if (!def_ || argument < def_->trained.first || argument >= def_->trained.end) return false;
+  if (argument >= node.inputCount() || def_->trained.training >= node.inputCount()) return false;
+  auto madeBy = [&](size_t input, Symbol kind) {
+    const Node* n = node.input(input)->node();
+    return n && n->kind() == kind;
+  };
+  if (node.input(argument)->type() == types().none || madeBy(argument, sym::Constant) || madeBy(argument, sym::GetAttr))
+    return false;
+  if (!madeBy(def_->trained.training, sym::Constant)) return true;
+  const IValue* on = node.input(def_->trained.training)->node()->attributeValue(sym::value);
+  return !on || !on->isBool() || on->toBool();
+}
+
+bool Operator::trains(const Node& node) const {
+  if (!def_) return false;
+  for (size_t i = def_->trained.first; i < def_->trained.end; ++i)
+    if (trains(node, i)) return true;
+  return false;
+}
+
 std::string Operator::fullName() const {
   std::string name(kind_.text());
   if (!overload_.empty()) name += "." + std::string(overload_);

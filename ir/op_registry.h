@@ -35,6 +35,9 @@ class Operator {
   const OpDef& def() const { return *def_; }
   // `aten::relu_`: writes its first argument.
   bool isInPlaceVariant() const { return inPlaceVariant_; }
+  // Whether the node writes this argument without its schema saying so. Weights are kept as they are.
+  bool trains(const Node& node, size_t argument) const;
+  bool trains(const Node& node) const;
   // `aten::add.out`: the last `outCount` arguments take the results.
   size_t outCount() const { return outCount_; }
 

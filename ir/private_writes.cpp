@@ -26,6 +26,7 @@ bool hasOnlyPrivateWrites(const Graph& graph, const OpRegistry& registry) {
     }
     const Operator* op = registry.resolve(*n);
     if (op && op->schema().isMutable()) only = writesPrivately(*n, *op);
+    if (op && op->trains(*n)) only = false;
   });
   return only;
 }

@@ -120,7 +120,7 @@ const Node* Decider::writerBehind(const Node* node) {
 // " writes", or " may write" of what is not known to.
 std::string Decider::mayWrite(const Node* writer) const {
   const Operator* op = registry_.resolve(*writer);
-  return op && op->schema().isMutable() ? " writes" : " may write";
+  return op && (op->schema().isMutable() || op->trains(*writer)) ? " writes" : " may write";
 }
 
 const std::string* Decider::nameAmong(const std::vector<std::string>& names, const Node* node) const {
@@ -186,7 +186,10 @@ void Decider::hazard(const Node* node) {
   if (!memory_.of(node).writes.empty()) {
     const Operator* op = registry_.resolve(*node);
     if (op && writesPrivately(*node, *op)) return;
-    std::string what = node->inputCount() ? nameOf(node->input(0)) : "memory";
+    const Value* written = node->inputCount() ? node->input(0) : nullptr;
+    for (size_t i = node->inputCount(); op && i-- > 0;)
+      if (op->trains(*node, i)) written = node->input(i);
+    std::string what = written ? nameOf(written) : "memory";
     fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others may hold that memory",
              remedyForWrite(node));
     return;
@@ -214,6 +217,9 @@ std::string Decider::remedyForWrite(const Node* writer) const {
   const Operator* op = registry_.resolve(*writer);
   if (!op) return "an overload that is known to write nothing: see why " + nodeName(writer) + " has none";
   if (op->outCount()) return "use the form of " + std::string(kind) + " without 'out'";
+  if (op->trains(*writer))
+    return "with false for '" + op->schema().arguments[op->def().trained.training].name +
+           "', as in evaluation, it writes nothing";
   std::string_view plain = kind.substr(0, kind.size() - 1);
   if (kind.ends_with('_') && registry_.isKnown(Symbol::of(plain)))
     return std::string(plain) + " makes a new value, which engines take; lowering puts it in where that is the same";

@@ -45,7 +45,7 @@ class Visibility {
     if (n->hasBlocks() || facts_.isPure(n)) return false;
     if (n->kind() == sym::RaiseException) return false;
     const Operator* op = facts_.resolve(n);
-    return !op || !op->isImplemented() || op->schema().isMutable();
+    return !op || !op->isImplemented() || op->schema().isMutable() || op->trains(*n);
   }
 
   // Whether what it is given may end up in a container or object.

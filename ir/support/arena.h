@@ -135,7 +135,8 @@ class Pool {
   T* at(uint32_t id) const {
     size_t chunk = id < kGrowing ? static_cast<size_t>(std::bit_width(id / kFirst + 1)) - 1
                                  : kDoublings + (id - kGrowing) / kLargest;
-    size_t start = chunk < kDoublings ? kFirst * ((size_t{1} << chunk) - 1) : kGrowing + (chunk - kDoublings) * kLargest;
+    size_t start =
+        chunk < kDoublings ? kFirst * ((size_t{1} << chunk) - 1) : kGrowing + (chunk - kDoublings) * kLargest;
     return chunks_[chunk].slots[id - start].object();
   }
 

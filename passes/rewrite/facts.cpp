@@ -136,8 +136,9 @@ bool GraphFacts::isPureAlone(const Node* node) {
   if (!node->attributes().empty() && registry().configured(node->kind()))
     return isPureOperator(overloads_.resolve(*node));
   auto [it, isNew] = pure_.try_emplace(OverloadCache::keyOf(*node), false);
-  if (isNew) it->second = isPureOperator(overloads_.resolve(*node));
-  return it->second;
+  const Operator* op = isNew || it->second ? overloads_.resolve(*node) : nullptr;
+  if (isNew) it->second = isPureOperator(op);
+  return it->second && !op->trains(*node);
 }
 
 bool GraphFacts::isPure(const Node* node) {

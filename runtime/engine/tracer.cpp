@@ -100,6 +100,7 @@ class Tracer : private OperatorTracer {
     size_t resultCount;
     bool symbolic = false;   // some argument is, or holds, a tensor of the network
     bool isWritten = false;  // some node may write what a result refers to
+    bool trains = false;     // it writes arguments beside what its schema says
 
     void take(const IValue& argument) {
       arguments.push_back(&argument);
@@ -116,6 +117,7 @@ class Tracer : private OperatorTracer {
       Call call{*s.op, {}, s.outputs.size()};
       for (uint32_t slot : s.inputs) call.take(slots_[slot]);
       call.isWritten = s.isWritten;
+      call.trains = s.op->trains(*s.node);
       apply(call, results);
     }
     for (size_t i = 0; i < s.outputs.size(); ++i) slots_[s.outputs[i]] = std::move(results[i]);
@@ -127,7 +129,7 @@ class Tracer : private OperatorTracer {
       if (c.symbolic && otherStrides_ && readsStrides(c.op))
         refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", c.op.fullName()));
       call(c, results);
-    } else if (!c.symbolic && !c.isWritten && !c.op.schema().isMutable()) {
+    } else if (!c.symbolic && !c.isWritten && !c.trains && !c.op.schema().isMutable()) {
       call(c, results);
     } else {
       layers(c, results);
@@ -189,6 +191,7 @@ class Tracer : private OperatorTracer {
       for (size_t i = 0; i < c.resultCount; ++i) results[i] = *c.arguments[0];
       return convertToKernel(call);
     }
+    network_->writes |= c.trains;
     // A network whose memory is written is computed node by node.
     if (traced_.hasWrites_ || !def.convert) return convertToKernel(call);
     if (def.hasSessionConverter()) return convertBySession(call, results);

@@ -549,12 +549,13 @@ void renormKernel(KernelCall& call) {
 }  // namespace
 
 void registerNormalizationOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, TrainedArguments trained = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .trained = trained});
   };
-  add("aten::batch_norm", inferBatchNorm, batchNormKernel);
-  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel);
-  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel);
+  constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
+  add("aten::batch_norm", inferBatchNorm, batchNormKernel, kRunning);
+  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, kRunning);
+  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, kRunning);
   add("aten::layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",

@@ -180,7 +180,8 @@ class Maker {
       case TypeKind::Bool:
         return b_.constant(c_.oneIn(2));
       case TypeKind::Complex:
-        return b_.constant(std::complex<double>(c_.oneOf(kFloats), c_.oneOf(kFloats)));
+        // PyTorch's text has no sign for their zeros.
+        return b_.constant(std::complex<double>(c_.oneOf(kFloats) + 0.0, c_.oneOf(kFloats) + 0.0));
       case TypeKind::String:
         return b_.constant(c_.oneOf(kStrings));
       case TypeKind::Device:

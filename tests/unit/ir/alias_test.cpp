@@ -122,6 +122,28 @@ TEST_F(Aliases, WritesThroughViewsReachTheBase) {
   EXPECT_FALSE(conflict("w", "other"));
 }
 
+// Schemas do not say so.
+TEST_F(Aliases, TrainingWritesRunningStatistics) {
+  analyse(
+      R"(graph(%x : Tensor, %m : Tensor, %v : Tensor, %p : Tensor, %q : Tensor, %r : Tensor, %eps : float, %asked : bool):
+  %on : bool = prim::Constant[value=1]()
+  %off : bool = prim::Constant[value=0]()
+  %none : NoneType = prim::Constant()
+  %w : Float(3) = prim::Constant[value={1}]()
+  %a : Tensor = aten::batch_norm(%x, %none, %none, %m, %w, %on, %eps, %eps, %off)
+  %b : Tensor = aten::batch_norm(%x, %none, %none, %p, %p, %off, %eps, %eps, %off)
+  %c : Tensor = aten::instance_norm(%x, %none, %none, %q, %none, %asked, %eps, %eps, %off)
+  %d : Tensor = aten::neg(%m)
+  %e : Tensor = aten::neg(%v)
+  return (%a, %b, %c, %d, %e)
+)");
+  for (const char* name : {"m", "q"}) EXPECT_TRUE(written(name)) << name;
+  EXPECT_FALSE(written("w"));  // weights are kept
+  EXPECT_TRUE(conflict("a", "d"));
+  // Inputs may be the same tensor; what is new is not.
+  for (const char* name : {"a", "b", "c", "d"}) EXPECT_FALSE(written(name)) << name;
+}
+
 TEST_F(Aliases, InputsMayBeTheSame) {
   analyse(R"(graph(%x : Tensor, %y : Tensor, %n : int):
   %w : Tensor = aten::add_(%x, %n, %n)

@@ -133,6 +133,19 @@ TEST(Merge, NothingThatIsWrittenOrRead) {
   expectMerged(text, text);
 }
 
+TEST(Merge, NeitherNormalizationThatTrains) {
+  const char* text = R"(graph(%x : Tensor, %m : Tensor, %v : Tensor, %eps : float):
+  %on : bool = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %a : Tensor = aten::batch_norm(%x, %none, %none, %m, %v, %on, %eps, %eps, %on)
+  %p : Tensor = aten::neg(%m)
+  %b : Tensor = aten::batch_norm(%x, %none, %none, %m, %v, %on, %eps, %eps, %on)
+  %q : Tensor = aten::neg(%m)
+  return (%a, %b, %p, %q)
+)";
+  expectMerged(text, text);
+}
+
 TEST(Merge, ReadsBesideWritesOfOtherMemory) {
   expectMerged(R"(graph(%x : Tensor, %n : int):
   %a : Tensor = aten::relu(%x)

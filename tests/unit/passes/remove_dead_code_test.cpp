@@ -139,6 +139,16 @@ TEST(RemoveDeadCode, KeepsWritesThatSomebodySees) {
   expectAfter(text, text);
 }
 
+TEST(RemoveDeadCode, KeepsNormalizationThatTrains) {
+  const char* text = R"(graph(%x : Tensor, %m : Tensor, %v : Tensor, %eps : float):
+  %on : bool = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %1 : Tensor = aten::batch_norm(%x, %none, %none, %m, %v, %on, %eps, %eps, %on)
+  return (%x)
+)";
+  expectAfter(text, text);
+}
+
 TEST(RemoveDeadCode, DropsWritesToMemoryThatNobodyReads) {
   expectAfter(R"(graph(%x : Tensor, %c : bool):
   %a : Tensor = aten::relu(%x)
