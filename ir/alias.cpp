@@ -1,6 +1,7 @@
 #include "ir/alias.h"
 
 #include "ir/overload_cache.h"
+#include "ir/random_use.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -392,7 +393,7 @@ class AliasBuilder {
 
   void operation(const Node* n, const Operator& op) {
     const Schema& s = op.schema();
-    if (op.isImplemented() && (op.def().sideEffects || op.def().random)) facts(n).effects = true;
+    if (op.isImplemented() && (op.def().sideEffects || drawsRandom(*n, op))) facts(n).effects = true;
     bool handled = n->kind().nameSpace() == "aten" && containerOperation(n, n->kind().name());
     Sets sets;
     for (size_t i = 0; i < s.arguments.size() && i < n->inputCount(); ++i) {

@@ -69,12 +69,9 @@ void Decider::decideAlone(const Node* node) {
   if (!userExcludes(node)) {
     Verdict verdict;
     if (node->hasBlocks())
-      verdict = {
-          Reason::ControlFlow,
-          std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves",
-          node->kind() == sym::Loop
-              ? "loops of a known, small number of turns are unrolled: lower --bind NAME=VALUE makes inputs known"
-              : "branches whose condition is known go: lower --bind NAME=VALUE makes inputs known"};
+      verdict = {Reason::ControlFlow,
+                 std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves",
+                 remedyForControl(node)};
     else
       verdict = support_.accepts(*node);
     if (options_.refused)
@@ -211,6 +208,35 @@ void Decider::hazard(const Node* node) {
   }
 }
 
+// What makes a condition or a number of turns known, if inputs of the graph are all that it is computed from.
+std::string Decider::remedyForControl(const Node* node) const {
+  bool loop = node->kind() == sym::Loop;
+  auto isConstant = [](const Value* v) { return v->node() && v->node()->kind() == sym::Constant; };
+  // A loop that asks in each turn whether there is another.
+  if (loop && (!isConstant(node->input(1)) || !isConstant(node->block(0)->result(0)))) return "";
+  std::vector<const Value*> todo{node->input(0)};
+  std::unordered_set<const Value*> seen{todo[0]};
+  std::string inputs;
+  constexpr size_t kMost = 64, kMostNamed = 3;
+  size_t named = 0;
+  for (size_t i = 0; i < todo.size(); ++i) {
+    const Value* v = todo[i];
+    const Node* from = v->node();
+    // Computed from tensors, from attributes of modules, or in an earlier turn.
+    if (i == kMost || (from ? AliasAnalysis::canRefer(v->type()) : v->type()->isTensor())) return "";
+    if (!from && (v->block() != graph_.block() || aliases_.isWritten(v))) return "";
+    if (!from && named++ < kMostNamed) inputs += (inputs.empty() ? "%" : ", %") + v->name();
+    if (!from) continue;
+    if (from->hasBlocks() || from->subgraph()) return "";
+    for (const Use& u : from->inputs())
+      if (seen.insert(u.value).second) todo.push_back(u.value);
+  }
+  if (inputs.empty()) return "";
+  std::string known =
+      "lower --bind NAME=VALUE makes " + inputs + (named > kMostNamed ? " and others" : "") + " known: ";
+  return known + (loop ? "loops of few turns are unrolled" : "the branch that is not taken goes");
+}
+
 // "aten::relu" for "aten::relu_".
 std::string Decider::remedyForWrite(const Node* writer) const {
   std::string_view kind = writer->kind().text();
@@ -222,7 +248,7 @@ std::string Decider::remedyForWrite(const Node* writer) const {
            "', as in evaluation, it writes nothing";
   std::string_view plain = kind.substr(0, kind.size() - 1);
   if (kind.ends_with('_') && registry_.isKnown(Symbol::of(plain)))
-    return std::string(plain) + " makes a new value, which engines take; lowering puts it in where that is the same";
+    return std::string(plain) + " makes a new value, which engines take, if all that reads the old one later takes it";
   return "a value that is made in one piece instead of being changed would allow an engine";
 }
 
@@ -240,7 +266,7 @@ void Decider::checkInputs(const Node* node) {
           node, ofGraph ? Reason::Interface : Reason::NonTensor,
           "takes " + typedName(v) + ", " + (ofGraph ? "an input of the graph" : "a parameter of its block") + "; " +
               kTensorsOnly,
-          ofGraph ? "lower --bind " + v->name() + "=VALUE puts a constant in its place; a tensor would do as well" : "",
+          ofGraph && !aliases_.isWritten(v) ? "lower --bind " + v->name() + "=VALUE puts a constant in its place" : "",
           v->block()->owner());
     }
     bool here = from->block() == node->block() && !isElsewhere(from);

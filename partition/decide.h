@@ -34,6 +34,7 @@ class Decider {
   std::string mayWrite(const Node* writer) const;
   std::string remedyForMark() const;
   std::string remedyForWrite(const Node* writer) const;
+  std::string remedyForControl(const Node* node) const;
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);
   void checkOutputs(const Node* node);

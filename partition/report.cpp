@@ -21,6 +21,8 @@ std::string padded(std::string text, size_t width) {
 
 std::string nameOf(const Value* v) { return "%" + v->name(); }
 std::string nameOf(const Node* n) { return n->outputCount() ? nameOf(n->output()) : std::string(n->kind().text()); }
+// Of nodes without outputs: the kind and the line.
+std::string shortName(const Node* n) { return n->outputCount() ? nameOf(n) : placeName(n); }
 
 // At most `most` of the names, and how many more there are.
 template <class List, class ToText>
@@ -77,8 +79,7 @@ class Explainer {
       if (!g.remedy.empty()) out_ += fmt::format(" {:30}{}\n", "", g.remedy);
       if (!g.followers.empty())
         out_ += fmt::format(" {:<8}{:>4} × {:<14} {}: because of {}\n", "", g.followers.size(), followersCode(g),
-                            someOf(g.followers, kMostNames, [](const Node* n) { return nameOf(n); }),
-                            someOf(g.causes, kMostNames, [](const Node* n) { return nameOf(n); }));
+                            someOf(g.followers, kMostNames, shortName), someOf(g.causes, kMostNames, shortName));
     }
     if (groups_.size() > kMostGroups)
       out_ += fmt::format(" {:<8} and {} more; --format json tells of every node\n", "", groups_.size() - kMostGroups);

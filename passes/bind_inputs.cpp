@@ -12,8 +12,13 @@ bool bindInputs(Graph& graph, RewriteContext& context) {
     auto given = context.arguments.find("bind:" + input->name());
     if (given == context.arguments.end()) continue;
     const IValue& value = given->second;
-    if (!fitsConstant(value) || !isInstance(value, withoutRefinement(input->type())) || context.facts.isWritten(input))
+    if (!fitsConstant(value) || !isInstance(value, withoutRefinement(input->type())) ||
+        context.facts.isWritten(input)) {
+      context.diagnostics.warning(graph.range, "input %" + input->name() + " is not bound: " +
+                                                   (context.facts.isWritten(input) ? "the graph writes to it"
+                                                                                   : "no constant holds such a value"));
       continue;
+    }
     Builder b(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
     Value* constant = b.constant(value, constantType(value, input->type()));
     input->replaceAllUsesWith(constant);

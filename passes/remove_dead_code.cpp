@@ -1,4 +1,5 @@
 // Removes what nothing needs: nodes, outputs of If and Loop, values that a loop only hands to itself.
+#include "ir/random_use.h"
 #include "passes/passes.h"
 
 #include <unordered_map>
@@ -50,7 +51,7 @@ class DeadCode {
   // Whether writing to its arguments is all that keeps the node from being pure.
   bool writesOnly(const Node* n) {
     const Operator* op = n->hasBlocks() ? nullptr : facts_.resolve(n);
-    return op && op->isImplemented() && !op->def().sideEffects && !op->def().random;
+    return op && op->isImplemented() && !op->def().sideEffects && !drawsRandom(*n, *op);
   }
 
   void need(Value* v) {

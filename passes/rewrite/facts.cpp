@@ -1,5 +1,6 @@
 #include "passes/rewrite/facts.h"
 
+#include "ir/random_use.h"
 #include "passes/rewrite/destroy_handler.h"
 
 #include <algorithm>
@@ -121,24 +122,23 @@ bool GraphFacts::isUndisturbed(const Node* node) {
   return true;
 }
 
-namespace {
-
-bool isPureOperator(const Operator* op) {
-  if (!op || !op->isImplemented() || op->def().sideEffects || op->def().random) return false;
-  return std::none_of(op->schema().arguments.begin(), op->schema().arguments.end(),
-                      [](const Argument& a) { return a.isWritten(); });
+GraphFacts::Purity GraphFacts::purityOf(const Operator* op) {
+  if (!op || !op->isImplemented() || op->def().sideEffects) return Purity::No;
+  for (const Argument& a : op->schema().arguments)
+    if (a.isWritten()) return Purity::No;
+  const TrainedArguments& trained = op->def().trained;
+  return op->def().random || trained.first != trained.end ? Purity::AskNode : Purity::Yes;
 }
-
-}  // namespace
 
 bool GraphFacts::isPureAlone(const Node* node) {
   if (isStructural(node->kind())) return true;
   if (!node->attributes().empty() && registry().configured(node->kind()))
-    return isPureOperator(overloads_.resolve(*node));
-  auto [it, isNew] = pure_.try_emplace(OverloadCache::keyOf(*node), false);
-  const Operator* op = isNew || it->second ? overloads_.resolve(*node) : nullptr;
-  if (isNew) it->second = isPureOperator(op);
-  return it->second && !op->trains(*node);
+    return purityOf(overloads_.resolve(*node)) == Purity::Yes;
+  auto [it, isNew] = pure_.try_emplace(OverloadCache::keyOf(*node), Purity::No);
+  if (isNew) it->second = purityOf(overloads_.resolve(*node));
+  if (it->second != Purity::AskNode) return it->second == Purity::Yes;
+  const Operator* op = overloads_.resolve(*node);
+  return !drawsRandom(*node, *op) && !op->trains(*node);
 }
 
 bool GraphFacts::isPure(const Node* node) {

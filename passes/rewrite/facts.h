@@ -89,7 +89,9 @@ class GraphFacts {
   const Graph& graph_;
   const OpRegistry& registry_;
   OverloadCache overloads_;
-  std::unordered_map<uint64_t, bool> pure_;
+  enum class Purity : uint8_t { No, Yes, AskNode };
+  static Purity purityOf(const Operator* op);
+  std::unordered_map<uint64_t, Purity> pure_;
   std::unique_ptr<AliasAnalysis> aliases_;
   std::unique_ptr<DestroyHandler> destroyHandler_;
   std::unique_ptr<ShapePropagation> shapes_;

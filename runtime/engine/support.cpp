@@ -1,6 +1,7 @@
 #include "runtime/engine/support.h"
 
 #include "ir/nearest_overload.h"
+#include "ir/random_use.h"
 #include "ir/support/text.h"
 #include "runtime/engine/evaluation.h"
 #include "runtime/structure_runner.h"
@@ -27,7 +28,8 @@ Verdict ofStructure(const Node& node) {
     return {Reason::SideEffect, "reads an attribute that the graph, or what it calls, may set", std::string(remedy)};
   }
   std::string_view remedy = "without it, its neighbours can be in one engine";
-  if (node.kind() == sym::RaiseException) remedy = "it goes when the condition of its prim::If is known";
+  if (node.kind() == sym::RaiseException && node.block()->owner() && node.block()->owner()->kind() == sym::If)
+    remedy = "it goes when the condition of its prim::If is known";
   return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), std::string(remedy)};
 }
 
@@ -86,10 +88,10 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   const OpDef& def = op.def();
   if (!def.inEngines)
     return {Reason::NoOp, name + " has no converter", "docs/writing_converters.md tells how to write one"};
-  if (def.random)
+  if (drawsRandom(node, op))
     return {Reason::Random, name + " draws random numbers",
-            name.find("dropout") == std::string::npos ? "numbers that are drawn elsewhere, as an input"
-                                                      : "it goes in evaluation: with false for 'train'"};
+            mayDrawNothing(op) ? "it goes in evaluation mode: with false for 'train' or 0 for 'dropout'"
+                               : "numbers that are drawn elsewhere, as an input"};
   if (def.sideEffects)
     return {Reason::SideEffect, name + " does more than give a value",
             "without it, its neighbours can be in one engine"};
@@ -133,7 +135,9 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
   if (node.hasBlocks())
     return {Reason::ControlFlow, fmt::format("{} is control flow", node.kind().text()),
             "its blocks are cut on their own"};
-  if (node.subgraph()) return {Reason::ControlFlow, fmt::format("{} holds a graph of its own", node.kind().text()), ""};
+  if (node.subgraph())
+    return {Reason::ControlFlow, fmt::format("{} holds a graph of its own", node.kind().text()),
+            "its nodes, written in its place, are cut like all others"};
   if (node.kind() == sym::CallMethod || node.kind() == sym::CallFunction)
     return {Reason::ControlFlow, fmt::format("{} calls what is not inlined", node.kind().text()),
             "lowering puts in what the text holds: a module dump holds its methods, an inlined graph needs none"};
@@ -145,7 +149,7 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
 EngineUse engineUse(const Operator& op) {
   if (!op.isImplemented() || !op.def().inEngines) return {};
   const OpDef& def = op.def();
-  if (def.random || def.sideEffects || changesGeometry(op) || op.outCount()) return {};
+  if ((def.random && !mayDrawNothing(op)) || def.sideEffects || changesGeometry(op) || op.outCount()) return {};
   if (readsGeometryOnly(op) || def.scalar) return {"", "always"};
   if (op.schema().isMutable()) return {"kernel", ""};
   if (dependsOnElements(op) || !def.infer) return {"", "if known"};

@@ -149,6 +149,23 @@ TEST(RemoveDeadCode, KeepsNormalizationThatTrains) {
   expectAfter(text, text);
 }
 
+// Random numbers that are drawn, or not, change those that are drawn later.
+TEST(RemoveDeadCode, DropsWhatDrawsNothing) {
+  auto text = [](const char* train) {
+    return std::string(R"(graph(%x : Tensor, %h : Tensor, %w : Tensor[], %p : float, %asked : bool):
+  %on : bool = prim::Constant[value=1]()
+  %off : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %y : Tensor, %z : Tensor = aten::gru(%x, %h, %w, %on, %one, %p, )") +
+           train + R"(, %off, %off)
+  return (%x)
+)";
+  };
+  for (const char* train : {"%on", "%asked"})
+    EXPECT_NE(afterPass(removeDeadCode, text(train)).find("aten::gru"), std::string::npos);
+  EXPECT_EQ(afterPass(removeDeadCode, text("%off")).find("aten::gru"), std::string::npos);
+}
+
 TEST(RemoveDeadCode, DropsWritesToMemoryThatNobodyReads) {
   expectAfter(R"(graph(%x : Tensor, %c : bool):
   %a : Tensor = aten::relu(%x)
