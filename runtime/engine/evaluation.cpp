@@ -92,6 +92,12 @@ bool mayGiveViews(const Operator& op) {
       "aten::unsafe_chunk",
       "aten::unsafe_split_with_sizes",
       "aten::meshgrid",
+      "aten::conj_physical",
+      "aten::_conj_physical",
+      "aten::dropout",
+      "aten::feature_dropout",
+      "aten::alpha_dropout",
+      "aten::feature_alpha_dropout",
   };
   if (kIdentities.contains(op.kind())) return true;
   for (const Argument& r : s.returns)

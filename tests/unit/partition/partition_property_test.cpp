@@ -68,6 +68,24 @@ TEST(PartitionProperty, RandomGraphs) {
   });
 }
 
+// What gives back its argument where there is nothing to do gives the same tensor from an engine.
+TEST(PartitionProperty, ResultsThatAreArgumentsStayThem) {
+  for (const char* call :
+       {"aten::conj_physical(%x)", "aten::dropout(%x, %p, %off)", "aten::feature_dropout(%x, %p, %off)",
+        "aten::alpha_dropout(%x, %p, %off)", "aten::type_as(%x, %x)"}) {
+    std::unique_ptr<Graph> graph = graphOf(
+        "graph(%x : Tensor):\n  %off : bool = prim::Constant[value=0]()\n"
+        "  %p : float = prim::Constant[value=0.5]()\n  %y : Tensor = " +
+        std::string(call) + "\n  return (%y, %x)\n");
+    SCOPED_TRACE(call);
+    forEachSeed(20, [&](uint64_t seed) {
+      Partition p = segment(*graph, partitionOps(), TestSupport(), optionsOf(1));
+      EXPECT_EQ(p.acceleratedCount(), 1u);
+      expectSameRuns(*graph, *stitch(*graph, p), 1, seed, randomInputs);
+    });
+  }
+}
+
 TEST(PartitionProperty, SameTextSamePartition) {
   forEachSeed(50, [](uint64_t seed) {
     Choices c(seed);
