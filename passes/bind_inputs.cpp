@@ -15,7 +15,7 @@ bool bindInputs(Graph& graph, RewriteContext& context) {
     if (!fitsConstant(value) || !isInstance(value, withoutRefinement(input->type())) ||
         context.facts.isWritten(input)) {
       context.diagnostics.warning(graph.range, "input %" + input->name() + " is not bound: " +
-                                                   (context.facts.isWritten(input) ? "the graph writes to it"
+                                                   (context.facts.isWritten(input) ? "the graph may write to it"
                                                                                    : "no constant holds such a value"));
       continue;
     }
