@@ -66,7 +66,7 @@ const bool registered = [] {
   const std::pair<WeightStorage, const char*> stored[] = {
       {WeightStorage::F16, "f16"}, {WeightStorage::BF16, "bf16"}, {WeightStorage::I8, "i8"}};
   for (auto [storage, storageName] : stored)
-    for (const Shape& s : {kShapes[1], kShapes[8]})
+    for (const Shape& s : {kShapes[1], kShapes[8], kShapes[13]})
       for (int threads : {1, 2})
         add(std::string("engine_gemm_") + storageName + "/" + s.name + "/" + std::to_string(threads),
             [s, storage = storage, threads](benchmark::State& state) { packed(state, s, storage, threads); });

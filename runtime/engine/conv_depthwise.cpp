@@ -21,7 +21,7 @@ namespace tscompile {
 namespace HWY_NAMESPACE {
 
 void depthwiseWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
-  convertWeights(from, storage, scales, rows, to);
+  convertWeights(from, storage, scales, 0, rows, to);
 }
 
 // Outputs x .. x + kCount - 1 of row y, kernel positions [ky0, ky1) x [kx0, kx1).

@@ -1,7 +1,9 @@
 // A is brought into blocks of 16 k's, as B is when it is packed: then one register tile serves products of all shapes
-// and convolutions. Few rows: the work is the reading of B, so the threads share its panels.
+// and convolutions. Few rows: the work is the reading of B, so the threads share its panels. Few rows and int8 weights
+// are multiplied as integers where the processor can.
 #include "runtime/engine/gemm.h"
 
+#include "runtime/engine/fixed_rows.h"
 #include "runtime/engine/packed_weights.h"
 #include "runtime/engine/thread_pool.h"
 
@@ -47,8 +49,44 @@ double gemmCost(int64_t m, int64_t n, int64_t k) {
   return flops / 100e3 + bytes / 20e3;
 }
 
+// What a product of any rows is made of, but for A.
+Product productOf(const PackedMatrix& b, float* c, int64_t ldc, const Epilogue& epilogue) {
+  Product p{};
+  p.b = b.data;
+  p.storage = b.storage;
+  p.scales = PackedWeights{panelsOf(b.n), paddedDepth(b.k), b.storage}.scales(b.data, 0);
+  p.columns = b.n;
+  p.c = c;
+  p.cRow = ldc;
+  p.cPanel = kBlock;
+  p.epilogue = epilogue;
+  return p;
+}
+
+bool wantsFixedRows(int64_t m, const PackedMatrix& b) {
+  return b.storage == WeightStorage::I8 && m <= kMostFixedRows && b.k <= kMostFixedDepth;
+}
+
+// False if these rows are not for integers.
+bool gemmOfFixedRows(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+                     const Epilogue& epilogue, void* workspace, int threads) {
+  FixedRows rows{};
+  if (!wantsFixedRows(m, b) || !hasFixedProducts() || !makeFixedRows(a, lda, m, b.k, paddedDepth(b.k), workspace, rows))
+    return false;
+  const Product p = productOf(b, c, ldc, epilogue);
+  const double cost = gemmCost(m, b.n, b.k) / 4;
+  const int64_t panels = panelsOf(b.n), groups = (panels + 3) / 4;
+  const int64_t pieces = std::min(groups, std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64));
+  parallelFor(pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+    const Piece group = pieceOf(groups, pieces, i);
+    runFixedRows(rows, p, group.begin * 4, std::min(panels, group.end * 4));
+  });
+  return true;
+}
+
 void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                const Epilogue& epilogue, float* blocked, int threads) {
+  if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
   const int64_t kPadded = paddedDepth(b.k), panels = panelsOf(b.n);
   const double cost = gemmCost(m, b.n, b.k);
   if (cost < 20) threads = 1;
@@ -71,20 +109,12 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   }
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * kBlock;
-  Product p{};
+  Product p = productOf(b, c, ldc, epilogue);
   p.a = blocked;
   p.rowStride = kBlock;
   p.steps = steps.data();
   p.stepCount = static_cast<int64_t>(steps.size());
   p.depth = kBlock;
-  p.b = b.data;
-  p.storage = b.storage;
-  p.scales = PackedWeights{panels, kPadded, b.storage}.scales(b.data, 0);
-  p.columns = b.n;
-  p.c = c;
-  p.cRow = ldc;
-  p.cPanel = kBlock;
-  p.epilogue = epilogue;
   // Groups of four panels. Rows are split too where those are too few, and where rows outgrow the cache that they stay
   // in from panel to panel.
   const int64_t groups = (panels + 3) / 4;
@@ -120,8 +150,10 @@ void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t
 }
 
 int64_t gemmWorkspace(int64_t m, const PackedMatrix& b) {
-  if (m == 1 && b.k % kBlock == 0) return 0;
-  return (std::min(m, kRowBlock) + kMostTileRows) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float));
+  const int64_t fixed = wantsFixedRows(m, b) ? fixedRowsBytes(m, paddedDepth(b.k)) : 0;
+  if (m == 1 && b.k % kBlock == 0) return fixed;
+  return std::max(fixed,
+                  (std::min(m, kRowBlock) + kMostTileRows) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float)));
 }
 
 void gemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,

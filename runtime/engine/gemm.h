@@ -8,9 +8,9 @@
 
 namespace tscompile {
 
-// A k x n matrix in panels of 16 columns: [n / 16][k rounded up to 16][16], with zeros past the edges; for I8 the
-// scales of the columns follow, f32 [n rounded up to 16]. The same on every instruction set. The data belongs to the
-// caller.
+// A k x n matrix in panels of 16 columns: [n / 16][k rounded up to 16][16], with zeros past the edges; I8 has its
+// rows in fours, [k / 4][16][4], and the scales of the columns follow, f32 [n rounded up to 16]. The same on every
+// instruction set. The data belongs to the caller.
 struct PackedMatrix {
   int64_t k = 0, n = 0;
   WeightStorage storage = WeightStorage::F32;

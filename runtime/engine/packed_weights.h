@@ -17,21 +17,21 @@ inline int8_t toInt8(float v) {
 }
 inline float int8Scale(float largest) { return largest > 0 && std::isfinite(largest) ? largest / 127.0f : 1.0f; }
 
-// `panels` panels of `depth` rows of 16 columns; for I8 followed by one f32 scale a column.
+// `panels` panels of `depth` rows of 16 columns. For I8 four rows lie together, as products of bytes want them: a
+// column's four bytes, then the next column's; one f32 scale a column follows the panels.
 struct PackedWeights {
   int64_t panels, depth;
   WeightStorage storage;
 
   int64_t bytes() const {
-    return panels * depth * kBlock * weightBytes(storage) +
-           (storage == WeightStorage::I8 ? panels * kBlock * int64_t{4} : 0);
+    return panels * panelBytes(depth, storage) + (storage == WeightStorage::I8 ? panels * kBlock * int64_t{4} : 0);
   }
   const void* values(const void* packed, int64_t panel) const {
-    return static_cast<const char*>(packed) + panel * depth * kBlock * weightBytes(storage);
+    return static_cast<const char*>(packed) + panel * panelBytes(depth, storage);
   }
   const float* scales(const void* packed, int64_t panel) const {
     if (storage != WeightStorage::I8) return nullptr;
-    return reinterpret_cast<const float*>(static_cast<const char*>(packed) + panels * depth * kBlock) + panel * kBlock;
+    return static_cast<const float*>(values(packed, panels)) + panel * kBlock;
   }
 
   // row(panel, row, float to[16]) gives a row in f32, with zeros past the edges; rows are asked for in order.
@@ -39,31 +39,36 @@ struct PackedWeights {
   void pack(void* packed, Row&& row) const {
     for (int64_t panel = 0; panel < panels; ++panel) {
       float factors[kBlock];
-      if (storage == WeightStorage::I8) scaleColumns(packed, panel, row, factors);
+      auto* to = static_cast<char*>(packed) + panel * panelBytes(depth, storage);
+      if (storage == WeightStorage::I8) {
+        scaleColumns(packed, panel, row, factors);
+        std::memset(to, 0, static_cast<size_t>(panelBytes(depth, storage)));
+      }
       for (int64_t i = 0; i < depth; ++i) {
-        float values[kBlock];
-        row(panel, i, values);
-        store(static_cast<char*>(packed) + (panel * depth + i) * kBlock * weightBytes(storage), values, factors);
+        float rowValues[kBlock];
+        row(panel, i, rowValues);
+        store(to, i, rowValues, factors);
       }
     }
   }
 
  private:
-  void store(void* to, const float* values, const float* factors) const {
+  void store(void* panel, int64_t row, const float* rowValues, const float* factors) const {
     for (int64_t lane = 0; lane < kBlock; ++lane) {
-      float v = values[lane];
+      float v = rowValues[lane];
+      const int64_t at = row * kBlock + lane;
       switch (storage) {
         case WeightStorage::F32:
-          static_cast<float*>(to)[lane] = v;
+          static_cast<float*>(panel)[at] = v;
           break;
         case WeightStorage::F16:
-          static_cast<Half*>(to)[lane] = Half(v);
+          static_cast<Half*>(panel)[at] = Half(v);
           break;
         case WeightStorage::BF16:
-          static_cast<BFloat16*>(to)[lane] = BFloat16(v);
+          static_cast<BFloat16*>(panel)[at] = BFloat16(v);
           break;
         case WeightStorage::I8:
-          static_cast<int8_t*>(to)[lane] = toInt8(v * factors[lane]);
+          static_cast<int8_t*>(panel)[row / 4 * 4 * kBlock + lane * 4 + row % 4] = toInt8(v * factors[lane]);
           break;
       }
     }

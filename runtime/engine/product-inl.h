@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace tscompile {
@@ -20,57 +21,86 @@ namespace HWY_NAMESPACE {
 inline constexpr int64_t kDepthChunk = 1024;
 inline constexpr int64_t kConvertChunk = 128;
 
-// One vector of stored weights -> f32, not scaled.
+// Stored weights of a panel -> f32, not scaled: a vector from `lane` of row `at + kRow`; `at` is a multiple of kGroup.
 struct LoadF16 {
   using Stored = hwy::float16_t;
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const Stored* p) const {
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<Stored, D>(), p));
+  static constexpr int kGroup = 1;
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
+    const auto* p = static_cast<const hwy::float16_t*>(panel) + (at + kRow) * kBlock + lane;
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), p));
   }
 };
 struct LoadBF16 {
   using Stored = uint16_t;
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const Stored* p) const {
+  static constexpr int kGroup = 1;
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
+    const auto* p = static_cast<const uint16_t*>(panel) + (at + kRow) * kBlock + lane;
     const hn::Rebind<uint32_t, D> d32;
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(hn::Rebind<Stored, D>(), p))));
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(hn::Rebind<uint16_t, D>(), p))));
   }
 };
+// Four rows are the bytes of one word a column: shifts bring the one that is wanted up, then down with its sign.
 struct LoadI8 {
   using Stored = int8_t;
-  template <class D>
-  HWY_INLINE hn::Vec<D> operator()(D d, const Stored* p) const {
+  static constexpr int kGroup = 4;
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
     const hn::Rebind<int32_t, D> d32;
-    return hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<Stored, D>(), p)));
+    const auto* p = static_cast<const int8_t*>(panel) + at * kBlock + lane * 4;
+    const auto words = hn::LoadU(d32, reinterpret_cast<const int32_t*>(p));
+    return hn::ConvertTo(d, hn::ShiftRight<24>(hn::ShiftLeft<(3 - kRow) * 8>(words)));
   }
 };
 
-// Rows of 16 stored weights -> f32, times the scales of their columns if there are any.
-template <class Load>
-HWY_INLINE void convertRows(const void* from, const float* scales, int64_t rows, float* to) {
-  const hn::CappedTag<float, kBlock> d;
-  const auto* stored = static_cast<const typename Load::Stored*>(from);
-  // A panel's next rows are prefetched: the panels in between make the processor's own prefetching stop.
-  constexpr int64_t kAhead = 4096 / static_cast<int64_t>(sizeof(*stored));
-  for (int64_t i = 0; i < rows * kBlock; i += kLanes) {
-    __builtin_prefetch(stored + i + kAhead);
-    auto v = Load()(d, stored + i);
-    if (scales) v = hn::Mul(v, hn::LoadU(d, scales + i % kBlock));
-    hn::Store(v, d, to + i);
+// Calls body(integral constant r) for each row r of a group.
+template <int kGroup, class Body>
+HWY_INLINE void forRowsOfGroup(Body&& body) {
+  body(std::integral_constant<int, 0>());
+  if constexpr (kGroup == 4) {
+    body(std::integral_constant<int, 1>());
+    body(std::integral_constant<int, 2>());
+    body(std::integral_constant<int, 3>());
   }
 }
 
-inline void convertWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
+// `rows` rows of 16 stored weights from row `first` of a panel -> f32, times the scales of their columns if there are
+// any.
+template <class Load>
+HWY_INLINE void convertRows(const void* panel, const float* scales, int64_t first, int64_t rows, float* to) {
+  const hn::CappedTag<float, kBlock> d;
+  // A panel's next rows are prefetched: the panels in between make the processor's own prefetching stop.
+  const int64_t end = first + rows;
+  for (int64_t at = first / Load::kGroup * Load::kGroup; at < end; at += Load::kGroup) {
+    __builtin_prefetch(static_cast<const char*>(panel) +
+                       at * kBlock * static_cast<int64_t>(sizeof(typename Load::Stored)) + 4096);
+    forRowsOfGroup<Load::kGroup>([&](auto row) HWY_ATTR {
+      if (at + row < first || at + row >= end) return;
+      float* out = to + (at + row - first) * kBlock;
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kBlock; lane += kLanes) {
+        auto v = Load().template load<row>(d, panel, at, lane);
+        if (scales) v = hn::Mul(v, hn::LoadU(d, scales + lane));
+        hn::Store(v, d, out + lane);
+      }
+    });
+  }
+}
+
+inline void convertWeights(const void* panel, WeightStorage storage, const float* scales, int64_t first, int64_t rows,
+                           float* to) {
   switch (storage) {
     case WeightStorage::F32:
-      std::memcpy(to, from, static_cast<size_t>(rows * kBlock) * sizeof(float));
+      std::memcpy(to, static_cast<const float*>(panel) + first * kBlock,
+                  static_cast<size_t>(rows * kBlock) * sizeof(float));
       return;
     case WeightStorage::F16:
-      return convertRows<LoadF16>(from, nullptr, rows, to);
+      return convertRows<LoadF16>(panel, nullptr, first, rows, to);
     case WeightStorage::BF16:
-      return convertRows<LoadBF16>(from, nullptr, rows, to);
+      return convertRows<LoadBF16>(panel, nullptr, first, rows, to);
     case WeightStorage::I8:
-      return convertRows<LoadI8>(from, scales, rows, to);
+      return convertRows<LoadI8>(panel, scales, first, rows, to);
   }
 }
 
@@ -86,18 +116,22 @@ void storedKernel(const Product& p, const RowTile& tile, int64_t panel) {
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
     for (int v = 0; v < kSums; ++v) sum[r][v] = hn::Zero(d);
-  const int64_t panelFloats = p.depthOf() * kBlock;
-  const auto* b = static_cast<const typename Load::Stored*>(p.b) + panel * panelFloats;
+  const int64_t distance = panelBytes(p.depthOf(), p.storage);
+  const auto* b = static_cast<const char*>(p.b) + panel * distance;
+  int64_t at = 0;  // of the panel's rows
   for (int64_t step = 0; step < p.stepCount; ++step) {
     const float* a = p.a + tile.a + p.steps[step];
     const int64_t depth = step < p.stepCount - p.tailSteps ? p.depth : p.tailDepth;
-    for (int64_t k = 0; k < depth; ++k, b += kBlock) {
+    for (int64_t k = 0; k < depth; k += Load::kGroup, at += Load::kGroup) {
+      forRowsOfGroup<Load::kGroup>([&](auto row) HWY_ATTR {
 #pragma GCC unroll 16
-      for (int v = 0; v < kSums; ++v) {
-        V weights = Load()(d, b + (v / kVectors) * panelFloats + (v % kVectors) * kLanes);
+        for (int v = 0; v < kSums; ++v) {
+          V weights = Load().template load<row>(d, b + (v / kVectors) * distance, at, (v % kVectors) * kLanes);
 #pragma GCC unroll 16
-        for (int r = 0; r < kRows; ++r) sum[r][v] = hn::MulAdd(hn::Set(d, a[r * p.rowStride + k]), weights, sum[r][v]);
-      }
+          for (int r = 0; r < kRows; ++r)
+            sum[r][v] = hn::MulAdd(hn::Set(d, a[r * p.rowStride + k + row]), weights, sum[r][v]);
+        }
+      });
     }
   }
   const Epilogue& e = p.epilogue;
@@ -117,11 +151,14 @@ void storedKernel(const Product& p, const RowTile& tile, int64_t panel) {
   }
 }
 
+// False if a step's depth splits a group of rows.
 template <class Load>
-inline void runStored(const Product& p, const RowTile& tile, int64_t panel) {
+inline bool runStored(const Product& p, const RowTile& tile, int64_t panel) {
+  if (p.depth % Load::kGroup != 0 || p.tailDepth % Load::kGroup != 0) return false;
   static constexpr void (*kTable[kStoredRows])(const Product&, const RowTile&, int64_t) = {
       storedKernel<1, Load>, storedKernel<2, Load>, storedKernel<3, Load>, storedKernel<4, Load>};
   kTable[tile.rows - 1](p, tile, panel);
+  return true;
 }
 
 // A tile whose last panel is only partly there works on a copy.
@@ -157,19 +194,11 @@ inline void activateTile(const Product& p, float* c, int rows, int64_t panels, i
 
 // One tile of few rows; false if it is not for this.
 inline bool runFewRows(const Product& p, const RowTile& tile, int64_t panel) {
-  switch (p.storage) {
-    case WeightStorage::F32:
-      return false;
-    case WeightStorage::F16:
-      runStored<LoadF16>(p, tile, panel);
-      break;
-    case WeightStorage::BF16:
-      runStored<LoadBF16>(p, tile, panel);
-      break;
-    case WeightStorage::I8:
-      runStored<LoadI8>(p, tile, panel);
-      break;
-  }
+  const bool ran = p.storage == WeightStorage::F16    ? runStored<LoadF16>(p, tile, panel)
+                   : p.storage == WeightStorage::BF16 ? runStored<LoadBF16>(p, tile, panel)
+                   : p.storage == WeightStorage::I8   ? runStored<LoadI8>(p, tile, panel)
+                                                      : false;
+  if (!ran) return false;
   if (p.epilogue.activation != Activation::None && !isClamp(p.epilogue.activation))
     activateTile(p, p.c + tile.c + panel * p.cPanel, tile.rows, kWidePanels, kBlock);
   return true;
@@ -244,7 +273,7 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
   for (int64_t i = 0; i < tileCount; ++i) mostRows = std::max(mostRows, tiles[i].rows);
   const int group = tilePanels(mostRows);
   const int64_t panelFloats = p.depthOf() * kBlock, fullSteps = p.stepCount - p.tailSteps;
-  const int64_t valueBytes = weightBytes(p.storage);
+  const int64_t distance = panelBytes(p.depthOf(), p.storage);
   const int64_t depthChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
   for (int64_t panel = firstPanel; panel < endPanel;) {
     ProductPart part{};
@@ -272,9 +301,9 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
       part.first = step == 0;
       part.last = step + part.stepCount == p.stepCount;
       const int64_t rows = part.stepCount * part.depth;
-      const char* b = static_cast<const char*>(p.b) + (panel * panelFloats + row * kBlock) * valueBytes;
+      const char* b = static_cast<const char*>(p.b) + panel * distance;
       if (p.storage == WeightStorage::F32) {
-        part.b = reinterpret_cast<const float*>(b);
+        part.b = reinterpret_cast<const float*>(b) + row * kBlock;
         part.panelStride = panelFloats;
         // Then comes the next chunk of these panels, or another panel.
         const int64_t after = !part.last ? panel : panel + part.panels < endPanel ? panel + part.panels : following;
@@ -285,7 +314,7 @@ inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount
         }
       } else {
         for (int i = 0; i < part.panels; ++i)
-          convertWeights(b + i * panelFloats * valueBytes, p.storage, p.scales + (panel + i) * kBlock, rows,
+          convertWeights(b + i * distance, p.storage, p.scales + (panel + i) * kBlock, row, rows,
                          converted + i * rows * kBlock);
         part.b = converted;
         part.panelStride = rows * kBlock;

@@ -21,6 +21,10 @@ void productOfTiles(const Product& p, const RowTile* tiles, int64_t tileCount, i
   runProduct(p, tiles, tileCount, firstPanel, endPanel, following);
 }
 
+void activationOfColumns(const Product& p, int64_t rows, int64_t first, int64_t end) {
+  activateRows(p.c + first, p.cRow, rows, end - first, p.epilogue.activation, p.epilogue.alpha, p.epilogue.beta);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -41,11 +45,20 @@ int64_t weightBytes(WeightStorage storage) {
   return 1;
 }
 
+int64_t panelBytes(int64_t depth, WeightStorage storage) {
+  if (storage == WeightStorage::I8) depth = (depth + 3) / 4 * 4;
+  return depth * kBlock * weightBytes(storage);
+}
+
 int maxTileRows() { return TS_SIMD(tileRows)(); }
 
 void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
               int64_t following) {
   TS_SIMD(productOfTiles)(p, tiles, tileCount, firstPanel, endPanel, following);
+}
+
+void activateColumns(const Product& p, int64_t rows, int64_t first, int64_t end) {
+  TS_SIMD(activationOfColumns)(p, rows, first, end);
 }
 
 }  // namespace tscompile

@@ -9,6 +9,8 @@ namespace tscompile {
 
 enum class WeightStorage : uint8_t { F32, F16, BF16, I8 };  // I8: one scale per column
 int64_t weightBytes(WeightStorage storage);
+// Of a panel of 16 columns; I8 has four rows together.
+int64_t panelBytes(int64_t depth, WeightStorage storage);
 
 // Rows of a product that lie at one stride, in A and in C.
 struct RowTile {
@@ -17,7 +19,8 @@ struct RowTile {
 };
 
 // c[row, panel * 16 + lane] = epilogue(sum over s, k of a[row + steps[s] + k] * b[panel, s * depth + k, lane]).
-// The last tailSteps steps are only tailDepth deep. B of a panel is contiguous: all steps, then the next panel.
+// The last tailSteps steps are only tailDepth deep. B of a panel is contiguous: all steps, then the next panel. I8 has
+// its rows in fours: [row / 4][lane][row % 4].
 struct Product {
   const float* a;
   int64_t rowStride;  // floats
@@ -41,5 +44,7 @@ int maxTileRows();
 inline constexpr int64_t kNoPanel = -1;
 void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
               int64_t following = kNoPanel);
+// The activation of p's epilogue alone, on columns [first, end) of `rows` row-major results.
+void activateColumns(const Product& p, int64_t rows, int64_t first, int64_t end);
 
 }  // namespace tscompile

@@ -115,7 +115,7 @@ TEST(EngineGemm, Epilogues) {
 TEST(EngineGemm, StoredPrecisions) {
   atEachSimdLevel([] {
     for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
-      for (int64_t m : {1, 4, 40}) {
+      for (int64_t m : {1, 2, 3, 4, 40}) {
         Case t{m, 53, 300};
         t.storage = storage;
         t.bias = true;
@@ -125,6 +125,57 @@ TEST(EngineGemm, StoredPrecisions) {
         t.epilogue.activation = m == 1 ? Activation::Gelu : Activation::Relu;
         check(t, 1e-4);
       }
+  });
+}
+
+// Of very many weights some are so near a tie that they round either way.
+TEST(EngineGemm, DepthsOfInt8Weights) {
+  for (int64_t k : {0, 1, 3, 4, 5, 16, 31, 65536, 65600})
+    for (int64_t m : {1, 3, 5}) {
+      Case t{m, 18, k, 1, 2};
+      t.storage = WeightStorage::I8;
+      check(t, k > 1000 ? 2e-2 : 1e-5);
+    }
+}
+
+// Rows that share a product with others: values of any size, none at all, and those that are not finite.
+TEST(EngineGemm, RowsOfInt8WeightsOfAnySize) {
+  const int64_t k = 40, n = 20;
+  const std::vector<float> b = randomFloats(k * n, 2);
+  std::vector<char> packed(static_cast<size_t>(packedBytes(k, n, WeightStorage::I8)));
+  packMatrix(k, n, b.data(), n, 1, WeightStorage::I8, packed.data());
+  const PackedMatrix matrix{k, n, WeightStorage::I8, packed.data()};
+  auto product = [&](const std::vector<float>& a) {
+    const auto m = static_cast<int64_t>(a.size()) / k;
+    std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(m, matrix)));
+    std::vector<float> c(static_cast<size_t>(m * n));
+    gemm(m, a.data(), k, matrix, c.data(), n, {}, workspace.data(), 1);
+    return c;
+  };
+  const std::vector<float> plain = randomFloats(k, 1), want = product(plain);
+  atEachSimdLevel([&] {
+    for (float factor : {0.0f, 1e-43f, 1e-36f, 1e-29f, 1.0f, 1e30f, 3e36f}) {
+      std::vector<float> a = plain;
+      for (float& v : a) v *= factor;
+      a.insert(a.end(), plain.begin(), plain.end());
+      const std::vector<float> c = product(a);
+      const double tolerance = factor < 1e-37 ? 2e-44 : 2e-5 * factor;
+      for (size_t j = 0; j < n; ++j) {
+        EXPECT_NEAR(c[j], static_cast<double>(want[j]) * factor, tolerance) << factor;
+        EXPECT_NEAR(c[n + j], want[j], 2e-5) << factor;
+      }
+    }
+    for (float odd : {NAN, INFINITY, -INFINITY}) {
+      std::vector<float> a = plain;
+      a[17] = odd;
+      a.insert(a.end(), plain.begin(), plain.end());
+      const std::vector<float> c = product(a);
+      for (size_t j = 0; j < n; ++j) {
+        EXPECT_FALSE(std::isfinite(c[j]));
+        EXPECT_EQ(std::isnan(c[j]), std::isnan(odd));
+        EXPECT_NEAR(c[n + j], want[j], 2e-5);
+      }
+    }
   });
 }
 
