@@ -99,9 +99,12 @@ class AliasBuilder {
     a_.elementOf_ = ValueTable<Element>(graph);
     a_.factsAt_ = NodeTable<uint32_t>(graph);
     a_.facts_.emplace_back();
-    newElement(true);  // Locations::kAnywhere; what it holds is itself
-    a_.contents_[0] = 0;
-    for (const Value* v : graph.inputs()) define(v, {0});
+    newElement(false);  // Locations::kAnywhere
+    newElement(false);  // Locations::kPlainLists
+    newElement(false);  // kOutside
+    a_.contents_[Locations::kAnywhere] = kOutside;
+    a_.pointsTo_[kOutside].assign({Locations::kAnywhere, Locations::kPlainLists});
+    for (const Value* v : graph.inputs()) defineOutside(v);
     graph_ = &graph;
   }
 
@@ -119,11 +122,14 @@ class AliasBuilder {
  private:
   using Element = AliasAnalysis::Element;
 
+  // All that the graph did not make.
+  static constexpr Element kOutside = 2;
+
   Element newElement(bool container) {
     a_.pointsTo_.emplace_back();
     a_.contents_.push_back(kNone);
     auto e = static_cast<Element>(a_.pointsTo_.size() - 1);
-    if (container && e != 0) {
+    if (container) {
       a_.pointsTo_.emplace_back();
       a_.contents_.push_back(kNone);
       a_.contents_[e] = e + 1;
@@ -149,6 +155,28 @@ class AliasBuilder {
     }
   }
 
+  static bool isPlainList(TypePtr t) {
+    switch (t->kind()) {
+      case TypeKind::Optional:
+        return isPlainList(t->element());
+      case TypeKind::List:
+        return !AliasAnalysis::canRefer(t->element());
+      case TypeKind::Dict:
+        return std::none_of(t->elements().begin(), t->elements().end(),
+                            [](TypePtr e) { return AliasAnalysis::canRefer(e); });
+      default:
+        return false;
+    }
+  }
+  // What a value of this type that comes from elsewhere may be.
+  static Element outside(TypePtr t) {
+    if (isPlainList(t)) return Locations::kPlainLists;
+    if (t->kind() == TypeKind::Optional) return outside(t->element());
+    const bool isOther =
+        !isContainer(t) || t->kind() == TypeKind::Class || (t->kind() == TypeKind::List && t->element()->isTensor());
+    return isOther ? Element{Locations::kAnywhere} : kOutside;
+  }
+
   Element elementOf(const Value* v) {
     if (Element known = a_.elementOf_[v]) return known;
     Element e = newElement(isContainer(v->type()));
@@ -157,7 +185,7 @@ class AliasBuilder {
     return e;
   }
   void edge(Element from, Element to) {
-    if (from == to || from == 0) return;
+    if (from == to || from <= kOutside) return;
     if (a_.pointsTo_[from].contains(to)) return;
     a_.pointsTo_[from].add(to);
     changed_ = true;
@@ -167,10 +195,11 @@ class AliasBuilder {
     Element e = elementOf(v);
     for (Element t : targets) edge(e, t);
   }
+  void defineOutside(const Value* v) { define(v, {outside(v->type())}); }
   void defineAs(const Value* v, const Value* source) {
     if (!AliasAnalysis::canRefer(v->type())) return;
     // An operator may give an element type where the source is Any, and the other way round.
-    edge(elementOf(v), AliasAnalysis::canRefer(source->type()) ? elementOf(source) : 0);
+    edge(elementOf(v), AliasAnalysis::canRefer(source->type()) ? elementOf(source) : outside(v->type()));
   }
   void fresh(const Value* v) { define(v, {}); }
 
@@ -179,6 +208,7 @@ class AliasBuilder {
     std::vector<Element> out;
     Locations leaves = a_.leaves(elementOf(v));
     for (uint32_t leaf : leaves.list()) {
+      if (leaf == Locations::kPlainLists) continue;
       if (a_.contents_[leaf] == kNone) {
         a_.contents_[leaf] = newElement(false);
         changed_ = true;
@@ -191,7 +221,7 @@ class AliasBuilder {
     if (!AliasAnalysis::canRefer(item->type())) return;
     Element e = elementOf(item);
     for (Element c : contentsOf(container)) {
-      if (c == 0)
+      if (c == kOutside)
         escape(e);  // put into something that others hold
       else
         edge(c, e);
@@ -200,7 +230,7 @@ class AliasBuilder {
   void takeOut(const Value* v, const Value* container) {
     if (!AliasAnalysis::canRefer(v->type())) return;
     Element e = elementOf(v);
-    for (Element c : contentsOf(container)) edge(e, c);
+    for (Element c : contentsOf(container)) edge(e, c == kOutside ? outside(v->type()) : c);
   }
   // Anything may happen to it from now on, whatever it is called, and to all that it holds.
   void escape(const Value* v) {
@@ -212,9 +242,9 @@ class AliasBuilder {
       Locations leaves = a_.leaves(todo.back());
       todo.pop_back();
       for (Element leaf : leaves.list()) {
-        if (leaf == 0) continue;
+        if (leaf < kOutside) continue;
         if (a_.contents_[leaf] != kNone) todo.push_back(a_.contents_[leaf]);
-        edge(leaf, 0);
+        edge(leaf, kOutside);
       }
     }
   }
@@ -292,11 +322,11 @@ class AliasBuilder {
       return true;
     }
     if (kind == "GetAttr") {
-      for (const Value* o : n->outputs()) define(o, {0});
+      for (const Value* o : n->outputs()) defineOutside(o);
       return true;
     }
     if (kind == "CreateObject") {
-      for (const Value* o : n->outputs()) define(o, {0});
+      for (const Value* o : n->outputs()) defineOutside(o);
       facts(n).effects = true;
       return true;
     }
@@ -307,7 +337,7 @@ class AliasBuilder {
     }
     if (kind == "RaiseException" || kind == "Print" || kind == "Enter" || kind == "Exit") {
       facts(n).effects = true;
-      for (const Value* o : n->outputs()) define(o, {0});
+      for (const Value* o : n->outputs()) defineOutside(o);
       return true;
     }
     return false;
@@ -315,8 +345,9 @@ class AliasBuilder {
 
   void unknown(const Node* n) {
     for (const Use& u : n->inputs()) escape(u.value);
-    for (const Value* o : n->outputs()) define(o, {0});
+    for (const Value* o : n->outputs()) defineOutside(o);
     facts(n).writes.add(Locations::kAnywhere);
+    facts(n).writes.add(Locations::kPlainLists);
   }
 
   // Whether a graph of an engine does nothing but compute its outputs.
@@ -367,7 +398,7 @@ class AliasBuilder {
     if (kind == "extend" || kind == "add_" || kind == "update") {
       for (Element c :
            n->inputCount() > 1 && isContainer(n->input(1)->type()) ? contentsOf(n->input(1)) : std::vector<Element>())
-        for (Element own : contentsOf(self)) own == 0 ? escape(c) : edge(own, c);
+        for (Element own : contentsOf(self)) own == kOutside ? escape(c) : edge(own, c);
       for (const Value* o : n->outputs()) defineAs(o, self);
       return true;
     }
@@ -420,7 +451,7 @@ class AliasBuilder {
       }
       if (i >= s.returns.size()) {
         if (s.varReturns)
-          define(o, {0});
+          defineOutside(o);
         else
           fresh(o);
         continue;
@@ -448,6 +479,11 @@ class AliasBuilder {
       }
     };
     if (!isContainer(output->type())) return targets(elementOf(output));
+    if (isPlainList(output->type())) {
+      for (const Use& u : n->inputs())
+        if (isPlainList(u.value->type())) defineAs(output, u.value);
+      return;
+    }
     for (Element own : contentsOf(output)) targets(own);
   }
 
@@ -462,14 +498,14 @@ class AliasBuilder {
     return false;
   }
   void join(Element e, const std::string& set, const Sets& sets) {
-    if (set == "*") return edge(e, 0);
+    if (set == "*") return edge(e, kOutside);
     for (const auto& [name, target] : sets)
       if (name == set) edge(e, target);
   }
 
   // Too many walks: everything may be everything.
   void giveUp() {
-    for (Element e = 1; e < a_.pointsTo_.size(); ++e) edge(e, 0);
+    for (Element e = kOutside + 1; e < a_.pointsTo_.size(); ++e) edge(e, kOutside);
   }
 
   // Locations, reads and writes, now that all edges are known.
@@ -485,7 +521,7 @@ class AliasBuilder {
     }
     std::vector<uint32_t> written;
     for (AliasAnalysis::Facts& f : a_.facts_) {
-      f.effects |= f.writes.contains(Locations::kAnywhere);
+      f.effects |= f.writes.reachOutside();
       written.insert(written.end(), f.writes.list().begin(), f.writes.list().end());
     }
     std::sort(written.begin(), written.end());
@@ -586,6 +622,7 @@ const Locations& AliasAnalysis::locations(const Value* value) const {
 
 Locations AliasAnalysis::reachable(const Value* value) const {
   const Locations& start = locations(value);
+  if (value->type()->isTensor()) return start;
   if (const uint32_t* only = start.only(); only && contents_[*only] == kNone) return start;
   Locations out;
   std::vector<uint32_t> todo(start.list().begin(), start.list().end());

@@ -11,16 +11,18 @@
 
 namespace tscompile {
 
-// Memory that values may refer to, as sorted numbers. The first number, kAnywhere, stands for everything that the
-// graph did not make itself: inputs, attributes of modules, what unknown operators return.
+// Memory that values may refer to, as sorted numbers. The first two stand for everything that the graph did not make
+// itself: inputs, attributes of modules, what unknown operators return. Lists and dicts of nothing but numbers and
+// strings, such as an input int[], are apart from all else: no tensor is one of them, or holds one.
 class Locations {
  public:
-  static constexpr uint32_t kAnywhere = 0;
+  static constexpr uint32_t kAnywhere = 0, kPlainLists = 1;
   Locations() = default;
   explicit Locations(uint32_t location) : size_(1), few_{location} {}
   void add(uint32_t location);
   void add(const Locations& other);
   bool contains(uint32_t location) const;
+  bool reachOutside() const { return contains(kAnywhere) || contains(kPlainLists); }
   bool intersects(const Locations& other) const;
   bool empty() const { return size_ == 0; }
   // The one member of a set of one, or null.

@@ -137,7 +137,7 @@ class Round {
 
   bool gather(Variable& x) {
     x.memory = aliases_->locations(x.root);
-    if (x.memory.empty() || x.memory.contains(Locations::kAnywhere)) return false;
+    if (x.memory.empty() || x.memory.reachOutside()) return false;
     std::vector<Value*> todo{x.root};
     x.names.insert(x.root);
     std::unordered_set<const Node*> seen;

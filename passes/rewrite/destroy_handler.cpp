@@ -30,8 +30,8 @@ DestroyHandler::DestroyHandler(const Graph& graph, GraphFacts& facts) : aliases_
 void DestroyHandler::findOrigins(const Graph& graph, GraphFacts& facts) {
   forEachNode(graph, [&](Node* n) {
     if (n->outputCount() != 1 || !n->output()->type()->isTensor() || !facts.isFresh(n)) return;
-    std::span<const uint32_t> at = aliases_.locations(n->output()).list();
-    if (at.size() == 1 && at[0] != Locations::kAnywhere) memory_[at[0]].origin = n->output();
+    const Locations& at = aliases_.locations(n->output());
+    if (at.only() && !at.reachOutside()) memory_[*at.only()].origin = n->output();
   });
 }
 

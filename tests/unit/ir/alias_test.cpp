@@ -45,6 +45,31 @@ TEST_F(Aliases, ViewsShareWithTheirBase) {
   EXPECT_FALSE(conflict("a", "b"));
 }
 
+// A list of numbers is no tensor; but it may be the same list under another name.
+TEST_F(Aliases, PlainListsAreApartFromTensors) {
+  analyse(R"(graph(%self : __torch__.M, %x : Tensor, %sizes : int[], %others : int[], %names : Dict(str, int),
+      %tensors : Tensor[], %any : Any, %n : int):
+  %w : Tensor = aten::relu_(%x)
+  %len : int = aten::len(%sizes)
+  %first : Tensor = aten::__getitem__(%tensors, %n)
+  %held : int[] = prim::GetAttr[name="held"](%self)
+  %inside : int[] = prim::unchecked_cast(%any)
+  %m : int[] = aten::append(%others, %n)
+  %keys : str[] = aten::keys(%names)
+  %u : Tensor = other::unknown(%x)
+  return (%w)
+)");
+  EXPECT_FALSE(conflict("w", "len"));
+  EXPECT_FALSE(conflict("w", "keys"));
+  EXPECT_FALSE(share("x", "sizes"));
+  EXPECT_FALSE(share("first", "sizes"));
+  EXPECT_TRUE(share("first", "x"));
+  for (const char* list : {"others", "held", "inside", "names"}) EXPECT_TRUE(share("sizes", list)) << list;
+  EXPECT_TRUE(conflict("m", "len"));
+  EXPECT_TRUE(conflict("u", "len"));
+  EXPECT_TRUE(alias_->hasEffects(graph_->find("m")->node()));
+}
+
 TEST_F(Aliases, EnginesGiveNewMemoryOrViews) {
   analyse(R"(graph(%x : Tensor, %y : Tensor):
   %w : Tensor = prim::Constant[value={1}]()
