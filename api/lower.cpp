@@ -1,6 +1,7 @@
 #include "api/lower.h"
 
 #include "api/module_state.h"
+#include "api/shape_options.h"
 #include "api/unpack_plugins.h"
 #include "ir/clone.h"
 #include "ir/support/text.h"
@@ -79,6 +80,12 @@ bool keepsSelf(Graph& graph, const std::string& name) {
   return false;
 }
 
+void assumeShapes(Graph& graph, const std::vector<InputRange>& ranges) {
+  ShapeOptions shapes = shapeOptions(graph, ranges, false);
+  for (size_t i = 0; i < shapes.inputs.size(); ++i)
+    if (shapes.inputs[i] && graph.input(i)->type()->isTensor()) graph.input(i)->setType(shapes.inputs[i]->type);
+}
+
 // Keeps the records that were asked for: of nodes that are there, and of calls as they are inlined.
 class Recorder {
  public:
@@ -141,6 +148,7 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   if (diagnostics.errorCount() != before) return Failed{};
   std::unique_ptr<Graph> graph = copyWithData(*entry, sources);
   inlineEngines(*graph);  // they are made of what was lowered
+  assumeShapes(*graph, options.shapes);
   Callees callees(sources);
   std::optional<IValue> self = bindSelf(*state_, *entry, true, diagnostics);
   if (self) callees.targets.self = Ref<ObjectValue>::share(&self->toObject());

@@ -1,6 +1,7 @@
 // Lowering: a method of a module becomes one graph that says everything itself.
 #pragma once
 
+#include "api/input_range.h"
 #include "api/module.h"
 #include "passes/catalog.h"
 #include "passes/passes.h"
@@ -27,6 +28,8 @@ struct LowerOptions {
   std::function<void(const RewriteArguments&)> onReports = nullptr;  // sees what rewrites reported
   // Nodes of plugins become what they decompose into, and the plan runs on that as well. See api/unpack_plugins.h.
   bool unpackPlugins = false;
+  // What inputs will be: sizes that are fixed are known to all rewrites, so that conditions on them go.
+  std::vector<InputRange> shapes = {};
   Limits limits;
 };
 

@@ -168,6 +168,7 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
   if (spec.lower || !entry) {
     LowerOptions lowering = spec.lowering;
     lowering.arguments = withForces(spec);
+    lowering.shapes = spec.shapes;
     lowering.onReports = [&](const RewriteArguments& r) { reports = r; };
     Result<Module> lowered = module.lowered(lowering, diagnostics);
     if (!lowered) return Failed{};

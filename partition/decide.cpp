@@ -30,6 +30,7 @@ Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSup
       options_(options),
       partition_(partition),
       aliases_(graph, registry),
+      remedies_(graph, registry, aliases_, options),
       memory_(graph, aliases_),
       recomputing_(graph, partition.given, aliases_, memory_) {}
 
@@ -46,7 +47,7 @@ void Decider::fallBack(const Node* node, Reason reason, std::string detail, std:
 void Decider::decide() {
   if (aliases_.graphHasWrites())
     forEachNode(graph_, [&](const Node* n) {
-      if (n->hasBlocks() || memory_.of(n).writes.empty()) return;
+      if (n->hasBlocks() || memory_.of(n).writes.empty() || isAssumed(n)) return;
       for (uint32_t location : memory_.of(n).writes.list()) writersOf_[location].push_back(writers_.size());
       writers_.push_back(n);
     });
@@ -65,13 +66,13 @@ void Decider::decide() {
 }
 
 void Decider::decideAlone(const Node* node) {
-  if (options_.assumed && options_.assumed->contains(node)) return recomputing_.add(node, true);
+  if (isAssumed(node)) return recomputing_.add(node, true);
   if (!userExcludes(node)) {
     Verdict verdict;
     if (node->hasBlocks())
       verdict = {Reason::ControlFlow,
                  std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves",
-                 remedyForControl(node)};
+                 remedies_.ofControl(node)};
     else
       verdict = support_.accepts(*node);
     if (options_.refused)
@@ -139,18 +140,8 @@ bool Decider::userExcludes(const Node* node) {
              "leave out --torch-executed-op " + *name);
   else if (marked)
     fallBack(node, Reason::UserExcluded, "it, or the module that it belongs to, is to stay out of engines",
-             remedyForMark());
+             remedies_.ofMark());
   return name || marked;
-}
-
-std::string Decider::remedyForMark() const {
-  constexpr size_t kMost = 3;
-  const std::vector<std::string>& marks = options_.marks;
-  if (marks.empty()) return "leave out what names it";
-  if (marks.size() == 1) return "leave out " + marks[0];
-  std::string some =
-      join(std::span(marks).first(std::min(marks.size(), kMost)), ", ", [](const std::string& m) { return m; });
-  return "leave out the one that names it of " + some + (marks.size() > kMost ? ", ..." : "");
 }
 
 const Node* Decider::writerOf(const Value* value, const Node* except) {
@@ -188,7 +179,7 @@ void Decider::hazard(const Node* node) {
       if (op->trains(*node, i)) written = node->input(i);
     std::string what = written ? nameOf(written) : "memory";
     fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others may hold that memory",
-             remedyForWrite(node));
+             remedies_.ofWrite(node));
     return;
   }
   for (const Value* v : node->outputs()) {
@@ -199,57 +190,34 @@ void Decider::hazard(const Node* node) {
     bool list = !v->type()->isTensor() && aliases_.isWrittenItself(v);
     if (!base && !list) continue;
     const Node* writer = writerOf(v, node);
+    if (!writer && options_.assumed) continue;  // without those that are taken to be fit, nobody writes it
     std::string by = writer ? ", which " + nodeName(writer) + mayWrite(writer) : std::string(", which is written");
     fallBack(node, Reason::Aliasing,
              base && !list ? "gives " + nameOf(v) + " that may share memory with " + nameOf(base) + by
                            : "gives " + nameOf(v) + by,
-             writer ? remedyForWrite(writer) : "", writer);
+             writer ? remedies_.ofWrite(writer) : "", writer);
     return;
   }
 }
 
-// What makes a condition or a number of turns known, if inputs of the graph are all that it is computed from.
-std::string Decider::remedyForControl(const Node* node) const {
-  bool loop = node->kind() == sym::Loop;
-  auto isConstant = [](const Value* v) { return v->node() && v->node()->kind() == sym::Constant; };
-  // A loop that asks in each turn whether there is another.
-  if (loop && (!isConstant(node->input(1)) || !isConstant(node->block(0)->result(0)))) return "";
-  std::vector<const Value*> todo{node->input(0)};
-  std::unordered_set<const Value*> seen{todo[0]};
-  std::string inputs;
-  constexpr size_t kMost = 64, kMostNamed = 3;
-  size_t named = 0;
-  for (size_t i = 0; i < todo.size(); ++i) {
-    const Value* v = todo[i];
-    const Node* from = v->node();
-    // Computed from tensors, from attributes of modules, or in an earlier turn.
-    if (i == kMost || (from ? AliasAnalysis::canRefer(v->type()) : v->type()->isTensor())) return "";
-    if (!from && (v->block() != graph_.block() || aliases_.isWritten(v))) return "";
-    if (!from && named++ < kMostNamed) inputs += (inputs.empty() ? "%" : ", %") + v->name();
-    if (!from) continue;
-    if (from->hasBlocks() || from->subgraph()) return "";
-    for (const Use& u : from->inputs())
-      if (seen.insert(u.value).second) todo.push_back(u.value);
+// All inputs of the graph that cannot cross, so that whoever binds one hears of the others too.
+void Decider::takesInputs(const Node* node) {
+  std::vector<const Value*> taken;
+  bool known = true;
+  for (const Use& u : node->inputs()) {
+    const Value* v = u.value;
+    if (v->node() || v->block() != graph_.block() || crossesBorders(v)) continue;
+    if (std::find(taken.begin(), taken.end(), v) == taken.end()) taken.push_back(v);
+    known &= !aliases_.isWritten(v);
   }
-  if (inputs.empty()) return "";
-  std::string known =
-      "lower --bind NAME=VALUE makes " + inputs + (named > kMostNamed ? " and others" : "") + " known: ";
-  return known + (loop ? "loops of few turns are unrolled" : "the branch that is not taken goes");
-}
-
-// "aten::relu" for "aten::relu_".
-std::string Decider::remedyForWrite(const Node* writer) const {
-  std::string_view kind = writer->kind().text();
-  const Operator* op = registry_.resolve(*writer);
-  if (!op) return "an overload that is known to write nothing: see why " + nodeName(writer) + " has none";
-  if (op->outCount()) return "use the form of " + std::string(kind) + " without 'out'";
-  if (op->trains(*writer))
-    return "with false for '" + op->schema().arguments[op->def().trained.training].name +
-           "', as in evaluation, it writes nothing";
-  std::string_view plain = kind.substr(0, kind.size() - 1);
-  if (kind.ends_with('_') && registry_.isKnown(Symbol::of(plain)))
-    return std::string(plain) + " makes a new value, which engines take, if all that reads the old one later takes it";
-  return "a value that is made in one piece instead of being changed would allow an engine";
+  std::string binding;
+  for (const Value* v : taken) binding += " --bind " + v->name() + "=VALUE";
+  const bool one = taken.size() == 1;
+  fallBack(
+      node, Reason::Interface,
+      "takes " + join(taken, " and ", typedName) + (one ? ", an input of the graph; " : ", inputs of the graph; ") +
+          kTensorsOnly,
+      !known ? "" : "lower" + binding + (one ? " puts a constant in its place" : " puts constants in their places"));
 }
 
 // What comes from elsewhere must be able to cross, or to be computed here.
@@ -260,15 +228,10 @@ void Decider::checkInputs(const Node* node) {
     const Node* from = v->node();
     if (from && partition_.given.contains(from)) continue;
     if (crossesBorders(v)) continue;
-    if (!from) {
-      bool ofGraph = v->block() == graph_.block();
-      return fallBack(
-          node, ofGraph ? Reason::Interface : Reason::NonTensor,
-          "takes " + typedName(v) + ", " + (ofGraph ? "an input of the graph" : "a parameter of its block") + "; " +
-              kTensorsOnly,
-          ofGraph && !aliases_.isWritten(v) ? "lower --bind " + v->name() + "=VALUE puts a constant in its place" : "",
-          v->block()->owner());
-    }
+    if (!from && v->block() == graph_.block()) return takesInputs(node);
+    if (!from)
+      return fallBack(node, Reason::NonTensor, "takes " + typedName(v) + ", a parameter of its block; " + kTensorsOnly,
+                      "", v->block()->owner());
     bool here = from->block() == node->block() && !isElsewhere(from);
     if (here || recomputing_.allows(from)) continue;
     const Decision& d = partition_.decisions[from];

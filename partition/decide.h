@@ -3,6 +3,7 @@
 #pragma once
 
 #include "partition/borders.h"
+#include "partition/remedies.h"
 
 #include <deque>
 #include <unordered_map>
@@ -32,15 +33,14 @@ class Decider {
   bool isNew(const Value* value) const;
   const Node* writerBehind(const Node* node);
   std::string mayWrite(const Node* writer) const;
-  std::string remedyForMark() const;
-  std::string remedyForWrite(const Node* writer) const;
-  std::string remedyForControl(const Node* node) const;
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);
+  void takesInputs(const Node* node);
   void checkOutputs(const Node* node);
   void checkNumbers(const Node* node);
   void checkBlocksInside(const Node* node);
   void pushConsequences(const Node* node);
+  bool isAssumed(const Node* node) const { return options_.assumed && options_.assumed->contains(node); }
   bool isElsewhere(const Node* node) const { return !partition_.decisions[node].accelerated(); }
 
   const Graph& graph_;
@@ -49,6 +49,7 @@ class Decider {
   const PartitionOptions& options_;
   Partition& partition_;
   AliasAnalysis aliases_;
+  Remedies remedies_;
   MemoryUses memory_;
   Recomputing recomputing_;
   std::vector<const Node*> writers_;

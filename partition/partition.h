@@ -115,8 +115,8 @@ struct Partition {
   size_t count(Target target) const;
   size_t nodeCount() const;  // of all segments
   size_t acceleratedCount() const;
-  // The cause of a cause, and so on, from the node's own cause on.
-  std::vector<const Node*> causes(const Node* node) const;
+  // The cause of a cause, and so on, from the node's own cause on, at most `most` of them.
+  std::vector<const Node*> causes(const Node* node, size_t most = SIZE_MAX) const;
 };
 
 // Decides for every node of the graph, blocks inside included, and cuts every block.

@@ -2,12 +2,15 @@
 #include "partition/report.h"
 
 #include "ir/support/text.h"
+#include "partition/root_causes.h"
 #include "partition/segment_graph.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 
 namespace tscompile {
 namespace {
@@ -45,15 +48,16 @@ struct Group {
 
 class Explainer {
  public:
-  Explainer(const Graph& graph, const Partition& partition) : graph_(graph), partition_(partition) {
+  Explainer(const Graph& graph, const Partition& partition) : partition_(partition) {
+    const RootCauses roots(graph, partition);
     forEachNode(graph, [&](const Node* n) {
       if (partition.given.contains(n) || partition.decisions[n].accelerated()) return;
-      std::vector<const Node*> causes = partition.causes(n);
-      const Node* root = causes.empty() ? n : causes.back();
+      const Node* root = roots.of(n);
       const Decision& d = partition.decisions[root];
       // Nodes of one kind are said once, where the words do not name their values.
-      auto [it, isNew] =
-          groupOf_.try_emplace({d.reason, d.detail + "|" + std::string(root->kind().text())}, groups_.size());
+      std::string words = d.detail + "|" + d.remedy;
+      if (d.reason != Reason::SmallBlock) words += "|" + std::string(root->kind().text());
+      auto [it, isNew] = groupOf_.try_emplace({d.reason, std::move(words)}, groups_.size());
       if (isNew) groups_.push_back({d.reason, d.detail, d.remedy, {}, {}, {}});
       Group& g = groups_[it->second];
       if (root == n) return g.nodes.push_back(n);
@@ -65,6 +69,7 @@ class Explainer {
   std::string table() {
     out_ = " seg  engine     nodes  first…last line  " + padded("in → out", kCrossingWidth) + "  est. share\n";
     for (const Segment& s : partition_.segments) row(s);
+    if (partition_.nodeCount() == 0) return std::move(out_ += " no node has to run\n");
     out_ += fmt::format(" {} of {} nodes in {}, {}\n", partition_.acceleratedCount(), partition_.nodeCount(),
                         counted(partition_.count(Target::Accelerated), "engine"), percent(coverage(partition_)));
     return std::move(out_);
@@ -86,39 +91,22 @@ class Explainer {
     return std::move(out_);
   }
 
-  // The groups that hold back most, each tried without.
+  // What would change most, each tried.
   std::string hints(const Repartition& again) {
     std::vector<const Group*> largest;
-    for (const Group& g : groups_)
-      if (canChange(g.reason) && !g.nodes.empty()) largest.push_back(&g);
+    bool small = false;
+    for (const Group& g : groups_) {
+      if (g.nodes.empty()) continue;
+      small |= g.reason == Reason::SmallBlock;
+      if (canChange(g)) largest.push_back(&g);
+    }
     std::stable_sort(largest.begin(), largest.end(), [](const Group* a, const Group* b) {
       return a->nodes.size() + a->followers.size() > b->nodes.size() + b->followers.size();
     });
     largest.resize(std::min(largest.size(), kMostHints));
-    bool first = true, askedForSize = false;
-    for (const Group* g : largest) {
-      std::unordered_set<const Node*> assumed(g->nodes.begin(), g->nodes.end());
-      PartitionOptions options;
-      options.strategy = partition_.strategy;
-      options.minBlockSize = partition_.minBlockSize;
-      std::string change;
-      if (g->reason == Reason::SmallBlock) {
-        if (askedForSize || options.minBlockSize == 1) continue;
-        askedForSize = true;
-        options.minBlockSize = 1;
-        change = "--min-block-size 1";
-      } else {
-        options.assumed = &assumed;
-        change = someOf(g->nodes, 2, placeName) + (g->nodes.size() == 1 ? " in an engine" : " in engines");
-      }
-      Partition then = again(options);
-      if (then.acceleratedCount() <= partition_.acceleratedCount() + (options.assumed ? g->nodes.size() : 0) &&
-          then.segments.size() >= partition_.segments.size())
-        continue;
-      out_ += fmt::format(" {:<8}{} makes it {}, {} of the nodes compiled\n", first ? "hint" : "", change,
-                          counted(then.segments.size(), "segment"), percent(coverage(then)));
-      first = false;
-    }
+    for (const Group* g : largest) hintWithout(*g, again);
+    if (small) hintOfSize(again);
+    if (partition_.acceleratedCount() < partition_.nodeCount()) hintOfStrategy(again);
     return std::move(out_);
   }
 
@@ -134,7 +122,11 @@ class Explainer {
       ++reasons[partition_.decisions[n].reason];
     }
     std::string lines = last == 0 ? "-" : fmt::format("{}…{}", first, last);
-    std::string crossing = someOf(s.inputs, kMostValues, [](const Value* v) { return typedName(v); }) + " → " +
+    // A module stands for attributes that the engine has; nothing of it is handed over.
+    std::vector<const Value*> taken;
+    std::copy_if(s.inputs.begin(), s.inputs.end(), std::back_inserter(taken),
+                 [](const Value* v) { return !v->type()->is(TypeKind::Class); });
+    std::string crossing = someOf(taken, kMostValues, [](const Value* v) { return typedName(v); }) + " → " +
                            someOf(s.outputs, kMostValues, [](const Value* v) { return nameOf(v); });
     double share = partition_.seconds > 0 ? (s.seconds + s.borderSeconds) / partition_.seconds : 0;
     out_ += fmt::format(" {:>3}  {:<9} {:>6}  {}  {}  {:>10}", s.id,
@@ -150,9 +142,83 @@ class Explainer {
   }
 
   // Whether somebody who is told what it would be like without can do something about it.
-  static bool canChange(Reason reason) {
-    return reason != Reason::ControlFlow && reason != Reason::SideEffect && reason != Reason::DataDependent &&
-           reason != Reason::Random;
+  static bool canChange(const Group& g) {
+    switch (g.reason) {
+      case Reason::SmallBlock:  // has a hint of its own
+      case Reason::ControlFlow:
+      case Reason::SideEffect:
+      case Reason::DataDependent:
+      case Reason::Random:
+        return false;
+      case Reason::Aliasing:
+        return !newValueOperator(g).empty();
+      default:
+        return true;
+    }
+  }
+  // "aten::add" where the remedy is that it makes a new value.
+  static std::string_view newValueOperator(const Group& g) {
+    size_t end = g.remedy.find(" makes a new value");
+    return end == std::string::npos ? std::string_view() : std::string_view(g.remedy).substr(0, end);
+  }
+
+  PartitionOptions sameOptions() const {
+    PartitionOptions options;
+    options.strategy = partition_.strategy;
+    options.minBlockSize = partition_.minBlockSize;
+    return options;
+  }
+  void hint(const std::string& change, const Partition& then) {
+    out_ += fmt::format(" {:<8}{} makes it {}, {} of the nodes compiled\n", hinted_ ? "" : "hint", change,
+                        counted(then.segments.size(), "segment"), percent(coverage(then)));
+    hinted_ = true;
+  }
+
+  void hintWithout(const Group& g, const Repartition& again) {
+    std::unordered_set<const Node*> assumed(g.nodes.begin(), g.nodes.end());
+    PartitionOptions options = sameOptions();
+    options.assumed = &assumed;
+    const Partition then = again(options);
+    if (then.acceleratedCount() <= partition_.acceleratedCount() + g.nodes.size() &&
+        then.segments.size() >= partition_.segments.size())
+      return;
+    const std::string places = someOf(g.nodes, 2, placeName);
+    if (g.reason == Reason::Aliasing)
+      hint(fmt::format("{} in place of {}", newValueOperator(g), places), then);
+    else
+      hint(places + (g.nodes.size() == 1 ? " in an engine" : " in engines"), then);
+  }
+
+  // The largest minimum that gives engines as much as none does.
+  void hintOfSize(const Repartition& again) {
+    constexpr size_t kMostTries = 8;
+    PartitionOptions options = sameOptions();
+    if (options.minBlockSize == 1) return;
+    options.minBlockSize = 1;
+    Partition best = again(options);
+    if (best.acceleratedCount() <= partition_.acceleratedCount()) return;
+    size_t smallest = partition_.minBlockSize - 1;
+    for (const Segment& s : best.segments)
+      if (s.target == Target::Accelerated) smallest = std::min(smallest, s.nodes.size());
+    for (size_t tries = 0; smallest > 1 && tries < kMostTries; --smallest, ++tries) {
+      options.minBlockSize = smallest;
+      Partition then = again(options);
+      if (then.acceleratedCount() != best.acceleratedCount()) continue;
+      best = std::move(then);
+      break;
+    }
+    hint(fmt::format("--min-block-size {}", best.minBlockSize), best);
+  }
+
+  void hintOfStrategy(const Repartition& again) {
+    if (partition_.strategy == Strategy::Minimal || partition_.strategy == Strategy::Cost) return;
+    PartitionOptions options = sameOptions();
+    options.strategy = Strategy::Minimal;
+    const Partition then = again(options);
+    const size_t now = partition_.acceleratedCount();
+    if (then.acceleratedCount() > now ||
+        (now > 0 && then.acceleratedCount() == now && then.segments.size() < partition_.segments.size()))
+      hint("--strategy minimal", then);
   }
 
   static std::string typedName(const Value* v) {
@@ -170,11 +236,11 @@ class Explainer {
     return reasonCode(most->first);
   }
 
-  const Graph& graph_;
   const Partition& partition_;
   std::vector<Group> groups_;
   std::map<std::pair<Reason, std::string>, size_t> groupOf_;
   std::string out_;
+  bool hinted_ = false;
 };
 
 }  // namespace
@@ -219,7 +285,43 @@ std::string explainSegments(const Graph& graph, const Partition& partition, cons
   return out + explainer.hints(again);
 }
 
-std::string explainNode(const Node* node, const Partition& partition) {
+namespace {
+
+// What keeps the node out once its cause is changed, and what after that.
+std::string whatElse(const Node* node, const Partition& partition, const Repartition& again) {
+  constexpr size_t kMost = 4;
+  std::unordered_set<const Node*> assumed;
+  PartitionOptions options;
+  options.strategy = partition.strategy;
+  options.minBlockSize = partition.minBlockSize;
+  options.assumed = &assumed;
+  std::optional<Partition> then;
+  std::string out;
+  const Partition* now = &partition;
+  for (size_t i = 0; i < kMost; ++i) {
+    const std::vector<const Node*> causes = now->causes(node);
+    const Node* root = causes.empty() ? node : causes.back();
+    const Reason reason = now->decisions[root].reason;
+    if (reason == Reason::Ok || reason == Reason::ControlFlow || reason == Reason::SmallBlock ||
+        !assumed.insert(root).second)
+      break;
+    then = again(options);
+    now = &*then;
+    if (now->decisions[node].accelerated()) break;
+    const std::vector<const Node*> others = now->causes(node);
+    const Node* other = others.empty() ? node : others.back();
+    const Decision& d = now->decisions[other];
+    if (assumed.contains(other)) break;
+    out += fmt::format("  then     {}{}{}\n", other == node ? "" : placeName(other) + " is ", reasonCode(d.reason),
+                       d.detail.empty() ? "" : ": " + d.detail);
+    if (!d.remedy.empty()) out += "  change   " + d.remedy + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string explainNode(const Node* node, const Partition& partition, const Repartition& again) {
   std::string out = placeName(node);
   if (partition.given.contains(node)) return out + " is known when engines are made: each segment has its own copy\n";
   const Decision& d = partition.decisions[node];
@@ -243,14 +345,14 @@ std::string explainNode(const Node* node, const Partition& partition) {
   for (const Use& u : node->inputs()) {
     const Node* from = u.value->node();
     if (!from || partition.given.contains(from) || partition.decisions[from].segment == d.segment) continue;
-    bool again = std::find(s.recomputed.begin(), s.recomputed.end(), from) != s.recomputed.end();
+    bool computedAgain = std::find(s.recomputed.begin(), s.recomputed.end(), from) != s.recomputed.end();
     out += fmt::format("  border   {} {} segment {}\n", nameOf(u.value),
-                       again ? "is computed again, as in" : "comes from", partition.decisions[from].segment);
+                       computedAgain ? "is computed again, as in" : "comes from", partition.decisions[from].segment);
   }
   const std::vector<const Node*> causes = partition.causes(node);
   const std::string& remedy = causes.empty() ? d.remedy : partition.decisions[causes.back()].remedy;
   if (!remedy.empty()) out += "  change   " + remedy + "\n";
-  return out;
+  return again ? out + whatElse(node, partition, again) : out;
 }
 
 }  // namespace tscompile

@@ -3,6 +3,7 @@
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
+#include "partition/root_causes.h"
 #include "partition/segment_graph.h"
 
 #include <fmt/core.h>
@@ -13,7 +14,7 @@ namespace {
 class JsonReport {
  public:
   JsonReport(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::ostream& out)
-      : graph_(graph), partition_(partition), overloads_(registry), json_(out) {}
+      : graph_(graph), partition_(partition), roots_(graph, partition), overloads_(registry), json_(out) {}
 
   void write() {
     json_.beginObject();
@@ -111,10 +112,11 @@ class JsonReport {
     json_.endObject();
   }
 
-  // The first cause; the way to it are the causes of the nodes between.
+  // The first cause; the way to it are the causes of the nodes between, the nearest of them.
   void cause(const Node* n) {
-    std::vector<const Node*> causes = partition_.causes(n);
-    const Node* root = causes.empty() ? n : causes.back();
+    constexpr size_t kMost = 32;
+    const std::vector<const Node*> causes = partition_.causes(n, kMost);
+    const Node* root = roots_.of(n);
     json_.key("cause");
     json_.beginObject();
     json_.key("value");
@@ -126,11 +128,13 @@ class JsonReport {
     json_.beginArray();
     for (const Node* c : causes) c->outputCount() ? json_.value(c->output()->name()) : json_.value(c->kind().text());
     json_.endArray();
+    if (causes.size() == kMost && causes.back() != root) json_.field("chain_complete", false);
     json_.endObject();
   }
 
   const Graph& graph_;
   const Partition& partition_;
+  RootCauses roots_;
   OverloadCache overloads_;
   JsonWriter json_;
 };

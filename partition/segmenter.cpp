@@ -23,7 +23,8 @@ class Segmenter {
         partition_(graph),
         decider_(graph, registry, support, options, partition_),
         blocks_(dependenciesOf(graph, partition_.given, decider_.memory())),
-        place_(graph) {}
+        place_(graph),
+        sizes_(graph) {}
 
   Partition run() {
     partition_.strategy = options_.strategy;
@@ -39,6 +40,8 @@ class Segmenter {
  private:
   // Segments by the strategy; engines that are too small fall back, until there are none.
   void cut(Strategy strategy) {
+    strategyOfCut_ = strategy;
+    knowsSizes_ = false;
     while (true) {
       takeDecisions();
       if (strategy == Strategy::Dependency && dropSmallRuns()) continue;
@@ -105,11 +108,30 @@ class Segmenter {
   }
 
   void tooSmall(const BlockGraph& block, const std::vector<uint32_t>& items, size_t count) {
-    for (uint32_t i : items)
-      decider_.fallBack(block.nodes[i], Reason::SmallBlock,
-                        "its engine would have " + std::to_string(count) + (count == 1 ? " node" : " nodes") +
-                            ", fewer than " + std::to_string(options_.minBlockSize),
-                        "--min-block-size " + std::to_string(count));
+    findSizes();
+    auto nodes = [](size_t n) { return std::to_string(n) + (n == 1 ? " node" : " nodes"); };
+    for (uint32_t i : items) {
+      const Node* n = block.nodes[i];
+      const Sizes& sizes = sizes_[n];
+      std::string detail =
+          "its engine would have " + nodes(count) + ", fewer than " + std::to_string(options_.minBlockSize);
+      if (sizes.joined > count) detail += ", until it is joined with others to one of " + nodes(sizes.joined);
+      std::string remedy = "--min-block-size " + std::to_string(sizes.joined > count ? 1 : count);
+      if (strategyOfCut_ != Strategy::Minimal && sizes.minimal >= options_.minBlockSize)
+        remedy += ", or --strategy minimal: an engine of " + nodes(sizes.minimal);
+      decider_.fallBack(n, Reason::SmallBlock, std::move(detail), std::move(remedy));
+    }
+  }
+
+  // Of the engines that there would be if none were too small.
+  void findSizes() {
+    if (knowsSizes_) return;
+    knowsSizes_ = true;
+    for (const BlockGraph& b : blocks_)
+      for (bool minimal : {false, true})
+        for (const Run& r : withMovedNumbers(b, runsOf(b, minimal ? Strategy::Minimal : strategyOfCut_)))
+          for (uint32_t i : r.items)
+            (minimal ? sizes_[b.nodes[i]].minimal : sizes_[b.nodes[i]].joined) = r.items.size();
   }
 
   bool dropSmallRuns() {
@@ -197,6 +219,12 @@ class Segmenter {
   NodeTable<uint32_t> place_;           // in its block
   std::vector<std::vector<Run>> runs_;  // of each block
   bool wholeGraph_ = false;
+  Strategy strategyOfCut_ = Strategy::Dependency;
+  struct Sizes {
+    size_t joined = 0, minimal = 0;
+  };
+  NodeTable<Sizes> sizes_;  // before the cut dropped any
+  bool knowsSizes_ = false;
 };
 
 }  // namespace
@@ -231,10 +259,11 @@ size_t Partition::acceleratedCount() const {
   return count;
 }
 
-std::vector<const Node*> Partition::causes(const Node* node) const {
+std::vector<const Node*> Partition::causes(const Node* node, size_t most) const {
   std::vector<const Node*> chain;
   std::unordered_set<const Node*> seen{node};
-  for (const Node* c = decisions[node].cause; c && seen.insert(c).second; c = decisions[c].cause) chain.push_back(c);
+  for (const Node* c = decisions[node].cause; c && chain.size() < most && seen.insert(c).second; c = decisions[c].cause)
+    chain.push_back(c);
   return chain;
 }
 

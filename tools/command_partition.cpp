@@ -141,9 +141,11 @@ std::vector<const Node*> nodesOf(const std::string& asked, const Graph& graph) {
   return out;
 }
 
-void explainText(const std::string& asked, const Graph& graph, const Partition& p, std::ostream& out) {
+void explainText(const std::string& asked, const Prepared& prepared, const Partition& p, std::ostream& out) {
+  const Graph& graph = *prepared.graph;
   std::vector<const Node*> nodes = nodesOf(asked, graph);
-  for (const Node* n : nodes) out << explainNode(n, p);
+  for (const Node* n : nodes)
+    out << explainNode(n, p, [&](PartitionOptions options) { return partition(prepared, options); });
   if (!nodes.empty()) return;
   const Value* v = findValue(graph, asked.substr(1));
   out << asked << " is an input of " << (v->block()->owner() ? "its block" : "the graph") << "\n";
@@ -217,7 +219,7 @@ int runExplain(const Options& options, Session& session) {
   Partition p = partition(*prepared, partitionOptionsOf(options.partition));
   const std::vector<std::string> asked(options.arguments.begin() + 1, options.arguments.end());
   if (!session.common.json) {
-    for (const std::string& a : asked) explainText(a, *prepared->graph, p, session.out);
+    for (const std::string& a : asked) explainText(a, *prepared, p, session.out);
     return session.finish();
   }
   std::unordered_set<const Node*> nodes;

@@ -1,22 +1,11 @@
 #include "runtime/engine/evaluation.h"
 
+#include "ir/kind_set.h"
+
 #include <algorithm>
-#include <initializer_list>
-#include <unordered_set>
 
 namespace tscompile {
 namespace {
-
-class Kinds {
- public:
-  Kinds(std::initializer_list<const char*> names) {
-    for (const char* n : names) set_.insert(Symbol::of(n));
-  }
-  bool contains(Symbol kind) const { return set_.contains(kind); }
-
- private:
-  std::unordered_set<Symbol> set_;
-};
 
 bool takesTensor(const Argument& a) {
   TypePtr t = a.type;
@@ -27,7 +16,7 @@ bool takesTensor(const Argument& a) {
 }  // namespace
 
 bool readsGeometryOnly(const Operator& op) {
-  static const Kinds kQueries = {
+  static const KindSet kQueries = {
       "aten::size",          "aten::dim",           "aten::numel",        "aten::stride",
       "aten::sym_size",      "aten::sym_numel",     "aten::sym_stride",   "aten::sym_storage_offset",
       "aten::element_size",  "aten::is_contiguous", "aten::get_device",   "aten::is_floating_point",
@@ -39,7 +28,7 @@ bool readsGeometryOnly(const Operator& op) {
       "prim::requires_grad", "aten::__is__",        "aten::__isnot__",    "aten::_unwrap_optional",
       "aten::can_cast",      "aten::promote_types",
   };
-  static const Kinds kLists = {
+  static const KindSet kLists = {
       "aten::__getitem__", "aten::append", "aten::extend", "aten::insert",    "aten::pop", "aten::clear",
       "aten::reverse",     "aten::copy",   "aten::slice",  "aten::list",      "aten::add", "aten::add_",
       "aten::mul",         "aten::mul_",   "aten::Delete", "aten::_set_item",
@@ -51,14 +40,8 @@ bool readsGeometryOnly(const Operator& op) {
   return kLists.contains(op.kind()) && s.arguments[0].type->is(TypeKind::List);
 }
 
-bool readsSizes(Symbol kind) {
-  static const Kinds kKinds = {"aten::size",      "aten::sym_size", "aten::numel",
-                               "aten::sym_numel", "aten::dim",      "prim::shape"};
-  return kKinds.contains(kind);
-}
-
 bool readsStrides(const Operator& op) {
-  static const Kinds kKinds = {
+  static const KindSet kKinds = {
       "aten::stride",         "aten::sym_stride",         "aten::is_contiguous",
       "aten::storage_offset", "aten::sym_storage_offset", "aten::is_non_overlapping_and_dense"};
   return kKinds.contains(op.kind());
@@ -71,7 +54,7 @@ bool mayGiveViews(const Operator& op) {
     if (a.isWritten()) return false;
   // Those that give an argument itself where there is nothing to do, though their schemas do not say so. Their kernels
   // touch elements by shared loops and copies only, which tell symbolic tensors from others.
-  static const Kinds kIdentities = {
+  static const KindSet kIdentities = {
       "aten::type_as",
       "aten::_cast_Byte",
       "aten::_cast_Char",
@@ -103,51 +86,16 @@ bool mayGiveViews(const Operator& op) {
   for (const Argument& r : s.returns)
     if (!r.alias || r.alias->isWrite) return false;
   // A second tensor is one whose elements say where to cut, but for these.
-  static const Kinds kLikeOther = {"aten::expand_as", "aten::view_as", "aten::reshape_as", "aten::to"};
+  static const KindSet kLikeOther = {"aten::expand_as", "aten::view_as", "aten::reshape_as", "aten::to"};
   return kLikeOther.contains(op.kind()) ||
          std::none_of(s.arguments.begin() + 1, s.arguments.end(), [](const Argument& a) { return takesTensor(a); });
 }
 
 bool changesGeometry(const Operator& op) {
-  static const Kinds kKinds = {
+  static const KindSet kKinds = {
       "aten::t_",          "aten::transpose_", "aten::squeeze_",       "aten::unsqueeze_",  "aten::swapaxes_",
       "aten::swapdims_",   "aten::resize_",    "aten::resize_as_",     "aten::set_",        "aten::set_data",
       "aten::as_strided_", "aten::detach_",    "aten::requires_grad_", "aten::retain_grad",
-  };
-  return kKinds.contains(op.kind());
-}
-
-bool dependsOnElements(const Operator& op) {
-  static const Kinds kKinds = {
-      "aten::nonzero",
-      "aten::nonzero_numpy",
-      "aten::masked_select",
-      "aten::unique_consecutive",
-      "aten::unique_dim",
-      "aten::_unique",
-      "aten::_unique2",
-      "aten::unique_dim_consecutive",
-      "aten::bincount",
-      "aten::item",
-      "aten::Int",
-      "aten::Float",
-      "aten::Bool",
-      "aten::Complex",
-      "aten::IntImplicit",
-      "aten::FloatImplicit",
-      "aten::ScalarImplicit",
-      "aten::is_nonzero",
-      "aten::equal",
-      "aten::allclose",
-      "aten::_local_scalar_dense",
-      "aten::argwhere",
-      "aten::combinations",
-      "prim::tolist",
-      "aten::__contains__",
-      "aten::histogramdd",
-      "aten::_tensor_to_list",
-      "aten::ComplexImplicit",
-      "aten::_list_to_tensor",
   };
   return kKinds.contains(op.kind());
 }

@@ -8,15 +8,11 @@ namespace tscompile {
 // Whether the operator looks at its tensors' sizes, strides and dtypes only, never at elements, and gives no tensor
 // that is not an argument or an item of one: aten::size, prim::dtype, aten::append of a list of tensors.
 bool readsGeometryOnly(const Operator& op);
-// Whether nodes of this kind ask for sizes of a tensor: aten::size.
-bool readsSizes(Symbol kind);
 // Whether what it gives depends on strides: aten::is_contiguous.
 bool readsStrides(const Operator& op);
 // Whether its results are views of its first argument, for some arguments or for all: aten::view, aten::reshape.
 bool mayGiveViews(const Operator& op);
 // Whether it writes sizes or strides of its argument: aten::t_, aten::resize_.
 bool changesGeometry(const Operator& op);
-// Whether sizes of its results, or numbers that it gives, depend on elements: aten::nonzero, aten::item.
-bool dependsOnElements(const Operator& op);
 
 }  // namespace tscompile

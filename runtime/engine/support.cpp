@@ -2,6 +2,7 @@
 
 #include "ir/nearest_overload.h"
 #include "ir/random_use.h"
+#include "ir/size_use.h"
 #include "ir/support/text.h"
 #include "runtime/engine/evaluation.h"
 #include "runtime/structure_runner.h"
@@ -30,6 +31,8 @@ Verdict ofStructure(const Node& node) {
   std::string_view remedy = "without it, its neighbours can be in one engine";
   if (node.kind() == sym::RaiseException && node.block()->owner() && node.block()->owner()->kind() == sym::If)
     remedy = "it goes when the condition of its prim::If is known";
+  else if (node.kind() == Symbol::of("aten::wait"))
+    remedy = "it goes with prim::fork: what that holds, written in its place, gives the value";
   return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), std::string(remedy)};
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/engine/tracer.h"
 
 #include "ir/private_writes.h"
+#include "ir/size_use.h"
 #include "runtime/constant_value.h"
 #include "runtime/engine/evaluation.h"
 #include "runtime/engine/support.h"

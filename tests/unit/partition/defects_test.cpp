@@ -3,12 +3,18 @@
 #include "ir/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "partition/order_check.h"
+#include "partition/report.h"
+#include "partition/root_causes.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
 #include "tests/support/partitioning.h"
 #include "tests/support/pass_checks.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
 
 namespace tscompile::test {
 namespace {
@@ -219,6 +225,36 @@ graph(%x : Tensor):
   std::vector<const Node*> causes = c.partition.causes(c.graph->find("a")->node());
   ASSERT_EQ(causes.size(), 2u);
   EXPECT_EQ(causes.back(), c.graph->find("n")->node());
+}
+
+// Each node of a long chain tells its first cause and the nearest ones between, not all of the chain.
+TEST(PartitionDefects, LongChainsOfCausesAreCutShort) {
+  std::string text = "graph(%x : Tensor):\n  %n0 : int = test::number(%x)\n";
+  for (int i = 1; i <= 100; ++i) text += fmt::format("  %n{} : int = aten::mul(%n{}, %n0)\n", i, i - 1);
+  Cut c = cut(text + "  %a : Tensor = aten::mul(%x, %n100)\n  return (%a, %n100)\n");
+  std::ostringstream out;
+  writePartitionJson(*c.graph, partitionOps(), c.partition, out);
+  const nlohmann::json report = nlohmann::json::parse(out.str());
+  size_t cut = 0, most = 0;
+  for (const auto& n : report["nodes"]) {
+    if (n["reason"] == "OK" || n["outputs"][0] == "n0") continue;
+    EXPECT_EQ(n["cause"]["value"], "n0");
+    most = std::max(most, n["cause"]["chain"].size());
+    cut += n["cause"].contains("chain_complete") ? 1 : 0;
+  }
+  EXPECT_EQ(report["nodes"].size(), 102u);
+  EXPECT_LE(most, 32u);
+  EXPECT_GT(cut, 0u);
+}
+
+// Two nodes that are each other's cause have one first cause, so that one of them is told about.
+TEST(PartitionDefects, CirclesOfCausesHaveOneFirst) {
+  Cut c = cut("graph(%x : Tensor):\n  %a : Tensor = aten::relu(%x)\n  %b : Tensor = aten::relu(%a)\n  return (%b)\n");
+  const Node *a = c.graph->find("a")->node(), *b = c.graph->find("b")->node();
+  c.partition.decisions[a].cause = b;
+  c.partition.decisions[b].cause = a;
+  const RootCauses roots(*c.graph, c.partition);
+  EXPECT_EQ(roots.of(a), roots.of(b));
 }
 
 TEST(PartitionDefects, EqualSegmentsHaveEqualIdentity) {

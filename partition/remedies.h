@@ -1,0 +1,33 @@
+// What would let an engine have a node that it does not have, in words.
+#pragma once
+
+#include "ir/alias.h"
+#include "ir/op_registry.h"
+#include "partition/partition.h"
+
+#include <string>
+
+namespace tscompile {
+
+class Remedies {
+ public:
+  Remedies(const Graph& graph, const OpRegistry& registry, const AliasAnalysis& aliases,
+           const PartitionOptions& options)
+      : graph_(graph), registry_(registry), aliases_(aliases), options_(options) {}
+
+  // For a node that the user has marked to stay out.
+  std::string ofMark() const;
+  // For what a node that writes keeps out, itself or others.
+  std::string ofWrite(const Node* writer) const;
+  // For prim::If and prim::Loop: what makes a condition or a number of turns known. Empty if nothing that the user can
+  // say does.
+  std::string ofControl(const Node* node) const;
+
+ private:
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const AliasAnalysis& aliases_;
+  const PartitionOptions& options_;
+};
+
+}  // namespace tscompile
