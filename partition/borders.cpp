@@ -10,14 +10,15 @@ bool crossesBorders(const Value* value) {
 }
 
 Recomputing::Recomputing(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases,
-                         const MemoryUses& memory)
-    : given_(given), aliases_(aliases), memory_(memory), allowed_(graph) {}
+                         const MemoryUses& memory, const std::unordered_set<const Value*>* bound)
+    : given_(given), aliases_(aliases), memory_(memory), bound_(bound), allowed_(graph) {}
 
 void Recomputing::add(const Node* node, bool supported) {
   allowed_[node] = supported && !node->hasBlocks() && !memory_.of(node).effects && memory_.of(node).writes.empty() &&
                    neverChanges(node) && std::all_of(node->inputs().begin(), node->inputs().end(), [&](const Use& u) {
                      const Node* from = u.value->node();
-                     return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(u.value);
+                     return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(u.value) ||
+                            (bound_ && bound_->contains(u.value));
                    });
 }
 

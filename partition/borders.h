@@ -12,7 +12,9 @@ bool crossesBorders(const Value* value);
 // Asked for numbers, sizes and lists that are made of them.
 class Recomputing {
  public:
-  Recomputing(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases, const MemoryUses& memory);
+  // `bound`: inputs of the graph that are taken to be constants; may be null.
+  Recomputing(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases, const MemoryUses& memory,
+              const std::unordered_set<const Value*>* bound);
 
   // Takes the node in; those that its inputs come from were taken in before. `supported`: engines can run it.
   void add(const Node* node, bool supported);
@@ -26,6 +28,7 @@ class Recomputing {
   const GivenNodes& given_;
   const AliasAnalysis& aliases_;
   const MemoryUses& memory_;
+  const std::unordered_set<const Value*>* bound_;
   NodeTable<bool> allowed_;
 };
 

@@ -18,6 +18,11 @@ std::string nodeName(const Node* n) {
 }
 std::string typedName(const Value* v) { return nameOf(v) + " : " + typeText(withoutRefinement(v->type())); }
 
+bool holdsTensors(TypePtr t) {
+  if (t->is(TypeKind::List) || t->is(TypeKind::Optional)) return holdsTensors(t->element());
+  return t->isTensor() || std::any_of(t->elements().begin(), t->elements().end(), holdsTensors);
+}
+
 constexpr const char* kTensorsOnly = "engines take and give tensors and lists of tensors";
 
 }  // namespace
@@ -32,7 +37,7 @@ Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSup
       aliases_(graph, registry),
       remedies_(graph, registry, aliases_, options),
       memory_(graph, aliases_),
-      recomputing_(graph, partition.given, aliases_, memory_) {}
+      recomputing_(graph, partition.given, aliases_, memory_, options.bound) {}
 
 void Decider::fallBack(const Node* node, Reason reason, std::string detail, std::string remedy, const Node* cause) {
   Decision& d = partition_.decisions[node];
@@ -203,21 +208,27 @@ void Decider::hazard(const Node* node) {
 // All inputs of the graph that cannot cross, so that whoever binds one hears of the others too.
 void Decider::takesInputs(const Node* node) {
   std::vector<const Value*> taken;
-  bool known = true;
+  std::string binding, unbound;
   for (const Use& u : node->inputs()) {
     const Value* v = u.value;
     if (v->node() || v->block() != graph_.block() || crossesBorders(v)) continue;
-    if (std::find(taken.begin(), taken.end(), v) == taken.end()) taken.push_back(v);
-    known &= !aliases_.isWritten(v);
+    if (std::find(taken.begin(), taken.end(), v) != taken.end()) continue;
+    taken.push_back(v);
+    binding += " --bind " + v->name() + "=VALUE";
+    if (!unbound.empty()) continue;
+    if (!canBeBound(v->type()))
+      unbound = "lower --bind has no words for %" + v->name() + (v->type()->is(TypeKind::Optional) ? " but None" : "") +
+                ": what is needed of it, as an input of its own";
+    else if (const Node* writer = holdsTensors(v->type()) ? writerOf(v, nullptr) : nullptr)
+      unbound = "lower --bind does not take %" + v->name() + ", as " + nodeName(writer) + mayWrite(writer) + " it";
   }
-  std::string binding;
-  for (const Value* v : taken) binding += " --bind " + v->name() + "=VALUE";
   const bool one = taken.size() == 1;
-  fallBack(
-      node, Reason::Interface,
-      "takes " + join(taken, " and ", typedName) + (one ? ", an input of the graph; " : ", inputs of the graph; ") +
-          kTensorsOnly,
-      !known ? "" : "lower" + binding + (one ? " puts a constant in its place" : " puts constants in their places"));
+  fallBack(node, Reason::Interface,
+           "takes " + join(taken, " and ", typedName) +
+               (one ? ", an input of the graph; " : ", inputs of the graph; ") + kTensorsOnly,
+           !unbound.empty()
+               ? unbound
+               : "lower" + binding + (one ? " puts a constant in its place" : " puts constants in their places"));
 }
 
 // What comes from elsewhere must be able to cross, or to be computed here.
@@ -227,7 +238,7 @@ void Decider::checkInputs(const Node* node) {
     const Value* v = u.value;
     const Node* from = v->node();
     if (from && partition_.given.contains(from)) continue;
-    if (crossesBorders(v)) continue;
+    if (crossesBorders(v) || (options_.bound && options_.bound->contains(v))) continue;
     if (!from && v->block() == graph_.block()) return takesInputs(node);
     if (!from)
       return fallBack(node, Reason::NonTensor, "takes " + typedName(v) + ", a parameter of its block; " + kTensorsOnly,

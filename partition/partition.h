@@ -44,6 +44,8 @@ struct PartitionOptions {
   const std::unordered_map<const Node*, Verdict>* refused = nullptr;
   // Nodes that are taken to be fit for engines whatever else is said: "what if". Null: none.
   const std::unordered_set<const Node*>* assumed = nullptr;
+  // Inputs of the graph that are taken to be constants: "what if". Null: none.
+  const std::unordered_set<const Value*>* bound = nullptr;
   // For estimates of work; null: every node counts alike. Not kept.
   const ShapePropagation* shapes = nullptr;
 };

@@ -1,5 +1,7 @@
 #include "partition/remedies.h"
 
+#include "ir/kind_set.h"
+#include "ir/loop_limits.h"
 #include "ir/size_use.h"
 #include "ir/support/text.h"
 
@@ -17,21 +19,27 @@ std::string someOf(const std::vector<std::string>& names, std::string_view rest)
   return names.size() > kMost ? some + std::string(rest) : some;
 }
 
-// What a condition is computed from, back to inputs of the graph.
+std::string withLine(const Node* n) {
+  std::string out(n->kind().text());
+  if (n->outputCount()) out += " (%" + n->output()->name() + ")";
+  return out;
+}
+
+// What a value is computed from, back to what somebody can say before the run.
 class Origins {
  public:
   Origins(const Graph& graph, const OpRegistry& registry, const AliasAnalysis& aliases)
       : graph_(graph), registry_(registry), aliases_(aliases) {}
 
-  std::vector<std::string> values, tensors;  // inputs of the graph: "%n"; of tensors nothing but sizes counts
+  std::vector<std::string> values, nones, tensors;  // inputs of the graph: "n"; of tensors nothing but sizes counts
+  bool attributes = false;
+  std::string unknown;  // what nobody knows before the run, if there is such
 
-  // False if something that nobody knows before the run is among it.
-  bool find(const Value* start) {
-    constexpr size_t kMost = 64;
+  void find(const Value* start) {
+    constexpr size_t kMost = 2000;
     add(start, false);
-    for (size_t i = 0; i < todo_.size(); ++i)
-      if (i == kMost || !visit(todo_[i].value, todo_[i].sizesOnly)) return false;
-    return !values.empty() || !tensors.empty();
+    for (; next_ < todo_.size() && unknown.empty(); ++next_)
+      next_ == kMost ? void(unknown = "more than can be looked at") : visit(todo_[next_].value, todo_[next_].sizesOnly);
   }
 
  private:
@@ -41,45 +49,99 @@ class Origins {
   };
 
   void add(const Value* v, bool sizesOnly) {
-    if (seen_.insert(v).second) todo_.push_back({v, sizesOnly});
+    if (seen_.insert({v, sizesOnly}).second) todo_.push_back({v, sizesOnly});
   }
 
-  bool visit(const Value* v, bool sizesOnly) {
+  void visitInput(const Value* v, bool sizesOnly) {
+    const std::string name = "%" + v->name();
+    if (v->block() != graph_.block()) {
+      unknown = name + ", which is another in each turn of a loop";
+    } else if (v->type()->isTensor()) {
+      sizesOnly ? tensors.push_back(v->name()) : void(unknown = "elements of " + name);
+    } else if (!canBeBound(v->type())) {
+      unknown = "input " + name;
+    } else if (aliases_.isWritten(v)) {
+      unknown = "input " + name + ", which may be written to";
+    } else {
+      values.push_back(v->name());
+    }
+  }
+
+  void visit(const Value* v, bool sizesOnly) {
     const Node* from = v->node();
-    if (!from) {
-      if (v->block() != graph_.block() || v->type()->isTensor() != sizesOnly) return false;
-      if (!sizesOnly && (!canBeBound(v->type()) || aliases_.isWritten(v))) return false;
-      (sizesOnly ? tensors : values).push_back("%" + v->name());
-      return true;
+    if (!from) return visitInput(v, sizesOnly);
+    if (from->kind() == sym::Constant) return;
+    if (from->kind() == sym::GetAttr) return void(attributes = true);
+    if (from->kind() == sym::If) {
+      add(from->input(0), false);
+      for (const Block* b : from->blocks()) add(b->result(v->index()), sizesOnly);
+      return;
     }
-    if (from->kind() == sym::Constant) return true;
-    if (from->hasBlocks() || from->subgraph()) return false;
-    const bool asksForSizes = readsSizes(from->kind());
-    if (sizesOnly) {
-      const Operator* op = registry_.resolve(*from);
-      if (!op || !op->isImplemented() || !op->def().infer || dependsOnElements(*op)) return false;
-    } else if (!asksForSizes && AliasAnalysis::canRefer(v->type())) {
-      return false;  // elements of tensors, attributes of modules
-    }
+    if (from->hasBlocks() || from->subgraph() || from->kind() == sym::CallMethod || from->kind() == sym::CallFunction)
+      return void(unknown = "what " + withLine(from) + " gives");
+    if (asksForNone(from)) return;
+    const bool geometry = sizesOnly || readsGeometry(from->kind());
+    const Operator* op = registry_.resolve(*from);
+    if (op && (dependsOnElements(*op) || (sizesOnly && (!op->isImplemented() || !op->def().infer))))
+      return void(unknown = "elements of a tensor, by " + withLine(from));
+    if (aliases_.isWrittenItself(v) && !v->type()->isTensor())
+      return void(unknown = "%" + v->name() + ", which is written to");
     for (const Use& u : from->inputs()) {
       const bool isTensor = u.value->type()->isTensor();
-      if (isTensor && !sizesOnly && !asksForSizes) return false;
+      if (isTensor && !geometry) return void(unknown = "elements of a tensor, by " + withLine(from));
       add(u.value, isTensor);
     }
+  }
+
+  // Whether an optional input is None: that it is can be said, whatever it may hold.
+  bool asksForNone(const Node* n) {
+    if (n->kind() != Symbol::of("aten::__is__") && n->kind() != Symbol::of("aten::__isnot__")) return false;
+    const Value* v = n->input(0);
+    if (v->node() || v->block() != graph_.block() || !v->type()->is(TypeKind::Optional)) return false;
+    nones.push_back(v->name());
     return true;
   }
-
-  static bool canBeBound(TypePtr t) {
-    if (t->is(TypeKind::List) || t->is(TypeKind::Optional)) return canBeBound(t->element());
-    return !AliasAnalysis::canRefer(t);
+  static bool readsGeometry(Symbol kind) {
+    static const KindSet kKinds = {"prim::dtype", "prim::device", "aten::is_floating_point", "aten::is_complex",
+                                   "aten::len"};
+    return readsSizes(kind) || kKinds.contains(kind);
   }
 
+  struct Hash {
+    size_t operator()(const std::pair<const Value*, bool>& p) const {
+      return std::hash<const Value*>()(p.first) * 2 + p.second;
+    }
+  };
   const Graph& graph_;
   const OpRegistry& registry_;
   const AliasAnalysis& aliases_;
   std::vector<Item> todo_;
-  std::unordered_set<const Value*> seen_;
+  size_t next_ = 0;
+  std::unordered_set<std::pair<const Value*, bool>, Hash> seen_;
 };
+
+std::vector<std::string> named(std::vector<std::string> names) {
+  for (std::string& n : names) n.insert(0, "%");
+  return names;
+}
+
+// "--bind a=VALUE --bind b=None and fixed sizes of %x (...)": at most three of each.
+std::string meansOf(const Origins& o) {
+  std::vector<std::string> all, bound;
+  for (const std::string& n : o.values) bound.push_back(" --bind " + n + "=VALUE");
+  for (const std::string& n : o.nones) bound.push_back(" --bind " + n + "=None");
+  if (!bound.empty()) {
+    constexpr size_t kMost = 3;
+    std::string text = "lower";
+    for (size_t i = 0; i < std::min(bound.size(), kMost); ++i) text += bound[i];
+    all.push_back(bound.size() > kMost ? text + " and others" : text);
+  }
+  if (!o.tensors.empty())
+    all.push_back("fixed sizes of " + someOf(named(o.tensors), " and others") + " (--shape " + o.tensors[0] +
+                  "=SIZES, or in the text)");
+  if (o.attributes) all.emplace_back("the weights or a module dump");
+  return join(all, " and ", [](const std::string& s) { return s; });
+}
 
 // The operator that gives a new value where a write into this view changes a part of another.
 std::string_view scatterOf(Symbol view) {
@@ -98,40 +160,82 @@ std::string Remedies::ofMark() const {
   return "leave out the one that names it of " + someOf(marks, ", ...");
 }
 
+std::string Remedies::ofWriteToView(const Node* writer) const {
+  std::vector<const Node*> views;
+  const Value* base = writer->input(0);
+  while (base->node() && !scatterOf(base->node()->kind()).empty()) {
+    views.push_back(base->node());
+    base = base->node()->input(0);
+  }
+  if (views.empty()) return "";
+  std::string_view kind = writer->kind().text();
+  std::string what = " from " + std::string(kind.substr(0, kind.size() - 1)) + "'s result";
+  if (kind == "aten::copy_") what = " from the source, expanded to the size of that part";
+  const std::string rest =
+      what + ", which engines take, if all that reads %" + base->name() + " or a view of it later takes that";
+  if (views.size() == 1)
+    return std::string(scatterOf(views[0]->kind())) + " makes a new value of %" + base->name() + rest;
+  return join(views, ", then ",
+              [](const Node* v) { return std::string(scatterOf(v->kind())) + " into %" + v->input(0)->name(); }) +
+         " make a new value of %" + base->name() + rest;
+}
+
 std::string Remedies::ofWrite(const Node* writer) const {
   std::string_view kind = writer->kind().text();
   const Operator* op = registry_.resolve(*writer);
-  if (!op)
-    return "an overload that is known to write nothing: see why " + std::string(kind) +
-           (writer->outputCount() ? " (%" + writer->output()->name() + ")" : "") + " has none";
+  if (!op) return "an overload that is known to write nothing: see why " + withLine(writer) + " has none";
   if (op->outCount()) return "use the form of " + std::string(kind) + " without 'out'";
   if (op->trains(*writer))
     return "with false for '" + op->schema().arguments[op->def().trained.training].name +
            "', as in evaluation, it writes nothing";
-  const Node* made = writer->inputCount() ? writer->input(0)->node() : nullptr;
-  if (std::string_view scatter = made ? scatterOf(made->kind()) : ""; !scatter.empty())
-    return std::string(scatter) + " makes a new value with the part replaced, which engines take, if all that reads %" +
-           made->input(0)->name() + " later takes it";
-  std::string_view plain = kind.substr(0, kind.size() - 1);
-  if (kind.ends_with('_') && registry_.isKnown(Symbol::of(plain)))
-    return std::string(plain) + " makes a new value, which engines take, if all that reads the old one later takes it";
+  if (writer->inputCount() && writer->input(0)->node() && writer->input(0)->node()->kind() == sym::GetAttr)
+    return "it changes an attribute, which later runs read; without it, as in evaluation, the rest can be in engines";
+  if (kind.ends_with('_')) {
+    std::string_view plain = kind.substr(0, kind.size() - 1);
+    if (std::string scattered = writer->inputCount() ? ofWriteToView(writer) : ""; !scattered.empty()) return scattered;
+    if (registry_.isKnown(Symbol::of(plain)))
+      return std::string(plain) +
+             " makes a new value, which engines take, if all that reads the old one or a view of it later takes it";
+  }
   return "a value that is made in one piece instead of being changed would allow an engine";
 }
 
 std::string Remedies::ofControl(const Node* node) const {
   const bool loop = node->kind() == sym::Loop;
-  auto isConstant = [](const Value* v) { return v->node() && v->node()->kind() == sym::Constant; };
-  // A loop that asks in each turn whether there is another.
-  if (loop && (!isConstant(node->input(1)) || !isConstant(node->block(0)->result(0)))) return "";
+  const std::string what = loop ? "number of turns" : "condition";
   Origins origins(graph_, registry_, aliases_);
-  if (!origins.find(node->input(0))) return "";
-  std::string known;
-  if (!origins.values.empty())
-    known = "lower --bind NAME=VALUE makes " + someOf(origins.values, " and others") + " known";
-  if (!origins.tensors.empty())
-    known += (known.empty() ? "fixed sizes of " : ", and fixed sizes of ") + someOf(origins.tensors, " and others") +
-             " (--shape, or in the text) make " + (loop ? "the number of turns known" : "the condition known");
-  return known + ": " + (loop ? "loops of few turns are unrolled" : "the branch that is not taken goes");
+  origins.find(node->input(0));
+  if (loop) {
+    origins.find(node->input(1));
+    const Value* goesOn = node->block(0)->result(0);
+    const bool always = goesOn->node() && goesOn->node()->kind() == sym::Constant;
+    if (origins.unknown.empty() && !always)
+      origins.unknown = "%" + goesOn->name() + ", by which each turn decides whether there is another";
+  }
+  if (!origins.unknown.empty())
+    return "nothing that could be said before the run: its " + what + " depends on " + origins.unknown;
+  int64_t nodes = 0;
+  if (loop) forEachNode(node->block(0), [&](const Node*) { ++nodes; });
+  const std::string means = meansOf(origins);
+  if (!loop) return means.empty() ? "" : "its condition is known with " + means + ": the branch that is not taken goes";
+  const std::string limit = "lowering unrolls what becomes at most " + std::to_string(kMostUnrolledNodes) +
+                            " nodes, and a turn has " + std::to_string(nodes);
+  return means.empty() ? limit : "its number of turns is known with " + means + ": " + limit;
+}
+
+bool canBeBound(TypePtr t) {
+  switch (t->kind()) {
+    case TypeKind::List:
+    case TypeKind::Optional:
+      return canBeBound(t->element());
+    case TypeKind::Tuple:
+    case TypeKind::Dict:
+      return std::all_of(t->elements().begin(), t->elements().end(), canBeBound);
+    case TypeKind::Enum:
+      return false;
+    default:
+      return t->isTensor() || !AliasAnalysis::canRefer(t);
+  }
 }
 
 }  // namespace tscompile

@@ -9,6 +9,9 @@
 
 namespace tscompile {
 
+// Whether `lower --bind` has words for values of this type.
+bool canBeBound(TypePtr type);
+
 class Remedies {
  public:
   Remedies(const Graph& graph, const OpRegistry& registry, const AliasAnalysis& aliases,
@@ -19,11 +22,13 @@ class Remedies {
   std::string ofMark() const;
   // For what a node that writes keeps out, itself or others.
   std::string ofWrite(const Node* writer) const;
-  // For prim::If and prim::Loop: what makes a condition or a number of turns known. Empty if nothing that the user can
-  // say does.
+  // For prim::If and prim::Loop: what makes a condition or a number of turns known, or what it depends on that nobody
+  // knows before the run.
   std::string ofControl(const Node* node) const;
 
  private:
+  std::string ofWriteToView(const Node* writer) const;
+
   const Graph& graph_;
   const OpRegistry& registry_;
   const AliasAnalysis& aliases_;

@@ -15,7 +15,8 @@
 namespace tscompile {
 namespace {
 
-constexpr size_t kMostGroups = 20, kMostHints = 3, kMostNames = 5, kMostValues = 3, kCrossingWidth = 30;
+constexpr size_t kMostGroups = 20, kMostHints = 3, kMostNames = 5, kMostValues = 3, kCrossingWidth = 30,
+                 kMostSegments = 8;
 
 std::string padded(std::string text, size_t width) {
   size_t own = displayWidth(text);
@@ -289,12 +290,14 @@ namespace {
 
 // What keeps the node out once its cause is changed, and what after that.
 std::string whatElse(const Node* node, const Partition& partition, const Repartition& again) {
-  constexpr size_t kMost = 4;
+  constexpr size_t kMost = 8;
   std::unordered_set<const Node*> assumed;
+  std::unordered_set<const Value*> bound;
   PartitionOptions options;
   options.strategy = partition.strategy;
   options.minBlockSize = partition.minBlockSize;
   options.assumed = &assumed;
+  options.bound = &bound;
   std::optional<Partition> then;
   std::string out;
   const Partition* now = &partition;
@@ -302,16 +305,21 @@ std::string whatElse(const Node* node, const Partition& partition, const Reparti
     const std::vector<const Node*> causes = now->causes(node);
     const Node* root = causes.empty() ? node : causes.back();
     const Reason reason = now->decisions[root].reason;
-    if (reason == Reason::Ok || reason == Reason::ControlFlow || reason == Reason::SmallBlock ||
-        !assumed.insert(root).second)
+    if (reason == Reason::Ok || reason == Reason::ControlFlow || reason == Reason::SmallBlock) break;
+    if (reason == Reason::Interface) {
+      for (const Use& u : root->inputs())
+        if (!u.value->node()) bound.insert(u.value);
+    } else if (!assumed.insert(root).second) {
       break;
+    }
     then = again(options);
     now = &*then;
     if (now->decisions[node].accelerated()) break;
     const std::vector<const Node*> others = now->causes(node);
     const Node* other = others.empty() ? node : others.back();
     const Decision& d = now->decisions[other];
-    if (assumed.contains(other)) break;
+    if (other == root && d.reason == reason) break;
+    if (i + 1 == kMost) return out + "  then     and more\n";
     out += fmt::format("  then     {}{}{}\n", other == node ? "" : placeName(other) + " is ", reasonCode(d.reason),
                        d.detail.empty() ? "" : ": " + d.detail);
     if (!d.remedy.empty()) out += "  change   " + d.remedy + "\n";
@@ -335,13 +343,22 @@ std::string explainNode(const Node* node, const Partition& partition, const Repa
     out += fmt::format("  because  {} is {}{}\n", placeName(c), reasonCode(because.reason),
                        because.detail.empty() ? "" : ": " + because.detail);
   }
+  std::vector<uint32_t> computing;
+  std::map<std::string, std::vector<uint32_t>> takers;
   for (const Segment& other : partition.segments) {
     if (std::find(other.recomputed.begin(), other.recomputed.end(), node) != other.recomputed.end())
-      out += fmt::format("  again    segment {} computes it for itself\n", other.id);
+      computing.push_back(other.id);
     for (const Value* v : other.inputs)
-      if (v->node() == node && other.id != d.segment)
-        out += fmt::format("  border   {} goes to segment {}\n", nameOf(v), other.id);
+      if (v->node() == node && other.id != d.segment) takers[nameOf(v)].push_back(other.id);
   }
+  auto segments = [](const std::vector<uint32_t>& ids) {
+    return (ids.size() == 1 ? "segment " : "segments ") +
+           someOf(ids, kMostSegments, [](uint32_t id) { return std::to_string(id); });
+  };
+  if (!computing.empty())
+    out += fmt::format("  again    {} {} it for {}\n", segments(computing),
+                       computing.size() == 1 ? "computes" : "compute", computing.size() == 1 ? "itself" : "themselves");
+  for (const auto& [name, ids] : takers) out += fmt::format("  border   {} goes to {}\n", name, segments(ids));
   for (const Use& u : node->inputs()) {
     const Node* from = u.value->node();
     if (!from || partition.given.contains(from) || partition.decisions[from].segment == d.segment) continue;

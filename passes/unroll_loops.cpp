@@ -1,13 +1,11 @@
 // Loops with a known, small number of trips become their bodies, one behind the other; loops without trips go.
 #include "ir/clone.h"
+#include "ir/loop_limits.h"
 #include "passes/edits.h"
 #include "passes/passes.h"
 
 namespace tscompile {
 namespace {
-
-// Nodes that one loop may become.
-constexpr int64_t kMostNodes = 256;
 
 // The number of trips that are certain to be made; nothing: it is not known.
 std::optional<int64_t> tripsOf(const Node* loop, const GraphFacts& facts) {
@@ -20,16 +18,11 @@ std::optional<int64_t> tripsOf(const Node* loop, const GraphFacts& facts) {
   return goOn ? trips : std::nullopt;
 }
 
-// Whether the body, so many times, is small enough; loops in it have not been unrolled and will not be.
+// Whether the body, so many times, is small enough. Loops in it may be small ones once their trips are known.
 bool isSmall(Node* loop, int64_t trips) {
   int64_t nodes = 0;
-  bool loops = false;
-  forEachNode(loop->block(0), [&](Node* n) {
-    ++nodes;
-    loops = loops || n->kind() == sym::Loop;
-  });
-  if (trips == 1) return true;
-  return !loops && (nodes == 0 || trips <= kMostNodes / nodes) && trips <= kMostNodes;
+  forEachNode(loop->block(0), [&](Node*) { ++nodes; });
+  return trips == 1 || ((nodes == 0 || trips <= kMostUnrolledNodes / nodes) && trips <= kMostUnrolledNodes);
 }
 
 void unroll(Node* loop, int64_t trips, RewriteContext& context) {

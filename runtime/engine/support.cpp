@@ -25,14 +25,14 @@ Verdict ofStructure(const Node& node) {
     if (t->isTensor())
       remedy = "give the weights: once its calls are put in, attributes that nothing sets become constants";
     else if (t->is(TypeKind::Class))
-      remedy = "it goes when the calls of the module are put in";
+      remedy = "it is removed when the calls of the module are put in";
     return {Reason::SideEffect, "reads an attribute that the graph, or what it calls, may set", std::string(remedy)};
   }
   std::string_view remedy = "without it, its neighbours can be in one engine";
   if (node.kind() == sym::RaiseException && node.block()->owner() && node.block()->owner()->kind() == sym::If)
-    remedy = "it goes when the condition of its prim::If is known";
+    remedy = "it is removed when the condition of its prim::If is known";
   else if (node.kind() == Symbol::of("aten::wait"))
-    remedy = "it goes with prim::fork: what that holds, written in its place, gives the value";
+    remedy = "it is removed with prim::fork: what that holds, written in its place, gives the value";
   return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), std::string(remedy)};
 }
 
@@ -40,7 +40,8 @@ Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
   if (!registry.isKnown(node.kind())) {
     std::string nearest = registry.nearestKind(node.kind().text());
     return {Reason::NoOp, fmt::format("there is no operator {}", node.kind().text()),
-            nearest.empty() ? "register an operator for it" : fmt::format("did you mean {}?", nearest)};
+            nearest.empty() ? "write it with aten:: operators, or register an operator for it"
+                            : fmt::format("did you mean {}?", nearest)};
   }
   if (registry.configured(node.kind()))
     return {Reason::NoOverload, registry.problemOf(node), "docs/plugins.md tells how nodes of plugins are written"};
@@ -93,7 +94,7 @@ Verdict ofOperator(const Node& node, const Operator& op) {
     return {Reason::NoOp, name + " has no converter", "docs/writing_converters.md tells how to write one"};
   if (drawsRandom(node, op))
     return {Reason::Random, name + " draws random numbers",
-            mayDrawNothing(op) ? "it goes in evaluation mode: with false for 'train' or 0 for 'dropout'"
+            mayDrawNothing(op) ? "it draws nothing in evaluation mode: with false for 'train' or 0 for 'dropout'"
                                : "numbers that are drawn elsewhere, as an input"};
   if (def.sideEffects)
     return {Reason::SideEffect, name + " does more than give a value",
@@ -105,10 +106,11 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   bool needsElements = dependsOnElements(op) && node.inputCount() && holdsTensors(node.input(0)->type()) &&
                        !isMadeOfNumbers(node.input(0));
   if (needsElements || indexesByMask(node))
-    return {Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name),
-            node.outputCount() == 1 && node.output()->type()->isTensor()
-                ? "an operator whose result has the same sizes whatever the elements are, such as aten::where"
-                : "what is computed with tensors instead of the number can be in an engine"};
+    return {
+        Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name),
+        std::any_of(node.outputs().begin(), node.outputs().end(), [](const Value* v) { return v->type()->isTensor(); })
+            ? "an operator whose result has the same sizes whatever the elements are, such as aten::where"
+            : "what is computed with tensors instead of the number can be in an engine"};
   for (const Use& u : node.inputs()) {
     if (!u.value->type()->isTensor()) continue;
     DType d = u.value->type()->tensor().dtype;
