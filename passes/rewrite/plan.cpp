@@ -1,7 +1,6 @@
 #include "passes/rewrite/plan.h"
 
 #include "ir/clone.h"
-#include "ir/literal.h"
 #include "ir/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/text.h"

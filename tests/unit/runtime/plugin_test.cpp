@@ -438,11 +438,15 @@ TEST_F(PluginGraph, EngineFilesKeepTheVersion) {
 }
 
 TEST_F(PluginGraph, ReservedAttributesOfOtherTypesAreMistakes) {
-  auto module =
-      load("graph(%x : Tensor):\n  %y : Tensor = test::AddOne[inplace=\"yes\", plugin_version=1](%x)\n  return (%y)\n");
+  auto module = load(
+      "graph(%x : Tensor):\n"
+      "  %y : Tensor = test::AddOne[inplace=\"yes\", plugin_version=1, plugin_phase=\"asleep\"](%x)\n"
+      "  return (%y)\n");
   ASSERT_TRUE(module);
   EXPECT_FALSE(module->prepare(diagnostics));
-  EXPECT_EQ(firstError(), "test::AddOne: plugin_version is a text, such as \"2\"; inplace is 0 or 1");
+  EXPECT_EQ(firstError(),
+            "test::AddOne: plugin_version is a text, such as \"2\"; inplace is 0 or 1; plugin_phase is \"building\" or "
+            "\"running\"");
 }
 
 // ---- what plugins may get wrong ----
