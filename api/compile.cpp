@@ -279,7 +279,8 @@ std::optional<double> partOfPercent(const std::string& text) {
   double percent = std::strtod(text.c_str(), &end);
   if (text.empty() || *end) return std::nullopt;
   // A number with an exponent of its own cannot have another one.
-  double part = std::strtod((text + "e-2").c_str(), &end);
+  const std::string hundredth = text + "e-2";
+  double part = std::strtod(hundredth.c_str(), &end);
   return *end ? percent / 100 : part;
 }
 
