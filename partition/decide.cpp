@@ -18,11 +18,6 @@ std::string nodeName(const Node* n) {
 }
 std::string typedName(const Value* v) { return nameOf(v) + " : " + typeText(withoutRefinement(v->type())); }
 
-bool holdsTensors(TypePtr t) {
-  if (t->is(TypeKind::List) || t->is(TypeKind::Optional)) return holdsTensors(t->element());
-  return t->isTensor() || std::any_of(t->elements().begin(), t->elements().end(), holdsTensors);
-}
-
 constexpr const char* kTensorsOnly = "engines take and give tensors and lists of tensors";
 
 }  // namespace
@@ -214,13 +209,15 @@ void Decider::takesInputs(const Node* node) {
     if (v->node() || v->block() != graph_.block() || crossesBorders(v)) continue;
     if (std::find(taken.begin(), taken.end(), v) != taken.end()) continue;
     taken.push_back(v);
-    binding += " --bind " + v->name() + "=VALUE";
+    const bool optional = v->type()->is(TypeKind::Optional);
+    binding += " --bind " + v->name() + (optional ? "=None (or VALUE)" : "=VALUE");
     if (!unbound.empty()) continue;
+    const std::string none = optional ? "lower --bind " + v->name() + "=None if it is None; " : "";
     if (!canBeBound(v->type()))
-      unbound = "lower --bind has no words for %" + v->name() + (v->type()->is(TypeKind::Optional) ? " but None" : "") +
-                ": what is needed of it, as an input of its own";
+      unbound = none + "lower --bind has no words for %" + v->name() + ": what is needed of it, as an input of its own";
     else if (const Node* writer = holdsTensors(v->type()) ? writerOf(v, nullptr) : nullptr)
-      unbound = "lower --bind does not take %" + v->name() + ", as " + nodeName(writer) + mayWrite(writer) + " it";
+      unbound = none + "lower --bind does not take tensors of %" + v->name() + ", as " + nodeName(writer) +
+                mayWrite(writer) + " it";
   }
   const bool one = taken.size() == 1;
   fallBack(node, Reason::Interface,

@@ -54,42 +54,63 @@ class Origins {
 
   void visitInput(const Value* v, bool sizesOnly) {
     const std::string name = "%" + v->name();
-    if (v->block() != graph_.block()) {
-      unknown = name + ", which is another in each turn of a loop";
-    } else if (v->type()->isTensor()) {
-      sizesOnly ? tensors.push_back(v->name()) : void(unknown = "elements of " + name);
+    if (v->block() != graph_.block()) return visitLoop(v->block()->owner(), v->index(), sizesOnly);
+    if (v->type()->isTensor()) {
+      if (!sizesOnly)
+        unknown = "elements of " + name;
+      else if (!v->type()->tensor().hasAllSizes())
+        tensors.push_back(v->name());
     } else if (!canBeBound(v->type())) {
       unknown = "input " + name;
-    } else if (aliases_.isWritten(v)) {
+    } else if (holdsTensors(v->type()) && aliases_.isWritten(v)) {
       unknown = "input " + name + ", which may be written to";
     } else {
       values.push_back(v->name());
     }
   }
 
+  // A value that loops hand on (parameter `at` of the body; 0: the number of the turn) is known once they are unrolled.
+  void visitLoop(const Node* loop, size_t at, bool sizesOnly) {
+    if (loop->kind() != sym::Loop) return void(unknown = "what " + withLine(loop) + " gives");
+    add(loop->input(0), false);
+    add(loop->input(1), false);
+    const Value* goesOn = loop->block(0)->result(0);
+    if (!goesOn->node() || goesOn->node()->kind() != sym::Constant)
+      return void(unknown = "%" + goesOn->name() + ", by which each turn of a loop decides whether there is another");
+    if (at == 0) return;
+    add(loop->input(at + 1), sizesOnly);
+    add(loop->block(0)->result(at), sizesOnly);
+  }
+
   void visit(const Value* v, bool sizesOnly) {
     const Node* from = v->node();
     if (!from) return visitInput(v, sizesOnly);
-    if (from->kind() == sym::Constant) return;
+    if (from->kind() == sym::Constant || from->kind() == sym::Uninitialized) return;
     if (from->kind() == sym::GetAttr) return void(attributes = true);
+    if (from->kind() == sym::Loop) return visitLoop(from, v->index() + 1, sizesOnly);
     if (from->kind() == sym::If) {
       add(from->input(0), false);
       for (const Block* b : from->blocks()) add(b->result(v->index()), sizesOnly);
       return;
     }
-    if (from->hasBlocks() || from->subgraph() || from->kind() == sym::CallMethod || from->kind() == sym::CallFunction)
+    if (from->hasBlocks() || from->subgraph() || from->kind() == sym::CallMethod || from->kind() == sym::CallFunction ||
+        from->inputCount() == 0)
       return void(unknown = "what " + withLine(from) + " gives");
     if (asksForNone(from)) return;
+    const bool takesTensors = std::any_of(from->inputs().begin(), from->inputs().end(),
+                                          [](const Use& u) { return holdsTensors(u.value->type()); });
     const bool geometry = sizesOnly || readsGeometry(from->kind());
     const Operator* op = registry_.resolve(*from);
-    if (op && (dependsOnElements(*op) || (sizesOnly && (!op->isImplemented() || !op->def().infer))))
+    const bool infers =
+        !op || from->kind().nameSpace() == "prim" || (op->isImplemented() && (op->def().infer || op->def().scalar));
+    if (takesTensors && op && (dependsOnElements(*op) || (sizesOnly && !infers)))
       return void(unknown = "elements of a tensor, by " + withLine(from));
     if (aliases_.isWrittenItself(v) && !v->type()->isTensor())
       return void(unknown = "%" + v->name() + ", which is written to");
     for (const Use& u : from->inputs()) {
-      const bool isTensor = u.value->type()->isTensor();
-      if (isTensor && !geometry) return void(unknown = "elements of a tensor, by " + withLine(from));
-      add(u.value, isTensor);
+      const bool tensor = holdsTensors(u.value->type());
+      if (tensor && !geometry) return void(unknown = "elements of a tensor, by " + withLine(from));
+      add(u.value, tensor);
     }
   }
 
@@ -101,9 +122,10 @@ class Origins {
     nones.push_back(v->name());
     return true;
   }
+  static bool isConstruct(const Node* n) { return n->kind() == sym::ListConstruct || n->kind() == sym::DictConstruct; }
   static bool readsGeometry(Symbol kind) {
-    static const KindSet kKinds = {"prim::dtype", "prim::device", "aten::is_floating_point", "aten::is_complex",
-                                   "aten::len"};
+    static const KindSet kKinds = {"prim::dtype",      "prim::device", "aten::len",      "aten::is_floating_point",
+                                   "aten::is_complex", "aten::__is__", "aten::__isnot__"};
     return readsSizes(kind) || kKinds.contains(kind);
   }
 
@@ -128,7 +150,8 @@ std::vector<std::string> named(std::vector<std::string> names) {
 // "--bind a=VALUE --bind b=None and fixed sizes of %x (...)": at most three of each.
 std::string meansOf(const Origins& o) {
   std::vector<std::string> all, bound;
-  for (const std::string& n : o.values) bound.push_back(" --bind " + n + "=VALUE");
+  for (const std::string& n : o.values)
+    if (std::find(o.nones.begin(), o.nones.end(), n) == o.nones.end()) bound.push_back(" --bind " + n + "=VALUE");
   for (const std::string& n : o.nones) bound.push_back(" --bind " + n + "=None");
   if (!bound.empty()) {
     constexpr size_t kMost = 3;
@@ -137,8 +160,8 @@ std::string meansOf(const Origins& o) {
     all.push_back(bound.size() > kMost ? text + " and others" : text);
   }
   if (!o.tensors.empty())
-    all.push_back("fixed sizes of " + someOf(named(o.tensors), " and others") + " (--shape " + o.tensors[0] +
-                  "=SIZES, or in the text)");
+    all.push_back("fixed sizes of " + someOf(named(o.tensors), " and others") + " (--shape " + o.tensors[0] + "=SIZES" +
+                  (o.tensors.size() > 1 ? " and so on" : "") + ", or in the text)");
   if (o.attributes) all.emplace_back("the weights or a module dump");
   return join(all, " and ", [](const std::string& s) { return s; });
 }
@@ -214,13 +237,21 @@ std::string Remedies::ofControl(const Node* node) const {
   }
   if (!origins.unknown.empty())
     return "nothing that could be said before the run: its " + what + " depends on " + origins.unknown;
-  int64_t nodes = 0;
-  if (loop) forEachNode(node->block(0), [&](const Node*) { ++nodes; });
   const std::string means = meansOf(origins);
-  if (!loop) return means.empty() ? "" : "its condition is known with " + means + ": the branch that is not taken goes";
+  const Node* maker = node->input(0)->node();
+  if (means.empty() && maker && maker->kind() != sym::Constant)
+    return "what " + withLine(maker) + " gives does not depend on inputs, but lowering does not compute it";
+  if (!loop) return "its condition is known with " + means + ": the branch that is not taken goes";
+  int64_t nodes = 0;
+  forEachNode(node->block(0), [&](const Node*) { ++nodes; });
   const std::string limit = "lowering unrolls what becomes at most " + std::to_string(kMostUnrolledNodes) +
                             " nodes, and a turn has " + std::to_string(nodes);
   return means.empty() ? limit : "its number of turns is known with " + means + ": " + limit;
+}
+
+bool holdsTensors(TypePtr t) {
+  if (t->is(TypeKind::List) || t->is(TypeKind::Optional)) return holdsTensors(t->element());
+  return t->isTensor() || std::any_of(t->elements().begin(), t->elements().end(), holdsTensors);
 }
 
 bool canBeBound(TypePtr t) {
@@ -231,6 +262,9 @@ bool canBeBound(TypePtr t) {
     case TypeKind::Tuple:
     case TypeKind::Dict:
       return std::all_of(t->elements().begin(), t->elements().end(), canBeBound);
+    case TypeKind::Any:
+    case TypeKind::Union:
+      return true;
     case TypeKind::Enum:
       return false;
     default:

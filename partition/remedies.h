@@ -11,6 +11,8 @@ namespace tscompile {
 
 // Whether `lower --bind` has words for values of this type.
 bool canBeBound(TypePtr type);
+// A tensor, or something that has one inside.
+bool holdsTensors(TypePtr type);
 
 class Remedies {
  public:

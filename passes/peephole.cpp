@@ -64,7 +64,14 @@ class Peephole {
         {Symbol::of("aten::numel"), {&Peephole::numel}},
         {Symbol::of("prim::dtype"), {&Peephole::dtype}},
         {Symbol::of("prim::device"), {&Peephole::device}},
-        {Symbol::of("prim::is_cuda"), {&Peephole::isCuda}},
+        {Symbol::of("prim::is_cuda"), {&Peephole::never}},
+        {Symbol::of("aten::is_grad_enabled"), {&Peephole::gradEnabled, 0}},
+        {Symbol::of("aten::is_autocast_enabled"), {&Peephole::noAutocast, 0}},
+        {Symbol::of("prim::is_nested"), {&Peephole::never}},
+        {Symbol::of("prim::is_sparse"), {&Peephole::never}},
+        {Symbol::of("prim::is_mkldnn"), {&Peephole::never}},
+        {Symbol::of("prim::is_quantized"), {&Peephole::never}},
+        {Symbol::of("prim::requires_grad"), {&Peephole::never}},
         {Symbol::of("aten::is_floating_point"), {&Peephole::isFloatingPoint}},
         {Symbol::of("aten::is_complex"), {&Peephole::isComplex}},
         {Symbol::of("aten::Int"), {&Peephole::numberOfTensor}},
@@ -220,16 +227,24 @@ class Peephole {
     DType d = facts_.dtype(n->input(0));
     return d == DType::Undefined ? Values{} : constant(n, kComplexTypes.contains(d));
   }
-  // Everything runs there, whatever device the text was made on.
-  static bool onCpu(const TensorFacts& t) { return t.hasDevice && t.device.kind == DeviceKind::CPU; }
-  Values device(Node* n) {
-    const TensorFacts& t = n->input(0)->type()->tensor();
-    return onCpu(t) ? constant(n, t.device) : Values{};
+  // Everything runs on the CPU, whatever device the text was made on; a text that names another one keeps its
+  // questions, for --device to answer.
+  static bool namesOther(const Value* v) {
+    return v->type()->isTensor() && v->type()->tensor().hasDevice && v->type()->tensor().device.kind != DeviceKind::CPU;
   }
-  Values isCuda(Node* n) {
-    const TensorFacts& t = n->input(0)->type()->tensor();
-    return onCpu(t) ? constant(n, false) : Values{};
+  Values device(Node* n) { return namesOther(n->input(0)) ? Values{} : constant(n, Device{}); }
+  // Properties that no tensor has there.
+  Values never(Node* n) { return namesOther(n->input(0)) ? Values{} : constant(n, false); }
+
+  // Runs start with gradients enabled, as PyTorch's do, though none are computed; nothing in the graph changes it.
+  Values gradEnabled(Node* n) {
+    static const Symbol kChangers[] = {Symbol::of("aten::set_grad_enabled"), sym::Enter, sym::CallMethod,
+                                       sym::CallFunction, sym::fork};
+    for (Symbol kind : kChangers)
+      if (graph_.kinds().count(kind)) return {};
+    return n->inputCount() == 0 ? constant(n, true) : Values{};
   }
+  Values noAutocast(Node* n) { return constant(n, false); }
 
   // ---- numbers ----
 

@@ -16,12 +16,30 @@
 namespace tscompile {
 namespace {
 
+// The node that sets the attribute which this one reads, by its name.
+const Node* setterOf(const Node& node) {
+  const IValue* name = node.attributeValue(sym::name);
+  if (!name || !name->isString()) return nullptr;
+  for (const Node* n : node.graph()->nodesOf([](Symbol kind) { return kind == sym::SetAttr; })) {
+    const IValue* set = n->attributeValue(sym::name);
+    if (set && set->isString() && set->toString() == name->toString()) return n;
+  }
+  return nullptr;
+}
+
 Verdict ofStructure(const Node& node) {
   std::string_view kind = node.kind().text();
   if (StructureRunner::runs(node.kind())) return {};
   if (node.kind() == sym::GetAttr && node.outputCount() == 1) {
     TypePtr t = node.output()->type();
     std::string_view remedy = "a module dump has the value: attributes that nothing sets become constants";
+    if (const Node* setter = setterOf(node))
+      return {Reason::SideEffect, "reads an attribute that the graph sets",
+              fmt::format("without prim::SetAttr of '{}' it becomes a constant, given the weights or a module dump",
+                          setter->attributeValue(sym::name)->toString())};
+    if (node.input(0)->node() && node.input(0)->node()->kind() == sym::CreateObject)
+      return {Reason::SideEffect, "reads an attribute of an object that the graph makes",
+              "values in the place of the object's attributes can be in an engine"};
     if (t->isTensor())
       remedy = "give the weights: once its calls are put in, attributes that nothing sets become constants";
     else if (t->is(TypeKind::Class))
