@@ -19,7 +19,7 @@ std::string someOf(const std::vector<std::string>& names, std::string_view rest)
   return names.size() > kMost ? some + std::string(rest) : some;
 }
 
-std::string withLine(const Node* n) {
+std::string nodeName(const Node* n) {
   std::string out(n->kind().text());
   if (n->outputCount()) out += " (%" + n->output()->name() + ")";
   return out;
@@ -38,8 +38,11 @@ class Origins {
   void find(const Value* start) {
     constexpr size_t kMost = 2000;
     add(start, false);
-    for (; next_ < todo_.size() && unknown.empty(); ++next_)
-      next_ == kMost ? void(unknown = "more than can be looked at") : visit(todo_[next_].value, todo_[next_].sizesOnly);
+    for (; next_ < todo_.size() && unknown.empty(); ++next_) {
+      if (next_ == kMost) return void(unknown = "more than can be looked at");
+      const Item item = todo_[next_];
+      visit(item.value, item.sizesOnly);
+    }
   }
 
  private:
@@ -71,7 +74,7 @@ class Origins {
 
   // A value that loops hand on (parameter `at` of the body; 0: the number of the turn) is known once they are unrolled.
   void visitLoop(const Node* loop, size_t at, bool sizesOnly) {
-    if (loop->kind() != sym::Loop) return void(unknown = "what " + withLine(loop) + " gives");
+    if (loop->kind() != sym::Loop) return void(unknown = "what " + nodeName(loop) + " gives");
     add(loop->input(0), false);
     add(loop->input(1), false);
     const Value* goesOn = loop->block(0)->result(0);
@@ -93,25 +96,25 @@ class Origins {
       for (const Block* b : from->blocks()) add(b->result(v->index()), sizesOnly);
       return;
     }
+    const bool isEmpty = from->kind() == sym::ListConstruct || from->kind() == sym::DictConstruct;
     if (from->hasBlocks() || from->subgraph() || from->kind() == sym::CallMethod || from->kind() == sym::CallFunction ||
-        from->inputCount() == 0)
-      return void(unknown = "what " + withLine(from) + " gives");
-    if (asksForNone(from)) return;
-    const bool takesTensors = std::any_of(from->inputs().begin(), from->inputs().end(),
-                                          [](const Use& u) { return holdsTensors(u.value->type()); });
-    const bool geometry = sizesOnly || readsGeometry(from->kind());
-    const Operator* op = registry_.resolve(*from);
+        (from->inputCount() == 0 && !isEmpty))
+      return void(unknown = "what " + nodeName(from) + " gives");
+    if (!asksForNone(from)) visitOperator(from, v, sizesOnly);
+  }
+
+  void visitOperator(const Node* n, const Value* result, bool sizesOnly) {
+    const std::string elements = "elements of a tensor, by " + nodeName(n);
+    const bool takesTensors =
+        std::any_of(n->inputs().begin(), n->inputs().end(), [](const Use& u) { return holdsTensors(u.value->type()); });
+    const Operator* op = registry_.resolve(*n);
     const bool infers =
-        !op || from->kind().nameSpace() == "prim" || (op->isImplemented() && (op->def().infer || op->def().scalar));
-    if (takesTensors && op && (dependsOnElements(*op) || (sizesOnly && !infers)))
-      return void(unknown = "elements of a tensor, by " + withLine(from));
-    if (aliases_.isWrittenItself(v) && !v->type()->isTensor())
-      return void(unknown = "%" + v->name() + ", which is written to");
-    for (const Use& u : from->inputs()) {
-      const bool tensor = holdsTensors(u.value->type());
-      if (tensor && !geometry) return void(unknown = "elements of a tensor, by " + withLine(from));
-      add(u.value, tensor);
-    }
+        !op || n->kind().nameSpace() == "prim" || (op->isImplemented() && (op->def().infer || op->def().scalar));
+    if (takesTensors && op && (dependsOnElements(*op) || (sizesOnly && !infers))) return void(unknown = elements);
+    if (takesTensors && !sizesOnly && !readsGeometry(n->kind())) return void(unknown = elements);
+    if (aliases_.isWrittenItself(result) && !result->type()->isTensor())
+      return void(unknown = "%" + result->name() + ", which is written to");
+    for (const Use& u : n->inputs()) add(u.value, holdsTensors(u.value->type()));
   }
 
   // Whether an optional input is None: that it is can be said, whatever it may hold.
@@ -122,10 +125,10 @@ class Origins {
     nones.push_back(v->name());
     return true;
   }
-  static bool isConstruct(const Node* n) { return n->kind() == sym::ListConstruct || n->kind() == sym::DictConstruct; }
+  // Operators that look at no elements of the tensors that they take.
   static bool readsGeometry(Symbol kind) {
-    static const KindSet kKinds = {"prim::dtype",      "prim::device", "aten::len",      "aten::is_floating_point",
-                                   "aten::is_complex", "aten::__is__", "aten::__isnot__"};
+    static const KindSet kKinds = {"prim::dtype",      "prim::device", "aten::len",       "aten::is_floating_point",
+                                   "aten::is_complex", "aten::__is__", "aten::__isnot__", "prim::isinstance"};
     return readsSizes(kind) || kKinds.contains(kind);
   }
 
@@ -206,7 +209,7 @@ std::string Remedies::ofWriteToView(const Node* writer) const {
 std::string Remedies::ofWrite(const Node* writer) const {
   std::string_view kind = writer->kind().text();
   const Operator* op = registry_.resolve(*writer);
-  if (!op) return "an overload that is known to write nothing: see why " + withLine(writer) + " has none";
+  if (!op) return "an overload that is known to write nothing: see why " + nodeName(writer) + " has none";
   if (op->outCount()) return "use the form of " + std::string(kind) + " without 'out'";
   if (op->trains(*writer))
     return "with false for '" + op->schema().arguments[op->def().trained.training].name +
@@ -240,7 +243,7 @@ std::string Remedies::ofControl(const Node* node) const {
   const std::string means = meansOf(origins);
   const Node* maker = node->input(0)->node();
   if (means.empty() && maker && maker->kind() != sym::Constant)
-    return "what " + withLine(maker) + " gives does not depend on inputs, but lowering does not compute it";
+    return "what " + nodeName(maker) + " gives does not depend on inputs, but lowering does not compute it";
   if (!loop) return "its condition is known with " + means + ": the branch that is not taken goes";
   int64_t nodes = 0;
   forEachNode(node->block(0), [&](const Node*) { ++nodes; });
