@@ -40,8 +40,13 @@ class Folder {
  private:
   // Goes over the graph once. False if nothing has changed.
   bool sweep() {
-    comparesIdentity_ = false;
-    forEachNode(graph_, [&](Node* n) { comparesIdentity_ = comparesIdentity_ || isIdentityTest(n); });
+    comparesTensors_ = comparesOthers_ = false;
+    forEachNode(graph_, [&](Node* n) {
+      if (!isIdentityTest(n)) return;
+      const bool tensors =
+          std::all_of(n->inputs().begin(), n->inputs().end(), [](const Use& u) { return u.value->type()->isTensor(); });
+      (tensors ? comparesTensors_ : comparesOthers_) = true;
+    });
     made_.clear();
     bool changed = false;
     for (Node* n = graph_.block()->first(); n;) {
@@ -98,6 +103,14 @@ class Folder {
                        [](const Use& u) { return !u.value->type()->is(TypeKind::None); });
   }
 
+  // Whether an identity test may ask whether a value of this type is the same as another. Lists of numbers are no
+  // tensors.
+  bool mayBeCompared(TypePtr t) const {
+    if (!AliasAnalysis::canRefer(t)) return false;
+    const bool plainList = t->is(TypeKind::List) && !AliasAnalysis::canRefer(t->element());
+    return comparesOthers_ || (comparesTensors_ && !plainList);
+  }
+
   // Whether a write anywhere may change what the value is.
   bool mayChange(const Value* v) { return !made_.contains(v) && context_.facts.isWritten(v); }
 
@@ -118,7 +131,7 @@ class Folder {
     bool used = false;
     for (const Value* o : n->outputs()) {
       used |= o->hasUses();
-      if (comparesIdentity_ && AliasAnalysis::canRefer(o->type())) return std::nullopt;
+      if (mayBeCompared(o->type())) return std::nullopt;
     }
     if (!used || !context_.facts.isPure(n)) return std::nullopt;
     for (const Use& u : n->inputs())
@@ -168,8 +181,9 @@ class Folder {
 
   Graph& graph_;
   RewriteContext& context_;
-  std::unordered_set<const Value*> made_;  // constants; newer than the analysis of what is written
-  bool comparesIdentity_ = false, removed_ = false;
+  std::unordered_set<const Value*> made_;                  // constants; newer than the analysis of what is written
+  bool comparesTensors_ = false, comparesOthers_ = false;  // identity tests of the graph
+  bool removed_ = false;
 };
 
 }  // namespace
