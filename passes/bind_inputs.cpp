@@ -12,12 +12,20 @@ namespace {
 
 bool isContainer(const IValue& value) { return value.isList() || value.isTuple() || value.isDict(); }
 
+template <class Visit>
+void forEachItem(const IValue& value, const Visit& visit) {
+  if (value.isList()) std::for_each(value.toList().items.begin(), value.toList().items.end(), visit);
+  if (value.isTuple()) std::for_each(value.toTuple().items.begin(), value.toTuple().items.end(), visit);
+  if (value.isDict())
+    value.toDict().forEach([&](const IValue& key, const IValue& item) {
+      visit(key);
+      visit(item);
+    });
+}
+
 bool holdsTensors(const IValue& value) {
   bool any = value.isTensor();
-  auto look = [&](const IValue& item) { any = any || holdsTensors(item); };
-  if (value.isList()) std::for_each(value.toList().items.begin(), value.toList().items.end(), look);
-  if (value.isTuple()) std::for_each(value.toTuple().items.begin(), value.toTuple().items.end(), look);
-  if (value.isDict()) value.toDict().forEach([&](const IValue& key, const IValue& item) { look(key), look(item); });
+  forEachItem(value, [&](const IValue& item) { any = any || holdsTensors(item); });
   return any;
 }
 
@@ -25,10 +33,7 @@ bool holdsTensors(const IValue& value) {
 bool canMake(const IValue& value, bool fresh) {
   if (fitsConstant(value) && !(fresh && isContainer(value))) return true;
   bool all = isContainer(value);
-  auto look = [&](const IValue& item) { all = all && canMake(item, fresh); };
-  if (value.isList()) std::for_each(value.toList().items.begin(), value.toList().items.end(), look);
-  if (value.isTuple()) std::for_each(value.toTuple().items.begin(), value.toTuple().items.end(), look);
-  if (value.isDict()) value.toDict().forEach([&](const IValue& key, const IValue& item) { look(key), look(item); });
+  forEachItem(value, [&](const IValue& item) { all = all && canMake(item, fresh); });
   return all;
 }
 
