@@ -20,13 +20,13 @@
 namespace tscompile {
 namespace {
 
-constexpr int kDigits = 3;
-constexpr int kRows = 2;          // at a time: 24 sums
+constexpr int64_t kDigits = 3;
+constexpr int64_t kRows = 2;      // at a time: 24 sums
 constexpr int64_t kAhead = 4096;  // bytes that weights are fetched before they are used
 // The largest whose digits are all within [-128, 127] is 127 * (65536 + 256 + 1); less what rounding may add.
 constexpr float kLargest = 8355700;
 constexpr float kTiny = 1e-30f;
-constexpr int64_t kFour = 4 * kBlock;  // bytes of four rows of a panel
+constexpr int64_t kFour = int64_t{4} * kBlock;  // bytes of four rows of a panel
 
 // One row; false if fixed point cannot stand for it.
 bool makeRow(const float* a, int64_t k, int64_t depth, int8_t* digits, int32_t* sums, float* step) {
@@ -51,20 +51,20 @@ bool makeRow(const float* a, int64_t k, int64_t depth, int8_t* digits, int32_t* 
   const __m512i half = _mm512_set1_epi32(128);
   for (int64_t i = 0; i < depth; i += kBlock) {
     __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(load(i), scale));
-    for (int d = kDigits - 1; d >= 0; --d) {
+    for (int64_t d = kDigits - 1; d >= 0; --d) {
       const __m512i higher = _mm512_srai_epi32(_mm512_add_epi32(v, half), 8);
       _mm_storeu_si128(reinterpret_cast<__m128i*>(digits + d * depth + i), _mm512_cvtepi32_epi8(v));
       sum[d] = _mm512_add_epi32(sum[d], _mm512_sub_epi32(v, _mm512_slli_epi32(higher, 8)));
       v = higher;
     }
   }
-  for (int d = 0; d < kDigits; ++d) sums[d] = _mm512_reduce_add_epi32(sum[d]);
+  for (int64_t d = 0; d < kDigits; ++d) sums[d] = _mm512_reduce_add_epi32(sum[d]);
   return true;
 }
 
 // kCount rows times one panel: the panels are read from end to end, as memory likes best. Sums of kSplit fours of the
 // depth are apart, so that they do not wait for each other.
-template <int kCount, int kSplit>
+template <int64_t kCount, int64_t kSplit>
 void kernel(const FixedRows& rows, int64_t row, const Product& p, int64_t panel) {
   __m512i sum[kCount][kDigits][kSplit] = {};
   const auto* b = static_cast<const char*>(p.b) + panel * rows.depth * kBlock;
@@ -73,13 +73,13 @@ void kernel(const FixedRows& rows, int64_t row, const Product& p, int64_t panel)
   const __m512i raised = _mm512_set1_epi8(-128);
   for (int64_t i = 0; i < rows.depth; i += 4 * kSplit) {
 #pragma GCC unroll 16
-    for (int s = 0; s < kSplit; ++s, b += kFour) {
+    for (int64_t s = 0; s < kSplit; ++s, b += kFour) {
       _mm_prefetch(b + kAhead, _MM_HINT_T0);
       const __m512i weights = _mm512_xor_si512(_mm512_loadu_si512(b), raised);
 #pragma GCC unroll 16
-      for (int r = 0; r < kCount; ++r)
+      for (int64_t r = 0; r < kCount; ++r)
 #pragma GCC unroll 16
-        for (int d = 0; d < kDigits; ++d) {
+        for (int64_t d = 0; d < kDigits; ++d) {
           int32_t four;
           __builtin_memcpy(&four, digits + (r * kDigits + d) * rows.depth + i + 4 * s, sizeof(four));
           sum[r][d][s] = _mm512_dpbusd_epi32(sum[r][d][s], weights, _mm512_set1_epi32(four));
@@ -92,13 +92,13 @@ void kernel(const FixedRows& rows, int64_t row, const Product& p, int64_t panel)
   const __m512 scales = _mm512_loadu_ps(p.scales + column);
   const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(lanes, e.bias + column) : _mm512_setzero_ps();
 #pragma GCC unroll 16
-  for (int r = 0; r < kCount; ++r) {
+  for (int64_t r = 0; r < kCount; ++r) {
     __m512 value = _mm512_setzero_ps();
 #pragma GCC unroll 16
-    for (int d = 0; d < kDigits; ++d) {
+    for (int64_t d = 0; d < kDigits; ++d) {
       __m512i exact = _mm512_set1_epi32(-128 * rows.sums[(row + r) * kDigits + d]);
 #pragma GCC unroll 16
-      for (int s = 0; s < kSplit; ++s) exact = _mm512_add_epi32(exact, sum[r][d][s]);
+      for (int64_t s = 0; s < kSplit; ++s) exact = _mm512_add_epi32(exact, sum[r][d][s]);
       value = _mm512_fmadd_ps(value, _mm512_set1_ps(256), _mm512_cvtepi32_ps(exact));
     }
     // Both factors first: the value alone, times either, may be out of range where the result is not.
