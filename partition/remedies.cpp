@@ -34,6 +34,8 @@ class Origins {
   std::vector<std::string> values, nones, tensors;  // inputs of the graph: "n"; of tensors nothing but sizes counts
   bool attributes = false;
   std::string unknown;  // what nobody knows before the run, if there is such
+  std::string written;  // a list that is changed on the way, if there is such
+  std::string asked;    // what a loop on the way asks in each turn, if there is such
 
   void find(const Value* start) {
     constexpr size_t kMost = 2000;
@@ -66,7 +68,10 @@ class Origins {
     } else if (!canBeBound(v->type())) {
       unknown = "input " + name;
     } else if (holdsTensors(v->type()) && aliases_.isWritten(v)) {
-      unknown = "input " + name + ", which may be written to";
+      if (v->type()->is(TypeKind::Optional))
+        nones.push_back(v->name());
+      else
+        unknown = "input " + name + ", which may be written to";
     } else {
       values.push_back(v->name());
     }
@@ -78,8 +83,7 @@ class Origins {
     add(loop->input(0), false);
     add(loop->input(1), false);
     const Value* goesOn = loop->block(0)->result(0);
-    if (!goesOn->node() || goesOn->node()->kind() != sym::Constant)
-      return void(unknown = "%" + goesOn->name() + ", by which each turn of a loop decides whether there is another");
+    if (!goesOn->node() || goesOn->node()->kind() != sym::Constant) asked = "%" + goesOn->name();
     if (at == 0) return;
     add(loop->input(at + 1), sizesOnly);
     add(loop->block(0)->result(at), sizesOnly);
@@ -100,7 +104,7 @@ class Origins {
     if (from->hasBlocks() || from->subgraph() || from->kind() == sym::CallMethod || from->kind() == sym::CallFunction ||
         (from->inputCount() == 0 && !isEmpty))
       return void(unknown = "what " + nodeName(from) + " gives");
-    if (!asksForNone(from)) visitOperator(from, v, sizesOnly);
+    if (!asksForIdentity(from)) visitOperator(from, v, sizesOnly);
   }
 
   void visitOperator(const Node* n, const Value* result, bool sizesOnly) {
@@ -112,15 +116,19 @@ class Origins {
         !op || n->kind().nameSpace() == "prim" || (op->isImplemented() && (op->def().infer || op->def().scalar));
     if (takesTensors && op && (dependsOnElements(*op) || (sizesOnly && !infers))) return void(unknown = elements);
     if (takesTensors && !sizesOnly && !readsGeometry(n->kind())) return void(unknown = elements);
-    if (aliases_.isWrittenItself(result) && !result->type()->isTensor())
-      return void(unknown = "%" + result->name() + ", which is written to");
+    if (aliases_.isWrittenItself(result) && !result->type()->isTensor()) written = "%" + result->name();
     for (const Use& u : n->inputs()) add(u.value, holdsTensors(u.value->type()));
   }
 
-  // Whether an optional input is None: that it is can be said, whatever it may hold.
-  bool asksForNone(const Node* n) {
+  // Whether it asks if two values are the same. That an optional input is None can be said, whatever it may hold.
+  bool asksForIdentity(const Node* n) {
     if (n->kind() != Symbol::of("aten::__is__") && n->kind() != Symbol::of("aten::__isnot__")) return false;
     const Value* v = n->input(0);
+    const Value* other = n->input(1);
+    if (!v->type()->is(TypeKind::None) && !other->type()->is(TypeKind::None)) {
+      unknown = "whether %" + v->name() + " and %" + other->name() + " are the same object";
+      return true;
+    }
     if (v->node() || v->block() != graph_.block() || !v->type()->is(TypeKind::Optional)) return false;
     nones.push_back(v->name());
     return true;
@@ -234,16 +242,21 @@ std::string Remedies::ofControl(const Node* node) const {
   if (loop) {
     origins.find(node->input(1));
     const Value* goesOn = node->block(0)->result(0);
-    const bool always = goesOn->node() && goesOn->node()->kind() == sym::Constant;
-    if (origins.unknown.empty() && !always)
-      origins.unknown = "%" + goesOn->name() + ", by which each turn decides whether there is another";
+    if (!goesOn->node() || goesOn->node()->kind() != sym::Constant) origins.asked = "%" + goesOn->name();
   }
   if (!origins.unknown.empty())
     return "nothing that could be said before the run: its " + what + " depends on " + origins.unknown;
+  if (!origins.asked.empty())
+    return "its " + what + " depends on " + origins.asked + ", by which each turn of a loop decides whether there is " +
+           "another: lowering unrolls only loops whose number of turns is known before the first";
   const std::string means = meansOf(origins);
+  if (!origins.written.empty())
+    return "its " + what + " depends on " + origins.written + ", which is changed on the way: it may be known once " +
+           "loops are unrolled and branches decided" + (means.empty() ? "" : " with " + means);
   const Node* maker = node->input(0)->node();
   if (means.empty() && maker && maker->kind() != sym::Constant)
-    return "what " + nodeName(maker) + " gives does not depend on inputs, but lowering does not compute it";
+    return "a constant in the place of what " + nodeName(maker) +
+           " gives, which depends on no inputs, but lowering does not compute it";
   if (!loop) return "its condition is known with " + means + ": the branch that is not taken goes";
   int64_t nodes = 0;
   forEachNode(node->block(0), [&](const Node*) { ++nodes; });

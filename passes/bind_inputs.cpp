@@ -39,7 +39,9 @@ bool canMake(const IValue& value, bool fresh) {
 
 // The value as nodes; `fresh`: containers are made of their items, never constants.
 Value* make(Builder& b, const IValue& value, TypePtr type, bool fresh) {
-  while (type->is(TypeKind::Optional) && !value.isNone()) type = type->element();
+  // Of None the plain type: nobody can take it to be a tensor that may be written.
+  if (value.isNone()) return b.constant(value, types().none);
+  while (type->is(TypeKind::Optional)) type = type->element();
   if (!isContainer(value) || (!fresh && fitsConstant(value))) return b.constant(value, constantType(value, type));
   std::vector<Value*> items;
   if (value.isList()) {

@@ -192,6 +192,16 @@ class Peephole {
     std::optional<size_t> rank = facts_.rank(n->input(0));
     return rank ? constant(n, static_cast<int64_t>(*rank)) : Values{};
   }
+  // The tensor's size in a dimension, if both are known.
+  std::optional<int64_t> sizeAt(const Value* tensor, const Value* dimension) {
+    const TensorFacts& t = facts_.tensor(tensor);
+    std::optional<int64_t> d = facts_.integer(dimension);
+    if (!t.hasRank || !d) return std::nullopt;
+    if (*d < 0) *d += static_cast<int64_t>(t.sizes.size());
+    if (*d < 0 || *d >= static_cast<int64_t>(t.sizes.size())) return std::nullopt;
+    int64_t s = t.sizes[static_cast<size_t>(*d)];
+    return isKnownSize(s) ? std::optional(s) : std::nullopt;
+  }
   Values size(Node* n) {
     if (!n->input(0)->type()->isTensor()) return {};
     if (n->inputCount() == 1) {
@@ -202,13 +212,8 @@ class Peephole {
       for (int64_t s : *sizes) items.push_back(b.constant(s));
       return {b.list(items, types().integer)};
     }
-    const TensorFacts& t = facts_.tensor(n->input(0));
-    std::optional<int64_t> d = facts_.integer(n->input(1));
-    if (!t.hasRank || !d || !isInt(n->output())) return {};
-    if (*d < 0) *d += static_cast<int64_t>(t.sizes.size());
-    if (*d < 0 || *d >= static_cast<int64_t>(t.sizes.size())) return {};
-    int64_t s = t.sizes[static_cast<size_t>(*d)];
-    return isKnownSize(s) ? constant(n, s) : Values{};
+    std::optional<int64_t> size = isInt(n->output()) ? sizeAt(n->input(0), n->input(1)) : std::nullopt;
+    return size ? constant(n, *size) : Values{};
   }
   Values numel(Node* n) {
     std::optional<Dims> sizes = facts_.sizes(n->input(0));
@@ -342,8 +347,11 @@ class Peephole {
   const Node* unwritten(const Value* v) {
     const Node* made = madeBy(v, sym::ListConstruct);
     if (!made || !v->type()->is(TypeKind::List)) return nullptr;
-    if (!facts_.graphHasWrites()) return made;
-    return facts_.aliases().knows(v) && !facts_.aliases().isWrittenItself(v) ? made : nullptr;
+    return staysAsMade(v) ? made : nullptr;
+  }
+  bool staysAsMade(const Value* list) {
+    if (!facts_.graphHasWrites()) return true;
+    return facts_.aliases().knows(list) && !facts_.aliases().isWrittenItself(list);
   }
   static bool fits(const Value* v, const Value* output) {
     return isSubtype(v->type(), withoutRefinement(output->type()));
@@ -354,8 +362,11 @@ class Peephole {
   }
 
   Values length(Node* n) {
-    const Node* list = unwritten(n->input(0));
-    return list ? constant(n, static_cast<int64_t>(list->inputCount())) : Values{};
+    if (const Node* list = unwritten(n->input(0))) return constant(n, static_cast<int64_t>(list->inputCount()));
+    const Node* unbound = madeBy(n->input(0), Symbol::of("aten::unbind"));
+    if (!unbound || unbound->inputCount() != 2 || !staysAsMade(n->input(0))) return {};
+    std::optional<int64_t> size = sizeAt(unbound->input(0), unbound->input(1));
+    return size ? constant(n, *size) : Values{};
   }
   Values item(Node* n) {
     const Node* list = n->inputCount() == 2 ? unwritten(n->input(0)) : nullptr;

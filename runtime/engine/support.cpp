@@ -40,7 +40,11 @@ Verdict ofStructure(const Node& node) {
     if (node.input(0)->node() && node.input(0)->node()->kind() == sym::CreateObject)
       return {Reason::SideEffect, "reads an attribute of an object that the graph makes",
               "values in the place of the object's attributes can be in an engine"};
-    if (t->isTensor())
+    const KindTable& kinds = node.graph()->kinds();
+    if (!t->is(TypeKind::Class) && (kinds.count(sym::CallMethod) || kinds.count(sym::CallFunction)))
+      remedy =
+          "once the calls are put in (an inlined graph has none), it becomes a constant with the weights or a dump";
+    else if (t->isTensor())
       remedy = "give the weights: once its calls are put in, attributes that nothing sets become constants";
     else if (t->is(TypeKind::Class))
       remedy = "it is removed when the calls of the module are put in";
