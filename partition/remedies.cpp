@@ -247,8 +247,10 @@ std::string Remedies::ofControl(const Node* node) const {
   if (!origins.unknown.empty())
     return "nothing that could be said before the run: its " + what + " depends on " + origins.unknown;
   if (!origins.asked.empty())
-    return "its " + what + " depends on " + origins.asked + ", by which each turn of a loop decides whether there is " +
-           "another: lowering unrolls only loops whose number of turns is known before the first";
+    return "its " + what + " depends on " + origins.asked +
+           ", which a loop asks in each turn: written as a loop that " +
+           "counts, with true for its condition, it is unrolled when the number is known; if what a turn computes " +
+           "decides, nothing could be said before the run";
   const std::string means = meansOf(origins);
   if (!origins.written.empty())
     return "its " + what + " depends on " + origins.written + ", which is changed on the way: it may be known once " +

@@ -288,6 +288,22 @@ std::string explainSegments(const Graph& graph, const Partition& partition, cons
 
 namespace {
 
+// Whether constants and these inputs are all that the node is computed from: then it goes when they are bound.
+bool isComputedFrom(const Node* node, const std::unordered_set<const Value*>& bound) {
+  constexpr size_t kMost = 256;
+  std::vector<const Node*> todo{node};
+  std::unordered_set<const Node*> seen{node};
+  for (size_t i = 0; i < todo.size(); ++i) {
+    if (i == kMost || todo[i]->hasBlocks() || todo[i]->subgraph()) return false;
+    for (const Use& u : todo[i]->inputs()) {
+      const Node* from = u.value->node();
+      if (!from && !bound.contains(u.value)) return false;
+      if (from && seen.insert(from).second) todo.push_back(from);
+    }
+  }
+  return true;
+}
+
 // What keeps the node out once its cause is changed, and what after that.
 std::string whatElse(const Node* node, const Partition& partition, const Repartition& again) {
   constexpr size_t kMost = 8;
@@ -309,6 +325,7 @@ std::string whatElse(const Node* node, const Partition& partition, const Reparti
     if (reason == Reason::Interface) {
       for (const Use& u : root->inputs())
         if (!u.value->node()) bound.insert(u.value);
+      if (isComputedFrom(node, bound)) break;
     } else if (!assumed.insert(root).second) {
       break;
     }
