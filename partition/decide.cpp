@@ -11,11 +11,6 @@ namespace tscompile {
 namespace {
 
 std::string nameOf(const Value* v) { return "%" + v->name(); }
-// "aten::relu (%y)", or the kind alone.
-std::string nodeName(const Node* n) {
-  std::string kind(n->kind().text());
-  return n->outputCount() ? kind + " (" + nameOf(n->output()) + ")" : kind;
-}
 std::string typedName(const Value* v) { return nameOf(v) + " : " + typeText(withoutRefinement(v->type())); }
 
 constexpr const char* kTensorsOnly = "engines take and give tensors and lists of tensors";

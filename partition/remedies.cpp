@@ -19,12 +19,6 @@ std::string someOf(const std::vector<std::string>& names, std::string_view rest)
   return names.size() > kMost ? some + std::string(rest) : some;
 }
 
-std::string nodeName(const Node* n) {
-  std::string out(n->kind().text());
-  if (n->outputCount()) out += " (%" + n->output()->name() + ")";
-  return out;
-}
-
 // What a value is computed from, back to what somebody can say before the run.
 class Origins {
  public:
@@ -265,6 +259,12 @@ std::string Remedies::ofControl(const Node* node) const {
   const std::string limit = "lowering unrolls what becomes at most " + std::to_string(kMostUnrolledNodes) +
                             " nodes, and a turn has " + std::to_string(nodes);
   return means.empty() ? limit : "its number of turns is known with " + means + ": " + limit;
+}
+
+std::string nodeName(const Node* n) {
+  std::string out(n->kind().text());
+  if (n->outputCount()) out += " (%" + n->output()->name() + ")";
+  return out;
 }
 
 bool holdsTensors(TypePtr t) {

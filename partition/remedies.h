@@ -11,6 +11,8 @@ namespace tscompile {
 
 // Whether `lower --bind` has words for values of this type.
 bool canBeBound(TypePtr type);
+// "aten::relu (%y)", or the kind alone.
+std::string nodeName(const Node* node);
 // A tensor, or something that has one inside.
 bool holdsTensors(TypePtr type);
 
