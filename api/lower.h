@@ -28,7 +28,7 @@ struct LowerOptions {
   std::function<void(const RewriteArguments&)> onReports = nullptr;  // sees what rewrites reported
   // Nodes of plugins become what they decompose into, and the plan runs on that as well. See api/unpack_plugins.h.
   bool unpackPlugins = false;
-  // What inputs will be: sizes that are fixed are known to all rewrites, so that conditions on them go.
+  // Sizes that inputs will have, unchecked: rewrites know those that are fixed. Partitioning puts in PartitionSpec's.
   std::vector<InputRange> shapes = {};
   Limits limits;
 };
