@@ -288,6 +288,12 @@ std::string explainSegments(const Graph& graph, const Partition& partition, cons
 
 namespace {
 
+// The end of the node's chain of causes, or the node.
+const Node* rootOf(const Node* node, const Partition& partition) {
+  const std::vector<const Node*> causes = partition.causes(node);
+  return causes.empty() ? node : causes.back();
+}
+
 // Whether constants and these inputs are all that the node is computed from: then it goes when they are bound.
 bool isComputedFrom(const Node* node, const std::unordered_set<const Value*>& bound) {
   constexpr size_t kMost = 256;
@@ -318,8 +324,7 @@ std::string whatElse(const Node* node, const Partition& partition, const Reparti
   std::string out;
   const Partition* now = &partition;
   for (size_t i = 0; i < kMost; ++i) {
-    const std::vector<const Node*> causes = now->causes(node);
-    const Node* root = causes.empty() ? node : causes.back();
+    const Node* root = rootOf(node, *now);
     const Reason reason = now->decisions[root].reason;
     if (reason == Reason::Ok || reason == Reason::ControlFlow || reason == Reason::SmallBlock) break;
     if (reason == Reason::Interface) {
@@ -332,8 +337,7 @@ std::string whatElse(const Node* node, const Partition& partition, const Reparti
     then = again(options);
     now = &*then;
     if (now->decisions[node].accelerated()) break;
-    const std::vector<const Node*> others = now->causes(node);
-    const Node* other = others.empty() ? node : others.back();
+    const Node* other = rootOf(node, *now);
     const Decision& d = now->decisions[other];
     if (other == root && d.reason == reason) break;
     if (i + 1 == kMost) return out + "  then     and more\n";
@@ -383,8 +387,7 @@ std::string explainNode(const Node* node, const Partition& partition, const Repa
     out += fmt::format("  border   {} {} segment {}\n", nameOf(u.value),
                        computedAgain ? "is computed again, as in" : "comes from", partition.decisions[from].segment);
   }
-  const std::vector<const Node*> causes = partition.causes(node);
-  const std::string& remedy = causes.empty() ? d.remedy : partition.decisions[causes.back()].remedy;
+  const std::string& remedy = partition.decisions[rootOf(node, partition)].remedy;
   if (!remedy.empty()) out += "  change   " + remedy + "\n";
   return again ? out + whatElse(node, partition, again) : out;
 }
