@@ -168,7 +168,8 @@ class LayoutAssigner {
 
   void joining(CatLayer& layer) {
     current_ = layer.node;
-    bool any = false, all = layer.dim == 1;
+    // Not stack, whose result has a dimension that its inputs lack.
+    bool any = false, all = layer.dim == 1 && n_[layer.outputs[0]].rank() == 4;
     for (TensorId id : layer.inputs) {
       any |= isBlockedItself(id);
       const NetTensor& t = n_[id];

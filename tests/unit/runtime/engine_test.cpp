@@ -4,6 +4,8 @@
 #include "runtime/engine/thread_pool.h"
 #include "tests/support/module_checks.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <random>
 #include <thread>
@@ -309,6 +311,33 @@ TEST(Engine, PartsOfStacksAreMadeInPlace) {
   inputs = {randn({3, 1, 7}, 1), randn({3, 4, 7}, 2)};
   EXPECT_EQ(c.layers(inputs), "pointwise, cat, pointwise, cat, pointwise, cat");
   c.expectClose(inputs);
+}
+
+// Results of convolutions lie in blocks of channels; stacked tensors do not, along whatever dimension.
+TEST(Engine, StackedConvolutions) {
+  for (int64_t channels : {16, 20, 32}) {
+    for (int64_t dim : {0, 1, 2, 4, -1}) {
+      EngineCase c(fmt::format(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %dim : int = prim::Constant[value={1}]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %v : Float({0}, 16, 3, 3) = prim::Constant[value={{0}}]()
+  %w : Float({0}, 16, 1, 1) = prim::Constant[value={{0}}]()
+  %a : Tensor = aten::_convolution(%x, %v, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::_convolution(%x, %w, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %parts : Tensor[] = prim::ListConstruct(%a, %b)
+  %s : Tensor = aten::stack(%parts, %dim)
+  return (%s)
+)",
+                              channels, dim));
+      c.expectClose({randn({2, 16, 5, 5}, 1)}, 1e-4);
+      c.expectClose({randn({1, 16, 4, 4}, 2)}, 1e-4);
+    }
+  }
 }
 
 TEST(Engine, JoinsOfWhatIsNeededElsewhere) {
