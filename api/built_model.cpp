@@ -2,8 +2,8 @@
 
 #include "api/bounded_json.h"
 #include "api/engine_file.h"
-#include "frontend/file_io.h"
-#include "frontend/section_file.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/section_file.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>

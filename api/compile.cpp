@@ -2,17 +2,17 @@
 
 #include "api/module_state.h"
 #include "api/plugin_sizes.h"
-#include "frontend/section_file.h"
-#include "ir/printer.h"
+#include "frontend/files/section_file.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
 #include "ir/support/text.h"
-#include "ir/verifier.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/network/tactics.h"
 #include "runtime/engine/support.h"
-#include "runtime/engine/tactics.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <fmt/core.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/partition.h"
-#include "runtime/engine/engine_options.h"
+#include "runtime/engine/network/engine_options.h"
 
 #include <functional>
 #include <optional>

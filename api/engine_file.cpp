@@ -1,9 +1,9 @@
 #include "api/engine_file.h"
 
-#include "frontend/section_file.h"
-#include "frontend/tensor_formats.h"
+#include "frontend/files/section_file.h"
+#include "frontend/files/tensor_formats.h"
 #include "ir/support/text.h"
-#include "runtime/engine/tactics.h"
+#include "runtime/engine/network/tactics.h"
 
 #include <fmt/core.h>
 

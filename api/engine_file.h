@@ -8,7 +8,7 @@
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
-#include "runtime/engine/engine_options.h"
+#include "runtime/engine/network/engine_options.h"
 
 #include <memory>
 #include <optional>

@@ -1,8 +1,8 @@
 #include "api/extensions.h"
 
-#include "frontend/parse.h"
+#include "frontend/text/parse.h"
 #include "ir/support/text.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <fmt/core.h>
 

@@ -2,14 +2,15 @@
 // docs/writing_converters.md.
 #pragma once
 
-#include "ir/infer_call.h"
-#include "ir/op_registry.h"
+#include "ir/operators/infer_call.h"
+#include "ir/operators/op_registry.h"
 #include "ir/support/diagnostics.h"
-#include "runtime/engine/convert_call.h"
-#include "runtime/engine/frame.h"
-#include "runtime/kernel_call.h"
+#include "runtime/call/kernel_call.h"
+#include "runtime/call/session_functions.h"
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
 #include "runtime/plugin/plugin_operators.h"
-#include "runtime/session_functions.h"
+#include "runtime/registry.h"
 
 #include <deque>
 #include <functional>
@@ -67,7 +68,7 @@ class Extensions {
 
   const OpRegistry* base_;
   OpRegistry registry_;
-  PluginRegistry plugins_{&PluginRegistry::global()};
+  PluginRegistry plugins_{&allPlugins()};
   PluginOperators pluginOperators_{plugins_, registry_};
   std::deque<SessionFunctions> functions_;
   std::deque<std::string> schemas_;

@@ -1,10 +1,10 @@
 // A graph as it is written to files: its text, and beside it the tensors that text cannot hold.
 #pragma once
 
-#include "frontend/weights.h"
-#include "ir/bounded_text.h"
-#include "ir/graph.h"
-#include "ir/ivalue.h"
+#include "frontend/files/weights.h"
+#include "ir/graph/graph.h"
+#include "ir/values/bounded_text.h"
+#include "ir/values/ivalue.h"
 
 #include <memory>
 #include <optional>

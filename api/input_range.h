@@ -2,8 +2,8 @@
 #pragma once
 
 #include "api/module.h"
-#include "ir/dtype.h"
-#include "ir/shape.h"
+#include "ir/values/dtype.h"
+#include "ir/values/shape.h"
 
 #include <optional>
 #include <span>

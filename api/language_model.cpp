@@ -5,12 +5,12 @@
 #include "api/engine_file.h"
 #include "api/lower.h"
 #include "api/saved_plugins.h"
-#include "frontend/file_io.h"
-#include "ir/clone.h"
+#include "frontend/files/file_io.h"
+#include "ir/graph/clone.h"
 #include "ir/support/text.h"
-#include "passes/serving.h"
 #include "passes/serving/attention_node.h"
-#include "runtime/evaluator.h"
+#include "passes/serving/serving.h"
+#include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
 
 #include <fmt/core.h>

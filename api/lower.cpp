@@ -3,10 +3,10 @@
 #include "api/module_state.h"
 #include "api/shape_options.h"
 #include "api/unpack_plugins.h"
-#include "ir/clone.h"
+#include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "partition/stitch.h"
-#include "runtime/evaluator.h"
+#include "runtime/interpreter/evaluator.h"
 
 #include <algorithm>
 #include <optional>

@@ -3,12 +3,13 @@
 #include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/saved_plugins.h"
-#include "frontend/parse.h"
-#include "ir/error.h"
+#include "frontend/text/parse.h"
 #include "ir/support/text.h"
-#include "runtime/engine/tactics.h"
-#include "runtime/ops/ops.h"
-#include "runtime/reference/copy.h"
+#include "ir/values/error.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/network/tactics.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/registry.h"
 
 #include <fmt/core.h>
 
@@ -170,7 +171,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   return prepare(diagnostics, method, nullptr);
 }
 
-Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method, EngineCalls* calls) const {
+Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method, SegmentCalls* calls) const {
   const Graph* entry = findGraph(method, diagnostics);
   if (!entry) return Failed{};
   ModuleState& s = *state_;
@@ -179,8 +180,8 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   if (diagnostics.errorCount() == before)
     if (std::optional<IValue> self = bindSelf(s, *entry, false, diagnostics)) sources.boundInputs[0] = std::move(self);
   if (diagnostics.errorCount() != before) return Failed{};
-  sources.engine = s.engine;
-  sources.engineCalls = calls;
+  sources.compileSegment = engineCompiler(s.engine);
+  sources.segmentCalls = calls;
   Result<std::shared_ptr<const Program>> program =
       Program::compile(*entry, *s.registry, std::move(sources), diagnostics);
   if (!program) return Failed{};

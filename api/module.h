@@ -1,13 +1,13 @@
 // Models: a text and its weights, ready to be run.
 #pragma once
 
-#include "ir/ivalue.h"
-#include "ir/module.h"
-#include "ir/op_registry.h"
+#include "ir/graph/module.h"
+#include "ir/operators/op_registry.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
-#include "runtime/program.h"
+#include "ir/values/ivalue.h"
+#include "runtime/interpreter/program.h"
 
 #include <memory>
 #include <span>
@@ -30,7 +30,7 @@ struct LoadOptions {
   const OpRegistry* registry = nullptr;
 };
 
-class EngineCalls;
+class SegmentCalls;
 struct CompileSpec;
 struct EngineInfo;
 struct LowerOptions;
@@ -125,7 +125,7 @@ class Module {
   static Result<Module> loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same as graph(); reports a method that is not there.
   const Graph* findGraph(std::string_view method, Diagnostics& diagnostics) const;
-  Result<Method> prepare(Diagnostics& diagnostics, std::string_view method, EngineCalls* calls) const;
+  Result<Method> prepare(Diagnostics& diagnostics, std::string_view method, SegmentCalls* calls) const;
 
   std::shared_ptr<struct ModuleState> state_;
 };

@@ -1,10 +1,10 @@
 #include "api/module_state.h"
 
-#include "frontend/parse.h"
-#include "ir/error.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
 #include "ir/support/text.h"
-#include "ir/verifier.h"
-#include "runtime/reference/copy.h"
+#include "ir/values/error.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "api/engine_file.h"
-#include "frontend/weights.h"
-#include "ir/ivalue.h"
-#include "ir/module.h"
-#include "runtime/program.h"
+#include "frontend/files/weights.h"
+#include "ir/graph/module.h"
+#include "ir/values/ivalue.h"
+#include "runtime/interpreter/program.h"
 
 #include <memory>
 #include <optional>

@@ -3,12 +3,12 @@
 #include "api/extensions.h"
 #include "api/saved_plugins.h"
 #include "api/shape_options.h"
-#include "ir/clone.h"
-#include "ir/printer.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
-#include "passes/fallback_marks.h"
-#include "passes/passes.h"
+#include "passes/lowering/fallback_marks.h"
+#include "passes/lowering/passes.h"
 #include "runtime/engine/support.h"
 
 #include <fmt/core.h>

@@ -1,10 +1,10 @@
 #include "api/refit.h"
 
 #include "api/compile.h"
-#include "frontend/file_io.h"
-#include "frontend/weights.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/weights.h"
 #include "ir/support/text.h"
-#include "runtime/engine/tactics.h"
+#include "runtime/engine/network/tactics.h"
 
 #include <fmt/core.h>
 

@@ -1,6 +1,7 @@
 #include "api/saved_plugins.h"
 
 #include "ir/support/text.h"
+#include "runtime/registry.h"
 
 #include <fmt/core.h>
 
@@ -68,7 +69,7 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
       return;
     }
     const PluginOperators* operators = operatorsOf(*n, registry);
-    const PluginRegistry& plugins = operators ? operators->plugins() : PluginRegistry::global();
+    const PluginRegistry& plugins = operators ? operators->plugins() : allPlugins();
     PluginCreatorPtr creator = plugins.find(key->ns, key->name, key->version);
     // Nodes may go by an older name of the plugin.
     bool isOfIt = n->kind().text() == key->ns + "::" + key->name ||

@@ -1,8 +1,8 @@
 // Plugins in engine files: each node's settings as its plugin saved them, by name and version, never by a path.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/op_registry.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
 #include "ir/support/diagnostics.h"
 #include "runtime/plugin/plugin_operators.h"
 

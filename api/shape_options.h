@@ -2,7 +2,7 @@
 #pragma once
 
 #include "api/input_range.h"
-#include "ir/shape_propagation.h"
+#include "ir/analysis/shape_propagation.h"
 
 #include <vector>
 

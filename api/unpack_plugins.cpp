@@ -1,13 +1,13 @@
 #include "api/unpack_plugins.h"
 
 #include "api/plugin_sizes.h"
-#include "frontend/parse.h"
-#include "ir/builder.h"
-#include "ir/clone.h"
-#include "ir/error.h"
-#include "ir/shape_propagation.h"
-#include "runtime/ops/ops.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/shape_propagation.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/clone.h"
+#include "ir/values/error.h"
 #include "runtime/plugin/plugin_operators.h"
+#include "runtime/registry.h"
 
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
 // Plugins as graphs: nodes of plugins become what they decompose into.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/op_registry.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
 #include "ir/support/diagnostics.h"
 
 #include <optional>

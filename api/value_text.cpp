@@ -1,9 +1,9 @@
 #include "api/value_text.h"
 
-#include "frontend/number_text.h"
-#include "frontend/quoted_text.h"
-#include "frontend/tensor_text.h"
-#include "frontend/weights.h"
+#include "frontend/files/number_text.h"
+#include "frontend/files/quoted_text.h"
+#include "frontend/files/tensor_text.h"
+#include "frontend/files/weights.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>

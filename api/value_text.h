@@ -2,10 +2,10 @@
 // 4]`. The grammar is in docs/values.md.
 #pragma once
 
-#include "ir/ivalue.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
 #include "ir/support/result.h"
+#include "ir/values/ivalue.h"
 
 #include <string>
 #include <string_view>

@@ -1,9 +1,9 @@
 // Values to text in the grammar that parseValueText reads.
 #include "api/value_text.h"
-#include "frontend/number_text.h"
-#include "frontend/quoted_text.h"
-#include "frontend/tensor_text.h"
-#include "ir/literal.h"
+#include "frontend/files/number_text.h"
+#include "frontend/files/quoted_text.h"
+#include "frontend/files/tensor_text.h"
+#include "ir/values/literal.h"
 
 #include <utility>
 #include <vector>

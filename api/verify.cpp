@@ -1,12 +1,12 @@
 #include "api/verify.h"
 
 #include "api/module_state.h"
-#include "ir/printer.h"
+#include "ir/graph/printer.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"
 #include "runtime/engine/engine.h"
-#include "runtime/reference/copy.h"
-#include "runtime/structure_runner.h"
+#include "runtime/interpreter/structure_runner.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
@@ -73,7 +73,6 @@ std::vector<IValue> interpret(const Graph& graph, const OpRegistry& registry, st
   Diagnostics diagnostics;
   ProgramSources sources;
   sources.boundInputs.resize(graph.inputs().size());
-  sources.useEngines = false;
   Result<std::shared_ptr<const Program>> program = Program::compile(graph, registry, std::move(sources), diagnostics);
   if (program)
     if (Result<std::vector<IValue>> out = (*program)->run(inputs, options, diagnostics)) return std::move(*out);
@@ -229,7 +228,7 @@ Difference VerifyReport::worst() const {
 }
 
 // Two runs of the compiled method: one in which the interpreter's values go on, one in which the engines' do.
-class EngineVerifier : public EngineCalls {
+class EngineVerifier : public SegmentCalls {
  public:
   EngineVerifier(const Module& compiled, const VerifyOptions& options) : module_(compiled), options_(options) {}
 
@@ -265,8 +264,9 @@ class EngineVerifier : public EngineCalls {
     return std::move(report_);
   }
 
-  void call(const Node& node, const Engine& engine, std::span<const IValue> inputs, std::span<IValue> outputs,
+  void call(const Node& node, const CompiledSegment& segment, std::span<const IValue> inputs, std::span<IValue> outputs,
             RunContext& context) override {
+    const auto& engine = static_cast<const Engine&>(segment);  // as Module::prepare() makes them
     EngineCheck& check = checkOf(node);
     EngineRun run = runEngine(engine, inputs, outputs.size(), context);
     Recorded& recorded = recorded_[&node];

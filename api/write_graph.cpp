@@ -2,12 +2,12 @@
 #include "api/graph_parts.h"
 #include "api/lower.h"
 #include "api/module_state.h"
-#include "frontend/file_io.h"
-#include "frontend/parse.h"
-#include "ir/clone.h"
-#include "ir/literal.h"
-#include "ir/printer.h"
+#include "frontend/files/file_io.h"
+#include "frontend/text/parse.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/printer.h"
 #include "ir/support/text.h"
+#include "ir/values/literal.h"
 
 #include <fmt/core.h>
 

@@ -1,7 +1,7 @@
 // Attention with a cache on the shapes of GPT-2 small, against attention() of the engine on the same sizes (which
 // writes no cache), and the other layouts of the cache.
-#include "runtime/engine/attention.h"
-#include "runtime/plugin/attention/gpt_attention.h"
+#include "runtime/kernels/attention.h"
+#include "runtime/trtllm/attention/gpt_attention.h"
 
 #include <benchmark/benchmark.h>
 

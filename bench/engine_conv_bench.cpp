@@ -1,6 +1,6 @@
 // The engine's convolutions on the models' shapes, every tactic that takes the shape.
-#include "runtime/engine/conv.h"
-#include "runtime/engine/layout.h"
+#include "runtime/kernels/conv.h"
+#include "runtime/kernels/layout.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,6 +1,6 @@
 // The engine's matrix products on the models' shapes, against OpenBLAS on one thread.
-#include "runtime/engine/blas.h"
-#include "runtime/engine/gemm.h"
+#include "runtime/kernels/blas.h"
+#include "runtime/kernels/gemm.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,6 +1,6 @@
 // Reference operators on large f32 tensors. compare.py runs the same cases in PyTorch: names and shapes must agree.
 #include "api/compiler.h"
-#include "ir/random.h"
+#include "ir/values/random.h"
 
 #include <benchmark/benchmark.h>
 

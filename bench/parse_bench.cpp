@@ -1,8 +1,8 @@
 // Reading and printing graph text, from 10^3 to 10^6 nodes.
-#include "frontend/parse.h"
-#include "ir/printer.h"
-#include "ir/verifier.h"
-#include "runtime/ops/ops.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
+#include "runtime/registry.h"
 
 #include <benchmark/benchmark.h>
 

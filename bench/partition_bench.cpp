@@ -1,9 +1,9 @@
 // Partitioning of large graphs: the time should grow with the number of nodes.
 #include "api/partition.h"
-#include "frontend/parse.h"
+#include "frontend/text/parse.h"
 #include "partition/stitch.h"
 #include "runtime/engine/support.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <benchmark/benchmark.h>
 

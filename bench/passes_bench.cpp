@@ -1,10 +1,10 @@
 // Whole-graph passes, from 10^3 to 10^5 nodes.
-#include "frontend/parse.h"
-#include "ir/clone.h"
+#include "frontend/text/parse.h"
+#include "ir/graph/clone.h"
 #include "passes/catalog.h"
-#include "passes/passes.h"
+#include "passes/lowering/passes.h"
 #include "passes/rewrite/pattern.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <benchmark/benchmark.h>
 

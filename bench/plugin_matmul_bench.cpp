@@ -1,5 +1,5 @@
 // Products with weights that plugins read where they lie: GPT-2's decoding and prompts, in bytes of weights a second.
-#include "runtime/plugin/matmul/matmul.h"
+#include "runtime/trtllm/matmul/matmul.h"
 
 #include <benchmark/benchmark.h>
 

@@ -20,21 +20,51 @@ if(TSCOMPILE_FUZZER)
   target_compile_options(tscompile_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# ts_library(NAME [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of the current folder
-# and of those inside it, linked to what the layers allow and to nothing else.
+# Highway's headers alone: kernels/simd.h dispatches, so nothing of its library is needed. x86-64-v3 lacks only AES of
+# what Highway wants for AVX2 as the baseline.
+target_compile_definitions(tscompile_flags INTERFACE
+  HWY_IS_DEBUG_BUILD=0 HWY_DISABLE_PCLMUL_AES "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
+
+# What nearly every source includes, compiled once; docs/testing.md has what it saves.
+add_library(tscompile_precompiled OBJECT ${CMAKE_CURRENT_LIST_DIR}/precompiled.cpp)
+target_link_libraries(tscompile_precompiled PRIVATE tscompile_flags fmt::fmt)
+target_precompile_headers(tscompile_precompiled PRIVATE ${CMAKE_CURRENT_LIST_DIR}/precompiled.h)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # For ccache, which is to see what a precompiled header holds.
+  target_compile_options(tscompile_flags INTERFACE -fpch-preprocess)
+endif()
+
+# What shared libraries with operators and converters call (docs/writing_converters.md).
+set(ts_export_options -fvisibility=default -fno-semantic-interposition)
+
+# ts_library(NAME [EXPORT] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of the folders, which are
+# the current one if none is named, linked to what the layers allow and to nothing else. EXPORT: shared
+# libraries may call all of it.
 function(ts_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  cmake_parse_arguments(ARG "EXPORT" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
+  if(NOT ARG_FOLDERS)
+    set(ARG_FOLDERS .)
+  endif()
+  set(sources)
   foreach(folder ${ARG_FOLDERS})
-    file(GLOB more CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+    cmake_path(ABSOLUTE_PATH folder NORMALIZE)
+    cmake_path(APPEND folder "*.cpp" OUTPUT_VARIABLE pattern)
+    file(GLOB more CONFIGURE_DEPENDS ${pattern})
     list(APPEND sources ${more})
   endforeach()
   add_library(${name} STATIC ${sources} ${ARG_SOURCES})
-  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE tscompile_flags)
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} fmt::fmt PRIVATE tscompile_flags)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  if(ARG_EXPORT)
+    target_compile_options(${name} PRIVATE ${ts_export_options})
+    target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
+  else()
+    target_precompile_headers(${name} REUSE_FROM tscompile_precompiled)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TSCOMPILE_ROOMS ${name})
 endfunction()
 
-# Shared libraries with operators and converters call these files (docs/writing_converters.md).
+# Single files that shared libraries call.
 function(ts_export)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-fvisibility=default;-fno-semantic-interposition")
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "${ts_export_options}" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

@@ -1,6 +1,6 @@
 // The identity of a segment by what it computes.
-#include "ir/literal.h"
-#include "ir/printer.h"
+#include "ir/graph/printer.h"
+#include "ir/values/literal.h"
 #include "partition/segment_graph.h"
 
 #include <fmt/core.h>

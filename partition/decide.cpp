@@ -1,7 +1,7 @@
 #include "partition/decide.h"
 
-#include "ir/builder.h"
-#include "ir/private_writes.h"
+#include "ir/graph/builder.h"
+#include "ir/operators/private_writes.h"
 #include "ir/support/text.h"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 // same memory; effects.
 #pragma once
 
-#include "ir/alias.h"
-#include "ir/graph.h"
+#include "ir/analysis/alias.h"
+#include "ir/graph/graph.h"
 #include "partition/partition.h"
 
 #include <span>

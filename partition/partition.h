@@ -2,11 +2,11 @@
 // as it is; see docs/partitioning.md.
 #pragma once
 
-#include "ir/engine_support.h"
-#include "ir/graph.h"
-#include "ir/op_registry.h"
-#include "ir/shape_propagation.h"
-#include "ir/side_table.h"
+#include "ir/analysis/shape_propagation.h"
+#include "ir/graph/graph.h"
+#include "ir/graph/side_table.h"
+#include "ir/operators/engine_support.h"
+#include "ir/operators/op_registry.h"
 
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
 #include "partition/remedies.h"
 
-#include "ir/kind_set.h"
-#include "ir/loop_limits.h"
-#include "ir/size_use.h"
+#include "ir/operators/size_use.h"
 #include "ir/support/text.h"
+#include "ir/values/kind_set.h"
+#include "ir/values/loop_limits.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -1,8 +1,8 @@
 // What would let an engine have a node that it does not have, in words.
 #pragma once
 
-#include "ir/alias.h"
-#include "ir/op_registry.h"
+#include "ir/analysis/alias.h"
+#include "ir/operators/op_registry.h"
 #include "partition/partition.h"
 
 #include <string>

@@ -1,8 +1,8 @@
 // What partitioning tells people and programs.
 #pragma once
 
-#include "ir/bounded_text.h"
-#include "ir/printer.h"
+#include "ir/graph/printer.h"
+#include "ir/values/bounded_text.h"
 #include "partition/partition.h"
 
 #include <functional>

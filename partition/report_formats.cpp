@@ -1,5 +1,5 @@
 // Partitions for programs: JSON and Graphviz.
-#include "ir/overload_cache.h"
+#include "ir/operators/overload_cache.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"

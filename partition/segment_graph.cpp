@@ -1,7 +1,7 @@
 #include "partition/segment_graph.h"
 
-#include "ir/builder.h"
-#include "ir/clone.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/clone.h"
 
 namespace tscompile {
 namespace {

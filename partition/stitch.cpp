@@ -1,7 +1,7 @@
 #include "partition/stitch.h"
 
-#include "ir/builder.h"
-#include "ir/clone.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/clone.h"
 #include "ir/support/check.h"
 #include "partition/segment_graph.h"
 

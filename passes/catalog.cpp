@@ -3,8 +3,8 @@
 
 #include "ir/support/check.h"
 #include "ir/support/diagnostic_printer.h"
-#include "passes/node_rewriting.h"
-#include "passes/passes.h"
+#include "passes/algebra/node_rewriting.h"
+#include "passes/lowering/passes.h"
 #include "passes/serving/serving_passes.h"
 
 // The text of all files of rules.

@@ -1,9 +1,10 @@
 #include "tools/driver.h"
 
 #include "api/extensions.h"
-#include "ir/error.h"
 #include "ir/support/diagnostic_printer.h"
-#include "tools/commands.h"
+#include "ir/values/error.h"
+#include "runtime/registry.h"
+#include "tools/commands/commands.h"
 
 #include <filesystem>
 #include <new>
@@ -38,12 +39,12 @@ class Plugins {
       constexpr int kWarning = 3;
       if (session.common.verbose || level >= kWarning) session.note(std::string(message));
     };
-    PluginRegistry::global().setLog(tell);
+    allPlugins().setLog(tell);
     setPluginLog(tell);
     PluginInstance::verifyRuns(session.common.verifyPlugins);
   }
   ~Plugins() {
-    PluginRegistry::global().setLog(nullptr);
+    allPlugins().setLog(nullptr);
     setPluginLog(nullptr);
     PluginInstance::verifyRuns(false);
   }
@@ -53,9 +54,9 @@ class Plugins {
     for (const std::string& path : session.common.plugins) {
       std::error_code ignored;
       std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
-      good &= loadPluginLibrary(PluginRegistry::global(), absolute, session.diagnostics);
+      good &= loadPluginLibrary(allPlugins(), absolute, session.diagnostics);
     }
-    return loadPluginsOfEnvironment(PluginRegistry::global(), session.diagnostics) && good;
+    return loadPluginsOfEnvironment(allPlugins(), session.diagnostics) && good;
   }
 };
 

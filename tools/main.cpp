@@ -1,6 +1,6 @@
 // The command line tool.
 #include "tools/driver.h"
-#include "tools/process.h"
+#include "tools/session/process.h"
 
 #include <iostream>
 #include <vector>

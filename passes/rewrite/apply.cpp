@@ -1,8 +1,8 @@
 #include "passes/rewrite/apply.h"
 
-#include "ir/printer.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
 #include "ir/support/text.h"
-#include "ir/verifier.h"
 
 #include <fmt/core.h>
 

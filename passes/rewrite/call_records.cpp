@@ -1,8 +1,8 @@
 #include "passes/rewrite/call_records.h"
 
-#include "ir/literal.h"
 #include "ir/support/check.h"
 #include "ir/support/text.h"
+#include "ir/values/literal.h"
 
 #include <fmt/core.h>
 

@@ -2,10 +2,10 @@
 // Rewrites of whole functions look here for what single nodes no longer tell.
 #pragma once
 
-#include "ir/edit_log.h"
-#include "ir/ivalue.h"
+#include "ir/graph/edit_log.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/result.h"
+#include "ir/values/ivalue.h"
 
 #include <memory>
 #include <set>

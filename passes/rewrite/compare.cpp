@@ -1,9 +1,9 @@
 #include "passes/rewrite/compare.h"
 
-#include "ir/literal.h"
-#include "ir/op_def.h"
-#include "ir/shape.h"
+#include "ir/operators/op_def.h"
 #include "ir/support/text.h"
+#include "ir/values/literal.h"
+#include "ir/values/shape.h"
 
 #include <fmt/core.h>
 

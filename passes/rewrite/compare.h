@@ -1,7 +1,7 @@
 // Runs a graph as it was before a rewrite and as it is after on sample inputs, and tells how the results differ.
 #pragma once
 
-#include "ir/evaluator.h"
+#include "ir/graph/evaluator.h"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // What reading, matching and building of patterns share: a pattern's text with everything looked up.
 #pragma once
 
-#include "ir/side_table.h"
+#include "ir/graph/side_table.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/pattern.h"
 

@@ -1,8 +1,8 @@
 // Whose memory may be overwritten: an operator in place destroys its input, and this says whether anybody would see it.
 #pragma once
 
-#include "ir/alias.h"
-#include "ir/graph.h"
+#include "ir/analysis/alias.h"
+#include "ir/graph/graph.h"
 
 #include <unordered_map>
 

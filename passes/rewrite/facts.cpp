@@ -1,6 +1,6 @@
 #include "passes/rewrite/facts.h"
 
-#include "ir/random_use.h"
+#include "ir/operators/random_use.h"
 #include "passes/rewrite/destroy_handler.h"
 
 #include <algorithm>

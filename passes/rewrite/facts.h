@@ -2,10 +2,10 @@
 // are first needed and again after refresh(); of values that are newer than the analysis, less is known.
 #pragma once
 
-#include "ir/alias.h"
-#include "ir/overload_cache.h"
-#include "ir/shape_propagation.h"
-#include "ir/side_table.h"
+#include "ir/analysis/alias.h"
+#include "ir/analysis/shape_propagation.h"
+#include "ir/graph/side_table.h"
+#include "ir/operators/overload_cache.h"
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "passes/rewrite/journal.h"
 
-#include "ir/printer.h"
+#include "ir/graph/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/json_writer.h"
 

@@ -1,8 +1,8 @@
 // The history of a graph in steps with reasons, which can be walked and exported.
 #pragma once
 
-#include "ir/bounded_text.h"
-#include "ir/edit_log.h"
+#include "ir/graph/edit_log.h"
+#include "ir/values/bounded_text.h"
 
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 // The nodes of a graph by their kind, kept while the graph changes.
 #pragma once
 
-#include "ir/edit_log.h"
-#include "ir/side_table.h"
+#include "ir/graph/edit_log.h"
+#include "ir/graph/side_table.h"
 
 #include <unordered_map>
 #include <vector>

@@ -1,6 +1,6 @@
 #include "passes/rewrite/pattern.h"
 
-#include "frontend/parse.h"
+#include "frontend/text/parse.h"
 #include "passes/rewrite/compiled_pattern.h"
 
 #include <fmt/core.h>

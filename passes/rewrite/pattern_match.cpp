@@ -1,8 +1,8 @@
 // Matching: a search for what the names of a pattern stand for.
-#include "ir/printer.h"
-#include "ir/verifier.h"
-#include "passes/edits.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
 #include "passes/rewrite/compiled_pattern.h"
+#include "passes/rewrite/edits.h"
 
 #include <fmt/core.h>
 

@@ -1,12 +1,12 @@
 #include "passes/rewrite/plan.h"
 
-#include "ir/clone.h"
-#include "ir/printer.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/printer.h"
 #include "ir/support/check.h"
 #include "ir/support/text.h"
-#include "ir/verifier.h"
-#include "passes/edits.h"
 #include "passes/rewrite/compare.h"
+#include "passes/rewrite/edits.h"
 #include "passes/rewrite/profile.h"
 #include "passes/rewrite/worklist.h"
 

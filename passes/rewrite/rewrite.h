@@ -2,9 +2,9 @@
 // databases name and order them (database.h).
 #pragma once
 
-#include "ir/builder.h"
-#include "ir/edit_log.h"
-#include "ir/evaluator.h"
+#include "ir/graph/builder.h"
+#include "ir/graph/edit_log.h"
+#include "ir/graph/evaluator.h"
 #include "ir/support/diagnostics.h"
 #include "passes/rewrite/facts.h"
 

@@ -1,7 +1,7 @@
-#include "ir/literal.h"
-#include "ir/side_table.h"
+#include "ir/graph/side_table.h"
 #include "ir/support/text.h"
-#include "passes/edits.h"
+#include "ir/values/literal.h"
+#include "passes/rewrite/edits.h"
 #include "passes/rewrite/plan.h"
 
 namespace tscompile {

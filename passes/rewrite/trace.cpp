@@ -1,6 +1,6 @@
 #include "passes/rewrite/trace.h"
 
-#include "ir/printer.h"
+#include "ir/graph/printer.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
 

@@ -1,7 +1,7 @@
 // Observers that tell what happens to a graph: each edit as a line, and what has become of a value.
 #pragma once
 
-#include "ir/edit_log.h"
+#include "ir/graph/edit_log.h"
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 #include "passes/rewrite/transaction.h"
 
+#include "ir/analysis/verifier.h"
 #include "ir/support/check.h"
-#include "ir/verifier.h"
 #include "passes/rewrite/apply.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Changes of a graph that all happen or none.
 #pragma once
 
-#include "ir/edit_log.h"
-#include "ir/op_registry.h"
+#include "ir/graph/edit_log.h"
+#include "ir/operators/op_registry.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/result.h"
 

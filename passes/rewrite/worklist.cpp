@@ -1,6 +1,6 @@
 #include "passes/rewrite/worklist.h"
 
-#include "ir/random.h"
+#include "ir/values/random.h"
 
 #include <algorithm>
 #include <functional>

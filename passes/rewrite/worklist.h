@@ -1,8 +1,8 @@
 // Which nodes a plan looks at, in which order, and which rewrites are asked about each.
 #pragma once
 
-#include "ir/edit_log.h"
-#include "ir/side_table.h"
+#include "ir/graph/edit_log.h"
+#include "ir/graph/side_table.h"
 #include "passes/rewrite/plan.h"
 
 #include <deque>

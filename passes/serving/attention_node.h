@@ -2,7 +2,7 @@
 // lists in their order.
 #pragma once
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
 // The bias of the linear layers in front of tensorrt_llm::GPTAttention becomes its input qkv_bias:
 //   GPTAttention(linear(x, w, b)) -> GPTAttention(linear(x, w), qkv_bias=b)
-#include "passes/formula.h"
+#include "passes/rewrite/formula.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"
 

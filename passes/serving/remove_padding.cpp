@@ -1,8 +1,8 @@
 // Attention of a batch of `batch_size` rows of `in_len` tokens each, both arguments, sees one row with all tokens, and
 // the lengths beside it:
 //   GPTAttention(qkv) -> reshape(GPTAttention[remove_input_padding=1](reshape(qkv, [1, -1, columns]), context_lengths))
-#include "passes/formula.h"
 #include "passes/rewrite/call_records.h"
+#include "passes/rewrite/formula.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"
 

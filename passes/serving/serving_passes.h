@@ -1,7 +1,7 @@
 // The steps that make a model's graph one for serving, as passes; serving.h puts them together.
 #pragma once
 
-#include "passes/node_rewriting.h"
+#include "passes/algebra/node_rewriting.h"
 #include "passes/serving/attention_match.h"
 #include "passes/serving/attention_node.h"
 

@@ -1,7 +1,7 @@
 #include "passes/serving/small_instance.h"
 
-#include "ir/clone.h"
-#include "ir/evaluator.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/evaluator.h"
 
 #include <algorithm>
 #include <numeric>

@@ -2,7 +2,7 @@
 // in their elements, however a model writes them down.
 #pragma once
 
-#include "ir/shape_propagation.h"
+#include "ir/analysis/shape_propagation.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <optional>

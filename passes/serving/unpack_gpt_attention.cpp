@@ -1,6 +1,6 @@
 // tensorrt_llm::GPTAttention without a cache, causal, with positions of its model or rotary ones, in operators of ATen:
 //   softmax(q @ k.t * scale, masked) @ v
-#include "passes/formula.h"
+#include "passes/rewrite/formula.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"
 

@@ -1,9 +1,9 @@
 #include "runtime/engine/engine.h"
 
+#include "runtime/call/run_observer.h"
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/optimize/optimize.h"
-#include "runtime/engine/thread_pool.h"
 #include "runtime/engine/tracer.h"
-#include "runtime/run_observer.h"
 
 #include <algorithm>
 #include <bit>
@@ -135,6 +135,13 @@ bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunC
   }
   if (observer) observer->onEngine(plan->network(), begin, RunObserver::Clock::now());
   return true;
+}
+
+SegmentCompiler engineCompiler(EngineOptions options) {
+  return [options = std::move(options)](const Graph& graph, const OpRegistry& registry, const ProgramSources& sources) {
+    std::optional<Refusal> refusal;
+    return Engine::make(graph, registry, sources, options, refusal);
+  };
 }
 
 }  // namespace tscompile

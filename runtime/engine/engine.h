@@ -1,14 +1,14 @@
 // An engine: a segment of a graph compiled for the sizes that it meets.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/op_registry.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
 #include "ir/support/diagnostics.h"
-#include "runtime/engine/engine_options.h"
+#include "runtime/engine/network/engine_options.h"
+#include "runtime/engine/network/refusal.h"
+#include "runtime/engine/network/weight_store.h"
 #include "runtime/engine/plan.h"
-#include "runtime/engine/refusal.h"
-#include "runtime/engine/weight_store.h"
-#include "runtime/program.h"
+#include "runtime/interpreter/program.h"
 
 #include <memory>
 #include <mutex>
@@ -23,23 +23,22 @@ class TracedGraph;
 
 // Made once from a graph; then immutable: any number of threads may run it at once. For each combination of dtypes,
 // sizes and strides of its inputs it makes a plan at the first run and keeps the latest of them.
-class Engine {
+class Engine : public CompiledSegment {
  public:
   // The graph must outlive the engine. Nothing, and why, if a node of it can be in no engine.
   static std::shared_ptr<Engine> make(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
                                       const EngineOptions& options, std::optional<Refusal>& refusal);
-  ~Engine();
+  ~Engine() override;
 
   // The plan for inputs like these, made if it is not there yet. Null if these inputs cannot be planned for: the graph
   // is to be interpreted then, which computes the result or tells the error. `refusal` then has the reason, if it is
   // one.
   std::shared_ptr<const EnginePlan> planFor(std::span<const IValue> inputs, RunContext& context,
                                             std::optional<Refusal>* refusal = nullptr) const;
-  // False if the inputs cannot be planned for, or a layer fails for them; nothing was written then, and the graph is to
-  // be interpreted. Throws ExecutionError if the run is interrupted, or fails after writing to memory of others.
-  bool run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const;
+  // False also if the inputs cannot be planned for, or a layer fails for them.
+  bool run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const override;
 
-  const Graph& graph() const;
+  const Graph& graph() const override;
 
  private:
   Engine() = default;
@@ -61,5 +60,8 @@ class Engine {
   mutable std::mutex mutex_;
   mutable std::vector<std::shared_ptr<Entry>> plans_;  // the latest first
 };
+
+// Engines with these options, for ProgramSources.
+SegmentCompiler engineCompiler(EngineOptions options = {});
 
 }  // namespace tscompile

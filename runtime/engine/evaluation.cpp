@@ -1,6 +1,6 @@
 #include "runtime/engine/evaluation.h"
 
-#include "ir/kind_set.h"
+#include "ir/values/kind_set.h"
 
 #include <algorithm>
 

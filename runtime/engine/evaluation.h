@@ -1,7 +1,7 @@
 // Which operators are computed while an engine is made: on values that are known then, and on the geometry of tensors.
 #pragma once
 
-#include "ir/op_registry.h"
+#include "ir/operators/op_registry.h"
 
 namespace tscompile {
 

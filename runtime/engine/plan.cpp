@@ -1,7 +1,7 @@
 #include "runtime/engine/plan.h"
 
-#include "ir/error.h"
-#include "runtime/run_observer.h"
+#include "ir/values/error.h"
+#include "runtime/call/run_observer.h"
 
 namespace tscompile {
 

@@ -1,9 +1,9 @@
 // A network ready to run: its memory is planned, its frames are kept from run to run.
 #pragma once
 
-#include "runtime/engine/frame.h"
-#include "runtime/engine/memory_plan.h"
-#include "runtime/engine/network.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/engine/network/memory_plan.h"
+#include "runtime/engine/network/network.h"
 
 #include <memory>
 #include <mutex>

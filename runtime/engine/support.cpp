@@ -1,11 +1,11 @@
 #include "runtime/engine/support.h"
 
-#include "ir/nearest_overload.h"
-#include "ir/random_use.h"
-#include "ir/size_use.h"
+#include "ir/operators/nearest_overload.h"
+#include "ir/operators/random_use.h"
+#include "ir/operators/size_use.h"
 #include "ir/support/text.h"
 #include "runtime/engine/evaluation.h"
-#include "runtime/structure_runner.h"
+#include "runtime/interpreter/structure_runner.h"
 
 #include <fmt/core.h>
 

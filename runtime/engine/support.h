@@ -1,9 +1,9 @@
 // What engines can run, as partitioning asks it: the rules that the making of an engine goes by.
 #pragma once
 
-#include "ir/engine_support.h"
-#include "ir/op_registry.h"
-#include "ir/overload_cache.h"
+#include "ir/operators/engine_support.h"
+#include "ir/operators/op_registry.h"
+#include "ir/operators/overload_cache.h"
 
 #include <memory>
 #include <string_view>

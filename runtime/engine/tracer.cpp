@@ -1,11 +1,12 @@
 #include "runtime/engine/tracer.h"
 
-#include "ir/private_writes.h"
-#include "ir/size_use.h"
-#include "runtime/constant_value.h"
+#include "ir/operators/private_writes.h"
+#include "ir/operators/size_use.h"
 #include "runtime/engine/evaluation.h"
 #include "runtime/engine/support.h"
-#include "runtime/reference/copy.h"
+#include "runtime/interpreter/call_operator.h"
+#include "runtime/interpreter/constant_value.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 

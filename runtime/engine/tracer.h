@@ -2,14 +2,14 @@
 // elements. What can be computed then (sizes, numbers, lists, weights) is; the rest becomes layers.
 #pragma once
 
-#include "ir/alias.h"
-#include "ir/graph.h"
-#include "ir/op_registry.h"
-#include "ir/side_table.h"
-#include "runtime/engine/convert_call.h"
-#include "runtime/machine.h"
-#include "runtime/program.h"
-#include "runtime/structure_runner.h"
+#include "ir/analysis/alias.h"
+#include "ir/graph/graph.h"
+#include "ir/graph/side_table.h"
+#include "ir/operators/op_registry.h"
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/interpreter/machine.h"
+#include "runtime/interpreter/program.h"
+#include "runtime/interpreter/structure_runner.h"
 
 #include <memory>
 #include <optional>

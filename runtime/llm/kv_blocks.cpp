@@ -1,8 +1,8 @@
 // Bookkeeping of the KV cache's blocks.
 #include "runtime/llm/kv_blocks.h"
 
-#include "ir/random.h"
 #include "ir/support/text.h"
+#include "ir/values/random.h"
 
 #include <fmt/core.h>
 

@@ -16,7 +16,7 @@
 
 #include "ir/support/diagnostics.h"
 #include "ir/support/result.h"
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 #include "runtime/llm/tokens.h"
 
 #include <cstdint>

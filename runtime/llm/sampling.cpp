@@ -1,7 +1,7 @@
 // Sampling: checks of the parameters, the steps that change logits, the draw.
 #include "runtime/llm/sampling.h"
 
-#include "ir/random.h"
+#include "ir/values/random.h"
 
 #include <fmt/core.h>
 

@@ -19,7 +19,7 @@
 //       minP   tokens with p >= minP * max p
 //     The token is drawn from p over what is kept, scaled to 1: the first whose sum of p exceeds u in [0, 1). If
 //     nothing is cut off the sum runs in the order of the vocabulary.
-//   9 u = random::uniform(random::bits(random::bits(randomSeed, 0), |g|)), see ir/random.h
+//   9 u = random::uniform(random::bits(random::bits(randomSeed, 0), |g|)), see ir/values/random.h
 //
 // Among equal logits the lower token comes first.
 #pragma once

@@ -1,7 +1,7 @@
 // Decoding, the byte tokenizer, and which reader a file is for.
 #include "runtime/llm/tokenizer.h"
 
-#include "frontend/file_io.h"
+#include "frontend/files/file_io.h"
 
 #include <array>
 #include <filesystem>

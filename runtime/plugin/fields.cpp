@@ -1,7 +1,7 @@
 #include "runtime/plugin/fields.h"
 
-#include "frontend/section_file.h"
-#include "ir/graph.h"
+#include "frontend/files/section_file.h"
+#include "ir/graph/graph.h"
 #include "ir/support/text.h"
 #include "runtime/plugin/plugin_host.h"
 

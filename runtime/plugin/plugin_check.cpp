@@ -1,8 +1,8 @@
 #include "runtime/plugin/plugin_check.h"
 
-#include "frontend/parse.h"
-#include "ir/graph.h"
-#include "ir/random.h"
+#include "frontend/text/parse.h"
+#include "ir/graph/graph.h"
+#include "ir/values/random.h"
 #include "runtime/plugin/plugin_operators.h"
 
 #include <fmt/core.h>
@@ -44,8 +44,8 @@ Tensor sampleTensor(const PluginInstance::Input& in, Bits& random) {
 // One plugin on one example.
 class Checker {
  public:
-  Checker(PluginCreatorPtr creator, PluginReport& report, const PluginCheckSteps& steps)
-      : creator_(std::move(creator)), report_(report), steps_(steps) {}
+  Checker(PluginCreatorPtr creator, const OpRegistry& operators, PluginReport& report, const PluginCheckSteps& steps)
+      : creator_(std::move(creator)), operators_(operators), report_(report), steps_(steps) {}
 
   void run() {
     ++report_.plugins;
@@ -178,7 +178,7 @@ class Checker {
 
   void create() {
     std::string problem;
-    plugin_ = PluginInstance::create(creator_, fields_, TSC_BUILDING, "check", problem);
+    plugin_ = PluginInstance::create(creator_, fields_, operators_, TSC_BUILDING, "check", problem);
     if (!plugin_) fail(problem);
   }
 
@@ -239,7 +239,7 @@ class Checker {
     ParsedFields read = decodeFields(*creator_, bytes);
     if (!read.problems.empty()) fail(problemText(*creator_, read.problems));
     std::string problem;
-    auto second = PluginInstance::create(creator_, read.fields, TSC_RUNNING, "check", problem);
+    auto second = PluginInstance::create(creator_, read.fields, operators_, TSC_RUNNING, "check", problem);
     if (!second) fail("what it saves does not make an instance: " + problem);
     if (encodeFields(*creator_, second->saved()) != bytes) fail("saved, loaded and saved again, its fields are others");
     // A wrong type, a wrong number of items and an unknown name must be refused by the table; the plugin is not asked.
@@ -361,7 +361,7 @@ class Checker {
     size_t resources = sharedResources();
     auto cycle = [&] {
       std::string problem;
-      auto made = PluginInstance::create(creator_, fields_, TSC_BUILDING, "check", problem);
+      auto made = PluginInstance::create(creator_, fields_, operators_, TSC_BUILDING, "check", problem);
       if (!made) fail(problem);
       PluginTensors in = sample(1);
       made->run(in, room(in), nullptr, 1);
@@ -389,6 +389,7 @@ class Checker {
   }
 
   PluginCreatorPtr creator_;
+  const OpRegistry& operators_;
   PluginReport& report_;
   const PluginCheckSteps& steps_;
   size_t next_ = 0;      // number of the check
@@ -400,11 +401,12 @@ class Checker {
 
 }  // namespace
 
-void checkPlugin(const PluginCreatorPtr& creator, PluginReport& report, const PluginCheckSteps& steps) {
-  Checker(creator, report, steps).run();
+void checkPlugin(const PluginCreatorPtr& creator, const OpRegistry& operators, PluginReport& report,
+                 const PluginCheckSteps& steps) {
+  Checker(creator, operators, report, steps).run();
 }
 
-PluginReport checkPluginLibrary(const std::string& path) {
+PluginReport checkPluginLibrary(const std::string& path, const OpRegistry& operators) {
   PluginReport report;
   PluginRegistry registry;
   ++report.checks;
@@ -412,7 +414,7 @@ PluginReport checkPluginLibrary(const std::string& path) {
     report.findings.push_back({"", "library", result.message});
     return report;
   }
-  for (const PluginCreatorPtr& creator : registry.list()) checkPlugin(creator, report);
+  for (const PluginCreatorPtr& creator : registry.list()) checkPlugin(creator, operators, report);
   return report;
 }
 

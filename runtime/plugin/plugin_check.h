@@ -23,7 +23,8 @@ struct PluginReport {
 
 // Loads a library into a registry of its own, and tries all its plugins. docs/plugins.md lists the checks. A plugin
 // that ends the process ends this one; the command line tool goes from check to check in processes of its own.
-PluginReport checkPluginLibrary(const std::string& path);
+// `operators`: that decompositions may consist of.
+PluginReport checkPluginLibrary(const std::string& path, const OpRegistry& operators);
 
 // The checks of one plugin have numbers, from 0 on.
 struct PluginCheckSteps {
@@ -31,6 +32,7 @@ struct PluginCheckSteps {
   // Told before each. Without what some of them find, there are no others.
   std::function<void(size_t number, const char* check, bool isNeeded)> begin = nullptr;
 };
-void checkPlugin(const PluginCreatorPtr& creator, PluginReport& report, const PluginCheckSteps& steps = {});
+void checkPlugin(const PluginCreatorPtr& creator, const OpRegistry& operators, PluginReport& report,
+                 const PluginCheckSteps& steps = {});
 
 }  // namespace tscompile

@@ -1,11 +1,10 @@
 #include "runtime/plugin/plugin_composite.h"
 
-#include "frontend/parse.h"
-#include "ir/error.h"
+#include "frontend/text/parse.h"
 #include "ir/support/text.h"
-#include "runtime/ops/ops.h"
-#include "runtime/reference/copy.h"
-#include "runtime/run_context.h"
+#include "ir/values/error.h"
+#include "runtime/call/run_context.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
@@ -58,18 +57,18 @@ std::string problemOfDecomposition(const Graph& graph) {
   return problem;
 }
 
-std::shared_ptr<const PluginComposite> PluginComposite::make(std::string_view text, std::string& problem) {
+std::shared_ptr<const PluginComposite> PluginComposite::make(std::string_view text, const OpRegistry& operators,
+                                                             std::string& problem) {
   std::shared_ptr<PluginComposite> made(new PluginComposite);
   Diagnostics diagnostics;
-  const OpRegistry& ops = allOps();
   ParseOptions options;
-  options.registry = &ops;
+  options.registry = &operators;
   Result<std::unique_ptr<Graph>> graph = parseGraph(text, diagnostics, options);
   if (graph) problem = problemOfDecomposition(**graph);
   if (graph && !problem.empty()) return nullptr;
   if (graph) {
     made->graph_ = std::move(*graph);
-    Result<std::shared_ptr<const Program>> program = Program::compile(*made->graph_, ops, {}, diagnostics);
+    Result<std::shared_ptr<const Program>> program = Program::compile(*made->graph_, operators, {}, diagnostics);
     if (program) made->program_ = std::move(*program);
   }
   if (made->program_) return made;

@@ -1,9 +1,9 @@
 // A plugin without a kernel of its own: its decomposition, run by the interpreter.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/graph/graph.h"
+#include "runtime/interpreter/program.h"
 #include "runtime/plugin/plugin_host.h"
-#include "runtime/program.h"
 
 #include <memory>
 #include <span>
@@ -17,8 +17,9 @@ std::string problemOfDecomposition(const Graph& graph);
 
 class PluginComposite {
  public:
-  // Null after setting `problem`. `text`: what decompose() gave.
-  static std::shared_ptr<const PluginComposite> make(std::string_view text, std::string& problem);
+  // Null after setting `problem`. `text`: what decompose() gave. `operators`: that it may consist of.
+  static std::shared_ptr<const PluginComposite> make(std::string_view text, const OpRegistry& operators,
+                                                     std::string& problem);
 
   // `inputs`: the present ones. Writes the outputs; fewer rows than an output has go to run.rows. Throws
   // ExecutionError. Several runs may go on at once.

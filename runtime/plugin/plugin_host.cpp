@@ -1,8 +1,8 @@
 #include "runtime/plugin/plugin_host.h"
 
 #include "ir/support/limits.h"
-#include "runtime/engine/thread_pool.h"
-#include "runtime/run_context.h"
+#include "runtime/call/run_context.h"
+#include "runtime/call/thread_pool.h"
 
 #include <algorithm>
 #include <dlfcn.h>

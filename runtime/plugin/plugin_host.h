@@ -1,8 +1,8 @@
 // What plugins are given, and how they are called: whatever a callback does, a text of what went wrong comes back.
 #pragma once
 
-#include "ir/error.h"
-#include "ir/shape.h"
+#include "ir/values/error.h"
+#include "ir/values/shape.h"
 #ifndef TSC_VISIBILITY
 #define TSC_VISIBILITY  // we are one library with it
 #endif

@@ -1,9 +1,9 @@
 #include "runtime/plugin/plugin_instance.h"
 
 #include "ir/support/text.h"
+#include "runtime/call/run_context.h"
 #include "runtime/plugin/plugin_verifier.h"
-#include "runtime/reference/copy.h"
-#include "runtime/run_context.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
@@ -57,8 +57,9 @@ void PluginInstance::fail(tsc_status status, const std::string& problem) const {
 }
 
 std::shared_ptr<PluginInstance> PluginInstance::create(PluginCreatorPtr creator, std::vector<tsc::Field> fields,
-                                                       uint32_t phase, std::string_view label, std::string& problem) {
-  std::shared_ptr<PluginInstance> made(new PluginInstance(std::move(creator), std::move(fields)));
+                                                       const OpRegistry& operators, uint32_t phase,
+                                                       std::string_view label, std::string& problem) {
+  std::shared_ptr<PluginInstance> made(new PluginInstance(std::move(creator), std::move(fields), operators));
   const tsc_plugin& t = made->creator_->table();
   RawPluginFields raw(made->fields_);
   void* self = nullptr;
@@ -299,7 +300,7 @@ std::shared_ptr<const PluginComposite> PluginInstance::compositeFor(const Plugin
   std::shared_ptr<const PluginComposite> made;
   {
     BudgetScope unlimited(nullptr);  // kept from run to run
-    made = PluginComposite::make(text, problem);
+    made = PluginComposite::make(text, operators_, problem);
   }
   if (!made) fail(TSC_FAILED, problem);
   constexpr size_t kMost = 16;

@@ -2,8 +2,8 @@
 // by many threads at once: each run has a context of its own, which is a clone.
 #pragma once
 
-#include "runtime/engine/function_ref.h"
-#include "runtime/kernel_call.h"
+#include "runtime/call/function_ref.h"
+#include "runtime/call/kernel_call.h"
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_composite.h"
 #include "runtime/plugin/plugin_host.h"
@@ -21,9 +21,11 @@ using PluginTensors = std::vector<Tensor>;
 
 class PluginInstance {
  public:
-  // Null after setting `problem`. `fields`: all of the table, checked (fieldsOf).
+  // Null after setting `problem`. `fields`: all of the table, checked (fieldsOf). `operators`: that decompositions may
+  // consist of; must outlive the instance.
   static std::shared_ptr<PluginInstance> create(PluginCreatorPtr creator, std::vector<tsc::Field> fields,
-                                                uint32_t phase, std::string_view label, std::string& problem);
+                                                const OpRegistry& operators, uint32_t phase, std::string_view label,
+                                                std::string& problem);
   ~PluginInstance();
   PluginInstance(const PluginInstance&) = delete;
 
@@ -83,8 +85,8 @@ class PluginInstance {
     bool fresh = true;
     std::shared_ptr<const PluginComposite> composite;  // of plugins without run()
   };
-  PluginInstance(PluginCreatorPtr creator, std::vector<tsc::Field> fields)
-      : creator_(std::move(creator)), fields_(std::move(fields)) {}
+  PluginInstance(PluginCreatorPtr creator, std::vector<tsc::Field> fields, const OpRegistry& operators)
+      : creator_(std::move(creator)), fields_(std::move(fields)), operators_(operators) {}
   std::unique_ptr<Context> takeContext() const;
   void giveBack(std::unique_ptr<Context> context) const;
   void prepare(Context& context, const PluginTensors& inputs, const PluginTensors& outputs, RunContext* run) const;
@@ -96,6 +98,7 @@ class PluginInstance {
 
   const PluginCreatorPtr creator_;
   const std::vector<tsc::Field> fields_;
+  const OpRegistry& operators_;
   void* self_ = nullptr;
   std::vector<int> aliases_;  // by output
   mutable std::mutex mutex_;  // of all calls on self_, and of what is below

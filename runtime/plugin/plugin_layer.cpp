@@ -1,12 +1,12 @@
 #include "runtime/plugin/plugin_layer.h"
 
-#include "frontend/section_file.h"
+#include "frontend/files/section_file.h"
 #include "ir/support/text.h"
-#include "runtime/engine/frame.h"
-#include "runtime/engine/simd.h"
-#include "runtime/engine/tactics.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/engine/network/tactics.h"
+#include "runtime/kernels/simd.h"
 #include "runtime/plugin/fields.h"
-#include "runtime/reference/copy.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 

@@ -1,7 +1,7 @@
 // The layer of an engine that runs a plugin.
 #pragma once
 
-#include "runtime/engine/convert_call.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/plugin/plugin_instance.h"
 
 namespace tscompile {

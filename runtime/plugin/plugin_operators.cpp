@@ -1,11 +1,11 @@
 #include "runtime/plugin/plugin_operators.h"
 
-#include "ir/graph.h"
-#include "ir/literal.h"
+#include "ir/graph/graph.h"
 #include "ir/support/text.h"
-#include "runtime/engine/thread_pool.h"
+#include "ir/values/literal.h"
+#include "runtime/call/thread_pool.h"
 #include "runtime/plugin/plugin_layer.h"
-#include "runtime/reference/copy.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
@@ -135,7 +135,8 @@ std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
     problem = problemText(*creator, parsed.problems);
     return nullptr;
   }
-  bound->instance = PluginInstance::create(creator, std::move(parsed.fields), reserved.phase, "", problem);
+  bound->instance =
+      PluginInstance::create(creator, std::move(parsed.fields), operators_.builtIn(), reserved.phase, "", problem);
   if (!bound->instance) return nullptr;
   if (bound->instance->outputs() != node.outputCount() && node.outputCount() != 0) {
     problem = problemText(*creator, {fmt::format("with these fields it has {}, not {}",

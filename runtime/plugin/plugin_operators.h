@@ -2,9 +2,9 @@
 // interpreter and in engines as any operator does.
 #pragma once
 
-#include "ir/op_registry.h"
+#include "ir/operators/op_registry.h"
+#include "runtime/call/session_functions.h"
 #include "runtime/plugin/plugin_instance.h"
-#include "runtime/session_functions.h"
 
 #include <memory>
 #include <mutex>

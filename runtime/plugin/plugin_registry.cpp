@@ -1,7 +1,6 @@
 #include "runtime/plugin/plugin_registry.h"
 
 #include "ir/support/text.h"
-#include "runtime/plugin/builtin.h"
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_host.h"
 
@@ -157,16 +156,6 @@ bool operator<(const PluginKey& a, const PluginKey& b) {
   return a.version < b.version;
 }
 
-PluginRegistry& PluginRegistry::global() {
-  static PluginRegistry& registry = []() -> PluginRegistry& {
-    auto* made = new PluginRegistry;  // leaked: lives as long as the process
-    PluginResult result = made->addBuiltin("tensorrt_llm");
-    TS_CHECK(result);
-    return *made;
-  }();
-  return registry;
-}
-
 void PluginRegistry::setLog(Log log) {
   std::lock_guard lock(mutex_);
   log_ = std::move(log);
@@ -217,12 +206,12 @@ PluginResult PluginRegistry::add(const tsc_plugin& table, std::string_view ns) {
   return insert(table, ns, nullptr, "");
 }
 
-PluginResult PluginRegistry::addBuiltin(std::string_view ns) {
+PluginResult PluginRegistry::addBuiltin(std::span<const tsc_plugin* const> tables, std::string_view ns) {
   {
     std::lock_guard lock(mutex_);
     if (!builtinNamespaces_.try_emplace(std::string(ns), true).second) return {};
   }
-  for (const tsc_plugin* table : builtinPlugins())
+  for (const tsc_plugin* table : tables)
     if (PluginResult result = insert(*table, ns, nullptr, ""); !result) return result;
   return {};
 }

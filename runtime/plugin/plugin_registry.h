@@ -85,13 +85,11 @@ class PluginRegistry {
 
   explicit PluginRegistry(const PluginRegistry* parent = nullptr) : parent_(parent) {}
   PluginRegistry(const PluginRegistry&) = delete;
-  // The one of the process. It begins with the plugins that are built in, in the namespace "tensorrt_llm".
-  static PluginRegistry& global();
 
   // Registers a plugin under the key that its table says, or in another namespace. The table is checked and copied.
   PluginResult add(const tsc_plugin& table, std::string_view ns = {});
-  // The plugins that are built in, under another namespace. The second time for one namespace does nothing.
-  PluginResult addBuiltin(std::string_view ns);
+  // Plugins that come with the program (builtinPlugins), in one namespace. The second time for it does nothing.
+  PluginResult addBuiltin(std::span<const tsc_plugin* const> tables, std::string_view ns);
   // Refused while instances live: those of programs, and those that somebody holds. Nothing may be loaded, analysed or
   // compiled with them meanwhile.
   PluginResult remove(const PluginKey& key);

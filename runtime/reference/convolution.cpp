@@ -1,10 +1,10 @@
 #include "runtime/reference/convolution.h"
 
-#include "ir/error.h"
-#include "runtime/reference/copy.h"
-#include "runtime/reference/numbers.h"
-#include "runtime/reference/shifted_product.h"
-#include "runtime/run_context.h"
+#include "ir/values/error.h"
+#include "runtime/call/run_context.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/loops/shifted_product.h"
 
 #include <fmt/core.h>
 

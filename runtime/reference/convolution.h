@@ -1,7 +1,7 @@
 // Convolutions of 1 to 3 spatial dimensions, and their transposes.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 namespace tscompile {
 

@@ -1,6 +1,6 @@
 #include "runtime/reference/dense.h"
 
-#include "runtime/reference/copy.h"
+#include "runtime/reference/loops/copy.h"
 
 namespace tscompile {
 

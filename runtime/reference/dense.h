@@ -2,7 +2,7 @@
 // dtype that is computed in, and their results brought back from such tensors.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 #include <complex>
 #include <cstdint>

@@ -2,12 +2,12 @@
 // the conversions, the shape functions and the promotion of dtypes around it are shared.
 #pragma once
 
-#include "ir/op_def.h"
-#include "runtime/kernel_call.h"
-#include "runtime/reference/copy.h"
-#include "runtime/reference/loop.h"
+#include "ir/operators/op_def.h"
+#include "runtime/call/kernel_call.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/loop.h"
+#include "runtime/reference/loops/vector_math.h"
 #include "runtime/reference/promotion.h"
-#include "runtime/reference/vector_math.h"
 
 #include <span>
 

@@ -1,7 +1,7 @@
 // Maxima and minima, their values and their positions. NaN is both larger and smaller than any number.
 #pragma once
 
-#include "runtime/reference/reduce.h"
+#include "runtime/reference/loops/reduce.h"
 
 #include <cstring>
 #include <limits>

@@ -1,7 +1,7 @@
 #include "runtime/reference/fft.h"
 
-#include "runtime/reference/arithmetic.h"
-#include "runtime/reference/lanes.h"
+#include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/lanes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Discrete Fourier transforms of any length, in double precision.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 #include <complex>
 #include <vector>

@@ -1,11 +1,11 @@
 // Tensors whose elements are computed from nothing but their index: ranges, windows, random numbers.
 #pragma once
 
-#include "ir/tensor.h"
-#include "runtime/reference/copy.h"
-#include "runtime/reference/reduce.h"
-#include "runtime/reference/tiles.h"
-#include "runtime/run_context.h"
+#include "ir/values/tensor.h"
+#include "runtime/call/run_context.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/reduce.h"
+#include "runtime/reference/loops/tiles.h"
 
 #include <algorithm>
 

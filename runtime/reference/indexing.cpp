@@ -1,9 +1,9 @@
 #include "runtime/reference/indexing.h"
 
-#include "runtime/reference/copy.h"
 #include "runtime/reference/extrema.h"
-#include "runtime/reference/loop.h"
-#include "runtime/reference/numbers.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/loop.h"
+#include "runtime/reference/loops/numbers.h"
 #include "runtime/reference/views.h"
 
 #include <array>

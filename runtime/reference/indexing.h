@@ -1,8 +1,8 @@
 // Elements that are picked by indices: the loops that read and write them.
 #pragma once
 
-#include "runtime/kernel_call.h"
-#include "runtime/reference/reduce.h"
+#include "runtime/call/kernel_call.h"
+#include "runtime/reference/loops/reduce.h"
 
 #include <span>
 

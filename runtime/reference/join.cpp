@@ -1,7 +1,7 @@
 #include "runtime/reference/join.h"
 
-#include "runtime/reference/copy.h"
-#include "runtime/reference/memory_format.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/views.h"
 
 namespace tscompile {

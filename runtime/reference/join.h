@@ -1,7 +1,7 @@
 // Tensors joined along a dimension that they have: what aten::cat means, for all the operators that are made of it.
 #pragma once
 
-#include "runtime/kernel_call.h"
+#include "runtime/call/kernel_call.h"
 
 #include <vector>
 

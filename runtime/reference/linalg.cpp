@@ -1,10 +1,10 @@
 #include "runtime/reference/linalg.h"
 
-#include "ir/shape.h"
-#include "runtime/reference/arithmetic.h"
-#include "runtime/reference/copy.h"
+#include "ir/values/shape.h"
 #include "runtime/reference/elementwise.h"
-#include "runtime/reference/loop.h"
+#include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/loop.h"
 #include "runtime/reference/views.h"
 
 #include <cstring>

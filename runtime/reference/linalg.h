@@ -1,9 +1,9 @@
 // What operators on matrices share: checks of their arguments, and batches of matrices as LAPACK takes them.
 #pragma once
 
-#include "ir/infer_call.h"
-#include "ir/op_def.h"
-#include "ir/tensor.h"
+#include "ir/operators/infer_call.h"
+#include "ir/operators/op_def.h"
+#include "ir/values/tensor.h"
 
 #include <algorithm>
 #include <complex>

@@ -1,7 +1,7 @@
 #include "runtime/reference/list_order.h"
 
-#include "runtime/reference/scalars.h"
-#include "runtime/run_context.h"
+#include "runtime/call/run_context.h"
+#include "runtime/reference/loops/scalars.h"
 
 #include <algorithm>
 #include <cmath>

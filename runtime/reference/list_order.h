@@ -1,7 +1,7 @@
 // Equality and order of list items: numbers, strings, tensors of one element, tuples of these.
 #pragma once
 
-#include "ir/ivalue.h"
+#include "ir/values/ivalue.h"
 
 #include <vector>
 

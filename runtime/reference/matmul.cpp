@@ -1,10 +1,10 @@
 #include "runtime/reference/matmul.h"
 
-#include "ir/error.h"
-#include "runtime/engine/blas.h"
-#include "runtime/reference/copy.h"
+#include "ir/values/error.h"
+#include "runtime/call/run_context.h"
+#include "runtime/kernels/blas.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/reference/views.h"
-#include "runtime/run_context.h"
 
 #include <Eigen/Core>
 

@@ -1,8 +1,8 @@
 // Matrix products of tensors of any dtype and strides.
 #pragma once
 
-#include "ir/ivalue.h"
-#include "ir/tensor.h"
+#include "ir/values/ivalue.h"
+#include "ir/values/tensor.h"
 
 namespace tscompile {
 

@@ -1,8 +1,8 @@
 #include "runtime/reference/nonzero.h"
 
-#include "runtime/reference/copy.h"
+#include "runtime/call/run_context.h"
 #include "runtime/reference/elementwise.h"
-#include "runtime/run_context.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <complex>
 #include <cstring>

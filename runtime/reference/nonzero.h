@@ -1,7 +1,7 @@
 // Where a tensor is not zero.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 namespace tscompile {
 

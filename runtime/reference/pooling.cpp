@@ -1,8 +1,8 @@
 #include "runtime/reference/pooling.h"
 
-#include "runtime/reference/numbers.h"
-#include "runtime/reference/reduce.h"
-#include "runtime/run_context.h"
+#include "runtime/call/run_context.h"
+#include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/loops/reduce.h"
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // Windows that slide over the last one to three dimensions, and what is computed in them: the loops of all pooling.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 #include <array>
 #include <vector>

@@ -1,8 +1,8 @@
 // PyTorch's rules for the dtype of a result that comes from several tensors and numbers.
 #pragma once
 
-#include "ir/infer_call.h"
-#include "ir/ivalue.h"
+#include "ir/operators/infer_call.h"
+#include "ir/values/ivalue.h"
 
 namespace tscompile {
 

@@ -1,7 +1,7 @@
 // Random tensors: elements are drawn one after the other, in row-major order, from the generator of the run.
 #pragma once
 
-#include "runtime/kernel_call.h"
+#include "runtime/call/kernel_call.h"
 #include "runtime/reference/generate.h"
 
 namespace tscompile {

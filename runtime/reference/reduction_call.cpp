@@ -1,7 +1,7 @@
 #include "runtime/reference/reduction_call.h"
 
-#include "runtime/reference/copy.h"
-#include "runtime/reference/reduce.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/reduce.h"
 
 namespace tscompile {
 

@@ -1,7 +1,7 @@
 // What reductions have in common: the arguments `dim`, `keepdim` and `dtype`, where a schema has them.
 #pragma once
 
-#include "runtime/kernel_call.h"
+#include "runtime/call/kernel_call.h"
 
 namespace tscompile {
 

@@ -1,7 +1,7 @@
 #include "runtime/reference/resize.h"
 
+#include "runtime/call/run_context.h"
 #include "runtime/reference/dense.h"
-#include "runtime/run_context.h"
 
 #include <algorithm>
 #include <cmath>

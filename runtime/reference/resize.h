@@ -1,7 +1,7 @@
 // Resizing along one dimension at a time: each output is a weighted sum of a few inputs.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 #include <optional>
 #include <vector>

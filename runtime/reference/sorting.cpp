@@ -1,7 +1,7 @@
 #include "runtime/reference/sorting.h"
 
-#include "ir/error.h"
-#include "runtime/reference/lanes.h"
+#include "ir/values/error.h"
+#include "runtime/reference/loops/lanes.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Sorting along a dimension: NaN is larger than any number, -0 equal to 0.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 #include <span>
 

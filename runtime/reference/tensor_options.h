@@ -2,8 +2,8 @@
 // their shape functions have in common.
 #pragma once
 
-#include "runtime/kernel_call.h"
-#include "runtime/reference/memory_format.h"
+#include "runtime/call/kernel_call.h"
+#include "runtime/reference/loops/memory_format.h"
 
 namespace tscompile {
 

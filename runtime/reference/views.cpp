@@ -1,7 +1,7 @@
 #include "runtime/reference/views.h"
 
-#include "runtime/reference/copy.h"
-#include "runtime/reference/numbers.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/numbers.h"
 
 // Strides that nothing is reached by (of sizes 0 and 1) may be any number, so arithmetic on strides wraps.
 

@@ -2,7 +2,7 @@
 // dimensions count from the front.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 
 #include <optional>
 

@@ -1,4 +1,5 @@
 // A relation is used in both directions: A @ (x + y) distributes to A @ x + A @ y, and the sum is collected again.
+#include "runtime/registry.h"
 #include "samples/rewriting/sample.h"
 
 using namespace tscompile;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "api/compiler.h"
-#include "frontend/parse.h"
-#include "ir/expression.h"
+#include "frontend/text/parse.h"
+#include "ir/graph/expression.h"
 #include "passes/rewrite/pattern.h"
 #include "passes/rewrite/plan.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -2,9 +2,9 @@
 // that do not start as such a file become the sections of one, so that checksums are not in the way: three lengths of
 // two bytes, then fields, tensors, graph, weights.
 #include "api/engine_file.h"
-#include "frontend/parse.h"
-#include "frontend/section_file.h"
-#include "frontend/tensor_formats.h"
+#include "frontend/files/section_file.h"
+#include "frontend/files/tensor_formats.h"
+#include "frontend/text/parse.h"
 
 #include <cstdlib>
 

@@ -1,9 +1,9 @@
 // Any bytes as graph text: read, verified, printed; what was read prints to a text that reads and prints the same.
-#include "frontend/parse.h"
-#include "ir/printer.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <cstdio>
 #include <cstdlib>

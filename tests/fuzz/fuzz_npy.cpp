@@ -1,5 +1,5 @@
 // Any bytes as an .npy file, and as an .npz archive whose members are read.
-#include "frontend/zip.h"
+#include "frontend/files/zip.h"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // Any bytes as what a plugin has saved: with the checksum that they have, and with the one that they should have. What
 // is read comes back as the same bytes.
-#include "frontend/section_file.h"
+#include "frontend/files/section_file.h"
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_host.h"
 

@@ -1,11 +1,11 @@
 // The bytes choose a small valid graph and its arguments. It verifies, runs or fails with a located error, and does the
 // same after it was printed and read again.
-#include "frontend/parse.h"
-#include "ir/printer.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
-#include "runtime/ops/ops.h"
-#include "runtime/program.h"
+#include "runtime/interpreter/program.h"
+#include "runtime/registry.h"
 #include "tests/support/random_graph.h"
 
 #include <cstdio>

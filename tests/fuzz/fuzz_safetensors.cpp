@@ -1,6 +1,6 @@
 // Any bytes as a safetensors file: header, listings, every tensor.
-#include "frontend/file_kind.h"
-#include "frontend/tensor_formats.h"
+#include "frontend/files/file_kind.h"
+#include "frontend/files/tensor_formats.h"
 
 #include <cstdlib>
 

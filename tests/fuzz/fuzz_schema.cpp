@@ -1,7 +1,7 @@
 // Any bytes as a schema, a type and a value; what reads prints to a text that reads and prints the same.
-#include "frontend/parse.h"
-#include "ir/literal.h"
+#include "frontend/text/parse.h"
 #include "ir/support/diagnostic_printer.h"
+#include "ir/values/literal.h"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // Any text as a value of the command line and as a weights recipe. What is read is written and read again.
 #include "api/value_text.h"
-#include "frontend/recipe.h"
+#include "frontend/files/recipe.h"
 
 #include <cstdlib>
 

@@ -3,7 +3,7 @@
 #include "ir/support/text.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/support.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 #include "tests/support/analysis_checks.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "tests/support/analysis_checks.h"
 
-#include "ir/alias.h"
-#include "ir/shape.h"
+#include "ir/analysis/alias.h"
+#include "ir/values/shape.h"
 
 #include <fmt/core.h>
 

@@ -1,10 +1,10 @@
 // What the analyses say of a graph, compared with what a run of it did.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/ivalue.h"
-#include "ir/op_registry.h"
-#include "ir/shape_propagation.h"
+#include "ir/analysis/shape_propagation.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
+#include "ir/values/ivalue.h"
 
 #include <span>
 #include <string>

@@ -1,8 +1,8 @@
 // Sequences that go through an attention layer step by step, each with its own tokens in a cache of any layout.
 #pragma once
 
-#include "runtime/plugin/attention/gpt_attention.h"
-#include "runtime/plugin/attention/value_format.h"
+#include "runtime/trtllm/attention/gpt_attention.h"
+#include "runtime/trtllm/attention/value_format.h"
 #include "tests/support/engine_reference.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Where random tests take their decisions from: the bytes of a fuzzer's input, or a seeded sequence.
 #pragma once
 
-#include "ir/random.h"
+#include "ir/values/random.h"
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 // Data and plain loops in double for the tests of the engine's kernels.
 #pragma once
 
-#include "runtime/engine/epilogue.h"
-#include "runtime/engine/simd.h"
+#include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/simd.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/result.h"
-#include "ir/tensor.h"
+#include "ir/values/tensor.h"
 #include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>

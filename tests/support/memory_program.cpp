@@ -1,6 +1,6 @@
 #include "tests/support/memory_program.h"
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 
 #include <cmath>
 

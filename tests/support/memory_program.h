@@ -2,8 +2,8 @@
 // branches and loops.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/ivalue.h"
+#include "ir/graph/graph.h"
+#include "ir/values/ivalue.h"
 #include "tests/support/choices.h"
 
 #include <memory>

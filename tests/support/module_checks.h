@@ -1,13 +1,13 @@
 // Checks of what is done to the graphs of a module: graphs from text, the module that they belong to, runs of both.
 #pragma once
 
-#include "frontend/parse.h"
-#include "ir/printer.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
-#include "passes/passes.h"
-#include "runtime/evaluator.h"
-#include "runtime/ops/ops.h"
+#include "passes/lowering/passes.h"
+#include "runtime/interpreter/evaluator.h"
+#include "runtime/registry.h"
 
 #include <gtest/gtest.h>
 

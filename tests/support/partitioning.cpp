@@ -1,14 +1,14 @@
 #include "tests/support/partitioning.h"
 
-#include "frontend/parse.h"
-#include "ir/printer.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
 #include "partition/order_check.h"
 #include "partition/segment_graph.h"
 #include "partition/stitch.h"
 #include "runtime/engine/support.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <gtest/gtest.h>
 

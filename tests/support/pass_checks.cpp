@@ -1,14 +1,15 @@
 #include "tests/support/pass_checks.h"
 
-#include "frontend/parse.h"
-#include "ir/clone.h"
-#include "ir/literal.h"
-#include "ir/printer.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
-#include "runtime/evaluator.h"
-#include "runtime/ops/ops.h"
-#include "runtime/program.h"
+#include "ir/values/literal.h"
+#include "runtime/engine/engine.h"
+#include "runtime/interpreter/evaluator.h"
+#include "runtime/interpreter/program.h"
+#include "runtime/registry.h"
 
 #include <gtest/gtest.h>
 
@@ -89,7 +90,7 @@ RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chro
   Diagnostics diagnostics;
   ProgramSources sources;
   sources.boundInputs.resize(graph.inputs().size());
-  sources.engine = engine;
+  sources.compileSegment = engineCompiler(engine);
   Result<std::shared_ptr<const Program>> program = Program::compile(graph, allOps(), std::move(sources), diagnostics);
   if (!program) {
     outcome.error = renderDiagnostics(diagnostics, "test");

@@ -1,10 +1,10 @@
 // Checks of passes: graph text in, graph text out, and the same runs before and after.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/ivalue.h"
-#include "passes/passes.h"
-#include "runtime/engine/engine_options.h"
+#include "ir/graph/graph.h"
+#include "ir/values/ivalue.h"
+#include "passes/lowering/passes.h"
+#include "runtime/engine/network/engine_options.h"
 #include "tests/support/random_graph.h"
 
 #include <chrono>

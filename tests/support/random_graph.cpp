@@ -1,6 +1,6 @@
 #include "tests/support/random_graph.h"
 
-#include "ir/builder.h"
+#include "ir/graph/builder.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 // it.
 #pragma once
 
-#include "ir/graph.h"
-#include "ir/op_registry.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
 #include "tests/support/choices.h"
 
 #include <memory>

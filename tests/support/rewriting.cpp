@@ -1,9 +1,9 @@
 #include "tests/support/rewriting.h"
 
-#include "frontend/parse.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
-#include "runtime/ops/ops.h"
+#include "runtime/registry.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 #include "runtime/engine/layers/conv_layer.h"
 
 #include "runtime/engine/layers/pointwise_layer.h"
-#include "runtime/engine/layout.h"
-#include "runtime/reference/copy.h"
+#include "runtime/kernels/layout.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 

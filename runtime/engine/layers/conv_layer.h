@@ -1,8 +1,8 @@
 // Convolutions with constant weights, in f32.
 #pragma once
 
-#include "runtime/engine/conv.h"
 #include "runtime/engine/layers/product_layer.h"
+#include "runtime/kernels/conv.h"
 
 namespace tscompile {
 

@@ -1,7 +1,7 @@
 #include "runtime/engine/layers/matmul_layer.h"
 
-#include "runtime/engine/attention.h"
 #include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/kernels/attention.h"
 
 #include <fmt/core.h>
 

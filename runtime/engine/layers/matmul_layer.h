@@ -1,8 +1,8 @@
 // Matrix products: with constant right sides, packed once, and batches of products of two tensors.
 #pragma once
 
-#include "runtime/engine/gemm.h"
 #include "runtime/engine/layers/product_layer.h"
+#include "runtime/kernels/gemm.h"
 
 namespace tscompile {
 

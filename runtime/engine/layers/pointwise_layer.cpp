@@ -1,7 +1,7 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 
-#include "runtime/engine/layout.h"
-#include "runtime/reference/copy.h"
+#include "runtime/kernels/layout.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <cmath>
 #include <unordered_map>
@@ -19,9 +19,9 @@ namespace {
 using Op = PointwiseOp;
 
 // Builds the program of one operator from the arguments of its call.
-class Builder {
+class StepBuilder {
  public:
-  explicit Builder(ConvertCall& call) : call_(call) {}
+  explicit StepBuilder(ConvertCall& call) : call_(call) {}
 
   // Argument i as a value: a tensor, or a number.
   int value(size_t i) {
@@ -81,32 +81,32 @@ class Builder {
   bool failed_ = false;
 };
 
-using Rule = int (*)(Builder&);
+using Rule = int (*)(StepBuilder&);
 
 template <Op op>
-int unary(Builder& b) {
+int unary(StepBuilder& b) {
   return b.step(op, b.value(0));
 }
 template <Op op>
-int binary(Builder& b) {
+int binary(StepBuilder& b) {
   int x = b.value(0), y = b.value(1);
   return b.step(op, x, y);
 }
 template <Op op>
-int withAlpha(Builder& b) {
+int withAlpha(StepBuilder& b) {
   int x = b.value(0), y = b.scaled(b.value(1), 2);
   return b.step(op, x, y);
 }
-int reversed(Builder& b) {
+int reversed(StepBuilder& b) {
   int x = b.scaled(b.value(0), 2), y = b.value(1);
   return b.step(Op::Sub, y, x);
 }
-int division(Builder& b) {
+int division(StepBuilder& b) {
   int x = b.value(0), y = b.value(1);
   if (b.call().size() > 2 && !b.call().isNone(2)) return b.fail();  // a rounding mode
   return b.step(Op::Div, x, y);
 }
-int power(Builder& b) {
+int power(StepBuilder& b) {
   int x = b.value(0);
   const IValue& e = b.call().argument(1);
   if (e.isNumber() && !e.isComplex()) {
@@ -118,39 +118,39 @@ int power(Builder& b) {
   }
   return b.step(Op::Pow, x, b.value(1));
 }
-int clamp(Builder& b) {
+int clamp(StepBuilder& b) {
   double low = b.call().isNone(1) ? -INFINITY : b.number(1), high = b.call().isNone(2) ? INFINITY : b.number(2);
   return b.step(Op::Clamp, b.value(0), -1, -1, low, high);
 }
-int clampMin(Builder& b) { return b.step(Op::Clamp, b.value(0), -1, -1, b.number(1), INFINITY); }
-int clampMax(Builder& b) { return b.step(Op::Clamp, b.value(0), -1, -1, -INFINITY, b.number(1)); }
-int relu6(Builder& b) { return b.step(Op::Clamp, b.value(0), -1, -1, 0, 6); }
-int gelu(Builder& b) {
+int clampMin(StepBuilder& b) { return b.step(Op::Clamp, b.value(0), -1, -1, b.number(1), INFINITY); }
+int clampMax(StepBuilder& b) { return b.step(Op::Clamp, b.value(0), -1, -1, -INFINITY, b.number(1)); }
+int relu6(StepBuilder& b) { return b.step(Op::Clamp, b.value(0), -1, -1, 0, 6); }
+int gelu(StepBuilder& b) {
   bool tanh = b.call().size() > 1 && b.call().argument(1).isString() && b.call().text(1) == "tanh";
   return b.step(tanh ? Op::GeluTanh : Op::Gelu, b.value(0));
 }
-int leakyRelu(Builder& b) { return b.step(Op::LeakyRelu, b.value(0), -1, -1, b.number(1)); }
-int elu(Builder& b) {
+int leakyRelu(StepBuilder& b) { return b.step(Op::LeakyRelu, b.value(0), -1, -1, b.number(1)); }
+int elu(StepBuilder& b) {
   if (b.number(2) != 1 || b.number(3) != 1) return b.fail();
   return b.step(Op::Elu, b.value(0), -1, -1, b.number(1));
 }
-int softplus(Builder& b) {
+int softplus(StepBuilder& b) {
   if (b.number(1) != 1 || b.number(2) != 20) return b.fail();
   return b.step(Op::Softplus, b.value(0));
 }
-int where(Builder& b) {
+int where(StepBuilder& b) {
   int c = b.value(0), x = b.value(1), y = b.value(2);
   return b.step(Op::Where, c, x, y);
 }
-int maskedFill(Builder& b) {
+int maskedFill(StepBuilder& b) {
   int x = b.value(0), m = b.value(1), v = b.value(2);
   return b.step(Op::Where, m, v, x);
 }
-int addcmul(Builder& b) {
+int addcmul(StepBuilder& b) {
   int x = b.value(0), y = b.value(1), z = b.value(2);
   return b.step(Op::Add, x, b.scaled(b.step(Op::Mul, y, z), 3));
 }
-int addcdiv(Builder& b) {
+int addcdiv(StepBuilder& b) {
   int x = b.value(0), y = b.value(1), z = b.value(2);
   return b.step(Op::Add, x, b.scaled(b.step(Op::Div, y, z), 3));
 }
@@ -229,7 +229,7 @@ void convertPointwise(ConvertCall& call) {
   auto rule = rules().find(call.op().kind().text());
   const TensorSpec& spec = call.spec();
   if (rule != rules().end() && allKnown(spec.sizes) && checkedNumel(spec.sizes) != 0) {
-    Builder builder(call);
+    StepBuilder builder(call);
     int result = rule->second(builder);
     if (builder.finish(result)) return;
   }

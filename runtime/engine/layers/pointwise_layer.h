@@ -1,9 +1,9 @@
 // Element-wise operations: one at first, chains of them once the network is optimised.
 #pragma once
 
-#include "runtime/engine/convert_call.h"
-#include "runtime/engine/frame.h"
-#include "runtime/engine/pointwise.h"
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/kernels/pointwise.h"
 
 #include <optional>
 

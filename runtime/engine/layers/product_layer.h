@@ -2,11 +2,11 @@
 // their results leave the registers.
 #pragma once
 
-#include "runtime/engine/convert_call.h"
-#include "runtime/engine/epilogue.h"
-#include "runtime/engine/frame.h"
-#include "runtime/engine/product.h"
-#include "runtime/engine/weight_store.h"
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/engine/network/weight_store.h"
+#include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/product.h"
 
 #include <optional>
 

@@ -1,10 +1,10 @@
 #include "runtime/engine/layers/row_layers.h"
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/pointwise_layer.h"
-#include "runtime/engine/layout.h"
-#include "runtime/engine/rows.h"
-#include "runtime/engine/thread_pool.h"
-#include "runtime/reference/copy.h"
+#include "runtime/kernels/layout.h"
+#include "runtime/kernels/rows.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <cmath>
 #include <cstring>

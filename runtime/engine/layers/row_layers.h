@@ -1,11 +1,11 @@
 // Softmax and normalisation over the last dimension, pooling, joining, attention, changes of layout.
 #pragma once
 
-#include "runtime/engine/attention.h"
-#include "runtime/engine/convert_call.h"
-#include "runtime/engine/frame.h"
 #include "runtime/engine/layers/matmul_layer.h"
-#include "runtime/engine/pool2d.h"
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/kernels/attention.h"
+#include "runtime/kernels/pool2d.h"
 
 namespace tscompile {
 

@@ -1,10 +1,10 @@
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/row_layers.h"
-#include "runtime/engine/layout.h"
+#include "runtime/engine/network/tactics.h"
 #include "runtime/engine/optimize/optimize.h"
-#include "runtime/engine/tactics.h"
-#include "runtime/engine/thread_pool.h"
+#include "runtime/kernels/layout.h"
 
 #include <algorithm>
 #include <unordered_map>

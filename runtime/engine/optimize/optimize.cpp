@@ -1,8 +1,8 @@
 #include "runtime/engine/optimize/optimize.h"
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/product_layer.h"
-#include "runtime/engine/tactics.h"
-#include "runtime/engine/thread_pool.h"
+#include "runtime/engine/network/tactics.h"
 
 namespace tscompile {
 

@@ -1,9 +1,9 @@
 // Makes a network faster: fuses layers, chooses layouts and tactics, packs weights.
 #pragma once
 
-#include "runtime/engine/engine_options.h"
-#include "runtime/engine/network.h"
-#include "runtime/engine/weight_store.h"
+#include "runtime/engine/network/engine_options.h"
+#include "runtime/engine/network/network.h"
+#include "runtime/engine/network/weight_store.h"
 
 namespace tscompile {
 

@@ -1,7 +1,7 @@
 // Who writes and reads the buffers of a network, kept while layers are fused.
 #pragma once
 
-#include "runtime/engine/network.h"
+#include "runtime/engine/network/network.h"
 
 #include <algorithm>
 #include <vector>

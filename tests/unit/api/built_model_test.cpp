@@ -1,7 +1,7 @@
 // Language models from graph text to a folder, and from the folder in a batcher: the tokens are PyTorch's, and every
 // setting of a build has its effect or is refused by name.
 #include "api/language_model.h"
-#include "frontend/file_io.h"
+#include "frontend/files/file_io.h"
 #include "ir/support/diagnostic_printer.h"
 #include "tests/support/json.h"
 

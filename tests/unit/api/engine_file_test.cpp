@@ -4,11 +4,11 @@
 
 #include "api/compile.h"
 #include "api/value_text.h"
-#include "frontend/parse.h"
-#include "frontend/section_file.h"
+#include "frontend/files/section_file.h"
+#include "frontend/text/parse.h"
 #include "ir/support/diagnostic_printer.h"
 #include "partition/stitch.h"
-#include "runtime/engine/tactics.h"
+#include "runtime/engine/network/tactics.h"
 #include "tests/support/cli.h"
 #include "tests/support/text_file.h"
 

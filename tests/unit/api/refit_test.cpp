@@ -3,8 +3,8 @@
 #include "api/refit.h"
 
 #include "api/compile.h"
-#include "frontend/file_io.h"
-#include "frontend/weights.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/weights.h"
 #include "ir/support/diagnostic_printer.h"
 #include "tests/support/text_file.h"
 

@@ -4,7 +4,7 @@
 #include "api/extensions.h"
 #include "api/lower.h"
 #include "api/module.h"
-#include "ir/printer.h"
+#include "ir/graph/printer.h"
 
 #include <gtest/gtest.h>
 

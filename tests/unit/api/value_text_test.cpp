@@ -1,6 +1,6 @@
 #include "api/value_text.h"
 
-#include "ir/random.h"
+#include "ir/values/random.h"
 #include "tests/support/files.h"
 
 #include <cmath>

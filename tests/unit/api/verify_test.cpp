@@ -2,6 +2,7 @@
 #include "api/verify.h"
 
 #include "api/compiler.h"
+#include "runtime/registry.h"
 
 #include <gtest/gtest.h>
 

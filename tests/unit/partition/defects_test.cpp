@@ -1,6 +1,6 @@
 // Graphs that partitioners are known to get wrong: each with what must hold.
-#include "frontend/parse.h"
-#include "ir/printer.h"
+#include "frontend/text/parse.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "partition/order_check.h"
 #include "partition/report.h"

@@ -1,12 +1,12 @@
 // Every graph among the golden files and samples: each node has its reason, the order is kept, and the stitched graph
 // is one that can be read.
-#include "frontend/parse.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
 #include "partition/report.h"
 #include "runtime/engine/support.h"
 #include "tests/support/partitioning.h"
-#include "tools/graphs.h"
+#include "tools/work/graphs.h"
 
 #include <gtest/gtest.h>
 

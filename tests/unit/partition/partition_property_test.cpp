@@ -1,6 +1,6 @@
 // Random programs, random forces, every strategy: the segments keep the order, and run as the whole does.
-#include "ir/clone.h"
-#include "ir/printer.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/printer.h"
 #include "partition/stitch.h"
 #include "tests/support/memory_program.h"
 #include "tests/support/partitioning.h"

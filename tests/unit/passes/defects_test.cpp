@@ -1,10 +1,10 @@
 // Mistakes that lowering has made elsewhere, each as a graph that must keep its meaning.
-#include "ir/clone.h"
-#include "ir/printer.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "passes/catalog.h"
-#include "runtime/evaluator.h"
-#include "runtime/ops/ops.h"
+#include "runtime/interpreter/evaluator.h"
+#include "runtime/registry.h"
 #include "tests/support/pass_checks.h"
 
 #include <gtest/gtest.h>

@@ -1,16 +1,16 @@
 // Properties of every pass on random graphs: a verified graph, nothing left to do for a second run, and the same runs
 // bit for bit wherever the original does not fail.
-#include "frontend/parse.h"
-#include "ir/clone.h"
-#include "ir/edit_log.h"
-#include "ir/module.h"
-#include "ir/printer.h"
+#include "frontend/text/parse.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/clone.h"
+#include "ir/graph/edit_log.h"
+#include "ir/graph/module.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/verifier.h"
 #include "passes/catalog.h"
 #include "passes/rewrite/journal.h"
-#include "runtime/evaluator.h"
-#include "runtime/ops/ops.h"
+#include "runtime/interpreter/evaluator.h"
+#include "runtime/registry.h"
 #include "tests/support/memory_program.h"
 #include "tests/support/pass_checks.h"
 #include "tests/support/property.h"
@@ -210,7 +210,7 @@ TEST_P(PassProperty, KeepsWhatMemoryHolds) {
 TEST_P(PassProperty, HoldsOnRealTexts) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(std::string(TSCOMPILE_TESTS_DIR) + "/data/corpus/text"))
-    if (entry.path().extension() == ".ts") files.push_back(entry.path());
+    if (entry.path().extension() == ".ir") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   ASSERT_FALSE(files.empty());
   for (const auto& file : files) {

@@ -19,12 +19,12 @@ TEST(Coverage, OfTheCorpus) {
                                       "onnx::Gemm",
                                       "onnx::MaxPool",
                                       "onnx::Relu",  // operators of another format
-                                      "lenet.trace_verbosity0.ts aten::_convolution",
-                                      "lenet.trace_verbosity0.ts aten::max_pool2d"};  // no types
+                                      "lenet.trace_verbosity0.ir aten::_convolution",
+                                      "lenet.trace_verbosity0.ir aten::max_pool2d"};  // no types
   std::set<std::string> found;
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(TSCOMPILE_TESTS_DIR "/data/corpus/text")) {
-    if (entry.path().extension() != ".ts") continue;
+    if (entry.path().extension() != ".ir") continue;
     ++files;
     test::CliResult r = test::runCli({"ops", "--coverage", entry.path(), "--format", "json"});
     nlohmann::json document = nlohmann::json::parse(r.out);

@@ -1,5 +1,5 @@
 // Edits between sequences, against the plain dynamic program.
-#include "tools/edit_script.h"
+#include "tools/reports/edit_script.h"
 
 #include "tests/support/choices.h"
 #include "tests/support/property.h"

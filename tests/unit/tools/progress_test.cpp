@@ -1,5 +1,5 @@
 // The line that says what a command is doing.
-#include "tools/progress.h"
+#include "tools/session/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/quantities.h"
+#include "tools/options/quantities.h"
 
 #include <gtest/gtest.h>
 

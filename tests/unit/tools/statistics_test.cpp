@@ -1,4 +1,4 @@
-#include "tools/statistics.h"
+#include "tools/reports/statistics.h"
 
 #include <gtest/gtest.h>
 

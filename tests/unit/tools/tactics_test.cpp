@@ -1,11 +1,11 @@
 // What compile says of tactics reaches the engines.
-#include "runtime/engine/tactics.h"
+#include "runtime/engine/network/tactics.h"
 
 #include "tests/support/cli.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
-#include "tools/options.h"
-#include "tools/partitioning.h"
+#include "tools/options/options.h"
+#include "tools/work/partitioning.h"
 
 #include <gtest/gtest.h>
 

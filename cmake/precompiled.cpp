@@ -1,0 +1,1 @@
+// Nothing: the target that precompiled.h belongs to needs a source.

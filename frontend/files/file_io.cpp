@@ -1,0 +1,223 @@
+#include "frontend/files/file_io.h"
+
+#include "ir/support/file_pages.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <fcntl.h>
+#include <limits>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace tscompile {
+namespace {
+
+std::string errorText(int error) { return std::generic_category().message(error); }
+
+// Closes what it opened.
+struct File {
+  File(int file, bool owned) : file(file), owned(owned) {}
+  ~File() {
+    if (owned && file >= 0) ::close(file);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  const int file;
+  const bool owned;
+};
+
+std::string kindText(mode_t mode) { return S_ISDIR(mode) ? errorText(EISDIR) : "Not a regular file"; }
+
+void cannotRead(const std::string& path, const std::string& why, Diagnostics& diagnostics) {
+  diagnostics.fileError(path, {}, "cannot read: " + why, ErrorKind::Io);
+}
+
+// Opens a regular file and tells its size; -1 after a report. Does not wait for the writer of a pipe.
+int openRegular(const std::string& path, uint64_t& size, Diagnostics& diagnostics) {
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file < 0) {
+    cannotRead(path, errorText(errno), diagnostics);
+    return -1;
+  }
+  struct stat info;
+  if (::fstat(file, &info) != 0) {
+    cannotRead(path, errorText(errno), diagnostics);
+  } else if (!S_ISREG(info.st_mode)) {
+    cannotRead(path, kindText(info.st_mode), diagnostics);
+  } else {
+    size = static_cast<uint64_t>(info.st_size);
+    return file;
+  }
+  ::close(file);
+  return -1;
+}
+
+// Appends what is left of a file, but at most `limit` bytes. Returns an errno.
+int readUpTo(int file, uint64_t limit, std::string& out) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  while (out.size() < limit) {
+    size_t had = out.size();
+    size_t room = out.capacity() - had;
+    size_t want = std::min<uint64_t>(limit - had, room > 0 ? room : kPiece);
+    out.resize(had + want);
+    ssize_t got = ::read(file, out.data() + had, want);
+    int error = errno;
+    out.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return 0;
+    if (got < 0 && error != EINTR) return error;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Result<std::string> readFileStart(const std::string& path, uint64_t count, Diagnostics& diagnostics) {
+  uint64_t size = 0;
+  bool isInput = path == "-";
+  File file(isInput ? STDIN_FILENO : openRegular(path, size, diagnostics), !isInput);
+  if (file.file < 0) return Failed{};
+  std::string bytes;
+  bytes.reserve(std::min(size, count) + 1);  // one more, so that the end is seen without growing
+  if (int error = readUpTo(file.file, count, bytes)) {
+    cannotRead(path, errorText(error), diagnostics);
+    return Failed{};
+  }
+  return bytes;
+}
+
+Result<std::string> readFile(const std::string& path, uint64_t limit, Diagnostics& diagnostics) {
+  uint64_t oneMore = limit == std::numeric_limits<uint64_t>::max() ? limit : limit + 1;
+  Result<std::string> bytes = readFileStart(path, oneMore, diagnostics);
+  if (bytes && bytes->size() > limit) {
+    diagnostics.fileError(path, {}, fmt::format("the file has more than {} bytes", limit), ErrorKind::Limit);
+    return Failed{};
+  }
+  return bytes;
+}
+
+bool writeFile(const std::string& path, std::string_view bytes, Diagnostics& diagnostics) {
+  FileWriter writer(path, diagnostics);
+  return writer.write(bytes) && writer.commit();
+}
+
+// ---- FileWriter ----
+
+namespace {
+// Names of files that are not committed, for removeUnfinishedFiles(). Whoever finds no place here is not removed.
+std::atomic<const char*> gUnfinished[64];
+}  // namespace
+
+void removeUnfinishedFiles() {
+  for (auto& slot : gUnfinished)
+    if (const char* path = slot.load()) ::unlink(path);
+}
+
+void FileWriter::forgetTemporary() {
+  for (auto& slot : gUnfinished) {
+    const char* mine = temporary_.c_str();
+    if (slot.compare_exchange_strong(mine, nullptr)) break;
+  }
+  temporary_.clear();
+}
+
+FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::move(path)), diagnostics_(diagnostics) {
+  struct stat info;
+  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    fail(kindText(info.st_mode));
+    return;
+  }
+  // The name differs between processes and threads; O_EXCL catches what a killed process left.
+  static std::atomic<uint64_t> counter{0};
+  do {
+    temporary_ = fmt::format("{}/.tscompile-{}-{}.tmp", folder(), ::getpid(), counter++);
+    file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  } while (file_ < 0 && (errno == EEXIST || errno == EINTR));
+  if (file_ < 0) {
+    int error = errno;
+    temporary_.clear();
+    fail(errorText(error));
+    return;
+  }
+  for (auto& slot : gUnfinished) {
+    const char* none = nullptr;
+    if (slot.compare_exchange_strong(none, temporary_.c_str())) break;
+  }
+}
+
+FileWriter::~FileWriter() {
+  if (file_ >= 0) ::close(file_);
+  if (temporary_.empty()) return;
+  ::unlink(temporary_.c_str());
+  forgetTemporary();
+}
+
+std::string FileWriter::folder() const {
+  size_t slash = path_.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
+}
+
+bool FileWriter::fail(const std::string& why) {
+  diagnostics_.fileError(path_, {}, "cannot write: " + why, ErrorKind::Io);
+  if (file_ >= 0) ::close(file_);
+  file_ = -1;
+  return false;
+}
+
+bool FileWriter::write(std::string_view bytes) {
+  if (file_ < 0) return false;
+  while (!bytes.empty()) {
+    ssize_t done = ::write(file_, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return fail(errorText(errno));
+    bytes.remove_prefix(static_cast<size_t>(done));
+  }
+  return true;
+}
+
+bool FileWriter::commit() {
+  if (file_ < 0) return false;
+  if (::fsync(file_) != 0) return fail(errorText(errno));
+  int file = std::exchange(file_, -1);
+  if (::close(file) != 0) return fail(errorText(errno));
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail(errorText(errno));
+  forgetTemporary();
+  // The rename lasts through a power failure once the folder is written; not every file system can be asked for that.
+  if (int dir = ::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); dir >= 0) {
+    ::fsync(dir);
+    ::close(dir);
+  }
+  return true;
+}
+
+// ---- FileMapping ----
+
+Ref<FileMapping> FileMapping::open(const std::string& path, Diagnostics& diagnostics) {
+  uint64_t size = 0;
+  File file(openRegular(path, size, diagnostics), true);
+  if (file.file < 0) return nullptr;
+  const char* data = nullptr;
+  if (size > 0) {
+    void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.file, 0);
+    if (memory == MAP_FAILED) {
+      cannotRead(path, errorText(errno), diagnostics);
+      return nullptr;
+    }
+    data = static_cast<const char*>(memory);
+    addFilePages(data, size);
+  }
+  return Ref<FileMapping>::adopt(new FileMapping(data, size));
+}
+
+FileMapping::~FileMapping() {
+  if (size_ == 0) return;
+  removeFilePages(data_);
+  ::munmap(const_cast<char*>(data_), size_);
+}
+
+}  // namespace tscompile

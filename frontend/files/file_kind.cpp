@@ -1,0 +1,222 @@
+#include "frontend/files/file_kind.h"
+
+#include "frontend/files/section_file.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Magic {
+  std::string_view bytes;
+  FileKind kind;
+  size_t at = 0;
+};
+constexpr Magic kMagics[] = {
+    {"\x93NUMPY"sv, FileKind::Npy},
+    {kSectionFileMagic, FileKind::EngineFile},
+    {"GGUF"sv, FileKind::Gguf},
+    {"TFL3"sv, FileKind::TfLite, 4},
+    {"\x89HDF\r\n\x1a\n"sv, FileKind::Hdf5},
+    {"\x1f\x8b"sv, FileKind::Gzip},
+    {"\xfd"
+     "7zXZ\0"sv,
+     FileKind::Xz},
+    {"\x28\xb5\x2f\xfd"sv, FileKind::Zstd},
+    {"\x89PNG\r\n"sv, FileKind::Image},
+    {"\xff\xd8\xff"sv, FileKind::Image},
+    {"%PDF-"sv, FileKind::Pdf},
+    {"\x7f"
+     "ELF"sv,
+     FileKind::Elf},
+    {"version https://git-lfs.github.com/"sv, FileKind::GitLfsPointer},
+    {"\xff\xfe"sv, FileKind::Utf16},
+    {"\xfe\xff"sv, FileKind::Utf16},
+};
+
+unsigned byteAt(std::string_view bytes, size_t i) {
+  return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0;
+}
+
+// A header length below 2^40, then JSON.
+bool isSafetensors(std::string_view b) {
+  return b.size() > 8 && b[8] == '{' && byteAt(b, 5) == 0 && byteAt(b, 6) == 0 && byteAt(b, 7) == 0;
+}
+
+// The name of the archive's first member tells who wrote it.
+FileKind zipKind(std::string_view b) {
+  size_t length = byteAt(b, 26) | byteAt(b, 27) << 8;
+  std::string_view name = b.size() > 30 ? b.substr(30, length) : ""sv;
+  if (endsWith(name, ".npy")) return FileKind::Npz;
+  for (std::string_view part : {"/data.pkl", "/constants.pkl", "/version", "/byteorder", "/code/", "/data/"})
+    if (name.find(part) != std::string_view::npos) return FileKind::TorchArchive;
+  return FileKind::Zip;
+}
+
+// Protocol buffers: the field ir_version with a small number, then the producer's name, the graph or the operator set.
+bool isOnnx(std::string_view b) {
+  unsigned version = byteAt(b, 1), next = byteAt(b, 2);
+  return b.size() > 3 && b[0] == '\x08' && version >= 1 && version <= 30 &&
+         (next == 0x12 || next == 0x3a || next == 0x42);
+}
+
+bool startsWithIgnoringCase(std::string_view text, std::string_view lowerCase) {
+  auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return text.size() >= lowerCase.size() &&
+         std::equal(lowerCase.begin(), lowerCase.end(), text.begin(), [&](char a, char b) { return a == lower(b); });
+}
+
+// The first line that is neither blank nor a comment, from its first byte that is not blank.
+std::string_view firstLine(std::string_view text) {
+  while (!text.empty()) {
+    std::string_view line = trim(text.substr(0, text.find('\n')));
+    if (!line.empty() && line[0] != '#') return line;
+    text.remove_prefix(
+        std::min(text.size(), text.find('\n') == std::string_view::npos ? text.size() : text.find('\n') + 1));
+  }
+  return {};
+}
+
+// `name = 1x3:f32:...`
+bool isRecipeLine(std::string_view line) {
+  size_t equals = line.find('=');
+  if (equals == std::string_view::npos || equals == 0 || line[0] == '%') return false;
+  std::string_view value = trim(line.substr(equals + 1));
+  return startsWith(value, "scalar:") ||
+         (value.find_first_not_of("0123456789x") != 0 && value.find_first_not_of("0123456789x") == value.find(':') &&
+          value.find(':') != std::string_view::npos);
+}
+
+FileKind textKind(std::string_view text) {
+  if (startsWith(text, "\xef\xbb\xbf")) text.remove_prefix(3);
+  std::string_view line = firstLine(text);
+  if (startsWith(line, "graph")) return FileKind::GraphText;
+  if (startsWith(line, "module ")) return FileKind::ModuleDump;
+  if (startsWithIgnoringCase(line, "<!doctype html") || startsWithIgnoringCase(line, "<html")) return FileKind::Html;
+  if (startsWith(line, "<?xml")) return FileKind::Xml;
+  if (startsWith(line, "{") || startsWith(line, "[")) return FileKind::Json;
+  for (std::string_view word : {"def ", "class ", "import ", "from "})
+    if (startsWith(line, word)) return FileKind::PythonSource;
+  return isRecipeLine(line) ? FileKind::WeightsRecipe : FileKind::Text;
+}
+
+bool isControl(char c) { return (c >= 0 && c < 0x20 && (c < '\t' || c > '\r')) || c == 0x7f; }
+
+// UTF-8 without control bytes; the last character may be cut.
+bool isText(std::string_view bytes) {
+  while (!bytes.empty()) {
+    size_t length = utf8Length(bytes);
+    if (length == 0) return bytes.size() < 4 && bytes[0] < 0;
+    if (isControl(bytes[0])) return false;
+    bytes.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string_view advice(FileKind kind) {
+  switch (kind) {
+    case FileKind::TorchArchive:
+    case FileKind::Pickle:
+      return "export_torchscript.py makes graph text and safetensors of PyTorch models";
+    case FileKind::Gzip:
+    case FileKind::Xz:
+    case FileKind::Zstd:
+      return "unpack it first";
+    case FileKind::GitLfsPointer:
+      return "fetch the file that it stands for with 'git lfs pull'";
+    case FileKind::Utf16:
+      return "save it as UTF-8";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+FileKind detectFileKind(std::string_view b) {
+  if (b.empty()) return FileKind::Empty;
+  if (isSafetensors(b)) return FileKind::Safetensors;  // first: a length may look like any magic number
+  for (const Magic& m : kMagics)
+    if (b.size() >= m.at + m.bytes.size() && b.substr(m.at, m.bytes.size()) == m.bytes) return m.kind;
+  if (startsWith(b, "PK\x03\x04")) return zipKind(b);
+  if (startsWith(b, "PK\x05\x06")) return FileKind::Zip;  // without members
+  if (b[0] == '\x80' && byteAt(b, 1) >= 2 && byteAt(b, 1) <= 5) return FileKind::Pickle;
+  if (isOnnx(b)) return FileKind::Onnx;
+  return isText(b) ? textKind(b) : FileKind::Binary;
+}
+
+std::string_view describe(FileKind kind) {
+  switch (kind) {
+    case FileKind::Empty:
+      return "an empty file";
+    case FileKind::GraphText:
+      return "graph text";
+    case FileKind::ModuleDump:
+      return "a module dump";
+    case FileKind::WeightsRecipe:
+      return "a weights recipe";
+    case FileKind::EngineFile:
+      return "an engine file";
+    case FileKind::Safetensors:
+      return "a safetensors file";
+    case FileKind::Npy:
+      return "an .npy file";
+    case FileKind::Npz:
+      return "an .npz archive";
+    case FileKind::TorchArchive:
+      return "a PyTorch archive";
+    case FileKind::Zip:
+      return "a zip archive";
+    case FileKind::Pickle:
+      return "a Python pickle";
+    case FileKind::Onnx:
+      return "an ONNX model";
+    case FileKind::Gguf:
+      return "a GGUF model";
+    case FileKind::TfLite:
+      return "a TensorFlow Lite model";
+    case FileKind::Hdf5:
+      return "an HDF5 file";
+    case FileKind::Gzip:
+      return "a gzip file";
+    case FileKind::Xz:
+      return "an xz file";
+    case FileKind::Zstd:
+      return "a zstd file";
+    case FileKind::Image:
+      return "an image";
+    case FileKind::Pdf:
+      return "a PDF document";
+    case FileKind::Elf:
+      return "a program or library";
+    case FileKind::Html:
+      return "an HTML page";
+    case FileKind::Xml:
+      return "an XML document";
+    case FileKind::Json:
+      return "a JSON text";
+    case FileKind::PythonSource:
+      return "Python source";
+    case FileKind::GitLfsPointer:
+      return "a git-LFS pointer";
+    case FileKind::Utf16:
+      return "UTF-16 text";
+    case FileKind::Text:
+      return "other text";
+    case FileKind::Binary:
+      return "unknown binary data";
+  }
+  TS_UNREACHABLE();
+}
+
+void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics) {
+  Diagnostic& d = diagnostics.fileError(path, {}, fmt::format("expected {}, found {}", expected, describe(found)));
+  if (std::string_view a = advice(found); !a.empty()) d.note(std::string(a));
+}
+
+}  // namespace tscompile

@@ -1,0 +1,114 @@
+// Tensor files: safetensors, .npy, members of .npz. Nothing in them is executed; every size is checked against the
+// bytes that are there before anything is allocated.
+#pragma once
+
+#include "frontend/files/file_io.h"
+#include "ir/support/diagnostics.h"
+#include "ir/support/limits.h"
+#include "ir/support/result.h"
+#include "ir/values/tensor.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tscompile {
+
+using Metadata = std::map<std::string, std::string, std::less<>>;
+
+// The tensors of one or several weights files by name, all of them read-only. Those of safetensors files are mapped
+// into memory without a copy; the mapping lives as long as a tensor of it.
+class Weights {
+ public:
+  // Reads a safetensors file, or a recipe: text with lines `name = 64x3:f32:randn(seed=1)` (docs/values.md). A name
+  // that an earlier file has is an error. False after a report; then nothing was added.
+  bool addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
+  // Adds a tensor under a name that is new; false if it is not.
+  bool add(std::string name, Tensor tensor);
+  void addMetadata(Metadata metadata) { metadata_.merge(std::move(metadata)); }
+
+  bool empty() const { return tensors_.empty(); }
+  // The tensor of this name, or null; remembers that it was asked for.
+  const Tensor* find(std::string_view name);
+  // The same, and forgets it.
+  const Tensor* peek(std::string_view name) const {
+    auto at = tensors_.find(name);
+    return at == tensors_.end() ? nullptr : &at->second.tensor;
+  }
+  bool has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  // `__metadata__` of the files: free text by key. Where files differ the first has its way.
+  const Metadata& metadata() const { return metadata_; }
+  // Names that nobody asked for, sorted.
+  std::vector<std::string> unused() const;
+  // All names, sorted.
+  std::vector<std::string> names() const;
+  // The file that a tensor came from, or "".
+  std::string_view fileOf(std::string_view name) const;
+
+ private:
+  struct Entry {
+    Tensor tensor;
+    std::string file;
+    bool used = false;
+  };
+  using Named = std::vector<std::pair<std::string, Tensor>>;
+  bool addSafetensors(const std::string& path, const FileMapping& file, Diagnostics& diagnostics, const Limits& limits);
+  bool addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
+  bool addAll(Named tensors, const std::string& path, Diagnostics& diagnostics);
+
+  std::map<std::string, Entry, std::less<>> tensors_;
+  Metadata metadata_;
+};
+
+// What a safetensors header says. The ranges tile the bytes behind the header; they agree with dtype and sizes where we
+// know the dtype.
+struct TensorEntry {
+  std::string name;
+  std::string dtype;  // "F32", as the file has it
+  Dims sizes;
+  uint64_t begin = 0, end = 0;  // bytes behind the header
+};
+struct SafetensorsHeader {
+  std::vector<TensorEntry> tensors;  // in the order of their bytes
+  Metadata metadata;
+  uint64_t dataOffset = 0;
+};
+Result<SafetensorsHeader> readSafetensorsHeader(const std::string& path, Diagnostics& diagnostics,
+                                                const Limits& limits = {});
+// The dtype behind the name that safetensors gives it; none for those that we do not compute with.
+std::optional<DType> dtypeFromSafetensors(std::string_view name);
+
+// What an .npy header says.
+struct NpyHeader {
+  DType dtype = DType::Undefined;
+  bool fortranOrder = false;
+  Dims sizes;
+  uint64_t dataOffset = 0;
+};
+Result<NpyHeader> readNpyHeader(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
+// The names of an .npz file's members, in their order, without ".npy".
+Result<std::vector<std::string>> readNpzNames(const std::string& path, Diagnostics& diagnostics,
+                                              const Limits& limits = {});
+
+// These read one tensor into memory of its own. The first looks at the file's bytes, not at its name, for the format;
+// the name of a member is needed for all but .npy files.
+Result<Tensor> readTensorFile(const std::string& path, std::optional<std::string_view> member, Diagnostics& diagnostics,
+                              const Limits& limits = {});
+Result<Tensor> readSafetensor(const std::string& path, std::string_view name, Diagnostics& diagnostics,
+                              const Limits& limits = {});
+// A whole .npy file (versions 1 to 3, little-endian). Arrays in Fortran order keep it in their strides.
+Result<Tensor> readNpy(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
+// A member of an .npz file, which must be stored, not compressed; the name with or without ".npy".
+Result<Tensor> readNpz(const std::string& path, std::string_view member, Diagnostics& diagnostics,
+                       const Limits& limits = {});
+
+// As numpy.save writes it; not bfloat16, which numpy has not. See writeFile.
+bool writeNpy(const std::string& path, const Tensor& tensor, Diagnostics& diagnostics);
+// The bytes are in an order that aligns all elements, otherwise as given.
+bool writeSafetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                      Diagnostics& diagnostics, const Metadata& metadata = {});
+
+}  // namespace tscompile

@@ -1,0 +1,575 @@
+#include "ir/analysis/shape_propagation.h"
+
+#include "ir/analysis/alias.h"
+
+namespace tscompile {
+
+SymbolicValue symbolicTensor(DType dtype, DimSpan sizes) {
+  TensorFacts f;
+  f.dtype = dtype;
+  f.hasRank = true;
+  f.sizes = sizes;
+  SymbolicValue v;
+  v.type = tensorType(f);
+  return v;
+}
+
+namespace {
+
+// Only dtype, rank and sizes: strides, gradient and device do not flow through operators.
+TypePtr shapeOnly(TypePtr type) {
+  if (!type->isTensor()) return withoutRefinement(type);
+  const TensorFacts& t = type->tensor();
+  TensorFacts f;
+  f.dtype = t.dtype;
+  f.hasRank = t.hasRank;
+  f.sizes = t.sizes;
+  return tensorType(f);
+}
+
+SymbolicValue symbolicSpec(const TensorSpec& s) {
+  TensorFacts f;
+  f.dtype = s.dtype;
+  f.hasRank = s.hasRank;
+  if (s.hasRank) f.sizes = s.sizes;
+  SymbolicValue v;
+  v.type = tensorType(f);
+  return v;
+}
+
+std::optional<IValue> mergeConstants(const std::optional<IValue>& a, const std::optional<IValue>& b) {
+  return a && b && valuesEqual(*a, *b) ? a : std::nullopt;
+}
+
+// What holds of either value.
+SymbolicValue merge(const SymbolicValue& a, const SymbolicValue& b) {
+  SymbolicValue m;
+  TypePtr unified = unifyTypes(a.type, b.type);
+  m.type = unified ? unified : types().any;
+  m.constant = mergeConstants(a.constant, b.constant);
+  if (a.integers && b.integers && a.integers->size() == b.integers->size()) {
+    Dims both;
+    for (size_t i = 0; i < a.integers->size(); ++i)
+      both.push_back((*a.integers)[i] == (*b.integers)[i] ? (*a.integers)[i] : kUnknownInteger);
+    m.integers = both;
+  }
+  if (a.hasItems && b.hasItems && a.items.size() == b.items.size()) {
+    m.hasItems = true;
+    for (size_t i = 0; i < a.items.size(); ++i) m.items.push_back(merge(a.items[i], b.items[i]));
+  }
+  return m;
+}
+
+bool same(const SymbolicValue& a, const SymbolicValue& b) {
+  if (a.type != b.type || a.constant.has_value() != b.constant.has_value() || a.integers != b.integers ||
+      a.hasItems != b.hasItems || a.items.size() != b.items.size())
+    return false;
+  if (a.constant && !valuesEqual(*a.constant, *b.constant)) return false;
+  for (size_t i = 0; i < a.items.size(); ++i)
+    if (!same(a.items[i], b.items[i])) return false;
+  return true;
+}
+
+// Operators that give a tensor other sizes where it stands: what aliases it changes too.
+bool changesGeometry(Symbol kind) {
+  for (const char* k : {"aten::resize_", "aten::resize_as_", "aten::set_", "aten::t_", "aten::transpose_",
+                        "aten::squeeze_", "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_",
+                        "aten::set_data", "aten::addbmm_"})
+    if (kind.text() == k) return true;
+  return false;
+}
+
+}  // namespace
+
+SymbolicValue symbolicOf(const IValue& value) {
+  SymbolicValue v;
+  v.type = shapeOnly(dynamicType(value));
+  if (value.isLiteral()) {
+    v.type = types().tensor;
+    if (value.toLiteral().data.defined()) return symbolicOf(IValue(value.toLiteral().data));
+    return v;
+  }
+  v.constant = value;
+  if (value.isInt()) v.integers = Dims{value.toInt()};
+  if (value.isList()) {
+    v.hasItems = true;
+    bool integers = true;
+    Dims dims;
+    for (const IValue& item : value.toList().items) {
+      integers &= item.isInt();
+      if (item.isInt()) dims.push_back(item.toInt());
+      v.items.push_back(symbolicOf(item));
+    }
+    if (integers) v.integers = dims;
+  }
+  return v;
+}
+
+SymbolicValue symbolicOf(TypePtr type) {
+  SymbolicValue v;
+  v.type = shapeOnly(type);
+  if (type->is(TypeKind::None)) v.constant = IValue();
+  return v;
+}
+
+class ShapeWalker {
+ public:
+  ShapeWalker(ShapePropagation& out, const Graph& graph, const OpRegistry& registry, const ShapeOptions& options)
+      : out_(out), graph_(graph), registry_(registry), options_(options) {}
+
+  void run() {
+    forgetChangedValues();
+    for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const Value* v = graph_.input(i);
+      if (i < options_.inputs.size() && options_.inputs[i])
+        set(v, *options_.inputs[i]);
+      else
+        set(v, symbolicOf(v->type()));
+    }
+    walk();
+  }
+
+  // ---- nodes without blocks ----
+
+  void node(const Node* n) {
+    if (structure(n)) return;
+    const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : registry_.resolve(*n);
+    if (!op || !op->isImplemented() || !infer(n, *op))
+      for (const Value* o : n->outputs()) set(o, symbolicOf(withoutRefinement(o->type())));
+  }
+
+ private:
+  // A block that is being walked. Loops are walked again with wider assumptions until these hold.
+  struct Open {
+    const Node* node;
+    size_t block = 0;
+    int pass = 0;
+    bool constantBranch = false;  // the condition of an If is known: only this block counts
+    std::vector<SymbolicValue> merged;
+  };
+
+  // Facts do not flow along with time, so of what is changed where it stands nothing is known at all: tensors that are
+  // given other sizes or take results, lists and dicts that are written to.
+  void forgetChangedValues() {
+    std::vector<const Value*> changed;
+    forEachNode(graph_, [&](Node* n) {
+      if (n->inputCount() == 0 || n->hasBlocks() || n->subgraph()) return;
+      const Operator* op = registry_.resolve(*n);
+      if (!op || !op->schema().isMutable()) return;
+      const std::vector<Argument>& arguments = op->schema().arguments;
+      for (size_t i = 0; i < n->inputCount() && i < arguments.size(); ++i) {
+        if (!arguments[i].isWritten()) continue;
+        bool takesResult = op->outCount() && i + op->outCount() >= arguments.size();
+        bool container = !arguments[i].type->isTensor() && !arguments[i].type->isListOf(TypeKind::Tensor);
+        if (takesResult || container || changesGeometry(n->kind())) changed.push_back(n->input(i));
+      }
+    });
+    if (changed.empty()) return;
+    out_.changesInPlace_ = true;
+    aliases_.emplace(graph_, registry_);
+    for (const Value* v : changed) changed_.add(aliases_->locations(v));
+  }
+
+  void set(const Value* v, SymbolicValue s) {
+    if (options_.known)
+      if (std::optional<SymbolicValue> k = options_.known(v)) s = std::move(*k);
+    if (aliases_ && AliasAnalysis::canRefer(v->type()) && changed_.intersects(aliases_->reachable(v)))
+      s = symbolicOf(withoutRefinement(v->type()->isTensor() ? types().tensor : v->type()));
+    out_.at(v) = std::move(s);
+  }
+  const SymbolicValue& get(const Value* v) const { return out_.of(v); }
+
+  void walk() {
+    std::vector<Open> stack;
+    const Node* n = graph_.block()->first();
+    while (true) {
+      if (n) {
+        if (n->hasBlocks()) {
+          stack.emplace_back();
+          stack.back().node = n;
+          n = enter(stack);
+        } else {
+          node(n);
+          n = n->next();
+        }
+        continue;
+      }
+      if (stack.empty()) return;
+      n = leave(stack);
+    }
+  }
+
+  const Node* enter(std::vector<Open>& stack) {
+    Open& open = stack.back();
+    const Node* n = open.node;
+    if (n->kind() == sym::If) {
+      const SymbolicValue& c = get(n->input(0));
+      // The other branch is walked too, for its own values, but says nothing about the outputs.
+      open.constantBranch = c.constant && c.constant->isBool();
+    } else if (n->kind() == sym::Loop) {
+      const Block* b = n->block(0);
+      set(b->parameter(0), symbolicOf(types().integer));
+      // Deeply nested loops start with nothing known, so that passes do not multiply.
+      bool deep = loopDepth(stack) > 3;
+      for (size_t i = 1; i < b->parameters().size(); ++i) {
+        SymbolicValue initial = get(n->input(i + 1));
+        if (deep) initial = symbolicOf(withoutRefinement(initial.type));
+        open.merged.push_back(initial);
+        set(b->parameter(i), std::move(initial));
+      }
+      if (deep) open.pass = 2;
+    } else {
+      for (const Block* b : n->blocks())
+        for (const Value* p : b->parameters()) set(p, symbolicOf(p->type()));
+    }
+    return n->block(0)->first();
+  }
+
+  static size_t loopDepth(const std::vector<Open>& stack) {
+    size_t depth = 0;
+    for (const Open& o : stack) depth += o.node->kind() == sym::Loop;
+    return depth;
+  }
+
+  // The end of a block: the next one, the same again, or the node behind.
+  const Node* leave(std::vector<Open>& stack) {
+    Open& open = stack.back();
+    const Node* n = open.node;
+    const Block* b = n->block(open.block);
+    if (n->kind() == sym::Loop) {
+      if (loopChanged(open, b)) return b->first();
+      for (size_t i = 0; i < n->outputCount(); ++i) set(n->output(i), open.merged[i]);
+    } else if (n->kind() == sym::If) {
+      bool counts = !open.constantBranch || get(n->input(0)).constant->toBool() == (open.block == 0);
+      for (size_t i = 0; counts && i < n->outputCount() && i < b->results().size(); ++i) {
+        const SymbolicValue& r = get(b->result(i));
+        if (open.merged.size() <= i)
+          open.merged.push_back(r);
+        else
+          open.merged[i] = merge(open.merged[i], r);
+      }
+      if (open.block + 1 < n->blocks().size()) return n->block(++open.block)->first();
+      for (size_t i = 0; i < n->outputCount(); ++i)
+        set(n->output(i),
+            i < open.merged.size() ? open.merged[i] : symbolicOf(withoutRefinement(n->output(i)->type())));
+    } else {
+      if (open.block + 1 < n->blocks().size()) return n->block(++open.block)->first();
+      for (const Value* o : n->outputs()) set(o, symbolicOf(withoutRefinement(o->type())));
+    }
+    const Node* next = n->next();
+    stack.pop_back();
+    return next;
+  }
+
+  static constexpr int kLastPass = 4;  // over the body of a loop
+
+  bool loopChanged(Open& open, const Block* b) {
+    bool changed = false;
+    for (size_t i = 0; i < open.merged.size() && i + 1 < b->results().size(); ++i) {
+      SymbolicValue wider = merge(open.merged[i], get(b->result(i + 1)));
+      if (same(wider, open.merged[i])) continue;
+      changed = true;
+      // After two passes nothing that changes is known any more.
+      open.merged[i] = open.pass < 1 ? std::move(wider) : symbolicOf(withoutRefinement(b->parameter(i + 1)->type()));
+    }
+    if (!changed || open.pass == kLastPass) return false;
+    // Chains of carried values change one after the other: the last pass starts with nothing known of any.
+    if (++open.pass == kLastPass)
+      for (size_t i = 0; i < open.merged.size(); ++i)
+        open.merged[i] = symbolicOf(withoutRefinement(b->parameter(i + 1)->type()));
+    for (size_t i = 0; i < open.merged.size(); ++i) set(b->parameter(i + 1), open.merged[i]);
+    return true;
+  }
+
+  bool structure(const Node* n) {
+    if (n->kind() == sym::Constant) {
+      constant(n);
+      return true;
+    }
+    if (n->kind() == sym::ListConstruct || n->kind() == sym::TupleConstruct) {
+      SymbolicValue v = symbolicOf(withoutRefinement(n->output()->type()));
+      v.hasItems = true;
+      Dims integers;
+      bool allIntegers = true, allConstant = true;
+      std::vector<IValue> constants;
+      for (const Use& u : n->inputs()) {
+        const SymbolicValue& item = get(u.value);
+        v.items.push_back(item);
+        allIntegers &= item.integers && item.integers->size() == 1;
+        if (allIntegers) integers.push_back((*item.integers)[0]);
+        allConstant &= item.constant.has_value();
+        if (allConstant) constants.push_back(*item.constant);
+      }
+      if (n->kind() == sym::ListConstruct) {
+        bool ofInts = v.type->isListOf(TypeKind::Int);
+        if (ofInts && allIntegers) v.integers = integers;
+        if (allConstant && v.type->is(TypeKind::List))
+          v.constant = IValue(Ref<ListValue>::make(v.type->element(), std::move(constants)));
+      }
+      set(n->output(), std::move(v));
+      return true;
+    }
+    if (n->kind() == sym::ListUnpack || n->kind() == sym::TupleUnpack) {
+      const SymbolicValue& from = get(n->input(0));
+      for (size_t i = 0; i < n->outputCount(); ++i) set(n->output(i), itemOf(from, i, n->output(i)));
+      return true;
+    }
+    if (n->kind() == sym::TupleIndex && n->inputCount() == 2) {
+      const SymbolicValue& index = get(n->input(1));
+      bool known = index.integers && (*index.integers)[0] >= 0;
+      set(n->output(), known ? itemOf(get(n->input(0)), static_cast<size_t>((*index.integers)[0]), n->output())
+                             : symbolicOf(withoutRefinement(n->output()->type())));
+      return true;
+    }
+    if (n->kind() == sym::unchecked_cast && n->inputCount() == 1) {
+      SymbolicValue v = get(n->input(0));
+      if (v.type->is(TypeKind::Optional)) v.type = v.type->element();
+      set(n->output(), std::move(v));
+      return true;
+    }
+    return false;
+  }
+
+  SymbolicValue itemOf(const SymbolicValue& from, size_t i, const Value* output) {
+    if (from.hasItems && i < from.items.size()) return from.items[i];
+    SymbolicValue v = symbolicOf(withoutRefinement(output->type()));
+    if (from.integers && i < from.integers->size()) v.integers = Dims{(*from.integers)[i]};
+    return v;
+  }
+
+  void constant(const Node* n) {
+    const Value* o = n->output();
+    const IValue* v = n->attributeValue(sym::value);
+    if (!v) {
+      SymbolicValue none = symbolicOf(o->type());
+      if (!n->hasAttribute(sym::name) && !n->hasAttribute(sym::value)) none.constant = IValue();
+      return set(o, std::move(none));
+    }
+    if (v->isLiteral() && !v->toLiteral().data.defined()) return set(o, symbolicOf(o->type()));
+    set(o, symbolicOf(*v));
+  }
+
+  bool infer(const Node* n, const Operator& op) {
+    std::vector<SymbolicValue> arguments;
+    for (const Use& u : n->inputs()) arguments.push_back(get(u.value));
+    if (query(n, arguments) || scalar(n, op, arguments)) return true;
+    if (!op.def().infer) return false;
+    InferCall call(op, arguments);
+    try {
+      op.def().infer(call);
+    } catch (const InferCall::NotKnown&) {
+      // What was said before it stopped holds.
+    } catch (const ExecutionError& e) {
+      if (!alreadyReported(n)) out_.conflicts_.push_back({n, e.message()});
+      return false;
+    }
+    for (size_t i = 0; i < n->outputCount(); ++i) {
+      if (i >= call.resultCount()) {
+        set(n->output(i), symbolicOf(withoutRefinement(n->output(i)->type())));
+        continue;
+      }
+      InferredResult& result = call.inferred(i);
+      // What takes the result keeps its element type.
+      if (result.kind == InferredResult::Kind::Tensor) {
+        if (op.outCount() && i < op.outCount())
+          result.tensor.dtype = dtypeOf(arguments[arguments.size() - op.outCount() + i]);
+        if (op.isInPlaceVariant() && i == 0) result.tensor.dtype = dtypeOf(arguments[0]);
+      }
+      set(n->output(i), fromResult(result, n->output(i)));
+    }
+    return true;
+  }
+
+  static DType dtypeOf(const SymbolicValue& v) {
+    return v.type->isTensor() ? v.type->tensor().dtype : DType::Undefined;
+  }
+
+  bool alreadyReported(const Node* n) const { return !out_.conflicts_.empty() && out_.conflicts_.back().node == n; }
+
+  static SymbolicValue fromResult(const InferredResult& r, const Value* output) {
+    switch (r.kind) {
+      case InferredResult::Kind::Tensor:
+        return symbolicSpec(r.tensor);
+      case InferredResult::Kind::Tensors: {
+        SymbolicValue v = symbolicOf(withoutRefinement(output->type()));
+        v.hasItems = true;
+        for (const TensorSpec& t : r.tensors) v.items.push_back(symbolicSpec(t));
+        return v;
+      }
+      case InferredResult::Kind::Integers:
+        return integersOf(r.tensor.sizes, output);
+      default:
+        return symbolicOf(withoutRefinement(output->type()));
+    }
+  }
+
+  // `dims` are integers, which may be unknown.
+  static SymbolicValue integersOf(const Dims& dims, const Value* output) {
+    SymbolicValue v = symbolicOf(withoutRefinement(output->type()));
+    v.integers = dims;
+    if (output->type()->is(TypeKind::Int)) {
+      if (dims.size() == 1 && !isUnknownInteger(dims[0])) v.constant = IValue(dims[0]);
+    } else if (output->type()->isListOf(TypeKind::Int)) {
+      v.hasItems = true;
+      bool known = true;
+      for (int64_t d : dims) {
+        SymbolicValue item = symbolicOf(types().integer);
+        item.integers = Dims{d};
+        if (!isUnknownInteger(d)) item.constant = IValue(d);
+        known &= !isUnknownInteger(d);
+        v.items.push_back(std::move(item));
+      }
+      if (known) v.constant = intList(dims);
+    }
+    return v;
+  }
+
+  // Questions about sizes, whose answers are known without data.
+  bool query(const Node* n, const std::vector<SymbolicValue>& a) {
+    if (n->outputCount() != 1 || a.empty()) return false;
+    std::string_view kind = n->kind().text();
+    auto answer = [&](const Dims& sizes) {
+      Dims integers;
+      for (int64_t s : sizes) integers.push_back(sizeAsInteger(s));
+      set(n->output(), integersOf(integers, n->output()));
+      return true;
+    };
+    if (a[0].type->isTensor() && a[0].type->tensor().hasRank) {
+      const Dims& sizes = a[0].type->tensor().sizes;
+      if (kind == "aten::size" && a.size() == 1) return answer(sizes);
+      if (kind == "aten::size" && a.size() == 2 && a[1].integers) {
+        int64_t d = (*a[1].integers)[0];
+        if (wrapDim(d, static_cast<int64_t>(sizes.size())) && !sizes.empty()) return answer({sizes[d]});
+      }
+      if (kind == "aten::dim" || kind == "aten::ndimension") return answer({static_cast<int64_t>(sizes.size())});
+      if (kind == "aten::len" && !sizes.empty()) return answer({sizes[0]});
+      if (kind == "aten::numel") {
+        std::optional<int64_t> count = knownNumel(sizes);
+        return answer({count ? *count : kUnknownSize});
+      }
+    }
+    if (kind == "aten::len" && a[0].integers && a[0].type->is(TypeKind::List))
+      return answer({static_cast<int64_t>(a[0].integers->size())});
+    if (kind == "aten::len" && a[0].hasItems) return answer({static_cast<int64_t>(a[0].items.size())});
+    if (kind == "aten::__getitem__" && a.size() == 2 && a[1].integers && (a[0].hasItems || a[0].integers)) {
+      int64_t i = (*a[1].integers)[0];
+      auto length = static_cast<int64_t>(a[0].hasItems ? a[0].items.size() : a[0].integers->size());
+      if (!a[1].constant) return false;
+      if (i < 0) i += length;
+      if (i < 0 || i >= length) return false;
+      set(n->output(), itemOf(a[0], static_cast<size_t>(i), n->output()));
+      return true;
+    }
+    if (kind == "prim::NumToTensor" || kind == "aten::Int" || kind == "aten::ScalarImplicit" ||
+        kind == "aten::IntImplicit") {
+      // Sizes that pass through a tensor without dimensions, as traces record them.
+      if (!a[0].integers) return false;
+      SymbolicValue v = symbolicOf(withoutRefinement(n->output()->type()));
+      if (v.type->isTensor()) v = symbolicTensor(DType::Int64, {});
+      v.integers = a[0].integers;
+      if (!v.type->isTensor() && !isUnknownInteger((*v.integers)[0])) v.constant = IValue((*v.integers)[0]);
+      set(n->output(), std::move(v));
+      return true;
+    }
+    return false;
+  }
+
+  // Arithmetic on numbers: done now where all are known; sums and products of sizes keep what they can.
+  bool scalar(const Node* n, const Operator& op, const std::vector<SymbolicValue>& a) {
+    if (!op.def().scalar || n->outputCount() != 1) return false;
+    bool allConstant = true;
+    SmallVector<const IValue*, 8> pointers;
+    for (const SymbolicValue& v : a) {
+      allConstant &= v.constant && (v.constant->isNumber() || v.constant->isString() || v.constant->isNone());
+      pointers.push_back(v.constant ? &*v.constant : nullptr);
+    }
+    if (allConstant && !op.def().sideEffects && !op.def().random) {
+      IValue result;
+      try {
+        op.def().scalar(pointers.data(), result);
+      } catch (const ExecutionError&) {
+        return false;  // fails when it runs, if it runs
+      }
+      set(n->output(), symbolicOf(result));
+      return true;
+    }
+    bool sizes = a.size() == 2 && a[0].integers && a[1].integers && n->output()->type()->is(TypeKind::Int);
+    std::string_view kind = n->kind().text();
+    if (!sizes) return false;
+    int64_t x = (*a[0].integers)[0], y = (*a[1].integers)[0], r = kUnknownInteger;
+    if (kind == "aten::mul" && (x == 1 || y == 1)) r = x == 1 ? y : x;
+    if (kind == "aten::add" && (x == 0 || y == 0)) r = x == 0 ? y : x;
+    if (kind == "aten::sub" && y == 0) r = x;
+    if (kind == "aten::floordiv" && y == 1) r = x;
+    set(n->output(), integersOf({r}, n->output()));
+    return true;
+  }
+
+  ShapePropagation& out_;
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const ShapeOptions& options_;
+  std::optional<AliasAnalysis> aliases_;  // only if something is changed where it stands
+  Locations changed_;
+};
+
+ShapePropagation::ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options)
+    : index_(graph), registry_(&registry) {
+  ShapeWalker(*this, graph, registry, options).run();
+}
+
+const SymbolicValue* ShapePropagation::find(const Value* value) const {
+  uint32_t i = index_.get(value);
+  return i ? &store_[i - 1] : nullptr;
+}
+
+const SymbolicValue& ShapePropagation::extend(const Value* value) {
+  ShapeOptions none;
+  ShapeWalker walker(*this, *value->graph(), *registry_, none);
+  std::vector<const Value*> todo{value};
+  while (!todo.empty()) {
+    const Value* v = todo.back();
+    const Node* n = v->node();
+    if (find(v)) {
+      todo.pop_back();
+    } else if (!n || n->hasBlocks() || changesInPlace_) {
+      at(v) = symbolicOf(withoutRefinement(v->type()));
+    } else {
+      size_t before = todo.size();
+      for (const Use& u : n->inputs())
+        if (!find(u.value)) todo.push_back(u.value);
+      if (todo.size() == before) walker.node(n);
+    }
+  }
+  return *find(value);
+}
+
+SymbolicValue& ShapePropagation::at(const Value* value) {
+  uint32_t& i = index_[value];
+  if (!i) {
+    store_.emplace_back();
+    i = static_cast<uint32_t>(store_.size());
+  }
+  return store_[i - 1];
+}
+
+const SymbolicValue& ShapePropagation::of(const Value* value) const {
+  static const SymbolicValue kUnknown = symbolicOf(types().any);
+  const SymbolicValue* known = find(value);
+  return known ? *known : kUnknown;
+}
+
+void ShapePropagation::applyTo(Graph& graph) const {
+  auto apply = [this](Value* v) {
+    const SymbolicValue& s = of(v);
+    if (s.type->isTensor() && v->type()->isTensor()) v->setType(s.type);
+  };
+  for (Value* v : graph.inputs()) apply(v);
+  forEachNode(graph, [&](Node* n) {
+    for (Value* o : n->outputs()) apply(o);
+    for (Block* b : n->blocks())
+      for (Value* p : b->parameters()) apply(p);
+  });
+}
+
+}  // namespace tscompile

@@ -1,0 +1,69 @@
+#include "ir/operators/nearest_overload.h"
+
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace tscompile {
+namespace {
+
+// How many of the first arguments fit.
+size_t fitting(const Schema& schema, const Node& node) {
+  TypeBindings bindings;
+  size_t count = std::min(schema.arguments.size(), node.inputCount());
+  for (size_t i = 0; i < count; ++i) {
+    TypePtr formal = schema.arguments[i].type, given = node.input(i)->type();
+    if (!bindTypeVariables(formal, given, bindings)) return i;
+    if (TypePtr bound = substituteTypeVariables(formal, bindings)) formal = bound;
+    if (!isSubtype(given, formal)) return i;
+  }
+  return count;
+}
+
+size_t distance(size_t a, size_t b) { return a > b ? a - b : b - a; }
+
+std::string quoted(const Argument& a) { return "'" + a.name + "'"; }
+
+}  // namespace
+
+NearestOverload nearestOverload(const Node& node, const OpRegistry& registry) {
+  NearestOverload out;
+  size_t given = node.inputCount(), fit = 0;
+  for (const Operator* op : registry.overloads(node.kind())) {
+    size_t have = op->schema().arguments.size(), own = fitting(op->schema(), node);
+    if (out.op) {
+      size_t best = out.op->schema().arguments.size();
+      // All that is given fits, or the number does, or most does.
+      auto rank = [&](size_t arguments, size_t fits) {
+        return std::tuple(fits < std::min(arguments, given), distance(arguments, given), given - std::min(fits, given));
+      };
+      if (rank(have, own) >= rank(best, fit)) continue;
+    }
+    out.op = op;
+    fit = own;
+  }
+  if (!out.op) return out;
+  const std::vector<Argument>& arguments = out.op->schema().arguments;
+  if (fit < std::min(arguments.size(), given)) {
+    std::string wanted = typeText(arguments[fit].type);
+    out.problem = fmt::format("argument {} ({}) is {}, not {}", fit + 1, quoted(arguments[fit]),
+                              typeText(withoutRefinement(node.input(fit)->type())), wanted);
+    out.remedy = fmt::format("a value whose type is written as {}, or a cast to it", wanted);
+  } else if (given < arguments.size()) {
+    std::vector<Argument> missing(arguments.begin() + static_cast<ptrdiff_t>(given), arguments.end());
+    out.problem = fmt::format("{} of {} arguments are given; {} {}", given, arguments.size(),
+                              join(missing, ", ", [](const Argument& a) { return quoted(a); }),
+                              missing.size() == 1 ? "is missing" : "are missing");
+    out.remedy = "write those as well: graphs give every argument, also those that have defaults";
+  } else {
+    out.problem = fmt::format("{} arguments are given, but it takes {}", given, arguments.size());
+    out.remedy =
+        fmt::format("leave out what is behind {}", arguments.empty() ? "the operator" : quoted(arguments.back()));
+  }
+  return out;
+}
+
+}  // namespace tscompile

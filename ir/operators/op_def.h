@@ -1,0 +1,91 @@
+// The record of one operator: its schema and what it can do. Families fill these in; see docs/adding_an_operator.md.
+#pragma once
+
+#include "ir/values/dtype.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+namespace tscompile {
+
+class ConvertCall;
+class IValue;
+class InferCall;
+class KernelCall;
+struct SessionFunctions;
+
+// Checks the arguments and computes what the results are; runs when a graph is analysed and again before the kernel.
+using InferFunction = void (*)(InferCall&);
+// Computes the results; starts from checked arguments.
+using KernelFunction = void (*)(KernelCall&);
+// The whole of an operator on numbers and strings with one result: no checks come before it.
+using ScalarFunction = void (*)(const IValue* const* arguments, IValue& result);
+
+// Adds the layers that compute the results to the network of an engine (runtime/engine/network/convert_call.h).
+using ConvertFunction = void (*)(ConvertCall&);
+
+// How the variant with a trailing underscore (`aten::relu_`) is made.
+enum class InPlace : uint8_t {
+  No,
+  Direct,  // the kernel may write the result over its first argument while it reads it
+  ByCopy,  // the result is computed aside, then copied over the first argument
+};
+
+// A set of dtypes.
+class DTypeSet {
+ public:
+  constexpr DTypeSet() = default;
+  constexpr DTypeSet(std::initializer_list<DType> dtypes) {
+    for (DType d : dtypes) bits_ |= bit(d);
+  }
+  constexpr bool contains(DType d) const { return bits_ & bit(d); }
+  constexpr bool empty() const { return bits_ == 0; }
+  friend constexpr DTypeSet operator|(DTypeSet a, DTypeSet b) { return DTypeSet(a.bits_ | b.bits_); }
+  friend constexpr DTypeSet operator-(DTypeSet a, DTypeSet b) { return DTypeSet(a.bits_ & ~b.bits_); }
+
+ private:
+  constexpr explicit DTypeSet(uint64_t bits) : bits_(bits) {}
+  static constexpr uint64_t bit(DType d) { return uint64_t{1} << static_cast<int>(d); }
+  uint64_t bits_ = 0;
+};
+inline constexpr DTypeSet kFloatingTypes{DType::Float16, DType::BFloat16, DType::Float32, DType::Float64};
+inline constexpr DTypeSet kIntegerTypes{DType::UInt8, DType::Int8, DType::Int16, DType::Int32, DType::Int64};
+inline constexpr DTypeSet kComplexTypes{DType::Complex64, DType::Complex128};
+inline constexpr DTypeSet kBoolType{DType::Bool};
+inline constexpr DTypeSet kRealTypes = kFloatingTypes | kIntegerTypes;
+inline constexpr DTypeSet kRealAndBool = kRealTypes | kBoolType;
+inline constexpr DTypeSet kAllTypes = kRealAndBool | kComplexTypes;
+
+// Arguments that are written though the schema does not say so: running statistics, while a model is trained.
+struct TrainedArguments {
+  uint8_t first = 0, end = 0;  // none if they are equal
+  uint8_t training = 0;        // the argument that switches it on
+};
+
+struct OpDef {
+  std::string_view schema = {};  // aten's own text; must outlive the registry
+
+  InferFunction infer = nullptr;
+  KernelFunction kernel = nullptr;
+  ScalarFunction scalar = nullptr;
+  ConvertFunction convert = nullptr;  // null: engines call the kernel, on memory that they plan
+
+  // What the first tensor argument may be; others are refused before the kernel. Empty: every dtype.
+  DTypeSet dtypes = kRealAndBool;
+  InPlace inplace = InPlace::No;
+  bool commutative = false;  // the first two arguments may change places
+  bool sideEffects = false;  // prints, raises, or writes what its schema does not show
+  bool random = false;       // two runs may differ
+  TrainedArguments trained = {};
+  bool mayShare = false;  // a result may be an argument or share its memory, though the schema does not say so
+
+  bool inEngines = true;  // false: stays out of engines as if nothing could convert it
+  const SessionFunctions* session =
+      nullptr;  // what infer, kernel or convert hand on to (runtime/call/session_functions.h)
+
+  // Such a converter is asked for every node; where ours stand, shorter ways are tried first.
+  bool hasSessionConverter() const { return session && convert; }
+};
+
+}  // namespace tscompile

@@ -1,0 +1,36 @@
+#include "ir/values/device.h"
+
+#include <charconv>
+
+namespace tscompile {
+namespace {
+constexpr std::string_view kNames[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep",        "hip",  "fpga",
+                                       "ort", "xla",  "vulkan", "metal",  "xpu",    "mps",          "meta", "hpu",
+                                       "ve",  "lazy", "ipu",    "mtia",   "maia",   "privateuseone"};
+}
+
+std::string deviceText(Device device) {
+  std::string out(kNames[static_cast<size_t>(device.kind)]);
+  if (device.index >= 0) out += ":" + std::to_string(device.index);
+  return out;
+}
+
+std::optional<Device> deviceFromText(std::string_view text) {
+  std::string_view name = text.substr(0, text.find(':'));
+  Device device;
+  bool known = false;
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (kNames[i] != name) continue;
+    device.kind = static_cast<DeviceKind>(i);
+    known = true;
+  }
+  if (!known) return std::nullopt;
+  if (name.size() < text.size()) {
+    std::string_view digits = text.substr(name.size() + 1);
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), device.index);
+    if (error != std::errc() || end != digits.data() + digits.size() || device.index < 0) return std::nullopt;
+  }
+  return device;
+}
+
+}  // namespace tscompile

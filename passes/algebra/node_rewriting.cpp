@@ -1,0 +1,141 @@
+#include "passes/algebra/node_rewriting.h"
+
+#include <bit>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+constexpr const char* kElementwise[] = {
+    "abs",          "neg",        "sign",        "sgn",         "ceil",        "floor",       "trunc",
+    "round",        "frac",       "square",      "exp",         "exp2",        "expm1",       "log",
+    "log1p",        "log10",      "log2",        "sqrt",        "rsqrt",       "reciprocal",  "sin",
+    "cos",          "tan",        "asin",        "acos",        "atan",        "sinh",        "cosh",
+    "tanh",         "asinh",      "acosh",       "atanh",       "erf",         "erfc",        "sigmoid",
+    "relu",         "relu6",      "leaky_relu",  "elu",         "selu",        "celu",        "gelu",
+    "silu",         "mish",       "hardtanh",    "hardswish",   "hardsigmoid", "softplus",    "softsign",
+    "softshrink",   "hardshrink", "log_sigmoid", "threshold",   "clamp",       "clamp_min",   "clamp_max",
+    "isnan",        "isinf",      "isfinite",    "logical_not", "bitwise_not", "deg2rad",     "rad2deg",
+    "nan_to_num",   "add",        "sub",         "rsub",        "mul",         "div",         "pow",
+    "maximum",      "minimum",    "fmax",        "fmin",        "atan2",       "fmod",        "remainder",
+    "floor_divide", "eq",         "ne",          "lt",          "le",          "gt",          "ge",
+    "logical_and",  "logical_or", "logical_xor", "bitwise_and", "bitwise_or",  "bitwise_xor", "__and__",
+    "__or__",       "__xor__",    "hypot",       "logaddexp",   "true_divide",
+};
+
+const std::unordered_set<Symbol>& elementwiseSet() {
+  static const std::unordered_set<Symbol> kSet = [] {
+    std::unordered_set<Symbol> set;
+    for (const char* name : kElementwise) set.insert(Symbol::of("aten::" + std::string(name)));
+    return set;
+  }();
+  return kSet;
+}
+
+}  // namespace
+
+bool isElementwise(Symbol kind) { return elementwiseSet().contains(kind); }
+
+std::vector<Symbol> elementwiseKinds() {
+  std::vector<Symbol> kinds;
+  for (const char* name : kElementwise) kinds.push_back(Symbol::of("aten::" + std::string(name)));
+  return kinds;
+}
+
+// ---- looking ----
+
+Node* Site::producer(const Value* value, Symbol kind) {
+  Node* n = value->node();
+  if (!n || n->block() != node->block() || n->outputCount() != 1 || n->hasBlocks()) return nullptr;
+  if (!kind.empty() && n->kind() != kind) return nullptr;
+  return n->kind() != sym::Constant && isQuiet(n) ? n : nullptr;
+}
+
+std::optional<double> Site::uniform(const Value* value) {
+  static const Symbol kZeros = Symbol::of("aten::zeros"), kOnes = Symbol::of("aten::ones"),
+                      kFull = Symbol::of("aten::full");
+  if (std::optional<double> n = facts.number(value)) return n;
+  const IValue* v = GraphFacts::constant(value);
+  if (!v || !v->isTensor()) {
+    const Node* n = producer(value);
+    if (n && n->kind() == kZeros) return 0;
+    if (n && n->kind() == kOnes) return 1;
+    // A whole number that every dtype holds.
+    std::optional<int64_t> filling = n && n->kind() == kFull ? facts.integer(n->input(1)) : std::nullopt;
+    return filling == 0 || filling == 1 ? std::optional(static_cast<double>(*filling)) : std::nullopt;
+  }
+  constexpr int64_t kMost = 4096;
+  Tensor t = v->toTensor();
+  if (t.numel() == 0 || t.numel() > kMost || !kRealAndBool.contains(t.dtype())) return std::nullopt;
+  if (kFloatingTypes.contains(t.dtype())) {
+    uint64_t bits = std::bit_cast<uint64_t>(t.real(0));
+    for (int64_t i = 1; i < t.numel(); ++i)
+      if (std::bit_cast<uint64_t>(t.real(i)) != bits) return std::nullopt;
+    return t.real(0);
+  }
+  for (int64_t i = 1; i < t.numel(); ++i)
+    if (t.integer(i) != t.integer(0)) return std::nullopt;
+  return static_cast<double>(t.integer(0));
+}
+
+bool Site::sameSizes(const Value* a, const Value* b) {
+  std::optional<Dims> x = facts.sizes(a), y = facts.sizes(b);
+  return x && y && *x == *y;
+}
+
+std::optional<size_t> Site::dimension(const Value* value, std::optional<size_t> rank) const {
+  std::optional<int64_t> d = facts.integer(value);
+  if (!d || !rank) return std::nullopt;
+  int64_t r = static_cast<int64_t>(*rank), at = *d < 0 ? *d + r : *d;
+  return at >= 0 && at < r ? std::optional(static_cast<size_t>(at)) : std::nullopt;
+}
+
+// ---- making ----
+
+Value* Site::make(Symbol kind, std::span<Value* const> inputs) {
+  Node* made = context.before(node).insert(kind, inputs);
+  setOutputTypes(made, nullptr, context);
+  return made->output();
+}
+
+Value* Site::remake(const Node* like, std::vector<Value*> inputs) {
+  Value* v = make(like->kind(), inputs);
+  for (const Attribute& a : like->attributes())
+    if (const IValue* value = a.value()) v->node()->setAttribute(a.name, *value);
+  return v;
+}
+
+std::vector<Value*> Site::inputsOf(const Node* n) const {
+  std::vector<Value*> inputs;
+  for (const Use& u : n->inputs()) inputs.push_back(u.value);
+  return inputs;
+}
+
+std::vector<size_t> Site::tensorInputs(const Node* n) const {
+  std::vector<size_t> at;
+  for (size_t i = 0; i < n->inputCount(); ++i)
+    if (isTensor(n->input(i))) at.push_back(i);
+  return at;
+}
+
+Value* Site::integers(DimSpan values) { return constant(intList(values), listType(types().integer)); }
+
+NodeRewrite siteRewrite(std::string name, std::vector<Symbol> kinds, Replacement (*apply)(Site&)) {
+  NodeRewrite rewrite;
+  rewrite.name = std::move(name);
+  rewrite.kinds = std::move(kinds);
+  rewrite.apply = [apply](Node* n, RewriteContext& context) -> Replacement {
+    Site site(n, context);
+    if (n->outputCount() != 1 || !site.isQuiet(n)) return {};
+    return apply(site);
+  };
+  return rewrite;
+}
+
+NodeRewrite siteRewrite(std::string name, std::initializer_list<const char*> kinds, Replacement (*apply)(Site&)) {
+  std::vector<Symbol> symbols;
+  for (const char* k : kinds) symbols.push_back(Symbol::of(k));
+  return siteRewrite(std::move(name), std::move(symbols), apply);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,243 @@
+// Reductions: of reductions, of what is filled, stacked or scaled, and over dimensions that have one element.
+#include "passes/algebra/node_rewriting.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+const Symbol kSum = Symbol::of("aten::sum"), kMean = Symbol::of("aten::mean"), kAmax = Symbol::of("aten::amax"),
+             kAmin = Symbol::of("aten::amin"), kSqueeze = Symbol::of("aten::squeeze"), kAdd = Symbol::of("aten::add"),
+             kMul = Symbol::of("aten::mul"), kDiv = Symbol::of("aten::div"), kUnsqueeze = Symbol::of("aten::unsqueeze"),
+             kStack = Symbol::of("aten::stack"), kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"),
+             kOnes = Symbol::of("aten::ones");
+
+struct Reduction {
+  Node* node = nullptr;
+  Value* x = nullptr;
+  size_t rank = 0;           // of x
+  std::vector<size_t> dims;  // sorted
+  bool keep = false;
+  bool isWhole = false;  // in the form without dimensions
+
+  bool reduces(size_t d) const { return std::binary_search(dims.begin(), dims.end(), d); }
+  bool isExtremum() const { return node->kind() == kAmax || node->kind() == kAmin; }
+};
+
+// sum and mean (x, dtype) or (x, dims, keep, dtype); amax and amin (x, dims, keep).
+std::optional<Reduction> reductionOf(Site& site, Node* n) {
+  Reduction r;
+  if (!n || !site.isTensor(n->input(0))) return std::nullopt;
+  bool sums = n->kind() == kSum || n->kind() == kMean, extremum = n->kind() == kAmax || n->kind() == kAmin;
+  if (!sums && !extremum) return std::nullopt;
+  r.node = n;
+  r.x = n->input(0);
+  std::optional<size_t> rank = site.facts.rank(r.x);
+  if (!rank) return std::nullopt;
+  r.rank = *rank;
+  r.isWhole = sums && n->inputCount() == 2;
+  std::optional<Dims> dims = Dims();
+  if (!r.isWhole) {
+    if (n->inputCount() != (sums ? 4u : 3u)) return std::nullopt;
+    if (!GraphFacts::isNone(n->input(1))) dims = site.facts.integers(n->input(1));
+    std::optional<bool> keep = site.facts.boolean(n->input(2));
+    if (!dims || !keep) return std::nullopt;
+    r.keep = *keep;
+  }
+  for (int64_t d : *dims) {
+    int64_t at = d < 0 ? d + static_cast<int64_t>(r.rank) : d;
+    if (at < 0 || at >= static_cast<int64_t>(r.rank)) return std::nullopt;
+    r.dims.push_back(static_cast<size_t>(at));
+  }
+  if (dims->empty())
+    for (size_t i = 0; i < r.rank; ++i) r.dims.push_back(i);
+  std::sort(r.dims.begin(), r.dims.end());
+  return r;
+}
+
+// Whether the reduction of floats is the same in any order, and that of one element the element itself: a sum starts
+// with 0, and 0 + -0 is 0.
+bool isExact(Site& site, const Reduction& r) {
+  return r.isExtremum() || (r.node->kind() == kSum && site.isInteger(r.node->output()));
+}
+// Exact rewrites are on by default; those that round otherwise have a name and a tag of their own.
+template <auto kRewrite, bool kExact>
+Replacement only(Site& site) {
+  std::optional<Reduction> r = reductionOf(site, site.node);
+  return r && isExact(site, *r) == kExact ? kRewrite(site, *r) : Replacement();
+}
+
+// The same reduction of another tensor.
+Value* reduce(Site& site, const Reduction& like, Value* x, const std::vector<size_t>& dims, bool keep) {
+  Dims list(dims.begin(), dims.end());
+  Value *d = site.integers(list), *k = site.constant(keep);
+  if (like.isExtremum()) return site.make(like.node->kind(), {x, d, k});
+  return site.make(like.node->kind(), {x, d, k, like.node->input(like.node->inputCount() - 1)});
+}
+
+// sum(x, [0, 1]) of a matrix -> sum(x)
+Replacement allToNone(Site& site) {
+  std::optional<Reduction> r = reductionOf(site, site.node);
+  if (!r || r->isWhole || r->keep || r->dims.size() != r->rank) return {};
+  return site.make(site.node->kind(), {r->x, site.input(3)});
+}
+
+// sum(sum(x, [1]), [0]) -> sum(x, [0, 1])
+Replacement ofReduction(Site& site, const Reduction& outer) {
+  std::optional<Reduction> inner = reductionOf(site, site.soleProducer(outer.x, site.node->kind()));
+  if (!inner) return {};
+  if (!site.sameDType(site.output(), outer.x) || (!inner->keep && outer.keep)) return {};
+  std::vector<size_t> dims = inner->dims;
+  size_t left = 0;  // dimension of the inner result
+  for (size_t d = 0; d < inner->rank; ++d) {
+    bool gone = inner->reduces(d);
+    if (!gone || inner->keep) {
+      if (outer.reduces(left) && !gone) dims.push_back(d);
+      if (gone && !outer.keep && !outer.reduces(left)) return {};  // it would stay as a dimension of size 1
+      ++left;
+    }
+  }
+  std::sort(dims.begin(), dims.end());
+  return reduce(site, *inner, inner->x, dims, outer.keep);
+}
+
+// amax(x) -> x where x has no dimensions
+Replacement ofScalar(Site& site, const Reduction& r) {
+  if (r.rank != 0 || !site.sameDType(r.x, site.output()) || !site.mayReuse(r.x)) return {};
+  return r.x;
+}
+
+// amax(x, [1]) -> x.squeeze(1) where that dimension has one element
+Replacement ofOneElement(Site& site, const Reduction& r) {
+  if (r.rank == 0 || !site.sameDType(r.x, site.output()) || !site.mayReuse(r.x)) return {};
+  for (size_t d : r.dims)
+    if (site.facts.tensor(r.x).sizes[d] != 1) return {};
+  Value* x = r.x;
+  for (size_t i = r.dims.size(); !r.keep && i-- > 0;)
+    x = site.make(kSqueeze, {x, site.constant(static_cast<int64_t>(r.dims[i]))});
+  return x;
+}
+
+// amax(stack([a, b], 0), [0]) -> maximum(a, b)
+Replacement ofStack(Site& site, const Reduction& r) {
+  constexpr size_t kMost = 8;
+  Node* stack = site.soleProducer(r.x, kStack);
+  Node* list = stack ? site.producer(stack->input(0), sym::ListConstruct) : nullptr;
+  if (!list || r.keep || r.node->kind() == kMean || list->inputCount() > kMost || list->inputCount() < 2) return {};
+  std::optional<size_t> dim = site.dimension(stack->input(1), r.rank);
+  if (!dim || r.dims != std::vector<size_t>{*dim}) return {};
+  for (const Use& u : list->inputs())
+    if (!site.sameDType(u.value, site.output())) return {};
+  Value* result = list->input(0);
+  for (size_t i = 1; i < list->inputCount(); ++i) {
+    Value* next = list->input(i);
+    if (r.node->kind() == kSum)
+      result = site.make(kAdd, {result, next, site.constant(int64_t{1})});
+    else
+      result = site.make(Symbol::of(r.node->kind() == kAmax ? "aten::maximum" : "aten::minimum"), {result, next});
+  }
+  return result;
+}
+
+// The number that a full, zeros or ones is filled with, as its dtype holds it.
+std::optional<IValue> filling(Site& site, const Node* n) {
+  DType dtype = site.facts.dtype(n->output());
+  bool integers = kIntegerTypes.contains(dtype);
+  if (!integers && dtype != DType::Float64 && dtype != DType::Float32) return std::nullopt;
+  if (n->kind() == kZeros || n->kind() == kOnes) {
+    int64_t v = n->kind() == kOnes;
+    return integers ? IValue(v) : IValue(static_cast<double>(v));
+  }
+  const IValue* v = n->kind() == kFull ? GraphFacts::constant(n->input(1)) : nullptr;
+  if (!v || !(integers ? v->isInt() : v->isFloat() || v->isInt())) return std::nullopt;
+  return integers ? *v : IValue(v->toDouble());
+}
+
+// sum(full([3, 4], v), [0]) -> full([4], 3 * v)
+Replacement ofFull(Site& site, const Reduction& r) {
+  Node* full = site.producer(r.x);
+  std::optional<IValue> v = full ? filling(site, full) : std::nullopt;
+  std::optional<Dims> before = site.facts.sizes(r.x), after = site.facts.sizes(site.output());
+  if (!v || !before || !after || !site.sameDType(r.x, site.output())) return {};
+  int64_t count = 1;
+  for (size_t d : r.dims)
+    if (__builtin_mul_overflow(count, (*before)[d], &count)) return {};
+  if (count == 0) return {};
+  if (r.node->kind() == kSum && v->isInt())
+    v = IValue(static_cast<int64_t>(static_cast<uint64_t>(v->toInt()) * static_cast<uint64_t>(count)));
+  else if (r.node->kind() == kSum)
+    v = IValue(v->toFloat() * static_cast<double>(count));
+  Value* none = site.none();
+  return site.make(kFull, {site.integers(*after), site.constant(*v),
+                           site.constant(static_cast<int64_t>(site.facts.dtype(site.output()))), none, none, none});
+}
+
+// sum(x * c) -> sum(x) * c
+Replacement ofScaled(Site& site) {
+  std::optional<Reduction> r = reductionOf(site, site.node);
+  Node* mul = r && r->node->kind() == kSum ? site.soleProducer(r->x, kMul) : nullptr;
+  if (!mul || !site.isFloating(r->x) || !site.sameDType(r->x, site.output())) return {};
+  for (size_t i : {0u, 1u}) {
+    Value *x = mul->input(i), *c = mul->input(1 - i);
+    bool isScalar = !site.isTensor(c) || site.facts.rank(c) == 0u;
+    if (!isScalar || !site.isTensor(x) || !site.sameDType(x, r->x)) continue;
+    std::vector<Value*> inputs = site.inputsOf(site.node);
+    inputs[0] = x;
+    return site.make(kMul, {site.make(kSum, inputs), c});
+  }
+  return {};
+}
+
+// sum(x / y.unsqueeze(1), [1]) -> sum(x, [1]) / y
+Replacement ofQuotient(Site& site) {
+  std::optional<Reduction> r = reductionOf(site, site.node);
+  Node* div = r && r->node->kind() == kSum ? site.soleProducer(r->x, kDiv) : nullptr;
+  if (!div || div->inputCount() != 2 || !site.sameType(div->input(0), r->x) || !site.isFloating(r->x) ||
+      !site.sameDType(r->x, site.output()))
+    return {};
+  Value* y = div->input(1);
+  if (site.isTensor(y) && site.facts.rank(y) != 0u) {
+    Node* unsqueeze = site.producer(y, kUnsqueeze);
+    if (!unsqueeze || r->dims.size() != 1 || r->keep || site.facts.rank(y) != r->rank) return {};
+    if (site.dimension(unsqueeze->input(1), r->rank) != r->dims[0]) return {};
+    y = unsqueeze->input(0);
+  }
+  std::vector<Value*> inputs = site.inputsOf(site.node);
+  inputs[0] = div->input(0);
+  return site.make(kDiv, {site.make(kSum, inputs), y});
+}
+
+}  // namespace
+
+std::vector<NamedRewrite> reductionRewrites() {
+  Query::Tags always{"default", "fast_compile", "fast_run"}, loose{"fast_run", "reassoc"};
+  std::vector<Symbol> all{kSum, kMean, kAmax, kAmin};
+  const char* phase = "canonicalize";
+  return {
+      {phase,
+       siteRewrite("sum_all_to_none", {kSum, kMean}, allToNone),
+       "sums over all dimensions name none",
+       {"fast_run"}},
+      {phase, siteRewrite("sum_sum", all, only<ofReduction, true>),
+       "a reduction of a reduction is one, where that is exact", always},
+      {phase, siteRewrite("sum_sum_floats", all, only<ofReduction, false>), "a sum of sums is one", loose},
+      {phase, siteRewrite("cut_useless_reduce", all, only<ofScalar, true>), "one element is its own maximum", always},
+      {phase, siteRewrite("cut_useless_reduce_floats", all, only<ofScalar, false>), "one element is its own sum",
+       loose},
+      {phase, siteRewrite("reduce_broadcastable", all, only<ofOneElement, true>),
+       "a reduction over dimensions with one element squeezes them, where that is exact", always},
+      {phase, siteRewrite("reduce_broadcastable_floats", all, only<ofOneElement, false>),
+       "a sum over dimensions with one element squeezes them", loose},
+      {phase, siteRewrite("reduce_join", all, only<ofStack, true>),
+       "a reduction of a stack is elementwise, where that is exact", always},
+      {phase, siteRewrite("reduce_join_floats", all, only<ofStack, false>), "a sum of a stack is elementwise", loose},
+      {phase, siteRewrite("sum_alloc", all, only<ofFull, true>), "a reduction of a filled tensor, where that is exact",
+       always},
+      {phase, siteRewrite("sum_alloc_floats", all, only<ofFull, false>), "a sum of a filled tensor is a product",
+       loose},
+      {phase, siteRewrite("sum_mul_by_scalar", {"aten::sum"}, ofScaled), "a factor is taken out of a sum", loose},
+      {phase, siteRewrite("sum_div_dimshuffle", {"aten::sum"}, ofQuotient), "a divisor is taken out of a sum", loose},
+  };
+}
+
+}  // namespace tscompile

@@ -1,0 +1,60 @@
+// Integers that were put into tensors to be added, multiplied or divided stay integers:
+//   op(NumToTensor(a), NumToTensor(b)) -> NumToTensor(op(a, b))
+// and the same with a constant 0-dimensional tensor, or a plain integer, on one side. Both wrap around in 64 bits.
+#include "passes/lowering/passes.h"
+
+namespace tscompile {
+namespace {
+
+bool isMadeFromNumber(const Value* v) {
+  return v->node() && v->node()->kind() == sym::NumToTensor && v->node()->inputCount() == 1;
+}
+
+// The integer that a tensor was made from, ready in front of a node; null if there is none.
+Value* integerOf(Value* v, Node* at, RewriteContext& c) {
+  if (v->type()->is(TypeKind::Int)) return v;
+  if (isMadeFromNumber(v) && v->node()->input(0)->type()->is(TypeKind::Int)) return v->node()->input(0);
+  const IValue* k = GraphFacts::constant(v);
+  if (!k || !k->isTensor() || !k->toTensor().defined()) return nullptr;
+  const Tensor& t = k->toTensor();
+  if (t.rank() != 0 || t.dtype() != DType::Int64) return nullptr;
+  return c.before(at).constant(IValue(*reinterpret_cast<const int64_t*>(t.raw())));
+}
+
+// The operator on integers that means the same as this one on tensors of one integer each; empty if there is none.
+Symbol scalarKind(const Node* n, RewriteContext& c) {
+  static const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub"), kMul = Symbol::of("aten::mul"),
+                      kDiv = Symbol::of("aten::div"), kFloorDivide = Symbol::of("aten::floor_divide"),
+                      kFloorDiv = Symbol::of("aten::floordiv");
+  if (n->kind() == kMul && n->inputCount() == 2) return kMul;
+  if (n->kind() == kFloorDivide && n->inputCount() == 2) return kFloorDiv;
+  if (n->inputCount() != 3) return {};
+  if (n->kind() == kAdd || n->kind() == kSub) return c.facts.number(n->input(2)) == 1.0 ? n->kind() : Symbol();
+  const IValue* mode = n->kind() == kDiv ? GraphFacts::constant(n->input(2)) : nullptr;
+  return mode && mode->isString() && mode->toString() == "floor" ? kFloorDiv : Symbol();
+}
+
+}  // namespace
+
+NodeRewrite scalarArithmetic() {
+  NodeRewrite r;
+  r.name = "scalar_arithmetic";
+  for (const char* name : {"add", "sub", "mul", "div", "floor_divide"})
+    r.kinds.push_back(Symbol::of("aten::" + std::string(name)));
+  r.apply = [](Node* n, RewriteContext& c) -> Replacement {
+    Symbol kind = scalarKind(n, c);
+    if (kind.empty() || n->outputCount() != 1 || !n->output()->type()->isTensor()) return {};
+    if (!isMadeFromNumber(n->input(0)) && !isMadeFromNumber(n->input(1))) return {};
+    if (!n->input(0)->type()->isTensor()) return {};
+    if (!c.facts.isUndisturbed(n)) return {};
+    Value* a = integerOf(n->input(0), n, c);
+    Value* b = integerOf(n->input(1), n, c);
+    if (!a || !b) return {};
+    Builder builder = c.before(n);
+    Value* number = builder.call(kind, {a, b}, types().integer);
+    return builder.call(sym::NumToTensor, {number}, n->output()->type());
+  };
+  return r;
+}
+
+}  // namespace tscompile

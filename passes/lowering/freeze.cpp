@@ -1,0 +1,345 @@
+// Attributes that nothing writes become constants: %w = prim::GetAttr[name="weight"](%conv) is one tensor from then on,
+// %self.conv.weight. What may be written, and everything that shares its memory, stays an attribute.
+#include "ir/graph/clone.h"
+#include "passes/lowering/passes.h"
+#include "passes/rewrite/constant_form.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+bool mayHoldObject(TypePtr t) {
+  switch (t->kind()) {
+    case TypeKind::Class:
+    case TypeKind::Interface:
+    case TypeKind::Any:
+      return true;
+    default:
+      return std::any_of(t->elements().begin(), t->elements().end(), mayHoldObject);
+  }
+}
+
+Symbol attributeName(const Node* n) {
+  const IValue* name = n->attributeValue(sym::name);
+  return name && name->isString() ? Symbol::of(name->toString()) : Symbol();
+}
+
+using ObjectOf = std::unordered_map<const Value*, ObjectValue*>;
+
+// Which attributes of the module's objects may be written while a graph runs, by the graph and by all that it calls.
+class WrittenAttributes {
+ public:
+  WrittenAttributes(const Graph& graph, Value* self, RewriteContext& context)
+      : graph_(graph), self_(self), context_(context), targets_(*context.module) {}
+
+  // False if objects go where nothing is known of what is done to them.
+  bool find() {
+    if (!reachGraphs()) return false;
+    for (const Graph* g : reached_) otherGraph(*g);
+    // What is known of an object may depend on an attribute that turns out to be written.
+    do {
+      grown_ = false;
+      resolveObjects();
+      forEachNode(graph_, [&](Node* n) {
+        if (n->kind() == sym::SetAttr && n->inputCount()) mark(n->input(0), attributeName(n));
+      });
+    } while (grown_);
+    if (context_.facts.graphHasWrites()) findWrittenMemory();
+    spreadOverMemory();
+    return true;
+  }
+
+  bool contains(const ObjectValue* object, Symbol name) const {
+    return ofObject_.contains({object, name}) || ofType_.contains({object->type, name}) || ofAny_.contains(name);
+  }
+  // The objects that values of the graph are known to be.
+  const ObjectOf& objects() const { return objects_; }
+
+ private:
+  template <class Set, class Key>
+  void insert(Set& set, const Key& key) {
+    grown_ |= set.insert(key).second;
+  }
+  // An attribute of whatever object `value` may be.
+  void mark(const Value* value, Symbol name) {
+    auto object = objects_.find(value);
+    if (object != objects_.end())
+      insert(ofObject_, std::pair<const ObjectValue*, Symbol>(object->second, name));
+    else if (value->type()->is(TypeKind::Class))
+      insert(ofType_, std::pair(value->type(), name));
+    else
+      insert(ofAny_, name);
+  }
+
+  // ---- what runs besides the graph itself ----
+
+  bool reachGraphs() {
+    std::vector<const Graph*> todo{&graph_};
+    std::unordered_set<const Graph*> seen{&graph_};
+    bool known = true;
+    auto reach = [&](const Graph* g) {
+      if (!seen.insert(g).second) return;
+      reached_.push_back(g);
+      todo.push_back(g);
+    };
+    while (!todo.empty()) {
+      const Graph* g = todo.back();
+      todo.pop_back();
+      forEachNode(*g, [&](Node* n) { known = known && reachFrom(n, reach); });
+    }
+    return known;
+  }
+
+  // False for a node that may do anything to an object.
+  template <class Reach>
+  bool reachFrom(const Node* n, Reach&& reach) {
+    if (n->subgraph()) return reach(n->subgraph()), true;
+    bool takesObject = false;
+    for (const Use& u : n->inputs()) takesObject |= mayHoldObject(u.value->type());
+    if (!takesObject) return true;
+    if (n->kind() == sym::CallMethod) return reachMethods(n, attributeName(n), reach);
+    if (n->kind() == sym::CallFunction) {
+      const Graph* callee = targets_.calleeOf(n);
+      if (callee) reach(callee);
+      return callee;
+    }
+    if (n->kind() == sym::Enter || n->kind() == sym::Exit) {
+      // Contexts without methods of their own are modes that touch no attributes.
+      reachMethods(n, Symbol::of(n->kind() == sym::Enter ? "__enter__" : "__exit__"), reach);
+      return true;
+    }
+    if (n->kind() == sym::PythonOp) return false;
+    return n->kind().nameSpace() == "prim" || context_.facts.resolve(n);
+  }
+
+  // Every method that a call may mean: of an interface, those of all classes. False if there is none.
+  template <class Reach>
+  bool reachMethods(const Node* n, Symbol name, Reach&& reach) {
+    bool any = false;
+    for (const auto& [type, methods] : targets_.methods) {
+      if (n->input(0)->type()->is(TypeKind::Class) && n->input(0)->type() != type) continue;
+      auto method = methods.find(std::string(name.text()));
+      if (method == methods.end()) continue;
+      reach(method->second);
+      any = true;
+    }
+    return any;
+  }
+
+  // There, objects are known by their types only.
+  void otherGraph(const Graph& g) {
+    AliasAnalysis aliases(g, context_.registry);
+    forEachNode(g, [&](Node* n) {
+      if (n->inputCount() == 0) return;
+      bool isSet = n->kind() == sym::SetAttr;
+      if (isSet ||
+          (n->kind() == sym::GetAttr && AliasAnalysis::canRefer(n->output()->type()) && aliases.isWritten(n->output())))
+        mark(n->input(0), attributeName(n));
+    });
+  }
+
+  // ---- objects ----
+
+  void resolveObjects() {
+    objects_.clear();
+    objects_[self_] = targets_.self.get();
+    forEachNode(graph_, [&](Node* n) {
+      if (n->kind() != sym::GetAttr || n->inputCount() != 1) return;
+      auto object = objects_.find(n->input(0));
+      if (object == objects_.end() || contains(object->second, attributeName(n))) return;
+      const IValue* v = object->second->find(attributeName(n));
+      if (v && v->isObject()) objects_[n->output()] = &v->toObject();
+    });
+  }
+
+  // ---- memory ----
+
+  // The analysis takes attributes for memory that everybody may hold. In a copy each of them is a constant, memory of
+  // its own, so that what is done to one says nothing of the others.
+  void findWrittenMemory() {
+    std::unique_ptr<Graph> copy = cloneGraph(graph_);
+    std::vector<Node*> copies;
+    forEachNode(*copy, [&](Node* n) { copies.push_back(n); });
+    std::vector<std::pair<const Node*, Node*>> reads;  // an original and what stands for it in the copy
+    std::set<std::pair<const ObjectValue*, Symbol>> known;
+    std::unordered_map<const ObjectValue*, std::unordered_map<Symbol, Node*>> constants;
+    size_t at = 0;
+    forEachNode(graph_, [&](Node* n) {
+      Node* twin = copies[at++];
+      if (n->kind() != sym::GetAttr || n->inputCount() != 1 || objects_.contains(n->output())) return;
+      auto object = objects_.find(n->input(0));
+      if (object == objects_.end()) return reads.emplace_back(n, twin), void();
+      Node*& constant = constants[object->second][attributeName(n)];
+      if (!constant) {
+        constant = copy->create(sym::Constant, {});
+        constant->output()->setType(n->output()->type());
+        copy->block()->prepend(constant);
+        reads.emplace_back(n, constant);
+      }
+      twin->output()->replaceAllUsesWith(constant->output());
+    });
+    AliasAnalysis aliases(*copy, context_.registry);
+    for (const auto& [read, inCopy] : reads)
+      if (AliasAnalysis::canRefer(inCopy->output()->type()) && aliases.isWritten(inCopy->output()))
+        mark(read->input(0), attributeName(read));
+  }
+
+  struct Holder {
+    const ObjectValue* object;
+    Symbol name;
+    std::vector<const RefCounted*> memory;
+  };
+
+  // Attributes that share memory with a written one are written with it.
+  void spreadOverMemory() {
+    std::vector<Holder> holders = allHolders();
+    std::unordered_map<const RefCounted*, std::vector<size_t>> holdersOf;
+    std::vector<size_t> todo;
+    for (size_t i = 0; i < holders.size(); ++i) {
+      for (const RefCounted* m : holders[i].memory) holdersOf[m].push_back(i);
+      if (contains(holders[i].object, holders[i].name)) todo.push_back(i);
+    }
+    while (!todo.empty()) {
+      size_t written = todo.back();
+      todo.pop_back();
+      for (const RefCounted* m : holders[written].memory)
+        for (size_t i : std::exchange(holdersOf[m], {}))
+          if (ofObject_.insert({holders[i].object, holders[i].name}).second) todo.push_back(i);
+    }
+  }
+
+  std::vector<Holder> allHolders() const {
+    std::vector<Holder> holders;
+    std::vector<const ObjectValue*> todo{targets_.self.get()};
+    std::unordered_set<const ObjectValue*> seen{todo[0]};
+    while (!todo.empty()) {
+      const ObjectValue* object = todo.back();
+      todo.pop_back();
+      for (const auto& [name, value] : object->attributes) {
+        Holder h{object, name, {}};
+        std::vector<const IValue*> inside{&value};
+        while (!inside.empty()) {
+          const IValue& v = *inside.back();
+          inside.pop_back();
+          if (v.isTensor() && v.tensorImpl()) h.memory.push_back(v.tensorImpl()->storage().get());
+          if (v.isList() || v.isDict()) h.memory.push_back(v.object());
+          if (v.isList() || v.isTuple())
+            for (const IValue& item : v.isList() ? v.toList().items : v.toTuple().items) inside.push_back(&item);
+          if (v.isDict()) v.toDict().forEachValue([&](IValue& item) { inside.push_back(&item); });
+          if (v.isObject() && seen.insert(&v.toObject()).second) todo.push_back(&v.toObject());
+        }
+        holders.push_back(std::move(h));
+      }
+    }
+    return holders;
+  }
+
+  const Graph& graph_;
+  Value* self_;
+  RewriteContext& context_;
+  const CallTargets& targets_;
+  std::vector<const Graph*> reached_;
+  ObjectOf objects_;
+  std::set<std::pair<const ObjectValue*, Symbol>> ofObject_;
+  std::set<std::pair<TypePtr, Symbol>> ofType_;
+  std::set<Symbol> ofAny_;
+  bool grown_ = false;
+};
+
+class Freezer {
+ public:
+  Freezer(Graph& graph, RewriteContext& context) : graph_(graph), context_(context) {}
+
+  bool run() {
+    if (Value* self = boundSelf()) {
+      WrittenAttributes written(graph_, self, context_);
+      if (written.find()) replaceReads(written);
+      removeUnusedObjects(written.objects());
+      if (!self->hasUses()) {
+        graph_.block()->removeParameter(0);
+        changed_ = true;
+      }
+    }
+    if (changed_) context_.facts.refresh();
+    return changed_;
+  }
+
+ private:
+  // The input that is the module; it may have been removed.
+  Value* boundSelf() const {
+    if (!context_.module || !context_.module->self || graph_.inputs().empty()) return nullptr;
+    Value* first = graph_.input(0);
+    if (first->type() != context_.module->self->type) return nullptr;
+    // Texts of PyTorch 1.0 do not give it a type.
+    bool isUntyped = !first->type()->is(TypeKind::Class) && !first->type()->is(TypeKind::Interface);
+    return isUntyped && !first->name().starts_with("self") ? nullptr : first;
+  }
+
+  void replaceReads(const WrittenAttributes& written) {
+    std::vector<Node*> reads;
+    forEachNode(graph_, [&](Node* n) {
+      if (n->kind() == sym::GetAttr && n->inputCount() == 1 && written.objects().contains(n->input(0)))
+        reads.push_back(n);
+    });
+    paths_[context_.module->self.get()] = "self.";
+    for (Node* n : reads) {
+      ObjectValue* object = written.objects().at(n->input(0));
+      Symbol name = attributeName(n);
+      const IValue* v = object->find(name);
+      if (!v || written.contains(object, name)) continue;
+      if (v->isObject()) {
+        paths_.try_emplace(&v->toObject(), paths_[object] + std::string(name.text()) + ".");
+      } else if (fitsConstant(*v) && isInstance(*v, withoutRefinement(n->output()->type()))) {
+        n->output()->replaceAllUsesWith(constantFor(n, object, name, *v));
+        n->destroy();
+        changed_ = true;
+      }
+    }
+  }
+
+  // One constant for all reads of an attribute, at the start of the graph.
+  Value* constantFor(Node* read, const ObjectValue* object, Symbol name, const IValue& value) {
+    Node*& made = constants_[object][name];
+    if (made) return made->output();
+    made = graph_.create(sym::Constant, {});
+    if (!value.isNone()) made->setAttribute(sym::value, value);
+    made->output()->setType(constantType(value, read->output()->type()));
+    made->copyPlace(read);
+    if (last_)
+      made->insertAfter(last_);
+    else
+      graph_.block()->prepend(made);
+    last_ = made;
+    std::string path = paths_[object] + std::string(name.text());
+    if (!graph_.find(path)) made->output()->setName(path);
+    return made->output();
+  }
+
+  void removeUnusedObjects(const ObjectOf& objects) {
+    std::vector<Node*> reads;
+    forEachNode(graph_, [&](Node* n) {
+      if (n->kind() == sym::GetAttr && objects.contains(n->output())) reads.push_back(n);
+    });
+    for (size_t i = reads.size(); i-- > 0;) {
+      if (reads[i]->output()->hasUses()) continue;
+      reads[i]->destroy();
+      changed_ = true;
+    }
+  }
+
+  Graph& graph_;
+  RewriteContext& context_;
+  std::unordered_map<const ObjectValue*, std::string> paths_;
+  std::unordered_map<const ObjectValue*, std::unordered_map<Symbol, Node*>> constants_;
+  Node* last_ = nullptr;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool freeze(Graph& graph, RewriteContext& context) { return Freezer(graph, context).run(); }
+
+}  // namespace tscompile

@@ -1,0 +1,467 @@
+// In-place operators become functional ones where nobody can tell: memory that the graph makes itself, and of which no
+// other view or holder is alive when it is written. Each write then makes a new value, and later uses take that one:
+//
+//   %a = aten::relu(%x)                 %a = aten::relu(%x)
+//   %b = aten::add_(%a, %y, %n)    ->   %b = aten::add(%a, %y, %n)
+//   %c = aten::neg(%a)                  %c = aten::neg(%b)
+#include "ir/graph/liveness.h"
+#include "passes/lowering/passes.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+const Symbol kAppend = Symbol::of("aten::append");
+const Symbol kTypeAs = Symbol::of("aten::type_as");
+
+// How a node that writes its first argument is said without writing.
+struct Functional {
+  Symbol kind;
+  size_t nones = 0;        // arguments to add
+  bool needsCast = false;  // the result may be of another dtype than the argument
+};
+
+// One walk over the graph with one set of analyses; they hold for all nodes that were there before.
+class Round {
+ public:
+  Round(Graph& graph, RewriteContext& context)
+      : graph_(graph), context_(context), facts_(context.facts), known_(graph), functional_(graph), roots_(graph) {}
+
+  bool run() {
+    findWriters();
+    if (!hasCandidates_) return false;
+    aliases_ = &facts_.aliases();
+    liveness_ = std::make_unique<Liveness>(graph_);
+    forEachNode(graph_, [this](Node* n) {
+      known_[n] = true;
+      for (Block* b : n->blocks()) known_[b->returnNode()] = true;
+    });
+    known_[graph_.returnNode()] = true;
+    for (Node* n : writers_) {
+      Locations written = aliases_->writes(n);
+      for (uint32_t location : written.list()) writersOf_[location].push_back(n);
+    }
+    std::vector<Value*> roots;
+    std::unordered_set<const Value*> seen;
+    for (const Node* n : writers_)
+      if (!functional_[n].kind.empty() && seen.insert(rootOf(n)).second) roots.push_back(roots_[n]);
+    for (Value* root : roots) changed_ |= root->type()->isTensor() ? tensor(root) : list(root);
+    for (size_t i = garbage_.size(); i-- > 0;) garbage_[i]->destroy();
+    return changed_;
+  }
+
+ private:
+  // ---- which nodes write, and what they would be ----
+
+  void findWriters() {
+    forEachNode(graph_, [this](Node* n) {
+      if (n->hasBlocks() || facts_.isPure(n)) return;
+      writers_.push_back(n);
+      const Operator* op = facts_.resolve(n);
+      if (!op || !op->isImplemented() || n->outputCount() != 1) return;
+      functional_[n] = functionalOf(n, *op);
+      hasCandidates_ |= !functional_[n].kind.empty();
+    });
+  }
+
+  Functional functionalOf(Node* n, const Operator& op) {
+    if (n->kind() == kAppend && op.overload() == "t") return {sym::ListConstruct};
+    const Schema& schema = op.schema();
+    if (schema.arguments.empty() || !schema.arguments[0].isWritten() || !n->output()->type()->isTensor()) return {};
+    if (!n->input(0)->type()->isTensor()) return {};
+    for (size_t i = 1; i < schema.arguments.size(); ++i)
+      if (schema.arguments[i].isWritten()) return {};
+    if (n->kind().text() == "aten::fill_" && op.overload() == "Scalar") return {Symbol::of("aten::full_like"), 5};
+    if (n->kind().text() == "aten::zero_") return {Symbol::of("aten::zeros_like"), 5};
+    if (n->kind().text() == "aten::copy_" && op.overload().empty()) return {Symbol::of("aten::copy")};
+    std::string_view kind = n->kind().text();
+    if (!op.isInPlaceVariant() || !kind.ends_with('_')) return {};
+    Symbol without = Symbol::of(kind.substr(0, kind.size() - 1));
+    std::vector<TypePtr> types;
+    for (const Use& u : n->inputs()) types.push_back(u.value->type());
+    const Operator* twin = context_.registry.resolve(without, types);
+    if (!twin || !twin->isImplemented() || twin->def().kernel != op.def().kernel) return {};
+    if (twin->schema().isMutable()) return {};
+    return {without, 0, !keepsDType(n, *twin)};
+  }
+
+  // Whether the functional form is known to give the dtype of its first argument, whatever that is.
+  bool keepsDType(const Node* n, const Operator& twin) {
+    if (!twin.def().infer) return false;
+    std::vector<SymbolicValue> arguments;
+    for (const Use& u : n->inputs()) arguments.push_back(facts_.symbolic(u.value));
+    SymbolicValue& self = arguments[0];
+    TensorFacts known = self.type->tensor();
+    self.constant.reset();
+    for (int d = 0; d < static_cast<int>(DType::Undefined); ++d) {
+      auto dtype = static_cast<DType>(d);
+      if (known.dtype != DType::Undefined && dtype != known.dtype) continue;
+      TensorFacts assumed = known;
+      assumed.dtype = dtype;
+      self.type = tensorType(assumed);
+      if (!kAllTypes.contains(dtype) || !(twin.def().dtypes.empty() || twin.def().dtypes.contains(dtype))) continue;
+      try {
+        InferCall call(twin, arguments);
+        twin.def().infer(call);
+        if (call.resultCount() != 1 || call.inferred(0).kind != InferredResult::Kind::Tensor) return false;
+        if (call.inferred(0).tensor.dtype != dtype) return false;
+      } catch (const InferCall::NotKnown&) {
+        return false;
+      } catch (const ExecutionError&) {
+        continue;  // refused in both forms
+      }
+    }
+    return true;
+  }
+
+  // The value that the node writes, before the first write that it passes on. Asked in text order.
+  Value* rootOf(const Node* n) {
+    const Node* maker = n->input(0)->node();
+    Value* earlier = maker && known_[maker] ? roots_[maker] : nullptr;
+    return roots_[n] = earlier ? earlier : n->input(0);
+  }
+
+  // ---- one memory: its names, its writers, its other uses ----
+
+  struct Variable {
+    Value* root = nullptr;
+    Locations memory;
+    std::unordered_set<const Value*> names;  // the root and what in-place operators return
+    std::vector<Node*> users;                // in text order
+    std::unordered_set<const Node*> writers;
+    std::vector<uint32_t> writes;  // their places
+  };
+
+  bool gather(Variable& x) {
+    x.memory = aliases_->locations(x.root);
+    if (x.memory.empty() || x.memory.reachOutside()) return false;
+    std::vector<Value*> todo{x.root};
+    x.names.insert(x.root);
+    std::unordered_set<const Node*> seen;
+    while (!todo.empty()) {
+      Value* v = todo.back();
+      todo.pop_back();
+      for (Use& u : v->uses()) {
+        Node* n = u.user;
+        if (!known_[n]) return false;  // made in this round: next time
+        if (seen.insert(n).second) x.users.push_back(n);
+        if (functional_[n].kind.empty() || u.index() != 0) continue;
+        x.writers.insert(n);
+        if (x.names.insert(n->output()).second) todo.push_back(n->output());
+      }
+    }
+    std::sort(x.users.begin(), x.users.end(),
+              [this](const Node* a, const Node* b) { return liveness_->place(a) < liveness_->place(b); });
+    return true;
+  }
+
+  // Every write must go through one of the names; those inside of the root's own node have happened before.
+  bool knowsAllWriters(Variable& x) {
+    for (uint32_t location : x.memory.list()) {
+      auto it = writersOf_.find(location);
+      if (it == writersOf_.end()) continue;
+      for (const Node* w : it->second) {
+        uint32_t place = liveness_->place(w);
+        if (x.root->node()->hasBlocks() && isInside(w, x.root->node())) continue;
+        if (!x.writers.contains(w)) return false;
+        x.writes.push_back(place);
+      }
+    }
+    std::sort(x.writes.begin(), x.writes.end());
+    x.writes.erase(std::unique(x.writes.begin(), x.writes.end()), x.writes.end());
+    return !x.writes.empty();
+  }
+
+  bool isInside(const Node* n, const Node* owner) const {
+    uint32_t place = liveness_->place(n);
+    return place > liveness_->place(owner) && place < liveness_->end(owner);
+  }
+  // Whether a write happens inside of the node's blocks.
+  bool writesInside(const Variable& x, const Node* owner) const {
+    auto it = std::upper_bound(x.writes.begin(), x.writes.end(), liveness_->place(owner));
+    return it != x.writes.end() && *it < liveness_->end(owner);
+  }
+
+  bool refersTo(const Value* v, const Locations& memory) const {
+    return AliasAnalysis::canRefer(v->type()) && (!aliases_->knows(v) || aliases_->reachable(v).intersects(memory));
+  }
+
+  // Whether the node makes the memory known under other names: views, containers, results.
+  bool captures(const Variable& x, const Node* n) const {
+    if (n->isReturn() || n->hasBlocks()) return true;
+    for (const Value* v : n->outputs())
+      if (!x.names.contains(v) && refersTo(v, x.memory)) return true;
+    for (const Use& u : n->inputs())
+      if (!x.names.contains(u.value) && refersTo(u.value, x.memory)) return true;
+    return false;
+  }
+
+  // Other names see the memory as it is at that moment, so no write may follow.
+  bool capturesAfterWrites(const Variable& x) const {
+    for (const Node* n : x.users) {
+      if (!captures(x, n)) continue;
+      if (x.writes.back() >= liveness_->place(n)) return false;
+      for (const Block* b = n->block(); b != x.root->block(); b = b->parent())
+        if (b->owner()->kind() == sym::Loop && writesInside(x, b->owner())) return false;
+    }
+    return true;
+  }
+
+  // A result of prim::If whose memory is made inside and known outside under this name alone.
+  bool isOnlyNameOfBranches(const Variable& x) {
+    const Node* branch = x.root->node();
+    indexNames();
+    for (uint32_t location : x.memory.list()) {
+      const std::vector<Value*>& names = namesOf_[location];
+      if (names.empty() || !names[0]->node() || !isInside(names[0]->node(), branch)) return false;
+      if (names[0]->node()->kind() == sym::Constant || names[0]->node()->hasBlocks()) return false;
+      for (const Value* v : names) {
+        if (x.names.contains(v)) continue;
+        if (v->node() == branch) return false;
+        const Node* home = v->node() ? v->node() : v->block()->owner();
+        if (!home || liveness_->place(home) < liveness_->place(branch)) return false;
+      }
+    }
+    return true;
+  }
+  // The values that refer to each location or hold something that does, in text order.
+  void indexNames() {
+    if (indexed_) return;
+    indexed_ = true;
+    auto add = [this](Value* v) {
+      if (!AliasAnalysis::canRefer(v->type()) || !aliases_->knows(v)) return;
+      Locations memory = aliases_->reachable(v);
+      for (uint32_t location : memory.list()) namesOf_[location].push_back(v);
+    };
+    for (Value* v : graph_.inputs()) add(v);
+    // Outputs of nodes with blocks come into being after what is inside.
+    forEachNode(graph_, [&](Node* n) {
+      if (!known_[n]) return;
+      for (Block* b : n->blocks())
+        for (Value* v : b->parameters()) add(v);
+      for (Value* v : n->outputs())
+        if (!n->hasBlocks()) add(v);
+    });
+    forEachNode(graph_, [&](Node* n) {
+      if (known_[n] && n->hasBlocks())
+        for (Value* v : n->outputs()) add(v);
+    });
+  }
+
+  bool tensor(Value* root) {
+    Variable x;
+    x.root = root;
+    Node* maker = root->node();
+    if (!maker || !known_[maker] || maker->kind() == sym::Constant) return false;
+    bool isBranch = maker->kind() == sym::If;
+    if (!isBranch && (maker->hasBlocks() || !facts_.isFresh(maker))) return false;
+    if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
+    if (isBranch && !isOnlyNameOfBranches(x)) return false;
+    rename(x);
+    return true;
+  }
+
+  // ---- the latest value at each use ----
+
+  // A node whose block is being walked.
+  struct Frame {
+    Node* owner;
+    size_t block;
+    Value* before;             // the value in front of the node
+    std::vector<Value*> ends;  // of its blocks
+    bool carries;              // a loop that writes
+  };
+
+  void rename(Variable& x) {
+    current_ = x.root;
+    frames_.clear();
+    for (size_t i = 0; i < x.users.size(); ++i) {
+      Node* n = x.users[i];
+      goTo(x, n->block(), true);
+      bool writes = x.writers.contains(n);
+      Value* before = current_;
+      for (size_t k = 0; k < n->inputCount(); ++k)
+        if (x.names.contains(n->input(k))) n->replaceInput(k, before);
+      if (writes) current_ = makeFunctional(n, before);
+    }
+    goTo(x, x.root->block(), false);
+  }
+
+  // Leaves and enters blocks on the way to this one. `more`: uses are still to come.
+  void goTo(const Variable& x, Block* block, bool more) {
+    std::vector<Block*> path;
+    for (Block* b = block; b != x.root->block(); b = b->parent()) path.push_back(b);
+    size_t depth = 0;
+    while (depth < frames_.size() && depth < path.size() &&
+           frames_[depth].owner->block(frames_[depth].block) == path[path.size() - 1 - depth])
+      ++depth;
+    bool otherBlock =
+        depth < frames_.size() && depth < path.size() && frames_[depth].owner == path[path.size() - 1 - depth]->owner();
+    while (frames_.size() > depth + (otherBlock ? 1 : 0)) leave(more);
+    for (size_t i = path.size() - depth; i-- > 0;) {
+      Block* b = path[i];
+      if (otherBlock) {
+        Frame& f = frames_.back();
+        f.ends[f.block] = current_;
+        f.block = indexOf(b);
+        current_ = f.before;
+        otherBlock = false;
+      } else {
+        enter(x, b);
+      }
+    }
+  }
+  static size_t indexOf(const Block* b) {
+    size_t i = 0;
+    while (b->owner()->block(i) != b) ++i;
+    return i;
+  }
+
+  void enter(const Variable& x, Block* b) {
+    Node* owner = b->owner();
+    bool carries = owner->kind() == sym::Loop && writesInside(x, owner);
+    frames_.push_back({owner, indexOf(b), current_, std::vector<Value*>(owner->blocks().size()), carries});
+    if (!carries) return;
+    owner->addInput(current_);
+    current_ = b->addParameter(types().tensor);
+  }
+
+  void leave(bool more) {
+    Frame f = std::move(frames_.back());
+    frames_.pop_back();
+    f.ends[f.block] = current_;
+    current_ = f.before;
+    if (f.carries) {
+      f.owner->block(0)->addResult(f.ends[0]);
+      current_ = f.owner->addOutput(types().tensor);
+      return;
+    }
+    bool differs = false;
+    for (Value*& end : f.ends) {
+      if (!end) end = f.before;
+      differs |= end != f.before;
+    }
+    for (const Frame& outer : frames_) more |= outer.carries;
+    if (!differs || !more) return;
+    TypePtr type = f.ends[0]->type();
+    for (size_t i = 0; i < f.ends.size(); ++i) {
+      f.owner->block(i)->addResult(f.ends[i]);
+      TypePtr both = unifyTypes(type, f.ends[i]->type());
+      type = both ? both : types().tensor;
+    }
+    current_ = f.owner->addOutput(type);
+  }
+
+  // The node itself changes, so that its output keeps name and place.
+  Value* makeFunctional(Node* n, Value* before) {
+    Functional f = std::exchange(functional_[n], {});
+    n->setKind(f.kind);
+    if (f.nones) {
+      Value* none = context_.before(n).constant(IValue(), types().none);
+      for (size_t i = 0; i < f.nones; ++i) n->addInput(none);
+    }
+    Value* v = n->output();
+    if (!f.needsCast) return v;
+    Builder b(graph_, n);
+    b.setPlaceOf(n);
+    b.setPointAfter(n);
+    Value* cast = b.call(kTypeAs, {v, before}, v->type());
+    if (v->isNamed()) {
+      std::string name(v->givenName());
+      v->setName("");
+      cast->setName(name);
+    }
+    v->setType(types().tensor);
+    return cast;
+  }
+
+  // ---- lists ----
+
+  // Appends to a list right where it is made:
+  //   %l = prim::ListConstruct(%a)
+  //   %m = aten::append(%l, %b)        ->   %m = prim::ListConstruct(%a, %b)
+  bool list(Value* root) {
+    Node* maker = root->node();
+    if (!maker || maker->kind() != sym::ListConstruct || !known_[maker]) return false;
+    Variable x;
+    x.root = root;
+    if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
+    // Each reader between appends costs a list of its own.
+    size_t items = maker->inputCount(), made = 0;
+    bool isRead = true;
+    for (const Node* n : x.users) {
+      bool appends = x.writers.contains(n);
+      if (appends && n->block() != root->block()) return false;
+      items += appends;
+      if (!appends && !isRead) made += items;
+      isRead = !appends;
+    }
+    if (made > 1024 + 16 * (items + x.users.size())) return false;
+    rebuild(x, maker);
+    return true;
+  }
+
+  void rebuild(Variable& x, Node* maker) {
+    std::vector<Value*> items;
+    for (const Use& u : maker->inputs()) items.push_back(u.value);
+    Value* current = x.root;
+    Node* pending = nullptr;  // the last append, not read so far
+    for (Node* n : x.users) {
+      if (x.writers.contains(n)) {
+        functional_[n] = {};
+        items.push_back(n->input(1));
+        if (pending) garbage_.push_back(pending);
+        pending = n;
+        continue;
+      }
+      if (pending) {
+        pending->setKind(sym::ListConstruct);
+        pending->removeAllInputs();
+        for (Value* v : items) pending->addInput(v);
+        current = pending->output();
+        current->setType(x.root->type());
+        pending = nullptr;
+      }
+      for (size_t k = 0; k < n->inputCount(); ++k)
+        if (x.names.contains(n->input(k))) n->replaceInput(k, current);
+    }
+    if (pending) garbage_.push_back(pending);
+    // What still uses it are appends that go.
+    for (Node* n : garbage_)
+      if (n->inputCount() && x.names.contains(n->input(0))) n->removeAllInputs();
+    if (!x.root->hasUses()) garbage_.push_back(maker);
+  }
+
+  Graph& graph_;
+  RewriteContext& context_;
+  GraphFacts& facts_;
+  const AliasAnalysis* aliases_ = nullptr;
+  std::unique_ptr<Liveness> liveness_;
+  NodeTable<bool> known_;  // was there when the analyses were made
+  NodeTable<Functional> functional_;
+  NodeTable<Value*> roots_;     // of nodes that write
+  std::vector<Node*> writers_;  // and other nodes with effects, in text order
+  std::unordered_map<uint32_t, std::vector<Node*>> writersOf_;
+  std::unordered_map<uint32_t, std::vector<Value*>> namesOf_;
+  std::vector<Frame> frames_;
+  std::vector<Node*> garbage_;
+  Value* current_ = nullptr;
+  bool hasCandidates_ = false, indexed_ = false, changed_ = false;
+};
+
+}  // namespace
+
+bool functionalise(Graph& graph, RewriteContext& context) {
+  bool changed = false;
+  // What one write gives up may be what kept another.
+  while (Round(graph, context).run()) {
+    changed = true;
+    context.facts.refresh();
+  }
+  return changed;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,142 @@
+#include "runtime/call/kernel_call.h"
+
+namespace tscompile {
+
+Tensor KernelCall::tensor(size_t i) const {
+  const IValue& v = argument(i);
+  if (v.isTensor()) return v.toTensor();
+  if (!v.isNone()) fail("expected a tensor as argument {}", i + 1);
+  return {};
+}
+
+std::vector<Tensor> KernelCall::tensors(size_t i) const {
+  const IValue& v = argument(i);
+  if (!v.isList()) fail("expected a list of tensors as argument {}", i + 1);
+  std::vector<Tensor> out;
+  out.reserve(v.toList().items.size());
+  for (const IValue& item : v.toList().items) {
+    if (!item.isTensor() && !item.isNone()) fail("expected tensors in the list that is argument {}", i + 1);
+    out.push_back(item.isTensor() ? item.toTensor() : Tensor());
+  }
+  return out;
+}
+
+int64_t KernelCall::integer(size_t i) const {
+  const IValue& v = argument(i);
+  if (v.isInt()) return v.toInt();
+  if (v.isBool()) return v.toBool();
+  if (v.isFloat()) return static_cast<int64_t>(v.toFloat());
+  fail("expected an integer as argument {}", i + 1);
+}
+
+double KernelCall::number(size_t i) const {
+  const IValue& v = argument(i);
+  if (v.isComplex()) return v.toComplex().real();
+  if (!v.isNumber()) fail("expected a number as argument {}", i + 1);
+  return v.toDouble();
+}
+
+std::complex<double> KernelCall::complex(size_t i) const {
+  const IValue& v = argument(i);
+  return v.isComplex() ? v.toComplex() : std::complex<double>(number(i));
+}
+
+bool KernelCall::flag(size_t i) const {
+  const IValue& v = argument(i);
+  return v.isInt() ? v.toInt() != 0 : v.toBool();
+}
+
+const std::string& KernelCall::text(size_t i) const {
+  const IValue& v = argument(i);
+  if (!v.isString()) fail("expected a string as argument {}", i + 1);
+  return v.toString();
+}
+
+Dims KernelCall::integers(size_t i) const {
+  const IValue& v = argument(i);
+  Dims out;
+  if (v.isInt()) {
+    out.push_back(v.toInt());
+  } else if (v.isList()) {
+    for (const IValue& item : v.toList().items) {
+      if (!item.isInt()) fail("expected integers in the list that is argument {}", i + 1);
+      out.push_back(item.toInt());
+    }
+  } else if (!v.isNone()) {
+    fail("expected a list of integers as argument {}", i + 1);
+  }
+  return out;
+}
+
+std::vector<double> KernelCall::numbers(size_t i) const {
+  const IValue& v = argument(i);
+  std::vector<double> out;
+  if (v.isNumber()) {
+    out.push_back(v.toDouble());
+  } else if (v.isList()) {
+    for (const IValue& item : v.toList().items) {
+      if (!item.isNumber() || item.isComplex()) fail("expected numbers in the list that is argument {}", i + 1);
+      out.push_back(item.toDouble());
+    }
+  } else if (!v.isNone()) {
+    fail("expected a list of numbers as argument {}", i + 1);
+  }
+  return out;
+}
+
+DType KernelCall::dtypeOr(size_t i, DType otherwise) const {
+  const IValue& v = argument(i);
+  if (v.isNone()) return otherwise;
+  std::optional<DType> dtype = v.isInt() ? dtypeFromNumber(v.toInt()) : std::nullopt;
+  if (!dtype) fail("expected the number of a dtype as argument {}", i + 1);
+  return *dtype;
+}
+
+int64_t KernelCall::dim(size_t i, int rank) const {
+  int64_t d = integer(i), wrapped = d;
+  if (!wrapDim(wrapped, rank)) fail("dimension {} is out of range for a tensor of {} dimensions", d, rank);
+  return wrapped;
+}
+
+Dims KernelCall::dims(size_t i, int rank, bool emptyIsAll) const {
+  Dims out = integers(i);
+  if (out.empty() && emptyIsAll)
+    for (int64_t d = 0; d < rank; ++d) out.push_back(d);
+  else
+    for (int64_t& d : out)
+      if (!wrapDim(d, rank)) fail("dimension {} is out of range for a tensor of {} dimensions", d, rank);
+  return out;
+}
+
+Tensor KernelCall::out(size_t i) {
+  if (hasOut(i)) return results_[i].toTensor();
+  Tensor t = i == 0 && isInPlace() ? tensor(0) : Tensor::empty(spec(i).dtype, spec(i).sizes);
+  results_[i] = t;
+  return t;
+}
+
+void requireOwned(const Tensor& t) {
+  if (t.storage()->readOnly())
+    throw ExecutionError(ErrorKind::Model, "an in-place operation writes to a constant or a weight, which runs share");
+}
+
+void requireWritable(const Tensor& t) {
+  requireOwned(t);
+  if (repeatsElements(t.sizes(), t.strides()))
+    throw ExecutionError(ErrorKind::Model,
+                         "unsupported operation: more than one element of the written-to tensor refers to a single "
+                         "memory location; clone it first");
+}
+
+void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
+  if (from.storage() != to.storage()) return;
+  bool same = from.raw() == to.raw() && from.dtype() == to.dtype() &&
+              std::equal(to.strides().begin(), to.strides().end(), from.strides().begin(), from.strides().end()) &&
+              std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end());
+  if (!same && memoryOverlaps(to, from))
+    throw ExecutionError(ErrorKind::Model,
+                         "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
+                         "a single memory location; clone one of them first");
+}
+
+}  // namespace tscompile

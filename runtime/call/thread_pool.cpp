@@ -1,0 +1,205 @@
+// One job at a time. A word holds the job's number, how many workers may join, and how many chunks are not yet claimed:
+// a claim is one compare-exchange, and can never take a chunk of a job that has ended. The caller claims chunks as the
+// workers do, so it waits only for chunks that a worker has begun. A worker spins for some microseconds after a job,
+// since layers follow each other closely, then sleeps.
+#include "runtime/call/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <pthread.h>
+#include <sched.h>
+#include <thread>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+constexpr int kMaxThreads = 128;
+constexpr int64_t kMaxChunks = (int64_t{1} << 32) - 1;
+constexpr int kSpins = 2000;  // about 50 us
+
+inline void pause() { __builtin_ia32_pause(); }
+
+thread_local bool insideChunk = false;
+
+// | job number : 24 | workers that may join : 8 | chunks not yet claimed : 32 |
+struct Claim {
+  uint64_t bits;
+  uint32_t job() const { return static_cast<uint32_t>(bits >> 40); }
+  int workers() const { return static_cast<int>(bits >> 32 & 0xff); }
+  uint32_t left() const { return static_cast<uint32_t>(bits); }
+};
+
+class Pool {
+ public:
+  bool run(int64_t chunks, int threads, FunctionRef<void(int64_t)> body) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    start(threads - 1);
+    body_ = &body;
+    chunks_ = chunks;
+    done_.store(0, std::memory_order_relaxed);
+    failed_.store(false, std::memory_order_relaxed);
+    uint64_t job = (Claim{claim_.load(std::memory_order_relaxed)}.job() + 1) & 0xffffff;
+    int workers = static_cast<int>(std::min<int64_t>({threads - 1, chunks - 1, static_cast<int64_t>(workers_)}));
+    claim_.store(job << 40 | static_cast<uint64_t>(workers) << 32 | static_cast<uint64_t>(chunks));
+    if (sleeping_.load() > 0) wake(workers);
+    work(static_cast<uint32_t>(job), 0);
+    awaitClaimed();
+    std::exception_ptr error = std::exchange(error_, nullptr);
+    busy_.store(false, std::memory_order_release);
+    if (error) std::rethrow_exception(error);
+    return true;
+  }
+
+ private:
+  // Threads are made when a caller first asks for so many.
+  void start(int wanted) {
+    wanted = std::min(wanted, kMaxThreads - 1);
+    while (workers_ < wanted) {
+      try {
+        std::thread([this, index = workers_ + 1, spins = workers_ + 1 < defaultThreads()] {
+          serve(index, spins);
+        }).detach();
+      } catch (const std::system_error&) {
+        return;  // the threads there are do the work
+      }
+      ++workers_;
+    }
+  }
+
+  // Claims and runs chunks of the job until none is left or another job has begun.
+  void work(uint32_t job, int index) {
+    insideChunk = true;
+    Claim claim{claim_.load(std::memory_order_acquire)};
+    while (claim.job() == job && claim.left() > 0 && index <= claim.workers()) {
+      if (!claim_.compare_exchange_weak(claim.bits, claim.bits - 1, std::memory_order_acq_rel)) continue;
+      runChunk(chunks_ - claim.left());
+      claim.bits = claim_.load(std::memory_order_acquire);
+    }
+    insideChunk = false;
+  }
+
+  void runChunk(int64_t chunk) {
+    // The last count may set the caller free, and another job may follow: nothing of this job is read after it.
+    int64_t chunks = chunks_;
+    if (!failed_.load(std::memory_order_relaxed)) {
+      try {
+        (*body_)(chunk);
+      } catch (...) {
+        if (!failed_.exchange(true)) error_ = std::current_exception();
+      }
+    }
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == chunks && callerSleeps_.load()) {
+      std::lock_guard lock(mutex_);
+      finished_.notify_all();
+    }
+  }
+
+  void awaitClaimed() {
+    auto finished = [this] { return done_.load(std::memory_order_acquire) == chunks_; };
+    for (int i = 0; i < 8 * kSpins; ++i) {
+      if (finished()) return;
+      pause();
+    }
+    callerSleeps_.store(true);
+    {
+      std::unique_lock lock(mutex_);
+      // A worker that counted before it could see that the caller sleeps does not notify: so look again soon.
+      while (!finished()) finished_.wait_for(lock, std::chrono::milliseconds(1));
+    }
+    callerSleeps_.store(false);
+  }
+
+  void wake(int workers) {
+    moveAwayFromCaller();
+    std::lock_guard lock(mutex_);
+    if (workers == 1 && workers_ == 1)
+      begun_.notify_one();
+    else
+      begun_.notify_all();
+  }
+
+  // A worker woken on the processor of the spinning caller would wait for milliseconds.
+  void moveAwayFromCaller() {
+    int processor = sched_getcpu();
+    if (workers_ >= defaultThreads() || processor < 0 || processor == avoided_) return;
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+    CPU_CLR(processor, &allowed);
+    if (CPU_COUNT(&allowed) == 0) return;
+    std::lock_guard lock(mutex_);
+    for (pthread_t worker : handles_) pthread_setaffinity_np(worker, sizeof(allowed), &allowed);
+    if (static_cast<int>(handles_.size()) == workers_) avoided_ = processor;
+  }
+
+  [[noreturn]] void serve(int index, bool spins) {
+    {
+      std::lock_guard lock(mutex_);
+      handles_.push_back(pthread_self());
+    }
+    uint32_t last = 0;
+    for (;;) {
+      last = nextJob(last, spins);
+      work(last, index);
+    }
+  }
+
+  uint32_t nextJob(uint32_t last, bool spins) {
+    auto fresh = [&] {
+      Claim claim{claim_.load()};
+      return claim.job() != last && claim.left() > 0;
+    };
+    for (int i = 0; spins && i < kSpins; ++i) {
+      if (fresh()) return Claim{claim_.load(std::memory_order_acquire)}.job();
+      pause();
+    }
+    std::unique_lock lock(mutex_);
+    sleeping_.fetch_add(1);
+    begun_.wait(lock, fresh);
+    sleeping_.fetch_sub(1);
+    return Claim{claim_.load(std::memory_order_acquire)}.job();
+  }
+
+  std::atomic<bool> busy_{false};
+  alignas(64) std::atomic<uint64_t> claim_{0};
+  alignas(64) std::atomic<int64_t> done_{0};
+  std::atomic<bool> failed_{false}, callerSleeps_{false};
+  std::atomic<int> sleeping_{0};
+  // Of the job; read by a worker after a claim only, and written while the pool is taken.
+  const FunctionRef<void(int64_t)>* body_ = nullptr;
+  int64_t chunks_ = 0;
+  std::exception_ptr error_;
+  int workers_ = 0, avoided_ = -1;
+  std::mutex mutex_;
+  std::condition_variable begun_, finished_;
+  std::vector<pthread_t> handles_;
+};
+
+// Never destroyed: its threads sleep in it until the process ends.
+Pool& pool() {
+  static Pool* p = new Pool;
+  return *p;
+}
+
+}  // namespace
+
+void parallelFor(int64_t chunks, int threads, FunctionRef<void(int64_t chunk)> body) {
+  if (chunks > 1 && threads > 1 && !insideChunk && chunks <= kMaxChunks &&
+      pool().run(chunks, std::min(threads, kMaxThreads), body))
+    return;
+  for (int64_t i = 0; i < chunks; ++i) body(i);
+}
+
+int defaultThreads() {
+  static const int count = [] {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }();
+  return count;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,124 @@
+#include "runtime/engine/network/convert_call.h"
+
+#include "runtime/call/session_functions.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+
+Tensor NetworkTensors::make(DType dtype, DimSpan sizes) {
+  TensorId id = network_.addTensor(dtype, sizes);
+  Ref<Storage> storage = Storage::symbolic(network_.bufferOf(id).bytes);
+  buffers_[storage.get()] = network_[id].buffer;
+  Tensor t = Tensor::view(dtype, std::move(storage), sizes, contiguousStrides(sizes), 0);
+  ids_[t.impl()] = id;
+  kept_.push_back(t);
+  return t;
+}
+
+Tensor NetworkTensors::makeInput(uint32_t index, const Tensor& given) {
+  auto buffer = static_cast<BufferId>(network_.buffers.size());
+  network_.buffers.push_back({.kind = NetBuffer::Kind::Input, .input = index});
+  Ref<Storage> storage = Storage::symbolic(given.storage()->bytes());
+  buffers_[storage.get()] = buffer;
+  Tensor t = Tensor::view(given.dtype(), std::move(storage), given.sizes(), given.strides(), 0);
+  TensorId id = network_.addView(buffer, given.dtype(), given.sizes(), given.strides(), 0);
+  network_.tensors[id].input = index;
+  ids_[t.impl()] = id;
+  kept_.push_back(t);
+  return t;
+}
+
+TensorId NetworkTensors::idOf(const Tensor& tensor) {
+  if (auto known = ids_.find(tensor.impl()); known != ids_.end()) return known->second;
+  TensorId id;
+  if (tensor.storage()->isSymbolic()) {
+    id = network_.addView(buffers_.at(tensor.storage().get()), tensor.dtype(), tensor.sizes(), tensor.strides(),
+                          tensor.offset());
+  } else {
+    id = network_.addConstant(tensor);
+  }
+  ids_[tensor.impl()] = id;
+  kept_.push_back(tensor);
+  return id;
+}
+
+NetValue NetworkTensors::valueOf(const IValue& value) {
+  NetValue v;
+  if (value.isTensor() && value.tensorImpl() && value.tensorImpl()->storage()->isSymbolic()) {
+    v.kind = NetValue::Kind::Tensor;
+    v.tensor = idOf(value.toTensor());
+  } else if (value.isList() && isSymbolic(value)) {
+    v.kind = NetValue::Kind::List;
+    v.elementType = value.toList().elementType;
+    for (const IValue& item : value.toList().items) v.items.push_back(valueOf(item));
+  } else {
+    v.known = value;
+  }
+  return v;
+}
+
+bool NetworkTensors::isSymbolic(const IValue& value) {
+  if (value.isTensor()) return value.tensorImpl() && value.tensorImpl()->storage()->isSymbolic();
+  const std::vector<IValue>* items = value.isList()    ? &value.toList().items
+                                     : value.isTuple() ? &value.toTuple().items
+                                                       : nullptr;
+  if (!items) return false;
+  // Containers of containers of tensors do not cross the borders of engines, and inside they do not nest deeply: the
+  // depth is that of a type in the text, which the reader bounds.
+  for (const IValue& item : *items)
+    if (isSymbolic(item)) return true;
+  return false;
+}
+
+IValue ConvertCall::compute(std::string_view name, std::vector<IValue> arguments) const {
+  const Operator* known = tracer_.registry().find(name);
+  if (!known || !known->isImplemented()) refuse(Reason::NoOp, fmt::format("there is no operator {}", name));
+  const Schema& schema = known->schema();
+  for (size_t i = arguments.size(); i < schema.arguments.size() && schema.arguments[i].defaultValue; ++i)
+    arguments.push_back(*schema.arguments[i].defaultValue);
+  if (arguments.size() != schema.arguments.size() || schema.returns.size() != 1 || schema.isMutable())
+    refuse(Reason::NoOverload, fmt::format("{} is given {} arguments", schemaText(schema), arguments.size()));
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (TypePtr type = schema.arguments[i].type; !type->hasVariables() && !isInstance(arguments[i], type))
+      refuse(Reason::NoOverload, fmt::format("argument {} of {} is {}, not {}", schema.arguments[i].name, name,
+                                             typeText(dynamicType(arguments[i])), typeText(type)));
+  return tracer_.trace(*known, arguments);
+}
+
+TensorId ConvertCall::makeResult(size_t i) {
+  makeResults(i);
+  if (!results_[i].isTensor()) refuse(Reason::NonTensor, fmt::format("result {} is a list", i + 1));
+  return tensors_.idOf(results_[i].toTensor());
+}
+
+bool ConvertCall::fitsResult(size_t i) const {
+  if (i >= inferred_->resultCount() || inferred_->inferred(i).kind != InferredResult::Kind::Tensor) return true;
+  const TensorSpec& s = inferred_->inferred(i).tensor;
+  if (!results_[i].isTensor() || !results_[i].tensorImpl()) return false;
+  const TensorImpl& t = *results_[i].tensorImpl();
+  if (s.dtype != DType::Undefined && s.dtype != t.dtype()) return false;
+  return !s.hasRank || !allKnown(s.sizes) ||
+         std::equal(s.sizes.begin(), s.sizes.end(), t.sizes().begin(), t.sizes().end());
+}
+
+void ConvertCall::makeResults(size_t i) {
+  using Kind = InferredResult::Kind;
+  Kind kind = i < inferred_->resultCount() ? inferred_->inferred(i).kind : Kind::Unknown;
+  if (kind == Kind::Tensor) {
+    const TensorSpec& s = inferred_->inferred(i).tensor;
+    if (!s.hasRank || !allKnown(s.sizes) || s.dtype == DType::Undefined)
+      kind = Kind::Unknown;
+    else
+      return setResult(i, tensors_.make(s.dtype, s.sizes));
+  }
+  if (kind != Kind::Tensors)
+    refuse(Reason::DataDependent, fmt::format("what {} gives is known only when it runs", op().fullName()));
+  std::vector<IValue> items;
+  for (const TensorSpec& s : inferred_->inferred(i).tensors) items.push_back(tensors_.make(s.dtype, s.sizes));
+  setResult(i, Ref<ListValue>::make(types().tensor, std::move(items)));
+}
+
+void convertBySession(ConvertCall& call) { call.op().def().session->convert(call); }
+
+}  // namespace tscompile

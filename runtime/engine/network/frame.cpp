@@ -1,0 +1,87 @@
+#include "runtime/engine/network/frame.h"
+
+#include "runtime/engine/network/memory_plan.h"
+#include "runtime/reference/loops/copy.h"
+
+namespace tscompile {
+
+Frame::Frame(const Network& network, const MemoryPlan& plan)
+    : network_(network),
+      plan_(plan),
+      bases_(network.buffers.size()),
+      storages_(network.buffers.size()),
+      inputOffsets_(network.buffers.size()),
+      tensors_(network.tensors.size()) {
+  BudgetScope unlimited(nullptr);  // each run is charged for it anew
+  arena_ = Storage::allocate(plan.peakBytes());
+  workspace_ = arena_->data() + plan.arenaBytes;
+  for (size_t b = 0; b < network.buffers.size(); ++b) {
+    if (network.buffers[b].kind == NetBuffer::Kind::Constant) bases_[b] = network.buffers[b].constant.raw();
+    if (plan.offsets[b] != MemoryPlan::kNowhere) bases_[b] = arena_->data() + plan.offsets[b];
+  }
+}
+
+void Frame::begin(std::span<const Tensor> tensors, RunContext& context, int threads) {
+  chargeBudget(&context.budget(), plan_.peakBytes());
+  inputs_ = tensors;
+  context_ = &context;
+  threads_ = threads;
+  for (size_t b = 0; b < network_.buffers.size(); ++b) {
+    const NetBuffer& buffer = network_.buffers[b];
+    if (buffer.kind == NetBuffer::Kind::Input) {
+      const Tensor& t = tensors[buffer.input];
+      bases_[b] = t.raw();
+      storages_[b] = t.storage();
+      inputOffsets_[b] = t.offset() * static_cast<int64_t>(itemSize(t.dtype()));
+    } else if (buffer.escapes) {
+      storages_[b] = Storage::allocate(buffer.bytes);
+      bases_[b] = storages_[b]->data();
+    }
+  }
+}
+
+void Frame::end() {
+  context_->budget().refund(plan_.peakBytes());
+  for (TensorId id : temporary_) tensors_[id] = Tensor();
+  temporary_.clear();
+  for (size_t b = 0; b < storages_.size(); ++b) storages_[b] = nullptr;
+  inputs_ = {};
+}
+
+Tensor Frame::makeTensor(TensorId id) const {
+  const NetTensor& t = network_[id];
+  const NetBuffer& buffer = network_.buffers[t.buffer];
+  if (t.input != NetTensor::kNotAnInput) return inputs_[static_cast<size_t>(t.input)];
+  if (buffer.kind == NetBuffer::Kind::Constant) return buffer.constant;
+  auto item = static_cast<int64_t>(itemSize(t.dtype));
+  if (storages_[t.buffer])
+    return Tensor::view(t.dtype, storages_[t.buffer], t.sizes, t.strides, t.offset + inputOffsets_[t.buffer] / item);
+  return Tensor::view(t.dtype, arena_, t.sizes, t.strides,
+                      t.offset + static_cast<int64_t>(plan_.offsets[t.buffer]) / item);
+}
+
+const Tensor& Frame::tensor(TensorId id) {
+  Tensor& t = tensors_[id];
+  if (!t.defined()) {
+    t = makeTensor(id);
+    if (storages_[network_[id].buffer]) temporary_.push_back(id);
+  }
+  return t;
+}
+
+IValue Frame::value(const NetValue& v) {
+  switch (v.kind) {
+    case NetValue::Kind::Known:
+      return v.known;
+    case NetValue::Kind::Tensor:
+      return tensor(v.tensor);
+    case NetValue::Kind::List:
+      break;
+  }
+  std::vector<IValue> items;
+  items.reserve(v.items.size());
+  for (const NetValue& item : v.items) items.push_back(value(item));
+  return Ref<ListValue>::make(v.elementType, std::move(items));
+}
+
+}  // namespace tscompile

@@ -1,0 +1,15 @@
+// Why a node cannot be a part of an engine.
+#pragma once
+
+#include "ir/operators/engine_support.h"
+
+namespace tscompile {
+
+// Thrown while an engine is made, and caught there.
+struct Refusal {
+  const Node* node;
+  Verdict verdict;
+  bool isMistake = false;  // of the converter: nothing is to be compiled with it
+};
+
+}  // namespace tscompile

@@ -1,0 +1,95 @@
+#include "runtime/interpreter/call_operator.h"
+
+#include "runtime/reference/loops/copy.h"
+
+namespace tscompile {
+namespace {
+
+// The rules that every operator with a trailing underscore shares.
+void checkInPlace(const Operator& op, const IValue* const* arguments, size_t count, const InferCall* inferred) {
+  const IValue& self = *arguments[0];
+  if (!self.isTensor() || !self.tensorImpl()) throw ExecutionError(ErrorKind::Model, "expected a tensor as argument 1");
+  Tensor t = self.toTensor();
+  requireWritable(t);
+  if (inferred && inferred->resultCount() && inferred->inferred(0).kind == InferredResult::Kind::Tensor) {
+    const TensorSpec& spec = inferred->inferred(0).tensor;
+    if (!std::equal(spec.sizes.begin(), spec.sizes.end(), t.sizes().begin(), t.sizes().end()))
+      throw ExecutionError(ErrorKind::Model, fmt::format("output with shape {} doesn't match the broadcast shape {}",
+                                                         dimsText(t.sizes()), dimsText(spec.sizes)));
+    if (!canCast(spec.dtype, t.dtype()))
+      throw ExecutionError(ErrorKind::Model, fmt::format("result type {} can't be cast to the desired output type {}",
+                                                         graphName(spec.dtype), graphName(t.dtype())));
+  }
+  if (op.def().inplace != InPlace::Direct) return;
+  for (size_t i = 1; i < count; ++i) {
+    const IValue& v = *arguments[i];
+    if (v.isTensor() && v.tensorImpl() && v.tensorImpl()->storage() == t.storage())
+      requireNoPartialOverlap(t, v.toTensor());
+  }
+}
+
+void checkDType(const Operator& op, const IValue* const* arguments, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (!arguments[i]->isTensor()) continue;
+    TensorImpl* t = arguments[i]->tensorImpl();
+    if (!t || op.def().dtypes.contains(t->dtype())) return;
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(t->dtype())));
+  }
+}
+
+// An undefined tensor, such as the gradient of a tensor that has none, stands for None where that is allowed.
+void checkUndefined(const Operator& op, size_t i) {
+  const Schema& schema = op.schema();
+  bool needed = op.kind().nameSpace() == "aten" && i < schema.arguments.size() && schema.arguments[i].type->isTensor();
+  if (needed)
+    throw ExecutionError(ErrorKind::Model,
+                         fmt::format("expected a tensor as argument {}, not an undefined one", i + 1));
+}
+
+// `out` variants and in-place variants without a kernel that can overwrite its argument: compute aside, copy over.
+void copyInto(const IValue& target, const IValue& value) {
+  if (!target.isTensor() || !target.tensorImpl() || !value.isTensor() || !value.tensorImpl())
+    throw ExecutionError(ErrorKind::Model, "expected a tensor as the output argument");
+  Tensor to = target.toTensor(), from = value.toTensor();
+  if (!std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end())) {
+    Tensor resized = Tensor::empty(to.dtype(), from.sizes());
+    to.impl()->setStorage(resized.storage(), from.sizes(), resized.strides(), 0);
+  }
+  requireWritable(to);
+  copyTensor(to, from);
+}
+
+}  // namespace
+
+void callOperator(const Operator& op, const IValue* const* arguments, size_t count, IValue* results, size_t resultCount,
+                  RunContext& context) {
+  const OpDef& def = op.def();
+  if (def.scalar) return def.scalar(arguments, results[0]);
+  for (size_t i = 0; i < count; ++i)
+    if (arguments[i]->isTensor() && !arguments[i]->tensorImpl()) checkUndefined(op, i);
+  if (!def.dtypes.empty()) checkDType(op, arguments, count);
+
+  size_t outs = op.outCount();
+  count -= outs;
+  InferCall infer(op, arguments, count);
+  if (def.infer) def.infer(infer);
+  const InferCall* inferred = def.infer ? &infer : nullptr;
+  if (op.isInPlaceVariant()) checkInPlace(op, arguments, count, inferred);
+  if (op.isInPlaceVariant() && def.inplace == InPlace::ByCopy) {
+    IValue aside;
+    KernelCall call(op, arguments, count, inferred, &aside, 1, context);
+    call.computeAside();
+    def.kernel(call);
+    copyInto(*arguments[0], aside);
+    results[0] = *arguments[0];
+    return;
+  }
+  KernelCall call(op, arguments, count, inferred, results, resultCount, context);
+  def.kernel(call);
+  for (size_t i = 0; i < outs; ++i) {
+    copyInto(*arguments[count + i], results[i]);
+    results[i] = *arguments[count + i];
+  }
+}
+
+}  // namespace tscompile

@@ -1,0 +1,318 @@
+// Runs programs: control flow, calls, operators.
+#include "ir/graph/printer.h"
+#include "ir/support/text.h"
+#include "ir/values/literal.h"
+#include "runtime/call/kernel_call.h"
+#include "runtime/call/run_observer.h"
+#include "runtime/interpreter/call_operator.h"
+#include "runtime/interpreter/machine.h"
+#include "runtime/interpreter/program_compiler.h"
+#include "runtime/reference/loops/copy.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+namespace {
+
+bool asBool(const IValue& v) {
+  if (v.isBool()) [[likely]]
+    return v.toBool();
+  Machine::fail("expected a bool as the condition");
+}
+
+int64_t asInt(const IValue& v) {
+  if (v.isInt()) [[likely]]
+    return v.toInt();
+  Machine::fail("expected an int as the trip count");
+}
+
+const Instruction* loadConstant(Machine& m, const Instruction* in) {
+  m.slots[in->slots[0]] = *in->constant;
+  return in + 1;
+}
+const Instruction* loadCopy(Machine& m, const Instruction* in) {
+  m.slots[in->slots[0]] = cloneTensor(in->constant->toTensor());
+  return in + 1;
+}
+const Instruction* copy(Machine& m, const Instruction* in) {
+  m.slots[in->slots[1]] = m.slots[in->slots[0]];
+  return in + 1;
+}
+const Instruction* move(Machine& m, const Instruction* in) {
+  m.slots[in->slots[1]] = std::move(m.slots[in->slots[0]]);
+  return in + 1;
+}
+const Instruction* release(Machine& m, const Instruction* in) {
+  for (uint32_t i = 0; i < in->inputs; ++i) m.slots[in->slots[i]].reset();
+  return in + 1;
+}
+const Instruction* jump(Machine&, const Instruction* in) { return in + in->jump; }
+const Instruction* jumpIfFalse(Machine& m, const Instruction* in) {
+  return asBool(m.slots[in->slots[0]]) ? in + 1 : in + in->jump;
+}
+
+const Instruction* loopEnter(Machine& m, const Instruction* in) {
+  if (asInt(m.slots[in->slots[0]]) <= 0 || !asBool(m.slots[in->slots[1]])) return in + in->jump;
+  m.slots[in->slots[2]] = int64_t{0};
+  return in + 1;
+}
+const Instruction* loopNext(Machine& m, const Instruction* in) {
+  m.context.checkInterrupt();
+  IValue& index = m.slots[in->slots[2]];
+  int64_t next = index.toInt() + 1;
+  if (next >= asInt(m.slots[in->slots[0]]) || !asBool(m.slots[in->slots[1]])) return in + 1;
+  index = next;
+  return in + in->jump;
+}
+
+const Instruction* finish(Machine& m, const Instruction* in) { return m.finish(in); }
+
+const Instruction* callWithMoves(Machine& m, const Function& f, const Instruction* in) {
+  return m.call(f, in, in->inputs, in->slots + in->inputs + in->outputs);
+}
+const Instruction* callFunction(Machine& m, const Instruction* in) { return callWithMoves(m, *in->function, in); }
+
+const Instruction* callEngine(Machine& m, const Instruction* in) {
+  std::vector<IValue> inputs, outputs(in->outputs);
+  inputs.reserve(in->inputs);
+  for (uint32_t i = 0; i < in->inputs; ++i) inputs.push_back(m.slots[in->slots[i]]);
+  if (SegmentCalls* calls = m.program.sources().segmentCalls)
+    calls->call(*in->node, *in->function->segment, inputs, outputs, m.context);
+  else if (!in->function->segment->run(inputs, outputs, m.context))
+    return callWithMoves(m, *in->function, in);
+  for (uint32_t i = 0; i < in->outputs; ++i) m.slots[in->output(i)] = std::move(outputs[i]);
+  return in + 1;
+}
+
+const Instruction* callMethod(Machine& m, const Instruction* in) {
+  const IValue& self = m.slots[in->slots[0]];
+  const std::string& name = in->node->attributeValue(sym::name)->toString();
+  if (!self.isObject()) Machine::fail("expected an object to call '" + name + "' of");
+  const Function* f = m.program.method(self.toObject().type, name);
+  if (!f)
+    throw ExecutionError(ErrorKind::Unsupported,
+                         fmt::format("method '{}' of {} is not part of the text", name, self.toObject().type->name()));
+  return callWithMoves(m, *f, in);
+}
+
+const Instruction* scalar1(Machine& m, const Instruction* in) {
+  const IValue* arguments[] = {m.slots + in->slots[0]};
+  in->scalar(arguments, m.slots[in->slots[1]]);
+  return in + 1;
+}
+const Instruction* scalar2(Machine& m, const Instruction* in) {
+  const IValue* arguments[] = {m.slots + in->slots[0], m.slots + in->slots[1]};
+  in->scalar(arguments, m.slots[in->slots[2]]);
+  return in + 1;
+}
+
+// Pointers to the inputs of an instruction; few enough stay on the stack.
+class Arguments {
+ public:
+  Arguments(Machine& m, const Instruction* in) {
+    if (in->inputs > kInline) many_.resize(in->inputs);
+    pointers_ = in->inputs > kInline ? many_.data() : few_;
+    for (uint32_t i = 0; i < in->inputs; ++i) pointers_[i] = m.slots + in->slots[i];
+  }
+  const IValue* const* data() const { return pointers_; }
+
+ private:
+  static constexpr uint32_t kInline = 16;
+  const IValue* few_[kInline];
+  std::vector<const IValue*> many_;
+  const IValue** pointers_;
+};
+
+const Instruction* scalarN(Machine& m, const Instruction* in) {
+  Arguments arguments(m, in);
+  in->scalar(arguments.data(), m.slots[in->output()]);
+  return in + 1;
+}
+
+const Instruction* callOp(Machine& m, const Instruction* in) {
+  Arguments arguments(m, in);
+  m.context.checkInterrupt();
+  if (in->outputs == 1) [[likely]] {
+    IValue result;
+    callOperator(*in->op, arguments.data(), in->inputs, &result, 1, m.context);
+    m.slots[in->output()] = std::move(result);
+    return in + 1;
+  }
+  std::vector<IValue> results(in->outputs + 1);
+  callOperator(*in->op, arguments.data(), in->inputs, results.data(), in->outputs, m.context);
+  for (uint32_t i = 0; i < in->outputs; ++i) m.slots[in->output(i)] = std::move(results[i]);
+  return in + 1;
+}
+
+size_t bytesOf(const IValue& v) {
+  if (v.isTensor() && v.tensorImpl())
+    return static_cast<size_t>(v.tensorImpl()->numel()) * itemSize(v.tensorImpl()->dtype());
+  size_t bytes = 0;
+  if (v.isList() && v.toList().elementType->isTensor())
+    for (const IValue& item : v.toList().items) bytes += bytesOf(item);
+  return bytes;
+}
+
+// Steps between nodes, though they know the one that they come after.
+bool isBetweenNodes(const Instruction* in) {
+  return in->handler == release || in->handler == move || in->handler == copy || in->handler == jump;
+}
+
+// The same as calling handlers, with each of them timed.
+void runObserved(Machine& m, const Instruction*& in, RunObserver& observer) {
+  while (in) {
+    const Instruction* current = in;
+    // Others take more than their inputs, or go on elsewhere.
+    bool isCall = current->handler == callOp || current->handler == callEngine;
+    size_t bytes = 0;
+    for (uint32_t i = 0; isCall && i < current->inputs; ++i) bytes += bytesOf(m.slots[current->slots[i]]);
+    RunObserver::Clock::time_point begin = RunObserver::Clock::now();
+    in = current->handler(m, current);
+    RunObserver::Clock::time_point end = RunObserver::Clock::now();
+    if (isCall && in == current + 1)
+      for (uint32_t i = 0; i < current->outputs; ++i) bytes += bytesOf(m.slots[current->output(i)]);
+    observer.onNode(isBetweenNodes(current) ? nullptr : current->node, bytes, begin, end);
+  }
+}
+
+// What the inputs of a failed node were, for the message.
+std::string describe(const IValue& v) {
+  if (v.isTensor() && v.tensorImpl()) {
+    const TensorImpl& t = *v.tensorImpl();
+    return std::string(graphName(t.dtype())) + "(" +
+           join(t.sizes(), ", ", [](int64_t s) { return std::to_string(s); }) + ")";
+  }
+  if (v.isList() && v.toList().elementType->isTensor())
+    return typeText(dynamicType(v)) + " of " + std::to_string(v.toList().items.size());
+  std::string text = v.isString() || v.isNumber() || v.isNone() || v.isDevice() || v.isList() || v.isTuple()
+                         ? valueText(v, LiteralStyle::Plain)
+                         : typeText(dynamicType(v), TypeStyle::Schema);
+  return abbreviate(text, 60);
+}
+
+void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnostics& diagnostics) {
+  const Node* n = e.node() ? e.node() : in ? in->node : nullptr;
+  std::string message = e.message();
+  bool located = e.kind() == ErrorKind::Model || e.kind() == ErrorKind::Unsupported || e.kind() == ErrorKind::Limit;
+  if (n && located && n->kind() != sym::RaiseException) message = std::string(n->kind().text()) + ": " + message;
+  Diagnostic& d = diagnostics.error(n ? n->range : SourceRange{}, message, e.kind());
+  if (!n || e.kind() == ErrorKind::Interrupted) return;
+  if (n == in->node && n->inputCount() && n->inputCount() <= 12 && n->kind() != sym::RaiseException &&
+      in->inputs == n->inputCount()) {
+    std::string inputs;
+    for (size_t i = 0; i < n->inputCount(); ++i) {
+      if (i) inputs += ", ";
+      inputs += "%" + n->input(i)->name() + " = " + describe(m.slots[in->slots[i]]);
+    }
+    d.note("with " + inputs);
+  }
+  if (n->location.present() && !n->location.file.text().empty())
+    d.note(fmt::format("in the model at {}:{}:{}", n->location.file.text(), n->location.line, n->location.column));
+  int shown = 0;
+  for (size_t i = m.frames.size(); i-- > 1 && shown < 8; ++shown)
+    if (const Instruction* caller = m.frames[i].caller; caller && caller->node->kind() != sym::Engine)
+      d.note(caller->node->range, "called from here");
+}
+
+}  // namespace
+
+namespace control {
+const Handler kLoadConstant = loadConstant;
+const Handler kLoadCopy = loadCopy;
+const Handler kMove = move;
+const Handler kCopy = copy;
+const Handler kRelease = release;
+const Handler kJump = jump;
+const Handler kJumpIfFalse = jumpIfFalse;
+const Handler kLoopEnter = loopEnter;
+const Handler kLoopNext = loopNext;
+const Handler kReturn = finish;
+const Handler kCallFunction = callFunction;
+const Handler kCallMethod = callMethod;
+const Handler kCallEngine = callEngine;
+const Handler kScalar1 = scalar1;
+const Handler kScalar2 = scalar2;
+const Handler kScalarN = scalarN;
+const Handler kOperator = callOp;
+}  // namespace control
+
+Result<std::shared_ptr<const Program>> Program::compile(const Graph& entry, const OpRegistry& registry,
+                                                        ProgramSources sources, Diagnostics& diagnostics) {
+  std::shared_ptr<Program> program(new Program);
+  program->registry_ = &registry;
+  program->sources_ = std::move(sources);
+  program->sources_.boundInputs.resize(entry.inputs().size());
+  ProgramCompiler compiler(*program, diagnostics);
+  if (!compiler.compile(entry)) return Failed{};
+  struct Whole {
+    std::vector<std::shared_ptr<const void>> held;
+    std::shared_ptr<const Program> program;  // goes first
+  };
+  auto whole = std::make_shared<const Whole>(Whole{compiler.takeHeld(), program});
+  return std::shared_ptr<const Program>(whole, program.get());
+}
+
+const Function* Program::method(TypePtr type, const std::string& name) const {
+  auto methods = sources_.methods.find(type);
+  if (methods == sources_.methods.end()) return nullptr;
+  auto graph = methods->second.find(name);
+  if (graph == methods->second.end()) return nullptr;
+  auto function = functions_.find(graph->second);
+  return function == functions_.end() ? nullptr : function->second.get();
+}
+
+std::vector<const Value*> Program::inputs() const {
+  std::vector<const Value*> out;
+  for (size_t i = 0; i < graph().inputs().size(); ++i)
+    if (!sources_.boundInputs[i]) out.push_back(graph().input(i));
+  return out;
+}
+
+Result<std::vector<IValue>> Program::run(std::span<const IValue> given, const RunOptions& options,
+                                         Diagnostics& diagnostics) const {
+  std::vector<IValue> inputs;
+  size_t next = 0;
+  auto wanted = graph().inputs();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (sources_.boundInputs[i]) {
+      inputs.push_back(*sources_.boundInputs[i]);
+      continue;
+    }
+    if (next >= given.size()) {
+      diagnostics.error(graph().range, fmt::format("input %{} was not given", wanted[i]->name()));
+      return Failed{};
+    }
+    const IValue& v = given[next++];
+    if (!isInstance(v, withoutRefinement(wanted[i]->type()))) {
+      diagnostics.error(graph().range, fmt::format("input %{} takes {}, not {}", wanted[i]->name(),
+                                                   typeText(withoutRefinement(wanted[i]->type())),
+                                                   typeText(withoutRefinement(dynamicType(v)))));
+      return Failed{};
+    }
+    inputs.push_back(v);
+  }
+  if (next < given.size()) {
+    diagnostics.error(graph().range, fmt::format("the graph takes {} inputs, {} were given", next, given.size()));
+    return Failed{};
+  }
+
+  RunContext context(options);
+  RunScope scope(context);
+  Machine machine(*this, context);
+  const Instruction* in = nullptr;
+  try {
+    in = machine.start(*entry_, inputs);
+    if (RunObserver* observer = RunObserver::current()) [[unlikely]]
+      runObserved(machine, in, *observer);
+    while (in) in = in->handler(machine, in);
+  } catch (const ExecutionError& e) {
+    report(machine, in, e, diagnostics);
+    return Failed{};
+  } catch (const std::bad_alloc&) {
+    report(machine, in, ExecutionError(ErrorKind::Limit, "out of memory"), diagnostics);
+    return Failed{};
+  }
+  return std::move(machine.results);
+}
+
+}  // namespace tscompile

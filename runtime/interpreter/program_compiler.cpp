@@ -1,0 +1,137 @@
+#include "runtime/interpreter/program_compiler.h"
+
+#include "ir/support/text.h"
+#include "runtime/call/session_functions.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+
+const Function* ProgramCompiler::functionFor(const Graph& graph, std::string name) {
+  auto [it, isNew] = program_.functions_.try_emplace(&graph);
+  if (isNew) {
+    it->second = std::make_unique<Function>();
+    it->second->graph = &graph;
+    it->second->name = std::move(name);
+    pending_.push_back(it->second.get());
+  }
+  return it->second.get();
+}
+
+const Function* ProgramCompiler::engineFor(const Node* node) {
+  const Function* f = functionFor(*node->subgraph(), std::string(node->kind().text()));
+  const ProgramSources& sources = program_.sources_;
+  if (!f->segment && sources.compileSegment)
+    const_cast<Function*>(f)->segment = sources.compileSegment(*node->subgraph(), *program_.registry_, sources);
+  return f;
+}
+
+bool ProgramCompiler::compile(const Graph& entry) {
+  size_t before = diagnostics_.errorCount();
+  program_.entry_ = functionFor(entry, "the graph");
+  while (!pending_.empty()) {
+    Function* f = pending_.back();
+    pending_.pop_back();
+    compileFunction(*this, *f);
+  }
+  for (Refusal& r : refusals_) {
+    if (r.nodes > 1) r.first.note(fmt::format("and {} other {}", r.nodes - 1, r.nodes == 2 ? "node" : "nodes"));
+    diagnostics_.add(std::move(r.first));
+  }
+  return diagnostics_.errorCount() == before;
+}
+
+Diagnostic& ProgramCompiler::unsupported(const Node* node, std::string message, ErrorKind kind) {
+  auto [it, isNew] = refusalOf_.try_emplace(message, nullptr);
+  if (isNew) {
+    it->second = &refusals_.emplace_back();
+    it->second->first.range = node->range;
+    it->second->first.message = std::move(message);
+    it->second->first.kind = kind;
+  }
+  ++it->second->nodes;
+  return isNew ? it->second->first : (repeated_ = Diagnostic());
+}
+
+const Function* ProgramCompiler::calledMethod(const Node* n) {
+  const IValue* name = n->attributeValue(sym::name);
+  if (!name || !name->isString() || n->inputCount() == 0) {
+    unsupported(n, "prim::CallMethod takes an object and has an attribute 'name'", ErrorKind::Input);
+    return nullptr;
+  }
+  const auto& methods = program_.sources_.methods;
+  TypePtr type = n->input(0)->type();
+  if (!type->is(TypeKind::Class)) {
+    // An interface: any class that has the method may come.
+    std::vector<std::pair<std::string, const Graph*>> all;
+    for (const auto& [t, list] : methods)
+      if (auto m = list.find(name->toString()); m != list.end())
+        all.emplace_back(t->name() + "." + name->toString(), m->second);
+    std::sort(all.begin(), all.end());
+    for (auto& [called, graph] : all) functionFor(*graph, called);
+    return nullptr;
+  }
+  if (auto list = methods.find(type); list != methods.end())
+    if (auto m = list->second.find(name->toString()); m != list->second.end())
+      return functionFor(*m->second, type->name() + "." + name->toString());
+  unsupported(n, fmt::format("method '{}' of {} is not part of the text", name->toString(), type->name()))
+      .note(
+          "export a text that holds it: export_torchscript.py --form dump writes all methods, "
+          "--form inlined writes one graph without calls");
+  return nullptr;
+}
+
+const Function* ProgramCompiler::calledFunction(const Node* n) {
+  const Node* constant = n->inputCount() ? n->input(0)->node() : nullptr;
+  const IValue* name = constant && constant->kind() == sym::Constant ? constant->attributeValue(sym::name) : nullptr;
+  std::string called = name && name->isString() ? name->toString() : "";
+  auto it = program_.sources_.functions.find(called);
+  if (it != program_.sources_.functions.end()) return functionFor(*it->second, called);
+  unsupported(n, fmt::format("function '{}' is not part of the text", called))
+      .note("export a text that holds it: export_torchscript.py --form inlined writes one graph without calls");
+  return nullptr;
+}
+
+const Operator* ProgramCompiler::resolve(const Node* n) {
+  const OpRegistry& registry = *program_.registry_;
+  const Operator* op = registry.resolve(*n);
+  if (op && op->isImplemented()) {
+    size_t returns = op->schema().returns.size();
+    if (!op->schema().varReturns && returns != n->outputCount() && !(returns == 0 && n->outputCount() == 1)) {
+      unsupported(n, fmt::format("{} returns {} values, not {}", op->fullName(), returns, n->outputCount()),
+                  ErrorKind::Input);
+      return nullptr;
+    }
+    if (const SessionFunctions* functions = op->def().session)
+      if (std::shared_ptr<const void> life = functions->lifetime.lock()) held_.push_back(std::move(life));
+    return op;
+  }
+  if (op) {
+    unsupported(n, fmt::format("operator {} is not implemented", op->fullName()));
+    return nullptr;
+  }
+  if (!registry.isKnown(n->kind())) {
+    Diagnostic& d = unsupported(n, fmt::format("unknown operator {}", n->kind().text()));
+    std::string nearest = registry.nearestKind(n->kind().text());
+    if (!nearest.empty()) d.note("did you mean " + nearest + "?");
+    std::string_view ns = n->kind().nameSpace();
+    if (ns != "aten" && ns != "prim" && !ns.empty())
+      d.note("if it is a plugin, --plugin LIB loads the library that has it");
+    return nullptr;
+  }
+  if (std::string problem = registry.problemOf(*n); !problem.empty()) {
+    unsupported(n, std::move(problem), ErrorKind::Input);
+    return nullptr;
+  }
+  std::string inputs =
+      join(n->inputs(), ", ", [](const Use& u) { return typeText(withoutRefinement(u.value->type())); });
+  Diagnostic& d = unsupported(n, fmt::format("no overload of {} takes ({})", n->kind().text(), inputs));
+  size_t shown = 0;
+  for (const Operator* o : registry.overloads(n->kind()))
+    if (shown++ < 6) d.note("candidate: " + std::string(o->schemaSource()));
+  return nullptr;
+}
+
+}  // namespace tscompile

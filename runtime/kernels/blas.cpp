@@ -1,0 +1,123 @@
+#include "runtime/kernels/blas.h"
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <cblas.h>
+#include <climits>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string>
+
+namespace tscompile::blas {
+namespace {
+
+// The library is loaded at the first product: it costs milliseconds, and with more than one thread in force its idle
+// workers would spin.
+struct Library {
+  void* handle = nullptr;
+  decltype(&cblas_sgemm) sgemm = nullptr;
+  decltype(&cblas_dgemm) dgemm = nullptr;
+  decltype(&cblas_cgemm) cgemm = nullptr;
+  decltype(&cblas_zgemm) zgemm = nullptr;
+  std::string name = "Eigen (OpenBLAS is not installed)";
+
+  Library() {
+    const char* before = std::getenv("OPENBLAS_NUM_THREADS");
+    std::string saved = before ? before : "";
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (before)
+      setenv("OPENBLAS_NUM_THREADS", saved.c_str(), 1);
+    else
+      unsetenv("OPENBLAS_NUM_THREADS");
+    if (!handle) return;
+    sgemm = reinterpret_cast<decltype(sgemm)>(dlsym(handle, "cblas_sgemm"));
+    dgemm = reinterpret_cast<decltype(dgemm)>(dlsym(handle, "cblas_dgemm"));
+    cgemm = reinterpret_cast<decltype(cgemm)>(dlsym(handle, "cblas_cgemm"));
+    zgemm = reinterpret_cast<decltype(zgemm)>(dlsym(handle, "cblas_zgemm"));
+    if (auto setThreads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"))) setThreads(1);
+    if (auto config = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_config"))) {
+      name = config();
+      name = name.substr(0, name.find(' ', name.find(' ') + 1));  // "OpenBLAS 0.3.21"
+    } else {
+      name = "OpenBLAS";
+    }
+  }
+};
+const Library& library() {
+  static const Library* l = new Library;
+  return *l;
+}
+
+template <class T>
+void eigenGemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda,
+               const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
+  using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  using Stride = Eigen::OuterStride<>;
+  Eigen::Map<Matrix, 0, Stride> out(c, m, n, Stride(ldc));
+  Eigen::Map<const Matrix, 0, Stride> x(a, transposeA ? k : m, transposeA ? m : k, Stride(lda));
+  Eigen::Map<const Matrix, 0, Stride> y(b, transposeB ? n : k, transposeB ? k : n, Stride(ldb));
+  if (beta == T(0))
+    out.setZero();
+  else
+    out *= beta;
+  if (transposeA && transposeB)
+    out.noalias() += alpha * x.transpose() * y.transpose();
+  else if (transposeA)
+    out.noalias() += alpha * x.transpose() * y;
+  else if (transposeB)
+    out.noalias() += alpha * x * y.transpose();
+  else
+    out.noalias() += alpha * x * y;
+}
+
+template <class T, class Gemm>
+void run(Gemm function, bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
+         int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
+  if (m == 0 || n == 0) return;
+  lda = std::max<int64_t>(lda, 1);
+  ldb = std::max<int64_t>(ldb, 1);
+  // The interface takes 32-bit sizes.
+  bool fits = std::max({m, n, k, lda, ldb, ldc}) <= INT_MAX;
+  if (!function || !fits || k == 0)
+    return eigenGemm(transposeA, transposeB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  auto i = [](int64_t v) { return static_cast<blasint>(v); };
+  CBLAS_TRANSPOSE ta = transposeA ? CblasTrans : CblasNoTrans, tb = transposeB ? CblasTrans : CblasNoTrans;
+  // Complex factors are passed by address.
+  if constexpr (std::is_floating_point_v<T>)
+    function(CblasRowMajor, ta, tb, i(m), i(n), i(k), alpha, a, i(lda), b, i(ldb), beta, c, i(ldc));
+  else
+    function(CblasRowMajor, ta, tb, i(m), i(n), i(k), &alpha, a, i(lda), b, i(ldb), &beta, c, i(ldc));
+}
+
+}  // namespace
+
+void gemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t lda,
+          const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  run(library().sgemm, transposeA, transposeB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+void gemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, double alpha, const double* a, int64_t lda,
+          const double* b, int64_t ldb, double beta, double* c, int64_t ldc) {
+  run(library().dgemm, transposeA, transposeB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+void gemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, std::complex<float> alpha,
+          const std::complex<float>* a, int64_t lda, const std::complex<float>* b, int64_t ldb,
+          std::complex<float> beta, std::complex<float>* c, int64_t ldc) {
+  run(library().cgemm, transposeA, transposeB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+void gemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, std::complex<double> alpha,
+          const std::complex<double>* a, int64_t lda, const std::complex<double>* b, int64_t ldb,
+          std::complex<double> beta, std::complex<double>* c, int64_t ldc) {
+  run(library().zgemm, transposeA, transposeB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+void* symbol(const char* name) {
+  void* handle = library().handle;
+  return handle ? dlsym(handle, name) : nullptr;
+}
+
+const char* implementation() { return library().name.c_str(); }
+
+}  // namespace tscompile::blas

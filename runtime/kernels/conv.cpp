@@ -1,0 +1,18 @@
+#include "runtime/kernels/conv.h"
+
+#include <string_view>
+
+namespace tscompile {
+
+std::span<const ConvTactic> convTactics() {
+  static const ConvTactic kAll[] = {kDirectConv, kFirstLayerConv, kWinogradConv, kDepthwiseConv, kIm2colConv};
+  return kAll;
+}
+
+const ConvTactic* findConvTactic(const char* name) {
+  for (const ConvTactic& t : convTactics())
+    if (std::string_view(t.name) == name) return &t;
+  return nullptr;
+}
+
+}  // namespace tscompile

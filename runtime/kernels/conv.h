@@ -1,0 +1,67 @@
+// 2-d convolutions in f32: one record per way to run one. 1-d is height 1. Activations are NCHW ("plain") or
+// [N][C / 16][H][W][16] ("blocked", see layout.h). Results do not depend on the number of threads.
+#pragma once
+
+#include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/product.h"
+
+#include <cstdint>
+#include <span>
+
+namespace tscompile {
+
+struct ConvShape {
+  int64_t batch = 1, groups = 1;
+  int64_t inChannels = 0, outChannels = 0;  // of all groups
+  int64_t inHeight = 0, inWidth = 0, kernelHeight = 0, kernelWidth = 0;
+  int64_t strideHeight = 1, strideWidth = 1, dilationHeight = 1, dilationWidth = 1;
+  int64_t padTop = 0, padLeft = 0, padBottom = 0, padRight = 0;
+
+  int64_t outHeight() const {
+    return (inHeight + padTop + padBottom - dilationHeight * (kernelHeight - 1) - 1) / strideHeight + 1;
+  }
+  int64_t outWidth() const {
+    return (inWidth + padLeft + padRight - dilationWidth * (kernelWidth - 1) - 1) / strideWidth + 1;
+  }
+  int64_t inGroup() const { return inChannels / groups; }
+  int64_t outGroup() const { return outChannels / groups; }
+  double flops() const {
+    return 2.0 * static_cast<double>(batch * outChannels * outHeight() * outWidth()) *
+           static_cast<double>(inGroup() * kernelHeight * kernelWidth);
+  }
+};
+
+enum class ActivationLayout : uint8_t { Plain, Blocked };
+
+struct ConvTactic {
+  const char* name;
+  ActivationLayout input, output;
+  // Of a valid shape: channels divide by groups, output sizes are positive.
+  bool (*accepts)(const ConvShape&);
+  // Microseconds on one thread by a model of the machine; the same everywhere.
+  double (*cost)(const ConvShape&);
+  int64_t (*packedBytes)(const ConvShape&, WeightStorage);
+  // weights: [outChannels][inChannels / groups][kernelHeight][kernelWidth].
+  void (*pack)(const ConvShape&, const float* weights, WeightStorage, void* packed);
+  int64_t (*workspace)(const ConvShape&);  // bytes
+  // The epilogue's bias has outChannels values, rounded up to whole blocks where the output is blocked; its residual
+  // has the output's layout. Buffers are aligned to 64 bytes.
+  void (*run)(const ConvShape&, const float* input, const void* packed, WeightStorage, float* output, const Epilogue&,
+              void* workspace, int threads);
+};
+
+std::span<const ConvTactic> convTactics();
+const ConvTactic* findConvTactic(const char* name);
+
+// The records, each in a file of its own.
+extern const ConvTactic kDirectConv;  // blocked -> blocked; a group's channels are whole blocks, or there is one group
+extern const ConvTactic kFirstLayerConv;  // plain -> blocked; few input channels
+extern const ConvTactic kWinogradConv;    // blocked -> blocked; 3 x 3, stride 1; faster and less exact
+extern const ConvTactic kDepthwiseConv;   // blocked -> blocked; one channel a group
+extern const ConvTactic kIm2colConv;      // plain -> plain; every shape
+
+// In f64, every shape: plain -> plain. weights as above; bias has outChannels values or is null.
+void im2colConv(const ConvShape&, const double* input, const double* weights, const double* bias, double* output,
+                int threads);
+
+}  // namespace tscompile

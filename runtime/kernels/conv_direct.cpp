@@ -1,0 +1,364 @@
+// Direct convolution on blocked activations: for each output row, tiles of neighbouring outputs times panels of output
+// channels, summed over input blocks and kernel positions by the register tile of matrix products. Padding and strides
+// along the width are dealt with by one copy of the input, so that neighbouring outputs read neighbouring blocks. The
+// first layer of a network does the same on rows of (x, channel).
+#include "runtime/call/thread_pool.h"
+#include "runtime/kernels/conv.h"
+#include "runtime/kernels/layout.h"
+#include "runtime/kernels/packed_weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+// How the kernel finds its input: floats between channel blocks, rows, and columns of equal phase (x mod stride).
+struct InputView {
+  int64_t height, width;  // that the kernel may read; width per phase
+  int64_t phases;         // stride along the width, once copied
+  bool copied;
+  int64_t row() const { return phases * width * kBlock; }
+  int64_t plane() const { return height * row(); }
+};
+
+InputView viewOf(const ConvShape& s) {
+  bool padded = s.padTop || s.padLeft || s.padBottom || s.padRight;
+  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, false};
+  int64_t height = (s.outHeight() - 1) * s.strideHeight + (s.kernelHeight - 1) * s.dilationHeight + 1;
+  int64_t width = (s.outWidth() - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth + 1;
+  return {height, (width + s.strideWidth - 1) / s.strideWidth, s.strideWidth, true};
+}
+
+// Images whose copies are in the workspace at a time.
+int64_t imagesAtOnce(const ConvShape& s, int64_t bytesPerImage) {
+  constexpr int64_t kWorkspace = 8 << 20;
+  return std::clamp<int64_t>(kWorkspace / std::max<int64_t>(bytesPerImage, 1), 1, s.batch);
+}
+
+double directCost(const ConvShape& s) {
+  double bytes = 4.0 * static_cast<double>(s.batch * (s.inChannels * s.inHeight * s.inWidth +
+                                                      s.outChannels * s.outHeight() * s.outWidth()) +
+                                           s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth);
+  // Whole blocks are computed.
+  double used = static_cast<double>(s.outGroup()) / static_cast<double>(channelBlocks(s.outGroup()) * kBlock);
+  return s.flops() / used / 100e3 + bytes / 20e3;
+}
+
+// Row y of the padded copy of one channel block.
+void copyRow(const ConvShape& s, const InputView& view, const float* plane, int64_t y, float* to) {
+  const int64_t inY = y - s.padTop;
+  float* out = to + y * view.row();
+  if (inY < 0 || inY >= s.inHeight) {
+    std::memset(out, 0, static_cast<size_t>(view.row()) * sizeof(float));
+    return;
+  }
+  const float* in = plane + inY * s.inWidth * kBlock;
+  for (int64_t phase = 0; phase < view.phases; ++phase) {
+    float* columns = out + phase * view.width * kBlock;
+    // x = i * phases + phase - padLeft lies inside for i in [begin, end).
+    int64_t begin = std::max<int64_t>(0, (s.padLeft - phase + view.phases - 1) / view.phases);
+    begin = std::min(s.padLeft - phase <= 0 ? 0 : begin, view.width);
+    int64_t last = s.inWidth - 1 + s.padLeft - phase;
+    int64_t end = std::clamp<int64_t>(last < 0 ? 0 : last / view.phases + 1, begin, view.width);
+    std::memset(columns, 0, static_cast<size_t>(begin * kBlock) * sizeof(float));
+    const float* from = in + (begin * view.phases + phase - s.padLeft) * kBlock;
+    if (view.phases == 1) {
+      std::memcpy(columns + begin * kBlock, from, static_cast<size_t>((end - begin) * kBlock) * sizeof(float));
+    } else {
+      for (int64_t i = begin; i < end; ++i)
+        std::memcpy(columns + i * kBlock, from + (i - begin) * view.phases * kBlock, kBlock * sizeof(float));
+    }
+    std::memset(columns + end * kBlock, 0, static_cast<size_t>((view.width - end) * kBlock) * sizeof(float));
+  }
+}
+
+// Tiles of neighbouring outputs: rows of `width` outputs each, or one long row.
+std::vector<RowTile> rowTiles(int64_t rows, int64_t width, int64_t aRow, int64_t aColumn, int64_t tileRows) {
+  const int64_t perRow = (width + tileRows - 1) / tileRows;
+  std::vector<RowTile> tiles(static_cast<size_t>(rows * perRow));
+  for (int64_t y = 0; y < rows; ++y)
+    for (int64_t i = 0; i < perRow; ++i) {
+      Piece x = pieceOf(width, perRow, i);
+      tiles[static_cast<size_t>(y * perRow + i)] = {y * aRow + x.begin * aColumn, (y * width + x.begin) * kBlock,
+                                                    static_cast<int>(x.end - x.begin)};
+    }
+  return tiles;
+}
+
+// The work on some images: units (image, group) x pieces of panels x pieces of tiles.
+struct Grid {
+  int64_t unitPieces, panelPieces, tilePieces;
+};
+Grid gridOf(const ConvShape& s, int64_t units, int64_t panels, int64_t tiles) {
+  const double cost = directCost(s) * static_cast<double>(units) / static_cast<double>(s.batch * s.groups);
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
+  const int64_t inputBytes = s.inGroup() * s.inHeight * s.inWidth * 4;
+  const int64_t weights = s.inGroup() * s.outGroup() * s.kernelHeight * s.kernelWidth * 4;
+  const int64_t groups = (panels + 1) / 2;  // the register tile takes two panels
+  Grid grid{std::min(units, wanted), 1, 1};
+  auto rest = [&] {
+    return (wanted + grid.unitPieces * grid.panelPieces * grid.tilePieces - 1) /
+           (grid.unitPieces * grid.panelPieces * grid.tilePieces);
+  };
+  // What is read by all pieces should be the smaller of the two, and what a piece holds should stay in its cache.
+  if (weights > inputBytes) {
+    grid.panelPieces = std::min(groups, rest());
+    grid.tilePieces = std::min(tiles, rest());
+  } else {
+    grid.tilePieces = std::min(tiles, std::max(rest(), inputBytes / (256 << 10)));
+    grid.panelPieces = std::min(groups, rest());
+  }
+  return grid;
+}
+
+// Runs the product of each (image, group); `unit` fills in where it reads and writes.
+template <class Unit>
+void runGrid(const ConvShape& s, int64_t images, int64_t panels, const std::vector<RowTile>& tiles, int threads,
+             Unit&& unit) {
+  const int64_t units = images * s.groups, tileCount = static_cast<int64_t>(tiles.size());
+  const Grid grid = gridOf(s, units, panels, tileCount);
+  const int64_t groups = (panels + 1) / 2;
+  parallelFor(grid.unitPieces * grid.panelPieces * grid.tilePieces, threads, [&](int64_t i) {
+    Piece range = pieceOf(tileCount, grid.tilePieces, i % grid.tilePieces);
+    Piece group = pieceOf(groups, grid.panelPieces, i / grid.tilePieces % grid.panelPieces);
+    Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
+    for (int64_t u = which.begin; u < which.end; ++u)
+      runTiles(unit(u / s.groups, u % s.groups), tiles.data() + range.begin, range.end - range.begin, group.begin * 2,
+               std::min(panels, group.end * 2));
+  });
+}
+
+Product productOf(const ConvShape& s, const std::vector<int64_t>& steps, WeightStorage storage, const Epilogue& e) {
+  Product p{};
+  p.rowStride = kBlock;
+  p.steps = steps.data();
+  p.stepCount = static_cast<int64_t>(steps.size());
+  p.storage = storage;
+  p.columns = s.outGroup();
+  p.cRow = kBlock;
+  p.cPanel = s.outHeight() * s.outWidth() * kBlock;
+  p.paddedColumns = true;
+  p.epilogue = e;
+  return p;
+}
+
+// Of one group: where its packed weights, scales, outputs, bias and residual start.
+void enterUnit(const ConvShape& s, Product& p, const void* packed, float* output, int64_t image, int64_t group) {
+  const int64_t panels = channelBlocks(s.outGroup());
+  const int64_t at = (image * s.groups + group) * panels * p.cPanel;
+  PackedWeights weights{s.groups * panels, p.depthOf(), p.storage};
+  p.b = weights.values(packed, group * panels);
+  p.scales = weights.scales(packed, group * panels);
+  p.c = output + at;
+  if (p.epilogue.residual) p.epilogue.residual += at;
+  if (p.epilogue.bias) p.epilogue.bias += group * panels * kBlock;
+}
+
+// ---- blocked input ----
+
+bool directAccepts(const ConvShape& s) {
+  return s.groups == 1 || (s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0);
+}
+
+PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {
+  return {s.groups * channelBlocks(s.outGroup()), s.inGroup() * s.kernelHeight * s.kernelWidth, storage};
+}
+int64_t directPackedBytes(const ConvShape& s, WeightStorage storage) { return directWeights(s, storage).bytes(); }
+
+void directPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
+  const int64_t area = s.kernelHeight * s.kernelWidth, depth = s.inGroup() * area;
+  const int64_t panels = channelBlocks(s.outGroup());
+  directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
+    int64_t group = panel / panels, channel = panel % panels * kBlock;
+    // Rows go block of input channels, kernel position, channel in the block.
+    int64_t block = row / (area * kBlock), blockDepth = std::min<int64_t>(kBlock, s.inGroup() - block * kBlock);
+    int64_t inside = row - block * area * kBlock;
+    int64_t position = inside / blockDepth, in = block * kBlock + inside % blockDepth;
+    gatherLanes(weights + (group * s.outGroup() + channel) * depth + in * area + position, depth,
+                s.outGroup() - channel, to);
+  });
+}
+
+int64_t copyBytes(const ConvShape& s) {
+  InputView view = viewOf(s);
+  return view.copied ? channelBlocks(s.inChannels) * view.plane() * static_cast<int64_t>(sizeof(float)) : 0;
+}
+int64_t directWorkspace(const ConvShape& s) { return copyBytes(s) * imagesAtOnce(s, copyBytes(s)); }
+
+// 1 x 1 on the input as it is: all pixels are one row.
+bool isPointwise(const ConvShape& s, const InputView& view) {
+  return s.kernelHeight == 1 && s.kernelWidth == 1 && s.strideHeight == 1 && !view.copied;
+}
+
+void directImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
+                  float* output, const Epilogue& e, float* copy, int threads) {
+  const InputView view = viewOf(s);
+  const int64_t blocks = channelBlocks(s.inChannels), groupBlocks = channelBlocks(s.inGroup());
+  if (view.copied) {
+    const int64_t pieces = std::max<int64_t>(1, view.plane() / (32 * 1024));
+    parallelFor(images * blocks * pieces, images * blocks * view.plane() < 64 * 1024 ? 1 : threads, [&](int64_t i) {
+      Piece rows = pieceOf(view.height, pieces, i % pieces);
+      int64_t block = i / pieces;
+      for (int64_t y = rows.begin; y < rows.end; ++y)
+        if (s.kernelHeight > 1 || y % s.strideHeight == 0)
+          copyRow(s, view, input + block * s.inHeight * s.inWidth * kBlock, y, copy + block * view.plane());
+    });
+    input = copy;
+  }
+  std::vector<int64_t> steps;
+  for (int64_t block = 0; block < groupBlocks; ++block)
+    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+      for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
+        int64_t x = kx * s.dilationWidth;
+        steps.push_back(block * view.plane() + ky * s.dilationHeight * view.row() +
+                        (x % view.phases * view.width + x / view.phases) * kBlock);
+      }
+  const int64_t tileRows = maxTileRows();
+  std::vector<RowTile> tiles =
+      isPointwise(s, view) ? rowTiles(1, s.outHeight() * s.outWidth(), 0, kBlock, tileRows)
+                           : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), kBlock, tileRows);
+  Product shared = productOf(s, steps, storage, e);
+  shared.depth = kBlock;
+  if (s.inGroup() % kBlock != 0) {
+    shared.tailSteps = s.kernelHeight * s.kernelWidth;
+    shared.tailDepth = s.inGroup() % kBlock;
+  }
+  runGrid(s, images, channelBlocks(s.outGroup()), tiles, threads, [&](int64_t image, int64_t group) {
+    Product p = shared;
+    p.a = input + (image * blocks + group * groupBlocks) * view.plane();
+    enterUnit(s, p, packed, output, image, group);
+    return p;
+  });
+}
+
+void directRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
+               const Epilogue& epilogue, void* workspace, int threads) {
+  if (directCost(s) < 20) threads = 1;
+  const int64_t atOnce = imagesAtOnce(s, copyBytes(s));
+  for (int64_t n = 0; n < s.batch; n += atOnce) {
+    const int64_t in = blockedSize(n, s.inChannels, s.inHeight * s.inWidth);
+    const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
+    Epilogue e = epilogue;
+    if (e.residual) e.residual += out;
+    directImages(s, std::min(atOnce, s.batch - n), input + in, packed, storage, output + out, e,
+                 static_cast<float*>(workspace), threads);
+  }
+}
+
+// ---- plain input of few channels ----
+
+// The input of up to four channels is an image, which would have to be brought into blocks for other ways; more
+// channels mostly come in blocks.
+double firstCost(const ConvShape& s) { return directCost(s) * (s.inChannels <= 4 ? 0.8 : 1.2); }
+
+bool firstAccepts(const ConvShape& s) { return s.groups == 1 && s.inChannels <= 8; }
+
+PackedWeights firstWeights(const ConvShape& s, WeightStorage storage) {
+  return {channelBlocks(s.outChannels), s.kernelHeight * s.kernelWidth * s.inChannels, storage};
+}
+int64_t firstPackedBytes(const ConvShape& s, WeightStorage storage) { return firstWeights(s, storage).bytes(); }
+
+void firstPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
+  const int64_t area = s.kernelHeight * s.kernelWidth;
+  firstWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
+    int64_t channel = panel * kBlock, position = row / s.inChannels, in = row % s.inChannels;
+    gatherLanes(weights + (channel * s.inChannels + in) * area + position, s.inChannels * area, s.outChannels - channel,
+                to);
+  });
+}
+
+// Floats of one padded row of (x, channel).
+int64_t firstRow(const ConvShape& s) { return (s.inWidth + s.padLeft + s.padRight) * s.inChannels; }
+int64_t firstCopyBytes(const ConvShape& s) {
+  return (s.inHeight + s.padTop + s.padBottom) * firstRow(s) * static_cast<int64_t>(sizeof(float));
+}
+int64_t firstWorkspace(const ConvShape& s) { return firstCopyBytes(s) * imagesAtOnce(s, firstCopyBytes(s)); }
+
+void interleaveRow(const ConvShape& s, const float* image, int64_t y, float* to) {
+  const int64_t inY = y - s.padTop, channels = s.inChannels;
+  std::memset(to, 0, static_cast<size_t>(firstRow(s)) * sizeof(float));
+  if (inY < 0 || inY >= s.inHeight) return;
+  float* out = to + s.padLeft * channels;
+  const float* in = image + inY * s.inWidth;
+  const int64_t area = s.inHeight * s.inWidth;
+  if (channels == 1) {
+    std::memcpy(out, in, static_cast<size_t>(s.inWidth) * sizeof(float));
+    return;
+  }
+  if (channels == 3) {
+    for (int64_t x = 0; x < s.inWidth; ++x) {
+      out[x * 3] = in[x];
+      out[x * 3 + 1] = in[area + x];
+      out[x * 3 + 2] = in[2 * area + x];
+    }
+    return;
+  }
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t x = 0; x < s.inWidth; ++x) out[x * channels + c] = in[c * area + x];
+}
+
+void firstImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
+                 float* output, const Epilogue& e, float* copy, int threads) {
+  const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
+  const int64_t pieces = std::max<int64_t>(1, height * row / (16 * 1024));
+  parallelFor(images * pieces, images * height * row < 32 * 1024 ? 1 : threads, [&](int64_t i) {
+    Piece rows = pieceOf(height, pieces, i % pieces);
+    const float* image = input + i / pieces * s.inChannels * s.inHeight * s.inWidth;
+    for (int64_t y = rows.begin; y < rows.end; ++y) interleaveRow(s, image, y, copy + (i / pieces * height + y) * row);
+  });
+  // Neighbouring kernel positions of a row are one step, unless dilation sets them apart.
+  const bool together = s.dilationWidth == 1;
+  std::vector<int64_t> steps;
+  for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+    for (int64_t kx = 0; kx < (together ? 1 : s.kernelWidth); ++kx)
+      steps.push_back(ky * s.dilationHeight * row + kx * s.dilationWidth * s.inChannels);
+  const int64_t column = s.strideWidth * s.inChannels;
+  std::vector<RowTile> tiles = rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * row, column, maxTileRows());
+  Product shared = productOf(s, steps, storage, e);
+  shared.rowStride = column;
+  shared.depth = (together ? s.kernelWidth : 1) * s.inChannels;
+  runGrid(s, images, channelBlocks(s.outChannels), tiles, threads, [&](int64_t image, int64_t group) {
+    Product p = shared;
+    p.a = copy + image * height * row;
+    enterUnit(s, p, packed, output, image, group);
+    return p;
+  });
+}
+
+void firstRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
+              const Epilogue& epilogue, void* workspace, int threads) {
+  if (directCost(s) < 20) threads = 1;
+  const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s));
+  for (int64_t n = 0; n < s.batch; n += atOnce) {
+    const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
+    Epilogue e = epilogue;
+    if (e.residual) e.residual += out;
+    firstImages(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inHeight * s.inWidth, packed, storage,
+                output + out, e, static_cast<float*>(workspace), threads);
+  }
+}
+
+}  // namespace
+
+const ConvTactic kDirectConv = {"direct",
+                                ActivationLayout::Blocked,
+                                ActivationLayout::Blocked,
+                                directAccepts,
+                                directCost,
+                                directPackedBytes,
+                                directPack,
+                                directWorkspace,
+                                directRun};
+const ConvTactic kFirstLayerConv = {"first_layer",
+                                    ActivationLayout::Plain,
+                                    ActivationLayout::Blocked,
+                                    firstAccepts,
+                                    firstCost,
+                                    firstPackedBytes,
+                                    firstPack,
+                                    firstWorkspace,
+                                    firstRun};
+
+}  // namespace tscompile

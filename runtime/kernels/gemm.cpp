@@ -1,0 +1,170 @@
+// A is brought into blocks of 16 k's, as B is when it is packed: then one register tile serves products of all shapes
+// and convolutions. Few rows: the work is the reading of B, so the threads share its panels. Few rows and int8 weights
+// are multiplied as integers where the processor can.
+#include "runtime/kernels/gemm.h"
+
+#include "runtime/call/thread_pool.h"
+#include "runtime/kernels/fixed_rows.h"
+#include "runtime/kernels/packed_weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+constexpr int64_t kRowBlock = 1024;    // rows of A in the workspace at a time
+constexpr int64_t kCachedRows = 256;   // of a chunk of the depth
+constexpr int64_t kFewPieces = 12;     // of the columns: with fewer the threads would not end together
+constexpr int64_t kMostTileRows = 16;  // on any instruction set
+
+int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
+// Depth of packed operands; an empty sum is one block of zeros.
+int64_t paddedDepth(int64_t k) { return roundUp(std::max<int64_t>(k, 1), kBlock); }
+int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
+
+// `rows` rows of k floats -> [k / 16][distance][16]; zeros past k.
+void blockRows(const float* a, int64_t lda, int64_t rows, int64_t k, int64_t distance, float* to) {
+  for (int64_t column = 0; column < paddedDepth(k); column += kBlock, to += distance * kBlock) {
+    const int64_t count = std::min<int64_t>(kBlock, k - column);
+    for (int64_t r = 0; r < rows; ++r) {
+      float* out = to + r * kBlock;
+      const float* in = a + r * lda + column;
+      if (count == kBlock) {
+        std::memcpy(out, in, kBlock * sizeof(float));
+      } else {
+        std::copy_n(in, count, out);
+        std::memset(out + count, 0, static_cast<size_t>(kBlock - count) * sizeof(float));
+      }
+    }
+  }
+}
+
+// Microseconds that one thread needs, roughly.
+double gemmCost(int64_t m, int64_t n, int64_t k) {
+  double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  double bytes =
+      4.0 * (static_cast<double>(n) * static_cast<double>(k) + static_cast<double>(m) * static_cast<double>(n + k));
+  return flops / 100e3 + bytes / 20e3;
+}
+
+// What a product of any rows is made of, but for A.
+Product productOf(const PackedMatrix& b, float* c, int64_t ldc, const Epilogue& epilogue) {
+  Product p{};
+  p.b = b.data;
+  p.storage = b.storage;
+  p.scales = PackedWeights{panelsOf(b.n), paddedDepth(b.k), b.storage}.scales(b.data, 0);
+  p.columns = b.n;
+  p.c = c;
+  p.cRow = ldc;
+  p.cPanel = kBlock;
+  p.epilogue = epilogue;
+  return p;
+}
+
+bool wantsFixedRows(int64_t m, const PackedMatrix& b) {
+  return b.storage == WeightStorage::I8 && m <= kMostFixedRows && b.k <= kMostFixedDepth;
+}
+
+// False if these rows are not for integers.
+bool gemmOfFixedRows(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+                     const Epilogue& epilogue, void* workspace, int threads) {
+  FixedRows rows{};
+  if (!wantsFixedRows(m, b) || !hasFixedProducts() || !makeFixedRows(a, lda, m, b.k, paddedDepth(b.k), workspace, rows))
+    return false;
+  const Product p = productOf(b, c, ldc, epilogue);
+  const double cost = gemmCost(m, b.n, b.k) / 4;
+  const int64_t panels = panelsOf(b.n), groups = (panels + 3) / 4;
+  const int64_t pieces = std::min(groups, std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64));
+  parallelFor(pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+    const Piece group = pieceOf(groups, pieces, i);
+    runFixedRows(rows, p, group.begin * 4, std::min(panels, group.end * 4));
+  });
+  return true;
+}
+
+void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+               const Epilogue& epilogue, float* blocked, int threads) {
+  if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
+  const int64_t kPadded = paddedDepth(b.k), panels = panelsOf(b.n);
+  const double cost = gemmCost(m, b.n, b.k);
+  if (cost < 20) threads = 1;
+  // The rows of a tile lie together, so that what it reads at a time is one piece of memory.
+  const int64_t tileRows = maxTileRows();
+  const int64_t tileCount = (m + tileRows - 1) / tileRows, distance = (m + tileCount - 1) / tileCount;
+  std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
+  for (int64_t i = 0; i < tileCount; ++i) {
+    Piece rows = pieceOf(m, tileCount, i);
+    tiles[static_cast<size_t>(i)] = {i * distance * kPadded, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
+  }
+  // One row is blocked as it is.
+  if (m == 1 && b.k == kPadded) {
+    blocked = const_cast<float*>(a);
+  } else {
+    parallelFor(tileCount, m * b.k < 64 * 1024 ? 1 : threads, [&](int64_t i) {
+      const RowTile& tile = tiles[static_cast<size_t>(i)];
+      blockRows(a + pieceOf(m, tileCount, i).begin * lda, lda, tile.rows, b.k, distance, blocked + tile.a);
+    });
+  }
+  std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
+  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * kBlock;
+  Product p = productOf(b, c, ldc, epilogue);
+  p.a = blocked;
+  p.rowStride = kBlock;
+  p.steps = steps.data();
+  p.stepCount = static_cast<int64_t>(steps.size());
+  p.depth = kBlock;
+  // Groups of four panels. Rows are split too where those are too few, and where rows outgrow the cache that they stay
+  // in from panel to panel.
+  const int64_t groups = (panels + 3) / 4;
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
+  const int64_t panelPieces = std::min(groups, wanted);
+  int64_t rowPieces = (m + kCachedRows - 1) / kCachedRows;
+  if (panelPieces < kFewPieces) rowPieces = std::max(rowPieces, (wanted + panelPieces - 1) / panelPieces);
+  rowPieces = std::min(tileCount, rowPieces);
+  const int64_t pieces = panelPieces * rowPieces;
+  auto groupOf = [&](int64_t piece) { return pieceOf(groups, panelPieces, piece / rowPieces); };
+  parallelFor(pieces, threads, [&](int64_t i) {
+    Piece group = groupOf(i), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
+    // The other threads take the pieces in between.
+    const int64_t following = i + threads < pieces ? groupOf(i + threads).begin * 4 : kNoPanel;
+    runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
+             following);
+  });
+}
+
+}  // namespace
+
+int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage) {
+  return PackedWeights{panelsOf(n), paddedDepth(k), storage}.bytes();
+}
+
+void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t columnStride, WeightStorage storage,
+                void* packed) {
+  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [=](int64_t panel, int64_t row, float* to) {
+    const int64_t column = panel * kBlock;
+    gatherLanes(b + (row < k ? row : 0) * rowStride + column * columnStride, columnStride, row < k ? n - column : 0,
+                to);
+  });
+}
+
+int64_t gemmWorkspace(int64_t m, const PackedMatrix& b) {
+  const int64_t fixed = wantsFixedRows(m, b) ? fixedRowsBytes(m, paddedDepth(b.k)) : 0;
+  if (m == 1 && b.k % kBlock == 0) return fixed;
+  return std::max(fixed,
+                  (std::min(m, kRowBlock) + kMostTileRows) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float)));
+}
+
+void gemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+          const Epilogue& epilogue, void* workspace, int threads) {
+  if (b.n == 0) return;
+  for (int64_t row = 0; row < m; row += kRowBlock) {
+    Epilogue part = epilogue;
+    if (part.residual) part.residual += row * ldc;
+    gemmBlock(std::min(kRowBlock, m - row), a + row * lda, lda, b, c + row * ldc, ldc, part,
+              static_cast<float*>(workspace), threads);
+  }
+}
+
+}  // namespace tscompile

@@ -1,0 +1,34 @@
+// Matrix products in f32 with constant right sides packed once. Results do not depend on the number of threads.
+#pragma once
+
+#include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/product.h"
+
+#include <cstdint>
+
+namespace tscompile {
+
+// A k x n matrix in panels of 16 columns: [n / 16][k rounded up to 16][16], with zeros past the edges; I8 has its
+// rows in fours, [k / 4][16][4], and the scales of the columns follow, f32 [n rounded up to 16]. The same on every
+// instruction set. The data belongs to the caller.
+struct PackedMatrix {
+  int64_t k = 0, n = 0;
+  WeightStorage storage = WeightStorage::F32;
+  const void* data = nullptr;
+};
+
+int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage);
+// b[i, j] is at b + i * rowStride + j * columnStride. Values round to nearest, ties to even; I8 is symmetric:
+// scale = largest magnitude of the column / 127.
+void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t columnStride, WeightStorage storage,
+                void* packed);
+
+// Bytes of scratch that gemm needs.
+int64_t gemmWorkspace(int64_t m, const PackedMatrix& b);
+
+// C = epilogue(A * B): A is m x k, C is m x n, both row-major; rows start lda and ldc floats apart. The epilogue's
+// bias has n values, its residual C's layout.
+void gemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+          const Epilogue& epilogue, void* workspace, int threads);
+
+}  // namespace tscompile

@@ -1,0 +1,122 @@
+#include "runtime/kernels/layout.h"
+
+#include "runtime/call/thread_pool.h"
+
+#include <algorithm>
+#include <cstring>
+
+// Included once per instruction set, in this order.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/kernels/layout.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+// 16 x 16 floats at a time go through a buffer that stays in registers or the first level of cache.
+void blockPlane(const float* plain, int64_t channels, int64_t area, int64_t begin, int64_t end, float* blocked) {
+  for (int64_t at = begin; at < end; ++at) {
+    float* out = blocked + at * kBlock;
+    for (int64_t c = 0; c < kBlock; ++c) out[c] = c < channels ? plain[c * area + at] : 0.0f;
+  }
+}
+
+void plainFull(const float* plain, int64_t area, int64_t begin, int64_t end, float* blocked) {
+  constexpr int64_t kRun = 16;
+  int64_t at = begin;
+  for (; at + kRun <= end; at += kRun) {
+    alignas(64) float tile[kRun * kBlock];
+    for (int64_t c = 0; c < kBlock; ++c)
+      for (int64_t i = 0; i < kRun; ++i) tile[i * kBlock + c] = plain[c * area + at + i];
+    std::memcpy(blocked + at * kBlock, tile, sizeof(tile));
+  }
+  blockPlane(plain, kBlock, area, at, end, blocked);
+}
+
+void toBlockedChunk(const float* plain, int64_t channels, int64_t area, int64_t begin, int64_t end, float* blocked) {
+  if (channels == kBlock)
+    plainFull(plain, area, begin, end, blocked);
+  else
+    blockPlane(plain, channels, area, begin, end, blocked);
+}
+
+void fromBlockedChunk(const float* blocked, int64_t channels, int64_t area, int64_t begin, int64_t end, float* plain) {
+  constexpr int64_t kRun = 16;
+  int64_t at = begin;
+  for (; at + kRun <= end; at += kRun)
+    for (int64_t c = 0; c < channels; ++c) {
+      float* out = plain + c * area + at;
+      const float* in = blocked + at * kBlock + c;
+      for (int64_t i = 0; i < kRun; ++i) out[i] = in[i * kBlock];
+    }
+  for (; at < end; ++at)
+    for (int64_t c = 0; c < channels; ++c) plain[c * area + at] = blocked[at * kBlock + c];
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tscompile {
+namespace {
+
+// Calls body(image, block, channels of the block, begin, end) over the whole activation.
+template <class Body>
+void overBlocks(int64_t batch, int64_t channels, int64_t area, int threads, Body&& body) {
+  const int64_t blocks = channelBlocks(channels);
+  // Pieces of about 128 KB.
+  const int64_t pieces = std::max<int64_t>(1, area / 2048);
+  if (batch * blocks * area < 16 * 1024) threads = 1;
+  parallelFor(batch * blocks * pieces, threads, [&](int64_t i) {
+    int64_t piece = i % pieces, block = i / pieces % blocks, image = i / pieces / blocks;
+    Piece range = pieceOf(area, pieces, piece);
+    body(image, block, std::min<int64_t>(kBlock, channels - block * kBlock), range.begin, range.end);
+  });
+}
+
+}  // namespace
+
+void toBlocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked, int threads) {
+  auto chunk = TS_SIMD(toBlockedChunk);
+  overBlocks(batch, channels, area, threads, [=](int64_t n, int64_t block, int64_t count, int64_t begin, int64_t end) {
+    chunk(plain + (n * channels + block * kBlock) * area, count, area, begin, end,
+          blocked + (n * channelBlocks(channels) + block) * area * kBlock);
+  });
+}
+
+void fromBlocked(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* plain, int threads) {
+  auto chunk = TS_SIMD(fromBlockedChunk);
+  overBlocks(batch, channels, area, threads, [=](int64_t n, int64_t block, int64_t count, int64_t begin, int64_t end) {
+    chunk(blocked + (n * channelBlocks(channels) + block) * area * kBlock, count, area, begin, end,
+          plain + (n * channels + block * kBlock) * area);
+  });
+}
+
+void channelsLastToBlocked(int64_t batch, int64_t channels, int64_t area, const float* last, float* blocked,
+                           int threads) {
+  overBlocks(batch, channels, area, threads, [=](int64_t n, int64_t block, int64_t count, int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      float* out = blocked + ((n * channelBlocks(channels) + block) * area + at) * kBlock;
+      std::memcpy(out, last + (n * area + at) * channels + block * kBlock, static_cast<size_t>(count) * sizeof(float));
+      std::memset(out + count, 0, static_cast<size_t>(kBlock - count) * sizeof(float));
+    }
+  });
+}
+
+void blockedToChannelsLast(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* last,
+                           int threads) {
+  overBlocks(batch, channels, area, threads, [=](int64_t n, int64_t block, int64_t count, int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at)
+      std::memcpy(last + (n * area + at) * channels + block * kBlock,
+                  blocked + ((n * channelBlocks(channels) + block) * area + at) * kBlock,
+                  static_cast<size_t>(count) * sizeof(float));
+  });
+}
+
+}  // namespace tscompile
+#endif

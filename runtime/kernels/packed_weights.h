@@ -1,0 +1,98 @@
+// Panels of packed weights in a stored precision, f32 to int8, as a Product reads them.
+#pragma once
+
+#include "ir/values/dtype.h"
+#include "runtime/kernels/product.h"
+#include "runtime/kernels/simd.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace tscompile {
+
+inline int8_t toInt8(float v) {
+  return std::isnan(v) ? int8_t{0} : static_cast<int8_t>(std::clamp(std::nearbyint(v), -127.0f, 127.0f));
+}
+inline float int8Scale(float largest) { return largest > 0 && std::isfinite(largest) ? largest / 127.0f : 1.0f; }
+
+// `panels` panels of `depth` rows of 16 columns. For I8 four rows lie together, as products of bytes want them: a
+// column's four bytes, then the next column's; one f32 scale a column follows the panels.
+struct PackedWeights {
+  int64_t panels, depth;
+  WeightStorage storage;
+
+  int64_t bytes() const {
+    return panels * panelBytes(depth, storage) + (storage == WeightStorage::I8 ? panels * kBlock * int64_t{4} : 0);
+  }
+  const void* values(const void* packed, int64_t panel) const {
+    return static_cast<const char*>(packed) + panel * panelBytes(depth, storage);
+  }
+  const float* scales(const void* packed, int64_t panel) const {
+    if (storage != WeightStorage::I8) return nullptr;
+    return static_cast<const float*>(values(packed, panels)) + panel * kBlock;
+  }
+
+  // row(panel, row, float to[16]) gives a row in f32, with zeros past the edges; rows are asked for in order.
+  template <class Row>
+  void pack(void* packed, Row&& row) const {
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      float factors[kBlock];
+      auto* to = static_cast<char*>(packed) + panel * panelBytes(depth, storage);
+      if (storage == WeightStorage::I8) {
+        scaleColumns(packed, panel, row, factors);
+        std::memset(to, 0, static_cast<size_t>(panelBytes(depth, storage)));
+      }
+      for (int64_t i = 0; i < depth; ++i) {
+        float rowValues[kBlock];
+        row(panel, i, rowValues);
+        store(to, i, rowValues, factors);
+      }
+    }
+  }
+
+ private:
+  void store(void* panel, int64_t row, const float* rowValues, const float* factors) const {
+    for (int64_t lane = 0; lane < kBlock; ++lane) {
+      float v = rowValues[lane];
+      const int64_t at = row * kBlock + lane;
+      switch (storage) {
+        case WeightStorage::F32:
+          static_cast<float*>(panel)[at] = v;
+          break;
+        case WeightStorage::F16:
+          static_cast<Half*>(panel)[at] = Half(v);
+          break;
+        case WeightStorage::BF16:
+          static_cast<BFloat16*>(panel)[at] = BFloat16(v);
+          break;
+        case WeightStorage::I8:
+          static_cast<int8_t*>(panel)[row / 4 * 4 * kBlock + lane * 4 + row % 4] = toInt8(v * factors[lane]);
+          break;
+      }
+    }
+  }
+
+  template <class Row>
+  void scaleColumns(void* packed, int64_t panel, Row&& row, float* factors) const {
+    float largest[kBlock] = {};
+    for (int64_t i = 0; i < depth; ++i) {
+      float values[kBlock];
+      row(panel, i, values);
+      for (int64_t lane = 0; lane < kBlock; ++lane) largest[lane] = std::max(largest[lane], std::fabs(values[lane]));
+    }
+    auto* scale = const_cast<float*>(scales(packed, panel));
+    for (int64_t lane = 0; lane < kBlock; ++lane) {
+      scale[lane] = int8Scale(largest[lane]);
+      factors[lane] = 1.0f / scale[lane];
+    }
+  }
+};
+
+// Sixteen values `stride` apart, of which only `count` are there.
+inline void gatherLanes(const float* from, int64_t stride, int64_t count, float* to) {
+  for (int64_t lane = 0; lane < kBlock; ++lane) to[lane] = lane < count ? from[lane * stride] : 0.0f;
+}
+
+}  // namespace tscompile

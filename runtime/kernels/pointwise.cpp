@@ -1,0 +1,270 @@
+#include "runtime/kernels/pointwise.h"
+
+#include "ir/support/small_vector.h"
+#include "runtime/call/scratch.h"
+#include "runtime/call/thread_pool.h"
+#include "runtime/kernels/pointwise_ops.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tscompile {
+namespace {
+
+constexpr int64_t kTile = 1024;
+constexpr int64_t kChunkTiles = 16;
+
+// An input over the merged dimensions.
+struct View {
+  const char* data;
+  PointwiseType type;
+  std::vector<int64_t> strides;
+  bool contiguous, constant;
+};
+
+struct Run {
+  const PointwiseProgram& program;
+  std::vector<int64_t> dims;  // merged
+  std::vector<View> inputs;
+  std::span<void* const> outputs;
+  int64_t count = 1;
+};
+
+// Neighbouring dimensions that every input walks through as one become one.
+void mergeDims(Run& run, std::span<const int64_t> dims, std::span<const PointwiseOperand> inputs) {
+  run.inputs.resize(inputs.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    run.count *= dims[d];
+    if (dims[d] == 1) continue;
+    bool merges = !run.dims.empty();
+    for (size_t i = 0; i < inputs.size() && merges; ++i)
+      merges = run.inputs[i].strides.back() == inputs[i].strides[d] * dims[d];
+    if (merges)
+      run.dims.back() *= dims[d];
+    else
+      run.dims.push_back(dims[d]);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<int64_t>& strides = run.inputs[i].strides;
+      if (merges)
+        strides.back() = inputs[i].strides[d];
+      else
+        strides.push_back(inputs[i].strides[d]);
+    }
+  }
+  for (View& view : run.inputs) {
+    int64_t expected = 1;
+    view.contiguous = view.constant = true;
+    for (size_t d = run.dims.size(); d-- > 0;) {
+      view.contiguous &= view.strides[d] == expected;
+      view.constant &= view.strides[d] == 0;
+      expected *= run.dims[d];
+    }
+  }
+}
+
+// `count` elements from one place on, `stride` elements apart.
+void loadRun(PointwiseType type, const char* from, int64_t stride, int64_t count, float* to) {
+  const int64_t bytes = pointwiseBytes(type);
+  if (stride == 1) return loadPointwise(type, from, count, to);
+  if (stride == 0) {
+    float value;
+    loadPointwise(type, from, 1, &value);
+    std::fill_n(to, count, value);
+    return;
+  }
+  if (type == PointwiseType::F32) {
+    const auto* values = reinterpret_cast<const float*>(from);
+    for (int64_t i = 0; i < count; ++i) to[i] = values[i * stride];
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) loadPointwise(type, from + i * stride * bytes, 1, to + i);
+}
+
+// Elements [begin, begin + count) of the whole, through any strides.
+void gather(const Run& run, const View& view, int64_t begin, int64_t count, float* to) {
+  const size_t rank = run.dims.size();
+  if (rank == 0) return loadRun(view.type, view.data, 0, count, to);
+  SmallVector<int64_t, 8> index;
+  index.resize(rank);
+  int64_t offset = 0, rest = begin;
+  for (size_t d = rank; d-- > 0;) {
+    index[d] = rest % run.dims[d];
+    rest /= run.dims[d];
+    offset += index[d] * view.strides[d];
+  }
+  const int64_t bytes = pointwiseBytes(view.type);
+  while (count > 0) {
+    const int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]);
+    loadRun(view.type, view.data + offset * bytes, view.strides[rank - 1], length, to);
+    to += length;
+    count -= length;
+    offset -= index[rank - 1] * view.strides[rank - 1];
+    index[rank - 1] = 0;
+    // Carry.
+    for (size_t d = rank - 1; d-- > 0;) {
+      offset += view.strides[d];
+      if (++index[d] < run.dims[d]) break;
+      offset -= run.dims[d] * view.strides[d];
+      index[d] = 0;
+    }
+  }
+}
+
+// Where each value of the tile is.
+class TileRunner {
+ public:
+  TileRunner(const Run& run, float* buffers) : run_(run), buffers_(buffers), at_(run.program.values().size()) {
+    const auto& values = run.program.values();
+    functions_.resize(values.size());
+    for (size_t v = 0; v < values.size(); ++v) {
+      const auto& value = values[v];
+      at_[v] = buffer(value.slot);
+      if (value.kind == Kind::Step) functions_[v] = pointwiseFunction(value.op);
+      if (value.kind == Kind::Constant) std::fill_n(buffer(value.slot), kTile, value.alpha);
+      if (value.kind == Kind::Input) {
+        const View& view = run.inputs[static_cast<size_t>(value.index)];
+        if (view.constant) gather(run, view, 0, 1, buffer(value.slot));
+        if (view.constant) std::fill_n(buffer(value.slot), kTile, *buffer(value.slot));
+      }
+    }
+    // The last step writes where its result belongs.
+    const auto& outputs = run.program.outputs();
+    for (size_t o = 0; o < outputs.size(); ++o)
+      if (static_cast<size_t>(outputs[o].value) + 1 == values.size() && values.back().kind == Kind::Step &&
+          outputs[o].type == PointwiseType::F32 && direct_ < 0)
+        direct_ = static_cast<int>(o);
+  }
+
+  void tile(int64_t begin, int64_t count) {
+    const auto& values = run_.program.values();
+    for (size_t v = 0; v < values.size(); ++v) {
+      const auto& value = values[v];
+      if (value.kind == Kind::Input) {
+        const View& view = run_.inputs[static_cast<size_t>(value.index)];
+        if (view.constant) continue;
+        if (view.contiguous && view.type == PointwiseType::F32)
+          at_[v] = reinterpret_cast<const float*>(view.data) + begin;
+        else if (view.contiguous)
+          loadPointwise(view.type, view.data + begin * pointwiseBytes(view.type), count, buffer(value.slot));
+        else
+          gather(run_, view, begin, count, buffer(value.slot));
+      } else if (value.kind == Kind::Step) {
+        float* out = buffer(value.slot);
+        if (direct_ >= 0 && v + 1 == values.size()) {
+          out = static_cast<float*>(run_.outputs[static_cast<size_t>(direct_)]) + begin;
+          at_[v] = out;
+        }
+        functions_[v](operand(value.a), operand(value.b), operand(value.c), out, count, value.alpha, value.beta);
+      }
+    }
+    const auto& outputs = run_.program.outputs();
+    for (size_t o = 0; o < outputs.size(); ++o)
+      if (static_cast<int>(o) != direct_)
+        storePointwise(outputs[o].type, at_[static_cast<size_t>(outputs[o].value)], count,
+                       static_cast<char*>(run_.outputs[o]) + begin * pointwiseBytes(outputs[o].type));
+  }
+
+ private:
+  using Kind = PointwiseProgram::Value::Kind;
+  float* buffer(int slot) { return buffers_ + slot * kTile; }
+  const float* operand(int value) const { return value < 0 ? nullptr : at_[static_cast<size_t>(value)]; }
+
+  const Run& run_;
+  float* buffers_;
+  SmallVector<const float*, 16> at_;
+  SmallVector<PointwiseFunction, 16> functions_;
+  int direct_ = -1;
+};
+
+}  // namespace
+
+int pointwiseOperands(PointwiseOp op) {
+  if (op >= PointwiseOp::Where) return 3;
+  return op >= PointwiseOp::Add ? 2 : 1;
+}
+
+int64_t pointwiseBytes(PointwiseType type) {
+  switch (type) {
+    case PointwiseType::F32:
+      return 4;
+    case PointwiseType::F16:
+    case PointwiseType::BF16:
+      return 2;
+    case PointwiseType::Bool:
+      break;
+  }
+  return 1;
+}
+
+int PointwiseProgram::input(PointwiseType type) {
+  values_.push_back({Value::Kind::Input, type, {}, -1, -1, -1, 0, 0, inputs_++, 0});
+  return static_cast<int>(values_.size()) - 1;
+}
+
+int PointwiseProgram::constant(float value) {
+  values_.push_back({Value::Kind::Constant, {}, {}, -1, -1, -1, value, 0, 0, 0});
+  return static_cast<int>(values_.size()) - 1;
+}
+
+int PointwiseProgram::step(PointwiseOp op, int a, int b, int c, float alpha, float beta) {
+  values_.push_back({Value::Kind::Step, {}, op, a, b, c, alpha, beta, 0, 0});
+  return static_cast<int>(values_.size()) - 1;
+}
+
+void PointwiseProgram::output(int value, PointwiseType type) {
+  outputs_.push_back({value, type});
+  assignSlots();
+}
+
+// Inputs and constants keep their buffers, since some are filled once; a step takes the buffer of an operand that it is
+// the last to read.
+void PointwiseProgram::assignSlots() {
+  constexpr int kKept = 1 << 30;
+  std::vector<int> lastUse(values_.size(), -1), unused;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    if (values_[v].kind != Value::Kind::Step) lastUse[v] = kKept;
+    for (int operand : {values_[v].a, values_[v].b, values_[v].c})
+      if (operand >= 0)
+        lastUse[static_cast<size_t>(operand)] = std::max(lastUse[static_cast<size_t>(operand)], static_cast<int>(v));
+  }
+  for (const Output& output : outputs_) lastUse[static_cast<size_t>(output.value)] = kKept;
+  slots_ = 0;
+  // Inputs and constants are loaded before the first step, so they share their slots with nothing, wherever among the
+  // steps they were added.
+  for (Value& value : values_)
+    if (value.kind != Value::Kind::Step) value.slot = slots_++;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    Value& value = values_[v];
+    if (value.kind != Value::Kind::Step) continue;
+    for (int operand : {value.a, value.b, value.c}) {
+      if (operand < 0 || lastUse[static_cast<size_t>(operand)] != static_cast<int>(v)) continue;
+      unused.push_back(values_[static_cast<size_t>(operand)].slot);
+      lastUse[static_cast<size_t>(operand)] = -1;  // once, if it is named twice
+    }
+    if (unused.empty()) unused.push_back(slots_++);
+    value.slot = unused.back();
+    unused.pop_back();
+  }
+}
+
+void runPointwise(const PointwiseProgram& program, std::span<const int64_t> dims,
+                  std::span<const PointwiseOperand> inputs, std::span<void* const> outputs, int threads) {
+  Run run{program, {}, {}, outputs};
+  mergeDims(run, dims, inputs);
+  if (run.count == 0) return;
+  for (const auto& value : program.values())
+    if (value.kind == PointwiseProgram::Value::Kind::Input) {
+      View& view = run.inputs[static_cast<size_t>(value.index)];
+      view.data = static_cast<const char*>(inputs[static_cast<size_t>(value.index)].data);
+      view.type = value.type;
+    }
+  const int64_t tiles = (run.count + kTile - 1) / kTile, chunks = (tiles + kChunkTiles - 1) / kChunkTiles;
+  parallelFor(chunks, chunks > 2 ? threads : 1, [&](int64_t i) {
+    TileRunner runner(run, threadScratch(program.slots() * kTile));
+    Piece piece = pieceOf(tiles, chunks, i);
+    for (int64_t tile = piece.begin; tile < piece.end; ++tile)
+      runner.tile(tile * kTile, std::min(kTile, run.count - tile * kTile));
+  });
+}
+
+}  // namespace tscompile

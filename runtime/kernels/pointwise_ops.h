@@ -1,0 +1,16 @@
+// The table of functions that run one step of a pointwise program on a tile.
+#pragma once
+
+#include "runtime/kernels/pointwise.h"
+
+namespace tscompile {
+
+using PointwiseFunction = void (*)(const float* a, const float* b, const float* c, float* out, int64_t count,
+                                   float alpha, float beta);
+PointwiseFunction pointwiseFunction(PointwiseOp op);
+
+// Stored values to f32 and back.
+void loadPointwise(PointwiseType type, const void* from, int64_t count, float* to);
+void storePointwise(PointwiseType type, const float* from, int64_t count, void* to);
+
+}  // namespace tscompile

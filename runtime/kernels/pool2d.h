@@ -1,0 +1,27 @@
+// 2-d pooling in f32, plain or blocked activations (layout.h); the output has the input's layout.
+#pragma once
+
+#include "runtime/kernels/conv.h"
+
+#include <cstdint>
+
+namespace tscompile {
+
+struct PoolShape {
+  int64_t batch = 1, channels = 0, inHeight = 0, inWidth = 0;
+  int64_t outHeight = 0, outWidth = 0;  // with or without ceil_mode: the caller's business
+  int64_t kernelHeight = 1, kernelWidth = 1, strideHeight = 1, strideWidth = 1;
+  int64_t dilationHeight = 1, dilationWidth = 1;  // of max pooling
+  int64_t padTop = 0, padLeft = 0, padBottom = 0, padRight = 0;
+};
+
+// NaN wins, as in PyTorch; a window wholly outside gives -inf.
+void maxPool2d(const PoolShape&, ActivationLayout, const float* input, float* output, int threads);
+// Divides by the window's size, with its padding or without, or by `divisor` if that is not 0.
+void averagePool2d(const PoolShape&, ActivationLayout, bool countPadding, int64_t divisor, const float* input,
+                   float* output, int threads);
+// The mean over `area` = H * W of each channel; output [N][C], plain, whatever the layout of the input.
+void globalAveragePool(int64_t batch, int64_t channels, int64_t area, ActivationLayout, const float* input,
+                       float* output, int threads);
+
+}  // namespace tscompile

@@ -1,0 +1,333 @@
+// Runs part of a Product: some rows, some panels, all of the depth. Included once per instruction set.
+#if defined(TSCOMPILE_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_PRODUCT_INL_H_
+#undef TSCOMPILE_PRODUCT_INL_H_
+#else
+#define TSCOMPILE_PRODUCT_INL_H_
+#endif
+
+#include "runtime/kernels/product.h"
+#include "runtime/kernels/tile-inl.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+// Panels of 2 x 16 x 4 bytes x so many k's stay in the second level of cache.
+inline constexpr int64_t kDepthChunk = 1024;
+inline constexpr int64_t kConvertChunk = 128;
+
+// Stored weights of a panel -> f32, not scaled: a vector from `lane` of row `at + kRow`; `at` is a multiple of kGroup.
+struct LoadF16 {
+  using Stored = hwy::float16_t;
+  static constexpr int kGroup = 1;
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
+    const auto* p = static_cast<const hwy::float16_t*>(panel) + (at + kRow) * kBlock + lane;
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), p));
+  }
+};
+struct LoadBF16 {
+  using Stored = uint16_t;
+  static constexpr int kGroup = 1;
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
+    const auto* p = static_cast<const uint16_t*>(panel) + (at + kRow) * kBlock + lane;
+    const hn::Rebind<uint32_t, D> d32;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(hn::Rebind<uint16_t, D>(), p))));
+  }
+};
+// Four rows are the bytes of one word a column: shifts bring the one that is wanted up, then down with its sign.
+struct LoadI8 {
+  using Stored = int8_t;
+  static constexpr int kGroup = 4;
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
+    const hn::Rebind<int32_t, D> d32;
+    const auto* p = static_cast<const int8_t*>(panel) + at * kBlock + lane * 4;
+    const auto words = hn::LoadU(d32, reinterpret_cast<const int32_t*>(p));
+    return hn::ConvertTo(d, hn::ShiftRight<24>(hn::ShiftLeft<(3 - kRow) * 8>(words)));
+  }
+};
+
+// Calls body(integral constant r) for each row r of a group.
+template <int kGroup, class Body>
+HWY_INLINE void forRowsOfGroup(Body&& body) {
+  body(std::integral_constant<int, 0>());
+  if constexpr (kGroup == 4) {
+    body(std::integral_constant<int, 1>());
+    body(std::integral_constant<int, 2>());
+    body(std::integral_constant<int, 3>());
+  }
+}
+
+// `rows` rows of 16 stored weights from row `first` of a panel -> f32, times the scales of their columns if there are
+// any.
+template <class Load>
+HWY_INLINE void convertRows(const void* panel, const float* scales, int64_t first, int64_t rows, float* to) {
+  const hn::CappedTag<float, kBlock> d;
+  // A panel's next rows are prefetched: the panels in between make the processor's own prefetching stop.
+  const int64_t end = first + rows;
+  for (int64_t at = first / Load::kGroup * Load::kGroup; at < end; at += Load::kGroup) {
+    __builtin_prefetch(static_cast<const char*>(panel) +
+                       at * kBlock * static_cast<int64_t>(sizeof(typename Load::Stored)) + 4096);
+    forRowsOfGroup<Load::kGroup>([&](auto row) HWY_ATTR {
+      if (at + row < first || at + row >= end) return;
+      float* out = to + (at + row - first) * kBlock;
+#pragma GCC unroll 16
+      for (int lane = 0; lane < kBlock; lane += kLanes) {
+        auto v = Load().template load<row>(d, panel, at, lane);
+        if (scales) v = hn::Mul(v, hn::LoadU(d, scales + lane));
+        hn::Store(v, d, out + lane);
+      }
+    });
+  }
+}
+
+inline void convertWeights(const void* panel, WeightStorage storage, const float* scales, int64_t first, int64_t rows,
+                           float* to) {
+  switch (storage) {
+    case WeightStorage::F32:
+      std::memcpy(to, static_cast<const float*>(panel) + first * kBlock,
+                  static_cast<size_t>(rows * kBlock) * sizeof(float));
+      return;
+    case WeightStorage::F16:
+      return convertRows<LoadF16>(panel, nullptr, first, rows, to);
+    case WeightStorage::BF16:
+      return convertRows<LoadBF16>(panel, nullptr, first, rows, to);
+    case WeightStorage::I8:
+      return convertRows<LoadI8>(panel, scales, first, rows, to);
+  }
+}
+
+// A few rows times kWidePanels panels of stored weights, over all of the depth: weights go from memory to registers.
+inline constexpr int kStoredRows = 4;
+template <int kRows, class Load>
+void storedKernel(const Product& p, const RowTile& tile, int64_t panel) {
+  constexpr int kSums = kWidePanels * kVectors;
+  const hn::CappedTag<float, kBlock> d;
+  using V = hn::Vec<decltype(d)>;
+  V sum[kRows][kSums];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) sum[r][v] = hn::Zero(d);
+  const int64_t distance = panelBytes(p.depthOf(), p.storage);
+  const auto* b = static_cast<const char*>(p.b) + panel * distance;
+  int64_t at = 0;  // of the panel's rows
+  for (int64_t step = 0; step < p.stepCount; ++step) {
+    const float* a = p.a + tile.a + p.steps[step];
+    const int64_t depth = step < p.stepCount - p.tailSteps ? p.depth : p.tailDepth;
+    for (int64_t k = 0; k < depth; k += Load::kGroup, at += Load::kGroup) {
+      forRowsOfGroup<Load::kGroup>([&](auto row) HWY_ATTR {
+#pragma GCC unroll 16
+        for (int v = 0; v < kSums; ++v) {
+          V weights = Load().template load<row>(d, b + (v / kVectors) * distance, at, (v % kVectors) * kLanes);
+#pragma GCC unroll 16
+          for (int r = 0; r < kRows; ++r)
+            sum[r][v] = hn::MulAdd(hn::Set(d, a[r * p.rowStride + k + row]), weights, sum[r][v]);
+        }
+      });
+    }
+  }
+  const Epilogue& e = p.epilogue;
+#pragma GCC unroll 16
+  for (int v = 0; v < kSums; ++v) {
+    const int64_t column = (panel + v / kVectors) * kBlock + (v % kVectors) * kLanes;
+    const V scale = p.scales ? hn::LoadU(d, p.scales + column) : hn::Set(d, 1.0f);
+    const V bias = e.bias ? hn::LoadU(d, e.bias + column) : hn::Zero(d);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t at = tile.c + r * p.cRow + (panel + v / kVectors) * p.cPanel + (v % kVectors) * kLanes;
+      V result = hn::MulAdd(sum[r][v], scale, bias);
+      if (e.residual) result = hn::Add(result, hn::LoadU(d, e.residual + at));
+      if (isClamp(e.activation)) result = atMost(d, clampHigh(e), atLeast(d, clampLow(e), result));
+      hn::StoreU(result, d, p.c + at);
+    }
+  }
+}
+
+// False if a step's depth splits a group of rows.
+template <class Load>
+inline bool runStored(const Product& p, const RowTile& tile, int64_t panel) {
+  if (p.depth % Load::kGroup != 0 || p.tailDepth % Load::kGroup != 0) return false;
+  static constexpr void (*kTable[kStoredRows])(const Product&, const RowTile&, int64_t) = {
+      storedKernel<1, Load>, storedKernel<2, Load>, storedKernel<3, Load>, storedKernel<4, Load>};
+  kTable[tile.rows - 1](p, tile, panel);
+  return true;
+}
+
+// A tile whose last panel is only partly there works on a copy.
+inline void runPartialTile(int rows, int64_t lanes, Tile t, bool strided) {
+  alignas(64) float result[kTileRows * kBlock], residual[kTileRows * kBlock], bias[kBlock] = {};
+  const size_t bytes = static_cast<size_t>(lanes) * sizeof(float);
+  std::memset(result, 0, sizeof(result));
+  std::memset(residual, 0, sizeof(residual));
+  for (int r = 0; r < rows; ++r) {
+    if (t.accumulate) std::memcpy(result + r * kBlock, t.c + r * t.cRow, bytes);
+    if (t.residual) std::memcpy(residual + r * kBlock, t.residual + r * t.cRow, bytes);
+  }
+  float* c = t.c;
+  int64_t cRow = t.cRow;
+  if (t.bias) {
+    std::memcpy(bias, t.bias, bytes);
+    t.bias = bias;
+  }
+  if (t.residual) t.residual = residual;
+  t.c = result;
+  t.cRow = kBlock;
+  strided ? runFullTile<0>(rows, 1, t) : runFullTile<kBlock>(rows, 1, t);
+  for (int r = 0; r < rows; ++r) std::memcpy(c + r * cRow, result + r * kBlock, bytes);
+}
+
+inline void activateTile(const Product& p, float* c, int rows, int64_t panels, int64_t lanes) {
+  const Epilogue& e = p.epilogue;
+  if (p.cPanel == kBlock)
+    return activateRows(c, p.cRow, rows, (panels - 1) * kBlock + lanes, e.activation, e.alpha, e.beta);
+  for (int64_t panel = 0; panel < panels; ++panel)
+    activateRows(c + panel * p.cPanel, p.cRow, rows, kBlock, e.activation, e.alpha, e.beta);
+}
+
+// One tile of few rows; false if it is not for this.
+inline bool runFewRows(const Product& p, const RowTile& tile, int64_t panel) {
+  const bool ran = p.storage == WeightStorage::F16    ? runStored<LoadF16>(p, tile, panel)
+                   : p.storage == WeightStorage::BF16 ? runStored<LoadBF16>(p, tile, panel)
+                   : p.storage == WeightStorage::I8   ? runStored<LoadI8>(p, tile, panel)
+                                                      : false;
+  if (!ran) return false;
+  if (p.epilogue.activation != Activation::None && !isClamp(p.epilogue.activation))
+    activateTile(p, p.c + tile.c + panel * p.cPanel, tile.rows, kWidePanels, kBlock);
+  return true;
+}
+
+// One group of panels, one chunk of the depth, all rows given.
+struct ProductPart {
+  int64_t panel;  // the first
+  int panels;
+  int64_t lanes;  // in the last panel
+  int64_t firstStep, stepCount, depth;
+  const float* b;
+  int64_t panelStride;
+  bool first, last;   // chunk of the depth
+  const float* next;  // rows of B that are needed after this part
+  int64_t nextRows;
+};
+
+inline void runPart(const Product& p, const ProductPart& part, const RowTile* tiles, int64_t tileCount) {
+  const Epilogue& e = p.epilogue;
+  const bool strided = p.rowStride != kBlock;
+  Tile t{};
+  t.rowStride = p.rowStride;
+  t.steps = p.steps + part.firstStep;
+  t.stepCount = part.stepCount;
+  t.depth = part.depth;
+  t.b = part.b;
+  t.panelStride = part.panelStride;
+  t.cRow = p.cRow;
+  t.cPanel = p.cPanel;
+  t.bias = part.first && e.bias ? e.bias + part.panel * kBlock : nullptr;
+  t.accumulate = !part.first;
+  if (part.last && isClamp(e.activation)) {
+    t.clamp = true;
+    t.low = clampLow(e);
+    t.high = clampHigh(e);
+  }
+  // While they run, the tiles fetch what is needed next, each a share.
+  int64_t toFetch = part.nextRows, share = 0;
+  const float* next = part.next;
+  if (toFetch > 0) {
+    t.aheadRows = (toFetch - 1) / (tileCount * part.stepCount) + 1;
+    share = t.aheadRows * part.stepCount;
+  }
+  for (int64_t i = 0; i < tileCount; ++i) {
+    const RowTile& tile = tiles[i];
+    int64_t at = tile.c + part.panel * p.cPanel;
+    t.a = p.a + tile.a;
+    t.ahead = toFetch > 0 ? next : nullptr;
+    toFetch -= share;
+    next += share * kBlock;
+    t.c = p.c + at;
+    t.residual = part.first && e.residual ? e.residual + at : nullptr;
+    if (part.lanes < kBlock)
+      runPartialTile(tile.rows, part.lanes, t, strided);
+    else if (p.rowStride == 1)
+      runFullTile<1>(tile.rows, part.panels, t);
+    else if (strided)
+      runFullTile<0>(tile.rows, part.panels, t);
+    else
+      runFullTile<kBlock>(tile.rows, part.panels, t);
+    if (part.last && e.activation != Activation::None && !isClamp(e.activation))
+      activateTile(p, t.c, tile.rows, part.panels, part.lanes);
+  }
+}
+
+// Runs tiles x panels [firstPanel, endPanel).
+inline void runProduct(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+                       int64_t following = kNoPanel) {
+  alignas(64) float converted[kConvertChunk * kWidePanels * kBlock];
+  int mostRows = 0;
+  for (int64_t i = 0; i < tileCount; ++i) mostRows = std::max(mostRows, tiles[i].rows);
+  const int group = tilePanels(mostRows);
+  const int64_t panelFloats = p.depthOf() * kBlock, fullSteps = p.stepCount - p.tailSteps;
+  const int64_t distance = panelBytes(p.depthOf(), p.storage);
+  const int64_t depthChunk = p.storage == WeightStorage::F32 ? kDepthChunk : kConvertChunk;
+  for (int64_t panel = firstPanel; panel < endPanel;) {
+    ProductPart part{};
+    part.panel = panel;
+    part.panels = static_cast<int>(std::min<int64_t>(group, endPanel - panel));
+    part.lanes = kBlock;
+    // A panel that is only partly there goes alone.
+    if (!p.paddedColumns && (panel + part.panels) * kBlock > p.columns) {
+      if (part.panels > 1)
+        --part.panels;
+      else
+        part.lanes = p.columns - panel * kBlock;
+    }
+    if (tileCount == 1 && mostRows <= kStoredRows && part.panels == kWidePanels && part.lanes == kBlock &&
+        runFewRows(p, tiles[0], panel)) {
+      panel += part.panels;
+      continue;
+    }
+    int64_t row = 0;  // of the panel of B
+    for (int64_t step = 0; step < p.stepCount; step += part.stepCount) {
+      const bool tail = step >= fullSteps;
+      part.depth = tail ? p.tailDepth : p.depth;
+      part.firstStep = step;
+      part.stepCount = std::min(std::max<int64_t>(1, depthChunk / part.depth), (tail ? p.stepCount : fullSteps) - step);
+      part.first = step == 0;
+      part.last = step + part.stepCount == p.stepCount;
+      const int64_t rows = part.stepCount * part.depth;
+      const char* b = static_cast<const char*>(p.b) + panel * distance;
+      if (p.storage == WeightStorage::F32) {
+        part.b = reinterpret_cast<const float*>(b) + row * kBlock;
+        part.panelStride = panelFloats;
+        // Then comes the next chunk of these panels, or another panel.
+        const int64_t after = !part.last ? panel : panel + part.panels < endPanel ? panel + part.panels : following;
+        part.nextRows = 0;
+        if (tileCount > 1 && after != kNoPanel) {
+          part.nextRows = rows;
+          part.next = part.b + (after - panel) * panelFloats + (part.last ? -row : rows) * kBlock;
+        }
+      } else {
+        for (int i = 0; i < part.panels; ++i)
+          convertWeights(b + i * distance, p.storage, p.scales + (panel + i) * kBlock, row, rows,
+                         converted + i * rows * kBlock);
+        part.b = converted;
+        part.panelStride = rows * kBlock;
+      }
+      runPart(p, part, tiles, tileCount);
+      row += rows;
+    }
+    panel += part.panels;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif

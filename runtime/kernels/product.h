@@ -1,0 +1,50 @@
+// A product of gathered rows and packed panels: what matrix products and convolutions both come down to.
+#pragma once
+
+#include "runtime/kernels/epilogue.h"
+
+#include <cstdint>
+
+namespace tscompile {
+
+enum class WeightStorage : uint8_t { F32, F16, BF16, I8 };  // I8: one scale per column
+int64_t weightBytes(WeightStorage storage);
+// Of a panel of 16 columns; I8 has four rows together.
+int64_t panelBytes(int64_t depth, WeightStorage storage);
+
+// Rows of a product that lie at one stride, in A and in C.
+struct RowTile {
+  int64_t a, c;  // floats from the start
+  int rows;      // at most maxTileRows()
+};
+
+// c[row, panel * 16 + lane] = epilogue(sum over s, k of a[row + steps[s] + k] * b[panel, s * depth + k, lane]).
+// The last tailSteps steps are only tailDepth deep. B of a panel is contiguous: all steps, then the next panel. I8 has
+// its rows in fours: [row / 4][lane][row % 4].
+struct Product {
+  const float* a;
+  int64_t rowStride;  // floats
+  const int64_t* steps;
+  int64_t stepCount, depth, tailSteps, tailDepth;
+  const void* b;
+  WeightStorage storage;
+  const float* scales;  // I8: one a column, in full panels
+  int64_t columns;      // bias and row-major results have so many; lanes past them are undefined in A's B
+  float* c;
+  int64_t cRow, cPanel;  // floats
+  bool paddedColumns;    // results may be written up to a full panel
+  Epilogue epilogue;
+  int64_t depthOf() const { return (stepCount - tailSteps) * depth + tailSteps * tailDepth; }  // floats of B a column
+};
+
+// The most rows that a tile can have on this machine.
+int maxTileRows();
+// The product of these rows with panels [firstPanel, endPanel). `following`: the panel that this thread is likely to go
+// on with, which is fetched meanwhile, or kNoPanel.
+inline constexpr int64_t kNoPanel = -1;
+void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+              int64_t following = kNoPanel);
+// The activation of p's epilogue alone, on columns [first, end) of `rows` row-major results.
+void activateColumns(const Product& p, int64_t rows, int64_t first, int64_t end);
+
+}  // namespace tscompile

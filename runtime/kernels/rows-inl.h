@@ -1,0 +1,86 @@
+// Row kernels that softmax, normalisation and attention share. Included once per instruction set.
+#if defined(TSCOMPILE_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_ROWS_INL_H_
+#undef TSCOMPILE_ROWS_INL_H_
+#else
+#define TSCOMPILE_ROWS_INL_H_
+#endif
+
+#include "runtime/kernels/simd_math-inl.h"
+
+#include <algorithm>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+// sum of f(d, x) over a row, from four partial sums of vectors.
+template <class F>
+HWY_INLINE float sumOver(const float* row, int64_t count, F f) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a, c = a, e = a;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    a = hn::Add(a, f(d, hn::LoadU(d, row + i)));
+    b = hn::Add(b, f(d, hn::LoadU(d, row + i + lanes)));
+    c = hn::Add(c, f(d, hn::LoadU(d, row + i + 2 * lanes)));
+    e = hn::Add(e, f(d, hn::LoadU(d, row + i + 3 * lanes)));
+  }
+  for (; i + lanes <= count; i += lanes) a = hn::Add(a, f(d, hn::LoadU(d, row + i)));
+  if (i < count) {
+    auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+    b = hn::Add(b, hn::IfThenElseZero(mask, f(d, hn::MaskedLoad(mask, d, row + i))));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+}
+
+// out = f(d, in, index of the first lane) over a row.
+template <class F>
+HWY_INLINE void mapRow(const float* in, float* out, int64_t count, F f) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(f(d, hn::LoadU(d, in + i), [&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); }), d, out + i);
+  if (i < count) {
+    auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+    auto load = [&](const float* p) HWY_ATTR { return hn::MaskedLoad(mask, d, p + i); };
+    hn::BlendedStore(f(d, load(in), load), mask, d, out + i);
+  }
+}
+
+// The largest; what NaN does to it does not matter to softmax, whose sum is NaN then.
+HWY_INLINE float maxOver(const float* row, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto low = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto a = low, b = low;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    a = hn::Max(a, hn::LoadU(d, row + i));
+    b = hn::Max(b, hn::LoadU(d, row + i + lanes));
+  }
+  float best = hn::GetLane(hn::MaxOfLanes(d, hn::Max(a, b)));
+  for (; i < count; ++i) best = row[i] > best ? row[i] : best;
+  return best;
+}
+
+// softmax(row * scale) in place or not; a row of -inf alone gives NaN, as PyTorch's.
+HWY_INLINE void softmaxRow(const float* in, float* out, int64_t count, float scale) {
+  const float largest = maxOver(in, count);
+  const hn::ScalableTag<float> d0;
+  const auto shift = hn::Set(d0, largest), factor = hn::Set(d0, scale);
+  // Scaled after the difference: of finite values it cannot overflow to the wrong side.
+  mapRow(in, out, count, [&](auto d, auto x, auto&&) HWY_ATTR { return exp(d, hn::Mul(hn::Sub(x, shift), factor)); });
+  const float sum = sumOver(out, count, [](auto, auto x) HWY_ATTR { return x; });
+  const auto inverse = hn::Set(d0, 1.0f / sum);
+  mapRow(out, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Mul(x, inverse); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,142 @@
+#include "runtime/kernels/rows.h"
+
+#include "runtime/call/thread_pool.h"
+#include "runtime/kernels/simd.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+// Included once per instruction set, in this order.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/kernels/rows.cpp"
+#include <hwy/foreach_target.h>
+#include "runtime/kernels/rows-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+void softmaxKernel(const float* in, float* out, int64_t count) { softmaxRow(in, out, count, 1.0f); }
+
+void logSoftmaxKernel(const float* in, float* out, int64_t count) {
+  const hn::ScalableTag<float> d0;
+  const float largest = maxOver(in, count);
+  const auto shift = hn::Set(d0, largest);
+  float sum = sumOver(in, count, [&](auto d, auto x) HWY_ATTR { return exp(d, hn::Sub(x, shift)); });
+  const auto logSum = hn::Set(d0, std::log(sum));
+  mapRow(in, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Sub(hn::Sub(x, shift), logSum); });
+}
+
+// The mean, and the variance as the mean of squared differences from it: as exact as f32 sums get.
+std::pair<float, float> momentsKernel(const float* in, int64_t count) {
+  const hn::ScalableTag<float> d0;
+  float mean = sumOver(in, count, [](auto, auto x) HWY_ATTR { return x; }) / static_cast<float>(count);
+  const auto center = hn::Set(d0, mean);
+  float squares = sumOver(in, count, [&](auto, auto x) HWY_ATTR {
+    auto difference = hn::Sub(x, center);
+    return hn::Mul(difference, difference);
+  });
+  return {mean, squares / static_cast<float>(count)};
+}
+
+float meanSquareKernel(const float* in, int64_t count) {
+  return sumOver(in, count, [](auto, auto x) HWY_ATTR { return hn::Mul(x, x); }) / static_cast<float>(count);
+}
+
+// (x - mean) * factor * weight + bias, where weight and bias are rows.
+void affineKernel(const float* in, float* out, int64_t count, float mean, float factor, const float* weight,
+                  const float* bias) {
+  const hn::ScalableTag<float> d0;
+  const auto center = hn::Set(d0, mean), scale = hn::Set(d0, factor);
+  mapRow(in, out, count, [&](auto, auto x, auto&& load) HWY_ATTR {
+    auto y = hn::Mul(hn::Sub(x, center), scale);
+    if (weight && bias) return hn::MulAdd(y, load(weight), load(bias));
+    if (weight) return hn::Mul(y, load(weight));
+    return bias ? hn::Add(y, load(bias)) : y;
+  });
+}
+
+// The same with one weight and bias for the whole row.
+void scaleKernel(const float* in, float* out, int64_t count, float factor, float offset) {
+  const hn::ScalableTag<float> d0;
+  const auto scale = hn::Set(d0, factor), shift = hn::Set(d0, offset);
+  mapRow(in, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::MulAdd(x, scale, shift); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tscompile {
+namespace {
+
+// body(row) over all rows in pieces of about 10 us.
+template <class Body>
+void overRows(int64_t rows, int64_t count, double nanoseconds, int threads, Body&& body) {
+  const double cost = static_cast<double>(rows) * static_cast<double>(count) * nanoseconds * 1e-3;
+  if (cost < 20) threads = 1;
+  const int64_t pieces = std::min(rows, std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 128));
+  parallelFor(pieces, threads, [&](int64_t i) {
+    Piece piece = pieceOf(rows, pieces, i);
+    for (int64_t r = piece.begin; r < piece.end; ++r) body(r);
+  });
+}
+
+float inverseRoot(float variance, double epsilon) {
+  return static_cast<float>(1.0 / std::sqrt(static_cast<double>(variance) + epsilon));
+}
+
+}  // namespace
+
+void softmaxRows(int64_t rows, int64_t count, const float* input, float* output, int threads) {
+  auto kernel = TS_SIMD(softmaxKernel);
+  overRows(rows, count, 0.3, threads, [&](int64_t r) { kernel(input + r * count, output + r * count, count); });
+}
+
+void logSoftmaxRows(int64_t rows, int64_t count, const float* input, float* output, int threads) {
+  auto kernel = TS_SIMD(logSoftmaxKernel);
+  overRows(rows, count, 0.3, threads, [&](int64_t r) { kernel(input + r * count, output + r * count, count); });
+}
+
+void layerNormRows(int64_t rows, int64_t count, const float* input, const float* weight, const float* bias,
+                   double epsilon, float* output, int threads) {
+  auto moments = TS_SIMD(momentsKernel);
+  auto affine = TS_SIMD(affineKernel);
+  overRows(rows, count, 0.15, threads, [&](int64_t r) {
+    auto [mean, variance] = moments(input + r * count, count);
+    affine(input + r * count, output + r * count, count, mean, inverseRoot(variance, epsilon), weight, bias);
+  });
+}
+
+void rmsNormRows(int64_t rows, int64_t count, const float* input, const float* weight, double epsilon, float* output,
+                 int threads) {
+  auto meanSquare = TS_SIMD(meanSquareKernel);
+  auto affine = TS_SIMD(affineKernel);
+  overRows(rows, count, 0.1, threads, [&](int64_t r) {
+    float factor = inverseRoot(meanSquare(input + r * count, count), epsilon);
+    affine(input + r * count, output + r * count, count, 0.0f, factor, weight, nullptr);
+  });
+}
+
+void groupNorm(int64_t batch, int64_t channels, int64_t area, int64_t groups, const float* input, const float* weight,
+               const float* bias, double epsilon, float* output, int threads) {
+  auto moments = TS_SIMD(momentsKernel);
+  auto scale = TS_SIMD(scaleKernel);
+  const int64_t perGroup = channels / groups;
+  overRows(batch * groups, perGroup * area, 0.2, threads, [&](int64_t r) {
+    auto [mean, variance] = moments(input + r * perGroup * area, perGroup * area);
+    const float factor = inverseRoot(variance, epsilon);
+    for (int64_t c = 0; c < perGroup; ++c) {
+      const int64_t channel = r % groups * perGroup + c, at = (r * perGroup + c) * area;
+      const float w = weight ? factor * weight[channel] : factor;
+      scale(input + at, output + at, area, w, (bias ? bias[channel] : 0.0f) - mean * w);
+    }
+  });
+}
+
+}  // namespace tscompile
+#endif

@@ -1,0 +1,265 @@
+// exp, log, tanh, erf and what follows from them on vectors of f32, within 2 to 4 units in the last place.
+// NaN stays NaN; infinities and overflow give what the standard library gives. Included once per instruction set.
+#if defined(TSCOMPILE_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_SIMD_MATH_INL_H_
+#undef TSCOMPILE_SIMD_MATH_INL_H_
+#else
+#define TSCOMPILE_SIMD_MATH_INL_H_
+#endif
+
+#include "runtime/kernels/epilogue.h"
+
+#include <hwy/highway.h>
+
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The larger and the smaller; NaN in x stays.
+template <class D, class V>
+HWY_INLINE V atLeast(D d, float low, V x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Max(hn::Set(d, low), x);  // the second operand is the result where one is NaN
+#else
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, low)), hn::Set(d, low), x);
+#endif
+}
+template <class D, class V>
+HWY_INLINE V atMost(D d, float high, V x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Min(hn::Set(d, high), x);
+#else
+  return hn::IfThenElse(hn::Gt(x, hn::Set(d, high)), hn::Set(d, high), x);
+#endif
+}
+
+// Horner's scheme, highest power first.
+template <class D, class V>
+HWY_INLINE V polynomial(D, V, V sum) {
+  return sum;
+}
+template <class D, class V, class... Rest>
+HWY_INLINE V polynomial(D d, V x, V sum, float next, Rest... rest) {
+  return polynomial(d, x, hn::MulAdd(sum, x, hn::Set(d, next)), rest...);
+}
+template <class D, class V, class... Rest>
+HWY_INLINE V polynomialOf(D d, V x, float first, Rest... rest) {
+  return polynomial(d, x, hn::Set(d, first), rest...);
+}
+
+// 2^n for whole n in [-126, 127].
+template <class D, class V>
+HWY_INLINE V powerOfTwo(D d, V n) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127))));
+}
+
+// exp(x) = 2^n * exp(r) with |r| <= ln 2 / 2; exp(r) - 1 is returned apart for expm1.
+template <class D, class V>
+HWY_INLINE V expReduced(D d, V x, V& n) {
+  n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693145752f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+  V tail = polynomialOf(d, r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f,
+                        5.0000001201e-1f);
+  return hn::MulAdd(hn::Mul(tail, r), r, r);
+}
+
+template <class D, class V>
+HWY_INLINE V exp(D d, V x) {
+  // Past these bounds the result is infinite or zero; two factors reach the subnormal numbers.
+  V bounded = atMost(d, 89.0f, atLeast(d, -104.0f, x));
+  V n;
+  V r = expReduced(d, bounded, n);
+  V half = hn::Floor(hn::Mul(n, hn::Set(d, 0.5f)));
+  // NaN has no whole part: it comes back through r.
+  V value = hn::Add(r, hn::Set(d, 1.0f));
+  return hn::Mul(hn::Mul(value, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(n, half)));
+}
+
+template <class D, class V>
+HWY_INLINE V expm1(D d, V x) {
+  V bounded = atMost(d, 89.0f, atLeast(d, -40.0f, x));
+  V n;
+  V r = expReduced(d, bounded, n);
+  V half = hn::Floor(hn::Mul(n, hn::Set(d, 0.5f)));
+  V a = powerOfTwo(d, half), b = powerOfTwo(d, hn::Sub(n, half));
+  // 2^n r + (2^n - 1), without overflow of 2^n at n = 128.
+  V scale = hn::Mul(a, b);
+  V result = hn::Add(hn::Mul(hn::Mul(r, a), b), hn::Sub(scale, hn::Set(d, 1.0f)));
+  V large = hn::Mul(hn::Mul(hn::Add(r, hn::Set(d, 1.0f)), a), b);
+  result = hn::IfThenElse(hn::Gt(n, hn::Set(d, 30.0f)), large, result);
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), hn::Set(d, 1e-10f)), x, result);
+}
+
+template <class D, class V>
+HWY_INLINE V log(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V one = hn::Set(d, 1.0f);
+  // Subnormal numbers are scaled up first.
+  auto tiny = hn::Lt(x, hn::Set(d, 1.17549435e-38f));
+  V scaled = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 8388608.0f)), x);
+  auto bits = hn::BitCast(di, scaled);
+  // Exponent such that the fraction lies in [sqrt(1/2), sqrt(2)).
+  auto e = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3f3504f3)));
+  V m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(e)));
+  V n = hn::Sub(hn::ConvertTo(d, e), hn::IfThenElseZero(tiny, hn::Set(d, 23.0f)));
+  V f = hn::Sub(m, one);
+  V z = hn::Mul(f, f);
+  V p = polynomialOf(d, f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
+                     -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f);
+  V y = hn::Mul(hn::Mul(p, f), z);
+  y = hn::MulAdd(n, hn::Set(d, -2.12194440e-4f), y);
+  y = hn::NegMulAdd(hn::Set(d, 0.5f), z, y);
+  y = hn::MulAdd(n, hn::Set(d, 0.693359375f), hn::Add(f, y));
+  const float infinity = std::numeric_limits<float>::infinity();
+  y = hn::IfThenElse(hn::Eq(x, hn::Set(d, infinity)), x, y);
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, -infinity), y);
+  y = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), y);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+template <class D, class V>
+HWY_INLINE V log1p(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  V u = hn::Add(one, x);
+  // The rounding of 1 + x is put right by its first-order term.
+  V correction = hn::Div(hn::Sub(x, hn::Sub(u, one)), u);
+  V y = hn::Add(log(d, u), correction);
+  auto plain = hn::Or(hn::Eq(u, one), hn::Eq(x, hn::Set(d, std::numeric_limits<float>::infinity())));
+  y = hn::IfThenElse(plain, x, y);
+  return hn::IfThenElse(hn::Eq(u, hn::Zero(d)), hn::Set(d, -std::numeric_limits<float>::infinity()), y);
+}
+
+template <class D, class V>
+HWY_INLINE V sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
+}
+
+template <class D, class V>
+HWY_INLINE V tanh(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  V magnitude = hn::Abs(x);
+  // Near zero an odd polynomial, else 1 - 2 / (exp(2|x|) + 1).
+  V z = hn::Mul(x, x);
+  V p = polynomialOf(d, z, -5.70498872745e-3f, 2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f,
+                     -3.33332819422e-1f);
+  V small = hn::MulAdd(hn::Mul(p, z), x, x);
+  V e = exp(d, hn::Add(magnitude, magnitude));
+  V large = hn::NegMulAdd(hn::Set(d, 2.0f), hn::Div(one, hn::Add(e, one)), one);
+  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.625f)), small, hn::CopySign(large, x));
+}
+
+// x * P(x^2) below 1, 1 - exp(Q(|x|)) above: Q approximates log(erfc). From 4 on the result is 1.
+template <class D, class V>
+HWY_INLINE V erf(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  V t = atMost(d, 4.0f, hn::Abs(x)), s = hn::Mul(t, t);
+  V q = polynomialOf(d, t, -1.72853470e-5f, 3.83197126e-4f);
+  V u = polynomialOf(d, t, -3.88396438e-3f, 2.42546219e-2f);
+  q = hn::MulAdd(q, s, u);
+  q = hn::MulAdd(q, t, hn::Set(d, -1.06777877e-1f));
+  q = hn::MulAdd(q, t, hn::Set(d, -6.34846687e-1f));
+  q = hn::MulAdd(q, t, hn::Set(d, -1.28717512e-1f));
+  q = hn::MulSub(q, t, t);
+  // exp(q), without the care for its bounds: q is in [-18, 0].
+  V n;
+  V e = expReduced(d, q, n);
+  V scale = powerOfTwo(d, n);
+  V large = hn::CopySign(hn::Sub(one, hn::MulAdd(e, scale, scale)), x);
+  V p = polynomialOf(d, s, -5.96761703e-4f, 4.99119423e-3f, -2.67681349e-2f, 1.12819925e-1f, -3.76125336e-1f,
+                     1.28379166e-1f);
+  V small = hn::MulAdd(p, x, x);
+  return hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375f)), large, small);
+}
+
+template <class D, class V>
+HWY_INLINE V gelu(D d, V x) {
+  V half = hn::Mul(x, hn::Set(d, 0.5f));
+  return hn::MulAdd(half, erf(d, hn::Mul(x, hn::Set(d, 0.70710678118f))), half);
+}
+
+template <class D, class V>
+HWY_INLINE V geluTanh(D d, V x) {
+  V cubic = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715f), x);
+  V half = hn::Mul(x, hn::Set(d, 0.5f));
+  return hn::MulAdd(half, tanh(d, hn::Mul(cubic, hn::Set(d, 0.7978845608f))), half);
+}
+
+template <class D, class V>
+HWY_INLINE V hardSigmoid(D d, V x) {
+  V moved = hn::Add(x, hn::Set(d, 3.0f));
+  return hn::Mul(atMost(d, 6.0f, atLeast(d, 0.0f, moved)), hn::Set(d, 1.0f / 6.0f));
+}
+
+template <class D, class V>
+HWY_INLINE V softplus(D d, V x) {
+  return hn::IfThenElse(hn::Gt(x, hn::Set(d, 20.0f)), x, log1p(d, exp(d, x)));
+}
+
+// Calls body with a function of (d, vector): the switch is outside of the loop.
+template <class Body>
+HWY_INLINE void withActivation(Activation activation, float alpha, float beta, Body&& body) {
+  switch (activation) {
+    case Activation::None:
+      return body([](auto, auto x) HWY_ATTR { return x; });
+    case Activation::Relu:
+      return body([](auto d, auto x) HWY_ATTR { return atLeast(d, 0.0f, x); });
+    case Activation::Clamp:
+      return body([alpha, beta](auto d, auto x) HWY_ATTR { return atMost(d, beta, atLeast(d, alpha, x)); });
+    case Activation::LeakyRelu:
+      return body([alpha](auto d, auto x)
+                      HWY_ATTR { return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(x, hn::Set(d, alpha))); });
+    case Activation::Sigmoid:
+      return body([](auto d, auto x) HWY_ATTR { return sigmoid(d, x); });
+    case Activation::Tanh:
+      return body([](auto d, auto x) HWY_ATTR { return tanh(d, x); });
+    case Activation::Gelu:
+      return body([](auto d, auto x) HWY_ATTR { return gelu(d, x); });
+    case Activation::GeluTanh:
+      return body([](auto d, auto x) HWY_ATTR { return geluTanh(d, x); });
+    case Activation::Silu:
+      return body([](auto d, auto x) HWY_ATTR { return hn::Mul(x, sigmoid(d, x)); });
+    case Activation::HardSwish:
+      return body([](auto d, auto x) HWY_ATTR { return hn::Mul(x, hardSigmoid(d, x)); });
+    case Activation::HardSigmoid:
+      return body([](auto d, auto x) HWY_ATTR { return hardSigmoid(d, x); });
+    case Activation::Elu:
+      return body([alpha](auto d, auto x) HWY_ATTR {
+        return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(expm1(d, x), hn::Set(d, alpha)));
+      });
+    case Activation::Mish:
+      return body([](auto d, auto x) HWY_ATTR { return hn::Mul(x, tanh(d, softplus(d, x))); });
+    case Activation::Softplus:
+      return body([](auto d, auto x) HWY_ATTR { return softplus(d, x); });
+  }
+}
+
+// activation(c) in place on `rows` rows of `count` floats.
+HWY_INLINE void activateRows(float* c, int64_t rowStride, int64_t rows, int64_t count, Activation activation,
+                             float alpha, float beta) {
+  withActivation(activation, alpha, beta, [=](auto f) HWY_ATTR {
+    const hn::ScalableTag<float> d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t r = 0; r < rows; ++r) {
+      float* row = c + r * rowStride;
+      int64_t i = 0;
+      for (; i + lanes <= count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, row + i)), d, row + i);
+      if (i < count) {
+        auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+        hn::BlendedStore(f(d, hn::MaskedLoad(mask, d, row + i)), mask, d, row + i);
+      }
+    }
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,147 @@
+// The register tile that matrix products and convolutions share: rows of A, 16 k's at a time from wherever each step
+// says, times panels of 16 columns of packed B. Included once per instruction set.
+#if defined(TSCOMPILE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_TILE_INL_H_
+#undef TSCOMPILE_TILE_INL_H_
+#else
+#define TSCOMPILE_TILE_INL_H_
+#endif
+
+#include "runtime/kernels/simd.h"
+#include "runtime/kernels/simd_math-inl.h"
+#include "runtime/kernels/tile.h"
+
+#include <hwy/highway.h>
+
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr int kLanes = static_cast<int>(HWY_LANES(float)) < kBlock ? static_cast<int>(HWY_LANES(float)) : kBlock;
+inline constexpr int kVectors = kBlock / kLanes;  // per panel
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kTilePanels = 2;
+inline constexpr int kTileRows = 14;   // 28 sums, 2 of B, 1 of A: 31 of 32 registers
+inline constexpr int kWidePanels = 4;  // for few rows, so that loads of B keep the memory busy
+inline constexpr int kWideRows = 6;
+#elif HWY_TARGET == HWY_AVX2
+inline constexpr int kTilePanels = 1;
+inline constexpr int kTileRows = 6;  // 12 sums, 2 of B, 1 of A: 15 of 16 registers
+inline constexpr int kWidePanels = 2;
+inline constexpr int kWideRows = 3;
+#else
+inline constexpr int kTilePanels = 1;
+inline constexpr int kTileRows = 2;
+inline constexpr int kWidePanels = 1;
+inline constexpr int kWideRows = 2;
+#endif
+
+// kStride: floats between rows of A; 0: t.rowStride.
+template <int kRows, int kPanels, int kStride>
+HWY_NOINLINE void tileKernel(const Tile& t) {
+  constexpr int kSums = kPanels * kVectors;
+  const hn::CappedTag<float, kBlock> d;
+  using V = hn::Vec<decltype(d)>;
+  V sum[kRows][kSums];
+  auto at = [](int vector) { return (vector % kVectors) * kLanes; };
+  if (t.accumulate) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < kSums; ++v) sum[r][v] = hn::LoadU(d, t.c + r * t.cRow + (v / kVectors) * t.cPanel + at(v));
+  } else if (t.bias) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) {
+      V b = hn::LoadU(d, t.bias + (v / kVectors) * kBlock + at(v));
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) sum[r][v] = b;
+    }
+  } else {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < kSums; ++v) sum[r][v] = hn::Zero(d);
+  }
+  if (t.residual) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < kSums; ++v)
+        sum[r][v] = hn::Add(sum[r][v], hn::LoadU(d, t.residual + r * t.cRow + (v / kVectors) * t.cPanel + at(v)));
+  }
+  const int64_t stride = kStride ? kStride : t.rowStride;
+  const float* HWY_RESTRICT b = t.b;
+  const float* ahead = t.ahead;
+  for (int64_t step = 0; step < t.stepCount; ++step) {
+    if (kRows > kWideRows && ahead)
+      for (int64_t i = 0; i < t.aheadRows; ++i, ahead += kBlock)
+        for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(ahead + panel * t.panelStride, 0, 2);
+    const float* HWY_RESTRICT a = t.a + t.steps[step];
+#pragma GCC unroll 1
+    for (int64_t k = 0; k < t.depth; ++k) {
+      V bv[kSums];
+#pragma GCC unroll 16
+      for (int v = 0; v < kSums; ++v) bv[v] = hn::LoadU(d, b + (v / kVectors) * t.panelStride + at(v));
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        V av = hn::Set(d, a[r * stride]);
+#pragma GCC unroll 16
+        for (int v = 0; v < kSums; ++v) sum[r][v] = hn::MulAdd(av, bv[v], sum[r][v]);
+      }
+      a += 1;
+      b += kBlock;
+    }
+  }
+  if (t.clamp) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+      for (int v = 0; v < kSums; ++v) sum[r][v] = atMost(d, t.high, atLeast(d, t.low, sum[r][v]));
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+    for (int v = 0; v < kSums; ++v) hn::StoreU(sum[r][v], d, t.c + r * t.cRow + (v / kVectors) * t.cPanel + at(v));
+}
+
+using TileFunction = void (*)(const Tile&);
+
+template <int kPanels, int kStride, int... kRow>
+inline TileFunction tileOf(int rows, std::integer_sequence<int, kRow...>) {
+  static constexpr TileFunction kTable[] = {tileKernel<kRow + 1, kPanels, kStride>...};
+  return kTable[rows - 1];
+}
+
+// Panels the widest tile for so many rows takes.
+inline int tilePanels(int64_t rows) { return rows <= kWideRows ? kWidePanels : kTilePanels; }
+
+template <int kStride>
+inline void runFullTile(int rows, int panels, const Tile& t) {
+  if constexpr (kWidePanels > kTilePanels) {
+    if (panels == kWidePanels && rows <= kWideRows)
+      return tileOf<kWidePanels, kStride>(rows, std::make_integer_sequence<int, kWideRows>())(t);
+  }
+  if constexpr (kTilePanels > 1) {
+    if (panels == kTilePanels)
+      return tileOf<kTilePanels, kStride>(rows, std::make_integer_sequence<int, kTileRows>())(t);
+  }
+  Tile one = t;
+  for (int p = 0; p < panels; ++p) {
+    tileOf<1, kStride>(rows, std::make_integer_sequence<int, kTileRows>())(one);
+    one.b += t.panelStride;
+    if (one.ahead) one.ahead += t.panelStride;
+    one.c += t.cPanel;
+    if (one.bias) one.bias += kBlock;
+    if (one.residual) one.residual += t.cPanel;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,30 @@
+#include "runtime/ops/call_op.h"
+
+#include "runtime/interpreter/call_operator.h"
+#include "runtime/ops/ops.h"
+
+namespace tscompile {
+
+std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
+                              std::initializer_list<IValue> arguments) {
+  const Operator* op = call.op().registry().builtIn().find(fullName);
+  TS_CHECK(op && op->schema().arguments.size() == arguments.size());
+  if (!op->isImplemented())
+    throw ExecutionError(ErrorKind::Unsupported,
+                         "operator " + std::string(fullName) + ", which this one uses, is not implemented");
+  SmallVector<const IValue*, 16> pointers;
+  for (const IValue& a : arguments) pointers.push_back(&a);
+  std::vector<IValue> results(std::max<size_t>(op->schema().returns.size(), 1));
+  callOperator(*op, pointers.data(), pointers.size(), results.data(), results.size(), call.context());
+  return results;
+}
+
+IValue invoke(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments) {
+  return std::move(invokeAll(call, fullName, arguments)[0]);
+}
+
+Tensor invokeTensor(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments) {
+  return invoke(call, fullName, arguments).toTensor();
+}
+
+}  // namespace tscompile

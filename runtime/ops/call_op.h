@@ -1,0 +1,19 @@
+// Operators that are made of other operators call them by name.
+#pragma once
+
+#include "runtime/call/kernel_call.h"
+
+#include <initializer_list>
+#include <string_view>
+
+namespace tscompile {
+
+// Runs "aten::add.Tensor" with arguments in schema order, defaults included; the first result.
+IValue invoke(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments);
+// The same where there are several results.
+std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
+                              std::initializer_list<IValue> arguments);
+// The first result, which is a tensor.
+Tensor invokeTensor(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments);
+
+}  // namespace tscompile

@@ -1,0 +1,160 @@
+// Tensors with other dtypes, and questions about dtypes: to, type_as, result_type, can_cast.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/promotion.h"
+#include "runtime/reference/tensor_options.h"
+
+namespace tscompile {
+namespace {
+
+// ---- to ----
+
+// A copy, also if nothing changes. Strides are kept where they are dense; else the copy is row-major or channels-last.
+Tensor copied(const Tensor& t, DType dtype, MemoryFormat format) {
+  if (format == MemoryFormat::Preserve && !isNonOverlappingAndDense(t.sizes(), t.strides()))
+    format = suggestedFormat(t);
+  Tensor out = emptyLike(t, dtype, format);
+  copyTensor(out, t);
+  return out;
+}
+
+// The tensor itself if it is as wanted.
+Tensor converted(const Tensor& t, DType dtype, bool copy, MemoryFormat format) {
+  bool same = t.dtype() == dtype && (format == MemoryFormat::Preserve || format == suggestedFormat(t));
+  return same && !copy ? t : copied(t, dtype, format);
+}
+
+// Where an overload has its arguments; 0: nowhere.
+struct ToArguments {
+  size_t dtype, device, layout, copy, format;
+};
+constexpr ToArguments kToDevice{2, 1, 0, 4, 5};
+constexpr ToArguments kToDType{1, 0, 0, 3, 4};
+constexpr ToArguments kToOther{0, 0, 0, 3, 4};
+constexpr ToArguments kToLayout{1, 3, 2, 6, 7};
+constexpr ToArguments kToPrimDevice{2, 1, 0, 4, 0};
+constexpr ToArguments kToPrimDType{1, 0, 0, 3, 0};
+constexpr ToArguments kToPrimOther{0, 0, 0, 2, 0};
+constexpr ToArguments kToCopy{1, 3, 2, 0, 6};
+
+template <const ToArguments& kAt>
+void inferTo(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  if (kAt.device) checkDevice(call, kAt.device);
+  if (kAt.layout) checkLayout(call, kAt.layout);
+  call.result(t, kAt.dtype ? call.dtypeOr(kAt.dtype, t.dtype) : t.dtype);
+}
+void inferToOther(InferCall& call) { call.result(call.tensor(0), call.tensor(1).dtype); }
+
+template <const ToArguments& kAt>
+void toKernel(KernelCall& call) {
+  MemoryFormat format = kAt.format ? formatArgument(call, kAt.format) : MemoryFormat::Preserve;
+  bool copy = kAt.copy ? call.flag(kAt.copy) : true;
+  call.setResult(converted(call.tensor(0), call.spec().dtype, copy, format));
+}
+void typeAsKernel(KernelCall& call) {
+  call.setResult(converted(call.tensor(0), call.spec().dtype, false, MemoryFormat::Preserve));
+}
+
+void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
+
+template <DType kDType>
+void inferCast(InferCall& call) {
+  call.result(call.tensor(0), kDType);
+}
+
+// What autocasting regions do around each operator; (self, cuda_enabled, cpu_enabled, cuda_dtype, cpu_dtype).
+void inferToReduced(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.result(t, t.dtype == DType::Float32 && call.flag(2) ? call.dtypeOr(4, t.dtype) : t.dtype);
+}
+void inferToFull(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  bool is16 = t.dtype == DType::Float16 || t.dtype == DType::BFloat16;
+  call.result(t, is16 && call.flag(2) ? DType::Float32 : t.dtype);
+}
+
+// ---- questions about dtypes: numbers and bools ----
+
+[[noreturn]] void fail(std::string message) { throw ExecutionError(ErrorKind::Model, std::move(message)); }
+
+DType dtypeOf(const IValue& v) {
+  std::optional<DType> dtype = v.isInt() ? dtypeFromNumber(v.toInt()) : std::nullopt;
+  if (!dtype) fail("expected the number of a dtype");
+  return *dtype;
+}
+DType dtypeOfTensor(const IValue& v) {
+  if (!v.isTensor() || !v.tensorImpl()) fail("expected a tensor");
+  return v.tensorImpl()->dtype();
+}
+
+void isFloatingPoint(const IValue* const* a, IValue& r) { r = isFloating(dtypeOfTensor(*a[0])); }
+void isComplexTensor(const IValue* const* a, IValue& r) { r = isComplex(dtypeOfTensor(*a[0])); }
+void isSigned(const IValue* const* a, IValue& r) {
+  DType dtype = dtypeOfTensor(*a[0]);
+  r = dtype != DType::UInt8 && dtype != DType::Bool;
+}
+void canCastTypes(const IValue* const* a, IValue& r) { r = canCast(dtypeOf(*a[0]), dtypeOf(*a[1])); }
+void promoteTwoTypes(const IValue* const* a, IValue& r) {
+  DType dtype = promoteTypes(dtypeOf(*a[0]), dtypeOf(*a[1]));
+  if (dtype == DType::Undefined) fail("promote_types: there is no dtype for both");
+  r = static_cast<int64_t>(dtype);
+}
+void resultType(const IValue* const* a, IValue& r) {
+  ResultType type;
+  for (int i = 0; i < 2; ++i) {
+    const IValue& v = *a[i];
+    if (v.isTensor() && v.tensorImpl())
+      type.add(TensorInfo{v.tensorImpl()->dtype(), true, v.tensorImpl()->sizes()});
+    else if (v.isNumber())
+      type.addNumber(v.isBool()    ? DType::Bool
+                     : v.isInt()   ? DType::Int64
+                     : v.isFloat() ? DType::Float64
+                                   : DType::Complex128);
+    else
+      fail("result_type: expected tensors or numbers");
+  }
+  r = static_cast<int64_t>(type.get());
+}
+
+}  // namespace
+
+void registerConversionsOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  add("aten::to.device", inferTo<kToDevice>, toKernel<kToDevice>);
+  add("aten::to.dtype", inferTo<kToDType>, toKernel<kToDType>);
+  add("aten::to.other", inferToOther, toKernel<kToOther>);
+  add("aten::to.dtype_layout", inferTo<kToLayout>, toKernel<kToLayout>);
+  add("aten::to.prim_Device", inferTo<kToPrimDevice>, toKernel<kToPrimDevice>);
+  add("aten::to.prim_dtype", inferTo<kToPrimDType>, toKernel<kToPrimDType>);
+  add("aten::to.prim_other", inferTo<kToPrimOther>, toKernel<kToPrimOther>);
+  add("aten::_to_copy", inferTo<kToCopy>, toKernel<kToCopy>);
+  add("aten::type_as", inferToOther, typeAsKernel);
+  add("aten::cpu", inferTo<kToPrimOther>, selfKernel);
+  add("aten::cuda", inferTo<kToPrimOther>, selfKernel);
+  add("aten::_cast_Byte", inferCast<DType::UInt8>, typeAsKernel);
+  add("aten::_cast_Char", inferCast<DType::Int8>, typeAsKernel);
+  add("aten::_cast_Short", inferCast<DType::Int16>, typeAsKernel);
+  add("aten::_cast_Int", inferCast<DType::Int32>, typeAsKernel);
+  add("aten::_cast_Long", inferCast<DType::Int64>, typeAsKernel);
+  add("aten::_cast_Half", inferCast<DType::Float16>, typeAsKernel);
+  add("aten::_cast_Float", inferCast<DType::Float32>, typeAsKernel);
+  add("aten::_cast_Double", inferCast<DType::Float64>, typeAsKernel);
+  add("aten::_autocast_to_reduced_precision", inferToReduced, typeAsKernel);
+  add("aten::_autocast_to_full_precision", inferToFull, typeAsKernel);
+
+  ops.add({.schema = "aten::is_floating_point", .scalar = isFloatingPoint});
+  ops.add({.schema = "aten::is_complex", .scalar = isComplexTensor});
+  ops.add({.schema = "aten::is_signed", .scalar = isSigned});
+  ops.add({.schema = "aten::can_cast", .scalar = canCastTypes});
+  ops.add({.schema = "aten::promote_types", .scalar = promoteTwoTypes});
+  for (const char* name : {"aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
+                           "aten::result_type.Scalar_Scalar"})
+    ops.add({.schema = name, .scalar = resultType});
+  ops.markSharing({"aten::type_as", "aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Short", "aten::_cast_Int",
+                   "aten::_cast_Long", "aten::_cast_Half", "aten::_cast_Float", "aten::_cast_Double"});
+}
+
+}  // namespace tscompile

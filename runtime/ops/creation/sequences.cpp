@@ -1,0 +1,212 @@
+// Numbers in a row: arange, range, linspace, logspace.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/generate.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/tensor_options.h"
+
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+using C128 = std::complex<double>;
+
+[[noreturn]] void failOverflow(const char* type) {
+  throw ExecutionError(ErrorKind::Model,
+                       std::string("value cannot be converted to type ") + type + " without overflow");
+}
+
+double asDouble(const IValue& v) {
+  if (v.isComplex() && v.toComplex().imag() != 0) failOverflow("double");
+  return v.isComplex() ? v.toComplex().real() : v.toDouble();
+}
+int64_t asInteger(const IValue& v) {
+  if (v.isInt()) return v.toInt();
+  double d = asDouble(v);
+  if (!(d >= -0x1p63 && d < 0x1p63)) failOverflow("int64");
+  return static_cast<int64_t>(d);
+}
+
+void requireReal(DType dtype) {
+  if (dtype == DType::Bool || isComplex(dtype))
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(dtype)));
+}
+
+// ---- arange, range: start, end and step, then dtype, layout, device, pin_memory ----
+
+struct Range {
+  IValue start = int64_t{0}, end, step = int64_t{1};
+};
+
+// The first arguments are (end), (start, end) or (start, end, step).
+template <size_t kArguments>
+Range rangeOf(const IValue* const* a) {
+  Range r;
+  if constexpr (kArguments > 1) r.start = *a[0];
+  r.end = *a[kArguments > 1 ? 1 : 0];
+  if constexpr (kArguments > 2) r.step = *a[2];
+  return r;
+}
+
+// The number of elements; of `range`, the end counts as well.
+int64_t rangeCount(const InferCall& call, const Range& r, DType dtype, bool inclusive) {
+  double start = asDouble(r.start), end = asDouble(r.end), step = asDouble(r.step);
+  bool integers = isIntegral(dtype, false);
+  // Steps between -1 and 1 are 0 for integers.
+  call.require(integers ? asInteger(r.step) != 0 : step > 0 || step < 0, "step must be nonzero");
+  call.require(std::isfinite(start) && std::isfinite(end), "unsupported range: {} -> {}", start, end);
+  if (integers) {
+    int64_t a = asInteger(r.start), b = asInteger(r.end), s = asInteger(r.step);
+    call.require(s > 0 ? b >= a : b <= a, "upper bound and larger bound inconsistent with step sign");
+    // Integers first, then steps; of arange, only if 64 bits are asked for.
+    if (dtype == DType::Int64 || inclusive) {
+      __int128 length = static_cast<__int128>(b) - a,
+               steps = inclusive ? length / s + 1 : (length + s - (s > 0 ? 1 : -1)) / s;
+      call.require(steps <= INT64_MAX, "invalid size, possible overflow?");
+      return static_cast<int64_t>(steps);
+    }
+  } else {
+    call.require(step > 0 ? end >= start : end <= start, "upper bound and larger bound inconsistent with step sign");
+  }
+  double count = inclusive ? std::floor((end - start) / step) + 1 : std::ceil((end - start) / step);
+  call.require(count >= 0 && count < 0x1p63, "invalid size, possible overflow?");
+  return static_cast<int64_t>(count);
+}
+
+template <size_t kArguments, bool kInclusive>
+void inferRange(InferCall& call) {
+  bool integers = !kInclusive, known = true;
+  for (size_t i = 0; i < kArguments; ++i) {
+    integers = integers && isIntegral(call.scalarType(i), true);
+    known = known && call.constant(i);
+  }
+  DType dtype = optionsDType(call, kArguments, integers ? DType::Int64 : DType::Float32);
+  requireReal(dtype);
+  const IValue* arguments[kArguments];
+  for (size_t i = 0; i < kArguments; ++i) arguments[i] = call.constant(i);
+  call.result(dtype, Dims{known ? rangeCount(call, rangeOf<kArguments>(arguments), dtype, kInclusive) : kUnknownSize});
+}
+
+template <size_t kArguments>
+void rangeKernel(KernelCall& call) {
+  Tensor out = call.out();
+  Range r = rangeOf<kArguments>(call.arguments());
+  if (isIntegral(out.dtype(), false)) {
+    int64_t start = asInteger(r.start), step = asInteger(r.step);
+    generate(out, [=](int64_t i) { return wrapAdd(start, wrapMul(step, i)); });
+  } else if (itemSize(out.dtype()) == 2) {
+    auto start = static_cast<float>(asDouble(r.start)), step = static_cast<float>(asDouble(r.step));
+    generate(out, [=](int64_t i) { return start + step * static_cast<float>(i); });
+  } else {
+    double start = asDouble(r.start), step = asDouble(r.step);
+    generate(out, [=](int64_t i) { return start + step * static_cast<double>(i); });
+  }
+}
+
+// ---- linspace, logspace: start, end, steps, (base,) dtype ... ----
+
+template <size_t kDType>
+void inferSpace(InferCall& call) {
+  bool complex = isComplex(call.scalarType(0)) || isComplex(call.scalarType(1));
+  DType dtype = optionsDType(call, kDType, complex ? DType::Complex64 : DType::Float32);
+  call.require(!complex || isComplex(dtype), "{}: complex limits can't be safely cast to {}", call.op().kind().text(),
+               graphName(dtype));
+  if (dtype == DType::Bool) requireReal(dtype);
+  int64_t steps = call.constant(2) ? call.integer(2) : kUnknownSize;
+  call.require(!call.constant(2) || steps >= 0, "number of steps must be non-negative, not {}", steps);
+  call.result(dtype, Dims{steps});
+}
+
+// The numbers between two, counted from the nearer end, so that both are exact. `round` is applied after each step of
+// the computation.
+template <class T, class Round>
+auto spacing(T start, T end, int64_t steps, Round round) {
+  start = round(start);
+  end = round(end);
+  T step = round(round(end - start) / round(static_cast<T>(static_cast<double>(steps - 1))));
+  return [=](int64_t i) {
+    auto count = static_cast<T>(static_cast<double>(i < steps / 2 ? i : steps - 1 - i));
+    return i < steps / 2 ? round(start + round(step * count)) : round(end - round(step * count));
+  };
+}
+
+C128 asComplex(const IValue& v) { return v.isComplex() ? v.toComplex() : C128(v.toDouble()); }
+
+// Calls f with the function from index to number, in the type that PyTorch computes in.
+template <class F>
+void withSpacing(KernelCall& call, const Tensor& out, bool round16, F&& f) {
+  const IValue &from = call.argument(0), &to = call.argument(1);
+  int64_t steps = out.numel();
+  auto same = [](auto v) { return v; };
+  auto start = [&] { return static_cast<float>(asDouble(from)); };
+  auto end = [&] { return static_cast<float>(asDouble(to)); };
+  if (round16 && out.dtype() == DType::Float16)
+    f(spacing(start(), end(), steps, [](float v) { return static_cast<float>(Half(v)); }));
+  else if (round16 && out.dtype() == DType::BFloat16)
+    f(spacing(start(), end(), steps, [](float v) { return static_cast<float>(BFloat16(v)); }));
+  else if (isComplex(out.dtype()))
+    f(spacing(asComplex(from), asComplex(to), steps, same));
+  else if (out.dtype() == DType::Float64)
+    f(spacing(asDouble(from), asDouble(to), steps, same));
+  else if (isFloating(out.dtype()))
+    f(spacing(start(), end(), steps, same));
+  else
+    f(spacing(elementOf(from, out.dtype()).real(0), elementOf(to, out.dtype()).real(0), steps, same));
+}
+
+// Integers are cut off at each element, but PyTorch computes them by vectors of 32 bytes, two at a time: all elements
+// of one start from the first, which is cut off already.
+template <class Spacing>
+auto byVectors(const Spacing& at, int64_t steps, size_t item) {
+  auto lanes = static_cast<int64_t>(32 / item);
+  int64_t whole = steps / (2 * lanes) * (2 * lanes);
+  double step = steps > 1 ? (at(steps - 1) - at(0)) / static_cast<double>(steps - 1) : 0;
+  return [=](int64_t i) {
+    if (i >= whole) return at(i);
+    return std::trunc(at(i / lanes * lanes)) + static_cast<double>(i % lanes) * step;
+  };
+}
+
+void linspaceKernel(KernelCall& call) {
+  Tensor out = call.out();
+  if (out.numel() == 1) return fillTensor(out, call.argument(0));
+  withSpacing(call, out, true, [&](auto at) {
+    if constexpr (std::is_same_v<decltype(at(0)), double>)
+      if (isIntegral(out.dtype(), false)) return generate(out, byVectors(at, out.numel(), itemSize(out.dtype())));
+    generate(out, at);
+  });
+}
+
+void logspaceKernel(KernelCall& call) {
+  Tensor out = call.out();
+  double base = call.number(3);
+  if (out.numel() == 1) {
+    const IValue& start = call.argument(0);
+    return fillTensor(out, start.isComplex() ? IValue(std::pow(C128(base), start.toComplex()))
+                                             : IValue(std::pow(base, start.toDouble())));
+  }
+  withSpacing(call, out, false, [&](auto at) {
+    generate(out, [&](int64_t i) {
+      auto exponent = at(i);
+      return std::pow(static_cast<decltype(exponent)>(base), exponent);
+    });
+  });
+}
+
+}  // namespace
+
+void registerSequencesOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  add("aten::arange", inferRange<1, false>, rangeKernel<1>);
+  add("aten::arange.start", inferRange<2, false>, rangeKernel<2>);
+  add("aten::arange.start_step", inferRange<3, false>, rangeKernel<3>);
+  add("aten::range", inferRange<2, true>, rangeKernel<2>);
+  add("aten::range.step", inferRange<3, true>, rangeKernel<3>);
+  add("aten::linspace", inferSpace<3>, linspaceKernel);
+  add("aten::logspace", inferSpace<4>, logspaceKernel);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,292 @@
+// Activation functions of neural networks.
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/memory_format.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+// ---- pieces that work on numbers and vectors ----
+
+template <class V>
+V sigmoid(V x) {
+  return Lane<V>(1) / (Lane<V>(1) + exp(-x));
+}
+
+// x (1 + erf(x / sqrt 2)) / 2
+template <class V>
+V gelu(V x) {
+  using T = Lane<V>;
+  return x * T(0.5) * (1 + erf(x * T(0.70710678118654752440)));
+}
+
+// The approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+template <class V>
+V geluTanh(V x) {
+  using T = Lane<V>;
+  return T(0.5) * x * (1 + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
+}
+
+// log(1 / (1 + exp(-x))), safe where exp would overflow.
+template <class V>
+V logSigmoid(V x) {
+  return select(x < 0, x, select(x == x, 0, x)) - log1p(exp(-abs(x)));
+}
+
+// max(0, min(6, x + 3))
+template <class T>
+T hardRamp(T x) {
+  return clamped(x + T(3), T(0), T(6));
+}
+
+// ---- kernels with parameters ----
+
+void geluKernel(KernelCall& call) {
+  const std::string& approximate = call.text(1);
+  if (approximate == "tanh") return mapInputs<kVectors, 1>(call, [](auto x) { return geluTanh(x); });
+  call.require(approximate == "none", "approximate must be 'none' or 'tanh', not '{}'", approximate);
+  mapInputs<kVectors, 1>(call, [](auto x) { return gelu(x); });
+}
+
+// scale * (x > 0 ? x : alpha (exp(x inputScale) - 1))
+void eluWith(KernelCall& call, double alpha, double scale, double inputScale) {
+  mapInputs<kVectors, 1>(call, [=](auto x) {
+    using T = Lane<decltype(x)>;
+    return select(x <= 0, expm1(x * T(inputScale)) * T(alpha * scale), x * T(scale));
+  });
+}
+void eluKernel(KernelCall& call) { eluWith(call, call.number(1), call.number(2), call.number(3)); }
+void celuKernel(KernelCall& call) {
+  double alpha = call.number(1);
+  call.require(alpha != 0, "alpha cannot be 0 for CELU");
+  eluWith(call, alpha, 1, 1 / alpha);
+}
+void seluKernel(KernelCall& call) {
+  eluWith(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
+}
+
+void leakyWith(KernelCall& call, const ScalarArgument& slope) {
+  mapInputs<kFloats, 1>(call, [=](auto x) { return x > 0 ? x : x * slope.as<decltype(x)>(); });
+}
+void leakyReluKernel(KernelCall& call) { leakyWith(call, ScalarArgument(call, 1, call.tensor(0).dtype())); }
+
+void hardtanhKernel(KernelCall& call) {
+  DType dtype = call.tensor(0).dtype();
+  call.require(dtype != DType::UInt8 || (call.number(1) >= 0 && call.number(2) >= 0),
+               "cannot do hardtanh on an unsigned type with negative limits");
+  ScalarArgument low(call, 1, dtype), high(call, 2, dtype);
+  mapInputs<kReals, 1>(call, [=](auto x) { return clamped(x, low.as<decltype(x)>(), high.as<decltype(x)>()); });
+}
+
+void hardshrinkKernel(KernelCall& call) {
+  ScalarArgument lambda(call, 1, call.tensor(0).dtype());
+  mapInputs<kFloats, 1>(call, [=](auto x) {
+    using T = decltype(x);
+    T l = lambda.as<T>();
+    return x >= -l && x <= l ? T(0) : x;
+  });
+}
+
+void softshrinkKernel(KernelCall& call) {
+  double lambda = call.number(1);
+  call.require(lambda >= 0, "lambda must be greater or equal to 0, but found to be {}", lambda);
+  mapInputs<kFloats, 1>(call, [=](auto x) {
+    using T = decltype(x);
+    T l = T(lambda);
+    return x > l ? x - l : x < -l ? x + l : T(0);
+  });
+}
+
+// log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold.
+void softplusKernel(KernelCall& call) {
+  double beta = call.number(1), threshold = call.number(2);
+  mapInputs<kVectors, 1>(call, [=](auto x) {
+    using T = Lane<decltype(x)>;
+    auto y = x * T(beta);
+    return select(y > T(threshold), x, log1p(exp(y)) / T(beta));
+  });
+}
+
+void thresholdKernel(KernelCall& call) {
+  DType dtype = call.tensor(0).dtype();
+  ScalarArgument threshold(call, 1, dtype), value(call, 2, dtype);
+  mapInputs<kReals, 1>(call, [=](auto x) {
+    using T = decltype(x);
+    return x <= threshold.as<T>() ? value.as<T>() : x;
+  });
+}
+
+// ---- rrelu ----
+
+// Without training the slope is the middle of its range.
+void inferRrelu(InferCall& call) {
+  size_t lower = call.op().kind().name().starts_with("rrelu_with_noise") ? 2 : 1;
+  if (call.constant(lower) && call.constant(lower + 1))
+    call.require(call.number(lower) <= call.number(lower + 1),
+                 "lower bound should be less than or equal to the upper bound");
+  inferSameAsSelf(call);
+}
+
+template <class T>
+void drawSlopes(const Tensor& noise, const Tensor& in, double lower, double upper, RandomState& random) {
+  Tensor x = convertTensor(in, kDTypeOf<T>), slopes = Tensor::empty(kDTypeOf<T>, in.sizes());
+  for (int64_t i = 0; i < x.numel(); ++i)
+    slopes.data<T>()[i] = x.data<T>()[i] <= 0 ? static_cast<T>(lower + (upper - lower) * random.uniform()) : T(1);
+  copyTensor(noise, slopes);
+}
+
+// Arguments: self, then `noise` if hasNoise, lower, upper, training, generator.
+template <bool kHasNoise>
+void rreluKernel(KernelCall& call) {
+  constexpr size_t kLower = kHasNoise ? 2 : 1;
+  double lower = call.number(kLower), upper = call.number(kLower + 1);
+  Tensor in = call.tensor(0);
+  if (!call.flag(kLower + 2)) {
+    double slope = (lower + upper) / 2;
+    call.out();  // contiguous
+    return mapInputs<kFloats, 1>(call, [=](auto x) { return x > 0 ? x : x * decltype(x)(slope); });
+  }
+  Tensor noise = kHasNoise ? call.tensor(1) : Tensor::empty(in.dtype(), in.sizes());
+  call.require(noise.numel() == in.numel() && noise.rank() == in.rank(),
+               "noise must have the sizes of the input, {}, not {}", dimsText(in.sizes()), dimsText(noise.sizes()));
+  RandomState& random = call.context().random();
+  if (in.dtype() == DType::Float64)
+    drawSlopes<double>(noise, in, lower, upper, random);
+  else
+    drawSlopes<float>(noise, in, lower, upper, random);
+  mapTensors<kFloats>(
+      in.dtype(), [](auto x, auto slope) { return x * slope; }, elementwiseOutput(call, {&in}), in, noise);
+}
+
+// ---- prelu: one slope, or one for each channel ----
+
+void inferPrelu(InferCall& call) {
+  TensorInfo x = call.tensor(0), w = call.tensor(1);
+  if (x.dtype != DType::Undefined && w.dtype != DType::Undefined)
+    call.require(x.dtype == w.dtype, "the weight must be {} as the input is, not {}", pythonName(x.dtype),
+                 pythonName(w.dtype));
+  if (x.hasRank && w.hasRank) {
+    call.require(w.rank() <= 1, "the weight must be a scalar or have one dimension, not {}", w.rank());
+    int64_t channels = x.rank() > 1 ? x.sizes[1] : 1, count = w.rank() ? w.sizes[0] : 1;
+    if (isKnownSize(count) && isKnownSize(channels) && count != 1)
+      call.require(x.rank() > 0 && count == channels, "the weight has {} elements, the input {} channels", count,
+                   channels);
+  }
+  call.result(x);
+}
+
+void preluKernel(KernelCall& call) {
+  Tensor x = call.tensor(0), weight = call.tensor(1);
+  Tensor out = emptyLike(x, x.dtype(), suggestedFormat(x));
+  call.setResult(out);
+  if (weight.numel() != 1) {
+    // The channels are dimension 1.
+    Dims sizes(static_cast<size_t>(x.rank()), 1), strides(static_cast<size_t>(x.rank()), 0);
+    sizes[1] = x.size(1);
+    strides[1] = weight.stride(0);
+    weight = weight.withGeometry(sizes, strides, weight.offset());
+  }
+  mapTensors<kFloats>(
+      x.dtype(), [](auto v, auto slope) { return v > 0 ? v : v * slope; }, out, x, weight);
+}
+
+// ---- glu: the first half of a dimension times the sigmoid of the second ----
+
+void inferGlu(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  if (!t.hasRank) return call.resultOfUnknownRank(t.dtype);
+  call.require(t.rank() > 0, "glu does not support tensors without dimensions");
+  auto dim = static_cast<size_t>(call.dim(1, t.rank()));
+  Dims sizes(t.sizes);
+  call.require(!isKnownSize(sizes[dim]) || sizes[dim] % 2 == 0,
+               "the halved dimension must be even, but dimension {} is of size {}", dim, sizes[dim]);
+  if (isKnownSize(sizes[dim])) sizes[dim] /= 2;
+  call.result(t.dtype, sizes);
+}
+
+void gluKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  int64_t dim = call.dim(1, t.rank());
+  int64_t half = t.size(static_cast<int>(dim)) / 2;
+  Tensor a = narrowed(t, dim, 0, half), b = narrowed(t, dim, half, half);
+  mapTensors<kVectors>(
+      t.dtype(), [](auto x, auto y) { return x * sigmoid(y); }, elementwiseOutput(call, {&a, &b}), a, b);
+}
+
+// ---- log_sigmoid, and the variant that also returns what its derivative is made of ----
+
+void inferLogSigmoidForward(InferCall& call) {
+  inferSameAsSelf(call);
+  inferSameAsSelf(call);
+}
+void logSigmoidKernel(KernelCall& call) {
+  call.out();  // contiguous
+  mapInputs<kVectors, 1>(call, [](auto x) { return logSigmoid(x); });
+}
+void logSigmoidForwardKernel(KernelCall& call) {
+  logSigmoidKernel(call);
+  Tensor x = call.tensor(0), buffer = call.out(1);
+  mapTensors<kVectors>(
+      x.dtype(), [](auto v) { return exp(-abs(v)); }, buffer, x);
+}
+
+}  // namespace
+
+void registerActivationOps(OpRegistry& ops) {
+  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
+                 DTypeSet dtypes = kFloatingTypes) {
+    addAliases(ops, names, {.infer = inferSameAsSelf, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
+  };
+  add({"aten::relu"}, unaryKernel<kReals, [](auto x) { return x < 0 ? decltype(x)(0) : x; }>, kRealTypes);
+  add({"aten::relu6"}, unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>,
+      kRealTypes);
+  add({"aten::hardtanh"}, hardtanhKernel, kRealTypes);
+  add({"aten::threshold"}, thresholdKernel, kRealTypes);
+  add({"aten::hardsigmoid"}, unaryKernel<kFloats, [](auto x) { return hardRamp(x) / 6; }>);
+  add({"aten::hardswish"}, unaryKernel<kFloats, [](auto x) { return x * hardRamp(x) / 6; }>);
+  add({"aten::gelu"}, geluKernel);
+  add({"aten::silu"}, unaryKernel<kVectors | kC128, [](auto x) { return x / (Lane<decltype(x)>(1) + exp(-x)); }>,
+      kFloatingTypes | kComplexTypes);
+  add({"aten::mish"}, unaryKernel<kVectors, [](auto x) { return x * tanh(log1p(exp(x))); }>);
+  add({"aten::elu"}, eluKernel);
+  add({"aten::celu"}, celuKernel);
+  add({"aten::selu"}, seluKernel);
+  add({"aten::leaky_relu"}, leakyReluKernel);
+
+  auto plain = [&](std::string_view name, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  };
+  plain("aten::hardshrink", inferSameAsSelf, hardshrinkKernel);
+  plain("aten::softshrink", inferSameAsSelf, softshrinkKernel);
+  plain("aten::softplus", inferSameAsSelf, softplusKernel);
+  plain("aten::log_sigmoid", inferSameAsSelf, logSigmoidKernel);
+  plain("aten::log_sigmoid_forward", inferLogSigmoidForward, logSigmoidForwardKernel);
+  plain("aten::prelu", inferPrelu, preluKernel);
+  plain("aten::glu", inferGlu, gluKernel);
+  ops.add({.schema = "aten::rrelu",
+           .infer = inferRrelu,
+           .kernel = rreluKernel<false>,
+           .dtypes = kFloatingTypes,
+           .inplace = InPlace::Direct,
+           .random = true});
+  ops.add({.schema = "aten::rrelu_with_noise",
+           .infer = inferRrelu,
+           .kernel = rreluKernel<true>,
+           .dtypes = kFloatingTypes,
+           .inplace = InPlace::Direct,
+           .random = true});
+
+  addAliases(ops, {"aten::sigmoid", "aten::special_expit"},
+             {.infer = inferFloatUnary,
+              .kernel = unaryKernel<kVectors | kC128, [](auto x) { return sigmoid(x); }>,
+              .dtypes = kAllTypes,
+              .inplace = InPlace::Direct});
+  ops.convertWith(convertPointwise,
+                  {"aten::relu", "aten::relu6", "aten::sigmoid", "aten::hardtanh", "aten::leaky_relu", "aten::elu",
+                   "aten::gelu", "aten::silu", "aten::mish", "aten::hardswish", "aten::hardsigmoid", "aten::softplus"});
+}
+
+}  // namespace tscompile

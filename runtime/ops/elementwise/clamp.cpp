@@ -1,0 +1,82 @@
+// Clamping, and the greater or the lesser of two tensors. NaN wins everywhere but in fmax and fmin.
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/arithmetic.h"
+
+namespace tscompile {
+namespace {
+
+// ---- clamp with numbers or tensors as bounds, each of which may be None ----
+
+template <size_t kCount>
+void inferClamp(InferCall& call) {
+  if constexpr (kCount == 3)
+    call.require(!call.isNone(1) || !call.isNone(2), "at least one of min and max must not be None");
+  DType dtype = promotedDType(call, kCount);
+  call.require(!isComplex(dtype), "clamp is not supported for complex types");
+  resultBroadcast(call, dtype, kCount);
+}
+
+// Where a bound is NaN, so is everything.
+void atLeast(KernelCall& call, DType dtype, size_t bound) {
+  ScalarArgument low(call, bound, dtype);
+  mapElements<kReals, 1>(call, dtype, [=](auto x) { return greater(x, low.as<decltype(x)>()); });
+}
+void atMost(KernelCall& call, DType dtype, size_t bound) {
+  ScalarArgument high(call, bound, dtype);
+  mapElements<kReals, 1>(call, dtype, [=](auto x) { return lesser(x, high.as<decltype(x)>()); });
+}
+
+void clampKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 3);
+  // A single bound that is NaN changes nothing here.
+  if (call.isNone(2) && std::isnan(call.number(1)))
+    return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
+  if (call.isNone(1) && std::isnan(call.number(2)))
+    return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
+  if (call.isNone(2)) return atLeast(call, dtype, 1);
+  if (call.isNone(1)) return atMost(call, dtype, 2);
+  ScalarArgument low(call, 1, dtype), high(call, 2, dtype);
+  mapElements<kReals, 1>(call, dtype, [=](auto x) {
+    using T = decltype(x);
+    return clamped(x, low.as<T>(), high.as<T>());
+  });
+}
+void clampMinKernel(KernelCall& call) { atLeast(call, promotedDType(call, 2), 1); }
+void clampMaxKernel(KernelCall& call) { atMost(call, promotedDType(call, 2), 1); }
+
+void clampTensorsKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 3);
+  if (!call.isNone(1) && !call.isNone(2))
+    return mapElements<kReals, 3>(call, dtype, [](auto x, auto l, auto h) { return clamped(x, l, h); });
+  if (call.isNone(2)) return mapElements<kReals, 2>(call, dtype, [](auto x, auto l) { return greater(x, l); });
+  Tensor x = call.tensor(0), high = call.tensor(2);
+  mapTensors<kReals>(
+      dtype, [](auto v, auto h) { return lesser(v, h); }, elementwiseOutput(call, {&x, &high}), x, high);
+}
+
+}  // namespace
+
+void registerClampOps(OpRegistry& ops) {
+  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                 InPlace inplace) { addAliases(ops, names, {.infer = infer, .kernel = kernel, .inplace = inplace}); };
+  add({"aten::clamp", "aten::clip"}, inferClamp<3>, clampKernel, InPlace::Direct);
+  add({"aten::clamp.Tensor", "aten::clip.Tensor"}, inferClamp<3>, clampTensorsKernel, InPlace::Direct);
+  add({"aten::clamp_min"}, inferClamp<2>, clampMinKernel, InPlace::Direct);
+  add({"aten::clamp_max"}, inferClamp<2>, clampMaxKernel, InPlace::Direct);
+  constexpr KernelFunction kMaximum = binaryKernel<kReals, [](auto a, auto b) { return greater(a, b); }>;
+  constexpr KernelFunction kMinimum = binaryKernel<kReals, [](auto a, auto b) { return lesser(a, b); }>;
+  add({"aten::clamp_min.Tensor"}, inferBinary, kMaximum, InPlace::Direct);
+  add({"aten::clamp_max.Tensor"}, inferBinary, kMinimum, InPlace::Direct);
+  add({"aten::maximum", "aten::max.other"}, inferBinary, kMaximum, InPlace::No);
+  add({"aten::minimum", "aten::min.other"}, inferBinary, kMinimum, InPlace::No);
+  add({"aten::fmax"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a >= b || b != b ? a : b; }>,
+      InPlace::No);
+  add({"aten::fmin"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a <= b || b != b ? a : b; }>,
+      InPlace::No);
+  ops.convertWith(convertPointwise,
+                  {"aten::maximum", "aten::minimum", "aten::clamp", "aten::clamp_min", "aten::clamp_max"});
+}
+
+}  // namespace tscompile

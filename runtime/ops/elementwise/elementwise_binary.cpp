@@ -1,0 +1,278 @@
+// Element-wise arithmetic on two or three tensors or numbers.
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/arithmetic.h"
+
+namespace tscompile {
+namespace {
+
+// ---- add, sub, rsub: self + alpha * other ----
+
+// Integers and bool take no alpha of a higher category.
+void checkAlpha(InferCall& call, DType result) {
+  if (call.size() < 3 || result == DType::Undefined) return;
+  DType alpha = call.scalarType(2);
+  call.require(!isComplex(alpha) || isComplex(result), "alpha must not be complex where the tensors are not");
+  call.require(!isIntegral(result, true) || isIntegral(alpha, true),
+               "alpha must not be a floating point number where the tensors are integers");
+}
+
+void inferAdd(InferCall& call) {
+  DType dtype = promotedDType(call, 2);
+  resultBroadcast(call, dtype, 2);
+  checkAlpha(call, dtype);
+}
+
+void inferSub(InferCall& call) {
+  for (size_t i = 0; i < 2; ++i) {
+    bool boolean = call.isTensor(i) && call.tensor(i).dtype == DType::Bool;
+    call.require(!boolean,
+                 "subtraction with a bool tensor is not supported; use ^, logical_xor() or logical_not() instead");
+  }
+  inferAdd(call);
+}
+
+bool isOne(const IValue& v) {
+  return (v.isInt() && v.toInt() == 1) || (v.isFloat() && v.toFloat() == 1) || (v.isBool() && v.toBool());
+}
+
+// Runs f(a, b) or, where alpha is not 1, f(a, alpha * b).
+template <bool kReversed, bool kMinus>
+void addKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (call.size() < 3 || isOne(call.argument(2)))
+    return mapElements<kNumbers, 2>(call, dtype, [](auto a, auto b) {
+      if constexpr (!kMinus) return plus(a, b);
+      return kReversed ? minus(b, a) : minus(a, b);
+    });
+  double sign = kMinus ? -1 : 1;
+  if (isComplex(dtype)) {
+    std::complex<double> alpha = call.complex(2) * sign;
+    return mapElements<kC128, 2>(call, dtype,
+                                 [=](auto a, auto b) { return kReversed ? b + times(alpha, a) : a + times(alpha, b); });
+  }
+  ScalarArgument alpha(call, 2, dtype);
+  if (dtype == DType::Float16) {  // the product is rounded, too
+    float factor = alpha.as<float>() * static_cast<float>(sign);
+    return mapElements<kF32, 2>(call, dtype, [=](float a, float b) {
+      if (kReversed) std::swap(a, b);
+      return a + static_cast<float>(Half(factor * b));
+    });
+  }
+  mapElements<kReals, 2>(call, dtype, [=](auto a, auto b) {
+    using T = decltype(a);
+    if (kReversed) std::swap(a, b);
+    T factor = times(alpha.as<T>(), T(sign));
+    if constexpr (std::is_same_v<T, int64_t>)
+      return plus(a, times(factor, b));
+    else
+      return std::fma(factor, b, a);
+  });
+}
+
+// The sum, brought into what is finite and not negative; NaN becomes 0 in float32 only.
+void addReluKernel(KernelCall& call) {
+  Tensor sum = invokeTensor(call, call.argument(1).isTensor() ? "aten::add.Tensor" : "aten::add.Scalar",
+                            {call.argument(0), call.argument(1), call.argument(2)});
+  mapTensors<kReals>(
+      sum.dtype(),
+      [](auto x) {
+        using T = decltype(x);
+        if (std::is_same_v<T, double> && x != x) return x;
+        return x > 0 ? lesser(x, std::numeric_limits<T>::max()) : T(0);
+      },
+      sum, sum);
+  call.setResult(sum);
+}
+
+// ---- addcmul, addcdiv: self + value * tensor1 (* or /) tensor2 ----
+
+void inferAddcdiv(InferCall& call) {
+  TensorInfo a = call.tensor(1), b = call.tensor(2);
+  bool known = a.dtype != DType::Undefined && b.dtype != DType::Undefined;
+  call.require(!known || !isIntegral(a.dtype, true) || !isIntegral(b.dtype, true),
+               "integer division with addcdiv is not supported; divide with a rounding mode instead");
+  inferTernary(call);
+}
+
+template <bool kDivide>
+void addcKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 3);
+  if (dtype == DType::Bool) refuseDType(dtype);
+  auto combine = [](auto self, auto value, auto a, auto b) {
+    auto scaled = times(value, a);
+    if constexpr (kDivide)
+      return plus(self, quotient(scaled, b));
+    else
+      return plus(self, times(scaled, b));
+  };
+  if (isComplex(dtype)) {
+    std::complex<double> value = call.complex(3);
+    return mapElements<kC128, 3>(call, dtype, [=](auto self, auto a, auto b) { return combine(self, value, a, b); });
+  }
+  ScalarArgument value(call, 3, dtype == DType::BFloat16 ? DType::Float32 : dtype);
+  mapElements<kDivide ? kFloats : kReals, 3>(
+      call, dtype, [=](auto self, auto a, auto b) { return combine(self, value.as<decltype(self)>(), a, b); });
+}
+
+// ---- lerp ----
+
+// Tensors of one dtype.
+void inferLerp(InferCall& call) {
+  DType dtype = call.tensor(0).dtype;
+  for (size_t i = 1; i < 3; ++i) {
+    if (!call.isTensor(i)) continue;
+    DType other = call.tensor(i).dtype;
+    bool known = dtype != DType::Undefined && other != DType::Undefined;
+    call.require(!known || dtype == other, "argument {} must be {} as the first is, not {}", i + 1, pythonName(dtype),
+                 pythonName(other));
+  }
+  resultBroadcast(call, dtype, 3);
+}
+
+// From the nearer end, so that both ends are exact.
+template <class T>
+T interpolate(T start, T end, T weight) {
+  T difference = end - start;
+  return std::abs(weight) < 0.5 ? start + times(weight, difference) : end - times(difference, T(1) - weight);
+}
+
+void lerpKernel(KernelCall& call) {
+  DType dtype = call.tensor(0).dtype();
+  call.require(isComplex(dtype) || !call.argument(2).isComplex(),
+               "the weight must not be complex where the tensors are not");
+  mapElements<kFloats | kC128, 3>(call, dtype, [](auto a, auto b, auto w) { return interpolate(a, b, w); });
+}
+
+// ---- floats ----
+
+// The next number towards b among those that keep the upper 16 bits.
+float nextBFloat16(float a, float b) {
+  if (a != a || b != b || a == b) return a == b ? b : std::numeric_limits<float>::quiet_NaN();
+  if (a == 0) return std::copysign(std::bit_cast<float>(uint32_t{1} << 16), b);
+  uint32_t bits = std::bit_cast<uint32_t>(a), step = uint32_t{1} << 16;
+  return std::bit_cast<float>((a < b) == (a > 0) ? bits + step : bits - step);
+}
+
+void nextafterKernel(KernelCall& call) {
+  DType dtype = call.spec().dtype;
+  if (dtype == DType::BFloat16)
+    return mapElements<kF32, 2>(call, dtype, [](float a, float b) { return nextBFloat16(a, b); });
+  if (dtype == DType::Float16 || !isFloating(dtype)) refuseDType(dtype);
+  mapElements<kFloats, 2>(call, dtype, [](auto a, auto b) { return std::nextafter(a, b); });
+}
+
+// log(exp(a) + exp(b)) with the greater taken out.
+template <class V>
+V logAddExp(V a, V b) {
+  V most = select(a < b, b, a), result = most + log1p(exp(-abs(a - b)));
+  return select((a == b) & (abs(a) == std::numeric_limits<Lane<V>>::infinity()), a, result);
+}
+template <class V>
+V logAddExp2(V a, V b) {
+  constexpr Lane<V> kLog2E = Lane<V>(1.4426950408889634074);
+  V most = select(a < b, b, a), result = most + log1p(exp2(-abs(a - b))) * kLog2E;
+  return select((a == b) & (abs(a) == std::numeric_limits<Lane<V>>::infinity()), a, result);
+}
+
+template <auto kF>
+void floatsOnlyKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (!isFloating(dtype)) refuseDType(dtype);
+  mapElements<kVectors, 2>(call, dtype, kF);
+}
+
+// self * 2 ** other
+void inferLdexp(InferCall& call) {
+  DType exponent = call.tensor(1).dtype;
+  if (exponent == DType::Undefined) return inferFloatBinary(call);
+  // 2.0 ** other is float32 for integers.
+  ResultType type;
+  type.add(call, 0);
+  TensorInfo power = call.tensor(1);
+  power.dtype = toFloating(exponent);
+  type.add(power);
+  resultBroadcast(call, type.get(), 2);
+}
+void ldexpKernel(KernelCall& call) {
+  IValue power = invoke(call, "aten::pow.Scalar", {2.0, call.argument(1)});
+  call.setResult(invoke(call, "aten::mul.Tensor", {call.argument(0), power}));
+}
+
+void inferHeaviside(InferCall& call) {
+  DType a = call.tensor(0).dtype, b = call.tensor(1).dtype;
+  call.require(a == b || a == DType::Undefined || b == DType::Undefined,
+               "the tensors must have one dtype, not {} and {}", pythonName(a), pythonName(b));
+  inferBinary(call);
+}
+
+// ---- greatest common divisor ----
+
+uint64_t magnitude(int64_t x) { return x < 0 ? -static_cast<uint64_t>(x) : static_cast<uint64_t>(x); }
+uint64_t gcd(int64_t a, int64_t b) {
+  uint64_t x = magnitude(a), y = magnitude(b);
+  while (y) x = std::exchange(y, x % y);
+  return x;
+}
+int64_t lcm(int64_t a, int64_t b) {
+  auto divisor = static_cast<int64_t>(gcd(a, b));
+  return divisor == 0 ? 0 : static_cast<int64_t>(magnitude(wrapMul(truncDiv(a, divisor), b)));
+}
+
+template <auto kF>
+void integersOnlyKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (!isIntegral(dtype, false)) refuseDType(dtype);
+  mapElements<kI64, 2>(call, dtype, kF);
+}
+
+}  // namespace
+
+void registerElementwiseBinaryOps(OpRegistry& ops) {
+  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                 bool commutative = false) {
+    addAliases(ops, names,
+               {.infer = infer,
+                .kernel = kernel,
+                .dtypes = kAllTypes,
+                .inplace = InPlace::Direct,
+                .commutative = commutative});
+  };
+  add({"aten::add.Tensor", "aten::add.Scalar"}, inferAdd, addKernel<false, false>, true);
+  add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub,
+      addKernel<false, true>);
+  add({"aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar"}, inferBinary,
+      binaryKernel<kNumbers, [](auto a, auto b) { return times(a, b); }>, true);
+  add({"aten::addcmul"}, inferTernary, addcKernel<false>);
+  add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>);
+  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel);
+
+  add({"aten::atan2", "aten::arctan2"}, inferFloatBinary,
+      binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>);
+  add({"aten::copysign.Tensor", "aten::copysign.Scalar"}, inferFloatBinary,
+      binaryKernel<kFloats, [](auto a, auto b) { return std::copysign(a, b); }>);
+  add({"aten::hypot"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return hypot(a, b); }>, true);
+  add({"aten::nextafter"}, inferBinary, nextafterKernel);
+  add({"aten::heaviside"}, inferHeaviside,
+      binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>);
+  add({"aten::gcd"}, inferBinary,
+      integersOnlyKernel<[](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); }>, true);
+  add({"aten::lcm"}, inferBinary, integersOnlyKernel<[](int64_t a, int64_t b) { return lcm(a, b); }>, true);
+
+  auto plain = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                   InPlace inplace = InPlace::No) {
+    addAliases(ops, names, {.infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace});
+  };
+  plain({"aten::rsub.Tensor", "aten::rsub.Scalar"}, inferSub, addKernel<true, true>);
+  plain({"aten::_add_relu.Tensor", "aten::_add_relu.Scalar"}, inferAdd, addReluKernel, InPlace::ByCopy);
+  plain({"aten::logaddexp"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp(a, b); }>);
+  plain({"aten::logaddexp2"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp2(a, b); }>);
+  plain({"aten::ldexp.Tensor"}, inferLdexp, ldexpKernel);
+  plain({"aten::ldexp_"}, inferLdexp, ldexpKernel, InPlace::ByCopy);
+  ops.convertWith(convertPointwise, {"aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::atan2",
+                                     "aten::addcmul", "aten::addcdiv"});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,379 @@
+// Element-wise functions of one tensor: signs, rounding, powers, exponentials, logarithms, trigonometry.
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/dtype_range.h"
+#include "runtime/reference/loops/numbers.h"
+
+#include <numbers>
+
+namespace tscompile {
+namespace {
+
+using C128 = std::complex<double>;
+
+constexpr double kPi = std::numbers::pi;
+
+// ---- signs ----
+
+double absolute(C128 x) { return std::abs(x); }
+int64_t absolute(int64_t x) { return x < 0 ? wrapNeg(x) : x; }
+template <std::floating_point T>
+T absolute(T x) {
+  return std::abs(x);
+}
+
+template <class T>
+T negated(T x) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return wrapNeg(x);
+  else
+    return -x;
+}
+
+// -1, 0 or 1; NaN has the sign 0.
+template <class T>
+T sign(T x) {
+  return static_cast<T>((T(0) < x) - (x < T(0)));
+}
+
+C128 direction(C128 x) { return x == 0.0 ? C128() : x / std::abs(x); }
+template <class T>
+T direction(T x) {
+  return sign(x);
+}
+
+template <class T>
+bool hasSignBit(T x) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return x < 0;
+  else
+    return std::signbit(x);
+}
+
+template <class T>
+auto angle(T x) {
+  if constexpr (std::is_same_v<T, C128>)
+    return std::arg(x);
+  else
+    return x != x ? x : x < 0 ? T(kPi) : T(0);
+}
+
+void inferAbs(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.require(!isComplex(t.dtype) || !call.op().isInPlaceVariant(),
+               "in-place abs is not supported for complex tensors");
+  call.result(t, realPart(t.dtype));
+}
+
+void inferAngle(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.require(!isComplex(t.dtype) || !call.op().isInPlaceVariant(),
+               "in-place angle is not supported for complex tensors");
+  call.result(t, t.dtype == DType::Undefined ? t.dtype : toFloating(realPart(t.dtype)));
+}
+
+void angleKernel(KernelCall& call) {
+  if (isComplex(call.tensor(0).dtype())) call.out();  // contiguous
+  mapInputs<kFloats | kC128, 1>(call, [](auto x) { return angle(x); });
+}
+
+void positiveKernel(KernelCall& call) { call.setResult(call.argument(0)); }
+
+// ---- rounding ----
+
+// Rounding leaves integers as they are.
+template <auto kF>
+void roundingKernel(KernelCall& call) {
+  mapInputs<kReals, 1>(call, [](auto x) {
+    if constexpr (std::is_same_v<decltype(x), int64_t>)
+      return x;
+    else
+      return kF(x);
+  });
+}
+
+void roundDecimalsKernel(KernelCall& call) {
+  int64_t decimals = call.integer(1);
+  double power = std::pow(10.0, std::abs(static_cast<double>(decimals)));
+  mapInputs<kReals, 1>(call, [=](auto x) {
+    using T = decltype(x);
+    if constexpr (std::is_same_v<T, int64_t>)
+      return x;
+    else if (decimals == 0)
+      return std::nearbyint(x);
+    else
+      return decimals < 0 ? std::nearbyint(x / T(power)) * T(power) : std::nearbyint(x * T(power)) / T(power);
+  });
+}
+
+// ---- NaN and infinities ----
+
+template <class T>
+bool isNan(T x) {
+  return x != x;
+}
+template <class T>
+bool isInf(T x) {
+  if constexpr (std::is_same_v<T, C128>)
+    return std::isinf(x.real()) || std::isinf(x.imag());
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return false;
+  else
+    return std::abs(x) == std::numeric_limits<T>::infinity();
+}
+template <class T>
+bool isFinite(T x) {
+  return !isNan(x) && !isInf(x);
+}
+
+void nanToNumKernel(KernelCall& call) {
+  double most = largestNumber(call.spec().dtype);
+  double nan = call.isNone(1) ? 0 : call.number(1);
+  double high = call.isNone(2) ? most : call.number(2), low = call.isNone(3) ? -most : call.number(3);
+  mapInputs<kReals, 1>(call, [=](auto x) {
+    using T = decltype(x);
+    if constexpr (std::is_same_v<T, int64_t>) {
+      return x;
+    } else {
+      constexpr T kInfinity = std::numeric_limits<T>::infinity();
+      return x != x ? T(nan) : x == kInfinity ? T(high) : x == -kInfinity ? T(low) : x;
+    }
+  });
+}
+
+// ---- two results ----
+
+void inferFrexp(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.result(t);
+  call.result(t, DType::Int32);
+}
+
+template <class T>
+void frexpTile(const Tile& t) {
+  auto* mantissa = static_cast<T*>(t.operand[0]);
+  auto* exponent = static_cast<int64_t*>(t.operand[1]);
+  auto* in = static_cast<const T*>(t.operand[2]);
+  for (int64_t i = 0; i < t.n; ++i) {
+    int e = 0;
+    mantissa[i] = std::frexp(in[i], &e);
+    exponent[i] = e;
+  }
+}
+
+void frexpKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Compute c = computeTypeOf(t.dtype());
+  Tensor mantissa = elementwiseOutput(call, {&t});
+  Tensor exponent = Tensor::emptyStrided(DType::Int32, mantissa.sizes(), mantissa.strides());
+  Operand operands[] = {{mantissa, c}, {exponent, Compute::I64}, {t, c}};
+  loopTiles(mantissa.sizes(), operands, 2, c == Compute::F64 ? frexpTile<double> : frexpTile<float>);
+  call.setResult(1, exponent);
+}
+
+// ---- powers, logits, sinc ----
+
+void inferSquare(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.result(t, t.dtype == DType::Bool ? DType::Int64 : t.dtype);
+}
+
+template <class T>
+T squared(T x) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return wrapMul(x, x);
+  else
+    return x * x;
+}
+
+template <class V>
+V binaryLogarithm(V x) {
+  if constexpr (std::is_same_v<V, C128>)
+    return std::log(x) / std::log(2.0);
+  else
+    return log2(x);
+}
+
+template <class T>
+T sqrtOf(T x) {
+  return std::sqrt(x);
+}
+
+// By the school formula: infinities and zeros give NaN.
+template <class T>
+T inverse(T x) {
+  if constexpr (std::is_same_v<T, C128>)
+    return {x.real() / std::norm(x), -x.imag() / std::norm(x)};
+  else
+    return T(1) / x;
+}
+
+// i / 2 log((i + x) / (i - x)), whose branch cuts are PyTorch's.
+template <class V>
+V arcTangent(V x) {
+  if constexpr (std::is_same_v<V, C128>)
+    return times(C128(0, 0.5), std::log(quotient(C128(0, 1) + x, C128(0, 1) - x)));
+  else
+    return atan(x);
+}
+
+template <class V>
+V sinc(V x) {
+  using T = Lane<V>;
+  V y = x * T(kPi), quotient = sin(y) / y;
+  if constexpr (Vector<V>)
+    return select(x == 0, T(1), quotient);
+  else
+    return x == 0.0 ? V(1) : quotient;
+}
+
+// In 16-bit floats every step is rounded.
+template <class Narrow>
+float narrowSinc(float x) {
+  auto rounded = [](float v) { return static_cast<float>(Narrow(v)); };
+  float y = rounded(x * rounded(static_cast<float>(kPi)));
+  return x == 0 ? 1 : rounded(std::sin(y)) / y;
+}
+
+void sincKernel(KernelCall& call) {
+  DType dtype = call.tensor(0).dtype();
+  if (dtype == DType::Float16) return mapInputs<kF32, 1>(call, [](float x) { return narrowSinc<Half>(x); });
+  if (dtype == DType::BFloat16) return mapInputs<kF32, 1>(call, [](float x) { return narrowSinc<BFloat16>(x); });
+  mapInputs<kVectors | kC128, 1>(call, [](auto x) { return sinc(x); });
+}
+
+void logitKernel(KernelCall& call) {
+  double eps = call.isNone(1) ? -1 : call.number(1);
+  mapInputs<kVectors, 1>(call, [=](auto x) {
+    using T = Lane<decltype(x)>;
+    T low = T(eps), high = T(1) - T(eps);
+    if (eps >= 0) x = select(x < low, low, select(x > high, high, x));
+    return log(x / (1 - x));
+  });
+}
+
+// ---- the records ----
+
+constexpr TypeSet kWithComplex = kVectors | kC128;
+
+void registerSigns(OpRegistry& ops) {
+  addAliases(ops, {"aten::abs", "aten::absolute"},
+             {.infer = inferAbs,
+              .kernel = unaryKernel<kNumbers, [](auto x) { return absolute(x); }>,
+              .dtypes = kRealTypes | kComplexTypes,
+              .inplace = InPlace::Direct});
+  addAliases(ops, {"aten::neg", "aten::negative"},
+             {.infer = inferSameAsSelf,
+              .kernel = unaryKernel<kNumbers, [](auto x) { return negated(x); }>,
+              .dtypes = kRealTypes | kComplexTypes,
+              .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::sign",
+           .infer = inferSameAsSelf,
+           .kernel = unaryKernel<kReals, [](auto x) { return sign(x); }>,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::sgn",
+           .infer = inferSameAsSelf,
+           .kernel = unaryKernel<kNumbers, [](auto x) { return direction(x); }>,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::signbit",
+           .infer = inferPredicate,
+           .kernel = unaryKernel<kReals, [](auto x) { return hasSignBit(x); }>});
+  ops.add({.schema = "aten::positive",
+           .infer = inferSameAsSelf,
+           .kernel = positiveKernel,
+           .dtypes = kRealTypes | kComplexTypes});
+  ops.add({.schema = "aten::angle", .infer = inferAngle, .kernel = angleKernel, .dtypes = kAllTypes});
+}
+
+void registerRounding(OpRegistry& ops) {
+  auto rounding = [&](std::initializer_list<std::string_view> names, KernelFunction kernel) {
+    addAliases(ops, names,
+               {.infer = inferSameAsSelf, .kernel = kernel, .dtypes = kRealTypes, .inplace = InPlace::Direct});
+  };
+  rounding({"aten::ceil"}, roundingKernel<[](auto x) { return std::ceil(x); }>);
+  rounding({"aten::floor"}, roundingKernel<[](auto x) { return std::floor(x); }>);
+  rounding({"aten::trunc", "aten::fix"}, roundingKernel<[](auto x) { return std::trunc(x); }>);
+  rounding({"aten::round"}, roundingKernel<[](auto x) { return std::nearbyint(x); }>);
+  rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel);
+  ops.add({.schema = "aten::frac",
+           .infer = inferSameAsSelf,
+           .kernel = unaryKernel<kFloats, [](auto x) { return x - std::trunc(x); }>,
+           .dtypes = kFloatingTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::frexp.Tensor", .infer = inferFrexp, .kernel = frexpKernel, .dtypes = kFloatingTypes});
+}
+
+void registerPredicates(OpRegistry& ops) {
+  auto predicate = [&](std::string_view name, KernelFunction kernel, DTypeSet dtypes) {
+    ops.add({.schema = name, .infer = inferPredicate, .kernel = kernel, .dtypes = dtypes});
+  };
+  predicate("aten::isnan", unaryKernel<kNumbers, [](auto x) { return isNan(x); }>, kAllTypes);
+  predicate("aten::isinf", unaryKernel<kNumbers, [](auto x) { return isInf(x); }>, kAllTypes);
+  predicate("aten::isfinite", unaryKernel<kNumbers, [](auto x) { return isFinite(x); }>, kAllTypes);
+  predicate("aten::isposinf", unaryKernel<kReals, [](auto x) { return isInf(x) && 0 < x; }>, kRealAndBool);
+  predicate("aten::isneginf", unaryKernel<kReals, [](auto x) { return isInf(x) && x < 0; }>, kRealAndBool);
+  predicate("aten::isreal", unaryKernel<kNumbers, [](auto x) { return std::imag(x) == 0; }>, kAllTypes);
+  ops.add(
+      {.schema = "aten::nan_to_num", .infer = inferSameAsSelf, .kernel = nanToNumKernel, .inplace = InPlace::Direct});
+}
+
+void registerFunctions(OpRegistry& ops) {
+  auto function = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
+                      DTypeSet dtypes = kRealAndBool) {
+    addAliases(ops, names, {.infer = inferFloatUnary, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
+  };
+  function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, kAllTypes);
+  function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kVectors, [](auto x) { return exp2(x); }>);
+  function({"aten::expm1", "aten::special_expm1"}, unaryKernel<kVectors, [](auto x) { return expm1(x); }>);
+  function({"aten::log"}, unaryKernel<kWithComplex, [](auto x) { return log(x); }>, kAllTypes);
+  function({"aten::log1p", "aten::special_log1p"}, unaryKernel<kVectors, [](auto x) { return log1p(x); }>);
+  function({"aten::log10"}, unaryKernel<kWithComplex, [](auto x) { return log10(x); }>, kAllTypes);
+  function({"aten::log2"}, unaryKernel<kWithComplex, [](auto x) { return binaryLogarithm(x); }>, kAllTypes);
+  function({"aten::logit", "aten::special_logit"}, logitKernel);
+
+  function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>, kAllTypes);
+  function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>, kAllTypes);
+  function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(x); }>, kAllTypes);
+  ops.add({.schema = "aten::square",
+           .infer = inferSquare,
+           .kernel = unaryKernel<kNumbers, [](auto x) { return squared(x); }>,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+
+  function({"aten::sin"}, unaryKernel<kWithComplex, [](auto x) { return sin(x); }>, kAllTypes);
+  function({"aten::cos"}, unaryKernel<kWithComplex, [](auto x) { return cos(x); }>, kAllTypes);
+  function({"aten::tan"}, unaryKernel<kWithComplex, [](auto x) { return tan(x); }>, kAllTypes);
+  function({"aten::asin", "aten::arcsin"}, unaryKernel<kWithComplex, [](auto x) { return asin(x); }>, kAllTypes);
+  function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>, kAllTypes);
+  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return arcTangent(x); }>, kAllTypes);
+  function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, kAllTypes);
+  function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, kAllTypes);
+  function({"aten::tanh"}, unaryKernel<kWithComplex, [](auto x) { return tanh(x); }>, kAllTypes);
+  function({"aten::asinh", "aten::arcsinh"}, unaryKernel<kWithComplex, [](auto x) { return asinh(x); }>, kAllTypes);
+  function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>, kAllTypes);
+  function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>, kAllTypes);
+  function({"aten::sinc", "aten::special_sinc"}, sincKernel, kAllTypes);
+  function({"aten::deg2rad"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>);
+  function({"aten::rad2deg"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>);
+  function({"aten::erf", "aten::special_erf"}, unaryKernel<kVectors, [](auto x) { return erf(x); }>);
+  function({"aten::erfc", "aten::special_erfc"}, unaryKernel<kVectors, [](auto x) { return erfc(x); }>);
+}
+
+}  // namespace
+
+void registerElementwiseUnaryOps(OpRegistry& ops) {
+  registerSigns(ops);
+  registerRounding(ops);
+  registerPredicates(ops);
+  registerFunctions(ops);
+  ops.convertWith(
+      convertPointwise,
+      {"aten::tanh", "aten::abs",   "aten::neg",  "aten::reciprocal", "aten::sqrt",  "aten::rsqrt", "aten::square",
+       "aten::exp",  "aten::expm1", "aten::log",  "aten::log1p",      "aten::log2",  "aten::log10", "aten::sin",
+       "aten::cos",  "aten::tan",   "aten::atan", "aten::erf",        "aten::floor", "aten::ceil",  "aten::trunc"});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,182 @@
+// Special functions of one or two tensors: gamma, error, Bessel functions, orthogonal polynomials.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/scalars.h"
+#include "runtime/reference/special/special_math.h"
+
+#include <numbers>
+
+namespace tscompile {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+
+// ---- products that are 0 where the first factor is ----
+
+template <class V>
+V xLogY(V x, V y) {
+  return select(y != y, y, select(x == 0, 0, x * log(y)));
+}
+template <class V>
+V xLog1pY(V x, V y) {
+  return select(y != y, y, select(x == 0, 0, x * log1p(y)));
+}
+
+// -x log x
+template <class V>
+V entropy(V x) {
+  constexpr auto kInfinity = std::numeric_limits<Lane<V>>::infinity();
+  return select(x != x, x, select(x > 0, -x * log(x), select(x == 0, 0, splat<V>(-kInfinity))));
+}
+
+// ---- polygamma, mvlgamma ----
+
+template <size_t kOrder>
+void inferPolygamma(InferCall& call) {
+  if (call.constant(kOrder)) call.require(call.integer(kOrder) >= 0, "polygamma(n, x) does not support negative n");
+  TensorInfo t = call.tensor(1 - kOrder);
+  call.result(t, t.dtype == DType::Undefined ? t.dtype : toFloating(t.dtype));
+}
+
+template <size_t kOrder>
+void polygammaKernel(KernelCall& call) {
+  int64_t n = call.integer(kOrder);
+  mapElements<kFloats, 1>(
+      call, call.tensor(1 - kOrder).dtype(), [=](auto x) { return polygamma(n, x); }, 1 - kOrder);
+}
+
+void inferMultigamma(InferCall& call) {
+  if (call.constant(1)) call.require(call.integer(1) >= 1, "p has to be greater than or equal to 1");
+  inferFloatUnary(call);
+}
+
+// p (p - 1) / 4 log pi + the sum of logGamma(x - j / 2) over j = 0 ... p - 1
+void multigammaKernel(KernelCall& call) {
+  int64_t p = call.integer(1);
+  double count = static_cast<double>(p);
+  mapInputs<kFloats, 1>(call, [=](auto x) {
+    using T = decltype(x);
+    T sum = 0;
+    for (int64_t j = p - 1; j >= 0; --j) {
+      sum += logGamma(x - T(0.5) * static_cast<T>(j));
+      if (j % 4096 == 4095) RunContext::current().checkInterrupt(4096);
+    }
+    return sum + T(count * (count - 1) / 4 * std::log(kPi));
+  });
+}
+
+// ---- two tensors ----
+
+// Floats alone; integers are refused.
+template <auto kF>
+void floatPairKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (!isFloating(dtype)) refuseDType(dtype);
+  mapElements<kFloats, 2>(call, dtype, kF);
+}
+
+// A polynomial whose degree is the second argument.
+template <auto kF>
+void polynomialKernel(KernelCall& call) {
+  mapInputs<kFloats, 2>(call, [](auto x, auto n) { return kF(x, truncatedInt(static_cast<double>(n))); });
+}
+
+// ---- the records ----
+
+constexpr InPlace kDirect = InPlace::Direct;
+
+void registerGammas(OpRegistry& ops) {
+  auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
+                 InPlace inplace = kDirect) {
+    addAliases(ops, names, {.infer = infer, .kernel = kernel, .inplace = inplace});
+  };
+  add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary,
+      unaryKernel<kFloats, [](auto x) { return logGamma(x); }>);
+  add({"aten::digamma", "aten::special_psi", "aten::special_digamma"}, inferFloatUnary,
+      unaryKernel<kFloats, [](auto x) { return digamma(x); }>);
+  add({"aten::mvlgamma", "aten::special_multigammaln"}, inferMultigamma, multigammaKernel);
+  add({"aten::polygamma", "aten::special_polygamma"}, inferPolygamma<0>, polygammaKernel<0>, InPlace::No);
+  add({"aten::polygamma_"}, inferPolygamma<1>, polygammaKernel<1>);
+  add({"aten::igamma", "aten::special_gammainc"}, inferBinary,
+      floatPairKernel<[](auto a, auto x) { return lowerGamma(a, x); }>);
+  add({"aten::igammac", "aten::special_gammaincc"}, inferBinary,
+      floatPairKernel<[](auto a, auto x) { return upperGamma(a, x); }>);
+  add({"aten::special_zeta", "aten::special_zeta.other_scalar", "aten::special_zeta.self_scalar"}, inferFloatBinary,
+      binaryKernel<kFloats, [](auto x, auto q) { return hurwitzZeta(x, q); }>);
+}
+
+void registerFunctions(OpRegistry& ops) {
+  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel) {
+    addAliases(ops, names, {.infer = inferFloatUnary, .kernel = kernel, .inplace = kDirect});
+  };
+  add({"aten::erfinv", "aten::special_erfinv"}, unaryKernel<kFloats, [](auto x) { return inverseErf(x); }>);
+  add({"aten::special_erfcx"}, unaryKernel<kFloats, [](auto x) { return scaledErfc(x); }>);
+  add({"aten::special_ndtri"}, unaryKernel<kFloats, [](auto x) { return normalQuantile(x); }>);
+  add({"aten::special_log_ndtr"}, unaryKernel<kFloats, [](auto x) { return logNormalCdf(x); }>);
+  add({"aten::special_ndtr"}, unaryKernel<kVectors, [](auto x) {
+        using T = Lane<decltype(x)>;
+        return (1 + erf(x * T(0.70710678118654752440))) * T(0.5);
+      }>);
+  add({"aten::special_entr"}, unaryKernel<kVectors, [](auto x) { return entropy(x); }>);
+
+  add({"aten::i0", "aten::special_i0", "aten::special_modified_bessel_i0"},
+      unaryKernel<kFloats, [](auto x) { return besselI0<false>(x); }>);
+  add({"aten::special_i0e"}, unaryKernel<kFloats, [](auto x) { return besselI0<true>(x); }>);
+  add({"aten::special_i1", "aten::special_modified_bessel_i1"},
+      unaryKernel<kFloats, [](auto x) { return besselI1<false>(x); }>);
+  add({"aten::special_i1e"}, unaryKernel<kFloats, [](auto x) { return besselI1<true>(x); }>);
+  add({"aten::special_modified_bessel_k0"}, unaryKernel<kFloats, [](auto x) { return besselK0<false>(x); }>);
+  add({"aten::special_modified_bessel_k1"}, unaryKernel<kFloats, [](auto x) { return besselK1<false>(x); }>);
+  add({"aten::special_scaled_modified_bessel_k0"}, unaryKernel<kFloats, [](auto x) { return besselK0<true>(x); }>);
+  add({"aten::special_scaled_modified_bessel_k1"}, unaryKernel<kFloats, [](auto x) { return besselK1<true>(x); }>);
+  add({"aten::special_bessel_j0"}, unaryKernel<kFloats, [](auto x) { return besselJ0(x); }>);
+  add({"aten::special_bessel_j1"}, unaryKernel<kFloats, [](auto x) { return besselJ1(x); }>);
+  add({"aten::special_bessel_y0"}, unaryKernel<kFloats, [](auto x) { return besselY0(x); }>);
+  add({"aten::special_bessel_y1"}, unaryKernel<kFloats, [](auto x) { return besselY1(x); }>);
+  add({"aten::special_spherical_bessel_j0"}, unaryKernel<kFloats, [](auto x) { return sphericalBesselJ0(x); }>);
+  add({"aten::special_airy_ai"}, unaryKernel<kFloats, [](auto x) { return airyAi(x); }>);
+}
+
+void registerProducts(OpRegistry& ops) {
+  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace = InPlace::No) {
+    addAliases(ops, names, {.infer = inferFloatBinary, .kernel = kernel, .inplace = inplace});
+  };
+  constexpr KernelFunction kXLogY = binaryKernel<kVectors, [](auto x, auto y) { return xLogY(x, y); }>;
+  add({"aten::xlogy.Tensor", "aten::xlogy.Scalar_Other"}, kXLogY, kDirect);
+  add({"aten::xlogy.Scalar_Self", "aten::special_xlogy", "aten::special_xlogy.other_scalar",
+       "aten::special_xlogy.self_scalar"},
+      kXLogY);
+  add({"aten::special_xlog1py", "aten::special_xlog1py.other_scalar", "aten::special_xlog1py.self_scalar"},
+      binaryKernel<kVectors, [](auto x, auto y) { return xLog1pY(x, y); }>);
+}
+
+// Each takes tensors, or a number in place of one of them.
+void registerPolynomials(OpRegistry& ops) {
+#define TS_POLYNOMIAL(name, ...)                                                                                 \
+  addAliases(ops, {"aten::special_" name, "aten::special_" name ".x_scalar", "aten::special_" name ".n_scalar"}, \
+             {.infer = inferFloatBinary, .kernel = polynomialKernel<[](auto x, int64_t n) { return __VA_ARGS__; }>})
+  TS_POLYNOMIAL("chebyshev_polynomial_t", chebyshevT(x, n, 6));
+  TS_POLYNOMIAL("chebyshev_polynomial_u", chebyshevU(x, n, 8));
+  TS_POLYNOMIAL("chebyshev_polynomial_v", chebyshevV(x, n, 8));
+  TS_POLYNOMIAL("chebyshev_polynomial_w", chebyshevW(x, n, 8));
+  TS_POLYNOMIAL("shifted_chebyshev_polynomial_t", chebyshevT(x + x - 1, n, 6));
+  TS_POLYNOMIAL("shifted_chebyshev_polynomial_u", chebyshevU(x + x - 1, n, 6));
+  TS_POLYNOMIAL("shifted_chebyshev_polynomial_v", chebyshevV(x + x - 1, n, 6));
+  TS_POLYNOMIAL("shifted_chebyshev_polynomial_w", chebyshevW(x + x - 1, n, 4));
+  TS_POLYNOMIAL("hermite_polynomial_h", hermiteH(x, n));
+  TS_POLYNOMIAL("hermite_polynomial_he", hermiteHe(x, n));
+  TS_POLYNOMIAL("laguerre_polynomial_l", laguerre(x, n));
+  TS_POLYNOMIAL("legendre_polynomial_p", legendre(x, n));
+#undef TS_POLYNOMIAL
+}
+
+}  // namespace
+
+void registerSpecialOps(OpRegistry& ops) {
+  registerGammas(ops);
+  registerFunctions(ops);
+  registerProducts(ops);
+  registerPolynomials(ops);
+}
+
+}  // namespace tscompile

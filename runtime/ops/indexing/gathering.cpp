@@ -1,0 +1,237 @@
+// Elements picked one by one: gather, scatter and their kin, take, put.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/indexing.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+bool exceeds(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && a > b; }
+
+// A tensor without dimensions counts as one with one.
+Dims atLeastOne(DimSpan sizes) { return sizes.empty() ? Dims{1} : Dims(sizes); }
+Tensor atLeastOne(const Tensor& t) { return t.rank() ? t : unsqueezed(t, 0); }
+
+void requireInt64(const InferCall& call, const TensorInfo& index) {
+  call.require(index.dtype == DType::Int64 || index.dtype == DType::Undefined || (!call.isRun() && index.mayBeEmpty()),
+               "{}: expected dtype int64 for index, not {}", call.op().kind().name(), pythonName(index.dtype));
+}
+void requireSameDType(const InferCall& call, const TensorInfo& self, const TensorInfo& source) {
+  call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
+               "{}: expected self.dtype to be equal to src.dtype, but got {} and {}", call.op().kind().name(),
+               pythonName(self.dtype), pythonName(source.dtype));
+}
+
+// An index must not be larger than what it picks from, apart from the dimension that it picks along (dim < 0: none).
+void checkIndexSizes(const InferCall& call, const TensorInfo& index, const TensorInfo& other, int64_t dim,
+                     std::string_view name) {
+  if (!index.hasRank || !other.hasRank) return;
+  Dims i = atLeastOne(index.sizes), o = atLeastOne(other.sizes);
+  call.require(i.size() == o.size(), "index tensor must have the same number of dimensions as {} tensor: {}, not {}",
+               name, o.size(), i.size());
+  for (size_t d = 0; d < i.size(); ++d)
+    call.require(static_cast<int64_t>(d) == dim || !exceeds(i[d], o[d]), "expected index {} to be smaller than {} {}{}",
+                 dimsText(index.sizes), name, dimsText(other.sizes),
+                 dim < 0 ? std::string() : fmt::format(" apart from dimension {}", dim));
+}
+
+// Whether an index has elements for sure. One that has none picks nothing, and goes with everything.
+bool hasElements(const TensorInfo& index) { return index.hasRank && knownNumel(index.sizes).value_or(0) != 0; }
+
+// ---- gather, take_along_dim ----
+
+void inferGather(InferCall& call) {
+  TensorInfo self = call.tensor(0), index = call.tensor(2);
+  int64_t dim = self.hasRank ? call.dim(1, self.rank()) : 0;
+  if (hasElements(index)) {
+    requireInt64(call, index);
+    if (self.hasRank) checkIndexSizes(call, index, self, dim, "self");
+  }
+  call.result(index, self.dtype);
+}
+
+void gatherKernel(KernelCall& call) {
+  Tensor self = call.tensor(0), index = call.tensor(2), out = call.out();
+  int64_t dim = call.dim(1, self.rank());
+  if (index.numel()) gatherElements(atLeastOne(out), atLeastOne(self), dim, atLeastOne(index));
+}
+
+// The sizes of `a` broadcast to those of `b`, except along `dim`.
+Dims alongDim(const InferCall& call, DimSpan a, DimSpan b, int64_t dim) {
+  Dims sizes(a), other(b);
+  other[static_cast<size_t>(dim)] = sizes[static_cast<size_t>(dim)];
+  call.require(broadcastInto(sizes, other), "the sizes {} and {} cannot be broadcast apart from dimension {}",
+               dimsText(a), dimsText(b), dim);
+  return sizes;
+}
+
+void inferTakeAlongDim(InferCall& call) {
+  TensorInfo self = call.rankedTensor(0), index = call.rankedTensor(1);
+  requireInt64(call, index);
+  if (call.isNone(2)) {
+    std::optional<int64_t> count = knownNumel(index.sizes);
+    return call.result(self.dtype, Dims{count.value_or(kUnknownSize)});
+  }
+  call.require(self.rank() == index.rank(),
+               "input and indices should have the same number of dimensions, but got {} and {}", self.rank(),
+               index.rank());
+  int64_t dim = call.dim(2, self.rank());
+  if (self.rank() == 0) return call.result(self.dtype, Dims{});
+  call.result(self.dtype, alongDim(call, index.sizes, self.sizes, dim));
+}
+
+void takeAlongDimKernel(KernelCall& call) {
+  Tensor self = call.tensor(0), index = call.tensor(1), out = call.out();
+  if (out.numel() == 0) return;
+  if (call.isNone(2))
+    return gatherElements(out, reshaped(self, Dims{self.numel()}), 0, reshaped(index, Dims{index.numel()}));
+  int64_t dim = call.dim(2, self.rank());
+  if (self.rank() > 0) {
+    index = expandedTo(index, out.sizes());
+    Dims sizes(out.sizes());
+    sizes[static_cast<size_t>(dim)] = self.size(static_cast<int>(dim));
+    self = expandedTo(self, sizes);
+  }
+  gatherElements(atLeastOne(out), atLeastOne(self), dim, atLeastOne(index));
+}
+
+// ---- scatter, scatter_add, scatter_reduce ----
+
+void inferScatter(InferCall& call) {
+  TensorInfo self = call.tensor(0), index = call.tensor(2);
+  int64_t dim = self.hasRank ? call.dim(1, self.rank()) : 0;
+  bool checked = hasElements(index);
+  if (checked) {
+    requireInt64(call, index);
+    if (self.hasRank) checkIndexSizes(call, index, self, dim, "self");
+  }
+  if (call.isTensor(3)) {
+    TensorInfo source = call.tensor(3);
+    requireSameDType(call, self, source);
+    if (checked) checkIndexSizes(call, index, source, -1, "src");
+  }
+  call.result(self);
+}
+
+void scatterInto(KernelCall& call, const Tensor& self, const Tensor& source, Update how) {
+  Tensor index = sourceFor(call, self, call.tensor(2));
+  if (index.numel() == 0) return;
+  updateElements(atLeastOne(self), call.dim(1, self.rank()), atLeastOne(index), atLeastOne(source), how);
+}
+
+// The argument behind the index: a tensor, or a number as an element.
+Tensor scatterSource(const KernelCall& call, const Tensor& self) {
+  if (!call.argument(3).isTensor())
+    return expandedTo(elementOf(call.argument(3), self.dtype()), call.tensor(2).sizes());
+  return sourceFor(call, self, call.tensor(3));
+}
+
+void scatterKernel(KernelCall& call) {
+  Update how = Update::Assign;
+  if (call.size() > 4) {
+    const std::string& reduce = call.text(4);
+    call.require(reduce == "add" || reduce == "multiply", "reduce must be either add or multiply, not '{}'", reduce);
+    how = reduce == "add" ? Update::Add : Update::Multiply;
+  }
+  Tensor self = updatedSelf(call);
+  if (call.tensor(2).numel()) scatterInto(call, self, scatterSource(call, self), how);
+}
+
+void scatterAddKernel(KernelCall& call) {
+  Tensor self = updatedSelf(call);
+  scatterInto(call, self, scatterSource(call, self), Update::Add);
+}
+
+void scatterReduceKernel(KernelCall& call) {
+  JoinRule rule(call, call.text(4), true);
+  Tensor self = updatedSelf(call), source = scatterSource(call, self);
+  if (call.tensor(2).numel() == 0) return;
+  rule.run(self, source, call.flag(5),
+           [&](const Tensor& to, const Tensor& from, Update how) { scatterInto(call, to, from, how); });
+}
+
+// ---- take, put ----
+
+void inferTake(InferCall& call) {
+  TensorInfo index = call.tensor(1);
+  requireInt64(call, index);
+  call.result(index, call.tensor(0).dtype);
+}
+
+// Where elements lie that are counted in row-major order, in bytes.
+Tensor linearOffsets(const KernelCall& call, const Tensor& t, const Tensor& index) {
+  Tensor from = contiguous(index), out = Tensor::empty(DType::Int64, Dims{index.numel()});
+  int64_t n = t.numel(), item = static_cast<int64_t>(itemSize(t.dtype()));
+  call.require(n > 0 || index.numel() == 0, "tried to take from, or to put into, an empty tensor");
+  for (int64_t i = 0; i < from.numel(); ++i) {
+    int64_t at = from.data<int64_t>()[i];
+    call.require(at >= -n && at < n, "out of range: tried to access index {} on a tensor of {} elements", at, n);
+    if (at < 0) at += n;
+    int64_t offset = t.isContiguous() ? at : 0;
+    for (int d = t.rank() - 1; d >= 0 && !t.isContiguous(); --d) {
+      offset += at % t.size(d) * t.stride(d);
+      at /= t.size(d);
+    }
+    out.data<int64_t>()[i] = offset * item;
+  }
+  return out;
+}
+
+void takeKernel(KernelCall& call) {
+  Tensor self = call.tensor(0), out = call.out(), offsets = linearOffsets(call, self, call.tensor(1));
+  gatherBlocks(IndexedView(self, 0, self.rank()), asSpan(offsets), out);
+}
+
+void inferPut(InferCall& call) {
+  TensorInfo self = call.tensor(0), index = call.tensor(1), source = call.tensor(2);
+  requireInt64(call, index);
+  requireSameDType(call, self, source);
+  if (index.hasRank && source.hasRank) {
+    std::optional<int64_t> a = knownNumel(index.sizes), b = knownNumel(source.sizes);
+    call.require(!a || !b || *a == *b,
+                 "put: expected source and index to have the same number of elements, but got {} and {}", b.value_or(0),
+                 a.value_or(0));
+  }
+  call.result(self);
+}
+
+void putKernel(KernelCall& call) {
+  Tensor self = updatedSelf(call), index = sourceFor(call, self, call.tensor(1)),
+         source = sourceFor(call, self, call.tensor(2));
+  Tensor offsets = linearOffsets(call, self, index);
+  updateBlocks(IndexedView(self, 0, self.rank()), asSpan(offsets), contiguous(source),
+               call.flag(3) ? Update::Add : Update::Assign);
+}
+
+}  // namespace
+
+void registerGatheringOps(OpRegistry& ops) {
+  ops.add({.schema = "aten::gather", .infer = inferGather, .kernel = gatherKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::take_along_dim",
+           .infer = inferTakeAlongDim,
+           .kernel = takeAlongDimKernel,
+           .dtypes = kAllTypes});
+  for (auto schema : {"aten::scatter.src", "aten::scatter.value", "aten::scatter.reduce", "aten::scatter.value_reduce"})
+    ops.add({.schema = schema,
+             .infer = inferScatter,
+             .kernel = scatterKernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::scatter_add",
+           .infer = inferScatter,
+           .kernel = scatterAddKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::scatter_reduce.two",
+           .infer = inferScatter,
+           .kernel = scatterReduceKernel,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::take", .infer = inferTake, .kernel = takeKernel, .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::put", .infer = inferPut, .kernel = putKernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+}
+
+}  // namespace tscompile

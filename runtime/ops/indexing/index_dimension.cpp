@@ -1,0 +1,194 @@
+// Indexing one dimension with a vector: index_select, index_fill, index_copy, index_add, index_reduce.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/indexing.h"
+#include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+std::string_view nameOf(const InferCall& call) { return call.op().kind().name(); }
+
+// Checks the index at position 2 and returns how many there are.
+int64_t indexCount(const InferCall& call, bool allowInt32) {
+  TensorInfo index = call.tensor(2);
+  bool fits =
+      index.dtype == DType::Int64 || (allowInt32 && index.dtype == DType::Int32) || index.dtype == DType::Undefined;
+  call.require(fits, "{}: expected dtype {} for index, not {}", nameOf(call), allowInt32 ? "int32 or int64" : "int64",
+               pythonName(index.dtype));
+  if (!index.hasRank) return kUnknownSize;
+  call.require(index.rank() <= 1, "{}: index is supposed to be a vector, but has {} dimensions", nameOf(call),
+               index.rank());
+  return index.rank() ? index.sizes[0] : 1;
+}
+
+// Byte offsets of the indices along `dim`.
+Tensor indexOffsets(const KernelCall& call, const Tensor& self, int64_t dim, bool allowNegative) {
+  Tensor index = convertTensor(call.tensor(2), DType::Int64), out = Tensor::empty(DType::Int64, Dims{index.numel()});
+  int64_t size = self.rank() ? self.size(static_cast<int>(dim)) : 1;
+  int64_t stride = self.rank() ? self.stride(static_cast<int>(dim)) * static_cast<int64_t>(itemSize(self.dtype())) : 0;
+  for (int64_t i = 0; i < index.numel(); ++i)
+    out.data<int64_t>()[i] = checkedIndex(index.data<int64_t>()[i], size, dim, allowNegative) * stride;
+  return out;
+}
+IndexedView indexedAlong(const Tensor& t, int64_t dim) {
+  return IndexedView(t, static_cast<int>(dim), t.rank() ? 1 : 0);
+}
+
+// ---- index_select ----
+
+void inferIndexSelect(InferCall& call) {
+  TensorInfo self = call.rankedTensor(0);
+  int64_t dim = call.dim(1, self.rank()), count = indexCount(call, true);
+  Dims sizes(self.sizes);
+  if (self.rank()) sizes[static_cast<size_t>(dim)] = count;
+  call.result(self.dtype, sizes);
+}
+
+void indexSelectKernel(KernelCall& call) {
+  Tensor self = call.tensor(0), out = call.out();
+  int64_t dim = call.dim(1, self.rank());
+  Tensor offsets = indexOffsets(call, self, dim, false);
+  if (self.rank() == 0) return copyTensor(out, self);
+  gatherBlocks(indexedAlong(self, dim), asSpan(offsets), out);
+}
+
+// ---- index_fill ----
+
+void inferIndexFill(InferCall& call) {
+  TensorInfo self = call.tensor(0);
+  if (self.hasRank) call.dim(1, self.rank());
+  indexCount(call, false);
+  if (call.isTensor(3)) {
+    TensorInfo value = call.tensor(3);
+    call.require(!value.hasRank || value.rank() == 0,
+                 "index_fill: the value must be a tensor without dimensions, not one with {}", value.rank());
+  }
+  call.result(self);
+}
+
+void indexFillKernel(KernelCall& call) {
+  Tensor self = updatedSelf(call);
+  int64_t dim = call.dim(1, self.rank());
+  const IValue& value = call.argument(3);
+  Tensor element = elementOf(value.isTensor() ? numberOf(call.tensor(3)) : value, self.dtype());
+  Tensor offsets = indexOffsets(call, self, dim, true);
+  updateBlocks(indexedAlong(self, dim), asSpan(offsets), element, Update::Assign);
+}
+
+// ---- index_copy, index_add, index_reduce ----
+
+void checkSource(const InferCall& call, bool allowInt32) {
+  TensorInfo self = call.tensor(0), source = call.tensor(3);
+  int64_t count = indexCount(call, allowInt32);
+  call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
+               "{}: self ({}) and source ({}) must have the same dtype", nameOf(call), pythonName(self.dtype),
+               pythonName(source.dtype));
+  if (!self.hasRank) return;
+  int64_t dim = call.dim(1, self.rank());
+  if (!source.hasRank) return;
+  call.require(dim == 0 || dim < static_cast<int64_t>(source.rank()), "{}: dimension {} is out of bounds of the source",
+               nameOf(call), dim);
+  int64_t along = source.rank() ? source.sizes[static_cast<size_t>(dim)] : 1;
+  call.require(!differ(count, along), "{}: number of indices ({}) should be equal to source.size(dim) ({})",
+               nameOf(call), count, along);
+}
+
+void inferIndexAdd(InferCall& call) {
+  checkSource(call, true);
+  call.result(call.tensor(0));
+}
+
+void inferIndexCopy(InferCall& call) {
+  checkSource(call, false);
+  TensorInfo self = call.tensor(0), source = call.tensor(3);
+  if (self.hasRank && source.hasRank) {
+    Dims a(self.sizes), b(source.sizes);
+    auto dim = static_cast<size_t>(call.dim(1, self.rank()));
+    if (!a.empty()) a.erase(dim);
+    if (!b.empty()) b.erase(dim);
+    bool same = a.size() == b.size();
+    for (size_t d = 0; same && d < a.size(); ++d) same = !differ(a[d], b[d]);
+    call.require(same, "index_copy: source {} and destination {} must have the same sizes apart from dimension {}",
+                 dimsText(source.sizes), dimsText(self.sizes), dim);
+  }
+  call.result(self);
+}
+
+// The source with the sizes of `self`, except along `dim`: there it has those of the index.
+Tensor fullSource(const KernelCall& call, const Tensor& self, int64_t dim, Tensor source) {
+  Dims sizes(self.sizes());
+  if (sizes.empty()) return contiguous(source);
+  sizes[static_cast<size_t>(dim)] = call.tensor(2).numel();
+  Dims broadcast = sizes;
+  call.require(source.rank() <= self.rank() && broadcastInto(broadcast, source.sizes()) && broadcast == sizes,
+               "the source of size {} cannot be broadcast to {}", dimsText(source.sizes()), dimsText(sizes));
+  return contiguous(expandedTo(source, sizes));
+}
+
+void indexCopyKernel(KernelCall& call) {
+  Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
+  int64_t dim = call.dim(1, self.rank());
+  Tensor offsets = indexOffsets(call, self, dim, false);
+  updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, source), Update::Assign);
+}
+
+// source * alpha, in the source's dtype.
+Tensor scaled(const Tensor& source, const IValue& alpha) {
+  if (alpha.isInt() && alpha.toInt() == 1) return source;
+  Tensor out = Tensor::empty(source.dtype(), source.sizes());
+  mapTensors<kNumbers>(
+      source.dtype(), [](auto a, auto b) { return times(a, b); }, out, source, elementOf(alpha, source.dtype()));
+  return out;
+}
+
+void indexAddKernel(KernelCall& call) {
+  Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
+  int64_t dim = call.dim(1, self.rank());
+  Tensor offsets = indexOffsets(call, self, dim, false);
+  updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, scaled(source, call.argument(4))),
+               Update::Add);
+}
+
+void indexReduceKernel(KernelCall& call) {
+  JoinRule rule(call, call.text(4), false);
+  Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
+  int64_t dim = call.dim(1, self.rank());
+  if (call.tensor(2).numel() == 0) return;
+  rule.run(self, fullSource(call, self, dim, source), call.flag(5),
+           [&](const Tensor& to, const Tensor& from, Update how) {
+             Tensor offsets = indexOffsets(call, to, dim, false);
+             updateBlocks(indexedAlong(to, dim), asSpan(offsets), contiguous(from), how);
+           });
+}
+
+}  // namespace
+
+void registerIndexDimensionOps(OpRegistry& ops) {
+  ops.add(
+      {.schema = "aten::index_select", .infer = inferIndexSelect, .kernel = indexSelectKernel, .dtypes = kAllTypes});
+  for (auto schema : {"aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor"})
+    ops.add({.schema = schema,
+             .infer = inferIndexFill,
+             .kernel = indexFillKernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::index_copy",
+           .infer = inferIndexCopy,
+           .kernel = indexCopyKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::index_add",
+           .infer = inferIndexAdd,
+           .kernel = indexAddKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::index_reduce",
+           .infer = inferIndexAdd,
+           .kernel = indexReduceKernel,
+           .inplace = InPlace::Direct});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,193 @@
+// Indexing with lists of tensors: index, index_put.
+#include "runtime/reference/indexing.h"
+
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/nonzero.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+bool isMask(DType dtype) { return dtype == DType::Bool || dtype == DType::UInt8; }
+
+// ---- shapes ----
+
+// The dimensions of a tensor of `rank` dimensions that `indexed` has true for, seen as one block: where it stands in
+// the result. Indices that are not neighbours come first.
+int blockPosition(const SmallVector<bool, 6>& indexed) {
+  int first = -1, last = -1, count = 0;
+  for (int d = 0; d < static_cast<int>(indexed.size()); ++d) {
+    if (!indexed[static_cast<size_t>(d)]) continue;
+    if (first < 0) first = d;
+    last = d;
+    ++count;
+  }
+  return count == 0 || last - first + 1 != count ? 0 : first;
+}
+
+Dims indexedSizes(DimSpan self, const SmallVector<bool, 6>& indexed, const Dims& block) {
+  Dims rest, out;
+  for (size_t d = 0; d < self.size(); ++d)
+    if (!indexed[d]) rest.push_back(self[d]);
+  size_t position = static_cast<size_t>(blockPosition(indexed));
+  for (size_t d = 0; d < position; ++d) out.push_back(rest[d]);
+  for (int64_t s : block) out.push_back(s);
+  for (size_t d = position; d < rest.size(); ++d) out.push_back(rest[d]);
+  return out;
+}
+
+// What indexing gives, with unknown sizes where a mask decides; nothing if a rank is not known.
+std::optional<Dims> resultSizes(const InferCall& call) {
+  TensorInfo self = call.tensor(0);
+  std::vector<std::optional<TensorInfo>> indices = call.optionalTensors(1);
+  if (!self.hasRank) return std::nullopt;
+  SmallVector<bool, 6> indexed(self.rank(), false);
+  Dims block;
+  size_t dim = 0;
+  for (const std::optional<TensorInfo>& index : indices) {
+    if (!index) {
+      ++dim;
+      continue;
+    }
+    bool known = index->dtype != DType::Undefined, mask = isMask(index->dtype);
+    call.require(!known || mask || index->dtype == DType::Int64,
+                 "tensors used as indices must be int64, uint8 or bool tensors, not {}", pythonName(index->dtype));
+    if (!known || !index->hasRank) return std::nullopt;
+    size_t taken = mask ? index->rank() : 1;
+    for (size_t d = 0; d < taken && dim + d < self.rank(); ++d) indexed[dim + d] = true;
+    Dims counts{kUnknownSize};
+    bool fits = mask && taken == 0 ? true : broadcastInto(block, mask ? DimSpan(counts) : index->sizes);
+    call.require(fits, "shape mismatch: indexing tensors of size {} and {} cannot be broadcast together",
+                 dimsText(block), dimsText(index->sizes));
+    dim += taken;
+  }
+  call.require(dim <= self.rank(), "too many indices for a tensor of {} dimensions: {}", self.rank(), dim);
+  return indexedSizes(self.sizes, indexed, block);
+}
+
+void inferIndex(InferCall& call) {
+  DType dtype = call.tensor(0).dtype;
+  if (std::optional<Dims> sizes = resultSizes(call))
+    call.result(dtype, *sizes);
+  else
+    call.resultOfUnknownRank(dtype);
+}
+
+void inferIndexPut(InferCall& call) {
+  TensorInfo self = call.tensor(0), values = call.tensor(2);
+  call.require(
+      self.dtype == values.dtype || self.dtype == DType::Undefined || values.dtype == DType::Undefined,
+      "index put requires the source and destination dtypes match, got {} for the destination and {} for the source",
+      pythonName(self.dtype), pythonName(values.dtype));
+  if (call.isRun()) resultSizes(call);  // for its checks
+  call.result(self);
+}
+
+// ---- places ----
+
+// The blocks of a tensor that a list of indices means.
+struct Selection {
+  Tensor self;  // with the indexed dimensions next to each other
+  int first, count;
+  Tensor offsets;  // int64: of the blocks, in bytes
+  Dims sizes;      // of the result
+};
+
+// Indices as int64 tensors, one for each indexed dimension; masks become the positions of their true elements.
+std::vector<Tensor> positions(const KernelCall& call, const Tensor& self, const std::vector<Tensor>& indices) {
+  std::vector<Tensor> out;
+  for (const Tensor& index : indices) {
+    if (!index.defined() || !isMask(index.dtype())) {
+      out.push_back(index);
+      continue;
+    }
+    for (int d = 0; d < index.rank(); ++d) {
+      size_t at = out.size() + static_cast<size_t>(d);
+      call.require(at < self.sizes().size() && index.size(d) == self.sizes()[at],
+                   "the mask of size {} at index {} does not match the indexed tensor of size {}",
+                   dimsText(index.sizes()), out.size(), dimsText(self.sizes()));
+    }
+    Tensor coordinates = nonzeroOf(index);
+    for (int d = 0; d < index.rank(); ++d) out.push_back(selected(coordinates, 1, d));
+  }
+  return out;
+}
+
+Selection select(const KernelCall& call, const Tensor& self) {
+  std::vector<Tensor> indices = positions(call, self, call.tensors(1));
+  SmallVector<bool, 6> indexed(self.sizes().size(), false);
+  Dims block;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (!indices[d].defined()) continue;
+    indexed[d] = true;
+    call.require(broadcastInto(block, indices[d].sizes()),
+                 "shape mismatch: indexing tensors of size {} and {} cannot be broadcast together", dimsText(block),
+                 dimsText(indices[d].sizes()));
+  }
+  Selection s{self, blockPosition(indexed), 0, Tensor::zeros(DType::Int64, block),
+              indexedSizes(self.sizes(), indexed, block)};
+  Dims order;
+  for (int pass = 0; pass < 2; ++pass)
+    for (size_t d = 0; d < indexed.size(); ++d) {
+      bool isFirst = indexed[d] || static_cast<int>(d) < s.first;
+      if (isFirst == (pass == 0)) order.push_back(static_cast<int64_t>(d));
+    }
+  s.self = self.permuted(order);
+
+  auto item = static_cast<int64_t>(itemSize(self.dtype()));
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (!indices[d].defined()) continue;
+    ++s.count;
+    Tensor index = contiguous(expandedTo(indices[d], block));
+    const int64_t* from = index.data<int64_t>();
+    int64_t* to = s.offsets.data<int64_t>();
+    int64_t size = self.sizes()[d], stride = self.strides()[d] * item;
+    for (int64_t i = 0; i < index.numel(); ++i)
+      to[i] += checkedIndex(from[i], size, static_cast<int64_t>(d), true) * stride;
+  }
+  return s;
+}
+
+std::span<const int64_t> offsetsOf(const Selection& s) {
+  return {s.offsets.data<int64_t>(), static_cast<size_t>(s.offsets.numel())};
+}
+
+// ---- kernels ----
+
+void indexKernel(KernelCall& call) {
+  Selection s = select(call, call.tensor(0));
+  Tensor out = Tensor::empty(s.self.dtype(), s.sizes);
+  gatherBlocks(IndexedView(s.self, s.first, s.count), offsetsOf(s), out);
+  call.setResult(out);
+}
+
+void indexPutKernel(KernelCall& call) {
+  Tensor self = updatedSelf(call), values = sourceFor(call, self, call.tensor(2));
+  for (const Tensor& index : call.tensors(1))
+    if (index.defined()) sourceFor(call, self, index);
+  Selection s = select(call, self);
+  Dims sizes = s.sizes;
+  call.require(values.sizes().size() <= sizes.size() && broadcastInto(sizes, values.sizes()) && sizes == s.sizes,
+               "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {}",
+               dimsText(values.sizes()), dimsText(s.sizes));
+  if (values.numel() != 1) values = expandedTo(values, s.sizes);
+  updateBlocks(IndexedView(s.self, s.first, s.count), offsetsOf(s), contiguous(values),
+               call.flag(3) ? Update::Add : Update::Assign);
+}
+
+}  // namespace
+
+void registerIndexingOps(OpRegistry& ops) {
+  for (auto schema : {"aten::index.Tensor", "aten::index.Tensor_hacked_twin"})
+    ops.add({.schema = schema, .infer = inferIndex, .kernel = indexKernel, .dtypes = kAllTypes});
+  for (auto schema : {"aten::index_put", "aten::index_put.hacked_twin", "aten::_index_put_impl"})
+    ops.add({.schema = schema,
+             .infer = inferIndexPut,
+             .kernel = indexPutKernel,
+             .dtypes = kAllTypes,
+             .inplace = InPlace::Direct});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,271 @@
+// Attention: softmax(query @ key^T) @ value, alone and with the projections around it.
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/linalg.h"
+#include "runtime/reference/matmul.h"
+#include "runtime/reference/views.h"
+
+#include <cmath>
+#include <limits>
+
+namespace tscompile {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// ---- scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, ...) ----
+
+struct AttentionSizes {
+  Dims batch;
+  int64_t queries, keys, features;
+};
+
+AttentionSizes attentionSizes(const InferCall& call, bool grouped) {
+  TensorInfo q = call.rankedTensor(0), k = call.rankedTensor(1), v = call.rankedTensor(2);
+  for (const TensorInfo& t : {q, k, v})
+    call.require(t.rank() >= 2, "the query, key and value must have at least 2 dimensions, got sizes {}",
+                 dimsText(t.sizes));
+  for (const TensorInfo& t : {k, v}) requireSameDType(call, q, t);
+  auto last = [](const TensorInfo& t, size_t back) { return t.sizes[t.rank() - back]; };
+  call.require(!differ(last(q, 1), last(k, 1)), "the query and key have {} and {} features", last(q, 1), last(k, 1));
+  call.require(!differ(last(k, 2), last(v, 2)), "there are {} keys, but {} values", last(k, 2), last(v, 2));
+  if (grouped) return {Dims(batchOf(q.sizes)), last(q, 2), last(k, 2), last(v, 1)};
+  Dims keyBatch = broadcastBatches(call, q.sizes, k.sizes);
+  Dims sizes = withMatrix(keyBatch, last(q, 2), last(k, 2));
+  Dims batch = broadcastBatches(call, sizes, v.sizes);
+  return {batch, last(q, 2), last(k, 2), last(v, 1)};
+}
+
+// Where the flags stand depends on the version: positions of is_causal, scale and enable_gqa, 0 if there is none.
+template <bool kWithWeights, size_t kCausal, size_t kScale, size_t kGrouped>
+void inferAttention(InferCall& call) {
+  bool grouped = kGrouped && call.flag(kGrouped);
+  AttentionSizes sizes = attentionSizes(call, grouped);
+  call.require(call.isNone(3) || !call.flag(kCausal),
+               "attention: an explicit attn_mask should not be set when is_causal=True");
+  double p = call.number(4);
+  call.require(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got {}", p);
+  DType dtype = call.tensor(0).dtype;
+  call.result(dtype, withMatrix(sizes.batch, sizes.queries, sizes.features));
+  if (kWithWeights) {
+    Dims batch = broadcastBatches(call, call.tensor(0).sizes, call.tensor(1).sizes);
+    call.result(dtype, withMatrix(batch, sizes.queries, sizes.keys));
+  }
+}
+
+// A masked score is -inf where the mask is false; other masks are added.
+void maskScores(const KernelCall& call, const Tensor& scores, const Tensor& mask) {
+  Dims sizes(scores.sizes());
+  call.require(broadcastInto(sizes, mask.sizes()) &&
+                   std::equal(sizes.begin(), sizes.end(), scores.sizes().begin(), scores.sizes().end()),
+               "a mask of sizes {} cannot be broadcast to the scores' sizes {}", dimsText(mask.sizes()),
+               dimsText(scores.sizes()));
+  if (mask.dtype() == DType::Bool)
+    mapTensors<kFloats>(
+        scores.dtype(), [](auto s, auto m) { return m != 0 ? s : decltype(s)(kNever); }, scores, scores, mask);
+  else
+    mapTensors<kFloats>(
+        scores.dtype(), [](auto s, auto m) { return s + m; }, scores, scores, mask);
+}
+
+void maskFuture(const Tensor& scores) {
+  int64_t queries = scores.size(scores.rank() - 2), keys = scores.size(scores.rank() - 1);
+  for (int64_t i = 0; i < queries && i + 1 < keys; ++i) {
+    Tensor row = selected(scores, scores.rank() - 2, i);
+    fillTensor(narrowed(row, row.rank() - 1, i + 1, keys - i - 1), kNever);
+  }
+}
+
+Tensor softmaxOf(const KernelCall& call, const Tensor& scores) {
+  return invokeTensor(call, "aten::softmax.int", {scores, scores.rank() - 1, IValue()});
+}
+
+// Keys and values whose heads are each for several heads of the query.
+Tensor repeatedHeads(const KernelCall& call, const Tensor& t, const Tensor& query) {
+  call.require(t.rank() >= 3 && query.rank() == t.rank(), "grouped attention needs tensors with heads, got sizes {}",
+               dimsText(t.sizes()));
+  int64_t heads = t.size(t.rank() - 3), wanted = query.size(query.rank() - 3);
+  call.require(heads > 0 && wanted % heads == 0,
+               "the query has {} heads, which is no multiple of the {} heads of the keys and values", wanted, heads);
+  Tensor split = unsqueezed(t, t.rank() - 2);
+  Dims sizes(split.sizes());
+  sizes[sizes.size() - 3] = wanted / heads;
+  Dims joined(t.sizes());
+  joined[joined.size() - 3] = wanted;
+  return reshaped(expandedTo(split, sizes), joined);
+}
+
+template <bool kWithWeights, size_t kCausal, size_t kScale, size_t kGrouped>
+void attentionKernel(KernelCall& call) {
+  Tensor query = call.tensor(0), key = call.tensor(1), value = call.tensor(2);
+  if (kGrouped && call.flag(kGrouped)) key = repeatedHeads(call, key, query), value = repeatedHeads(call, value, query);
+  DType stored = query.dtype(), dtype = stored == DType::Float64 ? stored : DType::Float32;
+  query = convertTensor(query, dtype), key = convertTensor(key, dtype), value = convertTensor(value, dtype);
+  auto features = static_cast<double>(query.size(query.rank() - 1));
+  double scale = kScale && !call.isNone(kScale) ? call.number(kScale) : 1 / std::sqrt(features);
+  Dims batch(batchOf(query.sizes()));
+  call.require(broadcastInto(batch, batchOf(key.sizes())), "the batches of query and key cannot be broadcast together");
+  Tensor scores = Tensor::empty(dtype, withMatrix(batch, query.size(query.rank() - 2), key.size(key.rank() - 2)));
+  multiplyBatches(scores, invokeTensor(call, "aten::mul.Scalar", {query, scale}),
+                  transposed(key, key.rank() - 2, key.rank() - 1));
+  if (!call.isNone(3)) maskScores(call, scores, call.tensor(3));
+  if (call.flag(kCausal)) maskFuture(scores);
+  Tensor weights = softmaxOf(call, scores);
+  if (call.number(4) > 0) weights = invokeTensor(call, "aten::dropout", {weights, call.argument(4), true});
+  Tensor out = Tensor::empty(dtype, call.spec().sizes);
+  multiplyBatches(out, weights, value);
+  call.setResult(0, convertTensor(out, stored));
+  if (kWithWeights) call.setResult(1, convertTensor(weights, stored));
+}
+
+// ---- projections ----
+
+// (qkv [batch, time, 3 * features], bias, heads) -> query, key, value, each [batch, heads, time, features / heads]; the
+// query is scaled.
+void inferSplitHeads(InferCall& call) {
+  TensorInfo qkv = call.rankedTensor(0), bias = call.rankedTensor(1);
+  int64_t heads = call.integer(2);
+  call.require(qkv.rank() == 3, "expected a tensor of 3 dimensions, got {}", qkv.rank());
+  call.require(bias.rank() == 1 && !differ(bias.sizes[0], qkv.sizes[2]),
+               "expected a bias for each of {} features, got sizes {}", qkv.sizes[2], dimsText(bias.sizes));
+  int64_t features = qkv.sizes[2], each = kUnknownSize;
+  call.require(heads > 0, "expected one head at least, got {}", heads);
+  if (isKnownSize(features)) {
+    call.require(features % 3 == 0 && features / 3 % heads == 0,
+                 "{} features cannot be divided among query, key and value of {} heads", features, heads);
+    each = features / 3 / heads;
+  }
+  for (int i = 0; i < 3; ++i) call.result(qkv.dtype, Dims{qkv.sizes[0], heads, qkv.sizes[1], each});
+}
+
+// The same as views where it can be: [batch, time, heads * n] -> [batch, heads, time, n].
+Tensor splitHeads(const Tensor& t, int64_t heads) {
+  return transposed(reshaped(t, Dims{t.size(0), t.size(1), heads, t.size(2) / heads}), 1, 2);
+}
+
+void splitHeadsKernel(KernelCall& call) {
+  Tensor sum = invokeTensor(call, "aten::add.Tensor", {call.tensor(0), call.tensor(1), 1});
+  int64_t features = sum.size(2) / 3, heads = call.integer(2);
+  for (int64_t i = 0; i < 3; ++i) {
+    Tensor part = splitHeads(contiguous(narrowed(sum, 2, i * features, features)), heads);
+    if (i == 0)
+      part = invokeTensor(call, "aten::mul.Scalar", {part, 1 / std::sqrt(static_cast<double>(features / heads))});
+    call.setResult(static_cast<size_t>(i), contiguous(part));
+  }
+}
+
+// What the layer and the attention alone have in common.
+struct Projections {
+  Tensor qkvWeight, qkvBias, weight, bias;
+};
+
+struct Attended {
+  Tensor out, weights;
+};
+
+// Masks are true where a key is not looked at. Type 0: [queries, keys]; type 1: [batch, keys]; 2: [batch, heads,
+// queries, keys].
+void hideScores(const KernelCall& call, const Tensor& scores, Tensor mask, const IValue& type) {
+  call.require(type.isInt() && type.toInt() >= 0 && type.toInt() <= 2, "a mask needs a mask type of 0, 1 or 2");
+  if (type.toInt() == 1 && mask.rank() == 2) mask = unsqueezed(unsqueezed(mask, 1), 1);
+  Tensor seen = invokeTensor(call, "aten::logical_not", {mask});
+  maskScores(call, scores, seen);
+}
+
+void requireSizes(const KernelCall& call, const char* name, const Tensor& t, Dims sizes) {
+  call.require(std::equal(sizes.begin(), sizes.end(), t.sizes().begin(), t.sizes().end()),
+               "expected {} of sizes {}, got {}", name, dimsText(sizes), dimsText(t.sizes()));
+}
+
+Attended attend(const KernelCall& call, const Tensor& query, const Tensor& key, const Tensor& value,
+                const Projections& p, int64_t features, int64_t heads, const Tensor& mask, const IValue& maskType) {
+  call.require(query.rank() == 3, "expected 3-D `query`, got {}-D tensor", query.rank());
+  call.require(features >= 0 && query.size(2) == features, "the query has {} features, embed_dim is {}", query.size(2),
+               features);
+  call.require(heads > 0 && features % heads == 0, "`embed_dim` must divide evenly by `num_heads`, got {} and {}",
+               features, heads);
+  for (const Tensor& t : {key, value}) requireSizes(call, "`key` and `value`", t, Dims(query.sizes()));
+  requireSizes(call, "a weight for query, key and value", p.qkvWeight, Dims{3 * features, features});
+  requireSizes(call, "a bias for query, key and value", p.qkvBias, Dims{3 * features});
+  auto project = [&](const Tensor& t, int64_t i) {
+    auto part = [&](const Tensor& w) { return narrowed(w, 0, i * features, features); };
+    return splitHeads(invokeTensor(call, "aten::linear", {t, part(p.qkvWeight), part(p.qkvBias)}), heads);
+  };
+  double scale = 1 / std::sqrt(static_cast<double>(features / heads));
+  Tensor q = invokeTensor(call, "aten::mul.Scalar", {project(query, 0), scale}), k = project(key, 1),
+         v = project(value, 2);
+  Tensor scores = Tensor::empty(q.dtype(), Dims{q.size(0), heads, q.size(2), k.size(2)});
+  multiplyBatches(scores, q, transposed(k, 2, 3));
+  if (mask.defined()) hideScores(call, scores, mask, maskType);
+  Tensor weights = softmaxOf(call, scores), out = Tensor::empty(q.dtype(), q.sizes());
+  multiplyBatches(out, weights, v);
+  Tensor joined = reshaped(transposed(out, 1, 2), query.sizes());
+  return {invokeTensor(call, "aten::linear", {joined, p.weight, p.bias}), weights};
+}
+
+// (query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, need_weights,
+// average_attn_weights, mask_type)
+void multiHeadKernel(KernelCall& call) {
+  Projections p{call.tensor(5), call.tensor(6), call.tensor(7), call.tensor(8)};
+  Attended a = attend(call, call.tensor(0), call.tensor(1), call.tensor(2), p, call.integer(3), call.integer(4),
+                      call.tensor(9), call.argument(12));
+  if (call.flag(11)) a.weights = invokeTensor(call, "aten::mean.dim", {a.weights, intList(Dims{1}), false, IValue()});
+  call.setResult(0, a.out);
+  call.setResult(1, call.flag(10) ? a.weights : Tensor());
+}
+
+// (src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1,
+// norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask, mask_type)
+void encoderLayerKernel(KernelCall& call) {
+  bool normFirst = call.flag(8);
+  auto add = [&](const Tensor& a, const Tensor& b) { return invokeTensor(call, "aten::add.Tensor", {a, b, 1}); };
+  auto norm = [&](const Tensor& t, size_t i) {
+    IValue sizes = intList(Dims{call.integer(1)});
+    return invokeTensor(call, "aten::layer_norm",
+                        {t, sizes, call.argument(i), call.argument(i + 1), call.argument(9), true});
+  };
+  auto linear = [&](const Tensor& t, size_t i) {
+    return invokeTensor(call, "aten::linear", {t, call.argument(i), call.argument(i + 1)});
+  };
+  Projections p{call.tensor(3), call.tensor(4), call.tensor(5), call.tensor(6)};
+  Tensor x = call.tensor(0), in = normFirst ? norm(x, 10) : x;
+  x = add(x, attend(call, in, in, in, p, call.integer(1), call.integer(2), call.tensor(18), call.argument(19)).out);
+  if (!normFirst) x = norm(x, 10);
+  Tensor inner = linear(normFirst ? norm(x, 12) : x, 14);
+  inner = call.flag(7) ? invokeTensor(call, "aten::gelu", {inner, "none"}) : invokeTensor(call, "aten::relu", {inner});
+  x = add(x, linear(inner, 16));
+  call.setResult(normFirst ? x : norm(x, 12));
+}
+
+}  // namespace
+
+void registerAttentionOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  };
+  auto addRandom = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .random = true});
+  };
+  for (std::string_view name : {"aten::_scaled_dot_product_attention", "aten::_scaled_dot_product_attention_math",
+                                "aten::_scaled_dot_product_attention_forward"})
+    addRandom(name, inferAttention<true, 6, 0, 0>, attentionKernel<true, 6, 0, 0>);
+  // PyTorch 2.0, 2.1 and 2.5 have them one after the other, under one name.
+  addRandom(
+      "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False) -> Tensor",
+      inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>);
+  addRandom(
+      "aten::scaled_dot_product_attention.scale(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False, *, float? scale=None) -> Tensor",
+      inferAttention<false, 5, 6, 0>, attentionKernel<false, 5, 6, 0>);
+  addRandom(
+      "aten::scaled_dot_product_attention.gqa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+      "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+      inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>);
+  add("aten::_transform_bias_rescale_qkv", inferSplitHeads, splitHeadsKernel);
+  add("aten::_native_multi_head_attention", nullptr, multiHeadKernel);
+  add("aten::_transformer_encoder_layer_fwd", nullptr, encoderLayerKernel);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,347 @@
+// Losses that compare two tensors element by element.
+#include "runtime/ops/layers/reduced_loss.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/scalars.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace tscompile {
+namespace {
+
+// ---- shape functions: the first kInputs arguments, promoted and broadcast, then reduced ----
+
+std::optional<Dims> broadcastSizes(const InferCall& call, size_t count) {
+  Dims sizes;
+  for (size_t i = 0; i < count; ++i) {
+    TensorInfo t = call.tensor(i);
+    if (!t.hasRank) return std::nullopt;
+    Dims before = sizes;
+    call.require(broadcastInto(sizes, t.sizes), "the sizes {} and {} cannot be broadcast together", dimsText(before),
+                 dimsText(t.sizes));
+  }
+  return sizes;
+}
+
+void resultLossOf(InferCall& call, DType dtype, LossReduction reduction, size_t count) {
+  if (std::optional<Dims> sizes = broadcastSizes(call, count))
+    resultLoss(call, dtype, reduction, *sizes);
+  else if (reduction == LossReduction::None)
+    call.resultOfUnknownRank(dtype);
+  else
+    call.result(dtype, {});
+}
+
+// For functions that are made for floats only.
+template <size_t kReduction>
+void inferFloatLoss(InferCall& call) {
+  DType dtype = promotedDType(call, 2);
+  call.require(dtype == DType::Undefined || isFloating(dtype), "{} is not implemented for {}", call.op().kind().text(),
+               pythonName(dtype));
+  int64_t reduction = call.integer(kReduction);
+  call.require(reduction >= 0 && reduction <= 2, "the reduction must be 0 (none), 1 (mean) or 2 (sum), got {}",
+               reduction);
+  resultLossOf(call, dtype, lossReduction(call, kReduction), 2);
+}
+
+// ---- kernels ----
+
+// f of the elements of tensors, broadcast, in `dtype`; then reduced.
+template <TypeSet kTypes, class F, std::same_as<Tensor>... In>
+void setLoss(KernelCall& call, size_t reduction, DType dtype, const F& f, const In&... in) {
+  Dims sizes;
+  (broadcastInto(sizes, in.sizes()), ...);
+  Tensor losses = Tensor::empty(dtype, sizes);
+  mapTensors<kTypes>(dtype, f, losses, in...);
+  call.setResult(reducedLoss(call, losses, lossReduction(call, reduction)));
+}
+
+void mseKernel(KernelCall& call) {
+  setLoss<kFloats>(
+      call, 2, promotedDType(call, 2), [](auto a, auto b) { return (a - b) * (a - b); }, call.tensor(0),
+      call.tensor(1));
+}
+
+void l1Kernel(KernelCall& call) {
+  Tensor difference = invokeTensor(call, "aten::sub.Tensor", {call.tensor(0), call.tensor(1), 1});
+  call.setResult(reducedLoss(call, invokeTensor(call, "aten::abs", {difference}), lossReduction(call, 2)));
+}
+
+// A parabola near 0, straight beyond `beta`.
+void smoothL1Kernel(KernelCall& call) {
+  double beta = call.number(3);
+  call.require(!(beta < 0), "smooth_l1_loss does not support negative values for beta, got {}", beta);
+  if (beta == 0) return l1Kernel(call);
+  setLoss<kFloats>(
+      call, 2, promotedDType(call, 2),
+      [=](auto a, auto b) {
+        using T = decltype(a);
+        T z = std::fabs(a - b);
+        return z < T(beta) ? T(0.5) * z * z / T(beta) : z - T(0.5) * T(beta);
+      },
+      call.tensor(0), call.tensor(1));
+}
+
+void huberKernel(KernelCall& call) {
+  double delta = call.number(3);
+  call.require(delta > 0, "huber_loss does not support non-positive values for delta, got {}", delta);
+  setLoss<kFloats>(
+      call, 2, promotedDType(call, 2),
+      [=](auto a, auto b) {
+        using T = decltype(a);
+        T z = std::fabs(a - b);
+        return z <= T(delta) ? T(0.5) * z * z : T(delta) * (z - T(0.5) * T(delta));
+      },
+      call.tensor(0), call.tensor(1));
+}
+
+void inferKlDiv(InferCall& call) {
+  for (size_t i : {0, 1}) {
+    DType dtype = call.tensor(i).dtype;
+    call.require(!isIntegral(dtype, true), "kl_div: integral inputs are not supported, got {}", pythonName(dtype));
+  }
+  resultLossOf(call, promotedDType(call, 2), lossReduction(call, 2), 2);
+}
+
+void klDivKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (call.flag(3))
+    return setLoss<kVectors>(
+        call, 2, dtype, [](auto x, auto y) { return exp(y) * (y - x); }, call.tensor(0), call.tensor(1));
+  setLoss<kVectors>(
+      call, 2, dtype,
+      [](auto x, auto y) { return select(y == Lane<decltype(y)>(0), decltype(y){}, y * log(y)) - y * x; },
+      call.tensor(0), call.tensor(1));
+}
+
+// ---- binary cross entropy ----
+
+// Arguments: self, target, weight?, (pos_weight?,) reduction. The optional ones may make nothing larger.
+void requireFits(const InferCall& call, size_t i, DimSpan sizes) {
+  if (call.isNone(i)) return;
+  TensorInfo t = call.tensor(i);
+  if (!t.hasRank) return;
+  Dims all(sizes);
+  bool fits = broadcastInto(all, t.sizes) && all.size() == sizes.size();
+  for (size_t d = 0; fits && d < all.size(); ++d)
+    fits = !isKnownSize(sizes[d]) || all[d] == sizes[d] || !isKnownSize(all[d]);
+  call.require(fits, "the sizes {} cannot be broadcast to those of the loss, {}", dimsText(t.sizes), dimsText(sizes));
+}
+
+void inferBce(InferCall& call) {
+  TensorInfo x = call.tensor(0), target = call.tensor(1);
+  call.require(x.dtype == target.dtype || x.dtype == DType::Undefined || target.dtype == DType::Undefined,
+               "the target must be {} as the input is, not {}", pythonName(x.dtype), pythonName(target.dtype));
+  if (x.hasRank)
+    for (size_t i : {1, 2}) requireFits(call, i, x.sizes);
+  resultLossOf(call, x.dtype, lossReduction(call, 3), x.hasRank ? 1 : 2);
+}
+
+void setWeighted(KernelCall& call, Tensor losses, size_t weight, size_t reduction) {
+  if (!call.isNone(weight)) losses = invokeTensor(call, "aten::mul_.Tensor", {losses, call.tensor(weight)});
+  call.setResult(reducedLoss(call, losses, lossReduction(call, reduction)));
+}
+
+void bceKernel(KernelCall& call) {
+  Tensor x = call.tensor(0), target = call.tensor(1);
+  Tensor losses = Tensor::empty(x.dtype(), x.sizes());
+  bool outside = false;
+  mapTensors<kFloats>(
+      x.dtype(),
+      [&outside](auto p, auto y) {
+        using T = decltype(p);
+        outside |= !(p >= 0 && p <= 1);
+        return (y - T(1)) * std::max(std::log1p(-p), T(-100)) - y * std::max(std::log(p), T(-100));
+      },
+      losses, x, target);
+  call.require(!outside, "all elements of input should be between 0 and 1");
+  setWeighted(call, losses, 2, 3);
+}
+
+void inferBceLogits(InferCall& call) {
+  TensorInfo x = call.tensor(0), target = call.tensor(1);
+  DType dtype = toFloating(promotedDType(call, 2));
+  if (x.dtype != DType::Undefined && target.dtype != DType::Undefined)
+    call.require(canCast(dtype, target.dtype), "result type {} can't be cast to the type of the target, {}",
+                 pythonName(dtype), pythonName(target.dtype));
+  if (target.hasRank)
+    for (size_t i : {0, 2, 3}) requireFits(call, i, target.sizes);
+  LossReduction reduction = lossReduction(call, 4);
+  if (target.hasRank)
+    resultLoss(call, target.dtype, reduction, target.sizes);
+  else
+    resultLossOf(call, target.dtype, reduction, 2);
+}
+
+void bceLogitsKernel(KernelCall& call) {
+  Tensor x = call.tensor(0), target = call.tensor(1), losses = Tensor::empty(target.dtype(), target.sizes());
+  // log(1 + exp(-x)) without overflow.
+  auto soft = [](auto v) {
+    using T = Lane<decltype(v)>;
+    auto most = select(v > T(0), decltype(v){}, -v);
+    return most + log(exp(-most) + exp(-v - most));
+  };
+  if (call.isNone(3))
+    mapTensors<kVectors>(
+        target.dtype(), [=](auto v, auto y) { return (Lane<decltype(v)>(1) - y) * v + soft(v); }, losses, x, target);
+  else
+    mapTensors<kVectors>(
+        target.dtype(),
+        [=](auto v, auto y, auto w) {
+          using T = Lane<decltype(v)>;
+          return (T(1) - y) * v + ((w - T(1)) * y + T(1)) * soft(v);
+        },
+        losses, x, target, call.tensor(3));
+  setWeighted(call, losses, 2, 4);
+}
+
+// ---- poisson_nll_loss(input, target, log_input, full, eps, reduction) ----
+
+void inferPoisson(InferCall& call) {
+  resultLossOf(call, toFloating(promotedDType(call, 2)), lossReduction(call, 5), 2);
+}
+
+void poissonKernel(KernelCall& call) {
+  bool isLog = call.flag(2), full = call.flag(3);
+  double eps = call.number(4);
+  setLoss<kVectors>(
+      call, 5, toFloating(promotedDType(call, 2)),
+      [=](auto x, auto y) {
+        using T = Lane<decltype(x)>;
+        auto loss = isLog ? exp(x) - y * x : x - y * log(x + T(eps));
+        if (!full) return loss;
+        auto stirling = y * log(y) - y + T(0.5) * log(T(2 * std::numbers::pi) * y);
+        return loss + select(y <= T(1), decltype(y){}, stirling);
+      },
+      call.tensor(0), call.tensor(1));
+}
+
+// ---- margins ----
+
+// (self, target, margin, reduction); the result is of the dtype of `self`.
+void inferHinge(InferCall& call) { resultLossOf(call, call.tensor(0).dtype, lossReduction(call, 3), 2); }
+void hingeKernel(KernelCall& call) {
+  Tensor self = call.tensor(0);
+  double margin = call.number(2);
+  setLoss<kReals>(
+      call, 3, self.dtype(),
+      [=](auto x, auto y) {
+        using T = decltype(x);
+        T limit;
+        if constexpr (std::is_same_v<T, int64_t>)
+          limit = truncatedInt(margin);
+        else
+          limit = static_cast<T>(margin);
+        T distance = minus(limit, x);
+        return plus(y != T(1) ? (distance < T(0) ? T(0) : distance) : T(0), y != T(-1) ? x : T(0));
+      },
+      self, call.tensor(1));
+}
+
+// (input1, input2, target, margin, reduction)
+void inferMarginRanking(InferCall& call) {
+  resultLossOf(call, toFloating(promotedDType(call, 3)), lossReduction(call, 4), 3);
+}
+void marginRankingKernel(KernelCall& call) {
+  double margin = call.number(3);
+  setLoss<kFloats>(
+      call, 4, toFloating(promotedDType(call, 3)),
+      [=](auto a, auto b, auto y) {
+        auto loss = -y * (a - b) + decltype(a)(margin);
+        return loss < 0 ? decltype(a)(0) : loss;
+      },
+      call.tensor(0), call.tensor(1), call.tensor(2));
+}
+
+void inferSoftMargin(InferCall& call) {
+  TensorInfo x = call.tensor(0);
+  DType dtype = promotedDType(call, 2);
+  call.require(dtype == DType::Undefined || canCast(dtype, x.dtype),
+               "result type {} can't be cast to that of the input, {}", pythonName(dtype), pythonName(x.dtype));
+  if (x.hasRank) requireFits(call, 1, x.sizes);
+  LossReduction reduction = lossReduction(call, 2);
+  if (x.hasRank)
+    resultLoss(call, x.dtype, reduction, x.sizes);
+  else
+    resultLossOf(call, x.dtype, reduction, 2);
+}
+void softMarginKernel(KernelCall& call) {
+  setLoss<kVectors>(
+      call, 2, call.tensor(0).dtype(), [](auto x, auto y) { return log1p(exp(-x * y)); }, call.tensor(0),
+      call.tensor(1));
+}
+
+// ---- made of distances ----
+
+// (input1, input2, target, margin, reduction)
+void cosineEmbeddingKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1), target = call.tensor(2);
+  call.require(target.rank() <= 1, "the target must have at most one dimension, not {}", target.rank());
+  call.require(a.rank() == target.rank() + 1 && b.rank() == a.rank(),
+               "a {}D target expects {}D inputs, but found sizes {} and {}", target.rank(), target.rank() + 1,
+               dimsText(a.sizes()), dimsText(b.sizes()));
+  auto dot = [&](const Tensor& x, const Tensor& y) {
+    Tensor product = invokeTensor(call, "aten::mul.Tensor", {x, y});
+    return invokeTensor(call, "aten::sum.dim_IntList", {product, intList(Dims{target.rank()}), false, IValue()});
+  };
+  auto magnitude = [&](const Tensor& x) { return invokeTensor(call, "aten::add.Scalar", {dot(x, x), 1e-12, 1}); };
+  Tensor squares = invokeTensor(call, "aten::mul.Tensor", {magnitude(a), magnitude(b)});
+  Tensor cosine = invokeTensor(call, "aten::div.Tensor", {dot(a, b), invokeTensor(call, "aten::sqrt", {squares})});
+  double margin = call.number(3);
+  setLoss<kFloats>(
+      call, 4, cosine.dtype(),
+      [=](auto c, auto y) {
+        using T = decltype(c);
+        if (y == T(1)) return T(1) - c;
+        T loss = c - T(margin);
+        return y == T(-1) && !(loss < 0) ? loss : T(0);
+      },
+      cosine, target);
+}
+
+// (anchor, positive, negative, margin, p, eps, swap, reduction)
+void tripletKernel(KernelCall& call) {
+  Tensor anchor = call.tensor(0), positive = call.tensor(1), negative = call.tensor(2);
+  call.require(anchor.rank() == positive.rank() && anchor.rank() == negative.rank(),
+               "the anchor, positive, and negative tensors are expected to have the same number of dimensions, but got "
+               "{}D, {}D, and {}D",
+               anchor.rank(), positive.rank(), negative.rank());
+  auto distance = [&](const Tensor& a, const Tensor& b) {
+    return invokeTensor(call, "aten::pairwise_distance", {a, b, call.argument(4), call.argument(5), false});
+  };
+  Tensor near = distance(anchor, positive), far = distance(anchor, negative);
+  if (call.flag(6)) far = invokeTensor(call, "aten::minimum", {far, distance(positive, negative)});
+  double margin = call.number(3);
+  setLoss<kFloats>(
+      call, 7, near.dtype(),
+      [=](auto a, auto b) {
+        auto loss = decltype(a)(margin) + a - b;
+        return loss < 0 ? decltype(a)(0) : loss;
+      },
+      near, far);
+}
+
+}  // namespace
+
+void registerLossOps(OpRegistry& ops) {
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kRealAndBool) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  };
+  add("aten::mse_loss", inferFloatLoss<2>, mseKernel);
+  add("aten::l1_loss", nullptr, l1Kernel, kAllTypes);
+  add("aten::smooth_l1_loss", inferFloatLoss<2>, smoothL1Kernel);
+  add("aten::huber_loss", inferFloatLoss<2>, huberKernel);
+  add("aten::kl_div", inferKlDiv, klDivKernel);
+  add("aten::binary_cross_entropy", inferBce, bceKernel, kFloatingTypes);
+  add("aten::binary_cross_entropy_with_logits", inferBceLogits, bceLogitsKernel);
+  add("aten::poisson_nll_loss", inferPoisson, poissonKernel);
+  add("aten::hinge_embedding_loss", inferHinge, hingeKernel);
+  add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel);
+  add("aten::soft_margin_loss", inferSoftMargin, softMarginKernel, kFloatingTypes);
+  add("aten::cosine_embedding_loss", nullptr, cosineEmbeddingKernel);
+  add("aten::triplet_margin_loss", nullptr, tripletKernel);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,574 @@
+// Normalization: batch_norm, instance_norm, layer_norm, group_norm, rms_norm, renorm.
+#include "runtime/engine/layers/row_layers.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/dense.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/views.h"
+
+#include <Eigen/Core>
+
+#include <cmath>
+#include <limits>
+
+namespace tscompile {
+namespace {
+
+template <class T>
+using Array = Eigen::Array<T, Eigen::Dynamic, 1>;
+template <class T>
+using ConstRow = Eigen::Map<const Array<T>>;
+template <class T>
+using Row = Eigen::Map<Array<T>>;
+
+// Mean and variance (of the whole population).
+struct Moments {
+  double mean = 0, variance = 0;
+};
+
+// A sum in double of partial sums in T: short enough to be accurate, fast as T.
+template <class T, class F>
+double blockSum(const T* p, int64_t n, F&& f) {
+  constexpr int64_t kBlock = 1024;
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kBlock)
+    sum += static_cast<double>(f(ConstRow<T>(p + i, std::min(kBlock, n - i))).sum());
+  return sum;
+}
+
+// Of `runs` runs of n elements that start `stride` elements apart.
+template <class T>
+Moments momentsOf(const T* p, int64_t runs, int64_t n, int64_t stride) {
+  auto count = static_cast<double>(runs * n);
+  Moments m;
+  for (int64_t r = 0; r < runs; ++r) m.mean += blockSum(p + r * stride, n, [](const auto& x) { return x; });
+  m.mean /= count;
+  for (int64_t r = 0; r < runs; ++r)
+    m.variance +=
+        blockSum(p + r * stride, n, [mean = static_cast<T>(m.mean)](const auto& x) { return (x - mean).square(); });
+  m.variance /= count;
+  return m;
+}
+
+// Parameters have the dtype of the input, or float32 next to 16-bit floats.
+void requireParameterType(const InferCall& call, DType input, DType parameter) {
+  bool fits = input == parameter || input == DType::Undefined || parameter == DType::Undefined ||
+              (computeDType(input) != input && parameter == DType::Float32);
+  call.require(fits, "expected parameters of dtype {}, but found {}", pythonName(input), pythonName(parameter));
+}
+
+// ---- batch_norm ----
+
+// A parameter with one number for each channel, or nothing.
+void requirePerChannel(const InferCall& call, size_t at, int64_t channels, DType dtype, const char* what) {
+  if (call.isNone(at)) return;
+  TensorInfo t = call.tensor(at);
+  requireParameterType(call, dtype, t.dtype);
+  if (std::optional<int64_t> count = t.hasRank ? knownNumel(t.sizes) : std::nullopt)
+    call.require(!differ(*count, channels), "{} should contain {} elements, not {}", what, channels, *count);
+}
+
+struct BatchArguments {
+  Tensor weight, bias, runningMean, runningVar;  // undefined or one number for each channel
+  bool training;
+  double momentum, eps;
+};
+
+BatchArguments batchArguments(const KernelCall& call) {
+  return {call.tensor(1), call.tensor(2), call.tensor(3), call.tensor(4), call.flag(5), call.number(6), call.number(7)};
+}
+
+void inferBatchNorm(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  // Nothing passes, whatever its rank and the parameters.
+  if (x.rank() == 1 && x.mayBeEmpty() && call.op().schema().returns.size() == 1) return call.result(x);
+  call.require(x.rank() >= 2, "expected an input of at least 2 dimensions, but got size {}", dimsText(x.sizes));
+  int64_t channels = x.sizes[1];
+  const char* names[] = {"weight", "bias", "running_mean", "running_var"};
+  for (size_t i = 0; i < 4; ++i) requirePerChannel(call, i + 1, channels, x.dtype, names[i]);
+  bool training = call.flag(5), empty = call.op().schema().returns.size() == 1 && knownNumel(x.sizes) == 0;
+  for (size_t i = 3; i < 5; ++i)
+    call.require(training || empty || !call.isNone(i), "{} must be defined in evaluation mode", names[i - 1]);
+  call.result(x);
+  if (call.op().schema().returns.size() == 1) return;
+  // Statistics of the batch, in training only.
+  DType dtype = x.dtype;
+  for (size_t i = 4; i > 0; --i)
+    if (!call.isNone(i)) dtype = call.tensor(i).dtype;
+  Dims saved{training ? channels : 0};
+  call.result(dtype, saved);
+  call.result(dtype, saved);
+}
+
+// running = (1 - momentum) * running + momentum * value. Statistics that are weights of the model stay as they are:
+// runs share them.
+template <class T>
+void updateRunning(const Tensor& running, const std::vector<double>& values, double momentum) {
+  if (!running.defined() || running.storage()->readOnly()) return;
+  Tensor updated = Tensor::empty(kDTypeOf<T>, running.sizes());
+  Tensor old = denseTensor(running, kDTypeOf<T>);
+  for (size_t c = 0; c < values.size(); ++c)
+    updated.data<T>()[c] =
+        static_cast<T>((1 - momentum) * static_cast<double>(old.data<T>()[c]) + momentum * values[c]);
+  copyTensor(running, updated);
+}
+
+// The statistics that the input is normalized with.
+struct Statistics {
+  std::vector<double> mean, inverse;  // inverse: of the standard deviation
+};
+
+// The moments of each channel of x: [batch, channels, inner].
+template <class T>
+std::vector<Moments> channelMoments(const T* x, int64_t batch, int64_t channels, int64_t inner) {
+  std::vector<Moments> moments(static_cast<size_t>(channels));
+  if (inner > 1) {
+    for (int64_t c = 0; c < channels; ++c) {
+      moments[c] = momentsOf(x + c * inner, batch, inner, channels * inner);
+      RunContext::current().checkInterrupt(batch * inner);
+    }
+    return moments;
+  }
+  // One row after the other.
+  Eigen::ArrayXd sum = Eigen::ArrayXd::Zero(channels), mean, squares = sum;
+  for (int64_t n = 0; n < batch; ++n) sum += ConstRow<T>(x + n * channels, channels).template cast<double>();
+  mean = sum / static_cast<double>(batch);
+  for (int64_t n = 0; n < batch; ++n)
+    squares += (ConstRow<T>(x + n * channels, channels).template cast<double>() - mean).square();
+  for (int64_t c = 0; c < channels; ++c) moments[c] = {mean[c], squares[c] / static_cast<double>(batch)};
+  return moments;
+}
+
+template <class T>
+Statistics batchStatistics(const Tensor& x, int64_t inner, const BatchArguments& a) {
+  int64_t batch = x.size(0), channels = x.size(1);
+  Statistics s;
+  if (!a.training) {
+    Tensor mean = denseTensor(a.runningMean, kDTypeOf<T>), var = denseTensor(a.runningVar, kDTypeOf<T>);
+    for (int64_t c = 0; c < channels; ++c) {
+      s.mean.push_back(static_cast<double>(mean.data<T>()[c]));
+      s.inverse.push_back(static_cast<double>(T(1) / std::sqrt(var.data<T>()[c] + static_cast<T>(a.eps))));
+    }
+    return s;
+  }
+  std::vector<double> unbiased;
+  auto count = static_cast<double>(batch * inner);
+  for (const Moments& m : channelMoments(x.data<T>(), batch, channels, inner)) {
+    s.mean.push_back(m.mean);
+    s.inverse.push_back(m.variance == 0 && a.eps == 0 ? 0 : 1 / std::sqrt(m.variance + a.eps));
+    unbiased.push_back(m.variance * count / (count - 1));
+  }
+  updateRunning<T>(a.runningMean, s.mean, a.momentum);
+  updateRunning<T>(a.runningVar, unbiased, a.momentum);
+  return s;
+}
+
+// x: [batch, channels, ...], with elements, contiguous in its compute dtype T, as is `out`.
+template <class T>
+Statistics normalizeBatch(const Tensor& x, const BatchArguments& a, T* out) {
+  int64_t batch = x.size(0), channels = x.size(1), inner = x.numel() / (batch * channels);
+  Statistics s = batchStatistics<T>(x, inner, a);
+  Tensor weight = denseTensor(a.weight, kDTypeOf<T>), bias = denseTensor(a.bias, kDTypeOf<T>);
+  Array<T> scale(channels), shift(channels);
+  for (int64_t c = 0; c < channels; ++c) {
+    scale[c] = static_cast<T>(s.inverse[c]) * (weight.defined() ? weight.data<T>()[c] : T(1));
+    shift[c] = (bias.defined() ? bias.data<T>()[c] : T(0)) - static_cast<T>(s.mean[c]) * scale[c];
+  }
+  const T* in = x.data<T>();
+  for (int64_t n = 0; n < batch; ++n) {
+    if (inner == 1)
+      Row<T>(out + n * channels, channels) = ConstRow<T>(in + n * channels, channels) * scale + shift;
+    else
+      for (int64_t c = 0, at = n * channels * inner; c < channels; ++c, at += inner)
+        Row<T>(out + at, inner) = ConstRow<T>(in + at, inner) * scale[c] + shift[c];
+    RunContext::current().checkInterrupt(channels * inner);
+  }
+  return s;
+}
+
+void batchNormKernel(KernelCall& call) {
+  Tensor x = denseTensor(call.tensor(0));
+  DenseResult out(call.out());
+  BatchArguments a = batchArguments(call);
+  withFloating(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    Statistics s = x.numel() ? normalizeBatch<T>(x, a, out.data<T>()) : Statistics{};
+    out.store();
+    for (size_t i = 1; i < call.resultCount(); ++i) {
+      Tensor saved = call.out(i);
+      std::vector<double>& values = i == 1 ? s.mean : s.inverse;
+      values.resize(static_cast<size_t>(saved.numel()), 0.0);
+      copyTensor(saved, Tensor::of<double>(saved.sizes(), values));
+    }
+  });
+}
+
+// ---- instance_norm: batch_norm where each sample is a batch of its own ----
+
+void inferInstanceNorm(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  call.require(x.rank() >= 2, "expected an input of at least 2 dimensions, but got size {}", dimsText(x.sizes));
+  const char* names[] = {"weight", "bias", "running_mean", "running_var"};
+  for (size_t i = 0; i < 4; ++i) requirePerChannel(call, i + 1, x.sizes[1], x.dtype, names[i]);
+  call.require(call.flag(5) || (!call.isNone(3) && !call.isNone(4)),
+               "expected running_mean and running_var to be defined when use_input_stats is false");
+  call.result(x);
+}
+
+// One parameter of [channels] for each of [batch * channels].
+Tensor repeated(const Tensor& t, int64_t batch) {
+  if (!t.defined()) return t;
+  int64_t channels = t.numel();
+  return contiguous(
+      reshaped(contiguous(expandedTo(reshaped(t, Dims{1, channels}), Dims{batch, channels})), Dims{batch * channels}));
+}
+
+// The mean over the samples, brought back to the running statistics.
+template <class T>
+void averageRunning(const Tensor& running, const Tensor& repeatedStats, int64_t batch) {
+  if (!running.defined() || running.storage()->readOnly() || batch == 0) return;
+  int64_t channels = running.numel();
+  Tensor mean = Tensor::zeros(kDTypeOf<T>, running.sizes()), all = denseTensor(repeatedStats, kDTypeOf<T>);
+  for (int64_t c = 0; c < channels; ++c) {
+    double sum = 0;
+    for (int64_t n = 0; n < batch; ++n) sum += static_cast<double>(all.data<T>()[n * channels + c]);
+    mean.data<T>()[c] = static_cast<T>(sum / static_cast<double>(batch));
+  }
+  copyTensor(running, mean);
+}
+
+void instanceNormKernel(KernelCall& call) {
+  Tensor x = denseTensor(call.tensor(0));
+  DenseResult out(call.out());
+  BatchArguments a = batchArguments(call), spread = a;
+  int64_t batch = x.size(0), channels = x.size(1);
+  for (auto member :
+       {&BatchArguments::weight, &BatchArguments::bias, &BatchArguments::runningMean, &BatchArguments::runningVar}) {
+    spread.*member = repeated(a.*member, batch);
+    if ((spread.*member).defined() && (spread.*member).storage() == (a.*member).storage())
+      spread.*member = cloneTensor(spread.*member);
+  }
+  if (x.numel() == 0) return out.store();
+  Tensor flat = reshaped(x, Dims{1, batch * channels, x.numel() / (batch * channels)});
+  withFloating(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    normalizeBatch<T>(flat, spread, out.data<T>());
+    if (a.training) {
+      averageRunning<T>(a.runningMean, spread.runningMean, batch);
+      averageRunning<T>(a.runningVar, spread.runningVar, batch);
+    }
+  });
+  out.store();
+}
+
+// ---- layer_norm, rms_norm: over the last dimensions ----
+
+// Checks that the input ends with the normalized dimensions; returns how many come before them.
+size_t outerRank(const InferCall& call, const TensorInfo& x, const Dims& shape) {
+  call.require(!shape.empty(), "expected normalized_shape to be at least 1-dimensional, but got []");
+  bool fits = x.rank() >= shape.size();
+  size_t outer = fits ? x.rank() - shape.size() : 0;
+  for (size_t i = 0; fits && i < shape.size(); ++i)
+    fits = !differ(x.sizes[outer + i], shape[i]) && (shape[i] >= 0 || !call.isRun());
+  call.require(fits, "given normalized_shape={}, expected input with shape ending in it, but got input of size {}",
+               dimsText(shape), dimsText(x.sizes));
+  return outer;
+}
+
+void requireNormalizedShape(const InferCall& call, const TensorInfo& t, const Dims& shape, const char* what) {
+  bool fits = !t.hasRank || t.rank() == shape.size();
+  for (size_t i = 0; fits && t.hasRank && i < shape.size(); ++i) fits = !differ(t.sizes[i], shape[i]);
+  call.require(fits,
+               "expected {} to be of same shape as normalized_shape, but got {} of shape {} and normalized_shape = {}",
+               what, what, dimsText(t.sizes), dimsText(shape));
+}
+void requireLayerParameter(const InferCall& call, size_t at, const Dims& shape, DType dtype, const char* what) {
+  if (call.isNone(at)) return;
+  TensorInfo t = call.tensor(at);
+  requireParameterType(call, dtype, t.dtype);
+  requireNormalizedShape(call, t, shape, what);
+}
+
+void inferLayerNorm(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  Dims shape = call.sizes(1);
+  size_t outer = outerRank(call, x, shape);
+  requireLayerParameter(call, 2, shape, x.dtype, "weight");
+  requireLayerParameter(call, 3, shape, x.dtype, "bias");
+  call.result(x);
+  if (call.op().schema().returns.size() == 1) return;
+  Dims statistics(x.sizes.first(outer));
+  for (size_t i = 0; i < shape.size(); ++i) statistics.push_back(1);
+  DType dtype = call.isNone(2) ? x.dtype : call.tensor(2).dtype;
+  call.result(dtype, statistics);
+  call.result(dtype, statistics);
+}
+
+// Results that hold statistics; not asked for by layer_norm and group_norm themselves.
+template <class T>
+struct SavedStatistics {
+  explicit SavedStatistics(KernelCall& call) : call_(call), wanted_(call.resultCount() == 3) {
+    if (!wanted_) return;
+    mean = Tensor::empty(kDTypeOf<T>, call.spec(1).sizes);
+    inverse = Tensor::empty(kDTypeOf<T>, call.spec(1).sizes);
+  }
+  void set(int64_t i, double m, double r) {
+    if (!wanted_) return;
+    mean.data<T>()[i] = static_cast<T>(m);
+    inverse.data<T>()[i] = static_cast<T>(r);
+  }
+  void store() {
+    if (!wanted_) return;
+    copyTensor(call_.out(1), mean);
+    copyTensor(call_.out(2), inverse);
+  }
+  Tensor mean, inverse;
+
+ private:
+  KernelCall& call_;
+  bool wanted_;
+};
+
+void layerNormKernel(KernelCall& call) {
+  Tensor x = denseTensor(call.tensor(0));
+  DenseResult out(call.out());
+  int64_t n = 1, rank = static_cast<int64_t>(call.integers(1).size());
+  for (int64_t i = x.rank() - rank; i < x.rank(); ++i) n *= x.size(static_cast<int>(i));
+  int64_t rows = 1;
+  for (int64_t i = 0; i < x.rank() - rank; ++i) rows *= x.size(static_cast<int>(i));
+  double eps = call.number(4);
+  withFloating(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    Tensor weight = denseTensor(call.tensor(2), kDTypeOf<T>), bias = denseTensor(call.tensor(3), kDTypeOf<T>);
+    SavedStatistics<T> saved(call);
+    for (int64_t r = 0; r < rows; ++r) {
+      Moments m = momentsOf(x.data<T>() + r * n, 1, n, n);
+      double inverse = 1 / std::sqrt(m.variance + eps);
+      saved.set(r, m.mean, inverse);
+      auto scale = static_cast<T>(inverse), mean = static_cast<T>(m.mean);
+      Row<T> y(out.data<T>() + r * n, n);
+      auto normal = (ConstRow<T>(x.data<T>() + r * n, n) - mean) * scale;
+      if (weight.defined() && bias.defined())
+        y = normal * ConstRow<T>(weight.data<T>(), n) + ConstRow<T>(bias.data<T>(), n);
+      else if (weight.defined())
+        y = normal * ConstRow<T>(weight.data<T>(), n);
+      else if (bias.defined())
+        y = normal + ConstRow<T>(bias.data<T>(), n);
+      else
+        y = normal;
+      call.context().checkInterrupt(n);
+    }
+    saved.store();
+  });
+  out.store();
+}
+
+// x / sqrt(mean(x * x) + eps), rounded to the dtype of x, times the weight.
+void inferRmsNorm(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  Dims shape = call.sizes(1);
+  outerRank(call, x, shape);
+  DType dtype = x.dtype;
+  if (!call.isNone(2)) {
+    TensorInfo w = call.tensor(2);
+    requireNormalizedShape(call, w, shape, "weight");
+    if (dtype != DType::Undefined && w.dtype != DType::Undefined) dtype = promoteTypes(dtype, w.dtype);
+  }
+  call.result(x, dtype);
+}
+
+void rmsNormKernel(KernelCall& call) {
+  Tensor input = call.tensor(0), x = denseTensor(input), weight = call.tensor(2);
+  Tensor normal = Tensor::empty(input.dtype(), input.sizes());
+  DenseResult aside(normal);
+  Dims shape = call.integers(1);
+  int64_t n = 1;
+  for (int64_t s : shape) n *= s;
+  withFloating(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    double eps = call.isNone(3) ? static_cast<double>(std::numeric_limits<T>::epsilon()) : call.number(3);
+    for (int64_t at = 0; at < x.numel(); at += n) {
+      double squares = blockSum(x.data<T>() + at, n, [](const auto& v) { return v.square(); });
+      Row<T>(aside.data<T>() + at, n) =
+          ConstRow<T>(x.data<T>() + at, n) * static_cast<T>(1 / std::sqrt(squares / static_cast<double>(n) + eps));
+      call.context().checkInterrupt(n);
+    }
+    aside.store();
+    if (!weight.defined()) return call.setResult(normal);
+    DenseResult out(call.out());
+    withFloating(out.tensor().dtype(), [&](auto wide) {
+      using W = decltype(wide);
+      Tensor v = denseTensor(normal, kDTypeOf<W>), w = denseTensor(weight, kDTypeOf<W>);
+      for (int64_t at = 0; at < v.numel(); at += n)
+        Row<W>(out.data<W>() + at, n) = ConstRow<W>(v.data<W>() + at, n) * ConstRow<W>(w.data<W>(), n);
+    });
+    out.store();
+  });
+}
+
+// ---- group_norm ----
+
+struct Groups {
+  int64_t batch, channels, inner, groups;
+};
+
+// Weight and bias of one number for each channel.
+void requireGroups(const InferCall& call, const TensorInfo& x, int64_t channels, int64_t groups, size_t weight,
+                   size_t bias) {
+  call.require(groups > 0, "expected num_groups to be greater than 0, got {}", groups);
+  call.require(
+      !isKnownSize(channels) || channels % groups == 0,
+      "expected number of channels in input to be divisible by num_groups, but got input of size {} and num_groups={}",
+      dimsText(x.sizes), groups);
+  for (size_t at : {weight, bias}) {
+    if (call.isNone(at)) continue;
+    TensorInfo t = call.tensor(at);
+    requireParameterType(call, x.dtype, t.dtype);
+    call.require(!t.hasRank || (t.rank() == 1 && !differ(t.sizes[0], channels)),
+                 "expected weight and bias to be vectors of size equal to the number of channels in input, but got "
+                 "size {} and input of size {}",
+                 dimsText(t.sizes), dimsText(x.sizes));
+  }
+}
+
+void inferGroupNorm(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  call.require(x.rank() >= 2, "expected at least 2 dimensions for input tensor but received {}", x.rank());
+  requireGroups(call, x, x.sizes[1], call.integer(1), 2, 3);
+  call.result(x);
+}
+
+void inferNativeGroupNorm(InferCall& call) {
+  TensorInfo x = call.tensor(0);
+  int64_t batch = call.size(3), channels = call.size(4), inner = call.size(5), groups = call.integer(6);
+  requireGroups(call, x, channels, groups, 1, 2);
+  std::optional<int64_t> numel = x.hasRank ? knownNumel(x.sizes) : std::nullopt;
+  call.require(
+      !call.isRun() ||
+          (batch >= 0 && channels >= 0 && inner >= 0 && *numel == multiplySizes(multiplySizes(batch, channels), inner)),
+      "expected an input of {} x {} x {} elements, but got size {}", batch, channels, inner, dimsText(x.sizes));
+  DType dtype = call.isNone(1) ? x.dtype : call.tensor(1).dtype;
+  call.result(x);
+  call.result(dtype, Dims{batch, groups});
+  call.result(dtype, Dims{batch, groups});
+}
+
+template <class T>
+void normalizeGroups(KernelCall& call, const Groups& g, const Tensor& x, const Tensor& w, const Tensor& b, double eps,
+                     T* out) {
+  Tensor weight = denseTensor(w, kDTypeOf<T>), bias = denseTensor(b, kDTypeOf<T>);
+  SavedStatistics<T> saved(call);
+  int64_t perGroup = g.channels / g.groups;
+  for (int64_t i = 0; i < g.batch * g.groups; ++i) {
+    int64_t at = i * perGroup * g.inner;
+    Moments m = momentsOf(x.data<T>() + at, 1, perGroup * g.inner, 0);
+    double inverse = 1 / std::sqrt(m.variance + eps);
+    saved.set(i, m.mean, inverse);
+    for (int64_t k = 0; k < perGroup; ++k, at += g.inner) {
+      int64_t c = i % g.groups * perGroup + k;
+      T scale = static_cast<T>(inverse) * (weight.defined() ? weight.data<T>()[c] : T(1));
+      T shift = bias.defined() ? bias.data<T>()[c] : T(0);
+      Row<T>(out + at, g.inner) = (ConstRow<T>(x.data<T>() + at, g.inner) - static_cast<T>(m.mean)) * scale + shift;
+    }
+    call.context().checkInterrupt(perGroup * g.inner);
+  }
+  saved.store();
+}
+
+void runGroupNorm(KernelCall& call, const Groups& g, const Tensor& weight, const Tensor& bias, double eps) {
+  Tensor x = denseTensor(call.tensor(0));
+  DenseResult out(call.out());
+  withFloating(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    normalizeGroups<T>(call, g, x, weight, bias, eps, out.data<T>());
+  });
+  out.store();
+}
+
+void groupNormKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  int64_t inner = 1;
+  for (int d = 2; d < x.rank(); ++d) inner *= x.size(d);
+  runGroupNorm(call, {x.size(0), x.size(1), inner, call.integer(1)}, call.tensor(2), call.tensor(3), call.number(4));
+}
+
+void nativeGroupNormKernel(KernelCall& call) {
+  runGroupNorm(call, {call.integer(3), call.integer(4), call.integer(5), call.integer(6)}, call.tensor(1),
+               call.tensor(2), call.number(7));
+}
+
+// ---- renorm: slices along a dimension whose norm is above maxnorm are scaled down to it ----
+
+void inferRenorm(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  call.require(call.number(1) > 0, "renorm: non-positive norm not supported");
+  call.require(x.rank() > 1, "renorm: input needs at least 2 dimensions, got {} dimensions", x.rank());
+  call.dim(2, x.rank());
+  call.require(call.number(3) >= 0, "renorm: expected maxnorm to be >= 0 but got {}", call.number(3));
+  call.result(x);
+}
+
+// The p-norm of numbers by their magnitudes.
+template <class Each>
+double normOf(double p, Each&& each) {
+  double sum = 0;
+  bool infinite = std::isinf(p);
+  each([&](double v) {
+    if (infinite)
+      sum = std::isnan(v) ? v : std::max(sum, v);
+    else
+      sum += p == 1 ? v : p == 2 ? v * v : std::pow(v, p);
+  });
+  return infinite ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
+}
+
+void renormKernel(KernelCall& call) {
+  Tensor x = denseTensor(call.tensor(0));
+  DenseResult out(call.out());
+  double p = call.number(1), most = call.number(3);
+  SplitSizes sizes(x.sizes(), call.dim(2, x.rank()));
+  auto run = [&](auto sample) {
+    using T = decltype(sample);
+    for (int64_t i = 0; i < sizes.size; ++i) {
+      auto offset = [&](int64_t o) { return (o * sizes.size + i) * sizes.inner; };
+      double norm = normOf(p, [&](auto&& take) {
+        for (int64_t o = 0; o < sizes.outer; ++o)
+          for (int64_t k = 0; k < sizes.inner; ++k) take(static_cast<double>(std::abs(x.data<T>()[offset(o) + k])));
+      });
+      using Part = decltype(std::abs(T()));
+      auto factor = norm > most ? static_cast<Part>(most / (norm + 1e-7)) : Part(1);
+      for (int64_t o = 0; o < sizes.outer; ++o)
+        for (int64_t k = 0; k < sizes.inner; ++k) out.data<T>()[offset(o) + k] = x.data<T>()[offset(o) + k] * factor;
+      call.context().checkInterrupt(sizes.outer * sizes.inner);
+    }
+  };
+  withFloatingOrComplex(x.dtype(), run);
+  out.store();
+}
+
+}  // namespace
+
+void registerNormalizationOps(OpRegistry& ops) {
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, TrainedArguments trained = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .trained = trained});
+  };
+  constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
+  add("aten::batch_norm", inferBatchNorm, batchNormKernel, kRunning);
+  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, kRunning);
+  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, kRunning);
+  add("aten::layer_norm", inferLayerNorm, layerNormKernel);
+  add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
+  add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+      inferRmsNorm, rmsNormKernel);
+  add("aten::group_norm", inferGroupNorm, groupNormKernel);
+  add("aten::native_group_norm", inferNativeGroupNorm, nativeGroupNormKernel);
+  ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+           .infer = inferRenorm,
+           .kernel = renormKernel,
+           .dtypes = kFloatingTypes | kComplexTypes,
+           .inplace = InPlace::ByCopy});
+  ops.convertWith(convertLayerNorm, {"aten::layer_norm"});
+  ops.convertWith(convertBatchNorm, {"aten::batch_norm"});
+}
+
+}  // namespace tscompile

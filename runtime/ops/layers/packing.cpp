@@ -1,0 +1,103 @@
+// Sequences of several lengths, packed for recurrent networks: the steps' batches one after the other, without padding.
+#include "runtime/call/kernel_call.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/views.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+// ---- _pack_padded_sequence(input, lengths, batch_first) -> the data and how many sequences go on at each step ----
+
+void inferPack(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0), lengths = call.tensor(1);
+  call.require(x.rank() >= 2, "expected an input of at least 2 dimensions, got {}", x.rank());
+  call.require(lengths.dtype == DType::Int64 || lengths.dtype == DType::Undefined, "the lengths must be int64, not {}",
+               pythonName(lengths.dtype));
+  call.require(!lengths.hasRank || lengths.rank() == 1, "the lengths must be a 1D tensor, got {} dimensions",
+               lengths.rank());
+  Dims sizes{kUnknownSize};
+  for (int64_t size : x.sizes.subspan(2)) sizes.push_back(size);
+  call.result(x.dtype, sizes);
+  call.result(DType::Int64, Dims{kUnknownSize});
+}
+
+void packKernel(KernelCall& call) {
+  Tensor x = call.tensor(0), lengths = contiguous(call.tensor(1));
+  if (call.flag(2)) x = transposed(x, 0, 1);
+  int64_t steps = x.size(0), batch = x.size(1), rows = 0;
+  const auto* length = lengths.data<int64_t>();
+  call.require(batch > 0 && lengths.numel() == batch, "expected {} lengths for a batch of {}, got {}", batch, batch,
+               lengths.numel());
+  for (int64_t b = 0; b < batch; ++b) {
+    call.require(length[b] > 0 && length[b] <= steps, "length {} of sequence {} is not from 1 to {}", length[b], b,
+                 steps);
+    call.require(b == 0 || length[b] <= length[b - 1], "the lengths must be sorted in decreasing order");
+    rows += length[b];
+  }
+  Dims sizes{rows};
+  for (int64_t size : x.sizes().subspan(2)) sizes.push_back(size);
+  Tensor data = Tensor::empty(x.dtype(), sizes), counts = Tensor::empty(DType::Int64, Dims{length[0]});
+  int64_t going = batch, at = 0;
+  for (int64_t t = 0; t < length[0]; ++t) {
+    while (length[going - 1] <= t) --going;
+    copyTensor(narrowed(data, 0, at, going), narrowed(selected(x, 0, t), 0, 0, going));
+    counts.data<int64_t>()[t] = going;
+    at += going;
+    call.context().checkInterrupt(256);
+  }
+  call.setResult(0, data);
+  call.setResult(1, counts);
+}
+
+// ---- _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length) -> sequences, lengths ----
+
+void inferPad(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0), counts = call.tensor(1);
+  call.require(x.rank() >= 1, "expected data with dimensions");
+  call.require(counts.dtype == DType::Int64 || counts.dtype == DType::Undefined,
+               "the batch sizes must be int64, not {}", pythonName(counts.dtype));
+  call.require(!counts.hasRank || counts.rank() == 1, "the batch sizes must be a 1D tensor, got {} dimensions",
+               counts.rank());
+  Dims sizes{kUnknownSize, kUnknownSize};
+  for (int64_t size : x.sizes.subspan(1)) sizes.push_back(size);
+  call.result(x.dtype, sizes);
+  call.result(DType::Int64, Dims{kUnknownSize});
+}
+
+void padKernel(KernelCall& call) {
+  Tensor x = call.tensor(0), counts = contiguous(call.tensor(1));
+  const auto* count = counts.data<int64_t>();
+  int64_t steps = counts.numel(), total = call.integer(4), rows = 0;
+  call.require(steps > 0, "expected at least one batch size");
+  call.require(total <= 0 || total >= steps,
+               "expected total_length to be at least the length of the longest sequence, {}, got {}", steps, total);
+  for (int64_t t = 0; t < steps; ++t) {
+    call.require(count[t] > 0 && (t == 0 || count[t] <= count[t - 1]),
+                 "the batch sizes must be positive and not increase");
+    call.require(count[t] <= x.size(0) - rows, "the batch sizes need more than the {} rows of the data", x.size(0));
+    rows += count[t];
+  }
+  Dims sizes{std::max(total, steps), count[0]};
+  for (int64_t size : x.sizes().subspan(1)) sizes.push_back(size);
+  Tensor out = Tensor::empty(x.dtype(), sizes), lengths = Tensor::zeros(DType::Int64, Dims{count[0]});
+  fillTensor(out, call.argument(3));
+  for (int64_t t = 0, at = 0; t < steps; at += count[t++]) {
+    copyTensor(narrowed(selected(out, 0, t), 0, 0, count[t]), narrowed(x, 0, at, count[t]));
+    for (int64_t b = 0; b < count[t]; ++b) ++lengths.data<int64_t>()[b];
+    call.context().checkInterrupt(256);
+  }
+  call.setResult(0, call.flag(2) ? transposed(out, 0, 1) : out);
+  call.setResult(1, lengths);
+}
+
+}  // namespace
+
+void registerPackingOps(OpRegistry& ops) {
+  ops.add({.schema = "aten::_pack_padded_sequence", .infer = inferPack, .kernel = packKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::_pad_packed_sequence", .infer = inferPad, .kernel = padKernel, .dtypes = kAllTypes});
+}
+
+}  // namespace tscompile

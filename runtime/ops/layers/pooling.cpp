@@ -1,0 +1,337 @@
+// Pooling: max_pool, avg_pool, their adaptive forms, max_unpool, fractional_max_pool.
+#include "runtime/reference/pooling.h"
+
+#include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/row_layers.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/dense.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/reduce.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tscompile {
+namespace {
+
+// The spatial dimensions of an input with or without a batch dimension; dimensions from `first` on must have elements.
+DimSpan spatialSizes(const InferCall& call, const TensorInfo& x, size_t spatial, size_t first) {
+  call.require(x.rank() == spatial + 1 || x.rank() == spatial + 2,
+               "expected a {}D or {}D (batch mode) input, but got size {}", spatial + 1, spatial + 2,
+               dimsText(x.sizes));
+  for (size_t d = first; d < x.rank(); ++d)
+    call.require(x.sizes[d] != 0, "expected an input with non-zero size for non-batch dimensions, but got size {}",
+                 dimsText(x.sizes));
+  return x.sizes.subspan(x.rank() - spatial);
+}
+// All but the batch dimension must have elements.
+DimSpan spatialSizes(const InferCall& call, const TensorInfo& x, size_t spatial) {
+  return spatialSizes(call, x, spatial, x.rank() == spatial + 2 ? 1 : 0);
+}
+
+// A list of one number stands for all dimensions.
+Dims spread(const InferCall& call, const Dims& list, size_t spatial, const char* what) {
+  call.require(list.size() == spatial || list.size() == 1,
+               "{} must be a single integer or a list of {} integers, but got {}", what, spatial, dimsText(list));
+  return list.size() == spatial ? list : Dims(spatial, list[0]);
+}
+
+// Three sizes, the missing ones in front being 1.
+Dims inThree(DimSpan sizes, int64_t otherwise = 1) {
+  Dims out(3 - sizes.size(), otherwise);
+  out.append(sizes.begin(), sizes.end());
+  return out;
+}
+
+Dims withSpatial(const TensorInfo& x, const Dims& spatial) {
+  Dims sizes(x.sizes.first(x.rank() - spatial.size()));
+  sizes.append(spatial.begin(), spatial.end());
+  return sizes;
+}
+
+// ---- windows of a fixed size ----
+
+struct Pooling {
+  Dims kernel, stride, padding, dilation, out;
+  bool ceil;
+};
+
+constexpr size_t kNowhere = 0;  // no such argument
+
+// Arguments: kernel, stride, padding, and where the others stand.
+Pooling describe(const InferCall& call, size_t spatial, size_t dilationAt, size_t ceilAt) {
+  TensorInfo x = call.rankedTensor(0);
+  DimSpan in = spatialSizes(call, x, spatial);
+  Pooling p;
+  p.kernel = spread(call, call.integers(1), spatial, "kernel_size");
+  Dims stride = call.integers(2);
+  p.stride = stride.empty() ? p.kernel : spread(call, stride, spatial, "stride");
+  p.padding = spread(call, call.integers(3), spatial, "padding");
+  p.dilation = dilationAt == kNowhere ? Dims(spatial, 1) : spread(call, call.integers(dilationAt), spatial, "dilation");
+  p.ceil = call.flag(ceilAt);
+  for (size_t i = 0; i < spatial; ++i) {
+    call.require(p.kernel[i] > 0, "kernel size should be greater than zero, but got {}", dimsText(p.kernel));
+    call.require(p.stride[i] > 0, "stride should be greater than zero, but got {}", dimsText(p.stride));
+    call.require(p.dilation[i] > 0, "dilation should be greater than zero, but got {}", dimsText(p.dilation));
+    call.require(std::max({p.kernel[i], p.stride[i], p.padding[i], p.dilation[i]}) <= INT32_MAX,
+                 "integer out of range");
+    call.require(p.padding[i] >= 0 && p.padding[i] <= p.kernel[i] / 2,
+                 "pad should be at least 0 and at most half of kernel size, but got pad={} and kernel_size={}",
+                 dimsText(p.padding), dimsText(p.kernel));
+    int64_t out = isKnownSize(in[i]) ? pooledSize(in[i], p.kernel[i], p.stride[i], p.padding[i], p.dilation[i], p.ceil)
+                                     : kUnknownSize;
+    call.require(!isKnownSize(in[i]) || out > 0, "given input size {}, the calculated output size {} is too small",
+                 dimsText(x.sizes), out);
+    p.out.push_back(out);
+  }
+  return p;
+}
+
+WindowGrid gridOf(const Pooling& p, const Tensor& x, bool countPadding) {
+  size_t spatial = p.kernel.size();
+  Dims in = inThree(x.sizes().subspan(x.sizes().size() - spatial)), out = inThree(p.out), kernel = inThree(p.kernel),
+       stride = inThree(p.stride);
+  Dims padding = inThree(p.padding, 0), dilation = inThree(p.dilation);
+  WindowGrid grid;
+  for (size_t i = 0; i < 3; ++i)
+    grid[i] = slidingWindows(in[i], out[i], kernel[i], stride[i], padding[i], dilation[i], countPadding);
+  return grid;
+}
+
+// Pools into the first result; with a second one, that takes the places of the maxima.
+void poolMax(KernelCall& call, const WindowGrid& grid) {
+  Tensor x = denseTensor(call.tensor(0)), indices = call.resultCount() > 1 ? call.out(1) : Tensor();
+  DenseResult out(call.out());
+  maxPool(grid, x, out.tensor(), indices);
+  out.store();
+}
+void poolAverage(KernelCall& call, const WindowGrid& grid, int64_t divisor) {
+  Tensor x = denseTensor(call.tensor(0));
+  DenseResult out(call.out());
+  averagePool(grid, x, out.tensor(), divisor);
+  out.store();
+}
+
+template <size_t kSpatial>
+void inferMaxPool(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  Dims sizes = withSpatial(x, describe(call, kSpatial, 4, 5).out);
+  call.result(x.dtype, sizes);
+  if (call.op().schema().returns.size() > 1) call.result(DType::Int64, sizes);
+}
+template <size_t kSpatial>
+void maxPoolKernel(KernelCall& call) {
+  InferCall infer(call.op(), call.arguments(), call.size());
+  poolMax(call, gridOf(describe(infer, kSpatial, 4, 5), call.tensor(0), false));
+}
+
+template <size_t kSpatial>
+void inferAveragePool(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  Dims sizes = withSpatial(x, describe(call, kSpatial, kNowhere, 4).out);
+  if (kSpatial > 1 && !call.isNone(6)) call.require(call.integer(6) != 0, "divisor must be not zero");
+  call.result(x.dtype, sizes);
+}
+template <size_t kSpatial>
+void averagePoolKernel(KernelCall& call) {
+  InferCall infer(call.op(), call.arguments(), call.size());
+  WindowGrid grid = gridOf(describe(infer, kSpatial, kNowhere, 4), call.tensor(0), call.flag(5));
+  poolAverage(call, grid, kSpatial > 1 && !call.isNone(6) ? call.integer(6) : 0);
+}
+
+// ---- as many windows as asked for ----
+
+template <size_t kSpatial>
+void inferAdaptivePool(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  spatialSizes(call, x, kSpatial, std::max(x.rank(), kSpatial) - kSpatial);
+  Dims out = spread(call, call.sizes(1), kSpatial, "output_size");
+  for (int64_t o : out)
+    call.require(o >= 0 || !call.isRun(), "elements of output_size must be greater than or equal to 0, but got {}",
+                 dimsText(out));
+  Dims sizes = withSpatial(x, out);
+  call.result(x.dtype, sizes);
+  if (call.op().schema().returns.size() > 1) call.result(DType::Int64, sizes);
+}
+
+WindowGrid adaptiveGrid(KernelCall& call, size_t spatial) {
+  Tensor x = call.tensor(0);
+  const Dims& sizes = call.spec().sizes;
+  Dims in = inThree(x.sizes().subspan(x.sizes().size() - spatial)),
+       out = inThree(DimSpan(sizes).subspan(sizes.size() - spatial));
+  call.out();  // fails before anything else is made if it is too large
+  WindowGrid grid;
+  if (call.out().numel())
+    for (size_t i = 0; i < 3; ++i) grid[i] = adaptiveWindows(in[i], out[i]);
+  return grid;
+}
+template <size_t kSpatial>
+void adaptiveMaxKernel(KernelCall& call) {
+  poolMax(call, adaptiveGrid(call, kSpatial));
+}
+template <size_t kSpatial>
+void adaptiveAverageKernel(KernelCall& call) {
+  poolAverage(call, adaptiveGrid(call, kSpatial), 0);
+}
+
+// ---- fractional_max_pool: windows at pseudo-random distances ----
+
+template <size_t kSpatial>
+void inferFractional(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0), samples = call.rankedTensor(3);
+  DimSpan in = spatialSizes(call, x, kSpatial);
+  Dims kernel = spread(call, call.integers(1), kSpatial, "kernel_size"),
+       out = spread(call, call.integers(2), kSpatial, "output_size");
+  for (size_t i = 0; i < kSpatial; ++i) {
+    call.require(kernel[i] > 0 && out[i] > 0,
+                 "kernel_size and output_size must be greater than zero, but got {} and {}", dimsText(kernel),
+                 dimsText(out));
+    call.require(!isKnownSize(in[i]) || (kernel[i] <= in[i] && out[i] <= in[i] - kernel[i] + 1),
+                 "windows of size {} for an output of size {} do not fit an input of size {}", dimsText(kernel),
+                 dimsText(out), dimsText(x.sizes));
+  }
+  bool batched = x.rank() == kSpatial + 2;
+  call.require(samples.dtype == x.dtype || !call.isRun(), "expected random samples of dtype {}, but got {}",
+               pythonName(x.dtype), pythonName(samples.dtype));
+  call.require(samples.rank() == 3, "expected random samples of 3 dimensions, but got {}", samples.rank());
+  if (call.isRun())
+    call.require(samples.sizes[0] >= (batched ? x.sizes[0] : 1) && samples.sizes[1] >= x.sizes[batched ? 1 : 0] &&
+                     samples.sizes[2] == static_cast<int64_t>(kSpatial),
+                 "random samples of size {} do not fit an input of size {}", dimsText(samples.sizes),
+                 dimsText(x.sizes));
+  Dims sizes = withSpatial(x, out);
+  call.result(x.dtype, sizes);
+  call.result(DType::Int64, sizes);
+}
+
+// All windows but the last are spread evenly from a start that `sample` in [0, 1) gives.
+template <class T>
+Windows fractionalWindows(int64_t in, int64_t out, int64_t kernel, T sample) {
+  Windows w{.in = in, .step = 1, .windows = {}};
+  for (int64_t o = 0; o < out; ++o) {
+    int64_t begin = in - kernel;
+    if (o < out - 1) {
+      T distance = static_cast<T>(in - kernel) / static_cast<T>(out - 1);
+      T at = std::trunc((static_cast<T>(o) + sample) * distance) - std::trunc(sample * distance);
+      begin = at >= 0 && at <= static_cast<T>(begin) ? static_cast<int64_t>(at) : begin;
+    }
+    w.windows.push_back({begin, begin + kernel, kernel});
+  }
+  return w;
+}
+
+template <size_t kSpatial>
+void fractionalKernel(KernelCall& call) {
+  InferCall infer(call.op(), call.arguments(), call.size());
+  Tensor x = denseTensor(call.tensor(0)), samples = denseTensor(call.tensor(3)), indices = call.out(1);
+  DenseResult out(call.out());
+  auto spatial = [](const Tensor& t) { return inThree(t.sizes().subspan(t.sizes().size() - kSpatial)); };
+  Dims in = spatial(x), size = spatial(out.tensor()),
+       kernel = inThree(spread(infer, call.integers(1), kSpatial, "kernel_size"));
+  int64_t planeIn = in[0] * in[1] * in[2], planeOut = size[0] * size[1] * size[2], planes = x.numel() / planeIn;
+  int64_t channels = x.size(x.rank() - static_cast<int>(kSpatial) - 1);
+  withFloating(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    for (int64_t p = 0; p < planes; ++p) {
+      const T* random =
+          samples.data<T>() + (p / channels * samples.size(1) + p % channels) * static_cast<int64_t>(kSpatial);
+      WindowGrid grid;
+      // In two dimensions the first sample is for the width.
+      for (size_t i = 0; i < 3; ++i)
+        grid[i] = fractionalWindows<T>(in[i], size[i], kernel[i],
+                                       i < 3 - kSpatial ? T(0) : random[kSpatial == 2 ? 2 - i : i]);
+      auto planeOf = [](const Tensor& t, int64_t count, int64_t at) {
+        return t.withGeometry(Dims{count}, Dims{1}, t.offset() + at * count);
+      };
+      maxPool(grid, planeOf(x, planeIn, p), planeOf(out.tensor(), planeOut, p), planeOf(indices, planeOut, p));
+    }
+  });
+  out.store();
+}
+
+// ---- max_unpool: values go back to where they were the maximum ----
+
+template <size_t kSpatial>
+void inferUnpool(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0), indices = call.rankedTensor(1);
+  spatialSizes(call, x, kSpatial);
+  call.require(indices.dtype == DType::Int64 || indices.dtype == DType::Undefined,
+               "elements in indices should be of type int64 but got {}", pythonName(indices.dtype));
+  bool same = x.rank() == indices.rank();
+  for (size_t d = 0; same && d < x.rank(); ++d)
+    same = x.sizes[d] == indices.sizes[d] || !isKnownSize(x.sizes[d]) || !isKnownSize(indices.sizes[d]);
+  call.require(same, "expected shape of indices to be the same as that of the input ({}) but got {}", dimsText(x.sizes),
+               dimsText(indices.sizes));
+  Dims out = call.sizes(2);
+  call.require(out.size() == kSpatial, "there should be exactly {} elements in output_size, but got {}", kSpatial,
+               out.size());
+  for (int64_t o : out)
+    call.require(o >= 0 || !call.isRun(), "output_size must not be negative, but got {}", dimsText(out));
+  if (kSpatial == 3) {
+    Dims stride = call.integers(3), padding = call.integers(4);
+    call.require(stride.size() == 3 && padding.size() == 3,
+                 "there should be exactly three elements in stride and padding, but got {} and {}", stride.size(),
+                 padding.size());
+    for (int64_t s : stride)
+      call.require(s > 0, "strides should be greater than zero, but got stride: {}", dimsText(stride));
+  }
+  call.result(x.dtype, withSpatial(x, out));
+}
+
+template <size_t kSpatial>
+void unpoolKernel(KernelCall& call) {
+  Tensor x = denseTensor(call.tensor(0)), indices = contiguous(call.tensor(1));
+  call.setResult(Tensor::zeros(call.spec().dtype, call.spec().sizes));
+  Tensor result = call.out();
+  DenseResult out(result);
+  std::memset(out.tensor().raw(), 0, static_cast<size_t>(out.tensor().numel()) * itemSize(out.tensor().dtype()));
+  int64_t planeIn = 1, planeOut = 1;
+  for (int d = x.rank() - static_cast<int>(kSpatial); d < x.rank(); ++d) {
+    planeIn *= x.size(d);
+    planeOut *= result.size(d);
+  }
+  withRealCompute(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    for (int64_t i = 0; i < (planeOut ? x.numel() : 0); ++i) {
+      int64_t at = indices.data<int64_t>()[i];
+      call.require(at >= 0 && at < planeOut, "found an invalid max index: {} (output planes have {} elements)", at,
+                   planeOut);
+      out.data<T>()[i / planeIn * planeOut + at] = x.data<T>()[i];
+    }
+  });
+  out.store();
+}
+
+}  // namespace
+
+void registerPoolingOps(OpRegistry& ops) {
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kRealTypes) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  };
+  for (const char* name : {"aten::max_pool1d", "aten::max_pool1d_with_indices"})
+    add(name, inferMaxPool<1>, maxPoolKernel<1>);
+  for (const char* name : {"aten::max_pool2d", "aten::max_pool2d_with_indices"})
+    add(name, inferMaxPool<2>, maxPoolKernel<2>);
+  for (const char* name : {"aten::max_pool3d", "aten::max_pool3d_with_indices"})
+    add(name, inferMaxPool<3>, maxPoolKernel<3>);
+  add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>);
+  add("aten::avg_pool2d", inferAveragePool<2>, averagePoolKernel<2>);
+  add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>);
+  add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, adaptiveMaxKernel<1>);
+  add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, adaptiveMaxKernel<2>);
+  add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>);
+  add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, adaptiveAverageKernel<1>, kFloatingTypes);
+  for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})
+    add(name, inferAdaptivePool<2>, adaptiveAverageKernel<2>, kFloatingTypes);
+  for (const char* name : {"aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d"})
+    add(name, inferAdaptivePool<3>, adaptiveAverageKernel<3>, kFloatingTypes);
+  add("aten::fractional_max_pool2d", inferFractional<2>, fractionalKernel<2>, kFloatingTypes);
+  add("aten::fractional_max_pool3d", inferFractional<3>, fractionalKernel<3>, kFloatingTypes);
+  add("aten::max_unpool2d", inferUnpool<2>, unpoolKernel<2>);
+  add("aten::max_unpool3d", inferUnpool<3>, unpoolKernel<3>);
+  ops.convertWith(convertMaxPool, {"aten::max_pool2d"});
+  ops.convertWith(convertAveragePool, {"aten::avg_pool2d"});
+  ops.convertWith(convertAdaptiveAveragePool, {"aten::adaptive_avg_pool2d"});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,180 @@
+// The upsample operators: nearest, linear and cubic resizing of the last one to three dimensions.
+#include "runtime/reference/resize.h"
+
+#include "runtime/call/kernel_call.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/dense.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/item_bits.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tscompile {
+namespace {
+
+constexpr bool isNearest(Interpolation kind) {
+  return kind == Interpolation::Nearest || kind == Interpolation::NearestExact;
+}
+
+// What an overload takes, and where: align_corners stands at 2 where the kind has it.
+struct Overload {
+  Interpolation kind;
+  size_t spatial;
+  bool isVec;  // lists that may be None, instead of a size and one factor for each dimension
+  size_t factorsAt() const { return isNearest(kind) ? 2 : 3; }
+};
+
+struct Resize {
+  Dims out;
+  std::vector<ResizeScale> scales;  // of each spatial dimension
+};
+
+// An int that a size times a factor comes to.
+int64_t scaledSize(const InferCall& call, int64_t size, double factor) {
+  if (!isKnownSize(size)) return kUnknownSize;
+  double out = static_cast<double>(size) * factor;
+  call.require(out >= 0 && out < 0x1p62, "a size of {} cannot be scaled by {}", size, factor);
+  return static_cast<int64_t>(out);
+}
+
+Resize describe(const InferCall& call, const Overload& overload) {
+  TensorInfo x = call.rankedTensor(0);
+  size_t spatial = overload.spatial;
+  call.require(x.rank() == spatial + 2, "expected an input of {} dimensions, but got size {}", spatial + 2,
+               dimsText(x.sizes));
+  for (size_t d = 1; d < x.rank(); ++d)
+    call.require(x.sizes[d] != 0, "expected a non-empty {}D tensor, but got size {}", spatial + 2, dimsText(x.sizes));
+  Resize r;
+  r.scales.resize(spatial);
+  if (!isNearest(overload.kind))
+    for (ResizeScale& s : r.scales) {
+      s.alignCorners = call.flag(2);
+      s.bfloat16 = x.dtype == DType::BFloat16;
+    }
+  if (!overload.isVec || !call.isNone(1)) {
+    r.out = call.sizes(1);
+    if (r.out.size() == 1 && !overload.isVec) r.out = Dims(spatial, r.out[0]);
+    call.require(r.out.size() == spatial, "expected {} numbers in output_size, but got {}", spatial, dimsText(r.out));
+  }
+  auto factor = [&](size_t at) -> std::optional<double> {
+    return call.isNone(at) ? std::nullopt : std::optional<double>(call.number(at));
+  };
+  if (!overload.isVec) {
+    for (size_t i = 0; i < spatial; ++i) r.scales[i].factor = factor(overload.factorsAt() + i);
+  } else {
+    bool hasFactors = !call.isNone(overload.factorsAt());
+    call.require(hasFactors != (r.out.size() > 0), "must specify exactly one of output_size and scale_factors");
+    const IValue* factors = hasFactors ? call.constant(overload.factorsAt()) : nullptr;
+    if (hasFactors && !factors) throw InferCall::NotKnown{};
+    if (factors) {
+      call.require(factors->isList() && factors->toList().items.size() == spatial,
+                   "expected {} numbers in scale_factors", spatial);
+      for (size_t i = 0; i < spatial; ++i) {
+        const IValue& item = factors->toList().items[i];
+        call.require(item.isNumber() && !item.isComplex(), "expected numbers in scale_factors");
+        r.scales[i].factor = item.toDouble();
+        r.out.push_back(scaledSize(call, x.sizes[i + 2], item.toDouble()));
+      }
+    }
+  }
+  for (int64_t o : r.out)
+    call.require(o > 0 || (!call.isRun() && o < 0),
+                 "input and output sizes should be greater than 0, but got {} and {}", dimsText(x.sizes),
+                 dimsText(r.out));
+  return r;
+}
+
+template <Interpolation kKind, size_t kSpatial, bool kVec>
+void inferResize(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  Dims sizes(x.sizes.first(std::min<size_t>(2, x.rank())));
+  for (int64_t o : describe(call, {kKind, kSpatial, kVec}).out) sizes.push_back(o);
+  call.result(x.dtype, sizes);
+}
+
+// ---- nearest: elements of any dtype are moved as they are ----
+
+template <class Bits>
+void moveNearest(const Tensor& in, const Tensor& out, const std::array<std::vector<int64_t>, 3>& index) {
+  const auto& [depth, height, width] = index;
+  int64_t rank = in.rank(), w = in.size(static_cast<int>(rank) - 1),
+          h = rank > 3 ? in.size(static_cast<int>(rank) - 2) : 1;
+  int64_t planes = in.size(0) * in.size(1), plane = planes ? in.numel() / planes : 0;
+  auto n = static_cast<int64_t>(width.size());
+  const Bits* from = reinterpret_cast<const Bits*>(in.raw());
+  Bits* to = reinterpret_cast<Bits*>(out.raw());
+  for (int64_t p = 0; p < planes; ++p, from += plane)
+    for (int64_t z : depth) {
+      const Bits* previous = nullptr;
+      for (int64_t y : height) {
+        const Bits* row = from + (z * h + y) * w;
+        if (row == previous)
+          std::memcpy(to, to - n, static_cast<size_t>(n) * sizeof(Bits));
+        else
+          for (int64_t x = 0; x < n; ++x) to[x] = row[width[x]];
+        previous = row;
+        to += n;
+        RunContext::current().checkInterrupt(n);
+      }
+    }
+}
+
+void resizeNearest(KernelCall& call, Interpolation kind, const Resize& r) {
+  Tensor in = contiguous(call.tensor(0)), out = call.out();
+  std::array<std::vector<int64_t>, 3> index;
+  index.fill({0});
+  size_t spatial = r.out.size();
+  for (size_t i = 0; i < spatial; ++i) {
+    int64_t size = in.size(static_cast<int>(i) + 2);
+    index[3 - spatial + i] = in.dtype() == DType::Float64 ? nearestIndices<double>(kind, size, r.out[i], r.scales[i])
+                                                          : nearestIndices<float>(kind, size, r.out[i], r.scales[i]);
+  }
+  withItemBits(in.dtype(), [&]<class Bits>() { moveNearest<Bits>(in, out, index); });
+}
+
+template <Interpolation kKind, size_t kSpatial, bool kVec>
+void resizeKernel(KernelCall& call) {
+  InferCall infer(call.op(), call.arguments(), call.size());
+  Resize r = describe(infer, {kKind, kSpatial, kVec});
+  if constexpr (isNearest(kKind)) {
+    resizeNearest(call, kKind, r);
+  } else {
+    Tensor t = denseTensor(call.tensor(0));
+    call.out();
+    withFloating(t.dtype(), [&](auto sample) {
+      using T = decltype(sample);
+      for (size_t i = kSpatial; i-- > 0;)
+        t = interpolated<T>(t, static_cast<int64_t>(i) + 2, r.out[i], kKind, r.scales[i]);
+    });
+    copyTensor(call.out(), t);
+  }
+}
+
+}  // namespace
+
+void registerResizeOps(OpRegistry& ops) {
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, bool nearest) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = nearest ? kAllTypes : kFloatingTypes});
+  };
+#define TS_RESIZE(name, kind, spatial)                                                    \
+  add("aten::" name, inferResize<Interpolation::kind, spatial, false>,                    \
+      resizeKernel<Interpolation::kind, spatial, false>, isNearest(Interpolation::kind)); \
+  add("aten::" name ".vec", inferResize<Interpolation::kind, spatial, true>,              \
+      resizeKernel<Interpolation::kind, spatial, true>, isNearest(Interpolation::kind))
+  TS_RESIZE("upsample_nearest1d", Nearest, 1);
+  TS_RESIZE("upsample_nearest2d", Nearest, 2);
+  TS_RESIZE("upsample_nearest3d", Nearest, 3);
+  TS_RESIZE("_upsample_nearest_exact1d", NearestExact, 1);
+  TS_RESIZE("_upsample_nearest_exact2d", NearestExact, 2);
+  TS_RESIZE("_upsample_nearest_exact3d", NearestExact, 3);
+  TS_RESIZE("upsample_linear1d", Linear, 1);
+  TS_RESIZE("upsample_bilinear2d", Linear, 2);
+  TS_RESIZE("upsample_trilinear3d", Linear, 3);
+  TS_RESIZE("upsample_bicubic2d", Cubic, 2);
+  TS_RESIZE("_upsample_bilinear2d_aa", LinearAntialias, 2);
+  TS_RESIZE("_upsample_bicubic2d_aa", CubicAntialias, 2);
+#undef TS_RESIZE
+}
+
+}  // namespace tscompile

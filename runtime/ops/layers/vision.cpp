@@ -1,0 +1,340 @@
+// torchvision's operators: suppression of overlapping boxes, and pooling of regions of interest.
+#include "runtime/call/kernel_call.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/dense.h"
+#include "runtime/reference/loops/scalars.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace tscompile {
+namespace {
+
+void requireSameType(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.dtype == b.dtype || a.dtype == DType::Undefined || b.dtype == DType::Undefined,
+               "expected tensors of the same type, got {} and {}", pythonName(a.dtype), pythonName(b.dtype));
+}
+
+// ---- nms(dets [n, 4], scores [n], iou_threshold) -> the boxes that are kept, the best first ----
+
+void inferNms(InferCall& call) {
+  TensorInfo boxes = call.tensor(0), scores = call.tensor(1);
+  requireSameType(call, boxes, scores);
+  call.require(!boxes.hasRank || (boxes.rank() == 2 && !differ(boxes.sizes[1], 4)),
+               "boxes should be a tensor [n, 4], got sizes {}", dimsText(boxes.sizes));
+  call.require(!scores.hasRank || scores.rank() == 1, "scores should be a 1D tensor, got {} dimensions", scores.rank());
+  if (boxes.hasRank && scores.hasRank)
+    call.require(!differ(boxes.sizes[0], scores.sizes[0]),
+                 "boxes and scores should have the same number of elements, got {} and {}", boxes.sizes[0],
+                 scores.sizes[0]);
+  call.result(DType::Int64, Dims{kUnknownSize});
+}
+
+template <class T>
+std::vector<int64_t> keptBoxes(const T* boxes, const T* scores, int64_t n, double threshold, RunContext& context) {
+  std::vector<int64_t> order(static_cast<size_t>(n)), kept;
+  std::iota(order.begin(), order.end(), 0);
+  // NaN counts as the greatest.
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return scores[a] != scores[a] ? scores[b] == scores[b] : scores[a] > scores[b];
+  });
+  auto area = [](const T* b) { return (b[2] - b[0]) * (b[3] - b[1]); };
+  std::vector<bool> suppressed(static_cast<size_t>(n));
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (suppressed[i]) continue;
+    kept.push_back(order[i]);
+    const T* a = boxes + order[i] * 4;
+    for (size_t j = i + 1; j < order.size(); ++j) {
+      const T* b = boxes + order[j] * 4;
+      T width = std::max(T(0), std::min(a[2], b[2]) - std::max(a[0], b[0]));
+      T height = std::max(T(0), std::min(a[3], b[3]) - std::max(a[1], b[1]));
+      T common = width * height;
+      if (common / (area(a) + area(b) - common) > threshold) suppressed[j] = true;
+    }
+    context.checkInterrupt(static_cast<int64_t>(order.size() - i) * 4);
+  }
+  return kept;
+}
+
+void nmsKernel(KernelCall& call) {
+  Tensor boxes = denseTensor(call.tensor(0)), scores = denseTensor(call.tensor(1));
+  withFloating(boxes.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    std::vector<int64_t> kept =
+        keptBoxes(boxes.data<T>(), scores.data<T>(), boxes.size(0), call.number(2), call.context());
+    call.setResult(Tensor::of<int64_t>(Dims{static_cast<int64_t>(kept.size())}, kept));
+  });
+}
+
+// ---- regions of interest ----
+
+// (input [n, c, h, w], rois [k, 5], scale, pooled height, pooled width, ...), where a region is the index of its image
+// and two corners. Position-sensitive pooling has a channel of its own for each bin. kSecond: there are two results.
+template <bool kPositions, bool kSecond>
+void inferRoi(InferCall& call) {
+  TensorInfo x = call.tensor(0), rois = call.tensor(1);
+  requireSameType(call, x, rois);
+  call.require(!x.hasRank || x.rank() == 4, "the input must have 4 dimensions, not {}", x.rank());
+  call.require(!rois.hasRank || (rois.rank() == 2 && !differ(rois.sizes[1], 5)),
+               "the regions must be a tensor [k, 5], got sizes {}", dimsText(rois.sizes));
+  int64_t height = call.integer(3), width = call.integer(4);
+  call.require(height > 0 && width > 0 && height <= INT32_MAX && width <= INT32_MAX,
+               "the pooled sizes must be positive, got {}x{}", height, width);
+  int64_t channels = x.hasRank ? x.sizes[1] : kUnknownSize;
+  if (kPositions && isKnownSize(channels)) {
+    call.require(channels % (height * width) == 0, "the {} channels are not a multiple of the {} bins", channels,
+                 height * width);
+    channels /= height * width;
+  }
+  Dims sizes{rois.hasRank ? rois.sizes[0] : kUnknownSize, channels, height, width};
+  call.result(x.dtype, sizes);
+  if (kSecond) call.result(DType::Int32, sizes);
+}
+
+template <class T>
+struct RoiCall {
+  explicit RoiCall(const KernelCall& call)
+      : call(call),
+        input(denseTensor(call.tensor(0))),
+        rois(denseTensor(call.tensor(1))),
+        scale(static_cast<T>(call.number(2))),
+        pooledHeight(call.integer(3)),
+        pooledWidth(call.integer(4)),
+        channels(input.size(1)),
+        height(input.size(2)),
+        width(input.size(3)) {}
+
+  const T* roi(int64_t k) const { return rois.data<T>() + k * 5; }
+  // The image that region k lies in.
+  const T* image(int64_t k) const {
+    T index = roi(k)[0];
+    call.require(index >= 0 && index < static_cast<T>(input.size(0)), "region {} is of image {}, there are {}", k,
+                 static_cast<double>(index), input.size(0));
+    return input.data<T>() + static_cast<int64_t>(index) * channels * height * width;
+  }
+
+  const KernelCall& call;
+  Tensor input, rois;
+  T scale;
+  int64_t pooledHeight, pooledWidth, channels, height, width;
+};
+
+// A sample between pixels: the four around it with their weights; outside of the image it counts for nothing.
+template <class T>
+struct Sample {
+  int64_t at[4] = {};
+  T weight[4] = {};
+  T of(const T* plane) const {
+    return weight[0] * plane[at[0]] + weight[1] * plane[at[1]] + weight[2] * plane[at[2]] + weight[3] * plane[at[3]];
+  }
+};
+
+template <class T>
+Sample<T> sampleAt(T y, T x, int64_t height, int64_t width) {
+  if (!(y >= -1 && y <= static_cast<T>(height) && x >= -1 && x <= static_cast<T>(width))) return {};
+  auto split = [](T v, int64_t size, int64_t& low, int64_t& high) {
+    v = std::max(v, T(0));
+    low = static_cast<int64_t>(v);
+    if (low >= size - 1) {
+      low = high = size - 1;
+      return T(0);
+    }
+    high = low + 1;
+    return v - static_cast<T>(low);
+  };
+  int64_t top, bottom, left, right;
+  T down = split(y, height, top, bottom), across = split(x, width, left, right);
+  return {{top * width + left, top * width + right, bottom * width + left, bottom * width + right},
+          {(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across}};
+}
+
+// The grid of samples in each bin of a region.
+template <class T>
+struct RoiGrid {
+  RoiGrid(const RoiCall<T>& roi, int64_t k, T offset, bool atLeastOne, int64_t ratio) {
+    const T* r = roi.roi(k);
+    left = r[1] * roi.scale - offset, top = r[2] * roi.scale - offset;
+    T roiWidth = r[3] * roi.scale - offset - left, roiHeight = r[4] * roi.scale - offset - top;
+    if (atLeastOne) roiWidth = std::max(roiWidth, T(1)), roiHeight = std::max(roiHeight, T(1));
+    binHeight = roiHeight / static_cast<T>(roi.pooledHeight), binWidth = roiWidth / static_cast<T>(roi.pooledWidth);
+    rows = count(ratio, binHeight), columns = count(ratio, binWidth);
+    constexpr double kMost = 1 << 26;
+    roi.call.require(static_cast<double>(rows) * static_cast<double>(columns) <= kMost,
+                     "region {} needs {}x{} samples in each bin", k, rows, columns);
+  }
+  static int64_t count(int64_t ratio, T bin) {
+    if (ratio > 0) return ratio;
+    return bin > 0 ? static_cast<int64_t>(std::ceil(std::min(bin, T(1 << 30)))) : 0;
+  }
+  Sample<T> sample(const RoiCall<T>& roi, int64_t ph, int64_t pw, int64_t i, int64_t j) const {
+    T y = top + static_cast<T>(ph) * binHeight + (static_cast<T>(i) + T(0.5)) * binHeight / static_cast<T>(rows);
+    T x = left + static_cast<T>(pw) * binWidth + (static_cast<T>(j) + T(0.5)) * binWidth / static_cast<T>(columns);
+    return sampleAt(y, x, roi.height, roi.width);
+  }
+  T left, top, binHeight, binWidth;
+  int64_t rows, columns;
+};
+
+// Calls f(bin's row, bin's column, flat index of the bin) for all bins of a region.
+template <class T, class F>
+void forEachBin(const RoiCall<T>& roi, F&& f) {
+  for (int64_t ph = 0; ph < roi.pooledHeight; ++ph)
+    for (int64_t pw = 0; pw < roi.pooledWidth; ++pw) f(ph, pw, ph * roi.pooledWidth + pw);
+}
+
+// ... sampling_ratio, aligned
+template <class T>
+void alignRegions(const RoiCall<T>& roi, T* out) {
+  bool aligned = roi.call.flag(6);
+  int64_t bins = roi.pooledHeight * roi.pooledWidth, plane = roi.height * roi.width;
+  std::vector<Sample<T>> samples;
+  for (int64_t k = 0; k < roi.rois.size(0); ++k, out += roi.channels * bins) {
+    const T* image = roi.image(k);
+    RoiGrid<T> grid(roi, k, aligned ? T(0.5) : T(0), !aligned, roi.call.integer(5));
+    forEachBin(roi, [&](int64_t ph, int64_t pw, int64_t bin) {
+      samples.clear();
+      for (int64_t i = 0; i < grid.rows && plane; ++i)
+        for (int64_t j = 0; j < grid.columns; ++j) samples.push_back(grid.sample(roi, ph, pw, i, j));
+      T count = static_cast<T>(std::max<int64_t>(grid.rows * grid.columns, 1));
+      for (int64_t c = 0; c < roi.channels; ++c) {
+        T sum = 0;
+        for (const Sample<T>& s : samples) sum += s.of(image + c * plane);
+        out[c * bins + bin] = sum / count;
+      }
+      roi.call.context().checkInterrupt(static_cast<int64_t>(samples.size()) * (roi.channels * 4 + 8) + 1);
+    });
+  }
+}
+
+// ... sampling_ratio; the second result says which channel a bin was taken from.
+template <class T>
+void alignPositions(const RoiCall<T>& roi, T* out, int32_t* from) {
+  int64_t bins = roi.pooledHeight * roi.pooledWidth, outputs = roi.channels / bins, plane = roi.height * roi.width;
+  for (int64_t k = 0; k < roi.rois.size(0); ++k, out += outputs * bins, from += outputs * bins) {
+    const T* image = roi.image(k);
+    RoiGrid<T> grid(roi, k, T(0.5), false, roi.call.integer(5));
+    forEachBin(roi, [&](int64_t ph, int64_t pw, int64_t bin) {
+      for (int64_t c = 0; c < outputs; ++c) {
+        int64_t channel = c * bins + bin;
+        T sum = 0;
+        for (int64_t i = 0; i < grid.rows && plane; ++i)
+          for (int64_t j = 0; j < grid.columns; ++j) sum += grid.sample(roi, ph, pw, i, j).of(image + channel * plane);
+        out[channel] = sum / static_cast<T>(grid.rows * grid.columns);
+        from[channel] = static_cast<int32_t>(channel);
+        roi.call.context().checkInterrupt(grid.rows * grid.columns * 16 + 1);
+      }
+    });
+  }
+}
+
+// Whole pixels from ... to; positions that no image has are clipped.
+struct PixelRange {
+  int64_t from, to;
+};
+template <class T>
+int64_t pixel(T v) {
+  return truncatedInt(std::clamp(static_cast<double>(v), -1e9, 1e9));
+}
+template <class T>
+PixelRange clipped(T from, T to, int64_t offset, int64_t most) {
+  auto clip = [&](int64_t v) { return std::clamp<int64_t>(v + offset, 0, std::max<int64_t>(most, 0)); };
+  return {clip(pixel(std::floor(from))), clip(pixel(std::ceil(to)))};
+}
+
+// The second result says which pixel the maximum is.
+template <class T>
+void poolRegions(const RoiCall<T>& roi, T* out, int32_t* where) {
+  int64_t bins = roi.pooledHeight * roi.pooledWidth, plane = roi.height * roi.width;
+  for (int64_t k = 0; k < roi.rois.size(0); ++k, out += roi.channels * bins, where += roi.channels * bins) {
+    const T *image = roi.image(k), *r = roi.roi(k);
+    auto corner = [&](int i) { return pixel(std::round(r[i] * roi.scale)); };
+    int64_t left = corner(1), top = corner(2);
+    T binWidth = static_cast<T>(std::max<int64_t>(corner(3) - left + 1, 1)) / static_cast<T>(roi.pooledWidth);
+    T binHeight = static_cast<T>(std::max<int64_t>(corner(4) - top + 1, 1)) / static_cast<T>(roi.pooledHeight);
+    forEachBin(roi, [&](int64_t ph, int64_t pw, int64_t bin) {
+      PixelRange rows = clipped(static_cast<T>(ph) * binHeight, static_cast<T>(ph + 1) * binHeight, top, roi.height);
+      PixelRange columns = clipped(static_cast<T>(pw) * binWidth, static_cast<T>(pw + 1) * binWidth, left, roi.width);
+      bool empty = rows.to <= rows.from || columns.to <= columns.from;
+      for (int64_t c = 0; c < roi.channels; ++c) {
+        T most = empty ? T(0) : std::numeric_limits<T>::lowest();
+        int64_t place = -1;
+        for (int64_t y = rows.from; y < rows.to; ++y)
+          for (int64_t x = columns.from; x < columns.to; ++x)
+            if (T v = image[c * plane + y * roi.width + x]; v > most) most = v, place = y * roi.width + x;
+        out[c * bins + bin] = most;
+        where[c * bins + bin] = static_cast<int32_t>(place);
+        roi.call.context().checkInterrupt(empty ? 1 : (rows.to - rows.from) * (columns.to - columns.from));
+      }
+    });
+  }
+}
+
+template <class T>
+void poolPositions(const RoiCall<T>& roi, T* out, int32_t* from) {
+  int64_t bins = roi.pooledHeight * roi.pooledWidth, outputs = roi.channels / bins, plane = roi.height * roi.width;
+  for (int64_t k = 0; k < roi.rois.size(0); ++k, out += outputs * bins, from += outputs * bins) {
+    const T *image = roi.image(k), *r = roi.roi(k);
+    auto corner = [&](int i) { return pixel(std::round(r[i] * roi.scale)); };
+    int64_t left = corner(1), top = corner(2);
+    T binWidth = static_cast<T>(std::max<int64_t>(corner(3) - left, 1)) / static_cast<T>(roi.pooledWidth);
+    T binHeight = static_cast<T>(std::max<int64_t>(corner(4) - top, 1)) / static_cast<T>(roi.pooledHeight);
+    forEachBin(roi, [&](int64_t ph, int64_t pw, int64_t bin) {
+      T y = static_cast<T>(ph) * binHeight + static_cast<T>(top),
+        x = static_cast<T>(pw) * binWidth + static_cast<T>(left);
+      // The last row and column of the image are never reached.
+      PixelRange rows = clipped(y, static_cast<T>(ph + 1) * binHeight + static_cast<T>(top), 0, roi.height - 1);
+      PixelRange columns = clipped(x, static_cast<T>(pw + 1) * binWidth + static_cast<T>(left), 0, roi.width - 1);
+      bool empty = rows.to <= rows.from || columns.to <= columns.from;
+      for (int64_t c = 0; c < outputs; ++c) {
+        int64_t channel = c * bins + bin;
+        T sum = 0;
+        for (int64_t i = rows.from; i < rows.to; ++i)
+          for (int64_t j = columns.from; j < columns.to; ++j) sum += image[channel * plane + i * roi.width + j];
+        out[channel] = empty ? T(0) : sum / static_cast<T>((rows.to - rows.from) * (columns.to - columns.from));
+        from[channel] = static_cast<int32_t>(channel);
+        roi.call.context().checkInterrupt(empty ? 1 : (rows.to - rows.from) * (columns.to - columns.from));
+      }
+    });
+  }
+}
+
+void roiAlignKernel(KernelCall& call) {
+  DenseResult out(call.out());
+  withFloating(out.tensor().dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    alignRegions(RoiCall<T>(call), out.data<T>());
+  });
+  out.store();
+}
+
+enum class Roi { Pool, PositionAlign, PositionPool };
+template <Roi kRoi>
+void roiKernel(KernelCall& call) {
+  DenseResult out(call.out());
+  Tensor second = call.out(1);
+  withFloating(out.tensor().dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    constexpr auto kPool = kRoi == Roi::Pool            ? poolRegions<T>
+                           : kRoi == Roi::PositionAlign ? alignPositions<T>
+                                                        : poolPositions<T>;
+    kPool(RoiCall<T>(call), out.data<T>(), second.data<int32_t>());
+  });
+  out.store();
+}
+
+}  // namespace
+
+void registerVisionOps(OpRegistry& ops) {
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  };
+  add("torchvision::nms", inferNms, nmsKernel);
+  add("torchvision::roi_align", inferRoi<false, false>, roiAlignKernel);
+  add("torchvision::roi_pool", inferRoi<false, true>, roiKernel<Roi::Pool>);
+  add("torchvision::ps_roi_align", inferRoi<true, true>, roiKernel<Roi::PositionAlign>);
+  add("torchvision::ps_roi_pool", inferRoi<true, true>, roiKernel<Roi::PositionPool>);
+}
+
+}  // namespace tscompile

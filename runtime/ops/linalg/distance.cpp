@@ -1,0 +1,194 @@
+// Distances between vectors: pairwise, of all pairs, and their cosine.
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/dense.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/matmul.h"
+#include "runtime/reference/views.h"
+
+#include <Eigen/Core>
+
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+// ---- composites ----
+
+// (x1, x2, dim, eps)
+void cosineSimilarityKernel(KernelCall& call) {
+  DType dtype = promotedDType(call, 2);
+  call.require(isFloating(dtype), "expected the common dtype to be floating point, yet it is {}", pythonName(dtype));
+  Tensor a = convertTensor(call.tensor(0), dtype), b = convertTensor(call.tensor(1), dtype);
+  Dims sizes(a.sizes());
+  call.require(broadcastInto(sizes, b.sizes()), "the sizes {} and {} cannot be broadcast together", dimsText(a.sizes()),
+               dimsText(b.sizes()));
+  int64_t dim = call.dim(2, static_cast<int>(sizes.size()));
+  IValue dims = intList(Dims{dim}), eps = call.number(3);
+  auto direction = [&](const Tensor& t) {
+    Tensor x = expandedTo(t, sizes);
+    Tensor norm = invokeTensor(call, "aten::linalg_vector_norm", {x, 2.0, dims, true, IValue()});
+    return invokeTensor(call, "aten::div.Tensor", {x, invokeTensor(call, "aten::clamp_min", {norm, eps})});
+  };
+  Tensor product = invokeTensor(call, "aten::mul.Tensor", {direction(a), direction(b)});
+  call.setResult(invokeTensor(call, "aten::sum.dim_IntList", {product, dims, false, IValue()}));
+}
+
+// (x1, x2, p, eps, keepdim): of the last dimension.
+void pairwiseDistanceKernel(KernelCall& call) {
+  Tensor difference = invokeTensor(call, "aten::sub.Tensor", {call.tensor(0), call.tensor(1), 1});
+  Tensor moved = invokeTensor(call, "aten::add.Scalar", {difference, call.argument(3), 1});
+  call.require(moved.rank() > 0, "pairwise_distance takes tensors with dimensions");
+  call.setResult(invokeTensor(call, "aten::norm.ScalarOpt_dim",
+                              {moved, call.argument(2), intList(Dims{moved.rank() - 1}), call.argument(4)}));
+}
+
+// ---- the distance of two rows ----
+
+template <class T>
+T distanceOf(const T* x, const T* y, int64_t n, double p) {
+  using Row = Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>;
+  Row a(x, n), b(y, n);
+  if (n == 0) return T(0);
+  auto difference = (a - b).abs();
+  // The number of places that differ; NaN where nobody knows.
+  if (p == 0) return (difference != difference).select(difference, (difference != T(0)).template cast<T>()).sum();
+  if (p == 1) return difference.sum();
+  if (p == 2) return std::sqrt(difference.square().sum());
+  if (std::isinf(p)) return difference.template maxCoeff<Eigen::PropagateNaN>();
+  return static_cast<T>(std::pow(static_cast<double>(difference.pow(static_cast<T>(p)).sum()), 1 / p));
+}
+
+void checkExponent(const InferCall& call, size_t i) {
+  double p = call.number(i);
+  call.require(p >= 0, "{} only supports non-negative p values, got {}", call.op().kind().name(), p);
+}
+
+// ---- cdist(x1, x2, p, compute_mode): of every row of one matrix to every row of another, in batches ----
+
+void inferCdist(InferCall& call) {
+  TensorInfo a = call.tensor(0), b = call.tensor(1);
+  checkExponent(call, 2);
+  if (!call.isNone(3)) {
+    int64_t mode = call.integer(3);
+    call.require(mode >= 0 && mode <= 2, "possible modes of cdist are 0, 1 and 2, but it was {}", mode);
+  }
+  for (const TensorInfo& t : {a, b}) {
+    call.require(t.dtype == DType::Undefined || isFloating(t.dtype),
+                 "cdist only supports floating-point dtypes, got {}", pythonName(t.dtype));
+    call.require(!t.hasRank || t.rank() >= 2, "cdist only supports at least 2D tensors, got {}D", t.rank());
+  }
+  if (!a.hasRank || !b.hasRank) return call.resultOfUnknownRank(promotedDType(call, 2));
+  call.require(!differ(a.sizes.back(), b.sizes.back()),
+               "both tensors must have the same number of columns, not {} and {}", a.sizes.back(), b.sizes.back());
+  Dims sizes(a.sizes.first(a.rank() - 2));
+  call.require(broadcastInto(sizes, b.sizes.first(b.rank() - 2)), "the batches {} and {} cannot be broadcast together",
+               dimsText(a.sizes.first(a.rank() - 2)), dimsText(b.sizes.first(b.rank() - 2)));
+  sizes.push_back(a.sizes[a.rank() - 2]);
+  sizes.push_back(b.sizes[b.rank() - 2]);
+  call.result(promotedDType(call, 2), sizes);
+}
+
+Tensor batches(const Tensor& t, DimSpan like, DType dtype) {
+  Dims sizes(like.first(like.size() - 2));
+  sizes.push_back(t.size(t.rank() - 2));
+  sizes.push_back(t.size(t.rank() - 1));
+  return denseTensor(contiguous(expandedTo(t, sizes)), dtype);
+}
+
+// Whether Euclidean distances come from a product of matrices, which is faster and less exact; PyTorch's modes.
+bool usesProduct(const KernelCall& call, int64_t rows, int64_t others) {
+  int64_t mode = call.isNone(3) ? 0 : call.integer(3);
+  return call.number(2) == 2 && (mode == 1 || (mode == 0 && (rows > 25 || others > 25)));
+}
+
+// |x - y|^2 = |x|^2 + |y|^2 - 2 x y
+void euclideanByProduct(const KernelCall& call, const Tensor& out, const Tensor& a, const Tensor& b) {
+  auto squares = [&](const Tensor& t) {
+    Tensor square = invokeTensor(call, "aten::mul.Tensor", {t, t});
+    return invokeTensor(call, "aten::sum.dim_IntList", {square, intList(Dims{t.rank() - 1}), true, IValue()});
+  };
+  matmulInto(out, a, transposed(b, b.rank() - 2, b.rank() - 1), -2);
+  mapTensors<kFloats>(
+      out.dtype(),
+      [](auto product, auto x, auto y) {
+        auto square = product + x + y;
+        return std::sqrt(square < 0 ? decltype(square)(0) : square);
+      },
+      out, out, squares(a), transposed(squares(b), b.rank() - 2, b.rank() - 1));
+}
+
+void cdistKernel(KernelCall& call) {
+  DenseResult out(call.out());
+  const Tensor& result = out.tensor();
+  int64_t rows = result.size(result.rank() - 2), others = result.size(result.rank() - 1);
+  if (result.numel() == 0) return out.store();
+  Tensor a = batches(call.tensor(0), result.sizes(), result.dtype()),
+         b = batches(call.tensor(1), result.sizes(), result.dtype());
+  int64_t n = a.size(a.rank() - 1);
+  double p = call.number(2);
+  if (usesProduct(call, rows, others)) {
+    euclideanByProduct(call, result, a, b);
+    return out.store();
+  }
+  withFloating(result.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    for (int64_t i = 0; i < result.numel() / others; ++i) {
+      const T *x = a.data<T>() + i * n, *y = b.data<T>() + i / rows * others * n;
+      for (int64_t j = 0; j < others; ++j) {
+        out.data<T>()[i * others + j] = distanceOf(x, y + j * n, n, p);
+        call.context().checkInterrupt(n);
+      }
+    }
+  });
+  out.store();
+}
+
+// ---- pdist(self, p): of every row to those behind it ----
+
+void inferPdist(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  checkExponent(call, 1);
+  if (!t.hasRank) return call.result(t.dtype, Dims{kUnknownSize});
+  call.require(t.rank() == 2, "pdist only supports 2D tensors, got: {}D", t.rank());
+  int64_t n = t.sizes[0], pairs = kUnknownSize;
+  if (isKnownSize(n)) {
+    int64_t product = multiplySizes(n, std::max<int64_t>(n - 1, 0));
+    call.require(isKnownSize(product), "pdist of {} rows has too many pairs", n);
+    pairs = product / 2;
+  }
+  call.result(t.dtype, Dims{pairs});
+}
+
+void pdistKernel(KernelCall& call) {
+  DenseResult out(call.out());
+  Tensor x = denseTensor(call.tensor(0));
+  int64_t rows = x.size(0), n = x.size(1);
+  double p = call.number(1);
+  withFloating(x.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    T* to = out.data<T>();
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = i + 1; j < rows; ++j) {
+        *to++ = distanceOf(x.data<T>() + i * n, x.data<T>() + j * n, n, p);
+        call.context().checkInterrupt(n);
+      }
+  });
+  out.store();
+}
+
+}  // namespace
+
+void registerDistanceOps(OpRegistry& ops) {
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  };
+  add("aten::cosine_similarity", nullptr, cosineSimilarityKernel, kRealAndBool);
+  add("aten::pairwise_distance", nullptr, pairwiseDistanceKernel, kAllTypes);
+  add("aten::cdist", inferCdist, cdistKernel, kFloatingTypes);
+  add("aten::_cdist_forward", inferCdist, cdistKernel, kFloatingTypes);
+  add("aten::pdist", inferPdist, pdistKernel, kFloatingTypes);
+  add("aten::_pdist_forward", inferPdist, pdistKernel, kFloatingTypes);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,283 @@
+// Matrix products: mm, bmm, matmul, linear and the forms that add to them.
+#include "runtime/reference/matmul.h"
+
+#include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/matmul_layer.h"
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/linalg.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/promotion.h"
+#include "runtime/reference/views.h"
+
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+// ---- sizes of products ----
+
+Dims mmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.rank() == 2 && b.rank() == 2, "expected two matrices, not tensors of {} and {} dimensions", a.rank(),
+               b.rank());
+  call.require(!differ(a.sizes[1], b.sizes[0]), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+               a.sizes[0], a.sizes[1], b.sizes[0], b.sizes[1]);
+  return {a.sizes[0], b.sizes[1]};
+}
+
+Dims bmmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.rank() == 3 && b.rank() == 3, "batch1 and batch2 must be 3D tensors, not {}D and {}D", a.rank(),
+               b.rank());
+  call.require(!differ(a.sizes[0], b.sizes[0]) && !differ(a.sizes[2], b.sizes[1]),
+               "the sizes {} and {} cannot be multiplied batch by batch", dimsText(a.sizes), dimsText(b.sizes));
+  return {isKnownSize(a.sizes[0]) ? a.sizes[0] : b.sizes[0], a.sizes[1], b.sizes[2]};
+}
+
+Dims mvSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  call.require(a.rank() == 2 && b.rank() == 1, "vector + matrix @ vector expected, got {}D @ {}D", a.rank(), b.rank());
+  call.require(!differ(a.sizes[1], b.sizes[0]), "size mismatch, got a matrix ({}x{}) and a vector ({})", a.sizes[0],
+               a.sizes[1], b.sizes[0]);
+  return {a.sizes[0]};
+}
+
+Dims addbmmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b) {
+  Dims sizes = bmmSizes(call, a, b);
+  sizes.erase(0);
+  return sizes;
+}
+
+// ---- mm, bmm, mv ----
+
+using ProductSizes = Dims (*)(const InferCall&, const TensorInfo&, const TensorInfo&);
+
+template <ProductSizes kSizes>
+void inferProduct(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  Dims sizes = kSizes(call, a, b);
+  requireSameDType(call, a, b);
+  call.result(a.dtype, sizes);
+}
+
+void productKernel(KernelCall& call) { matmulInto(call.out(), call.tensor(0), call.tensor(1)); }
+void mvKernel(KernelCall& call) {
+  matmulInto(unsqueezed(call.out(), 1), call.tensor(0), unsqueezed(call.tensor(1), 1));
+}
+
+// ---- addmm, baddbmm, addmv, addbmm: beta * self + alpha * a @ b ----
+
+// With `kConverts`, `self` is taken to the dtype of the product.
+template <ProductSizes kSizes, bool kConverts = false>
+void inferAddProduct(InferCall& call) {
+  TensorInfo self = call.rankedTensor(0), a = call.rankedTensor(1), b = call.rankedTensor(2);
+  Dims product = kSizes(call, a, b);
+  if (!kConverts || call.op().isInPlaceVariant()) requireSameDType(call, self, a);
+  requireSameDType(call, a, b);
+  requireExpandable(call, self.sizes, product);
+  call.result(a.dtype, product);
+}
+
+bool isHalf(DType d) { return isFloating(d) && itemSize(d) == 2; }
+
+// out = beta * self + alpha * a @ b; `out` may be `self`.
+void addProduct(KernelCall& call, const Tensor& out, const Tensor& self, Tensor a, Tensor b, const IValue& alpha,
+                const IValue& beta) {
+  // 16-bit floats are added in float32 and rounded once.
+  bool half = isHalf(out.dtype());
+  if (call.isInPlace() && (memoryOverlaps(out, a) || memoryOverlaps(out, b))) a = cloneTensor(a), b = cloneTensor(b);
+  Tensor sum = half ? Tensor::empty(DType::Float32, out.sizes()) : out;
+  bool isRead = beta.isComplex() ? beta.toComplex() != 0.0 : beta.toDouble() != 0;
+  if (isRead && !(call.isInPlace() && !half)) copyTensor(sum, self);
+  if (half) a = convertTensor(a, DType::Float32), b = convertTensor(b, DType::Float32);
+  matmulInto(sum, a, b, alpha, beta);
+  if (half) copyTensor(out, sum);
+}
+
+struct Factors {
+  explicit Factors(const KernelCall& call)
+      : beta(numberFor(call.argument(3), call.spec().dtype)), alpha(numberFor(call.argument(4), call.spec().dtype)) {}
+  IValue beta, alpha;
+};
+
+void addProductKernel(KernelCall& call) {
+  Factors f(call);
+  addProduct(call, call.out(), call.tensor(0), call.tensor(1), call.tensor(2), f.alpha, f.beta);
+}
+void addmvKernel(KernelCall& call) {
+  Factors f(call);
+  Tensor out = call.out();
+  addProduct(call, unsqueezed(out, 1), unsqueezed(expandedTo(call.tensor(0), out.sizes()), 1), call.tensor(1),
+             unsqueezed(call.tensor(2), 1), f.alpha, f.beta);
+}
+void addbmmKernel(KernelCall& call) {
+  Factors f(call);
+  // [a0 a1 ...] @ [b0; b1; ...] is the sum of the products.
+  Tensor a = call.tensor(1), b = call.tensor(2);
+  int64_t depth = a.size(0) * a.size(2);
+  a = reshaped(a.permuted(Dims{1, 0, 2}), Dims{a.size(1), depth});
+  b = reshaped(b, Dims{depth, b.size(2)});
+  addProduct(call, call.out(), call.tensor(0), a, b, f.alpha, f.beta);
+}
+
+// Unlike the others, the in-place form takes the size of the result.
+void addbmmInPlaceKernel(KernelCall& call) {
+  Tensor self = call.tensor(0);
+  requireOwned(self);
+  Tensor sum = invokeTensor(call, "aten::addbmm",
+                            {self, call.argument(1), call.argument(2), call.argument(3), call.argument(4)});
+  if (Dims(self.sizes()) == Dims(sum.sizes())) {
+    requireWritable(self);
+    copyTensor(self, sum);
+  } else {
+    self.impl()->setStorage(sum.storage(), sum.sizes(), sum.strides(), sum.offset());
+  }
+  call.setResult(self);
+}
+
+// ---- _addmm_activation: relu or gelu of addmm ----
+
+template <class T, bool kGelu>
+void activateTile(const Tile& t) {
+  auto* out = static_cast<T*>(t.operand[0]);
+  auto* in = static_cast<const T*>(t.operand[1]);
+  for (int64_t i = 0; i < t.n; ++i)
+    out[i] = kGelu ? in[i] * T(0.5) * (T(1) + std::erf(in[i] * T(M_SQRT1_2))) : in[i] < T(0) ? T(0) : in[i];
+}
+
+void addmmActivationKernel(KernelCall& call) {
+  addProductKernel(call);
+  Tensor out = call.out();
+  bool gelu = call.flag(5), wide = out.dtype() == DType::Float64;
+  Compute c = wide ? Compute::F64 : Compute::F32;
+  call.require(isFloating(out.dtype()), "the activation is not defined for {}", pythonName(out.dtype()));
+  Operand operands[] = {{out, c}, {out, c}};
+  loopTiles(out.sizes(), operands, 1,
+            wide ? (gelu ? activateTile<double, true> : activateTile<double, false>)
+                 : (gelu ? activateTile<float, true> : activateTile<float, false>));
+}
+
+// ---- matmul: vectors, matrices and batches, broadcast ----
+
+Dims matmulSizes(const InferCall& call, DimSpan a, DimSpan b) {
+  call.require(!a.empty() && !b.empty(), "both arguments to matmul need to be at least 1D, but they are {}D and {}D",
+               a.size(), b.size());
+  // The dimension that a vector lacks.
+  Dims x(a), y(b);
+  if (a.size() == 1) x.insert(0, 1);
+  if (b.size() == 1) y.push_back(1);
+  int64_t m = x[x.size() - 2], k = x.back(), k2 = y[y.size() - 2], n = y.back();
+  call.require(!differ(k, k2), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})", m, k, k2, n);
+  Dims sizes = broadcastBatches(call, x, y);
+  if (a.size() > 1) sizes.push_back(m);
+  if (b.size() > 1) sizes.push_back(n);
+  return sizes;
+}
+
+void inferMatmul(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  requireSameDType(call, a, b);
+  call.result(a.dtype, matmulSizes(call, a.sizes, b.sizes));
+}
+
+void matmulKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1), out = call.out();
+  Tensor target = out;
+  if (b.rank() == 1) {
+    b = unsqueezed(b, 1);
+    target = unsqueezed(target, target.rank());
+  }
+  if (a.rank() == 1) {
+    a = unsqueezed(a, 0);
+    target = unsqueezed(target, target.rank() - 1);
+  }
+  multiplyBatches(target, a, b);
+}
+
+// ---- linear: x @ weight^T + bias ----
+
+void inferLinear(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0), w = call.rankedTensor(1);
+  requireSameDType(call, x, w);
+  call.require(x.rank() >= 1 && (w.rank() == 1 || w.rank() == 2), "linear takes a weight of 1 or 2 dimensions, not {}",
+               w.rank());
+  int64_t k = w.sizes.back();
+  call.require(!differ(x.sizes.back(), k), "mat1 and mat2 shapes cannot be multiplied ({}x{} and {}x{})",
+               x.rank() > 1 ? x.sizes[x.rank() - 2] : 1, x.sizes.back(), k, w.rank() == 2 ? w.sizes[0] : 1);
+  Dims sizes(x.sizes.first(x.rank() - 1));
+  if (w.rank() == 2) sizes.push_back(w.sizes[0]);
+  if (!call.isNone(2)) {
+    TensorInfo bias = call.rankedTensor(2);
+    requireSameDType(call, x, bias);
+    call.require(x.rank() != 2 || w.rank() == 2, "the weight must be a matrix where a bias is given, got a {}D tensor",
+                 w.rank());
+    // Contiguous batches are multiplied as one matrix, whose rows the bias is added to: the kernel knows.
+    if (x.rank() != 3 || bias.rank() < 2) requireExpandable(call, bias.sizes, sizes);
+  }
+  call.result(x.dtype, sizes);
+}
+
+void linearKernel(KernelCall& call) {
+  Tensor x = call.tensor(0), w = call.tensor(1), bias = call.tensor(2), out = call.out();
+  Tensor target = out;
+  if (w.rank() == 1) {
+    w = unsqueezed(w, 0);
+    target = unsqueezed(target, target.rank());
+    if (bias.defined() && bias.rank() > 0) bias = unsqueezed(bias, bias.rank());
+  }
+  int64_t k = x.size(x.rank() - 1), n = w.size(0), rows = 1;
+  for (int d = 0; d < x.rank() - 1; ++d) rows *= x.size(d);
+  bool half = isHalf(out.dtype());
+  Tensor sum = half ? Tensor::empty(DType::Float32, target.sizes()) : target;
+  if (bias.defined() && x.rank() == 3 && bias.rank() >= 2) {
+    Dims broadcast = x.isContiguous() ? Dims{rows, n} : Dims(sum.sizes()), sizes = broadcast;
+    call.require(
+        bias.rank() <= static_cast<int>(sizes.size()) && broadcastInto(sizes, bias.sizes()) && sizes == broadcast,
+        "the sizes {} cannot be expanded to {}", dimsText(bias.sizes()), dimsText(broadcast));
+    copyTensor(reshaped(sum, broadcast), bias);
+  } else if (bias.defined()) {
+    copyTensor(sum, bias);
+  }
+  if (half) x = convertTensor(x, DType::Float32), w = convertTensor(w, DType::Float32);
+  matmulInto(reshaped(sum, Dims{rows, n}), reshaped(contiguous(x), Dims{rows, k}), transposed(w, 0, 1), 1,
+             bias.defined() ? 1 : 0);
+  if (half) copyTensor(target, sum);
+}
+
+}  // namespace
+
+void registerMatmulOps(OpRegistry& ops) {
+  auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
+    // Bool for the sake of empty tensors only.
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  product("aten::mm(Tensor self, Tensor mat2) -> Tensor", inferProduct<mmSizes>, productKernel);
+  product("aten::bmm(Tensor self, Tensor mat2) -> Tensor", inferProduct<bmmSizes>, productKernel);
+  product("aten::mv(Tensor self, Tensor vec) -> Tensor", inferProduct<mvSizes>, mvKernel);
+  product("aten::matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel);
+  product("aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel);
+  product("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", inferLinear, linearKernel);
+
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+  };
+  add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<mmSizes>, addProductKernel);
+  add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<bmmSizes, true>, addProductKernel);
+  add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<mvSizes, true>, addmvKernel);
+  product("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+          inferAddProduct<addbmmSizes>, addbmmKernel);
+  product("aten::addbmm_", nullptr, addbmmInPlaceKernel);
+  ops.add({.schema =
+               "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool "
+               "use_gelu=False) -> Tensor",
+           .infer = inferAddProduct<mmSizes>,
+           .kernel = addmmActivationKernel,
+           .dtypes = kFloatingTypes});
+  ops.convertWith(convertLinear, {"aten::linear"});
+  ops.convertWith(convertMatmul, {"aten::matmul", "aten::mm", "aten::bmm"});
+  ops.convertWith(convertAddmm, {"aten::addmm"});
+}
+
+}  // namespace tscompile

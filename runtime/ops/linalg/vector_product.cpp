@@ -1,0 +1,294 @@
+// Products of vectors: dot, vdot, vecdot, inner, outer, addr, cross, kron; and trace.
+#include "runtime/call/kernel_call.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/linalg.h"
+#include "runtime/reference/loops/arithmetic.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/matmul.h"
+#include "runtime/reference/promotion.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+// ---- dot, vdot, linalg_vecdot ----
+
+void inferDot(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  call.require(a.rank() == 1 && b.rank() == 1, "1D tensors expected, but got {}D and {}D tensors", a.rank(), b.rank());
+  requireSameDType(call, a, b);
+  call.require(!differ(a.sizes[0], b.sizes[0]),
+               "inconsistent tensor size, expected tensors of the same number of elements, but got {} and {}",
+               a.sizes[0], b.sizes[0]);
+  call.result(a.dtype, Dims{});
+}
+
+// The product of rows and columns: [..., k] and [..., k] -> [...].
+void rowsTimesColumns(const Tensor& out, const Tensor& a, const Tensor& b) {
+  matmulInto(unsqueezed(unsqueezed(out, out.rank()), out.rank()), unsqueezed(a, a.rank() - 1), unsqueezed(b, b.rank()));
+}
+
+void dotKernel(KernelCall& call) { rowsTimesColumns(call.out(), call.tensor(0), call.tensor(1)); }
+void vdotKernel(KernelCall& call) { rowsTimesColumns(call.out(), conjugated(call.tensor(0)), call.tensor(1)); }
+
+void inferVecdot(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  requireSameDType(call, a, b);
+  Dims sizes;
+  call.require(broadcastInto(sizes, a.sizes) && broadcastInto(sizes, b.sizes),
+               "the sizes {} and {} cannot be broadcast", dimsText(a.sizes), dimsText(b.sizes));
+  int64_t dim = call.dim(2, sizes.size());
+  if (!sizes.empty()) sizes.erase(static_cast<size_t>(dim));
+  call.result(a.dtype, sizes);
+}
+
+void vecdotKernel(KernelCall& call) {
+  Tensor a = conjugated(call.tensor(0)), b = call.tensor(1), out = call.out();
+  Dims sizes;
+  broadcastInto(sizes, a.sizes());
+  broadcastInto(sizes, b.sizes());
+  if (sizes.empty()) return multiplyElements(out, a, b);
+  int64_t dim = call.dim(2, static_cast<int>(sizes.size()));
+  Dims order;
+  for (int64_t d = 0; d < static_cast<int64_t>(sizes.size()); ++d)
+    if (d != dim) order.push_back(d);
+  order.push_back(dim);
+  rowsTimesColumns(out, expandedTo(a, sizes).permuted(order), expandedTo(b, sizes).permuted(order));
+}
+
+// ---- inner ----
+
+void inferInner(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  if (a.rank() == 0 || b.rank() == 0) return inferBinary(call);
+  requireSameDType(call, a, b);
+  call.require(!differ(a.sizes.back(), b.sizes.back()),
+               "the last dimension must match on both tensors, but their sizes are {} and {}", dimsText(a.sizes),
+               dimsText(b.sizes));
+  Dims sizes(a.sizes.first(a.rank() - 1));
+  sizes.append(b.sizes.begin(), b.sizes.end() - 1);
+  call.result(a.dtype, sizes);
+}
+
+void innerKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1), out = call.out();
+  if (a.rank() == 0 || b.rank() == 0) return multiplyElements(out, a, b);
+  auto rows = [](const Tensor& t) {
+    int64_t k = t.size(t.rank() - 1), count = 1;
+    for (int d = 0; d + 1 < t.rank(); ++d) count *= t.size(d);
+    return reshaped(t, Dims{count, k});
+  };
+  Tensor x = rows(a), y = rows(b);
+  matmulInto(reshaped(out, Dims{x.size(0), y.size(0)}), x, transposed(y, 0, 1));
+}
+
+// ---- outer, ger, addr ----
+
+void requireVector(const InferCall& call, const TensorInfo& t, const char* name) {
+  call.require(t.rank() == 1, "expected 1-D argument {}, but got {}-D", name, t.rank());
+}
+
+void inferOuter(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  requireVector(call, a, "self");
+  requireVector(call, b, "vec2");
+  ResultType type;
+  type.add(a);
+  type.add(b);
+  call.result(type.get(), Dims{a.sizes[0], b.sizes[0]});
+}
+void outerKernel(KernelCall& call) { multiplyElements(call.out(), unsqueezed(call.tensor(0), 1), call.tensor(1)); }
+
+void inferAddr(InferCall& call) {
+  TensorInfo self = call.rankedTensor(0), a = call.rankedTensor(1), b = call.rankedTensor(2);
+  requireVector(call, a, "vec1");
+  requireVector(call, b, "vec2");
+  Dims sizes{a.sizes[0], b.sizes[0]};
+  requireExpandable(call, self.sizes, sizes);
+  ResultType type;
+  for (const TensorInfo& t : {self, a, b}) type.add(t);
+  DType dtype = type.get();
+  for (size_t i = 3; i < 5; ++i) {
+    DType factor = call.scalarType(i);
+    call.require(!isIntegral(dtype, true) || isIntegral(factor, true),
+                 "for integral input tensors, beta and alpha must not be floating point numbers");
+    call.require(dtype == DType::Bool || factor != DType::Bool,
+                 "boolean beta and alpha are only supported for boolean results");
+  }
+  call.result(dtype, sizes);
+}
+
+// beta self + alpha a b; self is not looked at where beta is 0, not even for NaN.
+template <class T>
+auto rankOneUpdate(T beta, T alpha) {
+  return [=](T self, T a, T b) {
+    T product = times(times(alpha, a), b);
+    return beta == T(0) ? product : plus(times(beta, self), product);
+  };
+}
+
+void addrKernel(KernelCall& call) {
+  DType dtype = call.spec().dtype;
+  Tensor out = call.out(), self = call.tensor(0), a = unsqueezed(call.tensor(1), 1), b = call.tensor(2);
+  if (isComplex(dtype))
+    return mapTensors<kC128>(dtype, rankOneUpdate(call.complex(3), call.complex(4)), out, self, a, b);
+  ScalarArgument beta(call, 3, dtype), alpha(call, 4, dtype);
+  switch (computeTypeOf(dtype)) {
+    case Compute::F32:
+      return mapTensors<kF32>(dtype, rankOneUpdate(beta.as<float>(), alpha.as<float>()), out, self, a, b);
+    case Compute::F64:
+      return mapTensors<kF64>(dtype, rankOneUpdate(beta.as<double>(), alpha.as<double>()), out, self, a, b);
+    default:
+      return mapTensors<kI64>(dtype, rankOneUpdate(beta.as<int64_t>(), alpha.as<int64_t>()), out, self, a, b);
+  }
+}
+
+// ---- cross products ----
+
+int64_t crossDim(const InferCall& call, const TensorInfo& a) {
+  // Without a dimension, aten::cross takes the first one of size 3.
+  if (call.op().kind().text() != "aten::cross" || !call.isNone(2)) {
+    call.require(a.rank() > 0, "the tensors have no dimensions");
+    return call.dim(2, a.rank());
+  }
+  for (size_t d = 0; d < a.rank(); ++d) {
+    if (!isKnownSize(a.sizes[d])) throw InferCall::NotKnown{};
+    if (a.sizes[d] == 3) return static_cast<int64_t>(d);
+  }
+  call.fail("no dimension of size 3 in the input of size {}", dimsText(a.sizes));
+}
+
+void inferCross(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  call.require(a.rank() == b.rank(), "inputs must have the same number of dimensions, but they have {} and {}",
+               a.rank(), b.rank());
+  auto dim = static_cast<size_t>(crossDim(call, a));
+  call.require(!differ(a.sizes[dim], 3) && !differ(b.sizes[dim], 3),
+               "inputs dimension {} must have length 3, got {} and {}", dim, a.sizes[dim], b.sizes[dim]);
+  requireSameDType(call, a, b);
+  Dims sizes;
+  call.require(broadcastInto(sizes, a.sizes) && broadcastInto(sizes, b.sizes),
+               "the sizes {} and {} cannot be broadcast", dimsText(a.sizes), dimsText(b.sizes));
+  call.result(a.dtype, sizes);
+}
+
+void crossKernel(KernelCall& call) {
+  InferCall infer(call.op(), call.arguments(), call.size());
+  int64_t dim = crossDim(infer, infer.tensor(0));
+  Tensor out = call.out(), a = expandedTo(call.tensor(0), out.sizes()), b = expandedTo(call.tensor(1), out.sizes());
+  for (int64_t i = 0; i < 3; ++i) {
+    int64_t j = (i + 1) % 3, k = (i + 2) % 3;
+    mapTensors<kNumbers>(
+        out.dtype(), [](auto p, auto q, auto r, auto s) { return minus(times(p, q), times(r, s)); },
+        selected(out, dim, i), selected(a, dim, j), selected(b, dim, k), selected(a, dim, k), selected(b, dim, j));
+  }
+}
+
+// ---- kron ----
+
+void inferKron(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  Dims sizes(std::max(a.rank(), b.rank()), 1);
+  for (const TensorInfo& t : {a, b})
+    for (size_t d = 0; d < t.rank(); ++d) {
+      int64_t& size = sizes[sizes.size() - t.rank() + d];
+      size = multiplySizes(size, t.sizes[d]);
+      call.require(isKnownSize(size) || !call.isRun(), "the result would be too large");
+    }
+  // Both count as tensors with dimensions.
+  bool known = a.dtype != DType::Undefined && b.dtype != DType::Undefined;
+  call.result(known ? promoteTypes(a.dtype, b.dtype) : DType::Undefined, sizes);
+}
+
+void kronKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1), out = call.out();
+  // [a0, 1, a1, 1, ...] times [1, b0, 1, b1, ...]: each pair of dimensions is one of the result.
+  int rank = out.rank();
+  auto spread = [rank](const Tensor& t, bool first) {
+    Dims sizes, strides;
+    for (int d = 0; d < rank; ++d) {
+      int own = d - (rank - t.rank());
+      int64_t size = own < 0 ? 1 : t.size(own), stride = own < 0 ? 0 : t.stride(own);
+      for (bool here : {first, !first}) {
+        sizes.push_back(here ? size : 1);
+        strides.push_back(here ? stride : 0);
+      }
+    }
+    return t.withGeometry(sizes, strides, t.offset());
+  };
+  call.require(2 * rank <= kMaxRank, "tensors of {} dimensions have too many for kron", rank);
+  Tensor x = spread(a, true), y = spread(b, false);
+  Dims sizes;
+  broadcastInto(sizes, x.sizes());
+  broadcastInto(sizes, y.sizes());
+  multiplyElements(out.withGeometry(sizes, contiguousStrides(sizes), out.offset()), x, y);
+}
+
+// ---- trace ----
+
+void inferTrace(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  call.require(t.rank() == 2, "expected a matrix, but got a tensor with {} dimensions", t.rank());
+  call.result(isIntegral(t.dtype, false) ? DType::Int64 : t.dtype, Dims{});
+}
+
+void traceKernel(KernelCall& call) {
+  Tensor t = call.tensor(0), out = call.out();
+  int64_t n = std::min(t.size(0), t.size(1));
+  Tensor diagonal = t.withGeometry(Dims{n}, Dims{t.stride(0) + t.stride(1)}, t.offset());
+  Tensor one = Tensor::empty(out.dtype(), {});
+  fillTensor(one, 1);
+  rowsTimesColumns(out, convertTensor(diagonal, out.dtype()), expandedTo(one, Dims{n}));
+}
+
+}  // namespace
+
+void registerVectorProductOps(OpRegistry& ops) {
+  constexpr DTypeSet kNumbers = kRealTypes | kComplexTypes;
+  ops.add({.schema = "aten::dot(Tensor self, Tensor tensor) -> Tensor",
+           .infer = inferDot,
+           .kernel = dotKernel,
+           .dtypes = kNumbers});
+  ops.add({.schema = "aten::vdot(Tensor self, Tensor other) -> Tensor",
+           .infer = inferDot,
+           .kernel = vdotKernel,
+           .dtypes = kNumbers});
+  ops.add({.schema = "aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+           .infer = inferVecdot,
+           .kernel = vecdotKernel,
+           .dtypes = kFloatingTypes | kComplexTypes});
+  ops.add({.schema = "aten::inner(Tensor self, Tensor other) -> Tensor",
+           .infer = inferInner,
+           .kernel = innerKernel,
+           .dtypes = kAllTypes});
+  ops.add({.schema = "aten::outer(Tensor self, Tensor vec2) -> Tensor",
+           .infer = inferOuter,
+           .kernel = outerKernel,
+           .dtypes = kAllTypes});
+  ops.add({.schema = "aten::ger(Tensor self, Tensor vec2) -> Tensor",
+           .infer = inferOuter,
+           .kernel = outerKernel,
+           .dtypes = kAllTypes});
+  ops.add({.schema = "aten::addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+           .infer = inferAddr,
+           .kernel = addrKernel,
+           .dtypes = kAllTypes,
+           .inplace = InPlace::ByCopy});
+  ops.add({.schema = "aten::cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
+           .infer = inferCross,
+           .kernel = crossKernel,
+           .dtypes = kNumbers});
+  ops.add({.schema = "aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+           .infer = inferCross,
+           .kernel = crossKernel,
+           .dtypes = kNumbers});
+  ops.add({.schema = "aten::kron(Tensor self, Tensor other) -> Tensor",
+           .infer = inferKron,
+           .kernel = kronKernel,
+           .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::trace(Tensor self) -> Tensor", .infer = inferTrace, .kernel = traceKernel, .dtypes = kNumbers});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,316 @@
+// kthvalue, median, nanmedian, mode, quantile, nanquantile.
+#include "runtime/ops/ops.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/lanes.h"
+#include "runtime/reference/reduction_call.h"
+#include "runtime/reference/views.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tscompile {
+namespace {
+
+template <class T>
+bool isNan(T v) {
+  return v != v;
+}
+// The order of sorting: NaN is larger than any number.
+template <class T>
+bool isLess(T a, T b) {
+  return a < b || (isNan(b) && !isNan(a));
+}
+
+// The element of a lane and its position: results are the values and the indices.
+template <class T>
+struct Found {
+  T value;
+  int64_t index;
+};
+
+void inferAlongDim(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  size_t at = argumentIndex(call.op(), "dim");
+  if (t.hasRank && t.rank() > 0) {
+    int64_t dim = call.dim(at, t.rank());
+    call.require(t.sizes[static_cast<size_t>(dim)] != 0, "{}(): expected reduction dim {} to have non-zero size",
+                 call.op().kind().name(), dim);
+  }
+  inferReductions(call, {t.dtype, DType::Int64});
+}
+
+// Results that have a lane of one element for each lane of `in`.
+Tensor withDim(const Tensor& out, const Tensor& in, int64_t dim) {
+  if (in.rank() == 0) return out;
+  Dims sizes(in.sizes());
+  sizes[static_cast<size_t>(dim)] = 1;
+  return reshaped(out, sizes);
+}
+
+// Calls find(lane, length) -> Found for every lane along the argument `dim`.
+template <class T, class F>
+void findInLanes(KernelCall& call, F&& find) {
+  Tensor in = call.tensor(0);
+  int64_t dim = call.dim(argumentIndex(call.op(), "dim"), in.rank());
+  Tensor values = withDim(call.out(0), in, dim), indices = withDim(call.out(1), in, dim);
+  auto f = [&](const T* lane, int64_t n, T* value, int64_t* index) {
+    Found<T> found = find(lane, n);
+    *value = found.value;
+    *index = found.index;
+  };
+  forEachLane(f, Lanes<T>(in, dim), Lanes<T>(values, dim), Lanes<int64_t>(indices, dim));
+}
+
+// ---- kthvalue ----
+
+void inferKthValue(InferCall& call) {
+  inferAlongDim(call);
+  TensorInfo t = call.tensor(0);
+  if (!t.hasRank) return;
+  int64_t k = call.integer(1), dim = call.dim(2, t.rank()), n = t.rank() ? t.sizes[static_cast<size_t>(dim)] : 1;
+  call.require(k >= 1 && (!isKnownSize(n) || k <= n), "kthvalue(): selected number k out of range for dimension {}",
+               dim);
+}
+
+// Hoare's selection around the median of three, in this very order of exchanges: among equal elements it finds the one
+// that PyTorch finds.
+template <class T>
+void selectKth(std::vector<Found<T>>& items, int64_t k) {
+  auto at = [&](int64_t i) -> Found<T>& { return items[static_cast<size_t>(i)]; };
+  auto more = [&](int64_t a, int64_t b) { return isLess(at(b).value, at(a).value); };
+  auto exchange = [&](int64_t a, int64_t b) { std::swap(at(a), at(b)); };
+  int64_t low = 0, high = static_cast<int64_t>(items.size()) - 1;
+  while (low + 1 < high) {
+    exchange(low + (high - low) / 2, low + 1);
+    if (more(low + 1, high)) exchange(low + 1, high);
+    if (more(low, high)) exchange(low, high);
+    if (more(low + 1, low)) exchange(low + 1, low);
+    int64_t i = low + 1, j = high;
+    while (true) {
+      while (more(low, ++i)) {
+      }
+      while (more(--j, low)) {
+      }
+      if (j < i) break;
+      exchange(i, j);
+    }
+    exchange(low, j);
+    if (j <= k) low = i;
+    if (j >= k) high = j - 1;
+  }
+  if (low + 1 == high && more(low, high)) exchange(low, high);
+}
+
+void kthValueKernel(KernelCall& call) {
+  int64_t k = call.integer(1);
+  withRealCompute(call.tensor(0).dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    std::vector<Found<T>> items;
+    findInLanes<T>(call, [&](const T* lane, int64_t n) {
+      items.resize(static_cast<size_t>(n));
+      for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {lane[i], i};
+      selectKth(items, k - 1);
+      return items[static_cast<size_t>(k - 1)];
+    });
+  });
+}
+
+// ---- median, nanmedian: the lower of two middle elements ----
+
+template <class T>
+Found<T> medianOf(const T* lane, int64_t n, bool skipNan, std::vector<int64_t>& positions) {
+  int64_t nans = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!isNan(lane[i])) continue;
+    if (!skipNan) return {lane[i], i};
+    ++nans;
+  }
+  positions.resize(static_cast<size_t>(n));
+  std::iota(positions.begin(), positions.end(), 0);
+  auto middle = positions.begin() + std::max<int64_t>(n - nans - 1, 0) / 2;
+  // Of equal elements the first counts as the smaller one.
+  std::nth_element(positions.begin(), middle, positions.end(),
+                   [&](int64_t a, int64_t b) { return isLess(lane[a], lane[b]) || (lane[a] == lane[b] && a < b); });
+  return {lane[*middle], *middle};
+}
+
+template <bool kSkipNan>
+void medianDimKernel(KernelCall& call) {
+  withRealCompute(call.tensor(0).dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    std::vector<int64_t> positions;
+    findInLanes<T>(call, [&](const T* lane, int64_t n) { return medianOf(lane, n, kSkipNan, positions); });
+  });
+}
+
+void inferMedian(InferCall& call) { call.result(call.tensor(0).dtype, Dims{}); }
+
+template <bool kSkipNan>
+void medianKernel(KernelCall& call) {
+  Tensor in = call.tensor(0), out = call.out();
+  if (in.numel() == 0) {
+    // NaN, or what NaN becomes when a processor converts it.
+    bool is32 = in.dtype() == DType::Int32;
+    return copyTensor(
+        out, scalarTensor(isFloating(in.dtype()) ? IValue(std::nan("")) : IValue(is32 ? INT32_MIN : INT64_MIN)));
+  }
+  withRealCompute(in.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    Tensor all = convertTensor(in, kDTypeOf<T>);
+    std::vector<T> values(all.data<T>(), all.data<T>() + all.numel());
+    auto numbers = std::partition(values.begin(), values.end(), [](T v) { return !isNan(v); });
+    bool isAllNan = numbers == values.begin();
+    T median = values.back();
+    if (!isAllNan && (kSkipNan || numbers == values.end())) {
+      auto middle = values.begin() + (numbers - values.begin() - 1) / 2;
+      std::nth_element(values.begin(), middle, numbers);
+      median = *middle;
+    }
+    tileStorer(kComputeOf<T>, out.dtype())(&median, out.raw(), 0, 1);
+  });
+}
+
+// ---- mode: the most frequent element, of several the smallest ----
+
+template <class T>
+Found<T> modeOf(const T* lane, int64_t n, std::vector<Found<T>>& items) {
+  items.resize(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) items[static_cast<size_t>(i)] = {lane[i], i};
+  std::sort(items.begin(), items.end(), [](const Found<T>& a, const Found<T>& b) { return isLess(a.value, b.value); });
+  Found<T> best = items[0];
+  size_t most = 0;
+  for (size_t start = 0, i = 0; i < items.size(); ++i) {
+    bool ends = i + 1 == items.size() || items[i].value != items[i + 1].value;
+    if (!ends) continue;
+    if (i + 1 - start > most) {
+      most = i + 1 - start;
+      best = items[i];
+    }
+    start = i + 1;
+  }
+  return best;
+}
+
+void modeKernel(KernelCall& call) {
+  withRealCompute(call.tensor(0).dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    std::vector<Found<T>> items;
+    findInLanes<T>(call, [&](const T* lane, int64_t n) { return modeOf(lane, n, items); });
+  });
+}
+
+// ---- quantile, nanquantile ----
+
+void inferQuantile(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  call.require(t.dtype == DType::Float32 || t.dtype == DType::Float64 || t.dtype == DType::Undefined,
+               "{}() input tensor must be either float32 or float64, not {}", call.op().kind().name(),
+               pythonName(t.dtype));
+  call.require(knownNumel(t.sizes) != 0, "{}() input tensor must be non-empty", call.op().kind().name());
+  Dims reduced, sizes;
+  bool all = call.isNone(2);
+  if (all)
+    for (size_t d = 0; d < t.rank(); ++d) reduced.push_back(static_cast<int64_t>(d));
+  else
+    reduced.push_back(call.dim(2, t.rank()));
+  if (call.isTensor(1)) {
+    TensorInfo q = call.rankedTensor(1);
+    call.require(q.rank() <= 1, "q must be a number or have one dimension, not {}", q.rank());
+    call.require(q.dtype == t.dtype || q.dtype == DType::Undefined || t.dtype == DType::Undefined,
+                 "q must have the dtype {} of the input, not {}", pythonName(t.dtype), pythonName(q.dtype));
+    sizes = Dims(q.sizes);
+  }
+  for (int64_t s : reducedSizes(t.sizes, reduced, call.flag(3))) sizes.push_back(s);
+  call.result(t.dtype, sizes);
+}
+
+enum class Interpolation { Linear, Lower, Higher, Midpoint, Nearest };
+Interpolation interpolationOf(const KernelCall& call) {
+  const std::string& name = call.text(4);
+  constexpr const char* kNames[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+  for (int i = 0; i < 5; ++i)
+    if (name == kNames[i]) return static_cast<Interpolation>(i);
+  call.fail("interpolation must be one of linear, lower, higher, midpoint or nearest, but got '{}'", name);
+}
+
+// The element of a sorted run at a rank between its positions.
+template <class T>
+T atRank(const std::vector<T>& sorted, T rank, Interpolation how) {
+  auto at = [&](T r) { return sorted[static_cast<size_t>(r)]; };
+  switch (how) {
+    case Interpolation::Lower:
+      return at(std::floor(rank));
+    case Interpolation::Higher:
+      return at(std::ceil(rank));
+    case Interpolation::Nearest:
+      return at(std::nearbyint(rank));
+    default:
+      break;
+  }
+  T below = at(std::floor(rank)), above = at(std::ceil(rank));
+  T weight = how == Interpolation::Midpoint ? T(0.5) : rank - std::floor(rank);
+  return weight < T(0.5) ? below + weight * (above - below) : above - (above - below) * (T(1) - weight);
+}
+
+// `out`: [number of qs, lanes of `in`].
+template <class T>
+void quantiles(const Tensor& in, int64_t dim, const std::vector<T>& qs, bool skipNan, Interpolation how,
+               const Tensor& out) {
+  std::vector<T> sorted;
+  T* to = out.data<T>();
+  auto lanes = out.numel() / std::max<int64_t>(static_cast<int64_t>(qs.size()), 1);
+  Lanes<T> walk(in, dim);
+  RunContext& context = RunContext::current();
+  for (int64_t lane = 0; walk.count() > 0; walk.next(), ++lane) {
+    walk.load();
+    sorted.assign(walk.lane(0), walk.lane(0) + walk.length());
+    auto numbers = std::partition(sorted.begin(), sorted.end(), [](T v) { return !isNan(v); });
+    std::sort(sorted.begin(), numbers);
+    bool nan = skipNan ? numbers == sorted.begin() : numbers != sorted.end();
+    auto last = static_cast<T>(numbers - sorted.begin() - 1);
+    for (size_t i = 0; i < qs.size(); ++i)
+      to[static_cast<int64_t>(i) * lanes + lane] =
+          nan ? std::numeric_limits<T>::quiet_NaN() : atRank(sorted, qs[i] * last, how);
+    context.checkInterrupt(walk.length() * 16);
+  }
+}
+
+template <bool kSkipNan>
+void quantileKernel(KernelCall& call) {
+  Tensor in = call.tensor(0), out = call.out();
+  bool all = call.isNone(2);
+  Interpolation how = interpolationOf(call);
+  if (all) in = reshaped(in, Dims{in.numel()});
+  int64_t dim = all ? 0 : call.dim(2, in.rank());
+  call.require(in.rank() == 0 || in.size(static_cast<int>(dim)) <= 1 << 24, "quantile() input tensor is too large");
+  withRealCompute(in.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    std::vector<T> qs;
+    if (call.argument(1).isTensor()) {
+      Tensor q = contiguous(call.tensor(1));
+      qs.assign(q.data<T>(), q.data<T>() + q.numel());
+    } else {
+      qs.push_back(static_cast<T>(call.number(1)));
+    }
+    for (T q : qs) call.require(q >= 0 && q <= 1, "quantile() q values must be in the range [0, 1]");
+    if constexpr (std::is_floating_point_v<T>) quantiles<T>(in, dim, qs, kSkipNan, how, out);
+  });
+}
+
+}  // namespace
+
+void registerOrderStatisticsOps(OpRegistry& ops) {
+  ops.add({.schema = "aten::kthvalue", .infer = inferKthValue, .kernel = kthValueKernel});
+  ops.add({.schema = "aten::median", .infer = inferMedian, .kernel = medianKernel<false>});
+  ops.add({.schema = "aten::nanmedian", .infer = inferMedian, .kernel = medianKernel<true>});
+  ops.add({.schema = "aten::median.dim", .infer = inferAlongDim, .kernel = medianDimKernel<false>});
+  ops.add({.schema = "aten::nanmedian.dim", .infer = inferAlongDim, .kernel = medianDimKernel<true>});
+  ops.add({.schema = "aten::mode", .infer = inferAlongDim, .kernel = modeKernel});
+  for (auto schema : {"aten::quantile", "aten::quantile.scalar"})
+    ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<false>});
+  for (auto schema : {"aten::nanquantile", "aten::nanquantile.scalar"})
+    ops.add({.schema = schema, .infer = inferQuantile, .kernel = quantileKernel<true>});
+}
+
+}  // namespace tscompile

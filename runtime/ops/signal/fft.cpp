@@ -1,0 +1,232 @@
+// Fourier transforms along one dimension or several, of complex, real and Hermitian input.
+#include "runtime/reference/fft.h"
+
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+
+namespace tscompile {
+namespace {
+
+// What goes in and comes out: complex to complex, real to complex (of which half is computed), complex (of which half
+// is given) to real.
+enum class Kind { Complex, Real, Hermitian };
+
+DType resultDType(Kind kind, DType d) {
+  if (d == DType::Undefined) return d;
+  d = complexOf(toFloating(d));
+  return kind == Kind::Hermitian ? realPart(d) : d;
+}
+
+// The dimensions that a call transforms and how many points each has; kUnknownSize where that is not known.
+struct Axes {
+  Dims dims, points;
+
+  double count() const {
+    double n = 1;
+    for (int64_t p : points) n *= static_cast<double>(p);
+    return n;
+  }
+  void check(const InferCall& call) const {
+    for (int64_t n : points) call.require(n > 0 || !isKnownSize(n), "invalid number of data points ({}) specified", n);
+  }
+};
+
+int64_t defaultPoints(Kind kind, int64_t size, bool isLast) {
+  if (kind != Kind::Hermitian || !isLast || !isKnownSize(size)) return size;
+  return size < 1 ? 0 : 2 * (size - 1);
+}
+
+void checkInput(const InferCall& call, Kind kind, DType dtype) {
+  call.require(kind != Kind::Real || !isComplex(dtype), "{} expects a real input tensor, but got {}",
+               call.op().kind().text(), pythonName(dtype));
+}
+
+// (self, int? n, int dim, ...)
+Axes axisOf(const InferCall& call, Kind kind) {
+  TensorInfo t = call.rankedTensor(0);
+  checkInput(call, kind, t.dtype);
+  call.require(t.rank() > 0, "a tensor without dimensions has none to transform");
+  int64_t dim = call.dim(2, t.rank());
+  int64_t size = t.sizes[static_cast<size_t>(dim)];
+  Axes axes{{dim}, {call.isNone(1) ? defaultPoints(kind, size, true) : call.integer(1)}};
+  call.require(call.isNone(1) || axes.points[0] > 0, "invalid number of data points ({}) specified", axes.points[0]);
+  axes.check(call);
+  return axes;
+}
+
+// (self, int[]? s, int[]? dim, ...)
+Axes axesOf(const InferCall& call, Kind kind) {
+  TensorInfo t = call.rankedTensor(0);
+  checkInput(call, kind, t.dtype);
+  Axes axes;
+  Dims sizes;
+  bool sized = !call.isNone(1), placed = !call.isNone(2);
+  if (sized) sizes = call.integers(1);
+  if (placed) {
+    axes.dims = call.dims(2, t.rank(), false);
+    // Tensors without dimensions take 0 and -1 as dimensions elsewhere.
+    call.require(t.rank() > 0 || axes.dims.empty(), "a tensor without dimensions has none to transform");
+    call.require(!sized || sizes.size() == axes.dims.size(), "dim and s must have the same length, not {} and {}",
+                 axes.dims.size(), sizes.size());
+  } else {
+    size_t count = sized ? sizes.size() : t.rank();
+    call.require(count <= t.rank(), "got {} sizes but the input tensor only has {} dimensions", count, t.rank());
+    for (size_t d = t.rank() - count; d < t.rank(); ++d) axes.dims.push_back(static_cast<int64_t>(d));
+  }
+  call.require(kind == Kind::Complex || !axes.dims.empty(), "{} must transform at least one axis",
+               call.op().kind().text());
+  for (size_t i = 0; i < axes.dims.size(); ++i) {
+    bool given = sized && sizes[i] != -1;
+    call.require(!given || sizes[i] > 0, "invalid number of data points ({}) specified", given ? sizes[i] : 0);
+    axes.points.push_back(
+        given ? sizes[i] : defaultPoints(kind, t.sizes[static_cast<size_t>(axes.dims[i])], i + 1 == axes.dims.size()));
+  }
+  axes.check(call);
+  return axes;
+}
+
+template <bool kSeveral>
+Axes parseAxes(const InferCall& call, Kind kind) {
+  return kSeveral ? axesOf(call, kind) : axisOf(call, kind);
+}
+
+void resultOf(InferCall& call, Kind kind, const Axes& axes) {
+  TensorInfo t = call.tensor(0);
+  Dims sizes(t.sizes);
+  for (size_t i = 0; i < axes.dims.size(); ++i) {
+    int64_t n = axes.points[i];
+    bool halved = kind == Kind::Real && i + 1 == axes.dims.size() && isKnownSize(n);
+    sizes[static_cast<size_t>(axes.dims[i])] = halved ? n / 2 + 1 : n;
+  }
+  call.result(resultDType(kind, t.dtype), sizes);
+}
+
+// What the result is multiplied by under a mode of normalization.
+double scaleOf(const KernelCall& call, size_t norm, bool forward, double count) {
+  std::string mode = call.isNone(norm) ? "backward" : call.text(norm);
+  if (mode == "ortho") return 1 / std::sqrt(count);
+  call.require(mode == "forward" || mode == "backward", "invalid normalization mode: '{}'", mode);
+  return (mode == "forward") == forward ? 1 / count : 1;
+}
+
+// One dimension after the other. The one that is real at one end is the last of the list; `half` as transformedReal has
+// it.
+Tensor transformAll(Tensor t, Kind kind, const Axes& axes, bool forward, double scale, bool half = true) {
+  if (axes.dims.empty()) {
+    DType dtype = complexOf(toFloating(t.dtype()));
+    return t.dtype() == dtype ? cloneTensor(t) : convertTensor(t, dtype);  // never the argument itself
+  }
+  size_t last = axes.dims.size() - 1;
+  if (kind == Kind::Real) t = transformedReal(t, axes.dims[last], axes.points[last], forward, scale, half);
+  for (size_t i = 0; i < last; ++i) t = transformed(t, axes.dims[i], axes.points[i], forward, 1);
+  switch (kind) {
+    case Kind::Complex:
+      return transformed(t, axes.dims[last], axes.points[last], forward, scale);
+    case Kind::Real:
+      return t;
+    case Kind::Hermitian:
+      return transformedHermitian(t, axes.dims[last], axes.points[last], forward, scale);
+  }
+  return t;
+}
+
+template <Kind kKind, bool kSeveral>
+void inferTransform(InferCall& call) {
+  if (!call.tensor(0).hasRank) return call.resultOfUnknownRank(resultDType(kKind, call.tensor(0).dtype));
+  resultOf(call, kKind, parseAxes<kSeveral>(call, kKind));
+}
+
+template <Kind kKind, bool kForward, bool kSeveral>
+void transformKernel(KernelCall& call) {
+  Axes axes = parseAxes<kSeveral>(InferCall(call.op(), call.arguments(), call.size()), kKind);
+  double scale = scaleOf(call, 3, kForward, axes.count());
+  call.setResult(transformAll(call.tensor(0), kKind, axes, kForward, scale));
+}
+
+// ---- _fft_*: dim, normalization (0 none, 1 by the root, 2 by the count), and what differs ----
+
+Axes plainAxes(const InferCall& call, Kind kind) {
+  TensorInfo t = call.rankedTensor(0);
+  call.require(kind == Kind::Real ? !isComplex(t.dtype) : isComplex(t.dtype) || t.dtype == DType::Undefined,
+               "{} expects a {} input tensor, but got {}", call.op().kind().text(),
+               kind == Kind::Real ? "real" : "complex", pythonName(t.dtype));
+  Axes axes;
+  axes.dims = call.dims(1, t.rank(), false);
+  call.require(t.rank() > 0 || axes.dims.empty(), "a tensor without dimensions has none to transform");
+  call.require(kind == Kind::Complex || !axes.dims.empty(), "{} must transform at least one axis",
+               call.op().kind().text());
+  for (int64_t d : axes.dims) axes.points.push_back(t.sizes[static_cast<size_t>(d)]);
+  if (kind == Kind::Hermitian) axes.points.back() = call.integer(3);
+  axes.check(call);
+  return axes;
+}
+
+template <Kind kKind>
+void inferPlain(InferCall& call) {
+  if (!call.tensor(0).hasRank) return call.resultOfUnknownRank(resultDType(kKind, call.tensor(0).dtype));
+  Axes axes = plainAxes(call, kKind);
+  resultOf(call, kKind == Kind::Real && !call.flag(3) ? Kind::Complex : kKind, axes);
+}
+
+template <Kind kKind>
+void plainKernel(KernelCall& call) {
+  Axes axes = plainAxes(InferCall(call.op(), call.arguments(), call.size()), kKind);
+  int64_t mode = call.integer(2);
+  call.require(mode >= 0 && mode <= 2, "{} is not a number of a normalization mode", mode);
+  double scale = mode == 0 ? 1 : mode == 1 ? 1 / std::sqrt(axes.count()) : 1 / axes.count();
+  bool forward = kKind == Kind::Complex ? call.flag(3) : kKind == Kind::Real;
+  call.setResult(transformAll(call.tensor(0), kKind, axes, forward, scale, kKind != Kind::Real || call.flag(3)));
+}
+
+// ---- shifts ----
+
+// Rolls the element of frequency 0 to the middle, or back.
+template <bool kInverse>
+void shiftKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Dims dims = call.dims(1, t.rank(), call.isNone(1));
+  call.require(!dims.empty() && t.rank() > 0, "no dimension to shift");
+  Dims shifts;
+  for (int64_t d : dims) shifts.push_back((t.size(static_cast<int>(d)) + kInverse) / 2);
+  call.setResult(invoke(call, "aten::roll", {t, intList(shifts), intList(dims)}));
+}
+
+}  // namespace
+
+void registerFftOps(OpRegistry& ops) {
+  constexpr DTypeSet kReal = kRealAndBool - DTypeSet{DType::Float16, DType::BFloat16}, kAny = kReal | kComplexTypes;
+#define TS_TRANSFORM(name, kind, forward)                                         \
+  ops.add({.schema = "aten::fft_" name,                                           \
+           .infer = inferTransform<kind, false>,                                  \
+           .kernel = transformKernel<kind, forward, false>,                       \
+           .dtypes = kAny});                                                      \
+  for (std::string_view several : {"aten::fft_" name "2", "aten::fft_" name "n"}) \
+  ops.add({.schema = several,                                                     \
+           .infer = inferTransform<kind, true>,                                   \
+           .kernel = transformKernel<kind, forward, true>,                        \
+           .dtypes = kAny})
+  TS_TRANSFORM("fft", Kind::Complex, true);
+  TS_TRANSFORM("ifft", Kind::Complex, false);
+  TS_TRANSFORM("rfft", Kind::Real, true);
+  TS_TRANSFORM("irfft", Kind::Hermitian, false);
+  TS_TRANSFORM("hfft", Kind::Hermitian, true);
+  TS_TRANSFORM("ihfft", Kind::Real, false);
+#undef TS_TRANSFORM
+  ops.add({.schema = "aten::_fft_c2c",
+           .infer = inferPlain<Kind::Complex>,
+           .kernel = plainKernel<Kind::Complex>,
+           .dtypes = kAny});
+  ops.add(
+      {.schema = "aten::_fft_r2c", .infer = inferPlain<Kind::Real>, .kernel = plainKernel<Kind::Real>, .dtypes = kAny});
+  ops.add({.schema = "aten::_fft_c2r",
+           .infer = inferPlain<Kind::Hermitian>,
+           .kernel = plainKernel<Kind::Hermitian>,
+           .dtypes = kAny});
+  ops.add(
+      {.schema = "aten::fft_fftshift", .infer = inferSameAsSelf, .kernel = shiftKernel<false>, .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::fft_ifftshift", .infer = inferSameAsSelf, .kernel = shiftKernel<true>, .dtypes = kAllTypes});
+}
+
+}  // namespace tscompile

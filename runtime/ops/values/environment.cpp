@@ -1,0 +1,141 @@
+// What a model asks of its surroundings: devices, modes, the random generator, warnings. And what is left of gradients
+// and of optional values in inference graphs.
+#include "runtime/call/kernel_call.h"
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/loops/scalars.h"
+
+#include <chrono>
+
+namespace tscompile {
+namespace {
+
+template <bool kAnswer>
+void answer(Arguments, IValue& r) {
+  r = kAnswer;
+}
+void answerNoForAll(KernelCall& call) { call.setResult(false); }
+
+// ---- devices ----
+
+void deviceOfText(Arguments a, IValue& r) {
+  const std::string& text = stringOf(*a[0]);
+  std::optional<Device> device = deviceFromText(text);
+  if (!device) failRun("unknown device '" + text.substr(0, 80) + "'");
+  r = IValue(*device);
+}
+void deviceKind(Arguments a, IValue& r) { r = IValue(deviceText(Device{deviceOf(*a[0]).kind, -1})); }
+void deviceIndex(Arguments a, IValue& r) {
+  int64_t index = deviceOf(*a[0]).index;
+  if (index < 0)
+    r.reset();
+  else
+    r = index;
+}
+
+// ---- modes and effects ----
+
+void isGradEnabled(KernelCall& call) { call.setResult(call.context().gradEnabled); }
+void setGradEnabled(KernelCall& call) { call.context().gradEnabled = boolOf(call.argument(0)); }
+void manualSeed(KernelCall& call) { call.context().random().seed(static_cast<uint64_t>(intOf(call.argument(0)))); }
+void warn(KernelCall& call) {
+  if (const auto& sink = call.context().options().warn) sink(stringOf(call.argument(0)));
+}
+void timePoint(Arguments, IValue& r) {
+  r = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+void nothing(Arguments, IValue&) {}
+
+// ---- optional values, selection ----
+
+void unwrap(Arguments a, IValue& r) {
+  if (a[0]->isNone()) failRun("unwrapping null optional");
+  r = *a[0];
+}
+void select(Arguments a, IValue& r) { r = boolOf(*a[0]) ? *a[1] : *a[2]; }
+void identityNumber(Arguments a, IValue& r) {
+  // Not the address: results would differ from run to run.
+  r = a[0]->isNone() ? int64_t{0} : int64_t{1};
+}
+
+// ---- gradients: undefined tensors stand for zero ----
+
+bool isDefined(const IValue& v) {
+  if (v.isList()) return std::any_of(v.toList().items.begin(), v.toList().items.end(), isDefined);
+  return v.isTensor() && v.tensorImpl();
+}
+void zeroGradient(Arguments, IValue& r) { r = IValue(Tensor()); }
+void anyDefined(KernelCall& call) {
+  bool any = false;
+  for (size_t i = 0; i < call.size(); ++i) any |= isDefined(call.argument(i));
+  call.setResult(any);
+}
+template <bool kDefined>
+void allAre(KernelCall& call) {
+  bool all = true;
+  for (size_t i = 0; i < call.size(); ++i) all &= isDefined(call.argument(i)) == kDefined;
+  call.setResult(all);
+}
+void addGradients(KernelCall& call) {
+  const IValue& a = call.argument(0);
+  const IValue& b = call.argument(1);
+  if (isDefined(a) && isDefined(b))
+    call.setResult(invoke(call, "aten::add.Tensor", {a, b, IValue(1)}));
+  else
+    call.setResult(isDefined(a) ? a : isDefined(b) ? b : IValue(Tensor()));
+}
+
+// ---- tensors, then a dimension, as separate arguments ----
+
+template <const char* kOperator>
+void joined(KernelCall& call) {
+  call.require(call.size() > 0, "expected tensors and a dimension");
+  size_t count = call.size() - 1;
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < count; ++i) tensors.push_back(call.tensor(i));
+  call.setResult(invoke(call, kOperator, {tensorList(std::move(tensors)), IValue(intOf(call.argument(count)))}));
+}
+constexpr char kCat[] = "aten::cat";
+constexpr char kStack[] = "aten::stack";
+
+struct Entry {
+  const char* schema;
+  ScalarFunction function;
+};
+constexpr Entry kTable[] = {
+    {"aten::is_autocast_enabled", answer<false>},
+    {"aten::is_autocast_cpu_enabled", answer<false>},
+    {"aten::is_scripting", answer<true>},
+    {"aten::_get_tracing_state", answer<false>},
+    {"aten::_nnpack_available", answer<false>},
+    {"aten::is_vulkan_available", answer<false>},
+    {"aten::_use_cudnn_rnn_flatten_weight", answer<false>},
+    {"aten::device", deviceOfText},
+    {"prim::type", deviceKind},
+    {"prim::index", deviceIndex},
+    {"aten::_unwrap_optional", unwrap},
+    {"prim::IfThenElse", select},
+    {"prim::id", identityNumber},
+    {"prim::AutogradZero", zeroGradient},
+};
+
+}  // namespace
+
+void registerEnvironmentOps(OpRegistry& ops) {
+  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function});
+  ops.add({.schema = "aten::has_torch_function", .kernel = answerNoForAll});
+  ops.add({.schema = "aten::is_grad_enabled", .kernel = isGradEnabled});
+  ops.add({.schema = "aten::set_grad_enabled", .kernel = setGradEnabled, .sideEffects = true});
+  ops.add({.schema = "aten::manual_seed", .kernel = manualSeed, .sideEffects = true});
+  ops.add({.schema = "aten::warn", .kernel = warn, .sideEffects = true});
+  ops.add({.schema = "prim::AddStatValue", .scalar = nothing, .sideEffects = true});
+  ops.add({.schema = "prim::TimePoint", .scalar = timePoint, .random = true});
+  ops.add({.schema = "prim::AutogradAnyNonZero", .kernel = anyDefined});
+  ops.add({.schema = "prim::AutogradAllNonZero", .kernel = allAre<true>});
+  ops.add({.schema = "prim::AutogradAllZero", .kernel = allAre<false>});
+  ops.add({.schema = "prim::AutogradAdd", .kernel = addGradients, .mayShare = true});
+  ops.add({.schema = "prim::VarConcat", .kernel = joined<kCat>});
+  ops.add({.schema = "prim::VarStack", .kernel = joined<kStack>});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,313 @@
+// Lists: Python's methods, and the functions that take lists.
+#include "runtime/call/run_context.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/list_order.h"
+#include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/loops/scalars.h"
+#include "runtime/reference/loops/slices.h"
+#include "runtime/reference/text_format.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+using Items = std::vector<IValue>;
+
+// An empty list with room for `count` items.
+Ref<ListValue> newList(TypePtr element, size_t count) {
+  auto list = Ref<ListValue>::make(element, Items());
+  list->grow(count);
+  return list;
+}
+
+size_t indexIn(const Items& items, const IValue& index) {
+  int64_t i = positionOf(intOf(index), items.size());
+  if (i < 0) failRun("list index out of range");
+  return static_cast<size_t>(i);
+}
+
+// ---- elements ----
+
+void getItem(Arguments a, IValue& r) {
+  const Items& items = listOf(*a[0]).items;
+  // The result may be the slot that holds the list.
+  IValue item = items[indexIn(items, *a[1])];
+  r = std::move(item);
+}
+void setItem(Arguments a, IValue& r) {
+  Items& items = changedList(*a[0]).items;
+  items[indexIn(items, *a[1])] = *a[2];
+  r = *a[0];
+}
+void append(Arguments a, IValue& r) {
+  ListValue& list = changedList(*a[0]);
+  list.grow(1);
+  list.items.push_back(*a[1]);
+  r = *a[0];
+}
+void insert(Arguments a, IValue&) {
+  ListValue& list = changedList(*a[0]);
+  auto n = static_cast<int64_t>(list.items.size());
+  int64_t i = intOf(*a[1]);
+  if (i < 0) i = i < -n ? 0 : i + n;
+  list.grow(1);
+  list.items.insert(list.items.begin() + std::min(i, n), *a[2]);
+}
+IValue take(const IValue& from, const IValue& index, const char* ifEmpty) {
+  Items& items = changedList(from).items;
+  if (items.empty()) failRun(ifEmpty);
+  auto at = items.begin() + static_cast<ptrdiff_t>(indexIn(items, index));
+  IValue item = std::move(*at);
+  items.erase(at);
+  return item;
+}
+void pop(Arguments a, IValue& r) { r = take(*a[0], *a[1], "pop from empty list"); }
+void deleteItem(Arguments a, IValue&) { take(*a[0], *a[1], "pop index out of range"); }
+
+// ---- whole lists ----
+
+void length(Arguments a, IValue& r) { r = static_cast<int64_t>(listOf(*a[0]).items.size()); }
+void clear(Arguments a, IValue&) { Items().swap(changedList(*a[0]).items); }
+void reverse(Arguments a, IValue&) {
+  Items& items = changedList(*a[0]).items;
+  std::reverse(items.begin(), items.end());
+}
+
+void addItems(ListValue& list, const ListValue& more) {
+  size_t count = more.items.size();  // they may be the same list
+  list.grow(count);
+  for (size_t i = 0; i < count; ++i) list.items.push_back(more.items[i]);
+}
+void extend(Arguments a, IValue&) { addItems(changedList(*a[0]), listOf(*a[1])); }
+void addInPlace(Arguments a, IValue& r) {
+  extend(a, r);
+  r = *a[0];
+}
+void copy(Arguments a, IValue& r) {
+  const ListValue& list = listOf(*a[0]);
+  auto out = newList(list.elementType, list.items.size());
+  addItems(*out, list);
+  r = IValue(std::move(out));
+}
+void add(Arguments a, IValue& r) {
+  const ListValue& x = listOf(*a[0]);
+  const ListValue& y = listOf(*a[1]);
+  auto out = newList(x.elementType, x.items.size() + y.items.size());
+  addItems(*out, x);
+  addItems(*out, y);
+  r = IValue(std::move(out));
+}
+void slice(Arguments a, IValue& r) {
+  const ListValue& list = listOf(*a[0]);
+  Slice s = sliceOf(*a[1], *a[2], *a[3], list.items.size());
+  auto out = newList(list.elementType, static_cast<size_t>(s.count));
+  for (int64_t k = 0; k < s.count; ++k) out->items.push_back(list.items[static_cast<size_t>(s.start + k * s.step)]);
+  r = IValue(std::move(out));
+}
+
+// Adds a list to another `times` times.
+void addRepeated(ListValue& out, const Items& items, int64_t times) {
+  size_t total;
+  if (__builtin_mul_overflow(items.size(), static_cast<size_t>(times), &total)) total = SIZE_MAX - out.items.size();
+  out.grow(total);
+  for (int64_t k = 0; k < times && !items.empty(); ++k) {
+    out.items.insert(out.items.end(), items.begin(), items.end());
+    RunContext::current().checkInterrupt(static_cast<int64_t>(items.size()));
+  }
+}
+void repeat(const IValue& listValue, const IValue& times, IValue& r) {
+  const ListValue& list = listOf(listValue);
+  int64_t n = intOf(times);
+  if (n < 0 && !list.items.empty()) failRun(fmt::format("a list cannot be repeated {} times", n));
+  auto out = newList(list.elementType, 0);
+  addRepeated(*out, list.items, std::max<int64_t>(n, 0));
+  r = IValue(std::move(out));
+}
+void mulLeft(Arguments a, IValue& r) { repeat(*a[0], *a[1], r); }
+void mulRight(Arguments a, IValue& r) { repeat(*a[1], *a[0], r); }
+void mulInPlace(Arguments a, IValue& r) {
+  ListValue& list = changedList(*a[0]);
+  int64_t n = intOf(*a[1]);
+  if (n <= 0)
+    Items().swap(list.items);
+  else
+    addRepeated(list, Items(list.items), n - 1);
+  r = *a[0];
+}
+void rangeList(Arguments a, IValue& r) {
+  int64_t n = intOf(*a[0]);
+  if (n < 0) failRun(fmt::format("a list cannot have {} items", n));
+  auto out = newList(types().integer, static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) out->items.emplace_back(i);
+  r = IValue(std::move(out));
+}
+void charactersOf(Arguments a, IValue& r) {
+  const std::string& text = stringOf(*a[0]);
+  auto out = newList(types().string, text.size());
+  for (char c : text) out->items.emplace_back(std::string(1, c));
+  r = IValue(std::move(out));
+}
+
+// ---- search ----
+
+// Items of primitive types, or tensors of one element.
+size_t find(const Items& items, const IValue& wanted) {
+  for (size_t i = 0; i < items.size(); ++i)
+    if (itemsEqual(items[i], wanted)) return i;
+  return items.size();
+}
+void contains(Arguments a, IValue& r) {
+  const Items& items = listOf(*a[0]).items;
+  r = find(items, *a[1]) != items.size();
+}
+void index(Arguments a, IValue& r) {
+  const Items& items = listOf(*a[0]).items;
+  size_t i = find(items, *a[1]);
+  if (i == items.size()) failRun("'" + shortText(*a[1], 80) + "' is not in list");
+  r = static_cast<int64_t>(i);
+}
+void count(Arguments a, IValue& r) {
+  const Items& items = listOf(*a[0]).items;
+  r = static_cast<int64_t>(
+      std::count_if(items.begin(), items.end(), [&](const IValue& v) { return itemsEqual(v, *a[1]); }));
+}
+void remove(Arguments a, IValue&) {
+  Items& items = changedList(*a[0]).items;
+  size_t i = find(items, *a[1]);
+  if (i == items.size()) failRun("list.remove(x): x not in list");
+  items.erase(items.begin() + static_cast<ptrdiff_t>(i));
+}
+
+// ---- order ----
+
+void sort(Arguments a, IValue&) { sortItems(changedList(*a[0]).items, boolOf(*a[1])); }
+void sorted(Arguments a, IValue& r) {
+  copy(a, r);
+  sortItems(r.toList().items, false);
+}
+
+// ---- comparison and reduction ----
+
+template <bool kEqual>
+void equal(Arguments a, IValue& r) {
+  const ListValue& x = listOf(*a[0]);
+  const ListValue& y = listOf(*a[1]);
+  bool same = &x == &y || std::equal(x.items.begin(), x.items.end(), y.items.begin(), y.items.end(), itemsEqual);
+  r = same == kEqual;
+}
+// The lesser (greater) of two lists in the order of dictionaries.
+template <bool kMin>
+void extremeList(Arguments a, IValue& r) {
+  const Items& left = listOf(*a[0]).items;
+  const Items& right = listOf(*a[1]).items;
+  for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    if (itemsEqual(left[i], right[i])) continue;
+    bool takeRight = kMin ? itemLess(right[i], left[i]) : itemLess(left[i], right[i]);
+    r = *a[takeRight ? 1 : 0];
+    return;
+  }
+  bool takeLeft = kMin ? left.size() < right.size() : left.size() > right.size();
+  r = *a[takeLeft ? 0 : 1];
+}
+template <bool kMin>
+void extreme(Arguments a, IValue& r) {
+  const Items& items = listOf(*a[0]).items;
+  if (items.empty()) failRun(kMin ? "min() arg is an empty sequence" : "max() arg is an empty sequence");
+  const IValue* best = &items[0];
+  for (const IValue& v : items)
+    if (kMin ? itemLess(v, *best) : itemLess(*best, v)) best = &v;
+  IValue result = *best;
+  r = std::move(result);
+}
+
+// PyTorch sums integers up in 32 bits.
+void sumInts(Arguments a, IValue& r) {
+  int64_t sum = 0;
+  for (const IValue& v : listOf(*a[0]).items) sum = wrapAdd(sum, intOf(v));
+  r = static_cast<int64_t>(static_cast<int32_t>(sum));
+}
+void sumFloats(Arguments a, IValue& r) {
+  double sum = 0;
+  for (const IValue& v : listOf(*a[0]).items) sum += floatOf(v);
+  r = sum;
+}
+void sumComplex(Arguments a, IValue& r) {
+  Complex128 sum;
+  for (const IValue& v : listOf(*a[0]).items) sum += complexOf(v);
+  r = IValue(sum);
+}
+bool isTrue(const IValue& v) {
+  return v.isString() ? !v.toString().empty() : v.isFloat() ? v.toFloat() != 0 : intOf(v) != 0;
+}
+void any(Arguments a, IValue& r) {
+  const Items& items = listOf(*a[0]).items;
+  r = std::any_of(items.begin(), items.end(), isTrue);
+}
+void all(Arguments a, IValue& r) {
+  const Items& items = listOf(*a[0]).items;
+  r = std::all_of(items.begin(), items.end(), isTrue);
+}
+
+struct Entry {
+  const char* kind;
+  ScalarFunction function;
+  std::initializer_list<const char*> overloads;
+};
+const Entry kTable[] = {
+    {"aten::__getitem__", getItem, {"t"}},
+    {"aten::select", getItem, {"t"}},
+    {"aten::_set_item", setItem, {"t"}},
+    {"aten::append", append, {"t"}},
+    {"aten::insert", insert, {"t"}},
+    {"aten::pop", pop, {"t"}},
+    {"aten::Delete", deleteItem, {"t"}},
+    {"aten::len", length, {"t", "any"}},
+    {"aten::clear", clear, {"t"}},
+    {"aten::reverse", reverse, {"t"}},
+    {"aten::extend", extend, {"t"}},
+    {"aten::add_", addInPlace, {"t"}},
+    {"aten::copy", copy, {"t"}},
+    {"aten::list", copy, {"t"}},
+    {"aten::list", charactersOf, {""}},
+    {"aten::add", add, {"t"}},
+    {"aten::slice", slice, {"t"}},
+    {"aten::mul", mulLeft, {"left_t"}},
+    {"aten::mul", mulRight, {"right_"}},
+    {"aten::mul_", mulInPlace, {"t"}},
+    {"aten::__contains__", contains, {"int_list", "str_list", "float_list"}},
+    {"aten::index", index, {"list_int", "list_float", "list_bool", "list_str", "list_Tensor"}},
+    {"aten::count", count, {"int", "float", "bool", "str", "Tensor"}},
+    {"aten::remove", remove, {"int", "float", "bool", "str", "Tensor"}},
+    {"aten::sort", sort, {"int", "float", "bool", "str", "Tensor", "any"}},
+    {"aten::sorted", sorted, {"int", "float", "bool", "str", "Tensor", "any"}},
+    {"aten::eq", equal<true>, {"int_list", "float_list", "bool_list", "str_list", "Tensor_list"}},
+    {"aten::ne", equal<false>, {"int_list", "float_list", "bool_list", "str_list", "Tensor_list"}},
+    {"prim::min", extremeList<true>, {"int_list", "float_list", "bool_list"}},
+    {"prim::max", extremeList<false>, {"int_list", "float_list", "bool_list"}},
+    {"prim::min", extreme<true>, {"self_int", "self_float", "self_bool"}},
+    {"prim::max", extreme<false>, {"self_int", "self_float", "self_bool"}},
+    {"aten::sum", sumInts, {"int", "bool"}},
+    {"aten::sum", sumFloats, {"float"}},
+    {"aten::sum", sumComplex, {"complex"}},
+    {"aten::any", any, {"int", "float", "bool", "str"}},
+    {"aten::all", all, {"int", "float", "bool"}},
+    {"prim::rangelist", rangeList, {""}},
+};
+
+}  // namespace
+
+void registerListOps(OpRegistry& ops) {
+  for (const Entry& e : kTable)
+    for (const char* overload : e.overloads) {
+      std::string schema = e.kind;
+      if (*overload) schema.append(".").append(overload);
+      ops.add({.schema = Symbol::of(schema).text(), .scalar = e.function});
+    }
+  ops.markSharing({"prim::min", "prim::max"});  // of two lists: one of them
+}
+
+}  // namespace tscompile

@@ -1,0 +1,135 @@
+// Copies of tensors, and tensors overwritten as a whole: clone, copy_, fill_, zero_.
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/tensor_options.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+// ---- clone, copy ----
+
+void cloneKernel(KernelCall& call) {
+  Tensor t = call.tensor(0), out = emptyLike(t, t.dtype(), formatArgument(call, 1));
+  copyTensor(out, t);
+  call.setResult(out);
+}
+void copiedKernel(KernelCall& call) { call.setResult(cloneTensor(call.tensor(0))); }
+
+void checkBroadcast(const KernelCall& call, const Tensor& t, const Tensor& from) {
+  call.require(from.defined(), "expected a tensor to copy from");
+  Dims sizes(t.sizes());
+  call.require(from.rank() <= t.rank() && broadcastInto(sizes, from.sizes()) && sizes == Dims(t.sizes()),
+               "output with shape {} doesn't match the broadcast shape of {}", dimsText(t.sizes()),
+               dimsText(from.sizes()));
+}
+
+// Writes `from` over a tensor that it can be broadcast to.
+void overwrite(const KernelCall& call, const Tensor& t, const Tensor& from) {
+  checkBroadcast(call, t, from);
+  if (t == from) return;
+  requireWritable(t);
+  requireNoPartialOverlap(t, from);
+  copyTensor(t, from);
+}
+void copyInPlaceKernel(KernelCall& call) {
+  overwrite(call, call.tensor(0), call.tensor(1));
+  call.setResult(call.argument(0));
+}
+void copyNumberInPlaceKernel(KernelCall& call) {
+  overwrite(call, call.tensor(0), scalarTensor(call.argument(1)));
+  call.setResult(call.argument(0));
+}
+
+// `aten::copy`: what copy_ would leave in self, as a tensor of its own.
+void copyKernel(KernelCall& call) {
+  Tensor t = call.tensor(0), from = call.tensor(1);
+  checkBroadcast(call, t, from);
+  Tensor converted = emptyLike(from, t.dtype());
+  copyTensor(converted, from);
+  call.setResult(Dims(from.sizes()) == Dims(t.sizes()) ? converted : cloneTensor(expandedTo(converted, t.sizes())));
+}
+
+// ---- fill, zero: writing one element several times does no harm, so overlap is let pass ----
+
+Tensor target(const KernelCall& call, bool inPlace) {
+  Tensor t = call.tensor(0);
+  if (!inPlace) return emptyLike(t, t.dtype());
+  requireOwned(t);
+  return t;
+}
+
+template <bool kInPlace>
+void fillKernel(KernelCall& call) {
+  Tensor t = target(call, kInPlace);
+  fillTensor(t, call.argument(1));
+  call.setResult(t);
+}
+template <bool kInPlace>
+void fillTensorKernel(KernelCall& call) {
+  Tensor t = target(call, kInPlace), value = call.tensor(1);
+  call.require(value.defined() && value.rank() == 0,
+               "fill only supports 0-dimension value tensor but got tensor with {} dimensions.",
+               value.defined() ? value.rank() : -1);
+  fillTensor(t, numberOf(value));
+  call.setResult(t);
+}
+template <bool kInPlace>
+void zeroKernel(KernelCall& call) {
+  Tensor t = target(call, kInPlace);
+  fillTensor(t, false);
+  call.setResult(t);
+}
+
+void fillStrided(const Tensor& t, int64_t size, int64_t stride, int64_t offset, const IValue& value) {
+  if (!fitsStorage(t.dtype(), Dims{size}, Dims{stride}, offset, t.storage()->bytes()))
+    throw ExecutionError(ErrorKind::Model, "fill_diagonal_: the wrapped diagonal is outside of the tensor's storage");
+  fillTensor(t.withGeometry(Dims{size}, Dims{stride}, offset), value);
+}
+void fillDiagonalKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  requireOwned(t);
+  call.require(t.rank() >= 2, "fill_diagonal_: dimensions must be larger than 1");
+  int64_t rows = t.size(0), columns = t.size(1), stride = 0;
+  for (int d = 0; d < t.rank(); ++d) {
+    call.require(t.rank() == 2 || t.size(d) == rows, "fill_diagonal_: all dimensions of input must be of equal length");
+    stride = wrapAdd(stride, t.stride(d));
+  }
+  int64_t length = std::min(rows, columns);
+  if (length) fillStrided(t, length, stride, t.offset(), call.argument(1));
+  // A tall matrix takes up the diagonal again, one row below the end of the last.
+  if (call.flag(2) && t.rank() == 2 && rows > columns + 1 && columns)
+    fillStrided(t, t.numel() / (columns + 1) + (t.numel() % (columns + 1) != 0) - length, stride,
+                t.offset() + t.stride(0) * (columns + 1), call.argument(1));
+  call.setResult(t);
+}
+
+}  // namespace
+
+void registerCopyingOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  add("aten::clone", inferSameAsSelf, cloneKernel);
+  add("aten::lift_fresh_copy", inferSameAsSelf, copiedKernel);
+  // Torch-TensorRT's lowering leaves it in graphs.
+  add("trt::const(Tensor val) -> Tensor", inferSameAsSelf, copiedKernel);
+  add("aten::copy", inferSameAsSelf, copyKernel);
+  add("aten::copy_", inferSameAsSelf, copyInPlaceKernel);
+  add("aten::copy_.Tensor", inferSameAsSelf, copyInPlaceKernel);
+  add("aten::copy_.int", inferSameAsSelf, copyNumberInPlaceKernel);
+  add("aten::copy_.float", inferSameAsSelf, copyNumberInPlaceKernel);
+  add("aten::fill.Scalar", inferSameAsSelf, fillKernel<false>);
+  add("aten::fill.Tensor", inferSameAsSelf, fillTensorKernel<false>);
+  add("aten::fill_.Scalar", inferSameAsSelf, fillKernel<true>);
+  add("aten::fill_.Tensor", inferSameAsSelf, fillTensorKernel<true>);
+  add("aten::zero", inferSameAsSelf, zeroKernel<false>);
+  add("aten::zero_", inferSameAsSelf, zeroKernel<true>);
+  add("aten::fill_diagonal_", inferSameAsSelf, fillDiagonalKernel);
+  ops.convertWith(convertCopy, {"aten::clone"});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,215 @@
+// Tensors put together along a dimension: cat, stack and what is made of them.
+#include "runtime/engine/layers/row_layers.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/join.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/promotion.h"
+#include "runtime/reference/tensor_options.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+// The tensors of argument 0, each with sizes that `shape` makes of its own.
+template <class Shape>
+std::vector<TensorSpec> specsOf(const InferCall& call, Shape&& shape) {
+  std::vector<TensorSpec> specs;
+  for (const TensorInfo& t : call.tensors(0)) {
+    if (!t.hasRank) throw InferCall::NotKnown{};
+    specs.push_back({t.dtype, true, shape(Dims(t.sizes))});
+  }
+  return specs;
+}
+
+void resultOf(InferCall& call, const TensorSpec& spec) { call.result(spec.dtype, spec.sizes); }
+
+// ---- cat ----
+
+void inferCat(InferCall& call) {
+  int64_t dim = call.integer(1);
+  resultOf(call, joinedSpec(call, specsOf(call, [](Dims sizes) { return sizes; }), dim));
+}
+void catKernel(KernelCall& call) {
+  int64_t dim = call.integer(1);  // which inference has checked
+  call.setResult(
+      joined(call.spec(), call.tensors(0), dim < 0 ? dim + static_cast<int64_t>(call.spec().sizes.size()) : dim));
+}
+
+// ---- stack ----
+
+void inferStack(InferCall& call) {
+  std::vector<TensorSpec> specs = specsOf(call, [](Dims sizes) { return sizes; });
+  call.require(!specs.empty(), "stack expects a non-empty list of tensors");
+  Dims sizes = specs[0].sizes;
+  DType dtype = specs[0].dtype;
+  for (size_t i = 1; i < specs.size(); ++i) {
+    const Dims& other = specs[i].sizes;
+    bool same = sizes.size() == other.size();
+    for (size_t d = 0; same && d < sizes.size(); ++d)
+      same = sizes[d] == other[d] || !isKnownSize(sizes[d]) || !isKnownSize(other[d]);
+    call.require(same, "stack expects each tensor to be equal size, but got {} at entry 0 and {} at entry {}",
+                 dimsText(sizes), dimsText(other), i);
+    if (dtype == DType::Undefined || specs[i].dtype == DType::Undefined) throw InferCall::NotKnown{};
+    dtype = promoteTypes(dtype, specs[i].dtype);
+  }
+  sizes.insert(static_cast<size_t>(call.dim(1, sizes.size() + 1)), static_cast<int64_t>(specs.size()));
+  call.result(dtype, sizes);
+}
+
+// As PyTorch does it, so that the strides are its own: joined along `dim` and cut there, or along a new last dimension.
+void stackKernel(KernelCall& call) {
+  std::vector<Tensor> tensors = call.tensors(0);
+  TensorSpec spec = call.spec();
+  int64_t dim = call.dim(1, static_cast<int>(spec.sizes.size()));
+  if (dim == tensors[0].rank()) {
+    for (Tensor& t : tensors) t = unsqueezed(t, dim);
+    return call.setResult(joined(spec, tensors, dim));
+  }
+  spec.sizes[dim] = multiplySizes(spec.sizes[dim], spec.sizes[dim + 1]);
+  spec.sizes.erase(static_cast<size_t>(dim) + 1);
+  call.setResult(reshaped(joined(spec, tensors, dim), call.spec().sizes));
+}
+
+// ---- hstack, vstack, dstack, column_stack: at least so many dimensions, then cat ----
+
+enum class Side { Horizontal, Vertical, Depth, Columns };
+
+// The sizes of a tensor of `sizes` before it is joined.
+template <Side kSide>
+Dims raisedSizes(Dims sizes) {
+  if constexpr (kSide == Side::Columns) {
+    if (sizes.size() < 2) return {sizes.empty() ? 1 : sizes[0], 1};
+    return sizes;
+  }
+  if (sizes.empty()) sizes.push_back(1);
+  if (kSide != Side::Horizontal && sizes.size() == 1) sizes.insert(0, 1);
+  if (kSide == Side::Depth && sizes.size() == 2) sizes.push_back(1);
+  return sizes;
+}
+template <Side kSide>
+int64_t sideDim(size_t rank) {
+  if constexpr (kSide == Side::Vertical) return 0;
+  if constexpr (kSide == Side::Depth) return 2;
+  return rank == 1 ? 0 : 1;
+}
+
+template <Side kSide>
+void inferSide(InferCall& call) {
+  std::vector<TensorSpec> specs = specsOf(call, raisedSizes<kSide>);
+  int64_t dim = specs.empty() ? 0 : sideDim<kSide>(specs[0].sizes.size());
+  resultOf(call, joinedSpec(call, specs, dim));
+}
+template <Side kSide>
+void sideKernel(KernelCall& call) {
+  std::vector<Tensor> tensors = call.tensors(0);
+  for (Tensor& t : tensors)
+    if (t.rank() < 3) t = reshaped(t, raisedSizes<kSide>(t.sizes()));
+  call.setResult(joined(call.spec(), tensors, sideDim<kSide>(tensors[0].sizes().size())));
+}
+
+// ---- block_diag ----
+
+void inferBlockDiag(InferCall& call) {
+  std::vector<TensorSpec> specs = specsOf(call, [&](Dims sizes) {
+    call.require(sizes.size() <= 2, "block_diag: input tensors must have 2 or fewer dimensions, not {}", sizes.size());
+    while (sizes.size() < 2) sizes.insert(0, 1);
+    return sizes;
+  });
+  ResultType type;
+  for (const TensorInfo& t : call.tensors(0)) type.add(t);
+  Dims sizes{specs.empty() ? 1 : 0, 0};
+  for (const TensorSpec& t : specs)
+    for (int d = 0; d < 2; ++d) sizes[d] = addSizes(sizes[d], t.sizes[d]);
+  call.result(specs.empty() ? DType::Float32 : type.get(), sizes);
+}
+void blockDiagKernel(KernelCall& call) {
+  Tensor out = Tensor::zeros(call.spec().dtype, call.spec().sizes);
+  int64_t row = 0, column = 0;
+  for (Tensor t : call.tensors(0)) {
+    while (t.rank() < 2) t = unsqueezed(t, 0);
+    copyTensor(narrowed(narrowed(out, 0, row, t.size(0)), 1, column, t.size(1)), t);
+    row += t.size(0);
+    column += t.size(1);
+  }
+  call.setResult(out);
+}
+
+// ---- sequences of different lengths, tensors as one run ----
+
+void padSequenceKernel(KernelCall& call) {
+  std::vector<Tensor> tensors = call.tensors(0);
+  call.require(!tensors.empty(), "pad_sequence: received an empty list of sequences");
+  bool batchFirst = call.flag(1);
+  int64_t longest = 0, count = static_cast<int64_t>(tensors.size());
+  for (const Tensor& t : tensors) {
+    call.require(t.defined() && t.rank() > 0, "pad_sequence: expected tensors with at least one dimension");
+    longest = std::max(longest, t.size(0));
+  }
+  Dims sizes{batchFirst ? count : longest, batchFirst ? longest : count};
+  for (int64_t s : tensors[0].sizes().subspan(1)) sizes.push_back(s);
+  Tensor out = Tensor::empty(tensors[0].dtype(), sizes);
+  fillTensor(out, call.argument(2));
+  for (int64_t i = 0; i < count; ++i) {
+    const Tensor& t = tensors[static_cast<size_t>(i)];
+    Tensor part = narrowed(selected(out, batchFirst ? 0 : 1, i), 0, 0, t.size(0));
+    call.require(Dims(part.sizes()) == Dims(t.sizes()),
+                 "pad_sequence: the sizes {} and {} differ behind the first dimension", dimsText(tensors[0].sizes()),
+                 dimsText(t.sizes()));
+    copyTensor(part, t);
+  }
+  call.setResult(out);
+}
+
+void inferFlattenDense(InferCall& call) {
+  std::vector<TensorSpec> specs = specsOf(call, [](Dims sizes) {
+    int64_t n = 1;
+    for (int64_t s : sizes) n = multiplySizes(n, s);
+    return Dims{n};
+  });
+  int64_t dim = 0;
+  resultOf(call, joinedSpec(call, specs, dim));
+}
+void flattenDenseKernel(KernelCall& call) {
+  std::vector<Tensor> tensors = call.tensors(0);
+  for (Tensor& t : tensors) t = reshaped(contiguous(t), Dims{t.numel()});
+  call.setResult(tensors.size() == 1 ? tensors[0] : joined(call.spec(), tensors, 0));
+}
+void unflattenDenseKernel(KernelCall& call) {
+  Tensor flat = call.tensor(0);
+  call.require(flat.rank() == 1, "unflatten_dense_tensors: expected a 1-dimensional tensor, not one of {}",
+               flat.rank());
+  std::vector<Tensor> tensors = call.tensors(1);
+  int64_t start = 0;
+  for (Tensor& t : tensors) {
+    call.require(t.defined() && t.numel() <= flat.numel() - start, "unflatten_dense_tensors: {} elements are too few",
+                 flat.numel());
+    int64_t numel = t.numel();
+    t = numel ? reshaped(narrowed(flat, 0, start, numel), t.sizes()) : Tensor::empty(flat.dtype(), Dims{0});
+    start += numel;
+  }
+  call.setResult(tensorList(std::move(tensors)));
+}
+
+}  // namespace
+
+void registerJoiningOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  for (const char* name : {"aten::cat", "aten::concat", "aten::concatenate"}) add(name, inferCat, catKernel);
+  for (const char* name : {"aten::stack", "aten::_stack"}) add(name, inferStack, stackKernel);
+  add("aten::hstack", inferSide<Side::Horizontal>, sideKernel<Side::Horizontal>);
+  add("aten::vstack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
+  add("aten::row_stack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
+  add("aten::dstack", inferSide<Side::Depth>, sideKernel<Side::Depth>);
+  add("aten::column_stack", inferSide<Side::Columns>, sideKernel<Side::Columns>);
+  add("aten::block_diag", inferBlockDiag, blockDiagKernel);
+  add("aten::pad_sequence", nullptr, padSequenceKernel);
+  add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel);
+  add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel);
+  ops.markSharing({"aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
+  ops.convertWith(convertCat, {"aten::cat"});
+  ops.convertWith(convertStack, {"aten::stack"});
+}
+
+}  // namespace tscompile

@@ -1,0 +1,271 @@
+// The same elements seen with other sizes: view, reshape, flatten, expand.
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/tensor_options.h"
+#include "runtime/reference/views.h"
+
+namespace tscompile {
+namespace {
+
+// ---- sizes of which one may be left open ----
+
+// The sizes that were asked for, with the one that is -1 worked out. `wanted` are integers, which may be unknown during
+// analysis; so may be the sizes of the tensor.
+Dims completed(const InferCall& call, Dims have, const Dims& wanted) {
+  std::optional<size_t> open;
+  Dims sizes, rest;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    int64_t s = integerAsSize(wanted[i]);
+    sizes.push_back(s);
+    if (wanted[i] == -1) {
+      if (open) call.fail("only one dimension can be inferred, not two in shape {}", dimsText(wanted));
+      open = i;
+      continue;
+    }
+    if (!isUnknownInteger(wanted[i]) && wanted[i] < 0) call.fail("invalid shape dimension {}", wanted[i]);
+    // A symbol on both sides cancels out.
+    int64_t* same = s < kUnknownSize ? std::find(have.begin(), have.end(), s) : have.end();
+    if (same != have.end())
+      have.erase(static_cast<size_t>(same - have.begin()));
+    else
+      rest.push_back(s);
+  }
+  if (open && !allKnown(have) && have.size() == 1 &&
+      std::all_of(rest.begin(), rest.end(), [](int64_t s) { return s == 1; })) {
+    sizes[*open] = have[0];
+    return sizes;
+  }
+  if (!allKnown(have) || !allKnown(rest)) return sizes;
+  std::optional<int64_t> numel = checkedNumel(have), product = checkedNumel(rest);
+  bool fits = numel && product && (*numel == *product || (open && *product > 0 && *numel % *product == 0));
+  if (!fits) call.fail("shape '{}' is invalid for input of size {}", dimsText(wanted), numel.value_or(-1));
+  if (!open) return sizes;
+  if (*product == 0)
+    call.fail(
+        "cannot reshape tensor of 0 elements into shape {} because the unspecified dimension size -1 can be any "
+        "value and is ambiguous",
+        dimsText(wanted));
+  sizes[*open] = *numel / *product;
+  return sizes;
+}
+
+void resultViewed(InferCall& call, const TensorInfo& t, const Dims& wanted) {
+  if (t.hasRank) return call.result(t.dtype, completed(call, t.sizes, wanted));
+  Dims sizes;
+  for (int64_t w : wanted) sizes.push_back(w == -1 ? kUnknownSize : integerAsSize(w));
+  call.result(t.dtype, sizes);
+}
+
+Dims asIntegers(DimSpan sizes) {
+  Dims out;
+  for (int64_t s : sizes) out.push_back(sizeAsInteger(s));
+  return out;
+}
+
+void inferView(InferCall& call) { resultViewed(call, call.tensor(0), call.sizes(1)); }
+
+void inferViewAs(InferCall& call) {
+  TensorInfo t = call.tensor(0), other = call.rankedTensor(1);
+  resultViewed(call, t, asIntegers(other.sizes));
+}
+
+Tensor viewed(const KernelCall& call, const Tensor& t, DimSpan sizes) {
+  std::optional<Dims> strides = viewStrides(t, sizes);
+  if (!strides)
+    call.fail(
+        "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+        "contiguous subspaces). Use .reshape(...) instead: {} with strides {} seen as {}",
+        dimsText(t.sizes()), dimsText(t.strides()), dimsText(sizes));
+  return t.withGeometry(sizes, *strides, t.offset());
+}
+
+void viewKernel(KernelCall& call) { call.setResult(viewed(call, call.tensor(0), call.spec().sizes)); }
+void reshapeKernel(KernelCall& call) { call.setResult(reshaped(call.tensor(0), call.spec().sizes)); }
+
+// `aten::_reshape_from_tensor`: the sizes are the elements of a tensor.
+void reshapeFromTensorKernel(KernelCall& call) {
+  Tensor shape = call.tensor(1);
+  call.require(shape.rank() == 1 && shape.dtype() == DType::Int64,
+               "expected a 1-dimensional int64 tensor as the shape");
+  call.require(shape.numel() <= kMaxRank, "expected at most {} sizes, not {}", kMaxRank, shape.numel());
+  Dims sizes;
+  for (int64_t i = 0; i < shape.numel(); ++i) sizes.push_back(shape.integer(i));
+  call.setResult(invoke(call, "aten::reshape", {call.argument(0), intList(sizes)}));
+}
+
+// ---- flatten, unflatten, ravel ----
+
+int64_t product(DimSpan sizes) {
+  int64_t n = 1;
+  for (int64_t s : sizes) n = multiplySizes(n, s);
+  return n;
+}
+
+void inferFlatten(InferCall& call) {
+  std::optional<TensorInfo> t = rankedSelf(call);
+  if (!t) return;
+  int64_t start = call.dim(1, t->rank()), end = call.dim(2, t->rank());
+  call.require(start <= end, "flatten() has invalid args: start_dim cannot come after end_dim");
+  if (t->rank() == 0) return call.result(t->dtype, Dims{1});
+  Dims sizes(t->sizes.subspan(0, start));
+  sizes.push_back(product(t->sizes.subspan(start, end - start + 1)));
+  for (int64_t s : t->sizes.subspan(end + 1)) sizes.push_back(s);
+  call.result(t->dtype, sizes);
+}
+
+void flattenKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  bool same = t.rank() > 0 && call.dim(1, t.rank()) == call.dim(2, t.rank());
+  call.setResult(same ? t : reshaped(t, call.spec().sizes));
+}
+
+void inferUnflatten(InferCall& call) {
+  std::optional<TensorInfo> t = rankedSelf(call);
+  if (!t) return;
+  call.require(t->rank() > 0, "unflatten: the tensor has no dimensions");
+  int64_t dim = call.dim(1, t->rank());
+  Dims cut = call.sizes(2);
+  call.require(!cut.empty(), "unflatten: sizes must be non-empty");
+  cut = completed(call, Dims{t->sizes[dim]}, cut);
+  Dims sizes(t->sizes.subspan(0, dim));
+  sizes.append(cut.begin(), cut.end());
+  for (int64_t s : t->sizes.subspan(dim + 1)) sizes.push_back(s);
+  call.result(t->dtype, sizes);
+}
+
+void inferRavel(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  call.result(t.dtype, Dims{t.hasRank ? product(t.sizes) : kUnknownSize});
+}
+void ravelKernel(KernelCall& call) {
+  Tensor t = contiguous(call.tensor(0));
+  call.setResult(viewed(call, t, call.spec().sizes));
+}
+
+// ---- expand ----
+
+// The sizes of a tensor broadcast to others, of which -1 leaves a size as it is. `wanted` are integers.
+Dims expandedSizes(const InferCall& call, DimSpan have, const Dims& wanted) {
+  if (wanted.size() < have.size())
+    call.fail(
+        "expand: the number of sizes provided ({}) must be greater or equal to the number of dimensions in the "
+        "tensor ({})",
+        wanted.size(), have.size());
+  size_t skip = wanted.size() - have.size();
+  Dims out;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    int64_t size = i < skip ? 1 : have[i - skip], want = integerAsSize(wanted[i]);
+    if (wanted[i] == -1) {
+      if (i < skip)
+        call.fail("the expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {}", i);
+      want = size;
+    } else if (isUnknownInteger(wanted[i])) {
+      // A known size above 1 stays what it is.
+      if (size != 1 && isKnownSize(size)) want = size;
+    } else if (wanted[i] < 0) {
+      call.fail("the expanded size of the tensor ({}) must not be negative", wanted[i]);
+    } else if (isKnownSize(size) && size != 1 && size != want) {
+      call.fail(
+          "the expanded size of the tensor ({}) must match the existing size ({}) at non-singleton dimension {}. "
+          "Target sizes: {}. Tensor sizes: {}",
+          want, size, i, dimsText(wanted), dimsText(have));
+    }
+    out.push_back(want);
+  }
+  return out;
+}
+
+void resultExpanded(InferCall& call, const TensorInfo& t, const Dims& wanted) {
+  if (!t.hasRank) return resultViewed(call, t, wanted);
+  call.result(t.dtype, expandedSizes(call, t.sizes, wanted));
+}
+void inferExpand(InferCall& call) { resultExpanded(call, call.tensor(0), call.sizes(1)); }
+void inferExpandAs(InferCall& call) { resultExpanded(call, call.tensor(0), asIntegers(call.rankedTensor(1).sizes)); }
+void expandKernel(KernelCall& call) { call.setResult(expandedTo(call.tensor(0), call.spec().sizes)); }
+
+void inferBroadcastTensors(InferCall& call) {
+  std::vector<TensorInfo> tensors = call.tensors(0);
+  Dims sizes;
+  for (const TensorInfo& t : tensors) {
+    if (!t.hasRank) throw InferCall::NotKnown{};
+    if (!broadcastInto(sizes, t.sizes))
+      call.fail("the sizes {} and {} cannot be broadcast", dimsText(sizes), dimsText(t.sizes));
+  }
+  std::vector<TensorSpec> specs;
+  for (const TensorInfo& t : tensors) specs.push_back({t.dtype, true, sizes});
+  call.resultTensors(std::move(specs));
+}
+void broadcastTensorsKernel(KernelCall& call) {
+  std::vector<Tensor> tensors = call.tensors(0);
+  Dims sizes;
+  for (const Tensor& t : tensors) broadcastInto(sizes, t.sizes());
+  for (Tensor& t : tensors) t = expandedTo(t, sizes);
+  call.setResult(tensorList(std::move(tensors)));
+}
+
+// PyTorch's at::sum_to: sums over what was broadcast.
+void sumToSizeKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Dims sizes = call.integers(1), fits(t.sizes());
+  bool expandable =
+      sizes.size() <= fits.size() && allKnown(sizes) && broadcastInto(fits, sizes) && fits == Dims(t.sizes());
+  call.require(expandable, "size {} is not expandable to size {}", dimsText(sizes), dimsText(t.sizes()));
+  if (sizes.empty()) return call.setResult(invoke(call, "aten::sum", {t, IValue()}));
+  size_t leading = fits.size() - sizes.size();
+  Dims summed;
+  for (size_t d = 0; d < fits.size(); ++d)
+    if (d < leading || (sizes[d - leading] == 1 && fits[d] != 1)) summed.push_back(static_cast<int64_t>(d));
+  if (!summed.empty()) t = invokeTensor(call, "aten::sum.dim_IntList", {t, intList(summed), true, IValue()});
+  call.setResult(leading ? viewed(call, t, sizes) : t);
+}
+
+// ---- the tensor itself ----
+
+void aliasKernel(KernelCall& call) { call.setResult(aliased(call.tensor(0))); }
+void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
+
+void contiguousKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  MemoryFormat format = formatArgument(call, 1, MemoryFormat::Contiguous);
+  if (isContiguousIn(t, format)) return call.setResult(t);
+  call.require(format != MemoryFormat::Preserve, "preserve memory format is unsupported by the contiguous operator");
+  Tensor out = emptyLike(t, t.dtype(), format);
+  copyTensor(out, t);
+  call.setResult(out);
+}
+
+}  // namespace
+
+void registerReshapingOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  add("aten::view", inferView, viewKernel);
+  add("aten::_unsafe_view", inferView, viewKernel);
+  add("aten::view_as", inferViewAs, viewKernel);
+  add("aten::reshape", inferView, reshapeKernel);
+  add("aten::reshape_as", inferViewAs, reshapeKernel);
+  add("aten::_reshape_from_tensor", nullptr, reshapeFromTensorKernel);
+  add("aten::flatten.using_ints", inferFlatten, flattenKernel);
+  add("aten::unflatten.int", inferUnflatten, viewKernel);
+  add("aten::ravel", inferRavel, ravelKernel);
+  add("aten::expand", inferExpand, expandKernel);
+  add("aten::expand_as", inferExpandAs, expandKernel);
+  add("aten::broadcast_to", inferExpand, expandKernel);
+  add("aten::broadcast_tensors", inferBroadcastTensors, broadcastTensorsKernel);
+  add("aten::sum_to_size", nullptr, sumToSizeKernel);
+  add("aten::contiguous", inferSameAsSelf, contiguousKernel);
+  add("aten::detach", inferSameAsSelf, aliasKernel);
+  add("aten::alias", inferSameAsSelf, aliasKernel);
+  add("aten::detach_", inferSameAsSelf, selfKernel);
+  add("aten::lift", inferSameAsSelf, selfKernel);
+  add("aten::lift_fresh", inferSameAsSelf, selfKernel);
+  ops.markSharing({"aten::_unsafe_view", "aten::_reshape_from_tensor", "aten::broadcast_tensors", "aten::sum_to_size",
+                   "aten::lift"});
+  ops.convertWith(convertCopy, {"aten::reshape", "aten::contiguous", "aten::flatten"});
+}
+
+}  // namespace tscompile

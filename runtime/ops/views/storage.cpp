@@ -1,0 +1,160 @@
+// Operators that deal with the memory of tensors: as_strided, elements seen as another dtype, resize_.
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/loops/memory_format.h"
+#include "runtime/reference/loops/numbers.h"
+#include "runtime/reference/tensor_options.h"
+#include "runtime/reference/views.h"
+
+#include <cstring>
+#include <limits>
+
+namespace tscompile {
+namespace {
+
+// ---- as_strided ----
+
+Tensor strided(const KernelCall& call, const Tensor& t) {
+  Dims sizes = call.integers(1), strides = call.integers(2);
+  int64_t offset = call.isNone(3) ? t.offset() : call.integer(3);
+  call.require(sizes.size() == strides.size(), "mismatch in length of strides and shape");
+  for (int64_t s : strides)
+    if (s < 0)
+      call.fail("as_strided: negative strides are not supported at the moment, got strides: {}", dimsText(strides));
+  call.require(offset >= 0, "as_strided: invalid storage offset {}", offset);
+  if (!fitsStorage(t.dtype(), sizes, strides, offset, t.storage()->bytes()))
+    call.fail("sizes {}, strides {}, storage offset {} of {} are out of bounds for storage of size {}", dimsText(sizes),
+              dimsText(strides), offset, pythonName(t.dtype()), t.storage()->bytes());
+  return t.withGeometry(sizes, strides, offset);
+}
+
+void inferStrided(InferCall& call) { call.result(call.tensor(0).dtype, sizesArgument(call, 1)); }
+void asStridedKernel(KernelCall& call) { call.setResult(strided(call, call.tensor(0))); }
+void asStridedInPlaceKernel(KernelCall& call) {
+  Tensor t = call.tensor(0), view = strided(call, t);
+  requireOwned(t);
+  t.impl()->setGeometry(view.sizes(), view.strides(), view.offset());
+  call.setResult(t);
+}
+// `aten::_reshape_alias`: strides that the caller vouches for; here they are checked.
+void reshapeAliasKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Dims sizes = call.integers(1), strides = call.integers(2);
+  call.require(sizes.size() == strides.size(), "mismatch in length of strides and shape");
+  call.require(fitsStorage(t.dtype(), sizes, strides, t.offset(), t.storage()->bytes()),
+               "sizes {} and strides {} are out of bounds for the storage", dimsText(sizes), dimsText(strides));
+  call.setResult(t.withGeometry(sizes, strides, t.offset()));
+}
+void asStridedScatterKernel(KernelCall& call) {
+  Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);
+  IValue part = invoke(call, "aten::as_strided", {out, call.argument(2), call.argument(3), call.argument(4)});
+  call.require(Dims(part.toTensor().sizes()) == Dims(source.sizes()),
+               "expected src to have a size equal to the slice of self: {}, not {}", dimsText(part.toTensor().sizes()),
+               dimsText(source.sizes()));
+  copyTensor(part.toTensor(), source);
+  call.setResult(out);
+}
+
+// ---- resize_ ----
+
+// Strides of memory for `sizes`, whose number of elements must be representable.
+Dims resizedStrides(const KernelCall& call, const Dims& sizes, MemoryFormat format) {
+  int64_t count = 1;
+  for (int64_t s : sizes) {
+    call.require(s >= 0, "trying to resize to the negative dimension {}", s);
+    call.require(s == 0 || !__builtin_mul_overflow(count, s, &count), "the size {} is too large", dimsText(sizes));
+  }
+  call.require(format != MemoryFormat::Preserve, "resize_ does not support the memory format preserve");
+  return formatStrides(sizes, format);
+}
+
+// The elements stay where they are in memory, of which there is more if it does not suffice.
+void resize(const KernelCall& call, const Tensor& t, const Dims& sizes, const Dims& strides) {
+  requireOwned(t);
+  Dims old(t.sizes());
+  if (old == sizes) return;
+  if (fitsStorage(t.dtype(), sizes, strides, t.offset(), t.storage()->bytes()))
+    return t.impl()->setGeometry(sizes, strides, t.offset());
+  int64_t count = Tensor::empty(t.dtype(), sizes).numel();
+  call.require(t.offset() <= std::numeric_limits<int64_t>::max() - count, "the size {} is too large", dimsText(sizes));
+  Tensor memory = Tensor::zeros(t.dtype(), Dims{t.offset() + count});
+  std::memcpy(memory.storage()->data(), t.storage()->data(), std::min(memory.storage()->bytes(), t.storage()->bytes()));
+  t.impl()->setStorage(memory.storage(), sizes, strides, t.offset());
+}
+
+void resizeKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Dims sizes = call.integers(1);
+  resize(call, t, sizes, resizedStrides(call, sizes, formatArgument(call, 2, MemoryFormat::Contiguous)));
+  call.setResult(t);
+}
+void resizeAsKernel(KernelCall& call) {
+  Tensor t = call.tensor(0), like = call.tensor(1);
+  MemoryFormat format = formatArgument(call, 2, MemoryFormat::Contiguous);
+  if (format == MemoryFormat::Preserve) format = suggestedFormat(like);
+  resize(call, t, Dims(like.sizes()), resizedStrides(call, Dims(like.sizes()), format));
+  call.setResult(t);
+}
+
+// ---- view.dtype ----
+
+// Bytes other than 0 and 1 are no bool: where there are some, a copy without them has to stand for the view.
+Tensor withBools(const Tensor& t) {
+  Tensor bytes = contiguous(Tensor::view(DType::UInt8, t.storage(), t.sizes(), t.strides(), t.offset()));
+  const auto* first = bytes.data<uint8_t>();
+  bool plain = std::all_of(first, first + bytes.numel(), [](uint8_t b) { return b <= 1; });
+  return plain ? t : convertTensor(bytes, DType::Bool);
+}
+
+// One element for several, or several for one. `ratio` elements of the narrower dtype make one of the wider.
+void viewDTypeKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  DType dtype = call.dtypeOr(1, t.dtype());
+  auto from = static_cast<int64_t>(itemSize(t.dtype())), to = static_cast<int64_t>(itemSize(dtype));
+  if (to == 0) call.unsupported(fmt::format("tensors of dtype {} are not supported", pythonName(dtype)));
+  Dims sizes(t.sizes()), strides(t.strides());
+  int64_t offset = t.offset();
+  std::string what = fmt::format("to view {} as {} (different element sizes)", graphName(t.dtype()), graphName(dtype));
+  if (from != to) call.require(t.rank() > 0, "self.dim() cannot be 0 {}", what);
+  if (from > to) {
+    int64_t ratio = from / to;
+    call.require(strides.back() == 1, "self.stride(-1) must be 1 {}, but got {}", what, strides.back());
+    for (size_t d = 0; d + 1 < strides.size(); ++d) strides[d] = wrapMul(strides[d], ratio);
+    sizes.back() = multiplySizes(sizes.back(), ratio);
+    offset = wrapMul(offset, ratio);
+  } else if (from < to) {
+    int64_t ratio = to / from;
+    call.require(sizes.back() % ratio == 0, "self.size(-1) must be divisible by {} {}, but got {}", ratio, what,
+                 sizes.back());
+    call.require(offset % ratio == 0, "self.storage_offset() must be divisible by {} {}, but got {}", ratio, what,
+                 offset);
+    call.require(strides.back() == 1, "self.stride(-1) must be 1 {}, but got {}", what, strides.back());
+    for (size_t d = 0; d + 1 < strides.size(); ++d) {
+      call.require(strides[d] % ratio == 0, "self.stride({}) must be divisible by {} {}, but got {}", d, ratio, what,
+                   strides[d]);
+      strides[d] /= ratio;
+    }
+    sizes.back() /= ratio;
+    offset /= ratio;
+  }
+  Tensor view = Tensor::view(dtype, t.storage(), sizes, strides, offset);
+  call.setResult(dtype == DType::Bool ? withBools(view) : view);
+}
+
+}  // namespace
+
+void registerStorageOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  };
+  add("aten::as_strided", inferStrided, asStridedKernel);
+  add("aten::as_strided_", nullptr, asStridedInPlaceKernel);
+  add("aten::as_strided_scatter", nullptr, asStridedScatterKernel);
+  add("aten::resize_", nullptr, resizeKernel);
+  add("aten::resize_as_", nullptr, resizeAsKernel);
+  add("aten::_reshape_alias", inferStrided, reshapeAliasKernel);
+  add("aten::view.dtype", nullptr, viewDTypeKernel);
+}
+
+}  // namespace tscompile

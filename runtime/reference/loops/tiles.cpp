@@ -1,0 +1,167 @@
+#include "runtime/reference/loops/tiles.h"
+
+#include "ir/support/check.h"
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+namespace tscompile {
+namespace {
+
+using C128 = std::complex<double>;
+
+template <class T>
+inline constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, C128>;
+template <class T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+// What x86-64's conversion instructions give: the least integer for what does not fit. Signed types of up to 32 bits
+// come by way of 32 bits, the others of 64.
+template <class To, class From>
+inline To truncated(From v) {
+  if constexpr (std::is_same_v<To, int8_t> || std::is_same_v<To, int16_t> || std::is_same_v<To, int32_t>)
+    return static_cast<To>(v >= From(-0x1p31) && v < From(0x1p31) ? static_cast<int32_t>(v) : INT32_MIN);
+  else
+    return static_cast<To>(v >= From(-0x1p63) && v < From(0x1p63) ? static_cast<int64_t>(v) : INT64_MIN);
+}
+
+template <class To, class From>
+inline To convert(From v) {
+  if constexpr (std::is_same_v<From, To>) {
+    return v;
+  } else if constexpr (kIsHalf<From>) {
+    return convert<To>(static_cast<float>(v));
+  } else if constexpr (kIsHalf<To>) {
+    if constexpr (kIsComplex<From>)
+      return To(static_cast<float>(v.real()));
+    else
+      return To(static_cast<float>(v));
+  } else if constexpr (kIsComplex<To>) {
+    using Part = typename To::value_type;
+    if constexpr (kIsComplex<From>)
+      return To(static_cast<Part>(v.real()), static_cast<Part>(v.imag()));
+    else
+      return To(static_cast<Part>(v), 0);
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return v != From(0);
+  } else if constexpr (kIsComplex<From>) {
+    return convert<To>(v.real());
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    return truncated<To>(v);
+  } else {
+    return static_cast<To>(v);
+  }
+}
+
+template <class From, class To>
+void load(const std::byte* from, int64_t stride, void* to, int64_t n) {
+  To* out = static_cast<To*>(to);
+  if (stride == static_cast<int64_t>(sizeof(From))) {
+    const From* in = reinterpret_cast<const From*>(from);
+    if constexpr (std::is_same_v<From, To>)
+      std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(n) * sizeof(To));
+    else
+      for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(in[i]);
+  } else if (stride == 0) {
+    To v = convert<To>(*reinterpret_cast<const From*>(from));
+    for (int64_t i = 0; i < n; ++i) out[i] = v;
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i] = convert<To>(*reinterpret_cast<const From*>(from + i * stride));
+  }
+}
+
+// Complex numbers become bool by their real part alone, which is not how they are tested.
+template <class To, class From>
+inline To stored(From v) {
+  if constexpr (kIsComplex<From> && std::is_same_v<To, bool>)
+    return v.real() != 0;
+  else
+    return convert<To>(v);
+}
+
+template <class From, class To>
+void store(const void* from, std::byte* to, int64_t stride, int64_t n) {
+  const From* in = static_cast<const From*>(from);
+  if (stride == static_cast<int64_t>(sizeof(To))) {
+    To* out = reinterpret_cast<To*>(to);
+    if constexpr (std::is_same_v<From, To>)
+      std::memcpy(static_cast<void*>(out), in, static_cast<size_t>(n) * sizeof(To));
+    else
+      for (int64_t i = 0; i < n; ++i) out[i] = stored<To>(in[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * stride) = stored<To>(in[i]);
+  }
+}
+
+template <class F>
+void visitCompute(Compute c, F&& f) {
+  switch (c) {
+    case Compute::F32:
+      return f(float{});
+    case Compute::F64:
+      return f(double{});
+    case Compute::I64:
+      return f(int64_t{});
+    case Compute::C128:
+      return f(C128{});
+    case Compute::Bool:
+      return f(bool{});
+  }
+}
+
+}  // namespace
+
+Compute computeTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::Float16:
+    case DType::BFloat16:
+    case DType::Float32:
+      return Compute::F32;
+    case DType::Float64:
+      return Compute::F64;
+    case DType::Complex64:
+    case DType::Complex128:
+      return Compute::C128;
+    default:
+      return Compute::I64;
+  }
+}
+
+size_t computeSize(Compute c) {
+  size_t size = 0;
+  visitCompute(c, [&](auto sample) { size = sizeof(sample); });
+  return size;
+}
+
+bool isStoredAs(DType dtype, Compute c) {
+  switch (c) {
+    case Compute::F32:
+      return dtype == DType::Float32;
+    case Compute::F64:
+      return dtype == DType::Float64;
+    case Compute::I64:
+      return dtype == DType::Int64;
+    case Compute::C128:
+      return dtype == DType::Complex128;
+    case Compute::Bool:
+      return dtype == DType::Bool;
+  }
+  return false;
+}
+
+LoadTile tileLoader(DType from, Compute to) {
+  LoadTile f = nullptr;
+  visitCompute(to, [&](auto c) { visitDType(from, [&](auto d) { f = load<decltype(d), decltype(c)>; }); });
+  TS_CHECK(f);
+  return f;
+}
+
+StoreTile tileStorer(Compute from, DType to) {
+  StoreTile f = nullptr;
+  visitCompute(from, [&](auto c) { visitDType(to, [&](auto d) { f = store<decltype(c), decltype(d)>; }); });
+  TS_CHECK(f);
+  return f;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,50 @@
+#include "runtime/registry.h"
+
+#include "frontend/text/parse.h"
+#include "ir/support/check.h"
+#include "runtime/ops/ops.h"
+#include "runtime/plugin/plugin_operators.h"
+#include "runtime/trtllm/builtin.h"
+
+// PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried.
+asm(R"(
+  .section .rodata
+  .balign 16
+  .globl tscompileCatalogBegin
+  .hidden tscompileCatalogBegin
+tscompileCatalogBegin:
+  .incbin ")" TSCOMPILE_CATALOG R"("
+  .globl tscompileCatalogEnd
+  .hidden tscompileCatalogEnd
+tscompileCatalogEnd:
+  .byte 0
+  .previous
+)");
+extern "C" const char tscompileCatalogBegin[];
+extern "C" const char tscompileCatalogEnd[];
+
+namespace tscompile {
+
+PluginRegistry& allPlugins() {
+  static PluginRegistry& registry = []() -> PluginRegistry& {
+    auto* made = new PluginRegistry;  // leaked: lives as long as the process
+    TS_CHECK(made->addBuiltin(builtinPlugins(), "tensorrt_llm"));
+    return *made;
+  }();
+  return registry;
+}
+
+const OpRegistry& allOps() {
+  static const OpRegistry& registry = [&]() -> const OpRegistry& {
+    std::string_view catalog(tscompileCatalogBegin, static_cast<size_t>(tscompileCatalogEnd - tscompileCatalogBegin));
+    auto* ops = new OpRegistry(readSchema, catalog);  // leaked: lives as long as the process
+#define TS_FAMILY(name) register##name##Ops(*ops);
+#include "runtime/ops/families.def"
+#undef TS_FAMILY
+    ops->setConfigured(new PluginOperators(allPlugins(), *ops));
+    return *ops;
+  }();
+  return registry;
+}
+
+}  // namespace tscompile

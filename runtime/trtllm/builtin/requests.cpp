@@ -1,0 +1,114 @@
+#include "runtime/trtllm/builtin/requests.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+
+std::vector<Request> readRequests(const tsc::Run& run, const RequestInputs& in, bool packed, int64_t slots) {
+  auto given = [&](int input) { return input >= 0 && run.has(static_cast<size_t>(input)); };
+  auto at = [&](int input, size_t i) {
+    return integerAt(run.input(static_cast<size_t>(input)), static_cast<int64_t>(i));
+  };
+  tsc::Tensor x = run.input(static_cast<size_t>(in.x));
+  int64_t count = packed ? run.input(static_cast<size_t>(in.last)).size(0) : x.size(0), rows = x.size(packed ? 0 : 1);
+  std::vector<Request> all(static_cast<size_t>(count));
+  std::vector<bool> taken(static_cast<size_t>(slots));
+  int64_t end = 0;
+  for (size_t b = 0; b < all.size(); ++b) {
+    Request& r = all[b];
+    int64_t last = given(in.last) ? at(in.last, b) : rows;
+    r.first = packed ? end : static_cast<int64_t>(b) * rows;
+    if (last < (packed ? end : 0) || last > rows)
+      tsc::invalid(fmt::format("last_token_ids[{}] is {}, expected {} to {}", b, last, packed ? end : 0, rows));
+    r.length = packed ? last - end : last;
+    end = last;
+    r.room = packed ? r.length : rows;
+    r.slot = given(in.slots) ? at(in.slots, b) : static_cast<int64_t>(b);
+    if (r.slot < 0 || r.slot >= slots)
+      tsc::invalid(fmt::format("request {} has the state {}, and there are {}", b, r.slot, slots));
+    if (taken[static_cast<size_t>(r.slot)])
+      tsc::invalid(fmt::format("request {} has the state {}, which is another's", b, r.slot));
+    taken[static_cast<size_t>(r.slot)] = true;
+    r.fresh = given(in.types) && at(in.types, b) == 0;
+  }
+  if (packed && !all.empty()) all.back().room = rows - all.back().first;
+  return all;
+}
+
+void expectRequests(const tsc::Shapes& s, const RequestInputs& in, bool packed, int64_t width) {
+  tsc::Shape x = s.input(static_cast<size_t>(in.x));
+  expectShape(s, x, "the input", packed ? Sizes{-1, width} : Sizes{-1, -1, width});
+  auto given = [&](int input) { return input >= 0 && s.has(static_cast<size_t>(input)); };
+  if (packed && !given(in.last)) tsc::invalid("remove_input_padding needs the input last_token_ids");
+  tsc::Dim requests = packed ? s.input(static_cast<size_t>(in.last)).dims.at(0) : x.dims[0];
+  for (auto [input, name] : {std::pair(in.types, "host_request_types"), std::pair(in.last, "last_token_ids"),
+                             std::pair(in.slots, "state_slot_mapping")}) {
+    if (!given(input)) continue;
+    tsc::Shape numbers = s.input(static_cast<size_t>(input));
+    expectShape(s, numbers, name, {-1});
+    expectEqual(s, numbers.dims[0], requests, fmt::format("size 0 of {}", name));
+  }
+}
+
+RequestText::RequestText(GraphText& g, bool packed, std::string x, std::string types, std::string last,
+                         std::string slots)
+    : g_(g), packed_(packed), types_(std::move(types)), slots_(std::move(slots)) {
+  if (!packed) {
+    count_ = g.size(x, 0);
+    longest_ = g.size(x, 1);
+    lengths_ = last.empty() ? "" : g.toLong(last);
+    return;
+  }
+  ends_ = g.toLong(last);
+  count_ = g.size(ends_, 0);
+  tokens_ = g.size(x, 0);
+  std::string zero = g.op("aten::zeros", {g.ints({1}), 4, nullptr, nullptr, nullptr});
+  starts_ = g.slice(g.op("aten::cat", {g.tensors({zero, ends_}), 0}), 0, 0, -1);
+  lengths_ = g.sub(ends_, starts_);
+  longest_ = g.typed("int", "aten::Int", {g.op("aten::max", {lengths_})});
+}
+
+std::string RequestText::isActive(const std::string& s) {
+  if (lengths_.empty()) return "";
+  return g_.unsqueeze(g_.op("aten::gt", {lengths_, s}), 1);
+}
+
+std::string RequestText::padded(const std::string& x) {
+  if (!packed_) return x;
+  std::string rows = g_.add(g_.unsqueeze(starts_, 1), g_.unsqueeze(g_.range(longest_), 0));
+  std::string last = g_.typed("int", "aten::sub", {tokens_, 1});
+  return g_.index(x, {g_.op("aten::clamp", {rows, nullptr, last})});
+}
+
+std::string RequestText::unpadded(const std::string& y) {
+  if (!packed_) {
+    if (lengths_.empty()) return y;
+    std::string own = g_.op("aten::lt", {g_.unsqueeze(g_.range(longest_), 0), g_.unsqueeze(lengths_, 1)});
+    return g_.op("aten::masked_fill", {y, g_.op("aten::logical_not", {g_.unsqueeze(own, 2)}), 0});
+  }
+  // Of each token: whose it is, and which of its tokens.
+  std::string tokens = g_.range(tokens_);
+  std::string past = g_.op("aten::ge", {g_.unsqueeze(tokens, 1), g_.unsqueeze(ends_, 0)});
+  std::string whose = g_.op("aten::sum", {past, g_.ints({1}), false, 4});
+  std::string isNobodys = g_.op("aten::eq", {whose, count_});
+  std::string request = g_.op("aten::clamp", {whose, nullptr, g_.typed("int", "aten::sub", {count_, 1})});
+  std::string place = g_.sub(tokens, g_.index(starts_, {request}));
+  place = g_.op("aten::clamp", {place, nullptr, g_.typed("int", "aten::sub", {longest_, 1})});
+  return g_.op("aten::masked_fill", {g_.index(y, {request, place}), g_.unsqueeze(isNobodys, 1), 0});
+}
+
+std::string RequestText::statesOf(const std::string& all, int rank) {
+  std::string states = slots_.empty() ? all : g_.index(all, {g_.toLong(slots_)});
+  if (types_.empty()) return states;
+  std::string fresh = g_.op("aten::eq", {types_, 0});
+  for (int d = 1; d < rank; ++d) fresh = g_.unsqueeze(fresh, d);
+  return g_.op("aten::masked_fill", {states, fresh, 0});
+}
+
+std::string RequestText::statesBack(const std::string& all, const std::string& states, const std::string& dtypeLike) {
+  std::string rounded = g_.op("aten::type_as", {states, dtypeLike});
+  if (slots_.empty()) return rounded;
+  return g_.op("aten::index_put", {all, g_.list("Tensor?[]", {g_.toLong(slots_)}), rounded, false});
+}
+
+}  // namespace tscompile

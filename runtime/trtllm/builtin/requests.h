@@ -1,0 +1,52 @@
+// Which rows of a tensor are which request's: padded [requests, longest, width], where request b has the first
+// last_token_ids[b] of its rows (all, if that is absent), or packed [tokens, width] with remove_input_padding, where it
+// ends before row last_token_ids[b]. A request goes on from its state, but starts anew where host_request_types is 0.
+#pragma once
+
+#include "runtime/trtllm/builtin/floats.h"
+#include "runtime/trtllm/builtin/graph_text.h"
+
+namespace tscompile {
+
+// Where plugins have the inputs that tell it; -1: the plugin has no such input.
+struct RequestInputs {
+  int x = 0, types = -1, last = -1, slots = -1;
+};
+
+struct Request {
+  int64_t first = 0, length = 0;  // rows of the tensor as [rows, width]
+  int64_t room = 0;               // rows up to the next request; those past length belong to nobody
+  int64_t slot = 0;               // of its state
+  bool fresh = false;
+};
+
+// All of them; fails where the numbers cannot be. `slots`: how many states there are; each is of one request.
+std::vector<Request> readRequests(const tsc::Run& run, const RequestInputs& in, bool packed, int64_t slots);
+
+// Sizes of the inputs of `in`: width of x, as many numbers of the others as there are requests.
+void expectRequests(const tsc::Shapes& s, const RequestInputs& in, bool packed, int64_t width);
+
+// The same in decompositions: all as padded [requests, longest, ..].
+class RequestText {
+ public:
+  // `names` of inputs as the graph has them; empty for absent ones.
+  RequestText(GraphText& g, bool packed, std::string x, std::string types, std::string last, std::string slots);
+
+  std::string padded(const std::string& x);    // of the input's layout
+  std::string unpadded(const std::string& y);  // back, with zeros where no request has a row
+  // Of the requests: [requests, ..] from the states of all slots, zeros for those that start anew; and back.
+  std::string statesOf(const std::string& all, int rank);
+  std::string statesBack(const std::string& all, const std::string& states, const std::string& dtypeLike);
+  const std::string& lengths() const { return lengths_; }  // [requests]
+  const std::string& longest() const { return longest_; }
+  const std::string& count() const { return count_; }
+  // Whether row s of requests is theirs: [requests, 1].
+  std::string isActive(const std::string& s);
+
+ private:
+  GraphText& g_;
+  bool packed_;
+  std::string types_, slots_, lengths_, starts_, ends_, longest_, count_, tokens_;
+};
+
+}  // namespace tscompile

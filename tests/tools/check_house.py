@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Checks that the house keeps its picture: who may include whom (as CMake links them), no cycles between files or
+folders, rooms of a bearable size, and the counts of words that belong elsewhere. Prints each fault; exits 1 if there is
+one. `./dev lint` runs it.
+
+    check_house.py [--build build/release]   with a build folder: also what a cold build costs, from ninja's log
+"""
+import argparse
+import collections
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LAYERS = ("ir", "frontend", "passes", "partition", "runtime", "api", "tools")
+MOST_SOURCES = 60      # in one folder
+MOST_OF_ROOM = 0.25    # of all lines, in one library
+# CPU seconds for 1,000 lines, everything built without ccache.
+MOST_BUILD_SECONDS = 7.0
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, text=True,
+                         capture_output=True, check=True).stdout
+    return [f for f in out.split("\n") if f and os.path.exists(os.path.join(ROOT, f))]
+
+
+def text(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+class House:
+    def __init__(self):
+        self.faults = []
+        self.files = tracked()
+        self.sources = [f for f in self.files if re.search(r"\.(h|cpp|def|yy|ll)$", f)]
+        self.product = [f for f in self.sources if f.split("/")[0] in LAYERS]
+        self.texts = {f: text(f) for f in self.sources}
+        known = set(self.sources)
+        self.includes = {f: [t for t in re.findall(r'^\s*#include "([^"]+)"', self.texts[f], re.M) if t in known]
+                         for f in self.sources}
+
+    def fault(self, message):
+        self.faults.append(message)
+
+    # ---- cycles ----
+
+    def cycles(self, graph):
+        index, low, stack, on, found = {}, {}, [], set(), []
+        for root in sorted(graph):
+            if root in index:
+                continue
+            work = [(root, iter(sorted(graph[root])))]
+            index[root] = low[root] = len(index)
+            stack.append(root)
+            on.add(root)
+            while work:
+                node, rest = work[-1]
+                for to in rest:
+                    if to not in index:
+                        index[to] = low[to] = len(index)
+                        stack.append(to)
+                        on.add(to)
+                        work.append((to, iter(sorted(graph.get(to, ())))))
+                        break
+                    if to in on:
+                        low[node] = min(low[node], index[to])
+                else:
+                    work.pop()
+                    if work:
+                        low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                    if low[node] == index[node]:
+                        part = []
+                        while part[-1:] != [node]:
+                            part.append(stack.pop())
+                            on.discard(part[-1])
+                        if len(part) > 1:
+                            found.append(sorted(part))
+        return found
+
+    def check_cycles(self):
+        for part in self.cycles({f: set(self.includes[f]) for f in self.product}):
+            self.fault("files that include each other: " + ", ".join(part))
+        folders = collections.defaultdict(set)
+        for f in self.product:
+            folders[os.path.dirname(f)].update(
+                os.path.dirname(t) for t in self.includes[f] if os.path.dirname(t) != os.path.dirname(f))
+        for part in self.cycles(folders):
+            self.fault("folders that include each other: " + ", ".join(part))
+
+    # ---- libraries ----
+
+    def rooms(self):
+        """Library -> (folders, libraries that it links)."""
+        found = {}
+        for layer in LAYERS:
+            for call in re.findall(r"ts_(?:library|room)\((tscompile_\w+[^)]*)\)", text(f"{layer}/CMakeLists.txt")):
+                words = call.split()
+                lists, key = collections.defaultdict(list), None
+                for word in words[1:]:
+                    if word in ("EXPORT", "FOLDERS", "DEPENDS", "SOURCES"):
+                        key = word
+                    else:
+                        lists[key].append(word)
+                folders = [os.path.normpath(os.path.join(layer, d)) for d in lists["FOLDERS"] or ["."]]
+                found[words[0]] = (folders, [d for d in lists["DEPENDS"] if d.startswith("tscompile_")])
+        return found
+
+    def check_rooms(self):
+        rooms = self.rooms()
+        of_folder = {folder: name for name, (folders, _) in rooms.items() for folder in folders}
+        allowed = {}
+
+        def reach(name):
+            if name not in allowed:
+                allowed[name] = {name}.union(*(reach(d) for d in rooms[name][1]))
+            return allowed[name]
+
+        lines = collections.Counter()
+        for f in self.product:
+            room = of_folder.get(os.path.dirname(f))
+            if not room:
+                self.fault(f"{f}: its folder belongs to no library")
+                continue
+            lines[room] += self.texts[f].count("\n")
+            for to in self.includes[f]:
+                other = of_folder.get(os.path.dirname(to))
+                if other and other not in reach(room):
+                    self.fault(f"{f}: includes {to}, but {room} does not link {other}")
+        total = sum(lines.values())
+        for room, count in lines.items():
+            if count > MOST_OF_ROOM * total:
+                self.fault(f"{room} holds {count} of {total} lines")
+        for folder, count in collections.Counter(os.path.dirname(f) for f in self.product).items():
+            if count > MOST_SOURCES:
+                self.fault(f"{folder} holds {count} sources")
+
+    # ---- build ----
+
+    def check_build(self, build):
+        log = os.path.join(ROOT, build, "cold_build_seconds.txt")
+        if not os.path.exists(log):
+            return
+        with open(log, encoding="utf-8") as f:
+            seconds = float(f.read().split()[0])
+        lines = sum(self.texts[f].count("\n") for f in self.sources)
+        rate = seconds / lines * 1000
+        print(f"cold build: {seconds:.0f} CPU seconds, {rate:.1f} for 1,000 lines")
+        if rate > MOST_BUILD_SECONDS:
+            self.fault(f"a cold build takes {rate:.1f} CPU seconds for 1,000 lines, at most {MOST_BUILD_SECONDS}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", help="folder with the log of a cold build (./dev build-time)")
+    arguments = parser.parse_args()
+    house = House()
+    house.check_cycles()
+    house.check_rooms()
+    if arguments.build:
+        house.check_build(arguments.build)
+    for message in house.faults:
+        print("fault:", message)
+    print(f"{len(house.product)} sources, {len(house.faults)} faults")
+    return 1 if house.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

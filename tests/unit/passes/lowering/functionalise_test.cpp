@@ -1,0 +1,319 @@
+// Which writes functionalise turns into values, and which it must leave.
+#include "ir/graph/printer.h"
+#include "tests/support/pass_checks.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile::test {
+namespace {
+
+void expectAfter(const std::string& before, const std::string& after) {
+  EXPECT_EQ(afterPass(functionalise, before), printed(after));
+}
+void expectLeft(const char* text) { expectAfter(text, text); }
+
+TEST(Functionalise, LaterUsesTakeTheNewValue) {
+  expectAfter(R"(graph(%x : Tensor):
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::abs(%a)
+  %c : Tensor = aten::relu_(%a)
+  %d : Tensor = aten::neg(%a)
+  %e : Tensor = aten::relu_(%c)
+  %f : Tensor = aten::mul(%a, %b)
+  return (%a, %d, %f)
+)",
+              R"(graph(%x : Tensor):
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::abs(%a)
+  %c : Tensor = aten::relu(%a)
+  %d : Tensor = aten::neg(%c)
+  %e : Tensor = aten::relu(%c)
+  %f : Tensor = aten::mul(%e, %b)
+  return (%e, %d, %f)
+)");
+}
+
+TEST(Functionalise, TheResultKeepsTheDType) {
+  expectAfter(R"(graph(%x : Tensor, %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::add_(%a, %y, %1)
+  return (%b)
+)",
+              R"(graph(%x : Tensor, %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %4 : Tensor = aten::add(%a, %y, %1)
+  %b : Tensor = aten::type_as(%4, %a)
+  return (%b)
+)");
+  expectAfter(R"(graph(%x : Float(*, *), %y : Half(*, *)):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::add_(%a, %y, %1)
+  %c : Tensor = aten::mul_(%a, %1)
+  return (%b)
+)",
+              R"(graph(%x : Float(*, *), %y : Half(*, *)):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::add(%a, %y, %1)
+  %c : Tensor = aten::mul(%b, %1)
+  return (%c)
+)");
+}
+
+TEST(Functionalise, FillZeroAndCopy) {
+  expectAfter(R"(graph(%x : Tensor, %y : Tensor):
+  %no : bool = prim::Constant[value=0]()
+  %v : float = prim::Constant[value=1.5]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::fill_(%a, %v)
+  %c : Tensor = aten::neg(%x)
+  %d : Tensor = aten::zero_(%c)
+  %e : Tensor = aten::neg(%x)
+  %f : Tensor = aten::copy_(%e, %y, %no)
+  return (%a, %c, %e)
+)",
+              R"(graph(%x : Tensor, %y : Tensor):
+  %no : bool = prim::Constant[value=0]()
+  %v : float = prim::Constant[value=1.5]()
+  %a : Tensor = aten::neg(%x)
+  %10 : NoneType = prim::Constant()
+  %b : Tensor = aten::full_like(%a, %v, %10, %10, %10, %10, %10)
+  %c : Tensor = aten::neg(%x)
+  %11 : NoneType = prim::Constant()
+  %d : Tensor = aten::zeros_like(%c, %11, %11, %11, %11, %11)
+  %e : Tensor = aten::neg(%x)
+  %f : Tensor = aten::copy(%e, %y, %no)
+  return (%b, %d, %f)
+)");
+}
+
+TEST(Functionalise, LeavesInputsAttributesConstantsAndLiveViews) {
+  expectLeft(R"(graph(%x : Tensor, %n : int):
+  %a : Tensor = aten::relu_(%x)
+  %b : Tensor = aten::neg(%x)
+  %v : Tensor = aten::unsqueeze(%b, %n)
+  %d : Tensor = aten::relu_(%b)
+  %e : Tensor = aten::neg(%x)
+  %w : Tensor = aten::unsqueeze(%e, %n)
+  %f : Tensor = aten::relu_(%w)
+  %c : Tensor = prim::Constant[value={3}]()
+  %g : Tensor = aten::relu_(%c)
+  return (%a, %v, %e)
+)");
+}
+
+TEST(Functionalise, ViewsAfterTheLastWriteAreFine) {
+  expectAfter(R"(graph(%x : Tensor):
+  %n : int = prim::Constant[value=0]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::relu_(%a)
+  %v : Tensor = aten::unsqueeze(%a, %n)
+  %l : Tensor[] = prim::ListConstruct(%a, %v)
+  return (%l)
+)",
+              R"(graph(%x : Tensor):
+  %n : int = prim::Constant[value=0]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::relu(%a)
+  %v : Tensor = aten::unsqueeze(%b, %n)
+  %l : Tensor[] = prim::ListConstruct(%b, %v)
+  return (%l)
+)");
+}
+
+TEST(Functionalise, WritesInBranchesBecomeResults) {
+  expectAfter(R"(graph(%x : Tensor, %c : bool, %d : bool):
+  %a : Tensor = aten::neg(%x)
+   = prim::If(%c)
+    block0():
+      %b : Tensor = aten::relu_(%a)
+       = prim::If(%d)
+        block0():
+          -> ()
+        block1():
+          %e : Tensor = aten::sqrt_(%a)
+          -> ()
+       = prim::Print(%a)
+      -> ()
+    block1():
+       = prim::Print(%a)
+      -> ()
+  return (%a)
+)",
+              R"(graph(%x : Tensor, %c : bool, %d : bool):
+  %a : Tensor = aten::neg(%x)
+  %8 : Tensor = prim::If(%c)
+    block0():
+      %b : Tensor = aten::relu(%a)
+      %7 : Tensor = prim::If(%d)
+        block0():
+          -> (%b)
+        block1():
+          %5 : Tensor = aten::sqrt(%b)
+          %e : Tensor = aten::type_as(%5, %b)
+          -> (%e)
+       = prim::Print(%7)
+      -> (%7)
+    block1():
+       = prim::Print(%a)
+      -> (%a)
+  return (%8)
+)");
+}
+
+TEST(Functionalise, NoResultWhereNobodyReadsOn) {
+  expectAfter(R"(graph(%x : Tensor, %c : bool):
+  %a : Tensor = aten::neg(%x)
+   = prim::If(%c)
+    block0():
+      %b : Tensor = aten::relu_(%a)
+       = prim::Print(%b)
+      -> ()
+    block1():
+      -> ()
+  return (%x)
+)",
+              R"(graph(%x : Tensor, %c : bool):
+  %a : Tensor = aten::neg(%x)
+   = prim::If(%c)
+    block0():
+      %b : Tensor = aten::relu(%a)
+       = prim::Print(%b)
+      -> ()
+    block1():
+      -> ()
+  return (%x)
+)");
+}
+
+TEST(Functionalise, WritesInLoopsAreCarried) {
+  expectAfter(R"(graph(%x : Tensor):
+  %3 : int = prim::Constant[value=3]()
+  %true : bool = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+   = prim::Loop(%3, %true)
+    block0(%i : int):
+       = prim::Print(%a)
+      %b : Tensor = aten::relu_(%a)
+      -> (%true)
+  return (%a)
+)",
+              R"(graph(%x : Tensor):
+  %3 : int = prim::Constant[value=3]()
+  %true : bool = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %7 : Tensor = prim::Loop(%3, %true, %a)
+    block0(%i : int, %6 : Tensor):
+       = prim::Print(%6)
+      %b : Tensor = aten::relu(%6)
+      -> (%true, %b)
+  return (%7)
+)");
+}
+
+TEST(Functionalise, ViewsInALoopSeeTheNextIteration) {
+  expectLeft(R"(graph(%x : Tensor):
+  %3 : int = prim::Constant[value=3]()
+  %true : bool = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %l : Tensor[] = prim::ListConstruct(%x)
+   = prim::Loop(%3, %true)
+    block0(%i : int):
+      %b : Tensor = aten::relu_(%a)
+      %m : Tensor[] = aten::append(%l, %a)
+      -> (%true)
+  return (%l)
+)");
+}
+
+TEST(Functionalise, TheOnlyNameOfWhatBranchesMade) {
+  expectAfter(R"(graph(%x : Tensor, %c : bool):
+  %y : Tensor = prim::If(%c)
+    block0():
+      %a : Tensor = aten::neg(%x)
+      -> (%a)
+    block1():
+      %b : Tensor = aten::abs(%x)
+      %d : Tensor = aten::relu_(%b)
+      -> (%b)
+  %z : Tensor = aten::relu_(%y)
+  return (%y)
+)",
+              R"(graph(%x : Tensor, %c : bool):
+  %y : Tensor = prim::If(%c)
+    block0():
+      %a : Tensor = aten::neg(%x)
+      -> (%a)
+    block1():
+      %b : Tensor = aten::abs(%x)
+      %d : Tensor = aten::relu(%b)
+      -> (%d)
+  %z : Tensor = aten::relu(%y)
+  return (%z)
+)");
+  // One branch gives what has another name.
+  expectLeft(R"(graph(%x : Tensor, %c : bool):
+  %a : Tensor = aten::neg(%x)
+  %y : Tensor = prim::If(%c)
+    block0():
+      -> (%a)
+    block1():
+      %b : Tensor = aten::abs(%x)
+      -> (%b)
+  %z : Tensor = aten::relu_(%y)
+  return (%y, %a)
+)");
+  expectLeft(R"(graph(%x : Tensor, %c : bool):
+  %y : Tensor, %w : Tensor = prim::If(%c)
+    block0():
+      %a : Tensor = aten::neg(%x)
+      -> (%a, %a)
+    block1():
+      %b : Tensor = aten::abs(%x)
+      -> (%b, %x)
+  %z : Tensor = aten::relu_(%y)
+  return (%y, %w)
+)");
+}
+
+TEST(Functionalise, AppendsMakeALongerList) {
+  expectAfter(R"(graph(%x : Tensor, %n : int):
+  %l : int[] = prim::ListConstruct(%n)
+  %1 : int[] = aten::append(%l, %n)
+  %2 : int[] = aten::append(%1, %n)
+  %size : int = aten::len(%l)
+  %3 : int[] = aten::append(%l, %size)
+  %y : Tensor = aten::sum(%x)
+  return (%l, %y)
+)",
+              R"(graph(%x : Tensor, %n : int):
+  %2 : int[] = prim::ListConstruct(%n, %n, %n)
+  %size : int = aten::len(%2)
+  %3 : int[] = prim::ListConstruct(%n, %n, %n, %size)
+  %y : Tensor = aten::sum(%x)
+  return (%3, %y)
+)");
+}
+
+TEST(Functionalise, AppendsInOtherBlocksOrToOthersListsStay) {
+  expectLeft(R"(graph(%x : int[], %c : bool, %n : int):
+  %0 : int[] = aten::append(%x, %n)
+  %l : int[] = prim::ListConstruct(%n)
+   = prim::If(%c)
+    block0():
+      %1 : int[] = aten::append(%l, %n)
+      -> ()
+    block1():
+      -> ()
+  %m : int[] = prim::ListConstruct(%n)
+  %k : int[][] = prim::ListConstruct(%m)
+  %2 : int[] = aten::append(%m, %n)
+  return (%l, %k)
+)");
+}
+
+}  // namespace
+}  // namespace tscompile::test

@@ -1,0 +1,537 @@
+// Engines: what layers a graph becomes, and that they compute what the interpreter does.
+#include "runtime/engine/engine.h"
+
+#include "runtime/call/thread_pool.h"
+#include "runtime/registry.h"
+#include "tests/support/module_checks.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <random>
+#include <thread>
+
+namespace tscompile::test {
+namespace {
+
+Tensor randn(std::initializer_list<int64_t> sizes, uint64_t seed) {
+  Dims dims(sizes);
+  Tensor t = Tensor::empty(DType::Float32, dims);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = normal(random);
+  return t;
+}
+
+// A graph whose constants named "w..." get random values; with its engine and its program.
+class EngineCase {
+ public:
+  explicit EngineCase(const std::string& text, EngineOptions options = {}) : graph_(readGraph(text)) {
+    uint64_t seed = 100;
+    forEachNode(*graph_, [&](Node* n) {
+      if (n->kind() != sym::Constant || !n->output()->type()->isTensor()) return;
+      const TensorFacts& f = n->output()->type()->tensor();
+      Tensor t = Tensor::empty(DType::Float32, f.sizes);
+      std::mt19937_64 random(seed++);
+      std::uniform_real_distribution<float> uniform(0.1f, 1.0f);
+      for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = uniform(random);
+      t.storage()->makeReadOnly();
+      n->setAttribute(sym::value, IValue(t));
+    });
+    std::optional<Refusal> refusal;
+    engine_ = Engine::make(*graph_, allOps(), {}, options, refusal);
+    EXPECT_TRUE(engine_) << (refusal ? refusal->verdict.detail : "");
+    Diagnostics d;
+    Result<std::shared_ptr<const Program>> program = Program::compile(*graph_, allOps(), {}, d);
+    EXPECT_TRUE(program.ok()) << renderDiagnostics(d, "test");
+    if (program) program_ = *program;
+  }
+
+  std::vector<IValue> run(std::vector<IValue> inputs, int threads = 1) const {
+    RunOptions options;
+    options.threads = threads;
+    RunContext context(options);
+    RunScope scope(context);
+    std::vector<IValue> outputs(graph_->outputs().size());
+    EXPECT_TRUE(engine_->run(inputs, outputs, context));
+    return outputs;
+  }
+  std::vector<IValue> interpret(std::vector<IValue> inputs) const {
+    Diagnostics d;
+    Result<std::vector<IValue>> r = program_->run(inputs, {}, d);
+    EXPECT_TRUE(r.ok()) << renderDiagnostics(d, "test");
+    return r ? *r : std::vector<IValue>();
+  }
+  // "matmul+relu, softmax"
+  std::string layers(std::vector<IValue> inputs) const {
+    RunOptions options;
+    RunContext context(options);
+    RunScope scope(context);
+    std::optional<Refusal> refusal;
+    std::shared_ptr<const EnginePlan> plan = engine_->planFor(inputs, context, &refusal);
+    if (!plan) return "refused: " + (refusal ? refusal->verdict.detail : "");
+    std::string names;
+    for (const auto& layer : plan->network().layers) names += (names.empty() ? "" : ", ") + layer->name();
+    return names;
+  }
+  void expectClose(std::vector<IValue> inputs, double tolerance = 1e-5) const {
+    std::vector<IValue> got = run(inputs), expected = interpret(inputs);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      Tensor g = got[i].toTensor(), e = expected[i].toTensor();
+      ASSERT_EQ(dimsText(g.sizes()), dimsText(e.sizes()));
+      for (int64_t k = 0; k < e.numel(); ++k)
+        ASSERT_LE(std::fabs(g.real(k) - e.real(k)), tolerance * (1 + std::fabs(e.real(k)))) << "element " << k;
+    }
+  }
+
+ private:
+  std::unique_ptr<Graph> graph_;
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<const Program> program_;
+};
+
+constexpr const char* kBottleneck = R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %eps : float = prim::Constant[value=1.0000000000000001e-05]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %w : Float(32, 32, 3, 3) = prim::Constant[value={0}]()
+  %scale : Float(32) = prim::Constant[value={0}]()
+  %shift : Float(32) = prim::Constant[value={0}]()
+  %mean : Float(32) = prim::Constant[value={0}]()
+  %var : Float(32) = prim::Constant[value={0}]()
+  %y : Tensor = aten::_convolution(%x, %w, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %n : Tensor = aten::batch_norm(%y, %scale, %shift, %mean, %var, %f, %eps, %eps, %f)
+  %s : Tensor = aten::add(%n, %x, %one)
+  %r : Tensor = aten::relu(%s)
+  return (%r)
+)";
+
+TEST(Engine, ConvolutionTakesNormResidualAndActivation) {
+  EngineCase c(kBottleneck);
+  Tensor x = randn({2, 32, 14, 14}, 1);
+  EXPECT_EQ(c.layers({x}), "reorder, conv winograd+add+relu, reorder");
+  c.expectClose({x}, 1e-4);
+}
+
+// A kernel behind a convolution reads row-major memory, alone and from a list.
+TEST(Engine, KernelsReadBlockedActivationsInOrder) {
+  std::string text = kBottleneck;
+  text.replace(text.find("  return (%r)"), 13, R"(  %q : Tensor = aten::cumsum(%r, %one, %none)
+  %list : Tensor[] = prim::ListConstruct(%r, %x)
+  %h : Tensor = aten::hstack(%list)
+  return (%q, %h))");
+  EngineCase c(text);
+  EXPECT_NE(c.layers({randn({1, 32, 6, 6}, 1)}).find("kernel aten::cumsum"), std::string::npos);
+  c.expectClose({randn({1, 32, 6, 6}, 1)}, 1e-4);
+}
+
+// What follows a convolution may see its result in other sizes.
+TEST(Engine, ConvolutionsOfOtherRanks) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %last : int = prim::Constant[value=-1]()
+  %ones : int[] = prim::ListConstruct(%one)
+  %zeros : int[] = prim::ListConstruct(%zero)
+  %w : Float(32, 32, 3) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::relu(%a)
+  %c : Tensor = aten::_convolution(%b, %w, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %d : Tensor = aten::add(%c, %x, %one)
+  %e : Tensor = aten::flatten(%d, %one, %last)
+  %g : Tensor = aten::sigmoid(%e)
+  return (%g, %b)
+)");
+  c.expectClose({randn({2, 32, 20}, 1)}, 1e-4);
+  EngineCase flattened(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %last : int = prim::Constant[value=-1]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %w : Float(32, 32, 3, 3) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w, %none, %ones, %ones, %ones, %f, %ones, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::flatten(%a, %one, %last)
+  %c : Tensor = aten::relu(%b)
+  return (%c)
+)");
+  flattened.expectClose({randn({2, 32, 6, 5}, 1)}, 1e-4);
+}
+
+// Of [2, 8, 4, 4] seen as [4, 8, 8], dimension 1 is not that of the channels.
+TEST(Engine, ChannelsThatAreNoneTakeNoBias) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %sizes : int[] = prim::Constant[value=[4, 8, 8]]()
+  %w : Float(8, 8, 3, 3) = prim::Constant[value={0}]()
+  %p : Float(8, 1) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w, %none, %ones, %ones, %ones, %f, %ones, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::view(%a, %sizes)
+  %c : Tensor = aten::add(%b, %p, %one)
+  return (%c)
+)");
+  c.expectClose({randn({2, 8, 4, 4}, 1)}, 1e-4);
+}
+
+TEST(Engine, SizesMayChange) {
+  EngineCase c(kBottleneck);
+  for (int64_t size : {1, 2, 5, 14, 33, 5, 1}) c.expectClose({randn({1, 32, size, size + 1}, 7)}, 1e-4);
+}
+
+TEST(Engine, NetworksOfFewerChannelsThanABlock) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %w1 : Float(6, 3, 3, 3) = prim::Constant[value={0}]()
+  %b1 : Float(6) = prim::Constant[value={0}]()
+  %w2 : Float(20, 6, 3, 3) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w1, %b1, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::sigmoid(%a)
+  %c : Tensor = aten::mul(%b, %a)
+  %d : Tensor = aten::_convolution(%c, %w2, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %list : Tensor[] = prim::ListConstruct(%c, %d)
+  %e : Tensor = aten::cat(%list, %one)
+  return (%d, %e)
+)");
+  c.expectClose({randn({2, 3, 9, 7}, 3)}, 1e-4);
+}
+
+TEST(Engine, ProductsTakeBiasAndActivation) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %approximate : str = prim::Constant[value="none"]()
+  %w1 : Float(64, 40) = prim::Constant[value={0}]()
+  %b1 : Float(64) = prim::Constant[value={0}]()
+  %w2 : Float(64, 40) = prim::Constant[value={0}]()
+  %a : Tensor = aten::linear(%x, %w1, %b1)
+  %b : Tensor = aten::gelu(%a, %approximate)
+  %c : Tensor = aten::matmul(%b, %w2)
+  %d : Tensor = aten::add(%c, %x, %one)
+  return (%d)
+)");
+  Tensor x = randn({3, 5, 40}, 2);
+  EXPECT_EQ(c.layers({x}), "matmul+gelu, matmul+add");
+  c.expectClose({x});
+}
+
+TEST(Engine, OneMatrixAsItIsAndTransposed) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %w : Float(8, 8) = prim::Constant[value={0}]()
+  %a : Tensor = aten::linear(%x, %w, %none)
+  %b : Tensor = aten::matmul(%x, %w)
+  return (%a, %b)
+)");
+  c.expectClose({randn({3, 8}, 2)});
+}
+
+TEST(Engine, OneKernelBehindTwoNorms) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %eps : float = prim::Constant[value=1.0000000000000001e-05]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %w : Float(16, 16, 1, 1) = prim::Constant[value={0}]()
+  %m1 : Float(16) = prim::Constant[value={0}]()
+  %v1 : Float(16) = prim::Constant[value={0}]()
+  %m2 : Float(16) = prim::Constant[value={0}]()
+  %v2 : Float(16) = prim::Constant[value={0}]()
+  %y : Tensor = aten::_convolution(%x, %w, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %a : Tensor = aten::batch_norm(%y, %none, %none, %m1, %v1, %f, %eps, %eps, %f)
+  %z : Tensor = aten::_convolution(%a, %w, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::batch_norm(%z, %none, %none, %m2, %v2, %f, %eps, %eps, %f)
+  return (%b)
+)");
+  for (int64_t size : {3, 4, 5, 3}) c.expectClose({randn({1, 16, size, size}, 5)}, 1e-4);
+}
+
+constexpr const char* kFire = R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %w1 : Float(32, 3, 1, 1) = prim::Constant[value={0}]()
+  %w2 : Float(16, 3, 3, 3) = prim::Constant[value={0}]()
+  %w3 : Float(16, 48, 1, 1) = prim::Constant[value={0}]()
+  %a : Tensor = aten::_convolution(%x, %w1, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::_convolution(%x, %w2, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %parts : Tensor[] = prim::ListConstruct(%a, %b)
+  %c : Tensor = aten::cat(%parts, %one)
+  %d : Tensor = aten::_convolution(%c, %w3, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  return (%d)
+)";
+
+TEST(Engine, JoinedChannelsOfOneImageAreMadeInPlace) {
+  EngineCase c(kFire);
+  // The images need no blocks for the first layers.
+  const std::string convolutions = "conv first_layer, conv first_layer, conv direct, reorder";
+  EXPECT_EQ(c.layers({randn({1, 3, 9, 7}, 1)}), convolutions);
+  EXPECT_EQ(c.layers({randn({2, 3, 9, 7}, 1)}), "conv first_layer, conv first_layer, cat, conv direct, reorder");
+  c.expectClose({randn({1, 3, 9, 7}, 1)}, 1e-4);
+  c.expectClose({randn({2, 3, 9, 7}, 1)}, 1e-4);
+}
+
+TEST(Engine, PartsOfStacksAreMadeInPlace) {
+  EngineCase c(R"(graph(%x : Tensor, %past : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::tanh(%x)
+  %first : Tensor[] = prim::ListConstruct(%past, %a)
+  %k : Tensor = aten::cat(%first, %one)
+  %b : Tensor = aten::exp(%a)
+  %second : Tensor[] = prim::ListConstruct(%past, %b)
+  %v : Tensor = aten::cat(%second, %one)
+  %sum : Tensor = aten::add(%k, %v, %one)
+  %all : Tensor[] = prim::ListConstruct(%k, %v)
+  %s : Tensor = aten::stack(%all, %zero)
+  return (%s, %sum)
+)");
+  std::vector<IValue> inputs{randn({4, 1, 8}, 1), randn({4, 3, 8}, 2)};
+  EXPECT_EQ(c.layers(inputs), "pointwise, cat, pointwise, cat, pointwise");
+  c.expectClose(inputs);
+  // Parts whose place is not aligned are copied there.
+  inputs = {randn({3, 1, 7}, 1), randn({3, 4, 7}, 2)};
+  EXPECT_EQ(c.layers(inputs), "pointwise, cat, pointwise, cat, pointwise, cat");
+  c.expectClose(inputs);
+}
+
+// Results of convolutions lie in blocks of channels; stacked tensors do not, along whatever dimension.
+TEST(Engine, StackedConvolutions) {
+  for (int64_t channels : {16, 20, 32}) {
+    for (int64_t dim : {0, 1, 2, 4, -1}) {
+      EngineCase c(fmt::format(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %dim : int = prim::Constant[value={1}]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %v : Float({0}, 16, 3, 3) = prim::Constant[value={{0}}]()
+  %w : Float({0}, 16, 1, 1) = prim::Constant[value={{0}}]()
+  %a : Tensor = aten::_convolution(%x, %v, %none, %ones, %ones, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %b : Tensor = aten::_convolution(%x, %w, %none, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %parts : Tensor[] = prim::ListConstruct(%a, %b)
+  %s : Tensor = aten::stack(%parts, %dim)
+  return (%s)
+)",
+                               channels, dim));
+      c.expectClose({randn({2, 16, 5, 5}, 1)}, 1e-4);
+      c.expectClose({randn({1, 16, 4, 4}, 2)}, 1e-4);
+    }
+  }
+}
+
+TEST(Engine, JoinsOfWhatIsNeededElsewhere) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %last : int = prim::Constant[value=-1]()
+  %w : Float(4, 16) = prim::Constant[value={0}]()
+  %a : Tensor = aten::tanh(%x)
+  %b : Tensor = aten::exp(%x)
+  %d : Tensor = aten::sqrt(%b)
+  %t : Tensor = aten::transpose(%a, %zero, %one)
+  %twice : Tensor[] = prim::ListConstruct(%a, %a, %w, %x, %d)
+  %p : Tensor = aten::cat(%twice, %zero)
+  %again : Tensor[] = prim::ListConstruct(%d, %b)
+  %q : Tensor = aten::cat(%again, %zero)
+  %r : Tensor = aten::stack(%again, %one)
+  %u : Tensor = aten::stack(%again, %last)
+  %both : Tensor[] = prim::ListConstruct(%q, %q)
+  %v : Tensor = aten::cat(%both, %one)
+  %n : Tensor = aten::matmul(%t, %d)
+  return (%p, %q, %r, %u, %v, %b, %n)
+)");
+  c.expectClose({randn({4, 16}, 3)}, 1e-4);
+}
+
+TEST(Engine, TwoNormsBehindOneConvolution) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %eps : float = prim::Constant[value=1.0000000000000001e-05]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %w : Float(20, 16, 1, 1) = prim::Constant[value={0}]()
+  %b : Float(20) = prim::Constant[value={0}]()
+  %m1 : Float(20) = prim::Constant[value={0}]()
+  %v1 : Float(20) = prim::Constant[value={0}]()
+  %m2 : Float(20) = prim::Constant[value={0}]()
+  %v2 : Float(20) = prim::Constant[value={0}]()
+  %y : Tensor = aten::_convolution(%x, %w, %b, %ones, %zeros, %ones, %f, %zeros, %one, %f, %f, %f, %f)
+  %a : Tensor = aten::batch_norm(%y, %none, %none, %m1, %v1, %f, %eps, %eps, %f)
+  %z : Tensor = aten::batch_norm(%a, %none, %b, %m2, %v2, %f, %eps, %eps, %f)
+  return (%z)
+)");
+  Tensor x = randn({2, 16, 5, 5}, 5);
+  EXPECT_EQ(c.layers({x}), "reorder, conv direct, reorder");
+  c.expectClose({x}, 1e-4);
+}
+
+constexpr const char* kAttention = R"(graph(%q : Tensor, %k : Tensor, %v : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %last : int = prim::Constant[value=-1]()
+  %before : int = prim::Constant[value=-2]()
+  %scale : float = prim::Constant[value=0.25]()
+  %inf : float = prim::Constant[value=-inf]()
+  %kt : Tensor = aten::transpose(%k, %last, %before)
+  %s : Tensor = aten::matmul(%q, %kt)
+  %t : Tensor = aten::mul(%s, %scale)
+  %n : int = aten::size(%q, %two)
+  %sizes : int[] = prim::ListConstruct(%n, %n)
+  %o : Tensor = aten::ones(%sizes, %none, %none, %none, %none)
+  %u : Tensor = aten::triu(%o, %one)
+  %m : Tensor = aten::gt(%u, %zero)
+  %h : Tensor = aten::masked_fill(%t, %m, %inf)
+  %p : Tensor = aten::softmax(%h, %last, %none)
+  %y : Tensor = aten::matmul(%p, %v)
+  %z : Tensor = aten::transpose(%y, %one, %two)
+  %rest : int[] = prim::Constant[value=[2, 9, 32]]()
+  %r : Tensor = aten::reshape(%z, %rest)
+  return (%r)
+)";
+
+TEST(Engine, AttentionIsOneLayer) {
+  EngineCase c(kAttention);
+  std::vector<IValue> inputs{randn({2, 4, 9, 8}, 1), randn({2, 4, 9, 8}, 2), randn({2, 4, 9, 8}, 3)};
+  EXPECT_EQ(c.layers(inputs), "attention (causal)");
+  c.expectClose(inputs);
+}
+
+TEST(Engine, ElementwiseChainsAreOneLoop) {
+  EngineCase c(R"(graph(%x : Tensor, %y : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::add(%x, %y, %one)
+  %b : Tensor = aten::tanh(%a)
+  %c : Tensor = aten::mul(%b, %x)
+  %d : Tensor = aten::exp(%c)
+  %e : Tensor = aten::div(%d, %y)
+  return (%e)
+)");
+  std::vector<IValue> inputs{randn({4, 1, 33}, 1), randn({5, 33}, 2)};
+  EXPECT_EQ(c.layers(inputs), "pointwise of 5");
+  c.expectClose(inputs, 1e-5);
+}
+
+// Chains that meet: inputs of the second are known to the loop only behind steps of the first.
+TEST(Engine, ChainsThatMeetAreOneLoop) {
+  EngineCase c(R"(graph(%x : Tensor, %t : Tensor, %v : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %half : float = prim::Constant[value=0.5]()
+  %a : Tensor = aten::log(%v)
+  %b : Tensor = aten::sub(%x, %t, %one)
+  %c : Tensor = aten::pow(%b, %two)
+  %d : Tensor = aten::div(%c, %v)
+  %e : Tensor = aten::add(%a, %d, %one)
+  %f : Tensor = aten::mul(%e, %half)
+  return (%f)
+)");
+  std::vector<IValue> inputs{floats({1, 2, 3}), floats({2, 2, 1}), floats({0.5f, 1, 2})};
+  EXPECT_EQ(c.layers(inputs), "pointwise of 6");
+  c.expectClose(inputs);
+}
+
+TEST(Engine, PrecisionOfWeights) {
+  const std::string text = R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %w : Float(48, 200) = prim::Constant[value={0}]()
+  %a : Tensor = aten::linear(%x, %w, %none)
+  return (%a)
+)";
+  Tensor x = randn({20, 200}, 2);
+  Tensor exact = EngineCase(text).run({x})[0].toTensor();
+  // |error| <= sum |x| |w| e, with e the relative error of a weight; for int8 half a step of the largest weight.
+  struct Bound {
+    Precision precision;
+    double relative;
+  };
+  for (Bound b : {Bound{Precision::F16, 0x1p-11}, Bound{Precision::BF16, 0x1p-9}, Bound{Precision::Int8, 0.5 / 127}}) {
+    Tensor got = EngineCase(text, {.precision = b.precision}).run({x})[0].toTensor();
+    double worst = 0;
+    for (int64_t i = 0; i < got.numel(); ++i) {
+      double sum = 0;
+      for (int64_t k = 0; k < 200; ++k) sum += std::fabs(x.data<float>()[i / 48 * 200 + k]);
+      EXPECT_LE(std::fabs(got.real(i) - exact.real(i)), sum * b.relative + 1e-4);
+      worst = std::max(worst, std::fabs(got.real(i) - exact.real(i)));
+    }
+    EXPECT_GT(worst, 1e-5);  // the weights are stored so
+  }
+}
+
+TEST(Engine, ManyThreadsOneEngine) {
+  EngineCase c(kBottleneck);
+  Tensor x = randn({1, 32, 20, 20}, 4), y = randn({1, 32, 9, 9}, 5);
+  Tensor expectedX = c.run({x})[0].toTensor(), expectedY = c.run({y})[0].toTensor();
+  auto same = [](const Tensor& a, const Tensor& b) {
+    return std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel()) * 4) == 0;
+  };
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 20; ++i) {
+        bool first = (t + i) % 2;
+        wrong += !same(c.run({first ? x : y}, 1 + t % 3)[0].toTensor(), first ? expectedX : expectedY);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Engine, ResultsAreTheCallersOwn) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %w : Float(3) = prim::Constant[value={0}]()
+  %a : Tensor = aten::add(%x, %w, %one)
+  return (%a, %w, %x)
+)");
+  Tensor x = floats({1, 2, 3});
+  std::vector<IValue> first = c.run({x}), second = c.run({x});
+  EXPECT_NE(first[0].toTensor().raw(), second[0].toTensor().raw());
+  first[1].toTensor().data<float>()[0] = 99;  // the weight itself stays as it is
+  EXPECT_NE(c.run({x})[1].toTensor().real(0), 99);
+  EXPECT_EQ(first[2].toTensor(), x);
+}
+
+TEST(Engine, WhatCannotBePlannedIsLeftAlone) {
+  EngineCase c(R"(graph(%x : Tensor, %y : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::add(%x, %y, %one)
+  return (%a)
+)");
+  RunOptions options;
+  RunContext context(options);
+  RunScope scope(context);
+  EXPECT_EQ(c.layers({floats({1, 2}), floats({1, 2, 3})}), "refused: ");
+}
+
+}  // namespace
+}  // namespace tscompile::test

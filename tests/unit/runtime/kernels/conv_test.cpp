@@ -1,0 +1,291 @@
+#include "runtime/kernels/conv.h"
+
+#include "ir/values/dtype.h"
+#include "runtime/kernels/layout.h"
+#include "tests/support/engine_reference.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace tscompile::test {
+namespace {
+
+struct Case {
+  ConvShape shape;
+  Epilogue epilogue{};
+  bool bias = true, residual = false;
+  WeightStorage storage = WeightStorage::F32;
+};
+
+ConvShape shapeOf(int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t kernel, int64_t stride = 1,
+                  int64_t pad = 0, int64_t groups = 1, int64_t dilation = 1) {
+  ConvShape s;
+  s.batch = n;
+  s.groups = groups;
+  s.inChannels = c;
+  s.outChannels = o;
+  s.inHeight = h;
+  s.inWidth = w;
+  s.kernelHeight = s.kernelWidth = kernel;
+  s.strideHeight = s.strideWidth = stride;
+  s.padTop = s.padLeft = s.padBottom = s.padRight = pad;
+  s.dilationHeight = s.dilationWidth = dilation;
+  return s;
+}
+
+struct Buffer {
+  explicit Buffer(int64_t floats)
+      : data(static_cast<float*>(std::aligned_alloc(64, static_cast<size_t>((floats * 4 + 127) / 64 * 64))),
+             &std::free) {}
+  std::unique_ptr<float, decltype(&std::free)> data;
+  float* get() { return data.get(); }
+};
+
+double weightStored(float v, WeightStorage storage, double scale) {
+  switch (storage) {
+    case WeightStorage::F32:
+      return v;
+    case WeightStorage::F16:
+      return static_cast<float>(Half(v));
+    case WeightStorage::BF16:
+      return static_cast<float>(BFloat16(v));
+    case WeightStorage::I8:
+      break;
+  }
+  return std::nearbyint(v / scale) * scale;
+}
+
+struct Data {
+  std::vector<float> input, weights, bias, residual;
+  explicit Data(const ConvShape& s)
+      : input(randomFloats(s.batch * s.inChannels * s.inHeight * s.inWidth, 1)),
+        weights(randomFloats(s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth, 2)),
+        bias(randomFloats(s.outChannels + kBlock, 3)),
+        residual(randomFloats(s.batch * s.outChannels * s.outHeight() * s.outWidth(), 4)) {}
+};
+
+std::vector<double> reference(const Case& t, const Data& data) {
+  const ConvShape& s = t.shape;
+  const int64_t taps = s.inGroup() * s.kernelHeight * s.kernelWidth;
+  std::vector<double> out;
+  for (int64_t n = 0; n < s.batch; ++n)
+    for (int64_t o = 0; o < s.outChannels; ++o) {
+      const float* w = data.weights.data() + o * taps;
+      double scale = 0;
+      for (int64_t i = 0; i < taps; ++i) scale = std::max(scale, std::fabs(static_cast<double>(w[i])) / 127);
+      for (int64_t y = 0; y < s.outHeight(); ++y)
+        for (int64_t x = 0; x < s.outWidth(); ++x) {
+          double sum = t.bias ? data.bias[static_cast<size_t>(o)] : 0;
+          for (int64_t c = 0; c < s.inGroup(); ++c)
+            for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+              for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
+                int64_t inY = y * s.strideHeight + ky * s.dilationHeight - s.padTop;
+                int64_t inX = x * s.strideWidth + kx * s.dilationWidth - s.padLeft;
+                if (inY < 0 || inY >= s.inHeight || inX < 0 || inX >= s.inWidth) continue;
+                int64_t channel = o / s.outGroup() * s.inGroup() + c;
+                sum += data.input[static_cast<size_t>(((n * s.inChannels + channel) * s.inHeight + inY) * s.inWidth +
+                                                      inX)] *
+                       weightStored(w[(c * s.kernelHeight + ky) * s.kernelWidth + kx], t.storage, scale);
+              }
+          if (t.residual) sum += data.residual[out.size()];
+          out.push_back(activationOf(t.epilogue.activation, sum, t.epilogue.alpha, t.epilogue.beta));
+        }
+    }
+  return out;
+}
+
+// Blocked activations with NaN in the lanes that hold no channel: it must not reach a result.
+void blockWithNan(int64_t batch, int64_t channels, int64_t area, const std::vector<float>& plain, float* blocked) {
+  toBlocked(batch, channels, area, plain.data(), blocked, 1);
+  for (int64_t n = 0; n < batch; ++n)
+    for (int64_t c = channels; c < channelBlocks(channels) * kBlock; ++c)
+      for (int64_t i = 0; i < area; ++i)
+        blocked[((n * channelBlocks(channels) + c / kBlock) * area + i) * kBlock + c % kBlock] = NAN;
+}
+
+std::vector<float> run(const ConvTactic& tactic, const Case& t, const Data& data, int threads) {
+  const ConvShape& s = t.shape;
+  const int64_t inArea = s.inHeight * s.inWidth, outArea = s.outHeight() * s.outWidth();
+  Buffer in(blockedSize(s.batch, s.inChannels, inArea)), out(blockedSize(s.batch, s.outChannels, outArea));
+  Buffer residual(blockedSize(s.batch, s.outChannels, outArea));
+  Buffer packed(tactic.packedBytes(s, t.storage) / 4 + 1), workspace(tactic.workspace(s) / 4 + 1);
+  std::memset(workspace.get(), 0xff, static_cast<size_t>(tactic.workspace(s)));
+  tactic.pack(s, data.weights.data(), t.storage, packed.get());
+  if (tactic.input == ActivationLayout::Blocked)
+    blockWithNan(s.batch, s.inChannels, inArea, data.input, in.get());
+  else
+    std::memcpy(in.get(), data.input.data(), data.input.size() * sizeof(float));
+  Epilogue e = t.epilogue;
+  if (t.bias) e.bias = data.bias.data();
+  if (t.residual) {
+    if (tactic.output == ActivationLayout::Blocked)
+      toBlocked(s.batch, s.outChannels, outArea, data.residual.data(), residual.get(), 1);
+    else
+      std::memcpy(residual.get(), data.residual.data(), data.residual.size() * sizeof(float));
+    e.residual = residual.get();
+  }
+  tactic.run(s, in.get(), packed.get(), t.storage, out.get(), e, workspace.get(), threads);
+  std::vector<float> result(static_cast<size_t>(s.batch * s.outChannels * outArea));
+  if (tactic.output == ActivationLayout::Blocked)
+    fromBlocked(s.batch, s.outChannels, outArea, out.get(), result.data(), 1);
+  else
+    std::memcpy(result.data(), out.get(), result.size() * sizeof(float));
+  return result;
+}
+
+void check(const Case& t, double tolerance = 3e-5) {
+  const ConvShape& s = t.shape;
+  Data data(s);
+  std::vector<double> want = reference(t, data);
+  for (const ConvTactic& tactic : convTactics()) {
+    if (!tactic.accepts(s)) continue;
+    SCOPED_TRACE(testing::Message() << tactic.name << ": " << s.batch << 'x' << s.inChannels << 'x' << s.inHeight << 'x'
+                                    << s.inWidth << " -> " << s.outChannels << ", kernel " << s.kernelHeight
+                                    << " stride " << s.strideHeight << " pad " << s.padLeft << " groups " << s.groups
+                                    << " dilation " << s.dilationWidth);
+    std::vector<float> got = run(tactic, t, data, 1);
+    const double allowed = std::string(tactic.name) == "winograd" ? 2 * tolerance : tolerance;
+    expectNear(got, want, allowed, allowed);
+    if (testing::Test::HasFailure()) return;
+    for (int threads : {2, 3, 16}) EXPECT_TRUE(sameBytes(got, run(tactic, t, data, threads))) << threads << " threads";
+    EXPECT_GT(tactic.cost(s), 0);
+  }
+}
+
+}  // namespace
+
+TEST(EngineConv, KernelsStridesAndPadding) {
+  atEachSimdLevel([] {
+    for (int64_t kernel : {1, 2, 3, 5})
+      for (int64_t stride : {1, 2, 3})
+        for (int64_t pad : {0, 1, 2})
+          for (int64_t channels : {3, 16, 24}) check({shapeOf(1, channels, 11, 17, 20, kernel, stride, pad)});
+  });
+}
+
+TEST(EngineConv, WidthsAroundTheTiles) {
+  atEachSimdLevel([] {
+    for (int64_t width : {1, 2, 5, 6, 7, 13, 14, 15, 28, 29, 43}) {
+      check({shapeOf(1, 16, 3, width, 33, 3, 1, 1)});
+      check({shapeOf(1, 35, 2, width, 48, 1)});
+    }
+  });
+}
+
+TEST(EngineConv, DilationAndOneSidedPadding) {
+  atEachSimdLevel([] {
+    check({shapeOf(2, 17, 15, 15, 18, 3, 1, 2, 1, 2)});
+    check({shapeOf(1, 4, 15, 15, 18, 3, 2, 3, 1, 3)});
+    Case t{shapeOf(1, 20, 9, 8, 16, 3, 2)};
+    t.shape.padRight = 1;
+    t.shape.padBottom = 2;
+    check(t);
+    t.shape.kernelHeight = 1;
+    t.shape.strideHeight = 3;
+    t.shape.dilationWidth = 2;
+    check(t);
+    t.shape.padLeft = 5;
+    t.shape.inWidth = 3;
+    check(t);
+  });
+}
+
+TEST(EngineConv, Groups) {
+  atEachSimdLevel([] {
+    check({shapeOf(2, 32, 7, 9, 64, 3, 1, 1, 2)});
+    check({shapeOf(2, 12, 7, 9, 6, 3, 1, 1, 3)});
+    for (int64_t channels : {2, 16, 40})
+      for (int64_t kernel : {3, 5})
+        for (int64_t stride : {1, 2})
+          for (int64_t pad : {0, 1, 2}) check({shapeOf(2, channels, 13, 21, channels, kernel, stride, pad, channels)});
+    check({shapeOf(1, 16, 13, 21, 16, 3, 1, 4, 16, 2)});
+    check({shapeOf(1, 16, 2, 2, 16, 3, 1, 1, 16)});
+  });
+}
+
+TEST(EngineConv, Batches) {
+  check({shapeOf(64, 1, 32, 32, 6, 3)});
+  check({shapeOf(64, 6, 15, 15, 16, 3)});
+  check({shapeOf(5, 24, 9, 9, 40, 3, 2, 1)});
+}
+
+TEST(EngineConv, LargeShapesAreSplit) {
+  check({shapeOf(1, 64, 28, 28, 64, 3, 1, 1)});
+  check({shapeOf(1, 256, 7, 7, 128, 3, 1, 1)}, 1e-4);
+  check({shapeOf(1, 64, 56, 56, 96, 1)});
+  check({shapeOf(1, 3, 64, 64, 64, 7, 2, 3)});
+  check({shapeOf(1, 96, 56, 56, 96, 3, 1, 1, 96)});
+}
+
+TEST(EngineConv, Epilogues) {
+  atEachSimdLevel([] {
+    for (Activation a : kActivations)
+      for (bool residual : {false, true})
+        for (int64_t groups : {1, 20}) {
+          Case t{shapeOf(1, 20, 6, 11, 20, 3, 1, 1, groups)};
+          t.epilogue.activation = a;
+          t.epilogue.alpha = a == Activation::LeakyRelu ? 0.1f : a == Activation::Elu ? 0.7f : -0.5f;
+          t.epilogue.beta = 2;
+          t.residual = residual;
+          t.bias = residual;
+          check(t);
+        }
+  });
+}
+
+TEST(EngineConv, StoredPrecisions) {
+  atEachSimdLevel([] {
+    for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
+      for (int64_t groups : {1, 4, 36}) {
+        Case t{shapeOf(1, 36, 6, 7, 36, 3, 1, 1, groups)};
+        t.storage = storage;
+        check(t, 1e-4);
+        t.shape.inChannels = t.shape.groups = 1;
+        check(t, 1e-4);
+      }
+  });
+}
+
+TEST(EngineConv, NanAndInfinityPass) {
+  Case t{shapeOf(1, 16, 5, 5, 16, 3, 1, 1)};
+  t.epilogue.activation = Activation::Relu;
+  Data data(t.shape);
+  data.input[7] = NAN;
+  data.input[40] = INFINITY;
+  std::vector<double> want = reference(t, data);
+  for (const ConvTactic& tactic : convTactics())
+    if (tactic.accepts(t.shape) && std::string(tactic.name) != "winograd")
+      expectNear(run(tactic, t, data, 1), want, 1e-4, 1e-4);
+}
+
+TEST(EngineConv, Doubles) {
+  ConvShape s = shapeOf(2, 6, 9, 8, 4, 3, 2, 1, 2);
+  Data data(s);
+  std::vector<double> in(data.input.begin(), data.input.end()), w(data.weights.begin(), data.weights.end());
+  std::vector<double> bias(data.bias.begin(), data.bias.end());
+  std::vector<double> want = reference({s}, data), got(want.size());
+  im2colConv(s, in.data(), w.data(), bias.data(), got.data(), 2);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12);
+}
+
+TEST(EngineLayout, ThereAndBack) {
+  atEachSimdLevel([] {
+    for (int64_t channels : {1, 16, 20, 33})
+      for (int64_t area : {1, 15, 16, 50, 5000}) {
+        std::vector<float> plain = randomFloats(2 * channels * area, 5), back(plain.size()), last(plain.size());
+        std::vector<float> blocked(static_cast<size_t>(blockedSize(2, channels, area))), again(blocked.size());
+        toBlocked(2, channels, area, plain.data(), blocked.data(), 2);
+        EXPECT_EQ(blocked[static_cast<size_t>((area - 1) * kBlock)], plain[static_cast<size_t>(area - 1)]);
+        fromBlocked(2, channels, area, blocked.data(), back.data(), 2);
+        EXPECT_TRUE(sameBytes(plain, back));
+        blockedToChannelsLast(2, channels, area, blocked.data(), last.data(), 2);
+        for (int64_t c = 0; c < channels; ++c)
+          ASSERT_EQ(last[static_cast<size_t>(area * channels + c)], plain[static_cast<size_t>((channels + c) * area)]);
+        channelsLastToBlocked(2, channels, area, last.data(), again.data(), 2);
+        EXPECT_TRUE(sameBytes(blocked, again));
+      }
+  });
+}
+
+}  // namespace tscompile::test

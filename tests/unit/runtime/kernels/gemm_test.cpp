@@ -1,0 +1,216 @@
+#include "runtime/kernels/gemm.h"
+
+#include "ir/values/dtype.h"
+#include "tests/support/engine_reference.h"
+
+namespace tscompile::test {
+namespace {
+
+struct Case {
+  int64_t m, n, k;
+  int64_t extraA = 0, extraC = 0;  // floats between rows
+  Epilogue epilogue{};
+  bool bias = false, residual = false, transposed = false;
+  WeightStorage storage = WeightStorage::F32;
+};
+
+// The weight that the packed matrix stands for.
+double stored(float value, WeightStorage storage, double scale) {
+  switch (storage) {
+    case WeightStorage::F32:
+      return value;
+    case WeightStorage::F16:
+      return static_cast<float>(Half(value));
+    case WeightStorage::BF16:
+      return static_cast<float>(BFloat16(value));
+    case WeightStorage::I8:
+      break;
+  }
+  return std::nearbyint(value / scale) * scale;
+}
+
+std::vector<float> run(const Case& t, int threads, std::vector<double>* want = nullptr) {
+  const int64_t lda = t.k + t.extraA, ldc = t.n + t.extraC;
+  std::vector<float> a = randomFloats(t.m * lda, 1), b = randomFloats(t.k * t.n, 2), bias = randomFloats(t.n, 3);
+  std::vector<float> residual = randomFloats(t.m * ldc, 4), c(static_cast<size_t>(t.m * ldc), 77.0f);
+  std::vector<char> packed(static_cast<size_t>(packedBytes(t.k, t.n, t.storage)));
+  packMatrix(t.k, t.n, b.data(), t.transposed ? 1 : t.n, t.transposed ? t.k : 1, t.storage, packed.data());
+  PackedMatrix matrix{t.k, t.n, t.storage, packed.data()};
+  std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(t.m, matrix)));
+  Epilogue e = t.epilogue;
+  if (t.bias) e.bias = bias.data();
+  if (t.residual) e.residual = residual.data();
+  gemm(t.m, a.data(), lda, matrix, c.data(), ldc, e, workspace.data(), threads);
+  if (!want) return c;
+  want->assign(c.size(), 77.0);
+  for (int64_t j = 0; j < t.n; ++j) {
+    auto weight = [&](int64_t p) { return b[static_cast<size_t>(t.transposed ? j * t.k + p : p * t.n + j)]; };
+    double scale = 0;
+    for (int64_t p = 0; p < t.k; ++p) scale = std::max(scale, std::fabs(static_cast<double>(weight(p))) / 127);
+    for (int64_t i = 0; i < t.m; ++i) {
+      double sum = t.bias ? bias[static_cast<size_t>(j)] : 0;
+      for (int64_t p = 0; p < t.k; ++p)
+        sum += a[static_cast<size_t>(i * lda + p)] * stored(weight(p), t.storage, scale);
+      if (t.residual) sum += residual[static_cast<size_t>(i * ldc + j)];
+      (*want)[static_cast<size_t>(i * ldc + j)] = activationOf(e.activation, sum, e.alpha, e.beta);
+    }
+  }
+  return c;
+}
+
+void check(const Case& t, double tolerance = 2e-5) {
+  SCOPED_TRACE(testing::Message() << t.m << " x " << t.n << " x " << t.k);
+  std::vector<double> want;
+  std::vector<float> got = run(t, 1, &want);
+  expectNear(got, want, tolerance, tolerance);
+  for (int threads : {2, 3, 16}) EXPECT_TRUE(sameBytes(got, run(t, threads))) << threads << " threads";
+}
+
+}  // namespace
+
+TEST(EngineGemm, SizesAroundTheTiles) {
+  atEachSimdLevel([] {
+    for (int64_t m : {1, 2, 3, 5, 6, 7, 13, 14, 15, 29})
+      for (int64_t n : {1, 15, 16, 17, 33, 64, 100})
+        for (int64_t k : {1, 16, 37}) check({m, n, k});
+  });
+}
+
+TEST(EngineGemm, LargeSizesAreSplit) {
+  check({130, 300, 1100});
+  check({1, 4000, 768});
+  check({1100, 96, 64});
+  check({1500, 40, 130, 5, 3});
+}
+
+TEST(EngineGemm, EmptySizes) {
+  check({0, 5, 3});
+  check({4, 0, 3});
+  Case t{3, 20, 0};
+  t.bias = true;
+  check(t);
+}
+
+TEST(EngineGemm, RowStridesAndTransposedWeights) {
+  Case t{17, 35, 50, 3, 7};
+  t.transposed = true;
+  atEachSimdLevel([&] { check(t); });
+}
+
+TEST(EngineGemm, Epilogues) {
+  atEachSimdLevel([] {
+    for (Activation a : kActivations)
+      for (bool bias : {false, true})
+        for (bool residual : {false, true}) {
+          Case t{16, 50, 600, 0, 2};
+          t.epilogue.activation = a;
+          t.epilogue.alpha = a == Activation::LeakyRelu ? 0.1f : a == Activation::Elu ? 0.7f : -0.5f;
+          t.epilogue.beta = 2;
+          t.bias = bias;
+          t.residual = residual;
+          check(t, 4e-5);
+        }
+  });
+}
+
+TEST(EngineGemm, StoredPrecisions) {
+  atEachSimdLevel([] {
+    for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
+      for (int64_t m : {1, 2, 3, 4, 40}) {
+        Case t{m, 53, 300};
+        t.storage = storage;
+        t.bias = true;
+        check(t, 1e-4);
+        t.n = 140;
+        t.residual = true;
+        t.epilogue.activation = m == 1 ? Activation::Gelu : Activation::Relu;
+        check(t, 1e-4);
+      }
+  });
+}
+
+// Of very many weights some are so near a tie that they round either way.
+TEST(EngineGemm, DepthsOfInt8Weights) {
+  for (int64_t k : {0, 1, 3, 4, 5, 16, 31, 65536, 65600})
+    for (int64_t m : {1, 3, 5}) {
+      Case t{m, 18, k, 1, 2};
+      t.storage = WeightStorage::I8;
+      check(t, k > 1000 ? 2e-2 : 1e-5);
+    }
+}
+
+// Rows that share a product with others: values of any size, none at all, and those that are not finite.
+TEST(EngineGemm, RowsOfInt8WeightsOfAnySize) {
+  const int64_t k = 40, n = 20;
+  const std::vector<float> b = randomFloats(k * n, 2);
+  std::vector<char> packed(static_cast<size_t>(packedBytes(k, n, WeightStorage::I8)));
+  packMatrix(k, n, b.data(), n, 1, WeightStorage::I8, packed.data());
+  const PackedMatrix matrix{k, n, WeightStorage::I8, packed.data()};
+  auto product = [&](const std::vector<float>& a) {
+    const auto m = static_cast<int64_t>(a.size()) / k;
+    std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(m, matrix)));
+    std::vector<float> c(static_cast<size_t>(m * n));
+    gemm(m, a.data(), k, matrix, c.data(), n, {}, workspace.data(), 1);
+    return c;
+  };
+  const std::vector<float> plain = randomFloats(k, 1), want = product(plain);
+  atEachSimdLevel([&] {
+    for (float factor : {0.0f, 1e-43f, 1e-36f, 1e-29f, 1.0f, 1e30f, 3e36f}) {
+      std::vector<float> a = plain;
+      for (float& v : a) v *= factor;
+      a.insert(a.end(), plain.begin(), plain.end());
+      const std::vector<float> c = product(a);
+      const double tolerance = factor < 1e-37 ? 2e-44 : 2e-5 * factor;
+      for (size_t j = 0; j < n; ++j) {
+        EXPECT_NEAR(c[j], static_cast<double>(want[j]) * factor, tolerance) << factor;
+        EXPECT_NEAR(c[n + j], want[j], 2e-5) << factor;
+      }
+    }
+    for (float odd : {NAN, INFINITY, -INFINITY}) {
+      std::vector<float> a = plain;
+      a[17] = odd;
+      a.insert(a.end(), plain.begin(), plain.end());
+      const std::vector<float> c = product(a);
+      for (size_t j = 0; j < n; ++j) {
+        EXPECT_FALSE(std::isfinite(c[j]));
+        EXPECT_EQ(std::isnan(c[j]), std::isnan(odd));
+        EXPECT_NEAR(c[n + j], want[j], 2e-5);
+      }
+    }
+  });
+}
+
+TEST(EngineGemm, ResidualMayBeTheResult) {
+  std::vector<float> a = randomFloats(20 * 700, 1), b = randomFloats(700 * 40, 2), c = randomFloats(20 * 40, 3);
+  std::vector<char> packed(static_cast<size_t>(packedBytes(700, 40, WeightStorage::F32)));
+  packMatrix(700, 40, b.data(), 40, 1, WeightStorage::F32, packed.data());
+  PackedMatrix matrix{700, 40, WeightStorage::F32, packed.data()};
+  std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(20, matrix)));
+  std::vector<float> apart(c.size()), in = c;
+  Epilogue e;
+  e.residual = in.data();
+  gemm(20, a.data(), 700, matrix, apart.data(), 40, e, workspace.data(), 2);
+  e.residual = c.data();
+  gemm(20, a.data(), 700, matrix, c.data(), 40, e, workspace.data(), 2);
+  EXPECT_TRUE(sameBytes(apart, c));
+}
+
+TEST(EngineGemm, NanAndInfinityPass) {
+  atEachSimdLevel([] {
+    std::vector<float> a(32, 1.0f), b(16 * 20, 1.0f), c(40);
+    a[3] = NAN;
+    b[7 * 20 + 19] = INFINITY;
+    std::vector<char> packed(static_cast<size_t>(packedBytes(16, 20, WeightStorage::F32)));
+    packMatrix(16, 20, b.data(), 20, 1, WeightStorage::F32, packed.data());
+    PackedMatrix matrix{16, 20, WeightStorage::F32, packed.data()};
+    std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(2, matrix)));
+    Epilogue e;
+    e.activation = Activation::Relu;
+    gemm(2, a.data(), 16, matrix, c.data(), 20, e, workspace.data(), 1);
+    for (size_t j = 0; j < 20; ++j) EXPECT_TRUE(std::isnan(c[j]));
+    for (size_t j = 20; j < 39; ++j) EXPECT_EQ(c[j], 16.0f);
+    EXPECT_TRUE(std::isinf(c[39]));
+  });
+}
+
+}  // namespace tscompile::test

@@ -1,0 +1,239 @@
+#include "runtime/kernels/pointwise.h"
+
+#include "ir/values/dtype.h"
+#include "runtime/kernels/pointwise_ops.h"
+#include "tests/support/engine_reference.h"
+
+#include <bit>
+
+namespace tscompile::test {
+namespace {
+
+// Units in the last place between a result and the exact value.
+double ulps(float got, double want) {
+  if (std::isnan(want)) return std::isnan(got) ? 0 : 1e9;
+  auto rounded = static_cast<float>(want);
+  if (got == rounded) return 0;
+  if (!std::isfinite(got) || !std::isfinite(rounded)) return 1e9;
+  double unit =
+      std::max(static_cast<double>(std::nextafter(std::fabs(rounded), INFINITY)) - std::fabs(rounded), 1.4e-45);
+  return std::fabs(got - want) / unit;
+}
+
+std::vector<float> applied(PointwiseOp op, const std::vector<float>& x, const std::vector<float>& y = {},
+                           float alpha = 0, float beta = 0) {
+  std::vector<float> out(x.size());
+  pointwiseFunction(op)(x.data(), y.data(), nullptr, out.data(), static_cast<int64_t>(x.size()), alpha, beta);
+  return out;
+}
+
+// All magnitudes, both signs, and the special values.
+std::vector<float> manyFloats() {
+  std::vector<float> values = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f};
+  for (uint32_t bits = 0; bits < 0x7f800000u; bits += 60013) {
+    values.push_back(std::bit_cast<float>(bits));
+    values.push_back(-std::bit_cast<float>(bits));
+  }
+  for (float v = -110; v < 110; v += 0.0173f) values.push_back(v);
+  return values;
+}
+
+using Exact = double (*)(double);
+void checkUlps(PointwiseOp op, Exact exact, double most) {
+  std::vector<float> x = manyFloats();
+  std::vector<float> got = applied(op, x);
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    double error = ulps(got[i], exact(x[i]));
+    ASSERT_LE(error, most) << "op " << static_cast<int>(op) << " of " << x[i] << ": " << got[i] << ", not "
+                           << exact(x[i]);
+    worst = std::max(worst, error);
+  }
+  testing::Test::RecordProperty(std::to_string(static_cast<int>(op)), std::to_string(worst));
+}
+
+void run(const PointwiseProgram& p, std::vector<int64_t> dims, std::vector<PointwiseOperand> inputs,
+         std::vector<void*> outputs, int threads = 1) {
+  runPointwise(p, dims, inputs, outputs, threads);
+}
+
+}  // namespace
+
+TEST(EnginePointwise, FunctionsAreAccurate) {
+  atEachSimdLevel([] {
+    checkUlps(
+        PointwiseOp::Exp, [](double x) { return std::exp(x); }, 2);
+    checkUlps(
+        PointwiseOp::Expm1, [](double x) { return std::expm1(x); }, 4);
+    checkUlps(
+        PointwiseOp::Log, [](double x) { return std::log(x); }, 2);
+    checkUlps(
+        PointwiseOp::Log1p, [](double x) { return std::log1p(x); }, 4);
+    checkUlps(
+        PointwiseOp::Tanh, [](double x) { return std::tanh(x); }, 3);
+    checkUlps(
+        PointwiseOp::Erf, [](double x) { return std::erf(x); }, 3);
+    checkUlps(
+        PointwiseOp::Sigmoid, [](double x) { return x < -87 ? 0 * x : 1 / (1 + std::exp(-x)); }, 1e9);
+    checkUlps(
+        PointwiseOp::Rsqrt, [](double x) { return 1 / std::sqrt(x); }, 2);
+  });
+}
+
+TEST(EnginePointwise, ActivationsAreNear) {
+  std::vector<float> x = randomFloats(1000, 1, -12, 12);
+  x.insert(x.end(), {NAN, 0.0f, 90.0f, -90.0f, 25.0f});
+  struct {
+    PointwiseOp op;
+    Activation activation;
+  } pairs[] = {{PointwiseOp::Relu, Activation::Relu},
+               {PointwiseOp::Sigmoid, Activation::Sigmoid},
+               {PointwiseOp::Gelu, Activation::Gelu},
+               {PointwiseOp::GeluTanh, Activation::GeluTanh},
+               {PointwiseOp::Silu, Activation::Silu},
+               {PointwiseOp::HardSwish, Activation::HardSwish},
+               {PointwiseOp::HardSigmoid, Activation::HardSigmoid},
+               {PointwiseOp::Mish, Activation::Mish},
+               {PointwiseOp::Softplus, Activation::Softplus},
+               {PointwiseOp::Clamp, Activation::Clamp},
+               {PointwiseOp::LeakyRelu, Activation::LeakyRelu},
+               {PointwiseOp::Elu, Activation::Elu}};
+  atEachSimdLevel([&] {
+    for (auto [op, activation] : pairs) {
+      SCOPED_TRACE(static_cast<int>(op));
+      std::vector<double> want;
+      for (float v : x) want.push_back(activationOf(activation, v, -0.5, 2));
+      expectNear(applied(op, x, {}, -0.5f, 2), want, 2e-6, 5e-7);
+    }
+  });
+}
+
+TEST(EnginePointwise, ExactOperations) {
+  std::vector<float> x = {1.5f, -1.5f, 2.5f, 0, NAN, INFINITY, -7, 7, 1e30f}, y = {2, 2, -2, 0, 1, 1, 3, NAN, 1e-30f};
+  auto expect = [&](PointwiseOp op, std::vector<float> want) {
+    std::vector<float> got = applied(op, x, y);
+    for (size_t i = 0; i < x.size(); ++i)
+      EXPECT_TRUE(std::isnan(want[i]) ? std::isnan(got[i]) : got[i] == want[i])
+          << "op " << static_cast<int>(op) << " at " << i << ": " << got[i] << ", not " << want[i];
+  };
+  atEachSimdLevel([&] {
+    expect(PointwiseOp::Min, {1.5f, -1.5f, -2, 0, NAN, 1, -7, NAN, 1e-30f});
+    expect(PointwiseOp::Max, {2, 2, 2.5f, 0, NAN, INFINITY, 3, NAN, 1e30f});
+    expect(PointwiseOp::Ne, {1, 1, 1, 0, 1, 1, 1, 1, 1});
+    expect(PointwiseOp::Eq, {0, 0, 0, 1, 0, 0, 0, 0, 0});
+    expect(PointwiseOp::Lt, {1, 1, 0, 0, 0, 0, 1, 0, 0});
+    expect(PointwiseOp::Ge, {0, 0, 1, 1, 0, 1, 0, 0, 1});
+    expect(PointwiseOp::And, {1, 1, 1, 0, 1, 1, 1, 1, 1});
+    expect(PointwiseOp::Xor, {0, 0, 0, 0, 0, 0, 0, 0, 0});
+    expect(PointwiseOp::Round, {2, -2, 2, 0, NAN, INFINITY, -7, 7, 1e30f});
+    expect(PointwiseOp::Sign, {1, -1, 1, 0, 0, 1, -1, 1, 1});
+    expect(PointwiseOp::Remainder, {1.5f, 0.5f, -1.5f, NAN, NAN, NAN, 2, NAN, std::fmod(1e30f, 1e-30f)});
+    expect(PointwiseOp::FloorDiv, {0, -1, -2, NAN, NAN, NAN, -3, NAN, INFINITY});
+    expect(PointwiseOp::IsNan, {0, 0, 0, 0, 1, 0, 0, 0, 0});
+    expect(PointwiseOp::Not, {0, 0, 0, 1, 0, 0, 0, 0, 0});
+    expect(PointwiseOp::Relu, {1.5f, 0, 2.5f, 0, NAN, INFINITY, 0, 7, 1e30f});
+  });
+}
+
+TEST(EnginePointwise, BroadcastsAndStrides) {
+  const int64_t n = 5, m = 301, k = 7;
+  std::vector<float> full = randomFloats(n * m * k, 1), row = randomFloats(k, 2), column = randomFloats(n * m, 3);
+  std::vector<float> swapped = randomFloats(m * n * k, 4), scalar = {3};
+  PointwiseProgram p;
+  int a = p.input(), b = p.input(), c = p.input(), d = p.input(), e = p.input();
+  int sum = p.step(PointwiseOp::Add, a, b);
+  int product = p.step(PointwiseOp::Mul, sum, c);
+  int all = p.step(PointwiseOp::MulAdd, d, e, product);
+  int two = p.constant(2);
+  int shifted = p.step(PointwiseOp::Sub, all, two);
+  p.output(p.step(PointwiseOp::Clamp, shifted, -1, -1, -6, 4));
+  EXPECT_LE(p.slots(), 8);
+  const std::vector<int64_t> contiguous = {m * k, k, 1}, rows = {0, 0, 1}, columns = {m, 1, 0},
+                             transposed = {k, n * k, 1};
+  const std::vector<int64_t> none = {0, 0, 0};
+  std::vector<double> want;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < m; ++j)
+      for (int64_t l = 0; l < k; ++l) {
+        double v = (static_cast<double>(full[want.size()]) + row[static_cast<size_t>(l)]) *
+                   column[static_cast<size_t>(i * m + j)];
+        v += 3.0 * swapped[static_cast<size_t>((j * n + i) * k + l)] - 2;
+        want.push_back(std::min(4.0, std::max(-6.0, v)));
+      }
+  std::vector<float> first;
+  for (int threads : {1, 2, 3, 16}) {
+    std::vector<float> got(want.size());
+    run(p, {n, m, k},
+        {{full.data(), contiguous},
+         {row.data(), rows},
+         {column.data(), columns},
+         {swapped.data(), transposed},
+         {scalar.data(), none}},
+        {got.data()}, threads);
+    expectNear(got, want, 1e-6, 1e-6);
+    if (first.empty()) first = got;
+    EXPECT_TRUE(sameBytes(first, got));
+  }
+}
+
+TEST(EnginePointwise, LargeRunsOnThreadsAndInPlace) {
+  const int64_t count = 200'003;
+  std::vector<float> x = randomFloats(count, 1), y = randomFloats(count, 2);
+  PointwiseProgram p;
+  int a = p.input(), b = p.input();
+  p.output(p.step(PointwiseOp::Tanh, p.step(PointwiseOp::Add, a, b)));
+  std::vector<int64_t> strides = {1};
+  std::vector<float> want(x.size()), got = x;
+  run(p, {count}, {{x.data(), strides}, {y.data(), strides}}, {want.data()});
+  run(p, {count}, {{got.data(), strides}, {y.data(), strides}}, {got.data()}, 3);
+  EXPECT_TRUE(sameBytes(want, got));
+  EXPECT_NEAR(want.back(), std::tanh(x.back() + y.back()), 1e-6);
+}
+
+TEST(EnginePointwise, StoredTypesAndSeveralOutputs) {
+  const int64_t count = 2500;
+  std::vector<float> values = randomFloats(count, 1);
+  std::vector<Half> halves;
+  std::vector<BFloat16> brains;
+  std::vector<uint8_t> flags;
+  for (float v : values) {
+    halves.emplace_back(v);
+    brains.emplace_back(v * 3);
+    flags.push_back(v > 0.3f);
+  }
+  PointwiseProgram p;
+  int h = p.input(PointwiseType::F16), b = p.input(PointwiseType::BF16), f = p.input(PointwiseType::Bool);
+  int chosen = p.step(PointwiseOp::Where, f, h, b);
+  int positive = p.step(PointwiseOp::Gt, chosen, p.constant(0));
+  p.output(positive, PointwiseType::Bool);
+  p.output(chosen);
+  p.output(chosen, PointwiseType::F16);
+  std::vector<uint8_t> isPositive(values.size());
+  std::vector<float> plain(values.size());
+  std::vector<Half> half(values.size());
+  std::vector<int64_t> strides = {1};
+  run(p, {count}, {{halves.data(), strides}, {brains.data(), strides}, {flags.data(), strides}},
+      {isPositive.data(), plain.data(), half.data()}, 2);
+  for (size_t i = 0; i < values.size(); ++i) {
+    float want = flags[i] ? static_cast<float>(halves[i]) : static_cast<float>(brains[i]);
+    ASSERT_EQ(plain[i], want);
+    ASSERT_EQ(isPositive[i], want > 0);
+    ASSERT_EQ(half[i].bits, Half(want).bits);
+  }
+}
+
+TEST(EnginePointwise, EmptyAndSingle) {
+  PointwiseProgram p;
+  p.output(p.step(PointwiseOp::Neg, p.input()));
+  float x = 4, y = 0;
+  run(p, {}, {{&x, {}}}, {&y});
+  EXPECT_EQ(y, -4);
+  std::vector<int64_t> strides = {1};
+  run(p, {0}, {{nullptr, strides}}, {nullptr});
+  PointwiseProgram copy;
+  copy.output(copy.input());
+  run(copy, {}, {{&x, {}}}, {&y});
+  EXPECT_EQ(y, 4);
+}
+
+}  // namespace tscompile::test

@@ -1,0 +1,121 @@
+#include "runtime/kernels/rows.h"
+
+#include "tests/support/engine_reference.h"
+
+namespace tscompile::test {
+namespace {
+
+using Run = void (*)(int64_t rows, int64_t count, const float* in, const float* weight, const float* bias, float* out,
+                     int threads);
+using Reference = void (*)(int64_t count, const float* in, const float* weight, const float* bias, double* out);
+
+double atOr(const float* p, int64_t i, double otherwise) { return p ? p[i] : otherwise; }
+
+void softmax(int64_t count, const float* in, const float*, const float*, double* out) {
+  double largest = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < count; ++i) largest = std::max<double>(largest, in[i]);
+  for (int64_t i = 0; i < count; ++i) sum += out[i] = std::exp(in[i] - largest);
+  for (int64_t i = 0; i < count; ++i) out[i] /= sum;
+}
+void logSoftmax(int64_t count, const float* in, const float* w, const float* b, double* out) {
+  softmax(count, in, w, b, out);
+  for (int64_t i = 0; i < count; ++i) out[i] = std::log(out[i]);
+}
+void layerNorm(int64_t count, const float* in, const float* w, const float* b, double* out) {
+  double mean = 0, variance = 0;
+  for (int64_t i = 0; i < count; ++i) mean += in[i] / static_cast<double>(count);
+  for (int64_t i = 0; i < count; ++i) variance += (in[i] - mean) * (in[i] - mean) / static_cast<double>(count);
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = (in[i] - mean) / std::sqrt(variance + 1e-5) * atOr(w, i, 1) + atOr(b, i, 0);
+}
+void rmsNorm(int64_t count, const float* in, const float* w, const float*, double* out) {
+  double squares = 0;
+  for (int64_t i = 0; i < count; ++i) squares += static_cast<double>(in[i]) * in[i] / static_cast<double>(count);
+  for (int64_t i = 0; i < count; ++i) out[i] = in[i] / std::sqrt(squares + 1e-5) * atOr(w, i, 1);
+}
+
+void check(Run run, Reference reference, int64_t rows, int64_t count, bool weight, bool bias) {
+  SCOPED_TRACE(testing::Message() << rows << " rows of " << count);
+  std::vector<float> in = randomFloats(rows * count, 1, -4, 9), w = randomFloats(count, 2), b = randomFloats(count, 3);
+  const float* weights = weight ? w.data() : nullptr;
+  const float* biases = bias ? b.data() : nullptr;
+  std::vector<double> want(in.size());
+  for (int64_t r = 0; r < rows; ++r) reference(count, in.data() + r * count, weights, biases, want.data() + r * count);
+  std::vector<float> got(in.size()), other(in.size());
+  run(rows, count, in.data(), weights, biases, got.data(), 1);
+  expectNear(got, want, 5e-6, 3e-6);
+  for (int threads : {2, 3, 16}) {
+    run(rows, count, in.data(), weights, biases, other.data(), threads);
+    EXPECT_TRUE(sameBytes(got, other));
+  }
+  run(rows, count, in.data(), weights, biases, in.data(), 1);
+  EXPECT_TRUE(sameBytes(got, in)) << "in place";
+}
+
+void checkAll(Run run, Reference reference, bool affine) {
+  atEachSimdLevel([&] {
+    for (int64_t count : {1, 2, 7, 15, 16, 17, 64, 100, 128, 768})
+      for (bool weight : {false, true})
+        for (bool bias : {false, true})
+          if (affine || (!weight && !bias)) check(run, reference, 3, count, weight, bias);
+  });
+  check(run, reference, 700, 300, affine, affine);
+}
+
+}  // namespace
+
+TEST(EngineRows, Softmax) {
+  checkAll([](int64_t rows, int64_t count, const float* in, const float*, const float*, float* out,
+              int threads) { softmaxRows(rows, count, in, out, threads); },
+           softmax, false);
+}
+TEST(EngineRows, LogSoftmax) {
+  checkAll([](int64_t rows, int64_t count, const float* in, const float*, const float*, float* out,
+              int threads) { logSoftmaxRows(rows, count, in, out, threads); },
+           logSoftmax, false);
+}
+TEST(EngineRows, LayerNorm) {
+  checkAll([](int64_t rows, int64_t count, const float* in, const float* w, const float* b, float* out,
+              int threads) { layerNormRows(rows, count, in, w, b, 1e-5, out, threads); },
+           layerNorm, true);
+}
+TEST(EngineRows, RmsNorm) {
+  checkAll([](int64_t rows, int64_t count, const float* in, const float* w, const float*, float* out,
+              int threads) { rmsNormRows(rows, count, in, w, 1e-5, out, threads); },
+           rmsNorm, true);
+}
+
+TEST(EngineRows, SoftmaxOfInfinitiesAndNan) {
+  std::vector<float> in(20, 1.0f), out(20);
+  in[3] = -INFINITY;
+  softmaxRows(1, 20, in.data(), out.data(), 1);
+  EXPECT_EQ(out[3], 0.0f);
+  EXPECT_NEAR(out[4], 1.0 / 19, 1e-7);
+  in[18] = NAN;
+  softmaxRows(1, 20, in.data(), out.data(), 1);
+  for (float v : out) EXPECT_TRUE(std::isnan(v));
+  std::fill(in.begin(), in.end(), -INFINITY);
+  softmaxRows(1, 20, in.data(), out.data(), 1);
+  for (float v : out) EXPECT_TRUE(std::isnan(v));
+}
+
+TEST(EngineRows, GroupNorm) {
+  const int64_t batch = 2, channels = 12, area = 35;
+  std::vector<float> in = randomFloats(batch * channels * area, 1), w = randomFloats(channels, 2);
+  std::vector<float> b = randomFloats(channels, 3);
+  for (int64_t groups : {1, 3, 12}) {
+    const int64_t size = channels / groups * area;
+    std::vector<double> want(in.size());
+    for (int64_t g = 0; g < batch * groups; ++g)
+      layerNorm(size, in.data() + g * size, nullptr, nullptr, want.data() + g * size);
+    for (size_t i = 0; i < want.size(); ++i) {
+      size_t channel = i / static_cast<size_t>(area) % static_cast<size_t>(channels);
+      want[i] = want[i] * w[channel] + b[channel];
+    }
+    std::vector<float> got(in.size());
+    groupNorm(batch, channels, area, groups, in.data(), w.data(), b.data(), 1e-5, got.data(), 2);
+    expectNear(got, want, 5e-6, 5e-6);
+  }
+}
+
+}  // namespace tscompile::test

@@ -1,0 +1,362 @@
+#include "runtime/llm/tokenizer.h"
+
+#include "ir/support/diagnostic_printer.h"
+#include "ir/values/random.h"
+#include "runtime/llm/bpe.h"
+#include "runtime/llm/json_tree.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace tscompile::test {
+namespace {
+
+std::string dataPath(const std::string& name) { return std::string(TSCOMPILE_TESTS_DIR) + "/data/llm/" + name; }
+
+std::unique_ptr<Tokenizer> open(const std::string& name) {
+  Diagnostics diagnostics;
+  std::unique_ptr<Tokenizer> t = openTokenizer(name, diagnostics);
+  EXPECT_EQ(renderDiagnostics(diagnostics, "test"), "");
+  return t;
+}
+
+std::vector<TokenId> ids(const Json& list) {
+  std::vector<TokenId> out;
+  for (const Json& t : list.items) out.push_back(static_cast<TokenId>(t.number));
+  return out;
+}
+
+std::vector<TokenId> encode(const Tokenizer& t, std::string_view text, EncodeOptions options = {}) {
+  Diagnostics diagnostics;
+  Result<std::vector<TokenId>> tokens = t.encode(text, diagnostics, options);
+  EXPECT_EQ(renderDiagnostics(diagnostics, "test"), "");
+  return tokens ? *tokens : std::vector<TokenId>{};
+}
+
+void replace(std::string& text, std::string_view from, std::string_view to) {
+  size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << from;
+  text.replace(at, from.size(), to);
+}
+
+// A tokenizer.json around four tokens.
+std::string tiny(std::string_view from = "", std::string_view to = "") {
+  std::string json = R"({
+  "added_tokens": [{"id": 4, "content": "<e>", "special": true}],
+  "normalizer": null,
+  "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+  "post_processor": null,
+  "decoder": {"type": "ByteLevel"},
+  "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "Ġ": 3}, "merges": ["a b"]}
+})";
+  if (!from.empty()) replace(json, from, to);
+  return json;
+}
+
+std::unique_ptr<Tokenizer> parseTiny(std::string_view from = "", std::string_view to = "") {
+  Diagnostics diagnostics;
+  std::unique_ptr<Tokenizer> t = parseTokenizerJson(SourceFile::make("t.json", tiny(from, to)), diagnostics);
+  EXPECT_EQ(renderDiagnostics(diagnostics, "test"), "");
+  return t;
+}
+
+// The first line of the message.
+std::string problem(std::string_view from, std::string_view to) {
+  Diagnostics diagnostics;
+  EXPECT_EQ(parseTokenizerJson(SourceFile::make("t.json", tiny(from, to)), diagnostics), nullptr);
+  std::string text = renderDiagnostics(diagnostics, "test");
+  return text.substr(0, text.find('\n'));
+}
+
+std::string problemOfPlain(std::string text) {
+  Diagnostics diagnostics;
+  EXPECT_EQ(parsePlainVocabulary(SourceFile::make("v.txt", std::move(text)), diagnostics), nullptr);
+  std::string rendered = renderDiagnostics(diagnostics, "test");
+  return rendered.substr(0, rendered.find('\n'));
+}
+
+std::string problemOfGpt2(std::string vocabulary, std::string merges) {
+  Diagnostics diagnostics;
+  EXPECT_EQ(parseGpt2Tokenizer(SourceFile::make("vocab.json", std::move(vocabulary)),
+                               SourceFile::make("merges.txt", std::move(merges)), diagnostics),
+            nullptr);
+  std::string rendered = renderDiagnostics(diagnostics, "test");
+  return rendered.substr(0, rendered.find('\n'));
+}
+
+std::vector<std::string> pieces(SplitRule rule, std::string_view text) {
+  std::vector<std::string> out;
+  for (size_t at = 0, end; at < text.size(); at = end) {
+    end = pieceEnd(rule, text, at);
+    out.emplace_back(text.substr(at, end - at));
+  }
+  return out;
+}
+
+std::string randomBytes(uint64_t seed, size_t count) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += static_cast<char>(random::bits(seed, i) >> 20);
+  return out;
+}
+
+}  // namespace
+
+// Goldens of an independent encoder: tests/tools/make_tokenizer_files.py.
+TEST(Tokenizer, EncodesAsGpt2Does) {
+  Json cases = readJson(dataPath("encodings.json"));
+  ASSERT_GT(cases.size(), 150u);
+  std::unique_ptr<Tokenizer> whole = open(dataPath("tokenizer.json")), parts = open(dataPath("vocab.json"));
+  ASSERT_TRUE(whole && parts);
+  EXPECT_EQ(whole->vocabularySize(), 657);
+  EXPECT_EQ(parts->vocabularySize(), 657);
+  for (const Json& c : cases.items) {
+    std::string text = c["text"].text;
+    EXPECT_EQ(encode(*whole, text), ids(c["gpt2"])) << text;
+    EXPECT_EQ(encode(*parts, text), ids(c["gpt2"])) << text;
+    EncodeOptions plain;
+    plain.addedTokens = false;
+    EXPECT_EQ(encode(*whole, text, plain), ids(c["plain"])) << text;
+    EXPECT_EQ(whole->decode(ids(c["gpt2"])), text);
+  }
+}
+
+TEST(Tokenizer, CutsAsNewerFilesSay) {
+  Json cases = readJson(dataPath("encodings.json"));
+  for (auto [name, digits] : {std::pair("word_digit", "\\\\p{N}"), {"word_digits3", "\\\\p{N}{1,3}"}}) {
+    std::string json = readText(dataPath("tokenizer.json")), rule = R"("pre_tokenizer": {"type": "Sequence",
+      "pretokenizers": [{"type": "Split", "pattern": {"Regex": "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|DIGITS| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+      "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},
+      "unused": {)";
+    replace(rule, "DIGITS", digits);
+    replace(json, "\"pre_tokenizer\": {", rule);
+    Diagnostics diagnostics;
+    std::unique_ptr<Tokenizer> t = parseTokenizerJson(SourceFile::make("t", json), diagnostics);
+    ASSERT_TRUE(t) << renderDiagnostics(diagnostics, "test");
+    for (const Json& c : cases.items) EXPECT_EQ(encode(*t, c["text"].text), ids(c[name])) << c["text"].text;
+  }
+}
+
+TEST(Tokenizer, Pieces) {
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(pieces(SplitRule::Gpt2, "I'll  go\n\n  x"), (Pieces{"I", "'ll", " ", " go", "\n\n ", " x"}));
+  EXPECT_EQ(pieces(SplitRule::Gpt2, "it'S 12a  "), (Pieces{"it", "'", "S", " 12", "a", "  "}));
+  EXPECT_EQ(pieces(SplitRule::WordDigit, "it'S 12a\n\n b;\n"),
+            (Pieces{"it", "'S", " ", "1", "2", "a", "\n\n", " b", ";\n"}));
+  EXPECT_EQ(pieces(SplitRule::WordDigits3, "12345 é"), (Pieces{"123", "45", " é"}));
+  EXPECT_EQ(pieces(SplitRule::Gpt2, "a\xff\xc3"), (Pieces{"a", "\xff\xc3"}));
+  EXPECT_EQ(pieces(SplitRule::Whole, "a b"), (Pieces{"a b"}));
+}
+
+// Any bytes survive, and pieces of a stream are the whole.
+TEST(Tokenizer, RoundTripsBytes) {
+  std::unique_ptr<Tokenizer> bpe = open(dataPath("tokenizer.json")), bytes = makeByteTokenizer();
+  for (const Tokenizer* t : {bpe.get(), bytes.get()})
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      std::string text = randomBytes(seed, seed % 40);
+      if (seed % 2 == 0) text += "中🙂é";
+      if (seed % 3 == 0) text += std::string("\xe4\xb8\xad").substr(0, 1 + seed % 2);
+      std::vector<TokenId> tokens = encode(*t, text);
+      EXPECT_EQ(t->decodeBytes(tokens), text);
+      StreamDecoder stream(*t);
+      std::string streamed;
+      for (TokenId token : tokens) streamed += stream.push(token);
+      streamed += stream.finish();
+      EXPECT_EQ(streamed, t->decode(tokens));
+    }
+}
+
+TEST(Tokenizer, HoldsBackHalfCharacters) {
+  std::unique_ptr<Tokenizer> bytes = makeByteTokenizer();
+  StreamDecoder stream(*bytes);
+  EXPECT_EQ(stream.push(0xf0), "");
+  EXPECT_EQ(stream.push(0x9f), "");
+  EXPECT_EQ(stream.push(0x99), "");
+  EXPECT_EQ(stream.push(0x82), "🙂");
+  EXPECT_EQ(stream.push(0xe4), "");
+  EXPECT_EQ(stream.push('x'), "\ufffdx");
+  EXPECT_EQ(stream.push(0xc3), "");
+  EXPECT_EQ(stream.finish(), "\ufffd");
+  EXPECT_EQ(stream.finish(), "");
+  EXPECT_EQ(stream.push(300), "\ufffd");
+}
+
+// As bytes.decode(errors="replace") of Python has it.
+TEST(Tokenizer, ReplacesMaximalParts) {
+  auto decoded = [](std::string bytes) {
+    std::string out;
+    appendUtf8(bytes, false, out);
+    return out;
+  };
+  EXPECT_EQ(decoded("\xf0\x9f\x99"), "\ufffd");
+  EXPECT_EQ(decoded("\xf0\x9f\x41"), "\ufffd\x41");
+  EXPECT_EQ(decoded("\xed\xa0\x80"), "\ufffd\ufffd\ufffd");
+  EXPECT_EQ(decoded("\xe0\x80\x80"), "\ufffd\ufffd\ufffd");
+  EXPECT_EQ(decoded("\xf4\x90\x80\x80"), "\ufffd\ufffd\ufffd\ufffd");
+  EXPECT_EQ(decoded("\xc0\xafok\xff"), "\ufffd\ufffdok\ufffd");
+}
+
+TEST(Tokenizer, AddedTokensAndFrames) {
+  std::unique_ptr<Tokenizer> t = parseTiny();
+  ASSERT_TRUE(t);
+  EXPECT_EQ(encode(*t, "ab<e> ba"), (std::vector<TokenId>{2, 4, 3, 1, 0}));
+  EXPECT_TRUE(t->isSpecial(4));
+  EXPECT_FALSE(t->isSpecial(2));
+  EXPECT_EQ(t->find("ab"), 2);
+  EXPECT_EQ(t->find("<e>"), 4);
+  EXPECT_EQ(t->find("bb"), std::nullopt);
+  EXPECT_EQ(t->bytes(3), " ");
+  EXPECT_EQ(t->bytes(5), std::nullopt);
+  t = parseTiny("null,\n  \"decoder\"", R"({"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<e>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "special_tokens": {"<e>": {"id": "<e>", "ids": [4], "tokens": ["<e>"]}}}, "decoder")");
+  EXPECT_EQ(encode(*t, "ab"), (std::vector<TokenId>{4, 2}));
+  EncodeOptions bare;
+  bare.frame = false;
+  EXPECT_EQ(encode(*t, "ab", bare), (std::vector<TokenId>{2}));
+  t = parseTiny("\"add_prefix_space\": false", "\"add_prefix_space\": true");
+  EXPECT_EQ(encode(*t, "ab"), (std::vector<TokenId>{3, 2}));
+  EXPECT_EQ(encode(*t, " ab"), (std::vector<TokenId>{3, 2}));
+  t = parseTiny("\"merges\": [\"a b\"]", "\"merges\": [[\"a\", \"b\"]]");
+  EXPECT_EQ(encode(*t, "ab"), (std::vector<TokenId>{2}));
+  t = parseTiny("\"merges\": [\"a b\"]", "\"merges\": [], \"ignore_merges\": true");
+  EXPECT_EQ(encode(*t, "ab ab"), (std::vector<TokenId>{2, 3, 0, 1}));
+}
+
+TEST(Tokenizer, RefusesTextThatItCannotEncode) {
+  std::unique_ptr<Tokenizer> t = parseTiny("\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}");
+  Diagnostics diagnostics;
+  EXPECT_FALSE(t->encode("abc", diagnostics));
+  EXPECT_EQ(diagnostics.list().back().message, "the vocabulary has no token for the byte 0x63");
+  EXPECT_FALSE(t->encode("ab e\u0301", diagnostics));
+  EXPECT_EQ(diagnostics.list().back().message,
+            "byte 4 of the text begins U+0301: text that is not yet in Unicode's normal form NFC, which the tokenizer "
+            "asks for, cannot be normalized");
+  EXPECT_FALSE(mayChangeInNfc(0xe9));
+  EXPECT_FALSE(mayChangeInNfc(0x4e2d));
+  EXPECT_TRUE(mayChangeInNfc(0x212b));
+}
+
+TEST(Tokenizer, ProblemsHavePlaces) {
+  EXPECT_EQ(problem("\"ab\": 2", "\"ab\": 1"), "t.json:7:60: error: two tokens have the number 1");
+  EXPECT_EQ(problem("\"ab\": 2", "\"ab\": 99999"),
+            "t.json:7:60: error: the token number 99999 is too large for this vocabulary, whose limit is 1032");
+  EXPECT_EQ(problem("\"ab\": 2", "\"ab\": -1"), "t.json:7:60: error: expected the number of a token, 0 or more");
+  EXPECT_EQ(problem("\"ab\": 2", "\"ab\": 2.5"), "t.json:7:60: error: expected the number of a token, 0 or more");
+  EXPECT_EQ(problem("\"ab\": 2", "\"a\": 2"), "t.json:7:59: error: the object has the key \"a\" twice");
+  EXPECT_EQ(problem("\"a b\"", "\"a c\""), "t.json:7:84: error: \"c\" is no token of the vocabulary");
+  EXPECT_EQ(problem("\"a b\"", "\"b a\""), "t.json:7:84: error: \"ba\" is no token of the vocabulary");
+  EXPECT_EQ(problem("\"a b\"", "\"a b\", \"a b\""), "t.json:7:91: error: \"a\" and \"b\" are merged twice");
+  EXPECT_EQ(problem("\"a b\"", "\"ab\""), "t.json:7:84: error: expected two tokens with one space between them");
+  EXPECT_EQ(problem("\"a b\"", "[\"a\"]"), "t.json:7:84: error: expected two strings to merge");
+  EXPECT_EQ(problem("\"a b\"", "7"), "t.json:7:84: error: expected a merge, found a number");
+  EXPECT_EQ(problem("\"Ġ\": 3", "\"中\": 3"),
+            "t.json:7:70: error: the token \"中\" has characters that stand for no byte");
+  EXPECT_EQ(problem("\"model\"", "\"modell\""), "t.json:1:1: error: a tokenizer needs a model");
+  EXPECT_EQ(problem("\"BPE\"", "\"Unigram\""), "t.json:7:21: error: a tokenizer of type \"Unigram\" is not supported");
+  EXPECT_EQ(problem("\"type\": \"BPE\"", "\"dropout\": 0.1"),
+            "t.json:7:24: error: dropout in a BPE model is not supported");
+  EXPECT_EQ(problem("\"normalizer\": null", "\"normalizer\": {\"type\": \"Lowercase\"}"),
+            "t.json:3:17: error: the normalizer \"Lowercase\" is not supported");
+  EXPECT_EQ(problem("\"special\": true", "\"lstrip\": true"),
+            "t.json:2:20: error: lstrip of an added token is not supported");
+  EXPECT_EQ(problem("\"special\": true", "\"special\": 1"),
+            "t.json:2:59: error: expected true or false as special, found a number");
+  EXPECT_EQ(problem("\"id\": 4", "\"id\": 2"), "t.json:2:27: error: two tokens have the number 2");
+  EXPECT_EQ(problem("\"<e>\"", "\"ab\""),
+            "t.json:2:27: error: the added token \"ab\" has the number 4, but 2 in the vocabulary");
+  EXPECT_EQ(problem("{\"type\": \"ByteLevel\", \"add", "{\"type\": \"Metaspace\", \"add"),
+            "t.json:4:20: error: the pre_tokenizer \"Metaspace\" is not supported");
+  EXPECT_EQ(problem("\"special\": true}", "\"special\": true"),
+            "t.json:2:63: error: the text is not JSON: unexpected \"]\"");
+  EXPECT_EQ(problem("[\"a b\"]}\n}", "[\"a b\"]"), "t.json:7:90: error: the text is not JSON: it ends too early");
+  EXPECT_EQ(problem("\"<e>\"", "\"\xff\""), "t.json:2:42: error: the text is not UTF-8");
+  EXPECT_EQ(problem("null,", "1e999,"), "t.json:3:21: error: the number is too large");
+  EXPECT_EQ(problem("null,", std::string(100, '[') + std::string(100, ']') + ","),
+            "t.json:3:80: error: values are nested deeper than 64");
+}
+
+TEST(Tokenizer, ProblemsOfGpt2Files) {
+  std::string vocabulary = R"({"a": 0, "b": 1, "ab": 2})";
+  EXPECT_EQ(problemOfGpt2(vocabulary, "#version: 0.2\na b\nab\n"),
+            "merges.txt:3:1: error: expected two tokens with one space between them");
+  EXPECT_EQ(problemOfGpt2(vocabulary, "a b c\n"),
+            "merges.txt:1:1: error: expected two tokens with one space between them");
+  EXPECT_EQ(problemOfGpt2(vocabulary, "a b\r\n\nb c"), "merges.txt:3:1: error: \"c\" is no token of the vocabulary");
+  EXPECT_EQ(problemOfGpt2("[1]", ""),
+            "vocab.json:1:1: error: expected an object of tokens and their numbers, found a list");
+  EXPECT_EQ(problemOfGpt2("{}", ""), "vocab.json:1:1: error: the vocabulary has no tokens");
+}
+
+TEST(Tokenizer, PlainVocabulariesTakeTheLongest) {
+  Diagnostics diagnostics;
+  std::unique_ptr<Tokenizer> t =
+      parsePlainVocabulary(SourceFile::make("v.txt", "a\nab\nabcd\nc\r\n \n\\n\n\\\\\n\\xff\n中"), diagnostics);
+  ASSERT_TRUE(t);
+  EXPECT_EQ(t->vocabularySize(), 9);
+  EXPECT_EQ(encode(*t, "abca abcd\n\\\xff中"), (std::vector<TokenId>{1, 3, 0, 4, 2, 5, 6, 7, 8}));
+  EXPECT_EQ(t->find("abcd"), 2);
+  EXPECT_FALSE(t->encode("abd", diagnostics));
+  EXPECT_EQ(diagnostics.list().back().message, "the vocabulary has no token for the text at byte 2: \"d\"");
+  EXPECT_EQ(problemOfPlain(""), "v.txt:1:1: error: the vocabulary has no tokens");
+  EXPECT_EQ(problemOfPlain("a\n\nb"),
+            "v.txt:2:1: error: expected a token, found an empty line (a line end is written \\n)");
+  EXPECT_EQ(problemOfPlain("a\nb\na\n"), "v.txt:3:1: error: the token is there already, in line 1");
+  EXPECT_EQ(problemOfPlain("a\nb\\q"), "v.txt:2:2: error: expected \\n, \\r, \\t, \\\\ or \\xHH");
+  EXPECT_EQ(problemOfPlain("\\x4"), "v.txt:1:1: error: expected \\n, \\r, \\t, \\\\ or \\xHH");
+  EXPECT_EQ(problemOfPlain(std::string(300, 'a')), "v.txt:1:1: error: the token has more than 256 bytes");
+}
+
+TEST(Tokenizer, OpensByName) {
+  TemporaryFolder folder;
+  Diagnostics diagnostics;
+  EXPECT_EQ(openTokenizer(folder / "none.json", diagnostics), nullptr);
+  EXPECT_EQ(diagnostics.firstErrorKind(), ErrorKind::Io);
+  EXPECT_EQ(open(folder.write("words.txt", "a\nb\n"))->kind(), "plain vocabulary");
+  folder.write("vocab.json", R"({"a": 0})");
+  folder.write("merges.txt", "#version: 0.2\n");
+  EXPECT_EQ(open(folder.path())->kind(), "gpt2");
+  EXPECT_EQ(open(folder / "vocab.json")->kind(), "gpt2");
+  folder.write("tokenizer.json", tiny());
+  EXPECT_EQ(open(folder.path())->kind(), "tokenizer.json");
+}
+
+// One piece of a megabyte takes no more than n log n.
+TEST(Tokenizer, LongPiecesAreNoTrap) {
+  std::unique_ptr<Tokenizer> t = open(dataPath("tokenizer.json"));
+  std::string text(1 << 20, 'e');
+  std::vector<TokenId> tokens = encode(*t, text);
+  EXPECT_EQ(t->decodeBytes(tokens), text);
+}
+
+TEST(JsonTree, ReadsValues) {
+  Diagnostics diagnostics;
+  Result<JsonTree> tree = JsonTree::parse(
+      SourceFile::make("j", R"( {"a" : [1, -2.5, "x\n", true, null, {}], "b": {"c": 12345678901234567890}} )"),
+      diagnostics);
+  ASSERT_TRUE(tree);
+  JsonTree::Value root = tree->root(), a = root.find("a");
+  EXPECT_EQ(root.count(), 2u);
+  EXPECT_EQ(a.range().text(), R"([1, -2.5, "x\n", true, null, {}])");
+  JsonTree::Value v = a.first();
+  EXPECT_EQ(v.integer(), 1);
+  v = v.next();
+  EXPECT_EQ(v.range().text(), "-2.5");
+  EXPECT_EQ(v.integer(), std::nullopt);
+  v = v.next();
+  EXPECT_EQ(v.text(), "x\n");
+  EXPECT_EQ(v.range().text(), R"("x\n")");
+  v = v.next();
+  EXPECT_TRUE(v.truth());
+  v = v.next();
+  EXPECT_TRUE(v && !v.present());
+  v = v.next();
+  EXPECT_FALSE(v.first());
+  EXPECT_FALSE(v.next());
+  EXPECT_EQ(root.find("b").find("c").integer(), std::nullopt);
+  EXPECT_FALSE(root.find("b").find("d").find("e"));
+}
+
+}  // namespace tscompile::test

@@ -1,0 +1,214 @@
+// `tscompile bench`: how long a run of a graph takes.
+#include "ir/support/json_writer.h"
+#include "ir/support/text.h"
+#include "runtime/call/thread_pool.h"
+#include "tools/commands/commands.h"
+#include "tools/options/quantities.h"
+#include "tools/reports/statistics.h"
+#include "tools/session/machine_memory.h"
+#include "tools/work/execution.h"
+#include "tools/work/inputs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+namespace tscompile {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+struct BenchResult {
+  int threads = 0;
+  size_t warmUp = 0;   // runs before those that count
+  Statistics latency;  // in milliseconds
+  std::vector<std::string> warnings;
+};
+
+class Bench {
+ public:
+  Bench(const Options& options, Session& session) : options_(options), command_(options.run), session_(session) {}
+
+  int run() {
+    Clock::time_point start = Clock::now();
+    std::optional<Executable> model = loadExecutable(options_, session_);
+    if (!model) return session_.finish();
+    loading_ = millisecondsSince(start);
+    session_.noteUnusedWeights(model->module.unusedWeights());
+    Result<std::vector<IValue>> inputs =
+        InputReader(model->method.inputs(), session_).readOrMake(command_.inputs, command_.seed);
+    if (!inputs) return session_.finish();
+    session_.report();
+    method_ = &model->method;
+    inputs_ = std::move(*inputs);
+
+    InterruptScope interrupts(std::nullopt);
+    RunOptions settings = runOptions(command_, interrupts, session_);
+    std::vector<int> threads = options_.bench.threads;
+    if (threads.empty()) threads.push_back(defaultThreads());
+    for (int n : threads) {
+      settings.threads = n;
+      session_.progress.step("measuring with " + counted(static_cast<size_t>(n), "thread"));
+      if (!measure(settings)) {
+        int code = session_.finish();
+        return interrupts.signal() ? 128 + interrupts.signal() : code;
+      }
+    }
+    session_.progress.end();
+    session_.common.json ? writeJson() : writeText();
+    return session_.finish();
+  }
+
+ private:
+  // Milliseconds of one run; nothing after a report.
+  std::optional<double> once(const RunOptions& settings) {
+    Clock::time_point start = Clock::now();
+    if (!method_->run(inputs_, session_.diagnostics, settings)) return std::nullopt;
+    return millisecondsSince(start);
+  }
+
+  // Runs until `milliseconds` have passed, and `least` times.
+  bool repeat(const RunOptions& settings, double milliseconds, size_t least, std::vector<double>& samples) {
+    Clock::time_point start = Clock::now();
+    while (samples.size() < least || (millisecondsSince(start) < milliseconds && samples.size() < kMostSamples)) {
+      std::optional<double> sample = once(settings);
+      if (!sample) return false;
+      samples.push_back(*sample);
+    }
+    return true;
+  }
+
+  // Runs windows until the medians of two that follow each other agree, for a second at most.
+  bool warmUp(const RunOptions& settings, BenchResult& result) {
+    Clock::time_point start = Clock::now();
+    double before = 0;
+    do {
+      std::vector<double> window;
+      if (!repeat(settings, kWindow, 3, window)) return false;
+      result.warmUp += window.size();
+      double median = statisticsOf(window).median;
+      if (std::abs(median - before) < 0.01 * before) break;
+      before = median;
+    } while (millisecondsSince(start) < kLongestWarmUp);
+    return true;
+  }
+
+  bool measure(const RunOptions& settings) {
+    BenchResult result;
+    result.threads = settings.threads;
+    if (results_.empty()) {
+      std::optional<double> first = once(settings);
+      if (!first) return false;
+      first_ = *first;
+      result.warmUp = 1;
+    }
+    if (!warmUp(settings, result)) return false;
+    std::vector<double> samples;
+    double milliseconds = std::chrono::duration<double, std::milli>(options_.bench.duration).count();
+    if (!repeat(settings, milliseconds, 3, samples)) return false;
+    result.latency = statisticsOf(samples);
+    warn(result);
+    results_.push_back(std::move(result));
+    return true;
+  }
+
+  void warn(BenchResult& result) {
+    auto say = [&](std::string text) { result.warnings.push_back(std::move(text)); };
+    if (result.latency.variation() > kSteady)
+      say(fmt::format("the times vary by {:.1f} % of their mean: compare minima and medians, not means",
+                      100 * result.latency.variation()));
+    if (result.threads > defaultThreads())
+      say(fmt::format("there are only {} processors for {} threads", defaultThreads(), result.threads));
+    double load = 0;
+    if (results_.empty() && getloadavg(&load, 1) == 1 && load > 0.5 + static_cast<double>(result.threads))
+      say(fmt::format("the machine is busy with other work: its load is {:.1f}", load));
+  }
+
+  void warn(std::string text) {
+    Diagnostic d;
+    d.severity = Severity::Warning;
+    d.message = std::move(text);
+    session_.diagnostics.add(std::move(d));
+  }
+
+  void writeText() {
+    std::ostream& out = session_.out;
+    out << fmt::format("executor  {}\nload      {:.3g} ms\nfirst run {:.3g} ms\nmemory    {} at most\n",
+                       command_.executor == ExecutorChoice::Engine ? "engine" : "interpreter", loading_, first_,
+                       sizeText(peakMemory()));
+    out << "\nthreads      runs  warm-up     min ms  median ms    mean ms     p90 ms     p99 ms    runs/s\n";
+    for (const BenchResult& r : results_) {
+      const Statistics& s = r.latency;
+      auto known = [&](double q, double v) { return s.count >= samplesFor(q) ? fmt::format("{:.5g}", v) : "n/a"; };
+      out << fmt::format("{:>7} {:>9} {:>8} {:>10.5g} {:>10.5g} {:>10.5g} {:>10} {:>10} {:>9.5g}\n", r.threads, s.count,
+                         r.warmUp, s.min, s.median, s.mean, known(0.9, s.p90), known(0.99, s.p99), 1000 / s.mean);
+    }
+    for (const BenchResult& r : results_)
+      for (const std::string& w : r.warnings)
+        warn(fmt::format("with {} thread{}: {}", r.threads, r.threads == 1 ? "" : "s", w));
+  }
+
+  void writeJson() {
+    JsonWriter json(session_.out);
+    json.beginObject();
+    json.field("format", "tscompile.bench/1");
+    json.field("executor", command_.executor == ExecutorChoice::Engine ? "engine" : "interpreter");
+    json.field("load_ms", loading_);
+    json.field("first_run_ms", first_);
+    json.field("peak_memory_bytes", peakMemory());
+    json.key("results");
+    json.beginArray();
+    for (const BenchResult& r : results_) writeJson(r, json);
+    json.endArray();
+    json.endObject();
+    json.finish();
+  }
+
+  static void writeJson(const BenchResult& r, JsonWriter& json) {
+    const Statistics& s = r.latency;
+    json.newLine();
+    json.beginObject();
+    json.field("threads", r.threads);
+    json.field("warm_up_runs", r.warmUp);
+    json.key("latency_ms");
+    json.beginObject();
+    json.field("min", s.min);
+    json.field("median", s.median);
+    json.field("mean", s.mean);
+    json.field("p90", s.p90);
+    json.field("p99", s.p99);
+    json.field("max", s.max);
+    json.field("deviation", s.deviation);
+    json.field("n", s.count);
+    json.endObject();
+    json.key("warnings");
+    json.beginArray();
+    for (const std::string& w : r.warnings) json.value(w);
+    json.endArray();
+    json.endObject();
+  }
+
+  static constexpr double kWindow = 50, kLongestWarmUp = 1000;  // milliseconds
+  static constexpr double kSteady = 0.025;
+  static constexpr size_t kMostSamples = 10'000'000;
+
+  const Options& options_;
+  const RunCommand& command_;
+  Session& session_;
+  const Method* method_ = nullptr;
+  std::vector<IValue> inputs_;
+  double loading_ = 0, first_ = 0;
+  std::vector<BenchResult> results_;
+};
+
+}  // namespace
+
+int runBench(const Options& options, Session& session) { return Bench(options, session).run(); }
+
+}  // namespace tscompile

@@ -1,0 +1,170 @@
+// `tscompile compile`: a graph with its engines and its weights becomes an engine file.
+#include "api/compile.h"
+#include "frontend/files/file_io.h"
+#include "ir/support/json_writer.h"
+#include "ir/support/text.h"
+#include "partition/report.h"
+#include "passes/rewrite/profile.h"
+#include "runtime/engine/network/tactics.h"
+#include "tools/commands/commands.h"
+#include "tools/options/quantities.h"
+#include "tools/session/machine_memory.h"
+#include "tools/session/process.h"
+#include "tools/work/inputs.h"
+#include "tools/work/partitioning.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+#include <filesystem>
+
+namespace tscompile {
+namespace {
+
+constexpr uint64_t kMostCacheBytes = uint64_t{64} << 20;
+
+struct Summary {
+  size_t segments = 0, engines = 0, nodes = 0, inEngines = 0;
+  uint64_t bytes = 0;  // of the file
+};
+
+void tell(const Summary& s, const std::string& path, Session& session) {
+  if (!session.common.json) {
+    session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", path, counted(s.segments, "segment"), s.inEngines,
+                               counted(s.nodes, "node"), counted(s.engines, "engine"), sizeText(s.bytes));
+    return;
+  }
+  JsonWriter json(session.out);
+  json.beginObject();
+  json.field("format", "tscompile.compile/1");
+  json.field("path", path);
+  json.field("segments", s.segments);
+  json.field("engines", s.engines);
+  json.field("nodes", s.nodes);
+  json.field("nodesInEngines", s.inEngines);
+  json.field("bytes", s.bytes);
+  json.endObject();
+  json.finish();
+}
+
+// Reads what earlier measurements have found; false after a report. A file that is not there yet is empty.
+bool readTactics(const std::string& path, TacticCache& cache, Session& session) {
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return true;
+  Result<std::string> text = readFile(path, kMostCacheBytes, session.diagnostics);
+  return text && cache.read(*text, path, session.diagnostics);
+}
+
+// Runs the method once on random numbers of the usual sizes, whereupon its engines time what they may take.
+bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& session) {
+  Result<Method> method = compiled.prepare(session.diagnostics);
+  if (!method) return false;
+  Result<std::vector<IValue>> inputs =
+      InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec.partition), 0);
+  if (!inputs) return false;
+  InterruptScope interrupts(std::nullopt);
+  RunOptions run;
+  run.memoryLimit = availableMemory() / 5 * 4;
+  run.threads = spec.engine.threads;
+  run.interrupt = &interrupts.interrupted();
+  Diagnostics failures;
+  if (method->run(*inputs, failures, run)) return true;
+  if (failures.firstErrorKind() == ErrorKind::Interrupted) {
+    for (const Diagnostic& d : failures.list()) session.diagnostics.add(d);
+    return false;
+  }
+  session.note("kernels behind a failure were not timed: " + failures.list().front().message);
+  return true;
+}
+
+// What compiling cost: the whole, then what rewriting did.
+class CostReport {
+ public:
+  CostReport(const Options& options, Session& session) : options_(options), session_(session) {
+    compiling_.message = options.arguments[0];
+  }
+
+  void attach(CompileSpec& spec) {
+    if (wanted()) spec.partition.lowering.settings.profile = &rewriting_;
+  }
+  void noteLoaded() { compiling_.import = seconds(); }
+  void write(size_t nodes) {
+    if (!wanted()) return;
+    compiling_.total = seconds();
+    compiling_.nodes = nodes;
+    compiling_.rewriter = rewriting_.seconds;
+    compiling_.validate = rewriting_.validate;
+    compiling_.linker = compiling_.total - compiling_.rewriter;
+    if (options_.rewrite.profile == ProfileForm::Text) {
+      session_.err << compiling_.text() << "\n" << rewriting_.text();
+      return;
+    }
+    JsonWriter json(session_.err);
+    json.beginObject();
+    json.key("compilation");
+    compiling_.writeJson(json);
+    json.key("rewriting");
+    rewriting_.writeJson(json);
+    json.endObject();
+    json.finish();
+  }
+
+ private:
+  bool wanted() const { return options_.rewrite.profile != ProfileForm::None; }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+  const Options& options_;
+  Session& session_;
+  Profile rewriting_;
+  CompileProfile compiling_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+int runCompile(const Options& options, Session& session) {
+  const PartitionCommand& command = options.partition;
+  if (command.output.empty() || command.output == "-")
+    throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
+  if (command.refittable && !command.libraries.empty())
+    throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
+  CompileSpec spec = compileSpecOf(command, session.common.limits);
+  spec.engine.threads = static_cast<int>(options.run.threads);
+  Summary summary;
+  spec.onPartition = [&](const Prepared&, const Partition& p) {
+    summary.segments = p.segments.size();
+    summary.engines = p.count(Target::Accelerated);
+    summary.inEngines = p.acceleratedCount();
+    for (const Segment& s : p.segments) summary.nodes += s.nodes.size();
+    session.progress.step("building " + counted(summary.engines, "engine"));
+  };
+  if (spec.engine.tactics && !readTactics(command.timingCache, *spec.engine.tactics, session)) return session.finish();
+  CostReport cost(options, session);
+  cost.attach(spec);
+  Result<Module> module = loadForPartition(options, session);
+  if (!module) return session.finish();
+  cost.noteLoaded();
+  session.progress.step("cutting the graph");
+  Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)
+                                              : module->compiled(spec, session.diagnostics);
+  if (!compiled) return session.finish();
+  session.noteUnusedWeights(module->unusedWeights());
+  if (command.measure) {
+    std::string known = spec.engine.tactics->text();
+    session.progress.step("timing kernels");
+    if (!measureTactics(*compiled, spec, session)) return session.finish();
+    std::string found = spec.engine.tactics->text();
+    if (!command.timingCache.empty() && found != known && !writeFile(command.timingCache, found, session.diagnostics))
+      return session.finish();
+  }
+  session.progress.step("writing " + command.output);
+  if (!compiled->save(command.output, session.diagnostics, session.common.limits)) return session.finish();
+  std::error_code ignored;
+  summary.bytes = std::filesystem::file_size(command.output, ignored);
+  session.progress.end();
+  tell(summary, command.output, session);
+  cost.write(summary.nodes);
+  return session.finish();
+}
+
+}  // namespace tscompile

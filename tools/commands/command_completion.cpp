@@ -1,0 +1,173 @@
+// `tscompile completion`: scripts for shells, made from the option tables.
+#include "ir/support/text.h"
+#include "tools/commands/commands.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+bool takesFile(std::string_view value) { return value == "FILE" || value == "GRAPH"; }
+
+// Options of a verb, its own first.
+std::vector<const OptionSpec*> optionsOf(const VerbSpec& verb) {
+  std::vector<const OptionSpec*> out;
+  for (const OptionSpec& o : verb.options) out.push_back(&o);
+  for (const OptionSpec& o : commonOptionSpecs())
+    if (std::none_of(verb.options.begin(), verb.options.end(), [&](const OptionSpec& v) { return v.names == o.names; }))
+      out.push_back(&o);
+  return out;
+}
+
+// What the argument of a verb may be, besides files.
+std::vector<std::string> argumentWords(const VerbSpec& verb) {
+  if (verb.name == "completion") return {"bash", "zsh", "fish"};
+  if (verb.name != "help") return {};
+  std::vector<std::string> out{"limits"};
+  for (const VerbSpec& v : verbSpecs()) out.emplace_back(v.name);
+  return out;
+}
+
+std::string spaced(const std::vector<std::string>& words) {
+  return join(words, " ", [](const std::string& w) { return w; });
+}
+
+std::string verbNames() {
+  return join(verbSpecs(), " ", [](const VerbSpec& v) { return std::string(v.name); });
+}
+
+// In single quotes for any shell.
+std::string quoted(std::string_view text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string bash() {
+  std::string out =
+      "# bash completion of tscompile; load it with: source <(tscompile completion bash)\n"
+      "_tscompile() {\n"
+      "  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
+      "  COMPREPLY=()\n"
+      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W \"" +
+      verbNames() +
+      "\" -- \"$word\") $(compgen -f -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case \"${COMP_WORDS[1]} $before\" in\n";
+  for (const VerbSpec& verb : verbSpecs()) {
+    for (const OptionSpec* o : optionsOf(verb)) {
+      if (o->value.empty() || o->valueOptional) continue;
+      std::string names =
+          join(namesOf(*o), "|", [&](const std::string& n) { return "\"" + std::string(verb.name) + " " + n + "\""; });
+      std::vector<std::string_view> choices = choicesOf(*o);
+      if (!choices.empty())
+        out += "    " + names + ") COMPREPLY=($(compgen -W \"" +
+               join(choices, " ", [](std::string_view c) { return std::string(c); }) + "\" -- \"$word\")); return ;;\n";
+      else if (o->value == "DIR")
+        out += "    " + names + ") COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n";
+      else if (takesFile(o->value))
+        out += "    " + names + ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n";
+      else
+        out += "    " + names + ") return ;;\n";
+    }
+  }
+  out += "  esac\n  case \"${COMP_WORDS[1]}\" in\n";
+  for (const VerbSpec& verb : verbSpecs()) {
+    std::vector<std::string> words = argumentWords(verb);
+    for (const OptionSpec* o : optionsOf(verb))
+      for (const std::string& n : namesOf(*o)) words.push_back(n);
+    out += "    " + std::string(verb.name) + ") COMPREPLY=($(compgen -W \"" + spaced(words) + "\" -- \"$word\")";
+    if (takesFile(verb.argument)) out += " $(compgen -f -- \"$word\")";
+    out += ") ;;\n";
+  }
+  return out +
+         "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n  esac\n}\ncomplete -o filenames -F _tscompile tscompile\n";
+}
+
+// "--name[help]:value:action" of zsh's _arguments.
+std::string zshOption(const OptionSpec& o) {
+  std::string help;
+  for (char c : o.help) help += c == '[' || c == ']' || c == ':' ? std::string("\\") + c : std::string(1, c);
+  std::string action;
+  if (!o.value.empty() && !o.valueOptional) {
+    std::vector<std::string_view> choices = choicesOf(o);
+    action = choices.empty() ? ":" + std::string(o.value) + ":" : ":value:";
+    if (!choices.empty())
+      action += "(" + join(choices, " ", [](std::string_view c) { return std::string(c); }) + ")";
+    else if (o.value == "DIR")
+      action += "_files -/";
+    else if (takesFile(o.value))
+      action += "_files";
+  }
+  std::string out;
+  for (const std::string& name : namesOf(o))
+    out += " \\\n        " + quoted((o.repeats ? "*" : "") + name + "[" + help + "]" + action);
+  return out;
+}
+
+std::string zsh() {
+  std::string out =
+      "#compdef tscompile\n# zsh completion of tscompile; save it as _tscompile in a folder of $fpath\n"
+      "_tscompile() {\n  local -a verbs\n  verbs=(\n";
+  for (const VerbSpec& verb : verbSpecs())
+    out += "    " + quoted(std::string(verb.name) + ":" + std::string(verb.summary)) + "\n";
+  out +=
+      "  )\n  if (( CURRENT == 2 )); then\n    _describe command verbs\n    _files\n    return\n  fi\n  case $words[2] "
+      "in\n";
+  for (const VerbSpec& verb : verbSpecs()) {
+    out += "    " + std::string(verb.name) + ")\n      shift words; (( CURRENT-- ))\n      _arguments";
+    for (const OptionSpec* o : optionsOf(verb)) out += zshOption(*o);
+    std::vector<std::string> words = argumentWords(verb);
+    if (!words.empty())
+      out += " \\\n        " + quoted("1:" + std::string(verb.argument) + ":(" + spaced(words) + ")");
+    else if (takesFile(verb.argument))
+      out += " \\\n        " + quoted("*:" + std::string(verb.argument) + ":_files");
+    out += " ;;\n";
+  }
+  return out + "    *) _files ;;\n  esac\n}\n_tscompile \"$@\"\n";
+}
+
+std::string fish() {
+  std::string out = "# fish completion of tscompile; save it as ~/.config/fish/completions/tscompile.fish\n";
+  for (const VerbSpec& verb : verbSpecs())
+    out += "complete -c tscompile -n __fish_use_subcommand -a " + std::string(verb.name) + " -d " +
+           quoted(verb.summary) + "\n";
+  for (const VerbSpec& verb : verbSpecs()) {
+    std::string lead = "complete -c tscompile -n '__fish_seen_subcommand_from " + std::string(verb.name) + "'";
+    if (std::vector<std::string> words = argumentWords(verb); !words.empty())
+      out += lead + " -f -a " + quoted(spaced(words)) + "\n";
+    for (const OptionSpec* o : optionsOf(verb)) {
+      out += lead;
+      for (const std::string& name : namesOf(*o))
+        out += name[1] == '-' ? " -l " + name.substr(2) : " -s " + name.substr(1);
+      std::vector<std::string_view> choices = choicesOf(*o);
+      if (!choices.empty())
+        out += " -x -a " + quoted(join(choices, " ", [](std::string_view c) { return std::string(c); }));
+      else if (o->value == "DIR" || takesFile(o->value))
+        out += " -r -F";
+      else if (!o->value.empty() && !o->valueOptional)
+        out += " -x";
+      out += " -d " + quoted(o->help) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+int runCompletion(const Options& options, Session& session) {
+  const std::string& shell = options.arguments[0];
+  if (shell == "bash")
+    session.out << bash();
+  else if (shell == "zsh")
+    session.out << zsh();
+  else if (shell == "fish")
+    session.out << fish();
+  else
+    throw UsageError{"completion takes bash, zsh or fish, not '" + abbreviate(shell, 80) + "'"};
+  return kExitDone;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,385 @@
+// `tscompile diff`: what two graphs, or two ways of cutting one into engines, differ in.
+#include "api/engine_file.h"
+#include "frontend/files/file_io.h"
+#include "ir/graph/printer.h"
+#include "ir/support/json_writer.h"
+#include "ir/support/text.h"
+#include "ir/values/symbol.h"
+#include "partition/report.h"
+#include "tools/commands/commands.h"
+#include "tools/reports/diff_benches.h"
+#include "tools/reports/diff_tensors.h"
+#include "tools/reports/edit_script.h"
+#include "tools/session/session.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+namespace tscompile {
+namespace {
+
+constexpr size_t kInterpreter = SIZE_MAX;
+
+// One line of a graph, engines opened.
+struct Row {
+  const Node* node = nullptr;  // null for the inputs; a return for the outputs of a graph or block
+  std::string text;            // with names
+  size_t line = 0;
+  size_t engine = kInterpreter;  // that it runs in
+};
+
+struct Outline {
+  std::vector<Row> rows;
+  size_t engines = 0;
+};
+
+std::string inputText(std::span<Value* const> values) {
+  return join(values, ", ", [](const Value* v) { return "%" + v->name() + " : " + typeText(v->type()); });
+}
+
+std::string returnText(const Node* n, std::string_view word) {
+  return std::string(word) + " (" + join(n->inputs(), ", ", [](const Use& u) { return "%" + u.value->name(); }) + ")";
+}
+
+class OutlineMaker {
+ public:
+  explicit OutlineMaker(bool withConstants) : withConstants_(withConstants) {}
+
+  Outline make(const Graph& graph) {
+    out_.rows.push_back({nullptr, "graph(" + inputText(graph.inputs()) + ")", 1});
+    todo_.push_back({graph.block(), kInterpreter, 0, 0});
+    // An explicit stack: blocks may be nested deeply.
+    while (!todo_.empty()) {
+      Level& level = todo_.back();
+      if (!level.next) {
+        level.next = level.block->empty() ? level.block->returnNode() : level.block->first();
+        if (!level.name.empty()) add(nullptr, level.name + "(" + inputText(level.block->parameters()) + ")", level);
+      }
+      const Node* n = level.next;
+      if (n->isReturn()) {
+        // What an engine returns is what its node gives.
+        if (level.engine == kInterpreter || level.depth > level.engineDepth)
+          add(n, returnText(n, level.depth ? "->" : "return"), level);
+        todo_.pop_back();
+        continue;
+      }
+      level.next = n->next() ? n->next() : level.block->returnNode();
+      visit(n, level);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  struct Level {
+    const Block* block;
+    size_t engine, depth, engineDepth;
+    std::string name = {};  // "block0" of a nested block
+    const Node* next = nullptr;
+  };
+
+  void add(const Node* n, const std::string& text, const Level& level) {
+    size_t depth = level.depth - (level.engine == kInterpreter ? 0 : 1);
+    out_.rows.push_back({n, std::string(2 * depth, ' ') + text, n ? lineOf(n) : out_.rows.back().line, level.engine});
+  }
+  void visit(const Node* n, const Level& level) {
+    if (n->kind() == sym::Engine && n->subgraph()) {
+      size_t depth = level.depth + 1;
+      todo_.push_back({n->subgraph()->block(), out_.engines++, depth, depth});
+      return;
+    }
+    if (!withConstants_ && n->kind() == sym::Constant) return;
+    PrintOptions plain;
+    plain.locations = false;
+    add(n, nodeText(*n, plain), level);
+    const Level inside{nullptr, level.engine, level.depth + 1, level.engineDepth};
+    for (size_t i = n->blocks().size(); i-- > 0;) {
+      todo_.push_back(inside);
+      todo_.back().block = n->block(i);
+      todo_.back().name = "block" + std::to_string(i);
+    }
+  }
+
+  bool withConstants_;
+  Outline out_;
+  std::vector<Level> todo_;
+};
+
+bool hasEngines(const Graph& graph) {
+  bool has = false;
+  forEachNode(graph, [&](const Node* n) { has |= n->kind() == sym::Engine && n->subgraph(); });
+  return has;
+}
+
+// What stays, goes, comes and changes its side.
+struct Comparison {
+  std::vector<size_t> removed, added;            // rows of A, of B
+  std::vector<std::pair<size_t, size_t>> moved;  // rows of both
+  bool same() const { return removed.empty() && added.empty() && moved.empty(); }
+};
+
+// ---- names that do not count: rows that are alike, then values that correspond ----
+
+std::string textWithoutNames(const Row& r) {
+  if (!r.node) return "graph";
+  std::string out(r.node->kind().text());
+  appendAttributes(*r.node, true, 3, out);
+  for (const Value* v : r.node->outputs()) out += " " + typeText(v->type());
+  return out + " " + std::to_string(r.node->inputCount());
+}
+
+class Correspondence {
+ public:
+  bool inputs(std::span<const Use> a, std::span<const Use> b) {
+    for (size_t i = 0; i < a.size(); ++i)
+      if (!pair(a[i].value, b[i].value)) return false;
+    return true;
+  }
+  bool pair(const Value* a, const Value* b) {
+    return partner_.try_emplace(a, b).first->second == b && partner_.try_emplace(b, a).first->second == a;
+  }
+
+ private:
+  std::unordered_map<const Value*, const Value*> partner_;
+};
+
+bool corresponds(const Node* a, const Node* b, Correspondence& values) {
+  if (!values.inputs(a->inputs(), b->inputs())) return false;
+  for (size_t i = 0; i < a->outputCount(); ++i) values.pair(a->output(i), b->output(i));
+  for (size_t i = 0; i < std::min(a->blocks().size(), b->blocks().size()); ++i) {
+    auto x = a->block(i)->parameters(), y = b->block(i)->parameters();
+    for (size_t k = 0; k < std::min(x.size(), y.size()); ++k) values.pair(x[k], y[k]);
+  }
+  return true;
+}
+
+// ---- comparing ----
+
+class Comparer {
+ public:
+  Comparer(const Graph& a, const Graph& b, bool ignoreNames) : ignoreNames_(ignoreNames) {
+    isCut_ = hasEngines(a) || hasEngines(b);
+    // Each engine has copies of the constants that it uses.
+    a_ = OutlineMaker(!isCut_).make(a);
+    b_ = OutlineMaker(!isCut_).make(b);
+    isCut_ ? byValues() : byRows(a, b);
+  }
+
+  const Comparison& result() const { return out_; }
+  const Outline& a() const { return a_; }
+  const Outline& b() const { return b_; }
+  bool isCut() const { return isCut_; }
+
+ private:
+  void byRows(const Graph& a, const Graph& b) {
+    std::vector<std::string> x, y;
+    for (const Row& r : a_.rows) x.push_back(ignoreNames_ ? textWithoutNames(r) : r.text);
+    for (const Row& r : b_.rows) y.push_back(ignoreNames_ ? textWithoutNames(r) : r.text);
+    auto pairs = commonItems(x.size(), y.size(), [&](size_t i, size_t j) { return x[i] == y[j]; });
+    if (ignoreNames_) {
+      Correspondence values;
+      std::erase_if(pairs, [&](const auto& p) {
+        const Node *n = a_.rows[p.first].node, *m = b_.rows[p.second].node;
+        return n && m ? !corresponds(n, m, values) : !inputsCorrespond(a, b, values);
+      });
+    }
+    keepOnly(pairs);
+  }
+
+  static bool inputsCorrespond(const Graph& a, const Graph& b, Correspondence& values) {
+    if (a.inputs().size() != b.inputs().size()) return false;
+    for (size_t i = 0; i < a.inputs().size(); ++i) {
+      if (a.input(i)->type() != b.input(i)->type()) return false;
+      values.pair(a.input(i), b.input(i));
+    }
+    return true;
+  }
+
+  // The order of nodes is another for each way of cutting: a node is found by what it makes.
+  void byValues() {
+    std::multimap<std::string, size_t> rest;
+    for (size_t j = 0; j < b_.rows.size(); ++j) rest.emplace(keyOf(b_.rows[j]), j);
+    std::vector<std::pair<size_t, size_t>> pairs;
+    for (size_t i = 0; i < a_.rows.size(); ++i)
+      if (auto at = rest.find(keyOf(a_.rows[i])); at != rest.end()) {
+        pairs.emplace_back(i, at->second);
+        rest.erase(at);
+      }
+    std::map<size_t, std::map<size_t, size_t>> votes;  // engines of A by how many nodes those of B share with them
+    for (auto [i, j] : pairs)
+      if (size_t e = a_.rows[i].engine, f = b_.rows[j].engine; e != kInterpreter && f != kInterpreter) ++votes[e][f];
+    for (auto [i, j] : pairs) {
+      size_t e = a_.rows[i].engine, f = b_.rows[j].engine;
+      bool stays = e == f;
+      if (e != kInterpreter && f != kInterpreter)
+        stays = f == std::max_element(votes[e].begin(), votes[e].end(), [](const auto& x, const auto& y) {
+                       return x.second < y.second;
+                     })->first;
+      if (!stays) out_.moved.emplace_back(i, j);
+    }
+    keepOnly(pairs);
+  }
+
+  static std::string keyOf(const Row& r) {
+    std::string_view text = r.text;
+    return std::string(text.substr(std::min(text.find_first_not_of(' '), text.size())));
+  }
+
+  void keepOnly(const std::vector<std::pair<size_t, size_t>>& pairs) {
+    std::vector<bool> inA(a_.rows.size()), inB(b_.rows.size());
+    for (auto [i, j] : pairs) inA[i] = inB[j] = true;
+    for (size_t i = 0; i < inA.size(); ++i)
+      if (!inA[i]) out_.removed.push_back(i);
+    for (size_t j = 0; j < inB.size(); ++j)
+      if (!inB[j]) out_.added.push_back(j);
+  }
+
+  bool ignoreNames_, isCut_ = false;
+  Outline a_, b_;
+  Comparison out_;
+};
+
+std::string sideName(size_t engine) {
+  return engine == kInterpreter ? "the interpreter" : fmt::format("engine {}", engine);
+}
+
+size_t nodeCount(const Outline& o) {
+  return static_cast<size_t>(
+      std::count_if(o.rows.begin(), o.rows.end(), [](const Row& r) { return r.node && !r.node->isReturn(); }));
+}
+
+void writeText(const Comparer& c, std::span<const TensorChange> weights, std::ostream& out) {
+  const Comparison& r = c.result();
+  for (const TensorChange& w : weights) out << fmt::format("weight {}: {}\n", w.name, w.text);
+  if (r.same() && !weights.empty()) {
+    out << counted(weights.size(), "weight") << (weights.size() == 1 ? " differs" : " differ")
+        << "; the graphs do not\n";
+    return;
+  }
+  if (r.same()) {
+    out << fmt::format("no difference: {}", counted(nodeCount(c.a()), "node"));
+    out << (c.isCut() ? fmt::format(", {}\n", counted(c.a().engines, "engine")) : "\n");
+    return;
+  }
+  // As the rows follow each other in both.
+  size_t i = 0, j = 0;
+  while (i < r.removed.size() || j < r.added.size()) {
+    bool first = j == r.added.size() || (i < r.removed.size() && r.removed[i] <= r.added[j]);
+    const Row& row = first ? c.a().rows[r.removed[i++]] : c.b().rows[r.added[j++]];
+    out << fmt::format("{}{:<5} {}\n", first ? '-' : '+', row.line, row.text);
+  }
+  for (auto [x, y] : r.moved)
+    out << fmt::format("~{:<5} {}: {} -> {}\n", c.b().rows[y].line, placeName(c.b().rows[y].node),
+                       sideName(c.a().rows[x].engine), sideName(c.b().rows[y].engine));
+  out << fmt::format("{} only in the first, {} only in the second", counted(r.removed.size(), "line"), r.added.size());
+  if (c.isCut())
+    out << fmt::format(", {} on another side; {} and {}", counted(r.moved.size(), "node"),
+                       counted(c.a().engines, "engine"), c.b().engines);
+  if (!weights.empty())
+    out << fmt::format(", {} {}", counted(weights.size(), "weight"), weights.size() == 1 ? "differs" : "differ");
+  out << "\n";
+}
+
+void writeRows(std::string_view key, const Outline& o, const std::vector<size_t>& rows, JsonWriter& json) {
+  json.key(key);
+  json.beginArray();
+  for (size_t i : rows) {
+    json.newLine();
+    json.beginObject();
+    json.field("line", o.rows[i].line);
+    json.field("text", o.rows[i].text);
+    json.endObject();
+  }
+  json.endArray();
+}
+
+void writeJson(const Comparer& c, std::span<const TensorChange> weights, std::ostream& out) {
+  const Comparison& r = c.result();
+  JsonWriter json(out);
+  json.beginObject();
+  json.field("format", "tscompile.diff/1");
+  json.field("same", r.same() && weights.empty());
+  writeRows("removed", c.a(), r.removed, json);
+  writeRows("added", c.b(), r.added, json);
+  json.key("moved");
+  json.beginArray();
+  for (auto [x, y] : r.moved) {
+    json.newLine();
+    json.beginObject();
+    json.field("line", c.b().rows[y].line);
+    json.field("text", c.b().rows[y].text);
+    json.field("from", sideName(c.a().rows[x].engine));
+    json.field("to", sideName(c.b().rows[y].engine));
+    json.endObject();
+  }
+  json.endArray();
+  json.key("weights");
+  json.beginArray();
+  for (const TensorChange& w : weights) {
+    json.newLine();
+    json.beginObject();
+    json.field("name", w.name);
+    json.field("text", w.text);
+    json.endObject();
+  }
+  json.endArray();
+  json.endObject();
+  json.finish();
+}
+
+const Graph* methodOf(const Module& module, const Options& options, size_t file, Session& session) {
+  const Graph* graph = module.graph(options.diff.method);
+  if (!graph)
+    session.diagnostics
+        .fileError(options.arguments[file], {}, fmt::format("there is no method '{}'", options.diff.method))
+        .note("it has " + join(module.methods(), ", ", [](const std::string& m) { return m; }));
+  return graph;
+}
+
+// Tensors of an engine file by their names, also those that the text of its graph holds.
+Result<std::map<std::string, Tensor>> weightsOf(const std::string& path, const Graph& graph, Session& session) {
+  Ref<FileMapping> mapping = FileMapping::open(path, session.diagnostics);
+  if (!mapping) return Failed{};
+  Result<EngineFile> file =
+      parseEngineFile(mapping->bytes(), mapping.get(), path, session.diagnostics, session.common.limits);
+  if (!file) return Failed{};
+  std::map<std::string, Tensor> out(file->tensors.begin(), file->tensors.end());
+  auto add = [&](const Node* n) {
+    const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+    if (!v) return;
+    Tensor t = v->isTensor() ? v->toTensor() : v->isLiteral() ? v->toLiteral().data : Tensor();
+    if (t.defined()) out.try_emplace(n->output()->name(), t);
+  };
+  forEachNode(graph, [&](const Node* n) {
+    add(n);
+    if (n->subgraph()) forEachNode(*n->subgraph(), add);
+  });
+  return out;
+}
+
+}  // namespace
+
+int runDiff(const Options& options, Session& session) {
+  if (options.arguments.size() != 2) throw UsageError{"diff takes two files"};
+  if (isBenchReport(options.arguments[0]) && isBenchReport(options.arguments[1]))
+    return diffBenches(options.arguments[0], options.arguments[1], session);
+  Result<Module> a = session.loadModule(options.arguments[0], {}), b = session.loadModule(options.arguments[1], {});
+  if (!a || !b) return session.finish();
+  const Graph *x = methodOf(*a, options, 0, session), *y = methodOf(*b, options, 1, session);
+  if (!x || !y) return session.finish();
+  Comparer comparer(*x, *y, options.diff.ignoreNames);
+  // Those of texts are elsewhere.
+  std::vector<TensorChange> weights;
+  if (a->engineInfo() && b->engineInfo()) {
+    auto first = weightsOf(options.arguments[0], *x, session), second = weightsOf(options.arguments[1], *y, session);
+    if (!first || !second) return session.finish();
+    weights = changedTensors(*first, *second);
+  }
+  session.progress.end();
+  session.common.json ? writeJson(comparer, weights, session.out) : writeText(comparer, weights, session.out);
+  return session.finish(comparer.result().same() && weights.empty() ? kExitDone : kExitNegative);
+}
+
+}  // namespace tscompile

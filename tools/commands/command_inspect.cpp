@@ -1,0 +1,509 @@
+// `tscompile inspect`: what a file is and what it holds. Nothing in it is executed.
+#include "api/built_model.h"
+#include "api/engine_file.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/file_kind.h"
+#include "frontend/files/weights.h"
+#include "ir/support/diagnostic_printer.h"
+#include "ir/support/json_writer.h"
+#include "ir/support/text.h"
+#include "tools/commands/commands.h"
+#include "tools/options/quantities.h"
+#include "tools/reports/graph_summary.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace tscompile {
+namespace {
+
+// One file at a time; text and JSON come from the same calls.
+class Inspector {
+ public:
+  Inspector(Session& session, bool emitGraph)
+      : session_(session), json_(session.out), isJson_(session.common.json), emitGraph_(emitGraph) {}
+
+  int run(const std::vector<std::string>& files) {
+    if (isJson_) {
+      json_.beginObject();
+      json_.field("schema", "tscompile.inspect/1");
+      json_.key("files");
+      json_.beginArray();
+    }
+    int code = kExitDone;
+    for (const std::string& file : files) {
+      if (isJson_) json_.newLine();
+      one(file);
+      int now = session_.finish();
+      if (code == kExitDone) code = now;
+    }
+    if (isJson_) {
+      json_.newLine();
+      json_.endArray();
+      json_.endObject();
+      json_.finish();
+    }
+    return code;
+  }
+
+ private:
+  void one(const std::string& path) {
+    Diagnostics& diagnostics = session_.diagnostics;
+    isInput_ = path == "-";
+    std::error_code ignored;
+    if (!isInput_ && !emitGraph_ && std::filesystem::is_directory(path, ignored)) return builtModel(path);
+    Result<std::string> start = isInput_ ? session_.read(path) : readFileStart(path, kFileKindBytes, diagnostics);
+    if (!start) return;
+    name_ = isInput_ ? "<stdin>" : path;
+    FileKind kind = detectFileKind(std::string_view(*start).substr(0, kFileKindBytes));
+    if (emitGraph_) {
+      if (kind == FileKind::EngineFile && !isInput_) return printGraphOf(path);
+      reportFileKind(name_, "an engine file", kind, diagnostics);
+      return;
+    }
+    head(kind);
+    switch (kind) {
+      case FileKind::GraphText:
+      case FileKind::ModuleDump:
+        graphs(path, std::move(*start));
+        break;
+      case FileKind::EngineFile:
+        engine(path);
+        break;
+      case FileKind::Safetensors:
+        safetensors(path);
+        break;
+      case FileKind::Npy:
+        npy(path);
+        break;
+      case FileKind::Npz:
+        npz(path);
+        break;
+      case FileKind::GitLfsPointer:
+        lfsPointer(*start);
+        break;
+      default:
+        break;
+    }
+    if (isJson_) {
+      json_.endObject();
+    } else {
+      session_.out << text_;
+      text_.clear();
+    }
+  }
+
+  void head(FileKind kind) {
+    if (isJson_) {
+      json_.beginObject();
+      json_.field("path", name_);
+      json_.field("kind", describe(kind));
+    } else {
+      text_ += name_ + ": " + std::string(describe(kind)) + "\n";
+    }
+  }
+
+  // Files that are read by their names cannot come from a pipe.
+  bool needsFile() {
+    if (!isInput_) return true;
+    session_.diagnostics.fileError(name_, {}, "tensors can be listed in files only");
+    return false;
+  }
+
+  // ---- engine files ----
+
+  void printGraphOf(const std::string& path) {
+    if (Result<SourcePtr> text = session_.readGraphText(path)) session_.out << (*text)->text();
+  }
+
+  void engine(const std::string& path) {
+    if (!needsFile()) return;
+    Ref<FileMapping> mapping = FileMapping::open(path, session_.diagnostics);
+    if (!mapping) return;
+    Result<EngineFile> file =
+        parseEngineFile(mapping->bytes(), mapping.get(), path, session_.diagnostics, session_.common.limits);
+    if (!file) return;
+    source_ = SourceFile::make(name_, std::move(file->graph));
+    ParseOptions options;
+    options.limits = session_.common.limits;
+    Result<ParsedText> parsed = parseText(source_, session_.diagnostics, options);
+    if (!parsed || parsed->graphs.size() != 1) return;
+    uint64_t bytes = 0;
+    for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());
+    if (isJson_)
+      engineJson(*file, mapping->bytes().size(), bytes, *parsed->graphs[0]);
+    else
+      engineText(*file, mapping->bytes().size(), bytes, *parsed->graphs[0]);
+  }
+
+  // ---- folders of `tscompile build` ----
+
+  void builtModel(const std::string& path) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path + "/config.json", ignored)) {
+      session_.diagnostics.fileError(path, {}, "this folder has no config.json: build has not made it");
+      return;
+    }
+    Result<BuiltModel> built = readBuiltModel(path, session_.diagnostics);
+    if (!built) return;
+    const LanguageModelShape& s = built->shape;
+    // Of a token in all layers.
+    int64_t tokenBytes = s.layers * built->cache.bytesPerBlock() / built->cache.tokensPerBlock;
+    if (isJson_) return builtModelJson(path, *built, tokenBytes);
+    auto line = [&](std::string_view what, const std::string& text) {
+      session_.out << fmt::format("  {:<12}{}\n", what, printable(abbreviate(text, 400)));
+    };
+    session_.out << path << ": a language model that was built\n";
+    line("made by", "tscompile " + built->version);
+    line("model",
+         fmt::format("{}, {} of size {}, {} for keys, {} tokens", counted(static_cast<uint64_t>(s.layers), "layer"),
+                     counted(static_cast<uint64_t>(s.heads), "head"), s.headSize, s.kvHeads, s.vocabulary));
+    line("engine", fmt::format("{}, {}", kBuiltModelEngine, sizeText(built->engineBytes)));
+    for (const std::string& plugin : built->plugins) line("plugin", plugin);
+    line("cache",
+         fmt::format("{} bytes a token, {} blocks of {} tokens, {}", tokenBytes, built->cache.blocks,
+                     built->cache.tokensPerBlock,
+                     sizeText(static_cast<uint64_t>(s.layers * built->cache.blocks * built->cache.bytesPerBlock()))));
+    line("inputs", join(built->inputs, " ", [](const std::string& name) { return "%" + name; }));
+    std::string_view rest = "settings";
+    for (const auto& [name, value] : buildOptionTexts(built->config)) {
+      line(rest, name + "=" + value);
+      rest = "";
+    }
+  }
+
+  void builtModelJson(const std::string& path, const BuiltModel& built, int64_t tokenBytes) {
+    const LanguageModelShape& s = built.shape;
+    json_.beginObject();
+    json_.field("path", path);
+    json_.field("kind", "a language model that was built");
+    json_.field("version", built.version);
+    json_.field("layers", s.layers);
+    json_.field("heads", s.heads);
+    json_.field("kvHeads", s.kvHeads);
+    json_.field("headSize", s.headSize);
+    json_.field("vocabulary", s.vocabulary);
+    json_.field("engineBytes", built.engineBytes);
+    json_.field("cacheBytesPerToken", tokenBytes);
+    json_.field("cacheBlocks", built.cache.blocks);
+    json_.field("tokensPerBlock", built.cache.tokensPerBlock);
+    json_.key("plugins");
+    json_.beginArray();
+    for (const std::string& plugin : built.plugins) json_.value(plugin);
+    json_.endArray();
+    json_.key("settings");
+    json_.beginObject();
+    for (const auto& [name, value] : buildOptionTexts(built.config)) json_.field(name, value);
+    json_.endObject();
+    json_.endObject();
+  }
+
+  // ---- engine files, as text and as JSON ----
+
+  void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
+    const EngineInfo& info = file.info;
+    auto line = [&](std::string_view what, const std::string& text) {
+      text_ += fmt::format("  {:<12}{}\n", what, abbreviate(text, 400));
+    };
+    auto list = [](const std::vector<std::string>& words) {
+      return join(words, " ", [](const std::string& w) { return w; });
+    };
+    line("size", sizeText(size));
+    line("format", fmt::format("{}, made by tscompile {}", kEngineFormat, info.version));
+    line("processor", info.cpu.empty() ? "any that tscompile runs on" : "needs " + list(info.cpu));
+    line("source", fmt::format("{}, checksum {}", info.source, info.sourceHash));
+    for (const std::string& name : info.weights) line("weights", name);
+    line("options", info.options.empty() ? "none" : list(info.options));
+    for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
+    line("precision", std::string(precisionName(info.precision)));
+    line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
+    size_t index = 0;
+    forEachNode(graph, [&](const Node* n) {
+      if (n->kind() == sym::Engine && n->subgraph()) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
+    });
+    line("fallback", counted(fallbackNodes(graph), "node"));
+    summary(graph, "  ", &file);
+  }
+
+  void engineJson(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
+    const EngineInfo& info = file.info;
+    auto list = [&](std::string_view key, const std::vector<std::string>& items) {
+      json_.key(key);
+      json_.beginArray();
+      for (const std::string& item : items) json_.value(item);
+      json_.endArray();
+    };
+    json_.field("bytes", size);
+    json_.field("format", kEngineFormat);
+    json_.field("version", info.version);
+    list("cpu", info.cpu);
+    json_.field("source", info.source);
+    json_.field("sourceHash", info.sourceHash);
+    list("weights", info.weights);
+    list("options", info.options);
+    std::vector<std::string> ranges;
+    for (const InputRange& range : info.inputs) ranges.push_back(inputRangeText(range));
+    list("ranges", ranges);
+    json_.field("precision", precisionName(info.precision));
+    json_.field("tensors", file.tensors.size());
+    json_.field("tensorBytes", tensorBytes);
+    json_.key("engines");
+    json_.beginArray();
+    forEachNode(graph, [&](const Node* n) {
+      if (n->kind() != sym::Engine || !n->subgraph()) return;
+      json_.newLine();
+      json_.beginObject();
+      json_.field("nodes", workNodes(*n->subgraph()));
+      json_.field("inputs", n->inputCount());
+      json_.field("outputs", n->outputCount());
+      json_.endObject();
+    });
+    json_.endArray();
+    json_.field("fallbackNodes", fallbackNodes(graph));
+    json_.key("graph");
+    summary(graph, "", &file);
+  }
+
+  // Nodes that are not constants.
+  static size_t workNodes(const Graph& graph) {
+    size_t count = 0;
+    forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
+    return count;
+  }
+  static size_t fallbackNodes(const Graph& graph) {
+    size_t count = 0;
+    forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && n->kind() != sym::Engine; });
+    return count;
+  }
+  static std::string engineSummary(const Node* n) {
+    auto names = [](auto&& values) { return join(values, ", ", [](const Value* v) { return "%" + v->name(); }); };
+    std::vector<const Value*> inputs;
+    for (const Use& u : n->inputs()) inputs.push_back(u.value);
+    return fmt::format("{}, ({}) -> ({})", counted(workNodes(*n->subgraph()), "node"), names(inputs),
+                       names(n->outputs()));
+  }
+
+  // ---- graph text ----
+
+  void graphs(const std::string& path, std::string start) {
+    Diagnostics& diagnostics = session_.diagnostics;
+    Result<std::string> text = isInput_ ? Result<std::string>(std::move(start)) : session_.read(path);
+    if (!text) return;
+    size_t bytes = text->size(), lines = static_cast<size_t>(std::count(text->begin(), text->end(), '\n'));
+    source_ = SourceFile::make(name_, std::move(*text));
+    ParseOptions options;
+    options.limits = session_.common.limits;
+    Result<ParsedText> parsed = parseText(source_, diagnostics, options);
+    if (isJson_) {
+      json_.field("bytes", bytes);
+      json_.field("lines", lines);
+    } else {
+      text_ += fmt::format("  {:<12}{} bytes, {} lines\n", "size", bytes, lines);
+    }
+    if (!parsed) {
+      if (isJson_) json_.field("readable", false);
+      return;
+    }
+    if (parsed->module) modules(*parsed->module);
+    if (isJson_ && !parsed->graphs.empty()) {
+      json_.key("graphs");
+      json_.beginArray();
+    }
+    for (size_t i = 0; i < parsed->graphs.size(); ++i) {
+      if (!isJson_ && parsed->graphs.size() > 1)
+        text_ += fmt::format("  graph {} of {}\n", i + 1, parsed->graphs.size());
+      summary(*parsed->graphs[i], "  ");
+    }
+    if (isJson_ && !parsed->graphs.empty()) json_.endArray();
+  }
+
+  void summary(const Graph& graph, const std::string& margin, const EngineFile* file = nullptr) {
+    GraphSummary s = summarize(graph);
+    if (file)  // which has them
+      std::erase_if(s.missing, [&](const GraphSummary::Named& constant) {
+        return std::any_of(file->tensors.begin(), file->tensors.end(),
+                           [&](const auto& t) { return t.first == constant.name || t.first == constant.name + ".0"; });
+      });
+    if (isJson_)
+      writeSummary(s, json_);
+    else
+      writeSummary(s, margin, text_);
+  }
+
+  void modules(const ModuleDump& dump) {
+    if (isJson_) {
+      json_.key("modules");
+      json_.beginArray();
+    }
+    // Submodules follow their parent: depth first from an explicit stack.
+    std::vector<std::pair<size_t, size_t>> todo{{0, 0}};
+    while (!todo.empty()) {
+      auto [index, depth] = todo.back();
+      todo.pop_back();
+      const DumpedModule& m = dump.modules[index];
+      module(m, depth);
+      for (size_t i = m.children.size(); i-- > 0;) todo.emplace_back(m.children[i], depth + 1);
+    }
+    if (isJson_) {
+      json_.newLine();
+      json_.endArray();
+    }
+    if (dump.functions.empty()) return;
+    if (isJson_) {
+      json_.key("functions");
+      methodsJson(dump.functions);
+    } else {
+      methods(dump.functions, "  function ");
+    }
+  }
+
+  void module(const DumpedModule& m, size_t depth) {
+    size_t parameters = 0;
+    for (const ModuleAttribute& a : m.attributes) parameters += a.isParameter;
+    if (isJson_) {
+      json_.newLine();
+      json_.beginObject();
+      json_.field("class", m.className);
+      json_.field("depth", depth);
+      json_.field("parameters", parameters);
+      json_.field("attributes", m.attributes.size() - parameters);
+      json_.key("methods");
+      methodsJson(m.methods);
+      json_.endObject();
+      return;
+    }
+    // Deep trees are shown up to a depth: each level would make its line longer.
+    std::string margin(2 * std::min<size_t>(depth, 20) + 2, ' ');
+    text_ += margin + "module " + m.className;
+    if (parameters) text_ += ", " + counted(parameters, "parameter");
+    text_ += "\n";
+    methods(m.methods, margin + "  method ");
+  }
+
+  void methodsJson(const std::vector<DumpedMethod>& methods) {
+    json_.beginObject();
+    for (const DumpedMethod& method : methods) {
+      json_.key(method.name);
+      if (method.graph)
+        summary(*method.graph, "");
+      else
+        json_.null();
+    }
+    json_.endObject();
+  }
+
+  // A line for each, after `lead`.
+  void methods(const std::vector<DumpedMethod>& methods, const std::string& lead) {
+    for (const DumpedMethod& method : methods) {
+      text_ += lead + method.name;
+      if (method.graph) {
+        const Graph& g = *method.graph;
+        text_ += "(" +
+                 join(g.inputs(), ", ", [](const Value* v) { return "%" + v->name() + " : " + typeText(v->type()); }) +
+                 "), " + counted(g.nodeCount(), "node");
+      }
+      text_ += "\n";
+    }
+  }
+
+  // ---- tensors ----
+
+  void safetensors(const std::string& path) {
+    if (!needsFile()) return;
+    Result<SafetensorsHeader> header = readSafetensorsHeader(path, session_.diagnostics, session_.common.limits);
+    if (!header) return;
+    uint64_t bytes = 0;
+    for (const TensorEntry& t : header->tensors) bytes += t.end - t.begin;
+    if (isJson_) return safetensorsJson(*header, bytes);
+    text_ += fmt::format("  {:<12}{}, {}\n", "tensors", header->tensors.size(), sizeText(bytes));
+    for (const auto& [key, value] : header->metadata)
+      text_ += fmt::format("  {:<12}{} = {}\n", "metadata", abbreviate(key, 80), abbreviate(value, 200));
+    for (const TensorEntry& t : header->tensors)
+      text_ += fmt::format("    {} : {} {}, {}\n", t.name, t.dtype, dimsText(t.sizes), sizeText(t.end - t.begin));
+  }
+
+  void safetensorsJson(const SafetensorsHeader& header, uint64_t bytes) {
+    json_.field("bytes", bytes);
+    json_.key("metadata");
+    json_.beginObject();
+    for (const auto& [key, value] : header.metadata) json_.field(key, value);
+    json_.endObject();
+    json_.key("tensors");
+    json_.beginArray();
+    for (const TensorEntry& t : header.tensors) {
+      json_.newLine();
+      json_.beginObject();
+      json_.field("name", t.name);
+      json_.field("dtype", t.dtype);
+      shape(t.sizes);
+      json_.field("bytes", t.end - t.begin);
+      json_.endObject();
+    }
+    json_.endArray();
+  }
+
+  void shape(DimSpan sizes) {
+    json_.key("shape");
+    json_.beginArray();
+    for (int64_t s : sizes) json_.value(s);
+    json_.endArray();
+  }
+
+  void npy(const std::string& path) {
+    if (!needsFile()) return;
+    Result<NpyHeader> header = readNpyHeader(path, session_.diagnostics, session_.common.limits);
+    if (!header) return;
+    if (isJson_) {
+      json_.field("dtype", pythonName(header->dtype));
+      shape(header->sizes);
+      json_.field("fortranOrder", header->fortranOrder);
+    } else {
+      text_ += fmt::format("  {:<12}{} {}{}\n", "array", pythonName(header->dtype), dimsText(header->sizes),
+                           header->fortranOrder ? ", in Fortran order" : "");
+    }
+  }
+
+  void npz(const std::string& path) {
+    if (!needsFile()) return;
+    Result<std::vector<std::string>> names = readNpzNames(path, session_.diagnostics, session_.common.limits);
+    if (!names) return;
+    if (isJson_) {
+      json_.key("members");
+      json_.beginArray();
+      for (const std::string& name : *names) json_.value(name);
+      json_.endArray();
+      return;
+    }
+    for (size_t i = 0; i < names->size(); ++i) text_ += fmt::format("  {:<12}{}\n", i ? "" : "members", (*names)[i]);
+  }
+
+  // ---- others ----
+
+  void lfsPointer(const std::string& text) {
+    size_t at = text.find("\nsize ");
+    if (at == std::string::npos) return;
+    std::optional<uint64_t> bytes =
+        parseCount(trim(std::string_view(text).substr(at + 6, text.find('\n', at + 6) - at - 6)));
+    if (!bytes) return;
+    if (isJson_)
+      json_.field("pointsToBytes", *bytes);
+    else
+      text_ += fmt::format("  {:<12}a file of {}; 'git lfs pull' fetches it\n", "points to", sizeText(*bytes));
+  }
+
+  Session& session_;
+  JsonWriter json_;
+  bool isJson_, isInput_ = false, emitGraph_ = false;
+  std::string name_, text_;
+  SourcePtr source_;
+};
+
+}  // namespace
+
+int runInspect(const Options& options, Session& session) {
+  return Inspector(session, options.inspect.emitGraph).run(options.arguments);
+}
+
+}  // namespace tscompile

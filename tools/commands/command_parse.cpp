@@ -1,0 +1,147 @@
+// `tscompile parse`: the text in PyTorch's form, or its structure as JSON.
+#include "frontend/files/file_io.h"
+#include "ir/graph/dot.h"
+#include "ir/graph/expression.h"
+#include "ir/graph/printer.h"
+#include "ir/support/check.h"
+#include "runtime/registry.h"
+#include "tools/commands/commands.h"
+#include "tools/reports/graph_json.h"
+
+#include <optional>
+#include <ostream>
+#include <streambuf>
+
+namespace tscompile {
+namespace {
+
+using PrintOne = std::function<bool(const std::string& name, const Graph&)>;
+
+bool printText(const ParsedText& text, const TextSink& sink, const PrintOptions& options) {
+  if (text.module && !printDump(*text.module, sink, options)) return false;
+  for (size_t i = 0; i < text.graphs.size(); ++i) {
+    if (i || text.module) sink("\n");
+    if (!printGraph(*text.graphs[i], sink, options)) return false;
+  }
+  return true;
+}
+
+// One graph after the other; those of a dump by the names of their methods.
+bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& print) {
+  std::string separator;
+  auto methods = [&](const std::vector<DumpedMethod>& list, const std::string& owner) {
+    for (const DumpedMethod& m : list) {
+      if (!m.graph) continue;
+      sink(separator);
+      separator = "\n";
+      if (!print(owner + m.name, *m.graph)) return false;
+    }
+    return true;
+  };
+  if (text.module) {
+    for (const DumpedModule& m : text.module->modules)
+      if (!methods(m.methods, m.className + ".")) return false;
+    if (!methods(text.module->functions, "")) return false;
+  }
+  for (const auto& g : text.graphs) {
+    sink(separator);
+    separator = "\n";
+    if (!print("", *g)) return false;
+  }
+  return true;
+}
+
+// False if it is longer than it may be.
+bool printAs(const Options& options, const ParsedText& text, const TextSink& textSink) {
+  uint64_t left = options.common.limits.printBytes;
+  TextSink sink = [&](std::string_view piece) {
+    left -= std::min<uint64_t>(left, piece.size());
+    textSink(piece);
+  };
+  // "Net.forward = " in front of what has a name.
+  auto named = [&](const std::string& name, auto&& print) {
+    if (!name.empty()) sink(name + " = ");
+    return print();
+  };
+  switch (options.parse.form) {
+    case GraphForm::Text: {
+      PrintOptions printing;
+      printing.locations = options.parse.locations;
+      printing.typeVerbosity = options.parse.typeVerbosity;
+      printing.maxBytes = options.common.limits.printBytes;
+      return printText(text, textSink, printing);
+    }
+    case GraphForm::Expression:
+      return printEach(text, sink, [&](const std::string& name, const Graph& g) {
+        return named(name, [&] {
+          return printExpression(g, sink, {.allBrackets = options.parse.allBrackets, .maxBytes = left});
+        });
+      });
+    case GraphForm::Tree:
+      return printEach(text, sink, [&](const std::string& name, const Graph& g) {
+        return named(name, [&] { return printTree(g, sink, left); });
+      });
+    case GraphForm::Dot:
+      return printEach(text, sink, [&](const std::string& name, const Graph& g) {
+        return printDot(g, name.empty() ? "graph" : name, sink, left);
+      });
+  }
+  TS_UNREACHABLE();
+}
+
+// Hands what is written to a stream on to a sink.
+class SinkBuffer : public std::streambuf {
+ public:
+  explicit SinkBuffer(const TextSink& sink) : sink_(sink) {}
+
+ protected:
+  int overflow(int c) override {
+    if (c == traits_type::eof()) return 0;
+    char byte = static_cast<char>(c);
+    sink_(std::string_view(&byte, 1));
+    return c;
+  }
+  std::streamsize xsputn(const char* text, std::streamsize size) override {
+    sink_(std::string_view(text, static_cast<size_t>(size)));
+    return size;
+  }
+
+ private:
+  const TextSink& sink_;
+};
+
+}  // namespace
+
+int runParse(const Options& options, Session& session) {
+  ParseOptions reading;
+  reading.registry = &allOps();
+  reading.likeParseIr = options.parse.likeParseIr;
+  Result<ParsedText> text = session.parse(options.arguments[0], reading);
+  if (!text) return session.finish();
+  session.report();
+
+  std::optional<FileWriter> file;
+  bool toFile = !options.parse.output.empty() && options.parse.output != "-";
+  if (toFile) file.emplace(options.parse.output, session.diagnostics);
+  TextSink sink = [&](std::string_view piece) {
+    if (toFile)
+      file->write(piece);
+    else
+      session.out << piece;
+  };
+  if (session.common.json) {
+    SinkBuffer buffer(sink);
+    std::ostream stream(&buffer);
+    JsonWriter json(stream);
+    writeGraphJson(*text, json);
+  } else {
+    if (!printAs(options, *text, sink)) {
+      session.failAtPrintLimit();
+      return session.finish();
+    }
+  }
+  if (toFile) file->commit();
+  return session.finish();
+}
+
+}  // namespace tscompile

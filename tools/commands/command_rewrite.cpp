@@ -1,0 +1,183 @@
+// `tscompile rewrite`: applies a user's own rules. `tscompile passes`: lists what lowering consists of.
+#include "frontend/files/file_io.h"
+#include "ir/graph/printer.h"
+#include "ir/support/json_writer.h"
+#include "ir/support/text.h"
+#include "runtime/interpreter/evaluator.h"
+#include "runtime/registry.h"
+#include "tools/commands/rewriting.h"
+#include "tools/work/graphs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+Query everything(const RewriteDatabase& database) {
+  Query::Tags names;
+  for (const RewriteDatabase::Entry& e : database.allEntries()) names.insert(e.name);
+  return Query().including(names);
+}
+
+// Module and graphs; false if they are longer than may be printed.
+bool printAll(const ParsedText& text, const TextSink& sink, const Session& session) {
+  PrintOptions printing;
+  printing.maxBytes = session.common.limits.printBytes;
+  if (text.module && !printDump(*text.module, sink, printing)) return false;
+  for (size_t i = 0; i < text.graphs.size(); ++i) {
+    if (i || text.module) sink("\n");
+    if (!printGraph(*text.graphs[i], sink, printing)) return false;
+  }
+  return true;
+}
+
+// To a file or to standard output.
+void writeText(const ParsedText& text, const std::string& path, Session& session) {
+  std::optional<FileWriter> file;
+  if (!path.empty() && path != "-") file.emplace(path, session.diagnostics);
+  TextSink sink = [&](std::string_view piece) {
+    if (file)
+      file->write(piece);
+    else
+      session.out << piece;
+  };
+  if (!printAll(text, sink, session)) return session.failAtPrintLimit();
+  if (file) file->commit();
+}
+
+// Why the rule does not apply to the graphs, one line for each of them.
+void explain(const RewriteDatabase& database, const std::string& rule, const ParsedText& text, Session& session) {
+  const RewriteDatabase::Entry* entry = database.find(rule);
+  const auto* rewrite = entry ? std::get_if<NodeRewrite>(&entry->object) : nullptr;
+  if (!rewrite || !rewrite->whyNot) {
+    UsageError error{"--why: there is no rule '" + abbreviate(rule, 80) + "'"};
+    if (std::string nearest = database.nearestName(rule); !nearest.empty())
+      error.notes.push_back("did you mean '" + nearest + "'?");
+    throw error;
+  }
+  for (const Graph* g : topGraphs(text)) {
+    RewriteContext context(const_cast<Graph&>(*g), allOps(), session.diagnostics);
+    std::string why = rewrite->whyNot(context);
+    session.out << rule << ": " << (why.empty() ? "it matches" : why) << '\n';
+  }
+}
+
+// ---- passes ----
+
+using Entries = std::vector<RewriteDatabase::Entry>;
+
+// Those of whose tags or names one is asked for; all if nothing is.
+Entries wantedEntries(const std::vector<std::string>& asked) {
+  Entries entries = loweringDatabase().allEntries();
+  std::erase_if(entries, [&](const RewriteDatabase::Entry& e) {
+    return !asked.empty() && std::none_of(asked.begin(), asked.end(), [&](const std::string& a) {
+      return e.tags.contains(a) || e.name.find(a) != std::string::npos;
+    });
+  });
+  return entries;
+}
+
+std::vector<std::string> tagsOf(const RewriteDatabase::Entry& e) {
+  std::vector<std::string> tags;
+  for (const std::string& t : e.tags)
+    if (t != e.name && t != "lowering") tags.push_back(t);
+  return tags;
+}
+
+void writeJson(const Entries& entries, std::ostream& out) {
+  JsonWriter json(out);
+  json.beginArray();
+  for (const auto& e : entries) {
+    json.beginObject();
+    json.field("name", e.name);
+    json.field("position", e.position);
+    json.key("tags");
+    json.beginArray();
+    for (const std::string& t : tagsOf(e)) json.value(t);
+    json.endArray();
+    json.field("purpose", e.purpose);
+    json.endObject();
+  }
+  json.endArray();
+  json.finish();
+}
+
+// One line for each, below the databases that they belong to.
+void writeTable(const Entries& entries, std::ostream& out) {
+  size_t width = 0;
+  for (const auto& e : loweringDatabase().allEntries()) width = std::max(width, e.name.size());
+  std::string group;
+  for (const auto& e : entries) {
+    std::string around = e.path.empty() ? "" : e.path[0];
+    if (around != group && !around.empty()) out << fmt::format("{:>5}  {}\n", e.position, around);
+    group = around;
+    std::string position = around.empty() ? fmt::format("{}", e.position) : "";
+    std::string tags;
+    bool isDefault = false;
+    for (const std::string& t : tagsOf(e)) {
+      isDefault |= t == "default";
+      if (t != "default" && t != around) tags += (tags.empty() ? " [" : ", ") + t;
+    }
+    out << fmt::format("{:>5} {} {:<{}}  {}{}\n", position, isDefault ? '*' : ' ', e.name, width, e.purpose,
+                       tags.empty() ? "" : tags + "]");
+  }
+  if (!entries.empty()) out << "* applied without being asked for\n";
+}
+
+}  // namespace
+
+int runRewrite(const Options& options, Session& session) {
+  if (options.rewrite.rules.empty()) throw UsageError{"rewrite needs --rules FILE", {"see 'tscompile help rewrite'"}};
+  std::unique_ptr<RewritingSetup> setup = RewritingSetup::make(
+      options.rewrite, RewriteDatabase(RewriteDatabase::Kind::Sequence, "rules"), Query(), session);
+  if (!setup) return session.finish();
+  if (setup->query.included().empty()) setup->query = everything(setup->database);
+  Plan plan = setup->database.query(setup->query);
+  if (options.rewrite.plan) {
+    session.out << plan.describe();
+    return session.finish();
+  }
+  ParseOptions reading;
+  reading.registry = &allOps();
+  Result<ParsedText> text = session.parse(options.arguments[0], reading);
+  if (!text) return session.finish();
+  if (!options.rewrite.why.empty()) {
+    explain(setup->database, options.rewrite.why, *text, session);
+    return session.finish();
+  }
+  std::unique_ptr<Evaluator> evaluator = makeEvaluator(allOps());
+  size_t applied = 0;
+  for (const Graph* g : topGraphs(*text)) {
+    RewriteContext context(const_cast<Graph&>(*g), allOps(), session.diagnostics);
+    context.evaluator = evaluator.get();
+    applied += plan.run(context, setup->settings).applied;
+  }
+  if (session.diagnostics.hasErrors()) return session.finish();
+  session.report();
+  setup->finish();
+  if (session.common.json) {
+    bool toFile = !options.rewrite.output.empty() && options.rewrite.output != "-";
+    if (toFile) writeText(*text, options.rewrite.output, session);
+    auto print = [&](const TextSink& sink) { return printAll(*text, sink, session); };
+    setup->writeApplied(toFile ? std::function<bool(const TextSink&)>() : print);
+    return session.finish();
+  }
+  session.note(fmt::format("{} rewritten", applied == 1 ? "1 place was" : std::to_string(applied) + " places were"));
+
+  writeText(*text, options.rewrite.output, session);
+  return session.finish();
+}
+
+int runPasses(const Options& options, Session& session) {
+  Entries entries = wantedEntries(options.arguments);
+  if (session.common.json) {
+    writeJson(entries, session.out);
+    return session.finish();
+  }
+  writeTable(entries, session.out);
+  return session.finish(entries.empty() ? kExitNegative : kExitDone);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,141 @@
+#include "tools/commands/rewriting.h"
+
+#include "ir/graph/printer.h"
+#include "ir/support/json_writer.h"
+#include "ir/support/text.h"
+#include "passes/rewrite/trace.h"
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+// Names of entries may be written with "-" for "_".
+std::string entryName(std::string text) {
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<RewritingSetup> RewritingSetup::make(const RewriteCommand& command, RewriteDatabase database,
+                                                     const Query& otherwise, Session& session) {
+  std::unique_ptr<RewritingSetup> setup(new RewritingSetup(command, std::move(database), session));
+  if (!setup->addRuleFiles()) return nullptr;
+  setup->makeQuery(otherwise);
+  setup->makeSettings();
+  return setup;
+}
+
+bool RewritingSetup::addRuleFiles() {
+  for (const std::string& path : command_.rules) {
+    Result<std::string> text = session_.read(path);
+    if (!text) return false;
+    Result<std::vector<Rule>> rules =
+        readRules(SourceFile::make(path == "-" ? "<stdin>" : path, std::move(*text)), session_.diagnostics);
+    if (!rules) return false;
+    std::vector<std::string> names;
+    for (const Rule& r : *rules) names.push_back(r.name);
+    if (!addRules(database, std::move(*rules), session_.diagnostics)) return false;
+    // Whoever names a file wants its rules.
+    query = query.including({names.begin(), names.end()});
+  }
+  return true;
+}
+
+void RewritingSetup::makeQuery(const Query& otherwise) {
+  if (!command_.passes.empty() && !command_.query.empty())
+    throw UsageError{"--passes and --rewrite exclude each other"};
+  if (!command_.mode.empty() && (!command_.passes.empty() || !command_.query.empty()))
+    throw UsageError{"--mode excludes --passes and --rewrite"};
+  Query::Tags ofFiles = query.included();
+  if (!command_.passes.empty()) {
+    Query::Tags names;
+    for (const std::string& p : command_.passes) names.insert(entryName(p));
+    query = Query().including(names);
+  } else if (!command_.query.empty()) {
+    Diagnostics found;
+    Result<Query> q = Query::parse(command_.query, found);
+    if (!q) throw UsageError{"--rewrite: " + found.list()[0].message};
+    query = *q;
+    // What only leaves out, leaves out of what there would be.
+    if (query.included().empty()) query = query.including(otherwise.including(ofFiles).included());
+  } else {
+    query = (command_.mode.empty() ? otherwise : *loweringMode(command_.mode)).including(ofFiles);
+  }
+  checkNames(query);
+  if (command_.cutoff) query = query.before(*command_.cutoff);
+}
+
+void RewritingSetup::checkNames(const Query& q) const {
+  for (const std::string& name : database.unknownNames(q)) {
+    if (name == "default") continue;  // of a database that has no such entries
+    UsageError error{"there is no rewrite and no tag '" + abbreviate(name, 80) + "'"};
+    if (std::string nearest = database.nearestName(name); !nearest.empty())
+      error.notes.push_back("did you mean '" + nearest + "'?");
+    error.notes.push_back("'tscompile passes' lists them");
+    throw error;
+  }
+}
+
+void RewritingSetup::makeSettings() {
+  settings.verify = command_.check;
+  settings.compare = command_.verifyRewrites;
+  settings.maxNodes = session_.common.limits.nodes;
+  if (command_.profile != ProfileForm::None) settings.profile = &profile_;
+  if (session_.common.json)
+    settings.applied = [this](const std::string& name) {
+      auto known = std::find_if(applied_.begin(), applied_.end(), [&](const auto& a) { return a.first == name; });
+      if (known == applied_.end())
+        applied_.emplace_back(name, 1);
+      else
+        ++known->second;
+    };
+  if (command_.trace)
+    settings.trace =
+        traceWithout(command_.traceIgnore, [this](const std::string& line) { session_.err << line << '\n'; });
+  if (command_.printAfter.empty()) return;
+  std::vector<std::string> names;
+  for (const std::string& n : command_.printAfter) names.push_back(entryName(n));
+  Query::Tags asked(names.begin(), names.end());
+  asked.erase("all");
+  checkNames(Query().including(asked));
+  settings.afterEntry = [this, names](const std::string& name, const Graph& graph, bool changed) {
+    bool wanted = false;
+    for (const std::string& n : names) wanted |= n == name || (n == "all" && changed);
+    if (!wanted) return;
+    session_.out << "# after " << name << (changed ? "" : ", which changed nothing") << '\n';
+    PrintOptions printing;
+    printing.maxBytes = session_.common.limits.printBytes;
+    if (!printGraph(
+            graph, [&](std::string_view piece) { session_.out << piece; }, printing))
+      session_.failAtPrintLimit();
+    session_.out << '\n';
+  };
+}
+
+void RewritingSetup::writeApplied(const std::function<bool(const TextSink&)>& print) {
+  std::string text;
+  if (print && !print([&](std::string_view piece) { text += piece; })) return session_.failAtPrintLimit();
+  JsonWriter json(session_.out);
+  json.beginObject();
+  json.key("applied");
+  json.beginArray();
+  for (const auto& [name, count] : applied_) {
+    json.beginObject();
+    json.field("name", name);
+    json.field("count", count);
+    json.endObject();
+  }
+  json.endArray();
+  if (print) json.field("text", text);
+  json.endObject();
+  json.finish();
+}
+
+void RewritingSetup::finish() {
+  if (command_.profile == ProfileForm::Text) session_.err << profile_.text();
+  if (command_.profile == ProfileForm::Json) session_.err << profile_.json() << '\n';
+}
+
+}  // namespace tscompile

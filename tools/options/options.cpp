@@ -1,0 +1,146 @@
+// Reads command lines with CLI11, from the tables of option_tables.cpp.
+#include "tools/options/options.h"
+
+#include "ir/support/text.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace tscompile {
+namespace {
+
+std::string longName(const OptionSpec& option) { return namesOf(option).back(); }
+
+void checkChoice(const OptionSpec& option, const std::string& value) {
+  std::vector<std::string_view> choices = choicesOf(option);
+  if (choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  std::string list;
+  for (size_t i = 0; i < choices.size(); ++i)
+    list += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + std::string(choices[i]);
+  throw UsageError{longName(option) + " takes " + list + ", not '" + abbreviate(value, 80) + "'"};
+}
+
+// Options whose value may be left out are flags to CLI11, and are read when it is done.
+using OptionalValues = std::vector<std::pair<const OptionSpec*, CLI::Option*>>;
+
+void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& options, OptionalValues& optional) {
+  for (const OptionSpec& spec : specs) {
+    if (spec.valueOptional) {
+      optional.emplace_back(&spec, app.add_flag(std::string(spec.names)));
+      continue;
+    }
+    if (spec.value.empty()) {
+      app.add_flag_callback(std::string(spec.names), [&spec, &options] { spec.set(options, ""); })
+          ->disable_flag_override();
+      continue;
+    }
+    auto set = [&spec, &options](const std::vector<std::string>& values) {
+      if (values.size() > 1 && !spec.repeats) throw UsageError{longName(spec) + " was given twice"};
+      for (const std::string& value : values) {
+        checkChoice(spec, value);
+        spec.set(options, value);
+      }
+    };
+    app.add_option_function<std::vector<std::string>>(std::string(spec.names), set)
+        ->type_size(1)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std::string(verb.name) + "'"; }
+
+[[noreturn]] void unknownOption(const std::string& given, const VerbSpec& verb) {
+  std::string name = given.substr(0, given.find('='));
+  if (name.size() < 2) name = given;
+  NearestName nearest(name);
+  for (std::span<const OptionSpec> specs : {std::span<const OptionSpec>(verb.options), commonOptionSpecs()})
+    for (const OptionSpec& spec : specs)
+      for (const std::string& known : namesOf(spec))
+        if (known.size() > 2) nearest.consider(known);
+  if (std::string_view reason = reasonWithoutOption(name); !reason.empty())
+    throw UsageError{"there is no option '" + name + "': " + std::string(reason), {helpHint(verb)}};
+  UsageError error{"unknown option '" + abbreviate(name, 80) + "' of " + std::string(verb.name)};
+  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  error.notes.push_back(helpHint(verb));
+  throw error;
+}
+
+void readVerb(const VerbSpec& verb, std::span<const std::string> args, Options& options) {
+  if (verb.defaults) verb.defaults(options);
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  OptionalValues optional;
+  std::vector<OptionSpec> common = commonOptionSpecsOf(verb);
+  addOptions(app, verb.options, options, optional);
+  addOptions(app, common, options, optional);
+  app.add_option("arguments", options.arguments)->type_size(1)->expected(0, CLI::detail::expected_max_vector_size);
+  std::vector<std::string> reversed(args.rbegin(), args.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ArgumentMismatch& e) {
+    std::string what = e.what();
+    bool isFlag = what.find("flag override") != std::string::npos;
+    std::string name = what.substr(0, what.find_first_of(isFlag ? " " : ":"));
+    throw UsageError{isFlag ? "--" + name + " takes no value" : name + " needs a value", {helpHint(verb)}};
+  } catch (const CLI::ParseError& e) {
+    throw UsageError{e.what(), {helpHint(verb)}};
+  }
+  for (const auto& [spec, option] : optional)
+    for (const std::string& value : option->results()) spec->set(options, value == "true" ? "" : value);
+  // The mark that ends the options stays behind.
+  for (const std::string& rest : app.remaining())
+    if (rest != "--") unknownOption(rest, verb);
+  if (options.help) return;
+  if (verb.argumentRequired && options.arguments.empty())
+    throw UsageError{std::string(verb.name) + " needs " + std::string(verb.argument), {helpHint(verb)}};
+  size_t most = verb.argumentRepeats ? SIZE_MAX : verb.argument.empty() ? 0 : 1;
+  if (options.arguments.size() > most)
+    throw UsageError{"unexpected argument '" + abbreviate(options.arguments[most], 80) + "'", {helpHint(verb)}};
+}
+
+// Whether the first word of a command line means a file: `tscompile model.ir`.
+bool looksLikeFile(const std::string& word) {
+  std::error_code ignored;
+  return word == "-" || word.find_first_of("./") != std::string::npos || std::filesystem::exists(word, ignored);
+}
+
+}  // namespace
+
+Options readCommandLine(std::span<const std::string> args) {
+  Options options;
+  const std::string first = args.empty() ? "" : args[0];
+  if (first.empty()) throw UsageError{"expected a command", {"see 'tscompile help'"}};
+  if (first == "-h" || first == "--help") {
+    options.verb = findVerb("help");
+    return options;
+  }
+  if (first == "--version") {
+    options.verb = findVerb("version");
+    return options;
+  }
+  options.verb = findVerb(first);
+  if (options.verb) {
+    readVerb(*options.verb, args.subspan(1), options);
+    return options;
+  }
+  if (first.size() > 1 && first[0] == '-')
+    throw UsageError{"expected a command before '" + abbreviate(first, 80) + "'", {"see 'tscompile help'"}};
+  if (looksLikeFile(first)) {
+    options.verb = findVerb("inspect");
+    readVerb(*options.verb, args, options);
+    return options;
+  }
+  UsageError error{"unknown command '" + abbreviate(first, 80) + "'"};
+  NearestName nearest(first);
+  for (const VerbSpec& verb : verbSpecs()) nearest.consider(verb.name);
+  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  error.notes.push_back("see 'tscompile help'");
+  throw error;
+}
+
+}  // namespace tscompile

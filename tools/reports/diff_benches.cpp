@@ -1,0 +1,131 @@
+#include "tools/reports/diff_benches.h"
+
+#include "api/bounded_json.h"
+#include "frontend/files/file_io.h"
+#include "ir/support/json_writer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tscompile {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{16} << 20;
+// Two runs of the same program differ by less than this in both of what is compared.
+constexpr double kNoise = 0.03;
+
+struct Times {
+  double min = 0, median = 0;  // milliseconds
+};
+using Report = std::map<int64_t, Times>;  // by the number of threads
+
+// Nothing after reporting what is wrong.
+Result<Report> readReport(const std::string& path, Diagnostics& diagnostics) {
+  Result<std::string> text = readFile(path, kMostBytes, diagnostics);
+  if (!text) return Failed{};
+  auto json = parseBoundedJson(*text);
+  Report out;
+  auto number = [](const auto& object, const char* key) {
+    auto at = object.find(key);
+    return at != object.end() && at->is_number() ? at->template get<double>() : std::nan("");
+  };
+  if (auto results = json.is_object() ? json.find("results") : json.end(); results != json.end())
+    for (const auto& r : *results) {
+      auto latency = r.is_object() ? r.find("latency_ms") : r.end();
+      if (latency == r.end() || !latency->is_object()) continue;
+      Times t{number(*latency, "min"), number(*latency, "median")};
+      double threads = number(r, "threads");
+      if (t.min > 0 && t.median > 0 && threads >= 1 && threads <= 1e6) out[static_cast<int64_t>(threads)] = t;
+    }
+  if (!out.empty()) return out;
+  diagnostics.fileError(path, {}, "the measurement has no results with 'threads' and 'latency_ms'");
+  return Failed{};
+}
+
+struct Row {
+  int64_t threads;
+  std::optional<Times> a, b;
+  bool inBoth() const { return a && b; }
+  double least() const { return b->min / a->min; }
+  double median() const { return b->median / a->median; }
+  std::string_view verdict() const {
+    if (!inBoth()) return a ? "only in the first" : "only in the second";
+    if (std::min(least(), median()) > 1 + kNoise) return "slower";
+    if (std::max(least(), median()) < 1 / (1 + kNoise)) return "faster";
+    return "no difference";
+  }
+};
+
+std::vector<Row> rowsOf(const Report& a, const Report& b) {
+  std::map<int64_t, Row> rows;
+  for (const auto& [threads, times] : a) rows[threads] = {threads, times, {}};
+  for (const auto& [threads, times] : b) {
+    rows[threads].threads = threads;
+    rows[threads].b = times;
+  }
+  std::vector<Row> out;
+  for (const auto& [threads, row] : rows) out.push_back(row);
+  return out;
+}
+
+void writeText(std::span<const Row> rows, std::ostream& out) {
+  out << "threads            min ms                   median ms          second / first\n";
+  for (const Row& r : rows) {
+    if (r.inBoth())
+      out << fmt::format("{:>7} {:>10.5g} -> {:>10.5g} {:>10.5g} -> {:>10.5g}  {:.3f} {:.3f}  {}\n", r.threads,
+                         r.a->min, r.b->min, r.a->median, r.b->median, r.least(), r.median(), r.verdict());
+    else
+      out << fmt::format("{:>7} {}\n", r.threads, r.verdict());
+  }
+}
+
+void writeJson(std::span<const Row> rows, std::ostream& out) {
+  JsonWriter json(out);
+  json.beginObject();
+  json.field("format", "tscompile.diff/1");
+  json.key("benches");
+  json.beginArray();
+  for (const Row& r : rows) {
+    json.newLine();
+    json.beginObject();
+    json.field("threads", r.threads);
+    if (r.inBoth()) {
+      json.field("min_ratio", r.least());
+      json.field("median_ratio", r.median());
+    }
+    json.field("verdict", r.verdict());
+    json.endObject();
+  }
+  json.endArray();
+  json.endObject();
+  json.finish();
+}
+
+}  // namespace
+
+bool isBenchReport(const std::string& path) {
+  Diagnostics ignored;
+  Result<std::string> start = path == "-" ? Result<std::string>(Failed{}) : readFileStart(path, 256, ignored);
+  return start && start->find("\"tscompile.bench/1\"") != std::string::npos;
+}
+
+int diffBenches(const std::string& first, const std::string& second, Session& session) {
+  Result<Report> a = readReport(first, session.diagnostics), b = readReport(second, session.diagnostics);
+  if (!a || !b) return session.finish();
+  std::vector<Row> rows = rowsOf(*a, *b);
+  if (std::none_of(rows.begin(), rows.end(), [](const Row& r) { return r.inBoth(); })) {
+    session.diagnostics.fileError(second, {}, "no number of threads was measured in both");
+    return session.finish();
+  }
+  session.common.json ? writeJson(rows, session.out) : writeText(rows, session.out);
+  bool slower = std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.verdict() == "slower"; });
+  return session.finish(slower ? kExitNegative : kExitDone);
+}
+
+}  // namespace tscompile

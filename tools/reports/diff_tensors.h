@@ -1,0 +1,20 @@
+// What the tensors of two engine files differ in.
+#pragma once
+
+#include "ir/values/tensor.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+struct TensorChange {
+  std::string name, text;  // "fc.bias", "the elements differ by 0.25 at most"
+};
+
+// In the order of the names. Tensors are compared bit by bit.
+std::vector<TensorChange> changedTensors(const std::map<std::string, Tensor>& first,
+                                         const std::map<std::string, Tensor>& second);
+
+}  // namespace tscompile

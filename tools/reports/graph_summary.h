@@ -1,0 +1,32 @@
+// What graphs and module dumps hold, in figures and names.
+#pragma once
+
+#include "ir/graph/module.h"
+#include "ir/support/json_writer.h"
+
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+struct GraphSummary {
+  struct Named {
+    std::string name, type;
+  };
+  struct Counted {
+    std::string name;
+    size_t count = 0;
+  };
+  std::vector<Named> inputs, outputs;
+  std::vector<Counted> operators;  // the most frequent first
+  std::vector<Named> attributes;   // paths that chains of prim::GetAttr read: what weights have to supply
+  std::vector<Named> missing;      // constants whose data the text does not hold
+  size_t nodes = 0, constants = 0, depth = 0, subgraphs = 0;
+};
+
+GraphSummary summarize(const Graph& graph);
+
+void writeSummary(const GraphSummary& summary, const std::string& margin, std::string& out);
+void writeSummary(const GraphSummary& summary, JsonWriter& json);
+
+}  // namespace tscompile

@@ -1,0 +1,141 @@
+#include "tools/reports/lint.h"
+
+#include "ir/support/text.h"
+#include "runtime/registry.h"
+#include "tools/reports/op_status.h"
+#include "tools/work/graphs.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+class Linter {
+ public:
+  explicit Linter(Diagnostics& diagnostics) : diagnostics_(diagnostics), finder_(allOps()) {}
+
+  void graph(const Graph& g) {
+    inputs(g);
+    forEachNode(g, [&](Node* n) {
+      operators(*n);
+      unused(*n);
+    });
+    constants(g);
+  }
+
+ private:
+  // The module itself is often not used.
+  void inputs(const Graph& g) {
+    for (size_t i = 0; i < g.inputs().size(); ++i) {
+      const Value* v = g.input(i);
+      if (v->hasUses() || (i == 0 && v->type()->is(TypeKind::Class))) continue;
+      diagnostics_.remark(g.range, "input %" + v->name() + " is never used");
+    }
+  }
+
+  void operators(const Node& n) {
+    OpFinding found = finder_.find(n);
+    if (!isMissing(found.status)) return;
+    std::string kind(n.kind().text());
+    std::string key = found.op ? found.op->fullName() : kind;
+    if (found.status == OpStatus::NoOverload) key += inputTypesText(n);
+    if (found.status == OpStatus::Python) key = "^" + n.python->name;
+    if (!reported_.insert(key).second) return;  // once for each operator, where it occurs first
+    switch (found.status) {
+      case OpStatus::Unknown: {
+        Diagnostic& d = diagnostics_.warning(n.range, "PyTorch 1.13 has no operator " + abbreviate(kind, 80));
+        if (std::string nearest = allOps().nearestKind(kind); !nearest.empty()) d.note("did you mean " + nearest + "?");
+        return;
+      }
+      case OpStatus::NotImplemented:
+      case OpStatus::OverloadMissing:
+        diagnostics_.warning(n.range, key + " is not implemented");
+        return;
+      case OpStatus::NoOverload: {
+        Diagnostic& d = diagnostics_.warning(n.range, "no overload of " + kind + " takes " + inputTypesText(n));
+        candidates(n, d);
+        return;
+      }
+      case OpStatus::Python:
+        diagnostics_.warning(n.range, "a call into Python cannot run: " + abbreviate(key, 80));
+        return;
+      default:
+        return;
+    }
+  }
+
+  // Overloads with as many arguments first.
+  static void candidates(const Node& n, Diagnostic& d) {
+    auto span = allOps().overloads(n.kind());
+    std::vector<const Operator*> list(span.begin(), span.end());
+    auto distance = [&](const Operator* o) {
+      size_t have = o->schema().arguments.size(), given = n.inputCount();
+      return have > given ? have - given : given - have;
+    };
+    std::stable_sort(list.begin(), list.end(), [&](auto* a, auto* b) { return distance(a) < distance(b); });
+    constexpr size_t kMost = 4;
+    for (size_t i = 0; i < list.size() && i < kMost; ++i) d.note("candidate: " + schemaText(list[i]->schema()));
+    if (list.size() > kMost) d.note("and " + std::to_string(list.size() - kMost) + " more");
+  }
+
+  // Whether leaving the node out would change nothing but its results.
+  bool isPure(const Node& n, const OpFinding& found) const {
+    if (n.hasBlocks() || n.python) return false;
+    if (found.status == OpStatus::Structure) {
+      for (const char* kind :
+           {"prim::Constant", "prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::GetAttr",
+            "prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::isinstance"})
+        if (n.kind().text() == kind) return true;
+      return false;
+    }
+    if (!found.op || found.op->schema().isMutable()) return false;
+    bool record = found.op->isImplemented();
+    return !(record && (found.op->def().sideEffects || found.op->def().random)) && n.kind().nameSpace() == "aten" &&
+           found.op->schema().returns.size() > 0;
+  }
+
+  void unused(const Node& n) {
+    if (n.outputCount() == 0) return;
+    for (const Value* v : n.outputs())
+      if (v->hasUses()) return;
+    if (!isPure(n, finder_.find(n))) return;
+    diagnostics_.warning(n.range, n.outputCount() == 1 ? "value %" + n.output()->name() + " is never used"
+                                                       : "none of the results of this node is used");
+  }
+
+  // One remark for all constants of a kind: a frozen model has hundreds.
+  void constants(const Graph& g) {
+    std::vector<const Node*> missing, rounded;
+    forEachNode(g, [&](Node* n) {
+      const IValue* v = n->kind() == sym::Constant && n->outputCount() == 1 ? n->attributeValue(sym::value) : nullptr;
+      if (!v || !v->isLiteral()) return;
+      if (v->toLiteral().kind == LiteralValue::Kind::MissingTensor) missing.push_back(n);
+      if (v->toLiteral().kind == LiteralValue::Kind::RoundedTensor) rounded.push_back(n);
+    });
+    about(missing, "the text does not hold the data of ", "supply it with --weights, under the names of the values");
+    about(rounded, "the text rounds the data of ", "--weights can supply it in full, under the names of the values");
+  }
+
+  void about(const std::vector<const Node*>& nodes, const char* what, const char* advice) {
+    if (nodes.empty()) return;
+    constexpr size_t kMost = 5;
+    std::string names;
+    for (size_t i = 0; i < nodes.size() && i < kMost; ++i) names += (i ? ", %" : "%") + nodes[i]->output()->name();
+    if (nodes.size() > kMost) names += " and " + std::to_string(nodes.size() - kMost) + " more constants";
+    diagnostics_.remark(nodes[0]->range, what + names).note(advice);
+  }
+
+  Diagnostics& diagnostics_;
+  OpFinder finder_;
+  std::unordered_set<std::string> reported_;
+};
+
+}  // namespace
+
+void lint(const ParsedText& text, Diagnostics& diagnostics) {
+  Linter linter(diagnostics);
+  forEachGraph(topGraphs(text), [&](const Graph& g) { linter.graph(g); });
+}
+
+}  // namespace tscompile

@@ -1,0 +1,190 @@
+#include "tools/session/session.h"
+
+#include "api/engine_file.h"
+#include "api/extensions.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/file_kind.h"
+#include "ir/support/diagnostic_printer.h"
+#include "ir/support/text.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <unistd.h>
+
+namespace tscompile {
+
+int exitCode(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::Input:
+      return 3;
+    case ErrorKind::Unsupported:
+      return 4;
+    case ErrorKind::Io:
+      return 5;
+    case ErrorKind::Limit:
+      return 6;
+    case ErrorKind::Incompatible:
+      return 7;
+    case ErrorKind::Model:
+      return 8;
+    case ErrorKind::Interrupted:
+      return 130;
+  }
+  TS_UNREACHABLE();
+}
+
+namespace {
+
+// A text that is broken or not known for what it is goes to its reader, which tells best what is wrong with it.
+bool mayBeGraphText(FileKind kind, std::string_view text) {
+  return kind == FileKind::GraphText || kind == FileKind::ModuleDump || kind == FileKind::Text ||
+         (kind == FileKind::Binary && text.find("graph(") != std::string_view::npos);
+}
+
+bool isTerminal(const std::ostream& stream) {
+  return (&stream == &std::cerr && isatty(STDERR_FILENO)) || (&stream == &std::cout && isatty(STDOUT_FILENO));
+}
+
+}  // namespace
+
+Session::Session(const CommonOptions& common, std::istream& in, std::ostream& out, std::ostream& err)
+    : out(out),
+      err(err),
+      common(common),
+      diagnostics(common.maxErrors),
+      progress(isTerminal(err) && !common.quiet && !common.jsonErrors ? &err : nullptr),
+      in_(in) {}
+
+Result<std::string> Session::read(const std::string& path) {
+  uint64_t limit = common.limits.textBytes;
+  Result<std::string> text = path == "-" ? readInput(limit + 1) : readFileStart(path, limit + 1, diagnostics);
+  if (text && text->size() > limit) {
+    diagnostics
+        .fileError(path == "-" ? "<stdin>" : path, {}, "more than " + std::to_string(limit) + " bytes of a graph text",
+                   ErrorKind::Limit)
+        .note("the limit is set by --limit text=N");
+    return Failed{};
+  }
+  return text;
+}
+
+Result<std::string> Session::readInput(uint64_t most) {
+  std::string text;
+  std::string buffer(size_t{64} << 10, '\0');
+  while (text.size() < most) {
+    in_.read(buffer.data(), static_cast<std::streamsize>(std::min<uint64_t>(buffer.size(), most - text.size())));
+    if (in_.gcount() == 0) break;
+    text.append(buffer.data(), static_cast<size_t>(in_.gcount()));
+  }
+  if (in_.bad()) {
+    diagnostics.error("standard input cannot be read", ErrorKind::Io);
+    return Failed{};
+  }
+  return text;
+}
+
+Result<SourcePtr> Session::readGraphText(const std::string& path) {
+  if (isEngineFile(path)) return readEngineText(path);
+  Result<std::string> text = read(path);
+  if (!text) return Failed{};
+  std::string name = path == "-" ? "<stdin>" : path;
+  if (FileKind kind = detectFileKind(std::string_view(*text).substr(0, kFileKindBytes)); !mayBeGraphText(kind, *text)) {
+    reportFileKind(name, "graph text", kind, diagnostics);
+    return Failed{};
+  }
+  sources_.push_back(SourceFile::make(name, std::move(*text)));
+  return sources_.back();
+}
+
+Result<SourcePtr> Session::readEngineText(const std::string& path) {
+  Ref<FileMapping> mapping = FileMapping::open(path, diagnostics);
+  if (!mapping) return Failed{};
+  Result<EngineFile> file = parseEngineFile(mapping->bytes(), mapping.get(), path, diagnostics, common.limits);
+  if (!file) return Failed{};
+  sources_.push_back(SourceFile::make(path, std::move(file->graph)));
+  return sources_.back();
+}
+
+Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights,
+                                   const std::vector<std::string>& libraries) {
+  ProgressStep reading(progress, "reading " + path);
+  LoadOptions load;
+  load.weights = weights;
+  load.limits = common.limits;
+  if (!libraries.empty()) {
+    auto extensions = std::make_shared<Extensions>();
+    bool good = true;
+    for (const std::string& library : libraries) good &= extensions->loadLibrary(library, diagnostics);
+    if (!good) return Failed{};
+    load.extensions = std::move(extensions);
+  }
+  if (isEngineFile(path)) return Module::load(path, load, diagnostics);
+  Result<SourcePtr> source = readGraphText(path);
+  if (!source) return Failed{};
+  return Module::fromSource(*source, load, diagnostics);
+}
+
+Result<ParsedText> Session::parse(const std::string& path, ParseOptions options) {
+  Result<SourcePtr> source = readGraphText(path);
+  if (!source) return Failed{};
+  options.limits = common.limits;
+  return parseText(*source, diagnostics, options);
+}
+
+void Session::note(const std::string& text) {
+  if (common.quiet) return;
+  progress.end();
+  Diagnostic d;
+  d.severity = Severity::Note;
+  d.message = text;
+  if (common.jsonErrors)
+    err << diagnosticJson(d);
+  else
+    err << "tscompile: " << renderDiagnostic(d, "tscompile");
+}
+
+void Session::failAtPrintLimit() {
+  diagnostics
+      .error("the printed text is longer than " + std::to_string(common.limits.printBytes) + " bytes", ErrorKind::Limit)
+      .note("the limit is set by --limit print=N");
+}
+
+void Session::noteUnusedWeights(const std::vector<std::string>& unused) {
+  if (unused.empty()) return;
+  constexpr size_t kMost = 3;
+  std::string names;
+  for (size_t i = 0; i < unused.size() && i < kMost; ++i) names += (i ? ", '" : "'") + unused[i] + "'";
+  if (unused.size() > kMost) names += " and " + std::to_string(unused.size() - kMost) + " more tensors";
+  note(names + " of the weights " + (unused.size() == 1 ? "is" : "are") + " not used");
+}
+
+bool Session::wantsColor(const std::ostream& stream) const {
+  if (common.color != ColorMode::Auto) return common.color == ColorMode::Always;
+  if (const char* no = std::getenv("NO_COLOR"); no && *no) return false;
+  return isTerminal(stream);
+}
+
+void Session::report() {
+  progress.end();
+  if (common.jsonErrors) {
+    for (const Diagnostic& d : diagnostics.list())
+      if (!common.quiet || d.severity == Severity::Error) err << diagnosticJson(d);
+  } else {
+    DiagnosticStyle style{wantsColor(err)};
+    for (const Diagnostic& d : diagnostics.list())
+      if (!common.quiet || d.severity == Severity::Error) err << renderDiagnostic(d, "tscompile", style);
+    if (diagnostics.full() && !common.quiet)
+      err << "tscompile: note: stopped at " << common.maxErrors << (common.maxErrors == 1 ? " error" : " errors")
+          << "; --max-errors 0 shows all\n";
+  }
+  diagnostics.clear();
+}
+
+int Session::finish(int otherwise) {
+  int code = diagnostics.hasErrors() ? exitCode(diagnostics.firstErrorKind()) : otherwise;
+  report();
+  return code;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,65 @@
+// What a command works with: the streams, what was reported, the texts that reports point into.
+#pragma once
+
+#include "api/module.h"
+#include "frontend/text/parse.h"
+#include "ir/support/diagnostics.h"
+#include "tools/options/options.h"
+#include "tools/session/progress.h"
+
+#include <istream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// Exit codes besides those of errors; see docs/diagnostics.md.
+inline constexpr int kExitDone = 0, kExitNegative = 1, kExitUsage = 2, kExitInternal = 70;
+int exitCode(ErrorKind kind);
+
+class Session {
+ public:
+  Session(const CommonOptions& common, std::istream& in, std::ostream& out, std::ostream& err);
+
+  std::ostream& out;
+  std::ostream& err;
+  const CommonOptions& common;
+  Diagnostics diagnostics;
+  // Ended by whatever writes to the terminal.
+  Progress progress;
+
+  // The bytes of a file, or of standard input for "-".
+  Result<std::string> read(const std::string& path);
+  // The same for a file that must hold graph text: files of another kind are refused by their name. Of an engine file
+  // its graph.
+  Result<SourcePtr> readGraphText(const std::string& path);
+  Result<ParsedText> parse(const std::string& path, ParseOptions options = {});
+  // A text with its weights, or an engine file.
+  Result<Module> loadModule(const std::string& path, const std::vector<std::string>& weights,
+                            const std::vector<std::string>& libraries = {});
+
+  // Says something that is not an error, unless that is not wanted.
+  void note(const std::string& text);
+  // Reports that a text was longer than may be printed.
+  void failAtPrintLimit();
+  void noteUnusedWeights(const std::vector<std::string>& names);
+  // Writes what was reported to `err` and forgets it.
+  void report();
+  // Reports, and tells the exit code: that of the first error, or `otherwise`.
+  int finish(int otherwise = kExitDone);
+  // Whether text for this stream is to be coloured.
+  bool wantsColor(const std::ostream& stream) const;
+
+ private:
+  Result<std::string> readInput(uint64_t most);
+  Result<SourcePtr> readEngineText(const std::string& path);
+
+  std::istream& in_;
+  std::vector<SourcePtr> sources_;
+};
+
+// One line of JSON for each diagnostic.
+std::string diagnosticJson(const Diagnostic& diagnostic);
+
+}  // namespace tscompile

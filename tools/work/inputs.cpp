@@ -1,0 +1,139 @@
+#include "tools/work/inputs.h"
+
+#include "api/value_text.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+namespace {
+
+std::string describeInput(const ValueInfo& v) { return "%" + v.name + " : " + typeText(withoutRefinement(v.type)); }
+
+// A value that the user may start from.
+std::string example(TypePtr type) {
+  switch (type->kind()) {
+    case TypeKind::Int:
+      return "3";
+    case TypeKind::Float:
+    case TypeKind::Number:
+      return "2.5";
+    case TypeKind::Bool:
+      return "true";
+    case TypeKind::String:
+      return "'\"text\"'";
+    case TypeKind::Optional:
+      return example(type->element());
+    case TypeKind::List: {
+      std::string element = example(type->element());
+      return "'[" + (element[0] == '\'' ? element.substr(1, element.size() - 2) : element) + "]'";
+    }
+    case TypeKind::Tuple:
+      return "'(...)'";
+    case TypeKind::Dict:
+      return "'{...}'";
+    default:
+      return "@FILE.npy";
+  }
+}
+
+// A text for random elements of the sizes and dtype that a type gives; nothing if it does not give them. Integers are 0
+// or 1: few operators that take indices fail on them.
+std::optional<std::string> randomText(TypePtr type, uint64_t seed) {
+  if (!type->isTensor()) return std::nullopt;
+  const TensorFacts& f = type->tensor();
+  if (f.dtype == DType::Undefined || !f.hasRank || !allKnown(f.sizes)) return std::nullopt;
+  std::string sizes = f.sizes.empty() ? "scalar" : join(f.sizes, "x", [](int64_t n) { return std::to_string(n); });
+  bool continuous = isFloating(f.dtype) || isComplex(f.dtype);
+  return fmt::format("{}:{}:{}seed={})", sizes, shortName(f.dtype), continuous ? "randn(" : "randint(0, 2, ", seed);
+}
+
+}  // namespace
+
+Result<std::vector<IValue>> InputReader::read(const std::vector<std::string>& texts) {
+  bool good = true;
+  for (const std::string& text : texts) good &= one(text);
+  if (!good) return Failed{};
+  return complete();
+}
+
+Result<std::vector<IValue>> InputReader::readOrMake(const std::vector<std::string>& texts, uint64_t seed) {
+  bool good = true;
+  for (const std::string& text : texts) good &= one(text);
+  for (size_t i = 0; i < wanted_.size() && good; ++i) {
+    std::optional<std::string> text = given_[i] ? std::nullopt : randomText(wanted_[i].type, seed + i);
+    if (!text) continue;
+    Result<IValue> value = parseValueText(*text, "input %" + wanted_[i].name, session_.diagnostics, wanted_[i].type,
+                                          session_.common.limits);
+    good &= bool(value);
+    if (value) given_[i] = std::move(*value);
+  }
+  if (!good) return Failed{};
+  return complete();
+}
+
+std::vector<IValue> InputReader::complete() const {
+  std::vector<IValue> out;
+  UsageError missing;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    if (given_[i]) {
+      out.push_back(*given_[i]);
+      continue;
+    }
+    if (missing.message.empty()) missing.message = "no value was given for input " + describeInput(wanted_[i]);
+    missing.notes.push_back(
+        "give it with --input " + wanted_[i].name + "=" + example(wanted_[i].type) +
+        (wanted_[i].type->isTensor() ? ", or --input " + wanted_[i].name + "=2x3:f32:randn(seed=0)" : ""));
+  }
+  if (!missing.message.empty()) {
+    if (missing.notes.size() > 1) missing.message += fmt::format(", nor for {} more", missing.notes.size() - 1);
+    throw missing;
+  }
+  return out;
+}
+
+// The input that a key means: by name, else by position.
+size_t InputReader::find(const std::string& key) {
+  std::string name = !key.empty() && key[0] == '%' ? key.substr(1) : key;
+  for (size_t i = 0; i < wanted_.size(); ++i)
+    if (wanted_[i].name == name) return i;
+  if (!key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos)
+    if (size_t at = std::stoul(key); at < wanted_.size()) return at;
+  UsageError error{"the graph has no input '" + abbreviate(key, 80) + "'"};
+  NearestName nearest(name);
+  for (const ValueInfo& v : wanted_) nearest.consider(v.name);
+  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  error.notes.push_back(wanted_.empty() ? "it takes no inputs" : "it takes " + join(wanted_, ", ", describeInput));
+  throw error;
+}
+
+bool InputReader::one(const std::string& text) {
+  size_t equal = text.find('=');
+  if (equal == std::string::npos || equal == 0)
+    throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
+  size_t i = find(text.substr(0, equal));
+  if (given_[i]) throw UsageError{"input %" + wanted_[i].name + " was given twice"};
+  Diagnostics& diagnostics = session_.diagnostics;
+  size_t before = diagnostics.list().size();
+  Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--input " + wanted_[i].name,
+                                        diagnostics, wanted_[i].type, session_.common.limits);
+  if (value) {
+    if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t))
+      throw UsageError{"input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
+                       typeText(withoutRefinement(dynamicType(*value)))};
+    given_[i] = std::move(*value);
+    return true;
+  }
+  // A file that is wrong is an input; a value that cannot be read is a fault of the command line.
+  if (diagnostics.list().size() > before && diagnostics.list()[before].kind == ErrorKind::Input &&
+      diagnostics.list()[before].path.empty()) {
+    const Diagnostic d = diagnostics.list()[before];
+    diagnostics.clear();
+    UsageError error{d.message};
+    for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
+    throw error;
+  }
+  return false;
+}
+
+}  // namespace tscompile

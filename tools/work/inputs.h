@@ -1,0 +1,34 @@
+// Reads what --input gives to the inputs of a graph.
+#pragma once
+
+#include "api/module.h"
+#include "tools/session/session.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+class InputReader {
+ public:
+  InputReader(std::vector<ValueInfo> wanted, Session& session)
+      : wanted_(std::move(wanted)), given_(wanted_.size()), session_(session) {}
+
+  // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value.
+  Result<std::vector<IValue>> read(const std::vector<std::string>& texts);
+  // The same, but tensors that are not given are random if the graph tells their sizes.
+  Result<std::vector<IValue>> readOrMake(const std::vector<std::string>& texts, uint64_t seed);
+
+ private:
+  // The input that a key means: by name, else by position.
+  size_t find(const std::string& key);
+  bool one(const std::string& text);
+  std::vector<IValue> complete() const;
+
+  std::vector<ValueInfo> wanted_;
+  std::vector<std::optional<IValue>> given_;
+  Session& session_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,132 @@
+#include "tools/work/partitioning.h"
+
+#include "ir/analysis/verifier.h"
+#include "ir/support/text.h"
+#include "runtime/engine/network/tactics.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+InputRange rangeOf(std::string_view option, const std::string& text) {
+  std::optional<InputRange> range = parseInputRange(text);
+  if (range) return std::move(*range);
+  throw UsageError{std::string(option) + " takes NAME=SIZES such as x=1..8x3x224x224 or x=2x10:i64, not '" +
+                   abbreviate(text, 80) + "'"};
+}
+
+}  // namespace
+
+PartitionSpec partitionSpecOf(const PartitionCommand& command, const Limits& limits) {
+  PartitionSpec spec;
+  spec.operators = command.operators;
+  spec.modules = command.modules;
+  spec.nodes = command.nodes;
+  spec.withoutConverters = command.withoutConverters;
+  spec.lower = command.lower;
+  spec.lowering.method = command.method;
+  spec.lowering.limits = limits;
+  for (const std::string& text : command.shapes) spec.shapes.push_back(rangeOf("--shape", text));
+  for (const std::string& text : command.usualShapes) spec.usualShapes.push_back(rangeOf("--opt-shape", text));
+  return spec;
+}
+
+namespace {
+
+void checkShapeName(const InputRange& range, const Graph& graph) {
+  auto inputs = graph.inputs();
+  auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name() == range.name; });
+  if (found == inputs.end()) {
+    UsageError error{"the graph has no input '" + abbreviate(range.name, 80) + "'"};
+    NearestName nearest(range.name);
+    for (const Value* v : inputs) nearest.consider(v->name());
+    if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+    throw error;
+  }
+  if (!(*found)->type()->isTensor())
+    throw UsageError{"input %" + range.name + " is " + typeText((*found)->type()) + " and has no shape"};
+}
+
+// One size for each dimension, in the range that --shape gives.
+void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& shapes) {
+  if (usual.least != usual.most) throw UsageError{"--opt-shape takes one size for each dimension of " + usual.name};
+  for (const InputRange& r : shapes) {
+    if (r.name != usual.name) continue;
+    bool inside = r.most.size() == usual.most.size();
+    for (size_t d = 0; inside && d < r.most.size(); ++d)
+      inside = r.least[d] <= usual.most[d] && usual.most[d] <= r.most[d];
+    if (!inside) throw UsageError{"--opt-shape of " + r.name + " is outside of its --shape"};
+  }
+}
+
+}  // namespace
+
+void checkShapes(const PartitionSpec& spec, const Graph& graph) {
+  for (const InputRange& r : spec.shapes) checkShapeName(r, graph);
+  for (const InputRange& r : spec.usualShapes) {
+    checkShapeName(r, graph);
+    checkUsualShape(r, spec.shapes);
+  }
+}
+
+PartitionOptions partitionOptionsOf(const PartitionCommand& command) {
+  PartitionOptions options;
+  // Whoever wants all nodes in engines does not mind small ones.
+  options.minBlockSize = command.minBlockSize.value_or(command.requireFull ? 1 : options.minBlockSize);
+  options.strategy = command.strategy;
+  options.markedOperators = command.operators;
+  for (const std::string& op : command.operators) options.marks.push_back("--torch-executed-op " + op);
+  for (const std::string& module : command.modules) options.marks.push_back("--torch-executed-module " + module);
+  for (const std::string& node : command.nodes) options.marks.push_back("--torch-executed-node " + node);
+  return options;
+}
+
+CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits) {
+  CompileSpec spec;
+  spec.partition = partitionSpecOf(command, limits);
+  spec.partition.options = partitionOptionsOf(command);
+  spec.minBlockSize = spec.partition.options.minBlockSize;
+  spec.engine.precision = command.precision;
+  spec.engine.measureTactics = command.measure;
+  if (command.measure || !command.timingCache.empty() || command.workspace) {
+    spec.engine.tactics = std::make_shared<TacticCache>();
+    if (command.timingRuns) spec.engine.tactics->timingRuns = static_cast<int>(*command.timingRuns);
+    if (command.workspace) spec.engine.tactics->workspaceLimit = *command.workspace;
+  }
+  spec.refittable = command.refittable;
+  spec.requiredCoverage = command.requireFull.value_or(0);
+  return spec;
+}
+
+Result<Module> loadForPartition(const Options& options, Session& session) {
+  const PartitionCommand& command = options.partition;
+  Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
+  if (!module) return Failed{};
+  const Graph* entry = module->graph(command.method);
+  if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
+  if (entry) checkShapes(partitionSpecOf(command, session.common.limits), *entry);
+  return module;
+}
+
+std::vector<std::string> inputTexts(std::vector<std::string> texts, const PartitionSpec& spec) {
+  std::vector<InputRange> shapes = spec.usualShapes;
+  shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const InputRange& r = shapes[i];
+    std::string start = r.name + "=";
+    bool given = std::any_of(texts.begin(), texts.end(),
+                             [&](const std::string& t) { return startsWith(t, start) || startsWith(t, "%" + start); });
+    if (given) continue;
+    DType dtype = r.dtype == DType::Undefined ? DType::Float32 : r.dtype;
+    texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
+                                r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
+                                isIntegral(dtype, true) ? "randint(0,2," : "randn(", i));
+  }
+  return texts;
+}
+
+}  // namespace tscompile
