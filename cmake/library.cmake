@@ -28,7 +28,7 @@ target_compile_definitions(tscompile_flags INTERFACE
 # What nearly every source includes, compiled once; docs/testing.md has what it saves.
 add_library(tscompile_precompiled OBJECT ${CMAKE_CURRENT_LIST_DIR}/precompiled.cpp)
 target_link_libraries(tscompile_precompiled PRIVATE tscompile_flags fmt::fmt)
-target_precompile_headers(tscompile_precompiled PRIVATE ${CMAKE_CURRENT_LIST_DIR}/precompiled.h)
+target_precompile_headers(tscompile_precompiled PRIVATE <cmake/precompiled.h>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # For ccache, which is to see what a precompiled header holds.
   target_compile_options(tscompile_flags INTERFACE -fpch-preprocess)
@@ -57,7 +57,7 @@ function(ts_library name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   if(ARG_EXPORT)
     target_compile_options(${name} PRIVATE ${ts_export_options})
-    target_precompile_headers(${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
+    target_precompile_headers(${name} PRIVATE <cmake/precompiled.h>)
   else()
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled)
   endif()
