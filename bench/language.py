@@ -18,6 +18,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--build", default="build/release")
 parser.add_argument("--shared", default=os.environ.get("TSCOMPILE_SHARED", "../shared"))
 parser.add_argument("--cache", default="build/peers")
+parser.add_argument("--peer-python", default=sys.executable, help="a Python that has onnxruntime")
 parser.add_argument("--rounds", type=int, default=2)
 options = parser.parse_args()
 cache, perf = os.path.abspath(options.cache), os.path.abspath(os.path.join(options.shared, "perf"))
@@ -50,11 +51,10 @@ def ours(folder):
 
 
 def peer(name):
-    home = os.path.join(cache, "npm")
-    if not os.path.exists(os.path.join(cache, "onnx", name, "inputs.json")):
+    folder = os.path.join(cache, "onnx", name)
+    if not os.path.exists(os.path.join(folder, "inputs.json")):
         run([sys.executable, os.path.join(perf, "export_onnx.py"), os.path.join(cache, "onnx"), name])
-    out = run(["node", os.path.join(perf, "ort_bench.mjs"), os.path.join(cache, "onnx"), "2", name], cwd=home)
-    return json.loads(out)["ort"]["min_ms"]
+    return json.loads(run([options.peer_python, os.path.join(perf, "peers.py"), folder, "--only", "ort"]))["ort"]
 
 
 best = {}

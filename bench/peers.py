@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Sets tscompile beside ONNX Runtime and PyTorch 1.13 on whole models, measured in turns in one run.
+"""Sets tscompile beside ONNX Runtime, OpenVINO and PyTorch on whole models, measured in turns in one run.
 
-    peers.py --tool build/release/tools/tscompile --shared DIR [--threads 2] [--rounds 2] [--readme README.md] [MODEL...]
+    peers.py --tool build/release/tools/tscompile --shared DIR [--peer-python PYTHON] [--threads 2] [--rounds 2]
+             [--readme README.md] [MODEL...]
 
-DIR has the models and the peers' runners (perf/). PyTorch is Debian's: LibTorch from C++ if libtorch-dev is there, else
-from Python. ONNX Runtime is npm's onnxruntime-node, installed into the cache folder without running its scripts. Each
-side's least time of all rounds counts. Exits 1 if a model takes more than 1.3 times the best peer's time, or the
+DIR has the models and the peers' runners (perf/). LibTorch is Debian's, from C++ if libtorch-dev is there, else from
+Python. The other peers are those that PYTHON has. Each side's least time of all rounds counts. Exits 1 if a model takes more than 1.3 times the best peer's time, or the
 geometric mean of the ratios is above 1.
 """
 import argparse
@@ -26,6 +26,7 @@ parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=2)
 parser.add_argument("--duration", default="4s", help="of each of our measurements; the peers take four seconds")
 parser.add_argument("--readme", help="replace the table in this file")
+parser.add_argument("--peer-python", default=sys.executable, help="a Python that has onnxruntime, openvino, torch")
 parser.add_argument("names", nargs="*", metavar="MODEL")
 options = parser.parse_args()
 
@@ -72,24 +73,22 @@ class Ours:
         return json.loads(run(command).stdout)["results"][0]["latency_ms"]["min"]
 
 
-class OnnxRuntime:
-    label = "ONNX Runtime"
+class Pip:
+    """A peer that perf/peers.py runs, on the ONNX file or on the archive."""
 
-    def __init__(self):
-        self.home = os.path.join(cache, "npm")
-        package = os.path.join(self.home, "node_modules", "onnxruntime-node", "package.json")
-        if not os.path.exists(package):
-            say("installing onnxruntime-node")
-            os.makedirs(self.home, exist_ok=True)
-            run(["npm", "install", "--ignore-scripts", "--no-save", "--prefix", self.home, "onnxruntime-node"])
-        with open(package) as f:
-            self.version = json.load(f)["version"]
+    def __init__(self, key, package, label):
+        self.key, self.label = key, label
+        command = f"import importlib.metadata as m; print(m.version({package!r}).split('+')[0])"
+        self.version = run([options.peer_python, "-c", command]).stdout.strip()
 
     def measure(self, name):
-        folder = os.path.join(cache, "onnx")
-        exported("export_onnx.py", folder, "inputs.json", name)
-        out = run(["node", os.path.join(perf, "ort_bench.mjs"), folder, str(options.threads), name], cwd=self.home).stdout
-        return json.loads(out)["ort"]["min_ms"]
+        folder = exported("export_onnx.py", os.path.join(cache, "onnx"), "inputs.json", name)
+        archive = os.path.join(folder, "model.pt")
+        if self.key == "frozen" and not os.path.exists(archive):
+            os.symlink(os.path.join(exported("export_pt.py", os.path.join(cache, "pt"), "inputs.pt", name), "model.pt"), archive)
+        result = run([options.peer_python, os.path.join(perf, "peers.py"), folder, "--threads", str(options.threads),
+                      "--seconds", "4", "--only", self.key])
+        return json.loads(result.stdout).get(self.key, math.inf)
 
 
 class LibTorch:
@@ -132,7 +131,8 @@ def peers():
         torch = [LibTorch("frozen", "LibTorch, frozen"), LibTorch("ofi", "LibTorch, optimize_for_inference")]
     else:
         torch = [PythonTorch()]
-    return [OnnxRuntime(), *torch]
+    pip = [Pip("ort", "onnxruntime", "ONNX Runtime"), Pip("openvino", "openvino", "OpenVINO"), Pip("frozen", "torch", "PyTorch, frozen")]
+    return [*pip, *torch]
 
 
 def number(v):

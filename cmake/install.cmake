@@ -9,11 +9,28 @@ if(TARGET tscompile)
 endif()
 install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
 
-# Headers keep their folders below include/tscompile; users include <tscompile/compiler.h>.
-foreach(folder ir frontend passes partition runtime api)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile
-    FILES_MATCHING PATTERN "*.h" PATTERN "families.def")
+# The public headers: what programs, rewriters and authors of plugins are told to include, and what these include. They
+# keep their folders below include/tscompile; users include <tscompile/compiler.h>.
+file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/api/*.h)
+list(REMOVE_ITEM public_headers api/bounded_json.h)  # needs nlohmann-json, which the library keeps to itself
+list(APPEND public_headers ir/graph/expression.h passes/rewrite/managers.h runtime/plugin/plugin_sdk.h)
+set(unread ${public_headers})
+while(unread)
+  list(POP_FRONT unread header)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/${header} lines REGEX "^#include \"")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" included "${line}")
+    if(NOT included IN_LIST public_headers)
+      list(APPEND public_headers ${included})
+      list(APPEND unread ${included})
+    endif()
+  endforeach()
+endwhile()
+foreach(header ${public_headers})
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile/${folder})
 endforeach()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_headers})
 file(WRITE ${PROJECT_BINARY_DIR}/compiler.h "#pragma once\n#include \"api/compiler.h\"\n")
 install(FILES ${PROJECT_BINARY_DIR}/compiler.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile)
 

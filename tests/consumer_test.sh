@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the build into an empty directory and builds samples/cpp against it, by CMake and by pkg-config.
+# Installs the build into an empty directory and builds samples/cpp against it, by CMake and by pkg-config; each installed
+# header compiles alone.
 #
 #   consumer_test.sh SOURCE_DIR BUILD_DIR
 set -eu
@@ -33,3 +34,10 @@ flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs tscompile eigen3)
 # shellcheck disable=SC2086
 c++ -O1 "$source/samples/cpp/run_lenet.cpp" -o "$work/run_lenet" $flags
 check "$work/run_lenet"
+
+printf '%s\n' '== headers'
+flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags tscompile)
+find "$work/moved/include/tscompile" -name '*.h' | sort >"$work/headers"
+# shellcheck disable=SC2086
+xargs -P 2 -I{} c++ $flags -Wall -Werror -fsyntax-only -x c++ -include {} /dev/null <"$work/headers"
+printf '%s headers\n' "$(wc -l <"$work/headers")"

@@ -14,6 +14,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LAYERS = ("ir", "frontend", "passes", "partition", "runtime", "api", "tools")
+KEYWORDS = {"if", "for", "while", "switch", "sizeof", "decltype", "operator"}
 MOST_SOURCES = 60      # in one folder
 MOST_OF_ROOM = 0.25    # of all lines, in one library
 # CPU seconds for 1,000 lines, everything built without ccache.
@@ -137,6 +138,22 @@ class House:
             if count > MOST_SOURCES:
                 self.fault(f"{folder} holds {count} sources")
 
+    # ---- functions ----
+
+    def check_unreferenced(self):
+        """Functions of headers whose name stands nowhere but where they are declared and defined."""
+        bare = {f: re.sub(r'"(\\.|[^"\\\n])*"', '""', re.sub(r"//[^\n]*", "", t)) for f, t in self.texts.items()}
+        count = collections.Counter(w for t in bare.values() for w in re.findall(r"[A-Za-z_]\w*", t))
+        count.update(w for f in self.files if f.endswith((".md", ".in")) for w in re.findall(r"[A-Za-z_]\w*", text(f)))
+        declaration = re.compile(r"^[ \t]*(?!return\b|else\b|case\b)[\w:<>,&*\s\[\]]+?[\s&*]([a-z]\w*)\([^;{}]*\)"
+                                 r"\s*(?:const)?\s*(?:noexcept)?\s*([;{])", re.M)
+        found = {f: set(declaration.findall(bare[f])) for f in self.product if f.endswith(".h")}
+        inline = {name for names in found.values() for name, end in names if end == "{"}
+        for f, names in found.items():
+            for name in sorted({name for name, _ in names} - KEYWORDS):
+                if count[name] <= (1 if name in inline else 2):
+                    self.fault(f"{f}: nobody refers to {name}()")
+
     # ---- build ----
 
     def check_build(self, build):
@@ -159,6 +176,7 @@ def main():
     house = House()
     house.check_cycles()
     house.check_rooms()
+    house.check_unreferenced()
     if arguments.build:
         house.check_build(arguments.build)
     for message in house.faults:
