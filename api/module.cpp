@@ -193,9 +193,20 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
 
 Result<std::vector<IValue>> Module::forward(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                             const RunOptions& options) const {
-  Result<Method> m = prepare(diagnostics);
-  if (!m) return Failed{};
-  return m->run(inputs, diagnostics, options);
+  Method m;
+  m.state_ = state_;
+  {
+    std::lock_guard lock(state_->forwardMutex);
+    m.program_ = state_->forwardProgram;
+  }
+  if (!m.program_) {
+    Result<Method> made = prepare(diagnostics);
+    if (!made) return Failed{};
+    m = std::move(*made);
+    std::lock_guard lock(state_->forwardMutex);
+    state_->forwardProgram = m.program_;
+  }
+  return m.run(inputs, diagnostics, options);
 }
 
 const OpRegistry& Module::registry() const { return *state_->registry; }

@@ -90,7 +90,7 @@ class Module {
   // Verifies and compiles a method for the interpreter. Reports operators that are missing, calls of what the text does
   // not hold, and tensors whose data is needed but was not supplied.
   Result<Method> prepare(Diagnostics& diagnostics, std::string_view method = "forward") const;
-  // Prepares and runs.
+  // Prepares at the first call, and runs.
   Result<std::vector<IValue>> forward(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                       const RunOptions& options = {}) const;
 

@@ -8,6 +8,7 @@
 #include "runtime/interpreter/program.h"
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,9 @@ struct ModuleState {
   std::shared_ptr<const RefitSource> refit;      // what its file keeps to be refitted; may be null
   std::vector<std::string> unread;               // names of weights that were left out, since nothing reads them
   std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null
+  // What Module::forward() runs: prepared at its first call, so that engines plan and pack once.
+  std::mutex forwardMutex;
+  std::shared_ptr<const Program> forwardProgram;
 };
 
 // Makes the objects of a dump from its attributes and the weights.

@@ -1,71 +1,20 @@
 #include "api/verify.h"
 
+#include "api/deep_copy.h"
 #include "api/module_state.h"
 #include "ir/graph/printer.h"
 #include "partition/report.h"
 #include "partition/segment_graph.h"
 #include "runtime/engine/engine.h"
 #include "runtime/interpreter/structure_runner.h"
-#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <unordered_map>
 
 namespace tscompile {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-Difference wrongBy(std::string what) { return {kInfinite, kInfinite, kInfinite, false, std::move(what)}; }
-
-Difference ofNumbers(std::complex<double> got, std::complex<double> want, const Tolerance& t) {
-  auto isNan = [](std::complex<double> c) { return std::isnan(c.real()) || std::isnan(c.imag()); };
-  if (got == want || (isNan(got) && isNan(want))) return {};
-  double distance = std::abs(got - want), size = std::abs(want);
-  if (!std::isfinite(distance)) return {kInfinite, kInfinite, kInfinite, false, ""};
-  Difference d;
-  d.largest = distance;
-  d.within = distance <= t.absolute + t.relative * size;
-  double rest = std::max(0.0, distance - t.absolute);
-  d.relative = rest == 0 ? 0 : size == 0 ? kInfinite : rest / size;
-  d.absolute = std::max(0.0, distance - t.relative * size);
-  return d;
-}
-
-Difference ofTensors(const Tensor& got, const Tensor& want, const Tolerance& t) {
-  if (!got.impl() || !want.impl()) return got.impl() == want.impl() ? Difference() : wrongBy("one is undefined");
-  if (got.dtype() != want.dtype())
-    return wrongBy(fmt::format("it is {}, not {}", pythonName(got.dtype()), pythonName(want.dtype())));
-  if (!std::equal(got.sizes().begin(), got.sizes().end(), want.sizes().begin(), want.sizes().end()))
-    return wrongBy(fmt::format("its sizes are {}, not {}", dimsText(got.sizes()), dimsText(want.sizes())));
-  Difference all;
-  bool exact = isIntegral(want.dtype(), true);
-  for (int64_t i = 0; i < want.numel(); ++i) {
-    // Integers of 64 bits are more than a double holds.
-    if (exact && got.integer(i) == want.integer(i)) continue;
-    all.add(ofNumbers(got.complex(i), want.complex(i), t));
-  }
-  return all;
-}
-
-// Copies the tensors in it, so that a run that writes to them leaves the original alone.
-IValue copied(const IValue& v) {
-  if (v.isTensor() && v.tensorImpl()) return cloneTensor(v.toTensor());
-  if (!v.isList()) return v;
-  std::vector<IValue> items;
-  for (const IValue& item : v.toList().items) items.push_back(copied(item));
-  return Ref<ListValue>::make(v.toList().elementType, std::move(items));
-}
-
-std::vector<IValue> copied(std::span<const IValue> values) {
-  std::vector<IValue> out;
-  for (const IValue& v : values) out.push_back(copied(v));
-  return out;
-}
 
 // A graph run by the interpreter. Throws ExecutionError.
 std::vector<IValue> interpret(const Graph& graph, const OpRegistry& registry, std::span<const IValue> inputs,
@@ -172,7 +121,8 @@ class Bisector {
     std::shared_ptr<Engine> engine = Engine::make(*part, registry_, {}, engine_, refusal);
     if (!engine) return {};
     std::vector<IValue> values;
-    for (const Value* v : inputs) values.push_back(copied(known_.at(v)));
+    for (const Value* v : inputs) values.push_back(known_.at(v));
+    values = deepCopy(values);
     RunContext context(options_.run);
     RunScope scope(context);
     EngineRun run = runEngine(*engine, values, outputs.size(), context);
@@ -195,29 +145,6 @@ class Bisector {
 };
 
 }  // namespace
-
-void Difference::add(const Difference& other) {
-  largest = std::max(largest, other.largest);
-  relative = std::max(relative, other.relative);
-  absolute = std::max(absolute, other.absolute);
-  within &= other.within;
-  if (wrong.empty()) wrong = other.wrong;
-}
-
-Difference difference(const IValue& got, const IValue& want, const Tolerance& tolerance) {
-  if (got.tag() != want.tag())
-    return wrongBy(fmt::format("it is {}, not {}", typeText(dynamicType(got)), typeText(dynamicType(want))));
-  if (got.isTensor()) return ofTensors(got.toTensor(), want.toTensor(), tolerance);
-  if (got.isComplex()) return ofNumbers(got.toComplex(), want.toComplex(), tolerance);
-  if (got.isFloat()) return ofNumbers(got.toFloat(), want.toFloat(), tolerance);
-  if (!got.isList() && !got.isTuple()) return got.isReference() || got.isSame(want) ? Difference() : wrongBy("differs");
-  const auto& g = got.isList() ? got.toList().items : got.toTuple().items;
-  const auto& w = want.isList() ? want.toList().items : want.toTuple().items;
-  if (g.size() != w.size()) return wrongBy(fmt::format("it has {} items, not {}", g.size(), w.size()));
-  Difference all;
-  for (size_t i = 0; i < w.size(); ++i) all.add(difference(g[i], w[i], tolerance));
-  return all;
-}
 
 bool VerifyReport::passed() const { return worst().within; }
 
@@ -246,14 +173,14 @@ class EngineVerifier : public SegmentCalls {
                            Diagnostics& diagnostics) {
     Result<Method> method = module_.prepare(diagnostics, "forward", this);
     if (!method) return Failed{};
-    Result<std::vector<IValue>> reference = method->run(copied(inputs), diagnostics, options_.run);
+    Result<std::vector<IValue>> reference = method->run(deepCopy(inputs), diagnostics, options_.run);
     if (!reference) return Failed{};
-    if (!wanted) wanted = copied(*reference);
+    if (!wanted) wanted = deepCopy(*reference);
     carrying_ = true;
     for (auto& [node, calls] : recorded_) calls.next = 0;
     // A failure here is a result.
     Diagnostics failures;
-    Result<std::vector<IValue>> got = method->run(copied(inputs), failures, options_.run);
+    Result<std::vector<IValue>> got = method->run(deepCopy(inputs), failures, options_.run);
     if (!got) {
       report_.outputs = wrongBy(failures.list().front().message);
     } else {
@@ -279,7 +206,7 @@ class EngineVerifier : public SegmentCalls {
       std::move(run.outputs.begin(), run.outputs.end(), outputs.begin());
       return;
     }
-    std::vector<IValue> kept = copied(inputs);
+    std::vector<IValue> kept = deepCopy(inputs);
     std::vector<IValue> wanted = interpret(*node.subgraph(), module_.registry(), inputs, options_.run);
     ++check.calls;
     check.planned += run.planned;
@@ -294,7 +221,7 @@ class EngineVerifier : public SegmentCalls {
       failing_ = &node;
       failingInputs_ = std::move(kept);
     }
-    if (recorded.outputs.size() < kMostRecorded) recorded.outputs.push_back(copied(wanted));
+    if (recorded.outputs.size() < kMostRecorded) recorded.outputs.push_back(deepCopy(wanted));
     std::move(wanted.begin(), wanted.end(), outputs.begin());
   }
 
@@ -343,9 +270,9 @@ Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec
   }
   Result<Method> original = module.prepare(diagnostics, spec.partition.lowering.method);
   if (!original) return Failed{};
-  Result<std::vector<IValue>> wanted = original->run(copied(inputs), diagnostics, options.run);
+  Result<std::vector<IValue>> wanted = original->run(deepCopy(inputs), diagnostics, options.run);
   if (!wanted) return Failed{};
-  std::vector<IValue> kept = copied(*wanted);
+  std::vector<IValue> kept = deepCopy(*wanted);
   Result<Module> compiled = module.compiled(spec, diagnostics);
   if (!compiled) return Failed{};
   auto shared = std::make_shared<const Module>(std::move(*compiled));

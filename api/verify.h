@@ -25,7 +25,10 @@ struct Difference {
 
   void add(const Difference& other);
 };
+// Containers are compared item by item, dicts key by key; what else a reference leads to counts as equal.
 Difference difference(const IValue& got, const IValue& want, const Tolerance& tolerance);
+// One that no tolerance helps against.
+Difference wrongBy(std::string what);
 
 // One engine, all its calls taken together.
 struct EngineCheck {

@@ -1,3 +1,5 @@
+// An inclusion-based points-to analysis (Andersen 1994): values and the contents of containers are elements, "may be
+// the same memory as" are edges between them, and a walk along the edges says where an element points to.
 #include "ir/analysis/alias.h"
 
 #include "ir/operators/overload_cache.h"
@@ -503,7 +505,7 @@ class AliasBuilder {
       if (name == set) edge(e, target);
   }
 
-  // Too many walks: everything may be everything.
+  // The cut-off of the fixpoint iteration: everything may be everything.
   void giveUp() {
     for (Element e = kOutside + 1; e < a_.pointsTo_.size(); ++e) edge(e, kOutside);
   }
@@ -531,7 +533,7 @@ class AliasBuilder {
     for (Element e = 0; e < a_.pointsTo_.size(); ++e) a_.locations_.push_back(a_.leaves(e));
   }
 
-  // Chains of values that only hand on the memory of one other: all lead straight to its end.
+  // Path compression: of chains of values that only hand on the memory of one other, all lead straight to its end.
   void shorten() {
     std::vector<Element> path;
     for (Element start = 0; start < a_.pointsTo_.size(); ++start) {

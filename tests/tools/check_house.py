@@ -14,9 +14,12 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LAYERS = ("ir", "frontend", "passes", "partition", "runtime", "api", "tools")
+FOLDERS = LAYERS + ("tests", "docs", "samples", "bench", "cmake")
 KEYWORDS = {"if", "for", "while", "switch", "sizeof", "decltype", "operator"}
 MOST_SOURCES = 60      # in one folder
 MOST_OF_ROOM = 0.25    # of all lines, in one library
+MOST_OPERATOR_LINES = 150
+MOST_JSON_FIELDS = 60
 # CPU seconds for 1,000 lines, everything built without ccache.
 MOST_BUILD_SECONDS = 7.0
 
@@ -154,6 +157,40 @@ class House:
                 if count[name] <= (1 if name in inline else 2):
                     self.fault(f"{f}: nobody refers to {name}()")
 
+    # ---- words that belong elsewhere ----
+
+    def lines_with(self, pattern, folders, without=()):
+        found = collections.Counter()
+        for f in self.product:
+            if f.startswith(folders) and not f.startswith(without):
+                # Graph texts are raw strings.
+                code = re.sub(r'R"(\w*)\(.*?\)\1"', '""', re.sub(r"//[^\n]*", "", self.texts[f]), flags=re.S)
+                found[os.path.dirname(f)] += sum(1 for line in code.split("\n") if re.search(pattern, line))
+        return +found
+
+    def check_words(self):
+        libraries = tuple(f + "/" for f in LAYERS if f != "tools")
+        for what, pattern, folders, without, most in (
+                ("lines name an operator", r'"aten::', libraries + ("tools/",),
+                 ("runtime/ops/", "runtime/trtllm/"), MOST_OPERATOR_LINES),
+                ("literals are options of the command line", r'"[^"]*(?<![\w-])--[a-z]', libraries, (), 0),
+                ("lines write one JSON field", r"json\w*\.field\(", libraries + ("tools/",), (), MOST_JSON_FIELDS)):
+            found = self.lines_with(pattern, folders, without)
+            if sum(found.values()) > most:
+                places = ", ".join(f"{folder} {count}" for folder, count in found.most_common())
+                self.fault(f"{sum(found.values())} {what}, at most {most}: {places}")
+
+    # ---- documents ----
+
+    def check_documents(self):
+        """Files that documents name are there."""
+        known, names = set(self.files), r"`((?:[a-z_]+/)+[\w.-]+\.(?:h|cpp|def|rules|py|txt|md|sh|yy|ll|cases))`"
+        for f in self.files:
+            if f.endswith(".md") and f != "CHANGELOG.md":
+                for path in re.findall(names, text(f)):
+                    if path.split("/")[0] in FOLDERS and path not in known:
+                        self.fault(f"{f}: there is no {path}")
+
     # ---- build ----
 
     def check_build(self, build):
@@ -177,6 +214,8 @@ def main():
     house.check_cycles()
     house.check_rooms()
     house.check_unreferenced()
+    house.check_words()
+    house.check_documents()
     if arguments.build:
         house.check_build(arguments.build)
     for message in house.faults:

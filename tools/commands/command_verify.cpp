@@ -39,15 +39,23 @@ void writeBlame(const Blame& b, std::ostream& out) {
       << placeName(b.node) << ", difference " << textOf(b.difference) << "\n  " << nodeText(*b.node) << "\n";
 }
 
+// Two digits, rounded up: what is printed must pass when it is given back.
+std::string roundedUp(double x) {
+  if (std::isinf(x)) return "none";
+  if (x == 0) return "0";
+  const double unit = std::pow(10.0, std::floor(std::log10(x)) - 1);
+  std::string text = fmt::format("{:.2g}", std::ceil(x / unit) * unit);
+  return std::strtod(text.c_str(), nullptr) >= x ? text : fmt::format("{:.2g}", (std::ceil(x / unit) + 1) * unit);
+}
+
 void writeTolerance(const VerifyReport& report, const Tolerance& t, std::ostream& out) {
   Difference worst = report.worst();
   if (std::isinf(worst.relative) && std::isinf(worst.absolute)) {
     out << "no tolerance passes\n";
     return;
   }
-  auto text = [](double x) { return std::isinf(x) ? std::string("none") : fmt::format("{:.2g}", x); };
   out << fmt::format("smallest tolerance that passes: --rtol {} with --atol {:g}, or --atol {} with --rtol {:g}\n",
-                     text(worst.relative), t.absolute, text(worst.absolute), t.relative);
+                     roundedUp(worst.relative), t.absolute, roundedUp(worst.absolute), t.relative);
 }
 
 void writeText(const VerifyReport& report, const VerifyOptions& options, std::ostream& out) {

@@ -7,7 +7,8 @@ namespace {
 
 using Equal = std::function<bool(size_t, size_t)>;
 
-// How far each diagonal (i - j) is reached with `edits` edits; kept for each number of edits, to find the way back.
+// Myers, "An O(ND) difference algorithm and its variations" (1986), section 4: how far each diagonal (i - j) is reached
+// with `edits` edits; kept for each number of edits, to find the way back.
 class Search {
  public:
   Search(ptrdiff_t a, ptrdiff_t b, const Equal& equal) : a_(a), b_(b), equal_(equal) {}

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Free stretches of an arena that grows at its end.
+// Free stretches of an arena that grows at its end, given out by best fit; neighbours merge when they are given back.
 class FreeList {
  public:
   // The smallest stretch that fits, the first of several.

@@ -74,6 +74,26 @@ Compiled compileAndRun(const Module& m, CompileSpec spec = {}) {
   return out;
 }
 
+// forward() keeps what it prepared: engines are planned once for inputs of the same sizes.
+TEST(Extensions, ForwardPlansOnce) {
+  int calls = 0;
+  ExtensionsPtr e = withMish([&](ConvertCall& call) {
+    ++calls;
+    call.setResult(0, call.compute("aten::tanh", {call.argument(0)}));
+  });
+  Diagnostics d;
+  CompileSpec spec;
+  spec.inputs = {{{2, 3}}};
+  spec.minBlockSize = 1;
+  Result<Module> m = compile(load(kGraph, e), spec, d);
+  ASSERT_TRUE(m.ok()) << messages(d);
+  std::vector<IValue> inputs{sample({2, 3})};
+  ASSERT_TRUE(m->forward(inputs, d)) << messages(d);
+  const int once = calls;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(m->forward(inputs, d)) << messages(d);
+  EXPECT_EQ(calls, once);
+}
+
 TEST(Extensions, ConverterIsUsedInEnginesOnly) {
   int calls = 0;
   ExtensionsPtr e = withMish([&](ConvertCall& call) {

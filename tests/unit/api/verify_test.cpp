@@ -2,9 +2,12 @@
 #include "api/verify.h"
 
 #include "api/compiler.h"
+#include "api/deep_copy.h"
 #include "runtime/registry.h"
 
 #include <gtest/gtest.h>
+
+#include <random>
 
 namespace tscompile {
 namespace {
@@ -145,6 +148,44 @@ TEST(Verify, TellsOwnFromCarriedMistakes) {
   EXPECT_FALSE(r.engines[0].carried.within);
   EXPECT_TRUE(r.engines[1].own.within);
   EXPECT_FALSE(r.engines[0].output.empty());
+}
+
+TEST(Verify, ComparesDictsKeyByKey) {
+  auto dict = [](float v) {
+    auto d = Ref<DictValue>::make(simpleType(TypeKind::String), tensorType({}));
+    d->set(IValue(std::string("out")), Tensor::of(Dims{2}, std::span<const float>(std::vector<float>{v, v})));
+    return IValue(std::move(d));
+  };
+  EXPECT_TRUE(difference(dict(1), dict(1), {}).within);
+  EXPECT_NEAR(difference(dict(1), dict(3), {}).largest, 2, 1e-6);
+  auto other = Ref<DictValue>::make(simpleType(TypeKind::String), tensorType({}));
+  EXPECT_EQ(difference(IValue(other), dict(1), {}).wrong, "it has 0 keys, not 1");
+}
+
+TEST(Verify, ListsThatHoldThemselvesAreCopiedAndCompared) {
+  auto list = Ref<ListValue>::make(simpleType(TypeKind::Any), std::vector<IValue>());
+  Tensor t = Tensor::of(Dims{2}, std::span<const float>(std::vector<float>{1, 1}));
+  list->items = {IValue(t), IValue(list), IValue(t)};
+  std::vector<IValue> copy = deepCopy(std::vector<IValue>{IValue(list)});
+  const auto& items = copy[0].toList().items;
+  EXPECT_EQ(&items[1].toList(), &copy[0].toList());
+  EXPECT_EQ(items[0].tensorImpl(), items[2].tensorImpl());
+  EXPECT_NE(items[0].tensorImpl(), t.impl());
+  EXPECT_TRUE(difference(copy[0], IValue(list), {}).within);
+  copy[0].toList().items.clear();
+  list->items.clear();
+}
+
+TEST(Verify, ToleranceThatIsToldPasses) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> value(-2, 2), tolerance(0, 0.5);
+  for (int i = 0; i < 20000; ++i) {
+    IValue got(value(random)), want(value(random));
+    Tolerance t{tolerance(random), tolerance(random)};
+    Difference d = difference(got, want, t);
+    EXPECT_TRUE(difference(got, want, {d.relative, t.absolute}).within);
+    EXPECT_TRUE(difference(got, want, {t.relative, d.absolute}).within);
+  }
 }
 
 }  // namespace
