@@ -147,11 +147,10 @@ Value* Emitter::emitInstance(ClassInfo& info, Given given) {
     Schema schema;
     schema.name = info.name;
     for (const AttributeInfo& a : info.attributes) {
-      Argument argument;
-      argument.name = a.name;
-      argument.type = argument.schemaType = a.type;
-      argument.defaultValue = a.constant;
-      schema.arguments.push_back(std::move(argument));
+      Argument& field = schema.arguments.emplace_back();
+      field.name = a.name;
+      field.type = field.schemaType = a.type;
+      field.defaultValue = a.constant;
     }
     return tuple(matchSignature(schema, given), info.type);
   }

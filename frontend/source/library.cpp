@@ -250,6 +250,18 @@ TypePtr Library::typeOf(const Expr& e) {
   return t;
 }
 
+TypePtr Library::typeOfText(std::string_view text) {
+  SourcePtr source = SourceFile::make("<type>", std::string(text));
+  Diagnostics ignored;
+  Reader reader(*source, ignored, limits_, arena_);
+  const Expr* e = reader.readExpression();
+  try {
+    return e ? typeOf(*e) : nullptr;
+  } catch (const SourceError&) {
+    return nullptr;
+  }
+}
+
 // ---- constants and literals ----
 
 const IValue* Library::constant(std::string_view name) const {

@@ -71,20 +71,21 @@ class Library {
   // The file of a module ("__torch__.torch.nn.modules.linear"), or null if there is none.
   using ReadFile = std::function<SourcePtr(const std::string& module)>;
 
-  Library(ReadFile read, std::vector<IValue> constants, const OpRegistry& registry, Diagnostics& diagnostics,
-          const Limits& limits)
-      : read_(std::move(read)),
-        constants_(std::move(constants)),
-        registry_(registry),
-        diagnostics_(diagnostics),
-        limits_(limits) {}
+  Library(ReadFile read, const OpRegistry& registry, Diagnostics& diagnostics, const Limits& limits)
+      : read_(std::move(read)), registry_(registry), diagnostics_(diagnostics), limits_(limits) {}
   Library(const Library&) = delete;
+
+  // What CONSTANTS.c0, CONSTANTS.c1 ... are.
+  void setConstants(std::vector<IValue> constants) { constants_ = std::move(constants); }
 
   // By qualified name; null if the code has none.
   ClassInfo* findClass(const std::string& name);
   MethodInfo* findFunction(const std::string& name);
   // The same with its attributes known; null after a report.
   ClassInfo* declared(const std::string& name);
+
+  // A type as the pickles of an archive write it: "List[int]"; null if it is none.
+  TypePtr typeOfText(std::string_view text);
 
   // Compiles it, and later all that it calls.
   void request(MethodInfo& method);

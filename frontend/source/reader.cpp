@@ -13,6 +13,8 @@ using Token = Parser::token;
 
 const Slice<Stmt*>* Reader::read() { return parse(Token::TOK_START_FILE) ? result : nullptr; }
 
+const Expr* Reader::readExpression() { return parse(Token::TOK_START_EXPR) ? expression : nullptr; }
+
 bool Reader::parse(int start) {
   start_ = start;
   scanner_ = makeScanner(textOf(window_), this);
@@ -170,7 +172,7 @@ std::string_view Reader::unescaped(std::string_view body) {
 // ---- the tree ----
 
 Expr* Reader::exprOf(Expr::Kind kind, Span span, const Slice<Expr*>& items) {
-  Expr* e = make(Expr{.kind = kind, .span = span});
+  Expr* e = new (arena.allocate(sizeof(Expr))) Expr(kind, span);
   e->items = items;
   size_t depth = 0;
   for (Expr* i : items)

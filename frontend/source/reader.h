@@ -26,6 +26,7 @@ class Reader {
 
   // The statements of the file; null after a report.
   const Slice<Stmt*>* read();
+  const Expr* readExpression();
 
   Arena& arena;
   Slice<Stmt*>* result = nullptr;

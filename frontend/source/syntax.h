@@ -41,6 +41,7 @@ struct Expr {
     DictOf,       // {items[0]: items[1] for items[2] in items[3] if items[4]}
     Format,       // an f-string: strings and expressions in turn
   };
+  Expr(Kind kind, Span span) : kind(kind), span(span) {}
   Kind kind;
   uint16_t depth = 1;
   Span span;
