@@ -1,5 +1,6 @@
 #include "api/module.h"
 
+#include "api/archive.h"
 #include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/saved_plugins.h"
@@ -18,6 +19,7 @@
 namespace tscompile {
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
   if (isEngineFile(path)) return loadEngine(path, options, diagnostics);
+  if (isTorchArchive(path)) return loadArchive(path, options, diagnostics);
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
   if (!text) return Failed{};
   return fromText(std::move(*text), path, options, diagnostics);
@@ -42,12 +44,36 @@ Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOpti
   return parsed(SourceFile::make(source.name, source.text), std::move(state), options, diagnostics);
 }
 
+namespace {
+
+void chooseRegistry(ModuleState& state, const LoadOptions& options) {
+  state.extensions = options.extensions;
+  state.registry = options.extensions ? &options.extensions->registry()
+                   : options.registry ? options.registry
+                                      : &allOps();
+}
+
+}  // namespace
+
+Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
+  if (!options.weights.empty()) {
+    diagnostics.fileError(path, {}, "a TorchScript archive has its weights inside: no others can be given");
+    return Failed{};
+  }
+  auto state = std::make_shared<ModuleState>();
+  chooseRegistry(*state, options);
+  Result<OpenedArchive> archive = openArchive(path, *state->registry, options.limits, diagnostics);
+  if (!archive) return Failed{};
+  state->text = std::move(archive->text);
+  state->objects = std::move(archive->objects);
+  Module m;
+  m.state_ = std::move(state);
+  return m;
+}
+
 Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> state, const LoadOptions& options,
                               Diagnostics& diagnostics) {
-  state->extensions = options.extensions;
-  state->registry = options.extensions ? &options.extensions->registry()
-                    : options.registry ? options.registry
-                                       : &allOps();
+  chooseRegistry(*state, options);
   SourcePtr given = source;
   ParseOptions parse;
   parse.registry = state->registry;

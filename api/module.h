@@ -68,7 +68,8 @@ class Method {
 // once.
 class Module {
  public:
-  // Reads `path` (graph text, a module dump, or an engine file, which has its weights inside) and the weights. Reports
+  // Reads `path` (graph text, a module dump, or a TorchScript archive or an engine file, which have their weights
+  // inside) and the weights. Reports
   // everything that is wrong with them (kinds Input, Io, Limit, and Incompatible for engine files).
   static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same from a text in memory; `name` stands for the path in messages.
@@ -122,6 +123,7 @@ class Module {
   friend class EngineVerifier;
   static Result<Module> parsed(SourcePtr source, std::shared_ptr<struct ModuleState> state, const LoadOptions& options,
                                Diagnostics& diagnostics);
+  static Result<Module> loadArchive(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   static Result<Module> loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same as graph(); reports a method that is not there.
   const Graph* findGraph(std::string_view method, Diagnostics& diagnostics) const;

@@ -1,11 +1,13 @@
 #include "tools/session/session.h"
 
+#include "api/archive.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
+#include "runtime/registry.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -119,13 +121,19 @@ Result<Module> Session::loadModule(const std::string& path, const std::vector<st
     if (!good) return Failed{};
     load.extensions = std::move(extensions);
   }
-  if (isEngineFile(path)) return Module::load(path, load, diagnostics);
+  if (isEngineFile(path) || isTorchArchive(path)) return Module::load(path, load, diagnostics);
   Result<SourcePtr> source = readGraphText(path);
   if (!source) return Failed{};
   return Module::fromSource(*source, load, diagnostics);
 }
 
 Result<ParsedText> Session::parse(const std::string& path, ParseOptions options) {
+  if (isTorchArchive(path)) {
+    Result<OpenedArchive> archive =
+        openArchive(path, options.registry ? *options.registry : allOps(), common.limits, diagnostics);
+    if (!archive) return Failed{};
+    return std::move(archive->text);
+  }
   Result<SourcePtr> source = readGraphText(path);
   if (!source) return Failed{};
   options.limits = common.limits;

@@ -1,0 +1,321 @@
+#include "api/archive.h"
+
+#include "frontend/archive/torch_archive.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/file_kind.h"
+#include "frontend/source/library.h"
+#include "ir/values/literal.h"
+#include "runtime/interpreter/program.h"
+
+#include <fmt/core.h>
+
+#include <unordered_map>
+
+namespace tscompile {
+namespace {
+
+using source::ClassInfo;
+using source::ClassKind;
+using source::Library;
+using source::MethodInfo;
+
+class ArchiveLoader {
+ public:
+  ArchiveLoader(const TorchArchive& archive, const OpRegistry& registry, const Limits& limits,
+                Diagnostics& diagnostics)
+      : archive_(archive),
+        registry_(registry),
+        diagnostics_(diagnostics),
+        library_([this](const std::string& module) { return codeOf(module); }, registry, diagnostics, limits) {}
+
+  bool load(OpenedArchive& out) {
+    std::vector<IValue> constants;
+    for (PickleRef c : archive_.constants()) constants.push_back(valueOf(c, nullptr));
+    library_.setConstants(std::move(constants));
+    PickleRef root = &archive_.data();
+    IValue object = valueOf(root, nullptr);
+    if (!object.isObject() || failed_) return fail(root, "the file holds no module");
+    requestMethods();
+    if (!library_.compile() || !restoreStates()) return false;
+    makeDump(Ref<ObjectValue>::share(&object.toObject()), out);
+    return true;
+  }
+
+ private:
+  struct Instance {
+    Ref<ObjectValue> object;
+    ClassInfo* info;
+    PickleRef state;  // for __setstate__; null: it has its attributes
+  };
+
+  bool fail(PickleRef at, std::string message, ErrorKind kind = ErrorKind::Input) {
+    if (!failed_ && !diagnostics_.full())
+      diagnostics_.fileError(archive_.path() + ":data.pkl", at->offset(), std::move(message), kind);
+    failed_ = true;
+    return false;
+  }
+
+  SourcePtr codeOf(const std::string& module) {
+    std::string name = TorchArchive::codeFileOf(module + ".X");
+    if (!archive_.has(name)) return nullptr;
+    Result<SourcePtr> code = archive_.code(name, diagnostics_);
+    if (!code) failed_ = true;
+    return code ? *code : nullptr;
+  }
+
+  // ---- values ----
+
+  IValue valueOf(PickleRef v, TypePtr type) {
+    if (type && type->is(TypeKind::Optional)) type = type->element();
+    if (auto known = values_.find(v); known != values_.end()) return known->second;
+    switch (v->kind()) {
+      case PickleValue::Kind::None:
+        return {};
+      case PickleValue::Kind::Bool:
+        return v->toBool();
+      case PickleValue::Kind::Int:
+        if (type && type->is(TypeKind::Float)) return static_cast<double>(v->toInt());
+        return v->toInt();
+      case PickleValue::Kind::Float:
+        return v->toFloat();
+      case PickleValue::Kind::Complex:
+        return IValue(v->toComplex());
+      case PickleValue::Kind::String:
+        return IValue(v->text());
+      case PickleValue::Kind::Device:
+        if (std::optional<Device> d = deviceFromText(v->text())) return *d;
+        break;
+      case PickleValue::Kind::Tensor:
+        return values_[v] = tensorOf(v->tensor());
+      case PickleValue::Kind::List:
+        return listOf(v, type);
+      case PickleValue::Kind::Tuple:
+        return tupleOf(v, type);
+      case PickleValue::Kind::Dict:
+        return dictOf(v, type);
+      case PickleValue::Kind::Object:
+        return objectOf(v);
+      default:
+        break;
+    }
+    fail(v, "the archive holds a value that TorchScript does not have", ErrorKind::Unsupported);
+    return {};
+  }
+
+  static IValue tensorOf(const PickleTensor& t) {
+    if (t.tensor.defined() && !t.quantization) return t.tensor;
+    // Reported where it is needed.
+    return IValue(Ref<LiteralValue>::make(std::string(t.storage), LiteralValue::Kind::MissingTensor));
+  }
+
+  TypePtr taggedType(PickleRef v, TypePtr declared, TypeKind kind) {
+    if (declared && declared->is(kind)) return declared;
+    TypePtr tagged = v->typeTag().empty() ? nullptr : library_.typeOfText(v->typeTag());
+    return tagged && tagged->is(kind) ? tagged : nullptr;
+  }
+
+  IValue listOf(PickleRef v, TypePtr type) {
+    type = taggedType(v, type, TypeKind::List);
+    TypePtr element = type ? type->element() : nullptr;
+    auto list = Ref<ListValue>::make(element ? element : types().any, std::vector<IValue>());
+    list->shared = true;
+    values_[v] = IValue(list);
+    for (PickleRef item : v->items()) list->items.push_back(valueOf(item, element));
+    if (!element && !list->items.empty()) list->elementType = withoutRefinement(dynamicType(list->items[0]));
+    return IValue(list);
+  }
+
+  IValue tupleOf(PickleRef v, TypePtr type) {
+    bool typed = type && type->is(TypeKind::Tuple) && type->elements().size() == v->items().size();
+    auto tuple = Ref<TupleValue>::make(std::vector<IValue>(), typed && type->isNamedTuple() ? type : nullptr);
+    tuple->shared = true;
+    values_[v] = IValue(tuple);
+    for (size_t i = 0; i < v->items().size(); ++i)
+      tuple->items.push_back(valueOf(v->items()[i], typed ? type->element(i) : nullptr));
+    return IValue(tuple);
+  }
+
+  IValue dictOf(PickleRef v, TypePtr type) {
+    type = taggedType(v, type, TypeKind::Dict);
+    auto dict = Ref<DictValue>::make(type ? type->element(0) : types().any, type ? type->element(1) : types().any);
+    dict->shared = true;
+    values_[v] = IValue(dict);
+    for (const PickleValue::Entry& e : v->entries()) {
+      IValue key = valueOf(e.key, dict->keyType);
+      bool isKey = key.isString() || key.isNumber() || key.isTensor() || key.isEnum() || key.isDevice();
+      if (!isKey) {
+        fail(e.key, "a dict has a key that TorchScript does not have");
+        break;
+      }
+      dict->set(key, valueOf(e.value, dict->valueType));
+    }
+    return IValue(dict);
+  }
+
+  IValue objectOf(PickleRef v) {
+    const PickleObject& o = v->object();
+    std::string name(o.name);
+    ClassInfo* info = library_.declared(name);
+    if (!info) {
+      if (name.starts_with("__torch__.torch.classes.")) return values_[v] = IValue(Ref<ObjectValue>::make(classType(name)));
+      fail(v, fmt::format("the code has no class {}", name));
+      return {};
+    }
+    if (info->kind == ClassKind::Enum) return values_[v] = memberOf(*info, v);
+    auto object = Ref<ObjectValue>::make(info->type);
+    values_[v] = IValue(object);
+    bool restores = info->method("__setstate__") != nullptr;
+    instances_.push_back({object, info, restores ? o.state : nullptr});
+    if (restores || !o.state) return IValue(object);
+    if (!o.state->is(PickleValue::Kind::Dict)) {
+      fail(o.state, "expected the attributes of an object");
+      return {};
+    }
+    for (const PickleValue::Entry& e : o.state->entries()) {
+      if (!e.key->is(PickleValue::Kind::String)) continue;
+      const source::AttributeInfo* a = info->attribute(e.key->text());
+      object->set(Symbol::of(e.key->text()), valueOf(e.value, a ? a->type : nullptr));
+    }
+    return IValue(object);
+  }
+
+  IValue memberOf(const ClassInfo& info, PickleRef v) {
+    PickleRef wanted = v->object().arguments;
+    if (wanted && wanted->is(PickleValue::Kind::Tuple) && wanted->items().size() == 1) wanted = wanted->items()[0];
+    IValue value = wanted ? valueOf(wanted, nullptr) : IValue();
+    for (const auto& [name, member] : info.members)
+      if (valuesEqual(member.toEnum().value, value)) return member;
+    fail(v, fmt::format("{} has no such member", info.name));
+    return {};
+  }
+
+  // ---- methods ----
+
+  void requestMethods() {
+    for (const auto& m : instances_.empty() ? kNoMethods : rootInfo()->methods) library_.request(*m);
+    for (const Instance& i : instances_)
+      if (i.state) library_.request(*i.info->method("__setstate__"));
+  }
+  ClassInfo* rootInfo() {
+    const IValue& root = values_.at(&archive_.data());
+    for (const Instance& i : instances_)
+      if (i.object.get() == &root.toObject()) return i.info;
+    return instances_[0].info;
+  }
+
+  ProgramSources sources() {
+    ProgramSources out;
+    for (const auto& info : library_.classes())
+      for (const auto& m : info->methods)
+        if (m->graph) out.methods[info->type].emplace(m->name, m->graph.get());
+    for (MethodInfo* f : library_.calledFunctions())
+      if (f->graph) out.functions.emplace(library_.callName(*f), f->graph.get());
+    return out;
+  }
+
+  // Objects that know how to take their state do it, those inside others first.
+  bool restoreStates() {
+    for (size_t i = instances_.size(); i-- > 0;) {
+      Instance instance = instances_[i];
+      if (!instance.state) continue;
+      MethodInfo* method = instance.info->method("__setstate__");
+      TypePtr type = method->schema->arguments.size() > 1 ? method->schema->arguments[1].type : nullptr;
+      IValue inputs[] = {IValue(instance.object), valueOf(instance.state, type)};
+      if (failed_) return false;
+      ProgramSources all = sources();
+      all.boundInputs.resize(method->graph->inputs().size());
+      auto program = Program::compile(*method->graph, registry_, std::move(all), diagnostics_);
+      if (!program || !(*program)->run(inputs, {}, diagnostics_)) return false;
+    }
+    return true;
+  }
+
+  // ---- the dump ----
+
+  void makeDump(Ref<ObjectValue> root, OpenedArchive& out) {
+    out.text.module = std::make_unique<ModuleDump>();
+    out.objects.push_back(std::move(root));
+    std::unordered_map<const RefCounted*, size_t> known{{out.objects[0].get(), 0}};
+    // Children come after their parents.
+    for (size_t i = 0; i < out.objects.size(); ++i) addModule(i, out, known);
+    for (Instance& i : instances_) i.object->shared = true;
+    for (const auto& info : library_.classes()) addMethods(*info, out);
+    for (MethodInfo* f : library_.calledFunctions())
+      out.text.module->functions.push_back({library_.callName(*f), std::move(f->graph)});
+  }
+
+  void addModule(size_t index, OpenedArchive& out, std::unordered_map<const RefCounted*, size_t>& known) {
+    Ref<ObjectValue> object = out.objects[index];
+    DumpedModule m;
+    m.className = object->type->name();
+    ClassInfo* info = library_.findClass(m.className);
+    m.range = {info->file, info->syntax->span.begin, info->syntax->span.end};
+    for (const auto& [name, value] : object->attributes) {
+      const source::AttributeInfo* a = info->attribute(name.text());
+      bool isNew = value.isObject() && library_.findClass(value.toObject().type->name()) &&
+                   known.emplace(value.object(), out.objects.size()).second;
+      if (isNew) {
+        m.children.push_back(out.objects.size());
+        out.objects.push_back(Ref<ObjectValue>::share(&value.toObject()));
+      }
+      m.attributes.push_back({std::string(name.text()), textOf(value, isNew, out.objects.size()), false, m.range});
+      if (!a || !a->isParameter) continue;
+      ModuleAttribute again = m.attributes.back();
+      again.isParameter = true;
+      m.attributes.push_back(std::move(again));
+    }
+    out.text.module->modules.push_back(std::move(m));
+  }
+
+  static std::string textOf(const IValue& value, bool isModule, size_t number) {
+    if (isModule) return fmt::format("<{} object at {:#x}>", value.toObject().type->name(), number);
+    if (value.isTensor() || value.isLiteral()) return "...";
+    return value.isObject() ? "..." : valueText(value, LiteralStyle::Plain);
+  }
+
+  // The first instance of a class has its graphs; classes without instances stand behind all others.
+  void addMethods(ClassInfo& info, OpenedArchive& out) {
+    std::vector<DumpedMethod> methods;
+    for (const auto& m : info.methods)
+      if (m->graph) methods.push_back({m->name, std::move(m->graph)});
+    if (methods.empty()) return;
+    auto& modules = out.text.module->modules;
+    for (DumpedModule& m : modules) {
+      if (m.className != info.name) continue;
+      m.methods = std::move(methods);
+      return;
+    }
+    DumpedModule alone;
+    alone.className = info.name;
+    alone.methods = std::move(methods);
+    modules.push_back(std::move(alone));
+  }
+
+  static inline const std::vector<std::unique_ptr<MethodInfo>> kNoMethods{};
+  const TorchArchive& archive_;
+  const OpRegistry& registry_;
+  Diagnostics& diagnostics_;
+  Library library_;
+  bool failed_ = false;
+  std::unordered_map<PickleRef, IValue> values_;
+  std::vector<Instance> instances_;
+};
+
+}  // namespace
+
+bool isTorchArchive(const std::string& path) {
+  Diagnostics ignored;
+  Result<std::string> start = readFileStart(path, kFileKindBytes, ignored);
+  return start && detectFileKind(*start) == FileKind::TorchArchive;
+}
+
+Result<OpenedArchive> openArchive(const std::string& path, const OpRegistry& registry, const Limits& limits,
+                                  Diagnostics& diagnostics) {
+  Result<std::shared_ptr<const TorchArchive>> archive = TorchArchive::open(path, diagnostics, limits);
+  if (!archive) return Failed{};
+  OpenedArchive out;
+  if (!ArchiveLoader(**archive, registry, limits, diagnostics).load(out)) return Failed{};
+  return out;
+}
+
+}  // namespace tscompile
