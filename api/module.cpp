@@ -1,9 +1,11 @@
 #include "api/module.h"
 
+#include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/saved_plugins.h"
 #include "frontend/text/parse.h"
+#include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "runtime/engine/engine.h"
@@ -18,6 +20,7 @@
 namespace tscompile {
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
   if (isEngineFile(path)) return loadEngine(path, options, diagnostics);
+  if (isExportFile(path)) return loadExport(path, options, diagnostics);
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
   if (!text) return Failed{};
   return fromText(std::move(*text), path, options, diagnostics);
@@ -42,12 +45,32 @@ Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOpti
   return parsed(SourceFile::make(source.name, source.text), std::move(state), options, diagnostics);
 }
 
+namespace {
+
+const OpRegistry& registryOf(const LoadOptions& options) {
+  return options.extensions ? options.extensions->registry() : options.registry ? *options.registry : allOps();
+}
+
+}  // namespace
+
+// The graph goes through its text, so that everything else finds a module of graph text.
+Result<Module> Module::loadExport(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
+  Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
+  if (!file) return Failed{};
+  auto state = std::make_shared<ModuleState>();
+  for (auto& [name, tensor] : file->tensors)
+    if (!state->weights.add(name, std::move(tensor))) {
+      diagnostics.fileError(path, {}, "the file has '" + abbreviate(name, 80) + "' twice");
+      return Failed{};
+    }
+  state->inputSizes = std::move(file->program.inputs);
+  return parsed(SourceFile::make(path, graphText(*file->program.graph)), std::move(state), options, diagnostics);
+}
+
 Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> state, const LoadOptions& options,
                               Diagnostics& diagnostics) {
   state->extensions = options.extensions;
-  state->registry = options.extensions ? &options.extensions->registry()
-                    : options.registry ? options.registry
-                                       : &allOps();
+  state->registry = &registryOf(options);
   SourcePtr given = source;
   ParseOptions parse;
   parse.registry = state->registry;
@@ -245,6 +268,8 @@ Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics&
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
+  if (!checkExportedSizes((state_->origin ? *state_->origin : *state_).inputSizes, this->inputs(), inputs, diagnostics))
+    return Failed{};
   const EngineInfo* info = state_->info.get();
   if (!info) return program_->run(inputs, options, diagnostics);
   std::vector<IValue> wide, checked(inputs.begin(), inputs.end());
