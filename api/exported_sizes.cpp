@@ -59,6 +59,24 @@ class SizeChecker {
   std::map<std::string, Known, std::less<>> symbols_;
 };
 
+// The tensor that the path leads to; null if there is none.
+TensorImpl* tensorAt(const IValue& value, const std::vector<std::string>& path) {
+  const IValue* at = &value;
+  for (const std::string& step : path) {
+    if (at->isDict()) {
+      at = at->toDict().find(IValue(step));
+      if (!at) return nullptr;
+      continue;
+    }
+    if (!at->isList() && !at->isTuple()) return nullptr;
+    const std::vector<IValue>& items = at->isList() ? at->toList().items : at->toTuple().items;
+    size_t index = std::stoul(step);
+    if (index >= items.size()) return nullptr;
+    at = &items[index];
+  }
+  return at->isTensor() ? at->tensorImpl() : nullptr;
+}
+
 }  // namespace
 
 bool checkExportedSizes(const std::vector<ExportedInput>& sizes, std::span<const ValueInfo> inputs,
@@ -67,8 +85,9 @@ bool checkExportedSizes(const std::vector<ExportedInput>& sizes, std::span<const
   bool good = true;
   for (const ExportedInput& size : sizes)
     for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
-      if (inputs[i].name == size.name && values[i].isTensor() && values[i].tensorImpl())
-        good = checker.check(size, values[i].toTensor()) && good;
+      if (inputs[i].name == size.name)
+        if (TensorImpl* tensor = tensorAt(values[i], size.path))
+          good = checker.check(size, Tensor::share(tensor)) && good;
   return good;
 }
 

@@ -34,7 +34,8 @@ Symbol scopeOf(std::string_view stack) {
     std::string_view entry = stack.substr(0, stack.find(';'));
     stack.remove_prefix(std::min(entry.size() + 1, stack.size()));
     size_t path = entry.find(','), type = entry.rfind(',');
-    if (path == std::string_view::npos || path == type) continue;
+    constexpr std::string_view kNone = "_empty_nn_module_stack_from_metadata_hook";
+    if (path == std::string_view::npos || path == type || entry.substr(0, path) == kNone) continue;
     std::string_view name = entry.substr(path + 1, type - path - 1);
     if (!out.empty()) out += '/';
     out += std::string(entry.substr(type + 1)) + "::" + std::string(name.substr(name.rfind('.') + 1));
@@ -141,6 +142,15 @@ Value* ExportBuilder::list(std::span<Value* const> elements, TypePtr elementType
   Value* v = insert(sym::ListConstruct, elements, 1)->output();
   v->setType(listType(elementType));
   return v;
+}
+
+void ExportBuilder::dropUnused() {
+  auto isUnused = [](const Node* n) {
+    return std::none_of(n->outputs().begin(), n->outputs().end(), [](const Value* v) { return v->hasUses(); });
+  };
+  for (size_t i = droppable_.size(); i-- > 0;)
+    if (isUnused(droppable_[i])) droppable_[i]->destroy();
+  droppable_.clear();
 }
 
 void ExportBuilder::name(Value* value, std::string_view text) {

@@ -54,6 +54,9 @@ class ExportBuilder {
   // it.
   Value* constant(const IValue& value, TypePtr type = nullptr);
   Value* list(std::span<Value* const> elements, TypePtr elementType);
+  // The node, which has no effects, goes if nobody uses what it makes.
+  void mayDrop(Node* node) { droppable_.push_back(node); }
+  void dropUnused();
   // Gives the value its name if graph text can hold it.
   static void name(Value* value, std::string_view text);
 
@@ -87,6 +90,7 @@ class ExportBuilder {
   Node* firstNode_ = nullptr;  // behind constants and attributes
   std::vector<Scope> scopes_;
   std::map<std::string, Value*> constants_;
+  std::vector<Node*> droppable_;
   Json node_;
   CodeLocation location_;
   Symbol scope_;

@@ -1,8 +1,10 @@
 #include "frontend/export/graph_reader.h"
 
 #include "frontend/export/arguments.h"
+#include "frontend/export/composites.h"
 #include "frontend/export/higher_order.h"
 #include "frontend/export/symbolic_nodes.h"
+#include "ir/graph/clone.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -25,18 +27,6 @@ std::string operatorName(std::string_view target) {
   return name;
 }
 
-// Operators under the name that TorchScript has for the same.
-struct Renaming {
-  std::string_view from, to;
-};
-constexpr Renaming kRenamings[] = {
-    {"aten::sym_size.int", "aten::size.int"},
-    {"aten::sym_size", "aten::size"},
-    {"aten::sym_stride.int", "aten::stride.int"},
-    {"aten::sym_numel", "aten::numel"},
-    {"aten::sym_storage_offset", "aten::storage_offset"},
-};
-
 // What only tells the compiler something, or checks what the types of a program already say.
 constexpr std::string_view kRemarks[] = {
     "aten::sym_constrain_range",
@@ -48,6 +38,12 @@ constexpr std::string_view kRemarks[] = {
 
 bool isOneOf(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Later versions of an operator may have arguments that ours does not know; given as nothing they change nothing.
+bool isNeutral(Json argument) {
+  Json v = alternative(argument);
+  return !v || v.key() == "as_none" || (v.key() == "as_bool" && v.is(JsonTree::Kind::Bool) && !v.truth());
 }
 
 class NodeReader {
@@ -68,12 +64,19 @@ class NodeReader {
   bool bindResults();
   bool bindList(Value* list, Json names);
   bool bindResult(Value* result, Json output);
-  const Schema& schema() const { return operator_->schema(); }
+  bool readConversion();
+  bool failUnknown(std::string_view fullName);
+  void chooseOverload();
+  bool inlineGraph(const Graph& graph);
+  bool bindResults(std::span<Value* const> results);
+  const Schema& schema() const { return *schema_; }
 
   ExportBuilder& b_;
   Json node_;
   std::vector<Json> outputs_;
   const Operator* operator_ = nullptr;
+  const Schema* schema_ = nullptr;
+  bool copies_ = false;  // results are copied
   std::vector<Value*> inputs_;
   Node* made_ = nullptr;
   TypeBindings bindings_;
@@ -81,26 +84,50 @@ class NodeReader {
 
 bool NodeReader::read(std::string_view fullName) {
   if (isOneOf(fullName, kRemarks)) return true;
-  for (const Renaming& r : kRenamings)
-    if (r.from == fullName) fullName = r.to;
+  fullName = otherName(fullName);
   if (fullName == "aten::item" || fullName == "aten::_local_scalar_dense") return readItem();
-  if (fullName == "aten::_assert_scalar") return readAssertion();
-  operator_ = b_.registry().find(fullName);
-  if (!operator_) {
-    std::string kind(fullName.substr(0, fullName.find('.')));
-    std::string nearest = b_.registry().nearestKind(kind);
-    return b_.fail(node_.find("target"),
-                   fmt::format("the operator {} is not known{}", abbreviate(fullName, 100),
-                               nearest.empty() || nearest == kind ? "" : "; did you mean " + nearest),
-                   ErrorKind::Unsupported);
+  if (fullName == "aten::_assert_scalar" || fullName == "aten::_assert_async.msg") return readAssertion();
+  if (fullName == "aten::_to_copy") return readConversion();
+  if (const Composite* c = findComposite(fullName)) {
+    schema_ = &c->schema;
+    return readInputs() && fillDefaults() && inlineGraph(*c->graph);
   }
+  operator_ = b_.registry().find(fullName);
+  if (std::string base; (!operator_ || !operator_->isImplemented()) && isCopyOf(fullName, base))
+    if (const Operator* copied = b_.registry().find(base)) {
+      operator_ = copied;
+      copies_ = true;
+    }
+  if (!operator_) return failUnknown(fullName);
+  chooseOverload();
   return readInputs() && fillDefaults() && insert() && bindResults();
 }
 
-// Later versions of an operator may have arguments that ours does not know; given as nothing they change nothing.
-bool isNeutral(Json argument) {
-  Json v = alternative(argument);
-  return !v || v.key() == "as_none" || (v.key() == "as_bool" && v.is(JsonTree::Kind::Bool) && !v.truth());
+bool NodeReader::failUnknown(std::string_view fullName) {
+  std::string kind(fullName.substr(0, fullName.find('.')));
+  std::string nearest = b_.registry().nearestKind(kind);
+  return b_.fail(node_.find("target"),
+                 fmt::format("the operator {} is not known{}", abbreviate(fullName, 100),
+                             nearest.empty() || nearest == kind ? "" : "; did you mean " + nearest),
+                 ErrorKind::Unsupported);
+}
+
+// Versions of PyTorch gave operators more arguments without giving them another name: the overload that has all that
+// are there.
+void NodeReader::chooseOverload() {
+  std::vector<Json> given = items(node_.find("inputs"));
+  auto hasAll = [&](const Operator* op) {
+    return std::all_of(given.begin(), given.end(), [&](Json input) {
+      return op->schema().argumentIndex(textOf(input.find("name"))) || isNeutral(input.find("arg"));
+    });
+  };
+  if (!hasAll(operator_))
+    for (const Operator* other : b_.registry().overloads(operator_->kind()))
+      if (other->outCount() == 0 && hasAll(other)) {
+        operator_ = other;
+        break;
+      }
+  schema_ = &operator_->schema();
 }
 
 bool NodeReader::readInputs() {
@@ -155,6 +182,7 @@ bool NodeReader::resolve() {
   if (!found) found = b_.registry().resolve(*made_, &bindings_);
   if (found) {
     operator_ = found;
+    schema_ = &found->schema();
     if (schema().returns.size() == made_->outputCount()) return true;
   }
   std::string given = join(made_->inputs(), ", ", [](const Use& u) { return typeText(u.value->type()); });
@@ -196,26 +224,65 @@ bool NodeReader::bindResults() {
     TypePtr type = substituteTypeVariables(schema().returns[i].type, bindings_);
     made_->output(i)->setType(type ? type : types().tensor);
   }
-  size_t next = 0;
-  for (Json output : outputs_) {
-    Json kind = alternative(output);
-    if (!kind || kind.key() == "as_none") {
-      ++next;
-      continue;
-    }
-    if (next >= made_->outputCount())
-      return b_.fail(output,
-                     fmt::format("{} has only {}", schema().fullName(), counted(made_->outputCount(), "result")));
-    Value* result = made_->output(next++);
-    if (result->type()->is(TypeKind::List) ? !bindList(result, kind) : !bindResult(result, output)) return false;
+  return bindResults(made_->outputs());
+}
+
+// Results that a program names and that are not there must not be used.
+bool NodeReader::bindResults(std::span<Value* const> results) {
+  for (size_t i = 0; i < std::min(outputs_.size(), results.size()); ++i) {
+    Json kind = alternative(outputs_[i]);
+    if (!kind || kind.key() == "as_none") continue;
+    bool isList = results[i]->type()->is(TypeKind::List);
+    if (isList ? !bindList(results[i], kind) : !bindResult(results[i], outputs_[i])) return false;
   }
   return true;
+}
+
+bool NodeReader::inlineGraph(const Graph& graph) {
+  ValueMap values;
+  for (size_t i = 0; i < inputs_.size(); ++i) values[graph.input(i)] = inputs_[i];
+  for (Node* n : graph.block()->nodes()) {
+    const IValue* constant = n->attributeValue(sym::value);
+    if (n->kind() == sym::Constant) {
+      values[n->output()] = b_.constant(constant ? *constant : IValue(), n->output()->type());
+      continue;
+    }
+    std::vector<Value*> inputs;
+    for (const Use& u : n->inputs()) inputs.push_back(values.at(u.value));
+    Node* made = b_.insert(n->kind(), inputs, n->outputCount());
+    b_.mayDrop(made);
+    for (size_t i = 0; i < n->outputCount(); ++i) values[n->output(i)] = made->output(i);
+  }
+  std::vector<Value*> results;
+  for (const Use& u : graph.outputs()) results.push_back(values.at(u.value));
+  return bindResults(results);
+}
+
+// `_to_copy(x, dtype=…)`; devices and layouts are what they are.
+bool NodeReader::readConversion() {
+  Value *self = nullptr, *dtype = nullptr, *format = b_.constant(IValue());
+  for (Json input : items(node_.find("inputs"))) {
+    std::string_view name = textOf(input.find("name"));
+    Value* v = readFreeArgument(b_, input.find("arg"));
+    if (!v) return false;
+    (name == "self" ? self : name == "dtype" ? dtype : name == "memory_format" ? format : v) = v;
+  }
+  if (!self) return b_.fail(node_, "it takes a tensor");
+  Value* no = b_.constant(IValue(false));
+  bool converts = dtype && dtype->type()->is(TypeKind::Int);
+  Value* copy = converts ? b_.call("aten::to", {self, dtype, no, b_.constant(IValue(true)), format}, node_)
+                         : b_.call("aten::clone", {self, format}, node_);
+  return copy && bindResults(std::span<Value* const>(&copy, 1));
 }
 
 bool NodeReader::bindResult(Value* result, Json output) {
   std::vector<Json> names = output.is(JsonTree::Kind::String) ? std::vector<Json>{output} : namesOf(output);
   if (names.size() != 1) return b_.fail(output, "the output has no name");
   std::string_view name = textOf(names[0]);
+  if (copies_ && result->type()->isTensor()) {
+    result = b_.call("aten::clone", {result, b_.constant(IValue())}, output);
+    if (!result) return false;
+  }
   if (result->type()->isTensor()) result->setType(b_.tensorTypeOf(name));
   ExportBuilder::name(result, name);
   b_.bind(name, result);

@@ -2,11 +2,13 @@
 
 #include "frontend/export/arguments.h"
 #include "frontend/export/graph_reader.h"
-#include "frontend/export/output_tree.h"
+#include "frontend/export/tree.h"
+#include "ir/analysis/alias.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace tscompile {
@@ -29,17 +31,24 @@ class ProgramReader {
   bool checkVersion();
   bool readInputs(ExportedProgram& out);
   bool readInput(Json spec, ExportedProgram& out);
-  bool readUserInput(Json argument, ExportedProgram& out);
-  void addSizes(std::string_view name, const Value* input, ExportedProgram& out);
+  bool addUserInputs(ExportedProgram& out);
+  // One argument of the call with the leaves that are next.
+  bool addArgument(const Tree& tree, std::string_view name, ExportedProgram& out);
+  void addLeaf(Json argument, ExportedProgram& out);
+  void bindLeaf(std::string_view name, Value* value, std::string_view input, std::vector<std::string> path,
+                ExportedProgram& out);
   ExportedSize sizeOf(Json size);
   bool readOutputs();
   bool write(Json target, Json name, Value* value);
   bool finish(std::span<Value* const> results);
+  void copyWrittenBuffers();
 
   Json root_, module_, graph_;
   ExportBuilder b_;
-  std::unordered_map<std::string_view, Json> attributes_;  // by path: the argument that stands for it
-  std::unordered_map<const Value*, Value*> written_;       // values that were copied, and where they are now
+  std::vector<Json> leaves_;  // of what the user gives: arguments of the file
+  size_t nextLeaf_ = 0;
+  std::vector<std::string> buffers_;                  // paths of what is not a parameter
+  std::unordered_map<const Value*, Value*> written_;  // values that were copied, and where they are now
 };
 
 bool ProgramReader::checkVersion() {
@@ -60,6 +69,8 @@ bool ProgramReader::read(ExportedProgram& out) {
   ExportBuilder::name(self, "self");
   b_.enterScope(graph_);
   if (!readInputs(out) || !readNodes(b_, graph_) || !readOutputs()) return false;
+  b_.dropUnused();
+  copyWrittenBuffers();
   out.graph = b_.take();
   return true;
 }
@@ -69,7 +80,7 @@ bool ProgramReader::readInputs(ExportedProgram& out) {
   if (!specs.is(JsonTree::Kind::Array)) return b_.fail(module_, "the program has no signature");
   for (Json spec : items(specs))
     if (!readInput(spec, out)) return false;
-  return true;
+  return addUserInputs(out);
 }
 
 // How the paths of attributes are called in the specifications of inputs and of writes.
@@ -82,8 +93,10 @@ std::string_view pathKey(std::string_view kind) {
 bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
   Json s = alternative(spec);
   if (!s) return b_.fail(spec, "the input is none of those that programs have");
-  if (s.key() == "user_input") return readUserInput(s.find("arg"), out);
-  if (s.key() == "constant_input") return true;
+  if (s.key() == "user_input" || s.key() == "constant_input") {
+    leaves_.push_back(s.key() == "user_input" ? s.find("arg") : Json());
+    return true;
+  }
   std::string_view key = pathKey(s.key());
   if (key.empty())
     return b_.fail(s, fmt::format("inputs of the kind '{}' are not supported", abbreviate(s.key(), 40)),
@@ -91,31 +104,73 @@ bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
   std::string_view path = textOf(s.find(key)), name = textOf(s.find("arg").find("name"));
   if (path.empty() || name.empty()) return b_.fail(s, "the input has no name");
   b_.bindAttribute(name, path);
-  attributes_[path] = s.find("arg").find("name");
+  if (s.key() != "parameter") buffers_.emplace_back(path);
+  return true;
+}
+
+bool ProgramReader::addUserInputs(ExportedProgram& out) {
+  std::vector<Json> calls = items(module_.find("module_call_graph"));
+  Json signature = calls.empty() ? Json() : calls[0].find("signature");
+  std::optional<Tree> tree;
+  if (Json spec = signature.find("in_spec"); spec.is(JsonTree::Kind::String)) {
+    tree = readTree(b_, spec, module_.find("treespec_namedtuple_fields"));
+    if (!tree) return false;
+  }
+  // (arguments, arguments by name)
+  if (tree && tree->leafCount() == leaves_.size() && tree->parts.size() == 2) {
+    std::vector<Json> names = items(signature.find("forward_arg_names"));
+    const Tree &positional = tree->parts[0], &named = tree->parts[1];
+    for (size_t i = 0; i < positional.parts.size(); ++i)
+      if (!addArgument(positional.parts[i], i < names.size() ? textOf(names[i]) : "", out)) return false;
+    for (size_t i = 0; i < named.parts.size(); ++i)
+      if (!addArgument(named.parts[i], i < named.keys.size() ? named.keys[i] : "", out)) return false;
+  }
+  while (nextLeaf_ < leaves_.size()) addLeaf(leaves_[nextLeaf_++], out);
+  return true;
+}
+
+// Containers of tensors are one input where TorchScript has a type for them, else an input for each leaf.
+bool ProgramReader::addArgument(const Tree& tree, std::string_view name, ExportedProgram& out) {
+  size_t end = nextLeaf_ + tree.leafCount();
+  bool allTensors = true;
+  for (size_t i = nextLeaf_; i < end; ++i)
+    allTensors &= alternative(leaves_[i]) && alternative(leaves_[i]).key() == "as_tensor";
+  TypePtr type = tree.kind == Tree::Kind::Leaf || !allTensors || end == nextLeaf_ ? nullptr : inputType(tree);
+  if (!type) {
+    while (nextLeaf_ < end) addLeaf(leaves_[nextLeaf_++], out);
+    return true;
+  }
+  Value* input = b_.graph().addInput(type);
+  ExportBuilder::name(input, name);
+  std::vector<InputLeaf> parts;
+  unpackInput(b_, tree, input, {}, parts);
+  for (InputLeaf& part : parts)
+    bindLeaf(textOf(namesOf(leaves_[nextLeaf_++])[0]), part.value, input->name(), std::move(part.path), out);
   return true;
 }
 
 // Constants that the program was exported for are no inputs.
-bool ProgramReader::readUserInput(Json argument, ExportedProgram& out) {
+void ProgramReader::addLeaf(Json argument, ExportedProgram& out) {
   std::vector<Json> names = namesOf(argument);
-  if (names.empty()) return true;
-  if (names.size() != 1) return b_.fail(argument, "the input has several names");
+  if (names.size() != 1) return;
   std::string_view name = textOf(names[0]), kind = alternative(argument).key();
   TypePtr type = kind == "as_sym_int"     ? types().integer
                  : kind == "as_sym_float" ? types().floating
                  : kind == "as_sym_bool"  ? types().boolean
                                           : b_.tensorTypeOf(name);
   Value* input = b_.graph().addInput(type);
-  ExportBuilder::name(input, name);
-  b_.bind(name, input);
-  if (type->isTensor()) addSizes(name, input, out);
-  return true;
+  bindLeaf(name, input, "", {}, out);
 }
 
-void ProgramReader::addSizes(std::string_view name, const Value* input, ExportedProgram& out) {
-  if (!input->type()->tensor().hasRank) return;
+void ProgramReader::bindLeaf(std::string_view name, Value* value, std::string_view input, std::vector<std::string> path,
+                             ExportedProgram& out) {
+  ExportBuilder::name(value, name);
+  b_.bind(name, value);
+  TypePtr type = b_.tensorTypeOf(name);
+  if (!value->type()->isTensor() || !type->tensor().hasRank) return;
   ExportedInput& sizes = out.inputs.emplace_back();
-  sizes.name = input->name();
+  sizes.name = input.empty() ? value->name() : std::string(input);
+  sizes.path = std::move(path);
   for (Json size : items(graph_.find("tensor_values").find(name).find("sizes"))) sizes.sizes.push_back(sizeOf(size));
 }
 
@@ -149,11 +204,8 @@ bool ProgramReader::readOutputs() {
       results.push_back(v);
     } else if (s.key() == "user_input_mutation") {
       if (!write(s, s.find("user_input_name"), v)) return false;
-    } else if (std::string_view key = pathKey(s.key()); !key.empty() && endsWith(s.key(), "_mutation")) {
-      auto at = attributes_.find(textOf(s.find(key)));
-      if (at == attributes_.end()) return b_.fail(s, "the program has no such buffer");
-      if (!write(s, at->second, v)) return false;
-    } else {
+    } else if (s.key() != "buffer_mutation" && s.key() != "parameter_mutation") {
+      // What a module holds is as it was in every run: new values of buffers are for nobody.
       return b_.fail(s, fmt::format("outputs of the kind '{}' are not supported", abbreviate(s.key(), 40)),
                      ErrorKind::Unsupported);
     }
@@ -181,9 +233,36 @@ bool ProgramReader::finish(std::span<Value* const> results) {
     for (Value* v : results) b_.graph().addOutput(v);
     return true;
   }
-  Value* root = buildOutput(b_, spec, module_.find("treespec_namedtuple_fields"), results);
-  if (root) b_.graph().addOutput(root);
-  return root != nullptr;
+  std::optional<Tree> tree = readTree(b_, spec, module_.find("treespec_namedtuple_fields"));
+  if (!tree) return false;
+  if (tree->leafCount() != results.size())
+    return b_.fail(spec, fmt::format("the tree of outputs has {}, the program {}", counted(tree->leafCount(), "leaf"),
+                                     counted(results.size(), "output")));
+  b_.graph().addOutput(packOutput(b_, *tree, results));
+  return true;
+}
+
+// Buffers that nodes write to in place are copied first: runs share what a module holds.
+void ProgramReader::copyWrittenBuffers() {
+  if (!AliasAnalysis(b_.graph(), b_.registry()).graphHasWrites()) return;
+  std::vector<Node*> copies;
+  for (Node* n : b_.graph().block()->nodes()) {
+    const IValue* path = n->kind() == sym::GetAttr ? n->attributeValue(sym::name) : nullptr;
+    if (!path || std::find(buffers_.begin(), buffers_.end(), path->toString()) == buffers_.end()) continue;
+    Builder builder(b_.graph(), n->next());
+    Node* copy = builder.insert(Symbol::of("aten::clone"), {n->output(), builder.constant(IValue(), types().none)});
+    n->output()->replaceAllUsesWith(copy->output());
+    copy->replaceInput(0, n->output());
+    copies.push_back(copy);
+  }
+  AliasAnalysis alias(b_.graph(), b_.registry());
+  for (Node* copy : copies) {
+    if (alias.isWritten(copy->output())) continue;
+    Node* none = copy->input(1)->node();
+    copy->output()->replaceAllUsesWith(copy->input(0));
+    copy->destroy();
+    none->destroy();
+  }
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ struct ExportedSize {
   std::string symbol;  // empty for none
 };
 struct ExportedInput {
-  std::string name;
+  std::string name;               // of the input of the graph, without "%"
+  std::vector<std::string> path;  // to the tensor in it, if the input is a container: indices and keys
   std::vector<ExportedSize> sizes;
 };
 
