@@ -1,10 +1,10 @@
 #include "frontend/export/export_file.h"
 
 #include "frontend/export/program_json.h"
+#include "frontend/files/archive_kind.h"
+#include "frontend/files/checkpoint.h"
 #include "frontend/files/file_io.h"
-#include "frontend/files/zip.h"
 #include "ir/support/text.h"
-#include "ir/values/error.h"
 
 #include <fmt/core.h>
 
@@ -15,53 +15,43 @@ namespace exported {
 namespace {
 
 constexpr std::string_view kOldProgram = "serialized_exported_program.json";
-constexpr std::string_view kModels = "/models/", kCompiled = "/data/aotinductor/", kJson = ".json";
+constexpr std::string_view kModels = "/models/", kJson = ".json";
 
 bool isProgram(std::string_view name) {
   return name == kOldProgram || (endsWith(name, kJson) && name.find(kModels) == name.find('/'));
 }
-bool isCompiled(std::string_view name) { return name.find(kCompiled) != std::string_view::npos; }
 
-// The members of the archive.
+// The archive's members.
 class Package {
  public:
-  Package(std::string path, Diagnostics& diagnostics, const Limits& limits)
-      : path_(std::move(path)), diagnostics_(diagnostics), limits_(limits) {}
+  Package(const std::string& path, Diagnostics& diagnostics, const Limits& limits)
+      : path_(path), diagnostics_(diagnostics), limits_(limits) {}
 
   bool open() {
     mapping_ = FileMapping::open(path_, diagnostics_);
     if (!mapping_) return false;
-    part_ = {mapping_->bytes(), path_};
-    Result<std::vector<ZipMember>> members = readZipDirectory(part_, diagnostics_, limits_);
-    if (members) members_ = std::move(*members);
-    return members.ok();
+    auto zip = ZipArchive::read({mapping_->bytes(), path_}, mapping_.get(), diagnostics_, limits_);
+    if (zip) zip_ = std::move(*zip);
+    return zip_ != nullptr;
   }
   bool fail(std::string message, ErrorKind kind = ErrorKind::Input) {
     diagnostics_.fileError(path_, {}, std::move(message), kind);
     return false;
   }
-
-  const std::string& path() const { return path_; }
+  const ZipArchive& zip() const { return *zip_; }
   const RefCounted* owner() const { return mapping_.get(); }
-  const std::vector<ZipMember>& members() const { return members_; }
-  const ZipMember* find(std::string_view name) const {
-    auto at = std::find_if(members_.begin(), members_.end(), [&](const ZipMember& m) { return m.name == name; });
-    return at == members_.end() ? nullptr : &*at;
-  }
-  Result<FilePart> bytes(const std::string& name) {
-    const ZipMember* m = find(name);
-    if (m) return readStoredMember(part_, *m, diagnostics_);
-    fail(fmt::format("the archive has no member '{}'", abbreviate(name, 200)));
-    return Failed{};
+  // Null after a report.
+  const ZipMember* member(const std::string& name) {
+    const ZipMember* m = zip_->find(name);
+    if (!m) fail(fmt::format("the archive has no member '{}'", abbreviate(name, 200)));
+    return m;
   }
   Result<JsonTree> json(const std::string& name) {
-    Result<FilePart> part = bytes(name);
-    if (!part) return Failed{};
-    if (part->bytes.size() > limits_.textBytes) {
-      fail(fmt::format("'{}' has more than {} bytes", abbreviate(name, 200), limits_.textBytes), ErrorKind::Limit);
-      return Failed{};
-    }
-    return JsonTree::parse(SourceFile::make(path_ + ":" + name, quoteNonFinite(std::string(part->bytes))),
+    const ZipMember* m = member(name);
+    if (!m) return Failed{};
+    Result<ZipContents> text = zip_->contents(*m, limits_.textBytes, diagnostics_);
+    if (!text) return Failed{};
+    return JsonTree::parse(SourceFile::make(path_ + ":" + name, quoteNonFinite(std::string(text->part.bytes))),
                            diagnostics_);
   }
 
@@ -70,14 +60,13 @@ class Package {
   Diagnostics& diagnostics_;
   const Limits& limits_;
   Ref<FileMapping> mapping_;
-  FilePart part_;
-  std::vector<ZipMember> members_;
+  std::shared_ptr<const ZipArchive> zip_;
 };
 
 class FileReader {
  public:
-  FileReader(Package& package, const OpRegistry& registry, Diagnostics& diagnostics)
-      : package_(package), registry_(registry), diagnostics_(diagnostics) {}
+  FileReader(Package& package, const OpRegistry& registry, Diagnostics& diagnostics, const Limits& limits)
+      : package_(package), registry_(registry), diagnostics_(diagnostics), limits_(limits) {}
 
   bool read(ExportFile& out);
 
@@ -86,7 +75,9 @@ class FileReader {
   const ZipMember* findProgram();
   bool readTensors(const std::string& folder, const std::string& config, ExportFile& out);
   bool readTensor(const std::string& folder, Json payload, ExportFile& out);
-  Result<Tensor> tensorOf(Json meta, Json at, const FilePart& part);
+  Result<Tensor> tensorOf(Json meta, Json at, const ZipMember& member);
+  // The tensors of a file of torch.save; `only` is what the one tensor in it is called, if it has no name.
+  bool readCheckpoint(const std::string& name, std::string_view only, ExportFile& out);
   bool fail(Json at, std::string message, ErrorKind kind = ErrorKind::Input) {
     diagnostics_.error(at.range(), std::move(message), kind);
     return false;
@@ -95,16 +86,19 @@ class FileReader {
   Package& package_;
   const OpRegistry& registry_;
   Diagnostics& diagnostics_;
+  const Limits& limits_;
 };
 
 const ZipMember* FileReader::findProgram() {
   std::vector<const ZipMember*> programs;
-  for (const ZipMember& m : package_.members())
+  for (const ZipMember& m : package_.zip().members())
     if (isProgram(m.name)) programs.push_back(&m);
   if (programs.size() == 1) return programs[0];
   if (programs.empty()) {
-    package_.fail("expected a program of torch.export, found a package that AOTInductor compiled",
-                  ErrorKind::Unsupported);
+    bool isCompiled = archiveKind(package_.zip()) == FileKind::CompiledTorchPackage;
+    package_.fail(isCompiled ? "expected a program of torch.export, found a package that AOTInductor compiled"
+                             : "the package has no program",
+                  isCompiled ? ErrorKind::Unsupported : ErrorKind::Input);
     return nullptr;
   }
   package_.fail("the package has several programs: " +
@@ -122,7 +116,9 @@ bool FileReader::read(ExportFile& out) {
   Result<ExportedProgram> program = readProgram(*json, registry_, diagnostics_);
   if (!program) return false;
   out.program = std::move(*program);
-  if (name == kOldProgram) return package_.fail("TODO", ErrorKind::Unsupported);
+  if (name == kOldProgram)
+    return readCheckpoint("serialized_state_dict.json", "", out) &&
+           readCheckpoint("serialized_constants.json", "", out);
   std::string root = name.substr(0, name.find('/'));
   std::string model =
       name.substr(root.size() + kModels.size(), name.size() - root.size() - kModels.size() - kJson.size());
@@ -134,7 +130,7 @@ bool FileReader::read(ExportFile& out) {
 }
 
 bool FileReader::readTensors(const std::string& folder, const std::string& config, ExportFile& out) {
-  if (!package_.find(config)) return true;
+  if (!package_.zip().find(config)) return true;
   Result<JsonTree> json = package_.json(config);
   if (!json) return false;
   for (Json payload : items(json->root().find("config")))
@@ -147,11 +143,11 @@ bool FileReader::readTensor(const std::string& folder, Json payload, ExportFile&
   if (file.empty()) return fail(payload, "the entry does not say where its bytes are");
   Json pickled = payload.find("use_pickle");
   if (startsWith(file, "custom_obj_")) return true;  // refused where the program takes it
-  if (pickled.is(JsonTree::Kind::Bool) && pickled.truth())
-    return fail(payload, "tensors that are pickled are not supported here", ErrorKind::Unsupported);
-  Result<FilePart> part = package_.bytes(folder + std::string(file));
-  if (!part) return false;
-  Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *part);
+  std::string name = folder + std::string(file);
+  if (pickled.is(JsonTree::Kind::Bool) && pickled.truth()) return readCheckpoint(name, payload.key(), out);
+  const ZipMember* member = package_.member(name);
+  if (!member) return false;
+  Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *member);
   if (!tensor) return false;
   out.tensors.emplace_back(payload.key(), std::move(*tensor));
   return true;
@@ -169,26 +165,30 @@ std::optional<Dims> dimsOf(Json list) {
   return dims;
 }
 
-// The same bytes at an address where their elements can be read.
-Result<Ref<Storage>> storageOf(const FilePart& part, size_t item, const RefCounted* owner, Diagnostics& diagnostics) {
-  auto* data = const_cast<char*>(part.bytes.data());
-  if (reinterpret_cast<uintptr_t>(data) % item == 0) {
-    owner->retain();
-    auto release = [](void* p) { static_cast<const RefCounted*>(p)->release(); };
-    return Storage::borrow(data, part.bytes.size(), release, const_cast<RefCounted*>(owner), /*readOnly=*/true);
-  }
-  try {
-    Ref<Storage> copy = Storage::allocate(part.bytes.size());
-    std::copy(part.bytes.begin(), part.bytes.end(), reinterpret_cast<char*>(copy->data()));
-    copy->makeReadOnly();
-    return copy;
-  } catch (const ExecutionError& e) {
-    diagnostics.fileError(part.path, {}, e.message(), e.kind());
-    return Failed{};
-  }
+bool FileReader::readCheckpoint(const std::string& name, std::string_view only, ExportFile& out) {
+  const ZipMember* member = package_.zip().find(name);
+  if (!member || member->bytes == 0) return true;
+  Result<ZipContents> contents = package_.zip().contents(*member, member->bytes, diagnostics_);
+  if (!contents) return false;
+  contents->part.path += ":" + name;
+  const RefCounted* owner = contents->owner ? nullptr : package_.owner();
+  auto checkpoint = Checkpoint::read(contents->part, owner, /*foreignNames=*/false, diagnostics_, limits_);
+  if (!checkpoint) return false;
+  auto add = [&](std::string_view tensorName, const PickleTensor& t) {
+    if (!t.tensor.defined())
+      return package_.fail(fmt::format("the tensor '{}' has a dtype that is not supported", abbreviate(tensorName, 80)),
+                           ErrorKind::Unsupported);
+    out.tensors.emplace_back(tensorName, t.tensor);
+    return true;
+  };
+  const PickleValue& root = (*checkpoint)->root();
+  if (root.is(PickleValue::Kind::Tensor)) return add(only, root.tensor());
+  auto tensors = (*checkpoint)->tensors(root, diagnostics_);
+  if (!tensors) return false;
+  return std::all_of(tensors->begin(), tensors->end(), [&](const auto& t) { return add(t.name, *t.tensor); });
 }
 
-Result<Tensor> FileReader::tensorOf(Json meta, Json at, const FilePart& part) {
+Result<Tensor> FileReader::tensorOf(Json meta, Json at, const ZipMember& member) {
   std::optional<Dims> sizes = dimsOf(meta.find("sizes")), strides = dimsOf(meta.find("strides"));
   int64_t offset = sizeOf(meta.find("storage_offset"));
   if (!sizes || !strides || strides->size() != sizes->size() || offset < 0) {
@@ -201,18 +201,18 @@ Result<Tensor> FileReader::tensorOf(Json meta, Json at, const FilePart& part) {
          ErrorKind::Unsupported);
     return Failed{};
   }
-  if (!checkedNumel(*sizes) || !fitsStorage(dtype, *sizes, *strides, offset, part.bytes.size())) {
+  if (!checkedNumel(*sizes) || !fitsStorage(dtype, *sizes, *strides, offset, member.bytes)) {
     fail(at, fmt::format("the tensor '{}' has more elements than its {}", abbreviate(at.key(), 80),
-                         counted(part.bytes.size(), "byte")));
+                         counted(member.bytes, "byte")));
     return Failed{};
   }
-  if (dtype == DType::Bool && findBadBool(part.bytes)) {
+  Ref<Storage> storage = package_.zip().storage(member, diagnostics_);
+  if (!storage) return Failed{};
+  if (dtype == DType::Bool && findBadBool({reinterpret_cast<const char*>(storage->data()), storage->bytes()})) {
     fail(at, "a bool is neither 0 nor 1");
     return Failed{};
   }
-  Result<Ref<Storage>> storage = storageOf(part, itemSize(dtype), package_.owner(), diagnostics_);
-  if (!storage) return Failed{};
-  return Tensor::view(dtype, std::move(*storage), *sizes, *strides, offset);
+  return Tensor::view(dtype, std::move(storage), *sizes, *strides, offset);
 }
 
 }  // namespace
@@ -223,18 +223,17 @@ bool isExportFile(const std::string& path) {
   if (path == "-") return false;
   Result<std::string> start = readFileStart(path, 4, ignored);
   if (!start || *start != "PK\3\4") return false;
-  Limits limits;
-  exported::Package package(path, ignored, limits);
-  if (!package.open()) return false;
-  return std::any_of(package.members().begin(), package.members().end(),
-                     [](const ZipMember& m) { return exported::isProgram(m.name) || exported::isCompiled(m.name); });
+  Ref<FileMapping> mapping = FileMapping::open(path, ignored);
+  if (!mapping) return false;
+  FileKind kind = detectWholeFileKind(mapping->bytes());
+  return kind == FileKind::ExportedProgram || kind == FileKind::CompiledTorchPackage;
 }
 
 Result<ExportFile> readExportFile(const std::string& path, const OpRegistry& registry, Diagnostics& diagnostics,
                                   const Limits& limits) {
   exported::Package package(path, diagnostics, limits);
   ExportFile out;
-  if (!package.open() || !exported::FileReader(package, registry, diagnostics).read(out)) return Failed{};
+  if (!package.open() || !exported::FileReader(package, registry, diagnostics, limits).read(out)) return Failed{};
   return out;
 }
 
