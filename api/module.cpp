@@ -1,10 +1,12 @@
 #include "api/module.h"
 
 #include "api/archive.h"
+#include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/module_state.h"
 #include "api/saved_plugins.h"
 #include "frontend/text/parse.h"
+#include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "runtime/engine/engine.h"
@@ -20,6 +22,7 @@ namespace tscompile {
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
   if (isEngineFile(path)) return loadEngine(path, options, diagnostics);
   if (isTorchArchive(path)) return loadArchive(path, options, diagnostics);
+  if (isExportFile(path)) return loadExport(path, options, diagnostics);
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
   if (!text) return Failed{};
   return fromText(std::move(*text), path, options, diagnostics);
@@ -46,11 +49,8 @@ Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOpti
 
 namespace {
 
-void chooseRegistry(ModuleState& state, const LoadOptions& options) {
-  state.extensions = options.extensions;
-  state.registry = options.extensions ? &options.extensions->registry()
-                   : options.registry ? options.registry
-                                      : &allOps();
+const OpRegistry& registryOf(const LoadOptions& options) {
+  return options.extensions ? options.extensions->registry() : options.registry ? *options.registry : allOps();
 }
 
 }  // namespace
@@ -61,7 +61,8 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
     return Failed{};
   }
   auto state = std::make_shared<ModuleState>();
-  chooseRegistry(*state, options);
+  state->extensions = options.extensions;
+  state->registry = &registryOf(options);
   Result<OpenedArchive> archive = openArchive(path, *state->registry, options.limits, diagnostics);
   if (!archive) return Failed{};
   state->text = std::move(archive->text);
@@ -71,9 +72,24 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   return m;
 }
 
+// The graph goes through its text, so that everything else finds a module of graph text.
+Result<Module> Module::loadExport(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
+  Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
+  if (!file) return Failed{};
+  auto state = std::make_shared<ModuleState>();
+  for (auto& [name, tensor] : file->tensors)
+    if (!state->weights.add(name, std::move(tensor))) {
+      diagnostics.fileError(path, {}, "the file has '" + abbreviate(name, 80) + "' twice");
+      return Failed{};
+    }
+  state->inputSizes = std::move(file->program.inputs);
+  return parsed(SourceFile::make(path, graphText(*file->program.graph)), std::move(state), options, diagnostics);
+}
+
 Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> state, const LoadOptions& options,
                               Diagnostics& diagnostics) {
-  chooseRegistry(*state, options);
+  state->extensions = options.extensions;
+  state->registry = &registryOf(options);
   SourcePtr given = source;
   ParseOptions parse;
   parse.registry = state->registry;
@@ -282,6 +298,8 @@ Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics&
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
+  if (!checkExportedSizes((state_->origin ? *state_->origin : *state_).inputSizes, this->inputs(), inputs, diagnostics))
+    return Failed{};
   const EngineInfo* info = state_->info.get();
   if (!info) return program_->run(inputs, options, diagnostics);
   std::vector<IValue> wide, checked(inputs.begin(), inputs.end());

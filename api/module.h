@@ -68,8 +68,8 @@ class Method {
 // once.
 class Module {
  public:
-  // Reads `path` (graph text, a module dump, or a TorchScript archive or an engine file, which have their weights
-  // inside) and the weights. Reports
+  // Reads `path` (graph text, a module dump; or with weights inside: a TorchScript archive, a file of
+  // torch.export.save, an engine file) and the weights. Reports
   // everything that is wrong with them (kinds Input, Io, Limit, and Incompatible for engine files).
   static Result<Module> load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same from a text in memory; `name` stands for the path in messages.
@@ -125,6 +125,7 @@ class Module {
                                Diagnostics& diagnostics);
   static Result<Module> loadArchive(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   static Result<Module> loadEngine(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
+  static Result<Module> loadExport(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics);
   // The same as graph(); reports a method that is not there.
   const Graph* findGraph(std::string_view method, Diagnostics& diagnostics) const;
   Result<Method> prepare(Diagnostics& diagnostics, std::string_view method, SegmentCalls* calls) const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/engine_file.h"
+#include "frontend/export/export_file.h"
 #include "frontend/files/weights.h"
 #include "ir/graph/module.h"
 #include "ir/values/ivalue.h"
@@ -26,8 +27,9 @@ struct ModuleState {
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;
   bool takesSelf = true;
-  EngineOptions engine;  // of the engines that its graphs hold
-  SourcePtr source;      // the text
+  EngineOptions engine;                   // of the engines that its graphs hold
+  SourcePtr source;                       // the text
+  std::vector<ExportedInput> inputSizes;  // of an exported program: what its inputs may be
   std::vector<std::string> weightFiles;
   std::shared_ptr<const EngineInfo> info;        // of a compiled module
   std::shared_ptr<const RefitSource> refit;      // what its file keeps to be refitted; may be null

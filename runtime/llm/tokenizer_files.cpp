@@ -2,7 +2,7 @@
 // change tokens but is not done here is refused by its name.
 #include "ir/support/text.h"
 #include "runtime/llm/bpe.h"
-#include "runtime/llm/json_tree.h"
+#include "frontend/files/json_tree.h"
 
 #include <fmt/core.h>
 

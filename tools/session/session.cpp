@@ -3,8 +3,10 @@
 #include "api/archive.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
+#include "frontend/export/export_file.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
+#include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
 #include "runtime/registry.h"
@@ -88,6 +90,7 @@ Result<std::string> Session::readInput(uint64_t most) {
 
 Result<SourcePtr> Session::readGraphText(const std::string& path) {
   if (isEngineFile(path)) return readEngineText(path);
+  if (isExportFile(path)) return readExportText(path);
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;
@@ -108,6 +111,13 @@ Result<SourcePtr> Session::readEngineText(const std::string& path) {
   return sources_.back();
 }
 
+Result<SourcePtr> Session::readExportText(const std::string& path) {
+  Result<ExportFile> file = readExportFile(path, allOps(), diagnostics, common.limits);
+  if (!file) return Failed{};
+  sources_.push_back(SourceFile::make(path, graphText(*file->program.graph)));
+  return sources_.back();
+}
+
 Result<Module> Session::loadModule(const std::string& path, const std::vector<std::string>& weights,
                                    const std::vector<std::string>& libraries) {
   ProgressStep reading(progress, "reading " + path);
@@ -121,7 +131,7 @@ Result<Module> Session::loadModule(const std::string& path, const std::vector<st
     if (!good) return Failed{};
     load.extensions = std::move(extensions);
   }
-  if (isEngineFile(path) || isTorchArchive(path)) return Module::load(path, load, diagnostics);
+  if (isEngineFile(path) || isTorchArchive(path) || isExportFile(path)) return Module::load(path, load, diagnostics);
   Result<SourcePtr> source = readGraphText(path);
   if (!source) return Failed{};
   return Module::fromSource(*source, load, diagnostics);

@@ -53,6 +53,7 @@ class Session {
 
  private:
   Result<std::string> readInput(uint64_t most);
+  Result<SourcePtr> readExportText(const std::string& path);
   Result<SourcePtr> readEngineText(const std::string& path);
 
   std::istream& in_;

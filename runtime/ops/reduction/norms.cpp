@@ -211,6 +211,18 @@ void normExceptDimKernel(KernelCall& call) {
   call.setResult(out);
 }
 
+// v * g / |v|, a norm for each index of dimension `dim`.
+void inferWeightNorm(InferCall& call) { call.result(call.tensor(0)); }
+void weightNormKernel(KernelCall& call) {
+  Tensor v = call.tensor(0);
+  Tensor norm = invokeTensor(call, "aten::norm_except_dim", {v, 2, call.argument(2)});
+  call.setResult(0, TensorMath(call).mul(v, TensorMath(call).div(call.tensor(1), norm)));
+}
+void weightNormInterfaceKernel(KernelCall& call) {
+  weightNormKernel(call);
+  call.setResult(1, invokeTensor(call, "aten::norm_except_dim", {call.tensor(0), 2, call.argument(2)}));
+}
+
 // ---- norms of matrices ----
 
 // Singular values of the matrices that two dimensions make up, as a last dimension.
@@ -370,6 +382,8 @@ void registerNormsOps(OpRegistry& ops) {
            .dtypes = kFloatingTypes | kComplexTypes});
   add("aten::dist", inferDist, distKernel);
   add("aten::norm_except_dim", nullptr, normExceptDimKernel);
+  add("aten::_weight_norm", inferWeightNorm, weightNormKernel);
+  add("aten::_weight_norm_interface", nullptr, weightNormInterfaceKernel);
 }
 
 }  // namespace tscompile

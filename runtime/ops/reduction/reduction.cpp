@@ -327,9 +327,11 @@ void registerReductionOps(OpRegistry& ops) {
   ops.add({.schema = "aten::nanmean", .infer = inferNanMean, .kernel = nanMeanKernel});
   for (auto schema : {"aten::prod", "aten::prod.dim_int"})
     ops.add({.schema = schema, .infer = inferSum, .kernel = prodKernel, .dtypes = kAllTypes});
-  for (auto schema : {"aten::any", "aten::any.dim"})
+  for (auto schema :
+       {"aten::any", "aten::any.dim", "aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"})
     ops.add({.schema = schema, .infer = inferAnyAll, .kernel = findKernel<true>, .dtypes = kAllTypes});
-  for (auto schema : {"aten::all", "aten::all.dim"})
+  for (auto schema :
+       {"aten::all", "aten::all.dim", "aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"})
     ops.add({.schema = schema, .infer = inferAnyAll, .kernel = findKernel<false>, .dtypes = kAllTypes});
   for (auto schema : {"aten::count_nonzero", "aten::count_nonzero.dim_IntList"})
     ops.add({.schema = schema, .infer = inferCount, .kernel = countKernel, .dtypes = kAllTypes});

@@ -48,6 +48,27 @@ Tensor squeezedDim(const KernelCall& call) {
   return t.rank() && t.sizes()[dim] == 1 ? squeezedAt(t, dim) : aliased(t);
 }
 
+void inferSqueezeDims(InferCall& call) {
+  std::optional<TensorInfo> t = rankedSelf(call);
+  if (!t) return;
+  Dims dims = call.dims(1, t->rank(), /*emptyIsAll=*/false), sizes;
+  for (size_t d = 0; d < t->rank(); ++d) {
+    bool named = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
+    if (named && !isKnownSize(t->sizes[d])) return call.resultOfUnknownRank(t->dtype);
+    if (!named || t->sizes[d] != 1) sizes.push_back(t->sizes[d]);
+  }
+  call.result(t->dtype, sizes);
+}
+
+Tensor squeezedDims(const KernelCall& call) {
+  Tensor t = call.tensor(0), out = aliased(t);
+  Dims dims = call.dims(1, t.rank(), /*emptyIsAll=*/false);
+  for (int64_t d = t.rank(); d-- > 0;)
+    if (t.size(static_cast<int>(d)) == 1 && std::find(dims.begin(), dims.end(), d) != dims.end())
+      out = squeezedAt(out, d);
+  return out;
+}
+
 void inferUnsqueeze(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
@@ -246,6 +267,8 @@ void registerDimensionsOps(OpRegistry& ops) {
   };
   add("aten::squeeze", inferSqueeze, viewKernel<squeezedAll>);
   add("aten::squeeze.dim", inferSqueezeDim, viewKernel<squeezedDim>);
+  add("aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", inferSqueezeDims, viewKernel<squeezedDims>);
+  add("aten::squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", inferSqueezeDims, inPlaceKernel<squeezedDims>);
   add("aten::squeeze_", inferSqueeze, inPlaceKernel<squeezedAll>);
   add("aten::squeeze_.dim", inferSqueezeDim, inPlaceKernel<squeezedDim>);
   add("aten::unsqueeze", inferUnsqueeze, viewKernel<unsqueezedDim>);

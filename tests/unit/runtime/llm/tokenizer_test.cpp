@@ -3,7 +3,7 @@
 #include "ir/support/diagnostic_printer.h"
 #include "ir/values/random.h"
 #include "runtime/llm/bpe.h"
-#include "runtime/llm/json_tree.h"
+#include "frontend/files/json_tree.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
 

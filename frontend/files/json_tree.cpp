@@ -1,6 +1,6 @@
 // Builds the tree from the JSON library's events: its own documents know no places and keep the last of several like
 // keys.
-#include "runtime/llm/json_tree.h"
+#include "frontend/files/json_tree.h"
 
 #include "ir/support/seen_bytes.h"
 #include "ir/support/text.h"

@@ -1,0 +1,240 @@
+#include "frontend/export/export_file.h"
+
+#include "frontend/export/program_json.h"
+#include "frontend/files/archive_kind.h"
+#include "frontend/files/checkpoint.h"
+#include "frontend/files/file_io.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace exported {
+namespace {
+
+constexpr std::string_view kOldProgram = "serialized_exported_program.json";
+constexpr std::string_view kModels = "/models/", kJson = ".json";
+
+bool isProgram(std::string_view name) {
+  return name == kOldProgram || (endsWith(name, kJson) && name.find(kModels) == name.find('/'));
+}
+
+// The archive's members.
+class Package {
+ public:
+  Package(const std::string& path, Diagnostics& diagnostics, const Limits& limits)
+      : path_(path), diagnostics_(diagnostics), limits_(limits) {}
+
+  bool open() {
+    mapping_ = FileMapping::open(path_, diagnostics_);
+    if (!mapping_) return false;
+    auto zip = ZipArchive::read({mapping_->bytes(), path_}, mapping_.get(), diagnostics_, limits_);
+    if (zip) zip_ = std::move(*zip);
+    return zip_ != nullptr;
+  }
+  bool fail(std::string message, ErrorKind kind = ErrorKind::Input) {
+    diagnostics_.fileError(path_, {}, std::move(message), kind);
+    return false;
+  }
+  const ZipArchive& zip() const { return *zip_; }
+  const RefCounted* owner() const { return mapping_.get(); }
+  // Null after a report.
+  const ZipMember* member(const std::string& name) {
+    const ZipMember* m = zip_->find(name);
+    if (!m) fail(fmt::format("the archive has no member '{}'", abbreviate(name, 200)));
+    return m;
+  }
+  Result<JsonTree> json(const std::string& name) {
+    const ZipMember* m = member(name);
+    if (!m) return Failed{};
+    Result<ZipContents> text = zip_->contents(*m, limits_.textBytes, diagnostics_);
+    if (!text) return Failed{};
+    return JsonTree::parse(SourceFile::make(path_ + ":" + name, quoteNonFinite(std::string(text->part.bytes))),
+                           diagnostics_);
+  }
+
+ private:
+  std::string path_;
+  Diagnostics& diagnostics_;
+  const Limits& limits_;
+  Ref<FileMapping> mapping_;
+  std::shared_ptr<const ZipArchive> zip_;
+};
+
+class FileReader {
+ public:
+  FileReader(Package& package, const OpRegistry& registry, Diagnostics& diagnostics, const Limits& limits)
+      : package_(package), registry_(registry), diagnostics_(diagnostics), limits_(limits) {}
+
+  bool read(ExportFile& out);
+
+ private:
+  // The one program of the archive.
+  const ZipMember* findProgram();
+  bool readTensors(const std::string& folder, const std::string& config, ExportFile& out);
+  bool readTensor(const std::string& folder, Json payload, ExportFile& out);
+  Result<Tensor> tensorOf(Json meta, Json at, const ZipMember& member);
+  // The tensors of a file of torch.save; `only` is what the one tensor in it is called, if it has no name.
+  bool readCheckpoint(const std::string& name, std::string_view only, ExportFile& out);
+  bool fail(Json at, std::string message, ErrorKind kind = ErrorKind::Input) {
+    diagnostics_.error(at.range(), std::move(message), kind);
+    return false;
+  }
+
+  Package& package_;
+  const OpRegistry& registry_;
+  Diagnostics& diagnostics_;
+  const Limits& limits_;
+};
+
+const ZipMember* FileReader::findProgram() {
+  std::vector<const ZipMember*> programs;
+  for (const ZipMember& m : package_.zip().members())
+    if (isProgram(m.name)) programs.push_back(&m);
+  if (programs.size() == 1) return programs[0];
+  if (programs.empty()) {
+    bool isCompiled = archiveKind(package_.zip()) == FileKind::CompiledTorchPackage;
+    package_.fail(isCompiled ? "expected a program of torch.export, found a package that AOTInductor compiled"
+                             : "the package has no program",
+                  isCompiled ? ErrorKind::Unsupported : ErrorKind::Input);
+    return nullptr;
+  }
+  package_.fail("the package has several programs: " +
+                    abbreviate(join(programs, ", ", [](const ZipMember* m) { return m->name; }), 200),
+                ErrorKind::Unsupported);
+  return nullptr;
+}
+
+bool FileReader::read(ExportFile& out) {
+  const ZipMember* member = findProgram();
+  if (!member) return false;
+  std::string name = member->name;
+  Result<JsonTree> json = package_.json(name);
+  if (!json) return false;
+  Result<ExportedProgram> program = readProgram(*json, registry_, diagnostics_);
+  if (!program) return false;
+  out.program = std::move(*program);
+  if (name == kOldProgram)
+    return readCheckpoint("serialized_state_dict.json", "", out) &&
+           readCheckpoint("serialized_constants.json", "", out);
+  std::string root = name.substr(0, name.find('/'));
+  std::string model =
+      name.substr(root.size() + kModels.size(), name.size() - root.size() - kModels.size() - kJson.size());
+  for (const char* folder : {"weights", "constants"}) {
+    std::string path = root + "/data/" + folder + "/";
+    if (!readTensors(path, path + model + "_" + folder + "_config.json", out)) return false;
+  }
+  return true;
+}
+
+bool FileReader::readTensors(const std::string& folder, const std::string& config, ExportFile& out) {
+  if (!package_.zip().find(config)) return true;
+  Result<JsonTree> json = package_.json(config);
+  if (!json) return false;
+  for (Json payload : items(json->root().find("config")))
+    if (!readTensor(folder, payload, out)) return false;
+  return true;
+}
+
+bool FileReader::readTensor(const std::string& folder, Json payload, ExportFile& out) {
+  std::string_view file = textOf(payload.find("path_name"));
+  if (file.empty()) return fail(payload, "the entry does not say where its bytes are");
+  Json pickled = payload.find("use_pickle");
+  if (startsWith(file, "custom_obj_")) return true;  // refused where the program takes it
+  std::string name = folder + std::string(file);
+  if (pickled.is(JsonTree::Kind::Bool) && pickled.truth()) return readCheckpoint(name, payload.key(), out);
+  const ZipMember* member = package_.member(name);
+  if (!member) return false;
+  Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *member);
+  if (!tensor) return false;
+  out.tensors.emplace_back(payload.key(), std::move(*tensor));
+  return true;
+}
+
+// Lists of sizes or strides that are all numbers.
+std::optional<Dims> dimsOf(Json list) {
+  std::vector<Json> all = items(list);
+  if (!list.is(JsonTree::Kind::Array) || all.size() > static_cast<size_t>(kMaxRank)) return std::nullopt;
+  Dims dims;
+  for (Json s : all) {
+    dims.push_back(sizeOf(s));
+    if (dims.back() < 0) return std::nullopt;
+  }
+  return dims;
+}
+
+bool FileReader::readCheckpoint(const std::string& name, std::string_view only, ExportFile& out) {
+  const ZipMember* member = package_.zip().find(name);
+  if (!member || member->bytes == 0) return true;
+  Result<ZipContents> contents = package_.zip().contents(*member, member->bytes, diagnostics_);
+  if (!contents) return false;
+  contents->part.path += ":" + name;
+  const RefCounted* owner = contents->owner ? nullptr : package_.owner();
+  auto checkpoint = Checkpoint::read(contents->part, owner, /*foreignNames=*/false, diagnostics_, limits_);
+  if (!checkpoint) return false;
+  auto add = [&](std::string_view tensorName, const PickleTensor& t) {
+    if (!t.tensor.defined())
+      return package_.fail(fmt::format("the tensor '{}' has a dtype that is not supported", abbreviate(tensorName, 80)),
+                           ErrorKind::Unsupported);
+    out.tensors.emplace_back(tensorName, t.tensor);
+    return true;
+  };
+  const PickleValue& root = (*checkpoint)->root();
+  if (root.is(PickleValue::Kind::Tensor)) return add(only, root.tensor());
+  auto tensors = (*checkpoint)->tensors(root, diagnostics_);
+  if (!tensors) return false;
+  return std::all_of(tensors->begin(), tensors->end(), [&](const auto& t) { return add(t.name, *t.tensor); });
+}
+
+Result<Tensor> FileReader::tensorOf(Json meta, Json at, const ZipMember& member) {
+  std::optional<Dims> sizes = dimsOf(meta.find("sizes")), strides = dimsOf(meta.find("strides"));
+  int64_t offset = sizeOf(meta.find("storage_offset"));
+  if (!sizes || !strides || strides->size() != sizes->size() || offset < 0) {
+    fail(at, "sizes, strides or offset of the tensor are malformed");
+    return Failed{};
+  }
+  DType dtype = factsOf(meta).dtype;
+  if (!isSupported(dtype)) {
+    fail(at, fmt::format("the tensor '{}' has a dtype that is not supported", abbreviate(at.key(), 80)),
+         ErrorKind::Unsupported);
+    return Failed{};
+  }
+  if (!checkedNumel(*sizes) || !fitsStorage(dtype, *sizes, *strides, offset, member.bytes)) {
+    fail(at, fmt::format("the tensor '{}' has more elements than its {}", abbreviate(at.key(), 80),
+                         counted(member.bytes, "byte")));
+    return Failed{};
+  }
+  Ref<Storage> storage = package_.zip().storage(member, diagnostics_);
+  if (!storage) return Failed{};
+  if (dtype == DType::Bool && findBadBool({reinterpret_cast<const char*>(storage->data()), storage->bytes()})) {
+    fail(at, "a bool is neither 0 nor 1");
+    return Failed{};
+  }
+  return Tensor::view(dtype, std::move(storage), *sizes, *strides, offset);
+}
+
+}  // namespace
+}  // namespace exported
+
+bool isExportFile(const std::string& path) {
+  Diagnostics ignored;
+  if (path == "-") return false;
+  Result<std::string> start = readFileStart(path, 4, ignored);
+  if (!start || *start != "PK\3\4") return false;
+  Ref<FileMapping> mapping = FileMapping::open(path, ignored);
+  if (!mapping) return false;
+  FileKind kind = detectWholeFileKind(mapping->bytes());
+  return kind == FileKind::ExportedProgram || kind == FileKind::CompiledTorchPackage;
+}
+
+Result<ExportFile> readExportFile(const std::string& path, const OpRegistry& registry, Diagnostics& diagnostics,
+                                  const Limits& limits) {
+  exported::Package package(path, diagnostics, limits);
+  ExportFile out;
+  if (!package.open() || !exported::FileReader(package, registry, diagnostics, limits).read(out)) return Failed{};
+  return out;
+}
+
+}  // namespace tscompile

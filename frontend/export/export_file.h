@@ -1,0 +1,26 @@
+// Files of torch.export.save (`.pt2`): a program with its weights.
+#pragma once
+
+#include "frontend/export/program.h"
+#include "ir/support/limits.h"
+#include "ir/values/tensor.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tscompile {
+
+struct ExportFile {
+  ExportedProgram program;
+  // Parameters, buffers and constants by path, read-only; mapped where the file has them in place.
+  std::vector<std::pair<std::string, Tensor>> tensors;
+};
+
+// Whether a file is a zip archive with a program, or a compiled package, which readExportFile() refuses by its name.
+bool isExportFile(const std::string& path);
+// Both layouts: `serialized_exported_program.json` of PyTorch 2.1 to 2.7, and `models/NAME.json` since 2.8.
+Result<ExportFile> readExportFile(const std::string& path, const OpRegistry& registry, Diagnostics& diagnostics,
+                                  const Limits& limits = {});
+
+}  // namespace tscompile

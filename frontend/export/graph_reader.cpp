@@ -1,0 +1,329 @@
+#include "frontend/export/graph_reader.h"
+
+#include "frontend/export/arguments.h"
+#include "frontend/export/composites.h"
+#include "frontend/export/higher_order.h"
+#include "frontend/export/symbolic_nodes.h"
+#include "ir/graph/clone.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile::exported {
+namespace {
+
+// "torch.ops.aten.conv2d.default" is "aten::conv2d"; nothing for other forms.
+std::string operatorName(std::string_view target) {
+  constexpr std::string_view kPrefix = "torch.ops.";
+  if (!startsWith(target, kPrefix)) return {};
+  target.remove_prefix(kPrefix.size());
+  size_t space = target.find('.'), overload = target.rfind('.');
+  if (space == std::string_view::npos || overload == space) return {};
+  std::string name =
+      std::string(target.substr(0, space)) + "::" + std::string(target.substr(space + 1, overload - space - 1));
+  if (target.substr(overload + 1) != "default") name += target.substr(overload);
+  return name;
+}
+
+// What only tells the compiler something, or checks what the types of a program already say.
+constexpr std::string_view kRemarks[] = {
+    "aten::sym_constrain_range",
+    "aten::sym_constrain_range_for_size",
+    "aten::_assert_tensor_metadata",
+    "aten::_functional_sym_constrain_range",
+    "profiler::_record_function_exit._RecordFunction",
+};
+
+bool isOneOf(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Later versions of an operator may have arguments that ours does not know; given as nothing they change nothing.
+bool isNeutral(Json argument) {
+  Json v = alternative(argument);
+  return !v || v.key() == "as_none" || (v.key() == "as_bool" && v.is(JsonTree::Kind::Bool) && !v.truth());
+}
+
+class NodeReader {
+ public:
+  NodeReader(ExportBuilder& builder, Json node) : b_(builder), node_(node), outputs_(items(node.find("outputs"))) {}
+
+  bool read(std::string_view fullName);
+
+ private:
+  bool readInputs();
+  bool give(Json input, size_t index);
+  bool fillDefaults();
+  bool insert();
+  // Inputs as the overload wants them that their types choose.
+  bool resolve();
+  bool readItem();
+  bool readAssertion();
+  bool bindResults();
+  bool bindList(Value* list, Json names);
+  bool bindResult(Value* result, Json output);
+  bool readConversion();
+  bool failUnknown(std::string_view fullName);
+  void chooseOverload();
+  bool inlineGraph(const Graph& graph);
+  bool bindResults(std::span<Value* const> results);
+  const Schema& schema() const { return *schema_; }
+
+  ExportBuilder& b_;
+  Json node_;
+  std::vector<Json> outputs_;
+  const Operator* operator_ = nullptr;
+  const Schema* schema_ = nullptr;
+  bool copies_ = false;  // results are copied
+  std::vector<Value*> inputs_;
+  Node* made_ = nullptr;
+  TypeBindings bindings_;
+};
+
+bool NodeReader::read(std::string_view fullName) {
+  if (isOneOf(fullName, kRemarks)) return true;
+  fullName = otherName(fullName);
+  if (fullName == "aten::item" || fullName == "aten::_local_scalar_dense") return readItem();
+  if (fullName == "aten::_assert_scalar" || fullName == "aten::_assert_async.msg") return readAssertion();
+  if (fullName == "aten::_to_copy") return readConversion();
+  if (const Composite* c = findComposite(fullName)) {
+    schema_ = &c->schema;
+    return readInputs() && fillDefaults() && inlineGraph(*c->graph);
+  }
+  operator_ = b_.registry().find(fullName);
+  if (std::string base; (!operator_ || !operator_->isImplemented()) && isCopyOf(fullName, base))
+    if (const Operator* copied = b_.registry().find(base)) {
+      operator_ = copied;
+      copies_ = true;
+    }
+  if (!operator_) return failUnknown(fullName);
+  chooseOverload();
+  return readInputs() && fillDefaults() && insert() && bindResults();
+}
+
+bool NodeReader::failUnknown(std::string_view fullName) {
+  std::string kind(fullName.substr(0, fullName.find('.')));
+  std::string nearest = b_.registry().nearestKind(kind);
+  return b_.fail(node_.find("target"),
+                 fmt::format("the operator {} is not known{}", abbreviate(fullName, 100),
+                             nearest.empty() || nearest == kind ? "" : "; did you mean " + nearest),
+                 ErrorKind::Unsupported);
+}
+
+// Versions of PyTorch gave operators more arguments without giving them another name: the overload that has all that
+// are there.
+void NodeReader::chooseOverload() {
+  std::vector<Json> given = items(node_.find("inputs"));
+  auto hasAll = [&](const Operator* op) {
+    return std::all_of(given.begin(), given.end(), [&](Json input) {
+      return op->schema().argumentIndex(textOf(input.find("name"))) || isNeutral(input.find("arg"));
+    });
+  };
+  if (!hasAll(operator_))
+    for (const Operator* other : b_.registry().overloads(operator_->kind()))
+      if (other->outCount() == 0 && hasAll(other)) {
+        operator_ = other;
+        break;
+      }
+  schema_ = &operator_->schema();
+}
+
+bool NodeReader::readInputs() {
+  inputs_.assign(schema().arguments.size(), nullptr);
+  for (Json input : items(node_.find("inputs"))) {
+    std::optional<size_t> at = schema().argumentIndex(textOf(input.find("name")));
+    if (at ? !give(input.find("arg"), *at) : !isNeutral(input.find("arg"))) {
+      if (at) return false;
+      return b_.fail(
+          input,
+          fmt::format("{} has no argument '{}'", schema().fullName(), abbreviate(textOf(input.find("name")), 80)),
+          ErrorKind::Unsupported);
+    }
+  }
+  return true;
+}
+
+bool NodeReader::give(Json input, size_t index) {
+  if (inputs_[index]) return b_.fail(input, fmt::format("'{}' is given twice", schema().arguments[index].name));
+  inputs_[index] = readArgument(b_, input, schema().arguments[index]);
+  return inputs_[index] != nullptr;
+}
+
+bool NodeReader::fillDefaults() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i]) continue;
+    const Argument& a = schema().arguments[i];
+    if (!a.defaultValue) return b_.fail(node_, fmt::format("{} needs the argument '{}'", schema().fullName(), a.name));
+    TypePtr type = a.type->is(TypeKind::Optional) ? a.type->element() : a.type;
+    inputs_[i] = b_.constant(*a.defaultValue, a.defaultValue->isList() ? type : nullptr);
+  }
+  return true;
+}
+
+bool NodeReader::insert() {
+  made_ = b_.insert(operator_->kind(), inputs_, schema().returns.size());
+  return resolve();
+}
+
+// `aten.mul.Tensor(x, 2)` is aten::mul.Scalar; where there is no such overload the number becomes a tensor.
+bool NodeReader::resolve() {
+  const Operator* found = b_.registry().resolve(*made_, &bindings_);
+  for (size_t i = 0; !found && i < inputs_.size(); ++i) {
+    TypePtr wanted = schema().arguments[i].type;
+    TypeKind given = inputs_[i]->type()->kind();
+    bool isNumber = given == TypeKind::Int || given == TypeKind::Float || given == TypeKind::Bool;
+    if (!isNumber || !isSubtype(types().tensor, wanted)) continue;
+    Node* tensor = b_.insert(sym::NumToTensor, {inputs_[i]}, 1);
+    tensor->moveBefore(made_);
+    made_->replaceInput(i, tensor->output());
+  }
+  if (!found) found = b_.registry().resolve(*made_, &bindings_);
+  if (found) {
+    operator_ = found;
+    schema_ = &found->schema();
+    if (schema().returns.size() == made_->outputCount()) return true;
+  }
+  std::string given = join(made_->inputs(), ", ", [](const Use& u) { return typeText(u.value->type()); });
+  return b_.fail(node_, fmt::format("{} cannot take ({})", schema().fullName(), given));
+}
+
+// `item` as a number whose type the output names.
+bool NodeReader::readItem() {
+  std::vector<Json> inputs = items(node_.find("inputs"));
+  if (inputs.size() != 1 || outputs_.size() != 1) return b_.fail(node_, "it takes one tensor and gives one number");
+  Value* tensor = readFreeArgument(b_, inputs[0].find("arg"));
+  Json kind = alternative(outputs_[0]);
+  std::vector<Json> names = namesOf(outputs_[0]);
+  if (!tensor) return false;
+  Value* number = kind ? convertNumber(b_, tensor, kind.key(), node_) : nullptr;
+  if (!number || number == tensor || names.size() != 1) return b_.fail(outputs_[0], "the output is not a number");
+  return bindResult(number, names[0]);
+}
+
+// A condition on sizes or elements that the program was traced under.
+bool NodeReader::readAssertion() {
+  std::vector<Json> inputs = items(node_.find("inputs"));
+  if (inputs.size() != 2) return b_.fail(node_, "it takes a condition and a message");
+  Value* condition = readFreeArgument(b_, inputs[0].find("arg"));
+  Value* message = condition ? readFreeArgument(b_, inputs[1].find("arg")) : nullptr;
+  if (!message) return false;
+  if (!message->type()->is(TypeKind::String)) return b_.fail(inputs[1], "the message is not a text");
+  condition = convertNumber(b_, condition, "as_bool", node_);
+  if (!condition) return false;
+  Node* choice = b_.insert(sym::If, {condition}, 0);
+  choice->addBlock();
+  ExportBuilder::InBlock inside(b_, choice->addBlock());
+  b_.insert(sym::RaiseException, {message, b_.constant(IValue())}, 0);
+  return true;
+}
+
+bool NodeReader::bindResults() {
+  for (size_t i = 0; i < made_->outputCount(); ++i) {
+    TypePtr type = substituteTypeVariables(schema().returns[i].type, bindings_);
+    made_->output(i)->setType(type ? type : types().tensor);
+  }
+  return bindResults(made_->outputs());
+}
+
+// Results that a program names and that are not there must not be used.
+bool NodeReader::bindResults(std::span<Value* const> results) {
+  for (size_t i = 0; i < std::min(outputs_.size(), results.size()); ++i) {
+    Json kind = alternative(outputs_[i]);
+    if (!kind || kind.key() == "as_none") continue;
+    bool isList = results[i]->type()->is(TypeKind::List);
+    if (isList ? !bindList(results[i], kind) : !bindResult(results[i], outputs_[i])) return false;
+  }
+  return true;
+}
+
+bool NodeReader::inlineGraph(const Graph& graph) {
+  ValueMap values;
+  for (size_t i = 0; i < inputs_.size(); ++i) values[graph.input(i)] = inputs_[i];
+  for (Node* n : graph.block()->nodes()) {
+    const IValue* constant = n->attributeValue(sym::value);
+    if (n->kind() == sym::Constant) {
+      values[n->output()] = b_.constant(constant ? *constant : IValue(), n->output()->type());
+      continue;
+    }
+    std::vector<Value*> inputs;
+    for (const Use& u : n->inputs()) inputs.push_back(values.at(u.value));
+    Node* made = b_.insert(n->kind(), inputs, n->outputCount());
+    b_.mayDrop(made);
+    for (size_t i = 0; i < n->outputCount(); ++i) values[n->output(i)] = made->output(i);
+  }
+  std::vector<Value*> results;
+  for (const Use& u : graph.outputs()) results.push_back(values.at(u.value));
+  return bindResults(results);
+}
+
+// `_to_copy(x, dtype=…)`; devices and layouts are what they are.
+bool NodeReader::readConversion() {
+  Value *self = nullptr, *dtype = nullptr, *format = b_.constant(IValue());
+  for (Json input : items(node_.find("inputs"))) {
+    std::string_view name = textOf(input.find("name"));
+    Value* v = readFreeArgument(b_, input.find("arg"));
+    if (!v) return false;
+    (name == "self" ? self : name == "dtype" ? dtype : name == "memory_format" ? format : v) = v;
+  }
+  if (!self) return b_.fail(node_, "it takes a tensor");
+  Value* no = b_.constant(IValue(false));
+  bool converts = dtype && dtype->type()->is(TypeKind::Int);
+  Value* copy = converts ? b_.call("aten::to", {self, dtype, no, b_.constant(IValue(true)), format}, node_)
+                         : b_.call("aten::clone", {self, format}, node_);
+  return copy && bindResults(std::span<Value* const>(&copy, 1));
+}
+
+bool NodeReader::bindResult(Value* result, Json output) {
+  std::vector<Json> names = output.is(JsonTree::Kind::String) ? std::vector<Json>{output} : namesOf(output);
+  if (names.size() != 1) return b_.fail(output, "the output has no name");
+  std::string_view name = textOf(names[0]);
+  if (copies_ && result->type()->isTensor()) {
+    result = b_.call("aten::clone", {result, b_.constant(IValue())}, output);
+    if (!result) return false;
+  }
+  if (result->type()->isTensor()) result->setType(b_.tensorTypeOf(name));
+  ExportBuilder::name(result, name);
+  b_.bind(name, result);
+  return true;
+}
+
+bool NodeReader::bindList(Value* list, Json names) {
+  if (!names.is(JsonTree::Kind::Array)) return b_.fail(names, "the output is not a list");
+  std::vector<Json> all = items(names);
+  Node* unpack = b_.insert(sym::ListUnpack, {list}, all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    unpack->output(i)->setType(list->type()->element());
+    Json name = all[i].find("name");
+    if (!name) name = alternative(all[i]);
+    if (!name || !name.is(JsonTree::Kind::String)) return b_.fail(all[i], "the output has no name");
+    if (!bindResult(unpack->output(i), name)) return false;
+  }
+  return true;
+}
+
+bool readNode(ExportBuilder& b, Json node) {
+  std::string_view target = textOf(node.find("target"));
+  b.setNode(node);
+  if (startsWith(target, "torch.ops.higher_order.")) return readHigherOrder(b, node, target);
+  if (isSymbolicTarget(target)) return readSymbolicNode(b, node, target);
+  std::string name = operatorName(target);
+  if (name.empty())
+    return b.fail(node.find("target"), fmt::format("{} is not an operator of a graph", abbreviate(target, 200)),
+                  ErrorKind::Unsupported);
+  return NodeReader(b, node).read(name);
+}
+
+}  // namespace
+
+bool readNodes(ExportBuilder& b, Json graph) {
+  Json nodes = graph.find("nodes");
+  if (!nodes.is(JsonTree::Kind::Array)) return b.fail(graph, "the graph has no list of nodes");
+  bool good = true;
+  for (Json node : items(nodes)) good = readNode(b, node) && good;
+  b.setNode({});
+  return good;
+}
+
+}  // namespace tscompile::exported

@@ -1,0 +1,277 @@
+#include "frontend/export/program.h"
+
+#include "frontend/export/arguments.h"
+#include "frontend/export/graph_reader.h"
+#include "frontend/export/tree.h"
+#include "ir/analysis/alias.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tscompile {
+namespace exported {
+namespace {
+
+constexpr int64_t kNewestVersion = 8;  // of the schema of programs that is known: its major number
+
+class ProgramReader {
+ public:
+  ProgramReader(const JsonTree& json, const OpRegistry& registry, Diagnostics& diagnostics)
+      : root_(json.root()),
+        module_(root_.find("graph_module")),
+        graph_(module_.find("graph")),
+        b_(registry, diagnostics) {}
+
+  bool read(ExportedProgram& out);
+
+ private:
+  bool checkVersion();
+  bool readInputs(ExportedProgram& out);
+  bool readInput(Json spec, ExportedProgram& out);
+  bool addUserInputs(ExportedProgram& out);
+  // One argument of the call with the leaves that are next.
+  bool addArgument(const Tree& tree, std::string_view name, ExportedProgram& out);
+  void addLeaf(Json argument, ExportedProgram& out);
+  void bindLeaf(std::string_view name, Value* value, std::string_view input, std::vector<std::string> path,
+                ExportedProgram& out);
+  ExportedSize sizeOf(Json size);
+  bool readOutputs();
+  bool write(Json target, Json name, Value* value);
+  bool finish(std::span<Value* const> results);
+  void copyWrittenBuffers();
+
+  Json root_, module_, graph_;
+  ExportBuilder b_;
+  std::vector<Json> leaves_;  // of what the user gives: arguments of the file
+  size_t nextLeaf_ = 0;
+  std::vector<std::string> buffers_;                  // paths of what is not a parameter
+  std::unordered_map<const Value*, Value*> written_;  // values that were copied, and where they are now
+};
+
+bool ProgramReader::checkVersion() {
+  Json version = root_.find("schema_version");
+  Json major = version.is(JsonTree::Kind::Object) ? version.find("major") : version;
+  std::optional<int64_t> number = major ? major.integer() : std::nullopt;
+  if (!number) return b_.fail(root_, "the program does not say of which version it is");
+  if (*number >= 1 && *number <= kNewestVersion) return true;
+  return b_.fail(major,
+                 fmt::format("programs of version {} are not known, only those up to {}", *number, kNewestVersion),
+                 ErrorKind::Unsupported);
+}
+
+bool ProgramReader::read(ExportedProgram& out) {
+  if (!checkVersion()) return false;
+  if (!graph_.is(JsonTree::Kind::Object)) return b_.fail(root_, "the program has no graph");
+  Value* self = b_.graph().addInput(classType("__torch__.torch.export.ExportedProgram"));
+  ExportBuilder::name(self, "self");
+  b_.enterScope(graph_);
+  if (!readInputs(out) || !readNodes(b_, graph_) || !readOutputs()) return false;
+  b_.dropUnused();
+  copyWrittenBuffers();
+  out.graph = b_.take();
+  return true;
+}
+
+bool ProgramReader::readInputs(ExportedProgram& out) {
+  Json specs = module_.find("signature").find("input_specs");
+  if (!specs.is(JsonTree::Kind::Array)) return b_.fail(module_, "the program has no signature");
+  for (Json spec : items(specs))
+    if (!readInput(spec, out)) return false;
+  return addUserInputs(out);
+}
+
+// How the paths of attributes are called in the specifications of inputs and of writes.
+std::string_view pathKey(std::string_view kind) {
+  if (startsWith(kind, "parameter")) return "parameter_name";
+  if (startsWith(kind, "buffer")) return "buffer_name";
+  return kind == "tensor_constant" ? "tensor_constant_name" : "";
+}
+
+bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
+  Json s = alternative(spec);
+  if (!s) return b_.fail(spec, "the input is none of those that programs have");
+  if (s.key() == "user_input" || s.key() == "constant_input") {
+    leaves_.push_back(s.key() == "user_input" ? s.find("arg") : Json());
+    return true;
+  }
+  std::string_view key = pathKey(s.key());
+  if (key.empty())
+    return b_.fail(s, fmt::format("inputs of the kind '{}' are not supported", abbreviate(s.key(), 40)),
+                   ErrorKind::Unsupported);
+  std::string_view path = textOf(s.find(key)), name = textOf(s.find("arg").find("name"));
+  if (path.empty() || name.empty()) return b_.fail(s, "the input has no name");
+  b_.bindAttribute(name, path);
+  if (s.key() != "parameter") buffers_.emplace_back(path);
+  return true;
+}
+
+bool ProgramReader::addUserInputs(ExportedProgram& out) {
+  std::vector<Json> calls = items(module_.find("module_call_graph"));
+  Json signature = calls.empty() ? Json() : calls[0].find("signature");
+  std::optional<Tree> tree;
+  if (Json spec = signature.find("in_spec"); spec.is(JsonTree::Kind::String)) {
+    tree = readTree(b_, spec, module_.find("treespec_namedtuple_fields"));
+    if (!tree) return false;
+  }
+  // (arguments, arguments by name)
+  if (tree && tree->leafCount() == leaves_.size() && tree->parts.size() == 2) {
+    std::vector<Json> names = items(signature.find("forward_arg_names"));
+    const Tree &positional = tree->parts[0], &named = tree->parts[1];
+    for (size_t i = 0; i < positional.parts.size(); ++i)
+      if (!addArgument(positional.parts[i], i < names.size() ? textOf(names[i]) : "", out)) return false;
+    for (size_t i = 0; i < named.parts.size(); ++i)
+      if (!addArgument(named.parts[i], i < named.keys.size() ? named.keys[i] : "", out)) return false;
+  }
+  while (nextLeaf_ < leaves_.size()) addLeaf(leaves_[nextLeaf_++], out);
+  return true;
+}
+
+// Containers of tensors are one input where TorchScript has a type for them, else an input for each leaf.
+bool ProgramReader::addArgument(const Tree& tree, std::string_view name, ExportedProgram& out) {
+  size_t end = nextLeaf_ + tree.leafCount();
+  bool allTensors = true;
+  for (size_t i = nextLeaf_; i < end; ++i)
+    allTensors &= alternative(leaves_[i]) && alternative(leaves_[i]).key() == "as_tensor";
+  TypePtr type = tree.kind == Tree::Kind::Leaf || !allTensors || end == nextLeaf_ ? nullptr : inputType(tree);
+  if (!type) {
+    while (nextLeaf_ < end) addLeaf(leaves_[nextLeaf_++], out);
+    return true;
+  }
+  Value* input = b_.graph().addInput(type);
+  ExportBuilder::name(input, name);
+  std::vector<InputLeaf> parts;
+  unpackInput(b_, tree, input, {}, parts);
+  for (InputLeaf& part : parts)
+    bindLeaf(textOf(namesOf(leaves_[nextLeaf_++])[0]), part.value, input->name(), std::move(part.path), out);
+  return true;
+}
+
+// Constants that the program was exported for are no inputs.
+void ProgramReader::addLeaf(Json argument, ExportedProgram& out) {
+  std::vector<Json> names = namesOf(argument);
+  if (names.size() != 1) return;
+  std::string_view name = textOf(names[0]), kind = alternative(argument).key();
+  TypePtr type = kind == "as_sym_int"     ? types().integer
+                 : kind == "as_sym_float" ? types().floating
+                 : kind == "as_sym_bool"  ? types().boolean
+                                          : b_.tensorTypeOf(name);
+  Value* input = b_.graph().addInput(type);
+  bindLeaf(name, input, "", {}, out);
+}
+
+void ProgramReader::bindLeaf(std::string_view name, Value* value, std::string_view input, std::vector<std::string> path,
+                             ExportedProgram& out) {
+  ExportBuilder::name(value, name);
+  b_.bind(name, value);
+  TypePtr type = b_.tensorTypeOf(name);
+  if (!value->type()->isTensor() || !type->tensor().hasRank) return;
+  ExportedInput& sizes = out.inputs.emplace_back();
+  sizes.name = input.empty() ? value->name() : std::string(input);
+  sizes.path = std::move(path);
+  for (Json size : items(graph_.find("tensor_values").find(name).find("sizes"))) sizes.sizes.push_back(sizeOf(size));
+}
+
+ExportedSize ProgramReader::sizeOf(Json size) {
+  int64_t known = exported::sizeOf(size);
+  if (known != kUnknownSize) return {known, known, {}};
+  ExportedSize out{0, std::numeric_limits<int64_t>::max(), std::string(symbolOf(size))};
+  if (out.symbol.empty()) return out;
+  Json range = root_.find("range_constraints").find(out.symbol);
+  Json least = range.find("min_val"), most = range.find("max_val");
+  // PyTorch does not hold callers to bounds of 2 and less: they come from how programs are traced.
+  constexpr int64_t kTraced = 2;
+  if (least)
+    if (std::optional<int64_t> n = least.integer(); n && *n > kTraced) out.least = *n;
+  if (most)
+    if (std::optional<int64_t> n = most.integer(); n && *n >= out.least) out.most = *n;
+  return out;
+}
+
+bool ProgramReader::readOutputs() {
+  std::vector<Json> specs = items(module_.find("signature").find("output_specs"));
+  std::vector<Json> outputs = items(graph_.find("outputs"));
+  if (specs.size() != outputs.size()) return b_.fail(graph_, "the graph has not as many outputs as the signature");
+  std::vector<Value*> results;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    Json s = alternative(specs[i]);
+    if (!s) return b_.fail(specs[i], "the output is none of those that programs have");
+    Value* v = readFreeArgument(b_, outputs[i]);
+    if (!v) return false;
+    if (s.key() == "user_output") {
+      results.push_back(v);
+    } else if (s.key() == "user_input_mutation") {
+      if (!write(s, s.find("user_input_name"), v)) return false;
+    } else if (s.key() != "buffer_mutation" && s.key() != "parameter_mutation") {
+      // What a module holds is as it was in every run: new values of buffers are for nobody.
+      return b_.fail(s, fmt::format("outputs of the kind '{}' are not supported", abbreviate(s.key(), 40)),
+                     ErrorKind::Unsupported);
+    }
+  }
+  for (Value*& r : results)
+    if (auto at = written_.find(r); at != written_.end()) r = at->second;
+  return finish(results);
+}
+
+// The new value of a buffer or input. A result that is this value is the tensor that was written.
+bool ProgramReader::write(Json spec, Json name, Value* value) {
+  Value* target = b_.find(name);
+  if (!target) return b_.fail(spec, "what is written is not there");
+  if (target == value) return true;
+  Value* copied = b_.call("aten::copy_", {target, value, b_.constant(IValue(false))}, spec);
+  if (!copied) return false;
+  written_.emplace(value, copied);
+  return true;
+}
+
+bool ProgramReader::finish(std::span<Value* const> results) {
+  std::vector<Json> calls = items(module_.find("module_call_graph"));
+  Json spec = calls.empty() ? Json() : calls[0].find("signature").find("out_spec");
+  if (!spec.is(JsonTree::Kind::String)) {
+    for (Value* v : results) b_.graph().addOutput(v);
+    return true;
+  }
+  std::optional<Tree> tree = readTree(b_, spec, module_.find("treespec_namedtuple_fields"));
+  if (!tree) return false;
+  if (tree->leafCount() != results.size())
+    return b_.fail(spec, fmt::format("the tree of outputs has {}, the program {}", counted(tree->leafCount(), "leaf"),
+                                     counted(results.size(), "output")));
+  b_.graph().addOutput(packOutput(b_, *tree, results));
+  return true;
+}
+
+// Buffers that nodes write to in place are copied first: runs share what a module holds.
+void ProgramReader::copyWrittenBuffers() {
+  if (!AliasAnalysis(b_.graph(), b_.registry()).graphHasWrites()) return;
+  std::vector<Node*> copies;
+  for (Node* n : b_.graph().block()->nodes()) {
+    const IValue* path = n->kind() == sym::GetAttr ? n->attributeValue(sym::name) : nullptr;
+    if (!path || std::find(buffers_.begin(), buffers_.end(), path->toString()) == buffers_.end()) continue;
+    Builder builder(b_.graph(), n->next());
+    Node* copy = builder.insert(Symbol::of("aten::clone"), {n->output(), builder.constant(IValue(), types().none)});
+    n->output()->replaceAllUsesWith(copy->output());
+    copy->replaceInput(0, n->output());
+    copies.push_back(copy);
+  }
+  AliasAnalysis alias(b_.graph(), b_.registry());
+  for (Node* copy : copies) {
+    if (alias.isWritten(copy->output())) continue;
+    Node* none = copy->input(1)->node();
+    copy->output()->replaceAllUsesWith(copy->input(0));
+    copy->destroy();
+    none->destroy();
+  }
+}
+
+}  // namespace
+}  // namespace exported
+
+Result<ExportedProgram> readProgram(const JsonTree& json, const OpRegistry& registry, Diagnostics& diagnostics) {
+  ExportedProgram program;
+  if (!exported::ProgramReader(json, registry, diagnostics).read(program)) return Failed{};
+  return program;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,42 @@
+// The JSON of torch.export's programs: unions, lists and enumerations.
+#pragma once
+
+#include "frontend/files/json_tree.h"
+#include "ir/values/type.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tscompile::exported {
+
+using Json = JsonTree::Value;
+
+// What a union holds, with the name of the alternative as its key. Older files list all alternatives, null but for one.
+// Nothing for what is no union.
+Json alternative(Json any);
+// The members or items of an object or a list; of anything else none.
+std::vector<Json> items(Json any);
+// Of a string; of anything else "".
+std::string_view textOf(Json any);
+// A number, or the texts "Infinity", "-Infinity" and "NaN".
+std::optional<double> floatOf(Json any);
+
+// PyTorch's JSON may name infinities without quotes, which is no JSON; the same text with quotes around them.
+std::string quoteNonFinite(std::string text);
+
+// Enumerations of files as the integers that graphs have: 7 is float there and 6 here.
+std::optional<int64_t> scalarTypeOf(Json number);
+std::optional<int64_t> layoutOf(Json number);
+std::optional<int64_t> memoryFormatOf(Json number);
+std::optional<Device> deviceOf(Json device);
+
+// A size, which is a number or an expression of symbols: kUnknownSize.
+int64_t sizeOf(Json size);
+// The symbol that a size is, if it is just that: "s77".
+std::string_view symbolOf(Json size);
+// dtype and sizes of a `tensor_meta`; what it does not say stays unknown.
+TensorFacts factsOf(Json meta);
+
+}  // namespace tscompile::exported
