@@ -19,6 +19,8 @@ KEYWORDS = {"if", "for", "while", "switch", "sizeof", "decltype", "operator"}
 MOST_SOURCES = 60      # in one folder
 MOST_OF_ROOM = 0.25    # of all lines, in one library
 MOST_OPERATOR_LINES = 150
+# Records of operators, decompositions in graph text, and what translates the names of other notations.
+TRANSLATORS = ("runtime/ops/", "runtime/trtllm/", "frontend/source/", "frontend/export/")
 MOST_JSON_FIELDS = 60
 # CPU seconds for 1,000 lines, everything built without ccache.
 MOST_BUILD_SECONDS = 7.0
@@ -172,7 +174,7 @@ class House:
         libraries = tuple(f + "/" for f in LAYERS if f != "tools")
         for what, pattern, folders, without, most in (
                 ("lines name an operator", r'"aten::', libraries + ("tools/",),
-                 ("runtime/ops/", "runtime/trtllm/"), MOST_OPERATOR_LINES),
+                 TRANSLATORS, MOST_OPERATOR_LINES),
                 ("literals are options of the command line", r'"[^"]*(?<![\w-])--[a-z]', libraries, (), 0),
                 ("lines write one JSON field", r"json\w*\.field\(", libraries + ("tools/",), (), MOST_JSON_FIELDS)):
             found = self.lines_with(pattern, folders, without)
