@@ -2,10 +2,8 @@
 // for frontend/source.
 #pragma once
 
-#include "frontend/pickle/pickle_value.h"
-#include "ir/support/diagnostics.h"
-#include "ir/support/limits.h"
-#include "ir/support/result.h"
+#include "frontend/files/zip.h"
+#include "frontend/pickle/pickle.h"
 
 #include <memory>
 #include <string>
@@ -14,19 +12,22 @@
 
 namespace tscompile {
 
-class ZipArchive;
-
 class TorchArchive {
  public:
+  // The newest version of the format; later ones are refused.
+  static constexpr int64_t kNewestVersion = 10;
+
   // Opens a file, maps its storages and reads its pickles. Reports what is not such an archive, or one that cannot be
   // read: the model.json form before PyTorch 1.4, mobile files without sources, checkpoints.
   static Result<std::shared_ptr<const TorchArchive>> open(const std::string& path, Diagnostics& diagnostics,
                                                           const Limits& limits = {});
-  ~TorchArchive();
+  // The same of bytes in memory; `owner`, if not null, keeps them there.
+  static Result<std::shared_ptr<const TorchArchive>> read(const FilePart& file, const RefCounted* owner,
+                                                          Diagnostics& diagnostics, const Limits& limits = {});
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return zip_->path(); }
   // The first part of all names: "model".
-  const std::string& root() const { return root_; }
+  std::string_view root() const { return std::string_view(root_).substr(0, root_.size() - 1); }
   // Of the file format and of the operators' semantics: 1 to 10.
   int64_t version() const { return version_; }
   bool isBigEndian() const { return bigEndian_; }
@@ -39,28 +40,35 @@ class TorchArchive {
   // "code/__torch__/a/b.py".
   static std::string codeFileOf(std::string_view qualifiedName);
   // Whether the archive has a member of this name below the root.
-  bool has(std::string_view name) const;
-  // The text of a source file; it goes by "model.pt:code/__torch__/x.py" in messages. Fails after a report.
-  Result<SourcePtr> code(const std::string& name, Diagnostics& diagnostics) const;
+  bool has(std::string_view name) const { return zip_->find(root_ + std::string(name)) != nullptr; }
+  // The text of a source file; it goes by "model.pt:code/__torch__/x.py" in messages.
+  Result<SourcePtr> code(std::string_view name, Diagnostics& diagnostics) const;
   // The pickle beside a source file that tells where its lines come from (`.debug_pkl`); null if there is none.
-  Result<std::shared_ptr<const PickleTree>> debugInfo(const std::string& codeFile, Diagnostics& diagnostics) const;
+  Result<std::shared_ptr<const PickleTree>> debugInfo(std::string_view codeFile, Diagnostics& diagnostics) const;
 
   // The module: an object whose class is in the sources. Its tensors are read-only and mapped: a model that writes to
   // one needs a copy. Tensors that share a storage in the file share it here, and shared values are shared pointers.
-  const PickleValue& data() const { return *data_->root(); }
+  const PickleValue& data() const { return data_->root(); }
   // What CONSTANTS.c0, CONSTANTS.c1 … stand for.
-  const std::vector<PickleRef>& constants() const { return constants_->root()->items(); }
+  const std::vector<PickleRef>& constants() const { return constants_->root().items(); }
 
  private:
-  TorchArchive();
-  friend class TorchArchiveOpener;
+  bool readVersion(Diagnostics& diagnostics);
+  bool readByteOrder(Diagnostics& diagnostics);
+  // A small member's text, without blanks around; fails if there is no such member.
+  Result<std::string> word(std::string_view name, Diagnostics& diagnostics) const;
+  Result<std::shared_ptr<const PickleTree>> pickle(std::string_view name, PickleStorages* storages,
+                                                   Diagnostics& diagnostics) const;
+  // A pickle whose tensors are in the folder of its name.
+  std::shared_ptr<const PickleTree> values(const std::string& name, Diagnostics& diagnostics) const;
+  bool checkValues(Diagnostics& diagnostics) const;
 
-  std::string path_, root_;
+  std::string root_;  // with its slash
   int64_t version_ = 0;
   bool bigEndian_ = false;
   Limits limits_;
   std::shared_ptr<const ZipArchive> zip_;
-  std::unique_ptr<PickleTree> data_, constants_;
+  std::shared_ptr<const PickleTree> data_, constants_;
 };
 
 }  // namespace tscompile

@@ -22,6 +22,11 @@ constexpr Magic kMagics[] = {
     {kSectionFileMagic, FileKind::EngineFile},
     {"GGUF"sv, FileKind::Gguf},
     {"TFL3"sv, FileKind::TfLite, 4},
+    {"PTMF"sv, FileKind::TorchFlatbuffer, 4},
+    {"ET"sv, FileKind::ExecuTorch, 4},
+    // A pickle of the number that such files begin with.
+    {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::LegacyCheckpoint},
+    {"ustar"sv, FileKind::Tar, 257},
     {"\x89HDF\r\n\x1a\n"sv, FileKind::Hdf5},
     {"\x1f\x8b"sv, FileKind::Gzip},
     {"\xfd"
@@ -53,7 +58,8 @@ FileKind zipKind(std::string_view b) {
   size_t length = byteAt(b, 26) | byteAt(b, 27) << 8;
   std::string_view name = b.size() > 30 ? b.substr(30, length) : ""sv;
   if (endsWith(name, ".npy")) return FileKind::Npz;
-  for (std::string_view part : {"/data.pkl", "/constants.pkl", "/version", "/byteorder", "/code/", "/data/"})
+  for (std::string_view part : {"/data.pkl", "/constants.pkl", "/version", "/byteorder", "/code/", "/data/",
+                                "/archive_format", "/models/", "serialized_exported_program.json", "/model.json"})
     if (name.find(part) != std::string_view::npos) return FileKind::TorchArchive;
   return FileKind::Zip;
 }
@@ -120,9 +126,18 @@ bool isText(std::string_view bytes) {
 
 std::string_view advice(FileKind kind) {
   switch (kind) {
-    case FileKind::TorchArchive:
+    case FileKind::LegacyTorchScript:
+      return "a PyTorch from 1.4 to 2.x saves it anew: torch.jit.save(torch.jit.load(FILE), NEW)";
+    case FileKind::TorchBytecode:
+    case FileKind::TorchFlatbuffer:
+    case FileKind::ExecuTorch:
+      return "it holds instructions for a phone; save the model by torch.jit.save or torch.export.save";
+    case FileKind::CompiledTorchPackage:
+      return "it holds machine code; save the model by torch.export.save";
     case FileKind::Pickle:
+    case FileKind::TorchPackage:
       return "export_torchscript.py makes graph text and safetensors of PyTorch models";
+    case FileKind::Tar:
     case FileKind::Gzip:
     case FileKind::Xz:
     case FileKind::Zstd:
@@ -170,6 +185,26 @@ std::string_view describe(FileKind kind) {
       return "an .npz archive";
     case FileKind::TorchArchive:
       return "a PyTorch archive";
+    case FileKind::TorchScript:
+      return "a TorchScript archive";
+    case FileKind::TorchCheckpoint:
+      return "a PyTorch checkpoint";
+    case FileKind::LegacyCheckpoint:
+      return "a PyTorch checkpoint of the format before 1.6";
+    case FileKind::ExportedProgram:
+      return "a torch.export program";
+    case FileKind::LegacyTorchScript:
+      return "a TorchScript archive of the format before 1.4";
+    case FileKind::TorchBytecode:
+      return "a PyTorch mobile archive of bytecode without sources";
+    case FileKind::TorchFlatbuffer:
+      return "a PyTorch mobile module in a flatbuffer";
+    case FileKind::TorchPackage:
+      return "a torch.package archive";
+    case FileKind::CompiledTorchPackage:
+      return "an AOTInductor package";
+    case FileKind::ExecuTorch:
+      return "an ExecuTorch program";
     case FileKind::Zip:
       return "a zip archive";
     case FileKind::Pickle:
@@ -182,6 +217,8 @@ std::string_view describe(FileKind kind) {
       return "a TensorFlow Lite model";
     case FileKind::Hdf5:
       return "an HDF5 file";
+    case FileKind::Tar:
+      return "a tar archive";
     case FileKind::Gzip:
       return "a gzip file";
     case FileKind::Xz:

@@ -17,9 +17,9 @@ Result<std::vector<std::string>> memberNames(const FilePart& file, FileKind kind
     if (!header) return Failed{};
     for (TensorEntry& e : header->tensors) names.push_back(std::move(e.name));
   } else {
-    auto members = readZipDirectory(file, diagnostics, limits);
-    if (!members) return Failed{};
-    for (const ZipMember& m : *members)
+    auto archive = ZipArchive::read(file, nullptr, diagnostics, limits);
+    if (!archive) return Failed{};
+    for (const ZipMember& m : (*archive)->members())
       names.push_back(endsWith(m.name, ".npy") ? m.name.substr(0, m.name.size() - 4) : m.name);
   }
   return names;

@@ -1,11 +1,16 @@
 #include "frontend/files/weights.h"
 
-#include "frontend/files/file_kind.h"
+#include "frontend/files/archive_kind.h"
+#include "frontend/files/checkpoint.h"
 #include "frontend/files/recipe.h"
 #include "frontend/files/tensor_formats.h"
+#include "frontend/files/weights_index.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
 
 namespace tscompile {
 
@@ -17,14 +22,104 @@ bool isRecipe(const std::string& path, FileKind kind) {
   return kind == FileKind::WeightsRecipe || (isText && endsWith(path, ".weights"));
 }
 
+bool isCheckpoint(FileKind kind) {
+  return kind == FileKind::TorchCheckpoint || kind == FileKind::LegacyCheckpoint || kind == FileKind::TorchScript ||
+         kind == FileKind::Pickle;
+}
+
+bool namesFile(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// A tensor of a checkpoint as weights are: without holes.
+Result<Tensor> weightOf(const std::string& name, const PickleTensor& from, const std::string& path,
+                        Diagnostics& diagnostics, const Limits& limits) {
+  auto fail = [&](std::string message, ErrorKind kind) {
+    diagnostics.fileError(path, {}, tensorText(name) + ": " + message, kind);
+    return Failed{};
+  };
+  if (from.quantization) return fail("quantised tensors are not supported as weights", ErrorKind::Unsupported);
+  if (!from.tensor.defined())
+    return fail(fmt::format("the dtype {} is not supported", pythonName(from.dtype)), ErrorKind::Unsupported);
+  if (from.tensor.isContiguous()) return from.tensor;
+  uint64_t bytes = static_cast<uint64_t>(from.tensor.numel()) * itemSize(from.dtype);
+  if (bytes > limits.generatedBytes)
+    return fail(fmt::format("it has {} bytes, the limit is {}", bytes, limits.generatedBytes), ErrorKind::Limit);
+  Result<Tensor> copy = allocateTensor(from.dtype, from.tensor.sizes(), path, diagnostics);
+  if (!copy) return Failed{};
+  std::byte* to = copy->raw();
+  size_t item = itemSize(from.dtype);
+  forEachElement(from.tensor, [&](const std::byte* element) { to = std::copy(element, element + item, to); });
+  return asReadOnly(*copy);
+}
+
 }  // namespace
 
 bool Weights::addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits) {
+  return addFile(path, true, diagnostics, limits);
+}
+
+bool Weights::addFile(const std::string& name, bool mayBeIndex, Diagnostics& diagnostics, const Limits& limits) {
+  size_t hash = namesFile(name) ? std::string::npos : name.rfind('#');
+  std::string path = name.substr(0, hash), inside = hash == std::string::npos ? "" : name.substr(hash + 1);
   Ref<FileMapping> file = FileMapping::open(path, diagnostics);
   if (!file) return false;
-  FileKind kind = detectFileKind(file->bytes().substr(0, kFileKindBytes));
+  FileKind kind = detectWholeFileKind(file->bytes(), limits);
+  if (isCheckpoint(kind))
+    return addCheckpoint(path, hash == std::string::npos ? nullptr : &inside, *file, diagnostics, limits);
+  if (hash != std::string::npos) {
+    reportFileKind(path, "a PyTorch checkpoint", kind, diagnostics);
+    return false;
+  }
+  if (kind == FileKind::Json && mayBeIndex) return addIndex(path, file->bytes(), diagnostics, limits);
   if (isRecipe(path, kind)) return addRecipe(path, file->bytes(), diagnostics, limits);
+  if (kind != FileKind::Safetensors && kind != FileKind::Binary) {
+    reportFileKind(path, "a file of weights", kind, diagnostics);
+    return false;
+  }
   return addSafetensors(path, *file, diagnostics, limits);
+}
+
+bool Weights::addCheckpoint(const std::string& path, const std::string* inside, const FileMapping& file,
+                            Diagnostics& diagnostics, const Limits& limits) {
+  auto checkpoint = Checkpoint::read({file.bytes(), path}, &file, inside != nullptr, diagnostics, limits);
+  if (!checkpoint) return false;
+  PickleRef container = inside ? (*checkpoint)->find(*inside) : &(*checkpoint)->root();
+  if (!container) {
+    diagnostics.fileError(path, {}, fmt::format("the checkpoint has nothing at '{}'", abbreviate(*inside, 200)));
+    return false;
+  }
+  auto found = (*checkpoint)->tensors(*container, diagnostics);
+  if (!found) return false;
+  if (found->empty()) {
+    diagnostics.fileError(path, {}, "the checkpoint has no tensors");
+    return false;
+  }
+  Named tensors;
+  for (auto& [name, tensor] : *found) {
+    Result<Tensor> t = weightOf(name, *tensor, path, diagnostics, limits);
+    if (!t) return false;
+    tensors.emplace_back(std::move(name), std::move(*t));
+  }
+  if (!addAll(std::move(tensors), path, diagnostics)) return false;
+  if (std::string prefix = inside ? "" : (*checkpoint)->onlyContainer(); !prefix.empty())
+    prefixes_.push_back(std::move(prefix));
+  return true;
+}
+
+bool Weights::addIndex(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits) {
+  Result<WeightsIndex> index = parseWeightsIndex({text, path}, diagnostics, limits);
+  if (!index) return false;
+  std::string folder = path.substr(0, path.rfind('/') + 1);
+  for (const std::string& file : index->files)
+    if (!addFile(folder + file, false, diagnostics, limits)) return false;
+  for (const auto& [name, file] : index->tensors) {
+    if (fileOf(name) == folder + file) continue;
+    diagnostics.fileError(path, {}, fmt::format("{} is not in {}", tensorText(name), folder + file));
+    return false;
+  }
+  return true;
 }
 
 bool Weights::addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics,
@@ -75,11 +170,18 @@ bool Weights::add(std::string name, Tensor tensor) {
   return tensors_.emplace(std::move(name), Entry{std::move(tensor), ""}).second;
 }
 
-const Tensor* Weights::find(std::string_view name) {
+const Weights::Entry* Weights::lookUp(std::string_view name) const {
   auto found = tensors_.find(name);
-  if (found == tensors_.end()) return nullptr;
-  found->second.used = true;
-  return &found->second.tensor;
+  for (size_t i = 0; found == tensors_.end() && i < prefixes_.size(); ++i)
+    found = tensors_.find(prefixes_[i] + std::string(name));
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+const Tensor* Weights::find(std::string_view name) {
+  const Entry* found = lookUp(name);
+  if (!found) return nullptr;
+  found->used = true;
+  return &found->tensor;
 }
 
 std::vector<std::string> Weights::unused() const {
@@ -96,8 +198,8 @@ std::vector<std::string> Weights::names() const {
 }
 
 std::string_view Weights::fileOf(std::string_view name) const {
-  auto found = tensors_.find(name);
-  return found == tensors_.end() ? std::string_view() : found->second.file;
+  const Entry* found = lookUp(name);
+  return found ? std::string_view(found->file) : std::string_view();
 }
 
 }  // namespace tscompile

@@ -23,22 +23,25 @@ using Metadata = std::map<std::string, std::string, std::less<>>;
 // into memory without a copy; the mapping lives as long as a tensor of it.
 class Weights {
  public:
-  // Reads a safetensors file, or a recipe: text with lines `name = 64x3:f32:randn(seed=1)` (docs/values.md). A name
-  // that an earlier file has is an error. False after a report; then nothing was added.
+  // Reads a safetensors file; a recipe: text with lines `name = 64x3:f32:randn(seed=1)` (docs/values.md); a checkpoint
+  // of PyTorch; or an index that names such files (`model.safetensors.index.json`). `FILE#model.ema` reads of a
+  // checkpoint only what is below that path, and does not mind what objects of Python it has elsewhere. A name that an
+  // earlier file has is an error. False after a report; then nothing was added, of an index perhaps its first files.
   bool addFile(const std::string& path, Diagnostics& diagnostics, const Limits& limits = {});
   // Adds a tensor under a name that is new; false if it is not.
   bool add(std::string name, Tensor tensor);
   void addMetadata(Metadata metadata) { metadata_.merge(std::move(metadata)); }
 
   bool empty() const { return tensors_.empty(); }
-  // The tensor of this name, or null; remembers that it was asked for.
+  // The tensor of this name, or null; remembers that it was asked for. A checkpoint whose tensors are all in one dict
+  // of others, {"model": {...}, "epoch": 3}, answers to their names with and without "model.".
   const Tensor* find(std::string_view name);
   // The same, and forgets it.
   const Tensor* peek(std::string_view name) const {
-    auto at = tensors_.find(name);
-    return at == tensors_.end() ? nullptr : &at->second.tensor;
+    const Entry* entry = lookUp(name);
+    return entry ? &entry->tensor : nullptr;
   }
-  bool has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
+  bool has(std::string_view name) const { return lookUp(name) != nullptr; }
   // `__metadata__` of the files: free text by key. Where files differ the first has its way.
   const Metadata& metadata() const { return metadata_; }
   // Names that nobody asked for, sorted.
@@ -52,14 +55,20 @@ class Weights {
   struct Entry {
     Tensor tensor;
     std::string file;
-    bool used = false;
+    mutable bool used = false;
   };
   using Named = std::vector<std::pair<std::string, Tensor>>;
   bool addSafetensors(const std::string& path, const FileMapping& file, Diagnostics& diagnostics, const Limits& limits);
+  bool addFile(const std::string& name, bool mayBeIndex, Diagnostics& diagnostics, const Limits& limits);
+  const Entry* lookUp(std::string_view name) const;
+  bool addCheckpoint(const std::string& path, const std::string* inside, const FileMapping& file,
+                     Diagnostics& diagnostics, const Limits& limits);
+  bool addIndex(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
   bool addRecipe(const std::string& path, std::string_view text, Diagnostics& diagnostics, const Limits& limits);
   bool addAll(Named tensors, const std::string& path, Diagnostics& diagnostics);
 
   std::map<std::string, Entry, std::less<>> tensors_;
+  std::vector<std::string> prefixes_;  // that names may be asked for without
   Metadata metadata_;
 };
 

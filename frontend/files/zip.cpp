@@ -4,7 +4,8 @@
 
 #include <fmt/core.h>
 
-#include <array>
+#include <algorithm>
+#include <numeric>
 
 namespace tscompile {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::string_view kLocal = "PK\3\4"sv, kEntry = "PK\1\2"sv, kEnd = "PK\
                            kLocator64 = "PK\6\7"sv;
 constexpr size_t kLocalBytes = 30, kEntryBytes = 46, kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20;
 constexpr uint64_t kSee64 = 0xffffffff;  // "the value is in the zip64 field"
-constexpr uint16_t kEncrypted = 1, kSizesFollow = 8;
+constexpr uint16_t kSizesFollow = 8;
 
 // A little-endian number of n bytes; the caller has checked that they are there.
 uint64_t number(std::string_view bytes, size_t at, size_t n) {
@@ -31,15 +32,35 @@ struct Directory {
   uint64_t at = 0, bytes = 0, members = 0;
 };
 
+// Whether a name, taken as a path, stays below the folder that the archive would be unpacked to.
+bool staysInside(std::string_view name) {
+  if (name.empty() || name[0] == '/' || name[0] == '\\' || name.find('\0') != std::string_view::npos) return false;
+  while (!name.empty()) {
+    size_t end = std::min(name.find_first_of("/\\"), name.size());
+    if (name.substr(0, end) == "..") return false;
+    name.remove_prefix(std::min(end + 1, name.size()));
+  }
+  return true;
+}
+
+std::string memberText(const ZipMember& m) { return fmt::format("member '{}'", abbreviate(m.name, 200)); }
+
+}  // namespace
+
 class ZipReader {
  public:
   ZipReader(const FilePart& file, Diagnostics& diagnostics) : file_(file), b_(file.bytes), diagnostics_(diagnostics) {}
 
-  bool findDirectory(Directory& directory);
-  bool readEntry(uint64_t& at, uint64_t end, ZipMember& member);
-  bool findData(const ZipMember& member, uint64_t& at);
+  // Fills in the members and their order by name.
+  bool read(ZipArchive& archive, const Limits& limits);
 
  private:
+  bool findDirectory(Directory& directory);
+  bool readEntry(uint64_t& at, uint64_t end, ZipMember& member);
+  bool findData(ZipMember& member, uint64_t end);
+  bool agreesWithHeader(const ZipMember& member, std::string_view extra);
+  bool checkOverlaps(const std::vector<ZipMember>& members);
+  bool checkNames(const std::vector<ZipMember>& members, const std::vector<uint32_t>& byName);
   bool fail(uint64_t at, std::string message, ErrorKind kind = ErrorKind::Input) {
     diagnostics_.fileError(file_.path, file_.offset + at, std::move(message), kind);
     return false;
@@ -119,97 +140,111 @@ bool ZipReader::readEntry(uint64_t& at, uint64_t end, ZipMember& m) {
   return true;
 }
 
-bool ZipReader::findData(const ZipMember& m, uint64_t& at) {
-  std::string who = fmt::format("member '{}'", abbreviate(m.name, 200));
-  at = m.headerOffset;
-  if (!fits(at, kLocalBytes, m.entryOffset) || b_.substr(at, 4) != kLocal)
-    return fail(m.entryOffset, fmt::format("{} is not where the directory says", who));
+bool ZipReader::findData(ZipMember& m, uint64_t end) {
+  uint64_t at = m.headerOffset;
+  if (!fits(at, kLocalBytes, end) || b_.substr(at, 4) != kLocal)
+    return fail(m.entryOffset, fmt::format("{} is not where the directory says", memberText(m)));
   size_t name = number(b_, at + 26, 2), extra = number(b_, at + 28, 2);
-  uint64_t data = at + kLocalBytes + name + extra;
-  if (!fits(data, m.packedBytes, m.entryOffset))
-    return fail(at, fmt::format("{} does not end inside the archive", who));
+  m.dataOffset = at + kLocalBytes + name + extra;
+  if (!fits(m.dataOffset, m.packedBytes, end))
+    return fail(at, fmt::format("{} does not end inside the archive", memberText(m)));
   if (b_.substr(at + kLocalBytes, name) != m.name || number(b_, at + 8, 2) != m.method)
-    return fail(at, fmt::format("{} has another name or method here than in the directory", who));
-  uint64_t packed = number(b_, at + 18, 4), bytes = number(b_, at + 22, 4);
-  std::string_view wide = extraField(b_.substr(at + kLocalBytes + name, extra), 1);
+    return fail(at, fmt::format("{} has another name or method here than in the directory", memberText(m)));
+  return agreesWithHeader(m, b_.substr(at + kLocalBytes + name, extra));
+}
+
+bool ZipReader::agreesWithHeader(const ZipMember& m, std::string_view extra) {
+  uint64_t at = m.headerOffset;
+  uint64_t crc = number(b_, at + 14, 4), packed = number(b_, at + 18, 4), bytes = number(b_, at + 22, 4);
+  std::string_view wide = extraField(extra, 1);
   if (packed == kSee64 && bytes == kSee64 && wide.size() >= 16) {
     bytes = number(wide, 0, 8);
     packed = number(wide, 8, 8);
   }
-  bool known = !(m.flags & kSizesFollow);
-  if (known && (packed != m.packedBytes || bytes != m.bytes))
-    return fail(at, fmt::format("{} has another size here than in the directory", who));
-  at = data;
+  // Writers that did not know the sizes yet have left them open.
+  auto differs = [&](uint64_t here, uint64_t there) {
+    bool isOpen = (m.flags & kSizesFollow) && (here == 0 || here == kSee64);
+    return here != there && !isOpen;
+  };
+  if (differs(packed, m.packedBytes) || differs(bytes, m.bytes))
+    return fail(at, fmt::format("{} has another size here than in the directory", memberText(m)));
+  if (differs(crc, m.crc))
+    return fail(at, fmt::format("{} has another checksum here than in the directory", memberText(m)));
+  return m.method != 0 || m.packedBytes == m.bytes ||
+         fail(at, fmt::format("{} is stored, but its two sizes differ", memberText(m)));
+}
+
+bool ZipReader::checkOverlaps(const std::vector<ZipMember>& members) {
+  std::vector<const ZipMember*> order;
+  for (const ZipMember& m : members) order.push_back(&m);
+  std::sort(order.begin(), order.end(),
+            [](const ZipMember* a, const ZipMember* b) { return a->headerOffset < b->headerOffset; });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const ZipMember &before = *order[i - 1], &m = *order[i];
+    if (before.dataOffset + before.packedBytes > m.headerOffset)
+      return fail(m.headerOffset, fmt::format("{} overlaps {}", memberText(m), memberText(before)));
+  }
   return true;
 }
 
-// Tables for eight bytes at a time.
-constexpr std::array<std::array<uint32_t, 256>, 8> kCrcTables = [] {
-  std::array<std::array<uint32_t, 256>, 8> t{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t c = i;
-    for (int k = 0; k < 8; ++k) c = c & 1 ? 0xedb88320 ^ (c >> 1) : c >> 1;
-    t[0][i] = c;
+bool ZipReader::checkNames(const std::vector<ZipMember>& members, const std::vector<uint32_t>& byName) {
+  for (const ZipMember& m : members)
+    if (!staysInside(m.name))
+      return fail(m.entryOffset, fmt::format("{} leads out of the archive's folder", memberText(m)));
+  for (size_t i = 1; i < byName.size(); ++i) {
+    const ZipMember &a = members[byName[i - 1]], &b = members[byName[i]];
+    if (a.name == b.name)
+      return fail(b.entryOffset, fmt::format("the archive has two members '{}'", abbreviate(b.name, 200)));
   }
-  for (size_t k = 1; k < 8; ++k)
-    for (size_t i = 0; i < 256; ++i) t[k][i] = t[0][t[k - 1][i] & 255] ^ (t[k - 1][i] >> 8);
-  return t;
-}();
-
-}  // namespace
-
-uint32_t crc32(std::string_view bytes) {
-  uint32_t c = 0xffffffff;
-  const auto& t = kCrcTables;
-  for (; bytes.size() >= 8; bytes.remove_prefix(8)) {
-    uint64_t x = number(bytes, 0, 8) ^ c;
-    c = 0;
-    for (size_t k = 0; k < 8; ++k) c ^= t[7 - k][x >> (8 * k) & 255];
-  }
-  for (char byte : bytes) c = t[0][(c ^ static_cast<unsigned char>(byte)) & 255] ^ (c >> 8);
-  return ~c;
+  return true;
 }
 
-Result<std::vector<ZipMember>> readZipDirectory(const FilePart& file, Diagnostics& diagnostics, const Limits& limits) {
-  ZipReader reader(file, diagnostics);
+bool ZipReader::read(ZipArchive& archive, const Limits& limits) {
   Directory directory;
-  if (!reader.findDirectory(directory)) return Failed{};
+  if (!findDirectory(directory)) return false;
   if (directory.members > limits.tensors) {
-    diagnostics.fileError(file.path, {},
-                          fmt::format("the archive has {} members, the limit is {}", directory.members, limits.tensors),
-                          ErrorKind::Limit);
-    return Failed{};
+    diagnostics_.fileError(
+        file_.path, {}, fmt::format("the archive has {} members, the limit is {}", directory.members, limits.tensors),
+        ErrorKind::Limit);
+    return false;
   }
-  std::vector<ZipMember> members;
+  std::vector<ZipMember>& members = archive.members_;
   uint64_t at = directory.at, end = directory.at + directory.bytes;
-  for (uint64_t i = 0; i < directory.members; ++i)
-    if (!reader.readEntry(at, end, members.emplace_back())) return Failed{};
-  if (at != end) {
-    diagnostics.fileError(file.path, file.offset + at, "the archive's directory is longer than its members");
-    return Failed{};
+  for (uint64_t i = 0; i < directory.members; ++i) {
+    ZipMember& m = members.emplace_back();
+    if (!readEntry(at, end, m) || !findData(m, directory.at)) return false;
   }
-  return members;
+  if (at != end) return fail(at, "the archive's directory is longer than its members");
+  std::vector<uint32_t>& byName = archive.byName_;
+  byName.resize(members.size());
+  std::iota(byName.begin(), byName.end(), 0u);
+  std::sort(byName.begin(), byName.end(), [&](uint32_t a, uint32_t b) {
+    return members[a].name != members[b].name ? members[a].name < members[b].name : a < b;
+  });
+  return checkNames(members, byName) && checkOverlaps(members);
 }
 
-Result<FilePart> readStoredMember(const FilePart& file, const ZipMember& m, Diagnostics& diagnostics) {
-  auto fail = [&](std::string message, ErrorKind kind) -> Diagnostic& {
-    return diagnostics.fileError(file.path, file.offset + m.headerOffset,
-                                 fmt::format("member '{}' {}", abbreviate(m.name, 200), message), kind);
-  };
-  uint64_t at = 0;
-  if (m.flags & kEncrypted) {
-    fail("is encrypted", ErrorKind::Unsupported);
-  } else if (m.method != 0) {
-    fail("is compressed", ErrorKind::Unsupported)
-        .note("write the archive with numpy.savez, not numpy.savez_compressed");
-  } else if (m.packedBytes != m.bytes) {
-    fail("is stored, but its two sizes differ", ErrorKind::Input);
-  } else if (ZipReader(file, diagnostics).findData(m, at)) {
-    FilePart part{file.bytes.substr(at, m.bytes), file.path, file.offset + at};
-    if (crc32(part.bytes) == m.crc) return part;
-    fail("is damaged: its checksum does not match", ErrorKind::Input);
-  }
-  return Failed{};
+Result<std::shared_ptr<const ZipArchive>> ZipArchive::read(const FilePart& file, const RefCounted* owner,
+                                                           Diagnostics& diagnostics, const Limits& limits) {
+  auto archive = std::make_shared<ZipArchive>();
+  if (!ZipReader(file, diagnostics).read(*archive, limits)) return Failed{};
+  archive->file_ = file;
+  archive->mostOfTensor_ = limits.generatedBytes;
+  archive->owner_ = Ref<const RefCounted>::share(owner);
+  return std::shared_ptr<const ZipArchive>(std::move(archive));
+}
+
+Result<std::shared_ptr<const ZipArchive>> ZipArchive::open(const std::string& path, Diagnostics& diagnostics,
+                                                           const Limits& limits) {
+  Ref<FileMapping> file = FileMapping::open(path, diagnostics);
+  if (!file) return Failed{};
+  return read({file->bytes(), path}, file.get(), diagnostics, limits);
+}
+
+const ZipMember* ZipArchive::find(std::string_view name) const {
+  auto at = std::lower_bound(byName_.begin(), byName_.end(), name,
+                             [&](uint32_t index, std::string_view wanted) { return members_[index].name < wanted; });
+  return at != byName_.end() && members_[*at].name == name ? &members_[*at] : nullptr;
 }
 
 }  // namespace tscompile

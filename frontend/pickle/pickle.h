@@ -1,4 +1,5 @@
-// Reads pickles (protocols 0 to 5 as far as PyTorch and the libraries around it write them) without executing them.
+// Reads pickles (the instructions of protocols 2 to 5) without executing them. Names of classes and functions are taken
+// from a closed list; sizes, counts and nesting are bounded, and nothing recurses.
 #pragma once
 
 #include "frontend/pickle/pickle_value.h"
@@ -12,25 +13,27 @@ namespace tscompile {
 class PickleStorages {
  public:
   virtual ~PickleStorages() = default;
-  // The bytes of a storage, at least `bytes` of them, in our byte order; null after a report.
-  virtual Ref<Storage> find(std::string_view key, DType dtype, uint64_t bytes) = 0;
+  // Read-only memory with the elements of a storage in our byte order, at least `count` of them, aligned for the dtype
+  // (which has a size). Asked for the same key again, it answers with the same storage. Null after a report.
+  virtual Ref<Storage> find(std::string_view key, DType dtype, uint64_t count) = 0;
 };
 
 struct PickleOptions {
   std::string path;     // of the file, for messages, with
   uint64_t offset = 0;  // where the pickle begins in it
-  // Classes of Python that are not on the list: kept as objects with a name, of which nothing is known, or refused.
-  // `__torch__.…` is always taken.
-  bool foreignObjects = false;
-  // Lists and the like inside each other; 0: any number. What does not recurse may ask for that.
-  uint64_t depth = 0;
-  PickleStorages* storages = nullptr;  // null: tensors stay without data
+  // Keeps the bytes in memory for the texts of the tree; null: whoever calls does.
+  std::shared_ptr<const void> owner;
+  // Names that are not on the list: taken as objects of which nothing is known, or refused. Those of TorchScript
+  // (`__torch__.…`) are always taken.
+  bool foreignNames = false;
+  std::string advice;                  // for those who have a name refused
+  PickleStorages* storages = nullptr;  // null: storages are refused
   Limits limits;
 };
 
-// The tree of the pickle that `bytes` begin with. Its texts point into `bytes`, which `owner` may keep. `used` tells
-// how many bytes it took.
-Result<std::unique_ptr<PickleTree>> readPickle(std::string_view bytes, const PickleOptions& options,
-                                               Diagnostics& diagnostics, size_t* used = nullptr);
+// The tree of the pickle that `bytes` begin with; `used` becomes its length. Walking the tree in order, and into no
+// value twice, is not deeper than `limits.typeDepth`.
+Result<std::shared_ptr<const PickleTree>> readPickle(std::string_view bytes, const PickleOptions& options,
+                                                     Diagnostics& diagnostics, size_t* used = nullptr);
 
 }  // namespace tscompile

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <variant>
 #include <vector>
 
 namespace tscompile {
@@ -23,7 +23,7 @@ struct Quantization {
   Scheme scheme = Scheme::PerTensorAffine;
   double scale = 1;  // per tensor
   int64_t zeroPoint = 0;
-  Tensor scales, zeroPoints;  // per channel, along `axis`
+  Tensor scales, zeroPoints;  // per channel: as many as the tensor's size along `axis`
   int64_t axis = 0;
 };
 
@@ -37,6 +37,14 @@ struct PickleTensor {
   std::optional<Quantization> quantization;
   bool requiresGrad = false;
   bool isParameter = false;
+};
+
+// A storage by itself, before it is a tensor's.
+struct PickleStorage {
+  DType dtype = DType::Undefined;  // undefined: just bytes
+  std::string_view key;
+  uint64_t begin = 0, count = 0;  // elements
+  Ref<Storage> storage;           // null if we do not compute with the dtype
 };
 
 // An instance of a class, or what a function that we do not know would have made.
@@ -61,6 +69,7 @@ class PickleValue {
     Bytes,
     Device,  // "cuda:0"
     Name,    // a class, function, dtype or other thing that is named: "torch.float32"
+    Storage,
     Tensor,
     List,
     Tuple,
@@ -72,62 +81,87 @@ class PickleValue {
     PickleRef key, value;
   };
 
+  explicit PickleValue(Kind kind, uint64_t offset = 0) : kind_(kind), offset_(offset) {}
+
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
-  // The byte of the pickle behind the instruction that made the value.
-  uint32_t offset() const { return offset_; }
+  bool isNone() const { return kind_ == Kind::None; }
+  bool isString(std::string_view s) const { return kind_ == Kind::String && text() == s; }
+  // The instruction that made the value, or a value that is equal: its byte in the file.
+  uint64_t offset() const { return offset_; }
 
   // The caller has looked at the kind.
-  bool toBool() const { return number_.integer != 0; }
-  int64_t toInt() const { return number_.integer; }
-  double toFloat() const { return number_.real; }
-  std::complex<double> toComplex() const { return {number_.real, imaginary_}; }
+  bool toBool() const { return std::get<bool>(payload_); }
+  int64_t toInt() const { return std::get<int64_t>(payload_); }
+  double toFloat() const { return std::get<double>(payload_); }
+  std::complex<double> toComplex() const { return std::get<std::complex<double>>(payload_); }
   // A string, bytes, device or name; of a Long its bytes, the lowest first, in two's complement.
-  std::string_view text() const { return text_; }
+  std::string_view text() const { return std::get<std::string_view>(payload_); }
   // What a list, tuple or set holds.
-  const std::vector<PickleRef>& items() const { return items_; }
+  const std::vector<PickleRef>& items() const { return std::get<Items>(payload_).items; }
   // What a dict holds, in its order; string and integer keys are unique.
-  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<Entry>& entries() const { return std::get<Entries>(payload_).entries; }
   // The type that a list or dict of TorchScript was saved with, "List[int]" or "Dict[str, Tensor]"; or "".
-  std::string_view typeTag() const { return text_; }
-  const PickleTensor& tensor() const { return *tensor_; }
-  const PickleObject& object() const { return object_; }
+  std::string_view typeTag() const {
+    return kind_ == Kind::Dict ? std::get<Entries>(payload_).tag : std::get<Items>(payload_).tag;
+  }
+  const PickleTensor& tensor() const { return *std::get<std::unique_ptr<PickleTensor>>(payload_); }
+  const PickleStorage& storage() const { return *std::get<std::unique_ptr<PickleStorage>>(payload_); }
+  const PickleObject& object() const { return std::get<PickleObject>(payload_); }
 
-  bool isString(std::string_view text) const { return kind_ == Kind::String && text_ == text; }
-  bool isNone() const { return kind_ == Kind::None; }
   // The value of a string key of a dict, or of an object that was built from a dict; null if there is none. Looks at
   // all keys.
   PickleRef find(std::string_view key) const;
+  // Calls f(const PickleValue&) for each value that this one holds, in order.
+  template <class F>
+  void forEachPart(F&& f) const;
 
  private:
   friend class PickleReader;
-  Kind kind_ = Kind::None;
-  uint32_t offset_ = 0;
-  double imaginary_ = 0;
-  union {
-    int64_t integer = 0;
-    double real;
-  } number_;
-  std::string_view text_;
-  std::vector<PickleRef> items_;
-  std::vector<Entry> entries_;
-  std::unique_ptr<PickleTensor> tensor_;
-  PickleObject object_;
+  struct Items {
+    std::vector<PickleRef> items;
+    std::string_view tag;
+  };
+  struct Entries {
+    std::vector<Entry> entries;
+    std::string_view tag;
+  };
+  Kind kind_;
+  bool seen_ = false;  // for the reader
+  uint64_t offset_;
+  std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string_view, Items, Entries,
+               std::unique_ptr<PickleTensor>, std::unique_ptr<PickleStorage>, PickleObject>
+      payload_;
 };
+
+template <class F>
+void PickleValue::forEachPart(F&& f) const {
+  if (kind_ == Kind::Dict) {
+    for (const Entry& e : entries()) {
+      f(*e.key);
+      f(*e.value);
+    }
+  } else if (kind_ == Kind::Object) {
+    if (object().arguments) f(*object().arguments);
+    if (object().state) f(*object().state);
+  } else if (const Items* list = std::get_if<Items>(&payload_)) {
+    for (PickleRef item : list->items) f(*item);
+  }
+}
 
 // "a list", "None": for messages.
 std::string_view describe(PickleValue::Kind kind);
 
-// The values of one pickle and the bytes that their texts point into.
+// The values of one pickle, and what else their texts point into.
 class PickleTree {
  public:
-  PickleRef root() const { return root_; }
+  const PickleValue& root() const { return *root_; }
 
  private:
   friend class PickleReader;
   std::deque<PickleValue> values_;
   std::deque<std::string> texts_;
-  std::string bytes_;
+  std::shared_ptr<const void> owner_;
   PickleRef root_ = nullptr;
 };
 

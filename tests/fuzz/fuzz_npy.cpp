@@ -1,6 +1,7 @@
 // Any bytes as an .npy file, and as an .npz archive whose members are read.
 #include "frontend/files/zip.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace tscompile;
@@ -24,14 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FilePart file{{reinterpret_cast<const char*>(data), size}, "fuzz"};
   Diagnostics npy, directory;
   check(parseNpy(file, npy, {}), npy, size);
-  Result<std::vector<ZipMember>> members = readZipDirectory(file, directory, {});
-  if (members.ok() == directory.hasErrors()) std::abort();
-  if (!members) return 0;
-  // Few: members may overlap, and a directory may name one many times.
-  for (size_t i = 0; i < members->size() && i < 8; ++i) {
+  Result<std::shared_ptr<const ZipArchive>> archive = ZipArchive::read(file, nullptr, directory, {});
+  if (archive.ok() == directory.hasErrors()) std::abort();
+  if (!archive) return 0;
+  constexpr uint64_t kMost = 1 << 20;
+  for (const ZipMember& m : (*archive)->members()) {
     Diagnostics diagnostics;
-    Result<FilePart> part = readStoredMember(file, (*members)[i], diagnostics);
-    if (part) check(parseNpy(*part, diagnostics, {}), diagnostics, size);
+    Result<ZipContents> contents = (*archive)->contents(m, kMost, diagnostics);
+    if (contents) check(parseNpy(contents->part, diagnostics, {}), diagnostics, std::max<size_t>(size, m.bytes));
   }
   return 0;
 }

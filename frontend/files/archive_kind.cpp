@@ -1,0 +1,45 @@
+#include "frontend/files/archive_kind.h"
+
+#include "ir/support/text.h"
+
+#include <algorithm>
+
+namespace tscompile {
+
+std::string_view archiveRoot(const ZipArchive& zip) {
+  if (zip.members().empty()) return {};
+  std::string_view first = zip.members()[0].name;
+  return first.substr(0, first.find('/') + 1);
+}
+
+FileKind archiveKind(const ZipArchive& zip) {
+  std::string root(archiveRoot(zip));
+  auto has = [&](std::string_view name) { return zip.find(root + std::string(name)) != nullptr; };
+  auto hasBelow = [&](std::string_view folder, std::string_view end) {
+    return std::any_of(zip.members().begin(), zip.members().end(), [&](const ZipMember& m) {
+      return startsWith(m.name, root + std::string(folder)) && endsWith(m.name, end);
+    });
+  };
+  // The layout of 2.1 to 2.7 has no folder.
+  if (zip.find("serialized_exported_program.json") || has("serialized_exported_program.json"))
+    return FileKind::ExportedProgram;
+  if (hasBelow("data/aotinductor/", "")) return FileKind::CompiledTorchPackage;
+  if (has("archive_format") || hasBelow("models/", ".json")) return FileKind::ExportedProgram;
+  if (has("model.json")) return FileKind::LegacyTorchScript;
+  if (has("data.pkl") && has("constants.pkl") && hasBelow("code/", ".py")) return FileKind::TorchScript;
+  if (has("bytecode.pkl")) return FileKind::TorchBytecode;
+  if (has(".data/extern_modules")) return FileKind::TorchPackage;
+  if (has("data.pkl")) return has("constants.pkl") ? FileKind::TorchScript : FileKind::TorchCheckpoint;
+  bool isNpz = !zip.members().empty() && endsWith(zip.members()[0].name, ".npy");
+  return isNpz ? FileKind::Npz : FileKind::Zip;
+}
+
+FileKind detectWholeFileKind(std::string_view bytes, const Limits& limits) {
+  FileKind kind = detectFileKind(bytes.substr(0, kFileKindBytes));
+  if (kind != FileKind::TorchArchive && kind != FileKind::Zip) return kind;
+  Diagnostics ignored;
+  auto zip = ZipArchive::read({bytes, ""}, nullptr, ignored, limits);
+  return zip ? archiveKind(**zip) : kind;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,18 @@
+// Which of PyTorch's archives a zip is, told from the names of its members.
+#pragma once
+
+#include "frontend/files/file_kind.h"
+#include "frontend/files/zip.h"
+
+namespace tscompile {
+
+// Npz, Zip or one of PyTorch's kinds.
+FileKind archiveKind(const ZipArchive& zip);
+// The first part of all names, with its slash: "model/"; empty if the names have none.
+std::string_view archiveRoot(const ZipArchive& zip);
+
+// What a file is, from all of it: as detectFileKind(), but knows archives apart. A broken archive stays what its first
+// bytes say.
+FileKind detectWholeFileKind(std::string_view bytes, const Limits& limits = {});
+
+}  // namespace tscompile

@@ -1,0 +1,341 @@
+#include "frontend/files/checkpoint.h"
+
+#include "frontend/files/archive_kind.h"
+#include "frontend/files/torch_storages.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tscompile {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+// Says where the tensors of a stream will be, without their bytes, and remembers what was asked for.
+class ExpectedStorages : public PickleStorages {
+ public:
+  struct Expected {
+    DType dtype;
+    uint64_t count;
+  };
+  Ref<Storage> find(std::string_view key, DType dtype, uint64_t count) override {
+    Expected& e = expected.try_emplace(std::string(key), Expected{dtype, count}).first->second;
+    e.count = std::max(e.count, count);
+    return Storage::symbolic(count * itemSize(dtype));
+  }
+  std::map<std::string, Expected, std::less<>> expected;
+};
+
+// The storages behind the pickles of a stream: for each key a count of elements and the elements, the lowest byte
+// first.
+class StreamStorages : public PickleStorages {
+ public:
+  StreamStorages(std::string path, Diagnostics& diagnostics) : path_(std::move(path)), diagnostics_(diagnostics) {}
+  Ref<Storage> find(std::string_view key, DType dtype, uint64_t count) override {
+    auto at = storages.find(key);
+    if (at != storages.end())
+      return holdsElements(*at->second, key, dtype, count, path_, diagnostics_) ? at->second : nullptr;
+    diagnostics_.fileError(path_, {}, fmt::format("the file has no storage '{}'", abbreviate(key, 200)));
+    return nullptr;
+  }
+  std::map<std::string, Ref<Storage>, std::less<>> storages;
+
+ private:
+  std::string path_;
+  Diagnostics& diagnostics_;
+};
+
+// Reads pickles one behind the other.
+struct PickleStream {
+  FilePart rest;
+  PickleOptions options;
+  Diagnostics& diagnostics;
+
+  std::shared_ptr<const PickleTree> next(PickleStorages* storages = nullptr) {
+    options.offset = rest.offset;
+    options.storages = storages;
+    size_t used = 0;
+    auto tree = readPickle(rest.bytes, options, diagnostics, &used);
+    if (!tree) return nullptr;
+    rest.bytes.remove_prefix(used);
+    rest.offset += used;
+    return *tree;
+  }
+  bool fail(std::string message) {
+    diagnostics.fileError(rest.path, rest.offset, std::move(message));
+    return false;
+  }
+};
+
+bool readStorage(PickleStream& stream, const PickleValue& key, const RefCounted* owner, const ExpectedStorages& wanted,
+                 StreamStorages& out) {
+  constexpr size_t kCountBytes = 8;
+  if (!key.is(Kind::String)) return stream.fail("the names of storages are not strings");
+  auto expected = wanted.expected.find(key.text());
+  if (expected == wanted.expected.end())
+    return stream.fail(fmt::format("no tensor uses the storage '{}'", abbreviate(key.text(), 200)));
+  std::string_view& b = stream.rest.bytes;
+  if (b.size() < kCountBytes) return stream.fail("the file ends before its storages do");
+  uint64_t count = 0;
+  for (size_t i = kCountBytes; i-- > 0;) count = count << 8 | static_cast<unsigned char>(b[i]);
+  uint64_t item = itemSize(expected->second.dtype);
+  if (count > (b.size() - kCountBytes) / item) return stream.fail("the file ends before its storages do");
+  FilePart part{b.substr(kCountBytes, count * item), stream.rest.path, stream.rest.offset + kCountBytes};
+  Ref<Storage> storage = storageOf(part, owner, stream.diagnostics);
+  if (!storage) return false;
+  out.storages.emplace(key.text(), std::move(storage));
+  b.remove_prefix(kCountBytes + count * item);
+  stream.rest.offset += kCountBytes + count * item;
+  return true;
+}
+
+// Containers that a walk may see for each tensor that it may find.
+constexpr uint64_t kStepsForATensor = 4;
+
+// Walks containers; each holds names for what is in it.
+class TensorWalk {
+ public:
+  TensorWalk(const std::string& path, const Limits& limits, Diagnostics& diagnostics)
+      : path_(path), limits_(limits), diagnostics_(diagnostics) {}
+
+  bool run(const PickleValue& container, std::vector<Checkpoint::Named>& out);
+
+ private:
+  struct Step {
+    std::string name;
+    PickleRef value;
+  };
+  bool fail(PickleRef at, std::string message, ErrorKind kind) {
+    diagnostics_.fileError(path_, at->offset(), std::move(message), kind);
+    return false;
+  }
+  bool add(const std::string& prefix, std::string_view key, PickleRef value);
+  bool open(const Step& step, bool isOutermost);
+  bool openDict(const Step& step, PickleRef dict);
+  bool openModule(const Step& step, const PickleValue& state);
+  bool checkNames(const std::vector<Checkpoint::Named>& found);
+
+  const std::string& path_;
+  const Limits& limits_;
+  Diagnostics& diagnostics_;
+  std::vector<Step> todo_;  // the next last
+  size_t firstNew_ = 0;
+  uint64_t steps_ = 0, nameBytes_ = 0;
+};
+
+bool TensorWalk::run(const PickleValue& container, std::vector<Checkpoint::Named>& out) {
+  todo_.push_back({"", &container});
+  bool isOutermost = true;
+  while (!todo_.empty()) {
+    Step step = std::move(todo_.back());
+    todo_.pop_back();
+    if (step.value->is(Kind::Tensor)) {
+      if (out.size() == limits_.tensors)
+        return fail(step.value, fmt::format("the file has more than {} tensors", limits_.tensors), ErrorKind::Limit);
+      out.push_back({std::move(step.name), &step.value->tensor()});
+      continue;
+    }
+    firstNew_ = todo_.size();
+    if (!open(step, isOutermost)) return false;
+    std::reverse(todo_.begin() + static_cast<ptrdiff_t>(firstNew_), todo_.end());
+    isOutermost = false;
+  }
+  return checkNames(out);
+}
+
+// Shared containers are walked for each of their names, so that a small file may have very many.
+bool TensorWalk::add(const std::string& prefix, std::string_view key, PickleRef value) {
+  bool isContainer =
+      value->is(Kind::Dict) || value->is(Kind::List) || value->is(Kind::Tuple) || value->is(Kind::Object);
+  if (!isContainer && !value->is(Kind::Tensor)) return true;
+  std::string name = prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
+  nameBytes_ += name.size();
+  if (name.size() > limits_.identifierBytes)
+    return fail(value, fmt::format("a name has more than {} bytes", limits_.identifierBytes), ErrorKind::Limit);
+  if (nameBytes_ > limits_.headerBytes || ++steps_ > kStepsForATensor * limits_.tensors)
+    return fail(value, "the containers of the file hold each other too often", ErrorKind::Limit);
+  todo_.push_back({std::move(name), value});
+  return true;
+}
+
+bool TensorWalk::open(const Step& step, bool isOutermost) {
+  const PickleValue& value = *step.value;
+  if (value.is(Kind::Dict)) return (!isOutermost && isOptimizer(value)) || openDict(step, &value);
+  if (value.is(Kind::Object)) {
+    PickleRef state = value.object().state;
+    return !state || !state->is(Kind::Dict) || openModule(step, *state);
+  }
+  if (!value.is(Kind::List) && !value.is(Kind::Tuple)) return true;
+  for (size_t i = 0; i < value.items().size(); ++i)
+    if (!add(step.name, std::to_string(i), value.items()[i])) return false;
+  return true;
+}
+
+bool TensorWalk::openDict(const Step& step, PickleRef dict) {
+  for (const PickleValue::Entry& e : dict->entries()) {
+    bool good = e.key->is(Kind::String) ? add(step.name, e.key->text(), e.value)
+                : e.key->is(Kind::Int)  ? add(step.name, std::to_string(e.key->toInt()), e.value)
+                                        : true;
+    if (!good) return false;
+  }
+  return true;
+}
+
+// Modules of Python keep what has a name in three dicts, those of TorchScript in their attributes. Of other objects
+// nothing is known.
+bool TensorWalk::openModule(const Step& step, const PickleValue& state) {
+  if (startsWith(step.value->object().name, "__torch__.")) return openDict(step, &state);
+  if (!state.find("_parameters") || !state.find("_modules")) return true;
+  for (std::string_view part : {"_parameters", "_buffers", "_modules"}) {
+    PickleRef dict = state.find(part);
+    if (dict && dict->is(Kind::Dict) && !openDict(step, dict)) return false;
+  }
+  return true;
+}
+
+bool TensorWalk::checkNames(const std::vector<Checkpoint::Named>& found) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, tensor] : found) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  auto twin = std::adjacent_find(names.begin(), names.end());
+  if (twin == names.end()) return true;
+  diagnostics_.fileError(path_, {}, fmt::format("the file has two of {}", tensorText(*twin)));
+  return false;
+}
+
+}  // namespace
+
+bool isOptimizer(const PickleValue& value) { return value.find("state") && value.find("param_groups"); }
+
+Result<std::shared_ptr<const Checkpoint>> Checkpoint::read(const FilePart& file, const RefCounted* owner,
+                                                           bool foreignNames, Diagnostics& diagnostics,
+                                                           const Limits& limits) {
+  auto out = std::make_shared<Checkpoint>();
+  out->limits_ = limits;
+  out->path_ = file.path;
+  PickleOptions options;
+  options.path = file.path;
+  options.foreignNames = foreignNames;
+  options.advice =
+      fmt::format("{}#PATH takes the tensors below PATH, and passes over all objects of Python", file.path);
+  options.limits = limits;
+  if (owner) {
+    owner->retain();
+    options.owner = std::shared_ptr<const RefCounted>(owner, [](const RefCounted* p) { p->release(); });
+  }
+  bool good = startsWith(file.bytes, "PK") ? out->readZip(file, owner, options, diagnostics)
+                                           : out->readStream(file, owner, options, diagnostics);
+  if (!good) return Failed{};
+  return std::shared_ptr<const Checkpoint>(std::move(out));
+}
+
+bool Checkpoint::readZip(const FilePart& file, const RefCounted* owner, const PickleOptions& base,
+                         Diagnostics& diagnostics) {
+  Result<std::shared_ptr<const ZipArchive>> zip = ZipArchive::read(file, owner, diagnostics, limits_);
+  if (!zip) return false;
+  std::string root(archiveRoot(**zip));
+  const ZipMember* member = (*zip)->find(root + "data.pkl");
+  if (!member) {
+    reportFileKind(file.path, "a PyTorch checkpoint", archiveKind(**zip), diagnostics);
+    return false;
+  }
+  if (const ZipMember* order = (*zip)->find(root + "byteorder")) {
+    Result<ZipContents> text = (*zip)->contents(*order, 100, diagnostics);
+    if (!text) return false;
+    bigEndian_ = text->part.bytes == "big";
+  }
+  Result<ZipContents> contents = (*zip)->contents(*member, limits_.textBytes, diagnostics);
+  if (!contents) return false;
+  ZipStorages storages(*zip, root + "data/", bigEndian_, diagnostics);
+  PickleOptions options = base;
+  options.path = contents->part.path;
+  options.offset = contents->part.offset;
+  options.owner = contents->owner;
+  options.storages = &storages;
+  auto tree = readPickle(contents->part.bytes, options, diagnostics);
+  if (tree) tree_ = *tree;
+  return tree.ok();
+}
+
+// A magic number, the version of the format, facts on the machine, the value, the names of the storages, the storages.
+bool Checkpoint::readStream(const FilePart& file, const RefCounted* owner, const PickleOptions& options,
+                            Diagnostics& diagnostics) {
+  constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+  constexpr int64_t kProtocol = 1001;
+  isLegacy_ = true;
+  PickleStream stream{file, options, diagnostics};
+  auto magic = stream.next();
+  if (!magic) return false;
+  if (!magic->root().is(Kind::Long) || magic->root().text() != kMagic) {
+    reportFileKind(file.path, "a PyTorch checkpoint", FileKind::Pickle, diagnostics);
+    return false;
+  }
+  auto protocol = stream.next();
+  if (!protocol) return false;
+  if (!protocol->root().is(Kind::Int) || protocol->root().toInt() != kProtocol)
+    return stream.fail("the version of the checkpoint's format is not 1001");
+  if (!stream.next()) return false;
+  FilePart value = stream.rest;
+  ExpectedStorages expected;
+  if (!stream.next(&expected)) return false;
+  auto keys = stream.next();
+  if (!keys) return false;
+  if (!keys->root().is(Kind::List)) return stream.fail("the names of storages are not a list");
+  StreamStorages storages(file.path, diagnostics);
+  for (PickleRef key : keys->root().items())
+    if (!readStorage(stream, *key, owner, expected, storages)) return false;
+  stream.rest = value;
+  tree_ = stream.next(&storages);
+  return tree_ != nullptr;
+}
+
+Result<std::vector<Checkpoint::Named>> Checkpoint::tensors(const PickleValue& container,
+                                                           Diagnostics& diagnostics) const {
+  std::vector<Named> out;
+  if (!TensorWalk(path_, limits_, diagnostics).run(container, out)) return Failed{};
+  return out;
+}
+
+PickleRef Checkpoint::find(std::string_view path) const {
+  PickleRef at = &root();
+  while (at && !path.empty()) {
+    // The longest key that fits, as keys of state dicts have dots themselves.
+    size_t end = path.size();
+    PickleRef next = at->find(path);
+    while (!next && end > 0 && (end = path.rfind('.', end - 1)) != std::string_view::npos)
+      next = at->find(path.substr(0, end));
+    if (next) path.remove_prefix(std::min(path.size(), end + 1));
+    at = next;
+  }
+  return at;
+}
+
+// The entry of a dict that holds all of its tensors, if that is a dict again; null if there is none.
+const PickleValue::Entry* Checkpoint::onlyEntry(const PickleValue& dict) const {
+  const PickleValue::Entry* only = nullptr;
+  for (const PickleValue::Entry& e : dict.entries()) {
+    Diagnostics ignored;
+    Result<std::vector<Named>> inside = tensors(*e.value, ignored);
+    if (!inside || inside->empty() || isOptimizer(*e.value)) continue;
+    if (only || !e.value->is(Kind::Dict) || !e.key->is(Kind::String)) return nullptr;
+    only = &e;
+  }
+  return only;
+}
+
+std::string Checkpoint::onlyContainer() const {
+  constexpr int kMostLevels = 4;
+  std::string out;
+  PickleRef at = &root();
+  for (int level = 0; level < kMostLevels && at->is(Kind::Dict); ++level) {
+    const PickleValue::Entry* only = onlyEntry(*at);
+    if (!only) break;
+    out += std::string(only->key->text()) + ".";
+    at = only->value;
+  }
+  return out;
+}
+
+}  // namespace tscompile

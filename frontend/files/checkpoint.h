@@ -1,0 +1,55 @@
+// Checkpoints (`torch.save`): a zip with a pickle and its storages, or before PyTorch 1.6 a stream of pickles and
+// storages. Nothing in them is executed.
+#pragma once
+
+#include "frontend/files/zip.h"
+#include "frontend/pickle/pickle.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+class Checkpoint {
+ public:
+  struct Named {
+    std::string name;  // as a key of state_dict(): "layer1.0.weight"
+    const PickleTensor* tensor;
+  };
+
+  // Of bytes that `owner` keeps in memory (if it is null, storages are copied). With `foreignNames`, objects of Python
+  // that are not on the list of known names are objects of which nothing is known; otherwise they are refused.
+  static Result<std::shared_ptr<const Checkpoint>> read(const FilePart& file, const RefCounted* owner,
+                                                        bool foreignNames, Diagnostics& diagnostics,
+                                                        const Limits& limits = {});
+
+  const PickleValue& root() const { return tree_->root(); }
+  bool isLegacy() const { return isLegacy_; }
+  bool isBigEndian() const { return bigEndian_; }
+
+  // All tensors below `container`, in order, with their paths in it: keys of dicts, numbers of list items, names of
+  // submodules, parameters and buffers. Optimizers inside are left out. Fails after a report: two tensors of one name.
+  Result<std::vector<Named>> tensors(const PickleValue& container, Diagnostics& diagnostics) const;
+  // What is at a path of keys ("optimizer.state"); null if nothing is. Keys may have dots.
+  PickleRef find(std::string_view path) const;
+  // The way to the tensors, if they are all in one dict of another: "model." for {"model": {…}, "epoch": 3}.
+  std::string onlyContainer() const;
+
+ private:
+  const PickleValue::Entry* onlyEntry(const PickleValue& dict) const;
+  bool readZip(const FilePart& file, const RefCounted* owner, const PickleOptions& options, Diagnostics& diagnostics);
+  bool readStream(const FilePart& file, const RefCounted* owner, const PickleOptions& options,
+                  Diagnostics& diagnostics);
+
+  bool isLegacy_ = false, bigEndian_ = false;
+  Limits limits_;
+  std::string path_;
+  std::shared_ptr<const PickleTree> tree_;
+};
+
+// The state of an optimizer: {"state": …, "param_groups": …}.
+bool isOptimizer(const PickleValue& value);
+
+}  // namespace tscompile
