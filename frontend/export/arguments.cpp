@@ -117,6 +117,7 @@ class ArgumentReader {
   Value* number(IValue v) {
     if (!wanted_) return b_.constant(v);
     if (wanted_->is(TypeKind::Float) && v.isInt()) return b_.constant(static_cast<double>(v.toInt()));
+    if (wanted_->is(TypeKind::Number) && v.isBool()) return b_.constant(static_cast<int64_t>(v.toBool()));
     if (wanted_->is(TypeKind::List) && v.isNumber()) return repeated(std::move(v));
     return b_.constant(v);
   }

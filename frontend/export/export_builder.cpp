@@ -81,7 +81,7 @@ void ExportBuilder::bindAttribute(std::string_view name, std::string_view path) 
 Value* ExportBuilder::find(Json name) {
   std::string_view text = textOf(name);
   Scope& scope = scopes_.back();
-  if (auto at = scope.values.find(text); at != scope.values.end()) return at->second;
+  if (auto at = scope.values.find(text); at != scope.values.end()) return at->second;  // null: was reported
   auto attribute = scope.attributes.find(text);
   if (attribute == scope.attributes.end()) {
     fail(name, fmt::format("there is no value '{}' before this place", abbreviate(text, 80)));

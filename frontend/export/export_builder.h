@@ -32,7 +32,8 @@ class ExportBuilder {
   // A graph inside of the program has names of its own. `json` is the graph's.
   void enterScope(Json json);
   void leaveScope();
-  // Names of the file, of the innermost scope.
+  // Names of the file, of the innermost scope. Null: what makes the value was refused, which is not said again of those
+  // that use it.
   void bind(std::string_view name, Value* value);
   // The name stands for an attribute of the module, which is read at the first use.
   void bindAttribute(std::string_view name, std::string_view path);

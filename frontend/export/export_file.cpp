@@ -18,7 +18,8 @@ constexpr std::string_view kOldProgram = "serialized_exported_program.json";
 constexpr std::string_view kModels = "/models/", kJson = ".json";
 
 bool isProgram(std::string_view name) {
-  return name == kOldProgram || (endsWith(name, kJson) && name.find(kModels) == name.find('/'));
+  size_t root = name.find('/');
+  return name == kOldProgram || (root != std::string_view::npos && name.find(kModels) == root && endsWith(name, kJson));
 }
 
 // The archive's members.

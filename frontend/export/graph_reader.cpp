@@ -66,6 +66,7 @@ class NodeReader {
   bool bindResult(Value* result, Json output);
   bool readConversion();
   bool failUnknown(std::string_view fullName);
+  bool isFilledWithBool() const;
   void chooseOverload();
   bool inlineGraph(const Graph& graph);
   bool bindResults(std::span<Value* const> results);
@@ -151,7 +152,22 @@ bool NodeReader::give(Json input, size_t index) {
   return inputs_[index] != nullptr;
 }
 
+// What is filled with a bool is one of bools, unless it is said otherwise.
+bool NodeReader::isFilledWithBool() const {
+  if (!operator_ ||
+      (operator_->kind() != Symbol::of("aten::full") && operator_->kind() != Symbol::of("aten::scalar_tensor")))
+    return false;
+  std::vector<Json> inputs = items(node_.find("inputs"));
+  return std::any_of(inputs.begin(), inputs.end(), [](Json input) {
+    Json v = alternative(input.find("arg"));
+    std::string_view name = textOf(input.find("name"));
+    return v && v.key() == "as_bool" && (name == "fill_value" || name == "s");
+  });
+}
+
 bool NodeReader::fillDefaults() {
+  if (std::optional<size_t> dtype = schema().argumentIndex("dtype"); dtype && !inputs_[*dtype] && isFilledWithBool())
+    inputs_[*dtype] = b_.constant(static_cast<int64_t>(DType::Bool));
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i]) continue;
     const Argument& a = schema().arguments[i];
@@ -321,7 +337,12 @@ bool readNodes(ExportBuilder& b, Json graph) {
   Json nodes = graph.find("nodes");
   if (!nodes.is(JsonTree::Kind::Array)) return b.fail(graph, "the graph has no list of nodes");
   bool good = true;
-  for (Json node : items(nodes)) good = readNode(b, node) && good;
+  for (Json node : items(nodes)) {
+    if (readNode(b, node)) continue;
+    good = false;
+    for (Json output : items(node.find("outputs")))
+      for (Json name : namesOf(output)) b.bind(textOf(name), nullptr);
+  }
   b.setNode({});
   return good;
 }

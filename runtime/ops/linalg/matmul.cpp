@@ -243,6 +243,46 @@ void linearKernel(KernelCall& call) {
   if (half) copyTensor(target, sum);
 }
 
+// ---- _grouped_mm(self, mat2, offs, bias, out_dtype) ----
+
+// Products of as many groups as `offs` has ends: of rows of `self` and matrices of `mat2`, of matrices of `self` and
+// columns of `mat2`, or of the depths that two matrices share. Two stacks of matrices have no groups.
+void inferGroupedMm(InferCall& call) {
+  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  auto isMatrices = [](const TensorInfo& t) { return t.rank() == 2 || t.rank() == 3; };
+  call.require(isMatrices(a) && isMatrices(b),
+               "expected matrices or stacks of them, not tensors of {} and {} dimensions", a.rank(), b.rank());
+  call.require(call.isNone(2) == (a.rank() == 3 && b.rank() == 3), "offs is for groups, which stacks have not");
+  call.require(call.isNone(3), "a bias is not supported");
+  Dims sizes{a.sizes[a.rank() - 2], b.sizes[b.rank() - 1]};
+  if (a.rank() == 3 && b.rank() == 3) sizes.insert(0, a.sizes[0]);
+  if (a.rank() == 2 && b.rank() == 2) sizes.insert(0, call.rankedTensor(2).sizes[0]);
+  call.result(call.dtypeOr(4, a.dtype), sizes);
+}
+
+void groupedMmKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1), out = call.out();
+  if (a.rank() == 3 && b.rank() == 3) return copyTensor(out, invokeTensor(call, "aten::bmm", {a, b}));
+  Tensor ends = call.tensor(2);
+  call.require(ends.rank() == 1 && isIntegral(ends.dtype(), false), "offs must be a list of integers");
+  fillTensor(out, 0);  // what is behind the last group
+  int64_t groupedSize = a.rank() == 3 ? b.size(1) : b.rank() == 3 ? a.size(0) : a.size(1), begin = 0;
+  auto at = [&](const Tensor& t, int64_t i) { return invokeTensor(call, "aten::select.int", {t, 0, i}); };
+  for (int64_t g = 0; g < ends.numel(); ++g) {
+    int64_t end = ends.integer(g);
+    call.require(begin <= end && end <= groupedSize, "the ends of groups must rise to {} at most, found {}",
+                 groupedSize, end);
+    auto part = [&](const Tensor& t, int64_t dim) {
+      return invokeTensor(call, "aten::slice.Tensor", {t, dim, begin, end, 1});
+    };
+    Tensor left = a.rank() == 3 ? at(a, g) : part(a, b.rank() == 3 ? 0 : 1);
+    Tensor right = b.rank() == 3 ? at(b, g) : part(b, a.rank() == 3 ? 1 : 0);
+    Tensor into = a.rank() == 3 ? part(out, 1) : b.rank() == 3 ? part(out, 0) : at(out, g);
+    copyTensor(into, invokeTensor(call, "aten::mm", {left, right}));
+    begin = end;
+  }
+}
+
 }  // namespace
 
 void registerMatmulOps(OpRegistry& ops) {
@@ -274,6 +314,11 @@ void registerMatmulOps(OpRegistry& ops) {
                "use_gelu=False) -> Tensor",
            .infer = inferAddProduct<mmSizes>,
            .kernel = addmmActivationKernel,
+           .dtypes = kFloatingTypes});
+  ops.add({.schema = "aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? "
+                     "out_dtype=None) -> Tensor",
+           .infer = inferGroupedMm,
+           .kernel = groupedMmKernel,
            .dtypes = kFloatingTypes});
   ops.convertWith(convertLinear, {"aten::linear"});
   ops.convertWith(convertMatmul, {"aten::matmul", "aten::mm", "aten::bmm"});

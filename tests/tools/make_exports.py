@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Makes tests/data/exports: small programs of torch.export with what PyTorch returns for them.
+
+    make_exports.py DIR
+
+Wants PyTorch 2.8 or later. Each NAME.pt2 is what torch.export.save writes, with stack traces left out and the JSON texts
+deflated, so that the files stay small; NAME.txt has a row of inputs and outputs as tests/ops has them, for
+tests/unit/frontend/export_test.cpp.
+"""
+import io
+import json
+import os
+import sys
+import zipfile
+from collections import namedtuple
+
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.utils import _pytree
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "samples"))
+from torch_values import text_of  # noqa: E402
+
+Pair = namedtuple("Pair", ["left", "right"])
+_pytree._register_namedtuple(Pair, serialized_type_name="tests.Pair")
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3, padding=1)
+        self.norm = nn.BatchNorm2d(2)
+        self.head = nn.Linear(2, 3)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.norm(self.conv(x))).mean((2, 3)))
+
+
+class Trees(nn.Module):
+    def forward(self, x, pair, parts, *, scale):
+        a, b = pair
+        total = parts["a"] + parts["b"]
+        return {"sum": total, "list": [x * scale, b], "pair": Pair(a, x.sum())}
+
+
+class Choice(nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda y: (y.sin(), y + 1), lambda y: (y.cos(), y * 2), (x,))
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.tensor([1.0, 2.0]))
+        self.register_buffer("other", torch.tensor([5.0, 6.0]), persistent=False)
+
+    def forward(self, x):
+        self.count.add_(x)
+        return self.count + self.other
+
+
+class Writer(nn.Module):
+    def forward(self, x, y):
+        x.mul_(2)
+        return x + y
+
+
+class Sizes(nn.Module):
+    def forward(self, x, y):
+        n = x.shape[0]
+        return torch.cat([x[: n - 1], y]), x.new_full((n * 2 - 1,), float("-inf")), n % 3
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+        self.group = nn.GroupNorm(2, 4)
+
+    def forward(self, x):
+        with torch.no_grad():
+            y = nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        y = self.group(self.norm(y[:, 0]).transpose(1, 2))
+        return torch.log_softmax(nn.functional.max_pool2d(y.unsqueeze(0), 2).squeeze((0,)), -1)
+
+
+class Constants(nn.Module):
+    def forward(self, x, n=2):
+        return x[torch.tensor([1, 0])] + n, torch.full((2,), 1.5, dtype=torch.float64), None
+
+
+def scene(module, args, kwargs=None, dynamic=None, decomposed=False):
+    torch.manual_seed(0)
+    return module().eval(), args, kwargs or {}, dynamic, decomposed
+
+
+x22 = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
+SCENES = {
+    "net": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,)),
+    "net_decomposed": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,), decomposed=True),
+    "trees": scene(Trees, (x22, (x22[0], x22[1]), {"a": x22, "b": -x22}), {"scale": torch.tensor(3.0)}),
+    "choice": scene(Choice, (x22,)),
+    "counter": scene(Counter, (torch.tensor([1.0, 1.0]),)),
+    "counter_decomposed": scene(Counter, (torch.tensor([1.0, 1.0]),), decomposed=True),
+    "writer": scene(Writer, (torch.tensor([1.0, 2.0]), torch.tensor([5.0, 5.0])), decomposed=True),
+    "sizes": scene(Sizes, (torch.arange(8.0).reshape(4, 2), torch.ones(3, 2)),
+                   dynamic=({0: Dim("n", min=3, max=9)}, {0: Dim.AUTO})),
+    "attention": scene(Attention, (torch.sin(3 * torch.arange(16.0)).reshape(1, 1, 4, 4),)),
+    "attention_decomposed": scene(Attention, (torch.sin(3 * torch.arange(16.0)).reshape(1, 1, 4, 4),), decomposed=True),
+    "constants": scene(Constants, (x22, 2)),
+}
+
+
+def without_traces(graph):
+    for node in graph["nodes"]:
+        node["metadata"] = {k: v for k, v in node["metadata"].items() if k == "nn_module_stack"}
+        for argument in node["inputs"]:
+            if "as_graph" in argument["arg"]:
+                without_traces(argument["arg"]["as_graph"]["graph"])
+
+
+def write(program, path):
+    """The archive without examples and traces; tensors stay as they are, stored."""
+    whole = io.BytesIO()
+    torch.export.save(program, whole)
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w") as new:
+        for info in old.infolist():
+            name, data = info.filename, old.read(info)
+            if "/sample_inputs/" in name or name.endswith("/serialization_id"):
+                continue
+            if "/models/" in name:
+                program = json.loads(data)
+                without_traces(program["graph_module"]["graph"])
+                data = json.dumps(program, separators=(",", ":")).encode()
+            method = zipfile.ZIP_DEFLATED if name.endswith(".json") else zipfile.ZIP_STORED
+            new.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, method, 9)
+
+
+def main():
+    folder = sys.argv[1]
+    for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
+        if decomposed:
+            program = program.run_decompositions()
+        write(program, os.path.join(folder, name + ".pt2"))
+        given = [a.clone() if isinstance(a, torch.Tensor) else a for a in args]
+        rows = [f"in: {text_of(v)}" for v in (*args, *kwargs.values()) if not isinstance(v, int)]
+        outputs = [v for v in _pytree.tree_leaves(program.module()(*given, **kwargs)) if v is not None]
+        rows += [f"out: {text_of(v.detach() if isinstance(v, torch.Tensor) else v)}" for v in outputs]
+        open(os.path.join(folder, name + ".txt"), "w").write("\n".join(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+// Files of torch.export against what PyTorch returned for them: tests/tools/make_exports.py.
+#include "api/compile.h"
+#include "api/module.h"
+#include "api/value_text.h"
+#include "tests/support/files.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+namespace tscompile {
+namespace {
+
+using test::shown;
+
+std::string exportFile(const std::string& name) { return TSCOMPILE_TESTS_DIR "/data/exports/" + name; }
+
+IValue valueOf(const std::string& text) {
+  Diagnostics d;
+  Result<IValue> v = parseValueText(text, "value", d);
+  EXPECT_TRUE(v.ok()) << shown(d);
+  return v ? *v : IValue();
+}
+
+struct Recorded {
+  std::vector<IValue> inputs, outputs;
+};
+Recorded readRecorded(const std::string& name) {
+  std::ifstream file(exportFile(name + ".txt"));
+  Recorded r;
+  for (std::string line; std::getline(file, line);)
+    line.rfind("in: ", 0) == 0 ? r.inputs.push_back(valueOf(line.substr(4)))
+                               : r.outputs.push_back(valueOf(line.substr(5)));
+  return r;
+}
+
+// Leaves of containers, in order; None is left out.
+void flatten(const IValue& v, std::vector<IValue>& out) {
+  if (v.isTuple() || v.isList()) {
+    for (const IValue& item : v.isTuple() ? v.toTuple().items : v.toList().items) flatten(item, out);
+  } else if (v.isDict()) {
+    v.toDict().forEach([&](const IValue&, const IValue& item) { flatten(item, out); });
+  } else if (!v.isNone()) {
+    out.push_back(v);
+  }
+}
+
+void expectNear(const IValue& got, const IValue& want) {
+  if (!want.isTensor()) return EXPECT_EQ(valueToText(got), valueToText(want)), void();
+  Tensor a = got.toTensor(), b = want.toTensor();
+  ASSERT_EQ(a.dtype(), b.dtype());
+  ASSERT_EQ(Dims(a.sizes()), Dims(b.sizes()));
+  for (int64_t i = 0; i < a.numel(); ++i)
+    if (a.real(i) != b.real(i)) EXPECT_LE(std::abs(a.real(i) - b.real(i)), 1e-5 + 1e-5 * std::abs(b.real(i))) << i;
+}
+
+void expectOutputs(const Module& m, const Recorded& r) {
+  Diagnostics d;
+  std::vector<IValue> inputs;
+  for (const IValue& v : r.inputs) inputs.push_back(valueOf(valueToText(v)));  // some programs write to them
+  Result<std::vector<IValue>> out = m.forward(inputs, d);
+  ASSERT_TRUE(out.ok()) << shown(d);
+  std::vector<IValue> leaves;
+  for (const IValue& v : *out) flatten(v, leaves);
+  ASSERT_EQ(leaves.size(), r.outputs.size());
+  for (size_t i = 0; i < leaves.size(); ++i) expectNear(leaves[i], r.outputs[i]);
+}
+
+class Exports : public testing::TestWithParam<const char*> {};
+
+TEST_P(Exports, EqualPyTorch) {
+  Diagnostics d;
+  Result<Module> m = Module::load(exportFile(GetParam() + std::string(".pt2")), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  Recorded r = readRecorded(GetParam());
+  expectOutputs(*m, r);
+  expectOutputs(*m, r);  // buffers are what they were
+  Result<Module> fast = m->compiled({}, d);
+  ASSERT_TRUE(fast.ok()) << shown(d);
+  expectOutputs(*fast, r);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, Exports,
+                         testing::Values("net", "net_decomposed", "trees", "choice", "counter", "counter_decomposed",
+                                         "writer", "sizes", "attention", "attention_decomposed", "constants"),
+                         [](const auto& info) { return std::string(info.param); });
+
+std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
+  std::vector<IValue> values;
+  for (const char* text : inputs) values.push_back(valueOf(text));
+  Diagnostics d;
+  EXPECT_FALSE(m.forward(values, d).ok());
+  return d.list().empty() ? "" : d.list()[0].message;
+}
+
+TEST(ExportedSizes, AreHeldTo) {
+  Diagnostics d;
+  Result<Module> m = Module::load(exportFile("sizes.pt2"), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  EXPECT_EQ(failure(*m, {"10x2:f32:ones", "1x2:f32:ones"}),
+            "dimension 0 of input %x is 10, but the program was exported for 3..9");
+  EXPECT_EQ(failure(*m, {"4x3:f32:ones", "1x2:f32:ones"}),
+            "dimension 1 of input %x is 3, but the program was exported for 2");
+  EXPECT_EQ(failure(*m, {"4:f32:ones", "1x2:f32:ones"}), "input %x has 1 dimension, not 2");
+}
+
+TEST(ExportedWrites, ReachInputs) {
+  Diagnostics d;
+  Result<Module> m = Module::load(exportFile("writer.pt2"), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  std::vector<IValue> inputs{valueOf("2:f32=[1 2]"), valueOf("2:f32=[5 5]")};
+  ASSERT_TRUE(m->forward(inputs, d).ok()) << shown(d);
+  EXPECT_EQ(valueToText(inputs[0]), "2:f32=[2 4]");
+}
+
+}  // namespace
+}  // namespace tscompile

@@ -1,0 +1,149 @@
+#include "frontend/export/program.h"
+
+#include "frontend/export/program_json.h"
+#include "ir/graph/printer.h"
+#include "runtime/registry.h"
+#include "tests/support/files.h"
+
+namespace tscompile {
+namespace {
+
+// A program of one input %x and one parameter, whose nodes and outputs are given.
+std::string programText(const std::string& nodes, const std::string& output = R"({"as_tensor":{"name":"y"}})",
+                        const std::string& version = R"({"major":8,"minor":99})") {
+  std::string tensors = R"("tensor_values":{"x":{"dtype":7,"sizes":[{"as_int":2},{"as_expr":{"expr_str":"s0"}}]}})";
+  std::string inputs = R"("input_specs":[{"parameter":{"arg":{"name":"w"},"parameter_name":"fc.weight"}},)"
+                       R"({"user_input":{"arg":{"as_tensor":{"name":"x"}}}}])";
+  return R"({"graph_module":{"graph":{"inputs":[],"nodes":[)" + nodes + R"(],"outputs":[)" + output + "]," + tensors +
+         R"(},"signature":{)" + inputs + R"(,"output_specs":[{"user_output":{"arg":)" + output +
+         R"(}}]},"module_call_graph":[]},"range_constraints":{"s0":{"min_val":3,"max_val":9}},"schema_version":)" +
+         version + ",\"new_field\":[1]}";
+}
+
+std::string node(const std::string& target, const std::string& inputs,
+                 const std::string& outputs = R"({"as_tensor":{"name":"y"}})") {
+  return R"({"target":")" + target + R"(","inputs":[)" + inputs + R"(],"outputs":[)" + outputs +
+         R"(],"metadata":{},"name":"n"})";
+}
+std::string input(const std::string& name, const std::string& argument) {
+  return R"({"name":")" + name + R"(","arg":{)" + argument + "}}";
+}
+const std::string kX = R"("as_tensor":{"name":"x"})", kW = R"("as_tensor":{"name":"w"})";
+
+Result<ExportedProgram> read(const std::string& text, Diagnostics& d) {
+  Result<JsonTree> json = JsonTree::parse(SourceFile::make("p", exported::quoteNonFinite(text)), d);
+  if (!json) return Failed{};
+  return readProgram(*json, allOps(), d);
+}
+
+// The nodes as text, or the first report and its note.
+std::string shownProgram(const std::string& text) {
+  Diagnostics d;
+  Result<ExportedProgram> program = read(text, d);
+  if (!program) {
+    const Diagnostic& first = d.list().at(0);
+    return first.message + (first.notes.empty() ? "" : " / " + first.notes[0].message);
+  }
+  return graphText(*program->graph);
+}
+std::string shownNode(const std::string& n) { return shownProgram(programText(n)); }
+
+TEST(ExportedPrograms, NodesTakeDefaultsAndAttributes) {
+  EXPECT_EQ(shownNode(node("torch.ops.aten.linear.default", input("input", kX) + "," + input("weight", kW))),
+            "graph(%self : __torch__.torch.export.ExportedProgram,\n"
+            "      %x : Float(2, *)):\n"
+            "  %fc.weight : Tensor = prim::GetAttr[name=\"fc.weight\"](%self)\n"
+            "  %3 : NoneType = prim::Constant()\n"
+            "  %y : Tensor = aten::linear(%x, %fc.weight, %3)\n"
+            "  return (%y)\n");
+}
+
+TEST(ExportedPrograms, NumbersForTensorsChooseTheOverload) {
+  std::string text =
+      shownNode(node("torch.ops.aten.mul.Tensor", input("self", kX) + "," + input("other", R"("as_float":-Infinity)")));
+  EXPECT_NE(text.find("float = prim::Constant[value=-inf]()"), std::string::npos) << text;
+  EXPECT_NE(text.find("%y : Tensor = aten::mul(%x, "), std::string::npos) << text;
+  text = shownNode(node("torch.ops.aten.maximum.default", input("self", kX) + "," + input("other", R"("as_int":3)")));
+  EXPECT_NE(text.find("prim::NumToTensor"), std::string::npos) << text;
+}
+
+TEST(ExportedPrograms, EnumerationsAreThoseOfGraphText) {
+  std::string text = shownNode(
+      node("torch.ops.aten._to_copy.default", input("self", kX) + "," + input("dtype", R"("as_scalar_type":8)")));
+  EXPECT_NE(text.find("int = prim::Constant[value=7]()"), std::string::npos) << text;
+  EXPECT_NE(text.find("aten::to("), std::string::npos) << text;
+}
+
+TEST(ExportedPrograms, OlderUnionsNameAllAlternatives) {
+  std::string old = R"("as_none":null,"as_tensor":{"name":"x"},"as_int":null)";
+  std::string text = shownProgram(programText(
+      node("torch.ops.aten.relu.default", input("self", old), R"({"as_tensor":{"name":"y"},"as_tensors":null})"),
+      R"({"as_none":null,"as_tensor":{"name":"y"}})", "2"));
+  EXPECT_NE(text.find("%y : Tensor = aten::relu(%x)"), std::string::npos) << text;
+}
+
+TEST(ExportedPrograms, UnusedResultsOfDecomposedFormsGo) {
+  std::string text =
+      shownNode(node("torch.ops.aten.native_layer_norm.default",
+                     input("input", kX) + "," + input("normalized_shape", R"("as_ints":[4])") + "," +
+                         input("weight", R"("as_none":true)") + "," + input("bias", R"("as_none":true)") + "," +
+                         input("eps", R"("as_float":0.5)"),
+                     R"({"as_tensor":{"name":"y"}},{"as_tensor":{"name":"m"}},{"as_tensor":{"name":"r"}})"));
+  EXPECT_NE(text.find("%y : Tensor = aten::layer_norm("), std::string::npos) << text;
+  EXPECT_EQ(text.find("native_layer_norm"), std::string::npos) << text;
+}
+
+TEST(ExportedPrograms, SizesHaveBoundsAndSymbols) {
+  Diagnostics d;
+  Result<ExportedProgram> p = read(programText(node("torch.ops.aten.relu.default", input("self", kX))), d);
+  ASSERT_TRUE(p.ok()) << test::shown(d);
+  ASSERT_EQ(p->inputs.size(), 1u);
+  const std::vector<ExportedSize>& sizes = p->inputs[0].sizes;
+  ASSERT_EQ(sizes.size(), 2u);
+  EXPECT_EQ(sizes[0].least, 2);
+  EXPECT_EQ(sizes[0].most, 2);
+  EXPECT_EQ(sizes[1].least, 3);
+  EXPECT_EQ(sizes[1].most, 9);
+  EXPECT_EQ(sizes[1].symbol, "s0");
+}
+
+struct Refused {
+  std::string program, report;
+};
+
+TEST(ExportedPrograms, WhatIsWrongIsNamed) {
+  std::string relu = node("torch.ops.aten.relu.default", input("self", kX));
+  const Refused cases[] = {
+      {programText(relu, R"({"as_tensor":{"name":"y"}})", R"({"major":9,"minor":1})"),
+       "programs of version 9 are not known, only those up to 8"},
+      {programText(relu, R"({"as_tensor":{"name":"y"}})", "null"), "the program does not say of which version it is"},
+      {programText(relu, R"({"as_tensor":{"name":"z"}})"), "there is no value 'z' before this place"},
+      {programText(node("torch.ops.aten.relux.default", input("self", kX))),
+       "the operator aten::relux is not known; did you mean aten::relu / in the node 'n' that calls "
+       "torch.ops.aten.relux.default"},
+      {programText(node("torch.ops.aten.relu.default", "")),
+       "aten::relu needs the argument 'self' / in the node 'n' that calls torch.ops.aten.relu.default"},
+      {programText(node("torch.ops.aten.relu.default", input("self", kX) + "," + input("self", kX))),
+       "'self' is given twice / in the node 'n' that calls torch.ops.aten.relu.default"},
+      {programText(node("torch.ops.aten.relu.default", input("self", kX) + "," + input("slope", R"("as_int":1)"))),
+       "aten::relu has no argument 'slope' / in the node 'n' that calls torch.ops.aten.relu.default"},
+      {programText(node("torch.ops.aten.relu.default", input("self", R"("as_string":"x")"))),
+       "aten::relu cannot take (str) / in the node 'n' that calls torch.ops.aten.relu.default"},
+      {programText(node("torch.ops.aten.relu.default", input("self", R"("as_custom_obj":{"name":"x"})"))),
+       "arguments of the kind 'as_custom_obj' are not supported / in the node 'n' that calls "
+       "torch.ops.aten.relu.default"},
+      {programText(node("torch.ops.higher_order.while_loop", "")),
+       "the higher order operator 'while_loop' is not supported / in the node 'n' that calls "
+       "torch.ops.higher_order.while_loop"},
+      {programText(node("builtins.print", "")),
+       "builtins.print is not an operator of a graph / in the node 'n' that calls builtins.print"},
+      {programText(node("_operator.add", input("a", R"("as_string":"x")"), R"({"as_sym_int":{"as_name":"y"}})")),
+       "aten::add cannot take (str) / in the node 'n' that calls _operator.add"},
+      {"[]", "the program does not say of which version it is"},
+      {R"({"schema_version":8})", "the program has no graph"},
+  };
+  for (const Refused& c : cases) EXPECT_EQ(shownProgram(c.program), c.report) << c.program;
+}
+
+}  // namespace
+}  // namespace tscompile
