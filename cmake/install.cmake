@@ -12,7 +12,7 @@ install(EXPORT tscompileTargets NAMESPACE tscompile:: DESTINATION ${CMAKE_INSTAL
 # Headers keep their folders below include/tscompile; users include <tscompile/compiler.h>.
 foreach(folder ir frontend passes partition runtime api)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile
-    FILES_MATCHING PATTERN "*.h" PATTERN "families.def")
+    FILES_MATCHING PATTERN "*.h" PATTERN "families.def" PATTERN "aten_names.def")
 endforeach()
 file(WRITE ${PROJECT_BINARY_DIR}/compiler.h "#pragma once\n#include \"api/compiler.h\"\n")
 install(FILES ${PROJECT_BINARY_DIR}/compiler.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile)
@@ -23,6 +23,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tscompileConfigVersion.cm
 install(FILES ${PROJECT_BINARY_DIR}/tscompileConfig.cmake ${PROJECT_BINARY_DIR}/tscompileConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
 
+# Who links the static library links what its inside uses; tscompileTargets.cmake says the same to CMake.
+if(NOT BUILD_SHARED_LIBS)
+  set(PC_STATIC_LIBS "-lre2 -lutf8proc ")
+endif()
 # The prefix as seen from the .pc file, so that the tree can be moved.
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/tscompile.pc.in ${PROJECT_BINARY_DIR}/tscompile.pc @ONLY)
