@@ -4,7 +4,7 @@
 #include "api/input_range.h"
 #include "api/module.h"
 #include "passes/catalog.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/call_targets.h"
 #include "passes/rewrite/call_records.h"
 
 #include <functional>

@@ -8,7 +8,6 @@
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "passes/lowering/fallback_marks.h"
-#include "passes/lowering/passes.h"
 #include "runtime/engine/support.h"
 
 #include <fmt/core.h>

@@ -2,7 +2,7 @@
 #include "frontend/text/parse.h"
 #include "ir/graph/clone.h"
 #include "passes/catalog.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/pattern.h"
 #include "runtime/registry.h"
 

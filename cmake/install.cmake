@@ -40,6 +40,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tscompileConfigVersion.cm
 install(FILES ${PROJECT_BINARY_DIR}/tscompileConfig.cmake ${PROJECT_BINARY_DIR}/tscompileConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tscompile)
 
+# Who links the static library links what its inside uses; tscompileTargets.cmake says the same to CMake.
+if(NOT BUILD_SHARED_LIBS)
+  set(PC_STATIC_LIBS "-lre2 -lutf8proc ")
+endif()
 # The prefix as seen from the .pc file, so that the tree can be moved.
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/tscompile.pc.in ${PROJECT_BINARY_DIR}/tscompile.pc @ONLY)

@@ -1,7 +1,7 @@
 // Elementwise operators that write their result over an input which nobody reads any more.
 #include "passes/algebra/node_rewriting.h"
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/destroy_handler.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
 

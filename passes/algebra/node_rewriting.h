@@ -11,14 +11,6 @@
 
 namespace tscompile {
 
-// A node rewrite with what the catalog says of it.
-struct NamedRewrite {
-  const char* group;  // the phase that it belongs to
-  NodeRewrite rewrite;
-  const char* purpose;
-  Query::Tags tags;
-};
-
 // The node that a rewrite is asked about. The node and those that `producer` finds are pure, and nobody writes the
 // memory that they read or make, so they may be computed anywhere and any number of times.
 class Site {
@@ -84,15 +76,5 @@ NodeRewrite siteRewrite(std::string name, std::vector<Symbol> kinds, Replacement
 // shape: one tensor and otherwise numbers, or two.
 bool isElementwise(Symbol kind);
 std::vector<Symbol> elementwiseKinds();
-
-// The rewrites of one subject each.
-std::vector<NamedRewrite> dimensionRewrites();
-std::vector<NamedRewrite> subtensorRewrites();
-std::vector<NamedRewrite> broadcastRewrites();
-std::vector<NamedRewrite> reductionRewrites();
-std::vector<NamedRewrite> arithmeticRewrites();
-std::vector<NamedRewrite> canonizerRewrites();
-std::vector<NamedRewrite> gemmRewrites();
-std::vector<NamedRewrite> castRewrites();
 
 }  // namespace tscompile

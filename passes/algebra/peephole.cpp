@@ -1,98 +1,22 @@
 // Small rewrites of one node each that leave every bit as it was: operators that do nothing, questions whose answer the
 // types give, containers that are taken apart again, sums of known integers.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/database.h"
 #include "passes/rewrite/edits.h"
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 namespace tscompile {
 namespace {
 
-using Values = std::vector<Value*>;  // one for each output; none: no change
+using Values = std::vector<Value*>;
 
+const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub");
+
+// What the rules find; each gives one value for each output of the node, or none at all: no change.
 class Peephole {
  public:
-  Peephole(Graph& graph, RewriteContext& context) : graph_(graph), context_(context), facts_(context.facts) {}
-
-  // One walk in text order.
-  bool run() {
-    std::vector<Node*> nodes;
-    forEachNode(graph_, [&](Node* n) { nodes.push_back(n); });
-    std::vector<Node*> gone;
-    for (Node* n : nodes) {
-      auto rule = rules().find(n->kind());
-      if (rule == rules().end() || n->inputCount() < rule->second.inputs || !isUsed(n)) continue;
-      Values by = (this->*rule->second.apply)(n);
-      if (by.empty()) continue;
-      for (size_t i = 0; i < by.size(); ++i) {
-        if (!by[i] || !n->output(i)->hasUses()) continue;
-        replaceValue(n->output(i), by[i]);
-        changed_ = true;
-      }
-      if (!n->hasBlocks() && !isUsed(n)) gone.push_back(n);
-    }
-    for (size_t i = gone.size(); i-- > 0;) gone[i]->destroy();
-    return changed_;
-  }
-
- private:
-  struct Rule {
-    Values (Peephole::*apply)(Node*);
-    size_t inputs = 1;  // at least; nodes of overloads that nobody knows may have any number
-  };
-  static bool isUsed(const Node* n) {
-    for (const Value* v : n->outputs())
-      if (v->hasUses()) return true;
-    return false;
-  }
-
-  static const std::unordered_map<Symbol, Rule>& rules() {
-    static const auto* const kRules = new std::unordered_map<Symbol, Rule>{
-        {Symbol::of("aten::t"), {&Peephole::twiceTransposed}},
-        {Symbol::of("aten::expand"), {&Peephole::expand}},
-        {Symbol::of("aten::expand_as"), {&Peephole::expandAs, 2}},
-        {Symbol::of("aten::type_as"), {&Peephole::typeAs, 2}},
-        {Symbol::of("aten::add"), {&Peephole::add, 2}},
-        {Symbol::of("aten::sub"), {&Peephole::subtract, 2}},
-        {Symbol::of("aten::mul"), {&Peephole::multiply, 2}},
-        {Symbol::of("aten::div"), {&Peephole::divide, 2}},
-        {Symbol::of("aten::floordiv"), {&Peephole::floorDivide, 2}},
-        {Symbol::of("aten::dim"), {&Peephole::dim}},
-        {Symbol::of("aten::size"), {&Peephole::size}},
-        {Symbol::of("aten::numel"), {&Peephole::numel}},
-        {Symbol::of("prim::dtype"), {&Peephole::dtype}},
-        {Symbol::of("prim::device"), {&Peephole::device}},
-        {Symbol::of("prim::is_cuda"), {&Peephole::never}},
-        {Symbol::of("aten::is_grad_enabled"), {&Peephole::gradEnabled, 0}},
-        {Symbol::of("aten::is_autocast_enabled"), {&Peephole::noAutocast, 0}},
-        {Symbol::of("prim::is_nested"), {&Peephole::never}},
-        {Symbol::of("prim::is_sparse"), {&Peephole::never}},
-        {Symbol::of("prim::is_mkldnn"), {&Peephole::never}},
-        {Symbol::of("prim::is_quantized"), {&Peephole::never}},
-        {Symbol::of("prim::requires_grad"), {&Peephole::never}},
-        {Symbol::of("aten::is_floating_point"), {&Peephole::isFloatingPoint}},
-        {Symbol::of("aten::is_complex"), {&Peephole::isComplex}},
-        {Symbol::of("aten::Int"), {&Peephole::numberOfTensor}},
-        {Symbol::of("aten::Float"), {&Peephole::numberOfTensor}},
-        {Symbol::of("aten::Bool"), {&Peephole::numberOfTensor}},
-        {Symbol::of("aten::IntImplicit"), {&Peephole::numberOfTensor}},
-        {Symbol::of("aten::FloatImplicit"), {&Peephole::numberOfTensor}},
-        {sym::If, {&Peephole::conditionItself}},
-        {Symbol::of("aten::__is__"), {&Peephole::isNone, 2}},
-        {Symbol::of("aten::__isnot__"), {&Peephole::isNone, 2}},
-        {Symbol::of("aten::_unwrap_optional"), {&Peephole::unwrap}},
-        {Symbol::of("aten::len"), {&Peephole::length}},
-        {Symbol::of("aten::__getitem__"), {&Peephole::item, 2}},
-        {sym::ListUnpack, {&Peephole::unpackList}},
-        {Symbol::of("aten::slice"), {&Peephole::sliceOfList}},
-        {sym::TupleUnpack, {&Peephole::unpackTuple}},
-        {sym::TupleIndex, {&Peephole::tupleItem, 2}},
-        {sym::TupleSlice, {&Peephole::tupleSlice}},
-    };
-    return *kRules;
-  }
+  explicit Peephole(RewriteContext& context) : context_(context), facts_(context.facts) {}
 
   // ---- what rules ask ----
 
@@ -155,33 +79,26 @@ class Peephole {
     return {n->input(0)};
   }
 
-  Values add(Node* n) {
-    if (n->inputCount() == 2) return addNumbersOrLists(n);
+  Values addZero(Node* n) {
     if (n->inputCount() != 3 || !n->input(0)->type()->isTensor() || n->input(1)->type()->isTensor()) return {};
     if (facts_.number(n->input(2)) != 1.0) return {};
     bool integers = keepsDType(n, kIntegerTypes) && isZero(n->input(1));
     bool floats = keepsDType(n, kFloatingTypes) && isNeutral(n->input(1), false);
     return integers || floats ? inputForCopy(n) : Values{};
   }
-  Values subtract(Node* n) {
-    if (n->inputCount() == 2) return subtractNumbers(n);
+  Values subtractZero(Node* n) {
     if (n->inputCount() != 3 || !n->input(0)->type()->isTensor() || n->input(1)->type()->isTensor()) return {};
     if (facts_.number(n->input(2)) != 1.0) return {};
     bool integers = keepsDType(n, kIntegerTypes) && isZero(n->input(1));
     bool floats = keepsDType(n, kFloatingTypes) && isNeutral(n->input(1), true);
     return integers || floats ? inputForCopy(n) : Values{};
   }
-  Values multiply(Node* n) {
-    if (n->inputCount() != 2) return {};
-    if (isInt(n->input(0)) && isInt(n->input(1))) {
-      if (facts_.integer(n->input(1)) == 1) return {n->input(0)};
-      if (facts_.integer(n->input(0)) == 1) return {n->input(1)};
+  Values multiplyByOne(Node* n) {
+    if (n->inputCount() != 2 || !n->input(0)->type()->isTensor() || !isOne(n->input(1)) || !keepsDType(n, kRealAndBool))
       return {};
-    }
-    if (!n->input(0)->type()->isTensor() || !isOne(n->input(1)) || !keepsDType(n, kRealAndBool)) return {};
     return inputForCopy(n);
   }
-  Values divide(Node* n) {
+  Values divideByOne(Node* n) {
     if (n->inputCount() != 2 || !n->input(0)->type()->isTensor() || !isOne(n->input(1))) return {};
     return keepsDType(n, kFloatingTypes) ? inputForCopy(n) : Values{};
   }
@@ -246,7 +163,7 @@ class Peephole {
     static const Symbol kChangers[] = {Symbol::of("aten::set_grad_enabled"), sym::Enter, sym::CallMethod,
                                        sym::CallFunction, sym::fork};
     for (Symbol kind : kChangers)
-      if (graph_.kinds().count(kind)) return {};
+      if (context_.graph.kinds().count(kind)) return {};
     return n->inputCount() == 0 ? constant(n, true) : Values{};
   }
   Values noAutocast(Node* n) { return constant(n, false); }
@@ -260,31 +177,28 @@ class Peephole {
     return {made->input(0)};
   }
 
-  Values addNumbersOrLists(Node* n) {
-    if (const Node* a = unwritten(n->input(0)))
-      if (const Node* b = unwritten(n->input(1))) {
-        std::vector<Value*> items;
-        for (const Node* list : {a, b})
-          for (const Use& u : list->inputs()) items.push_back(u.value);
-        return listOf(n, items);
-      }
-    if (!isInt(n->input(0)) || !isInt(n->input(1))) return {};
-    if (isZero(n->input(1))) return {n->input(0)};
-    if (isZero(n->input(0))) return {n->input(1)};
-    return mergedSum(n, false);
+  // i + 0, i - 0, i * 1, i // 1 and, where that is the same, with the operands exchanged.
+  Values neutralInteger(Node* n) {
+    static const Symbol kMul = Symbol::of("aten::mul"), kFloorDiv = Symbol::of("aten::floordiv");
+    if (n->inputCount() != 2 || !isInt(n->input(0)) || !isInt(n->input(1))) return {};
+    bool isProduct = n->kind() == kMul, commutes = isProduct || n->kind() == kAdd;
+    int64_t neutral = isProduct || n->kind() == kFloorDiv ? 1 : 0;
+    if (facts_.integer(n->input(1)) == neutral) return {n->input(0)};
+    if (commutes && facts_.integer(n->input(0)) == neutral) return {n->input(1)};
+    return {};
   }
-  Values subtractNumbers(Node* n) {
-    if (!isInt(n->input(0)) || !isInt(n->input(1))) return {};
-    if (isZero(n->input(1))) return {n->input(0)};
-    return mergedSum(n, true);
-  }
-  Values floorDivide(Node* n) {
-    bool ints = n->inputCount() == 2 && isInt(n->input(0)) && isInt(n->input(1));
-    return ints && facts_.integer(n->input(1)) == 1 ? Values{n->input(0)} : Values{};
+  Values joinLists(Node* n) {
+    const Node *a = n->inputCount() == 2 ? unwritten(n->input(0)) : nullptr, *b = a ? unwritten(n->input(1)) : nullptr;
+    if (!b) return {};
+    std::vector<Value*> items;
+    for (const Node* list : {a, b})
+      for (const Use& u : list->inputs()) items.push_back(u.value);
+    return listOf(n, items);
   }
   // a + c1 + c2 -> a + c, likewise with differences; what runs over wraps as the operators do.
-  Values mergedSum(Node* n, bool minus) {
-    static const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub");
+  Values mergeSums(Node* n) {
+    if (n->inputCount() != 2 || !isInt(n->input(0)) || !isInt(n->input(1))) return {};
+    bool minus = n->kind() == kSub;
     std::optional<int64_t> outer = facts_.integer(n->input(1));
     const Node* inner = n->input(0)->node();
     if (!outer || !inner || inner->inputCount() != 2 || (inner->kind() != kAdd && inner->kind() != kSub)) return {};
@@ -435,21 +349,99 @@ class Peephole {
     return {v};
   }
 
-  Graph& graph_;
+ private:
   RewriteContext& context_;
   GraphFacts& facts_;
-  bool changed_ = false;
 };
+
+struct Rule {
+  const char* name;
+  std::vector<const char*> kinds;
+  Values (Peephole::*apply)(Node*);
+  const char* purpose;
+  size_t inputs = 1;  // at least; nodes of overloads that nobody knows may have any number
+};
+
+const std::vector<Rule>& rules() {
+  using P = Peephole;
+  static const auto* const kRules = new std::vector<Rule>{
+      {"double_transpose", {"aten::t"}, &P::twiceTransposed, "a matrix transposed twice"},
+      {"useless_expand", {"aten::expand"}, &P::expand, "an expansion to the sizes that are there"},
+      {"useless_expand_as", {"aten::expand_as"}, &P::expandAs, "the same for expand_as", 2},
+      {"useless_type_as", {"aten::type_as"}, &P::typeAs, "a conversion to the dtype that is there", 2},
+      {"add_nothing", {"aten::add"}, &P::addZero, "the zero that leaves every element as it is", 2},
+      {"subtract_nothing", {"aten::sub"}, &P::subtractZero, "the same for differences", 2},
+      {"multiply_by_one", {"aten::mul"}, &P::multiplyByOne, "a factor of 1", 2},
+      {"divide_by_one", {"aten::div"}, &P::divideByOne, "a divisor of 1", 2},
+      {"neutral_integer",
+       {"aten::add", "aten::sub", "aten::mul", "aten::floordiv"},
+       &P::neutralInteger,
+       "integers plus 0 or times 1",
+       2},
+      {"merge_integer_sums", {"aten::add", "aten::sub"}, &P::mergeSums, "i + 1 + 2 is i + 3", 2},
+      {"join_lists", {"aten::add"}, &P::joinLists, "a sum of lists that were just made", 2},
+      {"known_rank", {"aten::dim"}, &P::dim, "ranks that are known"},
+      {"known_size", {"aten::size"}, &P::size, "sizes that are known"},
+      {"known_numel", {"aten::numel"}, &P::numel, "counts of elements that are known"},
+      {"known_dtype", {"prim::dtype"}, &P::dtype, "dtypes that are known"},
+      {"known_device", {"prim::device"}, &P::device, "everything runs on the CPU"},
+      {"never_so",
+       {"prim::is_cuda", "prim::is_nested", "prim::is_sparse", "prim::is_mkldnn", "prim::is_quantized",
+        "prim::requires_grad"},
+       &P::never,
+       "properties that no tensor has"},
+      {"gradients_enabled", {"aten::is_grad_enabled"}, &P::gradEnabled, "runs start with gradients enabled", 0},
+      {"no_autocast", {"aten::is_autocast_enabled"}, &P::noAutocast, "nothing is cast by itself", 0},
+      {"known_floating_point", {"aten::is_floating_point"}, &P::isFloatingPoint, "questions that dtypes answer"},
+      {"known_complex", {"aten::is_complex"}, &P::isComplex, "the same for complex numbers"},
+      {"number_of_tensor",
+       {"aten::Int", "aten::Float", "aten::Bool", "aten::IntImplicit", "aten::FloatImplicit"},
+       &P::numberOfTensor,
+       "a number that was made a tensor is a number again"},
+      {"condition_itself", {"prim::If"}, &P::conditionItself, "True if a condition holds, else False"},
+      {"known_none", {"aten::__is__", "aten::__isnot__"}, &P::isNone, "whether a value is None, if its type tells", 2},
+      {"useless_unwrap", {"aten::_unwrap_optional"}, &P::unwrap, "what cannot be None needs no check"},
+      {"known_length", {"aten::len"}, &P::length, "the length of a list that was just made"},
+      {"item_of_list", {"aten::__getitem__"}, &P::item, "an item of a list that was just made", 2},
+      {"unpack_list", {"prim::ListUnpack"}, &P::unpackList, "all items of a list that was just made"},
+      {"slice_of_list", {"aten::slice"}, &P::sliceOfList, "a part of a list that was just made"},
+      {"unpack_tuple", {"prim::TupleUnpack"}, &P::unpackTuple, "all items of a tuple"},
+      {"item_of_tuple", {"prim::TupleIndex"}, &P::tupleItem, "an item of a tuple", 2},
+      {"slice_of_tuple", {"prim::TupleSlice"}, &P::tupleSlice, "a part of a tuple"},
+  };
+  return *kRules;
+}
+
+bool isUsed(const Node* n) {
+  return std::any_of(n->outputs().begin(), n->outputs().end(), [](const Value* v) { return v->hasUses(); });
+}
+
+// Values that take another one's place take its name as well, made by the rule or not.
+Replacement applyRule(const Rule& rule, Node* n, RewriteContext& context) {
+  if (n->inputCount() < rule.inputs || !isUsed(n)) return {};
+  Values by = (Peephole(context).*rule.apply)(n);
+  bool changed = false;
+  for (size_t i = 0; i < by.size(); ++i) {
+    if (!by[i] || !n->output(i)->hasUses()) continue;
+    replaceValue(n->output(i), by[i]);
+    changed = true;
+  }
+  if (!changed) return {};
+  if (!n->hasBlocks() && !isUsed(n)) n->destroy();
+  return Replacement::done();
+}
 
 }  // namespace
 
-bool peephole(Graph& graph, RewriteContext& context) {
-  bool changed = false;
-  while (Peephole(graph, context).run()) {
-    changed = true;
-    context.facts.refresh();
+std::vector<NamedRewrite> peepholeRewrites() {
+  std::vector<NamedRewrite> rewrites;
+  for (const Rule& rule : rules()) {
+    NodeRewrite r{.name = rule.name, .kinds = {}, .apply = nullptr};
+    for (const char* kind : rule.kinds) r.kinds.push_back(Symbol::of(kind));
+    r.apply = [&rule](Node* n, RewriteContext& context) { return applyRule(rule, n, context); };
+    rewrites.push_back({"peephole", std::move(r), rule.purpose, {"default", "canonicalize"}});
   }
-  return changed;
+  return rewrites;
 }
 
 }  // namespace tscompile

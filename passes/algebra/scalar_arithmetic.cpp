@@ -1,7 +1,7 @@
 // Integers that were put into tensors to be added, multiplied or divided stay integers:
 //   op(NumToTensor(a), NumToTensor(b)) -> NumToTensor(op(a, b))
 // and the same with a constant 0-dimensional tensor, or a plain integer, on one side. Both wrap around in 64 bits.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

@@ -1,7 +1,7 @@
 // Operators on halves that PyTorch computes as floats and rounds once: said so, for the entries that unpack them.
 //   op(x) -> to(op(to(x, float)), half)
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/formula.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

@@ -1,6 +1,6 @@
 // conv(x, w, b, stride, "same", dilation, groups) with the numbers that the word stands for. Where a side needs one
 // more than the other, the input is padded there first.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

@@ -1,7 +1,7 @@
 // scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale, grouped) without dropout and groups:
 //   softmax(q * scale @ k^T, masked) @ v
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/formula.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // Normalisations as arithmetic: the layer and group forms, and the batch form with the statistics that were gathered.
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/formula.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

@@ -1,8 +1,8 @@
 // var in two passes over the data: the mean first, then the squares of what differs from it. The sum of squares less
 // the square of the sum would lose the digits that matter.
 //   var(x) -> sum((x - mean(x))^2) / max(n - correction, 0)
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/formula.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Operators with two names get the first one. They mean the same for all arguments, memory included, so only the name
 // changes.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <utility>
 

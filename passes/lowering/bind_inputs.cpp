@@ -2,8 +2,8 @@
 // tuples and dicts that no constant holds, or that the graph writes to, are made of constants, anew in every run. Not
 // tensors that the graph writes to: a constant is the same in every run.
 #include "ir/values/ivalue.h"
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/constant_form.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
 

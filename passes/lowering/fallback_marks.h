@@ -36,4 +36,7 @@ class FallbackMarks {
   RewriteContext& context_;
 };
 
+// The step that marks nodes so.
+bool markFallback(Graph& graph, RewriteContext& context);
+
 }  // namespace tscompile

@@ -1,6 +1,6 @@
 // A graph that returns one tuple or list of tensors returns the tensors instead. This changes what callers get, so it
 // is for those who ask: engines have tensors for outputs, and no collections.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
 

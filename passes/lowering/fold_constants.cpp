@@ -1,5 +1,5 @@
 // What depends on constants alone is computed; conditions and trip counts that are constant decide.
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/constant_form.h"
 
 #include <algorithm>

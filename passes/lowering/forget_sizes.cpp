@@ -1,6 +1,6 @@
 // Takes the sizes out of the types of all values. Traces write down those of their example; a graph that is to run with
 // other ones must not be simplified by them.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

@@ -1,7 +1,7 @@
 // Attributes that nothing writes become constants: %w = prim::GetAttr[name="weight"](%conv) is one tensor from then on,
 // %self.conv.weight. What may be written, and everything that shares its memory, stays an attribute.
 #include "ir/graph/clone.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/call_targets.h"
 #include "passes/rewrite/constant_form.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 //   %b = aten::add_(%a, %y, %n)    ->   %b = aten::add(%a, %y, %n)
 //   %c = aten::neg(%a)                  %c = aten::neg(%b)
 #include "ir/graph/liveness.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 
 #include <algorithm>
 #include <unordered_map>

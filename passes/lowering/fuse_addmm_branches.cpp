@@ -1,8 +1,8 @@
 // Old scripts of a fully connected layer choose between two ways to say the same:
 //   if x.dim() == 2: y = addmm(b, x, w)  else: y = matmul(x, w) + b
 // Whatever the condition, the second way computes it.
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/edits.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

@@ -2,8 +2,8 @@
 // is made takes its name, and an older value of the same name gets another; only inputs of the graph keep theirs.
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
+#include "passes/lowering/call_targets.h"
 #include "passes/lowering/fallback_marks.h"
-#include "passes/lowering/passes.h"
 
 #include <fmt/core.h>
 

@@ -5,8 +5,8 @@
 //       %p = prim::TupleConstruct(%a, %b)        -> (%a, %b)
 //       -> (%p)                           ->   ...
 //     ...                                    %t = prim::TupleConstruct(%1, %2)
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/edits.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

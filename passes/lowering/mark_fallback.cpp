@@ -1,7 +1,7 @@
 // Marks the nodes that are to stay out of engines: by the class or path of the module that they belong to, or by name.
 #include "ir/support/text.h"
 #include "passes/lowering/fallback_marks.h"
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
 

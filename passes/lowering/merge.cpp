@@ -1,5 +1,5 @@
 // Equal computations become one (hash-consing), and equal constants one at the top of the graph.
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/edits.h"
 
 #include <algorithm>

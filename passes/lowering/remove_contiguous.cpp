@@ -1,7 +1,7 @@
 // Removes aten::contiguous where nobody can tell: no node asks later for the strides of the value or of something made
 // from it, no memory is written that it may share or not, and the caller gets none of it.
 #include "ir/graph/side_table.h"
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Removes what nothing needs: nodes, outputs of If and Loop, values that a loop only hands to itself.
 #include "ir/operators/random_use.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 
 #include <unordered_map>
 

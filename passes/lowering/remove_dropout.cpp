@@ -1,5 +1,5 @@
 // Dropout that drops nothing gives the very tensor that it was given, memory and all; so it can go in every place.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 

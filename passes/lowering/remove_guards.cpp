@@ -1,6 +1,6 @@
 // Removes what profiling leaves in a graph: nodes that hand on their inputs.
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/edits.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

@@ -1,6 +1,6 @@
 // Removes assertions that cannot fire: a prim::If whose condition is known, with a raise in the branch not taken.
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/edits.h"
+#include "passes/rewrite/rewrite.h"
 
 #include <unordered_set>
 

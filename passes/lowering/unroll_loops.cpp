@@ -1,8 +1,8 @@
 // Loops with a known, small number of trips become their bodies, one behind the other; loops without trips go.
 #include "ir/graph/clone.h"
 #include "ir/values/loop_limits.h"
-#include "passes/lowering/passes.h"
 #include "passes/rewrite/edits.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 namespace {

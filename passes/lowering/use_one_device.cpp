@@ -1,6 +1,6 @@
 // Constants that name a device name the one of argument "device" ("cpu" if none is given): a model that was made on
 // another machine then puts its tensors where they can be.
-#include "passes/lowering/passes.h"
+#include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
 

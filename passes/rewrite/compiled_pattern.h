@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <regex>
 #include <string>
 #include <vector>
+
+namespace re2 {
+class RE2;
+}
 
 namespace tscompile {
 
@@ -18,7 +21,7 @@ struct CompiledPattern {
     Symbol name;
     const IValue* value = nullptr;  // must be equal; null for the forms below
     int variable = -1;              // index into `variables`
-    std::shared_ptr<const std::regex> regex;
+    std::shared_ptr<const re2::RE2> regex;
   };
   struct PatternNode {
     const Node* node;

@@ -172,7 +172,7 @@ bool fitsKind(RewriteDatabase::Kind kind, const RewriteDatabase::Object& object)
   if (kind == Kind::Sequence) return true;
   if (kind == Kind::Equilibrium) {
     if (const auto* inner = std::get_if<std::shared_ptr<const RewriteDatabase>>(&object))
-      return (*inner)->kind() == Kind::Group;
+      return (*inner)->kind() == Kind::Group || (*inner)->kind() == Kind::Walk;
     return !std::holds_alternative<Plan>(object);
   }
   return std::holds_alternative<NodeRewrite>(object);
@@ -267,6 +267,7 @@ std::vector<NodeRewrite> RewriteDatabase::nodeRewrites(const Query& query) const
   std::vector<NodeRewrite> out;
   for (const Entry* e : ordered()) {
     if (const auto* inner = std::get_if<std::shared_ptr<const RewriteDatabase>>(&e->object)) {
+      if ((*inner)->kind_ == Kind::Walk) continue;  // stands among the graph rewrites
       std::vector<NodeRewrite> parts = (*inner)->nodeRewrites(query);
       if (!parts.empty()) out.push_back(firstOf(e->name, std::move(parts)));
     } else if (const auto* r = std::get_if<NodeRewrite>(&e->object); r && query.selects(e->tags)) {
@@ -294,13 +295,21 @@ Plan RewriteDatabase::query(const Query& query) const {
   Plan::Equilibrium parts;
   parts.nodes = nodeRewrites(query);
   for (const Entry* e : ordered()) {
+    const auto* inner = std::get_if<std::shared_ptr<const RewriteDatabase>>(&e->object);
+    if (inner && (*inner)->kind_ == Kind::Walk)
+      if (std::vector<NodeRewrite> nodes = (*inner)->nodeRewrites(query); !nodes.empty())
+        parts.global.emplace_back(Plan::Walks{e->name, std::move(nodes)});
     const auto* graph = std::get_if<GraphRewrite>(&e->object);
     if (!graph || !query.selects(e->tags)) continue;
-    (e->role == Role::Final ? parts.final : e->role == Role::CleanUp ? parts.cleanup : parts.global).push_back(*graph);
+    if (e->role == Role::Normal)
+      parts.global.emplace_back(*graph);
+    else
+      (e->role == Role::Final ? parts.final : parts.cleanup).push_back(*graph);
   }
   if (parts.nodes.empty() && parts.global.empty() && parts.final.empty() && parts.cleanup.empty()) return {};
   // Nothing to clean up after: the clean-ups themselves are wanted.
-  if (parts.nodes.empty() && parts.global.empty() && parts.final.empty()) std::swap(parts.global, parts.cleanup);
+  if (parts.nodes.empty() && parts.global.empty() && parts.final.empty())
+    for (GraphRewrite& r : std::exchange(parts.cleanup, {})) parts.global.emplace_back(std::move(r));
   return Plan::equilibrium(name_, std::move(parts));
 }
 

@@ -66,10 +66,18 @@ struct EntryOptions {
   SourceRange range = {};    // of a text that it comes from, for messages
 };
 
+// A node rewrite with what a list of databases and entries says of it.
+struct NamedRewrite {
+  const char* database;  // that it belongs to
+  NodeRewrite rewrite;
+  const char* purpose;
+  Query::Tags tags = {"default"};
+};
+
 class RewriteDatabase {
  public:
   // How the entries of a query are joined: one after the other; all until nothing changes; node rewrites of which the
-  // first that applies to a node is taken; node rewrites in one walk.
+  // first that applies to a node is taken; node rewrites in one walk, or inside an equilibrium in walks of their own.
   enum class Kind : uint8_t { Sequence, Equilibrium, Group, Walk };
   using Object = std::variant<NodeRewrite, GraphRewrite, Plan, std::shared_ptr<const RewriteDatabase>>;
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <re2/re2.h>
 
 namespace tscompile {
 namespace {
@@ -89,13 +90,11 @@ class PatternCompiler {
     return test;
   }
 
-  std::shared_ptr<const std::regex> regex(const Node* n, const std::string& text) {
-    try {
-      return std::make_shared<std::regex>(text);
-    } catch (const std::regex_error&) {
-      fail(n->range, "'" + abbreviate(text, 60) + "' is no regular expression");
-      return std::make_shared<std::regex>("");
-    }
+  std::shared_ptr<const RE2> regex(const Node* n, const std::string& text) {
+    auto regex = std::make_shared<const RE2>(text, RE2::Quiet);
+    if (!regex->ok())
+      fail(n->range, "'" + abbreviate(text, 60) + "' is no regular expression: " + abbreviate(regex->error(), 60));
+    return regex;
   }
 
   CompiledPattern& out_;

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include <functional>
+#include <re2/re2.h>
 
 namespace tscompile {
 namespace {
@@ -279,7 +280,7 @@ class Matcher {
     for (const auto& test : p.attributes) {
       if (isNamed(p.node->kind()) && test.name == sym::name && test.variable < 0) {
         std::string name = calledName(n);
-        if (test.regex ? !std::regex_match(name, *test.regex)
+        if (test.regex ? !RE2::FullMatch(name, *test.regex)
                        : !test.value->isString() || !endsWithName(name, test.value->toString()))
           return false;
         continue;
@@ -289,7 +290,7 @@ class Matcher {
       if (!v && p.isConstant && !n->hasAttribute(test.name)) v = &kNone;
       if (!v || v->isLiteral()) return false;
       if (test.regex) {
-        if (!v->isString() || !std::regex_match(v->toString(), *test.regex)) return false;
+        if (!v->isString() || !RE2::FullMatch(v->toString(), *test.regex)) return false;
       } else if (test.value) {
         if (sameBits(*v, *test.value)) continue;
         std::optional<double> number = source_.byValue_ && p.isConstant ? plainNumber(*test.value) : std::nullopt;

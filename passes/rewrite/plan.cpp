@@ -17,6 +17,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 namespace tscompile {
@@ -359,7 +360,12 @@ class PlanRunner {
       profile.most = std::max<uint64_t>(profile.most, context_.graph.nodeCount());
       TimedScope timed(profile.passes.back().seconds);
       context_.facts.refresh();
-      globals(parts.global, uses);
+      for (const auto& part : parts.global) {
+        if (const auto* graph = std::get_if<GraphRewrite>(&part))
+          globals({graph, 1}, uses);
+        else
+          walks(std::get<Plan::Walks>(part), uses, limit);
+      }
       if (uses.total) globals(parts.cleanup, uses);
       nodes(parts, uses, limit);
       size_t before = uses.total;
@@ -381,7 +387,7 @@ class PlanRunner {
     }
   }
 
-  void globals(const std::vector<GraphRewrite>& rewrites, Uses& uses) {
+  void globals(std::span<const GraphRewrite> rewrites, Uses& uses) {
     auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
     for (const GraphRewrite& r : rewrites) {
       size_t start = log_.position();
@@ -398,6 +404,19 @@ class PlanRunner {
       ++p.applied;
       profile.passes.back().count(r.name);
       if (settings_.profile) p.created += log_.created(start).size();
+    }
+  }
+
+  void walks(const Plan::Walks& part, Uses& uses, size_t limit) {
+    auto& profile = std::get<Profile::Equilibrium>(profile_->detail);
+    TimedScope timed(profile.inNodeRewriters);
+    for (bool changed = true; changed && uses.most <= limit && !isTooLarge();) {
+      changed = false;
+      Dispatch dispatch(part.nodes, context_.graph.kinds());
+      Worklist list(log_, dispatch, Revisit::None);
+      list.fill(context_.graph, Order::InToOut, 0, leftOut_);
+      while (Node* n = list.take(false)) changed |= tryAll(dispatch, n, uses);
+      if (changed) context_.facts.refresh();
     }
   }
 
@@ -476,6 +495,18 @@ std::string Plan::describe(int depth) const {
       if (level < depth)
         for (const auto& r : rewrites) line("  " + r.name + title);
     };
+    auto globals = [&](const auto& all) {
+      for (const auto& part : all) {
+        if (const auto* graph = std::get_if<GraphRewrite>(&part)) {
+          parts(" (graph)", std::span(graph, 1));
+          continue;
+        }
+        const auto& walks = std::get<Walks>(part);
+        if (level < depth) line("  " + walks.name + ": walks from the inputs");
+        for (const NodeRewrite& r : walks.nodes)
+          if (level + 1 < depth) line("    " + r.name);
+      }
+    };
     switch (b->kind) {
       case Body::Kind::Nothing:
         break;
@@ -488,7 +519,7 @@ std::string Plan::describe(int depth) const {
         break;
       case Body::Kind::Equilibrium:
         line(b->name + ": equilibrium");
-        parts(" (graph)", b->parts.global);
+        globals(b->parts.global);
         parts("", b->parts.nodes);
         parts(" (final)", b->parts.final);
         parts(" (clean-up)", b->parts.cleanup);

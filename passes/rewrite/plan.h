@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace tscompile {
@@ -60,10 +61,15 @@ class Plan {
   // Looks at every node once, in this order; of several rewrites for a node, in order of benefit.
   static Plan walk(std::string name, std::vector<NodeRewrite> rewrites, Order order = Order::InToOut,
                    Revisit revisit = Revisit::Created, uint64_t seed = 0);
+  // Node rewrites that stand among graph rewrites: walks from the inputs on, until one changes nothing.
+  struct Walks {
+    std::string name;
+    std::vector<NodeRewrite> nodes;
+  };
   // Everything again until nothing changes: graph rewrites, then nodes from the outputs on, then `final`; `cleanup`
   // after each of them.
   struct Equilibrium {
-    std::vector<GraphRewrite> global;
+    std::vector<std::variant<GraphRewrite, Walks>> global;
     std::vector<NodeRewrite> nodes;
     std::vector<GraphRewrite> final;
     std::vector<GraphRewrite> cleanup;

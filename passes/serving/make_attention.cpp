@@ -1,6 +1,6 @@
 // softmax(q @ k.t * scale, causal) @ v, and scaled_dot_product_attention, become tensorrt_llm::GPTAttention of the rows
 // that q, k and v are views of: of one matrix where they lie in it side by side.
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/call_records.h"
 #include "passes/rewrite/edits.h"
 #include "passes/rewrite/formula.h"

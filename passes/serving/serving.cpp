@@ -1,6 +1,6 @@
 #include "passes/serving/serving.h"
 
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/plan.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"

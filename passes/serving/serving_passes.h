@@ -1,7 +1,6 @@
-// The steps that make a model's graph one for serving, as passes; serving.h puts them together.
+// The steps that serving.h puts together; passes.def has them as passes.
 #pragma once
 
-#include "passes/algebra/node_rewriting.h"
 #include "passes/serving/attention_match.h"
 #include "passes/serving/attention_node.h"
 
@@ -22,16 +21,9 @@ struct AttentionFindings {
   std::optional<ShapeConflict> conflict;
 };
 AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices& choices);
-bool makeAttention(Graph& graph, RewriteContext& context);
-// The same with the positions of the input "position_ids".
-bool makeRotaryAttention(Graph& graph, RewriteContext& context);
 // A record of the new node, if such records were asked for.
 void recordAttention(const AttentionNode& made, const Node* instead, RewriteContext& context);
 // The bias of the linear layer in front of attention becomes its input qkv_bias.
 NodeRewrite fuseQkvBias();
-// Attention of a padded batch, of arguments batch_size and in_len, becomes that of one row of tokens.
-NodeRewrite removePadding();
-// Attention without a cache, in operators of ATen.
-NodeRewrite unpackGptAttention();
 
 }  // namespace tscompile

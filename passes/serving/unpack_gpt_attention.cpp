@@ -2,7 +2,6 @@
 //   softmax(q @ k.t * scale, masked) @ v
 #include "passes/rewrite/formula.h"
 #include "passes/serving/attention_node.h"
-#include "passes/serving/serving_passes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,6 +2,7 @@
 #include "runtime/llm/bpe.h"
 
 #include "ir/support/text.h"
+#include "runtime/llm/nfc.h"
 
 #include <fmt/core.h>
 
@@ -127,27 +128,12 @@ std::optional<TokenId> BpeTokenizer::find(std::string_view bytes) const {
   return found->second;
 }
 
-const AddedToken* BpeTokenizer::addedAt(std::string_view text, size_t at) const {
+const AddedToken* BpeTokenizer::addedAt(std::string_view text, size_t at, bool normalized) const {
   for (uint32_t i : addedFrom_[static_cast<unsigned char>(text[at])])
-    if (startsWith(text.substr(at), model_.added[i].text)) return &model_.added[i];
+    if (const AddedToken& token = model_.added[i];
+        token.normalized == normalized && startsWith(text.substr(at), token.text))
+      return &token;
   return nullptr;
-}
-
-bool BpeTokenizer::checkNfc(std::string_view text, Diagnostics& diagnostics) const {
-  if (!model_.requireNfc) return true;
-  for (size_t i = 0; i < text.size();) {
-    Character c = characterAt(text, i);
-    if (mayChangeInNfc(c.code) && c.bytes > 1) {
-      diagnostics.error(
-          fmt::format("byte {} of the text begins U+{:04X}: text that is not yet in Unicode's normal form "
-                      "NFC, which the tokenizer asks for, cannot be normalized",
-                      i, c.code),
-          ErrorKind::Unsupported);
-      return false;
-    }
-    i += c.bytes;
-  }
-  return true;
 }
 
 bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {
@@ -193,23 +179,34 @@ bool BpeTokenizer::encodePlain(std::string_view text, std::vector<TokenId>& out,
   return true;
 }
 
-Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text, Diagnostics& diagnostics,
-                                                  EncodeOptions options) const {
-  if (!checkNfc(text, diagnostics)) return Failed{};
-  std::vector<TokenId> out;
-  if (options.frame) out = model_.before;
+template <class Rest>
+bool BpeTokenizer::encodeAround(std::string_view text, bool normalized, std::vector<TokenId>& out,
+                                const Rest& rest) const {
   size_t begin = 0;
-  for (size_t at = 0; options.addedTokens && at < text.size();) {
-    const AddedToken* token = addedAt(text, at);
+  for (size_t at = 0; at < text.size();) {
+    const AddedToken* token = addedAt(text, at, normalized);
     if (!token) {
       ++at;
       continue;
     }
-    if (!encodePlain(text.substr(begin, at - begin), out, diagnostics)) return Failed{};
+    if (!rest(text.substr(begin, at - begin))) return false;
     out.push_back(token->id);
     begin = at += token->text.size();
   }
-  if (!encodePlain(text.substr(begin), out, diagnostics)) return Failed{};
+  return rest(text.substr(begin));
+}
+
+Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text, Diagnostics& diagnostics,
+                                                  EncodeOptions options) const {
+  std::vector<TokenId> out;
+  if (options.frame) out = model_.before;
+  auto plain = [&](std::string_view rest) { return encodePlain(rest, out, diagnostics); };
+  auto normalized = [&](std::string_view rest) {
+    std::string nfc;
+    if (model_.nfc) rest = nfc = toNfc(rest);
+    return options.addedTokens ? encodeAround(rest, true, out, plain) : plain(rest);
+  };
+  if (!(options.addedTokens ? encodeAround(text, false, out, normalized) : normalized(text))) return Failed{};
   if (options.frame) out.insert(out.end(), model_.behind.begin(), model_.behind.end());
   return out;
 }

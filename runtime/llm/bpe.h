@@ -19,12 +19,13 @@ struct AddedToken {
   TokenId id = 0;
   std::string text;
   bool special = false;
+  bool normalized = false;  // looked for in the text's normal form
 };
 
 struct BpeModel {
   SplitRule split = SplitRule::Gpt2;
   bool addPrefixSpace = false;      // put a space before text that begins without
-  bool requireNfc = false;          // the model expects NFC; text that is not surely so is refused
+  bool nfc = false;                 // text is brought to NFC, but for added tokens that are not `normalized`
   bool wholeWords = false;          // a piece that is a token needs no merges
   std::vector<std::string> tokens;  // bytes by number; "": no token
   struct Merge {
@@ -56,8 +57,10 @@ class BpeTokenizer : public Tokenizer {
   std::optional<TokenId> find(std::string_view bytes) const override;
 
  private:
-  bool checkNfc(std::string_view text, Diagnostics& diagnostics) const;
-  const AddedToken* addedAt(std::string_view text, size_t at) const;
+  const AddedToken* addedAt(std::string_view text, size_t at, bool normalized) const;
+  // Cuts text at the added tokens of one form and encodes what stands between them by `rest`.
+  template <class Rest>
+  bool encodeAround(std::string_view text, bool normalized, std::vector<TokenId>& out, const Rest& rest) const;
   bool encodePlain(std::string_view text, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
   bool encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const;
 

@@ -1,44 +1,11 @@
 // Classes of characters, and the rules by which text is cut.
 #include "runtime/llm/text_split.h"
 
-#include "ir/support/text.h"
-
-#include <algorithm>
-#include <iterator>
 #include <string>
+#include <utf8proc.h>
 
 namespace tscompile {
 namespace {
-
-struct Range {
-  uint32_t first, last;
-};
-#define X(first, last) {first, last},
-constexpr Range kLetters[] = {
-#define LETTERS
-#include "runtime/llm/unicode_ranges.def"
-#undef LETTERS
-};
-constexpr Range kNumbers[] = {
-#define NUMBERS
-#include "runtime/llm/unicode_ranges.def"
-#undef NUMBERS
-};
-constexpr Range kNotSurelyNfc[] = {
-#define NOT_SURELY_NFC
-#include "runtime/llm/unicode_ranges.def"
-#undef NOT_SURELY_NFC
-};
-#undef X
-constexpr Range kSpaces[] = {{0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
-                             {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}};
-
-template <size_t N>
-bool in(const Range (&ranges)[N], uint32_t code) {
-  auto after = std::upper_bound(std::begin(ranges), std::end(ranges), code,
-                                [](uint32_t c, const Range& r) { return c < r.first; });
-  return after != std::begin(ranges) && code <= std::prev(after)->last;
-}
 
 CharClass asciiClass(unsigned char c) {
   if (c == ' ' || (c >= '\t' && c <= '\r')) return CharClass::Space;
@@ -48,17 +15,17 @@ CharClass asciiClass(unsigned char c) {
 
 // Of characters beyond ASCII.
 CharClass classOf(uint32_t code) {
-  if (in(kSpaces, code)) return CharClass::Space;
-  if (in(kLetters, code)) return CharClass::Letter;
-  return in(kNumbers, code) ? CharClass::Number : CharClass::Other;
-}
-
-uint32_t decode(std::string_view sequence) {
-  auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(sequence[i])); };
-  if (sequence.size() == 1) return byte(0);
-  uint32_t code = byte(0) & (0xffu >> (sequence.size() + 1));
-  for (size_t i = 1; i < sequence.size(); ++i) code = code << 6 | (byte(i) & 0x3f);
-  return code;
+  if (code == 0x85) return CharClass::Space;
+  switch (utf8proc_category_string(static_cast<utf8proc_int32_t>(code))[0]) {
+    case 'Z':
+      return CharClass::Space;
+    case 'L':
+      return CharClass::Letter;
+    case 'N':
+      return CharClass::Number;
+    default:
+      return CharClass::Other;
+  }
 }
 
 bool isNewline(const Character& c) { return c.bytes != 0 && (c.code == '\r' || c.code == '\n'); }
@@ -147,13 +114,12 @@ Character characterAt(std::string_view text, size_t at) {
   if (at >= text.size()) return {};
   unsigned char first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return {first, 1, asciiClass(first)};
-  size_t bytes = utf8Length(text.substr(at));
-  if (bytes == 0) return {first, 1, CharClass::Other};
-  uint32_t code = decode(text.substr(at, bytes));
-  return {code, static_cast<uint32_t>(bytes), classOf(code)};
+  utf8proc_int32_t code;
+  utf8proc_ssize_t bytes = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at),
+                                            static_cast<utf8proc_ssize_t>(text.size() - at), &code);
+  if (bytes <= 0) return {first, 1, CharClass::Other};
+  return {static_cast<uint32_t>(code), static_cast<uint32_t>(bytes), classOf(static_cast<uint32_t>(code))};
 }
-
-bool mayChangeInNfc(uint32_t code) { return in(kNotSurelyNfc, code); }
 
 std::optional<SplitRule> splitRuleOf(std::string_view expression) {
   if (expression == kGpt2) return SplitRule::Gpt2;

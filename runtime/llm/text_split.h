@@ -1,5 +1,6 @@
 // Cuts text into the pieces that byte-level tokenizers encode one by one, as the regular expressions of their files do.
-// The expressions that are in use are written out by hand; classes are those of Unicode 14.
+// The expressions that are in use are written out by hand; classes are those of
+// utf8proc's Unicode.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,6 @@ struct Character {
   CharClass kind = CharClass::Other;
 };
 Character characterAt(std::string_view text, size_t at);
-
-// Whether the character may change when text is normalized to NFC.
-bool mayChangeInNfc(uint32_t code);
 
 enum class SplitRule : uint8_t {
   Whole,        // one piece

@@ -218,7 +218,9 @@ bool BpeReader::addedTokens(const Value& list) {
       if (set) return unsupported(v, fmt::format("{} of an added token", option));
     }
     AddedToken token;
-    if (!tokenNumber(id, limit, token.id) || !flag(v, "special", false, token.special)) return false;
+    if (!tokenNumber(id, limit, token.id) || !flag(v, "special", false, token.special) ||
+        !flag(v, "normalized", false, token.normalized))
+      return false;
     token.text = content.text();
     auto known = ids_.find(token.text);
     if (known == ids_.end()) {
@@ -237,7 +239,7 @@ bool BpeReader::addedTokens(const Value& list) {
 bool BpeReader::normalizer(const Value& v) {
   std::string_view type = typeOf(v);
   if (type == "NFC") {
-    model_.requireNfc = true;
+    model_.nfc = true;
     return true;
   }
   if (type == "Sequence")

@@ -1,6 +1,6 @@
 // x * y / y -> x in three ways: a rewrite of whole graphs, one of nodes, and a pattern. None of them is exact where y
 // is 0, infinite or NaN; that is for whoever applies them to know.
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "samples/rewriting/sample.h"
 
 using namespace tscompile;

@@ -5,9 +5,10 @@
 #include "ir/analysis/verifier.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/call_targets.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/registry.h"
+#include "tests/support/pass.h"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +45,7 @@ class ModuleCase {
   }
 
   // Runs a pass; the flag must say whether the text changed, and a second run must change nothing.
-  bool apply(bool (*pass)(Graph&, RewriteContext&)) {
+  bool apply(const Pass& pass) {
     std::string before = graphText(*graph);
     bool changed = once(pass);
     std::string after = graphText(*graph);
@@ -60,7 +61,7 @@ class ModuleCase {
   std::string text() const { return graphText(*graph); }
 
  private:
-  bool once(bool (*pass)(Graph&, RewriteContext&)) {
+  bool once(const Pass& pass) {
     RewriteContext context(*graph, allOps(), diagnostics);
     context.module = &module;
     context.evaluator = evaluator_.get();

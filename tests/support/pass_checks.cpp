@@ -6,6 +6,7 @@
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/values/literal.h"
+#include "passes/catalog.h"
 #include "runtime/engine/engine.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/interpreter/program.h"
@@ -113,7 +114,18 @@ RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments, std::chro
   return outcome;
 }
 
-bool applyPass(Pass pass, Graph& graph) {
+Pass pass(std::string name) {
+  return [name = std::move(name)](Graph& graph, RewriteContext& context) {
+    const RewriteDatabase::Entry* entry = loweringDatabase().find(name);
+    if (const auto* rewrite = entry ? std::get_if<GraphRewrite>(&entry->object) : nullptr)
+      return rewrite->apply(graph, context);
+    Outcome outcome = loweringDatabase().query(Query().including({name})).run(context);
+    EXPECT_FALSE(outcome.failed) << graphText(graph);
+    return outcome.changed;
+  };
+}
+
+bool applyPass(const Pass& pass, Graph& graph) {
   static const std::unique_ptr<Evaluator> kEvaluator = makeEvaluator(allOps());
   std::string before = graphText(graph);
   bool flag[2];
@@ -132,7 +144,7 @@ bool applyPass(Pass pass, Graph& graph) {
   return flag[0];
 }
 
-std::string afterPass(Pass pass, const std::string& text) {
+std::string afterPass(const Pass& pass, const std::string& text) {
   std::unique_ptr<Graph> graph = graphOf(text);
   std::unique_ptr<Graph> before = cloneGraph(*graph);
   applyPass(pass, *graph);

@@ -3,8 +3,9 @@
 
 #include "ir/graph/graph.h"
 #include "ir/values/ivalue.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "runtime/engine/network/engine_options.h"
+#include "tests/support/pass.h"
 #include "tests/support/random_graph.h"
 
 #include <chrono>
@@ -13,8 +14,6 @@
 #include <vector>
 
 namespace tscompile::test {
-
-using Pass = bool (*)(Graph&, RewriteContext&);
 
 // The graph of a text that is known to be good.
 std::unique_ptr<Graph> graphOf(const std::string& text);
@@ -32,9 +31,9 @@ RunOutcome runGraph(const Graph& graph, std::vector<IValue> arguments,
 
 // Applies a pass to a graph. Fails the test unless the graph still verifies, the flag says whether the text changed,
 // and a second run changes nothing. Returns the flag.
-bool applyPass(Pass pass, Graph& graph);
+bool applyPass(const Pass& pass, Graph& graph);
 // The text that a pass makes of another, after the checks of applyPass and of expectSameRuns.
-std::string afterPass(Pass pass, const std::string& text);
+std::string afterPass(const Pass& pass, const std::string& text);
 
 // Runs both graphs on the same random arguments, some of them NaN and infinite: where the first runs, the second must
 // show the same. Returns how many of the runs did not fail.

@@ -47,19 +47,38 @@ void writeText(const ParsedText& text, const std::string& path, Session& session
   if (file) file->commit();
 }
 
+// Asks a rewrite in C++ about each node of its kinds, and takes back what it did; "" if it did something.
+std::string whyCodeDoesNotApply(const NodeRewrite& rewrite, RewriteContext& context) {
+  EditLog log(context.graph);
+  const Node* last = nullptr;
+  size_t asked = 0;
+  for (Node* n : context.graph.nodesOf([&](Symbol kind) { return isOfKind(kind, rewrite.kinds); })) {
+    size_t start = log.position();
+    bool applies = bool(rewrite.apply(n, context));
+    log.moveTo(start);
+    if (applies) return "";
+    ++asked;
+    last = n;
+  }
+  if (last) return fmt::format("it looks at {} in vain, such as {}", counted(asked, "node"), trim(nodeText(*last)));
+  return "the graph has no " + join(rewrite.kinds, " or ", [](Symbol kind) { return std::string(kind.text()); });
+}
+
 // Why the rule does not apply to the graphs, one line for each of them.
 void explain(const RewriteDatabase& database, const std::string& rule, const ParsedText& text, Session& session) {
   const RewriteDatabase::Entry* entry = database.find(rule);
+  if (!entry) entry = loweringDatabase().find(rule);
   const auto* rewrite = entry ? std::get_if<NodeRewrite>(&entry->object) : nullptr;
-  if (!rewrite || !rewrite->whyNot) {
+  if (!rewrite) {
     UsageError error{"--why: there is no rule '" + abbreviate(rule, 80) + "'"};
-    if (std::string nearest = database.nearestName(rule); !nearest.empty())
-      error.notes.push_back("did you mean '" + nearest + "'?");
+    std::string nearest = database.nearestName(rule);
+    if (nearest.empty()) nearest = loweringDatabase().nearestName(rule);
+    if (!nearest.empty()) error.notes.push_back("did you mean '" + nearest + "'?");
     throw error;
   }
   for (const Graph* g : topGraphs(text)) {
     RewriteContext context(const_cast<Graph&>(*g), allOps(), session.diagnostics);
-    std::string why = rewrite->whyNot(context);
+    std::string why = rewrite->whyNot ? rewrite->whyNot(context) : whyCodeDoesNotApply(*rewrite, context);
     session.out << rule << ": " << (why.empty() ? "it matches" : why) << '\n';
   }
 }
@@ -105,22 +124,37 @@ void writeJson(const Entries& entries, std::ostream& out) {
 }
 
 // One line for each, below the databases that they belong to.
+// Entries of a database inside another one stand two columns further in.
+std::string indented(const RewriteDatabase::Entry& e) {
+  return std::string(e.path.size() > 1 ? 2 * (e.path.size() - 1) : 0, ' ') + e.name;
+}
+
+// The databases that an entry is in and the one before it was not.
+void writeHeadings(const RewriteDatabase::Entry& e, const std::vector<std::string>& before, std::ostream& out) {
+  auto differ = std::mismatch(e.path.begin(), e.path.end(), before.begin(), before.end()).first;
+  for (auto level = differ; level != e.path.end(); ++level)
+    if (level == e.path.begin())
+      out << fmt::format("{:>5}  {}\n", e.position, *level);
+    else
+      out << fmt::format("{:>{}}{}\n", "", 6 + 2 * (level - e.path.begin()), *level);
+}
+
 void writeTable(const Entries& entries, std::ostream& out) {
   size_t width = 0;
-  for (const auto& e : loweringDatabase().allEntries()) width = std::max(width, e.name.size());
-  std::string group;
+  for (const auto& e : loweringDatabase().allEntries()) width = std::max(width, indented(e).size());
+  std::vector<std::string> path;
   for (const auto& e : entries) {
-    std::string around = e.path.empty() ? "" : e.path[0];
-    if (around != group && !around.empty()) out << fmt::format("{:>5}  {}\n", e.position, around);
-    group = around;
-    std::string position = around.empty() ? fmt::format("{}", e.position) : "";
+    writeHeadings(e, path, out);
+    path = e.path;
+    std::string position = path.empty() ? fmt::format("{}", e.position) : "";
     std::string tags;
     bool isDefault = false;
     for (const std::string& t : tagsOf(e)) {
       isDefault |= t == "default";
-      if (t != "default" && t != around) tags += (tags.empty() ? " [" : ", ") + t;
+      bool isKnown = t == "default" || std::find(path.begin(), path.end(), t) != path.end();
+      if (!isKnown) tags += (tags.empty() ? " [" : ", ") + t;
     }
-    out << fmt::format("{:>5} {} {:<{}}  {}{}\n", position, isDefault ? '*' : ' ', e.name, width, e.purpose,
+    out << fmt::format("{:>5} {} {:<{}}  {}{}\n", position, isDefault ? '*' : ' ', indented(e), width, e.purpose,
                        tags.empty() ? "" : tags + "]");
   }
   if (!entries.empty()) out << "* applied without being asked for\n";
@@ -129,7 +163,8 @@ void writeTable(const Entries& entries, std::ostream& out) {
 }  // namespace
 
 int runRewrite(const Options& options, Session& session) {
-  if (options.rewrite.rules.empty()) throw UsageError{"rewrite needs --rules FILE", {"see 'tscompile help rewrite'"}};
+  if (options.rewrite.rules.empty() && options.rewrite.why.empty())
+    throw UsageError{"rewrite needs --rules FILE", {"see 'tscompile help rewrite'"}};
   std::unique_ptr<RewritingSetup> setup = RewritingSetup::make(
       options.rewrite, RewriteDatabase(RewriteDatabase::Kind::Sequence, "rules"), Query(), session);
   if (!setup) return session.finish();

@@ -176,7 +176,7 @@ TEST(Defects, LongChainsOfListsStayShort) {
   for (int i = 0; i < kLength; ++i)
     text += "  %l" + std::to_string(i + 1) + " : Tensor[] = aten::add(%l" + std::to_string(i) + ", %l0)\n";
   std::unique_ptr<Graph> graph = graphOf(text + "  return (%l" + std::to_string(kLength) + ")\n");
-  applyPass(peephole, *graph);
+  applyPass(pass("peephole"), *graph);
   size_t items = 0;
   forEachNode(*graph, [&](const Node* n) { items += n->inputCount(); });
   EXPECT_LT(items, 100000u);

@@ -179,7 +179,7 @@ bool isUncertain(const Graph& graph) {
 class PassProperty : public ::testing::TestWithParam<std::pair<const char*, Pass>> {};
 
 TEST_P(PassProperty, KeepsWhatGraphsDo) {
-  Pass pass = GetParam().second;
+  const Pass& pass = GetParam().second;
   int changed = 0, ran = 0;
   forEachSeed(400, [&](uint64_t seed) {
     Choices choices(seed);
@@ -313,17 +313,17 @@ TEST(LoweringProperty, KeepsRunsAndCanBeTakenBack) {
   EXPECT_GT(steps, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Passes, PassProperty,
-                         ::testing::Values(std::pair{"removeDeadCode", &removeDeadCode},
-                                           std::pair{"mergeCommonSubexpressions", &mergeCommonSubexpressions},
-                                           std::pair{"poolConstants", &poolConstants},
-                                           std::pair{"functionalise", &functionalise}, std::pair{"peephole", &peephole},
-                                           std::pair{"unrollLoops", &unrollLoops},
-                                           std::pair{"lowerTuples", &lowerTuples},
-                                           std::pair{"removeGuards", &removeGuards},
-                                           std::pair{"removeUnreachableExceptions", &removeUnreachableExceptions},
-                                           std::pair{"lowering", &lowering}),
-                         [](const auto& info) { return std::string(info.param.first); });
+INSTANTIATE_TEST_SUITE_P(
+    Passes, PassProperty,
+    ::testing::Values(std::pair{"removeDeadCode", pass("remove_dead_code")},
+                      std::pair{"mergeCommonSubexpressions", pass("merge")},
+                      std::pair{"poolConstants", pass("pool_constants")},
+                      std::pair{"functionalise", pass("functionalise")}, std::pair{"peephole", pass("peephole")},
+                      std::pair{"unrollLoops", pass("unroll_loops")}, std::pair{"lowerTuples", pass("lower_tuples")},
+                      std::pair{"removeGuards", pass("remove_guards")},
+                      std::pair{"removeUnreachableExceptions", pass("remove_unreachable_exceptions")},
+                      std::pair{"lowering", Pass(lowering)}),
+    [](const auto& info) { return std::string(info.param.first); });
 
 }  // namespace
 }  // namespace tscompile::test

@@ -8,7 +8,7 @@ namespace tscompile::test {
 namespace {
 
 void expectAfter(const std::string& before, const std::string& after) {
-  EXPECT_EQ(afterPass(peephole, before), printed(after));
+  EXPECT_EQ(afterPass(pass("peephole"), before), printed(after));
 }
 void expectLeft(const char* text) { expectAfter(text, text); }
 
@@ -18,7 +18,7 @@ std::string becomes(const std::string& inputs, const std::string& constants, con
                     const std::string& use = "aten::neg(%y)") {
   std::unique_ptr<Graph> g = graphOf("graph(" + inputs + "):\n" + constants + "  %y : " + node +
                                      "\n  %z : Tensor = " + use + "\n  return (%z)\n");
-  applyPass(peephole, *g);
+  applyPass(pass("peephole"), *g);
   const Value* v = g->output(0)->node()->input(0);
   return v->node() ? std::string(v->node()->kind().text()) : "%" + v->name();
 }

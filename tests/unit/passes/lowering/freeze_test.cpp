@@ -69,7 +69,7 @@ TEST(Freeze, AttributesBecomeConstantsOfTheirPath) {
       -> (%w.2)
   return (%y)
 )");
-  EXPECT_TRUE(c.apply(freeze));
+  EXPECT_TRUE(c.apply(pass("freeze")));
   EXPECT_EQ(c.text(), R"(graph(%x : Tensor,
       %c : bool):
   %self.conv.w : Float(3, strides=[1], requires_grad=0, device=cpu) = prim::Constant[value= 1  2  3 [ CPUFloatType{3} ]]() # model.py:3:4
@@ -88,7 +88,7 @@ TEST(Freeze, AttributesBecomeConstantsOfTheirPath) {
 
 TEST(Freeze, NothingWrittenNothingRead) {
   FreezeCase c(readsAnd(""));
-  EXPECT_TRUE(c.apply(freeze));
+  EXPECT_TRUE(c.apply(pass("freeze")));
   EXPECT_EQ(c.reads(), "");
   EXPECT_EQ(c.graph->inputs().size(), 2u);
 }
@@ -129,7 +129,7 @@ TEST(Freeze, WrittenAttributesStay) {
   };
   for (const Row& row : kRows) {
     FreezeCase c(readsAnd(row.text));
-    c.apply(freeze);
+    c.apply(pass("freeze"));
     EXPECT_EQ(c.reads(), row.reads) << row.what << "\n" << c.text();
   }
 }
@@ -156,7 +156,7 @@ with prim::fork_0 = graph(%conv : __torch__.Conv, %x : Tensor):
   %1 : Tensor = aten::zero_(%b)
   return (%1)
 )");
-  EXPECT_TRUE(c.apply(freeze));
+  EXPECT_TRUE(c.apply(pass("freeze")));
   EXPECT_EQ(c.reads(), "b k");
 }
 
@@ -171,7 +171,7 @@ TEST(Freeze, WhatIsNotKnownStays) {
   return (%t)
 )");
   c.conv->set(Symbol::of("lost"), IValue(Ref<LiteralValue>::make("...", LiteralValue::Kind::MissingTensor)));
-  EXPECT_TRUE(c.apply(freeze));
+  EXPECT_TRUE(c.apply(pass("freeze")));
   EXPECT_EQ(c.reads(), "w missing lost");
 }
 

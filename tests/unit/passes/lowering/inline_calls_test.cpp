@@ -33,7 +33,7 @@ TEST(InlineCalls, MethodsAndFunctionsInEveryBlock) {
   %r.1 : Tensor = prim::CallFunction(%f.1, %x.1, %two)
   return (%r.1)
 )");
-  EXPECT_TRUE(c.apply(inlineCalls));
+  EXPECT_TRUE(c.apply(pass("inline_calls")));
   EXPECT_EQ(c.text(), R"(graph(%self : __torch__.Net,
       %x.1 : Tensor,
       %c : bool):
@@ -65,7 +65,7 @@ TEST(InlineCalls, LeavesCalleesAndUnknownCallsAsTheyAre) {
   return (%x)
 )");
   std::string before = graphText(*callee);
-  EXPECT_TRUE(c.apply(inlineCalls));
+  EXPECT_TRUE(c.apply(pass("inline_calls")));
   EXPECT_EQ(graphText(*callee), before);
   // Inputs keep their names; a call with too many arguments is left for the run to fail on.
   EXPECT_EQ(c.text(), R"(graph(%self : __torch__.Net,
@@ -76,7 +76,7 @@ TEST(InlineCalls, LeavesCalleesAndUnknownCallsAsTheyAre) {
   %2 : Tensor = prim::CallMethod[name="known"](%self, %1, %1)
   return (%2)
 )");
-  EXPECT_FALSE(c.apply(inlineCalls));
+  EXPECT_FALSE(c.apply(pass("inline_calls")));
 }
 
 TEST(InlineCalls, TellsOfEachCallWhenItsInsidesAreDone) {
@@ -97,7 +97,7 @@ TEST(InlineCalls, TellsOfEachCallWhenItsInsidesAreDone) {
 )");
   std::vector<CallSite> sites;
   c.module.onCall = [&](const CallSite& s) { sites.push_back(s); };
-  EXPECT_TRUE(c.apply(inlineCalls));
+  EXPECT_TRUE(c.apply(pass("inline_calls")));
   auto shown = [](const CallSite& s) {
     std::string out = s.callee + "(";
     for (const auto& [name, value] : s.arguments) out += name + "=%" + value->name() + " ";
@@ -125,7 +125,7 @@ with prim::fork_0 = graph(%self : __torch__.Net, %x : Tensor):
   %a : Tensor = aten::neg(%v)
   return (%a)
 )");
-  EXPECT_TRUE(c.apply(inlineCalls));
+  EXPECT_TRUE(c.apply(pass("inline_calls")));
   EXPECT_NE(c.text().find("%y : Tensor = aten::neg(%x)"), std::string::npos) << c.text();
 }
 
@@ -143,7 +143,7 @@ TEST(InlineCalls, RefusesRecursion) {
   return (%y)
 )");
   std::string before = c.text();
-  EXPECT_FALSE(c.apply(inlineCalls));
+  EXPECT_FALSE(c.apply(pass("inline_calls")));
   EXPECT_EQ(c.text(), before);
   std::string report = renderDiagnostics(c.diagnostics, "test");
   EXPECT_NE(report.find("__torch__.Net.a calls itself, so its calls cannot be inlined"), std::string::npos) << report;
@@ -164,7 +164,7 @@ TEST(InlineCalls, CountsNodesBeforeItMakesThem) {
   }
   c.add("__torch__.Net", "f" + std::to_string(kLevels),
         "graph(%self : __torch__.Net, %x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n");
-  EXPECT_FALSE(c.apply(inlineCalls));
+  EXPECT_FALSE(c.apply(pass("inline_calls")));
   EXPECT_EQ(c.diagnostics.firstErrorKind(), ErrorKind::Limit);
 }
 
@@ -180,7 +180,7 @@ TEST(InlineCalls, DeepChainsTakeNoStack) {
           "prim::CallMethod[name=\"f" +
               std::to_string(i + 1) + "\"](%self, %t)\n  return (%y)\n");
   c.add("__torch__.Net", "f" + std::to_string(kLevels), "graph(%self : __torch__.Net, %x : Tensor):\n  return (%x)\n");
-  EXPECT_TRUE(c.apply(inlineCalls));
+  EXPECT_TRUE(c.apply(pass("inline_calls")));
   EXPECT_EQ(c.graph->nodeCount(), static_cast<size_t>(kLevels));
 }
 

@@ -130,13 +130,23 @@ TEST(Pattern, ConstantsMayBeVariables) {
   EXPECT_FALSE(runPlan(*other, Plan::walk("w", {r})).outcome.changed);
 }
 
+// Whether a node with these attributes matches a pattern with those.
+bool matches(const std::string& pattern, const std::string& node) {
+  std::unique_ptr<Graph> g = graphOf("graph(%x):\n  %y = test::f" + node + "(%x)\n  return (%y)\n");
+  NodeRewrite r = patternRewrite("r", patternOf("graph(%x):\n  %y = test::f" + pattern + "(%x)\n  return (%y)\n"),
+                                 shortPattern("%x: h(%x)"));
+  return runPlan(*g, Plan::walk("w", {r})).outcome.changed;
+}
+
+// std::regex recursed on each character here, and took exponential time there.
+TEST(Pattern, RegularExpressionsTakeLinearTimeAndNoStack) {
+  std::string many(1000000, 'a');
+  EXPECT_TRUE(matches("[name=~\"(a|b)*\"]", "[name=\"" + many + "\"]"));
+  EXPECT_FALSE(matches("[name=~\"(a|b)*\"]", "[name=\"" + many + "c\"]"));
+  EXPECT_FALSE(matches("[name=~\"(a|a)*c\"]", "[name=\"" + many + "\"]"));
+}
+
 TEST(Pattern, AttributesThatAreNotWrittenMayBeAnything) {
-  auto matches = [](const std::string& pattern, const std::string& node) {
-    std::unique_ptr<Graph> g = graphOf("graph(%x):\n  %y = test::f" + node + "(%x)\n  return (%y)\n");
-    NodeRewrite r = patternRewrite("r", patternOf("graph(%x):\n  %y = test::f" + pattern + "(%x)\n  return (%y)\n"),
-                                   shortPattern("%x: h(%x)"));
-    return runPlan(*g, Plan::walk("w", {r})).outcome.changed;
-  };
   EXPECT_TRUE(matches("", "[axis=1, name=\"a\"]"));
   EXPECT_TRUE(matches("[axis=1]", "[axis=1, name=\"a\"]"));
   EXPECT_FALSE(matches("[axis=1]", "[axis=2, name=\"a\"]"));

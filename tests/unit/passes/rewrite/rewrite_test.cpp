@@ -2,7 +2,7 @@
 #include "ir/graph/clone.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
-#include "passes/lowering/passes.h"
+#include "passes/lowering/clean_up.h"
 #include "passes/rewrite/call_records.h"
 #include "passes/rewrite/managers.h"
 #include "passes/rewrite/transaction.h"
