@@ -1,10 +1,12 @@
 #include "api/build_config.h"
 
 #include "api/bounded_json.h"
+#include "ir/support/split.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <variant>
 
 namespace tscompile {
@@ -18,12 +20,32 @@ constexpr int64_t kMost = int64_t{1} << 31;
 struct Setting {
   std::string_view name;
   std::variant<int64_t BuildConfig::*, double BuildConfig::*, bool BuildConfig::*, std::string BuildConfig::*,
-               std::vector<std::string> BuildConfig::*>
+               std::vector<std::string> BuildConfig::*, KvCacheType BuildConfig::*, DType BuildConfig::*>
       member;
   int64_t least = 0, most = kMost;
-  std::string_view choices = {};  // "a|b"
+  std::string_view choices = {};  // "a|b": names of what an enum may be
   bool implemented = true;        // else only its default is
 };
+
+constexpr std::string_view kCacheTypes = "paged|continuous|disabled";  // as the enum has them
+
+std::string nameOf(KvCacheType type) { return std::string(split(kCacheTypes, '|')[static_cast<size_t>(type)]); }
+std::string nameOf(DType dtype) { return dtype == DType::Float8E4M3FN ? "fp8" : std::string(pythonName(dtype)); }
+
+// The enumerator of a name that there is.
+KvCacheType named(std::string_view name, KvCacheType) {
+  const std::vector<std::string_view> names = split(kCacheTypes, '|');
+  return static_cast<KvCacheType>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+DType named(std::string_view name, DType) { return name == "fp8" ? DType::Float8E4M3FN : *dtypeFromName(name); }
+
+template <class T>
+Json jsonOf(const T& value) {
+  if constexpr (std::is_enum_v<T>)
+    return nameOf(value);
+  else
+    return value;
+}
 
 using B = BuildConfig;
 const Setting kSettings[] = {
@@ -37,7 +59,7 @@ const Setting kSettings[] = {
     {"kv_cache_blocks", &B::kvCacheBlocks, 0, 1 << 28},
     {"max_attention_window_size", &B::window, 0, 1 << 24},
     {"sink_token_length", &B::sinks, 0, 1 << 24},
-    {"kv_cache_type", &B::kvCacheType, 0, 0, "paged|continuous|disabled"},
+    {"kv_cache_type", &B::kvCacheType, 0, 0, kCacheTypes},
     {"kv_cache_dtype", &B::kvCacheDtype, 0, 0, "float32|int8|fp8"},
     {"kv_cache_scale", &B::kvCacheScale},
     {"weight_precision", &B::weightPrecision, 0, 0, "float32|float16|bfloat16|int8"},
@@ -88,7 +110,7 @@ class Reader {
     if (config_.optNumTokens > config_.maxNumTokens) fail("opt_num_tokens is more than max_num_tokens");
     if (config_.maxBeamWidth > config_.maxBatchSize)
       fail("max_beam_width is more than max_batch_size: each beam is a row of a step");
-    if (config_.kvCacheType == "disabled")
+    if (config_.kvCacheType == KvCacheType::Disabled)
       fail("kv_cache_type disabled is not implemented; paged and continuous are", ErrorKind::Unsupported);
   }
 
@@ -135,10 +157,16 @@ class Reader {
   }
   void take(const Setting& s, std::string& into, const Json& value) {
     if (!value.is_string()) return wrong(s, "a text", value);
-    auto v = value.get<std::string>();
-    bool known = s.choices.empty() || ("|" + std::string(s.choices) + "|").find("|" + v + "|") != std::string::npos;
-    if (!known) return wrong(s, "one of " + std::string(s.choices), value);
-    keep(s, into, std::move(v));
+    keep(s, into, value.get<std::string>());
+  }
+  template <class E>
+  requires std::is_enum_v<E>
+  void take(const Setting& s, E& into, const Json& value) {
+    if (!value.is_string()) return wrong(s, "a text", value);
+    const std::vector<std::string_view> choices = split(s.choices, '|');
+    if (std::find(choices.begin(), choices.end(), value.get<std::string>()) == choices.end())
+      return wrong(s, "one of " + std::string(s.choices), value);
+    keep(s, into, named(value.get<std::string>(), into));
   }
   void take(const Setting& s, std::vector<std::string>& into, const Json& value) {
     std::vector<std::string> items;
@@ -178,7 +206,7 @@ bool setBuildOption(BuildConfig& config, std::string_view assignment, Diagnostic
   std::string value(equal == std::string_view::npos ? "" : assignment.substr(equal + 1));
   Json parsed = parseBoundedJson(value);
   const Setting* s = settingOf(name);
-  bool isText = s && std::holds_alternative<std::string BuildConfig::*>(s->member);
+  bool isText = s && (std::holds_alternative<std::string BuildConfig::*>(s->member) || !s->choices.empty());
   reader.set(name, parsed.is_discarded() || isText ? Json(value) : parsed);
   return reader.good();
 }
@@ -200,7 +228,7 @@ std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildCon
   std::vector<std::pair<std::string, std::string>> out;
   for (const Setting& s : kSettings) {
     if (!s.implemented) continue;
-    Json value = std::visit([&](auto member) { return Json(config.*member); }, s.member);
+    Json value = std::visit([&](auto member) { return jsonOf(config.*member); }, s.member);
     out.emplace_back(s.name, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return out;
@@ -209,7 +237,7 @@ std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildCon
 std::string buildConfigJson(const BuildConfig& config) {
   Json out = Json::object();
   for (const Setting& s : kSettings)
-    std::visit([&](auto member) { out[std::string(s.name)] = config.*member; }, s.member);
+    std::visit([&](auto member) { out[std::string(s.name)] = jsonOf(config.*member); }, s.member);
   return out.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

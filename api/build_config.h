@@ -3,6 +3,7 @@
 
 #include "ir/support/diagnostics.h"
 #include "ir/support/result.h"
+#include "ir/values/dtype.h"
 
 #include <cstdint>
 #include <string>
@@ -12,6 +13,9 @@
 
 namespace tscompile {
 
+// Paged: blocks of tokens_per_block; continuous: one block for all that a sequence keeps.
+enum class KvCacheType : uint8_t { Paged, Continuous, Disabled };
+
 // Names in JSON are those of TensorRT-LLM's build_config: "max_batch_size" and so on.
 struct BuildConfig {
   int64_t maxBatchSize = 8;  // rows of a step: requests, or their beams
@@ -19,18 +23,18 @@ struct BuildConfig {
   int64_t maxSeqLen = 0;     // tokens of a prompt and what follows it; 0: as many as the model has positions for,
                              // or 1024 where that is not known
   int64_t maxBeamWidth = 1;
-  int64_t maxNumTokens = 512;               // tokens of a step; longer prompts come in pieces
-  int64_t optNumTokens = 0;                 // tokens of a usual step; 0: max_batch_size
-  int64_t tokensPerBlock = 64;              // of the KV cache
-  int64_t kvCacheBlocks = 0;                // 0: enough for max_batch_size sequences of max_seq_len
-  int64_t window = 0;                       // max_attention_window_size: tokens that a sequence keeps; 0: all
-  int64_t sinks = 0;                        // sink_token_length: first tokens that are kept for ever
-  std::string kvCacheType = "paged";        // or "continuous": tokens_per_block are all that a sequence keeps
-  std::string kvCacheDtype = "float32";     // "float32", "int8" or "fp8"
-  double kvCacheScale = 0;                  // of int8 and fp8: numbers are scale * what is stored; 0: 1/32 or 1
-  std::string weightPrecision = "float32";  // "float32", "float16", "bfloat16", or "int8"
-  bool gatherContextLogits = false;         // logits of all tokens of a step, not of the last ones
-  bool useRefit = true;                     // the folder keeps what api/refit.h needs to replace weights
+  int64_t maxNumTokens = 512;   // tokens of a step; longer prompts come in pieces
+  int64_t optNumTokens = 0;     // tokens of a usual step; 0: max_batch_size
+  int64_t tokensPerBlock = 64;  // of the KV cache
+  int64_t kvCacheBlocks = 0;    // 0: enough for max_batch_size sequences of max_seq_len
+  int64_t window = 0;           // max_attention_window_size: tokens that a sequence keeps; 0: all
+  int64_t sinks = 0;            // sink_token_length: first tokens that are kept for ever
+  KvCacheType kvCacheType = KvCacheType::Paged;
+  DType kvCacheDtype = DType::Float32;     // or Int8, or Float8E4M3FN, which is called fp8
+  double kvCacheScale = 0;                 // of int8 and fp8: numbers are scale * what is stored; 0: 1/32 or 1
+  DType weightPrecision = DType::Float32;  // or Float16, BFloat16, Int8
+  bool gatherContextLogits = false;        // logits of all tokens of a step, not of the last ones
+  bool useRefit = true;                    // the folder keeps what api/refit.h needs to replace weights
 
   // What is refused by name if it is asked for.
   int64_t maxPromptEmbeddingTableSize = 0, maxDraftLen = 0, maxEncoderInputLen = 0, maxDecoderInputLen = 0,

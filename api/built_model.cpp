@@ -12,13 +12,9 @@
 
 namespace tscompile {
 
-DType cacheTypeOf(const BuildConfig& c) {
-  return c.kvCacheDtype == "int8" ? DType::Int8 : c.kvCacheDtype == "fp8" ? DType::Float8E4M3FN : DType::Float32;
-}
-
 double cacheScaleOf(const BuildConfig& c) {
   if (c.kvCacheScale > 0) return c.kvCacheScale;
-  return c.kvCacheDtype == "int8" ? 1.0 / 32 : 1.0;
+  return c.kvCacheDtype == DType::Int8 ? 1.0 / 32 : 1.0;
 }
 
 KvCacheConfig cacheOf(const BuildConfig& c, const LanguageModelShape& s) {
@@ -27,7 +23,7 @@ KvCacheConfig cacheOf(const BuildConfig& c, const LanguageModelShape& s) {
   k.kvHeads = s.kvHeads;
   k.headSize = s.headSize;
   k.tokensPerBlock = c.tokensPerBlock;
-  k.dtype = cacheTypeOf(c);
+  k.dtype = c.kvCacheDtype;
   k.window = c.window;
   k.sinks = c.sinks;
   k.reuse = c.window == 0;

@@ -33,8 +33,7 @@ struct BuiltModel {
 };
 Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics);
 
-// What the numbers of a cache are stored as, and what they are multiplied by when they are read.
-DType cacheTypeOf(const BuildConfig& config);
+// What the numbers of a cache are multiplied by when they are read.
 double cacheScaleOf(const BuildConfig& config);
 // The cache of one layer.
 KvCacheConfig cacheOf(const BuildConfig& config, const LanguageModelShape& shape);

@@ -1,5 +1,6 @@
 #include "api/compile.h"
 
+#include "api/compile_settings.h"
 #include "api/module_state.h"
 #include "api/plugin_sizes.h"
 #include "frontend/files/section_file.h"
@@ -17,7 +18,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace tscompile {
 namespace {
@@ -68,52 +68,6 @@ const Node* sourceOf(const Segment& segment, const Node* copy) {
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-std::optional<uint64_t> workspaceLimitOf(const CompileSpec& spec) {
-  const TacticCache* tactics = spec.engine.tactics.get();
-  return tactics && tactics->workspaceLimit != SIZE_MAX ? std::optional<uint64_t>(tactics->workspaceLimit)
-                                                        : std::nullopt;
-}
-
-// The shortest percentage that stands for the part of the nodes, to the last bit.
-std::string percentText(double part) {
-  // Wider than a double, so that the product is exact.
-  long double percent = static_cast<long double>(part) * 100;
-  for (int digits = 1; digits < 17; ++digits) {
-    std::string text = fmt::format("{:.{}g}", percent, digits);
-    if (partOfPercent(text) == part) return text;
-  }
-  return fmt::format("{:.17g}", percent);
-}
-
-// What the spec says that is not by default, as words of a command line.
-std::vector<std::string> optionWords(const CompileSpec& spec) {
-  const PartitionSpec& p = spec.partition;
-  std::vector<std::string> out;
-  auto add = [&](std::string_view option, const std::string& value) {
-    out.emplace_back(option);
-    out.push_back(value);
-  };
-  if (p.lowering.method != "forward") add("--method", p.lowering.method);
-  if (p.options.minBlockSize != PartitionOptions().minBlockSize)
-    add("--min-block-size", std::to_string(p.options.minBlockSize));
-  if (p.options.strategy != PartitionOptions().strategy)
-    add("--strategy", std::string(strategyName(p.options.strategy)));
-  for (const std::string& name : p.operators) add("--torch-executed-op", name);
-  for (const std::string& name : p.modules) add("--torch-executed-module", name);
-  for (const std::string& name : p.nodes) add("--torch-executed-node", name);
-  for (const InputRange& range : p.shapes) add("--shape", inputRangeText(range));
-  for (const InputRange& range : p.usualShapes) add("--opt-shape", inputRangeText(range));
-  for (const std::string& name : p.withoutConverters) add("--without-converter", name);
-  if (!p.lower) out.emplace_back("--no-lower");
-  if (spec.engine.precision != Precision::F32) add("--precision", std::string(precisionName(spec.engine.precision)));
-  if (spec.engine.measureTactics) add("--tactics", "measure");
-  if (spec.engine.threads > 0) add("--threads", std::to_string(spec.engine.threads));
-  if (std::optional<uint64_t> limit = workspaceLimitOf(spec)) add("--workspace-size", std::to_string(*limit));
-  if (spec.refittable) out.emplace_back("--refittable");
-  if (spec.requiredCoverage > 0) out.push_back("--require-full=" + percentText(spec.requiredCoverage));
-  return out;
-}
-
 std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpec& spec) {
   auto info = std::make_shared<EngineInfo>();
   info->version = libraryVersion();
@@ -123,10 +77,11 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpe
     info->sourceHash = fmt::format("{:016x}", checksumOf(origin.source->text()));
   }
   for (const std::string& path : origin.weightFiles) info->weights.push_back(fileName(path));
-  info->options = optionWords(spec);
-  info->inputs = spec.partition.shapes;
+  info->options = settingTexts(spec);
+  info->inputs = spec.shapes;
   info->precision = spec.engine.precision;
-  info->workspaceLimit = workspaceLimitOf(spec);
+  if (const TacticCache* tactics = spec.engine.tactics.get(); tactics && tactics->workspaceLimit != SIZE_MAX)
+    info->workspaceLimit = tactics->workspaceLimit;
   info->threads = spec.engine.threads;
   return info;
 }
@@ -150,34 +105,18 @@ std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool
   return out;
 }
 
-// Settings of lowering and partitioning that the words of optionWords() do not say, so that nobody can do it again.
-std::vector<std::string> settingsWithoutWords(const PartitionSpec& p) {
-  const LowerOptions& l = p.lowering;
-  const PlanSettings &s = l.settings, usual;
-  bool isUsual = s.onFailure == usual.onFailure && s.maxUseRatio == usual.maxUseRatio &&
-                 s.provenance == usual.provenance && s.from.empty() && s.maxPasses == usual.maxPasses &&
-                 s.maxNodes == usual.maxNodes;
-  std::vector<std::string> out;
-  if (l.query.text() != LowerOptions().query.text()) out.emplace_back("lowering.query");
-  if (l.database) out.emplace_back("lowering.database");
-  if (!isUsual) out.emplace_back("lowering.settings");
-  if (!l.arguments.empty()) out.emplace_back("lowering.arguments");
-  if (!l.records.empty()) out.emplace_back("lowering.records");
-  if (l.unpackPlugins) out.emplace_back("lowering.unpackPlugins");
-  if (!p.options.fallbackOperators.empty()) out.emplace_back("options.fallbackOperators");
-  if (p.options.assumed) out.emplace_back("options.assumed");
-  return out;
-}
-
+// Settings that no file keeps would be lost when the engine is made again.
 bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnostics& diagnostics) {
   if (!spec.refittable || spec.isLanguageModel) return true;
-  std::vector<std::string> settings = settingsWithoutWords(spec.partition);
-  if (settings.empty() && !source.origin) return true;
+  std::vector<std::string> lost;
+  for (const auto& [setting, value] : saidSettings(spec))
+    if (!setting->set) lost.emplace_back(setting->name);
+  if (lost.empty() && !source.origin) return true;
   Diagnostic& d = diagnostics.error("engines that are lowered or cut in a way of your own cannot be refitted",
                                     ErrorKind::Unsupported);
   if (source.origin) d.note("the graph is not the one of the text: compile the module as it was loaded");
-  if (!settings.empty())
-    d.note("leave out " + join(settings, ", ", [](const std::string& name) { return name; }) + ", or refittable");
+  if (!lost.empty())
+    d.note("leave out " + join(lost, ", ", [](const std::string& name) { return name; }) + ", or refittable");
   return false;
 }
 
@@ -209,27 +148,13 @@ std::optional<Partition> cutIntoEngines(const Prepared& prepared, PartitionOptio
   }
 }
 
-// What weights of products are stored in, if the precisions that are enabled say so: the smallest.
-Precision precisionOf(const CompileSpec& spec) {
-  if (spec.engine.precision != Precision::F32) return spec.engine.precision;
-  auto has = [&](DType d) {
-    return std::find(spec.enabledPrecisions.begin(), spec.enabledPrecisions.end(), d) != spec.enabledPrecisions.end();
-  };
-  if (has(DType::Int8)) return Precision::Int8;
-  if (has(DType::Float16)) return Precision::F16;
-  return has(DType::BFloat16) ? Precision::BF16 : Precision::F32;
-}
-
-bool checkPrecisions(const CompileSpec& spec, Diagnostics& diagnostics) {
-  for (DType d : spec.enabledPrecisions)
-    if (d != DType::Float32 && d != DType::Float16 && d != DType::BFloat16 && d != DType::Int8) {
-      diagnostics.error(fmt::format("{} is no precision of engines", pythonName(d)), ErrorKind::Unsupported)
-          .note(
-              "there are float32, float16, bfloat16 and int8; what a graph computes in another dtype by itself, they "
-              "compute in that dtype");
-      return false;
-    }
-  return true;
+bool checkPrecision(DType precision, Diagnostics& diagnostics) {
+  if (!precisionName(precision).empty()) return true;
+  diagnostics.error(fmt::format("{} is no precision of engines", pythonName(precision)), ErrorKind::Unsupported)
+      .note(
+          "there are float32, float16, bfloat16 and int8; what a graph computes in another dtype by itself, they "
+          "compute in that dtype");
+  return false;
 }
 
 bool isHalf(DType d) { return d == DType::Float16 || d == DType::BFloat16; }
@@ -237,7 +162,7 @@ bool isHalf(DType d) { return d == DType::Float16 || d == DType::BFloat16; }
 // Whether inputs of half precision may be given to a model that computes in f32: that was asked for, and its weights
 // are not of half precision themselves.
 bool takesHalf(const ModuleState& state, const CompileSpec& spec) {
-  if (precisionOf(spec) == Precision::F32) return false;
+  if (spec.engine.precision == DType::Float32) return false;
   const ModuleState& origin = state.origin ? *state.origin : state;
   bool isFloat = false;
   for (const std::string& name : origin.weights.names()) {
@@ -254,70 +179,74 @@ CompileSpec widened(CompileSpec spec) {
     for (auto& in : inputs)
       if (isHalf(in.dtype)) in.dtype = DType::Float32;
   };
-  widen(spec.inputs);
-  widen(spec.partition.shapes);
-  widen(spec.partition.usualShapes);
+  widen(spec.shapes);
+  widen(spec.usualShapes);
   return spec;
 }
 
 // The graph of a method. Its graph as it is given has the names of the inputs.
-const Graph* entryOf(const Module& module, const CompileSpec& spec) {
-  return module.graph(spec.partition.lowering.method);
-}
+const Graph* entryOf(const Module& module, const CompileSpec& spec) { return module.graph(spec.lowering.method); }
 
 bool checkCoverage(const Prepared& prepared, const Partition& cut, const CompileSpec& spec, Diagnostics& diagnostics) {
-  double required = spec.requireFullCompilation ? 1 : spec.requiredCoverage;
-  if (coverage(cut) >= required) return true;
-  reportNotCovered(prepared, cut, required, diagnostics);
+  if (coverage(cut) >= spec.requiredCoverage) return true;
+  reportNotCovered(prepared, cut, spec.requiredCoverage, diagnostics);
+  return false;
+}
+
+bool isOrdered(const InputRange& range, const InputRange& usual) {
+  bool ordered = range.least.size() == range.most.size() && usual.most.size() == range.most.size();
+  for (size_t d = 0; ordered && d < range.most.size(); ++d)
+    ordered = 0 <= range.least[d] && range.least[d] <= usual.most[d] && usual.most[d] <= range.most[d];
+  return ordered;
+}
+
+// Gives ranges without a name those of the tensors among the inputs.
+bool nameRanges(std::vector<InputRange>& ranges, const Graph& entry, Diagnostics& diagnostics) {
+  std::vector<const Value*> tensors;
+  for (const Value* v : entry.inputs())
+    if (v->type()->isTensor()) tensors.push_back(v);
+  size_t count = 0;
+  for (InputRange& r : ranges) {
+    if (!r.name.empty()) continue;
+    if (count < tensors.size()) r.name = tensors[count]->name();
+    ++count;
+  }
+  if (count == 0 || count == tensors.size()) return true;
+  diagnostics.error(fmt::format("the method takes {} tensors, and {} inputs are described", tensors.size(), count),
+                    ErrorKind::Input);
   return false;
 }
 
 }  // namespace
 
-std::optional<double> partOfPercent(const std::string& text) {
-  char* end = nullptr;
-  double percent = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end) return std::nullopt;
-  // A number with an exponent of its own cannot have another one.
-  const std::string hundredth = text + "e-2";
-  double part = std::strtod(hundredth.c_str(), &end);
-  return *end ? percent / 100 : part;
+void CompileSpec::setInputs(const std::vector<CompileInput>& inputs) {
+  for (std::vector<InputRange>* ranges : {&shapes, &usualShapes})
+    std::erase_if(*ranges, [](const InputRange& r) { return r.name.empty(); });
+  for (const CompileInput& in : inputs) {
+    shapes.push_back({"", in.dtype, in.least, in.most});
+    usualShapes.push_back({"", in.dtype, in.usual, in.usual});
+  }
 }
 
 Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics) {
-  if (!checkPrecisions(spec, diagnostics)) return Failed{};
-  PartitionSpec out = spec.partition;
-  bool full = spec.requireFullCompilation || spec.requiredCoverage == 1;
-  if (spec.minBlockSize || full) out.options.minBlockSize = spec.minBlockSize.value_or(1);
-  out.operators.insert(out.operators.end(), spec.torchExecutedOps.begin(), spec.torchExecutedOps.end());
-  out.modules.insert(out.modules.end(), spec.torchExecutedModules.begin(), spec.torchExecutedModules.end());
-  out.options.markedOperators = out.operators;
-  for (const std::string& op : spec.torchExecutedOps) out.options.marks.push_back("torchExecutedOps " + op);
-  for (const std::string& module : spec.torchExecutedModules)
-    out.options.marks.push_back("torchExecutedModules " + module);
-  if (spec.inputs.empty() || !entry) return out;
-  std::vector<const Value*> tensors;
-  for (const Value* v : entry->inputs())
-    if (v->type()->isTensor()) tensors.push_back(v);
-  if (tensors.size() != spec.inputs.size()) {
-    diagnostics.error(
-        fmt::format("the method takes {} tensors, and {} inputs are described", tensors.size(), spec.inputs.size()),
-        ErrorKind::Input);
-    return Failed{};
+  if (!checkPrecision(spec.engine.precision, diagnostics)) return Failed{};
+  PartitionSpec out = spec;
+  if (!entry) {
+    for (std::vector<InputRange>* ranges : {&out.shapes, &out.usualShapes})
+      std::erase_if(*ranges, [](const InputRange& r) { return r.name.empty(); });
+    return out;
   }
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const CompileInput& in = spec.inputs[i];
-    std::string name(tensors[i]->name());
-    bool ordered = in.least.size() == in.most.size() && in.usual.size() == in.most.size();
-    for (size_t d = 0; ordered && d < in.most.size(); ++d)
-      ordered = 0 <= in.least[d] && in.least[d] <= in.usual[d] && in.usual[d] <= in.most[d];
-    if (!ordered) {
-      diagnostics.error(fmt::format("the sizes of input %{} do not go from least over usual to most", name),
-                        ErrorKind::Input);
-      return Failed{};
-    }
-    out.shapes.push_back({name, in.dtype, in.least, in.most});
-    out.usualShapes.push_back({name, in.dtype, in.usual, in.usual});
+  if (!nameRanges(out.shapes, *entry, diagnostics) || !nameRanges(out.usualShapes, *entry, diagnostics))
+    return Failed{};
+  // Both are there of inputs that are described in order.
+  for (size_t i = 0, usual = 0; i < spec.shapes.size(); ++i) {
+    if (!spec.shapes[i].name.empty()) continue;
+    while (usual < spec.usualShapes.size() && !spec.usualShapes[usual].name.empty()) ++usual;
+    if (usual == spec.usualShapes.size()) break;
+    if (isOrdered(spec.shapes[i], spec.usualShapes[usual++])) continue;
+    diagnostics.error(fmt::format("the sizes of input %{} do not go from least over usual to most", out.shapes[i].name),
+                      ErrorKind::Input);
+    return Failed{};
   }
   return out;
 }
@@ -338,9 +267,7 @@ Result<CompiledPartition> partitionForCompile(const Module& module, const Compil
   }
   Result<Prepared> prepared = prepareForPartition(*source, *settings, diagnostics);
   if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
-  EngineOptions engine = spec.engine;
-  engine.precision = precisionOf(spec);
-  std::optional<Partition> cut = cutIntoEngines(*prepared, settings->options, engine, diagnostics);
+  std::optional<Partition> cut = cutIntoEngines(*prepared, partitionOptionsOf(*settings), spec.engine, diagnostics);
   if (!cut) return Failed{};
   if (spec.onPartition) spec.onPartition(*prepared, *cut);
   if (!checkCoverage(*prepared, *cut, spec, diagnostics)) return Failed{};
@@ -354,10 +281,9 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   if (!made) return Failed{};
   const Prepared& prepared = made->prepared;
   CompileSpec spec = given;
-  spec.partition = *partitionSpecOf(given, entryOf(*this, given), diagnostics);
-  if (!configurePlugins(prepared, (half ? widened(spec) : spec).partition.shapes, diagnostics)) return Failed{};
-  spec.engine.precision = precisionOf(given);
-  if (given.requireFullCompilation) spec.requiredCoverage = 1;
+  const PartitionSpec named = *partitionSpecOf(given, entryOf(*this, given), diagnostics);
+  spec.shapes = named.shapes, spec.usualShapes = named.usualShapes;
+  if (!configurePlugins(prepared, (half ? widened(spec) : spec).shapes, diagnostics)) return Failed{};
   Module m = prepared.module->withGraph(stitch(*prepared.graph, made->partition));
   if (prepared.extensions) {
     m.state_->registry = prepared.registry;
@@ -399,7 +325,7 @@ Result<CompiledPartition> partition(const Graph& graph, const CompileSpec& spec,
   if (!settings) return Failed{};
   Result<Prepared> prepared = prepareForPartition(graph, allOps(), *settings, diagnostics);
   if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
-  Partition cut = partition(*prepared, settings->options);
+  Partition cut = partition(*prepared, partitionOptionsOf(*settings));
   if (!checkCoverage(*prepared, cut, spec, diagnostics)) return Failed{};
   return CompiledPartition{std::move(*prepared), std::move(cut)};
 }

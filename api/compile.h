@@ -21,37 +21,26 @@ struct CompileInput {
   DType dtype;
 };
 
-// What most callers say comes first; `partition` and `engine` have the rest, and are added to.
-struct CompileSpec {
+// All of it: `engine` has what is said of engines alone. api/compile_settings.h lists what command lines and files
+// know.
+struct CompileSpec : PartitionSpec {
   CompileSpec() = default;
-  CompileSpec(std::vector<CompileInput> inputs) : inputs(std::move(inputs)) {}  // NOLINT: a spec may be its inputs
+  CompileSpec(const std::vector<CompileInput>& inputs) { setInputs(inputs); }  // NOLINT: a spec may be its inputs
 
   // For each input that is a tensor, in order; or none, and engines adapt to what comes. A run refuses tensors that are
   // outside of their range (kind Model).
-  std::vector<CompileInput> inputs;
-  // What engines may compute in.
-  std::vector<DType> enabledPrecisions = {DType::Float32};
-  std::optional<size_t> minBlockSize = {};        // engines have at least so many nodes; 3
-  std::vector<std::string> torchExecutedOps;      // "aten::relu", "aten::add.Tensor": kept out of engines
-  std::vector<std::string> torchExecutedModules;  // classes and paths, likewise
-  bool refittable = false;                        // the file keeps what api/refit.h needs to replace weights
-  bool requireFullCompilation = false;            // fails if a node stays out, and tells why
+  void setInputs(const std::vector<CompileInput>& inputs);
 
-  PartitionSpec partition;
+  bool refittable = false;  // the file keeps what api/refit.h needs to replace weights
   EngineOptions engine;
   // Of api/language_model.h, which makes the graph before: whoever replaces weights has to start there.
   bool isLanguageModel = false;
-  // Fails if a smaller part of the nodes than this runs in engines: 1 is all of them. 0: no bar.
-  double requiredCoverage = 0;
   // Told of the graph that is cut, and of how it is; may be asked for reports.
   std::function<void(const Prepared&, const Partition&)> onPartition = nullptr;
 };
 
-// The part that a percentage stands for, rounded once: 0.9999999 for "99.99999". None for a text that is no number.
-std::optional<double> partOfPercent(const std::string& text);
-
-// The settings of partitioning with what the fields of `spec` add to them, for a method or graph with these inputs
-// (null: there is none, which is for others to report). Nothing after reporting what no engine can do.
+// The settings of partitioning as they are for a method or graph with these inputs: all ranges have names (null: there
+// is no graph, which is for others to report). Nothing after reporting what no engine can do.
 Result<PartitionSpec> partitionSpecOf(const CompileSpec& spec, const Graph* entry, Diagnostics& diagnostics);
 
 // A method as it is compiled: cut, with all segments that are said to be engines really being ones.

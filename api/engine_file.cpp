@@ -1,7 +1,9 @@
 #include "api/engine_file.h"
 
+#include "api/compile_settings.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/tensor_formats.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "runtime/engine/network/tactics.h"
 
@@ -93,15 +95,6 @@ bool processorHas(std::string_view name) {
   return false;
 }
 
-// A word of a command line.
-std::string shellWord(const std::string& word) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/%@";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 // ---- reading ----
 
 class EngineReader {
@@ -140,7 +133,7 @@ class EngineReader {
   }
   Failed limit(std::string_view name, uint64_t most, std::string_view what) {
     diagnostics_.fileError(path_, {}, fmt::format("the engine file has more than {} {}", most, what), ErrorKind::Limit)
-        .note(fmt::format("the limit is set by --limit {}=N", name));
+        .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {std::string(name)})));
     return {};
   }
 
@@ -152,7 +145,7 @@ class EngineReader {
                                ErrorKind::Incompatible);
     if (!out_.info.version.empty())
       d.note(fmt::format("it was made by tscompile {}", abbreviate(out_.info.version, 40)));
-    d.note("compile it again: " + out_.info.command(path_));
+    d.note(textOf(out_.info.compileAgain(path_, false)));
     return {};
   }
 
@@ -164,7 +157,7 @@ class EngineReader {
     diagnostics_
         .fileError(path_, {}, "the engine file is for another processor: this one lacks " + missing,
                    ErrorKind::Incompatible)
-        .note("compile it again here: " + out_.info.command(path_));
+        .note(textOf(out_.info.compileAgain(path_, true)));
     return false;
   }
 
@@ -183,7 +176,7 @@ class EngineReader {
       } else if (name == "weights") {
         info.weights.push_back(value);
       } else if (name == "option") {
-        info.options.push_back(value);
+        option(value);
       } else if (name == "cpu") {
         info.cpu.push_back(value);
       } else if (name == "plugin") {
@@ -191,7 +184,7 @@ class EngineReader {
       } else if (name == "tactics") {
         info.tactics = value;
       } else if (name == "precision") {
-        std::optional<Precision> precision = precisionFromName(value);
+        std::optional<DType> precision = precisionFromName(value);
         if (!precision) return false;
         info.precision = *precision;
       } else if (name == "half-inputs") {
@@ -215,6 +208,17 @@ class EngineReader {
       }
     }
     return true;
+  }
+
+  // "name=value". Older files have words of a command line, values in records of their own.
+  void option(const std::string& text) {
+    std::vector<std::string>& options = out_.info.options;
+    const bool isWord = text.size() > 2 && text[0] == '-' && text[1] == '-';
+    if (isWord || !hadWord_)
+      options.push_back(text.substr(isWord ? 2 : 0));
+    else
+      options.back() += "=" + text;
+    hadWord_ = isWord;
   }
 
   bool refit(std::string_view source, std::string_view table, std::string_view weights) {
@@ -290,6 +294,7 @@ class EngineReader {
   Diagnostics& diagnostics_;
   const Limits& limits_;
   EngineFile out_;
+  bool hadWord_ = false;  // the last option was the name alone
 };
 
 // ---- writing ----
@@ -396,26 +401,6 @@ bool isEngineFile(const std::string& path) {
 
 std::string_view libraryVersion() { return TSCOMPILE_VERSION; }
 
-std::string_view precisionName(Precision precision) {
-  switch (precision) {
-    case Precision::F32:
-      return "f32";
-    case Precision::F16:
-      return "f16";
-    case Precision::BF16:
-      return "bf16";
-    case Precision::Int8:
-      return "int8";
-  }
-  TS_UNREACHABLE();
-}
-
-std::optional<Precision> precisionFromName(std::string_view name) {
-  for (Precision p : {Precision::F32, Precision::F16, Precision::BF16, Precision::Int8})
-    if (precisionName(p) == name) return p;
-  return std::nullopt;
-}
-
 Result<EngineOptions> EngineInfo::engineOptions(const std::string& path, Diagnostics& diagnostics) const {
   EngineOptions options;
   options.precision = precision;
@@ -427,12 +412,11 @@ Result<EngineOptions> EngineInfo::engineOptions(const std::string& path, Diagnos
   return options;
 }
 
-std::string EngineInfo::command(const std::string& output) const {
-  std::string out = "tscompile compile " + (source.empty() ? std::string("MODEL") : shellWord(source));
-  if (source.empty()) out += " --weights WEIGHTS";
-  for (const std::string& name : weights) out += " --weights " + shellWord(name);
-  for (const std::string& word : options) out += " " + shellWord(word);
-  return out + " -o " + shellWord(output);
+Remedy EngineInfo::compileAgain(const std::string& output, bool here) const {
+  Remedy out(Remedy::Kind::CompileAgain, {output, source}, {static_cast<int64_t>(weights.size()), here});
+  out.names.insert(out.names.end(), weights.begin(), weights.end());
+  out.names.insert(out.names.end(), options.begin(), options.end());
+  return out;
 }
 
 Result<EngineFile> parseEngineFile(std::string_view bytes, const RefCounted* owner, const std::string& path,

@@ -7,6 +7,7 @@
 #include "api/partition.h"
 #include "ir/support/diagnostics.h"
 #include "ir/support/limits.h"
+#include "ir/support/remedy.h"
 #include "ir/support/result.h"
 #include "runtime/engine/network/engine_options.h"
 
@@ -25,10 +26,10 @@ struct EngineInfo {
   std::string source;                // the name of the text, without folders
   std::string sourceHash;            // of its bytes, as 16 hexadecimal digits
   std::vector<std::string> weights;  // names of files, without folders
-  std::vector<std::string> options;  // as words of a command line
+  std::vector<std::string> options;  // settings (api/compile_settings.h) that are not by default
   std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
   std::vector<InputRange> inputs;    // sizes that it was compiled for
-  Precision precision = Precision::F32;
+  DType precision = DType::Float32;
   std::vector<std::string> plugins;  // what each node of a plugin has saved, in the order of the graph
   bool takesHalf = false;  // tensors of f16 and bf16 are taken for f32: weights are stored smaller, and all were f32
   std::optional<uint64_t> workspaceLimit;  // bytes (TacticCache)
@@ -37,13 +38,9 @@ struct EngineInfo {
 
   // What its engines are made with.
   Result<EngineOptions> engineOptions(const std::string& path, Diagnostics& diagnostics) const;
-  // The command line that compiles it again.
-  std::string command(const std::string& output) const;
+  // That it is to be compiled again, on this machine if `here`.
+  Remedy compileAgain(const std::string& output, bool here) const;
 };
-
-// "f32", "f16", "bf16", "int8".
-std::string_view precisionName(Precision precision);
-std::optional<Precision> precisionFromName(std::string_view name);
 
 inline constexpr uint32_t kEngineFormat = 1;
 

@@ -12,6 +12,7 @@
 #include "passes/serving/serving.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
+#include "runtime/trtllm/attention/params.h"
 
 #include <fmt/core.h>
 
@@ -43,10 +44,8 @@ int64_t positionsOf(const Graph& graph) {
   return rows;
 }
 
-Precision precisionOf(const BuildConfig& c) {
-  if (c.weightPrecision == "float16") return Precision::F16;
-  if (c.weightPrecision == "bfloat16") return Precision::BF16;
-  return c.weightPrecision == "int8" ? Precision::Int8 : Precision::F32;
+int64_t quantMode(DType stored) {
+  return stored == DType::Int8 ? kInt8KvCache : stored == DType::Float8E4M3FN ? kFp8KvCache : 0;
 }
 
 // Sizes of an input of the serving graph, from least to most.
@@ -60,7 +59,7 @@ CompileInput rangeOf(const std::string& name, const BuildConfig& c, const Langua
   if (name == "host_sink_token_length") return {{1}, DType::Int32};
   if (name == "kv_cache_block_offsets") return {{1, 2, blocks}, {rows, 2, blocks}, {rows, 2, blocks}, DType::Int32};
   if (startsWith(name, "kv_cache_pool_")) {
-    DType stored = cacheTypeOf(c) == DType::Float8E4M3FN ? DType::UInt8 : cacheTypeOf(c);
+    DType stored = c.kvCacheDtype == DType::Float8E4M3FN ? DType::UInt8 : c.kvCacheDtype;
     Dims least{1, 2, s.kvHeads, c.tokensPerBlock, s.headSize}, most = least, most1 = least;
     most[0] = k.blocks;
     most1[0] = int64_t{1} << 28;
@@ -116,7 +115,7 @@ bool failIn(const std::string& path, std::string what, Diagnostics& diagnostics,
 
 // Caches in which the keys of a sequence lie in one piece have one block for it.
 bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
-  if (config.kvCacheType != "continuous") return true;
+  if (config.kvCacheType != KvCacheType::Continuous) return true;
   constexpr uint64_t kLongest = 1 << 16;
   bool isWindow = config.window && config.window < config.maxSeqLen;
   uint64_t tokens = static_cast<uint64_t>(isWindow ? config.window : config.maxSeqLen);
@@ -167,7 +166,7 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   ServingOptions serving;
   if (!settle(config, shape, diagnostics)) return false;
   serving.tokensPerBlock = config.tokensPerBlock;
-  serving.kvCacheQuantMode = config.kvCacheDtype == "int8" ? 64 : config.kvCacheDtype == "fp8" ? 128 : 0;
+  serving.kvCacheQuantMode = quantMode(config.kvCacheDtype);
   serving.gatherContextLogits = config.gatherContextLogits;
   Result<ServingModel> served = prepareForServing(*graph, module.registry(), *evaluator, serving, diagnostics);
   if (!served) return false;
@@ -179,14 +178,13 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   for (AttentionNode& node : AttentionNode::all(*graph)) node.set("inplace", IValue(1));
 
   CompileSpec spec;
-  for (const std::string& name : served->inputs) spec.inputs.push_back(rangeOf(name, config, shape, cache));
+  std::vector<CompileInput> inputs;
+  for (const std::string& name : served->inputs) inputs.push_back(rangeOf(name, config, shape, cache));
+  spec.setInputs(inputs);
   spec.minBlockSize = 1;
   spec.refittable = config.useRefit;
   spec.isLanguageModel = true;
-  spec.engine.precision = precisionOf(config);
-  if (config.weightPrecision == "int8") spec.enabledPrecisions = {DType::Float32, DType::Int8};
-  if (config.weightPrecision == "float16") spec.enabledPrecisions = {DType::Float32, DType::Float16};
-  if (config.weightPrecision == "bfloat16") spec.enabledPrecisions = {DType::Float32, DType::BFloat16};
+  spec.engine.precision = config.weightPrecision;
   Result<Module> compiled = lowered->withGraph(std::move(graph)).compiled(spec, diagnostics);
   if (!compiled) return false;
 

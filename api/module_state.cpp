@@ -2,6 +2,7 @@
 
 #include "frontend/text/parse.h"
 #include "ir/analysis/verifier.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "runtime/reference/loops/copy.h"
@@ -153,7 +154,7 @@ class GraphBinder {
     std::string what = t->isTensor() || t->is(TypeKind::Optional) ? "weight" : "attribute";
     Diagnostic& d = diagnostics_.error(n->range, fmt::format("{} '{}' was not supplied", what, path));
     if (s_.weights.empty()) {
-      d.note("supply it with --weights FILE.safetensors; export_torchscript.py writes such a file");
+      d.note(textOf(Remedy::Kind::SupplyWeights));
     } else {
       NearestName nearest(path);
       for (const std::string& name : s_.weights.names()) nearest.consider(name);

@@ -25,11 +25,11 @@ IValue nameList(const std::vector<std::string>& names, bool values) {
 
 RewriteArguments withForces(const PartitionSpec& spec) {
   RewriteArguments arguments = spec.lowering.arguments;
-  if (!spec.operators.empty()) arguments["fallback_operators"] = nameList(spec.operators, false);
-  if (!spec.nodes.empty()) arguments["fallback_nodes"] = nameList(spec.nodes, true);
-  if (!spec.modules.empty()) {
-    arguments["fallback_classes"] = nameList(spec.modules, false);
-    arguments["fallback_paths"] = nameList(spec.modules, false);
+  if (!spec.torchExecutedOps.empty()) arguments["fallback_operators"] = nameList(spec.torchExecutedOps, false);
+  if (!spec.torchExecutedNodes.empty()) arguments["fallback_nodes"] = nameList(spec.torchExecutedNodes, true);
+  if (!spec.torchExecutedModules.empty()) {
+    arguments["fallback_classes"] = nameList(spec.torchExecutedModules, false);
+    arguments["fallback_paths"] = nameList(spec.torchExecutedModules, false);
   }
   return arguments;
 }
@@ -50,11 +50,11 @@ class MatchCheck {
       : dump_(dump), entry_(entry), reports_(reports) {}
 
   std::vector<Unmatched> check(const PartitionSpec& spec) {
-    for (const std::string& name : spec.operators)
+    for (const std::string& name : spec.torchExecutedOps)
       if (!found(name)) missingOperator(name);
-    for (const std::string& name : spec.modules)
+    for (const std::string& name : spec.torchExecutedModules)
       if (!found(name)) missingModule(name);
-    for (const std::string& name : spec.nodes)
+    for (const std::string& name : spec.torchExecutedNodes)
       if (!found(name.substr(name.starts_with('%')))) missingNode(name);
     return std::move(out_);
   }
@@ -201,6 +201,21 @@ bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics) {
   return prepared.unmatched.empty();
 }
 
+PartitionOptions partitionOptionsOf(const PartitionSpec& spec) {
+  PartitionOptions options;
+  options.minBlockSize = spec.minBlockSize.value_or(spec.requiredCoverage > 0 ? 1 : options.minBlockSize);
+  options.strategy = spec.strategy;
+  options.markedOperators = spec.torchExecutedOps;
+  auto mark = [&](const std::vector<std::string>& names, int64_t kind) {
+    options.marks.names.insert(options.marks.names.end(), names.begin(), names.end());
+    options.marks.numbers.resize(options.marks.names.size(), kind);
+  };
+  mark(spec.torchExecutedOps, 0);
+  mark(spec.torchExecutedModules, 1);
+  mark(spec.torchExecutedNodes, 2);
+  return options;
+}
+
 Partition partition(const Prepared& prepared, PartitionOptions options) {
   options.shapes = prepared.shapes.get();
   return segment(*prepared.graph, *prepared.registry, *engineSupport(*prepared.registry), options);
@@ -219,8 +234,8 @@ void reportNotCovered(const Prepared& prepared, const Partition& p, double requi
     error.note("the node is " + nodeText(*n));
     if (const Operator* op = n->hasBlocks() ? nullptr : prepared.registry->resolve(*n))
       error.note("its schema is " + std::string(op->schemaSource()));
-    if (!d.remedy.empty()) error.note(d.remedy);
-    if (d.reason == Reason::NoOverload || (d.reason == Reason::NoOp && d.remedy.find("docs/") == std::string::npos))
+    if (!d.remedy.empty()) error.note(textOf(d.remedy));
+    if (d.reason == Reason::NoOverload || (d.reason == Reason::NoOp && d.remedy.kind != Remedy::Kind::Documented))
       error.note("docs/writing_converters.md tells how to add operators and converters");
   });
 }

@@ -14,14 +14,20 @@
 namespace tscompile {
 
 struct PartitionSpec {
-  PartitionOptions options;
-  // Taken from the graph as it is given; what lowering makes of marked nodes is marked as well. A name that matches
-  // nothing is an error.
-  std::vector<std::string> operators, modules, nodes;
+  // Engines have at least so many nodes; none: 3, or 1 if there is a bar for what they are to cover.
+  std::optional<size_t> minBlockSize = {};
+  // Fails if a smaller part of the nodes than this runs in engines, and tells why: 1 is all of them. 0: no bar.
+  double requiredCoverage = 0;
+  Strategy strategy = Strategy::Dependency;
+  // What is kept out of engines: "aten::relu", "aten::add.Tensor"; classes and paths of modules; names of values. Taken
+  // from the graph as it is given; what lowering makes of marked nodes is marked as well. A name that matches nothing
+  // is an error.
+  std::vector<std::string> torchExecutedOps, torchExecutedModules, torchExecutedNodes;
   // Operators and overloads whose nodes stay out as if nobody had written a converter for them.
   std::vector<std::string> withoutConverters;
   bool lower = true;
   LowerOptions lowering;
+  // Of inputs by their names. Ranges without one are of the tensors among the inputs, in order and of all of them.
   std::vector<InputRange> shapes;
   // Sizes to estimate with; the largest of `shapes` for inputs that are not among them.
   std::vector<InputRange> usualShapes;
@@ -48,6 +54,8 @@ Result<Prepared> prepareForPartition(const Graph& graph, const OpRegistry& regis
 // Reports the names that match nothing; whether there were none.
 bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics);
 
+// How the spec wants a graph to be cut.
+PartitionOptions partitionOptionsOf(const PartitionSpec& spec);
 // Cuts it. May be asked again with other options.
 Partition partition(const Prepared& prepared, PartitionOptions options);
 

@@ -1,15 +1,14 @@
 #include "api/refit.h"
 
-#include "api/compile.h"
+#include "api/compile_settings.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
-#include "runtime/engine/network/tactics.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 namespace tscompile {
@@ -126,7 +125,7 @@ class NewWeights {
         .error(fmt::format("{} {} not given: {}", counted(names.size(), what), names.size() == 1 ? "was" : "were",
                            listText(names)),
                ErrorKind::Input)
-        .note("--partial keeps those that are not given as they are");
+        .note(textOf(Remedy::Kind::KeepOthers));
   }
 
   // Then nothing of the old weights counts.
@@ -152,87 +151,21 @@ class NewWeights {
   std::map<std::string, std::string> attributeFiles_;  // the first file that has it, by key
 };
 
-// The settings that made an engine, from the words that its file has of them.
-class SpecReader {
- public:
-  SpecReader(const EngineInfo& info, const std::string& path, Diagnostics& diagnostics)
-      : info_(info), path_(path), diagnostics_(diagnostics) {}
-
-  Result<CompileSpec> read() {
-    Result<EngineOptions> engine = info_.engineOptions(path_, diagnostics_);
-    if (!engine) return Failed{};
-    spec_.engine = std::move(*engine);
-    for (size_t i = 0; i < info_.options.size(); ++i) {
-      const std::string& word = info_.options[i];
-      bool takesValue = !flag(word);
-      if (takesValue && (i + 1 >= info_.options.size() || !option(word, info_.options[++i]))) {
-        diagnostics_.fileError(
-            path_, {}, "it was compiled with the setting '" + abbreviate(word, 80) + "', which is not known here",
-            ErrorKind::Incompatible);
-        return Failed{};
-      }
-    }
-    spec_.minBlockSize = spec_.partition.options.minBlockSize;
-    return std::move(spec_);
+// The settings that made an engine, as its file has them.
+Result<CompileSpec> specOf(const EngineInfo& info, const std::string& path, Diagnostics& diagnostics) {
+  CompileSpec spec;
+  Result<EngineOptions> engine = info.engineOptions(path, diagnostics);
+  if (!engine) return Failed{};
+  spec.engine = std::move(*engine);
+  for (const std::string& text : info.options) {
+    if (applySetting(spec, text)) continue;
+    diagnostics.fileError(path, {},
+                          "it was compiled with the setting '" + abbreviate(text, 80) + "', which is not known here",
+                          ErrorKind::Incompatible);
+    return Failed{};
   }
-
- private:
-  bool flag(const std::string& word) {
-    constexpr std::string_view kFull = "--require-full=";
-    if (word == "--no-lower")
-      spec_.partition.lower = false;
-    else if (word == "--refittable")
-      spec_.refittable = true;
-    else if (startsWith(word, kFull))
-      spec_.requiredCoverage = partOfPercent(word.substr(kFull.size())).value_or(0);
-    else
-      return false;
-    return true;
-  }
-
-  bool option(const std::string& word, const std::string& value) {
-    PartitionSpec& p = spec_.partition;
-    if (word == "--method")
-      p.lowering.method = value;
-    else if (word == "--min-block-size")
-      p.options.minBlockSize = std::strtoull(value.c_str(), nullptr, 10);
-    else if (word == "--strategy")
-      return strategy(value);
-    else if (word == "--torch-executed-op")
-      p.operators.push_back(value);
-    else if (word == "--torch-executed-module")
-      p.modules.push_back(value);
-    else if (word == "--torch-executed-node")
-      p.nodes.push_back(value);
-    else if (word == "--without-converter")
-      p.withoutConverters.push_back(value);
-    else if (word == "--shape" || word == "--opt-shape")
-      return range(word == "--shape" ? p.shapes : p.usualShapes, value);
-    else if (word == "--tactics")
-      spec_.engine.measureTactics = value == "measure";
-    else
-      return word == "--precision" || word == "--workspace-size" ||
-             word == "--threads";  // these the file has as fields
-    return true;
-  }
-
-  bool strategy(const std::string& value) {
-    for (Strategy s : {Strategy::Greedy, Strategy::Dependency, Strategy::Minimal, Strategy::Cost})
-      if (value == strategyName(s)) return spec_.partition.options.strategy = s, true;
-    return false;
-  }
-
-  static bool range(std::vector<InputRange>& into, const std::string& value) {
-    std::optional<InputRange> r = parseInputRange(value);
-    if (r) into.push_back(std::move(*r));
-    return r.has_value();
-  }
-
-  const EngineInfo& info_;
-  const std::string& path_;
-  Diagnostics& diagnostics_;
-  CompileSpec spec_;
-};
+  return spec;
+}
 
 }  // namespace
 
@@ -240,7 +173,7 @@ std::shared_ptr<const RefitSource> refittedSource(const std::string& path, const
                                                   const RefitOptions& options, Diagnostics& diagnostics) {
   if (!source) {
     diagnostics.fileError(path, {}, "the engine was not made to be refitted", ErrorKind::Unsupported)
-        .note("compile --refittable keeps what that needs, build does so unless use_refit is false");
+        .note(textOf(Remedy::Kind::MakeRefittable));
     return nullptr;
   }
   return NewWeights(*source, options, diagnostics).run();
@@ -263,9 +196,9 @@ bool refitEngine(const std::string& path, const RefitOptions& options, const std
   }
   std::shared_ptr<const RefitSource> source = refittedSource(path, old->refitSource(), options, diagnostics);
   if (!source) return false;
-  Result<CompileSpec> spec = SpecReader(*old->engineInfo(), path, diagnostics).read();
+  Result<CompileSpec> spec = specOf(*old->engineInfo(), path, diagnostics);
   if (!spec) return false;
-  spec->partition.lowering.limits = load.limits;
+  spec->lowering.limits = load.limits;
   Result<Module> module = Module::fromRefitSource(*source, load, diagnostics);
   if (!module) return false;
   Result<Module> compiled = module->compiled(*spec, diagnostics);

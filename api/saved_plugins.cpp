@@ -1,5 +1,6 @@
 #include "api/saved_plugins.h"
 
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "runtime/registry.h"
 
@@ -78,7 +79,7 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
     if (!creator) {
       fail("the engine file needs the plugin " + key->text() + ": " + plugins.missing(key->ns, key->name, key->version),
            ErrorKind::Incompatible)
-          .note("--plugin LIB, or TSCOMPILE_LOAD_PLUGINS, loads a library with plugins");
+          .note(textOf(Remedy::Kind::LoadPlugins));
       return;
     }
     ParsedFields fields = decodeFields(*creator, saved[next]);

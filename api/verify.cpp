@@ -268,7 +268,7 @@ Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec
     if (report) report->compiled = shared;
     return report;
   }
-  Result<Method> original = module.prepare(diagnostics, spec.partition.lowering.method);
+  Result<Method> original = module.prepare(diagnostics, spec.lowering.method);
   if (!original) return Failed{};
   Result<std::vector<IValue>> wanted = original->run(deepCopy(inputs), diagnostics, options.run);
   if (!wanted) return Failed{};

@@ -6,6 +6,7 @@
 #include "frontend/text/parse.h"
 #include "ir/graph/clone.h"
 #include "ir/graph/printer.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 
@@ -238,7 +239,7 @@ bool printParts(const GraphParts& parts, bool locations, const Limits& limits, c
   printing.locations = locations;
   if (printGraph(*parts.graph, sink, printing)) return true;
   diagnostics.error(fmt::format("the printed text is longer than {} bytes", printing.maxBytes), ErrorKind::Limit)
-      .note("the limit is set by --limit print=N");
+      .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {"print"})));
   return false;
 }
 

@@ -25,11 +25,11 @@ Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSup
       options_(options),
       partition_(partition),
       aliases_(graph, registry),
-      remedies_(graph, registry, aliases_, options),
+      remedies_(graph, registry, aliases_),
       memory_(graph, aliases_),
       recomputing_(graph, partition.given, aliases_, memory_, options.bound) {}
 
-void Decider::fallBack(const Node* node, Reason reason, std::string detail, std::string remedy, const Node* cause) {
+void Decider::fallBack(const Node* node, Reason reason, std::string detail, Remedy remedy, const Node* cause) {
   Decision& d = partition_.decisions[node];
   if (!d.accelerated()) return;
   d.reason = reason;
@@ -132,10 +132,10 @@ bool Decider::userExcludes(const Node* node) {
   const std::string* name = nameAmong(marked ? options_.markedOperators : options_.fallbackOperators, node);
   if (name)
     fallBack(node, Reason::UserExcluded, *name + " is to stay out of engines",
-             "leave out --torch-executed-op " + *name);
+             Remedy(Remedy::Kind::AllowOperator, {*name}));
   else if (marked)
     fallBack(node, Reason::UserExcluded, "it, or the module that it belongs to, is to stay out of engines",
-             remedies_.ofMark());
+             options_.marks);
   return name || marked;
 }
 
@@ -190,7 +190,7 @@ void Decider::hazard(const Node* node) {
     fallBack(node, Reason::Aliasing,
              base && !list ? "gives " + nameOf(v) + " that may share memory with " + nameOf(base) + by
                            : "gives " + nameOf(v) + by,
-             writer ? remedies_.ofWrite(writer) : "", writer);
+             writer ? remedies_.ofWrite(writer) : Remedy(), writer);
     return;
   }
 }
@@ -198,29 +198,25 @@ void Decider::hazard(const Node* node) {
 // All inputs of the graph that cannot cross, so that whoever binds one hears of the others too.
 void Decider::takesInputs(const Node* node) {
   std::vector<const Value*> taken;
-  std::string binding, unbound;
+  Remedy binding(Remedy::Kind::ReplaceInputs), unbound;
   for (const Use& u : node->inputs()) {
     const Value* v = u.value;
     if (v->node() || v->block() != graph_.block() || crossesBorders(v)) continue;
     if (std::find(taken.begin(), taken.end(), v) != taken.end()) continue;
     taken.push_back(v);
     const bool optional = v->type()->is(TypeKind::Optional);
-    binding += " --bind " + v->name() + (optional ? "=None (or VALUE)" : "=VALUE");
+    binding.names.emplace_back(v->name());
+    binding.numbers.push_back(optional ? Remedy::NoneOrValue : Remedy::Value);
     if (!unbound.empty()) continue;
-    const std::string none = optional ? "lower --bind " + v->name() + "=None if it is None; " : "";
     if (!canBeBound(v->type()))
-      unbound = none + "lower --bind has no words for %" + v->name() + ": what is needed of it, as an input of its own";
+      unbound = Remedy(Remedy::Kind::CannotBind, {v->name()}, {optional});
     else if (const Node* writer = holdsTensors(v->type()) ? writerOf(v, nullptr) : nullptr)
-      unbound = none + "lower --bind does not take tensors of %" + v->name() + ", as " + nodeName(writer) +
-                mayWrite(writer) + " it";
+      unbound = Remedy(Remedy::Kind::CannotBindWritten, {v->name(), nodeName(writer) + mayWrite(writer)}, {optional});
   }
-  const bool one = taken.size() == 1;
   fallBack(node, Reason::Interface,
            "takes " + join(taken, " and ", typedName) +
-               (one ? ", an input of the graph; " : ", inputs of the graph; ") + kTensorsOnly,
-           !unbound.empty()
-               ? unbound
-               : "lower" + binding + (one ? " puts a constant in its place" : " puts constants in their places"));
+               (taken.size() == 1 ? ", an input of the graph; " : ", inputs of the graph; ") + kTensorsOnly,
+           unbound.empty() ? binding : unbound);
 }
 
 // What comes from elsewhere must be able to cross, or to be computed here.
@@ -240,7 +236,7 @@ void Decider::checkInputs(const Node* node) {
     const Decision& d = partition_.decisions[from];
     return fallBack(node, Reason::NonTensor,
                     "takes " + typedName(v) + " from " + nodeName(from) + ", which runs elsewhere; " + kTensorsOnly,
-                    d.accelerated() ? "" : d.remedy, from);
+                    d.accelerated() ? Remedy() : d.remedy, from);
   }
 }
 

@@ -18,7 +18,7 @@ class Decider {
   // Decides all nodes by what they are and by what they hand to each other.
   void decide();
   // Sends a node elsewhere if it is not there already; settle() then draws the consequences.
-  void fallBack(const Node* node, Reason reason, std::string detail, std::string remedy, const Node* cause = nullptr);
+  void fallBack(const Node* node, Reason reason, std::string detail, Remedy remedy, const Node* cause = nullptr);
   void settle();
 
   const AliasAnalysis& aliases() const { return aliases_; }

@@ -38,8 +38,8 @@ struct PartitionOptions {
   std::vector<std::string> fallbackOperators = {};
   // Those that nodes were marked for earlier: reasons name them.
   std::vector<std::string> markedOperators = {};
-  // What the user has said to mark nodes, such as "--torch-executed-module layer1.0": for reports.
-  std::vector<std::string> marks = {};
+  // What the user has said to mark nodes, as Remedy::Kind::AllowMarked: for reports.
+  Remedy marks = Remedy(Remedy::Kind::AllowMarked);
   // Nodes that an engine has turned down, whatever the support said. Null: none.
   const std::unordered_map<const Node*, Verdict>* refused = nullptr;
   // Nodes that are taken to be fit for engines whatever else is said: "what if". Null: none.
@@ -56,7 +56,7 @@ inline constexpr uint32_t kNoSegment = UINT32_MAX;
 struct Decision {
   Reason reason = Reason::Ok;
   std::string detail = {};      // one sentence
-  std::string remedy = {};      // what would change it; may be empty
+  Remedy remedy = {};           // what would change it; may be empty
   const Node* cause = nullptr;  // the node because of which this one runs elsewhere; null: it is its own cause
   uint32_t segment = kNoSegment;
 

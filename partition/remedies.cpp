@@ -11,14 +11,6 @@
 namespace tscompile {
 namespace {
 
-// At most three of the names.
-std::string someOf(const std::vector<std::string>& names, std::string_view rest) {
-  constexpr size_t kMost = 3;
-  std::string some =
-      join(std::span(names).first(std::min(names.size(), kMost)), ", ", [](const std::string& n) { return n; });
-  return names.size() > kMost ? some + std::string(rest) : some;
-}
-
 // What a value is computed from, back to what somebody can say before the run.
 class Origins {
  public:
@@ -147,28 +139,21 @@ class Origins {
   std::unordered_set<std::pair<const Value*, bool>, Hash> seen_;
 };
 
-std::vector<std::string> named(std::vector<std::string> names) {
-  for (std::string& n : names) n.insert(0, "%");
-  return names;
-}
-
-// "--bind a=VALUE --bind b=None and fixed sizes of %x (...)": at most three of each.
-std::string meansOf(const Origins& o) {
-  std::vector<std::string> all, bound;
+// What has to be said for all of it to be known.
+std::vector<Remedy> meansOf(const Origins& o) {
+  std::vector<Remedy> all;
+  Remedy inputs(Remedy::Kind::SupplyInputs);
   for (const std::string& n : o.values)
-    if (std::find(o.nones.begin(), o.nones.end(), n) == o.nones.end()) bound.push_back(" --bind " + n + "=VALUE");
-  for (const std::string& n : o.nones) bound.push_back(" --bind " + n + "=None");
-  if (!bound.empty()) {
-    constexpr size_t kMost = 3;
-    std::string text = "lower";
-    for (size_t i = 0; i < std::min(bound.size(), kMost); ++i) text += bound[i];
-    all.push_back(bound.size() > kMost ? text + " and others" : text);
-  }
-  if (!o.tensors.empty())
-    all.push_back("fixed sizes of " + someOf(named(o.tensors), " and others") + " (--shape " + o.tensors[0] + "=SIZES" +
-                  (o.tensors.size() > 1 ? " and so on" : "") + ", or in the text)");
-  if (o.attributes) all.emplace_back("the weights or a module dump");
-  return join(all, " and ", [](const std::string& s) { return s; });
+    if (std::find(o.nones.begin(), o.nones.end(), n) == o.nones.end()) {
+      inputs.names.push_back(n);
+      inputs.numbers.push_back(Remedy::Value);
+    }
+  inputs.names.insert(inputs.names.end(), o.nones.begin(), o.nones.end());
+  inputs.numbers.resize(inputs.names.size(), Remedy::NoneValue);
+  if (!inputs.names.empty()) all.push_back(std::move(inputs));
+  if (!o.tensors.empty()) all.emplace_back(Remedy::Kind::FixSizes, o.tensors);
+  if (o.attributes) all.emplace_back(Remedy::Kind::SupplyAttributes);
+  return all;
 }
 
 // The operator that gives a new value where a write into this view changes a part of another.
@@ -181,34 +166,27 @@ std::string_view scatterOf(Symbol view) {
 
 }  // namespace
 
-std::string Remedies::ofMark() const {
-  const std::vector<std::string>& marks = options_.marks;
-  if (marks.empty()) return "leave out what names it";
-  if (marks.size() == 1) return "leave out " + marks[0];
-  return "leave out the one that names it of " + someOf(marks, ", ...");
-}
-
-std::string Remedies::ofWriteToView(const Node* writer) const {
+Remedy Remedies::ofWriteToView(const Node* writer) const {
   std::vector<const Node*> views;
   const Value* base = writer->input(0);
   while (base->node() && !scatterOf(base->node()->kind()).empty()) {
     views.push_back(base->node());
     base = base->node()->input(0);
   }
-  if (views.empty()) return "";
+  if (views.empty()) return {};
   std::string_view kind = writer->kind().text();
   std::string what = " from " + std::string(kind.substr(0, kind.size() - 1)) + "'s result";
   if (kind == "aten::copy_") what = " from the source, expanded to the size of that part";
   const std::string rest =
       what + ", which engines take, if all that reads %" + base->name() + " or a view of it later takes that";
   if (views.size() == 1)
-    return std::string(scatterOf(views[0]->kind())) + " makes a new value of %" + base->name() + rest;
+    return {Remedy::Kind::NewValue, {std::string(scatterOf(views[0]->kind())), " of %" + base->name() + rest}};
   return join(views, ", then ",
               [](const Node* v) { return std::string(scatterOf(v->kind())) + " into %" + v->input(0)->name(); }) +
          " make a new value of %" + base->name() + rest;
 }
 
-std::string Remedies::ofWrite(const Node* writer) const {
+Remedy Remedies::ofWrite(const Node* writer) const {
   std::string_view kind = writer->kind().text();
   const Operator* op = registry_.resolve(*writer);
   if (!op) return "an overload that is known to write nothing: see why " + nodeName(writer) + " has none";
@@ -220,15 +198,17 @@ std::string Remedies::ofWrite(const Node* writer) const {
     return "it changes an attribute, which later runs read; without it, as in evaluation, the rest can be in engines";
   if (kind.ends_with('_')) {
     std::string_view plain = kind.substr(0, kind.size() - 1);
-    if (std::string scattered = writer->inputCount() ? ofWriteToView(writer) : ""; !scattered.empty()) return scattered;
+    if (Remedy scattered = writer->inputCount() ? ofWriteToView(writer) : Remedy(); !scattered.empty())
+      return scattered;
     if (registry_.isKnown(Symbol::of(plain)))
-      return std::string(plain) +
-             " makes a new value, which engines take, if all that reads the old one or a view of it later takes it";
+      return {
+          Remedy::Kind::NewValue,
+          {std::string(plain), ", which engines take, if all that reads the old one or a view of it later takes it"}};
   }
   return "a value that is made in one piece instead of being changed would allow an engine";
 }
 
-std::string Remedies::ofControl(const Node* node) const {
+Remedy Remedies::ofControl(const Node* node) const {
   const bool loop = node->kind() == sym::Loop;
   const std::string what = loop ? "number of turns" : "condition";
   Origins origins(graph_, registry_, aliases_);
@@ -245,20 +225,16 @@ std::string Remedies::ofControl(const Node* node) const {
            ", which a loop asks in each turn: written as a loop that " +
            "counts, with true for its condition, it is unrolled when the number is known; if what a turn computes " +
            "decides, nothing could be said before the run";
-  const std::string means = meansOf(origins);
-  if (!origins.written.empty())
-    return "its " + what + " depends on " + origins.written + ", which is changed on the way: it may be known once " +
-           "loops are unrolled and branches decided" + (means.empty() ? "" : " with " + means);
+  std::vector<Remedy> means = meansOf(origins);
+  if (!origins.written.empty()) return {Remedy::Kind::KnowLater, {what, origins.written}, {}, std::move(means)};
   const Node* maker = node->input(0)->node();
   if (means.empty() && maker && maker->kind() != sym::Constant)
     return "a constant in the place of what " + nodeName(maker) +
            " gives, which depends on no inputs, but lowering does not compute it";
-  if (!loop) return "its condition is known with " + means + ": the branch that is not taken goes";
+  if (!loop) return {Remedy::Kind::KnowCondition, {}, {}, std::move(means)};
   int64_t nodes = 0;
   forEachNode(node->block(0), [&](const Node*) { ++nodes; });
-  const std::string limit = "lowering unrolls what becomes at most " + std::to_string(kMostUnrolledNodes) +
-                            " nodes, and a turn has " + std::to_string(nodes);
-  return means.empty() ? limit : "its number of turns is known with " + means + ": " + limit;
+  return {Remedy::Kind::KnowTurns, {}, {kMostUnrolledNodes, nodes}, std::move(means)};
 }
 
 std::string nodeName(const Node* n) {

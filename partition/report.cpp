@@ -42,7 +42,8 @@ std::string percent(double part) { return fmt::format("{:.1f} %", part * 100); }
 // Nodes that stay out of engines for the same reason, said in the same words, and what follows from them.
 struct Group {
   Reason reason = Reason::Ok;
-  std::string detail, remedy;
+  std::string detail;
+  Remedy remedy;
   std::vector<const Node*> nodes, followers;
   std::vector<const Node*> causes;  // of the followers, each once
 };
@@ -56,7 +57,7 @@ class Explainer {
       const Node* root = roots.of(n);
       const Decision& d = partition.decisions[root];
       // Nodes of one kind are said once, where the words do not name their values.
-      std::string words = d.detail + "|" + d.remedy;
+      std::string words = d.detail + "|" + textOf(d.remedy);
       if (d.reason != Reason::SmallBlock) words += "|" + std::string(root->kind().text());
       auto [it, isNew] = groupOf_.try_emplace({d.reason, std::move(words)}, groups_.size());
       if (isNew) groups_.push_back({d.reason, d.detail, d.remedy, {}, {}, {}});
@@ -82,13 +83,14 @@ class Explainer {
       if (g.nodes.empty()) continue;
       out_ += fmt::format(" {:<8}{:>4} × {:<14} {}: {}\n", i ? "" : "reasons", g.nodes.size(), reasonCode(g.reason),
                           someOf(g.nodes, kMostValues, placeName), g.detail);
-      if (!g.remedy.empty()) out_ += fmt::format(" {:30}{}\n", "", g.remedy);
+      if (!g.remedy.empty()) out_ += fmt::format(" {:30}{}\n", "", textOf(g.remedy));
       if (!g.followers.empty())
         out_ += fmt::format(" {:<8}{:>4} × {:<14} {}: because of {}\n", "", g.followers.size(), followersCode(g),
                             someOf(g.followers, kMostNames, shortName), someOf(g.causes, kMostNames, shortName));
     }
     if (groups_.size() > kMostGroups)
-      out_ += fmt::format(" {:<8} and {} more; --format json tells of every node\n", "", groups_.size() - kMostGroups);
+      out_ += fmt::format(" {:<8} and {} more; {}\n", "", groups_.size() - kMostGroups,
+                          textOf(Remedy(Remedy::Kind::AskForJson)));
     return std::move(out_);
   }
 
@@ -152,17 +154,11 @@ class Explainer {
       case Reason::Random:
         return false;
       case Reason::Aliasing:
-        return !newValueOperator(g).empty();
+        return g.remedy.kind == Remedy::Kind::NewValue;
       default:
         return true;
     }
   }
-  // "aten::add" where the remedy is that it makes a new value.
-  static std::string_view newValueOperator(const Group& g) {
-    size_t end = g.remedy.find(" makes a new value");
-    return end == std::string::npos ? std::string_view() : std::string_view(g.remedy).substr(0, end);
-  }
-
   PartitionOptions sameOptions() const {
     PartitionOptions options;
     options.strategy = partition_.strategy;
@@ -185,7 +181,7 @@ class Explainer {
       return;
     const std::string places = someOf(g.nodes, 2, placeName);
     if (g.reason == Reason::Aliasing)
-      hint(fmt::format("{} in place of {}", newValueOperator(g), places), then);
+      hint(fmt::format("{} in place of {}", g.remedy.names[0], places), then);
     else
       hint(places + (g.nodes.size() == 1 ? " in an engine" : " in engines"), then);
   }
@@ -208,7 +204,7 @@ class Explainer {
       best = std::move(then);
       break;
     }
-    hint(fmt::format("--min-block-size {}", best.minBlockSize), best);
+    hint(textOf(Remedy(Remedy::Kind::LowerMinimum, {}, {static_cast<int64_t>(best.minBlockSize), 0})), best);
   }
 
   void hintOfStrategy(const Repartition& again) {
@@ -219,7 +215,7 @@ class Explainer {
     const size_t now = partition_.acceleratedCount();
     if (then.acceleratedCount() > now ||
         (now > 0 && then.acceleratedCount() == now && then.segments.size() < partition_.segments.size()))
-      hint("--strategy minimal", then);
+      hint(textOf(Remedy(Remedy::Kind::UseStrategy, {std::string(strategyName(Strategy::Minimal))})), then);
   }
 
   static std::string typedName(const Value* v) {
@@ -343,7 +339,7 @@ std::string whatElse(const Node* node, const Partition& partition, const Reparti
     if (i + 1 == kMost) return out + "  then     and more\n";
     out += fmt::format("  then     {}{}{}\n", other == node ? "" : placeName(other) + " is ", reasonCode(d.reason),
                        d.detail.empty() ? "" : ": " + d.detail);
-    if (!d.remedy.empty()) out += "  change   " + d.remedy + "\n";
+    if (!d.remedy.empty()) out += "  change   " + textOf(d.remedy) + "\n";
   }
   return out;
 }
@@ -387,8 +383,8 @@ std::string explainNode(const Node* node, const Partition& partition, const Repa
     out += fmt::format("  border   {} {} segment {}\n", nameOf(u.value),
                        computedAgain ? "is computed again, as in" : "comes from", partition.decisions[from].segment);
   }
-  const std::string& remedy = partition.decisions[rootOf(node, partition)].remedy;
-  if (!remedy.empty()) out += "  change   " + remedy + "\n";
+  const Remedy& remedy = partition.decisions[rootOf(node, partition)].remedy;
+  if (!remedy.empty()) out += "  change   " + textOf(remedy) + "\n";
   return again ? out + whatElse(node, partition, again) : out;
 }
 

@@ -1,6 +1,6 @@
 // Partitions for programs: JSON and Graphviz.
 #include "ir/operators/overload_cache.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "partition/root_causes.h"
@@ -11,144 +11,163 @@
 namespace tscompile {
 namespace {
 
-class JsonReport {
- public:
-  JsonReport(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::ostream& out)
-      : graph_(graph), partition_(partition), roots_(graph, partition), overloads_(registry), json_(out) {}
+// What all parts of a report look up.
+struct Sources {
+  Sources(const Graph& graph, const OpRegistry& registry, const Partition& partition)
+      : graph(graph), partition(partition), roots(graph, partition), overloads(registry) {}
 
-  void write() {
-    json_.beginObject();
-    json_.field("format", "tscompile.partition/1");
-    json_.field("strategy", strategyName(partition_.strategy));
-    json_.field("min_block_size", partition_.minBlockSize);
-    json_.field("engines", partition_.count(Target::Accelerated));
-    json_.field("coverage", coverage(partition_));
-    json_.field("seconds", partition_.seconds);
-    json_.key("segments");
-    json_.beginArray();
-    for (const Segment& s : partition_.segments) segment(s);
-    json_.endArray();
-    nodes([](const Node*) { return true; });
+  const Graph& graph;
+  const Partition& partition;
+  RootCauses roots;
+  OverloadCache overloads;
+};
+
+struct ValueFields {
+  ValueFields(const Value* v) : value(v) {}  // NOLINT: as JSON has it
+  const Value* value;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", value->name());
+    visit("type", typeText(value->type()));
   }
+};
 
-  void write(const std::unordered_set<const Node*>& wanted, const std::vector<std::string>& inputs) {
-    json_.beginObject();
-    json_.field("format", "tscompile.explain/1");
-    json_.key("inputs");
-    json_.beginArray();
-    for (const std::string& name : inputs) json_.value(name);
-    json_.endArray();
-    nodes([&](const Node* n) { return wanted.contains(n); });
+std::vector<ValueFields> fieldsOf(const std::vector<const Value*>& values) { return {values.begin(), values.end()}; }
+
+struct SegmentFields {
+  const Partition& partition;
+  const Segment& s;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    std::vector<std::string> recomputed;
+    for (const Node* n : s.recomputed) recomputed.push_back(n->output()->name());
+    visit("id", s.id);
+    visit("target", targetName(s.target));
+    visit("nodes", s.nodes.size());
+    visit("depth", s.block->depth());
+    if (s.target == Target::Accelerated) visit("hash", contentHash(*segmentGraph(s, partition)));
+    visit("inputs", fieldsOf(s.inputs));
+    visit("outputs", fieldsOf(s.outputs));
+    visit("recomputed", recomputed);
+    visit("do_not_merge", s.doNotMerge);
+    visit("seconds", s.seconds);
+    visit("gain_seconds", s.gainSeconds);
+    visit("border_seconds", s.borderSeconds);
+  }
+};
+
+// The first cause; the way to it are the causes of the nodes between, the nearest of them.
+struct CauseFields {
+  Sources& sources;
+  const Node* node;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    constexpr size_t kMost = 32;
+    const std::vector<const Node*> causes = sources.partition.causes(node, kMost);
+    const Node* root = sources.roots.of(node);
+    std::vector<std::string> chain;
+    for (const Node* c : causes) chain.push_back(nameOf(c).value.value_or(std::string(c->kind().text())));
+    visit("value", nameOf(root));
+    visit("op", root->kind().text());
+    visit("line", lineOf(root));
+    visit("reason", reasonCode(sources.partition.decisions[root].reason));
+    visit("chain", chain);
+    if (causes.size() == kMost && causes.back() != root) visit("chain_complete", false);
   }
 
  private:
-  template <class Wanted>
-  void nodes(Wanted&& wanted) {
-    json_.key("nodes");
-    json_.beginArray();
-    size_t id = 0;
-    forEachNode(graph_, [&](const Node* n) {
-      if (!partition_.given.contains(n) && wanted(n)) node(n, id);
-      ++id;
-    });
-    json_.endArray();
-    json_.endObject();
-    json_.finish();
+  static OrNull<std::string> nameOf(const Node* n) {
+    return {n->outputCount() ? std::optional<std::string>(n->output()->name()) : std::nullopt};
   }
+};
 
-  void segment(const Segment& s) {
-    json_.newLine();
-    json_.beginObject();
-    json_.field("id", s.id);
-    json_.field("target", targetName(s.target));
-    json_.field("nodes", s.nodes.size());
-    json_.field("depth", s.block->depth());
-    if (s.target == Target::Accelerated) json_.field("hash", contentHash(*segmentGraph(s, partition_)));
-    for (auto [name, values] : {std::pair{"inputs", &s.inputs}, std::pair{"outputs", &s.outputs}}) {
-      json_.key(name);
-      json_.beginArray();
-      for (const Value* v : *values) {
-        json_.beginObject();
-        json_.field("name", v->name());
-        json_.field("type", typeText(v->type()));
-        json_.endObject();
-      }
-      json_.endArray();
-    }
-    json_.key("recomputed");
-    json_.beginArray();
-    for (const Node* n : s.recomputed) json_.value(n->output()->name());
-    json_.endArray();
-    json_.field("do_not_merge", s.doNotMerge);
-    json_.field("seconds", s.seconds);
-    json_.field("gain_seconds", s.gainSeconds);
-    json_.field("border_seconds", s.borderSeconds);
-    json_.endObject();
-  }
+struct NodeFields {
+  Sources& sources;
+  const Node* n;
+  size_t id;
 
-  void node(const Node* n, size_t id) {
-    const Decision& d = partition_.decisions[n];
-    json_.newLine();
-    json_.beginObject();
-    json_.field("id", id);
-    json_.field("line", lineOf(n));
-    json_.field("op", n->kind().text());
-    json_.key("schema");
-    const Operator* op = n->hasBlocks() || n->python || n->subgraph() ? nullptr : overloads_.resolve(*n);
-    op ? json_.value(op->schemaSource()) : json_.null();
-    json_.key("outputs");
-    json_.beginArray();
-    for (const Value* v : n->outputs()) json_.value(v->name());
-    json_.endArray();
-    json_.field("segment", d.segment);
-    json_.field("reason", reasonCode(d.reason));
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    const Decision& d = sources.partition.decisions[n];
+    const Work& work = sources.partition.work[n];
+    const Operator* op = n->hasBlocks() || n->python || n->subgraph() ? nullptr : sources.overloads.resolve(*n);
+    std::vector<std::string> outputs;
+    for (const Value* v : n->outputs()) outputs.emplace_back(v->name());
+    visit("id", id);
+    visit("line", lineOf(n));
+    visit("op", n->kind().text());
+    visit("schema", OrNull<std::string>{op ? std::optional<std::string>(op->schemaSource()) : std::nullopt});
+    visit("outputs", outputs);
+    visit("segment", d.segment);
+    visit("reason", reasonCode(d.reason));
     if (!d.accelerated()) {
-      json_.field("detail", d.detail);
-      json_.field("remedy", d.remedy);
-      cause(n);
+      visit("detail", d.detail);
+      visit("remedy", textOf(d.remedy));
+      visit("cause", CauseFields{sources, n});
     }
-    json_.field("flops", partition_.work[n].flops);
-    json_.field("bytes", partition_.work[n].bytes);
-    json_.endObject();
+    visit("flops", work.flops);
+    visit("bytes", work.bytes);
   }
+};
 
-  // The first cause; the way to it are the causes of the nodes between, the nearest of them.
-  void cause(const Node* n) {
-    constexpr size_t kMost = 32;
-    const std::vector<const Node*> causes = partition_.causes(n, kMost);
-    const Node* root = roots_.of(n);
-    json_.key("cause");
-    json_.beginObject();
-    json_.key("value");
-    root->outputCount() ? json_.value(root->output()->name()) : json_.null();
-    json_.field("op", root->kind().text());
-    json_.field("line", lineOf(root));
-    json_.field("reason", reasonCode(partition_.decisions[root].reason));
-    json_.key("chain");
-    json_.beginArray();
-    for (const Node* c : causes) c->outputCount() ? json_.value(c->output()->name()) : json_.value(c->kind().text());
-    json_.endArray();
-    if (causes.size() == kMost && causes.back() != root) json_.field("chain_complete", false);
-    json_.endObject();
+template <class Wanted>
+std::vector<NodeFields> nodesOf(Sources& sources, Wanted wanted) {
+  std::vector<NodeFields> out;
+  size_t id = 0;
+  forEachNode(sources.graph, [&](const Node* n) {
+    if (!sources.partition.given.contains(n) && wanted(n)) out.push_back({sources, n, id});
+    ++id;
+  });
+  return out;
+}
+
+struct PartitionFields {
+  Sources& sources;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    const Partition& p = sources.partition;
+    std::vector<SegmentFields> segments;
+    for (const Segment& s : p.segments) segments.push_back({p, s});
+    visit("format", "tscompile.partition/1");
+    visit("strategy", strategyName(p.strategy));
+    visit("min_block_size", p.minBlockSize);
+    visit("engines", p.count(Target::Accelerated));
+    visit("coverage", coverage(p));
+    visit("seconds", p.seconds);
+    visit("segments", Lines{segments});
+    visit("nodes", Lines{nodesOf(sources, [](const Node*) { return true; })});
   }
+};
 
-  const Graph& graph_;
-  const Partition& partition_;
-  RootCauses roots_;
-  OverloadCache overloads_;
-  JsonWriter json_;
+struct ExplainFields {
+  Sources& sources;
+  const std::unordered_set<const Node*>& wanted;
+  const std::vector<std::string>& inputs;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.explain/1");
+    visit("inputs", inputs);
+    visit("nodes", Lines{nodesOf(sources, [&](const Node* n) { return wanted.contains(n); })});
+  }
 };
 
 }  // namespace
 
 void writePartitionJson(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::ostream& out) {
-  JsonReport(graph, registry, partition, out).write();
+  Sources sources(graph, registry, partition);
+  writeJson(out, PartitionFields{sources});
 }
 
 void writeNodesJson(const Graph& graph, const OpRegistry& registry, const Partition& partition,
                     const std::unordered_set<const Node*>& nodes, const std::vector<std::string>& inputs,
                     std::ostream& out) {
-  JsonReport(graph, registry, partition, out).write(nodes, inputs);
+  Sources sources(graph, registry, partition);
+  writeJson(out, ExplainFields{sources, nodes, inputs});
 }
 
 void writePartitionDot(const Graph& graph, const Partition& partition, std::ostream& out) {

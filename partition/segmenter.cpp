@@ -88,7 +88,7 @@ class Segmenter {
         decider_.fallBack(n, Reason::SmallBlock,
                           "its engine would gain " + microseconds(s.gainSeconds) + ", less than the " +
                               microseconds(s.borderSeconds) + " of its border",
-                          "--strategy dependency does not ask for gains");
+                          Remedy(Remedy::Kind::AvoidGains, {"dependency"}));
     decider_.settle();
     cut(strategy);
     if (partition_.seconds < before.seconds) return true;
@@ -116,9 +116,10 @@ class Segmenter {
       std::string detail =
           "its engine would have " + nodes(count) + ", fewer than " + std::to_string(options_.minBlockSize);
       if (sizes.joined > count) detail += ", until it is joined with others to one of " + nodes(sizes.joined);
-      std::string remedy = "--min-block-size " + std::to_string(sizes.joined > count ? 1 : count);
-      if (strategyOfCut_ != Strategy::Minimal && sizes.minimal >= options_.minBlockSize)
-        remedy += ", or --strategy minimal: an engine of " + nodes(sizes.minimal);
+      const bool minimal = strategyOfCut_ != Strategy::Minimal && sizes.minimal >= options_.minBlockSize;
+      Remedy remedy(
+          Remedy::Kind::LowerMinimum, {},
+          {static_cast<int64_t>(sizes.joined > count ? 1 : count), minimal ? static_cast<int64_t>(sizes.minimal) : 0});
       decider_.fallBack(n, Reason::SmallBlock, std::move(detail), std::move(remedy));
     }
   }

@@ -5,6 +5,7 @@
 #include "ir/values/error.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
+#include "tools/reports/remedy_words.h"
 
 #include <filesystem>
 #include <new>
@@ -80,6 +81,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
 }  // namespace
 
 int run(std::span<const std::string> args, std::istream& in, std::ostream& out, std::ostream& err) {
+  RemedyWordsScope words(commandLineWords);
   Diagnostic d;
   try {
     return runVerb(readCommandLine(args), in, out, err);

@@ -1,6 +1,7 @@
 #include "frontend/text/parse_context.h"
 
 #include "frontend/text/grammar.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 
 #include <algorithm>
@@ -74,7 +75,7 @@ void ParseContext::limitError(Span span, uint64_t Limits::*limit) {
   for (const LimitName& name : kLimitNames) {
     if (name.field != limit) continue;
     error(span, "more than " + std::to_string(limits_.*limit) + " " + name.what, ErrorKind::Limit)
-        .note(std::string("the limit is set by --limit ") + name.name + "=N");
+        .note(tscompile::textOf(Remedy(Remedy::Kind::RaiseLimit, {name.name})));
   }
 }
 

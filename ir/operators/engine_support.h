@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph/node.h"
+#include "ir/support/remedy.h"
 
 #include <cstdint>
 #include <string>
@@ -38,7 +39,7 @@ std::string_view reasonCode(Reason reason);
 struct Verdict {
   Reason reason = Reason::Ok;
   std::string detail = {};  // one sentence without a full stop: what was expected and what was found
-  std::string remedy = {};  // what would change it; may be empty
+  Remedy remedy = {};       // what would change it; may be empty
   bool ok() const { return reason == Reason::Ok; }
 };
 

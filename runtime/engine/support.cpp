@@ -66,7 +66,8 @@ Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
                             : fmt::format("did you mean {}?", nearest)};
   }
   if (registry.configured(node.kind()))
-    return {Reason::NoOverload, registry.problemOf(node), "docs/plugins.md tells how nodes of plugins are written"};
+    return {Reason::NoOverload, registry.problemOf(node),
+            Remedy(Remedy::Kind::Documented, {"docs/plugins.md tells how nodes of plugins are written"})};
   NearestOverload nearest = nearestOverload(node, registry);
   return {Reason::NoOverload,
           fmt::format("no overload takes these arguments: {} of {}", nearest.problem, schemaText(nearest.op->schema())),
@@ -113,7 +114,8 @@ Verdict ofOperator(const Node& node, const Operator& op) {
     return {Reason::NoOp, name + " has no kernel: nothing can run it", "register a kernel for it"};
   const OpDef& def = op.def();
   if (!def.inEngines)
-    return {Reason::NoOp, name + " has no converter", "docs/writing_converters.md tells how to write one"};
+    return {Reason::NoOp, name + " has no converter",
+            Remedy(Remedy::Kind::Documented, {"docs/writing_converters.md tells how to write one"})};
   if (drawsRandom(node, op))
     return {Reason::Random, name + " draws random numbers",
             mayDrawNothing(op) ? "it draws nothing in evaluation mode: with false for 'train' or 0 for 'dropout'"

@@ -81,7 +81,7 @@ class Tracer : private OperatorTracer {
 
  private:
   const Node* node() const { return step_ ? step_->node : nullptr; }
-  [[noreturn]] void refuse(Reason reason, std::string detail, std::string remedy = {}) const {
+  [[noreturn]] void refuse(Reason reason, std::string detail, Remedy remedy = {}) const {
     throw Refusal{node(), {reason, std::move(detail), std::move(remedy)}};
   }
 

@@ -1,5 +1,7 @@
 #include "runtime/interpreter/constant_value.h"
 
+#include "ir/support/remedy.h"
+
 #include <fmt/core.h>
 
 namespace tscompile {
@@ -13,11 +15,11 @@ IValue literal(const Node* n, const LiteralValue& l, const std::string& key, Dia
       return l.data;
     case LiteralValue::Kind::RoundedTensor:
       diagnostics.warning(n->range, fmt::format("%{} is used as printed, to about four digits", name))
-          .note(fmt::format("supply a tensor '{}' with --weights for its exact data", key));
+          .note(textOf(Remedy(Remedy::Kind::SupplyExactTensor, {key})));
       return l.data;
     case LiteralValue::Kind::MissingTensor:
       diagnostics.error(n->range, fmt::format("the data of %{} is not part of the text", name))
-          .note(fmt::format("supply a tensor '{}' with --weights FILE.safetensors", key));
+          .note(textOf(Remedy(Remedy::Kind::SupplyTensor, {key})));
       return {};
     case LiteralValue::Kind::Object:
     case LiteralValue::Kind::Variable:

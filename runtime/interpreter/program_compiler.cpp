@@ -1,5 +1,6 @@
 #include "runtime/interpreter/program_compiler.h"
 
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "runtime/call/session_functions.h"
 
@@ -77,9 +78,7 @@ const Function* ProgramCompiler::calledMethod(const Node* n) {
     if (auto m = list->second.find(name->toString()); m != list->second.end())
       return functionFor(*m->second, type->name() + "." + name->toString());
   unsupported(n, fmt::format("method '{}' of {} is not part of the text", name->toString(), type->name()))
-      .note(
-          "export a text that holds it: export_torchscript.py --form dump writes all methods, "
-          "--form inlined writes one graph without calls");
+      .note(textOf(Remedy::Kind::ExportMethods));
   return nullptr;
 }
 
@@ -90,7 +89,7 @@ const Function* ProgramCompiler::calledFunction(const Node* n) {
   auto it = program_.sources_.functions.find(called);
   if (it != program_.sources_.functions.end()) return functionFor(*it->second, called);
   unsupported(n, fmt::format("function '{}' is not part of the text", called))
-      .note("export a text that holds it: export_torchscript.py --form inlined writes one graph without calls");
+      .note(textOf(Remedy::Kind::ExportFunctions));
   return nullptr;
 }
 
@@ -118,7 +117,7 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
     if (!nearest.empty()) d.note("did you mean " + nearest + "?");
     std::string_view ns = n->kind().nameSpace();
     if (ns != "aten" && ns != "prim" && !ns.empty())
-      d.note("if it is a plugin, --plugin LIB loads the library that has it");
+      d.note(textOf(Remedy::Kind::LoadPlugin));
     return nullptr;
   }
   if (std::string problem = registry.problemOf(*n); !problem.empty()) {

@@ -27,8 +27,8 @@ void withoutConverter() {
   Result<Module> mod = Module::fromText(kFlatten, "flatten.ir", {}, diagnostics);
   if (!mod) stop(diagnostics);
   CompileSpec spec({{{2, 3, 4}}});
-  spec.partition.withoutConverters = {"aten::flatten"};
-  spec.requireFullCompilation = true;
+  spec.withoutConverters = {"aten::flatten"};
+  spec.requiredCoverage = 1;
   if (!compile(*mod, spec, diagnostics)) std::printf("%s", renderDiagnostics(diagnostics, "sample").c_str());
 }
 
@@ -41,8 +41,8 @@ void withConverter() {
   Result<Module> mod = Module::fromText(kFlatten, "flatten.ir", options, diagnostics);
   if (!mod) stop(diagnostics);
   CompileSpec spec({{{2, 3, 4}}});
-  spec.partition.withoutConverters = {"aten::flatten"};  // ours is out of the way
-  spec.requireFullCompilation = true;
+  spec.withoutConverters = {"aten::flatten"};  // ours is out of the way
+  spec.requiredCoverage = 1;
   Result<Module> compiled = compile(*mod, spec, diagnostics);
   if (!compiled) stop(diagnostics);
   Tensor in = randomTensor("2x3x4");
@@ -93,7 +93,7 @@ void ownOperator() {
   Result<Module> mod = Module::fromText(kScale, "scale.ir", options, diagnostics);
   if (!mod) stop(diagnostics);
   CompileSpec spec({{{2, 3}}});
-  spec.requireFullCompilation = true;
+  spec.requiredCoverage = 1;
   Result<Module> compiled = compile(*mod, spec, diagnostics);
   if (!compiled) stop(diagnostics);
   Tensor in = randomTensor("2x3");

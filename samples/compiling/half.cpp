@@ -14,7 +14,7 @@ int main() {
   Tensor exact = runOne(mod, in, diagnostics);
 
   CompileSpec info({{{1, 1, 32, 32}}});
-  info.enabledPrecisions = {DType::Float16};
+  info.engine.precision = DType::Float16;
   Result<Module> half = mod.convertToEngine(info, diagnostics);
   if (!half) stop(diagnostics);
   Tensor out = runOne(*half, in, diagnostics);

@@ -30,7 +30,7 @@ int main() {
   std::printf("1x3x100x512: %s\n", expected.list()[0].message.c_str());
 
   // What engines cannot do is said, not rounded away.
-  spec.enabledPrecisions = {DType::Float64};
+  spec.engine.precision = DType::Float64;
   Diagnostics refused;
   if (!compile(*mod, spec, refused)) std::printf("in float64: %s\n", refused.list()[0].message.c_str());
 }

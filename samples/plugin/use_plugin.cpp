@@ -36,7 +36,7 @@ int main(int count, char** arguments) {
   Result<Module> module = Module::fromText(kGraph, "graph.ir", options, diagnostics);
   if (!module) stop(diagnostics);
   CompileSpec spec({{{4, 3}}, {{3, 5}}});
-  spec.requireFullCompilation = true;
+  spec.requiredCoverage = 1;
   Result<Module> compiled = compile(*module, spec, diagnostics);
   if (!compiled) stop(diagnostics);
   std::string file = (std::filesystem::temp_directory_path() / "squared_relu_sample.tse").string();

@@ -1,9 +1,9 @@
 // `tscompile bench`: how long a run of a graph takes.
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
+#include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "runtime/call/thread_pool.h"
 #include "tools/commands/commands.h"
-#include "tools/options/quantities.h"
 #include "tools/reports/statistics.h"
 #include "tools/session/machine_memory.h"
 #include "tools/work/execution.h"
@@ -29,6 +29,14 @@ struct BenchResult {
   size_t warmUp = 0;   // runs before those that count
   Statistics latency;  // in milliseconds
   std::vector<std::string> warnings;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("threads", threads);
+    visit("warm_up_runs", warmUp);
+    visit("latency_ms", latency);
+    visit("warnings", warnings);
+  }
 };
 
 class Bench {
@@ -61,8 +69,18 @@ class Bench {
       }
     }
     session_.progress.end();
-    session_.common.json ? writeJson() : writeText();
+    session_.common.json ? writeJson(session_.out, *this) : writeText();
     return session_.finish();
+  }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.bench/1");
+    visit("executor", command_.executor == ExecutorChoice::Engine ? "engine" : "interpreter");
+    visit("load_ms", loading_);
+    visit("first_run_ms", first_);
+    visit("peak_memory_bytes", peakMemory());
+    visit("results", Lines{results_});
   }
 
  private:
@@ -152,46 +170,6 @@ class Bench {
     for (const BenchResult& r : results_)
       for (const std::string& w : r.warnings)
         warn(fmt::format("with {} thread{}: {}", r.threads, r.threads == 1 ? "" : "s", w));
-  }
-
-  void writeJson() {
-    JsonWriter json(session_.out);
-    json.beginObject();
-    json.field("format", "tscompile.bench/1");
-    json.field("executor", command_.executor == ExecutorChoice::Engine ? "engine" : "interpreter");
-    json.field("load_ms", loading_);
-    json.field("first_run_ms", first_);
-    json.field("peak_memory_bytes", peakMemory());
-    json.key("results");
-    json.beginArray();
-    for (const BenchResult& r : results_) writeJson(r, json);
-    json.endArray();
-    json.endObject();
-    json.finish();
-  }
-
-  static void writeJson(const BenchResult& r, JsonWriter& json) {
-    const Statistics& s = r.latency;
-    json.newLine();
-    json.beginObject();
-    json.field("threads", r.threads);
-    json.field("warm_up_runs", r.warmUp);
-    json.key("latency_ms");
-    json.beginObject();
-    json.field("min", s.min);
-    json.field("median", s.median);
-    json.field("mean", s.mean);
-    json.field("p90", s.p90);
-    json.field("p99", s.p99);
-    json.field("max", s.max);
-    json.field("deviation", s.deviation);
-    json.field("n", s.count);
-    json.endObject();
-    json.key("warnings");
-    json.beginArray();
-    for (const std::string& w : r.warnings) json.value(w);
-    json.endArray();
-    json.endObject();
   }
 
   static constexpr double kWindow = 50, kLongestWarmUp = 1000;  // milliseconds

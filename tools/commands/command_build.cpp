@@ -2,10 +2,10 @@
 #include "api/engine_file.h"
 #include "api/language_model.h"
 #include "ir/support/json_writer.h"
+#include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "runtime/llm/tokenizer.h"
 #include "tools/commands/commands.h"
-#include "tools/options/quantities.h"
 
 #include <fmt/core.h>
 

@@ -1,13 +1,13 @@
 // `tscompile compile`: a graph with its engines and its weights becomes an engine file.
 #include "api/compile.h"
 #include "frontend/files/file_io.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
+#include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "passes/rewrite/profile.h"
 #include "runtime/engine/network/tactics.h"
 #include "tools/commands/commands.h"
-#include "tools/options/quantities.h"
 #include "tools/session/machine_memory.h"
 #include "tools/session/process.h"
 #include "tools/work/inputs.h"
@@ -24,27 +24,26 @@ namespace {
 constexpr uint64_t kMostCacheBytes = uint64_t{64} << 20;
 
 struct Summary {
+  std::string path;
   size_t segments = 0, engines = 0, nodes = 0, inEngines = 0;
   uint64_t bytes = 0;  // of the file
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.compile/1");
+    visit("path", path);
+    visit("segments", segments);
+    visit("engines", engines);
+    visit("nodes", nodes);
+    visit("nodesInEngines", inEngines);
+    visit("bytes", bytes);
+  }
 };
 
-void tell(const Summary& s, const std::string& path, Session& session) {
-  if (!session.common.json) {
-    session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", path, counted(s.segments, "segment"), s.inEngines,
-                               counted(s.nodes, "node"), counted(s.engines, "engine"), sizeText(s.bytes));
-    return;
-  }
-  JsonWriter json(session.out);
-  json.beginObject();
-  json.field("format", "tscompile.compile/1");
-  json.field("path", path);
-  json.field("segments", s.segments);
-  json.field("engines", s.engines);
-  json.field("nodes", s.nodes);
-  json.field("nodesInEngines", s.inEngines);
-  json.field("bytes", s.bytes);
-  json.endObject();
-  json.finish();
+void tell(const Summary& s, Session& session) {
+  if (session.common.json) return writeJson(session.out, s);
+  session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", s.path, counted(s.segments, "segment"), s.inEngines,
+                             counted(s.nodes, "node"), counted(s.engines, "engine"), sizeText(s.bytes));
 }
 
 // Reads what earlier measurements have found; false after a report. A file that is not there yet is empty.
@@ -59,8 +58,7 @@ bool readTactics(const std::string& path, TacticCache& cache, Session& session) 
 bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& session) {
   Result<Method> method = compiled.prepare(session.diagnostics);
   if (!method) return false;
-  Result<std::vector<IValue>> inputs =
-      InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec.partition), 0);
+  Result<std::vector<IValue>> inputs = InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec), 0);
   if (!inputs) return false;
   InterruptScope interrupts(std::nullopt);
   RunOptions run;
@@ -85,7 +83,7 @@ class CostReport {
   }
 
   void attach(CompileSpec& spec) {
-    if (wanted()) spec.partition.lowering.settings.profile = &rewriting_;
+    if (wanted()) spec.lowering.settings.profile = &rewriting_;
   }
   void noteLoaded() { compiling_.import = seconds(); }
   void write(size_t nodes) {
@@ -126,11 +124,10 @@ int runCompile(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   if (command.output.empty() || command.output == "-")
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
-  if (command.refittable && !command.libraries.empty())
+  if (command.spec.refittable && !command.libraries.empty())
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
   CompileSpec spec = compileSpecOf(command, session.common.limits);
-  spec.engine.threads = static_cast<int>(options.run.threads);
-  Summary summary;
+  Summary summary{.path = command.output};
   spec.onPartition = [&](const Prepared&, const Partition& p) {
     summary.segments = p.segments.size();
     summary.engines = p.count(Target::Accelerated);
@@ -149,7 +146,7 @@ int runCompile(const Options& options, Session& session) {
                                               : module->compiled(spec, session.diagnostics);
   if (!compiled) return session.finish();
   session.noteUnusedWeights(module->unusedWeights());
-  if (command.measure) {
+  if (spec.engine.measureTactics) {
     std::string known = spec.engine.tactics->text();
     session.progress.step("timing kernels");
     if (!measureTactics(*compiled, spec, session)) return session.finish();
@@ -162,7 +159,7 @@ int runCompile(const Options& options, Session& session) {
   std::error_code ignored;
   summary.bytes = std::filesystem::file_size(command.output, ignored);
   session.progress.end();
-  tell(summary, command.output, session);
+  tell(summary, session);
   cost.write(summary.nodes);
   return session.finish();
 }

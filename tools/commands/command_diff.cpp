@@ -2,7 +2,7 @@
 #include "api/engine_file.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/printer.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "ir/values/symbol.h"
 #include "partition/report.h"
@@ -282,52 +282,50 @@ void writeText(const Comparer& c, std::span<const TensorChange> weights, std::os
   out << "\n";
 }
 
-void writeRows(std::string_view key, const Outline& o, const std::vector<size_t>& rows, JsonWriter& json) {
-  json.key(key);
-  json.beginArray();
-  for (size_t i : rows) {
-    json.newLine();
-    json.beginObject();
-    json.field("line", o.rows[i].line);
-    json.field("text", o.rows[i].text);
-    json.endObject();
-  }
-  json.endArray();
-}
+// A line of a text, and where a node went.
+struct DiffLine {
+  size_t line;
+  std::string text;
+  std::optional<std::string> from = {}, to = {};
 
-void writeJson(const Comparer& c, std::span<const TensorChange> weights, std::ostream& out) {
-  const Comparison& r = c.result();
-  JsonWriter json(out);
-  json.beginObject();
-  json.field("format", "tscompile.diff/1");
-  json.field("same", r.same() && weights.empty());
-  writeRows("removed", c.a(), r.removed, json);
-  writeRows("added", c.b(), r.added, json);
-  json.key("moved");
-  json.beginArray();
-  for (auto [x, y] : r.moved) {
-    json.newLine();
-    json.beginObject();
-    json.field("line", c.b().rows[y].line);
-    json.field("text", c.b().rows[y].text);
-    json.field("from", sideName(c.a().rows[x].engine));
-    json.field("to", sideName(c.b().rows[y].engine));
-    json.endObject();
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("line", line);
+    visit("text", text);
+    visit("from", from);
+    visit("to", to);
   }
-  json.endArray();
-  json.key("weights");
-  json.beginArray();
-  for (const TensorChange& w : weights) {
-    json.newLine();
-    json.beginObject();
-    json.field("name", w.name);
-    json.field("text", w.text);
-    json.endObject();
+};
+
+struct DiffReport {
+  const Comparer& comparer;
+  std::span<const TensorChange> weights;
+
+  static std::vector<DiffLine> linesOf(const Outline& o, const std::vector<size_t>& rows) {
+    std::vector<DiffLine> out;
+    for (size_t i : rows) out.push_back({o.rows[i].line, o.rows[i].text});
+    return out;
   }
-  json.endArray();
-  json.endObject();
-  json.finish();
-}
+  std::vector<DiffLine> moved() const {
+    std::vector<DiffLine> out;
+    for (auto [x, y] : comparer.result().moved) {
+      const Row& row = comparer.b().rows[y];
+      out.push_back({row.line, row.text, sideName(comparer.a().rows[x].engine), sideName(row.engine)});
+    }
+    return out;
+  }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    const Comparison& r = comparer.result();
+    visit("format", "tscompile.diff/1");
+    visit("same", r.same() && weights.empty());
+    visit("removed", Lines{linesOf(comparer.a(), r.removed)});
+    visit("added", Lines{linesOf(comparer.b(), r.added)});
+    visit("moved", Lines{moved()});
+    visit("weights", Lines{weights});
+  }
+};
 
 const Graph* methodOf(const Module& module, const Options& options, size_t file, Session& session) {
   const Graph* graph = module.graph(options.diff.method);
@@ -378,7 +376,8 @@ int runDiff(const Options& options, Session& session) {
     weights = changedTensors(*first, *second);
   }
   session.progress.end();
-  session.common.json ? writeJson(comparer, weights, session.out) : writeText(comparer, weights, session.out);
+  session.common.json ? writeJson(session.out, DiffReport{comparer, weights})
+                      : writeText(comparer, weights, session.out);
   return session.finish(comparer.result().same() && weights.empty() ? kExitDone : kExitNegative);
 }
 

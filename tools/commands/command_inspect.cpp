@@ -1,15 +1,17 @@
 // `tscompile inspect`: what a file is and what it holds. Nothing in it is executed.
 #include "api/built_model.h"
+#include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "frontend/files/weights.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
+#include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "tools/commands/commands.h"
-#include "tools/options/quantities.h"
 #include "tools/reports/graph_summary.h"
+#include "tools/reports/remedy_words.h"
 
 #include <fmt/core.h>
 
@@ -19,7 +21,157 @@
 namespace tscompile {
 namespace {
 
-// One file at a time; text and JSON come from the same calls.
+// Nodes that are not constants.
+size_t workNodes(const Graph& graph) {
+  size_t count = 0;
+  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
+  return count;
+}
+size_t fallbackNodes(const Graph& graph) {
+  size_t count = 0;
+  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && n->kind() != sym::Engine; });
+  return count;
+}
+std::vector<const Node*> enginesOf(const Graph& graph) {
+  std::vector<const Node*> out;
+  forEachNode(graph, [&](const Node* n) {
+    if (n->kind() == sym::Engine && n->subgraph()) out.push_back(n);
+  });
+  return out;
+}
+
+// ---- what JSON tells ----
+
+struct BuiltModelFields {
+  const std::string& path;
+  const BuiltModel& built;
+  int64_t tokenBytes;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    const LanguageModelShape& s = built.shape;
+    visit("path", path);
+    visit("kind", "a language model that was built");
+    visit("version", built.version);
+    visit("layers", s.layers);
+    visit("heads", s.heads);
+    visit("kvHeads", s.kvHeads);
+    visit("headSize", s.headSize);
+    visit("vocabulary", s.vocabulary);
+    visit("engineBytes", built.engineBytes);
+    visit("cacheBytesPerToken", tokenBytes);
+    visit("cacheBlocks", built.cache.blocks);
+    visit("tokensPerBlock", built.cache.tokensPerBlock);
+    visit("plugins", built.plugins);
+    visit("settings", Members(buildOptionTexts(built.config)));
+  }
+};
+
+struct EngineNodeFields {
+  EngineNodeFields(const Node* n) : node(n) {}  // NOLINT: as JSON has it
+  const Node* node;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("nodes", workNodes(*node->subgraph()));
+    visit("inputs", node->inputCount());
+    visit("outputs", node->outputCount());
+  }
+};
+
+struct EngineFields {
+  const EngineFile& file;
+  uint64_t size, tensorBytes;
+  const Graph& graph;
+  GraphSummary summary;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    const EngineInfo& info = file.info;
+    std::vector<std::string> options, ranges;
+    for (const std::string& setting : info.options)
+      for (std::string& word : optionWords(setting)) options.push_back(std::move(word));
+    for (const InputRange& range : info.inputs) ranges.push_back(inputRangeText(range));
+    const std::vector<const Node*> engines = enginesOf(graph);
+    visit("bytes", size);
+    visit("format", kEngineFormat);
+    visit("version", info.version);
+    visit("cpu", info.cpu);
+    visit("source", info.source);
+    visit("sourceHash", info.sourceHash);
+    visit("weights", info.weights);
+    visit("options", options);
+    visit("ranges", ranges);
+    visit("precision", precisionName(info.precision));
+    visit("tensors", file.tensors.size());
+    visit("tensorBytes", tensorBytes);
+    visit("engines", Lines{std::vector<EngineNodeFields>(engines.begin(), engines.end())});
+    visit("fallbackNodes", fallbackNodes(graph));
+    visit("graph", summary);
+  }
+};
+
+struct MethodsFields {
+  const std::vector<DumpedMethod>& methods;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    for (const DumpedMethod& m : methods)
+      visit(m.name, OrNull<GraphSummary>{m.graph ? std::optional(summarize(*m.graph)) : std::nullopt});
+  }
+};
+
+struct ModuleFields {
+  const DumpedModule& m;
+  size_t depth, parameters;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("class", m.className);
+    visit("depth", depth);
+    visit("parameters", parameters);
+    visit("attributes", m.attributes.size() - parameters);
+    visit("methods", MethodsFields{m.methods});
+  }
+};
+
+struct TensorFields {
+  TensorFields(const TensorEntry& t) : tensor(t) {}  // NOLINT: as JSON has it
+  const TensorEntry& tensor;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", tensor.name);
+    visit("dtype", tensor.dtype);
+    visit("shape", tensor.sizes);
+    visit("bytes", tensor.end - tensor.begin);
+  }
+};
+
+struct SafetensorsFields {
+  const SafetensorsHeader& header;
+  uint64_t bytes;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("bytes", bytes);
+    visit("metadata", Members(header.metadata));
+    visit("tensors", Lines{std::vector<TensorFields>(header.tensors.begin(), header.tensors.end())});
+  }
+};
+
+struct NpyFields {
+  const NpyHeader& header;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("dtype", pythonName(header.dtype));
+    visit("shape", header.sizes);
+    visit("fortranOrder", header.fortranOrder);
+  }
+};
+
+// One file at a time.
 class Inspector {
  public:
   Inspector(Session& session, bool emitGraph)
@@ -28,7 +180,7 @@ class Inspector {
   int run(const std::vector<std::string>& files) {
     if (isJson_) {
       json_.beginObject();
-      json_.field("schema", "tscompile.inspect/1");
+      field()("schema", "tscompile.inspect/1");
       json_.key("files");
       json_.beginArray();
     }
@@ -98,8 +250,8 @@ class Inspector {
   void head(FileKind kind) {
     if (isJson_) {
       json_.beginObject();
-      json_.field("path", name_);
-      json_.field("kind", describe(kind));
+      field()("path", name_);
+      field()("kind", describe(kind));
     } else {
       text_ += name_ + ": " + std::string(describe(kind)) + "\n";
     }
@@ -132,10 +284,11 @@ class Inspector {
     if (!parsed || parsed->graphs.size() != 1) return;
     uint64_t bytes = 0;
     for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());
+    const uint64_t size = mapping->bytes().size();
     if (isJson_)
-      engineJson(*file, mapping->bytes().size(), bytes, *parsed->graphs[0]);
+      EngineFields{*file, size, bytes, *parsed->graphs[0], summaryOf(*parsed->graphs[0], &*file)}.fields(field());
     else
-      engineText(*file, mapping->bytes().size(), bytes, *parsed->graphs[0]);
+      engineText(*file, size, bytes, *parsed->graphs[0]);
   }
 
   // ---- folders of `tscompile build` ----
@@ -151,7 +304,7 @@ class Inspector {
     const LanguageModelShape& s = built->shape;
     // Of a token in all layers.
     int64_t tokenBytes = s.layers * built->cache.bytesPerBlock() / built->cache.tokensPerBlock;
-    if (isJson_) return builtModelJson(path, *built, tokenBytes);
+    if (isJson_) return writeJson(json_, BuiltModelFields{path, *built, tokenBytes});
     auto line = [&](std::string_view what, const std::string& text) {
       session_.out << fmt::format("  {:<12}{}\n", what, printable(abbreviate(text, 400)));
     };
@@ -174,34 +327,6 @@ class Inspector {
     }
   }
 
-  void builtModelJson(const std::string& path, const BuiltModel& built, int64_t tokenBytes) {
-    const LanguageModelShape& s = built.shape;
-    json_.beginObject();
-    json_.field("path", path);
-    json_.field("kind", "a language model that was built");
-    json_.field("version", built.version);
-    json_.field("layers", s.layers);
-    json_.field("heads", s.heads);
-    json_.field("kvHeads", s.kvHeads);
-    json_.field("headSize", s.headSize);
-    json_.field("vocabulary", s.vocabulary);
-    json_.field("engineBytes", built.engineBytes);
-    json_.field("cacheBytesPerToken", tokenBytes);
-    json_.field("cacheBlocks", built.cache.blocks);
-    json_.field("tokensPerBlock", built.cache.tokensPerBlock);
-    json_.key("plugins");
-    json_.beginArray();
-    for (const std::string& plugin : built.plugins) json_.value(plugin);
-    json_.endArray();
-    json_.key("settings");
-    json_.beginObject();
-    for (const auto& [name, value] : buildOptionTexts(built.config)) json_.field(name, value);
-    json_.endObject();
-    json_.endObject();
-  }
-
-  // ---- engine files, as text and as JSON ----
-
   void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
     const EngineInfo& info = file.info;
     auto line = [&](std::string_view what, const std::string& text) {
@@ -215,68 +340,16 @@ class Inspector {
     line("processor", info.cpu.empty() ? "any that tscompile runs on" : "needs " + list(info.cpu));
     line("source", fmt::format("{}, checksum {}", info.source, info.sourceHash));
     for (const std::string& name : info.weights) line("weights", name);
-    line("options", info.options.empty() ? "none" : list(info.options));
+    line("options", info.options.empty() ? "none" : join(info.options, " ", optionText));
     for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
     line("precision", std::string(precisionName(info.precision)));
     line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
     size_t index = 0;
-    forEachNode(graph, [&](const Node* n) {
-      if (n->kind() == sym::Engine && n->subgraph()) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
-    });
+    for (const Node* n : enginesOf(graph)) line("engine", fmt::format("{}: {}", index++, engineSummary(n)));
     line("fallback", counted(fallbackNodes(graph), "node"));
     summary(graph, "  ", &file);
   }
 
-  void engineJson(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
-    const EngineInfo& info = file.info;
-    auto list = [&](std::string_view key, const std::vector<std::string>& items) {
-      json_.key(key);
-      json_.beginArray();
-      for (const std::string& item : items) json_.value(item);
-      json_.endArray();
-    };
-    json_.field("bytes", size);
-    json_.field("format", kEngineFormat);
-    json_.field("version", info.version);
-    list("cpu", info.cpu);
-    json_.field("source", info.source);
-    json_.field("sourceHash", info.sourceHash);
-    list("weights", info.weights);
-    list("options", info.options);
-    std::vector<std::string> ranges;
-    for (const InputRange& range : info.inputs) ranges.push_back(inputRangeText(range));
-    list("ranges", ranges);
-    json_.field("precision", precisionName(info.precision));
-    json_.field("tensors", file.tensors.size());
-    json_.field("tensorBytes", tensorBytes);
-    json_.key("engines");
-    json_.beginArray();
-    forEachNode(graph, [&](const Node* n) {
-      if (n->kind() != sym::Engine || !n->subgraph()) return;
-      json_.newLine();
-      json_.beginObject();
-      json_.field("nodes", workNodes(*n->subgraph()));
-      json_.field("inputs", n->inputCount());
-      json_.field("outputs", n->outputCount());
-      json_.endObject();
-    });
-    json_.endArray();
-    json_.field("fallbackNodes", fallbackNodes(graph));
-    json_.key("graph");
-    summary(graph, "", &file);
-  }
-
-  // Nodes that are not constants.
-  static size_t workNodes(const Graph& graph) {
-    size_t count = 0;
-    forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
-    return count;
-  }
-  static size_t fallbackNodes(const Graph& graph) {
-    size_t count = 0;
-    forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && n->kind() != sym::Engine; });
-    return count;
-  }
   static std::string engineSummary(const Node* n) {
     auto names = [](auto&& values) { return join(values, ", ", [](const Value* v) { return "%" + v->name(); }); };
     std::vector<const Value*> inputs;
@@ -297,13 +370,13 @@ class Inspector {
     options.limits = session_.common.limits;
     Result<ParsedText> parsed = parseText(source_, diagnostics, options);
     if (isJson_) {
-      json_.field("bytes", bytes);
-      json_.field("lines", lines);
+      field()("bytes", bytes);
+      field()("lines", lines);
     } else {
       text_ += fmt::format("  {:<12}{} bytes, {} lines\n", "size", bytes, lines);
     }
     if (!parsed) {
-      if (isJson_) json_.field("readable", false);
+      if (isJson_) field()("readable", false);
       return;
     }
     if (parsed->module) modules(*parsed->module);
@@ -319,17 +392,19 @@ class Inspector {
     if (isJson_ && !parsed->graphs.empty()) json_.endArray();
   }
 
-  void summary(const Graph& graph, const std::string& margin, const EngineFile* file = nullptr) {
+  static GraphSummary summaryOf(const Graph& graph, const EngineFile* file) {
     GraphSummary s = summarize(graph);
     if (file)  // which has them
       std::erase_if(s.missing, [&](const GraphSummary::Named& constant) {
         return std::any_of(file->tensors.begin(), file->tensors.end(),
                            [&](const auto& t) { return t.first == constant.name || t.first == constant.name + ".0"; });
       });
-    if (isJson_)
-      writeSummary(s, json_);
-    else
-      writeSummary(s, margin, text_);
+    return s;
+  }
+
+  void summary(const Graph& graph, const std::string& margin, const EngineFile* file = nullptr) {
+    const GraphSummary s = summaryOf(graph, file);
+    isJson_ ? writeJson(json_, s) : writeSummary(s, margin, text_);
   }
 
   void modules(const ModuleDump& dump) {
@@ -351,12 +426,7 @@ class Inspector {
       json_.endArray();
     }
     if (dump.functions.empty()) return;
-    if (isJson_) {
-      json_.key("functions");
-      methodsJson(dump.functions);
-    } else {
-      methods(dump.functions, "  function ");
-    }
+    isJson_ ? field()("functions", MethodsFields{dump.functions}) : methods(dump.functions, "  function ");
   }
 
   void module(const DumpedModule& m, size_t depth) {
@@ -364,15 +434,7 @@ class Inspector {
     for (const ModuleAttribute& a : m.attributes) parameters += a.isParameter;
     if (isJson_) {
       json_.newLine();
-      json_.beginObject();
-      json_.field("class", m.className);
-      json_.field("depth", depth);
-      json_.field("parameters", parameters);
-      json_.field("attributes", m.attributes.size() - parameters);
-      json_.key("methods");
-      methodsJson(m.methods);
-      json_.endObject();
-      return;
+      return writeJson(json_, ModuleFields{m, depth, parameters});
     }
     // Deep trees are shown up to a depth: each level would make its line longer.
     std::string margin(2 * std::min<size_t>(depth, 20) + 2, ' ');
@@ -380,18 +442,6 @@ class Inspector {
     if (parameters) text_ += ", " + counted(parameters, "parameter");
     text_ += "\n";
     methods(m.methods, margin + "  method ");
-  }
-
-  void methodsJson(const std::vector<DumpedMethod>& methods) {
-    json_.beginObject();
-    for (const DumpedMethod& method : methods) {
-      json_.key(method.name);
-      if (method.graph)
-        summary(*method.graph, "");
-      else
-        json_.null();
-    }
-    json_.endObject();
   }
 
   // A line for each, after `lead`.
@@ -416,7 +466,7 @@ class Inspector {
     if (!header) return;
     uint64_t bytes = 0;
     for (const TensorEntry& t : header->tensors) bytes += t.end - t.begin;
-    if (isJson_) return safetensorsJson(*header, bytes);
+    if (isJson_) return SafetensorsFields{*header, bytes}.fields(field());
     text_ += fmt::format("  {:<12}{}, {}\n", "tensors", header->tensors.size(), sizeText(bytes));
     for (const auto& [key, value] : header->metadata)
       text_ += fmt::format("  {:<12}{} = {}\n", "metadata", abbreviate(key, 80), abbreviate(value, 200));
@@ -424,58 +474,20 @@ class Inspector {
       text_ += fmt::format("    {} : {} {}, {}\n", t.name, t.dtype, dimsText(t.sizes), sizeText(t.end - t.begin));
   }
 
-  void safetensorsJson(const SafetensorsHeader& header, uint64_t bytes) {
-    json_.field("bytes", bytes);
-    json_.key("metadata");
-    json_.beginObject();
-    for (const auto& [key, value] : header.metadata) json_.field(key, value);
-    json_.endObject();
-    json_.key("tensors");
-    json_.beginArray();
-    for (const TensorEntry& t : header.tensors) {
-      json_.newLine();
-      json_.beginObject();
-      json_.field("name", t.name);
-      json_.field("dtype", t.dtype);
-      shape(t.sizes);
-      json_.field("bytes", t.end - t.begin);
-      json_.endObject();
-    }
-    json_.endArray();
-  }
-
-  void shape(DimSpan sizes) {
-    json_.key("shape");
-    json_.beginArray();
-    for (int64_t s : sizes) json_.value(s);
-    json_.endArray();
-  }
-
   void npy(const std::string& path) {
     if (!needsFile()) return;
     Result<NpyHeader> header = readNpyHeader(path, session_.diagnostics, session_.common.limits);
     if (!header) return;
-    if (isJson_) {
-      json_.field("dtype", pythonName(header->dtype));
-      shape(header->sizes);
-      json_.field("fortranOrder", header->fortranOrder);
-    } else {
-      text_ += fmt::format("  {:<12}{} {}{}\n", "array", pythonName(header->dtype), dimsText(header->sizes),
-                           header->fortranOrder ? ", in Fortran order" : "");
-    }
+    if (isJson_) return NpyFields{*header}.fields(field());
+    text_ += fmt::format("  {:<12}{} {}{}\n", "array", pythonName(header->dtype), dimsText(header->sizes),
+                         header->fortranOrder ? ", in Fortran order" : "");
   }
 
   void npz(const std::string& path) {
     if (!needsFile()) return;
     Result<std::vector<std::string>> names = readNpzNames(path, session_.diagnostics, session_.common.limits);
     if (!names) return;
-    if (isJson_) {
-      json_.key("members");
-      json_.beginArray();
-      for (const std::string& name : *names) json_.value(name);
-      json_.endArray();
-      return;
-    }
+    if (isJson_) return field()("members", *names);
     for (size_t i = 0; i < names->size(); ++i) text_ += fmt::format("  {:<12}{}\n", i ? "" : "members", (*names)[i]);
   }
 
@@ -488,10 +500,12 @@ class Inspector {
         parseCount(trim(std::string_view(text).substr(at + 6, text.find('\n', at + 6) - at - 6)));
     if (!bytes) return;
     if (isJson_)
-      json_.field("pointsToBytes", *bytes);
+      field()("pointsToBytes", *bytes);
     else
       text_ += fmt::format("  {:<12}a file of {}; 'git lfs pull' fetches it\n", "points to", sizeText(*bytes));
   }
+
+  FieldWriter field() { return FieldWriter(json_); }
 
   Session& session_;
   JsonWriter json_;

@@ -1,5 +1,5 @@
 // `tscompile ops`: the operators, and which of them a graph needs.
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/machine.h"
@@ -61,6 +61,28 @@ bool takesTensor(const Operator& op) {
 struct Row {
   std::string name, text;
   const Operator* op = nullptr;
+
+  bool isImplemented() const { return op && op->isImplemented(); }
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", name);
+    visit("status", !op ? "structure" : isImplemented() ? "implemented" : "missing");
+    if (op) visit("schema", text);
+    if (isImplemented() && takesTensor(*op)) visit("dtypes", dtypeNames(op->def()));
+    const EngineUse use = op ? engineUse(*op) : engineUseOfStructure(Symbol::of(name));
+    if (!use.converter.empty()) visit("converter", use.converter);
+    if (!use.evaluated.empty()) visit("evaluated", use.evaluated);
+  }
+};
+
+struct OperatorList {
+  const std::vector<Row>& operators;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.ops/1");
+    visit("operators", Lines{operators, true});
+  }
 };
 
 std::vector<Row> listRows(const OpsCommand& command, const std::vector<std::string>& patterns) {
@@ -84,32 +106,7 @@ int list(const Options& options, Session& session) {
     session.note(message + (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
   }
   if (session.common.json) {
-    JsonWriter json(session.out);
-    json.beginObject();
-    json.field("schema", "tscompile.ops/1");
-    json.key("operators");
-    json.beginArray();
-    for (const Row& row : rows) {
-      json.newLine();
-      json.beginObject();
-      json.field("name", row.name);
-      json.field("status", !row.op ? "structure" : row.op->isImplemented() ? "implemented" : "missing");
-      if (row.op) json.field("schema", row.text);
-      if (row.op && row.op->isImplemented() && takesTensor(*row.op)) {
-        json.key("dtypes");
-        json.beginArray();
-        for (std::string_view d : dtypeNames(row.op->def())) json.value(d);
-        json.endArray();
-      }
-      EngineUse use = row.op ? engineUse(*row.op) : engineUseOfStructure(Symbol::of(row.name));
-      if (!use.converter.empty()) json.field("converter", use.converter);
-      if (!use.evaluated.empty()) json.field("evaluated", use.evaluated);
-      json.endObject();
-    }
-    json.newLine();
-    json.endArray();
-    json.endObject();
-    json.finish();
+    writeJson(session.out, OperatorList{rows});
   } else {
     for (const Row& row : rows) {
       session.out << row.text;
@@ -175,6 +172,40 @@ std::string statusText(const Need& need) {
   TS_UNREACHABLE();
 }
 
+struct NeedFields {
+  NeedFields(const Need& n) : need(n) {}  // NOLINT: as JSON has it
+  const Need& need;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", need.name);
+    visit("count", need.count);
+    visit("status", statusId(need.status));
+    if (!need.types.empty()) visit("inputs", need.types);
+  }
+};
+
+struct Coverage {
+  std::string file;
+  std::vector<Need> needs;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("file", file);
+    visit("operators", Lines{std::vector<NeedFields>(needs.begin(), needs.end())});
+  }
+};
+
+struct CoverageList {
+  const std::vector<Coverage>& files;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.coverage/1");
+    visit("files", Lines{files, true});
+  }
+};
+
 std::vector<Need> needsOf(const ParsedText& text) {
   OpFinder finder(allOps());
   std::map<std::pair<std::string, std::string>, Need> needs;
@@ -213,27 +244,8 @@ void coverageText(const std::string& file, const std::vector<Need>& needs, std::
   for (const Need& n : needs) out << fmt::format("{:7}  {:<{}}  {}\n", n.count, n.name, width, statusText(n));
 }
 
-void coverageJson(const std::string& file, const std::vector<Need>& needs, JsonWriter& json) {
-  json.newLine();
-  json.beginObject();
-  json.field("file", file);
-  json.key("operators");
-  json.beginArray();
-  for (const Need& n : needs) {
-    json.newLine();
-    json.beginObject();
-    json.field("name", n.name);
-    json.field("count", n.count);
-    json.field("status", statusId(n.status));
-    if (!n.types.empty()) json.field("inputs", n.types);
-    json.endObject();
-  }
-  json.endArray();
-  json.endObject();
-}
-
 int coverage(const Options& options, Session& session) {
-  std::vector<std::pair<std::string, std::vector<Need>>> results;
+  std::vector<Coverage> results;
   bool missing = false;
   for (const std::string& file : options.ops.coverage) {
     ParseOptions reading;
@@ -243,19 +255,10 @@ int coverage(const Options& options, Session& session) {
     std::vector<Need> needs = needsOf(*text);
     std::erase_if(needs, [&](const Need& n) { return !wanted(options.arguments, n.name); });
     missing |= std::any_of(needs.begin(), needs.end(), [](const Need& n) { return isMissing(n.status); });
-    results.emplace_back(file, std::move(needs));
+    results.push_back({file, std::move(needs)});
   }
   if (session.common.json) {
-    JsonWriter json(session.out);
-    json.beginObject();
-    json.field("schema", "tscompile.coverage/1");
-    json.key("files");
-    json.beginArray();
-    for (const auto& [file, needs] : results) coverageJson(file, needs, json);
-    json.newLine();
-    json.endArray();
-    json.endObject();
-    json.finish();
+    writeJson(session.out, CoverageList{results});
   } else {
     for (const auto& [file, needs] : results) coverageText(file, needs, session.out);
   }

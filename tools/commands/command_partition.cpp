@@ -1,7 +1,7 @@
 // `tscompile partition` and `tscompile explain`: what runs where, and why.
 #include "api/compile.h"
 #include "ir/graph/printer.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
@@ -19,7 +19,7 @@ namespace {
 // The graph of the file, ready to be cut; nothing after reporting what is wrong.
 std::optional<Prepared> prepare(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
-  PartitionSpec spec = partitionSpecOf(command, session.common.limits);
+  const CompileSpec spec = compileSpecOf(command, session.common.limits);
   Result<Module> module = loadForPartition(options, session);
   if (!module) return std::nullopt;
   ProgressStep lowering(session.progress, spec.lower ? "lowering" : "propagating shapes");
@@ -33,40 +33,47 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   return std::move(*prepared);
 }
 
-int sweep(const Prepared& prepared, const PartitionCommand& command, Session& session) {
-  bool json = command.form == PartitionForm::Json;
-  JsonWriter writer(session.out);
-  if (json) {
-    writer.beginObject();
-    writer.field("format", "tscompile.partition_sweep/1");
-    writer.key("rows");
-    writer.beginArray();
-  } else {
-    session.out << " min-block-size  segments  engines  nodes in engines  est. time\n";
+struct SweepRow {
+  size_t minBlockSize, segments, engines, accelerated;
+  double coverage, seconds;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("min_block_size", minBlockSize);
+    visit("segments", segments);
+    visit("engines", engines);
+    visit("coverage", coverage);
+    visit("seconds", seconds);
   }
+};
+
+struct Sweep {
+  std::vector<SweepRow> rows;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.partition_sweep/1");
+    visit("rows", rows);
+  }
+};
+
+int sweep(const Prepared& prepared, const PartitionCommand& command, Session& session) {
+  Sweep sweep;
   for (size_t size : command.sweep) {
-    PartitionOptions options = partitionOptionsOf(command);
+    PartitionOptions options = partitionOptionsOf(command.spec);
     options.minBlockSize = size;
     Partition p = partition(prepared, options);
-    size_t engines = p.count(Target::Accelerated);
-    if (json) {
-      writer.beginObject();
-      writer.field("min_block_size", size);
-      writer.field("segments", p.segments.size());
-      writer.field("engines", engines);
-      writer.field("coverage", coverage(p));
-      writer.field("seconds", p.seconds);
-      writer.endObject();
-    } else {
-      session.out << fmt::format(" {:>14}  {:>8}  {:>7}  {:>6} = {:>5.1f} %  {:>6.1f} us\n", size, p.segments.size(),
-                                 engines, p.acceleratedCount(), coverage(p) * 100, p.seconds * 1e6);
-    }
+    sweep.rows.push_back(
+        {size, p.segments.size(), p.count(Target::Accelerated), p.acceleratedCount(), coverage(p), p.seconds});
   }
-  if (json) {
-    writer.endArray();
-    writer.endObject();
-    writer.finish();
+  if (command.form == PartitionForm::Json) {
+    writeJson(session.out, sweep);
+    return session.finish();
   }
+  session.out << " min-block-size  segments  engines  nodes in engines  est. time\n";
+  for (const SweepRow& r : sweep.rows)
+    session.out << fmt::format(" {:>14}  {:>8}  {:>7}  {:>6} = {:>5.1f} %  {:>6.1f} us\n", r.minBlockSize, r.segments,
+                               r.engines, r.accelerated, r.coverage * 100, r.seconds * 1e6);
   return session.finish();
 }
 
@@ -86,7 +93,7 @@ int print(const Prepared& prepared, const Partition& p, const PartitionCommand& 
   if (!complete)
     session.diagnostics
         .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
-        .note("the limit is set by --limit print=N");
+        .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {"print"})));
   if (command.explain)
     session.out << '\n'
                 << explainSegments(*prepared.graph, p,
@@ -151,6 +158,32 @@ void explainText(const std::string& asked, const Prepared& prepared, const Parti
   out << asked << " is an input of " << (v->block()->owner() ? "its block" : "the graph") << "\n";
 }
 
+struct UnsupportedFields {
+  UnsupportedFields(const UnsupportedNode& n) : node(n) {}  // NOLINT: as JSON has it
+  const UnsupportedNode& node;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("operator", node.op);
+    if (!node.schema.empty()) visit("schema", node.schema);
+    visit("node", node.text);
+    visit("reason", reasonCode(node.verdict.reason));
+    visit("detail", node.verdict.detail);
+  }
+};
+
+struct MethodSupport {
+  std::string method;
+  std::vector<UnsupportedFields> unsupported;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.method_support/1");
+    visit("method", method);
+    visit("unsupported", Lines{unsupported});
+  }
+};
+
 // Lists the nodes of a method that no engine takes.
 int checkSupport(const Options& options, Session& session) {
   const std::string& method = options.partition.checkSupport;
@@ -159,25 +192,7 @@ int checkSupport(const Options& options, Session& session) {
   Result<std::vector<UnsupportedNode>> nodes = checkMethodOperatorSupport(*module, method, session.diagnostics);
   if (!nodes) return session.finish();
   if (session.common.json) {
-    JsonWriter json(session.out);
-    json.beginObject();
-    json.field("format", "tscompile.method_support/1");
-    json.field("method", method);
-    json.key("unsupported");
-    json.beginArray();
-    for (const UnsupportedNode& n : *nodes) {
-      json.newLine();
-      json.beginObject();
-      json.field("operator", n.op);
-      if (!n.schema.empty()) json.field("schema", n.schema);
-      json.field("node", n.text);
-      json.field("reason", reasonCode(n.verdict.reason));
-      json.field("detail", n.verdict.detail);
-      json.endObject();
-    }
-    json.endArray();
-    json.endObject();
-    json.finish();
+    writeJson(session.out, MethodSupport{method, {nodes->begin(), nodes->end()}});
   } else if (nodes->empty()) {
     session.out << "engines take every operator of '" << method << "'\n";
   } else {
@@ -198,9 +213,9 @@ int runPartition(const Options& options, Session& session) {
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
   if (!command.sweep.empty()) return sweep(*prepared, command, session);
-  Partition p = partition(*prepared, partitionOptionsOf(command));
-  if (command.requireFull && coverage(p) < *command.requireFull)
-    reportNotCovered(*prepared, p, *command.requireFull, session.diagnostics);
+  Partition p = partition(*prepared, partitionOptionsOf(command.spec));
+  if (const double required = command.spec.requiredCoverage; coverage(p) < required)
+    reportNotCovered(*prepared, p, required, session.diagnostics);
   if (!command.output.empty() && command.output != "-") return writeStitched(*prepared, p, command, session);
   if (command.form == PartitionForm::Text) return print(*prepared, p, command, session);
   if (command.form == PartitionForm::Json)
@@ -216,7 +231,7 @@ int runExplain(const Options& options, Session& session) {
                      {"see 'tscompile help explain'"}};
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
-  Partition p = partition(*prepared, partitionOptionsOf(options.partition));
+  Partition p = partition(*prepared, partitionOptionsOf(options.partition.spec));
   const std::vector<std::string> asked(options.arguments.begin() + 1, options.arguments.end());
   if (!session.common.json) {
     for (const std::string& a : asked) explainText(a, *prepared, p, session.out);

@@ -1,5 +1,5 @@
 // `tscompile plugins`: which plugins there are, what one takes, and whether a library's plugins do what they must.
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_check.h"
@@ -29,28 +29,34 @@ std::string dtypesOf(const tsc_port& port) {
 
 // ---- list ----
 
+struct PluginRow {
+  PluginRow(const PluginCreatorPtr& c) : creator(c.get()) {}  // NOLINT: as JSON has it
+  const PluginCreator* creator;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("namespace", creator->key.ns);
+    visit("name", creator->key.name);
+    visit("version", creator->key.version);
+    visit("doc", tsc::view(creator->table().doc));
+    if (!creator->path.empty()) visit("library", creator->path);
+  }
+};
+
+struct PluginList {
+  std::vector<PluginRow> plugins;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.plugins/1");
+    visit("plugins", Lines{plugins, true});
+  }
+};
+
 int list(Session& session) {
   std::vector<PluginCreatorPtr> all = allPlugins().list();
   if (session.common.json) {
-    JsonWriter json(session.out);
-    json.beginObject();
-    json.field("schema", "tscompile.plugins/1");
-    json.key("plugins");
-    json.beginArray();
-    for (const PluginCreatorPtr& c : all) {
-      json.newLine();
-      json.beginObject();
-      json.field("namespace", c->key.ns);
-      json.field("name", c->key.name);
-      json.field("version", c->key.version);
-      json.field("doc", tsc::view(c->table().doc));
-      if (!c->path.empty()) json.field("library", c->path);
-      json.endObject();
-    }
-    json.newLine();
-    json.endArray();
-    json.endObject();
-    json.finish();
+    writeJson(session.out, PluginList{{all.begin(), all.end()}});
     return kExitDone;
   }
   size_t width = 0;
@@ -107,6 +113,30 @@ int show(const std::string& name, Session& session) {
 
 // ---- check ----
 
+struct FindingRow {
+  FindingRow(const PluginFinding& f) : finding(f) {}  // NOLINT: as JSON has it
+  const PluginFinding& finding;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("plugin", finding.plugin);
+    visit("check", finding.check);
+    visit("problem", finding.problem);
+  }
+};
+
+struct CheckReport {
+  const PluginReport& report;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.plugins-check/1");
+    visit("plugins", report.plugins);
+    visit("checks", report.checks);
+    visit("findings", Lines{std::vector<FindingRow>(report.findings.begin(), report.findings.end())});
+  }
+};
+
 int check(const std::string& given, std::chrono::nanoseconds limit, Session& session) {
   std::error_code ignored;
   std::string path = std::filesystem::absolute(given, ignored).string();
@@ -116,24 +146,7 @@ int check(const std::string& given, std::chrono::nanoseconds limit, Session& ses
   }
   PluginReport report = isToolProcess() ? checkInProcesses(path, limit) : checkPluginLibrary(path, allOps());
   if (session.common.json) {
-    JsonWriter json(session.out);
-    json.beginObject();
-    json.field("schema", "tscompile.plugins-check/1");
-    json.field("plugins", report.plugins);
-    json.field("checks", report.checks);
-    json.key("findings");
-    json.beginArray();
-    for (const PluginFinding& f : report.findings) {
-      json.newLine();
-      json.beginObject();
-      json.field("plugin", f.plugin);
-      json.field("check", f.check);
-      json.field("problem", f.problem);
-      json.endObject();
-    }
-    json.endArray();
-    json.endObject();
-    json.finish();
+    writeJson(session.out, CheckReport{report});
     return report.findings.empty() ? kExitDone : kExitNegative;
   }
   for (const PluginFinding& f : report.findings)

@@ -1,5 +1,5 @@
 // `tscompile profile`: where the time of a run goes.
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "runtime/call/run_observer.h"
 #include "runtime/engine/network/network.h"
 #include "tools/commands/commands.h"
@@ -139,6 +139,99 @@ class Profile : public RunObserver {
   std::unordered_map<const Node*, size_t> nodeIndex_;
 };
 
+// ---- what JSON tells: times of one run ----
+
+struct LayerFields {
+  std::string node, layer, shapes;
+  double us, share, flops, bytes;
+  size_t calls;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("node", node);
+    visit("layer", layer);
+    visit("shapes", shapes);
+    visit("us", us);
+    visit("share", share);
+    visit("flops", flops);
+    visit("bytes", bytes);
+    visit("calls", calls);
+  }
+};
+
+struct EngineFields {
+  double us;
+  size_t calls;
+  std::vector<LayerFields> layers;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("us", us);
+    visit("calls", calls);
+    visit("layers", Lines{layers});
+  }
+};
+
+struct NodeFields {
+  std::string node, name;
+  double us, share, bytes;
+  size_t calls;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("node", node);
+    visit("operator", name);
+    visit("us", us);
+    visit("share", share);
+    visit("bytes", bytes);
+    visit("calls", calls);
+  }
+};
+
+struct BorderFields {
+  double us, bytes;
+  size_t calls;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("us", us);
+    visit("bytes", bytes);
+    visit("calls", calls);
+  }
+};
+
+// An event of the trace-event format, which begins and ends.
+struct TraceArguments {
+  std::string node, shapes;
+  double flops, bytes;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("node", node);
+    visit("shapes", shapes);
+    visit("flops", flops);
+    visit("bytes", bytes);
+  }
+};
+
+struct TraceEvent {
+  std::string name, category;
+  double begin, duration;  // microseconds
+  std::optional<TraceArguments> arguments;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", name);
+    visit("cat", category);
+    visit("ph", "X");
+    visit("pid", 1);
+    visit("tid", 1);
+    visit("ts", begin);
+    visit("dur", duration);
+    visit("args", arguments);
+  }
+};
+
 class Profiler {
  public:
   Profiler(const Options& options, Session& session) : options_(options), session_(session) {}
@@ -157,7 +250,7 @@ class Profiler {
       return interrupts.signal() ? 128 + interrupts.signal() : code;
     }
     if (!options_.profile.trace.empty() && !writeTrace()) return session_.finish();
-    session_.common.json ? writeJson() : writeText();
+    session_.common.json ? writeJson(session_.out, *this) : writeText();
     return session_.finish();
   }
 
@@ -227,104 +320,64 @@ class Profiler {
     for (const PluginWork::Row& row : plugins_) out << "  " << pluginWorkText(row) << "\n";
   }
 
-  void writeJson() {
-    JsonWriter json(session_.out);
-    json.beginObject();
-    json.field("format", "tscompile.profile/1");
-    json.field("runs", profile_.runs);
-    json.field("run_us", perRun(profile_.time));
-    json.key("engines");
-    json.beginArray();
+  std::vector<EngineFields> engineFields() const {
+    std::vector<EngineFields> out;
     for (const Profile::Engine& e : profile_.engines) {
-      json.newLine();
-      json.beginObject();
-      json.field("us", perRun(e.time));
-      json.field("calls", e.calls);
-      json.key("layers");
-      json.beginArray();
-      for (const Profile::Layer& l : e.layers) {
-        json.newLine();
-        json.beginObject();
-        json.field("node", l.node);
-        json.field("layer", l.name);
-        json.field("shapes", l.shapes);
-        json.field("us", perRun(l.time));
-        json.field("share", l.time / profile_.time);
-        json.field("flops", l.flops);
-        json.field("bytes", l.bytes);
-        json.field("calls", l.calls);
-        json.endObject();
-      }
-      json.endArray();
-      json.endObject();
+      EngineFields& engine = out.emplace_back(EngineFields{perRun(e.time), e.calls, {}});
+      for (const Profile::Layer& l : e.layers)
+        engine.layers.push_back(
+            {l.node, l.name, l.shapes, perRun(l.time), l.time / profile_.time, l.flops, l.bytes, l.calls});
     }
-    json.endArray();
-    json.key("nodes");
-    json.beginArray();
-    for (const Profile::Interpreted& n : profile_.nodes) {
-      json.newLine();
-      json.beginObject();
-      json.field("node", n.node);
-      json.field("operator", n.name);
-      json.field("us", perRun(n.time));
-      json.field("share", n.time / profile_.time);
-      json.field("bytes", n.bytes / static_cast<double>(n.calls));
-      json.field("calls", n.calls);
-      json.endObject();
+    return out;
+  }
+  std::vector<NodeFields> nodeFields() const {
+    std::vector<NodeFields> out;
+    for (const Profile::Interpreted& n : profile_.nodes)
+      out.push_back(
+          {n.node, n.name, perRun(n.time), n.time / profile_.time, n.bytes / static_cast<double>(n.calls), n.calls});
+    return out;
+  }
+
+ public:
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.profile/1");
+    visit("runs", profile_.runs);
+    visit("run_us", perRun(profile_.time));
+    visit("engines", Lines{engineFields()});
+    visit("nodes", Lines{nodeFields()});
+    const Profile::Interpreted& calls = profile_.calls;
+    visit("borders", Line{BorderFields{perRun(calls.time - profile_.inEngines()), perRun(calls.bytes), calls.calls}});
+    visit("steps_us", perRun(profile_.steps));
+    visit("rest_us", perRun(profile_.time - timed()));
+    if (!plugins_.empty()) visit("plugins", Line{Lines{plugins_}});
+  }
+
+ private:
+  TraceEvent traceOf(const Profile::Event& event) const {
+    TraceEvent out{"", "", microseconds(event.begin - begin_), microseconds(event.end - event.begin), {}};
+    if (event.engine == Profile::kNone) {
+      const Profile::Interpreted& node = profile_.nodes[event.layer];
+      out.name = node.node + " " + node.name, out.category = "node";
+    } else if (event.layer == Profile::kWhole) {
+      out.name = fmt::format("engine {}", event.engine), out.category = "engine";
+    } else {
+      const Profile::Layer& layer = profile_.engines[event.engine].layers[event.layer];
+      out.name = layer.name, out.category = "layer";
+      out.arguments = TraceArguments{layer.node, layer.shapes, layer.flops, layer.bytes};
     }
-    json.endArray();
-    json.newLine();
-    json.key("borders");
-    json.beginObject();
-    json.field("us", perRun(profile_.calls.time - profile_.inEngines()));
-    json.field("bytes", perRun(profile_.calls.bytes));
-    json.field("calls", profile_.calls.calls);
-    json.endObject();
-    json.field("steps_us", perRun(profile_.steps));
-    json.field("rest_us", perRun(profile_.time - timed()));
-    if (!plugins_.empty()) {
-      json.newLine();
-      json.key("plugins");
-      writePluginWork(plugins_, json);
-    }
-    json.endObject();
-    json.finish();
+    return out;
   }
 
   // The trace-event format: complete events, an engine around its layers.
   bool writeTrace() {
+    std::vector<TraceEvent> events;
+    for (const Profile::Event& event : profile_.events) events.push_back(traceOf(event));
     std::ostringstream text;
     JsonWriter json(text);
     json.beginObject();
     json.key("traceEvents");
-    json.beginArray();
-    for (const Profile::Event& event : profile_.events) {
-      bool isNode = event.engine == Profile::kNone;
-      const Profile::Layer* layer =
-          isNode || event.layer == Profile::kWhole ? nullptr : &profile_.engines[event.engine].layers[event.layer];
-      json.newLine();
-      json.beginObject();
-      json.field("name", isNode  ? profile_.nodes[event.layer].node + " " + profile_.nodes[event.layer].name
-                         : layer ? layer->name
-                                 : fmt::format("engine {}", event.engine));
-      json.field("cat", isNode ? "node" : layer ? "layer" : "engine");
-      json.field("ph", "X");
-      json.field("pid", 1);
-      json.field("tid", 1);
-      json.field("ts", microseconds(event.begin - begin_));
-      json.field("dur", microseconds(event.end - event.begin));
-      if (layer) {
-        json.key("args");
-        json.beginObject();
-        json.field("node", layer->node);
-        json.field("shapes", layer->shapes);
-        json.field("flops", layer->flops);
-        json.field("bytes", layer->bytes);
-        json.endObject();
-      }
-      json.endObject();
-    }
-    json.endArray();
+    writeJson(json, Lines{events});
     json.endObject();
     json.finish();
     std::string all = std::move(text).str();

@@ -1,8 +1,9 @@
 // `tscompile verify`: engines against the interpreter.
+#include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "api/verify.h"
 #include "ir/graph/printer.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "tools/commands/commands.h"
@@ -77,65 +78,76 @@ void writeText(const VerifyReport& report, const VerifyOptions& options, std::os
   writeTolerance(report, options.tolerance, out);
 }
 
-void writeDifference(std::string_view key, const Difference& d, JsonWriter& json) {
-  json.key(key);
-  json.beginObject();
-  json.field("within", d.within);
-  if (std::isfinite(d.largest)) json.field("largest", d.largest);
-  if (std::isfinite(d.relative)) json.field("smallest_rtol", d.relative);
-  if (std::isfinite(d.absolute)) json.field("smallest_atol", d.absolute);
-  if (!d.wrong.empty()) json.field("wrong", d.wrong);
-  json.endObject();
-}
+std::optional<double> ifFinite(double x) { return std::isfinite(x) ? std::optional(x) : std::nullopt; }
+std::optional<std::string> ifSaid(const std::string& text) { return text.empty() ? std::nullopt : std::optional(text); }
 
-void writeJson(const VerifyReport& report, std::ostream& out) {
-  JsonWriter json(out);
-  json.beginObject();
-  json.field("format", "tscompile.verify/1");
-  json.field("passed", report.passed());
-  json.key("engines");
-  json.beginArray();
-  for (size_t i = 0; i < report.engines.size(); ++i) {
-    const EngineCheck& e = report.engines[i];
-    json.newLine();
-    json.beginObject();
-    json.field("name", nameOf(i));
-    json.field("nodes", e.nodes);
-    json.field("calls", e.calls);
-    json.field("planned", e.planned);
-    writeDifference("own", e.own, json);
-    writeDifference("carried", e.carried, json);
-    if (!e.output.empty()) json.field("output", e.output);
-    json.endObject();
+struct DifferenceFields {
+  const Difference& d;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("within", d.within);
+    visit("largest", ifFinite(d.largest));
+    visit("smallest_rtol", ifFinite(d.relative));
+    visit("smallest_atol", ifFinite(d.absolute));
+    visit("wrong", ifSaid(d.wrong));
   }
-  json.endArray();
-  writeDifference("outputs", report.outputs, json);
-  if (report.blame) {
-    json.key("blame");
-    json.beginObject();
-    json.field("node", nodeText(*report.blame->node));
-    json.field("line", lineOf(report.blame->node));
-    json.field("alone", report.blame->alone);
-    writeDifference("difference", report.blame->difference, json);
-    json.endObject();
+};
+
+struct EngineFields {
+  std::string name;
+  const EngineCheck& e;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", name);
+    visit("nodes", e.nodes);
+    visit("calls", e.calls);
+    visit("planned", e.planned);
+    visit("own", DifferenceFields{e.own});
+    visit("carried", DifferenceFields{e.carried});
+    visit("output", ifSaid(e.output));
   }
-  json.endObject();
-  json.finish();
-}
+};
+
+struct BlameFields {
+  const Blame& blame;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("node", nodeText(*blame.node));
+    visit("line", lineOf(blame.node));
+    visit("alone", blame.alone);
+    visit("difference", DifferenceFields{blame.difference});
+  }
+};
+
+struct ReportFields {
+  const VerifyReport& report;
+
+  std::vector<EngineFields> engines() const {
+    std::vector<EngineFields> out;
+    for (const EngineCheck& e : report.engines) out.push_back({nameOf(out.size()), e});
+    return out;
+  }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.verify/1");
+    visit("passed", report.passed());
+    visit("engines", Lines{engines()});
+    visit("outputs", DifferenceFields{report.outputs});
+    if (report.blame) visit("blame", BlameFields{*report.blame});
+  }
+};
 
 // An engine file is cut and compiled; only what to run it on may be said.
-void checkOptionsOfEngineFile(const PartitionCommand& c) {
-  auto refuse = [](bool given, std::string_view option) {
-    if (given) throw UsageError{fmt::format("{} is for graph text: an engine file is compiled already", option)};
-  };
-  refuse(c.minBlockSize.has_value(), "--min-block-size");
-  refuse(!c.operators.empty(), "--torch-executed-op");
-  refuse(!c.modules.empty(), "--torch-executed-module");
-  refuse(!c.nodes.empty(), "--torch-executed-node");
-  refuse(!c.withoutConverters.empty(), "--without-converter");
-  refuse(c.precision != Precision::F32, "--enable-precision");
-  refuse(c.requireFull.has_value(), "--require-full");
-  refuse(!c.lower, "--no-lower");
+void checkOptionsOfEngineFile(const CompileSpec& spec) {
+  for (const auto& [setting, value] : saidSettings(spec)) {
+    if (setting->name == "method" || setting->name == "shape" || setting->name == "opt-shape") continue;
+    throw UsageError{fmt::format("--{} is for graph text: an engine file is compiled already",
+                                 setting->name == "precision" ? "enable-precision" : setting->name)};
+  }
 }
 
 }  // namespace
@@ -145,14 +157,14 @@ int runVerify(const Options& options, Session& session) {
   Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
   if (const EngineInfo* info = module->engineInfo()) {
-    checkOptionsOfEngineFile(options.partition);
+    checkOptionsOfEngineFile(options.partition.spec);
     // Those on the command line come first.
-    spec.partition.shapes.insert(spec.partition.shapes.end(), info->inputs.begin(), info->inputs.end());
+    spec.shapes.insert(spec.shapes.end(), info->inputs.begin(), info->inputs.end());
   }
-  Result<Method> method = module->prepare(session.diagnostics, options.partition.method);
+  Result<Method> method = module->prepare(session.diagnostics, spec.lowering.method);
   if (!method) return session.finish();
   Result<std::vector<IValue>> inputs =
-      InputReader(method->inputs(), session).readOrMake(inputTexts(options.verify.inputs, spec.partition), 0);
+      InputReader(method->inputs(), session).readOrMake(inputTexts(options.verify.inputs, spec), 0);
   if (!inputs) return session.finish();
 
   session.progress.step("comparing");
@@ -170,7 +182,7 @@ int runVerify(const Options& options, Session& session) {
   session.noteUnusedWeights(module->unusedWeights());
   session.progress.end();
   if (session.common.json)
-    writeJson(*report, session.out);
+    writeJson(session.out, ReportFields{*report});
   else
     writeText(*report, verify, session.out);
   return session.finish(report->passed() || !options.verify.checkThreshold ? kExitDone : kExitNegative);

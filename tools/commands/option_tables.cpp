@@ -1,8 +1,9 @@
 // The verbs and their options as tables.
+#include "ir/support/quantities.h"
+#include "ir/support/split.h"
 #include "ir/support/text.h"
 #include "tools/commands/commands.h"
 #include "tools/options/options.h"
-#include "tools/options/quantities.h"
 
 #include <algorithm>
 
@@ -13,16 +14,6 @@ template <class T>
 T checked(std::optional<T> value, std::string_view option, std::string_view wanted, const std::string& text) {
   if (value) return *value;
   throw UsageError{std::string(option) + " takes " + std::string(wanted) + ", not '" + abbreviate(text, 80) + "'"};
-}
-
-std::vector<std::string_view> split(std::string_view list, char separator) {
-  std::vector<std::string_view> out;
-  for (size_t at = 0; at <= list.size();) {
-    size_t end = std::min(list.find(separator, at), list.size());
-    out.push_back(list.substr(at, end - at));
-    at = end + 1;
-  }
-  return out;
 }
 
 void setLimit(Options& o, const std::string& text) {
@@ -107,9 +98,7 @@ std::vector<OptionSpec> withRewriting(std::vector<OptionSpec> own) {
        [](Options& o, const std::string& v) { o.rewrite.query = v; }},
       {"--rewrite-cutoff", "POSITION", "only entries before this position",
        [](Options& o, const std::string& v) {
-         char* end = nullptr;
-         o.rewrite.cutoff = std::strtod(v.c_str(), &end);
-         if (v.empty() || *end) throw UsageError{"--rewrite-cutoff takes a number, not '" + abbreviate(v, 80) + "'"};
+         o.rewrite.cutoff = checked(parseReal(v), "--rewrite-cutoff", "a number", v);
        }},
       {"--rules", "FILE", "rules of your own; see docs/rewriting.md",
        [](Options& o, const std::string& v) { o.rewrite.rules.push_back(v); }, true},
@@ -373,11 +362,7 @@ Examples:
 )";
 
 double realNumber(std::string_view option, const std::string& text) {
-  char* end = nullptr;
-  double v = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end)
-    throw UsageError{std::string(option) + " takes a number, not '" + abbreviate(text, 80) + "'"};
-  return v;
+  return checked(parseReal(text), option, "a number", text);
 }
 int64_t wholeNumber(std::string_view option, const std::string& text) {
   return static_cast<int64_t>(checked(parseCount(text), option, "a number", text));

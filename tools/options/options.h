@@ -2,12 +2,12 @@
 // are all made from these tables.
 #pragma once
 
+#include "api/compile.h"
 #include "ir/support/limits.h"
-#include "partition/partition.h"
-#include "runtime/engine/network/engine_options.h"
 #include "runtime/llm/sampling.h"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -105,23 +105,15 @@ enum class PartitionForm : uint8_t { Text, Json, Dot };
 
 // Of all that partitions.
 struct PartitionCommand {
-  std::vector<std::string> weights, operators, modules, nodes, shapes, usualShapes, withoutConverters, libraries;
-  std::string method = "forward";
-  std::optional<size_t> minBlockSize;
-  Strategy strategy = Strategy::Dependency;
-  bool lower = true;
-  std::optional<double> requireFull;  // part of the nodes, from 0 to 1
-  std::vector<size_t> sweep;          // values for minBlockSize
+  CompileSpec spec;  // the settings of api/compile_settings.h
+  std::vector<std::string> weights, libraries;
+  std::vector<size_t> sweep;  // values for minBlockSize
   PartitionForm form = PartitionForm::Text;
   bool explain = false;
   bool emitGraph = false;  // the stitched graph
   std::string output;
-  Precision precision = Precision::F32;  // of compile
-  bool oneEngine = false;                // of compile: nothing stays outside of it
-  bool measure = false;                  // of compile: time tactics
-  bool refittable = false;               // of compile
-  std::string timingCache;               // a file with what was measured
-  std::optional<uint64_t> timingRuns, workspace;
+  bool oneEngine = false;    // of compile: nothing stays outside of it
+  std::string timingCache;   // of compile: a file with what was measured
   std::string checkSupport;  // a method of which to list what engines cannot take
 };
 
@@ -195,11 +187,11 @@ struct Options {
 };
 
 struct OptionSpec {
-  std::string_view names;  // "-o,--output"
+  std::string names;       // "-o,--output"
   std::string_view value;  // "FILE", "text|json" for a choice; empty for a flag
-  std::string_view help;
+  std::string help;
   // Throws UsageError for a value that cannot be. Choices were checked before.
-  void (*set)(Options&, const std::string& value);
+  std::function<void(Options&, const std::string& value)> set;
   bool repeats = false;
   bool valueOptional = false;  // "--name" or "--name=VALUE"; `set` gets an empty text for the first
 };

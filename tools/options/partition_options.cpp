@@ -1,11 +1,11 @@
 // The options of partitioning, which several verbs take.
-#include "api/compile.h"
-#include "api/engine_file.h"
+#include "api/compile_settings.h"
+#include "ir/support/quantities.h"
+#include "ir/support/split.h"
 #include "ir/support/text.h"
+#include "runtime/engine/network/tactics.h"
 #include "tools/options/options.h"
-#include "tools/options/quantities.h"
 
-#include <cstdlib>
 #include <utility>
 
 namespace tscompile {
@@ -18,50 +18,50 @@ size_t blockSize(std::string_view option, const std::string& text) {
   return *n;
 }
 
-void setStrategy(Options& o, const std::string& v) {
-  for (Strategy s : {Strategy::Greedy, Strategy::Dependency, Strategy::Minimal, Strategy::Cost})
-    if (v == strategyName(s)) o.partition.strategy = s;
-}
-
-void setRequireFull(Options& o, const std::string& v) {
-  std::optional<double> part = v.empty() ? 1 : partOfPercent(v);
-  if (!part || !(*part >= 0 && *part <= 1))
-    throw UsageError{"--require-full takes a percentage from 0 to 100, not '" + abbreviate(v, 80) + "'"};
-  o.partition.requireFull = part;
-}
-
 void setSweep(Options& o, const std::string& v) {
   constexpr std::string_view kName = "min-block-size=";
   if (!startsWith(v, kName)) throw UsageError{"--sweep takes min-block-size=N,N..., not '" + abbreviate(v, 80) + "'"};
-  std::string_view list = std::string_view(v).substr(kName.size());
-  for (size_t at = 0; at <= list.size();) {
-    size_t end = std::min(list.find(',', at), list.size());
-    o.partition.sweep.push_back(blockSize("--sweep min-block-size", std::string(list.substr(at, end - at))));
-    at = end + 1;
-  }
+  for (std::string_view size : split(std::string_view(v).substr(kName.size()), ','))
+    o.partition.sweep.push_back(blockSize("--sweep min-block-size", std::string(size)));
 }
 
 // As torchtrtc writes dtypes.
 void enablePrecision(Options& o, const std::string& v) {
-  constexpr std::pair<std::string_view, Precision> kNames[] = {
-      {"f32", Precision::F32},   {"fp32", Precision::F32}, {"float32", Precision::F32}, {"float", Precision::F32},
-      {"f16", Precision::F16},   {"fp16", Precision::F16}, {"float16", Precision::F16}, {"half", Precision::F16},
-      {"bf16", Precision::BF16}, {"i8", Precision::Int8},  {"int8", Precision::Int8},   {"char", Precision::Int8}};
+  constexpr std::pair<std::string_view, DType> kNames[] = {
+      {"f32", DType::Float32},   {"fp32", DType::Float32}, {"float32", DType::Float32}, {"float", DType::Float32},
+      {"f16", DType::Float16},   {"fp16", DType::Float16}, {"float16", DType::Float16}, {"half", DType::Float16},
+      {"bf16", DType::BFloat16}, {"i8", DType::Int8},      {"int8", DType::Int8},       {"char", DType::Int8}};
   for (const auto& [name, precision] : kNames) {
     if (v != name) continue;
     // float32 is what is there when nothing is enabled.
-    if (precision != Precision::F32) o.partition.precision = precision;
+    if (precision != DType::Float32) o.partition.spec.engine.precision = precision;
     return;
   }
   throw UsageError{"--enable-precision takes f32, f16, bf16 or int8, not '" + abbreviate(v, 80) + "'"};
 }
 
 double tolerance(std::string_view option, const std::string& v) {
-  char* end = nullptr;
-  double value = std::strtod(v.c_str(), &end);
-  if (v.empty() || *end || !(value >= 0))
+  std::optional<double> value = parseReal(v);
+  if (!value || !(*value >= 0))
     throw UsageError{std::string(option) + " takes a number from 0 up, not '" + abbreviate(v, 80) + "'"};
-  return value;
+  return *value;
+}
+
+// The option of a setting, with other names that it has on the command line.
+OptionSpec settingOption(std::string_view name, const std::string& aliases = "") {
+  const CompileSetting& s = *findCompileSetting(name);
+  const std::string option = "--" + std::string(name);
+  std::string help;
+  for (char c : s.text) help += c == '{' ? "--" : c == '}' ? "" : std::string(1, c);
+  return {aliases + option,
+          s.value,
+          help,
+          [&s, option](Options& o, const std::string& v) {
+            if (s.set(o.partition.spec, v)) return;
+            throw UsageError{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
+          },
+          s.repeats,
+          s.valueOptional};
 }
 
 }  // namespace
@@ -100,54 +100,30 @@ std::string_view reasonWithoutOption(std::string_view name) {
 }
 
 std::vector<OptionSpec> cuttingOptionSpecs() {
-  return {
-      {"--mbs,--min-block-size", "N", "no engines of fewer nodes, unless one is the whole graph (default: 3)",
-       [](Options& o, const std::string& v) { o.partition.minBlockSize = blockSize("--min-block-size", v); }},
-      {"--teo,--torch-executed-op", "OP",
-       "keep an operator (aten::add) or an overload (aten::add.Tensor) out of engines",
-       [](Options& o, const std::string& v) { o.partition.operators.push_back(v); }, true},
-      {"--tem,--torch-executed-mod,--torch-executed-module", "MODULE",
-       "keep modules of this class, or the one at this path, out of engines",
-       [](Options& o, const std::string& v) { o.partition.modules.push_back(v); }, true},
-      {"--torch-executed-node", "NAME", "keep the node that makes this value out of engines",
-       [](Options& o, const std::string& v) { o.partition.nodes.push_back(v); }, true},
-      {"--strategy", "greedy|dependency|minimal|cost", "how to cut (default: dependency)", setStrategy},
-  };
+  return {settingOption("min-block-size", "--mbs,"), settingOption("torch-executed-op", "--teo,"),
+          settingOption("torch-executed-module", "--tem,--torch-executed-mod,"), settingOption("torch-executed-node"),
+          settingOption("strategy")};
 }
 
 std::vector<OptionSpec> partitioningOptionSpecs() {
   std::vector<OptionSpec> specs = {
       {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
        [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true},
-      {"--method", "NAME", "the method to take (default: forward)",
-       [](Options& o, const std::string& v) { o.partition.method = v; }},
+      settingOption("method"),
   };
   const std::vector<OptionSpec> cutting = cuttingOptionSpecs();
   specs.insert(specs.end(), cutting.begin(), cutting.end());
-  const OptionSpec rest[] = {
-      {"--without-converter", "OP", "keep an operator out of engines as if it had no converter of ours",
-       [](Options& o, const std::string& v) { o.partition.withoutConverters.push_back(v); }, true},
-      {"--custom-torch-ops,--custom-converters", "LIB",
-       "a shared library with operators and converters; see docs/writing_converters.md",
-       [](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }, true},
-      {"--shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224 or x=2x10:i64",
-       [](Options& o, const std::string& v) { o.partition.shapes.push_back(v); }, true},
-      {"--opt-shape", "NAME=SIZES", "sizes to estimate with (default: the largest of --shape)",
-       [](Options& o, const std::string& v) { o.partition.usualShapes.push_back(v); }, true},
-      {"--no-lower", "", "take the graph as it is", [](Options& o, const std::string&) { o.partition.lower = false; }},
-  };
-  specs.insert(specs.end(), std::begin(rest), std::end(rest));
+  specs.push_back(settingOption("without-converter"));
+  specs.push_back({"--custom-torch-ops,--custom-converters", "LIB",
+                   "a shared library with operators and converters; see docs/writing_converters.md",
+                   [](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }, true});
+  for (const char* name : {"shape", "opt-shape", "no-lower"}) specs.push_back(settingOption(name));
   return specs;
 }
 
 namespace {
 
-const OptionSpec kRequireFull = {"--require-full-compilation,--require-full",
-                                 "PERCENT",
-                                 "fail unless so many of the nodes run in engines (default: 100)",
-                                 setRequireFull,
-                                 false,
-                                 true};
+OptionSpec requireFull() { return settingOption("require-full", "--require-full-compilation,"); }
 
 const OptionSpec kEnablePrecision = {"-p,--enable-precision", "DTYPE",
                                      "the same as --precision in the words of torchtrtc: half, fp16, char",
@@ -157,36 +133,26 @@ const OptionSpec kEnablePrecision = {"-p,--enable-precision", "DTYPE",
 
 std::vector<OptionSpec> compileOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
-  specs.push_back(kRequireFull);
-  specs.push_back({"--precision", "f32|f16|bf16|int8", "how engines store weights of products (default: f32)",
-                   [](Options& o, const std::string& v) { o.partition.precision = *precisionFromName(v); }});
+  specs.push_back(requireFull());
+  specs.push_back(settingOption("precision"));
   specs.push_back(kEnablePrecision);
-  specs.push_back({"--tactics", "model|measure",
-                   "choose kernels by a model of their costs (default), or by timing them on --opt-shape",
-                   [](Options& o, const std::string& v) { o.partition.measure = v == "measure"; }});
+  specs.push_back(settingOption("tactics"));
   specs.push_back({"--timing-cache", "FILE",
                    "what earlier measurements have found, which comes first; new ones are added to it",
                    [](Options& o, const std::string& v) { o.partition.timingCache = v; }});
-  specs.push_back({"--threads", "N",
-                   "threads that --tactics measure times kernels on (default: one for each processor)",
-                   [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }});
+  specs.push_back(settingOption("threads"));
   specs.push_back({"--num-avg-timing-iters", "N", "how often to time a kernel, to take the median of (default: 9)",
                    [](Options& o, const std::string& v) {
                      std::optional<uint64_t> n = parseCount(v);
                      if (!n || *n == 0 || *n > 1'000'000)
                        throw UsageError{"--num-avg-timing-iters takes a number from 1 to 1000000, not '" +
                                         abbreviate(v, 80) + "'"};
-                     o.partition.timingRuns = n;
+                     EngineOptions& engine = o.partition.spec.engine;
+                     if (!engine.tactics) engine.tactics = std::make_shared<TacticCache>();
+                     engine.tactics->timingRuns = static_cast<int>(*n);
                    }});
-  specs.push_back({"--workspace-size", "SIZE",
-                   "memory that a kernel may need for itself, such as 1M, where another one does with less",
-                   [](Options& o, const std::string& v) {
-                     o.partition.workspace = parseSize(v);
-                     if (!o.partition.workspace)
-                       throw UsageError{"--workspace-size takes a size such as 1M, not '" + abbreviate(v, 80) + "'"};
-                   }});
-  specs.push_back({"--refittable", "", "keep what 'tscompile refit' needs to replace weights later",
-                   [](Options& o, const std::string&) { o.partition.refittable = true; }});
+  specs.push_back(settingOption("workspace-size"));
+  specs.push_back(settingOption("refittable"));
   specs.push_back({"--save-engine", "", "make one engine of the whole method, or fail",
                    [](Options& o, const std::string&) { o.partition.oneEngine = true; }});
   specs.push_back({"--profile", "text|json", "write what compiling and each rewrite cost to standard error",
@@ -201,7 +167,7 @@ std::vector<OptionSpec> compileOptionSpecs() {
 std::vector<OptionSpec> partitionOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
   const OptionSpec own[] = {
-      kRequireFull,
+      requireFull(),
       {"--check-method-support", "METHOD",
        "list what engines cannot take of a method, instead; exit 1 if there is some",
        [](Options& o, const std::string& v) { o.partition.checkSupport = v; }},
@@ -225,7 +191,7 @@ std::vector<OptionSpec> partitionOptionSpecs() {
 std::vector<OptionSpec> verifyOptionSpecs() {
   std::vector<OptionSpec> specs = partitioningOptionSpecs();
   const OptionSpec own[] = {
-      kRequireFull,
+      requireFull(),
       kEnablePrecision,
       {"-i,--input", "NAME=VALUE", "an input; without it, --shape gives the sizes of random numbers",
        [](Options& o, const std::string& v) { o.verify.inputs.push_back(v); }, true},

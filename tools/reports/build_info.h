@@ -1,6 +1,8 @@
 // How this program was built.
 #pragma once
 
+#include "ir/support/json_fields.h"
+
 #include <string_view>
 #include <vector>
 
@@ -12,6 +14,17 @@ struct BuildInfo {
   };
   std::string_view version, instructionSet, compiler, buildType, flags;
   std::vector<Library> libraries;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.version/1");
+    visit("version", version);
+    visit("instructionSet", instructionSet);
+    visit("compiler", compiler);
+    visit("buildType", buildType);
+    visit("flags", flags);
+    visit("libraries", Members(libraries));
+  }
 };
 
 const BuildInfo& buildInfo();

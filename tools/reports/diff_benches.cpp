@@ -2,7 +2,7 @@
 
 #include "api/bounded_json.h"
 #include "frontend/files/file_io.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 
 #include <fmt/core.h>
 
@@ -60,6 +60,26 @@ struct Row {
     if (std::max(least(), median()) < 1 / (1 + kNoise)) return "faster";
     return "no difference";
   }
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("threads", threads);
+    if (inBoth()) {
+      visit("min_ratio", least());
+      visit("median_ratio", median());
+    }
+    visit("verdict", verdict());
+  }
+};
+
+struct Rows {
+  std::vector<Row> benches;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("format", "tscompile.diff/1");
+    visit("benches", Lines{benches});
+  }
 };
 
 std::vector<Row> rowsOf(const Report& a, const Report& b) {
@@ -85,28 +105,6 @@ void writeText(std::span<const Row> rows, std::ostream& out) {
   }
 }
 
-void writeJson(std::span<const Row> rows, std::ostream& out) {
-  JsonWriter json(out);
-  json.beginObject();
-  json.field("format", "tscompile.diff/1");
-  json.key("benches");
-  json.beginArray();
-  for (const Row& r : rows) {
-    json.newLine();
-    json.beginObject();
-    json.field("threads", r.threads);
-    if (r.inBoth()) {
-      json.field("min_ratio", r.least());
-      json.field("median_ratio", r.median());
-    }
-    json.field("verdict", r.verdict());
-    json.endObject();
-  }
-  json.endArray();
-  json.endObject();
-  json.finish();
-}
-
 }  // namespace
 
 bool isBenchReport(const std::string& path) {
@@ -123,7 +121,7 @@ int diffBenches(const std::string& first, const std::string& second, Session& se
     session.diagnostics.fileError(second, {}, "no number of threads was measured in both");
     return session.finish();
   }
-  session.common.json ? writeJson(rows, session.out) : writeText(rows, session.out);
+  session.common.json ? writeJson(session.out, Rows{rows}) : writeText(rows, session.out);
   bool slower = std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.verdict() == "slower"; });
   return session.finish(slower ? kExitNegative : kExitDone);
 }

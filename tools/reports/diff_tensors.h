@@ -11,6 +11,12 @@ namespace tscompile {
 
 struct TensorChange {
   std::string name, text;  // "fc.bias", "the elements differ by 0.25 at most"
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", name);
+    visit("text", text);
+  }
 };
 
 // In the order of the names. Tensors are compared bit by bit.

@@ -108,32 +108,4 @@ void writeSummary(const GraphSummary& s, const std::string& margin, std::string&
   section("no data", s.missing, margin, out, value);
 }
 
-void writeSummary(const GraphSummary& s, JsonWriter& json) {
-  auto named = [&](const char* key, const std::vector<GraphSummary::Named>& list) {
-    json.key(key);
-    json.beginArray();
-    for (const auto& v : list) {
-      json.beginObject();
-      json.field("name", v.name);
-      json.field("type", v.type);
-      json.endObject();
-    }
-    json.endArray();
-  };
-  json.beginObject();
-  json.field("nodes", s.nodes);
-  json.field("constants", s.constants);
-  json.field("depth", s.depth);
-  json.field("subgraphs", s.subgraphs);
-  named("inputs", s.inputs);
-  named("outputs", s.outputs);
-  json.key("operators");
-  json.beginObject();
-  for (const auto& o : s.operators) json.field(o.name, o.count);
-  json.endObject();
-  named("attributes", s.attributes);
-  named("missing", s.missing);
-  json.endObject();
-}
-
 }  // namespace tscompile

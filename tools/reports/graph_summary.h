@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph/module.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 
 #include <string>
 #include <vector>
@@ -12,6 +12,12 @@ namespace tscompile {
 struct GraphSummary {
   struct Named {
     std::string name, type;
+
+    template <class Visit>
+    void fields(Visit&& visit) const {
+      visit("name", name);
+      visit("type", type);
+    }
   };
   struct Counted {
     std::string name;
@@ -22,11 +28,23 @@ struct GraphSummary {
   std::vector<Named> attributes;   // paths that chains of prim::GetAttr read: what weights have to supply
   std::vector<Named> missing;      // constants whose data the text does not hold
   size_t nodes = 0, constants = 0, depth = 0, subgraphs = 0;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("nodes", nodes);
+    visit("constants", constants);
+    visit("depth", depth);
+    visit("subgraphs", subgraphs);
+    visit("inputs", inputs);
+    visit("outputs", outputs);
+    visit("operators", Members(operators));
+    visit("attributes", attributes);
+    visit("missing", missing);
+  }
 };
 
 GraphSummary summarize(const Graph& graph);
 
 void writeSummary(const GraphSummary& summary, const std::string& margin, std::string& out);
-void writeSummary(const GraphSummary& summary, JsonWriter& json);
 
 }  // namespace tscompile

@@ -11,6 +11,18 @@ struct Statistics {
   double min = 0, max = 0, mean = 0, median = 0, p90 = 0, p99 = 0;
   double deviation = 0;  // the standard deviation
 
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("min", min);
+    visit("median", median);
+    visit("mean", mean);
+    visit("p90", p90);
+    visit("p99", p99);
+    visit("max", max);
+    visit("deviation", deviation);
+    visit("n", count);
+  }
+
   // Deviation by mean: how unsteady the samples are.
   double variation() const { return mean > 0 ? deviation / mean : 0; }
 };

@@ -1,6 +1,6 @@
 #include "tools/session/machine_memory.h"
 
-#include "tools/options/quantities.h"
+#include "ir/support/quantities.h"
 
 #include <algorithm>
 #include <fstream>

@@ -165,7 +165,7 @@ void Session::note(const std::string& text) {
 void Session::failAtPrintLimit() {
   diagnostics
       .error("the printed text is longer than " + std::to_string(common.limits.printBytes) + " bytes", ErrorKind::Limit)
-      .note("the limit is set by --limit print=N");
+      .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {"print"})));
 }
 
 void Session::noteUnusedWeights(const std::vector<std::string>& unused) {

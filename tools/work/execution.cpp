@@ -46,19 +46,18 @@ std::optional<Executable> loadAsGiven(const Options& options, Session& session) 
 
 std::optional<Executable> withEngines(Executable given, const Options& options, Session& session) {
   if (options.run.executor == ExecutorChoice::Interpreter || given.module.engineInfo()) return given;
-  PartitionCommand command = options.partition;
-  command.method = options.run.method;
+  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  spec.lowering.method = options.run.method;
   // Whoever says what is to stay out of engines wants to hear that there is no such thing.
-  bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && command.operators.empty() &&
-                    command.modules.empty() && command.nodes.empty();
-  CompileSpec spec = compileSpecOf(command, session.common.limits);
+  bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && spec.torchExecutedOps.empty() &&
+                    spec.torchExecutedModules.empty() && spec.torchExecutedNodes.empty();
   if (isOptional) {
     if (std::string why = tooLarge(given.module.text()); !why.empty()) {
       session.note("the interpreter runs the graph: " + why + "; --executor engine compiles it all the same");
       return given;
     }
     // Calls that are inlined must not make it so.
-    spec.partition.lowering.limits.nodes = std::min<uint64_t>(spec.partition.lowering.limits.nodes, kMostNodes);
+    spec.lowering.limits.nodes = std::min<uint64_t>(spec.lowering.limits.nodes, kMostNodes);
   }
   session.progress.step("building engines");
   Diagnostics reasons;

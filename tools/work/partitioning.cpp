@@ -12,31 +12,6 @@
 namespace tscompile {
 namespace {
 
-InputRange rangeOf(std::string_view option, const std::string& text) {
-  std::optional<InputRange> range = parseInputRange(text);
-  if (range) return std::move(*range);
-  throw UsageError{std::string(option) + " takes NAME=SIZES such as x=1..8x3x224x224 or x=2x10:i64, not '" +
-                   abbreviate(text, 80) + "'"};
-}
-
-}  // namespace
-
-PartitionSpec partitionSpecOf(const PartitionCommand& command, const Limits& limits) {
-  PartitionSpec spec;
-  spec.operators = command.operators;
-  spec.modules = command.modules;
-  spec.nodes = command.nodes;
-  spec.withoutConverters = command.withoutConverters;
-  spec.lower = command.lower;
-  spec.lowering.method = command.method;
-  spec.lowering.limits = limits;
-  for (const std::string& text : command.shapes) spec.shapes.push_back(rangeOf("--shape", text));
-  for (const std::string& text : command.usualShapes) spec.usualShapes.push_back(rangeOf("--opt-shape", text));
-  return spec;
-}
-
-namespace {
-
 void checkShapeName(const InputRange& range, const Graph& graph) {
   auto inputs = graph.inputs();
   auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name() == range.name; });
@@ -73,32 +48,10 @@ void checkShapes(const PartitionSpec& spec, const Graph& graph) {
   }
 }
 
-PartitionOptions partitionOptionsOf(const PartitionCommand& command) {
-  PartitionOptions options;
-  // Whoever wants all nodes in engines does not mind small ones.
-  options.minBlockSize = command.minBlockSize.value_or(command.requireFull ? 1 : options.minBlockSize);
-  options.strategy = command.strategy;
-  options.markedOperators = command.operators;
-  for (const std::string& op : command.operators) options.marks.push_back("--torch-executed-op " + op);
-  for (const std::string& module : command.modules) options.marks.push_back("--torch-executed-module " + module);
-  for (const std::string& node : command.nodes) options.marks.push_back("--torch-executed-node " + node);
-  return options;
-}
-
 CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits) {
-  CompileSpec spec;
-  spec.partition = partitionSpecOf(command, limits);
-  spec.partition.options = partitionOptionsOf(command);
-  spec.minBlockSize = spec.partition.options.minBlockSize;
-  spec.engine.precision = command.precision;
-  spec.engine.measureTactics = command.measure;
-  if (command.measure || !command.timingCache.empty() || command.workspace) {
-    spec.engine.tactics = std::make_shared<TacticCache>();
-    if (command.timingRuns) spec.engine.tactics->timingRuns = static_cast<int>(*command.timingRuns);
-    if (command.workspace) spec.engine.tactics->workspaceLimit = *command.workspace;
-  }
-  spec.refittable = command.refittable;
-  spec.requiredCoverage = command.requireFull.value_or(0);
+  CompileSpec spec = command.spec;
+  if (!spec.engine.tactics && !command.timingCache.empty()) spec.engine.tactics = std::make_shared<TacticCache>();
+  spec.lowering.limits = limits;
   return spec;
 }
 
@@ -106,9 +59,9 @@ Result<Module> loadForPartition(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
   if (!module) return Failed{};
-  const Graph* entry = module->graph(command.method);
+  const Graph* entry = module->graph(command.spec.lowering.method);
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
-  if (entry) checkShapes(partitionSpecOf(command, session.common.limits), *entry);
+  if (entry) checkShapes(command.spec, *entry);
   return module;
 }
 

@@ -7,9 +7,6 @@
 
 namespace tscompile {
 
-// These throw UsageError. The options for cutting stand by themselves, as they may vary.
-PartitionSpec partitionSpecOf(const PartitionCommand& command, const Limits& limits);
-PartitionOptions partitionOptionsOf(const PartitionCommand& command);
 CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits);
 // The module of the first argument, verified, with the sizes checked; nothing after reporting what is wrong.
 Result<Module> loadForPartition(const Options& options, Session& session);

@@ -1,8 +1,8 @@
 #include "tools/work/plugin_work.h"
 
+#include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "runtime/registry.h"
-#include "tools/options/quantities.h"
 
 #include <fmt/core.h>
 
@@ -31,22 +31,6 @@ std::string pluginWorkText(const PluginWork::Row& row) {
   auto size = [](int64_t bytes) { return sizeText(static_cast<uint64_t>(bytes)); };
   return fmt::format("{}: {}, {:.1f} us, {} of results, workspace {}, {}", row.plugin, counted(row.calls, "call"),
                      row.microseconds, size(row.bytes), size(row.workspacePeak), counted(row.live, "instance"));
-}
-
-void writePluginWork(const std::vector<PluginWork::Row>& rows, JsonWriter& json) {
-  json.beginArray();
-  for (const PluginWork::Row& r : rows) {
-    json.newLine();
-    json.beginObject();
-    json.field("plugin", r.plugin);
-    json.field("calls", r.calls);
-    json.field("us", r.microseconds);
-    json.field("bytes", r.bytes);
-    json.field("workspace_peak", r.workspacePeak);
-    json.field("instances", r.live);
-    json.endObject();
-  }
-  json.endArray();
 }
 
 }  // namespace tscompile

@@ -1,7 +1,6 @@
 // What the plugins of the process did while a command ran.
 #pragma once
 
-#include "ir/support/json_writer.h"
 #include "runtime/plugin/plugin_registry.h"
 
 #include <map>
@@ -22,6 +21,16 @@ class PluginWork {
     int64_t bytes = 0;          // of results
     int64_t workspacePeak = 0;  // bytes, of the whole process, as what is below
     int64_t live = 0;           // instances
+
+    template <class Visit>
+    void fields(Visit&& visit) const {
+      visit("plugin", plugin);
+      visit("calls", calls);
+      visit("us", microseconds);
+      visit("bytes", bytes);
+      visit("workspace_peak", workspacePeak);
+      visit("instances", live);
+    }
   };
   // Of those that were called.
   std::vector<Row> rows() const;
@@ -35,7 +44,5 @@ class PluginWork {
 
 // "mine::Scale version 1: 3 calls, 12.5 us, 1.5 KiB of results, workspace 64 bytes, 1 instance"
 std::string pluginWorkText(const PluginWork::Row& row);
-// An array with an object for each row.
-void writePluginWork(const std::vector<PluginWork::Row>& rows, JsonWriter& json);
 
 }  // namespace tscompile

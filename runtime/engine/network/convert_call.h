@@ -90,7 +90,7 @@ class ConvertCall : public KernelCall {
     network().layers.push_back(std::move(layer));
     return added;
   }
-  [[noreturn]] void refuse(Reason reason, std::string detail, std::string remedy = {}) const {
+  [[noreturn]] void refuse(Reason reason, std::string detail, Remedy remedy = {}) const {
     throw Refusal{node_, {reason, std::move(detail), std::move(remedy)}};
   }
 

@@ -1,24 +1,20 @@
 // Settings of engines.
 #pragma once
 
-#include <cstdint>
+#include "ir/values/dtype.h"
+
 #include <memory>
 
 namespace tscompile {
 
 class TacticCache;
 
-// How the constant weights of products (matrix products, convolutions) are stored. Computation is in f32 all the same.
-enum class Precision : uint8_t {
-  F32,
-  F16,   // rounded to the nearest; relative error up to 2^-11
-  BF16,  // 2^-9
-  Int8,  // one scale for each output column or channel: its largest magnitude / 127
-};
-
 struct EngineOptions {
-  bool optimize = true;                  // fuse layers and choose layouts; else each node is a layer
-  Precision precision = Precision::F32;  // of weights, where `optimize` is set
+  bool optimize = true;  // fuse layers and choose layouts; else each node is a layer
+  // How the constant weights of products (matrix products, convolutions) are stored where `optimize` is set: Float32;
+  // Float16 (relative error up to 2^-11), BFloat16 (2^-9), both rounded to the nearest; or Int8, with one scale for
+  // each output column or channel: its largest magnitude / 127. Computation is in float32 all the same.
+  DType precision = DType::Float32;
   // How layers choose between tactics: what `tactics` (which may be null) knows; else by a model of costs, the same on
   // every machine, or, with `measureTactics`, by timing them, which is remembered in `tactics`.
   std::shared_ptr<TacticCache> tactics = nullptr;

@@ -8,18 +8,19 @@ namespace tscompile {
 
 namespace {
 
-WeightStorage storageOf(Precision precision) {
+WeightStorage storageOf(DType precision) {
   switch (precision) {
-    case Precision::F32:
+    case DType::Float32:
       return WeightStorage::F32;
-    case Precision::F16:
+    case DType::Float16:
       return WeightStorage::F16;
-    case Precision::BF16:
+    case DType::BFloat16:
       return WeightStorage::BF16;
-    case Precision::Int8:
+    case DType::Int8:
       return WeightStorage::I8;
+    default:
+      TS_UNREACHABLE();
   }
-  TS_UNREACHABLE();
 }
 
 }  // namespace

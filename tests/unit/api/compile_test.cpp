@@ -64,8 +64,8 @@ TEST(Compile, BranchesOfNoOneAndThreeOutputs) {
   Module module = moduleOf(kBranches);
   for (bool lower : {true, false}) {
     CompileSpec spec;
-    spec.partition.options.minBlockSize = 1;
-    spec.partition.lower = lower;
+    spec.minBlockSize = 1;
+    spec.lower = lower;
     Diagnostics d;
     Result<Module> compiled = module.compiled(spec, d);
     ASSERT_TRUE(compiled.ok()) << renderDiagnostics(d, "test");
@@ -91,8 +91,8 @@ TEST(Compile, TheClassifierOfLeNetFallsBack) {
   for (const Force& force : {Force{{"__torch__.models.LeNetClassifier"}, {}}, Force{{"classifer"}, {}},
                              Force{{}, {"x.5", "42", "result.4", "47", "result.3", "x.10"}}}) {
     CompileSpec spec;
-    spec.partition.modules = force.modules;
-    spec.partition.nodes = force.nodes;
+    spec.torchExecutedModules = force.modules;
+    spec.torchExecutedNodes = force.nodes;
     std::string cut;
     spec.onPartition = [&](const Prepared&, const Partition& p) {
       for (const Segment& s : p.segments) cut += s.target == Target::Accelerated ? "E" : "T";
@@ -137,7 +137,7 @@ TEST(Compile, WhatAnEngineTurnsDownFallsBack) {
 TEST(Compile, NamesThatMatchNothingAreErrors) {
   Module module = moduleOf(kBranches);
   CompileSpec spec;
-  spec.partition.operators = {"aten::sigmoide"};
+  spec.torchExecutedOps = {"aten::sigmoide"};
   Diagnostics d;
   EXPECT_FALSE(module.compiled(spec, d).ok());
   EXPECT_NE(renderDiagnostics(d, "test").find("did you mean 'aten::sigmoid'?"), std::string::npos)
@@ -178,8 +178,8 @@ TEST(Compile, SmallerWeightsKeepTheirBounds) {
   Result<std::vector<IValue>> want = module->forward(std::vector<IValue>{x}, d);
   ASSERT_TRUE(want.ok()) << renderDiagnostics(d, "test");
   // docs/engines.md states them.
-  for (auto [precision, bound] : {std::pair(Precision::F32, 5e-5), std::pair(Precision::F16, 2e-3),
-                                  std::pair(Precision::BF16, 1e-2), std::pair(Precision::Int8, 5e-2)}) {
+  for (auto [precision, bound] : {std::pair(DType::Float32, 5e-5), std::pair(DType::Float16, 2e-3),
+                                  std::pair(DType::BFloat16, 1e-2), std::pair(DType::Int8, 5e-2)}) {
     CompileSpec spec;
     spec.engine.precision = precision;
     Result<Module> compiled = module->compiled(spec, d);
@@ -188,7 +188,7 @@ TEST(Compile, SmallerWeightsKeepTheirBounds) {
     ASSERT_TRUE(got.ok()) << renderDiagnostics(d, "test");
     double far = distance((*got)[0], (*want)[0]);
     EXPECT_LE(far, bound) << precisionName(precision);
-    if (precision != Precision::F32) {
+    if (precision != DType::Float32) {
       EXPECT_GT(far, 1e-6) << "the weights of " << precisionName(precision);
     }
   }
@@ -201,8 +201,8 @@ TEST(Compile, HalfInputsAreTakenWhereHalfPrecisionIs) {
   const IValue x = valueOf("1x1x32x32:f32:randn(seed=3)"), half = valueOf("1x1x32x32:f16:randn(seed=3)");
   for (const char* shape : {"", "x.1=1x1x32x32", "x.1=1x1x32x32:f32", "x.1=1x1x32x32:f16"}) {
     CompileSpec spec;
-    spec.enabledPrecisions = {DType::Float32, DType::Float16};
-    if (*shape) spec.partition.shapes = {*parseInputRange(shape)};
+    spec.engine.precision = DType::Float16;
+    if (*shape) spec.shapes = {*parseInputRange(shape)};
     size_t engines = 0, segments = 0;
     spec.onPartition = [&](const Prepared&, const Partition& p) {
       engines = p.count(Target::Accelerated);

@@ -214,7 +214,7 @@ class Case {
   void checkEngines(const Module& module, const Method& method, int sample, const std::vector<IValue>& expected) {
     Diagnostics diagnostics;
     CompileSpec spec;
-    spec.partition.options.minBlockSize = 1;
+    spec.minBlockSize = 1;
     Result<Module> compiled = module.compiled(spec, diagnostics);
     ASSERT_TRUE(compiled.ok()) << renderDiagnostics(diagnostics, "test");
     forEachNode(*compiled->graph(), [&](const Node* n) {

@@ -11,6 +11,7 @@
 #include "runtime/engine/network/tactics.h"
 #include "tests/support/cli.h"
 #include "tests/support/text_file.h"
+#include "tools/reports/remedy_words.h"
 
 #include <gtest/gtest.h>
 
@@ -69,9 +70,9 @@ class EngineFileTest : public testing::Test {
 
   static CompileSpec spec() {
     CompileSpec s;
-    s.partition.options.minBlockSize = 1;
-    s.partition.operators = {"aten::lgamma"};
-    s.partition.shapes = {*parseInputRange("x=1..8x1x6..7x6")};
+    s.minBlockSize = 1;
+    s.torchExecutedOps = {"aten::lgamma"};
+    s.shapes = {*parseInputRange("x=1..8x1x6..7x6")};
     return s;
   }
 
@@ -129,9 +130,13 @@ TEST_F(EngineFileTest, TellsHowItWasMade) {
   EXPECT_EQ(info.version, libraryVersion());
   EXPECT_EQ(info.source, "net.ir");
   EXPECT_EQ(info.weights, std::vector<std::string>{"net.weights"});
-  EXPECT_EQ(info.command("out.tse"),
-            "tscompile compile net.ir --weights net.weights --min-block-size 1 --torch-executed-op aten::lgamma "
-            "--shape x=1..8x1x6..7x6 -o out.tse");
+  EXPECT_EQ(info.options, (std::vector<std::string>{"min-block-size=1", "torch-executed-op=aten::lgamma",
+                                                    "shape=x=1..8x1x6..7x6"}));
+  EXPECT_EQ(textOf(info.compileAgain("out.tse", false)),
+            "compile it again from net.ir with min-block-size=1, torch-executed-op=aten::lgamma, shape=x=1..8x1x6..7x6");
+  EXPECT_EQ(commandLineWords(info.compileAgain("out.tse", true)),
+            "compile it again here: tscompile compile net.ir --weights net.weights --min-block-size 1 "
+            "--torch-executed-op aten::lgamma --shape x=1..8x1x6..7x6 -o out.tse");
   // No paths.
   EXPECT_EQ(readText(folder_ / "net.tse").find(folder_.path()), std::string::npos);
 }
@@ -139,14 +144,14 @@ TEST_F(EngineFileTest, TellsHowItWasMade) {
 TEST_F(EngineFileTest, KeepsWhatItsEnginesAreMadeWith) {
   constexpr const char* kTactics = "tscompile tactics 1\nsome layer on 1 threads: im2col\n";
   CompileSpec s = spec();
-  s.engine.precision = Precision::BF16;
+  s.engine.precision = DType::BFloat16;
   s.engine.tactics = std::make_shared<TacticCache>();
   Diagnostics d;
   ASSERT_TRUE(s.engine.tactics->read(kTactics, "tactics", d)) << renderDiagnostics(d, "test");
   Module before = compiled(s);
   ASSERT_TRUE(before.save(folder_ / "net.tse", d)) << renderDiagnostics(d, "test");
   Module after = loaded(folder_ / "net.tse");
-  EXPECT_EQ(after.engineInfo()->precision, Precision::BF16);
+  EXPECT_EQ(after.engineInfo()->precision, DType::BFloat16);
   EXPECT_EQ(after.engineInfo()->tactics, kTactics);
   EXPECT_EQ(outputs(after, input()), outputs(before, input()));
   EXPECT_NE(outputs(after, input()), outputs(compiled(), input()));
@@ -342,7 +347,7 @@ TEST_F(EngineFileTest, InputsOutsideOfTheirRangesAreTurnedDown) {
 
 TEST_F(EngineFileTest, TypesOfInputsAreCheckedWhereTheyWereGiven) {
   CompileSpec s = spec();
-  s.partition.shapes = {*parseInputRange("x=1x1x6x6:f32")};
+  s.shapes = {*parseInputRange("x=1x1x6x6:f32")};
   EXPECT_EQ(outputs(compiled(s), input("1x1x6x6:f64:zeros")),
             "test: error: input %x is float64, not float32\nnote: it is 1x1x6x6, and this was compiled for 1x1x6x6\n");
 }
@@ -451,7 +456,7 @@ size_t soakFactor(size_t factor) { return std::getenv("TSCOMPILE_SOAK_MINUTES") 
 TEST_F(EngineFileTest, PropertyAKilledWriterLeavesTheOldOrTheNewFile) {
   const std::string path = folder_ / "net.tse", one = bytes();
   CompileSpec other = spec();
-  other.partition.shapes.clear();
+  other.shapes.clear();
   Module first = compiled(), second = compiled(other);
   Diagnostics d;
   ASSERT_TRUE(second.save(path, d));

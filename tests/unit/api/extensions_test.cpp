@@ -53,7 +53,7 @@ struct Compiled {
 Compiled compileAndRun(const Module& m, CompileSpec spec = {}) {
   Compiled out;
   Diagnostics d;
-  spec.inputs = {{{2, 3}}};
+  spec.setInputs({{{2, 3}}});
   spec.minBlockSize = 1;
   spec.onPartition = [&](const Prepared& prepared, const Partition& p) {
     out.accelerated = p.acceleratedCount();
@@ -225,7 +225,7 @@ TEST(Extensions, BuiltInRegistryStaysAsItIs) {
 
 TEST(Extensions, WithoutConverterTheNodeStaysOut) {
   CompileSpec spec;
-  spec.partition.withoutConverters = {"aten::mish"};
+  spec.withoutConverters = {"aten::mish"};
   Compiled c = compileAndRun(load(kGraph, nullptr), spec);
   EXPECT_TRUE(c.ok && c.same) << c.messages;
   EXPECT_EQ(c.accelerated, 2u);

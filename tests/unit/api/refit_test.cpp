@@ -51,9 +51,9 @@ class RefitTest : public testing::Test {
     s.refittable = true;
     s.minBlockSize = 1;
     s.torchExecutedOps = {"aten::lgamma"};
-    s.partition.withoutConverters = {"aten::add"};
-    s.partition.options.strategy = Strategy::Greedy;
-    s.partition.shapes = {*parseInputRange("x=1..8x6")};
+    s.withoutConverters = {"aten::add"};
+    s.strategy = Strategy::Greedy;
+    s.shapes = {*parseInputRange("x=1..8x6")};
     return s;
   }
   // Compiles with weights from this text, which go to the file `weights`.
@@ -89,7 +89,7 @@ class RefitTest : public testing::Test {
 };
 
 TEST_F(RefitTest, IsWhatCompilingWritesInEachPrecision) {
-  for (Precision precision : {Precision::F32, Precision::F16, Precision::BF16, Precision::Int8}) {
+  for (DType precision : {DType::Float32, DType::Float16, DType::BFloat16, DType::Int8}) {
     CompileSpec s = spec();
     s.engine.precision = precision;
     expectRefitIsCompiling(s);
@@ -99,13 +99,13 @@ TEST_F(RefitTest, IsWhatCompilingWritesInEachPrecision) {
 TEST_F(RefitTest, KeepsTheSettings) {
   CompileSpec s;
   s.refittable = true;
-  s.inputs = {CompileInput({1, 6}, {2, 6}, {8, 6})};
-  s.requireFullCompilation = true;
+  s.setInputs({CompileInput({1, 6}, {2, 6}, {8, 6})});
+  s.requiredCoverage = 1;
   expectRefitIsCompiling(s);
   s = {};
   s.refittable = true;
-  s.partition.lower = false;
-  s.enabledPrecisions = {DType::Float32, DType::Float16};
+  s.lower = false;
+  s.engine.precision = DType::Float16;
   expectRefitIsCompiling(s);
 }
 
@@ -143,7 +143,7 @@ TEST_F(RefitTest, TellsAllThatDoesNotFitAtOnce) {
                             "weight 'shifs' is not in the model, did you mean 'shift'?\n" + in +
                             "weight 'w' is float32 [6, 4] in the model, not float32 [4, 6]\n"
                             "test: error: 3 weights were not given: fc, same, shift\n"
-                            "note: --partial keeps those that are not given as they are\n");
+                            "note: 'partial' keeps those that are not given as they are\n");
   EXPECT_TRUE(readText(old) == before);
 }
 
@@ -178,7 +178,7 @@ TEST_F(RefitTest, RefusesGraphsThatTheTextDoesNotGive) {
   auto note = [&](auto change) {
     diagnostics_ = Diagnostics();
     CompileSpec s = spec();
-    change(s.partition);
+    change(s);
     EXPECT_FALSE(module->compiled(s, diagnostics_));
     std::string text = messages();
     return text.substr(std::min(text.find("note: "), text.size()));
@@ -187,9 +187,9 @@ TEST_F(RefitTest, RefusesGraphsThatTheTextDoesNotGive) {
             "note: leave out lowering.arguments, or refittable\n");
   EXPECT_EQ(note([](PartitionSpec& p) {
               p.lowering.settings.maxPasses = 1;
-              p.options.fallbackOperators = {"aten::matmul"};
+              p.lowering.records = {"aten::matmul"};
             }),
-            "note: leave out lowering.settings, options.fallbackOperators, or refittable\n");
+            "note: leave out lowering.settings, lowering.records, or refittable\n");
 }
 
 TEST_F(RefitTest, KeepsTheCoverageThatIsRequired) {
@@ -199,7 +199,7 @@ TEST_F(RefitTest, KeepsTheCoverageThatIsRequired) {
     std::string old = compile("old.tse", kOld, s);
     Result<Module> module = Module::load(old, {}, diagnostics_);
     ASSERT_TRUE(module) << messages();
-    EXPECT_EQ(module->engineInfo()->options.back(), std::string("--require-full=") + word);
+    EXPECT_EQ(module->engineInfo()->options.back(), std::string("require-full=") + word);
     EXPECT_EQ(partOfPercent(word), part);
     ASSERT_TRUE(refit(old, kNew, folder_ / "new.tse")) << messages();
     EXPECT_TRUE(readText(folder_ / "new.tse") == readText(compile("wanted.tse", kNew, s)));
@@ -248,7 +248,7 @@ TEST_F(RefitTest, ReplacesAttributesThatAreNoTensors) {
   EXPECT_EQ(messages(), file +
                             ": error: attribute 'time' is not in the model, did you mean 'times'?\n"
                             "test: error: 1 attribute was not given: times\n"
-                            "note: --partial keeps those that are not given as they are\n");
+                            "note: 'partial' keeps those that are not given as they are\n");
   file = weights("w.safetensors", 5, {});
   EXPECT_TRUE(refitWith(file, true)) << messages();
   wanted = readText(compileWith(weights("w.safetensors", 5, {{"attribute:times", "3"}}), "wanted.tse"));

@@ -80,7 +80,7 @@ std::string sizes(const std::vector<const Value*>& values) {
 std::vector<std::string> inputSizes(const char* text, const std::string& shape) {
   std::unique_ptr<Graph> graph = readGraph(text);
   CompileSpec spec = forced({"aten::log_sigmoid"});
-  spec.partition.shapes = {*parseInputRange(shape)};
+  spec.shapes = {*parseInputRange(shape)};
   Diagnostics d;
   Result<CompiledPartition> cut = partition(*graph, spec, d);
   EXPECT_TRUE(cut.ok()) << renderDiagnostics(d, "test");

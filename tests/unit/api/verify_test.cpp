@@ -93,7 +93,7 @@ VerifyReport verified(const std::vector<std::string>& wrongOps, VerifyOptions op
   load.extensions = extensions;
   Result<Module> module = Module::fromText(kGraph, "planted.ir", load, d);
   EXPECT_TRUE(module.ok()) << renderDiagnostics(d, "test");
-  spec.partition.lower = false;
+  spec.lower = false;
   Result<VerifyReport> report = verifyEngines(*module, spec, inputs(), options, d);
   EXPECT_TRUE(report.ok()) << renderDiagnostics(d, "test");
   return report ? *report : VerifyReport();

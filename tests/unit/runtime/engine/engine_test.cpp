@@ -470,10 +470,10 @@ TEST(Engine, PrecisionOfWeights) {
   Tensor exact = EngineCase(text).run({x})[0].toTensor();
   // |error| <= sum |x| |w| e, with e the relative error of a weight; for int8 half a step of the largest weight.
   struct Bound {
-    Precision precision;
+    DType precision;
     double relative;
   };
-  for (Bound b : {Bound{Precision::F16, 0x1p-11}, Bound{Precision::BF16, 0x1p-9}, Bound{Precision::Int8, 0.5 / 127}}) {
+  for (Bound b : {Bound{DType::Float16, 0x1p-11}, Bound{DType::BFloat16, 0x1p-9}, Bound{DType::Int8, 0.5 / 127}}) {
     Tensor got = EngineCase(text, {.precision = b.precision}).run({x})[0].toTensor();
     double worst = 0;
     for (int64_t i = 0; i < got.numel(); ++i) {

@@ -79,7 +79,7 @@ class PluginTactics : public testing::Test {
   PluginTactics() {
     tsc::host() = &pluginHost();
     spec.minBlockSize = 1;
-    spec.requireFullCompilation = true;
+    spec.requiredCoverage = 1;
     spec.engine.tactics = std::make_shared<TacticCache>();
     spec.engine.tactics->timingRuns = 3;
     spec.engine.measureTactics = true;

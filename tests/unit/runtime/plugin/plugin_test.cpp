@@ -575,7 +575,7 @@ TEST_F(PluginGraph, InPlaceNodesWriteTheirInput) {
     ASSERT_TRUE(module);
     CompileSpec spec;
     spec.minBlockSize = 1;
-    spec.requireFullCompilation = true;
+    spec.requiredCoverage = 1;
     if (engine) module = compile(*module, spec, diagnostics);
     ASSERT_TRUE(module) << firstError();
     Tensor cache = tensor({1, 2});

@@ -1,4 +1,4 @@
-#include "tools/options/quantities.h"
+#include "ir/support/quantities.h"
 
 #include <gtest/gtest.h>
 

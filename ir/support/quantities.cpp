@@ -1,8 +1,9 @@
-#include "tools/options/quantities.h"
+#include "ir/support/quantities.h"
 
 #include <fmt/core.h>
 
 #include <charconv>
+#include <cstdlib>
 
 namespace tscompile {
 namespace {
@@ -38,6 +39,13 @@ std::optional<uint64_t> parseCount(std::string_view text) {
   uint64_t number = 0;
   auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<double> parseReal(const std::string& text) {
+  char* end = nullptr;
+  double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || end != text.c_str() + text.size()) return std::nullopt;
   return number;
 }
 

@@ -1,4 +1,4 @@
-// Numbers with units as options have them: "512M", "250ms".
+// Numbers as settings have them, some with units: "512M", "250ms".
 #pragma once
 
 #include <chrono>
@@ -11,6 +11,8 @@ namespace tscompile {
 
 // A number from 0 up, digits only.
 std::optional<uint64_t> parseCount(std::string_view text);
+// A number as C writes it, and nothing after it.
+std::optional<double> parseReal(const std::string& text);
 // Bytes: a number, perhaps with a point, and K, M, G or T (powers of 1024), with or without "B" or "iB".
 std::optional<uint64_t> parseSize(std::string_view text);
 // A number with ns, us, ms, s, min or h; seconds if there is no unit.
