@@ -52,7 +52,9 @@ Result<std::string> TorchArchive::word(std::string_view name, Diagnostics& diagn
   constexpr uint64_t kMost = 1000;
   Result<ZipContents> contents = zip_->contents(*member, kMost, diagnostics);
   if (!contents) return Failed{};
-  return abbreviate(trim(contents->part.bytes), 100);
+  std::string_view text = contents->part.bytes;
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  return abbreviate(trim(text), 100);
 }
 
 bool TorchArchive::readVersion(Diagnostics& diagnostics) {
