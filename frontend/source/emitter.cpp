@@ -4,6 +4,7 @@
 #include "ir/support/text.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tscompile::source {
 
@@ -66,6 +67,15 @@ Value* Emitter::constant(const IValue& value, TypePtr type) {
   if (!value.isNone()) n->setAttribute(sym::value, value);
   n->output()->setType(type ? type : value.isTensor() ? types().tensor : dynamicType(value));
   return n->output();
+}
+
+Value* Emitter::literal(const IValue& number) {
+  uint64_t bits = number.isInt() ? static_cast<uint64_t>(number.toInt()) : std::bit_cast<uint64_t>(number.toFloat());
+  Value*& known = literals_[{number.isInt(), bits}];
+  if (known) return known;
+  InsertionGuard guard(builder_);
+  builder_.setPointAtStart(graph_.block());
+  return known = constant(number);
 }
 
 Value* Emitter::tuple(std::span<Value* const> elements, TypePtr type) {

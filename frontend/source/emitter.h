@@ -74,6 +74,8 @@ class Emitter {
   Node* insert(Symbol kind, std::span<Value* const> inputs, size_t outputs = 1);
   Value* make(Symbol kind, std::initializer_list<Value*> inputs, TypePtr type);
   Value* constant(const IValue& value, TypePtr type = nullptr);
+  // The constant of a number as the code writes it: one for the graph, at its start.
+  Value* literal(const IValue& number);
   Value* tuple(std::span<Value* const> elements, TypePtr type = nullptr);
   struct Frame {
     Frame* parent = nullptr;
@@ -180,6 +182,7 @@ class Emitter {
   Span span_{0, 0};
   TypePtr returns_ = nullptr;    // of the function; null: any
   bool returned_ = false;
+  std::map<std::pair<bool, uint64_t>, Value*> literals_;
   std::set<const Value*> emptyLists_;  // `[]`, whose type is open
   std::map<Value*, Value*> captures_;  // of the outer function: inputs here
   std::vector<Value*> captured_;
@@ -198,7 +201,8 @@ class Place {
   Span before_;
 };
 
-// Removes what emission left behind: constants, tuples and results that nothing uses.
+// Removes what emission left behind: constants, tuples and results that nothing uses. Puts constants and the results of
+// branches and loops where PyTorch has them.
 void cleanUp(Graph& graph, const OpRegistry& registry);
 
 }  // namespace tscompile::source

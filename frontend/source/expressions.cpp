@@ -53,9 +53,9 @@ Meaning Emitter::meaning(const Expr& e, TypePtr hint) {
     case K::Call:
       return call(e, hint);
     case K::Integer:
-      return is(constant(e.integer));
+      return is(literal(e.integer));
     case K::Float:
-      return is(constant(e.number));
+      return is(literal(e.number));
     case K::Imaginary:
       return is(constant(IValue(std::complex<double>(0, e.number))));
     case K::String:

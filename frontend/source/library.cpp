@@ -412,6 +412,12 @@ const std::string& Library::callName(MethodInfo& function) {
   return at->second;
 }
 
+std::vector<MethodInfo*> Library::functionsRead() const {
+  std::vector<MethodInfo*> out;
+  for (const auto& f : functions_) out.push_back(f.get());
+  return out;
+}
+
 bool Library::compile() {
   while (true) {
     while (!queue_.empty() && !diagnostics_.full()) {

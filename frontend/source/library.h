@@ -97,6 +97,7 @@ class Library {
   const std::string& callName(MethodInfo& function);
   const std::vector<std::unique_ptr<ClassInfo>>& classes() const { return classes_; }
   const std::vector<MethodInfo*>& calledFunctions() const { return called_; }
+  std::vector<MethodInfo*> functionsRead() const;
   const std::vector<SourcePtr>& sources() const { return sources_; }
 
   // ---- for the compiler ----

@@ -212,7 +212,7 @@ void Emitter::emitFor(const Stmt& s) {
 }
 
 void Emitter::emitWhile(const Stmt& s) {
-  Value* most = constant(std::numeric_limits<int64_t>::max());
+  Value* most = literal(std::numeric_limits<int64_t>::max());
   emitLoop(most, s.value, assignedIn(s.body), [&](Value*) { emitStatements(s.body); });
 }
 

@@ -73,7 +73,7 @@ def run(tool, folder):
         done = subprocess.run(command + ["--outputs", out], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=300)
         if done.returncode:
             return f"exit {done.returncode}: " + done.stderr.decode(errors="replace").strip()[:300]
-        want = json.load(open(os.path.join(folder, "outputs.json")))
+        want = json.load(open(os.path.join(folder, "outputs.json")))[0]
         return differs(json.load(open(os.path.join(out, "outputs.json")))[0], want, out, folder)
 
 

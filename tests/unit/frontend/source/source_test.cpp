@@ -1,0 +1,123 @@
+// The source language of archives: what functions become, and what mistakes say.
+#include "frontend/source/library.h"
+#include "ir/analysis/verifier.h"
+#include "ir/graph/printer.h"
+#include "ir/support/diagnostic_printer.h"
+#include "runtime/registry.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile {
+namespace {
+
+class SourceTest : public testing::Test {
+ protected:
+  // The graph of a function of the code, or what is wrong with it.
+  std::string compiled(const std::string& code, const std::string& name = "f") {
+    Diagnostics diagnostics;
+    SourcePtr file = SourceFile::make("code/__torch__.py", code);
+    source::Library library([&](const std::string& m) { return m == "__torch__" ? file : nullptr; }, allOps(),
+                            diagnostics, limits_);
+    library.setConstants({IValue(7)});
+    source::MethodInfo* f = library.findFunction("__torch__." + name);
+    if (f) library.request(*f);
+    bool good = library.compile();
+    if (good && f) verify(*f->graph, allOps(), diagnostics);
+    std::string problems;
+    for (const Diagnostic& d : diagnostics.list()) {
+      LineColumn at = d.range.valid() ? d.range.file->lineColumn(d.range.begin) : LineColumn{};
+      problems += std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + d.message + "\n";
+    }
+    EXPECT_EQ(good, problems.empty());
+    return good && f ? graphText(*f->graph, {.locations = false}) : problems;
+  }
+  Limits limits_;
+};
+
+TEST_F(SourceTest, BranchesMergeWhatBothKnow) {
+  EXPECT_EQ(compiled(R"(
+def f(x: Tensor,
+    n: int) -> Tensor:
+  if torch.gt(n, 0):
+    y = torch.add(x, 1)
+    only = 3
+  else:
+    y = x
+  return y
+)"),
+            R"(graph(%x : Tensor,
+      %n : int):
+  %3 : int = prim::Constant[value=0]()
+  %6 : int = prim::Constant[value=1]()
+  %4 : bool = aten::gt(%n, %3)
+  %y : Tensor = prim::If(%4)
+    block0():
+      %y.1 : Tensor = aten::add(%x, %6, %6)
+      -> (%y.1)
+    block1():
+      -> (%x)
+  return (%y)
+)");
+}
+
+TEST_F(SourceTest, LoopsCarryWhatTheyAssign) {
+  std::string text = compiled(R"(
+def f(n: int) -> int:
+  k = 0
+  for i in range(n):
+    k0 = torch.add(k, i)
+    k = k0
+  while torch.lt(k, 9):
+    k = torch.add(k, 1)
+  return k
+)");
+  EXPECT_NE(text.find("prim::Loop(%n, "), std::string::npos) << text;
+  EXPECT_NE(text.find("prim::Loop(%"), std::string::npos) << text;
+}
+
+TEST_F(SourceTest, ArgumentsBecomeWhatSchemasTake) {
+  std::string text = compiled(R"(
+def f(x: Tensor) -> Tensor:
+  a = torch.max_pool2d(x, 2)
+  b = torch.zeros([int(x)], dtype=6)
+  c = torch.mul(a, annotate(number, 2.5))
+  return torch.view(c, (1, -1))
+)");
+  EXPECT_NE(text.find("aten::max_pool2d"), std::string::npos) << text;
+  EXPECT_NE(text.find("int[] = prim::ListConstruct"), std::string::npos) << text;
+}
+
+TEST_F(SourceTest, MistakesHaveTheirPlace) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"def f(x: Tensor) -> Tensor:\n  return y\n", "2:10: 'y' is not defined\n"},
+      {"def f(x: Tensor) -> Tensor:\n  return torch.reluu(x)\n", "2:10: unknown operator aten::reluu\n"},
+      {"def f(x: Tensor) -> int:\n  return \"a\"\n", "2:3: the function returns int, not str\n"},
+      {"def f(x: Thing) -> int:\n  return 1\n", "1:10: unknown type\n"},
+      {"def f(x: int) -> int:\n  return torch.neg(x, x)\n", "2:10: no overload of aten::neg takes (int, int)\n"},
+      {"def f(x: int) -> int:\n  return (x\n", "3:1: expected"},
+      {"def f(x: int) -> int:\n    y = 1\n  return y\n", "3:3: the indentation fits no line above\n"},
+      {"def f(x: int) -> int:\n  return 99999999999999999999\n", "2:10: the integer does not fit in 64 bits\n"},
+      {"def f(x: int) -> int:\n  return CONSTANTS.c5\n", "2:10: the archive has no such constant\n"},
+      {"def f(x: int) -> int:\n  a, b = (1, 2, 3)\n  return a\n", "2:3: expected a tuple of 2 elements"},
+      {"class A(NamedTuple):\n  a : __torch__.A\ndef f(x: __torch__.A) -> int:\n  return 1\n",
+       "2:7: a named tuple holds itself\n"},
+  };
+  for (const auto& [code, problem] : kCases) {
+    std::string told = compiled(code);
+    EXPECT_EQ(told.substr(0, std::string(problem).size()), problem) << code << told;
+  }
+}
+
+TEST_F(SourceTest, DepthIsLimited) {
+  std::string open(1000, '('), close(1000, ')');
+  EXPECT_NE(compiled("def f(x: int) -> int:\n  return " + open + "x" + close + "\n"), "");
+  std::string deep = "x";
+  for (int i = 0; i < 1000; ++i) deep = "torch.neg(" + deep + ")";
+  EXPECT_EQ(compiled("def f(x: int) -> int:\n  return " + deep + "\n").find("graph("), std::string::npos);
+  std::string lines = "def f(x: int) -> int:\n";
+  for (size_t i = 1; i < 1000; ++i) lines += std::string(i, ' ') + "if torch.gt(x, 0):\n";
+  EXPECT_EQ(compiled(lines + std::string(1000, ' ') + "pass\n").find("graph("), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tscompile
