@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports models with torch.export, runs the .pt2 files here, and compares the results with PyTorch's.
 
-    check_exports.py TOOL [--work DIR] [--forms plain,decomposed,dynamic] [--executor interpreter|engine] [--keep] [MODEL...]
+    check_exports.py TOOL [--work DIR] [--forms plain,decomposed,dynamic] [--executor interpreter|engine] [MODEL...]
 
 Wants PyTorch 2, torchvision, transformers and timm: `./dev oracle` says which Python has them. Without MODEL, all are checked.
 Exits 1 if a model fails or differs by more than 1e-4 + 1e-3 * |expected|.
@@ -250,10 +250,9 @@ def run(tool, program, args, kwargs, want, executor, folder):
     path = os.path.join(folder, "model.pt2")
     torch.export.save(program, path)
     command = [tool, "run", "-q", path, "--executor", executor, "--outputs", os.path.join(folder, "out")]
-    position = 0
-    for i, value in enumerate(list(args) + list(kwargs.values())):
-        command += ["--input", f"{position}={as_text(value, folder, f'in{i}')}"]
-        position += len(_pytree.tree_leaves(value)) if isinstance(value, dict) and flat(value) else 1
+    given = [x for value in (*args, *kwargs.values()) for x in inputs_of(value)]
+    for i, value in enumerate(given):
+        command += ["--input", f"{i}={as_text(value, folder, f'in{i}')}"]
     done = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     if done.returncode:
         return f"exit {done.returncode}: " + " | ".join(done.stderr.strip().splitlines()[:1])[:300]
@@ -265,21 +264,32 @@ def run(tool, program, args, kwargs, want, executor, folder):
     return next((d for d in (differs(w, g, os.path.join(folder, "out")) for w, g in zip(want, got)) if d), None)
 
 
-def flat(value):
-    return False
+def inputs_of(value):
+    """The inputs of the graph that an argument becomes: itself, or its leaves where TorchScript has no type for it."""
+    def kind(v):
+        if isinstance(v, torch.Tensor):
+            return "Tensor"
+        kinds = [kind(x) for x in (v.values() if isinstance(v, dict) else v)] if isinstance(v, (dict, list, tuple)) else [None]
+        if None in kinds:
+            return None
+        if isinstance(v, tuple):
+            return tuple(kinds)
+        return (type(v).__name__, kinds[0]) if len(set(kinds)) == 1 else None
+    return [value] if kind(value) else [x for x in _pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
 
 
 def forms(names, module, args, kwargs):
     """Exported programs by the name of their form; what PyTorch cannot export is left out."""
     import copy
     for name in names:
-        dynamic = {"dynamic_shapes": None}
+        def auto(v):
+            return {d: torch.export.Dim.AUTO for d in range(v.dim())} if isinstance(v, torch.Tensor) else None
+        sizes = None
         if name.startswith("dynamic"):
-            auto = lambda v: {d: torch.export.Dim.AUTO for d in range(v.dim())} if isinstance(v, torch.Tensor) else None
-            dynamic["dynamic_shapes"] = _pytree.tree_map(auto, (*args, *kwargs.values())) if not kwargs else (
-                _pytree.tree_map(auto, tuple(args)), ) and {k: auto(v) for k, v in kwargs.items()} if not args else None
+            sizes = _pytree.tree_map(auto, kwargs if kwargs and not args else tuple(args))
         try:
-            program = torch.export.export(copy.deepcopy(module), copy.deepcopy(args), copy.deepcopy(kwargs), strict="strict" in name, **dynamic)
+            program = torch.export.export(copy.deepcopy(module), copy.deepcopy(args), copy.deepcopy(kwargs),
+                                          dynamic_shapes=sizes, strict="strict" in name)
             if name.endswith("decomposed"):
                 program = program.run_decompositions()
         except Exception as e:  # PyTorch's own limits
@@ -296,7 +306,7 @@ def main():
     parser.add_argument("--forms", default="plain,decomposed,dynamic")
     parser.add_argument("--executor", default="interpreter")
     parser.add_argument("models", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     good = bad = 0
     for model in options.models or MODELS:
         try:
