@@ -66,7 +66,7 @@ class Plan {
     std::string name;
     std::vector<NodeRewrite> nodes;
   };
-  // Everything again until nothing changes: graph rewrites, then nodes from the outputs on, then `final`; `cleanup`
+  // Everything again until nothing changes, a fixpoint: graph rewrites, then nodes from the outputs on, then `final`; `cleanup`
   // after each of them.
   struct Equilibrium {
     std::vector<std::variant<GraphRewrite, Walks>> global;
