@@ -372,7 +372,7 @@ class _Reader:
                 found += 1
                 self.blanks()
         if found != _dimensions_ending(shape, index):
-            self.fail(f"expected {_dimensions_ending(shape, index)} ';' behind element {index} of {list(shape)}, "
+            self.fail(f"expected {_dimensions_ending(shape, index)} ';' after element {index} of {list(shape)}, "
                       f"found {found}", begin)
 
 

@@ -94,7 +94,7 @@ bool HeaderReader::read(NpyHeader& header) {
   for (unsigned i = 0; i < 3; ++i)
     if (!(seen & 1u << i)) return fail(at_ - 1, fmt::format("the header has no '{}'", kKeys[i]));
   skipBlanks();
-  return at_ == text_.size() || fail(at_, "the header goes on behind its dict");
+  return at_ == text_.size() || fail(at_, "the header goes on after its dict");
 }
 
 bool HeaderReader::readEntry(NpyHeader& header, unsigned& seen) {

@@ -84,7 +84,7 @@ void appendNumber(T value, std::string& out) {
   for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>(value >> 8 * i);
 }
 
-// Of the header and the table behind it, but for the sum itself.
+// Of the header and the table after it, but for the sum itself.
 uint64_t headerSum(std::string_view header) {
   Checksum sum;
   sum.add(header.substr(0, kSumOffset));
@@ -103,7 +103,7 @@ class Reader {
     uint64_t end = kHeaderBytes + kEntryBytes * count_;
     for (uint32_t i = 0; i < count_; ++i)
       if (!section(i, end, out)) return Failed{};
-    if (end != bytes_.size()) return fail(end, "there are bytes behind the last section");
+    if (end != bytes_.size()) return fail(end, "there are bytes after the last section");
     return out;
   }
 

@@ -188,7 +188,7 @@ bool TensorReader::readSeparator(int64_t count) {
   size_t wanted = dimensionsEnding(sizes_, count);
   if (found == wanted) return true;
   auto marks = [](size_t n) { return n == 0 ? std::string("no ';'") : fmt::format("'{}'", std::string(n, ';')); };
-  return c_.fail(begin, fmt::format("expected {} behind element {} of {}, found {}", marks(wanted), count,
+  return c_.fail(begin, fmt::format("expected {} after element {} of {}, found {}", marks(wanted), count,
                                     dimsText(sizes_), marks(found)));
 }
 

@@ -19,7 +19,7 @@ class TextCursor {
   size_t at() const { return at_; }
   void moveTo(size_t at) { at_ = at; }
   bool atEnd() const { return at_ >= text_.size(); }
-  // A byte from here on, or 0 behind the end.
+  // A byte from here on, or 0 after the end.
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
   std::string_view rest() const { return text_.substr(at_); }
   std::string_view from(size_t begin) const { return text_.substr(begin, at_ - begin); }

@@ -72,13 +72,13 @@ class Weights {
   Metadata metadata_;
 };
 
-// What a safetensors header says. The ranges tile the bytes behind the header; they agree with dtype and sizes where we
+// What a safetensors header says. The ranges tile the bytes after the header; they agree with dtype and sizes where we
 // know the dtype.
 struct TensorEntry {
   std::string name;
   std::string dtype;  // "F32", as the file has it
   Dims sizes;
-  uint64_t begin = 0, end = 0;  // bytes behind the header
+  uint64_t begin = 0, end = 0;  // bytes after the header
 };
 struct SafetensorsHeader {
   std::vector<TensorEntry> tensors;  // in the order of their bytes

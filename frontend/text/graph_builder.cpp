@@ -15,7 +15,7 @@ bool isNumber(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The number behind the last "_" of a kind such as "prim::fork_0", or nothing.
+// The number after the last "_" of a kind such as "prim::fork_0", or nothing.
 std::optional<uint64_t> suffixOf(std::string_view kind) {
   size_t at = kind.rfind('_');
   if (at == std::string_view::npos || kind.size() - at > 12) return std::nullopt;
@@ -112,7 +112,7 @@ void GraphBuilder::addParameters(OpenGraph& g, Block* block, HeaderSyntax& heade
 void GraphBuilder::startBlock(OpenGraph& g, HeaderSyntax& header, Span span) {
   std::string_view word = header.word.text;
   if (!g.last) {
-    ctx_->error(span, "a block stands behind the node that it belongs to");
+    ctx_->error(span, "a block stands after the node that it belongs to");
     return;
   }
   size_t index = g.last->blocks().size();
@@ -215,7 +215,7 @@ void GraphBuilder::onBrace(Span span) {
 void GraphBuilder::onSubgraph(Name kind, HeaderSyntax& header, Span span) {
   if (stopped_) return;
   if (OpenGraph* g = current()) {
-    ctx_->error(kind.span, "a subgraph stands behind the return of its graph")
+    ctx_->error(kind.span, "a subgraph stands after the return of its graph")
         .note(g->graph->range, "this graph has no return yet");
     return;
   }
@@ -362,9 +362,9 @@ void GraphBuilder::onNode(NodeSyntax& syntax, const PlaceSyntax* place, Span spa
   if (stopped_) return;
   OpenGraph* g = current();
   if (!g || g->arrowSeen) {
-    ctx_->error(span, g                 ? "a node behind the '->' of its block"
+    ctx_->error(span, g                 ? "a node after the '->' of its block"
                       : graphs_.empty() ? "a node outside of a graph"
-                                        : "a node behind the graph's return");
+                                        : "a node after the graph's return");
     return;
   }
   if (!charge(nodeCount_, 1, &Limits::nodes, span) || !charge(valueCount_, syntax.outputs.size, &Limits::values, span))
@@ -463,7 +463,7 @@ void GraphBuilder::onModule(std::string_view line, Span span) {
   if (!result_.module) {
     result_.module = std::make_unique<ModuleDump>();
   } else if (modules_.empty()) {
-    ctx_->error(span, "a second module behind the first");
+    ctx_->error(span, "a second module after the first");
   } else if (modules_.back().section != "submodules") {
     ctx_->error(span, "a module inside a module stands among its submodules");
   }

@@ -1,7 +1,6 @@
 #include "frontend/text/parse.h"
 
 #include "frontend/text/graph_builder.h"
-#include "frontend/text/schema_builder.h"
 #include "frontend/text/values.h"
 
 namespace tscompile {
@@ -12,9 +11,9 @@ Result<ParsedText> parseText(SourcePtr source, Diagnostics& diagnostics, const P
   GraphBuilder builder(source, options, diagnostics);
   ParseContext ctx(*source, diagnostics, options.limits, &builder);
   builder.setContext(&ctx);
-  ctx.patterns = options.pattern;
+  ctx.tokens.patterns = options.pattern;
   diagnostics.keepAlive(source);
-  ctx.stopWhen([&] { return builder.stopped(); });
+  ctx.tokens.stopWhen([&] { return builder.stopped(); });
   size_t before = diagnostics.errorCount();
   ctx.parse(StartAt::Text);
   if (diagnostics.errorCount() == before) builder.finish();
@@ -46,7 +45,7 @@ Result<Schema> parseSchema(SourcePtr source, Diagnostics& diagnostics) {
   ParseContext ctx(*source, diagnostics, limits, nullptr);
   if (!ctx.parse(StartAt::Schema)) return Failed{};
   Schema schema;
-  if (!buildSchema(ctx, schema)) return Failed{};
+  if (!ctx.schema.build(schema)) return Failed{};
   return schema;
 }
 

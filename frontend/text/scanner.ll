@@ -4,11 +4,11 @@
 }
 %option reentrant noyywrap nodefault nounput noinput 8bit never-interactive
 %option prefix="tsScan"
-%option extra-type="tscompile::frontend::ParseContext*"
+%option extra-type="tscompile::frontend::TokenRules*"
 
 %{
-#include "frontend/text/parse_context.h"
 #include "frontend/text/grammar.h"
+#include "frontend/text/token_rules.h"
 #include "ir/support/text.h"
 
 using namespace tscompile::frontend;
@@ -25,7 +25,7 @@ using Token = Parser::token;
     yyless(static_cast<int>(taken));       \
     span->end = span->begin + static_cast<uint32_t>(taken); \
   } while (false)
-// The token in the source text, which outlives the scanner; the scanner writes a NUL behind its own copy.
+// The token in the source text, which outlives the scanner; the scanner writes a NUL after its own copy.
 #define TEXT yyextra->textOf(*span)
 %}
 
@@ -124,7 +124,7 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
                             value->text = TEXT; return Token::TOK_VARIABLE; }
 "["                       { yyextra->open('['); return Token::TOK_LBRACKET; }
 "]"                       { if (yyextra->close()) BEGIN(INITIAL); return Token::TOK_RBRACKET; }
-"infj"|"nanj"             { value->number = *yytext == 'i' ? ParseContext::kInfinity : ParseContext::kNaN;
+"infj"|"nanj"             { value->number = *yytext == 'i' ? ParseState::kInfinity : ParseState::kNaN;
                             return Token::TOK_IMAGINARY; }
 {ID}("."{ID})*            { return yyextra->attributeWord(TEXT, *value); }
 }
@@ -149,19 +149,19 @@ TENSOREND "[ "[A-Za-z0-9_]+"Type{"[0-9,]*"}"[^\]\n]*"]"
 
 namespace tscompile::frontend {
 
-// The scanner of one text. It works on its own copy, as flex wants two NUL bytes behind it and writes between tokens.
+// The scanner of one text. It works on its own copy, as flex wants two NUL bytes after it and writes between tokens.
 struct Scanner {
   yyscan_t handle = nullptr;
   std::string text;
 };
 
-Scanner* makeScanner(std::string_view text, ParseContext* context, bool startInAttributes) {
+Scanner* makeScanner(std::string_view text, TokenRules* rules, bool startInAttributes) {
   auto* s = new Scanner;
   s->text.reserve(text.size() + 2);
   s->text = text;
   s->text.append(2, '\0');
-  tsScanlex_init_extra(context, &s->handle);
-  context->setBase(s->text.data());
+  tsScanlex_init_extra(rules, &s->handle);
+  rules->setBase(s->text.data());
   tsScan_scan_buffer(s->text.data(), s->text.size(), s->handle);
   if (startInAttributes) {
     auto* yyg = static_cast<struct yyguts_t*>(s->handle);

@@ -19,9 +19,11 @@ struct NamedConstant {
 constexpr NamedConstant kConstants[] = {{"float", 6},   {"long", 4}, {"complex", 9},
                                         {"strided", 0}, {"Mean", 1}, {"contiguous_format", 0}};
 
-class Builder {
+// The checks, and the schema that passes them.
+class Checker {
  public:
-  Builder(ParseContext& ctx, Schema& schema) : ctx_(ctx), schema_(schema) {}
+  Checker(ParseState& state, const SchemaSyntax& syntax, Schema& schema)
+      : state_(state), syntax_(syntax), schema_(schema) {}
 
   bool build() {
     name();
@@ -32,12 +34,12 @@ class Builder {
 
  private:
   void fail(Span span, std::string message) {
-    ctx_.error(span, std::move(message));
+    state_.error(span, std::move(message));
     good_ = false;
   }
 
   void name() {
-    const auto& s = ctx_.schemaResult;
+    const auto& s = syntax_;
     schema_.name = s.name;
     schema_.overload = s.overload;
     // Without a namespace, the scanner takes `f.over` as one qualified name.
@@ -54,7 +56,7 @@ class Builder {
 
   void arguments() {
     bool keywords = false, defaults = false;
-    const auto& list = *ctx_.schemaResult.arguments;
+    const auto& list = *syntax_.arguments;
     for (uint32_t i = 0; i < list.size; ++i) {
       const ArgumentSyntax& a = *list[i];
       if (a.kind == ArgumentSyntax::Kind::Star) {
@@ -80,7 +82,7 @@ class Builder {
   }
 
   void returns() {
-    const auto& list = *ctx_.schemaResult.returns;
+    const auto& list = *syntax_.returns;
     for (uint32_t i = 0; i < list.size; ++i) {
       const ArgumentSyntax& a = *list[i];
       if (a.kind == ArgumentSyntax::Kind::Ellipsis) {
@@ -201,13 +203,102 @@ class Builder {
     }
   }
 
-  ParseContext& ctx_;
+  ParseState& state_;
+  const SchemaSyntax& syntax_;
   Schema& schema_;
   bool good_ = true;
 };
 
 }  // namespace
 
-bool buildSchema(ParseContext& ctx, Schema& schema) { return Builder(ctx, schema).build(); }
+bool SchemaBuilder::build(Schema& schema) const { return Checker(state_, syntax_, schema).build(); }
+
+ArgumentSyntax* SchemaBuilder::argument(ArgumentSyntax::Kind kind, Span span) {
+  auto* a = state_.make<ArgumentSyntax>();
+  a->kind = kind;
+  a->span = span;
+  return a;
+}
+
+ArgumentSyntax* SchemaBuilder::argument(SchemaTypeSyntax* type, std::string_view name, Literal* defaultValue,
+                                        Span span) {
+  ArgumentSyntax* a = argument(ArgumentSyntax::Kind::Argument, span);
+  a->type = type;
+  a->name = name;
+  a->defaultValue = defaultValue;
+  return a;
+}
+
+SchemaTypeSyntax* SchemaBuilder::namedType(std::string_view name, AliasSyntax* alias, Span span) {
+  auto* t = state_.make<SchemaTypeSyntax>();
+  t->type = types_.namedType(name, span);
+  t->alias = alias;
+  t->span = span;
+  if (t->type->isTensor() && t->type != types().tensor) state_.error(span, "a schema cannot refine a tensor type");
+  return t;
+}
+
+SchemaTypeSyntax* SchemaBuilder::qualifiedType(std::string_view name, Span span) {
+  auto* t = state_.make<SchemaTypeSyntax>();
+  t->type = types_.qualifiedType(name);
+  t->span = span;
+  if (!startsWith(name, "__torch__.torch.classes.")) state_.error(span, "expected a class of __torch__.torch.classes");
+  return t;
+}
+
+SchemaTypeSyntax* SchemaBuilder::tupleType(Slice<SchemaTypeSyntax*>* elements, Span span) {
+  auto* types = state_.list<TypePtr>();
+  for (SchemaTypeSyntax* e : *elements) state_.append(types, e->type);
+  auto* t = state_.make<SchemaTypeSyntax>();
+  t->type = types_.tupleOf(*types, span);
+  t->span = span;
+  return t;
+}
+
+SchemaTypeSyntax* SchemaBuilder::parametricType(std::string_view name, Slice<SchemaTypeSyntax*>* arguments,
+                                                AliasSyntax* alias, Span span) {
+  auto* types = state_.list<TypePtr>();
+  for (SchemaTypeSyntax* e : *arguments) state_.append(types, e->type);
+  auto* t = state_.make<SchemaTypeSyntax>();
+  t->type = types_.parametricType(name, *types, span);
+  t->alias = alias;
+  t->span = span;
+  return t;
+}
+
+SchemaTypeSyntax* SchemaBuilder::listType(SchemaTypeSyntax* element, int64_t fixedSize, AliasSyntax* alias, Span span) {
+  auto* t = state_.make<SchemaTypeSyntax>();
+  t->type = types_.listOf(element->type, span);
+  t->elementAlias = element->alias;
+  t->alias = alias;
+  t->fixedSize = static_cast<int32_t>(std::clamp<int64_t>(fixedSize, -1, INT32_MAX));
+  t->span = span;
+  return t;
+}
+
+SchemaTypeSyntax* SchemaBuilder::optionalType(SchemaTypeSyntax* element, Span span) {
+  SchemaTypeSyntax* t = state_.make<SchemaTypeSyntax>(*element);
+  t->type = types_.optionalOf(element->type, span);
+  t->span = span;
+  return t;
+}
+
+AliasSyntax* SchemaBuilder::alias(Slice<std::string_view>* before, bool write, Slice<std::string_view>* after) {
+  auto* a = state_.make<AliasSyntax>();
+  a->before = *before;
+  a->write = write;
+  a->arrow = after != nullptr;
+  if (after) a->after = *after;
+  return a;
+}
+
+// `Tensor!`: written, in a set of its own; PyTorch calls those of a schema $0, $1, and so on.
+AliasSyntax* SchemaBuilder::bareWrite() {
+  auto* a = state_.make<AliasSyntax>();
+  a->before.push(state_.arena, state_.arena.copy("$" + std::to_string(unnamedSets_++)));
+  a->write = true;
+  a->arrow = true;
+  return a;
+}
 
 }  // namespace tscompile::frontend

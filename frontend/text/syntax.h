@@ -100,7 +100,7 @@ struct PlaceSyntax {
 
 struct NodeSyntax {
   Slice<TypedName> outputs = Slice<TypedName>::none();
-  std::string_view kind;  // "aten::add", or the name behind "^"
+  std::string_view kind;  // "aten::add", or the name after "^"
   Span kindSpan;
   bool python = false;
   bool brackets = false;  // attributes were given, if only `[]`

@@ -25,7 +25,7 @@ class Expected {
       words_.push_back("a type");
       drop({Kind::S_IDENT, Kind::S_QUALIFIED, Kind::S_PARAMETRIC, Kind::S_NONE, Kind::S_NAMEDTUPLE, Kind::S_LPAREN});
     }
-    // What could go on behind a complete part is hardly what is missing.
+    // What could go on after a complete part is hardly what is missing.
     if (has(Kind::S_UNDEFINED)) dropUnlessLast({Kind::S_UNDEFINED, Kind::S_LBRACKET, Kind::S_QUESTION});
     if (has(Kind::S_LESS)) dropUnlessLast({Kind::S_LESS, Kind::S_LPAREN});
     if (has(Kind::S_COLON)) dropUnlessLast({Kind::S_LBRACE});
@@ -65,35 +65,23 @@ bool isLiteral(int kind) {
          kind == Kind::S_FALSE || kind == Kind::S_NONE;
 }
 
-bool isHeader(std::string_view statement) {
-  return startsWith(statement, "graph") || startsWith(statement, "block") || startsWith(statement, "with");
-}
-
 }  // namespace
 
 void ParseContext::syntaxError(Span where, int found, const std::vector<int>& kinds) {
-  failed_ = true;
-  if (!reportedHere_ && !givenUp_) {
+  fail();
+  if (!tokens.reportedHere() && !givenUp()) {
     Expected expected(kinds);
     std::string name = Parser::symbol_name(static_cast<Kind::symbol_kind_type>(found)), list = expected.text();
     Diagnostic& d = error(where, list.empty() ? "unexpected " + name : "expected " + list + " before " + name);
     auto isKind = [&](int k) { return std::find(kinds.begin(), kinds.end(), k) != kinds.end(); };
-    if (found == Kind::S_DOT && tokenBeforeLast_ == Parser::token::TOK_KIND)
+    if (found == Kind::S_DOT && tokens.tokenBeforeLast() == Parser::token::TOK_KIND)
       d.note("graph text does not name overloads: the types of the inputs select them");
     else if (found == Kind::S_IDENT && isKind(Kind::S_KIND))
       d.note("operators have a namespace, as in aten::" + abbreviate(textOf(where), 80));
     else if (isLiteral(found) && isKind(Kind::S_VALUE))
       d.note("inputs are values; prim::Constant[value=...]() makes one of a literal");
   }
-  reportedHere_ = false;
-  brackets_.clear();
-  attributesAt_ = start_ == StartAt::Value ? 1 : 0;
-  sawPython_ = false;
-  if (start_ != StartAt::Text) return;
-  recovering_ = true;
-  recoveryBegin_ = statementBegin_;
-  recoveringHeader_ = isHeader(text_.substr(recoveryBegin_, 8));
-  resetScanner(scanner_);
+  tokens.recover();
 }
 
 }  // namespace tscompile::frontend

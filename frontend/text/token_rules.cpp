@@ -1,11 +1,12 @@
-// The scanner's longer rules: names, comments, strings, numbers, and the words that mean something by where they stand.
+#include "frontend/text/token_rules.h"
+
 #include "frontend/text/grammar.h"
-#include "frontend/text/parse_context.h"
 #include "ir/support/text.h"
 
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace tscompile::frontend {
 namespace {
@@ -47,6 +48,10 @@ size_t skipSpace(std::string_view t, size_t i) {
   return i;
 }
 
+bool isHeader(std::string_view statement) {
+  return startsWith(statement, "graph") || startsWith(statement, "block") || startsWith(statement, "with");
+}
+
 size_t lineEnd(std::string_view t, size_t i) {
   size_t end = t.find('\n', i);
   return end == std::string_view::npos ? t.size() : end;
@@ -54,11 +59,75 @@ size_t lineEnd(std::string_view t, size_t i) {
 
 }  // namespace
 
+// ---- tokens ----
+
+TokenRules::~TokenRules() {
+  if (scanner_) destroyScanner(scanner_);
+}
+
+void TokenRules::begin() {
+  attributesAt_ = state_.start() == StartAt::Value ? 1 : 0;
+  scanner_ = makeScanner(text_, this, state_.start() == StartAt::Value);
+}
+
+int TokenRules::startToken() const {
+  switch (state_.start()) {
+    case StartAt::Schema:
+      return Token::TOK_START_SCHEMA;
+    case StartAt::Type:
+      return Token::TOK_START_TYPE;
+    case StartAt::Value:
+      return Token::TOK_START_VALUE;
+    default:
+      return Token::TOK_START_TEXT;
+  }
+}
+
+int TokenRules::next(Semantic& value, Span& span) {
+  if (!std::exchange(started_, true)) {
+    span = {0, 0};
+    return startToken();
+  }
+  // Enough mistakes were shown: the rest of a hopeless text is not worth its time.
+  if (state_.isFull()) state_.giveUp();
+  if (state_.givenUp() || (lineStart_ && stop_ && stop_())) {
+    span = {textSize(), textSize()};
+    return Token::TOK_END;
+  }
+  int token = scanToken(scanner_, value, span);
+  // Types and literals take at most two brackets for a level: `annotate(List[...], [`.
+  if (brackets_.size() > 2 * state_.limits().typeDepth + 16) state_.limitError(span, &Limits::typeDepth);
+  if (lineStart_) statementBegin_ = span.begin;
+  tokenBeforeLast_ = lastToken_;
+  lastToken_ = token;
+  state_.setLastSpan(span);
+  lineStart_ = token == Token::TOK_NEWLINE;
+  if (token == Token::TOK_SCALARS || lineStart_) sawPython_ = false;
+  return token;
+}
+
+int TokenRules::bad() {
+  reportedHere_ = true;
+  return Token::TOK_BAD;
+}
+
+void TokenRules::recover() {
+  reportedHere_ = false;
+  brackets_.clear();
+  attributesAt_ = state_.start() == StartAt::Value ? 1 : 0;
+  sawPython_ = false;
+  if (state_.start() != StartAt::Text) return;
+  recovering_ = true;
+  recoveryBegin_ = statementBegin_;
+  recoveringHeader_ = isHeader(text_.substr(recoveryBegin_, 8));
+  resetScanner(scanner_);
+}
+
 // ---- lengths ----
 
-size_t ParseContext::commentLength(uint32_t at) const { return lineEnd(text_, at) - at; }
+size_t TokenRules::commentLength(uint32_t at) const { return lineEnd(text_, at) - at; }
 
-size_t ParseContext::valueNameLength(uint32_t at) const {
+size_t TokenRules::valueNameLength(uint32_t at) const {
   size_t i = skipBlanks(text_, at + 1);
   auto run = [&](size_t j) {
     while (j < text_.size()) {
@@ -85,21 +154,21 @@ size_t ParseContext::valueNameLength(uint32_t at) const {
 }
 
 // From "(" to the ")" that is followed by the list of inputs.
-size_t ParseContext::scalarsLength(uint32_t at) const {
+size_t TokenRules::scalarsLength(uint32_t at) const {
   size_t end = lineEnd(text_, at);
   for (size_t i = at; i + 2 < end; ++i)
     if (text_[i] == ')' && text_[i + 1] == '(' && (text_[i + 2] == '%' || text_[i + 2] == ')')) return i + 1 - at;
   return 0;
 }
 
-size_t ParseContext::scopeLength(uint32_t at, size_t prefix) const {
+size_t TokenRules::scopeLength(uint32_t at, size_t prefix) const {
   size_t end = lineEnd(text_, at);
   size_t hash = text_.substr(0, end).find(" #", at + prefix);
   return (hash == std::string_view::npos ? end : hash) - at;
 }
 
 // A default of a named tuple's field is raw text: it ends before `, name : ` or an unbalanced parenthesis.
-size_t ParseContext::defaultLength(uint32_t at) const {
+size_t TokenRules::defaultLength(uint32_t at) const {
   int depth = 0;
   for (size_t i = at; i < text_.size(); ++i) {
     char c = text_[i];
@@ -115,7 +184,7 @@ size_t ParseContext::defaultLength(uint32_t at) const {
   return text_.size() - at;
 }
 
-size_t ParseContext::wordLength(Span span) const {
+size_t TokenRules::wordLength(Span span) const {
   size_t i = skipSpace(text_, span.end);
   if (i + 2 < text_.size() && text_[i] == ':' && text_[i + 1] == ':') {
     size_t j = skipSpace(text_, i + 2);
@@ -126,7 +195,7 @@ size_t ParseContext::wordLength(Span span) const {
   }
   // Lines of module dumps go to their end: `module __torch__.Net {`.
   if (lineStart_ && brackets_.empty()) {
-    std::string_view word = textOf(span);
+    std::string_view word = state_.textOf(span);
     size_t end = lineEnd(text_, span.end);
     std::string_view rest = trim(text_.substr(span.end, end - span.end));
     bool opens = !rest.empty() && rest.back() == '{';
@@ -141,36 +210,34 @@ size_t ParseContext::wordLength(Span span) const {
 
 // ---- values of tokens ----
 
-int ParseContext::valueName(std::string_view text, Semantic& value, Span span) {
+int TokenRules::valueName(std::string_view text, Semantic& value, Span span) {
   std::string_view name = trim(text.substr(1));
   if (name.empty()) {
-    error(span, "expected a value name behind '%'");
-    reportedHere_ = true;
-    return Token::TOK_BAD;
+    state_.error(span, "expected a value name after '%'");
+    return bad();
   }
-  if (name.size() > limits_.identifierBytes) {
-    limitError(span, &Limits::identifierBytes);
-    reportedHere_ = true;
-    return Token::TOK_BAD;
+  if (name.size() > state_.limits().identifierBytes) {
+    state_.limitError(span, &Limits::identifierBytes);
+    return bad();
   }
   if (name.find_first_of(" \t\r\f\v") != std::string_view::npos) {
     std::string joined;
     for (char c : name)
       if (!isBlank(c)) joined += c;
-    name = arena.copy(joined);
+    name = state_.arena.copy(joined);
   }
   value.text = name;
   return Token::TOK_VALUE;
 }
 
-int ParseContext::integer(std::string_view text, Semantic& value, Span span) {
+int TokenRules::integer(std::string_view text, Semantic& value, Span span) {
   uint64_t number = 0;
   auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || number > uint64_t{1} << 63) {
-    error(span, "integer does not fit in 64 bits");
+    state_.error(span, "integer does not fit in 64 bits");
     number = 0;
   }
-  // 2^63 is legal only behind a minus sign; integerLiteral() refuses it otherwise.
+  // 2^63 is legal only after a minus sign; integerLiteral() refuses it otherwise.
   value.integer = static_cast<int64_t>(number);
   return Token::TOK_INTEGER;
 }
@@ -194,27 +261,26 @@ bool toDouble(std::string_view text, double& out) {
 }
 }  // namespace
 
-int ParseContext::floating(std::string_view text, Semantic& value, Span span) {
+int TokenRules::floating(std::string_view text, Semantic& value, Span span) {
   value.number = 0;
-  if (text.size() > limits_.numberBytes)
-    limitError(span, &Limits::numberBytes);
+  if (text.size() > state_.limits().numberBytes)
+    state_.limitError(span, &Limits::numberBytes);
   else if (!toDouble(text, value.number))
-    error(span, "number does not fit in a double");
+    state_.error(span, "number does not fit in a double");
   return Token::TOK_FLOAT;
 }
 
-int ParseContext::imaginary(std::string_view text, Semantic& value, Span span) {
+int TokenRules::imaginary(std::string_view text, Semantic& value, Span span) {
   floating(text.substr(0, text.size() - 1), value, span);
   return Token::TOK_IMAGINARY;
 }
 
-int ParseContext::badNumber(Span span) {
-  error(span, "hexadecimal numbers are not supported");
-  reportedHere_ = true;
-  return Token::TOK_BAD;
+int TokenRules::badNumber(Span span) {
+  state_.error(span, "hexadecimal numbers are not supported");
+  return bad();
 }
 
-bool ParseContext::decodeString(std::string_view body, std::string& out, Span span, size_t quote) {
+bool TokenRules::decodeString(std::string_view body, std::string& out, Span span, size_t quote) {
   auto octal = [](char c) { return c >= '0' && c <= '7'; };
   auto hex = [](char c) {
     return isDigit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
@@ -251,56 +317,54 @@ bool ParseContext::decodeString(std::string_view body, std::string& out, Span sp
       continue;
     }
     auto at = static_cast<uint32_t>(span.begin + quote + i - 1);
-    error({at, at + 2}, "unknown escape in string");
+    state_.error({at, at + 2}, "unknown escape in string");
     good = false;
   }
   return good;
 }
 
-int ParseContext::string(std::string_view body, size_t quote, Semantic& value, Span span) {
+int TokenRules::string(std::string_view body, size_t quote, Semantic& value, Span span) {
   value.text = body;
-  if (body.size() > limits_.stringBytes) {
-    limitError(span, &Limits::stringBytes);
+  if (body.size() > state_.limits().stringBytes) {
+    state_.limitError(span, &Limits::stringBytes);
     value.text = {};
   } else if (body.find('\\') != std::string_view::npos) {
     std::string decoded;
     decodeString(body, decoded, span, quote);
-    value.text = arena.copy(decoded);
+    value.text = state_.arena.copy(decoded);
   }
   return Token::TOK_STRING;
 }
 
-int ParseContext::unterminatedString(Span span) {
-  error({span.begin, span.begin + 1}, "string has no end on this line");
-  reportedHere_ = true;
-  return Token::TOK_BAD;
+int TokenRules::unterminatedString(Span span) {
+  state_.error({span.begin, span.begin + 1}, "string has no end on this line");
+  return bad();
 }
 
-int ParseContext::badCharacter(Span span) {
+int TokenRules::badCharacter(Span span) {
   auto c = static_cast<unsigned char>(text_[span.begin]);
   char buffer[40];
   if (c >= 0x21 && c < 0x7f)
     std::snprintf(buffer, sizeof buffer, "invalid character '%c'", c);
   else
     std::snprintf(buffer, sizeof buffer, "invalid byte 0x%02x", c);
-  error(span, buffer);
-  reportedHere_ = true;
-  return Token::TOK_BAD;
+  state_.error(span, buffer);
+  return bad();
 }
 
-int ParseContext::tensorText(std::string_view text, Semantic& value) {
+int TokenRules::tensorText(std::string_view text, Semantic& value) {
   value.text = text;
   return Token::TOK_TENSOR;
 }
 
-int ParseContext::word(std::string_view text, Semantic& value) {
+int TokenRules::word(std::string_view text, Semantic& value) {
   value.text = text;
   if (text.find("::") != std::string_view::npos) {
     if (text.find_first_of(" \t\r\f\v\\\n") != std::string_view::npos) {
       std::string joined;
       for (char c : text)
         if (!isBlank(c) && c != '\\' && c != '\n') joined += c;
-      value.text = arena.copy(joined);
+      value.text = state_.arena.copy(joined);
     }
     return Token::TOK_KIND;
   }
@@ -340,7 +404,7 @@ int ParseContext::word(std::string_view text, Semantic& value) {
   return Token::TOK_IDENT;
 }
 
-int ParseContext::attributeWord(std::string_view text, Semantic& value) {
+int TokenRules::attributeWord(std::string_view text, Semantic& value) {
   if (text == "inf") return Token::TOK_INF;
   if (text == "nan") return Token::TOK_NAN;
   if (text == "annotate") return Token::TOK_ANNOTATE;
@@ -351,7 +415,7 @@ int ParseContext::attributeWord(std::string_view text, Semantic& value) {
 
 // ---- lines and brackets ----
 
-bool ParseContext::endsLine(uint32_t at) {
+bool TokenRules::endsLine(uint32_t at) {
   if (recovering_) {
     if (lineStart_) return false;
     size_t begin = at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
@@ -364,35 +428,35 @@ bool ParseContext::endsLine(uint32_t at) {
   return brackets_.empty() && !lineStart_;
 }
 
-bool ParseContext::startsAttributes() {
+bool TokenRules::startsAttributes() {
   if (!brackets_.empty() || recovering_ || (lastToken_ != Token::TOK_KIND && lastToken_ != Token::TOK_PYTHON))
     return false;
   attributesAt_ = 1;
   return true;
 }
 
-void ParseContext::open(char bracket) {
+void TokenRules::open(char bracket) {
   if (recovering_) return;
   brackets_.push_back(bracket == '(' && lastToken_ == Token::TOK_NAMEDTUPLE ? 'N' : bracket);
 }
 
-bool ParseContext::close() {
+bool TokenRules::close() {
   if (recovering_) return false;
   if (!brackets_.empty()) brackets_.pop_back();
-  if (attributesAt_ == 0 || !brackets_.empty() || start_ == StartAt::Value) return false;
+  if (attributesAt_ == 0 || !brackets_.empty() || state_.start() == StartAt::Value) return false;
   attributesAt_ = 0;
   return true;
 }
 
 // Braces of old graph text and module dumps hold statements, so their line ends count.
-void ParseContext::openBrace() {
+void TokenRules::openBrace() {
   if (insideAttributes()) brackets_.push_back('{');
 }
-void ParseContext::closeBrace() {
+void TokenRules::closeBrace() {
   if (insideAttributes()) close();
 }
 
-bool ParseContext::takePlace(std::string_view comment, Semantic& value) {
+bool TokenRules::takePlace(std::string_view comment, Semantic& value) {
   if (lineStart_ || !brackets_.empty()) return false;
   while (!comment.empty() && isBlank(comment.back())) comment.remove_suffix(1);
   // From the right: file names hold blanks, colons, anything.
@@ -410,11 +474,11 @@ bool ParseContext::takePlace(std::string_view comment, Semantic& value) {
   if (comment.substr(0, 2) != "# " || !number(place.column) || !number(place.line) || comment.size() < 2) return false;
   place.file = comment.substr(2);
   place.present = true;
-  value.place = make<PlaceSyntax>(place);
+  value.place = state_.make<PlaceSyntax>(place);
   return true;
 }
 
-bool ParseContext::startsSettings(const Semantic& value) {
+bool TokenRules::startsSettings(const Semantic& value) {
   if (value.text.substr(0, 10) != "parameters" && value.text.substr(0, 10) != "attributes") return false;
   size_t at = static_cast<size_t>(value.text.data() - text_.data());
   size_t line = at == 0 ? 0 : text_.rfind('\n', at - 1) + 1;
@@ -422,14 +486,14 @@ bool ParseContext::startsSettings(const Semantic& value) {
   return true;
 }
 
-bool ParseContext::endsSettings(std::string_view line) const {
+bool TokenRules::endsSettings(std::string_view line) const {
   size_t indent = line.find_first_not_of(' ');
   return indent == settingsIndent_ && trim(line) == "}";
 }
 
-int ParseContext::atEnd() {
+int TokenRules::atEnd() {
   // Every statement is ended by a line end, also the last one; brackets left open are an error at the end of the text.
-  if (start_ == StartAt::Text && !lineStart_ && brackets_.empty()) return Token::TOK_NEWLINE;
+  if (state_.start() == StartAt::Text && !lineStart_ && brackets_.empty()) return Token::TOK_NEWLINE;
   return Token::TOK_END;
 }
 

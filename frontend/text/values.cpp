@@ -313,7 +313,7 @@ Attribute::Payload attributePayload(ParseContext& ctx, Literal& l, TypePtr expec
     std::vector<TypePtr> listed;
     bool any = false;
     for (Literal* item : l.items) {
-      TypePtr t = item->kind == Literal::Kind::None ? nullptr : ctx.literalAsType(*item);
+      TypePtr t = item->kind == Literal::Kind::None ? nullptr : literalAsType(*item);
       any |= t != nullptr;
       listed.push_back(t || item->kind != Literal::Kind::None ? t : types().none);
     }

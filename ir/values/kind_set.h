@@ -13,6 +13,7 @@ class KindSet {
   KindSet(std::initializer_list<const char*> names) {
     for (const char* n : names) set_.insert(Symbol::of(n));
   }
+  KindSet(std::initializer_list<Symbol> kinds) : set_(kinds) {}
   bool contains(Symbol kind) const { return set_.contains(kind); }
 
  private:

@@ -1,13 +1,11 @@
 // Arithmetic with neutral elements, with equal operands, and with functions that undo each other.
+#include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
 #include <cmath>
 
 namespace tscompile {
 namespace {
-
-const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub"), kMul = Symbol::of("aten::mul"),
-             kDiv = Symbol::of("aten::div"), kPow = Symbol::of("aten::pow"), kNeg = Symbol::of("aten::neg");
 
 // A tensor in place of the site's result, which would have been a tensor of its own.
 Replacement reuse(Site& site, Value* x) {
@@ -18,7 +16,7 @@ Replacement reuse(Site& site, Value* x) {
 Value* filledLike(Site& site, Value* x, bool ones, std::optional<DType> dtype = std::nullopt) {
   Value* none = site.none();
   Value* type = dtype ? site.constant(static_cast<int64_t>(*dtype)) : none;
-  return site.make(Symbol::of(ones ? "aten::ones_like" : "aten::zeros_like"), {x, type, none, none, none, none});
+  return site.make(ones ? aten::ones_like : aten::zeros_like, {x, type, none, none, none, none});
 }
 
 // `a + alpha * b` and the like, where alpha is 1.
@@ -32,7 +30,7 @@ bool isNeutralForFloats(double c, bool adding) { return c == 0 && std::signbit(c
 // x + 0 -> x
 template <bool kExact>
 Replacement addZero(Site& site) {
-  bool adding = site.node->kind() == kAdd;
+  bool adding = site.node->kind() == aten::add;
   if (!hasPlainAlpha(site, site.node)) return {};
   for (size_t i = 0; i < (adding ? 2u : 1u); ++i) {
     Value* x = site.input(i);
@@ -48,13 +46,13 @@ Replacement addZero(Site& site) {
 // x * 1 -> x;  x / 1 -> x;  x ** 1 -> x;  x * -1 -> -x
 Replacement mulOne(Site& site) {
   if (site.inputCount() != 2) return {};
-  for (size_t i = 0; i < (site.node->kind() == kMul ? 2u : 1u); ++i) {
+  for (size_t i = 0; i < (site.node->kind() == aten::mul ? 2u : 1u); ++i) {
     Value* x = site.input(i);
     std::optional<double> c = site.uniform(site.input(1 - i));
     if (!c || !site.isTensor(x) || !site.sameType(x, site.output())) continue;
     if (!site.isFloating(x) && !site.isInteger(x)) continue;
     if (*c == 1 && site.mayReuse(x)) return x;
-    if (*c == -1 && site.node->kind() != kPow) return site.make(kNeg, {x});
+    if (*c == -1 && site.node->kind() != aten::pow) return site.make(aten::neg, {x});
   }
   return {};
 }
@@ -125,7 +123,7 @@ Replacement ofTruth(Site& site) {
 // cat([x]) -> x;  positive(x) -> x
 Replacement ofOne(Site& site) {
   Value* x = site.input(0);
-  if (site.node->kind() == Symbol::of("aten::cat")) {
+  if (site.node->kind() == aten::cat) {
     Node* list = site.producer(x, sym::ListConstruct);
     if (!list || list->inputCount() != 1 || !site.mayReuse(list->input(0))) return {};
     return list->input(0);
@@ -150,43 +148,46 @@ Replacement invert(Site& site) {
   Value* x = site.input(1);
   if (site.inputCount() != 2 || site.uniform(site.input(0)) != 1.0 || !site.isTensor(x)) return {};
   if (!site.isFloating(x) || !site.sameType(x, site.output())) return {};
-  return site.make(Symbol::of("aten::reciprocal"), {x});
+  return site.make(aten::reciprocal, {x});
 }
 
 // ---- functions and their inverses ----
 
 struct Inverse {
-  const char *outer, *inner;
+  Symbol outer, inner;
   bool exact;
 };
-constexpr Inverse kInverses[] = {
-    {"aten::bitwise_not", "aten::bitwise_not", true},
-    {"aten::logical_not", "aten::logical_not", true},
-    {"aten::exp", "aten::log", false},
-    {"aten::log", "aten::exp", false},
-    {"aten::deg2rad", "aten::rad2deg", false},
-    {"aten::rad2deg", "aten::deg2rad", false},
-    {"aten::reciprocal", "aten::reciprocal", false},
-    {"aten::sinh", "aten::asinh", false},
-    {"aten::asinh", "aten::sinh", false},
-    {"aten::tanh", "aten::atanh", false},
-    {"aten::atanh", "aten::tanh", false},
-    {"aten::cosh", "aten::acosh", false},
-    {"aten::sin", "aten::asin", false},
-    {"aten::cos", "aten::acos", false},
-    {"aten::tan", "aten::atan", false},
-    {"aten::expm1", "aten::log1p", false},
-    {"aten::log1p", "aten::expm1", false},
-    {"aten::square", "aten::sqrt", false},
-};
+const std::vector<Inverse>& inverses() {
+  static const std::vector<Inverse> kInverses{
+      {aten::bitwise_not, aten::bitwise_not, true},
+      {aten::logical_not, aten::logical_not, true},
+      {aten::exp, aten::log, false},
+      {aten::log, aten::exp, false},
+      {aten::deg2rad, aten::rad2deg, false},
+      {aten::rad2deg, aten::deg2rad, false},
+      {aten::reciprocal, aten::reciprocal, false},
+      {aten::sinh, aten::asinh, false},
+      {aten::asinh, aten::sinh, false},
+      {aten::tanh, aten::atanh, false},
+      {aten::atanh, aten::tanh, false},
+      {aten::cosh, aten::acosh, false},
+      {aten::sin, aten::asin, false},
+      {aten::cos, aten::acos, false},
+      {aten::tan, aten::atan, false},
+      {aten::expm1, aten::log1p, false},
+      {aten::log1p, aten::expm1, false},
+      {aten::square, aten::sqrt, false},
+  };
+  return kInverses;
+}
 
 // f(g(x)) -> x where g undoes f; exact pairs of whole numbers and flags, or those of floats
 template <bool kExact>
 Replacement undo(Site& site) {
   Node* inner = site.producer(site.input(0));
   if (!inner || !site.isTensor(site.input(0))) return {};
-  for (const Inverse& pair : kInverses) {
-    bool fits = pair.exact == kExact && site.node->kind().text() == pair.outer && inner->kind().text() == pair.inner;
+  for (const Inverse& pair : inverses()) {
+    bool fits = pair.exact == kExact && site.node->kind() == pair.outer && inner->kind() == pair.inner;
     if (fits && site.sameDType(inner->input(0), site.output()) && site.mayReuse(inner->input(0)))
       return inner->input(0);
   }
@@ -196,8 +197,8 @@ Replacement undo(Site& site) {
 template <bool kExact>
 std::vector<Symbol> outerKinds() {
   std::vector<Symbol> kinds;
-  for (const Inverse& pair : kInverses)
-    if (pair.exact == kExact) kinds.push_back(Symbol::of(pair.outer));
+  for (const Inverse& pair : inverses())
+    if (pair.exact == kExact) kinds.push_back(pair.outer);
   return kinds;
 }
 
@@ -205,7 +206,7 @@ std::vector<Symbol> outerKinds() {
 
 std::vector<NamedRewrite> arithmeticRewrites() {
   Query::Tags always{"default", "fast_compile", "fast_run"}, fast{"fast_math", "fast_run"};
-  std::vector<Symbol> additions{kAdd, kSub}, products{kMul, kDiv, kPow};
+  std::vector<Symbol> additions{aten::add, aten::sub}, products{aten::mul, aten::div, aten::pow};
   return {
       {"specialize", siteRewrite("add_specialize", additions, addZero<true>),
        "a zero that changes nothing is not added", always},
@@ -213,30 +214,31 @@ std::vector<NamedRewrite> arithmeticRewrites() {
        "no zero is added to floats; -0 stays -0", fast},
       {"specialize", siteRewrite("mul_specialize", products, mulOne), "a factor of 1 goes, of -1 is a change of sign",
        always},
-      {"canonicalize", siteRewrite("mul_zero", {kMul}, mulZero<true>), "integers times 0", always},
-      {"canonicalize", siteRewrite("mul_zero_floats", {kMul}, mulZero<false>), "floats times 0, taken to be finite",
-       fast},
-      {"specialize", siteRewrite("elemwise_sub_zeros", {kSub}, subSelf<true>), "integers minus themselves", always},
-      {"specialize", siteRewrite("elemwise_sub_zeros_floats", {kSub}, subSelf<false>),
+      {"canonicalize", siteRewrite("mul_zero", {aten::mul}, mulZero<true>), "integers times 0", always},
+      {"canonicalize", siteRewrite("mul_zero_floats", {aten::mul}, mulZero<false>),
+       "floats times 0, taken to be finite", fast},
+      {"specialize", siteRewrite("elemwise_sub_zeros", {aten::sub}, subSelf<true>), "integers minus themselves",
+       always},
+      {"specialize", siteRewrite("elemwise_sub_zeros_floats", {aten::sub}, subSelf<false>),
        "floats minus themselves, taken to be finite", fast},
       {"canonicalize",
        siteRewrite("useless_elemwise",
-                   {"aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::maximum",
-                    "aten::minimum", "aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor", "aten::__and__",
-                    "aten::__or__", "aten::__xor__", "aten::logical_and", "aten::logical_or", "aten::logical_xor"},
+                   {aten::eq, aten::ne, aten::lt, aten::le, aten::gt, aten::ge, aten::maximum, aten::minimum,
+                    aten::bitwise_and, aten::bitwise_or, aten::bitwise_xor, aten::and_, aten::or_, aten::xor_,
+                    aten::logical_and, aten::logical_or, aten::logical_xor},
                    ofEqual),
        "operators of two equal operands", always},
       {"canonicalize",
        siteRewrite("useless_logic",
-                   {"aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor", "aten::__and__", "aten::__or__",
-                    "aten::__xor__", "aten::logical_and", "aten::logical_or", "aten::logical_xor"},
+                   {aten::bitwise_and, aten::bitwise_or, aten::bitwise_xor, aten::and_, aten::or_, aten::xor_,
+                    aten::logical_and, aten::logical_or, aten::logical_xor},
                    ofTruth),
        "flags joined with a constant", always},
-      {"canonicalize", siteRewrite("useless_join", {"aten::cat", "aten::positive"}, ofOne),
+      {"canonicalize", siteRewrite("useless_join", {aten::cat, aten::positive}, ofOne),
        "operators of one operand that give it back", always},
-      {"canonicalize", siteRewrite("remove_switch_const_cond", {"aten::where"}, choose),
-       "a choice that is made already", always},
-      {"specialize", siteRewrite("div_to_inv", {kDiv}, invert), "one divided by a tensor", {"fast_run"}},
+      {"canonicalize", siteRewrite("remove_switch_const_cond", {aten::where}, choose), "a choice that is made already",
+       always},
+      {"specialize", siteRewrite("div_to_inv", {aten::div}, invert), "one divided by a tensor", {"fast_run"}},
       {"canonicalize", siteRewrite("func_inv", outerKinds<true>(), undo<true>), "two negations of bits or flags",
        always},
       {"canonicalize", siteRewrite("func_inv_floats", outerKinds<false>(), undo<false>),

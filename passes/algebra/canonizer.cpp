@@ -1,5 +1,6 @@
 // One form for sums and one for products: operands in their order, equal ones cancelled, one constant, at the end, and
 // at most one subtraction or division.
+#include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
 #include <fmt/core.h>
@@ -8,10 +9,6 @@
 
 namespace tscompile {
 namespace {
-
-const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub"), kRsub = Symbol::of("aten::rsub"),
-             kNeg = Symbol::of("aten::neg"), kMul = Symbol::of("aten::mul"), kDiv = Symbol::of("aten::div"),
-             kReciprocal = Symbol::of("aten::reciprocal"), kFullLike = Symbol::of("aten::full_like");
 
 // What sums and products have in common: a sum of terms less another, a product of factors over another.
 class Canonizer {
@@ -42,10 +39,11 @@ class Canonizer {
       return false;
     Symbol k = n->kind();
     if (isProduct_)
-      return (k == kMul && n->inputCount() == 2) ||
-             (isFloat_ && ((k == kDiv && n->inputCount() == 2) || k == kReciprocal || k == kNeg));
-    if (k == kNeg) return true;
-    return (k == kAdd || k == kSub || k == kRsub) && n->inputCount() == 3 && site_.facts.number(n->input(2)) == 1.0;
+      return (k == aten::mul && n->inputCount() == 2) ||
+             (isFloat_ && ((k == aten::div && n->inputCount() == 2) || k == aten::reciprocal || k == aten::neg));
+    if (k == aten::neg) return true;
+    return (k == aten::add || k == aten::sub || k == aten::rsub) && n->inputCount() == 3 &&
+           site_.facts.number(n->input(2)) == 1.0;
   }
 
   // Whether the root is an operand of a node that would take it in.
@@ -59,9 +57,9 @@ class Canonizer {
   std::string flatten(Node* n, bool inverse) {
     ++nodes_;
     Symbol k = n->kind();
-    bool first = inverse ^ (k == kRsub || k == kReciprocal || (k == kNeg && !isProduct_));
-    bool second = inverse ^ (k == kSub || k == kDiv);
-    if (k == kNeg && isProduct_) constant_ = -constant_;
+    bool first = inverse ^ (k == aten::rsub || k == aten::reciprocal || (k == aten::neg && !isProduct_));
+    bool second = inverse ^ (k == aten::sub || k == aten::div);
+    if (k == aten::neg && isProduct_) constant_ = -constant_;
     std::string out = fmt::format("{}({}", k.name(), operand(n->input(0), first));
     if (n->inputCount() > 1) out += "," + operand(n->input(1), second);
     return out + ")";
@@ -175,10 +173,10 @@ class Canonizer {
   Replacement build() {
     Value* none = nullptr;
     Value* result = shape(
-        none, [&](Value* a, Value* b) { return join(isProduct_ ? kMul : kAdd, a, b); },
-        [&](Value* a, Value* b) { return join(isProduct_ ? kDiv : kSub, a, b); },
-        [&](Value* a) { return join(isProduct_ ? kMul : kAdd, a, number()); }, [&](Value* q) { return alone(q); },
-        [](Value* v) { return v; });
+        none, [&](Value* a, Value* b) { return join(isProduct_ ? aten::mul : aten::add, a, b); },
+        [&](Value* a, Value* b) { return join(isProduct_ ? aten::div : aten::sub, a, b); },
+        [&](Value* a) { return join(isProduct_ ? aten::mul : aten::add, a, number()); },
+        [&](Value* q) { return alone(q); }, [](Value* v) { return v; });
     if (!result) return {};
     bool isOperand = std::any_of(all_.begin(), all_.end(), [&](const Operand& o) { return o.value == result; });
     return isOperand && !site_.mayReuse(result) ? Replacement() : Replacement(result);
@@ -190,13 +188,13 @@ class Canonizer {
       for (const Operand& o : all_)
         if (site_.facts.sizes(o.value) == wanted) {
           Value* n = site_.none();
-          return site_.make(kFullLike, {o.value, number(), n, n, n, n, n});
+          return site_.make(aten::full_like, {o.value, number(), n, n, n, n, n});
         }
       return nullptr;
     }
-    if (!isProduct_) return hasConstant() ? join(kRsub, q, number()) : site_.make(kNeg, {q});
-    Value* r = site_.make(kReciprocal, {q});
-    return hasConstant() ? join(kMul, r, number()) : r;
+    if (!isProduct_) return hasConstant() ? join(aten::rsub, q, number()) : site_.make(aten::neg, {q});
+    Value* r = site_.make(aten::reciprocal, {q});
+    return hasConstant() ? join(aten::mul, r, number()) : r;
   }
 
   Site& site_;
@@ -219,15 +217,16 @@ Replacement canonize(Site& site) {
 }  // namespace
 
 std::vector<NamedRewrite> canonizerRewrites() {
-  std::vector<Symbol> sums{kAdd, kSub, kRsub, kNeg}, products{kMul, kDiv, kReciprocal, kNeg};
+  std::vector<Symbol> sums{aten::add, aten::sub, aten::rsub, aten::neg},
+      products{aten::mul, aten::div, aten::reciprocal, aten::neg};
   Query::Tags exact{"default", "fast_compile", "fast_run"}, loose{"fast_run", "reassoc"};
   return {
       {"canonicalize", siteRewrite("add_canonizer", sums, canonize<false, false>), "one form for sums of integers",
        exact},
       {"canonicalize", siteRewrite("add_canonizer_floats", sums, canonize<false, true>), "one form for sums of floats",
        loose},
-      {"canonicalize", siteRewrite("mul_canonizer", {kMul}, canonize<true, false>), "one form for products of integers",
-       exact},
+      {"canonicalize", siteRewrite("mul_canonizer", {aten::mul}, canonize<true, false>),
+       "one form for products of integers", exact},
       {"canonicalize", siteRewrite("mul_canonizer_floats", products, canonize<true, true>),
        "one form for products and quotients of floats", loose},
   };

@@ -1,11 +1,10 @@
 // Conversions between dtypes: those that change nothing, two in a row, and those of constants that operators make
 // themselves.
+#include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
 namespace tscompile {
 namespace {
-
-const Symbol kTo = Symbol::of("aten::to");
 
 // to(x, dtype, non_blocking, copy, memory_format) with constants; or type_as.
 struct Cast {
@@ -17,13 +16,13 @@ struct Cast {
 
 std::optional<Cast> castOf(Site& site, const Node* n) {
   Cast c;
-  if (n->kind() == kTo) {
+  if (n->kind() == aten::to) {
     const Operator* op = site.facts.resolve(n);
     if (!op || op->overload() != "dtype") return std::nullopt;
     std::optional<bool> copy = site.facts.boolean(n->input(3));
     c.setsLayout = !GraphFacts::isNone(n->input(4));
     c.isNew = copy != false || c.setsLayout;
-  } else if (n->kind() != Symbol::of("aten::type_as")) {
+  } else if (n->kind() != aten::type_as) {
     return std::nullopt;
   }
   c.x = n->input(0);
@@ -65,7 +64,7 @@ Replacement mergeTwo(Site& site) {
   if (kFloatingTypes.contains(from) && !kFloatingTypes.contains(outer->to)) return {};
   if (outer->to == from && !site.mayReuse(inner->x)) return {};
   Value* no = site.constant(false);
-  return site.make(kTo, {inner->x, site.constant(static_cast<int64_t>(outer->to)), no, no, site.none()});
+  return site.make(aten::to, {inner->x, site.constant(static_cast<int64_t>(outer->to)), no, no, site.none()});
 }
 
 // x + c -> x + to(c, f32) where the sum is f32 and the constant c is not
@@ -80,7 +79,7 @@ Replacement castConstants(Site& site) {
     DType from = c && c->isTensor() ? c->toTensor().dtype() : dtype;
     if (from == dtype || kComplexTypes.contains(from)) continue;
     Value* no = site.constant(false);
-    inputs[i] = site.make(kTo, {inputs[i], site.constant(static_cast<int64_t>(dtype)), no, no, site.none()});
+    inputs[i] = site.make(aten::to, {inputs[i], site.constant(static_cast<int64_t>(dtype)), no, no, site.none()});
     changed = true;
   }
   return changed ? Replacement(site.remake(site.node, std::move(inputs))) : Replacement();
@@ -91,13 +90,13 @@ Replacement castConstants(Site& site) {
 std::vector<NamedRewrite> castRewrites() {
   Query::Tags always{"default", "fast_compile", "fast_run"};
   return {
-      {"canonicalize", siteRewrite("useless_cast", {"aten::to", "aten::type_as"}, dropCast),
+      {"canonicalize", siteRewrite("useless_cast", {aten::to, aten::type_as}, dropCast),
        "a conversion to the dtype that is there", always},
-      {"canonicalize", siteRewrite("cast_cast", {"aten::to", "aten::type_as"}, mergeTwo),
+      {"canonicalize", siteRewrite("cast_cast", {aten::to, aten::type_as}, mergeTwo),
        "of two conversions the first goes if it loses nothing", always},
       {"canonicalize",
-       siteRewrite("upcast_elemwise_constant_inputs",
-                   {"aten::add", "aten::sub", "aten::mul", "aten::maximum", "aten::minimum"}, castConstants),
+       siteRewrite("upcast_elemwise_constant_inputs", {aten::add, aten::sub, aten::mul, aten::maximum, aten::minimum},
+                   castConstants),
        "constants get the dtype that they are computed in",
        {"fast_run"}},
   };

@@ -1,26 +1,21 @@
 // Matrix products: the operator for the ranks at hand, and sums of scaled products as one operator.
+#include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
 namespace tscompile {
 namespace {
 
-const Symbol kMatmul = Symbol::of("aten::matmul"), kMm = Symbol::of("aten::mm"), kBmm = Symbol::of("aten::bmm"),
-             kMv = Symbol::of("aten::mv"), kDot = Symbol::of("aten::dot"), kAdd = Symbol::of("aten::add"),
-             kSub = Symbol::of("aten::sub"), kMul = Symbol::of("aten::mul"), kAddmm = Symbol::of("aten::addmm"),
-             kBaddbmm = Symbol::of("aten::baddbmm"), kUnsqueeze = Symbol::of("aten::unsqueeze"),
-             kOuter = Symbol::of("aten::outer");
-
 // matmul -> mm, bmm, mv or dot, by rank
 Replacement typed(Site& site) {
   std::optional<size_t> a = site.facts.rank(site.input(0)), b = site.facts.rank(site.input(1));
   if (!a || !b) return {};
-  if (*a == 2 && *b == 2) return site.make(kMm, {site.input(0), site.input(1)});
-  if (*a == 2 && *b == 1) return site.make(kMv, {site.input(0), site.input(1)});
-  if (*a == 1 && *b == 1) return site.make(kDot, {site.input(0), site.input(1)});
+  if (*a == 2 && *b == 2) return site.make(aten::mm, {site.input(0), site.input(1)});
+  if (*a == 2 && *b == 1) return site.make(aten::mv, {site.input(0), site.input(1)});
+  if (*a == 1 && *b == 1) return site.make(aten::dot, {site.input(0), site.input(1)});
   if (*a != 3 || *b != 3) return {};
   int64_t x = site.facts.tensor(site.input(0)).sizes[0], y = site.facts.tensor(site.input(1)).sizes[0];
   if (x < 0 || x != y) return {};
-  return site.make(kBmm, {site.input(0), site.input(1)});
+  return site.make(aten::bmm, {site.input(0), site.input(1)});
 }
 
 // c * m, where c is a number and m the value of a product or any tensor
@@ -38,14 +33,14 @@ IValue timesSign(const IValue& v, bool negative) {
 std::optional<Term> termOf(Site& site, Value* v, const IValue* alpha, bool negative) {
   if (!alpha || !(alpha->isInt() || alpha->isFloat())) return std::nullopt;
   Term t{v, timesSign(*alpha, negative)};
-  Node* mul = site.soleProducer(v, kMul);
+  Node* mul = site.soleProducer(v, aten::mul);
   const IValue* c = mul ? GraphFacts::constant(mul->input(1)) : nullptr;
   if (c && (c->isInt() || c->isFloat()) && site.sameDType(mul->input(0), v) && alpha->isInt() && alpha->toInt() == 1) {
     t.value = mul->input(0);
     t.scale = timesSign(*c, negative);
   }
   Node* product = site.soleProducer(t.value);
-  if (product && (product->kind() == kMm || product->kind() == kBmm)) t.product = product;
+  if (product && (product->kind() == aten::mm || product->kind() == aten::bmm)) t.product = product;
   return t;
 }
 
@@ -56,36 +51,36 @@ Replacement fuse(Site& site) {
   static const IValue kOne(int64_t{1});
   std::optional<Term> first = termOf(site, site.input(0), &kOne, false);
   std::optional<Term> second =
-      termOf(site, site.input(1), GraphFacts::constant(site.input(2)), site.node->kind() == kSub);
+      termOf(site, site.input(1), GraphFacts::constant(site.input(2)), site.node->kind() == aten::sub);
   if (!first || !second) return {};
   const Term& product = first->product ? *first : *second;
   const Term& other = first->product ? *second : *first;
   if (!product.product || !site.sameSizes(product.value, site.output())) return {};
   if (!site.sameDType(product.value, site.output()) || !site.sameDType(other.value, site.output())) return {};
   Node* n = product.product;
-  return site.make(n->kind() == kMm ? kAddmm : kBaddbmm,
+  return site.make(n->kind() == aten::mm ? aten::addmm : aten::baddbmm,
                    {other.value, n->input(0), n->input(1), site.constant(other.scale), site.constant(product.scale)});
 }
 
 // mm(A, x.unsqueeze(1)) -> mv(A, x).unsqueeze(1);  mm(x.unsqueeze(1), y.unsqueeze(0)) -> outer(x, y)
 Replacement toVector(Site& site) {
-  Node *a = site.producer(site.input(0), kUnsqueeze), *b = site.producer(site.input(1), kUnsqueeze);
+  Node *a = site.producer(site.input(0), aten::unsqueeze), *b = site.producer(site.input(1), aten::unsqueeze);
   std::optional<size_t> column = b ? site.dimension(b->input(1), 2) : std::nullopt;
   if (!b || site.facts.rank(b->output()) != 2u || !column) return {};
   if (*column == 1)
-    return site.make(kUnsqueeze, {site.make(kMv, {site.input(0), b->input(0)}), site.constant(int64_t{1})});
+    return site.make(aten::unsqueeze, {site.make(aten::mv, {site.input(0), b->input(0)}), site.constant(int64_t{1})});
   bool isOuter = a && site.facts.rank(a->output()) == 2u && site.dimension(a->input(1), 2) == 1u;
-  return isOuter ? Replacement(site.make(kOuter, {a->input(0), b->input(0)})) : Replacement();
+  return isOuter ? Replacement(site.make(aten::outer, {a->input(0), b->input(0)})) : Replacement();
 }
 
 // mm(A, W) * c -> mm(A, W * c) where W and c are constants
 Replacement scaleConstant(Site& site) {
-  Node* product = site.soleProducer(site.input(0), kMm);
+  Node* product = site.soleProducer(site.input(0), aten::mm);
   const IValue* c = GraphFacts::constant(site.input(1));
   if (!product || site.inputCount() != 2 || !c || !(c->isInt() || c->isFloat())) return {};
   const IValue* w = GraphFacts::constant(product->input(1));
   if (!w || !w->isTensor() || !site.sameDType(product->output(), site.output())) return {};
-  return site.make(kMm, {product->input(0), site.make(kMul, {product->input(1), site.input(1)})});
+  return site.make(aten::mm, {product->input(0), site.make(aten::mul, {product->input(1), site.input(1)})});
 }
 
 // mm(zeros, x) -> zeros
@@ -97,15 +92,14 @@ Replacement ofZeros(Site& site) {
   auto isZero = [&](const Value* v) { return site.uniform(v) == 0.0; };
   if (!sizes || !kRealTypes.contains(dtype) || !(isZero(site.input(0)) || isZero(site.input(1)))) return {};
   Value* none = site.none();
-  return site.make(Symbol::of("aten::zeros"),
-                   {site.integers(*sizes), site.constant(static_cast<int64_t>(dtype)), none, none, none});
+  return site.make(aten::zeros, {site.integers(*sizes), site.constant(static_cast<int64_t>(dtype)), none, none, none});
 }
 
 }  // namespace
 
 std::vector<NamedRewrite> gemmRewrites() {
   Query::Tags loose{"fast_run", "reassoc"};
-  std::vector<Symbol> products{kMatmul, kMm, kBmm, kMv};
+  std::vector<Symbol> products{aten::matmul, aten::mm, aten::bmm, aten::mv};
   return {
       {"linalg",
        siteRewrite("0_dot_x", products, ofZeros<false>),
@@ -116,14 +110,15 @@ std::vector<NamedRewrite> gemmRewrites() {
        "products of zeros and floats, taken to be finite",
        {"fast_math", "fast_run"}},
       {"linalg",
-       siteRewrite("dot_to_dot22", {kMatmul}, typed),
+       siteRewrite("dot_to_dot22", {aten::matmul}, typed),
        "the matrix product for the ranks at hand",
        {"fast_run"}},
-      {"linalg", siteRewrite("gemm_optimizer", {kAdd, kSub}, fuse), "sums of scaled matrix products are one operator",
+      {"linalg", siteRewrite("gemm_optimizer", {aten::add, aten::sub}, fuse),
+       "sums of scaled matrix products are one operator", loose},
+      {"linalg", siteRewrite("gemm_to_gemv", {aten::mm}, toVector), "products with a vector that was made a matrix",
        loose},
-      {"linalg", siteRewrite("gemm_to_gemv", {kMm}, toVector), "products with a vector that was made a matrix", loose},
-      {"linalg", siteRewrite("dot22_to_dot22scalar", {kMul}, scaleConstant), "a factor is taken into constant weights",
-       loose},
+      {"linalg", siteRewrite("dot22_to_dot22scalar", {aten::mul}, scaleConstant),
+       "a factor is taken into constant weights", loose},
   };
 }
 

@@ -1,5 +1,6 @@
 // Small rewrites of one node each that leave every bit as it was: operators that do nothing, questions whose answer the
 // types give, containers that are taken apart again, sums of known integers.
+#include "ir/values/aten.h"
 #include "passes/rewrite/database.h"
 #include "passes/rewrite/edits.h"
 
@@ -10,8 +11,6 @@ namespace tscompile {
 namespace {
 
 using Values = std::vector<Value*>;
-
-const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub");
 
 // What the rules find; each gives one value for each output of the node, or none at all: no change.
 class Peephole {
@@ -160,8 +159,8 @@ class Peephole {
 
   // Runs start with gradients enabled, as PyTorch's do, though none are computed; nothing in the graph changes it.
   Values gradEnabled(Node* n) {
-    static const Symbol kChangers[] = {Symbol::of("aten::set_grad_enabled"), sym::Enter, sym::CallMethod,
-                                       sym::CallFunction, sym::fork};
+    static const Symbol kChangers[] = {aten::set_grad_enabled, sym::Enter, sym::CallMethod, sym::CallFunction,
+                                       sym::fork};
     for (Symbol kind : kChangers)
       if (context_.graph.kinds().count(kind)) return {};
     return n->inputCount() == 0 ? constant(n, true) : Values{};
@@ -179,10 +178,9 @@ class Peephole {
 
   // i + 0, i - 0, i * 1, i // 1 and, where that is the same, with the operands exchanged.
   Values neutralInteger(Node* n) {
-    static const Symbol kMul = Symbol::of("aten::mul"), kFloorDiv = Symbol::of("aten::floordiv");
     if (n->inputCount() != 2 || !isInt(n->input(0)) || !isInt(n->input(1))) return {};
-    bool isProduct = n->kind() == kMul, commutes = isProduct || n->kind() == kAdd;
-    int64_t neutral = isProduct || n->kind() == kFloorDiv ? 1 : 0;
+    bool isProduct = n->kind() == aten::mul, commutes = isProduct || n->kind() == aten::add;
+    int64_t neutral = isProduct || n->kind() == aten::floordiv ? 1 : 0;
     if (facts_.integer(n->input(1)) == neutral) return {n->input(0)};
     if (commutes && facts_.integer(n->input(0)) == neutral) return {n->input(1)};
     return {};
@@ -198,19 +196,20 @@ class Peephole {
   // a + c1 + c2 -> a + c, likewise with differences; what runs over wraps as the operators do.
   Values mergeSums(Node* n) {
     if (n->inputCount() != 2 || !isInt(n->input(0)) || !isInt(n->input(1))) return {};
-    bool minus = n->kind() == kSub;
+    bool minus = n->kind() == aten::sub;
     std::optional<int64_t> outer = facts_.integer(n->input(1));
     const Node* inner = n->input(0)->node();
-    if (!outer || !inner || inner->inputCount() != 2 || (inner->kind() != kAdd && inner->kind() != kSub)) return {};
+    if (!outer || !inner || inner->inputCount() != 2 || (inner->kind() != aten::add && inner->kind() != aten::sub))
+      return {};
     if (!isInt(inner->input(0)) || facts_.integer(inner->input(0))) return {};
     std::optional<int64_t> first = isInt(inner->input(1)) ? facts_.integer(inner->input(1)) : std::nullopt;
     if (!first) return {};
     auto signedBy = [](int64_t v, bool negative) {
       return negative ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
     };
-    uint64_t sum = signedBy(*first, inner->kind() == kSub) + signedBy(*outer, minus);
+    uint64_t sum = signedBy(*first, inner->kind() == aten::sub) + signedBy(*outer, minus);
     Builder b = context_.before(n);
-    return {b.call(kAdd, {inner->input(0), b.constant(static_cast<int64_t>(sum))}, types().integer)};
+    return {b.call(aten::add, {inner->input(0), b.constant(static_cast<int64_t>(sum))}, types().integer)};
   }
 
   // ---- conditions ----
@@ -277,7 +276,7 @@ class Peephole {
 
   Values length(Node* n) {
     if (const Node* list = unwritten(n->input(0))) return constant(n, static_cast<int64_t>(list->inputCount()));
-    const Node* unbound = madeBy(n->input(0), Symbol::of("aten::unbind"));
+    const Node* unbound = madeBy(n->input(0), aten::unbind);
     if (!unbound || unbound->inputCount() != 2 || !staysAsMade(n->input(0))) return {};
     std::optional<int64_t> size = sizeAt(unbound->input(0), unbound->input(1));
     return size ? constant(n, *size) : Values{};
@@ -356,7 +355,7 @@ class Peephole {
 
 struct Rule {
   const char* name;
-  std::vector<const char*> kinds;
+  std::vector<Symbol> kinds;
   Values (Peephole::*apply)(Node*);
   const char* purpose;
   size_t inputs = 1;  // at least; nodes of overloads that nobody knows may have any number
@@ -365,49 +364,49 @@ struct Rule {
 const std::vector<Rule>& rules() {
   using P = Peephole;
   static const auto* const kRules = new std::vector<Rule>{
-      {"double_transpose", {"aten::t"}, &P::twiceTransposed, "a matrix transposed twice"},
-      {"useless_expand", {"aten::expand"}, &P::expand, "an expansion to the sizes that are there"},
-      {"useless_expand_as", {"aten::expand_as"}, &P::expandAs, "the same for expand_as", 2},
-      {"useless_type_as", {"aten::type_as"}, &P::typeAs, "a conversion to the dtype that is there", 2},
-      {"add_nothing", {"aten::add"}, &P::addZero, "the zero that leaves every element as it is", 2},
-      {"subtract_nothing", {"aten::sub"}, &P::subtractZero, "the same for differences", 2},
-      {"multiply_by_one", {"aten::mul"}, &P::multiplyByOne, "a factor of 1", 2},
-      {"divide_by_one", {"aten::div"}, &P::divideByOne, "a divisor of 1", 2},
+      {"double_transpose", {aten::t}, &P::twiceTransposed, "a matrix transposed twice"},
+      {"useless_expand", {aten::expand}, &P::expand, "an expansion to the sizes that are there"},
+      {"useless_expand_as", {aten::expand_as}, &P::expandAs, "the same for expand_as", 2},
+      {"useless_type_as", {aten::type_as}, &P::typeAs, "a conversion to the dtype that is there", 2},
+      {"add_nothing", {aten::add}, &P::addZero, "the zero that leaves every element as it is", 2},
+      {"subtract_nothing", {aten::sub}, &P::subtractZero, "the same for differences", 2},
+      {"multiply_by_one", {aten::mul}, &P::multiplyByOne, "a factor of 1", 2},
+      {"divide_by_one", {aten::div}, &P::divideByOne, "a divisor of 1", 2},
       {"neutral_integer",
-       {"aten::add", "aten::sub", "aten::mul", "aten::floordiv"},
+       {aten::add, aten::sub, aten::mul, aten::floordiv},
        &P::neutralInteger,
        "integers plus 0 or times 1",
        2},
-      {"merge_integer_sums", {"aten::add", "aten::sub"}, &P::mergeSums, "i + 1 + 2 is i + 3", 2},
-      {"join_lists", {"aten::add"}, &P::joinLists, "a sum of lists that were just made", 2},
-      {"known_rank", {"aten::dim"}, &P::dim, "ranks that are known"},
-      {"known_size", {"aten::size"}, &P::size, "sizes that are known"},
-      {"known_numel", {"aten::numel"}, &P::numel, "counts of elements that are known"},
-      {"known_dtype", {"prim::dtype"}, &P::dtype, "dtypes that are known"},
-      {"known_device", {"prim::device"}, &P::device, "everything runs on the CPU"},
+      {"merge_integer_sums", {aten::add, aten::sub}, &P::mergeSums, "i + 1 + 2 is i + 3", 2},
+      {"join_lists", {aten::add}, &P::joinLists, "a sum of lists that were just made", 2},
+      {"known_rank", {aten::dim}, &P::dim, "ranks that are known"},
+      {"known_size", {aten::size}, &P::size, "sizes that are known"},
+      {"known_numel", {aten::numel}, &P::numel, "counts of elements that are known"},
+      {"known_dtype", {Symbol::of("prim::dtype")}, &P::dtype, "dtypes that are known"},
+      {"known_device", {Symbol::of("prim::device")}, &P::device, "everything runs on the CPU"},
       {"never_so",
-       {"prim::is_cuda", "prim::is_nested", "prim::is_sparse", "prim::is_mkldnn", "prim::is_quantized",
-        "prim::requires_grad"},
+       {Symbol::of("prim::is_cuda"), Symbol::of("prim::is_nested"), Symbol::of("prim::is_sparse"),
+        Symbol::of("prim::is_mkldnn"), Symbol::of("prim::is_quantized"), Symbol::of("prim::requires_grad")},
        &P::never,
        "properties that no tensor has"},
-      {"gradients_enabled", {"aten::is_grad_enabled"}, &P::gradEnabled, "runs start with gradients enabled", 0},
-      {"no_autocast", {"aten::is_autocast_enabled"}, &P::noAutocast, "nothing is cast by itself", 0},
-      {"known_floating_point", {"aten::is_floating_point"}, &P::isFloatingPoint, "questions that dtypes answer"},
-      {"known_complex", {"aten::is_complex"}, &P::isComplex, "the same for complex numbers"},
+      {"gradients_enabled", {aten::is_grad_enabled}, &P::gradEnabled, "runs start with gradients enabled", 0},
+      {"no_autocast", {aten::is_autocast_enabled}, &P::noAutocast, "nothing is cast by itself", 0},
+      {"known_floating_point", {aten::is_floating_point}, &P::isFloatingPoint, "questions that dtypes answer"},
+      {"known_complex", {aten::is_complex}, &P::isComplex, "the same for complex numbers"},
       {"number_of_tensor",
-       {"aten::Int", "aten::Float", "aten::Bool", "aten::IntImplicit", "aten::FloatImplicit"},
+       {aten::Int, aten::Float, aten::Bool, aten::IntImplicit, aten::FloatImplicit},
        &P::numberOfTensor,
        "a number that was made a tensor is a number again"},
-      {"condition_itself", {"prim::If"}, &P::conditionItself, "True if a condition holds, else False"},
-      {"known_none", {"aten::__is__", "aten::__isnot__"}, &P::isNone, "whether a value is None, if its type tells", 2},
-      {"useless_unwrap", {"aten::_unwrap_optional"}, &P::unwrap, "what cannot be None needs no check"},
-      {"known_length", {"aten::len"}, &P::length, "the length of a list that was just made"},
-      {"item_of_list", {"aten::__getitem__"}, &P::item, "an item of a list that was just made", 2},
-      {"unpack_list", {"prim::ListUnpack"}, &P::unpackList, "all items of a list that was just made"},
-      {"slice_of_list", {"aten::slice"}, &P::sliceOfList, "a part of a list that was just made"},
-      {"unpack_tuple", {"prim::TupleUnpack"}, &P::unpackTuple, "all items of a tuple"},
-      {"item_of_tuple", {"prim::TupleIndex"}, &P::tupleItem, "an item of a tuple", 2},
-      {"slice_of_tuple", {"prim::TupleSlice"}, &P::tupleSlice, "a part of a tuple"},
+      {"condition_itself", {sym::If}, &P::conditionItself, "True if a condition holds, else False"},
+      {"known_none", {aten::is_, aten::isnot_}, &P::isNone, "whether a value is None, if its type tells", 2},
+      {"useless_unwrap", {aten::_unwrap_optional}, &P::unwrap, "what cannot be None needs no check"},
+      {"known_length", {aten::len}, &P::length, "the length of a list that was just made"},
+      {"item_of_list", {aten::getitem_}, &P::item, "an item of a list that was just made", 2},
+      {"unpack_list", {sym::ListUnpack}, &P::unpackList, "all items of a list that was just made"},
+      {"slice_of_list", {aten::slice}, &P::sliceOfList, "a part of a list that was just made"},
+      {"unpack_tuple", {sym::TupleUnpack}, &P::unpackTuple, "all items of a tuple"},
+      {"item_of_tuple", {sym::TupleIndex}, &P::tupleItem, "an item of a tuple", 2},
+      {"slice_of_tuple", {sym::TupleSlice}, &P::tupleSlice, "a part of a tuple"},
   };
   return *kRules;
 }
@@ -436,8 +435,7 @@ Replacement applyRule(const Rule& rule, Node* n, RewriteContext& context) {
 std::vector<NamedRewrite> peepholeRewrites() {
   std::vector<NamedRewrite> rewrites;
   for (const Rule& rule : rules()) {
-    NodeRewrite r{.name = rule.name, .kinds = {}, .apply = nullptr};
-    for (const char* kind : rule.kinds) r.kinds.push_back(Symbol::of(kind));
+    NodeRewrite r{.name = rule.name, .kinds = rule.kinds, .apply = nullptr};
     r.apply = [&rule](Node* n, RewriteContext& context) { return applyRule(rule, n, context); };
     rewrites.push_back({"peephole", std::move(r), rule.purpose, {"default", "canonicalize"}});
   }

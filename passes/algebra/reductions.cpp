@@ -1,16 +1,11 @@
 // Reductions: of reductions, of what is filled, stacked or scaled, and over dimensions that have one element.
+#include "ir/values/aten.h"
 #include "passes/algebra/node_rewriting.h"
 
 #include <algorithm>
 
 namespace tscompile {
 namespace {
-
-const Symbol kSum = Symbol::of("aten::sum"), kMean = Symbol::of("aten::mean"), kAmax = Symbol::of("aten::amax"),
-             kAmin = Symbol::of("aten::amin"), kSqueeze = Symbol::of("aten::squeeze"), kAdd = Symbol::of("aten::add"),
-             kMul = Symbol::of("aten::mul"), kDiv = Symbol::of("aten::div"), kUnsqueeze = Symbol::of("aten::unsqueeze"),
-             kStack = Symbol::of("aten::stack"), kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"),
-             kOnes = Symbol::of("aten::ones");
 
 struct Reduction {
   Node* node = nullptr;
@@ -21,14 +16,15 @@ struct Reduction {
   bool isWhole = false;  // in the form without dimensions
 
   bool reduces(size_t d) const { return std::binary_search(dims.begin(), dims.end(), d); }
-  bool isExtremum() const { return node->kind() == kAmax || node->kind() == kAmin; }
+  bool isExtremum() const { return node->kind() == aten::amax || node->kind() == aten::amin; }
 };
 
 // sum and mean (x, dtype) or (x, dims, keep, dtype); amax and amin (x, dims, keep).
 std::optional<Reduction> reductionOf(Site& site, Node* n) {
   Reduction r;
   if (!n || !site.isTensor(n->input(0))) return std::nullopt;
-  bool sums = n->kind() == kSum || n->kind() == kMean, extremum = n->kind() == kAmax || n->kind() == kAmin;
+  bool sums = n->kind() == aten::sum || n->kind() == aten::mean,
+       extremum = n->kind() == aten::amax || n->kind() == aten::amin;
   if (!sums && !extremum) return std::nullopt;
   r.node = n;
   r.x = n->input(0);
@@ -58,7 +54,7 @@ std::optional<Reduction> reductionOf(Site& site, Node* n) {
 // Whether the reduction of floats is the same in any order, and that of one element the element itself: a sum starts
 // with 0, and 0 + -0 is 0.
 bool isExact(Site& site, const Reduction& r) {
-  return r.isExtremum() || (r.node->kind() == kSum && site.isInteger(r.node->output()));
+  return r.isExtremum() || (r.node->kind() == aten::sum && site.isInteger(r.node->output()));
 }
 // Exact rewrites are on by default; those that round otherwise have a name and a tag of their own.
 template <auto kRewrite, bool kExact>
@@ -114,16 +110,17 @@ Replacement ofOneElement(Site& site, const Reduction& r) {
     if (site.facts.tensor(r.x).sizes[d] != 1) return {};
   Value* x = r.x;
   for (size_t i = r.dims.size(); !r.keep && i-- > 0;)
-    x = site.make(kSqueeze, {x, site.constant(static_cast<int64_t>(r.dims[i]))});
+    x = site.make(aten::squeeze, {x, site.constant(static_cast<int64_t>(r.dims[i]))});
   return x;
 }
 
 // amax(stack([a, b], 0), [0]) -> maximum(a, b)
 Replacement ofStack(Site& site, const Reduction& r) {
   constexpr size_t kMost = 8;
-  Node* stack = site.soleProducer(r.x, kStack);
+  Node* stack = site.soleProducer(r.x, aten::stack);
   Node* list = stack ? site.producer(stack->input(0), sym::ListConstruct) : nullptr;
-  if (!list || r.keep || r.node->kind() == kMean || list->inputCount() > kMost || list->inputCount() < 2) return {};
+  if (!list || r.keep || r.node->kind() == aten::mean || list->inputCount() > kMost || list->inputCount() < 2)
+    return {};
   std::optional<size_t> dim = site.dimension(stack->input(1), r.rank);
   if (!dim || r.dims != std::vector<size_t>{*dim}) return {};
   for (const Use& u : list->inputs())
@@ -131,10 +128,10 @@ Replacement ofStack(Site& site, const Reduction& r) {
   Value* result = list->input(0);
   for (size_t i = 1; i < list->inputCount(); ++i) {
     Value* next = list->input(i);
-    if (r.node->kind() == kSum)
-      result = site.make(kAdd, {result, next, site.constant(int64_t{1})});
+    if (r.node->kind() == aten::sum)
+      result = site.make(aten::add, {result, next, site.constant(int64_t{1})});
     else
-      result = site.make(Symbol::of(r.node->kind() == kAmax ? "aten::maximum" : "aten::minimum"), {result, next});
+      result = site.make(r.node->kind() == aten::amax ? aten::maximum : aten::minimum, {result, next});
   }
   return result;
 }
@@ -144,11 +141,11 @@ std::optional<IValue> filling(Site& site, const Node* n) {
   DType dtype = site.facts.dtype(n->output());
   bool integers = kIntegerTypes.contains(dtype);
   if (!integers && dtype != DType::Float64 && dtype != DType::Float32) return std::nullopt;
-  if (n->kind() == kZeros || n->kind() == kOnes) {
-    int64_t v = n->kind() == kOnes;
+  if (n->kind() == aten::zeros || n->kind() == aten::ones) {
+    int64_t v = n->kind() == aten::ones;
     return integers ? IValue(v) : IValue(static_cast<double>(v));
   }
-  const IValue* v = n->kind() == kFull ? GraphFacts::constant(n->input(1)) : nullptr;
+  const IValue* v = n->kind() == aten::full ? GraphFacts::constant(n->input(1)) : nullptr;
   if (!v || !(integers ? v->isInt() : v->isFloat() || v->isInt())) return std::nullopt;
   return integers ? *v : IValue(v->toDouble());
 }
@@ -163,19 +160,20 @@ Replacement ofFull(Site& site, const Reduction& r) {
   for (size_t d : r.dims)
     if (__builtin_mul_overflow(count, (*before)[d], &count)) return {};
   if (count == 0) return {};
-  if (r.node->kind() == kSum && v->isInt())
+  if (r.node->kind() == aten::sum && v->isInt())
     v = IValue(static_cast<int64_t>(static_cast<uint64_t>(v->toInt()) * static_cast<uint64_t>(count)));
-  else if (r.node->kind() == kSum)
+  else if (r.node->kind() == aten::sum)
     v = IValue(v->toFloat() * static_cast<double>(count));
   Value* none = site.none();
-  return site.make(kFull, {site.integers(*after), site.constant(*v),
-                           site.constant(static_cast<int64_t>(site.facts.dtype(site.output()))), none, none, none});
+  return site.make(aten::full,
+                   {site.integers(*after), site.constant(*v),
+                    site.constant(static_cast<int64_t>(site.facts.dtype(site.output()))), none, none, none});
 }
 
 // sum(x * c) -> sum(x) * c
 Replacement ofScaled(Site& site) {
   std::optional<Reduction> r = reductionOf(site, site.node);
-  Node* mul = r && r->node->kind() == kSum ? site.soleProducer(r->x, kMul) : nullptr;
+  Node* mul = r && r->node->kind() == aten::sum ? site.soleProducer(r->x, aten::mul) : nullptr;
   if (!mul || !site.isFloating(r->x) || !site.sameDType(r->x, site.output())) return {};
   for (size_t i : {0u, 1u}) {
     Value *x = mul->input(i), *c = mul->input(1 - i);
@@ -183,7 +181,7 @@ Replacement ofScaled(Site& site) {
     if (!isScalar || !site.isTensor(x) || !site.sameDType(x, r->x)) continue;
     std::vector<Value*> inputs = site.inputsOf(site.node);
     inputs[0] = x;
-    return site.make(kMul, {site.make(kSum, inputs), c});
+    return site.make(aten::mul, {site.make(aten::sum, inputs), c});
   }
   return {};
 }
@@ -191,31 +189,31 @@ Replacement ofScaled(Site& site) {
 // sum(x / y.unsqueeze(1), [1]) -> sum(x, [1]) / y
 Replacement ofQuotient(Site& site) {
   std::optional<Reduction> r = reductionOf(site, site.node);
-  Node* div = r && r->node->kind() == kSum ? site.soleProducer(r->x, kDiv) : nullptr;
+  Node* div = r && r->node->kind() == aten::sum ? site.soleProducer(r->x, aten::div) : nullptr;
   if (!div || div->inputCount() != 2 || !site.sameType(div->input(0), r->x) || !site.isFloating(r->x) ||
       !site.sameDType(r->x, site.output()))
     return {};
   Value* y = div->input(1);
   if (site.isTensor(y) && site.facts.rank(y) != 0u) {
-    Node* unsqueeze = site.producer(y, kUnsqueeze);
+    Node* unsqueeze = site.producer(y, aten::unsqueeze);
     if (!unsqueeze || r->dims.size() != 1 || r->keep || site.facts.rank(y) != r->rank) return {};
     if (site.dimension(unsqueeze->input(1), r->rank) != r->dims[0]) return {};
     y = unsqueeze->input(0);
   }
   std::vector<Value*> inputs = site.inputsOf(site.node);
   inputs[0] = div->input(0);
-  return site.make(kDiv, {site.make(kSum, inputs), y});
+  return site.make(aten::div, {site.make(aten::sum, inputs), y});
 }
 
 }  // namespace
 
 std::vector<NamedRewrite> reductionRewrites() {
   Query::Tags always{"default", "fast_compile", "fast_run"}, loose{"fast_run", "reassoc"};
-  std::vector<Symbol> all{kSum, kMean, kAmax, kAmin};
+  std::vector<Symbol> all{aten::sum, aten::mean, aten::amax, aten::amin};
   const char* phase = "canonicalize";
   return {
       {phase,
-       siteRewrite("sum_all_to_none", {kSum, kMean}, allToNone),
+       siteRewrite("sum_all_to_none", {aten::sum, aten::mean}, allToNone),
        "sums over all dimensions name none",
        {"fast_run"}},
       {phase, siteRewrite("sum_sum", all, only<ofReduction, true>),
@@ -235,8 +233,8 @@ std::vector<NamedRewrite> reductionRewrites() {
        always},
       {phase, siteRewrite("sum_alloc_floats", all, only<ofFull, false>), "a sum of a filled tensor is a product",
        loose},
-      {phase, siteRewrite("sum_mul_by_scalar", {"aten::sum"}, ofScaled), "a factor is taken out of a sum", loose},
-      {phase, siteRewrite("sum_div_dimshuffle", {"aten::sum"}, ofQuotient), "a divisor is taken out of a sum", loose},
+      {phase, siteRewrite("sum_mul_by_scalar", {aten::sum}, ofScaled), "a factor is taken out of a sum", loose},
+      {phase, siteRewrite("sum_div_dimshuffle", {aten::sum}, ofQuotient), "a divisor is taken out of a sum", loose},
   };
 }
 

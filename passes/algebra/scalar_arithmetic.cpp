@@ -1,6 +1,7 @@
 // Integers that were put into tensors to be added, multiplied or divided stay integers:
 //   op(NumToTensor(a), NumToTensor(b)) -> NumToTensor(op(a, b))
 // and the same with a constant 0-dimensional tensor, or a plain integer, on one side. Both wrap around in 64 bits.
+#include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
@@ -23,15 +24,13 @@ Value* integerOf(Value* v, Node* at, RewriteContext& c) {
 
 // The operator on integers that means the same as this one on tensors of one integer each; empty if there is none.
 Symbol scalarKind(const Node* n, RewriteContext& c) {
-  static const Symbol kAdd = Symbol::of("aten::add"), kSub = Symbol::of("aten::sub"), kMul = Symbol::of("aten::mul"),
-                      kDiv = Symbol::of("aten::div"), kFloorDivide = Symbol::of("aten::floor_divide"),
-                      kFloorDiv = Symbol::of("aten::floordiv");
-  if (n->kind() == kMul && n->inputCount() == 2) return kMul;
-  if (n->kind() == kFloorDivide && n->inputCount() == 2) return kFloorDiv;
+  if (n->kind() == aten::mul && n->inputCount() == 2) return aten::mul;
+  if (n->kind() == aten::floor_divide && n->inputCount() == 2) return aten::floordiv;
   if (n->inputCount() != 3) return {};
-  if (n->kind() == kAdd || n->kind() == kSub) return c.facts.number(n->input(2)) == 1.0 ? n->kind() : Symbol();
-  const IValue* mode = n->kind() == kDiv ? GraphFacts::constant(n->input(2)) : nullptr;
-  return mode && mode->isString() && mode->toString() == "floor" ? kFloorDiv : Symbol();
+  if (n->kind() == aten::add || n->kind() == aten::sub)
+    return c.facts.number(n->input(2)) == 1.0 ? n->kind() : Symbol();
+  const IValue* mode = n->kind() == aten::div ? GraphFacts::constant(n->input(2)) : nullptr;
+  return mode && mode->isString() && mode->toString() == "floor" ? aten::floordiv : Symbol();
 }
 
 }  // namespace

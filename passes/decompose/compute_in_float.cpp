@@ -1,5 +1,6 @@
 // Operators on halves that PyTorch computes as floats and rounds once: said so, for the entries that unpack them.
 //   op(x) -> to(op(to(x, float)), half)
+#include "ir/values/aten.h"
 #include "passes/rewrite/formula.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -12,7 +13,7 @@ constexpr const char* kOperators[] = {
     "group_norm", "addmm",       "baddbmm", "addbmm",  "addmv",       "linear",      "threshold"};
 
 Value* converted(Value* x, DType dtype, Formula& f) {
-  return f.op("aten::to", {x, f.dtype(dtype), f.flag(false), f.flag(false), f.none()});
+  return f.op(aten::to, {x, f.dtype(dtype), f.flag(false), f.flag(false), f.none()});
 }
 
 Replacement rewrite(Node* n, RewriteContext& c) {

@@ -1,5 +1,6 @@
 // conv(x, w, b, stride, "same", dilation, groups) with the numbers that the word stands for. Where a side needs one
 // more than the other, the input is padded there first.
+#include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 
 namespace tscompile {
@@ -35,8 +36,7 @@ Replacement rewrite(Node* n, RewriteContext& c, size_t dims) {
   Builder b = c.before(n);
   Value* x = n->input(0);
   if (uneven) {
-    Node* padded = b.insert(Symbol::of("aten::constant_pad_nd"),
-                            {x, b.constant(intList(missing)), b.constant(IValue(int64_t{0}))});
+    Node* padded = b.insert(aten::constant_pad_nd, {x, b.constant(intList(missing)), b.constant(IValue(int64_t{0}))});
     setOutputTypes(padded, nullptr, c);
     x = padded->output();
   }
@@ -51,7 +51,7 @@ Replacement rewrite(Node* n, RewriteContext& c, size_t dims) {
 NodeRewrite explicitPadding() {
   NodeRewrite r;
   r.name = "explicit_padding";
-  r.kinds = {Symbol::of("aten::conv1d"), Symbol::of("aten::conv2d"), Symbol::of("aten::conv3d")};
+  r.kinds = {aten::conv1d, aten::conv2d, aten::conv3d};
   r.apply = [kinds = r.kinds](Node* n, RewriteContext& c) -> Replacement {
     if (c.facts.graphHasWrites())
       for (size_t i = 0; i < 3; ++i)

@@ -1,5 +1,6 @@
 // scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale, grouped) without dropout and groups:
 //   softmax(q * scale @ k^T, masked) @ v
+#include "ir/values/aten.h"
 #include "passes/rewrite/formula.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -16,16 +17,16 @@ Value* scaleOf(Node* n, Formula& f, RewriteContext& c) {
   const TensorFacts& t = c.facts.tensor(query);
   if (t.hasRank && !t.sizes.empty() && t.sizes.back() >= 0)
     return f.number(1 / std::sqrt(static_cast<double>(t.sizes.back())));
-  Value* root = f.op("aten::sqrt", {f.op("aten::size", {query, f.integer(-1)})});
-  return f.op("aten::div", {f.integer(1), root});
+  Value* root = f.op(aten::sqrt, {f.op(aten::size, {query, f.integer(-1)})});
+  return f.op(aten::div, {f.integer(1), root});
 }
 
 // True where a key comes after the query.
 Value* future(Node* n, Formula& f) {
-  Value* rows = f.op("aten::size", {n->input(0), f.integer(-2)});
-  Value* columns = f.op("aten::size", {n->input(1), f.integer(-2)});
-  Value* ones = f.op("aten::ones", {f.listOf({rows, columns}), f.dtype(DType::Bool), f.none(), f.none(), f.none()});
-  return f.op("aten::triu", {ones, f.integer(1)});
+  Value* rows = f.op(aten::size, {n->input(0), f.integer(-2)});
+  Value* columns = f.op(aten::size, {n->input(1), f.integer(-2)});
+  Value* ones = f.op(aten::ones, {f.listOf({rows, columns}), f.dtype(DType::Bool), f.none(), f.none(), f.none()});
+  return f.op(aten::triu, {ones, f.integer(1)});
 }
 
 bool isPlain(Node* n, RewriteContext& c) {
@@ -45,22 +46,20 @@ Replacement unpack(Node* n, RewriteContext& c) {
   if (mask && (causal || (!isBoolMask && !areFloats({n->input(0), mask}, c)))) return {};
   Formula f(n, c);
   constexpr double kNever = -std::numeric_limits<double>::infinity();
-  Value* keys = f.op("aten::transpose", {n->input(1), f.integer(-2), f.integer(-1)});
-  Value* scores = f.op("aten::matmul", {f.mul(n->input(0), scaleOf(n, f, c)), keys});
+  Value* keys = f.op(aten::transpose, {n->input(1), f.integer(-2), f.integer(-1)});
+  Value* scores = f.op(aten::matmul, {f.mul(n->input(0), scaleOf(n, f, c)), keys});
   if (isBoolMask)
-    scores = f.op("aten::masked_fill", {scores, f.op("aten::logical_not", {mask}), f.number(kNever)});
+    scores = f.op(aten::masked_fill, {scores, f.op(aten::logical_not, {mask}), f.number(kNever)});
   else if (mask)
     scores = f.add(scores, mask);
-  if (causal) scores = f.op("aten::masked_fill", {scores, future(n, f), f.number(kNever)});
-  Value* weights = f.op("aten::softmax", {scores, f.integer(-1), f.none()});
+  if (causal) scores = f.op(aten::masked_fill, {scores, future(n, f), f.number(kNever)});
+  Value* weights = f.op(aten::softmax, {scores, f.integer(-1), f.none()});
   // With dropout it draws random numbers; here it goes for good.
-  return Replacement::of({{n->output(), f.op("aten::matmul", {weights, n->input(2)})}}, {n});
+  return Replacement::of({{n->output(), f.op(aten::matmul, {weights, n->input(2)})}}, {n});
 }
 
 }  // namespace
 
-NodeRewrite unpackAttention() {
-  return {"unpack_attention", {Symbol::of("aten::scaled_dot_product_attention")}, unpack};
-}
+NodeRewrite unpackAttention() { return {"unpack_attention", {aten::scaled_dot_product_attention}, unpack}; }
 
 }  // namespace tscompile

@@ -1,4 +1,5 @@
 // Normalisations as arithmetic: the layer and group forms, and the batch form with the statistics that were gathered.
+#include "ir/values/aten.h"
 #include "passes/rewrite/formula.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -6,7 +7,7 @@ namespace tscompile {
 namespace {
 
 Value* inverseDeviation(Value* variance, Value* eps, Formula& f) {
-  return f.op("aten::reciprocal", {f.op("aten::sqrt", {f.add(variance, eps)})});
+  return f.op(aten::reciprocal, {f.op(aten::sqrt, {f.add(variance, eps)})});
 }
 
 // (x - mean) / deviation over some dimensions.
@@ -21,7 +22,7 @@ Value* perChannel(Value* v, size_t rank, Formula& f) {
   if (rank == 2) return v;
   Dims sizes(rank, 1);
   sizes[1] = -1;
-  return f.op("aten::reshape", {v, f.integers(sizes)});
+  return f.op(aten::reshape, {v, f.integers(sizes)});
 }
 
 // layer_norm(x, normalized_shape, weight, bias, eps, cudnn)
@@ -50,9 +51,9 @@ Replacement groupNorm(Node* n, RewriteContext& c) {
   int64_t rows = (*sizes)[0];
   if (!count || *count == 0 || (*sizes)[1] % *groups != 0) return {};
   Formula f(n, c);
-  Value* split = f.op("aten::reshape", {x, f.integers(Dims{rows, *groups, *count / rows / *groups})});
+  Value* split = f.op(aten::reshape, {x, f.integers(Dims{rows, *groups, *count / rows / *groups})});
   Value* y = standardized(split, f.integers(Dims{2}), n->input(4), f);
-  y = f.op("aten::reshape", {y, f.integers(*sizes)});
+  y = f.op(aten::reshape, {y, f.integers(*sizes)});
   if (!GraphFacts::isNone(weight)) y = f.mul(y, perChannel(weight, sizes->size(), f));
   if (!GraphFacts::isNone(bias)) y = f.add(y, perChannel(bias, sizes->size(), f));
   return y;
@@ -70,15 +71,15 @@ Replacement batchNorm(Node* n, RewriteContext& c) {
   Value* scale = inverseDeviation(variance, n->input(7), f);
   if (!GraphFacts::isNone(weight)) scale = f.mul(scale, weight);
   Value* shift = f.mul(mean, scale);
-  Value* offset = GraphFacts::isNone(bias) ? f.op("aten::neg", {shift}) : f.sub(bias, shift);
+  Value* offset = GraphFacts::isNone(bias) ? f.op(aten::neg, {shift}) : f.sub(bias, shift);
   return f.add(f.mul(x, perChannel(scale, *rank, f)), perChannel(offset, *rank, f));
 }
 
 }  // namespace
 
 // Outside of training the statistics are read only.
-NodeRewrite unpackBatchNorm() { return {"unpack_batch_norm", {Symbol::of("aten::batch_norm")}, batchNorm}; }
-NodeRewrite unpackLayerNorm() { return {"unpack_layer_norm", {Symbol::of("aten::layer_norm")}, layerNorm}; }
-NodeRewrite unpackGroupNorm() { return {"unpack_group_norm", {Symbol::of("aten::group_norm")}, groupNorm}; }
+NodeRewrite unpackBatchNorm() { return {"unpack_batch_norm", {aten::batch_norm}, batchNorm}; }
+NodeRewrite unpackLayerNorm() { return {"unpack_layer_norm", {aten::layer_norm}, layerNorm}; }
+NodeRewrite unpackGroupNorm() { return {"unpack_group_norm", {aten::group_norm}, groupNorm}; }
 
 }  // namespace tscompile

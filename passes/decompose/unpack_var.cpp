@@ -1,6 +1,7 @@
 // var in two passes over the data: the mean first, then the squares of what differs from it. The sum of squares less
 // the square of the sum would lose the digits that matter.
 //   var(x) -> sum((x - mean(x))^2) / max(n - correction, 0)
+#include "ir/values/aten.h"
 #include "passes/rewrite/formula.h"
 #include "passes/rewrite/rewrite.h"
 
@@ -48,10 +49,10 @@ Value* countOf(Value* x, const Moments& m, Formula& f, RewriteContext& c) {
     dims = *known;
     all = dims.empty();
   }
-  if (all) return f.op("aten::numel", {x});
+  if (all) return f.op(aten::numel, {x});
   Value* count = nullptr;
   for (int64_t d : dims) {
-    Value* size = f.op("aten::size", {x, f.integer(d)});
+    Value* size = f.op(aten::size, {x, f.integer(d)});
     count = count ? f.mul(count, size) : size;
   }
   return count;
@@ -78,7 +79,7 @@ Value* divisor(Value* x, const Moments& m, Formula& f, RewriteContext& c) {
   if (std::optional<int64_t> count = knownCount(x, m, c)) return f.integer(std::max<int64_t>(*count - m.correction, 0));
   Value* count = countOf(x, m, f, c);
   if (!count || m.correction == 0) return count;
-  return f.op("prim::max", {f.op("aten::sub", {count, f.integer(m.correction)}), f.integer(0)});
+  return f.op(Symbol::of("prim::max"), {f.op(aten::sub, {count, f.integer(m.correction)}), f.integer(0)});
 }
 
 Replacement unpack(Node* n, RewriteContext& c) {
@@ -90,7 +91,7 @@ Replacement unpack(Node* n, RewriteContext& c) {
   Value* below = divisor(x, *m, f, c);
   if (!below) return {};
   Value* difference = f.sub(x, f.mean(x, dims, f.flag(true)));
-  Value* sum = f.op("aten::sum", {f.mul(difference, difference), dims, keep, f.none()});
+  Value* sum = f.op(aten::sum, {f.mul(difference, difference), dims, keep, f.none()});
   Value* result = f.div(sum, below);
   if (n->outputCount() == 1) return result;
   return std::vector<Value*>{result, f.mean(x, dims, keep)};
@@ -98,6 +99,6 @@ Replacement unpack(Node* n, RewriteContext& c) {
 
 }  // namespace
 
-NodeRewrite unpackVar() { return {"unpack_var", {Symbol::of("aten::var"), Symbol::of("aten::var_mean")}, unpack}; }
+NodeRewrite unpackVar() { return {"unpack_var", {aten::var, aten::var_mean}, unpack}; }
 
 }  // namespace tscompile

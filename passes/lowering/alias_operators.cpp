@@ -7,7 +7,7 @@
 namespace tscompile {
 namespace {
 
-// Each also with "_" behind both names, where there is such an operator.
+// Each also with "_" after both names, where there is such an operator.
 constexpr std::pair<const char*, const char*> kAliases[] = {
     {"multiply", "mul"},
     {"divide", "div"},

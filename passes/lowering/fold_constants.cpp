@@ -8,8 +8,8 @@
 namespace tscompile {
 namespace {
 
-// The node behind another in text order, nodes inside of it left out; null at the end of the graph.
-Node* behind(Node* n) {
+// The node after another in text order, nodes inside of it left out; null at the end of the graph.
+Node* nodeAfter(Node* n) {
   while (!n->next()) {
     Block* block = n->block();
     n = block->owner();
@@ -24,7 +24,7 @@ Node* behind(Node* n) {
 Node* following(Node* n) {
   for (Block* b : n->blocks())
     if (Node* first = b->first()) return first;
-  return behind(n);
+  return nodeAfter(n);
 }
 
 class Folder {
@@ -157,9 +157,9 @@ class Folder {
     return replace(n, values, nullptr);
   }
 
-  // Puts values in place of a node's outputs and removes it. `next`: where to go on, if not behind it.
+  // Puts values in place of a node's outputs and removes it. `next`: where to go on, if not after it.
   Node* replace(Node* n, const std::vector<Value*>& values, Node* next) {
-    if (!next) next = behind(n);
+    if (!next) next = nodeAfter(n);
     removed_ = true;
     std::vector<std::string> names;
     for (size_t i = 0; i < n->outputCount(); ++i) {

@@ -5,6 +5,7 @@
 //   %b = aten::add_(%a, %y, %n)    ->   %b = aten::add(%a, %y, %n)
 //   %c = aten::neg(%a)                  %c = aten::neg(%b)
 #include "ir/graph/liveness.h"
+#include "ir/values/aten.h"
 #include "passes/lowering/clean_up.h"
 
 #include <algorithm>
@@ -13,9 +14,6 @@
 
 namespace tscompile {
 namespace {
-
-const Symbol kAppend = Symbol::of("aten::append");
-const Symbol kTypeAs = Symbol::of("aten::type_as");
 
 // How a node that writes its first argument is said without writing.
 struct Functional {
@@ -68,15 +66,15 @@ class Round {
   }
 
   Functional functionalOf(Node* n, const Operator& op) {
-    if (n->kind() == kAppend && op.overload() == "t") return {sym::ListConstruct};
+    if (n->kind() == aten::append && op.overload() == "t") return {sym::ListConstruct};
     const Schema& schema = op.schema();
     if (schema.arguments.empty() || !schema.arguments[0].isWritten() || !n->output()->type()->isTensor()) return {};
     if (!n->input(0)->type()->isTensor()) return {};
     for (size_t i = 1; i < schema.arguments.size(); ++i)
       if (schema.arguments[i].isWritten()) return {};
-    if (n->kind().text() == "aten::fill_" && op.overload() == "Scalar") return {Symbol::of("aten::full_like"), 5};
-    if (n->kind().text() == "aten::zero_") return {Symbol::of("aten::zeros_like"), 5};
-    if (n->kind().text() == "aten::copy_" && op.overload().empty()) return {Symbol::of("aten::copy")};
+    if (n->kind() == aten::fill_ && op.overload() == "Scalar") return {aten::full_like, 5};
+    if (n->kind() == aten::zero_) return {aten::zeros_like, 5};
+    if (n->kind() == aten::copy_ && op.overload().empty()) return {aten::copy};
     std::string_view kind = n->kind().text();
     if (!op.isInPlaceVariant() || !kind.ends_with('_')) return {};
     Symbol without = Symbol::of(kind.substr(0, kind.size() - 1));
@@ -368,7 +366,7 @@ class Round {
     Builder b(graph_, n);
     b.setPlaceOf(n);
     b.setPointAfter(n);
-    Value* cast = b.call(kTypeAs, {v, before}, v->type());
+    Value* cast = b.call(aten::type_as, {v, before}, v->type());
     if (v->isNamed()) {
       std::string name(v->givenName());
       v->setName("");

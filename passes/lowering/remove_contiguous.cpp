@@ -1,6 +1,7 @@
 // Removes aten::contiguous where nobody can tell: no node asks later for the strides of the value or of something made
 // from it, no memory is written that it may share or not, and the caller gets none of it.
 #include "ir/graph/side_table.h"
+#include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
@@ -13,9 +14,8 @@ bool tellsApart(Symbol kind) { return GraphFacts::asksForStrides(kind) || GraphF
 
 // Results that lie in memory the same way however the arguments do.
 bool setsStrides(const Node* n, GraphFacts& facts) {
-  static const Symbol kProducts[] = {Symbol::of("aten::linear"), Symbol::of("aten::matmul"), Symbol::of("aten::mm"),
-                                     Symbol::of("aten::bmm"), Symbol::of("aten::addmm")};
-  if (n->kind() == Symbol::of("aten::contiguous") && n->inputCount() == 2) return facts.integer(n->input(1)) == 0;
+  static const Symbol kProducts[] = {aten::linear, aten::matmul, aten::mm, aten::bmm, aten::addmm};
+  if (n->kind() == aten::contiguous && n->inputCount() == 2) return facts.integer(n->input(1)) == 0;
   return std::find(std::begin(kProducts), std::end(kProducts), n->kind()) != std::end(kProducts);
 }
 
@@ -96,10 +96,9 @@ Origins memoryOfCallers(Graph& graph, GraphFacts& facts) {
 }  // namespace
 
 bool removeContiguous(Graph& graph, RewriteContext& context) {
-  static const Symbol kContiguous = Symbol::of("aten::contiguous");
   std::vector<Node*> found;
   forEachNode(graph, [&](Node* n) {
-    if (n->kind() == kContiguous && n->inputCount() == 2 && n->outputCount() == 1) found.push_back(n);
+    if (n->kind() == aten::contiguous && n->inputCount() == 2 && n->outputCount() == 1) found.push_back(n);
   });
   if (found.empty()) return false;
   Origins strides = stridesThatMatter(graph, context.facts), returned = memoryOfCallers(graph, context.facts);

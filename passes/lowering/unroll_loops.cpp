@@ -1,4 +1,4 @@
-// Loops with a known, small number of trips become their bodies, one behind the other; loops without trips go.
+// Loops with a known, small number of trips become their bodies, one after the other; loops without trips go.
 #include "ir/graph/clone.h"
 #include "ir/values/loop_limits.h"
 #include "passes/rewrite/edits.h"

@@ -3,6 +3,7 @@
 #include "ir/analysis/verifier.h"
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
+#include "ir/values/aten.h"
 
 #include <fmt/core.h>
 
@@ -189,12 +190,11 @@ Value* RewriteApplier::casted(Node* node, const Value* from, Value* to) {
   };
   DType wanted = dtype(from), has = dtype(to);
   if (wanted == has || wanted == DType::Undefined || has == DType::Undefined) return to;
-  static const Symbol kTo = Symbol::of("aten::to");
   Builder b = context_.before(node);
   Value *no = b.constant(false), *none = b.constant(IValue(), types().none);
   TensorFacts facts = to->type()->tensor();
   facts.dtype = wanted;
-  return b.call(kTo, {to, b.constant(static_cast<int64_t>(wanted)), no, no, none}, tensorType(facts));
+  return b.call(aten::to, {to, b.constant(static_cast<int64_t>(wanted)), no, no, none}, tensorType(facts));
 }
 
 // What was made without saying where it comes from; a warning is no problem.

@@ -57,82 +57,91 @@ Known truth(const Known& v) { return v && v->isBool() ? v : std::nullopt; }
 
 // ---- functions of values ----
 
-using ValueFunction = Known (*)(Value*, RewriteContext&);
+// What a function is called with: a value of the pattern, and another one or a number or string if it takes two.
+struct Arguments {
+  Value* value = nullptr;
+  Value* other = nullptr;
+  Known second = std::nullopt;
+};
 
-Known dtypeOf(Value* v, RewriteContext& c) {
-  DType d = c.facts.dtype(v);
+Known dtypeOf(const Arguments& a, RewriteContext& c) {
+  DType d = c.facts.dtype(a.value);
   return d == DType::Undefined ? Known() : IValue(shortName(d));
 }
-Known rankOf(Value* v, RewriteContext& c) {
-  std::optional<size_t> r = c.facts.rank(v);
+Known rankOf(const Arguments& a, RewriteContext& c) {
+  std::optional<size_t> r = c.facts.rank(a.value);
   return r ? IValue(static_cast<int64_t>(*r)) : Known();
 }
-Known inSet(Value* v, RewriteContext& c, DTypeSet set) {
-  if (!v->type()->isTensor()) return std::nullopt;
-  DType d = c.facts.dtype(v);
+Known inSet(const Arguments& a, RewriteContext& c, DTypeSet set) {
+  if (!a.value->type()->isTensor()) return std::nullopt;
+  DType d = c.facts.dtype(a.value);
   return d == DType::Undefined ? Known() : IValue(set.contains(d));
 }
+Known isFloating(const Arguments& a, RewriteContext& c) { return inSet(a, c, kFloatingTypes); }
+Known isIntegral(const Arguments& a, RewriteContext& c) { return inSet(a, c, kIntegerTypes | kBoolType); }
+Known isComplex(const Arguments& a, RewriteContext& c) { return inSet(a, c, kComplexTypes); }
+Known isConstant(const Arguments& a, RewriteContext&) { return IValue(GraphFacts::constant(a.value) != nullptr); }
+Known isNone(const Arguments& a, RewriteContext&) { return IValue(GraphFacts::isNone(a.value)); }
+Known useCount(const Arguments& a, RewriteContext&) { return IValue(static_cast<int64_t>(a.value->useCount())); }
+Known numelOf(const Arguments& a, RewriteContext& c) {
+  std::optional<Dims> sizes = c.facts.sizes(a.value);
+  std::optional<int64_t> count = sizes ? knownNumel(*sizes) : std::nullopt;
+  return count ? IValue(*count) : Known();
+}
+Known isUnseen(const Arguments& a, RewriteContext& c) { return IValue(c.facts.isUnseen(a.value)); }
+Known isWritten(const Arguments& a, RewriteContext& c) { return IValue(c.facts.isWritten(a.value)); }
+Known lengthOf(const Arguments& a, RewriteContext& c) {
+  const SymbolicValue& s = c.facts.symbolic(a.value);
+  if (s.hasItems) return IValue(static_cast<int64_t>(s.items.size()));
+  if (s.integers && s.type->is(TypeKind::List)) return IValue(static_cast<int64_t>(s.integers->size()));
+  return std::nullopt;
+}
 
-struct NamedFunction {
-  std::string_view name;
-  ValueFunction function;
-};
-constexpr NamedFunction kFunctions[] = {
-    {"dtype", dtypeOf},
-    {"rank", rankOf},
-    {"floating", [](Value* v, RewriteContext& c) { return inSet(v, c, kFloatingTypes); }},
-    {"integral", [](Value* v, RewriteContext& c) { return inSet(v, c, kIntegerTypes | kBoolType); }},
-    {"complex", [](Value* v, RewriteContext& c) { return inSet(v, c, kComplexTypes); }},
-    {"constant", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::constant(v) != nullptr)); }},
-    {"none", [](Value* v, RewriteContext&) { return Known(IValue(GraphFacts::isNone(v))); }},
-    {"uses", [](Value* v, RewriteContext&) { return Known(IValue(static_cast<int64_t>(v->useCount()))); }},
-    {"numel",
-     [](Value* v, RewriteContext& c) -> Known {
-       std::optional<Dims> sizes = c.facts.sizes(v);
-       if (!sizes) return std::nullopt;
-       int64_t count = 1;
-       for (int64_t s : *sizes)
-         if (__builtin_mul_overflow(count, s, &count)) return std::nullopt;
-       return IValue(count);
-     }},
-    {"unseen", [](Value* v, RewriteContext& c) { return Known(IValue(c.facts.isUnseen(v))); }},
-    {"written", [](Value* v, RewriteContext& c) { return Known(IValue(c.facts.isWritten(v))); }},
-    {"length",
-     [](Value* v, RewriteContext& c) -> Known {
-       const SymbolicValue& s = c.facts.symbolic(v);
-       if (s.hasItems) return IValue(static_cast<int64_t>(s.items.size()));
-       if (s.integers && s.type->is(TypeKind::List)) return IValue(static_cast<int64_t>(s.integers->size()));
-       return std::nullopt;
-     }},
-};
-
-Known sameShape(Value* a, Value* b, RewriteContext& c) {
-  std::optional<Dims> x = c.facts.sizes(a);
+Known sameShape(const Arguments& a, RewriteContext& c) {
+  std::optional<Dims> x = c.facts.sizes(a.value);
   if (!x) return std::nullopt;
   Dims first = *x;  // the next question may move what it points to
-  std::optional<Dims> y = c.facts.sizes(b);
+  std::optional<Dims> y = c.facts.sizes(a.other);
   return y ? IValue(first == *y) : Known();
 }
 
 // Whether the node behind a value was made in a part of the model: names between dots, one after the other.
-Known inScope(Value* v, const Known& path) {
-  if (!v || !v->node()) return Known();
-  std::string scope = "." + std::string(v->node()->scope.text()) + ".";
+Known inScope(const Arguments& a, RewriteContext&) {
+  if (!a.value || !a.value->node()) return Known();
+  std::string scope = "." + std::string(a.value->node()->scope.text()) + ".";
   for (char& c : scope)
     if (c == '/' || c == ':') c = '.';
-  return IValue(scope.find("." + std::string(path->toString()) + ".") != std::string::npos);
+  return IValue(scope.find("." + std::string(a.second->toString()) + ".") != std::string::npos);
 }
 
-Known mayReplace(Value* by, Value* old, RewriteContext& c) { return IValue(c.facts.mayReplace(old, by)); }
+Known mayReplace(const Arguments& a, RewriteContext& c) { return IValue(c.facts.mayReplace(a.other, a.value)); }
 
-Known sizeOf(Value* v, const Known& at, RewriteContext& c) {
-  const TensorFacts& t = c.facts.tensor(v);
-  if (!t.hasRank || !at || !at->isInt()) return std::nullopt;
-  int64_t i = at->toInt(), rank = static_cast<int64_t>(t.sizes.size());
+Known sizeOf(const Arguments& a, RewriteContext& c) {
+  const TensorFacts& t = c.facts.tensor(a.value);
+  if (!t.hasRank || !a.second || !a.second->isInt()) return std::nullopt;
+  int64_t i = a.second->toInt(), rank = static_cast<int64_t>(t.sizes.size());
   if (i < 0) i += rank;
   if (i < 0 || i >= rank || t.sizes[static_cast<size_t>(i)] < 0) return std::nullopt;
   return IValue(t.sizes[static_cast<size_t>(i)]);
 }
+
+// All functions; docs/rewriting.md has them in a table.
+struct NamedFunction {
+  std::string_view name;
+  enum class Second : uint8_t { None, Value, String, Term } second;
+  Known (*function)(const Arguments&, RewriteContext&);
+};
+using Second = NamedFunction::Second;
+constexpr NamedFunction kFunctions[] = {
+    {"dtype", Second::None, dtypeOf},         {"rank", Second::None, rankOf},
+    {"size", Second::Term, sizeOf},           {"numel", Second::None, numelOf},
+    {"same_shape", Second::Value, sameShape}, {"floating", Second::None, isFloating},
+    {"integral", Second::None, isIntegral},   {"complex", Second::None, isComplex},
+    {"constant", Second::None, isConstant},   {"none", Second::None, isNone},
+    {"length", Second::None, lengthOf},       {"uses", Second::None, useCount},
+    {"written", Second::None, isWritten},     {"unseen", Second::None, isUnseen},
+    {"scope", Second::String, inScope},       {"may_replace", Second::Value, mayReplace},
+};
 
 // The value of a number, string or flag in the graph; a list of known ints as a list.
 Known valueOf(Value* v, RewriteContext& c) {
@@ -248,7 +257,7 @@ class ConditionReader {
   }
 
   std::optional<Term> membership(Term a, int depth) {
-    if (!take("{")) return fail("expected '{' behind 'in'");
+    if (!take("{")) return fail("expected '{' after 'in'");
     std::vector<Term> items;
     do {
       std::optional<Term> item = sum(depth);
@@ -394,44 +403,40 @@ class ConditionReader {
       at_ = before;
       return fail("'" + std::string(w) + "' is no dtype such as f32, no %value, number or function");
     }
-    std::optional<Name> first = name();
-    if (!first) return std::nullopt;
-    std::optional<Term> result;
-    if (w == "same_shape" || w == "may_replace") {
-      if (!take(",")) return fail("expected ','");
-      std::optional<Name> second = name();
-      if (!second) return std::nullopt;
-      result = [f = w == "same_shape" ? sameShape : mayReplace, a = *first, b = *second](
-                   const Match& m, RewriteContext& c) { return f(m[a], m[b], c); };
-    } else if (w == "scope") {
-      if (!take(",")) return fail("expected ','");
-      skip();
-      if (at_ >= text_.size() || (text_[at_] != '"' && text_[at_] != '\'')) return fail("expected a string");
-      std::optional<Term> path = string(text_[at_]);
-      if (!path) return std::nullopt;
-      result = [a = *first, path = *path](const Match& m, RewriteContext& c) { return inScope(m[a], path(m, c)); };
-    } else if (w == "size") {
-      if (!take(",")) return fail("expected ','");
-      std::optional<Term> at = sum(depth + 1);
-      if (!at) return std::nullopt;
-      result = [a = *first, at = *at](const Match& m, RewriteContext& c) { return sizeOf(m[a], at(m, c), c); };
-    } else {
-      for (const NamedFunction& f : kFunctions)
-        if (f.name == w)
-          result = [a = *first, f = f.function](const Match& m, RewriteContext& c) { return f(m[a], c); };
-    }
-    if (!result) {
+    auto known = std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const auto& f) { return f.name == w; });
+    if (known == std::end(kFunctions)) {
       at_ = before;
-      NearestName nearest(w);
-      for (const NamedFunction& f : kFunctions) nearest.consider(f.name);
-      nearest.consider("size");
-      nearest.consider("scope");
-      nearest.consider("same_shape");
-      nearest.consider("may_replace");
-      return fail("there is no function '" + std::string(w) + "'" +
-                  (nearest.found() ? "; did you mean '" + nearest.name() + "'?" : ""));
+      return fail(unknownFunction(w));
     }
-    return take(")") ? result : fail("expected ')'");
+    std::optional<Term> call = callOf(*known, depth);
+    return !call || take(")") ? call : fail("expected ')'");
+  }
+
+  static std::string unknownFunction(std::string_view name) {
+    NearestName nearest(name);
+    for (const NamedFunction& f : kFunctions) nearest.consider(f.name);
+    return "there is no function '" + std::string(name) + "'" +
+           (nearest.found() ? "; did you mean '" + nearest.name() + "'?" : "");
+  }
+
+  // What stands between the brackets of a function.
+  std::optional<Term> callOf(const NamedFunction& f, int depth) {
+    std::optional<Name> first = name(), other;
+    if (!first) return std::nullopt;
+    if (f.second != Second::None && !take(",")) return fail("expected ','");
+    if (f.second == Second::Value && !(other = name())) return std::nullopt;
+    std::optional<Term> second;
+    if (f.second == Second::Term && !(second = sum(depth + 1))) return std::nullopt;
+    if (f.second == Second::String && !(second = quoted())) return std::nullopt;
+    return Term([function = f.function, first = *first, other, second](const Match& m, RewriteContext& c) {
+      return function({m[first], other ? m[*other] : nullptr, second ? (*second)(m, c) : Known()}, c);
+    });
+  }
+
+  std::optional<Term> quoted() {
+    skip();
+    bool begins = at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'');
+    return begins ? string(text_[at_]) : fail("expected a string");
   }
 
   std::string_view text_;

@@ -121,7 +121,7 @@ class QueryReader {
     ++at_;
     const char* end = text_.data() + text_.size();
     auto [stop, error] = std::from_chars(text_.data() + at_, end, q.cutoff_);
-    if (error != std::errc() || std::isnan(q.cutoff_)) return fail("expected a position behind '<'");
+    if (error != std::errc() || std::isnan(q.cutoff_)) return fail("expected a position after '<'");
     at_ = static_cast<size_t>(stop - text_.data());
     return true;
   }
@@ -129,7 +129,7 @@ class QueryReader {
   // `sub:{canonicalize: +x}`
   bool sub(Query& q) {
     at_ += 4;
-    if (peek() != '{') return fail("expected '{' behind 'sub:'");
+    if (peek() != '{') return fail("expected '{' after 'sub:'");
     ++at_;
     blanks();
     size_t begin = at_;

@@ -58,7 +58,7 @@ enum class Role : uint8_t { Normal, Final, CleanUp };
 
 struct EntryOptions {
   Query::Tags tags = {};
-  std::optional<double> position = std::nullopt;  // in a sequence; none: behind the last
+  std::optional<double> position = std::nullopt;  // in a sequence; none: after the last
   int benefit = 0;
   Role role = Role::Normal;
   std::string purpose = {};  // one line

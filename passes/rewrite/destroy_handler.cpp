@@ -92,7 +92,7 @@ Objection DestroyHandler::objection(const Node* node, size_t input, bool tolerat
   return Objection::None;
 }
 
-// Whether a node that writes nothing may run behind another.
+// Whether a node that writes nothing may run after another.
 bool DestroyHandler::mayPass(const Node* node, const Node* other) const {
   for (const Use& u : other->inputs())
     if (u.value->node() == node) return false;

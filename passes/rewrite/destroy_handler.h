@@ -29,7 +29,7 @@ class DestroyHandler {
 
   // `tolerateSame`: the operator may get the same value as another input, too.
   Objection objection(const Node* node, size_t input, bool tolerateSame = false) const;
-  // Whether nothing speaks against it, or nothing any more: moves the node behind the last that reads the memory, if
+  // Whether nothing speaks against it, or nothing any more: moves the node after the last that reads the memory, if
   // its own results are not needed before.
   bool schedule(Node* node, size_t input, bool tolerateSame = false);
   // To be told that a node does now write over this input.

@@ -1,6 +1,7 @@
 // Makes the nodes of a formula, typed as their schemas say, in front of a node whose place they take.
 #pragma once
 
+#include "ir/values/aten.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <initializer_list>
@@ -11,7 +12,6 @@ class Formula {
  public:
   Formula(Node* at, RewriteContext& context) : builder_(context.before(at)), context_(context) {}
 
-  Value* op(const char* kind, std::initializer_list<Value*> inputs) { return op(Symbol::of(kind), inputs); }
   Value* op(Symbol kind, std::initializer_list<Value*> inputs) {
     Node* made = builder_.insert(kind, inputs);
     setOutputTypes(made, nullptr, context_);
@@ -29,11 +29,11 @@ class Formula {
   Builder& builder() { return builder_; }
 
   // ---- in short ----
-  Value* add(Value* a, Value* b) { return op("aten::add", {a, b, integer(1)}); }
-  Value* sub(Value* a, Value* b) { return op("aten::sub", {a, b, integer(1)}); }
-  Value* mul(Value* a, Value* b) { return op("aten::mul", {a, b}); }
-  Value* div(Value* a, Value* b) { return op("aten::div", {a, b}); }
-  Value* mean(Value* x, Value* dims, Value* keep) { return op("aten::mean", {x, dims, keep, none()}); }
+  Value* add(Value* a, Value* b) { return op(aten::add, {a, b, integer(1)}); }
+  Value* sub(Value* a, Value* b) { return op(aten::sub, {a, b, integer(1)}); }
+  Value* mul(Value* a, Value* b) { return op(aten::mul, {a, b}); }
+  Value* div(Value* a, Value* b) { return op(aten::div, {a, b}); }
+  Value* mean(Value* x, Value* dims, Value* keep) { return op(aten::mean, {x, dims, keep, none()}); }
 
  private:
   Builder builder_;

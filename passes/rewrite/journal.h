@@ -11,7 +11,7 @@
 namespace tscompile {
 
 // State k is the graph after k steps; state 0 is how it was found. While a state before the last one is shown, the
-// graph may be read; a change there forgets the steps behind it.
+// graph may be read; a change there forgets the steps after it.
 class Journal {
  public:
   // Uses the log that is attached to the graph, or attaches one for its own life.

@@ -17,7 +17,7 @@ class KindIndex : public EditObserver {
   KindIndex(const KindIndex&) = delete;
   KindIndex& operator=(const KindIndex&) = delete;
 
-  // In text order at first; what comes later, or comes back, stands behind. Valid until the next question.
+  // In text order at first; what comes later, or comes back, stands after it. Valid until the next question.
   const std::vector<Node*>& nodes(Symbol kind);
   size_t count(Symbol kind) const;
 

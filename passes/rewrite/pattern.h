@@ -70,7 +70,7 @@ class Pattern {
   Pattern& where(MatchPredicate predicate, std::string text = {}, MatchPredicate isKnown = nullptr);
   Pattern& sharing(Sharing sharing);
   // Nested nodes of one of these kinds, which commute, match as sums of many: any nesting and order of as many terms,
-  // 8 at most. Only such nodes as nothing else uses. Their factor behind, if there is one, is 1.
+  // 8 at most. Only such nodes as nothing else uses. Their factor, if there is one, is 1.
   Pattern& associative(std::vector<Symbol> kinds);
 
   // Numbers of the pattern match constants of the same value whatever their type: 2 also 2.0, and 1 also True.

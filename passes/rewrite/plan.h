@@ -66,8 +66,8 @@ class Plan {
     std::string name;
     std::vector<NodeRewrite> nodes;
   };
-  // Everything again until nothing changes: graph rewrites, then nodes from the outputs on, then `final`; `cleanup`
-  // after each of them.
+  // Graph rewrites, then nodes from the outputs on, then `final`, again until a fixpoint is reached; `cleanup` after
+  // each of them.
   struct Equilibrium {
     std::vector<std::variant<GraphRewrite, Walks>> global;
     std::vector<NodeRewrite> nodes;

@@ -100,7 +100,7 @@ class RulesReader {
     if (line.key == "rule") {
       drafts_.push_back({std::string(line.value), here, {}, {}, {}, {}});
       if (line.value.empty() || line.value.find_first_of(" \t,+&{}<") != std::string_view::npos)
-        fail(here, "expected a name of letters, digits and '_' behind 'rule'");
+        fail(here, "expected a name of letters, digits and '_' after 'rule'");
       return;
     }
     if (drafts_.empty()) {

@@ -1,5 +1,8 @@
 #include "passes/serving/attention_match.h"
 
+#include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
+
 #include <array>
 #include <cmath>
 
@@ -11,22 +14,7 @@ constexpr double kFar = -1e4;
 // Masks are compared up to this size.
 constexpr int64_t kMostTokens = 4100;
 
-const Symbol kMatmul = Symbol::of("aten::matmul");
-const Symbol kBmm = Symbol::of("aten::bmm");
-const Symbol kSoftmax = Symbol::of("aten::softmax");
-const Symbol kView = Symbol::of("aten::view"), kReshape = Symbol::of("aten::reshape");
 const Symbol kUnpack = sym::ListUnpack;
-const Symbol kItem = Symbol::of("aten::__getitem__");
-
-bool isOneOf(Symbol kind, const std::vector<Symbol>& kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-std::vector<Symbol> symbols(std::initializer_list<const char*> names) {
-  std::vector<Symbol> out;
-  for (const char* name : names) out.push_back(Symbol::of(name));
-  return out;
-}
 
 // Batch and tokens, where the inputs say them.
 std::optional<std::pair<int64_t, int64_t>> fixedSizes(const Graph& graph) {
@@ -95,13 +83,12 @@ bool AttentionMatcher::keepsMatrices(const Node* n) {
 
 // Whether it hands on its first input: as another type that is the same, or through dropout outside of training.
 bool AttentionMatcher::handsOn(const Node* n) {
-  static const std::vector<Symbol> kSame = symbols({"aten::contiguous", "aten::detach", "aten::alias", "aten::clone"});
-  static const std::vector<Symbol> kCasts = symbols({"aten::to", "aten::type_as", "aten::float"});
-  static const Symbol kDropout = Symbol::of("aten::dropout");
-  if (n->kind() == kDropout) return context_.facts.boolean(n->input(2)) == false;
-  if (isOneOf(n->kind(), kSame)) return true;
-  if (n->kind() == kView || n->kind() == kReshape) return keepsMatrices(n);
-  DType from = isOneOf(n->kind(), kCasts) ? small_[0].dtype(n->input(0)) : DType::Undefined;
+  static const KindSet kSame{aten::contiguous, aten::detach, aten::alias, aten::clone};
+  static const KindSet kCasts{aten::to, aten::type_as, Symbol::of("aten::float")};
+  if (n->kind() == aten::dropout) return context_.facts.boolean(n->input(2)) == false;
+  if (kSame.contains(n->kind())) return true;
+  if (n->kind() == aten::view || n->kind() == aten::reshape) return keepsMatrices(n);
+  DType from = kCasts.contains(n->kind()) ? small_[0].dtype(n->input(0)) : DType::Undefined;
   return from != DType::Undefined && from == small_[0].dtype(n->output());
 }
 
@@ -122,13 +109,12 @@ bool AttentionMatcher::isFar(const Value* value) {
 }
 
 Value* AttentionMatcher::withoutFactors(Value* value, double& scale) {
-  static const Symbol kMul = Symbol::of("aten::mul"), kDiv = Symbol::of("aten::div");
   while (Node* n = quiet(value)) {
-    if (n->inputCount() != 2 || (n->kind() != kMul && n->kind() != kDiv)) break;
+    if (n->inputCount() != 2 || (n->kind() != aten::mul && n->kind() != aten::div)) break;
     if (std::optional<double> factor = number(n->input(1))) {
-      scale *= n->kind() == kMul ? *factor : 1 / *factor;
+      scale *= n->kind() == aten::mul ? *factor : 1 / *factor;
       value = n->input(0);
-    } else if (factor = number(n->input(0)); factor && n->kind() == kMul) {
+    } else if (factor = number(n->input(0)); factor && n->kind() == aten::mul) {
       scale *= *factor;
       value = n->input(1);
     } else {
@@ -140,10 +126,9 @@ Value* AttentionMatcher::withoutFactors(Value* value, double& scale) {
 
 // tanh(x / cap) * cap
 bool AttentionMatcher::takeSoftcap(Scores& s, Node* n) {
-  static const Symbol kMul = Symbol::of("aten::mul"), kTanh = Symbol::of("aten::tanh");
-  if (n->kind() != kMul || n->inputCount() != 2 || s.softcap != 0 || s.scale != 1) return false;
+  if (n->kind() != aten::mul || n->inputCount() != 2 || s.softcap != 0 || s.scale != 1) return false;
   for (size_t side : {0, 1}) {
-    Node* tanh = quiet(n->input(side), kTanh);
+    Node* tanh = quiet(n->input(side), aten::tanh);
     std::optional<double> cap = number(n->input(1 - side));
     if (!tanh || !cap || *cap <= 0) continue;
     double inside = 1;
@@ -156,22 +141,20 @@ bool AttentionMatcher::takeSoftcap(Scores& s, Node* n) {
 }
 
 bool AttentionMatcher::takeMask(Scores& s, Node* n) {
-  static const Symbol kFill = Symbol::of("aten::masked_fill"), kAdd = Symbol::of("aten::add"),
-                      kWhere = Symbol::of("aten::where");
   if (s.softcap != 0 || s.scale != 1) return false;  // what follows a mask would change it
-  if (n->kind() == kFill && n->inputCount() == 3 && isFar(n->input(2))) {
+  if (n->kind() == aten::masked_fill && n->inputCount() == 3 && isFar(n->input(2))) {
     s.fills.push_back(n->input(1));
     s.value = n->input(0);
     return true;
   }
-  if (n->kind() == kAdd && n->inputCount() == 3 && number(n->input(2)) == 1.0) {
+  if (n->kind() == aten::add && n->inputCount() == 3 && number(n->input(2)) == 1.0) {
     size_t mask = computable(n->input(1)) ? 1 : 0;
     if (!mask && !computable(n->input(0))) return false;
     s.additions.push_back(n->input(mask));
     s.value = n->input(1 - mask);
     return true;
   }
-  if (n->kind() == kWhere && n->inputCount() == 3) {
+  if (n->kind() == aten::where && n->inputCount() == 3) {
     bool keeps = isFar(n->input(2));
     if (!keeps && !isFar(n->input(1))) return false;
     (keeps ? s.choices : s.fills).push_back(n->input(0));
@@ -290,7 +273,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   if (product->inputCount() != 2 || product->outputCount() != 1 || !quiet(product->output())) return std::nullopt;
   Node* weights = quiet(product->input(0));
   while (weights && handsOn(weights)) weights = quiet(weights->input(0));
-  if (!weights || weights->kind() != kSoftmax || weights->inputCount() != 3) return std::nullopt;
+  if (!weights || weights->kind() != aten::softmax || weights->inputCount() != 3) return std::nullopt;
   std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
   std::optional<Dims> sizes = small_[0].sizes(product->output()), weightSizes = small_[0].sizes(weights->output());
   if (!sizes || !weightSizes || sizes->size() < 3 || sizes->size() > 4)
@@ -300,7 +283,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   Scores s;
   s.value = weights->input(0);
   Node* n = quiet(s.value);
-  for (; n && n->kind() != kMatmul && n->kind() != kBmm; n = quiet(s.value))
+  for (; n && n->kind() != aten::matmul && n->kind() != aten::bmm; n = quiet(s.value))
     if (!stepBack(s, n)) return miss(n, "this is done to its scores");
   if (!n) return miss(product, "its scores are no product of queries and keys");
   return complete(product->output(), n->input(0), n->input(1), true, product->input(1), s, product);
@@ -308,7 +291,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
 
 // scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale, grouped), or with a flag in front of `causal`
 std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
-  bool older = node->kind() == Symbol::of("aten::_scaled_dot_product_attention");
+  bool older = node->kind() == aten::_scaled_dot_product_attention;
   size_t at = older ? 6 : 5;
   // Pure it is only where nothing is dropped, as is asked below.
   if (node->inputCount() <= at || node->outputCount() != (older ? 2 : 1) || !context_.facts.isUndisturbed(node))
@@ -338,7 +321,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
 
 std::optional<AttentionMatch> AttentionMatcher::match(Node* node) {
   if (node->block() != context_.graph.block()) return std::nullopt;
-  if (node->kind() == kMatmul || node->kind() == kBmm) return matchProduct(node);
+  if (node->kind() == aten::matmul || node->kind() == aten::bmm) return matchProduct(node);
   if (node->kind().name().ends_with("scaled_dot_product_attention")) return matchOperator(node);
   return std::nullopt;
 }

@@ -1,57 +1,47 @@
 #include "passes/serving/head_source.h"
 
+#include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
+
 #include <algorithm>
 
 namespace tscompile {
 namespace {
 
-const Symbol kItem = Symbol::of("aten::__getitem__");
-
-bool isOneOf(Symbol kind, const std::vector<Symbol>& kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
-std::vector<Symbol> symbols(std::initializer_list<const char*> names) {
-  std::vector<Symbol> out;
-  for (const char* name : names) out.push_back(Symbol::of(name));
-  return out;
-}
-
 // Operators that give the elements of their first input in other order, some of them, or some several times.
 bool moves(Symbol kind) {
-  static const std::vector<Symbol> kMoves = symbols({"aten::view",
-                                                     "aten::reshape",
-                                                     "aten::_unsafe_view",
-                                                     "aten::transpose",
-                                                     "aten::permute",
-                                                     "aten::t",
-                                                     "aten::slice",
-                                                     "aten::select",
-                                                     "aten::unsqueeze",
-                                                     "aten::squeeze",
-                                                     "aten::expand",
-                                                     "aten::expand_as",
-                                                     "aten::contiguous",
-                                                     "aten::clone",
-                                                     "aten::flatten",
-                                                     "aten::unflatten",
-                                                     "aten::narrow",
-                                                     "aten::repeat",
-                                                     "aten::repeat_interleave",
-                                                     "aten::movedim",
-                                                     "aten::swapaxes",
-                                                     "aten::swapdims",
-                                                     "aten::detach",
-                                                     "aten::alias",
-                                                     "aten::index_select",
-                                                     "aten::view_as",
-                                                     "aten::reshape_as"});
-  return isOneOf(kind, kMoves);
+  static const KindSet kMoves{aten::view,
+                              aten::reshape,
+                              aten::_unsafe_view,
+                              aten::transpose,
+                              aten::permute,
+                              aten::t,
+                              aten::slice,
+                              aten::select,
+                              aten::unsqueeze,
+                              aten::squeeze,
+                              aten::expand,
+                              aten::expand_as,
+                              aten::contiguous,
+                              aten::clone,
+                              aten::flatten,
+                              aten::unflatten,
+                              aten::narrow,
+                              aten::repeat,
+                              aten::repeat_interleave,
+                              aten::movedim,
+                              aten::swapaxes,
+                              aten::swapdims,
+                              aten::detach,
+                              aten::alias,
+                              aten::index_select,
+                              aten::view_as,
+                              aten::reshape_as};
+  return kMoves.contains(kind);
 }
 bool splits(Symbol kind) {
-  static const std::vector<Symbol> kSplits =
-      symbols({"aten::split", "aten::split_with_sizes", "aten::chunk", "aten::unbind", "aten::tensor_split"});
-  return isOneOf(kind, kSplits);
+  static const KindSet kSplits{aten::split, aten::split_with_sizes, aten::chunk, aten::unbind, aten::tensor_split};
+  return kSplits.contains(kind);
 }
 // Where element (b, h, s, d) of heads comes from if they lie in this form.
 bool agrees(const HeadSource& source, const SmallInstance::Elements& places, bool swapped, int64_t batch,
@@ -120,11 +110,11 @@ std::optional<HeadSource> HeadSources::describe(Value* candidate, Value* heads, 
   return std::nullopt;
 }
 
-// The value and those that it is a view or copy of, one behind the other.
+// The value and those that it is a view or copy of, one after the other.
 std::vector<Value*> HeadSources::pathBehind(Value* value) {
   std::vector<Value*> path{value};
   while (Node* n = quietNode(path.back(), context_)) {
-    if (n->kind() == sym::ListUnpack || n->kind() == kItem) n = quietNode(n->input(0), context_);
+    if (n->kind() == sym::ListUnpack || n->kind() == aten::getitem_) n = quietNode(n->input(0), context_);
     if (!n || (!moves(n->kind()) && !splits(n->kind())) || !n->input(0)->type()->isTensor()) break;
     path.push_back(n->input(0));
   }
@@ -189,7 +179,7 @@ Value* HeadSources::inRows(Value* heads, int64_t count, int64_t size) {
     // Besides the one that goes on there may be questions for sizes.
     Node* next = nullptr;
     for (const Use& u : v->uses()) {
-      if (u.user->kind() == Symbol::of("aten::size")) continue;
+      if (u.user->kind() == aten::size) continue;
       if (next || u.index() != 0) return nullptr;
       next = u.user;
     }

@@ -1,5 +1,6 @@
 // softmax(q @ k.t * scale, causal) @ v, and scaled_dot_product_attention, become tensorrt_llm::GPTAttention of the rows
 // that q, k and v are views of: of one matrix where they lie in it side by side.
+#include "ir/values/aten.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/call_records.h"
 #include "passes/rewrite/edits.h"
@@ -28,13 +29,12 @@ Value* rowsOf(const HeadSource& s, Formula& f) {
   switch (s.form) {
     case HeadSource::Form::Rows:
       if (s.columns == columns) return s.value;
-      return f.op("aten::slice",
-                  {s.value, f.integer(2), f.integer(s.first), f.integer(s.first + columns), f.integer(1)});
+      return f.op(aten::slice, {s.value, f.integer(2), f.integer(s.first), f.integer(s.first + columns), f.integer(1)});
     case HeadSource::Form::HeadsInside:
-      return f.op("aten::flatten", {s.value, f.integer(2), f.integer(3)});
+      return f.op(aten::flatten, {s.value, f.integer(2), f.integer(3)});
     case HeadSource::Form::HeadsOutside:
-      return f.op("aten::flatten",
-                  {f.op("aten::transpose", {s.value, f.integer(1), f.integer(2)}), f.integer(2), f.integer(3)});
+      return f.op(aten::flatten,
+                  {f.op(aten::transpose, {s.value, f.integer(1), f.integer(2)}), f.integer(2), f.integer(3)});
   }
   return nullptr;
 }
@@ -42,11 +42,11 @@ Value* rowsOf(const HeadSource& s, Formula& f) {
 // Back to the form of the match's result.
 Value* headsOf(Value* rows, const AttentionMatch& m, Formula& f) {
   const HeadSource& q = m.q;
-  Value* batch = f.op("aten::size", {rows, f.integer(0)});
-  Value* tokens = f.op("aten::size", {rows, f.integer(1)});
-  Value* split = f.op("aten::reshape", {rows, f.listOf({batch, tokens, f.integer(q.heads), f.integer(q.size)})});
-  Value* heads = f.op("aten::transpose", {split, f.integer(1), f.integer(2)});
-  return m.isFlat ? f.op("aten::flatten", {heads, f.integer(0), f.integer(1)}) : heads;
+  Value* batch = f.op(aten::size, {rows, f.integer(0)});
+  Value* tokens = f.op(aten::size, {rows, f.integer(1)});
+  Value* split = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(q.heads), f.integer(q.size)})});
+  Value* heads = f.op(aten::transpose, {split, f.integer(1), f.integer(2)});
+  return m.isFlat ? f.op(aten::flatten, {heads, f.integer(0), f.integer(1)}) : heads;
 }
 
 void setFields(AttentionNode& node, const AttentionMatch& m, int64_t layer) {

@@ -1,6 +1,7 @@
 // Attention of a batch of `batch_size` rows of `in_len` tokens each, both arguments, sees one row with all tokens, and
 // the lengths beside it:
 //   GPTAttention(qkv) -> reshape(GPTAttention[remove_input_padding=1](reshape(qkv, [1, -1, columns]), context_lengths))
+#include "ir/values/aten.h"
 #include "passes/rewrite/call_records.h"
 #include "passes/rewrite/formula.h"
 #include "passes/serving/attention_node.h"
@@ -37,12 +38,12 @@ Replacement remove(Node* n, RewriteContext& c) {
       int64_t heads = name != "qkv"                          ? a.kvHeads()
                       : a.integer("unfuse_qkv_gemm", 0) != 0 ? a.heads()
                                                              : a.heads() + 2 * a.kvHeads();
-      v = f.op("aten::reshape", {v, f.integers(Dims{1, *batch * *tokens, heads * a.headSize()})});
+      v = f.op(aten::reshape, {v, f.integers(Dims{1, *batch * *tokens, heads * a.headSize()})});
     }
     inputs.emplace_back(name, v);
   }
-  Value* lengths = f.op("aten::full", {f.integers(Dims{*batch}), f.integer(*tokens), f.dtype(DType::Int32), f.none(),
-                                       f.none(), f.none()});
+  Value* lengths = f.op(
+      aten::full, {f.integers(Dims{*batch}), f.integer(*tokens), f.dtype(DType::Int32), f.none(), f.none(), f.none()});
   inputs.emplace_back("context_lengths", lengths);
   AttentionNode made = AttentionNode::make(f.builder());
   for (const Attribute& field : n->attributes())
@@ -51,7 +52,7 @@ Replacement remove(Node* n, RewriteContext& c) {
   for (const auto& [name, value] : inputs) made.setInput(name, value);
   recordAttention(made, nullptr, c);  // the old one goes with its node
   Value* context = made.node()->output();
-  Value* rows = f.op("aten::reshape", {context, f.integers(Dims{*batch, *tokens, a.heads() * a.headSize()})});
+  Value* rows = f.op(aten::reshape, {context, f.integers(Dims{*batch, *tokens, a.heads() * a.headSize()})});
   return Replacement::of({{n->output(), rows}}, {n});
 }
 

@@ -1,5 +1,8 @@
 #include "passes/serving/rotary.h"
 
+#include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
+
 #include <cmath>
 
 namespace tscompile {
@@ -9,40 +12,37 @@ using Elements = SmallInstance::Elements;
 
 // What the rotation itself is made of.
 bool isPart(Symbol kind) {
-  static const std::unordered_set<Symbol> kParts = [] {
-    std::unordered_set<Symbol> out{sym::ListConstruct, sym::ListUnpack};
-    for (const char* name : {"aten::mul",
-                             "aten::add",
-                             "aten::sub",
-                             "aten::neg",
-                             "aten::cat",
-                             "aten::stack",
-                             "aten::view",
-                             "aten::reshape",
-                             "aten::transpose",
-                             "aten::permute",
-                             "aten::slice",
-                             "aten::select",
-                             "aten::unsqueeze",
-                             "aten::squeeze",
-                             "aten::contiguous",
-                             "aten::clone",
-                             "aten::flatten",
-                             "aten::unflatten",
-                             "aten::narrow",
-                             "aten::split",
-                             "aten::split_with_sizes",
-                             "aten::chunk",
-                             "aten::unbind",
-                             "aten::__getitem__",
-                             "aten::view_as_complex",
-                             "aten::view_as_real",
-                             "aten::to",
-                             "aten::expand"})
-      out.insert(Symbol::of(name));
-    return out;
-  }();
-  return kParts.count(kind) != 0;
+  static const KindSet kParts{sym::ListConstruct,
+                              sym::ListUnpack,
+                              aten::mul,
+                              aten::add,
+                              aten::sub,
+                              aten::neg,
+                              aten::cat,
+                              aten::stack,
+                              aten::view,
+                              aten::reshape,
+                              aten::transpose,
+                              aten::permute,
+                              aten::slice,
+                              aten::select,
+                              aten::unsqueeze,
+                              aten::squeeze,
+                              aten::contiguous,
+                              aten::clone,
+                              aten::flatten,
+                              aten::unflatten,
+                              aten::narrow,
+                              aten::split,
+                              aten::split_with_sizes,
+                              aten::chunk,
+                              aten::unbind,
+                              aten::getitem_,
+                              aten::view_as_complex,
+                              aten::view_as_real,
+                              aten::to,
+                              aten::expand};
+  return kParts.contains(kind);
 }
 
 // The one value besides the positions that heads are made of; null if there are several.

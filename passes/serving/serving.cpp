@@ -1,5 +1,6 @@
 #include "passes/serving/serving.h"
 
+#include "ir/values/aten.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/plan.h"
 #include "passes/serving/attention_node.h"
@@ -74,11 +75,9 @@ class Preparation {
     return true;
   }
 
-  // The layer that makes logits of hidden values; behind it only what is done to each number by itself.
+  // The layer that makes logits of hidden values; after it only what is done to each number by itself.
   bool findLastLayer() {
-    static const std::vector<Symbol> kEach{Symbol::of("aten::to"),   Symbol::of("aten::contiguous"),
-                                           Symbol::of("aten::mul"),  Symbol::of("aten::div"),
-                                           Symbol::of("aten::tanh"), Symbol::of("aten::alias")};
+    static const std::vector<Symbol> kEach{aten::to, aten::contiguous, aten::mul, aten::div, aten::tanh, aten::alias};
     if (graph_.outputs().size() != 1)
       return fail(graph_.range,
                   fmt::format("expected logits as the one output, found {} outputs", graph_.outputs().size()));
@@ -91,8 +90,8 @@ class Preparation {
     }
     lastLayer_ = v->node();
     if (lastLayer_ && lastLayer_->inputCount() < 2) return notLinear(v);
-    bool isLinear = lastLayer_ && lastLayer_->kind() == Symbol::of("aten::linear");
-    if (!isLinear && (!lastLayer_ || lastLayer_->kind() != Symbol::of("aten::matmul"))) return notLinear(v);
+    bool isLinear = lastLayer_ && lastLayer_->kind() == aten::linear;
+    if (!isLinear && (!lastLayer_ || lastLayer_->kind() != aten::matmul)) return notLinear(v);
     const IValue* weight = GraphFacts::constant(lastLayer_->input(1));
     std::optional<Dims> sizes = weight ? context_.facts.sizes(lastLayer_->input(1)) : std::nullopt;
     if (!sizes || sizes->size() != 2) return notLinear(v);
@@ -174,18 +173,17 @@ class Preparation {
     Value *zero = b.constant(IValue(0)), *one = b.constant(IValue(1)), *no = b.constant(IValue(false)),
           *none = b.constant(IValue()), *i64 = b.constant(IValue(static_cast<int64_t>(DType::Int64)));
     Value* hidden = lastLayer_->input(0);
-    Value* rows = b.call(Symbol::of("aten::flatten"), {hidden, zero, one}, tensor);
-    Value* wide = b.call(Symbol::of("aten::to"), {last, i64, no, no, none}, tensor);
-    Value* at = b.call(Symbol::of("aten::sub"), {wide, one, one}, tensor);
+    Value* rows = b.call(aten::flatten, {hidden, zero, one}, tensor);
+    Value* wide = b.call(aten::to, {last, i64, no, no, none}, tensor);
+    Value* at = b.call(aten::sub, {wide, one, one}, tensor);
     if (!options_.removeInputPadding) {
       // Each row of the batch begins where the one before it ends.
-      Value* batch = b.call(Symbol::of("aten::size"), {hidden, zero}, integer);
-      Value* tokens = b.call(Symbol::of("aten::size"), {hidden, one}, integer);
-      Value* starts = b.call(Symbol::of("aten::arange"), {batch, i64, none, none, none}, tensor);
-      at =
-          b.call(Symbol::of("aten::add"), {at, b.call(Symbol::of("aten::mul"), {starts, tokens}, tensor), one}, tensor);
+      Value* batch = b.call(aten::size, {hidden, zero}, integer);
+      Value* tokens = b.call(aten::size, {hidden, one}, integer);
+      Value* starts = b.call(aten::arange, {batch, i64, none, none, none}, tensor);
+      at = b.call(aten::add, {at, b.call(aten::mul, {starts, tokens}, tensor), one}, tensor);
     }
-    lastLayer_->replaceInput(0, b.call(Symbol::of("aten::index_select"), {rows, zero, at}, tensor));
+    lastLayer_->replaceInput(0, b.call(aten::index_select, {rows, zero, at}, tensor));
     for (Value* v = graph_.output(0);; v = v->node()->input(0)) {
       v->setType(tensor);
       if (v->node() == lastLayer_) break;
@@ -224,7 +222,7 @@ class Preparation {
   }
 
   void setFields(AttentionNode a, bool cached, bool paged) {
-    // The list of inputs stays behind the fields.
+    // The list of inputs stays after the fields.
     IValue inputs = *a.node()->attributeValue(Symbol::of("inputs"));
     a.node()->removeAttribute(Symbol::of("inputs"));
     if (options_.removeInputPadding) a.set("remove_input_padding", int64_t{1});

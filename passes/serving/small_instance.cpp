@@ -2,6 +2,7 @@
 
 #include "ir/graph/clone.h"
 #include "ir/graph/evaluator.h"
+#include "ir/values/aten.h"
 
 #include <algorithm>
 #include <numeric>
@@ -32,8 +33,7 @@ ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
 }
 
 bool isSizeQuestion(const Node* n) {
-  static const Symbol kSize = Symbol::of("aten::size"), kDim = Symbol::of("aten::dim"), kLen = Symbol::of("aten::len");
-  return n->kind() == kSize || n->kind() == kDim || n->kind() == kLen;
+  return n->kind() == aten::size || n->kind() == aten::dim || n->kind() == aten::len;
 }
 
 // As double, so that masks, numbers and places are read the same way.
@@ -41,8 +41,8 @@ void returnAsDoubles(Graph& graph, Value* value) {
   Builder b(graph);
   Value *no = b.constant(IValue(false)), *none = b.constant(IValue());
   Value* type = b.constant(IValue(static_cast<int64_t>(DType::Float64)));
-  Value* dense = b.call(Symbol::of("aten::contiguous"), {value, b.constant(IValue(0))}, types().tensor);
-  graph.addOutput(b.call(Symbol::of("aten::to"), {dense, type, no, no, none}, types().tensor));
+  Value* dense = b.call(aten::contiguous, {value, b.constant(IValue(0))}, types().tensor);
+  graph.addOutput(b.call(aten::to, {dense, type, no, no, none}, types().tensor));
 }
 
 std::optional<SmallInstance::Elements> elementsOf(const IValue& v) {

@@ -1,5 +1,6 @@
 // tensorrt_llm::GPTAttention without a cache, causal, with positions of its model or rotary ones, in operators of ATen:
 //   softmax(q @ k.t * scale, masked) @ v
+#include "ir/values/aten.h"
 #include "passes/rewrite/formula.h"
 #include "passes/serving/attention_node.h"
 
@@ -55,8 +56,8 @@ class Unpacking {
  public:
   Unpacking(const AttentionNode& a, RewriteContext& c)
       : a_(a), f_(a.node(), c), h_(a.heads()), kv_(a.kvHeads()), d_(a.headSize()) {
-    batch_ = f_.op("aten::size", {a.input("qkv"), f_.integer(0)});
-    tokens_ = f_.op("aten::size", {a.input("qkv"), f_.integer(1)});
+    batch_ = f_.op(aten::size, {a.input("qkv"), f_.integer(0)});
+    tokens_ = f_.op(aten::size, {a.input("qkv"), f_.integer(1)});
   }
 
   Value* result() {
@@ -65,15 +66,15 @@ class Unpacking {
     Value* k = repeated(turned(part("k", h_, kv_)));
     Value* v = repeated(part("v", h_ + kv_, kv_));
     double scale = 1 / (a_.number("q_scaling", 1) * std::sqrt(static_cast<double>(d_)));
-    Value* scores = f_.op("aten::matmul", {q, f_.op("aten::transpose", {k, f_.integer(2), f_.integer(3)})});
+    Value* scores = f_.op(aten::matmul, {q, f_.op(aten::transpose, {k, f_.integer(2), f_.integer(3)})});
     scores = f_.mul(scores, f_.number(scale));
     if (double cap = a_.number("attn_logit_softcapping_scale", 0); cap > 0)
-      scores = f_.mul(f_.op("aten::tanh", {f_.div(scores, f_.number(cap))}), f_.number(cap));
+      scores = f_.mul(f_.op(aten::tanh, {f_.div(scores, f_.number(cap))}), f_.number(cap));
     constexpr double kNever = -std::numeric_limits<double>::infinity();
-    scores = f_.op("aten::masked_fill", {scores, later(), f_.number(kNever)});
-    Value* weights = f_.op("aten::softmax", {scores, f_.integer(-1), f_.none()});
-    Value* heads = f_.op("aten::transpose", {f_.op("aten::matmul", {weights, v}), f_.integer(1), f_.integer(2)});
-    return f_.op("aten::flatten", {heads, f_.integer(2), f_.integer(3)});
+    scores = f_.op(aten::masked_fill, {scores, later(), f_.number(kNever)});
+    Value* weights = f_.op(aten::softmax, {scores, f_.integer(-1), f_.none()});
+    Value* heads = f_.op(aten::transpose, {f_.op(aten::matmul, {weights, v}), f_.integer(1), f_.integer(2)});
+    return f_.op(aten::flatten, {heads, f_.integer(2), f_.integer(3)});
   }
 
  private:
@@ -88,10 +89,10 @@ class Unpacking {
                                                         -2.0 * static_cast<double>(i) / static_cast<double>(dim_)) /
                                                scale));
     Value* each = f_.builder().constant(IValue(Tensor::of<float>(Dims{dim_ / 2}, frequencies)));
-    Value* places = f_.op("aten::arange", {tokens_, f_.dtype(DType::Float32), f_.none(), f_.none(), f_.none()});
-    Value* angles = f_.mul(f_.op("aten::unsqueeze", {places, f_.integer(1)}), each);
-    cos_ = f_.op("aten::cos", {angles});
-    sin_ = f_.op("aten::sin", {angles});
+    Value* places = f_.op(aten::arange, {tokens_, f_.dtype(DType::Float32), f_.none(), f_.none(), f_.none()});
+    Value* angles = f_.mul(f_.op(aten::unsqueeze, {places, f_.integer(1)}), each);
+    cos_ = f_.op(aten::cos, {angles});
+    sin_ = f_.op(aten::sin, {angles});
   }
   Value* turned(Value* x) {
     if (!cos_) return x;
@@ -103,15 +104,15 @@ class Unpacking {
     Value* b = f_.add(f_.mul(second, cos_), f_.mul(first, sin_));
     Value* both[] = {a, b};
     Value* pairs = f_.builder().list(both, types().tensor);
-    Value* all = interleaved ? f_.op("aten::flatten",
-                                     {f_.op("aten::stack", {pairs, f_.integer(-1)}), f_.integer(-2), f_.integer(-1)})
-                             : f_.op("aten::cat", {pairs, f_.integer(-1)});
+    Value* all = interleaved ? f_.op(aten::flatten,
+                                     {f_.op(aten::stack, {pairs, f_.integer(-1)}), f_.integer(-2), f_.integer(-1)})
+                             : f_.op(aten::cat, {pairs, f_.integer(-1)});
     if (dim_ == d_) return all;
     Value* withRest[] = {all, between(x, dim_, d_, 1)};
-    return f_.op("aten::cat", {f_.builder().list(withRest, types().tensor), f_.integer(-1)});
+    return f_.op(aten::cat, {f_.builder().list(withRest, types().tensor), f_.integer(-1)});
   }
   Value* between(Value* x, int64_t from, int64_t to, int64_t step) {
-    return f_.op("aten::slice", {x, f_.integer(-1), f_.integer(from), f_.integer(to), f_.integer(step)});
+    return f_.op(aten::slice, {x, f_.integer(-1), f_.integer(from), f_.integer(to), f_.integer(step)});
   }
   // [batch, heads, tokens, size] of the rows that have them, or of their columns from head `first` on.
   Value* part(const char* name, int64_t first, int64_t heads) {
@@ -119,23 +120,23 @@ class Unpacking {
     Value* rows = isAlone ? a_.input(name) : columns(a_.input("qkv"), 2, first, heads);
     if (Value* bias = a_.input("qkv_bias")) rows = f_.add(rows, columns(bias, 0, first, heads));
     Value* sizes = f_.listOf({batch_, tokens_, f_.integer(heads), f_.integer(d_)});
-    return f_.op("aten::transpose", {f_.op("aten::reshape", {rows, sizes}), f_.integer(1), f_.integer(2)});
+    return f_.op(aten::transpose, {f_.op(aten::reshape, {rows, sizes}), f_.integer(1), f_.integer(2)});
   }
   Value* columns(Value* of, int64_t dim, int64_t first, int64_t heads) {
-    return f_.op("aten::slice",
+    return f_.op(aten::slice,
                  {of, f_.integer(dim), f_.integer(first * d_), f_.integer((first + heads) * d_), f_.integer(1)});
   }
   Value* repeated(Value* x) {
     if (h_ == kv_) return x;
     Value* wide = f_.listOf({batch_, f_.integer(kv_), f_.integer(h_ / kv_), tokens_, f_.integer(d_)});
-    Value* groups = f_.op("aten::expand", {f_.op("aten::unsqueeze", {x, f_.integer(2)}), wide, f_.flag(false)});
-    return f_.op("aten::reshape", {groups, f_.listOf({batch_, f_.integer(h_), tokens_, f_.integer(d_)})});
+    Value* groups = f_.op(aten::expand, {f_.op(aten::unsqueeze, {x, f_.integer(2)}), wide, f_.flag(false)});
+    return f_.op(aten::reshape, {groups, f_.listOf({batch_, f_.integer(h_), tokens_, f_.integer(d_)})});
   }
   // True where a key comes after the query.
   Value* later() {
     Value* square = f_.listOf({tokens_, tokens_});
-    Value* ones = f_.op("aten::ones", {square, f_.dtype(DType::Bool), f_.none(), f_.none(), f_.none()});
-    return f_.op("aten::triu", {ones, f_.integer(1)});
+    Value* ones = f_.op(aten::ones, {square, f_.dtype(DType::Bool), f_.none(), f_.none(), f_.none()});
+    return f_.op(aten::triu, {ones, f_.integer(1)});
   }
 
   const AttentionNode& a_;

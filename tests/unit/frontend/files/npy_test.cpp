@@ -108,7 +108,7 @@ TEST(Npy, RejectsWhatIsWrong) {
       {shape("(-1,)"), "f:@61: error: the header should have a size here, found '-'\n"},
       {shape("(1.5,)"), "f:@62: error: the header should have ',' here, found '.'\n"},
       {shape("(2, 3"), "f:@65: error: the header should have ')' here, found '}'\n"},
-      {shape("()} x", "\1"), "f:@64: error: the header goes on behind its dict\n"},
+      {shape("()} x", "\1"), "f:@64: error: the header goes on after its dict\n"},
       {shape("(2,)", "\1"), "f:@66: error: bool [2] takes 2 bytes, but 1 follow the header: the file is truncated\n"},
       {shape("()", "\1\1"), "f:@65: error: bool [] takes 1 byte, but 2 follow the header\n"},
       {shape("(2,)", "\1\7"), "f:@66: error: a bool is 0 or 1, not 7\n"},

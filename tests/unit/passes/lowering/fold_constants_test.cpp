@@ -1,5 +1,6 @@
 #include "api/value_text.h"
 #include "ir/graph/clone.h"
+#include "passes/lowering/clean_up.h"
 #include "runtime/interpreter/program.h"
 #include "runtime/registry.h"
 #include "tests/support/module_checks.h"

@@ -336,11 +336,11 @@ TEST_F(Database, Conditions) {
 )");
     return runPlan(*g, Plan::walk("w", {(*rules)[0].rewrite})).outcome.changed;
   };
-  for (const char* yes :
-       {"%n == 2", "%n != 3 and rank(%x) == 2", "dtype(%x) in {f32, f64}", "size(%x, -1) == size(%x, 0) + 1",
-        "same_shape(%x, %y)", "floating(%x) and not integral(%x)", "constant(%n) and not constant(%x)",
-        "%n * 3 - 1 == 5", "(%n > 5 or %n >= 2) and %n <= 2", "uses(%x) == 1", "not written(%x)", "not none(%n)",
-        "%n == 2.0", "%n < 2.5", "dtype(%x) == \"f32\""})
+  for (const char* yes : {"%n == 2", "%n != 3 and rank(%x) == 2", "dtype(%x) in {f32, f64}",
+                          "size(%x, -1) == size(%x, 0) + 1", "same_shape(%x, %y)", "floating(%x) and not integral(%x)",
+                          "constant(%n) and not constant(%x)", "%n * 3 - 1 == 5", "(%n > 5 or %n >= 2) and %n <= 2",
+                          "uses(%x) == 1", "not written(%x)", "not none(%n)", "%n == 2.0", "%n < 2.5",
+                          "dtype(%x) == \"f32\"", "numel(%x) == 6 and numel(%y) == size(%x, 0) * 3", "unseen(%x)"})
     EXPECT_TRUE(applies(yes)) << yes;
   for (auto [wrong, message] : {std::pair{"dtype(%x) == f23", "'f23' is no dtype"},
                                 {"rank(%x) == two", "'two' is no dtype"},
@@ -355,8 +355,9 @@ TEST_F(Database, Conditions) {
     EXPECT_NE(found.find("my.rules:6:"), std::string::npos) << found;
     EXPECT_NE(found.find(message), std::string::npos) << found;
   }
-  for (const char* no : {"%n == 3", "rank(%x) == 3", "dtype(%x) in {f64}", "integral(%x)", "complex(%x)", "none(%n)",
-                         "size(%x, 5) == 1", "not size(%x, 5) == 1", "%n", "%n == \"a\""})
+  for (const char* no :
+       {"%n == 3", "rank(%x) == 3", "dtype(%x) in {f64}", "integral(%x)", "complex(%x)", "none(%n)", "size(%x, 5) == 1",
+        "not size(%x, 5) == 1", "%n", "%n == \"a\"", "numel(%x) == 5", "unseen(%z)", "may_replace(%x, %z)"})
     EXPECT_FALSE(applies(no)) << no;
 }
 

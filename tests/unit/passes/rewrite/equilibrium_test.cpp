@@ -60,12 +60,12 @@ TEST(Equilibrium, RewritesThatUndoEachOtherAreNamed) {
 TEST(Equilibrium, PassesAreBounded) {
   Plan::Equilibrium parts;
   int passes = 0;
-  parts.global = {{"grows", [&](Graph& g, RewriteContext&) {
-                     ++passes;
-                     Builder b(g, g.returnNode());
-                     g.returnNode()->replaceInput(0, b.insert(kF, {g.output(0)})->output());
-                     return true;
-                   }}};
+  parts.global = {GraphRewrite{"grows", [&](Graph& g, RewriteContext&) {
+                                 ++passes;
+                                 Builder b(g, g.returnNode());
+                                 g.returnNode()->replaceInput(0, b.insert(kF, {g.output(0)})->output());
+                                 return true;
+                               }}};
   PlanSettings settings;
   settings.maxPasses = 5;
   std::unique_ptr<Graph> g = graphOf(shortGraph("%x: f(%x)"));
