@@ -1,5 +1,6 @@
 #include "api/input_range.h"
 
+#include "ir/support/split.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -60,16 +61,14 @@ std::optional<InputRange> parseInputRange(std::string_view text) {
     range.dtype = *dtype;
     sizes = sizes.substr(0, colon);
   }
-  for (size_t at = 0; !sizes.empty() && at <= sizes.size();) {
-    size_t end = std::min(sizes.find('x', at), sizes.size());
-    std::string_view dim = sizes.substr(at, end - at);
+  if (sizes.empty()) return range;
+  for (std::string_view dim : split(sizes, 'x')) {
     size_t dots = dim.find("..");
     std::optional<int64_t> least = readSize(dim.substr(0, dots));
     std::optional<int64_t> most = dots == std::string_view::npos ? least : readSize(dim.substr(dots + 2));
     if (!least || !most || *least > *most) return std::nullopt;
     range.least.push_back(*least);
     range.most.push_back(*most);
-    at = end + 1;
   }
   return range;
 }

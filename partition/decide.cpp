@@ -1,6 +1,7 @@
 #include "partition/decide.h"
 
 #include "ir/graph/builder.h"
+#include "ir/graph/node_text.h"
 #include "ir/operators/private_writes.h"
 #include "ir/support/text.h"
 
@@ -10,8 +11,7 @@
 namespace tscompile {
 namespace {
 
-std::string nameOf(const Value* v) { return "%" + v->name(); }
-std::string typedName(const Value* v) { return nameOf(v) + " : " + typeText(withoutRefinement(v->type())); }
+std::string typedName(const Value* v) { return valueName(v) + " : " + typeText(withoutRefinement(v->type())); }
 
 constexpr const char* kTensorsOnly = "engines take and give tensors and lists of tensors";
 
@@ -172,7 +172,7 @@ void Decider::hazard(const Node* node) {
     const Value* written = node->inputCount() ? node->input(0) : nullptr;
     for (size_t i = node->inputCount(); op && i-- > 0;)
       if (op->trains(*node, i)) written = node->input(i);
-    std::string what = written ? nameOf(written) : "memory";
+    std::string what = written ? valueName(written) : "memory";
     fallBack(node, Reason::Aliasing, "writes " + what + " in place, and others may hold that memory",
              remedies_.ofWrite(node));
     return;
@@ -188,8 +188,8 @@ void Decider::hazard(const Node* node) {
     if (!writer && options_.assumed) continue;  // without those that are taken to be fit, nobody writes it
     std::string by = writer ? ", which " + nodeName(writer) + mayWrite(writer) : std::string(", which is written");
     fallBack(node, Reason::Aliasing,
-             base && !list ? "gives " + nameOf(v) + " that may share memory with " + nameOf(base) + by
-                           : "gives " + nameOf(v) + by,
+             base && !list ? "gives " + valueName(v) + " that may share memory with " + valueName(base) + by
+                           : "gives " + valueName(v) + by,
              writer ? remedies_.ofWrite(writer) : Remedy(), writer);
     return;
   }

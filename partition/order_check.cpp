@@ -1,5 +1,6 @@
 #include "partition/order_check.h"
 
+#include "ir/graph/node_text.h"
 #include "partition/dependencies.h"
 #include "partition/stitch.h"
 
@@ -10,10 +11,6 @@
 
 namespace tscompile {
 namespace {
-
-std::string nodeName(const Node* n) {
-  return std::string(n->kind().text()) + (n->outputCount() ? " (%" + n->output()->name() + ")" : "");
-}
 
 // Of one block: nodes of the original graph in the order in which they now run.
 struct BlockOrder {

@@ -1,5 +1,6 @@
 #include "partition/remedies.h"
 
+#include "ir/graph/node_text.h"
 #include "ir/operators/size_use.h"
 #include "ir/support/text.h"
 #include "ir/values/kind_set.h"
@@ -235,12 +236,6 @@ Remedy Remedies::ofControl(const Node* node) const {
   int64_t nodes = 0;
   forEachNode(node->block(0), [&](const Node*) { ++nodes; });
   return {Remedy::Kind::KnowTurns, {}, {kMostUnrolledNodes, nodes}, std::move(means)};
-}
-
-std::string nodeName(const Node* n) {
-  std::string out(n->kind().text());
-  if (n->outputCount()) out += " (%" + n->output()->name() + ")";
-  return out;
 }
 
 bool holdsTensors(TypePtr t) {

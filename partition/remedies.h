@@ -11,8 +11,6 @@ namespace tscompile {
 
 // Whether a text can say a value of this type.
 bool canBeBound(TypePtr type);
-// "aten::relu (%y)", or the kind alone.
-std::string nodeName(const Node* node);
 // A tensor, or something that has one inside.
 bool holdsTensors(TypePtr type);
 

@@ -23,19 +23,8 @@ std::string padded(std::string text, size_t width) {
   return own < width ? text.append(width - own, ' ') : text;
 }
 
-std::string nameOf(const Value* v) { return "%" + v->name(); }
-std::string nameOf(const Node* n) { return n->outputCount() ? nameOf(n->output()) : std::string(n->kind().text()); }
 // Of nodes without outputs: the kind and the line.
-std::string shortName(const Node* n) { return n->outputCount() ? nameOf(n) : placeName(n); }
-
-// At most `most` of the names, and how many more there are.
-template <class List, class ToText>
-std::string someOf(const List& list, size_t most, ToText toText) {
-  std::string out;
-  for (size_t i = 0; i < list.size() && i < most; ++i) out += (i ? ", " : "") + toText(list[i]);
-  if (list.size() > most) out += fmt::format(" and {} more", list.size() - most);
-  return out;
-}
+std::string labelOf(const Node* n) { return n->outputCount() ? valueName(n->output()) : placeName(n); }
 
 std::string percent(double part) { return fmt::format("{:.1f} %", part * 100); }
 
@@ -86,7 +75,7 @@ class Explainer {
       if (!g.remedy.empty()) out_ += fmt::format(" {:30}{}\n", "", textOf(g.remedy));
       if (!g.followers.empty())
         out_ += fmt::format(" {:<8}{:>4} × {:<14} {}: because of {}\n", "", g.followers.size(), followersCode(g),
-                            someOf(g.followers, kMostNames, shortName), someOf(g.causes, kMostNames, shortName));
+                            someOf(g.followers, kMostNames, labelOf), someOf(g.causes, kMostNames, labelOf));
     }
     if (groups_.size() > kMostGroups)
       out_ += fmt::format(" {:<8} and {} more; {}\n", "", groups_.size() - kMostGroups,
@@ -130,7 +119,7 @@ class Explainer {
     std::copy_if(s.inputs.begin(), s.inputs.end(), std::back_inserter(taken),
                  [](const Value* v) { return !v->type()->is(TypeKind::Class); });
     std::string crossing = someOf(taken, kMostValues, [](const Value* v) { return typedName(v); }) + " → " +
-                           someOf(s.outputs, kMostValues, [](const Value* v) { return nameOf(v); });
+                           someOf(s.outputs, kMostValues, [](const Value* v) { return valueName(v); });
     double share = partition_.seconds > 0 ? (s.seconds + s.borderSeconds) / partition_.seconds : 0;
     out_ += fmt::format(" {:>3}  {:<9} {:>6}  {}  {}  {:>10}", s.id,
                         s.target == Target::Accelerated ? "compiled" : "reference", s.nodes.size(), padded(lines, 15),
@@ -221,7 +210,7 @@ class Explainer {
   static std::string typedName(const Value* v) {
     std::string type;
     appendTypeAtVerbosity(v->type(), 1, type);
-    return nameOf(v) + " : " + type;
+    return valueName(v) + " : " + type;
   }
 
   // The commonest code of those that follow.
@@ -241,18 +230,6 @@ class Explainer {
 };
 
 }  // namespace
-
-uint32_t lineOf(const Node* node) {
-  return node->range.valid() ? node->range.file->lineColumn(node->range.begin).line : 0;
-}
-
-std::string placeName(const Node* node) {
-  std::string out(node->kind().text());
-  uint32_t line = lineOf(node);
-  std::string inside = node->outputCount() ? nameOf(node->output()) : "";
-  if (line) inside += fmt::format("{}line {}", inside.empty() ? "" : ", ", line);
-  return inside.empty() ? out : out + " (" + inside + ")";
-}
 
 double coverage(const Partition& partition) {
   size_t all = partition.nodeCount();
@@ -366,7 +343,7 @@ std::string explainNode(const Node* node, const Partition& partition, const Repa
     if (std::find(other.recomputed.begin(), other.recomputed.end(), node) != other.recomputed.end())
       computing.push_back(other.id);
     for (const Value* v : other.inputs)
-      if (v->node() == node && other.id != d.segment) takers[nameOf(v)].push_back(other.id);
+      if (v->node() == node && other.id != d.segment) takers[valueName(v)].push_back(other.id);
   }
   auto segments = [](const std::vector<uint32_t>& ids) {
     return (ids.size() == 1 ? "segment " : "segments ") +
@@ -380,7 +357,7 @@ std::string explainNode(const Node* node, const Partition& partition, const Repa
     const Node* from = u.value->node();
     if (!from || partition.given.contains(from) || partition.decisions[from].segment == d.segment) continue;
     bool computedAgain = std::find(s.recomputed.begin(), s.recomputed.end(), from) != s.recomputed.end();
-    out += fmt::format("  border   {} {} segment {}\n", nameOf(u.value),
+    out += fmt::format("  border   {} {} segment {}\n", valueName(u.value),
                        computedAgain ? "is computed again, as in" : "comes from", partition.decisions[from].segment);
   }
   const Remedy& remedy = partition.decisions[rootOf(node, partition)].remedy;

@@ -1,6 +1,7 @@
 // What partitioning tells people and programs.
 #pragma once
 
+#include "ir/graph/node_text.h"
 #include "ir/graph/printer.h"
 #include "ir/values/bounded_text.h"
 #include "partition/partition.h"
@@ -32,10 +33,6 @@ void writeNodesJson(const Graph& graph, const OpRegistry& registry, const Partit
 // A graph for Graphviz, segments as clusters.
 void writePartitionDot(const Graph& graph, const Partition& partition, std::ostream& out);
 
-// Of the text that the node was read from; 0: it was not read.
-uint32_t lineOf(const Node* node);
-// "aten::relu (%y, line 4)".
-std::string placeName(const Node* node);
 // Part of all nodes that run in engines, from 0 to 1.
 double coverage(const Partition& partition);
 

@@ -2,26 +2,13 @@
 
 #include "frontend/text/parse.h"
 #include "ir/support/check.h"
+#include "ir/support/embed.h"
 #include "runtime/ops/ops.h"
 #include "runtime/plugin/plugin_operators.h"
 #include "runtime/trtllm/builtin.h"
 
 // PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried.
-asm(R"(
-  .section .rodata
-  .balign 16
-  .globl tscompileCatalogBegin
-  .hidden tscompileCatalogBegin
-tscompileCatalogBegin:
-  .incbin ")" TSCOMPILE_CATALOG R"("
-  .globl tscompileCatalogEnd
-  .hidden tscompileCatalogEnd
-tscompileCatalogEnd:
-  .byte 0
-  .previous
-)");
-extern "C" const char tscompileCatalogBegin[];
-extern "C" const char tscompileCatalogEnd[];
+TS_EMBED(tscompileCatalog, TSCOMPILE_CATALOG);
 
 namespace tscompile {
 

@@ -113,7 +113,7 @@ std::string plainWords(const Remedy& r) {
     case Kind::CannotBindWritten:
       return ifNone(r) + "tensors of %" + r.names[0] + " cannot be constants, as " + r.names[1] + " it";
     case Kind::FixSizes:
-      return "fixed sizes of " + someOf(r.names, " and others");
+      return "fixed sizes of %" + someOf(r.names, " and others", ", %");
     case Kind::SupplyAttributes:
       return "the weights or a module dump";
     case Kind::KnowCondition:
@@ -139,9 +139,9 @@ std::string textOf(const Remedy& remedy) { return wordsInForce.load()(remedy); }
 RemedyWordsScope::RemedyWordsScope(RemedyWords words) : before_(wordsInForce.exchange(words)) {}
 RemedyWordsScope::~RemedyWordsScope() { wordsInForce = before_; }
 
-std::string someOf(const std::vector<std::string>& names, std::string_view rest) {
+std::string someOf(const std::vector<std::string>& names, std::string_view rest, std::string_view separator) {
   constexpr size_t kMost = 3;
-  std::string some = join(std::span(names).first(std::min(names.size(), kMost)), ", ", same);
+  std::string some = join(std::span(names).first(std::min(names.size(), kMost)), separator, same);
   return names.size() > kMost ? some + std::string(rest) : some;
 }
 

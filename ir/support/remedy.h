@@ -84,6 +84,6 @@ class RemedyWordsScope {
 };
 
 // At most three of the names, then `rest`.
-std::string someOf(const std::vector<std::string>& names, std::string_view rest);
+std::string someOf(const std::vector<std::string>& names, std::string_view rest, std::string_view separator = ", ");
 
 }  // namespace tscompile

@@ -2,6 +2,7 @@
 
 #include "frontend/files/section_file.h"
 #include "ir/graph/graph.h"
+#include "ir/support/split.h"
 #include "ir/support/text.h"
 #include "runtime/plugin/plugin_host.h"
 
@@ -36,12 +37,8 @@ std::string kindName(uint32_t type, bool list) {
 bool isList(const tsc_field_info& info) { return info.flags & TSC_FIELD_LIST; }
 
 bool isChoice(std::string_view choices, std::string_view value) {
-  for (size_t at = 0; at <= choices.size();) {
-    size_t end = std::min(choices.find('|', at), choices.size());
-    if (choices.substr(at, end - at) == value) return true;
-    at = end + 1;
-  }
-  return false;
+  const std::vector<std::string_view> all = split(choices, '|');
+  return std::find(all.begin(), all.end(), value) != all.end();
 }
 
 std::string numberText(double v) {
@@ -394,14 +391,8 @@ std::string fieldsSchema(const PluginCreator& creator) {
                                              : "array";
     if (info.minimum > -1e300) item["minimum"] = info.minimum;
     if (info.maximum < 1e300) item["maximum"] = info.maximum;
-    if (info.choices.size) {
-      std::string_view choices = tsc::view(info.choices);
-      for (size_t at = 0; at <= choices.size();) {
-        size_t end = std::min(choices.find('|', at), choices.size());
-        item["enum"].push_back(std::string(choices.substr(at, end - at)));
-        at = end + 1;
-      }
-    }
+    if (info.choices.size)
+      for (std::string_view choice : split(tsc::view(info.choices), '|')) item["enum"].push_back(std::string(choice));
     if (isList(info)) item = {{"type", "array"}, {"items", item}};
     item["description"] = std::string(tsc::view(info.doc));
     if (info.fallback && info.type != TSC_BYTES) {

@@ -4,6 +4,7 @@
 #include "ir/support/text.h"
 #include "runtime/call/thread_pool.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/reports/statistics.h"
 #include "tools/session/machine_memory.h"
 #include "tools/work/execution.h"
@@ -17,6 +18,12 @@
 
 namespace tscompile {
 namespace {
+
+// What bench takes beside the settings of run.
+struct BenchCommand {
+  std::vector<int> threads;  // one measurement each; none: as many as there are processors
+  std::chrono::nanoseconds duration = std::chrono::seconds(3);
+};
 
 using Clock = std::chrono::steady_clock;
 
@@ -58,7 +65,7 @@ class Bench {
 
     InterruptScope interrupts(std::nullopt);
     RunOptions settings = runOptions(command_, interrupts, session_);
-    std::vector<int> threads = options_.bench.threads;
+    std::vector<int> threads = options_.own.of<BenchCommand>().threads;
     if (threads.empty()) threads.push_back(defaultThreads());
     for (int n : threads) {
       settings.threads = n;
@@ -128,7 +135,7 @@ class Bench {
     }
     if (!warmUp(settings, result)) return false;
     std::vector<double> samples;
-    double milliseconds = std::chrono::duration<double, std::milli>(options_.bench.duration).count();
+    double milliseconds = std::chrono::duration<double, std::milli>(options_.own.of<BenchCommand>().duration).count();
     if (!repeat(settings, milliseconds, 3, samples)) return false;
     result.latency = statisticsOf(samples);
     warn(result);
@@ -187,6 +194,49 @@ class Bench {
 
 }  // namespace
 
-int runBench(const Options& options, Session& session) { return Bench(options, session).run(); }
+static int runBench(const Options& options, Session& session) { return Bench(options, session).run(); }
+
+namespace {
+
+constexpr std::string_view kBenchDetails =
+    R"(Inputs are written as for 'tscompile run'; tensors that are not given are random if the graph tells
+their sizes. Runs before the times have settled are not counted. A quantile is told if there are at
+least ten times beyond it.
+
+Examples:
+  tscompile bench model.ir --weights model.safetensors --threads 1,2
+  tscompile bench model.ir --weights model.safetensors --format json
+)";
+
+OptionSpecs benchOptions() {
+  return modelOptions() +
+         OptionSpecs{
+             executorOption(),
+             {"--threads", "N,N...", "threads to use; a measurement for each number (default: one for each processor)",
+              [](Options& o, const std::string& v) {
+                for (std::string_view n : split(v, ',')) o.own.of<BenchCommand>().threads.push_back(threadCount(n, v));
+              }},
+             {"--duration", "DURATION", "how long each measurement takes, such as 500ms or 10s (default: 3s)",
+              [](Options& o, const std::string& v) {
+                o.own.of<BenchCommand>().duration =
+                    checked(parseDuration(v), "--duration", "a duration such as 500ms or 10s", v);
+              }},
+         } +
+         cuttingOptions();
+}
+
+}  // namespace
+
+VerbSpec benchCommand() {
+  return {.name = "bench",
+          .summary = "measure how long a run takes",
+          .argument = "GRAPH",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .details = kBenchDetails,
+          .options = benchOptions(),
+          .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
+          .command = runBench};
+}
 
 }  // namespace tscompile

@@ -1,11 +1,12 @@
 // `tscompile build` makes a folder that serves a language model, `tscompile generate` runs it.
 #include "api/engine_file.h"
 #include "api/language_model.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "runtime/llm/tokenizer.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 
 #include <fmt/core.h>
 
@@ -13,6 +14,20 @@
 
 namespace tscompile {
 namespace {
+
+struct BuildCommand {
+  std::vector<std::string> weights;
+  std::string config, output;         // a JSON file, a folder
+  std::vector<std::string> settings;  // NAME=VALUE
+};
+
+struct GenerateCommand {
+  std::vector<std::string> prompts, promptIds;
+  std::string tokenizer;
+  uint64_t maxNewTokens = 64, threads = 0;
+  SamplingConfig sampling;
+  bool draws = false;  // --temperature or --seed was given
+};
 
 using Clock = std::chrono::steady_clock;
 
@@ -37,13 +52,11 @@ Result<BuildConfig> configOf(const BuildCommand& command, Session& session) {
 // "1,2,3"
 std::vector<TokenId> parseIds(const std::string& text) {
   std::vector<TokenId> ids;
-  for (size_t at = 0; at <= text.size();) {
-    size_t end = std::min(text.find(',', at), text.size());
-    std::optional<uint64_t> id = parseCount(trim(std::string_view(text).substr(at, end - at)));
+  for (std::string_view word : split(text, ',')) {
+    std::optional<uint64_t> id = parseCount(trim(word));
     if (!id || *id > INT32_MAX)
       throw UsageError{"--prompt-ids takes numbers with commas between them, not '" + abbreviate(text, 80) + "'"};
     ids.push_back(static_cast<TokenId>(*id));
-    at = end + 1;
   }
   return ids;
 }
@@ -170,31 +183,40 @@ class Generation {
     return true;
   }
 
+  struct Generated {
+    size_t prompt;
+    std::string_view finished;
+    std::vector<TokenId> tokens;
+    std::optional<std::string> text;
+
+    template <class Visit>
+    void fields(Visit&& visit) const {
+      visit("prompt", prompt);
+      visit("finished", finished);
+      visit("tokens", tokens);
+      visit("text", text);
+    }
+  };
+  struct GeneratedList {
+    std::vector<Generated> results;
+
+    template <class Visit>
+    void fields(Visit&& visit) const {
+      visit("schema", "tscompile.generate/1");
+      visit("results", Lines{results, true});
+    }
+  };
+
   void printJson() {
-    JsonWriter json(session_.out);
-    json.beginObject();
-    json.field("schema", "tscompile.generate/1");
-    json.key("results");
-    json.beginArray();
+    GeneratedList list;
     for (size_t i = 0; i < ids_.size(); ++i) {
       std::optional<RequestResult> r = batcher_->take(ids_[i]);
       if (!r) continue;
       generated_ += r->tokens.size();
-      json.newLine();
-      json.beginObject();
-      json.field("prompt", i);
-      json.field("finished", finishReasonName(r->reason));
-      json.key("tokens");
-      json.beginArray();
-      for (TokenId t : r->tokens) json.value(t);
-      json.endArray();
-      if (tokenizer_) json.field("text", tokenizer_->decode(r->tokens));
-      json.endObject();
+      list.results.push_back({i, finishReasonName(r->reason), r->tokens, {}});
+      if (tokenizer_) list.results.back().text = tokenizer_->decode(r->tokens);
     }
-    json.newLine();
-    json.endArray();
-    json.endObject();
-    json.finish();
+    writeJson(session_.out, list);
   }
 
   void printResults() {
@@ -228,8 +250,8 @@ class Generation {
 
 }  // namespace
 
-int runBuild(const Options& options, Session& session) {
-  const BuildCommand& command = options.build;
+static int runBuild(const Options& options, Session& session) {
+  const BuildCommand& command = options.own.of<BuildCommand>();
   if (command.output.empty()) throw UsageError{"build needs -o FOLDER"};
   Result<BuildConfig> config = configOf(command, session);
   if (!config) return session.finish();
@@ -245,8 +267,96 @@ int runBuild(const Options& options, Session& session) {
   return session.finish();
 }
 
-int runGenerate(const Options& options, Session& session) {
-  return Generation(options.generate, session).run(options.arguments[0]);
+static int runGenerate(const Options& options, Session& session) {
+  return Generation(options.own.of<GenerateCommand>(), session).run(options.arguments[0]);
+}
+
+namespace {
+
+OptionSpecs buildOptions() {
+  return OptionSpecs{
+      {"-w,--weights", "FILE", "weights: safetensors, or a recipe of docs/values.md",
+       [](Options& o, const std::string& v) { o.own.of<BuildCommand>().weights.push_back(v); }, true},
+      {"-o,--output", "FOLDER", "where config.json and the engine go",
+       [](Options& o, const std::string& v) { o.own.of<BuildCommand>().output = v; }},
+      {"--config", "FILE", "settings as a JSON object; see docs/language_models.md",
+       [](Options& o, const std::string& v) { o.own.of<BuildCommand>().config = v; }},
+      {"--set", "NAME=VALUE", "one setting, such as max_seq_len=512",
+       [](Options& o, const std::string& v) { o.own.of<BuildCommand>().settings.push_back(v); }, true},
+  };
+}
+
+OptionSpecs generateOptions() {
+  return OptionSpecs{
+      {"--prompt", "TEXT", "what the text begins with; several are served at the same time",
+       [](Options& o, const std::string& v) { o.own.of<GenerateCommand>().prompts.push_back(v); }, true},
+      {"--prompt-ids", "IDS", "the same as tokens: 12,7,99",
+       [](Options& o, const std::string& v) { o.own.of<GenerateCommand>().promptIds.push_back(v); }, true},
+      {"--tokenizer", "FILE", "tokenizer.json, vocab.json or a plain vocabulary; without it tokens are bytes",
+       [](Options& o, const std::string& v) { o.own.of<GenerateCommand>().tokenizer = v; }},
+      {"--max-new-tokens", "N", "tokens to generate at most (default: 64)",
+       [](Options& o, const std::string& v) {
+         o.own.of<GenerateCommand>().maxNewTokens = static_cast<uint64_t>(wholeNumber("--max-new-tokens", v));
+       }},
+      {"--temperature", "X", "draw tokens; logits are divided by it before. 0: the likeliest token",
+       [](Options& o, const std::string& v) {
+         o.own.of<GenerateCommand>().sampling.temperature = realNumber("--temperature", v);
+         o.own.of<GenerateCommand>().draws = true;
+       }},
+      {"--top-k", "N", "draw from the N likeliest tokens",
+       [](Options& o, const std::string& v) { o.own.of<GenerateCommand>().sampling.topK = wholeNumber("--top-k", v); }},
+      {"--top-p", "X", "draw from the likeliest tokens whose probabilities sum to X",
+       [](Options& o, const std::string& v) { o.own.of<GenerateCommand>().sampling.topP = realNumber("--top-p", v); }},
+      {"--min-p", "X", "draw from tokens that are at least X times as likely as the likeliest",
+       [](Options& o, const std::string& v) { o.own.of<GenerateCommand>().sampling.minP = realNumber("--min-p", v); }},
+      {"--repetition-penalty", "X", "tokens that were there get less likely (above 1)",
+       [](Options& o, const std::string& v) {
+         o.own.of<GenerateCommand>().sampling.repetitionPenalty = realNumber("--repetition-penalty", v);
+       }},
+      {"--seed", "N", "draw tokens, with this seed (default: 0)",
+       [](Options& o, const std::string& v) {
+         o.own.of<GenerateCommand>().sampling.randomSeed = static_cast<uint64_t>(wholeNumber("--seed", v));
+         o.own.of<GenerateCommand>().draws = true;
+       }},
+      {"--beam-width", "N", "search the likeliest texts with N beams",
+       [](Options& o, const std::string& v) {
+         o.own.of<GenerateCommand>().sampling.beamWidth = wholeNumber("--beam-width", v);
+       }},
+      {"--end-id", "N", "the token that ends a text",
+       [](Options& o, const std::string& v) {
+         o.own.of<GenerateCommand>().sampling.endId = wholeNumber("--end-id", v);
+       }},
+      {"--threads", "N", "threads to use at most",
+       [](Options& o, const std::string& v) {
+         o.own.of<GenerateCommand>().threads = static_cast<uint64_t>(threadCount(v, v));
+       }},
+  };
+}
+
+}  // namespace
+
+VerbSpec buildCommand() {
+  return {.name = "build",
+          .summary = "make a folder that serves a language model",
+          .argument = "MODEL",
+          .argumentHelp = "graph text of forward(input_ids, position_ids) -> logits",
+          .argumentRequired = true,
+          .details = "Example:\n  tscompile build model.ir -w model.safetensors --set max_seq_len=512 -o built\n",
+          .options = buildOptions(),
+          .command = runBuild};
+}
+
+VerbSpec generateCommand() {
+  return {.name = "generate",
+          .summary = "continue texts with a language model that was built",
+          .argument = "FOLDER",
+          .argumentHelp = "what build has made",
+          .argumentRequired = true,
+          .details =
+              "Examples:\n  tscompile generate built --prompt 'The graph' --max-new-tokens 100\n"
+              "  tscompile generate built --prompt-ids 464,4823 --top-k 50 --seed 7\n",
+          .options = generateOptions(),
+          .command = runGenerate};
 }
 
 }  // namespace tscompile

@@ -8,6 +8,7 @@
 #include "passes/rewrite/profile.h"
 #include "runtime/engine/network/tactics.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/session/machine_memory.h"
 #include "tools/session/process.h"
 #include "tools/work/inputs.h"
@@ -120,7 +121,7 @@ class CostReport {
 
 }  // namespace
 
-int runCompile(const Options& options, Session& session) {
+static int runCompile(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   if (command.output.empty() || command.output == "-")
     throw UsageError{"compile needs a file to write", {"name it with --output, such as -o model.tse"}};
@@ -162,6 +163,64 @@ int runCompile(const Options& options, Session& session) {
   tell(summary, session);
   cost.write(summary.nodes);
   return session.finish();
+}
+
+namespace {
+
+constexpr std::string_view kCompileDetails =
+    R"(Takes what partition takes. The file holds the graph with its engines, the weights and the sizes
+of --shape, which are checked at every run; docs/engine_files.md describes it. A file that is
+there is replaced when the new one is complete.
+
+Examples:
+  tscompile compile model.ir --weights model.safetensors --shape x=1..8x3x224x224 -o model.tse
+  tscompile compile model.ir -w model.safetensors --shape x=1x3x224x224 --tactics measure -o model.tse
+  tscompile run model.tse --input x=1x3x224x224:f32:randn(seed=0)
+)";
+
+OptionSpecs compileOptions() {
+  return partitioningOptions() +
+         OptionSpecs{requireFullOption(),
+                     settingOption("precision"),
+                     enablePrecisionOption(),
+                     settingOption("tactics"),
+                     {"--timing-cache", "FILE",
+                      "what earlier measurements have found, which comes first; new ones are added to it",
+                      [](Options& o, const std::string& v) { o.partition.timingCache = v; }},
+                     settingOption("threads"),
+                     {"--num-avg-timing-iters", "N", "how often to time a kernel, to take the median of (default: 9)",
+                      [](Options& o, const std::string& v) {
+                        std::optional<uint64_t> n = parseCount(v);
+                        if (!n || *n == 0 || *n > 1'000'000)
+                          throw UsageError{"--num-avg-timing-iters takes a number from 1 to 1000000, not '" +
+                                           abbreviate(v, 80) + "'"};
+                        EngineOptions& engine = o.partition.spec.engine;
+                        if (!engine.tactics) engine.tactics = std::make_shared<TacticCache>();
+                        engine.tactics->timingRuns = static_cast<int>(*n);
+                      }},
+                     settingOption("workspace-size"),
+                     settingOption("refittable"),
+                     {"--save-engine", "", "make one engine of the whole method, or fail",
+                      [](Options& o, const std::string&) { o.partition.oneEngine = true; }},
+                     {"--profile", "text|json", "write what compiling and each rewrite cost to standard error",
+                      [](Options& o, const std::string& v) {
+                        o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;
+                      }},
+                     {"-o,--output", "FILE", "the engine file to write",
+                      [](Options& o, const std::string& v) { o.partition.output = v; }}};
+}
+
+}  // namespace
+
+VerbSpec compileCommand() {
+  return {.name = "compile",
+          .summary = "write a graph with its engines and its weights to an engine file",
+          .argument = "FILE",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .details = kCompileDetails,
+          .options = compileOptions(),
+          .command = runCompile};
 }
 
 }  // namespace tscompile

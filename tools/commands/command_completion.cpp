@@ -1,6 +1,7 @@
 // `tscompile completion`: scripts for shells, made from the option tables.
 #include "ir/support/text.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 
 #include <algorithm>
 
@@ -23,7 +24,7 @@ std::vector<const OptionSpec*> optionsOf(const VerbSpec& verb) {
 std::vector<std::string> argumentWords(const VerbSpec& verb) {
   if (verb.name == "completion") return {"bash", "zsh", "fish"};
   if (verb.name != "help") return {};
-  std::vector<std::string> out{"limits"};
+  std::vector<std::string> out{"limits", "cutting"};
   for (const VerbSpec& v : verbSpecs()) out.emplace_back(v.name);
   return out;
 }
@@ -157,7 +158,7 @@ std::string fish() {
 
 }  // namespace
 
-int runCompletion(const Options& options, Session& session) {
+static int runCompletion(const Options& options, Session& session) {
   const std::string& shell = options.arguments[0];
   if (shell == "bash")
     session.out << bash();
@@ -168,6 +169,18 @@ int runCompletion(const Options& options, Session& session) {
   else
     throw UsageError{"completion takes bash, zsh or fish, not '" + abbreviate(shell, 80) + "'"};
   return kExitDone;
+}
+
+VerbSpec completionCommand() {
+  return {.name = "completion",
+          .summary = "print a completion script for a shell",
+          .argument = "SHELL",
+          .argumentHelp = "bash, zsh or fish",
+          .argumentRequired = true,
+          .details =
+              "Examples:\n  source <(tscompile completion bash)\n"
+              "  tscompile completion fish > ~/.config/fish/completions/tscompile.fish\n",
+          .command = runCompletion};
 }
 
 }  // namespace tscompile

@@ -7,6 +7,7 @@
 #include "ir/values/symbol.h"
 #include "partition/report.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/reports/diff_benches.h"
 #include "tools/reports/diff_tensors.h"
 #include "tools/reports/edit_script.h"
@@ -20,6 +21,11 @@
 
 namespace tscompile {
 namespace {
+
+struct DiffCommand {
+  std::string method = "forward";
+  bool ignoreNames = false;
+};
 
 constexpr size_t kInterpreter = SIZE_MAX;
 
@@ -328,10 +334,11 @@ struct DiffReport {
 };
 
 const Graph* methodOf(const Module& module, const Options& options, size_t file, Session& session) {
-  const Graph* graph = module.graph(options.diff.method);
+  const Graph* graph = module.graph(options.own.of<DiffCommand>().method);
   if (!graph)
     session.diagnostics
-        .fileError(options.arguments[file], {}, fmt::format("there is no method '{}'", options.diff.method))
+        .fileError(options.arguments[file], {},
+                   fmt::format("there is no method '{}'", options.own.of<DiffCommand>().method))
         .note("it has " + join(module.methods(), ", ", [](const std::string& m) { return m; }));
   return graph;
 }
@@ -359,7 +366,7 @@ Result<std::map<std::string, Tensor>> weightsOf(const std::string& path, const G
 
 }  // namespace
 
-int runDiff(const Options& options, Session& session) {
+static int runDiff(const Options& options, Session& session) {
   if (options.arguments.size() != 2) throw UsageError{"diff takes two files"};
   if (isBenchReport(options.arguments[0]) && isBenchReport(options.arguments[1]))
     return diffBenches(options.arguments[0], options.arguments[1], session);
@@ -367,7 +374,7 @@ int runDiff(const Options& options, Session& session) {
   if (!a || !b) return session.finish();
   const Graph *x = methodOf(*a, options, 0, session), *y = methodOf(*b, options, 1, session);
   if (!x || !y) return session.finish();
-  Comparer comparer(*x, *y, options.diff.ignoreNames);
+  Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames);
   // Those of texts are elsewhere.
   std::vector<TensorChange> weights;
   if (a->engineInfo() && b->engineInfo()) {
@@ -379,6 +386,46 @@ int runDiff(const Options& options, Session& session) {
   session.common.json ? writeJson(session.out, DiffReport{comparer, weights})
                       : writeText(comparer, weights, session.out);
   return session.finish(comparer.result().same() && weights.empty() ? kExitDone : kExitNegative);
+}
+
+namespace {
+
+constexpr std::string_view kDiffDetails =
+    R"(A line for each node that only one of them has: '-' of the first, '+' of the second, each with the
+line of its text. If one of them has engines (an engine file, 'partition --emit graph'), nodes are
+found by what they make, in any order, and '~' tells those that run on another side. Of two engine
+files the weights are compared as well. The exit code is 1 if there is a difference.
+
+Of two measurements ('bench --format json') the times are compared: the exit code is 1 if the second is
+slower by more than 3 % in both its least and its median time, with the same number of threads.
+
+Examples:
+  tscompile diff before.ir after.ir
+  tscompile diff greedy.ir dependency.ir
+  tscompile diff before.json after.json
+)";
+
+OptionSpecs diffOptions() {
+  return OptionSpecs{
+      {"--method", "NAME", "the method to compare (default: forward)",
+       [](Options& o, const std::string& v) { o.own.of<DiffCommand>().method = v; }},
+      {"--ignore-names", "", "values may have other names; not for graphs with engines",
+       [](Options& o, const std::string&) { o.own.of<DiffCommand>().ignoreNames = true; }},
+  };
+}
+
+}  // namespace
+
+VerbSpec diffCommand() {
+  return {.name = "diff",
+          .summary = "tell what two graphs, engine files or measurements differ in",
+          .argument = "FILE",
+          .argumentHelp = "two files: graph text, module dumps, engine files or measurements",
+          .argumentRequired = true,
+          .argumentRepeats = true,
+          .details = kDiffDetails,
+          .options = diffOptions(),
+          .command = runDiff};
 }
 
 }  // namespace tscompile

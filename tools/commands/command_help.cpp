@@ -1,6 +1,11 @@
 // Help texts, made from the option tables.
 #include "ir/support/text.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
 
 namespace tscompile {
 namespace {
@@ -40,10 +45,13 @@ void entry(std::string left, std::string_view help, std::string& out) {
   out += '\n';
 }
 
-void options(std::string_view title, std::span<const OptionSpec> specs, std::string& out) {
-  if (specs.empty()) return;
-  out += "\n" + std::string(title) + ":\n";
+// Those of one group, or that belong to none.
+void options(const std::string& title, std::span<const OptionSpec> specs, std::string& out,
+             std::string_view group = {}) {
+  if (std::none_of(specs.begin(), specs.end(), [&](const OptionSpec& o) { return o.group == group; })) return;
+  out += "\n" + title + ":\n";
   for (const OptionSpec& spec : specs) {
+    if (spec.group != group) continue;
     std::string left;
     for (char c : spec.names) left += c == ',' ? ", " : std::string(1, c);
     if (spec.names.find(',') == std::string_view::npos) left = "    " + left;
@@ -51,6 +59,47 @@ void options(std::string_view title, std::span<const OptionSpec> specs, std::str
       left += spec.valueOptional ? "[=" + std::string(spec.value) + "]" : " " + std::string(spec.value);
     entry(left, std::string(spec.help) + (spec.repeats ? "; may be given several times" : ""), out);
   }
+}
+
+struct Topic {
+  std::string_view name, text;
+};
+constexpr Topic kGroups[] = {{"cutting", "Which nodes go to engines, and how the graph is cut into segments"}};
+
+// The options of a group, those of the same commands together.
+std::string groupHelp(const Topic& group) {
+  std::vector<OptionSpec> all;
+  std::vector<std::string> takers;  // of each
+  for (const VerbSpec& verb : verbSpecs())
+    for (const OptionSpec& o : verb.options) {
+      if (o.group != group.name) continue;
+      auto known = std::find_if(all.begin(), all.end(), [&](const OptionSpec& a) { return a.names == o.names; });
+      if (known == all.end()) {
+        all.push_back(o);
+        takers.emplace_back(verb.name);
+      } else {
+        takers[static_cast<size_t>(known - all.begin())] += ", " + std::string(verb.name);
+      }
+    }
+  std::string out = std::string(group.text) + ": docs/partitioning.md explains it.\n";
+  std::vector<std::string> titles;
+  for (const std::string& t : takers)
+    if (std::find(titles.begin(), titles.end(), t) == titles.end()) titles.push_back(t);
+  for (const std::string& title : titles) {
+    std::vector<OptionSpec> specs;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (takers[i] == title) specs.push_back(all[i]);
+    options("Options of " + title, specs, out, group.name);
+  }
+  return out;
+}
+
+// Where options are explained that other commands take as well.
+void groupHints(const VerbSpec& verb, std::string& out) {
+  for (const Topic& group : kGroups)
+    if (std::any_of(verb.options.begin(), verb.options.end(),
+                    [&](const OptionSpec& o) { return o.group == group.name; }))
+      out += fmt::format("\nOptions of {}: see 'tscompile help {}'.\n", group.name, group.name);
 }
 
 std::string limitsHelp() {
@@ -93,28 +142,42 @@ std::string verbHelp(const VerbSpec& verb) {
     entry(std::string(verb.argument), verb.argumentHelp, out);
   }
   options("Options", verb.options, out);
+  groupHints(verb, out);
   options("Options of every command", commonOptionSpecsOf(verb), out);
   if (!verb.details.empty()) out += "\n" + std::string(verb.details);
   return out;
 }
 
-int runHelp(const Options& options, Session& session) {
+static int runHelp(const Options& options, Session& session) {
   const std::string topic = options.arguments.empty() ? "" : options.arguments[0];
   if (topic.empty()) {
     session.out << generalHelp();
   } else if (topic == "limits") {
     session.out << limitsHelp();
+  } else if (auto group =
+                 std::find_if(std::begin(kGroups), std::end(kGroups), [&](const Topic& t) { return t.name == topic; });
+             group != std::end(kGroups)) {
+    session.out << groupHelp(*group);
   } else if (const VerbSpec* verb = findVerb(topic)) {
     session.out << verbHelp(*verb);
   } else {
     UsageError error{"there is no help on '" + abbreviate(topic, 80) + "'"};
     NearestName nearest(topic);
     nearest.consider("limits");
+    for (const Topic& group : kGroups) nearest.consider(group.name);
     for (const VerbSpec& v : verbSpecs()) nearest.consider(v.name);
     if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
     throw error;
   }
   return kExitDone;
+}
+
+VerbSpec helpCommand() {
+  return {.name = "help",
+          .summary = "explain a command, or the limits",
+          .argument = "TOPIC",
+          .argumentHelp = "a command, 'cutting' or 'limits'",
+          .command = runHelp};
 }
 
 }  // namespace tscompile

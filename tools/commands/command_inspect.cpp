@@ -12,6 +12,7 @@
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/reports/graph_summary.h"
 #include "tools/reports/remedy_words.h"
 #include "tools/reports/torch_files.h"
@@ -23,6 +24,10 @@
 
 namespace tscompile {
 namespace {
+
+struct InspectCommand {
+  bool emitGraph = false;  // of an engine file
+};
 
 // Nodes that are not constants.
 size_t workNodes(const Graph& graph) {
@@ -572,8 +577,33 @@ class Inspector {
 
 }  // namespace
 
-int runInspect(const Options& options, Session& session) {
-  return Inspector(session, options.inspect.emitGraph).run(options.arguments);
+static int runInspect(const Options& options, Session& session) {
+  return Inspector(session, options.own.of<InspectCommand>().emitGraph).run(options.arguments);
+}
+
+namespace {
+
+OptionSpecs inspectOptions() {
+  return OptionSpecs{
+      {"--emit", "summary|graph", "tell what the file is (default), or print the graph of an engine file",
+       [](Options& o, const std::string& v) { o.own.of<InspectCommand>().emitGraph = v == "graph"; }},
+  };
+}
+
+}  // namespace
+
+VerbSpec inspectCommand() {
+  return {.name = "inspect",
+          .summary = "tell what a file is and what it holds, without executing anything",
+          .argument = "FILE",
+          .argumentHelp = "any file; -: standard input",
+          .argumentRequired = true,
+          .argumentRepeats = true,
+          .details =
+              "Knows graph text, module dumps, engine files, folders of build, safetensors, .npy and .npz, and\n"
+              "names other formats. 'tscompile FILE' means the same.\n",
+          .options = inspectOptions(),
+          .command = runInspect};
 }
 
 }  // namespace tscompile

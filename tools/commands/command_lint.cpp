@@ -5,6 +5,7 @@
 #include "ir/support/text.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/reports/lint.h"
 #include "tools/work/graphs.h"
 
@@ -103,6 +104,19 @@ class LintCommand {
 
 }  // namespace
 
-int runLint(const Options& options, Session& session) { return LintCommand(session).run(options.arguments); }
+static int runLint(const Options& options, Session& session) { return LintCommand(session).run(options.arguments); }
+
+VerbSpec lintCommand() {
+  return {.name = "lint",
+          .summary = "report everything that is wrong or suspicious in texts",
+          .argument = "FILE",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .argumentRepeats = true,
+          .details =
+              "Findings go to standard output. The exit code is 1 if one of them is an error, 3 if a text\n"
+              "cannot be read.\n",
+          .command = runLint};
+}
 
 }  // namespace tscompile

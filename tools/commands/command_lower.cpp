@@ -5,9 +5,20 @@
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 #include "tools/commands/rewriting.h"
+#include "tools/options/option_parts.h"
 
 namespace tscompile {
 namespace {
+
+struct LowerCommand {
+  std::vector<std::string> weights;
+  std::vector<std::string> fallBack;  // classes, paths, %names
+  std::vector<std::string> bind;      // NAME=VALUE
+  std::vector<std::string> records;   // functions and kinds of nodes
+  bool unpackPlugins = false;
+  std::string method = "forward";
+  std::string output;
+};
 
 // "%x" is a value; anything else may be a class or a path.
 void setFallBack(RewriteArguments& arguments, const std::vector<std::string>& given) {
@@ -74,8 +85,8 @@ int print(const Graph& graph, Session& session) {
 
 }  // namespace
 
-int runLower(const Options& options, Session& session) {
-  const LowerCommand& command = options.lower;
+static int runLower(const Options& options, Session& session) {
+  const LowerCommand& command = options.own.of<LowerCommand>();
   std::unique_ptr<RewritingSetup> setup =
       RewritingSetup::make(options.rewrite, loweringDatabase(), Query().including({"default"}), session);
   if (!setup) return session.finish();
@@ -116,6 +127,58 @@ int runLower(const Options& options, Session& session) {
     return session.finish();
   }
   return print(*lowered->graph(), session);
+}
+
+namespace {
+
+constexpr std::string_view kLowerDetails =
+    R"(Calls are inlined, attributes that nothing writes become constants, and the graph is simplified:
+every entry of 'tscompile passes' with the tag 'default' is applied. Without weights, what attributes
+hold stays an attribute.
+
+Examples:
+  tscompile lower model.dump
+  tscompile lower model.dump --weights weights.safetensors -o lowered.ir
+  tscompile run lowered.ir --weights lowered.safetensors --input x=1x3x224x224:f32:randn(seed=0)
+)";
+
+OptionSpecs lowerOptions() {
+  return OptionSpecs{
+             {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().weights.push_back(v); }, true},
+             {"--method", "NAME", "the method to lower (default: forward)",
+              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().method = v; }},
+             {"--bind", "NAME=VALUE", "make a constant of this input",
+              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().bind.push_back(v); }, true},
+             {"--record", "KIND",
+              "remember calls of this function, or nodes of this kind, and tell what became of them",
+              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().records.push_back(v); }, true},
+             {"--unpack-plugins", "", "replace nodes of plugins by the graphs that they decompose into",
+              [](Options& o, const std::string&) { o.own.of<LowerCommand>().unpackPlugins = true; }},
+             {"--fall-back", "WHAT", "mark nodes with to_compile=0: %NAME of a value, or the class or path of a module",
+              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().fallBack.push_back(v); }, true},
+             {"-o,--output", "FILE", "write there, and the tensors to FILE with .safetensors in place of .ir",
+              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().output = v; }},
+             {"--mode", "min|merge|o0|o1|o2|o3|o4|stabilize|unsafe",
+              "a query by its name (default: o2): from inlining alone over all that is exact to all that is fast",
+              [](Options& o, const std::string& v) { o.rewrite.mode = v; }},
+             {"--passes", "NAMES", "only these entries, separated by commas, in the order of their positions",
+              [](Options& o, const std::string& v) { addNames(o.rewrite.passes, v); }, true},
+         } +
+         rewritingOptions();
+}
+
+}  // namespace
+
+VerbSpec lowerCommand() {
+  return {.name = "lower",
+          .summary = "make one graph of a method and all that it calls, and simplify it",
+          .argument = "FILE",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .details = kLowerDetails,
+          .options = lowerOptions(),
+          .command = runLower};
 }
 
 }  // namespace tscompile

@@ -5,6 +5,7 @@
 #include "runtime/interpreter/machine.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/reports/op_status.h"
 #include "tools/work/graphs.h"
 
@@ -15,6 +16,11 @@
 
 namespace tscompile {
 namespace {
+
+struct OpsCommand {
+  std::vector<std::string> coverage;
+  bool all = false;
+};
 
 // With * for any text and ? for any byte; a pattern without them is searched for anywhere.
 bool matches(std::string_view pattern, std::string_view name) {
@@ -99,7 +105,7 @@ std::vector<Row> listRows(const OpsCommand& command, const std::vector<std::stri
 }
 
 int list(const Options& options, Session& session) {
-  std::vector<Row> rows = listRows(options.ops, options.arguments);
+  std::vector<Row> rows = listRows(options.own.of<OpsCommand>(), options.arguments);
   if (rows.empty()) {
     std::string message = "no operator matches '" + abbreviate(options.arguments[0], 80) + "'";
     std::string nearest = allOps().nearestKind(options.arguments[0]);
@@ -247,7 +253,7 @@ void coverageText(const std::string& file, const std::vector<Need>& needs, std::
 int coverage(const Options& options, Session& session) {
   std::vector<Coverage> results;
   bool missing = false;
-  for (const std::string& file : options.ops.coverage) {
+  for (const std::string& file : options.own.of<OpsCommand>().coverage) {
     ParseOptions reading;
     reading.registry = &allOps();
     Result<ParsedText> text = session.parse(file, reading);
@@ -267,8 +273,34 @@ int coverage(const Options& options, Session& session) {
 
 }  // namespace
 
-int runOps(const Options& options, Session& session) {
-  return options.ops.coverage.empty() ? list(options, session) : coverage(options, session);
+static int runOps(const Options& options, Session& session) {
+  return options.own.of<OpsCommand>().coverage.empty() ? list(options, session) : coverage(options, session);
+}
+
+namespace {
+
+OptionSpecs opsOptions() {
+  return OptionSpecs{
+      {"--coverage", "FILE", "tell which operators of a graph or module dump are there; exit 1 if one is missing",
+       [](Options& o, const std::string& v) { o.own.of<OpsCommand>().coverage.push_back(v); }, true},
+      {"--implemented", "", "list what can run (the default)",
+       [](Options& o, const std::string&) { o.own.of<OpsCommand>().all = false; }},
+      {"--all", "", "list also what PyTorch has and tscompile has not",
+       [](Options& o, const std::string&) { o.own.of<OpsCommand>().all = true; }},
+  };
+}
+
+}  // namespace
+
+VerbSpec opsCommand() {
+  return {.name = "ops",
+          .summary = "list operators, or tell which operators of a graph are there",
+          .argument = "PATTERN",
+          .argumentHelp = "show operators whose name contains this, or matches it if it holds * or ?",
+          .argumentRepeats = true,
+          .details = "Examples:\n  tscompile ops 'aten::*pool*'\n  tscompile ops --coverage model.ir\n",
+          .options = opsOptions(),
+          .command = runOps};
 }
 
 }  // namespace tscompile

@@ -6,6 +6,7 @@
 #include "ir/support/check.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/reports/graph_json.h"
 
 #include <optional>
@@ -14,6 +15,17 @@
 
 namespace tscompile {
 namespace {
+
+enum class GraphForm : uint8_t { Text, Expression, Tree, Dot };
+
+struct ParseCommand {
+  std::string output;
+  GraphForm form = GraphForm::Text;
+  bool allBrackets = false;
+  bool likeParseIr = false;
+  int typeVerbosity = 3;
+  bool locations = true;
+};
 
 using PrintOne = std::function<bool(const std::string& name, const Graph&)>;
 
@@ -63,18 +75,19 @@ bool printAs(const Options& options, const ParsedText& text, const TextSink& tex
     if (!name.empty()) sink(name + " = ");
     return print();
   };
-  switch (options.parse.form) {
+  switch (options.own.of<ParseCommand>().form) {
     case GraphForm::Text: {
       PrintOptions printing;
-      printing.locations = options.parse.locations;
-      printing.typeVerbosity = options.parse.typeVerbosity;
+      printing.locations = options.own.of<ParseCommand>().locations;
+      printing.typeVerbosity = options.own.of<ParseCommand>().typeVerbosity;
       printing.maxBytes = options.common.limits.printBytes;
       return printText(text, textSink, printing);
     }
     case GraphForm::Expression:
       return printEach(text, sink, [&](const std::string& name, const Graph& g) {
         return named(name, [&] {
-          return printExpression(g, sink, {.allBrackets = options.parse.allBrackets, .maxBytes = left});
+          return printExpression(g, sink,
+                                 {.allBrackets = options.own.of<ParseCommand>().allBrackets, .maxBytes = left});
         });
       });
     case GraphForm::Tree:
@@ -112,17 +125,17 @@ class SinkBuffer : public std::streambuf {
 
 }  // namespace
 
-int runParse(const Options& options, Session& session) {
+static int runParse(const Options& options, Session& session) {
   ParseOptions reading;
   reading.registry = &allOps();
-  reading.likeParseIr = options.parse.likeParseIr;
+  reading.likeParseIr = options.own.of<ParseCommand>().likeParseIr;
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
   session.report();
 
   std::optional<FileWriter> file;
-  bool toFile = !options.parse.output.empty() && options.parse.output != "-";
-  if (toFile) file.emplace(options.parse.output, session.diagnostics);
+  bool toFile = !options.own.of<ParseCommand>().output.empty() && options.own.of<ParseCommand>().output != "-";
+  if (toFile) file.emplace(options.own.of<ParseCommand>().output, session.diagnostics);
   TextSink sink = [&](std::string_view piece) {
     if (toFile)
       file->write(piece);
@@ -142,6 +155,47 @@ int runParse(const Options& options, Session& session) {
   }
   if (toFile) file->commit();
   return session.finish();
+}
+
+namespace {
+
+OptionSpecs parseOptions() {
+  return OptionSpecs{
+      {"-o,--output", "FILE", "write there instead of to standard output",
+       [](Options& o, const std::string& v) { o.own.of<ParseCommand>().output = v; }},
+      {"--as", "text|expr|tree|dot",
+       "graph text (default), formulas, a tree of nodes with their inputs below them, or a picture for Graphviz",
+       [](Options& o, const std::string& v) {
+         o.own.of<ParseCommand>().form = v == "expr"   ? GraphForm::Expression
+                                         : v == "tree" ? GraphForm::Tree
+                                         : v == "dot"  ? GraphForm::Dot
+                                                       : GraphForm::Text;
+       }},
+      {"--brackets", "few|all", "in formulas: where they are needed (default), or around every operation",
+       [](Options& o, const std::string& v) { o.own.of<ParseCommand>().allBrackets = v == "all"; }},
+      {"--like-parse-ir", "", "read as torch._C.parse_ir does: only the first graph, names of node outputs are dropped",
+       [](Options& o, const std::string&) { o.own.of<ParseCommand>().likeParseIr = true; }},
+      {"--type-verbosity", "0|1|2|3|20",
+       "types: 0 none, 1 sizes, 2 and strides, 3 everything (default), 20 symbolic sizes as well",
+       [](Options& o, const std::string& v) {
+         o.own.of<ParseCommand>().typeVerbosity = static_cast<int>(*parseCount(v));
+       }},
+      {"--no-locations", "", "leave out '# file:line:column'",
+       [](Options& o, const std::string&) { o.own.of<ParseCommand>().locations = false; }},
+  };
+}
+
+}  // namespace
+
+VerbSpec parseCommand() {
+  return {.name = "parse",
+          .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
+          .argument = "FILE",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .details = "Checks syntax and names. 'tscompile lint' checks types and structure as well.\n",
+          .options = parseOptions(),
+          .command = runParse};
 }
 
 }  // namespace tscompile

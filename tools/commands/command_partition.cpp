@@ -6,6 +6,7 @@
 #include "partition/report.h"
 #include "partition/stitch.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/work/partitioning.h"
 
 #include <fmt/core.h>
@@ -207,7 +208,7 @@ int checkSupport(const Options& options, Session& session) {
 
 }  // namespace
 
-int runPartition(const Options& options, Session& session) {
+static int runPartition(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
   if (!command.checkSupport.empty()) return checkSupport(options, session);
   std::optional<Prepared> prepared = prepare(options, session);
@@ -225,7 +226,7 @@ int runPartition(const Options& options, Session& session) {
   return session.finish();
 }
 
-int runExplain(const Options& options, Session& session) {
+static int runExplain(const Options& options, Session& session) {
   if (options.arguments.size() < 2)
     throw UsageError{"explain needs a value (%name) or an operator (aten::relu) behind the file",
                      {"see 'tscompile help explain'"}};
@@ -246,6 +247,74 @@ int runExplain(const Options& options, Session& session) {
   }
   writeNodesJson(*prepared->graph, *prepared->registry, p, nodes, inputs, session.out);
   return session.finish();
+}
+
+namespace {
+
+void setSweep(Options& o, const std::string& v) {
+  constexpr std::string_view kName = "min-block-size=";
+  if (!startsWith(v, kName)) throw UsageError{"--sweep takes min-block-size=N,N..., not '" + abbreviate(v, 80) + "'"};
+  for (std::string_view size : split(std::string_view(v).substr(kName.size()), ','))
+    o.partition.sweep.push_back(blockSize("--sweep min-block-size", std::string(size)));
+}
+
+constexpr std::string_view kPartitionDetails =
+    R"(The graph is lowered first, without its weights unless they are given; --no-lower takes it as it is.
+Nothing is compiled. docs/partitioning.md explains the reasons and the strategies.
+
+Examples:
+  tscompile partition model.ir --explain
+  tscompile partition model.ir --torch-executed-op aten::lgamma --min-block-size 1
+  tscompile partition model.ir --sweep min-block-size=1,2,4,8
+)";
+
+OptionSpecs partitionOptions() {
+  return partitioningOptions() +
+         OptionSpecs{
+             requireFullOption(),
+             {"--check-method-support", "METHOD",
+              "list what engines cannot take of a method, instead; exit 1 if there is some",
+              [](Options& o, const std::string& v) { o.partition.checkSupport = v; }},
+             {"--sweep", "LIST", "tell what min-block-size=1,2,4 would give, instead of the segments", setSweep},
+             {"--format", "text|json|dot", "form of the output (default: text)",
+              [](Options& o, const std::string& v) {
+                o.partition.form = v == "json"  ? PartitionForm::Json
+                                   : v == "dot" ? PartitionForm::Dot
+                                                : PartitionForm::Text;
+                o.common.json = v == "json";
+              }},
+             {"--explain", "", "add a table of the segments, with the reasons for what is not in engines",
+              [](Options& o, const std::string&) { o.partition.explain = true; }},
+             {"--emit", "segments|graph", "print the segments (default), or one graph that has engines as nodes",
+              [](Options& o, const std::string& v) { o.partition.emitGraph = v == "graph"; }},
+             {"-o,--output", "FILE", "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
+              [](Options& o, const std::string& v) { o.partition.output = v; }},
+         };
+}
+
+}  // namespace
+
+VerbSpec partitionCommand() {
+  return {.name = "partition",
+          .summary = "cut a graph into segments for engines and for the interpreter, and tell why",
+          .argument = "FILE",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .details = kPartitionDetails,
+          .options = partitionOptions(),
+          .command = runPartition};
+}
+
+VerbSpec explainCommand() {
+  return {.name = "explain",
+          .summary = "tell where a node runs, why, and what would change it",
+          .argument = "FILE",
+          .argumentHelp = "graph text or a module dump, then values (%name) or operators (aten::relu)",
+          .argumentRequired = true,
+          .argumentRepeats = true,
+          .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",
+          .options = partitioningOptions(),
+          .command = runExplain};
 }
 
 }  // namespace tscompile

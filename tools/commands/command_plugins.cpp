@@ -5,6 +5,7 @@
 #include "runtime/plugin/plugin_check.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/session/process.h"
 #include "tools/work/isolated_checks.h"
 
@@ -16,6 +17,10 @@
 
 namespace tscompile {
 namespace {
+
+struct PluginsCommand {
+  std::chrono::nanoseconds checkLimit = std::chrono::minutes(1);  // of one check
+};
 
 std::string kindOf(const PluginCreator& c) { return c.key.ns + "::" + c.key.name; }
 
@@ -173,13 +178,43 @@ int checkPart(const std::vector<std::string>& words) {
 
 }  // namespace
 
-int runPlugins(const Options& options, Session& session) {
+static int runPlugins(const Options& options, Session& session) {
   const std::vector<std::string>& words = options.arguments;
   if (words.size() == 1 && words[0] == "list") return list(session);
   if (words.size() == 2 && words[0] == "show") return show(words[1], session);
-  if (words.size() == 2 && words[0] == "check") return check(words[1], options.plugins.checkLimit, session);
+  if (words.size() == 2 && words[0] == "check")
+    return check(words[1], options.own.of<PluginsCommand>().checkLimit, session);
   if (words[0] == "check-part" && isCheckProcess()) return checkPart(words);
   throw UsageError{"plugins takes list, show NAME or check LIB", {"see 'tscompile help plugins'"}};
+}
+
+namespace {
+
+OptionSpecs pluginsOptions() {
+  return OptionSpecs{
+      {"--limit-time", "DURATION", "time that each check may take, such as 250ms, 3s or 2min (default: 1min)",
+       [](Options& o, const std::string& v) {
+         o.own.of<PluginsCommand>().checkLimit =
+             checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+       }},
+  };
+}
+
+}  // namespace
+
+VerbSpec pluginsCommand() {
+  return {.name = "plugins",
+          .summary = "list plugins, show what one takes, or check the plugins of a library",
+          .argument = "WHAT",
+          .argumentHelp = "list, show NAME, or check LIB",
+          .argumentRequired = true,
+          .argumentRepeats = true,
+          .details =
+              "Examples:\n  tscompile plugins show Identity\n  tscompile plugins check ./libmine.so\n"
+              "The exit code of check is 1 if it finds something. Plugins are checked in processes of their own: one\n"
+              "that crashes, or does not come to an end, is a finding.\n",
+          .options = pluginsOptions(),
+          .command = runPlugins};
 }
 
 }  // namespace tscompile

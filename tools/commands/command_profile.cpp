@@ -1,8 +1,10 @@
 // `tscompile profile`: where the time of a run goes.
+#include "ir/graph/node_text.h"
 #include "ir/support/json_fields.h"
 #include "runtime/call/run_observer.h"
 #include "runtime/engine/network/network.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/work/execution.h"
 #include "tools/work/inputs.h"
 #include "tools/work/plugin_work.h"
@@ -19,6 +21,12 @@
 namespace tscompile {
 namespace {
 
+// What profile takes beside the settings of run.
+struct ProfileCommand {
+  uint64_t runs = 0;  // 0: as many as fit in a second
+  std::string trace;  // a file for the times of one run
+};
+
 using Clock = RunObserver::Clock;
 
 double microseconds(Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
@@ -34,10 +42,6 @@ double bytesOf(const Network& network, std::span<const TensorId> ids) {
   for (TensorId id : ids)
     out += static_cast<double>(network[id].numel) * static_cast<double>(itemSize(network[id].dtype));
   return out;
-}
-
-std::string nameOf(const Node* n) {
-  return n->outputCount() ? "%" + n->output(0)->name() : std::string(n->kind().text());
 }
 
 // Sums up what engines and the interpreter do, and keeps each event of the latest run.
@@ -94,7 +98,7 @@ class Profile : public RunObserver {
       ++calls.calls;
     } else {
       auto [it, isNew] = nodeIndex_.try_emplace(node, nodes.size());
-      if (isNew) nodes.push_back({std::string(node->kind().text()), nameOf(node)});
+      if (isNew) nodes.push_back({std::string(node->kind().text()), shortName(node)});
       Interpreted& n = nodes[it->second];
       n.time += us;
       n.bytes += static_cast<double>(bytes);
@@ -130,7 +134,7 @@ class Profile : public RunObserver {
       layer.shapes = shapeText(network, l->inputs) + " -> " + shapeText(network, l->outputs);
       layer.flops = l->flops();
       layer.bytes = bytesOf(network, l->inputs) + bytesOf(network, l->outputs);
-      if (l->node) layer.node = nameOf(l->node);
+      if (l->node) layer.node = shortName(l->node);
     }
     return it->second;
   }
@@ -249,7 +253,7 @@ class Profiler {
       int code = session_.finish();
       return interrupts.signal() ? 128 + interrupts.signal() : code;
     }
-    if (!options_.profile.trace.empty() && !writeTrace()) return session_.finish();
+    if (!options_.own.of<ProfileCommand>().trace.empty() && !writeTrace()) return session_.finish();
     session_.common.json ? writeJson(session_.out, *this) : writeText();
     return session_.finish();
   }
@@ -262,7 +266,7 @@ class Profiler {
     ObserverScope observing(profile_);
     PluginWork plugins;
     Clock::time_point start = Clock::now();
-    uint64_t wanted = options_.profile.runs;
+    uint64_t wanted = options_.own.of<ProfileCommand>().runs;
     while (wanted ? profile_.runs < wanted : profile_.runs == 0 || microseconds(Clock::now() - start) < 1e6) {
       profile_.events.clear();
       begin_ = Clock::now();
@@ -381,9 +385,9 @@ class Profiler {
     json.endObject();
     json.finish();
     std::string all = std::move(text).str();
-    std::ofstream file(options_.profile.trace, std::ios::binary);
+    std::ofstream file(options_.own.of<ProfileCommand>().trace, std::ios::binary);
     if (file.write(all.data(), static_cast<std::streamsize>(all.size())).flush()) return true;
-    session_.diagnostics.error("cannot write " + options_.profile.trace, ErrorKind::Io);
+    session_.diagnostics.error("cannot write " + options_.own.of<ProfileCommand>().trace, ErrorKind::Io);
     return false;
   }
 
@@ -396,6 +400,50 @@ class Profiler {
 
 }  // namespace
 
-int runProfile(const Options& options, Session& session) { return Profiler(options, session).run(); }
+static int runProfile(const Options& options, Session& session) { return Profiler(options, session).run(); }
+
+namespace {
+
+constexpr std::string_view kProfileDetails =
+    R"(The graph runs on engines. Each of their layers is a line, and each node that the interpreter runs;
+those that take longest first. GFLOP/s are of layers that compute products, KB those of the tensors
+that are taken and given. The last lines are what is left: the borders of engines, with what crosses
+them, steps of the interpreter that belong to no node, and what is around all that.
+
+Examples:
+  tscompile profile model.ir --weights model.safetensors
+  tscompile profile model.ir --weights model.safetensors --threads 1 --trace trace.json
+)";
+
+OptionSpecs profileOptions() {
+  return modelOptions() +
+         OptionSpecs{
+             {"--threads", "N", "threads to use at most (default: one for each processor)",
+              [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
+             {"--runs", "N", "how many runs to take the mean of (default: as many as fit in a second)",
+              [](Options& o, const std::string& v) {
+                auto n = parseCount(v);
+                o.own.of<ProfileCommand>().runs =
+                    checked(n && *n > 0 ? n : std::nullopt, "--runs", "a number from 1 up", v);
+              }},
+             {"--trace", "FILE", "write when each part of the last run began and ended there, for chrome://tracing",
+              [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().trace = v; }},
+         } +
+         cuttingOptions();
+}
+
+}  // namespace
+
+VerbSpec profileCommand() {
+  return {.name = "profile",
+          .summary = "tell where the time of a run goes, layer by layer",
+          .argument = "GRAPH",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .details = kProfileDetails,
+          .options = profileOptions(),
+          .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
+          .command = runProfile};
+}
 
 }  // namespace tscompile

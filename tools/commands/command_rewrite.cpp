@@ -1,11 +1,12 @@
 // `tscompile rewrite`: applies a user's own rules. `tscompile passes`: lists what lowering consists of.
 #include "frontend/files/file_io.h"
 #include "ir/graph/printer.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/registry.h"
 #include "tools/commands/rewriting.h"
+#include "tools/options/option_parts.h"
 #include "tools/work/graphs.h"
 
 #include <fmt/core.h>
@@ -105,22 +106,25 @@ std::vector<std::string> tagsOf(const RewriteDatabase::Entry& e) {
   return tags;
 }
 
-void writeJson(const Entries& entries, std::ostream& out) {
-  JsonWriter json(out);
-  json.beginArray();
-  for (const auto& e : entries) {
-    json.beginObject();
-    json.field("name", e.name);
-    json.field("position", e.position);
-    json.key("tags");
-    json.beginArray();
-    for (const std::string& t : tagsOf(e)) json.value(t);
-    json.endArray();
-    json.field("purpose", e.purpose);
-    json.endObject();
+struct EntryFields {
+  std::string_view name;
+  double position;
+  std::vector<std::string> tags;
+  std::string_view purpose;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", name);
+    visit("position", position);
+    visit("tags", tags);
+    visit("purpose", purpose);
   }
-  json.endArray();
-  json.finish();
+};
+
+void writeEntriesJson(const Entries& entries, std::ostream& out) {
+  std::vector<EntryFields> all;
+  for (const auto& e : entries) all.push_back({e.name, e.position, tagsOf(e), e.purpose});
+  writeJson(out, all);
 }
 
 // One line for each, below the databases that they belong to.
@@ -162,7 +166,7 @@ void writeTable(const Entries& entries, std::ostream& out) {
 
 }  // namespace
 
-int runRewrite(const Options& options, Session& session) {
+static int runRewrite(const Options& options, Session& session) {
   if (options.rewrite.rules.empty() && options.rewrite.why.empty())
     throw UsageError{"rewrite needs --rules FILE", {"see 'tscompile help rewrite'"}};
   std::unique_ptr<RewritingSetup> setup = RewritingSetup::make(
@@ -205,14 +209,55 @@ int runRewrite(const Options& options, Session& session) {
   return session.finish();
 }
 
-int runPasses(const Options& options, Session& session) {
+static int runPasses(const Options& options, Session& session) {
   Entries entries = wantedEntries(options.arguments);
   if (session.common.json) {
-    writeJson(entries, session.out);
+    writeEntriesJson(entries, session.out);
     return session.finish();
   }
   writeTable(entries, session.out);
   return session.finish(entries.empty() ? kExitNegative : kExitDone);
+}
+
+namespace {
+
+constexpr std::string_view kRewriteDetails =
+    R"(All rules of the files are applied until nothing changes, unless --rewrite chooses among them.
+
+Example:
+  tscompile rewrite model.ir --rules fuse.rules -o fused.ir
+)";
+
+OptionSpecs rewriteOptions() {
+  return OptionSpecs{
+             {"--why", "RULE", "tell why this rule does not apply: where it fits best, and what does not fit there",
+              [](Options& o, const std::string& v) { o.rewrite.why = v; }},
+             {"-o,--output", "FILE", "write there instead of to standard output",
+              [](Options& o, const std::string& v) { o.rewrite.output = v; }},
+         } +
+         rewritingOptions();
+}
+
+}  // namespace
+
+VerbSpec rewriteCommand() {
+  return {.name = "rewrite",
+          .summary = "apply rules of your own to a graph",
+          .argument = "FILE",
+          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentRequired = true,
+          .details = kRewriteDetails,
+          .options = rewriteOptions(),
+          .command = runRewrite};
+}
+
+VerbSpec passesCommand() {
+  return {.name = "passes",
+          .summary = "list the steps of lowering with their positions and tags",
+          .argument = "NAME",
+          .argumentHelp = "show entries that have this tag, or whose name contains this",
+          .argumentRepeats = true,
+          .command = runPasses};
 }
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // `tscompile run`: executes a graph.
 #include "api/value_text.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/work/execution.h"
 #include "tools/work/inputs.h"
 #include "tools/work/plugin_work.h"
@@ -60,6 +61,64 @@ class RunCommandExecutor {
 
 }  // namespace
 
-int runRun(const Options& options, Session& session) { return RunCommandExecutor(options, session).run(); }
+static int runRun(const Options& options, Session& session) { return RunCommandExecutor(options, session).run(); }
+
+namespace {
+
+constexpr std::string_view kRunDetails = R"(Values are written so:
+  3  2.5  -inf  true  None  "text"  [1, 2]  (1, "a")  {"k": 1}
+  @file.npy  @file.safetensors#tensor  @file.npz#member
+  1x3x224x224:f32:randn(seed=0)  and zeros, ones, arange, randint(lo,hi), uniform(lo,hi)
+  2x2:f32=[1 2; 3 4]
+
+Engines run what they can of the graph, the interpreter the rest, or all of it if the graph cannot be
+compiled. --torch-executed-op and the like keep nodes out of engines; see docs/partitioning.md.
+
+What the model prints goes to standard error. Without --outputs and --print, one line
+tells the type, shape, least, greatest and mean value of each output.
+
+Examples:
+  tscompile run model.ir --weights model.safetensors --input x=1x3x224x224:f32:randn(seed=0)
+  tscompile run model.ir -w model.safetensors -i x=@cat.npy --outputs out
+)";
+
+OptionSpecs runOptions() {
+  return modelOptions() +
+         OptionSpecs{
+             {"--outputs", "DIR", "write outputs.json and the tensors there",
+              [](Options& o, const std::string& v) { o.run.outputs = v; }},
+             {"--print", "", "print the returned values in full, one a line",
+              [](Options& o, const std::string&) { o.run.print = true; }},
+             executorOption(),
+             {"--custom-torch-ops,--custom-converters", "LIB",
+              "a shared library with operators and converters; see docs/writing_converters.md",
+              [](Options& o, const std::string& v) { o.run.libraries.push_back(v); }, true},
+             {"--threads", "N", "threads to use at most; the interpreter runs on one",
+              [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
+             {"--limit-mem", "SIZE",
+              "memory for tensors, such as 512M (default: 80 % of the machine's or the container's)",
+              [](Options& o, const std::string& v) {
+                o.run.memoryLimit = checked(parseSize(v), "--limit-mem", "a size such as 512M", v);
+              }},
+             {"--limit-time", "DURATION", "time that the run may take, such as 250ms, 3s or 2min (default: unlimited)",
+              [](Options& o, const std::string& v) {
+                o.run.timeLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+              }},
+         } +
+         cuttingOptions();
+}
+
+}  // namespace
+
+VerbSpec runCommand() {
+  return {.name = "run",
+          .summary = "execute a graph",
+          .argument = "GRAPH",
+          .argumentHelp = "graph text, a module dump or an engine file; -: text from standard input",
+          .argumentRequired = true,
+          .details = kRunDetails,
+          .options = runOptions(),
+          .command = runRun};
+}
 
 }  // namespace tscompile

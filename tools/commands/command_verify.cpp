@@ -7,6 +7,7 @@
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/session/machine_memory.h"
 #include "tools/session/process.h"
 #include "tools/work/inputs.h"
@@ -19,6 +20,13 @@
 
 namespace tscompile {
 namespace {
+
+struct VerifyCommand {
+  std::vector<std::string> inputs;  // NAME=VALUE
+  double relative = 1e-3, absolute = 1e-4;
+  bool checkThreshold = true;
+  bool bisect = false;
+};
 
 std::string textOf(const Difference& d) {
   return d.wrong.empty() ? fmt::format("{:.2g}", d.largest) : "wrong: " + d.wrong;
@@ -152,7 +160,7 @@ void checkOptionsOfEngineFile(const CompileSpec& spec) {
 
 }  // namespace
 
-int runVerify(const Options& options, Session& session) {
+static int runVerify(const Options& options, Session& session) {
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
   Result<Module> module = loadForPartition(options, session);
   if (!module) return session.finish();
@@ -164,14 +172,14 @@ int runVerify(const Options& options, Session& session) {
   Result<Method> method = module->prepare(session.diagnostics, spec.lowering.method);
   if (!method) return session.finish();
   Result<std::vector<IValue>> inputs =
-      InputReader(method->inputs(), session).readOrMake(inputTexts(options.verify.inputs, spec), 0);
+      InputReader(method->inputs(), session).readOrMake(inputTexts(options.own.of<VerifyCommand>().inputs, spec), 0);
   if (!inputs) return session.finish();
 
   session.progress.step("comparing");
   InterruptScope interrupts(std::nullopt);
   VerifyOptions verify;
-  verify.tolerance = {options.verify.relative, options.verify.absolute};
-  verify.bisect = options.verify.bisect;
+  verify.tolerance = {options.own.of<VerifyCommand>().relative, options.own.of<VerifyCommand>().absolute};
+  verify.bisect = options.own.of<VerifyCommand>().bisect;
   verify.run.memoryLimit = availableMemory() / 5 * 4;
   verify.run.interrupt = &interrupts.interrupted();
   Result<VerifyReport> report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
@@ -185,7 +193,53 @@ int runVerify(const Options& options, Session& session) {
     writeJson(session.out, ReportFields{*report});
   else
     writeText(*report, verify, session.out);
-  return session.finish(report->passed() || !options.verify.checkThreshold ? kExitDone : kExitNegative);
+  return session.finish(report->passed() || !options.own.of<VerifyCommand>().checkThreshold ? kExitDone
+                                                                                            : kExitNegative);
+}
+
+namespace {
+
+constexpr std::string_view kVerifyDetails =
+    R"(The method is compiled as 'run' does. Each engine runs on the values that the
+interpreter has computed ('own'), and on those of the engines in front of it ('carried'). An element
+passes if |got - want| <= atol + rtol * |want|. The exit code is 1 if one does not. An engine file is
+taken as it is; its outputs are compared with those of its graph without engines.
+
+Examples:
+  tscompile verify model.tse
+  tscompile verify model.ir -w model.safetensors --shape x=1x3x224x224
+  tscompile verify model.ir -w model.safetensors -i x=@cat.npy --rtol 1e-5 --bisect
+)";
+
+OptionSpecs verifyOptions() {
+  return partitioningOptions() +
+         OptionSpecs{
+             requireFullOption(),
+             enablePrecisionOption(),
+             {"-i,--input", "NAME=VALUE", "an input; without it, --shape gives the sizes of random numbers",
+              [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().inputs.push_back(v); }, true},
+             {"--rtol", "X", "part of an element that a difference may be (default: 0.001)",
+              [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().relative = tolerance("--rtol", v); }},
+             {"--atol", "X", "that a difference may be besides (default: 0.0001)",
+              [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().absolute = tolerance("--atol", v); }},
+             {"--no-threshold-check", "", "tell the differences; the exit code is 0 whatever they are",
+              [](Options& o, const std::string&) { o.own.of<VerifyCommand>().checkThreshold = false; }},
+             {"--bisect", "", "find the node inside the first engine that is out of tolerance",
+              [](Options& o, const std::string&) { o.own.of<VerifyCommand>().bisect = true; }},
+         };
+}
+
+}  // namespace
+
+VerbSpec verifyCommand() {
+  return {.name = "verify",
+          .summary = "compare every engine of a graph with the interpreter",
+          .argument = "FILE",
+          .argumentHelp = "graph text, a module dump or an engine file; -: text from standard input",
+          .argumentRequired = true,
+          .details = kVerifyDetails,
+          .options = verifyOptions(),
+          .command = runVerify};
 }
 
 }  // namespace tscompile

@@ -1,11 +1,12 @@
 // `tscompile version`: what this build is.
 #include "ir/support/json_fields.h"
 #include "tools/commands/commands.h"
+#include "tools/options/option_parts.h"
 #include "tools/reports/build_info.h"
 
 namespace tscompile {
 
-int runVersion(const Options&, Session& session) {
+static int runVersion(const Options&, Session& session) {
   const BuildInfo& info = buildInfo();
   if (session.common.json) {
     writeJson(session.out, info);
@@ -19,6 +20,10 @@ int runVersion(const Options&, Session& session) {
   for (const BuildInfo::Library& library : info.libraries) session.out << " " << library.name << " " << library.version;
   session.out << "\n";
   return kExitDone;
+}
+
+VerbSpec versionCommand() {
+  return {.name = "version", .summary = "tell the version and how it was built", .command = runVersion};
 }
 
 }  // namespace tscompile

@@ -1,17 +1,19 @@
-// What a command line asks for, and the tables that say which options each verb has. Help, completion and the parser
-// are all made from these tables.
+// What a command line asks for, and what says which options each verb has. Help, completion and the parser are all made
+// from that.
 #pragma once
 
 #include "api/compile.h"
 #include "ir/support/limits.h"
-#include "runtime/llm/sampling.h"
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeindex>
+#include <unordered_map>
 #include <vector>
 
 namespace tscompile {
@@ -30,17 +32,6 @@ struct CommonOptions {
   bool verifyPlugins = false;        // observe every run of a plugin
   std::vector<std::string> plugins;  // libraries
   Limits limits;
-};
-
-enum class GraphForm : uint8_t { Text, Expression, Tree, Dot };
-
-struct ParseCommand {
-  std::string output;
-  GraphForm form = GraphForm::Text;
-  bool allBrackets = false;
-  bool likeParseIr = false;
-  int typeVerbosity = 3;
-  bool locations = true;
 };
 
 enum class ProfileForm : uint8_t { None, Text, Json };
@@ -63,16 +54,6 @@ struct RewriteCommand {
   std::string output;
 };
 
-struct LowerCommand {
-  std::vector<std::string> weights;
-  std::vector<std::string> fallBack;  // classes, paths, %names
-  std::vector<std::string> bind;      // NAME=VALUE
-  std::vector<std::string> records;   // functions and kinds of nodes
-  bool unpackPlugins = false;
-  std::string method = "forward";
-  std::string output;
-};
-
 // What runs a graph. EngineIfPossible: engines, or the interpreter for a graph that cannot be compiled.
 enum class ExecutorChoice : uint8_t { Interpreter, Engine, EngineIfPossible };
 
@@ -87,18 +68,6 @@ struct RunCommand {
   std::optional<uint64_t> memoryLimit;
   std::optional<std::chrono::nanoseconds> timeLimit;
   uint64_t seed = 0;
-};
-
-// What bench takes beside the settings of run.
-struct BenchCommand {
-  std::vector<int> threads;  // one measurement each; none: as many as there are processors
-  std::chrono::nanoseconds duration = std::chrono::seconds(3);
-};
-
-// What profile takes beside the settings of run.
-struct ProfileCommand {
-  uint64_t runs = 0;  // 0: as many as fit in a second
-  std::string trace;  // a file for the times of one run
 };
 
 enum class PartitionForm : uint8_t { Text, Json, Dot };
@@ -117,51 +86,26 @@ struct PartitionCommand {
   std::string checkSupport;  // a method of which to list what engines cannot take
 };
 
-struct VerifyCommand {
-  std::vector<std::string> inputs;  // NAME=VALUE
-  double relative = 1e-3, absolute = 1e-4;
-  bool checkThreshold = true;
-  bool bisect = false;
-};
-
-struct InspectCommand {
-  bool emitGraph = false;  // of an engine file
-};
-
-struct BuildCommand {
-  std::vector<std::string> weights;
-  std::string config, output;         // a JSON file, a folder
-  std::vector<std::string> settings;  // NAME=VALUE
-};
-
-struct RefitCommand {
-  std::vector<std::string> weights;
-  std::string output;  // empty: what is refitted
-  bool partial = false;
-};
-
-struct GenerateCommand {
-  std::vector<std::string> prompts, promptIds;
-  std::string tokenizer;
-  uint64_t maxNewTokens = 64, threads = 0;
-  SamplingConfig sampling;
-  bool draws = false;  // --temperature or --seed was given
-};
-
-struct DiffCommand {
-  std::string method = "forward";
-  bool ignoreNames = false;
-};
-
-struct OpsCommand {
-  std::vector<std::string> coverage;
-  bool all = false;
-};
-
 struct VerbSpec;
 
-struct PluginsCommand {
-  std::chrono::nanoseconds checkLimit = std::chrono::minutes(1);  // of one check
+// What one command alone takes: each has a type of its own.
+class OwnOptions {
+ public:
+  template <class T>
+  T& of() {
+    std::shared_ptr<void>& slot = slots_[typeid(T)];
+    if (!slot) slot = std::make_shared<T>();
+    return *static_cast<T*>(slot.get());
+  }
+  template <class T>
+  const T& of() const {
+    static const T usual;
+    auto slot = slots_.find(typeid(T));
+    return slot == slots_.end() ? usual : *static_cast<const T*>(slot->second.get());
+  }
+
+ private:
+  std::unordered_map<std::type_index, std::shared_ptr<void>> slots_;
 };
 
 struct Options {
@@ -169,21 +113,10 @@ struct Options {
   std::vector<std::string> arguments;  // those that belong to no option
   bool help = false;                   // of this verb, instead of what it does
   CommonOptions common;
-  ParseCommand parse;
-  LowerCommand lower;
   RewriteCommand rewrite;
   RunCommand run;
-  BenchCommand bench;
-  ProfileCommand profile;
   PartitionCommand partition;
-  VerifyCommand verify;
-  InspectCommand inspect;
-  DiffCommand diff;
-  OpsCommand ops;
-  BuildCommand build;
-  RefitCommand refit;
-  GenerateCommand generate;
-  PluginsCommand plugins;
+  OwnOptions own;
 };
 
 struct OptionSpec {
@@ -194,6 +127,8 @@ struct OptionSpec {
   std::function<void(Options&, const std::string& value)> set;
   bool repeats = false;
   bool valueOptional = false;  // "--name" or "--name=VALUE"; `set` gets an empty text for the first
+  // Options that several commands take are explained by 'tscompile help GROUP', not by each of them.
+  std::string_view group = {};
 };
 
 struct VerbSpec {
@@ -217,17 +152,8 @@ const VerbSpec* findVerb(std::string_view name);
 std::span<const OptionSpec> commonOptionSpecs();
 // The same without those that the verb has in a form of its own.
 std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb);
-// The number of an option --threads that was given as `all`; throws UsageError.
-int threadCount(std::string_view text, const std::string& all);
-// How to cut: what all that makes engines takes.
-std::vector<OptionSpec> cuttingOptionSpecs();
-// What partition, explain and compile share, and with what only partition and only compile have.
-std::vector<OptionSpec> partitioningOptionSpecs();
-std::vector<OptionSpec> partitionOptionSpecs();
-std::vector<OptionSpec> verifyOptionSpecs();
 // Why an option of torchtrtc is none here; empty if it is not one of these.
 std::string_view reasonWithoutOption(std::string_view name);
-std::vector<OptionSpec> compileOptionSpecs();
 // "text", "json" of "text|json"; nothing if the value is no choice.
 std::vector<std::string_view> choicesOf(const OptionSpec& option);
 

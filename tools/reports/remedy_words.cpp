@@ -49,9 +49,7 @@ std::string ifNone(const Remedy& r) {
 }
 
 std::string sizesText(const Remedy& r) {
-  std::vector<std::string> values = r.names;
-  for (std::string& name : values) name.insert(0, "%");
-  return "fixed sizes of " + someOf(values, " and others") + " (--shape " + r.names[0] + "=SIZES" +
+  return "fixed sizes of %" + someOf(r.names, " and others", ", %") + " (--shape " + r.names[0] + "=SIZES" +
          (r.names.size() > 1 ? " and so on" : "") + ", or in the text)";
 }
 

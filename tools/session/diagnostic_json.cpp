@@ -1,6 +1,6 @@
 // Diagnostics as JSON, one object a line.
 #include "ir/support/diagnostic_printer.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "tools/session/session.h"
 
 #include <sstream>
@@ -28,38 +28,35 @@ const char* kindName(ErrorKind kind) {
   TS_UNREACHABLE();
 }
 
-void write(JsonWriter& json, const Diagnostic& d) {
-  json.beginObject();
-  json.field("severity", severityName(d.severity));
-  if (d.severity == Severity::Error) json.field("kind", kindName(d.kind));
-  if (d.range.valid()) {
-    LineColumn begin = d.range.file->lineColumn(d.range.begin), end = d.range.file->lineColumn(d.range.end);
-    json.field("path", d.range.file->path());
-    json.field("line", begin.line);
-    json.field("column", begin.column);
-    json.field("endLine", end.line);
-    json.field("endColumn", end.column);
-  } else if (!d.path.empty()) {
-    json.field("path", d.path);
-    if (d.offset) json.field("offset", *d.offset);
+struct DiagnosticFields {
+  DiagnosticFields(const Diagnostic& d) : d(d) {}  // NOLINT: as JSON has it
+  const Diagnostic& d;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("severity", severityName(d.severity));
+    if (d.severity == Severity::Error) visit("kind", kindName(d.kind));
+    if (d.range.valid()) {
+      LineColumn begin = d.range.file->lineColumn(d.range.begin), end = d.range.file->lineColumn(d.range.end);
+      visit("path", d.range.file->path());
+      visit("line", begin.line);
+      visit("column", begin.column);
+      visit("endLine", end.line);
+      visit("endColumn", end.column);
+    } else if (!d.path.empty()) {
+      visit("path", d.path);
+      visit("offset", d.offset);
+    }
+    visit("message", d.message);
+    if (!d.notes.empty()) visit("notes", std::vector<DiagnosticFields>(d.notes.begin(), d.notes.end()));
   }
-  json.field("message", d.message);
-  if (!d.notes.empty()) {
-    json.key("notes");
-    json.beginArray();
-    for (const Diagnostic& note : d.notes) write(json, note);
-    json.endArray();
-  }
-  json.endObject();
-}
+};
 
 }  // namespace
 
 std::string diagnosticJson(const Diagnostic& diagnostic) {
   std::ostringstream text;
-  JsonWriter json(text);
-  write(json, diagnostic);
-  json.finish();
+  writeJson(text, DiagnosticFields(diagnostic));
   return text.str();
 }
 

@@ -157,6 +157,21 @@ TEST_F(EngineFileTest, KeepsWhatItsEnginesAreMadeWith) {
   EXPECT_NE(outputs(after, input()), outputs(compiled(), input()));
 }
 
+// Earlier versions kept the words of a command line.
+TEST_F(EngineFileTest, ReadsTheWordsOfOlderFiles) {
+  GraphParts parts;
+  Diagnostics d;
+  parts.graph = std::move(*parseGraph(SourceFile::make("g", "graph():\n  return ()\n"), d));
+  EngineInfo info;
+  info.options = {"--min-block-size", "1", "--shape", "x=1x2", "--no-lower", "--require-full=50", "--refittable"};
+  ASSERT_TRUE(writeEngineFile(folder_ / "old.tse", info, parts, d)) << renderDiagnostics(d, "test");
+  Ref<FileMapping> mapping = FileMapping::open(folder_ / "old.tse", d);
+  Result<EngineFile> file = parseEngineFile(mapping->bytes(), mapping.get(), "old.tse", d);
+  ASSERT_TRUE(file.ok()) << renderDiagnostics(d, "test");
+  EXPECT_EQ(file->info.options,
+            (std::vector<std::string>{"min-block-size=1", "shape=x=1x2", "no-lower", "require-full=50", "refittable"}));
+}
+
 TEST_F(EngineFileTest, TensorsAreSharedAlignedAndNotCopied) {
   bytes();
   Diagnostics d;

@@ -1,0 +1,264 @@
+#include "tools/options/option_parts.h"
+
+#include "api/compile_settings.h"
+#include "ir/support/quantities.h"
+#include "ir/support/split.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tscompile {
+namespace {
+
+void setLimit(Options& o, const std::string& text) {
+  size_t equal = text.find('=');
+  if (equal == std::string::npos)
+    throw UsageError{"--limit takes KEY=VALUE, not '" + abbreviate(text, 80) + "'",
+                     {"'tscompile help limits' lists the keys"}};
+  std::string key = text.substr(0, equal), value = text.substr(equal + 1);
+  NearestName nearest(key);
+  for (const LimitName& limit : kLimitNames) {
+    if (limit.name == key) {
+      uint64_t number = checked(parseSize(value), "--limit " + key, "a number", value);
+      // Types are walked by recursion.
+      constexpr uint64_t kDeepest = 1000;
+      if (key == "type-depth" && number > kDeepest)
+        throw UsageError{"--limit type-depth takes a number up to " + std::to_string(kDeepest)};
+      o.common.limits.*limit.field = number;
+      return;
+    }
+    nearest.consider(limit.name);
+  }
+  UsageError error{"unknown limit '" + abbreviate(key, 80) + "'"};
+  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  error.notes.push_back("'tscompile help limits' lists the keys");
+  throw error;
+}
+
+const OptionSpec kCommon[] = {
+    {"--format", "text|json", "form of the output (default: text)",
+     [](Options& o, const std::string& v) { o.common.json = v == "json"; }},
+    {"--error-format", "text|json", "form of what is reported on standard error; json: one object a line",
+     [](Options& o, const std::string& v) { o.common.jsonErrors = v == "json"; }},
+    {"--color", "auto|always|never", "colours in reports; auto: on a terminal, unless NO_COLOR is set",
+     [](Options& o, const std::string& v) {
+       o.common.color = v == "always" ? ColorMode::Always : v == "never" ? ColorMode::Never : ColorMode::Auto;
+     }},
+    {"--max-errors", "N", "stop after N errors (default: 20; 0: no limit)",
+     [](Options& o, const std::string& v) {
+       o.common.maxErrors = checked(parseCount(v), "--max-errors", "a number", v);
+     }},
+    {"--limit", "KEY=VALUE", "change a bound on what inputs may ask for; see 'tscompile help limits'", setLimit, true},
+    {"--plugin", "LIB", "a shared library with plugins; see docs/plugins.md",
+     [](Options& o, const std::string& v) { o.common.plugins.push_back(v); }, true},
+    {"--verify-plugins", "", "check around every run of a plugin that it does what it says; slow",
+     [](Options& o, const std::string&) { o.common.verifyPlugins = true; }},
+    {"-v,--verbose", "", "tell what is registered, and what plugins log",
+     [](Options& o, const std::string&) { o.common.verbose = true; }},
+    {"-q,--quiet", "", "report errors only", [](Options& o, const std::string&) { o.common.quiet = true; }},
+    {"-h,--help", "", "show this help", [](Options& o, const std::string&) { o.help = true; }},
+};
+
+// As torchtrtc writes dtypes.
+void enablePrecision(Options& o, const std::string& v) {
+  constexpr std::pair<std::string_view, DType> kNames[] = {
+      {"f32", DType::Float32},   {"fp32", DType::Float32}, {"float32", DType::Float32}, {"float", DType::Float32},
+      {"f16", DType::Float16},   {"fp16", DType::Float16}, {"float16", DType::Float16}, {"half", DType::Float16},
+      {"bf16", DType::BFloat16}, {"i8", DType::Int8},      {"int8", DType::Int8},       {"char", DType::Int8}};
+  for (const auto& [name, precision] : kNames) {
+    if (v != name) continue;
+    // float32 is what is there when nothing is enabled.
+    if (precision != DType::Float32) o.partition.spec.engine.precision = precision;
+    return;
+  }
+  throw UsageError{"--enable-precision takes f32, f16, bf16 or int8, not '" + abbreviate(v, 80) + "'"};
+}
+
+}  // namespace
+
+std::span<const OptionSpec> commonOptionSpecs() { return kCommon; }
+
+std::vector<OptionSpec> commonOptionSpecsOf(const VerbSpec& verb) {
+  std::vector<OptionSpec> out;
+  for (const OptionSpec& o : kCommon)
+    if (std::none_of(verb.options.begin(), verb.options.end(), [&](const OptionSpec& v) { return v.names == o.names; }))
+      out.push_back(o);
+  return out;
+}
+
+double realNumber(std::string_view option, const std::string& text) {
+  return checked(parseReal(text), option, "a number", text);
+}
+
+int64_t wholeNumber(std::string_view option, const std::string& text) {
+  return static_cast<int64_t>(checked(parseCount(text), option, "a number", text));
+}
+
+double tolerance(std::string_view option, const std::string& v) {
+  std::optional<double> value = parseReal(v);
+  if (!value || !(*value >= 0))
+    throw UsageError{std::string(option) + " takes a number from 0 up, not '" + abbreviate(v, 80) + "'"};
+  return *value;
+}
+
+size_t blockSize(std::string_view option, const std::string& text) {
+  std::optional<uint64_t> n = parseCount(text);
+  if (!n || *n == 0)
+    throw UsageError{std::string(option) + " takes a number from 1 up, not '" + abbreviate(text, 80) + "'"};
+  return *n;
+}
+
+int threadCount(std::string_view text, const std::string& all) {
+  auto n = parseCount(text);
+  return static_cast<int>(
+      checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", all));
+}
+
+OptionSpec settingOption(std::string_view name, const std::string& aliases) {
+  const CompileSetting& s = *findCompileSetting(name);
+  const std::string option = "--" + std::string(name);
+  std::string help;
+  for (char c : s.text) help += c == '{' ? "--" : c == '}' ? "" : std::string(1, c);
+  return {aliases + option,
+          s.value,
+          help,
+          [&s, option](Options& o, const std::string& v) {
+            if (s.set(o.partition.spec, v)) return;
+            throw UsageError{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
+          },
+          s.repeats,
+          s.valueOptional};
+}
+
+OptionSpec requireFullOption() { return settingOption("require-full", "--require-full-compilation,"); }
+
+OptionSpec enablePrecisionOption() {
+  return {"-p,--enable-precision", "DTYPE", "the same as --precision in the words of torchtrtc: half, fp16, char",
+          enablePrecision, true};
+}
+
+OptionSpec executorOption() {
+  return {"--executor", "interpreter|engine", "what runs the graph (default: engine)",
+          [](Options& o, const std::string& v) {
+            o.run.executor = v == "engine" ? ExecutorChoice::Engine : ExecutorChoice::Interpreter;
+          }};
+}
+
+OptionSpecs operator+(OptionSpecs first, const OptionSpecs& then) {
+  first.insert(first.end(), then.begin(), then.end());
+  return first;
+}
+
+namespace {
+
+OptionSpecs ofGroup(std::string_view group, OptionSpecs specs) {
+  for (OptionSpec& spec : specs) spec.group = group;
+  return specs;
+}
+
+}  // namespace
+
+OptionSpecs cuttingOptions() {
+  return ofGroup("cutting", {settingOption("min-block-size", "--mbs,"), settingOption("torch-executed-op", "--teo,"),
+                             settingOption("torch-executed-module", "--tem,--torch-executed-mod,"),
+                             settingOption("torch-executed-node"), settingOption("strategy")});
+}
+
+OptionSpecs partitioningOptions() {
+  OptionSpecs own = {
+      {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+       [](Options& o, const std::string& v) { o.partition.weights.push_back(v); }, true},
+      settingOption("method"),
+  };
+  OptionSpecs shared = {
+      settingOption("without-converter"),
+      {"--custom-torch-ops,--custom-converters", "LIB",
+       "a shared library with operators and converters; see docs/writing_converters.md",
+       [](Options& o, const std::string& v) { o.partition.libraries.push_back(v); }, true},
+      settingOption("shape"),
+      settingOption("opt-shape"),
+      settingOption("no-lower"),
+  };
+  return std::move(own) + cuttingOptions() + ofGroup("cutting", std::move(shared));
+}
+
+OptionSpecs rewritingOptions() {
+  return {
+      {"--rewrite", "QUERY", "entries by tag or name, such as '+default &canonicalize -merge'",
+       [](Options& o, const std::string& v) { o.rewrite.query = v; }},
+      {"--rewrite-cutoff", "POSITION", "only entries before this position",
+       [](Options& o, const std::string& v) {
+         o.rewrite.cutoff = checked(parseReal(v), "--rewrite-cutoff", "a number", v);
+       }},
+      {"--rules", "FILE", "rules of your own; see docs/rewriting.md",
+       [](Options& o, const std::string& v) { o.rewrite.rules.push_back(v); }, true},
+      {"--print-after", "NAME", "print the graph after this entry; all: after each that changes it",
+       [](Options& o, const std::string& v) { addNames(o.rewrite.printAfter, v); }, true},
+      {"--check", "", "verify the graph after each entry",
+       [](Options& o, const std::string&) { o.rewrite.check = true; }},
+      {"--verify-rewrites", "", "compare the graph before and after each rewrite on sample inputs",
+       [](Options& o, const std::string&) { o.rewrite.verifyRewrites = true; }},
+      {"--plan", "", "tell what would be applied, in which order, and do nothing",
+       [](Options& o, const std::string&) { o.rewrite.plan = true; }},
+      {"--trace", "", "a line on standard error for each rewrite that is applied",
+       [](Options& o, const std::string&) { o.rewrite.trace = true; }},
+      {"--trace-ignore", "NAMES", "of these, separated by commas, --trace does not tell",
+       [](Options& o, const std::string& v) { addNames(o.rewrite.traceIgnore, v); }, true},
+      {"--profile", "text|json", "write what each rewrite cost and did to standard error",
+       [](Options& o, const std::string& v) {
+         o.rewrite.profile = v == "json" ? ProfileForm::Json : ProfileForm::Text;
+       }},
+  };
+}
+
+OptionSpecs modelOptions() {
+  return {
+      {"-w,--weights", "FILE", "tensors by attribute path or value name, in safetensors format",
+       [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
+      {"-i,--input", "NAME=VALUE", "an input by its name, or by its position, from 0, where %self is not counted",
+       [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
+      {"--method", "NAME", "the method to run (default: forward)",
+       [](Options& o, const std::string& v) { o.run.method = v; }},
+      {"--seed", "N", "of the random numbers that operators draw (default: 0)",
+       [](Options& o, const std::string& v) { o.run.seed = checked(parseCount(v), "--seed", "a number", v); }},
+  };
+}
+
+void addNames(std::vector<std::string>& names, const std::string& list) {
+  for (std::string_view name : split(list, ',')) names.emplace_back(name);
+}
+
+std::string_view reasonWithoutOption(std::string_view name) {
+  constexpr std::string_view kGpu = "engines run on the CPU",
+                             kLevel = "-q reports errors only, and --explain tells why";
+  constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"--verbose", kLevel},
+      {"-v", kLevel},
+      {"--info", kLevel},
+      {"--i", kLevel},
+      {"--warnings", kLevel},
+      {"--build-debuggable-engine", "engines always know the nodes that they were made of"},
+      {"--allow-gpu-fallback", kGpu},
+      {"--disable-tf32", "float32 is computed in float32"},
+      {"--sparse-weights", "engines have no sparse kernels"},
+      {"--device-type", kGpu},
+      {"-d", kGpu},
+      {"--gpu-id", kGpu},
+      {"--dla-core", kGpu},
+      {"--dla-sram-size", kGpu},
+      {"--dla-local-dram-size", kGpu},
+      {"--dla-global-dram-size", kGpu},
+      {"--engine-capability", kGpu},
+      {"--calibration-cache-file", "nothing is calibrated"},
+      {"--embed-engine", "an engine file holds the whole graph, and runs as it is"},
+      {"--truncate", "64-bit numbers stay 64-bit numbers"},
+      {"--truncate-long-double", "64-bit numbers stay 64-bit numbers"},
+      {"--truncate-64bit", "64-bit numbers stay 64-bit numbers"},
+      {"--allow-shape-tensors", "sizes are known when an engine meets its inputs"},
+  };
+  for (const auto& [option, reason] : kReasons)
+    if (option == name) return reason;
+  return {};
+}
+
+}  // namespace tscompile

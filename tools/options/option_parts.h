@@ -1,0 +1,45 @@
+// Options that several commands have, and what their tables are put together from.
+#pragma once
+
+#include "ir/support/quantities.h"
+#include "ir/support/split.h"
+#include "ir/support/text.h"
+#include "tools/options/options.h"
+
+namespace tscompile {
+
+template <class T>
+T checked(std::optional<T> value, std::string_view option, std::string_view wanted, const std::string& text) {
+  if (value) return *value;
+  throw UsageError{std::string(option) + " takes " + std::string(wanted) + ", not '" + abbreviate(text, 80) + "'"};
+}
+// These throw UsageError for a text that is none.
+double realNumber(std::string_view option, const std::string& text);
+int64_t wholeNumber(std::string_view option, const std::string& text);
+// From 0 up.
+double tolerance(std::string_view option, const std::string& text);
+// From 1 up.
+size_t blockSize(std::string_view option, const std::string& text);
+// The number of an option --threads that was given as `all`.
+int threadCount(std::string_view text, const std::string& all);
+
+// The option of a setting of api/compile_settings.h, with other names that it has on the command line ("--mbs,").
+OptionSpec settingOption(std::string_view name, const std::string& aliases = "");
+OptionSpec requireFullOption();
+OptionSpec enablePrecisionOption();
+OptionSpec executorOption();
+
+using OptionSpecs = std::vector<OptionSpec>;
+OptionSpecs operator+(OptionSpecs first, const OptionSpecs& then);
+// How to cut: what all that makes engines takes, and with what all takes that tells of cutting.
+OptionSpecs cuttingOptions();
+OptionSpecs partitioningOptions();
+// Of everything that rewrites.
+OptionSpecs rewritingOptions();
+// Of everything that executes: what comes before its own options.
+OptionSpecs modelOptions();
+
+// Adds the names of a list with commas.
+void addNames(std::vector<std::string>& names, const std::string& list);
+
+}  // namespace tscompile
