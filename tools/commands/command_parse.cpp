@@ -52,6 +52,11 @@ bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& pri
 }
 
 // False if it is longer than it may be.
+bool changesSomething(const Node& n) {
+  const Operator* op = allOps().resolve(n);
+  return op && (op->schema().isMutable() || op->has(Trait::SideEffects));
+}
+
 bool printAs(const Options& options, const ParsedText& text, const TextSink& textSink) {
   uint64_t left = options.common.limits.printBytes;
   TextSink sink = [&](std::string_view piece) {
@@ -74,7 +79,8 @@ bool printAs(const Options& options, const ParsedText& text, const TextSink& tex
     case GraphForm::Expression:
       return printEach(text, sink, [&](const std::string& name, const Graph& g) {
         return named(name, [&] {
-          return printExpression(g, sink, {.allBrackets = options.parse.allBrackets, .maxBytes = left});
+          return printExpression(
+              g, sink, {.allBrackets = options.parse.allBrackets, .maxBytes = left, .hasEffects = changesSomething});
         });
       });
     case GraphForm::Tree:

@@ -44,9 +44,9 @@ std::string nameOf(const Node* n) {
 class Profile : public RunObserver {
  public:
   struct Layer {
-    std::string name, shapes, node;
-    double flops = 0, bytes = 0;  // of one call
-    double time = 0;              // microseconds, of all runs
+    std::string name, why, shapes, node;  // why: a kernel runs though the operator has a converter
+    double flops = 0, bytes = 0;          // of one call
+    double time = 0;                      // microseconds, of all runs
     size_t calls = 0;
   };
   // A node that the interpreter has run.
@@ -127,6 +127,7 @@ class Profile : public RunObserver {
     for (const auto& l : network.layers) {
       Layer& layer = e.layers.emplace_back();
       layer.name = l->name();
+      layer.why = l->whyKernel();
       layer.shapes = shapeText(network, l->inputs) + " -> " + shapeText(network, l->outputs);
       layer.flops = l->flops();
       layer.bytes = bytesOf(network, l->inputs) + bytesOf(network, l->outputs);
@@ -194,7 +195,7 @@ class Profiler {
       for (const Profile::Layer& l : profile_.engines[e].layers) {
         auto calls = static_cast<double>(l.calls);
         out.push_back({l.time, l.flops * calls, l.bytes * calls, std::to_string(e),
-                       fmt::format("{} {}  {}", l.node, l.name, l.shapes)});
+                       fmt::format("{} {}{}  {}", l.node, l.name, l.why.empty() ? "" : ": " + l.why, l.shapes)});
       }
     for (const Profile::Interpreted& n : profile_.nodes) out.push_back({n.time, 0, n.bytes, "", n.node + " " + n.name});
     std::stable_sort(out.begin(), out.end(), [](const Row& a, const Row& b) { return a.time > b.time; });
@@ -247,6 +248,7 @@ class Profiler {
         json.beginObject();
         json.field("node", l.node);
         json.field("layer", l.name);
+        if (!l.why.empty()) json.field("why_kernel", l.why);
         json.field("shapes", l.shapes);
         json.field("us", perRun(l.time));
         json.field("share", l.time / profile_.time);

@@ -1,4 +1,5 @@
 // Normalization: batch_norm, instance_norm, layer_norm, group_norm, rms_norm, renorm.
+#include "runtime/engine/layers/group_norm_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -549,26 +550,31 @@ void renormKernel(KernelCall& call) {
 }  // namespace
 
 void registerNormalizationOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, TrainedArguments trained = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .trained = trained});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
+                 TrainedArguments trained = {}) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kFloatingTypes,
+             .cost = Cost::Function,
+             .trained = trained});
   };
   constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
-  add("aten::batch_norm", inferBatchNorm, batchNormKernel, kRunning);
-  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, kRunning);
-  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, kRunning);
-  add("aten::layer_norm", inferLayerNorm, layerNormKernel);
+  add("aten::batch_norm", inferBatchNorm, batchNormKernel, convertBatchNorm, kRunning);
+  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, nullptr, kRunning);
+  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, nullptr, kRunning);
+  add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm);
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
       inferRmsNorm, rmsNormKernel);
-  add("aten::group_norm", inferGroupNorm, groupNormKernel);
+  add("aten::group_norm", inferGroupNorm, groupNormKernel, convertGroupNorm);
   add("aten::native_group_norm", inferNativeGroupNorm, nativeGroupNormKernel);
   ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
            .infer = inferRenorm,
            .kernel = renormKernel,
            .dtypes = kFloatingTypes | kComplexTypes,
            .inplace = InPlace::ByCopy});
-  ops.convertWith(convertLayerNorm, {"aten::layer_norm"});
-  ops.convertWith(convertBatchNorm, {"aten::batch_norm"});
 }
 
 }  // namespace tscompile
