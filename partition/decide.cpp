@@ -159,7 +159,7 @@ bool Decider::isNew(const Value* v) const {
   const Node* n = v->node();
   if (!v->type()->isTensor() || n->hasBlocks() || n->subgraph()) return false;
   const Operator* op = registry_.resolve(*n);
-  if (!op || (op->isImplemented() && op->def().mayShare) || v->index() >= op->schema().returns.size()) return false;
+  if (!op || op->has(Trait::MayShare) || v->index() >= op->schema().returns.size()) return false;
   return !op->schema().returns[v->index()].alias;
 }
 

@@ -1,7 +1,6 @@
 #include "partition/estimate.h"
 
 #include <algorithm>
-#include <array>
 
 namespace tscompile {
 namespace {
@@ -34,28 +33,31 @@ double sizeAt(const Value* v, const ShapePropagation& shapes, size_t fromEnd) {
   return static_cast<double>(std::max<int64_t>(t.sizes[t.sizes.size() - 1 - fromEnd], 1));
 }
 
-bool isOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+// Multiplications and additions of one element of the result.
+double operationsPerElement(const Node* n, Cost cost, const ShapePropagation& shapes) {
+  switch (cost) {
+    case Cost::Step:
+    case Cost::Reduction:
+      return 1;
+    case Cost::Function:
+      return 10;
+    case Cost::Product:
+      return n->inputCount() > 0 ? 2 * sizeAt(n->input(0), shapes, 0) : 1;
+    case Cost::AddedProduct:
+      return n->inputCount() > 1 ? 2 * sizeAt(n->input(1), shapes, 0) : 1;
+    case Cost::Convolution:
+      break;
+  }
+  if (n->inputCount() < 2) return 1;
+  std::optional<double> weight = elements(n->input(1), shapes);
+  const TensorFacts& w = shapes.tensor(n->input(1));
+  double outputs = w.hasRank && !w.sizes.empty() ? static_cast<double>(std::max<int64_t>(w.sizes[0], 1)) : 1;
+  return 2 * weight.value_or(kUnknownElements) / outputs;
 }
 
-// Multiplications and additions of one element of the result.
-double operationsPerElement(const Node* n, const ShapePropagation& shapes) {
-  std::string_view name = n->kind().name();
-  if (isOneOf(name, {"conv1d", "conv2d", "conv3d", "_convolution", "convolution", "conv_transpose1d",
-                     "conv_transpose2d", "conv_transpose3d"}) &&
-      n->inputCount() > 1) {
-    std::optional<double> weight = elements(n->input(1), shapes);
-    const TensorFacts& w = shapes.tensor(n->input(1));
-    double outputs = w.hasRank && !w.sizes.empty() ? static_cast<double>(std::max<int64_t>(w.sizes[0], 1)) : 1;
-    return 2 * weight.value_or(kUnknownElements) / outputs;
-  }
-  if (isOneOf(name, {"matmul", "mm", "bmm", "linear", "mv", "einsum"}) && n->inputCount() > 0)
-    return 2 * sizeAt(n->input(0), shapes, 0);
-  if (isOneOf(name, {"addmm", "baddbmm", "addbmm", "addmv"}) && n->inputCount() > 1)
-    return 2 * sizeAt(n->input(1), shapes, 0);
-  if (isOneOf(name, {"softmax", "log_softmax", "gelu", "tanh", "sigmoid", "exp", "erf", "silu", "layer_norm"}))
-    return 10;
-  return 1;
+Cost costOf(const Node* n, const OpRegistry& registry) {
+  const Operator* op = n->subgraph() ? nullptr : registry.resolve(*n);
+  return op && op->isImplemented() ? op->def().cost : Cost::Step;
 }
 
 }  // namespace
@@ -78,8 +80,8 @@ Work workOf(const Node* node, const ShapePropagation& shapes) {
     work.bytes += bytesOf(u.value, &shapes);
   }
   if (!work.known) return {};
-  work.flops = std::max(results, isOneOf(node->kind().name(), {"sum", "mean", "max", "min"}) ? arguments : 0) *
-               operationsPerElement(node, shapes);
+  Cost cost = costOf(node, shapes.registry());
+  work.flops = std::max(results, cost == Cost::Reduction ? arguments : 0) * operationsPerElement(node, cost, shapes);
   return work;
 }
 

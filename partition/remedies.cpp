@@ -1,7 +1,6 @@
 #include "partition/remedies.h"
 
 #include "ir/graph/node_text.h"
-#include "ir/operators/size_use.h"
 #include "ir/support/text.h"
 #include "ir/values/kind_set.h"
 #include "ir/values/loop_limits.h"
@@ -101,8 +100,9 @@ class Origins {
     const Operator* op = registry_.resolve(*n);
     const bool infers =
         !op || n->kind().nameSpace() == "prim" || (op->isImplemented() && (op->def().infer || op->def().scalar));
-    if (takesTensors && op && (dependsOnElements(*op) || (sizesOnly && !infers))) return void(unknown = elements);
-    if (takesTensors && !sizesOnly && !readsGeometry(n->kind())) return void(unknown = elements);
+    if (takesTensors && op && (op->has(Trait::DependsOnElements) || (sizesOnly && !infers)))
+      return void(unknown = elements);
+    if (takesTensors && !sizesOnly && !readsGeometry(n, op)) return void(unknown = elements);
     if (aliases_.isWrittenItself(result) && !result->type()->isTensor()) written = "%" + result->name();
     for (const Use& u : n->inputs()) add(u.value, holdsTensors(u.value->type()));
   }
@@ -121,10 +121,8 @@ class Origins {
     return true;
   }
   // Operators that look at no elements of the tensors that they take.
-  static bool readsGeometry(Symbol kind) {
-    static const KindSet kKinds = {"prim::dtype",      "prim::device", "aten::len",       "aten::is_floating_point",
-                                   "aten::is_complex", "aten::__is__", "aten::__isnot__", "prim::isinstance"};
-    return readsSizes(kind) || kKinds.contains(kind);
+  static bool readsGeometry(const Node* n, const Operator* op) {
+    return n->kind() == sym::isinstance || (op && op->has(Trait::ReadsGeometry) && !op->has(Trait::ReadsStrides));
   }
 
   struct Hash {

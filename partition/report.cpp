@@ -323,7 +323,8 @@ std::string whatElse(const Node* node, const Partition& partition, const Reparti
 
 }  // namespace
 
-std::string explainNode(const Node* node, const Partition& partition, const Repartition& again) {
+std::string explainNode(const Node* node, const Partition& partition, const Repartition& again,
+                        std::string_view kernel) {
   std::string out = placeName(node);
   if (partition.given.contains(node)) return out + " is known when engines are made: each segment has its own copy\n";
   const Decision& d = partition.decisions[node];
@@ -337,6 +338,8 @@ std::string explainNode(const Node* node, const Partition& partition, const Repa
     out += fmt::format("  because  {} is {}{}\n", placeName(c), reasonCode(because.reason),
                        because.detail.empty() ? "" : ": " + because.detail);
   }
+  if (!kernel.empty() && s.target == Target::Accelerated)
+    out += fmt::format("  kernel   it runs as in the interpreter, not as a layer: {}\n", kernel);
   std::vector<uint32_t> computing;
   std::map<std::string, std::vector<uint32_t>> takers;
   for (const Segment& other : partition.segments) {

@@ -21,8 +21,9 @@ using Repartition = std::function<Partition(PartitionOptions)>;
 // A table of the segments, why nodes are not in engines, and what would come of it if they could be.
 std::string explainSegments(const Graph& graph, const Partition& partition, const Repartition& again);
 // Where one node runs, why, by which chain of causes, what of it crosses a border, what would change it, and what else
-// there is once that is changed (if `again` is given).
-std::string explainNode(const Node* node, const Partition& partition, const Repartition& again = nullptr);
+// there is once that is changed (if `again` is given). `kernel`: why its engine calls a kernel for it; may be empty.
+std::string explainNode(const Node* node, const Partition& partition, const Repartition& again = nullptr,
+                        std::string_view kernel = {});
 
 // As "tscompile.partition/1": nodes and segments.
 void writePartitionJson(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::ostream& out);

@@ -3,7 +3,6 @@
 #include "ir/analysis/alias.h"
 
 #include "ir/operators/overload_cache.h"
-#include "ir/operators/random_use.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -87,9 +86,6 @@ bool isIdentity(std::string_view kind) {
     if (kind == k) return true;
   return false;
 }
-
-// Gives its first argument the memory of the second, though the schema does not say so.
-bool takesOverMemory(std::string_view kind) { return kind == "aten::set_data" || kind == "aten::set_"; }
 
 }  // namespace
 
@@ -267,10 +263,9 @@ class AliasBuilder {
     if (n->kind() == sym::Constant) return fresh(n->output());
     std::string_view ns = n->kind().nameSpace(), kind = n->kind().name();
     if (ns == "prim" && n->kind() != sym::PythonOp && structure(n, kind)) return;
-    if (takesOverMemory(n->kind().text())) return unknown(n);
     if (n->kind() == sym::Engine && n->subgraph() && isHarmless(*n->subgraph())) return engine(n);
     const Operator* op = n->kind() == sym::PythonOp || n->subgraph() ? nullptr : overloads_.resolve(*n);
-    if (!op) return unknown(n);
+    if (!op || op->has(Trait::TakesOverMemory)) return unknown(n);
     operation(n, *op);
   }
 
@@ -378,56 +373,53 @@ class AliasBuilder {
   // The alias sets of a schema, and what arguments put into them.
   using Sets = std::vector<std::pair<std::string_view, Element>>;
 
-  // Operators on containers say less in their schemas than what they do.
-  bool containerOperation(const Node* n, std::string_view kind) {
-    bool list = n->inputCount() > 0 &&
-                (isContainer(n->input(0)->type()) || (kind == "mul" && isContainer(n->inputs().back().value->type())));
-    if (!list) return false;
+  // What a node does with its containers; false if its schema tells.
+  bool containerOperation(const Node* n, const Operator& op) {
+    auto isOne = [](const Use& u) { return isContainer(u.value->type()); };
+    if (!op.isImplemented() || std::none_of(n->inputs().begin(), n->inputs().end(), isOne)) return false;
     const Value* self = n->input(0);
-    auto outputsFromContents = [&] {
-      for (const Value* o : n->outputs()) takeOut(o, self);
-    };
-    if (kind == "__getitem__" || kind == "get" || kind == "pop" || kind == "setdefault") {
-      for (size_t i = 1; i < n->inputCount(); ++i) put(self, n->input(i));
-      outputsFromContents();
-      return true;
+    switch (op.def().container) {
+      case ContainerUse::None:
+        return false;
+      case ContainerUse::Take:
+        for (size_t i = 1; i < n->inputCount(); ++i) put(self, n->input(i));
+        for (const Value* o : n->outputs()) takeOut(o, self);
+        return true;
+      case ContainerUse::Put:
+        for (size_t i = 1; i < n->inputCount(); ++i) put(self, n->input(i));
+        break;
+      case ContainerUse::PutAll:
+        for (Element c :
+             n->inputCount() > 1 && isOne(n->inputs()[1]) ? contentsOf(n->input(1)) : std::vector<Element>())
+          for (Element own : contentsOf(self)) own == kOutside ? escape(c) : edge(own, c);
+        break;
+      case ContainerUse::Rebuild:
+        for (const Value* o : n->outputs()) rebuild(o, n->inputs());
+        return true;
     }
-    if (kind == "append" || kind == "insert" || kind == "_set_item") {
-      for (size_t i = 1; i < n->inputCount(); ++i) put(self, n->input(i));
-      for (const Value* o : n->outputs()) defineAs(o, self);
-      return true;
+    for (const Value* o : n->outputs()) defineAs(o, self);
+    return true;
+  }
+
+  // A new container with the same elements as others, or with tuples of them.
+  void rebuild(const Value* output, std::span<const Use> inputs) {
+    if (!AliasAnalysis::canRefer(output->type())) return;
+    fresh(output);
+    for (const Use& u : inputs) {
+      if (!isContainer(u.value->type())) continue;
+      for (Element c : contentsOf(u.value))
+        for (Element own : contentsOf(output)) {
+          edge(own, c);
+          if (a_.contents_[own] == kNone) a_.contents_[own] = newElement(false);
+          edge(a_.contents_[own], c);
+        }
     }
-    if (kind == "extend" || kind == "add_" || kind == "update") {
-      for (Element c :
-           n->inputCount() > 1 && isContainer(n->input(1)->type()) ? contentsOf(n->input(1)) : std::vector<Element>())
-        for (Element own : contentsOf(self)) own == kOutside ? escape(c) : edge(own, c);
-      for (const Value* o : n->outputs()) defineAs(o, self);
-      return true;
-    }
-    if (kind == "slice" || kind == "copy" || kind == "list" || kind == "sorted" || kind == "add" || kind == "mul" ||
-        kind == "values" || kind == "items" || kind == "keys" || kind == "popitem" || kind == "dict") {
-      // A new container with the same elements; items() holds tuples of them.
-      for (const Value* o : n->outputs()) {
-        if (!AliasAnalysis::canRefer(o->type())) continue;
-        fresh(o);
-        for (const Use& u : n->inputs())
-          if (isContainer(u.value->type()))
-            for (Element c : contentsOf(u.value))
-              for (Element own : contentsOf(o)) {
-                edge(own, c);
-                if (a_.contents_[own] == kNone) a_.contents_[own] = newElement(false);
-                edge(a_.contents_[own], c);
-              }
-      }
-      return true;
-    }
-    return false;
   }
 
   void operation(const Node* n, const Operator& op) {
     const Schema& s = op.schema();
-    if (op.isImplemented() && (op.def().sideEffects || drawsRandom(*n, op))) facts(n).effects = true;
-    bool handled = n->kind().nameSpace() == "aten" && containerOperation(n, n->kind().name());
+    if (op.has(Trait::SideEffects) || op.drawsRandom(*n)) facts(n).effects = true;
+    bool handled = containerOperation(n, op);
     Sets sets;
     for (size_t i = 0; i < s.arguments.size() && i < n->inputCount(); ++i) {
       const Argument& a = s.arguments[i];
@@ -443,11 +435,10 @@ class AliasBuilder {
     for (size_t i = 0; i < n->inputCount(); ++i)
       if (op.trains(*n, i)) written_.push_back({n, i, true, false});
     if (handled) return;
-    bool mayShare = op.isImplemented() && op.def().mayShare;
     for (size_t i = 0; i < n->outputCount(); ++i) {
       const Value* o = n->output(i);
       if (!AliasAnalysis::canRefer(o->type())) continue;
-      if (mayShare) {
+      if (op.has(Trait::MayShare)) {
         shareWithInputs(n, o);
         continue;
       }

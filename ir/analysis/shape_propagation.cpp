@@ -70,15 +70,6 @@ bool same(const SymbolicValue& a, const SymbolicValue& b) {
   return true;
 }
 
-// Operators that give a tensor other sizes where it stands: what aliases it changes too.
-bool changesGeometry(Symbol kind) {
-  for (const char* k : {"aten::resize_", "aten::resize_as_", "aten::set_", "aten::t_", "aten::transpose_",
-                        "aten::squeeze_", "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_",
-                        "aten::set_data", "aten::addbmm_"})
-    if (kind.text() == k) return true;
-  return false;
-}
-
 }  // namespace
 
 SymbolicValue symbolicOf(const IValue& value) {
@@ -161,7 +152,7 @@ class ShapeWalker {
         if (!arguments[i].isWritten()) continue;
         bool takesResult = op->outCount() && i + op->outCount() >= arguments.size();
         bool container = !arguments[i].type->isTensor() && !arguments[i].type->isListOf(TypeKind::Tensor);
-        if (takesResult || container || changesGeometry(n->kind())) changed.push_back(n->input(i));
+        if (takesResult || container || op->has(Trait::ChangesGeometry)) changed.push_back(n->input(i));
       }
     });
     if (changed.empty()) return;
@@ -483,7 +474,7 @@ class ShapeWalker {
       allConstant &= v.constant && (v.constant->isNumber() || v.constant->isString() || v.constant->isNone());
       pointers.push_back(v.constant ? &*v.constant : nullptr);
     }
-    if (allConstant && !op.def().sideEffects && !op.def().random) {
+    if (allConstant && !op.has(Trait::SideEffects) && !op.has(Trait::Random)) {
       IValue result;
       try {
         op.def().scalar(pointers.data(), result);

@@ -43,6 +43,7 @@ class ShapePropagation {
   // The tensor's facts: dtype, rank and sizes, as far as they are known.
   const TensorFacts& tensor(const Value* value) const { return of(value).type->tensor(); }
   const std::vector<ShapeConflict>& conflicts() const { return conflicts_; }
+  const OpRegistry& registry() const { return *registry_; }
 
   // Writes what is known into the types of the graph's values.
   void applyTo(Graph& graph) const;

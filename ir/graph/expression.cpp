@@ -3,7 +3,6 @@
 #include "ir/graph/operation_text.h"
 #include "ir/support/small_vector.h"
 
-#include <array>
 #include <optional>
 
 namespace tscompile {
@@ -19,15 +18,13 @@ enum class Form : uint8_t {
   Shared,    // as an operation the first time, by its number from then on
 };
 
-// Whether something outside the node changes, as far as names tell.
-bool hasEffects(const Node& n) {
+// Whether something outside the node changes.
+bool hasEffects(const Node& n, const ExpressionOptions& options) {
   if (n.kind() == sym::CallMethod || n.kind() == sym::CallFunction || n.subgraph()) return true;
   if (n.outputCount() == 0 && !n.hasBlocks()) return true;
   std::string_view name = n.kind().name();
   if (name.ends_with("_") && !name.ends_with("__")) return true;
-  static constexpr std::array<std::string_view, 10> kContainers = {
-      "append", "extend", "insert", "pop", "popitem", "clear", "reverse", "sort", "setdefault", "update"};
-  return n.kind().nameSpace() == "aten" && std::find(kContainers.begin(), kContainers.end(), name) != kContainers.end();
+  return options.hasEffects && !n.hasBlocks() && options.hasEffects(n);
 }
 
 bool isLongConstant(const Node& n) {
@@ -74,13 +71,13 @@ void forEachNodeAndReturn(const Graph& graph, Visit&& visit) {
 
 class Forms {
  public:
-  explicit Forms(const Graph& graph) {
+  Forms(const Graph& graph, const ExpressionOptions& options) {
     // A node may be written at its user only if no effect lies between.
     std::unordered_map<const Node*, uint32_t> effectsBefore;
     uint32_t effects = 0;
     forEachNodeAndReturn(graph, [&](const Node* n) {
       effectsBefore[n] = effects;
-      if (!n->isReturn() && hasEffects(*n)) ++effects;
+      if (!n->isReturn() && hasEffects(*n, options)) ++effects;
     });
     forEachNode(graph, [&](const Node* n) {
       bool near = true, sameBlock = true;
@@ -89,7 +86,8 @@ class Forms {
           near &= effectsBefore[u.user] == effectsBefore[n];
           sameBlock &= u.user->block() == n->block();
         }
-      forms_[n] = choose(*n, n->outputCount() == 1 ? n->output()->useCount() : 0, near, sameBlock, hasEffects(*n));
+      forms_[n] =
+          choose(*n, n->outputCount() == 1 ? n->output()->useCount() : 0, near, sameBlock, hasEffects(*n, options));
     });
   }
   // Of what a value is computed from.
@@ -366,7 +364,7 @@ class StatementWriter {
  public:
   StatementWriter(const Graph& graph, const SubgraphNumbers& numbers, const ExpressionOptions& options,
                   BoundedText& out, size_t& lastLabel)
-      : graph_(graph), forms_(graph), out_(out), write_(numbers, forms_, options, out, lastLabel) {}
+      : graph_(graph), forms_(graph, options), out_(out), write_(numbers, forms_, options, out, lastLabel) {}
 
   void write() {
     out_.text += "graph(";

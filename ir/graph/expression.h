@@ -5,6 +5,7 @@
 #include "ir/support/limits.h"
 #include "ir/values/bounded_text.h"
 
+#include <functional>
 #include <string>
 
 namespace tscompile {
@@ -12,6 +13,8 @@ namespace tscompile {
 struct ExpressionOptions {
   bool allBrackets = false;  // around every operation, also where precedence makes them needless
   uint64_t maxBytes = Limits().printBytes;
+  // Which operators change something outside of their node. Without it: those with an underscore at their end.
+  std::function<bool(const Node&)> hasEffects = nullptr;
 };
 
 // `z + x * (z / x)`, `relu(*1 -> x @ y) * *1`. Constants stand where they are used. What is used several times is

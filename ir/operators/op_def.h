@@ -32,6 +32,60 @@ enum class InPlace : uint8_t {
   ByCopy,  // the result is computed aside, then copied over the first argument
 };
 
+// What an operator is, beside what its schema says. Nobody else keeps lists of operators that are so.
+enum class Trait : uint8_t {
+  Elementwise,        // each element of the result comes from the same element of its tensors, broadcast to one shape
+  Commutative,        // the first two arguments may change places
+  SideEffects,        // prints, raises, or writes what its schema does not show
+  Random,             // two runs may differ, unless an argument switches that off (Operator::drawsRandom)
+  MayShare,           // a result may be an argument or share its memory, though the schema does not say so
+  GivesViews,         // results may be views of the first argument, though the schema does not say so or other tensors
+                      // lend their sizes; the kernel touches elements by shared loops and copies only
+  TakesOverMemory,    // gives its first argument the memory of the second
+  ChangesGeometry,    // gives its first argument other sizes or strides: what aliases it changes too
+  ReadsSizes,         // asks for sizes of a tensor, and for nothing else: aten::size, aten::dim
+  ReadsGeometry,      // looks at sizes, strides and dtypes of tensors only, never at elements, and gives no tensor that
+                      // is not an argument or an item of one: aten::size, prim::dtype, aten::append of tensors
+  ReadsStrides,       // what it gives depends on strides: aten::is_contiguous
+  DependsOnElements,  // sizes of its results, or numbers that it gives, depend on elements: aten::nonzero, aten::item
+};
+
+class TraitSet {
+ public:
+  constexpr TraitSet() = default;
+  constexpr TraitSet(std::initializer_list<Trait> traits) {
+    for (Trait t : traits) bits_ |= bit(t);
+  }
+  constexpr bool contains(Trait t) const { return bits_ & bit(t); }
+  friend constexpr TraitSet operator|(TraitSet a, TraitSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+
+ private:
+  static constexpr uint32_t bit(Trait t) { return uint32_t{1} << static_cast<int>(t); }
+  uint32_t bits_ = 0;
+};
+
+// What an operator does with the containers that it takes, of which schemas say less.
+enum class ContainerUse : uint8_t {
+  None,
+  Take,     // gives items of the first; its other arguments are put in before: aten::__getitem__, aten::setdefault
+  Put,      // puts its other arguments into the first, which it gives: aten::append
+  PutAll,   // puts the items of the second into the first, which it gives: aten::extend
+  Rebuild,  // gives a new container with the same items, or with tuples of them: aten::slice, aten::items
+};
+
+// What the result costs, in multiplications and additions.
+enum class Cost : uint8_t {
+  Step,          // one for each element
+  Function,      // about ten for each element: exp, softmax
+  Reduction,     // one for each element of the arguments
+  Product,       // for each element as many as the first argument has columns
+  AddedProduct,  // as many as the second has
+  Convolution,   // as many as the second argument has elements for one channel of the result
+};
+
 // A set of dtypes.
 class DTypeSet {
  public:
@@ -74,16 +128,16 @@ struct OpDef {
   // What the first tensor argument may be; others are refused before the kernel. Empty: every dtype.
   DTypeSet dtypes = kRealAndBool;
   InPlace inplace = InPlace::No;
-  bool commutative = false;  // the first two arguments may change places
-  bool sideEffects = false;  // prints, raises, or writes what its schema does not show
-  bool random = false;       // two runs may differ
+  TraitSet traits = {};
+  ContainerUse container = ContainerUse::None;
+  Cost cost = Cost::Step;
   TrainedArguments trained = {};
-  bool mayShare = false;  // a result may be an argument or share its memory, though the schema does not say so
 
   bool inEngines = true;  // false: stays out of engines as if nothing could convert it
   const SessionFunctions* session =
       nullptr;  // what infer, kernel or convert hand on to (runtime/call/session_functions.h)
 
+  bool has(Trait t) const { return traits.contains(t); }
   // Such a converter is asked for every node; where ours stand, shorter ways are tried first.
   bool hasSessionConverter() const { return session && convert; }
 };

@@ -59,6 +59,19 @@ bool writesFirstArgument(std::string_view schema) {
   return schema.substr(schema.find('(')).starts_with("(Tensor(a!) ");
 }
 
+// Arguments that say whether random numbers are drawn.
+bool switchesRandom(std::string_view name) {
+  return name == "train" || name == "training" || name == "dropout" || name == "dropout_p";
+}
+
+bool isOff(const Value* v) {
+  const Node* n = v->node();
+  if (!n || n->kind() != sym::Constant) return false;
+  const IValue* value = n->attributeValue(sym::value);
+  if (!value) return false;
+  return value->isBool() ? !value->toBool() : value->isFloat() && value->toFloat() == 0;
+}
+
 }  // namespace
 
 bool Operator::trains(const Node& node, size_t argument) const {
@@ -80,6 +93,20 @@ bool Operator::trains(const Node& node) const {
   for (size_t i = def_->trained.first; i < def_->trained.end; ++i)
     if (trains(node, i)) return true;
   return false;
+}
+
+bool Operator::drawsRandom(const Node& node) const {
+  if (!has(Trait::Random)) return false;
+  const std::vector<Argument>& arguments = schema().arguments;
+  for (size_t i = 0; i < arguments.size() && i < node.inputCount(); ++i)
+    if (switchesRandom(arguments[i].name) && isOff(node.input(i))) return false;
+  return true;
+}
+
+bool Operator::mayDrawNothing() const {
+  if (!has(Trait::Random)) return false;
+  const std::vector<Argument>& arguments = schema().arguments;
+  return std::any_of(arguments.begin(), arguments.end(), [](const Argument& a) { return switchesRandom(a.name); });
 }
 
 std::string Operator::fullName() const {
@@ -138,22 +165,6 @@ void OpRegistry::add(const OpDef& def) {
   if (!isKnown) badRecord(def.schema, "needs its whole schema, as the catalog does not have it");
   put(kind, def);
   if (def.inplace != InPlace::No && !kind.ends_with('_')) put(kind + "_", def);
-}
-
-void OpRegistry::markSharing(std::initializer_list<std::string_view> kinds) {
-  for (std::string_view kind : kinds) {
-    auto found = records_.find(std::string(kind));
-    TS_CHECK(found != records_.end());
-    for (OpDef& def : found->second) def.mayShare = true;
-  }
-}
-
-void OpRegistry::convertWith(ConvertFunction convert, std::initializer_list<std::string_view> kinds) {
-  for (std::string_view kind : kinds) {
-    auto found = records_.find(std::string(kind));
-    TS_CHECK(found != records_.end());
-    for (OpDef& def : found->second) def.convert = convert;
-  }
 }
 
 OpDef& OpRegistry::addCopy(const Operator& op) {

@@ -33,11 +33,18 @@ class Operator {
   bool isImplemented() const { return def_ != nullptr; }
   // The record; of the functional form for in-place and `out` variants. The caller has asked isImplemented().
   const OpDef& def() const { return *def_; }
+  // Whether its record says so; nothing is said of those that are not implemented.
+  bool has(Trait t) const { return def_ && def_->has(t); }
   // `aten::relu_`: writes its first argument.
   bool isInPlaceVariant() const { return inPlaceVariant_; }
   // Whether the node writes this argument without its schema saying so. Weights are kept as they are.
   bool trains(const Node& node, size_t argument) const;
   bool trains(const Node& node) const;
+  // Whether the node may draw random numbers: not if its `train` or `training` is the constant false, or its `dropout`
+  // or `dropout_p` the constant 0.
+  bool drawsRandom(const Node& node) const;
+  // Whether it draws random numbers for some nodes and not for others.
+  bool mayDrawNothing() const;
   // `aten::add.out`: the last `outCount` arguments take the results.
   size_t outCount() const { return outCount_; }
 
@@ -87,10 +94,6 @@ class OpRegistry {
 
   // Before the first question only. A later record of the same overload replaces the earlier one.
   void add(const OpDef& def);
-  // Sets `mayShare` of all records of these kinds.
-  void markSharing(std::initializer_list<std::string_view> kinds);
-  // Sets `convert` of all records of these kinds.
-  void convertWith(ConvertFunction convert, std::initializer_list<std::string_view> kinds);
 
   // Lays a copy of the record over this one overload of the base, which is implemented and takes no `out`. The copy is
   // to be changed at once.

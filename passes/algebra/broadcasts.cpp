@@ -120,16 +120,14 @@ Replacement bySize(Site& site) {
 
 std::vector<NamedRewrite> broadcastRewrites() {
   Query::Tags always{"default", "fast_compile", "fast_run"};
-  std::vector<Symbol> elementwise = elementwiseKinds();
   return {
-      {"canonicalize", siteRewrite("fill_cut", elementwise, cut),
-       "what an operator broadcasts need not be expanded before", always},
-      {"canonicalize", siteRewrite("fill_sink", elementwise, sink),
-       "elementwise operators compute before the expansion", always},
-      {"canonicalize", siteRewrite("elemwise_alloc", elementwise, sinkBoth),
-       "two operands are joined before both are expanded", always},
-      {"canonicalize", siteRewrite("alloc_unary", elementwise, ofFull), "of a filled tensor one element is computed",
+      {"canonicalize", elementwiseRewrite("fill_cut", cut), "what an operator broadcasts need not be expanded before",
        always},
+      {"canonicalize", elementwiseRewrite("fill_sink", sink), "elementwise operators compute before the expansion",
+       always},
+      {"canonicalize", elementwiseRewrite("elemwise_alloc", sinkBoth),
+       "two operands are joined before both are expanded", always},
+      {"canonicalize", elementwiseRewrite("alloc_unary", ofFull), "of a filled tensor one element is computed", always},
       {"canonicalize",
        siteRewrite("fill_to_alloc", {"aten::expand_as", "aten::full_like", "aten::zeros_like", "aten::ones_like"},
                    bySize),

@@ -66,7 +66,7 @@ Replacement mergeTwo(Site& site) {
 // relu(x).t() -> relu(x.t())
 Replacement lift(Site& site) {
   Node* f = site.soleProducer(site.input(0));
-  if (!f || !isElementwise(f->kind())) return {};
+  if (!f || !site.isElementwise(f)) return {};
   std::optional<size_t> rank = site.facts.rank(f->output());
   if (!rank || !orderOf(site, site.node) || site.facts.graphLooksAtMemory()) return {};
   for (const Use& u : f->inputs()) {
@@ -86,7 +86,7 @@ Replacement lift(Site& site) {
 // reshape(relu(x), s) -> relu(reshape(x, s))
 Replacement liftReshape(Site& site) {
   Node* f = site.soleProducer(site.input(0));
-  if (!f || !isElementwise(f->kind())) return {};
+  if (!f || !site.isElementwise(f)) return {};
   std::vector<Value*> inputs = site.inputsOf(f), arguments = site.inputsOf(site.node);
   std::vector<size_t> tensors = site.tensorInputs(f);
   if (tensors.size() != 1 || site.facts.graphLooksAtMemory()) return {};
@@ -113,7 +113,7 @@ Replacement trackSize(Site& site) {
   Node* f = site.isTensor(site.input(0)) ? site.producer(site.input(0)) : nullptr;
   if (!f) return {};
   std::vector<Value*> arguments = site.inputsOf(site.node);
-  if (isElementwise(f->kind())) {
+  if (site.isElementwise(f)) {
     Value* x = nullptr;
     for (const Use& u : f->inputs()) {
       if (!site.isTensor(u.value)) continue;

@@ -31,6 +31,7 @@ Symbol inPlaceKind(const Node* n, GraphFacts& facts) {
 
 Replacement overwrite(Node* n, RewriteContext& context) {
   GraphFacts& facts = context.facts;
+  if (!isElementwise(n, facts)) return {};
   if (n->outputCount() != 1 || n->inputCount() == 0 || !n->input(0)->type()->isTensor() || !facts.isPure(n)) return {};
   // Of a part the result would have other strides than new memory.
   if (facts.graphLooksAtMemory() || !facts.destroyHandler().isWhole(n->input(0)) || !hasFormOfInput(n, facts))
@@ -47,7 +48,7 @@ Replacement overwrite(Node* n, RewriteContext& context) {
 NodeRewrite inplaceElementwise() {
   NodeRewrite rewrite;
   rewrite.name = "inplace_elementwise";
-  rewrite.kinds = elementwiseKinds();
+  rewrite.kinds = kElementwiseKinds;
   rewrite.apply = overwrite;
   return rewrite;
 }

@@ -1,46 +1,8 @@
 #include "passes/algebra/node_rewriting.h"
 
 #include <bit>
-#include <unordered_set>
 
 namespace tscompile {
-namespace {
-
-constexpr const char* kElementwise[] = {
-    "abs",          "neg",        "sign",        "sgn",         "ceil",        "floor",       "trunc",
-    "round",        "frac",       "square",      "exp",         "exp2",        "expm1",       "log",
-    "log1p",        "log10",      "log2",        "sqrt",        "rsqrt",       "reciprocal",  "sin",
-    "cos",          "tan",        "asin",        "acos",        "atan",        "sinh",        "cosh",
-    "tanh",         "asinh",      "acosh",       "atanh",       "erf",         "erfc",        "sigmoid",
-    "relu",         "relu6",      "leaky_relu",  "elu",         "selu",        "celu",        "gelu",
-    "silu",         "mish",       "hardtanh",    "hardswish",   "hardsigmoid", "softplus",    "softsign",
-    "softshrink",   "hardshrink", "log_sigmoid", "threshold",   "clamp",       "clamp_min",   "clamp_max",
-    "isnan",        "isinf",      "isfinite",    "logical_not", "bitwise_not", "deg2rad",     "rad2deg",
-    "nan_to_num",   "add",        "sub",         "rsub",        "mul",         "div",         "pow",
-    "maximum",      "minimum",    "fmax",        "fmin",        "atan2",       "fmod",        "remainder",
-    "floor_divide", "eq",         "ne",          "lt",          "le",          "gt",          "ge",
-    "logical_and",  "logical_or", "logical_xor", "bitwise_and", "bitwise_or",  "bitwise_xor", "__and__",
-    "__or__",       "__xor__",    "hypot",       "logaddexp",   "true_divide",
-};
-
-const std::unordered_set<Symbol>& elementwiseSet() {
-  static const std::unordered_set<Symbol> kSet = [] {
-    std::unordered_set<Symbol> set;
-    for (const char* name : kElementwise) set.insert(Symbol::of("aten::" + std::string(name)));
-    return set;
-  }();
-  return kSet;
-}
-
-}  // namespace
-
-bool isElementwise(Symbol kind) { return elementwiseSet().contains(kind); }
-
-std::vector<Symbol> elementwiseKinds() {
-  std::vector<Symbol> kinds;
-  for (const char* name : kElementwise) kinds.push_back(Symbol::of("aten::" + std::string(name)));
-  return kinds;
-}
 
 // ---- looking ----
 
@@ -119,6 +81,19 @@ std::vector<size_t> Site::tensorInputs(const Node* n) const {
 }
 
 Value* Site::integers(DimSpan values) { return constant(intList(values), listType(types().integer)); }
+
+bool isElementwise(const Node* n, GraphFacts& facts) {
+  const Operator* op = facts.resolve(n);
+  return op && op->has(Trait::Elementwise) && !op->isInPlaceVariant() && !op->outCount();
+}
+
+NodeRewrite elementwiseRewrite(std::string name, Replacement (*apply)(Site&)) {
+  NodeRewrite rewrite = siteRewrite(std::move(name), kElementwiseKinds, apply);
+  rewrite.apply = [quiet = std::move(rewrite.apply)](Node* n, RewriteContext& context) {
+    return isElementwise(n, context.facts) ? quiet(n, context) : Replacement();
+  };
+  return rewrite;
+}
 
 NodeRewrite siteRewrite(std::string name, std::vector<Symbol> kinds, Replacement (*apply)(Site&)) {
   NodeRewrite rewrite;

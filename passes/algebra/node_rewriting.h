@@ -11,6 +11,10 @@
 
 namespace tscompile {
 
+// Whether the operator computes each element of its result from the same element of its tensor inputs, broadcast to one
+// shape.
+bool isElementwise(const Node* n, GraphFacts& facts);
+
 // The node that a rewrite is asked about. The node and those that `producer` finds are pure, and nobody writes the
 // memory that they read or make, so they may be computed anywhere and any number of times.
 class Site {
@@ -64,6 +68,7 @@ class Site {
   Value* integers(DimSpan values);
   Value* none(TypePtr type = nullptr) { return constant(IValue(), type ? type : types().none); }
 
+  bool isElementwise(const Node* n) { return tscompile::isElementwise(n, facts); }
   // Whether a node is as `Site` says.
   bool isQuiet(const Node* n) { return facts.isPure(n) && facts.isUndisturbed(n); }
 };
@@ -72,9 +77,9 @@ class Site {
 NodeRewrite siteRewrite(std::string name, std::initializer_list<const char*> kinds, Replacement (*apply)(Site&));
 NodeRewrite siteRewrite(std::string name, std::vector<Symbol> kinds, Replacement (*apply)(Site&));
 
-// Operators that compute each element of their result from the same element of their tensor inputs, broadcast to one
-// shape: one tensor and otherwise numbers, or two.
-bool isElementwise(Symbol kind);
-std::vector<Symbol> elementwiseKinds();
+// The same as siteRewrite for all elementwise nodes.
+NodeRewrite elementwiseRewrite(std::string name, Replacement (*apply)(Site&));
+// What they are among: the records say which of these are elementwise.
+inline const std::vector<Symbol> kElementwiseKinds{Symbol::of("aten::*")};
 
 }  // namespace tscompile

@@ -122,7 +122,7 @@ Replacement mergeTwo(Site& site) {
 // relu(x)[i] -> relu(x[i])
 Replacement lift(Site& site) {
   Node* f = isPart(site, site.node) ? site.soleProducer(site.input(0)) : nullptr;
-  if (!f || !isElementwise(f->kind()) || site.facts.graphLooksAtMemory()) return {};
+  if (!f || !site.isElementwise(f) || site.facts.graphLooksAtMemory()) return {};
   std::vector<Value*> inputs = site.inputsOf(f);
   std::vector<size_t> tensors = site.tensorInputs(f);
   std::optional<size_t> dim = dimOf(site, site.node);

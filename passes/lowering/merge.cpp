@@ -210,7 +210,7 @@ class Merger {
   // `a + alpha * b` commutes only with alpha 1.
   bool isCommutative(const Node* n) {
     const Operator* op = facts_.resolve(n);
-    if (!op || !op->isImplemented() || !op->def().commutative) return false;
+    if (!op || !op->has(Trait::Commutative)) return false;
     return n->inputCount() < 3 || (n->inputCount() == 3 && facts_.number(n->input(2)) == 1.0);
   }
 

@@ -1,5 +1,4 @@
 // Removes what nothing needs: nodes, outputs of If and Loop, values that a loop only hands to itself.
-#include "ir/operators/random_use.h"
 #include "passes/lowering/clean_up.h"
 
 #include <unordered_map>
@@ -51,7 +50,7 @@ class DeadCode {
   // Whether writing to its arguments is all that keeps the node from being pure.
   bool writesOnly(const Node* n) {
     const Operator* op = n->hasBlocks() ? nullptr : facts_.resolve(n);
-    return op && op->isImplemented() && !op->def().sideEffects && !drawsRandom(*n, *op);
+    return op && op->isImplemented() && !op->has(Trait::SideEffects) && !op->drawsRandom(*n);
   }
 
   void need(Value* v) {

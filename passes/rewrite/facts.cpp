@@ -1,6 +1,5 @@
 #include "passes/rewrite/facts.h"
 
-#include "ir/operators/random_use.h"
 #include "passes/rewrite/destroy_handler.h"
 
 #include <algorithm>
@@ -123,11 +122,11 @@ bool GraphFacts::isUndisturbed(const Node* node) {
 }
 
 GraphFacts::Purity GraphFacts::purityOf(const Operator* op) {
-  if (!op || !op->isImplemented() || op->def().sideEffects) return Purity::No;
+  if (!op || !op->isImplemented() || op->has(Trait::SideEffects)) return Purity::No;
   for (const Argument& a : op->schema().arguments)
     if (a.isWritten()) return Purity::No;
   const TrainedArguments& trained = op->def().trained;
-  return op->def().random || trained.first != trained.end ? Purity::AskNode : Purity::Yes;
+  return op->has(Trait::Random) || trained.first != trained.end ? Purity::AskNode : Purity::Yes;
 }
 
 bool GraphFacts::isPureAlone(const Node* node) {
@@ -138,7 +137,7 @@ bool GraphFacts::isPureAlone(const Node* node) {
   if (isNew) it->second = purityOf(overloads_.resolve(*node));
   if (it->second != Purity::AskNode) return it->second == Purity::Yes;
   const Operator* op = overloads_.resolve(*node);
-  return !drawsRandom(*node, *op) && !op->trains(*node);
+  return !op->drawsRandom(*node) && !op->trains(*node);
 }
 
 bool GraphFacts::isPure(const Node* node) {
@@ -152,7 +151,7 @@ bool GraphFacts::isPure(const Node* node) {
 
 bool GraphFacts::isFresh(const Node* node) {
   const Operator* op = overloads_.resolve(*node);
-  if (!op || !op->isImplemented() || op->def().mayShare) return false;
+  if (!op || !op->isImplemented() || op->has(Trait::MayShare)) return false;
   for (const Argument& r : op->schema().returns)
     if (r.alias) return false;
   return true;

@@ -307,7 +307,7 @@ class Matcher {
   // `a + alpha * b` commutes only with alpha 1.
   bool isCommutative(const Node* n) {
     const Operator* op = context_.facts.resolve(n);
-    if (!op || !op->isImplemented() || !op->def().commutative) return false;
+    if (!op || !op->has(Trait::Commutative)) return false;
     if (n->inputCount() < 3) return true;
     return n->inputCount() == 3 && context_.facts.number(n->input(2)) == 1.0;
   }

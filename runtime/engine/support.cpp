@@ -1,10 +1,7 @@
 #include "runtime/engine/support.h"
 
 #include "ir/operators/nearest_overload.h"
-#include "ir/operators/random_use.h"
-#include "ir/operators/size_use.h"
 #include "ir/support/text.h"
-#include "runtime/engine/evaluation.h"
 #include "runtime/interpreter/structure_runner.h"
 
 #include <fmt/core.h>
@@ -74,13 +71,19 @@ Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
           nearest.remedy};
 }
 
+bool takesTensor(const Argument& a) {
+  TypePtr t = a.type;
+  while (t->is(TypeKind::Optional) || t->is(TypeKind::List)) t = t->element();
+  return t->isTensor();
+}
+
 bool holdsTensors(TypePtr t) {
   return t->isTensor() || t->is(TypeKind::List) || t->is(TypeKind::Optional) || t->is(TypeKind::Tuple);
 }
 
 // Tensors that are made of numbers alone, as in %t = prim::NumToTensor(%size): their elements are known as soon as the
 // sizes are.
-bool isMadeOfNumbers(const Value* value) {
+bool isMadeOfNumbers(const Value* value, const OpRegistry& registry) {
   constexpr size_t kMaxNodes = 64;
   std::vector<const Value*> todo{value};
   std::unordered_set<const Value*> seen{value};
@@ -89,10 +92,9 @@ bool isMadeOfNumbers(const Value* value) {
     todo.pop_back();
     if (!n || seen.size() > kMaxNodes || n->hasBlocks() || n->subgraph()) return false;
     if (n->kind() == sym::Constant) continue;
-    for (const Use& u : n->inputs()) {
-      if (holdsTensors(u.value->type()) && !readsSizes(n->kind()) && seen.insert(u.value).second)
-        todo.push_back(u.value);
-    }
+    if (const Operator* op = registry.resolve(*n); op && op->has(Trait::ReadsSizes)) continue;
+    for (const Use& u : n->inputs())
+      if (holdsTensors(u.value->type()) && seen.insert(u.value).second) todo.push_back(u.value);
   }
   return true;
 }
@@ -116,19 +118,19 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   if (!def.inEngines)
     return {Reason::NoOp, name + " has no converter",
             Remedy(Remedy::Kind::Documented, {"docs/writing_converters.md tells how to write one"})};
-  if (drawsRandom(node, op))
+  if (op.drawsRandom(node))
     return {Reason::Random, name + " draws random numbers",
-            mayDrawNothing(op) ? "it draws nothing in evaluation mode: with false for 'train' or 0 for 'dropout'"
-                               : "numbers that are drawn elsewhere, as an input"};
-  if (def.sideEffects)
+            op.mayDrawNothing() ? "it draws nothing in evaluation mode: with false for 'train' or 0 for 'dropout'"
+                                : "numbers that are drawn elsewhere, as an input"};
+  if (def.has(Trait::SideEffects))
     return {Reason::SideEffect, name + " does more than give a value",
             "without it, its neighbours can be in one engine"};
-  if (changesGeometry(op))
+  if (def.has(Trait::ChangesGeometry))
     return {Reason::Aliasing, name + " changes the sizes or strides of a tensor that others see",
             "use the form without a trailing underscore"};
   if (op.outCount()) return {Reason::Aliasing, name + " writes to its argument 'out'", "use the form without 'out'"};
-  bool needsElements = dependsOnElements(op) && node.inputCount() && holdsTensors(node.input(0)->type()) &&
-                       !isMadeOfNumbers(node.input(0));
+  bool needsElements = def.has(Trait::DependsOnElements) && node.inputCount() && holdsTensors(node.input(0)->type()) &&
+                       !isMadeOfNumbers(node.input(0), op.registry());
   if (needsElements || indexesByMask(node))
     return {
         Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name),
@@ -175,13 +177,25 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
   return op ? ofOperator(node, *op) : withoutOperator(node, registry);
 }
 
+bool mayGiveViews(const Operator& op) {
+  const Schema& s = op.schema();
+  if (s.arguments.empty() || s.returns.empty() || !op.isImplemented() || !op.def().infer || s.isMutable()) return false;
+  if (op.has(Trait::GivesViews)) return true;
+  bool views =
+      std::all_of(s.returns.begin(), s.returns.end(), [](const Argument& r) { return r.alias && !r.alias->isWrite; });
+  // The elements of a second tensor would say where to cut.
+  return views && std::none_of(s.arguments.begin() + 1, s.arguments.end(), takesTensor);
+}
+
 EngineUse engineUse(const Operator& op) {
   if (!op.isImplemented() || !op.def().inEngines) return {};
   const OpDef& def = op.def();
-  if ((def.random && !mayDrawNothing(op)) || def.sideEffects || changesGeometry(op) || op.outCount()) return {};
-  if (readsGeometryOnly(op) || def.scalar) return {"", "always"};
+  if ((def.has(Trait::Random) && !op.mayDrawNothing()) || def.has(Trait::SideEffects) ||
+      def.has(Trait::ChangesGeometry) || op.outCount())
+    return {};
+  if (def.has(Trait::ReadsGeometry) || def.scalar) return {"", "always"};
   if (op.schema().isMutable()) return {"kernel", ""};
-  if (dependsOnElements(op) || !def.infer) return {"", "if known"};
+  if (def.has(Trait::DependsOnElements) || !def.infer) return {"", "if known"};
   if (mayGiveViews(op) && !def.hasSessionConverter()) return {"view", "if known"};
   return {def.convert ? "native" : "kernel", "if known"};
 }

@@ -20,6 +20,8 @@ struct EngineUse {
   std::string_view evaluated;  // while the engine is made: "always", "if known" (its arguments), or empty: never
 };
 EngineUse engineUse(const Operator& op);
+// Whether its results are views of its first argument, for some arguments or for all: aten::view, aten::reshape.
+bool mayGiveViews(const Operator& op);
 // The same of prim::ListConstruct and its like.
 EngineUse engineUseOfStructure(Symbol kind);
 

@@ -1,8 +1,6 @@
 #include "runtime/engine/tracer.h"
 
 #include "ir/operators/private_writes.h"
-#include "ir/operators/size_use.h"
-#include "runtime/engine/evaluation.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/constant_value.h"
@@ -126,9 +124,9 @@ class Tracer : private OperatorTracer {
   }
 
   void apply(const Call& c, std::vector<IValue>& results) {
-    if (readsGeometryOnly(c.op)) {
+    if (c.op.has(Trait::ReadsGeometry)) {
       forbidChangedInputs(c);
-      if (c.symbolic && otherStrides_ && readsStrides(c.op))
+      if (c.symbolic && otherStrides_ && c.op.has(Trait::ReadsStrides))
         refuse(Reason::Limit, fmt::format("{} asks for strides, which engines choose themselves", c.op.fullName()));
       call(c, results);
     } else if (!c.symbolic && !c.isWritten && !c.trains && !c.op.schema().isMutable()) {
@@ -175,7 +173,7 @@ class Tracer : private OperatorTracer {
   void layers(const Call& c, std::vector<IValue>& results) {
     const Operator& op = c.op;
     const OpDef& def = op.def();
-    if (def.scalar || !def.kernel || !def.infer || (c.symbolic && dependsOnElements(op)))
+    if (def.scalar || !def.kernel || !def.infer || (c.symbolic && op.has(Trait::DependsOnElements)))
       refuse(Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", op.fullName()));
     checkDType(c);
     noteStrides(c);

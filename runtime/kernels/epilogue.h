@@ -9,19 +9,8 @@ namespace tscompile {
 
 enum class Activation : uint8_t {
   None,
-  Relu,       // relu(NaN) = NaN, as PyTorch's
-  Clamp,      // to [alpha, beta]: relu6, hardtanh; NaN stays
-  LeakyRelu,  // alpha: slope below zero
-  Sigmoid,
-  Tanh,
-  Gelu,      // exact, by erf
-  GeluTanh,  // the approximation by tanh
-  Silu,
-  HardSwish,
-  HardSigmoid,
-  Elu,  // alpha * (exp(x) - 1) below zero
-  Mish,
-  Softplus,  // beta 1, threshold 20
+#define TS_ACTIVATION(name, ...) name,
+#include "runtime/kernels/pointwise_ops.def"
 };
 
 struct Epilogue {

@@ -179,8 +179,11 @@ class TileRunner {
 }  // namespace
 
 int pointwiseOperands(PointwiseOp op) {
-  if (op >= PointwiseOp::Where) return 3;
-  return op >= PointwiseOp::Add ? 2 : 1;
+  static constexpr int8_t kOperands[] = {
+#define TS_STEP(name, operands) operands,
+#include "runtime/kernels/pointwise_ops.def"
+  };
+  return kOperands[static_cast<size_t>(op)];
 }
 
 int64_t pointwiseBytes(PointwiseType type) {

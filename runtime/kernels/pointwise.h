@@ -8,25 +8,10 @@
 
 namespace tscompile {
 
-// Comparisons and logic give 1 or 0; any value but 0 is true.
-// clang-format off
 enum class PointwiseOp : uint8_t {
-  // one operand
-  Copy, Neg, Abs, Square, Sqrt, Rsqrt, Reciprocal, Sign, Floor, Ceil, Round, Trunc, Not, IsNan,
-  Exp, Expm1, Log, Log1p, Log2, Log10, Sin, Cos, Tan, Atan, Tanh, Sigmoid, Erf,
-  Relu, Gelu, GeluTanh, Silu, HardSwish, HardSigmoid, Mish, Softplus,
-  Clamp,      // to [alpha, beta]
-  LeakyRelu,  // slope alpha
-  Elu,        // alpha
-  Scale,      // alpha * x + beta
-  // two
-  Add, Sub, Mul, Div, Min, Max, Pow, Atan2, Fmod, Remainder, FloorDiv,
-  Eq, Ne, Lt, Le, Gt, Ge, And, Or, Xor,
-  // three
-  Where,   // a ? b : c
-  MulAdd,  // a * b + c, rounded once
+#define TS_STEP(name, operands) name,
+#include "runtime/kernels/pointwise_ops.def"
 };
-// clang-format on
 int pointwiseOperands(PointwiseOp op);
 
 enum class PointwiseType : uint8_t { F32, F16, BF16, Bool };

@@ -32,91 +32,33 @@ HWY_INLINE void overTile(float* out, int64_t count, F f) {
   }
 }
 
-template <class D, class M>
-HWY_INLINE auto truth(D d, M mask) {
-  return hn::IfThenElseZero(mask, hn::Set(d, 1.0f));
-}
-template <class D, class V>
-HWY_INLINE auto isTrue(D d, V x) {
-  return hn::Not(hn::Eq(x, hn::Zero(d)));  // NaN is true
-}
-
 // clang-format off
 #define TS_ARGUMENTS \
   [[maybe_unused]] const float *a, [[maybe_unused]] const float *b, [[maybe_unused]] const float *c, float *out, \
       int64_t count, [[maybe_unused]] float alpha, [[maybe_unused]] float beta
-#define TS_UNARY(name, expression)                                                                  \
+#define TS_UNARY(name, ...) \
   void tile##name(TS_ARGUMENTS) {                                                                   \
-    overTile(out, count, [=]([[maybe_unused]] auto d, auto load) HWY_ATTR { auto x = load(a); return expression; }); \
+    overTile(out, count, [=]([[maybe_unused]] auto d, auto load) HWY_ATTR { auto x = load(a); return __VA_ARGS__; }); \
   }
-#define TS_BINARY(name, expression)                                                                 \
+#define TS_BINARY(name, ...) \
   void tile##name(TS_ARGUMENTS) {                                                                   \
     overTile(out, count, [=]([[maybe_unused]] auto d, auto load) HWY_ATTR {                         \
       auto x = load(a);                                                                             \
       auto y = load(b);                                                                             \
-      return expression;                                                                            \
+      return __VA_ARGS__;                                                                            \
     });                                                                                             \
   }
-#define TS_TERNARY(name, expression)                                                                \
+#define TS_TERNARY(name, ...) \
   void tile##name(TS_ARGUMENTS) {                                                                   \
     overTile(out, count, [=]([[maybe_unused]] auto d, auto load) HWY_ATTR {                         \
       auto x = load(a);                                                                             \
       auto y = load(b);                                                                             \
       auto z = load(c);                                                                             \
-      return expression;                                                                            \
+      return __VA_ARGS__;                                                                            \
     });                                                                                             \
   }
 
-TS_UNARY(Copy, x)
-TS_UNARY(Neg, hn::Neg(x))
-TS_UNARY(Abs, hn::Abs(x))
-TS_UNARY(Square, hn::Mul(x, x))
-TS_UNARY(Sqrt, hn::Sqrt(x))
-TS_UNARY(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x)))
-TS_UNARY(Reciprocal, hn::Div(hn::Set(d, 1.0f), x))
-TS_UNARY(Sign, hn::Sub(truth(d, hn::Gt(x, hn::Zero(d))), truth(d, hn::Lt(x, hn::Zero(d)))))
-TS_UNARY(Floor, hn::Floor(x))
-TS_UNARY(Ceil, hn::Ceil(x))
-TS_UNARY(Round, hn::Round(x))
-TS_UNARY(Trunc, hn::Trunc(x))
-TS_UNARY(Not, truth(d, hn::Eq(x, hn::Zero(d))))
-TS_UNARY(IsNan, truth(d, hn::IsNaN(x)))
-TS_UNARY(Exp, exp(d, x))
-TS_UNARY(Expm1, expm1(d, x))
-TS_UNARY(Log, log(d, x))
-TS_UNARY(Log1p, log1p(d, x))
-TS_UNARY(Tanh, tanh(d, x))
-TS_UNARY(Sigmoid, sigmoid(d, x))
-TS_UNARY(Erf, erf(d, x))
-TS_UNARY(Relu, atLeast(d, 0.0f, x))
-TS_UNARY(Gelu, gelu(d, x))
-TS_UNARY(GeluTanh, geluTanh(d, x))
-TS_UNARY(Silu, hn::Mul(x, sigmoid(d, x)))
-TS_UNARY(HardSwish, hn::Mul(x, hardSigmoid(d, x)))
-TS_UNARY(HardSigmoid, hardSigmoid(d, x))
-TS_UNARY(Mish, hn::Mul(x, tanh(d, softplus(d, x))))
-TS_UNARY(Softplus, softplus(d, x))
-TS_UNARY(Clamp, atMost(d, beta, atLeast(d, alpha, x)))
-TS_UNARY(LeakyRelu, hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(x, hn::Set(d, alpha))))
-TS_UNARY(Elu, hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(expm1(d, x), hn::Set(d, alpha))))
-TS_UNARY(Scale, hn::Add(hn::Mul(x, hn::Set(d, alpha)), hn::Set(d, beta)))
-TS_BINARY(Add, hn::Add(x, y))
-TS_BINARY(Sub, hn::Sub(x, y))
-TS_BINARY(Mul, hn::Mul(x, y))
-TS_BINARY(Div, hn::Div(x, y))
-TS_BINARY(Min, hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::IsNaN(y), y, hn::Min(x, y))))
-TS_BINARY(Max, hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::IsNaN(y), y, hn::Max(x, y))))
-TS_BINARY(Eq, truth(d, hn::Eq(x, y)))
-TS_BINARY(Ne, truth(d, hn::Not(hn::Eq(x, y))))
-TS_BINARY(Lt, truth(d, hn::Lt(x, y)))
-TS_BINARY(Le, truth(d, hn::Le(x, y)))
-TS_BINARY(Gt, truth(d, hn::Gt(x, y)))
-TS_BINARY(Ge, truth(d, hn::Ge(x, y)))
-TS_BINARY(And, truth(d, hn::And(isTrue(d, x), isTrue(d, y))))
-TS_BINARY(Or, truth(d, hn::Or(isTrue(d, x), isTrue(d, y))))
-TS_BINARY(Xor, truth(d, hn::Xor(isTrue(d, x), isTrue(d, y))))
-TS_TERNARY(Where, hn::IfThenElse(isTrue(d, x), y, z))
-TS_TERNARY(MulAdd, hn::MulAdd(x, y, z))
+#include "runtime/kernels/pointwise_ops.def"
 // clang-format on
 
 void loadHalf(const void* from, int64_t count, float* to) {
@@ -165,31 +107,22 @@ float floorDivide(float a, float b) {
 }  // namespace
 
 PointwiseFunction pointwiseFunction(PointwiseOp op) {
-// clang-format off
-#define TS_CASE(name) \
-  case PointwiseOp::name: return TS_SIMD(tile##name);
   switch (op) {
-    TS_CASE(Copy) TS_CASE(Neg) TS_CASE(Abs) TS_CASE(Square) TS_CASE(Sqrt) TS_CASE(Rsqrt) TS_CASE(Reciprocal)
-    TS_CASE(Sign) TS_CASE(Floor) TS_CASE(Ceil) TS_CASE(Round) TS_CASE(Trunc) TS_CASE(Not) TS_CASE(IsNan)
-    TS_CASE(Exp) TS_CASE(Expm1) TS_CASE(Log) TS_CASE(Log1p) TS_CASE(Tanh) TS_CASE(Sigmoid) TS_CASE(Erf)
-    TS_CASE(Relu) TS_CASE(Gelu) TS_CASE(GeluTanh) TS_CASE(Silu) TS_CASE(HardSwish) TS_CASE(HardSigmoid)
-    TS_CASE(Mish) TS_CASE(Softplus) TS_CASE(Clamp) TS_CASE(LeakyRelu) TS_CASE(Elu) TS_CASE(Scale)
-    TS_CASE(Add) TS_CASE(Sub) TS_CASE(Mul) TS_CASE(Div) TS_CASE(Min) TS_CASE(Max)
-    TS_CASE(Eq) TS_CASE(Ne) TS_CASE(Lt) TS_CASE(Le) TS_CASE(Gt) TS_CASE(Ge)
-    TS_CASE(And) TS_CASE(Or) TS_CASE(Xor) TS_CASE(Where) TS_CASE(MulAdd)
-    case PointwiseOp::Log2: return scalarUnary<std::log2>;
-    case PointwiseOp::Log10: return scalarUnary<std::log10>;
-    case PointwiseOp::Sin: return scalarUnary<std::sin>;
-    case PointwiseOp::Cos: return scalarUnary<std::cos>;
-    case PointwiseOp::Tan: return scalarUnary<std::tan>;
-    case PointwiseOp::Atan: return scalarUnary<std::atan>;
-    case PointwiseOp::Pow: return scalarBinary<std::pow>;
-    case PointwiseOp::Atan2: return scalarBinary<std::atan2>;
-    case PointwiseOp::Fmod: return scalarBinary<std::fmod>;
-    case PointwiseOp::Remainder: return scalarBinary<remainderOf>;
-    case PointwiseOp::FloorDiv: return scalarBinary<floorDivide>;
+#define TS_SIMD_CASE(name, ...) \
+  case PointwiseOp::name:       \
+    return TS_SIMD(tile##name);
+#define TS_UNARY TS_SIMD_CASE
+#define TS_BINARY TS_SIMD_CASE
+#define TS_TERNARY TS_SIMD_CASE
+#define TS_UNARY_CALL(name, function) \
+  case PointwiseOp::name:             \
+    return scalarUnary<function>;
+#define TS_BINARY_CALL(name, function) \
+  case PointwiseOp::name:              \
+    return scalarBinary<function>;
+#include "runtime/kernels/pointwise_ops.def"
+#undef TS_SIMD_CASE
   }
-  // clang-format on
   return nullptr;
 }
 

@@ -202,41 +202,26 @@ HWY_INLINE V softplus(D d, V x) {
   return hn::IfThenElse(hn::Gt(x, hn::Set(d, 20.0f)), x, log1p(d, exp(d, x)));
 }
 
+// Comparisons as numbers, and back.
+template <class D, class M>
+HWY_INLINE auto truth(D d, M mask) {
+  return hn::IfThenElseZero(mask, hn::Set(d, 1.0f));
+}
+template <class D, class V>
+HWY_INLINE auto isTrue(D d, V x) {
+  return hn::Not(hn::Eq(x, hn::Zero(d)));  // NaN is true
+}
+
 // Calls body with a function of (d, vector): the switch is outside of the loop.
 template <class Body>
 HWY_INLINE void withActivation(Activation activation, float alpha, float beta, Body&& body) {
   switch (activation) {
     case Activation::None:
       return body([](auto, auto x) HWY_ATTR { return x; });
-    case Activation::Relu:
-      return body([](auto d, auto x) HWY_ATTR { return atLeast(d, 0.0f, x); });
-    case Activation::Clamp:
-      return body([alpha, beta](auto d, auto x) HWY_ATTR { return atMost(d, beta, atLeast(d, alpha, x)); });
-    case Activation::LeakyRelu:
-      return body([alpha](auto d, auto x)
-                      HWY_ATTR { return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(x, hn::Set(d, alpha))); });
-    case Activation::Sigmoid:
-      return body([](auto d, auto x) HWY_ATTR { return sigmoid(d, x); });
-    case Activation::Tanh:
-      return body([](auto d, auto x) HWY_ATTR { return tanh(d, x); });
-    case Activation::Gelu:
-      return body([](auto d, auto x) HWY_ATTR { return gelu(d, x); });
-    case Activation::GeluTanh:
-      return body([](auto d, auto x) HWY_ATTR { return geluTanh(d, x); });
-    case Activation::Silu:
-      return body([](auto d, auto x) HWY_ATTR { return hn::Mul(x, sigmoid(d, x)); });
-    case Activation::HardSwish:
-      return body([](auto d, auto x) HWY_ATTR { return hn::Mul(x, hardSigmoid(d, x)); });
-    case Activation::HardSigmoid:
-      return body([](auto d, auto x) HWY_ATTR { return hardSigmoid(d, x); });
-    case Activation::Elu:
-      return body([alpha](auto d, auto x) HWY_ATTR {
-        return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(expm1(d, x), hn::Set(d, alpha)));
-      });
-    case Activation::Mish:
-      return body([](auto d, auto x) HWY_ATTR { return hn::Mul(x, tanh(d, softplus(d, x))); });
-    case Activation::Softplus:
-      return body([](auto d, auto x) HWY_ATTR { return softplus(d, x); });
+#define TS_ACTIVATION(name, ...) \
+  case Activation::name:         \
+    return body([=]([[maybe_unused]] auto d, auto x) HWY_ATTR { return __VA_ARGS__; });
+#include "runtime/kernels/pointwise_ops.def"
   }
 }
 

@@ -177,7 +177,7 @@ std::shared_ptr<PluginOperators::Bound> PluginOperators::make(const Node& node, 
                 .kernel = computeBySession,
                 .convert = convertBySession,
                 .dtypes = kAllTypes,
-                .random = !bound->instance->isDeterministic(),
+                .traits = bound->instance->isDeterministic() ? TraitSet{} : TraitSet{Trait::Random},
                 .session = &bound->functions};
   bound->op = Operator::make(bound->def, operators_);
   return bound;

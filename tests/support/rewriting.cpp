@@ -20,9 +20,9 @@ const OpRegistry& testOps() {
       for (const char* arguments : {"(Tensor a) -> Tensor", ".two(Tensor a, Tensor b) -> Tensor",
                                     ".three(Tensor a, Tensor b, Tensor c) -> Tensor"})
         ops->add({.schema = schemas.emplace_back("test::" + std::string(name) + arguments)});
-    ops->add({.schema = "test::commutes(Tensor a, Tensor b) -> Tensor", .commutative = true});
+    ops->add({.schema = "test::commutes(Tensor a, Tensor b) -> Tensor", .traits = {Trait::Commutative}});
     ops->add({.schema = "test::split(Tensor a) -> (Tensor, Tensor)"});
-    ops->add({.schema = "test::print(Tensor a) -> ()", .sideEffects = true});
+    ops->add({.schema = "test::print(Tensor a) -> ()", .traits = {Trait::SideEffects}});
     return ops;
   }();
   return *kOps;

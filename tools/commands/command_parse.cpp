@@ -64,6 +64,11 @@ bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& pri
 }
 
 // False if it is longer than it may be.
+bool changesSomething(const Node& n) {
+  const Operator* op = allOps().resolve(n);
+  return op && (op->schema().isMutable() || op->has(Trait::SideEffects));
+}
+
 bool printAs(const Options& options, const ParsedText& text, const TextSink& textSink) {
   uint64_t left = options.common.limits.printBytes;
   TextSink sink = [&](std::string_view piece) {
@@ -87,7 +92,9 @@ bool printAs(const Options& options, const ParsedText& text, const TextSink& tex
       return printEach(text, sink, [&](const std::string& name, const Graph& g) {
         return named(name, [&] {
           return printExpression(g, sink,
-                                 {.allBrackets = options.own.of<ParseCommand>().allBrackets, .maxBytes = left});
+                                 {.allBrackets = options.own.of<ParseCommand>().allBrackets,
+                                  .maxBytes = left,
+                                  .hasEffects = changesSomething});
         });
       });
     case GraphForm::Tree:

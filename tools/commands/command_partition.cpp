@@ -5,6 +5,7 @@
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
+#include "runtime/engine/why_kernel.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/work/partitioning.h"
@@ -153,7 +154,9 @@ void explainText(const std::string& asked, const Prepared& prepared, const Parti
   const Graph& graph = *prepared.graph;
   std::vector<const Node*> nodes = nodesOf(asked, graph);
   for (const Node* n : nodes)
-    out << explainNode(n, p, [&](PartitionOptions options) { return partition(prepared, options); });
+    out << explainNode(
+        n, p, [&](PartitionOptions options) { return partition(prepared, options); },
+        prepared.shapes ? whyKernel(*n, *prepared.shapes, *prepared.registry) : "");
   if (!nodes.empty()) return;
   const Value* v = findValue(graph, asked.substr(1));
   out << asked << " is an input of " << (v->block()->owner() ? "its block" : "the graph") << "\n";

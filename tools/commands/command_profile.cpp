@@ -48,9 +48,9 @@ double bytesOf(const Network& network, std::span<const TensorId> ids) {
 class Profile : public RunObserver {
  public:
   struct Layer {
-    std::string name, shapes, node;
-    double flops = 0, bytes = 0;  // of one call
-    double time = 0;              // microseconds, of all runs
+    std::string name, why, shapes, node;  // why: a kernel runs though the operator has a converter
+    double flops = 0, bytes = 0;          // of one call
+    double time = 0;                      // microseconds, of all runs
     size_t calls = 0;
   };
   // A node that the interpreter has run.
@@ -131,6 +131,7 @@ class Profile : public RunObserver {
     for (const auto& l : network.layers) {
       Layer& layer = e.layers.emplace_back();
       layer.name = l->name();
+      layer.why = l->whyKernel();
       layer.shapes = shapeText(network, l->inputs) + " -> " + shapeText(network, l->outputs);
       layer.flops = l->flops();
       layer.bytes = bytesOf(network, l->inputs) + bytesOf(network, l->outputs);
@@ -146,7 +147,9 @@ class Profile : public RunObserver {
 // ---- what JSON tells: times of one run ----
 
 struct LayerFields {
-  std::string node, layer, shapes;
+  std::string node, layer;
+  std::optional<std::string> whyKernel;
+  std::string shapes;
   double us, share, flops, bytes;
   size_t calls;
 
@@ -154,6 +157,7 @@ struct LayerFields {
   void fields(Visit&& visit) const {
     visit("node", node);
     visit("layer", layer);
+    visit("why_kernel", whyKernel);
     visit("shapes", shapes);
     visit("us", us);
     visit("share", share);
@@ -291,7 +295,7 @@ class Profiler {
       for (const Profile::Layer& l : profile_.engines[e].layers) {
         auto calls = static_cast<double>(l.calls);
         out.push_back({l.time, l.flops * calls, l.bytes * calls, std::to_string(e),
-                       fmt::format("{} {}  {}", l.node, l.name, l.shapes)});
+                       fmt::format("{} {}{}  {}", l.node, l.name, l.why.empty() ? "" : ": " + l.why, l.shapes)});
       }
     for (const Profile::Interpreted& n : profile_.nodes) out.push_back({n.time, 0, n.bytes, "", n.node + " " + n.name});
     std::stable_sort(out.begin(), out.end(), [](const Row& a, const Row& b) { return a.time > b.time; });
@@ -329,8 +333,8 @@ class Profiler {
     for (const Profile::Engine& e : profile_.engines) {
       EngineFields& engine = out.emplace_back(EngineFields{perRun(e.time), e.calls, {}});
       for (const Profile::Layer& l : e.layers)
-        engine.layers.push_back(
-            {l.node, l.name, l.shapes, perRun(l.time), l.time / profile_.time, l.flops, l.bytes, l.calls});
+        engine.layers.push_back({l.node, l.name, l.why.empty() ? std::nullopt : std::optional(l.why), l.shapes,
+                                 perRun(l.time), l.time / profile_.time, l.flops, l.bytes, l.calls});
     }
     return out;
   }

@@ -1,6 +1,7 @@
 #include "tools/reports/lint.h"
 
 #include "ir/support/text.h"
+#include "passes/rewrite/facts.h"
 #include "runtime/registry.h"
 #include "tools/reports/op_status.h"
 #include "tools/work/graphs.h"
@@ -82,16 +83,9 @@ class Linter {
   // Whether leaving the node out would change nothing but its results.
   bool isPure(const Node& n, const OpFinding& found) const {
     if (n.hasBlocks() || n.python) return false;
-    if (found.status == OpStatus::Structure) {
-      for (const char* kind :
-           {"prim::Constant", "prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::GetAttr",
-            "prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::isinstance"})
-        if (n.kind().text() == kind) return true;
-      return false;
-    }
+    if (found.status == OpStatus::Structure) return GraphFacts::isStructural(n.kind());
     if (!found.op || found.op->schema().isMutable()) return false;
-    bool record = found.op->isImplemented();
-    return !(record && (found.op->def().sideEffects || found.op->def().random)) && n.kind().nameSpace() == "aten" &&
+    return !found.op->has(Trait::SideEffects) && !found.op->has(Trait::Random) && n.kind().nameSpace() == "aten" &&
            found.op->schema().returns.size() > 0;
   }
 

@@ -1,6 +1,6 @@
 #include "runtime/engine/layers/conv_layer.h"
 
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/reference/loops/copy.h"
 
@@ -50,8 +50,7 @@ std::optional<Dims> spatial(const ConvertCall& call, size_t i, size_t rank) {
   return values.size() == rank ? std::optional(values) : std::nullopt;
 }
 
-std::optional<ConvShape> shapeOf(ConvertCall& call) {
-  bool general = call.op().kind() == Symbol::of("aten::_convolution");
+std::optional<ConvShape> shapeOf(ConvertCall& call, bool general) {
   Tensor x = call.tensor(0), w = call.tensor(1);
   size_t rank = static_cast<size_t>(w.rank()) - 2;
   if ((rank != 1 && rank != 2) || x.rank() != w.rank()) return std::nullopt;
@@ -81,19 +80,24 @@ std::optional<ConvShape> shapeOf(ConvertCall& call) {
 
 }  // namespace
 
+template <bool kGeneral>
 void convertConvolution(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  bool known = !call.isNetworkTensor(1) && !call.isNetworkTensor(2);
-  bool isF32 = x.dtype() == DType::Float32 && call.tensor(1).dtype() == DType::Float32;
-  std::optional<ConvShape> shape = known && isF32 ? shapeOf(call) : std::nullopt;
-  if (!shape || checkedNumel(call.spec().sizes) == 0 || x.numel() == 0) return convertToKernel(call);
-  TensorId input = call.operand(0);
-  if (!call.network()[input].contiguous) input = addCopy(call, input);
+  if (call.isNetworkTensor(1)) return convertToKernel(call, "the weight is an input");
+  if (call.isNetworkTensor(2)) return convertToKernel(call, "the bias is an input");
+  if (x.dtype() != DType::Float32 || call.tensor(1).dtype() != DType::Float32) return convertToKernel(call, kNotF32);
+  if (checkedNumel(call.spec().sizes) == 0 || x.numel() == 0) return convertToKernel(call, kEmpty);
+  std::optional<ConvShape> shape = shapeOf(call, kGeneral);
+  if (!shape) return convertToKernel(call, "it is transposed, padded by a word, or not of one or two dimensions");
+  TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   auto& layer = call.add<ConvLayer>(*shape, contiguous(call.tensor(1)));
   if (!call.isNone(2)) layer.bias = contiguous(call.tensor(2));
   layer.inputs = {input};
   layer.outputs = {output};
 }
+
+template void convertConvolution<false>(ConvertCall& call);
+template void convertConvolution<true>(ConvertCall& call);
 
 }  // namespace tscompile

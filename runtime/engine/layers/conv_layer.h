@@ -32,7 +32,8 @@ class ConvLayer : public ProductLayer {
   WeightStorage storage_ = WeightStorage::F32;
 };
 
-// aten::_convolution, conv1d and conv2d.
+// aten::conv1d and conv2d; `kGeneral`: aten::_convolution, which may be transposed.
+template <bool kGeneral>
 void convertConvolution(ConvertCall& call);
 
 }  // namespace tscompile

@@ -1,6 +1,6 @@
 #include "runtime/engine/layers/matmul_layer.h"
 
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/attention.h"
 
 #include <fmt/core.h>
@@ -58,8 +58,6 @@ std::optional<int64_t> rowDistance(const Tensor& t) {
   return distance >= t.size(last) ? std::optional(distance) : std::nullopt;
 }
 
-bool isF32(const Tensor& t) { return t.dtype() == DType::Float32; }
-
 // x * weight (+ bias) with a constant weight of element strides given; false if there is no such layer.
 bool addProduct(ConvertCall& call, size_t xAt, const Tensor& weight, int64_t k, int64_t n, int64_t rowStride,
                 int64_t columnStride, const Tensor& bias) {
@@ -77,6 +75,13 @@ bool addProduct(ConvertCall& call, size_t xAt, const Tensor& weight, int64_t k, 
   layer.outputs = {output};
   layer.bias = bias;
   return true;
+}
+
+// Why a kernel runs instead of a layer.
+constexpr std::string_view kBiasUnknown = "the bias is no known row of float32";
+std::string_view weightProblem(const ConvertCall& call, size_t i) {
+  if (call.isNetworkTensor(i)) return "the weight is an input";
+  return call.tensor(i).rank() == 2 ? kNotF32 : "the weight is no matrix";
 }
 
 bool isConstantMatrix(ConvertCall& call, size_t i) {
@@ -105,15 +110,18 @@ std::optional<BatchedMatmulLayer::Side> sideOf(const Tensor& t, DimSpan batch) {
   return side;
 }
 
-bool addBatched(ConvertCall& call) {
+// The product of two tensors as matrices; empty, or why there is no such layer.
+std::string_view addBatched(ConvertCall& call) {
   Tensor x = call.tensor(0), y = call.tensor(1);
   const TensorSpec& spec = call.spec();
-  if (!isF32(x) || !isF32(y) || x.rank() < 2 || y.rank() < 2 || spec.sizes.size() < 2) return false;
+  if (!isF32(x) || !isF32(y)) return kNotF32;
+  if (x.rank() < 2 || y.rank() < 2 || spec.sizes.size() < 2) return "an argument is a vector";
   DimSpan sizes(spec.sizes.data(), spec.sizes.size());
   DimSpan batch = sizes.first(sizes.size() - 2);
   std::optional<BatchedMatmulLayer::Side> a = sideOf(x, batch), b = sideOf(y, batch);
   int64_t m = sizes[sizes.size() - 2], n = sizes.back(), k = x.size(x.rank() - 1);
-  if (!a || !b || m == 0 || n == 0 || k == 0 || checkedNumel(sizes) == 0) return false;
+  if (!a || !b) return "there are more than two batch dimensions";
+  if (m == 0 || n == 0 || k == 0 || checkedNumel(sizes) == 0) return kEmpty;
   TensorId ida = call.operand(0), idb = call.operand(1);
   TensorId output = call.makeResult();
   auto& layer = call.add<BatchedMatmulLayer>();
@@ -127,21 +135,17 @@ bool addBatched(ConvertCall& call) {
   layer.c = {layer.inner * m * n, m * n, n, 1};
   layer.inputs = {ida, idb};
   layer.outputs = {output};
-  return true;
+  return {};
 }
 
 }  // namespace
 
 void convertLinear(ConvertCall& call) {
-  Tensor x = call.tensor(0);
-  bool hasBias = !call.isNone(2);
-  if (isF32(x) && isConstantMatrix(call, 1)) {
-    Tensor w = call.tensor(1);
-    Tensor bias = hasBias ? constantRow(call, 2, w.size(0)) : Tensor();
-    if ((!hasBias || bias.defined()) && addProduct(call, 0, w, w.size(1), w.size(0), w.stride(1), w.stride(0), bias))
-      return;
-  }
-  convertToKernel(call);
+  if (!isF32(call.tensor(0))) return convertToKernel(call, kNotF32);
+  if (!isConstantMatrix(call, 1)) return convertToKernel(call, weightProblem(call, 1));
+  Tensor w = call.tensor(1), bias = call.isNone(2) ? Tensor() : constantRow(call, 2, w.size(0));
+  if (!call.isNone(2) && !bias.defined()) return convertToKernel(call, kBiasUnknown);
+  if (!addProduct(call, 0, w, w.size(1), w.size(0), w.stride(1), w.stride(0), bias)) convertToKernel(call, kEmpty);
 }
 
 void convertMatmul(ConvertCall& call) {
@@ -149,16 +153,16 @@ void convertMatmul(ConvertCall& call) {
     Tensor w = call.tensor(1);
     if (addProduct(call, 0, w, w.size(0), w.size(1), w.stride(0), w.stride(1), {})) return;
   }
-  if (!addBatched(call)) convertToKernel(call);
+  if (std::string_view why = addBatched(call); !why.empty()) convertToKernel(call, why);
 }
 
 void convertAddmm(ConvertCall& call) {
-  if (isF32(call.tensor(1)) && isConstantMatrix(call, 2) && call.number(3) == 1 && call.number(4) == 1) {
-    Tensor w = call.tensor(2);
-    Tensor bias = constantRow(call, 0, w.size(1));
-    if (bias.defined() && addProduct(call, 1, w, w.size(0), w.size(1), w.stride(0), w.stride(1), bias)) return;
-  }
-  convertToKernel(call);
+  if (!isF32(call.tensor(1))) return convertToKernel(call, kNotF32);
+  if (!isConstantMatrix(call, 2)) return convertToKernel(call, weightProblem(call, 2));
+  if (call.number(3) != 1 || call.number(4) != 1) return convertToKernel(call, "beta or alpha is not 1");
+  Tensor w = call.tensor(2), bias = constantRow(call, 0, w.size(1));
+  if (!bias.defined()) return convertToKernel(call, kBiasUnknown);
+  if (!addProduct(call, 1, w, w.size(0), w.size(1), w.stride(0), w.stride(1), bias)) convertToKernel(call, kEmpty);
 }
 
 }  // namespace tscompile

@@ -37,9 +37,6 @@ TensorId addCopy(ConvertCall& call, TensorId from);
 // Adds y = x * scale + shift with a scale and shift for each channel, dimension 1; f32 constants.
 void addChannelAffine(ConvertCall& call, const Tensor& scale, const Tensor& shift);
 
-// All operators that are one or a few element-wise steps, where their arguments and results are f32 (bool for
-// comparisons).
-void convertPointwise(ConvertCall& call);
 // aten::clone, contiguous and reshape of what has to be copied.
 void convertCopy(ConvertCall& call);
 

@@ -1,10 +1,9 @@
 #include "runtime/engine/layers/row_layers.h"
 
 #include "runtime/call/thread_pool.h"
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/rows.h"
-#include "runtime/reference/loops/copy.h"
 
 #include <cmath>
 #include <cstring>
@@ -13,24 +12,11 @@
 namespace tscompile {
 namespace {
 
-bool isF32(const Tensor& t) { return t.dtype() == DType::Float32; }
-
 constexpr int64_t kParallelBytes = 256 << 10;  // copies of less are done by one thread
 
-// Argument i as an operand whose elements lie in row-major order.
-TensorId contiguousOperand(ConvertCall& call, size_t i) {
-  TensorId id = call.operand(i);
-  return call.network()[id].contiguous ? id : addCopy(call, id);
-}
-
-const float* dataOrNull(const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
-
-// A constant vector of f32, or nothing; None is an undefined tensor.
-std::optional<Tensor> constantVector(ConvertCall& call, size_t i) {
-  if (call.isNone(i)) return Tensor();
-  if (call.isNetworkTensor(i) || !isF32(call.tensor(i))) return std::nullopt;
-  return contiguous(call.tensor(i));
-}
+// Why a kernel runs instead of a layer.
+constexpr std::string_view kDiffer = "a tensor has another dtype or rank than the result",
+                           kStrided = "a tensor that is not float32 does not lie in row-major order";
 
 }  // namespace
 
@@ -43,16 +29,22 @@ void SoftmaxLayer::run(Frame& frame) const {
   rows(t.numel / count, count, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());
 }
 
+template <bool kLogarithm>
 void convertSoftmax(ConvertCall& call) {
   Tensor x = call.tensor(0);
   bool last = x.rank() > 0 && call.dim(1, x.rank()) == x.rank() - 1;
-  if (!isF32(x) || call.spec().dtype != DType::Float32 || !last || x.numel() == 0) return convertToKernel(call);
+  if (!isF32(x) || call.spec().dtype != DType::Float32) return convertToKernel(call, kNotF32);
+  if (!last) return convertToKernel(call, "it is not over the last dimension");
+  if (x.numel() == 0) return convertToKernel(call, kEmpty);
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
-  auto& layer = call.add<SoftmaxLayer>(call.op().kind() == Symbol::of("aten::log_softmax"));
+  auto& layer = call.add<SoftmaxLayer>(kLogarithm);
   layer.inputs = {input};
   layer.outputs = {output};
 }
+
+template void convertSoftmax<false>(ConvertCall& call);
+template void convertSoftmax<true>(ConvertCall& call);
 
 // ---- normalisation ----
 
@@ -65,7 +57,9 @@ void LayerNormLayer::run(Frame& frame) const {
 void convertLayerNorm(ConvertCall& call) {
   Tensor x = call.tensor(0);
   std::optional<Tensor> weight = constantVector(call, 2), bias = constantVector(call, 3);
-  if (!isF32(x) || x.numel() == 0 || !weight || !bias) return convertToKernel(call);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (!weight || !bias) return convertToKernel(call, kWeightUnknown);
+  if (x.numel() == 0) return convertToKernel(call, kEmpty);
   int64_t count = 1;
   for (int64_t s : call.integers(1)) count *= s;
   TensorId input = contiguousOperand(call, 0);
@@ -84,8 +78,11 @@ void convertBatchNorm(ConvertCall& call) {
   Tensor x = call.tensor(0);
   std::optional<Tensor> weight = constantVector(call, 1), bias = constantVector(call, 2),
                         mean = constantVector(call, 3), variance = constantVector(call, 4);
-  bool known = weight && bias && mean && variance && mean->defined() && variance->defined() && !call.flag(5);
-  if (!isF32(x) || x.rank() < 2 || x.numel() == 0 || !known) return convertToKernel(call);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (call.flag(5) || !mean || !variance || !mean->defined() || !variance->defined())
+    return convertToKernel(call, "the statistics are those of the batch, or inputs");
+  if (!weight || !bias) return convertToKernel(call, kWeightUnknown);
+  if (x.rank() < 2 || x.numel() == 0) return convertToKernel(call, kEmpty);
   int64_t channels = x.size(1);
   double epsilon = call.number(7);
   Tensor scale = Tensor::empty(DType::Float32, Dims{channels}), shift = Tensor::empty(DType::Float32, Dims{channels});
@@ -122,11 +119,18 @@ void Pool2dLayer::run(Frame& frame) const {
 
 namespace {
 
-// The layer for a tensor of four dimensions, with the sizes that are known from it and from the result.
+// The layer for a tensor of four dimensions, with the sizes that are known from it and from the result; else the
+// kernel is called, and the result is null.
 Pool2dLayer* addPool(ConvertCall& call, Pool2dLayer::Mode mode) {
   Tensor x = call.tensor(0);
-  if (!isF32(x) || x.rank() != 4 || x.numel() == 0 || call.resultCount() != 1) return nullptr;
-  if (checkedNumel(call.spec().sizes) == 0) return nullptr;
+  std::string_view why = !isF32(x)                                                ? kNotF32
+                         : x.rank() != 4                                          ? "it has no batch"
+                         : x.numel() == 0 || checkedNumel(call.spec().sizes) == 0 ? kEmpty
+                                                                                  : "";
+  if (!why.empty()) {
+    convertToKernel(call, why);
+    return nullptr;
+  }
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   auto& layer = call.add<Pool2dLayer>();
@@ -162,7 +166,7 @@ void setWindow(Pool2dLayer& layer, const Dims& kernel, const Dims& stride, const
 
 void convertMaxPool(ConvertCall& call) {
   Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Max);
-  if (!layer) return convertToKernel(call);
+  if (!layer) return;
   setWindow(*layer, pair(call, 1), pair(call, 2), pair(call, 3));
   Dims dilation = pair(call, 4);
   layer->shape.dilationHeight = dilation[0];
@@ -171,8 +175,9 @@ void convertMaxPool(ConvertCall& call) {
 
 void convertAveragePool(ConvertCall& call) {
   // With ceil_mode windows may reach past the padding, which counts otherwise.
-  Pool2dLayer* layer = call.flag(4) ? nullptr : addPool(call, Pool2dLayer::Mode::Average);
-  if (!layer) return convertToKernel(call);
+  if (call.flag(4)) return convertToKernel(call, "ceil_mode is set");
+  Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Average);
+  if (!layer) return;
   setWindow(*layer, pair(call, 1), pair(call, 2), pair(call, 3));
   layer->countPadding = call.flag(5);
   layer->divisor = call.isNone(6) ? 0 : call.integer(6);
@@ -184,10 +189,9 @@ void convertAdaptiveAveragePool(ConvertCall& call) {
   bool whole = x.rank() == 4 && out[2] == 1 && out[3] == 1;
   bool divides =
       x.rank() == 4 && !whole && out[2] > 0 && out[3] > 0 && x.size(2) % out[2] == 0 && x.size(3) % out[3] == 0;
-  Pool2dLayer* layer = whole     ? addPool(call, Pool2dLayer::Mode::Global)
-                       : divides ? addPool(call, Pool2dLayer::Mode::Average)
-                                 : nullptr;
-  if (!layer) return convertToKernel(call);
+  if (!whole && !divides) return convertToKernel(call, "the windows are not all of one size");
+  Pool2dLayer* layer = addPool(call, whole ? Pool2dLayer::Mode::Global : Pool2dLayer::Mode::Average);
+  if (!layer) return;
   if (divides) {
     Dims kernel{x.size(2) / out[2], x.size(3) / out[3]};
     setWindow(*layer, kernel, kernel, Dims{0, 0});
@@ -232,15 +236,16 @@ void CatLayer::run(Frame& frame) const {
 void convertCat(ConvertCall& call) {
   const IValue& list = call.argument(0);
   const TensorSpec& spec = call.spec();
-  if (spec.sizes.empty() || checkedNumel(spec.sizes) == 0) return convertToKernel(call);
+  if (spec.sizes.empty() || checkedNumel(spec.sizes) == 0) return convertToKernel(call, kEmpty);
   int64_t dim = call.dim(1, static_cast<int>(spec.sizes.size()));
   std::vector<TensorId> inputs;
   for (const IValue& item : list.toList().items) {
     Tensor t = item.toTensor();
-    if (t.dtype() != spec.dtype || t.rank() != static_cast<int>(spec.sizes.size())) return convertToKernel(call);
+    if (t.dtype() != spec.dtype || t.rank() != static_cast<int>(spec.sizes.size()))
+      return convertToKernel(call, kDiffer);
     TensorId id = call.idOf(t);
     if (!call.network()[id].contiguous) {
-      if (!isF32(t) || t.numel() == 0) return convertToKernel(call);
+      if (!isF32(t) || t.numel() == 0) return convertToKernel(call, kStrided);
       id = addCopy(call, id);
     }
     inputs.push_back(id);
@@ -254,14 +259,14 @@ void convertCat(ConvertCall& call) {
 // The same as joining tensors that have a dimension of one more.
 void convertStack(ConvertCall& call) {
   const TensorSpec& spec = call.spec();
-  if (checkedNumel(spec.sizes) == 0) return convertToKernel(call);
+  if (checkedNumel(spec.sizes) == 0) return convertToKernel(call, kEmpty);
   std::vector<TensorId> inputs;
   for (const IValue& item : call.argument(0).toList().items) {
     Tensor t = item.toTensor();
-    if (t.dtype() != spec.dtype) return convertToKernel(call);
+    if (t.dtype() != spec.dtype) return convertToKernel(call, kDiffer);
     TensorId id = call.idOf(t);
     if (!call.network()[id].contiguous) {
-      if (!isF32(t)) return convertToKernel(call);
+      if (!isF32(t)) return convertToKernel(call, kStrided);
       id = addCopy(call, id);
     }
     inputs.push_back(id);

@@ -74,6 +74,7 @@ class AttentionLayer : public Layer {
   BatchedMatmulLayer::Side q, k, v, mask, out;  // of inputs 0, 1, 2, 3 (if there are four) and of the output
 };
 
+template <bool kLogarithm>
 void convertSoftmax(ConvertCall& call);
 void convertLayerNorm(ConvertCall& call);
 void convertBatchNorm(ConvertCall& call);

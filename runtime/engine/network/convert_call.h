@@ -103,8 +103,8 @@ class ConvertCall : public KernelCall {
 };
 
 // Adds a layer that calls the operator's kernel. For every operator that computes without converter, and for arguments
-// that a converter has no layer for.
-void convertToKernel(ConvertCall& call);
+// that a converter has no layer for: then it says why, for reports ("the weight is an input").
+void convertToKernel(ConvertCall& call, std::string_view why = {});
 
 // `convert` of operators whose functions carry something with them (session_functions.h).
 void convertBySession(ConvertCall& call);

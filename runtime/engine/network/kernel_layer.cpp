@@ -19,12 +19,14 @@ void collect(NetValue& v, std::vector<TensorId>& into) {
 
 class KernelLayer : public Layer {
  public:
-  KernelLayer(const Node* node, const Operator& op, std::vector<NetValue> arguments, std::vector<NetValue> results)
-      : Layer(node), op_(op), arguments_(std::move(arguments)), results_(std::move(results)) {
+  KernelLayer(const Node* node, const Operator& op, std::vector<NetValue> arguments, std::vector<NetValue> results,
+              std::string_view why)
+      : Layer(node), op_(op), arguments_(std::move(arguments)), results_(std::move(results)), why_(why) {
     for (NetValue& v : arguments_) collect(v, inputs);
     for (NetValue& v : results_) collect(v, outputs);
   }
   std::string name() const override { return "kernel " + op_.fullName(); }
+  std::string_view whyKernel() const override { return why_; }
 
   void run(Frame& frame) const override {
     std::vector<IValue> values;
@@ -64,18 +66,19 @@ class KernelLayer : public Layer {
   const Operator& op_;
   std::vector<NetValue> arguments_;  // tensors: positions in `inputs`
   std::vector<NetValue> results_;    // positions in `outputs`
+  std::string why_;
 };
 
 }  // namespace
 
-void convertToKernel(ConvertCall& call) {
+void convertToKernel(ConvertCall& call, std::string_view why) {
   std::vector<NetValue> arguments, results;
   for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argumentValue(i));
   for (size_t i = 0; i < call.resultCount(); ++i) {
     if (!call.hasResult(i)) call.makeResults(i);
     results.push_back(call.resultValue(i));
   }
-  call.add<KernelLayer>(call.op(), std::move(arguments), std::move(results));
+  call.add<KernelLayer>(call.op(), std::move(arguments), std::move(results), why);
 }
 
 }  // namespace tscompile

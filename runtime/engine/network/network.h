@@ -63,6 +63,8 @@ class Layer {
   virtual ~Layer() = default;
   // What reports call it: "conv2d", "kernel aten::lgamma".
   virtual std::string name() const = 0;
+  // Of layers that call a kernel though the operator has a converter: why that has no layer for these arguments.
+  virtual std::string_view whyKernel() const { return {}; }
   // Bytes that it needs for itself while it runs.
   virtual size_t workspace() const { return 0; }
   virtual void run(Frame& frame) const = 0;

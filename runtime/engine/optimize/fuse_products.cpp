@@ -11,32 +11,10 @@ namespace {
 
 std::optional<Activation> activationOf(PointwiseOp op) {
   switch (op) {
-    case PointwiseOp::Relu:
-      return Activation::Relu;
-    case PointwiseOp::Clamp:
-      return Activation::Clamp;
-    case PointwiseOp::LeakyRelu:
-      return Activation::LeakyRelu;
-    case PointwiseOp::Sigmoid:
-      return Activation::Sigmoid;
-    case PointwiseOp::Tanh:
-      return Activation::Tanh;
-    case PointwiseOp::Gelu:
-      return Activation::Gelu;
-    case PointwiseOp::GeluTanh:
-      return Activation::GeluTanh;
-    case PointwiseOp::Silu:
-      return Activation::Silu;
-    case PointwiseOp::HardSwish:
-      return Activation::HardSwish;
-    case PointwiseOp::HardSigmoid:
-      return Activation::HardSigmoid;
-    case PointwiseOp::Elu:
-      return Activation::Elu;
-    case PointwiseOp::Mish:
-      return Activation::Mish;
-    case PointwiseOp::Softplus:
-      return Activation::Softplus;
+#define TS_ACTIVATION(name, ...) \
+  case PointwiseOp::name:        \
+    return Activation::name;
+#include "runtime/kernels/pointwise_ops.def"
     default:
       return std::nullopt;
   }

@@ -218,24 +218,26 @@ void hash(Arguments a, IValue& r) { r = static_cast<int64_t>(hashOf(*a[0])); }
 struct Entry {
   const char* schema;
   ScalarFunction function;
+  TraitSet traits = {};
 };
+constexpr TraitSet kAsks{Trait::DependsOnElements};
 constexpr Entry kTable[] = {
-    {"aten::Int.Tensor", intOfTensor},
+    {"aten::Int.Tensor", intOfTensor, kAsks},
     {"aten::Int.bool", intOfNumber},
     {"aten::Int.float", intOfNumber},
     {"aten::Int.Scalar", intOfScalar},
     {"aten::Int.str", intOfText},
-    {"aten::Float.Tensor", floatOfTensor},
+    {"aten::Float.Tensor", floatOfTensor, kAsks},
     {"aten::Float.Scalar", floatOfScalar},
     {"aten::Float.int", floatOfScalar},
     {"aten::Float.bool", floatOfScalar},
     {"aten::Float.str", floatOfText},
-    {"aten::Bool.Tensor", boolOfTensor},
-    {"aten::is_nonzero", boolOfTensor},
+    {"aten::Bool.Tensor", boolOfTensor, kAsks},
+    {"aten::is_nonzero", boolOfTensor, kAsks},
     {"aten::Bool.int", boolOfNumber},
     {"aten::Bool.float", boolOfNumber},
     {"aten::Complex.Scalar", complexOfScalar},
-    {"aten::Complex.Tensor_Tensor", complexOfParts},
+    {"aten::Complex.Tensor_Tensor", complexOfParts, kAsks},
     {"aten::Complex.int_bool", complexOfParts},
     {"aten::Complex.bool_int", complexOfParts},
     {"aten::Complex.float_bool", complexOfParts},
@@ -245,18 +247,18 @@ constexpr Entry kTable[] = {
     {"aten::Complex.int_int", complexOfParts},
     {"aten::Complex.bool_bool", complexOfParts},
     {"aten::Complex.float_float", complexOfParts},
-    {"aten::Complex.Tensor_float", complexOfParts},
-    {"aten::Complex.float_Tensor", complexOfParts},
-    {"aten::Complex.Tensor_int", complexOfParts},
-    {"aten::Complex.int_Tensor", complexOfParts},
-    {"aten::Complex.Tensor_bool", complexOfParts},
-    {"aten::Complex.bool_Tensor", complexOfParts},
-    {"aten::IntImplicit", intImplicit},
-    {"aten::FloatImplicit", floatImplicit},
-    {"aten::ComplexImplicit", complexImplicit},
-    {"aten::ScalarImplicit", scalarImplicit},
-    {"aten::item", item},
-    {"aten::_local_scalar_dense", item},
+    {"aten::Complex.Tensor_float", complexOfParts, kAsks},
+    {"aten::Complex.float_Tensor", complexOfParts, kAsks},
+    {"aten::Complex.Tensor_int", complexOfParts, kAsks},
+    {"aten::Complex.int_Tensor", complexOfParts, kAsks},
+    {"aten::Complex.Tensor_bool", complexOfParts, kAsks},
+    {"aten::Complex.bool_Tensor", complexOfParts, kAsks},
+    {"aten::IntImplicit", intImplicit, kAsks},
+    {"aten::FloatImplicit", floatImplicit, kAsks},
+    {"aten::ComplexImplicit", complexImplicit, kAsks},
+    {"aten::ScalarImplicit", scalarImplicit, kAsks},
+    {"aten::item", item, kAsks},
+    {"aten::_local_scalar_dense", item, kAsks},
     {"prim::NumToTensor.Scalar", numberToTensor},
     {"prim::NumToTensor.bool", numberToTensor},
     {"aten::bin", digitsOf<2>},
@@ -270,7 +272,7 @@ constexpr Entry kTable[] = {
 }  // namespace
 
 void registerConversionOps(OpRegistry& ops) {
-  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function});
+  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
 }
 
 }  // namespace tscompile

@@ -120,41 +120,41 @@ void resultType(const IValue* const* a, IValue& r) {
 }  // namespace
 
 void registerConversionsOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
   };
-  add("aten::to.device", inferTo<kToDevice>, toKernel<kToDevice>);
-  add("aten::to.dtype", inferTo<kToDType>, toKernel<kToDType>);
-  add("aten::to.other", inferToOther, toKernel<kToOther>);
-  add("aten::to.dtype_layout", inferTo<kToLayout>, toKernel<kToLayout>);
-  add("aten::to.prim_Device", inferTo<kToPrimDevice>, toKernel<kToPrimDevice>);
-  add("aten::to.prim_dtype", inferTo<kToPrimDType>, toKernel<kToPrimDType>);
-  add("aten::to.prim_other", inferTo<kToPrimOther>, toKernel<kToPrimOther>);
+  constexpr TraitSet kTo{Trait::GivesViews}, kMaySelf{Trait::MayShare, Trait::GivesViews};
+  add("aten::to.device", inferTo<kToDevice>, toKernel<kToDevice>, kTo);
+  add("aten::to.dtype", inferTo<kToDType>, toKernel<kToDType>, kTo);
+  add("aten::to.other", inferToOther, toKernel<kToOther>, kTo);
+  add("aten::to.dtype_layout", inferTo<kToLayout>, toKernel<kToLayout>, kTo);
+  add("aten::to.prim_Device", inferTo<kToPrimDevice>, toKernel<kToPrimDevice>, kTo);
+  add("aten::to.prim_dtype", inferTo<kToPrimDType>, toKernel<kToPrimDType>, kTo);
+  add("aten::to.prim_other", inferTo<kToPrimOther>, toKernel<kToPrimOther>, kTo);
   add("aten::_to_copy", inferTo<kToCopy>, toKernel<kToCopy>);
-  add("aten::type_as", inferToOther, typeAsKernel);
+  add("aten::type_as", inferToOther, typeAsKernel, kMaySelf);
   add("aten::cpu", inferTo<kToPrimOther>, selfKernel);
   add("aten::cuda", inferTo<kToPrimOther>, selfKernel);
-  add("aten::_cast_Byte", inferCast<DType::UInt8>, typeAsKernel);
-  add("aten::_cast_Char", inferCast<DType::Int8>, typeAsKernel);
-  add("aten::_cast_Short", inferCast<DType::Int16>, typeAsKernel);
-  add("aten::_cast_Int", inferCast<DType::Int32>, typeAsKernel);
-  add("aten::_cast_Long", inferCast<DType::Int64>, typeAsKernel);
-  add("aten::_cast_Half", inferCast<DType::Float16>, typeAsKernel);
-  add("aten::_cast_Float", inferCast<DType::Float32>, typeAsKernel);
-  add("aten::_cast_Double", inferCast<DType::Float64>, typeAsKernel);
+  add("aten::_cast_Byte", inferCast<DType::UInt8>, typeAsKernel, kMaySelf);
+  add("aten::_cast_Char", inferCast<DType::Int8>, typeAsKernel, kMaySelf);
+  add("aten::_cast_Short", inferCast<DType::Int16>, typeAsKernel, kMaySelf);
+  add("aten::_cast_Int", inferCast<DType::Int32>, typeAsKernel, kMaySelf);
+  add("aten::_cast_Long", inferCast<DType::Int64>, typeAsKernel, kMaySelf);
+  add("aten::_cast_Half", inferCast<DType::Float16>, typeAsKernel, kMaySelf);
+  add("aten::_cast_Float", inferCast<DType::Float32>, typeAsKernel, kMaySelf);
+  add("aten::_cast_Double", inferCast<DType::Float64>, typeAsKernel, kMaySelf);
   add("aten::_autocast_to_reduced_precision", inferToReduced, typeAsKernel);
   add("aten::_autocast_to_full_precision", inferToFull, typeAsKernel);
 
-  ops.add({.schema = "aten::is_floating_point", .scalar = isFloatingPoint});
-  ops.add({.schema = "aten::is_complex", .scalar = isComplexTensor});
-  ops.add({.schema = "aten::is_signed", .scalar = isSigned});
-  ops.add({.schema = "aten::can_cast", .scalar = canCastTypes});
-  ops.add({.schema = "aten::promote_types", .scalar = promoteTwoTypes});
+  constexpr TraitSet kReads{Trait::ReadsGeometry};
+  ops.add({.schema = "aten::is_floating_point", .scalar = isFloatingPoint, .traits = kReads});
+  ops.add({.schema = "aten::is_complex", .scalar = isComplexTensor, .traits = kReads});
+  ops.add({.schema = "aten::is_signed", .scalar = isSigned, .traits = kReads});
+  ops.add({.schema = "aten::can_cast", .scalar = canCastTypes, .traits = kReads});
+  ops.add({.schema = "aten::promote_types", .scalar = promoteTwoTypes, .traits = kReads});
   for (const char* name : {"aten::result_type.Tensor", "aten::result_type.Scalar", "aten::result_type.Scalar_Tensor",
                            "aten::result_type.Scalar_Scalar"})
-    ops.add({.schema = name, .scalar = resultType});
-  ops.markSharing({"aten::type_as", "aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Short", "aten::_cast_Int",
-                   "aten::_cast_Long", "aten::_cast_Half", "aten::_cast_Float", "aten::_cast_Double"});
+    ops.add({.schema = name, .scalar = resultType, .traits = kReads});
 }
 
 }  // namespace tscompile

@@ -342,7 +342,12 @@ void multinomialKernel(KernelCall& call) {
 void registerRandomOps(OpRegistry& ops) {
   auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kAllTypes,
                  InPlace inplace = InPlace::No) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes, .inplace = inplace, .random = true});
+    ops.add({.schema = name,
+             .infer = infer,
+             .kernel = kernel,
+             .dtypes = dtypes,
+             .inplace = inplace,
+             .traits = {Trait::Random}});
   };
   add("aten::rand", inferOfSizes<1>, standardKernel<false>);
   add("aten::rand.generator", inferOfSizes<2>, standardKernel<false>);

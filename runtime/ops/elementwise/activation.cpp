@@ -1,5 +1,5 @@
 // Activation functions of neural networks.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
@@ -233,60 +233,98 @@ void logSigmoidForwardKernel(KernelCall& call) {
       x.dtype(), [](auto v) { return exp(-abs(v)); }, buffer, x);
 }
 
+// ---- as steps ----
+
+int relu6Steps(StepBuilder& b) { return b.stepWith(0, 6, PointwiseOp::Clamp, b.value(0)); }
+int hardtanhSteps(StepBuilder& b) { return b.stepWith(b.number(1), b.number(2), PointwiseOp::Clamp, b.value(0)); }
+int leakyReluSteps(StepBuilder& b) { return b.stepWith(b.number(1), 0, PointwiseOp::LeakyRelu, b.value(0)); }
+int geluSteps(StepBuilder& b) {
+  bool tanh = b.call().size() > 1 && b.call().argument(1).isString() && b.call().text(1) == "tanh";
+  return b.step(tanh ? PointwiseOp::GeluTanh : PointwiseOp::Gelu, b.value(0));
+}
+int eluSteps(StepBuilder& b) {
+  if (b.number(2) != 1 || b.number(3) != 1) return b.fail("the scales are not 1");
+  return b.stepWith(b.number(1), 0, PointwiseOp::Elu, b.value(0));
+}
+int softplusSteps(StepBuilder& b) {
+  if (b.number(1) != 1 || b.number(2) != 20) return b.fail("beta is not 1, or the threshold is not 20");
+  return b.step(PointwiseOp::Softplus, b.value(0));
+}
+
 }  // namespace
 
 void registerActivationOps(OpRegistry& ops) {
-  auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
-                 DTypeSet dtypes = kFloatingTypes) {
-    addAliases(ops, names, {.infer = inferSameAsSelf, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
+  auto add = [&](std::string_view name, KernelFunction kernel, ConvertFunction convert,
+                 DTypeSet dtypes = kFloatingTypes, Cost cost = Cost::Step) {
+    ops.add({.schema = name,
+             .infer = inferSameAsSelf,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = dtypes,
+             .inplace = InPlace::Direct,
+             .traits = {Trait::Elementwise},
+             .cost = cost});
   };
-  add({"aten::relu"}, unaryKernel<kReals, [](auto x) { return x < 0 ? decltype(x)(0) : x; }>, kRealTypes);
-  add({"aten::relu6"}, unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>,
-      kRealTypes);
-  add({"aten::hardtanh"}, hardtanhKernel, kRealTypes);
-  add({"aten::threshold"}, thresholdKernel, kRealTypes);
-  add({"aten::hardsigmoid"}, unaryKernel<kFloats, [](auto x) { return hardRamp(x) / 6; }>);
-  add({"aten::hardswish"}, unaryKernel<kFloats, [](auto x) { return x * hardRamp(x) / 6; }>);
-  add({"aten::gelu"}, geluKernel);
-  add({"aten::silu"}, unaryKernel<kVectors | kC128, [](auto x) { return x / (Lane<decltype(x)>(1) + exp(-x)); }>,
-      kFloatingTypes | kComplexTypes);
-  add({"aten::mish"}, unaryKernel<kVectors, [](auto x) { return x * tanh(log1p(exp(x))); }>);
-  add({"aten::elu"}, eluKernel);
-  add({"aten::celu"}, celuKernel);
-  add({"aten::selu"}, seluKernel);
-  add({"aten::leaky_relu"}, leakyReluKernel);
+  add("aten::relu", unaryKernel<kReals, [](auto x) { return x < 0 ? decltype(x)(0) : x; }>,
+      convertPointwise<PointwiseOp::Relu>, kRealTypes);
+  add("aten::relu6", unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>,
+      convertPointwise<relu6Steps>, kRealTypes);
+  add("aten::hardtanh", hardtanhKernel, convertPointwise<hardtanhSteps>, kRealTypes);
+  add("aten::threshold", thresholdKernel, nullptr, kRealTypes);
+  add("aten::hardsigmoid", unaryKernel<kFloats, [](auto x) { return hardRamp(x) / 6; }>,
+      convertPointwise<PointwiseOp::HardSigmoid>);
+  add("aten::hardswish", unaryKernel<kFloats, [](auto x) { return x * hardRamp(x) / 6; }>,
+      convertPointwise<PointwiseOp::HardSwish>);
+  add("aten::gelu", geluKernel, convertPointwise<geluSteps>, kFloatingTypes, Cost::Function);
+  add("aten::silu", unaryKernel<kVectors | kC128, [](auto x) { return x / (Lane<decltype(x)>(1) + exp(-x)); }>,
+      convertPointwise<PointwiseOp::Silu>, kFloatingTypes | kComplexTypes, Cost::Function);
+  add("aten::mish", unaryKernel<kVectors, [](auto x) { return x * tanh(log1p(exp(x))); }>,
+      convertPointwise<PointwiseOp::Mish>, kFloatingTypes, Cost::Function);
+  add("aten::elu", eluKernel, convertPointwise<eluSteps>, kFloatingTypes, Cost::Function);
+  add("aten::celu", celuKernel, nullptr, kFloatingTypes, Cost::Function);
+  add("aten::selu", seluKernel, nullptr, kFloatingTypes, Cost::Function);
+  add("aten::leaky_relu", leakyReluKernel, convertPointwise<leakyReluSteps>);
 
-  auto plain = [&](std::string_view name, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  auto plain = [&](std::string_view name, KernelFunction kernel, ConvertFunction convert, Cost cost) {
+    ops.add({.schema = name,
+             .infer = inferSameAsSelf,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kFloatingTypes,
+             .traits = {Trait::Elementwise},
+             .cost = cost});
   };
-  plain("aten::hardshrink", inferSameAsSelf, hardshrinkKernel);
-  plain("aten::softshrink", inferSameAsSelf, softshrinkKernel);
-  plain("aten::softplus", inferSameAsSelf, softplusKernel);
-  plain("aten::log_sigmoid", inferSameAsSelf, logSigmoidKernel);
-  plain("aten::log_sigmoid_forward", inferLogSigmoidForward, logSigmoidForwardKernel);
-  plain("aten::prelu", inferPrelu, preluKernel);
-  plain("aten::glu", inferGlu, gluKernel);
+  plain("aten::hardshrink", hardshrinkKernel, nullptr, Cost::Step);
+  plain("aten::softshrink", softshrinkKernel, nullptr, Cost::Step);
+  plain("aten::softplus", softplusKernel, convertPointwise<softplusSteps>, Cost::Function);
+  plain("aten::log_sigmoid", logSigmoidKernel, nullptr, Cost::Function);
+  auto other = [&](std::string_view name, InferFunction infer, KernelFunction kernel, Cost cost) {
+    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .cost = cost});
+  };
+  other("aten::log_sigmoid_forward", inferLogSigmoidForward, logSigmoidForwardKernel, Cost::Function);
+  other("aten::prelu", inferPrelu, preluKernel, Cost::Step);
+  other("aten::glu", inferGlu, gluKernel, Cost::Function);
   ops.add({.schema = "aten::rrelu",
            .infer = inferRrelu,
            .kernel = rreluKernel<false>,
            .dtypes = kFloatingTypes,
            .inplace = InPlace::Direct,
-           .random = true});
+           .traits = {Trait::Random}});
   ops.add({.schema = "aten::rrelu_with_noise",
            .infer = inferRrelu,
            .kernel = rreluKernel<true>,
            .dtypes = kFloatingTypes,
            .inplace = InPlace::Direct,
-           .random = true});
+           .traits = {Trait::Random}});
 
   addAliases(ops, {"aten::sigmoid", "aten::special_expit"},
              {.infer = inferFloatUnary,
               .kernel = unaryKernel<kVectors | kC128, [](auto x) { return sigmoid(x); }>,
+              .convert = convertPointwise<PointwiseOp::Sigmoid>,
               .dtypes = kAllTypes,
-              .inplace = InPlace::Direct});
-  ops.convertWith(convertPointwise,
-                  {"aten::relu", "aten::relu6", "aten::sigmoid", "aten::hardtanh", "aten::leaky_relu", "aten::elu",
-                   "aten::gelu", "aten::silu", "aten::mish", "aten::hardswish", "aten::hardsigmoid", "aten::softplus"});
+              .inplace = InPlace::Direct,
+              .traits = {Trait::Elementwise},
+              .cost = Cost::Function});
 }
 
 }  // namespace tscompile

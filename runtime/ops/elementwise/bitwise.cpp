@@ -35,7 +35,11 @@ void registerBitwiseOps(OpRegistry& ops) {
                  bool commutative = false) {
     addAliases(
         ops, names,
-        {.infer = inferBinary, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace, .commutative = commutative});
+        {.infer = inferBinary,
+         .kernel = kernel,
+         .dtypes = kAllTypes,
+         .inplace = inplace,
+         .traits = commutative ? TraitSet{Trait::Elementwise, Trait::Commutative} : TraitSet{Trait::Elementwise}});
   };
   constexpr KernelFunction kAnd = bitwiseKernel<[](int64_t a, int64_t b) { return a & b; }>;
   constexpr KernelFunction kOr = bitwiseKernel<[](int64_t a, int64_t b) { return a | b; }>;
@@ -64,7 +68,8 @@ void registerBitwiseOps(OpRegistry& ops) {
            .infer = inferSameAsSelf,
            .kernel = notKernel,
            .dtypes = kIntegerTypes | kBoolType,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::Elementwise}});
 }
 
 }  // namespace tscompile

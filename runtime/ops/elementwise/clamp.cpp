@@ -1,5 +1,5 @@
 // Clamping, and the greater or the lesser of two tensors. NaN wins everywhere but in fmax and fmin.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
@@ -56,27 +56,45 @@ void clampTensorsKernel(KernelCall& call) {
       dtype, [](auto v, auto h) { return lesser(v, h); }, elementwiseOutput(call, {&x, &high}), x, high);
 }
 
+int clampBetween(StepBuilder& b, double low, double high) {
+  return b.stepWith(low, high, PointwiseOp::Clamp, b.value(0));
+}
+int clampSteps(StepBuilder& b) {
+  return clampBetween(b, b.call().isNone(1) ? -INFINITY : b.number(1), b.call().isNone(2) ? INFINITY : b.number(2));
+}
+int clampMinSteps(StepBuilder& b) { return clampBetween(b, b.number(1), INFINITY); }
+int clampMaxSteps(StepBuilder& b) { return clampBetween(b, -INFINITY, b.number(1)); }
+int clampTensorsSteps(StepBuilder& b) {
+  int x = b.value(0);
+  if (!b.call().isNone(1)) x = b.step(PointwiseOp::Max, x, b.value(1));
+  return b.call().isNone(2) ? x : b.step(PointwiseOp::Min, x, b.value(2));
+}
+
 }  // namespace
 
 void registerClampOps(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                 InPlace inplace) { addAliases(ops, names, {.infer = infer, .kernel = kernel, .inplace = inplace}); };
-  add({"aten::clamp", "aten::clip"}, inferClamp<3>, clampKernel, InPlace::Direct);
-  add({"aten::clamp.Tensor", "aten::clip.Tensor"}, inferClamp<3>, clampTensorsKernel, InPlace::Direct);
-  add({"aten::clamp_min"}, inferClamp<2>, clampMinKernel, InPlace::Direct);
-  add({"aten::clamp_max"}, inferClamp<2>, clampMaxKernel, InPlace::Direct);
+                 ConvertFunction convert, InPlace inplace) {
+    addAliases(
+        ops, names,
+        {.infer = infer, .kernel = kernel, .convert = convert, .inplace = inplace, .traits = {Trait::Elementwise}});
+  };
+  add({"aten::clamp", "aten::clip"}, inferClamp<3>, clampKernel, convertPointwise<clampSteps>, InPlace::Direct);
+  add({"aten::clamp.Tensor", "aten::clip.Tensor"}, inferClamp<3>, clampTensorsKernel,
+      convertPointwise<clampTensorsSteps>, InPlace::Direct);
+  add({"aten::clamp_min"}, inferClamp<2>, clampMinKernel, convertPointwise<clampMinSteps>, InPlace::Direct);
+  add({"aten::clamp_max"}, inferClamp<2>, clampMaxKernel, convertPointwise<clampMaxSteps>, InPlace::Direct);
   constexpr KernelFunction kMaximum = binaryKernel<kReals, [](auto a, auto b) { return greater(a, b); }>;
   constexpr KernelFunction kMinimum = binaryKernel<kReals, [](auto a, auto b) { return lesser(a, b); }>;
-  add({"aten::clamp_min.Tensor"}, inferBinary, kMaximum, InPlace::Direct);
-  add({"aten::clamp_max.Tensor"}, inferBinary, kMinimum, InPlace::Direct);
-  add({"aten::maximum", "aten::max.other"}, inferBinary, kMaximum, InPlace::No);
-  add({"aten::minimum", "aten::min.other"}, inferBinary, kMinimum, InPlace::No);
+  constexpr ConvertFunction kMax = convertPointwise<PointwiseOp::Max>, kMin = convertPointwise<PointwiseOp::Min>;
+  add({"aten::clamp_min.Tensor"}, inferBinary, kMaximum, kMax, InPlace::Direct);
+  add({"aten::clamp_max.Tensor"}, inferBinary, kMinimum, kMin, InPlace::Direct);
+  add({"aten::maximum", "aten::max.other"}, inferBinary, kMaximum, kMax, InPlace::No);
+  add({"aten::minimum", "aten::min.other"}, inferBinary, kMinimum, kMin, InPlace::No);
   add({"aten::fmax"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a >= b || b != b ? a : b; }>,
-      InPlace::No);
+      nullptr, InPlace::No);
   add({"aten::fmin"}, inferBinary, binaryKernel<kReals, [](auto a, auto b) { return a <= b || b != b ? a : b; }>,
-      InPlace::No);
-  ops.convertWith(convertPointwise,
-                  {"aten::maximum", "aten::minimum", "aten::clamp", "aten::clamp_min", "aten::clamp_max"});
+      nullptr, InPlace::No);
 }
 
 }  // namespace tscompile

@@ -1,5 +1,5 @@
 // Comparisons, logic on truth values, closeness, membership.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 
@@ -97,14 +97,15 @@ void isinKernel(KernelCall& call) {
   }
 }
 
-template <TypeSet kTypes, auto kF>
-void registerComparison(OpRegistry& ops, std::initializer_list<std::string_view> names, bool commutative) {
+template <TypeSet kTypes, PointwiseOp kStep, auto kF>
+void registerComparison(OpRegistry& ops, std::initializer_list<std::string_view> names, TraitSet traits = {}) {
   addAliases(ops, names,
              {.infer = inferComparison,
               .kernel = binaryKernel<kTypes, kF>,
+              .convert = convertPointwise<kStep>,
               .dtypes = kAllTypes,
               .inplace = InPlace::Direct,
-              .commutative = commutative});
+              .traits = traits | TraitSet{Trait::Elementwise}});
 }
 
 template <class T>
@@ -115,33 +116,39 @@ bool truth(T x) {
 }  // namespace
 
 void registerComparisonOps(OpRegistry& ops) {
-  registerComparison<kNumbers, [](auto a, auto b) { return a == b; }>(ops, {"aten::eq.Tensor", "aten::eq.Scalar"},
-                                                                      true);
-  registerComparison<kNumbers, [](auto a, auto b) { return a != b; }>(
-      ops, {"aten::ne.Tensor", "aten::ne.Scalar", "aten::not_equal.Tensor", "aten::not_equal.Scalar"}, true);
-  registerComparison<kReals, [](auto a, auto b) { return a < b; }>(
-      ops, {"aten::lt.Tensor", "aten::lt.Scalar", "aten::less.Tensor", "aten::less.Scalar"}, false);
-  registerComparison<kReals, [](auto a, auto b) { return a <= b; }>(
-      ops, {"aten::le.Tensor", "aten::le.Scalar", "aten::less_equal.Tensor", "aten::less_equal.Scalar"}, false);
-  registerComparison<kReals, [](auto a, auto b) { return b < a; }>(
-      ops, {"aten::gt.Tensor", "aten::gt.Scalar", "aten::greater.Tensor", "aten::greater.Scalar"}, false);
-  registerComparison<kReals, [](auto a, auto b) { return b <= a; }>(
-      ops, {"aten::ge.Tensor", "aten::ge.Scalar", "aten::greater_equal.Tensor", "aten::greater_equal.Scalar"}, false);
-  registerComparison<kNumbers, [](auto a, auto b) { return truth(a) && truth(b); }>(ops, {"aten::logical_and"}, true);
-  registerComparison<kNumbers, [](auto a, auto b) { return truth(a) || truth(b); }>(ops, {"aten::logical_or"}, true);
-  registerComparison<kNumbers, [](auto a, auto b) { return truth(a) != truth(b); }>(ops, {"aten::logical_xor"}, true);
+  constexpr TraitSet kCommutative{Trait::Commutative};
+  registerComparison<kNumbers, PointwiseOp::Eq, [](auto a, auto b) { return a == b; }>(
+      ops, {"aten::eq.Tensor", "aten::eq.Scalar"}, kCommutative);
+  registerComparison<kNumbers, PointwiseOp::Ne, [](auto a, auto b) { return a != b; }>(
+      ops, {"aten::ne.Tensor", "aten::ne.Scalar", "aten::not_equal.Tensor", "aten::not_equal.Scalar"}, kCommutative);
+  registerComparison<kReals, PointwiseOp::Lt, [](auto a, auto b) { return a < b; }>(
+      ops, {"aten::lt.Tensor", "aten::lt.Scalar", "aten::less.Tensor", "aten::less.Scalar"});
+  registerComparison<kReals, PointwiseOp::Le, [](auto a, auto b) { return a <= b; }>(
+      ops, {"aten::le.Tensor", "aten::le.Scalar", "aten::less_equal.Tensor", "aten::less_equal.Scalar"});
+  registerComparison<kReals, PointwiseOp::Gt, [](auto a, auto b) { return b < a; }>(
+      ops, {"aten::gt.Tensor", "aten::gt.Scalar", "aten::greater.Tensor", "aten::greater.Scalar"});
+  registerComparison<kReals, PointwiseOp::Ge, [](auto a, auto b) { return b <= a; }>(
+      ops, {"aten::ge.Tensor", "aten::ge.Scalar", "aten::greater_equal.Tensor", "aten::greater_equal.Scalar"});
+  registerComparison<kNumbers, PointwiseOp::And, [](auto a, auto b) { return truth(a) && truth(b); }>(
+      ops, {"aten::logical_and"}, kCommutative);
+  registerComparison<kNumbers, PointwiseOp::Or, [](auto a, auto b) { return truth(a) || truth(b); }>(
+      ops, {"aten::logical_or"}, kCommutative);
+  registerComparison<kNumbers, PointwiseOp::Xor, [](auto a, auto b) { return truth(a) != truth(b); }>(
+      ops, {"aten::logical_xor"}, kCommutative);
   ops.add({.schema = "aten::logical_not",
            .infer = inferPredicate,
            .kernel = unaryKernel<kNumbers, [](auto x) { return !truth(x); }>,
+           .convert = convertPointwise<PointwiseOp::Not>,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = {Trait::Elementwise}});
 
   ops.add({.schema = "aten::isclose", .infer = inferIsclose, .kernel = iscloseKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::allclose", .kernel = allcloseKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::equal", .kernel = equalKernel, .dtypes = kAllTypes});
+  constexpr TraitSet kAsks{Trait::DependsOnElements};
+  ops.add({.schema = "aten::allclose", .kernel = allcloseKernel, .dtypes = kAllTypes, .traits = kAsks});
+  ops.add({.schema = "aten::equal", .kernel = equalKernel, .dtypes = kAllTypes, .traits = kAsks});
   addAliases(ops, {"aten::isin.Tensor_Tensor", "aten::isin.Tensor_Scalar", "aten::isin.Scalar_Tensor"},
              {.infer = inferIsin, .kernel = isinKernel, .dtypes = kAllTypes});
-  ops.convertWith(convertPointwise, {"aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"});
 }
 
 }  // namespace tscompile

@@ -120,16 +120,21 @@ void registerComplexOps(OpRegistry& ops) {
            .kernel = viewAsComplexKernel,
            .dtypes = kAllTypes});
 
-  addAliases(ops, {"aten::conj", "aten::_conj", "aten::_conj_physical"},
-             {.infer = inferSameAsSelf, .kernel = conjKernel, .dtypes = kAllTypes});
+  addAliases(ops, {"aten::conj", "aten::_conj"}, {.infer = inferSameAsSelf, .kernel = conjKernel, .dtypes = kAllTypes});
+  constexpr TraitSet kMaySelf{Trait::MayShare, Trait::GivesViews};
+  ops.add({.schema = "aten::_conj_physical",
+           .infer = inferSameAsSelf,
+           .kernel = conjKernel,
+           .dtypes = kAllTypes,
+           .traits = kMaySelf});
   ops.add({.schema = "aten::conj_physical",
            .infer = inferSameAsSelf,
            .kernel = conjKernel,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = kMaySelf});
   addAliases(ops, {"aten::resolve_conj", "aten::resolve_neg"},
              {.infer = inferSameAsSelf, .kernel = selfKernel, .dtypes = kAllTypes});
-  ops.markSharing({"aten::conj_physical", "aten::_conj_physical"});
 }
 
 }  // namespace tscompile

@@ -1,5 +1,5 @@
 // Division with all its ways of rounding, and remainders.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
@@ -80,29 +80,49 @@ void divideModeKernel(KernelCall& call) {
   }
 }
 
+int divideModeSteps(StepBuilder& b) {
+  switch (roundingMode(b.call())) {
+    case Rounding::None:
+      return singleStep<PointwiseOp::Div>(b);
+    case Rounding::Trunc:
+      return b.step(PointwiseOp::Trunc, singleStep<PointwiseOp::Div>(b));
+    case Rounding::Floor:
+      break;
+  }
+  return singleStep<PointwiseOp::FloorDiv>(b);
+}
+
 }  // namespace
 
 void registerDivisionOps(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                 DTypeSet dtypes = kAllTypes) {
-    addAliases(ops, names, {.infer = infer, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
+                 ConvertFunction convert) {
+    addAliases(ops, names,
+               {.infer = infer,
+                .kernel = kernel,
+                .convert = convert,
+                .dtypes = kAllTypes,
+                .inplace = InPlace::Direct,
+                .traits = {Trait::Elementwise}});
   };
   add({"aten::div.Tensor", "aten::div.Scalar", "aten::divide.Tensor", "aten::divide.Scalar", "aten::true_divide.Tensor",
        "aten::true_divide.Scalar"},
-      inferFloatBinary, trueDivideKernel);
+      inferFloatBinary, trueDivideKernel, convertPointwise<PointwiseOp::Div>);
   add({"aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::divide.Tensor_mode", "aten::divide.Scalar_mode"},
-      inferDivideMode, divideModeKernel);
+      inferDivideMode, divideModeKernel, convertPointwise<divideModeSteps>);
   add({"aten::floor_divide", "aten::floor_divide_.Tensor", "aten::floor_divide.Scalar"}, inferBinary,
-      realKernel<[](auto a, auto b) { return divideFloor(a, b); }>);
-  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary,
-      realKernel<[](auto a, auto b) { return remainder(a, b); }>);
+      realKernel<[](auto a, auto b) { return divideFloor(a, b); }>, convertPointwise<PointwiseOp::FloorDiv>);
+  constexpr KernelFunction kRemainder = realKernel<[](auto a, auto b) { return remainder(a, b); }>;
+  add({"aten::remainder.Tensor", "aten::remainder.Scalar"}, inferBinary, kRemainder,
+      convertPointwise<PointwiseOp::Remainder>);
   add({"aten::fmod.Tensor", "aten::fmod.Scalar"}, inferBinary,
-      realKernel<[](auto a, auto b) { return truncatedRemainder(a, b); }>);
+      realKernel<[](auto a, auto b) { return truncatedRemainder(a, b); }>, convertPointwise<PointwiseOp::Fmod>);
   ops.add({.schema = "aten::remainder.Scalar_Tensor",
            .infer = inferBinary,
-           .kernel = realKernel<[](auto a, auto b) { return remainder(a, b); }>,
-           .dtypes = kAllTypes});
-  ops.convertWith(convertPointwise, {"aten::div"});
+           .kernel = kRemainder,
+           .convert = convertPointwise<PointwiseOp::Remainder>,
+           .dtypes = kAllTypes,
+           .traits = {Trait::Elementwise}});
 }
 
 }  // namespace tscompile

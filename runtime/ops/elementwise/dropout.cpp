@@ -103,7 +103,7 @@ void registerDropoutOps(OpRegistry& ops) {
              .kernel = kernel,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct,
-             .random = true});
+             .traits = {Trait::Random, Trait::MayShare, Trait::GivesViews}});
   };
   add("aten::dropout", dropoutKernel<false, false>);
   add("aten::feature_dropout", dropoutKernel<true, false>);
@@ -113,8 +113,7 @@ void registerDropoutOps(OpRegistry& ops) {
            .infer = inferNativeDropout,
            .kernel = nativeDropoutKernel,
            .dtypes = kFloatingTypes | kComplexTypes,
-           .random = true});
-  ops.markSharing({"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"});
+           .traits = {Trait::Random}});
 }
 
 }  // namespace tscompile

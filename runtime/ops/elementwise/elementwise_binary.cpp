@@ -1,5 +1,5 @@
 // Element-wise arithmetic on two or three tensors or numbers.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -228,51 +228,80 @@ void integersOnlyKernel(KernelCall& call) {
   mapElements<kI64, 2>(call, dtype, kF);
 }
 
+// ---- as steps ----
+
+template <PointwiseOp kOp>
+int scaledSteps(StepBuilder& b) {
+  int x = b.value(0), y = b.scaled(b.value(1), 2);
+  return b.step(kOp, x, y);
+}
+int reversedSteps(StepBuilder& b) {
+  if (b.call().argument(1).isNumber()) return b.stepWith(-b.number(2), b.number(1), PointwiseOp::Scale, b.value(0));
+  int x = b.scaled(b.value(0), 2), y = b.value(1);
+  return b.step(PointwiseOp::Sub, y, x);
+}
+template <PointwiseOp kOp>
+int addcSteps(StepBuilder& b) {
+  int x = b.value(0), y = b.value(1), z = b.value(2);
+  return b.step(PointwiseOp::Add, x, b.scaled(b.step(kOp, y, z), 3));
+}
+
+constexpr TraitSet kPlain{Trait::Elementwise}, kCommutative{Trait::Elementwise, Trait::Commutative};
+
 }  // namespace
 
 void registerElementwiseBinaryOps(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                 bool commutative = false) {
+                 ConvertFunction convert, TraitSet traits = kPlain) {
     addAliases(ops, names,
                {.infer = infer,
                 .kernel = kernel,
+                .convert = convert,
                 .dtypes = kAllTypes,
                 .inplace = InPlace::Direct,
-                .commutative = commutative});
+                .traits = traits});
   };
-  add({"aten::add.Tensor", "aten::add.Scalar"}, inferAdd, addKernel<false, false>, true);
+  add({"aten::add.Tensor", "aten::add.Scalar"}, inferAdd, addKernel<false, false>,
+      convertPointwise<scaledSteps<PointwiseOp::Add>>, kCommutative);
   add({"aten::sub.Tensor", "aten::sub.Scalar", "aten::subtract.Tensor", "aten::subtract.Scalar"}, inferSub,
-      addKernel<false, true>);
+      addKernel<false, true>, convertPointwise<scaledSteps<PointwiseOp::Sub>>);
   add({"aten::mul.Tensor", "aten::mul.Scalar", "aten::multiply.Tensor", "aten::multiply.Scalar"}, inferBinary,
-      binaryKernel<kNumbers, [](auto a, auto b) { return times(a, b); }>, true);
-  add({"aten::addcmul"}, inferTernary, addcKernel<false>);
-  add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>);
-  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel);
+      binaryKernel<kNumbers, [](auto a, auto b) { return times(a, b); }>, convertPointwise<PointwiseOp::Mul>,
+      kCommutative);
+  add({"aten::addcmul"}, inferTernary, addcKernel<false>, convertPointwise<addcSteps<PointwiseOp::Mul>>);
+  add({"aten::addcdiv"}, inferAddcdiv, addcKernel<true>, convertPointwise<addcSteps<PointwiseOp::Div>>);
+  add({"aten::lerp.Tensor", "aten::lerp.Scalar"}, inferLerp, lerpKernel, nullptr);
 
   add({"aten::atan2", "aten::arctan2"}, inferFloatBinary,
-      binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>);
+      binaryKernel<kVectors, [](auto a, auto b) { return atan2(a, b); }>, convertPointwise<PointwiseOp::Atan2>);
   add({"aten::copysign.Tensor", "aten::copysign.Scalar"}, inferFloatBinary,
-      binaryKernel<kFloats, [](auto a, auto b) { return std::copysign(a, b); }>);
-  add({"aten::hypot"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return hypot(a, b); }>, true);
-  add({"aten::nextafter"}, inferBinary, nextafterKernel);
+      binaryKernel<kFloats, [](auto a, auto b) { return std::copysign(a, b); }>, nullptr);
+  add({"aten::hypot"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return hypot(a, b); }>, nullptr,
+      kCommutative);
+  add({"aten::nextafter"}, inferBinary, nextafterKernel, nullptr);
   add({"aten::heaviside"}, inferHeaviside,
-      binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>);
+      binaryKernel<kReals, [](auto x, auto atZero) { return x == 0 ? atZero : decltype(x)(0 < x); }>, nullptr);
   add({"aten::gcd"}, inferBinary,
-      integersOnlyKernel<[](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); }>, true);
-  add({"aten::lcm"}, inferBinary, integersOnlyKernel<[](int64_t a, int64_t b) { return lcm(a, b); }>, true);
+      integersOnlyKernel<[](int64_t a, int64_t b) { return static_cast<int64_t>(gcd(a, b)); }>, nullptr, kCommutative);
+  add({"aten::lcm"}, inferBinary, integersOnlyKernel<[](int64_t a, int64_t b) { return lcm(a, b); }>, nullptr,
+      kCommutative);
 
   auto plain = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
-                   InPlace inplace = InPlace::No) {
-    addAliases(ops, names, {.infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace});
+                   ConvertFunction convert = nullptr, InPlace inplace = InPlace::No) {
+    addAliases(ops, names,
+               {.infer = infer,
+                .kernel = kernel,
+                .convert = convert,
+                .dtypes = kAllTypes,
+                .inplace = inplace,
+                .traits = kPlain});
   };
-  plain({"aten::rsub.Tensor", "aten::rsub.Scalar"}, inferSub, addKernel<true, true>);
-  plain({"aten::_add_relu.Tensor", "aten::_add_relu.Scalar"}, inferAdd, addReluKernel, InPlace::ByCopy);
+  plain({"aten::rsub.Tensor", "aten::rsub.Scalar"}, inferSub, addKernel<true, true>, convertPointwise<reversedSteps>);
+  plain({"aten::_add_relu.Tensor", "aten::_add_relu.Scalar"}, inferAdd, addReluKernel, nullptr, InPlace::ByCopy);
   plain({"aten::logaddexp"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp(a, b); }>);
   plain({"aten::logaddexp2"}, inferBinary, floatsOnlyKernel<[](auto a, auto b) { return logAddExp2(a, b); }>);
   plain({"aten::ldexp.Tensor"}, inferLdexp, ldexpKernel);
-  plain({"aten::ldexp_"}, inferLdexp, ldexpKernel, InPlace::ByCopy);
-  ops.convertWith(convertPointwise, {"aten::add", "aten::sub", "aten::rsub", "aten::mul", "aten::atan2",
-                                     "aten::addcmul", "aten::addcdiv"});
+  plain({"aten::ldexp_"}, inferLdexp, ldexpKernel, nullptr, InPlace::ByCopy);
 }
 
 }  // namespace tscompile

@@ -1,5 +1,5 @@
 // Element-wise functions of one tensor: signs, rounding, powers, exponentials, logarithms, trigonometry.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
@@ -258,108 +258,178 @@ void logitKernel(KernelCall& call) {
 
 constexpr TypeSet kWithComplex = kVectors | kC128;
 
+constexpr TraitSet kElementwise{Trait::Elementwise};
+
 void registerSigns(OpRegistry& ops) {
   addAliases(ops, {"aten::abs", "aten::absolute"},
              {.infer = inferAbs,
               .kernel = unaryKernel<kNumbers, [](auto x) { return absolute(x); }>,
+              .convert = convertPointwise<PointwiseOp::Abs>,
               .dtypes = kRealTypes | kComplexTypes,
-              .inplace = InPlace::Direct});
+              .inplace = InPlace::Direct,
+              .traits = kElementwise});
   addAliases(ops, {"aten::neg", "aten::negative"},
              {.infer = inferSameAsSelf,
               .kernel = unaryKernel<kNumbers, [](auto x) { return negated(x); }>,
+              .convert = convertPointwise<PointwiseOp::Neg>,
               .dtypes = kRealTypes | kComplexTypes,
-              .inplace = InPlace::Direct});
+              .inplace = InPlace::Direct,
+              .traits = kElementwise});
   ops.add({.schema = "aten::sign",
            .infer = inferSameAsSelf,
            .kernel = unaryKernel<kReals, [](auto x) { return sign(x); }>,
-           .inplace = InPlace::Direct});
+           .convert = convertPointwise<PointwiseOp::Sign>,
+           .inplace = InPlace::Direct,
+           .traits = kElementwise});
   ops.add({.schema = "aten::sgn",
            .infer = inferSameAsSelf,
            .kernel = unaryKernel<kNumbers, [](auto x) { return direction(x); }>,
+           .convert = convertPointwise<PointwiseOp::Sign>,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = kElementwise});
   ops.add({.schema = "aten::signbit",
            .infer = inferPredicate,
-           .kernel = unaryKernel<kReals, [](auto x) { return hasSignBit(x); }>});
+           .kernel = unaryKernel<kReals, [](auto x) { return hasSignBit(x); }>,
+           .traits = kElementwise});
   ops.add({.schema = "aten::positive",
            .infer = inferSameAsSelf,
            .kernel = positiveKernel,
            .dtypes = kRealTypes | kComplexTypes});
-  ops.add({.schema = "aten::angle", .infer = inferAngle, .kernel = angleKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::angle",
+           .infer = inferAngle,
+           .kernel = angleKernel,
+           .dtypes = kAllTypes,
+           .traits = kElementwise,
+           .cost = Cost::Function});
 }
 
 void registerRounding(OpRegistry& ops) {
-  auto rounding = [&](std::initializer_list<std::string_view> names, KernelFunction kernel) {
+  auto rounding = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, ConvertFunction convert) {
     addAliases(ops, names,
-               {.infer = inferSameAsSelf, .kernel = kernel, .dtypes = kRealTypes, .inplace = InPlace::Direct});
+               {.infer = inferSameAsSelf,
+                .kernel = kernel,
+                .convert = convert,
+                .dtypes = kRealTypes,
+                .inplace = InPlace::Direct,
+                .traits = kElementwise});
   };
-  rounding({"aten::ceil"}, roundingKernel<[](auto x) { return std::ceil(x); }>);
-  rounding({"aten::floor"}, roundingKernel<[](auto x) { return std::floor(x); }>);
-  rounding({"aten::trunc", "aten::fix"}, roundingKernel<[](auto x) { return std::trunc(x); }>);
-  rounding({"aten::round"}, roundingKernel<[](auto x) { return std::nearbyint(x); }>);
-  rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel);
+  rounding({"aten::ceil"}, roundingKernel<[](auto x) { return std::ceil(x); }>, convertPointwise<PointwiseOp::Ceil>);
+  rounding({"aten::floor"}, roundingKernel<[](auto x) { return std::floor(x); }>, convertPointwise<PointwiseOp::Floor>);
+  rounding({"aten::trunc", "aten::fix"}, roundingKernel<[](auto x) { return std::trunc(x); }>,
+           convertPointwise<PointwiseOp::Trunc>);
+  rounding({"aten::round"}, roundingKernel<[](auto x) { return std::nearbyint(x); }>,
+           convertPointwise<PointwiseOp::Round>);
+  rounding({"aten::round.decimals", "aten::special_round"}, roundDecimalsKernel, nullptr);
   ops.add({.schema = "aten::frac",
            .infer = inferSameAsSelf,
            .kernel = unaryKernel<kFloats, [](auto x) { return x - std::trunc(x); }>,
            .dtypes = kFloatingTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = kElementwise});
   ops.add({.schema = "aten::frexp.Tensor", .infer = inferFrexp, .kernel = frexpKernel, .dtypes = kFloatingTypes});
 }
 
 void registerPredicates(OpRegistry& ops) {
-  auto predicate = [&](std::string_view name, KernelFunction kernel, DTypeSet dtypes) {
-    ops.add({.schema = name, .infer = inferPredicate, .kernel = kernel, .dtypes = dtypes});
+  auto predicate = [&](std::string_view name, KernelFunction kernel, DTypeSet dtypes,
+                       ConvertFunction convert = nullptr) {
+    ops.add({.schema = name,
+             .infer = inferPredicate,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = dtypes,
+             .traits = kElementwise});
   };
-  predicate("aten::isnan", unaryKernel<kNumbers, [](auto x) { return isNan(x); }>, kAllTypes);
+  predicate("aten::isnan", unaryKernel<kNumbers, [](auto x) { return isNan(x); }>, kAllTypes,
+            convertPointwise<PointwiseOp::IsNan>);
   predicate("aten::isinf", unaryKernel<kNumbers, [](auto x) { return isInf(x); }>, kAllTypes);
   predicate("aten::isfinite", unaryKernel<kNumbers, [](auto x) { return isFinite(x); }>, kAllTypes);
   predicate("aten::isposinf", unaryKernel<kReals, [](auto x) { return isInf(x) && 0 < x; }>, kRealAndBool);
   predicate("aten::isneginf", unaryKernel<kReals, [](auto x) { return isInf(x) && x < 0; }>, kRealAndBool);
   predicate("aten::isreal", unaryKernel<kNumbers, [](auto x) { return std::imag(x) == 0; }>, kAllTypes);
-  ops.add(
-      {.schema = "aten::nan_to_num", .infer = inferSameAsSelf, .kernel = nanToNumKernel, .inplace = InPlace::Direct});
+  ops.add({.schema = "aten::nan_to_num",
+           .infer = inferSameAsSelf,
+           .kernel = nanToNumKernel,
+           .inplace = InPlace::Direct,
+           .traits = kElementwise});
+}
+
+template <double kFactor>
+int timesSteps(StepBuilder& b) {
+  return b.stepWith(kFactor, -0.0, PointwiseOp::Scale, b.value(0));  // -0 added leaves -0 what it is
 }
 
 void registerFunctions(OpRegistry& ops) {
-  auto function = [&](std::initializer_list<std::string_view> names, KernelFunction kernel,
-                      DTypeSet dtypes = kRealAndBool) {
-    addAliases(ops, names, {.infer = inferFloatUnary, .kernel = kernel, .dtypes = dtypes, .inplace = InPlace::Direct});
+  auto function = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, ConvertFunction convert,
+                      DTypeSet dtypes = kRealAndBool, Cost cost = Cost::Function) {
+    addAliases(ops, names,
+               {.infer = inferFloatUnary,
+                .kernel = kernel,
+                .convert = convert,
+                .dtypes = dtypes,
+                .inplace = InPlace::Direct,
+                .traits = kElementwise,
+                .cost = cost});
   };
-  function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, kAllTypes);
-  function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kVectors, [](auto x) { return exp2(x); }>);
-  function({"aten::expm1", "aten::special_expm1"}, unaryKernel<kVectors, [](auto x) { return expm1(x); }>);
-  function({"aten::log"}, unaryKernel<kWithComplex, [](auto x) { return log(x); }>, kAllTypes);
-  function({"aten::log1p", "aten::special_log1p"}, unaryKernel<kVectors, [](auto x) { return log1p(x); }>);
-  function({"aten::log10"}, unaryKernel<kWithComplex, [](auto x) { return log10(x); }>, kAllTypes);
-  function({"aten::log2"}, unaryKernel<kWithComplex, [](auto x) { return binaryLogarithm(x); }>, kAllTypes);
-  function({"aten::logit", "aten::special_logit"}, logitKernel);
+  function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertPointwise<PointwiseOp::Exp>,
+           kAllTypes);
+  function({"aten::exp2", "aten::special_exp2"}, unaryKernel<kVectors, [](auto x) { return exp2(x); }>, nullptr);
+  function({"aten::expm1", "aten::special_expm1"}, unaryKernel<kVectors, [](auto x) { return expm1(x); }>,
+           convertPointwise<PointwiseOp::Expm1>);
+  function({"aten::log"}, unaryKernel<kWithComplex, [](auto x) { return log(x); }>, convertPointwise<PointwiseOp::Log>,
+           kAllTypes);
+  function({"aten::log1p", "aten::special_log1p"}, unaryKernel<kVectors, [](auto x) { return log1p(x); }>,
+           convertPointwise<PointwiseOp::Log1p>);
+  function({"aten::log10"}, unaryKernel<kWithComplex, [](auto x) { return log10(x); }>,
+           convertPointwise<PointwiseOp::Log10>, kAllTypes);
+  function({"aten::log2"}, unaryKernel<kWithComplex, [](auto x) { return binaryLogarithm(x); }>,
+           convertPointwise<PointwiseOp::Log2>, kAllTypes);
+  function({"aten::logit", "aten::special_logit"}, logitKernel, nullptr);
 
-  function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>, kAllTypes);
-  function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>, kAllTypes);
-  function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(x); }>, kAllTypes);
+  function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>,
+           convertPointwise<PointwiseOp::Sqrt>, kAllTypes, Cost::Step);
+  function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>,
+           convertPointwise<PointwiseOp::Rsqrt>, kAllTypes, Cost::Step);
+  function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(x); }>,
+           convertPointwise<PointwiseOp::Reciprocal>, kAllTypes, Cost::Step);
   ops.add({.schema = "aten::square",
            .infer = inferSquare,
            .kernel = unaryKernel<kNumbers, [](auto x) { return squared(x); }>,
+           .convert = convertPointwise<PointwiseOp::Square>,
            .dtypes = kAllTypes,
-           .inplace = InPlace::Direct});
+           .inplace = InPlace::Direct,
+           .traits = kElementwise});
 
-  function({"aten::sin"}, unaryKernel<kWithComplex, [](auto x) { return sin(x); }>, kAllTypes);
-  function({"aten::cos"}, unaryKernel<kWithComplex, [](auto x) { return cos(x); }>, kAllTypes);
-  function({"aten::tan"}, unaryKernel<kWithComplex, [](auto x) { return tan(x); }>, kAllTypes);
-  function({"aten::asin", "aten::arcsin"}, unaryKernel<kWithComplex, [](auto x) { return asin(x); }>, kAllTypes);
-  function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>, kAllTypes);
-  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return arcTangent(x); }>, kAllTypes);
-  function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, kAllTypes);
-  function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, kAllTypes);
-  function({"aten::tanh"}, unaryKernel<kWithComplex, [](auto x) { return tanh(x); }>, kAllTypes);
-  function({"aten::asinh", "aten::arcsinh"}, unaryKernel<kWithComplex, [](auto x) { return asinh(x); }>, kAllTypes);
-  function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>, kAllTypes);
-  function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>, kAllTypes);
-  function({"aten::sinc", "aten::special_sinc"}, sincKernel, kAllTypes);
-  function({"aten::deg2rad"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>);
-  function({"aten::rad2deg"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>);
-  function({"aten::erf", "aten::special_erf"}, unaryKernel<kVectors, [](auto x) { return erf(x); }>);
-  function({"aten::erfc", "aten::special_erfc"}, unaryKernel<kVectors, [](auto x) { return erfc(x); }>);
+  function({"aten::sin"}, unaryKernel<kWithComplex, [](auto x) { return sin(x); }>, convertPointwise<PointwiseOp::Sin>,
+           kAllTypes);
+  function({"aten::cos"}, unaryKernel<kWithComplex, [](auto x) { return cos(x); }>, convertPointwise<PointwiseOp::Cos>,
+           kAllTypes);
+  function({"aten::tan"}, unaryKernel<kWithComplex, [](auto x) { return tan(x); }>, convertPointwise<PointwiseOp::Tan>,
+           kAllTypes);
+  function({"aten::asin", "aten::arcsin"}, unaryKernel<kWithComplex, [](auto x) { return asin(x); }>, nullptr,
+           kAllTypes);
+  function({"aten::acos", "aten::arccos"}, unaryKernel<kWithComplex, [](auto x) { return acos(x); }>, nullptr,
+           kAllTypes);
+  function({"aten::atan", "aten::arctan"}, unaryKernel<kWithComplex, [](auto x) { return arcTangent(x); }>,
+           convertPointwise<PointwiseOp::Atan>, kAllTypes);
+  function({"aten::sinh"}, unaryKernel<kWithComplex, [](auto x) { return sinh(x); }>, nullptr, kAllTypes);
+  function({"aten::cosh"}, unaryKernel<kWithComplex, [](auto x) { return cosh(x); }>, nullptr, kAllTypes);
+  function({"aten::tanh"}, unaryKernel<kWithComplex, [](auto x) { return tanh(x); }>,
+           convertPointwise<PointwiseOp::Tanh>, kAllTypes);
+  function({"aten::asinh", "aten::arcsinh"}, unaryKernel<kWithComplex, [](auto x) { return asinh(x); }>, nullptr,
+           kAllTypes);
+  function({"aten::acosh", "aten::arccosh"}, unaryKernel<kWithComplex, [](auto x) { return acosh(x); }>, nullptr,
+           kAllTypes);
+  function({"aten::atanh", "aten::arctanh"}, unaryKernel<kWithComplex, [](auto x) { return atanh(x); }>, nullptr,
+           kAllTypes);
+  function({"aten::sinc", "aten::special_sinc"}, sincKernel, nullptr, kAllTypes);
+  function({"aten::deg2rad"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(kPi / 180); }>,
+           convertPointwise<timesSteps<kPi / 180>>, kRealAndBool, Cost::Step);
+  function({"aten::rad2deg"}, unaryKernel<kFloats, [](auto x) { return x * decltype(x)(180 / kPi); }>,
+           convertPointwise<timesSteps<180 / kPi>>, kRealAndBool, Cost::Step);
+  function({"aten::erf", "aten::special_erf"}, unaryKernel<kVectors, [](auto x) { return erf(x); }>,
+           convertPointwise<PointwiseOp::Erf>);
+  function({"aten::erfc", "aten::special_erfc"}, unaryKernel<kVectors, [](auto x) { return erfc(x); }>, nullptr);
 }
 
 }  // namespace
@@ -369,11 +439,6 @@ void registerElementwiseUnaryOps(OpRegistry& ops) {
   registerRounding(ops);
   registerPredicates(ops);
   registerFunctions(ops);
-  ops.convertWith(
-      convertPointwise,
-      {"aten::tanh", "aten::abs",   "aten::neg",  "aten::reciprocal", "aten::sqrt",  "aten::rsqrt", "aten::square",
-       "aten::exp",  "aten::expm1", "aten::log",  "aten::log1p",      "aten::log2",  "aten::log10", "aten::sin",
-       "aten::cos",  "aten::tan",   "aten::atan", "aten::erf",        "aten::floor", "aten::ceil",  "aten::trunc"});
 }
 
 }  // namespace tscompile

@@ -1,5 +1,5 @@
 // Masks: masked_fill, masked_select, masked_scatter, and where a tensor is not zero.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
@@ -175,6 +175,11 @@ void attentionBiasKernel(KernelCall& call) {
     out.data<float>()[i] = mask.data<bool>()[i] ? 0 : -std::numeric_limits<float>::infinity();
 }
 
+int maskedFillSteps(StepBuilder& b) {
+  int x = b.value(0), mask = b.value(1), filling = b.value(2);
+  return b.step(PointwiseOp::Where, mask, filling, x);
+}
+
 }  // namespace
 
 void registerMaskingOps(OpRegistry& ops) {
@@ -185,20 +190,24 @@ void registerMaskingOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferMaskedFill,
              .kernel = maskedFillKernel,
+             .convert = convertPointwise<maskedFillSteps>,
              .dtypes = kAllTypes,
              .inplace = InPlace::Direct});
-  ops.add(
-      {.schema = "aten::masked_select", .infer = inferMaskedSelect, .kernel = maskedSelectKernel, .dtypes = kAllTypes});
+  constexpr TraitSet kAsks{Trait::DependsOnElements};
+  ops.add({.schema = "aten::masked_select",
+           .infer = inferMaskedSelect,
+           .kernel = maskedSelectKernel,
+           .dtypes = kAllTypes,
+           .traits = kAsks});
   ops.add({.schema = "aten::masked_scatter",
            .infer = inferMaskedScatter,
            .kernel = maskedScatterKernel,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   for (auto schema : {"aten::nonzero", "aten::argwhere"})
-    ops.add({.schema = schema, .infer = inferNonzero, .kernel = nonzeroKernel, .dtypes = kAllTypes});
+    ops.add({.schema = schema, .infer = inferNonzero, .kernel = nonzeroKernel, .dtypes = kAllTypes, .traits = kAsks});
   for (auto schema : {"aten::nonzero_numpy", "aten::where"})
-    ops.add({.schema = schema, .kernel = nonzeroListKernel, .dtypes = kAllTypes});
-  ops.convertWith(convertPointwise, {"aten::masked_fill"});
+    ops.add({.schema = schema, .kernel = nonzeroListKernel, .dtypes = kAllTypes, .traits = kAsks});
 }
 
 }  // namespace tscompile

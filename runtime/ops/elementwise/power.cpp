@@ -1,6 +1,6 @@
 // Powers. Some exponents have formulas of their own, which differ from the general one in the last digit and at
 // infinity.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
@@ -85,15 +85,36 @@ void floatPowerKernel(KernelCall& call) {
   call.argument(1).isTensor() ? generalPower(call, dtype) : numberPower(call, dtype);
 }
 
+int powerSteps(StepBuilder& b) {
+  int x = b.value(0);
+  const IValue& e = b.call().argument(1);
+  if (e.isNumber() && !e.isComplex()) {
+    double p = e.toDouble();
+    if (p == 2) return b.step(PointwiseOp::Square, x);
+    if (p == 1) return b.step(PointwiseOp::Copy, x);
+    if (p == 0.5) return b.step(PointwiseOp::Sqrt, x);
+    if (p == 3) return b.step(PointwiseOp::Mul, b.step(PointwiseOp::Square, x), x);
+  }
+  return b.step(PointwiseOp::Pow, x, b.value(1));
+}
+
 }  // namespace
 
 void registerPowerOps(OpRegistry& ops) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, InPlace inplace) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = inplace});
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, InPlace inplace,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = name,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kAllTypes,
+             .inplace = inplace,
+             .traits = {Trait::Elementwise},
+             .cost = Cost::Function});
   };
-  add("aten::pow.Tensor_Tensor", inferPower, tensorPowerKernel, InPlace::No);
-  add("aten::pow.Tensor_Scalar", inferPower, numberPowerKernel, InPlace::No);
-  add("aten::pow.Scalar", inferPower, powerOfNumberKernel, InPlace::No);
+  add("aten::pow.Tensor_Tensor", inferPower, tensorPowerKernel, InPlace::No, convertPointwise<powerSteps>);
+  add("aten::pow.Tensor_Scalar", inferPower, numberPowerKernel, InPlace::No, convertPointwise<powerSteps>);
+  add("aten::pow.Scalar", inferPower, powerOfNumberKernel, InPlace::No, convertPointwise<powerSteps>);
   add("aten::pow_.Tensor", inferPower, tensorPowerKernel, InPlace::Direct);
   add("aten::pow_.Scalar", inferPower, numberPowerKernel, InPlace::Direct);
   add("aten::float_power.Tensor_Tensor", inferFloatPower, floatPowerKernel, InPlace::No);
@@ -101,7 +122,6 @@ void registerPowerOps(OpRegistry& ops) {
   add("aten::float_power.Scalar", inferFloatPower, floatPowerKernel, InPlace::No);
   add("aten::float_power_.Tensor", inferFloatPower, floatPowerKernel, InPlace::Direct);
   add("aten::float_power_.Scalar", inferFloatPower, floatPowerKernel, InPlace::Direct);
-  ops.convertWith(convertPointwise, {"aten::pow"});
 }
 
 }  // namespace tscompile

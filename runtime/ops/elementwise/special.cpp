@@ -10,6 +10,7 @@ namespace tscompile {
 namespace {
 
 constexpr double kPi = std::numbers::pi;
+constexpr TraitSet kElementwise{Trait::Elementwise};
 
 // ---- products that are 0 where the first factor is ----
 
@@ -88,7 +89,8 @@ constexpr InPlace kDirect = InPlace::Direct;
 void registerGammas(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
                  InPlace inplace = kDirect) {
-    addAliases(ops, names, {.infer = infer, .kernel = kernel, .inplace = inplace});
+    addAliases(ops, names,
+               {.infer = infer, .kernel = kernel, .inplace = inplace, .traits = kElementwise, .cost = Cost::Function});
   };
   add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary,
       unaryKernel<kFloats, [](auto x) { return logGamma(x); }>);
@@ -107,7 +109,12 @@ void registerGammas(OpRegistry& ops) {
 
 void registerFunctions(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel) {
-    addAliases(ops, names, {.infer = inferFloatUnary, .kernel = kernel, .inplace = kDirect});
+    addAliases(ops, names,
+               {.infer = inferFloatUnary,
+                .kernel = kernel,
+                .inplace = kDirect,
+                .traits = kElementwise,
+                .cost = Cost::Function});
   };
   add({"aten::erfinv", "aten::special_erfinv"}, unaryKernel<kFloats, [](auto x) { return inverseErf(x); }>);
   add({"aten::special_erfcx"}, unaryKernel<kFloats, [](auto x) { return scaledErfc(x); }>);
@@ -139,7 +146,12 @@ void registerFunctions(OpRegistry& ops) {
 
 void registerProducts(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace = InPlace::No) {
-    addAliases(ops, names, {.infer = inferFloatBinary, .kernel = kernel, .inplace = inplace});
+    addAliases(ops, names,
+               {.infer = inferFloatBinary,
+                .kernel = kernel,
+                .inplace = inplace,
+                .traits = kElementwise,
+                .cost = Cost::Function});
   };
   constexpr KernelFunction kXLogY = binaryKernel<kVectors, [](auto x, auto y) { return xLogY(x, y); }>;
   add({"aten::xlogy.Tensor", "aten::xlogy.Scalar_Other"}, kXLogY, kDirect);
@@ -154,7 +166,10 @@ void registerProducts(OpRegistry& ops) {
 void registerPolynomials(OpRegistry& ops) {
 #define TS_POLYNOMIAL(name, ...)                                                                                 \
   addAliases(ops, {"aten::special_" name, "aten::special_" name ".x_scalar", "aten::special_" name ".n_scalar"}, \
-             {.infer = inferFloatBinary, .kernel = polynomialKernel<[](auto x, int64_t n) { return __VA_ARGS__; }>})
+             {.infer = inferFloatBinary,                                                                         \
+              .kernel = polynomialKernel<[](auto x, int64_t n) { return __VA_ARGS__; }>,                         \
+              .traits = kElementwise,                                                                            \
+              .cost = Cost::Function})
   TS_POLYNOMIAL("chebyshev_polynomial_t", chebyshevT(x, n, 6));
   TS_POLYNOMIAL("chebyshev_polynomial_u", chebyshevU(x, n, 8));
   TS_POLYNOMIAL("chebyshev_polynomial_v", chebyshevV(x, n, 8));

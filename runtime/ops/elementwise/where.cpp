@@ -1,5 +1,5 @@
 // Elements of one tensor or another, by a condition.
-#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 
@@ -55,8 +55,10 @@ void whereKernel(KernelCall& call) {
 
 void registerWhereOps(OpRegistry& ops) {
   addAliases(ops, {"aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther", "aten::where.Scalar"},
-             {.infer = inferWhere, .kernel = whereKernel, .dtypes = kAllTypes});
-  ops.convertWith(convertPointwise, {"aten::where"});
+             {.infer = inferWhere,
+              .kernel = whereKernel,
+              .convert = convertPointwise<PointwiseOp::Where>,
+              .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile

@@ -245,7 +245,7 @@ void registerAttentionOps(OpRegistry& ops) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
   };
   auto addRandom = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .random = true});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .traits = {Trait::Random}});
   };
   for (std::string_view name : {"aten::_scaled_dot_product_attention", "aten::_scaled_dot_product_attention_math",
                                 "aten::_scaled_dot_product_attention_forward"})

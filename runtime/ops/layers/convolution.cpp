@@ -266,18 +266,24 @@ void tbcKernel(KernelCall& call) {
 }  // namespace
 
 void registerConvolutionOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, const auto& infer, const auto& kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kTypes});
+  auto add = [&](const char* schema, const auto& infer, const auto& kernel, ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kTypes,
+             .cost = Cost::Convolution});
   };
-  for (const char* name : {"aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv1d.padding",
-                           "aten::conv2d.padding", "aten::conv3d.padding"})
+  for (const char* name : {"aten::conv1d", "aten::conv2d", "aten::conv1d.padding", "aten::conv2d.padding"})
+    add(name, inferConvolution<kForward>, convolutionKernel<kForward>, convertConvolution<false>);
+  for (const char* name : {"aten::conv3d", "aten::conv3d.padding"})
     add(name, inferConvolution<kForward>, convolutionKernel<kForward>);
   add("aten::_convolution_mode", inferConvolution<kMode>, convolutionKernel<kMode>);
   for (const char* name : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})
     add(name, inferConvolution<kTranspose>, convolutionKernel<kTranspose>);
   for (const char* name :
        {"aten::_convolution", "aten::_convolution.deprecated", "aten::convolution", "aten::convolution_overrideable"})
-    add(name, inferConvolution<kGeneral>, convolutionKernel<kGeneral>);
+    add(name, inferConvolution<kGeneral>, convolutionKernel<kGeneral>, convertConvolution<true>);
   add("aten::mkldnn_convolution", inferConvolution<kMkldnn>, convolutionKernel<kMkldnn>);
   for (const char* name :
        {"aten::thnn_conv2d", "aten::_slow_conv2d_forward", "aten::slow_conv3d", "aten::slow_conv3d_forward"})
@@ -289,7 +295,6 @@ void registerConvolutionOps(OpRegistry& ops) {
   for (const char* name : {"aten::_conv_depthwise2d", "aten::conv_depthwise3d"})
     add(name, inferConvolution<kDepthwise>, convolutionKernel<kDepthwise>);
   add("aten::conv_tbc", inferTbc, tbcKernel);
-  ops.convertWith(convertConvolution, {"aten::_convolution", "aten::conv1d", "aten::conv2d"});
 }
 
 }  // namespace tscompile

@@ -257,7 +257,7 @@ void registerEmbeddingOps(OpRegistry& ops) {
            .infer = inferRenorm,
            .kernel = noGradRenormKernel,
            .dtypes = kFloatingTypes,
-           .sideEffects = true});
+           .traits = {Trait::SideEffects}});
   for (std::string_view name : {"aten::embedding_bag", "aten::embedding_bag.padding_idx", "aten::_embedding_bag",
                                 "aten::_embedding_bag_forward_only"})
     ops.add({.schema = name, .infer = inferEmbeddingBag, .kernel = embeddingBagKernel, .dtypes = kFloatingTypes});

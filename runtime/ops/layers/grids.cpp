@@ -131,17 +131,25 @@ void combinationsKernel(KernelCall& call) {
 }  // namespace
 
 void registerGridsOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = kAllTypes});
-  };
-  ops.add({.schema = "aten::meshgrid", .infer = inferMeshgrid, .kernel = meshgridKernel, .dtypes = kAllTypes});
+  constexpr TraitSet kMaySelf{Trait::MayShare, Trait::GivesViews};
+  ops.add({.schema = "aten::meshgrid",
+           .infer = inferMeshgrid,
+           .kernel = meshgridKernel,
+           .dtypes = kAllTypes,
+           .traits = kMaySelf});
   ops.add({.schema = "aten::meshgrid.indexing",
            .infer = inferMeshgridIndexing,
            .kernel = meshgridIndexingKernel,
-           .dtypes = kAllTypes});
-  add("aten::cartesian_prod", cartesianProdKernel);
-  add("aten::combinations", combinationsKernel);
-  ops.markSharing({"aten::meshgrid", "aten::cartesian_prod"});
+           .dtypes = kAllTypes,
+           .traits = kMaySelf});
+  ops.add({.schema = "aten::cartesian_prod",
+           .kernel = cartesianProdKernel,
+           .dtypes = kAllTypes,
+           .traits = {Trait::MayShare}});
+  ops.add({.schema = "aten::combinations",
+           .kernel = combinationsKernel,
+           .dtypes = kAllTypes,
+           .traits = {Trait::DependsOnElements}});
 }
 
 }  // namespace tscompile

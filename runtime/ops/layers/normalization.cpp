@@ -549,14 +549,21 @@ void renormKernel(KernelCall& call) {
 }  // namespace
 
 void registerNormalizationOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, TrainedArguments trained = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .trained = trained});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
+                 TrainedArguments trained = {}) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kFloatingTypes,
+             .cost = Cost::Function,
+             .trained = trained});
   };
   constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
-  add("aten::batch_norm", inferBatchNorm, batchNormKernel, kRunning);
-  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, kRunning);
-  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, kRunning);
-  add("aten::layer_norm", inferLayerNorm, layerNormKernel);
+  add("aten::batch_norm", inferBatchNorm, batchNormKernel, convertBatchNorm, kRunning);
+  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, nullptr, kRunning);
+  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, nullptr, kRunning);
+  add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm);
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
       inferRmsNorm, rmsNormKernel);
@@ -567,8 +574,6 @@ void registerNormalizationOps(OpRegistry& ops) {
            .kernel = renormKernel,
            .dtypes = kFloatingTypes | kComplexTypes,
            .inplace = InPlace::ByCopy});
-  ops.convertWith(convertLayerNorm, {"aten::layer_norm"});
-  ops.convertWith(convertBatchNorm, {"aten::batch_norm"});
 }
 
 }  // namespace tscompile

@@ -357,7 +357,11 @@ void cellKernel(KernelCall& call) {
 template <const Network& kNetwork>
 void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packed, std::string_view cell) {
   auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, bool random) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .random = random});
+    ops.add({.schema = name,
+             .infer = infer,
+             .kernel = kernel,
+             .dtypes = kFloatingTypes,
+             .traits = random ? TraitSet{Trait::Random} : TraitSet{}});
   };
   add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, true);
   add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, true);

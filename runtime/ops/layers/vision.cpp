@@ -330,7 +330,11 @@ void registerVisionOps(OpRegistry& ops) {
   auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel) {
     ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
   };
-  add("torchvision::nms", inferNms, nmsKernel);
+  ops.add({.schema = "torchvision::nms",
+           .infer = inferNms,
+           .kernel = nmsKernel,
+           .dtypes = kFloatingTypes,
+           .traits = {Trait::DependsOnElements}});
   add("torchvision::roi_align", inferRoi<false, false>, roiAlignKernel);
   add("torchvision::roi_pool", inferRoi<false, true>, roiKernel<Roi::Pool>);
   add("torchvision::ps_roi_align", inferRoi<true, true>, roiKernel<Roi::PositionAlign>);

@@ -389,7 +389,9 @@ void registerEinsumOps(OpRegistry& ops) {
   ops.add({.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
            .infer = inferEinsum,
            .kernel = einsumKernel,
-           .dtypes = kAllTypes});
+           .dtypes = kAllTypes,
+           .traits = {Trait::MayShare},  // of one tensor whose dimensions only change places
+           .cost = Cost::Product});
   ops.add({.schema = "aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
            .infer = inferTensordot,
            .kernel = tensordotKernel,
@@ -402,7 +404,6 @@ void registerEinsumOps(OpRegistry& ops) {
            .infer = inferTrilinear,
            .kernel = trilinearKernel,
            .dtypes = kRealTypes | kComplexTypes});
-  ops.markSharing({"aten::einsum"});  // of one tensor whose dimensions only change places
 }
 
 }  // namespace tscompile

@@ -286,43 +286,61 @@ void groupedMmKernel(KernelCall& call) {
 }  // namespace
 
 void registerMatmulOps(OpRegistry& ops) {
-  auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
+  auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel,
+                     ConvertFunction convert = nullptr) {
     // Bool for the sake of empty tensors only.
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kAllTypes,
+             .cost = Cost::Product});
   };
-  product("aten::mm(Tensor self, Tensor mat2) -> Tensor", inferProduct<mmSizes>, productKernel);
-  product("aten::bmm(Tensor self, Tensor mat2) -> Tensor", inferProduct<bmmSizes>, productKernel);
+  product("aten::mm(Tensor self, Tensor mat2) -> Tensor", inferProduct<mmSizes>, productKernel, convertMatmul);
+  product("aten::bmm(Tensor self, Tensor mat2) -> Tensor", inferProduct<bmmSizes>, productKernel, convertMatmul);
   product("aten::mv(Tensor self, Tensor vec) -> Tensor", inferProduct<mvSizes>, mvKernel);
-  product("aten::matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel);
-  product("aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel);
-  product("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", inferLinear, linearKernel);
+  product("aten::matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
+  product("aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
+  product("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", inferLinear, linearKernel,
+          convertLinear);
 
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .inplace = InPlace::Direct});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
+                 InPlace inplace = InPlace::Direct) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kAllTypes,
+             .inplace = inplace,
+             .cost = Cost::AddedProduct});
   };
   add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-      inferAddProduct<mmSizes>, addProductKernel);
+      inferAddProduct<mmSizes>, addProductKernel, convertAddmm);
   add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<bmmSizes, true>, addProductKernel);
   add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<mvSizes, true>, addmvKernel);
-  product("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-          inferAddProduct<addbmmSizes>, addbmmKernel);
-  product("aten::addbmm_", nullptr, addbmmInPlaceKernel);
+  add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+      inferAddProduct<addbmmSizes>, addbmmKernel, nullptr, InPlace::No);
+  // Takes on the sizes of the sum.
+  ops.add({.schema = "aten::addbmm_",
+           .kernel = addbmmInPlaceKernel,
+           .dtypes = kAllTypes,
+           .traits = {Trait::ChangesGeometry},
+           .cost = Cost::AddedProduct});
   ops.add({.schema =
                "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool "
                "use_gelu=False) -> Tensor",
            .infer = inferAddProduct<mmSizes>,
            .kernel = addmmActivationKernel,
-           .dtypes = kFloatingTypes});
+           .dtypes = kFloatingTypes,
+           .cost = Cost::AddedProduct});
   ops.add({.schema = "aten::_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? "
                      "out_dtype=None) -> Tensor",
            .infer = inferGroupedMm,
            .kernel = groupedMmKernel,
-           .dtypes = kFloatingTypes});
-  ops.convertWith(convertLinear, {"aten::linear"});
-  ops.convertWith(convertMatmul, {"aten::matmul", "aten::mm", "aten::bmm"});
-  ops.convertWith(convertAddmm, {"aten::addmm"});
+           .dtypes = kFloatingTypes,
+           .cost = Cost::Product});
 }
 
 }  // namespace tscompile

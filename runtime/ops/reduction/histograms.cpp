@@ -293,16 +293,17 @@ void binEdgesKernel(KernelCall& call) {
 
 void registerHistogramsOps(OpRegistry& ops) {
   constexpr DTypeSet kTypes{DType::Float32, DType::Float64};
-  ops.add({.schema = "aten::bincount", .kernel = bincountKernel, .dtypes = kIntegerTypes});
+  constexpr TraitSet kAsks{Trait::DependsOnElements};
+  ops.add({.schema = "aten::bincount", .kernel = bincountKernel, .dtypes = kIntegerTypes, .traits = kAsks});
   ops.add({.schema = "aten::histc", .infer = inferHistc, .kernel = histcKernel, .dtypes = kTypes});
-  auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = kTypes});
+  auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .kernel = kernel, .dtypes = kTypes, .traits = traits});
   };
   add("aten::histogram.bin_ct", histogramCountKernel);
   add("aten::histogram.bins_tensor", histogramEdgesKernel);
-  add("aten::histogramdd", histogramddCountKernel);
-  add("aten::histogramdd.int_bins", histogramddCountKernel);
-  add("aten::histogramdd.TensorList_bins", histogramddEdgesKernel);
+  add("aten::histogramdd", histogramddCountKernel, kAsks);
+  add("aten::histogramdd.int_bins", histogramddCountKernel, kAsks);
+  add("aten::histogramdd.TensorList_bins", histogramddEdgesKernel, kAsks);
   add("aten::_histogramdd_bin_edges", binEdgesKernel);
   add("aten::_histogramdd_from_bin_cts", histogramddCountKernel);
   add("aten::_histogramdd_from_bin_tensors", histogramddEdgesKernel);

@@ -320,23 +320,40 @@ void logSumExpKernel(KernelCall& call) {
 
 void registerReductionOps(OpRegistry& ops) {
   for (auto schema : {"aten::sum", "aten::sum.dim_IntList"})
-    ops.add({.schema = schema, .infer = inferSum, .kernel = sumKernel<false>, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::nansum", .infer = inferNanSum, .kernel = sumKernel<true>, .dtypes = kAllTypes});
+    ops.add({.schema = schema,
+             .infer = inferSum,
+             .kernel = sumKernel<false>,
+             .dtypes = kAllTypes,
+             .cost = Cost::Reduction});
+  ops.add({.schema = "aten::nansum",
+           .infer = inferNanSum,
+           .kernel = sumKernel<true>,
+           .dtypes = kAllTypes,
+           .cost = Cost::Reduction});
   for (auto schema : {"aten::mean", "aten::mean.dim"})
-    ops.add({.schema = schema, .infer = inferMean, .kernel = meanKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::nanmean", .infer = inferNanMean, .kernel = nanMeanKernel});
+    ops.add({.schema = schema, .infer = inferMean, .kernel = meanKernel, .dtypes = kAllTypes, .cost = Cost::Reduction});
+  ops.add({.schema = "aten::nanmean", .infer = inferNanMean, .kernel = nanMeanKernel, .cost = Cost::Reduction});
   for (auto schema : {"aten::prod", "aten::prod.dim_int"})
-    ops.add({.schema = schema, .infer = inferSum, .kernel = prodKernel, .dtypes = kAllTypes});
+    ops.add({.schema = schema, .infer = inferSum, .kernel = prodKernel, .dtypes = kAllTypes, .cost = Cost::Reduction});
   for (auto schema :
        {"aten::any", "aten::any.dim", "aten::any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"})
-    ops.add({.schema = schema, .infer = inferAnyAll, .kernel = findKernel<true>, .dtypes = kAllTypes});
+    ops.add({.schema = schema,
+             .infer = inferAnyAll,
+             .kernel = findKernel<true>,
+             .dtypes = kAllTypes,
+             .cost = Cost::Reduction});
   for (auto schema :
        {"aten::all", "aten::all.dim", "aten::all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor"})
-    ops.add({.schema = schema, .infer = inferAnyAll, .kernel = findKernel<false>, .dtypes = kAllTypes});
+    ops.add({.schema = schema,
+             .infer = inferAnyAll,
+             .kernel = findKernel<false>,
+             .dtypes = kAllTypes,
+             .cost = Cost::Reduction});
   for (auto schema : {"aten::count_nonzero", "aten::count_nonzero.dim_IntList"})
-    ops.add({.schema = schema, .infer = inferCount, .kernel = countKernel, .dtypes = kAllTypes});
+    ops.add(
+        {.schema = schema, .infer = inferCount, .kernel = countKernel, .dtypes = kAllTypes, .cost = Cost::Reduction});
   for (auto schema : {"aten::logsumexp", "aten::special_logsumexp"})
-    ops.add({.schema = schema, .infer = inferLogSumExp, .kernel = logSumExpKernel});
+    ops.add({.schema = schema, .infer = inferLogSumExp, .kernel = logSumExpKernel, .cost = Cost::Reduction});
 }
 
 }  // namespace tscompile

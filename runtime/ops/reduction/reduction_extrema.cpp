@@ -89,15 +89,27 @@ void indexOfExtremeKernel(KernelCall& call) {
 
 void registerReductionExtremaOps(OpRegistry& ops) {
   for (auto schema : {"aten::max", "aten::amax"})
-    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<true>});
+    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<true>, .cost = Cost::Reduction});
   for (auto schema : {"aten::min", "aten::amin"})
-    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<false>});
+    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<false>, .cost = Cost::Reduction});
   for (auto schema : {"aten::aminmax", "aten::_aminmax", "aten::_aminmax.dim"})
-    ops.add({.schema = schema, .infer = inferExtremes, .kernel = aminmaxKernel});
-  ops.add({.schema = "aten::max.dim", .infer = inferExtremeWithIndex, .kernel = extremeWithIndexKernel<true>});
-  ops.add({.schema = "aten::min.dim", .infer = inferExtremeWithIndex, .kernel = extremeWithIndexKernel<false>});
-  ops.add({.schema = "aten::argmax", .infer = inferIndexOfExtreme, .kernel = indexOfExtremeKernel<true>});
-  ops.add({.schema = "aten::argmin", .infer = inferIndexOfExtreme, .kernel = indexOfExtremeKernel<false>});
+    ops.add({.schema = schema, .infer = inferExtremes, .kernel = aminmaxKernel, .cost = Cost::Reduction});
+  ops.add({.schema = "aten::max.dim",
+           .infer = inferExtremeWithIndex,
+           .kernel = extremeWithIndexKernel<true>,
+           .cost = Cost::Reduction});
+  ops.add({.schema = "aten::min.dim",
+           .infer = inferExtremeWithIndex,
+           .kernel = extremeWithIndexKernel<false>,
+           .cost = Cost::Reduction});
+  ops.add({.schema = "aten::argmax",
+           .infer = inferIndexOfExtreme,
+           .kernel = indexOfExtremeKernel<true>,
+           .cost = Cost::Reduction});
+  ops.add({.schema = "aten::argmin",
+           .infer = inferIndexOfExtreme,
+           .kernel = indexOfExtremeKernel<false>,
+           .cost = Cost::Reduction});
 }
 
 }  // namespace tscompile

@@ -102,9 +102,17 @@ void addOps(OpRegistry& ops, std::initializer_list<std::string_view> plain,
             std::initializer_list<std::string_view> withMean) {
   constexpr DTypeSet kTypes = kFloatingTypes | kComplexTypes;
   for (auto schema : plain)
-    ops.add({.schema = schema, .infer = inferVariance, .kernel = varianceKernel<kRoot, false>, .dtypes = kTypes});
+    ops.add({.schema = schema,
+             .infer = inferVariance,
+             .kernel = varianceKernel<kRoot, false>,
+             .dtypes = kTypes,
+             .cost = Cost::Reduction});
   for (auto schema : withMean)
-    ops.add({.schema = schema, .infer = inferVarianceAndMean, .kernel = varianceKernel<kRoot, true>, .dtypes = kTypes});
+    ops.add({.schema = schema,
+             .infer = inferVarianceAndMean,
+             .kernel = varianceKernel<kRoot, true>,
+             .dtypes = kTypes,
+             .cost = Cost::Reduction});
 }
 
 }  // namespace

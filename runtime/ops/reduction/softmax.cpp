@@ -179,17 +179,22 @@ void maskedSoftmaxKernel(KernelCall& call) {
 }  // namespace
 
 void registerSoftmaxOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = dtypes,
+             .cost = Cost::Function});
   };
   for (const char* name : {"aten::softmax.int", "aten::special_softmax"})
-    add(name, inferSoftmax, softmaxKernel<Kind::Softmax>, kAllTypes);
+    add(name, inferSoftmax, softmaxKernel<Kind::Softmax>, kAllTypes, convertSoftmax<false>);
   for (const char* name : {"aten::log_softmax.int", "aten::special_log_softmax"})
-    add(name, inferSoftmax, softmaxKernel<Kind::LogSoftmax>, kAllTypes);
+    add(name, inferSoftmax, softmaxKernel<Kind::LogSoftmax>, kAllTypes, convertSoftmax<true>);
   add("aten::_softmax", inferBareSoftmax, softmaxKernel<Kind::Softmax>, kAllTypes);
   add("aten::_log_softmax", inferBareSoftmax, softmaxKernel<Kind::LogSoftmax>, kAllTypes);
   add("aten::_masked_softmax", inferMaskedSoftmax, maskedSoftmaxKernel, kFloatingTypes);
-  ops.convertWith(convertSoftmax, {"aten::softmax", "aten::log_softmax"});
 }
 
 }  // namespace tscompile

@@ -145,11 +145,12 @@ void uniqueConsecutiveKernel(KernelCall& call) {
 }  // namespace
 
 void registerUniqueOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::_unique", .kernel = uniqueKernel});
-  ops.add({.schema = "aten::_unique2", .kernel = unique2Kernel});
-  ops.add({.schema = "aten::unique_dim", .kernel = uniqueDimKernel});
-  ops.add({.schema = "aten::unique_dim_consecutive", .kernel = uniqueDimConsecutiveKernel});
-  ops.add({.schema = "aten::unique_consecutive", .kernel = uniqueConsecutiveKernel});
+  constexpr TraitSet kAsks{Trait::DependsOnElements};
+  ops.add({.schema = "aten::_unique", .kernel = uniqueKernel, .traits = kAsks});
+  ops.add({.schema = "aten::_unique2", .kernel = unique2Kernel, .traits = kAsks});
+  ops.add({.schema = "aten::unique_dim", .kernel = uniqueDimKernel, .traits = kAsks});
+  ops.add({.schema = "aten::unique_dim_consecutive", .kernel = uniqueDimConsecutiveKernel, .traits = kAsks});
+  ops.add({.schema = "aten::unique_consecutive", .kernel = uniqueConsecutiveKernel, .traits = kAsks});
 }
 
 }  // namespace tscompile

@@ -119,27 +119,30 @@ struct Entry {
   const char* kind;
   const char* prefix;  // of the overload's name; the key type follows
   ScalarFunction function;
+  ContainerUse container = ContainerUse::None;
+  TraitSet traits = {};
 };
+using Use = ContainerUse;
 constexpr Entry kTable[] = {
-    {"aten::__getitem__", "Dict_", getItem},
-    {"aten::_set_item", "", setItem},
-    {"aten::get", "", get},
-    {"aten::get", "default_", getOr},
-    {"aten::setdefault", "", setDefault},
-    {"aten::__contains__", "", contains},
+    {"aten::__getitem__", "Dict_", getItem, Use::Take},
+    {"aten::_set_item", "", setItem, Use::Put},
+    {"aten::get", "", get, Use::Take},
+    {"aten::get", "default_", getOr, Use::Take},
+    {"aten::setdefault", "", setDefault, Use::Take},
+    {"aten::__contains__", "", contains, Use::None, {Trait::DependsOnElements}},
     {"aten::Delete", "Dict_", erase},
-    {"aten::pop", "Dict_", pop},
-    {"aten::pop", "Dict_default_", popOr},
-    {"aten::popitem", "", popItem},
-    {"aten::len", "Dict_", length},
+    {"aten::pop", "Dict_", pop, Use::Take},
+    {"aten::pop", "Dict_default_", popOr, Use::Take},
+    {"aten::popitem", "", popItem, Use::Rebuild},
+    {"aten::len", "Dict_", length, Use::None, {Trait::ReadsGeometry}},
     {"aten::clear", "", clear},
-    {"aten::update", "", update},
-    {"aten::copy", "Dict_", copy},
-    {"aten::dict", "Dict_", copy},
-    {"aten::dict", "", fromItems},
-    {"aten::keys", "", keys},
-    {"aten::values", "", values},
-    {"aten::items", "", items},
+    {"aten::update", "", update, Use::PutAll},
+    {"aten::copy", "Dict_", copy, Use::Rebuild},
+    {"aten::dict", "Dict_", copy, Use::Rebuild},
+    {"aten::dict", "", fromItems, Use::Rebuild},
+    {"aten::keys", "", keys, Use::Rebuild},
+    {"aten::values", "", values, Use::Rebuild},
+    {"aten::items", "", items, Use::Rebuild},
 };
 
 }  // namespace
@@ -148,7 +151,8 @@ void registerDictOps(OpRegistry& ops) {
   for (const Entry& e : kTable)
     for (const char* key : {"str", "int", "bool", "float", "complex", "Tensor"}) {
       std::string schema = std::string(e.kind) + "." + e.prefix + key;
-      ops.add({.schema = Symbol::of(schema).text(), .scalar = e.function});
+      ops.add(
+          {.schema = Symbol::of(schema).text(), .scalar = e.function, .traits = e.traits, .container = e.container});
     }
   ops.add({.schema = "aten::dict", .scalar = emptyDict});
 }

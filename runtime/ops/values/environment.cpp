@@ -101,6 +101,7 @@ constexpr char kStack[] = "aten::stack";
 struct Entry {
   const char* schema;
   ScalarFunction function;
+  TraitSet traits = {};
 };
 constexpr Entry kTable[] = {
     {"aten::is_autocast_enabled", answer<false>},
@@ -113,7 +114,7 @@ constexpr Entry kTable[] = {
     {"aten::device", deviceOfText},
     {"prim::type", deviceKind},
     {"prim::index", deviceIndex},
-    {"aten::_unwrap_optional", unwrap},
+    {"aten::_unwrap_optional", unwrap, {Trait::ReadsGeometry}},
     {"prim::IfThenElse", select},
     {"prim::id", identityNumber},
     {"prim::AutogradZero", zeroGradient},
@@ -122,18 +123,18 @@ constexpr Entry kTable[] = {
 }  // namespace
 
 void registerEnvironmentOps(OpRegistry& ops) {
-  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function});
+  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
   ops.add({.schema = "aten::has_torch_function", .kernel = answerNoForAll});
   ops.add({.schema = "aten::is_grad_enabled", .kernel = isGradEnabled});
-  ops.add({.schema = "aten::set_grad_enabled", .kernel = setGradEnabled, .sideEffects = true});
-  ops.add({.schema = "aten::manual_seed", .kernel = manualSeed, .sideEffects = true});
-  ops.add({.schema = "aten::warn", .kernel = warn, .sideEffects = true});
-  ops.add({.schema = "prim::AddStatValue", .scalar = nothing, .sideEffects = true});
-  ops.add({.schema = "prim::TimePoint", .scalar = timePoint, .random = true});
+  ops.add({.schema = "aten::set_grad_enabled", .kernel = setGradEnabled, .traits = {Trait::SideEffects}});
+  ops.add({.schema = "aten::manual_seed", .kernel = manualSeed, .traits = {Trait::SideEffects}});
+  ops.add({.schema = "aten::warn", .kernel = warn, .traits = {Trait::SideEffects}});
+  ops.add({.schema = "prim::AddStatValue", .scalar = nothing, .traits = {Trait::SideEffects}});
+  ops.add({.schema = "prim::TimePoint", .scalar = timePoint, .traits = {Trait::Random}});
   ops.add({.schema = "prim::AutogradAnyNonZero", .kernel = anyDefined});
   ops.add({.schema = "prim::AutogradAllNonZero", .kernel = allAre<true>});
   ops.add({.schema = "prim::AutogradAllZero", .kernel = allAre<false>});
-  ops.add({.schema = "prim::AutogradAdd", .kernel = addGradients, .mayShare = true});
+  ops.add({.schema = "prim::AutogradAdd", .kernel = addGradients, .traits = {Trait::MayShare}});
   ops.add({.schema = "prim::VarConcat", .kernel = joined<kCat>});
   ops.add({.schema = "prim::VarStack", .kernel = joined<kStack>});
 }

@@ -256,38 +256,44 @@ struct Entry {
   const char* kind;
   ScalarFunction function;
   std::initializer_list<const char*> overloads;
+  ContainerUse container = ContainerUse::None;
+  TraitSet traits = {};
 };
+// What a list holds need not be known: tensors in it may have no elements yet.
+constexpr TraitSet kMoves{Trait::ReadsGeometry};
+using Use = ContainerUse;
 const Entry kTable[] = {
-    {"aten::__getitem__", getItem, {"t"}},
-    {"aten::select", getItem, {"t"}},
-    {"aten::_set_item", setItem, {"t"}},
-    {"aten::append", append, {"t"}},
-    {"aten::insert", insert, {"t"}},
-    {"aten::pop", pop, {"t"}},
-    {"aten::Delete", deleteItem, {"t"}},
-    {"aten::len", length, {"t", "any"}},
-    {"aten::clear", clear, {"t"}},
-    {"aten::reverse", reverse, {"t"}},
-    {"aten::extend", extend, {"t"}},
-    {"aten::add_", addInPlace, {"t"}},
-    {"aten::copy", copy, {"t"}},
-    {"aten::list", copy, {"t"}},
+    {"aten::__getitem__", getItem, {"t"}, Use::Take, kMoves},
+    {"aten::select", getItem, {"t"}, Use::Take, kMoves},
+    {"aten::_set_item", setItem, {"t"}, Use::Put, kMoves},
+    {"aten::append", append, {"t"}, Use::Put, kMoves},
+    {"aten::insert", insert, {"t"}, Use::Put, kMoves},
+    {"aten::pop", pop, {"t"}, Use::Take, kMoves},
+    {"aten::Delete", deleteItem, {"t"}, Use::None, kMoves},
+    {"aten::len", length, {"t", "any"}, Use::None, kMoves},
+    {"aten::clear", clear, {"t"}, Use::None, kMoves},
+    {"aten::reverse", reverse, {"t"}, Use::None, kMoves},
+    {"aten::extend", extend, {"t"}, Use::PutAll, kMoves},
+    {"aten::add_", addInPlace, {"t"}, Use::PutAll, kMoves},
+    {"aten::copy", copy, {"t"}, Use::Rebuild, kMoves},
+    {"aten::list", copy, {"t"}, Use::Rebuild, kMoves},
     {"aten::list", charactersOf, {""}},
-    {"aten::add", add, {"t"}},
-    {"aten::slice", slice, {"t"}},
-    {"aten::mul", mulLeft, {"left_t"}},
-    {"aten::mul", mulRight, {"right_"}},
-    {"aten::mul_", mulInPlace, {"t"}},
-    {"aten::__contains__", contains, {"int_list", "str_list", "float_list"}},
+    {"aten::add", add, {"t"}, Use::Rebuild, kMoves},
+    {"aten::slice", slice, {"t"}, Use::Rebuild, kMoves},
+    {"aten::mul", mulLeft, {"left_t"}, Use::Rebuild, kMoves},
+    {"aten::mul", mulRight, {"right_"}, Use::Rebuild, kMoves},
+    {"aten::mul_", mulInPlace, {"t"}, Use::None, kMoves},
+    {"aten::__contains__", contains, {"int_list", "str_list", "float_list"}, Use::None, {Trait::DependsOnElements}},
     {"aten::index", index, {"list_int", "list_float", "list_bool", "list_str", "list_Tensor"}},
     {"aten::count", count, {"int", "float", "bool", "str", "Tensor"}},
     {"aten::remove", remove, {"int", "float", "bool", "str", "Tensor"}},
     {"aten::sort", sort, {"int", "float", "bool", "str", "Tensor", "any"}},
-    {"aten::sorted", sorted, {"int", "float", "bool", "str", "Tensor", "any"}},
+    {"aten::sorted", sorted, {"int", "float", "bool", "str", "Tensor", "any"}, Use::Rebuild},
     {"aten::eq", equal<true>, {"int_list", "float_list", "bool_list", "str_list", "Tensor_list"}},
     {"aten::ne", equal<false>, {"int_list", "float_list", "bool_list", "str_list", "Tensor_list"}},
-    {"prim::min", extremeList<true>, {"int_list", "float_list", "bool_list"}},
-    {"prim::max", extremeList<false>, {"int_list", "float_list", "bool_list"}},
+    // One of the two lists.
+    {"prim::min", extremeList<true>, {"int_list", "float_list", "bool_list"}, Use::None, {Trait::MayShare}},
+    {"prim::max", extremeList<false>, {"int_list", "float_list", "bool_list"}, Use::None, {Trait::MayShare}},
     {"prim::min", extreme<true>, {"self_int", "self_float", "self_bool"}},
     {"prim::max", extreme<false>, {"self_int", "self_float", "self_bool"}},
     {"aten::sum", sumInts, {"int", "bool"}},
@@ -305,9 +311,9 @@ void registerListOps(OpRegistry& ops) {
     for (const char* overload : e.overloads) {
       std::string schema = e.kind;
       if (*overload) schema.append(".").append(overload);
-      ops.add({.schema = Symbol::of(schema).text(), .scalar = e.function});
+      ops.add(
+          {.schema = Symbol::of(schema).text(), .scalar = e.function, .traits = e.traits, .container = e.container});
     }
-  ops.markSharing({"prim::min", "prim::max"});  // of two lists: one of them
 }
 
 }  // namespace tscompile

@@ -104,6 +104,10 @@ void setData(Arguments a, IValue& r) {
   t.impl()->become(*other.impl());
   r = IValue();
 }
+void setTensor(Arguments a, IValue& r) {
+  setData(a, r);
+  r = *a[0];
+}
 
 // ---- lists of sizes ----
 
@@ -135,50 +139,56 @@ void tensorToList(Arguments a, IValue& r) {
 struct Query {
   const char* schema;
   ScalarFunction f;
+  TraitSet traits = {};
 };
+constexpr TraitSet kReads{Trait::ReadsGeometry}, kSizes{Trait::ReadsSizes, Trait::ReadsGeometry},
+    kStrides{Trait::ReadsGeometry, Trait::ReadsStrides}, kMaySelf{Trait::MayShare},
+    kTakesOver{Trait::TakesOverMemory, Trait::ChangesGeometry},
+    kMarks{Trait::SideEffects};  // of gradients
 constexpr Query kQueries[] = {
-    {"aten::size", size},
-    {"aten::size.int", sizeInt},
-    {"prim::shape(Tensor self) -> int[]", size},  // of fusion groups
-    {"aten::sym_size", size},
-    {"aten::sym_size.int", sizeInt},
-    {"aten::stride", stride},
-    {"aten::stride.int", strideInt},
-    {"aten::sym_stride", stride},
-    {"aten::sym_stride.int", strideInt},
-    {"aten::dim", dim},
-    {"aten::numel", numel},
-    {"aten::sym_numel", numel},
-    {"aten::len.Tensor", length},
-    {"aten::storage_offset", storageOffset},
-    {"aten::sym_storage_offset", storageOffset},
-    {"aten::is_contiguous", isContiguous},
-    {"aten::is_contiguous.memory_format", isContiguousInFormat},
-    {"aten::is_strides_like_format", isStridesLike},
-    {"aten::is_non_overlapping_and_dense", isDense},
-    {"aten::element_size", elementSize},
-    {"aten::is_same_size", isSameSize},
+    {"aten::size", size, kSizes},
+    {"aten::size.int", sizeInt, kSizes},
+    {"prim::shape(Tensor self) -> int[]", size, kSizes},  // of fusion groups
+    {"aten::sym_size", size, kSizes},
+    {"aten::sym_size.int", sizeInt, kSizes},
+    {"aten::stride", stride, kStrides},
+    {"aten::stride.int", strideInt, kStrides},
+    {"aten::sym_stride", stride, kStrides},
+    {"aten::sym_stride.int", strideInt, kStrides},
+    {"aten::dim", dim, kSizes},
+    {"aten::numel", numel, kSizes},
+    {"aten::sym_numel", numel, kSizes},
+    {"aten::len.Tensor", length, kReads},
+    {"aten::storage_offset", storageOffset, {Trait::ReadsStrides}},
+    {"aten::sym_storage_offset", storageOffset, {Trait::ReadsStrides}},
+    {"aten::is_contiguous", isContiguous, kStrides},
+    {"aten::is_contiguous.memory_format", isContiguousInFormat, kStrides},
+    {"aten::is_strides_like_format", isStridesLike, kStrides},
+    {"aten::is_non_overlapping_and_dense", isDense, kStrides},
+    {"aten::element_size", elementSize, kReads},
+    {"aten::is_same_size", isSameSize, kReads},
     {"aten::is_set_to", isSetTo},
     {"aten::_has_same_storage_numel", hasSameStorageNumel},
-    {"prim::device", deviceOf},
-    {"prim::dtype", dtypeOf},
-    {"prim::layout", always<int64_t{0}>},
-    {"prim::is_cpu", always<true>},
-    {"aten::get_device", always<int64_t{-1}>},
-    {"aten::_version", always<int64_t{0}>},
-    {"aten::output_nr", always<int64_t{0}>},
-    {"aten::is_leaf", always<true>},
-    {"aten::retain_grad", nothing},
+    {"prim::device", deviceOf, kReads},
+    {"prim::dtype", dtypeOf, kReads},
+    {"prim::layout", always<int64_t{0}>, kReads},
+    {"prim::is_cpu", always<true>, kReads},
+    {"aten::get_device", always<int64_t{-1}>, kReads},
+    {"aten::_version", always<int64_t{0}>, kReads},
+    {"aten::output_nr", always<int64_t{0}>, kReads},
+    {"aten::is_leaf", always<true>, kReads},
+    {"aten::retain_grad", nothing, kMarks},
     {"prim::name", nothing},
     {"prim::grad", undefined},
-    {"aten::requires_grad_", requireGrad},
-    {"aten::pin_memory", self},
-    {"aten::_pin_memory", self},
-    {"aten::data", detached},
-    {"prim::data", detached},
-    {"aten::set_data", setData},
-    {"aten::_list_to_tensor", listToTensor},
-    {"aten::_tensor_to_list", tensorToList},
+    {"aten::requires_grad_", requireGrad, kMarks},
+    {"aten::pin_memory", self, kMaySelf},
+    {"aten::_pin_memory", self, kMaySelf},
+    {"aten::data", detached, kMaySelf},
+    {"prim::data", detached, kMaySelf},
+    {"aten::set_data", setData, kTakesOver},
+    {"aten::set_.source_Tensor", setTensor, kTakesOver},
+    {"aten::_list_to_tensor", listToTensor, {Trait::DependsOnElements}},
+    {"aten::_tensor_to_list", tensorToList, {Trait::DependsOnElements}},
 };
 // Properties that no tensor here has.
 constexpr const char* kNever[] = {
@@ -191,13 +201,12 @@ constexpr const char* kNever[] = {
 }  // namespace
 
 void registerQueriesOps(OpRegistry& ops) {
-  for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f});
-  for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>});
+  for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f, .traits = q.traits});
+  for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>, .traits = kReads});
   ops.add({.schema = "aten::_shape_as_tensor",
            .infer = inferShapeAsTensor,
            .kernel = shapeAsTensorKernel,
            .dtypes = kAllTypes});
-  ops.markSharing({"aten::pin_memory", "aten::_pin_memory", "aten::data", "prim::data"});
 }
 
 }  // namespace tscompile

@@ -230,6 +230,7 @@ constexpr Entry kBinary[] = {
 struct Plain {
   const char* schema;
   ScalarFunction function;
+  TraitSet traits = {};
 };
 constexpr Plain kPlain[] = {
     {"aten::div.complex", divComplex},
@@ -251,8 +252,8 @@ constexpr Plain kPlain[] = {
     {"aten::ne.device", onDevices<false>},
     {"aten::eq.enum", onEnums<true>},
     {"aten::ne.enum", onEnums<false>},
-    {"aten::__is__", identity<true>},
-    {"aten::__isnot__", identity<false>},
+    {"aten::__is__", identity<true>, {Trait::ReadsGeometry}},
+    {"aten::__isnot__", identity<false>, {Trait::ReadsGeometry}},
     {"aten::__not__", logicalNot},
     {"aten::__and__.bool", onBools<std::logical_and<>>},
     {"aten::__or__.bool", onBools<std::logical_or<>>},
@@ -321,7 +322,7 @@ void registerScalarOps(OpRegistry& ops) {
     if (e.overloads & kIntComplex)
       for (const char* overload : {"int_complex", "complex_int"}) add(overload, e.any);
   }
-  for (const Plain& p : kPlain) ops.add({.schema = p.schema, .scalar = p.function});
+  for (const Plain& p : kPlain) ops.add({.schema = p.schema, .scalar = p.function, .traits = p.traits});
   ops.add({.schema = "aten::divmod.int", .kernel = divmodIntegers});
   ops.add({.schema = "aten::divmod.float", .kernel = divmodFloats});
   ops.add({.schema = "aten::divmod.int_float", .kernel = divmodMixed<int32_t, float>});

@@ -75,11 +75,13 @@ void unsqueezed(Arguments a, IValue& r) {
 struct Entry {
   const char* schema;
   ScalarFunction function;
+  TraitSet traits = {};
 };
+constexpr TraitSet kGiven{Trait::MayShare};  // the list that it was given
 constexpr Entry kTable[] = {
-    {"aten::Size", same},
+    {"aten::Size", same, kGiven},
     {"aten::_infer_size", broadcastTwo},
-    {"aten::_size_if_not_equal", unlessEqual},
+    {"aten::_size_if_not_equal", unlessEqual, kGiven},
     {"prim::ReductionSizes", reduced},
     {"prim::infer_squeeze_size", squeezed},
     {"prim::infer_squeeze_size.dim", squeezedAt},
@@ -89,8 +91,7 @@ constexpr Entry kTable[] = {
 }  // namespace
 
 void registerSizesOps(OpRegistry& ops) {
-  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function});
-  ops.markSharing({"aten::Size", "aten::_size_if_not_equal"});  // the list that they were given
+  for (const Entry& e : kTable) ops.add({.schema = e.schema, .scalar = e.function, .traits = e.traits});
   ops.add({.schema = "prim::BroadcastSizes", .kernel = broadcastAll});
 }
 

@@ -113,7 +113,11 @@ void registerCopyingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
   };
-  add("aten::clone", inferSameAsSelf, cloneKernel);
+  ops.add({.schema = "aten::clone",
+           .infer = inferSameAsSelf,
+           .kernel = cloneKernel,
+           .convert = convertCopy,
+           .dtypes = kAllTypes});
   add("aten::lift_fresh_copy", inferSameAsSelf, copiedKernel);
   // Torch-TensorRT's lowering leaves it in graphs.
   add("trt::const(Tensor val) -> Tensor", inferSameAsSelf, copiedKernel);
@@ -129,7 +133,6 @@ void registerCopyingOps(OpRegistry& ops) {
   add("aten::zero", inferSameAsSelf, zeroKernel<false>);
   add("aten::zero_", inferSameAsSelf, zeroKernel<true>);
   add("aten::fill_diagonal_", inferSameAsSelf, fillDiagonalKernel);
-  ops.convertWith(convertCopy, {"aten::clone"});
 }
 
 }  // namespace tscompile

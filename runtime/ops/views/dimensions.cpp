@@ -262,23 +262,25 @@ Tensor squeezedAll(const KernelCall& call) { return squeezed(call.tensor(0)); }
 }  // namespace
 
 void registerDimensionsOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
   };
+  constexpr TraitSet kInPlace{Trait::ChangesGeometry}, kMaySelf{Trait::MayShare, Trait::GivesViews};
   add("aten::squeeze", inferSqueeze, viewKernel<squeezedAll>);
   add("aten::squeeze.dim", inferSqueezeDim, viewKernel<squeezedDim>);
   add("aten::squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", inferSqueezeDims, viewKernel<squeezedDims>);
-  add("aten::squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", inferSqueezeDims, inPlaceKernel<squeezedDims>);
-  add("aten::squeeze_", inferSqueeze, inPlaceKernel<squeezedAll>);
-  add("aten::squeeze_.dim", inferSqueezeDim, inPlaceKernel<squeezedDim>);
+  add("aten::squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)", inferSqueezeDims, inPlaceKernel<squeezedDims>,
+      kInPlace);
+  add("aten::squeeze_", inferSqueeze, inPlaceKernel<squeezedAll>, kInPlace);
+  add("aten::squeeze_.dim", inferSqueezeDim, inPlaceKernel<squeezedDim>, kInPlace);
   add("aten::unsqueeze", inferUnsqueeze, viewKernel<unsqueezedDim>);
-  add("aten::unsqueeze_", inferUnsqueeze, inPlaceKernel<unsqueezedDim>);
+  add("aten::unsqueeze_", inferUnsqueeze, inPlaceKernel<unsqueezedDim>, kInPlace);
   for (const char* name : {"aten::transpose.int", "aten::swapaxes", "aten::swapdims"})
     add(name, inferTranspose, viewKernel<transposedDims>);
   for (const char* name : {"aten::transpose_", "aten::swapaxes_", "aten::swapdims_"})
-    add(name, inferTranspose, inPlaceKernel<transposedDims>);
+    add(name, inferTranspose, inPlaceKernel<transposedDims>, kInPlace);
   add("aten::t", inferT, viewKernel<transposedMatrix>);
-  add("aten::t_", inferT, inPlaceKernel<transposedMatrix>);
+  add("aten::t_", inferT, inPlaceKernel<transposedMatrix>, kInPlace);
   for (const char* name : {"aten::mT", "aten::mT.a"}) add(name, inferMatrixTranspose<false>, matrixTransposeKernel);
   for (const char* name : {"aten::mH", "aten::mH.a", "aten::adjoint"})
     add(name, inferMatrixTranspose<false>, adjointKernel);
@@ -288,13 +290,12 @@ void registerDimensionsOps(OpRegistry& ops) {
   for (const char* name :
        {"aten::movedim.int", "aten::movedim.intlist", "aten::moveaxis.int", "aten::moveaxis.intlist"})
     add(name, inferMovedim, movedimKernel);
-  add("aten::atleast_1d", inferAtLeast<1>, atLeastKernel<1>);
-  add("aten::atleast_2d", inferAtLeast<2>, atLeastKernel<2>);
-  add("aten::atleast_3d", inferAtLeast<3>, atLeastKernel<3>);
-  add("aten::atleast_1d.Sequence", inferAllAtLeast<1>, allAtLeastKernel<1>);
-  add("aten::atleast_2d.Sequence", inferAllAtLeast<2>, allAtLeastKernel<2>);
-  add("aten::atleast_3d.Sequence", inferAllAtLeast<3>, allAtLeastKernel<3>);
-  ops.markSharing({"aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d"});
+  add("aten::atleast_1d", inferAtLeast<1>, atLeastKernel<1>, kMaySelf);
+  add("aten::atleast_2d", inferAtLeast<2>, atLeastKernel<2>, kMaySelf);
+  add("aten::atleast_3d", inferAtLeast<3>, atLeastKernel<3>, kMaySelf);
+  add("aten::atleast_1d.Sequence", inferAllAtLeast<1>, allAtLeastKernel<1>, kMaySelf);
+  add("aten::atleast_2d.Sequence", inferAllAtLeast<2>, allAtLeastKernel<2>, kMaySelf);
+  add("aten::atleast_3d.Sequence", inferAllAtLeast<3>, allAtLeastKernel<3>, kMaySelf);
 }
 
 }  // namespace tscompile

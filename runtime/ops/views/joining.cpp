@@ -193,11 +193,18 @@ void unflattenDenseKernel(KernelCall& call) {
 }  // namespace
 
 void registerJoiningOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
+                 TraitSet traits = {}) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kAllTypes,
+             .traits = traits});
   };
-  for (const char* name : {"aten::cat", "aten::concat", "aten::concatenate"}) add(name, inferCat, catKernel);
-  for (const char* name : {"aten::stack", "aten::_stack"}) add(name, inferStack, stackKernel);
+  for (const char* name : {"aten::cat", "aten::concat", "aten::concatenate"})
+    add(name, inferCat, catKernel, convertCat);
+  for (const char* name : {"aten::stack", "aten::_stack"}) add(name, inferStack, stackKernel, convertStack);
   add("aten::hstack", inferSide<Side::Horizontal>, sideKernel<Side::Horizontal>);
   add("aten::vstack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
   add("aten::row_stack", inferSide<Side::Vertical>, sideKernel<Side::Vertical>);
@@ -205,11 +212,8 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::column_stack", inferSide<Side::Columns>, sideKernel<Side::Columns>);
   add("aten::block_diag", inferBlockDiag, blockDiagKernel);
   add("aten::pad_sequence", nullptr, padSequenceKernel);
-  add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel);
-  add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel);
-  ops.markSharing({"aten::flatten_dense_tensors", "aten::unflatten_dense_tensors"});
-  ops.convertWith(convertCat, {"aten::cat"});
-  ops.convertWith(convertStack, {"aten::stack"});
+  add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel, nullptr, {Trait::MayShare});
+  add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel, nullptr, {Trait::MayShare});
 }
 
 }  // namespace tscompile

@@ -240,32 +240,38 @@ void contiguousKernel(KernelCall& call) {
 }  // namespace
 
 void registerReshapingOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
   };
+  auto addCopying = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convertCopy,
+             .dtypes = kAllTypes,
+             .traits = traits});
+  };
+  constexpr TraitSet kLikeOther{Trait::GivesViews}, kMaySelf{Trait::MayShare, Trait::GivesViews};
   add("aten::view", inferView, viewKernel);
-  add("aten::_unsafe_view", inferView, viewKernel);
-  add("aten::view_as", inferViewAs, viewKernel);
-  add("aten::reshape", inferView, reshapeKernel);
-  add("aten::reshape_as", inferViewAs, reshapeKernel);
-  add("aten::_reshape_from_tensor", nullptr, reshapeFromTensorKernel);
-  add("aten::flatten.using_ints", inferFlatten, flattenKernel);
+  add("aten::_unsafe_view", inferView, viewKernel, kMaySelf);
+  add("aten::view_as", inferViewAs, viewKernel, kLikeOther);
+  addCopying("aten::reshape", inferView, reshapeKernel);
+  addCopying("aten::reshape_as", inferViewAs, reshapeKernel, kLikeOther);
+  add("aten::_reshape_from_tensor", nullptr, reshapeFromTensorKernel, {Trait::MayShare});
+  addCopying("aten::flatten.using_ints", inferFlatten, flattenKernel);
   add("aten::unflatten.int", inferUnflatten, viewKernel);
-  add("aten::ravel", inferRavel, ravelKernel);
+  addCopying("aten::ravel", inferRavel, ravelKernel);
   add("aten::expand", inferExpand, expandKernel);
-  add("aten::expand_as", inferExpandAs, expandKernel);
+  add("aten::expand_as", inferExpandAs, expandKernel, kLikeOther);
   add("aten::broadcast_to", inferExpand, expandKernel);
-  add("aten::broadcast_tensors", inferBroadcastTensors, broadcastTensorsKernel);
-  add("aten::sum_to_size", nullptr, sumToSizeKernel);
-  add("aten::contiguous", inferSameAsSelf, contiguousKernel);
+  add("aten::broadcast_tensors", inferBroadcastTensors, broadcastTensorsKernel, kMaySelf);
+  add("aten::sum_to_size", nullptr, sumToSizeKernel, {Trait::MayShare});
+  addCopying("aten::contiguous", inferSameAsSelf, contiguousKernel);
   add("aten::detach", inferSameAsSelf, aliasKernel);
   add("aten::alias", inferSameAsSelf, aliasKernel);
-  add("aten::detach_", inferSameAsSelf, selfKernel);
-  add("aten::lift", inferSameAsSelf, selfKernel);
+  add("aten::detach_", inferSameAsSelf, selfKernel, {Trait::SideEffects});  // on gradients
+  add("aten::lift", inferSameAsSelf, selfKernel, kMaySelf);
   add("aten::lift_fresh", inferSameAsSelf, selfKernel);
-  ops.markSharing({"aten::_unsafe_view", "aten::_reshape_from_tensor", "aten::broadcast_tensors", "aten::sum_to_size",
-                   "aten::lift"});
-  ops.convertWith(convertCopy, {"aten::reshape", "aten::contiguous", "aten::flatten"});
 }
 
 }  // namespace tscompile

@@ -221,16 +221,19 @@ void piecesKernel(KernelCall& call) {
 }  // namespace
 
 void registerSplittingOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
   };
-  for (const char* name : {"aten::split.Tensor", "aten::unsafe_split.Tensor"})
-    add(name, inferPieces<splitLengths<InferCall>>, piecesKernel<splitLengths<KernelCall>>);
-  for (const char* name :
-       {"aten::split", "aten::split.sizes", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"})
-    add(name, inferPieces<splitSizes<InferCall>>, piecesKernel<splitSizes<KernelCall>>);
-  for (const char* name : {"aten::chunk", "aten::unsafe_chunk"})
-    add(name, inferPieces<chunkLengths<InferCall>>, piecesKernel<chunkLengths<KernelCall>>);
+  constexpr TraitSet kUnsafe{Trait::MayShare, Trait::GivesViews};
+  constexpr InferFunction kLengths = inferPieces<splitLengths<InferCall>>, kSizes = inferPieces<splitSizes<InferCall>>,
+                          kChunks = inferPieces<chunkLengths<InferCall>>;
+  add("aten::split.Tensor", kLengths, piecesKernel<splitLengths<KernelCall>>);
+  add("aten::unsafe_split.Tensor", kLengths, piecesKernel<splitLengths<KernelCall>>, kUnsafe);
+  for (const char* name : {"aten::split", "aten::split.sizes", "aten::split_with_sizes"})
+    add(name, kSizes, piecesKernel<splitSizes<KernelCall>>);
+  add("aten::unsafe_split_with_sizes", kSizes, piecesKernel<splitSizes<KernelCall>>, kUnsafe);
+  add("aten::chunk", kChunks, piecesKernel<chunkLengths<KernelCall>>);
+  add("aten::unsafe_chunk", kChunks, piecesKernel<chunkLengths<KernelCall>>, kUnsafe);
   add("aten::unbind.int", inferUnbind, unbindKernel);
   add("aten::tensor_split.sections", nullptr, tensorSplitSectionsKernel);
   add("aten::tensor_split.indices", nullptr, tensorSplitIndicesKernel);
@@ -241,7 +244,6 @@ void registerSplittingOps(OpRegistry& ops) {
   add("aten::vsplit.array", nullptr, fixedIndicesKernel<0>);
   add("aten::dsplit.int", nullptr, fixedSectionsKernel<2>);
   add("aten::dsplit.array", nullptr, fixedIndicesKernel<2>);
-  ops.markSharing({"aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::unsafe_chunk"});
 }
 
 }  // namespace tscompile

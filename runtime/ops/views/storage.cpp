@@ -145,14 +145,15 @@ void viewDTypeKernel(KernelCall& call) {
 }  // namespace
 
 void registerStorageOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
   };
+  constexpr TraitSet kInPlace{Trait::ChangesGeometry};
   add("aten::as_strided", inferStrided, asStridedKernel);
-  add("aten::as_strided_", nullptr, asStridedInPlaceKernel);
+  add("aten::as_strided_", nullptr, asStridedInPlaceKernel, kInPlace);
   add("aten::as_strided_scatter", nullptr, asStridedScatterKernel);
-  add("aten::resize_", nullptr, resizeKernel);
-  add("aten::resize_as_", nullptr, resizeAsKernel);
+  add("aten::resize_", nullptr, resizeKernel, kInPlace);
+  add("aten::resize_as_", nullptr, resizeAsKernel, kInPlace);
   add("aten::_reshape_alias", inferStrided, reshapeAliasKernel);
   add("aten::view.dtype", nullptr, viewDTypeKernel);
 }

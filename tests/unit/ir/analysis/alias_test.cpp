@@ -277,6 +277,27 @@ TEST_F(Aliases, TensorsThatTakeOverMemoryShareIt) {
 )");
   EXPECT_TRUE(share("a", "b"));
   EXPECT_FALSE(share("a", "c"));
+  analyse(R"(graph(%x : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::neg(%x)
+  %c : Tensor = aten::set_(%a, %b)
+  return (%a, %b, %c)
+)");
+  EXPECT_TRUE(share("a", "b"));
+}
+
+// aten::select of a list gives one of its items, as aten::__getitem__ does.
+TEST_F(Aliases, ItemsOfListsAreThoseThatWerePutIn) {
+  analyse(R"(graph(%x : Tensor, %y : Tensor, %i : int):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::neg(%x)
+  %list : Tensor[] = prim::ListConstruct(%a)
+  %c : Tensor = aten::select(%list, %i)
+  return (%c, %b, %y)
+)");
+  EXPECT_TRUE(share("a", "c"));
+  EXPECT_FALSE(share("b", "c"));
+  EXPECT_FALSE(share("y", "c"));
 }
 
 }  // namespace

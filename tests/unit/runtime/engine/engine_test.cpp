@@ -62,8 +62,8 @@ class EngineCase {
     EXPECT_TRUE(r.ok()) << renderDiagnostics(d, "test");
     return r ? *r : std::vector<IValue>();
   }
-  // "matmul+relu, softmax"
-  std::string layers(std::vector<IValue> inputs) const {
+  // "matmul+relu, softmax"; with `reasons`, "kernel aten::linear: the weight is an input"
+  std::string layers(std::vector<IValue> inputs, bool reasons = false) const {
     RunOptions options;
     RunContext context(options);
     RunScope scope(context);
@@ -71,7 +71,10 @@ class EngineCase {
     std::shared_ptr<const EnginePlan> plan = engine_->planFor(inputs, context, &refusal);
     if (!plan) return "refused: " + (refusal ? refusal->verdict.detail : "");
     std::string names;
-    for (const auto& layer : plan->network().layers) names += (names.empty() ? "" : ", ") + layer->name();
+    for (const auto& layer : plan->network().layers) {
+      names += (names.empty() ? "" : ", ") + layer->name();
+      if (reasons && !layer->whyKernel().empty()) names += ": " + std::string(layer->whyKernel());
+    }
     return names;
   }
   void expectClose(std::vector<IValue> inputs, double tolerance = 1e-5) const {
@@ -484,6 +487,88 @@ TEST(Engine, PrecisionOfWeights) {
     }
     EXPECT_GT(worst, 1e-5);  // the weights are stored so
   }
+}
+
+TEST(Engine, OperatorsThatAreOneStep) {
+  for (const char* call : {"sign(%x)",
+                           "sgn(%x)",
+                           "round(%x)",
+                           "logical_not(%x)",
+                           "isnan(%x)",
+                           "deg2rad(%x)",
+                           "rad2deg(%x)",
+                           "rsub(%x, %half, %two)",
+                           "fmod(%x, %y)",
+                           "fmod(%x, %half)",
+                           "remainder(%x, %y)",
+                           "remainder(%half, %x)",
+                           "floor_divide(%x, %y)",
+                           "floor_divide(%x, %half)",
+                           "logical_and(%x, %y)",
+                           "logical_or(%x, %y)",
+                           "logical_xor(%x, %y)",
+                           "subtract(%x, %y, %one)",
+                           "true_divide(%x, %y)",
+                           "arctan(%x)",
+                           "clip(%x, %half, %two)",
+                           "max(%x, %y)",
+                           "clamp(%x, %y, %none)",
+                           "div(%x, %y, %floor)"}) {
+    SCOPED_TRACE(call);
+    EngineCase c(fmt::format(R"(graph(%x : Tensor, %y : Tensor):
+  %none : NoneType = prim::Constant()
+  %half : float = prim::Constant[value=0.5]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %floor : str = prim::Constant[value="floor"]()
+  %r : Tensor = aten::{}
+  return (%r)
+)",
+                             call));
+    std::vector<IValue> inputs{randn({3, 70}, 1), randn({3, 70}, 2)};
+    EXPECT_EQ(c.layers(inputs), "pointwise");
+    c.expectClose(inputs, 1e-6);
+  }
+}
+
+TEST(Engine, KernelsSayWhyTheyAreNoLayers) {
+  struct Case {
+    const char* call;
+    const char* layers;
+  };
+  for (const Case& t : {
+           Case{"conv2d(%x, %w, %none, %ones, %ones, %ones, %one)", "kernel aten::conv2d: the weight is an input"},
+           Case{"linear(%x, %m, %none)", "kernel aten::linear: the weight is an input"},
+           Case{"softmax(%x, %one, %none)", "kernel aten::softmax.int: it is not over the last dimension"},
+           Case{"add(%x, %n, %one)", "kernel aten::add.Tensor: an argument is neither float32 nor bool"},
+           Case{"elu(%x, %two, %two, %one)", "kernel aten::elu: the scales are not 1"},
+           Case{"lgamma(%x)", "kernel aten::lgamma"},
+       }) {
+    SCOPED_TRACE(t.call);
+    EngineCase c(fmt::format(R"(graph(%x : Tensor, %w : Tensor, %m : Tensor, %n : Tensor):
+  %none : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %r : Tensor = aten::{}
+  return (%r)
+)",
+                             t.call));
+    Tensor whole = Tensor::zeros(DType::Int64, Dims{6});
+    EXPECT_EQ(c.layers({randn({1, 4, 6, 6}, 1), randn({4, 4, 3, 3}, 2), randn({5, 6}, 3), whole}, true)
+                  .substr(0, std::string(t.layers).size()),
+              t.layers);
+  }
+}
+
+// Engines see inputs as if they started at their memory's first element.
+TEST(Engine, OffsetsOfInputsAreNotTold) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %o : int = aten::sym_storage_offset(%x)
+  %y : Tensor = aten::add(%x, %o, %o)
+  return (%y)
+)");
+  EXPECT_TRUE(c.layers({randn({3}, 1)}).starts_with("refused: "));
 }
 
 TEST(Engine, ManyThreadsOneEngine) {

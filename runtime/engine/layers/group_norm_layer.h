@@ -1,0 +1,43 @@
+// Normalisation of groups of channels. Included by the operator's family alone: no optimisation looks at it.
+#pragma once
+
+#include "runtime/engine/layers/operands.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/kernels/rows.h"
+
+namespace tscompile {
+
+class GroupNormLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "group_norm"; }
+  void run(Frame& frame) const override {
+    const NetTensor& t = frame.network()[inputs[0]];
+    const int64_t batch = t.sizes[0], channels = t.sizes[1];
+    groupNorm(batch, channels, t.numel / (batch * channels), groups, frame.data<float>(inputs[0]), dataOrNull(weight),
+              dataOrNull(bias), epsilon, frame.data<float>(outputs[0]), frame.threads());
+  }
+  int64_t groups = 1;
+  Tensor weight, bias;  // per channel; may be undefined
+  double epsilon = 0;
+};
+
+// aten::group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps, bool cudnn_enabled).
+inline void convertGroupNorm(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  std::optional<Tensor> weight = constantVector(call, 2), bias = constantVector(call, 3);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (!weight || !bias) return convertToKernel(call, kWeightUnknown);
+  if (x.numel() == 0) return convertToKernel(call, kEmpty);
+  TensorId input = contiguousOperand(call, 0);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<GroupNormLayer>();
+  layer.groups = call.integer(1);
+  layer.weight = *weight;
+  layer.bias = *bias;
+  layer.epsilon = call.number(4);
+  layer.inputs = {input};
+  layer.outputs = {output};
+}
+
+}  // namespace tscompile

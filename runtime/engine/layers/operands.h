@@ -1,0 +1,31 @@
+// What converters ask of their arguments, and the reasons to call a kernel that many of them share.
+#pragma once
+
+#include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/reference/loops/copy.h"
+
+#include <optional>
+#include <string_view>
+
+namespace tscompile {
+
+inline constexpr std::string_view kNotF32 = "an argument is not float32", kEmpty = "a tensor has no elements",
+                                  kWeightUnknown = "the weight or the bias is an input, or not float32";
+
+inline bool isF32(const Tensor& t) { return t.dtype() == DType::Float32; }
+
+// Argument i as an operand whose elements lie in row-major order.
+inline TensorId contiguousOperand(ConvertCall& call, size_t i) {
+  TensorId id = call.operand(i);
+  return call.network()[id].contiguous ? id : addCopy(call, id);
+}
+
+// A constant vector of f32, or nothing; None is an undefined tensor.
+inline std::optional<Tensor> constantVector(ConvertCall& call, size_t i) {
+  if (call.isNone(i)) return Tensor();
+  if (call.isNetworkTensor(i) || !isF32(call.tensor(i))) return std::nullopt;
+  return contiguous(call.tensor(i));
+}
+inline const float* dataOrNull(const Tensor& t) { return t.defined() ? t.data<float>() : nullptr; }
+
+}  // namespace tscompile

@@ -1,0 +1,67 @@
+// Converters of element-wise operators: what an operator computes as steps on its arguments. Those that are one step
+// name it in their record; others write down their steps in their family file.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/kernels/pointwise.h"
+
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+// Builds the program of one operator from the arguments of its call. What cannot be said fails; what is built then does
+// not count.
+class StepBuilder {
+ public:
+  explicit StepBuilder(ConvertCall& call) : call_(call) {}
+
+  // Argument i as a value: a tensor, or a number.
+  int value(size_t i);
+  // Argument i as a number that is known.
+  double number(size_t i);
+  int constant(double v) { return program_.constant(static_cast<float>(v)); }
+  int step(PointwiseOp op, int a, int b = -1, int c = -1) { return program_.step(op, a, b, c); }
+  // Steps with parameters.
+  int stepWith(double alpha, double beta, PointwiseOp op, int a) {
+    return program_.step(op, a, -1, -1, static_cast<float>(alpha), static_cast<float>(beta));
+  }
+  // value * alpha, where an argument says so.
+  int scaled(int v, size_t alphaAt);
+  // There are no such steps: why.
+  int fail(std::string_view why);
+
+  // Adds the layer that gives `result`; false if there is none, and `problem` tells why.
+  bool finish(int result);
+  std::string_view problem() const { return problem_; }
+  const ConvertCall& call() const { return call_; }
+
+ private:
+  ConvertCall& call_;
+  PointwiseProgram program_;
+  std::vector<TensorId> inputs_;
+  std::string_view problem_;
+};
+
+// Appends the steps of an operator, and returns the value that is its result.
+using PointwiseSteps = int (*)(StepBuilder&);
+void convertSteps(ConvertCall& call, PointwiseSteps steps);
+
+template <PointwiseSteps kSteps>
+void convertPointwise(ConvertCall& call) {
+  convertSteps(call, kSteps);
+}
+
+// The arguments are the operands of the step.
+template <PointwiseOp kOp>
+int singleStep(StepBuilder& b) {
+  int operands[3] = {-1, -1, -1};
+  for (int i = 0; i < pointwiseOperands(kOp); ++i) operands[i] = b.value(static_cast<size_t>(i));
+  return b.step(kOp, operands[0], operands[1], operands[2]);
+}
+template <PointwiseOp kOp>
+void convertPointwise(ConvertCall& call) {
+  convertSteps(call, singleStep<kOp>);
+}
+
+}  // namespace tscompile
