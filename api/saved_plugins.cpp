@@ -101,9 +101,4 @@ void forgetPluginPhases(Graph& graph) {
   forEachNodeInside(graph, [](const Node* n) { const_cast<Node*>(n)->removeAttribute(Symbol::of(kPluginPhase)); });
 }
 
-std::string savedPluginName(const std::string& saved) {
-  std::optional<PluginKey> key = keyOfSaved(saved);
-  return key ? key->text() : "";
-}
-
 }  // namespace tscompile

@@ -30,7 +30,4 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
 // Takes back what restorePlugins() says of instances: for a graph that is saved or compiled anew.
 void forgetPluginPhases(Graph& graph);
 
-// "tensorrt_llm::GPTAttention version 1" of what a plugin saved; empty if it is malformed.
-std::string savedPluginName(const std::string& saved);
-
 }  // namespace tscompile

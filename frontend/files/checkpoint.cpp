@@ -271,7 +271,6 @@ bool Checkpoint::readStream(const FilePart& file, const RefCounted* owner, const
                             Diagnostics& diagnostics) {
   constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
   constexpr int64_t kProtocol = 1001;
-  isLegacy_ = true;
   PickleStream stream{file, options, diagnostics};
   auto magic = stream.next();
   if (!magic) return false;

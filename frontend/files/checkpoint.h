@@ -31,7 +31,6 @@ class Checkpoint {
                                                         const Limits& limits = {});
 
   const PickleValue& root() const { return tree_->root(); }
-  bool isLegacy() const { return isLegacy_; }
   bool isBigEndian() const { return bigEndian_; }
 
   // See namedTensors().
@@ -47,7 +46,7 @@ class Checkpoint {
   bool readStream(const FilePart& file, const RefCounted* owner, const PickleOptions& options,
                   Diagnostics& diagnostics);
 
-  bool isLegacy_ = false, bigEndian_ = false;
+  bool bigEndian_ = false;
   Limits limits_;
   std::string path_;
   std::shared_ptr<const PickleTree> tree_;

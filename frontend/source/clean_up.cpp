@@ -24,7 +24,7 @@ bool hasEffects(const Node* n, const OpRegistry& registry) {
     return false;
   }
   const Operator* op = registry.resolve(*n);
-  return !op || op->schema().isMutable() || !op->isImplemented() || op->def().sideEffects || op->def().random;
+  return !op || op->schema().isMutable() || !op->isImplemented() || op->def().has(Trait::SideEffects) || op->def().has(Trait::Random);
 }
 
 bool isUsed(const Node* n) {

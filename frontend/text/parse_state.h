@@ -43,7 +43,6 @@ class ParseState {
   bool givenUp() const { return givenUp_; }
   void giveUp() { givenUp_ = true; }
   // Of the token that was read last.
-  Span lastSpan() const { return lastSpan_; }
   void setLastSpan(Span span) { lastSpan_ = span; }
 
   Arena arena;

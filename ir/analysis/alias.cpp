@@ -631,7 +631,6 @@ Locations AliasAnalysis::reachable(const Value* value) const {
   return out;
 }
 
-bool AliasAnalysis::mayAlias(const Value* a, const Value* b) const { return locations(a).intersects(locations(b)); }
 bool AliasAnalysis::mayShareMemory(const Value* a, const Value* b) const {
   return reachable(a).intersects(reachable(b));
 }

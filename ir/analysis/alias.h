@@ -57,7 +57,6 @@ class AliasAnalysis {
   const Locations& locations(const Value* value) const;
   // The same and, for containers, what their elements refer to, at any depth.
   Locations reachable(const Value* value) const;
-  bool mayAlias(const Value* a, const Value* b) const;
   // Whether the values, or something inside them, may be the same memory.
   bool mayShareMemory(const Value* a, const Value* b) const;
 

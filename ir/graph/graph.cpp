@@ -112,11 +112,6 @@ void Node::replaceInput(size_t i, Value* value) {
   linkUse(inputs_[i], value);
 }
 
-void Node::replaceInputs(Value* from, Value* to) {
-  for (size_t i = 0; i < inputCount_; ++i)
-    if (inputs_[i].value == from) replaceInput(i, to);
-}
-
 void Node::removeInput(size_t i) {
   for (; i + 1 < inputCount_; ++i) replaceInput(i, inputs_[i + 1].value);
   popInput();

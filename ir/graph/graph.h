@@ -94,7 +94,6 @@ class Graph {
   void hide(Node* node, bool hidden);
   void addName(Value* value);
   void takeFromNames(Value* value);
-  bool nameTaken(std::string_view name) const { return find(name) != nullptr; }
   std::string uniqueName(std::string_view wanted);
   void growNames();
 

@@ -91,25 +91,4 @@ bool Liveness::isLiveAfter(const Value* value, const Node* node) const {
   return lastUseIn(value, behind, UINT32_MAX - 1) != UINT32_MAX;
 }
 
-std::vector<const Value*> Liveness::liveAfter(const Node* node) const {
-  std::vector<const Value*> out;
-  auto consider = [&](const Value* v) {
-    if (isLiveAfter(v, node)) out.push_back(v);
-  };
-  // What the blocks around the node define in front of it.
-  std::vector<const Block*> around;
-  for (const Block* b = node->block(); b; b = b->parent()) around.push_back(b);
-  for (size_t i = around.size(); i-- > 0;) {
-    for (const Value* p : around[i]->parameters()) consider(p);
-    for (uint32_t p : placesOf(around[i])) {
-      if (p > place(node)) break;
-      const Node* n = nodes_[p].node;
-      bool holds = n->hasBlocks() && nodes_[p].end > place(node) && n != node;
-      if (holds) break;  // its outputs come later
-      for (const Value* o : n->outputs()) consider(o);
-    }
-  }
-  return out;
-}
-
 }  // namespace tscompile

@@ -33,9 +33,6 @@ class Liveness {
   uint32_t lastUseIn(const Value* value, uint32_t from, uint32_t to) const;
   // Whether the value is needed behind a node of its own block.
   bool isLiveAfter(const Value* value, const Node* node) const;
-  // Values that are defined before `node` and needed behind it, in text order of their definitions. Linear in the
-  // graph.
-  std::vector<const Value*> liveAfter(const Node* node) const;
   // All blocks in text order, the outermost first.
   const std::vector<const Block*>& blocks() const { return blockOrder_; }
 

@@ -60,7 +60,6 @@ class Node {
   void addInput(Value* value) { insertInput(inputCount_, value); }
   void insertInput(size_t at, Value* value);
   void replaceInput(size_t i, Value* value);
-  void replaceInputs(Value* from, Value* to);
   void removeInput(size_t i);
   void removeAllInputs();
 

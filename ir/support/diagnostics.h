@@ -61,7 +61,6 @@ class Diagnostics {
   const std::vector<Diagnostic>& list() const { return list_; }
   // True once no further error would be kept: readers may stop.
   bool full() const { return maxErrors_ != 0 && errorCount_ >= maxErrors_; }
-  void setMaxErrors(size_t maxErrors) { maxErrors_ = maxErrors; }
   // Ranges of reports point into texts; this text lives as long as they do.
   void keepAlive(SourcePtr source);
   void clear();

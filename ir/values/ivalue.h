@@ -140,7 +140,6 @@ class IValue {
   bool isObject() const { return tag_ == Tag::Object; }
   bool isEnum() const { return tag_ == Tag::Enum; }
   bool isFuture() const { return tag_ == Tag::Future; }
-  bool isFunction() const { return tag_ == Tag::Function; }
   bool isLiteral() const { return tag_ == Tag::Literal; }
 
   // The caller has looked at the tag.

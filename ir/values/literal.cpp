@@ -38,8 +38,6 @@ void appendStreamFloat(double v, std::string& out) {
 
 }  // namespace
 
-void appendFloat(double value, std::string& out) { appendFloatUpTo(value, 1e10, out); }
-
 void appendComplex(std::complex<double> value, std::string& out) {
   appendStreamFloat(value.real(), out);
   out += value.imag() >= 0 ? '+' : '-';  // NaN takes "-": as PyTorch has it

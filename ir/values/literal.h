@@ -9,8 +9,6 @@
 
 namespace tscompile {
 
-// "3.", "0.10000000000000001", "1e-08": integral values below 1e10 with a point, the rest with 17 digits.
-void appendFloat(double value, std::string& out);
 void appendComplex(std::complex<double> value, std::string& out);
 // In double quotes with PyTorch's escapes. Bytes from 0x80 up come out as PyTorch on x86-64 prints them (digits below
 // '0'), which `decodeEscapes` reads back.

@@ -41,7 +41,6 @@ class Query {
   bool selects(const Tags& tags) const;
   const Tags& included() const { return include_; }
   const Tags& required() const { return require_; }
-  const Tags& excluded() const { return exclude_; }
   double cutoff() const { return cutoff_; }
 
  private:

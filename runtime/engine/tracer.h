@@ -29,7 +29,6 @@ class TracedGraph {
   // ExecutionError where the run would fail too. `native`: converters are asked for layers; else kernels do it all.
   std::unique_ptr<Network> trace(std::span<const IValue> inputs, RunContext& context, bool native) const;
   const Graph& graph() const { return *graph_; }
-  bool hasWrites() const { return hasWrites_; }
 
  private:
   friend class Tracer;

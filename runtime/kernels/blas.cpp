@@ -20,7 +20,6 @@ struct Library {
   decltype(&cblas_dgemm) dgemm = nullptr;
   decltype(&cblas_cgemm) cgemm = nullptr;
   decltype(&cblas_zgemm) zgemm = nullptr;
-  std::string name = "Eigen (OpenBLAS is not installed)";
 
   Library() {
     const char* before = std::getenv("OPENBLAS_NUM_THREADS");
@@ -37,12 +36,6 @@ struct Library {
     cgemm = reinterpret_cast<decltype(cgemm)>(dlsym(handle, "cblas_cgemm"));
     zgemm = reinterpret_cast<decltype(zgemm)>(dlsym(handle, "cblas_zgemm"));
     if (auto setThreads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"))) setThreads(1);
-    if (auto config = reinterpret_cast<char* (*)()>(dlsym(handle, "openblas_get_config"))) {
-      name = config();
-      name = name.substr(0, name.find(' ', name.find(' ') + 1));  // "OpenBLAS 0.3.21"
-    } else {
-      name = "OpenBLAS";
-    }
   }
 };
 const Library& library() {
@@ -117,7 +110,5 @@ void* symbol(const char* name) {
   void* handle = library().handle;
   return handle ? dlsym(handle, name) : nullptr;
 }
-
-const char* implementation() { return library().name.c_str(); }
 
 }  // namespace tscompile::blas

@@ -19,8 +19,6 @@ void gemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, std
           const std::complex<double>* a, int64_t lda, const std::complex<double>* b, int64_t ldb,
           std::complex<double> beta, std::complex<double>* c, int64_t ldc);
 
-// "OpenBLAS 0.3.21", or what takes its place if the library is not installed.
-const char* implementation();
 // A function of the library, or null if it is not installed. For runtime/kernels/lapack.cpp.
 void* symbol(const char* name);
 

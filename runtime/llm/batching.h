@@ -146,7 +146,6 @@ class Batcher {
   int64_t mostBlocks(const Request& request, int64_t newTokens) const;
   State& state(RequestId id) const;
   bool prepare(State& s, int64_t count, std::vector<BlockCopy>& copies);
-  RequestId latestRunning() const;
   void suspend(RequestId id);
   void scheduleGeneration(std::vector<Row>& rows, StepBatch& batch);
   void scheduleContext(std::vector<Row>& rows, StepBatch& batch, int64_t budget, int64_t restarts);
