@@ -304,6 +304,11 @@ void registerSigns(OpRegistry& ops) {
            .cost = Cost::Function});
 }
 
+int fracSteps(StepBuilder& b) {
+  int x = b.value(0);
+  return b.step(PointwiseOp::Sub, x, b.step(PointwiseOp::Trunc, x));
+}
+
 void registerRounding(OpRegistry& ops) {
   auto rounding = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, ConvertFunction convert) {
     addAliases(ops, names,
@@ -324,6 +329,7 @@ void registerRounding(OpRegistry& ops) {
   ops.add({.schema = "aten::frac",
            .infer = inferSameAsSelf,
            .kernel = unaryKernel<kFloats, [](auto x) { return x - std::trunc(x); }>,
+           .convert = convertPointwise<fracSteps>,
            .dtypes = kFloatingTypes,
            .inplace = InPlace::Direct,
            .traits = kElementwise});

@@ -68,7 +68,7 @@ struct MambaConv1d {
 
   void run(tsc::Run& r) const {
     Floats weight(r.input(2)), bias(r.input(3));
-    std::vector<Request> requests = readRequests(r, kRequests, packed, r.input(1).size(0));
+    std::vector<RequestRows> requests = readRequests(r, kRequests, packed, r.input(1).size(0));
     int64_t blocks = (dim + kChannels - 1) / kChannels;
     r.parallelFor(requests.size() * static_cast<size_t>(blocks), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i)
@@ -78,7 +78,7 @@ struct MambaConv1d {
   }
 
   // Some channels of a request: its tokens go behind those of the state.
-  void convolve(const tsc::Run& r, const Request& q, int64_t first, const float* weight, const float* bias) const {
+  void convolve(const tsc::Run& r, const RequestRows& q, int64_t first, const float* weight, const float* bias) const {
     tsc::Tensor x = r.input(0), y = r.output(0), state = r.output(1);
     int64_t count = std::min(kChannels, dim - first), kept = taps - 1, columns = before + dim + behind;
     std::vector<float> rows(static_cast<size_t>((kept + q.length) * kChannels));

@@ -4,18 +4,18 @@
 
 namespace tscompile {
 
-std::vector<Request> readRequests(const tsc::Run& run, const RequestInputs& in, bool packed, int64_t slots) {
+std::vector<RequestRows> readRequests(const tsc::Run& run, const RequestInputs& in, bool packed, int64_t slots) {
   auto given = [&](int input) { return input >= 0 && run.has(static_cast<size_t>(input)); };
   auto at = [&](int input, size_t i) {
     return integerAt(run.input(static_cast<size_t>(input)), static_cast<int64_t>(i));
   };
   tsc::Tensor x = run.input(static_cast<size_t>(in.x));
   int64_t count = packed ? run.input(static_cast<size_t>(in.last)).size(0) : x.size(0), rows = x.size(packed ? 0 : 1);
-  std::vector<Request> all(static_cast<size_t>(count));
+  std::vector<RequestRows> all(static_cast<size_t>(count));
   std::vector<bool> taken(static_cast<size_t>(slots));
   int64_t end = 0;
   for (size_t b = 0; b < all.size(); ++b) {
-    Request& r = all[b];
+    RequestRows& r = all[b];
     int64_t last = given(in.last) ? at(in.last, b) : rows;
     r.first = packed ? end : static_cast<int64_t>(b) * rows;
     if (last < (packed ? end : 0) || last > rows)

@@ -13,7 +13,7 @@ struct RequestInputs {
   int x = 0, types = -1, last = -1, slots = -1;
 };
 
-struct Request {
+struct RequestRows {
   int64_t first = 0, length = 0;  // rows of the tensor as [rows, width]
   int64_t room = 0;               // rows up to the next request; those past length belong to nobody
   int64_t slot = 0;               // of its state
@@ -21,7 +21,7 @@ struct Request {
 };
 
 // All of them; fails where the numbers cannot be. `slots`: how many states there are; each is of one request.
-std::vector<Request> readRequests(const tsc::Run& run, const RequestInputs& in, bool packed, int64_t slots);
+std::vector<RequestRows> readRequests(const tsc::Run& run, const RequestInputs& in, bool packed, int64_t slots);
 
 // Sizes of the inputs of `in`: width of x, as many numbers of the others as there are requests.
 void expectRequests(const tsc::Shapes& s, const RequestInputs& in, bool packed, int64_t width);

@@ -104,7 +104,7 @@ struct SelectiveScan {
   void run(tsc::Run& r) const {
     Floats a(r.input(4)), d(r.input(6)), bias(r.input(3));
     Weights weights{a.data(), d.data(), bias.data()};
-    std::vector<Request> requests = readRequests(r, kRequests, packed, r.input(1).size(0));
+    std::vector<RequestRows> requests = readRequests(r, kRequests, packed, r.input(1).size(0));
     int64_t blocks = (headWidth() + kChannels - 1) / kChannels, pieces = headCount() * blocks;
     r.parallelFor(requests.size() * static_cast<size_t>(pieces), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
@@ -115,7 +115,7 @@ struct SelectiveScan {
   }
 
   // Channels [first, first + kChannels) of a head of a request.
-  void scan(const tsc::Run& r, const Request& q, int64_t head, int64_t first, const Weights& w) const {
+  void scan(const tsc::Run& r, const RequestRows& q, int64_t head, int64_t first, const Weights& w) const {
     int64_t count = std::min(kChannels, headWidth() - first), column = head * headWidth() + first;
     int64_t groupColumn = head / (headCount() / groupCount()) * states, width = 2 * groupCount() * states;
     tsc::Tensor x = r.input(0), y = r.output(0), state = r.output(1);

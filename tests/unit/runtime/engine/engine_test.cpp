@@ -493,6 +493,7 @@ TEST(Engine, OperatorsThatAreOneStep) {
   for (const char* call : {"sign(%x)",
                            "sgn(%x)",
                            "round(%x)",
+                           "frac(%x)",
                            "logical_not(%x)",
                            "isnan(%x)",
                            "deg2rad(%x)",
