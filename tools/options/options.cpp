@@ -1,4 +1,4 @@
-// Reads command lines with CLI11, from the tables of option_tables.cpp.
+// Reads command lines with CLI11, from the tables of the commands.
 #include "tools/options/options.h"
 
 #include "ir/support/text.h"

@@ -1,6 +1,7 @@
 // Compiled modules: what is forced out of engines stays out, what engines turn down falls back, and all runs as before.
 #include "api/compile.h"
 
+#include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "api/input_range.h"
 #include "api/value_text.h"

@@ -130,10 +130,11 @@ TEST_F(EngineFileTest, TellsHowItWasMade) {
   EXPECT_EQ(info.version, libraryVersion());
   EXPECT_EQ(info.source, "net.ir");
   EXPECT_EQ(info.weights, std::vector<std::string>{"net.weights"});
-  EXPECT_EQ(info.options, (std::vector<std::string>{"min-block-size=1", "torch-executed-op=aten::lgamma",
-                                                    "shape=x=1..8x1x6..7x6"}));
-  EXPECT_EQ(textOf(info.compileAgain("out.tse", false)),
-            "compile it again from net.ir with min-block-size=1, torch-executed-op=aten::lgamma, shape=x=1..8x1x6..7x6");
+  EXPECT_EQ(info.options,
+            (std::vector<std::string>{"min-block-size=1", "torch-executed-op=aten::lgamma", "shape=x=1..8x1x6..7x6"}));
+  EXPECT_EQ(
+      textOf(info.compileAgain("out.tse", false)),
+      "compile it again from net.ir with min-block-size=1, torch-executed-op=aten::lgamma, shape=x=1..8x1x6..7x6");
   EXPECT_EQ(commandLineWords(info.compileAgain("out.tse", true)),
             "compile it again here: tscompile compile net.ir --weights net.weights --min-block-size 1 "
             "--torch-executed-op aten::lgamma --shape x=1..8x1x6..7x6 -o out.tse");
@@ -294,6 +295,7 @@ TEST(EngineFile, OfAnotherFormatOrProcessor) {
        "e.tse: error: the engine file is for another processor: this one lacks avx9000, tail\n"
        "note: compile it again here: tscompile compile 'my net.ir' --weights w.safetensors -o e.tse\n"},
   };
+  RemedyWordsScope words(commandLineWords);
   for (const Row& r : rows) {
     Diagnostics d;
     EXPECT_FALSE(parseEngineFile(r.bytes, nullptr, "e.tse", d).ok());

@@ -3,6 +3,7 @@
 #include "api/refit.h"
 
 #include "api/compile.h"
+#include "api/compile_settings.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
 #include "ir/support/diagnostic_printer.h"

@@ -1,0 +1,168 @@
+// What `inspect --format json` tells of each kind of file.
+#pragma once
+
+#include "api/built_model.h"
+#include "api/compile_settings.h"
+#include "api/engine_file.h"
+#include "frontend/files/weights.h"
+#include "ir/graph/graph.h"
+#include "ir/graph/module.h"
+#include "ir/support/json_fields.h"
+#include "tools/reports/graph_summary.h"
+#include "tools/reports/remedy_words.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// Nodes that are not constants.
+inline size_t workNodes(const Graph& graph) {
+  size_t count = 0;
+  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant; });
+  return count;
+}
+inline size_t fallbackNodes(const Graph& graph) {
+  size_t count = 0;
+  forEachNode(graph, [&](const Node* n) { count += n->kind() != sym::Constant && n->kind() != sym::Engine; });
+  return count;
+}
+inline std::vector<const Node*> enginesOf(const Graph& graph) {
+  std::vector<const Node*> out;
+  forEachNode(graph, [&](const Node* n) {
+    if (n->kind() == sym::Engine && n->subgraph()) out.push_back(n);
+  });
+  return out;
+}
+
+struct BuiltModelFields {
+  const std::string& path;
+  const BuiltModel& built;
+  int64_t tokenBytes;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    const LanguageModelShape& s = built.shape;
+    visit("path", path);
+    visit("kind", "a language model that was built");
+    visit("version", built.version);
+    visit("layers", s.layers);
+    visit("heads", s.heads);
+    visit("kvHeads", s.kvHeads);
+    visit("headSize", s.headSize);
+    visit("vocabulary", s.vocabulary);
+    visit("engineBytes", built.engineBytes);
+    visit("cacheBytesPerToken", tokenBytes);
+    visit("cacheBlocks", built.cache.blocks);
+    visit("tokensPerBlock", built.cache.tokensPerBlock);
+    visit("plugins", built.plugins);
+    visit("settings", Members(buildOptionTexts(built.config)));
+  }
+};
+
+struct EngineNodeFields {
+  EngineNodeFields(const Node* n) : node(n) {}  // NOLINT: as JSON has it
+  const Node* node;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("nodes", workNodes(*node->subgraph()));
+    visit("inputs", node->inputCount());
+    visit("outputs", node->outputCount());
+  }
+};
+
+struct EngineFileFields {
+  const EngineFile& file;
+  uint64_t size, tensorBytes;
+  const Graph& graph;
+  GraphSummary summary;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    const EngineInfo& info = file.info;
+    std::vector<std::string> options, ranges;
+    for (const std::string& setting : info.options)
+      for (std::string& word : optionWords(setting)) options.push_back(std::move(word));
+    for (const InputRange& range : info.inputs) ranges.push_back(inputRangeText(range));
+    const std::vector<const Node*> engines = enginesOf(graph);
+    visit("bytes", size);
+    visit("format", kEngineFormat);
+    visit("version", info.version);
+    visit("cpu", info.cpu);
+    visit("source", info.source);
+    visit("sourceHash", info.sourceHash);
+    visit("weights", info.weights);
+    visit("options", options);
+    visit("ranges", ranges);
+    visit("precision", precisionName(info.precision));
+    visit("tensors", file.tensors.size());
+    visit("tensorBytes", tensorBytes);
+    visit("engines", Lines{std::vector<EngineNodeFields>(engines.begin(), engines.end())});
+    visit("fallbackNodes", fallbackNodes(graph));
+    visit("graph", summary);
+  }
+};
+
+struct MethodsFields {
+  const std::vector<DumpedMethod>& methods;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    for (const DumpedMethod& m : methods)
+      visit(m.name, OrNull<GraphSummary>{m.graph ? std::optional(summarize(*m.graph)) : std::nullopt});
+  }
+};
+
+struct ModuleFields {
+  const DumpedModule& m;
+  size_t depth, parameters;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("class", m.className);
+    visit("depth", depth);
+    visit("parameters", parameters);
+    visit("attributes", m.attributes.size() - parameters);
+    visit("methods", MethodsFields{m.methods});
+  }
+};
+
+struct TensorFields {
+  TensorFields(const TensorEntry& t) : tensor(t) {}  // NOLINT: as JSON has it
+  const TensorEntry& tensor;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", tensor.name);
+    visit("dtype", tensor.dtype);
+    visit("shape", tensor.sizes);
+    visit("bytes", tensor.end - tensor.begin);
+  }
+};
+
+struct SafetensorsFields {
+  const SafetensorsHeader& header;
+  uint64_t bytes;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("bytes", bytes);
+    visit("metadata", Members(header.metadata));
+    visit("tensors", Lines{std::vector<TensorFields>(header.tensors.begin(), header.tensors.end())});
+  }
+};
+
+struct NpyFields {
+  const NpyHeader& header;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("dtype", pythonName(header.dtype));
+    visit("shape", header.sizes);
+    visit("fortranOrder", header.fortranOrder);
+  }
+};
+
+}  // namespace tscompile
