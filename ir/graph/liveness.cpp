@@ -86,9 +86,4 @@ const Node* Liveness::lastUser(const Value* value) const {
   return last == UINT32_MAX ? nullptr : ancestorIn(value->block(), last);
 }
 
-bool Liveness::isLiveAfter(const Value* value, const Node* node) const {
-  uint32_t behind = end(node);
-  return lastUseIn(value, behind, UINT32_MAX - 1) != UINT32_MAX;
-}
-
 }  // namespace tscompile

@@ -31,8 +31,6 @@ class Liveness {
   const Node* lastUser(const Value* value) const;
   // The last place that uses it inside these places, or UINT32_MAX.
   uint32_t lastUseIn(const Value* value, uint32_t from, uint32_t to) const;
-  // Whether the value is needed behind a node of its own block.
-  bool isLiveAfter(const Value* value, const Node* node) const;
   // All blocks in text order, the outermost first.
   const std::vector<const Block*>& blocks() const { return blockOrder_; }
 

@@ -1,6 +1,7 @@
 // Calls become the nodes of what they call, at any depth of calls and of blocks. Names go as in PyTorch's inliner: what
 // is made takes its name, and an older value of the same name gets another; only inputs of the graph keep theirs.
 #include "ir/graph/clone.h"
+#include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "passes/lowering/call_targets.h"
 #include "passes/lowering/fallback_marks.h"
@@ -87,7 +88,7 @@ class CallCheck {
         .error(entry.range,
                fmt::format("with all calls inlined the graph would have more than {} nodes", targets_.maxNodes),
                ErrorKind::Limit)
-        .note("the limit is set by --limit nodes=N");
+        .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {"nodes"})));
     return false;
   }
 

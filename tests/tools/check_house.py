@@ -175,7 +175,7 @@ class House:
         for what, pattern, folders, without, most in (
                 ("lines name an operator", r'"aten::', libraries + ("tools/",),
                  TRANSLATORS, MOST_OPERATOR_LINES),
-                ("literals are options of the command line", r'"[^"]*(?<![\w-])--[a-z]', libraries, (), 0),
+                ("literals are options of the command line", r'"(?:[^"\\]*(?<![\w-]))--[a-z][\w-]*[^"]*"', libraries, (), 0),
                 ("lines write one JSON field", r"json\w*\.field\(", libraries + ("tools/",), (), MOST_JSON_FIELDS)):
             found = self.lines_with(pattern, folders, without)
             if sum(found.values()) > most:
