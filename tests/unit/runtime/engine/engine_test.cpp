@@ -572,6 +572,24 @@ TEST(Engine, OffsetsOfInputsAreNotTold) {
   EXPECT_TRUE(c.layers({randn({3}, 1)}).starts_with("refused: "));
 }
 
+TEST(Engine, GroupsOfChannelsAreNormalized) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %two : int = prim::Constant[value=2]()
+  %eps : float = prim::Constant[value=1.0000000000000001e-05]()
+  %f : bool = prim::Constant[value=0]()
+  %w : Float(6) = prim::Constant[value={0}]()
+  %b : Float(6) = prim::Constant[value={0}]()
+  %none : NoneType = prim::Constant()
+  %y : Tensor = aten::group_norm(%x, %two, %w, %b, %eps, %f)
+  %z : Tensor = aten::group_norm(%y, %two, %none, %none, %eps, %f)
+  return (%y, %z)
+)");
+  Tensor x = randn({2, 6, 5, 7}, 1);
+  EXPECT_EQ(c.layers({x}), "group_norm, group_norm");
+  c.expectClose({x}, 1e-5);
+  c.expectClose({randn({3, 6}, 2)}, 1e-5);
+}
+
 TEST(Engine, ManyThreadsOneEngine) {
   EngineCase c(kBottleneck);
   Tensor x = randn({1, 32, 20, 20}, 4), y = randn({1, 32, 9, 9}, 5);
