@@ -1,6 +1,6 @@
 #include "passes/rewrite/profile.h"
 
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 
 #include <algorithm>
 #include <array>
@@ -206,118 +206,137 @@ class ProfileText {
 
 // ---- JSON ----
 
-class ProfileJson {
- public:
-  explicit ProfileJson(JsonWriter& json) : json_(json) {}
+// The fields of each kind of profile, in order.
+template <class V>
+void list(const Profile::Function&, V&&) {}
+template <class V>
+void list(const Profile::Walking& w, V&& visit) {
+  visit("nodes_start", w.start);
+  visit("nodes_end", w.end);
+  visit("nodes_changed", w.changed);
+  visit("toposort_time", w.toposort);
+  visit("loop_time", w.loop);
+  visit("callback_time", w.callback);
+}
+template <class V>
+void list(const Profile::Merge& m, V&& visit) {
+  visit("failed", m.failed);
+  visit("merged", m.merged);
+  visit("constants_merged", m.constants);
+  visit("replace_time", m.replace);
+  visit("merge_validate_time", m.validate);
+  visit("callback_time", m.callback);
+}
+template <class V>
+void list(const Profile::Fusion& f, V&& visit) {
+  visit("iterations", f.iterations);
+  visit("replacements", f.replacements);
+  visit("inconsistent", f.inconsistent);
+  visit("fusion_validate_time", f.validate);
+  visit("callback_time", f.callback);
+  visit("toposort_time", f.toposort);
+}
+template <class V>
+void list(const Profile::Gemm& g, V&& visit) {
+  visit("iterations", g.iterations);
+  visit("replacements", g.replacements);
+  visit("not_removed", g.notRemoved);
+  visit("inconsistent_make", g.inconsistentMake);
+  visit("inconsistent_replace", g.inconsistentReplace);
+  visit("canonicalize_time", g.canonicalize);
+  visit("factor_can_time", g.factorCan);
+  visit("factor_list_time", g.factorList);
+  visit("toposort_time", g.toposort);
+  visit("gemm_validate_time", g.validate);
+  visit("callback_time", g.callback);
+}
+template <class V>
+void list(const Profile::InPlace& i, V&& visit) {
+  visit("nodes_before", i.nodesBefore);
+  visit("replace_calls", i.replaceCalls);
+  visit("validate_calls", i.validateCalls);
+  visit("inconsistent", i.inconsistent);
+  std::vector<std::pair<std::string, uint64_t>> byRank;
+  for (auto& [rank, count] : i.byRank) byRank.emplace_back(std::to_string(rank), count);
+  visit("by_rank", Members<decltype(byRank)>{byRank});
+}
+template <class V>
+void list(const Profile::Pass& p, V&& visit) {
+  visit("time", p.seconds);
+  visit("global_rewrites_time", p.inGlobalRewrites);
+  visit("toposort_time", p.toposort);
+  visit("nodes", p.nodes);
+  visit("applied", Members<decltype(p.applied)>{p.applied});
+}
+template <class V>
+void list(const Profile::Rewrite& r, V&& visit) {
+  visit("name", r.name);
+  visit("time", r.seconds);
+  visit("applied", r.applied);
+  visit("nodes_created", r.created);
+}
+template <class V>
+void list(const Profile::Equilibrium& e, V&& visit);
+template <class V>
+void list(const Profile::Sequence& s, V&& visit);
+template <class V>
+void list(const Profile& p, V&& visit) {
+  visit("name", p.name);
+  visit("class", p.className());
+  visit("index", p.index);
+  visit("time", p.seconds);
+  visit("validate_time", p.validate);
+  std::visit([&](auto& detail) { list(detail, visit); }, p.detail);
+}
+template <class V>
+void list(const CompileProfile& c, V&& visit) {
+  visit("message", c.message);
+  visit("calls", c.calls);
+  visit("call_time", c.inCalls);
+  visit("compile_time", c.total);
+  visit("nodes", c.nodes);
+  visit("rewriter_time", c.rewriter);
+  visit("validate_time", c.validate);
+  visit("linker_time", c.linker);
+  visit("import_time", c.import);
+  visit("gradient_time", c.gradient ? std::optional(c.gradient->second) : std::nullopt);
+}
 
-  void write(const Profile& p) {
-    json_.beginObject();
-    json_.field("name", p.name);
-    json_.field("class", p.className());
-    json_.field("index", p.index);
-    json_.field("time", p.seconds);
-    json_.field("validate_time", p.validate);
-    std::visit([&](auto& detail) { fields(detail); }, p.detail);
-    json_.endObject();
+// Any of them as what writeJson() takes.
+template <class T>
+struct Fields {
+  const T& of;
+  template <class V>
+  void fields(V&& visit) const {
+    list(of, visit);
   }
-
- private:
-  void fields(const Profile::Function&) {}
-  void fields(const Profile::Sequence& s) {
-    json_.field("callback_time", s.callback);
-    json_.field("nodes_before", s.before);
-    json_.field("nodes_after", s.after);
-    json_.key("rewriters");
-    list(s.children, [&](const Profile& child) { write(child); });
-  }
-  void fields(const Profile::Equilibrium& e) {
-    json_.field("loop_time", e.seconds);
-    json_.field("toposort_time", e.toposort);
-    json_.field("node_rewriters_time", e.inNodeRewriters);
-    json_.field("graph_rewriters_time", e.inGraphRewriters);
-    json_.field("nodes_start", e.start);
-    json_.field("nodes_end", e.end);
-    json_.field("nodes_max", e.most);
-    json_.key("passes");
-    list(e.passes, [&](const Profile::Pass& p) {
-      json_.beginObject();
-      json_.field("time", p.seconds);
-      json_.field("global_rewrites_time", p.inGlobalRewrites);
-      json_.field("toposort_time", p.toposort);
-      json_.field("nodes", p.nodes);
-      json_.key("applied");
-      json_.beginObject();
-      for (auto& [name, times] : p.applied) json_.field(name, times);
-      json_.endObject();
-      json_.endObject();
-    });
-    json_.key("rewrites");
-    list(e.rewrites, [&](const Profile::Rewrite& r) {
-      json_.beginObject();
-      json_.field("name", r.name);
-      json_.field("time", r.seconds);
-      json_.field("applied", r.applied);
-      json_.field("nodes_created", r.created);
-      json_.endObject();
-    });
-  }
-  void fields(const Profile::Walking& w) {
-    json_.field("nodes_start", w.start);
-    json_.field("nodes_end", w.end);
-    json_.field("nodes_changed", w.changed);
-    json_.field("toposort_time", w.toposort);
-    json_.field("loop_time", w.loop);
-    json_.field("callback_time", w.callback);
-  }
-  void fields(const Profile::Merge& m) {
-    json_.field("failed", m.failed);
-    json_.field("merged", m.merged);
-    json_.field("constants_merged", m.constants);
-    json_.field("replace_time", m.replace);
-    json_.field("merge_validate_time", m.validate);
-    json_.field("callback_time", m.callback);
-  }
-  void fields(const Profile::Fusion& f) {
-    json_.field("iterations", f.iterations);
-    json_.field("replacements", f.replacements);
-    json_.field("inconsistent", f.inconsistent);
-    json_.field("fusion_validate_time", f.validate);
-    json_.field("callback_time", f.callback);
-    json_.field("toposort_time", f.toposort);
-  }
-  void fields(const Profile::Gemm& g) {
-    json_.field("iterations", g.iterations);
-    json_.field("replacements", g.replacements);
-    json_.field("not_removed", g.notRemoved);
-    json_.field("inconsistent_make", g.inconsistentMake);
-    json_.field("inconsistent_replace", g.inconsistentReplace);
-    json_.field("canonicalize_time", g.canonicalize);
-    json_.field("factor_can_time", g.factorCan);
-    json_.field("factor_list_time", g.factorList);
-    json_.field("toposort_time", g.toposort);
-    json_.field("gemm_validate_time", g.validate);
-    json_.field("callback_time", g.callback);
-  }
-  void fields(const Profile::InPlace& i) {
-    json_.field("nodes_before", i.nodesBefore);
-    json_.field("replace_calls", i.replaceCalls);
-    json_.field("validate_calls", i.validateCalls);
-    json_.field("inconsistent", i.inconsistent);
-    json_.key("by_rank");
-    json_.beginObject();
-    for (auto& [rank, count] : i.byRank) json_.field(std::to_string(rank), count);
-    json_.endObject();
-  }
-
-  template <class T, class Write>
-  void list(const std::vector<T>& items, Write write) {
-    json_.beginArray();
-    for (const T& item : items) write(item);
-    json_.endArray();
-  }
-
-  JsonWriter& json_;
 };
+template <class T>
+std::vector<Fields<T>> fieldsOfAll(const std::vector<T>& all) {
+  std::vector<Fields<T>> out;
+  for (const T& one : all) out.push_back({one});
+  return out;
+}
+
+template <class V>
+void list(const Profile::Equilibrium& e, V&& visit) {
+  visit("loop_time", e.seconds);
+  visit("toposort_time", e.toposort);
+  visit("node_rewriters_time", e.inNodeRewriters);
+  visit("graph_rewriters_time", e.inGraphRewriters);
+  visit("nodes_start", e.start);
+  visit("nodes_end", e.end);
+  visit("nodes_max", e.most);
+  visit("passes", fieldsOfAll(e.passes));
+  visit("rewrites", fieldsOfAll(e.rewrites));
+}
+template <class V>
+void list(const Profile::Sequence& s, V&& visit) {
+  visit("callback_time", s.callback);
+  visit("nodes_before", s.before);
+  visit("nodes_after", s.after);
+  visit("rewriters", fieldsOfAll(s.children));
+}
 
 // ---- merging ----
 
@@ -466,7 +485,7 @@ std::string Profile::text() const {
   return out;
 }
 
-void Profile::writeJson(JsonWriter& json) const { ProfileJson(json).write(*this); }
+void Profile::writeJson(JsonWriter& json) const { tscompile::writeJson(json, Fields<Profile>{*this}); }
 
 std::string Profile::json() const {
   std::ostringstream out;
@@ -500,19 +519,6 @@ std::string CompileProfile::text() const {
   return out;
 }
 
-void CompileProfile::writeJson(JsonWriter& json) const {
-  json.beginObject();
-  json.field("message", message);
-  json.field("calls", calls);
-  json.field("call_time", inCalls);
-  json.field("compile_time", total);
-  json.field("nodes", nodes);
-  json.field("rewriter_time", rewriter);
-  json.field("validate_time", validate);
-  json.field("linker_time", linker);
-  json.field("import_time", import);
-  if (gradient) json.field("gradient_time", gradient->second);
-  json.endObject();
-}
+void CompileProfile::writeJson(JsonWriter& json) const { tscompile::writeJson(json, Fields<CompileProfile>{*this}); }
 
 }  // namespace tscompile
