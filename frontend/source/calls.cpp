@@ -197,6 +197,10 @@ Value* Emitter::builtin(std::string_view kind, std::initializer_list<Value*> inp
 }
 
 Value* Emitter::emitBuiltin(Symbol kind, Given given) {
+  static const Symbol kDevice = Symbol::of("aten::device");
+  if (kind == kDevice && given.values.size() == 1 && given.values[0]->node())
+    if (const IValue* text = given.values[0]->node()->attributeValue(sym::value); text && text->isString())
+      if (std::optional<Device> device = deviceFromText(text->toString())) return constant(*device);
   auto overloads = library_.registry().overloads(kind);
   if (overloads.empty()) {
     std::string nearest = library_.registry().nearestKind(kind.text());

@@ -315,8 +315,8 @@ Value* Emitter::emitUnary(const Expr& e) {
   if (e.text == "+") return value(of);
   if (e.text == "-") {
     // Arithmetic without overflow: the literal may be 2^63.
-    if (of.is(K::Integer)) return constant(static_cast<int64_t>(-static_cast<uint64_t>(of.integer)));
-    if (of.is(K::Float)) return constant(-of.number);
+    if (of.is(K::Integer)) return literal(static_cast<int64_t>(-static_cast<uint64_t>(of.integer)));
+    if (of.is(K::Float)) return literal(-of.number);
     if (of.isName("inf")) return constant(-std::numeric_limits<double>::infinity());
   }
   return builtin(e.text == "-" ? "aten::neg" : "aten::bitwise_not", {value(of)});
@@ -353,12 +353,11 @@ Value* Emitter::emitList(const Expr& e, TypePtr hint) {
   for (const Expr* i : e.items) {
     Value* v = value(*i, element);
     TypePtr t = withoutRefinement(v->type());
-    common = common ? unifyTypes(common, t) : t;
+    if (element) v = converted(v, element, true);
+    common = element ? (isSubtype(v->type(), element) ? element : nullptr) : common ? unifyTypes(common, t) : t;
     if (!common) fail("the elements of a list have different types");
     parts.push_back(v);
   }
-  if (element)
-    for (Value*& v : parts) v = converted(v, element, true);
   Value* list = insert(sym::ListConstruct, parts)->output();
   list->setType(listType(element ? element : common ? common : types().tensor));
   if (parts.empty() && !element) emptyLists_.insert(list);

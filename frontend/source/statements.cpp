@@ -233,7 +233,7 @@ void Emitter::emitWith(const Stmt& s) {
   emitStatements(s.body);
   if (returned_) fail("a return inside 'with' is not written by PyTorch's serialiser", ErrorKind::Unsupported);
   while (!entered.empty()) {
-    make(sym::Exit, {entered.back()}, types().none);
+    make(sym::Exit, {entered.back()}, types().tensor);
     entered.pop_back();
   }
 }
