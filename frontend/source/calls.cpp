@@ -38,7 +38,10 @@ Meaning Emitter::call(const Expr& e, TypePtr hint) {
         TypePtr element = hint;
         int64_t depth = 0;
         for (; element->is(TypeKind::List); element = element->element()) ++depth;
-        int64_t kind = element->is(TypeKind::Int) ? 0 : element->is(TypeKind::Float) ? 1 : element->is(TypeKind::Bool) ? 2 : 3;
+        int64_t kind = element->is(TypeKind::Int)     ? 0
+                       : element->is(TypeKind::Float) ? 1
+                       : element->is(TypeKind::Bool)  ? 2
+                                                      : 3;
         Value *dim = constant(depth), *code = constant(kind);
         return is(make(Symbol::of("prim::tolist"), {of.value, dim, code}, hint));
       }

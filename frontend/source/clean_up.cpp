@@ -10,9 +10,9 @@ namespace {
 
 bool isBuilding(Symbol kind) {
   static const std::unordered_set<Symbol> kKinds = {
-      sym::Constant,      sym::TupleConstruct, sym::TupleUnpack,  sym::TupleIndex,      sym::TupleSlice,
-      sym::ListConstruct, sym::ListUnpack,     sym::GetAttr,      sym::unchecked_cast,  sym::Uninitialized,
-      sym::isinstance,    Symbol::of("prim::DictConstruct")};
+      sym::Constant,       sym::TupleConstruct, sym::TupleUnpack, sym::TupleIndex,
+      sym::TupleSlice,     sym::ListConstruct,  sym::ListUnpack,  sym::GetAttr,
+      sym::unchecked_cast, sym::Uninitialized,  sym::isinstance,  Symbol::of("prim::DictConstruct")};
   return kKinds.count(kind) != 0;
 }
 
