@@ -21,8 +21,7 @@ using source::MethodInfo;
 
 class ArchiveLoader {
  public:
-  ArchiveLoader(const TorchArchive& archive, const OpRegistry& registry, const Limits& limits,
-                Diagnostics& diagnostics)
+  ArchiveLoader(const TorchArchive& archive, const OpRegistry& registry, const Limits& limits, Diagnostics& diagnostics)
       : archive_(archive),
         registry_(registry),
         diagnostics_(diagnostics),
@@ -157,7 +156,8 @@ class ArchiveLoader {
     std::string name(o.name);
     ClassInfo* info = library_.declared(name);
     if (!info) {
-      if (name.starts_with("__torch__.torch.classes.")) return values_[v] = IValue(Ref<ObjectValue>::make(classType(name)));
+      if (name.starts_with("__torch__.torch.classes."))
+        return values_[v] = IValue(Ref<ObjectValue>::make(classType(name)));
       fail(v, fmt::format("the code has no class {}", name));
       return {};
     }

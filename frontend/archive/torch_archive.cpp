@@ -58,7 +58,8 @@ Result<std::string> TorchArchive::word(std::string_view name, Diagnostics& diagn
 }
 
 bool TorchArchive::readVersion(Diagnostics& diagnostics) {
-  Result<std::string> text = word("version", diagnostics);
+  // PyTorch 1.13 puts versions from 6 on beside its other records.
+  Result<std::string> text = word(has("version") || !has(".data/version") ? "version" : ".data/version", diagnostics);
   if (!text) return false;
   const char* end = text->data() + text->size();
   auto [at, error] = std::from_chars(text->data(), end, version_);

@@ -38,7 +38,10 @@ Meaning Emitter::call(const Expr& e, TypePtr hint) {
         TypePtr element = hint;
         int64_t depth = 0;
         for (; element->is(TypeKind::List); element = element->element()) ++depth;
-        int64_t kind = element->is(TypeKind::Int) ? 0 : element->is(TypeKind::Float) ? 1 : element->is(TypeKind::Bool) ? 2 : 3;
+        int64_t kind = element->is(TypeKind::Int)     ? 0
+                       : element->is(TypeKind::Float) ? 1
+                       : element->is(TypeKind::Bool)  ? 2
+                                                      : 3;
         Value *dim = constant(depth), *code = constant(kind);
         return is(make(Symbol::of("prim::tolist"), {of.value, dim, code}, hint));
       }
@@ -197,6 +200,10 @@ Value* Emitter::builtin(std::string_view kind, std::initializer_list<Value*> inp
 }
 
 Value* Emitter::emitBuiltin(Symbol kind, Given given) {
+  static const Symbol kDevice = Symbol::of("aten::device");
+  if (kind == kDevice && given.values.size() == 1 && given.values[0]->node())
+    if (const IValue* text = given.values[0]->node()->attributeValue(sym::value); text && text->isString())
+      if (std::optional<Device> device = deviceFromText(text->toString())) return constant(*device);
   auto overloads = library_.registry().overloads(kind);
   if (overloads.empty()) {
     std::string nearest = library_.registry().nearestKind(kind.text());

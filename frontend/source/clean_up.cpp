@@ -10,9 +10,9 @@ namespace {
 
 bool isBuilding(Symbol kind) {
   static const std::unordered_set<Symbol> kKinds = {
-      sym::Constant,      sym::TupleConstruct, sym::TupleUnpack,  sym::TupleIndex,      sym::TupleSlice,
-      sym::ListConstruct, sym::ListUnpack,     sym::GetAttr,      sym::unchecked_cast,  sym::Uninitialized,
-      sym::isinstance,    Symbol::of("prim::DictConstruct")};
+      sym::Constant,       sym::TupleConstruct, sym::TupleUnpack, sym::TupleIndex,
+      sym::TupleSlice,     sym::ListConstruct,  sym::ListUnpack,  sym::GetAttr,
+      sym::unchecked_cast, sym::Uninitialized,  sym::isinstance,  Symbol::of("prim::DictConstruct")};
   return kKinds.count(kind) != 0;
 }
 
@@ -63,6 +63,13 @@ void sweep(Block* block, const OpRegistry& registry) {
 
 // ---- constants ----
 
+// Moves uses, type and name.
+void become(Value* fresh, Value* old) {
+  std::string name(old->isNamed() ? old->givenName() : "");
+  old->replaceAllUsesWith(fresh);
+  if (!name.empty()) fresh->setName(name);
+}
+
 bool isShareable(TypePtr t) {
   switch (t->kind()) {
     case TypeKind::Int:
@@ -78,6 +85,8 @@ bool isShareable(TypePtr t) {
     case TypeKind::List:
     case TypeKind::Optional:
       return isShareable(t->element());
+    case TypeKind::Tuple:
+      return std::all_of(t->elements().begin(), t->elements().end(), isShareable);
     default:
       return false;
   }
@@ -90,6 +99,30 @@ std::string keyOf(const Node* n) {
   std::string key = typeText(n->output()->type()) + (name ? "=" + name->toString() : "") + ":";
   if (v) appendValue(*v, LiteralStyle::Attribute, key);
   return key;
+}
+
+// A tuple of constants is one.
+void foldTuples(Graph& graph) {
+  for (Node* n : graph.nodesOf([](Symbol kind) { return kind == sym::TupleConstruct; })) {
+    std::vector<IValue> items;
+    for (const Use& u : n->inputs()) {
+      const Node* from = u.value->node();
+      if (!from || from->kind() != sym::Constant || from->hasAttribute(sym::name)) break;
+      if (!isShareable(u.value->type()) || u.value->type()->is(TypeKind::List)) break;
+      const IValue* v = from->attributeValue(sym::value);
+      items.push_back(v ? *v : IValue());
+    }
+    if (items.size() != n->inputCount() || items.empty()) continue;
+    Node* constant = graph.create(sym::Constant, {});
+    constant->copyPlace(n);
+    TypePtr type = n->output()->type();
+    constant->setAttribute(sym::value,
+                           IValue(Ref<TupleValue>::make(std::move(items), type->isNamedTuple() ? type : nullptr)));
+    constant->output()->setType(type);
+    constant->insertBefore(n);
+    become(constant->output(), n->output());
+    n->destroy();
+  }
 }
 
 // Constants go to the start of the graph, the last one first; equal ones become one.
@@ -138,13 +171,6 @@ void reorderInputs(Node* n, size_t from, const std::vector<size_t>& index) {
   for (size_t i = 0; i < index.size(); ++i) n->replaceInput(from + i, before[index[i]]);
 }
 
-// Moves uses, type and name.
-void become(Value* fresh, Value* old) {
-  std::string name(old->isNamed() ? old->givenName() : "");
-  old->replaceAllUsesWith(fresh);
-  if (!name.empty()) fresh->setName(name);
-}
-
 void reorderResults(Node* n, const Order& order) {
   std::vector<size_t> index = byFirstUse(n, order);
   if (std::is_sorted(index.begin(), index.end())) return;
@@ -171,6 +197,8 @@ void reorderAll(Block* block, const Order& order) {
 }  // namespace
 
 void cleanUp(Graph& graph, const OpRegistry& registry) {
+  sweep(graph.block(), registry);
+  foldTuples(graph);
   sweep(graph.block(), registry);
   poolConstants(graph);
   Order order;

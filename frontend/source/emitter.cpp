@@ -120,10 +120,9 @@ namespace {
 
 // Not what the serialiser numbers: `_12`.
 bool isTelling(std::string_view name) {
-  return name.size() > 1 ? name[0] != '_' || !std::all_of(name.begin() + 1, name.end(), [](char c) {
-    return c >= '0' && c <= '9';
-  })
-                         : name != "_";
+  return name.size() > 1
+             ? name[0] != '_' || !std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; })
+             : name != "_";
 }
 
 }  // namespace

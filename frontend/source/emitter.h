@@ -48,7 +48,7 @@ struct CallPlan {
   struct Slot {
     enum class How : uint8_t { Value, Default, Repeat, Collect } how;
     Value* value = nullptr;
-    size_t from = 0;        // Collect: the first of the values
+    size_t from = 0;         // Collect: the first of the values
     TypePtr type = nullptr;  // of the argument, variables replaced
     const Argument* argument = nullptr;
   };
@@ -180,7 +180,7 @@ class Emitter {
   Emitter* outer_;
   Frame* frame_ = nullptr;
   Span span_{0, 0};
-  TypePtr returns_ = nullptr;    // of the function; null: any
+  TypePtr returns_ = nullptr;  // of the function; null: any
   bool returned_ = false;
   std::map<std::pair<bool, uint64_t>, Value*> literals_;
   std::set<const Value*> emptyLists_;  // `[]`, whose type is open

@@ -110,19 +110,24 @@ Meaning Emitter::nameMeaning(const Expr& e) {
 
 Meaning Emitter::resolveGlobal(const std::string& name) {
   static const std::unordered_map<std::string_view, std::pair<const char*, TypeKind>> kCasts = {
-      {"float", {"aten::Float", TypeKind::Float}}, {"int", {"aten::Int", TypeKind::Int}},
-      {"bool", {"aten::Bool", TypeKind::Bool}},    {"str", {"aten::str", TypeKind::String}},
+      {"float", {"aten::Float", TypeKind::Float}},       {"int", {"aten::Int", TypeKind::Int}},
+      {"bool", {"aten::Bool", TypeKind::Bool}},          {"str", {"aten::str", TypeKind::String}},
       {"complex", {"aten::Complex", TypeKind::Complex}}, {"_to_tensor", {"prim::NumToTensor", TypeKind::Tensor}}};
   static const std::unordered_map<std::string_view, const char*> kFunctions = {
-      {"len", "aten::len"},       {"hex", "aten::hex"},       {"oct", "aten::oct"},     {"round", "aten::round"},
-      {"hash", "aten::hash"},     {"id", "prim::id"},         {"min", "prim::min"},     {"max", "prim::max"},
-      {"abs", "prim::abs"},       {"all", "aten::all"},       {"any", "aten::any"},     {"divmod", "aten::divmod"},
-      {"sum", "aten::sum"},       {"ord", "aten::ord"},       {"chr", "aten::chr"},     {"bin", "aten::bin"},
-      {"pow", "aten::pow"},       {"sorted", "aten::sorted"}, {"list", "aten::list"},   {"dict", "aten::dict"},
-      {"print", "prim::Print"},   {"rangelist", "prim::rangelist"}};
-  static const std::set<std::string_view> kSpecial = {"annotate", "unchecked_cast", "uninitialized", "fork",
-                                                      "awaitable", "getattr", "hasattr", "isinstance", "range",
-                                                      "zip", "enumerate", "tuple", "super"};
+      {"len", "aten::len"},     {"hex", "aten::hex"},
+      {"oct", "aten::oct"},     {"round", "aten::round"},
+      {"hash", "aten::hash"},   {"id", "prim::id"},
+      {"min", "prim::min"},     {"max", "prim::max"},
+      {"abs", "prim::abs"},     {"all", "aten::all"},
+      {"any", "aten::any"},     {"divmod", "aten::divmod"},
+      {"sum", "aten::sum"},     {"ord", "aten::ord"},
+      {"chr", "aten::chr"},     {"bin", "aten::bin"},
+      {"pow", "aten::pow"},     {"sorted", "aten::sorted"},
+      {"list", "aten::list"},   {"dict", "aten::dict"},
+      {"print", "prim::Print"}, {"rangelist", "prim::rangelist"}};
+  static const std::set<std::string_view> kSpecial = {
+      "annotate",   "unchecked_cast", "uninitialized", "fork",      "awaitable", "getattr", "hasattr",
+      "isinstance", "range",          "zip",           "enumerate", "tuple",     "super"};
   if (auto c = kCasts.find(name); c != kCasts.end())
     return {.kind = M::Cast, .symbol = Symbol::of(c->second.first), .type = simpleType(c->second.second)};
   if (auto f = kFunctions.find(name); f != kFunctions.end())
@@ -187,11 +192,35 @@ Meaning Emitter::classAttribute(Value* v, ClassInfo& info, std::string_view name
 }
 
 Meaning Emitter::valueAttribute(Value* v, std::string_view name) {
-  static const std::set<std::string_view> kProperties = {
-      "dtype",   "device",    "grad",    "data",      "shape",     "is_cuda",     "is_xpu",   "is_sparse",
-      "is_mkldnn", "is_mps",  "is_quantized", "is_vulkan", "is_ipu", "is_meta",   "is_leaf",  "is_nested",
-      "requires_grad", "layout", "T",    "H",         "mT",        "mH",          "itemsize", "nbytes",
-      "ndim",    "name",      "retains_grad", "is_sparse_csr", "names"};
+  static const std::set<std::string_view> kProperties = {"dtype",
+                                                         "device",
+                                                         "grad",
+                                                         "data",
+                                                         "shape",
+                                                         "is_cuda",
+                                                         "is_xpu",
+                                                         "is_sparse",
+                                                         "is_mkldnn",
+                                                         "is_mps",
+                                                         "is_quantized",
+                                                         "is_vulkan",
+                                                         "is_ipu",
+                                                         "is_meta",
+                                                         "is_leaf",
+                                                         "is_nested",
+                                                         "requires_grad",
+                                                         "layout",
+                                                         "T",
+                                                         "H",
+                                                         "mT",
+                                                         "mH",
+                                                         "itemsize",
+                                                         "nbytes",
+                                                         "ndim",
+                                                         "name",
+                                                         "retains_grad",
+                                                         "is_sparse_csr",
+                                                         "names"};
   TypePtr t = v->type();
   if (ClassInfo* info = infoOf(t)) return classAttribute(v, *info, name);
   if (t->isTensor() && (name == "real" || name == "imag"))
@@ -240,7 +269,8 @@ Emitter::Condition Emitter::condition(const Expr& e) {
   if (e.is(K::Binary) && (e.text == "is" || e.text == "is not")) return isCondition(e);
   if (e.is(K::Call) && e.item()->isName("isinstance") && e.items.size == 3) return instanceCondition(e);
   Value* v = toBool(value(e));
-  const IValue* known = v->node() && v->node()->kind() == sym::Constant ? v->node()->attributeValue(sym::value) : nullptr;
+  const IValue* known =
+      v->node() && v->node()->kind() == sym::Constant ? v->node()->attributeValue(sym::value) : nullptr;
   return {v, known && known->isBool() ? std::optional(known->toBool()) : std::nullopt};
 }
 
@@ -315,8 +345,8 @@ Value* Emitter::emitUnary(const Expr& e) {
   if (e.text == "+") return value(of);
   if (e.text == "-") {
     // Arithmetic without overflow: the literal may be 2^63.
-    if (of.is(K::Integer)) return constant(static_cast<int64_t>(-static_cast<uint64_t>(of.integer)));
-    if (of.is(K::Float)) return constant(-of.number);
+    if (of.is(K::Integer)) return literal(static_cast<int64_t>(-static_cast<uint64_t>(of.integer)));
+    if (of.is(K::Float)) return literal(-of.number);
     if (of.isName("inf")) return constant(-std::numeric_limits<double>::infinity());
   }
   return builtin(e.text == "-" ? "aten::neg" : "aten::bitwise_not", {value(of)});
@@ -324,11 +354,11 @@ Value* Emitter::emitUnary(const Expr& e) {
 
 Value* Emitter::emitBinary(const Expr& e) {
   static const std::unordered_map<std::string_view, const char*> kKinds = {
-      {"+", "aten::add"},        {"-", "aten::sub"},        {"*", "aten::mul"},        {"/", "aten::div"},
-      {"//", "aten::floordiv"},  {"%", "aten::remainder"},  {"**", "aten::pow"},       {"@", "aten::matmul"},
-      {"==", "aten::eq"},        {"!=", "aten::ne"},        {"<", "aten::lt"},         {"<=", "aten::le"},
-      {">", "aten::gt"},         {">=", "aten::ge"},        {"&", "aten::__and__"},    {"|", "aten::__or__"},
-      {"^", "aten::__xor__"},    {"<<", "aten::__lshift__"}, {">>", "aten::__rshift__"}};
+      {"+", "aten::add"},       {"-", "aten::sub"},         {"*", "aten::mul"},        {"/", "aten::div"},
+      {"//", "aten::floordiv"}, {"%", "aten::remainder"},   {"**", "aten::pow"},       {"@", "aten::matmul"},
+      {"==", "aten::eq"},       {"!=", "aten::ne"},         {"<", "aten::lt"},         {"<=", "aten::le"},
+      {">", "aten::gt"},        {">=", "aten::ge"},         {"&", "aten::__and__"},    {"|", "aten::__or__"},
+      {"^", "aten::__xor__"},   {"<<", "aten::__lshift__"}, {">>", "aten::__rshift__"}};
   if (e.text == "is" || e.text == "is not") return isCondition(e).value;
   Value *left = value(*e.item(0)), *right = value(*e.item(1));
   if (e.text == "in") return builtin("aten::__contains__", {right, left});
@@ -353,12 +383,11 @@ Value* Emitter::emitList(const Expr& e, TypePtr hint) {
   for (const Expr* i : e.items) {
     Value* v = value(*i, element);
     TypePtr t = withoutRefinement(v->type());
-    common = common ? unifyTypes(common, t) : t;
+    if (element) v = converted(v, element, true);
+    common = element ? (isSubtype(v->type(), element) ? element : nullptr) : common ? unifyTypes(common, t) : t;
     if (!common) fail("the elements of a list have different types");
     parts.push_back(v);
   }
-  if (element)
-    for (Value*& v : parts) v = converted(v, element, true);
   Value* list = insert(sym::ListConstruct, parts)->output();
   list->setType(listType(element ? element : common ? common : types().tensor));
   if (parts.empty() && !element) emptyLists_.insert(list);
@@ -449,7 +478,8 @@ Value* Emitter::emitSubscript(const Expr& e) {
 
 int64_t Emitter::constantIndex(const Expr& e, size_t size, bool isBound) {
   Value* v = value(e);
-  const IValue* known = v->node() && v->node()->kind() == sym::Constant ? v->node()->attributeValue(sym::value) : nullptr;
+  const IValue* known =
+      v->node() && v->node()->kind() == sym::Constant ? v->node()->attributeValue(sym::value) : nullptr;
   if (!known || !known->isInt()) fail("a tuple needs a literal as its index");
   auto length = static_cast<int64_t>(size);
   int64_t i = known->toInt() < 0 ? known->toInt() + length : known->toInt();

@@ -90,11 +90,11 @@ void Library::addClass(const std::string& module, const SourceFile* file, const 
   info->name = module + "." + std::string(c.name);
   info->file = file;
   info->syntax = &c;
-  info->kind = c.base == "Module"                                       ? ClassKind::Module
-               : c.base == "NamedTuple"                                 ? ClassKind::NamedTuple
-               : c.base == "Enum"                                       ? ClassKind::Enum
+  info->kind = c.base == "Module"                                     ? ClassKind::Module
+               : c.base == "NamedTuple"                               ? ClassKind::NamedTuple
+               : c.base == "Enum"                                     ? ClassKind::Enum
                : c.base == "Interface" || c.base == "ModuleInterface" ? ClassKind::Interface
-                                                                        : ClassKind::Plain;
+                                                                      : ClassKind::Plain;
   info->type = info->kind == ClassKind::Enum        ? enumType(info->name)
                : info->kind == ClassKind::Interface ? interfaceType(info->name)
                                                     : classType(info->name);
@@ -193,17 +193,36 @@ void Library::declareAttribute(ClassInfo& info, const Stmt& s) {
 // ---- types ----
 
 TypePtr Library::namedType(const std::string& name, const Expr& e) {
-  static const std::unordered_map<std::string_view, TypeKind> kNames = {
-      {"Tensor", TypeKind::Tensor},     {"int", TypeKind::Int},           {"float", TypeKind::Float},
-      {"bool", TypeKind::Bool},         {"str", TypeKind::String},        {"complex", TypeKind::Complex},
-      {"number", TypeKind::Number},     {"None", TypeKind::None},         {"NoneType", TypeKind::None},
-      {"Device", TypeKind::Device},     {"Any", TypeKind::Any},           {"Generator", TypeKind::Generator},
-      {"Stream", TypeKind::Stream},     {"Storage", TypeKind::Storage},   {"Function", TypeKind::Function},
-      {"Quantizer", TypeKind::Quantizer}, {"QScheme", TypeKind::QScheme}, {"Capsule", TypeKind::Capsule},
-      {"PyObject", TypeKind::PyObject}, {"list", TypeKind::AnyList},      {"tuple", TypeKind::AnyTuple},
-      {"AnyEnumType", TypeKind::AnyEnum}, {"AnyClassType", TypeKind::AnyClass}, {"torch.device", TypeKind::Device},
-      {"torch.Tensor", TypeKind::Tensor}, {"Layout", TypeKind::Int},      {"Dtype", TypeKind::Int},
-      {"ScalarType", TypeKind::Int},    {"MemoryFormat", TypeKind::Int},  {"SymInt", TypeKind::Int}};
+  static const std::unordered_map<std::string_view, TypeKind> kNames = {{"Tensor", TypeKind::Tensor},
+                                                                        {"int", TypeKind::Int},
+                                                                        {"float", TypeKind::Float},
+                                                                        {"bool", TypeKind::Bool},
+                                                                        {"str", TypeKind::String},
+                                                                        {"complex", TypeKind::Complex},
+                                                                        {"number", TypeKind::Number},
+                                                                        {"None", TypeKind::None},
+                                                                        {"NoneType", TypeKind::None},
+                                                                        {"Device", TypeKind::Device},
+                                                                        {"Any", TypeKind::Any},
+                                                                        {"Generator", TypeKind::Generator},
+                                                                        {"Stream", TypeKind::Stream},
+                                                                        {"Storage", TypeKind::Storage},
+                                                                        {"Function", TypeKind::Function},
+                                                                        {"Quantizer", TypeKind::Quantizer},
+                                                                        {"QScheme", TypeKind::QScheme},
+                                                                        {"Capsule", TypeKind::Capsule},
+                                                                        {"PyObject", TypeKind::PyObject},
+                                                                        {"list", TypeKind::AnyList},
+                                                                        {"tuple", TypeKind::AnyTuple},
+                                                                        {"AnyEnumType", TypeKind::AnyEnum},
+                                                                        {"AnyClassType", TypeKind::AnyClass},
+                                                                        {"torch.device", TypeKind::Device},
+                                                                        {"torch.Tensor", TypeKind::Tensor},
+                                                                        {"Layout", TypeKind::Int},
+                                                                        {"Dtype", TypeKind::Int},
+                                                                        {"ScalarType", TypeKind::Int},
+                                                                        {"MemoryFormat", TypeKind::Int},
+                                                                        {"SymInt", TypeKind::Int}};
   if (auto known = kNames.find(name); known != kNames.end()) return simpleType(known->second);
   if (ClassInfo* info = startsWith(name, "__torch__.") ? findClass(name) : nullptr) {
     if (info->kind == ClassKind::NamedTuple) declare(*info);

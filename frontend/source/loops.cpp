@@ -58,8 +58,7 @@ void Emitter::emitLoop(Value* count, const Expr* test, const std::set<std::strin
     block->addResult(test ? toBool(condition(*test).value) : first);
     for (const std::string& name : carried) block->addResult(find(name)->value);
   }
-  for (const std::string& name : carried)
-    setValue(name, n->addOutput(block->parameter(n->outputCount() + 1)->type()));
+  for (const std::string& name : carried) setValue(name, n->addOutput(block->parameter(n->outputCount() + 1)->type()));
 }
 
 void Emitter::emitEach(const Meaning& sequence, const Expr& target, std::set<std::string> assigned,
@@ -102,8 +101,9 @@ Value* Emitter::lengthOf(const Meaning& m) {
     return builtin("aten::len", {v});
   }
   if (m.text == "range")
-    return m.parts.size() == 1 ? m.parts[0].value
-                               : builtin("aten::__range_length", {m.parts[0].value, m.parts[1].value, m.parts[2].value});
+    return m.parts.size() == 1
+               ? m.parts[0].value
+               : builtin("aten::__range_length", {m.parts[0].value, m.parts[1].value, m.parts[2].value});
   if (m.text == "enumerate") return lengthOf(m.parts[0]);
   std::vector<Value*> lengths;
   for (const Meaning& part : m.parts) lengths.push_back(lengthOf(part));
@@ -121,9 +121,8 @@ Meaning Emitter::elementOf(const Meaning& m, Value* index) {
                                          : builtin("aten::__getitem__", {v, index}));
   }
   if (m.text == "range")
-    return isValue(m.parts.size() == 1
-                       ? index
-                       : builtin("aten::__derive_index", {index, m.parts[0].value, m.parts[2].value}));
+    return isValue(m.parts.size() == 1 ? index
+                                       : builtin("aten::__derive_index", {index, m.parts[0].value, m.parts[2].value}));
   Meaning tuple{.kind = Meaning::Kind::Dynamic, .text = "tuple"};
   if (m.text == "enumerate") {
     Value* start = m.parts.size() > 1 ? builtin("aten::add", {index, m.parts[1].value}) : index;

@@ -98,14 +98,18 @@ int Reader::nextToken(Semantic& value, Span& span) {
 
 int Reader::word(std::string_view text, Semantic& value) const {
   static const std::unordered_map<std::string_view, int> kWords = {
-      {"class", Token::TOK_CLASS},   {"def", Token::TOK_DEF},           {"if", Token::TOK_IF},
-      {"elif", Token::TOK_ELIF},     {"else", Token::TOK_ELSE},         {"for", Token::TOK_FOR},
-      {"in", Token::TOK_IN},         {"while", Token::TOK_WHILE},       {"break", Token::TOK_BREAK},
-      {"continue", Token::TOK_CONTINUE}, {"return", Token::TOK_RETURN}, {"raise", Token::TOK_RAISE},
-      {"assert", Token::TOK_ASSERT}, {"with", Token::TOK_WITH},         {"as", Token::TOK_AS},
-      {"pass", Token::TOK_PASS},     {"not", Token::TOK_NOT},           {"and", Token::TOK_AND},
-      {"or", Token::TOK_OR},         {"is", Token::TOK_IS},             {"True", Token::TOK_TRUE},
-      {"False", Token::TOK_FALSE},   {"None", Token::TOK_NONE},         {"import", Token::TOK_IMPORT},
+      {"class", Token::TOK_CLASS},   {"def", Token::TOK_DEF},
+      {"if", Token::TOK_IF},         {"elif", Token::TOK_ELIF},
+      {"else", Token::TOK_ELSE},     {"for", Token::TOK_FOR},
+      {"in", Token::TOK_IN},         {"while", Token::TOK_WHILE},
+      {"break", Token::TOK_BREAK},   {"continue", Token::TOK_CONTINUE},
+      {"return", Token::TOK_RETURN}, {"raise", Token::TOK_RAISE},
+      {"assert", Token::TOK_ASSERT}, {"with", Token::TOK_WITH},
+      {"as", Token::TOK_AS},         {"pass", Token::TOK_PASS},
+      {"not", Token::TOK_NOT},       {"and", Token::TOK_AND},
+      {"or", Token::TOK_OR},         {"is", Token::TOK_IS},
+      {"True", Token::TOK_TRUE},     {"False", Token::TOK_FALSE},
+      {"None", Token::TOK_NONE},     {"import", Token::TOK_IMPORT},
   };
   // Attributes may bear the name of a keyword.
   auto known = lastToken_ == Token::TOK_DOT ? kWords.end() : kWords.find(text);

@@ -127,7 +127,8 @@ void Emitter::assignElement(const Expr& target, Value* v) {
   Value* of = value(*target.item());
   if (of->type()->isTensor()) {
     Expr element = target;
-    builtin("aten::copy_", {emitTensorSubscript(of, element), v->type()->isTensor() ? v : builtin("aten::tensor", {v})});
+    builtin("aten::copy_",
+            {emitTensorSubscript(of, element), v->type()->isTensor() ? v : builtin("aten::tensor", {v})});
     return;
   }
   if (target.items.size != 2 || target.item(1)->is(K::Slice)) fail("only one element can be assigned to");
@@ -151,7 +152,8 @@ void Emitter::emitAugment(const Stmt& s) {
                           : s.op == "<<" ? "__lshift__"
                           : s.op == ">>" ? "__rshift__"
                                          : "matmul";
-  bool inPlace = before->type()->isTensor() && s.op.size() == 1 && std::string_view("+-*/").find(s.op) != std::string_view::npos;
+  bool inPlace =
+      before->type()->isTensor() && s.op.size() == 1 && std::string_view("+-*/").find(s.op) != std::string_view::npos;
   bool isList = before->type()->is(TypeKind::List) && s.op == "+";
   std::string kind = "aten::" + std::string(name) + (inPlace ? "_" : isList ? "_" : "");
   assign(target, {Meaning::Kind::Value, builtin(kind, {before, with})});
@@ -233,7 +235,7 @@ void Emitter::emitWith(const Stmt& s) {
   emitStatements(s.body);
   if (returned_) fail("a return inside 'with' is not written by PyTorch's serialiser", ErrorKind::Unsupported);
   while (!entered.empty()) {
-    make(sym::Exit, {entered.back()}, types().none);
+    make(sym::Exit, {entered.back()}, types().tensor);
     entered.pop_back();
   }
 }

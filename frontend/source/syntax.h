@@ -13,27 +13,27 @@ struct Class;
 
 struct Expr {
   enum class Kind : uint8_t {
-    Name,         // text
-    Integer,      // integer
-    Float,        // number
-    Imaginary,    // number
-    String,       // text, unescaped
+    Name,       // text
+    Integer,    // integer
+    Float,      // number
+    Imaginary,  // number
+    String,     // text, unescaped
     True,
     False,
     None,
     Ellipsis,
-    Attribute,    // items[0].text
-    Call,         // items[0](items[1], ...), keywords among them
-    Keyword,      // text=items[0], inside a call
-    Star,         // *items[0], inside a call
-    Subscript,    // items[0][items[1], ...]
-    Slice,        // items: from, to, step; null where left out
+    Attribute,  // items[0].text
+    Call,       // items[0](items[1], ...), keywords among them
+    Keyword,    // text=items[0], inside a call
+    Star,       // *items[0], inside a call
+    Subscript,  // items[0][items[1], ...]
+    Slice,      // items: from, to, step; null where left out
     Tuple,
     List,
     Set,
-    Dict,         // key, value, key, value ...
-    Unary,        // text: "-", "+", "~", "not"
-    Binary,       // text: the operator
+    Dict,    // key, value, key, value ...
+    Unary,   // text: "-", "+", "~", "not"
+    Binary,  // text: the operator
     And,
     Or,
     Conditional,  // items[0] if items[1] else items[2]
@@ -66,14 +66,14 @@ struct Stmt {
     If,          // value: the condition; body, other
     For,         // targets[0] in value
     While,
-    With,        // targets: the contexts, each Tuple(context, name) or the context alone
-    Return,      // value or null
-    Raise,       // value or null
-    Assert,      // value, and the message or null in `type`
+    With,    // targets: the contexts, each Tuple(context, name) or the context alone
+    Return,  // value or null
+    Raise,   // value or null
+    Assert,  // value, and the message or null in `type`
     Pass,
     Break,
     Continue,
-    Define,      // def
+    Define,  // def
     DefineClass,
   };
   Kind kind;

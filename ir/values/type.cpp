@@ -573,7 +573,8 @@ void append(TypePtr type, TypeStyle style, int verbosity, std::string& out) {
       out += "Enum<" + type->name() + ">";
       return;
     case TypeKind::Interface:
-      out += "InterfaceType<" + type->name() + ">";
+      // Without its module, as PyTorch prints it.
+      out += "InterfaceType<" + type->name().substr(type->name().rfind('.') + 1) + ">";
       return;
     case TypeKind::Class:
     case TypeKind::Variable:

@@ -376,8 +376,13 @@ class FunctionCompiler {
     } else if (n->subgraph()) {
       // A fork, or a wrapper of a generic subgraph for a faster executor: running the subgraph means the same.
       emitCall(n, owner_.functionFor(*n->subgraph(), std::string(n->kind().text())), 0, inputs, outputs);
+    } else if (n->kind() == sym::GetAttr && n->outputCount() == 1 && n->output()->type()->isTensor() &&
+               isWritten(n->output())) {
+      emit(kGetAttrToWrite, n, inputs, outputs, {});
     } else if (Handler h = structureHandler(n->kind())) {
       emit(h, n, inputs, outputs, {});
+    } else if (isInBranch(n) && owner_.isMissing(n)) {
+      emit(kNotImplemented, n, inputs, outputs, {});
     } else if (const Operator* op = owner_.resolve(n)) {
       emitOperator(n, op, inputs, outputs);
     }
@@ -419,6 +424,13 @@ class FunctionCompiler {
     f_.constants.push_back(std::make_unique<IValue>(std::move(value)));
     Instruction& in = emit(written ? control::kLoadCopy : control::kLoadConstant, n, {}, {define(n->output())}, {});
     in.constant = f_.constants.back().get();
+  }
+
+  // Whether it runs is known when it runs.
+  static bool isInBranch(const Node* n) {
+    for (const Block* b = n->block(); b->owner(); b = b->parent())
+      if (b->owner()->kind() == sym::If) return true;
+    return false;
   }
 
   bool isWritten(const Value* v) {

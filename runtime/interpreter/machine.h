@@ -58,6 +58,10 @@ class Machine {
 // Handlers of the prim:: nodes that depend on more than their inputs: attributes, output types, the module. Null if
 // there is none for this kind.
 Handler structureHandler(Symbol kind);
+// prim::GetAttr of a tensor that its graph writes to: what belongs to the module is copied for the run.
+extern const Handler kGetAttrToWrite;
+// An operator that is not implemented, in a branch that may not be taken.
+extern const Handler kNotImplemented;
 // All kinds that have one, and those that the compiler turns into jumps and calls.
 std::vector<Symbol> structureKinds();
 

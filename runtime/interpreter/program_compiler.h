@@ -32,6 +32,11 @@ class ProgramCompiler {
   const Operator* resolve(const Node* node);
   // What must live as long as the program, beside what its registry owns.
   std::vector<std::shared_ptr<const void>> takeHeld() { return std::move(held_); }
+  // Whether it means an operator that is known and not implemented.
+  bool isMissing(const Node* n) const {
+    const Operator* op = program_.registry_->resolve(*n);
+    return op && !op->isImplemented();
+  }
   // Reported when all is compiled: once for all nodes with the same message. The reference takes notes.
   Diagnostic& unsupported(const Node* node, std::string message, ErrorKind kind = ErrorKind::Unsupported);
 

@@ -146,6 +146,25 @@ const Instruction* getAttr(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
+const Instruction* getAttrToWrite(Machine& m, const Instruction* in) {
+  const Instruction* next = getAttr(m, in);
+  IValue& got = result(m, in);
+  const IValue& object = argument(m, in, 0);
+  bool shared = object.isObject() && object.toObject().shared;
+  if (!shared || !got.isTensor() || !got.tensorImpl() || !got.toTensor().storage()->readOnly()) return next;
+  Tensor copy = Tensor::empty(got.toTensor().dtype(), got.toTensor().sizes());
+  copyTensor(copy, got.toTensor());
+  m.overlay[&object.toObject()][Symbol::of(attributeName(in))] = IValue(copy);
+  result(m, in) = IValue(copy);
+  return next;
+}
+
+const Instruction* notImplemented(Machine& m, const Instruction* in) {
+  const Operator* op = m.program.registry().resolve(*in->node);
+  throw ExecutionError(ErrorKind::Unsupported,
+                       fmt::format("operator {} is not implemented", op ? op->fullName() : in->node->kind().text()));
+}
+
 const Instruction* setAttr(Machine& m, const Instruction* in) {
   needInputs(in, 2);
   const IValue& object = argument(m, in, 0);
@@ -403,6 +422,9 @@ constexpr Entry kHandlers[] = {
 };
 
 }  // namespace
+
+const Handler kGetAttrToWrite = getAttrToWrite;
+const Handler kNotImplemented = notImplemented;
 
 Handler structureHandler(Symbol kind) {
   static const auto kTable = [] {

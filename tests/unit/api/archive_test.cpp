@@ -1,0 +1,96 @@
+// Archives that PyTorch wrote give what PyTorch gave: each NAME.pt below data/archives/source has a NAME.txt of inputs
+// and outputs (tests/tools/pack_archives.py).
+#include "api/compiler.h"
+#include "api/value_text.h"
+#include "ir/support/diagnostic_printer.h"
+#include "ir/values/literal.h"
+#include "runtime/reference/loops/copy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+namespace tscompile {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(TSCOMPILE_TESTS_DIR) / "data" / "archives" / "source";
+
+std::string reports(const Diagnostics& diagnostics) {
+  std::string out;
+  for (const Diagnostic& d : diagnostics.list()) out += d.message + "\n";
+  return out;
+}
+
+bool isNear(double a, double b) {
+  return a == b || (std::isnan(a) && std::isnan(b)) || std::fabs(a - b) <= 1e-5 + 1e-5 * std::fabs(b);
+}
+
+bool isNear(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end()))
+    return false;
+  Tensor x = contiguous(a), y = contiguous(b);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    if (!isNear(x.real(i), y.real(i))) return false;
+  return true;
+}
+
+bool isNear(const IValue& a, const IValue& b) {
+  auto all = [](const std::vector<IValue>& x, const std::vector<IValue>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](const IValue& p, const IValue& q) { return isNear(p, q); });
+  };
+  if (a.tag() != b.tag()) return false;
+  if (a.isTensor()) return isNear(a.toTensor(), b.toTensor());
+  if (a.isList()) return all(a.toList().items, b.toList().items);
+  if (a.isTuple()) return all(a.toTuple().items, b.toTuple().items);
+  if (a.isFloat()) return isNear(a.toFloat(), b.toFloat());
+  if (!a.isDict()) return valuesEqual(a, b);
+  bool same = a.toDict().size() == b.toDict().size();
+  a.toDict().forEach([&](const IValue& key, const IValue& value) {
+    IValue* other = b.toDict().find(key);
+    same = same && other && isNear(value, *other);
+  });
+  return same;
+}
+
+class ArchiveTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(ArchiveTest, RunsAsInPyTorch) {
+  Diagnostics diagnostics;
+  Result<Module> module = Module::load(kFolder / (GetParam() + ".pt"), {}, diagnostics);
+  ASSERT_TRUE(module.ok()) << reports(diagnostics);
+  const Graph* graph = module->graph();
+  ASSERT_TRUE(graph);
+  std::vector<IValue> inputs, outputs;
+  std::ifstream file(kFolder / (GetParam() + ".txt"));
+  for (std::string line; std::getline(file, line);) {
+    size_t blank = line.find(' ');
+    bool isInput = line.substr(0, blank) == "input";
+    TypePtr type = isInput ? graph->input(inputs.size() + 1)->type() : graph->output(outputs.size())->type();
+    Result<IValue> value = parseValueText(line.substr(blank + 1), "value", diagnostics, type);
+    ASSERT_TRUE(value.ok()) << reports(diagnostics) << line;
+    (isInput ? inputs : outputs).push_back(*value);
+  }
+  Result<std::vector<IValue>> results = module->forward(inputs, diagnostics);
+  ASSERT_TRUE(results.ok()) << reports(diagnostics);
+  ASSERT_EQ(results->size(), outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    EXPECT_TRUE(isNear((*results)[i], outputs[i]))
+        << valueToText((*results)[i]) << "\nPyTorch: " << valueToText(outputs[i]);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+    if (entry.path().extension() == ".pt") out.push_back(entry.path().stem());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Source, ArchiveTest, testing::ValuesIn(names()),
+                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+
+}  // namespace
+}  // namespace tscompile
