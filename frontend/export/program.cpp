@@ -30,7 +30,7 @@ class ProgramReader {
  private:
   bool checkVersion();
   bool readInputs(ExportedProgram& out);
-  bool readInput(Json spec, ExportedProgram& out);
+  bool readInput(Json spec);
   bool addUserInputs(ExportedProgram& out);
   // One argument of the call with the leaves that are next.
   bool addArgument(const Tree& tree, std::string_view name, ExportedProgram& out);
@@ -79,7 +79,7 @@ bool ProgramReader::readInputs(ExportedProgram& out) {
   Json specs = module_.find("signature").find("input_specs");
   if (!specs.is(JsonTree::Kind::Array)) return b_.fail(module_, "the program has no signature");
   for (Json spec : items(specs))
-    if (!readInput(spec, out)) return false;
+    if (!readInput(spec)) return false;
   return addUserInputs(out);
 }
 
@@ -90,7 +90,7 @@ std::string_view pathKey(std::string_view kind) {
   return kind == "tensor_constant" ? "tensor_constant_name" : "";
 }
 
-bool ProgramReader::readInput(Json spec, ExportedProgram& out) {
+bool ProgramReader::readInput(Json spec) {
   Json s = alternative(spec);
   if (!s) return b_.fail(spec, "the input is none of those that programs have");
   if (s.key() == "user_input" || s.key() == "constant_input") {
