@@ -99,7 +99,7 @@ x22 = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
 SCENES = {
     "net": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,)),
     "net_decomposed": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,), decomposed=True),
-    "trees": scene(Trees, (x22, (x22[0], x22[1]), {"a": x22, "b": -x22}), {"scale": torch.tensor(3.0)}),
+    "trees": scene(Trees, (x22, (x22[0] + 1, x22[1] + 1), {"a": x22 + 1, "b": x22 * 2}), {"scale": torch.tensor(3.0)}),
     "choice": scene(Choice, (x22,)),
     "counter": scene(Counter, (torch.tensor([1.0, 1.0]),)),
     "counter_decomposed": scene(Counter, (torch.tensor([1.0, 1.0]),), decomposed=True),

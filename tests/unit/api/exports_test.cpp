@@ -46,7 +46,10 @@ void flatten(const IValue& v, std::vector<IValue>& out) {
 }
 
 void expectNear(const IValue& got, const IValue& want) {
-  if (!want.isTensor()) return EXPECT_EQ(valueToText(got), valueToText(want)), void();
+  if (!want.isTensor()) {
+    EXPECT_EQ(valueToText(got), valueToText(want));
+    return;
+  }
   Tensor a = got.toTensor(), b = want.toTensor();
   ASSERT_EQ(a.dtype(), b.dtype());
   ASSERT_EQ(Dims(a.sizes()), Dims(b.sizes()));
