@@ -4,10 +4,13 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+
 namespace tscompile::exported {
 namespace {
 
 constexpr size_t kMaxFixedSize = 8;
+constexpr double kExact = 9007199254740992;  // whole numbers below it are all doubles
 
 TypePtr withoutOptional(TypePtr t) { return t->is(TypeKind::Optional) ? t->element() : t; }
 
@@ -117,6 +120,9 @@ class ArgumentReader {
   Value* number(IValue v) {
     if (!wanted_) return b_.constant(v);
     if (wanted_->is(TypeKind::Float) && v.isInt()) return b_.constant(static_cast<double>(v.toInt()));
+    if (wanted_->is(TypeKind::Int) && v.isFloat() && v.toFloat() == std::trunc(v.toFloat()) &&
+        std::abs(v.toFloat()) < kExact)
+      return b_.constant(static_cast<int64_t>(v.toFloat()));
     if (wanted_->is(TypeKind::Number) && v.isBool()) return b_.constant(static_cast<int64_t>(v.toBool()));
     if (wanted_->is(TypeKind::List) && v.isNumber()) return repeated(std::move(v));
     return b_.constant(v);

@@ -130,6 +130,12 @@ constexpr CompositeText kComposites[] = {
   %no : bool = prim::Constant[value=0]()
   %y = aten::scaled_dot_product_attention(%query, %key, %value, %attn_bias, %dropout_p, %is_causal, %scale, %no)
   return (%y))"},
+    // What transformers calls for mixtures of experts where PyTorch itself has no such product.
+    {"transformers::grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor",
+     R"(
+  %none : NoneType = prim::Constant()
+  %y = aten::_grouped_mm(%input, %weight, %offs, %none, %none)
+  return (%y))"},
     {"aten::empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? "
      "device=None, bool? pin_memory=None) -> Tensor",
      R"(

@@ -154,14 +154,11 @@ bool NodeReader::give(Json input, size_t index) {
 
 // What is filled with a bool is one of bools, unless it is said otherwise.
 bool NodeReader::isFilledWithBool() const {
-  if (!operator_ ||
-      (operator_->kind() != Symbol::of("aten::full") && operator_->kind() != Symbol::of("aten::scalar_tensor")))
-    return false;
+  if (!operator_ || operator_->kind() != Symbol::of("aten::full")) return false;
   std::vector<Json> inputs = items(node_.find("inputs"));
   return std::any_of(inputs.begin(), inputs.end(), [](Json input) {
     Json v = alternative(input.find("arg"));
-    std::string_view name = textOf(input.find("name"));
-    return v && v.key() == "as_bool" && (name == "fill_value" || name == "s");
+    return v && v.key() == "as_bool" && textOf(input.find("name")) == "fill_value";
   });
 }
 
@@ -171,9 +168,12 @@ bool NodeReader::fillDefaults() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (inputs_[i]) continue;
     const Argument& a = schema().arguments[i];
-    if (!a.defaultValue) return b_.fail(node_, fmt::format("{} needs the argument '{}'", schema().fullName(), a.name));
-    TypePtr type = a.type->is(TypeKind::Optional) ? a.type->element() : a.type;
-    inputs_[i] = b_.constant(*a.defaultValue, a.defaultValue->isList() ? type : nullptr);
+    bool isOptional = a.type->is(TypeKind::Optional);
+    if (!a.defaultValue && !isOptional)
+      return b_.fail(node_, fmt::format("{} needs the argument '{}'", schema().fullName(), a.name));
+    // Later versions gave defaults to more arguments: to those that may be None, this.
+    IValue value = a.defaultValue ? *a.defaultValue : IValue();
+    inputs_[i] = b_.constant(value, !value.isList() ? nullptr : isOptional ? a.type->element() : a.type);
   }
   return true;
 }
