@@ -53,8 +53,8 @@ Result<std::string> TorchArchive::word(std::string_view name, Diagnostics& diagn
   Result<ZipContents> contents = zip_->contents(*member, kMost, diagnostics);
   if (!contents) return Failed{};
   std::string_view text = contents->part.bytes;
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
-  return abbreviate(trim(text), 100);
+  text = text.substr(0, text.find_last_not_of(" \r\n") + 1);
+  return abbreviate(text, 100);
 }
 
 bool TorchArchive::readVersion(Diagnostics& diagnostics) {

@@ -55,7 +55,7 @@ class TorchArchive {
  private:
   bool readVersion(Diagnostics& diagnostics);
   bool readByteOrder(Diagnostics& diagnostics);
-  // A small member's text, without blanks around; fails if there is no such member.
+  // A small member's text without its line end; fails if there is no such member.
   Result<std::string> word(std::string_view name, Diagnostics& diagnostics) const;
   Result<std::shared_ptr<const PickleTree>> pickle(std::string_view name, PickleStorages* storages,
                                                    Diagnostics& diagnostics) const;

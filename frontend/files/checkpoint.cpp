@@ -100,7 +100,7 @@ class TensorWalk {
   TensorWalk(const std::string& path, const Limits& limits, Diagnostics& diagnostics)
       : path_(path), limits_(limits), diagnostics_(diagnostics) {}
 
-  bool run(const PickleValue& container, std::vector<Checkpoint::Named>& out);
+  bool run(const PickleValue& container, std::vector<NamedTensor>& out);
 
  private:
   struct Step {
@@ -115,7 +115,7 @@ class TensorWalk {
   bool open(const Step& step, bool isOutermost);
   bool openDict(const Step& step, PickleRef dict);
   bool openModule(const Step& step, const PickleValue& state);
-  bool checkNames(const std::vector<Checkpoint::Named>& found);
+  bool checkNames(const std::vector<NamedTensor>& found);
 
   const std::string& path_;
   const Limits& limits_;
@@ -125,7 +125,7 @@ class TensorWalk {
   uint64_t steps_ = 0, nameBytes_ = 0;
 };
 
-bool TensorWalk::run(const PickleValue& container, std::vector<Checkpoint::Named>& out) {
+bool TensorWalk::run(const PickleValue& container, std::vector<NamedTensor>& out) {
   todo_.push_back({"", &container});
   bool isOutermost = true;
   while (!todo_.empty()) {
@@ -195,7 +195,7 @@ bool TensorWalk::openModule(const Step& step, const PickleValue& state) {
   return true;
 }
 
-bool TensorWalk::checkNames(const std::vector<Checkpoint::Named>& found) {
+bool TensorWalk::checkNames(const std::vector<NamedTensor>& found) {
   std::vector<std::string_view> names;
   for (const auto& [name, tensor] : found) names.push_back(name);
   std::sort(names.begin(), names.end());
@@ -206,6 +206,13 @@ bool TensorWalk::checkNames(const std::vector<Checkpoint::Named>& found) {
 }
 
 }  // namespace
+
+Result<std::vector<NamedTensor>> namedTensors(const PickleValue& container, const std::string& path,
+                                              Diagnostics& diagnostics, const Limits& limits) {
+  std::vector<NamedTensor> out;
+  if (!TensorWalk(path, limits, diagnostics).run(container, out)) return Failed{};
+  return out;
+}
 
 bool isOptimizer(const PickleValue& value) { return value.find("state") && value.find("param_groups"); }
 
@@ -291,11 +298,8 @@ bool Checkpoint::readStream(const FilePart& file, const RefCounted* owner, const
   return tree_ != nullptr;
 }
 
-Result<std::vector<Checkpoint::Named>> Checkpoint::tensors(const PickleValue& container,
-                                                           Diagnostics& diagnostics) const {
-  std::vector<Named> out;
-  if (!TensorWalk(path_, limits_, diagnostics).run(container, out)) return Failed{};
-  return out;
+Result<std::vector<NamedTensor>> Checkpoint::tensors(const PickleValue& container, Diagnostics& diagnostics) const {
+  return namedTensors(container, path_, diagnostics, limits_);
 }
 
 PickleRef Checkpoint::find(std::string_view path) const {
@@ -317,7 +321,7 @@ const PickleValue::Entry* Checkpoint::onlyEntry(const PickleValue& dict) const {
   const PickleValue::Entry* only = nullptr;
   for (const PickleValue::Entry& e : dict.entries()) {
     Diagnostics ignored;
-    Result<std::vector<Named>> inside = tensors(*e.value, ignored);
+    Result<std::vector<NamedTensor>> inside = tensors(*e.value, ignored);
     if (!inside || inside->empty() || isOptimizer(*e.value)) continue;
     if (only || !e.value->is(Kind::Dict) || !e.key->is(Kind::String)) return nullptr;
     only = &e;

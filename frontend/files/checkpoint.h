@@ -12,13 +12,18 @@
 
 namespace tscompile {
 
+struct NamedTensor {
+  std::string name;  // as a key of state_dict(): "layer1.0.weight"
+  const PickleTensor* tensor;
+};
+// All tensors below `container`, in order, with their paths in it: keys of dicts, numbers of list items, names of
+// submodules, parameters and buffers (of TorchScript: attributes). Optimizers inside are left out. Fails after a report
+// on the file `path`: two tensors have one name.
+Result<std::vector<NamedTensor>> namedTensors(const PickleValue& container, const std::string& path,
+                                              Diagnostics& diagnostics, const Limits& limits);
+
 class Checkpoint {
  public:
-  struct Named {
-    std::string name;  // as a key of state_dict(): "layer1.0.weight"
-    const PickleTensor* tensor;
-  };
-
   // Of bytes that `owner` keeps in memory (if it is null, storages are copied). With `foreignNames`, objects of Python
   // that are not on the list of known names are objects of which nothing is known; otherwise they are refused.
   static Result<std::shared_ptr<const Checkpoint>> read(const FilePart& file, const RefCounted* owner,
@@ -29,9 +34,8 @@ class Checkpoint {
   bool isLegacy() const { return isLegacy_; }
   bool isBigEndian() const { return bigEndian_; }
 
-  // All tensors below `container`, in order, with their paths in it: keys of dicts, numbers of list items, names of
-  // submodules, parameters and buffers. Optimizers inside are left out. Fails after a report: two tensors of one name.
-  Result<std::vector<Named>> tensors(const PickleValue& container, Diagnostics& diagnostics) const;
+  // See namedTensors().
+  Result<std::vector<NamedTensor>> tensors(const PickleValue& container, Diagnostics& diagnostics) const;
   // What is at a path of keys ("optimizer.state"); null if nothing is. Keys may have dots.
   PickleRef find(std::string_view path) const;
   // The way to the tensors, if they are all in one dict of another: "model." for {"model": {…}, "epoch": 3}.

@@ -23,7 +23,7 @@ constexpr Magic kMagics[] = {
     {"GGUF"sv, FileKind::Gguf},
     {"TFL3"sv, FileKind::TfLite, 4},
     {"PTMF"sv, FileKind::TorchFlatbuffer, 4},
-    {"ET"sv, FileKind::ExecuTorch, 4},
+    {"ET12"sv, FileKind::ExecuTorch, 4},
     // A pickle of the number that such files begin with.
     {"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."sv, FileKind::LegacyCheckpoint},
     {"ustar"sv, FileKind::Tar, 257},

@@ -1,8 +1,10 @@
 // `tscompile inspect`: what a file is and what it holds. Nothing in it is executed.
 #include "api/built_model.h"
 #include "api/engine_file.h"
+#include "frontend/archive/torch_archive.h"
+#include "frontend/files/archive_kind.h"
+#include "frontend/files/checkpoint.h"
 #include "frontend/files/file_io.h"
-#include "frontend/files/file_kind.h"
 #include "frontend/files/weights.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/json_writer.h"
@@ -10,6 +12,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/quantities.h"
 #include "tools/reports/graph_summary.h"
+#include "tools/reports/torch_files.h"
 
 #include <fmt/core.h>
 
@@ -58,6 +61,11 @@ class Inspector {
     if (!start) return;
     name_ = isInput_ ? "<stdin>" : path;
     FileKind kind = detectFileKind(std::string_view(*start).substr(0, kFileKindBytes));
+    if ((kind == FileKind::TorchArchive || kind == FileKind::Zip) && !isInput_) {
+      Ref<FileMapping> mapping = FileMapping::open(path, diagnostics);
+      if (!mapping) return;
+      kind = detectWholeFileKind(mapping->bytes(), session_.common.limits);
+    }
     if (emitGraph_) {
       if (kind == FileKind::EngineFile && !isInput_) return printGraphOf(path);
       reportFileKind(name_, "an engine file", kind, diagnostics);
@@ -80,6 +88,21 @@ class Inspector {
         break;
       case FileKind::Npz:
         npz(path);
+        break;
+      case FileKind::TorchScript:
+        torchScript(path);
+        break;
+      case FileKind::TorchCheckpoint:
+      case FileKind::LegacyCheckpoint:
+        checkpoint(path, session_.diagnostics);
+        break;
+      case FileKind::Pickle: {
+        Diagnostics ignored;  // most pickles are no checkpoints
+        checkpoint(path, ignored);
+        break;
+      }
+      case FileKind::Json:
+        weightsIndex(path);
         break;
       case FileKind::GitLfsPointer:
         lfsPointer(*start);
@@ -477,6 +500,39 @@ class Inspector {
       return;
     }
     for (size_t i = 0; i < names->size(); ++i) text_ += fmt::format("  {:<12}{}\n", i ? "" : "members", (*names)[i]);
+  }
+
+  // ---- PyTorch's files ----
+
+  TorchListing torchListing() {
+    return {isJson_ ? nullptr : &text_, json_, session_.diagnostics, session_.common.limits};
+  }
+
+  void torchScript(const std::string& path) {
+    Ref<FileMapping> file = FileMapping::open(path, session_.diagnostics);
+    if (!file) return;
+    FilePart part{file->bytes(), name_};
+    auto archive = TorchArchive::read(part, file.get(), session_.diagnostics, session_.common.limits);
+    if (archive) listTorchScript(**archive, file->bytes().size(), torchListing());
+  }
+
+  void checkpoint(const std::string& path, Diagnostics& diagnostics) {
+    if (!needsFile()) return;
+    Ref<FileMapping> file = FileMapping::open(path, session_.diagnostics);
+    if (!file) return;
+    auto read = Checkpoint::read({file->bytes(), name_}, file.get(), /*foreignNames=*/true, diagnostics,
+                                 session_.common.limits);
+    if (read) listCheckpoint(**read, name_, file->bytes().size(), torchListing());
+  }
+
+  // Of other JSON nothing is told.
+  void weightsIndex(const std::string& path) {
+    if (isInput_) return;
+    Ref<FileMapping> file = FileMapping::open(path, session_.diagnostics);
+    if (!file) return;
+    Diagnostics ignored;
+    auto index = parseWeightsIndex({file->bytes(), name_}, ignored, session_.common.limits);
+    if (index) listWeightsIndex(*index, torchListing());
   }
 
   // ---- others ----

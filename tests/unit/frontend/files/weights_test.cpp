@@ -76,13 +76,14 @@ TEST(Weights, RefuseFilesOfOtherKinds) {
     const char* message;
   };
   const Row rows[] = {
-      {dataFile("stored.npz"), "error: expected a safetensors file, found an .npz archive\n"},
-      {folder.write("a.weights", "GGUF"), "a.weights: error: expected a safetensors file, found a GGUF model\n"},
+      {dataFile("stored.npz"), "error: expected a file of weights, found an .npz archive\n"},
+      {folder.write("a.weights", "GGUF"), "a.weights: error: expected a file of weights, found a GGUF model\n"},
       {folder.write("lfs", "version https://git-lfs.github.com/spec/v1\n"),
-       "lfs: error: expected a safetensors file, found a git-LFS pointer\n"
+       "lfs: error: expected a file of weights, found a git-LFS pointer\n"
        "note: fetch the file that it stands for with 'git lfs pull'\n"},
-      {folder.write("pickle.pt", "\x80\x02}"),
-       "pickle.pt: error: expected a safetensors file, found a Python pickle\n"
+      {folder.write("pickle.pt", "\x80\x02}"), "pickle.pt:@3: error: the pickle ends too early\n"},
+      {folder.write("other.pt", "\x80\x02}."),
+       "other.pt: error: expected a PyTorch checkpoint, found a Python pickle\n"
        "note: export_torchscript.py makes graph text and safetensors of PyTorch models\n"},
       {folder / "none", "none: error: cannot read: No such file or directory\n"},
   };

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Writes tests/data/archives: small files as PyTorch saves them, and files that are made to deceive.
+
+    /usr/bin/python3 make_archive_files.py        # PyTorch 1.13: *_1.pt, and what no PyTorch writes
+    python3 make_archive_files.py                 # PyTorch 2: *_2.pt
+"""
+import argparse
+import collections
+import enum
+import io
+import os
+import struct
+import zipfile
+from typing import Dict, List, Optional, Tuple
+
+import torch
+
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "archives")
+VERSION = 1 if torch.__version__.startswith("1.") else 2
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 7
+
+
+class Part(torch.nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class Whole(torch.nn.Module):
+    """Attributes of every kind; `first` and `second` share a parameter, `twice` holds one list two times."""
+
+    names: Dict[str, int]
+    maybe: Optional[int]
+
+    def __init__(self):
+        super().__init__()
+        shared = torch.arange(4.0).view(2, 2)
+        self.first = Part(shared)
+        self.second = Part(shared)
+        self.second.weight = self.first.weight
+        self.register_buffer("rows", torch.arange(6.0).view(2, 3).t())
+        self.register_buffer("flags", torch.tensor([True, False]))
+        self.register_buffer("small", torch.tensor([1.5, -2.0], dtype=torch.bfloat16))
+        self.register_buffer("waves", torch.tensor([1 + 2j]))
+        self.names = {"a": 1, "b": -300}
+        self.maybe = None
+        self.pair: Tuple[int, str] = (2 ** 40, "x\u00e9")
+        self.list: List[float] = [0.5, -1.0]
+        self.tensors: List[torch.Tensor] = [torch.ones(1), torch.zeros(0)]
+        self.color = Color.BLUE
+        self.device = torch.device("cpu")
+        self.turn = 1 - 2j
+
+    def forward(self, x):
+        y = self.second(self.first(x)) + torch.tensor([10.0, 20.0])
+        for _, v in self.names.items():
+            y = y + v
+        return y
+
+
+class Quantized(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        x = torch.tensor([[-1.0, 0.0, 1.0], [2.0, 3.0, 4.0]])
+        self.tensor = torch.quantize_per_tensor(x, 0.5, 2, torch.quint8)
+        self.channel = torch.quantize_per_channel(
+            x, torch.tensor([0.5, 1.0], dtype=torch.double), torch.tensor([0, 1]), 0, torch.qint8)
+
+    def forward(self, x):
+        return x + self.tensor.dequantize() + self.channel.dequantize()
+
+
+def state():
+    """A checkpoint with nesting, an optimizer, tied and strided weights."""
+    tied = torch.nn.Parameter(torch.arange(6.0).view(2, 3))
+    model = collections.OrderedDict([
+        ("embed.weight", tied), ("head.weight", tied), ("turned", torch.arange(6).view(2, 3).t()),
+        ("half", torch.tensor([1.5], dtype=torch.float16)), ("steps", torch.tensor(7)),
+        ("rest", torch.arange(10, dtype=torch.int16)[7:])])
+    return {"model": model, "epoch": 3, "loss": 0.25, "name": "run", "betas": (0.5, 0.75), "raw": b"\x00\xff",
+            "optimizer": {"state": {0: {"exp_avg": torch.zeros(2)}}, "param_groups": [{"lr": 0.5, "params": [0]}]}}
+
+
+def repack(source, target, change):
+    """The zip anew, as torch aligns it; change(name, bytes) returns new bytes, or None to leave the member out."""
+    with zipfile.ZipFile(source) as old, open(target, "wb") as raw:
+        with zipfile.ZipFile(raw, "w", zipfile.ZIP_STORED) as new:
+            for info in old.infolist():
+                data = change(info.filename, old.read(info))
+                if data is None:
+                    continue
+                member = zipfile.ZipInfo(info.filename)
+                start = raw.tell() + 30 + len(info.filename) + 4
+                member.extra = b"FB" + struct.pack("<H", -start % 64) + b"Z" * (-start % 64)
+                new.writestr(member, data)
+
+
+def swap(name, data):
+    if name.endswith("/byteorder"):
+        return b"big"
+    sizes = {"data/0": 4, "data/1": 8, "data/2": 2, "data/3": 8, "data/4": 2, "data/5": 4}
+    size = sizes.get("/".join(name.split("/")[-2:]))
+    if size is None:
+        return data
+    return b"".join(data[i:i + size][::-1] for i in range(0, len(data), size))
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("echo this must never run",)
+
+
+def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    os.makedirs(FOLDER, exist_ok=True)
+    torch.manual_seed(0)
+    scripted = torch.jit.script(Whole())
+    scripted.save(path(f"script_{VERSION}.pt"))
+    torch.jit.trace(Part(torch.ones(2)), torch.ones(2)).save(path(f"traced_{VERSION}.pt"))
+    torch.jit.script(Quantized()).save(path(f"quantized_{VERSION}.pt"))
+    torch.save(state(), path(f"checkpoint_{VERSION}.pth"))
+    if VERSION == 2:
+        torch.save({"ids": torch.tensor([1, 65535], dtype=torch.uint16)}, path("uint16_2.pth"))
+        return repack(path("checkpoint_2.pth"), path("bigendian.pth"), swap)
+    torch.save(state(), path("legacy_1.pth"), _use_new_zipfile_serialization=False)
+    torch.save(state(), path("protocol4_1.pth"), pickle_protocol=4)
+    torch.save({"weight": torch.ones(1), "evil": Evil()}, path("evil.pth"))
+    torch.save(torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.BatchNorm1d(2)), path("module_1.pth"))
+    mobile = io.BytesIO(scripted._save_to_buffer_for_lite_interpreter())
+    repack(mobile, path("bytecode.ptl"), lambda name, data: None if "/code/" in name else data)
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+#include "tools/reports/torch_files.h"
+
+#include "frontend/archive/torch_archive.h"
+#include "frontend/files/tensor_formats.h"
+#include "ir/support/diagnostic_printer.h"
+#include "ir/support/text.h"
+#include "tools/options/quantities.h"
+
+#include <fmt/core.h>
+
+#include <map>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+// "  version     3", and the field of the same meaning.
+void line(const TorchListing& out, std::string_view what, const std::string& text) {
+  if (out.text) *out.text += fmt::format("  {:<12}{}\n", what, printable(abbreviate(text, 400)));
+}
+template <class T>
+void field(const TorchListing& out, std::string_view key, const T& value) {
+  if (!out.text) out.json.field(key, value);
+}
+
+std::string_view byteOrder(bool isBig) { return isBig ? "big" : "little"; }
+
+uint64_t bytesOf(const PickleTensor& t) {
+  return t.tensor.defined() ? static_cast<uint64_t>(t.tensor.numel()) * itemSize(t.tensor.dtype()) : 0;
+}
+
+std::string quantizationText(const Quantization& q) {
+  return q.scheme == Quantization::Scheme::PerTensorAffine
+             ? fmt::format("scale {}, zero point {}", shortestNumber(q.scale), q.zeroPoint)
+             : fmt::format("a scale for each index of dimension {}", q.axis);
+}
+
+class TensorList {
+ public:
+  TensorList(const TorchListing& out, const std::vector<NamedTensor>& tensors) : out_(out), tensors_(tensors) {}
+
+  void write() {
+    std::map<const Storage*, uint64_t> storages;
+    for (const auto& [name, t] : tensors_)
+      if (t->tensor.defined()) storages[t->tensor.storage().get()] = t->tensor.storage()->bytes();
+    uint64_t bytes = 0;
+    for (const auto& [storage, size] : storages) bytes += size;
+    line(out_, "tensors",
+         fmt::format("{}, {} in {}", tensors_.size(), sizeText(bytes), counted(storages.size(), "storage")));
+    field(out_, "storages", storages.size());
+    field(out_, "tensorBytes", bytes);
+    if (!out_.text) {
+      out_.json.key("tensors");
+      out_.json.beginArray();
+    }
+    for (const NamedTensor& t : tensors_) out_.text ? text(t) : json(t);
+    if (!out_.text) out_.json.endArray();
+  }
+
+ private:
+  // The first tensor of the same storage, if that is another.
+  const std::string* sharesWith(const NamedTensor& t) {
+    if (!t.tensor->tensor.defined()) return nullptr;
+    const std::string* first = firstOf_.try_emplace(t.tensor->tensor.storage().get(), &t.name).first->second;
+    return first == &t.name ? nullptr : first;
+  }
+
+  void text(const NamedTensor& named) {
+    const PickleTensor& t = *named.tensor;
+    std::string more = t.isParameter ? ", a parameter" : "";
+    if (t.quantization) more += ", " + quantizationText(*t.quantization);
+    if (t.tensor.defined() && !t.tensor.isContiguous()) more += ", strides " + dimsText(t.tensor.strides());
+    if (const std::string* first = sharesWith(named)) more += ", in the storage of " + printable(*first);
+    *out_.text += fmt::format("    {} : {} {}, {}{}\n", printable(named.name), pythonName(t.dtype), dimsText(t.sizes),
+                              sizeText(bytesOf(t)), more);
+  }
+
+  void json(const NamedTensor& named) {
+    const PickleTensor& t = *named.tensor;
+    JsonWriter& json = out_.json;
+    auto list = [&](std::string_view key, DimSpan values) {
+      json.key(key);
+      json.beginArray();
+      for (int64_t v : values) json.value(v);
+      json.endArray();
+    };
+    json.newLine();
+    json.beginObject();
+    json.field("name", named.name);
+    json.field("dtype", pythonName(t.dtype));
+    list("shape", t.sizes);
+    if (t.tensor.defined() && !t.tensor.isContiguous()) list("strides", t.tensor.strides());
+    json.field("bytes", bytesOf(t));
+    json.field("storage", t.storage);
+    if (const std::string* first = sharesWith(named)) json.field("sharesWith", *first);
+    if (t.quantization) json.field("quantization", quantizationText(*t.quantization));
+    json.endObject();
+  }
+
+  const TorchListing& out_;
+  const std::vector<NamedTensor>& tensors_;
+  std::map<const Storage*, const std::string*> firstOf_;
+};
+
+void listTensors(const PickleValue& container, const std::string& path, const TorchListing& out) {
+  auto tensors = namedTensors(container, path, out.diagnostics, out.limits);
+  if (tensors) TensorList(out, *tensors).write();
+}
+
+// What a value is, in a few words.
+std::string valueText(const PickleValue& v) {
+  switch (v.kind()) {
+    case Kind::Bool:
+      return v.toBool() ? "True" : "False";
+    case Kind::Int:
+      return std::to_string(v.toInt());
+    case Kind::Float:
+      return shortestNumber(v.toFloat());
+    case Kind::String:
+      return jsonQuote(abbreviate(v.text(), 60));
+    case Kind::Device:
+    case Kind::Name:
+      return std::string(v.text());
+    case Kind::Tensor:
+      return fmt::format("{} {}", pythonName(v.tensor().dtype), dimsText(v.tensor().sizes));
+    case Kind::List:
+    case Kind::Tuple:
+    case Kind::Set:
+      return fmt::format("{} of {}", describe(v.kind()), counted(v.items().size(), "item"));
+    case Kind::Dict:
+      return fmt::format("{} of {}", isOptimizer(v) ? "an optimizer" : "a dict", counted(v.entries().size(), "key"));
+    case Kind::Object:
+      return fmt::format("an object of {}", v.object().name);
+    default:
+      return std::string(describe(v.kind()));
+  }
+}
+
+// Names and texts: "values" of a dict, "constants", "submodules".
+void listValues(std::string_view title, std::string_view key,
+                const std::vector<std::pair<std::string, std::string>>& of, const TorchListing& out) {
+  if (out.text) {
+    if (!of.empty()) line(out, title, std::to_string(of.size()));
+    for (const auto& [name, text] : of)
+      *out.text += fmt::format("    {} : {}\n", printable(abbreviate(name, 200)), printable(abbreviate(text, 400)));
+    return;
+  }
+  out.json.key(key);
+  out.json.beginObject();
+  for (const auto& [name, text] : of) {
+    out.json.newLine();
+    out.json.field(name, text);
+  }
+  out.json.endObject();
+}
+
+// Objects below an object that have attributes (members of enums have none), by their paths, each once.
+std::vector<std::pair<std::string, std::string>> submodulesOf(const PickleValue& root) {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::unordered_set<PickleRef> seen{&root};
+  std::vector<std::pair<std::string, PickleRef>> todo{{"", &root}};
+  while (!todo.empty()) {
+    auto [path, object] = std::move(todo.back());
+    todo.pop_back();
+    if (object != &root) out.emplace_back(path, object->object().name);
+    PickleRef state = object->object().state;
+    if (!state || !state->is(Kind::Dict)) continue;
+    for (auto e = state->entries().rbegin(); e != state->entries().rend(); ++e)
+      if (e->value->is(Kind::Object) && e->value->object().state && e->key->is(Kind::String) &&
+          seen.insert(e->value).second)
+        todo.emplace_back(path.empty() ? std::string(e->key->text()) : fmt::format("{}.{}", path, e->key->text()),
+                          e->value);
+  }
+  return out;
+}
+
+// The classes of objects anywhere that are not of TorchScript, with the byte of the first.
+std::vector<std::pair<std::string, std::string>> foreignObjectsOf(const PickleValue& root) {
+  std::map<std::string, uint64_t> first;
+  std::unordered_set<PickleRef> seen{&root};
+  std::vector<PickleRef> todo{&root};
+  while (!todo.empty()) {
+    PickleRef value = todo.back();
+    todo.pop_back();
+    if (value->is(Kind::Object)) first.try_emplace(std::string(value->object().name), value->offset());
+    value->forEachPart([&](const PickleValue& part) {
+      if (seen.insert(&part).second) todo.push_back(&part);
+    });
+  }
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [name, offset] : first) out.emplace_back(name, fmt::format("at byte {}", offset));
+  return out;
+}
+
+void listSources(const TorchArchive& archive, const TorchListing& out) {
+  std::vector<std::pair<std::string, std::string>> sources;
+  for (const std::string& name : archive.codeFiles())
+    if (Result<SourcePtr> text = archive.code(name, out.diagnostics))
+      sources.emplace_back(name, sizeText((*text)->text().size()));
+  listValues("sources", "sources", sources, out);
+}
+
+}  // namespace
+
+void listTorchScript(const TorchArchive& archive, uint64_t bytes, const TorchListing& out) {
+  line(out, "size", sizeText(bytes));
+  line(out, "version", fmt::format("{}{}", archive.version(), archive.isMobile() ? ", with bytecode for mobile" : ""));
+  line(out, "byte order", std::string(byteOrder(archive.isBigEndian())));
+  line(out, "class", std::string(archive.data().object().name));
+  field(out, "bytes", bytes);
+  field(out, "version", archive.version());
+  field(out, "mobile", archive.isMobile());
+  field(out, "byteOrder", byteOrder(archive.isBigEndian()));
+  field(out, "class", archive.data().object().name);
+  listSources(archive, out);
+  listValues("submodules", "submodules", submodulesOf(archive.data()), out);
+  std::vector<std::pair<std::string, std::string>> constants;
+  for (PickleRef constant : archive.constants())
+    constants.emplace_back(fmt::format("c{}", constants.size()), valueText(*constant));
+  listValues("constants", "constants", constants, out);
+  listTensors(archive.data(), archive.path(), out);
+}
+
+void listCheckpoint(const Checkpoint& checkpoint, const std::string& path, uint64_t bytes, const TorchListing& out) {
+  line(out, "size", sizeText(bytes));
+  line(out, "byte order", std::string(byteOrder(checkpoint.isBigEndian())));
+  field(out, "bytes", bytes);
+  field(out, "byteOrder", byteOrder(checkpoint.isBigEndian()));
+  std::vector<std::pair<std::string, std::string>> values;
+  const PickleValue& root = checkpoint.root();
+  if (!root.is(Kind::Dict)) values.emplace_back("", valueText(root));
+  if (root.is(Kind::Dict))
+    for (const PickleValue::Entry& e : root.entries())
+      if (!e.value->is(Kind::Tensor))
+        values.emplace_back(e.key->is(Kind::String) ? std::string(e.key->text()) : valueText(*e.key),
+                            valueText(*e.value));
+  listValues("values", "values", values, out);
+  listValues("objects", "objects", foreignObjectsOf(root), out);
+  listTensors(root, path, out);
+}
+
+void listWeightsIndex(const WeightsIndex& index, const TorchListing& out) {
+  std::map<std::string, size_t> tensors;
+  for (const auto& [name, file] : index.tensors) ++tensors[file];
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const auto& [file, count] : tensors) files.emplace_back(file, counted(count, "tensor"));
+  listValues("files", "files", files, out);
+}
+
+}  // namespace tscompile
