@@ -32,6 +32,8 @@ run() {
   rm -rf "$out/got"
 }
 
+printf '\nLeNet, as torch.jit.save wrote it\n'
+run lenet_archive model.pt
 for how in traced scripted; do
   printf '\nLeNet, %s\n' "$how"
   cd "$samples/models/lenet_$how"

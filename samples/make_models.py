@@ -41,6 +41,15 @@ def lenet_scripted(out):
     export.export(torch.jit.script(model), out, image, ALL_FORMS)
 
 
+def lenet_archive(out):
+    model, image = lenet()
+    scripted = torch.jit.script(model)
+    export.export(scripted, out, image, [], save_weights=False)
+    scripted.save(os.path.join(out, "model.pt"))
+    with open(os.path.join(out, "inputs.txt"), "w") as f:
+        f.write(f"x={image[0][0]}\n")
+
+
 def recipe_for(module):
     """Seeded weights for every tensor of a module, as lines of a recipe: networks with them neither explode nor fade."""
     lines = []
@@ -86,7 +95,7 @@ def strings(out):
     export.export(scripted, out, inputs_of(text, "4", '"> "'), ALL_FORMS)
 
 
-MAKERS = {f.__name__: f for f in (lenet_traced, lenet_scripted, resnet18, loops, strings)}
+MAKERS = {f.__name__: f for f in (lenet_archive, lenet_traced, lenet_scripted, resnet18, loops, strings)}
 
 
 def without_prefixes(directory):

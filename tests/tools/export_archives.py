@@ -41,6 +41,8 @@ def item(value, folder, stem):
     if isinstance(value, dict):
         pairs = [[item(k, folder, f"{stem}_k{i}"), item(v, folder, f"{stem}_{i}")] for i, (k, v) in enumerate(value.items())]
         return {"type": "Dict", "items": pairs}
+    if isinstance(value, torch.device):
+        return {"type": "Device", "value": str(value)}
     return {"type": type(value).__name__}
 
 
