@@ -4,7 +4,7 @@
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
-#include "tools/options/quantities.h"
+#include "ir/support/quantities.h"
 
 #include <fmt/core.h>
 
