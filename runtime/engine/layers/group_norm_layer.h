@@ -22,22 +22,32 @@ class GroupNormLayer : public Layer {
   double epsilon = 0;
 };
 
-// aten::group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps, bool cudnn_enabled).
-inline void convertGroupNorm(ConvertCall& call) {
+// The layer for known weights, which are arguments `weightAt` and the next one.
+inline void addGroupNorm(ConvertCall& call, int64_t groups, size_t weightAt, double epsilon) {
   Tensor x = call.tensor(0);
-  std::optional<Tensor> weight = constantVector(call, 2), bias = constantVector(call, 3);
+  std::optional<Tensor> weight = constantVector(call, weightAt), bias = constantVector(call, weightAt + 1);
   if (!isF32(x)) return convertToKernel(call, kNotF32);
   if (!weight || !bias) return convertToKernel(call, kWeightUnknown);
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   auto& layer = call.add<GroupNormLayer>();
-  layer.groups = call.integer(1);
+  layer.groups = groups;
   layer.weight = *weight;
   layer.bias = *bias;
-  layer.epsilon = call.number(4);
+  layer.epsilon = epsilon;
   layer.inputs = {input};
   layer.outputs = {output};
+}
+
+// aten::group_norm(Tensor input, int num_groups, Tensor? weight, Tensor? bias, float eps, bool cudnn_enabled).
+inline void convertGroupNorm(ConvertCall& call) { addGroupNorm(call, call.integer(1), 2, call.number(4)); }
+
+// aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var,
+// bool use_input_stats, float momentum, float eps, bool cudnn_enabled): groups of one channel.
+inline void convertInstanceNorm(ConvertCall& call) {
+  if (!call.flag(5) || !call.isNone(3) || !call.isNone(4)) return convertToKernel(call, "there are running statistics");
+  addGroupNorm(call, call.tensor(0).size(1), 1, call.number(7));
 }
 
 }  // namespace tscompile

@@ -297,7 +297,7 @@ void registerActivationOps(OpRegistry& ops) {
   plain("aten::hardshrink", hardshrinkKernel, nullptr, Cost::Step);
   plain("aten::softshrink", softshrinkKernel, nullptr, Cost::Step);
   plain("aten::softplus", softplusKernel, convertPointwise<softplusSteps>, Cost::Function);
-  plain("aten::log_sigmoid", logSigmoidKernel, nullptr, Cost::Function);
+  plain("aten::log_sigmoid", logSigmoidKernel, convertPointwise<PointwiseOp::LogSigmoid>, Cost::Function);
   auto other = [&](std::string_view name, InferFunction infer, KernelFunction kernel, Cost cost) {
     ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .cost = cost});
   };

@@ -563,7 +563,7 @@ void registerNormalizationOps(OpRegistry& ops) {
   constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
   add("aten::batch_norm", inferBatchNorm, batchNormKernel, convertBatchNorm, kRunning);
   add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, nullptr, kRunning);
-  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, nullptr, kRunning);
+  add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertInstanceNorm, kRunning);
   add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm);
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",

@@ -590,6 +590,23 @@ TEST(Engine, GroupsOfChannelsAreNormalized) {
   c.expectClose({randn({3, 6}, 2)}, 1e-5);
 }
 
+TEST(Engine, ChannelsOfInstancesAreNormalized) {
+  EngineCase c(R"(graph(%x : Tensor, %m : Tensor):
+  %none : NoneType = prim::Constant()
+  %on : bool = prim::Constant[value=1]()
+  %off : bool = prim::Constant[value=0]()
+  %eps : float = prim::Constant[value=1.0000000000000001e-05]()
+  %w : Float(6) = prim::Constant[value={0}]()
+  %b : Float(6) = prim::Constant[value={0}]()
+  %y : Tensor = aten::instance_norm(%x, %w, %b, %none, %none, %on, %eps, %eps, %on)
+  %z : Tensor = aten::instance_norm(%y, %none, %none, %m, %m, %off, %eps, %eps, %on)
+  return (%y, %z)
+)");
+  Tensor x = randn({2, 6, 5, 7}, 1), m = Tensor::zeros(DType::Float32, Dims{6});
+  EXPECT_EQ(c.layers({x, m}, true), "group_norm, kernel aten::instance_norm: there are running statistics");
+  c.expectClose({x, m}, 1e-5);
+}
+
 TEST(Engine, ManyThreadsOneEngine) {
   EngineCase c(kBottleneck);
   Tensor x = randn({1, 32, 20, 20}, 4), y = randn({1, 32, 9, 9}, 5);
