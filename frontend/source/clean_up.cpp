@@ -24,7 +24,8 @@ bool hasEffects(const Node* n, const OpRegistry& registry) {
     return false;
   }
   const Operator* op = registry.resolve(*n);
-  return !op || op->schema().isMutable() || !op->isImplemented() || op->def().has(Trait::SideEffects) || op->def().has(Trait::Random);
+  return !op || op->schema().isMutable() || !op->isImplemented() || op->def().has(Trait::SideEffects) ||
+         op->def().has(Trait::Random);
 }
 
 bool isUsed(const Node* n) {

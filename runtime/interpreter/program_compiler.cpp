@@ -116,8 +116,7 @@ const Operator* ProgramCompiler::resolve(const Node* n) {
     std::string nearest = registry.nearestKind(n->kind().text());
     if (!nearest.empty()) d.note("did you mean " + nearest + "?");
     std::string_view ns = n->kind().nameSpace();
-    if (ns != "aten" && ns != "prim" && !ns.empty())
-      d.note(textOf(Remedy::Kind::LoadPlugin));
+    if (ns != "aten" && ns != "prim" && !ns.empty()) d.note(textOf(Remedy::Kind::LoadPlugin));
     return nullptr;
   }
   if (std::string problem = registry.problemOf(*n); !problem.empty()) {

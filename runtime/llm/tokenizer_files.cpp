@@ -1,8 +1,8 @@
 // Readers of tokenizer files. They may come from anybody: what is in them is checked before it is used, and what would
 // change tokens but is not done here is refused by its name.
+#include "frontend/files/json_tree.h"
 #include "ir/support/text.h"
 #include "runtime/llm/bpe.h"
-#include "frontend/files/json_tree.h"
 
 #include <fmt/core.h>
 

@@ -3,8 +3,8 @@
 #include "frontend/archive/torch_archive.h"
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/diagnostic_printer.h"
-#include "ir/support/text.h"
 #include "ir/support/quantities.h"
+#include "ir/support/text.h"
 
 #include <fmt/core.h>
 

@@ -143,8 +143,7 @@ struct Query {
 };
 constexpr TraitSet kReads{Trait::ReadsGeometry}, kSizes{Trait::ReadsSizes, Trait::ReadsGeometry},
     kStrides{Trait::ReadsGeometry, Trait::ReadsStrides}, kMaySelf{Trait::MayShare},
-    kTakesOver{Trait::TakesOverMemory, Trait::ChangesGeometry},
-    kMarks{Trait::SideEffects};  // of gradients
+    kTakesOver{Trait::TakesOverMemory, Trait::ChangesGeometry}, kMarks{Trait::SideEffects};  // of gradients
 constexpr Query kQueries[] = {
     {"aten::size", size, kSizes},
     {"aten::size.int", sizeInt, kSizes},

@@ -1,9 +1,9 @@
 #include "runtime/llm/tokenizer.h"
 
+#include "frontend/files/json_tree.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/values/random.h"
 #include "runtime/llm/bpe.h"
-#include "frontend/files/json_tree.h"
 #include "runtime/llm/nfc.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
