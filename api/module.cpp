@@ -21,8 +21,8 @@
 namespace tscompile {
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
   if (isEngineFile(path)) return loadEngine(path, options, diagnostics);
-  if (isTorchArchive(path)) return loadArchive(path, options, diagnostics);
   if (isExportFile(path)) return loadExport(path, options, diagnostics);
+  if (isTorchArchive(path)) return loadArchive(path, options, diagnostics);
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
   if (!text) return Failed{};
   return fromText(std::move(*text), path, options, diagnostics);
