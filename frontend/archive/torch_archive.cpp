@@ -141,4 +141,9 @@ Result<SourcePtr> TorchArchive::code(std::string_view name, Diagnostics& diagnos
   return SourceFile::make(fmt::format("{}:{}", path(), name), std::string(contents->part.bytes));
 }
 
+Result<std::shared_ptr<const PickleTree>> TorchArchive::debugInfo(std::string_view codeFile,
+                                                                  Diagnostics& diagnostics) const {
+  return pickle(std::string(codeFile) + ".debug_pkl", nullptr, diagnostics);
+}
+
 }  // namespace tscompile

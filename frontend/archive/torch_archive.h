@@ -43,6 +43,8 @@ class TorchArchive {
   bool has(std::string_view name) const { return zip_->find(root_ + std::string(name)) != nullptr; }
   // The text of a source file; it goes by "model.pt:code/__torch__/x.py" in messages.
   Result<SourcePtr> code(std::string_view name, Diagnostics& diagnostics) const;
+  // The pickle beside a source file that tells where its lines come from (`.debug_pkl`); null if there is none.
+  Result<std::shared_ptr<const PickleTree>> debugInfo(std::string_view codeFile, Diagnostics& diagnostics) const;
 
   // The module: an object whose class is in the sources. Its tensors are read-only and mapped: a model that writes to
   // one needs a copy. Tensors that share a storage in the file share it here, and shared values are shared pointers.

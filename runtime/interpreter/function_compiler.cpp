@@ -376,8 +376,7 @@ class FunctionCompiler {
     } else if (n->subgraph()) {
       // A fork, or a wrapper of a generic subgraph for a faster executor: running the subgraph means the same.
       emitCall(n, owner_.functionFor(*n->subgraph(), std::string(n->kind().text())), 0, inputs, outputs);
-    } else if (n->kind() == sym::GetAttr && n->outputCount() == 1 && n->output()->type()->isTensor() &&
-               isWritten(n->output())) {
+    } else if (n->kind() == sym::GetAttr && n->outputCount() == 1 && isWritten(n->output())) {
       emit(kGetAttrToWrite, n, inputs, outputs, {});
     } else if (Handler h = structureHandler(n->kind())) {
       emit(h, n, inputs, outputs, {});

@@ -146,16 +146,28 @@ const Instruction* getAttr(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
+// What a run writes to instead of the value that all runs share; nothing if nobody else has this one.
+std::optional<IValue> ownCopy(const IValue& v) {
+  if (v.isTensor() && v.tensorImpl() && v.toTensor().storage()->readOnly()) {
+    Tensor copy = Tensor::empty(v.toTensor().dtype(), v.toTensor().sizes());
+    copyTensor(copy, v.toTensor());
+    return IValue(copy);
+  }
+  if (v.isList() && v.toList().shared) return IValue(Ref<ListValue>::make(v.toList().elementType, v.toList().items));
+  if (!v.isDict() || !v.toDict().shared) return std::nullopt;
+  auto copy = Ref<DictValue>::make(v.toDict().keyType, v.toDict().valueType);
+  v.toDict().forEach([&](const IValue& key, const IValue& value) { copy->set(key, value); });
+  return IValue(std::move(copy));
+}
+
 const Instruction* getAttrToWrite(Machine& m, const Instruction* in) {
   const Instruction* next = getAttr(m, in);
-  IValue& got = result(m, in);
   const IValue& object = argument(m, in, 0);
-  bool shared = object.isObject() && object.toObject().shared;
-  if (!shared || !got.isTensor() || !got.tensorImpl() || !got.toTensor().storage()->readOnly()) return next;
-  Tensor copy = Tensor::empty(got.toTensor().dtype(), got.toTensor().sizes());
-  copyTensor(copy, got.toTensor());
-  m.overlay[&object.toObject()][Symbol::of(attributeName(in))] = IValue(copy);
-  result(m, in) = IValue(copy);
+  if (!object.isObject() || !object.toObject().shared) return next;
+  if (std::optional<IValue> copy = ownCopy(result(m, in))) {
+    m.overlay[&object.toObject()][Symbol::of(attributeName(in))] = *copy;
+    result(m, in) = *copy;
+  }
   return next;
 }
 

@@ -83,7 +83,7 @@ TEST(Extensions, ForwardPlansOnce) {
   });
   Diagnostics d;
   CompileSpec spec;
-  spec.inputs = {{{2, 3}}};
+  spec.setInputs({{{2, 3}}});
   spec.minBlockSize = 1;
   Result<Module> m = compile(load(kGraph, e), spec, d);
   ASSERT_TRUE(m.ok()) << messages(d);

@@ -10,7 +10,7 @@ std::vector<Remedy> all() {
   std::vector<Remedy> out;
   for (auto kind = Remedy::Kind::None; kind <= Remedy::Kind::AvoidGains;
        kind = static_cast<Remedy::Kind>(static_cast<int>(kind) + 1))
-    out.emplace_back(kind, std::vector<std::string>{"a", "b"}, std::vector<int64_t>{1, 1},
+    out.emplace_back(kind, std::vector<std::string>{"a", "b", "c"}, std::vector<int64_t>{1, 1, 1},
                      std::vector<Remedy>{Remedy(Remedy::Kind::FixSizes, {"x"})});
   return out;
 }

@@ -142,7 +142,7 @@ TEST(Checkpoint, SharedContainersAreNotWalkedWithoutEnd) {
     pickle += std::string(
         "q\1"
         "0}(X\1\0\0\0ah\1X\1\0\0\0bh\1u",
-        25);
+        22);
   Diagnostics d;
   auto tree = readPickle(pickle + ".", {}, d);
   ASSERT_TRUE(tree) << shown(d);

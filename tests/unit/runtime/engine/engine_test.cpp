@@ -493,7 +493,6 @@ TEST(Engine, OperatorsThatAreOneStep) {
   for (const char* call : {"sign(%x)",
                            "sgn(%x)",
                            "round(%x)",
-                           "frac(%x)",
                            "logical_not(%x)",
                            "isnan(%x)",
                            "deg2rad(%x)",
