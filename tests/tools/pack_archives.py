@@ -24,8 +24,10 @@ def value(item, folder):
     kind = item["type"]
     if kind == "Tensor":
         array = numpy.load(os.path.join(folder, item["file"]))
-        size = "x".join(map(str, array.shape))
-        return f"{size}{':' if size else ''}{DTYPES[item['dtype']]}=[{rows(array) if array.size else ''}]"
+        dtype = DTYPES[item["dtype"]]
+        if not array.ndim:
+            return f"scalar:{dtype}={rows(array)}"
+        return f"{'x'.join(map(str, array.shape))}:{dtype}=[{rows(array) if array.size else ''}]"
     if kind in ("List", "Tuple"):
         inner = ", ".join(value(i, folder) for i in item["items"])
         return f"[{inner}]" if kind == "List" else f"({inner}{',' if len(item['items']) == 1 else ''})"
