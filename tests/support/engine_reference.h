@@ -51,6 +51,8 @@ inline double activationOf(Activation a, double x, double alpha, double beta) {
       return x > 0 ? x : alpha * std::expm1(x);
     case Activation::Mish:
       return x * std::tanh(x > 20 ? x : std::log1p(std::exp(x)));
+    case Activation::LogSigmoid:
+      return -x > 20 ? x : -std::log1p(std::exp(-x));
     case Activation::Softplus:
       return x > 20 ? x : std::log1p(std::exp(x));
   }
@@ -60,7 +62,7 @@ inline double activationOf(Activation a, double x, double alpha, double beta) {
 inline constexpr Activation kActivations[] = {
     Activation::None,        Activation::Relu, Activation::Clamp,    Activation::LeakyRelu, Activation::Sigmoid,
     Activation::Tanh,        Activation::Gelu, Activation::GeluTanh, Activation::Silu,      Activation::HardSwish,
-    Activation::HardSigmoid, Activation::Elu,  Activation::Mish,     Activation::Softplus};
+    Activation::HardSigmoid, Activation::Elu,  Activation::Mish,     Activation::Softplus,  Activation::LogSigmoid};
 
 // Each instruction set this machine has, best last; the best is in force again afterwards.
 template <class Body>
