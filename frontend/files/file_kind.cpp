@@ -166,89 +166,12 @@ FileKind detectFileKind(std::string_view b) {
 }
 
 std::string_view describe(FileKind kind) {
-  switch (kind) {
-    case FileKind::Empty:
-      return "an empty file";
-    case FileKind::GraphText:
-      return "graph text";
-    case FileKind::ModuleDump:
-      return "a module dump";
-    case FileKind::WeightsRecipe:
-      return "a weights recipe";
-    case FileKind::EngineFile:
-      return "an engine file";
-    case FileKind::Safetensors:
-      return "a safetensors file";
-    case FileKind::Npy:
-      return "an .npy file";
-    case FileKind::Npz:
-      return "an .npz archive";
-    case FileKind::TorchArchive:
-      return "a PyTorch archive";
-    case FileKind::TorchScript:
-      return "a TorchScript archive";
-    case FileKind::TorchCheckpoint:
-      return "a PyTorch checkpoint";
-    case FileKind::LegacyCheckpoint:
-      return "a PyTorch checkpoint of the format before 1.6";
-    case FileKind::ExportedProgram:
-      return "a torch.export program";
-    case FileKind::LegacyTorchScript:
-      return "a TorchScript archive of the format before 1.4";
-    case FileKind::TorchBytecode:
-      return "a PyTorch mobile archive of bytecode without sources";
-    case FileKind::TorchFlatbuffer:
-      return "a PyTorch mobile module in a flatbuffer";
-    case FileKind::TorchPackage:
-      return "a torch.package archive";
-    case FileKind::CompiledTorchPackage:
-      return "an AOTInductor package";
-    case FileKind::ExecuTorch:
-      return "an ExecuTorch program";
-    case FileKind::Zip:
-      return "a zip archive";
-    case FileKind::Pickle:
-      return "a Python pickle";
-    case FileKind::Onnx:
-      return "an ONNX model";
-    case FileKind::Gguf:
-      return "a GGUF model";
-    case FileKind::TfLite:
-      return "a TensorFlow Lite model";
-    case FileKind::Hdf5:
-      return "an HDF5 file";
-    case FileKind::Tar:
-      return "a tar archive";
-    case FileKind::Gzip:
-      return "a gzip file";
-    case FileKind::Xz:
-      return "an xz file";
-    case FileKind::Zstd:
-      return "a zstd file";
-    case FileKind::Image:
-      return "an image";
-    case FileKind::Pdf:
-      return "a PDF document";
-    case FileKind::Elf:
-      return "a program or library";
-    case FileKind::Html:
-      return "an HTML page";
-    case FileKind::Xml:
-      return "an XML document";
-    case FileKind::Json:
-      return "a JSON text";
-    case FileKind::PythonSource:
-      return "Python source";
-    case FileKind::GitLfsPointer:
-      return "a git-LFS pointer";
-    case FileKind::Utf16:
-      return "UTF-16 text";
-    case FileKind::Text:
-      return "other text";
-    case FileKind::Binary:
-      return "unknown binary data";
-  }
-  TS_UNREACHABLE();
+  static constexpr std::string_view kTexts[] = {
+#define TS_FILE_KIND(name, text) text,
+#include "frontend/files/file_kinds.def"
+#undef TS_FILE_KIND
+  };
+  return kTexts[static_cast<size_t>(kind)];
 }
 
 void reportFileKind(const std::string& path, std::string_view expected, FileKind found, Diagnostics& diagnostics) {

@@ -10,49 +10,9 @@
 namespace tscompile {
 
 enum class FileKind : uint8_t {
-  Empty,
-  GraphText,
-  ModuleDump,
-  WeightsRecipe,
-  EngineFile,
-  Safetensors,
-  Npy,
-  Npz,
-  Zip,
-  // Of PyTorch. From their first bytes alone, zip archives are a TorchArchive; frontend/files/archive_kind.h tells
-  // which.
-  TorchArchive,
-  TorchScript,
-  TorchCheckpoint,
-  LegacyCheckpoint,
-  ExportedProgram,
-  // What we do not read, by name:
-  LegacyTorchScript,
-  TorchBytecode,
-  TorchFlatbuffer,
-  TorchPackage,
-  CompiledTorchPackage,
-  ExecuTorch,
-  Pickle,
-  Onnx,
-  Gguf,
-  TfLite,
-  Hdf5,
-  Tar,
-  Gzip,
-  Xz,
-  Zstd,
-  Image,
-  Pdf,
-  Elf,
-  Html,
-  Xml,
-  Json,
-  PythonSource,
-  GitLfsPointer,
-  Utf16,
-  Text,
-  Binary,
+#define TS_FILE_KIND(name, text) name,
+#include "frontend/files/file_kinds.def"
+#undef TS_FILE_KIND
 };
 
 // As many first bytes as detectFileKind wants; fewer are fine.

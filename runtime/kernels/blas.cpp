@@ -43,26 +43,27 @@ const Library& library() {
   return *l;
 }
 
+// Without the library, and for sizes that it cannot take. One product for all orders, as each takes the compiler seconds:
+// transposed operands are copied.
 template <class T>
 void eigenGemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda,
                const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
   using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   using Stride = Eigen::OuterStride<>;
+  using Operand = Eigen::Map<const Matrix, 0, Stride>;
+  Matrix copyA, copyB;
+  auto operand = [](bool transpose, Matrix& copy, const T* data, int64_t rows, int64_t columns, int64_t stride) {
+    if (!transpose) return Operand(data, rows, columns, Stride(stride));
+    copy = Operand(data, columns, rows, Stride(stride)).transpose();
+    return Operand(copy.data(), rows, columns, Stride(columns));
+  };
+  Operand x = operand(transposeA, copyA, a, m, k, lda), y = operand(transposeB, copyB, b, k, n, ldb);
   Eigen::Map<Matrix, 0, Stride> out(c, m, n, Stride(ldc));
-  Eigen::Map<const Matrix, 0, Stride> x(a, transposeA ? k : m, transposeA ? m : k, Stride(lda));
-  Eigen::Map<const Matrix, 0, Stride> y(b, transposeB ? n : k, transposeB ? k : n, Stride(ldb));
   if (beta == T(0))
     out.setZero();
   else
     out *= beta;
-  if (transposeA && transposeB)
-    out.noalias() += alpha * x.transpose() * y.transpose();
-  else if (transposeA)
-    out.noalias() += alpha * x.transpose() * y;
-  else if (transposeB)
-    out.noalias() += alpha * x * y.transpose();
-  else
-    out.noalias() += alpha * x * y;
+  out.noalias() += alpha * x * y;
 }
 
 template <class T, class Gemm>

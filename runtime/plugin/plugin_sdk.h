@@ -571,15 +571,23 @@ class Definition {
       return guarded([&] { *context = new Instance{of(self), {}, {}}; });
     };
     table_.save = [](void* self, tsc_put put, void* sink) { return guarded([&] { give(of(self), put, sink); }); };
-    addOptional();
+    addRun();
+    addTensors();
+    addLife();
+    addTexts();
   }
 
-  void addOptional() {
+  // Functions of the table that a plugin may leave out.
+
+  void addRun() {
     if constexpr (requires(P & p, Run & r) { p.run(r); })
       table_.run = run;
     else
       static_assert(
           requires(const P& p, const Tensors& t) { p.decompose(t); }, "a plugin has run() or decompose()");
+  }
+
+  void addTensors() {
     if constexpr (requires(const P& p) { p.outputs(); })
       table_.outputs_of = [](void* self) {
         size_t count = 0;
@@ -630,6 +638,9 @@ class Definition {
     else
       static_assert(
           !requires { &P::workspace; }, "expected size_t workspace(const tsc::Tensors&) const");
+  }
+
+  void addLife() {
     if constexpr (requires(P & p) { p.initialize(); })
       table_.initialize = [](void* self) { return guarded([&] { of(self).initialize(); }); };
     if constexpr (requires(P & p) { p.terminate(); })
@@ -653,6 +664,9 @@ class Definition {
     else
       static_assert(
           !requires { &P::timingId; }, "expected std::string timingId() const");
+  }
+
+  void addTexts() {
     if constexpr (requires(const P& p, const Tensors& t) { p.decompose(t); })
       table_.decompose = [](void* self, const tsc_tensor* inputs, size_t count) {
         auto* instance = static_cast<Instance*>(self);
