@@ -2,6 +2,7 @@
 
 namespace tscompile {
 
+// Follows each chain once: what was passed leads straight to the end (path compression).
 RootCauses::RootCauses(const Graph& graph, const Partition& partition) : roots_(graph) {
   std::vector<const Node*> path;
   forEachNode(graph, [&](const Node* node) {

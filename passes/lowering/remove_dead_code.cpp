@@ -6,7 +6,7 @@
 namespace tscompile {
 namespace {
 
-// Marks what is needed, from results and effects backwards; then removes the rest.
+// Mark and sweep: marks what is needed, from results and effects backwards; then removes the rest.
 class DeadCode {
  public:
   DeadCode(Graph& graph, RewriteContext& context)

@@ -1,4 +1,4 @@
-// One pair (batch, head) at a time: keys and values are packed into panels once, then a tile of queries goes through
+// Exact tiled attention. One pair (batch, head) at a time: keys and values are packed into panels once, then a tile of queries goes through
 // scores, softmax and the product with the values while its scores stay in cache. A few queries alone, as in decoding,
 // read keys and values where they are.
 #include "runtime/kernels/attention.h"

@@ -1,4 +1,5 @@
-// Merging bytes into tokens.
+// Byte-pair encoding (Sennrich, Haddow, Birch 2016): merging bytes into tokens, the pair of the lowest rank first, with a
+// priority queue of the pairs and a linked list of the symbols, in O(n log n).
 #include "runtime/llm/bpe.h"
 
 #include "ir/support/text.h"

@@ -17,6 +17,7 @@ if [ ! -f "$work/ready" ]; then
   debootstrap --variant=minbase --include=git,g++,python3,ca-certificates bookworm "$work/root" "$mirror"
   # The ways to the packages are the machine's.
   cp /etc/resolv.conf "$work/root/etc/" 2>/dev/null || true
+  rm -f "$work/root/etc/apt/sources.list"
   for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
     [ ! -f "$file" ] || cp "$file" "$work/root$file"
   done
