@@ -56,8 +56,10 @@ class Bench {
     if (!model) return session_.finish();
     loading_ = millisecondsSince(start);
     session_.noteUnusedWeights(model->module.unusedWeights());
+    Result<std::vector<std::string>> texts = givenInputs(command_, session_);
+    if (!texts) return session_.finish();
     Result<std::vector<IValue>> inputs =
-        InputReader(model->method.inputs(), session_).readOrMake(command_.inputs, command_.seed);
+        InputReader(model->method.inputs(), session_).readOrMake(*texts, command_.seed);
     if (!inputs) return session_.finish();
     session_.report();
     method_ = &model->method;

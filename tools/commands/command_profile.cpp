@@ -248,8 +248,10 @@ class Profiler {
     std::optional<Executable> model = loadExecutable(options_, session_);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
+    Result<std::vector<std::string>> texts = givenInputs(options_.run, session_);
+    if (!texts) return session_.finish();
     Result<std::vector<IValue>> inputs =
-        InputReader(model->method.inputs(), session_).readOrMake(options_.run.inputs, options_.run.seed);
+        InputReader(model->method.inputs(), session_).readOrMake(*texts, options_.run.seed);
     if (!inputs) return session_.finish();
     session_.report();
     InterruptScope interrupts(std::nullopt);

@@ -19,7 +19,9 @@ class RunCommandExecutor {
     std::optional<Executable> model = loadAsGiven(options_, session_);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
-    Result<std::vector<IValue>> inputs = InputReader(model->method.inputs(), session_).read(run_.inputs);
+    Result<std::vector<std::string>> texts = givenInputs(run_, session_);
+    if (!texts) return session_.finish();
+    Result<std::vector<IValue>> inputs = InputReader(model->method.inputs(), session_).read(*texts);
     if (!inputs) return session_.finish();
     session_.report();
     model = withEngines(std::move(*model), options_, session_);

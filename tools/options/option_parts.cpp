@@ -217,6 +217,8 @@ OptionSpecs modelOptions() {
        [](Options& o, const std::string& v) { o.run.weights.push_back(v); }, true},
       {"-i,--input", "NAME=VALUE", "an input by its name, or by its position, from 0, where %self is not counted",
        [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
+      {"--inputs", "FILE", "a line NAME=VALUE for each input, as convert and export_torchscript.py write them",
+       [](Options& o, const std::string& v) { o.run.inputFiles.push_back(v); }, true},
       {"--method", "NAME", "the method to run (default: forward)",
        [](Options& o, const std::string& v) { o.run.method = v; }},
       {"--seed", "N", "of the random numbers that operators draw (default: 0)",

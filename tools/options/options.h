@@ -59,7 +59,7 @@ enum class ExecutorChoice : uint8_t { Interpreter, Engine, EngineIfPossible };
 
 struct RunCommand {
   std::vector<std::string> weights, libraries;
-  std::vector<std::string> inputs;  // NAME=VALUE
+  std::vector<std::string> inputs, inputFiles;  // NAME=VALUE, and files of such lines
   std::string outputs;
   bool print = false;
   std::string method = "forward";

@@ -1,6 +1,7 @@
 #include "tools/work/inputs.h"
 
 #include "api/value_text.h"
+#include "ir/support/split.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -37,8 +38,8 @@ std::string example(TypePtr type) {
   }
 }
 
-// A text for random elements of the sizes and dtype that a type gives; nothing if it does not give them. Integers are 0
-// or 1: few operators that take indices fail on them.
+}  // namespace
+
 std::optional<std::string> randomText(TypePtr type, uint64_t seed) {
   if (!type->isTensor()) return std::nullopt;
   const TensorFacts& f = type->tensor();
@@ -48,7 +49,40 @@ std::optional<std::string> randomText(TypePtr type, uint64_t seed) {
   return fmt::format("{}:{}:{}seed={})", sizes, shortName(f.dtype), continuous ? "randn(" : "randint(0, 2, ", seed);
 }
 
+namespace {
+
+// The line with the paths in it, `@x.npy`, taken from `folder`.
+std::string withFolder(std::string_view line, const std::string& folder) {
+  std::string out;
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    out += line[i];
+    if (quoted && line[i] == '\\' && i + 1 < line.size())
+      out += line[++i];
+    else if (line[i] == '"')
+      quoted = !quoted;
+    if (quoted || line[i] != '@') continue;
+    if (i + 1 < line.size() && line[i + 1] == '"') out += line[++i], quoted = true;
+    if (i + 1 < line.size() && line[i + 1] != '/') out += folder;
+  }
+  return out;
+}
+
 }  // namespace
+
+Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session& session) {
+  std::vector<std::string> out;
+  for (const std::string& path : command.inputFiles) {
+    Result<std::string> text = session.read(path);
+    if (!text) return Failed{};
+    const size_t slash = path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+    for (std::string_view line : split(*text, '\n'))
+      if (line = trim(line); !line.empty() && line[0] != '#') out.push_back(withFolder(line, folder));
+  }
+  out.insert(out.end(), command.inputs.begin(), command.inputs.end());
+  return out;
+}
 
 Result<std::vector<IValue>> InputReader::read(const std::vector<std::string>& texts) {
   bool good = true;

@@ -10,6 +10,14 @@
 
 namespace tscompile {
 
+// A text for random elements of the sizes and dtype that a type gives; nothing if it does not give them. Integers are 0
+// or 1: few operators that take indices fail on them.
+std::optional<std::string> randomText(TypePtr type, uint64_t seed);
+
+// What --inputs and --input say, as NAME=VALUE. Lines of files that are blank or begin with # are left out; paths in a
+// file are relative to its folder. Nothing after a report.
+Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session& session);
+
 class InputReader {
  public:
   InputReader(std::vector<ValueInfo> wanted, Session& session)
