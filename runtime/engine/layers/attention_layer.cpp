@@ -13,7 +13,10 @@ void AttentionLayer::run(Frame& frame) const {
   auto matrix = [&](size_t i, const Side& s) {
     return BatchedMatrix{frame.data<float>(inputs[i]), s.outer, s.inner, s.row, s.column};
   };
-  AttentionMask m{.hides = hides, .hidden = hidden, .flagsAt = flags.strides};
+  AttentionMask m;
+  m.hides = hides;
+  m.hidden = hidden;
+  m.flagsAt = flags.strides;
   if (flags.input != kNoInput) m.flags = frame.data<bool>(inputs[flags.input]);
   for (int i = 0; i < AttentionMask::kMostAdded; ++i) {
     if (added[i].input != kNoInput) m.added[i] = frame.data<float>(inputs[added[i].input]);
