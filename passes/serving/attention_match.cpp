@@ -52,13 +52,14 @@ std::optional<bool> hidesWhereFar(double v) {
 
 }  // namespace
 
-AttentionMatcher::AttentionMatcher(RewriteContext& context) : context_(context) {
+AttentionMatcher::AttentionMatcher(RewriteContext& context, const Value* positions, int64_t longest)
+    : context_(context), positions_(positions), longest_(longest) {
   if (!context.evaluator) return;
   // Two instances, so that sizes which happen to be the same are told apart; where sizes are fixed there is one only.
   std::optional<std::pair<int64_t, int64_t>> fixed = fixedSizes(context.graph);
   isFixed_ = fixed.has_value();
   for (std::pair<int64_t, int64_t> sizes : {std::pair<int64_t, int64_t>(2, 5), std::pair<int64_t, int64_t>(3, 7)})
-    small_.emplace_back(context, fixed.value_or(sizes).first, fixed.value_or(sizes).second);
+    small_.emplace_back(context, fixed.value_or(sizes).first, fixed.value_or(sizes).second, positions);
   heads_.emplace(context, small_[0], small_[1]);
 }
 
@@ -179,7 +180,8 @@ bool AttentionMatcher::stepBack(Scores& s, Node* n) {
   return true;
 }
 
-bool AttentionMatcher::isCausal(const Scores& s, const SmallInstance& instance) {
+// Rows and columns that the masks hide; nothing if they do not say it of all heads alike.
+std::optional<std::vector<bool>> AttentionMatcher::hiddenBy(const Scores& s, const SmallInstance& instance) {
   int64_t tokens = instance.tokens;
   std::vector<bool> all(static_cast<size_t>(tokens * tokens));
   auto take = [&](const std::vector<Value*>& masks, auto hides) {
@@ -191,11 +193,8 @@ bool AttentionMatcher::isCausal(const Scores& s, const SmallInstance& instance) 
     });
   };
   if (!take(s.fills, hidesWhereSet) || !take(s.additions, hidesWhereFar) || !take(s.choices, hidesWhereClear))
-    return false;
-  for (int64_t r = 0; r < tokens; ++r)
-    for (int64_t c = 0; c < tokens; ++c)
-      if (all[static_cast<size_t>(r * tokens + c)] != (c > r)) return false;
-  return true;
+    return std::nullopt;
+  return all;
 }
 
 // A window in the mask shows only if there are more tokens than it is wide: enough for all numbers that the mask is
@@ -204,7 +203,8 @@ std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
   int64_t most = 0;
   for (const std::vector<Value*>* masks : {&s.fills, &s.additions, &s.choices})
     for (const Value* mask : *masks) {
-      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, {}, context_);
+      std::optional<std::vector<Node*>> nodes =
+          nodesBehind(mask, positions_ ? std::vector<const Value*>{positions_} : std::vector<const Value*>{}, context_);
       if (!nodes) return std::nullopt;
       int64_t stored = 0;
       for (const Node* n : *nodes) {
@@ -217,10 +217,11 @@ std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
       }
       if (stored) most = std::max(most, stored);
     }
+  if (longest_) most = std::min(most, longest_);
   return most <= kMostTokens ? std::optional<int64_t>(most) : std::nullopt;
 }
 
-bool AttentionMatcher::isCausal(const Scores& s, std::string& reason) {
+bool AttentionMatcher::readMask(Scores& s, std::string& reason) {
   if (s.causal) return true;
   if (s.fills.empty() && s.additions.empty() && s.choices.empty()) {
     reason = "nothing hides the tokens that come later";
@@ -232,18 +233,42 @@ bool AttentionMatcher::isCausal(const Scores& s, std::string& reason) {
     return false;
   }
   reason = "its mask is not causal";
-  if (!isCausal(s, small_[0]) || !isCausal(s, small_[1])) return false;
-  if (isFixed_ || *tokens <= small_[1].tokens) return true;
-  auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == *tokens; });
-  if (made == small_.end()) {
-    small_.emplace_back(context_, 1, *tokens);
-    made = small_.end() - 1;
+  std::array<std::vector<Value*>, 3> masks{s.fills, s.additions, s.choices};
+  if (auto known = windows_.find(masks); known != windows_.end()) {
+    s.window = known->second.value_or(0);
+    return known->second.has_value();
   }
-  return isCausal(s, *made);
+  std::optional<int64_t>& known = windows_[masks];
+  std::vector<const SmallInstance*> instances{&small_[0], &small_[1]};
+  if (!isFixed_ && *tokens > small_[1].tokens) {
+    auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == *tokens; });
+    if (made == small_.end()) {
+      small_.emplace_back(context_, 1, *tokens, positions_);
+      made = small_.end() - 1;
+    }
+    instances.insert(instances.begin(), &*made);
+  }
+  // The last row of the largest one tells the window, and all others have to agree.
+  std::optional<int64_t> window;
+  for (const SmallInstance* instance : instances) {
+    std::optional<std::vector<bool>> hide = hiddenBy(s, *instance);
+    if (!hide) return false;
+    int64_t n = instance->tokens;
+    if (!window) {
+      int64_t first = 0;
+      while (first < n && (*hide)[static_cast<size_t>((n - 1) * n + first)]) ++first;
+      window = first ? n - first : 0;
+    }
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t c = 0; c < n; ++c)
+        if ((*hide)[static_cast<size_t>(r * n + c)] != (c > r || (*window && c <= r - *window))) return false;
+  }
+  known = s.window = *window;
+  return true;
 }
 
 std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q, Value* k, bool swapped, Value* v,
-                                                         const Scores& s, Node* node) {
+                                                         Scores& s, Node* node) {
   AttentionMatch m;
   m.result = result;
   m.isFlat = small_[0].sizes(result).value_or(Dims{}).size() == 3;
@@ -252,7 +277,8 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q
   q = withoutFactors(q, m.scale);
   k = withoutFactors(k, m.scale);
   std::string reason;
-  if (!isCausal(s, reason)) return miss(node, reason);
+  if (!readMask(s, reason)) return miss(node, reason);
+  m.window = s.window;
   std::optional<HeadSource> sources[] = {heads_->source(q, false), heads_->source(k, swapped),
                                          heads_->source(v, false)};
   if (!sources[0] || !sources[1] || !sources[2])
@@ -311,7 +337,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
   }
   Value* mask = node->input(3);
   if (!GraphFacts::isNone(mask)) {
-    bool keeps = context_.facts.dtype(mask) == DType::Bool;
+    bool keeps = small_[0].dtype(mask) == DType::Bool;
     (keeps ? s.choices : s.additions).push_back(mask);
   }
   s.causal = *causal;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,14 @@ struct AttentionMatch {
   HeadSource q, k, v;
   double scale = 1;    // of the products of queries and keys
   double softcap = 0;  // 0: none
+  int64_t window = 0;  // tokens that one sees with itself; 0: all up to it
 };
 
 class AttentionMatcher {
  public:
-  explicit AttentionMatcher(RewriteContext& context);
+  // `positions`: the input [batch, tokens] that counts the tokens of each text from 0, or null.
+  // `longest`: no text has more tokens; 0: not known.
+  explicit AttentionMatcher(RewriteContext& context, const Value* positions = nullptr, int64_t longest = 0);
   // Whether the sizes of the graph can be known at all.
   bool works() const;
   // What is in the way, if something is.
@@ -45,6 +49,7 @@ class AttentionMatcher {
     double scale = 1, softcap = 0;
     bool causal = false;                            // without a mask
     std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
+    int64_t window = 0;                             // what the masks say
   };
   Node* quiet(const Value* value, Symbol kind = Symbol()) { return quietNode(value, context_, kind); }
   bool keepsMatrices(const Node* n);
@@ -58,15 +63,18 @@ class AttentionMatcher {
   bool takeMask(Scores& s, Node* n);
   bool takeSoftcap(Scores& s, Node* n);
   Value* withoutFactors(Value* value, double& scale);
-  bool isCausal(const Scores& s, std::string& reason);
-  bool isCausal(const Scores& s, const SmallInstance& instance);
+  bool readMask(Scores& s, std::string& reason);
+  std::optional<std::vector<bool>> hiddenBy(const Scores& s, const SmallInstance& instance);
   std::optional<int64_t> tokensToTry(const Scores& s);
   void takeFactorsOfRows(HeadSource& s, double& scale);
-  std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, const Scores& s,
+  std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, Scores& s,
                                          Node* node);
   std::optional<AttentionMatch> miss(const Node* node, std::string reason);
 
   RewriteContext& context_;
+  const Value* positions_;
+  int64_t longest_;
+  std::map<std::array<std::vector<Value*>, 3>, std::optional<int64_t>> windows_;  // of masks that were read
   std::deque<SmallInstance> small_;
   std::optional<HeadSources> heads_;  // if there are instances
   bool isFixed_ = false;

@@ -58,6 +58,7 @@ void setFields(AttentionNode& node, const AttentionMatch& m, int64_t layer) {
   // Models round the square root in one way or another.
   node.set("q_scaling", std::abs(scaling - 1) < 1e-6 ? 1.0 : scaling);
   if (m.softcap != 0) node.set("attn_logit_softcapping_scale", m.softcap);
+  if (m.window != 0) node.set("attention_window", m.window);
   node.set("position_embedding_type", "learned_absolute");
   node.set("mask_type", "causal");
 }
@@ -134,7 +135,7 @@ void recordAttention(const AttentionNode& made, const Node* instead, RewriteCont
 
 AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices& choices) {
   AttentionFindings out;
-  AttentionMatcher matcher(context);
+  AttentionMatcher matcher(context, choices.positions, choices.longest);
   out.conflict = matcher.conflict();
   if (!matcher.works()) return out;
   std::vector<Found> all;
@@ -142,7 +143,7 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
     if (std::optional<AttentionMatch> m = matcher.match(n)) {
       Value* rows = matcher.resultInRows(*m);
       std::optional<Rotary> rotary;
-      if (choices.positions) rotary = takeRotary(*m, choices.positions, context, matcher);
+      if (choices.positions && choices.fuseRotary) rotary = takeRotary(*m, choices.positions, context, matcher);
       all.push_back({*m, rows, rotary});
     }
   int64_t layer = static_cast<int64_t>(AttentionNode::all(context.graph).size());
