@@ -29,7 +29,7 @@ SMALL = dict(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_h
              n_positions=64, n_ctx=64, hidden_dim=48, n_layers=2, n_heads=4, num_layers=2, num_heads=4, pad_token_id=0,
              bos_token_id=1, eos_token_id=2, head_dim=8, ffn_dim=48, word_embed_proj_dim=32, hidden_dropout=0.0,
              n_inner=48, rotary_dim=4, num_experts=4, num_local_experts=4, n_routed_experts=4, num_experts_per_tok=2,
-             moe_intermediate_size=16, kv_lora_rank=16, q_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=8,
+             moe_intermediate_size=16, kv_lora_rank=16, q_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8,
              v_head_dim=8, max_seq_len=64, decoder_layers=2, decoder_attention_heads=4, decoder_ffn_dim=48,
              n_group=1, topk_group=1, expansion_ratio=2, ffn_hidden_size=48, sliding_window=6,
              mamba_d_state=4, mamba_n_heads=4, mamba_d_head=16, mamba_expand=2, state_size=4, time_step_rank=4,
@@ -38,6 +38,10 @@ SMALL = dict(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_h
 MORE = {
     "DbrxForCausalLM": dict(attn_config=dict(kv_n_heads=2), ffn_config=dict(ffn_hidden_size=48, moe_num_experts=4,
                                                                           moe_top_k=2)),
+    "GPTNeoForCausalLM": dict(attention_types=[[["global", "local"], 1]], window_size=6),
+    "Dots3NoteForCausalLM": dict(num_key_value_heads=4),
+    "ZayaForCausalLM": dict(num_experts_per_tok=1),
+    "RoCBertForCausalLM": dict(pronunciation_vocab_size=10, shape_vocab_size=10),
 }
 
 

@@ -260,6 +260,81 @@ TEST_F(Decoders, MasksAreReadByTheirElements) {
   }
 }
 
+TEST_F(Decoders, ScoresMayBeMadeInAnyWay) {
+  const std::string causal = kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n";
+  const std::string kWays[] = {
+      // a factor behind the mask
+      causal +
+          "  %filled : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+          "  %masked : Tensor = aten::div(%filled, %3)\n",
+      // a bound from below
+      causal +
+          "  %wide : Tensor = aten::to(%later, %6, %no, %no, %none)\n  %low : Tensor = aten::mul(%wide, %far)\n"
+          "  %sum : Tensor = aten::add(%scores, %low, %1)\n  %least : Tensor = aten::scalar_tensor(%far, %6, %none, "
+          "%none, %none)\n"
+          "  %masked : Tensor = aten::max(%sum, %least)\n",
+      // what is left of the scores, and what takes the place of others
+      causal +
+          "  %wide : Tensor = aten::to(%later, %6, %no, %no, %none)\n  %kept : Tensor = aten::rsub(%wide, %1, %1)\n"
+          "  %low : Tensor = aten::mul(%wide, %far)\n  %seen : Tensor = aten::mul(%scores, %kept)\n"
+          "  %masked : Tensor = aten::add(%seen, %low, %1)\n",
+      // biases that grow with the distance, for each head its own
+      causal + weight("slopes", 2, 1, 0.4) +
+          "  %by : Tensor = aten::unsqueeze(%slopes, %m1)\n  %bias : Tensor = aten::mul(%by, %at.m)\n"
+          "  %biased : Tensor = aten::add(%scores, %bias, %1)\n"
+          "  %masked : Tensor = aten::masked_fill(%biased, %later, %far)\n",
+  };
+  for (const std::string& way : kWays) {
+    Decoder d;
+    d.attention = written(way);
+    expectServed(d);
+  }
+  Decoder summed;
+  summed.attention =
+      causal + weight("slopes", 2, 1, 0.4) +
+      "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %q.f : Tensor = aten::flatten(%q, %0, %1)\n"
+      "  %k.f : Tensor = aten::flatten(%k.t, %0, %1)\n  %rows : int[] = prim::ListConstruct(%b, %1, %1)\n"
+      "  %by : Tensor = aten::unsqueeze(%slopes, %m1)\n  %each : Tensor = aten::repeat(%by, %rows)\n"
+      "  %bias : Tensor = aten::mul(%each, %at.m)\n"
+      "  %scores : Tensor = aten::baddbmm(%bias, %q.f, %k.f, %1, %words.f)\n"
+      "  %four : int[] = prim::ListConstruct(%b, %2, %s, %s)\n  %split : Tensor = aten::reshape(%scores, %four)\n"
+      "  %masked : Tensor = aten::masked_fill(%split, %later, %far)\n"
+      "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+  expectServed(summed);
+}
+
+TEST_F(Decoders, SinksTakeWeightFromKeys) {
+  Decoder d;
+  d.attention =
+      kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n" + weight("sinks", 2, 1, 0.7) +
+      "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %scores : Tensor = aten::matmul(%q, %k.t)\n"
+      "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+      "  %by : Tensor = aten::unsqueeze(%sinks, %0)\n  %by4 : Tensor = aten::unsqueeze(%by, %m1)\n"
+      "  %wide : int[] = prim::ListConstruct(%b, %m1, %s, %m1)\n  %each : Tensor = aten::expand(%by4, %wide, %no)\n"
+      "  %both : Tensor[] = prim::ListConstruct(%masked, %each)\n  %all : Tensor = aten::cat(%both, %m1)\n"
+      "  %most : Tensor = aten::amax(%all, %last, %yes)\n  %less : Tensor = aten::sub(%all, %most, %1)\n"
+      "  %p.all : Tensor = aten::softmax(%less, %m1, %none)\n"
+      "  %p : Tensor = aten::slice(%p.all, %m1, %0, %m1, %1)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+  d.positions += "  %last : int[] = prim::Constant[value=[-1]]()\n";
+  expectServed(d);
+}
+
+TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
+  for (const char* part : {"q", "v"}) {
+    Decoder d;
+    // One head of the others' twice over, and the first half of the result.
+    std::string other = part == std::string("q") ? "q" : "v";
+    d.attention = other == "v"
+                      ? "  %both : Tensor[] = prim::ListConstruct(%v, %v)\n  %w : Tensor = aten::cat(%both, %m1)\n"
+                        "  %o.wide : Tensor = aten::scaled_dot_product_attention(%q, %k, %w, %none, %drop, %yes)\n"
+                        "  %o : Tensor = aten::slice(%o.wide, %3, %2, %6, %1)\n"
+                      : "  %qq : Tensor[] = prim::ListConstruct(%q, %q)\n  %q2 : Tensor = aten::cat(%qq, %m1)\n"
+                        "  %kk : Tensor[] = prim::ListConstruct(%k, %k)\n  %k2 : Tensor = aten::cat(%kk, %m1)\n"
+                        "  %o : Tensor = aten::scaled_dot_product_attention(%q2, %k2, %v, %none, %drop, %yes)\n";
+    expectServed(d);
+  }
+}
+
 TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsRefused) {
   const char* kMixing[] = {
       // each token sees the one before it
