@@ -148,12 +148,8 @@ Tensor stepsOf(const Tensor& t, DType dtype) {
   return out;
 }
 
-Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax, bool reduceRange) {
+Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax) {
   if (!(least <= most)) throw ExecutionError(ErrorKind::Model, "numbers to be quantised are in no order");
-  if (reduceRange) {
-    qmin /= 2;
-    qmax /= 2;
-  }
   least = std::min(least, 0.0f);
   most = std::max(most, 0.0f);
   double steps = qmax - qmin, scale = (static_cast<double>(most) - least) / steps;
@@ -181,7 +177,7 @@ Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax
   return Quantization::perTensor(scale, rounded);
 }
 
-Ref<Quantization> chooseGrid(const Tensor& x, bool reduceRange) {
+Ref<Quantization> chooseGrid(const Tensor& x) {
   Tensor from = convertTensor(x, DType::Float32);
   float least = 0, most = 0;
   const float* in = from.data<float>();
@@ -191,7 +187,7 @@ Ref<Quantization> chooseGrid(const Tensor& x, bool reduceRange) {
     least = std::min(least, in[i]);
     most = std::max(most, in[i]);
   }
-  return chooseGrid(least, most, 0, 255, reduceRange);
+  return chooseGrid(least, most, 0, 255);
 }
 
 }  // namespace tscompile

@@ -38,8 +38,8 @@ Tensor stepsOf(const Tensor& quantized, DType dtype = DType::Float32);
 Tensor quantizeSteps(const Tensor& steps, DType quantized, const Quantization& q);
 
 // The grid on which PyTorch's dynamic quantisation puts numbers between two bounds.
-Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax, bool reduceRange);
+Ref<Quantization> chooseGrid(float least, float most, int32_t qmin, int32_t qmax);
 // The same for all elements of a float32 tensor, as quint8.
-Ref<Quantization> chooseGrid(const Tensor& x, bool reduceRange = false);
+Ref<Quantization> chooseGrid(const Tensor& x);
 
 }  // namespace tscompile

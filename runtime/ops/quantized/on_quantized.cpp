@@ -91,6 +91,17 @@ void onSteps(KernelCall& call) {
   setResults(call, std::move(results), DType::Float32, round);
 }
 
+// Interpolation works on the integers as numbers, the zero point included, as PyTorch rounds it.
+void interpolate(KernelCall& call) {
+  Tensor like = firstQuantized(call);
+  const Quantization& q = quantizationOf(like);
+  call.require(q.isPerTensor(), "{} is not implemented for quantisation per channel", call.op().kind().text());
+  auto numbers = [](const Tensor& t) { return convertTensor(integersOf(t), DType::Float32); };
+  setResults(call, callWith(call, numbers), DType::Float32, [&](const Tensor& t) {
+    return quantizeSteps(invokeTensor(call, "aten::sub.Scalar", {t, q.zeroPoint, 1}), like.dtype(), q);
+  });
+}
+
 // Everything else works on the numbers, and rounds to a grid.
 void onNumbers(KernelCall& call, const Quantization* grid) {
   Tensor like = firstQuantized(call);
@@ -210,13 +221,12 @@ constexpr const char* kOnSteps[] = {"aten::relu",
                                     "aten::adaptive_avg_pool2d",
                                     "aten::adaptive_avg_pool3d",
                                     "aten::_adaptive_avg_pool2d",
-                                    "aten::upsample_bilinear2d",
-                                    "aten::upsample_bilinear2d.vec",
+                                    
+                                    
                                     "aten::leaky_relu"};
 constexpr const char* kOnNumbers[] = {
-    "aten::hardtanh",           "aten::relu6",      "aten::clamp",           "aten::threshold", "aten::elu",
-    "aten::hardswish",          "aten::gelu",       "aten::constant_pad_nd", "aten::pad",       "aten::mean",
-    "aten::masked_fill.Scalar", "aten::where.self", "aten::prelu",           "aten::std.dim"};
+    "aten::hardtanh", "aten::relu6", "aten::clamp", "aten::threshold",          "aten::gelu",
+    "aten::mean",     "aten::pad",   "aten::std.dim", "aten::constant_pad_nd", "aten::masked_fill.Scalar"};
 constexpr const char* kCompared[] = {"aten::eq.Scalar", "aten::eq.Tensor", "aten::ne.Scalar", "aten::ne.Tensor",
                                      "aten::lt.Scalar", "aten::lt.Tensor", "aten::le.Scalar", "aten::le.Tensor",
                                      "aten::gt.Scalar", "aten::gt.Tensor", "aten::ge.Scalar", "aten::ge.Tensor",
@@ -233,12 +243,13 @@ void registerOnQuantizedOps(OpRegistry& ops) {
   for (const char* schema : kOnNumbers) add(schema, keepGrid);
   for (const char* schema : kCompared) add(schema, compare);
   for (const char* schema : {"aten::relu_", "aten::leaky_relu_"}) add(schema, onSteps);
-  for (const char* schema : {"aten::hardtanh_", "aten::relu6_", "aten::clamp_", "aten::elu_", "aten::threshold_"})
+  for (const char* schema : {"aten::hardtanh_", "aten::relu6_", "aten::clamp_", "aten::threshold_"})
     add(schema, keepGrid);
   for (const char* schema : {"aten::sigmoid", "aten::hardsigmoid"}) add(schema, onFixedGrid<0>);
   add("aten::tanh", onFixedGrid<-1>);
   add("aten::equal", equal);
   add("aten::mean.dim", mean);
+  for (const char* schema : {"aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec"}) add(schema, interpolate);
 }
 
 }  // namespace tscompile

@@ -50,15 +50,16 @@ void packLinear(KernelCall& call) {
 }  // namespace
 
 void registerPrepackedOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .inEngines = false});
+  auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .kernel = kernel, .traits = traits, .inEngines = false});
   };
+  constexpr TraitSet kKept{Trait::MayShare};
   add("prepacked::conv2d_clamp_run", runConv);
   add("prepacked::conv2d_transpose_clamp_run", runConv);
   add("prepacked::linear_clamp_run", runLinear);
-  add("prepacked::conv2d_clamp_prepack", packConv<false>);
-  add("prepacked::conv2d_transpose_clamp_prepack", packConv<true>);
-  add("prepacked::linear_clamp_prepack", packLinear);
+  add("prepacked::conv2d_clamp_prepack", packConv<false>, kKept);
+  add("prepacked::conv2d_transpose_clamp_prepack", packConv<true>, kKept);
+  add("prepacked::linear_clamp_prepack", packLinear, kKept);
 }
 
 }  // namespace tscompile

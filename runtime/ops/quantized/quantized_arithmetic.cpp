@@ -23,21 +23,26 @@ void requireQuantized(const KernelCall& call, const Tensor& t) {
 
 // ---- sums ----
 
-// Both terms in units of the output, as integers with 21 bits behind the point, rounded half away from zero: QNNPACK's
-// sum of unsigned bytes. Nothing if the scales are too far apart for it.
+// Both terms in units of the output, as integers with some 20 bits behind the point, as QNNPACK adds unsigned bytes and
+// XNNPACK signed ones. Nothing if the scales are too far apart for it.
 struct FixedPointSum {
   int64_t a, b;
   int shift;
-  static std::optional<FixedPointSum> of(float a, float b) {
-    auto inRange = [](float ratio) { return ratio >= 0x1p-14f && ratio < 0x1p8f; };
-    if (!inRange(a) || !inRange(b)) return std::nullopt;
-    int exponent = static_cast<int>(std::bit_cast<uint32_t>(std::max(a, b)) >> 23) - 127, shift = 21 - exponent;
+  bool isSigned;
+  static std::optional<FixedPointSum> of(float a, float b, DType dtype) {
+    bool isSigned = dtype == DType::QInt8;
+    auto inRange = [&](float ratio) { return ratio >= (isSigned ? 0x1p-10f : 0x1p-14f) && ratio < 0x1p8f; };
+    if (dtype == DType::QInt32 || !inRange(a) || !inRange(b)) return std::nullopt;
+    int exponent = static_cast<int>(std::bit_cast<uint32_t>(std::max(a, b)) >> 23) - 127;
+    int shift = (isSigned ? 20 : 21) - exponent;
     float unit = std::ldexp(1.0f, shift);
-    return FixedPointSum{std::lrint(a * unit), std::lrint(b * unit), shift};
+    return FixedPointSum{std::lrint(a * unit), std::lrint(b * unit), shift, isSigned};
   }
+  // Halves are rounded up for signed bytes, and away from zero for unsigned ones.
   int64_t operator()(int64_t x, int64_t y) const {
-    auto sum = static_cast<int32_t>(a * x + b * y);
-    int32_t mask = static_cast<int32_t>((int64_t{1} << shift) - 1), rest = (sum & mask) - (sum < 0);
+    int64_t sum = a * x + b * y;
+    if (isSigned) return (sum + (int64_t{1} << (shift - 1))) >> shift;
+    int64_t mask = (int64_t{1} << shift) - 1, rest = (sum & mask) - (sum < 0);
     return (sum >> shift) + (rest > (mask >> 1));
   }
 };
@@ -49,19 +54,22 @@ bool sameSizes(const Tensor& a, const Tensor& b) {
 Tensor sumOf(KernelCall& call, const Tensor& a, const Tensor& b, const Quantization& to, bool relu) {
   const Quantization &qa = quantizationOf(a), &qb = quantizationOf(b);
   auto scale = static_cast<float>(to.scale);
-  auto fixed = FixedPointSum::of(static_cast<float>(qa.scale) / scale, static_cast<float>(qb.scale) / scale);
-  if (a.dtype() != DType::QUInt8 || !fixed || !sameSizes(a, b)) {
+  auto fixed = FixedPointSum::of(static_cast<float>(qa.scale) / scale, static_cast<float>(qb.scale) / scale, a.dtype());
+  if (!fixed || !sameSizes(a, b)) {
     Tensor sum = invokeTensor(call, "aten::add.Tensor", {dequantize(a), dequantize(b), 1});
     return quantize(relu ? invokeTensor(call, "aten::relu", {sum}) : sum, a.dtype(), to);
   }
-  Tensor left = contiguous(a), right = contiguous(b), out = Tensor::empty(DType::UInt8, a.sizes());
-  const auto *x = left.data<uint8_t>(), *y = right.data<uint8_t>();
-  auto* sum = out.data<uint8_t>();
-  int64_t least = relu ? to.zeroPoint : 0;
-  for (int64_t i = 0; i < out.numel(); ++i)
-    sum[i] = static_cast<uint8_t>(
-        std::clamp<int64_t>((*fixed)(x[i] - qa.zeroPoint, y[i] - qb.zeroPoint) + to.zeroPoint, least, 255));
-  return quantizedAs(out, DType::QUInt8, to);
+  Tensor left = contiguous(a), right = contiguous(b), out = Tensor::empty(storedAs(a.dtype()), a.sizes());
+  IntegerRange range = rangeOf(a.dtype());
+  int64_t least = relu ? std::max<int64_t>(to.zeroPoint, range.least) : range.least;
+  auto write = [&]<class T>(T* sum) {
+    const T *x = left.data<T>(), *y = right.data<T>();
+    for (int64_t i = 0; i < out.numel(); ++i)
+      sum[i] = static_cast<T>(std::clamp<int64_t>((*fixed)(x[i] - qa.zeroPoint, y[i] - qb.zeroPoint) + to.zeroPoint,
+                                                  least, range.most));
+  };
+  a.dtype() == DType::QUInt8 ? write(out.data<uint8_t>()) : write(out.data<int8_t>());
+  return quantizedAs(out, a.dtype(), to);
 }
 
 void checkPair(const KernelCall& call, const Tensor& a, const Tensor& b) {

@@ -250,9 +250,11 @@ void embedBags(KernelCall& call) {
 }  // namespace
 
 void registerQuantizedProductsOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .inEngines = false});
+  auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .traits = traits, .inEngines = false});
   };
+  // What is packed stays the tensor that it was.
+  constexpr TraitSet kKept{Trait::MayShare};
   for (const char* schema : {"quantized::conv2d.new", "quantized::conv3d.new", "quantized::conv_transpose2d",
                              "quantized::conv_transpose3d", "_quantized::conv2d", "_quantized::conv3d",
                              "_quantized::conv_transpose2d", "quantized::linear", "_quantized::linear"})
@@ -278,23 +280,23 @@ void registerQuantizedProductsOps(OpRegistry& ops) {
 
   for (const char* schema : {"quantized::conv2d_prepack", "quantized::conv3d_prepack", "quantized::conv_prepack",
                              "_quantized::conv2d_prepack", "_quantized::conv3d_prepack"})
-    add(schema, packConv<false, false>);
-  add("quantized::conv1d_prepack", packConv<true, false>);
+    add(schema, packConv<false, false>, kKept);
+  add("quantized::conv1d_prepack", packConv<true, false>, kKept);
   for (const char* schema : {"quantized::conv_transpose2d_prepack", "quantized::conv_transpose3d_prepack",
                              "_quantized::conv_transpose2d_prepack", "_quantized::conv_transpose3d_prepack"})
-    add(schema, packConv<false, true>);
+    add(schema, packConv<false, true>, kKept);
   for (const char* schema : {"quantized::conv_transpose1d_prepack", "_quantized::conv_transpose1d_prepack"})
-    add(schema, packConv<true, true>);
-  for (const char* schema : {"quantized::linear_prepack", "_quantized::linear_prepack"}) add(schema, packLinear);
+    add(schema, packConv<true, true>, kKept);
+  for (const char* schema : {"quantized::linear_prepack", "_quantized::linear_prepack"}) add(schema, packLinear, kKept);
   for (const char* schema : {"quantized::linear_prepack_fp16", "_quantized::linear_prepack_fp16"})
-    add(schema, packHalf);
+    add(schema, packHalf, kKept);
 
   for (const char* schema : {"quantized::conv2d_unpack", "quantized::conv3d_unpack", "quantized::conv_unpack",
                              "quantized::conv_transpose2d_unpack", "quantized::conv_transpose3d_unpack",
                              "quantized::linear_unpack", "quantized::linear_unpack_fp16"})
-    add(schema, unpackKernel<false>);
+    add(schema, unpackKernel<false>, kKept);
   for (const char* schema : {"quantized::conv1d_unpack", "quantized::conv_transpose1d_unpack"})
-    add(schema, unpackKernel<true>);
+    add(schema, unpackKernel<true>, kKept);
 #define TS_ASK(conv)                                                      \
   add(conv "_stride", askDims<&ConvolutionShape::stride>);                \
   add(conv "_padding", askDims<&ConvolutionShape::padding>);              \
@@ -308,8 +310,8 @@ void registerQuantizedProductsOps(OpRegistry& ops) {
   TS_ASK("quantized::conv_transpose3d")
 #undef TS_ASK
 
-  add("quantized::embedding_bag_prepack", packEmbedding);
-  add("quantized::embedding_bag_unpack", unpackEmbedding);
+  add("quantized::embedding_bag_prepack", packEmbedding, kKept);
+  add("quantized::embedding_bag_unpack", unpackEmbedding, kKept);
   add("quantized::embedding_byte", embed);
   add("quantized::embedding_bag_byte", embedBags);
 }

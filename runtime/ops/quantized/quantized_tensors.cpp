@@ -47,6 +47,7 @@ void quantizeTensors(KernelCall& call) {
   call.setResult(tensorList(std::move(out)));
 }
 
+// QNNPACK does without a reduced range.
 void quantizeDynamic(KernelCall& call) {
   Tensor x = call.tensor(0);
   DType dtype = quantizedDType(call, 1);
@@ -59,7 +60,7 @@ void quantizeDynamic(KernelCall& call) {
     most = *hi;
   }
   IntegerRange range = rangeOf(dtype);
-  call.setResult(quantize(x, dtype, *chooseGrid(least, most, range.least, range.most, call.flag(2))));
+  call.setResult(quantize(x, dtype, *chooseGrid(least, most, range.least, range.most)));
 }
 
 // Scales and zero points along `axis`; float ones stay what they are.
