@@ -347,6 +347,8 @@ class ShapeWalker {
     for (const Use& u : n->inputs()) arguments.push_back(get(u.value));
     if (query(n, arguments) || scalar(n, op, arguments)) return true;
     if (!op.def().infer) return false;
+    // What becomes of quantised tensors is for a record of its own to say.
+    if (op.quantized() && !arguments.empty() && isQuantized(dtypeOf(arguments[0]))) return false;
     InferCall call(op, arguments);
     try {
       op.def().infer(call);
