@@ -5,7 +5,9 @@
 #include "frontend/files/file_kind.h"
 #include "frontend/source/library.h"
 #include "ir/values/literal.h"
+#include "ir/values/quantization.h"
 #include "runtime/interpreter/program.h"
+#include "runtime/ops/quantized/packed_params.h"
 
 #include <fmt/core.h>
 
@@ -31,6 +33,7 @@ class ArchiveLoader {
     std::vector<IValue> constants;
     for (PickleRef c : archive_.constants()) constants.push_back(valueOf(c, nullptr));
     library_.setConstants(std::move(constants));
+    library_.setVersion(archive_.version());
     PickleRef root = &archive_.data();
     IValue object = valueOf(root, nullptr);
     if (!object.isObject() || failed_) return fail(root, "the file holds no module");
@@ -102,9 +105,19 @@ class ArchiveLoader {
   }
 
   static IValue tensorOf(const PickleTensor& t) {
-    if (t.tensor.defined() && !t.quantization) return t.tensor;
+    if (t.tensor.defined()) return t.quantization ? quantizedTensor(t) : t.tensor;
     // Reported where it is needed.
     return IValue(Ref<LiteralValue>::make(std::string(t.storage), LiteralValue::Kind::MissingTensor));
+  }
+
+  // Its storage is one of its own over the same memory, which says what the integers stand for.
+  static Tensor quantizedTensor(const PickleTensor& t) {
+    const Storage* from = t.tensor.storage().get();
+    from->retain();
+    auto release = [](void* storage) { static_cast<const Storage*>(storage)->release(); };
+    Ref<Storage> storage = Storage::borrow(from->data(), from->bytes(), release, const_cast<Storage*>(from), true);
+    Tensor view = Tensor::view(t.tensor.dtype(), storage, t.sizes, t.tensor.strides(), t.tensor.offset());
+    return quantizedAs(view, t.dtype, *t.quantization);
   }
 
   TypePtr taggedType(PickleRef v, TypePtr declared, TypeKind kind) {
@@ -156,8 +169,7 @@ class ArchiveLoader {
     std::string name(o.name);
     ClassInfo* info = library_.declared(name);
     if (!info) {
-      if (name.starts_with("__torch__.torch.classes."))
-        return values_[v] = IValue(Ref<ObjectValue>::make(classType(name)));
+      if (name.starts_with("__torch__.torch.classes.")) return values_[v] = packedOf(v, name);
       fail(v, fmt::format("the code has no class {}", name));
       return {};
     }
@@ -177,6 +189,20 @@ class ArchiveLoader {
       object->set(Symbol::of(e.key->text()), valueOf(e.value, a ? a->type : nullptr));
     }
     return IValue(object);
+  }
+
+  // Of a class that PyTorch has built in. Where it is not known, so that nothing can run with it, it is an empty
+  // object.
+  IValue packedOf(PickleRef v, const std::string& name) {
+    PickleRef state = v->object().state;
+    if (!state) return IValue(Ref<ObjectValue>::make(classType(name)));
+    IValue saved = valueOf(state, nullptr);
+    try {
+      return restorePacked(name, saved);
+    } catch (const ExecutionError& e) {
+      if (e.kind() != ErrorKind::Unsupported) fail(state, e.message(), e.kind());
+      return IValue(Ref<ObjectValue>::make(classType(name)));
+    }
   }
 
   IValue memberOf(const ClassInfo& info, PickleRef v) {

@@ -46,7 +46,9 @@ using Json = nlohmann::ordered_json;
 class ConfigReader {
  public:
   ConfigReader(const std::string& folder, Diagnostics& diagnostics)
-      : folder_(folder), path_(folder + "/config.json"), diagnostics_(diagnostics) {}
+      : folder_(folder), path_(folder + "/config.json"), diagnostics_(diagnostics) {
+    out_.path = path_;
+  }
 
   Result<BuiltModel> read() {
     Result<std::string> text = readFile(path_, uint64_t{1} << 24, diagnostics_);

@@ -28,6 +28,7 @@ struct BuiltModel {
   LanguageModelShape shape;
   KvCacheConfig cache;  // of one layer
   std::vector<std::string> inputs, plugins;
+  std::string path;    // of config.json
   std::string engine;  // its path
   uint64_t engineBytes = 0;
 };

@@ -105,9 +105,16 @@ std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool
   return out;
 }
 
+bool hasText(const ModuleState& source) { return (source.origin ? *source.origin : source).source != nullptr; }
+
 // Settings that no file keeps would be lost when the engine is made again.
 bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnostics& diagnostics) {
   if (!spec.refittable || spec.isLanguageModel) return true;
+  if (!hasText(source)) {
+    diagnostics.error("engines of models in archives cannot be refitted: what is kept for that is graph text",
+                      ErrorKind::Unsupported);
+    return false;
+  }
   std::vector<std::string> lost;
   for (const auto& [setting, value] : saidSettings(spec))
     if (!setting->set) lost.emplace_back(setting->name);
@@ -293,7 +300,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   auto info = describe(*state_, spec);
   info->takesHalf = half;
   m.state_->info = std::move(info);
-  m.state_->refit = spec.refittable ? refitSourceOf(*state_, spec.isLanguageModel) : nullptr;
+  m.state_->refit = spec.refittable && hasText(*state_) ? refitSourceOf(*state_, spec.isLanguageModel) : nullptr;
   return m;
 }
 

@@ -5,10 +5,12 @@
 #include "api/engine_file.h"
 #include "api/lower.h"
 #include "api/saved_plugins.h"
+#include "api/serving_proof.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "passes/serving/attention_node.h"
+#include "passes/serving/entrance.h"
 #include "passes/serving/serving.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
@@ -27,22 +29,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // ---- building ----
-
-// Rows of the table that position_ids look up in; 0 if there is none.
-int64_t positionsOf(const Graph& graph) {
-  int64_t rows = 0;
-  forEachNode(graph, [&](const Node* n) {
-    if (n->kind().text() != "aten::embedding" || n->inputCount() < 2 || n->input(1) != graph.input(1)) return;
-    const Node* table = n->input(0)->node();
-    const IValue* v = table ? table->attributeValue(sym::value) : nullptr;
-    if (v && v->isTensor() && v->tensorImpl() && v->tensorImpl()->rank() > 0) rows = v->toTensor().size(0);
-    TypePtr t = n->input(0)->type();
-    if (!rows && t->isTensor() && t->tensor().hasRank && !t->tensor().sizes.empty() &&
-        isKnownSize(t->tensor().sizes[0]))
-      rows = t->tensor().sizes[0];
-  });
-  return rows;
-}
 
 int64_t quantMode(DType stored) {
   return stored == DType::Int8 ? kInt8KvCache : stored == DType::Float8E4M3FN ? kFp8KvCache : 0;
@@ -156,16 +142,21 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
                         Diagnostics& diagnostics) {
   BuildConfig config = given;
   LowerOptions lowering;
+  // The sizes of a trace are those of its example.
+  lowering.query = Query().including({"default", "any_sizes"});
   Result<Module> lowered = module.lowered(lowering, diagnostics);
   if (!lowered) return false;
   if (!lowered->prepare(diagnostics)) return false;  // reports weights that are missing
   std::unique_ptr<Graph> graph = cloneGraph(*lowered->graph());
-  LanguageModelShape shape;
-  shape.positions = graph->inputs().size() > 1 ? positionsOf(*graph) : 0;
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(module.registry());
+  Result<Entrance> entrance = openEntrance(*graph, module.registry(), *evaluator, diagnostics);
+  if (!entrance) return false;
+  LanguageModelShape shape;
+  shape.positions = entrance->positions;
   ServingOptions serving;
   if (!settle(config, shape, diagnostics)) return false;
   serving.tokensPerBlock = config.tokensPerBlock;
+  serving.longest = config.maxSeqLen;
   serving.kvCacheQuantMode = quantMode(config.kvCacheDtype);
   serving.gatherContextLogits = config.gatherContextLogits;
   Result<ServingModel> served = prepareForServing(*graph, module.registry(), *evaluator, serving, diagnostics);
@@ -187,6 +178,10 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   spec.engine.precision = config.weightPrecision;
   Result<Module> compiled = lowered->withGraph(std::move(graph)).compiled(spec, diagnostics);
   if (!compiled) return false;
+
+  BuiltModel built;
+  built.config = config, built.shape = shape, built.cache = cache, built.inputs = served->inputs;
+  if (!proveServing(module, *entrance, *compiled, built, diagnostics)) return false;
 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -221,22 +216,27 @@ std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, co
                                                    Diagnostics& diagnostics) {
   Result<BuiltModel> built = readBuiltModel(folder, diagnostics);
   if (!built) return nullptr;
-  std::unique_ptr<LanguageModel> m(new LanguageModel);
   Result<Module> module = Module::load(built->engine, options.load, diagnostics);
   if (!module) return nullptr;
-  m->module_ = std::make_unique<Module>(std::move(*module));
+  std::unique_ptr<LanguageModel> m = of(*module, *built, options, diagnostics);
+  return m;
+}
+
+std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const BuiltModel& built, const Options& options,
+                                                 Diagnostics& diagnostics) {
+  std::unique_ptr<LanguageModel> m(new LanguageModel);
+  m->module_ = std::make_unique<Module>(module);
   Result<Method> method = m->module_->prepare(diagnostics);
   if (!method) return nullptr;
   m->method_ = std::make_unique<Method>(std::move(*method));
-  if (built->inputs.size() != m->method_->inputs().size()) {
-    failIn(folder + "/config.json", "the inputs that it names are not those of the engine", diagnostics,
-           ErrorKind::Incompatible);
+  if (built.inputs.size() != m->method_->inputs().size()) {
+    failIn(built.path, "the inputs that it names are not those of the engine", diagnostics, ErrorKind::Incompatible);
     return nullptr;
   }
-  m->config_ = std::move(built->config);
-  m->shape_ = built->shape;
-  m->inputs_ = std::move(built->inputs);
-  m->cache_ = built->cache;
+  m->config_ = built.config;
+  m->shape_ = built.shape;
+  m->inputs_ = built.inputs;
+  m->cache_ = built.cache;
   LanguageModelShape& s = m->shape_;
   if (options.cacheBlocks) m->cache_.blocks = options.cacheBlocks;
   if (!validateKvCache(m->cache_, diagnostics)) return nullptr;

@@ -13,9 +13,10 @@
 
 namespace tscompile {
 
-// Makes `folder` (or what it has anew) from a model forward(input_ids, position_ids [batch, tokens]) -> logits, whose
-// weights are given. Attention becomes the plugin GPTAttention with a paged cache, tokens are packed, all of it becomes
-// engines. config.json is written last: until then the folder is refused.
+// Makes `folder` (or what it has anew) from a model of ids [batch, tokens], and a mask and positions if it takes them,
+// whose weights are given. Attention becomes the plugin GPTAttention with a paged cache, tokens are packed, all of it
+// becomes engines. What was made is compared with the model as it was given: a difference is an error. config.json is
+// written last: until then the folder is refused.
 bool buildLanguageModel(const Module& module, const BuildConfig& config, const std::string& folder,
                         Diagnostics& diagnostics);
 
@@ -35,6 +36,9 @@ class LanguageModel : public StepModel {
   // Reads config.json and the engine, and allocates the cache. Null after a report.
   static std::unique_ptr<LanguageModel> load(const std::string& folder, const Options& options,
                                              Diagnostics& diagnostics);
+  // The same of a compiled module in memory.
+  static std::unique_ptr<LanguageModel> of(const Module& module, const BuiltModel& built, const Options& options,
+                                           Diagnostics& diagnostics);
 
   const LanguageModelShape& shape() const { return shape_; }
   const BuildConfig& config() const { return config_; }

@@ -10,20 +10,6 @@
 namespace tscompile {
 namespace {
 
-// The dtype of the integers that a quantised one is stored as.
-DType storedAs(DType dtype) {
-  switch (dtype) {
-    case DType::QInt8:
-      return DType::Int8;
-    case DType::QUInt8:
-      return DType::UInt8;
-    case DType::QInt32:
-      return DType::Int32;
-    default:
-      return dtype;
-  }
-}
-
 // "torch.FloatStorage", and "torch.cuda.FloatStorage" of old checkpoints. Undefined: bytes without a type.
 std::optional<DType> dtypeOfStorage(std::string_view name) {
   if (name == "torch.storage.UntypedStorage" || name == "torch.storage._UntypedStorage") return DType::Undefined;
@@ -144,7 +130,8 @@ PickleValue* PickleReader::quantizedTensor(const std::vector<PickleRef>& argumen
   constexpr DType kQuantized[] = {DType::QInt8, DType::QUInt8, DType::QInt32, DType::QUInt4x2, DType::QUInt2x4};
   if (std::find(std::begin(kQuantized), std::end(kQuantized), out.dtype) == std::end(kQuantized))
     return failed(fmt::format("a quantised tensor cannot have the dtype {}", pythonName(out.dtype)));
-  return readQuantization(arguments[4], out, out.quantization.emplace()) ? value : nullptr;
+  out.quantization = Ref<Quantization>::make();
+  return readQuantization(arguments[4], out, *out.quantization) ? value : nullptr;
 }
 
 // (scheme, scale, zero point) or (scheme, scales, zero points, axis)

@@ -1,7 +1,7 @@
 // What a pickle says, as values. Nothing of it is executed: classes and functions stay names.
 #pragma once
 
-#include "ir/values/tensor.h"
+#include "ir/values/quantization.h"
 
 #include <complex>
 #include <deque>
@@ -17,24 +17,14 @@ namespace tscompile {
 class PickleValue;
 using PickleRef = const PickleValue*;
 
-// How the integers of a quantised tensor stand for numbers.
-struct Quantization {
-  enum class Scheme : uint8_t { PerTensorAffine, PerChannelAffine, PerChannelAffineFloatParams };
-  Scheme scheme = Scheme::PerTensorAffine;
-  double scale = 1;  // per tensor
-  int64_t zeroPoint = 0;
-  Tensor scales, zeroPoints;  // per channel: as many as the tensor's size along `axis`
-  int64_t axis = 0;
-};
-
 struct PickleTensor {
   DType dtype = DType::Undefined;  // as the file has it: QInt8 where `tensor` is int8
   Dims sizes;
   // Read-only, a view of the storage that all tensors of this storage share; undefined if we do not compute with the
   // dtype. Of quantised tensors the integers (int8, uint8, int32).
   Tensor tensor;
-  std::string_view storage;  // its name in the file
-  std::optional<Quantization> quantization;
+  std::string_view storage;        // its name in the file
+  Ref<Quantization> quantization;  // null if it is not quantised
   bool requiresGrad = false;
   bool isParameter = false;
 };

@@ -215,6 +215,10 @@ Value* Emitter::emitBuiltin(Symbol kind, Given given) {
     if (!convert && overloads.size() == 1) continue;
     for (const Operator* op : overloads) {
       CallPlan plan;
+      if (MethodInfo* before = library_.before(*op, file_)) {
+        if (fits(library_.schemaOf(*before), given, convert, plan, why)) return emitFunction(*before, std::move(given));
+        continue;
+      }
       if (!fits(op->schema(), given, convert, plan, why)) continue;
       std::vector<Value*> inputs = inputsOf(plan, given);
       const Schema& schema = op->schema();

@@ -2,6 +2,7 @@
 
 #include "frontend/source/emitter.h"
 #include "frontend/source/reader.h"
+#include "frontend/source/upgraders.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -57,9 +58,19 @@ MethodInfo* Library::findFunction(const std::string& name) {
   return at == functionByName_.end() ? nullptr : at->second;
 }
 
+MethodInfo* Library::before(const Operator& op, const SourceFile* file) {
+  for (const Upgrader& u : upgradersOf(op.kind().text())) {
+    if (version_ >= u.changedAt || u.overload != op.overload()) continue;
+    MethodInfo* f = findFunction(fmt::format("{}.{}", kUpgraderModule, u.function));
+    // What these functions are made of has today's meaning.
+    return f && f->file != file ? f : nullptr;
+  }
+  return nullptr;
+}
+
 void Library::readModule(const std::string& module) {
   if (!modules_.insert(module).second) return;
-  SourcePtr source = read_(module);
+  SourcePtr source = module == kUpgraderModule ? upgraderSource() : read_(module);
   if (!source) return;
   diagnostics_.keepAlive(source);
   sources_.push_back(source);

@@ -78,6 +78,11 @@ class Library {
   // What CONSTANTS.c0, CONSTANTS.c1 ... are.
   void setConstants(std::vector<IValue> constants) { constants_ = std::move(constants); }
 
+  // Of the archive: operators mean what they meant then. Without it, what they mean today.
+  void setVersion(int64_t version) { version_ = version; }
+  // What the operator meant in the version of this file, if that is no operator of today; else null.
+  MethodInfo* before(const Operator& op, const SourceFile* file);
+
   // By qualified name; null if the code has none.
   ClassInfo* findClass(const std::string& name);
   MethodInfo* findFunction(const std::string& name);
@@ -123,6 +128,7 @@ class Library {
 
   ReadFile read_;
   std::vector<IValue> constants_;
+  int64_t version_ = INT64_MAX;
   const OpRegistry& registry_;
   Diagnostics& diagnostics_;
   const Limits& limits_;

@@ -2,6 +2,8 @@
 
 #include "ir/analysis/alias.h"
 
+#include <algorithm>
+
 namespace tscompile {
 
 SymbolicValue symbolicTensor(DType dtype, DimSpan sizes) {
@@ -345,6 +347,8 @@ class ShapeWalker {
     for (const Use& u : n->inputs()) arguments.push_back(get(u.value));
     if (query(n, arguments) || scalar(n, op, arguments)) return true;
     if (!op.def().infer) return false;
+    // What becomes of quantised tensors is for a record of its own to say.
+    if (op.quantized() && !arguments.empty() && isQuantized(dtypeOf(arguments[0]))) return false;
     InferCall call(op, arguments);
     try {
       op.def().infer(call);
@@ -451,8 +455,20 @@ class ShapeWalker {
       set(n->output(), itemOf(a[0], static_cast<size_t>(i), n->output()));
       return true;
     }
+    if (kind == "prim::dtype" && dtypeOf(a[0]) != DType::Undefined)
+      return answer({static_cast<int64_t>(dtypeOf(a[0]))});
+    // Parts and sums of lists of sizes.
+    if (kind == "aten::slice" && a.size() == 4 && a[0].type->isListOf(TypeKind::Int) && a[0].integers)
+      return slicedList(n, a);
+    if (kind == "aten::add" && a.size() == 2 && a[0].type->isListOf(TypeKind::Int) && a[0].integers && a[1].integers &&
+        a[1].type->isListOf(TypeKind::Int)) {
+      Dims all = *a[0].integers;
+      for (int64_t i : *a[1].integers) all.push_back(i);
+      set(n->output(), integersOf(all, n->output()));
+      return true;
+    }
     if (kind == "prim::NumToTensor" || kind == "aten::Int" || kind == "aten::ScalarImplicit" ||
-        kind == "aten::IntImplicit") {
+        kind == "aten::IntImplicit" || kind == "aten::item") {
       // Sizes that pass through a tensor without dimensions, as traces record them.
       if (!a[0].integers) return false;
       SymbolicValue v = symbolicOf(withoutRefinement(n->output()->type()));
@@ -463,6 +479,23 @@ class ShapeWalker {
       return true;
     }
     return false;
+  }
+
+  bool slicedList(const Node* n, const std::vector<SymbolicValue>& a) {
+    const Dims& list = *a[0].integers;
+    int64_t length = static_cast<int64_t>(list.size());
+    auto bound = [&](const SymbolicValue& v, int64_t otherwise) -> std::optional<int64_t> {
+      if (v.constant && v.constant->isNone()) return otherwise;
+      if (!v.constant || !v.constant->isInt()) return std::nullopt;
+      int64_t i = v.constant->toInt();
+      return std::clamp(i < 0 ? i + length : i, int64_t{0}, length);
+    };
+    std::optional<int64_t> begin = bound(a[1], 0), end = bound(a[2], length);
+    if (!begin || !end || !a[3].constant || !a[3].constant->isInt() || a[3].constant->toInt() < 1) return false;
+    Dims part;
+    for (int64_t i = *begin; i < *end; i += a[3].constant->toInt()) part.push_back(list[static_cast<size_t>(i)]);
+    set(n->output(), integersOf(part, n->output()));
+    return true;
   }
 
   // Arithmetic on numbers: done now where all are known; sums and products of sizes keep what they can.

@@ -111,6 +111,8 @@ inline constexpr DTypeSet kRealTypes = kFloatingTypes | kIntegerTypes;
 inline constexpr DTypeSet kRealAndBool = kRealTypes | kBoolType;
 inline constexpr DTypeSet kAllTypes = kRealAndBool | kComplexTypes;
 
+inline constexpr DTypeSet kQuantizedTypes{DType::QInt8, DType::QUInt8, DType::QInt32};
+
 // Arguments that are written though the schema does not say so: running statistics, while a model is trained.
 struct TrainedArguments {
   uint8_t first = 0, end = 0;  // none if they are equal
@@ -138,6 +140,7 @@ struct OpDef {
       nullptr;  // what infer, kernel or convert hand on to (runtime/call/session_functions.h)
 
   bool has(Trait t) const { return traits.contains(t); }
+  bool isForQuantized() const { return !dtypes.empty() && (dtypes - kQuantizedTypes).empty(); }
   // Such a converter is asked for every node; where ours stand, shorter ways are tried first.
   bool hasSessionConverter() const { return session && convert; }
 };

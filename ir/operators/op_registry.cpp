@@ -150,7 +150,7 @@ void OpRegistry::add(const OpDef& def) {
     auto [it, isNew] = records_.try_emplace(kind);
     if (isNew) recordKinds_.push_back(kind);
     for (OpDef& old : it->second)
-      if (overloadOf(old.schema) == overloadOf(record.schema)) {
+      if (overloadOf(old.schema) == overloadOf(record.schema) && old.isForQuantized() == record.isForQuantized()) {
         old = record;
         return;
       }
@@ -214,10 +214,12 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
     Operator* added = group->own.back().get();
     auto same = std::find_if(group->all.begin(), group->all.end(),
                              [&](const Operator* o) { return o->overload() == overload; });
-    if (same != group->all.end())
+    if (same != group->all.end()) {
+      added->quantized_ = (*same)->quantized_;
       *same = added;
-    else
+    } else {
       group->all.push_back(added);
+    }
     return added;
   };
   auto ownOf = [&](std::string_view overload) -> Operator* {
@@ -252,6 +254,8 @@ std::unique_ptr<OpRegistry::Group> OpRegistry::makeGroup(Symbol kind) const {
       }
       // A record that lies over a catalog's operator may give its name alone.
       if (!op) op = add(signatureOf(def.schema).empty() ? catalogText(kind.text(), overload) : def.schema, overload);
+      if (def.isForQuantized()) op->quantized_ = &def;
+      if (def.isForQuantized() && op->def_) continue;
       op->def_ = &def;
       op->inPlaceVariant_ = derived || (def.inplace != InPlace::No && writesFirstArgument(op->schemaText_));
     }

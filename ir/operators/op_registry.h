@@ -33,6 +33,8 @@ class Operator {
   bool isImplemented() const { return def_ != nullptr; }
   // The record; of the functional form for in-place and `out` variants. The caller has asked isImplemented().
   const OpDef& def() const { return *def_; }
+  // The record for quantised tensors, where it is another; else null.
+  const OpDef* quantized() const { return quantized_ == def_ ? nullptr : quantized_; }
   // Whether its record says so; nothing is said of those that are not implemented.
   bool has(Trait t) const { return def_ && def_->has(t); }
   // `aten::relu_`: writes its first argument.
@@ -66,6 +68,7 @@ class Operator {
   const OpRegistry* registry_ = nullptr;
   mutable std::atomic<const Schema*> schema_{nullptr};
   mutable std::unique_ptr<const Schema> ownedSchema_;
+  const OpDef* quantized_ = nullptr;
 };
 
 // Operators whose nodes tell with attributes what they compute, such as plugins: each node has a schema of its own.
@@ -92,7 +95,8 @@ class OpRegistry {
   OpRegistry(const OpRegistry&) = delete;
   ~OpRegistry();
 
-  // Before the first question only. A later record of the same overload replaces the earlier one.
+  // Before the first question only. A later record of the same overload replaces the earlier one. A record for
+  // quantised dtypes alone (kQuantizedTypes) stands beside that for all others.
   void add(const OpDef& def);
 
   // Lays a copy of the record over this one overload of the base, which is implemented and takes no `out`. The copy is

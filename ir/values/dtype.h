@@ -77,7 +77,7 @@ std::optional<DType> dtypeFromGraphName(std::string_view name);
 std::optional<DType> dtypeFromName(std::string_view name);
 std::optional<DType> dtypeFromNumber(int64_t number);
 
-// Bytes of an element; 0 for dtypes that we do not compute with.
+// Bytes of an element; 0 for dtypes that we do not have tensors of.
 size_t itemSize(DType dtype);
 
 inline bool isFloating(DType d) {
@@ -85,7 +85,9 @@ inline bool isFloating(DType d) {
 }
 inline bool isComplex(DType d) { return d == DType::ComplexHalf || d == DType::Complex64 || d == DType::Complex128; }
 inline bool isIntegral(DType d, bool includeBool) { return d <= DType::Int64 || (includeBool && d == DType::Bool); }
-inline bool isSupported(DType d) { return itemSize(d) != 0; }
+// Integers that stand for other numbers (ir/values/quantization.h).
+inline bool isQuantized(DType d) { return d == DType::QInt8 || d == DType::QUInt8 || d == DType::QInt32; }
+inline bool isSupported(DType d) { return itemSize(d) != 0 && !isQuantized(d); }
 
 // The smallest dtype that both fit, by PyTorch's table (int64 + float16 = float16). Undefined if there is none.
 DType promoteTypes(DType a, DType b);

@@ -1,6 +1,7 @@
 #include "ir/values/tensor.h"
 
 #include "ir/values/error.h"
+#include "ir/values/quantization.h"
 
 #include <new>
 #include <numeric>
@@ -145,6 +146,8 @@ Ref<Storage> Storage::symbolic(size_t bytes) {
   s->symbolic_ = true;
   return Ref<Storage>::adopt(s);
 }
+
+void Storage::setQuantization(const Quantization& q) { quantization_ = Ref<const Quantization>::share(&q); }
 
 void Storage::destroy() const {
   if (budget_) {

@@ -23,6 +23,8 @@ std::optional<int64_t> checkedNumel(DimSpan sizes);
 // Row-major strides; a size of 0 counts as 1, as PyTorch has it.
 Dims contiguousStrides(DimSpan sizes);
 
+struct Quantization;
+
 // A run of bytes that tensors share.
 class Storage : public RefCounted {
  public:
@@ -42,6 +44,9 @@ class Storage : public RefCounted {
   // Weights and constants: in-place writes are refused.
   bool readOnly() const { return readOnly_; }
   void makeReadOnly() { readOnly_ = true; }
+  // What the elements of quantised tensors stand for (ir/values/quantization.h); null if they have no such meaning.
+  const Quantization* quantization() const { return quantization_.get(); }
+  void setQuantization(const Quantization& q);
 
  private:
   Storage() = default;
@@ -55,6 +60,7 @@ class Storage : public RefCounted {
   Release release_ = nullptr;
   void* context_ = nullptr;
   MemoryBudget* budget_ = nullptr;  // one reference
+  Ref<const Quantization> quantization_;
 };
 
 class Tensor;

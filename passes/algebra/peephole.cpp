@@ -386,7 +386,7 @@ const std::vector<Rule>& rules() {
       {"known_device", {Symbol::of("prim::device")}, &P::device, "everything runs on the CPU"},
       {"never_so",
        {Symbol::of("prim::is_cuda"), Symbol::of("prim::is_nested"), Symbol::of("prim::is_sparse"),
-        Symbol::of("prim::is_mkldnn"), Symbol::of("prim::is_quantized"), Symbol::of("prim::requires_grad")},
+        Symbol::of("prim::is_mkldnn"), Symbol::of("prim::requires_grad")},
        &P::never,
        "properties that no tensor has"},
       {"gradients_enabled", {aten::is_grad_enabled}, &P::gradEnabled, "runs start with gradients enabled", 0},

@@ -5,14 +5,16 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
 
-// What is added to, or filled in for, keys that are not seen.
-constexpr double kFar = -1e4;
 // Masks are compared up to this size.
 constexpr int64_t kMostTokens = 4100;
+// Products that are computed to look at a mask.
+constexpr int64_t kMostProducts = int64_t{1} << 23;
 
 const Symbol kUnpack = sym::ListUnpack;
 
@@ -25,40 +27,29 @@ std::optional<std::pair<int64_t, int64_t>> fixedSizes(const Graph& graph) {
   return std::nullopt;
 }
 
-// A mask as rows and columns; nothing if it differs between batches or heads.
-template <class Hides>
-std::optional<std::vector<bool>> hidden(const SmallInstance::Elements& mask, int64_t tokens, Hides hides) {
-  size_t rank = mask.sizes.size();
-  int64_t columns = rank > 0 ? mask.sizes[rank - 1] : 1, rows = rank > 1 ? mask.sizes[rank - 2] : 1;
-  if ((columns != 1 && columns != tokens) || (rows != 1 && rows != tokens) || mask.values.empty()) return std::nullopt;
-  std::vector<bool> out(static_cast<size_t>(tokens * tokens));
-  int64_t layers = static_cast<int64_t>(mask.values.size()) / (rows * columns);
-  for (int64_t l = 0; l < layers; ++l)
-    for (int64_t r = 0; r < tokens; ++r)
-      for (int64_t c = 0; c < tokens; ++c) {
-        int64_t at = (l * rows + (rows == 1 ? 0 : r)) * columns + (columns == 1 ? 0 : c);
-        std::optional<bool> hide = hides(mask.values[static_cast<size_t>(at)]);
-        if (!hide || (l > 0 && out[static_cast<size_t>(r * tokens + c)] != *hide)) return std::nullopt;
-        out[static_cast<size_t>(r * tokens + c)] = *hide;
-      }
-  return out;
-}
-std::optional<bool> hidesWhereSet(double v) { return v != 0; }
-std::optional<bool> hidesWhereClear(double v) { return v == 0; }
-std::optional<bool> hidesWhereFar(double v) {
-  if (v == 0) return false;
-  return v <= kFar ? std::optional<bool>(true) : std::nullopt;
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+float hiddenWhereSet(double v) { return v != 0 ? kHidden : 0; }
+float hiddenWhereClear(double v) { return v == 0 ? kHidden : 0; }
+float asItIs(double v) { return static_cast<float>(v); }
+
+// Numbers between 0.5 and 1.5 without a pattern.
+Tensor scattered(const Dims& sizes) {
+  std::vector<float> values(static_cast<size_t>(checkedNumel(sizes).value_or(0)));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(1 + 0.5 * std::sin(static_cast<double>(i) * 12.9898));
+  return Tensor::of<float>(sizes, values);
 }
 
 }  // namespace
 
-AttentionMatcher::AttentionMatcher(RewriteContext& context) : context_(context) {
+AttentionMatcher::AttentionMatcher(RewriteContext& context, const Value* positions, int64_t longest)
+    : context_(context), positions_(positions), longest_(longest) {
   if (!context.evaluator) return;
   // Two instances, so that sizes which happen to be the same are told apart; where sizes are fixed there is one only.
   std::optional<std::pair<int64_t, int64_t>> fixed = fixedSizes(context.graph);
   isFixed_ = fixed.has_value();
   for (std::pair<int64_t, int64_t> sizes : {std::pair<int64_t, int64_t>(2, 5), std::pair<int64_t, int64_t>(3, 7)})
-    small_.emplace_back(context, fixed.value_or(sizes).first, fixed.value_or(sizes).second);
+    small_.emplace_back(context, fixed.value_or(sizes).first, fixed.value_or(sizes).second, positions);
   heads_.emplace(context, small_[0], small_[1]);
 }
 
@@ -179,32 +170,85 @@ bool AttentionMatcher::stepBack(Scores& s, Node* n) {
   return true;
 }
 
-bool AttentionMatcher::isCausal(const Scores& s, const SmallInstance& instance) {
-  int64_t tokens = instance.tokens;
-  std::vector<bool> all(static_cast<size_t>(tokens * tokens));
-  auto take = [&](const std::vector<Value*>& masks, auto hides) {
+// Nothing if it is not known, or differs in rows of a batch.
+std::optional<ScoreMap> AttentionMatcher::mapOf(const Scores& s, int64_t heads, const SmallInstance& instance) {
+  ScoreMap map(instance.batch, heads, instance.tokens);
+  auto add = [&](const std::vector<Value*>& masks, auto score) {
     return std::all_of(masks.begin(), masks.end(), [&](const Value* mask) {
       std::optional<SmallInstance::Elements> elements = instance.compute(mask);
-      std::optional<std::vector<bool>> hide = elements ? hidden(*elements, tokens, hides) : std::nullopt;
-      for (size_t i = 0; hide && i < all.size(); ++i) all[i] = all[i] || (*hide)[i];
-      return hide.has_value();
+      return elements && map.add(*elements, score);
     });
   };
-  if (!take(s.fills, hidesWhereSet) || !take(s.additions, hidesWhereFar) || !take(s.choices, hidesWhereClear))
-    return false;
-  for (int64_t r = 0; r < tokens; ++r)
-    for (int64_t c = 0; c < tokens; ++c)
-      if (all[static_cast<size_t>(r * tokens + c)] != (c > r)) return false;
+  if (!add(s.fills, hiddenWhereSet) || !add(s.additions, asItIs) || !add(s.choices, hiddenWhereClear))
+    return std::nullopt;
+  if (!s.whole) return map;
+  std::optional<Dims> sizes = instance.sizes(s.products);
+  if (!sizes || checkedNumel(*sizes).value_or(kMostProducts + 1) > kMostProducts) return std::nullopt;
+  std::optional<SmallInstance::Elements> e =
+      instance.compute(s.whole, {{s.products, Tensor::zeros(DType::Float32, *sizes)}});
+  if (!e || !map.add(*e, asItIs)) return std::nullopt;
+  return map;
+}
+
+// Whether `whole` is scale * products + what mapOf() tells.
+bool AttentionMatcher::fitScale(Scores& s) {
+  std::optional<double> scale;
+  for (const SmallInstance* instance : instances()) {
+    std::optional<Dims> sizes = instance->sizes(s.products);
+    if (!sizes || instance->dtype(s.products) != DType::Float32) return false;
+    Tensor some = scattered(*sizes);
+    std::optional<SmallInstance::Elements> at0 =
+        instance->compute(s.whole, {{s.products, Tensor::zeros(DType::Float32, *sizes)}});
+    std::optional<SmallInstance::Elements> at1 = instance->compute(s.whole, {{s.products, some}});
+    if (!at0 || !at1 || static_cast<int64_t>(at0->values.size()) != some.numel() ||
+        at1->values.size() != at0->values.size())
+      return false;
+    for (size_t i = 0; i < at0->values.size(); ++i) {
+      double from = at0->values[i], to = at1->values[i], x = some.real(static_cast<int64_t>(i));
+      if (from <= kFar) {
+        if (!(to <= kFar / 2)) return false;
+        continue;
+      }
+      if (!scale) scale = (to - from) / x;
+      if (!(std::abs(to - from - *scale * x) <= 1e-5 * (std::abs(*scale) + std::abs(from)))) return false;
+    }
+  }
+  s.scale = scale.value_or(0);
   return true;
+}
+
+// The one product of matrices that scores follow from, whatever is done to it.
+Node* AttentionMatcher::productBehind(Value* scores) {
+  Node* product = nullptr;
+  std::unordered_set<const Value*> seen;
+  std::vector<Value*> todo{scores};
+  while (!todo.empty()) {
+    Value* v = todo.back();
+    todo.pop_back();
+    if (!seen.insert(v).second || !v->type()->isTensor() || computable(v)) continue;
+    Node* n = quiet(v);
+    if (!n || seen.size() > 40) return nullptr;
+    if (n->kind() == aten::matmul || n->kind() == aten::bmm) {
+      if (product && product != n) return nullptr;
+      product = n;
+      continue;
+    }
+    for (const Use& u : n->inputs()) todo.push_back(u.value);
+  }
+  return product;
 }
 
 // A window in the mask shows only if there are more tokens than it is wide: enough for all numbers that the mask is
 // made with, or all that a stored mask has; nothing if that is too many.
 std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
   int64_t most = 0;
-  for (const std::vector<Value*>* masks : {&s.fills, &s.additions, &s.choices})
+  std::vector<const Value*> given;
+  if (positions_) given.push_back(positions_);
+  if (s.products) given.push_back(s.products);
+  const std::vector<Value*> whole(s.whole ? 1 : 0, s.whole);
+  for (const std::vector<Value*>* masks : {&s.fills, &s.additions, &s.choices, &whole})
     for (const Value* mask : *masks) {
-      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, {}, context_);
+      std::optional<std::vector<Node*>> nodes = nodesBehind(mask, given, context_);
       if (!nodes) return std::nullopt;
       int64_t stored = 0;
       for (const Node* n : *nodes) {
@@ -217,12 +261,13 @@ std::optional<int64_t> AttentionMatcher::tokensToTry(const Scores& s) {
       }
       if (stored) most = std::max(most, stored);
     }
+  if (longest_) most = std::min(most, longest_);
   return most <= kMostTokens ? std::optional<int64_t>(most) : std::nullopt;
 }
 
-bool AttentionMatcher::isCausal(const Scores& s, std::string& reason) {
+bool AttentionMatcher::readMask(Scores& s, int64_t heads, std::string& reason) {
   if (s.causal) return true;
-  if (s.fills.empty() && s.additions.empty() && s.choices.empty()) {
+  if (s.fills.empty() && s.additions.empty() && s.choices.empty() && !s.whole) {
     reason = "nothing hides the tokens that come later";
     return false;
   }
@@ -232,18 +277,38 @@ bool AttentionMatcher::isCausal(const Scores& s, std::string& reason) {
     return false;
   }
   reason = "its mask is not causal";
-  if (!isCausal(s, small_[0]) || !isCausal(s, small_[1])) return false;
-  if (isFixed_ || *tokens <= small_[1].tokens) return true;
-  auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == *tokens; });
-  if (made == small_.end()) {
-    small_.emplace_back(context_, 1, *tokens);
-    made = small_.end() - 1;
+  std::array<std::vector<Value*>, 3> masks{s.fills, s.additions, s.choices};
+  auto known = rules_.find({masks, heads});
+  if (s.whole || known == rules_.end()) {
+    std::optional<ScoreRule> rule = ruleOf(s, heads, *tokens);
+    known = rules_.insert_or_assign({masks, heads}, rule).first;
   }
-  return isCausal(s, *made);
+  if (known->second) s.rule = *known->second;
+  return known->second.has_value();
+}
+
+// The rule that holds with as many tokens as are worth a look, and with few.
+std::optional<ScoreRule> AttentionMatcher::ruleOf(const Scores& s, int64_t heads, int64_t tokens) {
+  std::vector<const SmallInstance*> instances{&small_[0], &small_[1]};
+  if (!isFixed_ && tokens > small_[1].tokens) {
+    auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == tokens; });
+    if (made == small_.end()) {
+      small_.emplace_back(context_, 1, tokens, positions_);
+      made = small_.end() - 1;
+    }
+    instances.insert(instances.begin(), &*made);
+  }
+  std::optional<ScoreRule> rule;
+  for (const SmallInstance* instance : instances) {
+    std::optional<ScoreMap> map = mapOf(s, heads, *instance);
+    if (map && !rule) rule = map->guess();
+    if (!map || !map->follows(*rule)) return std::nullopt;
+  }
+  return rule;
 }
 
 std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q, Value* k, bool swapped, Value* v,
-                                                         const Scores& s, Node* node) {
+                                                         Scores& s, Node* node) {
   AttentionMatch m;
   m.result = result;
   m.isFlat = small_[0].sizes(result).value_or(Dims{}).size() == 3;
@@ -251,8 +316,6 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q
   m.softcap = s.softcap;
   q = withoutFactors(q, m.scale);
   k = withoutFactors(k, m.scale);
-  std::string reason;
-  if (!isCausal(s, reason)) return miss(node, reason);
   std::optional<HeadSource> sources[] = {heads_->source(q, false), heads_->source(k, swapped),
                                          heads_->source(v, false)};
   if (!sources[0] || !sources[1] || !sources[2])
@@ -260,18 +323,54 @@ std::optional<AttentionMatch> AttentionMatcher::complete(Value* result, Value* q
   m.q = *sources[0];
   m.k = *sources[1];
   m.v = *sources[2];
+  std::string reason;
+  if (!readMask(s, m.q.heads, reason)) return miss(node, reason);
+  m.rule = s.rule;
   takeFactorsOfRows(m.q, m.scale);
   takeFactorsOfRows(m.k, m.scale);
-  if (m.k.heads != m.v.heads || m.q.size != m.k.size || m.q.size != m.v.size || m.q.heads % m.k.heads)
-    return miss(node, "keys and values differ in number or size of their heads");
+  if (m.k.heads != m.v.heads || m.q.size != m.k.size || m.q.heads % m.k.heads)
+    return miss(node, "queries, keys and values differ in number or size of their heads");
+  m.sinks = s.sinks;
+  if (!m.sinks.empty() && static_cast<int64_t>(m.sinks.size()) != m.q.heads)
+    return miss(node, "what takes weight from its keys is not one number for each head");
   if (!(m.scale > 0) || !std::isfinite(m.scale)) return miss(node, "its scale is not positive");
   return m;
+}
+
+// cat(scores, sinks of each head) of which the softmax has all but the last column, with or without - max
+bool AttentionMatcher::takeSinks(Scores& s) {
+  static const KindSet kLargest{Symbol::of("aten::max"), aten::amax};
+  Node* n = quiet(s.value);
+  while (n && (handsOn(n) || n->kind() == aten::sub)) {
+    if (n->kind() == aten::sub) {
+      Node* largest = quiet(n->input(1));
+      if (!largest || !kLargest.contains(largest->kind()) || largest->input(0) != n->input(0)) return false;
+    }
+    n = quiet(n->input(0));
+  }
+  Node* both = n && n->kind() == aten::cat ? n->input(0)->node() : nullptr;
+  if (!both || both->kind() != sym::ListConstruct || both->inputCount() != 2) return false;
+  std::optional<Dims> sizes = small_[0].sizes(both->input(0)), all = small_[0].sizes(n->output());
+  std::optional<SmallInstance::Elements> sinks = small_[0].compute(both->input(1));
+  if (!sizes || !all || !sinks || sizes->size() != 4 || sinks->sizes.size() != 4) return false;
+  Dims expected = *sizes;
+  expected[3] = 1;
+  if (sinks->sizes != expected || all->back() != sizes->back() + 1) return false;
+  size_t heads = static_cast<size_t>(expected[1]), rows = static_cast<size_t>(expected[2]);
+  for (size_t h = 0; h < heads; ++h) s.sinks.push_back(sinks->values[h * rows]);
+  for (size_t i = 0; i < sinks->values.size(); ++i)
+    if (sinks->values[i] != s.sinks[i / rows % heads]) return false;
+  s.value = both->input(0);
+  return true;
 }
 
 // softmax(scores, masked) @ v
 std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
   if (product->inputCount() != 2 || product->outputCount() != 1 || !quiet(product->output())) return std::nullopt;
   Node* weights = quiet(product->input(0));
+  while (weights && handsOn(weights)) weights = quiet(weights->input(0));
+  Node* chosen = weights && weights->kind() == aten::slice ? weights : nullptr;
+  if (chosen) weights = quiet(chosen->input(0));
   while (weights && handsOn(weights)) weights = quiet(weights->input(0));
   if (!weights || weights->kind() != aten::softmax || weights->inputCount() != 3) return std::nullopt;
   std::optional<int64_t> dim = context_.facts.integer(weights->input(1));
@@ -282,11 +381,29 @@ std::optional<AttentionMatch> AttentionMatcher::matchProduct(Node* product) {
     return miss(product, "its softmax is not over the keys");
   Scores s;
   s.value = weights->input(0);
+  if (chosen && !takeSinks(s)) return miss(chosen, "this is done to its weights");
+  const Scores first = s;
   Node* n = quiet(s.value);
-  for (; n && n->kind() != aten::matmul && n->kind() != aten::bmm; n = quiet(s.value))
-    if (!stepBack(s, n)) return miss(n, "this is done to its scores");
-  if (!n) return miss(product, "its scores are no product of queries and keys");
-  return complete(product->output(), n->input(0), n->input(1), true, product->input(1), s, product);
+  size_t before = misses_.size();
+  std::optional<AttentionMatch> found;
+  while (n && n->kind() != aten::matmul && n->kind() != aten::bmm && stepBack(s, n)) n = quiet(s.value);
+  if (!n)
+    miss(product, "its scores are no product of queries and keys");
+  else if (n->kind() != aten::matmul && n->kind() != aten::bmm)
+    miss(n, "this is done to its scores");
+  else
+    found = complete(product->output(), n->input(0), n->input(1), true, product->input(1), s, product);
+  if (found) return found;
+  // Whatever is done to them, what comes of it may be a factor and a mask.
+  Scores computed = first;
+  computed.whole = first.value;
+  Node* scores = productBehind(computed.whole);
+  if (!scores) return std::nullopt;
+  computed.products = scores->output();
+  if (!fitScale(computed)) return std::nullopt;
+  found = complete(product->output(), scores->input(0), scores->input(1), true, product->input(1), computed, product);
+  if (found) misses_.resize(before);
+  return found;
 }
 
 // scaled_dot_product_attention(q, k, v, mask, dropout, causal, scale, grouped), or with a flag in front of `causal`
@@ -311,7 +428,7 @@ std::optional<AttentionMatch> AttentionMatcher::matchOperator(Node* node) {
   }
   Value* mask = node->input(3);
   if (!GraphFacts::isNone(mask)) {
-    bool keeps = context_.facts.dtype(mask) == DType::Bool;
+    bool keeps = small_[0].dtype(mask) == DType::Bool;
     (keeps ? s.choices : s.additions).push_back(mask);
   }
   s.causal = *causal;
@@ -334,6 +451,6 @@ void AttentionMatcher::takeFactorsOfRows(HeadSource& s, double& scale) {
   heads_->widen(s);
 }
 
-Value* AttentionMatcher::resultInRows(const AttentionMatch& m) { return heads_->inRows(m.result, m.q.heads, m.q.size); }
+Value* AttentionMatcher::resultInRows(const AttentionMatch& m) { return heads_->inRows(m.result, m.q.heads, m.v.size); }
 
 }  // namespace tscompile

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "passes/serving/head_source.h"
+#include "passes/serving/score_map.h"
 
 #include <array>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,13 +16,17 @@ struct AttentionMatch {
   Value* result = nullptr;  // [batch, heads, tokens, size], or
   bool isFlat = false;      // [batch * heads, tokens, size]
   HeadSource q, k, v;
-  double scale = 1;    // of the products of queries and keys
-  double softcap = 0;  // 0: none
+  double scale = 1;                // of the products of queries and keys
+  double softcap = 0;              // 0: none
+  ScoreRule rule;                  // of the keys that are seen
+  std::vector<double> sinks = {};  // of each head: the score of one more key that has no value; empty: there is none
 };
 
 class AttentionMatcher {
  public:
-  explicit AttentionMatcher(RewriteContext& context);
+  // `positions`: the input [batch, tokens] that counts the tokens of each text from 0, or null.
+  // `longest`: no text has more tokens; 0: not known.
+  explicit AttentionMatcher(RewriteContext& context, const Value* positions = nullptr, int64_t longest = 0);
   // Whether the sizes of the graph can be known at all.
   bool works() const;
   // What is in the way, if something is.
@@ -45,6 +51,10 @@ class AttentionMatcher {
     double scale = 1, softcap = 0;
     bool causal = false;                            // without a mask
     std::vector<Value*> fills, additions, choices;  // masks: where to fill, what to add, which to keep
+    // Or all that is done to the products of queries and keys, which follows from what they are.
+    Value *whole = nullptr, *products = nullptr;
+    ScoreRule rule;             // what the masks say
+    std::vector<double> sinks;  // see AttentionMatch
   };
   Node* quiet(const Value* value, Symbol kind = Symbol()) { return quietNode(value, context_, kind); }
   bool keepsMatrices(const Node* n);
@@ -57,16 +67,24 @@ class AttentionMatcher {
   bool stepBack(Scores& s, Node* n);
   bool takeMask(Scores& s, Node* n);
   bool takeSoftcap(Scores& s, Node* n);
+  bool takeSinks(Scores& s);
   Value* withoutFactors(Value* value, double& scale);
-  bool isCausal(const Scores& s, std::string& reason);
-  bool isCausal(const Scores& s, const SmallInstance& instance);
+  bool readMask(Scores& s, int64_t heads, std::string& reason);
+  std::optional<ScoreMap> mapOf(const Scores& s, int64_t heads, const SmallInstance& instance);
+  std::optional<ScoreRule> ruleOf(const Scores& s, int64_t heads, int64_t tokens);
+  bool fitScale(Scores& s);
+  Node* productBehind(Value* scores);
   std::optional<int64_t> tokensToTry(const Scores& s);
   void takeFactorsOfRows(HeadSource& s, double& scale);
-  std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, const Scores& s,
+  std::optional<AttentionMatch> complete(Value* result, Value* q, Value* k, bool swapped, Value* v, Scores& s,
                                          Node* node);
   std::optional<AttentionMatch> miss(const Node* node, std::string reason);
 
   RewriteContext& context_;
+  const Value* positions_;
+  int64_t longest_;
+  // Of masks that were read, and heads.
+  std::map<std::pair<std::array<std::vector<Value*>, 3>, int64_t>, std::optional<ScoreRule>> rules_;
   std::deque<SmallInstance> small_;
   std::optional<HeadSources> heads_;  // if there are instances
   bool isFixed_ = false;

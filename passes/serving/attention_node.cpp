@@ -32,6 +32,7 @@ constexpr std::string_view kOrder[] = {"qkv",
                                        "rotary_cos_sin",
                                        "alibi_slopes",
                                        "relative_attention_bias",
+                                       "attention_sinks",
                                        "host_context_lengths",
                                        "qkv_bias"};
 

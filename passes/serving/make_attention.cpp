@@ -15,7 +15,11 @@
 namespace tscompile {
 namespace {
 
+// Of the heads of the plugin, where queries and values may differ: smaller ones get zeros.
+int64_t headSizeOf(const AttentionMatch& m) { return std::max(m.q.size, m.v.size); }
+
 bool liesInOne(const AttentionMatch& m) {
+  if (m.q.size != m.v.size) return false;
   auto at = [&](const HeadSource& s, int64_t heads) {
     return s.form == HeadSource::Form::Rows && s.value == m.q.value && s.first == heads * m.q.size &&
            s.columns == (m.q.heads + 2 * m.k.heads) * m.q.size;
@@ -39,12 +43,31 @@ Value* rowsOf(const HeadSource& s, Formula& f) {
   return nullptr;
 }
 
+// The same with zeros behind each head up to `size`.
+Value* widerRows(const HeadSource& s, int64_t size, Formula& f) {
+  Value* rows = rowsOf(s, f);
+  if (s.size == size) return rows;
+  Value *batch = f.op(aten::size, {rows, f.integer(0)}), *tokens = f.op(aten::size, {rows, f.integer(1)});
+  Value* heads = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(s.heads), f.integer(s.size)})});
+  Value* wide = f.op(Symbol::of("aten::constant_pad_nd"), {heads, f.integers(Dims{0, size - s.size}), f.number(0)});
+  return f.op(aten::flatten, {wide, f.integer(2), f.integer(3)});
+}
+
+// Rows of heads that have `size` numbers, of which the first ones of each are wanted.
+Value* narrowerRows(Value* rows, const AttentionMatch& m, int64_t size, Formula& f) {
+  if (m.v.size == size) return rows;
+  Value *batch = f.op(aten::size, {rows, f.integer(0)}), *tokens = f.op(aten::size, {rows, f.integer(1)});
+  Value* heads = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(m.q.heads), f.integer(size)})});
+  Value* narrow = f.op(aten::slice, {heads, f.integer(3), f.integer(0), f.integer(m.v.size), f.integer(1)});
+  return f.op(aten::flatten, {narrow, f.integer(2), f.integer(3)});
+}
+
 // Back to the form of the match's result.
 Value* headsOf(Value* rows, const AttentionMatch& m, Formula& f) {
   const HeadSource& q = m.q;
   Value* batch = f.op(aten::size, {rows, f.integer(0)});
   Value* tokens = f.op(aten::size, {rows, f.integer(1)});
-  Value* split = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(q.heads), f.integer(q.size)})});
+  Value* split = f.op(aten::reshape, {rows, f.listOf({batch, tokens, f.integer(q.heads), f.integer(m.v.size)})});
   Value* heads = f.op(aten::transpose, {split, f.integer(1), f.integer(2)});
   return m.isFlat ? f.op(aten::flatten, {heads, f.integer(0), f.integer(1)}) : heads;
 }
@@ -53,12 +76,13 @@ void setFields(AttentionNode& node, const AttentionMatch& m, int64_t layer) {
   node.set("layer_idx", layer);
   node.set("num_heads", m.q.heads);
   node.set("num_kv_heads", m.k.heads);
-  node.set("head_size", m.q.size);
-  double scaling = 1 / (m.scale * std::sqrt(static_cast<double>(m.q.size)));
+  node.set("head_size", headSizeOf(m));
+  double scaling = 1 / (m.scale * std::sqrt(static_cast<double>(headSizeOf(m))));
   // Models round the square root in one way or another.
   node.set("q_scaling", std::abs(scaling - 1) < 1e-6 ? 1.0 : scaling);
   if (m.softcap != 0) node.set("attn_logit_softcapping_scale", m.softcap);
-  node.set("position_embedding_type", "learned_absolute");
+  if (m.rule.window != 0) node.set("attention_window", m.rule.window);
+  node.set("position_embedding_type", m.rule.slopes.empty() ? "learned_absolute" : "alibi");
   node.set("mask_type", "causal");
 }
 
@@ -100,17 +124,28 @@ void replace(const Found& found, int64_t layer, RewriteContext& c) {
   Formula f(old, c);
   std::vector<std::pair<std::string, Value*>> inputs;
   bool fused = liesInOne(m);
+  int64_t size = headSizeOf(m);
   if (fused)
     inputs = {{"qkv", m.q.value}};
   else
-    inputs = {{"qkv", rowsOf(m.q, f)}, {"k", rowsOf(m.k, f)}, {"v", rowsOf(m.v, f)}};
+    inputs = {{"qkv", widerRows(m.q, size, f)}, {"k", widerRows(m.k, size, f)}, {"v", widerRows(m.v, size, f)}};
   AttentionNode made = AttentionNode::make(f.builder());
   setFields(made, m, layer);
   if (found.rotary) setRotary(made, *found.rotary);
   if (!fused) made.set("unfuse_qkv_gemm", int64_t{1});
   for (const auto& [name, value] : inputs) made.setInput(name, value);
-  Value* context = made.node()->output();
+  if (!m.rule.slopes.empty()) {
+    std::vector<float> slopes(m.rule.slopes.begin(), m.rule.slopes.end());
+    Dims sizes{static_cast<int64_t>(slopes.size())};
+    made.setInput("alibi_slopes", f.builder().constant(IValue(Tensor::of<float>(sizes, slopes))));
+  }
+  if (!m.sinks.empty()) {
+    std::vector<float> sinks(m.sinks.begin(), m.sinks.end());
+    Dims sizes{static_cast<int64_t>(sinks.size())};
+    made.setInput("attention_sinks", f.builder().constant(IValue(Tensor::of<float>(sizes, sinks))));
+  }
   recordAttention(made, old, c);
+  Value* context = narrowerRows(made.node()->output(), m, size, f);
   if (resultInRows) replaceValue(resultInRows, context);
   if (!resultInRows || m.result->useCount() > 1) replaceValue(m.result, headsOf(context, m, f));
   // An operator that may drop out does not go by itself.
@@ -134,7 +169,7 @@ void recordAttention(const AttentionNode& made, const Node* instead, RewriteCont
 
 AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices& choices) {
   AttentionFindings out;
-  AttentionMatcher matcher(context);
+  AttentionMatcher matcher(context, choices.positions, choices.longest);
   out.conflict = matcher.conflict();
   if (!matcher.works()) return out;
   std::vector<Found> all;
@@ -142,7 +177,8 @@ AttentionFindings makeAttention(RewriteContext& context, const AttentionChoices&
     if (std::optional<AttentionMatch> m = matcher.match(n)) {
       Value* rows = matcher.resultInRows(*m);
       std::optional<Rotary> rotary;
-      if (choices.positions) rotary = takeRotary(*m, choices.positions, context, matcher);
+      if (choices.positions && choices.fuseRotary && m->rule.slopes.empty())
+        rotary = takeRotary(*m, choices.positions, context, matcher);
       all.push_back({*m, rows, rotary});
     }
   int64_t layer = static_cast<int64_t>(AttentionNode::all(context.graph).size());

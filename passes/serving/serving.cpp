@@ -1,7 +1,9 @@
 #include "passes/serving/serving.h"
 
 #include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
+#include "passes/rewrite/formula.h"
 #include "passes/rewrite/plan.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"
@@ -75,28 +77,86 @@ class Preparation {
     return true;
   }
 
-  // The layer that makes logits of hidden values; after it only what is done to each number by itself.
+  // What only chooses tokens or names dimensions: the input whose last tokens, or all tokens, `v` has in its rows; else
+  // null.
+  Value* withAllTokens(Value* v, const SmallInstance& small) {
+    static const KindSet kChoose{aten::select,       aten::slice,   Symbol::of("aten::index"), aten::narrow,
+                                 aten::index_select, aten::squeeze, aten::unsqueeze,           aten::view,
+                                 aten::reshape,      aten::flatten};
+    Value* from = v;
+    for (int steps = 0; steps < 4; ++steps) {
+      Node* n = from->node();
+      if (!n || !kChoose.contains(n->kind()) || n->outputCount() != 1) return nullptr;
+      from = n->input(0);
+      std::optional<Dims> sizes = small.sizes(from);
+      if (!sizes || sizes->size() != 3 || (*sizes)[0] != small.batch || (*sizes)[1] != small.tokens) continue;
+      std::optional<SmallInstance::Elements> places = small.places(v, from);
+      if (!places) return nullptr;
+      int64_t width = sizes->back(), count = static_cast<int64_t>(places->values.size());
+      bool all = count == small.batch * small.tokens * width, last = count == small.batch * width;
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t atLast = ((i / width + 1) * small.tokens - 1) * width + i % width;
+        all = all && places->values[static_cast<size_t>(i)] == static_cast<double>(i);
+        last = last && places->values[static_cast<size_t>(i)] == static_cast<double>(atLast);
+      }
+      if (all || last) return from;
+    }
+    return nullptr;
+  }
+
+  // Numbers, and what every token sees the same of.
+  bool isPerToken(const Value* v, const SmallInstance& small) {
+    if (!v->type()->isTensor()) return true;
+    std::optional<Dims> sizes = small.sizes(v);
+    return sizes && sizes->size() <= 1 && small.compute(v);
+  }
+
+  // The layer that makes logits of hidden values; after it only what is done to each token by itself. Where logits are
+  // those of the last tokens alone they become those of all.
   bool findLastLayer() {
-    static const std::vector<Symbol> kEach{aten::to, aten::contiguous, aten::mul, aten::div, aten::tanh, aten::alias};
+    static const KindSet kEach{aten::to,
+                               aten::contiguous,
+                               aten::mul,
+                               aten::div,
+                               aten::tanh,
+                               aten::alias,
+                               aten::add,
+                               aten::sub,
+                               aten::neg,
+                               Symbol::of("aten::sigmoid"),
+                               Symbol::of("aten::clamp"),
+                               aten::clone,
+                               aten::detach,
+                               aten::softmax,
+                               Symbol::of("aten::log_softmax")};
     if (graph_.outputs().size() != 1)
       return fail(graph_.range,
                   fmt::format("expected logits as the one output, found {} outputs", graph_.outputs().size()));
-    Value* v = graph_.output(0);
-    while (v->node() && v->node()->inputCount() > 0 &&
-           std::find(kEach.begin(), kEach.end(), v->node()->kind()) != kEach.end()) {
-      for (size_t i = 1; i < v->node()->inputCount(); ++i)
-        if (v->node()->input(i)->type()->isTensor()) return notLinear(v);
-      v = v->node()->input(0);
+    SmallInstance small(context_, 2, 5, positions_);
+    auto unchosen = [&](Node* user, size_t slot, Value* v) {
+      for (Value* all = withAllTokens(v, small); all; all = withAllTokens(v, small)) user->replaceInput(slot, v = all);
+      return v;
+    };
+    Value* v = unchosen(graph_.returnNode(), 0, graph_.output(0));
+    while (Node* n = v->node()) {
+      if (n->inputCount() == 0 || !kEach.contains(n->kind())) break;
+      size_t main = 0;
+      while (main < n->inputCount() && isPerToken(n->input(main), small)) ++main;
+      for (size_t i = main + 1; i < n->inputCount(); ++i)
+        if (!isPerToken(n->input(i), small)) return notLinear(v);
+      if (main == n->inputCount()) return notLinear(v);
+      v = unchosen(n, main, n->input(main));
     }
     lastLayer_ = v->node();
-    if (lastLayer_ && lastLayer_->inputCount() < 2) return notLinear(v);
-    bool isLinear = lastLayer_ && lastLayer_->kind() == aten::linear;
-    if (!isLinear && (!lastLayer_ || lastLayer_->kind() != aten::matmul)) return notLinear(v);
+    if (!lastLayer_ || lastLayer_->inputCount() < 2) return notLinear(v);
+    bool isLinear = lastLayer_->kind() == aten::linear;
+    if (!isLinear && lastLayer_->kind() != aten::matmul) return notLinear(v);
     const IValue* weight = GraphFacts::constant(lastLayer_->input(1));
     std::optional<Dims> sizes = weight ? context_.facts.sizes(lastLayer_->input(1)) : std::nullopt;
     if (!sizes || sizes->size() != 2) return notLinear(v);
     model_.vocabulary = (*sizes)[isLinear ? 0 : 1];
     model_.hidden = (*sizes)[isLinear ? 1 : 0];
+    unchosen(lastLayer_, 0, lastLayer_->input(0));
     return true;
   }
   bool notLinear(const Value* v) {
@@ -106,7 +166,7 @@ class Preparation {
 
   // Asked before attention is made, which other analyses may not know.
   bool checkSizes() {
-    SmallInstance small(context_, 2, 5);
+    SmallInstance small(context_, 2, 5, positions_);
     if (!small.fits()) return true;  // told where attention is looked for
     std::optional<Dims> hidden = small.sizes(lastLayer_->input(0)), logits = small.sizes(graph_.output(0));
     if (hidden == Dims{2, 5, model_.hidden} && logits == Dims{2, 5, model_.vocabulary}) return true;
@@ -114,8 +174,27 @@ class Preparation {
                 "logits must be made of [batch, tokens, hidden] and have the form [batch, tokens, vocabulary]");
   }
 
+  // baddbmm(x, a, b, beta, alpha) -> beta * x + alpha * (a @ b)
+  void splitProducts() {
+    static const Symbol kBaddbmm = Symbol::of("aten::baddbmm");
+    std::vector<Node*> found;
+    for (Node* n : graph_.block()->nodes())
+      if (n->kind() == kBaddbmm && n->inputCount() == 5) found.push_back(n);
+    for (Node* n : found) {
+      Formula f(n, context_);
+      Value* product = f.op(aten::bmm, {n->input(1), n->input(2)});
+      if (context_.facts.number(n->input(4)) != 1.0) product = f.mul(product, n->input(4));
+      // What is multiplied by zero may hold anything.
+      if (context_.facts.number(n->input(3)) != 0.0) product = f.add(f.mul(n->input(0), n->input(3)), product);
+      n->output()->replaceAllUsesWith(product);
+      n->destroy();
+    }
+    if (!found.empty()) context_.facts.refresh();
+  }
+
   bool makeNodes() {
-    AttentionFindings found = makeAttention(context_, {options_.fuseRotary ? positions_ : nullptr});
+    splitProducts();
+    AttentionFindings found = makeAttention(context_, {positions_, options_.fuseRotary, options_.longest});
     if (found.conflict) {
       fail(found.conflict->node->range,
            fmt::format("sizes do not fit for every batch and number of tokens: {}", found.conflict->message));
@@ -184,10 +263,9 @@ class Preparation {
       at = b.call(aten::add, {at, b.call(aten::mul, {starts, tokens}, tensor), one}, tensor);
     }
     lastLayer_->replaceInput(0, b.call(aten::index_select, {rows, zero, at}, tensor));
-    for (Value* v = graph_.output(0);; v = v->node()->input(0)) {
-      v->setType(tensor);
-      if (v->node() == lastLayer_) break;
-    }
+    for (Node* n = lastLayer_; n; n = n->next())
+      for (Value* v : n->outputs())
+        if (v->type()->isTensor() && n->kind() != sym::Constant) v->setType(tensor);
   }
 
   void give(const std::string& name, TypePtr type) {

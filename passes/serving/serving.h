@@ -27,6 +27,7 @@ struct ServingOptions {
   bool cacheIndirection = false;     // for beams
   bool fuseQkvBias = false;          // into the plugin
   bool fuseRotary = true;            // rotary positions that follow from position_ids are left to the plugin
+  int64_t longest = 0;               // tokens of a text; 0: any number
 };
 
 struct ServingModel {

@@ -9,9 +9,11 @@
 namespace tscompile {
 
 struct AttentionChoices {
-  // [batch, tokens] of each token in its text, counted from 0: rotary positions that follow from it are left to the
-  // plugin, which counts the same way; null: none are.
+  // [batch, tokens] of each token in its text, counted from 0; null: not known.
   const Value* positions = nullptr;
+  // Rotary positions that follow from them are left to the plugin, which counts the same way.
+  bool fuseRotary = true;
+  int64_t longest = 0;  // tokens of a text; 0: any number
 };
 // Causal attention, written out or as one operator, becomes tensorrt_llm::GPTAttention. Returns what looked like it and
 // is none; nothing can be found if sizes do not fit together, then this is the conflict.

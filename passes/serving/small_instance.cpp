@@ -3,6 +3,7 @@
 #include "ir/graph/clone.h"
 #include "ir/graph/evaluator.h"
 #include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,7 +11,7 @@
 namespace tscompile {
 namespace {
 
-constexpr size_t kMostNodes = 100;
+constexpr size_t kMostNodes = 1000;
 constexpr int64_t kMostElements = int64_t{1} << 25;
 
 ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
@@ -30,6 +31,22 @@ ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
     known = symbolicTensor(facts.dtype == DType::Undefined ? DType::Float32 : facts.dtype, sizes);
   }
   return options;
+}
+
+// The input whose sizes and dtype count, and whose elements do not.
+std::optional<size_t> slotOfForm(const Node* n) {
+  static const KindSet kFirst{aten::ones_like,
+                              aten::zeros_like,
+                              Symbol::of("aten::full_like"),
+                              Symbol::of("aten::empty_like"),
+                              Symbol::of("aten::new_ones"),
+                              Symbol::of("aten::new_zeros"),
+                              Symbol::of("aten::new_full"),
+                              Symbol::of("aten::new_empty")};
+  static const KindSet kSecond{aten::expand_as, aten::view_as, aten::reshape_as, aten::type_as};
+  if (kFirst.contains(n->kind())) return 0;
+  if (kSecond.contains(n->kind())) return 1;
+  return std::nullopt;
 }
 
 bool isSizeQuestion(const Node* n) {
@@ -89,7 +106,8 @@ std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vec
   while (possible && !stack.empty()) {
     auto& [n, next] = stack.back();
     if (next < n->inputCount()) {
-      visit(n->input(next++));
+      size_t slot = next++;
+      if (slotOfForm(n) != slot) visit(n->input(slot));
       continue;
     }
     order.push_back(n);
@@ -99,10 +117,11 @@ std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vec
   return order;
 }
 
-SmallInstance::SmallInstance(RewriteContext& context, int64_t batch, int64_t tokens)
+SmallInstance::SmallInstance(RewriteContext& context, int64_t batch, int64_t tokens, const Value* positions)
     : batch(batch),
       tokens(tokens),
       context_(context),
+      positions_(positions),
       shapes_(context.graph, context.registry, sizesFor(context.graph, batch, tokens)),
       fits_(shapes_.conflicts().empty()) {}
 
@@ -147,6 +166,13 @@ std::optional<SmallInstance::Elements> SmallInstance::compute(const Value* value
     arguments.emplace_back(tensor);
     ends.push_back(end);
   }
+  if (positions_ && std::find(ends.begin(), ends.end(), positions_) == ends.end()) {
+    std::vector<int64_t> places(static_cast<size_t>(batch * tokens));
+    for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i) % tokens;
+    copies[positions_] = part.addInput(types().tensor);
+    arguments.emplace_back(Tensor::of<int64_t>(Dims{batch, tokens}, places));
+    ends.push_back(positions_);
+  }
   std::optional<std::vector<Node*>> nodes = nodesBehind(value, ends, context_);
   if (!nodes) return std::nullopt;
   Builder builder(part);
@@ -160,8 +186,13 @@ std::optional<SmallInstance::Elements> SmallInstance::compute(const Value* value
     for (const Value* output : n->outputs())
       if (std::optional<Dims> s = sizes(output); s && checkedNumel(*s).value_or(kMostElements + 1) > kMostElements)
         return std::nullopt;
-    for (const Use& u : n->inputs())
-      if (!copies.count(u.value)) return std::nullopt;
+    for (const Use& u : n->inputs()) {
+      if (copies.count(u.value)) continue;
+      std::optional<Dims> form = u.index() == slotOfForm(n) ? sizes(u.value) : std::nullopt;
+      if (!form || dtype(u.value) == DType::Undefined) return std::nullopt;
+      copies[u.value] = part.addInput(types().tensor);
+      arguments.emplace_back(Tensor::zeros(dtype(u.value), *form));
+    }
     part.block()->append(cloneNode(*n, part, copies));
   }
   auto copy = copies.find(value);

@@ -13,8 +13,9 @@ namespace tscompile {
 class SmallInstance {
  public:
   // Inputs of unknown rank are taken to be ids [batch, tokens]; of others the first open size is `batch` and the second
-  // `tokens`. The context has an evaluator.
-  SmallInstance(RewriteContext& context, int64_t batch, int64_t tokens);
+  // `tokens`. The context has an evaluator. `positions`, if there are any, is an input [batch, tokens] that counts the
+  // tokens of each row from 0.
+  SmallInstance(RewriteContext& context, int64_t batch, int64_t tokens, const Value* positions = nullptr);
 
   const int64_t batch, tokens;
   // Whether all sizes fit together.
@@ -28,7 +29,7 @@ class SmallInstance {
     std::vector<double> values;  // row-major
   };
   using Given = std::vector<std::pair<const Value*, Tensor>>;
-  // The elements of a tensor or number that depends on sizes, constants and what is given alone.
+  // The elements of a tensor or number that depends on sizes, constants, positions and what is given alone.
   std::optional<Elements> compute(const Value* value, const Given& given = {}) const;
   // Where the elements of `value` come from: their row-major places in `from`, of which it is a view or copy.
   std::optional<Elements> places(const Value* value, const Value* from) const;
@@ -39,6 +40,7 @@ class SmallInstance {
   std::optional<IValue> known(const Value* value) const;
 
   RewriteContext& context_;
+  const Value* positions_;
   ShapePropagation shapes_;
   bool fits_;
 };

@@ -31,6 +31,7 @@ bool isPlain(const AttentionNode& a) {
                                                           "head_size",
                                                           "q_scaling",
                                                           "attn_logit_softcapping_scale",
+                                                          "attention_window",
                                                           "mask_type",
                                                           "position_embedding_type",
                                                           "rotary_embedding_dim",
@@ -132,11 +133,14 @@ class Unpacking {
     Value* groups = f_.op(aten::expand, {f_.op(aten::unsqueeze, {x, f_.integer(2)}), wide, f_.flag(false)});
     return f_.op(aten::reshape, {groups, f_.listOf({batch_, f_.integer(h_), tokens_, f_.integer(d_)})});
   }
-  // True where a key comes after the query.
+  // True where a key comes after the query, or before its window.
   Value* later() {
     Value* square = f_.listOf({tokens_, tokens_});
     Value* ones = f_.op(aten::ones, {square, f_.dtype(DType::Bool), f_.none(), f_.none(), f_.none()});
-    return f_.op(aten::triu, {ones, f_.integer(1)});
+    Value* after = f_.op(aten::triu, {ones, f_.integer(1)});
+    int64_t window = a_.integer("attention_window", 0);
+    if (window == 0) return after;
+    return f_.op(Symbol::of("aten::logical_or"), {after, f_.op(Symbol::of("aten::tril"), {ones, f_.integer(-window)})});
   }
 
   const AttentionNode& a_;

@@ -141,7 +141,10 @@ Verdict ofOperator(const Node& node, const Operator& op) {
     if (!u.value->type()->isTensor()) continue;
     DType d = u.value->type()->tensor().dtype;
     if (d != DType::Undefined && !def.dtypes.empty() && !def.dtypes.contains(d))
-      return {Reason::DType, fmt::format("{} is not implemented for {}, in no place", name, pythonName(d)),
+      return {Reason::DType,
+              op.quantized() && isQuantized(d)
+                  ? fmt::format("engines have no {} for {}", name, pythonName(d))
+                  : fmt::format("{} is not implemented for {}, in no place", name, pythonName(d)),
               "cast the argument"};
     break;
   }

@@ -84,6 +84,8 @@ class Tracer : private OperatorTracer {
   }
 
   IValue symbolicInput(const IValue& v) {
+    if (v.isTensor() && v.tensorImpl() && isQuantized(v.tensorImpl()->dtype()))
+      refuse(Reason::DType, fmt::format("an input is {}", pythonName(v.tensorImpl()->dtype())));
     if (v.isTensor() && v.tensorImpl()) return tensors_.makeInput(nextTensor_++, v.toTensor());
     if (!v.isList()) return v;
     std::vector<IValue> items;

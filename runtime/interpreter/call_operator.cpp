@@ -59,6 +59,31 @@ void copyInto(const IValue& target, const IValue& value) {
   copyTensor(to, from);
 }
 
+// Whether the first tensor, or that of the first list, is quantised.
+bool takesQuantized(const IValue* const* arguments, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const IValue* v = arguments[i];
+    if (v->isList() && !v->toList().items.empty()) v = &v->toList().items[0];
+    if (v->isTensor() && v->tensorImpl()) return isQuantized(v->tensorImpl()->dtype());
+  }
+  return false;
+}
+
+// Its record computes the whole result; of in-place variants too.
+void callQuantized(const Operator& op, const IValue* const* arguments, size_t count, IValue* results,
+                   size_t resultCount, RunContext& context) {
+  if (op.outCount()) throw ExecutionError(ErrorKind::Unsupported, "not implemented for quantised tensors");
+  const OpDef& def = *op.quantized();
+  if (op.isInPlaceVariant()) requireWritable(arguments[0]->toTensor());
+  InferCall infer(op, arguments, count);
+  if (def.infer) def.infer(infer);
+  KernelCall call(op, arguments, count, def.infer ? &infer : nullptr, results, resultCount, context);
+  def.kernel(call);
+  if (!op.isInPlaceVariant() || !results[0].isTensor() || results[0].tensorImpl() == arguments[0]->tensorImpl()) return;
+  copyInto(*arguments[0], results[0]);
+  results[0] = *arguments[0];
+}
+
 }  // namespace
 
 void callOperator(const Operator& op, const IValue* const* arguments, size_t count, IValue* results, size_t resultCount,
@@ -67,6 +92,8 @@ void callOperator(const Operator& op, const IValue* const* arguments, size_t cou
   if (def.scalar) return def.scalar(arguments, results[0]);
   for (size_t i = 0; i < count; ++i)
     if (arguments[i]->isTensor() && !arguments[i]->tensorImpl()) checkUndefined(op, i);
+  if (op.quantized() && takesQuantized(arguments, count))
+    return callQuantized(op, arguments, count, results, resultCount, context);
   if (!def.dtypes.empty()) checkDType(op, arguments, count);
 
   size_t outs = op.outCount();

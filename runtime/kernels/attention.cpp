@@ -1,14 +1,16 @@
-// Exact tiled attention. One pair (batch, head) at a time: keys and values are packed into panels once, then a tile of queries goes through
-// scores, softmax and the product with the values while its scores stay in cache. A few queries alone, as in decoding,
-// read keys and values where they are.
+// Exact attention in tiles with the running softmax of Milakov and Gimelshein (2018), as FlashAttention does (Dao et al. 2022).
+// One pair (batch, head) and some of its queries at a time: a block of keys and values is packed into panels, then
+// tiles of queries go through scores, softmax and the product with the values while their scores stay in cache. Weights
+// are relative to the largest score so far; a later block that has a larger one scales what was summed before. A few
+// queries alone, as in decoding, read keys and values where they are.
 #include "runtime/kernels/attention.h"
 
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 
 #include <algorithm>
-#include <cstring>
-#include <vector>
+#include <cmath>
+#include <limits>
 
 namespace tscompile {
 namespace {
@@ -17,11 +19,20 @@ namespace {
 #define TSCOMPILE_ATTENTION_PAIR
 // Where one pair's matrices are.
 struct AttentionPair {
-  const float *q, *k, *v, *mask;
-  int64_t qRow, qColumn, kRow, kColumn, vRow, vColumn, maskRow, maskColumn;
+  const float *q, *k, *v;
+  int64_t qRow, qColumn, kRow, kColumn, vRow, vColumn;
+  AttentionMask mask;
   float* out;
   int64_t outRow;
 };
+
+// Of one query, over the keys so far.
+struct RunningSoftmax {
+  float largest = -std::numeric_limits<float>::infinity();  // score
+  float sum = 0;                                            // of the weights relative to it
+};
+
+constexpr int64_t kKeyBlock = 512;  // its panels and the scores of a tile stay in the second level of cache
 #endif
 
 }  // namespace
@@ -32,7 +43,7 @@ struct AttentionPair {
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/kernels/attention.cpp"
 #include <hwy/foreach_target.h>
-#include "runtime/kernels/product-inl.h"
+#include "runtime/kernels/panels-inl.h"
 #include "runtime/kernels/rows-inl.h"
 // clang-format on
 
@@ -40,59 +51,61 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-HWY_INLINE int64_t roundToBlock(int64_t v) { return (v + kBlock - 1) / kBlock * kBlock; }
-
-// Element [i, j] at b + i * row + j * column, k x n -> panels [n / 16][k][16] times alpha; zeros past n.
-void packPanels(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float alpha, float* to) {
-  for (int64_t panel = 0; panel < n; panel += kBlock) {
-    const int64_t lanes = std::min<int64_t>(kBlock, n - panel);
-    const float* from = b + panel * column;
-    for (int64_t i = 0; i < k; ++i, to += kBlock) {
-      if (lanes == kBlock && column == 1) {
-        for (int64_t j = 0; j < kBlock; ++j) to[j] = alpha * from[i * row + j];
-      } else if (lanes == kBlock) {
-        for (int64_t j = 0; j < kBlock; ++j) to[j] = alpha * from[i * row + j * column];
-      } else {
-        for (int64_t j = 0; j < kBlock; ++j) to[j] = j < lanes ? alpha * from[i * row + j * column] : 0.0f;
-      }
-    }
+// scores = hidden where flags are `hides`.
+void hideRow(const bool* flags, int64_t column, bool hides, float hidden, int64_t count, float* scores) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> d32;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto filling = hn::Set(d, hidden);
+  int64_t j = 0;
+  for (; column == 1 && j + lanes <= count; j += lanes) {
+    const auto unset = hn::RebindMask(
+        d, hn::Eq(hn::PromoteTo(d32, hn::LoadU(d8, reinterpret_cast<const uint8_t*>(flags) + j)), hn::Zero(d32)));
+    const auto x = hn::LoadU(d, scores + j);
+    hn::StoreU(hides ? hn::IfThenElse(unset, x, filling) : hn::IfThenElse(unset, filling, x), d, scores + j);
   }
+  for (; j < count; ++j)
+    if (flags[j * column] == hides) scores[j] = hidden;
 }
 
-// C = A * packed B; rows of A are contiguous. Columns of C past n are written only if `padded`.
-void multiplyRows(const float* a, int64_t aRow, int64_t m, const float* panels, int64_t k, int64_t n, float* c,
-                  int64_t cRow, bool padded) {
-  const int64_t step = 0;
-  Product p{};
-  p.a = a;
-  p.rowStride = aRow;
-  p.steps = &step;
-  p.stepCount = 1;
-  p.depth = k;
-  p.b = panels;
-  p.columns = n;
-  p.c = c;
-  p.cRow = cRow;
-  p.cPanel = kBlock;
-  p.paddedColumns = padded;
-  for (int64_t r = 0; r < m; r += kTileRows) {
-    RowTile tile{0, 0, static_cast<int>(std::min<int64_t>(kTileRows, m - r))};
-    p.a = a + r * aRow;
-    p.c = c + r * cRow;
-    runProduct(p, &tile, 1, 0, roundToBlock(n) / kBlock);
-  }
+void addRow(const float* added, int64_t column, int64_t count, float* scores) {
+  if (column == 1)
+    return mapRow(scores, scores, count, [&](auto, auto x, auto&& load) HWY_ATTR { return hn::Add(x, load(added)); });
+  for (int64_t j = 0; j < count; ++j) scores[j] += added[j * column];
 }
 
-// Scores of one row -> weights: scaled, masked, zeros past the keys it sees.
-void weigh(const AttentionShape& s, const float* mask, int64_t maskColumn, int64_t seen, int64_t padded,
-           float* scores) {
-  float scale = s.scale;
-  if (mask || scale <= 0) {
-    for (int64_t j = 0; j < seen; ++j) scores[j] = scores[j] * scale + (mask ? mask[j * maskColumn] : 0.0f);
-    scale = 1;
-  }
-  softmaxRow(scores, scores, seen, scale);
+// Scores of one query on keys [first, first + seen) -> weights, with zeros from `seen` to `padded`. Returns what
+// weights of earlier keys are worth now.
+float weigh(const AttentionMask& mask, int64_t query, int64_t first, int64_t seen, int64_t padded, float* scores,
+            RunningSoftmax& running) {
+  auto at = [&](const MaskStrides& m) { return query * m.row + first * m.column; };
+  if (mask.flags) hideRow(mask.flags + at(mask.flagsAt), mask.flagsAt.column, mask.hides, mask.hidden, seen, scores);
+  for (int i = 0; i < AttentionMask::kMostAdded; ++i)
+    if (mask.added[i]) addRow(mask.added[i] + at(mask.addedAt[i]), mask.addedAt[i].column, seen, scores);
+  const float largest = std::max(running.largest, maxOver(scores, seen));
+  // Where no key is seen yet, all weights are zero, whatever they are relative to.
+  const float base = std::isinf(largest) && largest < 0 ? 0.0f : largest;
+  const hn::ScalableTag<float> d0;
+  const auto shift = hn::Set(d0, base);
+  const float sum =
+      mapAndSum(scores, seen, [&](auto d, auto x) HWY_ATTR { return expOfNegative(d, hn::Sub(x, shift)); });
   std::fill(scores + seen, scores + padded, 0.0f);
+  const float factor = largest == running.largest ? 1.0f : first == 0 ? 0.0f : std::exp(running.largest - base);
+  running = {largest, running.sum * factor + sum};
+  return factor;
+}
+
+HWY_INLINE void scaleRow(float* row, int64_t count, float factor) {
+  const hn::ScalableTag<float> d0;
+  const auto scale = hn::Set(d0, factor);
+  mapRow(row, row, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Mul(x, scale); });
+}
+
+// The sum of weighted values -> their mean.
+void finishRow(const AttentionShape& s, const RunningSoftmax& running, float* out) {
+  // A sum of zero: no key was seen.
+  scaleRow(out, s.valueDepth, running.sum == 0 && s.hiddenGivesZero ? 0.0f : 1.0f / running.sum);
 }
 
 HWY_INLINE float dot(const float* a, const float* b, int64_t count) {
@@ -106,7 +119,7 @@ HWY_INLINE float dot(const float* a, const float* b, int64_t count) {
   return result;
 }
 
-// out += weight * row, four rows at a time.
+// out = weights * rows, four rows at a time.
 HWY_INLINE void weightedSum(const float* weights, const float* rows, int64_t stride, int64_t count, int64_t width,
                             float* out) {
   const hn::ScalableTag<float> d;
@@ -134,62 +147,65 @@ void attendFew(const AttentionShape& s, const AttentionPair& p, int64_t begin, i
   float* scores = threadScratch(s.keys);
   for (int64_t i = begin; i < end; ++i) {
     const int64_t seen = keysSeen(s, i);
-    for (int64_t j = 0; j < seen; ++j) scores[j] = dot(p.q + i * p.qRow, p.k + j * p.kRow, s.depth);
-    weigh(s, p.mask ? p.mask + i * p.maskRow : nullptr, p.maskColumn, seen, seen, scores);
-    weightedSum(scores, p.v, p.vRow, seen, s.valueDepth, p.out + i * p.outRow);
+    for (int64_t j = 0; j < seen; ++j) scores[j] = s.scale * dot(p.q + i * p.qRow, p.k + j * p.kRow, s.depth);
+    RunningSoftmax running;
+    weigh(p.mask, i, 0, seen, seen, scores, running);
+    float* out = p.out + i * p.outRow;
+    weightedSum(scores, p.v, p.vRow, seen, s.valueDepth, out);
+    finishRow(s, running, out);
   }
+}
+
+// out (+)= weights * values of a block of `count` keys, of which the first `seen` count.
+void addValues(const float* weights, int64_t stride, int64_t rows, const float* panels, int64_t count, int64_t seen,
+               int64_t width, float* out, int64_t outRow, bool adds) {
+  if (seen == count) return multiplyRows(weights, stride, rows, panels, count, width, out, outRow, false, adds);
+  // Panels are `count` deep: with fewer keys each is entered anew.
+  for (int64_t column = 0; column < width; column += kBlock)
+    multiplyRows(weights, stride, rows, panels + column * count, seen, std::min<int64_t>(kBlock, width - column),
+                 out + column, outRow, false, adds);
 }
 
 void attendMany(const AttentionShape& s, const AttentionPair& p, int64_t begin, int64_t end) {
-  const int64_t keys = keysSeen(s, end - 1), padded = roundToBlock(keys);
+  const int64_t keys = keysSeen(s, end - 1), block = std::min(keys, kKeyBlock), padded = roundToBlock(block);
   const int64_t stride = padded + kBlock;  // not a power of two: rows of a tile would share a set of the cache
-  const int64_t keyFloats = padded * s.depth, valueFloats = roundToBlock(s.valueDepth) * keys;
+  const int64_t keyFloats = padded * s.depth, valueFloats = roundToBlock(s.valueDepth) * block;
   const int64_t queryFloats = p.qColumn == 1 ? 0 : kTileRows * roundToBlock(s.depth);
-  float* keyPanels = threadScratch(keyFloats + valueFloats + queryFloats + kTileRows * stride);
+  const int64_t runningFloats = (end - begin) * static_cast<int64_t>(sizeof(RunningSoftmax) / sizeof(float));
+  float* keyPanels = threadScratch(keyFloats + valueFloats + queryFloats + kTileRows * stride + runningFloats);
   float* valuePanels = keyPanels + keyFloats;
   float* queries = valuePanels + valueFloats;
   float* scores = queries + queryFloats;
-  packPanels(p.k, p.kColumn, p.kRow, s.depth, keys, 1.0f, keyPanels);
-  packPanels(p.v, p.vRow, p.vColumn, keys, s.valueDepth, 1.0f, valuePanels);
-  for (int64_t i = begin; i < end; i += kTileRows) {
-    const int64_t rows = std::min<int64_t>(kTileRows, end - i), seen = keysSeen(s, i + rows - 1);
-    const float* q = p.q + i * p.qRow;
-    int64_t qRow = p.qRow;
-    if (p.qColumn != 1) {
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t d = 0; d < s.depth; ++d) queries[r * s.depth + d] = q[r * p.qRow + d * p.qColumn];
-      q = queries;
-      qRow = s.depth;
+  auto* running = reinterpret_cast<RunningSoftmax*>(scores + kTileRows * stride);
+  std::fill_n(running, end - begin, RunningSoftmax());
+  for (int64_t first = 0; first < keys; first += block) {
+    const int64_t count = std::min(block, keys - first);
+    packPanels(p.k + first * p.kRow, p.kColumn, p.kRow, s.depth, count, s.scale, keyPanels);
+    packPanels(p.v + first * p.vRow, p.vRow, p.vColumn, count, s.valueDepth, 1.0f, valuePanels);
+    for (int64_t i = begin; i < end; i += kTileRows) {
+      const int64_t rows = std::min<int64_t>(kTileRows, end - i), all = keysSeen(s, i + rows - 1);
+      const int64_t seen = std::min(count, all - first);
+      if (seen <= 0) continue;
+      const float* q = p.q + i * p.qRow;
+      int64_t qRow = p.qRow;
+      if (p.qColumn != 1) {
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t d = 0; d < s.depth; ++d) queries[r * s.depth + d] = q[r * p.qRow + d * p.qColumn];
+        q = queries;
+        qRow = s.depth;
+      }
+      multiplyRows(q, qRow, rows, keyPanels, s.depth, seen, scores, stride, true);
+      float* out = p.out + i * p.outRow;
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t own = std::clamp<int64_t>(keysSeen(s, i + r) - first, 0, seen);
+        const float factor = weigh(p.mask, i + r, first, own, seen, scores + r * stride, running[i - begin + r]);
+        if (first > 0 && factor != 1) scaleRow(out + r * p.outRow, s.valueDepth, factor);
+      }
+      addValues(scores, stride, rows, valuePanels, count, seen, s.valueDepth, out, p.outRow, first > 0);
+      if (all <= first + count)
+        for (int64_t r = 0; r < rows; ++r) finishRow(s, running[i - begin + r], out + r * p.outRow);
     }
-    multiplyRows(q, qRow, rows, keyPanels, s.depth, seen, scores, stride, true);
-    for (int64_t r = 0; r < rows; ++r)
-      weigh(s, p.mask ? p.mask + (i + r) * p.maskRow : nullptr, p.maskColumn, keysSeen(s, i + r), seen,
-            scores + r * stride);
-    float* out = p.out + i * p.outRow;
-    if (seen == keys) {
-      multiplyRows(scores, stride, rows, valuePanels, keys, s.valueDepth, out, p.outRow, false);
-      continue;
-    }
-    // The panels of values are `keys` deep: with fewer keys seen each is entered anew.
-    for (int64_t panel = 0; panel * kBlock < s.valueDepth; ++panel)
-      multiplyRows(scores, stride, rows, valuePanels + panel * keys * kBlock, seen,
-                   std::min<int64_t>(kBlock, s.valueDepth - panel * kBlock), out + panel * kBlock, p.outRow, false);
   }
-}
-
-void batchedPair(int64_t m, int64_t n, int64_t k, float alpha, const float* a, int64_t aRow, int64_t aColumn,
-                 const float* b, int64_t bRow, int64_t bColumn, float* c, int64_t cRow) {
-  const int64_t panelFloats = roundToBlock(n) * k;
-  float* panels = threadScratch(panelFloats + (aColumn == 1 ? 0 : m * k));
-  packPanels(b, bRow, bColumn, k, n, alpha, panels);
-  if (aColumn != 1) {
-    float* copy = panels + panelFloats;
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < k; ++j) copy[i * k + j] = a[i * aRow + j * aColumn];
-    a = copy;
-    aRow = k;
-  }
-  multiplyRows(a, aRow, m, panels, k, n, c, cRow, false);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -200,46 +216,42 @@ HWY_AFTER_NAMESPACE();
 namespace tscompile {
 namespace {
 
-const float* at(const BatchedMatrix& m, int64_t outer, int64_t inner) {
-  return m.data ? m.data + outer * m.outerStride + inner * m.innerStride : nullptr;
+// Units of work are pairs, and pieces of their queries where pairs are few. Each packs the keys anew.
+constexpr int64_t kUnits = 32, kLeastQueries = 112;
+
+int64_t piecesOf(const AttentionShape& s, int64_t pairs) {
+  return std::clamp<int64_t>(s.queries / kLeastQueries, 1, (kUnits + pairs - 1) / pairs);
+}
+
+AttentionMask at(AttentionMask mask, int64_t outer, int64_t inner) {
+  if (mask.flags) mask.flags += mask.flagsAt.at(outer, inner);
+  for (int i = 0; i < AttentionMask::kMostAdded; ++i)
+    if (mask.added[i]) mask.added[i] += mask.addedAt[i].at(outer, inner);
+  return mask;
 }
 
 }  // namespace
 
-void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
-                 const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads) {
-  if (k == 0) {
-    for (int64_t i = 0; i < outer * inner; ++i)
-      for (int64_t r = 0; r < m; ++r) std::fill_n(c + i / inner * cOuter + i % inner * cInner + r * cRow, n, 0.0f);
-    return;
-  }
-  auto pair = TS_SIMD(batchedPair);
-  const double cost = 2e-5 * static_cast<double>(outer * inner * m) * static_cast<double>(n * k);
-  // Few large products are split by rows, each piece packing B anew.
-  const int64_t pieces = outer * inner >= 16 ? 1 : std::max<int64_t>(1, m / 112);
-  parallelFor(outer * inner * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
-    Piece rows = pieceOf(m, pieces, i % pieces);
-    const int64_t o = i / pieces / inner, in = i / pieces % inner;
-    pair(rows.end - rows.begin, n, k, alpha, at(a, o, in) + rows.begin * a.row, a.row, a.column, at(b, o, in), b.row,
-         b.column, c + o * cOuter + in * cInner + rows.begin * cRow, cRow);
-  });
-}
-
 void attention(const AttentionShape& s, const BatchedMatrix& q, const BatchedMatrix& k, const BatchedMatrix& v,
-               const BatchedMatrix& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads) {
-  if (s.queries == 0) return;
+               const AttentionMask& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads) {
+  const int64_t pairs = s.outer * s.inner;
+  if (s.keys == 0)
+    for (int64_t i = 0; i < pairs * s.queries; ++i)
+      std::fill_n(
+          out + i / s.queries / s.inner * outOuter + i / s.queries % s.inner * outInner + i % s.queries * outRow,
+          s.valueDepth, 0.0f);
+  if (s.keys == 0 || s.queries == 0 || pairs == 0) return;
   const bool few = s.queries <= 3 && q.column == 1 && k.column == 1 && v.column == 1;
   auto attend = few ? TS_SIMD(attendFew) : TS_SIMD(attendMany);
-  const int64_t pairs = s.outer * s.inner;
   const double cost =
       2e-5 * static_cast<double>(pairs * s.queries) * static_cast<double>(s.keys * (s.depth + s.valueDepth + 20));
-  const int64_t pieces = pairs >= 8 ? 1 : std::max<int64_t>(1, s.queries / 112);
+  const int64_t pieces = piecesOf(s, pairs);
   parallelFor(pairs * pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
-    const int64_t o = i / pieces / s.inner, in = i / pieces % s.inner;
+    const int64_t o = i / pieces / s.inner, head = i / pieces % s.inner, keyHead = head / s.headsPerKey;
     Piece rows = pieceOf(s.queries, pieces, i % pieces);
     attend(s,
-           {at(q, o, in), at(k, o, in), at(v, o, in), at(mask, o, in), q.row, q.column, k.row, k.column, v.row,
-            v.column, mask.row, mask.column, out + o * outOuter + in * outInner, outRow},
+           {q.at(o, head), k.at(o, keyHead), v.at(o, keyHead), q.row, q.column, k.row, k.column, v.row, v.column,
+            at(mask, o, head), out + o * outOuter + head * outInner, outRow},
            rows.begin, rows.end);
   });
 }

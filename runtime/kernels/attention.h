@@ -1,34 +1,45 @@
-// Products of many small matrices that lie anywhere, and attention without its matrix of scores in memory.
+// Attention without its matrix of scores in memory.
 #pragma once
 
-#include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/batched_gemm.h"
 
 #include <cstdint>
+#include <limits>
 
 namespace tscompile {
 
-// A matrix of each pair (outer, inner), as batch and head: element [i, j] is at
-// data + outer * outerStride + inner * innerStride + i * row + j * column (floats; 0 repeats).
-struct BatchedMatrix {
-  const float* data;
-  int64_t outerStride, innerStride, row, column;
-};
-
-// C = alpha * A * B per pair; C's column stride is 1. A is m x k, B is k x n.
-void batchedGemm(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const BatchedMatrix& a,
-                 const BatchedMatrix& b, float* c, int64_t cOuter, int64_t cInner, int64_t cRow, int threads);
-
 struct AttentionShape {
-  int64_t outer = 1, inner = 1;  // batch, heads
+  int64_t outer = 1, inner = 1;  // batch, heads of the queries
   int64_t queries = 0, keys = 0;
   int64_t depth = 0, valueDepth = 0;  // of a query and key; of a value
   float scale = 1;
-  bool causal = false;  // query i sees keys 0 .. i (top left, as PyTorch's is_causal)
+  bool causal = false;           // query i sees keys 0 .. i (top left, as PyTorch's is_causal)
+  bool hiddenGivesZero = false;  // a query that sees no key has the result 0 instead of NaN
+  int64_t headsPerKey = 1;       // so many heads of queries in a row share a head of keys and values
 };
 
-// out = softmax(Q K^T * scale + mask) V. The matrices are [queries][depth], [keys][depth], [keys][valueDepth]; the mask
-// is [queries][keys] and added, or its data is null. out's column stride is 1.
+// Where element [i, j] of the mask of pair (outer, inner) lies; elements, 0 repeats.
+struct MaskStrides {
+  int64_t outer = 0, inner = 0, row = 0, column = 0;
+
+  int64_t at(int64_t o, int64_t in) const { return o * outer + in * inner; }
+};
+
+struct AttentionMask {
+  // Scaled scores become `hidden` where the flags are `hides`; null: nowhere.
+  const bool* flags = nullptr;
+  bool hides = false;
+  float hidden = -std::numeric_limits<float>::infinity();
+  MaskStrides flagsAt;
+  // Then these are added, as far as they are not null.
+  static constexpr int kMostAdded = 2;
+  const float* added[kMostAdded] = {};
+  MaskStrides addedAt[kMostAdded];
+};
+
+// out = softmax(Q K^T * scale + mask) V. The matrices are [queries][depth], [keys][depth], [keys][valueDepth]; out's
+// column stride is 1.
 void attention(const AttentionShape& shape, const BatchedMatrix& q, const BatchedMatrix& k, const BatchedMatrix& v,
-               const BatchedMatrix& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads);
+               const AttentionMask& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads);
 
 }  // namespace tscompile

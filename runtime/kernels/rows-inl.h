@@ -51,6 +51,29 @@ HWY_INLINE void mapRow(const float* in, float* out, int64_t count, F f) {
   }
 }
 
+// row = f(d, row), and the sum of that.
+template <class F>
+HWY_INLINE float mapAndSum(float* row, int64_t count, F f) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const auto x = f(d, hn::LoadU(d, row + i)), y = f(d, hn::LoadU(d, row + i + lanes));
+    hn::StoreU(x, d, row + i);
+    hn::StoreU(y, d, row + i + lanes);
+    a = hn::Add(a, x);
+    b = hn::Add(b, y);
+  }
+  for (; i < count; i += lanes) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(std::min(lanes, count - i)));
+    const auto x = f(d, hn::MaskedLoad(mask, d, row + i));
+    hn::BlendedStore(x, mask, d, row + i);
+    a = hn::Add(a, hn::IfThenElseZero(mask, x));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
+}
+
 // The largest; what NaN does to it does not matter to softmax, whose sum is NaN then.
 HWY_INLINE float maxOver(const float* row, int64_t count) {
   const hn::ScalableTag<float> d;

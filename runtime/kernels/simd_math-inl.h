@@ -81,6 +81,15 @@ HWY_INLINE V exp(D d, V x) {
   return hn::Mul(hn::Mul(value, powerOfTwo(d, half)), powerOfTwo(d, hn::Sub(n, half)));
 }
 
+// The same for x <= 0; results below the normal numbers are zero.
+template <class D, class V>
+HWY_INLINE V expOfNegative(D d, V x) {
+  V n;
+  V r = expReduced(d, atLeast(d, -87.3f, x), n);
+  V scale = powerOfTwo(d, n);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::MulAdd(r, scale, scale));
+}
+
 template <class D, class V>
 HWY_INLINE V expm1(D d, V x) {
   V bounded = atMost(d, 89.0f, atLeast(d, -40.0f, x));

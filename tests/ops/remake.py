@@ -25,6 +25,9 @@ except ImportError:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../samples"))
 import torch_values  # noqa: E402
 
+# The engine whose rounding is ours.
+torch.backends.quantized.engine = "qnnpack"
+
 TOLERANCES = {torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
               torch.complex64: (1.3e-6, 1e-5)}
 

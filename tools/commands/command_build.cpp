@@ -1,6 +1,8 @@
 // `tscompile build` makes a folder that serves a language model, `tscompile generate` runs it.
+#include "api/archive.h"
 #include "api/engine_file.h"
 #include "api/language_model.h"
+#include "frontend/export/export_file.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
@@ -255,10 +257,11 @@ static int runBuild(const Options& options, Session& session) {
   if (command.output.empty()) throw UsageError{"build needs -o FOLDER"};
   Result<BuildConfig> config = configOf(command, session);
   if (!config) return session.finish();
-  if (command.weights.empty() && !isEngineFile(options.arguments[0]))
+  const std::string& path = options.arguments[0];
+  if (command.weights.empty() && !isEngineFile(path) && !isTorchArchive(path) && !isExportFile(path))
     throw UsageError{"build needs the weights of the model",
                      {"name them with --weights FILE: safetensors, or a recipe of docs/values.md"}};
-  Result<Module> module = session.loadModule(options.arguments[0], command.weights);
+  Result<Module> module = session.loadModule(path, command.weights);
   if (!module) return session.finish();
   auto begin = Clock::now();
   session.progress.step("building " + command.output);
@@ -339,7 +342,7 @@ VerbSpec buildCommand() {
   return {.name = "build",
           .summary = "make a folder that serves a language model",
           .argument = "MODEL",
-          .argumentHelp = "graph text of forward(input_ids, position_ids) -> logits",
+          .argumentHelp = "a decoder: graph text, a TorchScript archive or a file of torch.export",
           .argumentRequired = true,
           .details = "Example:\n  tscompile build model.ir -w model.safetensors --set max_seq_len=512 -o built\n",
           .options = buildOptions(),

@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/conv_layer.h"
 
+#include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/reference/loops/copy.h"
@@ -7,6 +8,11 @@
 #include <fmt/core.h>
 
 namespace tscompile {
+namespace {
+
+constexpr int64_t kParallelFloats = 64 << 10;  // copies of less are done by one thread
+
+}  // namespace
 
 void ConvLayer::run(Frame& frame) const {
   tactic_->run(shape_, frame.data<float>(inputs[0]), packed_.raw(), storage_, frame.data<float>(outputs[0]),
@@ -14,19 +20,20 @@ void ConvLayer::run(Frame& frame) const {
 }
 
 Tensor ConvLayer::scaled() const {
-  if (!scale_.defined()) return weight_;
-  Tensor scaled = Tensor::empty(DType::Float32, weight_.sizes());
-  const int64_t inner = weight_.numel() / weight_.size(0);
-  for (int64_t c = 0; c < weight_.size(0); ++c)
+  Tensor weight = form_.make ? form_.make(weight_) : weight_;
+  if (!scale_.defined()) return weight;
+  Tensor scaled = Tensor::empty(DType::Float32, weight.sizes());
+  const int64_t inner = weight.numel() / weight.size(0);
+  for (int64_t c = 0; c < weight.size(0); ++c)
     for (int64_t i = c * inner; i < (c + 1) * inner; ++i)
-      scaled.data<float>()[i] = weight_.data<float>()[i] * scale_.data<float>()[c];
+      scaled.data<float>()[i] = weight.data<float>()[i] * scale_.data<float>()[c];
   return scaled;
 }
 
 void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
   storage_ = storage;
-  std::string name =
-      fmt::format("{} in {} groups, {}x{}", tactic_->name, shape_.groups, shape_.strideHeight, shape_.strideWidth);
+  std::string name = fmt::format("{} in {} groups, {}x{}{}", tactic_->name, shape_.groups, shape_.strideHeight,
+                                 shape_.strideWidth, form_.name);
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   packed_ = store.get(name, weight_, [&] {
     Tensor packed = packedBuffer(tactic_->packedBytes(shape_, storage));
@@ -40,64 +47,301 @@ void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
   bias = padded;
 }
 
-namespace {
-
-// An argument that is a list of integers, repeated to `rank` if it is one number; nothing if it is a text ("same").
-std::optional<Dims> spatial(const ConvertCall& call, size_t i, size_t rank) {
-  if (call.argument(i).isString()) return std::nullopt;
-  Dims values = call.integers(i);
-  if (values.size() == 1) values = Dims(rank, values[0]);
-  return values.size() == rank ? std::optional(values) : std::nullopt;
+void FramesLayer::run(Frame& frame) const {
+  const Dims& in = frame.network()[inputs[0]].sizes;
+  const int64_t channels = in[1], depth = in[2], area = in[3] * in[4];
+  const float* from = frame.data<float>(inputs[0]);
+  auto* to = frame.data<float>(outputs[0]);
+  const int64_t planes = in[0] * outDepth * channels;
+  parallelFor(planes, planes * kernelDepth * area < kParallelFloats ? 1 : frame.threads(), [&](int64_t i) {
+    const int64_t image = i / channels / outDepth, out = i / channels % outDepth, channel = i % channels;
+    for (int64_t k = 0; k < kernelDepth; ++k) {
+      const int64_t at = out * stride + k * dilation - padding;
+      float* plane = to + (i * kernelDepth + k) * area;
+      if (at < 0 || at >= depth)
+        std::fill_n(plane, area, 0.0f);
+      else
+        std::copy_n(from + ((image * channels + channel) * depth + at) * area, area, plane);
+    }
+  });
 }
 
-std::optional<ConvShape> shapeOf(ConvertCall& call, bool general) {
-  Tensor x = call.tensor(0), w = call.tensor(1);
-  size_t rank = static_cast<size_t>(w.rank()) - 2;
-  if ((rank != 1 && rank != 2) || x.rank() != w.rank()) return std::nullopt;
-  if (general && call.flag(6)) return std::nullopt;  // transposed
-  std::optional<Dims> stride = spatial(call, 3, rank), padding = spatial(call, 4, rank),
-                      dilation = spatial(call, 5, rank);
-  if (!stride || !padding || !dilation) return std::nullopt;
+void ChannelsToPixelsLayer::run(Frame& frame) const {
+  const Dims& in = frame.network()[inputs[0]].sizes;
+  const Dims& out = frame.network()[outputs[0]].sizes;
+  const int64_t height = in[2], width = in[3], outHeight = out[2], outWidth = out[3];
+  const float* from = frame.data<float>(inputs[0]);
+  auto* to = frame.data<float>(outputs[0]);
+  const int64_t planes = out[0] * out[1];
+  parallelFor(planes, planes * outHeight * outWidth < kParallelFloats ? 1 : frame.threads(), [&](int64_t plane) {
+    for (int64_t y = 0; y < outHeight; ++y) {
+      const int64_t phase = (plane * stepY + (y + top) % stepY) * stepX, row = (y + top) / stepY;
+      float* line = to + (plane * outHeight + y) * outWidth;
+      for (int64_t p = 0; p < stepX; ++p) {
+        // The first pixel of this phase.
+        const int64_t first = (p - left % stepX + stepX) % stepX;
+        const float* pixels = from + ((phase + p) * height + row) * width + (first + left) / stepX;
+        for (int64_t x = first; x < outWidth; x += stepX) line[x] = *pixels++;
+      }
+    }
+  });
+}
+
+namespace {
+
+// What a call says: spatial dimensions from the outermost on.
+struct Convolution {
+  bool transposed = false;
+  int64_t groups = 1;
+  Dims kernel, stride, before, behind, dilation, outputPadding;  // padding before and behind
+
+  size_t rank() const { return kernel.size(); }
+};
+
+// A list of integers, repeated to `rank` if it is one number.
+Dims spatial(const ConvertCall& call, size_t i, size_t rank) {
+  Dims values = call.integers(i);
+  return values.size() == 1 ? Dims(rank, values[0]) : values;
+}
+
+Convolution describe(ConvertCall& call, ConvForm form) {
+  Tensor w = call.tensor(1);
+  const auto rank = static_cast<size_t>(w.rank()) - 2;
+  const bool transposes = form == ConvForm::Transposed;
+  Convolution c;
+  c.kernel = Dims(w.sizes().subspan(2));
+  c.transposed = transposes || (form == ConvForm::General && call.flag(6));
+  c.stride = spatial(call, 3, rank);
+  c.dilation = spatial(call, transposes ? 7 : 5, rank);
+  c.groups = call.integer(form == ConvForm::General ? 8 : 6);
+  c.outputPadding = c.transposed ? spatial(call, transposes ? 5 : 7, rank) : Dims(rank, 0);
+  if (!call.argument(4).isString()) {
+    c.before = c.behind = spatial(call, 4, rank);
+    return c;
+  }
+  // "same" has one more behind where the sum is odd; "valid" has none.
+  const bool same = call.argument(4).toString() == "same";
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t total = same ? c.dilation[d] * (c.kernel[d] - 1) : 0;
+    c.before.push_back(total / 2);
+    c.behind.push_back(total - total / 2);
+  }
+  return c;
+}
+
+// The last two dimensions of a convolution of `x`; one dimension is a second of size 1.
+ConvShape shapeOf(const Convolution& c, const Tensor& x, int64_t batch, int64_t inChannels, int64_t outChannels) {
+  const size_t last = c.rank() - 1;
   ConvShape s;
-  s.batch = x.size(0);
-  s.groups = call.integer(general ? 8 : 6);
-  s.inChannels = x.size(1);
-  s.outChannels = w.size(0);
-  int last = static_cast<int>(rank) + 1;
-  s.inWidth = x.size(last);
-  s.kernelWidth = w.size(last);
-  s.strideWidth = stride->back();
-  s.dilationWidth = dilation->back();
-  s.padLeft = s.padRight = padding->back();
-  bool flat = rank == 1;
-  s.inHeight = flat ? 1 : x.size(2);
-  s.kernelHeight = flat ? 1 : w.size(2);
-  s.strideHeight = flat ? 1 : stride->front();
-  s.dilationHeight = flat ? 1 : dilation->front();
-  s.padTop = s.padBottom = flat ? 0 : padding->front();
+  s.batch = batch;
+  s.groups = c.groups;
+  s.inChannels = inChannels;
+  s.outChannels = outChannels;
+  s.inWidth = x.size(x.rank() - 1);
+  s.kernelWidth = c.kernel[last];
+  s.strideWidth = c.stride[last];
+  s.dilationWidth = c.dilation[last];
+  s.padLeft = c.before[last];
+  s.padRight = c.behind[last];
+  s.inHeight = s.kernelHeight = 1;
+  if (last == 0) return s;
+  s.inHeight = x.size(x.rank() - 2);
+  s.kernelHeight = c.kernel[last - 1];
+  s.strideHeight = c.stride[last - 1];
+  s.dilationHeight = c.dilation[last - 1];
+  s.padTop = c.before[last - 1];
+  s.padBottom = c.behind[last - 1];
   return s;
+}
+
+Tensor biasOf(ConvertCall& call) { return call.isNone(2) ? Tensor() : contiguous(call.tensor(2)); }
+
+ConvLayer& addConvolution(ConvertCall& call, const ConvShape& shape, const Tensor& weight, const WeightForm& form,
+                          const Tensor& bias, TensorId input, TensorId output) {
+  auto& layer = call.add<ConvLayer>(shape, weight, form);
+  layer.bias = bias;
+  layer.inputs = {input};
+  layer.outputs = {output};
+  return layer;
+}
+
+// Channels of groups that are no whole blocks are computed together with those of their neighbours, whose weights are
+// zero for them: so many groups as one.
+int64_t groupsTogether(const ConvShape& s) {
+  constexpr int64_t kMost = 4;
+  const bool blocks = s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0;
+  if (s.groups == 1 || s.inGroup() == 1 || blocks) return 1;
+  for (int64_t m = 2; m <= kMost; m *= 2)
+    if (s.groups % m == 0 && s.inGroup() * m % kBlock == 0 && s.outGroup() * m % kBlock == 0) return m;
+  return 1;
+}
+
+// [out][in / groups][...] -> [out][in / groups * together][...]
+Tensor weightsTogether(const Tensor& w, int64_t groups, int64_t together) {
+  const int64_t out = w.size(0) / groups, in = w.numel() / w.size(0);  // floats of a channel
+  Dims sizes(w.sizes());
+  sizes[1] *= together;
+  Tensor made = Tensor::zeros(DType::Float32, sizes);
+  for (int64_t channel = 0; channel < w.size(0); ++channel)
+    std::copy_n(w.data<float>() + channel * in, in,
+                made.data<float>() + (channel * together + channel / out % together) * in);
+  return made;
+}
+
+// ---- three dimensions ----
+
+void addVolume(ConvertCall& call, const Convolution& c) {
+  Tensor x = call.tensor(0), w = contiguous(call.tensor(1));
+  TensorId input = contiguousOperand(call, 0);
+  TensorId output = call.makeResult();
+  Network& n = call.network();
+  const Dims out = n[output].sizes;
+  const int64_t images = out[0] * out[2], channels = x.size(1) * c.kernel[0], area = out[3] * out[4];
+  TensorId frames = n.addTensor(DType::Float32, Dims{images, channels, x.size(3), x.size(4)});
+  auto& gather = call.add<FramesLayer>();
+  gather.outDepth = out[2];
+  gather.kernelDepth = c.kernel[0];
+  gather.stride = c.stride[0];
+  gather.dilation = c.dilation[0];
+  gather.padding = c.before[0];
+  gather.inputs = {input};
+  gather.outputs = {frames};
+  // The depths of the kernel lie behind the channels in the weights as they are.
+  const Dims flat{w.size(0), w.size(1) * w.size(2), w.size(3), w.size(4)};
+  TensorId made = n.addTensor(DType::Float32, Dims{images, out[1], out[3], out[4]});
+  addConvolution(call, shapeOf(c, x, images, channels, out[1]),
+                 w.withGeometry(flat, contiguousStrides(flat), w.offset()), {}, biasOf(call), frames, made);
+  const Dims strides{out[2] * out[1] * area, area, out[1] * area, out[4], 1};
+  TensorId view = n.addView(n[made].buffer, DType::Float32, out, strides, 0);
+  auto& copy = call.add<PointwiseLayer>();
+  copy.program.output(copy.program.step(PointwiseOp::Copy, copy.program.input()));
+  copy.inputs = {view};
+  copy.outputs = {output};
+}
+
+// ---- transposed ----
+
+// A kernel [in][out / groups][KH][KW] that is laid down every `step` pixels is, for each of the step x step places that
+// a pixel can have among them, a kernel of its own over the input: [groups][out / groups][stepY][stepX] channels of
+// ceil(KH / stepY) x ceil(KW / stepX), turned around.
+Tensor kernelsOfPlaces(const Tensor& w, int64_t groups, int64_t stepY, int64_t stepX) {
+  const int64_t in = w.size(0) / groups, out = w.size(1), kernelHeight = w.size(2), kernelWidth = w.size(3);
+  const int64_t height = (kernelHeight + stepY - 1) / stepY, width = (kernelWidth + stepX - 1) / stepX;
+  Tensor made = Tensor::zeros(DType::Float32, Dims{groups * out * stepY * stepX, in, height, width});
+  for (int64_t g = 0; g < groups; ++g)
+    for (int64_t i = 0; i < in; ++i)
+      for (int64_t o = 0; o < out; ++o)
+        for (int64_t y = 0; y < kernelHeight; ++y)
+          for (int64_t x = 0; x < kernelWidth; ++x) {
+            const int64_t channel = ((g * out + o) * stepY + y % stepY) * stepX + x % stepX;
+            const int64_t row = height - 1 - y / stepY, column = width - 1 - x / stepX;
+            made.data<float>()[((channel * in + i) * height + row) * width + column] =
+                w.data<float>()[(((g * in + i) * out + o) * kernelHeight + y) * kernelWidth + x];
+          }
+  return made;
+}
+
+// False for what has no layer: dilation with steps.
+bool addTransposed(ConvertCall& call, const Convolution& c) {
+  Tensor x = call.tensor(0), w = contiguous(call.tensor(1));
+  const bool flat = c.rank() == 1;
+  auto of = [&](const Dims& d, size_t i, int64_t otherwise) { return !flat ? d[i] : i == 1 ? d[0] : otherwise; };
+  const Dims step{of(c.stride, 0, 1), of(c.stride, 1, 1)}, dilation{of(c.dilation, 0, 1), of(c.dilation, 1, 1)};
+  const Dims kernel{of(c.kernel, 0, 1), of(c.kernel, 1, 1)}, cut{of(c.before, 0, 0), of(c.before, 1, 0)};
+  if ((step[0] > 1 && dilation[0] > 1) || (step[1] > 1 && dilation[1] > 1)) return false;
+  const int64_t groups = c.groups, places = step[0] * step[1], outChannels = w.size(1) * groups;
+  const Dims weightSizes{w.size(0), w.size(1), kernel[0], kernel[1]};
+  w = w.withGeometry(weightSizes, contiguousStrides(weightSizes), w.offset());
+  ConvShape s = shapeOf(c, x, x.size(0), x.size(1), outChannels * places);
+  const Dims& sizes = call.spec().sizes;
+  const Dims out{sizes[0], sizes[1], flat ? 1 : sizes[2], sizes.back()};
+  auto side = [&](size_t d, int64_t in, int64_t& kernelSize, int64_t& stride, int64_t& before, int64_t& behind) {
+    kernelSize = (kernel[d] + step[d] - 1) / step[d];
+    stride = 1;
+    before = dilation[d] * (kernelSize - 1);
+    // So that every pixel that is wanted has a place; what is in front of them is cut off.
+    const int64_t places = (out[d + 2] + cut[d] + step[d] - 1) / step[d];
+    behind = std::max<int64_t>(0, places - in);
+  };
+  side(0, s.inHeight, s.kernelHeight, s.strideHeight, s.padTop, s.padBottom);
+  side(1, s.inWidth, s.kernelWidth, s.strideWidth, s.padLeft, s.padRight);
+  Tensor bias = biasOf(call);
+  if (bias.defined() && places > 1) {
+    Tensor repeated = Tensor::empty(DType::Float32, Dims{outChannels * places});
+    for (int64_t i = 0; i < repeated.numel(); ++i) repeated.data<float>()[i] = bias.data<float>()[i / places];
+    bias = repeated;
+  }
+  WeightForm form{fmt::format(", transposed by {}x{}", step[0], step[1]),
+                  [=](const Tensor& t) { return kernelsOfPlaces(t, groups, step[0], step[1]); }};
+  TensorId input = contiguousOperand(call, 0);
+  TensorId result = call.makeResult();
+  Network& n = call.network();
+  TensorId pixels = n.addView(n[result].buffer, DType::Float32, out, contiguousStrides(out), 0);
+  const bool whole = places == 1 && cut[0] == 0 && cut[1] == 0 && s.outHeight() == out[2] && s.outWidth() == out[3];
+  TensorId made =
+      whole ? pixels : n.addTensor(DType::Float32, Dims{s.batch, s.outChannels, s.outHeight(), s.outWidth()});
+  addConvolution(call, s, w, form, bias, input, made);
+  if (whole) return true;
+  auto& shuffle = call.add<ChannelsToPixelsLayer>();
+  shuffle.stepY = step[0];
+  shuffle.stepX = step[1];
+  shuffle.top = cut[0];
+  shuffle.left = cut[1];
+  shuffle.inputs = {made};
+  shuffle.outputs = {pixels};
+  return true;
 }
 
 }  // namespace
 
-template <bool kGeneral>
+template <ConvForm kForm>
 void convertConvolution(ConvertCall& call) {
-  Tensor x = call.tensor(0);
+  Tensor x = call.tensor(0), w = call.tensor(1);
   if (call.isNetworkTensor(1)) return convertToKernel(call, "the weight is an input");
   if (call.isNetworkTensor(2)) return convertToKernel(call, "the bias is an input");
-  if (x.dtype() != DType::Float32 || call.tensor(1).dtype() != DType::Float32) return convertToKernel(call, kNotF32);
+  if (!isF32(x) || !isF32(w)) return convertToKernel(call, kNotF32);
   if (checkedNumel(call.spec().sizes) == 0 || x.numel() == 0) return convertToKernel(call, kEmpty);
-  std::optional<ConvShape> shape = shapeOf(call, kGeneral);
-  if (!shape) return convertToKernel(call, "it is transposed, padded by a word, or not of one or two dimensions");
+  if (x.rank() + 1 == w.rank()) {
+    std::vector<IValue> arguments;
+    for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
+    arguments[0] = call.compute("aten::unsqueeze", {x, int64_t{0}});
+    IValue result = call.compute(call.op().fullName(), arguments);
+    return call.setResult(0, call.compute("aten::squeeze.dim", {result, int64_t{0}}));
+  }
+  const Convolution c = describe(call, kForm);
+  if (c.transposed) {
+    if (c.rank() > 2) return convertToKernel(call, "it is transposed and of three dimensions");
+    if (!addTransposed(call, c)) convertToKernel(call, "it is transposed with steps and dilation");
+    return;
+  }
+  if (c.rank() == 3) return addVolume(call, c);
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
-  auto& layer = call.add<ConvLayer>(*shape, contiguous(call.tensor(1)));
-  if (!call.isNone(2)) layer.bias = contiguous(call.tensor(2));
+  ConvShape shape = shapeOf(c, x, x.size(0), x.size(1), w.size(0));
+  WeightForm form;
+  if (const int64_t together = groupsTogether(shape); together > 1) {
+    form = {fmt::format(", {} of them together", together),
+            [=, groups = shape.groups](const Tensor& t) { return weightsTogether(t, groups, together); }};
+    shape.groups /= together;
+  }
+  addConvolution(call, shape, contiguous(w), form, biasOf(call), input, output);
+}
+
+template void convertConvolution<ConvForm::Forward>(ConvertCall& call);
+template void convertConvolution<ConvForm::General>(ConvertCall& call);
+template void convertConvolution<ConvForm::Transposed>(ConvertCall& call);
+
+void convertPixelShuffle(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.rank() != 4) return convertToKernel(call, "it has no batch");
+  if (x.numel() == 0) return convertToKernel(call, kEmpty);
+  TensorId input = contiguousOperand(call, 0);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<ChannelsToPixelsLayer>();
+  layer.stepY = layer.stepX = call.integer(1);
   layer.inputs = {input};
   layer.outputs = {output};
 }
-
-template void convertConvolution<false>(ConvertCall& call);
-template void convertConvolution<true>(ConvertCall& call);
 
 }  // namespace tscompile

@@ -1,15 +1,25 @@
-// Convolutions with constant weights, in f32.
+// Convolutions with constant weights, in f32: those of one and three dimensions and transposed ones are made of
+// two-dimensional ones.
 #pragma once
 
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/kernels/conv.h"
 
+#include <functional>
+#include <string>
+
 namespace tscompile {
+
+// How weights of the graph become those of a two-dimensional convolution; forms of one name make the same of the same.
+struct WeightForm {
+  std::string name;
+  std::function<Tensor(const Tensor&)> make;  // [outChannels][inChannels / groups][kernelHeight][kernelWidth]; or none
+};
 
 class ConvLayer : public ProductLayer {
  public:
-  ConvLayer(const Node* node, const ConvShape& shape, Tensor weight)
-      : ProductLayer(node), shape_(shape), weight_(std::move(weight)) {}
+  ConvLayer(const Node* node, const ConvShape& shape, Tensor weight, WeightForm form = {})
+      : ProductLayer(node), shape_(shape), weight_(std::move(weight)), form_(std::move(form)) {}
   std::string name() const override { return "conv " + std::string(tactic_ ? tactic_->name : "") + epilogueName(); }
   size_t workspace() const override { return tactic_ ? static_cast<size_t>(tactic_->workspace(shape_)) : 0; }
   double flops() const override { return shape_.flops(); }
@@ -27,13 +37,39 @@ class ConvLayer : public ProductLayer {
 
   ConvShape shape_;
   Tensor weight_;  // contiguous
+  WeightForm form_;
   const ConvTactic* tactic_ = nullptr;
   Tensor packed_;
   WeightStorage storage_ = WeightStorage::F32;
 };
 
-// aten::conv1d and conv2d; `kGeneral`: aten::_convolution, which may be transposed.
-template <bool kGeneral>
+// Images of three dimensions -> one image of two for each depth of the result, with the depths of the kernel as
+// channels: [N][C][D][H][W] -> [N * outDepth][C * kernelDepth][H][W].
+class FramesLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "frames"; }
+  void run(Frame& frame) const override;
+  int64_t outDepth = 0, kernelDepth = 0, stride = 1, dilation = 1, padding = 0;
+};
+
+// Channels -> pixels: [N][C * stepY * stepX][H][W] -> [N][C][outHeight][outWidth], where pixel (y, x) is that of
+// channel
+// ((y + top) % stepY, (x + left) % stepX) at ((y + top) / stepY, (x + left) / stepX).
+class ChannelsToPixelsLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "channels_to_pixels"; }
+  void run(Frame& frame) const override;
+  int64_t stepY = 1, stepX = 1, top = 0, left = 0;
+};
+
+// How the arguments stand: aten::conv2d and its like; aten::_convolution, which may be transposed; conv_transpose2d.
+enum class ConvForm : uint8_t { Forward, General, Transposed };
+template <ConvForm kForm>
 void convertConvolution(ConvertCall& call);
+
+// aten::pixel_shuffle
+void convertPixelShuffle(ConvertCall& call);
 
 }  // namespace tscompile

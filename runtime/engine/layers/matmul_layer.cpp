@@ -1,7 +1,7 @@
 #include "runtime/engine/layers/matmul_layer.h"
 
 #include "runtime/engine/layers/operands.h"
-#include "runtime/kernels/attention.h"
+#include "runtime/kernels/batched_gemm.h"
 
 #include <fmt/core.h>
 

@@ -12,10 +12,17 @@
 
 namespace tscompile {
 
-class ProductLayer : public Layer {
+class PackedLayer : public Layer {
+ public:
+  using Layer::Layer;
+  // Packs the weights.
+  virtual void prepare(WeightStore& store, WeightStorage storage) = 0;
+};
+
+class ProductLayer : public PackedLayer {
  public:
   static constexpr size_t kNoResidual = SIZE_MAX;
-  using Layer::Layer;
+  using PackedLayer::PackedLayer;
 
   // activation(product + bias + residual)
   Tensor bias;                    // one value per column or channel, f32, contiguous; may be undefined
@@ -26,8 +33,6 @@ class ProductLayer : public Layer {
   // Multiplies the columns (channels) by `scale` and adds `shift`; f32, contiguous, as many as columns. Before packing.
   void scaleColumns(const Tensor& scale, const Tensor& shift);
   virtual int64_t columns() const = 0;
-  // Packs the weights.
-  virtual void prepare(WeightStore& store, WeightStorage storage) = 0;
 
  protected:
   Epilogue epilogueOf(const Frame& frame) const;

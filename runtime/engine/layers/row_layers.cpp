@@ -278,15 +278,7 @@ void convertStack(ConvertCall& call) {
   layer.outputs = {output};
 }
 
-// ---- attention, layouts ----
-
-void AttentionLayer::run(Frame& frame) const {
-  auto matrix = [&](size_t i, const BatchedMatmulLayer::Side& s) {
-    return BatchedMatrix{i < inputs.size() ? frame.data<float>(inputs[i]) : nullptr, s.outer, s.inner, s.row, s.column};
-  };
-  attention(shape, matrix(0, q), matrix(1, k), matrix(2, v), matrix(3, mask), frame.data<float>(outputs[0]), out.outer,
-            out.inner, out.row, frame.threads());
-}
+// ---- layouts ----
 
 void ReorderLayer::run(Frame& frame) const {
   const NetTensor& t = frame.network()[inputs[0]];

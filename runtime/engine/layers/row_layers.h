@@ -1,10 +1,8 @@
-// Softmax and normalisation over the last dimension, pooling, joining, attention, changes of layout.
+// Softmax and normalisation over the last dimension, pooling, joining, changes of layout.
 #pragma once
 
-#include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
-#include "runtime/kernels/attention.h"
 #include "runtime/kernels/pool2d.h"
 
 namespace tscompile {
@@ -58,20 +56,6 @@ class CatLayer : public Layer {
   // In how many pieces each input is laid into the output.
   int64_t outer(const Network& network) const;
   const int64_t dim;
-};
-
-// softmax(q k^T * scale + mask) v
-class AttentionLayer : public Layer {
- public:
-  using Layer::Layer;
-  std::string name() const override { return shape.causal ? "attention (causal)" : "attention"; }
-  double flops() const override {
-    return 2.0 * static_cast<double>(shape.outer * shape.inner * shape.queries * shape.keys) *
-           static_cast<double>(shape.depth + shape.valueDepth);
-  }
-  void run(Frame& frame) const override;
-  AttentionShape shape;
-  BatchedMatmulLayer::Side q, k, v, mask, out;  // of inputs 0, 1, 2, 3 (if there are four) and of the output
 };
 
 template <bool kLogarithm>

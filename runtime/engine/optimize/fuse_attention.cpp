@@ -1,9 +1,10 @@
+#include "runtime/engine/layers/attention_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
+#include "runtime/reference/views.h"
 
-#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -19,16 +20,28 @@ class AttentionFuser {
   void run() {
     for (size_t i = 0; i < n_.layers.size(); ++i)
       if (auto* softmax = dynamic_cast<SoftmaxLayer*>(n_.layers[i].get()); softmax && !softmax->logarithm) fuse(i);
+    for (size_t i = 0; i < n_.layers.size(); ++i)
+      if (auto* attention = dynamic_cast<AttentionLayer*>(n_.layers[i].get())) readThroughCopies(i, *attention);
     uses_.compact();
   }
 
  private:
+  // A tensor that is broadcast to scores of these sizes.
+  struct Mask {
+    TensorId id;
+    Dims sizes;
+  };
   struct Scores {
     size_t product = NetworkUses::kNobody;  // the layer that computes q k^T
     std::vector<size_t> between;            // and those up to the softmax
     float scale = 1;
-    std::optional<TensorId> mask;  // added
+    std::optional<Mask> flags;  // scores become `hidden` where they are `hides`
+    bool hides = false;
+    float hidden = 0;
+    std::vector<Mask> added;
     bool causal = false;
+
+    bool isMasked() const { return flags || causal || !added.empty(); }
   };
 
   // The layer before the one at `reader` on the way of a tensor that nothing else reads.
@@ -72,59 +85,85 @@ class AttentionFuser {
     }
   }
 
-  // The scores before the step, if it is a scale or a mask that attention can do. A mask is added after the scale.
+  // The scores before the step, if it is a scale or a mask that attention can do. Masks come after the scale, flags
+  // before what is added.
   std::optional<TensorId> takeStep(const PointwiseLayer& layer, const Value& step, Scores& s) {
-    if (step.op == PointwiseOp::Mul || step.op == PointwiseOp::Div) {
-      std::optional<float> factor = constantOf(layer, step.b);
-      int scores = step.a;
-      if (!factor && step.op == PointwiseOp::Mul) {
-        factor = constantOf(layer, step.a);
-        scores = step.b;
-      }
-      if (!factor) return std::nullopt;
-      s.scale = step.op == PointwiseOp::Mul ? s.scale * *factor : s.scale / *factor;
-      return inputOf(layer, scores);
+    if (step.op == PointwiseOp::Mul || step.op == PointwiseOp::Div) return takeScale(layer, step, s);
+    if (s.scale != 1) return std::nullopt;
+    if (step.op == PointwiseOp::Where) return takeFlags(layer, step, s);
+    if (step.op == PointwiseOp::Add) return takeAdded(layer, step, s);
+    return std::nullopt;
+  }
+
+  std::optional<TensorId> takeScale(const PointwiseLayer& layer, const Value& step, Scores& s) {
+    std::optional<float> factor = constantOf(layer, step.b);
+    int scores = step.a;
+    if (!factor && step.op == PointwiseOp::Mul) {
+      factor = constantOf(layer, step.a);
+      scores = step.b;
     }
-    bool scaled = s.scale != 1, masked = s.mask || s.causal;
-    if (scaled || masked) return std::nullopt;
-    if (step.op == PointwiseOp::Where) {
-      std::optional<TensorId> hidden = inputOf(layer, step.a), scores = inputOf(layer, step.c);
-      std::optional<float> value = constantOf(layer, step.b);
-      if (!hidden || !scores || !value || *value != -std::numeric_limits<float>::infinity()) return std::nullopt;
-      if (!n_.isConstant(*hidden) || n_[*hidden].dtype != DType::Bool) return std::nullopt;
-      s.causal = hidesTheFuture(*hidden, *scores);
-      if (!s.causal) s.mask = additive(*hidden);
-      return scores;
+    if (!factor) return std::nullopt;
+    s.scale = step.op == PointwiseOp::Mul ? s.scale * *factor : s.scale / *factor;
+    return inputOf(layer, scores);
+  }
+
+  // where(hidden, number, scores) or where(seen, scores, number)
+  std::optional<TensorId> takeFlags(const PointwiseLayer& layer, const Value& step, Scores& s) {
+    std::optional<TensorId> flags = inputOf(layer, step.a);
+    std::optional<float> filling = constantOf(layer, step.b);
+    const bool hides = filling.has_value();
+    if (!hides) filling = constantOf(layer, step.c);
+    std::optional<TensorId> scores = inputOf(layer, hides ? step.c : step.b);
+    if (!flags || !filling || !scores || n_[*flags].dtype != DType::Bool || s.flags) return std::nullopt;
+    const bool forgets = *filling == -std::numeric_limits<float>::infinity();  // whatever was added before
+    if (s.causal && !forgets) return std::nullopt;
+    s.flags = Mask{*flags, n_[layer.outputs[0]].sizes};
+    s.hides = hides;
+    s.hidden = *filling;
+    if (forgets && n_.isConstant(*flags) && hidesTheFuture(*s.flags, hides)) {
+      s.flags.reset();
+      s.causal = true;
     }
-    if (step.op != PointwiseOp::Add) return std::nullopt;
+    return scores;
+  }
+
+  // Whether constant flags hide from each query exactly the keys behind it.
+  bool hidesTheFuture(const Mask& mask, bool hides) const {
+    const Dims& sizes = mask.sizes;
+    Tensor seen = n_.bufferOf(mask.id).constant;
+    if (sizes.size() < 2 || seen.rank() < 2) return false;
+    if (hides) {
+      Tensor inverse = Tensor::empty(DType::Bool, seen.sizes());
+      for (int64_t i = 0; i < seen.numel(); ++i) inverse.data<bool>()[i] = !seen.integer(i);
+      seen = inverse;
+    }
+    return meaningOf(seen, sizes[sizes.size() - 2], sizes.back()) == KnownMask::Causal;
+  }
+
+  std::optional<TensorId> takeAdded(const PointwiseLayer& layer, const Value& step, Scores& s) {
     std::optional<TensorId> a = inputOf(layer, step.a), b = inputOf(layer, step.b);
-    if (!a || !b || !n_[*a].isFloat() || !n_[*b].isFloat()) return std::nullopt;
-    bool scoresFirst = n_[*a].sizes == n_[layer.outputs[0]].sizes && uses_.writer(*a) != NetworkUses::kNobody;
-    s.mask = scoresFirst ? *b : *a;
+    if (!a || !b || !n_[*a].isFloat() || !n_[*b].isFloat() || s.added.size() == AttentionMask::kMostAdded)
+      return std::nullopt;
+    // What flags hide behind a sum stays hidden only if nothing can bring it back.
+    if (s.flags && s.hidden != -std::numeric_limits<float>::infinity()) return std::nullopt;
+    const Dims& sizes = n_[layer.outputs[0]].sizes;
+    bool scoresFirst = n_[*a].sizes == sizes && uses_.writer(*a) != NetworkUses::kNobody;
+    // Two tensors of all scores: they are those that a product makes.
+    if (scoresFirst && n_[*b].sizes == sizes && leadsToProduct(*b)) scoresFirst = leadsToProduct(*a);
+    s.added.push_back({scoresFirst ? *b : *a, sizes});
     return scoresFirst ? *a : *b;
   }
 
-  // Whether a constant mask hides from each query exactly the keys behind it.
-  bool hidesTheFuture(TensorId hidden, TensorId scores) const {
-    const Tensor& t = n_.bufferOf(hidden).constant;
-    const Dims& sizes = n_[scores].sizes;
-    int rank = t.rank();
-    int64_t queries = sizes[sizes.size() - 2], keys = sizes.back();
-    if (rank < 2 || t.numel() != queries * keys || t.size(rank - 1) != keys || t.size(rank - 2) != queries)
-      return false;
-    for (int64_t q = 0; q < queries; ++q)
-      for (int64_t k = 0; k < keys; ++k)
-        if (*(t.data<bool>() + q * t.stride(rank - 2) + k * t.stride(rank - 1)) != (k > q)) return false;
-    return true;
-  }
-
-  // -inf where a mask hides, else 0.
-  TensorId additive(TensorId hidden) {
-    const Tensor& t = n_.bufferOf(hidden).constant;
-    Tensor sum = Tensor::empty(DType::Float32, t.sizes());
-    for (int64_t i = 0; i < t.numel(); ++i)
-      sum.data<float>()[i] = t.integer(i) ? -std::numeric_limits<float>::infinity() : 0.0f;
-    return n_.addConstant(sum);
+  bool leadsToProduct(TensorId id) const {
+    for (int steps = 0; steps < 4; ++steps) {
+      const size_t at = uses_.writer(id);
+      if (at == NetworkUses::kNobody || uses_.soleReader(id) == NetworkUses::kNobody) return false;
+      if (dynamic_cast<BatchedMatmulLayer*>(n_.layers[at].get())) return true;
+      auto* layer = dynamic_cast<PointwiseLayer*>(n_.layers[at].get());
+      if (!layer || layer->inputs.empty()) return false;
+      id = layer->inputs[0];
+    }
+    return false;
   }
 
   void fuse(size_t softmax) {
@@ -154,7 +193,7 @@ class AttentionFuser {
     layer->out = second->c;
     layer->inputs = {first->inputs[0], first->inputs[1], second->inputs[1]};
     layer->outputs = second->outputs;
-    if (s->mask && !setMask(*layer, *s->mask)) return;
+    if (!setMasks(*layer, *s)) return;
     for (size_t at : s->between) uses_.erase(at);
     uses_.erase(s->product);
     uses_.erase(softmax);
@@ -163,19 +202,125 @@ class AttentionFuser {
     uses_.add(last);
   }
 
-  bool setMask(AttentionLayer& layer, TensorId id) {
-    const NetTensor& t = n_[id];
-    const int64_t wanted[] = {layer.shape.outer, layer.shape.inner, layer.shape.queries, layer.shape.keys};
-    int64_t* strides[] = {&layer.mask.outer, &layer.mask.inner, &layer.mask.row, &layer.mask.column};
-    if (t.rank() > 4 || !t.isFloat()) return false;
-    for (int d = 0; d < t.rank(); ++d) {
-      int at = 4 - t.rank() + d;
-      // With one batch dimension the scores are [inner, queries, keys].
-      if (t.sizes[static_cast<size_t>(d)] != 1 && t.sizes[static_cast<size_t>(d)] != wanted[at]) return false;
-      *strides[at] = t.sizes[static_cast<size_t>(d)] == 1 ? 0 : t.strides[static_cast<size_t>(d)];
-    }
-    layer.inputs.push_back(id);
+  bool setMasks(AttentionLayer& layer, const Scores& s) {
+    std::vector<const Mask*> masks;
+    for (const Mask& m : s.added) masks.push_back(&m);
+    if (s.flags) masks.push_back(&*s.flags);
+    for (const Mask* m : masks) splitPairs(layer, m->sizes);
+    for (size_t i = 0; i < s.added.size(); ++i)
+      if (!setMask(layer, s.added[i], layer.added[i])) return false;
+    layer.hides = s.hides;
+    layer.hidden = s.hidden;
+    return !s.flags || setMask(layer, *s.flags, layer.flags);
+  }
+
+  // Pairs that lie in one dimension are batch and head again, where a mask is added to scores that have both.
+  static void splitPairs(AttentionLayer& layer, const Dims& scores) {
+    AttentionShape& s = layer.shape;
+    if (s.outer != 1 || scores.size() != 4 || scores[0] * scores[1] != s.inner) return;
+    s.outer = scores[0];
+    s.inner = scores[1];
+    for (AttentionLayer::Side* side : {&layer.q, &layer.k, &layer.v, &layer.out}) side->outer = s.inner * side->inner;
+  }
+
+  // Sees the mask, broadcast to the sizes of the scores where it is used, under the dimensions of the layer.
+  bool setMask(AttentionLayer& layer, const Mask& mask, AttentionLayer::Mask& to) {
+    const NetTensor& t = n_[mask.id];
+    const AttentionShape& s = layer.shape;
+    const size_t rank = mask.sizes.size();
+    if (rank < 2 || t.sizes.size() > rank || mask.sizes[rank - 2] != s.queries || mask.sizes[rank - 1] != s.keys)
+      return false;
+    Dims strides(rank, 0);
+    for (size_t d = 0; d < t.sizes.size(); ++d) strides[rank - t.sizes.size() + d] = t.sizes[d] == 1 ? 0 : t.strides[d];
+    Tensor whole = Tensor::view(t.dtype, Storage::symbolic(0), mask.sizes, strides, 0);
+    std::optional<Dims> grouped = viewStrides(whole, Dims{s.outer, s.inner, s.queries, s.keys});
+    if (!grouped) return false;
+    auto stride = [&](size_t d, int64_t size) { return size == 1 ? 0 : (*grouped)[d]; };
+    to = {layer.inputs.size(), {stride(0, s.outer), stride(1, s.inner), stride(2, s.queries), stride(3, s.keys)}};
+    layer.inputs.push_back(mask.id);
     return true;
+  }
+
+  // ---- queries, keys and values that were copied for nothing ----
+
+  // Heads that are repeated for groups of queries, or rows that are brought in order, are read where they were.
+  void readThroughCopies(size_t at, AttentionLayer& layer) {
+    const AttentionShape& s = layer.shape;
+    auto through = [&](size_t input, const AttentionLayer::Side& side, int64_t rows, int64_t columns, int64_t heads) {
+      return source(layer.inputs[input], side, {s.outer, heads, rows, columns});
+    };
+    const int64_t keyHeads = s.inner / s.headsPerKey;
+    std::optional<Source> q = through(0, layer.q, s.queries, s.depth, s.inner);
+    std::optional<Source> k = through(1, layer.k, s.keys, s.depth, keyHeads);
+    std::optional<Source> v = through(2, layer.v, s.keys, s.valueDepth, keyHeads);
+    const std::vector<TensorId> before = layer.inputs;
+    uses_.remove(at);
+    if (q && q->repeats == 1) take(layer, 0, layer.q, *q);
+    if (k && k->repeats == 1) take(layer, 1, layer.k, *k);
+    if (v && v->repeats == 1) take(layer, 2, layer.v, *v);
+    if (k && v && k->repeats > 1 && k->repeats == v->repeats && s.headsPerKey == 1) {
+      layer.shape.headsPerKey = k->repeats;
+      take(layer, 1, layer.k, *k);
+      take(layer, 2, layer.v, *v);
+    }
+    uses_.add(at);
+    for (TensorId id : before)
+      if (uses_.isUnread(id) && uses_.writer(id) != NetworkUses::kNobody) uses_.erase(uses_.writer(id));
+  }
+
+  struct Source {
+    TensorId id;
+    AttentionLayer::Side side;
+    int64_t repeats = 1;  // heads in a row that are the same
+  };
+  static void take(AttentionLayer& layer, size_t input, AttentionLayer::Side& side, const Source& source) {
+    layer.inputs[input] = source.id;
+    side = source.side;
+  }
+
+  // What a copy was made of, and where it has what is read of the copy; the sizes are those of pairs, rows and columns.
+  std::optional<Source> source(TensorId id, const AttentionLayer::Side& side, const int64_t (&sizes)[4]) const {
+    const size_t at = uses_.writer(id);
+    auto* copy = at == NetworkUses::kNobody ? nullptr : dynamic_cast<PointwiseLayer*>(n_.layers[at].get());
+    if (!copy || !copy->isCopy() || n_[id].offset != 0 || !uses_.isWhole(copy->outputs[0])) return std::nullopt;
+    const NetTensor& from = n_[copy->inputs[0]];
+    const NetTensor& to = n_[copy->outputs[0]];
+    if (!from.isFloat() || !to.isFloat()) return std::nullopt;
+    const size_t rank = to.sizes.size();
+    Dims own(rank, 0);
+    for (size_t d = 0; d < from.sizes.size(); ++d)
+      own[rank - from.sizes.size() + d] = from.sizes[d] == 1 ? 0 : from.strides[d];
+    Source found{copy->inputs[0], {}};
+    const int64_t strides[] = {side.outer, side.inner, side.row, side.column};
+    int64_t* wanted[] = {&found.side.outer, &found.side.inner, &found.side.row, &found.side.column};
+    for (size_t i = 0; i < 4; ++i) {
+      if (sizes[i] == 1 || strides[i] == 0) {
+        *wanted[i] = i == 3 ? 1 : 0;
+        continue;
+      }
+      if (!follow(to, own, sizes[i], strides[i], i == 1, *wanted[i], found.repeats)) return std::nullopt;
+    }
+    // Columns that are apart would have to be gathered.
+    return found.side.column == 1 || side.column != 1 ? std::optional(found) : std::nullopt;
+  }
+
+  // The stride in the source of `size` elements that are `stride` apart in the copy. They may be two of its dimensions;
+  // then the inner one may repeat.
+  static bool follow(const NetTensor& to, const Dims& own, int64_t size, int64_t stride, bool mayRepeat,
+                     int64_t& wanted, int64_t& repeats) {
+    for (size_t d = to.sizes.size(); d-- > 0;) {
+      if (to.sizes[d] == 1 || to.strides[d] != stride) continue;
+      if (to.sizes[d] == size) return wanted = own[d], true;
+      for (size_t outer = d; outer-- > 0;) {
+        if (to.sizes[outer] == 1) continue;
+        if (to.sizes[outer] * to.sizes[d] != size) return false;
+        if (own[outer] == own[d] * to.sizes[d]) return wanted = own[d], true;
+        if (own[d] != 0 || !mayRepeat) return false;
+        repeats = to.sizes[d];
+        return wanted = own[outer], true;
+      }
+    }
+    return false;
   }
 
   Network& n_;

@@ -37,7 +37,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   assignLayouts(network, options);
   joinInPlace(network);
   for (const auto& layer : network.layers)
-    if (auto* product = dynamic_cast<ProductLayer*>(layer.get())) product->prepare(store, storageOf(options.precision));
+    if (auto* packed = dynamic_cast<PackedLayer*>(layer.get())) packed->prepare(store, storageOf(options.precision));
 }
 
 }  // namespace tscompile

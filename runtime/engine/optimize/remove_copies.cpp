@@ -1,5 +1,5 @@
+#include "runtime/engine/layers/attention_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
-#include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
 

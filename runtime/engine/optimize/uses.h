@@ -29,6 +29,11 @@ class NetworkUses {
     const std::vector<size_t>& readers = readers_[network_[id].buffer];
     return b.kind == NetBuffer::Kind::Inner && !b.escapes && readers.size() == 1 ? readers[0] : kNobody;
   }
+  // Whether nobody needs what is written to the tensor's buffer.
+  bool isUnread(TensorId id) const {
+    const NetBuffer& b = network_.bufferOf(id);
+    return b.kind == NetBuffer::Kind::Inner && !b.escapes && readers_[network_[id].buffer].empty();
+  }
   // Whether the tensor is all of its buffer, in row-major order.
   bool isWhole(TensorId id) const {
     const NetTensor& t = network_[id];

@@ -1,4 +1,5 @@
 // Attention: softmax(query @ key^T) @ value, alone and with the projections around it.
+#include "runtime/engine/layers/attention_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -6,6 +7,7 @@
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/views.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -81,6 +83,20 @@ Tensor softmaxOf(const KernelCall& call, const Tensor& scores) {
   return invokeTensor(call, "aten::softmax.int", {scores, scores.rank() - 1, IValue()});
 }
 
+// Queries that see no key have weights of zero, as from PyTorch 2.5 on; before, NaN.
+void zeroHidden(const Tensor& scores, const Tensor& weights) {
+  const int64_t keys = scores.size(scores.rank() - 1);
+  auto zero = [&](auto one) {
+    using T = decltype(one);
+    for (int64_t row = 0; row < scores.numel(); row += keys) {
+      const T* s = scores.data<T>() + row;
+      if (std::all_of(s, s + keys, [](T x) { return x == static_cast<T>(kNever); }))
+        std::fill_n(weights.data<T>() + row, keys, T(0));
+    }
+  };
+  if (keys > 0) scores.dtype() == DType::Float64 ? zero(0.0) : zero(0.0f);
+}
+
 // Keys and values whose heads are each for several heads of the query.
 Tensor repeatedHeads(const KernelCall& call, const Tensor& t, const Tensor& query) {
   call.require(t.rank() >= 3 && query.rank() == t.rank(), "grouped attention needs tensors with heads, got sizes {}",
@@ -112,6 +128,7 @@ void attentionKernel(KernelCall& call) {
   if (!call.isNone(3)) maskScores(call, scores, call.tensor(3));
   if (call.flag(kCausal)) maskFuture(scores);
   Tensor weights = softmaxOf(call, scores);
+  if (kGrouped) zeroHidden(scores, weights);
   if (call.number(4) > 0) weights = invokeTensor(call, "aten::dropout", {weights, call.argument(4), true});
   Tensor out = Tensor::empty(dtype, call.spec().sizes);
   multiplyBatches(out, weights, value);
@@ -244,8 +261,14 @@ void registerAttentionOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
   };
-  auto addRandom = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .traits = {Trait::Random}});
+  auto addRandom = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
+                       ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kFloatingTypes,
+             .traits = {Trait::Random}});
   };
   for (std::string_view name : {"aten::_scaled_dot_product_attention", "aten::_scaled_dot_product_attention_math",
                                 "aten::_scaled_dot_product_attention_forward"})
@@ -254,15 +277,15 @@ void registerAttentionOps(OpRegistry& ops) {
   addRandom(
       "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
       "float dropout_p=0., bool is_causal=False) -> Tensor",
-      inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>);
+      inferAttention<false, 5, 0, 0>, attentionKernel<false, 5, 0, 0>, convertAttention);
   addRandom(
       "aten::scaled_dot_product_attention.scale(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
       "float dropout_p=0., bool is_causal=False, *, float? scale=None) -> Tensor",
-      inferAttention<false, 5, 6, 0>, attentionKernel<false, 5, 6, 0>);
+      inferAttention<false, 5, 6, 0>, attentionKernel<false, 5, 6, 0>, convertAttention);
   addRandom(
       "aten::scaled_dot_product_attention.gqa(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
       "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-      inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>);
+      inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>, convertAttention);
   add("aten::_transform_bias_rescale_qkv", inferSplitHeads, splitHeadsKernel);
   add("aten::_native_multi_head_attention", nullptr, multiHeadKernel);
   add("aten::_transformer_encoder_layer_fwd", nullptr, encoderLayerKernel);

@@ -274,16 +274,16 @@ void registerConvolutionOps(OpRegistry& ops) {
              .dtypes = kTypes,
              .cost = Cost::Convolution});
   };
-  for (const char* name : {"aten::conv1d", "aten::conv2d", "aten::conv1d.padding", "aten::conv2d.padding"})
-    add(name, inferConvolution<kForward>, convolutionKernel<kForward>, convertConvolution<false>);
-  for (const char* name : {"aten::conv3d", "aten::conv3d.padding"})
-    add(name, inferConvolution<kForward>, convolutionKernel<kForward>);
-  add("aten::_convolution_mode", inferConvolution<kMode>, convolutionKernel<kMode>);
+  for (const char* name : {"aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv1d.padding",
+                           "aten::conv2d.padding", "aten::conv3d.padding"})
+    add(name, inferConvolution<kForward>, convolutionKernel<kForward>, convertConvolution<ConvForm::Forward>);
+  add("aten::_convolution_mode", inferConvolution<kMode>, convolutionKernel<kMode>,
+      convertConvolution<ConvForm::Forward>);
   for (const char* name : {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"})
-    add(name, inferConvolution<kTranspose>, convolutionKernel<kTranspose>);
+    add(name, inferConvolution<kTranspose>, convolutionKernel<kTranspose>, convertConvolution<ConvForm::Transposed>);
   for (const char* name :
        {"aten::_convolution", "aten::_convolution.deprecated", "aten::convolution", "aten::convolution_overrideable"})
-    add(name, inferConvolution<kGeneral>, convolutionKernel<kGeneral>, convertConvolution<true>);
+    add(name, inferConvolution<kGeneral>, convolutionKernel<kGeneral>, convertConvolution<ConvForm::General>);
   add("aten::mkldnn_convolution", inferConvolution<kMkldnn>, convolutionKernel<kMkldnn>);
   for (const char* name :
        {"aten::thnn_conv2d", "aten::_slow_conv2d_forward", "aten::slow_conv3d", "aten::slow_conv3d_forward"})

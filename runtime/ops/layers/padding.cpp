@@ -1,4 +1,5 @@
 // Tensors with a margin: of a number, of their own elements mirrored or repeated, or of the opposite side.
+#include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/item_bits.h"
@@ -264,18 +265,24 @@ void padKernel(KernelCall& call) {
 }  // namespace
 
 void registerPaddingOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
   };
-  add("aten::pad", inferPad, padKernel);
-  add("aten::constant_pad_nd", inferConstantPad, constantPadKernel);
-  add("aten::_pad_circular", inferCircular, circularKernel);
-  add("aten::reflection_pad1d", inferMarginPad<1, Margin::Reflect>, marginPadKernel<1, Margin::Reflect>);
-  add("aten::reflection_pad2d", inferMarginPad<2, Margin::Reflect>, marginPadKernel<2, Margin::Reflect>);
-  add("aten::reflection_pad3d", inferMarginPad<3, Margin::Reflect>, marginPadKernel<3, Margin::Reflect>);
-  add("aten::replication_pad1d", inferMarginPad<1, Margin::Replicate>, marginPadKernel<1, Margin::Replicate>);
-  add("aten::replication_pad2d", inferMarginPad<2, Margin::Replicate>, marginPadKernel<2, Margin::Replicate>);
-  add("aten::replication_pad3d", inferMarginPad<3, Margin::Replicate>, marginPadKernel<3, Margin::Replicate>);
+  add("aten::pad", inferPad, padKernel, convertPad<PadMode::Named>);
+  add("aten::constant_pad_nd", inferConstantPad, constantPadKernel, convertPad<PadMode::Constant>);
+  add("aten::_pad_circular", inferCircular, circularKernel, convertPad<PadMode::Circular>);
+  add("aten::reflection_pad1d", inferMarginPad<1, Margin::Reflect>, marginPadKernel<1, Margin::Reflect>,
+      convertPad<PadMode::Reflect>);
+  add("aten::reflection_pad2d", inferMarginPad<2, Margin::Reflect>, marginPadKernel<2, Margin::Reflect>,
+      convertPad<PadMode::Reflect>);
+  add("aten::reflection_pad3d", inferMarginPad<3, Margin::Reflect>, marginPadKernel<3, Margin::Reflect>,
+      convertPad<PadMode::Reflect>);
+  add("aten::replication_pad1d", inferMarginPad<1, Margin::Replicate>, marginPadKernel<1, Margin::Replicate>,
+      convertPad<PadMode::Replicate>);
+  add("aten::replication_pad2d", inferMarginPad<2, Margin::Replicate>, marginPadKernel<2, Margin::Replicate>,
+      convertPad<PadMode::Replicate>);
+  add("aten::replication_pad3d", inferMarginPad<3, Margin::Replicate>, marginPadKernel<3, Margin::Replicate>,
+      convertPad<PadMode::Replicate>);
 }
 
 }  // namespace tscompile

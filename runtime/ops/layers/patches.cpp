@@ -1,5 +1,6 @@
 // Channels and patches rearranged: pixel_shuffle, pixel_unshuffle, channel_shuffle, im2col, col2im.
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/conv_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/convolution.h"
 #include "runtime/reference/dense.h"
@@ -236,10 +237,11 @@ void col2imKernel(KernelCall& call) {
 }  // namespace
 
 void registerPatchesOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kAllTypes) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = dtypes});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kAllTypes,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  add("aten::pixel_shuffle", inferPixelShuffle, pixelShuffleKernel);
+  add("aten::pixel_shuffle", inferPixelShuffle, pixelShuffleKernel, kAllTypes, convertPixelShuffle);
   add("aten::pixel_unshuffle", inferPixelUnshuffle, pixelUnshuffleKernel);
   for (const char* name : {"aten::channel_shuffle", "aten::native_channel_shuffle"})
     add(name, inferChannelShuffle, channelShuffleKernel);

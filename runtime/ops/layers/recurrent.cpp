@@ -1,4 +1,5 @@
 // Recurrent networks: LSTM, GRU and plain ones, as layers over sequences (padded or packed) and as single cells.
+#include "runtime/engine/layers/recurrent_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
 #include "runtime/reference/elementwise.h"
@@ -354,27 +355,29 @@ void cellKernel(KernelCall& call) {
   if (kNetwork.hasCell) call.setResult(1, convertTensor(c, stored));
 }
 
-template <const Network& kNetwork>
+template <const Network& kNetwork, RecurrentCell kCell>
 void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packed, std::string_view cell) {
-  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, bool random) {
+  auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert,
+                 bool random) {
     ops.add({.schema = name,
              .infer = infer,
              .kernel = kernel,
+             .convert = convert,
              .dtypes = kFloatingTypes,
              .traits = random ? TraitSet{Trait::Random} : TraitSet{}});
   };
-  add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, true);
-  add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, true);
-  add(cell, inferCell<kNetwork>, cellKernel<kNetwork>, false);
+  add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, convertRecurrent<kCell>, true);
+  add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, nullptr, true);
+  add(cell, inferCell<kNetwork>, cellKernel<kNetwork>, convertRecurrentCell<kCell>, false);
 }
 
 }  // namespace
 
 void registerRecurrentOps(OpRegistry& ops) {
-  addNetwork<kLstm>(ops, "aten::lstm.input", "aten::lstm.data", "aten::lstm_cell");
-  addNetwork<kGru>(ops, "aten::gru.input", "aten::gru.data", "aten::gru_cell");
-  addNetwork<kTanh>(ops, "aten::rnn_tanh.input", "aten::rnn_tanh.data", "aten::rnn_tanh_cell");
-  addNetwork<kRelu>(ops, "aten::rnn_relu.input", "aten::rnn_relu.data", "aten::rnn_relu_cell");
+  addNetwork<kLstm, RecurrentCell::Lstm>(ops, "aten::lstm.input", "aten::lstm.data", "aten::lstm_cell");
+  addNetwork<kGru, RecurrentCell::Gru>(ops, "aten::gru.input", "aten::gru.data", "aten::gru_cell");
+  addNetwork<kTanh, RecurrentCell::Tanh>(ops, "aten::rnn_tanh.input", "aten::rnn_tanh.data", "aten::rnn_tanh_cell");
+  addNetwork<kRelu, RecurrentCell::Relu>(ops, "aten::rnn_relu.input", "aten::rnn_relu.data", "aten::rnn_relu_cell");
 }
 
 }  // namespace tscompile

@@ -191,10 +191,10 @@ constexpr Query kQueries[] = {
 };
 // Properties that no tensor here has.
 constexpr const char* kNever[] = {
-    "prim::is_cuda",   "prim::is_ipu",       "prim::is_meta",        "prim::is_mkldnn",    "prim::is_mps",
-    "prim::is_nested", "prim::is_ort",       "prim::is_quantized",   "prim::is_sparse",    "prim::is_sparse_csr",
-    "prim::is_vulkan", "prim::is_xpu",       "prim::requires_grad",  "aten::is_pinned",    "aten::is_conj",
-    "aten::is_neg",    "aten::is_inference", "aten::is_distributed", "aten::retains_grad", "aten::is_coalesced",
+    "prim::is_cuda",      "prim::is_ipu",         "prim::is_meta",      "prim::is_mkldnn",     "prim::is_mps",
+    "prim::is_nested",    "prim::is_ort",         "prim::is_sparse",    "prim::is_sparse_csr", "prim::is_vulkan",
+    "prim::is_xpu",       "prim::requires_grad",  "aten::is_pinned",    "aten::is_conj",       "aten::is_neg",
+    "aten::is_inference", "aten::is_distributed", "aten::retains_grad", "aten::is_coalesced",
 };
 
 }  // namespace

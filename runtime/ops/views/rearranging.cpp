@@ -1,4 +1,5 @@
 // The same elements in another order, or several times: flip, roll, rot90, repeat, tile, repeat_interleave.
+#include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -250,14 +251,15 @@ void inferInterleaveInt(InferCall& call) {
 }  // namespace
 
 void registerRearrangingOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
   };
-  add("aten::flip", inferFlip, flipKernel);
+  add("aten::flip", inferFlip, flipKernel, convertFlip);
   add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
   add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>);
   add("aten::rot90", nullptr, rot90Kernel);
-  add("aten::roll", inferSameAsSelf, rollKernel);
+  add("aten::roll", inferSameAsSelf, rollKernel, convertRoll);
   add("aten::repeat", inferRepeat, repeatKernel);
   add("aten::tile", inferTile, repeatKernel);
   add("aten::repeat_interleave.Tensor", nullptr, interleaveIndicesKernel);

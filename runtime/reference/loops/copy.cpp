@@ -1,6 +1,7 @@
 #include "runtime/reference/loops/copy.h"
 
 #include "ir/values/error.h"
+#include "ir/values/quantization.h"
 #include "runtime/reference/loops/dtype_range.h"
 #include "runtime/reference/loops/loop.h"
 #include "runtime/reference/loops/memory_format.h"
@@ -82,18 +83,18 @@ void copyTensor(const Tensor& to, const Tensor& from) {
               byteStrides(from, to.sizes()));
 }
 
-Tensor contiguous(const Tensor& t) {
-  if (t.isContiguous()) return t;
-  Tensor out = Tensor::empty(t.dtype(), t.sizes());
-  copyTensor(out, t);
-  return out;
+namespace {
+// Copies `from`, and what its integers stand for if it is quantised.
+Tensor filled(const Tensor& to, const Tensor& from) {
+  copyTensor(to, from);
+  if (const Quantization* q = from.storage()->quantization()) to.storage()->setQuantization(*q);
+  return to;
 }
+}  // namespace
 
-Tensor cloneTensor(const Tensor& t) {
-  Tensor out = emptyLike(t, t.dtype());
-  copyTensor(out, t);
-  return out;
-}
+Tensor contiguous(const Tensor& t) { return t.isContiguous() ? t : filled(Tensor::empty(t.dtype(), t.sizes()), t); }
+
+Tensor cloneTensor(const Tensor& t) { return filled(emptyLike(t, t.dtype()), t); }
 
 Tensor convertTensor(const Tensor& t, DType dtype) {
   if (t.dtype() == dtype) return contiguous(t);

@@ -26,12 +26,24 @@ void AttentionPlanner::planMasks() {
   const bool causal = rule.type == AttentionMask::Causal || rule.type == AttentionMask::BlockSparse;
   // What a cyclic cache loses is not seen; without one, windows are a matter of causal masks.
   plan_.contextMask.windowed = window_ != kNoWindow && (sliding || (!dense && (causal || plan_.cache.data)));
+  const bool loses = plan_.contextMask.windowed;
+  if (params_.attentionWindow > 0) narrowMasks(params_.attentionWindow);
   for (AttentionRow& row : plan_.rows) {
     row.mask = {row.tokens, row.keys, row.firstToken};
-    if (row.context && !plan_.contextMask.windowed && plan_.cache.slots.wraps(row.past))
+    if (row.context && !loses && plan_.cache.slots.wraps(row.past))
       refuse("dense context attention behind a cyclic cache that has wrapped");
   }
   if (rule.type == AttentionMask::Custom) planCustomMask();
+}
+
+// Of what the cache keeps, the last tokens alone are seen.
+void AttentionPlanner::narrowMasks(int64_t window) {
+  for (MaskRule* rule : {&plan_.contextMask, &plan_.generationMask}) {
+    if (rule->windowed && rule->window <= window) continue;
+    rule->windowed = true;
+    rule->window = window;
+    rule->sinks = 0;
+  }
 }
 
 void AttentionPlanner::planCustomMask() {

@@ -63,6 +63,7 @@ class AttentionPlanner {
 
   // plan_positions.cpp: masks, rotary tables, biases.
   void planMasks();
+  void narrowMasks(int64_t window);
   void planCustomMask();
   void planRotary();
   void planShift();

@@ -92,6 +92,8 @@ struct GptAttention : GptAttentionParams {
     d.field("vision_length", &P::visionLength, "how many positions images share");
     d.field("q_scaling", &P::qScaling, "scores are divided by q_scaling * sqrt(head_size)");
     d.field("attn_logit_softcapping_scale", &P::softcap, "c: scores become c * tanh(score / c); 0: they do not");
+    d.field("attention_window", &P::attentionWindow, "tokens that one sees with itself, of those in the cache; 0: all")
+        .range(0, int64_t{1} << 30);
     d.field("use_logn_scaling", &P::useLognScaling, "queries are multiplied by logn_scaling of their position");
     d.field("unidirectional", &P::unidirectional, "implicit relative biases look back only");
     d.choice("position_embedding_type", &P::positionEmbedding, kPositions, valuesOf<PositionEmbedding>(10),

@@ -53,7 +53,7 @@ void checkAttention(const Case& t) {
   BatchedMatrix mq = matrixOf(q, s.inner, s.queries, s.depth, t.swapped),
                 mk = matrixOf(k, s.inner, s.keys, s.depth, t.swapped);
   BatchedMatrix mv = matrixOf(v, s.inner, s.keys, s.valueDepth, t.swapped);
-  BatchedMatrix mm = {t.mask ? mask.data() : nullptr, 0, 0, s.keys, 1};
+  AttentionMask mm{.added = {t.mask ? mask.data() : nullptr}, .addedAt = {{.row = s.keys, .column = 1}}};
   std::vector<double> want;
   for (int64_t o = 0; o < s.outer; ++o)
     for (int64_t in = 0; in < s.inner; ++in)
@@ -117,6 +117,45 @@ TEST(EngineAttention, LargeShapesAreSplit) {
   checkAttention({{1, 2, 300, 520, 64, 64, 0.125f, true}});
   checkAttention({{1, 12, 1, 256, 64, 64, 0.125f, false}});
   checkAttention({{1, 1, 4, 9, 8, 8, -0.5f, false}});
+  checkAttention({{1, 1, 40, 1200, 8, 8, 3.0f, false}, true});
+}
+
+// Scores that grow from block to block of keys: what was summed before is scaled, each query by its own.
+TEST(EngineAttention, LaterBlocksOutweighEarlierOnes) {
+  AttentionShape s{1, 1, 20, 1100, 4, 4, 1.0f, false};
+  std::vector<float> q(20 * 4, 0.5f), k(1100 * 4), v = randomFloats(1100 * 4, 1), out(20 * 4);
+  for (int64_t j = 0; j < 1100; ++j)
+    for (int64_t d = 0; d < 4; ++d) k[static_cast<size_t>(j * 4 + d)] = static_cast<float>(j) * 0.05f;
+  BatchedMatrix mq = matrixOf(q, 1, 20, 4, false), mk = matrixOf(k, 1, 1100, 4, false),
+                mv = matrixOf(v, 1, 1100, 4, false);
+  attention(s, mq, mk, mv, {}, out.data(), 0, 0, 4, 1);
+  double sum = 0, want = 0;
+  for (int64_t j = 0; j < 1100; ++j) {
+    const double weight = std::exp(0.1 * static_cast<double>(j - 1099));
+    sum += weight;
+    want += weight * v[static_cast<size_t>(j * 4)];
+  }
+  EXPECT_NEAR(out[0], want / sum, 1e-5);
+  EXPECT_NEAR(out[19 * 4], want / sum, 1e-5);
+}
+
+TEST(EngineAttention, QueriesThatSeeNothing) {
+  bool flags[3 * 600] = {};
+  std::fill_n(flags, 600, true);
+  flags[1 * 600 + 599] = true;
+  std::vector<float> q = randomFloats(3 * 8, 1), k = randomFloats(600 * 8, 2), v = randomFloats(600 * 8, 3);
+  for (bool few : {true, false})
+    for (bool zero : {true, false}) {
+      AttentionShape s{1, 1, 3, 600, 8, 8, 1.0f, false, zero};
+      BatchedMatrix mk = matrixOf(k, 1, 600, 8, !few);
+      std::vector<float> out(3 * 8);
+      attention(s, matrixOf(q, 1, 3, 8, false), mk, matrixOf(v, 1, 600, 8, false),
+                {.flags = flags, .flagsAt = {.row = 600, .column = 1}}, out.data(), 0, 0, 8, 1);
+      EXPECT_TRUE(std::isfinite(out[0]));
+      EXPECT_FLOAT_EQ(out[8], v[599 * 8]);
+      EXPECT_EQ(out[16] == 0, zero);
+      EXPECT_EQ(std::isnan(out[16]), !zero);
+    }
 }
 
 }  // namespace tscompile::test

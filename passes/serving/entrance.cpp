@@ -1,0 +1,303 @@
+#include "passes/serving/entrance.h"
+
+#include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
+#include "passes/lowering/clean_up.h"
+#include "passes/rewrite/formula.h"
+#include "passes/serving/small_instance.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cctype>
+#include <deque>
+
+namespace tscompile {
+namespace {
+
+constexpr const char* kLogits = "logits";
+const Symbol kEmbedding = Symbol::of("aten::embedding"), kIndex = Symbol::of("aten::index");
+
+bool isCollection(const Node* n) {
+  return n && (n->kind() == sym::TupleConstruct || n->kind() == sym::ListConstruct || n->kind() == sym::DictConstruct);
+}
+
+Value* elementWithLogits(const Node* n) {
+  if (n->inputCount() == 0) return nullptr;
+  if (n->kind() != sym::DictConstruct) return n->input(0);
+  for (size_t i = 0; i + 1 < n->inputCount(); i += 2) {
+    const IValue* key = GraphFacts::constant(n->input(i));
+    if (key && key->isString() && key->toString() == kLogits) return n->input(i + 1);
+  }
+  return n->inputCount() > 1 ? n->input(1) : nullptr;
+}
+
+const char* wordOf(ServingInput role) {
+  return role == ServingInput::Ids ? "ids" : role == ServingInput::Positions ? "positions" : "a mask";
+}
+
+class Opening {
+ public:
+  Opening(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, Diagnostics& diagnostics)
+      : graph_(graph), context_(graph, registry, diagnostics) {
+    context_.evaluator = &evaluator;
+  }
+
+  Result<Entrance> run() {
+    if (!takeInputs() || !takeLogits()) return Failed{};
+    takePositions();
+    context_.facts.refresh();
+    removeDeadCode(graph_, context_);
+    context_.facts.refresh();
+    out_.positions = rowsForPositions();
+    return out_;
+  }
+
+ private:
+  bool fail(SourceRange where, std::string message) {
+    context_.diagnostics.error(where, std::move(message));
+    return false;
+  }
+
+  // What the name of an input says it is.
+  static std::optional<ServingInput> roleByName(const Value* input) {
+    std::string name(input->givenName());
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+    if (has("mask")) return ServingInput::Mask;
+    if (has("pos")) return ServingInput::Positions;
+    if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
+    return std::nullopt;
+  }
+
+  bool takeInputs() {
+    std::vector<Value*> inputs(graph_.inputs().begin(), graph_.inputs().end());
+    for (const Value* v : inputs)
+      if (!v->type()->isTensor() || inputs.size() > 3)
+        return fail(graph_.range, fmt::format("expected ids, and a mask and positions at most, found {} inputs: {}",
+                                              inputs.size(), v->name()));
+    std::vector<std::optional<ServingInput>> roles;
+    for (const Value* v : inputs) roles.push_back(roleByName(v));
+    // Of inputs whose names say nothing, ids come first and positions follow.
+    for (std::optional<ServingInput>& role : roles) {
+      auto isTaken = [&](ServingInput r) { return std::find(roles.begin(), roles.end(), r) != roles.end(); };
+      if (role) continue;
+      if (!isTaken(ServingInput::Ids))
+        role = ServingInput::Ids;
+      else
+        role = ServingInput::Positions;
+    }
+    for (ServingInput wanted : {ServingInput::Ids, ServingInput::Positions, ServingInput::Mask}) {
+      ptrdiff_t count = std::count(roles.begin(), roles.end(), wanted);
+      if (count > 1 || (count == 0 && wanted == ServingInput::Ids))
+        return fail(graph_.range, fmt::format("expected one input of ids, and of positions and masks one at most: {} "
+                                              "of {} are {}",
+                                              count, inputs.size(), wordOf(wanted)));
+    }
+    const TypePtr integers = tensorType([] {
+      TensorFacts f;
+      f.dtype = DType::Int64;
+      f.hasRank = true;
+      f.sizes = Dims{kUnknownSize, kUnknownSize};
+      return f;
+    }());
+    Value* mask = nullptr;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      out_.inputs.push_back(*roles[i]);
+      out_.dtypes.push_back(inputs[i]->type()->tensor().dtype);
+      Value*& place = *roles[i] == ServingInput::Ids ? ids_ : *roles[i] == ServingInput::Positions ? positions_ : mask;
+      place = inputs[i];
+      if (place != mask) place->setType(integers);
+    }
+    if (mask) {
+      DType dtype = mask->type()->tensor().dtype;
+      if (dtype != DType::Undefined && dtype != DType::Bool && dtype != DType::Int64 && dtype != DType::Int32 &&
+          dtype != DType::Float32)
+        return fail(graph_.range, fmt::format("a mask of {} is not known", shortName(dtype)));
+      dropMask(mask);
+    }
+    if (!positions_) positions_ = graph_.addInput(integers);
+    if (graph_.input(0) != ids_) {
+      // The order of what serves is ids, positions.
+      Value* moved = graph_.addInput(integers);
+      positions_->replaceAllUsesWith(moved);
+      eraseInput(positions_);
+      positions_ = moved;
+    }
+    ids_->setName("input_ids");
+    positions_->setName("position_ids");
+    return true;
+  }
+
+  void eraseInput(const Value* input) {
+    std::span<Value* const> inputs = graph_.inputs();
+    graph_.block()->removeParameter(
+        static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin()));
+  }
+
+  void dropMask(Value* mask) {
+    Builder b(graph_, graph_.block()->first() ? graph_.block()->first() : graph_.returnNode());
+    DType dtype = mask->type()->tensor().dtype;
+    Value* none = b.constant(IValue());
+    Value* type = dtype == DType::Undefined ? none : b.constant(IValue(static_cast<int64_t>(dtype)));
+    Value* ones = b.call(aten::ones_like, {ids_, type, none, none, none, none}, types().tensor);
+    ones->setName(mask->name() + "_of_ones");
+    mask->replaceAllUsesWith(ones);
+    eraseInput(mask);
+  }
+
+  bool takeLogits() {
+    if (graph_.outputs().size() == 0) return fail(graph_.range, "expected logits, found no output");
+    while (graph_.outputs().size() > 1) graph_.returnNode()->removeInput(graph_.outputs().size() - 1);
+    Value* v = graph_.output(0);
+    while (v && !v->type()->isTensor() && isCollection(v->node())) v = elementWithLogits(v->node());
+    if (!v || !v->type()->isTensor()) return fail(graph_.range, "logits are no tensor among what is returned");
+    if (v != graph_.output(0)) {
+      graph_.returnNode()->replaceInput(0, v);
+      context_.facts.refresh();
+      removeDeadCode(graph_, context_);
+    }
+    return true;
+  }
+
+  // [tokens], [1, tokens] or [batch, tokens] whose elements are 0, 1, 2 … and `first` more.
+  std::optional<int64_t> firstPosition(const Value* v) const {
+    std::optional<int64_t> first;
+    for (const SmallInstance& s : small_) {
+      std::optional<Dims> sizes = s.sizes(v);
+      if (!sizes || sizes->empty() || sizes->size() > 2 || sizes->back() != s.tokens) return std::nullopt;
+      if (sizes->size() == 2 && (*sizes)[0] != 1 && (*sizes)[0] != s.batch) return std::nullopt;
+      std::optional<SmallInstance::Elements> e = s.compute(v);
+      if (!e || e->values.empty()) return std::nullopt;
+      int64_t begin = static_cast<int64_t>(e->values[0]);
+      if (first && *first != begin) return std::nullopt;
+      first = begin;
+      for (size_t i = 0; i < e->values.size(); ++i)
+        if (e->values[i] != static_cast<double>(begin + static_cast<int64_t>(i) % s.tokens)) return std::nullopt;
+    }
+    return first;
+  }
+
+  // The input, in the form of a value that counts positions by itself.
+  Value* positionsLike(const Value* v, int64_t first) {
+    Formula f(v->node(), context_);
+    f.builder().setPointAfter(v->node());
+    size_t rank = small_[0].sizes(v)->size();
+    Value* out = positions_;
+    if (rank == 1)
+      out = f.op(aten::select, {out, f.integer(0), f.integer(0)});
+    else if ((*small_[0].sizes(v))[0] == 1)
+      out = f.op(aten::slice, {out, f.integer(0), f.integer(0), f.integer(1), f.integer(1)});
+    if (first != 0) out = f.add(out, f.integer(first));
+    DType dtype = small_[0].dtype(v);
+    if (dtype != DType::Int64) out = f.op(aten::to, {out, f.dtype(dtype), f.flag(false), f.flag(false), f.none()});
+    return out;
+  }
+
+  // The dimension of a table whose first rows, one for each token, are all that is taken of it.
+  std::optional<int64_t> dimOfTable(const Node* n) {
+    if (n->kind() != aten::slice || n->inputCount() != 5 || !GraphFacts::constant(n->input(0))) return std::nullopt;
+    std::optional<int64_t> dim = context_.facts.integer(n->input(1)), step = context_.facts.integer(n->input(4));
+    bool fromFirst = GraphFacts::isNone(n->input(2)) || context_.facts.integer(n->input(2)) == 0;
+    if (!dim || step != 1 || !fromFirst) return std::nullopt;
+    for (const SmallInstance& s : small_) {
+      std::optional<Dims> table = s.sizes(n->input(0)), rows = s.sizes(n->output());
+      if (!table || !rows || table->empty()) return std::nullopt;
+      if (*dim < 0) dim = *dim + static_cast<int64_t>(table->size());
+      size_t d = static_cast<size_t>(*dim);
+      if (d >= table->size() || (*rows)[d] != s.tokens || (*table)[d] < s.tokens) return std::nullopt;
+    }
+    return dim;
+  }
+
+  void takePositions() {
+    context_.facts.refresh();
+    for (auto [batch, tokens] : {std::pair<int64_t, int64_t>(2, 5), std::pair<int64_t, int64_t>(3, 7)})
+      small_.emplace_back(context_, batch, tokens);
+    if (!small_[0].fits() || !small_[1].fits()) return;  // told where attention is looked for
+    std::vector<Node*> nodes;
+    for (Node* n : graph_.block()->nodes()) nodes.push_back(n);
+    for (Node* n : nodes) {
+      if (n->kind() == sym::Constant || n->outputCount() != 1 || !n->output()->type()->isTensor()) continue;
+      Value* v = n->output();
+      if (!v->hasUses()) continue;
+      if (std::optional<int64_t> dim = dimOfTable(n)) {
+        Formula f(n, context_);
+        Value* at = f.op(aten::select, {positions_, f.integer(0), f.integer(0)});
+        v->replaceAllUsesWith(f.op(aten::index_select, {n->input(0), f.integer(*dim), at}));
+        continue;
+      }
+      if (small_[0].dtype(v) == DType::Bool) continue;
+      std::optional<int64_t> first = firstPosition(v);
+      if (first) v->replaceAllUsesWith(positionsLike(v, *first));
+    }
+  }
+
+  // Rows of the shortest table that is looked up by position alone.
+  int64_t rowsForPositions() {
+    SmallInstance small(context_, 1, 2, positions_);
+    if (!small.fits()) return 0;
+    int64_t rows = 0;
+    for (const Node* n : graph_.block()->nodes()) {
+      bool isEmbedding = n->kind() == kEmbedding && n->inputCount() > 1;
+      bool isIndex = n->kind() == kIndex && n->inputCount() > 1;
+      bool isSelect = n->kind() == aten::index_select && n->inputCount() > 2;
+      if (!isEmbedding && !isIndex && !isSelect) continue;
+      std::optional<Dims> table = small.sizes(n->input(0));
+      if (!table || table->empty() || !small.compute(n->input(0))) continue;
+      const Value* at = n->input(isSelect ? 2 : 1);
+      size_t dim = 0;
+      if (isSelect) {
+        std::optional<int64_t> d = context_.facts.integer(n->input(1));
+        if (!d || *d < 0) continue;
+        dim = static_cast<size_t>(*d);
+      }
+      if (isIndex) {
+        const Node* list = at->node();
+        if (!list || list->kind() != sym::ListConstruct || list->inputCount() != 1) continue;
+        at = list->input(0);
+      }
+      // A row for position 0, and the next for 1.
+      std::optional<SmallInstance::Elements> e = small.compute(at);
+      if (!e || e->values.size() < 2 || e->values[1] != e->values[0] + 1 || e->values[0] < 0) continue;
+      int64_t left = (*table)[dim] - static_cast<int64_t>(e->values[0]);
+      rows = rows ? std::min(rows, left) : left;
+    }
+    return rows;
+  }
+
+  Graph& graph_;
+  RewriteContext context_;
+  Entrance out_;
+  Value *ids_ = nullptr, *positions_ = nullptr;
+  std::deque<SmallInstance> small_;
+};
+
+}  // namespace
+
+Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator,
+                              Diagnostics& diagnostics) {
+  return Opening(graph, registry, evaluator, diagnostics).run();
+}
+
+Tensor logitsOf(const std::vector<IValue>& outputs) {
+  if (outputs.empty()) return {};
+  IValue v = outputs[0];
+  while (!v.isTensor()) {
+    std::optional<IValue> next;
+    if (v.isTuple() && !v.toTuple().items.empty())
+      next = v.toTuple().items[0];
+    else if (v.isList() && !v.toList().items.empty())
+      next = v.toList().items[0];
+    else if (v.isDict()) {
+      v.toDict().forEach([&](const IValue& key, const IValue& value) {
+        if (!next || (key.isString() && key.toString() == kLogits)) next = value;
+      });
+    }
+    if (!next) return {};
+    v = *next;
+  }
+  return v.toTensor();
+}
+
+}  // namespace tscompile

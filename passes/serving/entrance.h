@@ -1,0 +1,38 @@
+// The entrance of a language model: what its inputs stand for, and which of what it returns are its logits.
+#pragma once
+
+#include "ir/graph/evaluator.h"
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
+#include "ir/support/diagnostics.h"
+#include "ir/support/result.h"
+#include "ir/values/ivalue.h"
+
+#include <optional>
+#include <vector>
+
+namespace tscompile {
+
+enum class ServingInput : uint8_t {
+  Ids,        // [batch, tokens]
+  Positions,  // of the tokens in their texts, from 0
+  Mask,       // which tokens are texts: all of them
+};
+
+struct Entrance {
+  std::vector<ServingInput> inputs;  // in the order of the model's
+  std::vector<DType> dtypes;         // of the same, where they are told
+  int64_t positions = 0;             // that its tables have rows for; 0: any number
+};
+
+// Makes of any model one of the form (input_ids, position_ids [batch, tokens]) -> logits: masks become ones, positions
+// that the graph counts by itself become the input, of tuples and dictionaries the logits alone are returned. What
+// follows from positions is right then if they are the same in all rows of a batch. A report if an input is none of
+// these.
+Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, Diagnostics& diagnostics);
+
+// The logits among what a model returned: those of this name in a dictionary, the first of several values; undefined if
+// that is no tensor.
+Tensor logitsOf(const std::vector<IValue>& outputs);
+
+}  // namespace tscompile

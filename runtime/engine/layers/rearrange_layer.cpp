@@ -1,0 +1,187 @@
+#include "runtime/engine/layers/rearrange_layer.h"
+
+#include "runtime/call/thread_pool.h"
+#include "runtime/engine/layers/operands.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace tscompile {
+
+RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& inSizes,
+                               std::vector<std::vector<int64_t>> sources, float filling)
+    : Layer(node), name_(std::move(name)), sources_(std::move(sources)), filling_(filling) {
+  auto changes = [&](size_t d) {
+    const std::vector<int64_t>& s = sources_[d];
+    for (size_t i = 0; i < s.size(); ++i)
+      if (s[i] != static_cast<int64_t>(i)) return true;
+    return static_cast<int64_t>(s.size()) != inSizes[d];
+  };
+  size_t last = sources_.size() - 1;
+  for (; last > 0 && !changes(last); --last) unit_ *= inSizes[last];
+  const std::vector<int64_t>& line = sources_[last];
+  for (size_t i = 0; i < line.size(); ++i) {
+    Run* open = runs_.empty() ? nullptr : &runs_.back();
+    const bool goesOn = open && (line[i] == kFilling ? open->from == kFilling
+                                                     : open->from != kFilling && line[i] == open->from + open->count);
+    if (goesOn)
+      ++open->count;
+    else
+      runs_.push_back({static_cast<int64_t>(i), line[i], 1});
+  }
+  rowFrom_ = inSizes[last];
+  rowTo_ = static_cast<int64_t>(line.size());
+  sources_.resize(last);
+  strides_.resize(last);
+  int64_t stride = 1;
+  for (size_t d = last; d-- > 0; stride *= inSizes[d]) strides_[d] = stride;
+}
+
+void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const {
+  for (const Run& r : runs_) {
+    std::byte* target = to + static_cast<size_t>(r.to) * unitBytes;
+    const size_t bytes = static_cast<size_t>(r.count) * unitBytes;
+    if (from && r.from != kFilling)
+      std::memcpy(target, from + static_cast<size_t>(r.from) * unitBytes, bytes);
+    else
+      std::fill_n(reinterpret_cast<float*>(target), bytes / sizeof(float), filling_);
+  }
+}
+
+void RearrangeLayer::run(Frame& frame) const {
+  const size_t unitBytes = static_cast<size_t>(unit_) * itemSize(frame.network()[inputs[0]].dtype);
+  const std::byte* from = frame.raw(inputs[0]);
+  std::byte* to = frame.raw(outputs[0]);
+  int64_t rows = 1;
+  for (const auto& s : sources_) rows *= static_cast<int64_t>(s.size());
+  const int64_t bytes = rows * rowTo_ * static_cast<int64_t>(unitBytes);
+  const int64_t pieces = std::clamp<int64_t>(bytes >> 16, 1, std::min<int64_t>(rows, 64));
+  parallelFor(pieces, bytes < (256 << 10) ? 1 : frame.threads(), [&](int64_t i) {
+    const Piece piece = pieceOf(rows, pieces, i);
+    for (int64_t row = piece.begin; row < piece.end; ++row) {
+      int64_t at = 0, rest = row;
+      bool inside = true;
+      for (size_t d = sources_.size(); d-- > 0;) {
+        const auto size = static_cast<int64_t>(sources_[d].size());
+        const int64_t source = sources_[d][static_cast<size_t>(rest % size)];
+        rest /= size;
+        inside &= source != kFilling;
+        at += source * strides_[d];
+      }
+      copyRow(inside ? from + static_cast<size_t>(at * rowFrom_) * unitBytes : nullptr,
+              to + static_cast<size_t>(row * rowTo_) * unitBytes, unitBytes);
+    }
+  });
+}
+
+// ---- converters ----
+
+namespace {
+
+// Adds the layer; `sources` has the dimensions of the input.
+void addRearrangement(ConvertCall& call, std::string name, std::vector<std::vector<int64_t>> sources, float filling) {
+  TensorId input = call.operand(0);
+  if (!call.network()[input].contiguous) {
+    if (!call.network()[input].isFloat()) return convertToKernel(call, "elements that are not float32 lie apart");
+    input = addCopy(call, input);
+  }
+  TensorId output = call.makeResult();
+  auto& layer = call.add<RearrangeLayer>(std::move(name), call.network()[input].sizes, std::move(sources), filling);
+  layer.inputs = {input};
+  layer.outputs = {output};
+}
+
+std::vector<std::vector<int64_t>> unchanged(DimSpan sizes) {
+  std::vector<std::vector<int64_t>> sources;
+  for (int64_t size : sizes) {
+    std::vector<int64_t>& s = sources.emplace_back(static_cast<size_t>(size));
+    std::iota(s.begin(), s.end(), 0);
+  }
+  return sources;
+}
+
+// Which element of `size` stands at `i`, which may lie outside.
+int64_t elementAt(PadMode mode, int64_t i, int64_t size) {
+  if (i >= 0 && i < size) return i;
+  switch (mode) {
+    case PadMode::Reflect:
+      return i < 0 ? -i : 2 * (size - 1) - i;
+    case PadMode::Replicate:
+      return i < 0 ? 0 : size - 1;
+    case PadMode::Circular:
+      return (i % size + size) % size;
+    default:
+      return RearrangeLayer::kFilling;
+  }
+}
+
+// Why there is no layer, or nothing.
+std::string_view problemOf(const ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  if (x.rank() == 0) return "it has no dimensions";
+  return x.numel() == 0 || checkedNumel(call.spec().sizes).value_or(0) == 0 ? kEmpty : std::string_view();
+}
+
+}  // namespace
+
+template <PadMode kMode>
+void convertPad(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  if (std::string_view why = problemOf(call); !why.empty()) return convertToKernel(call, why);
+  PadMode mode = kMode;
+  if (kMode == PadMode::Named) {
+    std::string_view name = call.text(2);
+    mode = name == "reflect"     ? PadMode::Reflect
+           : name == "replicate" ? PadMode::Replicate
+           : name == "circular"  ? PadMode::Circular
+                                 : PadMode::Constant;
+  }
+  if (mode == PadMode::Constant && !isF32(x)) return convertToKernel(call, kNotF32);
+  constexpr size_t kValue = kMode == PadMode::Named ? 3 : 2;
+  const double value = mode == PadMode::Constant && !call.isNone(kValue) ? call.number(kValue) : 0;
+  const Dims pad = call.integers(1);
+  std::vector<std::vector<int64_t>> sources = unchanged(x.sizes());
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    const size_t d = sources.size() - 1 - i;
+    const int64_t size = x.size(static_cast<int>(d));
+    sources[d].clear();
+    for (int64_t at = -pad[2 * i]; at < size + pad[2 * i + 1]; ++at) sources[d].push_back(elementAt(mode, at, size));
+  }
+  addRearrangement(call, "pad", std::move(sources), static_cast<float>(value));
+}
+
+template void convertPad<PadMode::Constant>(ConvertCall& call);
+template void convertPad<PadMode::Reflect>(ConvertCall& call);
+template void convertPad<PadMode::Replicate>(ConvertCall& call);
+template void convertPad<PadMode::Circular>(ConvertCall& call);
+template void convertPad<PadMode::Named>(ConvertCall& call);
+
+void convertRoll(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  if (std::string_view why = problemOf(call); !why.empty()) return convertToKernel(call, why);
+  const Dims shifts = call.integers(1), dims = call.integers(2);
+  if (dims.empty() || dims.size() != shifts.size()) return convertToKernel(call, "it rolls over all elements");
+  std::vector<std::vector<int64_t>> sources = unchanged(x.sizes());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t d = dims[i] < 0 ? dims[i] + x.rank() : dims[i];
+    if (d < 0 || d >= x.rank()) return convertToKernel(call, "a dimension is none of the tensor's");
+    std::vector<int64_t>& s = sources[static_cast<size_t>(d)];
+    const auto size = static_cast<int64_t>(s.size());
+    std::rotate(s.begin(), s.begin() + (size - (shifts[i] % size + size) % size) % size, s.end());
+  }
+  addRearrangement(call, "roll", std::move(sources), 0);
+}
+
+void convertFlip(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  if (std::string_view why = problemOf(call); !why.empty()) return convertToKernel(call, why);
+  std::vector<std::vector<int64_t>> sources = unchanged(x.sizes());
+  for (int64_t d : call.dims(1, x.rank(), false)) {
+    std::vector<int64_t>& s = sources[static_cast<size_t>(d)];
+    std::reverse(s.begin(), s.end());
+  }
+  addRearrangement(call, "flip", std::move(sources), 0);
+}
+
+}  // namespace tscompile

@@ -1,0 +1,45 @@
+// Elements at other places: padding in all modes, roll, flip.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// Each index of the result comes from one of the input, dimension by dimension; both are contiguous.
+class RearrangeLayer : public Layer {
+ public:
+  static constexpr int64_t kFilling = -1;
+  // sources[d][i]: which index of the input's dimension d index i of the result has; kFilling: none. Fillings are f32.
+  RearrangeLayer(const Node* node, std::string name, const Dims& inSizes, std::vector<std::vector<int64_t>> sources,
+                 float filling);
+  std::string name() const override { return name_; }
+  void run(Frame& frame) const override;
+
+ private:
+  // Neighbours in the result that are neighbours in the input, along the last dimension that is changed.
+  struct Run {
+    int64_t to, from, count;  // units
+  };
+  void copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const;
+
+  std::string name_;
+  std::vector<std::vector<int64_t>> sources_;  // of the dimensions in front of that one
+  std::vector<Run> runs_;
+  int64_t unit_ = 1;                 // elements behind that dimension
+  int64_t rowFrom_ = 0, rowTo_ = 0;  // units of a row
+  std::vector<int64_t> strides_;     // of the input's rows, in rows
+  float filling_;
+};
+
+// aten::constant_pad_nd, aten::pad, reflection_pad and replication_pad.
+enum class PadMode : uint8_t { Constant, Reflect, Replicate, Circular, Named };
+template <PadMode kMode>
+void convertPad(ConvertCall& call);
+void convertRoll(ConvertCall& call);
+void convertFlip(ConvertCall& call);
+
+}  // namespace tscompile

@@ -1,0 +1,98 @@
+// Packs matrices that lie anywhere into panels of 16 columns, and multiplies rows by them. Included once per
+// instruction set.
+#if defined(TSCOMPILE_PANELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_PANELS_INL_H_
+#undef TSCOMPILE_PANELS_INL_H_
+#else
+#define TSCOMPILE_PANELS_INL_H_
+#endif
+
+#include "runtime/kernels/product-inl.h"
+
+#include <algorithm>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE int64_t roundToBlock(int64_t v) { return (v + kBlock - 1) / kBlock * kBlock; }
+
+// A panel of 16 columns, each of which is contiguous: four rows of four columns at a time change sides in registers.
+HWY_INLINE void transposePanel(const float* from, int64_t column, int64_t k, float alpha, float* to) {
+  const hn::FixedTag<float, 4> d;
+  const hn::RepartitionToWide<decltype(d)> wide;
+  const auto scale = hn::Set(d, alpha);
+  auto pairs = [&](auto a, auto b, auto&& interleave)
+                   HWY_ATTR { return hn::BitCast(d, interleave(hn::BitCast(wide, a), hn::BitCast(wide, b))); };
+  auto lower = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveLower(wide, a, b); };
+  auto upper = [&](auto a, auto b) HWY_ATTR { return hn::InterleaveUpper(wide, a, b); };
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4)
+    for (int64_t j = 0; j < kBlock; j += 4) {
+      const float* in = from + j * column + i;
+      const auto r0 = hn::LoadU(d, in), r1 = hn::LoadU(d, in + column), r2 = hn::LoadU(d, in + 2 * column),
+                 r3 = hn::LoadU(d, in + 3 * column);
+      const auto a = hn::InterleaveLower(d, r0, r1), b = hn::InterleaveUpper(d, r0, r1);
+      const auto c = hn::InterleaveLower(d, r2, r3), e = hn::InterleaveUpper(d, r2, r3);
+      float* out = to + i * kBlock + j;
+      hn::StoreU(hn::Mul(scale, pairs(a, c, lower)), d, out);
+      hn::StoreU(hn::Mul(scale, pairs(a, c, upper)), d, out + kBlock);
+      hn::StoreU(hn::Mul(scale, pairs(b, e, lower)), d, out + 2 * kBlock);
+      hn::StoreU(hn::Mul(scale, pairs(b, e, upper)), d, out + 3 * kBlock);
+    }
+  for (; i < k; ++i)
+    for (int64_t j = 0; j < kBlock; ++j) to[i * kBlock + j] = alpha * from[j * column + i];
+}
+
+// Element [i, j] at b + i * row + j * column, k x n -> panels [n / 16][k][16] times alpha; zeros past n.
+inline void packPanels(const float* b, int64_t row, int64_t column, int64_t k, int64_t n, float alpha, float* to) {
+  for (int64_t panel = 0; panel < n; panel += kBlock, to += k * kBlock) {
+    const int64_t lanes = std::min<int64_t>(kBlock, n - panel);
+    const float* from = b + panel * column;
+    if (lanes == kBlock && row == 1) {
+      transposePanel(from, column, k, alpha, to);
+      continue;
+    }
+    for (int64_t i = 0; i < k; ++i) {
+      float* out = to + i * kBlock;
+      if (lanes == kBlock && column == 1) {
+        for (int64_t j = 0; j < kBlock; ++j) out[j] = alpha * from[i * row + j];
+      } else if (lanes == kBlock) {
+        for (int64_t j = 0; j < kBlock; ++j) out[j] = alpha * from[i * row + j * column];
+      } else {
+        for (int64_t j = 0; j < kBlock; ++j) out[j] = j < lanes ? alpha * from[i * row + j * column] : 0.0f;
+      }
+    }
+  }
+}
+
+// C = A * packed B, or C += that; rows of A are contiguous. Columns of C past n are written only if `padded`.
+inline void multiplyRows(const float* a, int64_t aRow, int64_t m, const float* panels, int64_t k, int64_t n, float* c,
+                         int64_t cRow, bool padded, bool adds = false) {
+  const int64_t step = 0;
+  Product p{};
+  p.a = a;
+  p.rowStride = aRow;
+  p.steps = &step;
+  p.stepCount = 1;
+  p.depth = k;
+  p.b = panels;
+  p.columns = n;
+  p.c = c;
+  p.cRow = cRow;
+  p.cPanel = kBlock;
+  p.paddedColumns = padded;
+  for (int64_t r = 0; r < m; r += kTileRows) {
+    RowTile tile{0, 0, static_cast<int>(std::min<int64_t>(kTileRows, m - r))};
+    p.a = a + r * aRow;
+    p.c = c + r * cRow;
+    if (adds) p.epilogue.residual = p.c;
+    runProduct(p, &tile, 1, 0, roundToBlock(n) / kBlock);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,413 @@
+// Element-wise operators and norms on quantised tensors that say what grid the result is on.
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/quantized.h"
+
+#include <bit>
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+// The result on a grid that two arguments give: (..., scale, zero point).
+void setQuantized(KernelCall& call, const Tensor& numbers, DType dtype, size_t scaleAt) {
+  checkGrid(dtype, call.number(scaleAt), call.integer(scaleAt + 1));
+  call.setResult(quantize(numbers, dtype, *Quantization::perTensor(call.number(scaleAt), call.integer(scaleAt + 1))));
+}
+
+void requireQuantized(const KernelCall& call, const Tensor& t) {
+  call.require(isQuantized(t.dtype()) && quantizationOf(t).isPerTensor(),
+               "expected a tensor that is quantised per tensor, not {}", pythonName(t.dtype()));
+}
+
+// ---- sums ----
+
+// Both terms in units of the output, as integers with some 20 bits behind the point, as QNNPACK adds unsigned bytes and
+// XNNPACK signed ones. Nothing if the scales are too far apart for it.
+struct FixedPointSum {
+  int64_t a, b;
+  int shift;
+  bool isSigned;
+  static std::optional<FixedPointSum> of(float a, float b, DType dtype) {
+    bool isSigned = dtype == DType::QInt8;
+    auto inRange = [&](float ratio) { return ratio >= (isSigned ? 0x1p-10f : 0x1p-14f) && ratio < 0x1p8f; };
+    if (dtype == DType::QInt32 || !inRange(a) || !inRange(b)) return std::nullopt;
+    int exponent = static_cast<int>(std::bit_cast<uint32_t>(std::max(a, b)) >> 23) - 127;
+    int shift = (isSigned ? 20 : 21) - exponent;
+    float unit = std::ldexp(1.0f, shift);
+    return FixedPointSum{std::lrint(a * unit), std::lrint(b * unit), shift, isSigned};
+  }
+  // Halves are rounded up for signed bytes, and away from zero for unsigned ones.
+  int64_t operator()(int64_t x, int64_t y) const {
+    int64_t sum = a * x + b * y;
+    if (isSigned) return (sum + (int64_t{1} << (shift - 1))) >> shift;
+    int64_t mask = (int64_t{1} << shift) - 1, rest = (sum & mask) - (sum < 0);
+    return (sum >> shift) + (rest > (mask >> 1));
+  }
+};
+
+bool sameSizes(const Tensor& a, const Tensor& b) {
+  return std::equal(a.sizes().begin(), a.sizes().end(), b.sizes().begin(), b.sizes().end());
+}
+
+Tensor sumOf(KernelCall& call, const Tensor& a, const Tensor& b, const Quantization& to, bool relu) {
+  const Quantization &qa = quantizationOf(a), &qb = quantizationOf(b);
+  auto scale = static_cast<float>(to.scale);
+  auto fixed = FixedPointSum::of(static_cast<float>(qa.scale) / scale, static_cast<float>(qb.scale) / scale, a.dtype());
+  if (!fixed || !sameSizes(a, b)) {
+    Tensor sum = invokeTensor(call, "aten::add.Tensor", {dequantize(a), dequantize(b), 1});
+    return quantize(relu ? invokeTensor(call, "aten::relu", {sum}) : sum, a.dtype(), to);
+  }
+  Tensor left = contiguous(a), right = contiguous(b), out = Tensor::empty(storedAs(a.dtype()), a.sizes());
+  IntegerRange range = rangeOf(a.dtype());
+  int64_t least = relu ? std::max<int64_t>(to.zeroPoint, range.least) : range.least;
+  auto write = [&]<class T>(T* sum) {
+    const T *x = left.data<T>(), *y = right.data<T>();
+    for (int64_t i = 0; i < out.numel(); ++i)
+      sum[i] = static_cast<T>(std::clamp<int64_t>((*fixed)(x[i] - qa.zeroPoint, y[i] - qb.zeroPoint) + to.zeroPoint,
+                                                  least, range.most));
+  };
+  a.dtype() == DType::QUInt8 ? write(out.data<uint8_t>()) : write(out.data<int8_t>());
+  return quantizedAs(out, a.dtype(), to);
+}
+
+void checkPair(const KernelCall& call, const Tensor& a, const Tensor& b) {
+  requireQuantized(call, a);
+  requireQuantized(call, b);
+  call.require(a.dtype() == b.dtype(), "expected two tensors of one dtype, not {} and {}", pythonName(a.dtype()),
+               pythonName(b.dtype()));
+}
+
+Ref<Quantization> gridAt(const KernelCall& call, size_t i, DType dtype) {
+  checkGrid(dtype, call.number(i), call.integer(i + 1));
+  return Quantization::perTensor(call.number(i), call.integer(i + 1));
+}
+
+template <bool kRelu>
+void addKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  checkPair(call, a, b);
+  call.setResult(sumOf(call, a, b, *gridAt(call, 2, a.dtype()), kRelu));
+}
+
+// Into the grid of the third argument.
+template <bool kRelu>
+void addOutKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1), out = call.tensor(2);
+  checkPair(call, a, b);
+  requireQuantized(call, out);
+  requireWritable(out);
+  copyTensor(integersOf(out), integersOf(sumOf(call, a, b, quantizationOf(out), kRelu)));
+  call.setResult(out);
+}
+
+// ---- products ----
+
+// Products of steps, exact, times one float.
+Tensor productOf(KernelCall& call, const Tensor& a, const Tensor& b, const Quantization& to, bool relu) {
+  const Quantization &qa = quantizationOf(a), &qb = quantizationOf(b);
+  Tensor product = invokeTensor(call, "aten::mul.Tensor", {stepsOf(a), stepsOf(b)});
+  float factor = static_cast<float>(qa.scale) * static_cast<float>(qb.scale) * (1.0f / static_cast<float>(to.scale));
+  Tensor out = Tensor::empty(storedAs(a.dtype()), product.sizes());
+  Rounding round(a.dtype(), 1, to.zeroPoint);
+  const float* in = product.data<float>();
+  auto write = [&]<class T>(T* q) {
+    for (int64_t i = 0; i < out.numel(); ++i) {
+      int64_t v = round.step(in[i] * factor);
+      q[i] = static_cast<T>(relu ? std::max(v, to.zeroPoint) : v);
+    }
+  };
+  call.require(a.dtype() != DType::QInt32, "products of qint32 are not implemented");
+  a.dtype() == DType::QUInt8 ? write(out.data<uint8_t>()) : write(out.data<int8_t>());
+  return quantizedAs(out, a.dtype(), to);
+}
+
+template <bool kRelu>
+void mulKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  checkPair(call, a, b);
+  call.setResult(productOf(call, a, b, *gridAt(call, 2, a.dtype()), kRelu));
+}
+template <bool kRelu>
+void mulOutKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1), out = call.tensor(2);
+  checkPair(call, a, b);
+  requireQuantized(call, out);
+  requireWritable(out);
+  copyTensor(integersOf(out), integersOf(productOf(call, a, b, quantizationOf(out), kRelu)));
+  call.setResult(out);
+}
+
+void matmulKernel(KernelCall& call) {
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  checkPair(call, a, b);
+  setQuantized(call, invokeTensor(call, "aten::matmul", {dequantize(a), dequantize(b)}), a.dtype(), 2);
+}
+
+// ---- with a number: the grid moves instead of the integers where it can ----
+
+double numberOf(const KernelCall& call, size_t i) {
+  return call.argument(i).isTensor() ? call.tensor(i).real(0) : call.number(i);
+}
+
+Tensor clampedToZero(KernelCall& call, const Tensor& t, bool relu) {
+  return relu ? invokeTensor(call, "aten::relu", {t}) : t;
+}
+
+template <bool kRelu, size_t kTensor>
+void addScalarKernel(KernelCall& call) {
+  Tensor t = call.tensor(kTensor);
+  requireQuantized(call, t);
+  const Quantization& q = quantizationOf(t);
+  IntegerRange range = rangeOf(t.dtype());
+  auto steps = static_cast<int64_t>(std::nearbyint(numberOf(call, 1 - kTensor) / q.scale));
+  int64_t zero = q.zeroPoint - steps;
+  double scale = q.scale, width = static_cast<double>(range.most) - range.least;
+  if (zero < range.least) {
+    scale = static_cast<double>(range.most - zero) / width * q.scale;
+    zero = range.least;
+  } else if (zero > range.most) {
+    scale = static_cast<double>(zero - range.least) / width * q.scale;
+    zero = range.most;
+  }
+  Ref<Quantization> to = Quantization::perTensor(scale, zero);
+  Tensor sum = invokeTensor(call, "aten::add.Scalar", {stepsOf(t), steps, 1});
+  auto factor = static_cast<double>(static_cast<float>(q.scale) * (1.0f / static_cast<float>(scale)));
+  Tensor moved = invokeTensor(call, "aten::mul.Scalar", {sum, factor});
+  call.setResult(clampedToZero(call, quantizeSteps(moved, t.dtype(), *to), kRelu));
+}
+
+template <bool kRelu, size_t kTensor>
+void mulScalarKernel(KernelCall& call) {
+  Tensor t = call.tensor(kTensor);
+  requireQuantized(call, t);
+  const Quantization& q = quantizationOf(t);
+  IntegerRange range = rangeOf(t.dtype());
+  double number = numberOf(call, 1 - kTensor);
+  Tensor integers = cloneTensor(t), out;
+  if (number > 0) {
+    Tensor plain = Tensor::empty(storedAs(t.dtype()), t.sizes());
+    copyTensor(plain, integersOf(t));
+    out = quantizedAs(plain, t.dtype(), *Quantization::perTensor(number * q.scale, q.zeroPoint));
+  } else if (number == 0) {
+    out = quantizedAs(Tensor::zeros(storedAs(t.dtype()), t.sizes()), t.dtype(), *Quantization::perTensor(1, 0));
+  } else {
+    int64_t sum = static_cast<int64_t>(range.most) + range.least;
+    Ref<Quantization> to = Quantization::perTensor(-number * q.scale, sum - q.zeroPoint);
+    out = quantizeSteps(invokeTensor(call, "aten::neg", {stepsOf(t)}), t.dtype(), *to);
+  }
+  call.setResult(clampedToZero(call, out, kRelu));
+}
+
+// ---- joining ----
+
+template <bool kRelu>
+void catKernel(KernelCall& call) {
+  std::vector<Tensor> parts = call.tensors(0), numbers;
+  call.require(!parts.empty(), "expected tensors to join");
+  for (const Tensor& t : parts) requireQuantized(call, t);
+  const Quantization& first = quantizationOf(parts[0]);
+  Ref<Quantization> to = Quantization::perTensor(call.isNone(2) ? first.scale : call.number(2),
+                                                 call.isNone(3) ? first.zeroPoint : call.integer(3));
+  checkGrid(parts[0].dtype(), to->scale, to->zeroPoint);
+  for (const Tensor& t : parts) numbers.push_back(integersOf(quantize(dequantize(t), parts[0].dtype(), *to)));
+  Tensor joined = invokeTensor(call, "aten::cat", {tensorList(std::move(numbers)), call.integer(1)});
+  call.setResult(clampedToZero(call, quantizedAs(joined, parts[0].dtype(), *to), kRelu));
+}
+
+// ---- norms ----
+
+// (x, weight, bias, mean, variance, eps, scale, zero point)
+template <bool kRelu>
+void batchNormKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  call.require(x.rank() >= 2, "expected channels in dimension 1 of {}", dimsText(x.sizes()));
+  const Quantization& q = quantizationOf(x);
+  Ref<Quantization> to = gridAt(call, 6, x.dtype());
+  Tensor mean = convertTensor(call.tensor(3), DType::Float32), variance = convertTensor(call.tensor(4), DType::Float32);
+  int64_t channels = x.size(1), inner = 1;
+  for (size_t d = 2; d < x.sizes().size(); ++d) inner *= x.sizes()[d];
+  auto parameter = [&](size_t i, float otherwise) {
+    Tensor t = call.isNone(i) ? Tensor() : convertTensor(call.tensor(i), DType::Float32);
+    call.require(!t.defined() || t.numel() == channels, "expected a number for each of {} channels", channels);
+    std::vector<float> out(static_cast<size_t>(channels), otherwise);
+    if (t.defined()) std::copy_n(t.data<float>(), channels, out.begin());
+    return out;
+  };
+  std::vector<float> weight = parameter(1, 1), bias = parameter(2, 0);
+  call.require(mean.numel() == channels && variance.numel() == channels, "expected a mean for each of {} channels",
+               channels);
+  Tensor steps = stepsOf(x), out = Tensor::empty(DType::Float32, x.sizes());
+  float ratio = static_cast<float>(q.scale) / static_cast<float>(to->scale);
+  for (int64_t i = 0; i < steps.numel(); ++i) {
+    auto c = static_cast<size_t>(i / inner % channels);
+    float inverse = 1.0f / std::sqrt(variance.data<float>()[c] + static_cast<float>(call.number(5)));
+    float alpha = inverse * weight[c] * ratio;
+    float beta = (bias[c] - mean.data<float>()[c] * inverse * weight[c]) / static_cast<float>(to->scale);
+    float y = alpha * steps.data<float>()[i] + beta;
+    out.data<float>()[i] = kRelu ? std::max(y, 0.0f) : y;
+  }
+  call.setResult(quantizeSteps(out, x.dtype(), *to));
+}
+
+// (x, shape or groups, weight, bias, eps, scale, zero point)
+void layerNormKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(
+      call,
+      invokeTensor(call, "aten::layer_norm",
+                   {dequantize(x), call.argument(1), call.argument(2), call.argument(3), call.number(4), false}),
+      x.dtype(), 5);
+}
+void groupNormKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(
+      call,
+      invokeTensor(call, "aten::group_norm",
+                   {dequantize(x), call.argument(1), call.argument(2), call.argument(3), call.number(4), false}),
+      x.dtype(), 5);
+}
+void instanceNormKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(call,
+               invokeTensor(call, "aten::instance_norm",
+                            {dequantize(x), call.argument(1), call.argument(2), IValue(), IValue(), true, 0.1,
+                             call.number(3), false}),
+               x.dtype(), 4);
+}
+
+// ---- functions ----
+
+// (x, scale, zero point)
+template <const char* kOperator>
+void functionKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(call, invokeTensor(call, kOperator, {dequantize(x)}), x.dtype(), 1);
+}
+constexpr char kSigmoid[] = "aten::sigmoid";
+constexpr char kHardswish[] = "aten::hardswish";
+
+void leakyReluKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(call, invokeTensor(call, "aten::leaky_relu", {dequantize(x), call.argument(1)}), x.dtype(), 3);
+}
+void eluKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(call,
+               invokeTensor(call, "aten::elu", {dequantize(x), call.argument(3), call.argument(4), call.argument(5)}),
+               x.dtype(), 1);
+}
+void celuKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(call, invokeTensor(call, "aten::celu", {dequantize(x), call.argument(3)}), x.dtype(), 1);
+}
+void preluKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(call, invokeTensor(call, "aten::prelu", {dequantize(x), call.argument(1)}), x.dtype(), 2);
+}
+void softmaxKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  setQuantized(call, invokeTensor(call, "aten::softmax.int", {dequantize(x), call.argument(1), IValue()}), x.dtype(),
+               2);
+}
+// In evaluation the numbers are the same: only the grid may be another.
+void dropoutKernel(KernelCall& call) {
+  Tensor x = call.tensor(0);
+  requireQuantized(call, x);
+  call.require(!call.flag(4), "dropout of quantised tensors is not implemented for training");
+  call.setResult(x);
+}
+
+// As the operator of the same name does with its own grid.
+void relu6Kernel(KernelCall& call) {
+  const char* name = call.flag(1) ? "aten::relu6_" : "aten::relu6";
+  call.setResult(invoke(call, name, {call.argument(0)}));
+}
+void clampKernel(KernelCall& call) {
+  call.setResult(invoke(call, "aten::clamp", {call.argument(0), call.argument(1), call.argument(2)}));
+}
+void thresholdKernel(KernelCall& call) {
+  call.setResult(invoke(call, "aten::threshold", {call.argument(0), call.argument(1), call.argument(2)}));
+}
+void maxPool1dKernel(KernelCall& call) {
+  call.setResult(invoke(
+      call, "aten::max_pool1d",
+      {call.argument(0), call.argument(1), call.argument(2), call.argument(3), call.argument(4), call.argument(5)}));
+}
+void maxPool2dKernel(KernelCall& call) {
+  call.setResult(invoke(
+      call, "aten::max_pool2d",
+      {call.argument(0), call.argument(1), call.argument(2), call.argument(3), call.argument(4), call.argument(5)}));
+}
+
+}  // namespace
+
+void registerQuantizedArithmeticOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, KernelFunction kernel) {
+    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .inEngines = false});
+  };
+  for (const char* schema : {"quantized::add", "_quantized::add"}) add(schema, addKernel<false>);
+  add("quantized::add_relu", addKernel<true>);
+  for (const char* schema : {"quantized::add.out", "quantized::add_out"}) add(schema, addOutKernel<false>);
+  for (const char* schema : {"quantized::add_relu.out", "quantized::add_relu_out"}) add(schema, addOutKernel<true>);
+  add("quantized::mul", mulKernel<false>);
+  add("quantized::mul_relu", mulKernel<true>);
+  for (const char* schema : {"quantized::mul.out", "quantized::mul_out"}) add(schema, mulOutKernel<false>);
+  for (const char* schema : {"quantized::mul_relu.out", "quantized::mul_relu_out"}) add(schema, mulOutKernel<true>);
+  add("quantized::matmul", matmulKernel);
+
+  for (const char* schema : {"quantized::add.Scalar", "quantized::add_scalar", "quantized::add_scalar.Tensor"})
+    add(schema, addScalarKernel<false, 0>);
+  for (const char* schema :
+       {"quantized::add_relu.Scalar", "quantized::add_scalar_relu", "quantized::add_scalar_relu.Tensor"})
+    add(schema, addScalarKernel<true, 0>);
+  add("quantized::add.Scalar2", addScalarKernel<false, 1>);
+  add("quantized::add_relu.Scalar2", addScalarKernel<true, 1>);
+  for (const char* schema : {"quantized::mul.Scalar", "quantized::mul_scalar", "quantized::mul_scalar.Tensor"})
+    add(schema, mulScalarKernel<false, 0>);
+  for (const char* schema :
+       {"quantized::mul_relu.Scalar", "quantized::mul_scalar_relu", "quantized::mul_scalar_relu.Tensor"})
+    add(schema, mulScalarKernel<true, 0>);
+  add("quantized::mul.Scalar2", mulScalarKernel<false, 1>);
+  add("quantized::mul_relu.Scalar2", mulScalarKernel<true, 1>);
+
+  add("quantized::cat", catKernel<false>);
+  add("quantized::cat_relu", catKernel<true>);
+
+  for (const char* schema : {"quantized::batch_norm", "quantized::batch_norm1d", "quantized::batch_norm2d",
+                             "quantized::batch_norm3d", "aten::quantized_batch_norm"})
+    add(schema, batchNormKernel<false>);
+  for (const char* schema : {"quantized::batch_norm_relu", "quantized::batch_norm1d_relu",
+                             "quantized::batch_norm2d_relu", "quantized::batch_norm3d_relu"})
+    add(schema, batchNormKernel<true>);
+  add("quantized::layer_norm", layerNormKernel);
+  add("quantized::group_norm", groupNormKernel);
+  add("quantized::instance_norm", instanceNormKernel);
+
+  add("quantized::sigmoid", functionKernel<kSigmoid>);
+  add("quantized::hardswish", functionKernel<kHardswish>);
+  add("quantized::leaky_relu", leakyReluKernel);
+  add("quantized::elu", eluKernel);
+  add("quantized::celu", celuKernel);
+  add("quantized::prelu", preluKernel);
+  add("quantized::softmax", softmaxKernel);
+  add("quantized::dropout", dropoutKernel);
+  add("quantized::relu6", relu6Kernel);
+  add("quantized::clamp", clampKernel);
+  add("quantized::threshold", thresholdKernel);
+  for (const char* schema : {"quantized::max_pool1d", "aten::quantized_max_pool1d"}) add(schema, maxPool1dKernel);
+  for (const char* schema : {"quantized::max_pool2d", "aten::quantized_max_pool2d"}) add(schema, maxPool2dKernel);
+}
+
+}  // namespace tscompile

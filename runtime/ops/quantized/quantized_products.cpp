@@ -1,0 +1,319 @@
+// Convolutions and products of quantised tensors, by QNNPACK's rounding: sums of integers are exact, then multiplied by
+// one float32 for each channel.
+#include "runtime/ops/call_op.h"
+#include "runtime/ops/ops.h"
+#include "runtime/ops/quantized/packed_params.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/quantized.h"
+
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+// ---- sums of products ----
+
+// The sum of the absolute values of the weights of one output, at most.
+double greatestRowSum(const Tensor& weight) {
+  Tensor steps = stepsOf(weight);
+  const float* w = steps.data<float>();
+  int64_t rows = weight.rank() ? weight.size(0) : 1, row = rows ? steps.numel() / rows : 0;
+  double greatest = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (int64_t i = 0; i < row; ++i) sum += std::abs(w[r * row + i]);
+    greatest = std::max(greatest, sum);
+  }
+  return greatest;
+}
+
+// float32 if all sums of products with eight-bit integers are exact in it.
+DType sumType(const PackedWeight& w) {
+  constexpr double kExact = 1 << 24;
+  return !w.transposed && greatestRowSum(w.weight) * 255 < kExact ? DType::Float32 : DType::Float64;
+}
+
+// Integers as floats: the products of steps of x and of the weight.
+Tensor sums(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
+  DType type = sumType(w);
+  Tensor in = stepsOf(x, type), weight = stepsOf(w.weight, type);
+  if (w.shape.stride.empty()) return invokeTensor(call, "aten::linear", {in, weight, IValue()});
+  return invokeTensor(call, "aten::convolution",
+                      {in, weight, IValue(), intList(w.shape.stride), intList(w.shape.padding),
+                       intList(w.shape.dilation), w.transposed, intList(w.shape.outputPadding), w.shape.groups});
+}
+
+// ---- channels ----
+
+size_t channelDim(const PackedWeight& w) { return w.transposed ? 1 : 0; }
+
+int64_t channelsOf(const PackedWeight& w) {
+  int64_t size = w.weight.size(static_cast<int>(channelDim(w)));
+  return w.transposed ? size * w.shape.groups : size;
+}
+
+// The scale of each channel of the weight.
+std::vector<double> scalesOf(const KernelCall& call, const PackedWeight& w) {
+  const Quantization& q = quantizationOf(w.weight);
+  std::vector<double> scales(static_cast<size_t>(channelsOf(w)), q.scale);
+  if (q.isPerTensor()) return scales;
+  call.require(q.axis == static_cast<int64_t>(channelDim(w)) && q.scales.numel() > 0,
+               "the weight has a scale for each index of dimension {}", q.axis);
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = q.scales.real(static_cast<int64_t>(i) % q.scales.numel());
+  return scales;
+}
+
+// Calls f(channel, sum, index) for each element of [n, channels, ...], or of [..., channels] for products.
+template <class F>
+void forEachSum(const PackedWeight& w, const Tensor& sums, F&& f) {
+  Tensor s = contiguous(sums);
+  int64_t channels = channelsOf(w), inner = 1;
+  if (!w.shape.stride.empty())
+    for (size_t d = s.sizes().size() - w.shape.stride.size(); d < s.sizes().size(); ++d) inner *= s.sizes()[d];
+  auto run = [&](const auto* in) {
+    for (int64_t i = 0; i < s.numel(); ++i)
+      f(static_cast<size_t>(i / inner % channels), static_cast<int64_t>(in[i]), i);
+  };
+  s.dtype() == DType::Float64 ? run(s.data<double>()) : run(s.data<float>());
+}
+
+// The factors that bring sums to the grid of the output.
+std::vector<float> factors(const std::vector<double>& scales, double inputScale, double outputScale) {
+  std::vector<float> out;
+  float inverse = 1.0f / static_cast<float>(outputScale);
+  for (double s : scales) out.push_back(static_cast<float>(s) * static_cast<float>(inputScale) * inverse);
+  return out;
+}
+
+void checkInput(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
+  auto rank = static_cast<int>(w.shape.stride.size());
+  call.require(w.weight.defined() && isQuantized(w.weight.dtype()), "expected a quantised weight");
+  call.require(rank == 0 ? x.rank() > 0 : x.rank() == rank + 2, "the input {} does not fit the weight {}",
+               dimsText(x.sizes()), dimsText(w.weight.sizes()));
+  call.require(!w.bias.defined() || w.bias.numel() == channelsOf(w), "the bias has {} elements, expected {}",
+               w.bias.defined() ? w.bias.numel() : 0, channelsOf(w));
+}
+
+// ---- static ----
+
+Tensor quantizedProduct(const KernelCall& call, const PackedWeight& w, const Tensor& x, double scale, int64_t zero,
+                        bool relu) {
+  checkInput(call, w, x);
+  call.require(isQuantized(x.dtype()) && x.dtype() != DType::QInt32, "expected a quint8 or qint8 input, not {}",
+               pythonName(x.dtype()));
+  checkGrid(x.dtype(), scale, zero);
+  double inputScale = quantizationOf(x).scale;
+  std::vector<double> scales = scalesOf(call, w);
+  std::vector<float> factor = factors(scales, inputScale, scale);
+  std::vector<int64_t> bias(scales.size(), 0);
+  if (w.bias.defined()) {
+    Tensor numbers = convertTensor(w.bias, DType::Float32);
+    for (size_t i = 0; i < bias.size(); ++i)
+      bias[i] = Rounding(DType::QInt32, scales[i] * inputScale, 0)(numbers.data<float>()[i]);
+  }
+  Tensor total = sums(call, w, x), out = Tensor::empty(storedAs(x.dtype()), total.sizes());
+  Rounding round(x.dtype(), 1, zero);
+  auto write = [&]<class T>(T* to) {
+    forEachSum(w, total, [&](size_t c, int64_t sum, int64_t i) {
+      int32_t q = round.step(static_cast<float>(static_cast<int32_t>(sum + bias[c])) * factor[c]);
+      to[i] = static_cast<T>(relu ? std::max<int64_t>(q, zero) : q);
+    });
+  };
+  out.dtype() == DType::UInt8 ? write(out.data<uint8_t>()) : write(out.data<int8_t>());
+  return quantizedAs(out, x.dtype(), *Quantization::perTensor(scale, zero));
+}
+
+// A 1d convolution is a 2d one of height 1.
+Tensor unsqueezed(const KernelCall& call, const Tensor& x) { return invokeTensor(call, "aten::unsqueeze", {x, 2}); }
+Tensor squeezed(const KernelCall& call, const Tensor& x) { return invokeTensor(call, "aten::squeeze.dim", {x, 2}); }
+
+// (x, weight, scale, zero point)
+template <bool kRelu>
+void productKernel(KernelCall& call) {
+  call.setResult(
+      quantizedProduct(call, unpacked(call.argument(1)), call.tensor(0), call.number(2), call.integer(3), kRelu));
+}
+template <bool kRelu>
+void conv1dKernel(KernelCall& call) {
+  Tensor x = unsqueezed(call, call.tensor(0));
+  call.setResult(
+      squeezed(call, quantizedProduct(call, unpacked(call.argument(1)), x, call.number(2), call.integer(3), kRelu)));
+}
+// (x, weight, stride, padding, dilation, groups, scale, zero point), as PyTorch 1.5 wrote it: the object knows the
+// rest.
+template <bool kRelu>
+void longConvKernel(KernelCall& call) {
+  call.setResult(
+      quantizedProduct(call, unpacked(call.argument(1)), call.tensor(0), call.number(6), call.integer(7), kRelu));
+}
+
+// ---- dynamic ----
+
+// float32 that are quantised on the way in; QNNPACK does without a reduced range.
+Tensor dynamicProduct(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
+  checkInput(call, w, x);
+  call.require(x.dtype() == DType::Float32, "expected a float32 input, not {}", pythonName(x.dtype()));
+  Tensor in = quantize(x, DType::QUInt8, *chooseGrid(x));
+  std::vector<float> factor = factors(scalesOf(call, w), quantizationOf(in).scale, 1);
+  Tensor bias = w.bias.defined() ? convertTensor(w.bias, DType::Float32) : Tensor();
+  Tensor total = sums(call, w, in), out = Tensor::empty(DType::Float32, total.sizes());
+  auto* to = out.data<float>();
+  forEachSum(w, total, [&](size_t c, int64_t sum, int64_t i) {
+    to[i] = static_cast<float>(sum) * factor[c] + (bias.defined() ? bias.data<float>()[c] : 0.0f);
+  });
+  return out;
+}
+
+template <bool kRelu>
+void setDynamic(KernelCall& call, const Tensor& out) {
+  call.setResult(kRelu ? invokeTensor(call, "aten::relu", {out}) : out);
+}
+template <bool kRelu>
+void dynamicKernel(KernelCall& call) {
+  setDynamic<kRelu>(call, dynamicProduct(call, unpacked(call.argument(1)), call.tensor(0)));
+}
+void dynamicConv1dKernel(KernelCall& call) {
+  Tensor x = unsqueezed(call, call.tensor(0));
+  call.setResult(squeezed(call, dynamicProduct(call, unpacked(call.argument(1)), x)));
+}
+// Weights were rounded to float16 when they were packed.
+template <bool kRelu>
+void halfKernel(KernelCall& call) {
+  PackedWeight w = unpacked(call.argument(1));
+  setDynamic<kRelu>(call, invokeTensor(call, "aten::linear",
+                                       {call.tensor(0), w.weight, w.bias.defined() ? IValue(w.bias) : IValue()}));
+}
+
+// ---- packing ----
+
+// Numbers for each dimension; of 1d convolutions behind one for the height.
+Dims dimsFor(const KernelCall& call, size_t i, bool is1d, int64_t height) {
+  Dims dims;
+  if (is1d) dims.push_back(height);
+  for (int64_t v : call.integers(i)) dims.push_back(v);
+  return dims;
+}
+
+// (weight, bias, stride, padding[, output padding], dilation, groups)
+template <bool k1d, bool kTransposed>
+void packConv(KernelCall& call) {
+  size_t at = 2;
+  PackedWeight w{.weight = call.tensor(0), .bias = call.tensor(1), .shape = {}, .transposed = kTransposed};
+  if (k1d) w.weight = unsqueezed(call, w.weight);
+  w.shape.stride = dimsFor(call, at++, k1d, 1);
+  w.shape.padding = dimsFor(call, at++, k1d, 0);
+  w.shape.outputPadding = kTransposed ? dimsFor(call, at++, k1d, 0) : Dims(w.shape.stride.size(), 0);
+  w.shape.dilation = dimsFor(call, at++, k1d, 1);
+  w.shape.groups = call.integer(at);
+  call.require(w.shape.stride.size() + 2 == w.weight.sizes().size(), "the stride {} does not fit the weight {}",
+               dimsText(w.shape.stride), dimsText(w.weight.sizes()));
+  call.setResult(pack(w.shape.stride.size() == 3 ? kConv3dParams : kConv2dParams, w));
+}
+void packLinear(KernelCall& call) {
+  call.setResult(pack(kLinearParams, {.weight = call.tensor(0), .bias = call.tensor(1)}));
+}
+void packHalf(KernelCall& call) {
+  Tensor weight = convertTensor(convertTensor(call.tensor(0), DType::Float16), DType::Float32);
+  call.setResult(pack(kLinearParams, {.weight = weight, .bias = call.tensor(1)}));
+}
+
+template <bool k1d>
+void unpackKernel(KernelCall& call) {
+  PackedWeight w = unpacked(call.argument(0));
+  call.setResult(0, k1d ? squeezed(call, w.weight) : w.weight);
+  call.setResult(1, w.bias.defined() ? IValue(w.bias) : IValue());
+}
+
+template <Dims ConvolutionShape::*kPart>
+void askDims(KernelCall& call) {
+  call.setResult(intList(unpacked(call.argument(0)).shape.*kPart));
+}
+void askGroups(KernelCall& call) { call.setResult(unpacked(call.argument(0)).shape.groups); }
+void askTransposed(KernelCall& call) { call.setResult(int64_t{unpacked(call.argument(0)).transposed}); }
+
+// ---- embeddings ----
+
+void packEmbedding(KernelCall& call) { call.setResult(pack(kEmbeddingParams, {.weight = call.tensor(0)})); }
+void unpackEmbedding(KernelCall& call) { call.setResult(unpacked(call.argument(0)).weight); }
+void embed(KernelCall& call) {
+  Tensor numbers = dequantize(unpacked(call.argument(0)).weight);
+  call.setResult(invoke(call, "aten::embedding", {numbers, call.tensor(1), -1, false, false}));
+}
+// (weight, indices, offsets, scale_grad_by_freq, mode, pruned_weights, per_sample_weights, ..., include_last_offset)
+void embedBags(KernelCall& call) {
+  Tensor numbers = dequantize(unpacked(call.argument(0)).weight);
+  call.setResult(
+      invoke(call, "aten::embedding_bag.padding_idx",
+             {numbers, call.tensor(1), call.argument(2), false, 0, false, call.argument(6), call.flag(8), IValue()}));
+}
+
+}  // namespace
+
+void registerQuantizedProductsOps(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .traits = traits, .inEngines = false});
+  };
+  // What is packed stays the tensor that it was.
+  constexpr TraitSet kKept{Trait::MayShare};
+  for (const char* schema : {"quantized::conv2d.new", "quantized::conv3d.new", "quantized::conv_transpose2d",
+                             "quantized::conv_transpose3d", "_quantized::conv2d", "_quantized::conv3d",
+                             "_quantized::conv_transpose2d", "quantized::linear", "_quantized::linear"})
+    add(schema, productKernel<false>);
+  for (const char* schema : {"quantized::conv2d_relu.new", "quantized::conv3d_relu.new", "_quantized::conv2d_relu",
+                             "_quantized::conv3d_relu", "quantized::linear_relu"})
+    add(schema, productKernel<true>);
+  for (const char* schema : {"quantized::conv1d", "quantized::conv_transpose1d", "_quantized::conv_transpose1d"})
+    add(schema, conv1dKernel<false>);
+  add("quantized::conv1d_relu", conv1dKernel<true>);
+  for (const char* schema : {"quantized::conv2d", "quantized::conv3d"}) add(schema, longConvKernel<false>);
+  for (const char* schema : {"quantized::conv2d_relu", "quantized::conv3d_relu"}) add(schema, longConvKernel<true>);
+
+  for (const char* schema :
+       {"quantized::linear_dynamic", "_quantized::linear_dynamic", "quantized::conv2d_dynamic",
+        "quantized::conv3d_dynamic", "quantized::conv_transpose2d_dynamic", "quantized::conv_transpose3d_dynamic"})
+    add(schema, dynamicKernel<false>);
+  add("quantized::linear_relu_dynamic", dynamicKernel<true>);
+  for (const char* schema : {"quantized::conv1d_dynamic", "quantized::conv_transpose1d_dynamic"})
+    add(schema, dynamicConv1dKernel);
+  add("quantized::linear_dynamic_fp16", halfKernel<false>);
+  add("quantized::linear_relu_dynamic_fp16", halfKernel<true>);
+
+  for (const char* schema : {"quantized::conv2d_prepack", "quantized::conv3d_prepack", "quantized::conv_prepack",
+                             "_quantized::conv2d_prepack", "_quantized::conv3d_prepack"})
+    add(schema, packConv<false, false>, kKept);
+  add("quantized::conv1d_prepack", packConv<true, false>, kKept);
+  for (const char* schema : {"quantized::conv_transpose2d_prepack", "quantized::conv_transpose3d_prepack",
+                             "_quantized::conv_transpose2d_prepack", "_quantized::conv_transpose3d_prepack"})
+    add(schema, packConv<false, true>, kKept);
+  for (const char* schema : {"quantized::conv_transpose1d_prepack", "_quantized::conv_transpose1d_prepack"})
+    add(schema, packConv<true, true>, kKept);
+  for (const char* schema : {"quantized::linear_prepack", "_quantized::linear_prepack"}) add(schema, packLinear, kKept);
+  for (const char* schema : {"quantized::linear_prepack_fp16", "_quantized::linear_prepack_fp16"})
+    add(schema, packHalf, kKept);
+
+  for (const char* schema : {"quantized::conv2d_unpack", "quantized::conv3d_unpack", "quantized::conv_unpack",
+                             "quantized::conv_transpose2d_unpack", "quantized::conv_transpose3d_unpack",
+                             "quantized::linear_unpack", "quantized::linear_unpack_fp16"})
+    add(schema, unpackKernel<false>, kKept);
+  for (const char* schema : {"quantized::conv1d_unpack", "quantized::conv_transpose1d_unpack"})
+    add(schema, unpackKernel<true>, kKept);
+#define TS_ASK(conv)                                                      \
+  add(conv "_stride", askDims<&ConvolutionShape::stride>);                \
+  add(conv "_padding", askDims<&ConvolutionShape::padding>);              \
+  add(conv "_dilation", askDims<&ConvolutionShape::dilation>);            \
+  add(conv "_output_padding", askDims<&ConvolutionShape::outputPadding>); \
+  add(conv "_groups", askGroups);                                         \
+  add(conv "_transpose", askTransposed);
+  TS_ASK("quantized::conv2d")
+  TS_ASK("quantized::conv3d")
+  TS_ASK("quantized::conv_transpose2d")
+  TS_ASK("quantized::conv_transpose3d")
+#undef TS_ASK
+
+  add("quantized::embedding_bag_prepack", packEmbedding, kKept);
+  add("quantized::embedding_bag_unpack", unpackEmbedding, kKept);
+  add("quantized::embedding_byte", embed);
+  add("quantized::embedding_bag_byte", embedBags);
+}
+
+}  // namespace tscompile

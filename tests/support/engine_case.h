@@ -1,0 +1,95 @@
+// Graphs that are run by an engine and by the interpreter.
+#pragma once
+
+#include "runtime/engine/engine.h"
+#include "runtime/registry.h"
+#include "tests/support/module_checks.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace tscompile::test {
+
+inline Tensor randn(std::initializer_list<int64_t> sizes, uint64_t seed) {
+  Dims dims(sizes);
+  Tensor t = Tensor::empty(DType::Float32, dims);
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = normal(random);
+  return t;
+}
+
+// A graph whose constants named "w..." get random values; with its engine and its program.
+class EngineCase {
+ public:
+  explicit EngineCase(const std::string& text, EngineOptions options = {}) : graph_(readGraph(text)) {
+    uint64_t seed = 100;
+    forEachNode(*graph_, [&](Node* n) {
+      if (n->kind() != sym::Constant || !n->output()->type()->isTensor()) return;
+      const TensorFacts& f = n->output()->type()->tensor();
+      Tensor t = Tensor::empty(DType::Float32, f.sizes);
+      std::mt19937_64 random(seed++);
+      std::uniform_real_distribution<float> uniform(0.1f, 1.0f);
+      for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = uniform(random);
+      t.storage()->makeReadOnly();
+      n->setAttribute(sym::value, IValue(t));
+    });
+    std::optional<Refusal> refusal;
+    engine_ = Engine::make(*graph_, allOps(), {}, options, refusal);
+    EXPECT_TRUE(engine_) << (refusal ? refusal->verdict.detail : "");
+    Diagnostics d;
+    Result<std::shared_ptr<const Program>> program = Program::compile(*graph_, allOps(), {}, d);
+    EXPECT_TRUE(program.ok()) << renderDiagnostics(d, "test");
+    if (program) program_ = *program;
+  }
+
+  std::vector<IValue> run(std::vector<IValue> inputs, int threads = 1) const {
+    RunOptions options;
+    options.threads = threads;
+    RunContext context(options);
+    RunScope scope(context);
+    std::vector<IValue> outputs(graph_->outputs().size());
+    EXPECT_TRUE(engine_->run(inputs, outputs, context));
+    return outputs;
+  }
+  std::vector<IValue> interpret(std::vector<IValue> inputs) const {
+    Diagnostics d;
+    Result<std::vector<IValue>> r = program_->run(inputs, {}, d);
+    EXPECT_TRUE(r.ok()) << renderDiagnostics(d, "test");
+    return r ? *r : std::vector<IValue>();
+  }
+  // "matmul+relu, softmax"; with `reasons`, "kernel aten::linear: the weight is an input"
+  std::string layers(std::vector<IValue> inputs, bool reasons = false) const {
+    RunOptions options;
+    RunContext context(options);
+    RunScope scope(context);
+    std::optional<Refusal> refusal;
+    std::shared_ptr<const EnginePlan> plan = engine_->planFor(inputs, context, &refusal);
+    if (!plan) return "refused: " + (refusal ? refusal->verdict.detail : "");
+    std::string names;
+    for (const auto& layer : plan->network().layers) {
+      names += (names.empty() ? "" : ", ") + layer->name();
+      if (reasons && !layer->whyKernel().empty()) names += ": " + std::string(layer->whyKernel());
+    }
+    return names;
+  }
+  void expectClose(std::vector<IValue> inputs, double tolerance = 1e-5) const {
+    std::vector<IValue> got = run(inputs), expected = interpret(inputs);
+    ASSERT_EQ(got.size(), expected.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      Tensor g = got[i].toTensor(), e = expected[i].toTensor();
+      ASSERT_EQ(dimsText(g.sizes()), dimsText(e.sizes()));
+      for (int64_t k = 0; k < e.numel(); ++k)
+        ASSERT_LE(std::fabs(g.real(k) - e.real(k)), tolerance * (1 + std::fabs(e.real(k)))) << "element " << k;
+    }
+  }
+
+ private:
+  std::unique_ptr<Graph> graph_;
+  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<const Program> program_;
+};
+
+}  // namespace tscompile::test

@@ -1,0 +1,374 @@
+// Decoders in the forms that people write them in are built and say the tokens of the model as it was given, or are
+// refused: none says others.
+#include "api/language_model.h"
+#include "ir/support/diagnostic_printer.h"
+#include "passes/serving/entrance.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace tscompile::test {
+namespace {
+
+constexpr int64_t kWords = 13, kPositions = 24;
+
+// A matrix of sines.
+std::string weight(const std::string& name, int64_t rows, int64_t columns, double factor) {
+  return fmt::format(
+      "  %{0}.n : int = prim::Constant[value={1}]()\n"
+      "  %{0}.a : Tensor = aten::arange(%{0}.n, %6, %none, %none, %none)\n"
+      "  %{0}.f : float = prim::Constant[value={2}]()\n"
+      "  %{0}.m : Tensor = aten::mul(%{0}.a, %{0}.f)\n"
+      "  %{0}.s : Tensor = aten::sin(%{0}.m)\n"
+      "  %{0}.d : int[] = prim::Constant[value=[{3}, {4}]]()\n"
+      "  %{0} : Tensor = aten::reshape(%{0}.s, %{0}.d)\n",
+      name, rows * columns, factor, rows, columns);
+}
+
+// One layer with two heads. Parts are text: %x.ids and %x.positions become %x, heads %q, %k, %v [batch, 2, tokens, 4]
+// become %o, and %logits are there when `returned` is read.
+struct Decoder {
+  std::string inputs = "%input_ids : Tensor, %position_ids : Tensor";
+  std::string positions = "  %x.positions : Tensor = aten::embedding(%places, %position_ids, %m1, %no, %no)\n";
+  std::string mixing = "  %x : Tensor = aten::add(%x.ids, %x.positions, %1)\n";
+  std::string attention = "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %drop, %yes)\n";
+  std::string returned = "  return (%logits)\n";
+
+  std::string text() const {
+    std::string out = "graph(" + inputs + "):\n";
+    for (int i : {0, 1, 2, 3, 4, 6, 8}) out += fmt::format("  %{0} : int = prim::Constant[value={0}]()\n", i);
+    out +=
+        "  %m1 : int = prim::Constant[value=-1]()\n  %none : NoneType = prim::Constant()\n"
+        "  %no : bool = prim::Constant[value=0]()\n  %yes : bool = prim::Constant[value=1]()\n"
+        "  %drop : float = prim::Constant[value=0.]()\n  %far : float = prim::Constant[value=-1e30]()\n"
+        "  %max : int = prim::Constant[value=9223372036854775807]()\n";
+    out += weight("words", kWords, 8, 1.7) + weight("places", kPositions, 8, 2.3) + weight("wq", 8, 8, 0.9) +
+           weight("wk", 8, 8, 1.3) + weight("wv", 8, 8, 2.9) + weight("wo", 8, 8, 3.1);
+    out +=
+        "  %b : int = aten::size(%input_ids, %0)\n  %s : int = aten::size(%input_ids, %1)\n"
+        "  %x.ids : Tensor = aten::embedding(%words, %input_ids, %m1, %no, %no)\n";
+    out += positions + mixing + "  %heads : int[] = prim::ListConstruct(%b, %s, %2, %4)\n";
+    for (const char* part : {"q", "k", "v"})
+      out += fmt::format(
+          "  %{0}.rows : Tensor = aten::linear(%x, %w{0}, %none)\n"
+          "  %{0}.split : Tensor = aten::reshape(%{0}.rows, %heads)\n"
+          "  %{0} : Tensor = aten::transpose(%{0}.split, %1, %2)\n",
+          part);
+    out += attention;
+    return out +
+           "  %o.split : Tensor = aten::transpose(%o, %1, %2)\n  %o.rows : Tensor = aten::flatten(%o.split, %2, %3)\n"
+           "  %o.out : Tensor = aten::linear(%o.rows, %wo, %none)\n  %y : Tensor = aten::add(%x, %o.out, %1)\n"
+           "  %logits : Tensor = aten::linear(%y, %words, %none)\n" +
+           returned;
+  }
+};
+
+// Scores with a mask, and their softmax.
+std::string written(const std::string& masked) {
+  return "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %scores : Tensor = aten::matmul(%q, %k.t)\n" + masked +
+         "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+}
+const std::string kCounted =
+    "  %at : Tensor = aten::arange(%s, %none, %none, %none, %none)\n"
+    "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+// Rows and columns of a mask, by number.
+const std::string kRows =
+    "  %at.m : Tensor = aten::arange(%s, %none, %none, %none, %none)\n  %row : Tensor = aten::unsqueeze(%at.m, %1)\n";
+
+class Decoders : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "decoder_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Result<Module> loaded(const Decoder& decoder) {
+    return Module::fromText(decoder.text(), "decoder.ir", {}, diagnostics_);
+  }
+  bool builds(const Decoder& decoder, const std::vector<std::string>& settings = {}) {
+    diagnostics_ = Diagnostics();
+    Result<Module> module = loaded(decoder);
+    BuildConfig config;
+    for (const std::string& s : settings) setBuildOption(config, s, diagnostics_);
+    return module && buildLanguageModel(*module, config, folder_, diagnostics_);
+  }
+  std::string messages() const { return renderDiagnostics(diagnostics_, "test"); }
+
+  // The tokens of three requests together.
+  std::vector<std::vector<TokenId>> served(int64_t count) {
+    std::vector<std::vector<TokenId>> out;
+    auto model = LanguageModel::load(folder_, {}, diagnostics_);
+    auto batcher = model ? Batcher::make(*model, model->cache(), model->limits(), diagnostics_) : nullptr;
+    if (!batcher) return out;
+    std::vector<RequestId> ids;
+    for (const std::vector<TokenId>& prompt : kPrompts) {
+      Request r;
+      r.prompt = prompt;
+      r.maxNewTokens = count;
+      Result<RequestId> id = batcher->add(std::move(r), diagnostics_);
+      if (id) ids.push_back(*id);
+    }
+    batcher->run(diagnostics_);
+    for (RequestId id : ids) out.push_back(batcher->take(id)->tokens);
+    return out;
+  }
+
+  // Those of the model as it is, from all tokens each time. `inputs`: i ids, m mask, p positions.
+  std::vector<std::vector<TokenId>> expected(const Decoder& decoder, const std::string& inputs, int64_t count) {
+    std::vector<std::vector<TokenId>> out;
+    Result<Module> module = loaded(decoder);
+    for (const std::vector<TokenId>& prompt : kPrompts) {
+      std::vector<int64_t> ids(prompt.begin(), prompt.end());
+      for (int64_t i = 0; module && i < count; ++i) {
+        std::vector<int64_t> places(ids.size()), ones(ids.size(), 1);
+        for (size_t p = 0; p < ids.size(); ++p) places[p] = static_cast<int64_t>(p);
+        std::vector<IValue> arguments;
+        for (char c : inputs)
+          arguments.emplace_back(Tensor::of<int64_t>(Dims{1, static_cast<int64_t>(ids.size())}, c == 'i'   ? ids
+                                                                                                : c == 'p' ? places
+                                                                                                           : ones));
+        Result<std::vector<IValue>> run = module->forward(arguments, diagnostics_);
+        if (!run) return out;
+        Tensor logits = logitsOf(*run);
+        int64_t first = logits.numel() - kWords, best = 0;
+        for (int64_t w = 1; w < kWords; ++w)
+          if (logits.real(first + w) > logits.real(first + best)) best = w;
+        ids.push_back(best);
+      }
+      out.emplace_back(ids.begin() + static_cast<ptrdiff_t>(prompt.size()), ids.end());
+    }
+    return out;
+  }
+
+  void expectServed(const Decoder& decoder, const std::string& inputs = "ip") {
+    ASSERT_TRUE(builds(decoder)) << messages() << decoder.text();
+    EXPECT_EQ(served(9), expected(decoder, inputs, 9)) << messages() << decoder.text();
+  }
+  void expectRefused(const Decoder& decoder, const std::string& message) {
+    EXPECT_FALSE(builds(decoder)) << decoder.text();
+    EXPECT_NE(messages().find(message), std::string::npos) << messages() << "instead of\n" << message;
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/config.json"));
+  }
+
+  const std::vector<std::vector<TokenId>> kPrompts{{3, 11, 7, 1}, {0, 12, 5, 5, 2, 9, 4}, {8}};
+  Diagnostics diagnostics_;
+  std::string folder_;
+};
+
+TEST_F(Decoders, InputsAreWhatTheirNamesSay) {
+  expectServed({});
+  Decoder swapped;
+  swapped.inputs = "%position_ids : Tensor, %input_ids : Tensor";
+  expectServed(swapped, "pi");
+  Decoder all;
+  all.inputs = "%input_ids : Tensor, %attention_mask : Tensor, %position_ids : Tensor";
+  expectServed(all, "imp");
+  Decoder alone;
+  alone.inputs = "%input_ids : Tensor";
+  alone.positions = kCounted;
+  expectServed(alone, "i");
+}
+
+TEST_F(Decoders, PositionsAreWhateverCountsTokens) {
+  const char* kWays[] = {
+      // the mask summed up
+      "  %sum : Tensor = aten::cumsum(%attention_mask, %m1, %none)\n  %at : Tensor = aten::sub(%sum, %1, %1)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n",
+      // with an offset
+      "  %at0 : Tensor = aten::arange(%s, %none, %none, %none, %none)\n  %at1 : Tensor = aten::add(%at0, %2, %1)\n"
+      "  %at : Tensor = aten::unsqueeze(%at1, %0)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n",
+      // the beginning of a table
+      "  %x.positions : Tensor = aten::slice(%places, %0, %0, %s, %1)\n",
+      // as floats
+      "  %at : Tensor = aten::arange(%s, %6, %none, %none, %none)\n  %at.c : Tensor = aten::unsqueeze(%at, %1)\n"
+      "  %at.f : Tensor = aten::mul(%at.c, %places.f)\n  %x.positions : Tensor = aten::cos(%at.f)\n",
+  };
+  for (const char* way : kWays) {
+    Decoder d;
+    d.inputs = "%input_ids : Tensor, %attention_mask : Tensor";
+    d.positions = way;
+    expectServed(d, "im");
+  }
+}
+
+TEST_F(Decoders, TablesBoundTheLengthOfTexts) {
+  Decoder d;
+  d.positions =
+      "  %at : Tensor = aten::add(%position_ids, %2, %1)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  auto model = LanguageModel::load(folder_, {}, diagnostics_);
+  ASSERT_TRUE(model) << messages();
+  EXPECT_EQ(model->config().maxSeqLen, kPositions - 2);
+  EXPECT_FALSE(builds(d, {"max_seq_len=24"}));
+  EXPECT_NE(messages().find("max_seq_len is 24, but the model has 22 positions"), std::string::npos) << messages();
+}
+
+TEST_F(Decoders, LogitsAreFoundAmongOutputs) {
+  const char* kOutputs[] = {
+      "  %t : (Tensor, Tensor) = prim::TupleConstruct(%logits, %y)\n  return (%t)\n",
+      "  return (%logits, %y)\n",
+      "  %h : str = prim::Constant[value=\"hidden\"]()\n  %l : str = prim::Constant[value=\"logits\"]()\n"
+      "  %t : Dict(str, Tensor) = prim::DictConstruct(%h, %y, %l, %logits)\n  return (%t)\n",
+      // the last position alone
+      "  %t : Tensor = aten::select(%logits, %1, %m1)\n  return (%t)\n",
+      "  %t : Tensor = aten::slice(%logits, %1, %m1, %max, %1)\n  return (%t)\n",
+      // with a bound and a factor
+      "  %t1 : Tensor = aten::mul(%logits, %words.f)\n  %t2 : Tensor = aten::tanh(%t1)\n"
+      "  %t : Tensor = aten::mul(%t2, %places.f)\n  return (%t)\n",
+  };
+  for (const char* returned : kOutputs) {
+    Decoder d;
+    d.returned = returned;
+    expectServed(d);
+  }
+}
+
+TEST_F(Decoders, MasksAreReadByTheirElements) {
+  const std::string fill = "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n";
+  const std::string kMasks[] = {
+      kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n" + fill,
+      // a window of three tokens
+      kRows +
+          "  %later.1 : Tensor = aten::gt(%at.m, %row)\n  %back : Tensor = aten::sub(%row, %3, %1)\n"
+          "  %early : Tensor = aten::le(%at.m, %back)\n  %later : Tensor = aten::__or__(%later.1, %early)\n" +
+          fill,
+      // a window that no text fills
+      kRows +
+          "  %later.1 : Tensor = aten::gt(%at.m, %row)\n  %wide : int = prim::Constant[value=100000]()\n"
+          "  %back : Tensor = aten::sub(%row, %wide, %1)\n  %early : Tensor = aten::le(%at.m, %back)\n"
+          "  %later : Tensor = aten::__or__(%later.1, %early)\n" +
+          fill,
+      // rows of packed texts, which positions that rise by one do not have
+      "  %before : Tensor = aten::slice(%position_ids, %1, %0, %1, %1)\n  %b1 : Tensor = aten::sub(%before, %1, %1)\n"
+      "  %step : Tensor = aten::diff(%position_ids, %1, %m1, %b1, %none)\n  %new : Tensor = aten::ne(%step, %1)\n"
+      "  %text : Tensor = aten::cumsum(%new, %m1, %none)\n  %tr : Tensor = aten::unsqueeze(%text, %2)\n"
+      "  %tc : Tensor = aten::unsqueeze(%text, %1)\n  %other : Tensor = aten::ne(%tr, %tc)\n"
+      "  %pr : Tensor = aten::unsqueeze(%position_ids, %2)\n  %pc : Tensor = aten::unsqueeze(%position_ids, %1)\n"
+      "  %gt : Tensor = aten::gt(%pc, %pr)\n  %or : Tensor = aten::__or__(%gt, %other)\n"
+      "  %later : Tensor = aten::unsqueeze(%or, %1)\n" +
+          fill,
+  };
+  for (const std::string& mask : kMasks) {
+    Decoder d;
+    d.attention = written(mask);
+    expectServed(d);
+  }
+}
+
+TEST_F(Decoders, ScoresMayBeMadeInAnyWay) {
+  const std::string causal = kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n";
+  const std::string kWays[] = {
+      // a factor behind the mask
+      causal +
+          "  %filled : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+          "  %masked : Tensor = aten::div(%filled, %3)\n",
+      // a bound from below
+      causal +
+          "  %wide : Tensor = aten::to(%later, %6, %no, %no, %none)\n  %low : Tensor = aten::mul(%wide, %far)\n"
+          "  %sum : Tensor = aten::add(%scores, %low, %1)\n  %least : Tensor = aten::scalar_tensor(%far, %6, %none, "
+          "%none, %none)\n"
+          "  %masked : Tensor = aten::max(%sum, %least)\n",
+      // what is left of the scores, and what takes the place of others
+      causal +
+          "  %wide : Tensor = aten::to(%later, %6, %no, %no, %none)\n  %kept : Tensor = aten::rsub(%wide, %1, %1)\n"
+          "  %low : Tensor = aten::mul(%wide, %far)\n  %seen : Tensor = aten::mul(%scores, %kept)\n"
+          "  %masked : Tensor = aten::add(%seen, %low, %1)\n",
+      // biases that grow with the distance, for each head its own
+      causal + weight("slopes", 2, 1, 0.4) +
+          "  %by : Tensor = aten::unsqueeze(%slopes, %m1)\n  %bias : Tensor = aten::mul(%by, %at.m)\n"
+          "  %biased : Tensor = aten::add(%scores, %bias, %1)\n"
+          "  %masked : Tensor = aten::masked_fill(%biased, %later, %far)\n",
+  };
+  for (const std::string& way : kWays) {
+    Decoder d;
+    d.attention = written(way);
+    expectServed(d);
+  }
+  Decoder summed;
+  summed.attention =
+      causal + weight("slopes", 2, 1, 0.4) +
+      "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %q.f : Tensor = aten::flatten(%q, %0, %1)\n"
+      "  %k.f : Tensor = aten::flatten(%k.t, %0, %1)\n  %rows : int[] = prim::ListConstruct(%b, %1, %1)\n"
+      "  %by : Tensor = aten::unsqueeze(%slopes, %m1)\n  %each : Tensor = aten::repeat(%by, %rows)\n"
+      "  %bias : Tensor = aten::mul(%each, %at.m)\n"
+      "  %scores : Tensor = aten::baddbmm(%bias, %q.f, %k.f, %1, %words.f)\n"
+      "  %four : int[] = prim::ListConstruct(%b, %2, %s, %s)\n  %split : Tensor = aten::reshape(%scores, %four)\n"
+      "  %masked : Tensor = aten::masked_fill(%split, %later, %far)\n"
+      "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+  expectServed(summed);
+}
+
+TEST_F(Decoders, SinksTakeWeightFromKeys) {
+  Decoder d;
+  d.attention =
+      kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n" + weight("sinks", 2, 1, 0.7) +
+      "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %scores : Tensor = aten::matmul(%q, %k.t)\n"
+      "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+      "  %by : Tensor = aten::unsqueeze(%sinks, %0)\n  %by4 : Tensor = aten::unsqueeze(%by, %m1)\n"
+      "  %wide : int[] = prim::ListConstruct(%b, %m1, %s, %m1)\n  %each : Tensor = aten::expand(%by4, %wide, %no)\n"
+      "  %both : Tensor[] = prim::ListConstruct(%masked, %each)\n  %all : Tensor = aten::cat(%both, %m1)\n"
+      "  %most : Tensor = aten::amax(%all, %last, %yes)\n  %less : Tensor = aten::sub(%all, %most, %1)\n"
+      "  %p.all : Tensor = aten::softmax(%less, %m1, %none)\n"
+      "  %p : Tensor = aten::slice(%p.all, %m1, %0, %m1, %1)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+  d.positions += "  %last : int[] = prim::Constant[value=[-1]]()\n";
+  expectServed(d);
+}
+
+TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
+  for (const char* part : {"q", "v"}) {
+    Decoder d;
+    // One head of the others' twice over, and the first half of the result.
+    std::string other = part == std::string("q") ? "q" : "v";
+    d.attention = other == "v"
+                      ? "  %both : Tensor[] = prim::ListConstruct(%v, %v)\n  %w : Tensor = aten::cat(%both, %m1)\n"
+                        "  %o.wide : Tensor = aten::scaled_dot_product_attention(%q, %k, %w, %none, %drop, %yes)\n"
+                        "  %o : Tensor = aten::slice(%o.wide, %3, %2, %6, %1)\n"
+                      : "  %qq : Tensor[] = prim::ListConstruct(%q, %q)\n  %q2 : Tensor = aten::cat(%qq, %m1)\n"
+                        "  %kk : Tensor[] = prim::ListConstruct(%k, %k)\n  %k2 : Tensor = aten::cat(%kk, %m1)\n"
+                        "  %o : Tensor = aten::scaled_dot_product_attention(%q2, %k2, %v, %none, %drop, %yes)\n";
+    expectServed(d);
+  }
+}
+
+TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsRefused) {
+  const char* kMixing[] = {
+      // each token sees the one before it
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %front : Tensor = aten::slice(%z, %1, %0, %1, %1)\n"
+      "  %rest : Tensor = aten::slice(%z, %1, %0, %m1, %1)\n  %both : Tensor[] = prim::ListConstruct(%front, %rest)\n"
+      "  %before : Tensor = aten::cat(%both, %1)\n  %x : Tensor = aten::add(%z, %before, %1)\n",
+      // a sum of all tokens up to it
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n",
+      // a factor by the length of the text
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::div(%z, %s)\n",
+  };
+  for (const char* mixing : kMixing) {
+    Decoder d;
+    d.mixing = mixing;
+    expectRefused(d, "this model cannot be served");
+  }
+  Decoder padded;
+  padded.inputs = "%input_ids : Tensor";
+  padded.positions =
+      "  %is : Tensor = aten::ne(%input_ids, %1)\n  %at : Tensor = aten::cumsum(%is, %m1, %none)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  expectRefused(padded, "this model cannot be served");
+}
+
+TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {
+  Decoder d;
+  d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %cache : Tensor[]";
+  expectRefused(d, "expected ids, and a mask and positions at most, found 3 inputs: cache");
+  d.inputs = "%input_ids : Tensor, %position_ids : Tensor, %attention_mask : Tensor, %other_mask : Tensor";
+  expectRefused(d, "found 4 inputs");
+  d.inputs = "%input_ids : Tensor, %a_mask : Tensor, %b_mask : Tensor";
+  d.positions = kCounted;
+  expectRefused(d, "2 of 3 are a mask");
+}
+
+}  // namespace
+}  // namespace tscompile::test

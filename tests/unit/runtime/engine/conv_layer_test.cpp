@@ -1,0 +1,131 @@
+// Convolutions in engines: which layers those of all forms become, and that they compute what the interpreter does.
+#include "tests/support/engine_case.h"
+
+#include <fmt/core.h>
+
+namespace tscompile::test {
+namespace {
+
+constexpr const char* kNumbers = R"(
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %t : bool = prim::Constant[value=1]()
+  %g : int = prim::Constant[value={}]()
+  %one : int = prim::Constant[value=1]()
+  %b : Float({}) = prim::Constant[value={{0}}]()
+  %w0 : Float({}) = prim::Constant[value={{0}}]()
+  %half : float = prim::Constant[value=0.5]()
+  %w : Tensor = aten::sub(%w0, %half, %one)
+)";
+
+struct Transposed {
+  std::string weight;  // sizes
+  int64_t channels, groups;
+  std::string stride, padding, outputPadding, dilation;
+};
+
+std::string graphOf(const Transposed& c, std::string_view op) {
+  return "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), c.groups, c.channels, c.weight) +
+         fmt::format(R"(  %s : int[] = prim::Constant[value=[{}]]()
+  %p : int[] = prim::Constant[value=[{}]]()
+  %o : int[] = prim::Constant[value=[{}]]()
+  %d : int[] = prim::Constant[value=[{}]]()
+  %y : Tensor = aten::{}(%x, %w, %b, %s, %p, %o, %g, %d)
+  return (%y)
+)",
+                     c.stride, c.padding, c.outputPadding, c.dilation, op);
+}
+
+void expectNative(const std::string& graph, const Tensor& x) {
+  SCOPED_TRACE(graph);
+  EngineCase c(graph);
+  EXPECT_EQ(c.layers({x}).find("kernel"), std::string::npos) << c.layers({x}, true);
+  c.expectClose({x}, 1e-4);
+}
+
+}  // namespace
+
+TEST(ConvLayer, TransposedOnesAreConvolutions) {
+  for (const Transposed& c : {Transposed{"8, 4, 2, 2", 4, 1, "2, 2", "0, 0", "0, 0", "1, 1"},
+                              {"8, 4, 4, 4", 4, 1, "2, 2", "1, 1", "0, 0", "1, 1"},
+                              {"8, 4, 3, 3", 4, 1, "2, 2", "1, 1", "1, 1", "1, 1"},
+                              {"8, 4, 3, 5", 8, 2, "3, 1", "0, 2", "2, 0", "1, 1"},
+                              {"8, 4, 3, 3", 4, 1, "1, 1", "2, 0", "0, 0", "2, 3"},
+                              {"8, 1, 2, 3", 8, 8, "3, 4", "1, 2", "0, 3", "1, 1"},
+                              {"8, 16, 1, 1", 16, 1, "2, 2", "0, 0", "1, 1", "1, 1"}})
+    expectNative(graphOf(c, "conv_transpose2d"), randn({2, 8, 5, 6}, 1));
+  expectNative(graphOf({"8, 4, 4", 4, 1, "2", "1", "0", "1"}, "conv_transpose1d"), randn({2, 8, 7}, 1));
+  expectNative(graphOf({"8, 4, 5", 4, 1, "1", "0", "0", "2"}, "conv_transpose1d"), randn({2, 8, 7}, 1));
+  expectNative(graphOf({"8, 4, 2, 2", 4, 1, "2, 2", "0, 0", "0, 0", "1, 1"}, "conv_transpose2d"), randn({8, 3, 3}, 1));
+}
+
+TEST(ConvLayer, TransposedWithStepsAndDilationIsAKernel) {
+  EngineCase c(graphOf({"8, 4, 3, 3", 4, 1, "2, 2", "0, 0", "0, 0", "2, 2"}, "conv_transpose2d"));
+  Tensor x = randn({1, 8, 3, 3}, 1);
+  EXPECT_EQ(c.layers({x}, true), "kernel aten::conv_transpose2d.input: it is transposed with steps and dilation");
+  c.expectClose({x}, 1e-4);
+}
+
+TEST(ConvLayer, VolumesAreImages) {
+  for (auto [weight, channels, groups, stride, padding, dilation] :
+       {std::tuple("16, 4, 3, 3, 3", 16, 1, "1, 1, 1", "1, 1, 1", "1, 1, 1"),
+        std::tuple("6, 2, 3, 1, 2", 6, 2, "2, 1, 2", "1, 0, 0", "1, 1, 1"),
+        std::tuple("16, 4, 2, 3, 3", 16, 1, "1, 2, 1", "2, 0, 1", "3, 1, 2"),
+        std::tuple("3, 4, 1, 1, 1", 3, 1, "1, 1, 1", "0, 0, 0", "1, 1, 1")}) {
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), groups, channels, weight) +
+                              fmt::format(R"(  %s : int[] = prim::Constant[value=[{}]]()
+  %p : int[] = prim::Constant[value=[{}]]()
+  %d : int[] = prim::Constant[value=[{}]]()
+  %y : Tensor = aten::conv3d(%x, %w, %b, %s, %p, %d, %g)
+  %z : Tensor = aten::relu(%y)
+  return (%z)
+)",
+                                          stride, padding, dilation);
+    expectNative(graph, randn({2, 4, 6, 7, 8}, 1));
+  }
+}
+
+TEST(ConvLayer, PaddingByAWord) {
+  for (auto [op, weight, sizes] :
+       {std::tuple("conv2d", "16, 4, 2, 3", "2"), std::tuple("_convolution_mode", "16, 4, 4, 2", "2"),
+        std::tuple("conv2d", "16, 4, 1, 4", "1")})
+    for (const char* word : {"same", "valid"}) {
+      const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, weight) +
+                                fmt::format(R"(  %s : int[] = prim::Constant[value=[1, 1]]()
+  %p : str = prim::Constant[value="{}"]()
+  %d : int[] = prim::Constant[value=[{}, 1]]()
+  %y : Tensor = aten::{}(%x, %w, %b, %s, %p, %d, %g)
+  return (%y)
+)",
+                                            word, sizes, op);
+      expectNative(graph, randn({2, 4, 9, 8}, 1));
+    }
+}
+
+// Groups whose channels are no whole blocks are computed some at a time.
+TEST(ConvLayer, SmallGroups) {
+  for (auto [weight, channels, groups] :
+       {std::tuple("32, 4, 3, 3", 32, 8), std::tuple("32, 8, 3, 3", 32, 4), std::tuple("64, 4, 1, 1", 64, 8),
+        std::tuple("48, 16, 3, 3", 48, 2), std::tuple("24, 8, 3, 3", 24, 4)}) {
+    const std::string graph =
+        "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), groups, channels, weight) + R"(
+  %s : int[] = prim::Constant[value=[1, 1]]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %s, %s, %g)
+  %z : Tensor = aten::relu(%y)
+  return (%z)
+)";
+    expectNative(graph, randn({2, 32, 6, 9}, 1));
+  }
+}
+
+TEST(ConvLayer, ImagesWithoutBatch) {
+  const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, "16, 4, 3, 3") + R"(
+  %s : int[] = prim::Constant[value=[1, 1]]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %s, %s, %g)
+  %z : Tensor = aten::relu(%y)
+  return (%z)
+)";
+  expectNative(graph, randn({4, 6, 9}, 1));
+}
+
+}  // namespace tscompile::test
