@@ -23,7 +23,8 @@ std::string join(const Range& items, std::string_view separator, ToText toText) 
   return out;
 }
 
-// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b`; gives up past `limit`.
+// The Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions and swaps of
+// neighbours that turn `a` into `b`; gives up past `limit`.
 size_t editDistance(std::string_view a, std::string_view b, size_t limit);
 
 // Collects candidates and keeps the one nearest to a misspelt name: at most two edits, fewer for short names.
