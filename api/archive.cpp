@@ -299,7 +299,7 @@ class ArchiveLoader {
     return value.isObject() ? "..." : valueText(value, LiteralStyle::Plain);
   }
 
-  // The first instance of a class has its graphs; classes without instances stand behind all others.
+  // The first instance of a class has its graphs; classes without instances stand after all others.
   void addMethods(ClassInfo& info, OpenedArchive& out) {
     std::vector<DumpedMethod> methods;
     for (const auto& m : info.methods)

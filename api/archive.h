@@ -15,7 +15,7 @@ namespace tscompile {
 
 struct OpenedArchive {
   ParsedText text;                        // a dump, in which each class has its graphs once
-  std::vector<Ref<ObjectValue>> objects;  // behind the modules of the dump, as far as they stand for instances
+  std::vector<Ref<ObjectValue>> objects;  // after the modules of the dump, as far as they stand for instances
 };
 
 // Whether the file begins as PyTorch's archives do.

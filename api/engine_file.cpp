@@ -23,7 +23,7 @@ constexpr std::string_view kFields = "fields", kGraph = "graph", kTensors = "ten
 constexpr std::string_view kSource = "source", kSourceWeights = "source-weights";
 constexpr std::string_view kAttribute = "attribute:";
 
-// ---- records: numbers, and texts behind their lengths ----
+// ---- records: numbers, and texts after their lengths ----
 
 class RecordWriter {
  public:
@@ -299,7 +299,7 @@ class EngineReader {
 
 // ---- writing ----
 
-// The bytes of all tensors, row by row, each behind the next multiple of the alignment; like bytes once.
+// The bytes of all tensors, row by row, each after the next multiple of the alignment; like bytes once.
 class WeightsWriter {
  public:
   WeightsWriter() = default;

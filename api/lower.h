@@ -22,7 +22,7 @@ struct LowerOptions {
   RewriteArguments arguments = {};                        // for rewrites that take some
   std::function<void(const CallSite&)> onCall = nullptr;  // told of each call that is inlined
   // Calls that are to be remembered: names of functions and methods ("__torch__.Net.forward", or the end of such a name
-  // behind a dot), and kinds of nodes. Rewrites find the records in their context.
+  // after a dot), and kinds of nodes. Rewrites find the records in their context.
   std::vector<std::string> records = {};
   std::function<void(const CallRecords&)> onRecords = nullptr;       // sees what is left of them at the end
   std::function<void(const RewriteArguments&)> onReports = nullptr;  // sees what rewrites reported

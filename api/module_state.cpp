@@ -188,7 +188,7 @@ Tensor laidOutAs(const Node* n, const Tensor& t, Diagnostics& diagnostics) {
   }
 }
 
-// Finds the data of constants whose text does not carry it: by value name, in module dumps behind the name of the
+// Finds the data of constants whose text does not carry it: by value name, in module dumps after the name of the
 // method ("__torch__.Net.forward:12") or function ("relu:3"). Subgraphs share the names of their graph.
 void supplyConstants(ModuleState& s, const Graph& graph, const std::string& prefix, ProgramSources& sources,
                      Diagnostics& diagnostics) {

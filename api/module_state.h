@@ -22,7 +22,7 @@ struct ModuleState {
   ParsedText text;
   Weights weights;
   const OpRegistry* registry = nullptr;
-  std::vector<Ref<ObjectValue>> objects;  // behind the modules of a dump, in its order
+  std::vector<Ref<ObjectValue>> objects;  // after the modules of a dump, in its order
   // Of a lowered module: the one that it was made from, which has the weights and what is still called; whether the
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;

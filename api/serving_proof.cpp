@@ -28,7 +28,7 @@ struct Plan {
   int64_t prompt[4];  // pieces; 0: none
   int64_t single;     // tokens one by one after them
 };
-// A prompt behind a part of itself, a short one, one that begins with a single token, and a long one.
+// A prompt after a part of itself, a short one, one that begins with a single token, and a long one.
 constexpr Plan kPlans[] = {{{7, 3}, 3}, {{5}, 4}, {{1, 4, 6}, 2}, {{19}, 2}};
 
 class Proof {

@@ -296,9 +296,9 @@ bool ValueReader::readFile(int depth, IValue& out) {
     text = trim(c_.rest().substr(0, length));
     c_.skip(length == std::string_view::npos ? c_.rest().size() : length);
   }
-  if (text.empty()) return c_.fail(begin, "expected the path of a file behind '@'");
+  if (text.empty()) return c_.fail(begin, "expected the path of a file after '@'");
   if (text.find('\0') != std::string::npos) return c_.fail(begin, "a path holds no zero byte");
-  // A name may hold '#', and so may a path: the first one behind the ending of such a file counts.
+  // A name may hold '#', and so may a path: the first one after the ending of such a file counts.
   std::optional<std::string> member;
   for (std::string_view ending : {".safetensors#", ".npz#", ".npy#"}) {
     size_t at = text.find(ending);

@@ -3,7 +3,7 @@
 
     language.py --build build/release --shared DIR [--rounds 2]
 
-Builds the model twice (float32 and int8 weights) and measures the prompt of 128 tokens, one token behind 256, and the
+Builds the model twice (float32 and int8 weights) and measures the prompt of 128 tokens, one token after 256, and the
 same for 8 requests together. ONNX Runtime runs gpt2_prefill_128 and gpt2_decode_256 of DIR/perf. Each side's least time
 of all rounds counts.
 """
@@ -75,7 +75,7 @@ prefill, decode = best["float32 languagePrefill128"], best["float32 languageDeco
 rows8, int8 = best["float32 languageDecode256Rows8"], best["int8 languageDecode256"]
 print(f"prompt of 128 tokens   {prefill:8.2f} ms   ONNX Runtime {best['gpt2_prefill_128']:8.2f} ms   ratio "
       f"{prefill / best['gpt2_prefill_128']:.2f}")
-print(f"a token behind 256     {decode:8.2f} ms   ONNX Runtime {best['gpt2_decode_256']:8.2f} ms   ratio "
+print(f"a token after 256     {decode:8.2f} ms   ONNX Runtime {best['gpt2_decode_256']:8.2f} ms   ratio "
       f"{decode / best['gpt2_decode_256']:.2f}")
 print(f"  with int8 weights    {int8:8.2f} ms   of float32 {int8 / decode:.2f}")
 print(f"  8 requests together  {rows8:8.2f} ms   {8 * decode / rows8:.1f} times the tokens of one")

@@ -9,11 +9,11 @@ bool crossesBorders(const Value* value) {
   return t->isTensor() || t->isListOf(TypeKind::Tensor) || t->is(TypeKind::Class);
 }
 
-Recomputing::Recomputing(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases,
-                         const MemoryUses& memory, const std::unordered_set<const Value*>* bound)
+Rematerialization::Rematerialization(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases,
+                                     const MemoryUses& memory, const std::unordered_set<const Value*>* bound)
     : given_(given), aliases_(aliases), memory_(memory), bound_(bound), allowed_(graph) {}
 
-void Recomputing::add(const Node* node, bool supported) {
+void Rematerialization::add(const Node* node, bool supported) {
   allowed_[node] = supported && !node->hasBlocks() && !memory_.of(node).effects && memory_.of(node).writes.empty() &&
                    neverChanges(node) && std::all_of(node->inputs().begin(), node->inputs().end(), [&](const Use& u) {
                      const Node* from = u.value->node();
@@ -22,7 +22,7 @@ void Recomputing::add(const Node* node, bool supported) {
                    });
 }
 
-bool Recomputing::neverChanges(const Node* node) const {
+bool Rematerialization::neverChanges(const Node* node) const {
   if (!aliases_.graphHasWrites()) return true;
   for (const Value* v : node->outputs())
     if (aliases_.isWrittenItself(v)) return false;
@@ -32,7 +32,7 @@ bool Recomputing::neverChanges(const Node* node) const {
                                [&](const Use& u) { return aliases_.isWritten(u.value); });
 }
 
-bool Recomputing::isTakenIn(const Value* value) const {
+bool Rematerialization::isTakenIn(const Value* value) const {
   if (!crossesBorders(value)) return false;
   // Rather its elements than the list.
   const Node* from = value->node();

@@ -1,4 +1,5 @@
-// What may cross the border of an engine, and what is computed once more on the other side instead.
+// What may cross the border of an engine, and what is computed once more on the other side instead (rematerialisation,
+// Briggs, Cooper, Torczon 1992).
 #pragma once
 
 #include "partition/dependencies.h"
@@ -10,11 +11,11 @@ bool crossesBorders(const Value* value);
 
 // Which nodes an engine may run a second time: they only look at what never changes, so that any place gives the same.
 // Asked for numbers, sizes and lists that are made of them.
-class Recomputing {
+class Rematerialization {
  public:
   // `bound`: inputs of the graph that are taken to be constants; may be null.
-  Recomputing(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases, const MemoryUses& memory,
-              const std::unordered_set<const Value*>* bound);
+  Rematerialization(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases, const MemoryUses& memory,
+                    const std::unordered_set<const Value*>* bound);
 
   // Takes the node in; those that its inputs come from were taken in before. `supported`: engines can run it.
   void add(const Node* node, bool supported);

@@ -7,7 +7,7 @@ namespace {
 
 class BorderFinder {
  public:
-  BorderFinder(const Graph& graph, const Recomputing& recomputing, Partition& partition)
+  BorderFinder(const Graph& graph, const Rematerialization& recomputing, Partition& partition)
       : recomputing_(recomputing),
         partition_(partition),
         place_(graph),
@@ -101,7 +101,7 @@ class BorderFinder {
     if (partition_.decisions[v->node()].segment != user) isOutput_[v] = true;
   }
 
-  const Recomputing& recomputing_;
+  const Rematerialization& recomputing_;
   Partition& partition_;
   NodeTable<uint32_t> place_, inSegment_;
   ValueTable<uint32_t> seenBy_;
@@ -112,7 +112,7 @@ class BorderFinder {
 
 }  // namespace
 
-void findBorders(const Graph& graph, const Recomputing& recomputing, Partition& partition) {
+void findBorders(const Graph& graph, const Rematerialization& recomputing, Partition& partition) {
   BorderFinder(graph, recomputing, partition).run();
 }
 

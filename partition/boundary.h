@@ -6,6 +6,6 @@
 namespace tscompile {
 
 // Fills in recomputed, inputs and outputs of all segments; the nodes and their decisions are there.
-void findBorders(const Graph& graph, const Recomputing& recomputing, Partition& partition);
+void findBorders(const Graph& graph, const Rematerialization& recomputing, Partition& partition);
 
 }  // namespace tscompile

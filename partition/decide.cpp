@@ -141,7 +141,7 @@ bool Decider::userExcludes(const Node* node) {
 
 const Node* Decider::writerOf(const Value* value, const Node* except) {
   // Rather what writes the value itself than what writes something that it holds.
-  for (const Locations& reached : {aliases_.locations(value), aliases_.reachable(value)}) {
+  for (const LocationSet& reached : {aliases_.locations(value), aliases_.reachable(value)}) {
     size_t first = writers_.size();
     for (uint32_t location : reached.list()) {
       auto at = writersOf_.find(location);

@@ -23,7 +23,7 @@ class Decider {
 
   const AliasAnalysis& aliases() const { return aliases_; }
   const MemoryUses& memory() const { return memory_; }
-  const Recomputing& recomputing() const { return recomputing_; }
+  const Rematerialization& recomputing() const { return recomputing_; }
 
  private:
   void decideAlone(const Node* node);
@@ -51,7 +51,7 @@ class Decider {
   AliasAnalysis aliases_;
   Remedies remedies_;
   MemoryUses memory_;
-  Recomputing recomputing_;
+  Rematerialization recomputing_;
   std::vector<const Node*> writers_;
   std::unordered_map<uint32_t, std::vector<size_t>> writersOf_;  // of each location: into writers_
   std::deque<const Node*> todo_;

@@ -13,7 +13,7 @@ namespace tscompile {
 
 // What nodes do to memory, blocks inside included.
 struct MemoryUse {
-  Locations reads, writes;
+  LocationSet reads, writes;
   bool effects = false;
 };
 

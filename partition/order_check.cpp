@@ -29,7 +29,7 @@ class Clock {
     constexpr uint32_t kEffects = UINT32_MAX;
     const MemoryUse& use = memory_.of(n);
     std::vector<std::pair<uint32_t, uint32_t>> found;
-    for (const Locations* touched : {&use.reads, &use.writes})
+    for (const LocationSet* touched : {&use.reads, &use.writes})
       for (uint32_t l : touched->list()) {
         auto it = writes_.find(l);
         found.emplace_back(l, it == writes_.end() ? 0 : it->second);
@@ -133,7 +133,7 @@ class OrderChecker {
   GivenNodes given_;
   AliasAnalysis aliases_;
   MemoryUses memory_;
-  Locations written_;
+  LocationSet written_;
   std::string& violation_;
 };
 

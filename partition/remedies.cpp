@@ -21,7 +21,7 @@ class Origins {
   bool attributes = false;
   std::string unknown;  // what nobody knows before the run, if there is such
   std::string written;  // a list that is changed on the way, if there is such
-  std::string asked;    // what a loop on the way asks in each turn, if there is such
+  std::string asked;    // what a loop on the way asks in each iteration, if there is such
 
   void find(const Value* start) {
     constexpr size_t kMost = 2000;
@@ -63,7 +63,8 @@ class Origins {
     }
   }
 
-  // A value that loops hand on (parameter `at` of the body; 0: the number of the turn) is known once they are unrolled.
+  // A value that loops hand on (parameter `at` of the body; 0: the number of the iteration) is known once they are
+  // unrolled.
   void visitLoop(const Node* loop, size_t at, bool sizesOnly) {
     if (loop->kind() != sym::Loop) return void(unknown = "what " + nodeName(loop) + " gives");
     add(loop->input(0), false);
@@ -209,7 +210,7 @@ Remedy Remedies::ofWrite(const Node* writer) const {
 
 Remedy Remedies::ofControl(const Node* node) const {
   const bool loop = node->kind() == sym::Loop;
-  const std::string what = loop ? "number of turns" : "condition";
+  const std::string what = loop ? "number of iterations" : "condition";
   Origins origins(graph_, registry_, aliases_);
   origins.find(node->input(0));
   if (loop) {
@@ -221,8 +222,9 @@ Remedy Remedies::ofControl(const Node* node) const {
     return "nothing that could be said before the run: its " + what + " depends on " + origins.unknown;
   if (!origins.asked.empty())
     return "its " + what + " depends on " + origins.asked +
-           ", which a loop asks in each turn: written as a loop that " +
-           "counts, with true for its condition, it is unrolled when the number is known; if what a turn computes " +
+           ", which a loop asks in each iteration: written as a loop that " +
+           "counts, with true for its condition, it is unrolled when the number is known; if what an iteration "
+           "computes " +
            "decides, nothing could be said before the run";
   std::vector<Remedy> means = meansOf(origins);
   if (!origins.written.empty()) return {Remedy::Kind::KnowLater, {what, origins.written}, {}, std::move(means)};

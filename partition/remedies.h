@@ -21,8 +21,8 @@ class Remedies {
 
   // For what a node that writes keeps out, itself or others.
   Remedy ofWrite(const Node* writer) const;
-  // For prim::If and prim::Loop: what makes a condition or a number of turns known, or what it depends on that nobody
-  // knows before the run.
+  // For prim::If and prim::Loop: what makes a condition or a number of iterations known, or what it depends on that
+  // nobody knows before the run.
   Remedy ofControl(const Node* node) const;
 
  private:

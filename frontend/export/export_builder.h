@@ -88,7 +88,7 @@ class ExportBuilder {
   Diagnostics& diagnostics_;
   std::unique_ptr<Graph> graph_;
   Block* block_;
-  Node* firstNode_ = nullptr;  // behind constants and attributes
+  Node* firstNode_ = nullptr;  // after constants and attributes
   std::vector<Scope> scopes_;
   std::map<std::string, Value*> constants_;
   std::vector<Node*> droppable_;

@@ -47,7 +47,7 @@ class StreamStorages : public PickleStorages {
   Diagnostics& diagnostics_;
 };
 
-// Reads pickles one behind the other.
+// Reads pickles one after the other.
 struct PickleStream {
   FilePart rest;
   PickleOptions options;

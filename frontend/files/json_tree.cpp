@@ -80,7 +80,7 @@ class JsonReader {
     tree_.nodes_.back().end = static_cast<uint32_t>(last_ = seen());
     return true;
   }
-  // The library has looked at the byte behind a number.
+  // The library has looked at the byte after a number.
   bool number() {
     if (!add(JsonTree::Kind::Number)) return false;
     size_t end = text_.find_first_not_of("+-.0123456789eE", tree_.nodes_.back().begin);
@@ -99,7 +99,7 @@ class JsonReader {
   Diagnostics& diagnostics_;
   std::string_view text_;
   const char* seen_;
-  size_t last_ = 0;  // behind the last token
+  size_t last_ = 0;  // after the last token
   uint32_t key_ = 0, keyLength_ = 0;
   std::vector<Open> open_;
 };

@@ -32,10 +32,10 @@ class JsonTree {
     uint32_t begin = 0, end = 0;    // in the source
     uint32_t text = 0, length = 0;  // in texts_: of a string
     uint32_t key = 0, keyLength = 0;
-    uint32_t next = 0;  // the sibling behind it; 0: none
+    uint32_t next = 0;  // the sibling after it; 0: none
     Kind kind = Kind::Null;
     bool truth = false;
-    bool any = false;  // an array or object that is not empty: the first child is the node behind it
+    bool any = false;  // an array or object that is not empty: the first child is the node after it
   };
 
   SourcePtr source_;

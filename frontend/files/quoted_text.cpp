@@ -42,7 +42,7 @@ void appendUtf8(uint32_t code, std::string& out) {
   }
 }
 
-// Behind a backslash: JSON's escapes.
+// After a backslash: JSON's escapes.
 bool readEscape(TextCursor& c, size_t begin, std::string& out) {
   char name = c.peek();
   c.skip(1);

@@ -19,7 +19,7 @@ Given Emitter::arguments(const Expr& e, size_t from) {
       given.keywords.emplace_back(a.text, value(*a.item()));
     } else if (a.is(K::Star)) {
       Value* v = value(*a.item());
-      if (!v->type()->is(TypeKind::Tuple)) fail("expected a tuple behind the star");
+      if (!v->type()->is(TypeKind::Tuple)) fail("expected a tuple after the star");
       for (Value* part : unpack(v, v->type()->elements().size())) given.values.push_back(part);
     } else {
       given.values.push_back(value(a));

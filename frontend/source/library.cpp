@@ -316,7 +316,7 @@ IValue negated(const IValue& v, const Expr& e) {
   if (v.isInt()) return static_cast<int64_t>(-static_cast<uint64_t>(v.toInt()));
   if (v.isFloat()) return -v.toFloat();
   if (v.isComplex()) return -v.toComplex();
-  throw SourceError{e.span, "expected a number behind the minus"};
+  throw SourceError{e.span, "expected a number after the minus"};
 }
 
 // What every element has; Any if they differ.

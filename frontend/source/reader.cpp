@@ -121,7 +121,7 @@ int Reader::word(std::string_view text, Semantic& value) const {
 int Reader::integerToken(std::string_view text, Semantic& value, Span span) {
   uint64_t number = 0;
   auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  // 2^63 may stand behind a minus.
+  // 2^63 may stand after a minus.
   if (code != std::errc() || number > uint64_t{1} << 63) error(span, "the integer does not fit in 64 bits");
   value.integer = static_cast<int64_t>(number);
   return Token::TOK_INTEGER;

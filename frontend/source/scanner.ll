@@ -16,7 +16,7 @@ using Token = Parser::token;
 #define YY_USER_ACTION                          \
   span->begin = yyextra->offset(yytext);        \
   span->end = span->begin + static_cast<uint32_t>(yyleng);
-// The token in the source text, which outlives the scanner; the scanner writes a NUL behind its own copy.
+// The token in the source text, which outlives the scanner; the scanner writes a NUL after its own copy.
 #define TEXT yyextra->textOf(*span)
 %}
 
@@ -75,7 +75,7 @@ f\'([^\'\\\n]|\\(.|\n))*\' { return yyextra->stringToken(TEXT.substr(2, TEXT.siz
 
 namespace tscompile::source {
 
-// The scanner of one text. It works on its own copy, as flex wants two NUL bytes behind it and writes between tokens.
+// The scanner of one text. It works on its own copy, as flex wants two NUL bytes after it and writes between tokens.
 struct Scanner {
   yyscan_t handle = nullptr;
   std::string text;

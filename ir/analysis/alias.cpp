@@ -9,7 +9,7 @@
 
 namespace tscompile {
 
-void Locations::assign(std::vector<uint32_t> sorted) {
+void LocationSet::assign(std::vector<uint32_t> sorted) {
   size_ = static_cast<uint32_t>(sorted.size());
   if (size_ > kFew) {
     many_ = std::move(sorted);
@@ -19,7 +19,7 @@ void Locations::assign(std::vector<uint32_t> sorted) {
   many_.clear();
 }
 
-void Locations::add(uint32_t location) {
+void LocationSet::add(uint32_t location) {
   if (contains(location)) return;
   if (size_ == 0) {
     few_[size_++] = location;
@@ -35,7 +35,7 @@ void Locations::add(uint32_t location) {
   all.insert(std::upper_bound(all.begin(), all.end(), location), location);
   assign(std::move(all));
 }
-void Locations::add(const Locations& other) {
+void LocationSet::add(const LocationSet& other) {
   if (other.size_ == 0) return;
   if (size_ == 0) {
     *this = other;
@@ -48,11 +48,11 @@ void Locations::add(const Locations& other) {
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged));
   assign(std::move(merged));
 }
-bool Locations::contains(uint32_t location) const {
+bool LocationSet::contains(uint32_t location) const {
   std::span<const uint32_t> all = list();
   return std::binary_search(all.begin(), all.end(), location);
 }
-bool Locations::intersects(const Locations& other) const {
+bool LocationSet::intersects(const LocationSet& other) const {
   std::span<const uint32_t> own = list(), others = other.list();
   // Few in many: graphs with many writes ask this of each value.
   if (own.size() * 16 < others.size())
@@ -97,11 +97,11 @@ class AliasBuilder {
     a_.elementOf_ = ValueTable<Element>(graph);
     a_.factsAt_ = NodeTable<uint32_t>(graph);
     a_.facts_.emplace_back();
-    newElement(false);  // Locations::kAnywhere
-    newElement(false);  // Locations::kPlainLists
+    newElement(false);  // LocationSet::kAnywhere
+    newElement(false);  // LocationSet::kPlainLists
     newElement(false);  // kOutside
-    a_.contents_[Locations::kAnywhere] = kOutside;
-    a_.pointsTo_[kOutside].assign({Locations::kAnywhere, Locations::kPlainLists});
+    a_.contents_[LocationSet::kAnywhere] = kOutside;
+    a_.pointsTo_[kOutside].assign({LocationSet::kAnywhere, LocationSet::kPlainLists});
     for (const Value* v : graph.inputs()) defineOutside(v);
     graph_ = &graph;
   }
@@ -168,11 +168,11 @@ class AliasBuilder {
   }
   // What a value of this type that comes from elsewhere may be.
   static Element outside(TypePtr t) {
-    if (isPlainList(t)) return Locations::kPlainLists;
+    if (isPlainList(t)) return LocationSet::kPlainLists;
     if (t->kind() == TypeKind::Optional) return outside(t->element());
     const bool isOther =
         !isContainer(t) || t->kind() == TypeKind::Class || (t->kind() == TypeKind::List && t->element()->isTensor());
-    return isOther ? Element{Locations::kAnywhere} : kOutside;
+    return isOther ? Element{LocationSet::kAnywhere} : kOutside;
   }
 
   Element elementOf(const Value* v) {
@@ -204,9 +204,9 @@ class AliasBuilder {
   // What containers that `v` may be hold.
   std::vector<Element> contentsOf(const Value* v) {
     std::vector<Element> out;
-    Locations leaves = a_.leaves(elementOf(v));
+    LocationSet leaves = a_.leaves(elementOf(v));
     for (uint32_t leaf : leaves.list()) {
-      if (leaf == Locations::kPlainLists) continue;
+      if (leaf == LocationSet::kPlainLists) continue;
       if (a_.contents_[leaf] == kNone) {
         a_.contents_[leaf] = newElement(false);
         changed_ = true;
@@ -237,7 +237,7 @@ class AliasBuilder {
   void escape(Element start) {
     std::vector<Element> todo{start};
     while (!todo.empty()) {
-      Locations leaves = a_.leaves(todo.back());
+      LocationSet leaves = a_.leaves(todo.back());
       todo.pop_back();
       for (Element leaf : leaves.list()) {
         if (leaf < kOutside) continue;
@@ -329,7 +329,7 @@ class AliasBuilder {
     }
     if (kind == "SetAttr") {
       if (n->inputCount() == 2) escape(n->input(1));
-      facts(n).writes.add(Locations::kAnywhere);
+      facts(n).writes.add(LocationSet::kAnywhere);
       return true;
     }
     if (kind == "RaiseException" || kind == "Print" || kind == "Enter" || kind == "Exit") {
@@ -343,8 +343,8 @@ class AliasBuilder {
   void unknown(const Node* n) {
     for (const Use& u : n->inputs()) escape(u.value);
     for (const Value* o : n->outputs()) defineOutside(o);
-    facts(n).writes.add(Locations::kAnywhere);
-    facts(n).writes.add(Locations::kPlainLists);
+    facts(n).writes.add(LocationSet::kAnywhere);
+    facts(n).writes.add(LocationSet::kPlainLists);
   }
 
   // Whether a graph of an engine does nothing but compute its outputs.
@@ -501,11 +501,11 @@ class AliasBuilder {
     for (Element e = kOutside + 1; e < a_.pointsTo_.size(); ++e) edge(e, kOutside);
   }
 
-  // Locations, reads and writes, now that all edges are known.
+  // LocationSet, reads and writes, now that all edges are known.
   void settle() {
     shorten();
     for (const Write& w : written_) {
-      Locations to;
+      LocationSet to;
       const Value* v = w.node->input(w.input);
       if (w.itself && AliasAnalysis::canRefer(v->type())) to.add(a_.leaves(elementOf(v)));
       if (w.contents)
@@ -536,7 +536,7 @@ class AliasBuilder {
         e = *next;
       }
       for (Element passed : path)
-        if (passed != e) a_.pointsTo_[passed] = Locations(e);
+        if (passed != e) a_.pointsTo_[passed] = LocationSet(e);
     }
   }
 
@@ -583,10 +583,10 @@ bool AliasAnalysis::canRefer(TypePtr type) {
   }
 }
 
-Locations AliasAnalysis::leaves(Element start) const {
+LocationSet AliasAnalysis::leaves(Element start) const {
   // Nearly all lead to one end in a few steps.
   for (int steps = 0; steps < 8; ++steps) {
-    if (pointsTo_[start].empty()) return Locations(start);
+    if (pointsTo_[start].empty()) return LocationSet(start);
     const Element* next = pointsTo_[start].only();
     if (!next) break;
     start = *next;
@@ -602,22 +602,22 @@ Locations AliasAnalysis::leaves(Element start) const {
       if (seen.insert(next).second) todo.push_back(next);
   }
   std::sort(out.begin(), out.end());
-  Locations all;
+  LocationSet all;
   all.assign(std::move(out));
   return all;
 }
 
-const Locations& AliasAnalysis::locations(const Value* value) const {
-  static const Locations kNothing;
+const LocationSet& AliasAnalysis::locations(const Value* value) const {
+  static const LocationSet kNothing;
   Element e = elementOf_.get(value);
   return e ? locations_[e] : kNothing;
 }
 
-Locations AliasAnalysis::reachable(const Value* value) const {
-  const Locations& start = locations(value);
+LocationSet AliasAnalysis::reachable(const Value* value) const {
+  const LocationSet& start = locations(value);
   if (value->type()->isTensor()) return start;
   if (const uint32_t* only = start.only(); only && contents_[*only] == kNone) return start;
-  Locations out;
+  LocationSet out;
   std::vector<uint32_t> todo(start.list().begin(), start.list().end());
   while (!todo.empty()) {
     uint32_t at = todo.back();
@@ -637,8 +637,8 @@ bool AliasAnalysis::mayShareMemory(const Value* a, const Value* b) const {
 
 const AliasAnalysis::Facts& AliasAnalysis::factsOf(const Node* node) const { return facts_[factsAt_.get(node)]; }
 
-Locations AliasAnalysis::readsAlone(const Node* node) const {
-  Locations out;
+LocationSet AliasAnalysis::readsAlone(const Node* node) const {
+  LocationSet out;
   if (node->hasBlocks()) return out;
   for (const Use& u : node->inputs()) out.add(reachable(u.value));
   return out;
@@ -660,11 +660,11 @@ AliasAnalysis::Gathered AliasAnalysis::gather(const Node* node) const {
   return all;
 }
 
-Locations AliasAnalysis::reads(const Node* node) const {
+LocationSet AliasAnalysis::reads(const Node* node) const {
   return node->hasBlocks() ? gather(node).reads : readsAlone(node);
 }
 
-Locations AliasAnalysis::writes(const Node* node) const {
+LocationSet AliasAnalysis::writes(const Node* node) const {
   return node->hasBlocks() ? gather(node).writes : factsOf(node).writes;
 }
 

@@ -14,16 +14,16 @@ namespace tscompile {
 // Memory that values may refer to, as sorted numbers. The first two stand for everything that the graph did not make
 // itself: inputs, attributes of modules, what unknown operators return. Lists and dicts of nothing but numbers and
 // strings, such as an input int[], are apart from all else: no tensor is one of them, or holds one.
-class Locations {
+class LocationSet {
  public:
   static constexpr uint32_t kAnywhere = 0, kPlainLists = 1;
-  Locations() = default;
-  explicit Locations(uint32_t location) : size_(1), few_{location} {}
+  LocationSet() = default;
+  explicit LocationSet(uint32_t location) : size_(1), few_{location} {}
   void add(uint32_t location);
-  void add(const Locations& other);
+  void add(const LocationSet& other);
   bool contains(uint32_t location) const;
   bool reachOutside() const { return contains(kAnywhere) || contains(kPlainLists); }
-  bool intersects(const Locations& other) const;
+  bool intersects(const LocationSet& other) const;
   bool empty() const { return size_ == 0; }
   // The one member of a set of one, or null.
   const uint32_t* only() const { return size_ == 1 ? few_ : nullptr; }
@@ -54,15 +54,15 @@ class AliasAnalysis {
   // False for values that are newer than the analysis.
   bool knows(const Value* value) const { return elementOf_.get(value) != 0; }
   // What the value itself refers to: of a view, the memory of its base; of a list, the list.
-  const Locations& locations(const Value* value) const;
+  const LocationSet& locations(const Value* value) const;
   // The same and, for containers, what their elements refer to, at any depth.
-  Locations reachable(const Value* value) const;
+  LocationSet reachable(const Value* value) const;
   // Whether the values, or something inside them, may be the same memory.
   bool mayShareMemory(const Value* a, const Value* b) const;
 
   // Of nodes with blocks: what the nodes inside read and write.
-  Locations reads(const Node* node) const;
-  Locations writes(const Node* node) const;
+  LocationSet reads(const Node* node) const;
+  LocationSet writes(const Node* node) const;
   // Whether some node of the graph may write what the value, or something inside it, refers to.
   bool isWritten(const Value* value) const { return written_.intersects(reachable(value)); }
   // The same for what the value itself refers to: a list, but not what it holds.
@@ -80,26 +80,26 @@ class AliasAnalysis {
   friend class AliasBuilder;
   using Element = uint32_t;
   struct Facts {
-    Locations writes;
+    LocationSet writes;
     bool effects = false;
   };
   // What a set of nodes reads and does.
   struct Gathered {
-    Locations reads, writes;
+    LocationSet reads, writes;
     bool effects = false;
   };
   const Facts& factsOf(const Node* node) const;
-  Locations readsAlone(const Node* node) const;
+  LocationSet readsAlone(const Node* node) const;
   Gathered gather(const Node* node) const;
-  Locations leaves(Element e) const;
+  LocationSet leaves(Element e) const;
 
-  ValueTable<Element> elementOf_;     // 0 of values that refer to nothing or are newer
-  std::vector<Locations> pointsTo_;   // of each element; none: it is a location of its own
-  std::vector<Element> contents_;     // what containers at this location hold; kNone: not a container
-  std::vector<Locations> locations_;  // of each element
-  NodeTable<uint32_t> factsAt_;       // 0: nothing but reads
+  ValueTable<Element> elementOf_;       // 0 of values that refer to nothing or are newer
+  std::vector<LocationSet> pointsTo_;   // of each element; none: it is a location of its own
+  std::vector<Element> contents_;       // what containers at this location hold; kNone: not a container
+  std::vector<LocationSet> locations_;  // of each element
+  NodeTable<uint32_t> factsAt_;         // 0: nothing but reads
   std::vector<Facts> facts_;
-  Locations written_;
+  LocationSet written_;
 };
 
 }  // namespace tscompile

@@ -224,7 +224,7 @@ class ShapeWalker {
     return depth;
   }
 
-  // The end of a block: the next one, the same again, or the node behind.
+  // The end of a block: the next one, the same again, or the node after.
   const Node* leave(std::vector<Open>& stack) {
     Open& open = stack.back();
     const Node* n = open.node;
@@ -534,7 +534,7 @@ class ShapeWalker {
   const OpRegistry& registry_;
   const ShapeOptions& options_;
   std::optional<AliasAnalysis> aliases_;  // only if something is changed where it stands
-  Locations changed_;
+  LocationSet changed_;
 };
 
 ShapePropagation::ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options)

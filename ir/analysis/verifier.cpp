@@ -102,7 +102,7 @@ class Verifier {
         }
         at = open->second;
       }
-      // The node that holds the user, in the block of the definition, must stand behind it.
+      // The node that holds the user, in the block of the definition, must stand after it.
       if (v->node() && (v->node() == at || !v->node()->isBefore(at))) {
         Diagnostic& d = fail(user, "value %" + v->name() + " is used before it is defined");
         d.note(v->node()->range, "it is defined here");

@@ -124,7 +124,7 @@ class DotWriter {
   BoundedText& out_;
   NodeTable<uint32_t> order_;
   uint32_t count_ = 0, frames_ = 0;
-  std::vector<std::string> edges_;  // behind all frames: an edge makes its ends members of the frame it stands in
+  std::vector<std::string> edges_;  // after all frames: an edge makes its ends members of the frame it stands in
 };
 
 }  // namespace

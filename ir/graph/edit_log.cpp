@@ -343,12 +343,12 @@ void EditLog::undo(Entry& e) {
       tell([&](EditObserver& o) { o.inputChanged(n, n->inputCount_, e.value, nullptr); });
       break;
     case Kind::PopInput:
-      n->linkUseBehind(n->inputs_[n->inputCount_++], e.value, placeOf(e));
+      n->linkUseAfter(n->inputs_[n->inputCount_++], e.value, placeOf(e));
       tell([&](EditObserver& o) { o.inputChanged(n, n->inputCount_ - 1, nullptr, e.value); });
       break;
     case Kind::SetInput:
       n->unlinkUse(n->inputs_[e.index]);
-      n->linkUseBehind(n->inputs_[e.index], e.value, placeOf(e));
+      n->linkUseAfter(n->inputs_[e.index], e.value, placeOf(e));
       tell([&](EditObserver& o) { o.inputChanged(n, e.index, e.after, e.value); });
       break;
     case Kind::AddOutput:

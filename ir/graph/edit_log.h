@@ -138,7 +138,7 @@ class EditLog {
     Kind kind;
     bool moving = false;
     uint32_t index = 0;
-    uint32_t place = 0;  // with `user`: the use behind which the former one stood; no user: it was the first
+    uint32_t place = 0;  // with `user`: the use after which the former one stood; no user: it was the first
     Node* node = nullptr;
     Node* user = nullptr;  // also: the node that another stood before
     Value* value = nullptr;

@@ -18,7 +18,7 @@ struct ExpressionOptions {
 };
 
 // `z + x * (z / x)`, `relu(*1 -> x @ y) * *1`. Constants stand where they are used. What is used several times is
-// written where it is met first, behind `*1 ->`, and is called *1 from then on. Lines of their own have: nodes with
+// written where it is met first, after `*1 ->`, and is called *1 from then on. Lines of their own have: nodes with
 // blocks or subgraphs, with effects or with several outputs, and values that such a line stands in between of, or that
 // another block uses.
 //   graph(x, n):
@@ -39,7 +39,7 @@ std::string expressionText(const Value* value, const ExpressionOptions& options 
 //    |mul [id C] '3'
 //    | |x [id B]
 //    | |2 [id D]
-// What was shown before has its line, and nothing below. In graphs and blocks, results stand behind "->", after the
+// What was shown before has its line, and nothing below. In graphs and blocks, results stand after "->", after the
 // nodes whose outputs nothing uses.
 bool printTree(const Graph& graph, const TextSink& sink, uint64_t maxBytes = Limits().printBytes);
 std::string treeText(const Graph& graph);

@@ -54,8 +54,8 @@ Graph* Node::subgraph() const {
 
 // ---- uses ----
 
-// Behind `previous` in the list of the value's uses; null: in front of all.
-void Node::linkUseBehind(Use& use, Value* value, Use* previous) {
+// After `previous` in the list of the value's uses; null: in front of all.
+void Node::linkUseAfter(Use& use, Value* value, Use* previous) {
   use.value = value;
   use.user = this;
   use.previous = previous;

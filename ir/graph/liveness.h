@@ -16,7 +16,7 @@ class Liveness {
 
   // The place of a node in text order; return nodes stand at the end of their block.
   uint32_t place(const Node* node) const { return places_[node]; }
-  // One behind the last place inside a node's blocks.
+  // One after the last place inside a node's blocks.
   uint32_t end(const Node* node) const { return nodes_[place(node)].end; }
   const Node* nodeAt(uint32_t place) const { return nodes_[place].node; }
   uint32_t size() const { return static_cast<uint32_t>(nodes_.size()); }

@@ -13,7 +13,7 @@
 
 namespace tscompile {
 
-// Where the model's own source made a node: what graph text says behind "#".
+// Where the model's own source made a node: what graph text says after "#".
 struct CodeLocation {
   Symbol file;  // no symbol: the text gives no place; the empty name: "# :0:0"
   uint32_t line = 0;
@@ -101,7 +101,7 @@ class Node {
 
   SourceRange range;  // of the text that it was read from
   CodeLocation location;
-  Symbol scope;  // behind ", scope: "
+  Symbol scope;  // after ", scope: "
   std::unique_ptr<PythonOp> python;
 
  private:
@@ -112,8 +112,8 @@ class Node {
   template <class T>
   friend class Pool;
   Node(Symbol kind, Block* block) : kind_(kind), block_(block) {}
-  void linkUse(Use& use, Value* value) { linkUseBehind(use, value, value->lastUse_); }
-  void linkUseBehind(Use& use, Value* value, Use* previous);
+  void linkUse(Use& use, Value* value) { linkUseAfter(use, value, value->lastUse_); }
+  void linkUseAfter(Use& use, Value* value, Use* previous);
   void unlinkUse(Use& use);
   void attachOutput(size_t at, Value* value);
   void detachOutput(size_t i);

@@ -24,7 +24,7 @@ class SubgraphNumbers {
   std::unordered_map<const Node*, size_t> numbers_;
 };
 
-// Calls write(graph) for the graph and then for each subgraph behind "with NAME = ", outer ones first, as graph text
+// Calls write(graph) for the graph and then for each subgraph after "with NAME = ", outer ones first, as graph text
 // has them.
 void forEachSubgraph(const Graph& graph, std::string& out,
                      const std::function<bool(const Graph&, const SubgraphNumbers&)>& write);

@@ -11,7 +11,7 @@
 
 namespace tscompile {
 
-// `(a! -> b|*)` behind a type: the sets of memory that a value may belong to before and after the call.
+// `(a! -> b|*)` after a type: the sets of memory that a value may belong to before and after the call.
 struct AliasInfo {
   std::vector<std::string> before, after;  // set names; "*" is everything
   bool isWrite = false;

@@ -1,7 +1,7 @@
 // Files that are part of the program.
 #pragma once
 
-// Puts the bytes of a file between symbolBegin and symbolEnd, and a zero behind them. Outside of namespaces.
+// Puts the bytes of a file between symbolBegin and symbolEnd, and a zero after them. Outside of namespaces.
 #define TS_EMBED(symbol, path)             \
   __asm__(                                 \
       ".section .rodata\n"                 \

@@ -59,7 +59,7 @@ std::string conditionText(const Remedy& r) {
 std::string turnsText(const Remedy& r) {
   const std::string limit =
       fmt::format("lowering unrolls what becomes at most {} nodes, and a turn has {}", r.numbers[0], r.numbers[1]);
-  return r.parts.empty() ? limit : "its number of turns is known with " + meansText(r) + ": " + limit;
+  return r.parts.empty() ? limit : "its number of iterations is known with " + meansText(r) + ": " + limit;
 }
 
 std::string laterText(const Remedy& r) {

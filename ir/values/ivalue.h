@@ -223,7 +223,7 @@ struct ListValue : ContainerValue {
 
  private:
   void growSlowly(size_t extra);
-  // With the small object that most items other than numbers are; what is large behind it counts itself.
+  // With the small object that most items other than numbers are; what is large after it counts itself.
   size_t bytesPerItem() const {
     constexpr size_t kObject = 64;
     bool isNumber =

@@ -14,7 +14,7 @@ void appendGeneral(double value, int precision, std::string& out);
 // Called now and then while a long text grows; may throw to stop it.
 using TextCheck = std::function<void(const std::string&)>;
 
-// Rows, "[ CPUFloatType{2,3} ]" behind them, no final newline.
+// Rows, "[ CPUFloatType{2,3} ]" after them, no final newline.
 void appendTensorStream(const Tensor& tensor, std::string& out, const TextCheck& check = nullptr);
 
 }  // namespace tscompile

@@ -93,7 +93,7 @@ class Type {
   // The qualified name of a class, enum, interface or named tuple, or the name of a type variable.
   const std::string& name() const { return name_; }
   const std::vector<std::string>& fields() const { return fields_; }      // of a named tuple
-  const std::vector<std::string>& defaults() const { return defaults_; }  // raw text behind " = ", or empty
+  const std::vector<std::string>& defaults() const { return defaults_; }  // raw text after " = ", or empty
   const TensorFacts& tensor() const { return tensor_; }
   bool isNamedTuple() const { return kind_ == TypeKind::Tuple && !fields_.empty(); }
   // One more than that of the deepest element.

@@ -39,7 +39,7 @@ class Round {
     });
     known_[graph_.returnNode()] = true;
     for (Node* n : writers_) {
-      Locations written = aliases_->writes(n);
+      LocationSet written = aliases_->writes(n);
       for (uint32_t location : written.list()) writersOf_[location].push_back(n);
     }
     std::vector<Value*> roots;
@@ -126,7 +126,7 @@ class Round {
 
   struct Variable {
     Value* root = nullptr;
-    Locations memory;
+    LocationSet memory;
     std::unordered_set<const Value*> names;  // the root and what in-place operators return
     std::vector<Node*> users;                // in text order
     std::unordered_set<const Node*> writers;
@@ -183,7 +183,7 @@ class Round {
     return it != x.writes.end() && *it < liveness_->end(owner);
   }
 
-  bool refersTo(const Value* v, const Locations& memory) const {
+  bool refersTo(const Value* v, const LocationSet& memory) const {
     return AliasAnalysis::canRefer(v->type()) && (!aliases_->knows(v) || aliases_->reachable(v).intersects(memory));
   }
 
@@ -231,7 +231,7 @@ class Round {
     indexed_ = true;
     auto add = [this](Value* v) {
       if (!AliasAnalysis::canRefer(v->type()) || !aliases_->knows(v)) return;
-      Locations memory = aliases_->reachable(v);
+      LocationSet memory = aliases_->reachable(v);
       for (uint32_t location : memory.list()) namesOf_[location].push_back(v);
     };
     for (Value* v : graph_.inputs()) add(v);

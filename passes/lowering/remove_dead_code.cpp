@@ -41,7 +41,7 @@ class DeadCode {
         need(n);
         continue;
       }
-      Locations written = aliases_->writes(n);
+      LocationSet written = aliases_->writes(n);
       for (uint32_t location : written.list()) waiting_[location].push_back(n);
     }
     for (const Use& u : graph_.outputs()) needMemory(aliases_->reachable(u.value));
@@ -64,7 +64,7 @@ class DeadCode {
     pending_.push_back(n);
   }
   // Somebody reads this memory, so what writes it matters.
-  void needMemory(const Locations& locations) {
+  void needMemory(const LocationSet& locations) {
     for (uint32_t location : locations.list()) {
       auto it = waiting_.find(location);
       if (it == waiting_.end()) continue;

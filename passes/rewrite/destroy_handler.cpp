@@ -30,7 +30,7 @@ DestroyHandler::DestroyHandler(const Graph& graph, GraphFacts& facts) : aliases_
 void DestroyHandler::findOrigins(const Graph& graph, GraphFacts& facts) {
   forEachNode(graph, [&](Node* n) {
     if (n->outputCount() != 1 || !n->output()->type()->isTensor() || !facts.isFresh(n)) return;
-    const Locations& at = aliases_.locations(n->output());
+    const LocationSet& at = aliases_.locations(n->output());
     if (at.only() && !at.reachOutside()) memory_[*at.only()].origin = n->output();
   });
 }
@@ -38,7 +38,7 @@ void DestroyHandler::findOrigins(const Graph& graph, GraphFacts& facts) {
 // A value that the memory can be reached by.
 void DestroyHandler::findReaders(const Value* value) {
   if (!AliasAnalysis::canRefer(value->type())) return;
-  const Locations reachable = aliases_.reachable(value);
+  const LocationSet reachable = aliases_.reachable(value);
   for (uint32_t location : reachable.list()) {
     auto it = memory_.find(location);
     if (it == memory_.end()) continue;
@@ -74,7 +74,7 @@ bool DestroyHandler::isWhole(const Value* value) const {
 
 Objection DestroyHandler::objection(const Node* node, size_t input, bool tolerateSame) const {
   const Value* x = node->input(input);
-  const Locations& memory = aliases_.locations(x);
+  const LocationSet& memory = aliases_.locations(x);
   if (memory.empty()) return Objection::NotOurs;
   for (size_t i = 0; i < node->inputCount(); ++i) {
     const Value* other = node->input(i);
@@ -116,7 +116,7 @@ bool DestroyHandler::schedule(Node* node, size_t input, bool tolerateSame) {
     if (++passed > kFarthest || !mayPass(node, n)) return false;
   }
   node->moveAfter(const_cast<Node*>(last));
-  const Locations reads = aliases_.reads(node);
+  const LocationSet reads = aliases_.reads(node);
   for (uint32_t location : reads.list())
     if (auto it = memory_.find(location); it != memory_.end())
       if (const Node* reader = ancestorIn(it->second.origin->block(), node)) read(it->second, reader);

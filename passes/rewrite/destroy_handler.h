@@ -51,7 +51,7 @@ class DestroyHandler {
 
   const AliasAnalysis& aliases_;
   std::unordered_map<uint32_t, Memory> memory_;  // by location
-  std::unordered_map<const Node*, Locations> destroyed_;
+  std::unordered_map<const Node*, LocationSet> destroyed_;
 };
 
 }  // namespace tscompile

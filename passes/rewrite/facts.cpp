@@ -200,13 +200,13 @@ bool GraphFacts::escapes(const Value* value) {
     for (const Use& u : graph_.outputs()) addEscaping(u.value);
   }
   if (!aliases().knows(value)) return true;
-  Locations memory = aliases().reachable(value);
+  LocationSet memory = aliases().reachable(value);
   return std::any_of(memory.list().begin(), memory.list().end(), [&](uint32_t l) { return escaping_->contains(l); });
 }
 
 void GraphFacts::addEscaping(const Value* value) {
   if (!aliases().knows(value)) return;  // nothing that is known shares its memory with it
-  Locations memory = aliases().reachable(value);
+  LocationSet memory = aliases().reachable(value);
   escaping_->insert(memory.list().begin(), memory.list().end());
 }
 

@@ -7,7 +7,7 @@
 namespace tscompile {
 namespace {
 
-// Behind the entries of the same or higher benefit.
+// After the entries of the same or higher benefit.
 template <class Entries, class Entry>
 Result<void> insert(Entries& entries, Entry entry, Diagnostics& diagnostics) {
   for (const auto& e : entries)

@@ -14,7 +14,7 @@
 
 namespace tscompile {
 
-// Text order, that order backwards, the nodes behind each result before it, or any order that a seed chooses.
+// Text order, that order backwards, the nodes after each result before it, or any order that a seed chooses.
 enum class Order : uint8_t { InToOut, OutToIn, DepthFirst, Random };
 // Which nodes are looked at again: those that a rewrite made, and those that use another value since. OneSweep: none,
 // and patterns do not match nodes that were made meanwhile, so matches that overlap one that was replaced are skipped.

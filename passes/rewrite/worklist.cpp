@@ -62,7 +62,7 @@ std::vector<Node*> depthFirst(Graph& graph) {
     if (u.value->node()) roots.push_back(u.value->node());
   forEachNode(graph, [&](Node* n) { roots.push_back(n); });
   NodeTable<bool> seen(graph);
-  std::vector<std::pair<Node*, bool>> todo;  // node, whether those behind it are done
+  std::vector<std::pair<Node*, bool>> todo;  // node, whether those after it are done
   for (Node* root : roots) {
     todo.emplace_back(root, false);
     while (!todo.empty()) {

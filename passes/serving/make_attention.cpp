@@ -43,7 +43,7 @@ Value* rowsOf(const HeadSource& s, Formula& f) {
   return nullptr;
 }
 
-// The same with zeros behind each head up to `size`.
+// The same with zeros after each head up to `size`.
 Value* widerRows(const HeadSource& s, int64_t size, Formula& f) {
   Value* rows = rowsOf(s, f);
   if (s.size == size) return rows;

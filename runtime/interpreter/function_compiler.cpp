@@ -114,7 +114,7 @@ class FunctionCompiler {
     const Node* node;
     uint32_t block = 0;
     uint32_t branch = 0;     // index of the instruction that jumps over the block
-    uint32_t exit = 0;       // index of the jump behind the first branch of an If; 0: none
+    uint32_t exit = 0;       // index of the jump after the first branch of an If; 0: none
     uint32_t induction = 0;  // of a loop
   };
   Slots outputsOf(const Node* n) const {
@@ -196,7 +196,7 @@ class FunctionCompiler {
     return op && op->isImplemented() && op->def().scalar;
   }
 
-  // Gives up what is not needed behind a node.
+  // Gives up what is not needed after a node.
   void afterNode(const Node* n) {
     Slots release;
     auto overwritten = [&](uint32_t slot) {

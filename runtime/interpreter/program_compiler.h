@@ -72,7 +72,7 @@ extern const Handler kReturn;
 extern const Handler kCallFunction;  // a function that is known; extra: for each input, whether it can be moved
 extern const Handler kCallEngine;    // the same, by the function's engine where it can
 extern const Handler kCallMethod;    // found by the type of input 0; extra: the same
-extern const Handler kScalar1;       // the slot behind the inputs takes the result
+extern const Handler kScalar1;       // the slot after the inputs takes the result
 extern const Handler kScalar2;
 extern const Handler kScalarN;
 extern const Handler kOperator;

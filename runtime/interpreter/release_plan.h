@@ -1,4 +1,4 @@
-// Where a run gives up the values of a graph: behind their last use on every path.
+// Where a run gives up the values of a graph: after their last use on every path.
 #pragma once
 
 #include "ir/graph/liveness.h"
@@ -14,7 +14,7 @@ class ReleasePlan {
   explicit ReleasePlan(const Graph& graph);
 
   const Liveness& liveness() const { return liveness_; }
-  // Values of the node's own block that nothing behind the node uses. Of a return node: what only the block's results
+  // Values of the node's own block that nothing after the node uses. Of a return node: what only the block's results
   // are left to use.
   std::span<const std::pair<uint32_t, const Value*>> endingAt(const Node* node) const {
     return at(ending_, liveness_.place(node));

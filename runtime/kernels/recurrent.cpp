@@ -76,7 +76,7 @@ constexpr int64_t kRowsOfUnit = 8;  // with fewer the weights would be read for 
 
 int64_t padded(int64_t v) { return (v + kBlock - 1) / kBlock * kBlock; }
 
-// A product of all sequences of a unit, their rows lying `depth` floats apart with zeros behind their end.
+// A product of all sequences of a unit, their rows lying `depth` floats apart with zeros after their end.
 class RowsProduct {
  public:
   RowsProduct(const PackedMatrix& b, const float* bias, const float* a, int64_t rows, float* c, int64_t cRow) {

@@ -1,5 +1,5 @@
-// Byte-pair encoding (Sennrich, Haddow, Birch 2016): merging bytes into tokens, the pair of the lowest rank first, with a
-// priority queue of the pairs and a linked list of the symbols, in O(n log n).
+// Byte-pair encoding (Sennrich, Haddow, Birch 2016): merging bytes into tokens, the pair of the lowest rank first, with
+// a priority queue of the pairs and a linked list of the symbols, in O(n log n).
 #include "runtime/llm/bpe.h"
 
 #include "ir/support/text.h"
@@ -208,7 +208,7 @@ Result<std::vector<TokenId>> BpeTokenizer::encode(std::string_view text, Diagnos
     return options.addedTokens ? encodeAround(rest, true, out, plain) : plain(rest);
   };
   if (!(options.addedTokens ? encodeAround(text, false, out, normalized) : normalized(text))) return Failed{};
-  if (options.frame) out.insert(out.end(), model_.behind.begin(), model_.behind.end());
+  if (options.frame) out.insert(out.end(), model_.after.begin(), model_.after.end());
   return out;
 }
 

@@ -34,7 +34,7 @@ struct BpeModel {
   };
   std::unordered_map<uint64_t, Merge> merges;  // by pairKey
   std::vector<AddedToken> added;
-  std::vector<TokenId> before, behind;  // frame of a text
+  std::vector<TokenId> before, after;  // frame of a text
 
   static uint64_t pairKey(TokenId left, TokenId right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);

@@ -19,7 +19,7 @@ namespace tscompile {
 
 struct EncodeOptions {
   bool addedTokens = true;  // tokens such as <|endoftext|> are found in the text; otherwise it is plain text
-  bool frame = true;        // put before and behind it what the tokenizer's template asks for
+  bool frame = true;        // put before and after it what the tokenizer's template asks for
 };
 
 class Tokenizer {

@@ -282,7 +282,7 @@ bool BpeReader::preTokenizer(const Value& v) {
       if (!flag(second, "use_regex", true, cut)) return false;
       if (!cut) {
         if (!byteLevel(second) || !split(first)) return false;
-        return !model_.addPrefixSpace || unsupported(second, "add_prefix_space behind a Split");
+        return !model_.addPrefixSpace || unsupported(second, "add_prefix_space after a Split");
       }
     }
     if (first && !second) return preTokenizer(first);
@@ -294,10 +294,10 @@ bool BpeReader::preTokenizer(const Value& v) {
 bool BpeReader::templateFrame(const Value& v) {
   Value single = v.find("single"), specials = v.find("special_tokens");
   if (!single || !single.is(Kind::Array)) return fail(v.range(), "a TemplateProcessing needs a list as single");
-  bool behind = false;
+  bool after = false;
   for (Value part = single.first(); part; part = part.next()) {
     if (part.find("Sequence")) {
-      if (std::exchange(behind, true)) return unsupported(part, "a template with two texts");
+      if (std::exchange(after, true)) return unsupported(part, "a template with two texts");
       continue;
     }
     Value token = part.find("SpecialToken"), name = token.find("id");
@@ -308,7 +308,7 @@ bool BpeReader::templateFrame(const Value& v) {
     for (Value id = ids.first(); id; id = id.next()) {
       TokenId number;
       if (!tokenNumber(id, model_.tokens.size(), number)) return false;
-      (behind ? model_.behind : model_.before).push_back(number);
+      (after ? model_.after : model_.before).push_back(number);
     }
   }
   return true;

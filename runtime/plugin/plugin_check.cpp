@@ -203,7 +203,7 @@ class Checker {
     }
   }
 
-  // supports() must not look at what stands behind the position that it is asked for.
+  // supports() must not look at what stands after the position that it is asked for.
   void formats() {
     const tsc_plugin& t = creator_->table();
     if (!t.supports) return;
@@ -226,7 +226,7 @@ class Checker {
         for (size_t i = position + 1; i < changed.size(); ++i) changed[i].dtype = other;
         if (ask(changed) != answer) {
           t.destroy(self);
-          fail(fmt::format("whether it takes the tensor {} depends on tensors behind it", position));
+          fail(fmt::format("whether it takes the tensor {} depends on tensors after it", position));
         }
       }
     }

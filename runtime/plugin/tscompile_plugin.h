@@ -209,7 +209,7 @@ typedef struct tsc_plugin {
   int32_t (*alias_of)(void* self, size_t output);
   /* Dtypes and sizes of the outputs from those of the inputs; pure. All inputs of the table are given, in order. */
   tsc_status (*shapes)(void* self, void* build, const tsc_shape* inputs, size_t count);
-  /* Whether the tensor at `position` (inputs, then outputs) may have the dtype that it has; looks at no tensor behind
+  /* Whether the tensor at `position` (inputs, then outputs) may have the dtype that it has; looks at no tensor after
    * it. Asked in addition to the dtypes of the ports. May be null: yes. */
   int (*supports)(void* self, size_t position, const tsc_tensor* tensors, size_t inputs, size_t outputs);
   /* Told before it runs, and whenever sizes change: inputs, then outputs. For a run, all three are its very sizes.

@@ -27,7 +27,7 @@ Windows slidingWindows(int64_t in, int64_t out, int64_t kernel, int64_t stride, 
 // Windows that divide the input into `out` parts.
 Windows adaptiveWindows(int64_t in, int64_t out);
 
-// The number of windows of a pooling operator; with `ceil` the last one may begin inside the input and end behind it.
+// The number of windows of a pooling operator; with `ceil` the last one may begin inside the input and end after it.
 int64_t pooledSize(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation, bool ceil);
 
 // `in` and `out` are row-major, of one dtype: float32, float64 or int64; they hold planes of the sizes of the grid.

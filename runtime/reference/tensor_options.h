@@ -10,7 +10,7 @@ namespace tscompile {
 // Every device is the CPU, but nothing can stand for `meta`; tensors are strided. Others are refused.
 void checkDevice(const InferCall& call, size_t i);
 void checkLayout(const InferCall& call, size_t i);
-// The dtype at position `first`, behind which stand layout, device and pin_memory.
+// The dtype at position `first`, after which stand layout, device and pin_memory.
 DType optionsDType(const InferCall& call, size_t first, DType otherwise);
 MemoryFormat formatArgument(const KernelCall& call, size_t i, MemoryFormat otherwise = MemoryFormat::Preserve);
 

@@ -10,7 +10,7 @@ made only where it is named.
     DIR/NAME/decode.ir     one token with past keys and values
     DIR/NAME/model.weights or weights.safetensors
     GOLDENS/NAME.json      a prompt, the 200 tokens that are likeliest one after the other, and for each of them how far
-                           the second one is behind
+                           the second one is after
 """
 import argparse
 import json

@@ -145,7 +145,7 @@ class Text(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "r.weights")
             with open(path, "w", encoding="utf-8") as file:
-                file.write("# a comment\n\na.b = 2:f32=[1 2]  # behind\n\tc=3:bf16:randn(seed=1)\n")
+                file.write("# a comment\n\na.b = 2:f32=[1 2]  # after\n\tc=3:bf16:randn(seed=1)\n")
             tensors = seeded.load_recipe(path)
             self.assertEqual(list(tensors), ["a.b", "c"])
             self.assertEqual(tensors["a.b"].tolist(), [1, 2])

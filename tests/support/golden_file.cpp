@@ -130,7 +130,7 @@ class GoldenFile {
 }  // namespace
 
 std::string checkGolden(const std::string& path, bool update) {
-  // What stands behind the input is part of the file too: places at its end settle at the second try.
+  // What stands after the input is part of the file too: places at its end settle at the second try.
   for (int tries = 0;; ++tries) {
     GoldenFile file(path);
     if (!file.problem().empty()) return file.problem();
@@ -169,7 +169,7 @@ class Document {
   }
 
  private:
-  // What a terminal shows behind the command.
+  // What a terminal shows after the command.
   static std::string shown(std::string line) {
     bool tellCode = endsWith(line, "; echo $?");
     if (tellCode) line.resize(line.size() - 9);

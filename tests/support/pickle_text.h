@@ -10,7 +10,7 @@
 
 namespace tscompile::test {
 
-// As Python would print it, with "=1" behind the first place of a container that is held twice and "#1" at the others,
+// As Python would print it, with "=1" after the first place of a container that is held twice and "#1" at the others,
 // "tag:" before what has a type tag.
 class PickleText {
  public:

@@ -9,7 +9,7 @@
 namespace tscompile::test {
 namespace {
 
-// The first 32 bits behind the point of a root of the i-th prime.
+// The first 32 bits after the point of a root of the i-th prime.
 std::vector<uint32_t> roots(size_t count, double exponent) {
   std::vector<uint32_t> out;
   for (uint32_t n = 2; out.size() < count; ++n) {

@@ -140,17 +140,17 @@ def requests_of(r, slot_name="state_slot_mapping"):
 @plugin("MambaConv1d")
 def mamba_conv1d(r):
     fields, inputs, requests, leading, slots = requests_of(r)
-    dim, taps, before, behind = width_of(r), r.randint(2, 5), r.choice([0, 0, 3]), r.choice([0, 0, 2])
+    dim, taps, before, after = width_of(r), r.randint(2, 5), r.choice([0, 0, 3]), r.choice([0, 0, 2])
     dtype, silu = r.row_type(), r.chance(0.6)
-    x = r.floats(*leading, before + dim + behind, dtype=dtype)
+    x = r.floats(*leading, before + dim + after, dtype=dtype)
     state, weight = r.floats(slots, taps - 1, dim, dtype=dtype), r.floats(1, taps, dim, dtype=dtype)
-    fields.update(dim=dim, dconv=taps, apply_silu=silu, pre_stride=before, post_stride=behind)
+    fields.update(dim=dim, dconv=taps, apply_silu=silu, pre_stride=before, post_stride=after)
     inputs.update(input_tensor=x, conv_state=state, weight=weight)
     bias = torch.zeros(dim, dtype=torch.float64)
     if r.chance(0.7):
         inputs["bias"] = r.floats(dim, dtype=dtype)
         bias = inputs["bias"].double()
-    rows = x.reshape(-1, before + dim + behind)[:, before:before + dim].double()
+    rows = x.reshape(-1, before + dim + after)[:, before:before + dim].double()
     y, new, w = torch.zeros(rows.shape[0], dim, dtype=torch.float64), state.double().clone(), weight[0].double()
     for first, length, slot, fresh in requests:
         past = [torch.zeros(dim, dtype=torch.float64) if fresh else v for v in state[slot].double()]

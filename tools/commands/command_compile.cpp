@@ -72,7 +72,7 @@ bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& se
     for (const Diagnostic& d : failures.list()) session.diagnostics.add(d);
     return false;
   }
-  session.note("kernels behind a failure were not timed: " + failures.list().front().message);
+  session.note("kernels after a failure were not timed: " + failures.list().front().message);
   return true;
 }
 

@@ -231,7 +231,7 @@ static int runPartition(const Options& options, Session& session) {
 
 static int runExplain(const Options& options, Session& session) {
   if (options.arguments.size() < 2)
-    throw UsageError{"explain needs a value (%name) or an operator (aten::relu) behind the file",
+    throw UsageError{"explain needs a value (%name) or an operator (aten::relu) after the file",
                      {"see 'tscompile help explain'"}};
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();

@@ -8,7 +8,7 @@
 
 namespace tscompile {
 
-// Starts the tool anew for each plugin, and once more behind each check that ends the process or takes longer than
+// Starts the tool anew for each plugin, and once more after each check that ends the process or takes longer than
 // `limit`. Only in processes that prepareProcess() was called in: others are not the tool.
 PluginReport checkInProcesses(const std::string& path, std::chrono::nanoseconds limit);
 

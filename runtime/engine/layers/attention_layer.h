@@ -19,7 +19,7 @@ class AttentionLayer : public Layer {
 
   AttentionShape shape;
   Side q, k, v, out;  // of inputs 0, 1, 2 and of the output
-  // Masks; inputs behind these three.
+  // Masks; inputs after these three.
   struct Mask {
     size_t input = kNoInput;
     MaskStrides strides;

@@ -93,7 +93,7 @@ namespace {
 struct Convolution {
   bool transposed = false;
   int64_t groups = 1;
-  Dims kernel, stride, before, behind, dilation, outputPadding;  // padding before and behind
+  Dims kernel, stride, before, after, dilation, outputPadding;  // padding before and after
 
   size_t rank() const { return kernel.size(); }
 };
@@ -116,15 +116,15 @@ Convolution describe(ConvertCall& call, ConvForm form) {
   c.groups = call.integer(form == ConvForm::General ? 8 : 6);
   c.outputPadding = c.transposed ? spatial(call, transposes ? 5 : 7, rank) : Dims(rank, 0);
   if (!call.argument(4).isString()) {
-    c.before = c.behind = spatial(call, 4, rank);
+    c.before = c.after = spatial(call, 4, rank);
     return c;
   }
-  // "same" has one more behind where the sum is odd; "valid" has none.
+  // "same" has one more after where the sum is odd; "valid" has none.
   const bool same = call.argument(4).toString() == "same";
   for (size_t d = 0; d < rank; ++d) {
     const int64_t total = same ? c.dilation[d] * (c.kernel[d] - 1) : 0;
     c.before.push_back(total / 2);
-    c.behind.push_back(total - total / 2);
+    c.after.push_back(total - total / 2);
   }
   return c;
 }
@@ -142,7 +142,7 @@ ConvShape shapeOf(const Convolution& c, const Tensor& x, int64_t batch, int64_t 
   s.strideWidth = c.stride[last];
   s.dilationWidth = c.dilation[last];
   s.padLeft = c.before[last];
-  s.padRight = c.behind[last];
+  s.padRight = c.after[last];
   s.inHeight = s.kernelHeight = 1;
   if (last == 0) return s;
   s.inHeight = x.size(x.rank() - 2);
@@ -150,7 +150,7 @@ ConvShape shapeOf(const Convolution& c, const Tensor& x, int64_t batch, int64_t 
   s.strideHeight = c.stride[last - 1];
   s.dilationHeight = c.dilation[last - 1];
   s.padTop = c.before[last - 1];
-  s.padBottom = c.behind[last - 1];
+  s.padBottom = c.after[last - 1];
   return s;
 }
 
@@ -206,7 +206,7 @@ void addVolume(ConvertCall& call, const Convolution& c) {
   gather.padding = c.before[0];
   gather.inputs = {input};
   gather.outputs = {frames};
-  // The depths of the kernel lie behind the channels in the weights as they are.
+  // The depths of the kernel lie after the channels in the weights as they are.
   const Dims flat{w.size(0), w.size(1) * w.size(2), w.size(3), w.size(4)};
   TensorId made = n.addTensor(DType::Float32, Dims{images, out[1], out[3], out[4]});
   addConvolution(call, shapeOf(c, x, images, channels, out[1]),
@@ -255,13 +255,13 @@ bool addTransposed(ConvertCall& call, const Convolution& c) {
   ConvShape s = shapeOf(c, x, x.size(0), x.size(1), outChannels * places);
   const Dims& sizes = call.spec().sizes;
   const Dims out{sizes[0], sizes[1], flat ? 1 : sizes[2], sizes.back()};
-  auto side = [&](size_t d, int64_t in, int64_t& kernelSize, int64_t& stride, int64_t& before, int64_t& behind) {
+  auto side = [&](size_t d, int64_t in, int64_t& kernelSize, int64_t& stride, int64_t& before, int64_t& after) {
     kernelSize = (kernel[d] + step[d] - 1) / step[d];
     stride = 1;
     before = dilation[d] * (kernelSize - 1);
     // So that every pixel that is wanted has a place; what is in front of them is cut off.
     const int64_t places = (out[d + 2] + cut[d] + step[d] - 1) / step[d];
-    behind = std::max<int64_t>(0, places - in);
+    after = std::max<int64_t>(0, places - in);
   };
   side(0, s.inHeight, s.kernelHeight, s.strideHeight, s.padTop, s.padBottom);
   side(1, s.inWidth, s.kernelWidth, s.strideWidth, s.padLeft, s.padRight);

@@ -24,7 +24,7 @@ PackedMatrix packed(WeightStore& store, const Tensor& weight, WeightStorage stor
   return {.k = k, .n = n, .storage = storage, .data = memory.raw()};
 }
 
-// a + b in whole blocks with zeros behind; one may be undefined, the result of two such is.
+// a + b in whole blocks with zeros after; one may be undefined, the result of two such is.
 Tensor paddedSum(const Tensor& a, const Tensor& b) {
   const Tensor& some = a.defined() ? a : b;
   if (!some.defined()) return {};

@@ -11,7 +11,7 @@ struct MemoryPlan {
   static constexpr size_t kNowhere = SIZE_MAX;
   std::vector<size_t> offsets;  // by buffer; kNowhere: not in the arena
   size_t arenaBytes = 0;        // without the workspace
-  size_t workspaceBytes = 0;    // behind the arena; the largest that a layer needs
+  size_t workspaceBytes = 0;    // after the arena; the largest that a layer needs
   size_t peakBytes() const { return arenaBytes + workspaceBytes; }
 };
 

@@ -127,7 +127,7 @@ class AttentionFuser {
     return scores;
   }
 
-  // Whether constant flags hide from each query exactly the keys behind it.
+  // Whether constant flags hide from each query exactly the keys after it.
   bool hidesTheFuture(const Mask& mask, bool hides) const {
     const Dims& sizes = mask.sizes;
     Tensor seen = n_.bufferOf(mask.id).constant;
@@ -144,7 +144,7 @@ class AttentionFuser {
     std::optional<TensorId> a = inputOf(layer, step.a), b = inputOf(layer, step.b);
     if (!a || !b || !n_[*a].isFloat() || !n_[*b].isFloat() || s.added.size() == AttentionMask::kMostAdded)
       return std::nullopt;
-    // What flags hide behind a sum stays hidden only if nothing can bring it back.
+    // What flags hide after a sum stays hidden only if nothing can bring it back.
     if (s.flags && s.hidden != -std::numeric_limits<float>::infinity()) return std::nullopt;
     const Dims& sizes = n_[layer.outputs[0]].sizes;
     bool scoresFirst = n_[*a].sizes == sizes && uses_.writer(*a) != NetworkUses::kNobody;

@@ -38,14 +38,13 @@ class ProductFuser {
       TensorId t = product.outputs[0];
       size_t next = uses_.soleReader(t);
       if (next == NetworkUses::kNobody || next <= i) return;
-      auto* behind = dynamic_cast<PointwiseLayer*>(n_.layers[next].get());
-      if (!behind || !uses_.isWhole(t) || !uses_.isWhole(behind->outputs[0]) || !n_[behind->outputs[0]].isFloat())
-        return;
+      auto* after = dynamic_cast<PointwiseLayer*>(n_.layers[next].get());
+      if (!after || !uses_.isWhole(t) || !uses_.isWhole(after->outputs[0]) || !n_[after->outputs[0]].isFloat()) return;
       uses_.remove(i);
-      bool taken = take(product, *behind);
+      bool taken = take(product, *after);
       uses_.add(i);
       if (!taken) return;
-      TensorId output = behind->outputs[0];
+      TensorId output = after->outputs[0];
       uses_.remove(i);
       product.outputs[0] = output;
       uses_.add(i);

@@ -12,7 +12,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
 
 // The steps, in this order. Each leaves a network that computes the same.
 
-// A scale, a bias, a residual and an activation behind a product become a part of it.
+// A scale, a bias, a residual and an activation after a product become a part of it.
 void fuseProducts(Network& network);
 // softmax(q k^T * scale + mask) v becomes one layer.
 void fuseAttention(Network& network);

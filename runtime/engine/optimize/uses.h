@@ -70,7 +70,7 @@ class NetworkUses {
     remove(i);
     network_.layers[i].reset();
   }
-  // Drops the places of layers that are gone. The uses are not valid behind it.
+  // Drops the places of layers that are gone. The uses are not valid after it.
   void compact() {
     std::erase_if(network_.layers, [](const auto& layer) { return !layer; });
   }

@@ -122,7 +122,7 @@ void scatterInto(KernelCall& call, const Tensor& self, const Tensor& source, Upd
   updateElements(atLeastOne(self), call.dim(1, self.rank()), atLeastOne(index), atLeastOne(source), how);
 }
 
-// The argument behind the index: a tensor, or a number as an element.
+// The argument after the index: a tensor, or a number as an element.
 Tensor scatterSource(const KernelCall& call, const Tensor& self) {
   if (!call.argument(3).isTensor())
     return expandedTo(elementOf(call.argument(3), self.dtype()), call.tensor(2).sizes());

@@ -41,13 +41,13 @@ Dims spread(const InferCall& call, const Dims& list, size_t spatial, const char*
   return list.size() == spatial ? list : Dims(spatial, list[0]);
 }
 
-// "same" pads so that the output is as large as the input; an odd number has one more behind.
-Dims samePadding(DimSpan weight, const Dims& dilation, Dims& behind) {
+// "same" pads so that the output is as large as the input; an odd number has one more after.
+Dims samePadding(DimSpan weight, const Dims& dilation, Dims& after) {
   Dims front;
   for (size_t i = 2; i < weight.size(); ++i) {
     int64_t total = dilation[i - 2] * (weight[i] - 1);
     front.push_back(total / 2);
-    behind.push_back(total - total / 2);
+    after.push_back(total - total / 2);
   }
   return front;
 }
@@ -56,7 +56,7 @@ struct Convolution {
   ConvolutionShape shape;
   bool transposed = false;
   bool batched = true;
-  Dims extra;  // padding behind the input that exceeds that in front, for "same"
+  Dims extra;  // padding after the input that exceeds that in front, for "same"
   Dims input;  // sizes with a batch dimension
 };
 
@@ -82,9 +82,9 @@ void describePadding(const InferCall& call, size_t at, const TensorInfo& weight,
     return call.require(padding->toString() == "valid", "invalid padding string: '{}'", padding->toString());
   for (int64_t s : c.shape.stride) call.require(s == 1, "padding='same' is not supported for strided convolutions");
   if (!allKnown(weight.sizes)) throw InferCall::NotKnown{};
-  Dims behind;
-  c.shape.padding = samePadding(weight.sizes, c.shape.dilation, behind);
-  for (size_t i = 0; i < spatial; ++i) c.extra[i] = behind[i] - c.shape.padding[i];
+  Dims after;
+  c.shape.padding = samePadding(weight.sizes, c.shape.dilation, after);
+  for (size_t i = 0; i < spatial; ++i) c.extra[i] = after[i] - c.shape.padding[i];
 }
 
 Convolution describe(const InferCall& call, const Layout& at) {
@@ -200,8 +200,8 @@ void inferConvolution(InferCall& call) {
   call.result(x.dtype, sizes);
 }
 
-// The input with zeros behind each spatial dimension.
-Tensor padBehind(const Tensor& x, const Dims& extra) {
+// The input with zeros after each spatial dimension.
+Tensor padAfter(const Tensor& x, const Dims& extra) {
   Dims sizes(x.sizes());
   for (size_t i = 0; i < extra.size(); ++i) sizes[i + 2] += extra[i];
   Tensor padded = Tensor::zeros(x.dtype(), sizes), inside = padded;
@@ -223,7 +223,7 @@ void convolutionKernel(KernelCall& call) {
     x = unsqueezed(x, 0);
     target = unsqueezed(out, 0);
   }
-  if (std::any_of(c.extra.begin(), c.extra.end(), [](int64_t e) { return e != 0; })) x = padBehind(x, c.extra);
+  if (std::any_of(c.extra.begin(), c.extra.end(), [](int64_t e) { return e != 0; })) x = padAfter(x, c.extra);
   if (c.transposed)
     convolveTransposed(target, x, w, bias, c.shape);
   else

@@ -108,7 +108,7 @@ void resultMargin(InferCall& call, const TensorInfo& t, const Dims& pad, size_t 
     // Only the batch may be empty.
     bool isBatch = d == 0 && rank == dims + 2;
     call.require(t.sizes[d] >= static_cast<int64_t>(least) || isBatch,
-                 "expected an input without sizes of 0 behind the batch, but got {}", dimsText(t.sizes));
+                 "expected an input without sizes of 0 after the batch, but got {}", dimsText(t.sizes));
   }
   bool allEmpty = true;
   for (size_t d = rank - dims; d < rank; ++d) {

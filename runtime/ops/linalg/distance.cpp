@@ -144,7 +144,7 @@ void cdistKernel(KernelCall& call) {
   out.store();
 }
 
-// ---- pdist(self, p): of every row to those behind it ----
+// ---- pdist(self, p): of every row to those after it ----
 
 void inferPdist(InferCall& call) {
   TensorInfo t = call.tensor(0);

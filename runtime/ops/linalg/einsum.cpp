@@ -68,7 +68,7 @@ Equation readEquation(std::string_view text, size_t operandCount) {
   }
   require(eq.operands.size() == operandCount, "more operands were provided than specified in the equation");
   if (arrow == std::string_view::npos) {
-    // What occurs once, in alphabetical order, behind the dimensions that the ellipsis stands for.
+    // What occurs once, in alphabetical order, after the dimensions that the ellipsis stands for.
     if (count[kEllipsis]) eq.output.push_back(kEllipsis);
     for (int label = 0; label < kLetters; ++label)
       if (count[static_cast<size_t>(label)] == 1) eq.output.push_back(label);

@@ -265,7 +265,7 @@ void groupedMmKernel(KernelCall& call) {
   if (a.rank() == 3 && b.rank() == 3) return copyTensor(out, invokeTensor(call, "aten::bmm", {a, b}));
   Tensor ends = call.tensor(2);
   call.require(ends.rank() == 1 && isIntegral(ends.dtype(), false), "offs must be a list of integers");
-  fillTensor(out, 0);  // what is behind the last group
+  fillTensor(out, 0);  // what is after the last group
   int64_t groupedSize = a.rank() == 3 ? b.size(1) : b.rank() == 3 ? a.size(0) : a.size(1), begin = 0;
   auto at = [&](const Tensor& t, int64_t i) { return invokeTensor(call, "aten::select.int", {t, 0, i}); };
   for (int64_t g = 0; g < ends.numel(); ++g) {

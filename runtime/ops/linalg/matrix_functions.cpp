@@ -135,7 +135,7 @@ class ProductOrder {
       call.context().checkInterrupt(static_cast<int64_t>(n_ * length));
     }
   }
-  // Matrices i to j are the product of those up to this one and those behind it.
+  // Matrices i to j are the product of those up to this one and those after it.
   size_t split(size_t i, size_t j) const { return split_[i * n_ + j]; }
 
  private:

@@ -23,7 +23,7 @@ void requireQuantized(const KernelCall& call, const Tensor& t) {
 
 // ---- sums ----
 
-// Both terms in units of the output, as integers with some 20 bits behind the point, as QNNPACK adds unsigned bytes and
+// Both terms in units of the output, as integers with some 20 bits after the point, as QNNPACK adds unsigned bytes and
 // XNNPACK signed ones. Nothing if the scales are too far apart for it.
 struct FixedPointSum {
   int64_t a, b;
@@ -65,8 +65,8 @@ Tensor sumOf(KernelCall& call, const Tensor& a, const Tensor& b, const Quantizat
   auto write = [&]<class T>(T* sum) {
     const T *x = left.data<T>(), *y = right.data<T>();
     for (int64_t i = 0; i < out.numel(); ++i)
-      sum[i] = static_cast<T>(std::clamp<int64_t>((*fixed)(x[i] - qa.zeroPoint, y[i] - qb.zeroPoint) + to.zeroPoint,
-                                                  least, range.most));
+      sum[i] = static_cast<T>(
+          std::clamp<int64_t>((*fixed)(x[i] - qa.zeroPoint, y[i] - qb.zeroPoint) + to.zeroPoint, least, range.most));
   };
   a.dtype() == DType::QUInt8 ? write(out.data<uint8_t>()) : write(out.data<int8_t>());
   return quantizedAs(out, a.dtype(), to);

@@ -186,7 +186,7 @@ void halfKernel(KernelCall& call) {
 
 // ---- packing ----
 
-// Numbers for each dimension; of 1d convolutions behind one for the height.
+// Numbers for each dimension; of 1d convolutions after one for the height.
 Dims dimsFor(const KernelCall& call, size_t i, bool is1d, int64_t height) {
   Dims dims;
   if (is1d) dims.push_back(height);

@@ -20,7 +20,7 @@ Tensor sliced(const Tensor& t, int64_t dim, int64_t from, int64_t to = kEnd) {
 
 // ---- diff ----
 
-// What is put before and behind the tensor has its sizes but for the dimension `dim`.
+// What is put before and after the tensor has its sizes but for the dimension `dim`.
 void checkJoined(const InferCall& call, const TensorInfo& t, size_t argument, int64_t dim) {
   if (call.isNone(argument)) return;
   TensorInfo other = call.rankedTensor(argument);

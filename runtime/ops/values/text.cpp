@@ -43,7 +43,7 @@ size_t findLast(View text, View part) {
   return last;
 }
 
-// The arguments `int start, int end` count from the end if they are negative; an end of -1 is behind the last
+// The arguments `int start, int end` count from the end if they are negative; an end of -1 is after the last
 // character.
 struct Range {
   int64_t start, end;
@@ -57,7 +57,7 @@ Range rangeOf(const IValue& start, const IValue& end, size_t size) {
 }
 // What PyTorch looks at: up to the end of the text if the range ends before it starts.
 View partOf(View text, Range range) {
-  if (range.start > static_cast<int64_t>(text.size())) failRun("the start is behind the end of the string");
+  if (range.start > static_cast<int64_t>(text.size())) failRun("the start is after the end of the string");
   return text.substr(static_cast<size_t>(range.start),
                      range.end < range.start ? kNone : static_cast<size_t>(range.end - range.start));
 }

@@ -153,7 +153,7 @@ void padSequenceKernel(KernelCall& call) {
     const Tensor& t = tensors[static_cast<size_t>(i)];
     Tensor part = narrowed(selected(out, batchFirst ? 0 : 1, i), 0, 0, t.size(0));
     call.require(Dims(part.sizes()) == Dims(t.sizes()),
-                 "pad_sequence: the sizes {} and {} differ behind the first dimension", dimsText(tensors[0].sizes()),
+                 "pad_sequence: the sizes {} and {} differ after the first dimension", dimsText(tensors[0].sizes()),
                  dimsText(t.sizes()));
     copyTensor(part, t);
   }

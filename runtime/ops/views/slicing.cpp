@@ -183,7 +183,7 @@ void partKernel(KernelCall& call) {
   call.setResult(kPart(call, call.tensor(0), 1));
 }
 
-// (self, src, ...): the arguments of the part begin behind `src`.
+// (self, src, ...): the arguments of the part begin after `src`.
 template <Part kPart>
 void scatterKernel(KernelCall& call) {
   Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);

@@ -11,7 +11,7 @@
 
 namespace tscompile {
 
-// Which slot of a sequence's cache a token has. Once the window is full, tokens behind the sinks go round in a ring.
+// Which slot of a sequence's cache a token has. Once the window is full, tokens after the sinks go round in a ring.
 struct CacheSlots {
   int64_t sinks = 0, ringStart = 0, ring = std::numeric_limits<int64_t>::max();
 

@@ -186,7 +186,7 @@ void AttentionPlanner::planBlocks(const Tensor& offsets, int64_t pool, int64_t l
   }
   for (int64_t i = 0; i < count; ++i) {
     const AttentionRow& row = plan_.rows[static_cast<size_t>(i)];
-    // Beams behind the first need no blocks for the prompt.
+    // Beams after the first need no blocks for the prompt.
     const bool later = row.source.beams && row.source.row != row.source.firstBeam;
     const int64_t first = later && !cache.slots.wraps(row.keys) && row.source.shared < row.keys
                               ? cache.slots.at(row.source.shared) / cache.tokensPerBlock

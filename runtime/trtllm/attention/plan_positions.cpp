@@ -31,7 +31,7 @@ void AttentionPlanner::planMasks() {
   for (AttentionRow& row : plan_.rows) {
     row.mask = {row.tokens, row.keys, row.firstToken};
     if (row.context && !loses && plan_.cache.slots.wraps(row.past))
-      refuse("dense context attention behind a cyclic cache that has wrapped");
+      refuse("dense context attention after a cyclic cache that has wrapped");
   }
   if (rule.type == AttentionMask::Custom) planCustomMask();
 }

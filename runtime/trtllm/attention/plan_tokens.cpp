@@ -179,7 +179,7 @@ void AttentionPlanner::planContextRow(AttentionRow& row, int64_t index) {
 void AttentionPlanner::planGenerationRow(AttentionRow& row, int64_t index) {
   if (!params_.useCache) fail("row {} is a generation request, which needs use_cache", index);
   row.tokens = 1;
-  if (plan_.packed && row.firstToken >= plan_.tokens) fail("row {} is behind the {} tokens", index, plan_.tokens);
+  if (plan_.packed && row.firstToken >= plan_.tokens) fail("row {} is after the {} tokens", index, plan_.tokens);
   if (!plan_.packed && perBatch_ != 1)
     fail("qkv is {}, but generation requests have one token", dimsText(inputs_.qkv.sizes()));
 }
@@ -223,7 +223,7 @@ void AttentionPlanner::planRows() {
     row.context = types[at] == 0;
     row.firstToken = plan_.packed ? token : i * perBatch_;
     row.context ? planContextRow(row, i) : planGenerationRow(row, i);
-    if (row.context && contexts_ != i) fail("row {} is a context request behind a generation request", i);
+    if (row.context && contexts_ != i) fail("row {} is a context request after a generation request", i);
     if (row.context) ++contexts_;
     if (!plan_.cross) planPast(row, i, total, past);
     row.keys = row.past + row.tokens;

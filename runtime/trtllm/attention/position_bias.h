@@ -11,7 +11,7 @@ namespace tscompile {
 
 // The slopes of this rank's heads: a slice of the list for all numHeads * tpSize heads.
 std::vector<float> alibiSlopes(int64_t numHeads, int64_t tpSize, int64_t tpRank);
-// T5's bucket of a query `distance` = p - j tokens behind its key.
+// T5's bucket of a query `distance` = p - j tokens after its key.
 int64_t relativeBucket(int64_t distance, int64_t buckets, int64_t maxDistance, bool unidirectional);
 // Qwen's log scaling of the query at position i >= 1 of a model trained on `trained` tokens.
 double lognScaling(int64_t position, int64_t trained);

@@ -160,7 +160,7 @@ struct AllReduce : Shard {
 
 struct AllGather : Shard {
   static void describe(tsc::Description<AllGather>& d) {
-    d.key("tensorrt_llm", "AllGather", "1", "y = x of all shards, one behind the other");
+    d.key("tensorrt_llm", "AllGather", "1", "y = x of all shards, one after the other");
     describeShard(d);
     d.input("x", tsc::kAll, "[rows, ..], the same sizes for all shards");
     d.output("y", tsc::kAll, "[rows * shards, ..]").sameTypeAs("x");

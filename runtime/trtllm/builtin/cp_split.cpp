@@ -13,7 +13,7 @@ struct CpSplit {
     d.key(
         "tensorrt_llm", "CpSplit", "1",
         "of each prompt of n tokens, rank r has those from r * ceil(n / cp_size) on, ceil(n / cp_size) of them, with 0 "
-        "behind the last; results of all ranks one behind the other, taken at join_index, are the tokens again");
+        "after the last; results of all ranks one after the other, taken at join_index, are the tokens again");
     d.field("cp_size", &CpSplit::ranks, "how many ranks there are").range(1, 1 << 10);
     d.field("cp_rank", &CpSplit::rank, "which of them it is").range(0, 1 << 10);
     d.input("input_ids", tsc::kI32, "[tokens] packed prompts");

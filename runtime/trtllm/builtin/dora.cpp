@@ -33,7 +33,7 @@ struct Dora {
         .optional();
     d.input("host_request_types", tsc::kI32, "[requests] 0: has host_context_lengths tokens, else 1; absent: all 0")
         .optional();
-    d.input("host_context_lengths", tsc::kI32, "[requests], of packed tokens; those behind the last stay").optional();
+    d.input("host_context_lengths", tsc::kI32, "[requests], of packed tokens; those after the last stay").optional();
     d.output("output", kFloatsOfPlugins, "as the input");
   }
   static std::string_view example() {

@@ -147,7 +147,7 @@ struct EagleSampleAndAcceptDraftTokens {
     d.input("draft_tokens", tsc::kI32, "[requests, draft tokens]");
     d.input("draft_lens", tsc::kI32, "[requests]");
     d.input("paths", tsc::kI32, "[requests, paths, length]");
-    d.output("accepted_tokens", tsc::kI32, "[requests, length] with -1 behind the last");
+    d.output("accepted_tokens", tsc::kI32, "[requests, length] with -1 after the last");
     d.output("num_accepted_tokens", tsc::kI32, "[requests]");
     d.output("accepted_paths", tsc::kI32, "[requests] which path it is");
   }

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kChannels = 64;  // of a piece of work
 
 struct MambaConv1d {
-  int64_t dim = 0, taps = 0, before = 0, behind = 0;
+  int64_t dim = 0, taps = 0, before = 0, after = 0;
   bool packed = false, paged = false, silu = true;
   tsc_dtype type = TSC_NONE;
 
@@ -24,7 +24,7 @@ struct MambaConv1d {
     d.field("dim", &P::dim, "channels").mandatory().range(1, 1 << 24);
     d.field("dconv", &P::taps, "tokens that a result depends on").mandatory().range(2, 1 << 10);
     d.field("pre_stride", &P::before, "columns of the input before its channels").range(0, 1 << 24);
-    d.field("post_stride", &P::behind, "columns of the input behind its channels").range(0, 1 << 24);
+    d.field("post_stride", &P::after, "columns of the input after its channels").range(0, 1 << 24);
     d.choice("type_id", &P::type, kTypeNames, typeValues(), "type of the result; auto: as the input");
     d.field("remove_input_padding", &P::packed, "tokens of all requests are packed in one row");
     d.field("paged_state", &P::paged, "conv_state is a pool, and state_slot_mapping tells whose is which");
@@ -54,7 +54,7 @@ struct MambaConv1d {
   }
 
   void shapes(tsc::Shapes& s) const {
-    expectRequests(s, kRequests, packed, before + dim + behind);
+    expectRequests(s, kRequests, packed, before + dim + after);
     if (paged != s.has(7)) tsc::invalid("the input state_slot_mapping goes with paged_state");
     tsc::Shape x = s.input(0), state = s.input(1), weight = s.input(2);
     expectShape(s, state, "conv_state", {-1, taps - 1, dim});
@@ -77,10 +77,10 @@ struct MambaConv1d {
     });
   }
 
-  // Some channels of a request: its tokens go behind those of the state.
+  // Some channels of a request: its tokens go after those of the state.
   void convolve(const tsc::Run& r, const RequestRows& q, int64_t first, const float* weight, const float* bias) const {
     tsc::Tensor x = r.input(0), y = r.output(0), state = r.output(1);
-    int64_t count = std::min(kChannels, dim - first), kept = taps - 1, columns = before + dim + behind;
+    int64_t count = std::min(kChannels, dim - first), kept = taps - 1, columns = before + dim + after;
     std::vector<float> rows(static_cast<size_t>((kept + q.length) * kChannels));
     auto row = [&](int64_t i) { return rows.data() + i * kChannels; };
     auto stateAt = [&](int64_t i) { return (q.slot * kept + i) * dim + first; };

@@ -488,7 +488,7 @@ TEST_F(BuiltModel, QuantisedCachesAreClose) {
   }
 }
 
-// The likeliest token behind each of 1,000 positions of text, with weights in 8 bits and in 32.
+// The likeliest token after each of 1,000 positions of text, with weights in 8 bits and in 32.
 TEST_F(BuiltModel, WeightsIn8BitsAgree) {
   Result<std::string> text = readFile(TSCOMPILE_SOURCE_DIR "/docs/architecture.md", 1 << 20, diagnostics);
   ASSERT_TRUE(text && text->size() > 1000);

@@ -263,7 +263,7 @@ TEST_F(Decoders, MasksAreReadByTheirElements) {
 TEST_F(Decoders, ScoresMayBeMadeInAnyWay) {
   const std::string causal = kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n";
   const std::string kWays[] = {
-      // a factor behind the mask
+      // a factor after the mask
       causal +
           "  %filled : Tensor = aten::masked_fill(%scores, %later, %far)\n"
           "  %masked : Tensor = aten::div(%filled, %3)\n",

@@ -267,7 +267,7 @@ TEST(WriteGraph, EveryDType) {
     expectKept({{"x", IValue(ofDType(d, {3, 5}, 11))}, {"one", IValue(ofDType(d, {1}, 11))}}, true);
 }
 
-// A reader finds tensors by the names of values, and lists by names with numbers behind them.
+// A reader finds tensors by the names of values, and lists by names with numbers after them.
 TEST(WriteGraph, NamesAreNotTakenForOthers) {
   Tensor big = ofDType(DType::Float32, {12}, 7), other = ofDType(DType::Float32, {12}, 9);
   expectKept({{"w", tensorList({big, other})},

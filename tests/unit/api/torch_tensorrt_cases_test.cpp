@@ -428,7 +428,7 @@ void expectModel(const std::string& name, const std::string& force, size_t place
   Result<Module> compiled = module->compiled(spec, d);
   ASSERT_TRUE(compiled.ok()) << renderDiagnostics(d, "test");
   EXPECT_EQ(outside, nodes);
-  // Between two of them is one engine, before the first and behind the last as well.
+  // Between two of them is one engine, before the first and after the last as well.
   EXPECT_EQ(countEngines(*compiled->graph()).all(), places + 1);
   const std::vector<IValue> in{value("1x3x64x64:f32:randn(seed=0)")};
   Result<std::vector<IValue>> want = module->forward(in, d), got = compiled->forward(in, d);

@@ -180,8 +180,8 @@ TEST(ValueText, ReportsMistakes) {
       {"\"\\udc00\"", "--input x:1:2: error: half of a surrogate pair"},
       {"\"\\ud800\\u0041\"", "--input x:1:2: error: half of a surrogate pair"},
       {"\"a\nb\"", "--input x:1:3: error: control characters in strings are written as \\n or \\u001b"},
-      {"@", "--input x:1:1: error: expected the path of a file behind '@'"},
-      {"[@, 1]", "--input x:1:2: error: expected the path of a file behind '@'"},
+      {"@", "--input x:1:1: error: expected the path of a file after '@'"},
+      {"[@, 1]", "--input x:1:2: error: expected the path of a file after '@'"},
       {"@\"a\\u0000b\"", "--input x:1:1: error: a path holds no zero byte"},
       {"[2:f31:zeros]", "--input x:1:4: error: unknown dtype 'f31'"},
   };

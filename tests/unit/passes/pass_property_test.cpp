@@ -58,7 +58,7 @@ class Decorator {
   }
 
  private:
-  Builder behind(Node* n) {
+  Builder after(Node* n) {
     Builder b(graph_, n);
     b.setPointAfter(n);
     return b;
@@ -76,7 +76,7 @@ class Decorator {
 
   void decorate(Node* n) {
     Value* v = n->output();
-    Builder b = behind(n);
+    Builder b = after(n);
     switch (c_.below(4)) {
       case 0: {
         Node* cast = b.insert(sym::unchecked_cast, {v});
@@ -133,7 +133,7 @@ class Decorator {
       block->addResult(t);
     }
     size_t count = n->outputCount();
-    std::vector<Value*> items = unpack(behind(n), n->addOutput(type));
+    std::vector<Value*> items = unpack(after(n), n->addOutput(type));
     for (size_t i = 0; i < count; ++i) n->output(i)->replaceAllUsesWith(items[i]);
   }
 
@@ -146,7 +146,7 @@ class Decorator {
     Value* parameter = body->addParameter(type);
     Builder top(graph_, body->returnNode());
     top.setPointAtStart(body);
-    std::vector<Value*> inside = unpack(top, parameter), outside = unpack(behind(n), n->addOutput(type));
+    std::vector<Value*> inside = unpack(top, parameter), outside = unpack(after(n), n->addOutput(type));
     for (size_t i = 0; i < count; ++i) {
       body->parameter(i + 1)->replaceAllUsesWith(inside[i]);
       n->output(i)->replaceAllUsesWith(outside[i]);

@@ -104,7 +104,7 @@ TEST(WeightsRecipe, MakesItsTensors) {
   Weights w;
   std::string text =
       "# LeNet's first layer\n\n"
-      "conv.weight = 2x1x2:f32=[1 2;; 3 4]  # behind\r\n"
+      "conv.weight = 2x1x2:f32=[1 2;; 3 4]  # after\r\n"
       "  conv.bias=2:bf16:arange\n"
       "n = scalar:i64=3";
   ASSERT_TRUE(w.addFile(folder.write("r.weights", text), d)) << shown(d);

@@ -75,7 +75,7 @@ TEST(DestroyHandler, TwoThatDestroyThroughDifferentViews) {
   const std::string two = kFresh + "  %v : Float(2, 2) = aten::t(%x)\n  %w : Float(2, 2) = aten::detach(%x)\n";
   Destroy first(two + "  %y : Float(2, 2) = aten::relu(%v)\n  %z : Float(2, 2) = aten::relu_(%w)\n  return (%y)\n");
   EXPECT_EQ(first.objection(), Objection::ReadLater);
-  EXPECT_FALSE(first.schedule()) << "what is overwritten cannot be read behind that";
+  EXPECT_FALSE(first.schedule()) << "what is overwritten cannot be read after that";
   // The last reader alone may.
   Destroy last(two + "  %z : Float(2, 2) = aten::relu(%w)\n  %y : Float(2, 2) = aten::relu(%v)\n  return (%y, %z)\n");
   EXPECT_EQ(last.objection(), Objection::None);

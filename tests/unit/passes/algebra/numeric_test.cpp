@@ -25,7 +25,7 @@ struct Golden {
   bool finite = false;  // an entry that takes numbers to be finite, or sums to be the same in any order
 };
 
-// What stands behind "# KEY" in the text, up to a blank.
+// What stands after "# KEY" in the text, up to a blank.
 std::string setting(const std::string& text, const std::string& key) {
   size_t at = text.find(key);
   if (at == std::string::npos) return "";

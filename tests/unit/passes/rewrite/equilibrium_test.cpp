@@ -119,7 +119,7 @@ TEST(Sequence, GoesOnBehindWarningsAndEndsAtErrors) {
 }
 
 TEST(Sequence, EntriesThatBreakTheGraphAreTakenBack) {
-  // The first node of the graph then uses what is made behind it.
+  // The first node of the graph then uses what is made after it.
   GraphRewrite breaks{"breaks", [](Graph& g, RewriteContext&) {
                         g.block()->first()->replaceInput(0, g.output(0));
                         return true;

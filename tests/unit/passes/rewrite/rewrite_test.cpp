@@ -143,7 +143,7 @@ TEST(Rewrite, ReplacementsAreChecked) {
   expectRefused("%x: f(%x)", onF([](Node*, RewriteContext&) -> Replacement { return std::vector<Value*>{nullptr}; }),
                 "no value for %v1, which is used");
   expectRefused("%x: g(f(%x))", onF([](Node* n, RewriteContext&) -> Replacement {
-                  return n->output()->firstUse()->user->output();  // defined behind
+                  return n->output()->firstUse()->user->output();  // defined after
                 }),
                 "%v2 is used before it would be defined");
   // An output that nobody uses needs no value.
@@ -246,7 +246,7 @@ TEST(Rewrite, EffectsAreNotDropped) {
 }
 
 TEST(Rewrite, MemoryThatIsWrittenIsLeftAlone) {
-  // The pattern reads %x behind the write, the graph before it.
+  // The pattern reads %x after the write, the graph before it.
   std::unique_ptr<Graph> g = graphOf(R"(graph(%x : Tensor, %n : int):
   %a : Tensor = aten::relu(%x)
   %w : Tensor = aten::neg_(%x)

@@ -56,7 +56,7 @@ TEST(Walk, StartsFromChosenValues) {
   settings.from = {g->find("d")};
   runPlan(*g, Plan::walk("w", {noting(seen)}), settings);
   EXPECT_EQ(seen, "b d e");
-  // Only what lies behind %a is rewritten, until nothing changes as well.
+  // Only what lies after %a is rewritten, until nothing changes as well.
   settings.from = {g->find("a")};
   Plan::Equilibrium parts;
   parts.nodes = {substitute("s", Symbol::of("test::f"), Symbol::of("test::k"))};

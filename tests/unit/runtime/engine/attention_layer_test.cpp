@@ -143,7 +143,7 @@ TEST(AttentionLayer, PairsInOneDimension) {
   expectOneLayer(graph, inputs(randn({2, 1, 1, 11}, 4)));
 }
 
-// A fill that is not -inf forgets nothing that is added behind it, but all that was added before.
+// A fill that is not -inf forgets nothing that is added after it, but all that was added before.
 TEST(AttentionLayer, SumsBeforeAFillStayOutside) {
   EngineCase c(
       written("  %g : Tensor = aten::add(%s, %one, %one)\n  %a : Tensor = aten::add(%s, %b, %one)\n"

@@ -41,7 +41,7 @@ TEST(Engine, ConvolutionTakesNormResidualAndActivation) {
   c.expectClose({x}, 1e-4);
 }
 
-// A kernel behind a convolution reads row-major memory, alone and from a list.
+// A kernel after a convolution reads row-major memory, alone and from a list.
 TEST(Engine, KernelsReadBlockedActivationsInOrder) {
   std::string text = kBottleneck;
   text.replace(text.find("  return (%r)"), 13, R"(  %q : Tensor = aten::cumsum(%r, %one, %none)
@@ -363,7 +363,7 @@ TEST(Engine, ElementwiseChainsAreOneLoop) {
   c.expectClose(inputs, 1e-5);
 }
 
-// Chains that meet: inputs of the second are known to the loop only behind steps of the first.
+// Chains that meet: inputs of the second are known to the loop only after steps of the first.
 TEST(Engine, ChainsThatMeetAreOneLoop) {
   EngineCase c(R"(graph(%x : Tensor, %t : Tensor, %v : Tensor):
   %one : int = prim::Constant[value=1]()

@@ -19,7 +19,7 @@ void busy(double milliseconds) {
   }
 }
 
-// y = x, and the tactic behind it. The first tactic is slow, the second fast, the third fails.
+// y = x, and the tactic after it. The first tactic is slow, the second fast, the third fails.
 struct Ways {
   static inline int runs = 0;
   std::string timing = "ways";

@@ -590,7 +590,7 @@ TEST_F(PluginGraph, InPlaceNodesWriteTheirInput) {
   }
 }
 
-// One tensor as two inputs: what is read behind the write is what was written.
+// One tensor as two inputs: what is read after the write is what was written.
 TEST_F(PluginGraph, InPlaceNodesSeeTensorsThatAreGivenTwice) {
   for (bool engine : {false, true}) {
     auto module = load(
@@ -713,7 +713,7 @@ TEST(PluginCheck, FindsPlantedFaults) {
   expectFinding<Fault::Random>("runs", "two runs on the same inputs give other values");
   expectFinding<Fault::Threads>("threads", "disturb each other");
   expectFinding<Fault::Parts>("parts", "the parts of its parallel_for");
-  expectFinding<Fault::Prefix>("formats", "depends on tensors behind it");
+  expectFinding<Fault::Prefix>("formats", "depends on tensors after it");
 #if !defined(__SANITIZE_ADDRESS__)
   expectFinding<Fault::Leaks>("leaks", "leaves about");
 #endif

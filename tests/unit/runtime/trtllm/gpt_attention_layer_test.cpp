@@ -379,7 +379,7 @@ TEST(GptAttentionProblems, Extents) {
   p.useCache = true;
   EXPECT_EQ(problemOf(p, in), "host_past_key_value_lengths is missing");
   in.hostPastKeyValueLengths = ints({4, 0});
-  EXPECT_EQ(problemOf(p, in), "row 1 is a context request behind a generation request");
+  EXPECT_EQ(problemOf(p, in), "row 1 is a context request after a generation request");
   in.hostRequestTypes = ints({2, 0});
   EXPECT_EQ(problemOf(p, in, ErrorKind::Unsupported), "a request of type none is not supported");
   in.hostRequestTypes = ints({0, 0});
