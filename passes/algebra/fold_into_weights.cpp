@@ -40,7 +40,7 @@ std::optional<Layer> layerBefore(Site& site, const Value* v) {
   if (!isConstantTensor(l.weight) || !(GraphFacts::isNone(l.bias) || isConstantTensor(l.bias))) return std::nullopt;
   if (!areFloats({l.weight, l.bias}, site.context)) return std::nullopt;
   const Tensor& weight = GraphFacts::constant(l.weight)->toTensor();
-  l.rank = weight.rank();
+  l.rank = weight.sizes().size();
   if (l.rank < 2 || weight.numel() == 0) return std::nullopt;
   l.channels = weight.sizes()[0];
   return l;
@@ -54,9 +54,9 @@ Value* perChannel(Site& site, const Layer& l, Value* v) {
   if (c->isInt() || c->isFloat()) return v;
   if (!c->isTensor() || site.facts.dtype(v) != site.facts.dtype(l.weight)) return nullptr;
   const Tensor& t = c->toTensor();
-  const size_t spatial = l.isLinear ? 0 : l.rank - 2;
+  const size_t rank = t.sizes().size(), spatial = l.isLinear ? 0 : l.rank - 2;
   // Without the batch, the result of a convolution has a dimension less than its weight.
-  if (t.rank() > spatial + 1 || (t.rank() < spatial + 1 && t.numel() != 1)) return nullptr;
+  if (rank > spatial + 1 || (rank < spatial + 1 && t.numel() != 1)) return nullptr;
   if (t.numel() != 1 && (t.numel() != l.channels || t.sizes()[0] != l.channels)) return nullptr;
   return Formula(site.node, site.context).op(aten::reshape, {v, site.integers(Dims{-1})});
 }

@@ -1,6 +1,7 @@
 // What a plugin must do and must not, tried out: for those who write plugins, and for those who are given one.
 #pragma once
 
+#include "ir/operators/op_registry.h"
 #include "runtime/plugin/plugin_registry.h"
 
 #include <functional>
