@@ -3,6 +3,7 @@
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
 #include "frontend/archive/torch_archive.h"
+#include "frontend/export/export_file.h"
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/checkpoint.h"
 #include "frontend/files/file_io.h"
@@ -11,6 +12,7 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
+#include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/graph_summary.h"
@@ -99,6 +101,9 @@ class Inspector {
         break;
       case FileKind::TorchScript:
         torchScript(path);
+        break;
+      case FileKind::ExportedProgram:
+        exportedProgram(path);
         break;
       case FileKind::TorchCheckpoint:
       case FileKind::LegacyCheckpoint:
@@ -382,6 +387,21 @@ class Inspector {
     FilePart part{file->bytes(), name_};
     auto archive = TorchArchive::read(part, file.get(), session_.diagnostics, session_.common.limits);
     if (archive) listTorchScript(**archive, file->bytes().size(), torchListing());
+  }
+
+  void exportedProgram(const std::string& path) {
+    Result<ExportFile> file = readExportFile(path, allOps(), session_.diagnostics, session_.common.limits);
+    if (!file) return;
+    uint64_t bytes = 0;
+    for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());
+    if (isJson_) {
+      field()("tensors", file->tensors.size());
+      field()("tensorBytes", bytes);
+      json_.key("graph");
+    } else {
+      text_ += fmt::format("  {:<12}{}, {}\n", "tensors", file->tensors.size(), sizeText(bytes));
+    }
+    summary(*file->program.graph, "  ");
   }
 
   void checkpoint(const std::string& path, Diagnostics& diagnostics) {

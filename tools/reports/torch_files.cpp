@@ -2,6 +2,7 @@
 
 #include "frontend/archive/torch_archive.h"
 #include "frontend/files/tensor_formats.h"
+#include "frontend/source/listing.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
@@ -195,11 +196,22 @@ std::vector<std::pair<std::string, std::string>> foreignObjectsOf(const PickleVa
 }
 
 void listSources(const TorchArchive& archive, const TorchListing& out) {
-  std::vector<std::pair<std::string, std::string>> sources;
-  for (const std::string& name : archive.codeFiles())
-    if (Result<SourcePtr> text = archive.code(name, out.diagnostics))
-      sources.emplace_back(name, sizeText((*text)->text().size()));
+  std::vector<std::pair<std::string, std::string>> sources, operators;
+  const std::string_view root = archive.data().object().name;
+  const std::string file = TorchArchive::codeFileOf(root);
+  SourceListing listing;
+  for (const std::string& name : archive.codeFiles()) {
+    if (!endsWith(name, ".py")) continue;
+    Result<SourcePtr> text = archive.code(name, out.diagnostics);
+    if (!text) continue;
+    sources.emplace_back(name, sizeText((*text)->text().size()));
+    listSource(*text, name == file ? root.substr(root.rfind('.') + 1) : std::string_view(), out.limits, out.diagnostics,
+               listing);
+  }
+  for (const auto& [name, count] : listing.operators) operators.emplace_back(name, counted(count, "call"));
+  listValues("methods", "methods", listing.methods, out);
   listValues("sources", "sources", sources, out);
+  listValues("operators", "operators", operators, out);
 }
 
 }  // namespace
