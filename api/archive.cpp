@@ -1,9 +1,11 @@
 #include "api/archive.h"
 
+#include "frontend/archive/source_origins.h"
 #include "frontend/archive/torch_archive.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "frontend/source/library.h"
+#include "ir/values/error.h"
 #include "ir/values/literal.h"
 #include "ir/values/quantization.h"
 #include "runtime/interpreter/program.h"
@@ -34,6 +36,10 @@ class ArchiveLoader {
     for (PickleRef c : archive_.constants()) constants.push_back(valueOf(c, nullptr));
     library_.setConstants(std::move(constants));
     library_.setVersion(archive_.version());
+    library_.setOrigins([this](const SourceFile* file, uint32_t byte) {
+      auto at = origins_.find(file);
+      return at == origins_.end() ? CodeLocation() : at->second.of(byte);
+    });
     PickleRef root = &archive_.data();
     IValue object = valueOf(root, nullptr);
     if (!object.isObject() || failed_) return fail(root, "the file holds no module");
@@ -61,8 +67,19 @@ class ArchiveLoader {
     std::string name = TorchArchive::codeFileOf(module + ".X");
     if (!archive_.has(name)) return nullptr;
     Result<SourcePtr> code = archive_.code(name, diagnostics_);
-    if (!code) failed_ = true;
-    return code ? *code : nullptr;
+    if (!code) {
+      failed_ = true;
+      return nullptr;
+    }
+    addOrigins(name, code->get());
+    return *code;
+  }
+
+  // Where they are missing or broken, places are those in the archive.
+  void addOrigins(const std::string& name, const SourceFile* code) {
+    Diagnostics ignored;
+    if (auto info = archive_.debugInfo(name, ignored); info && *info)
+      origins_.emplace(code, SourceOrigins((*info)->root()));
   }
 
   // ---- values ----
@@ -321,6 +338,7 @@ class ArchiveLoader {
   const TorchArchive& archive_;
   const OpRegistry& registry_;
   Diagnostics& diagnostics_;
+  std::unordered_map<const SourceFile*, SourceOrigins> origins_;
   Library library_;
   bool failed_ = false;
   std::unordered_map<PickleRef, IValue> values_;

@@ -51,8 +51,7 @@ Node* Emitter::insert(Symbol kind, std::span<Value* const> inputs, size_t output
   if (!library_.chargeNode()) fail("the code has too many nodes", ErrorKind::Limit);
   Node* n = builder_.insert(kind, inputs, outputs);
   n->range = {file_, span_.begin, span_.end};
-  LineColumn at = file_->lineColumn(span_.begin);
-  n->location = {Symbol::of(file_->path()), at.line, at.column - 1};
+  n->location = library_.placeOf(file_, span_.begin);
   return n;
 }
 

@@ -33,10 +33,18 @@ std::string dottedName(const Expr& e) {
   return before.empty() ? before : before + "." + std::string(e.text);
 }
 
+CodeLocation Library::placeOf(const SourceFile* file, uint32_t byte) const {
+  if (CodeLocation origin = origins_ ? origins_(file, byte) : CodeLocation(); origin.present()) return origin;
+  LineColumn at = file->lineColumn(byte);
+  return {Symbol::of(file->path()), at.line, at.column - 1};
+}
+
 bool Library::report(const SourceFile* file, const SourceError& e) {
   failed_ = true;
   Diagnostic& d = diagnostics_.error({file, e.span.begin, e.span.end}, e.message, e.kind);
   if (!e.note.empty()) d.note(e.note);
+  if (CodeLocation origin = origins_ ? origins_(file, e.span.begin) : CodeLocation(); origin.present())
+    d.note(fmt::format("written at {}:{} of the model's own source", origin.file.text(), origin.line));
   return false;
 }
 

@@ -75,6 +75,12 @@ class Library {
       : read_(std::move(read)), registry_(registry), diagnostics_(diagnostics), limits_(limits) {}
   Library(const Library&) = delete;
 
+  // Where a byte of a file comes from in the model's own source, if that is known; see frontend/archive.
+  using FindOrigin = std::function<CodeLocation(const SourceFile*, uint32_t byte)>;
+  void setOrigins(FindOrigin find) { origins_ = std::move(find); }
+  // The place of a byte: its origin, or else that in the file itself.
+  CodeLocation placeOf(const SourceFile* file, uint32_t byte) const;
+
   // What CONSTANTS.c0, CONSTANTS.c1 ... are.
   void setConstants(std::vector<IValue> constants) { constants_ = std::move(constants); }
 
@@ -127,6 +133,7 @@ class Library {
   bool report(const SourceFile* file, const SourceError& e);
 
   ReadFile read_;
+  FindOrigin origins_;
   std::vector<IValue> constants_;
   int64_t version_ = INT64_MAX;
   const OpRegistry& registry_;

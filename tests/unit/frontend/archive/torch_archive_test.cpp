@@ -1,5 +1,6 @@
 #include "frontend/archive/torch_archive.h"
 
+#include "frontend/archive/source_origins.h"
 #include "tests/support/files.h"
 #include "tests/support/pickle_text.h"
 
@@ -80,6 +81,23 @@ TEST(TorchArchive, HasConstantsAndDebugInformation) {
   }
   EXPECT_EQ(TorchArchive::codeFileOf("__torch__.a.b.C"), "code/__torch__/a/b.py");
   EXPECT_EQ(TorchArchive::codeFileOf("__torch__.C"), "code/__torch__.py");
+}
+
+// As torch.jit.load(file).graph shows them.
+TEST(TorchArchive, TellsWhereCodeComesFrom) {
+  Diagnostics d;
+  auto opened = TorchArchive::open(TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/model.pt", d);
+  ASSERT_TRUE(opened) << shown(d);
+  const TorchArchive* a = opened->get();
+  auto info = a->debugInfo("code/__torch__/models.py", d);
+  ASSERT_TRUE(info && *info) << shown(d);
+  SourceOrigins origins((*info)->root());
+  CodeLocation flatten = origins.of(881);
+  EXPECT_TRUE(flatten.file.text().ends_with("/models.py"));
+  EXPECT_EQ(flatten.line, 16u);
+  EXPECT_EQ(flatten.column, 25u);
+  EXPECT_FALSE(origins.of(0).present());
+  EXPECT_FALSE(SourceOrigins(a->data()).of(881).present()) << "a pickle of something else";
 }
 
 TEST(TorchArchive, KeepsQuantization) {
