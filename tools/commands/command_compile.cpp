@@ -43,8 +43,9 @@ struct Summary {
 
 void tell(const Summary& s, Session& session) {
   if (session.common.json) return writeJson(session.out, s);
-  session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", s.path, counted(s.segments, "segment"), s.inEngines,
-                             counted(s.nodes, "node"), counted(s.engines, "engine"), sizeText(s.bytes));
+  if (!session.common.quiet)
+    session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", s.path, counted(s.segments, "segment"), s.inEngines,
+                               counted(s.nodes, "node"), counted(s.engines, "engine"), sizeText(s.bytes));
 }
 
 // Reads what earlier measurements have found; false after a report. A file that is not there yet is empty.

@@ -1,4 +1,5 @@
 // `tscompile profile`: where the time of a run goes.
+#include "frontend/files/file_io.h"
 #include "ir/graph/node_text.h"
 #include "ir/support/json_fields.h"
 #include "runtime/call/run_observer.h"
@@ -12,7 +13,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <numeric>
 #include <sstream>
@@ -390,11 +390,8 @@ class Profiler {
     writeJson(json, Lines{events});
     json.endObject();
     json.finish();
-    std::string all = std::move(text).str();
-    std::ofstream file(options_.own.of<ProfileCommand>().trace, std::ios::binary);
-    if (file.write(all.data(), static_cast<std::streamsize>(all.size())).flush()) return true;
-    session_.diagnostics.error("cannot write " + options_.own.of<ProfileCommand>().trace, ErrorKind::Io);
-    return false;
+    FileWriter file(options_.own.of<ProfileCommand>().trace, session_.diagnostics);
+    return file.write(text.view()) && file.commit();
   }
 
   const Options& options_;

@@ -1,6 +1,10 @@
 #include "tools/work/execution.h"
 
+#include "api/archive.h"
 #include "api/compile.h"
+#include "api/engine_file.h"
+#include "frontend/export/export_file.h"
+#include "ir/values/literal.h"
 #include "tools/session/machine_memory.h"
 #include "tools/work/graphs.h"
 #include "tools/work/partitioning.h"
@@ -33,12 +37,37 @@ std::string tooLarge(const ParsedText& text) {
   return nodes > kMostNodes ? fmt::format("it has more than {} nodes", kMostNodes) : "";
 }
 
+// Constants that stand in the text without their data.
+std::vector<const Value*> constantsWithoutData(const ParsedText& text) {
+  std::vector<const Value*> out;
+  forEachGraph(topGraphs(text), [&](const Graph& g) {
+    forEachNode(g, [&](const Node* n) {
+      const IValue* v = n->kind() == sym::Constant ? n->attributeValue(sym::value) : nullptr;
+      if (v && v->isLiteral() && v->toLiteral().kind == LiteralValue::Kind::MissingTensor) out.push_back(n->output());
+    });
+  });
+  return out;
+}
+
+// One line for weights that were forgotten, where each tensor would have one.
+bool hasForgottenWeights(const std::string& path, const Module& module, Session& session) {
+  if (isEngineFile(path) || isTorchArchive(path) || isExportFile(path)) return false;  // which hold them
+  std::vector<const Value*> missing = constantsWithoutData(module.text());
+  if (missing.size() < 2) return false;
+  session.diagnostics
+      .fileError(path, {},
+                 fmt::format("the text names {} tensors without their data, and no weights were given", missing.size()))
+      .note(fmt::format("give them with --weights FILE; the first is '{}'", missing.front()->name()));
+  return true;
+}
+
 }  // namespace
 
 std::optional<Executable> loadAsGiven(const Options& options, Session& session) {
   const RunCommand& command = options.run;
-  Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
-  if (!module) return std::nullopt;
+  const std::string& path = options.arguments[0];
+  Result<Module> module = session.loadModule(path, command.weights, command.libraries);
+  if (!module || (command.weights.empty() && hasForgottenWeights(path, *module, session))) return std::nullopt;
   Result<Method> method = module->prepare(session.diagnostics, command.method);
   if (!method) return std::nullopt;
   return Executable{std::move(*module), std::move(*method)};

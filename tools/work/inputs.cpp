@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tscompile {
 namespace {
 
@@ -126,11 +128,19 @@ std::vector<IValue> InputReader::complete() const {
   return out;
 }
 
-// The input that a key means: by name, else by position.
+// The input that a key means: by name, by its name in the source, else by position.
 size_t InputReader::find(const std::string& key) {
   std::string name = !key.empty() && key[0] == '%' ? key.substr(1) : key;
   for (size_t i = 0; i < wanted_.size(); ++i)
     if (wanted_[i].name == name) return i;
+  // `image` stands for %image.1: compilers number the names of the source.
+  auto isNumbered = [&](const ValueInfo& v) {
+    const size_t dot = v.name.rfind('.');
+    return dot != std::string::npos && dot + 1 < v.name.size() && v.name.substr(0, dot) == name &&
+           v.name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+  };
+  if (std::count_if(wanted_.begin(), wanted_.end(), isNumbered) == 1)
+    return static_cast<size_t>(std::find_if(wanted_.begin(), wanted_.end(), isNumbered) - wanted_.begin());
   if (!key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos)
     if (size_t at = std::stoul(key); at < wanted_.size()) return at;
   UsageError error{"the graph has no input '" + abbreviate(key, 80) + "'"};
@@ -163,7 +173,7 @@ bool InputReader::one(const std::string& text) {
       diagnostics.list()[before].path.empty()) {
     const Diagnostic d = diagnostics.list()[before];
     diagnostics.clear();
-    UsageError error{d.message};
+    UsageError error{"--input " + wanted_[i].name + ": " + d.message};
     for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
     throw error;
   }
