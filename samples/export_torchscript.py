@@ -168,6 +168,21 @@ def constants(graph, prefix, out):
     return out
 
 
+def is_class(kind):
+    """Whether a value of this type is an object with attributes of its own; enums are none."""
+    return isinstance(kind, torch._C.ClassType)
+
+
+class ScriptClass:
+    """An object of a script class, which PyTorch hands out as an object of Python."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def getattr(self, name):
+        return getattr(self.value, name)
+
+
 class Attributes:
     """The tensors and plain values that prim::GetAttr reads, by path."""
 
@@ -199,6 +214,8 @@ class Attributes:
             path = prefix + n.s("name")
             if isinstance(value, torch._C.ScriptObject):
                 held[n.output().debugName()] = (value, path + ".")
+            elif is_class(n.output().type()):
+                held[n.output().debugName()] = (ScriptClass(value), path + ".")
             else:
                 self.add(path, value)
 
@@ -275,6 +292,7 @@ def export(model, directory, inputs=None, forms=("inlined", "frozen"), method="f
     is_module = isinstance(model, torch.jit.ScriptModule)
     weights, attributes = {}, Attributes()
     called = getattr(model, method) if is_module else model
+    graphs = []  # of the texts with one graph
     for form in forms:
         path = os.path.join(directory, FILES[form])
         if form == "dump":
@@ -287,12 +305,17 @@ def export(model, directory, inputs=None, forms=("inlined", "frozen"), method="f
             kept = [] if method == "forward" else [method]
             frozen = torch.jit.freeze(model.eval(), preserved_attrs=kept, optimize_numerics=False)
             graph = getattr(frozen, method).graph if kept else frozen.graph
+            graphs.append(graph)
             with open(path, "w") as f:
                 f.write(str(graph))
+            left = Attributes()  # what freezing leaves, because the model sets it
+            left.read_by(frozen._c, graph)
             if save_weights:
-                save_safetensors(os.path.join(directory, "frozen.safetensors"), constants(graph, "", {}))
+                save_safetensors(os.path.join(directory, "frozen.safetensors"),
+                                 {**left.tensors, **constants(graph, "", {})}, left.plain)
         else:
             graph = called.graph if form == "graph" else called.inlined_graph
+            graphs.append(graph)
             with open(path, "w") as f:
                 f.write(str(graph))
             if form == "inlined":
@@ -305,7 +328,7 @@ def export(model, directory, inputs=None, forms=("inlined", "frozen"), method="f
                          attributes.plain)
     if inputs is None:
         return None
-    names = [v.debugName() for v in called.graph.inputs()][1 if is_module else 0:]
+    names = input_names(graphs + [called.graph], is_module)
     # Graphs take every argument; those that the example leaves out have their defaults.
     arguments = called.schema.arguments[1 if is_module else 0:]
     inputs = inputs + [(None, a.default_value) for a in arguments[len(inputs):] if a.has_default_value()]
@@ -319,6 +342,13 @@ def export(model, directory, inputs=None, forms=("inlined", "frozen"), method="f
     return result
 
 
+def input_names(graphs, is_module):
+    """Names that all texts understand: `x` for %x.1 and %x.21; a position where they differ or two are alike."""
+    lists = [[re.sub(r"\.\d+$", "", v.debugName()) for v in g.inputs()][1 if is_module else 0:] for g in graphs]
+    return [name if all(names[i] == name and names.count(name) == 1 for names in lists) and not name.isdigit() else str(i)
+            for i, name in enumerate(lists[0])]
+
+
 def write_expected(directory, result):
     """The values that a run returns, as `tscompile run --outputs` writes them."""
     writer = ValueWriter(directory)
@@ -329,9 +359,29 @@ def write_expected(directory, result):
 
 # ---- the command ----
 
+def load_archive(path):
+    try:
+        import torchvision  # noqa: F401, whose operators detection models call
+    except ImportError:
+        pass
+    try:
+        return torch.jit.load(path, map_location="cpu")
+    except RuntimeError as e:
+        try:
+            held = torch.load(path, map_location="cpu")
+        except Exception:  # it is something else
+            held = None
+        if isinstance(held, dict):
+            raise SystemExit(f"error: {path} holds tensors and no code (a state dict): `tscompile run --weights {path}` takes "
+                             "it, beside the text of a model")
+        if held is not None:
+            raise SystemExit(f"error: {path} holds an object of Python ({type(held).__name__}): save it by torch.jit.save")
+        raise SystemExit(f"error: {path} is no TorchScript archive that this PyTorch opens: {str(e).splitlines()[0]}")
+
+
 def load(source, arguments):
-    if os.path.isfile(source):
-        return torch.jit.load(source, map_location="cpu")
+    if os.path.isfile(source) and not source.endswith(".py"):
+        return load_archive(source)
     where, _, name = source.removesuffix("()").rpartition(":")
     if not where:
         raise SystemExit(f"error: {source} is neither a file nor MODULE:NAME")
