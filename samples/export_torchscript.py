@@ -24,6 +24,7 @@ With --method, model.ir and frozen.ir hold that one method and run without --met
     cd DIR && sed 's/.*/--input\n&/' inputs.txt | xargs -d '\n' tscompile run model.ir --weights weights.safetensors
 """
 import argparse
+import enum
 import importlib
 import importlib.util
 import inspect
@@ -189,8 +190,10 @@ class Attributes:
     def __init__(self):
         self.tensors, self.plain = {}, {}
 
-    def add(self, path, value):
-        if isinstance(value, torch.Tensor):
+    def add(self, path, value, kind):
+        if isinstance(value, enum.Enum):
+            self.plain["attribute:" + path] = f"{str(kind)[len('Enum<'):-1]}.{value.name}"
+        elif isinstance(value, torch.Tensor):
             self.tensors[path] = value
         elif isinstance(value, (list, tuple)) and value and all(isinstance(t, torch.Tensor) for t in value):
             self.tensors.update({f"{path}.{i}": t for i, t in enumerate(value)})
@@ -217,7 +220,7 @@ class Attributes:
             elif is_class(n.output().type()):
                 held[n.output().debugName()] = (ScriptClass(value), path + ".")
             else:
-                self.add(path, value)
+                self.add(path, value, n.output().type())
 
 
 def objects(module, path=""):
