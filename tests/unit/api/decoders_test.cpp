@@ -336,20 +336,25 @@ TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
 }
 
 TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsRefused) {
-  const char* kMixing[] = {
+  // And the text that the first difference is found in.
+  const std::pair<const char*, const char*> kMixing[] = {
       // each token sees the one before it
-      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %front : Tensor = aten::slice(%z, %1, %0, %1, %1)\n"
-      "  %rest : Tensor = aten::slice(%z, %1, %0, %m1, %1)\n  %both : Tensor[] = prim::ListConstruct(%front, %rest)\n"
-      "  %before : Tensor = aten::cat(%both, %1)\n  %x : Tensor = aten::add(%z, %before, %1)\n",
+      {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %front : Tensor = aten::slice(%z, %1, %0, %1, %1)\n"
+       "  %rest : Tensor = aten::slice(%z, %1, %0, %m1, %1)\n  %both : Tensor[] = prim::ListConstruct(%front, %rest)\n"
+       "  %before : Tensor = aten::cat(%both, %1)\n  %x : Tensor = aten::add(%z, %before, %1)\n",
+       "%before : Tensor = aten::cat"},
       // a sum of all tokens up to it
-      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n",
+      {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n",
+       "%x : Tensor = aten::cumsum"},
       // a factor by the length of the text
-      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::div(%z, %s)\n",
+      {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::div(%z, %s)\n",
+       "%x : Tensor = aten::div"},
   };
-  for (const char* mixing : kMixing) {
+  for (auto [mixing, node] : kMixing) {
     Decoder d;
     d.mixing = mixing;
-    expectRefused(d, "this model cannot be served");
+    expectRefused(d, "this model cannot be served: tokens that come piece by piece get other numbers here");
+    EXPECT_NE(messages().find(node), std::string::npos) << messages();
   }
   Decoder padded;
   padded.inputs = "%input_ids : Tensor";
