@@ -303,6 +303,32 @@ TEST_F(Decoders, ScoresMayBeMadeInAnyWay) {
   expectServed(summed);
 }
 
+TEST_F(Decoders, ProductsMayBeWrittenWithLetters) {
+  Decoder d;
+  d.attention = kRows +
+                "  %later : Tensor = aten::gt(%at.m, %row)\n"
+                "  %e1 : str = prim::Constant[value=\"bhqd, bkhd -> bhqk\"]()\n"
+                "  %e2 : str = prim::Constant[value=\"bhqk,bhkd->bqhd\"]()\n"
+                "  %k.s : Tensor = aten::transpose(%k, %1, %2)\n  %qk : Tensor[] = prim::ListConstruct(%q, %k.s)\n"
+                "  %scores : Tensor = aten::einsum(%e1, %qk, %none)\n"
+                "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+                "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %pv : Tensor[] = prim::ListConstruct(%p, %v)\n"
+                "  %o.s : Tensor = aten::einsum(%e2, %pv, %none)\n  %o : Tensor = aten::transpose(%o.s, %1, %2)\n";
+  expectServed(d);
+}
+
+TEST_F(Decoders, KeysMayBeCopiedTogether) {
+  Decoder d;
+  d.attention =
+      "  %sizes : int[] = prim::ListConstruct(%b, %2, %s, %4)\n"
+      "  %k2 : Tensor = aten::new_empty(%k, %sizes, %none, %none, %none, %none)\n"
+      "  %a : Tensor = aten::slice(%k, %3, %2, %max, %1)\n  %b1 : Tensor = aten::slice(%k, %3, %0, %2, %1)\n"
+      "  %to.b : Tensor = aten::slice(%k2, %3, %2, %max, %1)\n  %c1 : Tensor = aten::copy_(%to.b, %b1, %no)\n"
+      "  %to.a : Tensor = aten::slice(%k2, %3, %0, %2, %1)\n  %c2 : Tensor = aten::copy_(%to.a, %a, %no)\n"
+      "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k2, %v, %none, %drop, %yes)\n";
+  expectServed(d);
+}
+
 TEST_F(Decoders, SinksTakeWeightFromKeys) {
   Decoder d;
   d.attention =
