@@ -151,6 +151,7 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   std::unique_ptr<Evaluator> evaluator = makeEvaluator(module.registry());
   Result<Entrance> entrance = openEntrance(*graph, module.registry(), *evaluator, diagnostics);
   if (!entrance) return false;
+  std::unique_ptr<Graph> reference = cloneGraph(*graph);
   LanguageModelShape shape;
   shape.positions = entrance->positions;
   ServingOptions serving;
@@ -176,12 +177,14 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   spec.refittable = config.useRefit;
   spec.isLanguageModel = true;
   spec.engine.precision = config.weightPrecision;
-  Result<Module> compiled = lowered->withGraph(std::move(graph)).compiled(spec, diagnostics);
+  Module packed = lowered->withGraph(std::move(graph));
+  Result<Module> compiled = packed.compiled(spec, diagnostics);
   if (!compiled) return false;
 
   BuiltModel built;
   built.config = config, built.shape = shape, built.cache = cache, built.inputs = served->inputs;
-  if (!proveServing(module, *entrance, *compiled, built, diagnostics)) return false;
+  ServingSteps steps{module, *entrance, lowered->withGraph(std::move(reference)), packed, *compiled};
+  if (!proveServing(steps, built, diagnostics)) return false;
 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -324,13 +327,17 @@ Result<std::vector<IValue>> LanguageModel::inputsOf(const StepBatch& batch, Diag
   return out;
 }
 
-Result<Tensor> LanguageModel::step(const StepBatch& batch, Diagnostics& diagnostics) {
+Result<std::vector<IValue>> LanguageModel::outputs(const StepBatch& batch, Diagnostics& diagnostics) {
   for (const Tensor& pool : pools_) copyBlocks(cache_, pool, batch.copies);
   Result<std::vector<IValue>> inputs = inputsOf(batch, diagnostics);
   if (!inputs) return Failed{};
   RunOptions options;
   options.threads = threads_;
-  Result<std::vector<IValue>> out = method_->run(*inputs, diagnostics, options);
+  return method_->run(*inputs, diagnostics, options);
+}
+
+Result<Tensor> LanguageModel::step(const StepBatch& batch, Diagnostics& diagnostics) {
+  Result<std::vector<IValue>> out = outputs(batch, diagnostics);
   if (!out) return Failed{};
   Tensor logits = out->at(0).isTensor() ? out->at(0).toTensor() : Tensor();
   int64_t rows = config_.gatherContextLogits ? static_cast<int64_t>(batch.tokens.size()) : batch.rows();

@@ -51,6 +51,8 @@ class LanguageModel : public StepModel {
   int64_t vocabularySize() const override { return shape_.vocabulary; }
   // Logits of the last token of each row; with gather_context_logits allLogits() has those of all tokens.
   Result<Tensor> step(const StepBatch& batch, Diagnostics& diagnostics) override;
+  // All that the graph gives for a step: logits first.
+  Result<std::vector<IValue>> outputs(const StepBatch& batch, Diagnostics& diagnostics);
   // Of the last step, [tokens, vocabulary]; undefined unless it was built with gather_context_logits.
   const Tensor& allLogits() const { return allLogits_; }
 

@@ -1,6 +1,7 @@
 #include "api/serving_proof.h"
 
 #include "api/language_model.h"
+#include "ir/graph/clone.h"
 #include "ir/values/random.h"
 
 #include <fmt/core.h>
@@ -33,20 +34,24 @@ constexpr Plan kPlans[] = {{{7, 3}, 3}, {{5}, 4}, {{1, 4, 6}, 2}, {{19}, 2}};
 
 class Proof {
  public:
-  Proof(const Module& given, const Entrance& entrance, const BuiltModel& built, Diagnostics& diagnostics)
-      : given_(given), entrance_(entrance), built_(built), diagnostics_(diagnostics) {}
+  Proof(const ServingSteps& steps, const BuiltModel& built, Diagnostics& diagnostics)
+      : steps_(steps), entrance_(steps.entrance), built_(built), diagnostics_(diagnostics) {}
 
-  bool run(const Module& served) {
+  bool run() {
     makeTexts();
-    LanguageModel::Options options;
-    options.cacheBlocks = 1;
-    for (const Text& t : texts_) options.cacheBlocks += built_.cache.blocksFor(static_cast<int64_t>(t.ids.size()));
-    std::unique_ptr<LanguageModel> model = LanguageModel::of(served, built_, options, diagnostics_);
+    std::unique_ptr<LanguageModel> model = modelOf(steps_.compiled, diagnostics_);
     if (!model || !serve(*model)) return false;
     return std::all_of(texts_.begin(), texts_.end(), [&](const Text& t) { return compare(t); });
   }
 
  private:
+  std::unique_ptr<LanguageModel> modelOf(const Module& module, Diagnostics& diagnostics) const {
+    LanguageModel::Options options;
+    options.cacheBlocks = 1;
+    for (const Text& t : texts_) options.cacheBlocks += built_.cache.blocksFor(static_cast<int64_t>(t.ids.size()));
+    return LanguageModel::of(module, built_, options, diagnostics);
+  }
+
   // Ends of the vocabulary, which may mean something, and others at random.
   TokenId idOf(size_t text, size_t at) const {
     int64_t words = built_.shape.vocabulary;
@@ -101,7 +106,8 @@ class Proof {
     }
   }
 
-  bool step(LanguageModel& model, KvBlocks& blocks, const std::vector<size_t>& rows) {
+  // The next piece of each of these texts.
+  StepBatch batchOf(const KvBlocks& blocks, const std::vector<size_t>& rows) const {
     StepBatch batch;
     for (size_t i : rows)
       batch.maxBlocks =
@@ -123,6 +129,11 @@ class Proof {
       batch.blockTable.resize(at + size);
       blocks.exportTable(static_cast<SequenceId>(i), 0, std::span(batch.blockTable).subspan(at, size));
     }
+    return batch;
+  }
+
+  bool step(LanguageModel& model, KvBlocks& blocks, const std::vector<size_t>& rows) {
+    StepBatch batch = batchOf(blocks, rows);
     Diagnostics failure;
     Result<Tensor> logits = model.step(batch, failure);
     if (!logits) return cannot(failure, "this model cannot be served: ");
@@ -149,7 +160,7 @@ class Proof {
                                                                            : ones(mask, sizes));
     }
     Diagnostics failure;
-    Result<std::vector<IValue>> out = given_.forward(inputs, failure);
+    Result<std::vector<IValue>> out = steps_.given.forward(inputs, failure);
     if (!out) {
       cannot(failure, fmt::format("the model does not run with a text of {} tokens: ", count));
       return Failed{};
@@ -183,13 +194,14 @@ class Proof {
     for (const auto& [count, got] : t.logits) {
       Result<Tensor> last = all || count == length ? whole : expected(t, count);
       if (!last) return false;
-      if (!agrees(*last, all ? (count - 1) * words : 0, got)) return differs(count);
+      double off = offBy(*last, all ? (count - 1) * words : 0, got);
+      if (!(off <= tolerance())) return differs(t, count, off);
     }
     return true;
   }
 
-  // Differences in the scale of what tells logits apart.
-  bool agrees(const Tensor& want, int64_t first, const std::vector<float>& got) const {
+  // How far they are off, in the scale of what tells logits apart; not a number counts as much.
+  static double offBy(const Tensor& want, int64_t first, const std::vector<float>& got) {
     double sum = 0, squares = 0, off = 0, most = 0;
     for (size_t i = 0; i < got.size(); ++i) {
       double w = want.real(first + static_cast<int64_t>(i)), d = got[i] - w;
@@ -199,7 +211,8 @@ class Proof {
       most = std::max(most, std::abs(w));
     }
     double n = static_cast<double>(got.size()), spread = std::sqrt(std::max(0.0, squares / n - sum / n * (sum / n)));
-    return std::sqrt(off / n) <= tolerance() * spread + 1e-6 * most;
+    double root = std::sqrt(off / n);
+    return root <= 1e-6 * most ? 0 : std::isfinite(root) ? root / spread : INFINITY;
   }
 
   double tolerance() const {
@@ -216,15 +229,75 @@ class Proof {
     return false;
   }
 
-  bool differs(int64_t count) {
-    diagnostics_.error(fmt::format("this model cannot be served: the logits of token {} of a text are not those that "
-                                   "the model gives for the whole text",
-                                   count),
-                       ErrorKind::Unsupported);
+  bool differs(const Text& text, int64_t count, double off) {
+    const Node* node = firstDifference(text);
+    diagnostics_
+        .error(
+            node ? node->range : SourceRange{},
+            fmt::format("this model cannot be served: tokens that come piece by piece get other {} than in the whole "
+                        "text",
+                        node ? "numbers here" : "logits"),
+            ErrorKind::Unsupported)
+        .note(fmt::format("the logits of token {} of a text of random ids are off by {:.2g} times their spread", count,
+                          off));
     return false;
   }
 
-  const Module& given_;
+  // The node of the lowered graph whose values for the tokens of a text are others in the packed graph, and come first.
+  const Node* firstDifference(const Text& text) {
+    Diagnostics ignored;
+    std::unique_ptr<Graph> whole = cloneGraph(*steps_.lowered.graph()), packed = cloneGraph(*steps_.packed.graph());
+    std::vector<const Node*> nodes;
+    size_t known = packed->outputs().size();
+    for (Node* n : whole->block()->nodes())
+      for (Value* v : n->outputs()) {
+        Value* twin = n->kind() == sym::Constant || !v->type()->isTensor() ? nullptr : packed->find(v->name());
+        if (!twin || !twin->type()->isTensor() || twin->node() == nullptr) continue;
+        whole->addOutput(v);
+        packed->addOutput(twin);
+        nodes.push_back(steps_.lowered.graph()->find(v->name())->node());
+      }
+    int64_t length = static_cast<int64_t>(text.ids.size());
+    std::vector<int64_t> ids(text.ids.begin(), text.ids.end()), places(ids.size());
+    for (size_t i = 0; i < places.size(); ++i) places[i] = static_cast<int64_t>(i);
+    std::vector<IValue> inputs{Tensor::of<int64_t>(Dims{1, length}, ids), Tensor::of<int64_t>(Dims{1, length}, places)};
+    Result<std::vector<IValue>> want = steps_.lowered.withGraph(std::move(whole)).forward(inputs, ignored);
+    std::unique_ptr<LanguageModel> model = modelOf(steps_.packed.withGraph(std::move(packed)), ignored);
+    if (!want || !model) return nullptr;
+    texts_ = {text};
+    texts_[0].next = 0;
+    texts_[0].past = 0;
+    KvBlocks blocks(model->cache());
+    if (!blocks.addSequence(0, text.ids, ignored)) return nullptr;
+    size_t first = nodes.size();
+    for (Text& t = texts_[0]; t.next < t.pieces.size(); t.past += t.pieces[t.next++]) {
+      Result<std::vector<IValue>> got = model->outputs(batchOf(blocks, {0}), ignored);
+      if (!got) break;
+      for (size_t i = 0; i < first; ++i)
+        if (!haveSameTokens((*want)[i + 1], (*got)[i + known], t.past, t.pieces[t.next], length)) first = i;
+    }
+    return first < nodes.size() ? nodes[first] : nullptr;
+  }
+
+  // Whether some tokens of [1, length, ..] are [1, count, ..]; values of other forms are not compared.
+  static bool haveSameTokens(const IValue& whole, const IValue& piece, int64_t past, int64_t count, int64_t length) {
+    if (!whole.isTensor() || !piece.isTensor()) return true;
+    Tensor want = whole.toTensor(), got = piece.toTensor();
+    if (!want.defined() || !got.defined() || want.rank() < 2 || want.rank() != got.rank() || want.size(0) != 1 ||
+        want.size(1) != length || got.size(0) != 1 || got.size(1) != count)
+      return true;
+    int64_t width = want.numel() / length;
+    if (got.numel() != width * count) return true;
+    double most = 0, off = 0;
+    for (int64_t i = 0; i < width * count; ++i) {
+      double w = want.real(past * width + i);
+      most = std::max(most, std::abs(w));
+      off = std::max(off, std::abs(w - got.real(i)));
+    }
+    return off <= 1e-3 * most + 1e-6;
+  }
+
+  const ServingSteps& steps_;
   const Entrance& entrance_;
   const BuiltModel& built_;
   Diagnostics& diagnostics_;
@@ -233,9 +306,8 @@ class Proof {
 
 }  // namespace
 
-bool proveServing(const Module& given, const Entrance& entrance, const Module& served, const BuiltModel& built,
-                  Diagnostics& diagnostics) {
-  return Proof(given, entrance, built, diagnostics).run(served);
+bool proveServing(const ServingSteps& steps, const BuiltModel& built, Diagnostics& diagnostics) {
+  return Proof(steps, built, diagnostics).run();
 }
 
 }  // namespace tscompile

@@ -7,9 +7,18 @@
 
 namespace tscompile {
 
-// Some texts of random ids run through `served`, in pieces, packed beside each other and after a cache, and through
-// `given` as a whole: logits must be the same. Else the output is named, and the first node that differs.
-bool proveServing(const Module& given, const Entrance& entrance, const Module& served, const BuiltModel& built,
-                  Diagnostics& diagnostics);
+// A model on its way to one that serves.
+struct ServingSteps {
+  const Module& given;
+  const Entrance& entrance;
+  const Module lowered;    // of ids and positions [batch, tokens]
+  const Module& packed;    // of the tokens of all requests, with caches
+  const Module& compiled;  // the same in engines
+};
+
+// Some texts of random ids run through what was compiled, in pieces, packed beside each other and behind a cache, and
+// through the model as it was given as a whole: logits must be the same. Else the first node is named that differs
+// between the lowered and the packed graph.
+bool proveServing(const ServingSteps& steps, const BuiltModel& built, Diagnostics& diagnostics);
 
 }  // namespace tscompile

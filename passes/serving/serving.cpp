@@ -3,7 +3,6 @@
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
-#include "passes/rewrite/formula.h"
 #include "passes/rewrite/plan.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/serving_passes.h"
@@ -174,26 +173,8 @@ class Preparation {
                 "logits must be made of [batch, tokens, hidden] and have the form [batch, tokens, vocabulary]");
   }
 
-  // baddbmm(x, a, b, beta, alpha) -> beta * x + alpha * (a @ b)
-  void splitProducts() {
-    static const Symbol kBaddbmm = Symbol::of("aten::baddbmm");
-    std::vector<Node*> found;
-    for (Node* n : graph_.block()->nodes())
-      if (n->kind() == kBaddbmm && n->inputCount() == 5) found.push_back(n);
-    for (Node* n : found) {
-      Formula f(n, context_);
-      Value* product = f.op(aten::bmm, {n->input(1), n->input(2)});
-      if (context_.facts.number(n->input(4)) != 1.0) product = f.mul(product, n->input(4));
-      // What is multiplied by zero may hold anything.
-      if (context_.facts.number(n->input(3)) != 0.0) product = f.add(f.mul(n->input(0), n->input(3)), product);
-      n->output()->replaceAllUsesWith(product);
-      n->destroy();
-    }
-    if (!found.empty()) context_.facts.refresh();
-  }
-
   bool makeNodes() {
-    splitProducts();
+    writePlainly(graph_, context_);
     AttentionFindings found = makeAttention(context_, {positions_, options_.fuseRotary, options_.longest});
     if (found.conflict) {
       fail(found.conflict->node->range,

@@ -8,6 +8,9 @@
 
 namespace tscompile {
 
+// Products of matrices and joined tensors, in the operators that attention is looked for in.
+void writePlainly(Graph& graph, RewriteContext& context);
+
 struct AttentionChoices {
   // [batch, tokens] of each token in its text, counted from 0; null: not known.
   const Value* positions = nullptr;

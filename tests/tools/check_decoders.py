@@ -2,13 +2,14 @@
 """Builds every causal model of transformers from a small configuration and compares the tokens with PyTorch's.
 
     check_decoders.py TOOL [--work DIR] [--inputs ids,ids+mask,ids+positions,ids+mask+positions] [--attention sdpa,eager]
-                      [--form trace|trace_text] [ARCHITECTURE...]
+                      [--forms pt,pt2] [ARCHITECTURE...]
 
-Models have random weights and are traced as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
+Models have random weights and are traced (pt) or exported by torch.export (pt2) as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
 Python has them. What was traced is kept in DIR and used again. Exits 1 if a model builds and says other tokens.
 """
 import argparse
 import collections
+import itertools
 import json
 import os
 import subprocess
@@ -62,6 +63,8 @@ def make(name, attention):
     for c in config.__mro__:
         known |= set(inspect.signature(c.__init__).parameters) | set(getattr(c, "__annotations__", {}))
     options = {k: v for k, v in SMALL.items() if k in known}
+    if "kv_lora_rank" in known:  # latent attention has a key for each query
+        options["num_key_value_heads"] = options["num_attention_heads"]
     options.update(MORE.get(name, {}))
     made = config(**options)
     made._attn_implementation = attention
@@ -120,12 +123,18 @@ def arguments(inputs, ids):
     return tuple(out)
 
 
-def export(name, attention, inputs, folder):
-    """Traces the model into `folder` and notes PyTorch's tokens and how near the second likeliest came."""
+def export(name, attention, inputs, form, folder):
+    """Writes the model into `folder` and notes PyTorch's tokens and how near the second likeliest came."""
     import torch
     model = wrapped(make(name, attention), inputs)
     with torch.no_grad():
-        traced = torch.jit.trace(model, arguments(inputs, torch.randint(3, 90, (2, 9))), check_trace=False)
+        example = arguments(inputs, torch.randint(3, 90, (2, 9)))
+        if form == "pt2":
+            sizes = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("tokens", max=60)}
+            exported = torch.export.export(model, example, dynamic_shapes=tuple(sizes for _ in example))
+            traced = exported.module()
+        else:
+            traced = torch.jit.trace(model, example, check_trace=False)
         texts, gaps = [], []
         for prompt in PROMPTS:
             ids, near = list(prompt), []
@@ -141,15 +150,18 @@ def export(name, attention, inputs, folder):
         off = (traced(*arguments(inputs, row)) - model(*arguments(inputs, row))).abs().max()
         if not off < 1e-3:
             raise ValueError(f"its trace is another model at other sizes ({float(off):.3g})")
-    torch.jit.save(traced, os.path.join(folder, "model.pt"))
+    if form == "pt2":
+        torch.export.save(exported, os.path.join(folder, "model.pt2"))
+    else:
+        torch.jit.save(traced, os.path.join(folder, "model.pt"))
     with open(os.path.join(folder, "tokens.json"), "w") as f:
         json.dump({"texts": texts, "gaps": gaps}, f)
 
 
-def check(tool, folder, limit):
+def check(tool, folder, form, limit):
     """'right', 'refused' or 'wrong', and what was said."""
     built = os.path.join(folder, "built")
-    run = subprocess.run([tool, "build", os.path.join(folder, "model.pt"), "-o", built, "-q", "--set", "max_seq_len=48",
+    run = subprocess.run([tool, "build", os.path.join(folder, "model." + form), "-o", built, "-q", "--set", "max_seq_len=48",
                           "--set", "max_num_tokens=16"], capture_output=True, text=True, timeout=limit)
     if run.returncode:
         lines = [l for l in run.stderr.splitlines() if "error" in l] or run.stderr.splitlines() or ["nothing said"]
@@ -177,22 +189,23 @@ def main():
     parser.add_argument("--work", default=None)
     parser.add_argument("--inputs", default="ids")
     parser.add_argument("--attention", default="sdpa")
+    parser.add_argument("--forms", default="pt")
     parser.add_argument("--limit", type=int, default=300)
     parser.add_argument("--export-only", action="store_true")
     parser.add_argument("architectures", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     work = options.work or tempfile.mkdtemp()
     counts, wrong = collections.Counter(), False
     for name in options.architectures or architectures():
         for inputs in options.inputs.split(","):
-            for attention in options.attention.split(","):
-                case = f"{name}/{inputs}/{attention}"
+            for attention, form in itertools.product(options.attention.split(","), options.forms.split(",")):
+                case = f"{name}/{inputs}/{attention}" + ("/pt2" if form == "pt2" else "")
                 folder = os.path.join(work, case.replace("/", "-"))
                 os.makedirs(folder, exist_ok=True)
                 reason = os.path.join(folder, "not_exported")
                 if not os.path.exists(os.path.join(folder, "tokens.json")) and not os.path.exists(reason):
                     try:
-                        export(name, attention, inputs, folder)
+                        export(name, attention, inputs, form, folder)
                     except Exception as e:  # noqa: BLE001 whatever a model's code raises
                         with open(reason, "w") as f:
                             f.write(f"{type(e).__name__}: {e}")
@@ -202,7 +215,7 @@ def main():
                 elif options.export_only:
                     result, said = "exported", ""
                 else:
-                    result, said = check(options.tool, folder, options.limit)
+                    result, said = check(options.tool, folder, form, options.limit)
                 counts[result] += 1
                 wrong |= result == "wrong"
                 print(f"{result:13} {case:50} {said[:200]}", flush=True)

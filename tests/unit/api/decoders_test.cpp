@@ -303,6 +303,32 @@ TEST_F(Decoders, ScoresMayBeMadeInAnyWay) {
   expectServed(summed);
 }
 
+TEST_F(Decoders, ProductsMayBeWrittenWithLetters) {
+  Decoder d;
+  d.attention = kRows +
+                "  %later : Tensor = aten::gt(%at.m, %row)\n"
+                "  %e1 : str = prim::Constant[value=\"bhqd, bkhd -> bhqk\"]()\n"
+                "  %e2 : str = prim::Constant[value=\"bhqk,bhkd->bqhd\"]()\n"
+                "  %k.s : Tensor = aten::transpose(%k, %1, %2)\n  %qk : Tensor[] = prim::ListConstruct(%q, %k.s)\n"
+                "  %scores : Tensor = aten::einsum(%e1, %qk, %none)\n"
+                "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+                "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %pv : Tensor[] = prim::ListConstruct(%p, %v)\n"
+                "  %o.s : Tensor = aten::einsum(%e2, %pv, %none)\n  %o : Tensor = aten::transpose(%o.s, %1, %2)\n";
+  expectServed(d);
+}
+
+TEST_F(Decoders, KeysMayBeCopiedTogether) {
+  Decoder d;
+  d.attention =
+      "  %sizes : int[] = prim::ListConstruct(%b, %2, %s, %4)\n"
+      "  %k2 : Tensor = aten::new_empty(%k, %sizes, %none, %none, %none, %none)\n"
+      "  %a : Tensor = aten::slice(%k, %3, %2, %max, %1)\n  %b1 : Tensor = aten::slice(%k, %3, %0, %2, %1)\n"
+      "  %to.b : Tensor = aten::slice(%k2, %3, %2, %max, %1)\n  %c1 : Tensor = aten::copy_(%to.b, %b1, %no)\n"
+      "  %to.a : Tensor = aten::slice(%k2, %3, %0, %2, %1)\n  %c2 : Tensor = aten::copy_(%to.a, %a, %no)\n"
+      "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k2, %v, %none, %drop, %yes)\n";
+  expectServed(d);
+}
+
 TEST_F(Decoders, SinksTakeWeightFromKeys) {
   Decoder d;
   d.attention =
@@ -336,20 +362,25 @@ TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
 }
 
 TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsRefused) {
-  const char* kMixing[] = {
+  // And the text that the first difference is found in.
+  const std::pair<const char*, const char*> kMixing[] = {
       // each token sees the one before it
-      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %front : Tensor = aten::slice(%z, %1, %0, %1, %1)\n"
-      "  %rest : Tensor = aten::slice(%z, %1, %0, %m1, %1)\n  %both : Tensor[] = prim::ListConstruct(%front, %rest)\n"
-      "  %before : Tensor = aten::cat(%both, %1)\n  %x : Tensor = aten::add(%z, %before, %1)\n",
+      {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %front : Tensor = aten::slice(%z, %1, %0, %1, %1)\n"
+       "  %rest : Tensor = aten::slice(%z, %1, %0, %m1, %1)\n  %both : Tensor[] = prim::ListConstruct(%front, %rest)\n"
+       "  %before : Tensor = aten::cat(%both, %1)\n  %x : Tensor = aten::add(%z, %before, %1)\n",
+       "%before : Tensor = aten::cat"},
       // a sum of all tokens up to it
-      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n",
+      {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n",
+       "%x : Tensor = aten::cumsum"},
       // a factor by the length of the text
-      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::div(%z, %s)\n",
+      {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::div(%z, %s)\n",
+       "%x : Tensor = aten::div"},
   };
-  for (const char* mixing : kMixing) {
+  for (auto [mixing, node] : kMixing) {
     Decoder d;
     d.mixing = mixing;
-    expectRefused(d, "this model cannot be served");
+    expectRefused(d, "this model cannot be served: tokens that come piece by piece get other numbers here");
+    EXPECT_NE(messages().find(node), std::string::npos) << messages();
   }
   Decoder padded;
   padded.inputs = "%input_ids : Tensor";

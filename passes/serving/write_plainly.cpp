@@ -1,0 +1,141 @@
+// Products and joins in the operators that attention is looked for in:
+//   baddbmm(x, a, b, beta, alpha)                       -> beta * x + alpha * bmm(a, b)
+//   einsum("bqhd,bkhd->bhqk", [a, b])                   -> matmul of permuted operands
+//   y = empty; y[.., :n].copy_(a); y[.., n:].copy_(b)   -> cat([a, b], dim)
+#include "ir/values/aten.h"
+#include "ir/values/kind_set.h"
+#include "passes/rewrite/formula.h"
+#include "passes/serving/serving_passes.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tscompile {
+namespace {
+
+Value* plainBaddbmm(Node* n, RewriteContext& c) {
+  if (n->inputCount() != 5) return nullptr;
+  Formula f(n, c);
+  Value* product = f.op(aten::bmm, {n->input(1), n->input(2)});
+  if (c.facts.number(n->input(4)) != 1.0) product = f.mul(product, n->input(4));
+  // What is multiplied by zero may hold anything.
+  if (c.facts.number(n->input(3)) == 0.0) return product;
+  return f.add(f.mul(n->input(0), n->input(3)), product);
+}
+
+// The letters of an equation of two operands: those of each, and of the result; nothing if it has other signs.
+struct Equation {
+  std::string a, b, out;
+};
+std::optional<Equation> equationOf(const Value* text) {
+  const IValue* v = GraphFacts::constant(text);
+  if (!v || !v->isString()) return std::nullopt;
+  std::string s(v->toString());
+  std::erase(s, ' ');
+  size_t comma = s.find(','), arrow = s.find("->");
+  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) return std::nullopt;
+  Equation e{s.substr(0, comma), s.substr(comma + 1, arrow - comma - 1), s.substr(arrow + 2)};
+  for (std::string part : {e.a, e.b, e.out}) {
+    if (!std::all_of(part.begin(), part.end(), [](unsigned char ch) { return std::isalpha(ch); })) return std::nullopt;
+    std::sort(part.begin(), part.end());
+    if (std::adjacent_find(part.begin(), part.end()) != part.end()) return std::nullopt;
+  }
+  return e;
+}
+
+Value* permuted(Formula& f, Value* v, const std::string& from, const std::string& to) {
+  if (from == to) return v;
+  Dims order;
+  for (char letter : to) order.push_back(static_cast<int64_t>(from.find(letter)));
+  return f.op(aten::permute, {v, f.integers(order)});
+}
+
+// One dimension of each operand is its own, one is summed over, and the others are those of both and the result.
+Value* plainEinsum(Node* n, RewriteContext& c) {
+  const Node* list = n->inputCount() >= 2 ? n->input(1)->node() : nullptr;
+  if (!list || list->kind() != sym::ListConstruct || list->inputCount() != 2) return nullptr;
+  std::optional<Equation> e = equationOf(n->input(0));
+  if (!e) return nullptr;
+  auto has = [](const std::string& part, char letter) { return part.find(letter) != std::string::npos; };
+  std::string both, summed, ofA, ofB;
+  for (char letter : e->a) (!has(e->b, letter) ? ofA : has(e->out, letter) ? both : summed) += letter;
+  for (char letter : e->b)
+    if (!has(e->a, letter)) ofB += letter;
+  if (summed.size() != 1 || ofA.size() != 1 || ofB.size() != 1 || e->out.size() != both.size() + 2) return nullptr;
+  if (!has(e->out, ofA[0]) || !has(e->out, ofB[0])) return nullptr;
+  Formula f(n, c);
+  Value* a = permuted(f, list->input(0), e->a, both + ofA + summed);
+  Value* b = permuted(f, list->input(1), e->b, both + summed + ofB);
+  return permuted(f, f.op(aten::matmul, {a, b}), both + ofA + ofB, e->out);
+}
+
+// Of memory that is filled part by part along one dimension, what it holds then.
+bool joinCopies(Node* n, RewriteContext& c) {
+  static const Symbol kCopy = Symbol::of("aten::copy_");
+  std::vector<Node*> slices, copies, others;
+  for (const Use& u : n->output()->uses()) {
+    bool isPart = u.user->kind() == aten::slice && u.user->inputCount() == 5 && u.index() == 0 &&
+                  u.user->output()->useCount() == 1 && (*u.user->output()->uses().begin()).user->kind() == kCopy;
+    Node* copy = isPart ? (*u.user->output()->uses().begin()).user : nullptr;
+    if (!copy || copy->output()->hasUses() || copy->input(0) != u.user->output()) {
+      others.push_back(u.user);
+      continue;
+    }
+    slices.push_back(u.user);
+    copies.push_back(copy);
+  }
+  if (slices.size() < 2 || others.empty()) return false;
+  std::vector<size_t> order(slices.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  auto bound = [&](size_t i, size_t slot, int64_t otherwise) {
+    const Value* v = slices[i]->input(slot);
+    return GraphFacts::isNone(v) ? otherwise : c.facts.integer(v).value_or(-1);
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bound(a, 2, 0) < bound(b, 2, 0); });
+  std::optional<int64_t> dim = c.facts.integer(slices[0]->input(1));
+  int64_t at = 0;
+  for (size_t i : order) {
+    if (!dim || c.facts.integer(slices[i]->input(1)) != dim || c.facts.integer(slices[i]->input(4)) != 1) return false;
+    if (at < 0 || bound(i, 2, 0) != at || copies[i]->block() != n->block()) return false;
+    at = bound(i, 3, INT64_MAX);
+  }
+  if (at != INT64_MAX) return false;
+  Node* last = *std::max_element(copies.begin(), copies.end(), [](Node* a, Node* b) { return a->isBefore(b); });
+  for (const Node* user : others)
+    if (user->block() != n->block() || !last->isBefore(user)) return false;
+  Formula f(last, c);
+  f.builder().setPointAfter(last);
+  std::vector<Value*> parts;
+  for (size_t i : order) parts.push_back(copies[i]->input(1));
+  Value* joined = f.op(aten::cat, {f.builder().list(parts, types().tensor), f.integer(*dim)});
+  for (Node* copy : copies) copy->destroy();
+  for (Node* slice : slices) slice->destroy();
+  n->output()->replaceAllUsesWith(joined);
+  n->destroy();
+  return true;
+}
+
+}  // namespace
+
+void writePlainly(Graph& graph, RewriteContext& context) {
+  static const Symbol kBaddbmm = Symbol::of("aten::baddbmm"), kEinsum = Symbol::of("aten::einsum");
+  static const KindSet kEmpty{Symbol::of("aten::empty"), Symbol::of("aten::new_empty"), Symbol::of("aten::empty_like")};
+  std::vector<Node*> nodes;
+  for (Node* n : graph.block()->nodes())
+    if (n->kind() == kBaddbmm || n->kind() == kEinsum || kEmpty.contains(n->kind())) nodes.push_back(n);
+  bool changed = false;
+  for (Node* n : nodes) {
+    if (kEmpty.contains(n->kind())) {
+      changed |= joinCopies(n, context);
+      continue;
+    }
+    Value* plain = n->kind() == kBaddbmm ? plainBaddbmm(n, context) : plainEinsum(n, context);
+    if (!plain) continue;
+    n->output()->replaceAllUsesWith(plain);
+    n->destroy();
+    changed = true;
+  }
+  if (changed) context.facts.refresh();
+}
+
+}  // namespace tscompile
