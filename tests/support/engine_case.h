@@ -54,6 +54,11 @@ class EngineCase {
     EXPECT_TRUE(engine_->run(inputs, outputs, context));
     return outputs;
   }
+  // Whether the engine gives results; where it does not, the interpreter tells why.
+  bool tryRun(std::vector<IValue> inputs, RunContext& context) const {
+    std::vector<IValue> outputs(graph_->outputs().size());
+    return engine_->run(inputs, outputs, context);
+  }
   std::vector<IValue> interpret(std::vector<IValue> inputs) const {
     Diagnostics d;
     Result<std::vector<IValue>> r = program_->run(inputs, {}, d);

@@ -30,6 +30,16 @@ Tensor ConvLayer::scaled() const {
   return scaled;
 }
 
+void ConvLayer::takeMargin(const Dims& before, const Dims& behind) {
+  shape_.inWidth -= before.back() + behind.back();
+  shape_.padLeft += before.back();
+  shape_.padRight += behind.back();
+  if (before.size() < 2) return;
+  shape_.inHeight -= before.front() + behind.front();
+  shape_.padTop += before.front();
+  shape_.padBottom += behind.front();
+}
+
 void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
   storage_ = storage;
   std::string name = fmt::format("{} in {} groups, {}x{}{}", tactic_->name, shape_.groups, shape_.strideHeight,

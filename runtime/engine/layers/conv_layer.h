@@ -26,6 +26,9 @@ class ConvLayer : public ProductLayer {
   void run(Frame& frame) const override;
 
   const ConvShape& shape() const { return shape_; }
+  // The same convolution of an input without a margin of zeros: so much of it before and behind, in spatial dimensions
+  // (one or two).
+  void takeMargin(const Dims& before, const Dims& behind);
   int64_t columns() const override { return shape_.outChannels; }
   void setTactic(const ConvTactic& tactic) { tactic_ = &tactic; }
   const ConvTactic& tactic() const { return *tactic_; }

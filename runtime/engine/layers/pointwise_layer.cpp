@@ -115,7 +115,8 @@ void PointwiseLayer::run(Frame& frame) const {
   const NetTensor& out = network[outputs[0]];
   Dims dims = out.sizes;
   std::vector<Dims> strides;
-  if (blocked) dims = Dims{out.sizes[0], channelBlocks(out.sizes[1]), out.sizes[2] * out.sizes[3], kBlock};
+  if (blocked)
+    dims = Dims{out.sizes[0], channelBlocks(out.sizes[1]), out.numel / (out.sizes[0] * out.sizes[1]), kBlock};
   for (TensorId id : inputs) {
     const NetTensor& t = network[id];
     if (!blocked)

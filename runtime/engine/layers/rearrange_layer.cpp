@@ -79,17 +79,22 @@ void RearrangeLayer::run(Frame& frame) const {
 
 namespace {
 
-// Adds the layer; `sources` has the dimensions of the input.
-void addRearrangement(ConvertCall& call, std::string name, std::vector<std::vector<int64_t>> sources, float filling) {
+// Adds the layer; `sources` has the dimensions of the input. Null if the kernel is called.
+RearrangeLayer* addRearrangement(ConvertCall& call, std::string name, std::vector<std::vector<int64_t>> sources,
+                                 float filling) {
   TensorId input = call.operand(0);
   if (!call.network()[input].contiguous) {
-    if (!call.network()[input].isFloat()) return convertToKernel(call, "elements that are not float32 lie apart");
+    if (!call.network()[input].isFloat()) {
+      convertToKernel(call, "elements that are not float32 lie apart");
+      return nullptr;
+    }
     input = addCopy(call, input);
   }
   TensorId output = call.makeResult();
   auto& layer = call.add<RearrangeLayer>(std::move(name), call.network()[input].sizes, std::move(sources), filling);
   layer.inputs = {input};
   layer.outputs = {output};
+  return &layer;
 }
 
 std::vector<std::vector<int64_t>> unchanged(DimSpan sizes) {
@@ -142,13 +147,21 @@ void convertPad(ConvertCall& call) {
   const double value = mode == PadMode::Constant && !call.isNone(kValue) ? call.number(kValue) : 0;
   const Dims pad = call.integers(1);
   std::vector<std::vector<int64_t>> sources = unchanged(x.sizes());
+  Dims before(sources.size(), 0), behind = before;
+  bool isMargin = mode == PadMode::Constant && value == 0;
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     const size_t d = sources.size() - 1 - i;
+    before[d] = pad[2 * i];
+    behind[d] = pad[2 * i + 1];
+    isMargin &= before[d] >= 0 && behind[d] >= 0;
     const int64_t size = x.size(static_cast<int>(d));
     sources[d].clear();
     for (int64_t at = -pad[2 * i]; at < size + pad[2 * i + 1]; ++at) sources[d].push_back(elementAt(mode, at, size));
   }
-  addRearrangement(call, "pad", std::move(sources), static_cast<float>(value));
+  RearrangeLayer* layer = addRearrangement(call, "pad", std::move(sources), static_cast<float>(value));
+  if (!layer || !isMargin) return;
+  layer->before = before;
+  layer->behind = behind;
 }
 
 template void convertPad<PadMode::Constant>(ConvertCall& call);

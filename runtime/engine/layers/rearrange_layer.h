@@ -19,6 +19,9 @@ class RearrangeLayer : public Layer {
   std::string name() const override { return name_; }
   void run(Frame& frame) const override;
 
+  // A margin of zeros around the input, in each dimension; empty if it is something else.
+  Dims before, behind;
+
  private:
   // Neighbours in the result that are neighbours in the input, along the last dimension that is changed.
   struct Run {

@@ -42,13 +42,17 @@ class LayoutAssigner {
   // Whether the tensor is a blocked one as it was made, not another view of its buffer.
   bool isBlockedItself(TensorId id) const {
     auto whole = blockedWhole_.find(n_[id].buffer);
-    return whole != blockedWhole_.end() && n_[id].contiguous && n_[id].sizes == n_[whole->second].sizes;
+    return whole != blockedWhole_.end() && n_[id].contiguous && isSameImage(n_[id], n_[whole->second]);
+  }
+  // In memory the dimensions behind the channels are one.
+  static bool isSameImage(const NetTensor& a, const NetTensor& b) {
+    return a.rank() > 2 && b.rank() > 2 && a.sizes[0] == b.sizes[0] && a.sizes[1] == b.sizes[1] && a.numel == b.numel;
   }
 
   void markBlocked(TensorId id) {
     NetTensor& t = n_.tensors[id];
     t.blocked = true;
-    int64_t area = t.sizes[2] * t.sizes[3];
+    int64_t area = t.numel / (t.sizes[0] * t.sizes[1]);
     n_.buffers[t.buffer].bytes = static_cast<size_t>(blockedSize(t.sizes[0], t.sizes[1], area)) * sizeof(float);
     blockedWhole_[t.buffer] = id;
   }
@@ -76,7 +80,7 @@ class LayoutAssigner {
     return n_.addView(n_[copy].buffer, view.dtype, view.sizes, view.strides, view.offset);
   }
 
-  // The tensor, which has four dimensions, in blocks of channels.
+  // The tensor, which has channels, in blocks of these.
   TensorId blocked(TensorId id) {
     if (isBlockedItself(id)) {
       n_.tensors[id].blocked = true;
@@ -95,12 +99,12 @@ class LayoutAssigner {
 
   // ---- layers ----
 
-  // The tensor, which is contiguous, in the four sizes that a convolution sees: the graph may see it in three, and what
-  // was fused into the convolution in others.
+  // The tensor, which is contiguous, as the images that a convolution sees: what was fused into it may see it in other
+  // sizes.
   TensorId asImages(TensorId id, int64_t batch, int64_t channels, int64_t height, int64_t width) {
     Dims sizes{batch, channels, height, width};
-    if (n_[id].sizes == sizes) return id;
     NetTensor t = n_[id];
+    if (t.rank() > 2 && t.sizes[0] == batch && t.sizes[1] == channels) return id;
     return n_.addView(t.buffer, t.dtype, sizes, contiguousStrides(sizes), t.offset);
   }
 
@@ -135,8 +139,9 @@ class LayoutAssigner {
     if (!t.isFloat()) return false;
     if (t.sizes == sizes) return t.contiguous && (isBlockedItself(id) || !isBlocked(id));
     if (!n_.isConstant(id)) return false;
-    return t.numel == 1 || (t.rank() >= 3 && t.contiguous && t.sizes[static_cast<size_t>(t.rank() - 3)] == sizes[1] &&
-                            t.numel == sizes[1]);
+    const size_t fromEnd = sizes.size() - 1;  // channels are dimension 1
+    return t.numel == 1 || (t.sizes.size() >= fromEnd && t.contiguous &&
+                            t.sizes[t.sizes.size() - fromEnd] == sizes[1] && t.numel == sizes[1]);
   }
 
   // A constant per channel, with the last block filled up.
@@ -155,7 +160,7 @@ class LayoutAssigner {
     bool any = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) { return isBlockedItself(id); });
     bool all =
         std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) { return fitsBlocks(id, sizes); });
-    if (!any || !all || sizes.size() != 4 || !n_[layer.outputs[0]].isFloat()) return allPlain(layer);
+    if (!any || !all || sizes.size() < 3 || !n_[layer.outputs[0]].isFloat()) return allPlain(layer);
     layer.blocked = true;
     for (TensorId& id : layer.inputs) {
       if (n_[id].sizes == sizes)
@@ -169,11 +174,12 @@ class LayoutAssigner {
   void joining(CatLayer& layer) {
     current_ = layer.node;
     // Not stack, whose result has a dimension that its inputs lack.
-    bool any = false, all = layer.dim == 1 && n_[layer.outputs[0]].rank() == 4;
+    const int rank = n_[layer.outputs[0]].rank();
+    bool any = false, all = layer.dim == 1 && rank > 2;
     for (TensorId id : layer.inputs) {
       any |= isBlockedItself(id);
       const NetTensor& t = n_[id];
-      all &= t.isFloat() && t.rank() == 4 && t.sizes[1] % kBlock == 0 && (isBlockedItself(id) || !isBlocked(id));
+      all &= t.isFloat() && t.rank() == rank && t.sizes[1] % kBlock == 0 && (isBlockedItself(id) || !isBlocked(id));
     }
     if (!any || !all) return allPlain(layer);
     for (TensorId& id : layer.inputs) id = blocked(id);

@@ -30,6 +30,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   for (const auto& layer : network.layers)
     if (auto* tuned = dynamic_cast<TunedLayer*>(layer.get())) tuned->tune(network, options, threads);
   if (network.writes) return;
+  foldMargins(network);
   fuseProducts(network);
   fuseAttention(network);
   fusePointwise(network);

@@ -12,6 +12,8 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
 
 // The steps, in this order. Each leaves a network that computes the same.
 
+// A margin of zeros in front of a convolution becomes padding of that.
+void foldMargins(Network& network);
 // A scale, a bias, a residual and an activation after a product become a part of it.
 void fuseProducts(Network& network);
 // softmax(q k^T * scale + mask) v becomes one layer.

@@ -1,4 +1,5 @@
 // Elements picked one by one: gather, scatter and their kin, take, put.
+#include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
@@ -209,7 +210,11 @@ void putKernel(KernelCall& call) {
 }  // namespace
 
 void registerGatheringOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::gather", .infer = inferGather, .kernel = gatherKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::gather",
+           .infer = inferGather,
+           .kernel = gatherKernel,
+           .convert = convertGather,
+           .dtypes = kAllTypes});
   ops.add({.schema = "aten::take_along_dim",
            .infer = inferTakeAlongDim,
            .kernel = takeAlongDimKernel,

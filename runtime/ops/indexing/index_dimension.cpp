@@ -1,4 +1,5 @@
 // Indexing one dimension with a vector: index_select, index_fill, index_copy, index_add, index_reduce.
+#include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
@@ -167,8 +168,11 @@ void indexReduceKernel(KernelCall& call) {
 }  // namespace
 
 void registerIndexDimensionOps(OpRegistry& ops) {
-  ops.add(
-      {.schema = "aten::index_select", .infer = inferIndexSelect, .kernel = indexSelectKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::index_select",
+           .infer = inferIndexSelect,
+           .kernel = indexSelectKernel,
+           .convert = convertIndexSelect,
+           .dtypes = kAllTypes});
   for (auto schema : {"aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor"})
     ops.add({.schema = schema,
              .infer = inferIndexFill,
@@ -183,6 +187,7 @@ void registerIndexDimensionOps(OpRegistry& ops) {
   ops.add({.schema = "aten::index_add",
            .infer = inferIndexAdd,
            .kernel = indexAddKernel,
+           .convert = convertIndexAdd,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::index_reduce",

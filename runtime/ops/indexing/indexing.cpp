@@ -1,6 +1,7 @@
 // Indexing with lists of tensors: index, index_put.
 #include "runtime/reference/indexing.h"
 
+#include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
@@ -181,7 +182,8 @@ void indexPutKernel(KernelCall& call) {
 
 void registerIndexingOps(OpRegistry& ops) {
   for (auto schema : {"aten::index.Tensor", "aten::index.Tensor_hacked_twin"})
-    ops.add({.schema = schema, .infer = inferIndex, .kernel = indexKernel, .dtypes = kAllTypes});
+    ops.add(
+        {.schema = schema, .infer = inferIndex, .kernel = indexKernel, .convert = convertIndex, .dtypes = kAllTypes});
   for (auto schema : {"aten::index_put", "aten::index_put.hacked_twin", "aten::_index_put_impl"})
     ops.add({.schema = schema,
              .infer = inferIndexPut,

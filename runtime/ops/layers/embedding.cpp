@@ -1,4 +1,5 @@
 // Rows of a table by their numbers: embedding, and bags of rows that are joined into one.
+#include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -246,7 +247,11 @@ void embeddingBagKernel(KernelCall& call) {
 }  // namespace
 
 void registerEmbeddingOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::embedding", .infer = inferEmbedding, .kernel = embeddingKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::embedding",
+           .infer = inferEmbedding,
+           .kernel = embeddingKernel,
+           .convert = convertEmbedding,
+           .dtypes = kAllTypes});
   ops.add({.schema = "aten::embedding_renorm_",
            .infer = inferRenorm,
            .kernel = renormKernel,

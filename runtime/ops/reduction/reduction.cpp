@@ -1,4 +1,5 @@
 // Sums, means, products, counts, any and all: reductions over some or all dimensions.
+#include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/extrema.h"
 #include "runtime/reference/loops/copy.h"
@@ -323,6 +324,7 @@ void registerReductionOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = inferSum,
              .kernel = sumKernel<false>,
+             .convert = convertReduction<ReductionOf::Sum>,
              .dtypes = kAllTypes,
              .cost = Cost::Reduction});
   ops.add({.schema = "aten::nansum",
@@ -331,7 +333,12 @@ void registerReductionOps(OpRegistry& ops) {
            .dtypes = kAllTypes,
            .cost = Cost::Reduction});
   for (auto schema : {"aten::mean", "aten::mean.dim"})
-    ops.add({.schema = schema, .infer = inferMean, .kernel = meanKernel, .dtypes = kAllTypes, .cost = Cost::Reduction});
+    ops.add({.schema = schema,
+             .infer = inferMean,
+             .kernel = meanKernel,
+             .convert = convertReduction<ReductionOf::Mean>,
+             .dtypes = kAllTypes,
+             .cost = Cost::Reduction});
   ops.add({.schema = "aten::nanmean", .infer = inferNanMean, .kernel = nanMeanKernel, .cost = Cost::Reduction});
   for (auto schema : {"aten::prod", "aten::prod.dim_int"})
     ops.add({.schema = schema, .infer = inferSum, .kernel = prodKernel, .dtypes = kAllTypes, .cost = Cost::Reduction});

@@ -1,4 +1,5 @@
 // Maxima and minima over all or some dimensions, and where they are.
+#include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/extrema.h"
 #include "runtime/reference/reduction_call.h"
@@ -89,9 +90,17 @@ void indexOfExtremeKernel(KernelCall& call) {
 
 void registerReductionExtremaOps(OpRegistry& ops) {
   for (auto schema : {"aten::max", "aten::amax"})
-    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<true>, .cost = Cost::Reduction});
+    ops.add({.schema = schema,
+             .infer = inferExtreme,
+             .kernel = extremeKernel<true>,
+             .convert = convertReduction<ReductionOf::Max>,
+             .cost = Cost::Reduction});
   for (auto schema : {"aten::min", "aten::amin"})
-    ops.add({.schema = schema, .infer = inferExtreme, .kernel = extremeKernel<false>, .cost = Cost::Reduction});
+    ops.add({.schema = schema,
+             .infer = inferExtreme,
+             .kernel = extremeKernel<false>,
+             .convert = convertReduction<ReductionOf::Min>,
+             .cost = Cost::Reduction});
   for (auto schema : {"aten::aminmax", "aten::_aminmax", "aten::_aminmax.dim"})
     ops.add({.schema = schema, .infer = inferExtremes, .kernel = aminmaxKernel, .cost = Cost::Reduction});
   ops.add({.schema = "aten::max.dim",

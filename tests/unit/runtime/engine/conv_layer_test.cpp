@@ -118,6 +118,46 @@ TEST(ConvLayer, SmallGroups) {
   }
 }
 
+// Two gates over a padded sequence: the pad is part of both, and what stands between convolutions stays in blocks.
+TEST(ConvLayer, SequencesStayInBlocksAndTakeTheirMargins) {
+  const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, "16, 16, 2") + R"(
+  %p : int[] = prim::Constant[value=[3, 0]]()
+  %s : int[] = prim::Constant[value=[1]]()
+  %z : int[] = prim::Constant[value=[0]]()
+  %d : int[] = prim::Constant[value=[3]]()
+  %n : int = prim::Constant[value=0]()
+  %x0 : Tensor = aten::constant_pad_nd(%x, %p, %n)
+  %a : Tensor = aten::conv1d(%x0, %w, %b, %s, %z, %d, %g)
+  %c : Tensor = aten::conv1d(%x0, %w, %none, %s, %z, %d, %g)
+  %e : Tensor = aten::tanh(%a)
+  %h : Tensor = aten::sigmoid(%c)
+  %i : Tensor = aten::mul(%e, %h)
+  %j : Tensor = aten::conv1d(%i, %w, %b, %s, %z, %s, %g)
+  return (%j)
+)";
+  EngineCase c(graph);
+  Tensor x = randn({2, 16, 21}, 1);
+  EXPECT_EQ(c.layers({x}), "reorder, conv direct+tanh, conv direct+sigmoid, pointwise, conv direct, reorder");
+  c.expectClose({x}, 1e-4);
+}
+
+TEST(ConvLayer, MarginsOfImages) {
+  for (auto [pad, number] : {std::pair("1, 2, 0, 1", "0"), std::pair("-1, 2, 0, 1", "0"), std::pair("1, 1, 1, 1", "2"),
+                             std::pair("1, 0, 0, 0, 0, 12", "0")}) {
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, "16, 16, 3, 3") +
+                              fmt::format(R"(  %p : int[] = prim::Constant[value=[{}]]()
+  %v : int = prim::Constant[value={}]()
+  %s : int[] = prim::Constant[value=[2, 2]]()
+  %o : int[] = prim::Constant[value=[1, 1]]()
+  %x0 : Tensor = aten::constant_pad_nd(%x, %p, %v)
+  %y : Tensor = aten::conv2d(%x0, %w, %b, %s, %o, %o, %g)
+  return (%y)
+)",
+                                          pad, number);
+    expectNative(graph, randn({2, std::string_view(pad).ends_with("12") ? 4 : 16, 6, 9}, 1));
+  }
+}
+
 TEST(ConvLayer, ImagesWithoutBatch) {
   const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 16, "16, 4, 3, 3") + R"(
   %s : int[] = prim::Constant[value=[1, 1]]()

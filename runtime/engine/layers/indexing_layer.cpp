@@ -1,0 +1,246 @@
+#include "runtime/engine/layers/indexing_layer.h"
+
+#include "ir/values/error.h"
+#include "runtime/call/thread_pool.h"
+#include "runtime/engine/layers/operands.h"
+
+#include <cstring>
+#include <numeric>
+
+namespace tscompile {
+namespace {
+
+constexpr int64_t kParallelBytes = 256 << 10;  // less is copied by one thread
+
+// The interpreter does it again, and tells where it is.
+int64_t checked(int64_t index, int64_t size, bool wraps) {
+  if (wraps && index < 0) index += size;
+  if (index < 0 || index >= size) throw ExecutionError(ErrorKind::Model, "an index is out of range");
+  return index;
+}
+
+int64_t elementOf(const std::byte* data, DType dtype, int64_t i) {
+  return dtype == DType::Int64 ? reinterpret_cast<const int64_t*>(data)[i] : reinterpret_cast<const int32_t*>(data)[i];
+}
+
+// body(type of an item of so many bytes)
+template <class Body>
+void withItem(int64_t bytes, Body&& body) {
+  switch (bytes) {
+    case 1:
+      return body(uint8_t());
+    case 2:
+      return body(uint16_t());
+    case 4:
+      return body(uint32_t());
+    default:
+      return body(uint64_t());
+  }
+}
+
+}  // namespace
+
+void PickLayer::run(Frame& frame) const {
+  auto* blocks = reinterpret_cast<int64_t*>(frame.workspace());
+  std::fill_n(blocks, count, 0);
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const Index& index = indices[k];
+    const std::byte* numbers = frame.raw(inputs[k + 1]);
+    const DType dtype = frame.network()[inputs[k + 1]].dtype;
+    Dims at(block.size(), 0);
+    int64_t element = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      blocks[i] += checked(elementOf(numbers, dtype, element), index.size, wraps) * index.stride;
+      for (size_t d = block.size(); d-- > 0;) {
+        element += index.strides[d];
+        if (++at[d] < block[d]) break;
+        element -= index.strides[d] * block[d];
+        at[d] = 0;
+      }
+    }
+  }
+  const std::byte* from = frame.raw(inputs[0]);
+  std::byte* to = frame.raw(outputs[0]);
+  const int64_t all = outer * count, bytes = all * innerBytes;
+  const int64_t pieces = std::clamp<int64_t>(bytes >> 16, 1, std::clamp<int64_t>(all, 1, 64));
+  parallelFor(pieces, bytes < kParallelBytes ? 1 : frame.threads(), [&](int64_t p) {
+    const Piece piece = pieceOf(all, pieces, p);
+    auto copy = [&](auto&& each) {
+      for (int64_t i = piece.begin; i < piece.end; ++i) each(i / count * picked + blocks[i % count], i);
+    };
+    if (innerBytes == 4) return copy([&](int64_t a, int64_t b) { std::memcpy(to + b * 4, from + a * 4, 4); });
+    copy([&](int64_t a, int64_t b) {
+      std::memcpy(to + b * innerBytes, from + a * innerBytes, static_cast<size_t>(innerBytes));
+    });
+  });
+}
+
+void GatherLayer::run(Frame& frame) const {
+  const NetTensor& self = frame.network()[inputs[0]];
+  const NetTensor& index = frame.network()[inputs[1]];
+  const auto* numbers = frame.data<int64_t>(inputs[1]);
+  const size_t last = index.sizes.size() - 1;
+  const int64_t width = index.sizes[last], rows = index.numel / width, step = self.strides[dim];
+  const int64_t along = dim == last ? 0 : self.strides[last], size = self.sizes[dim];
+  withItem(static_cast<int64_t>(itemSize(self.dtype)), [&](auto item) {
+    using T = decltype(item);
+    const T* from = reinterpret_cast<const T*>(frame.raw(inputs[0]));
+    T* to = reinterpret_cast<T*>(frame.raw(outputs[0]));
+    const int64_t pieces = std::clamp<int64_t>(index.numel >> 13, 1, std::min<int64_t>(rows, 64));
+    parallelFor(pieces, index.numel < (32 << 10) ? 1 : frame.threads(), [&](int64_t p) {
+      const Piece piece = pieceOf(rows, pieces, p);
+      for (int64_t row = piece.begin; row < piece.end; ++row) {
+        int64_t base = 0, at = 0, rest = row;
+        for (size_t d = last; d-- > 0;) {
+          const int64_t i = rest % index.sizes[d];
+          rest /= index.sizes[d];
+          at += i * index.strides[d];
+          if (d != dim) base += i * self.strides[d];
+        }
+        for (int64_t j = 0; j < width; ++j)
+          to[row * width + j] =
+              from[base + j * along + checked(numbers[at + j * index.strides[last]], size, false) * step];
+      }
+    });
+  });
+}
+
+void IndexAddLayer::run(Frame& frame) const {
+  const float* self = frame.data<float>(inputs[0]);
+  const std::byte* numbers = frame.raw(inputs[1]);
+  const DType dtype = frame.network()[inputs[1]].dtype;
+  const float* source = frame.data<float>(inputs[2]);
+  auto* out = frame.data<float>(outputs[0]);
+  for (int64_t i = 0; i < count; ++i) checked(elementOf(numbers, dtype, i), size, false);
+  // Each thread has columns of its own: what is added to one element is added in order.
+  const int64_t columns = std::clamp<int64_t>(inner / 16, 1, 16), units = outer * columns;
+  const int64_t work = outer * (count + size) * inner;
+  parallelFor(units, work < (32 << 10) ? 1 : frame.threads(), [&](int64_t u) {
+    const int64_t o = u / columns;
+    const Piece part = pieceOf(inner, columns, u % columns);
+    for (int64_t i = 0; i < size; ++i) {
+      const int64_t at = (o * size + i) * inner;
+      std::copy(self + at + part.begin, self + at + part.end, out + at + part.begin);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      float* to = out + (o * size + elementOf(numbers, dtype, i)) * inner;
+      const float* from = source + (o * count + i) * inner;
+      for (int64_t c = part.begin; c < part.end; ++c) to[c] += from[c] * alpha;
+    }
+  });
+}
+
+// ---- converters ----
+
+namespace {
+
+constexpr std::string_view kApart = "elements that are not float32 lie apart",
+                           kNotIndex = "an index is no tensor of numbers";
+
+bool isIndex(const Tensor& t) { return t.dtype() == DType::Int64 || t.dtype() == DType::Int32; }
+
+// The tensor as a contiguous operand; nothing if it would have to be copied and is not f32.
+std::optional<TensorId> inOrder(ConvertCall& call, const Tensor& t) {
+  TensorId id = call.idOf(t);
+  if (call.network()[id].contiguous) return id;
+  if (!isF32(t)) return std::nullopt;
+  return addCopy(call, id);
+}
+
+int64_t product(DimSpan sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+
+// Picks from dimensions [first, first + indices.size()).
+void addPick(ConvertCall& call, const Tensor& x, size_t first, const std::vector<Tensor>& indices, bool wraps) {
+  const Dims sizes(x.sizes());
+  if (x.numel() == 0 || checkedNumel(call.spec().sizes).value_or(0) == 0) return convertToKernel(call, kEmpty);
+  std::optional<TensorId> from = inOrder(call, x);
+  if (!from) return convertToKernel(call, kApart);
+  auto layer = std::make_unique<PickLayer>(call.node());
+  for (const Tensor& t : indices)
+    if (!broadcastInto(layer->block, t.sizes())) return convertToKernel(call, kNotIndex);
+  const size_t behind = first + indices.size(), rank = layer->block.size();
+  layer->count = product(layer->block);
+  layer->outer = product(DimSpan(sizes.data(), first));
+  layer->picked = product(DimSpan(sizes.data() + first, indices.size()));
+  layer->innerBytes =
+      product(DimSpan(sizes.data() + behind, sizes.size() - behind)) * static_cast<int64_t>(itemSize(x.dtype()));
+  layer->wraps = wraps;
+  layer->inputs = {*from};
+  for (size_t k = 0; k < indices.size(); ++k) {
+    const Tensor& t = indices[k];
+    PickLayer::Index index{sizes[first + k], product(DimSpan(sizes.data() + first + k + 1, indices.size() - k - 1)),
+                           Dims(rank, 0)};
+    for (int d = 0; d < t.rank(); ++d)
+      index.strides[rank - static_cast<size_t>(t.rank() - d)] = t.size(d) == 1 ? 0 : t.stride(d);
+    layer->indices.push_back(std::move(index));
+    layer->inputs.push_back(call.idOf(t));
+  }
+  layer->outputs = {call.makeResult()};
+  call.network().layers.push_back(std::move(layer));
+}
+
+}  // namespace
+
+// (self, indices): those that are there stand next to each other.
+void convertIndex(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  std::vector<Tensor> given = call.tensors(1), indices;
+  size_t first = 0;
+  for (size_t d = 0; d < given.size(); ++d) {
+    if (!given[d].defined()) continue;
+    if (!isIndex(given[d])) return convertToKernel(call, kNotIndex);
+    if (indices.empty()) first = d;
+    if (d != first + indices.size()) return convertToKernel(call, "indices do not stand next to each other");
+    indices.push_back(given[d]);
+  }
+  if (indices.empty()) return convertToKernel(call, kNotIndex);
+  addPick(call, x, first, indices, true);
+}
+
+void convertIndexSelect(ConvertCall& call) {
+  Tensor x = call.tensor(0), index = call.tensor(2);
+  if (x.rank() == 0 || index.rank() != 1) return convertToKernel(call, "a tensor has no dimensions");
+  addPick(call, x, static_cast<size_t>(call.dim(1, x.rank())), {index}, false);
+}
+
+void convertEmbedding(ConvertCall& call) { addPick(call, call.tensor(0), 0, {call.tensor(1)}, false); }
+
+void convertGather(ConvertCall& call) {
+  Tensor x = call.tensor(0), index = call.tensor(2);
+  if (x.numel() == 0 || index.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.rank() == 0 || index.rank() != x.rank()) return convertToKernel(call, "a tensor has no dimensions");
+  if (index.dtype() != DType::Int64 || itemSize(x.dtype()) > sizeof(uint64_t)) return convertToKernel(call, kNotIndex);
+  const auto dim = static_cast<size_t>(call.dim(1, x.rank()));
+  TensorId from = call.operand(0), numbers = call.operand(2);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<GatherLayer>();
+  layer.dim = dim;
+  layer.inputs = {from, numbers};
+  layer.outputs = {output};
+}
+
+// (self, dim, index, source, alpha)
+void convertIndexAdd(ConvertCall& call) {
+  Tensor x = call.tensor(0), index = call.tensor(2), source = call.tensor(3);
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.numel() == 0 || source.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.rank() == 0 || index.rank() != 1) return convertToKernel(call, "a tensor has no dimensions");
+  const auto dim = static_cast<size_t>(call.dim(1, x.rank()));
+  Dims sizes(x.sizes());
+  const int64_t size = sizes[dim];
+  sizes[dim] = index.size(0);
+  if (!(Dims(source.sizes()) == sizes)) return convertToKernel(call, "the source is broadcast");
+  std::optional<TensorId> to = inOrder(call, x), numbers = inOrder(call, index), from = inOrder(call, source);
+  if (!numbers) return convertToKernel(call, kApart);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<IndexAddLayer>();
+  layer.outer = product(DimSpan(sizes.data(), dim));
+  layer.size = size;
+  layer.count = index.size(0);
+  layer.inner = product(DimSpan(sizes.data() + dim + 1, sizes.size() - dim - 1));
+  layer.alpha = static_cast<float>(call.number(4));
+  layer.inputs = {*to, *numbers, *from};
+  layer.outputs = {output};
+}
+
+}  // namespace tscompile

@@ -1,0 +1,57 @@
+// Elements that tensors of numbers pick: index, index_select, embedding, gather, index_add.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+
+#include <vector>
+
+namespace tscompile {
+
+// Blocks of a contiguous tensor [outer][picked dimensions][inner] by one index for each of the dimensions in between.
+// The indices are broadcast to `block`.
+class PickLayer : public Layer {
+ public:
+  struct Index {
+    int64_t size;    // of the dimension that it picks from
+    int64_t stride;  // of that dimension, in blocks
+    Dims strides;    // of the index, over `block`
+  };
+  using Layer::Layer;
+  std::string name() const override { return "pick"; }
+  size_t workspace() const override { return static_cast<size_t>(count) * sizeof(int64_t); }
+  void run(Frame& frame) const override;
+
+  std::vector<Index> indices;  // inputs 1, 2, ...
+  Dims block;
+  int64_t count = 0;  // elements of `block`
+  int64_t outer = 1, picked = 1, innerBytes = 0;
+  bool wraps = false;  // negative numbers count from the end
+};
+
+// out[.., i, ..] = self[.., index[.., i, ..], ..] along one dimension.
+class GatherLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "gather"; }
+  void run(Frame& frame) const override;
+  size_t dim = 0;
+};
+
+// out = self; out[o][index[i]] += source[o][i] * alpha in f32; all are contiguous.
+class IndexAddLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "index_add"; }
+  void run(Frame& frame) const override;
+  int64_t outer = 1, size = 0, count = 0, inner = 1;
+  float alpha = 1;
+};
+
+void convertIndex(ConvertCall& call);
+void convertIndexSelect(ConvertCall& call);
+void convertEmbedding(ConvertCall& call);
+void convertGather(ConvertCall& call);
+void convertIndexAdd(ConvertCall& call);
+
+}  // namespace tscompile

@@ -1,0 +1,128 @@
+// Sums of f32 go no further than some values; those are summed in f64.
+#include "runtime/kernels/reductions.h"
+
+#include "runtime/call/thread_pool.h"
+
+#include <algorithm>
+#include <cmath>
+
+// Included once per instruction set, in this order.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/kernels/reductions.cpp"
+#include <hwy/foreach_target.h>
+#include "runtime/kernels/rows-inl.h"
+#include "runtime/kernels/simd.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+// The larger or the smaller; NaN wins.
+template <bool kMax, class D, class V>
+HWY_INLINE V extreme(D d, V a, V b) {
+  (void)d;
+  const V chosen = kMax ? hn::IfThenElse(hn::Gt(b, a), b, a) : hn::IfThenElse(hn::Lt(b, a), b, a);
+  return hn::IfThenElse(hn::IsNaN(b), b, chosen);
+}
+
+float sumRow(const float* row, int64_t count) {
+  constexpr int64_t kChunk = 1024;
+  double sum = 0;
+  for (int64_t i = 0; i < count; i += kChunk)
+    sum += static_cast<double>(sumOver(row + i, std::min(kChunk, count - i), [](auto, auto x) HWY_ATTR { return x; }));
+  return static_cast<float>(sum);
+}
+
+template <bool kMax>
+float extremeOfRow(const float* row, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  float best = row[0];
+  auto take = [&](float x) { best = std::isnan(x) || (kMax ? x > best : x < best) ? x : best; };
+  int64_t i = 0;
+  if (count >= lanes) {
+    auto all = hn::LoadU(d, row);
+    for (i = lanes; i + lanes <= count; i += lanes) all = extreme<kMax>(d, all, hn::LoadU(d, row + i));
+    alignas(64) float each[HWY_MAX_BYTES / sizeof(float)];
+    hn::StoreU(all, d, each);
+    best = each[0];
+    for (int64_t l = 1; l < lanes && !std::isnan(best); ++l) take(each[l]);
+  }
+  for (; i < count && !std::isnan(best); ++i) take(row[i]);
+  return best;
+}
+float maxOfRow(const float* row, int64_t count) { return extremeOfRow<true>(row, count); }
+float minOfRow(const float* row, int64_t count) { return extremeOfRow<false>(row, count); }
+
+// Columns [0, width) of `count` rows, which are `stride` apart.
+template <class Join>
+HWY_INLINE void joinRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out, Join&& join) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < width; i += lanes) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, width - i)));
+    auto all = hn::MaskedLoad(some, d, rows + i);
+    for (int64_t r = 1; r < count; ++r) all = join(d, all, hn::MaskedLoad(some, d, rows + r * stride + i));
+    hn::BlendedStore(all, some, d, out + i);
+  }
+}
+
+void sumRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
+  constexpr int64_t kRows = 16, kColumns = 64;
+  alignas(64) float part[kColumns];
+  for (int64_t i = 0; i < width; i += kColumns) {
+    const int64_t some = std::min(kColumns, width - i);
+    double sums[kColumns] = {};
+    for (int64_t r = 0; r < count; r += kRows) {
+      joinRows(rows + r * stride + i, stride, std::min(kRows, count - r), some, part,
+               [](auto, auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+      for (int64_t c = 0; c < some; ++c) sums[c] += static_cast<double>(part[c]);
+    }
+    for (int64_t c = 0; c < some; ++c) out[i + c] = static_cast<float>(sums[c]);
+  }
+}
+void maxRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
+  joinRows(rows, stride, count, width, out,
+           [](auto d, auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(a), a, extreme<true>(d, a, b)); });
+}
+void minRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out) {
+  joinRows(rows, stride, count, width, out,
+           [](auto d, auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(a), a, extreme<false>(d, a, b)); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tscompile {
+
+void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
+                  float* output, int threads) {
+  const double cost = 1e-4 * static_cast<double>(outer * count) * static_cast<double>(inner);  // microseconds
+  if (cost < 20) threads = 1;
+  const bool sums = kind == RowReduction::Sum;
+  if (inner == 1) {
+    auto row = sums ? TS_SIMD(sumRow) : kind == RowReduction::Max ? TS_SIMD(maxOfRow) : TS_SIMD(minOfRow);
+    const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::clamp<int64_t>(outer, 1, 64));
+    return parallelFor(pieces, threads, [&](int64_t p) {
+      const Piece piece = pieceOf(outer, pieces, p);
+      for (int64_t o = piece.begin; o < piece.end; ++o)
+        output[o] = sums ? row(input + o * count, count) / divisor : row(input + o * count, count);
+    });
+  }
+  auto rows = sums ? TS_SIMD(sumRows) : kind == RowReduction::Max ? TS_SIMD(maxRows) : TS_SIMD(minRows);
+  const int64_t pieces = std::clamp<int64_t>(inner / 64, 1, 16);
+  parallelFor(outer * pieces, threads, [&](int64_t i) {
+    const int64_t o = i / pieces;
+    const Piece columns = pieceOf(inner, pieces, i % pieces);
+    float* out = output + o * inner;
+    rows(input + o * count * inner + columns.begin, inner, count, columns.end - columns.begin, out + columns.begin);
+    for (int64_t c = columns.begin; sums && c < columns.end; ++c) out[c] /= divisor;
+  });
+}
+
+}  // namespace tscompile
+#endif

@@ -1,0 +1,110 @@
+// Layers that pick, move and reduce elements: which operators become them, and that they compute what the interpreter
+// does; tests/ops has their values.
+#include "tests/support/engine_case.h"
+
+#include <fmt/core.h>
+
+namespace tscompile::test {
+namespace {
+
+Tensor numbers(std::initializer_list<int64_t> sizes, int64_t below, uint64_t seed) {
+  Tensor t = Tensor::empty(DType::Int64, Dims(sizes));
+  std::mt19937_64 random(seed);
+  for (int64_t i = 0; i < t.numel(); ++i)
+    t.data<int64_t>()[i] = static_cast<int64_t>(random() % static_cast<uint64_t>(below));
+  return t;
+}
+
+// A graph of x and two tensors of numbers.
+std::string graphOf(std::string_view body) {
+  return fmt::format(R"(graph(%x : Tensor, %i : Tensor, %j : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %t : bool = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %last : int = prim::Constant[value=-1]()
+{}  return (%y)
+)",
+                     body);
+}
+
+void expectLayer(std::string_view body, std::string_view layer, const std::vector<IValue>& in,
+                 double tolerance = 1e-5) {
+  SCOPED_TRACE(body);
+  EngineCase c(graphOf(body));
+  EXPECT_EQ(c.layers(in, true), layer);
+  c.expectClose(in, tolerance);
+  std::vector<IValue> one = c.run(in, 1), three = c.run(in, 3);
+  const Tensor a = one[0].toTensor(), b = three[0].toTensor();
+  EXPECT_EQ(std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel()) * itemSize(a.dtype())), 0);
+}
+
+}  // namespace
+
+TEST(RearrangingLayers, Picking) {
+  Tensor x = randn({6, 7, 40}, 1), i = numbers({2, 3}, 6, 2), j = numbers({3}, 7, 3);
+  expectLayer("  %y : Tensor = aten::index_select(%x, %one, %j)\n", "pick", {x, i, j});
+  expectLayer("  %l : Tensor?[] = prim::ListConstruct(%i)\n  %y : Tensor = aten::index(%x, %l)\n", "pick", {x, i, j});
+  expectLayer("  %l : Tensor?[] = prim::ListConstruct(%i, %j)\n  %y : Tensor = aten::index(%x, %l)\n", "pick",
+              {x, i, j});
+  expectLayer("  %l : Tensor?[] = prim::ListConstruct(%none, %j)\n  %y : Tensor = aten::index(%x, %l)\n", "pick",
+              {x, i, j});
+  expectLayer("  %l : Tensor?[] = prim::ListConstruct(%i, %none, %j)\n  %y : Tensor = aten::index(%x, %l)\n",
+              "kernel aten::index.Tensor: indices do not stand next to each other", {x, i, j});
+  expectLayer(
+      "  %w : Tensor = aten::select(%x, %zero, %one)\n"
+      "  %y : Tensor = aten::embedding(%w, %i, %last, %f, %f)\n",
+      "pick", {x, i, j});
+  expectLayer("  %y : Tensor = aten::gather(%x, %one, %i, %f)\n", "gather", {x, numbers({6, 3, 40}, 7, 4), j});
+  expectLayer("  %xt : Tensor = aten::transpose(%x, %one, %two)\n  %y : Tensor = aten::gather(%xt, %last, %i, %f)\n",
+              "gather", {x, numbers({5, 40, 3}, 7, 4), j});
+  expectLayer(
+      "  %s : Tensor = aten::index_select(%x, %one, %j)\n"
+      "  %y : Tensor = aten::index_add(%x, %one, %j, %s, %two)\n",
+      "pick, index_add", {x, i, numbers({90}, 7, 3)});
+}
+
+TEST(RearrangingLayers, NumbersOutOfRangeFailAsInTheInterpreter) {
+  EngineCase c(graphOf("  %y : Tensor = aten::index_select(%x, %zero, %j)\n"));
+  std::vector<IValue> in{randn({3, 4}, 1), numbers({1}, 3, 1),
+                         Tensor::of<int64_t>(Dims{2}, std::vector<int64_t>{1, 3})};
+  RunOptions options;
+  RunContext context(options);
+  RunScope scope(context);
+  EXPECT_FALSE(c.tryRun(in, context));
+}
+
+TEST(RearrangingLayers, Moving) {
+  Tensor x = randn({2, 5, 9, 30}, 1);
+  const std::vector<IValue> in{x, x, x};
+  for (std::string_view pad : {"1, 2", "0, 0, 1, 3", "-1, 2, 3, 0", "2, 2, 1, 0"}) {
+    const std::string list = fmt::format("  %p : int[] = prim::Constant[value=[{}]]()\n", pad);
+    expectLayer(list + "  %y : Tensor = aten::constant_pad_nd(%x, %p, %two)\n", "pad", in);
+    if (pad.size() > 5) expectLayer(list + "  %y : Tensor = aten::replication_pad2d(%x, %p)\n", "pad", in);
+  }
+  expectLayer(
+      "  %p : int[] = prim::Constant[value=[3, -2]]()\n  %d : int[] = prim::Constant[value=[1, -1]]()\n"
+      "  %y : Tensor = aten::roll(%x, %p, %d)\n",
+      "roll", in);
+  expectLayer("  %d : int[] = prim::Constant[value=[1, 2]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", in);
+}
+
+TEST(RearrangingLayers, Reducing) {
+  Tensor x = randn({3, 70, 5, 91}, 1);
+  const std::vector<IValue> in{x, x, x};
+  for (std::string_view dims : {"-1", "1", "0, 1", "1, 2", "2, 3", "0, 1, 2, 3"}) {
+    const std::string list = fmt::format("  %d : int[] = prim::Constant[value=[{}]]()\n", dims);
+    expectLayer(list + "  %y : Tensor = aten::sum(%x, %d, %t, %none)\n", "sum", in, 3e-5);  // rows are added in f32 there
+    expectLayer(list + "  %y : Tensor = aten::mean(%x, %d, %f, %none)\n", dims == "2, 3" ? "global_avg_pool" : "mean",
+                in);
+    expectLayer(list + "  %y : Tensor = aten::amax(%x, %d, %t)\n", "max", in);
+    expectLayer(list + "  %y : Tensor = aten::amin(%x, %d, %f)\n", "min", in);
+  }
+  expectLayer("  %y : Tensor = aten::mean(%x, %none)\n", "mean", in);
+  expectLayer("  %d : int[] = prim::Constant[value=[0, 2]]()\n  %y : Tensor = aten::sum(%x, %d, %t, %none)\n",
+              "kernel aten::sum.dim_IntList: its dimensions do not lie next to each other", in);
+}
+
+}  // namespace tscompile::test
