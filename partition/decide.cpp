@@ -4,6 +4,7 @@
 #include "ir/graph/node_text.h"
 #include "ir/operators/private_writes.h"
 #include "ir/support/text.h"
+#include "ir/values/loop_limits.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -30,13 +31,83 @@ Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSup
       recomputing_(graph, partition.given, aliases_, memory_, options.bound) {}
 
 void Decider::fallBack(const Node* node, Reason reason, std::string detail, Remedy remedy, const Node* cause) {
+  // An engine has control flow as a whole.
+  if (const Node* holder = holderOf(node)) return fallBack(holder, reason, std::move(detail), std::move(remedy), cause);
   Decision& d = partition_.decisions[node];
   if (!d.accelerated()) return;
   d.reason = reason;
   d.detail = std::move(detail);
   d.remedy = std::move(remedy);
   d.cause = cause;
+  if (node->hasBlocks() &&
+      (reason == Reason::NonTensor || reason == Reason::Interface || reason == Reason::ControlFlow)) {
+    d.reason = Reason::ControlFlow;
+    d.detail = std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves";
+    d.remedy = remedies_.ofControl(node);
+    d.cause = nullptr;
+  }
+  if (node->hasBlocks()) left_.insert(node);
   todo_.push_back(node);
+}
+
+// The control flow around the node that is in an engine as a whole, the outermost; null if there is none.
+const Node* Decider::holderOf(const Node* node) const {
+  const Node* holder = nullptr;
+  for (const Node* owner = node->block()->owner(); owner && !isElsewhere(owner); owner = owner->block()->owner())
+    holder = owner;
+  return holder;
+}
+
+// Whether an engine can have control flow with all that it holds: it is planned when sizes are known, and they decide.
+// A block that raises, or is never entered, may hold anything.
+bool Decider::takeWhole(const Node* node) {
+  constexpr size_t kMostDepth = 32;
+  if (node->block()->depth() > kMostDepth) return false;
+  if (aliases_.graphHasWrites())
+    for (const Value* v : node->outputs())
+      if (aliases_.isWritten(v)) return false;
+  std::vector<const Node*> unreached;
+  for (Block* b : node->blocks()) {
+    bool raises = false, fits = true;
+    for (const Node* n : b->nodes()) raises |= n->kind() == sym::RaiseException;
+    forEachNode(b, [&](const Node* n) {
+      if (partition_.given.contains(n) || !isElsewhere(n)) return;
+      const Reason reason = partition_.decisions[n].reason;
+      fits &= raises && reason != Reason::UserExcluded && reason != Reason::Aliasing;
+      unreached.push_back(n);
+    });
+    if (!fits) return false;
+  }
+  if (node->kind() == sym::Loop) {
+    const Node* most = node->input(0)->node();
+    const Node* goesOn = node->block(0)->result(0)->node();
+    const IValue* turns = most && most->kind() == sym::Constant ? most->attributeValue(sym::value) : nullptr;
+    const auto nodes = static_cast<int64_t>(countWithin(node, partition_.given));
+    const bool counts = goesOn && goesOn->kind() == sym::Constant;
+    if (counts && turns && turns->isInt() && turns->toInt() > kMostTurnedNodes / nodes) return false;
+  }
+  for (const Node* n : unreached) {
+    unreached_[n] = partition_.decisions[n];
+    partition_.decisions[n] = {};
+  }
+  return true;
+}
+
+// What was inside of control flow that left its engine is on its own.
+void Decider::giveUpWhole(const Node* node) {
+  for (Block* b : node->blocks())
+    forEachNode(b, [&](const Node* n) {
+      auto known = unreached_.find(n);
+      if (known != unreached_.end() && !holderOf(n)) partition_.decisions[n] = known->second;
+    });
+  for (Block* b : node->blocks()) {
+    forEachNode(b, [&](const Node* n) {
+      if (partition_.given.contains(n) || holderOf(n)) return;
+      if (isElsewhere(n)) pushConsequences(n);
+      checkAll(n);
+    });
+    checkOutputs(b->returnNode());
+  }
 }
 
 void Decider::decide() {
@@ -46,37 +117,51 @@ void Decider::decide() {
       for (uint32_t location : memory_.of(n).writes.list()) writersOf_[location].push_back(writers_.size());
       writers_.push_back(n);
     });
+  // Control flow behind what it holds.
+  std::vector<const Node*> open;
+  auto decideControl = [&] {
+    partition_.decisions[open.back()] = {};
+    decideAlone(open.back());
+    left_.clear();
+    open.pop_back();
+  };
   forEachNode(graph_, [&](const Node* n) {
-    if (!partition_.given.contains(n)) decideAlone(n);
+    while (!open.empty() && open.back() != n->block()->owner()) decideControl();
+    if (n->hasBlocks()) {
+      partition_.decisions[n].reason = Reason::ControlFlow;  // until it is decided
+      open.push_back(n);
+    } else if (!partition_.given.contains(n)) {
+      decideAlone(n);
+    }
   });
+  while (!open.empty()) decideControl();
   forEachNode(graph_, [&](const Node* n) {
-    if (partition_.given.contains(n)) return;
-    checkInputs(n);
-    checkNumbers(n);
-    checkBlocksInside(n);
-    for (const Block* b : n->blocks()) checkOutputs(b->returnNode());
+    if (!partition_.given.contains(n) && !holderOf(n)) checkAll(n);
   });
   checkOutputs(graph_.returnNode());
   settle();
 }
 
+void Decider::checkAll(const Node* node) {
+  checkInputs(node);
+  checkNumbers(node);
+  checkBlocksInside(node);
+  if (isElsewhere(node))
+    for (const Block* b : node->blocks()) checkOutputs(b->returnNode());
+}
+
 void Decider::decideAlone(const Node* node) {
-  if (isAssumed(node)) return recomputing_.add(node, true);
-  if (!userExcludes(node)) {
-    Verdict verdict;
-    if (node->hasBlocks())
-      verdict = {Reason::ControlFlow,
-                 std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves",
-                 remedies_.ofControl(node)};
-    else
-      verdict = support_.accepts(*node);
+  if (isAssumed(node) && !node->hasBlocks()) return recomputing_.add(node, true);
+  if (isAssumed(node) || !userExcludes(node)) {
+    Verdict verdict = support_.accepts(*node);
+    if (node->hasBlocks() && verdict.ok() && !takeWhole(node)) verdict = {Reason::ControlFlow, "", {}};
     if (options_.refused)
       if (auto turnedDown = options_.refused->find(node); turnedDown != options_.refused->end())
         verdict = turnedDown->second;
     // What engines could run may be computed once more, whatever else keeps the node itself out.
     recomputing_.add(node, verdict.ok());
     if (!verdict.ok()) return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
-    hazard(node);
+    if (!node->hasBlocks()) hazard(node);
   }
 }
 
@@ -221,27 +306,32 @@ void Decider::takesInputs(const Node* node) {
 
 // What comes from elsewhere must be able to cross, or to be computed here.
 void Decider::checkInputs(const Node* node) {
+  if (const Node* holder = holderOf(node)) return checkInputs(holder);
   if (isElsewhere(node)) return;
-  for (const Use& u : node->inputs()) {
-    const Value* v = u.value;
+  const Value* missing = nullptr;
+  forEachTaken(node, [&](const Value* v) {
     const Node* from = v->node();
-    if (from && partition_.given.contains(from)) continue;
-    if (crossesBorders(v) || (options_.bound && options_.bound->contains(v))) continue;
-    if (!from && v->block() == graph_.block()) return takesInputs(node);
-    if (!from)
-      return fallBack(node, Reason::NonTensor, "takes " + typedName(v) + ", a parameter of its block; " + kTensorsOnly,
-                      "", v->block()->owner());
-    bool here = from->block() == node->block() && !isElsewhere(from);
-    if (here || recomputing_.allows(from)) continue;
-    const Decision& d = partition_.decisions[from];
+    if (missing || (from && partition_.given.contains(from))) return;
+    if (crossesBorders(v) || (options_.bound && options_.bound->contains(v))) return;
+    const bool here = from && from->block() == node->block() && !isElsewhere(from);
+    if (!here && !(from && recomputing_.allows(from))) missing = v;
+  });
+  if (!missing) return;
+  const Node* from = missing->node();
+  if (!from && missing->block() == graph_.block()) return takesInputs(node);
+  if (!from)
     return fallBack(node, Reason::NonTensor,
-                    "takes " + typedName(v) + " from " + nodeName(from) + ", which runs elsewhere; " + kTensorsOnly,
-                    d.accelerated() ? Remedy() : d.remedy, from);
-  }
+                    "takes " + typedName(missing) + ", a parameter of its block; " + kTensorsOnly, "",
+                    missing->block()->owner());
+  const Decision& d = partition_.decisions[from];
+  fallBack(node, Reason::NonTensor,
+           "takes " + typedName(missing) + " from " + nodeName(from) + ", which runs elsewhere; " + kTensorsOnly,
+           d.accelerated() ? Remedy() : d.remedy, from);
 }
 
 // Numbers and lists of them go to where they are needed; engines that need them as well compute them again.
 void Decider::checkOutputs(const Node* node) {
+  if (holderOf(node)) return;
   for (const Use& u : node->inputs()) {
     const Value* v = u.value;
     const Node* from = v->node();
@@ -262,22 +352,26 @@ void Decider::checkOutputs(const Node* node) {
 
 // What a block inside needs is there before the block runs.
 void Decider::checkBlocksInside(const Node* node) {
-  for (const Use& u : node->inputs()) {
-    const Node* from = u.value->node();
-    if (!from || from->block() == node->block() || partition_.given.contains(from)) continue;
-    if (!isElsewhere(from) && !recomputing_.isTakenIn(u.value))
+  auto check = [&](const Value* v) {
+    const Node* from = v->node();
+    if (!from || from->block() == node->block() || partition_.given.contains(from)) return;
+    if (!isElsewhere(from) && !recomputing_.isTakenIn(v))
       fallBack(from, Reason::NonTensor,
-               "makes " + typedName(u.value) + " for " + nodeName(node) + " in a block inside; " + kTensorsOnly, "",
+               "makes " + typedName(v) + " for " + nodeName(node) + " in a block inside; " + kTensorsOnly, "",
                node->block()->owner());
-  }
+  };
+  if (!isElsewhere(node)) return forEachTaken(node, check);
+  for (const Use& u : node->inputs()) check(u.value);
 }
 
 void Decider::pushConsequences(const Node* node) {
+  if (holderOf(node)) return;
   checkOutputs(node);
+  if (left_.erase(node)) giveUpWhole(node);
   for (const Value* v : node->outputs()) {
     if (crossesBorders(v)) continue;
     for (const Use& u : v->uses())
-      if (!u.user->isReturn()) checkInputs(u.user);
+      if (!u.user->isReturn() || holderOf(u.user)) checkInputs(u.user);
   }
 }
 

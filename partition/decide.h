@@ -39,6 +39,10 @@ class Decider {
   void checkOutputs(const Node* node);
   void checkNumbers(const Node* node);
   void checkBlocksInside(const Node* node);
+  void checkAll(const Node* node);
+  bool takeWhole(const Node* node);
+  void giveUpWhole(const Node* node);
+  const Node* holderOf(const Node* node) const;
   void pushConsequences(const Node* node);
   bool isAssumed(const Node* node) const { return options_.assumed && options_.assumed->contains(node); }
   bool isElsewhere(const Node* node) const { return !partition_.decisions[node].accelerated(); }
@@ -55,6 +59,9 @@ class Decider {
   std::vector<const Node*> writers_;
   std::unordered_map<uint32_t, std::vector<size_t>> writersOf_;  // of each location: into writers_
   std::deque<const Node*> todo_;
+  std::unordered_set<const Node*> left_;  // control flow that was in an engine as a whole, until what follows is drawn
+  // Of nodes that control flow in an engine holds though no engine can run them: they are never reached, or raise.
+  std::unordered_map<const Node*, Decision> unreached_;
 };
 
 }  // namespace tscompile

@@ -361,7 +361,8 @@ void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packe
              .infer = infer,
              .kernel = kernel,
              .dtypes = kFloatingTypes,
-             .traits = random ? TraitSet{Trait::Random} : TraitSet{}});
+             .traits = random ? TraitSet{Trait::Random} : TraitSet{},
+             .cost = Cost::Product});
   };
   add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, true);
   add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, true);
