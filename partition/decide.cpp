@@ -62,7 +62,9 @@ const Node* Decider::holderOf(const Node* node) const {
 // A block that raises, or is never entered, may hold anything.
 bool Decider::takeWhole(const Node* node) {
   constexpr size_t kMostDepth = 32;
-  if (node->block()->depth() > kMostDepth) return false;
+  size_t depth = 0;
+  for (const Block* b = node->block(); b->owner(); b = b->parent())
+    if (++depth > kMostDepth) return false;
   if (aliases_.graphHasWrites())
     for (const Value* v : node->outputs())
       if (aliases_.isWritten(v)) return false;
@@ -117,6 +119,7 @@ void Decider::decide() {
       for (uint32_t location : memory_.of(n).writes.list()) writersOf_[location].push_back(writers_.size());
       writers_.push_back(n);
     });
+  if (aliases_.graphHasWrites()) findOwnLists();
   // Control flow behind what it holds.
   std::vector<const Node*> open;
   auto decideControl = [&] {
@@ -248,12 +251,91 @@ bool Decider::isNew(const Value* v) const {
   return !op->schema().returns[v->index()].alias;
 }
 
+void Decider::findOwnLists() {
+  std::unordered_map<uint32_t, std::vector<const Value*>> names;
+  auto add = [&](const Value* v) {
+    if (!AliasAnalysis::canRefer(v->type()) || v->type()->isTensor()) return;
+    const Locations reached = aliases_.reachable(v);
+    for (uint32_t l : reached.list()) names[l].push_back(v);
+  };
+  forEachNode(graph_, [&](const Node* n) {
+    for (const Block* b : n->blocks())
+      for (const Value* v : b->parameters()) add(v);
+    for (const Value* v : n->outputs()) add(v);
+    if (n->kind() != sym::ListConstruct || !n->output()->type()->isListOf(TypeKind::Tensor)) return;
+    const Locations& own = aliases_.locations(n->output());
+    if (own.list().size() == 1 && !own.reachOutside() && aliases_.isWrittenItself(n->output()))
+      ownLists_[own.list()[0]].maker = n;
+  });
+  auto placeOf = [](const Block* block, const Node* n) {
+    while (n && n->block() != block) n = n->block()->owner();
+    return n;
+  };
+  auto isOthers = [&](uint32_t location, OwnList& list) {
+    std::unordered_set<const Value*> known{list.maker->output()};
+    for (size_t i = 0; i < writers_.size(); ++i) {
+      const Node* w = writers_[i];
+      if (!memory_.of(w).writes.contains(location)) continue;
+      const Operator* op = registry_.resolve(*w);
+      const bool moves = op && op->has(Trait::ReadsGeometry) && w->inputCount() && known.contains(w->input(0));
+      if (!moves || memory_.of(w).writes.list().size() != 1) return true;
+      for (const Value* v : w->outputs())
+        if (v->type()->isListOf(TypeKind::Tensor)) known.insert(v);
+      list.writers.push_back(w);
+    }
+    for (const Value* v : names[location])
+      if (!known.contains(v)) return true;
+    list.places.push_back(list.maker);
+    for (const Value* v : known)
+      for (const Use& u : v->uses()) {
+        if (u.user->isReturn()) return true;
+        const Node* place = placeOf(list.maker->block(), u.user);
+        if (!place) return true;
+        list.places.push_back(place);
+      }
+    return false;
+  };
+  for (auto at = ownLists_.begin(); at != ownLists_.end();)
+    at = isOthers(at->first, at->second) ? ownLists_.erase(at) : std::next(at);
+}
+
+bool Decider::isOwnList(const Locations& locations) const {
+  return locations.list().size() == 1 && ownLists_.contains(locations.list()[0]);
+}
+
+bool Decider::dropSplitLists(const std::function<uint32_t(const Node*)>& runOf) {
+  std::vector<uint32_t> split;
+  for (const auto& [location, list] : ownLists_) {
+    const bool inside = holderOf(list.maker);
+    const uint32_t run = runOf(list.maker);
+    if (!inside && std::any_of(list.places.begin(), list.places.end(),
+                               [&](const Node* n) { return isElsewhere(n) || runOf(n) != run; }))
+      split.push_back(location);
+  }
+  bool any = false;
+  std::sort(split.begin(), split.end());
+  for (uint32_t location : split) {
+    const OwnList list = ownLists_.at(location);
+    auto send = [&](const Node* n, std::string detail) {
+      any |= !isElsewhere(n) || holderOf(n);
+      fallBack(n, Reason::Aliasing, std::move(detail),
+               "a value that is made in one piece instead of being changed would allow an engine");
+    };
+    for (const Node* w : list.writers)
+      send(w, "writes " + valueName(w->input(0)) + " in place, which is needed in more than one place");
+    send(list.maker,
+         "gives " + valueName(list.maker->output()) + ", which is changed and needed in more than one place");
+  }
+  settle();
+  return any;
+}
+
 // Writes must be seen by everybody else who holds the memory, and engines give memory of their own.
 void Decider::hazard(const Node* node) {
   if (!aliases_.graphHasWrites()) return;
   if (!memory_.of(node).writes.empty()) {
     const Operator* op = registry_.resolve(*node);
-    if (op && writesPrivately(*node, *op)) return;
+    if (op && (writesPrivately(*node, *op) || isOwnList(memory_.of(node).writes))) return;
     const Value* written = node->inputCount() ? node->input(0) : nullptr;
     for (size_t i = node->inputCount(); op && i-- > 0;)
       if (op->trains(*node, i)) written = node->input(i);
@@ -268,6 +350,7 @@ void Decider::hazard(const Node* node) {
     for (const Use& u : node->inputs())
       if (!base && aliases_.mayShareMemory(v, u.value)) base = u.value;
     bool list = !v->type()->isTensor() && aliases_.isWrittenItself(v);
+    if (!base && list && isOwnList(aliases_.locations(v))) continue;
     if (!base && !list) continue;
     const Node* writer = writerOf(v, node);
     if (!writer && options_.assumed) continue;  // without those that are taken to be fit, nobody writes it

@@ -52,7 +52,7 @@ class Segmenter {
       runs_.clear();
       for (const BlockGraph& b : blocks_)
         runs_.push_back(isInside(b) ? std::vector<Run>() : withMovedNumbers(b, runsOf(b, strategy)));
-      if (!dropSmallSegments()) break;
+      if (!dropSmallSegments() && !dropSplitLists()) break;
     }
     write();
   }
@@ -208,6 +208,17 @@ class Segmenter {
         }
     decider_.settle();
     return any;
+  }
+
+  bool dropSplitLists() {
+    NodeTable<uint32_t> run(graph_);
+    uint32_t number = 0;
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      for (const Run& r : runs_[i]) {
+        ++number;
+        for (uint32_t item : r.items) run[blocks_[i].nodes[item]] = number;
+      }
+    return decider_.dropSplitLists([&](const Node* n) { return run[n]; });
   }
 
   // Nodes that only make numbers and lists go to the first engine that needs them, if their own does not.

@@ -19,7 +19,7 @@ class TracedGraphMaker {
         alias_(graph, registry),
         overloads_(registry),
         slots_(graph) {
-    traced.hasWrites_ = alias_.graphHasWrites() && !hasOnlyPrivateWrites(graph, registry);
+    traced.hasWrites_ = alias_.graphHasWrites() && !hasOnlyPrivateWrites(graph, registry) && writesMore(graph);
   }
 
   // Nothing, or what keeps the block out of engines whatever the sizes are.
@@ -35,6 +35,17 @@ class TracedGraphMaker {
   using Step = TracedGraph::Step;
   // Deeper blocks are left to the interpreter, which does not recurse.
   static constexpr uint32_t kMostDepth = 64;
+
+  // Whether something else is written than lists, whose items change places while the graph is traced.
+  bool writesMore(const Graph& graph) {
+    bool more = false;
+    forEachNode(graph, [&](const Node* n) {
+      if (more || n->hasBlocks()) return;
+      const Operator* op = overloads_.resolve(*n);
+      more |= n->subgraph() || (op && (op->trains(*n) || (op->schema().isMutable() && !op->has(Trait::ReadsGeometry))));
+    });
+    return more;
+  }
 
   uint32_t define(const Value* v) { return slots_[v] = traced_.slotCount_++; }
 
