@@ -57,13 +57,19 @@ std::optional<Refusal> tryEngine(const Graph& graph, const OpRegistry& registry,
   return refusal;
 }
 
-// The node of a segment that a node of its graph stands for: that which makes a value of the same name.
-const Node* sourceOf(const Segment& segment, const Node* copy) {
-  if (!copy || copy->outputCount() == 0) return nullptr;
-  std::string name = copy->output(0)->name();
-  for (const Node* n : segment.nodes)
-    if (n->outputCount() && n->output(0)->name() == name) return n;
-  return nullptr;
+// The node of a segment that a node of its graph, or what is around that, stands for. The graph has the nodes in order,
+// with copies of given ones between.
+const Node* sourceOf(const Segment& segment, const GivenNodes& given, const Node* copy) {
+  if (!copy) return nullptr;
+  while (const Node* owner = copy->block()->owner()) copy = owner;
+  size_t at = 0;
+  for (const Node* n : copy->block()->nodes()) {
+    if (n == copy) break;
+    at += !given.contains(n);
+  }
+  if (given.contains(copy) || at < segment.recomputed.size()) return nullptr;
+  at -= segment.recomputed.size();
+  return at < segment.nodes.size() ? segment.nodes[at] : nullptr;
 }
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
@@ -141,7 +147,7 @@ std::optional<Partition> cutIntoEngines(const Prepared& prepared, PartitionOptio
       std::unique_ptr<Graph> graph = segmentGraph(s, cut);
       std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, {}, engine);
       if (!refusal) continue;
-      const Node* source = sourceOf(s, refusal->node);
+      const Node* source = sourceOf(s, cut.given, refusal->node);
       if (refusal->isMistake) {
         diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
             .note("docs/writing_converters.md tells what converters have to do");
@@ -347,8 +353,7 @@ Result<std::vector<UnsupportedNode>> checkMethodOperatorSupport(const Module& mo
   std::unique_ptr<EngineSupport> support = engineSupport(*prepared->registry);
   std::vector<UnsupportedNode> out;
   forEachNode(*prepared->graph, [&](const Node* n) {
-    // Control flow itself is never a part of an engine; what is inside may be.
-    if (given.contains(n) || n->hasBlocks()) return;
+    if (given.contains(n)) return;
     Verdict verdict = support->accepts(*n);
     if (verdict.ok()) return;
     const Operator* op = prepared->registry->resolve(*n);

@@ -204,6 +204,7 @@ bool reportUnmatched(const Prepared& prepared, Diagnostics& diagnostics) {
 PartitionOptions partitionOptionsOf(const PartitionSpec& spec) {
   PartitionOptions options;
   options.minBlockSize = spec.minBlockSize.value_or(spec.requiredCoverage > 0 ? 1 : options.minBlockSize);
+  options.countsGains = !spec.minBlockSize && spec.requiredCoverage == 0;
   options.strategy = spec.strategy;
   options.markedOperators = spec.torchExecutedOps;
   auto mark = [&](const std::vector<std::string>& names, int64_t kind) {
@@ -226,7 +227,7 @@ void reportNotCovered(const Prepared& prepared, const Partition& p, double requi
       fmt::format("{:.1f} % of the nodes run in engines, and {:g} % are required", coverage(p) * 100, required * 100),
       ErrorKind::Unsupported);
   forEachNode(*prepared.graph, [&](const Node* n) {
-    if (p.given.contains(n)) return;
+    if (p.given.contains(n) || p.wrapping.contains(n)) return;
     const Decision& d = p.decisions[n];
     if (d.accelerated() || d.cause) return;
     Diagnostic& error = diagnostics.error(

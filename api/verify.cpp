@@ -239,7 +239,7 @@ class EngineVerifier : public SegmentCalls {
     EngineCheck check;
     check.node = &node;
     GivenNodes given(*node.subgraph());
-    for (const Node* n : node.subgraph()->block()->nodes()) check.nodes += !given.contains(n);
+    forEachNode(*node.subgraph(), [&](const Node* n) { check.nodes += !given.contains(n); });
     report_.engines.push_back(std::move(check));
     return report_.engines.back();
   }

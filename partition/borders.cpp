@@ -14,12 +14,19 @@ Rematerialization::Rematerialization(const Graph& graph, const GivenNodes& given
     : given_(given), aliases_(aliases), memory_(memory), bound_(bound), allowed_(graph) {}
 
 void Rematerialization::add(const Node* node, bool supported) {
-  allowed_[node] = supported && !node->hasBlocks() && !memory_.of(node).effects && memory_.of(node).writes.empty() &&
-                   neverChanges(node) && std::all_of(node->inputs().begin(), node->inputs().end(), [&](const Use& u) {
-                     const Node* from = u.value->node();
-                     return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(u.value) ||
-                            (bound_ && bound_->contains(u.value));
-                   });
+  const MemoryUse& use = memory_.of(node);
+  bool allowed = supported && !use.moreThanRaises && use.writes.empty() && neverChanges(node);
+  if (allowed)
+    forEachTaken(node, [&](const Value* v) {
+      allowed &= isFixed(v) && (!node->hasBlocks() || !aliases_.graphHasWrites() || !aliases_.isWritten(v));
+    });
+  allowed_[node] = allowed;
+}
+
+// Whether the value can be had wherever it is needed.
+bool Rematerialization::isFixed(const Value* v) const {
+  const Node* from = v->node();
+  return (from && (given_.contains(from) || allowed_[from])) || crossesBorders(v) || (bound_ && bound_->contains(v));
 }
 
 bool Rematerialization::neverChanges(const Node* node) const {

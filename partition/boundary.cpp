@@ -39,15 +39,13 @@ class BorderFinder {
       inSegment_[n] = mark_;
       markInside(n);
     }
-    for (const Node* n : s.nodes) {
-      needInputs(n, s);
-      for (Block* b : n->blocks()) forEachNode(b, [&](const Node* inner) { needInputs(inner, s); });
-    }
+    for (const Node* n : s.nodes) needAll(n, s);
     while (!pending_.empty()) {
       const Node* n = pending_.back();
       pending_.pop_back();
       s.recomputed.push_back(n);
-      needInputs(n, s);
+      markInside(n);
+      needAll(n, s);
     }
     std::sort(s.recomputed.begin(), s.recomputed.end(),
               [&](const Node* a, const Node* b) { return place_[a] < place_[b]; });
@@ -65,6 +63,11 @@ class BorderFinder {
         parameters(inner);
         for (const Value* v : inner->outputs()) seenBy_[v] = mark_;
       });
+  }
+
+  void needAll(const Node* n, Segment& s) {
+    needInputs(n, s);
+    for (Block* b : n->blocks()) forEachNode(b, [&](const Node* inner) { needInputs(inner, s); });
   }
 
   void needInputs(const Node* n, Segment& s) {

@@ -4,6 +4,7 @@
 #include "ir/graph/node_text.h"
 #include "ir/operators/private_writes.h"
 #include "ir/support/text.h"
+#include "ir/values/loop_limits.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -30,13 +31,85 @@ Decider::Decider(const Graph& graph, const OpRegistry& registry, const EngineSup
       recomputing_(graph, partition.given, aliases_, memory_, options.bound) {}
 
 void Decider::fallBack(const Node* node, Reason reason, std::string detail, Remedy remedy, const Node* cause) {
+  // An engine has control flow as a whole.
+  if (const Node* holder = holderOf(node)) return fallBack(holder, reason, std::move(detail), std::move(remedy), cause);
   Decision& d = partition_.decisions[node];
   if (!d.accelerated()) return;
   d.reason = reason;
   d.detail = std::move(detail);
   d.remedy = std::move(remedy);
   d.cause = cause;
+  if (node->hasBlocks() &&
+      (reason == Reason::NonTensor || reason == Reason::Interface || reason == Reason::ControlFlow)) {
+    d.reason = Reason::ControlFlow;
+    d.detail = std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves";
+    d.remedy = remedies_.ofControl(node);
+    d.cause = nullptr;
+  }
+  if (node->hasBlocks()) left_.insert(node);
   todo_.push_back(node);
+}
+
+// The control flow around the node that is in an engine as a whole, the outermost; null if there is none.
+const Node* Decider::holderOf(const Node* node) const {
+  const Node* holder = nullptr;
+  for (const Node* owner = node->block()->owner(); owner && !isElsewhere(owner); owner = owner->block()->owner())
+    holder = owner;
+  return holder;
+}
+
+// Whether an engine can have control flow with all that it holds: it is planned when sizes are known, and they decide.
+// A block that raises, or is never entered, may hold anything.
+bool Decider::takeWhole(const Node* node) {
+  constexpr size_t kMostDepth = 32;
+  size_t depth = 0;
+  for (const Block* b = node->block(); b->owner(); b = b->parent())
+    if (++depth > kMostDepth) return false;
+  if (aliases_.graphHasWrites())
+    for (const Value* v : node->outputs())
+      if (aliases_.isWritten(v)) return false;
+  std::vector<const Node*> unreached;
+  for (Block* b : node->blocks()) {
+    bool raises = false, fits = true;
+    for (const Node* n : b->nodes()) raises |= n->kind() == sym::RaiseException;
+    forEachNode(b, [&](const Node* n) {
+      if (partition_.given.contains(n) || !isElsewhere(n)) return;
+      const Reason reason = partition_.decisions[n].reason;
+      fits &= raises && reason != Reason::UserExcluded && reason != Reason::Aliasing;
+      unreached.push_back(n);
+    });
+    if (!fits) return false;
+  }
+  if (node->kind() == sym::Loop) {
+    const Node* most = node->input(0)->node();
+    const Node* goesOn = node->block(0)->result(0)->node();
+    const IValue* turns = most && most->kind() == sym::Constant ? most->attributeValue(sym::value) : nullptr;
+    const auto nodes = static_cast<int64_t>(countWithin(node, partition_.given));
+    const bool counts = goesOn && goesOn->kind() == sym::Constant;
+    if (counts && turns && turns->isInt() && turns->toInt() > kMostTurnedNodes / nodes) return false;
+  }
+  for (const Node* n : unreached) {
+    unreached_[n] = partition_.decisions[n];
+    partition_.decisions[n] = {};
+  }
+  return true;
+}
+
+// What was inside of control flow that left its engine is on its own.
+void Decider::giveUpWhole(const Node* node) {
+  for (Block* b : node->blocks())
+    forEachNode(b, [&](const Node* n) {
+      auto known = unreached_.find(n);
+      if (known != unreached_.end() && !holderOf(n)) partition_.decisions[n] = known->second;
+    });
+  for (Block* b : node->blocks()) {
+    forEachNode(b, [&](const Node* n) {
+      if (partition_.given.contains(n) || holderOf(n)) return;
+      if (isElsewhere(n)) pushConsequences(n);
+      checkAll(n);
+    });
+    checkOutputs(b->returnNode());
+  }
 }
 
 void Decider::decide() {
@@ -46,37 +119,52 @@ void Decider::decide() {
       for (uint32_t location : memory_.of(n).writes.list()) writersOf_[location].push_back(writers_.size());
       writers_.push_back(n);
     });
+  if (aliases_.graphHasWrites()) findOwnLists();
+  // Control flow behind what it holds.
+  std::vector<const Node*> open;
+  auto decideControl = [&] {
+    partition_.decisions[open.back()] = {};
+    decideAlone(open.back());
+    left_.clear();
+    open.pop_back();
+  };
   forEachNode(graph_, [&](const Node* n) {
-    if (!partition_.given.contains(n)) decideAlone(n);
+    while (!open.empty() && open.back() != n->block()->owner()) decideControl();
+    if (n->hasBlocks()) {
+      partition_.decisions[n].reason = Reason::ControlFlow;  // until it is decided
+      open.push_back(n);
+    } else if (!partition_.given.contains(n)) {
+      decideAlone(n);
+    }
   });
+  while (!open.empty()) decideControl();
   forEachNode(graph_, [&](const Node* n) {
-    if (partition_.given.contains(n)) return;
-    checkInputs(n);
-    checkNumbers(n);
-    checkBlocksInside(n);
-    for (const Block* b : n->blocks()) checkOutputs(b->returnNode());
+    if (!partition_.given.contains(n) && !holderOf(n)) checkAll(n);
   });
   checkOutputs(graph_.returnNode());
   settle();
 }
 
+void Decider::checkAll(const Node* node) {
+  checkInputs(node);
+  checkNumbers(node);
+  checkBlocksInside(node);
+  if (isElsewhere(node))
+    for (const Block* b : node->blocks()) checkOutputs(b->returnNode());
+}
+
 void Decider::decideAlone(const Node* node) {
-  if (isAssumed(node)) return recomputing_.add(node, true);
-  if (!userExcludes(node)) {
-    Verdict verdict;
-    if (node->hasBlocks())
-      verdict = {Reason::ControlFlow,
-                 std::string(node->kind().text()) + " is run by the interpreter; its blocks are cut by themselves",
-                 remedies_.ofControl(node)};
-    else
-      verdict = support_.accepts(*node);
+  if (isAssumed(node) && !node->hasBlocks()) return recomputing_.add(node, true);
+  if (isAssumed(node) || !userExcludes(node)) {
+    Verdict verdict = support_.accepts(*node);
+    if (node->hasBlocks() && verdict.ok() && !takeWhole(node)) verdict = {Reason::ControlFlow, "", {}};
     if (options_.refused)
       if (auto turnedDown = options_.refused->find(node); turnedDown != options_.refused->end())
         verdict = turnedDown->second;
     // What engines could run may be computed once more, whatever else keeps the node itself out.
     recomputing_.add(node, verdict.ok());
     if (!verdict.ok()) return fallBack(node, verdict.reason, std::move(verdict.detail), std::move(verdict.remedy));
-    hazard(node);
+    if (!node->hasBlocks()) hazard(node);
   }
 }
 
@@ -163,12 +251,91 @@ bool Decider::isNew(const Value* v) const {
   return !op->schema().returns[v->index()].alias;
 }
 
+void Decider::findOwnLists() {
+  std::unordered_map<uint32_t, std::vector<const Value*>> names;
+  auto add = [&](const Value* v) {
+    if (!AliasAnalysis::canRefer(v->type()) || v->type()->isTensor()) return;
+    const Locations reached = aliases_.reachable(v);
+    for (uint32_t l : reached.list()) names[l].push_back(v);
+  };
+  forEachNode(graph_, [&](const Node* n) {
+    for (const Block* b : n->blocks())
+      for (const Value* v : b->parameters()) add(v);
+    for (const Value* v : n->outputs()) add(v);
+    if (n->kind() != sym::ListConstruct || !n->output()->type()->isListOf(TypeKind::Tensor)) return;
+    const Locations& own = aliases_.locations(n->output());
+    if (own.list().size() == 1 && !own.reachOutside() && aliases_.isWrittenItself(n->output()))
+      ownLists_[own.list()[0]].maker = n;
+  });
+  auto placeOf = [](const Block* block, const Node* n) {
+    while (n && n->block() != block) n = n->block()->owner();
+    return n;
+  };
+  auto isOthers = [&](uint32_t location, OwnList& list) {
+    std::unordered_set<const Value*> known{list.maker->output()};
+    for (size_t i = 0; i < writers_.size(); ++i) {
+      const Node* w = writers_[i];
+      if (!memory_.of(w).writes.contains(location)) continue;
+      const Operator* op = registry_.resolve(*w);
+      const bool moves = op && op->has(Trait::ReadsGeometry) && w->inputCount() && known.contains(w->input(0));
+      if (!moves || memory_.of(w).writes.list().size() != 1) return true;
+      for (const Value* v : w->outputs())
+        if (v->type()->isListOf(TypeKind::Tensor)) known.insert(v);
+      list.writers.push_back(w);
+    }
+    for (const Value* v : names[location])
+      if (!known.contains(v)) return true;
+    list.places.push_back(list.maker);
+    for (const Value* v : known)
+      for (const Use& u : v->uses()) {
+        if (u.user->isReturn()) return true;
+        const Node* place = placeOf(list.maker->block(), u.user);
+        if (!place) return true;
+        list.places.push_back(place);
+      }
+    return false;
+  };
+  for (auto at = ownLists_.begin(); at != ownLists_.end();)
+    at = isOthers(at->first, at->second) ? ownLists_.erase(at) : std::next(at);
+}
+
+bool Decider::isOwnList(const Locations& locations) const {
+  return locations.list().size() == 1 && ownLists_.contains(locations.list()[0]);
+}
+
+bool Decider::dropSplitLists(const std::function<uint32_t(const Node*)>& runOf) {
+  std::vector<uint32_t> split;
+  for (const auto& [location, list] : ownLists_) {
+    const bool inside = holderOf(list.maker);
+    const uint32_t run = runOf(list.maker);
+    if (!inside && std::any_of(list.places.begin(), list.places.end(),
+                               [&](const Node* n) { return isElsewhere(n) || runOf(n) != run; }))
+      split.push_back(location);
+  }
+  bool any = false;
+  std::sort(split.begin(), split.end());
+  for (uint32_t location : split) {
+    const OwnList list = ownLists_.at(location);
+    auto send = [&](const Node* n, std::string detail) {
+      any |= !isElsewhere(n) || holderOf(n);
+      fallBack(n, Reason::Aliasing, std::move(detail),
+               "a value that is made in one piece instead of being changed would allow an engine");
+    };
+    for (const Node* w : list.writers)
+      send(w, "writes " + valueName(w->input(0)) + " in place, which is needed in more than one place");
+    send(list.maker,
+         "gives " + valueName(list.maker->output()) + ", which is changed and needed in more than one place");
+  }
+  settle();
+  return any;
+}
+
 // Writes must be seen by everybody else who holds the memory, and engines give memory of their own.
 void Decider::hazard(const Node* node) {
   if (!aliases_.graphHasWrites()) return;
   if (!memory_.of(node).writes.empty()) {
     const Operator* op = registry_.resolve(*node);
-    if (op && writesPrivately(*node, *op)) return;
+    if (op && (writesPrivately(*node, *op) || isOwnList(memory_.of(node).writes))) return;
     const Value* written = node->inputCount() ? node->input(0) : nullptr;
     for (size_t i = node->inputCount(); op && i-- > 0;)
       if (op->trains(*node, i)) written = node->input(i);
@@ -183,6 +350,7 @@ void Decider::hazard(const Node* node) {
     for (const Use& u : node->inputs())
       if (!base && aliases_.mayShareMemory(v, u.value)) base = u.value;
     bool list = !v->type()->isTensor() && aliases_.isWrittenItself(v);
+    if (!base && list && isOwnList(aliases_.locations(v))) continue;
     if (!base && !list) continue;
     const Node* writer = writerOf(v, node);
     if (!writer && options_.assumed) continue;  // without those that are taken to be fit, nobody writes it
@@ -221,27 +389,32 @@ void Decider::takesInputs(const Node* node) {
 
 // What comes from elsewhere must be able to cross, or to be computed here.
 void Decider::checkInputs(const Node* node) {
+  if (const Node* holder = holderOf(node)) return checkInputs(holder);
   if (isElsewhere(node)) return;
-  for (const Use& u : node->inputs()) {
-    const Value* v = u.value;
+  const Value* missing = nullptr;
+  forEachTaken(node, [&](const Value* v) {
     const Node* from = v->node();
-    if (from && partition_.given.contains(from)) continue;
-    if (crossesBorders(v) || (options_.bound && options_.bound->contains(v))) continue;
-    if (!from && v->block() == graph_.block()) return takesInputs(node);
-    if (!from)
-      return fallBack(node, Reason::NonTensor, "takes " + typedName(v) + ", a parameter of its block; " + kTensorsOnly,
-                      "", v->block()->owner());
-    bool here = from->block() == node->block() && !isElsewhere(from);
-    if (here || recomputing_.allows(from)) continue;
-    const Decision& d = partition_.decisions[from];
+    if (missing || (from && partition_.given.contains(from))) return;
+    if (crossesBorders(v) || (options_.bound && options_.bound->contains(v))) return;
+    const bool here = from && from->block() == node->block() && !isElsewhere(from);
+    if (!here && !(from && recomputing_.allows(from))) missing = v;
+  });
+  if (!missing) return;
+  const Node* from = missing->node();
+  if (!from && missing->block() == graph_.block()) return takesInputs(node);
+  if (!from)
     return fallBack(node, Reason::NonTensor,
-                    "takes " + typedName(v) + " from " + nodeName(from) + ", which runs elsewhere; " + kTensorsOnly,
-                    d.accelerated() ? Remedy() : d.remedy, from);
-  }
+                    "takes " + typedName(missing) + ", a parameter of its block; " + kTensorsOnly, "",
+                    missing->block()->owner());
+  const Decision& d = partition_.decisions[from];
+  fallBack(node, Reason::NonTensor,
+           "takes " + typedName(missing) + " from " + nodeName(from) + ", which runs elsewhere; " + kTensorsOnly,
+           d.accelerated() ? Remedy() : d.remedy, from);
 }
 
 // Numbers and lists of them go to where they are needed; engines that need them as well compute them again.
 void Decider::checkOutputs(const Node* node) {
+  if (holderOf(node)) return;
   for (const Use& u : node->inputs()) {
     const Value* v = u.value;
     const Node* from = v->node();
@@ -262,22 +435,26 @@ void Decider::checkOutputs(const Node* node) {
 
 // What a block inside needs is there before the block runs.
 void Decider::checkBlocksInside(const Node* node) {
-  for (const Use& u : node->inputs()) {
-    const Node* from = u.value->node();
-    if (!from || from->block() == node->block() || partition_.given.contains(from)) continue;
-    if (!isElsewhere(from) && !recomputing_.isTakenIn(u.value))
+  auto check = [&](const Value* v) {
+    const Node* from = v->node();
+    if (!from || from->block() == node->block() || partition_.given.contains(from)) return;
+    if (!isElsewhere(from) && !recomputing_.isTakenIn(v))
       fallBack(from, Reason::NonTensor,
-               "makes " + typedName(u.value) + " for " + nodeName(node) + " in a block inside; " + kTensorsOnly, "",
+               "makes " + typedName(v) + " for " + nodeName(node) + " in a block inside; " + kTensorsOnly, "",
                node->block()->owner());
-  }
+  };
+  if (!isElsewhere(node)) return forEachTaken(node, check);
+  for (const Use& u : node->inputs()) check(u.value);
 }
 
 void Decider::pushConsequences(const Node* node) {
+  if (holderOf(node)) return;
   checkOutputs(node);
+  if (left_.erase(node)) giveUpWhole(node);
   for (const Value* v : node->outputs()) {
     if (crossesBorders(v)) continue;
     for (const Use& u : v->uses())
-      if (!u.user->isReturn()) checkInputs(u.user);
+      if (!u.user->isReturn() || holderOf(u.user)) checkInputs(u.user);
   }
 }
 

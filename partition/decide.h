@@ -6,6 +6,7 @@
 #include "partition/remedies.h"
 
 #include <deque>
+#include <functional>
 #include <unordered_map>
 
 namespace tscompile {
@@ -20,6 +21,10 @@ class Decider {
   // Sends a node elsewhere if it is not there already; settle() then draws the consequences.
   void fallBack(const Node* node, Reason reason, std::string detail, Remedy remedy, const Node* cause = nullptr);
   void settle();
+  // Lists of tensors that nobody but nodes of one block touch, those inside of them counted for the block's own: if all
+  // are in one engine, that may change the list. `runOf` tells where a node of a block is. Sends what writes lists that
+  // would be in several places elsewhere; false if there are none.
+  bool dropSplitLists(const std::function<uint32_t(const Node*)>& runOf);
 
   const AliasAnalysis& aliases() const { return aliases_; }
   const MemoryUses& memory() const { return memory_; }
@@ -30,6 +35,8 @@ class Decider {
   bool userExcludes(const Node* node);
   const std::string* nameAmong(const std::vector<std::string>& names, const Node* node) const;
   void hazard(const Node* node);
+  void findOwnLists();
+  bool isOwnList(const Locations& locations) const;
   bool isNew(const Value* value) const;
   const Node* writerBehind(const Node* node);
   std::string mayWrite(const Node* writer) const;
@@ -39,6 +46,10 @@ class Decider {
   void checkOutputs(const Node* node);
   void checkNumbers(const Node* node);
   void checkBlocksInside(const Node* node);
+  void checkAll(const Node* node);
+  bool takeWhole(const Node* node);
+  void giveUpWhole(const Node* node);
+  const Node* holderOf(const Node* node) const;
   void pushConsequences(const Node* node);
   bool isAssumed(const Node* node) const { return options_.assumed && options_.assumed->contains(node); }
   bool isElsewhere(const Node* node) const { return !partition_.decisions[node].accelerated(); }
@@ -54,7 +65,16 @@ class Decider {
   Rematerialization recomputing_;
   std::vector<const Node*> writers_;
   std::unordered_map<uint32_t, std::vector<size_t>> writersOf_;  // of each location: into writers_
+  struct OwnList {
+    const Node* maker;
+    std::vector<const Node*> writers;
+    std::vector<const Node*> places;  // of all that touch it, in the maker's block
+  };
+  std::unordered_map<uint32_t, OwnList> ownLists_;  // by location
   std::deque<const Node*> todo_;
+  std::unordered_set<const Node*> left_;  // control flow that was in an engine as a whole, until what follows is drawn
+  // Of nodes that control flow in an engine holds though no engine can run them: they are never reached, or raise.
+  std::unordered_map<const Node*, Decision> unreached_;
 };
 
 }  // namespace tscompile

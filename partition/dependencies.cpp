@@ -13,6 +13,7 @@ MemoryUses::MemoryUses(const Graph& graph, const AliasAnalysis& aliases) : uses_
     if (n->hasBlocks() || n->kind() == sym::Constant) return;
     MemoryUse use;
     use.effects = aliases.hasEffects(n);
+    use.moreThanRaises = use.effects && n->kind() != sym::RaiseException;
     if (writes) {
       use.reads = aliases.reads(n);
       use.writes = aliases.writes(n);
@@ -45,6 +46,7 @@ MemoryUses::MemoryUses(const Graph& graph, const AliasAnalysis& aliases) : uses_
     outer.reads.add(inner.reads);
     outer.writes.add(inner.writes);
     outer.effects |= inner.effects;
+    outer.moreThanRaises |= inner.moreThanRaises;
   }
 }
 

@@ -15,6 +15,7 @@ namespace tscompile {
 struct MemoryUse {
   LocationSet reads, writes;
   bool effects = false;
+  bool moreThanRaises = false;  // effects other than raising, which may be done twice
 };
 
 class MemoryUses {
@@ -36,9 +37,16 @@ struct BlockGraph {
   const Block* block = nullptr;
   std::vector<const Node*> nodes;  // in text order
   std::vector<bool> accelerated;   // of each
-  std::vector<bool> alone;         // control flow: a segment of its own
+  std::vector<bool> alone;         // control flow that is not accelerated: a segment of its own
+  std::vector<uint32_t> counts;    // of each: how many nodes it is with those inside; empty: one each
 
   size_t size() const { return nodes.size(); }
+  size_t count(size_t i) const { return counts.empty() ? 1 : counts[i]; }
+  size_t count(std::span<const uint32_t> items) const {
+    size_t all = 0;
+    for (uint32_t i : items) all += count(i);
+    return all;
+  }
   // Earlier nodes that node i depends on; one may be there several times.
   std::span<const uint32_t> predecessors(size_t i) const {
     return {edges_.data() + starts_[i], edges_.data() + starts_[i + 1]};

@@ -106,10 +106,16 @@ void estimate(Partition& partition, const PartitionOptions& options) {
   partition.seconds = 0;
   for (Segment& s : partition.segments) {
     s.seconds = s.gainSeconds = s.borderSeconds = 0;
-    for (const Node* n : s.nodes) {
+    auto add = [&](const Node* n) {
+      if (partition.given.contains(n)) return;
       if (options.shapes) partition.work[n] = workOf(n, *options.shapes);
       s.seconds += secondsOf(n, partition.work[n], s.target);
       if (s.target == Target::Accelerated) s.gainSeconds += secondsOf(n, partition.work[n], Target::Fallback);
+    };
+    for (const Node* n : s.nodes) {
+      add(n);
+      if (s.target == Target::Accelerated)
+        for (Block* b : n->blocks()) forEachNode(b, add);
     }
     for (const Node* n : s.recomputed) s.seconds += secondsOf(n, partition.work[n], s.target);
     if (s.target == Target::Accelerated) {

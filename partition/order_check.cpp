@@ -79,7 +79,7 @@ class OrderChecker {
   bool isTimeless(const Node* n) const {
     const MemoryUse& use = memory_.of(n);
     bool holds = n->kind() == sym::ListConstruct || n->kind() == sym::TupleConstruct;
-    return !n->hasBlocks() && !use.effects && use.writes.empty() && (holds || !use.reads.intersects(written_));
+    return !use.moreThanRaises && use.writes.empty() && (holds || !use.reads.intersects(written_));
   }
 
   bool checkBlock(const BlockOrder& order) {
@@ -101,7 +101,8 @@ class OrderChecker {
         if (!timeless) return fail(nodeName(n) + " runs twice");
         continue;
       }
-      if (!timeless && now.pass(n) != expected[n]) return fail(nodeName(n) + " finds other memory than before");
+      const bool first = !timeless || memory_.of(n).effects;
+      if (first && now.pass(n) != expected[n]) return fail(nodeName(n) + " finds other memory than before");
     }
     for (const auto& [n, access] : expected)
       if (!done.contains(n)) return fail(nodeName(n) + " does not run");
@@ -197,14 +198,30 @@ class NodeFinder {
 
 bool keepsOrder(const Graph& graph, const OpRegistry& registry, const Partition& partition, std::string& violation) {
   std::vector<BlockOrder> orders;
+  // What is inside of an engine's control flow keeps its order.
+  std::vector<BlockOrder> inside;
+  auto asWritten = [&](const Block* b) {
+    inside.push_back({b, {}});
+    for (const Node* n : b->nodes())
+      if (!partition.given.contains(n)) inside.back().nodes.push_back(n);
+  };
   for (const Partition::BlockSegments& b : partition.blocks) {
     orders.push_back({b.block, {}});
     for (uint32_t i = 0; i < b.count; ++i) {
       const Segment& s = partition.segments[b.first + i];
       for (const auto* nodes : {&s.recomputed, &s.nodes})
         orders.back().nodes.insert(orders.back().nodes.end(), nodes->begin(), nodes->end());
+      if (s.target != Target::Accelerated) continue;
+      for (const Node* n : s.nodes)
+        for (Block* own : n->blocks()) {
+          asWritten(own);
+          forEachNode(own, [&](const Node* inner) {
+            for (const Block* deeper : inner->blocks()) asWritten(deeper);
+          });
+        }
     }
   }
+  orders.insert(orders.end(), inside.begin(), inside.end());
   return OrderChecker(graph, registry, violation).check(orders);
 }
 
@@ -232,7 +249,10 @@ bool keepsOrder(const Graph& graph, const OpRegistry& registry, const Graph& sti
     if (!known) return;
     size_t order = orderOf.at(n->block());
     if (n->kind() != sym::Engine || !n->subgraph()) return place(n, order);
-    for (const Node* inner : n->subgraph()->block()->nodes()) place(inner, order);
+    const Block* whole = n->subgraph()->block();
+    forEachNode(*n->subgraph(), [&](const Node* inner) {
+      if (known) place(inner, inner->block() == whole ? order : orderOf.at(inner->block()));
+    });
   });
   return known && checker.check(orders);
 }

@@ -32,6 +32,9 @@ std::string_view strategyName(Strategy strategy);
 struct PartitionOptions {
   // Engines of fewer nodes are not made, unless the whole graph is one.
   size_t minBlockSize = 3;
+  // Nodes count by what an engine gains with them: none that only look at sizes or make views, and a product, a
+  // convolution or a recurrent layer as many as are needed.
+  bool countsGains = false;
   Strategy strategy = Strategy::Dependency;
   // Kinds or overloads that stay out of engines: "aten::relu", "aten::add.Tensor". Nodes with the attribute
   // to_compile=0 stay out as well.
@@ -97,15 +100,27 @@ class GivenNodes {
   bool attributesToo_ = true;
 };
 
+// Nodes that only put outputs of the graph into tuples, lists and dicts, or take inputs out of such: no work that an
+// engine could do.
+class WrappingNodes {
+ public:
+  explicit WrappingNodes(const Graph& graph);
+  bool contains(const Node* node) const { return nodes_.contains(node); }
+
+ private:
+  std::unordered_set<const Node*> nodes_;
+};
+
 struct Partition {
   struct BlockSegments {
     const Block* block;
     uint32_t first, count;  // into segments, in the order in which they run
   };
 
-  explicit Partition(const Graph& graph) : given(graph), decisions(graph), work(graph) {}
+  explicit Partition(const Graph& graph) : given(graph), wrapping(graph), decisions(graph), work(graph) {}
 
   GivenNodes given;
+  WrappingNodes wrapping;
   std::vector<Segment> segments;
   std::vector<BlockSegments> blocks;  // outer blocks before the blocks inside, text order
   NodeTable<Decision> decisions;
@@ -113,13 +128,19 @@ struct Partition {
   double seconds = 0;  // estimated, of all segments with their borders, each counted once
   Strategy strategy = Strategy::Dependency;
   size_t minBlockSize = 0;
+  bool countsGains = false;
 
   size_t count(Target target) const;
-  size_t nodeCount() const;  // of all segments
+  // Nodes of a segment; of an engine with those inside of control flow.
+  size_t count(const Segment& segment) const;
+  size_t nodeCount() const;  // of all segments, but for those that only wrap inputs and outputs elsewhere
   size_t acceleratedCount() const;
   // The cause of a cause, and so on, from the node's own cause on, at most `most` of them.
   std::vector<const Node*> causes(const Node* node, size_t most = SIZE_MAX) const;
 };
+
+// How many nodes it is: one, and those inside of control flow that runs in an engine, without constants.
+size_t countWithin(const Node* node, const GivenNodes& given);
 
 // Decides for every node of the graph, blocks inside included, and cuts every block.
 Partition segment(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,

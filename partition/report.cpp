@@ -112,6 +112,8 @@ class Explainer {
         last = std::max(last, line);
       }
       ++reasons[partition_.decisions[n].reason];
+      if (s.target == Target::Accelerated && last != 0)
+        for (Block* b : n->blocks()) forEachNode(b, [&](const Node* inner) { last = std::max(last, lineOf(inner)); });
     }
     std::string lines = last == 0 ? "-" : fmt::format("{}…{}", first, last);
     // A module stands for attributes that the engine has; nothing of it is handed over.
@@ -122,8 +124,8 @@ class Explainer {
                            someOf(s.outputs, kMostValues, [](const Value* v) { return valueName(v); });
     double share = partition_.seconds > 0 ? (s.seconds + s.borderSeconds) / partition_.seconds : 0;
     out_ += fmt::format(" {:>3}  {:<9} {:>6}  {}  {}  {:>10}", s.id,
-                        s.target == Target::Accelerated ? "compiled" : "reference", s.nodes.size(), padded(lines, 15),
-                        padded(crossing, kCrossingWidth), percent(share));
+                        s.target == Target::Accelerated ? "compiled" : "reference", partition_.count(s),
+                        padded(lines, 15), padded(crossing, kCrossingWidth), percent(share));
     if (partition_.strategy == Strategy::Cost && s.target == Target::Accelerated)
       out_ += fmt::format("   gains {:.1f} us, border {:.1f} us", s.gainSeconds * 1e6, s.borderSeconds * 1e6);
     std::string codes;
@@ -152,6 +154,7 @@ class Explainer {
     PartitionOptions options;
     options.strategy = partition_.strategy;
     options.minBlockSize = partition_.minBlockSize;
+    options.countsGains = partition_.countsGains;
     return options;
   }
   void hint(const std::string& change, const Partition& then) {
@@ -180,12 +183,13 @@ class Explainer {
     constexpr size_t kMostTries = 8;
     PartitionOptions options = sameOptions();
     if (options.minBlockSize == 1) return;
+    options.countsGains = false;
     options.minBlockSize = 1;
     Partition best = again(options);
     if (best.acceleratedCount() <= partition_.acceleratedCount()) return;
     size_t smallest = partition_.minBlockSize - 1;
     for (const Segment& s : best.segments)
-      if (s.target == Target::Accelerated) smallest = std::min(smallest, s.nodes.size());
+      if (s.target == Target::Accelerated) smallest = std::min(smallest, best.count(s));
     for (size_t tries = 0; smallest > 1 && tries < kMostTries; --smallest, ++tries) {
       options.minBlockSize = smallest;
       Partition then = again(options);
@@ -291,6 +295,7 @@ std::string whatElse(const Node* node, const Partition& partition, const Reparti
   PartitionOptions options;
   options.strategy = partition.strategy;
   options.minBlockSize = partition.minBlockSize;
+  options.countsGains = partition.countsGains;
   options.assumed = &assumed;
   options.bound = &bound;
   std::optional<Partition> then;

@@ -45,7 +45,7 @@ struct SegmentFields {
     for (const Node* n : s.recomputed) recomputed.push_back(n->output()->name());
     visit("id", s.id);
     visit("target", targetName(s.target));
-    visit("nodes", s.nodes.size());
+    visit("nodes", partition.count(s));
     visit("depth", s.block->depth());
     if (s.target == Target::Accelerated) visit("hash", contentHash(*segmentGraph(s, partition)));
     visit("inputs", fieldsOf(s.inputs));

@@ -19,16 +19,20 @@ class Segmenter {
   Segmenter(const Graph& graph, const OpRegistry& registry, const EngineSupport& support,
             const PartitionOptions& options)
       : graph_(graph),
+        registry_(registry),
         options_(options),
         partition_(graph),
         decider_(graph, registry, support, options, partition_),
         blocks_(dependenciesOf(graph, partition_.given, decider_.memory())),
         place_(graph),
-        sizes_(graph) {}
+        sizes_(graph) {
+    for (BlockGraph& b : blocks_) b.counts.assign(b.size(), 1);
+  }
 
   Partition run() {
     partition_.strategy = options_.strategy;
     partition_.minBlockSize = options_.minBlockSize;
+    partition_.countsGains = options_.countsGains;
     decider_.decide();
     if (options_.strategy == Strategy::Cost)
       cutByCost();
@@ -46,8 +50,9 @@ class Segmenter {
       takeDecisions();
       if (strategy == Strategy::Dependency && dropSmallRuns()) continue;
       runs_.clear();
-      for (const BlockGraph& b : blocks_) runs_.push_back(withMovedNumbers(b, runsOf(b, strategy)));
-      if (!dropSmallSegments()) break;
+      for (const BlockGraph& b : blocks_)
+        runs_.push_back(isInside(b) ? std::vector<Run>() : withMovedNumbers(b, runsOf(b, strategy)));
+      if (!dropSmallSegments() && !dropSplitLists()) break;
     }
     write();
   }
@@ -98,24 +103,65 @@ class Segmenter {
 
   static std::string microseconds(double seconds) { return fmt::format("{:.1f} us", seconds * 1e6); }
 
+  // What a node counts for the minimal size of its engine.
+  size_t countOf(const Node* n) const {
+    if (!options_.countsGains) return countWithin(n, partition_.given);
+    size_t count = gainOf(n);
+    for (Block* b : n->blocks()) forEachNode(b, [&](const Node* inner) { count += gainOf(inner); });
+    return count;
+  }
+  size_t gainOf(const Node* n) const {
+    if (n->kind().nameSpace() == "prim") return 0;
+    const Operator* op = n->subgraph() ? nullptr : registry_.resolve(*n);
+    if (!op || !op->isImplemented()) return 1;
+    const OpDef& def = op->def();
+    if (def.scalar || def.has(Trait::ReadsGeometry) || def.has(Trait::ReadsSizes)) return 0;
+    const Schema& schema = op->schema();
+    const bool view =
+        def.has(Trait::GivesViews) || std::any_of(schema.returns.begin(), schema.returns.end(),
+                                                  [](const Argument& r) { return r.alias && !r.alias->isWrite; });
+    if (view) return 0;
+    const bool heavy = def.cost == Cost::Product || def.cost == Cost::AddedProduct || def.cost == Cost::Convolution;
+    if (!heavy) return 1;
+    // Of sizes that are known it is known whether they are worth it.
+    constexpr double kLeastOperations = 1e5;
+    const Work work = options_.shapes ? workOf(n, *options_.shapes) : Work();
+    return work.known && work.flops < kLeastOperations ? 1 : options_.minBlockSize;
+  }
+
+  // Whether the block runs inside of an engine, with the control flow that it belongs to.
+  bool isInside(const BlockGraph& b) const {
+    return b.block->owner() && partition_.decisions[b.block->owner()].accelerated();
+  }
+
   void takeDecisions() {
     wholeGraph_ = true;
     for (BlockGraph& b : blocks_)
       for (size_t i = 0; i < b.size(); ++i) {
-        b.accelerated[i] = partition_.decisions[b.nodes[i]].accelerated();
-        wholeGraph_ &= b.accelerated[i];
+        const Node* n = b.nodes[i];
+        b.accelerated[i] = partition_.decisions[n].accelerated();
+        wholeGraph_ &= b.accelerated[i] || partition_.wrapping.contains(n);
+        if (n->hasBlocks()) b.alone[i] = !b.accelerated[i];
+        if (b.accelerated[i]) b.counts[i] = static_cast<uint32_t>(countOf(n));
       }
   }
 
   void tooSmall(const BlockGraph& block, const std::vector<uint32_t>& items, size_t count) {
     findSizes();
     auto nodes = [](size_t n) { return std::to_string(n) + (n == 1 ? " node" : " nodes"); };
+    const size_t gains = count;
+    if (options_.countsGains) {
+      count = 0;
+      for (uint32_t i : items) count += countWithin(block.nodes[i], partition_.given);
+    }
     for (uint32_t i : items) {
       const Node* n = block.nodes[i];
       const Sizes& sizes = sizes_[n];
-      std::string detail =
-          "its engine would have " + nodes(count) + ", fewer than " + std::to_string(options_.minBlockSize);
-      if (sizes.joined > count) detail += ", until it is joined with others to one of " + nodes(sizes.joined);
+      std::string detail = "its engine would have " + nodes(count);
+      if (gains != count) detail += ", of which " + std::to_string(gains) + " would gain by it";
+      detail += ", fewer than " + std::to_string(options_.minBlockSize);
+      if (gains == count && sizes.joined > count)
+        detail += ", until it is joined with others to one of " + nodes(sizes.joined);
       const bool minimal = strategyOfCut_ != Strategy::Minimal && sizes.minimal >= options_.minBlockSize;
       Remedy remedy(
           Remedy::Kind::LowerMinimum, {},
@@ -129,20 +175,24 @@ class Segmenter {
     if (knowsSizes_) return;
     knowsSizes_ = true;
     for (const BlockGraph& b : blocks_)
-      for (bool minimal : {false, true})
+      for (bool minimal : {false, true}) {
+        if (isInside(b)) continue;
         for (const Run& r : withMovedNumbers(b, runsOf(b, minimal ? Strategy::Minimal : strategyOfCut_)))
           for (uint32_t i : r.items)
-            (minimal ? sizes_[b.nodes[i]].minimal : sizes_[b.nodes[i]].joined) = r.items.size();
+            (minimal ? sizes_[b.nodes[i]].minimal : sizes_[b.nodes[i]].joined) = b.count(r.items);
+      }
   }
 
   bool dropSmallRuns() {
     if (wholeGraph_) return false;
     bool any = false;
-    for (const BlockGraph& b : blocks_)
+    for (const BlockGraph& b : blocks_) {
+      if (isInside(b)) continue;
       for (const std::vector<uint32_t>& run : smallRuns(b, options_.minBlockSize)) {
-        tooSmall(b, run, run.size());
+        tooSmall(b, run, b.count(run));
         any = true;
       }
+    }
     decider_.settle();
     return any;
   }
@@ -152,12 +202,23 @@ class Segmenter {
     bool any = false;
     for (size_t i = 0; i < blocks_.size(); ++i)
       for (const Run& r : runs_[i])
-        if (r.target == Target::Accelerated && r.items.size() < options_.minBlockSize) {
-          tooSmall(blocks_[i], r.items, r.items.size());
+        if (r.target == Target::Accelerated && blocks_[i].count(r.items) < options_.minBlockSize) {
+          tooSmall(blocks_[i], r.items, blocks_[i].count(r.items));
           any = true;
         }
     decider_.settle();
     return any;
+  }
+
+  bool dropSplitLists() {
+    NodeTable<uint32_t> run(graph_);
+    uint32_t number = 0;
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      for (const Run& r : runs_[i]) {
+        ++number;
+        for (uint32_t item : r.items) run[blocks_[i].nodes[item]] = number;
+      }
+    return decider_.dropSplitLists([&](const Node* n) { return run[n]; });
   }
 
   // Nodes that only make numbers and lists go to the first engine that needs them, if their own does not.
@@ -193,6 +254,12 @@ class Segmenter {
     partition_.segments.clear();
     partition_.blocks.clear();
     for (size_t b = 0; b < blocks_.size(); ++b) {
+      if (isInside(blocks_[b])) {
+        // Outer blocks come first.
+        for (const Node* n : blocks_[b].nodes)
+          partition_.decisions[n].segment = partition_.decisions[blocks_[b].block->owner()].segment;
+        continue;
+      }
       auto first = static_cast<uint32_t>(partition_.segments.size());
       for (const Run& r : runs_[b]) {
         Segment s;
@@ -213,6 +280,7 @@ class Segmenter {
   }
 
   const Graph& graph_;
+  const OpRegistry& registry_;
   const PartitionOptions& options_;
   Partition partition_;
   Decider decider_;
@@ -237,6 +305,38 @@ GivenNodes::GivenNodes(const Graph& graph) {
   });
 }
 
+WrappingNodes::WrappingNodes(const Graph& graph) {
+  static const Symbol kTaking[] = {sym::TupleUnpack, sym::TupleIndex, sym::ListUnpack, Symbol::of("aten::__getitem__")};
+  auto isOneOf = [](Symbol kind, std::span<const Symbol> kinds) {
+    return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+  };
+  const Block* block = graph.block();
+  for (const Node* n : block->nodes()) {
+    if (!isOneOf(n->kind(), kTaking) || n->inputCount() == 0) continue;
+    const Value* from = n->input(0);
+    const bool known = from->node() ? nodes_.contains(from->node()) : from->block() == block;
+    const bool fixed = std::all_of(n->inputs().begin() + 1, n->inputs().end(), [](const Use& u) {
+      return u.value->node() && u.value->node()->kind() == sym::Constant;
+    });
+    if (known && fixed) nodes_.insert(n);
+  }
+  static const Symbol kMaking[] = {sym::TupleConstruct, sym::ListConstruct, sym::DictConstruct};
+  std::vector<const Node*> todo{block->returnNode()};
+  while (!todo.empty()) {
+    const Node* user = todo.back();
+    todo.pop_back();
+    for (const Use& u : user->inputs()) {
+      const Node* n = u.value->node();
+      if (!n || n->block() != block || !isOneOf(n->kind(), kMaking) || nodes_.contains(n)) continue;
+      bool handedOn = true;
+      for (const Use& use : n->output()->uses()) handedOn &= use.user->isReturn() || nodes_.contains(use.user);
+      if (!handedOn) continue;
+      nodes_.insert(n);
+      todo.push_back(n);
+    }
+  }
+}
+
 std::string_view targetName(Target target) { return target == Target::Accelerated ? "Accelerated" : "Fallback"; }
 
 std::string_view strategyName(Strategy strategy) {
@@ -248,15 +348,31 @@ size_t Partition::count(Target target) const {
   return static_cast<size_t>(
       std::count_if(segments.begin(), segments.end(), [&](const Segment& s) { return s.target == target; }));
 }
+size_t countWithin(const Node* node, const GivenNodes& given) {
+  size_t count = 1;
+  for (Block* b : node->blocks()) forEachNode(b, [&](const Node* n) { count += !given.contains(n); });
+  return count;
+}
+
+size_t Partition::count(const Segment& s) const {
+  size_t count = 0;
+  for (const Node* n : s.nodes) count += s.target == Target::Accelerated ? countWithin(n, given) : 1;
+  return count;
+}
 size_t Partition::nodeCount() const {
   size_t count = 0;
-  for (const Segment& s : segments) count += s.nodes.size();
+  for (const Segment& s : segments) {
+    count += this->count(s);
+    if (s.target == Target::Fallback)
+      count -= static_cast<size_t>(
+          std::count_if(s.nodes.begin(), s.nodes.end(), [&](const Node* n) { return wrapping.contains(n); }));
+  }
   return count;
 }
 size_t Partition::acceleratedCount() const {
   size_t count = 0;
   for (const Segment& s : segments)
-    if (s.target == Target::Accelerated) count += s.nodes.size();
+    if (s.target == Target::Accelerated) count += this->count(s);
   return count;
 }
 

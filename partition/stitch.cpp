@@ -19,7 +19,7 @@ class Stitcher {
 
   std::unique_ptr<Graph> run() {
     for (const Partition::BlockSegments& b : partition_.blocks) stitchBlock(b);
-    for (Node* n : replaced_) n->removeAllInputs();
+    for (Node* n : replaced_) removeUses(n);
     for (Node* n : replaced_) n->destroy();
     removeUnusedConstants();
     // The mark has done what it was for.
@@ -84,6 +84,18 @@ class Stitcher {
       values_[s.outputs[i]] = made;
     }
     for (size_t i = s.nodes.size(); i-- > 0;) replaced_.push_back(nodes_[s.nodes[i]]);
+  }
+
+  // Of the node and of all inside.
+  static void removeUses(Node* node) {
+    node->removeAllInputs();
+    for (Block* b : node->blocks()) {
+      b->returnNode()->removeAllInputs();
+      forEachNode(b, [](Node* n) {
+        n->removeAllInputs();
+        for (Block* inner : n->blocks()) inner->returnNode()->removeAllInputs();
+      });
+    }
   }
 
   // Those that only engines used. Chains of attributes from their end.

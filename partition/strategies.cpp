@@ -18,11 +18,12 @@ class OpenRun {
     run_.items.push_back(i);
     member_[i] = true;
   }
+  size_t count(const BlockGraph& block) const { return block.count(run_.items); }
   bool isNeededBy(const BlockGraph& block, uint32_t i) const {
     std::span<const uint32_t> from = block.predecessors(i);
     return std::any_of(from.begin(), from.end(), [&](uint32_t p) { return member_[p]; });
   }
-  size_t size() const { return run_.items.size(); }
+  bool empty() const { return run_.items.empty(); }
   const std::vector<uint32_t>& items() const { return run_.items; }
   void clear() {
     for (uint32_t i : run_.items) member_[i] = false;
@@ -128,7 +129,7 @@ std::vector<std::vector<uint32_t>> smallRuns(const BlockGraph& block, size_t lea
   std::vector<std::vector<uint32_t>> small;
   OpenRun engine(Target::Accelerated, block.size());
   auto end = [&] {
-    if (engine.size() != 0 && engine.size() < least) small.push_back(engine.items());
+    if (!engine.empty() && engine.count(block) < least) small.push_back(engine.items());
     engine.clear();
   };
   for (uint32_t i = 0; i < block.size(); ++i) {

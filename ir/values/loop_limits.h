@@ -1,4 +1,5 @@
-// How large a loop may become when lowering unrolls it: what does it, and what tells people why it did not.
+// How large a loop may become when lowering unrolls it, or an engine runs it: what does it, and what tells people why
+// it did not.
 #pragma once
 
 #include <cstdint>
@@ -7,5 +8,7 @@ namespace tscompile {
 
 // Nodes that one loop may become.
 inline constexpr int64_t kMostUnrolledNodes = 256;
+// Nodes that all turns of the loops of an engine may be together.
+inline constexpr int64_t kMostTurnedNodes = 4096;
 
 }  // namespace tscompile

@@ -241,6 +241,7 @@ class Peephole {
   Values isNone(Node* n) {
     TypePtr none = types().none;
     Value *x = n->input(0), *y = n->input(1);
+    if (x == y) return constant(n, n->kind().name() == "__is__");
     if (y->type() != none) std::swap(x, y);
     if (y->type() != none) return {};
     bool is = x->type() == none;
@@ -329,6 +330,16 @@ class Peephole {
     const Node* made = madeBy(n->input(0), sym::TupleConstruct);
     return made ? unpack(n, made) : Values{};
   }
+  // What was made of a tensor by putting a part into it takes its place.
+  Values copyOfScatter(Node* n) {
+    static const Symbol kScatter[] = {Symbol::of("aten::select_scatter"), Symbol::of("aten::slice_scatter"),
+                                      Symbol::of("aten::diagonal_scatter")};
+    if (n->inputCount() != 3) return {};
+    const Node* made = n->input(1)->node();
+    if (!made || std::find(std::begin(kScatter), std::end(kScatter), made->kind()) == std::end(kScatter)) return {};
+    if (made->input(0) != n->input(0)) return {};
+    return {n->input(1)};
+  }
   Values tupleItem(Node* n) {
     const Node* made = madeBy(n->input(0), sym::TupleConstruct);
     return made && n->inputCount() == 2 ? itemAt(n, made) : Values{};
@@ -398,12 +409,13 @@ const std::vector<Rule>& rules() {
        &P::numberOfTensor,
        "a number that was made a tensor is a number again"},
       {"condition_itself", {sym::If}, &P::conditionItself, "True if a condition holds, else False"},
-      {"known_none", {aten::is_, aten::isnot_}, &P::isNone, "whether a value is None, if its type tells", 2},
+      {"known_none", {aten::is_, aten::isnot_}, &P::isNone, "whether a value is None, if its type tells, or itself", 2},
       {"useless_unwrap", {aten::_unwrap_optional}, &P::unwrap, "what cannot be None needs no check"},
       {"known_length", {aten::len}, &P::length, "the length of a list that was just made"},
       {"item_of_list", {aten::getitem_}, &P::item, "an item of a list that was just made", 2},
       {"unpack_list", {sym::ListUnpack}, &P::unpackList, "all items of a list that was just made"},
       {"slice_of_list", {aten::slice}, &P::sliceOfList, "a part of a list that was just made"},
+      {"copy_of_scatter", {aten::copy}, &P::copyOfScatter, "a tensor that takes the place of what it was made from", 3},
       {"unpack_tuple", {sym::TupleUnpack}, &P::unpackTuple, "all items of a tuple"},
       {"item_of_tuple", {sym::TupleIndex}, &P::tupleItem, "an item of a tuple", 2},
       {"slice_of_tuple", {sym::TupleSlice}, &P::tupleSlice, "a part of a tuple"},

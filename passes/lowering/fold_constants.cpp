@@ -3,6 +3,7 @@
 #include "passes/rewrite/constant_form.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 namespace tscompile {
@@ -48,21 +49,22 @@ class Folder {
       (tensors ? comparesTensors_ : comparesOthers_) = true;
     });
     made_.clear();
-    bool changed = false;
+    changed_ = false;
     for (Node* n = graph_.block()->first(); n;) {
       removed_ = false;
       Node* next = step(n);
-      changed |= removed_;
+      changed_ |= removed_;
       n = removed_ ? next : following(n);
     }
-    if (changed) context_.facts.refresh();
-    return changed;
+    if (changed_) context_.facts.refresh();
+    return changed_;
   }
 
   // Changes the graph at a node, and tells where to go on. Without `removed_` there was nothing to change.
   Node* step(Node* n) {
     if (n->kind() == sym::If) {
       if (std::optional<bool> taken = context_.facts.boolean(n->input(0))) return takeBranch(n, *taken ? 0 : 1);
+      knowInside(n);
     } else if (n->kind() == sym::Loop) {
       if (neverRuns(n)) return skipLoop(n);
     } else if (std::optional<std::vector<IValue>> results = evaluate(n)) {
@@ -81,6 +83,29 @@ class Folder {
     std::vector<Value*> results;
     for (const Use& u : block->results()) results.push_back(u.value);
     return replace(n, results, next);
+  }
+
+  // In the branches of a condition it is known:
+  //
+  //   prim::If(%c)              prim::If(%c)
+  //     block0(): f(%c)    ->     block0(): f(true)
+  //     block1(): g(%c)           block1(): g(false)
+  void knowInside(Node* n) {
+    constexpr size_t kMostUses = 1000;
+    Value* condition = n->input(0);
+    if (condition->useCount() > kMostUses) return;
+    std::vector<std::pair<Use*, size_t>> known;
+    for (Use& u : condition->uses()) {
+      const Block* inside = u.user->block();
+      while (inside && inside->owner() != n) inside = inside->owner() ? inside->owner()->block() : nullptr;
+      if (inside) known.emplace_back(&u, inside == n->block(0) ? 0 : 1);
+    }
+    std::array<Value*, 2> made{};
+    for (auto [use, branch] : known) {
+      if (!made[branch]) made[branch] = context_.before(n).constant(IValue(branch == 0), types().boolean);
+      use->user->replaceInput(use->index(), made[branch]);
+      changed_ = true;
+    }
   }
 
   bool neverRuns(const Node* n) const {
@@ -183,7 +208,7 @@ class Folder {
   RewriteContext& context_;
   std::unordered_set<const Value*> made_;                  // constants; newer than the analysis of what is written
   bool comparesTensors_ = false, comparesOthers_ = false;  // identity tests of the graph
-  bool removed_ = false;
+  bool removed_ = false, changed_ = false;
 };
 
 }  // namespace

@@ -67,6 +67,7 @@ class Round {
 
   Functional functionalOf(Node* n, const Operator& op) {
     if (n->kind() == aten::append && op.overload() == "t") return {sym::ListConstruct};
+    if (n->kind() == setItem_ && op.overload() == "t" && n->inputCount() == 3) return {setItem_};
     const Schema& schema = op.schema();
     if (schema.arguments.empty() || !schema.arguments[0].isWritten() || !n->output()->type()->isTensor()) return {};
     if (!n->input(0)->type()->isTensor()) return {};
@@ -324,7 +325,7 @@ class Round {
     frames_.push_back({owner, indexOf(b), current_, std::vector<Value*>(owner->blocks().size()), carries});
     if (!carries) return;
     owner->addInput(current_);
-    current_ = b->addParameter(types().tensor);
+    current_ = b->addParameter(x.root->type()->isTensor() ? types().tensor : x.root->type());
   }
 
   void leave(bool more) {
@@ -334,7 +335,7 @@ class Round {
     current_ = f.before;
     if (f.carries) {
       f.owner->block(0)->addResult(f.ends[0]);
-      current_ = f.owner->addOutput(types().tensor);
+      current_ = f.owner->addOutput(f.ends[0]->type()->isTensor() ? types().tensor : f.ends[0]->type());
       return;
     }
     bool differs = false;
@@ -348,13 +349,14 @@ class Round {
     for (size_t i = 0; i < f.ends.size(); ++i) {
       f.owner->block(i)->addResult(f.ends[i]);
       TypePtr both = unifyTypes(type, f.ends[i]->type());
-      type = both ? both : types().tensor;
+      type = both ? both : type->isTensor() ? types().tensor : type;
     }
     current_ = f.owner->addOutput(type);
   }
 
   // The node itself changes, so that its output keeps name and place.
   Value* makeFunctional(Node* n, Value* before) {
+    if (n->kind() == setItem_) return withItem(n, before);
     Functional f = std::exchange(functional_[n], {});
     n->setKind(f.kind);
     if (f.nones) {
@@ -383,10 +385,16 @@ class Round {
   //   %m = aten::append(%l, %b)        ->   %m = prim::ListConstruct(%a, %b)
   bool list(Value* root) {
     Node* maker = root->node();
-    if (!maker || maker->kind() != sym::ListConstruct || !known_[maker]) return false;
+    if (!maker || !known_[maker]) return false;
+    if (std::optional<int64_t> length = lengthOf(root)) {
+      if (items(root, *length)) return true;
+    }
+    if (maker->kind() != sym::ListConstruct) return false;
     Variable x;
     x.root = root;
     if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
+    for (const Node* w : x.writers)
+      if (w->kind() == setItem_) return false;
     // Each reader between appends costs a list of its own.
     size_t items = maker->inputCount(), made = 0;
     bool isRead = true;
@@ -400,6 +408,51 @@ class Round {
     if (made > 1024 + 16 * (items + x.users.size())) return false;
     rebuild(x, maker);
     return true;
+  }
+
+  // How long a list is when it is made, of numbers or strings.
+  std::optional<int64_t> lengthOf(const Value* root) const {
+    if (!root->type()->is(TypeKind::List) || AliasAnalysis::canRefer(root->type()->element())) return std::nullopt;
+    const Node* maker = root->node();
+    if (maker->kind() == sym::ListConstruct) return static_cast<int64_t>(maker->inputCount());
+    if (maker->kind() != aten::copy || maker->inputCount() != 1) return std::nullopt;
+    const IValue* copied = GraphFacts::constant(maker->input(0));
+    if (!copied || !copied->isList()) return std::nullopt;
+    return static_cast<int64_t>(copied->toList().items.size());
+  }
+
+  // Items that are set at known places make new lists:
+  //   aten::_set_item(%l, %i, %x)        ->   %m = %l[:i] + [%x] + %l[i + 1:]
+  bool items(Value* root, int64_t length) {
+    constexpr int64_t kMostItems = 64;
+    Variable x;
+    x.root = root;
+    if (length > kMostItems || !gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
+    for (const Node* w : x.writers) {
+      if (w->kind() != setItem_) return false;
+      std::optional<int64_t> at = facts_.integer(w->input(1));
+      if (!at || *at < -length || *at >= length) return false;
+    }
+    length_ = length;
+    rename(x);
+    return true;
+  }
+
+  Value* withItem(Node* n, Value* before) {
+    functional_[n] = {};
+    const int64_t given = *facts_.integer(n->input(1)), at = given < 0 ? given + length_ : given;
+    Builder b = context_.before(n);
+    TypePtr type = before->type();
+    Value* one = b.constant(IValue(1));
+    auto part = [&](int64_t from, int64_t to) {
+      return b.call(aten::slice, {before, b.constant(IValue(from)), b.constant(IValue(to)), one}, type);
+    };
+    Value* item = n->input(2);
+    Value* list = b.list(std::span<Value* const>(&item, 1), type->element());
+    Value* head = b.call(aten::add, {part(0, at), list}, type);
+    Value* whole = b.call(aten::add, {head, part(at + 1, length_)}, type);
+    garbage_.push_back(n);  // who uses its output comes behind it and takes the latest list
+    return whole;
   }
 
   void rebuild(Variable& x, Node* maker) {
@@ -447,6 +500,8 @@ class Round {
   std::vector<Frame> frames_;
   std::vector<Node*> garbage_;
   Value* current_ = nullptr;
+  int64_t length_ = 0;  // of the list whose items are set
+  const Symbol setItem_ = Symbol::of("aten::_set_item");
   bool hasCandidates_ = false, indexed_ = false, changed_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/call/run_observer.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/optimize/optimize.h"
+#include "runtime/engine/refusal_watch.h"
 #include "runtime/engine/tracer.h"
 
 #include <algorithm>
@@ -53,9 +54,9 @@ bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors
 std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::span<const IValue> inputs,
                                                RunContext& context, std::optional<Refusal>* refusal) const {
   auto known = [&]() -> std::shared_ptr<Entry> {
-    auto at = std::find_if(plans_.begin(), plans_.end(), [&](const auto& e) { return e->signature == signature; });
-    if (at == plans_.end()) return nullptr;
-    std::rotate(plans_.begin(), at, at + 1);
+    auto at = places_.find(signature);
+    if (at == places_.end()) return nullptr;
+    plans_.splice(plans_.begin(), plans_, at->second);
     return plans_.front();
   };
   std::shared_ptr<Entry> entry;
@@ -81,12 +82,31 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     if (std::shared_ptr<Entry> other = known()) {
       entry = other;
     } else {
-      plans_.insert(plans_.begin(), entry);
-      if (plans_.size() > kMaxPlans) plans_.pop_back();
+      plans_.push_front(entry);
+      places_[signature] = plans_.begin();
+      forgetOldest();
     }
   }
   if (refusal) *refusal = entry->refusal;
   return entry->plan;
+}
+
+// Of a range of sizes each has its plan as long as they are small together; the latest ones stay in any case.
+void Engine::forgetOldest() const {
+  constexpr size_t kLeast = 8, kMost = 1024, kMostBytes = size_t{64} << 20;
+  size_t bytes = 0, kept = 0;
+  for (const std::shared_ptr<Entry>& e : plans_) {
+    bytes += e->plan ? e->plan->bytes() : 0;
+    if (kept >= kLeast && (bytes > kMostBytes || kept >= kMost)) break;
+    ++kept;
+  }
+  for (; plans_.size() > kept; plans_.pop_back()) places_.erase(plans_.back()->signature);
+}
+
+size_t Engine::SignatureHash::operator()(const Signature& signature) const {
+  uint64_t hash = 0;
+  for (int64_t n : signature) hash = (hash ^ static_cast<uint64_t>(n)) * 0x9e3779b97f4a7c15 + (hash >> 29);
+  return hash;
 }
 
 std::shared_ptr<const EnginePlan> Engine::planFor(std::span<const IValue> inputs, RunContext& context,
@@ -115,13 +135,21 @@ bool sharesWritten(const Network& network, std::span<const Tensor> tensors) {
 }  // namespace
 
 bool Engine::run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const {
+  std::optional<Refusal> refusal;
+  if (compute(inputs, outputs, context, refusal)) return true;
+  RefusalWatch::note(graph(), refusal);
+  return false;
+}
+
+bool Engine::compute(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context,
+                     std::optional<Refusal>& refusal) const {
   RunObserver* observer = RunObserver::current();
   RunObserver::Clock::time_point begin = observer ? RunObserver::Clock::now() : RunObserver::Clock::time_point();
   Signature signature;
   std::vector<Tensor> tensors;
   for (const IValue& v : inputs)
     if (!sign(v, signature, tensors)) return false;
-  std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, nullptr);
+  std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, &refusal);
   if (!plan) return false;
   if (sharesWritten(plan->network(), tensors)) return false;
   int threads = context.options().threads;

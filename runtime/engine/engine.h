@@ -10,11 +10,13 @@
 #include "runtime/engine/plan.h"
 #include "runtime/interpreter/program.h"
 
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace tscompile {
@@ -22,7 +24,7 @@ namespace tscompile {
 class TracedGraph;
 
 // Made once from a graph; then immutable: any number of threads may run it at once. For each combination of dtypes,
-// sizes and strides of its inputs it makes a plan at the first run and keeps the latest of them.
+// sizes and strides of its inputs it makes a plan at the first run and keeps the latest of them, as many as are small.
 class Engine : public CompiledSegment {
  public:
   // The graph must outlive the engine. Nothing, and why, if a node of it can be in no engine.
@@ -45,7 +47,6 @@ class Engine : public CompiledSegment {
   // What a plan depends on, as numbers.
   using Signature = std::vector<int64_t>;
   static bool sign(const IValue& value, Signature& into, std::vector<Tensor>& tensors);
-  static constexpr size_t kMaxPlans = 8;
 
   std::unique_ptr<const TracedGraph> traced_;
   EngineOptions options_;
@@ -57,8 +58,16 @@ class Engine : public CompiledSegment {
   };
   std::shared_ptr<const EnginePlan> find(const Signature& signature, std::span<const IValue> inputs,
                                          RunContext& context, std::optional<Refusal>* refusal) const;
+  void forgetOldest() const;
+  bool compute(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context,
+               std::optional<Refusal>& refusal) const;
   mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<Entry>> plans_;  // the latest first
+  using Plans = std::list<std::shared_ptr<Entry>>;
+  struct SignatureHash {
+    size_t operator()(const Signature& signature) const;
+  };
+  mutable Plans plans_;  // the latest first
+  mutable std::unordered_map<Signature, Plans::iterator, SignatureHash> places_;
 };
 
 // Engines with these options, for ProgramSources.

@@ -8,6 +8,11 @@ namespace tscompile {
 EnginePlan::EnginePlan(std::unique_ptr<const Network> network)
     : network_(std::move(network)), memory_(planMemory(*network_)) {}
 
+size_t EnginePlan::bytes() const {
+  constexpr size_t kLayer = 512, kTensor = 256;
+  return memory_.peakBytes() + network_->layers.size() * kLayer + network_->tensors.size() * kTensor;
+}
+
 std::unique_ptr<Frame> EnginePlan::takeFrame() const {
   {
     std::lock_guard lock(mutex_);

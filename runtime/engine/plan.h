@@ -22,6 +22,8 @@ class EnginePlan {
 
   const Network& network() const { return *network_; }
   const MemoryPlan& memory() const { return memory_; }
+  // About what it holds on to between two runs, without weights.
+  size_t bytes() const;
 
  private:
   std::unique_ptr<Frame> takeFrame() const;

@@ -77,6 +77,14 @@ bool takesTensor(const Argument& a) {
   return t->isTensor();
 }
 
+// Whether a network could only call the operator on tensors without knowing what it gives.
+bool lacksShapes(const Node& node, const OpDef& def) {
+  if (def.infer || def.scalar || def.has(Trait::ReadsGeometry)) return false;
+  auto isTensor = [](TypePtr t) { return t->isTensor() || t->isListOf(TypeKind::Tensor) || t->is(TypeKind::Any); };
+  return std::any_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const Use& u) { return isTensor(u.value->type()); });
+}
+
 bool holdsTensors(TypePtr t) {
   return t->isTensor() || t->is(TypeKind::List) || t->is(TypeKind::Optional) || t->is(TypeKind::Tuple);
 }
@@ -137,6 +145,9 @@ Verdict ofOperator(const Node& node, const Operator& op) {
         std::any_of(node.outputs().begin(), node.outputs().end(), [](const Value* v) { return v->type()->isTensor(); })
             ? "an operator whose result has the same sizes whatever the elements are, such as aten::where"
             : "what is computed with tensors instead of the number can be in an engine"};
+  if (lacksShapes(node, def))
+    return {Reason::NoOp, name + " has no shape function: an engine cannot plan for what it gives",
+            "a shape function in its record (docs/adding_an_operator.md)"};
   for (const Use& u : node.inputs()) {
     if (!u.value->type()->isTensor()) continue;
     DType d = u.value->type()->tensor().dtype;
@@ -166,6 +177,8 @@ class ConversionSupport : public EngineSupport {
 Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry& registry) {
   if (node.kind() == sym::Constant) return {};
   if (node.kind() == sym::PythonOp) return {Reason::SideEffect, "calls Python", "say it in TorchScript"};
+  // Where it is known when an engine is planned; its blocks are asked for node by node.
+  if (node.kind() == sym::If || node.kind() == sym::Loop) return {};
   if (node.hasBlocks())
     return {Reason::ControlFlow, fmt::format("{} is control flow", node.kind().text()),
             "its blocks are cut on their own"};

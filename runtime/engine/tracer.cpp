@@ -1,6 +1,7 @@
 #include "runtime/engine/tracer.h"
 
 #include "ir/operators/private_writes.h"
+#include "ir/values/loop_limits.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/constant_value.h"
@@ -9,45 +10,98 @@
 #include <fmt/core.h>
 
 namespace tscompile {
+class TracedGraphMaker {
+ public:
+  TracedGraphMaker(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources, TracedGraph& traced)
+      : registry_(registry),
+        sources_(sources),
+        traced_(traced),
+        alias_(graph, registry),
+        overloads_(registry),
+        slots_(graph) {
+    traced.hasWrites_ = alias_.graphHasWrites() && !hasOnlyPrivateWrites(graph, registry) && writesMore(graph);
+  }
+
+  // Nothing, or what keeps the block out of engines whatever the sizes are.
+  std::optional<Refusal> add(const Block& block, TracedGraph::Body& body) {
+    for (const Value* v : block.parameters()) body.parameters.push_back(define(v));
+    for (const Node* n : block.nodes())
+      if (std::optional<Refusal> refusal = add(*n, body)) return refusal;
+    for (const Use& u : block.results()) body.results.push_back(slots_[u.value]);
+    return std::nullopt;
+  }
+
+ private:
+  using Step = TracedGraph::Step;
+  // Deeper blocks are left to the interpreter, which does not recurse.
+  static constexpr uint32_t kMostDepth = 64;
+
+  // Whether something else is written than lists, whose items change places while the graph is traced.
+  bool writesMore(const Graph& graph) {
+    bool more = false;
+    forEachNode(graph, [&](const Node* n) {
+      if (more || n->hasBlocks()) return;
+      const Operator* op = overloads_.resolve(*n);
+      more |= n->subgraph() || (op && (op->trains(*n) || (op->schema().isMutable() && !op->has(Trait::ReadsGeometry))));
+    });
+    return more;
+  }
+
+  uint32_t define(const Value* v) { return slots_[v] = traced_.slotCount_++; }
+
+  std::optional<Refusal> add(const Node& n, TracedGraph::Body& body) {
+    Step step;
+    step.node = &n;
+    Verdict verdict = nodeVerdict(n, overloads_, registry_);
+    if (verdict.ok() && n.block()->depth() > kMostDepth)
+      verdict = {Reason::Limit, "the blocks around it are nested too deeply for an engine"};
+    if (!verdict.ok() && !n.block()->owner()) return Refusal{&n, std::move(verdict)};
+    for (const Use& u : n.inputs()) step.inputs.push_back(slots_[u.value]);
+    for (const Value* o : n.outputs()) {
+      step.outputs.push_back(define(o));
+      step.isWritten |= traced_.hasWrites_ && AliasAnalysis::canRefer(o->type()) && alias_.isWritten(o);
+    }
+    if (!verdict.ok()) {
+      step.obstacle = std::move(verdict);
+    } else if (std::optional<Refusal> refusal = complete(step)) {
+      return refusal;
+    }
+    body.steps.push_back(std::move(step));
+    return std::nullopt;
+  }
+
+  std::optional<Refusal> complete(Step& step) {
+    const Node& n = *step.node;
+    for (const Block* b : n.blocks())
+      if (std::optional<Refusal> refusal = add(*b, step.bodies.emplace_back())) return refusal;
+    step.isConstant = n.kind() == sym::Constant;
+    if (step.isConstant) {
+      Diagnostics diagnostics;
+      step.constant = constantValue(&n, sources_, diagnostics);
+      if (diagnostics.errorCount())
+        return Refusal{&n, {Reason::ConstArg, "the data of this constant is not known", "give the weights"}};
+    } else if (!n.hasBlocks() && !StructureRunner::runs(n.kind())) {
+      step.op = overloads_.resolve(n);
+    }
+    return std::nullopt;
+  }
+
+  const OpRegistry& registry_;
+  const ProgramSources& sources_;
+  TracedGraph& traced_;
+  AliasAnalysis alias_;
+  OverloadCache overloads_;
+  ValueTable<uint32_t> slots_;
+};
+
 std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistry& registry,
                                              const ProgramSources& sources, std::optional<Refusal>& refusal) {
   TracedGraph t;
   t.graph_ = &graph;
   t.registry_ = &registry;
   t.structures_ = std::make_shared<StructureRunner>(registry);
-  AliasAnalysis alias(graph, registry);
-  t.hasWrites_ = alias.graphHasWrites() && !hasOnlyPrivateWrites(graph, registry);
-  OverloadCache overloads(registry);
-  ValueTable<uint32_t> slots(graph);
-  auto define = [&](const Value* v) { return slots[v] = t.slotCount_++; };
-  for (const Value* v : graph.inputs()) define(v);
-  for (const Node* n : graph.block()->nodes()) {
-    Verdict verdict = nodeVerdict(*n, overloads, registry);
-    if (!verdict.ok()) {
-      refusal = Refusal{n, std::move(verdict)};
-      return std::nullopt;
-    }
-    Step step;
-    step.node = n;
-    for (const Use& u : n->inputs()) step.inputs.push_back(slots[u.value]);
-    for (const Value* o : n->outputs()) {
-      step.outputs.push_back(define(o));
-      step.isWritten |= t.hasWrites_ && AliasAnalysis::canRefer(o->type()) && alias.isWritten(o);
-    }
-    step.isConstant = n->kind() == sym::Constant;
-    if (step.isConstant) {
-      Diagnostics diagnostics;
-      step.constant = constantValue(n, sources, diagnostics);
-      if (diagnostics.errorCount()) {
-        refusal = Refusal{n, {Reason::ConstArg, "the data of this constant is not known", "give the weights"}};
-        return std::nullopt;
-      }
-    } else if (!StructureRunner::runs(n->kind())) {
-      step.op = overloads.resolve(*n);
-    }
-    t.steps_.push_back(std::move(step));
-  }
-  for (const Use& u : graph.outputs()) t.results_.push_back(slots[u.value]);
+  refusal = TracedGraphMaker(graph, registry, sources, t).add(*graph.block(), t.body_);
+  if (refusal) return std::nullopt;
   return t;
 }
 
@@ -64,16 +118,8 @@ class Tracer : private OperatorTracer {
   std::unique_ptr<Network> trace(std::span<const IValue> inputs) {
     slots_.resize(traced_.slotCount_);
     for (size_t i = 0; i < inputs.size(); ++i) slots_[i] = symbolicInput(inputs[i]);
-    for (const TracedGraph::Step& step : traced_.steps_) {
-      context_.checkInterrupt();
-      step_ = &step;
-      if (step.isConstant) {
-        slots_[step.outputs[0]] = step.isWritten && step.constant.isTensor() ? copyOf(step.constant) : step.constant;
-      } else {
-        run();
-      }
-    }
-    for (uint32_t slot : traced_.results_) network_->outputs.push_back(output(slots_[slot]));
+    run(traced_.body_);
+    for (uint32_t slot : traced_.body_.results) network_->outputs.push_back(output(slots_[slot]));
     return std::move(network_);
   }
 
@@ -109,6 +155,57 @@ class Tracer : private OperatorTracer {
       symbolic |= NetworkTensors::isSymbolic(argument);
     }
   };
+
+  void run(const TracedGraph::Body& body) {
+    for (const TracedGraph::Step& step : body.steps) {
+      context_.checkInterrupt();
+      step_ = &step;
+      if (!step.obstacle.ok()) throw Refusal{step.node, step.obstacle};
+      if (step.isConstant)
+        slots_[step.outputs[0]] = step.isWritten && step.constant.isTensor() ? copyOf(step.constant) : step.constant;
+      else if (step.bodies.empty())
+        run();
+      else if (step.node->kind() == sym::If)
+        branch(step);
+      else
+        loop(step);
+    }
+  }
+
+  // Of control flow: what decides is known now.
+  const IValue& decided(uint32_t slot) const {
+    if (NetworkTensors::isSymbolic(slots_[slot]))
+      refuse(Reason::DataDependent, fmt::format("{} asks for the elements of a tensor", node()->kind().text()));
+    return slots_[slot];
+  }
+
+  void branch(const TracedGraph::Step& s) {
+    const TracedGraph::Body& taken = s.bodies[decided(s.inputs[0]).toBool() ? 0 : 1];
+    run(taken);
+    for (size_t i = 0; i < s.outputs.size(); ++i) slots_[s.outputs[i]] = slots_[taken.results[i]];
+  }
+
+  void loop(const TracedGraph::Step& s) {
+    const TracedGraph::Body& body = s.bodies[0];
+    const int64_t most = decided(s.inputs[0]).toInt();
+    bool goesOn = decided(s.inputs[1]).toBool();
+    std::vector<IValue> carried;
+    for (size_t i = 2; i < s.inputs.size(); ++i) carried.push_back(slots_[s.inputs[i]]);
+    for (int64_t turn = 0; goesOn && turn < most; ++turn) {
+      turnedNodes_ += static_cast<int64_t>(body.steps.size()) + 1;
+      if (turnedNodes_ > kMostTurnedNodes) {
+        step_ = &s;
+        refuse(Reason::Limit, fmt::format("its turns are more than {} nodes, too many for a plan", kMostTurnedNodes));
+      }
+      slots_[body.parameters[0]] = IValue(turn);
+      for (size_t i = 0; i < carried.size(); ++i) slots_[body.parameters[i + 1]] = std::move(carried[i]);
+      run(body);
+      step_ = &s;
+      goesOn = decided(body.results[0]).toBool();
+      for (size_t i = 0; i < carried.size(); ++i) carried[i] = slots_[body.results[i + 1]];
+    }
+    for (size_t i = 0; i < carried.size(); ++i) slots_[s.outputs[i]] = std::move(carried[i]);
+  }
 
   void run() {
     const TracedGraph::Step& s = *step_;
@@ -342,7 +439,8 @@ class Tracer : private OperatorTracer {
   std::vector<const ListValue*> inputLists_;
   const TracedGraph::Step* step_ = nullptr;
   uint32_t nextTensor_ = 0;
-  int depth_ = 0;  // of converters that ask for other operators
+  int64_t turnedNodes_ = 0;  // of loops, each turn counted
+  int depth_ = 0;            // of converters that ask for other operators
   static constexpr int kMaxDepth = 64;
   bool otherStrides_ = false;  // the interpreter may have other strides than the network
 };

@@ -32,18 +32,25 @@ class TracedGraph {
 
  private:
   friend class Tracer;
+  friend class TracedGraphMaker;
+  struct Body;
   struct Step {
     const Node* node = nullptr;
     const Operator* op = nullptr;  // null: a structure node or a constant
     IValue constant;
     std::vector<uint32_t> inputs, outputs;  // slots
     bool isConstant = false;
-    bool isWritten = false;  // some node may write what an output refers to
+    bool isWritten = false;    // some node may write what an output refers to
+    std::vector<Body> bodies;  // of control flow: the sizes say which of them run, and how often
+    Verdict obstacle;          // inside of such: why no network can have it, if it is run
+  };
+  struct Body {
+    std::vector<Step> steps;
+    std::vector<uint32_t> parameters, results;  // slots
   };
   const Graph* graph_ = nullptr;
   const OpRegistry* registry_ = nullptr;
-  std::vector<Step> steps_;
-  std::vector<uint32_t> results_;  // slots
+  Body body_;
   uint32_t slotCount_ = 0;
   bool hasWrites_ = false;
   std::shared_ptr<const StructureRunner> structures_;

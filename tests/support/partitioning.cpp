@@ -92,6 +92,15 @@ void checkBorders(const Graph& graph, const Partition& partition) {
       EXPECT_EQ(partition.decisions[n].accelerated(), s.target == Target::Accelerated);
     }
     if (s.target != Target::Accelerated) continue;
+    // With all that control flow holds.
+    for (const Node* n : s.nodes)
+      for (Block* b : n->blocks())
+        forEachNode(b, [&](const Node* inner) {
+          if (partition.given.contains(inner)) return;
+          ++seen[inner];
+          EXPECT_EQ(partition.decisions[inner].segment, s.id);
+          EXPECT_TRUE(partition.decisions[inner].accelerated());
+        });
     for (const auto* values : {&s.inputs, &s.outputs})
       for (const Value* v : *values)
         EXPECT_TRUE(v->type()->isTensor() || v->type()->isListOf(TypeKind::Tensor) || v->type()->is(TypeKind::Class))

@@ -9,6 +9,7 @@
 #include "tools/session/machine_memory.h"
 #include "tools/work/execution.h"
 #include "tools/work/inputs.h"
+#include "tools/work/refusals.h"
 
 #include <fmt/core.h>
 
@@ -130,8 +131,10 @@ class Bench {
     BenchResult result;
     result.threads = settings.threads;
     if (results_.empty()) {
+      RefusalWatch refusals;
       std::optional<double> first = once(settings);
       if (!first) return false;
+      result.warnings = refusalTexts(refusals);
       first_ = *first;
       result.warmUp = 1;
     }

@@ -134,7 +134,7 @@ static int runCompile(const Options& options, Session& session) {
     summary.segments = p.segments.size();
     summary.engines = p.count(Target::Accelerated);
     summary.inEngines = p.acceleratedCount();
-    for (const Segment& s : p.segments) summary.nodes += s.nodes.size();
+    for (const Segment& s : p.segments) summary.nodes += p.count(s);
     session.progress.step("building " + counted(summary.engines, "engine"));
   };
   if (spec.engine.tactics && !readTactics(command.timingCache, *spec.engine.tactics, session)) return session.finish();

@@ -64,6 +64,7 @@ int sweep(const Prepared& prepared, const PartitionCommand& command, Session& se
   for (size_t size : command.sweep) {
     PartitionOptions options = partitionOptionsOf(command.spec);
     options.minBlockSize = size;
+    options.countsGains = false;
     Partition p = partition(prepared, options);
     sweep.rows.push_back(
         {size, p.segments.size(), p.count(Target::Accelerated), p.acceleratedCount(), coverage(p), p.seconds});

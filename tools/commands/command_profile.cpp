@@ -9,6 +9,7 @@
 #include "tools/work/execution.h"
 #include "tools/work/inputs.h"
 #include "tools/work/plugin_work.h"
+#include "tools/work/refusals.h"
 
 #include <fmt/core.h>
 
@@ -267,8 +268,11 @@ class Profiler {
  private:
   bool measure(const Method& method, std::span<const IValue> inputs, const InterruptScope& interrupts) {
     RunOptions settings = runOptions(options_.run, interrupts, session_);
-    for (int i = 0; i < 3; ++i)
+    for (int i = 0; i < 3; ++i) {
+      RefusalWatch refusals;
       if (!method.run(inputs, session_.diagnostics, settings)) return false;
+      if (i == 0) refused_ = refusalTexts(refusals);
+    }
     ObserverScope observing(profile_);
     PluginWork plugins;
     Clock::time_point start = Clock::now();
@@ -326,6 +330,8 @@ class Profiler {
       out << fmt::format("{:>9.1f} {:>5.1f}% {:>8} {:>9} {:>7}  {}\n", perRun(r.time), 100 * r.time / profile_.time,
                          speed, bytes, r.engine, r.what);
     }
+    if (!refused_.empty()) out << '\n';
+    for (const std::string& text : refused_) out << text << '\n';
     if (!plugins_.empty()) out << "\nplugins, in all runs\n";
     for (const PluginWork::Row& row : plugins_) out << "  " << pluginWorkText(row) << "\n";
   }
@@ -360,6 +366,7 @@ class Profiler {
     visit("borders", Line{BorderFields{perRun(calls.time - profile_.inEngines()), perRun(calls.bytes), calls.calls}});
     visit("steps_us", perRun(profile_.steps));
     visit("rest_us", perRun(profile_.time - timed()));
+    if (!refused_.empty()) visit("left_to_interpreter", Lines{refused_});
     if (!plugins_.empty()) visit("plugins", Line{Lines{plugins_}});
   }
 
@@ -396,6 +403,7 @@ class Profiler {
 
   const Options& options_;
   Session& session_;
+  std::vector<std::string> refused_;  // engines that did not run
   Profile profile_;
   std::vector<PluginWork::Row> plugins_;
   Clock::time_point begin_;  // of the latest run

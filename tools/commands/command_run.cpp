@@ -5,6 +5,7 @@
 #include "tools/work/execution.h"
 #include "tools/work/inputs.h"
 #include "tools/work/plugin_work.h"
+#include "tools/work/refusals.h"
 #include "tools/work/run_outputs.h"
 
 namespace tscompile {
@@ -29,6 +30,7 @@ class RunCommandExecutor {
 
     session_.progress.step("running");
     PluginWork plugins;
+    RefusalWatch refusals;
     InterruptScope interrupts(run_.timeLimit);
     Result<std::vector<IValue>> outputs =
         model->method.run(*inputs, session_.diagnostics, runOptions(run_, interrupts, session_));
@@ -40,6 +42,8 @@ class RunCommandExecutor {
     deliver(*outputs);
     if (session_.common.verbose)
       for (const PluginWork::Row& row : plugins.rows()) session_.note(pluginWorkText(row));
+    if (session_.common.verbose)
+      for (const std::string& text : refusalTexts(refusals)) session_.note(text);
     return session_.finish();
   }
 

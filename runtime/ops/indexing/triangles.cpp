@@ -126,41 +126,67 @@ void indicesKernel(KernelCall& call) {
 
 // ---- diag, diag_embed, diagflat ----
 
+template <class Call>
+int64_t checkedOffset(const Call& call, size_t i) {
+  int64_t offset = call.integer(i);
+  call.require(offset > -kMaxElements && offset < kMaxElements, "the offset {} of the diagonal is too large", offset);
+  return offset;
+}
+
 Dims embeddedSizes(const Dims& sizes, int64_t offset, int64_t dim1, int64_t dim2) {
   Dims out(sizes.begin(), sizes.end() - 1);
-  int64_t side = sizes.back() + std::abs(offset);
+  int64_t side = addSizes(sizes.back(), std::abs(offset));
   out.insert(static_cast<size_t>(std::min(dim1, dim2)), side);
   out.insert(static_cast<size_t>(std::max(dim1, dim2)), side);
   return out;
 }
 
 // Zeros, with the last dimension of `t` as the diagonal of two new ones.
-Tensor embedded(const KernelCall& call, const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
-  call.require(offset > -kMaxElements && offset < kMaxElements, "the offset {} of the diagonal is too large", offset);
+Tensor embedded(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
   Tensor out = Tensor::zeros(t.dtype(), embeddedSizes(t.sizes(), offset, dim1, dim2));
   copyTensor(diagonalOf(out, offset, dim1, dim2), t);
   return out;
 }
 
+void inferDiagEmbed(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  call.require(t.rank() > 0, "diag_embed: expected a tensor with at least one dimension");
+  int64_t dim1 = call.dim(2, t.rank() + 1), dim2 = call.dim(3, t.rank() + 1);
+  call.require(dim1 != dim2, "diagonal dimensions cannot be identical {}, {}", call.integer(2), call.integer(3));
+  call.result(t.dtype, embeddedSizes(Dims(t.sizes), checkedOffset(call, 1), dim1, dim2));
+}
 void diagEmbedKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   call.require(t.rank() > 0, "diag_embed: expected a tensor with at least one dimension");
   int64_t dim1 = call.dim(2, t.rank() + 1), dim2 = call.dim(3, t.rank() + 1);
   call.require(dim1 != dim2, "diagonal dimensions cannot be identical {}, {}", call.integer(2), call.integer(3));
-  call.setResult(embedded(call, t, call.integer(1), dim1, dim2));
+  call.setResult(embedded(t, call.integer(1), dim1, dim2));
+}
+void inferDiagflat(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  std::optional<int64_t> count = t.hasRank ? knownNumel(t.sizes) : std::nullopt;
+  call.result(t.dtype, embeddedSizes(Dims{count.value_or(kUnknownSize)}, checkedOffset(call, 1), 0, 1));
 }
 void diagflatKernel(KernelCall& call) {
   Tensor t = contiguous(call.tensor(0));
-  call.setResult(embedded(call, reshaped(t, Dims{t.numel()}), call.integer(1), 0, 1));
+  call.setResult(embedded(reshaped(t, Dims{t.numel()}), call.integer(1), 0, 1));
+}
+void inferDiag(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  call.require(t.rank() == 1 || t.rank() == 2, "diag: matrix or a vector expected, not a tensor of {} dimensions",
+               t.rank());
+  if (t.rank() == 1) return call.result(t.dtype, embeddedSizes(Dims(t.sizes), checkedOffset(call, 1), 0, 1));
+  if (!allKnown(t.sizes)) return call.result(t.dtype, Dims{kUnknownSize});
+  int64_t offset = call.integer(1);
+  call.require(offset >= -t.sizes[0] && offset <= t.sizes[1], "diag: the offset {} lies outside of a matrix of size {}",
+               offset, dimsText(t.sizes));
+  call.result(t.dtype, Dims{offset >= 0 ? std::min(t.sizes[0], t.sizes[1] - offset)
+                                        : std::min(t.sizes[0] + offset, t.sizes[1])});
 }
 void diagKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   int64_t offset = call.integer(1);
-  call.require(t.rank() == 1 || t.rank() == 2, "diag: matrix or a vector expected, not a tensor of {} dimensions",
-               t.rank());
-  if (t.rank() == 1) return call.setResult(embedded(call, t, offset, 0, 1));
-  call.require(offset >= -t.size(0) && offset <= t.size(1), "diag: the offset {} lies outside of a matrix of size {}",
-               offset, dimsText(t.sizes()));
+  if (t.rank() == 1) return call.setResult(embedded(t, offset, 0, 1));
   Tensor diagonal = diagonalOf(t, offset, 0, 1), out = Tensor::empty(t.dtype(), diagonal.sizes());
   copyTensor(out, diagonal);
   call.setResult(out);
@@ -186,12 +212,15 @@ void fillVander(const Tensor& x, const Tensor& out, bool increasing) {
     }
   }
 }
-void vanderKernel(KernelCall& call) {
-  Tensor x = call.tensor(0);
+void inferVander(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
   call.require(x.rank() == 1, "vander: x must be a one-dimensional tensor, not one of {} dimensions", x.rank());
-  int64_t n = call.isNone(1) ? x.numel() : call.integer(1);
-  call.require(n >= 0, "vander: N must be non-negative, not {}", n);
-  Tensor out = Tensor::empty(isIntegral(x.dtype(), true) ? DType::Int64 : x.dtype(), Dims{x.numel(), n});
+  int64_t n = call.isNone(1) ? x.sizes[0] : call.integer(1);
+  call.require(n >= 0 || call.isNone(1), "vander: N must be non-negative, not {}", n);
+  call.result(isIntegral(x.dtype, true) ? DType::Int64 : x.dtype, Dims{x.sizes[0], n});
+}
+void vanderKernel(KernelCall& call) {
+  Tensor x = call.tensor(0), out = Tensor::empty(call.spec().dtype, call.spec().sizes);
   switch (computeTypeOf(x.dtype())) {
     case Compute::F32:
       fillVander<float>(x, out, call.flag(2));
@@ -209,6 +238,16 @@ void vanderKernel(KernelCall& call) {
   call.setResult(out);
 }
 
+// Without a number of classes the largest element says how many there are.
+void inferOneHot(InferCall& call) {
+  TensorInfo classes = call.tensor(0);
+  int64_t count = call.integer(1);
+  if (!classes.hasRank) return call.resultOfUnknownRank(DType::Int64);
+  if (call.isRun() && count < 1) return call.resultUnknown();
+  Dims sizes(classes.sizes);
+  sizes.push_back(count < 1 ? kUnknownSize : count);
+  call.result(DType::Int64, sizes);
+}
 void oneHotKernel(KernelCall& call) {
   Tensor classes = contiguous(call.tensor(0));
   int64_t count = call.integer(1);
@@ -253,11 +292,11 @@ void registerTrianglesOps(OpRegistry& ops) {
            .inplace = InPlace::Direct});
   add("aten::tril_indices", inferIndices<true>, indicesKernel<true>);
   add("aten::triu_indices", inferIndices<false>, indicesKernel<false>);
-  add("aten::diag", nullptr, diagKernel);
-  add("aten::diag_embed", nullptr, diagEmbedKernel);
-  add("aten::diagflat", nullptr, diagflatKernel);
-  add("aten::vander", nullptr, vanderKernel);
-  add("aten::one_hot", nullptr, oneHotKernel);
+  add("aten::diag", inferDiag, diagKernel);
+  add("aten::diag_embed", inferDiagEmbed, diagEmbedKernel);
+  add("aten::diagflat", inferDiagflat, diagflatKernel);
+  add("aten::vander", inferVander, vanderKernel);
+  add("aten::one_hot", inferOneHot, oneHotKernel);
 }
 
 }  // namespace tscompile

@@ -1,5 +1,6 @@
 // Attention: softmax(query @ key^T) @ value, alone and with the projections around it.
 #include "runtime/engine/layers/attention_layer.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -8,6 +9,7 @@
 #include "runtime/reference/views.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -222,7 +224,20 @@ Attended attend(const KernelCall& call, const Tensor& query, const Tensor& key, 
 }
 
 // (query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, need_weights,
-// average_attn_weights, mask_type)
+// average_attn_weights, mask_type). Weights that nobody needs are an undefined tensor.
+void inferMultiHead(InferCall& call) {
+  TensorInfo query = call.tensor(0), key = call.tensor(1);
+  call.require(!query.hasRank || query.rank() == 3, "expected 3-D `query`, got {}-D tensor", query.rank());
+  call.result(query);
+  if (!call.flag(10)) return call.isRun() ? call.result(DType::Undefined, {}) : call.resultUnknown();
+  if (!query.hasRank || !key.hasRank) return call.resultOfUnknownRank(query.dtype);
+  call.require(key.rank() == 3, "expected 3-D `key`, got {}-D tensor", key.rank());
+  Dims sizes{query.sizes[0]};
+  if (!call.flag(11)) sizes.push_back(call.integer(4));
+  sizes.push_back(query.sizes[1]);
+  sizes.push_back(key.sizes[1]);
+  call.result(query.dtype, sizes);
+}
 void multiHeadKernel(KernelCall& call) {
   Projections p{call.tensor(5), call.tensor(6), call.tensor(7), call.tensor(8)};
   Attended a = attend(call, call.tensor(0), call.tensor(1), call.tensor(2), p, call.integer(3), call.integer(4),
@@ -234,6 +249,7 @@ void multiHeadKernel(KernelCall& call) {
 
 // (src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1,
 // norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask, mask_type)
+void inferEncoderLayer(InferCall& call) { call.result(call.tensor(0)); }
 void encoderLayerKernel(KernelCall& call) {
   bool normFirst = call.flag(8);
   auto add = [&](const Tensor& a, const Tensor& b) { return invokeTensor(call, "aten::add.Tensor", {a, b, 1}); };
@@ -253,6 +269,96 @@ void encoderLayerKernel(KernelCall& call) {
   inner = call.flag(7) ? invokeTensor(call, "aten::gelu", {inner, "none"}) : invokeTensor(call, "aten::relu", {inner});
   x = add(x, linear(inner, 16));
   call.setResult(normFirst ? x : norm(x, 12));
+}
+
+// ---- the same as layers of an engine ----
+
+// The part `from` of three that a weight or bias for query, key and value has.
+IValue partOf(const ConvertCall& call, const IValue& weight, int64_t from, int64_t count, int64_t features) {
+  return call.compute("aten::slice.Tensor", {weight, 0, from * features, (from + count) * features, 1});
+}
+
+// softmax(q k^T / sqrt(d)) v with its projections; `inputs` are query, key and value. Nothing for masks of another kind
+// than [queries, keys], [batch, keys] and [batch, heads, queries, keys].
+IValue attended(const ConvertCall& call, const std::array<IValue, 3>& inputs, size_t weights, int64_t features,
+                int64_t heads, const IValue& mask, const IValue& maskType) {
+  auto split = [&](const IValue& t) {
+    IValue parted = call.compute(
+        "aten::view", {t, intList(Dims{t.toTensor().size(0), t.toTensor().size(1), heads, features / heads})});
+    return call.compute("aten::transpose.int", {parted, 1, 2});
+  };
+  auto sameTensor = [&](size_t i) { return inputs[i].tensorImpl() == inputs[0].tensorImpl(); };
+  std::array<IValue, 3> parts;
+  if (sameTensor(1) && sameTensor(2)) {
+    IValue all = call.compute("aten::linear", {inputs[0], call.argument(weights), call.argument(weights + 1)});
+    for (int64_t i = 0; i < 3; ++i)
+      parts[i] = split(call.compute("aten::slice.Tensor", {all, 2, i * features, (i + 1) * features, 1}));
+  } else {
+    for (int64_t i = 0; i < 3; ++i)
+      parts[i] = split(call.compute("aten::linear", {inputs[i], partOf(call, call.argument(weights), i, 1, features),
+                                                     partOf(call, call.argument(weights + 1), i, 1, features)}));
+  }
+  IValue seen;
+  if (mask.isTensor()) {
+    IValue hidden = mask;
+    if (maskType.toInt() == 1 && mask.toTensor().rank() == 2)
+      hidden = call.compute("aten::unsqueeze", {call.compute("aten::unsqueeze", {mask, 1}), 1});
+    seen = call.compute("aten::logical_not", {hidden});
+  }
+  IValue out = call.compute("aten::scaled_dot_product_attention", {parts[0], parts[1], parts[2], seen, 0.0, false});
+  IValue joined = call.compute("aten::transpose.int", {out, 1, 2});
+  joined = call.compute("aten::reshape", {joined, intList(Dims(inputs[0].toTensor().sizes()))});
+  return call.compute("aten::linear", {joined, call.argument(weights + 2), call.argument(weights + 3)});
+}
+
+// Whether a converter may write the attention down: the kernel tells what is wrong with arguments that do not fit.
+bool fitsAttention(const ConvertCall& call, size_t weights, int64_t features, int64_t heads, const IValue& mask,
+                   const IValue& maskType) {
+  auto sized = [](const Tensor& t, Dims sizes) {
+    return t.defined() && std::equal(sizes.begin(), sizes.end(), t.sizes().begin(), t.sizes().end());
+  };
+  const bool masked = mask.isTensor() && mask.tensorImpl();
+  return features > 0 && heads > 0 && features % heads == 0 && sized(call.tensor(weights), {3 * features, features}) &&
+         sized(call.tensor(weights + 1), {3 * features}) && sized(call.tensor(weights + 2), {features, features}) &&
+         sized(call.tensor(weights + 3), {features}) &&
+         (!masked || (maskType.isInt() && maskType.toInt() >= 0 && maskType.toInt() <= 2));
+}
+
+void convertMultiHead(ConvertCall& call) {
+  const int64_t features = call.integer(3), heads = call.integer(4);
+  std::array<IValue, 3> inputs{call.argument(0), call.argument(1), call.argument(2)};
+  bool fits = std::all_of(inputs.begin(), inputs.end(), [&](const IValue& t) {
+    return t.toTensor().rank() == 3 && t.toTensor().size(2) == features && t.toTensor().dtype() == DType::Float32;
+  });
+  if (call.flag(10)) return convertToKernel(call, "its weights are asked for");
+  if (!fits || !fitsAttention(call, 5, features, heads, call.argument(9), call.argument(12)))
+    return convertToKernel(call, "its sizes do not fit each other");
+  call.setResult(0, attended(call, inputs, 5, features, heads, call.argument(9), call.argument(12)));
+  call.setResult(1, Tensor());
+}
+
+void convertEncoderLayer(ConvertCall& call) {
+  const int64_t features = call.integer(1), heads = call.integer(2);
+  const Tensor src = call.tensor(0);
+  if (src.rank() != 3 || src.size(2) != features || src.dtype() != DType::Float32 ||
+      !fitsAttention(call, 3, features, heads, call.argument(18), call.argument(19)))
+    return convertToKernel(call, "its sizes do not fit each other");
+  const bool normFirst = call.flag(8);
+  auto add = [&](const IValue& a, const IValue& b) { return call.compute("aten::add.Tensor", {a, b, 1}); };
+  auto norm = [&](const IValue& t, size_t i) {
+    return call.compute("aten::layer_norm",
+                        {t, intList(Dims{features}), call.argument(i), call.argument(i + 1), call.argument(9), true});
+  };
+  auto linear = [&](const IValue& t, size_t i) {
+    return call.compute("aten::linear", {t, call.argument(i), call.argument(i + 1)});
+  };
+  IValue x = call.argument(0), in = normFirst ? norm(x, 10) : x;
+  x = add(x, attended(call, {in, in, in}, 3, features, heads, call.argument(18), call.argument(19)));
+  if (!normFirst) x = norm(x, 10);
+  IValue inner = linear(normFirst ? norm(x, 12) : x, 14);
+  inner = call.flag(7) ? call.compute("aten::gelu", {inner, "none"}) : call.compute("aten::relu", {inner});
+  x = add(x, linear(inner, 16));
+  call.setResult(0, normFirst ? x : norm(x, 12));
 }
 
 }  // namespace
@@ -287,8 +393,18 @@ void registerAttentionOps(OpRegistry& ops) {
       "float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
       inferAttention<false, 5, 6, 7>, attentionKernel<false, 5, 6, 7>, convertAttention);
   add("aten::_transform_bias_rescale_qkv", inferSplitHeads, splitHeadsKernel);
-  add("aten::_native_multi_head_attention", nullptr, multiHeadKernel);
-  add("aten::_transformer_encoder_layer_fwd", nullptr, encoderLayerKernel);
+  ops.add({.schema = "aten::_native_multi_head_attention",
+           .infer = inferMultiHead,
+           .kernel = multiHeadKernel,
+           .convert = convertMultiHead,
+           .dtypes = kFloatingTypes,
+           .cost = Cost::AddedProduct});
+  ops.add({.schema = "aten::_transformer_encoder_layer_fwd",
+           .infer = inferEncoderLayer,
+           .kernel = encoderLayerKernel,
+           .convert = convertEncoderLayer,
+           .dtypes = kFloatingTypes,
+           .cost = Cost::AddedProduct});
 }
 
 }  // namespace tscompile

@@ -60,6 +60,18 @@ void inferMeshgridIndexing(InferCall& call) {
   inferGrids(call, indexing == "xy");
 }
 
+void inferCartesianProd(InferCall& call) {
+  std::vector<TensorInfo> tensors = call.tensors(0);
+  call.require(!tensors.empty(), "cartesian_prod: expected vectors");
+  if (tensors.size() == 1) return call.result(tensors[0]);
+  int64_t rows = 1;
+  for (const TensorInfo& t : tensors) {
+    if (!t.hasRank) return call.result(tensors[0].dtype, Dims{kUnknownSize, static_cast<int64_t>(tensors.size())});
+    call.require(t.rank() == 1, "cartesian_prod: expected 1D vectors, not a tensor of {} dimensions", t.rank());
+    rows = multiplySizes(rows, t.sizes[0]);
+  }
+  call.result(tensors[0].dtype, Dims{rows, static_cast<int64_t>(tensors.size())});
+}
 void cartesianProdKernel(KernelCall& call) {
   std::vector<Tensor> tensors = call.tensors(0);
   for (const Tensor& t : tensors)
@@ -143,6 +155,7 @@ void registerGridsOps(OpRegistry& ops) {
            .dtypes = kAllTypes,
            .traits = kMaySelf});
   ops.add({.schema = "aten::cartesian_prod",
+           .infer = inferCartesianProd,
            .kernel = cartesianProdKernel,
            .dtypes = kAllTypes,
            .traits = {Trait::MayShare}});

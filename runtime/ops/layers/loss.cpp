@@ -64,6 +64,13 @@ void mseKernel(KernelCall& call) {
       call.tensor(1));
 }
 
+void inferL1(InferCall& call) {
+  DType dtype = promotedDType(call, 2);
+  LossReduction reduction = lossReduction(call, 2);
+  if (dtype != DType::Undefined) dtype = realPart(dtype);
+  if (reduction == LossReduction::Sum && isIntegral(dtype, true)) dtype = DType::Int64;
+  resultLossOf(call, dtype, reduction, 2);
+}
 void l1Kernel(KernelCall& call) {
   Tensor difference = invokeTensor(call, "aten::sub.Tensor", {call.tensor(0), call.tensor(1), 1});
   call.setResult(reducedLoss(call, invokeTensor(call, "aten::abs", {difference}), lossReduction(call, 2)));
@@ -276,6 +283,25 @@ void softMarginKernel(KernelCall& call) {
 // ---- made of distances ----
 
 // (input1, input2, target, margin, reduction)
+// The loss of each row is a number of its own.
+void inferCosineEmbedding(InferCall& call) {
+  TensorInfo target = call.tensor(2);
+  DType dtype = promotedDType(call, 2);
+  if (isIntegral(dtype, true)) dtype = DType::Float32;
+  LossReduction reduction = lossReduction(call, 4);
+  if (reduction != LossReduction::None) return call.result(dtype, {});
+  TensorInfo a = call.tensor(0), b = call.tensor(1);
+  if (!a.hasRank || !b.hasRank || !target.hasRank) return call.resultOfUnknownRank(dtype);
+  Dims sizes(a.sizes);
+  call.require(broadcastInto(sizes, b.sizes), "the sizes {} and {} cannot be broadcast together", dimsText(a.sizes),
+               dimsText(b.sizes));
+  call.require(sizes.size() == target.rank() + 1, "a {}D target expects {}D inputs, but found sizes {} and {}",
+               target.rank(), target.rank() + 1, dimsText(a.sizes), dimsText(b.sizes));
+  sizes.erase(target.rank());
+  call.require(broadcastInto(sizes, target.sizes), "the sizes {} and {} cannot be broadcast together",
+               dimsText(a.sizes), dimsText(target.sizes));
+  call.result(dtype, sizes);
+}
 void cosineEmbeddingKernel(KernelCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1), target = call.tensor(2);
   call.require(target.rank() <= 1, "the target must have at most one dimension, not {}", target.rank());
@@ -301,6 +327,17 @@ void cosineEmbeddingKernel(KernelCall& call) {
       cosine, target);
 }
 
+void inferTriplet(InferCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (dtype != DType::Undefined) dtype = isIntegral(dtype, true) ? DType::Float32 : realPart(dtype);
+  LossReduction reduction = lossReduction(call, 7);
+  if (reduction != LossReduction::None) return call.result(dtype, {});
+  std::optional<Dims> sizes = broadcastSizes(call, 3);
+  if (!sizes) return call.resultOfUnknownRank(dtype);
+  call.require(!sizes->empty(), "triplet_margin_loss takes tensors with dimensions");
+  sizes->pop_back();
+  call.result(dtype, *sizes);
+}
 // (anchor, positive, negative, margin, p, eps, swap, reduction)
 void tripletKernel(KernelCall& call) {
   Tensor anchor = call.tensor(0), positive = call.tensor(1), negative = call.tensor(2);
@@ -330,7 +367,7 @@ void registerLossOps(OpRegistry& ops) {
     ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
   };
   add("aten::mse_loss", inferFloatLoss<2>, mseKernel);
-  add("aten::l1_loss", nullptr, l1Kernel, kAllTypes);
+  add("aten::l1_loss", inferL1, l1Kernel, kAllTypes);
   add("aten::smooth_l1_loss", inferFloatLoss<2>, smoothL1Kernel);
   add("aten::huber_loss", inferFloatLoss<2>, huberKernel);
   add("aten::kl_div", inferKlDiv, klDivKernel);
@@ -340,8 +377,8 @@ void registerLossOps(OpRegistry& ops) {
   add("aten::hinge_embedding_loss", inferHinge, hingeKernel);
   add("aten::margin_ranking_loss", inferMarginRanking, marginRankingKernel);
   add("aten::soft_margin_loss", inferSoftMargin, softMarginKernel, kFloatingTypes);
-  add("aten::cosine_embedding_loss", nullptr, cosineEmbeddingKernel);
-  add("aten::triplet_margin_loss", nullptr, tripletKernel);
+  add("aten::cosine_embedding_loss", inferCosineEmbedding, cosineEmbeddingKernel);
+  add("aten::triplet_margin_loss", inferTriplet, tripletKernel);
 }
 
 }  // namespace tscompile

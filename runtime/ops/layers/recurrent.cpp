@@ -364,7 +364,8 @@ void addNetwork(OpRegistry& ops, std::string_view padded, std::string_view packe
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
-             .traits = random ? TraitSet{Trait::Random} : TraitSet{}});
+             .traits = random ? TraitSet{Trait::Random} : TraitSet{},
+             .cost = Cost::Product});
   };
   add(padded, inferLayers<kNetwork, false>, layersKernel<kNetwork, false>, convertRecurrent<kCell>, true);
   add(packed, inferLayers<kNetwork, true>, layersKernel<kNetwork, true>, nullptr, true);

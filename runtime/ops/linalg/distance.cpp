@@ -15,6 +15,25 @@ namespace {
 
 // ---- composites ----
 
+// Two tensors, broadcast.
+std::optional<Dims> broadcastPair(const InferCall& call) {
+  TensorInfo a = call.tensor(0), b = call.tensor(1);
+  if (!a.hasRank || !b.hasRank) return std::nullopt;
+  Dims sizes(a.sizes);
+  call.require(broadcastInto(sizes, b.sizes), "the sizes {} and {} cannot be broadcast together", dimsText(a.sizes),
+               dimsText(b.sizes));
+  return sizes;
+}
+
+void inferCosineSimilarity(InferCall& call) {
+  DType dtype = promotedDType(call, 2);
+  call.require(dtype == DType::Undefined || isFloating(dtype),
+               "expected the common dtype to be floating point, yet it is {}", pythonName(dtype));
+  std::optional<Dims> sizes = broadcastPair(call);
+  if (!sizes) return call.resultOfUnknownRank(dtype);
+  if (int64_t dim = call.dim(2, sizes->size()); !sizes->empty()) sizes->erase(static_cast<size_t>(dim));
+  call.result(dtype, *sizes);
+}
 // (x1, x2, dim, eps)
 void cosineSimilarityKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
@@ -34,6 +53,16 @@ void cosineSimilarityKernel(KernelCall& call) {
   call.setResult(invokeTensor(call, "aten::sum.dim_IntList", {product, dims, false, IValue()}));
 }
 
+void inferPairwiseDistance(InferCall& call) {
+  DType dtype = promotedDType(call, 2);
+  if (dtype != DType::Undefined) dtype = isIntegral(dtype, true) ? DType::Float32 : realPart(dtype);
+  std::optional<Dims> sizes = broadcastPair(call);
+  if (!sizes) return call.resultOfUnknownRank(dtype);
+  call.require(!sizes->empty(), "pairwise_distance takes tensors with dimensions");
+  sizes->pop_back();
+  if (call.flag(4)) sizes->push_back(1);
+  call.result(dtype, *sizes);
+}
 // (x1, x2, p, eps, keepdim): of the last dimension.
 void pairwiseDistanceKernel(KernelCall& call) {
   Tensor difference = invokeTensor(call, "aten::sub.Tensor", {call.tensor(0), call.tensor(1), 1});
@@ -183,8 +212,8 @@ void registerDistanceOps(OpRegistry& ops) {
   auto add = [&](std::string_view name, InferFunction infer, KernelFunction kernel, DTypeSet dtypes) {
     ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = dtypes});
   };
-  add("aten::cosine_similarity", nullptr, cosineSimilarityKernel, kRealAndBool);
-  add("aten::pairwise_distance", nullptr, pairwiseDistanceKernel, kAllTypes);
+  add("aten::cosine_similarity", inferCosineSimilarity, cosineSimilarityKernel, kRealAndBool);
+  add("aten::pairwise_distance", inferPairwiseDistance, pairwiseDistanceKernel, kAllTypes);
   add("aten::cdist", inferCdist, cdistKernel, kFloatingTypes);
   add("aten::_cdist_forward", inferCdist, cdistKernel, kFloatingTypes);
   add("aten::pdist", inferPdist, pdistKernel, kFloatingTypes);

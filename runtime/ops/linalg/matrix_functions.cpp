@@ -173,6 +173,21 @@ Tensor chainProduct(const KernelCall& call, const std::vector<Tensor>& matrices)
 
 constexpr size_t kMaxChain = 2000;  // the order takes a table of n by n entries
 
+void inferMultiDot(InferCall& call) {
+  std::vector<TensorInfo> t = call.tensors(0);
+  call.require(t.size() >= 2 && t.size() <= kMaxChain, "multi_dot(): expected 2 to {} tensors but got {}", kMaxChain,
+               t.size());
+  if (!t.front().hasRank || !t.back().hasRank) return call.resultOfUnknownRank(t[0].dtype);
+  Dims sizes;
+  if (t.front().rank() == 2) sizes.push_back(t.front().sizes[0]);
+  if (t.back().rank() == 2) sizes.push_back(t.back().sizes[1]);
+  call.result(t[0].dtype, sizes);
+}
+void inferChainMatmul(InferCall& call) {
+  std::vector<TensorInfo> t = call.tensors(0);
+  call.require(!t.empty(), "chain_matmul(): expected one or more matrices");
+  t.size() == 1 ? call.result(t[0]) : inferMultiDot(call);
+}
 void multiDotKernel(KernelCall& call) {
   std::vector<Tensor> t = call.tensors(0);
   call.require(t.size() >= 2 && t.size() <= kMaxChain, "multi_dot(): expected 2 to {} tensors but got {}", kMaxChain,
@@ -241,8 +256,9 @@ void registerMatrixFunctionsOps(OpRegistry& ops) {
         {.schema = schema, .infer = inferSquare, .kernel = matrixPowerKernel, .dtypes = kRealTypes | kComplexTypes});
   for (auto schema : {"aten::matrix_exp", "aten::linalg_matrix_exp"})
     ops.add({.schema = schema, .infer = inferMatrixExp, .kernel = matrixExpKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::linalg_multi_dot", .kernel = multiDotKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::chain_matmul", .kernel = chainMatmulKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::linalg_multi_dot", .infer = inferMultiDot, .kernel = multiDotKernel, .dtypes = kAllTypes});
+  ops.add(
+      {.schema = "aten::chain_matmul", .infer = inferChainMatmul, .kernel = chainMatmulKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::linalg_vander", .infer = inferVander, .kernel = vanderKernel, .dtypes = kAllTypes});
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tensor_math.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/promotion.h"
 #include "runtime/reference/views.h"
@@ -160,6 +161,18 @@ void checkGradient(const KernelCall& call, const Tensor& t, const Dims& dims, in
   }
 }
 
+// One tensor for each dimension. Coordinates may make them of another dtype.
+void inferGradient(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  const std::vector<Argument>& arguments = call.op().schema().arguments;
+  const size_t at = arguments[1].name == "spacing" ? 2 : 1;
+  if (at == 2 && arguments[1].type->isListOf(TypeKind::Tensor)) return call.resultUnknown();
+  size_t count = t.rank();
+  if (!call.isNone(at)) count = arguments[at].type->is(TypeKind::List) ? call.integers(at).size() : 1;
+  DType dtype = isIntegral(t.dtype, true) ? DType::Float32 : t.dtype;
+  call.resultTensors(std::vector<TensorSpec>(count, {dtype, true, t.sizes}));
+}
+
 // Spacing: a number for all dimensions or None; or a list with an item for each.
 enum class Spacing { None, Number, List };
 template <Spacing kSpacing>
@@ -237,6 +250,45 @@ struct Samples {
   int64_t dim = 0;
 };
 
+// The dtype of areas, which are halved.
+DType areaDType(const InferCall& call) {
+  DType dtype = call.tensor(0).dtype;
+  if (call.isTensor(1)) dtype = promotedDType(call, 2);
+  return isIntegral(dtype, true) ? DType::Float32 : dtype;
+}
+
+// The sizes of the areas between neighbours.
+Dims areaSizes(const InferCall& call, int64_t dim) {
+  auto between = [](int64_t n) { return isKnownSize(n) ? std::max<int64_t>(n - 1, 0) : kUnknownSize; };
+  Dims sizes(call.tensor(0).sizes);
+  sizes[dim] = between(sizes[dim]);
+  if (!call.isTensor(1)) return sizes;
+  TensorInfo x = call.rankedTensor(1);
+  if (x.rank() == 1) return sizes;
+  Dims steps(x.sizes);
+  while (steps.size() < sizes.size()) steps.insert(0, 1);
+  steps[dim] = between(steps[dim]);
+  call.require(broadcastInto(sizes, steps), "the sizes {} and {} cannot be broadcast together",
+               dimsText(call.tensor(0).sizes), dimsText(x.sizes));
+  return sizes;
+}
+
+template <bool kCumulative>
+void inferTrapezoid(InferCall& call) {
+  TensorInfo y = call.rankedTensor(0);
+  call.require(y.rank() > 0, "expected a tensor with dimensions");
+  int64_t dim = call.dim(2, y.rank());
+  if (!kCumulative && y.sizes[dim] == 0) {
+    Dims sizes(y.sizes);
+    sizes.erase(static_cast<size_t>(dim));
+    return call.result(y.dtype, sizes);
+  }
+  if (!kCumulative && !isKnownSize(y.sizes[dim])) return call.resultUnknown();
+  Dims sizes = areaSizes(call, dim);
+  if (!kCumulative) sizes.erase(static_cast<size_t>(dim));
+  call.result(areaDType(call), sizes);
+}
+
 void trapezoidKernel(KernelCall& call) {
   Samples s(call);
   TensorMath math(call);
@@ -269,8 +321,8 @@ void cumulativeTrapezoidKernel(KernelCall& call) {
 
 void registerDifferencesOps(OpRegistry& ops) {
   ops.add({.schema = "aten::diff", .infer = inferDiff, .kernel = diffKernel, .dtypes = kAllTypes});
-  auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, KernelFunction kernel, InferFunction infer = inferGradient) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
   };
   add("aten::gradient.array", gradientKernel<Spacing::None>);
   add("aten::gradient.scalarint", gradientKernel<Spacing::Number>);
@@ -279,9 +331,9 @@ void registerDifferencesOps(OpRegistry& ops) {
                       "aten::gradient.tensorarray"})
     add(schema, gradientKernel<Spacing::List>);
   for (auto schema : {"aten::trapezoid.x", "aten::trapezoid.dx", "aten::trapz.x", "aten::trapz.dx"})
-    add(schema, trapezoidKernel);
+    add(schema, trapezoidKernel, inferTrapezoid<false>);
   for (auto schema : {"aten::cumulative_trapezoid.x", "aten::cumulative_trapezoid.dx"})
-    add(schema, cumulativeTrapezoidKernel);
+    add(schema, cumulativeTrapezoidKernel, inferTrapezoid<true>);
 }
 
 }  // namespace tscompile

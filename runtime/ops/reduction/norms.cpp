@@ -191,17 +191,29 @@ void distKernel(KernelCall& call) {
 }
 
 // The norm over all dimensions but one, which the result keeps; over all of them for dimension -1.
+template <class Call>
+Dims allDimsExcept(const Call& call, int64_t rank, size_t except) {
+  Dims dims = listed(rank);
+  if (call.integer(except) == -1) return dims;
+  call.require(rank > 0, "norm_except_dim of a tensor without dimensions needs dim to be -1");
+  dims.erase(static_cast<size_t>(call.dim(except, rank)));
+  return dims;
+}
+void resultNormExceptDim(InferCall& call, const TensorInfo& v, size_t except) {
+  Dims dims = allDimsExcept(call, static_cast<int64_t>(v.rank()), except);
+  call.result(v.dtype == DType::Undefined ? v.dtype : realPart(v.dtype),
+              reducedSizes(v.sizes, dims, call.integer(except) != -1));
+}
+void inferNormExceptDim(InferCall& call) {
+  TensorInfo v = call.rankedTensor(0);
+  call.require(v.dtype == DType::Undefined || isFloatingOrComplex(v.dtype),
+               "norm(): input dtype should be either floating point or complex, got {}", pythonName(v.dtype));
+  resultNormExceptDim(call, v, 2);
+}
 void normExceptDimKernel(KernelCall& call) {
-  Tensor v = call.tensor(0);
+  Tensor v = call.tensor(0), out = Tensor::empty(call.spec().dtype, call.spec().sizes);
   double order = static_cast<double>(call.integer(1));
-  call.require(isFloatingOrComplex(v.dtype()), "norm(): input dtype should be either floating point or complex, got {}",
-               pythonName(v.dtype()));
-  Dims dims = listed(v.rank());
-  if (call.integer(2) != -1) {
-    call.require(v.rank() > 0, "norm_except_dim of a tensor without dimensions needs dim to be -1");
-    dims.erase(static_cast<size_t>(call.dim(2, v.rank())));
-  }
-  Tensor out = Tensor::empty(realPart(v.dtype()), reducedSizes(v.sizes(), dims, call.integer(2) != -1));
+  Dims dims = allDimsExcept(call, v.rank(), 2);
   if (v.numel() == 0)
     fillTensor(out, 0);
   else if (dims.empty())  // of a vector: nothing is reduced
@@ -217,6 +229,11 @@ void weightNormKernel(KernelCall& call) {
   Tensor v = call.tensor(0);
   Tensor norm = invokeTensor(call, "aten::norm_except_dim", {v, 2, call.argument(2)});
   call.setResult(0, TensorMath(call).mul(v, TensorMath(call).div(call.tensor(1), norm)));
+}
+void inferWeightNormInterface(InferCall& call) {
+  TensorInfo v = call.rankedTensor(0);
+  call.result(v);
+  resultNormExceptDim(call, v, 2);
 }
 void weightNormInterfaceKernel(KernelCall& call) {
   weightNormKernel(call);
@@ -381,9 +398,9 @@ void registerNormsOps(OpRegistry& ops) {
            .kernel = nuclearKernel,
            .dtypes = kFloatingTypes | kComplexTypes});
   add("aten::dist", inferDist, distKernel);
-  add("aten::norm_except_dim", nullptr, normExceptDimKernel);
+  add("aten::norm_except_dim", inferNormExceptDim, normExceptDimKernel);
   add("aten::_weight_norm", inferWeightNorm, weightNormKernel);
-  add("aten::_weight_norm_interface", nullptr, weightNormInterfaceKernel);
+  add("aten::_weight_norm_interface", inferWeightNormInterface, weightNormInterfaceKernel);
 }
 
 }  // namespace tscompile

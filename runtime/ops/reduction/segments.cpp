@@ -126,6 +126,25 @@ void reduceSegments(const KernelCall& call, const Tensor& data, const Tensor& ou
   }
 }
 
+void inferSegmentReduce(InferCall& call) {
+  TensorInfo data = call.rankedTensor(0);
+  call.require(data.rank() > 0, "expected data with elements and dimensions");
+  call.require(call.isNone(3), "segment_reduce by indices is not supported");
+  const bool byOffsets = !call.isNone(4);
+  call.require(byOffsets || !call.isNone(2), "either lengths or offsets must be defined");
+  int64_t axis = call.dim(5, data.rank());
+  TensorInfo bounds = call.rankedTensor(byOffsets ? 4 : 2);
+  call.require(static_cast<int64_t>(bounds.rank()) == axis + 1,
+               "expected the axis to be the last dimension of lengths or offsets, but got axis {} and {} dimensions",
+               axis, bounds.rank());
+  Dims sizes(data.sizes);
+  sizes[axis] = bounds.sizes[axis];
+  if (byOffsets && isKnownSize(sizes[axis])) {
+    call.require(sizes[axis] > 0, "expected at least one offset");
+    --sizes[axis];
+  }
+  call.result(data.dtype, sizes);
+}
 void segmentReduceKernel(KernelCall& call) {
   Tensor data = call.tensor(0), lengths = call.tensor(2), offsets = call.tensor(4);
   Join join = joinArgument(call);
@@ -150,7 +169,10 @@ void segmentReduceKernel(KernelCall& call) {
 }  // namespace
 
 void registerSegmentsOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::segment_reduce", .kernel = segmentReduceKernel, .dtypes = kFloatingTypes});
+  ops.add({.schema = "aten::segment_reduce",
+           .infer = inferSegmentReduce,
+           .kernel = segmentReduceKernel,
+           .dtypes = kFloatingTypes});
 }
 
 }  // namespace tscompile

@@ -136,6 +136,20 @@ void blockDiagKernel(KernelCall& call) {
 
 // ---- sequences of different lengths, tensors as one run ----
 
+void inferPadSequence(InferCall& call) {
+  std::vector<TensorInfo> tensors = call.tensors(0);
+  call.require(!tensors.empty(), "pad_sequence: received an empty list of sequences");
+  bool batchFirst = call.flag(1);
+  int64_t longest = 0, count = static_cast<int64_t>(tensors.size());
+  for (const TensorInfo& t : tensors) {
+    if (!t.hasRank) return call.resultOfUnknownRank(tensors[0].dtype);
+    call.require(t.rank() > 0, "pad_sequence: expected tensors with at least one dimension");
+    longest = !isKnownSize(longest) || !isKnownSize(t.sizes[0]) ? kUnknownSize : std::max(longest, t.sizes[0]);
+  }
+  Dims sizes{batchFirst ? count : longest, batchFirst ? longest : count};
+  for (int64_t s : tensors[0].sizes.subspan(1)) sizes.push_back(s);
+  call.result(tensors[0].dtype, sizes);
+}
 void padSequenceKernel(KernelCall& call) {
   std::vector<Tensor> tensors = call.tensors(0);
   call.require(!tensors.empty(), "pad_sequence: received an empty list of sequences");
@@ -174,6 +188,15 @@ void flattenDenseKernel(KernelCall& call) {
   for (Tensor& t : tensors) t = reshaped(contiguous(t), Dims{t.numel()});
   call.setResult(tensors.size() == 1 ? tensors[0] : joined(call.spec(), tensors, 0));
 }
+void inferUnflattenDense(InferCall& call) {
+  std::vector<TensorSpec> specs;
+  for (const TensorInfo& t : call.tensors(1)) {
+    if (!t.hasRank || !allKnown(t.sizes)) throw InferCall::NotKnown{};
+    specs.push_back({call.tensor(0).dtype, true, t.sizes});
+    if (checkedNumel(t.sizes) == 0) specs.back().sizes = Dims{0};
+  }
+  call.resultTensors(std::move(specs));
+}
 void unflattenDenseKernel(KernelCall& call) {
   Tensor flat = call.tensor(0);
   call.require(flat.rank() == 1, "unflatten_dense_tensors: expected a 1-dimensional tensor, not one of {}",
@@ -211,9 +234,9 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::dstack", inferSide<Side::Depth>, sideKernel<Side::Depth>);
   add("aten::column_stack", inferSide<Side::Columns>, sideKernel<Side::Columns>);
   add("aten::block_diag", inferBlockDiag, blockDiagKernel);
-  add("aten::pad_sequence", nullptr, padSequenceKernel);
+  add("aten::pad_sequence", inferPadSequence, padSequenceKernel);
   add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel, nullptr, {Trait::MayShare});
-  add("aten::unflatten_dense_tensors", nullptr, unflattenDenseKernel, nullptr, {Trait::MayShare});
+  add("aten::unflatten_dense_tensors", inferUnflattenDense, unflattenDenseKernel, nullptr, {Trait::MayShare});
 }
 
 }  // namespace tscompile

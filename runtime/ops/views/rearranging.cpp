@@ -58,14 +58,21 @@ void flipFixedKernel(KernelCall& call) {
   call.setResult(flipped(call.tensor(0), Dims{kDim}));
 }
 
-void rot90Kernel(KernelCall& call) {
-  Tensor t = call.tensor(0);
+void inferRot90(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
   Dims given = call.integers(2);
   call.require(given.size() == 2, "expected total rotation dims == 2, but got dims = {}", given.size());
   call.require(t.rank() >= 2, "expected total dims >= 2, but got total dims = {}", t.rank());
-  Dims dims = call.dims(2, t.rank(), false);
-  call.require(dims[0] != dims[1], "expected rotation dims to be different, but got dim0 = {} and dim1 = {}", given[0],
+  int64_t from = call.wrap(given[0], t.rank()), to = call.wrap(given[1], t.rank());
+  call.require(from != to, "expected rotation dims to be different, but got dim0 = {} and dim1 = {}", given[0],
                given[1]);
+  Dims sizes(t.sizes);
+  if (floorMod(call.integer(1), 2) == 1) std::swap(sizes[from], sizes[to]);
+  call.result(t.dtype, sizes);
+}
+void rot90Kernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  Dims dims = call.dims(2, t.rank(), false);
   switch (floorMod(call.integer(1), 4)) {
     case 1:
       return call.setResult(transposed(flipped(t, Dims{dims[1]}), dims[0], dims[1]));
@@ -258,12 +265,15 @@ void registerRearrangingOps(OpRegistry& ops) {
   add("aten::flip", inferFlip, flipKernel, convertFlip);
   add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
   add("aten::flipud", inferFlipFixed<0>, flipFixedKernel<0>);
-  add("aten::rot90", nullptr, rot90Kernel);
+  add("aten::rot90", inferRot90, rot90Kernel);
   add("aten::roll", inferSameAsSelf, rollKernel, convertRoll);
   add("aten::repeat", inferRepeat, repeatKernel);
   add("aten::tile", inferTile, repeatKernel);
-  add("aten::repeat_interleave.Tensor", nullptr, interleaveIndicesKernel);
-  add("aten::repeat_interleave.self_Tensor", nullptr, interleaveTensorKernel);
+  auto addDependent = [&](std::string_view schema, KernelFunction kernel) {
+    ops.add({.schema = schema, .kernel = kernel, .dtypes = kAllTypes, .traits = {Trait::DependsOnElements}});
+  };
+  addDependent("aten::repeat_interleave.Tensor", interleaveIndicesKernel);
+  addDependent("aten::repeat_interleave.self_Tensor", interleaveTensorKernel);
   add("aten::repeat_interleave.self_int", inferInterleaveInt, interleaveIntKernel);
 }
 

@@ -207,6 +207,14 @@ void broadcastTensorsKernel(KernelCall& call) {
 }
 
 // PyTorch's at::sum_to: sums over what was broadcast.
+void inferSumToSize(InferCall& call) {
+  TensorInfo t = call.tensor(0);
+  Dims sizes = call.sizes(1);
+  const bool summed =
+      !t.hasRank || sizes.size() != t.rank() || !std::equal(sizes.begin(), sizes.end(), t.sizes.begin());
+  if (summed && !call.isRun() && !(t.hasRank && allKnown(t.sizes) && allKnown(sizes))) return call.resultUnknown();
+  call.result(summed && isIntegral(t.dtype, true) ? DType::Int64 : t.dtype, sizes);
+}
 void sumToSizeKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   Dims sizes = call.integers(1), fits(t.sizes());
@@ -257,7 +265,7 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::view_as", inferViewAs, viewKernel, kLikeOther);
   addCopying("aten::reshape", inferView, reshapeKernel);
   addCopying("aten::reshape_as", inferViewAs, reshapeKernel, kLikeOther);
-  add("aten::_reshape_from_tensor", nullptr, reshapeFromTensorKernel, {Trait::MayShare});
+  add("aten::_reshape_from_tensor", nullptr, reshapeFromTensorKernel, {Trait::MayShare, Trait::DependsOnElements});
   addCopying("aten::flatten.using_ints", inferFlatten, flattenKernel);
   add("aten::unflatten.int", inferUnflatten, viewKernel);
   addCopying("aten::ravel", inferRavel, ravelKernel);
@@ -265,7 +273,7 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::expand_as", inferExpandAs, expandKernel, kLikeOther);
   add("aten::broadcast_to", inferExpand, expandKernel);
   add("aten::broadcast_tensors", inferBroadcastTensors, broadcastTensorsKernel, kMaySelf);
-  add("aten::sum_to_size", nullptr, sumToSizeKernel, {Trait::MayShare});
+  add("aten::sum_to_size", inferSumToSize, sumToSizeKernel, {Trait::MayShare});
   addCopying("aten::contiguous", inferSameAsSelf, contiguousKernel);
   add("aten::detach", inferSameAsSelf, aliasKernel);
   add("aten::alias", inferSameAsSelf, aliasKernel);

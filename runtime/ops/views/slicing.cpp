@@ -183,6 +183,11 @@ void partKernel(KernelCall& call) {
   call.setResult(kPart(call, call.tensor(0), 1));
 }
 
+template <Part kPart>
+void partCopyKernel(KernelCall& call) {
+  call.setResult(cloneTensor(kPart(call, call.tensor(0), 1)));
+}
+
 // (self, src, ...): the arguments of the part begin after `src`.
 template <Part kPart>
 void scatterKernel(KernelCall& call) {
@@ -208,6 +213,9 @@ void registerSlicingOps(OpRegistry& ops) {
   add("aten::slice.Tensor", inferSlice, partKernel<slicedPart>);
   for (auto name : {"aten::diagonal", "aten::linalg_diagonal"}) add(name, inferDiagonal, partKernel<diagonalPart>);
   add("aten::unfold", inferUnfold, unfoldKernel);
+  add("aten::select_copy.int", inferSelect, partCopyKernel<selectedPart>);
+  add("aten::slice_copy.Tensor", inferSlice, partCopyKernel<slicedPart>);
+  add("aten::diagonal_copy", inferDiagonal, partCopyKernel<diagonalPart>);
   add("aten::select_scatter", inferSameAsSelf, scatterKernel<selectedPart>);
   add("aten::slice_scatter", inferSameAsSelf, scatterKernel<slicedPart>);
   add("aten::diagonal_scatter", inferSameAsSelf, scatterKernel<diagonalPart>);

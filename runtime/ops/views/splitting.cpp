@@ -109,25 +109,41 @@ Dims sectionLengths(const Call& call, int64_t size, int64_t sections) {
   return lengths;
 }
 
-// The pieces between indices, each as a slice: they may be empty, overlap, or count from the end.
-void setSlices(KernelCall& call, const Tensor& t, int64_t dim, DimSpan indices) {
-  std::vector<Tensor> pieces;
-  int64_t size = t.sizes()[dim], start = 0;
+// The pieces between indices, each as a slice: they may be empty, overlap, or count from the end. Calls
+// take(start, length) for each.
+template <class Take>
+void forEachSlice(int64_t size, DimSpan indices, const Take& take) {
+  int64_t start = 0;
   auto place = [size](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size); };
   for (size_t i = 0; i <= indices.size(); ++i) {
     int64_t end = i < indices.size() ? indices[i] : size;
     int64_t from = place(start);
-    pieces.push_back(narrowed(t, dim, from, std::max<int64_t>(0, place(end) - from)));
+    take(from, std::max<int64_t>(0, place(end) - from));
     start = end;
   }
+}
+void setSlices(KernelCall& call, const Tensor& t, int64_t dim, DimSpan indices) {
+  std::vector<Tensor> pieces;
+  forEachSlice(t.sizes()[dim], indices,
+               [&](int64_t start, int64_t length) { pieces.push_back(narrowed(t, dim, start, length)); });
   call.setResult(tensorList(std::move(pieces)));
 }
+void resultSlices(InferCall& call, const TensorInfo& t, int64_t dim, DimSpan indices) {
+  if (call.isRun()) return call.resultUnknown();
+  if (!isKnownSize(t.sizes[dim])) throw InferCall::NotKnown{};
+  Dims lengths;
+  forEachSlice(t.sizes[dim], indices, [&](int64_t, int64_t length) { lengths.push_back(length); });
+  resultPieces(call, t, dim, lengths);
+}
+void inferTensorSplitIndices(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  requireDims(call, static_cast<int64_t>(t.rank()));
+  resultSlices(call, t, call.dim(2, t.rank()), call.integers(1));
+}
 
-void tensorSplitSectionsKernel(KernelCall& call) {
-  Tensor t = call.tensor(0);
-  requireDims(call, t.rank());
-  int64_t dim = call.dim(2, t.rank());
-  setPieces(call, t, dim, sectionLengths(call, t.sizes()[dim], call.integer(1)));
+template <class Call>
+Dims givenSections(const Call& call, int64_t size) {
+  return sectionLengths(call, size, call.integer(1));
 }
 void tensorSplitIndicesKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
@@ -152,27 +168,45 @@ void tensorSplitTensorKernel(KernelCall& call) {
 }
 
 // hsplit (dimension 1), vsplit (0) and dsplit (2): tensor_split along a fixed dimension, into equal parts only.
-template <int kDim>
-int64_t fixedDim(const KernelCall& call, const Tensor& t) {
+template <int kDim, class Call>
+int64_t fixedDim(const Call& call, int64_t rank) {
   constexpr int least = kDim == 1 ? 1 : kDim == 0 ? 2 : 3;
-  call.require(t.rank() >= least, "{} requires a tensor with at least {} dimension{}, but got a tensor with {}",
-               call.op().kind().name(), least, least > 1 ? "s" : "", t.rank());
-  return kDim == 1 && t.rank() == 1 ? 0 : kDim;
+  call.require(rank >= least, "{} requires a tensor with at least {} dimension{}, but got a tensor with {}",
+               call.op().kind().name(), least, least > 1 ? "s" : "", rank);
+  return kDim == 1 && rank == 1 ? 0 : kDim;
 }
-template <int kDim>
-void fixedSectionsKernel(KernelCall& call) {
-  Tensor t = call.tensor(0);
-  int64_t dim = fixedDim<kDim>(call, t), sections = call.integer(1), size = t.sizes()[dim];
+template <class Call>
+Dims equalSections(const Call& call, int64_t dim, int64_t size) {
+  int64_t sections = call.integer(1);
   call.require(sections != 0 && size % sections == 0,
                "{} attempted to split along dimension {}, but the size of the dimension {} "
                "is not divisible by the split_size {}",
                call.op().kind().name(), dim, size, sections);
-  setPieces(call, t, dim, sectionLengths(call, size, sections));
+  return sectionLengths(call, size, sections);
+}
+template <int kDim>
+void fixedSectionsKernel(KernelCall& call) {
+  Tensor t = call.tensor(0);
+  int64_t dim = fixedDim<kDim>(call, t.rank());
+  setPieces(call, t, dim, equalSections(call, dim, t.sizes()[dim]));
+}
+template <int kDim>
+void inferFixedSections(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  int64_t dim = fixedDim<kDim>(call, static_cast<int64_t>(t.rank()));
+  if (call.isRun()) return call.resultUnknown();
+  if (!isKnownSize(t.sizes[dim])) throw InferCall::NotKnown{};
+  resultPieces(call, t, dim, equalSections(call, dim, t.sizes[dim]));
 }
 template <int kDim>
 void fixedIndicesKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
-  setSlices(call, t, fixedDim<kDim>(call, t), call.integers(1));
+  setSlices(call, t, fixedDim<kDim>(call, t.rank()), call.integers(1));
+}
+template <int kDim>
+void inferFixedIndices(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  resultSlices(call, t, fixedDim<kDim>(call, static_cast<int64_t>(t.rank())), call.integers(1));
 }
 
 // ---- unbind ----
@@ -235,15 +269,15 @@ void registerSplittingOps(OpRegistry& ops) {
   add("aten::chunk", kChunks, piecesKernel<chunkLengths<KernelCall>>);
   add("aten::unsafe_chunk", kChunks, piecesKernel<chunkLengths<KernelCall>>, kUnsafe);
   add("aten::unbind.int", inferUnbind, unbindKernel);
-  add("aten::tensor_split.sections", nullptr, tensorSplitSectionsKernel);
-  add("aten::tensor_split.indices", nullptr, tensorSplitIndicesKernel);
-  add("aten::tensor_split.tensor_indices_or_sections", nullptr, tensorSplitTensorKernel);
-  add("aten::hsplit.int", nullptr, fixedSectionsKernel<1>);
-  add("aten::hsplit.array", nullptr, fixedIndicesKernel<1>);
-  add("aten::vsplit.int", nullptr, fixedSectionsKernel<0>);
-  add("aten::vsplit.array", nullptr, fixedIndicesKernel<0>);
-  add("aten::dsplit.int", nullptr, fixedSectionsKernel<2>);
-  add("aten::dsplit.array", nullptr, fixedIndicesKernel<2>);
+  add("aten::tensor_split.sections", inferPieces<givenSections<InferCall>>, piecesKernel<givenSections<KernelCall>>);
+  add("aten::tensor_split.indices", inferTensorSplitIndices, tensorSplitIndicesKernel);
+  add("aten::tensor_split.tensor_indices_or_sections", nullptr, tensorSplitTensorKernel, {Trait::DependsOnElements});
+  add("aten::hsplit.int", inferFixedSections<1>, fixedSectionsKernel<1>);
+  add("aten::hsplit.array", inferFixedIndices<1>, fixedIndicesKernel<1>);
+  add("aten::vsplit.int", inferFixedSections<0>, fixedSectionsKernel<0>);
+  add("aten::vsplit.array", inferFixedIndices<0>, fixedIndicesKernel<0>);
+  add("aten::dsplit.int", inferFixedSections<2>, fixedSectionsKernel<2>);
+  add("aten::dsplit.array", inferFixedIndices<2>, fixedIndicesKernel<2>);
 }
 
 }  // namespace tscompile

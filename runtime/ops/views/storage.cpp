@@ -46,6 +46,7 @@ void reshapeAliasKernel(KernelCall& call) {
                "sizes {} and strides {} are out of bounds for the storage", dimsText(sizes), dimsText(strides));
   call.setResult(t.withGeometry(sizes, strides, t.offset()));
 }
+void inferAsStridedScatter(InferCall& call) { call.result(call.tensor(0)); }
 void asStridedScatterKernel(KernelCall& call) {
   Tensor out = cloneTensor(call.tensor(0)), source = call.tensor(1);
   IValue part = invoke(call, "aten::as_strided", {out, call.argument(2), call.argument(3), call.argument(4)});
@@ -108,6 +109,17 @@ Tensor withBools(const Tensor& t) {
 }
 
 // One element for several, or several for one. `ratio` elements of the narrower dtype make one of the wider.
+// The bytes of the last dimension stay as many.
+void inferViewDType(InferCall& call) {
+  TensorInfo t = call.rankedTensor(0);
+  DType dtype = call.dtypeOr(1, t.dtype);
+  Dims sizes(t.sizes);
+  if (t.dtype == DType::Undefined || dtype == DType::Undefined) return call.resultUnknown();
+  auto from = static_cast<int64_t>(itemSize(t.dtype)), to = static_cast<int64_t>(itemSize(dtype));
+  if (from != to && to != 0 && !sizes.empty() && isKnownSize(sizes.back()))
+    sizes.back() = from > to ? multiplySizes(sizes.back(), from / to) : sizes.back() / (to / from);
+  call.result(dtype, sizes);
+}
 void viewDTypeKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   DType dtype = call.dtypeOr(1, t.dtype());
@@ -151,11 +163,11 @@ void registerStorageOps(OpRegistry& ops) {
   constexpr TraitSet kInPlace{Trait::ChangesGeometry};
   add("aten::as_strided", inferStrided, asStridedKernel);
   add("aten::as_strided_", nullptr, asStridedInPlaceKernel, kInPlace);
-  add("aten::as_strided_scatter", nullptr, asStridedScatterKernel);
+  add("aten::as_strided_scatter", inferAsStridedScatter, asStridedScatterKernel);
   add("aten::resize_", nullptr, resizeKernel, kInPlace);
   add("aten::resize_as_", nullptr, resizeAsKernel, kInPlace);
   add("aten::_reshape_alias", inferStrided, reshapeAliasKernel);
-  add("aten::view.dtype", nullptr, viewDTypeKernel);
+  add("aten::view.dtype", inferViewDType, viewDTypeKernel);
 }
 
 }  // namespace tscompile

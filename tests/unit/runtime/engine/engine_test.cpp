@@ -573,5 +573,68 @@ TEST(Engine, WhatCannotBePlannedIsLeftAlone) {
   EXPECT_EQ(c.layers({floats({1, 2}), floats({1, 2, 3})}), "refused: ");
 }
 
+TEST(Engine, SmallPlansAreKeptForManySizes) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %y : Tensor = aten::relu(%x)
+  return (%y)
+)");
+  const EnginePlan* first = c.plan({randn({1, 3}, 1)});
+  for (int64_t n = 2; n < 200; ++n) c.plan({randn({n, 3}, 1)});
+  EXPECT_EQ(c.plan({randn({1, 3}, 1)}), first);
+}
+
+TEST(Engine, SizesDecideBranches) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %message : str = prim::Constant[value="too long"]()
+  %none : NoneType = prim::Constant()
+  %size : int = aten::size(%x, %zero)
+  %isOne : bool = aten::eq(%size, %one)
+  %y : Tensor, %n : int = prim::If(%isOne)
+    block0():
+      %a : Tensor = aten::relu(%x)
+      -> (%a, %two)
+    block1():
+      %long : bool = aten::gt(%size, %two)
+       = prim::If(%long)
+        block0():
+           = prim::RaiseException(%message, %none)
+          -> ()
+        block1():
+          -> ()
+      %b : Tensor = aten::exp(%x)
+      -> (%b, %one)
+  %z : Tensor = aten::mul(%y, %n)
+  return (%z)
+)");
+  EXPECT_EQ(c.layers({randn({1, 3}, 1)}), "pointwise relu+mul");
+  EXPECT_EQ(c.layers({randn({2, 3}, 1)}), "pointwise exp+mul");
+  c.expectClose({randn({1, 3}, 2)});
+  c.expectClose({randn({2, 3}, 2)});
+  // Whoever interprets it tells the error with its place.
+  EXPECT_EQ(c.layers({randn({3, 3}, 1)}), "refused: prim::RaiseException does more than give a value");
+}
+
+TEST(Engine, SizesDecideTurns) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %yes : bool = prim::Constant[value=1]()
+  %length : int = aten::size(%x, %zero)
+  %h : Tensor = aten::select(%x, %zero, %zero)
+  %last : Tensor = prim::Loop(%length, %yes, %h)
+    block0(%t : int, %before : Tensor):
+      %xt : Tensor = aten::select(%x, %zero, %t)
+      %sum : Tensor = aten::add(%before, %xt, %one)
+      %next : Tensor = aten::tanh(%sum)
+      -> (%yes, %next)
+  return (%last)
+)");
+  for (int64_t length : {1, 2, 7}) c.expectClose({randn({length, 4}, static_cast<uint64_t>(length))});
+  EXPECT_EQ(c.layers({floats({2000, 1})}), "refused: its turns are more than 4096 nodes, too many for a plan");
+}
+
 }  // namespace
 }  // namespace tscompile::test

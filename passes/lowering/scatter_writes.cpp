@@ -1,0 +1,183 @@
+// Writes to views of memory that the graph makes itself become writes of the whole, which functionalise() can take
+// away:
+//
+//   %v = aten::select(%b, %d, %i)             %v = aten::select_copy(%b, %d, %i)
+//   %w = aten::add_(%v, %y, %one)      ->     %w = aten::add_(%v, %y, %one)
+//                                             %s = aten::select_scatter(%b, %w, %d, %i)
+//                                             %c = aten::copy_(%b, %s)
+//
+// Only where no other view of %b is there before the last of its writes: nobody else would see these.
+#include "passes/rewrite/rewrite.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tscompile {
+namespace {
+
+// A view, and the operators that copy such a part and put it back.
+struct Part {
+  Symbol view, copy, scatter;
+};
+
+const Part* partOf(Symbol kind) {
+  static const Part kParts[] = {
+      {Symbol::of("aten::select"), Symbol::of("aten::select_copy"), Symbol::of("aten::select_scatter")},
+      {Symbol::of("aten::slice"), Symbol::of("aten::slice_copy"), Symbol::of("aten::slice_scatter")},
+      {Symbol::of("aten::diagonal"), Symbol::of("aten::diagonal_copy"), Symbol::of("aten::diagonal_scatter")},
+  };
+  auto at = std::find_if(std::begin(kParts), std::end(kParts), [&](const Part& p) { return p.view == kind; });
+  return at == std::end(kParts) ? nullptr : at;
+}
+
+class WriteScatterer {
+ public:
+  WriteScatterer(Graph& graph, RewriteContext& context) : graph_(graph), context_(context), facts_(context.facts) {}
+
+  bool run() {
+    std::vector<Value*> bases;
+    forEachNode(graph_, [&](Node* n) {
+      if (n->hasBlocks() || facts_.isPure(n)) return;
+      writers_.push_back(n);
+      if (!writesFirst(n) || !isPart(n->input(0))) return;
+      Value* base = n->input(0);
+      while (isPart(base)) base = base->node()->input(0);
+      while (base->node() && !base->node()->hasBlocks() && writesFirst(base->node())) base = base->node()->input(0);
+      if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
+    });
+    if (bases.empty()) return false;
+    bool changed = false;
+    for (Value* base : bases) changed |= scatter(base);
+    if (changed) facts_.refresh();
+    return changed;
+  }
+
+ private:
+  // Whether the node writes its first argument, a tensor, and nothing else, and gives it.
+  bool writesFirst(const Node* n) {
+    const Operator* op = facts_.resolve(n);
+    if (!op || !op->isImplemented() || n->outputCount() != 1 || n->inputCount() == 0) return false;
+    const Schema& schema = op->schema();
+    if (!schema.arguments[0].isWritten() || !schema.arguments[0].type->isTensor() || op->trains(*n)) return false;
+    for (size_t i = 1; i < schema.arguments.size(); ++i)
+      if (schema.arguments[i].isWritten()) return false;
+    return n->input(0)->type()->isTensor() && n->output()->type()->isTensor() && !op->has(Trait::ChangesGeometry);
+  }
+  bool isPart(const Value* v) { return v->node() && partOf(v->node()->kind()) && v->type()->isTensor(); }
+
+  bool refersTo(const Value* v, const Locations& memory) {
+    return AliasAnalysis::canRefer(v->type()) &&
+           (!facts_.aliases().knows(v) || facts_.aliases().reachable(v).intersects(memory));
+  }
+
+  // The node in the block, or what holds it there; null if it is elsewhere.
+  static const Node* placeIn(const Block* block, const Node* n) {
+    while (n && n->block() != block) n = n->block()->owner();
+    return n;
+  }
+
+  // What the whole answers as well.
+  static bool asksOfWhole(const Node* n) {
+    return n->kind() == Symbol::of("prim::dtype") || n->kind() == Symbol::of("prim::device");
+  }
+
+  // Follows a view as long as nobody but the next one, or a writer at the end, uses it.
+  Node* writerBehind(Node* view) {
+    while (true) {
+      Use* only = nullptr;
+      for (Use& u : view->output()->uses()) {
+        if (asksOfWhole(u.user)) continue;
+        if (only || u.index() != 0) return nullptr;
+        only = &u;
+      }
+      if (!only || only->user->isReturn() || only->user->hasBlocks()) return nullptr;
+      Node* user = only->user;
+      if (!partOf(user->kind())) return writesFirst(user) && !user->output()->hasUses() ? user : nullptr;
+      view = user;
+    }
+  }
+
+  bool scatter(Value* base) {
+    const Node* maker = base->node();
+    if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant || !facts_.isFresh(maker)) return false;
+    if (!facts_.aliases().knows(base)) return false;
+    const Locations memory = facts_.aliases().locations(base);
+    if (memory.empty() || memory.reachOutside()) return false;
+    std::vector<Node*> captures, scattered;
+    std::unordered_set<const Node*> writes;
+    std::vector<Value*> names{base};
+    for (size_t i = 0; i < names.size(); ++i)
+      for (Use& u : names[i]->uses()) {
+        Node* n = u.user;
+        if (u.index() == 0 && !n->isReturn() && !n->hasBlocks() && writesFirst(n)) {
+          if (writes.insert(n).second) names.push_back(n->output());
+        } else if (Node* writer = u.index() == 0 && partOf(n->kind()) ? writerBehind(n) : nullptr) {
+          if (writes.insert(writer).second) scattered.push_back(writer);
+        } else if (n->isReturn() || n->hasBlocks() ||
+                   std::any_of(n->outputs().begin(), n->outputs().end(),
+                               [&](const Value* v) { return refersTo(v, memory); })) {
+          captures.push_back(n);
+        }
+      }
+    if (scattered.empty()) return false;
+    for (const Node* w : writers_)
+      if (facts_.aliases().writes(w).intersects(memory) && !writes.contains(w)) return false;
+    const Block* block = base->block();
+    for (const Node* c : captures)
+      for (const Node* w : writes) {
+        const Node *captured = placeIn(block, c), *written = placeIn(block, w);
+        if (!captured || !written || captured == written || !written->isBefore(captured)) return false;
+      }
+    for (Node* w : scattered) rewrite(w);
+    return true;
+  }
+
+  static Value* make(Builder& builder, Symbol kind, const std::vector<Value*>& arguments, TypePtr type) {
+    Value* made = builder.insert(kind, arguments)->output();
+    made->setType(type);
+    return made;
+  }
+
+  void rewrite(Node* writer) {
+    std::vector<Node*> views;  // the innermost first
+    for (Value* v = writer->input(0); isPart(v); v = v->node()->input(0)) views.push_back(v->node());
+    std::vector<Value*> wholes{views.back()->input(0)};
+    Builder before = context_.before(writer);
+    for (size_t i = views.size(); i-- > 0;) {
+      std::vector<Value*> arguments{wholes.back()};
+      for (size_t k = 1; k < views[i]->inputCount(); ++k) arguments.push_back(views[i]->input(k));
+      wholes.push_back(make(before, partOf(views[i]->kind())->copy, arguments, views[i]->output()->type()));
+    }
+    writer->replaceInput(0, wholes.back());
+    wholes.pop_back();
+    Builder after(graph_, writer);
+    after.setPlaceOf(writer);
+    after.setPointAfter(writer);
+    Value* part = writer->output();
+    for (Node* view : views) {
+      std::vector<Value*> arguments{wholes.back(), part};
+      for (size_t k = 1; k < view->inputCount(); ++k) arguments.push_back(view->input(k));
+      part = make(after, partOf(view->kind())->scatter, arguments, wholes.back()->type());
+      wholes.pop_back();
+    }
+    Value* base = views.back()->input(0);
+    after.call(Symbol::of("aten::copy_"), {base, part, after.constant(IValue(false), types().boolean)}, base->type());
+    for (Node* view : views) {
+      view->output()->replaceAllUsesWith(base);  // of those that ask for its dtype
+      view->destroy();
+    }
+  }
+
+  Graph& graph_;
+  RewriteContext& context_;
+  GraphFacts& facts_;
+  std::vector<Node*> writers_;  // and other nodes with effects
+};
+
+}  // namespace
+
+bool scatterWrites(Graph& graph, RewriteContext& context) { return WriteScatterer(graph, context).run(); }
+
+}  // namespace tscompile

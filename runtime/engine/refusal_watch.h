@@ -1,0 +1,36 @@
+// Which engines the runs of a thread have left to the interpreter, and why.
+#pragma once
+
+#include "ir/graph/graph.h"
+#include "runtime/engine/network/refusal.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tscompile {
+
+// Watches from when it is made until it ends; of several of one thread, the latest.
+class RefusalWatch {
+ public:
+  struct Row {
+    const Graph* graph;              // of the engine; not looked at here
+    std::optional<Refusal> refusal;  // nothing: the inputs do not fit the graph, or a layer has failed
+    uint64_t calls = 0;
+  };
+
+  RefusalWatch();
+  ~RefusalWatch();
+  RefusalWatch(const RefusalWatch&) = delete;
+
+  // By first call.
+  const std::vector<Row>& rows() const { return rows_; }
+
+  static void note(const Graph& graph, const std::optional<Refusal>& refusal);
+
+ private:
+  RefusalWatch* previous_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace tscompile
