@@ -28,9 +28,9 @@ void makeInto(KernelCall& call) {
 // (size, value, names, dtype, layout, device, pin_memory)
 void fullWithNames(KernelCall& call) {
   if (!call.isNone(2)) call.unsupported("dimensions with names are not supported");
-  call.setResult(invoke(call, "aten::full",
-                        {call.argument(0), call.argument(1), call.argument(3), call.argument(4), call.argument(5),
-                         call.argument(6)}));
+  call.setResult(invoke(
+      call, "aten::full",
+      {call.argument(0), call.argument(1), call.argument(3), call.argument(4), call.argument(5), call.argument(6)}));
 }
 
 constexpr char kFull[] = "aten::full", kZeros[] = "aten::zeros", kOnes[] = "aten::ones", kEye[] = "aten::eye";
@@ -41,7 +41,7 @@ constexpr char kArange[] = "aten::arange", kArangeStep[] = "aten::arange.start_s
 
 void registerCreationIntoOps(OpRegistry& ops) {
   auto add = [&](const char* schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .inEngines = false});
+    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .traits = {Trait::ChangesGeometry}, .inEngines = false});
   };
   add("aten::full.out", makeInto<kFull, 2>);
   add("aten::zeros.out", makeInto<kZeros, 1>);
@@ -51,7 +51,7 @@ void registerCreationIntoOps(OpRegistry& ops) {
   add("aten::logspace.out", makeInto<kLogspace, 4>);
   add("aten::arange.out", makeInto<kArange, 1>);
   add("aten::arange.start_out", makeInto<kArangeStep, 3>);
-  add("aten::full.names", fullWithNames);
+  ops.add({.schema = "aten::full.names", .kernel = fullWithNames, .dtypes = {}, .inEngines = false});
 }
 
 }  // namespace tscompile
