@@ -9,6 +9,7 @@
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
+#include "runtime/ops/quantized/packed_params.h"
 
 #include <fmt/core.h>
 
@@ -68,6 +69,12 @@ class Separator {
 
   std::optional<GraphParts> run(const ObjectValue* self) {
     if (self && !graph_->inputs().empty()) attributes(*self);
+    for (Graph* g : graphs_)
+      forEachNode(*g, [&](Node* n) {
+        const IValue* v = n->kind() == sym::Constant && n->outputCount() == 1 ? n->attributeValue(sym::value) : nullptr;
+        if (v && isPacked(*v)) packed_.emplace_back(n, *v);
+      });
+    for (auto& [n, v] : packed_) unpack(n, v);
     for (Graph* g : graphs_) collect(*g);
     for (Node* n : lists_) addList(n);
     for (Node* n : tensors_) addTensor(n);
@@ -96,11 +103,23 @@ class Separator {
         const IValue* v = const_cast<ObjectValue*>(object->second.first)->find(Symbol::of(name->toString()));
         if (!v) return;
         std::string path = object->second.second + name->toString();
-        if (v->isObject())
+        if (isPacked(*v))
+          packed_.emplace_back(n, *v);
+        else if (v->isObject())
           objects[n->output()] = {&v->toObject(), path + "."};
         else if (taken_.insert(path).second)
           addAttribute(path, *v);
       });
+  }
+
+  // What text cannot say is made by nodes.
+  void unpack(Node* n, const IValue& v) {
+    Builder builder(*n->graph(), n);
+    builder.setPlaceOf(n);
+    Value* made = insertPacked(builder, v);
+    if (!made) return refuse(n);
+    n->output()->replaceAllUsesWith(made);
+    n->destroy();
   }
 
   // Objects that a subgraph takes are the same inside.
@@ -216,7 +235,8 @@ class Separator {
   std::vector<Graph*> graphs_;  // it and all below it
   Diagnostics& diagnostics_;
   std::vector<Node*> tensors_, lists_;  // constants whose data the text does not hold
-  std::vector<Node*> shown_;            // others that would take data of their name
+  std::vector<std::pair<Node*, IValue>> packed_;
+  std::vector<Node*> shown_;  // others that would take data of their name
   std::vector<std::pair<std::string, Tensor>> data_;
   Metadata metadata_;
   std::map<std::string, Tensor> tensorOf_;                    // by the name of the constant

@@ -5,14 +5,14 @@
 namespace tscompile::source {
 namespace {
 
-// Sorted by kind. PyTorch lists more changes, which changed no meaning: aten::gelu got an argument with a default.
+// Sorted by kind. PyTorch lists more, which change no meaning: aten::gelu got an argument with a default, and
+// aten::full.names gives integers in old files too.
 constexpr Upgrader kUpgraders[] = {
     {"aten::div", "Tensor", 4, "div"},
     {"aten::div", "Scalar", 4, "div_number"},
     {"aten::div", "out", 4, "div_out"},
     {"aten::div_", "Tensor", 4, "div_"},
     {"aten::div_", "Scalar", 4, "div_number_"},
-    {"aten::full", "names", 5, "full_names"},
     {"aten::full", "", 5, "full"},
     {"aten::linspace", "", 8, "linspace"},
     {"aten::linspace", "out", 8, "linspace_out"},
@@ -58,11 +58,6 @@ def full(size: List[int], fill_value: number, *, dtype: Optional[int]=None, layo
   if dtype is None:
     value = float(fill_value)
   return torch.full(size, value, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
-def full_names(size: List[int], fill_value: number, *, names: Optional[List[str]], dtype: Optional[int]=None, layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:
-  value = fill_value
-  if dtype is None:
-    value = float(fill_value)
-  return torch.full(size, value, names=names, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)
 def linspace(start: number, end: number, steps: Optional[int]=None, *, dtype: Optional[int]=None, layout: Optional[int]=None, device: Optional[Device]=None, pin_memory: Optional[bool]=None) -> Tensor:
   count = 100
   if steps is not None:

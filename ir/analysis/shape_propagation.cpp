@@ -347,15 +347,15 @@ class ShapeWalker {
     for (const Use& u : n->inputs()) arguments.push_back(get(u.value));
     if (query(n, arguments) || scalar(n, op, arguments)) return true;
     if (!op.def().infer) return false;
-    // What becomes of quantised tensors is for a record of its own to say.
-    if (op.quantized() && !arguments.empty() && isQuantized(dtypeOf(arguments[0]))) return false;
+    // Quantised tensors have a record of their own, which may take what this one refuses.
+    bool onQuantized = op.quantized() && !arguments.empty() && isQuantized(dtypeOf(arguments[0]));
     InferCall call(op, arguments);
     try {
       op.def().infer(call);
     } catch (const InferCall::NotKnown&) {
       // What was said before it stopped holds.
     } catch (const ExecutionError& e) {
-      if (!alreadyReported(n)) out_.conflicts_.push_back({n, e.message()});
+      if (!onQuantized && !alreadyReported(n)) out_.conflicts_.push_back({n, e.message()});
       return false;
     }
     for (size_t i = 0; i < n->outputCount(); ++i) {

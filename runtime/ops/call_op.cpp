@@ -5,8 +5,8 @@
 
 namespace tscompile {
 
-std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
-                              std::initializer_list<IValue> arguments) {
+namespace {
+std::vector<IValue> run(const KernelCall& call, std::string_view fullName, std::span<const IValue> arguments) {
   const Operator* op = call.op().registry().builtIn().find(fullName);
   TS_CHECK(op && op->schema().arguments.size() == arguments.size());
   if (!op->isImplemented())
@@ -17,6 +17,16 @@ std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
   std::vector<IValue> results(std::max<size_t>(op->schema().returns.size(), 1));
   callOperator(*op, pointers.data(), pointers.size(), results.data(), results.size(), call.context());
   return results;
+}
+}  // namespace
+
+std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
+                              std::initializer_list<IValue> arguments) {
+  return run(call, fullName, {arguments.begin(), arguments.size()});
+}
+
+IValue invoke(const KernelCall& call, std::string_view fullName, std::span<const IValue> arguments) {
+  return std::move(run(call, fullName, arguments)[0]);
 }
 
 IValue invoke(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments) {

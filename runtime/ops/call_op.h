@@ -4,6 +4,7 @@
 #include "runtime/call/kernel_call.h"
 
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 namespace tscompile {
@@ -13,6 +14,8 @@ IValue invoke(const KernelCall& call, std::string_view fullName, std::initialize
 // The same where there are several results.
 std::vector<IValue> invokeAll(const KernelCall& call, std::string_view fullName,
                               std::initializer_list<IValue> arguments);
+// The same with as many arguments as there are.
+IValue invoke(const KernelCall& call, std::string_view fullName, std::span<const IValue> arguments);
 // The first result, which is a tensor.
 Tensor invokeTensor(const KernelCall& call, std::string_view fullName, std::initializer_list<IValue> arguments);
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.ao import quantization
 from torch.ao.quantization import quantize_fx
+from torch.utils.mobile_optimizer import optimize_for_mobile
 
 warnings.simplefilter("ignore")
 torch.backends.quantized.engine = "qnnpack"
@@ -107,6 +108,8 @@ def cases():
     yield "dynamic_sequence", "script", quantization.quantize_dynamic(Sequence().eval(), dynamic), (tokens,)
     cells = quantization.quantize_dynamic(Cells().eval(), {nn.LSTMCell, nn.GRUCell, nn.RNNCell})
     yield "dynamic_cells", "script", cells, (torch.rand(2, 3),)
+    mobile = nn.Sequential(nn.Conv2d(2, 3, 3, stride=2), nn.BatchNorm2d(3), nn.ReLU6(), nn.Flatten(), nn.Linear(12, 3))
+    yield "prepacked", "script", optimize_for_mobile(torch.jit.script(settle(mobile))), (image,)
     embedding = {nn.Embedding: quantization.float_qparams_weight_only_qconfig}
     yield "quantized_embedding", "script", quantization.quantize_dynamic(Sequence().eval(), embedding), (tokens,)
     halves = {nn.LSTM, nn.Linear}

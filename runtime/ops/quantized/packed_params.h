@@ -2,6 +2,7 @@
 // (`__torch__.torch.classes.*`). Here each is a plain object with attributes.
 #pragma once
 
+#include "ir/graph/builder.h"
 #include "ir/values/ivalue.h"
 #include "runtime/reference/convolution.h"
 
@@ -38,5 +39,10 @@ const IValue& attributeOf(const IValue& object, std::string_view name);
 // What an archive saved as the state of such a class, as an object. Throws ExecutionError if the class is none of
 // these, or the state not one of its own.
 IValue restorePacked(const std::string& className, const IValue& state);
+
+// Whether text has no way to say the value: such an object, or a quantised tensor.
+bool isPacked(const IValue& value);
+// Inserts the nodes that make it anew, of numbers and plain tensors. Null for objects that are none of these.
+Value* insertPacked(Builder& builder, const IValue& value);
 
 }  // namespace tscompile

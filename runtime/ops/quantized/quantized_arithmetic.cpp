@@ -1,6 +1,7 @@
 // Element-wise operators and norms on quantised tensors that say what grid the result is on.
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
+#include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/quantized.h"
 
@@ -82,6 +83,12 @@ void checkPair(const KernelCall& call, const Tensor& a, const Tensor& b) {
 Ref<Quantization> gridAt(const KernelCall& call, size_t i, DType dtype) {
   checkGrid(dtype, call.number(i), call.integer(i + 1));
   return Quantization::perTensor(call.number(i), call.integer(i + 1));
+}
+
+void inferPair(InferCall& call) {
+  TensorInfo a = call.tensor(0), b = call.tensor(1);
+  bool same = a.hasRank && b.hasRank && Dims(a.sizes) == Dims(b.sizes);
+  same ? call.result(a) : call.resultOfUnknownRank(a.dtype);
 }
 
 template <bool kRelu>
@@ -354,31 +361,32 @@ void maxPool2dKernel(KernelCall& call) {
 }  // namespace
 
 void registerQuantizedArithmeticOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .inEngines = false});
+  auto addInferred = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = {}, .inEngines = false});
   };
-  for (const char* schema : {"quantized::add", "_quantized::add"}) add(schema, addKernel<false>);
-  add("quantized::add_relu", addKernel<true>);
+  auto add = [&](std::string_view schema, KernelFunction kernel) { addInferred(schema, nullptr, kernel); };
+  for (const char* schema : {"quantized::add", "_quantized::add"}) addInferred(schema, inferPair, addKernel<false>);
+  addInferred("quantized::add_relu", inferPair, addKernel<true>);
   for (const char* schema : {"quantized::add.out", "quantized::add_out"}) add(schema, addOutKernel<false>);
   for (const char* schema : {"quantized::add_relu.out", "quantized::add_relu_out"}) add(schema, addOutKernel<true>);
-  add("quantized::mul", mulKernel<false>);
-  add("quantized::mul_relu", mulKernel<true>);
+  addInferred("quantized::mul", inferPair, mulKernel<false>);
+  addInferred("quantized::mul_relu", inferPair, mulKernel<true>);
   for (const char* schema : {"quantized::mul.out", "quantized::mul_out"}) add(schema, mulOutKernel<false>);
   for (const char* schema : {"quantized::mul_relu.out", "quantized::mul_relu_out"}) add(schema, mulOutKernel<true>);
   add("quantized::matmul", matmulKernel);
 
   for (const char* schema : {"quantized::add.Scalar", "quantized::add_scalar", "quantized::add_scalar.Tensor"})
-    add(schema, addScalarKernel<false, 0>);
+    addInferred(schema, inferSameAsSelf, addScalarKernel<false, 0>);
   for (const char* schema :
        {"quantized::add_relu.Scalar", "quantized::add_scalar_relu", "quantized::add_scalar_relu.Tensor"})
-    add(schema, addScalarKernel<true, 0>);
+    addInferred(schema, inferSameAsSelf, addScalarKernel<true, 0>);
   add("quantized::add.Scalar2", addScalarKernel<false, 1>);
   add("quantized::add_relu.Scalar2", addScalarKernel<true, 1>);
   for (const char* schema : {"quantized::mul.Scalar", "quantized::mul_scalar", "quantized::mul_scalar.Tensor"})
-    add(schema, mulScalarKernel<false, 0>);
+    addInferred(schema, inferSameAsSelf, mulScalarKernel<false, 0>);
   for (const char* schema :
        {"quantized::mul_relu.Scalar", "quantized::mul_scalar_relu", "quantized::mul_scalar_relu.Tensor"})
-    add(schema, mulScalarKernel<true, 0>);
+    addInferred(schema, inferSameAsSelf, mulScalarKernel<true, 0>);
   add("quantized::mul.Scalar2", mulScalarKernel<false, 1>);
   add("quantized::mul_relu.Scalar2", mulScalarKernel<true, 1>);
 
@@ -387,25 +395,25 @@ void registerQuantizedArithmeticOps(OpRegistry& ops) {
 
   for (const char* schema : {"quantized::batch_norm", "quantized::batch_norm1d", "quantized::batch_norm2d",
                              "quantized::batch_norm3d", "aten::quantized_batch_norm"})
-    add(schema, batchNormKernel<false>);
+    addInferred(schema, inferSameAsSelf, batchNormKernel<false>);
   for (const char* schema : {"quantized::batch_norm_relu", "quantized::batch_norm1d_relu",
                              "quantized::batch_norm2d_relu", "quantized::batch_norm3d_relu"})
-    add(schema, batchNormKernel<true>);
-  add("quantized::layer_norm", layerNormKernel);
-  add("quantized::group_norm", groupNormKernel);
-  add("quantized::instance_norm", instanceNormKernel);
+    addInferred(schema, inferSameAsSelf, batchNormKernel<true>);
+  addInferred("quantized::layer_norm", inferSameAsSelf, layerNormKernel);
+  addInferred("quantized::group_norm", inferSameAsSelf, groupNormKernel);
+  addInferred("quantized::instance_norm", inferSameAsSelf, instanceNormKernel);
 
-  add("quantized::sigmoid", functionKernel<kSigmoid>);
-  add("quantized::hardswish", functionKernel<kHardswish>);
-  add("quantized::leaky_relu", leakyReluKernel);
-  add("quantized::elu", eluKernel);
-  add("quantized::celu", celuKernel);
-  add("quantized::prelu", preluKernel);
-  add("quantized::softmax", softmaxKernel);
-  add("quantized::dropout", dropoutKernel);
+  addInferred("quantized::sigmoid", inferSameAsSelf, functionKernel<kSigmoid>);
+  addInferred("quantized::hardswish", inferSameAsSelf, functionKernel<kHardswish>);
+  addInferred("quantized::leaky_relu", inferSameAsSelf, leakyReluKernel);
+  addInferred("quantized::elu", inferSameAsSelf, eluKernel);
+  addInferred("quantized::celu", inferSameAsSelf, celuKernel);
+  addInferred("quantized::prelu", inferSameAsSelf, preluKernel);
+  addInferred("quantized::softmax", inferSameAsSelf, softmaxKernel);
+  addInferred("quantized::dropout", inferSameAsSelf, dropoutKernel);
   add("quantized::relu6", relu6Kernel);
   add("quantized::clamp", clampKernel);
-  add("quantized::threshold", thresholdKernel);
+  addInferred("quantized::threshold", inferSameAsSelf, thresholdKernel);
   for (const char* schema : {"quantized::max_pool1d", "aten::quantized_max_pool1d"}) add(schema, maxPool1dKernel);
   for (const char* schema : {"quantized::max_pool2d", "aten::quantized_max_pool2d"}) add(schema, maxPool2dKernel);
 }

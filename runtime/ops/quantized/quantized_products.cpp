@@ -127,6 +127,19 @@ Tensor quantizedProduct(const KernelCall& call, const PackedWeight& w, const Ten
 Tensor unsqueezed(const KernelCall& call, const Tensor& x) { return invokeTensor(call, "aten::unsqueeze", {x, 2}); }
 Tensor squeezed(const KernelCall& call, const Tensor& x) { return invokeTensor(call, "aten::squeeze.dim", {x, 2}); }
 
+// What is known before the weight is: the rank, and the dtype.
+template <DType kResult, bool kConv>
+void inferProduct(InferCall& call) {
+  TensorInfo x = call.tensor(0);
+  DType dtype = kResult == DType::Undefined ? x.dtype : kResult;
+  if (call.isRun()) return call.resultUnknown();
+  if (!x.hasRank) return call.resultOfUnknownRank(dtype);
+  Dims sizes(x.sizes);
+  for (size_t d = kConv ? 1 : sizes.size() - std::min<size_t>(sizes.size(), 1); d < sizes.size(); ++d)
+    sizes[d] = kUnknownSize;
+  call.result(dtype, sizes);
+}
+
 // (x, weight, scale, zero point)
 template <bool kRelu>
 void productKernel(KernelCall& call) {
@@ -250,33 +263,45 @@ void embedBags(KernelCall& call) {
 }  // namespace
 
 void registerQuantizedProductsOps(OpRegistry& ops) {
+  auto addInferred = [&](std::string_view schema, KernelFunction kernel, InferFunction infer, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = {}, .traits = traits, .inEngines = false});
+  };
   auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = {}, .traits = traits, .inEngines = false});
+    addInferred(schema, kernel, nullptr, traits);
+  };
+  auto addProduct = [&](std::string_view schema, KernelFunction kernel) {
+    bool isConv = schema.find("::conv") != std::string_view::npos;
+    addInferred(schema, kernel, isConv ? inferProduct<DType::Undefined, true> : inferProduct<DType::Undefined, false>);
+  };
+  auto addDynamic = [&](std::string_view schema, KernelFunction kernel) {
+    bool isConv = schema.find("::conv") != std::string_view::npos;
+    addInferred(schema, kernel, isConv ? inferProduct<DType::Float32, true> : inferProduct<DType::Float32, false>);
   };
   // What is packed stays the tensor that it was.
   constexpr TraitSet kKept{Trait::MayShare};
   for (const char* schema : {"quantized::conv2d.new", "quantized::conv3d.new", "quantized::conv_transpose2d",
                              "quantized::conv_transpose3d", "_quantized::conv2d", "_quantized::conv3d",
                              "_quantized::conv_transpose2d", "quantized::linear", "_quantized::linear"})
-    add(schema, productKernel<false>);
+    addProduct(schema, productKernel<false>);
   for (const char* schema : {"quantized::conv2d_relu.new", "quantized::conv3d_relu.new", "_quantized::conv2d_relu",
                              "_quantized::conv3d_relu", "quantized::linear_relu"})
-    add(schema, productKernel<true>);
+    addProduct(schema, productKernel<true>);
   for (const char* schema : {"quantized::conv1d", "quantized::conv_transpose1d", "_quantized::conv_transpose1d"})
-    add(schema, conv1dKernel<false>);
-  add("quantized::conv1d_relu", conv1dKernel<true>);
-  for (const char* schema : {"quantized::conv2d", "quantized::conv3d"}) add(schema, longConvKernel<false>);
-  for (const char* schema : {"quantized::conv2d_relu", "quantized::conv3d_relu"}) add(schema, longConvKernel<true>);
+    addProduct(schema, conv1dKernel<false>);
+  addProduct("quantized::conv1d_relu", conv1dKernel<true>);
+  for (const char* schema : {"quantized::conv2d", "quantized::conv3d"}) addProduct(schema, longConvKernel<false>);
+  for (const char* schema : {"quantized::conv2d_relu", "quantized::conv3d_relu"})
+    addProduct(schema, longConvKernel<true>);
 
   for (const char* schema :
        {"quantized::linear_dynamic", "_quantized::linear_dynamic", "quantized::conv2d_dynamic",
         "quantized::conv3d_dynamic", "quantized::conv_transpose2d_dynamic", "quantized::conv_transpose3d_dynamic"})
-    add(schema, dynamicKernel<false>);
-  add("quantized::linear_relu_dynamic", dynamicKernel<true>);
+    addDynamic(schema, dynamicKernel<false>);
+  addDynamic("quantized::linear_relu_dynamic", dynamicKernel<true>);
   for (const char* schema : {"quantized::conv1d_dynamic", "quantized::conv_transpose1d_dynamic"})
-    add(schema, dynamicConv1dKernel);
-  add("quantized::linear_dynamic_fp16", halfKernel<false>);
-  add("quantized::linear_relu_dynamic_fp16", halfKernel<true>);
+    addDynamic(schema, dynamicConv1dKernel);
+  addDynamic("quantized::linear_dynamic_fp16", halfKernel<false>);
+  addDynamic("quantized::linear_relu_dynamic_fp16", halfKernel<true>);
 
   for (const char* schema : {"quantized::conv2d_prepack", "quantized::conv3d_prepack", "quantized::conv_prepack",
                              "_quantized::conv2d_prepack", "_quantized::conv3d_prepack"})

@@ -116,6 +116,13 @@ void stftKernel(KernelCall& call) {
   call.setResult(o.asComplex ? IValue(out) : invoke(call, "aten::view_as_real", {out}));
 }
 
+template <bool kCenter>
+void alignedStft(KernelCall& call) {
+  size_t last = call.size() - 1;
+  if (!call.isNone(last) && call.flag(last)) call.unsupported("stft with align_to_window is not supported");
+  stftKernel<kCenter>(call);
+}
+
 // ---- istft: (..., center, normalized, onesided, length, return_complex) at positions 5 to 9 ----
 
 // Adds up frames that lie `hop` apart, each times the window, and divides by what the squares of the windows add up to.
@@ -245,6 +252,19 @@ void registerSpectrogramOps(OpRegistry& ops) {
   constexpr DTypeSet kTypes = kComplexTypes | DTypeSet{DType::Float32, DType::Float64};
   ops.add({.schema = "aten::stft", .infer = inferStft<false>, .kernel = stftKernel<false>, .dtypes = kTypes});
   ops.add({.schema = "aten::stft.center", .infer = inferStft<true>, .kernel = stftKernel<true>, .dtypes = kTypes});
+  // PyTorch 2.
+  ops.add({.schema = "aten::stft.aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
+                     "Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, "
+                     "bool? align_to_window=None) -> Tensor",
+           .infer = inferStft<false>,
+           .kernel = alignedStft<false>,
+           .dtypes = kTypes});
+  ops.add({.schema = "aten::stft.center_aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
+                     "Tensor? window=None, bool center=True, str pad_mode=\"reflect\", bool normalized=False, "
+                     "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
+           .infer = inferStft<true>,
+           .kernel = alignedStft<true>,
+           .dtypes = kTypes});
   ops.add({.schema = "aten::istft", .infer = inferIstft, .kernel = istftKernel, .dtypes = kTypes});
 }
 

@@ -159,13 +159,16 @@ void padSequenceKernel(KernelCall& call) {
     call.require(t.defined() && t.rank() > 0, "pad_sequence: expected tensors with at least one dimension");
     longest = std::max(longest, t.size(0));
   }
+  // PyTorch 2 can fill up on the left.
+  bool left = call.size() > 3 && call.text(3) == "left";
+  call.require(left || call.size() < 4 || call.text(3) == "right", "padding_side should be either 'right' or 'left'");
   Dims sizes{batchFirst ? count : longest, batchFirst ? longest : count};
   for (int64_t s : tensors[0].sizes().subspan(1)) sizes.push_back(s);
   Tensor out = Tensor::empty(tensors[0].dtype(), sizes);
   fillTensor(out, call.argument(2));
   for (int64_t i = 0; i < count; ++i) {
     const Tensor& t = tensors[static_cast<size_t>(i)];
-    Tensor part = narrowed(selected(out, batchFirst ? 0 : 1, i), 0, 0, t.size(0));
+    Tensor part = narrowed(selected(out, batchFirst ? 0 : 1, i), 0, left ? longest - t.size(0) : 0, t.size(0));
     call.require(Dims(part.sizes()) == Dims(t.sizes()),
                  "pad_sequence: the sizes {} and {} differ after the first dimension", dimsText(tensors[0].sizes()),
                  dimsText(t.sizes()));
@@ -235,6 +238,9 @@ void registerJoiningOps(OpRegistry& ops) {
   add("aten::column_stack", inferSide<Side::Columns>, sideKernel<Side::Columns>);
   add("aten::block_diag", inferBlockDiag, blockDiagKernel);
   add("aten::pad_sequence", inferPadSequence, padSequenceKernel);
+  add("aten::pad_sequence.side(Tensor[] sequences, bool batch_first=False, float padding_value=0., "
+      "str padding_side=\"right\") -> Tensor",
+      inferPadSequence, padSequenceKernel);
   add("aten::flatten_dense_tensors", inferFlattenDense, flattenDenseKernel, nullptr, {Trait::MayShare});
   add("aten::unflatten_dense_tensors", inferUnflattenDense, unflattenDenseKernel, nullptr, {Trait::MayShare});
 }

@@ -1,5 +1,6 @@
-// Archives that PyTorch wrote give what PyTorch gave: each NAME.pt below data/archives/source has a NAME.txt of inputs
-// and outputs (tests/tools/pack_archives.py).
+// Archives that PyTorch wrote give what PyTorch gave: each NAME.pt in a folder of data/archives has a NAME.txt of inputs
+// and outputs (tests/tools/pack_archives.py). `source` has the source language, `quantized` quantised models, `versions`
+// operators as they were before.
 #include "api/compiler.h"
 #include "api/value_text.h"
 #include "ir/support/diagnostic_printer.h"
@@ -16,7 +17,7 @@
 namespace tscompile {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(TSCOMPILE_TESTS_DIR) / "data" / "archives" / "source";
+const std::filesystem::path kFolder = std::filesystem::path(TSCOMPILE_TESTS_DIR) / "data" / "archives";
 
 std::string reports(const Diagnostics& diagnostics) {
   std::string out;
@@ -82,16 +83,23 @@ TEST_P(ArchiveTest, RunsAsInPyTorch) {
         << valueToText((*results)[i]) << "\nPyTorch: " << valueToText(outputs[i]);
 }
 
+// "source/Nested"
 std::vector<std::string> names() {
   std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(kFolder))
-    if (entry.path().extension() == ".pt") out.push_back(entry.path().stem());
+  for (const char* folder : {"source", "quantized", "versions"})
+    for (const auto& entry : std::filesystem::directory_iterator(kFolder / folder))
+      if (entry.path().extension() == ".pt") out.push_back(std::string(folder) + "/" + entry.path().stem().string());
   std::sort(out.begin(), out.end());
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Source, ArchiveTest, testing::ValuesIn(names()),
-                         [](const testing::TestParamInfo<std::string>& info) { return info.param; });
+std::string testName(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ArchiveTest, testing::ValuesIn(names()), testName);
 
 }  // namespace
 }  // namespace tscompile

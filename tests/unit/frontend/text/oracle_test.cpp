@@ -286,18 +286,24 @@ TEST(Schemas, AreReadAndPrintedAsPyTorchDoes) {
   }
 }
 
-TEST(Schemas, AllOfPyTorchPrintBack) {
-  std::ifstream file(std::string(TSCOMPILE_SOURCE_DIR) + "/runtime/ops/catalog.txt");
+// Every schema of a catalog is read, and printed as it was; how many they are.
+size_t checkCatalog(const char* name) {
+  std::ifstream file(std::string(TSCOMPILE_SOURCE_DIR) + "/runtime/ops/" + name);
   size_t count = 0;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line[0] == '#') continue;
     ++count;
     Diagnostics diagnostics;
     Result<Schema> schema = parseSchema(line, diagnostics);
-    ASSERT_TRUE(schema.ok()) << renderDiagnostics(diagnostics, "test");
-    EXPECT_EQ(sortedSets(schemaText(*schema)), sortedSets(line));
+    EXPECT_TRUE(schema.ok()) << renderDiagnostics(diagnostics, "test");
+    if (schema) EXPECT_EQ(sortedSets(schemaText(*schema)), sortedSets(line));
   }
-  EXPECT_EQ(count, 4189u);
+  return count;
+}
+
+TEST(Schemas, AllOfPyTorchPrintBack) {
+  EXPECT_EQ(checkCatalog("catalog.txt"), 4189u);
+  EXPECT_EQ(checkCatalog("catalog_later.txt"), 311u);
 }
 
 // ---- overloads ----
