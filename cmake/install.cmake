@@ -49,6 +49,10 @@ file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/tscompile.pc.in ${PROJECT_BINARY_DIR}/tscompile.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tscompile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# What help and messages refer to.
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md")
+install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
 # What messages name: the script that exports models from PyTorch.
 install(PROGRAMS samples/export_torchscript.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)
 install(FILES samples/torch_values.py samples/seeded.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)

@@ -114,7 +114,11 @@ bool looksLikeFile(const std::string& word) {
 Options readCommandLine(std::span<const std::string> args) {
   Options options;
   const std::string first = args.empty() ? "" : args[0];
-  if (first.empty()) throw UsageError{"expected a command", {"see 'tscompile help'"}};
+  if (first.empty())
+    throw UsageError{"expected a command",
+                     {"'tscompile inspect FILE' tells what a file is and what a model takes",
+                      "'tscompile run model.pt --input 0=@x.npy' runs a model",
+                      "'tscompile help' lists the commands"}};
   if (first == "-h" || first == "--help") {
     options.verb = findVerb("help");
     return options;
