@@ -50,6 +50,7 @@ class Profile : public RunObserver {
  public:
   struct Layer {
     std::string name, why, shapes, node;  // why: a kernel runs though the operator has a converter
+    bool isNative = true;                 // else a reference kernel
     double flops = 0, bytes = 0;          // of one call
     double time = 0;                      // microseconds, of all runs
     size_t calls = 0;
@@ -133,6 +134,7 @@ class Profile : public RunObserver {
       Layer& layer = e.layers.emplace_back();
       layer.name = l->name();
       layer.why = l->whyKernel();
+      layer.isNative = l->isNative();
       layer.shapes = shapeText(network, l->inputs) + " -> " + shapeText(network, l->outputs);
       layer.flops = l->flops();
       layer.bytes = bytesOf(network, l->inputs) + bytesOf(network, l->outputs);
@@ -149,6 +151,7 @@ class Profile : public RunObserver {
 
 struct LayerFields {
   std::string node, layer;
+  bool isNative;
   std::optional<std::string> whyKernel;
   std::string shapes;
   double us, share, flops, bytes;
@@ -158,6 +161,7 @@ struct LayerFields {
   void fields(Visit&& visit) const {
     visit("node", node);
     visit("layer", layer);
+    visit("native", isNative);
     visit("why_kernel", whyKernel);
     visit("shapes", shapes);
     visit("us", us);
@@ -312,6 +316,21 @@ class Profiler {
     return out;
   }
 
+  // Which part of the time layers take that are native, and those that are not; the rest is the interpreter's, and
+  // between them.
+  double layerShare(bool native) const {
+    double sum = 0;
+    for (const Profile::Engine& e : profile_.engines)
+      for (const Profile::Layer& l : e.layers)
+        if (l.isNative == native) sum += l.time;
+    return sum / profile_.time;
+  }
+  double interpreterShare() const {
+    double sum = profile_.steps;
+    for (const Profile::Interpreted& n : profile_.nodes) sum += n.time;
+    return sum / profile_.time;
+  }
+
   // The time of all that was timed by itself.
   double timed() const {
     double sum = profile_.calls.time + profile_.steps;
@@ -321,8 +340,9 @@ class Profiler {
 
   void writeText() {
     std::ostream& out = session_.out;
-    out << fmt::format("{} run{} of {:.1f} us\n\n", profile_.runs, profile_.runs == 1 ? "" : "s",
-                       perRun(profile_.time));
+    out << fmt::format("{} run{} of {:.1f} us\n", profile_.runs, profile_.runs == 1 ? "" : "s", perRun(profile_.time));
+    out << fmt::format("native layers {:.1f}%, reference kernels {:.1f}%, interpreter {:.1f}%\n\n",
+                       100 * layerShare(true), 100 * layerShare(false), 100 * interpreterShare());
     out << "       us  share  GFLOP/s        KB  engine  layer\n";
     for (const Row& r : rows()) {
       std::string speed = r.flops > 0 && r.time > 0 ? fmt::format("{:.1f}", r.flops / r.time / 1e3) : "";
@@ -341,8 +361,8 @@ class Profiler {
     for (const Profile::Engine& e : profile_.engines) {
       EngineFields& engine = out.emplace_back(EngineFields{perRun(e.time), e.calls, {}});
       for (const Profile::Layer& l : e.layers)
-        engine.layers.push_back({l.node, l.name, l.why.empty() ? std::nullopt : std::optional(l.why), l.shapes,
-                                 perRun(l.time), l.time / profile_.time, l.flops, l.bytes, l.calls});
+        engine.layers.push_back({l.node, l.name, l.isNative, l.why.empty() ? std::nullopt : std::optional(l.why),
+                                 l.shapes, perRun(l.time), l.time / profile_.time, l.flops, l.bytes, l.calls});
     }
     return out;
   }
@@ -360,6 +380,9 @@ class Profiler {
     visit("format", "tscompile.profile/1");
     visit("runs", profile_.runs);
     visit("run_us", perRun(profile_.time));
+    visit("native_share", layerShare(true));
+    visit("kernel_share", layerShare(false));
+    visit("interpreter_share", interpreterShare());
     visit("engines", Lines{engineFields()});
     visit("nodes", Lines{nodeFields()});
     const Profile::Interpreted& calls = profile_.calls;

@@ -26,6 +26,7 @@ class KernelLayer : public Layer {
     for (NetValue& v : results_) collect(v, outputs);
   }
   std::string name() const override { return "kernel " + op_.fullName(); }
+  bool isNative() const override { return false; }
   std::string_view whyKernel() const override { return why_; }
 
   void run(Frame& frame) const override {

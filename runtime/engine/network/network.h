@@ -63,6 +63,8 @@ class Layer {
   virtual ~Layer() = default;
   // What reports call it: "conv2d", "kernel aten::lgamma".
   virtual std::string name() const = 0;
+  // Planned, threaded, and without a call of an operator's reference kernel.
+  virtual bool isNative() const { return true; }
   // Of layers that call a kernel though the operator has a converter: why that has no layer for these arguments.
   virtual std::string_view whyKernel() const { return {}; }
   // Bytes that it needs for itself while it runs.
