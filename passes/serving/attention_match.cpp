@@ -289,7 +289,8 @@ bool AttentionMatcher::readMask(Scores& s, int64_t heads, std::string& reason) {
 
 // The rule that holds with as many tokens as are worth a look, and with few.
 std::optional<ScoreRule> AttentionMatcher::ruleOf(const Scores& s, int64_t heads, int64_t tokens) {
-  std::vector<const SmallInstance*> instances{&small_[0], &small_[1]};
+  // The largest first.
+  std::vector<const SmallInstance*> instances{&small_[1], &small_[0]};
   if (!isFixed_ && tokens > small_[1].tokens) {
     auto made = std::find_if(small_.begin() + 2, small_.end(), [&](auto& i) { return i.tokens == tokens; });
     if (made == small_.end()) {

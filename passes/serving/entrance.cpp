@@ -4,6 +4,7 @@
 #include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/formula.h"
+#include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"
 
 #include <fmt/core.h>
@@ -44,6 +45,7 @@ class Opening {
   }
 
   Result<Entrance> run() {
+    writePlainly(graph_, context_);
     if (!takeInputs() || !takeLogits()) return Failed{};
     takePositions();
     context_.facts.refresh();

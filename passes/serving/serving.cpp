@@ -31,6 +31,7 @@ class Preparation {
   }
 
   Result<ServingModel> run() {
+    writePlainly(graph_, context_);
     if (!checkOptions() || !takeInputs() || !findLastLayer() || !checkSizes() || !makeNodes() || !describe())
       return Failed{};
     if (options_.fuseQkvBias) fuseBiases();
@@ -174,7 +175,6 @@ class Preparation {
   }
 
   bool makeNodes() {
-    writePlainly(graph_, context_);
     AttentionFindings found = makeAttention(context_, {positions_, options_.fuseRotary, options_.longest});
     if (found.conflict) {
       fail(found.conflict->node->range,

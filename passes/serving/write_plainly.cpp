@@ -1,10 +1,12 @@
 // Products and joins in the operators that attention is looked for in:
 //   baddbmm(x, a, b, beta, alpha)                       -> beta * x + alpha * bmm(a, b)
 //   einsum("bqhd,bkhd->bhqk", [a, b])                   -> matmul of permuted operands
+//   x / sum(x), x = exp(y - max(y))                     -> softmax(y)
 //   y = empty; y[.., :n].copy_(a); y[.., n:].copy_(b)   -> cat([a, b], dim)
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
 #include "passes/rewrite/formula.h"
+#include "passes/serving/native_layers.h"
 #include "passes/serving/serving_passes.h"
 
 #include <algorithm>
@@ -69,6 +71,24 @@ Value* plainEinsum(Node* n, RewriteContext& c) {
   return permuted(f, f.op(aten::matmul, {a, b}), both + ofA + ofB, e->out);
 }
 
+// div(exp(x), sum(exp(x), [-1], keepdim)): a number that a row has in common changes nothing.
+Value* plainSoftmax(Node* n, RewriteContext& c) {
+  Node *exp = n->input(0)->node(), *sum = n->inputCount() == 2 ? n->input(1)->node() : nullptr;
+  if (!exp || !sum || exp->kind() != aten::exp || sum->kind() != aten::sum || sum->inputCount() != 4) return nullptr;
+  std::optional<Dims> dims = c.facts.integers(sum->input(1));
+  if (sum->input(0) != exp->output() || !dims || dims->size() != 1 || c.facts.boolean(sum->input(2)) != true)
+    return nullptr;
+  Value* x = exp->input(0);
+  Node* less = x->node();
+  Node* most = less && less->kind() == aten::sub ? less->input(1)->node() : nullptr;
+  bool isMost = most && most->inputCount() == 3 && c.facts.boolean(most->input(2)) == true &&
+                ((most->kind() == aten::amax && c.facts.integers(most->input(1)) == dims) ||
+                 (most->kind() == Symbol::of("aten::max") && c.facts.integer(most->input(1)) == (*dims)[0]));
+  if (isMost && most->input(0) == less->input(0)) x = less->input(0);
+  Formula f(n, c);
+  return f.op(aten::softmax, {x, f.integer((*dims)[0]), f.none()});
+}
+
 // Of memory that is filled part by part along one dimension, what it holds then.
 bool joinCopies(Node* n, RewriteContext& c) {
   static const Symbol kCopy = Symbol::of("aten::copy_");
@@ -119,19 +139,24 @@ bool joinCopies(Node* n, RewriteContext& c) {
 
 void writePlainly(Graph& graph, RewriteContext& context) {
   static const Symbol kBaddbmm = Symbol::of("aten::baddbmm"), kEinsum = Symbol::of("aten::einsum");
+  static const KindSet kTaken{kBaddbmm, kEinsum, aten::div, Symbol::of("aten::_native_multi_head_attention"),
+                              Symbol::of("aten::_transformer_encoder_layer_fwd")};
   static const KindSet kEmpty{Symbol::of("aten::empty"), Symbol::of("aten::new_empty"), Symbol::of("aten::empty_like")};
   std::vector<Node*> nodes;
   for (Node* n : graph.block()->nodes())
-    if (n->kind() == kBaddbmm || n->kind() == kEinsum || kEmpty.contains(n->kind())) nodes.push_back(n);
+    if (kTaken.contains(n->kind()) || kEmpty.contains(n->kind())) nodes.push_back(n);
   bool changed = false;
   for (Node* n : nodes) {
     if (kEmpty.contains(n->kind())) {
       changed |= joinCopies(n, context);
       continue;
     }
-    Value* plain = n->kind() == kBaddbmm ? plainBaddbmm(n, context) : plainEinsum(n, context);
+    Value* plain = n->kind() == kBaddbmm    ? plainBaddbmm(n, context)
+                   : n->kind() == kEinsum   ? plainEinsum(n, context)
+                   : n->kind() == aten::div ? plainSoftmax(n, context)
+                                            : unpackNativeLayer(n, context);
     if (!plain) continue;
-    n->output()->replaceAllUsesWith(plain);
+    n->output(0)->replaceAllUsesWith(plain);
     n->destroy();
     changed = true;
   }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds every causal model of transformers from a small configuration and compares the tokens with PyTorch's.
 
-    check_decoders.py TOOL [--work DIR] [--inputs ids,ids+mask,ids+positions,ids+mask+positions] [--attention sdpa,eager]
-                      [--forms pt,pt2] [ARCHITECTURE...]
+    check_decoders.py TOOL [--zoo] [--work DIR] [--inputs ids,ids+mask,ids+positions,ids+mask+positions] [--attention sdpa,eager]
+                      [--forms pt,pt2,script] [ARCHITECTURE...]
 
-Models have random weights and are traced (pt) or exported by torch.export (pt2) as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
+With --zoo, the decoders of decoder_zoo.py. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
+as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
 Python has them. What was traced is kept in DIR and used again. Exits 1 if a model builds and says other tokens.
 """
 import argparse
@@ -16,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import warnings
+
+from decoder_zoo import ZOO
 
 warnings.filterwarnings("ignore")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -126,13 +129,19 @@ def arguments(inputs, ids):
 def export(name, attention, inputs, form, folder):
     """Writes the model into `folder` and notes PyTorch's tokens and how near the second likeliest came."""
     import torch
-    model = wrapped(make(name, attention), inputs)
+    if name in ZOO:
+        torch.manual_seed(0)
+        model = ZOO[name]().eval()
+    else:
+        model = wrapped(make(name, attention), inputs)
     with torch.no_grad():
         example = arguments(inputs, torch.randint(3, 90, (2, 9)))
         if form == "pt2":
             sizes = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("tokens", max=60)}
             exported = torch.export.export(model, example, dynamic_shapes=tuple(sizes for _ in example))
             traced = exported.module()
+        elif form == "script":
+            traced = torch.jit.script(model)
         else:
             traced = torch.jit.trace(model, example, check_trace=False)
         texts, gaps = [], []
@@ -161,7 +170,7 @@ def export(name, attention, inputs, form, folder):
 def check(tool, folder, form, limit):
     """'right', 'refused' or 'wrong', and what was said."""
     built = os.path.join(folder, "built")
-    run = subprocess.run([tool, "build", os.path.join(folder, "model." + form), "-o", built, "-q", "--set", "max_seq_len=48",
+    run = subprocess.run([tool, "build", os.path.join(folder, "model.pt2" if form == "pt2" else "model.pt"), "-o", built, "-q", "--set", "max_seq_len=48",
                           "--set", "max_num_tokens=16"], capture_output=True, text=True, timeout=limit)
     if run.returncode:
         lines = [l for l in run.stderr.splitlines() if "error" in l] or run.stderr.splitlines() or ["nothing said"]
@@ -189,6 +198,7 @@ def main():
     parser.add_argument("--work", default=None)
     parser.add_argument("--inputs", default="ids")
     parser.add_argument("--attention", default="sdpa")
+    parser.add_argument("--zoo", action="store_true")
     parser.add_argument("--forms", default="pt")
     parser.add_argument("--limit", type=int, default=300)
     parser.add_argument("--export-only", action="store_true")
@@ -196,10 +206,10 @@ def main():
     options = parser.parse_intermixed_args()
     work = options.work or tempfile.mkdtemp()
     counts, wrong = collections.Counter(), False
-    for name in options.architectures or architectures():
+    for name in options.architectures or (ZOO if options.zoo else architectures()):
         for inputs in options.inputs.split(","):
             for attention, form in itertools.product(options.attention.split(","), options.forms.split(",")):
-                case = f"{name}/{inputs}/{attention}" + ("/pt2" if form == "pt2" else "")
+                case = f"{name}/{inputs}/{attention}" + ("" if form == "pt" else "/" + form)
                 folder = os.path.join(work, case.replace("/", "-"))
                 os.makedirs(folder, exist_ok=True)
                 reason = os.path.join(folder, "not_exported")

@@ -317,6 +317,47 @@ TEST_F(Decoders, ProductsMayBeWrittenWithLetters) {
   expectServed(d);
 }
 
+TEST_F(Decoders, SoftmaxMayBeWrittenOut) {
+  Decoder d;
+  d.attention = kRows +
+                "  %later : Tensor = aten::gt(%at.m, %row)\n  %k.t : Tensor = aten::transpose(%k, %2, %3)\n"
+                "  %scores : Tensor = aten::matmul(%q, %k.t)\n"
+                "  %masked : Tensor = aten::masked_fill(%scores, %later, %far)\n"
+                "  %most : Tensor, %which : Tensor = aten::max(%masked, %m1, %yes)\n"
+                "  %less : Tensor = aten::sub(%masked, %most, %1)\n  %e : Tensor = aten::exp(%less)\n"
+                "  %last : int[] = prim::Constant[value=[-1]]()\n"
+                "  %sum : Tensor = aten::sum(%e, %last, %yes, %none)\n  %p : Tensor = aten::div(%e, %sum)\n"
+                "  %o : Tensor = aten::matmul(%p, %v)\n";
+  expectServed(d);
+}
+
+TEST_F(Decoders, LayersOfPyTorchAreTakenApart) {
+  auto vector = [](const std::string& name, int64_t size, double factor) {
+    return weight(name + ".w", 1, size, factor) + fmt::format("  %{0} : Tensor = aten::select(%{0}.w, %0, %0)\n", name);
+  };
+  const std::string weights = kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n" + weight("w.in", 24, 8, 0.37) +
+                              vector("b.in", 24, 0.7) + weight("w.out", 8, 8, 1.1) + vector("b.out", 8, 0.3);
+  const std::string heads =
+      "  %split : Tensor = aten::reshape(%mh, %heads)\n  %o : Tensor = aten::transpose(%split, %1, %2)\n";
+  Decoder attention;
+  attention.attention =
+      weights +
+      "  %mh : Tensor, %mw : Tensor = aten::_native_multi_head_attention(%x, %x, %x, %8, %2, %w.in, %b.in, %w.out, "
+      "%b.out, %later, %no, %no, %0)\n" +
+      heads;
+  expectServed(attention);
+  for (const char* first : {"%yes", "%no"}) {
+    Decoder layer;
+    layer.attention = weights + vector("n1", 8, 0.5) + vector("n2", 8, 0.9) + weight("up", 16, 8, 0.6) +
+                      vector("b.up", 16, 0.2) + weight("down", 8, 16, 0.8) +
+                      "  %eps : float = prim::Constant[value=1e-05]()\n"
+                      "  %mh : Tensor = aten::_transformer_encoder_layer_fwd(%x, %8, %2, %w.in, %b.in, %w.out, %b.out, "
+                      "%yes, " +
+                      first + ", %eps, %n1, %n2, %n2, %n1, %up, %b.up, %down, %b.out, %later, %0)\n" + heads;
+    expectServed(layer);
+  }
+}
+
 TEST_F(Decoders, KeysMayBeCopiedTogether) {
   Decoder d;
   d.attention =
