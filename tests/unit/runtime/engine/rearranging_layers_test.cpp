@@ -91,12 +91,40 @@ TEST(RearrangingLayers, Moving) {
   expectLayer("  %d : int[] = prim::Constant[value=[1, 2]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", in);
 }
 
+TEST(RearrangingLayers, Resizing) {
+  Tensor x = randn({2, 5, 9, 30}, 1);
+  const std::vector<IValue> in{x, x, x};
+  for (std::string_view sizes : {"18, 60", "7, 11", "9, 45"}) {
+    const std::string list = fmt::format("  %s : int[] = prim::Constant[value=[{}]]()\n", sizes);
+    expectLayer(list + "  %y : Tensor = aten::upsample_nearest2d(%x, %s, %none, %none)\n", "resize", in);
+    expectLayer(list + "  %y : Tensor = aten::upsample_bilinear2d(%x, %s, %t, %none, %none)\n", "resize", in);
+    expectLayer(list + "  %y : Tensor = aten::upsample_bicubic2d(%x, %s, %f, %none, %none)\n", "resize", in);
+    expectLayer(list + "  %y : Tensor = aten::_upsample_bilinear2d_aa(%x, %s, %f, %none, %none)\n", "resize", in);
+  }
+  expectLayer(
+      "  %s : float[] = prim::Constant[value=[2., 1.5]]()\n"
+      "  %y : Tensor = aten::upsample_bilinear2d(%x, %none, %f, %s)\n",
+      "resize", in);
+  expectLayer(
+      "  %s : int[] = prim::Constant[value=[4, 8, 33]]()\n  %z : Tensor = aten::unsqueeze(%x, %zero)\n"
+      "  %y : Tensor = aten::upsample_trilinear3d(%z, %s, %f, %none, %none, %none)\n",
+      "resize", in);
+}
+
+TEST(RearrangingLayers, GatesAndSlopesAreLoops) {
+  Tensor x = randn({2, 6, 9, 30}, 1);
+  expectLayer("  %y : Tensor = aten::glu(%x, %one)\n", "pointwise of 2", {x, x, x});
+  expectLayer("  %w : Float(6) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n",
+              "pointwise, pointwise of 2", {x, x, x});
+}
+
 TEST(RearrangingLayers, Reducing) {
   Tensor x = randn({3, 70, 5, 91}, 1);
   const std::vector<IValue> in{x, x, x};
   for (std::string_view dims : {"-1", "1", "0, 1", "1, 2", "2, 3", "0, 1, 2, 3"}) {
     const std::string list = fmt::format("  %d : int[] = prim::Constant[value=[{}]]()\n", dims);
-    expectLayer(list + "  %y : Tensor = aten::sum(%x, %d, %t, %none)\n", "sum", in, 3e-5);  // rows are added in f32 there
+    expectLayer(list + "  %y : Tensor = aten::sum(%x, %d, %t, %none)\n", "sum", in,
+                3e-5);  // rows are added in f32 there
     expectLayer(list + "  %y : Tensor = aten::mean(%x, %d, %f, %none)\n", dims == "2, 3" ? "global_avg_pool" : "mean",
                 in);
     expectLayer(list + "  %y : Tensor = aten::amax(%x, %d, %t)\n", "max", in);
