@@ -118,6 +118,28 @@ TEST(RearrangingLayers, GatesAndSlopesAreLoops) {
               "pointwise, pointwise of 2", {x, x, x});
 }
 
+TEST(RearrangingLayers, Pooling) {
+  Tensor x = randn({2, 6, 33}, 1), image = randn({2, 5, 9, 30}, 1);
+  const std::string window = R"(  %k : int[] = prim::Constant[value=[3]]()
+  %s : int[] = prim::Constant[value=[2]]()
+  %p : int[] = prim::Constant[value=[1]]()
+)";
+  expectLayer(window + "  %y : Tensor = aten::max_pool1d(%x, %k, %s, %p, %s, %t)\n", "max_pool2d", {x, x, x});
+  expectLayer(window + "  %y : Tensor = aten::avg_pool1d(%x, %k, %s, %p, %f, %t)\n", "avg_pool2d", {x, x, x});
+  expectLayer(window + "  %y : Tensor = aten::avg_pool1d(%x, %k, %s, %p, %f, %f)\n", "avg_pool2d", {x, x, x});
+  expectLayer(window + "  %y : Tensor = aten::adaptive_avg_pool1d(%x, %p)\n", "global_avg_pool", {x, x, x});
+  expectLayer("  %k : int[] = prim::Constant[value=[7]]()\n  %y : Tensor = aten::adaptive_avg_pool1d(%x, %k)\n",
+              "resize", {x, x, x});
+  expectLayer("  %k : int[] = prim::Constant[value=[4, 7]]()\n  %y : Tensor = aten::adaptive_avg_pool2d(%x, %k)\n",
+              "resize", {image, x, x});
+}
+
+TEST(RearrangingLayers, SoftmaxOverAnyDimension) {
+  Tensor x = randn({2, 5, 9, 30}, 1);
+  expectLayer("  %y : Tensor = aten::softmax(%x, %one, %none)\n", "copy, softmax, copy", {x, x, x});
+  expectLayer("  %y : Tensor = aten::log_softmax(%x, %zero, %none)\n", "copy, log_softmax, copy", {x, x, x});
+}
+
 TEST(RearrangingLayers, Reducing) {
   Tensor x = randn({3, 70, 5, 91}, 1);
   const std::vector<IValue> in{x, x, x};
