@@ -21,7 +21,7 @@ namespace {
 struct AttentionPair {
   const float *q, *k, *v;
   int64_t qRow, qColumn, kRow, kColumn, vRow, vColumn;
-  AttentionMask mask;
+  ScoreMask mask;
   float* out;
   int64_t outRow;
 };
@@ -77,11 +77,11 @@ void addRow(const float* added, int64_t column, int64_t count, float* scores) {
 
 // Scores of one query on keys [first, first + seen) -> weights, with zeros from `seen` to `padded`. Returns what
 // weights of earlier keys are worth now.
-float weigh(const AttentionMask& mask, int64_t query, int64_t first, int64_t seen, int64_t padded, float* scores,
+float weigh(const ScoreMask& mask, int64_t query, int64_t first, int64_t seen, int64_t padded, float* scores,
             RunningSoftmax& running) {
   auto at = [&](const MaskStrides& m) { return query * m.row + first * m.column; };
   if (mask.flags) hideRow(mask.flags + at(mask.flagsAt), mask.flagsAt.column, mask.hides, mask.hidden, seen, scores);
-  for (int i = 0; i < AttentionMask::kMostAdded; ++i)
+  for (int i = 0; i < ScoreMask::kMostAdded; ++i)
     if (mask.added[i]) addRow(mask.added[i] + at(mask.addedAt[i]), mask.addedAt[i].column, seen, scores);
   const float largest = std::max(running.largest, maxOver(scores, seen));
   // Where no key is seen yet, all weights are zero, whatever they are relative to.
@@ -223,9 +223,9 @@ int64_t piecesOf(const AttentionShape& s, int64_t pairs) {
   return std::clamp<int64_t>(s.queries / kLeastQueries, 1, (kUnits + pairs - 1) / pairs);
 }
 
-AttentionMask at(AttentionMask mask, int64_t outer, int64_t inner) {
+ScoreMask at(ScoreMask mask, int64_t outer, int64_t inner) {
   if (mask.flags) mask.flags += mask.flagsAt.at(outer, inner);
-  for (int i = 0; i < AttentionMask::kMostAdded; ++i)
+  for (int i = 0; i < ScoreMask::kMostAdded; ++i)
     if (mask.added[i]) mask.added[i] += mask.addedAt[i].at(outer, inner);
   return mask;
 }
@@ -233,7 +233,7 @@ AttentionMask at(AttentionMask mask, int64_t outer, int64_t inner) {
 }  // namespace
 
 void attention(const AttentionShape& s, const BatchedMatrix& q, const BatchedMatrix& k, const BatchedMatrix& v,
-               const AttentionMask& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads) {
+               const ScoreMask& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads) {
   const int64_t pairs = s.outer * s.inner;
   if (s.keys == 0)
     for (int64_t i = 0; i < pairs * s.queries; ++i)

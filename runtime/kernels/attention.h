@@ -25,7 +25,7 @@ struct MaskStrides {
   int64_t at(int64_t o, int64_t in) const { return o * outer + in * inner; }
 };
 
-struct AttentionMask {
+struct ScoreMask {
   // Scaled scores become `hidden` where the flags are `hides`; null: nowhere.
   const bool* flags = nullptr;
   bool hides = false;
@@ -40,6 +40,6 @@ struct AttentionMask {
 // out = softmax(Q K^T * scale + mask) V. The matrices are [queries][depth], [keys][depth], [keys][valueDepth]; out's
 // column stride is 1.
 void attention(const AttentionShape& shape, const BatchedMatrix& q, const BatchedMatrix& k, const BatchedMatrix& v,
-               const AttentionMask& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads);
+               const ScoreMask& mask, float* out, int64_t outOuter, int64_t outInner, int64_t outRow, int threads);
 
 }  // namespace tscompile

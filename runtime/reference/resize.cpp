@@ -178,6 +178,12 @@ std::vector<int64_t> nearestIndices(Interpolation kind, int64_t in, int64_t out,
   return index;
 }
 
+ResizeTaps resizeTaps(Interpolation kind, int64_t in, int64_t out, const ResizeScale& scale) {
+  Taps<float> taps = tapsOf<float>(kind, in, out, scale);
+  const float* weights = taps.weights.data<float>();
+  return {taps.width, std::move(taps.index), std::vector<float>(weights, weights + taps.weights.numel())};
+}
+
 template <class T>
 Tensor interpolated(const Tensor& t, int64_t dim, int64_t out, Interpolation kind, const ResizeScale& scale) {
   SplitSizes sizes(t.sizes(), dim);

@@ -21,6 +21,15 @@ struct ResizeScale {
 template <class T>
 std::vector<int64_t> nearestIndices(Interpolation kind, int64_t in, int64_t out, const ResizeScale& scale);
 
+// Output o is the sum of weights[o * width + k] * input[index[o * width + k]] for k < width; where an index is
+// negative, no more follow.
+struct ResizeTaps {
+  int64_t width;
+  std::vector<int64_t> index;
+  std::vector<float> weights;
+};
+ResizeTaps resizeTaps(Interpolation kind, int64_t in, int64_t out, const ResizeScale& scale);
+
 // Resizes dimension `dim` of a row-major tensor of T to `out` by linear or cubic interpolation.
 template <class T>
 Tensor interpolated(const Tensor& t, int64_t dim, int64_t out, Interpolation kind, const ResizeScale& scale);

@@ -13,12 +13,12 @@ void AttentionLayer::run(Frame& frame) const {
   auto matrix = [&](size_t i, const Side& s) {
     return BatchedMatrix{frame.data<float>(inputs[i]), s.outer, s.inner, s.row, s.column};
   };
-  AttentionMask m;
+  ScoreMask m;
   m.hides = hides;
   m.hidden = hidden;
   m.flagsAt = flags.strides;
   if (flags.input != kNoInput) m.flags = frame.data<bool>(inputs[flags.input]);
-  for (int i = 0; i < AttentionMask::kMostAdded; ++i) {
+  for (int i = 0; i < ScoreMask::kMostAdded; ++i) {
     if (added[i].input != kNoInput) m.added[i] = frame.data<float>(inputs[added[i].input]);
     m.addedAt[i] = added[i].strides;
   }

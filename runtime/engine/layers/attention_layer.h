@@ -28,7 +28,7 @@ class AttentionLayer : public Layer {
   Mask flags;  // bool: scores become `hidden` where they are `hides`
   bool hides = false;
   float hidden = -std::numeric_limits<float>::infinity();
-  Mask added[AttentionMask::kMostAdded];  // f32
+  Mask added[ScoreMask::kMostAdded];  // f32
 };
 
 // What a known mask of [queries, keys], alone for all pairs, comes to.

@@ -165,4 +165,19 @@ void convertAddmm(ConvertCall& call) {
   if (!addProduct(call, 1, w, w.size(0), w.size(1), w.stride(0), w.stride(1), bias)) convertToKernel(call, kEmpty);
 }
 
+// (self, batch1, batch2, beta, alpha): a product, a scale and a sum, which may be the scores of attention.
+void convertBaddbmm(ConvertCall& call) {
+  if (!isF32(call.tensor(0)) || !isF32(call.tensor(1))) return convertToKernel(call, kNotF32);
+  if (checkedNumel(call.spec().sizes) == 0 || call.tensor(1).numel() == 0) return convertToKernel(call, kEmpty);
+  const double beta = call.number(3), alpha = call.number(4);
+  IValue result = call.compute("aten::bmm", {call.argument(1), call.argument(2)});
+  if (alpha != 1) result = call.compute("aten::mul.Scalar", {result, alpha});
+  if (beta != 0) {
+    IValue added = call.argument(0);
+    if (beta != 1) added = call.compute("aten::mul.Scalar", {added, beta});
+    result = call.compute("aten::add.Tensor", {result, added});
+  }
+  call.setResult(0, result);
+}
+
 }  // namespace tscompile

@@ -54,9 +54,10 @@ class BatchedMatmulLayer : public Layer {
   Side c;     // of the output; its column stride is 1
 };
 
-// aten::linear, matmul, mm, bmm, addmm in f32.
+// aten::linear, matmul, mm, bmm, addmm, baddbmm in f32.
 void convertLinear(ConvertCall& call);
 void convertMatmul(ConvertCall& call);
 void convertAddmm(ConvertCall& call);
+void convertBaddbmm(ConvertCall& call);
 
 }  // namespace tscompile

@@ -32,6 +32,7 @@ RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& i
   }
   rowFrom_ = inSizes[last];
   rowTo_ = static_cast<int64_t>(line.size());
+  if (runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end()) line_ = line;
   sources_.resize(last);
   strides_.resize(last);
   int64_t stride = 1;
@@ -39,6 +40,11 @@ RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& i
 }
 
 void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const {
+  if (from && unitBytes == sizeof(float) && !line_.empty()) {
+    for (size_t i = 0; i < line_.size(); ++i)
+      std::memcpy(to + i * sizeof(float), from + static_cast<size_t>(line_[i]) * sizeof(float), sizeof(float));
+    return;
+  }
   for (const Run& r : runs_) {
     std::byte* target = to + static_cast<size_t>(r.to) * unitBytes;
     const size_t bytes = static_cast<size_t>(r.count) * unitBytes;

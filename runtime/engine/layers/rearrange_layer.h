@@ -32,7 +32,8 @@ class RearrangeLayer : public Layer {
   std::string name_;
   std::vector<std::vector<int64_t>> sources_;  // of the dimensions in front of that one
   std::vector<Run> runs_;
-  int64_t unit_ = 1;                 // elements after that dimension
+  std::vector<int64_t> line_;        // sources along that dimension, if hardly any are neighbours
+  int64_t unit_ = 1;                 // elements behind that dimension
   int64_t rowFrom_ = 0, rowTo_ = 0;  // units of a row
   std::vector<int64_t> strides_;     // of the input's rows, in rows
   float filling_;

@@ -2,6 +2,7 @@
 
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
+#include "runtime/engine/layers/resize_layer.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/rows.h"
 
@@ -32,10 +33,20 @@ void SoftmaxLayer::run(Frame& frame) const {
 template <bool kLogarithm>
 void convertSoftmax(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  bool last = x.rank() > 0 && call.dim(1, x.rank()) == x.rank() - 1;
+  const int64_t dim = x.rank() > 0 ? call.dim(1, x.rank()) : 0;
   if (!isF32(x) || call.spec().dtype != DType::Float32) return convertToKernel(call, kNotF32);
-  if (!last) return convertToKernel(call, "it is not over the last dimension");
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
+  if (x.rank() == 0) return convertToKernel(call, "it has no dimensions");
+  if (dim != x.rank() - 1) {
+    // Over the last dimension of another view, and back.
+    auto swapped = [&](const IValue& t) { return call.compute("aten::transpose.int", {t, dim, int64_t{-1}}); };
+    std::vector<IValue> arguments;
+    for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
+    arguments[0] = swapped(x);
+    arguments[1] = int64_t{-1};
+    IValue result = swapped(call.compute(call.op().fullName(), arguments));
+    return call.setResult(0, call.compute("aten::clone", {result, int64_t{0}}));
+  }
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   auto& layer = call.add<SoftmaxLayer>(kLogarithm);
@@ -119,12 +130,12 @@ void Pool2dLayer::run(Frame& frame) const {
 
 namespace {
 
-// The layer for a tensor of four dimensions, with the sizes that are known from it and from the result; else the
-// kernel is called, and the result is null.
-Pool2dLayer* addPool(ConvertCall& call, Pool2dLayer::Mode mode) {
+// The layer for a tensor of batch, channels and `spatial` dimensions, one or two, with the sizes that are known from it
+// and from the result; else the kernel is called, and the result is null.
+Pool2dLayer* addPool(ConvertCall& call, Pool2dLayer::Mode mode, size_t spatial) {
   Tensor x = call.tensor(0);
   std::string_view why = !isF32(x)                                                ? kNotF32
-                         : x.rank() != 4                                          ? "it has no batch"
+                         : x.sizes().size() != spatial + 2                        ? "it has no batch"
                          : x.numel() == 0 || checkedNumel(call.spec().sizes) == 0 ? kEmpty
                                                                                   : "";
   if (!why.empty()) {
@@ -135,21 +146,24 @@ Pool2dLayer* addPool(ConvertCall& call, Pool2dLayer::Mode mode) {
   TensorId output = call.makeResult();
   auto& layer = call.add<Pool2dLayer>();
   layer.mode = mode;
-  const Dims& out = call.network()[output].sizes;
-  layer.shape = {.batch = x.size(0),
-                 .channels = x.size(1),
-                 .inHeight = x.size(2),
-                 .inWidth = x.size(3),
-                 .outHeight = out[2],
-                 .outWidth = out[3]};
+  const Dims &in = call.network()[input].sizes, &out = call.network()[output].sizes;
+  const bool flat = spatial == 1;
+  layer.shape = {.batch = in[0],
+                 .channels = in[1],
+                 .inHeight = flat ? 1 : in[2],
+                 .inWidth = in.back(),
+                 .outHeight = flat ? 1 : out[2],
+                 .outWidth = out.back()};
   layer.inputs = {input};
   layer.outputs = {output};
   return &layer;
 }
 
-Dims pair(const ConvertCall& call, size_t i) {
+// A list of one number stands for both dimensions; the height of a sequence has `flat`.
+Dims pair(const ConvertCall& call, size_t i, size_t spatial, int64_t flat) {
   Dims v = call.integers(i);
-  return v.size() == 1 ? Dims{v[0], v[0]} : v;
+  if (v.size() != 1) return v;
+  return Dims{spatial == 1 ? flat : v[0], v[0]};
 }
 
 void setWindow(Pool2dLayer& layer, const Dims& kernel, const Dims& stride, const Dims& padding) {
@@ -162,41 +176,86 @@ void setWindow(Pool2dLayer& layer, const Dims& kernel, const Dims& stride, const
   s.padLeft = s.padRight = padding[1];
 }
 
+// Means over windows that begin and end anywhere: a few values of each dimension with equal weights.
+ResizeTaps windowsOf(int64_t in, int64_t out) {
+  auto first = [=](int64_t o) { return o * in / out; };
+  auto end = [=](int64_t o) { return ((o + 1) * in + out - 1) / out; };
+  ResizeTaps taps{0, {}, {}};
+  for (int64_t o = 0; o < out; ++o) taps.width = std::max(taps.width, end(o) - first(o));
+  for (int64_t o = 0; o < out; ++o)
+    for (int64_t k = 0; k < taps.width; ++k) {
+      const bool inside = first(o) + k < end(o);
+      taps.index.push_back(inside ? first(o) + k : -1);
+      taps.weights.push_back(inside ? 1.0f / static_cast<float>(end(o) - first(o)) : 0.0f);
+    }
+  return taps;
+}
+
 }  // namespace
 
+template <size_t kSpatial>
 void convertMaxPool(ConvertCall& call) {
-  Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Max);
+  Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Max, kSpatial);
   if (!layer) return;
-  setWindow(*layer, pair(call, 1), pair(call, 2), pair(call, 3));
-  Dims dilation = pair(call, 4);
+  setWindow(*layer, pair(call, 1, kSpatial, 1), pair(call, 2, kSpatial, 1), pair(call, 3, kSpatial, 0));
+  Dims dilation = pair(call, 4, kSpatial, 1);
   layer->shape.dilationHeight = dilation[0];
   layer->shape.dilationWidth = dilation[1];
 }
 
+template <size_t kSpatial>
 void convertAveragePool(ConvertCall& call) {
   // With ceil_mode windows may reach past the padding, which counts otherwise.
   if (call.flag(4)) return convertToKernel(call, "ceil_mode is set");
-  Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Average);
+  Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Average, kSpatial);
   if (!layer) return;
-  setWindow(*layer, pair(call, 1), pair(call, 2), pair(call, 3));
+  setWindow(*layer, pair(call, 1, kSpatial, 1), pair(call, 2, kSpatial, 1), pair(call, 3, kSpatial, 0));
   layer->countPadding = call.flag(5);
-  layer->divisor = call.isNone(6) ? 0 : call.integer(6);
+  layer->divisor = call.size() < 7 || call.isNone(6) ? 0 : call.integer(6);
 }
 
+template <size_t kSpatial>
 void convertAdaptiveAveragePool(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  const Dims& out = call.spec().sizes;
-  bool whole = x.rank() == 4 && out[2] == 1 && out[3] == 1;
-  bool divides =
-      x.rank() == 4 && !whole && out[2] > 0 && out[3] > 0 && x.size(2) % out[2] == 0 && x.size(3) % out[3] == 0;
-  if (!whole && !divides) return convertToKernel(call, "the windows are not all of one size");
-  Pool2dLayer* layer = addPool(call, whole ? Pool2dLayer::Mode::Global : Pool2dLayer::Mode::Average);
-  if (!layer) return;
-  if (divides) {
-    Dims kernel{x.size(2) / out[2], x.size(3) / out[3]};
-    setWindow(*layer, kernel, kernel, Dims{0, 0});
+  if (!isF32(x)) return convertToKernel(call, kNotF32);
+  if (x.sizes().size() != kSpatial + 2) return convertToKernel(call, "it has no batch");
+  if (x.numel() == 0 || checkedNumel(call.spec().sizes) == 0) return convertToKernel(call, kEmpty);
+  const Dims out = call.spec().sizes;
+  bool whole = true, divides = kSpatial == 2;
+  for (size_t d = 2; d < out.size(); ++d) {
+    whole &= out[d] == 1;
+    divides &= x.size(static_cast<int>(d)) % out[d] == 0;
   }
+  if (divides && !whole) {
+    Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Average, kSpatial);
+    Dims kernel{x.size(2) / out[2], x.size(3) / out[3]};
+    return setWindow(*layer, kernel, kernel, Dims{0, 0});
+  }
+  TensorId input = contiguousOperand(call, 0);
+  TensorId output = call.makeResult();
+  Layer* layer;
+  if (whole) {
+    auto& pool = call.add<Pool2dLayer>();
+    pool.mode = Pool2dLayer::Mode::Global;
+    pool.shape = {
+        .batch = x.size(0), .channels = x.size(1), .inHeight = 1, .inWidth = x.numel() / (x.size(0) * x.size(1))};
+    layer = &pool;
+  } else {
+    auto& windows = call.add<ResizeLayer>();
+    for (size_t d = 2; d < out.size(); ++d) windows.taps.push_back(windowsOf(x.size(static_cast<int>(d)), out[d]));
+    layer = &windows;
+  }
+  layer->inputs = {input};
+  layer->outputs = {output};
 }
+
+template void convertMaxPool<1>(ConvertCall& call);
+template void convertMaxPool<2>(ConvertCall& call);
+template void convertAveragePool<1>(ConvertCall& call);
+template void convertAveragePool<2>(ConvertCall& call);
+template void convertAdaptiveAveragePool<1>(ConvertCall& call);
+template void convertAdaptiveAveragePool<2>(ConvertCall& call);
+template void convertAdaptiveAveragePool<3>(ConvertCall& call);
 
 // ---- joining ----
 

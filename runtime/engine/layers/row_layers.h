@@ -62,8 +62,11 @@ template <bool kLogarithm>
 void convertSoftmax(ConvertCall& call);
 void convertLayerNorm(ConvertCall& call);
 void convertBatchNorm(ConvertCall& call);
+template <size_t kSpatial>  // one or two
 void convertMaxPool(ConvertCall& call);
+template <size_t kSpatial>  // one or two
 void convertAveragePool(ConvertCall& call);
+template <size_t kSpatial>
 void convertAdaptiveAveragePool(ConvertCall& call);
 void convertCat(ConvertCall& call);
 void convertStack(ConvertCall& call);

@@ -142,7 +142,7 @@ class AttentionFuser {
 
   std::optional<TensorId> takeAdded(const PointwiseLayer& layer, const Value& step, Scores& s) {
     std::optional<TensorId> a = inputOf(layer, step.a), b = inputOf(layer, step.b);
-    if (!a || !b || !n_[*a].isFloat() || !n_[*b].isFloat() || s.added.size() == AttentionMask::kMostAdded)
+    if (!a || !b || !n_[*a].isFloat() || !n_[*b].isFloat() || s.added.size() == ScoreMask::kMostAdded)
       return std::nullopt;
     // What flags hide after a sum stays hidden only if nothing can bring it back.
     if (s.flags && s.hidden != -std::numeric_limits<float>::infinity()) return std::nullopt;

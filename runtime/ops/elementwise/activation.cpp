@@ -216,6 +216,32 @@ void gluKernel(KernelCall& call) {
       t.dtype(), [](auto x, auto y) { return x * sigmoid(y); }, elementwiseOutput(call, {&a, &b}), a, b);
 }
 
+// Its halves are views; the rest is element-wise.
+void convertGlu(ConvertCall& call) {
+  Tensor t = call.tensor(0);
+  if (t.dtype() != DType::Float32 || t.numel() == 0) return convertToKernel(call, "it is not float32, or empty");
+  const int64_t dim = call.dim(1, t.rank()), half = t.size(static_cast<int>(dim)) / 2;
+  IValue gate = call.compute("aten::sigmoid", {narrowed(t, dim, half, half)});
+  call.setResult(0, call.compute("aten::mul.Tensor", {narrowed(t, dim, 0, half), gate}));
+}
+
+// where(x > 0, x, x * weight), the weight being one of each channel.
+void convertPrelu(ConvertCall& call) {
+  Tensor x = call.tensor(0), weight = call.tensor(1);
+  if (x.dtype() != DType::Float32 || weight.dtype() != DType::Float32 || x.numel() == 0)
+    return convertToKernel(call, "it is not float32, or empty");
+  if (weight.rank() > 1 || (weight.numel() != 1 && (x.rank() < 2 || weight.numel() != x.size(1))))
+    return convertToKernel(call, "there is not one weight for each channel");
+  IValue slopes = weight;
+  if (weight.numel() != 1) {
+    Dims sizes(static_cast<size_t>(x.rank() - 1), 1);
+    sizes[0] = weight.numel();
+    slopes = call.compute("aten::reshape", {weight, intList(sizes)});
+  }
+  IValue positive = call.compute("aten::gt.Scalar", {x, 0});
+  call.setResult(0, call.compute("aten::where.self", {positive, x, call.compute("aten::mul.Tensor", {x, slopes})}));
+}
+
 // ---- log_sigmoid, and the variant that also returns what its derivative is made of ----
 
 void inferLogSigmoidForward(InferCall& call) {
@@ -298,12 +324,14 @@ void registerActivationOps(OpRegistry& ops) {
   plain("aten::softshrink", softshrinkKernel, nullptr, Cost::Step);
   plain("aten::softplus", softplusKernel, convertPointwise<softplusSteps>, Cost::Function);
   plain("aten::log_sigmoid", logSigmoidKernel, convertPointwise<PointwiseOp::LogSigmoid>, Cost::Function);
-  auto other = [&](std::string_view name, InferFunction infer, KernelFunction kernel, Cost cost) {
-    ops.add({.schema = name, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes, .cost = cost});
+  auto other = [&](std::string_view name, InferFunction infer, KernelFunction kernel, ConvertFunction convert,
+                   Cost cost) {
+    ops.add(
+        {.schema = name, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kFloatingTypes, .cost = cost});
   };
-  other("aten::log_sigmoid_forward", inferLogSigmoidForward, logSigmoidForwardKernel, Cost::Function);
-  other("aten::prelu", inferPrelu, preluKernel, Cost::Step);
-  other("aten::glu", inferGlu, gluKernel, Cost::Function);
+  other("aten::log_sigmoid_forward", inferLogSigmoidForward, logSigmoidForwardKernel, nullptr, Cost::Function);
+  other("aten::prelu", inferPrelu, preluKernel, convertPrelu, Cost::Step);
+  other("aten::glu", inferGlu, gluKernel, convertGlu, Cost::Function);
   ops.add({.schema = "aten::rrelu",
            .infer = inferRrelu,
            .kernel = rreluKernel<false>,

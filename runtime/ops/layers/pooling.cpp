@@ -309,23 +309,24 @@ void registerPoolingOps(OpRegistry& ops) {
                  ConvertFunction convert = nullptr) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  for (const char* name : {"aten::max_pool1d", "aten::max_pool1d_with_indices"})
-    add(name, inferMaxPool<1>, maxPoolKernel<1>);
-  add("aten::max_pool2d", inferMaxPool<2>, maxPoolKernel<2>, kRealTypes, convertMaxPool);
+  add("aten::max_pool1d", inferMaxPool<1>, maxPoolKernel<1>, kRealTypes, convertMaxPool<1>);
+  add("aten::max_pool1d_with_indices", inferMaxPool<1>, maxPoolKernel<1>);
+  add("aten::max_pool2d", inferMaxPool<2>, maxPoolKernel<2>, kRealTypes, convertMaxPool<2>);
   add("aten::max_pool2d_with_indices", inferMaxPool<2>, maxPoolKernel<2>);
   for (const char* name : {"aten::max_pool3d", "aten::max_pool3d_with_indices"})
     add(name, inferMaxPool<3>, maxPoolKernel<3>);
-  add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>);
-  add("aten::avg_pool2d", inferAveragePool<2>, averagePoolKernel<2>, kRealTypes, convertAveragePool);
+  add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>, kRealTypes, convertAveragePool<1>);
+  add("aten::avg_pool2d", inferAveragePool<2>, averagePoolKernel<2>, kRealTypes, convertAveragePool<2>);
   add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>);
   add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, adaptiveMaxKernel<1>);
   add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, adaptiveMaxKernel<2>);
   add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>);
-  add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, adaptiveAverageKernel<1>, kFloatingTypes);
+  add("aten::adaptive_avg_pool1d", inferAdaptivePool<1>, adaptiveAverageKernel<1>, kFloatingTypes,
+      convertAdaptiveAveragePool<1>);
   for (const char* name : {"aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d"})
-    add(name, inferAdaptivePool<2>, adaptiveAverageKernel<2>, kFloatingTypes, convertAdaptiveAveragePool);
+    add(name, inferAdaptivePool<2>, adaptiveAverageKernel<2>, kFloatingTypes, convertAdaptiveAveragePool<2>);
   for (const char* name : {"aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d"})
-    add(name, inferAdaptivePool<3>, adaptiveAverageKernel<3>, kFloatingTypes);
+    add(name, inferAdaptivePool<3>, adaptiveAverageKernel<3>, kFloatingTypes, convertAdaptiveAveragePool<3>);
   add("aten::fractional_max_pool2d", inferFractional<2>, fractionalKernel<2>, kFloatingTypes);
   add("aten::fractional_max_pool3d", inferFractional<3>, fractionalKernel<3>, kFloatingTypes);
   add("aten::max_unpool2d", inferUnpool<2>, unpoolKernel<2>);

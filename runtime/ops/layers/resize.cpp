@@ -2,6 +2,7 @@
 #include "runtime/reference/resize.h"
 
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/resize_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
 #include "runtime/reference/loops/copy.h"
@@ -151,17 +152,31 @@ void resizeKernel(KernelCall& call) {
   }
 }
 
+template <Interpolation kKind, size_t kSpatial, bool kVec>
+void convertToLayer(ConvertCall& call) {
+  InferCall infer(call.op(), call.arguments(), call.size());
+  Resize r = describe(infer, {kKind, kSpatial, kVec});
+  convertResize(call, kKind, r.out, r.scales);
+}
+
 }  // namespace
 
 void registerResizeOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, bool nearest) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = nearest ? kAllTypes : kFloatingTypes});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert,
+                 bool nearest) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = nearest ? kAllTypes : kFloatingTypes});
   };
-#define TS_RESIZE(name, kind, spatial)                                                    \
-  add("aten::" name, inferResize<Interpolation::kind, spatial, false>,                    \
-      resizeKernel<Interpolation::kind, spatial, false>, isNearest(Interpolation::kind)); \
-  add("aten::" name ".vec", inferResize<Interpolation::kind, spatial, true>,              \
-      resizeKernel<Interpolation::kind, spatial, true>, isNearest(Interpolation::kind))
+#define TS_RESIZE(name, kind, spatial)                                                                        \
+  add("aten::" name, inferResize<Interpolation::kind, spatial, false>,                                        \
+      resizeKernel<Interpolation::kind, spatial, false>, convertToLayer<Interpolation::kind, spatial, false>, \
+      isNearest(Interpolation::kind));                                                                        \
+  add("aten::" name ".vec", inferResize<Interpolation::kind, spatial, true>,                                  \
+      resizeKernel<Interpolation::kind, spatial, true>, convertToLayer<Interpolation::kind, spatial, true>,   \
+      isNearest(Interpolation::kind))
   TS_RESIZE("upsample_nearest1d", Nearest, 1);
   TS_RESIZE("upsample_nearest2d", Nearest, 2);
   TS_RESIZE("upsample_nearest3d", Nearest, 3);

@@ -317,7 +317,7 @@ void registerMatmulOps(OpRegistry& ops) {
   add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<mmSizes>, addProductKernel, convertAddmm);
   add("aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-      inferAddProduct<bmmSizes, true>, addProductKernel);
+      inferAddProduct<bmmSizes, true>, addProductKernel, convertBaddbmm);
   add("aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
       inferAddProduct<mvSizes, true>, addmvKernel);
   add("aten::addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

@@ -143,7 +143,21 @@ TEST(AttentionLayer, PairsInOneDimension) {
   expectOneLayer(graph, inputs(randn({2, 1, 1, 11}, 4)));
 }
 
-// A fill that is not -inf forgets nothing that is added after it, but all that was added before.
+// A bias that the product of the scores is added to, which is scaled.
+TEST(AttentionLayer, ScoresAddedToABias) {
+  const std::string graph = graphOf(R"(  %pairs : int[] = prim::Constant[value=[8, -1, 8]]()
+  %qp : Tensor = aten::reshape(%q, %pairs)
+  %kp : Tensor = aten::reshape(%k, %pairs)
+  %vp : Tensor = aten::reshape(%v, %pairs)
+  %kt : Tensor = aten::transpose(%kp, %one, %two)
+  %h : Tensor = aten::baddbmm(%m, %qp, %kt, %one, %eighth)
+  %w : Tensor = aten::softmax(%h, %last, %none)
+  %y : Tensor = aten::bmm(%w, %vp)
+)");
+  expectOneLayer(graph, inputs(randn({8, 1, 11}, 4)));
+}
+
+// A fill that is not -inf forgets nothing that is added behind it, but all that was added before.
 TEST(AttentionLayer, SumsBeforeAFillStayOutside) {
   EngineCase c(
       written("  %g : Tensor = aten::add(%s, %one, %one)\n  %a : Tensor = aten::add(%s, %b, %one)\n"

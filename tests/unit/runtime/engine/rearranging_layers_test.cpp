@@ -91,12 +91,62 @@ TEST(RearrangingLayers, Moving) {
   expectLayer("  %d : int[] = prim::Constant[value=[1, 2]]()\n  %y : Tensor = aten::flip(%x, %d)\n", "flip", in);
 }
 
+TEST(RearrangingLayers, Resizing) {
+  Tensor x = randn({2, 5, 9, 30}, 1);
+  const std::vector<IValue> in{x, x, x};
+  for (std::string_view sizes : {"18, 60", "7, 11", "9, 45"}) {
+    const std::string list = fmt::format("  %s : int[] = prim::Constant[value=[{}]]()\n", sizes);
+    expectLayer(list + "  %y : Tensor = aten::upsample_nearest2d(%x, %s, %none, %none)\n", "resize", in);
+    expectLayer(list + "  %y : Tensor = aten::upsample_bilinear2d(%x, %s, %t, %none, %none)\n", "resize", in);
+    expectLayer(list + "  %y : Tensor = aten::upsample_bicubic2d(%x, %s, %f, %none, %none)\n", "resize", in);
+    expectLayer(list + "  %y : Tensor = aten::_upsample_bilinear2d_aa(%x, %s, %f, %none, %none)\n", "resize", in);
+  }
+  expectLayer(
+      "  %s : float[] = prim::Constant[value=[2., 1.5]]()\n"
+      "  %y : Tensor = aten::upsample_bilinear2d(%x, %none, %f, %s)\n",
+      "resize", in);
+  expectLayer(
+      "  %s : int[] = prim::Constant[value=[4, 8, 33]]()\n  %z : Tensor = aten::unsqueeze(%x, %zero)\n"
+      "  %y : Tensor = aten::upsample_trilinear3d(%z, %s, %f, %none, %none, %none)\n",
+      "resize", in);
+}
+
+TEST(RearrangingLayers, GatesAndSlopesAreLoops) {
+  Tensor x = randn({2, 6, 9, 30}, 1);
+  expectLayer("  %y : Tensor = aten::glu(%x, %one)\n", "pointwise of 2", {x, x, x});
+  expectLayer("  %w : Float(6) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n",
+              "pointwise, pointwise of 2", {x, x, x});
+}
+
+TEST(RearrangingLayers, Pooling) {
+  Tensor x = randn({2, 6, 33}, 1), image = randn({2, 5, 9, 30}, 1);
+  const std::string window = R"(  %k : int[] = prim::Constant[value=[3]]()
+  %s : int[] = prim::Constant[value=[2]]()
+  %p : int[] = prim::Constant[value=[1]]()
+)";
+  expectLayer(window + "  %y : Tensor = aten::max_pool1d(%x, %k, %s, %p, %s, %t)\n", "max_pool2d", {x, x, x});
+  expectLayer(window + "  %y : Tensor = aten::avg_pool1d(%x, %k, %s, %p, %f, %t)\n", "avg_pool2d", {x, x, x});
+  expectLayer(window + "  %y : Tensor = aten::avg_pool1d(%x, %k, %s, %p, %f, %f)\n", "avg_pool2d", {x, x, x});
+  expectLayer(window + "  %y : Tensor = aten::adaptive_avg_pool1d(%x, %p)\n", "global_avg_pool", {x, x, x});
+  expectLayer("  %k : int[] = prim::Constant[value=[7]]()\n  %y : Tensor = aten::adaptive_avg_pool1d(%x, %k)\n",
+              "resize", {x, x, x});
+  expectLayer("  %k : int[] = prim::Constant[value=[4, 7]]()\n  %y : Tensor = aten::adaptive_avg_pool2d(%x, %k)\n",
+              "resize", {image, x, x});
+}
+
+TEST(RearrangingLayers, SoftmaxOverAnyDimension) {
+  Tensor x = randn({2, 5, 9, 30}, 1);
+  expectLayer("  %y : Tensor = aten::softmax(%x, %one, %none)\n", "copy, softmax, copy", {x, x, x});
+  expectLayer("  %y : Tensor = aten::log_softmax(%x, %zero, %none)\n", "copy, log_softmax, copy", {x, x, x});
+}
+
 TEST(RearrangingLayers, Reducing) {
   Tensor x = randn({3, 70, 5, 91}, 1);
   const std::vector<IValue> in{x, x, x};
   for (std::string_view dims : {"-1", "1", "0, 1", "1, 2", "2, 3", "0, 1, 2, 3"}) {
     const std::string list = fmt::format("  %d : int[] = prim::Constant[value=[{}]]()\n", dims);
-    expectLayer(list + "  %y : Tensor = aten::sum(%x, %d, %t, %none)\n", "sum", in, 3e-5);  // rows are added in f32 there
+    expectLayer(list + "  %y : Tensor = aten::sum(%x, %d, %t, %none)\n", "sum", in,
+                3e-5);  // rows are added in f32 there
     expectLayer(list + "  %y : Tensor = aten::mean(%x, %d, %f, %none)\n", dims == "2, 3" ? "global_avg_pool" : "mean",
                 in);
     expectLayer(list + "  %y : Tensor = aten::amax(%x, %d, %t)\n", "max", in);

@@ -53,7 +53,7 @@ void checkAttention(const Case& t) {
   BatchedMatrix mq = matrixOf(q, s.inner, s.queries, s.depth, t.swapped),
                 mk = matrixOf(k, s.inner, s.keys, s.depth, t.swapped);
   BatchedMatrix mv = matrixOf(v, s.inner, s.keys, s.valueDepth, t.swapped);
-  AttentionMask mm{.added = {t.mask ? mask.data() : nullptr}, .addedAt = {{.row = s.keys, .column = 1}}};
+  ScoreMask mm{.added = {t.mask ? mask.data() : nullptr}, .addedAt = {{.row = s.keys, .column = 1}}};
   std::vector<double> want;
   for (int64_t o = 0; o < s.outer; ++o)
     for (int64_t in = 0; in < s.inner; ++in)

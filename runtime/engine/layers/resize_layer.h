@@ -1,0 +1,27 @@
+// Linear and cubic resizing of the last dimensions in f32; nearest is a rearrangement.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/reference/resize.h"
+
+#include <vector>
+
+namespace tscompile {
+
+// Each plane [N][C] of contiguous tensors by itself, one dimension after the other from the last one on.
+class ResizeLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "resize"; }
+  void run(Frame& frame) const override;
+  std::vector<ResizeTaps> taps;  // of each spatial dimension
+
+ private:
+  void resizePlane(const float* in, const Dims& inSizes, float* out, const Dims& outSizes) const;
+};
+
+// Spatial dimensions of argument 0 to `sizes`.
+void convertResize(ConvertCall& call, Interpolation kind, const Dims& sizes, const std::vector<ResizeScale>& scales);
+
+}  // namespace tscompile

@@ -1,0 +1,48 @@
+#include "runtime/kernels/reductions.h"
+
+#include "tests/support/engine_reference.h"
+
+namespace tscompile::test {
+namespace {
+
+void check(RowReduction kind, int64_t outer, int64_t count, int64_t inner, bool nan) {
+  SCOPED_TRACE(testing::Message() << static_cast<int>(kind) << ": " << outer << " x " << count << " x " << inner);
+  std::vector<float> x = randomFloats(outer * count * inner, 1);
+  if (nan) x[x.size() / 2] = NAN;
+  std::vector<double> want;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) {
+      double sum = 0, most = -INFINITY, least = INFINITY;
+      bool unknown = false;
+      for (int64_t c = 0; c < count; ++c) {
+        const double v = x[static_cast<size_t>((o * count + c) * inner + i)];
+        unknown |= std::isnan(v);
+        sum += v;
+        most = std::max(most, v);
+        least = std::min(least, v);
+      }
+      want.push_back(unknown ? NAN : kind == RowReduction::Sum ? sum / 3 : kind == RowReduction::Max ? most : least);
+    }
+  std::vector<float> first;
+  for (int threads : {1, 3}) {
+    std::vector<float> got(want.size());
+    reduceMiddle(kind, outer, count, inner, 3, x.data(), got.data(), threads);
+    if (first.empty()) expectNear(first = got, want, 1e-5, 1e-5);
+    EXPECT_TRUE(sameBytes(first, got));
+  }
+}
+
+}  // namespace
+
+TEST(EngineReductions, SizesAndNan) {
+  atEachSimdLevel([] {
+    for (RowReduction kind : {RowReduction::Sum, RowReduction::Max, RowReduction::Min})
+      for (bool nan : {false, true})
+        for (int64_t count : {1, 3, 16, 45, 2500})
+          for (int64_t inner : {1, 2, 17, 70}) check(kind, 3, count, inner, nan);
+  });
+  check(RowReduction::Sum, 1, 200000, 1, false);
+  check(RowReduction::Sum, 2, 3000, 300, false);
+}
+
+}  // namespace tscompile::test
