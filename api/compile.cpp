@@ -1,6 +1,7 @@
 #include "api/compile.h"
 
 #include "api/compile_settings.h"
+#include "api/engine_cut.h"
 #include "api/module_state.h"
 #include "api/plugin_sizes.h"
 #include "frontend/files/section_file.h"
@@ -133,34 +134,6 @@ bool checkRefittable(const CompileSpec& spec, const ModuleState& source, Diagnos
   return false;
 }
 
-// Segments whose engines cannot be made go back without the nodes that are in the way. Each round takes at least one
-// node out, so it ends. Nothing after reporting a converter that is wrong.
-std::optional<Partition> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
-                                        Diagnostics& diagnostics) {
-  std::unordered_map<const Node*, Verdict> refused;
-  options.refused = &refused;
-  while (true) {
-    Partition cut = partition(prepared, options);
-    bool again = false;
-    for (const Segment& s : cut.segments) {
-      if (s.target != Target::Accelerated) continue;
-      std::unique_ptr<Graph> graph = segmentGraph(s, cut);
-      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, {}, engine);
-      if (!refusal) continue;
-      const Node* source = sourceOf(s, cut.given, refusal->node);
-      if (refusal->isMistake) {
-        diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
-            .note("docs/writing_converters.md tells what converters have to do");
-        return std::nullopt;
-      }
-      again = true;
-      for (const Node* n : s.nodes)
-        if (!source || n == source) refused.try_emplace(n, refusal->verdict);
-    }
-    if (!again) return cut;
-  }
-}
-
 bool checkPrecision(DType precision, Diagnostics& diagnostics) {
   if (!precisionName(precision).empty()) return true;
   diagnostics.error(fmt::format("{} is no precision of engines", pythonName(precision)), ErrorKind::Unsupported)
@@ -232,6 +205,33 @@ bool nameRanges(std::vector<InputRange>& ranges, const Graph& entry, Diagnostics
 
 }  // namespace
 
+std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
+                                        bool withData, Diagnostics& diagnostics) {
+  std::unordered_map<const Node*, Verdict> refused;
+  options.refused = &refused;
+  // Each round takes at least one node out, so it ends.
+  while (true) {
+    Partition cut = partition(prepared, options);
+    bool again = false;
+    for (const Segment& s : cut.segments) {
+      if (s.target != Target::Accelerated) continue;
+      std::unique_ptr<Graph> graph = segmentGraph(s, cut);
+      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, {}, engine);
+      if (!refusal || (!withData && refusal->verdict.reason == Reason::ConstArg)) continue;
+      const Node* source = sourceOf(s, cut.given, refusal->node);
+      if (refusal->isMistake) {
+        diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
+            .note("docs/writing_converters.md tells what converters have to do");
+        return std::nullopt;
+      }
+      again = true;
+      for (const Node* n : s.nodes)
+        if (!source || n == source) refused.try_emplace(n, refusal->verdict);
+    }
+    if (!again) return EngineCut{std::move(cut), std::move(refused)};
+  }
+}
+
 void CompileSpec::setInputs(const std::vector<CompileInput>& inputs) {
   for (std::vector<InputRange>* ranges : {&shapes, &usualShapes})
     std::erase_if(*ranges, [](const InputRange& r) { return r.name.empty(); });
@@ -280,11 +280,13 @@ Result<CompiledPartition> partitionForCompile(const Module& module, const Compil
   }
   Result<Prepared> prepared = prepareForPartition(*source, *settings, diagnostics);
   if (!prepared || !reportUnmatched(*prepared, diagnostics)) return Failed{};
-  std::optional<Partition> cut = cutIntoEngines(*prepared, partitionOptionsOf(*settings), spec.engine, diagnostics);
-  if (!cut) return Failed{};
-  if (spec.onPartition) spec.onPartition(*prepared, *cut);
-  if (!checkCoverage(*prepared, *cut, spec, diagnostics)) return Failed{};
-  return CompiledPartition{std::move(*prepared), std::move(*cut)};
+  std::optional<EngineCut> tried =
+      cutIntoEngines(*prepared, partitionOptionsOf(*settings), spec.engine, true, diagnostics);
+  if (!tried) return Failed{};
+  Partition& cut = tried->partition;
+  if (spec.onPartition) spec.onPartition(*prepared, cut);
+  if (!checkCoverage(*prepared, cut, spec, diagnostics)) return Failed{};
+  return CompiledPartition{std::move(*prepared), std::move(cut)};
 }
 
 Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnostics) const {

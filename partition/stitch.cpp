@@ -6,6 +6,7 @@
 #include "partition/segment_graph.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace tscompile {
 namespace {
@@ -19,6 +20,7 @@ class Stitcher {
 
   std::unique_ptr<Graph> run() {
     for (const Partition::BlockSegments& b : partition_.blocks) stitchBlock(b);
+    forgetInside();
     for (Node* n : replaced_) removeUses(n);
     for (Node* n : replaced_) n->destroy();
     removeUnusedConstants();
@@ -84,6 +86,14 @@ class Stitcher {
       values_[s.outputs[i]] = made;
     }
     for (size_t i = s.nodes.size(); i-- > 0;) replaced_.push_back(nodes_[s.nodes[i]]);
+  }
+
+  // Constants inside of what engines replace go with that.
+  void forgetInside() {
+    std::unordered_set<const Node*> gone;
+    for (Node* n : replaced_)
+      for (Block* b : n->blocks()) forEachNode(b, [&](const Node* inner) { gone.insert(inner); });
+    std::erase_if(given_, [&](const Node* n) { return gone.contains(n); });
   }
 
   // Of the node and of all inside.

@@ -1,5 +1,6 @@
 // `tscompile partition` and `tscompile explain`: what runs where, and why.
 #include "api/compile.h"
+#include "api/engine_cut.h"
 #include "ir/graph/printer.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
@@ -87,7 +88,16 @@ int writeStitched(const Prepared& prepared, const Partition& p, const PartitionC
   return session.finish();
 }
 
-int print(const Prepared& prepared, const Partition& p, const PartitionCommand& command, Session& session) {
+// The same graph cut otherwise, without what engines have turned down.
+Repartition againOf(const Prepared& prepared, const EngineCut& cut) {
+  return [&](PartitionOptions options) {
+    options.refused = &cut.refused;
+    return partition(prepared, options);
+  };
+}
+
+int print(const Prepared& prepared, const EngineCut& cut, const PartitionCommand& command, Session& session) {
+  const Partition& p = cut.partition;
   PrintOptions printing;
   printing.maxBytes = session.common.limits.printBytes;
   TextSink sink = [&](std::string_view piece) { session.out << piece; };
@@ -97,10 +107,7 @@ int print(const Prepared& prepared, const Partition& p, const PartitionCommand& 
     session.diagnostics
         .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
         .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {"print"})));
-  if (command.explain)
-    session.out << '\n'
-                << explainSegments(*prepared.graph, p,
-                                   [&](PartitionOptions options) { return partition(prepared, options); });
+  if (command.explain) session.out << '\n' << explainSegments(*prepared.graph, p, againOf(prepared, cut));
   return session.finish();
 }
 
@@ -151,13 +158,12 @@ std::vector<const Node*> nodesOf(const std::string& asked, const Graph& graph) {
   return out;
 }
 
-void explainText(const std::string& asked, const Prepared& prepared, const Partition& p, std::ostream& out) {
+void explainText(const std::string& asked, const Prepared& prepared, const EngineCut& cut, std::ostream& out) {
   const Graph& graph = *prepared.graph;
   std::vector<const Node*> nodes = nodesOf(asked, graph);
   for (const Node* n : nodes)
-    out << explainNode(
-        n, p, [&](PartitionOptions options) { return partition(prepared, options); },
-        prepared.shapes ? whyKernel(*n, *prepared.shapes, *prepared.registry) : "");
+    out << explainNode(n, cut.partition, againOf(prepared, cut),
+                       prepared.shapes ? whyKernel(*n, *prepared.shapes, *prepared.registry) : "");
   if (!nodes.empty()) return;
   const Value* v = findValue(graph, asked.substr(1));
   out << asked << " is an input of " << (v->block()->owner() ? "its block" : "the graph") << "\n";
@@ -218,11 +224,14 @@ static int runPartition(const Options& options, Session& session) {
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
   if (!command.sweep.empty()) return sweep(*prepared, command, session);
-  Partition p = partition(*prepared, partitionOptionsOf(command.spec));
+  std::optional<EngineCut> cut =
+      cutIntoEngines(*prepared, partitionOptionsOf(command.spec), command.spec.engine, false, session.diagnostics);
+  if (!cut) return session.finish();
+  const Partition& p = cut->partition;
   if (const double required = command.spec.requiredCoverage; coverage(p) < required)
     reportNotCovered(*prepared, p, required, session.diagnostics);
   if (!command.output.empty() && command.output != "-") return writeStitched(*prepared, p, command, session);
-  if (command.form == PartitionForm::Text) return print(*prepared, p, command, session);
+  if (command.form == PartitionForm::Text) return print(*prepared, *cut, command, session);
   if (command.form == PartitionForm::Json)
     writePartitionJson(*prepared->graph, *prepared->registry, p, session.out);
   else
@@ -236,10 +245,13 @@ static int runExplain(const Options& options, Session& session) {
                      {"see 'tscompile help explain'"}};
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();
-  Partition p = partition(*prepared, partitionOptionsOf(options.partition.spec));
+  const CompileSpec& spec = options.partition.spec;
+  std::optional<EngineCut> cut =
+      cutIntoEngines(*prepared, partitionOptionsOf(spec), spec.engine, false, session.diagnostics);
+  if (!cut) return session.finish();
   const std::vector<std::string> asked(options.arguments.begin() + 1, options.arguments.end());
   if (!session.common.json) {
-    for (const std::string& a : asked) explainText(a, *prepared, p, session.out);
+    for (const std::string& a : asked) explainText(a, *prepared, *cut, session.out);
     return session.finish();
   }
   std::unordered_set<const Node*> nodes;
@@ -249,7 +261,7 @@ static int runExplain(const Options& options, Session& session) {
     nodes.insert(found.begin(), found.end());
     if (found.empty()) inputs.push_back(a.substr(1));
   }
-  writeNodesJson(*prepared->graph, *prepared->registry, p, nodes, inputs, session.out);
+  writeNodesJson(*prepared->graph, *prepared->registry, cut->partition, nodes, inputs, session.out);
   return session.finish();
 }
 

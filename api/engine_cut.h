@@ -1,0 +1,23 @@
+// Cutting with a trial of every engine, so that what is announced is what compiling makes.
+#pragma once
+
+#include "api/partition.h"
+#include "runtime/engine/network/engine_options.h"
+
+#include <optional>
+#include <unordered_map>
+
+namespace tscompile {
+
+struct EngineCut {
+  Partition partition;
+  std::unordered_map<const Node*, Verdict> refused;  // by engines that were tried
+};
+
+// Segments whose engines cannot be made go back without the nodes that are in the way. Engines are planned where the
+// types say for what sizes. Nothing after reporting a converter that is wrong. `withData`: constants have their data;
+// if not, engines that need some are not tried.
+std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
+                                        bool withData, Diagnostics& diagnostics);
+
+}  // namespace tscompile
