@@ -172,16 +172,23 @@ IValue packCell(IValue inputWeight, IValue hiddenWeight, bool reduceRange) {
 IValue restorePacked(const std::string& className, const IValue& value) {
   State state(className, value);
   if (className == kConv2dParams || className == kConv3dParams) return pack(className, convolution(state));
-  if (className == kLinearParams) return pack(className, {.weight = state.tensor(0), .bias = state.optionalTensor(1)});
-  if (className == kEmbeddingParams) return pack(className, {.weight = state.list(1).tensor(0)});
   if (className == kCellParams) return cell(state);
   if (className == kConvContext || className == kTransposedContext)
     return pack(className, context(state, className == kTransposedContext));
-  if (className == kLinearContext)
-    return pack(
-        className,
-        {.weight = state.tensor(0), .bias = state.optionalTensor(1), .least = state.at(2), .most = state.at(3)});
-  throw ExecutionError(ErrorKind::Unsupported, fmt::format("{} is not supported", className));
+  PackedWeight w;
+  if (className == kEmbeddingParams) {
+    w.weight = state.list(1).tensor(0);
+  } else if (className == kLinearParams || className == kLinearContext) {
+    w.weight = state.tensor(0);
+    w.bias = state.optionalTensor(1);
+    if (className == kLinearContext) {
+      w.least = state.at(2);
+      w.most = state.at(3);
+    }
+  } else {
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("{} is not supported", className));
+  }
+  return pack(className, w);
 }
 
 }  // namespace tscompile

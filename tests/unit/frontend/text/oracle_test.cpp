@@ -296,7 +296,8 @@ size_t checkCatalog(const char* name) {
     Diagnostics diagnostics;
     Result<Schema> schema = parseSchema(line, diagnostics);
     EXPECT_TRUE(schema.ok()) << renderDiagnostics(diagnostics, "test");
-    if (schema) EXPECT_EQ(sortedSets(schemaText(*schema)), sortedSets(line));
+    if (!schema) continue;
+    EXPECT_EQ(sortedSets(schemaText(*schema)), sortedSets(line));
   }
   return count;
 }
