@@ -145,13 +145,24 @@ const IValue& attributeOf(const IValue& object, std::string_view attribute) {
 }
 
 PackedWeight unpacked(const IValue& object) {
+  auto check = [](bool good) {
+    if (!good) throw ExecutionError(ErrorKind::Model, "expected packed parameters");
+  };
   auto dims = [&](const char* attribute) {
+    const IValue& list = attributeOf(object, attribute);
+    check(list.isList());
     Dims out;
-    for (const IValue& v : attributeOf(object, attribute).toList().items) out.push_back(v.toInt());
+    for (const IValue& v : list.toList().items) {
+      check(v.isInt());
+      out.push_back(v.toInt());
+    }
     return out;
   };
   const IValue& bias = attributeOf(object, "bias");
-  return {.weight = attributeOf(object, "weight").toTensor(),
+  const IValue& weight = attributeOf(object, "weight");
+  check(weight.isTensor() && weight.tensorImpl() && attributeOf(object, "groups").isInt() &&
+        attributeOf(object, "transpose").isBool());
+  return {.weight = weight.toTensor(),
           .bias = bias.isTensor() ? bias.toTensor() : Tensor(),
           .shape = {dims("stride"), dims("padding"), dims("dilation"), dims("output_padding"),
                     attributeOf(object, "groups").toInt()},
