@@ -35,6 +35,7 @@ bool sameTensors(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || Dims(a.sizes()) != Dims(b.sizes()) || Dims(a.strides()) != Dims(b.strides()))
     return false;
   if (!a.isContiguous()) return false;
+  if (a.storage()->quantization() != b.storage()->quantization()) return false;
   return std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel()) * itemSize(a.dtype())) == 0;
 }
 

@@ -60,6 +60,7 @@ class Detacher {
     Ref<Storage> storage = Storage::allocate(static_cast<size_t>(count * item));
     if (count) std::memcpy(storage->data(), t.raw() + low * item, static_cast<size_t>(count * item));
     storage->makeReadOnly();
+    if (const Quantization* q = t.storage()->quantization()) storage->setQuantization(*q);
     v = Tensor::view(t.dtype(), std::move(storage), t.sizes(), t.strides(), -low);
     return true;
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -40,8 +41,11 @@ void forEachRun(const Tensor& t, const Quantization& q, F&& f) {
 }
 
 double scaleAt(const Quantization& q, int64_t channel) { return q.isPerTensor() ? q.scale : q.scales.real(channel); }
+// Files may say anything: integers stay within 32 bits.
 double zeroAt(const Quantization& q, int64_t channel) {
-  return q.isPerTensor() ? static_cast<double>(q.zeroPoint) : q.zeroPoints.real(channel);
+  double zero = q.isPerTensor() ? static_cast<double>(q.zeroPoint) : q.zeroPoints.real(channel);
+  constexpr double kMost = std::numeric_limits<int32_t>::max();
+  return std::isnan(zero) ? 0 : std::clamp(zero, -kMost, kMost);
 }
 
 Tensor integersFrom(const Tensor& x, DType quantized, const Quantization& q, auto rounding) {

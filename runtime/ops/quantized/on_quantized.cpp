@@ -221,11 +221,10 @@ constexpr const char* kOnSteps[] = {"aten::relu",
                                     "aten::adaptive_avg_pool2d",
                                     "aten::adaptive_avg_pool3d",
                                     "aten::_adaptive_avg_pool2d",
-                                    
-                                    
+
                                     "aten::leaky_relu"};
 constexpr const char* kOnNumbers[] = {
-    "aten::hardtanh", "aten::relu6", "aten::clamp", "aten::threshold",          "aten::gelu",
+    "aten::hardtanh", "aten::relu6", "aten::clamp",   "aten::threshold",       "aten::gelu",
     "aten::mean",     "aten::pad",   "aten::std.dim", "aten::constant_pad_nd", "aten::masked_fill.Scalar"};
 constexpr const char* kCompared[] = {"aten::eq.Scalar", "aten::eq.Tensor", "aten::ne.Scalar", "aten::ne.Tensor",
                                      "aten::lt.Scalar", "aten::lt.Tensor", "aten::le.Scalar", "aten::le.Tensor",

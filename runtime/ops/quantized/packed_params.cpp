@@ -145,13 +145,24 @@ const IValue& attributeOf(const IValue& object, std::string_view attribute) {
 }
 
 PackedWeight unpacked(const IValue& object) {
+  auto check = [](bool good) {
+    if (!good) throw ExecutionError(ErrorKind::Model, "expected packed parameters");
+  };
   auto dims = [&](const char* attribute) {
+    const IValue& list = attributeOf(object, attribute);
+    check(list.isList());
     Dims out;
-    for (const IValue& v : attributeOf(object, attribute).toList().items) out.push_back(v.toInt());
+    for (const IValue& v : list.toList().items) {
+      check(v.isInt());
+      out.push_back(v.toInt());
+    }
     return out;
   };
   const IValue& bias = attributeOf(object, "bias");
-  return {.weight = attributeOf(object, "weight").toTensor(),
+  const IValue& weight = attributeOf(object, "weight");
+  check(weight.isTensor() && weight.tensorImpl() && attributeOf(object, "groups").isInt() &&
+        attributeOf(object, "transpose").isBool());
+  return {.weight = weight.toTensor(),
           .bias = bias.isTensor() ? bias.toTensor() : Tensor(),
           .shape = {dims("stride"), dims("padding"), dims("dilation"), dims("output_padding"),
                     attributeOf(object, "groups").toInt()},
@@ -172,16 +183,23 @@ IValue packCell(IValue inputWeight, IValue hiddenWeight, bool reduceRange) {
 IValue restorePacked(const std::string& className, const IValue& value) {
   State state(className, value);
   if (className == kConv2dParams || className == kConv3dParams) return pack(className, convolution(state));
-  if (className == kLinearParams) return pack(className, {.weight = state.tensor(0), .bias = state.optionalTensor(1)});
-  if (className == kEmbeddingParams) return pack(className, {.weight = state.list(1).tensor(0)});
   if (className == kCellParams) return cell(state);
   if (className == kConvContext || className == kTransposedContext)
     return pack(className, context(state, className == kTransposedContext));
-  if (className == kLinearContext)
-    return pack(
-        className,
-        {.weight = state.tensor(0), .bias = state.optionalTensor(1), .least = state.at(2), .most = state.at(3)});
-  throw ExecutionError(ErrorKind::Unsupported, fmt::format("{} is not supported", className));
+  PackedWeight w;
+  if (className == kEmbeddingParams) {
+    w.weight = state.list(1).tensor(0);
+  } else if (className == kLinearParams || className == kLinearContext) {
+    w.weight = state.tensor(0);
+    w.bias = state.optionalTensor(1);
+    if (className == kLinearContext) {
+      w.least = state.at(2);
+      w.most = state.at(3);
+    }
+  } else {
+    throw ExecutionError(ErrorKind::Unsupported, fmt::format("{} is not supported", className));
+  }
+  return pack(className, w);
 }
 
 }  // namespace tscompile

@@ -22,10 +22,11 @@ inline constexpr std::string_view kLinearContext = "__torch__.torch.classes.xnnp
 
 // A convolution or a product: what all of them hold.
 struct PackedWeight {
-  Tensor weight, bias;  // the bias may be undefined
-  ConvolutionShape shape;
+  Tensor weight = {};
+  Tensor bias = {};  // may be undefined
+  ConvolutionShape shape = {};
   bool transposed = false;
-  IValue least, most;  // of the output; None if it is not bounded
+  IValue least = {}, most = {};  // of the output; None if it is not bounded
 };
 
 IValue pack(std::string_view className, const PackedWeight& weight);

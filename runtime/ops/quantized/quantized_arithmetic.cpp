@@ -155,7 +155,9 @@ void matmulKernel(KernelCall& call) {
 // ---- with a number: the grid moves instead of the integers where it can ----
 
 double numberOf(const KernelCall& call, size_t i) {
-  return call.argument(i).isTensor() ? call.tensor(i).real(0) : call.number(i);
+  if (!call.argument(i).isTensor()) return call.number(i);
+  call.require(call.tensor(i).defined() && call.tensor(i).numel() == 1, "expected a tensor of one element");
+  return call.tensor(i).real(0);
 }
 
 Tensor clampedToZero(KernelCall& call, const Tensor& t, bool relu) {
@@ -168,7 +170,10 @@ void addScalarKernel(KernelCall& call) {
   requireQuantized(call, t);
   const Quantization& q = quantizationOf(t);
   IntegerRange range = rangeOf(t.dtype());
-  auto steps = static_cast<int64_t>(std::nearbyint(numberOf(call, 1 - kTensor) / q.scale));
+  double number = numberOf(call, 1 - kTensor);
+  call.require(std::isfinite(number) && std::abs(number / q.scale) < 0x1p31, "{} cannot be added to steps of {}",
+               number, q.scale);
+  auto steps = static_cast<int64_t>(std::nearbyint(number / q.scale));
   int64_t zero = q.zeroPoint - steps;
   double scale = q.scale, width = static_cast<double>(range.most) - range.least;
   if (zero < range.least) {

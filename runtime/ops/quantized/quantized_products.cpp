@@ -87,7 +87,9 @@ std::vector<float> factors(const std::vector<double>& scales, double inputScale,
 
 void checkInput(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
   auto rank = static_cast<int>(w.shape.stride.size());
-  call.require(w.weight.defined() && isQuantized(w.weight.dtype()), "expected a quantised weight");
+  call.require(isQuantized(w.weight.dtype()) && w.weight.rank() == rank + 2,
+               "expected a quantised weight of {} dimensions", rank + 2);
+  call.require(w.shape.groups > 0, "expected at least one group, not {}", w.shape.groups);
   call.require(rank == 0 ? x.rank() > 0 : x.rank() == rank + 2, "the input {} does not fit the weight {}",
                dimsText(x.sizes()), dimsText(w.weight.sizes()));
   call.require(!w.bias.defined() || w.bias.numel() == channelsOf(w), "the bias has {} elements, expected {}",

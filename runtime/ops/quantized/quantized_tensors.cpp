@@ -135,7 +135,7 @@ IValue numbersOf(const IValue& v) {
   if (v.isTensor() && v.tensorImpl()) {
     Tensor t = v.toTensor();
     if (isQuantized(t.dtype())) return dequantize(t);
-    return isFloating(t.dtype()) ? convertTensor(t, DType::Float32) : t;
+    return t.dtype() == DType::Float32 ? t : convertTensor(t, DType::Float32);
   }
   if (v.isList()) {
     auto out = Ref<ListValue>::make(v.toList().elementType, std::vector<IValue>());
@@ -209,10 +209,18 @@ void registerQuantizedTensorsOps(OpRegistry& ops) {
   make("aten::_empty_affine_quantized", nullptr, emptyPerTensor);
   make("aten::_empty_per_channel_affine_quantized", nullptr, emptyPerChannel);
 
-  make("aten::dequantize.self", inferFloat, dequantizeAll);
-  make("aten::dequantize.tensor", inferFloat, dequantizeAll);
+  // Float32 tensors are given back.
+  auto back = [&](const char* schema, InferFunction infer) {
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = dequantizeAll,
+             .dtypes = {},
+             .traits = {Trait::MayShare},
+             .inEngines = false});
+  };
+  for (const char* schema : {"aten::dequantize.self", "aten::dequantize.tensor"}) back(schema, inferFloat);
   for (const char* schema : {"aten::dequantize.tensors", "aten::dequantize.list", "aten::dequantize.any"})
-    make(schema, nullptr, dequantizeAll);
+    back(schema, nullptr);
   make("aten::int_repr", inferIntegers, intRepr);
 
   auto ask = [&](const char* schema, ScalarFunction f) {

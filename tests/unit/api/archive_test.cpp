@@ -1,11 +1,12 @@
-// Archives that PyTorch wrote give what PyTorch gave: each NAME.pt in a folder of data/archives has a NAME.txt of inputs
-// and outputs (tests/tools/pack_archives.py). `source` has the source language, `quantized` quantised models, `versions`
-// operators as they were before.
+// Archives that PyTorch wrote give what PyTorch gave: each NAME.pt in a folder of data/archives has a NAME.txt of
+// inputs and outputs (tests/tools/pack_archives.py). `source` has the source language, `quantized` quantised models,
+// `versions` operators as they were before.
 #include "api/compiler.h"
 #include "api/value_text.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/values/literal.h"
 #include "runtime/reference/loops/copy.h"
+#include "tests/support/text_file.h"
 
 #include <gtest/gtest.h>
 
@@ -59,14 +60,10 @@ bool isNear(const IValue& a, const IValue& b) {
 
 class ArchiveTest : public testing::TestWithParam<std::string> {};
 
-TEST_P(ArchiveTest, RunsAsInPyTorch) {
+// What the text beside an archive says.
+void readCase(const std::string& name, const Graph* graph, std::vector<IValue>& inputs, std::vector<IValue>& outputs) {
   Diagnostics diagnostics;
-  Result<Module> module = Module::load(kFolder / (GetParam() + ".pt"), {}, diagnostics);
-  ASSERT_TRUE(module.ok()) << reports(diagnostics);
-  const Graph* graph = module->graph();
-  ASSERT_TRUE(graph);
-  std::vector<IValue> inputs, outputs;
-  std::ifstream file(kFolder / (GetParam() + ".txt"));
+  std::ifstream file(kFolder / (name + ".txt"));
   for (std::string line; std::getline(file, line);) {
     size_t blank = line.find(' ');
     bool isInput = line.substr(0, blank) == "input";
@@ -75,6 +72,15 @@ TEST_P(ArchiveTest, RunsAsInPyTorch) {
     ASSERT_TRUE(value.ok()) << reports(diagnostics) << line;
     (isInput ? inputs : outputs).push_back(*value);
   }
+}
+
+TEST_P(ArchiveTest, RunsAsInPyTorch) {
+  Diagnostics diagnostics;
+  Result<Module> module = Module::load(kFolder / (GetParam() + ".pt"), {}, diagnostics);
+  ASSERT_TRUE(module.ok()) << reports(diagnostics);
+  ASSERT_TRUE(module->graph());
+  std::vector<IValue> inputs, outputs;
+  ASSERT_NO_FATAL_FAILURE(readCase(GetParam(), module->graph(), inputs, outputs));
   Result<std::vector<IValue>> results = module->forward(inputs, diagnostics);
   ASSERT_TRUE(results.ok()) << reports(diagnostics);
   ASSERT_EQ(results->size(), outputs.size());
@@ -83,10 +89,32 @@ TEST_P(ArchiveTest, RunsAsInPyTorch) {
         << valueToText((*results)[i]) << "\nPyTorch: " << valueToText(outputs[i]);
 }
 
+class QuantizedArchiveTest : public ArchiveTest {};
+
+// Packed weights and quantised tensors have no text: a file has the integers, and nodes that make the rest.
+TEST_P(QuantizedArchiveTest, RunsFromAnEngineFileToTheSameBits) {
+  Diagnostics diagnostics;
+  Result<Module> module = Module::load(kFolder / (GetParam() + ".pt"), {}, diagnostics);
+  ASSERT_TRUE(module.ok()) << reports(diagnostics);
+  std::vector<IValue> inputs, ignored;
+  ASSERT_NO_FATAL_FAILURE(readCase(GetParam(), module->graph(), inputs, ignored));
+  Result<Module> compiled = module->compiled({}, diagnostics);
+  ASSERT_TRUE(compiled.ok()) << reports(diagnostics);
+  test::TemporaryFolder folder;
+  ASSERT_TRUE(compiled->save(folder / "model.tse", diagnostics)) << reports(diagnostics);
+  Result<Module> saved = Module::load(folder / "model.tse", {}, diagnostics);
+  ASSERT_TRUE(saved.ok()) << reports(diagnostics);
+  Result<std::vector<IValue>> before = module->forward(inputs, diagnostics);
+  Result<std::vector<IValue>> after = saved->forward(inputs, diagnostics);
+  ASSERT_TRUE(before.ok() && after.ok()) << reports(diagnostics);
+  ASSERT_EQ(after->size(), before->size());
+  for (size_t i = 0; i < before->size(); ++i) EXPECT_EQ(valueToText((*after)[i]), valueToText((*before)[i]));
+}
+
 // "source/Nested"
-std::vector<std::string> names() {
+std::vector<std::string> names(std::initializer_list<const char*> folders) {
   std::vector<std::string> out;
-  for (const char* folder : {"source", "quantized", "versions"})
+  for (const char* folder : folders)
     for (const auto& entry : std::filesystem::directory_iterator(kFolder / folder))
       if (entry.path().extension() == ".pt") out.push_back(std::string(folder) + "/" + entry.path().stem().string());
   std::sort(out.begin(), out.end());
@@ -99,7 +127,8 @@ std::string testName(const testing::TestParamInfo<std::string>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, ArchiveTest, testing::ValuesIn(names()), testName);
+INSTANTIATE_TEST_SUITE_P(Files, ArchiveTest, testing::ValuesIn(names({"source", "quantized", "versions"})), testName);
+INSTANTIATE_TEST_SUITE_P(Files, QuantizedArchiveTest, testing::ValuesIn(names({"quantized"})), testName);
 
 }  // namespace
 }  // namespace tscompile

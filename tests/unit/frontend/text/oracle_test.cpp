@@ -296,14 +296,15 @@ size_t checkCatalog(const char* name) {
     Diagnostics diagnostics;
     Result<Schema> schema = parseSchema(line, diagnostics);
     EXPECT_TRUE(schema.ok()) << renderDiagnostics(diagnostics, "test");
-    if (schema) EXPECT_EQ(sortedSets(schemaText(*schema)), sortedSets(line));
+    if (!schema) continue;
+    EXPECT_EQ(sortedSets(schemaText(*schema)), sortedSets(line));
   }
   return count;
 }
 
 TEST(Schemas, AllOfPyTorchPrintBack) {
   EXPECT_EQ(checkCatalog("catalog.txt"), 4189u);
-  EXPECT_EQ(checkCatalog("catalog_later.txt"), 311u);
+  EXPECT_EQ(checkCatalog("catalog_later.txt"), 310u);
 }
 
 // ---- overloads ----
