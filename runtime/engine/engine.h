@@ -44,7 +44,7 @@ class Engine : public CompiledSegment {
   Engine() = default;
   // What a plan depends on, as numbers.
   using Signature = std::vector<int64_t>;
-  static bool sign(const IValue& value, Signature& into, std::vector<Tensor>& tensors);
+  static bool sign(const IValue& value, Signature& into, std::vector<Tensor>& tensors, int depth = 0);
   static constexpr size_t kMaxPlans = 8;
 
   std::unique_ptr<const TracedGraph> traced_;
