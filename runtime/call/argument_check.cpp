@@ -72,6 +72,7 @@ void checkArguments(const Operator& op, const IValue* const* arguments, size_t c
   count = std::min(count, declared.size());
   for (size_t i = 0; i < count; ++i) {
     const char* expected = problem(*arguments[i], declared[i].type);
+    if (declared[i].isWritten() && declared[i].type->isTensor() && !isDefined(*arguments[i])) expected = "a tensor as";
     if (!expected) [[likely]]
       continue;
     throw ExecutionError(ErrorKind::Model, fmt::format("expected {} argument {}{}", expected, i + 1,
