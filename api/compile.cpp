@@ -3,6 +3,7 @@
 #include "api/compile_settings.h"
 #include "api/engine_cut.h"
 #include "api/module_state.h"
+#include "api/other_sizes.h"
 #include "api/plugin_sizes.h"
 #include "frontend/files/section_file.h"
 #include "ir/analysis/verifier.h"
@@ -289,6 +290,20 @@ Result<CompiledPartition> partitionForCompile(const Module& module, const Compil
   return CompiledPartition{std::move(*prepared), std::move(cut)};
 }
 
+Result<Method> OtherSizes::method(Diagnostics& diagnostics) const {
+  std::lock_guard lock(mutex_);
+  if (!made_) {
+    Diagnostics reasons;
+    Result<Module> compiled = source_.compiled(spec_, reasons);
+    Result<Method> method = compiled ? compiled->prepare(reasons) : Result<Method>(Failed{});
+    // What cannot be compiled is interpreted.
+    if (!method) method = source_.prepare(diagnostics, spec_.lowering.method);
+    if (!method) return Failed{};
+    made_ = *method;
+  }
+  return *made_;
+}
+
 Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnostics) const {
   if (!checkRefittable(given, *state_, diagnostics)) return Failed{};
   const bool half = takesHalf(*state_, given);
@@ -309,6 +324,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   info->takesHalf = half;
   m.state_->info = std::move(info);
   m.state_->refit = spec.refittable && hasText(*state_) ? refitSourceOf(*state_, spec.isLanguageModel) : nullptr;
+  if (!given.lowering.forgetSizes) m.state_->otherSizes = std::make_shared<OtherSizes>(*this, given);
   return m;
 }
 

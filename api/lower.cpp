@@ -50,10 +50,23 @@ std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& so
 
 namespace {
 
+// Takes away what the types say of the tensors that the text was made with. Constants are what they are.
+void forgetExample(Graph& graph) {
+  auto forget = [](std::span<Value* const> values) {
+    for (Value* v : values) v->setType(withoutRefinement(v->type()));
+  };
+  forget(graph.inputs());
+  forEachNode(graph, [&](Node* n) {
+    if (n->kind() != sym::Constant) forget(n->outputs());
+    for (Block* b : n->blocks()) forget(b->parameters());
+    if (n->subgraph()) forgetExample(*n->subgraph());
+  });
+}
+
 // The graphs that calls may mean, with their data.
 class Callees {
  public:
-  explicit Callees(const ProgramSources& sources) : sources_(sources) {
+  Callees(const ProgramSources& sources, bool forgetSizes) : sources_(sources), forgetSizes_(forgetSizes) {
     for (const auto& [type, methods] : sources.methods)
       for (const auto& [name, graph] : methods) targets.methods[type][name] = copyOf(graph);
     for (const auto& [name, graph] : sources.functions) targets.functions[name] = copyOf(graph);
@@ -64,11 +77,15 @@ class Callees {
  private:
   const Graph* copyOf(const Graph* graph) {
     std::unique_ptr<Graph>& copy = copies_[graph];
-    if (!copy) copy = copyWithData(*graph, sources_);
+    if (!copy) {
+      copy = copyWithData(*graph, sources_);
+      if (forgetSizes_) forgetExample(*copy);
+    }
     return copy.get();
   }
 
   const ProgramSources& sources_;
+  bool forgetSizes_;
   std::unordered_map<const Graph*, std::unique_ptr<Graph>> copies_;
 };
 
@@ -148,8 +165,9 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   if (diagnostics.errorCount() != before) return Failed{};
   std::unique_ptr<Graph> graph = copyWithData(*entry, sources);
   inlineEngines(*graph);  // they are made of what was lowered
+  if (options.forgetSizes) forgetExample(*graph);
   assumeShapes(*graph, options.shapes);
-  Callees callees(sources);
+  Callees callees(sources, options.forgetSizes);
   std::optional<IValue> self = bindSelf(*state_, *entry, true, diagnostics);
   if (self) callees.targets.self = Ref<ObjectValue>::share(&self->toObject());
   callees.targets.maxNodes = options.limits.nodes;

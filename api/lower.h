@@ -30,6 +30,8 @@ struct LowerOptions {
   bool unpackPlugins = false;
   // Sizes that inputs will have, unchecked: rewrites know those that are fixed. Partitioning puts in PartitionSpec's.
   std::vector<InputRange> shapes = {};
+  // What the text says of dtypes and sizes is that of its example, and other inputs will come.
+  bool forgetSizes = false;
   Limits limits;
 };
 

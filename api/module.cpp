@@ -4,6 +4,7 @@
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/module_state.h"
+#include "api/other_sizes.h"
 #include "api/saved_plugins.h"
 #include "frontend/text/parse.h"
 #include "ir/graph/printer.h"
@@ -119,6 +120,10 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   Result<Module> m = fromText(std::move(file->graph), path, options, diagnostics);
   if (!m) return Failed{};
   ModuleState& state = *m->state_;
+  if (state.text.module || state.text.graphs.size() != 1) {
+    diagnostics.fileError(path, {}, "the engine file is malformed: it holds something else than one graph");
+    return Failed{};
+  }
   for (auto& [name, tensor] : file->tensors)
     if (!state.weights.add(name, std::move(tensor))) {
       diagnostics.fileError(path, {}, "the engine file is malformed: it has '" + abbreviate(name, 80) + "' twice");
@@ -277,6 +282,21 @@ bool isHalf(const IValue& v) {
   return d == DType::Float16 || d == DType::BFloat16;
 }
 
+// The first input of another dtype, rank or size than the graph was compiled for.
+std::optional<size_t> firstOfOtherSizes(const std::vector<ValueInfo>& declared, std::span<const IValue> inputs) {
+  for (size_t i = 0; i < std::min(declared.size(), inputs.size()); ++i) {
+    if (!declared[i].type->isTensor() || !inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
+    const TensorFacts& facts = declared[i].type->tensor();
+    const TensorImpl& given = *inputs[i].tensorImpl();
+    if (facts.dtype != DType::Undefined && facts.dtype != given.dtype()) return i;
+    if (!facts.hasRank) continue;
+    if (facts.sizes.size() != given.sizes().size()) return i;
+    for (size_t d = 0; d < facts.sizes.size(); ++d)
+      if (differ(facts.sizes[d], given.sizes()[d])) return i;
+  }
+  return std::nullopt;
+}
+
 // The same in f32; what cannot be allocated is reported.
 Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics& diagnostics) {
   std::vector<IValue> out(inputs.begin(), inputs.end());
@@ -315,7 +335,17 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
         if (r.name == names[i].name && r.dtype == DType::Float32) checked[i] = wide[i];
   }
   if (!checkInputRanges(info->inputs, this->inputs(), checked, diagnostics)) return Failed{};
-  return program_->run(inputs, options, diagnostics);
+  std::optional<size_t> other = firstOfOtherSizes(this->inputs(), inputs);
+  if (!other) return program_->run(inputs, options, diagnostics);
+  if (!state_->otherSizes) {
+    diagnostics.error(fmt::format("input %{} is {}, and the engine file was made for {}", this->inputs()[*other].name,
+                                  typeText(dynamicType(inputs[*other])), typeText(this->inputs()[*other].type)),
+                      ErrorKind::Model);
+    return Failed{};
+  }
+  Result<Method> method = state_->otherSizes->method(diagnostics);
+  if (!method) return Failed{};
+  return method->run(inputs, diagnostics, options);
 }
 
 }  // namespace tscompile

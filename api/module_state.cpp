@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <unordered_set>
 
 namespace tscompile {
@@ -28,6 +29,38 @@ IValue plainAttribute(std::string_view text) {
                         text[0] == '(' || text[0] == '{' || text == "inf" || text == "nan"))
     if (Result<IValue> v = parseValue(text, ignored)) return *v;
   return IValue(text);
+}
+
+// The types by which the methods of a dump read attributes.
+class AttributeTypes {
+ public:
+  explicit AttributeTypes(const ModuleDump& dump) {
+    for (const DumpedModule& m : dump.modules)
+      for (const DumpedMethod& method : m.methods) collect(method);
+    for (const DumpedMethod& f : dump.functions) collect(f);
+  }
+  // Null if nobody reads it.
+  TypePtr find(TypePtr object, Symbol name) const {
+    auto it = types_.find({object, name});
+    return it == types_.end() ? nullptr : it->second;
+  }
+
+ private:
+  void collect(const DumpedMethod& method) {
+    if (!method.graph) return;
+    forEachNode(*method.graph, [this](const Node* n) {
+      if (n->kind() != sym::GetAttr || n->inputCount() != 1 || n->outputCount() != 1) return;
+      if (const IValue* name = n->attributeValue(sym::name); name && name->isString())
+        types_.emplace(std::pair(n->input(0)->type(), Symbol::of(name->toString())), n->output()->type());
+    });
+  }
+
+  std::map<std::pair<TypePtr, Symbol>, TypePtr> types_;
+};
+
+bool isContainer(TypePtr t) {
+  if (t->is(TypeKind::Optional)) return isContainer(t->element());
+  return t->is(TypeKind::List) || t->is(TypeKind::Tuple) || t->is(TypeKind::Dict) || t->is(TypeKind::Enum);
 }
 
 bool isObjectText(std::string_view text) {
@@ -50,6 +83,10 @@ std::optional<IValue> listOfWeights(Weights& weights, const std::string& key) {
 
 void bindDump(ModuleState& state) {
   const auto& modules = state.text.module->modules;
+  const AttributeTypes types(*state.text.module);
+  auto missing = [](const std::string& path) {
+    return IValue(Ref<LiteralValue>::make(path, LiteralValue::Kind::MissingTensor));
+  };
   for (const DumpedModule& m : modules) {
     auto object = Ref<ObjectValue>::make(classType(m.className));
     object->shared = true;
@@ -73,9 +110,20 @@ void bindDump(ModuleState& state) {
       } else if (std::optional<IValue> list = listOfWeights(state.weights, path)) {
         state.objects[i]->set(name, std::move(*list));
       } else if (a.text == "..." || a.text.find("Type{") != std::string::npos) {
-        state.objects[i]->set(name, IValue(Ref<LiteralValue>::make(path, LiteralValue::Kind::MissingTensor)));
+        state.objects[i]->set(name, missing(path));
       } else {
-        state.objects[i]->set(name, plainAttribute(a.text));
+        // The weights say what a value is; the text of a dump does not quote strings, so a list of them may be any.
+        TypePtr type = types.find(classType(m.className), name);
+        const bool contains = type && isContainer(type);
+        auto told = state.weights.metadata().find("attribute:" + path);
+        Diagnostics ignored;
+        if (told != state.weights.metadata().end())
+          if (Result<IValue> v = type ? parseValue(told->second, ignored, type) : parseValue(told->second, ignored)) {
+            state.objects[i]->set(name, copyContainers(*v, true));
+            continue;
+          }
+        IValue value = plainAttribute(a.text);
+        state.objects[i]->set(name, contains && value.isString() ? missing(path) : std::move(value));
       }
     }
   }

@@ -31,7 +31,9 @@ struct ModuleState {
   SourcePtr source;                       // the text
   std::vector<ExportedInput> inputSizes;  // of an exported program: what its inputs may be
   std::vector<std::string> weightFiles;
-  std::shared_ptr<const EngineInfo> info;        // of a compiled module
+  std::shared_ptr<const EngineInfo> info;  // of a compiled module
+  // Of a module that was compiled by the sizes of its text: what runs for inputs of others.
+  std::shared_ptr<const class OtherSizes> otherSizes;
   std::shared_ptr<const RefitSource> refit;      // what its file keeps to be refitted; may be null
   std::vector<std::string> unread;               // names of weights that were left out, since nothing reads them
   std::shared_ptr<const Extensions> extensions;  // which have the registry; may be null

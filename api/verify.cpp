@@ -6,6 +6,7 @@
 #include "partition/report.h"
 #include "partition/segment_graph.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/network/poison.h"
 #include "runtime/interpreter/structure_runner.h"
 
 #include <fmt/core.h>
@@ -38,6 +39,7 @@ struct EngineRun {
 EngineRun runEngine(const Engine& engine, std::span<const IValue> inputs, size_t outputs, RunContext& context) {
   EngineRun run;
   run.outputs.resize(outputs);
+  PoisonScope poison;
   try {
     run.planned = engine.run(inputs, run.outputs, context);
   } catch (const ExecutionError& e) {

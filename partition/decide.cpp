@@ -255,7 +255,7 @@ void Decider::findOwnLists() {
   std::unordered_map<uint32_t, std::vector<const Value*>> names;
   auto add = [&](const Value* v) {
     if (!AliasAnalysis::canRefer(v->type()) || v->type()->isTensor()) return;
-    const Locations reached = aliases_.reachable(v);
+    const LocationSet reached = aliases_.reachable(v);
     for (uint32_t l : reached.list()) names[l].push_back(v);
   };
   forEachNode(graph_, [&](const Node* n) {
@@ -263,7 +263,7 @@ void Decider::findOwnLists() {
       for (const Value* v : b->parameters()) add(v);
     for (const Value* v : n->outputs()) add(v);
     if (n->kind() != sym::ListConstruct || !n->output()->type()->isListOf(TypeKind::Tensor)) return;
-    const Locations& own = aliases_.locations(n->output());
+    const LocationSet& own = aliases_.locations(n->output());
     if (own.list().size() == 1 && !own.reachOutside() && aliases_.isWrittenItself(n->output()))
       ownLists_[own.list()[0]].maker = n;
   });
@@ -299,7 +299,7 @@ void Decider::findOwnLists() {
     at = isOthers(at->first, at->second) ? ownLists_.erase(at) : std::next(at);
 }
 
-bool Decider::isOwnList(const Locations& locations) const {
+bool Decider::isOwnList(const LocationSet& locations) const {
   return locations.list().size() == 1 && ownLists_.contains(locations.list()[0]);
 }
 

@@ -36,7 +36,7 @@ class Decider {
   const std::string* nameAmong(const std::vector<std::string>& names, const Node* node) const;
   void hazard(const Node* node);
   void findOwnLists();
-  bool isOwnList(const Locations& locations) const;
+  bool isOwnList(const LocationSet& locations) const;
   bool isNew(const Value* value) const;
   const Node* writerBehind(const Node* node);
   std::string mayWrite(const Node* writer) const;

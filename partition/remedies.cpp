@@ -210,6 +210,7 @@ Remedy Remedies::ofWrite(const Node* writer) const {
 
 Remedy Remedies::ofControl(const Node* node) const {
   const bool loop = node->kind() == sym::Loop;
+  if (!loop && node->kind() != sym::If) return {};
   const std::string what = loop ? "number of iterations" : "condition";
   Origins origins(graph_, registry_, aliases_);
   origins.find(node->input(0));

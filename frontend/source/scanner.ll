@@ -9,8 +9,14 @@
 #include "frontend/source/reader.h"
 #include "frontend/source/grammar.h"
 
+#include <memory>
+#include <new>
+
 using namespace tscompile::source;
 using Token = Parser::token;
+
+// What flex would end the process for: memory that cannot be had.
+#define YY_FATAL_ERROR(message) throw std::bad_alloc()
 
 #define YY_DECL int tsSource(Semantic* value, Span* span, yyscan_t yyscanner)
 #define YY_USER_ACTION                          \
@@ -82,14 +88,14 @@ struct Scanner {
 };
 
 Scanner* makeScanner(std::string_view text, Reader* reader) {
-  auto* s = new Scanner;
+  auto s = std::make_unique<Scanner>();
   s->text.reserve(text.size() + 2);
   s->text = text;
   s->text.append(2, '\0');
-  tsSourcelex_init_extra(reader, &s->handle);
+  if (tsSourcelex_init_extra(reader, &s->handle) != 0) throw std::bad_alloc();
   reader->setBase(s->text.data());
   tsSource_scan_buffer(s->text.data(), s->text.size(), s->handle);
-  return s;
+  return s.release();
 }
 
 void destroyScanner(Scanner* s) {

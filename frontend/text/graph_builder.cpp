@@ -1,6 +1,7 @@
 #include "frontend/text/graph_builder.h"
 
 #include "frontend/text/values.h"
+#include "ir/analysis/node_form.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -375,6 +376,10 @@ void GraphBuilder::onNode(NodeSyntax& syntax, const PlaceSyntax* place, Span spa
   SmallVector<Value*, 16> inputs;
   for (Name& n : syntax.inputs) inputs.push_back(lookUp(*g, n));
   Symbol kind = syntax.python ? sym::PythonOp : kindSymbol(syntax.kind);
+  if (!syntax.python && isReservedKind(kind)) {
+    ctx_->error(span, std::string(kind.text()) + " is no kind of node that a text can have");
+    return;
+  }
   Node* node = g->graph->create(kind, inputs, syntax.outputs.size);
   node->range = range(span);
   if (place && !options_.likeParseIr) node->location = {fileSymbol(place->file), place->line, place->column};

@@ -11,8 +11,14 @@
 #include "frontend/text/token_rules.h"
 #include "ir/support/text.h"
 
+#include <memory>
+#include <new>
+
 using namespace tscompile::frontend;
 using Token = Parser::token;
+
+// What flex would end the process for: memory that cannot be had.
+#define YY_FATAL_ERROR(message) throw std::bad_alloc()
 
 #define YY_DECL int tsScan(Semantic* value, Span* span, yyscan_t yyscanner)
 #define YY_USER_ACTION                                             \
@@ -156,18 +162,18 @@ struct Scanner {
 };
 
 Scanner* makeScanner(std::string_view text, TokenRules* rules, bool startInAttributes) {
-  auto* s = new Scanner;
+  auto s = std::make_unique<Scanner>();
   s->text.reserve(text.size() + 2);
   s->text = text;
   s->text.append(2, '\0');
-  tsScanlex_init_extra(rules, &s->handle);
+  if (tsScanlex_init_extra(rules, &s->handle) != 0) throw std::bad_alloc();
   rules->setBase(s->text.data());
   tsScan_scan_buffer(s->text.data(), s->text.size(), s->handle);
   if (startInAttributes) {
     auto* yyg = static_cast<struct yyguts_t*>(s->handle);
     BEGIN(ATTRIBUTES);
   }
-  return s;
+  return s.release();
 }
 
 void destroyScanner(Scanner* s) {

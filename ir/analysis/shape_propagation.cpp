@@ -1,6 +1,7 @@
 #include "ir/analysis/shape_propagation.h"
 
 #include "ir/analysis/alias.h"
+#include "ir/analysis/node_form.h"
 
 #include <algorithm>
 
@@ -274,7 +275,38 @@ class ShapeWalker {
     return true;
   }
 
+  // Containers in containers are copied, so what is known of them ends at a depth, and where there are many: lists that
+  // hold each other would double with each.
+  void addItem(SymbolicValue& container, const SymbolicValue& item) {
+    constexpr int kMaxDepth = 8;
+    size_t nested = item.items.empty() ? 0 : nestedItems(item, kMaxDepth);
+    if (nested == 0) {
+      container.items.push_back(item);
+      return;
+    }
+    constexpr size_t kMaxNested = size_t{1} << 20;
+    if (nested <= kMaxItemsNested && (nestedItems_ += nested) <= kMaxNested) {
+      container.items.push_back(item);
+      return;
+    }
+    SymbolicValue outline = symbolicOf(item.type);
+    outline.integers = item.integers;
+    container.items.push_back(std::move(outline));
+  }
+  static constexpr size_t kMaxItemsNested = 1024;
+  // How many values an item holds; more than kMaxItemsNested also if it is nested more deeply than `depth`.
+  static size_t nestedItems(const SymbolicValue& v, int depth) {
+    size_t count = v.items.size();
+    if (depth == 0 && count) return kMaxItemsNested + 1;
+    for (const SymbolicValue& item : v.items) {
+      if (count > kMaxItemsNested) break;
+      if (!item.items.empty()) count += nestedItems(item, depth - 1);
+    }
+    return count;
+  }
+
   bool structure(const Node* n) {
+    if (!formProblem(*n).empty()) return false;
     if (n->kind() == sym::Constant) {
       constant(n);
       return true;
@@ -287,7 +319,7 @@ class ShapeWalker {
       std::vector<IValue> constants;
       for (const Use& u : n->inputs()) {
         const SymbolicValue& item = get(u.value);
-        v.items.push_back(item);
+        addItem(v, item);
         allIntegers &= item.integers && item.integers->size() == 1;
         if (allIntegers) integers.push_back((*item.integers)[0]);
         allConstant &= item.constant.has_value();
@@ -500,7 +532,7 @@ class ShapeWalker {
 
   // Arithmetic on numbers: done now where all are known; sums and products of sizes keep what they can.
   bool scalar(const Node* n, const Operator& op, const std::vector<SymbolicValue>& a) {
-    if (!op.def().scalar || n->outputCount() != 1) return false;
+    if (!op.def().scalar || n->outputCount() != 1 || a.size() < op.schema().arguments.size()) return false;
     bool allConstant = true;
     SmallVector<const IValue*, 8> pointers;
     for (const SymbolicValue& v : a) {
@@ -535,6 +567,7 @@ class ShapeWalker {
   const ShapeOptions& options_;
   std::optional<AliasAnalysis> aliases_;  // only if something is changed where it stands
   LocationSet changed_;
+  size_t nestedItems_ = 0;  // of containers in containers, so far
 };
 
 ShapePropagation::ShapePropagation(const Graph& graph, const OpRegistry& registry, const ShapeOptions& options)

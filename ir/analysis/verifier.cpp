@@ -1,5 +1,6 @@
 #include "ir/analysis/verifier.h"
 
+#include "ir/analysis/node_form.h"
 #include "ir/operators/overload_cache.h"
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
@@ -112,12 +113,6 @@ class Verifier {
 
   // ---- nodes ----
 
-  bool expectInputs(const Node* n, size_t count) {
-    if (n->inputCount() == count) return true;
-    fail(n, std::string(n->kind().text()) + " takes " + counted(count, "input") + ", not " +
-                std::to_string(n->inputCount()));
-    return false;
-  }
   bool expectOutputs(const Node* n, size_t count) {
     if (n->outputCount() == count) return true;
     fail(n, std::string(n->kind().text()) + " has " + counted(count, "output") + ", not " +
@@ -134,6 +129,10 @@ class Verifier {
   }
 
   void node(const Node* n) {
+    if (std::string problem = formProblem(*n); !problem.empty()) {
+      fail(n, problem);
+      return;
+    }
     if (n->kind() == sym::If) return ifNode(n);
     if (n->kind() == sym::Loop) return loopNode(n);
     if (n->kind() == sym::Constant) return constantNode(n);
@@ -143,29 +142,16 @@ class Verifier {
   }
 
   void ifNode(const Node* n) {
-    if (!expectInputs(n, 1)) return;
     expectType(n, 0, types().boolean, "condition");
-    if (n->blocks().size() != 2) {
-      fail(n, "prim::If has 2 blocks, not " + std::to_string(n->blocks().size()));
-      return;
-    }
     for (const Block* b : n->blocks())
       if (!b->parameters().empty()) fail(n, "the blocks of prim::If have no parameters");
   }
 
   void loopNode(const Node* n) {
-    if (n->inputCount() < 2) {
-      fail(n, "prim::Loop takes a trip count and a condition");
-      return;
-    }
     expectType(n, 0, types().integer, "trip count");
     expectType(n, 1, types().boolean, "condition");
     size_t carried = n->inputCount() - 2;
     if (!expectOutputs(n, carried)) return;
-    if (n->blocks().size() != 1) {
-      fail(n, "prim::Loop has 1 block, not " + std::to_string(n->blocks().size()));
-      return;
-    }
     const Block* b = n->block(0);
     if (b->parameters().size() != carried + 1) {
       fail(n, "the block of this prim::Loop has " + counted(carried + 1, "parameter") + ", not " +
@@ -213,7 +199,6 @@ class Verifier {
   }
 
   void constantNode(const Node* n) {
-    if (!expectInputs(n, 0) || !expectOutputs(n, 1)) return;
     const IValue* v = n->attributeValue(sym::value);
     if (!v || v->isLiteral()) return;
     TypePtr t = n->output()->type();
@@ -242,7 +227,6 @@ class Verifier {
   bool structural(const Node* n) {
     std::string_view kind = n->kind().name();
     if (kind == "TupleConstruct") {
-      if (!expectOutputs(n, 1)) return true;
       TypePtr t = unwrapped(n->output()->type());
       if (t->is(TypeKind::Tuple) && t->elements().size() != n->inputCount())
         fail(n, "a tuple of " + counted(t->elements().size(), "element") + " is made from " +
@@ -250,7 +234,6 @@ class Verifier {
       return true;
     }
     if (kind == "TupleUnpack") {
-      if (!expectInputs(n, 1)) return true;
       TypePtr t = n->input(0)->type();
       if (t->is(TypeKind::Tuple) && t->elements().size() != n->outputCount())
         fail(n, "a tuple of " + counted(t->elements().size(), "element") + " is taken apart into " +
@@ -258,7 +241,6 @@ class Verifier {
       return true;
     }
     if (kind == "ListConstruct") {
-      if (!expectOutputs(n, 1)) return true;
       TypePtr t = unwrapped(n->output()->type());
       if (!t->is(TypeKind::List) && t != types().tensor)
         fail(n, "prim::ListConstruct makes a list, not " + typeText(t));
@@ -269,41 +251,26 @@ class Verifier {
                  "%" + u.value->name() + " of type " + typeText(u.value->type()) + " is no element of " + typeText(t));
       return true;
     }
-    if (kind == "ListUnpack") {
-      expectInputs(n, 1);
-      return true;
-    }
     if (kind == "DictConstruct") {
-      expectOutputs(n, 1);
       if (n->inputCount() % 2) fail(n, "prim::DictConstruct takes keys and values in turn");
       return true;
     }
     if (kind == "GetAttr" || kind == "SetAttr" || kind == "CallMethod") {
       const IValue* name = n->attributeValue(sym::name);
       if (!name || !name->isString()) fail(n, std::string(n->kind().text()) + " needs an attribute 'name'");
-      if (n->inputCount() == 0) fail(n, std::string(n->kind().text()) + " takes an object");
-      if (kind == "GetAttr") expectOutputs(n, 1);
       return true;
     }
-    if (kind == "CallFunction") {
-      if (n->inputCount() == 0) fail(n, "prim::CallFunction takes a function");
-      return true;
-    }
-    if (kind == "isinstance") {
-      expectInputs(n, 1);
-      expectOutputs(n, 1);
-      return true;
-    }
-    for (const char* other : {"Uninitialized", "RaiseException", "unchecked_cast", "TupleIndex", "TupleSlice",
-                              "CreateObject", "Enter", "Exit", "Print", "fork", "profile", "tolist"})
-      if (kind == other) return true;
-    return false;
+    return hasForm(n->kind()) || kind == "fork";
   }
 
   // ---- operators ----
 
   void schema(const Node* n) {
     const Operator* op = overloads_.resolve(*n);
+    if (op && n->hasBlocks() && n->kind().nameSpace() == "aten") {
+      fail(n, op->fullName() + " has no blocks");
+      return;
+    }
     if (!op) {
       if (std::string problem = registry_.problemOf(*n); !problem.empty()) fail(n, problem);
       return;

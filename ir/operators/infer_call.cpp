@@ -117,11 +117,13 @@ int64_t InferCall::size(size_t i) const {
 double InferCall::number(size_t i) const {
   const IValue& v = needed(i);
   if (v.isComplex()) return v.toComplex().real();
+  if (!v.isNumber()) fail("expected a number as argument {}", i + 1);
   return v.toDouble();
 }
 
 bool InferCall::flag(size_t i) const {
   const IValue& v = needed(i);
+  if (!v.isBool() && !v.isInt()) fail("expected a bool as argument {}", i + 1);
   return v.isInt() ? v.toInt() != 0 : v.toBool();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace tscompile {
 
@@ -41,20 +42,20 @@ bool IValue::isSame(const IValue& other) const {
 }
 
 void ContainerValue::destroy() const {
-  // The outermost destruction of this thread takes the others one by one.
-  thread_local std::vector<const ContainerValue*>* queue = nullptr;
-  if (queue) {
-    queue->push_back(this);
-    return;
-  }
-  std::vector<const ContainerValue*> local{this};
-  queue = &local;
-  while (!local.empty()) {
-    const ContainerValue* next = local.back();
-    local.pop_back();
+  // The outermost destruction of this thread takes the others one by one. They are their own list: what gives memory
+  // back takes none.
+  thread_local bool isRunning = false;
+  thread_local const ContainerValue* waiting = nullptr;
+  nextToDestroy_ = waiting;
+  waiting = this;
+  if (isRunning) return;
+  isRunning = true;
+  while (waiting) {
+    const ContainerValue* next = waiting;
+    waiting = next->nextToDestroy_;
     delete next;
   }
-  queue = nullptr;
+  isRunning = false;
 }
 
 void ListValue::growSlowly(size_t extra) {
@@ -62,7 +63,7 @@ void ListValue::growSlowly(size_t extra) {
   if (extra > kMaxItems || items.size() + extra > kMaxItems)
     throw ExecutionError(ErrorKind::Limit, "a list has at most 2^28 items");
   size_t capacity = std::max({items.size() + extra, 2 * items.capacity(), size_t{4}});
-  charge.raise(capacity * bytesPerItem());
+  chargeContents(capacity * bytesPerItem());
   items.reserve(capacity);
 }
 
@@ -103,7 +104,7 @@ void DictValue::set(const IValue& key, IValue value) {
     // What an entry takes here, in the index, as a node of it, and as a small object.
     constexpr size_t kBytesPerEntry = sizeof(Entry) + 72 + 64;
     size_t capacity = std::max<size_t>(4, 2 * entries_.size());
-    charge_.raise(capacity * kBytesPerEntry);
+    chargeContents(capacity * kBytesPerEntry);
     entries_.reserve(capacity);
   }
   auto [it, isNew] = index_.try_emplace(key, entries_.size());
@@ -167,12 +168,19 @@ IValue tensorList(std::vector<Tensor> values) {
 IValue tuple(std::vector<IValue> items) { return Ref<TupleValue>::make(std::move(items)); }
 
 IValue copyContainers(const IValue& value, bool shared) {
-  // An explicit stack: the values may be nested to any depth.
+  // An explicit stack: the values may be nested to any depth. What is held twice, or holds itself, is copied once.
   IValue top = value;
   std::vector<IValue*> todo{&top};
+  std::unordered_map<const RefCounted*, IValue> copies;
   while (!todo.empty()) {
     IValue& v = *todo.back();
     todo.pop_back();
+    if (!v.isList() && !v.isTuple() && !v.isDict()) continue;
+    IValue original = v;
+    if (auto known = copies.find(original.object()); known != copies.end()) {
+      v = known->second;
+      continue;
+    }
     if (v.isList()) {
       auto copy = Ref<ListValue>::make(v.toList().elementType, v.toList().items);
       copy->shared = shared;
@@ -182,13 +190,14 @@ IValue copyContainers(const IValue& value, bool shared) {
       auto copy = Ref<TupleValue>::make(v.toTuple().items, v.toTuple().type);
       for (IValue& item : copy->items) todo.push_back(&item);
       v = IValue(std::move(copy));
-    } else if (v.isDict()) {
+    } else {
       auto copy = Ref<DictValue>::make(v.toDict().keyType, v.toDict().valueType);
       copy->shared = shared;
       v.toDict().forEach([&](const IValue& key, const IValue& item) { copy->set(key, item); });
       copy->forEachValue([&](IValue& item) { todo.push_back(&item); });
       v = IValue(std::move(copy));
     }
+    copies.emplace(original.object(), v);
   }
   return top;
 }
@@ -296,8 +305,13 @@ bool isInstance(const IValue& v, TypePtr type) {
 }
 
 bool valuesEqual(const IValue& first, const IValue& second) {
-  // An explicit stack: the values may be nested to any depth.
+  // An explicit stack: the values may be nested to any depth. A pair of containers is looked at once, however often it
+  // is held, also by itself: if it differs the answer is known.
   std::vector<std::pair<const IValue*, const IValue*>> todo{{&first, &second}};
+  std::set<std::pair<const RefCounted*, const RefCounted*>> seen;
+  auto isNew = [&](const IValue& a, const IValue& b) {
+    return (a.object()->unique() && b.object()->unique()) || seen.emplace(a.object(), b.object()).second;
+  };
   while (!todo.empty()) {
     const IValue& a = *todo.back().first;
     const IValue& b = *todo.back().second;
@@ -325,11 +339,13 @@ bool valuesEqual(const IValue& first, const IValue& second) {
         const auto& x = a.isList() ? a.toList().items : a.toTuple().items;
         const auto& y = b.isList() ? b.toList().items : b.toTuple().items;
         if (x.size() != y.size()) return false;
+        if (!isNew(a, b)) break;
         for (size_t i = 0; i < x.size(); ++i) todo.emplace_back(&x[i], &y[i]);
         break;
       }
       case IValue::Tag::Dict: {
         if (a.toDict().size() != b.toDict().size()) return false;
+        if (!isNew(a, b)) break;
         bool same = true;
         a.toDict().forEach([&](const IValue& key, const IValue& value) {
           IValue* other = b.toDict().find(key);

@@ -195,7 +195,15 @@ class ContainerValue : public RefCounted {
   bool shared = false;  // belongs to a program or a loaded module: runs do not change it
 
  protected:
+  ContainerValue() { charge_.raiseAlways(kOwnBytes); }
   void destroy() const override;
+  // Counts what the container holds besides itself, within the run's memory limit.
+  void chargeContents(uint64_t bytes) { charge_.raiseAlways(kOwnBytes + bytes); }
+
+ private:
+  static constexpr uint64_t kOwnBytes = 96;
+  MemoryCharge charge_;
+  mutable const ContainerValue* nextToDestroy_ = nullptr;
 };
 
 struct StringValue : RefCounted {
@@ -211,7 +219,7 @@ struct ComplexValue : RefCounted {
 
 struct ListValue : ContainerValue {
   ListValue(TypePtr element, std::vector<IValue> items) : elementType(element), items(std::move(items)) {
-    charge.raise(this->items.capacity() * bytesPerItem());
+    chargeContents(this->items.capacity() * bytesPerItem());
   }
   // Makes room for items that are about to be added, within the run's memory limit.
   void grow(size_t extra) {
@@ -219,7 +227,6 @@ struct ListValue : ContainerValue {
   }
   TypePtr elementType;
   std::vector<IValue> items;
-  MemoryCharge charge;
 
  private:
   void growSlowly(size_t extra);
@@ -233,7 +240,9 @@ struct ListValue : ContainerValue {
 };
 
 struct TupleValue : ContainerValue {
-  explicit TupleValue(std::vector<IValue> items, TypePtr type = nullptr) : items(std::move(items)), type(type) {}
+  explicit TupleValue(std::vector<IValue> items, TypePtr type = nullptr) : items(std::move(items)), type(type) {
+    chargeContents(this->items.capacity() * sizeof(IValue));
+  }
   std::vector<IValue> items;
   TypePtr type;  // of a named tuple; else null
 };
@@ -280,7 +289,6 @@ struct DictValue : ContainerValue {
   std::vector<Entry> entries_;
   mutable size_t oldest_ = 0;  // entries before it are not live
   std::unordered_map<IValue, size_t, KeyHash, KeyEqual> index_;
-  MemoryCharge charge_;
 };
 
 // An instance of a class or module. Attributes keep their order.
@@ -292,10 +300,12 @@ struct ObjectValue : ContainerValue {
     return nullptr;
   }
   void set(Symbol attribute, IValue value) {
-    if (IValue* old = find(attribute))
+    if (IValue* old = find(attribute)) {
       *old = std::move(value);
-    else
+    } else {
+      chargeContents((attributes.size() + 1) * 2 * sizeof(attributes[0]));
       attributes.emplace_back(attribute, std::move(value));
+    }
   }
   TypePtr type;
   std::vector<std::pair<Symbol, IValue>> attributes;

@@ -61,6 +61,7 @@ thread_local SmallCache tSmall;
 
 class LargeCache {
  public:
+  LargeCache() { blocks_.reserve(kMostKept + 1); }
   void* take(size_t bytes) {
     std::lock_guard lock(mutex_);
     for (size_t i = blocks_.size(); i-- > 0;) {
@@ -72,19 +73,16 @@ class LargeCache {
     }
     return nullptr;
   }
+  // Takes no memory itself: tensors die while there is none.
   void put(void* p, size_t bytes) {
-    std::vector<void*> evicted;
-    {
-      std::lock_guard lock(mutex_);
-      blocks_.push_back({p, bytes});
-      kept_ += bytes;
-      while (kept_ > kLargeKept || blocks_.size() > 64) {  // the oldest goes first
-        evicted.push_back(blocks_.front().memory);
-        kept_ -= blocks_.front().bytes;
-        blocks_.erase(blocks_.begin());
-      }
+    std::lock_guard lock(mutex_);
+    blocks_.push_back({p, bytes});
+    kept_ += bytes;
+    while (kept_ > kLargeKept || blocks_.size() > kMostKept) {  // the oldest goes first
+      std::free(blocks_.front().memory);
+      kept_ -= blocks_.front().bytes;
+      blocks_.erase(blocks_.begin());
     }
-    for (void* q : evicted) std::free(q);
   }
   void clear() {
     std::lock_guard lock(mutex_);
@@ -94,6 +92,7 @@ class LargeCache {
   }
 
  private:
+  static constexpr size_t kMostKept = 64;
   struct Kept {
     void* memory;
     size_t bytes;

@@ -68,6 +68,10 @@ class MemoryCharge {
     if (bytes > bytes_ && bytes > kUncounted) [[unlikely]]
       chargeMore(bytes);
   }
+  // The same for what may hold others of its kind, so that many small ones are counted as well.
+  void raiseAlways(uint64_t bytes) {
+    if (bytes > bytes_) chargeMore(bytes);
+  }
 
  private:
   static constexpr uint64_t kUncounted = 128;

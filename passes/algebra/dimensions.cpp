@@ -19,6 +19,7 @@ std::optional<Dims> orderOf(Site& site, const Node* n) {
   if (!isPermutation(n->kind())) return std::nullopt;
   std::optional<size_t> rank = site.facts.rank(n->input(0));
   std::optional<Dims> given = n->kind() == kPermute ? site.facts.integers(n->input(1)) : std::nullopt;
+  if (given && rank && *rank != given->size()) return std::nullopt;  // refused when it runs
   if (given) rank = given->size();
   if (!rank) return std::nullopt;
   Dims order;
@@ -29,6 +30,7 @@ std::optional<Dims> orderOf(Site& site, const Node* n) {
   } else if (n->kind() == kNumpyT) {
     std::reverse(order.begin(), order.end());
   } else if (n->kind() == kT) {
+    if (*rank > 2) return std::nullopt;
     if (*rank == 2) std::swap(order[0], order[1]);
   } else if (n->kind() == kTranspose || n->kind() == kSwapaxes) {
     std::optional<size_t> a = site.dimension(n->input(1), rank), b = site.dimension(n->input(2), rank);
@@ -48,6 +50,7 @@ std::optional<Dims> orderOf(Site& site, const Node* n) {
 Replacement dropIdentity(Site& site) {
   std::optional<Dims> order = orderOf(site, site.node);
   if (!order || !std::is_sorted(order->begin(), order->end())) return {};
+  if (!site.facts.rank(site.input(0))) return {};  // it may be another one, which raises
   return site.input(0);
 }
 
@@ -59,7 +62,8 @@ Replacement mergeTwo(Site& site) {
   if (!first || !second || first->size() != second->size()) return {};
   Dims order;
   for (int64_t d : *second) order.push_back((*first)[static_cast<size_t>(d)]);
-  if (std::is_sorted(order.begin(), order.end())) return inner->input(0);
+  if (std::is_sorted(order.begin(), order.end()))
+    return site.facts.rank(inner->input(0)) ? Replacement(inner->input(0)) : Replacement();
   return site.make(kPermute, {inner->input(0), site.integers(order)});
 }
 

@@ -4,6 +4,9 @@
 //   %a = aten::relu(%x)                 %a = aten::relu(%x)
 //   %b = aten::add_(%a, %y, %n)    ->   %b = aten::add(%a, %y, %n)
 //   %c = aten::neg(%a)                  %c = aten::neg(%b)
+//
+// Where it is not proven that %b has sizes and dtype of %a, tscompile::check_in_place(%b, %a) raises what the operator
+// would have raised.
 #include "ir/graph/liveness.h"
 #include "ir/values/aten.h"
 #include "passes/lowering/clean_up.h"
@@ -18,8 +21,9 @@ namespace {
 // How a node that writes its first argument is said without writing.
 struct Functional {
   Symbol kind;
-  size_t nones = 0;        // arguments to add
-  bool needsCast = false;  // the result may be of another dtype than the argument
+  size_t nones = 0;         // arguments to add
+  bool needsCast = false;   // the result may be of another dtype than the argument
+  bool needsCheck = false;  // it may be one that cannot be written to the argument: of other sizes or dtype
 };
 
 // One walk over the graph with one set of analyses; they hold for all nodes that were there before.
@@ -84,7 +88,52 @@ class Round {
     const Operator* twin = context_.registry.resolve(without, types);
     if (!twin || !twin->isImplemented() || twin->def().kernel != op.def().kernel) return {};
     if (twin->schema().isMutable()) return {};
-    return {without, 0, !keepsDType(n, *twin)};
+    bool needsCast = !keepsDType(n, *twin);
+    return {without, 0, needsCast, needsCast || !keepsSizes(n, *twin)};
+  }
+
+  // Whether the functional form is known to give the sizes of its first argument.
+  bool keepsSizes(const Node* n, const Operator& twin) {
+    if (!twin.def().infer) return false;
+    std::vector<SymbolicValue> arguments;
+    for (const Use& u : n->inputs()) arguments.push_back(facts_.symbolic(u.value));
+    SymbolicValue& self = arguments[0];
+    self.constant.reset();
+    const TensorFacts known = self.type->tensor();
+    if (known.hasRank && isEach(known.sizes, [](int64_t s) { return s != kUnknownSize; }))
+      return givesSizes(twin, arguments, known.sizes);
+    // What is not known is tried: shape functions compare and broadcast sizes, so these few tell all cases apart.
+    size_t least = known.hasRank ? known.sizes.size() : 0, most = known.hasRank ? least : 5;
+    for (size_t rank = least; rank <= most; ++rank)
+      for (int64_t tried : {1, 2, 0, 7}) {
+        TensorFacts assumed = known;
+        assumed.hasRank = true;
+        assumed.hasStrides = false;
+        assumed.sizes.resize(rank, kUnknownSize);
+        for (size_t d = 0; d < rank; ++d)
+          if (!isKnownSize(assumed.sizes[d])) assumed.sizes[d] = tried == 7 ? 7 + 2 * static_cast<int64_t>(d) : tried;
+        self.type = tensorType(assumed);
+        if (!givesSizes(twin, arguments, assumed.sizes)) return false;
+      }
+    return true;
+  }
+  template <class F>
+  static bool isEach(DimSpan sizes, F&& f) {
+    return std::all_of(sizes.begin(), sizes.end(), f);
+  }
+  // Whether the operator gives a tensor of these sizes, or refuses the arguments, as it does in either form.
+  static bool givesSizes(const Operator& op, std::span<const SymbolicValue> arguments, DimSpan sizes) {
+    try {
+      InferCall call(op, arguments);
+      op.def().infer(call);
+      if (call.resultCount() != 1 || call.inferred(0).kind != InferredResult::Kind::Tensor) return false;
+      const TensorSpec& spec = call.inferred(0).tensor;
+      return spec.hasRank && std::equal(spec.sizes.begin(), spec.sizes.end(), sizes.begin(), sizes.end());
+    } catch (const InferCall::NotKnown&) {
+      return false;
+    } catch (const ExecutionError&) {
+      return true;
+    }
   }
 
   // Whether the functional form is known to give the dtype of its first argument, whatever that is.
@@ -364,18 +413,22 @@ class Round {
       for (size_t i = 0; i < f.nones; ++i) n->addInput(none);
     }
     Value* v = n->output();
-    if (!f.needsCast) return v;
+    if (!f.needsCast && !f.needsCheck) return v;
     Builder b(graph_, n);
     b.setPlaceOf(n);
     b.setPointAfter(n);
-    Value* cast = b.call(aten::type_as, {v, before}, v->type());
+    Value* written = v;
+    TypePtr type = v->type();
+    static const Symbol kCheckInPlace = Symbol::of("tscompile::check_in_place");
+    if (f.needsCheck) written = b.call(kCheckInPlace, {written, before}, f.needsCast ? types().tensor : type);
+    if (f.needsCast) written = b.call(aten::type_as, {written, before}, type);
     if (v->isNamed()) {
       std::string name(v->givenName());
       v->setName("");
-      cast->setName(name);
+      written->setName(name);
     }
     v->setType(types().tensor);
-    return cast;
+    return written;
   }
 
   // ---- lists ----
@@ -401,6 +454,7 @@ class Round {
     for (const Node* n : x.users) {
       bool appends = x.writers.contains(n);
       if (appends && n->block() != root->block()) return false;
+      if (appends && x.names.contains(n->input(1))) return false;  // it holds itself
       items += appends;
       if (!appends && !isRead) made += items;
       isRead = !appends;

@@ -67,7 +67,7 @@ class WriteScatterer {
   }
   bool isPart(const Value* v) { return v->node() && partOf(v->node()->kind()) && v->type()->isTensor(); }
 
-  bool refersTo(const Value* v, const Locations& memory) {
+  bool refersTo(const Value* v, const LocationSet& memory) {
     return AliasAnalysis::canRefer(v->type()) &&
            (!facts_.aliases().knows(v) || facts_.aliases().reachable(v).intersects(memory));
   }
@@ -103,7 +103,7 @@ class WriteScatterer {
     const Node* maker = base->node();
     if (!maker || maker->hasBlocks() || maker->kind() == sym::Constant || !facts_.isFresh(maker)) return false;
     if (!facts_.aliases().knows(base)) return false;
-    const Locations memory = facts_.aliases().locations(base);
+    const LocationSet memory = facts_.aliases().locations(base);
     if (memory.empty() || memory.reachOutside()) return false;
     std::vector<Node*> captures, scattered;
     std::unordered_set<const Node*> writes;

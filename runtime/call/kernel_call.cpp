@@ -43,6 +43,7 @@ std::complex<double> KernelCall::complex(size_t i) const {
 
 bool KernelCall::flag(size_t i) const {
   const IValue& v = argument(i);
+  if (!v.isBool() && !v.isInt()) fail("expected a bool as argument {}", i + 1);
   return v.isInt() ? v.toInt() != 0 : v.toBool();
 }
 

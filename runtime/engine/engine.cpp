@@ -25,7 +25,11 @@ std::shared_ptr<Engine> Engine::make(const Graph& graph, const OpRegistry& regis
 }
 
 // Every kind of value starts with a number of its own, so no signature is the start of another.
-bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors) {
+bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors, int depth) {
+  // Lists may hold themselves, or each other many times over: the interpreter takes those.
+  constexpr int kMaxDepth = 16;
+  constexpr size_t kMaxSigned = size_t{1} << 20;
+  if (depth > kMaxDepth || into.size() > kMaxSigned) return false;
   enum : int64_t { kNone = -1, kTensor = -2, kList = -3, kInt = -4, kFloat = -5, kBool = -6, kUndefined = -7 };
   if (v.isTensor()) {
     if (!v.tensorImpl()) {
@@ -42,7 +46,8 @@ bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors
   if (v.isList()) {
     const auto& items = v.toList().items;
     into.insert(into.end(), {kList, static_cast<int64_t>(items.size())});
-    return std::all_of(items.begin(), items.end(), [&](const IValue& item) { return sign(item, into, tensors); });
+    return std::all_of(items.begin(), items.end(),
+                       [&](const IValue& item) { return sign(item, into, tensors, depth + 1); });
   }
   if (v.isNone()) return into.push_back(kNone), true;
   if (v.isInt()) return into.insert(into.end(), {kInt, v.toInt()}), true;

@@ -46,7 +46,7 @@ class Engine : public CompiledSegment {
   Engine() = default;
   // What a plan depends on, as numbers.
   using Signature = std::vector<int64_t>;
-  static bool sign(const IValue& value, Signature& into, std::vector<Tensor>& tensors);
+  static bool sign(const IValue& value, Signature& into, std::vector<Tensor>& tensors, int depth = 0);
 
   std::unique_ptr<const TracedGraph> traced_;
   EngineOptions options_;

@@ -27,6 +27,9 @@ std::unique_ptr<Frame> EnginePlan::takeFrame() const {
 
 namespace {
 
+// A layer may take long, so the clock is looked at before each.
+constexpr int64_t kLayerWork = int64_t{1} << 40;
+
 void runObserved(const Layer& layer, size_t index, Frame& frame, RunObserver& observer) {
   RunObserver::Clock::time_point begin = RunObserver::Clock::now();
   layer.run(frame);
@@ -44,7 +47,7 @@ void EnginePlan::run(std::span<const Tensor> tensors, std::span<IValue> outputs,
     RunObserver* observer = RunObserver::current();
     for (size_t i = 0; i < network_->layers.size(); ++i) {
       current = network_->layers[i].get();
-      context.checkInterrupt();
+      context.checkInterrupt(kLayerWork);
       if (observer) [[unlikely]]
         runObserved(*current, i, *frame, *observer);
       else

@@ -2,6 +2,7 @@
 
 #include "ir/operators/private_writes.h"
 #include "ir/values/loop_limits.h"
+#include "runtime/call/argument_check.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/constant_value.h"
@@ -274,6 +275,7 @@ class Tracer : private OperatorTracer {
     const OpDef& def = op.def();
     if (def.scalar || !def.kernel || !def.infer || (c.symbolic && op.has(Trait::DependsOnElements)))
       refuse(Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", op.fullName()));
+    checkArguments(op, c.arguments.data(), c.arguments.size());
     checkDType(c);
     noteStrides(c);
     InferCall infer(op, c.arguments.data(), c.arguments.size());

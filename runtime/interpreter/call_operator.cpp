@@ -1,5 +1,6 @@
 #include "runtime/interpreter/call_operator.h"
 
+#include "runtime/call/argument_check.h"
 #include "runtime/reference/loops/copy.h"
 
 namespace tscompile {
@@ -35,15 +36,6 @@ void checkDType(const Operator& op, const IValue* const* arguments, size_t count
     if (!t || op.def().dtypes.contains(t->dtype())) return;
     throw ExecutionError(ErrorKind::Unsupported, fmt::format("not implemented for {}", pythonName(t->dtype())));
   }
-}
-
-// An undefined tensor, such as the gradient of a tensor that has none, stands for None where that is allowed.
-void checkUndefined(const Operator& op, size_t i) {
-  const Schema& schema = op.schema();
-  bool needed = op.kind().nameSpace() == "aten" && i < schema.arguments.size() && schema.arguments[i].type->isTensor();
-  if (needed)
-    throw ExecutionError(ErrorKind::Model,
-                         fmt::format("expected a tensor as argument {}, not an undefined one", i + 1));
 }
 
 // `out` variants and in-place variants without a kernel that can overwrite its argument: compute aside, copy over.
@@ -90,8 +82,7 @@ void callOperator(const Operator& op, const IValue* const* arguments, size_t cou
                   RunContext& context) {
   const OpDef& def = op.def();
   if (def.scalar) return def.scalar(arguments, results[0]);
-  for (size_t i = 0; i < count; ++i)
-    if (arguments[i]->isTensor() && !arguments[i]->tensorImpl()) checkUndefined(op, i);
+  checkArguments(op, arguments, count - op.outCount());
   if (op.quantized() && takesQuantized(arguments, count))
     return callQuantized(op, arguments, count, results, resultCount, context);
   if (!def.dtypes.empty()) checkDType(op, arguments, count);

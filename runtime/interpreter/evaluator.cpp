@@ -4,6 +4,7 @@
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/structure_runner.h"
 
+#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -83,6 +84,8 @@ class NodeEvaluator : public Evaluator {
     constexpr uint64_t kRoom = 1 << 20;
     RunOptions options;
     options.memoryLimit = kRoom + 4 * (std::min(maxBytes, runBytes_) + inputBytes);
+    options.timeLimit = patience_;
+    auto begin = std::chrono::steady_clock::now();
     RunContext context(options);
     RunScope scope(context);
     try {
@@ -93,7 +96,9 @@ class NodeEvaluator : public Evaluator {
       for (IValue& v : results)
         if (!detacher.detach(v)) return std::nullopt;
       return results;
-    } catch (const ExecutionError&) {
+    } catch (const ExecutionError& e) {
+      // Values may make a loop endless; what is asked again and again waits less and less.
+      if (e.kind() == ErrorKind::Limit && std::chrono::steady_clock::now() - begin >= patience_) patience_ /= 8;
       return std::nullopt;
     } catch (const std::bad_alloc&) {
       return std::nullopt;
@@ -131,6 +136,7 @@ class NodeEvaluator : public Evaluator {
 
   const OpRegistry& registry_;
   uint64_t runBytes_;
+  std::chrono::nanoseconds patience_ = std::chrono::seconds(1);
   std::optional<StructureRunner> structures_;
 };
 

@@ -1,5 +1,6 @@
 // One graph to instructions: slots for values, jumps for nested blocks.
 #include "ir/analysis/alias.h"
+#include "ir/analysis/node_form.h"
 #include "runtime/interpreter/constant_value.h"
 #include "runtime/interpreter/program_compiler.h"
 #include "runtime/interpreter/release_plan.h"
@@ -130,7 +131,7 @@ class FunctionCompiler {
     startBlock(block, {}, 0);
     while (true) {
       if (n) {
-        if (n->hasBlocks() && (n->kind() == sym::If || n->kind() == sym::Loop)) {
+        if (n->hasBlocks() && (n->kind() == sym::If || n->kind() == sym::Loop) && formProblem(*n).empty()) {
           OpenNode& open = stack.emplace_back(n);
           n->kind() == sym::If ? openIf(open) : openLoop(open);
           block = n->block(0);
@@ -358,7 +359,9 @@ class FunctionCompiler {
     Slots inputs, outputs;
     for (const Use& u : n->inputs()) inputs.push_back(slotOf(u.value));
     for (const Value* o : n->outputs()) outputs.push_back(define(o));
-    if (n->hasBlocks()) {
+    if (std::string problem = formProblem(*n); !problem.empty()) {
+      owner_.unsupported(n, problem, ErrorKind::Input);
+    } else if (n->hasBlocks()) {
       owner_.unsupported(n, fmt::format("{} with blocks is not supported", n->kind().text()));
     } else if (n->kind() == sym::PythonOp) {
       owner_.unsupported(

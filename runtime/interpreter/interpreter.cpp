@@ -8,6 +8,7 @@
 #include "runtime/interpreter/machine.h"
 #include "runtime/interpreter/program_compiler.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/reference/text_format.h"
 
 #include <fmt/core.h>
 
@@ -184,10 +185,10 @@ std::string describe(const IValue& v) {
   }
   if (v.isList() && v.toList().elementType->isTensor())
     return typeText(dynamicType(v)) + " of " + std::to_string(v.toList().items.size());
-  std::string text = v.isString() || v.isNumber() || v.isNone() || v.isDevice() || v.isList() || v.isTuple()
-                         ? valueText(v, LiteralStyle::Plain)
-                         : typeText(dynamicType(v), TypeStyle::Schema);
-  return abbreviate(text, 60);
+  constexpr size_t kShown = 60;
+  if (v.isString() || v.isNumber() || v.isNone() || v.isDevice() || v.isList() || v.isTuple())
+    return shortText(v, kShown, LiteralStyle::Plain);
+  return abbreviate(typeText(dynamicType(v), TypeStyle::Schema), kShown);
 }
 
 void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnostics& diagnostics) {

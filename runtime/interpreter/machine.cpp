@@ -35,9 +35,15 @@ void Machine::addChunk(size_t size) {
   slotCount_ += size;
 }
 
+// A frame without slots is never left behind, whatever cannot be had.
+void Machine::enter(const Function& function, const Instruction* caller) {
+  Frame frame{&function, caller, nullptr, chunk_, used_};
+  slots = frame.slots = allocate(function.slotCount);
+  frames.push_back(frame);
+}
+
 const Instruction* Machine::start(const Function& function, std::span<const IValue> inputs) {
-  frames.push_back({&function, nullptr, nullptr, chunk_, used_});
-  slots = frames.back().slots = allocate(function.slotCount);
+  enter(function, nullptr);
   for (size_t i = 0; i < inputs.size(); ++i) slots[function.parameters[i]] = inputs[i];
   return function.code.data();
 }
@@ -51,8 +57,7 @@ const Instruction* Machine::call(const Function& function, const Instruction* ca
   if (caller->outputs != function.resultCount)
     fail(fmt::format("{} returns {} values, not {}", function.name, function.resultCount, caller->outputs));
   IValue* from = slots;
-  frames.push_back({&function, caller, nullptr, chunk_, used_});
-  slots = frames.back().slots = allocate(function.slotCount);
+  enter(function, caller);
   for (size_t i = 0; i < count; ++i) {
     IValue& argument = from[caller->input(i)];
     if (moves && moves[i])

@@ -47,6 +47,7 @@ class Machine {
     std::unique_ptr<IValue[]> slots;
     size_t size;
   };
+  void enter(const Function& function, const Instruction* caller);
   IValue* allocate(size_t count);
   void addChunk(size_t size);
   void popFrame();

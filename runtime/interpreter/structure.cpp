@@ -141,6 +141,9 @@ const Instruction* getAttr(Machine& m, const Instruction* in) {
   }
   IValue* value = o.find(symbol);
   if (!value) Machine::fail(fmt::format("{} has no attribute '{}'", o.type->name(), name));
+  if (value->isLiteral() && !in->node->output()->type()->isTensor())
+    throw ExecutionError(ErrorKind::Input,
+                         fmt::format("the value of attribute '{}' is not part of the text: give the weights", name));
   IValue copy = *value;
   result(m, in) = std::move(copy);
   return in + 1;
@@ -295,7 +298,7 @@ const Instruction* uninitialized(Machine& m, const Instruction* in) {
 const Instruction* raiseException(Machine& m, const Instruction* in) {
   if (in->inputs == 0) Machine::fail("the model raised an exception");
   const IValue& message = argument(m, in, 0);
-  std::string text = message.isString() ? message.toString() : valueText(message, LiteralStyle::Plain);
+  std::string text = message.isString() ? message.toString() : shortText(message, size_t{1} << 16, LiteralStyle::Plain);
   std::string type = in->inputs > 1 && argument(m, in, 1).isString() ? argument(m, in, 1).toString() : "";
   if (startsWith(type, "builtins.")) type.erase(0, 9);
   throw ExecutionError(ErrorKind::Model, "the model raised an exception: " + (type.empty() ? "" : type + ": ") + text);
@@ -368,6 +371,7 @@ const Instruction* toList(Machine& m, const Instruction* in) {
                               depth, t.rank()));
   std::vector<IValue> items;
   for (int64_t i = 0; i < t.numel(); ++i) {
+    m.context.checkInterrupt();
     if (element->is(TypeKind::Int))
       items.emplace_back(t.integer(i));
     else if (element->is(TypeKind::Bool))
@@ -385,6 +389,7 @@ const Instruction* toList(Machine& m, const Instruction* in) {
     for (int k = 0; k < d; ++k) groups *= t.size(k);
     std::vector<IValue> lists;
     for (int64_t g = 0; g < groups; ++g) {
+      m.context.checkInterrupt();
       auto from = items.begin() + g * length;
       lists.emplace_back(Ref<ListValue>::make(
           elementTypes[static_cast<size_t>(d)],

@@ -1,5 +1,7 @@
 #include "runtime/interpreter/structure_runner.h"
 
+#include "ir/analysis/node_form.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -21,6 +23,7 @@ bool StructureRunner::runs(Symbol kind) {
 
 void StructureRunner::run(const Node& node, std::span<const IValue> inputs, std::span<IValue> results,
                           RunContext& context) const {
+  if (std::string problem = formProblem(node); !problem.empty()) Machine::fail(problem);
   std::vector<IValue> slots(inputs.begin(), inputs.end());
   slots.resize(inputs.size() + results.size());
   std::vector<uint32_t> numbers(slots.size());

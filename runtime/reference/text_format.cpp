@@ -41,11 +41,11 @@ std::string textOf(const IValue& value) {
   return out;
 }
 
-std::string shortText(const IValue& value, size_t bytes) {
+std::string shortText(const IValue& value, size_t bytes, LiteralStyle style) {
   struct Enough {};
   std::string out;
   try {
-    appendValue(value, LiteralStyle::Stream, out, [bytes](const std::string& text) {
+    appendValue(value, style, out, [bytes](const std::string& text) {
       if (text.size() > bytes) throw Enough();
     });
   } catch (const Enough&) {

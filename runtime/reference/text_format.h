@@ -1,7 +1,7 @@
 // Values as TorchScript prints them: print(), str(), format() and the % operator.
 #pragma once
 
-#include "ir/values/ivalue.h"
+#include "ir/values/literal.h"
 
 #include <string>
 
@@ -12,7 +12,7 @@ namespace tscompile {
 void appendText(const IValue& value, std::string& out);
 std::string textOf(const IValue& value);
 // About the first `bytes` of it, for messages.
-std::string shortText(const IValue& value, size_t bytes);
+std::string shortText(const IValue& value, size_t bytes, LiteralStyle style = LiteralStyle::Stream);
 
 // Fails with ErrorKind::Limit if a string of this size cannot be.
 void checkTextSize(size_t bytes);

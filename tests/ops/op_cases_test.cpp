@@ -2,6 +2,7 @@
 #include "api/compiler.h"
 #include "ir/support/text.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/network/poison.h"
 #include "runtime/engine/support.h"
 #include "runtime/registry.h"
 #include "tests/support/analysis_checks.h"
@@ -200,6 +201,7 @@ class OpCase : public ::testing::Test {
   void runOnEngine(const Engine& engine, const Method& method, const Row& row) {
     std::string where = "on an engine: " + case_.file + ":" + std::to_string(row.line);
     std::vector<ValueInfo> wanted = method.inputs(), outputs = method.outputs();
+    PoisonScope poison;
     for (int again = 0; again < 2; ++again) {
       std::vector<IValue> inputs, got(outputs.size());
       for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i].type));

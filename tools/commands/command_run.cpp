@@ -17,6 +17,8 @@ class RunCommandExecutor {
       : options_(options), run_(options.run), session_(session) {}
 
   int run() {
+    // The limit holds for reading and lowering as well.
+    std::optional<InterruptScope> interrupts(std::in_place, run_.timeLimit);
     std::optional<Executable> model = loadAsGiven(options_, session_);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
@@ -31,12 +33,14 @@ class RunCommandExecutor {
     session_.progress.step("running");
     PluginWork plugins;
     RefusalWatch refusals;
-    InterruptScope interrupts(run_.timeLimit);
     Result<std::vector<IValue>> outputs =
-        model->method.run(*inputs, session_.diagnostics, runOptions(run_, interrupts, session_));
+        model->method.run(*inputs, session_.diagnostics, runOptions(run_, *interrupts, session_));
+    int signal = interrupts->signal();
+    // What was computed in time is written, however long that takes.
+    interrupts.reset();
     if (!outputs) {
       int code = session_.finish();
-      return interrupts.signal() ? 128 + interrupts.signal() : code;
+      return signal ? 128 + signal : code;
     }
     session_.progress.end();
     deliver(*outputs);

@@ -5,8 +5,11 @@
 #include "tools/session/session.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <fcntl.h>
+#include <new>
 #include <signal.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -68,6 +71,21 @@ void onInternalError(const char* what, const char* file, int line) {
   leave(kExitInternal);
 }
 
+// Exceptions that nobody can catch, as they come from where none may leave. Lack of memory is not a mistake of ours.
+void onTerminate() {
+  try {
+    if (std::exception_ptr e = std::current_exception()) std::rethrow_exception(e);
+  } catch (const std::bad_alloc&) {
+    say("tscompile: error: out of memory\n");
+    leave(exitCode(ErrorKind::Limit));
+  } catch (...) {
+  }
+  std::abort();
+}
+
+// Before anything that allocates.
+[[gnu::constructor(101)]] void catchFromTheStart() { std::set_terminate(onTerminate); }
+
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -85,6 +103,11 @@ void prepareProcess() {
   // A file opened later must not become standard output.
   for (int fd = 0; fd <= 2; ++fd)
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+  // Whoever started this process may have blocked them.
+  sigset_t needed;
+  sigemptyset(&needed);
+  for (int number : {SIGINT, SIGTERM, SIGALRM, SIGBUS}) sigaddset(&needed, number);
+  sigprocmask(SIG_UNBLOCK, &needed, nullptr);
   handle(SIGINT, onInterrupt);
   handle(SIGTERM, onInterrupt);
   handle(SIGALRM, onAlarm);

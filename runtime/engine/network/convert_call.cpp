@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include <unordered_set>
+
 namespace tscompile {
 
 Tensor NetworkTensors::make(DType dtype, DimSpan sizes) {
@@ -58,17 +60,32 @@ NetValue NetworkTensors::valueOf(const IValue& value) {
   return v;
 }
 
+namespace {
+
+const std::vector<IValue>* itemsOf(const IValue& v) {
+  return v.isList() ? &v.toList().items : v.isTuple() ? &v.toTuple().items : nullptr;
+}
+bool isSymbolicTensor(const IValue& v) {
+  return v.isTensor() && v.tensorImpl() && v.tensorImpl()->storage()->isSymbolic();
+}
+
+}  // namespace
+
 bool NetworkTensors::isSymbolic(const IValue& value) {
-  if (value.isTensor()) return value.tensorImpl() && value.tensorImpl()->storage()->isSymbolic();
-  const std::vector<IValue>* items = value.isList()    ? &value.toList().items
-                                     : value.isTuple() ? &value.toTuple().items
-                                                       : nullptr;
-  if (!items) return false;
-  // Containers of containers of tensors do not cross the borders of engines, and inside they do not nest deeply: the
-  // depth is that of a type in the text, which the reader bounds.
-  for (const IValue& item : *items)
-    if (isSymbolic(item)) return true;
-  return false;
+  const std::vector<IValue>* items = itemsOf(value);
+  if (!items) return isSymbolicTensor(value);
+  // Containers in containers may hold each other many times over, or themselves: each is looked at once.
+  std::vector<const IValue*> nested;
+  std::unordered_set<const RefCounted*> seen;
+  while (true) {
+    for (const IValue& item : *items) {
+      if (isSymbolicTensor(item)) return true;
+      if (itemsOf(item) && seen.insert(item.object()).second) nested.push_back(&item);
+    }
+    if (nested.empty()) return false;
+    items = itemsOf(*nested.back());
+    nested.pop_back();
+  }
 }
 
 IValue ConvertCall::compute(std::string_view name, std::vector<IValue> arguments) const {

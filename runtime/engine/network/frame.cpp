@@ -1,7 +1,10 @@
 #include "runtime/engine/network/frame.h"
 
 #include "runtime/engine/network/memory_plan.h"
+#include "runtime/engine/network/poison.h"
 #include "runtime/reference/loops/copy.h"
+
+#include <cstring>
 
 namespace tscompile {
 
@@ -26,6 +29,8 @@ void Frame::begin(std::span<const Tensor> tensors, RunContext& context, int thre
   inputs_ = tensors;
   context_ = &context;
   threads_ = threads;
+  const bool poisoned = PoisonScope::isOpen();
+  if (poisoned) std::memset(arena_->data(), PoisonScope::kByte, plan_.peakBytes());
   for (size_t b = 0; b < network_.buffers.size(); ++b) {
     const NetBuffer& buffer = network_.buffers[b];
     if (buffer.kind == NetBuffer::Kind::Input) {
@@ -35,6 +40,7 @@ void Frame::begin(std::span<const Tensor> tensors, RunContext& context, int thre
       inputOffsets_[b] = t.offset() * static_cast<int64_t>(itemSize(t.dtype()));
     } else if (buffer.escapes) {
       storages_[b] = Storage::allocate(buffer.bytes);
+      if (poisoned) std::memset(storages_[b]->data(), PoisonScope::kByte, buffer.bytes);
       bases_[b] = storages_[b]->data();
     }
   }

@@ -44,6 +44,13 @@ std::optional<Dims> resultSizes(const InferCall& call) {
   TensorInfo self = call.tensor(0);
   std::vector<std::optional<TensorInfo>> indices = call.optionalTensors(1);
   if (!self.hasRank) return std::nullopt;
+  call.require(indices.size() <= self.rank(), "too many indices for tensor of dimension {} (got {})", self.rank(),
+               indices.size());
+  // A mask without dimensions selects nothing by itself; PyTorch leaves it out beside others and has no answer alone.
+  bool selects = indices.empty();
+  for (const std::optional<TensorInfo>& index : indices)
+    selects |= !index || !isMask(index->dtype) || !index->hasRank || index->rank() > 0;
+  call.require(selects, "a mask without dimensions needs another index beside it");
   SmallVector<bool, 6> indexed(self.rank(), false);
   Dims block;
   size_t dim = 0;
@@ -64,7 +71,7 @@ std::optional<Dims> resultSizes(const InferCall& call) {
                  dimsText(block), dimsText(index->sizes));
     dim += taken;
   }
-  call.require(dim <= self.rank(), "too many indices for a tensor of {} dimensions: {}", self.rank(), dim);
+  call.require(dim <= self.rank(), "too many indices for tensor of dimension {} (got {})", self.rank(), dim);
   return indexedSizes(self.sizes, indexed, block);
 }
 
@@ -76,13 +83,22 @@ void inferIndex(InferCall& call) {
     call.resultOfUnknownRank(dtype);
 }
 
+// Whether one value is put where a mask without dimensions is true: everywhere or nowhere.
+bool isFilledWhere(const InferCall& call) {
+  std::vector<std::optional<TensorInfo>> indices = call.optionalTensors(1);
+  TensorInfo values = call.tensor(2);
+  bool isOne = std::all_of(values.sizes.begin(), values.sizes.end(), [](int64_t s) { return s == 1; });
+  return indices.size() == 1 && indices[0] && isMask(indices[0]->dtype) && indices[0]->rank() == 0 && isOne &&
+         !call.flag(3) && call.tensor(0).rank() > 0;
+}
+
 void inferIndexPut(InferCall& call) {
   TensorInfo self = call.tensor(0), values = call.tensor(2);
   call.require(
       self.dtype == values.dtype || self.dtype == DType::Undefined || values.dtype == DType::Undefined,
       "index put requires the source and destination dtypes match, got {} for the destination and {} for the source",
       pythonName(self.dtype), pythonName(values.dtype));
-  if (call.isRun()) resultSizes(call);  // for its checks
+  if (call.isRun() && !isFilledWhere(call)) resultSizes(call);  // for its checks
   call.result(self);
 }
 
@@ -168,6 +184,11 @@ void indexPutKernel(KernelCall& call) {
   Tensor self = updatedSelf(call), values = sourceFor(call, self, call.tensor(2));
   for (const Tensor& index : call.tensors(1))
     if (index.defined()) sourceFor(call, self, index);
+  const Tensor mask = call.tensors(1).size() == 1 ? call.tensors(1)[0] : Tensor();
+  if (mask.defined() && isMask(mask.dtype()) && mask.rank() == 0) {
+    if (mask.integer(0)) copyTensor(self, reshaped(values, Dims{}));
+    return;
+  }
   Selection s = select(call, self);
   Dims sizes = s.sizes;
   call.require(values.sizes().size() <= sizes.size() && broadcastInto(sizes, values.sizes()) && sizes == s.sizes,

@@ -78,6 +78,11 @@ struct Network {
   bool hasCell;   // a second state
   bool addsBias;  // the hidden state's bias may be added to the input's part
   Step step;
+
+  // Where the parts of input and state are just added, a row of input without a batch counts for all sequences of the
+  // state: so PyTorch computes two-dimensional inputs. Without a cell the state may lack the batch as well.
+  bool takesRows() const { return addsBias; }
+  bool takesRowsAlone() const { return addsBias && !hasCell; }
 };
 constexpr Network kLstm{4, true, true, stepLstm};
 constexpr Network kGru{3, false, false, stepGru};
@@ -146,6 +151,7 @@ struct Layers {
   int64_t layers, directions;
   double dropout;
   bool train;
+  bool alone;  // neither input nor state have a batch
 };
 
 void Layers::readWeights(const KernelCall& call, size_t at, bool hasBiases, DType stored) {
@@ -196,13 +202,19 @@ Layers::Layers(const KernelCall& call, const Network& network, bool packed) : ne
   directions = call.flag(state + 6) ? 2 : 1;
   dropout = call.number(state + 4);
   train = call.flag(state + 5);
+  alone = states[0].rank() == 2;
+  Dims stateSizes(states[0].sizes());
+  if (alone) stateSizes = Dims{stateSizes[0], 1, stateSizes[1]};
   h = cloneTensor(weightTensor(call, states[0], data.dtype()))
-          .withGeometry(states[0].sizes(), contiguousStrides(states[0].sizes()), 0);
+          .withGeometry(stateSizes, contiguousStrides(stateSizes), 0);
   if (network.hasCell) c = cloneTensor(weightTensor(call, states[1], data.dtype()));
   if (packed) {
     readBatches(call, denseTensor(data));
   } else {
     if (call.flag(8)) data = transposed(data, 0, 1);
+    if (data.rank() == 2)
+      data = data.withGeometry(Dims{data.size(0), h.size(1), data.size(1)}, Dims{data.stride(0), 0, data.stride(1)},
+                               data.offset());
     batches = Dims(static_cast<size_t>(data.size(0)), data.size(1));
     input = reshaped(denseTensor(data), Dims{data.size(0) * data.size(1), data.size(2)});
   }
@@ -252,9 +264,9 @@ Tensor Layers::run(const KernelCall& call) const {
 
 // ---- layers ----
 
-void checkState(const InferCall& call, const TensorInfo& t, int64_t count) {
+void checkState(const InferCall& call, const TensorInfo& t, int64_t count, bool mayBeAlone) {
   if (!t.hasRank) return;
-  call.require(t.rank() == 3, "the state must have 3 dimensions, not {}", t.rank());
+  call.require(t.rank() == 3 || (mayBeAlone && t.rank() == 2), "the state must have 3 dimensions, not {}", t.rank());
   call.require(!differ(t.sizes[0], count), "the state is of {} layers and directions, expected {}", t.sizes[0], count);
 }
 
@@ -262,7 +274,8 @@ template <const Network& kNetwork, bool kPacked>
 void inferLayers(InferCall& call) {
   constexpr size_t kState = kPacked ? 2 : 1, kRank = kPacked ? 2 : 3;
   TensorInfo x = call.tensor(0);
-  call.require(!x.hasRank || x.rank() == kRank, "the input must have {} dimensions, not {}", kRank, x.rank());
+  bool isRows = !kPacked && kNetwork.takesRows() && x.hasRank && x.rank() == 2;
+  call.require(!x.hasRank || x.rank() == kRank || isRows, "the input must have {} dimensions, not {}", kRank, x.rank());
   int64_t layers = call.integer(kState + 3), directions = call.flag(kState + 6) ? 2 : 1;
   double p = call.number(kState + 4);
   call.require(layers > 0 && layers <= INT32_MAX, "expected one layer at least, got {}", layers);
@@ -274,14 +287,25 @@ void inferLayers(InferCall& call) {
   } else {
     states.push_back(call.tensor(kState));
   }
-  for (const TensorInfo& t : states) checkState(call, t, layers * directions);
+  bool mayBeAlone = kNetwork.takesRowsAlone() && (isRows || !x.hasRank);
+  for (const TensorInfo& t : states) checkState(call, t, layers * directions, mayBeAlone);
   const TensorInfo& h = states[0];
   if (x.hasRank && h.hasRank) {
     Dims sizes(x.sizes);
-    sizes.back() = multiplySizes(h.sizes[2], directions);
+    int64_t outputSize = multiplySizes(h.sizes.back(), directions);
+    if (isRows) {
+      bool batchFirst = call.flag(8);
+      int64_t steps = x.sizes[batchFirst ? 1 : 0];
+      if (h.rank() == 2)
+        sizes = batchFirst ? Dims{outputSize, steps} : Dims{steps, outputSize};
+      else
+        sizes = batchFirst ? Dims{h.sizes[1], steps, outputSize} : Dims{steps, h.sizes[1], outputSize};
+    } else {
+      sizes.back() = outputSize;
+    }
     if (kPacked) {
       sizes[0] = kUnknownSize;
-    } else {
+    } else if (!isRows) {
       int64_t batch = sizes[call.flag(8) ? 0 : 1];
       for (const TensorInfo& t : states)
         call.require(!t.hasRank || !differ(t.sizes[1], batch), "the state is of {} sequences, the input of {}",
@@ -304,10 +328,11 @@ void layersKernel(KernelCall& call) {
   Tensor out = convertTensor(layers.run(call), dtype);
   if (!kPacked) {
     auto steps = static_cast<int64_t>(layers.batches.size());
-    out = reshaped(out, Dims{steps, layers.batches[0], out.size(1)});
+    out = reshaped(out, layers.alone ? Dims{steps, out.size(1)} : Dims{steps, layers.batches[0], out.size(1)});
     if (call.flag(8)) out = transposed(out, 0, 1);
   }
   call.setResult(0, out);
+  if (layers.alone) layers.h = reshaped(layers.h, Dims{layers.h.size(0), layers.h.size(2)});
   call.setResult(1, convertTensor(layers.h, dtype));
   if (kNetwork.hasCell) call.setResult(2, convertTensor(layers.c, dtype));
 }

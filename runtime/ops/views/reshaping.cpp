@@ -235,6 +235,26 @@ void sumToSizeKernel(KernelCall& call) {
 void aliasKernel(KernelCall& call) { call.setResult(aliased(call.tensor(0))); }
 void selfKernel(KernelCall& call) { call.setResult(call.argument(0)); }
 
+// What lowering puts behind the functional form of an in-place operator where it cannot prove that both agree: the
+// result must have the sizes of the tensor that was to be written, and a dtype that can become its dtype.
+void inferCheckInPlace(InferCall& call) {
+  TensorInfo result = call.tensor(0), self = call.tensor(1);
+  if (result.hasRank && self.hasRank) {
+    bool fits = result.rank() == self.rank();
+    for (size_t d = 0; fits && d < self.rank(); ++d) fits = !differ(result.sizes[d], self.sizes[d]);
+    call.require(fits, "output with shape {} doesn't match the broadcast shape {}", dimsText(self.sizes),
+                 dimsText(result.sizes));
+  }
+  bool known = result.dtype != DType::Undefined && self.dtype != DType::Undefined;
+  call.require(!known || canCast(result.dtype, self.dtype),
+               "result type {} can't be cast to the desired output type {}", graphName(result.dtype),
+               graphName(self.dtype));
+  if (result.hasRank || !self.hasRank)
+    call.result(result);
+  else
+    call.result(self, result.dtype);
+}
+
 void contiguousKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
   MemoryFormat format = formatArgument(call, 1, MemoryFormat::Contiguous);
@@ -280,6 +300,8 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::detach_", inferSameAsSelf, selfKernel, {Trait::SideEffects});  // on gradients
   add("aten::lift", inferSameAsSelf, selfKernel, kMaySelf);
   add("aten::lift_fresh", inferSameAsSelf, selfKernel);
+  add("tscompile::check_in_place(Tensor(a) result, Tensor self) -> Tensor(a)", inferCheckInPlace, aliasKernel,
+      kLikeOther);
 }
 
 }  // namespace tscompile

@@ -44,7 +44,8 @@ TEST(Functionalise, TheResultKeepsTheDType) {
   %1 : int = prim::Constant[value=1]()
   %a : Tensor = aten::neg(%x)
   %4 : Tensor = aten::add(%a, %y, %1)
-  %b : Tensor = aten::type_as(%4, %a)
+  %5 : Tensor = tscompile::check_in_place(%4, %a)
+  %b : Tensor = aten::type_as(%5, %a)
   return (%b)
 )");
   expectAfter(R"(graph(%x : Float(*, *), %y : Half(*, *)):
@@ -57,9 +58,38 @@ TEST(Functionalise, TheResultKeepsTheDType) {
               R"(graph(%x : Float(*, *), %y : Half(*, *)):
   %1 : int = prim::Constant[value=1]()
   %a : Tensor = aten::neg(%x)
-  %b : Tensor = aten::add(%a, %y, %1)
+  %4 : Tensor = aten::add(%a, %y, %1)
+  %b : Tensor = tscompile::check_in_place(%4, %a)
   %c : Tensor = aten::mul(%b, %1)
   return (%c)
+)");
+}
+
+TEST(Functionalise, ChecksNothingThatIsProven) {
+  expectAfter(R"(graph(%x : Float(2, 3), %y : Float(3), %z : Float(*, 3), %n : Float(1)):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::add_(%a, %y, %1)
+  %c : Tensor = aten::neg(%z)
+  %d : Tensor = aten::mul_(%c, %n)
+  return (%b, %d)
+)",
+              R"(graph(%x : Float(2, 3), %y : Float(3), %z : Float(*, 3), %n : Float(1)):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::add(%a, %y, %1)
+  %c : Tensor = aten::neg(%z)
+  %d : Tensor = aten::mul(%c, %n)
+  return (%b, %d)
+)");
+}
+
+TEST(Functionalise, ListsThatHoldThemselvesAreLeft) {
+  expectLeft(R"(graph(%x : Tensor):
+  %l : Any[] = prim::ListConstruct(%x)
+  %m : Any[] = aten::append(%l, %l)
+  %n : int = aten::len(%l)
+  return (%n)
 )");
 }
 

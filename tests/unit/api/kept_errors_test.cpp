@@ -1,0 +1,104 @@
+// What raises before lowering raises after it: in-place statements of sizes and dtypes that do not fit.
+#include "api/compiler.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile::test {
+namespace {
+
+struct Outcome {
+  bool raised = false;
+  std::string value;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+Outcome outcome(const Module& module, const std::vector<IValue>& inputs) {
+  Diagnostics diagnostics;
+  Result<std::vector<IValue>> got = module.forward(inputs, diagnostics);
+  if (got) return {false, valueToText(got->at(0))};
+  return {true, ""};
+}
+
+IValue filled(DType dtype, const Dims& sizes) {
+  Tensor t = Tensor::zeros(dtype, sizes);
+  for (int64_t i = 0; i < t.numel(); ++i) {
+    if (dtype == DType::Float32) t.data<float>()[i] = static_cast<float>(i) + 0.5f;
+    if (dtype == DType::Int64) t.data<int64_t>()[i] = i + 1;
+    if (dtype == DType::Bool) t.data<bool>()[i] = i % 2 == 0;
+  }
+  return t;
+}
+
+std::string statement(const std::string& op, bool sizesInText, const IValue& x, const IValue& y) {
+  auto type = [&](const IValue& v) { return sizesInText ? typeText(dynamicType(v)) : "Tensor"; };
+  std::string alpha = op == "add_" || op == "sub_" ? ", %one" : op == "copy_" ? ", %no" : "";
+  if (op == "masked_fill_") alpha = ", %one";
+  return "graph(%x : " + type(x) + ", %y : " + type(y) +
+         "):\n"
+         "  %one : int = prim::Constant[value=1]()\n"
+         "  %no : bool = prim::Constant[value=0]()\n"
+         "  %none : NoneType = prim::Constant()\n"
+         "  %t : Tensor = aten::clone(%x, %none)\n"
+         "  %u : Tensor = aten::" +
+         op + "(%t, %y" + alpha +
+         ")\n"
+         "  %v : Tensor = aten::mul_(%u, %one)\n"
+         "  return (%v)\n";
+}
+
+Module loaded(const std::string& text) {
+  Diagnostics diagnostics;
+  Result<Module> module = Module::fromText(text, "text", {}, diagnostics);
+  EXPECT_TRUE(module.ok()) << renderDiagnostics(diagnostics, "test");
+  return *module;
+}
+
+void expectSameOutcome(const std::string& text, const std::vector<IValue>& inputs) {
+  Module module = loaded(text);
+  Diagnostics diagnostics;
+  CompileSpec spec;
+  spec.minBlockSize = 1;
+  Result<Module> compiled = module.compiled(spec, diagnostics);
+  ASSERT_TRUE(compiled.ok()) << text << renderDiagnostics(diagnostics, "test");
+  Outcome before = outcome(module, inputs), after = outcome(*compiled, inputs);
+  EXPECT_EQ(before.raised, after.raised) << text << before.value << "\n" << after.value;
+  EXPECT_EQ(before.value, after.value) << text;
+}
+
+}  // namespace
+
+TEST(KeptErrors, InPlaceStatementsRaiseWhereTheyDidBefore) {
+  const std::vector<Dims> sizes = {Dims{}, Dims{1}, Dims{3}, Dims{1, 3}, Dims{2, 3}, Dims{0}};
+  const std::vector<std::pair<DType, DType>> dtypes = {
+      {DType::Float32, DType::Float32}, {DType::Int64, DType::Float32}, {DType::Float32, DType::Int64}};
+  for (const char* op : {"add_", "mul_", "div_", "copy_", "masked_fill_"})
+    for (const Dims& x : sizes)
+      for (const Dims& y : sizes)
+        for (auto [a, b] : dtypes) {
+          bool masks = std::string_view(op) == "masked_fill_";
+          if (masks && b != DType::Float32) continue;
+          IValue first = filled(a, x), second = filled(masks ? DType::Bool : b, y);
+          for (bool sizesInText : {false, true})
+            expectSameOutcome(statement(op, sizesInText, first, second), {first, second});
+        }
+}
+
+TEST(KeptErrors, SizesOfTheExampleHoldForItAlone) {
+  Module module = loaded(
+      "graph(%x : Float(1, 8)):\n"
+      "  %one : int = prim::Constant[value=1]()\n"
+      "  %n : int = aten::size(%x, %one)\n"
+      "  %y : Tensor = aten::mul(%x, %n)\n"
+      "  return (%y)\n");
+  Diagnostics diagnostics;
+  Result<Module> compiled = module.compiled({}, diagnostics);
+  ASSERT_TRUE(compiled.ok());
+  for (Dims sizes : {Dims{1, 8}, Dims{1, 3}, Dims{2, 2}}) {
+    std::vector<IValue> inputs = {filled(DType::Float32, sizes)};
+    EXPECT_EQ(outcome(module, inputs), outcome(*compiled, inputs)) << dimsText(sizes);
+  }
+  std::vector<IValue> other = {filled(DType::Int64, Dims{1, 8})};
+  EXPECT_EQ(outcome(module, other), outcome(*compiled, other));
+}
+
+}  // namespace tscompile::test

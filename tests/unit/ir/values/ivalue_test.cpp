@@ -1,0 +1,60 @@
+// Values that share and hold each other: what walks over them ends, and looks at each once.
+#include "ir/values/ivalue.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile::test {
+namespace {
+
+// Each list holds the one before it twice.
+IValue doubled(int levels) {
+  IValue v = 1;
+  for (int i = 0; i < levels; ++i) v = Ref<ListValue>::make(types().any, std::vector<IValue>{v, v});
+  return v;
+}
+
+}  // namespace
+
+TEST(IValue, ComparesWhatIsSharedOnce) {
+  EXPECT_TRUE(valuesEqual(doubled(100), doubled(100)));
+  EXPECT_FALSE(valuesEqual(doubled(100), doubled(99)));
+}
+
+TEST(IValue, ComparesListsThatHoldThemselves) {
+  auto a = Ref<ListValue>::make(types().any, std::vector<IValue>{IValue(1)});
+  auto b = Ref<ListValue>::make(types().any, std::vector<IValue>{IValue(1)});
+  a->items.push_back(IValue(a));
+  b->items.push_back(IValue(b));
+  EXPECT_TRUE(valuesEqual(IValue(a), IValue(b)));
+  b->items[0] = int64_t{2};
+  EXPECT_FALSE(valuesEqual(IValue(a), IValue(b)));
+  a->items.clear();
+  b->items.clear();
+}
+
+TEST(IValue, CopiesWhatIsSharedOnce) {
+  IValue copy = copyContainers(doubled(100), true);
+  ListValue& outer = copy.toList();
+  EXPECT_TRUE(outer.items[0].isSame(outer.items[1]));
+  EXPECT_TRUE(outer.items[0].toList().shared);
+  auto own = Ref<ListValue>::make(types().any, std::vector<IValue>());
+  own->items.push_back(IValue(own));
+  IValue itself = copyContainers(IValue(own), false);
+  EXPECT_TRUE(itself.toList().items[0].isSame(itself));
+  EXPECT_FALSE(itself.isSame(IValue(own)));
+  itself.toList().items.clear();
+  own->items.clear();
+}
+
+TEST(IValue, SmallContainersAreCounted) {
+  auto budget = Ref<MemoryBudget>::make(uint64_t{1} << 20);
+  BudgetScope scope(budget.get());
+  {
+    IValue v = tuple({});
+    for (int i = 0; i < 100; ++i) v = tuple({v});
+    EXPECT_GT(budget->used(), 100u * 64);
+  }
+  EXPECT_EQ(budget->used(), 0u);
+}
+
+}  // namespace tscompile::test
