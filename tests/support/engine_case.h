@@ -80,6 +80,12 @@ class EngineCase {
     }
     return names;
   }
+  const EnginePlan* plan(std::vector<IValue> inputs) const {
+    RunOptions options;
+    RunContext context(options);
+    RunScope scope(context);
+    return engine_->planFor(inputs, context).get();
+  }
   void expectClose(std::vector<IValue> inputs, double tolerance = 1e-5) const {
     std::vector<IValue> got = run(inputs), expected = interpret(inputs);
     ASSERT_EQ(got.size(), expected.size());
