@@ -91,13 +91,15 @@ class Folder {
   //     block0(): f(%c)    ->     block0(): f(true)
   //     block1(): g(%c)           block1(): g(false)
   void knowInside(Node* n) {
-    constexpr size_t kMostUses = 1000;
+    constexpr size_t kMostUses = 1000, kMostLevels = 32;
     Value* condition = n->input(0);
     if (condition->useCount() > kMostUses) return;
     std::vector<std::pair<Use*, size_t>> known;
     for (Use& u : condition->uses()) {
+      if (u.user == n) continue;
       const Block* inside = u.user->block();
-      while (inside && inside->owner() != n) inside = inside->owner() ? inside->owner()->block() : nullptr;
+      for (size_t levels = 0; inside && inside->owner() != n; ++levels)
+        inside = inside->owner() && levels < kMostLevels ? inside->owner()->block() : nullptr;
       if (inside) known.emplace_back(&u, inside == n->block(0) ? 0 : 1);
     }
     std::array<Value*, 2> made{};
