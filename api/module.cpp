@@ -338,9 +338,18 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
   std::optional<size_t> other = firstOfOtherSizes(this->inputs(), inputs);
   if (!other) return program_->run(inputs, options, diagnostics);
   if (!state_->otherSizes) {
-    diagnostics.error(fmt::format("input %{} is {}, and the engine file was made for {}", this->inputs()[*other].name,
-                                  typeText(dynamicType(inputs[*other])), typeText(this->inputs()[*other].type)),
-                      ErrorKind::Model);
+    auto shown = [](TypePtr type) {
+      TensorFacts f = type->tensor();
+      TensorFacts sizes;
+      sizes.dtype = f.dtype, sizes.hasRank = f.hasRank, sizes.sizes = f.sizes;
+      return typeText(tensorType(sizes));
+    };
+    const ValueInfo declared = this->inputs()[*other];
+    diagnostics
+        .error(fmt::format("input %{} is {}, and the engine file was made for {}", declared.name,
+                           shown(dynamicType(inputs[*other])), shown(declared.type)),
+               ErrorKind::Model)
+        .note("the text that it was compiled from has these sizes: compile it for those that it is to take");
     return Failed{};
   }
   Result<Method> method = state_->otherSizes->method(diagnostics);

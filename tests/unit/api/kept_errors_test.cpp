@@ -99,6 +99,16 @@ TEST(KeptErrors, SizesOfTheExampleHoldForItAlone) {
   }
   std::vector<IValue> other = {filled(DType::Int64, Dims{1, 8})};
   EXPECT_EQ(outcome(module, other), outcome(*compiled, other));
+
+  const std::string path = testing::TempDir() + "other_sizes.tse";
+  ASSERT_TRUE(compiled->save(path, diagnostics)) << renderDiagnostics(diagnostics, "test");
+  Result<Module> file = Module::load(path, {}, diagnostics);
+  ASSERT_TRUE(file.ok());
+  EXPECT_FALSE(outcome(*file, {filled(DType::Float32, Dims{1, 8})}).raised);
+  Diagnostics refused;
+  EXPECT_FALSE(file->forward(std::vector{filled(DType::Float32, Dims{1, 3})}, refused).ok());
+  EXPECT_EQ(refused.list().at(0).message, "input %x is Float(1, 3), and the engine file was made for Float(1, 8)");
+  EXPECT_EQ(refused.firstErrorKind(), ErrorKind::Model);
 }
 
 }  // namespace tscompile::test

@@ -175,22 +175,23 @@ TEST(Functionalise, WritesInBranchesBecomeResults) {
 )",
               R"(graph(%x : Tensor, %c : bool, %d : bool):
   %a : Tensor = aten::neg(%x)
-  %8 : Tensor = prim::If(%c)
+  %9 : Tensor = prim::If(%c)
     block0():
       %b : Tensor = aten::relu(%a)
-      %7 : Tensor = prim::If(%d)
+      %8 : Tensor = prim::If(%d)
         block0():
           -> (%b)
         block1():
           %5 : Tensor = aten::sqrt(%b)
-          %e : Tensor = aten::type_as(%5, %b)
+          %6 : Tensor = tscompile::check_in_place(%5, %b)
+          %e : Tensor = aten::type_as(%6, %b)
           -> (%e)
-       = prim::Print(%7)
-      -> (%7)
+       = prim::Print(%8)
+      -> (%8)
     block1():
        = prim::Print(%a)
       -> (%a)
-  return (%8)
+  return (%9)
 )");
 }
 
