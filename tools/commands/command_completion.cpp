@@ -38,7 +38,7 @@ std::string verbNames() {
 }
 
 // In single quotes for any shell.
-std::string quoted(std::string_view text) {
+std::string shellQuoted(std::string_view text) {
   std::string out = "'";
   for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -104,7 +104,7 @@ std::string zshOption(const OptionSpec& o) {
   }
   std::string out;
   for (const std::string& name : namesOf(o))
-    out += " \\\n        " + quoted((o.repeats ? "*" : "") + name + "[" + help + "]" + action);
+    out += " \\\n        " + shellQuoted((o.repeats ? "*" : "") + name + "[" + help + "]" + action);
   return out;
 }
 
@@ -113,7 +113,7 @@ std::string zsh() {
       "#compdef tscompile\n# zsh completion of tscompile; save it as _tscompile in a folder of $fpath\n"
       "_tscompile() {\n  local -a verbs\n  verbs=(\n";
   for (const VerbSpec& verb : verbSpecs())
-    out += "    " + quoted(std::string(verb.name) + ":" + std::string(verb.summary)) + "\n";
+    out += "    " + shellQuoted(std::string(verb.name) + ":" + std::string(verb.summary)) + "\n";
   out +=
       "  )\n  if (( CURRENT == 2 )); then\n    _describe command verbs\n    _files\n    return\n  fi\n  case $words[2] "
       "in\n";
@@ -122,9 +122,9 @@ std::string zsh() {
     for (const OptionSpec* o : optionsOf(verb)) out += zshOption(*o);
     std::vector<std::string> words = argumentWords(verb);
     if (!words.empty())
-      out += " \\\n        " + quoted("1:" + std::string(verb.argument) + ":(" + spaced(words) + ")");
+      out += " \\\n        " + shellQuoted("1:" + std::string(verb.argument) + ":(" + spaced(words) + ")");
     else if (takesFile(verb.argument))
-      out += " \\\n        " + quoted("*:" + std::string(verb.argument) + ":_files");
+      out += " \\\n        " + shellQuoted("*:" + std::string(verb.argument) + ":_files");
     out += " ;;\n";
   }
   return out + "    *) _files ;;\n  esac\n}\n_tscompile \"$@\"\n";
@@ -134,23 +134,23 @@ std::string fish() {
   std::string out = "# fish completion of tscompile; save it as ~/.config/fish/completions/tscompile.fish\n";
   for (const VerbSpec& verb : verbSpecs())
     out += "complete -c tscompile -n __fish_use_subcommand -a " + std::string(verb.name) + " -d " +
-           quoted(verb.summary) + "\n";
+           shellQuoted(verb.summary) + "\n";
   for (const VerbSpec& verb : verbSpecs()) {
     std::string lead = "complete -c tscompile -n '__fish_seen_subcommand_from " + std::string(verb.name) + "'";
     if (std::vector<std::string> words = argumentWords(verb); !words.empty())
-      out += lead + " -f -a " + quoted(spaced(words)) + "\n";
+      out += lead + " -f -a " + shellQuoted(spaced(words)) + "\n";
     for (const OptionSpec* o : optionsOf(verb)) {
       out += lead;
       for (const std::string& name : namesOf(*o))
         out += name[1] == '-' ? " -l " + name.substr(2) : " -s " + name.substr(1);
       std::vector<std::string_view> choices = choicesOf(*o);
       if (!choices.empty())
-        out += " -x -a " + quoted(join(choices, " ", [](std::string_view c) { return std::string(c); }));
+        out += " -x -a " + shellQuoted(join(choices, " ", [](std::string_view c) { return std::string(c); }));
       else if (o->value == "DIR" || takesFile(o->value))
         out += " -r -F";
       else if (!o->value.empty() && !o->valueOptional)
         out += " -x";
-      out += " -d " + quoted(o->help) + "\n";
+      out += " -d " + shellQuoted(o->help) + "\n";
     }
   }
   return out;

@@ -104,11 +104,15 @@ TEST_P(QuantizedArchiveTest, RunsFromAnEngineFileToTheSameBits) {
   ASSERT_TRUE(compiled->save(folder / "model.tse", diagnostics)) << reports(diagnostics);
   Result<Module> saved = Module::load(folder / "model.tse", {}, diagnostics);
   ASSERT_TRUE(saved.ok()) << reports(diagnostics);
-  Result<std::vector<IValue>> before = module->forward(inputs, diagnostics);
+  Result<std::vector<IValue>> interpreted = module->forward(inputs, diagnostics);
+  Result<std::vector<IValue>> before = compiled->forward(inputs, diagnostics);
   Result<std::vector<IValue>> after = saved->forward(inputs, diagnostics);
-  ASSERT_TRUE(before.ok() && after.ok()) << reports(diagnostics);
-  ASSERT_EQ(after->size(), before->size());
-  for (size_t i = 0; i < before->size(); ++i) EXPECT_EQ(valueToText((*after)[i]), valueToText((*before)[i]));
+  ASSERT_TRUE(interpreted.ok() && before.ok() && after.ok()) << reports(diagnostics);
+  ASSERT_TRUE(after->size() == before->size() && after->size() == interpreted->size());
+  for (size_t i = 0; i < before->size(); ++i) {
+    EXPECT_EQ(valueToText((*after)[i]), valueToText((*before)[i]));
+    EXPECT_TRUE(isNear((*after)[i], (*interpreted)[i]));
+  }
 }
 
 // "source/Nested"

@@ -437,8 +437,8 @@ void expectModel(const std::string& name, const std::string& force, size_t place
   EXPECT_FALSE(m) << m->text();
 }
 
-// Sums in place become sums and conversions to the dtype of what they were written to.
-TEST(TorchTensorRtCases, ResNet50WithoutItsSums) { expectModel("resnet50", "aten::add_", 16, 32); }
+// Sums in place become sums, the question whether they fit, and conversions to the dtype of what they were written to.
+TEST(TorchTensorRtCases, ResNet50WithoutItsSums) { expectModel("resnet50", "aten::add_", 16, 48); }
 TEST(TorchTensorRtCases, MobileNetWithoutItsActivations) { expectModel("mobilenet_v2", "aten::hardtanh_", 35, 35); }
 
 }  // namespace tscompile::test
