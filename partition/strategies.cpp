@@ -39,8 +39,8 @@ class OpenRun {
   std::vector<bool> member_;
 };
 
-// Longest paths in a graph without cycles, in topological order: of each node how often the target changes on the way to it, on the path where it changes most often, if the first
-// segment has target `start`.
+// Longest paths in a graph without cycles, in topological order: of each node how often the target changes on the way
+// to it, on the path where it changes most often, if the first segment has target `start`.
 std::vector<uint32_t> changesBefore(const BlockGraph& block, Target start) {
   std::vector<uint32_t> level(block.size());
   for (uint32_t i = 0; i < block.size(); ++i) {

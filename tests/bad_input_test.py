@@ -261,7 +261,7 @@ def arguments():
     yield Case("argument_of_wrong_type", graph("%y : int = aten::neg(%x)", "%x : int"), code=2, command=("run", "FILE", "--input", "x=2:f32:ones"), located=False)
     yield Case("no_such_file", graph("%y : Tensor = aten::relu(%x)"), code=5, command=("run", "FILE.not", "--input", "x=1"), located=False)
     yield Case("no_such_input_file", graph("%y : Tensor = aten::relu(%x)"), code=5, command=("run", "FILE", "--input", "x=@DIR/none.npy"), located=False)
-    yield Case("no_such_option", graph("%y : Tensor = aten::relu(%x)"), code=2, command=("run", "FILE", "--inputs", "x=1"), located=False)
+    yield Case("no_such_option", graph("%y : Tensor = aten::relu(%x)"), code=2, command=("run", "FILE", "--imput", "x=1"), located=False)
 
 
 def npy(header, data=b"", version=1, magic=b"\x93NUMPY"):

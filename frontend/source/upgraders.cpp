@@ -8,16 +8,11 @@ namespace {
 // Sorted by kind. PyTorch lists more, which change no meaning: aten::gelu got an argument with a default, and
 // aten::full.names gives integers in old files too.
 constexpr Upgrader kUpgraders[] = {
-    {"aten::div", "Tensor", 4, "div"},
-    {"aten::div", "Scalar", 4, "div_number"},
-    {"aten::div", "out", 4, "div_out"},
-    {"aten::div_", "Tensor", 4, "div_"},
-    {"aten::div_", "Scalar", 4, "div_number_"},
-    {"aten::full", "", 5, "full"},
-    {"aten::linspace", "", 8, "linspace"},
-    {"aten::linspace", "out", 8, "linspace_out"},
-    {"aten::logspace", "", 9, "logspace"},
-    {"aten::logspace", "out", 9, "logspace_out"},
+    {"aten::div", "Tensor", 4, "div"},          {"aten::div", "Scalar", 4, "div_number"},
+    {"aten::div", "out", 4, "div_out"},         {"aten::div_", "Tensor", 4, "div_"},
+    {"aten::div_", "Scalar", 4, "div_number_"}, {"aten::full", "", 5, "full"},
+    {"aten::linspace", "", 8, "linspace"},      {"aten::linspace", "out", 8, "linspace_out"},
+    {"aten::logspace", "", 9, "logspace"},      {"aten::logspace", "out", 9, "logspace_out"},
 };
 
 // Division of integers cut off the fraction, a tensor filled with an integer was float32, and the number of steps could

@@ -110,8 +110,8 @@ bool isPlausible(const CompiledPattern& p, const Node* wanted, const Node* n, in
 
 }  // namespace
 
-// Subgraph isomorphism by backtracking (Ullmann 1976): depth-first search with undo. Goals are pairs of a pattern's value or node and the graph's; reaching one may add
-// more.
+// Subgraph isomorphism by backtracking (Ullmann 1976): depth-first search with undo. Goals are pairs of a pattern's
+// value or node and the graph's; reaching one may add more.
 class Matcher {
  public:
   // Where a search got furthest before something did not fit.

@@ -1,8 +1,8 @@
-// Exact attention in tiles with the running softmax of Milakov and Gimelshein (2018), as FlashAttention does (Dao et al. 2022).
-// One pair (batch, head) and some of its queries at a time: a block of keys and values is packed into panels, then
-// tiles of queries go through scores, softmax and the product with the values while their scores stay in cache. Weights
-// are relative to the largest score so far; a later block that has a larger one scales what was summed before. A few
-// queries alone, as in decoding, read keys and values where they are.
+// Exact attention in tiles with the running softmax of Milakov and Gimelshein (2018), as FlashAttention does (Dao et
+// al. 2022). One pair (batch, head) and some of its queries at a time: a block of keys and values is packed into
+// panels, then tiles of queries go through scores, softmax and the product with the values while their scores stay in
+// cache. Weights are relative to the largest score so far; a later block that has a larger one scales what was summed
+// before. A few queries alone, as in decoding, read keys and values where they are.
 #include "runtime/kernels/attention.h"
 
 #include "runtime/call/scratch.h"

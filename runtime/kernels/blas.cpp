@@ -43,8 +43,8 @@ const Library& library() {
   return *l;
 }
 
-// Without the library, and for sizes that it cannot take. One product for all orders, as each takes the compiler seconds:
-// transposed operands are copied.
+// Without the library, and for sizes that it cannot take. One product for all orders, as each takes the compiler
+// seconds: transposed operands are copied.
 template <class T>
 void eigenGemm(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, T alpha, const T* a, int64_t lda,
                const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {

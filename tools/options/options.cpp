@@ -117,8 +117,7 @@ Options readCommandLine(std::span<const std::string> args) {
   if (first.empty())
     throw UsageError{"expected a command",
                      {"'tscompile inspect FILE' tells what a file is and what a model takes",
-                      "'tscompile run model.pt --input 0=@x.npy' runs a model",
-                      "'tscompile help' lists the commands"}};
+                      "'tscompile run model.pt --input 0=@x.npy' runs a model", "'tscompile help' lists the commands"}};
   if (first == "-h" || first == "--help") {
     options.verb = findVerb("help");
     return options;

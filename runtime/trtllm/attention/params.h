@@ -60,7 +60,7 @@ struct GptAttentionParams {
   double qScaling = 1, softcap = 0;  // softcap 0: none
   bool useLognScaling = false;
   int64_t attentionWindow = 0;  // tokens that one sees with itself, of those in the cache; 0: all
-  bool unidirectional = true;  // of implicit relative biases
+  bool unidirectional = true;   // of implicit relative biases
 
   PositionEmbedding positionEmbedding = PositionEmbedding::LearnedAbsolute;
   int64_t rotaryDim = 0;

@@ -357,9 +357,9 @@ TEST(Serving, RefusesWhatItCannotServe) {
       {"  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %drop, %no)\n" + std::string(kTail),
        "text:27:3: error: this attention cannot be served: nothing hides the tokens that come later"},
       {causal + "  return (%o)\n", "text:27:3: error: logits must come from a linear layer with constant weights"},
-      {causal +
-           "  %turned : Tensor = aten::transpose(%x, %0, %1)\n  %logits : Tensor = aten::linear(%turned, %table, %none)\n"
-           "  return (%logits)\n",
+      {causal + "  %turned : Tensor = aten::transpose(%x, %0, %1)\n  %logits : Tensor = aten::linear(%turned, %table, "
+                "%none)\n"
+                "  return (%logits)\n",
        "text:29:3: error: logits must be made of [batch, tokens, hidden]"},
       {causal + "  return (%o, %x)\n", "expected logits as the one output, found 2 outputs"},
       {causal + "  %fixed : int[] = prim::Constant[value=[1, 4, 12]]()\n  %z : Tensor = aten::reshape(%x, %fixed)\n"
