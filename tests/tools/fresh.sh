@@ -8,7 +8,8 @@ source=$1 work=$2
 shift 2
 [ $# -gt 0 ] || set -- demo test
 [ "$(id -u)" = 0 ] || { echo "fresh: needs root, for chroot" >&2; exit 2; }
-mirror=$(sed -nE 's/^(deb|URIs:) +([^ ]*:\/\/[^ ]+).*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | grep -v security | head -n 1)
+mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
+  sed -nE 's/^(deb|URIs:) +([^ ]*:\/\/[^ ]+).*/\2/p' | grep -v security | head -n 1) || true
 mirror=${mirror:-http://deb.debian.org/debian}
 
 if [ ! -f "$work/ready" ]; then
