@@ -195,10 +195,13 @@ void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnost
   const Node* n = e.node() ? e.node() : in ? in->node : nullptr;
   std::string message = e.message();
   bool located = e.kind() == ErrorKind::Model || e.kind() == ErrorKind::Unsupported || e.kind() == ErrorKind::Limit;
-  if (n && located && n->kind() != sym::RaiseException) message = std::string(n->kind().text()) + ": " + message;
+  // Nodes that lowering has added ask what an operator of the user's text would have said itself.
+  const bool isOurs = n && n->kind().nameSpace() == "tscompile" && n->kind() != sym::Engine;
+  if (n && located && n->kind() != sym::RaiseException && !isOurs)
+    message = std::string(n->kind().text()) + ": " + message;
   Diagnostic& d = diagnostics.error(n ? n->range : SourceRange{}, message, e.kind());
   if (!n || e.kind() == ErrorKind::Interrupted) return;
-  if (n == in->node && n->inputCount() && n->inputCount() <= 12 && n->kind() != sym::RaiseException &&
+  if (!isOurs && n == in->node && n->inputCount() && n->inputCount() <= 12 && n->kind() != sym::RaiseException &&
       in->inputs == n->inputCount()) {
     std::string inputs;
     for (size_t i = 0; i < n->inputCount(); ++i) {
