@@ -110,10 +110,16 @@ Result<std::vector<IValue>> InputReader::readOrMake(const std::vector<std::strin
 
 std::vector<IValue> InputReader::complete() const {
   std::vector<IValue> out;
+  std::string none;
   UsageError missing;
   for (size_t i = 0; i < wanted_.size(); ++i) {
     if (given_[i]) {
       out.push_back(*given_[i]);
+      continue;
+    }
+    if (wanted_[i].type->is(TypeKind::Optional)) {
+      none += (none.empty() ? "%" : ", %") + wanted_[i].name;
+      out.emplace_back();
       continue;
     }
     if (missing.message.empty()) missing.message = "no value was given for input " + describeInput(wanted_[i]);
@@ -125,6 +131,7 @@ std::vector<IValue> InputReader::complete() const {
     if (missing.notes.size() > 1) missing.message += fmt::format(", nor for {} more", missing.notes.size() - 1);
     throw missing;
   }
+  if (!none.empty()) session_.note("None is given for " + none);
   return out;
 }
 

@@ -23,7 +23,8 @@ class InputReader {
   InputReader(std::vector<ValueInfo> wanted, Session& session)
       : wanted_(std::move(wanted)), given_(wanted_.size()), session_(session) {}
 
-  // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value.
+  // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that may
+  // not be None.
   Result<std::vector<IValue>> read(const std::vector<std::string>& texts);
   // The same, but tensors that are not given are random if the graph tells their sizes.
   Result<std::vector<IValue>> readOrMake(const std::vector<std::string>& texts, uint64_t seed);
