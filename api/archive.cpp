@@ -45,6 +45,9 @@ class ArchiveLoader {
     if (!object.isObject() || failed_) return fail(root, "the file holds no module");
     requestMethods();
     if (!library_.compile() || !restoreStates()) return false;
+    for (const auto& m : rootInfo()->methods)
+      for (const Argument& a : library_.schemaOf(*m).arguments)
+        if (a.defaultValue) out.defaults[m->name].emplace(a.name, *a.defaultValue);
     makeDump(Ref<ObjectValue>::share(&object.toObject()), out);
     return true;
   }

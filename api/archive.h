@@ -8,13 +8,16 @@
 #include "ir/support/result.h"
 #include "ir/values/ivalue.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace tscompile {
 
 struct OpenedArchive {
-  ParsedText text;                        // a dump, in which each class has its graphs once
+  ParsedText text;  // a dump, in which each class has its graphs once
+  // What arguments of the module's methods are if they are not given: by method, then by name.
+  std::map<std::string, std::map<std::string, IValue>> defaults;
   std::vector<Ref<ObjectValue>> objects;  // after the modules of the dump, as far as they stand for instances
 };
 

@@ -68,6 +68,7 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   if (!archive) return Failed{};
   state->text = std::move(archive->text);
   state->objects = std::move(archive->objects);
+  state->defaults = std::move(archive->defaults);
   Module m;
   m.state_ = std::move(state);
   return m;
@@ -186,6 +187,11 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
 }
 
 const ParsedText& Module::text() const { return state_->text; }
+
+std::map<std::string, IValue> Module::defaults(const std::string& method) const {
+  auto found = state_->defaults.find(method);
+  return found == state_->defaults.end() ? std::map<std::string, IValue>() : found->second;
+}
 
 std::vector<std::string> Module::methods() const {
   std::vector<std::string> out;

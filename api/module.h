@@ -9,6 +9,7 @@
 #include "ir/values/ivalue.h"
 #include "runtime/interpreter/program.h"
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -83,6 +84,9 @@ class Module {
 
   // Names of the methods: those of the dump's outermost module, or "forward" for plain graph text.
   std::vector<std::string> methods() const;
+  // What inputs of a method of an archive are where a caller in Python leaves them out, by name; empty for texts, which
+  // do not say it.
+  std::map<std::string, IValue> defaults(const std::string& method = "forward") const;
   // The graph of a method; null if there is none of this name. It lives as long as the module, as does the text.
   const Graph* graph(std::string_view method = "forward") const;
   const ParsedText& text() const;

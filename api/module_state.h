@@ -8,6 +8,7 @@
 #include "ir/values/ivalue.h"
 #include "runtime/interpreter/program.h"
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,7 @@ struct ModuleState {
   bool takesSelf = true;
   EngineOptions engine;                   // of the engines that its graphs hold
   SourcePtr source;                       // the text
+  std::map<std::string, std::map<std::string, IValue>> defaults;  // of an archive: by method and input
   std::vector<ExportedInput> inputSizes;  // of an exported program: what its inputs may be
   std::vector<std::string> weightFiles;
   std::shared_ptr<const EngineInfo> info;  // of a compiled module

@@ -60,7 +60,7 @@ class Bench {
     Result<std::vector<std::string>> texts = givenInputs(command_, session_);
     if (!texts) return session_.finish();
     Result<std::vector<IValue>> inputs =
-        InputReader(model->method.inputs(), session_).readOrMake(*texts, command_.seed);
+        InputReader(model->method.inputs(), session_, model->defaults).readOrMake(*texts, command_.seed);
     if (!inputs) return session_.finish();
     session_.report();
     method_ = &model->method;

@@ -256,7 +256,7 @@ class Profiler {
     Result<std::vector<std::string>> texts = givenInputs(options_.run, session_);
     if (!texts) return session_.finish();
     Result<std::vector<IValue>> inputs =
-        InputReader(model->method.inputs(), session_).readOrMake(*texts, options_.run.seed);
+        InputReader(model->method.inputs(), session_, model->defaults).readOrMake(*texts, options_.run.seed);
     if (!inputs) return session_.finish();
     session_.report();
     InterruptScope interrupts(std::nullopt);

@@ -24,7 +24,7 @@ class RunCommandExecutor {
     session_.noteUnusedWeights(model->module.unusedWeights());
     Result<std::vector<std::string>> texts = givenInputs(run_, session_);
     if (!texts) return session_.finish();
-    Result<std::vector<IValue>> inputs = InputReader(model->method.inputs(), session_).read(*texts);
+    Result<std::vector<IValue>> inputs = InputReader(model->method.inputs(), session_, model->defaults).read(*texts);
     if (!inputs) return session_.finish();
     session_.report();
     model = withEngines(std::move(*model), options_, session_);

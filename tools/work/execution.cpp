@@ -70,7 +70,8 @@ std::optional<Executable> loadAsGiven(const Options& options, Session& session) 
   if (!module || (command.weights.empty() && hasForgottenWeights(path, *module, session))) return std::nullopt;
   Result<Method> method = module->prepare(session.diagnostics, command.method);
   if (!method) return std::nullopt;
-  return Executable{std::move(*module), std::move(*method)};
+  std::map<std::string, IValue> defaults = module->defaults(command.method);
+  return Executable{std::move(*module), std::move(*method), std::move(defaults)};
 }
 
 std::optional<Executable> withEngines(Executable given, const Options& options, Session& session) {
@@ -94,7 +95,7 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   Result<Module> module = given.module.compiled(spec, diagnostics);
   if (module)
     if (Result<Method> method = module->prepare(diagnostics, "forward"))
-      return Executable{std::move(*module), std::move(*method)};
+      return Executable{std::move(*module), std::move(*method), std::move(given.defaults)};
   if (!isOptional) return std::nullopt;
   session.note("the interpreter runs the graph, which cannot be compiled: " + reasons.list().front().message);
   return given;

@@ -6,6 +6,7 @@
 #include "tools/session/process.h"
 #include "tools/session/session.h"
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@ namespace tscompile {
 struct Executable {
   Module module;
   Method method;
+  std::map<std::string, IValue> defaults = {};  // of inputs, as the module was given
 };
 
 // The method of the text, or the engine file, that the command line names, as it is. Nothing after a report.

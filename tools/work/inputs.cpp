@@ -117,6 +117,14 @@ std::vector<IValue> InputReader::complete() const {
       out.push_back(*given_[i]);
       continue;
     }
+    // Compilers number the names of the source: %mask.1.
+    const std::string& name = wanted_[i].name;
+    auto known = defaults_.find(name);
+    if (known == defaults_.end()) known = defaults_.find(name.substr(0, name.rfind('.')));
+    if (known != defaults_.end()) {
+      out.push_back(known->second);
+      continue;
+    }
     if (wanted_[i].type->is(TypeKind::Optional)) {
       none += (none.empty() ? "%" : ", %") + wanted_[i].name;
       out.emplace_back();

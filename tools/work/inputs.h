@@ -4,6 +4,7 @@
 #include "api/module.h"
 #include "tools/session/session.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,11 +21,12 @@ Result<std::vector<std::string>> givenInputs(const RunCommand& command, Session&
 
 class InputReader {
  public:
-  InputReader(std::vector<ValueInfo> wanted, Session& session)
-      : wanted_(std::move(wanted)), given_(wanted_.size()), session_(session) {}
+  // `defaults`: of inputs that are left out.
+  InputReader(std::vector<ValueInfo> wanted, Session& session, std::map<std::string, IValue> defaults = {})
+      : wanted_(std::move(wanted)), given_(wanted_.size()), defaults_(std::move(defaults)), session_(session) {}
 
-  // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that may
-  // not be None.
+  // Values for all inputs, in order, of texts such as "x=3". Throws UsageError, also for an input without value that
+  // may not be None.
   Result<std::vector<IValue>> read(const std::vector<std::string>& texts);
   // The same, but tensors that are not given are random if the graph tells their sizes.
   Result<std::vector<IValue>> readOrMake(const std::vector<std::string>& texts, uint64_t seed);
@@ -37,6 +39,7 @@ class InputReader {
 
   std::vector<ValueInfo> wanted_;
   std::vector<std::optional<IValue>> given_;
+  std::map<std::string, IValue> defaults_;
   Session& session_;
 };
 
