@@ -28,10 +28,10 @@ struct ModuleState {
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;
   bool takesSelf = true;
-  EngineOptions engine;                   // of the engines that its graphs hold
-  SourcePtr source;                       // the text
+  EngineOptions engine;                                           // of the engines that its graphs hold
+  SourcePtr source;                                               // the text
   std::map<std::string, std::map<std::string, IValue>> defaults;  // of an archive: by method and input
-  std::vector<ExportedInput> inputSizes;  // of an exported program: what its inputs may be
+  std::vector<ExportedInput> inputSizes;                          // of an exported program: what its inputs may be
   std::vector<std::string> weightFiles;
   std::shared_ptr<const EngineInfo> info;  // of a compiled module
   // Of a module that was compiled by the sizes of its text: what runs for inputs of others.
