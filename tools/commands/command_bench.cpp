@@ -7,9 +7,9 @@
 #include "tools/options/option_parts.h"
 #include "tools/reports/statistics.h"
 #include "tools/session/machine_memory.h"
-#include "tools/work/execution.h"
-#include "tools/work/inputs.h"
-#include "tools/work/refusals.h"
+#include "tools/tasks/execution.h"
+#include "tools/tasks/inputs.h"
+#include "tools/tasks/refusals.h"
 
 #include <fmt/core.h>
 

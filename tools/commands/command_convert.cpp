@@ -3,7 +3,7 @@
 #include "frontend/files/file_io.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
-#include "tools/work/inputs.h"
+#include "tools/tasks/inputs.h"
 
 #include <filesystem>
 

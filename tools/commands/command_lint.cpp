@@ -7,7 +7,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/lint.h"
-#include "tools/work/graphs.h"
+#include "tools/tasks/graphs.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include "runtime/engine/why_kernel.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
-#include "tools/work/partitioning.h"
+#include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
 

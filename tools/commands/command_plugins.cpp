@@ -7,7 +7,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/session/process.h"
-#include "tools/work/isolated_checks.h"
+#include "tools/tasks/isolated_checks.h"
 
 #include <fmt/core.h>
 

@@ -6,10 +6,10 @@
 #include "runtime/engine/network/network.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
-#include "tools/work/execution.h"
-#include "tools/work/inputs.h"
-#include "tools/work/plugin_work.h"
-#include "tools/work/refusals.h"
+#include "tools/tasks/execution.h"
+#include "tools/tasks/inputs.h"
+#include "tools/tasks/plugin_work.h"
+#include "tools/tasks/refusals.h"
 
 #include <fmt/core.h>
 

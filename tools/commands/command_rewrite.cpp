@@ -7,7 +7,7 @@
 #include "runtime/registry.h"
 #include "tools/commands/rewriting.h"
 #include "tools/options/option_parts.h"
-#include "tools/work/graphs.h"
+#include "tools/tasks/graphs.h"
 
 #include <fmt/core.h>
 

@@ -2,11 +2,11 @@
 #include "api/value_text.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
-#include "tools/work/execution.h"
-#include "tools/work/inputs.h"
-#include "tools/work/plugin_work.h"
-#include "tools/work/refusals.h"
-#include "tools/work/run_outputs.h"
+#include "tools/tasks/execution.h"
+#include "tools/tasks/inputs.h"
+#include "tools/tasks/plugin_work.h"
+#include "tools/tasks/refusals.h"
+#include "tools/tasks/run_outputs.h"
 
 namespace tscompile {
 namespace {

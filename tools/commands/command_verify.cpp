@@ -10,8 +10,8 @@
 #include "tools/options/option_parts.h"
 #include "tools/session/machine_memory.h"
 #include "tools/session/process.h"
-#include "tools/work/inputs.h"
-#include "tools/work/partitioning.h"
+#include "tools/tasks/inputs.h"
+#include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
 

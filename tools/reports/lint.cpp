@@ -4,7 +4,7 @@
 #include "passes/rewrite/facts.h"
 #include "runtime/registry.h"
 #include "tools/reports/op_status.h"
-#include "tools/work/graphs.h"
+#include "tools/tasks/graphs.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -6,7 +6,7 @@
 #include "partition/report.h"
 #include "runtime/engine/support.h"
 #include "tests/support/partitioning.h"
-#include "tools/work/graphs.h"
+#include "tools/tasks/graphs.h"
 
 #include <gtest/gtest.h>
 

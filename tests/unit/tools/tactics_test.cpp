@@ -5,7 +5,7 @@
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
 #include "tools/options/options.h"
-#include "tools/work/partitioning.h"
+#include "tools/tasks/partitioning.h"
 
 #include <gtest/gtest.h>
 

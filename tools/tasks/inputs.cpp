@@ -1,4 +1,4 @@
-#include "tools/work/inputs.h"
+#include "tools/tasks/inputs.h"
 
 #include "api/value_text.h"
 #include "ir/support/split.h"

@@ -1,4 +1,4 @@
-#include "tools/work/partitioning.h"
+#include "tools/tasks/partitioning.h"
 
 #include "ir/analysis/verifier.h"
 #include "ir/support/text.h"

@@ -1,4 +1,4 @@
-#include "tools/work/run_outputs.h"
+#include "tools/tasks/run_outputs.h"
 
 #include "api/value_text.h"
 #include "frontend/files/weights.h"

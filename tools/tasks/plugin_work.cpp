@@ -1,4 +1,4 @@
-#include "tools/work/plugin_work.h"
+#include "tools/tasks/plugin_work.h"
 
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"

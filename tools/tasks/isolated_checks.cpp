@@ -1,4 +1,4 @@
-#include "tools/work/isolated_checks.h"
+#include "tools/tasks/isolated_checks.h"
 
 #include "runtime/registry.h"
 #include "tools/session/session.h"

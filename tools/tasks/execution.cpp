@@ -1,4 +1,4 @@
-#include "tools/work/execution.h"
+#include "tools/tasks/execution.h"
 
 #include "api/archive.h"
 #include "api/compile.h"
@@ -6,8 +6,8 @@
 #include "frontend/export/export_file.h"
 #include "ir/values/literal.h"
 #include "tools/session/machine_memory.h"
-#include "tools/work/graphs.h"
-#include "tools/work/partitioning.h"
+#include "tools/tasks/graphs.h"
+#include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
 

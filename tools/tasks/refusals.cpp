@@ -1,4 +1,4 @@
-#include "tools/work/refusals.h"
+#include "tools/tasks/refusals.h"
 
 #include "ir/graph/node_text.h"
 #include "ir/support/text.h"
