@@ -98,14 +98,15 @@ void addKernel(KernelCall& call) {
   call.setResult(sumOf(call, a, b, *gridAt(call, 2, a.dtype()), kRelu));
 }
 
-// Into the grid of the third argument.
-template <bool kRelu>
-void addOutKernel(KernelCall& call) {
+// The same into the grid of the third argument.
+using PairFunction = Tensor (*)(KernelCall&, const Tensor&, const Tensor&, const Quantization&, bool relu);
+template <PairFunction kCompute, bool kRelu>
+void pairOutKernel(KernelCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1), out = call.tensor(2);
   checkPair(call, a, b);
   requireQuantized(call, out);
   requireWritable(out);
-  copyTensor(integersOf(out), integersOf(sumOf(call, a, b, quantizationOf(out), kRelu)));
+  copyTensor(integersOf(out), integersOf(kCompute(call, a, b, quantizationOf(out), kRelu)));
   call.setResult(out);
 }
 
@@ -136,16 +137,6 @@ void mulKernel(KernelCall& call) {
   checkPair(call, a, b);
   call.setResult(productOf(call, a, b, *gridAt(call, 2, a.dtype()), kRelu));
 }
-template <bool kRelu>
-void mulOutKernel(KernelCall& call) {
-  Tensor a = call.tensor(0), b = call.tensor(1), out = call.tensor(2);
-  checkPair(call, a, b);
-  requireQuantized(call, out);
-  requireWritable(out);
-  copyTensor(integersOf(out), integersOf(productOf(call, a, b, quantizationOf(out), kRelu)));
-  call.setResult(out);
-}
-
 void matmulKernel(KernelCall& call) {
   Tensor a = call.tensor(0), b = call.tensor(1);
   checkPair(call, a, b);
@@ -372,12 +363,14 @@ void registerQuantizedArithmeticOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, KernelFunction kernel) { addInferred(schema, nullptr, kernel); };
   for (const char* schema : {"quantized::add", "_quantized::add"}) addInferred(schema, inferPair, addKernel<false>);
   addInferred("quantized::add_relu", inferPair, addKernel<true>);
-  for (const char* schema : {"quantized::add.out", "quantized::add_out"}) add(schema, addOutKernel<false>);
-  for (const char* schema : {"quantized::add_relu.out", "quantized::add_relu_out"}) add(schema, addOutKernel<true>);
+  for (const char* schema : {"quantized::add.out", "quantized::add_out"}) add(schema, pairOutKernel<sumOf, false>);
+  for (const char* schema : {"quantized::add_relu.out", "quantized::add_relu_out"})
+    add(schema, pairOutKernel<sumOf, true>);
   addInferred("quantized::mul", inferPair, mulKernel<false>);
   addInferred("quantized::mul_relu", inferPair, mulKernel<true>);
-  for (const char* schema : {"quantized::mul.out", "quantized::mul_out"}) add(schema, mulOutKernel<false>);
-  for (const char* schema : {"quantized::mul_relu.out", "quantized::mul_relu_out"}) add(schema, mulOutKernel<true>);
+  for (const char* schema : {"quantized::mul.out", "quantized::mul_out"}) add(schema, pairOutKernel<productOf, false>);
+  for (const char* schema : {"quantized::mul_relu.out", "quantized::mul_relu_out"})
+    add(schema, pairOutKernel<productOf, true>);
   add("quantized::matmul", matmulKernel);
 
   for (const char* schema : {"quantized::add.Scalar", "quantized::add_scalar", "quantized::add_scalar.Tensor"})
