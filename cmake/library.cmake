@@ -26,35 +26,38 @@ endif()
 target_compile_definitions(tscompile_flags INTERFACE
   HWY_IS_DEBUG_BUILD=0 HWY_DISABLE_PCLMUL_AES "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
 
-# What nearly every source includes, compiled once; docs/testing.md has what it saves.
-add_library(tscompile_precompiled OBJECT ${CMAKE_CURRENT_LIST_DIR}/precompiled.cpp)
-target_link_libraries(tscompile_precompiled PRIVATE tscompile_flags fmt::fmt)
-target_precompile_headers(tscompile_precompiled PRIVATE <cmake/precompiled.h>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # For ccache, which is to see what a precompiled header holds.
   target_compile_options(tscompile_flags INTERFACE -fpch-preprocess)
 endif()
 
-# What the outer layers include besides: the facade, and JSON.
-add_library(tscompile_precompiled_api OBJECT ${CMAKE_CURRENT_LIST_DIR}/precompiled.cpp)
-target_link_libraries(tscompile_precompiled_api PRIVATE tscompile_flags fmt::fmt)
-target_precompile_headers(tscompile_precompiled_api PRIVATE <cmake/precompiled_api.h>)
-
 # What shared libraries with operators and converters call (docs/writing_converters.md).
 set(ts_export_options -fvisibility=default -fno-semantic-interposition)
 
-# -O3 is for loops over elements. Where a call costs what it calls, less takes a third of the compiler's time away.
+# -O3 is for loops over elements. -O2 takes a quarter of the compiler's time away, -O1 two fifths.
 function(ts_optimize target level)
   if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O${level}>)
   endif()
 endfunction()
 
-# ts_library(NAME [EXPORT] [OUTER] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of the folders, which are
-# the current one if none is named, linked to what the layers allow and to nothing else. EXPORT: shared
-# libraries may call all of it. OUTER: it joins what others compute, and does little itself.
+# What nearly every source includes, compiled once for each level; docs/testing.md has what it saves.
+function(ts_precompile name header level)
+  add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
+  target_link_libraries(${name} PRIVATE tscompile_flags fmt::fmt)
+  ts_optimize(${name} ${level})
+  target_precompile_headers(${name} PRIVATE <cmake/${header}>)
+endfunction()
+ts_precompile(tscompile_precompiled precompiled.h 2)
+ts_precompile(tscompile_precompiled_loops precompiled.h 3)
+ts_precompile(tscompile_precompiled_api precompiled_api.h 1)  # the facade and JSON besides
+
+# ts_library(NAME [EXPORT|LOOPS|OUTER] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of
+# the folders, which are the current one if none is named, linked to what the layers allow and to nothing else.
+# EXPORT: shared libraries may call all of it. LOOPS: its time goes into loops over elements. OUTER: it joins what
+# others compute, and does little itself.
 function(ts_library name)
-  cmake_parse_arguments(ARG "EXPORT;OUTER" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
+  cmake_parse_arguments(ARG "EXPORT;LOOPS;OUTER" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
   if(NOT ARG_FOLDERS)
     set(ARG_FOLDERS .)
   endif()
@@ -70,11 +73,15 @@ function(ts_library name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   if(ARG_EXPORT)
     target_compile_options(${name} PRIVATE ${ts_export_options})
+    ts_optimize(${name} 2)
     target_precompile_headers(${name} PRIVATE <cmake/precompiled.h>)
+  elseif(ARG_LOOPS)
+    target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_loops)
   elseif(ARG_OUTER)
     ts_optimize(${name} 1)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_api)
   else()
+    ts_optimize(${name} 2)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled)
   endif()
   set_property(GLOBAL APPEND PROPERTY TSCOMPILE_ROOMS ${name})
