@@ -78,6 +78,7 @@ class Round {
     for (size_t i = 1; i < schema.arguments.size(); ++i)
       if (schema.arguments[i].isWritten()) return {};
     if (n->kind() == aten::fill_ && op.overload() == "Scalar") return {aten::full_like, 5};
+    if (n->kind() == aten::fill_ && op.overload() == "Tensor") return {Symbol::of("aten::fill")};
     if (n->kind() == aten::zero_) return {aten::zeros_like, 5};
     if (n->kind() == aten::copy_ && op.overload().empty()) return {aten::copy};
     std::string_view kind = n->kind().text();
@@ -299,14 +300,34 @@ class Round {
     });
   }
 
+  // Whether the node gives a part of memory that the graph makes, and nobody uses the whole but for it.
+  bool isOnlyPart(const Node* n) {
+    static const Symbol kParts[] = {Symbol::of("aten::slice"), Symbol::of("aten::select")};
+    const Block* block = n->block();
+    bool isPart = false;
+    for (; std::find(std::begin(kParts), std::end(kParts), n->kind()) != std::end(kParts); isPart = true) {
+      const Value* whole = n->input(0);
+      n = whole->node();
+      if (!whole->type()->isTensor() || whole->useCount() != 1 || !n || n->block() != block) return false;
+    }
+    return isPart && n->kind() != sym::Constant && !n->hasBlocks() && facts_.isFresh(n);
+  }
+  // A new tensor in the place of a part lies in memory without gaps.
+  static bool showsStrides(const Variable& x) {
+    return std::any_of(x.users.begin(), x.users.end(), [](const Node* n) {
+      return n->isReturn() || n->hasBlocks() || GraphFacts::asksForStrides(n->kind());
+    });
+  }
+
   bool tensor(Value* root) {
     Variable x;
     x.root = root;
     Node* maker = root->node();
     if (!maker || !known_[maker] || maker->kind() == sym::Constant) return false;
-    bool isBranch = maker->kind() == sym::If;
-    if (!isBranch && (maker->hasBlocks() || !facts_.isFresh(maker))) return false;
+    bool isBranch = maker->kind() == sym::If, isPart = !isBranch && isOnlyPart(maker);
+    if (!isBranch && !isPart && (maker->hasBlocks() || !facts_.isFresh(maker))) return false;
     if (!gather(x) || !knowsAllWriters(x) || !capturesAfterWrites(x)) return false;
+    if (isPart && showsStrides(x)) return false;
     if (isBranch && !isOnlyNameOfBranches(x)) return false;
     rename(x);
     return true;

@@ -1,6 +1,7 @@
 // Runs the rows of tests/ops/*.cases; see README.md there.
+#include "tests/support/op_cases.h"
+
 #include "api/compiler.h"
-#include "ir/support/text.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/network/poison.h"
 #include "runtime/engine/support.h"
@@ -14,60 +15,19 @@
 #include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
 namespace tscompile {
 namespace {
 
-struct Row {
-  std::vector<std::string> inputs, outputs;
-  std::map<size_t, std::string> after;  // inputs as the run leaves them
-  std::string error;
-  int line = 0;
-};
-struct Case {
-  std::string name, file, graph;
-  double rtol = -1, atol = -1;
-  std::vector<Row> rows;
-};
-
-std::vector<Case> readCases(const std::string& path) {
-  std::vector<Case> cases;
-  std::ifstream in(path);
-  std::string line;
-  int number = 0;
-  Row row;
-  bool open = false;
-  auto flush = [&] {
-    if (open) cases.back().rows.push_back(row);
-    row = Row();
-    open = false;
-  };
-  while (std::getline(in, line)) {
-    ++number;
-    auto value = [&](size_t skip) { return std::string(trim(std::string_view(line).substr(skip))); };
-    if (startsWith(line, "== ")) {
-      flush();
-      cases.push_back({line.substr(3), path, "", -1, -1, {}});
-    } else if (line.empty()) {
-      flush();
-    } else if (startsWith(line, "tol:")) {
-      std::istringstream(value(4)) >> cases.back().rtol >> cases.back().atol;
-    } else if (startsWith(line, "in:") || startsWith(line, "out:") || startsWith(line, "err:") ||
-               startsWith(line, "after")) {
-      if (!open) row.line = number;
-      open = true;
-      if (startsWith(line, "in:")) row.inputs.push_back(value(3));
-      if (startsWith(line, "out:")) row.outputs.push_back(value(4));
-      if (startsWith(line, "err:")) row.error = value(4);
-      if (startsWith(line, "after")) row.after[std::stoul(line.substr(5))] = value(line.find(':') + 1);
-    } else if (!startsWith(line, "# ") && !cases.empty()) {
-      cases.back().graph += line + "\n";
-    }
-  }
-  flush();
-  return cases;
-}
+using test::allCaseFiles;
+using test::Case;
+using test::Knowledge;
+using test::knownInputs;
+using test::read;
+using test::readCases;
+using test::Row;
+using test::unpredictedSharing;
+using test::wrongShapes;
 
 struct Tolerance {
   double rtol, atol;
@@ -126,18 +86,6 @@ void expectEqual(const IValue& got, const IValue& want, const Case& c, const std
       EXPECT_EQ(valueToText(got), valueToText(want)) << where;
   }
 }
-
-IValue read(const std::string& text, TypePtr type) {
-  Diagnostics d;
-  Result<IValue> v = parseValueText(text, "value", d, type);
-  EXPECT_TRUE(v.ok()) << renderDiagnostics(d, "op_tests");
-  return v ? *v : IValue();
-}
-
-using test::Knowledge;
-using test::knownInputs;
-using test::unpredictedSharing;
-using test::wrongShapes;
 
 class OpCase : public ::testing::Test {
  public:
@@ -230,14 +178,6 @@ class OpCase : public ::testing::Test {
 
   Case case_;
 };
-
-std::vector<std::string> allCaseFiles() {
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(TSCOMPILE_TESTS_DIR "/ops"))
-    if (entry.path().extension() == ".cases") files.push_back(entry.path().string());
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 std::set<std::string> listed(const char* file) {
   std::set<std::string> names;

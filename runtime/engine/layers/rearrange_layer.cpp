@@ -112,16 +112,18 @@ std::vector<std::vector<int64_t>> unchanged(DimSpan sizes) {
   return sources;
 }
 
-// Which element of `size` stands at `i`, which may lie outside.
-int64_t elementAt(PadMode mode, int64_t i, int64_t size) {
-  if (i >= 0 && i < size) return i;
+// Which element of `size` stands at `i`, which may lie outside, between margins that may be negative.
+int64_t elementAt(PadMode mode, int64_t i, int64_t size, int64_t before, int64_t behind) {
+  if (i >= 0 && i < size && mode != PadMode::Circular) return i;
   switch (mode) {
     case PadMode::Reflect:
       return i < 0 ? -i : 2 * (size - 1) - i;
     case PadMode::Replicate:
       return i < 0 ? 0 : size - 1;
-    case PadMode::Circular:
-      return (i % size + size) % size;
+    case PadMode::Circular: {  // what is cut off is not repeated
+      const int64_t first = std::max<int64_t>(0, -before), ring = size - first - std::max<int64_t>(0, -behind);
+      return first + ((i - first) % ring + ring) % ring;
+    }
     default:
       return RearrangeLayer::kFilling;
   }
@@ -162,7 +164,7 @@ void convertPad(ConvertCall& call) {
     isMargin &= before[d] >= 0 && behind[d] >= 0;
     const int64_t size = x.size(static_cast<int>(d));
     sources[d].clear();
-    for (int64_t at = -pad[2 * i]; at < size + pad[2 * i + 1]; ++at) sources[d].push_back(elementAt(mode, at, size));
+    for (int64_t at = -pad[2 * i]; at < size + pad[2 * i + 1]; ++at) sources[d].push_back(elementAt(mode, at, size, before[d], behind[d]));
   }
   RearrangeLayer* layer = addRearrangement(call, "pad", std::move(sources), static_cast<float>(value));
   if (!layer || !isMargin) return;

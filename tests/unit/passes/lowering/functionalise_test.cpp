@@ -33,6 +33,59 @@ TEST(Functionalise, LaterUsesTakeTheNewValue) {
 )");
 }
 
+// What is cut off is gone: nobody else knows that memory.
+TEST(Functionalise, APartThatIsAllThatIsUsed) {
+  expectAfter(R"(graph(%x : Float(2, 3, 4), %y : Float(2, 2, 4)):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %a : Tensor = aten::neg(%x)
+  %p : Float(2, 2, 4) = aten::slice(%a, %1, %0, %2, %1)
+  %b : Tensor = aten::add_(%p, %y, %1)
+  %c : Tensor = aten::relu(%b)
+  return (%c)
+)",
+              R"(graph(%x : Float(2, 3, 4), %y : Float(2, 2, 4)):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %a : Tensor = aten::neg(%x)
+  %p : Float(2, 2, 4) = aten::slice(%a, %1, %0, %2, %1)
+  %b : Tensor = aten::add(%p, %y, %1)
+  %c : Tensor = aten::relu(%b)
+  return (%c)
+)");
+}
+
+// The whole is used once more, a view asks for strides, the caller gets the part, or each turn writes it again.
+TEST(Functionalise, PartsThatStay) {
+  for (const char* uses : {"  %c : Tensor = aten::relu(%a)\n", "  %c : Tensor = aten::view(%b, %s)\n",
+                           "  %c : Tensor = aten::neg(%b)\n  %d : Tensor = aten::select(%a, %0, %0)\n"})
+    expectLeft((R"(graph(%x : Float(2, 3, 4), %y : Float(2, 2, 4), %s : int[]):
+  %0 : int = prim::Constant[value=0]()
+  %1 : int = prim::Constant[value=1]()
+  %2 : int = prim::Constant[value=2]()
+  %a : Tensor = aten::neg(%x)
+  %p : Float(2, 2, 4) = aten::slice(%a, %1, %0, %2, %1)
+  %b : Tensor = aten::add_(%p, %y, %1)
+)" + std::string(uses) +
+                "  return (%c)\n")
+                   .c_str());
+}
+
+TEST(Functionalise, FillingWithATensor) {
+  expectAfter(R"(graph(%x : Tensor, %v : Tensor):
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::fill_(%a, %v)
+  return (%b)
+)",
+              R"(graph(%x : Tensor, %v : Tensor):
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::fill(%a, %v)
+  return (%b)
+)");
+}
+
 TEST(Functionalise, TheResultKeepsTheDType) {
   expectAfter(R"(graph(%x : Tensor, %y : Tensor):
   %1 : int = prim::Constant[value=1]()

@@ -1,0 +1,111 @@
+// Random networks on engines give what their operators' kernels give one by one, and the same bits by any number of
+// threads.
+#include "ir/graph/printer.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/network/poison.h"
+#include "runtime/engine/network/tactics.h"
+#include "runtime/kernels/simd.h"
+#include "runtime/registry.h"
+#include "tests/support/property.h"
+#include "tests/support/random_network.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace tscompile::test {
+namespace {
+
+// The first place where two tensors differ by more than rounding, relative to the largest magnitude; or nothing.
+std::string difference(const Tensor& got, const Tensor& want) {
+  if (got.dtype() != want.dtype() || !std::ranges::equal(got.sizes(), want.sizes()))
+    return dimsText(got.sizes()) + ", expected " + dimsText(want.sizes());
+  constexpr double kTolerance = 1e-3;
+  double largest = 1;
+  for (int64_t i = 0; i < want.numel(); ++i) largest = std::max(largest, std::fabs(want.real(i)));
+  for (int64_t i = 0; i < want.numel(); ++i)
+    if (!(std::fabs(got.real(i) - want.real(i)) <= kTolerance * largest))
+      return "element " + std::to_string(i) + " of " + dimsText(want.sizes()) + " is " + std::to_string(got.real(i)) +
+             ", expected " + std::to_string(want.real(i));
+  return "";
+}
+
+bool sameBits(const Tensor& a, const Tensor& b) {
+  return a.isContiguous() && b.isContiguous() && a.numel() == b.numel() &&
+         (a.numel() == 0 || std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel()) * sizeof(float)) == 0);
+}
+
+std::string layersOf(const EnginePlan& plan) {
+  std::string text;
+  for (const auto& layer : plan.network().layers) text += layer->name() + "\n";
+  return text;
+}
+
+struct Count {
+  size_t networks = 0, refused = 0, layers = 0, native = 0;
+};
+
+void check(const RandomNetwork& made, const EngineOptions& engineOptions, Count& count) {
+  std::optional<Refusal> refusal;
+  std::shared_ptr<Engine> engine = Engine::make(*made.graph, allOps(), {}, engineOptions, refusal);
+  ++count.networks;
+  if (!engine) {
+    ADD_FAILURE() << refusal->verdict.detail << "\n" << graphText(*made.graph);
+    return;
+  }
+  std::vector<std::vector<IValue>> results;
+  std::string layers;
+  for (int threads : {1, 3}) {
+    RunOptions options;
+    options.threads = threads;
+    RunContext context(options);
+    RunScope scope(context);
+    std::shared_ptr<const EnginePlan> plan = engine->planFor(made.inputs, context, &refusal);
+    if (!plan) {
+      ++count.refused;
+      return;
+    }
+    for (const auto& layer : plan->network().layers) ++count.layers, count.native += layer->isNative();
+    layers = layersOf(*plan);
+    PoisonScope poison;
+    std::vector<IValue> got(made.expected.size());
+    const bool ran = engine->run(made.inputs, got, context);
+    EXPECT_TRUE(ran) << graphText(*made.graph) << layers;
+    if (!ran) return;
+    results.push_back(std::move(got));
+  }
+  for (size_t i = 0; i < made.expected.size(); ++i) {
+    const Tensor got = results[0][i].toTensor();
+    const std::string wrong = difference(got, made.expected[i].toTensor());
+    EXPECT_EQ(wrong, "") << "output " << i << " of\n" << graphText(*made.graph) << layers;
+    EXPECT_TRUE(sameBits(got, results[1][i].toTensor()) || !got.isContiguous())
+        << "output " << i << " differs with the number of threads\n"
+        << graphText(*made.graph) << layers;
+  }
+}
+
+// As it is, without memory for tactics, or with less of the processor.
+void checkOnSome(uint64_t seed, const RandomNetwork& made, Count& count) {
+  EngineOptions options;
+  if (seed % 8 == 1) {
+    options.tactics = std::make_shared<TacticCache>();
+    options.tactics->workspaceLimit = 0;
+  }
+  if (seed % 8 == 2) limitSimdLevel(SimdLevel::Avx2);
+  if (seed % 8 == 3) limitSimdLevel(SimdLevel::Base);
+  check(made, options, count);
+  limitSimdLevel(SimdLevel::Avx512);
+}
+
+}  // namespace
+
+TEST(NetworkProperty, EnginesGiveWhatKernelsGive) {
+  Count count;
+  forEachSeed(1500, [&](uint64_t seed) {
+    Choices c(seed);
+    checkOnSome(seed, randomNetwork(c, allOps()), count);
+  });
+  EXPECT_LE(count.refused * 20, count.networks) << count.refused << " of " << count.networks << " were refused";
+  EXPECT_GE(count.native * 10, count.layers * 8) << count.native << " of " << count.layers << " layers are native";
+}
+
+}  // namespace tscompile::test
