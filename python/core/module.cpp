@@ -37,30 +37,32 @@ struct sigaction pythons;  // what Python does on SIGINT
 
 extern "C" void onInterrupt(int signal) {
   interrupted = true;
-  // Python remembers it for when it runs again.
-  if (pythons.sa_handler != SIG_DFL && pythons.sa_handler != SIG_IGN) pythons.sa_handler(signal);
+  pythons.sa_handler(signal);  // remembers it for when Python runs again
 }
 
-// Lets Ctrl-C stop runs of the main thread, the only one that Python hands it to.
+// Lets Ctrl-C stop runs of the main thread, the only one that Python hands it to, where Python listens to it at all.
 class InterruptScope {
  public:
-  InterruptScope() : isMain_(pthread_equal(pthread_self(), mainThread)) {
-    if (!isMain_) return;
+  InterruptScope() {
+    if (!pthread_equal(pthread_self(), mainThread)) return;
+    sigaction(SIGINT, nullptr, &pythons);
+    if (pythons.sa_handler == SIG_DFL || pythons.sa_handler == SIG_IGN || pythons.sa_handler == onInterrupt) return;
+    listens_ = true;
     interrupted = false;
     struct sigaction ours {};
     ours.sa_handler = onInterrupt;
     sigemptyset(&ours.sa_mask);
-    sigaction(SIGINT, &ours, &pythons);
+    sigaction(SIGINT, &ours, nullptr);
   }
   ~InterruptScope() {
-    if (isMain_) sigaction(SIGINT, &pythons, nullptr);
+    if (listens_) sigaction(SIGINT, &pythons, nullptr);
   }
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
-  const std::atomic<bool>* flag() const { return isMain_ ? &interrupted : nullptr; }
+  const std::atomic<bool>* flag() const { return listens_ ? &interrupted : nullptr; }
 
  private:
-  bool isMain_;
+  bool listens_ = false;
 };
 
 // ---- methods ----

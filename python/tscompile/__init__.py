@@ -82,12 +82,19 @@ def _as_input(given: Any) -> Input | str:
     return Input(tuple(given))
 
 
+def _full_name(name: str, method: Method) -> str:
+    """The name of an input; also without the ".1" that PyTorch appends, where that is one input's."""
+    names = [i["name"] for i in method.inputs]
+    like = [n for n in names if n.rstrip("0123456789") == name + "."]
+    return name if name in names or len(like) != 1 else like[0]
+
+
 def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
     """Sizes as texts, and settings that go with them."""
     if inputs is None:
         return [], []
     if isinstance(inputs, Mapping):
-        named = list(inputs.items())
+        named = [(_full_name(name, method), value) for name, value in inputs.items()]
     else:
         tensors = [i["name"] for i in method.inputs if i["type"].split("(")[0] in _TENSOR_TYPES]
         given = list(inputs)

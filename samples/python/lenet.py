@@ -25,8 +25,7 @@ with tempfile.TemporaryDirectory() as there:
     print("the saved engine gives", "the same" if (np.asarray(again(image)) == scores).all() else "something else")
 
 layers = [layer for e in engine.profile(image, runs=10)["engines"] for layer in e["layers"]]
-slowest = max(layers, key=lambda layer: layer["us"])
-print("times of", len(layers) > 3 and slowest["us"] > 0 and "the layers")
+print("every layer has its time:", all(layer["us"] > 0 for layer in layers))
 try:
     engine(np.zeros((9, 1, 32, 32), np.float32))
 except tscompile.ModelError as error:

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import pickle
+import re
 import resource
 import signal
 import sys
@@ -227,6 +228,31 @@ class Models(unittest.TestCase):
         self.assertEqual(out.getvalue(), "hello 3\n")
 
 
+class Document(unittest.TestCase):
+    def test_what_it_shows_works(self):
+        """All but what needs PyTorch."""
+        with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as f:
+            text = f.read().split("## PyTorch")[0]
+        models, here = os.path.join(ROOT, "samples", "models"), os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            for source, name in (("lenet_archive/model.pt", "model.pt"), ("lenet_scripted/model.ir", "model.ir"),
+                                 ("lenet_scripted/weights.safetensors", "model.safetensors")):
+                os.symlink(os.path.join(models, source), os.path.join(folder, name))
+            os.chdir(folder)
+            try:
+                names = {"x": np.sin(0.1 * np.arange(1024, dtype=np.float32)).reshape(1, 1, 32, 32)}
+                blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ResourceWarning)
+                    for block in blocks:
+                        exec(block, names)
+            finally:
+                os.chdir(here)
+        self.assertEqual(len(blocks), 3)
+        self.assertEqual(np.asarray(names["engine"](names["x"])).argmax(), 7)
+        self.assertIn(str(names["model"].inputs).replace("'", '"'), text)
+
+
 class Runs(unittest.TestCase):
     def test_limits(self):
         with self.assertRaises(tscompile.LimitError):
@@ -235,6 +261,7 @@ class Runs(unittest.TestCase):
             tscompile.load(GRAPH).run(np.zeros((1000, 1000), np.float32), 1.0, memory_limit=1000)
 
     def test_interrupt(self):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # not there in jobs of the background
         threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         with self.assertRaises(KeyboardInterrupt):
             tscompile.load(ENDLESS)(0)
