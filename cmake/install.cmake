@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tscompile_library EXPORT tscompileTargets
+install(TARGETS tscompile_library tscompile_c_shared EXPORT tscompileTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET tscompile)
   install(TARGETS tscompile RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -31,6 +31,7 @@ foreach(header ${public_headers})
   install(FILES ${PROJECT_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile/${folder})
 endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_headers})
+install(FILES ${PROJECT_SOURCE_DIR}/api/c/tscompile.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile)
 file(WRITE ${PROJECT_BINARY_DIR}/compiler.h "#pragma once\n#include \"api/compiler.h\"\n")
 install(FILES ${PROJECT_BINARY_DIR}/compiler.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tscompile)
 
@@ -47,7 +48,8 @@ endif()
 # The prefix as seen from the .pc file, so that the tree can be moved.
 file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/tscompile.pc.in ${PROJECT_BINARY_DIR}/tscompile.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tscompile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/tscompile-c.pc.in ${PROJECT_BINARY_DIR}/tscompile-c.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tscompile.pc ${PROJECT_BINARY_DIR}/tscompile-c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # What help and messages refer to.
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the build into an empty directory and builds samples/cpp against it, by CMake and by pkg-config; each installed
-# header compiles alone.
+# Installs the build into an empty directory and builds samples/cpp and samples/c against it, by CMake and by pkg-config;
+# each installed header compiles alone.
 #
 #   consumer_test.sh SOURCE_DIR BUILD_DIR
 set -eu
@@ -34,6 +34,18 @@ flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs tscompile eigen3)
 # shellcheck disable=SC2086
 c++ -O1 "$source/samples/cpp/run_lenet.cpp" -o "$work/run_lenet" $flags
 check "$work/run_lenet"
+
+printf '%s\n' '== C, by CMake and by pkg-config'
+cmake -S "$source/samples/c" -B "$work/c" -G Ninja -DCMAKE_PREFIX_PATH="$work/moved" >"$work/configure.log"
+cmake --build "$work/c"
+"$source/samples/c/compare.sh" "$work/c/run_model"
+flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs tscompile-c)
+library=$(dirname "$(find "$work/moved" -name libtscompile_c.so.1)")
+# shellcheck disable=SC2086
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$source/samples/c/run_model.c" -o "$work/run_model" $flags -lm
+LD_LIBRARY_PATH=$library "$source/samples/c/compare.sh" "$work/run_model"
+# Nothing else is exported, so nothing else can be relied on.
+if nm -D --defined-only "$library/libtscompile_c.so.1" | grep -v ' tscompile_\| TSCOMPILE_C_1'; then exit 1; fi
 
 printf '%s\n' '== headers'
 flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags tscompile)

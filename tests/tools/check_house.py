@@ -14,7 +14,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LAYERS = ("ir", "frontend", "passes", "partition", "runtime", "api", "tools")
-FOLDERS = LAYERS + ("tests", "docs", "samples", "bench", "cmake")
+FOLDERS = LAYERS + ("tests", "docs", "samples", "bench", "cmake", "python")
 KEYWORDS = {"if", "for", "while", "switch", "sizeof", "decltype", "operator"}
 MOST_SOURCES = 60      # in one folder
 MOST_OF_ROOM = 0.25    # of all lines, in one library
@@ -41,7 +41,7 @@ class House:
     def __init__(self):
         self.faults = []
         self.files = tracked()
-        self.sources = [f for f in self.files if re.search(r"\.(h|cpp|def|yy|ll)$", f)]
+        self.sources = [f for f in self.files if re.search(r"\.(h|c|cpp|def|yy|ll)$", f)]
         self.product = [f for f in self.sources if f.split("/")[0] in LAYERS]
         self.texts = {f: text(f) for f in self.sources}
         known = set(self.sources)

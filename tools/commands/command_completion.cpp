@@ -4,11 +4,17 @@
 #include "tools/options/option_parts.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace tscompile {
 namespace {
 
-bool takesFile(std::string_view value) { return value == "FILE" || value == "GRAPH"; }
+bool isOneOf(std::string_view value, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), value) != names.end();
+}
+bool takesFile(std::string_view value) { return isOneOf(value, {"FILE", "GRAPH", "LIB", "PATH", "MODEL"}); }
+bool takesFolder(std::string_view value) { return isOneOf(value, {"DIR", "FOLDER"}); }
+bool argumentIsPath(const VerbSpec& verb) { return takesFile(verb.argument) || takesFolder(verb.argument); }
 
 // Options of a verb, its own first.
 std::vector<const OptionSpec*> optionsOf(const VerbSpec& verb) {
@@ -44,47 +50,56 @@ std::string shellQuoted(std::string_view text) {
   return out + "'";
 }
 
+// Names of files may have blanks: one a line, and as they are, not as they were typed.
+constexpr std::string_view kBashStart =
+    R"(# bash completion of tscompile; load it with: source <(tscompile completion bash)
+_tscompile_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$word"); }
+_tscompile_files() { mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$word"); }
+_tscompile_folders() { mapfile -t COMPREPLY < <(compgen -d -- "$word"); }
+_tscompile() {
+  local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"
+  word="${word//\\/}"
+  word="${word#[\"\']}"
+  COMPREPLY=()
+  if [[ $word == @* ]]; then
+    mapfile -t COMPREPLY < <(compgen -P @ -f -- "${word#@}")
+    return
+  fi
+)";
+
+std::string bashOption(const VerbSpec& verb, const OptionSpec& option) {
+  std::string names =
+      join(namesOf(option), "|", [&](const std::string& n) { return "\"" + std::string(verb.name) + " " + n + "\""; });
+  std::string action;
+  if (std::vector<std::string_view> choices = choicesOf(option); !choices.empty())
+    action =
+        "_tscompile_words \"" + join(choices, " ", [](std::string_view c) { return std::string(c); }) + "\"; return";
+  else if (takesFolder(option.value))
+    action = "_tscompile_folders; return";
+  else if (takesFile(option.value))
+    action = "_tscompile_files; return";
+  else
+    action = "return";
+  return "    " + names + ") " + action + " ;;\n";
+}
+
 std::string bash() {
-  std::string out =
-      "# bash completion of tscompile; load it with: source <(tscompile completion bash)\n"
-      "_tscompile() {\n"
-      "  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-      "  COMPREPLY=()\n"
-      "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-      "    COMPREPLY=($(compgen -W \"" +
-      verbNames() +
-      "\" -- \"$word\") $(compgen -f -- \"$word\"))\n"
-      "    return\n"
-      "  fi\n"
-      "  case \"${COMP_WORDS[1]} $before\" in\n";
-  for (const VerbSpec& verb : verbSpecs()) {
-    for (const OptionSpec* o : optionsOf(verb)) {
-      if (o->value.empty() || o->valueOptional) continue;
-      std::string names =
-          join(namesOf(*o), "|", [&](const std::string& n) { return "\"" + std::string(verb.name) + " " + n + "\""; });
-      std::vector<std::string_view> choices = choicesOf(*o);
-      if (!choices.empty())
-        out += "    " + names + ") COMPREPLY=($(compgen -W \"" +
-               join(choices, " ", [](std::string_view c) { return std::string(c); }) + "\" -- \"$word\")); return ;;\n";
-      else if (o->value == "DIR")
-        out += "    " + names + ") COMPREPLY=($(compgen -d -- \"$word\")); return ;;\n";
-      else if (takesFile(o->value))
-        out += "    " + names + ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n";
-      else
-        out += "    " + names + ") return ;;\n";
-    }
-  }
+  std::string out(kBashStart);
+  out += "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    _tscompile_words \"" + verbNames() +
+         "\"\n    _tscompile_files\n    return\n  fi\n  case \"${COMP_WORDS[1]} $before\" in\n";
+  for (const VerbSpec& verb : verbSpecs())
+    for (const OptionSpec* o : optionsOf(verb))
+      if (!o->value.empty() && !o->valueOptional) out += bashOption(verb, *o);
   out += "  esac\n  case \"${COMP_WORDS[1]}\" in\n";
   for (const VerbSpec& verb : verbSpecs()) {
     std::vector<std::string> words = argumentWords(verb);
     for (const OptionSpec* o : optionsOf(verb))
       for (const std::string& n : namesOf(*o)) words.push_back(n);
-    out += "    " + std::string(verb.name) + ") COMPREPLY=($(compgen -W \"" + spaced(words) + "\" -- \"$word\")";
-    if (takesFile(verb.argument)) out += " $(compgen -f -- \"$word\")";
-    out += ") ;;\n";
+    out += "    " + std::string(verb.name) + ") _tscompile_words \"" + spaced(words) + "\"";
+    if (argumentIsPath(verb)) out += "; _tscompile_files";
+    out += " ;;\n";
   }
-  return out +
-         "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n  esac\n}\ncomplete -o filenames -F _tscompile tscompile\n";
+  return out + "    *) _tscompile_files ;;\n  esac\n}\ncomplete -o filenames -F _tscompile tscompile\n";
 }
 
 // "--name[help]:value:action" of zsh's _arguments.
@@ -97,7 +112,7 @@ std::string zshOption(const OptionSpec& o) {
     action = choices.empty() ? ":" + std::string(o.value) + ":" : ":value:";
     if (!choices.empty())
       action += "(" + join(choices, " ", [](std::string_view c) { return std::string(c); }) + ")";
-    else if (o.value == "DIR")
+    else if (takesFolder(o.value))
       action += "_files -/";
     else if (takesFile(o.value))
       action += "_files";
@@ -123,7 +138,7 @@ std::string zsh() {
     std::vector<std::string> words = argumentWords(verb);
     if (!words.empty())
       out += " \\\n        " + shellQuoted("1:" + std::string(verb.argument) + ":(" + spaced(words) + ")");
-    else if (takesFile(verb.argument))
+    else if (argumentIsPath(verb))
       out += " \\\n        " + shellQuoted("*:" + std::string(verb.argument) + ":_files");
     out += " ;;\n";
   }
@@ -146,7 +161,7 @@ std::string fish() {
       std::vector<std::string_view> choices = choicesOf(*o);
       if (!choices.empty())
         out += " -x -a " + shellQuoted(join(choices, " ", [](std::string_view c) { return std::string(c); }));
-      else if (o->value == "DIR" || takesFile(o->value))
+      else if (takesFolder(o->value) || takesFile(o->value))
         out += " -r -F";
       else if (!o->value.empty() && !o->valueOptional)
         out += " -x";

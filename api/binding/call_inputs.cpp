@@ -1,0 +1,68 @@
+#include "api/binding/call_inputs.h"
+
+#include "api/binding/foreign_values.h"
+#include "ir/support/text.h"
+
+#include <fmt/core.h>
+
+namespace tscompile {
+namespace {
+
+std::string_view withoutNumber(std::string_view name) {
+  size_t end = name.find_last_not_of("0123456789");
+  return end != std::string_view::npos && end + 1 < name.size() && name[end] == '.' ? name.substr(0, end) : name;
+}
+
+}  // namespace
+
+bool CallInputs::isOptional(size_t input) const {
+  return defaults_.contains(wanted_[input].name) ||
+         defaults_.contains(std::string(withoutNumber(wanted_[input].name))) ||
+         isInstance(IValue(), wanted_[input].type);
+}
+
+std::optional<size_t> CallInputs::find(std::string_view name) const {
+  std::optional<size_t> found;
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    if (wanted_[i].name == name) return i;
+    if (withoutNumber(wanted_[i].name) != name) continue;
+    if (found) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValue>> given,
+                                                 Diagnostics& diagnostics) const {
+  if (given.size() > wanted_.size()) {
+    diagnostics.error(fmt::format("the method takes {}, {} were given", counted(wanted_.size(), "input"), given.size()),
+                      ErrorKind::Input);
+    return Failed{};
+  }
+  given.resize(wanted_.size());
+  std::vector<IValue> out;
+  out.reserve(wanted_.size());
+  for (size_t i = 0; i < wanted_.size(); ++i) {
+    const ValueInfo& input = wanted_[i];
+    if (given[i]) {
+      if (std::optional<IValue> value = fitted(*given[i], input.type)) {
+        out.push_back(std::move(*value));
+        continue;
+      }
+      diagnostics.error(fmt::format("input %{} takes {}, not {}", input.name, typeText(withoutRefinement(input.type)),
+                                    typeText(withoutRefinement(dynamicType(*given[i])))),
+                        ErrorKind::Input);
+      return Failed{};
+    }
+    auto standard = defaults_.find(input.name);
+    if (standard == defaults_.end()) standard = defaults_.find(std::string(withoutNumber(input.name)));
+    if (standard == defaults_.end() && !isInstance(IValue(), input.type)) {
+      diagnostics.error(fmt::format("input %{} was not given", input.name), ErrorKind::Input);
+      return Failed{};
+    }
+    out.push_back(standard == defaults_.end() ? IValue() : standard->second);
+  }
+  return out;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,39 @@
+// Calling a method from another language: inputs by position or name, defaults for those that are left out.
+#pragma once
+
+#include "api/module.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tscompile {
+
+class CallInputs {
+ public:
+  // `method` was prepared of `module` by this name.
+  CallInputs(const Module& module, const Method& method, const std::string& name)
+      : wanted_(method.inputs()), defaults_(module.defaults(name)) {}
+  // The same for what `module` was compiled to.
+  CallInputs(std::vector<ValueInfo> wanted, std::map<std::string, IValue> defaults)
+      : wanted_(std::move(wanted)), defaults_(std::move(defaults)) {}
+
+  const std::vector<ValueInfo>& wanted() const { return wanted_; }
+  const std::map<std::string, IValue>& defaults() const { return defaults_; }
+  // Whether a call may leave the input out.
+  bool isOptional(size_t input) const;
+  // The input of this name; also without the ".1" that PyTorch appends to names, where that is one input's.
+  std::optional<size_t> find(std::string_view name) const;
+
+  // What Method::run() takes, of one value for each input at most, nothing where it is left out. Reports (as Input)
+  // what does not fit (api/binding/foreign_values.h) or is missing.
+  Result<std::vector<IValue>> complete(std::vector<std::optional<IValue>> given, Diagnostics& diagnostics) const;
+
+ private:
+  std::vector<ValueInfo> wanted_;
+  std::map<std::string, IValue> defaults_;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,400 @@
+// tscompile._core: what Python's tscompile is made of.
+#include "api/binding/call_inputs.h"
+#include "api/binding/load_bytes.h"
+#include "api/binding/reports.h"
+#include "api/compile_settings.h"
+#include "api/engine_file.h"
+#include "api/extensions.h"
+#include "ir/support/quantities.h"
+#include "ir/values/error.h"
+#include "python/core/tensors.h"
+#include "python/core/values.h"
+#include "runtime/registry.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <mutex>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <pthread.h>
+
+namespace nb = nanobind;
+
+namespace tscompile::python {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// ---- interrupts ----
+
+pthread_t mainThread;
+std::atomic<bool> interrupted{false};
+struct sigaction pythons;  // what Python does on SIGINT
+
+extern "C" void onInterrupt(int signal) {
+  interrupted = true;
+  pythons.sa_handler(signal);  // remembers it for when Python runs again
+}
+
+// Lets Ctrl-C stop runs of the main thread, the only one that Python hands it to, where Python listens to it at all.
+class InterruptScope {
+ public:
+  InterruptScope() {
+    if (!pthread_equal(pthread_self(), mainThread)) return;
+    sigaction(SIGINT, nullptr, &pythons);
+    if (pythons.sa_handler == SIG_DFL || pythons.sa_handler == SIG_IGN || pythons.sa_handler == onInterrupt) return;
+    listens_ = true;
+    interrupted = false;
+    struct sigaction ours {};
+    ours.sa_handler = onInterrupt;
+    sigemptyset(&ours.sa_mask);
+    sigaction(SIGINT, &ours, nullptr);
+  }
+  ~InterruptScope() {
+    if (listens_) sigaction(SIGINT, &pythons, nullptr);
+  }
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+  const std::atomic<bool>* flag() const { return listens_ ? &interrupted : nullptr; }
+
+ private:
+  bool listens_ = false;
+};
+
+// ---- methods ----
+
+struct PyMethod {
+  Method method;
+  CallInputs call;
+  SourceName name;
+  std::vector<ValueInfo> outputs;
+};
+
+struct RunSettings {
+  std::optional<double> timeLimit;
+  std::optional<uint64_t> memoryLimit;
+  uint64_t seed = 0;
+  int threads = 0;
+};
+
+void writeOut(std::string_view text) {
+  nb::gil_scoped_acquire lock;
+  nb::object out = nb::module_::import_("sys").attr("stdout");
+  if (!out.is_none()) out.attr("write")(textOf(std::string(text)));
+}
+void warn(std::string_view text) {
+  nb::gil_scoped_acquire lock;
+  if (PyErr_WarnEx(PyExc_UserWarning, std::string(text).c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
+}
+
+RunOptions optionsOf(const RunSettings& s) {
+  RunOptions out;
+  if (s.memoryLimit) out.memoryLimit = *s.memoryLimit;
+  if (s.timeLimit) out.timeLimit = std::chrono::nanoseconds(static_cast<int64_t>(std::max(*s.timeLimit, 0.0) * 1e9));
+  out.seed = s.seed;
+  out.threads = std::max(s.threads, 0);
+  out.print = writeOut;
+  out.warn = warn;
+  return out;
+}
+
+// What a call of Python gives, as the method's inputs.
+std::vector<IValue> inputsOf(const PyMethod& m, nb::handle args, nb::handle named) {
+  const std::vector<ValueInfo>& wanted = m.call.wanted();
+  const auto count = static_cast<size_t>(PyTuple_Size(args.ptr()));
+  std::vector<std::optional<IValue>> given(std::max(count, wanted.size()));
+  for (size_t i = 0; i < count; ++i)
+    given[i] = fromPython(PyTuple_GetItem(args.ptr(), static_cast<Py_ssize_t>(i)),
+                          i < wanted.size() ? wanted[i].type : nullptr);
+  if (named.is_valid() && PyDict_Size(named.ptr()) > 0)
+    for (auto [key, value] : nb::borrow<nb::dict>(named)) {
+      const std::string name = nb::cast<std::string>(key);
+      std::optional<size_t> at = m.call.find(name);
+      if (!at) throw nb::type_error(("the method has no input '" + name + "'").c_str());
+      if (given[*at]) throw nb::type_error(("input '" + name + "' was given twice").c_str());
+      given[*at] = fromPython(value, wanted[*at].type);
+    }
+  Diagnostics diagnostics;
+  Result<std::vector<IValue>> out = m.call.complete(std::move(given), diagnostics);
+  if (!out) raise(diagnostics, m.name);
+  return std::move(*out);
+}
+
+[[noreturn]] void raiseRun(const Diagnostics& diagnostics, const SourceName& name) {
+  if (diagnostics.firstErrorKind() == ErrorKind::Interrupted && PyErr_CheckSignals() != 0) throw nb::python_error();
+  raise(diagnostics, name);
+}
+
+nb::object call(const PyMethod& m, nb::handle args, nb::handle named, const RunSettings& settings) {
+  std::vector<IValue> inputs = inputsOf(m, args, named);
+  Diagnostics diagnostics;
+  Result<std::vector<IValue>> results = Failed{};
+  {
+    InterruptScope interrupts;
+    RunOptions options = optionsOf(settings);
+    options.interrupt = interrupts.flag();
+    nb::gil_scoped_release unlocked;
+    results = m.method.run(inputs, diagnostics, options);
+  }
+  if (!results) raiseRun(diagnostics, m.name);
+  for (const Diagnostic& d : diagnostics.list())
+    if (d.severity == Severity::Warning) warn(d.message);
+  if (results->size() == 1) return toPython(results->front());
+  return toPython(tuple(std::move(*results)));
+}
+
+std::string profileOf(const PyMethod& m, nb::handle args, nb::handle named, size_t runs, const RunSettings& settings) {
+  std::vector<IValue> inputs = inputsOf(m, args, named);
+  Diagnostics diagnostics;
+  Result<std::string> out = Failed{};
+  {
+    InterruptScope interrupts;
+    RunOptions options = optionsOf(settings);
+    options.interrupt = interrupts.flag();
+    nb::gil_scoped_release unlocked;
+    out = profileJson(m.method, inputs, runs, options, diagnostics);
+  }
+  if (!out) raiseRun(diagnostics, m.name);
+  return *out;
+}
+
+nb::list infosOf(const std::vector<ValueInfo>& values, const CallInputs* call) {
+  nb::list out;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const ValueInfo& v = values[i];
+    nb::dict info;
+    info["name"] = textOf(v.name);
+    const TensorFacts facts = v.type->isTensor() ? v.type->tensor() : TensorFacts();
+    TensorFacts shown;
+    shown.dtype = facts.dtype, shown.hasRank = facts.hasRank, shown.sizes = facts.sizes;
+    info["type"] = textOf(typeText(v.type->isTensor() ? tensorType(shown) : withoutRefinement(v.type)));
+    info["dtype"] = facts.dtype == DType::Undefined ? nb::object(nb::none())
+                                                    : nb::object(textOf(std::string(pythonName(facts.dtype))));
+    nb::object shape = nb::none();
+    if (facts.hasRank) {
+      nb::list sizes;
+      for (int64_t s : facts.sizes) sizes.append(s >= 0 ? nb::object(nb::int_(s)) : nb::object(nb::none()));
+      shape = nb::tuple(sizes);
+    }
+    info["shape"] = shape;
+    if (call) info["optional"] = call->isOptional(i);
+    out.append(info);
+  }
+  return out;
+}
+
+// ---- modules ----
+
+// Other threads may use it too: what a Module does for one at a time happens under the mutex, without Python's lock.
+struct PyModule {
+  Module module;
+  SourceName name;
+  std::map<std::string, IValue> defaults;  // of a compiled one: those of the method it was made of
+  bool isCompiled = false;
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
+};
+
+template <class Do>
+auto alone(const PyModule& m, Do&& run) {
+  nb::gil_scoped_release unlocked;
+  std::lock_guard lock(*m.mutex);
+  return run();
+}
+
+LoadOptions loadOptionsOf(const Texts& weights, const Texts& plugins, const Texts& limits) {
+  LoadOptions out;
+  out.weights = weights;
+  for (const std::string& text : limits) {
+    const size_t equal = text.find('=');
+    std::optional<uint64_t> number = equal == std::string::npos ? std::nullopt : parseSize(text.substr(equal + 1));
+    auto limit = std::find_if(std::begin(kLimitNames), std::end(kLimitNames),
+                              [&](const LimitName& l) { return text.substr(0, equal) == l.name; });
+    if (!number || limit == std::end(kLimitNames))
+      throw nb::value_error(("'" + text + "' is no limit, such as nodes=1000").c_str());
+    out.limits.*limit->field = *number;
+  }
+  if (plugins.empty()) return out;
+  auto extensions = std::make_shared<Extensions>();
+  Diagnostics diagnostics;
+  for (const std::string& path : plugins)
+    if (!extensions->loadPlugins(path, diagnostics)) raise(diagnostics, {});
+  out.extensions = std::move(extensions);
+  return out;
+}
+
+PyModule made(Module module, SourceName name) {
+  const bool isCompiled = module.engineInfo();
+  return PyModule{std::move(module), std::move(name), {}, isCompiled};
+}
+
+PyModule loadPath(const std::string& path, const Texts& weights, const Texts& plugins, const Texts& limits) {
+  const LoadOptions options = loadOptionsOf(weights, plugins, limits);
+  Diagnostics diagnostics;
+  Result<Module> module = Failed{};
+  {
+    nb::gil_scoped_release unlocked;
+    module = Module::load(path, options, diagnostics);
+  }
+  if (!module) raise(diagnostics, {});
+  return made(std::move(*module), {});
+}
+
+PyModule loadMemory(nb::bytes bytes, const std::string& name, const Texts& weights, const Texts& plugins,
+                    const Texts& limits) {
+  const LoadOptions options = loadOptionsOf(weights, plugins, limits);
+  Diagnostics diagnostics;
+  SourceName said;
+  const std::string_view view(bytes.c_str(), bytes.size());
+  Result<Module> module = Failed{};
+  {
+    nb::gil_scoped_release unlocked;
+    module = loadBytes(view, name, options, said, diagnostics);
+  }
+  if (!module) raise(diagnostics, said);
+  return made(std::move(*module), said);
+}
+
+CompileSpec specOf(const std::string& method, const Texts& inputs, const Texts& settings) {
+  CompileSpec out;
+  out.lowering.method = method;
+  for (const std::string& input : inputs)
+    if (!addInputRange(input, out))
+      throw nb::value_error(("'" + input + "' is no size of an input, such as x=1..8x3x224x224:f32").c_str());
+  for (const std::string& setting : settings)
+    if (!applySetting(out, setting))
+      throw nb::value_error(("'" + setting + "' is no setting, such as precision=f16").c_str());
+  return out;
+}
+
+PyModule compiled(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings) {
+  const CompileSpec spec = specOf(method, inputs, settings);
+  Diagnostics diagnostics;
+  Result<Module> out = alone(m, [&] { return m.module.compiled(spec, diagnostics); });
+  if (!out) raise(diagnostics, m.name);
+  PyModule engine = made(std::move(*out), m.name);
+  engine.defaults = m.module.defaults(method);
+  return engine;
+}
+
+void save(const PyModule& m, const std::string& path) {
+  Diagnostics diagnostics;
+  if (!alone(m, [&] { return m.module.save(path, diagnostics); })) raise(diagnostics, m.name);
+}
+
+std::string partitionOf(const PyModule& m, const std::string& method, const Texts& inputs, const Texts& settings) {
+  const CompileSpec spec = specOf(method, inputs, settings);
+  Diagnostics diagnostics;
+  Result<std::string> out = alone(m, [&] { return partitionJson(m.module, spec, diagnostics); });
+  if (!out) raise(diagnostics, m.name);
+  return *out;
+}
+
+std::string explain(const PyModule& m, const std::string& node, const std::string& method, const Texts& inputs,
+                    const Texts& settings) {
+  const CompileSpec spec = specOf(method, inputs, settings);
+  Diagnostics diagnostics;
+  Result<std::string> out = alone(m, [&] { return explainJson(m.module, spec, node, diagnostics); });
+  if (!out) raise(diagnostics, m.name);
+  return *out;
+}
+
+PyMethod prepared(const PyModule& m, const std::string& name) {
+  Diagnostics diagnostics;
+  Result<Method> method = alone(m, [&] { return m.module.prepare(diagnostics, name); });
+  if (!method) raise(diagnostics, m.name);
+  CallInputs inputs(method->inputs(), m.isCompiled ? m.defaults : m.module.defaults(name));
+  std::vector<ValueInfo> outputs = method->outputs();
+  return PyMethod{std::move(*method), std::move(inputs), m.name, std::move(outputs)};
+}
+
+nb::object engineInfo(const PyModule& m) {
+  const EngineInfo* info = m.module.engineInfo();
+  if (!info) return nb::none();
+  nb::dict out;
+  auto texts = [](const Texts& list) {
+    nb::list texts;
+    for (const std::string& t : list) texts.append(textOf(t));
+    return texts;
+  };
+  out["version"] = textOf(info->version);
+  out["source"] = textOf(info->source);
+  out["source_hash"] = textOf(info->sourceHash);
+  out["options"] = texts(info->options);
+  out["cpu"] = texts(info->cpu);
+  Texts inputs;
+  for (const InputRange& r : info->inputs) inputs.push_back(inputRangeText(r));
+  out["inputs"] = texts(inputs);
+  out["precision"] = textOf(std::string(precisionName(info->precision)));
+  return out;
+}
+
+// Whether an operator of PyTorch, "aten::add.Tensor", can run.
+bool hasOperator(const std::string& name) {
+  const size_t dot = name.find('.');
+  for (const Operator* op : allOps().overloads(Symbol::of(name.substr(0, dot))))
+    if (op->overload() == (dot == std::string::npos ? "" : name.substr(dot + 1))) return op->isImplemented();
+  return false;
+}
+
+void addMethods(nb::module_& m) {
+  nb::class_<PyMethod>(m, "Method")
+      .def_prop_ro("inputs", [](const PyMethod& self) { return infosOf(self.call.wanted(), &self.call); })
+      .def_prop_ro("outputs", [](const PyMethod& self) { return infosOf(self.outputs, nullptr); })
+      .def("__call__",
+           [](const PyMethod& self, nb::args args, nb::kwargs named) { return call(self, args, named, {}); })
+      .def(
+          "run",
+          [](const PyMethod& self, nb::args args, int threads, uint64_t seed, std::optional<double> timeLimit,
+             std::optional<uint64_t> memoryLimit, nb::kwargs named) {
+            return call(self, args, named, {timeLimit, memoryLimit, seed, threads});
+          },
+          nb::arg("args"), nb::arg("threads") = 0, nb::arg("seed") = 0, nb::arg("time_limit") = nb::none(),
+          nb::arg("memory_limit") = nb::none(), nb::arg("named"))
+      .def(
+          "_profile",
+          [](const PyMethod& self, nb::args args, size_t runs, int threads, nb::kwargs named) {
+            return profileOf(self, args, named, runs,
+                             {.timeLimit = {}, .memoryLimit = {}, .seed = 0, .threads = threads});
+          },
+          nb::arg("args"), nb::arg("runs") = 0, nb::arg("threads") = 0, nb::arg("named"));
+}
+
+void addModules(nb::module_& m) {
+  nb::class_<PyModule>(m, "_Module")
+      .def_prop_ro("methods", [](const PyModule& self) { return self.module.methods(); })
+      .def_prop_ro("is_compiled", [](const PyModule& self) { return self.isCompiled; })
+      .def_prop_ro("info", engineInfo)
+      .def_prop_ro("unused_weights", [](const PyModule& self) { return self.module.unusedWeights(); })
+      .def("prepare", prepared, nb::arg("method") = "forward")
+      .def("compile", compiled)
+      .def("save", save)
+      .def("partition", partitionOf)
+      .def("explain", explain);
+  m.def("load_path", loadPath);
+  m.def("load_memory", loadMemory);
+  m.def("has_operator", hasOperator);
+  m.def("version", [] { return std::string(libraryVersion()); });
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  mainThread = pthread_self();
+  // What reaches us as an exception: sizes that cannot be, memory that is not there.
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const ExecutionError& e) {
+      PyErr_SetString(e.kind() == ErrorKind::Limit ? PyExc_MemoryError : PyExc_ValueError, e.what());
+    }
+  });
+  addTensors(m);
+  addMethods(m);
+  addModules(m);
+}
+
+}  // namespace tscompile::python

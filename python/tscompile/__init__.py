@@ -1,0 +1,274 @@
+"""Reads TorchScript and torch.export models and runs them on CPUs, without LibTorch. The guide is docs/python.md."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+def _check_cpu() -> None:
+    """The library is built for x86-64-v3: elsewhere the first vector instruction would end the process."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+            flags = next((line.split() for line in f if line.startswith("flags")), None)
+    except OSError:
+        return
+    missing = [] if flags is None else [f for f in ("avx2", "bmi2", "f16c", "fma", "movbe") if f not in flags]
+    if missing:
+        raise ImportError("this build of tscompile needs a processor with " + ", ".join(missing))
+
+
+_check_cpu()
+
+from tscompile import _core  # noqa: E402
+from tscompile._core import Method, Tensor  # noqa: E402
+from tscompile._errors import (  # noqa: E402
+    Error,
+    IncompatibleError,
+    InputError,
+    Interrupted,
+    IoError,
+    LimitError,
+    ModelError,
+    UnsupportedError,
+)
+
+__version__ = _core.version()
+__all__ = [
+    "Engine",
+    "Error",
+    "IncompatibleError",
+    "Input",
+    "InputError",
+    "Interrupted",
+    "IoError",
+    "LimitError",
+    "Method",
+    "ModelError",
+    "Module",
+    "Partition",
+    "Tensor",
+    "UnsupportedError",
+    "compile",
+    "load",
+]
+
+
+@dataclass(frozen=True)
+class Input:
+    """What an input will be: dimensions are a number or a pair (least, most); `opt` are the usual sizes, to tune for."""
+
+    shape: Sequence[int | tuple[int, int]]
+    dtype: str | None = None
+    opt: Sequence[int] | None = None
+
+    def _range(self) -> str:
+        dims = "x".join(f"{d[0]}..{d[1]}" if isinstance(d, (tuple, list)) else str(int(d)) for d in self.shape)
+        return dims + (f":{self.dtype}" if self.dtype else "")
+
+
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _as_input(given: Any) -> Input | str:
+    if isinstance(given, (Input, str)):
+        return given
+    if hasattr(given, "shape") and hasattr(given, "dtype"):
+        return Input(tuple(given.shape), _dtype_name(given.dtype))
+    return Input(tuple(given))
+
+
+def _full_name(name: str, method: Method) -> str:
+    """The name of an input; also without the ".1" that PyTorch appends, where that is one input's."""
+    names = [i["name"] for i in method.inputs]
+    like = [n for n in names if n.rstrip("0123456789") == name + "."]
+    return name if name in names or len(like) != 1 else like[0]
+
+
+def _ranges(inputs: Any, method: Method) -> tuple[list[str], list[str]]:
+    """Sizes as texts, and settings that go with them."""
+    if inputs is None:
+        return [], []
+    if isinstance(inputs, Mapping):
+        named = [(_full_name(name, method), value) for name, value in inputs.items()]
+    else:
+        tensors = [i["name"] for i in method.inputs if i["type"].split("(")[0] in _TENSOR_TYPES]
+        given = list(inputs)
+        if len(given) > len(tensors):
+            raise ValueError(f"the method has {len(tensors)} inputs that are tensors, and sizes were given for {len(given)}")
+        named = list(zip(tensors, given))
+    ranges, settings = [], []
+    for name, value in named:
+        value = _as_input(value)
+        if isinstance(value, str):
+            ranges.append(value if "=" in value else f"{name}={value}")
+            continue
+        ranges.append(f"{name}={value._range()}")
+        if value.opt is not None:
+            settings.append(f"opt-shape={name}=" + "x".join(str(int(d)) for d in value.opt))
+    return ranges, settings
+
+
+_TENSOR_TYPES = {
+    "Tensor", "Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double", "ComplexFloat", "ComplexDouble", "Bool",
+    "BFloat16",
+}
+
+
+def _settings(settings: Mapping[str, Any]) -> list[str]:
+    """min_block_size=5 as the command line has it, without its dashes; lists are said several times."""
+    out = []
+    for name, value in settings.items():
+        key = name.replace("_", "-")
+        for v in value if isinstance(value, (list, tuple)) else [value]:
+            if v is True:
+                out.append(key)
+            elif v is not False and v is not None:
+                out.append(f"{key}={v}")
+    return out
+
+
+class Partition:
+    """How a method would be cut: which nodes run in engines, which do not and why."""
+
+    def __init__(self, text: str):
+        self._text = text
+
+    def to_dict(self) -> dict[str, Any]:
+        return json.loads(self._text)
+
+    def to_json(self) -> str:
+        return self._text
+
+    @property
+    def coverage(self) -> float:
+        """Part of the nodes that run in engines, from 0 to 1."""
+        return self.to_dict()["coverage"]
+
+    def __repr__(self) -> str:
+        d = self.to_dict()
+        return f"tscompile.Partition({len(d['segments'])} segments, {100 * d['coverage']:.1f} % of the nodes in engines)"
+
+
+class Module:
+    """A model. Calling it runs its method forward; any number of threads may do that at once."""
+
+    def __init__(self, core: Any):
+        self._core = core
+        self._prepared: dict[str, Method] = {}
+
+    @property
+    def methods(self) -> list[str]:
+        return self._core.methods
+
+    def method(self, name: str = "forward") -> Method:
+        """A method, verified and ready to run."""
+        found = self._prepared.get(name)
+        if found is None:
+            found = self._prepared[name] = self._core.prepare(name)
+        return found
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        return self.method().inputs
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        return self.method().outputs
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.method()(*args, **named)
+
+    def run(self, *args: Any, **options: Any) -> Any:
+        """The same with `threads`, `seed`, `time_limit` (seconds), `memory_limit` (bytes)."""
+        return self.method().run(*args, **options)
+
+    def compile(self, inputs: Any = None, *, method: str = "forward", **settings: Any) -> Engine:
+        """A method with engines for all that engines can take.
+
+        `inputs`: sizes of the tensors in order, or by name in a dict: arrays, tuples of dimensions, Input, or texts such
+        as "1..8x3x224x224:f32"; without them engines adapt to what comes. `settings` are the options of the command line's
+        compile: precision="f16", min_block_size=5, torch_executed_op=["aten::relu"].
+        """
+        ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
+        return Engine(self._core.compile(method, ranges, more + _settings(settings)))
+
+    def partition(self, inputs: Any = None, *, method: str = "forward", **settings: Any) -> Partition:
+        """How compile() would cut the method."""
+        ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
+        return Partition(self._core.partition(method, ranges, more + _settings(settings)))
+
+    def explain(self, node: str, inputs: Any = None, *, method: str = "forward", **settings: Any) -> dict[str, Any]:
+        """Where nodes run and why: "%value", or "aten::operator" for all of them."""
+        ranges, more = _ranges(inputs, self.method(method)) if inputs is not None else ([], [])
+        return json.loads(self._core.explain(node, method, ranges, more + _settings(settings)))
+
+    def profile(self, *args: Any, runs: int = 0, threads: int = 0, method: str = "forward", **named: Any) -> dict[str, Any]:
+        """Runs it on these inputs, as often as fits in a second or `runs` times, and tells where the time goes."""
+        return json.loads(self.method(method)._profile(*args, runs=runs, threads=threads, **named))
+
+    @property
+    def unused_weights(self) -> list[str]:
+        return self._core.unused_weights
+
+    def __repr__(self) -> str:
+        return f"tscompile.{type(self).__name__}(methods={self.methods})"
+
+
+class Engine(Module):
+    """A compiled method."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes an engine file, which load() reads."""
+        self._core.save(os.fspath(path))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """How it was made: version, sizes, options, features of the processor that it needs."""
+        return self._core.info
+
+
+def _texts(given: Any) -> list[str]:
+    if given is None:
+        return []
+    if isinstance(given, (str, os.PathLike)):
+        return [os.fspath(given)]
+    return [os.fspath(g) for g in given]
+
+
+def load(
+    path_or_text: str | os.PathLike[str] | bytes,
+    weights: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | None = None,
+    *,
+    name: str = "<memory>",
+    plugins: Iterable[str | os.PathLike[str]] = (),
+    limits: Mapping[str, int] | None = None,
+) -> Module:
+    """Loads graph text or a module dump (with `weights`: safetensors files), a TorchScript archive, a file of
+    torch.export.save, or an engine file, which gives an Engine.
+
+    A str with a line break is the text itself, and bytes are those of any such file; `name` then stands for the path in
+    messages.
+    """
+    rest = _texts(weights), _texts(plugins), [f"{k}={v}" for k, v in (limits or {}).items()]
+    if isinstance(path_or_text, (bytes, bytearray, memoryview)):
+        core = _core.load_memory(bytes(path_or_text), name, *rest)
+    elif isinstance(path_or_text, str) and "\n" in path_or_text:
+        core = _core.load_memory(path_or_text.encode("utf-8", "surrogateescape"), name, *rest)
+    else:
+        core = _core.load_path(os.fspath(path_or_text), *rest)
+    return Engine(core) if core.is_compiled else Module(core)
+
+
+def compile(module: Any, inputs: Sequence[Any], dynamic_shapes: Any = None, **settings: Any) -> Engine:
+    """An Engine of a live torch.nn.Module, through torch.export (PyTorch 2.1 or later must be there).
+
+    `inputs` are an example of its arguments; `dynamic_shapes` are torch.export's.
+    """
+    from tscompile import torch_backend
+
+    return torch_backend.compile_module(module, tuple(inputs), dynamic_shapes, settings)

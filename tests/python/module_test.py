@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+"""The Python module as docs/python.md promises it. Needs numpy; runs with any Python that has tscompile installed.
+
+    module_test.py [-v]       prints "skipped: ..." and exits 0 where the module is not there
+"""
+import gc
+import json
+import os
+import pickle
+import re
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import warnings
+import weakref
+
+try:
+    import numpy as np
+    import tscompile
+except ImportError as e:
+    if e.name not in ("tscompile", "numpy") or "--needed" in sys.argv:
+        raise
+    print(f"skipped: {e}; ./dev wheel-test builds and tests the module")
+    sys.exit(0)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GRAPH = """graph(%x.1 : Tensor,
+      %scale : float):
+  %one : int = prim::Constant[value=1]()
+  %r : Tensor = aten::relu(%x.1)
+  %y : Tensor = aten::mul(%r, %scale)
+  %z : Tensor = aten::add(%y, %x.1, %one)
+  %w : Tensor = aten::sigmoid(%z)
+  return (%w)
+"""
+ENDLESS = """graph(%n : int):
+  %t : bool = prim::Constant[value=1]()
+  %most : int = prim::Constant[value=9223372036854775807]()
+  %r : int = prim::Loop(%most, %t, %n)
+    block0(%i : int, %v : int):
+      %w : int = aten::add(%v, %i)
+      -> (%t, %w)
+  return (%r)
+"""
+
+
+def identity(kind):
+    return tscompile.load(f"graph(%x : {kind}):\n  return (%x)\n")
+
+
+def expected(x, scale):
+    return 1 / (1 + np.exp(-(np.maximum(x, 0) * scale + x)))
+
+
+class Capsule:
+    """Memory with DLPack alone, as a library of tensors has it."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self):
+        return self.tensor.__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Values(unittest.TestCase):
+    def test_every_dtype_comes_back(self):
+        f = identity("Tensor")
+        for dtype in ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128",
+                      "bool"):
+            x = np.arange(6).reshape(2, 3).astype(dtype)
+            y = f(x)
+            self.assertEqual(y.dtype, dtype)
+            self.assertEqual(np.asarray(y).dtype, x.dtype)
+            np.testing.assert_array_equal(np.asarray(y), x)
+            np.testing.assert_array_equal(np.from_dlpack(y), x)
+            self.assertEqual(y.tolist(), x.tolist())
+
+    def test_nothing_is_copied(self):
+        f = identity("Tensor")
+        wide = np.arange(48, dtype=np.float32).reshape(6, 8)
+        for x in (wide, wide[::2, 1::3], wide[::-1, ::-1], wide.T, np.broadcast_to(wide[0], (3, 8)), wide[2:2], wide[0, 0:1]):
+            y = np.asarray(f(x))
+            np.testing.assert_array_equal(y, x)
+            self.assertEqual(y.__array_interface__["data"][0], x.__array_interface__["data"][0])
+            self.assertEqual(np.asarray(f(Capsule(f(x.copy())))).tolist(), x.tolist())
+        self.assertEqual(f(np.float32(3)).item(), 3.0)
+        self.assertEqual(f(np.array(7)).shape, ())
+
+    def test_models_write_where_they_may(self):
+        f = tscompile.load("graph(%x : Tensor):\n  %y : Tensor = aten::relu_(%x)\n  return (%y)\n")
+        x = np.array([-1, 2], np.float32)
+        f(x)
+        self.assertEqual(x.tolist(), [0, 2])
+        x = np.array([-1, 2], np.float32)
+        x.flags.writeable = False
+        with self.assertRaises(tscompile.ModelError):
+            f(x)
+        self.assertEqual(x.tolist(), [-1, 2])
+        self.assertTrue(identity("Tensor")(x).readonly)
+        with self.assertRaises(ValueError):
+            np.asarray(identity("Tensor")(x))[0] = 1
+
+    def test_containers_and_numbers(self):
+        for kind, given, wanted in (
+                ("int", 3, 3), ("float", 3, 3.0), ("float", 2.5, 2.5), ("bool", True, True), ("complex", 1 + 2j, 1 + 2j),
+                ("str", "a\0\u00e9\U0001f600", "a\0\u00e9\U0001f600"), ("int", np.int64(4), 4), ("float", np.float32(0.5), 0.5),
+                ("bool", np.bool_(True), True), ("float", np.array(2.0), 2.0), ("int?", None, None), ("int?", 2, 2),
+                ("int[]", [1, 2], [1, 2]), ("int[]", (1, 2), [1, 2]), ("float[]", [1, 2.5], [1.0, 2.5]), ("int[]", [], []),
+                ("int[][]", [[1], [2, 3]], [[1], [2, 3]]), ("str[]", ["a"], ["a"]), ("(int, float)", (1, 2), (1, 2.0)),
+                ("Dict(str, int)", {"a": 1, "b": 2}, {"a": 1, "b": 2}), ("Dict(int, float)", {3: 1}, {3: 1.0}),
+                ("Dict(str, int[])", {"a": [1]}, {"a": [1]}), ("float[]", [np.float64(1.5)], [1.5])):
+            got = identity(kind)(given)
+            self.assertEqual(got, wanted, kind)
+            self.assertIs(type(got), type(wanted), kind)
+        tensors = identity("Tensor[]")([np.ones(2, np.float32), np.zeros(1, np.int64)])
+        self.assertEqual([t.tolist() for t in tensors], [[1, 1], [0]])
+        self.assertEqual(identity("Dict(str, Tensor)")({"x": np.ones(1, np.float32)})["x"].tolist(), [1])
+
+    def test_what_does_not_fit_is_told(self):
+        for kind, given, error in (
+                ("int", 2**63, OverflowError), ("int", 1.5, tscompile.InputError), ("Tensor", 3, tscompile.InputError),
+                ("Tensor", "x", tscompile.InputError), ("Tensor", object(), TypeError), ("Tensor", b"abc", TypeError),
+                ("Tensor", np.zeros(2, "U3"), TypeError), ("Tensor", np.zeros(2, ">f4"), TypeError),
+                ("Tensor", np.zeros(2, "m8[s]"), (TypeError, ValueError)), ("str", "\ud800", UnicodeEncodeError),
+                ("(int, int)", (1, 2, 3), tscompile.InputError), ("int[]", [1, "a"], tscompile.InputError)):
+            with self.assertRaises(error, msg=kind):
+                identity(kind)(given)
+        holds_itself = []
+        holds_itself.append(holds_itself)
+        with self.assertRaises(ValueError):
+            identity("int[]")(holds_itself)
+        f = identity("Tensor")
+        for args, named in (((), {}), ((1, 2), {}), ((1,), {"x": 1}), ((), {"y": 1})):
+            with self.assertRaises((tscompile.InputError, TypeError)):
+                f(*args, **named)
+
+    def test_named_tuples(self):
+        pair = tscompile.load("graph(%a : int, %b : int):\n"
+                              "  %p : NamedTuple(first : int, second : int) = prim::TupleConstruct(%a, %b)\n  return (%p)\n")(1, 2)
+        self.assertEqual((pair.first, pair.second), (1, 2))
+
+
+class Models(unittest.TestCase):
+    def test_loads_text_files_and_bytes(self):
+        x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+        np.testing.assert_allclose(np.asarray(tscompile.load(GRAPH)(x, 2)), expected(x, 2), rtol=1e-6)
+        np.testing.assert_allclose(np.asarray(tscompile.load(GRAPH.encode())(x, scale=2)), expected(x, 2), rtol=1e-6)
+        folder = os.path.join(ROOT, "samples", "models", "lenet_scripted")
+        image = np.sin(0.1 * np.arange(1024, dtype=np.float32)).reshape(1, 1, 32, 32)
+        lenet = tscompile.load(os.path.join(folder, "model.ir"), os.path.join(folder, "weights.safetensors"))
+        scores = np.asarray(lenet(image))
+        self.assertEqual(scores.argmax(), 7)
+        archive = os.path.join(ROOT, "samples", "models", "lenet_archive", "model.pt")
+        with open(archive, "rb") as f:
+            for model in (tscompile.load(archive), tscompile.load(f.read(), name="lenet.pt")):
+                self.assertEqual(np.asarray(model(image)).shape, (1, 10))
+
+    def test_compiles_saves_and_loads(self):
+        model = tscompile.load(GRAPH)
+        x = np.random.default_rng(0).standard_normal((3, 5), dtype=np.float32)
+        for inputs in (["x.1=1..4x5"], ["1..4x5:f32"], [((1, 4), 5)], {"x.1": tscompile.Input(((1, 4), 5), "float32", (2, 5))}, [x]):
+            engine = model.compile(inputs, min_block_size=1)
+            self.assertIsInstance(engine, tscompile.Engine)
+            np.testing.assert_allclose(np.asarray(engine(x, 2)), expected(x, 2), rtol=1e-5)
+            with self.assertRaises(tscompile.ModelError):
+                engine(np.zeros((5, 5), np.float32), 2)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.tse")
+            engine.save(path)
+            again = tscompile.load(path)
+            self.assertIsInstance(again, tscompile.Engine)
+            self.assertEqual(np.asarray(again(x, 2)).tolist(), np.asarray(engine(x, 2)).tolist())
+            self.assertIn("min-block-size=1", again.info["options"])
+            with self.assertRaises(tscompile.IoError):
+                engine.save(os.path.join(folder, "none", "model.tse"))
+        with self.assertRaises(ValueError):
+            model.compile(precision="f17")
+        with self.assertRaises(ValueError):
+            model.compile([x, x])
+
+    def test_reports(self):
+        model = tscompile.load(GRAPH)
+        x = np.ones((2, 3), np.float32)
+        partition = model.partition([x], min_block_size=1)
+        self.assertEqual(partition.to_dict(), json.loads(partition.to_json()))
+        self.assertGreater(partition.coverage, 0.5)
+        self.assertEqual([n["op"] for n in model.explain("aten::relu", [x])["nodes"]], ["aten::relu"])
+        profile = model.compile([x], min_block_size=1).profile(x, 1.0, runs=2)
+        self.assertEqual((profile["runs"], profile["engines"][0]["calls"]), (2, 2))
+        self.assertGreater(profile["engines"][0]["layers"][0]["us"], 0)
+        self.assertEqual(model.inputs[1], {"name": "scale", "type": "float", "dtype": None, "shape": None, "optional": False})
+
+    def test_errors_have_their_place(self):
+        text = "graph(%x : Tensor):\n  %y : Tensor = aten::rleu(%x)\n  return (%y)\n"
+        with self.assertRaises(tscompile.UnsupportedError) as caught:
+            tscompile.load(text, name="net.ir").method()
+        error = caught.exception
+        self.assertEqual((error.file, error.line, error.code), ("net.ir", 2, "unsupported"))
+        self.assertIn("aten::relu", error.notes[0])
+        self.assertIn("net.ir:2:", str(error))
+        self.assertIsInstance(error, NotImplementedError)
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(again), str(again), again.line), (type(error), str(error), 2))
+        with self.assertRaises(tscompile.IoError):
+            tscompile.load("/none/model.pt")
+        with self.assertRaises(tscompile.InputError) as caught:
+            tscompile.load("graph(%x : Tensor)\n  return (%y)\n")
+        self.assertGreaterEqual(len(caught.exception.problems), 1)
+        with self.assertRaises(tscompile.LimitError):
+            tscompile.load(GRAPH, limits={"nodes": 2})
+        with self.assertRaises(ValueError):
+            tscompile.load(GRAPH, limits={"knots": 2})
+
+    def test_prints_and_warnings_are_pythons(self):
+        model = tscompile.load('graph(%x : int):\n  %s : str = prim::Constant[value="hello"]()\n'
+                               "   = prim::Print(%s, %x)\n  return (%x)\n")
+        import contextlib
+        import io
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            model(3)
+        self.assertEqual(out.getvalue(), "hello 3\n")
+
+
+class Document(unittest.TestCase):
+    def test_what_it_shows_works(self):
+        """All but what needs PyTorch."""
+        with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as f:
+            text = f.read().split("## PyTorch")[0]
+        models, here = os.path.join(ROOT, "samples", "models"), os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            for source, name in (("lenet_archive/model.pt", "model.pt"), ("lenet_scripted/model.ir", "model.ir"),
+                                 ("lenet_scripted/weights.safetensors", "model.safetensors")):
+                os.symlink(os.path.join(models, source), os.path.join(folder, name))
+            os.chdir(folder)
+            try:
+                names = {"x": np.sin(0.1 * np.arange(1024, dtype=np.float32)).reshape(1, 1, 32, 32)}
+                blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ResourceWarning)
+                    for block in blocks:
+                        exec(block, names)
+            finally:
+                os.chdir(here)
+        self.assertEqual(len(blocks), 3)
+        self.assertEqual(np.asarray(names["engine"](names["x"])).argmax(), 7)
+        self.assertIn(str(names["model"].inputs).replace("'", '"'), text)
+
+
+class Runs(unittest.TestCase):
+    def test_limits(self):
+        with self.assertRaises(tscompile.LimitError):
+            tscompile.load(ENDLESS).run(0, time_limit=0.02)
+        with self.assertRaises(tscompile.LimitError):
+            tscompile.load(GRAPH).run(np.zeros((1000, 1000), np.float32), 1.0, memory_limit=1000)
+
+    def test_interrupt(self):
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # not there in jobs of the background
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            tscompile.load(ENDLESS)(0)
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+
+    def test_the_lock_is_released(self):
+        """While one thread runs a model, this one goes on."""
+        def endless():
+            with self.assertRaises(tscompile.LimitError):
+                tscompile.load(ENDLESS).run(0, time_limit=0.5)
+        thread = threading.Thread(target=endless)
+        steps = 0
+        thread.start()
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            steps += 1
+        self.assertTrue(thread.is_alive())
+        thread.join()
+        self.assertGreater(steps, 1000)
+
+    def test_threads_share_a_model(self):
+        model = tscompile.load(GRAPH).compile(min_block_size=1)
+        x = np.random.default_rng(1).standard_normal((64, 64), dtype=np.float32)
+        want = np.asarray(model(x, 1.5)).tobytes()
+        wrong = []
+
+        def work():
+            for _ in range(50):
+                if np.asarray(model(x, 1.5)).tobytes() != want:
+                    wrong.append(1)
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_nothing_leaks(self):
+        model, same = tscompile.load(GRAPH), identity("Tensor")
+
+        class Array(np.ndarray):
+            pass
+        x = np.zeros(1000, np.float32).view(Array)
+        y = same(x)
+        alive = weakref.ref(x)
+        del x
+        gc.collect()
+        self.assertIsNotNone(alive())  # the result is its memory
+        del y
+        gc.collect()
+        self.assertIsNone(alive())
+        big = np.zeros((256, 256), np.float32)
+        references = sys.getrefcount(big)
+
+        def once():
+            np.asarray(model(big, 1.0))
+            np.from_dlpack(same(big))
+            same(Capsule(same(big)))
+            identity("Dict(str, int[])")({"a": [1, 2]})
+            try:
+                model("x", 1.0)
+            except tscompile.Error:
+                pass
+            try:
+                tscompile.load("graph(%x : Tensor):\n  return (%y)\n")
+            except tscompile.Error:
+                pass
+        for _ in range(300):
+            once()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(3000):
+            once()
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        self.assertEqual(sys.getrefcount(big), references)
+        self.assertLess(grown, 8000, "KiB in 3000 rounds")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error")
+    unittest.main(argv=[a for a in sys.argv if a != "--needed"])

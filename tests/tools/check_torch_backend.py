@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Models of timm and transformers through torch.compile(backend="tscompile"), with random weights and inputs, beside
+PyTorch's own results. Needs an environment with torch, timm, transformers and tscompile (./dev wheel-test).
+
+    check_torch_backend.py [MODEL...]     exits 1 if one differs, or runs wholly in PyTorch
+"""
+import importlib.metadata
+import logging
+import sys
+import time
+
+import torch
+
+import tscompile
+from tscompile import torch_backend
+
+TIMM = ("resnet18", "resnet50", "mobilenetv3_small_100", "efficientnet_b0", "convnext_atto", "vit_tiny_patch16_224",
+        "deit_tiny_patch16_224", "swin_tiny_patch4_window7_224", "densenet121", "regnetx_002", "mixer_s32_224",
+        "ghostnet_100", "repvgg_a0", "xcit_nano_12_p16_224")
+SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 500}
+TRANSFORMERS = {
+    "bert": SMALL,
+    "roberta": SMALL,
+    "distilbert": {"dim": 64, "n_layers": 2, "n_heads": 4, "hidden_dim": 128, "vocab_size": 500},
+    "electra": {**SMALL, "embedding_size": 64},
+    "gpt2": {"n_embd": 64, "n_layer": 2, "n_head": 4, "vocab_size": 500},
+    "llama": {**SMALL, "num_key_value_heads": 2},
+    "qwen2": {**SMALL, "num_key_value_heads": 2},
+    "vit": {k: v for k, v in SMALL.items() if k != "vocab_size"},
+}
+
+
+def timm_model(name):
+    import timm
+    model = timm.create_model(name, pretrained=False)
+    size = model.default_cfg["input_size"][1:]
+    return model, {"x": torch.randn(1, 3, *size)}
+
+
+def transformers_model(name):
+    from transformers import AutoConfig, AutoModel
+    model = AutoModel.from_config(AutoConfig.for_model(name, **TRANSFORMERS[name]))
+    if name == "vit":
+        return model, {"pixel_values": torch.randn(1, 3, 224, 224)}
+    options = {"use_cache": False} if name in ("gpt2", "llama", "qwen2") else {}
+    return model, {"input_ids": torch.randint(0, 500, (2, 16)), **options}
+
+
+def tensors(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict) or hasattr(value, "to_tuple"):
+        value = list(value.values())
+    return [t for v in value for t in tensors(v)] if isinstance(value, (list, tuple)) else []
+
+
+class Watch(logging.Handler):
+    """Counts the graphs that became engines, and keeps what is told of the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.engines, self.left = 0, []
+
+    def emit(self, record):
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            self.left.append(text)
+        elif ": compiled;" in text or " engines, the rest" in text:
+            self.engines += 1
+
+
+def check(name):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, inputs = (transformers_model if name in TRANSFORMERS else timm_model)(name)
+    model.eval()
+    watch = Watch()
+    torch_backend.log.addHandler(watch)
+    torch_backend.log.setLevel(logging.INFO)
+    start = time.monotonic()
+    try:
+        # A key of the installed package: torch.compile finds it by the entry point.
+        compiled = torch.compile(model, backend="tscompile")
+        with torch.inference_mode():
+            want, got = tensors(model(**inputs)), tensors(compiled(**inputs))
+    finally:
+        torch_backend.log.removeHandler(watch)
+    seconds = time.monotonic() - start
+    if len(want) != len(got):
+        return False, f"{len(got)} results instead of {len(want)}"
+    worst = 0.0
+    for w, g in zip(want, got):
+        if w.shape != g.shape or w.dtype != g.dtype:
+            return False, f"a result is {g.dtype} {tuple(g.shape)}, not {w.dtype} {tuple(w.shape)}"
+        if w.is_floating_point():
+            worst = max(worst, ((w - g).abs().max() / w.abs().max().clamp(min=1e-6)).item())
+        elif not torch.equal(w, g):
+            return False, "a result that is no float differs"
+    told = "".join(f"; {t}" for t in watch.left[:2])
+    text = f"{watch.engines} graphs on engines, {len(watch.left)} left to PyTorch, worst difference {worst:.1e}, {seconds:.0f} s{told}"
+    return worst < 1e-4 and watch.engines > 0, text
+
+
+def main():
+    torch.set_num_threads(1)
+    names = sys.argv[1:] or [*TIMM, *TRANSFORMERS]
+    print(f"torch {torch.__version__}, timm {importlib.metadata.version('timm')}, "
+          f"transformers {importlib.metadata.version('transformers')}, tscompile {tscompile.__version__}")
+    failed = 0
+    for name in names:
+        try:
+            good, text = check(name)
+        except Exception as error:
+            good, text = False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        failed += not good
+        print(f"{'ok    ' if good else 'FAILED'} {name}: {text}", flush=True)
+    print(f"{len(names) - failed} of {len(names)} models equal PyTorch")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
