@@ -129,7 +129,7 @@ class Reader {
                      nearest.found() ? ", did you mean " + nearest.name() + "?" : ""));
   }
   void wrong(const Setting& s, std::string_view expected, const Json& value) {
-    fail(fmt::format("{} takes {}, not {}", s.name, expected, abbreviate(value.dump(), 80)));
+    fail(fmt::format("{} takes {}, not {}", s.name, expected, abbreviate(boundedJsonText(value), 80)));
   }
   // Settings without an implementation may be said to be what they are anyway.
   template <class T>
@@ -229,7 +229,7 @@ std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildCon
   for (const Setting& s : kSettings) {
     if (!s.implemented) continue;
     Json value = std::visit([&](auto member) { return jsonOf(config.*member); }, s.member);
-    out.emplace_back(s.name, value.is_string() ? value.get<std::string>() : value.dump());
+    out.emplace_back(s.name, value.is_string() ? value.get<std::string>() : boundedJsonText(value));
   }
   return out;
 }

@@ -42,6 +42,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// rank0.engine, rank0-1234567890abcdef.engine
+bool isEngineName(std::string_view name) {
+  constexpr std::string_view kBefore = "rank0", kAfter = ".engine";
+  return name.size() < 64 && startsWith(name, kBefore) && endsWith(name, kAfter) &&
+         name.find('/') == std::string_view::npos;
+}
+
 // Reads config.json, and reports the first thing that is not what a build writes.
 class ConfigReader {
  public:
@@ -51,7 +58,7 @@ class ConfigReader {
   }
 
   Result<BuiltModel> read() {
-    Result<std::string> text = readFile(path_, uint64_t{1} << 24, diagnostics_);
+    Result<std::string> text = readFile(path_, kMostConfigBytes, diagnostics_);
     if (!text) return Failed{};
     json_ = parseBoundedJson(*text);
     for (const char* part : {"pretrained_config", "build_config", "engine", "inputs"})
@@ -61,7 +68,7 @@ class ConfigReader {
       return fail(fmt::format("the model was built in format {}, and this tscompile {} reads format {}",
                               number(json_, "format"), libraryVersion(), kBuiltModelFormat),
                   ErrorKind::Incompatible);
-    Result<BuildConfig> config = parseBuildConfig(json_["build_config"].dump(), path_, diagnostics_);
+    Result<BuildConfig> config = parseBuildConfig(boundedJsonText(json_["build_config"]), path_, diagnostics_);
     if (!config || !checkBuildConfig(*config, diagnostics_)) return Failed{};
     out_.config = std::move(*config);
     if (!shape() || !engine()) return Failed{};
@@ -102,12 +109,14 @@ class ConfigReader {
   }
 
   bool engine() {
-    out_.engine = folder_ + "/" + kBuiltModelEngine;
+    const Json& named = json_["engine"];
+    std::string file = text(named, "file");
+    if (!isEngineName(file)) return fail("engine names no file that a build writes"), false;
+    out_.engine = folder_ + "/" + file;
     std::error_code error;
     out_.engineBytes = std::filesystem::file_size(out_.engine, error);
     std::optional<std::string> checksum = engineChecksum(out_.engine, diagnostics_);
     if (!checksum) return false;
-    const Json& named = json_["engine"];
     bool isIt = text(named, "checksum") == *checksum;
     if (!error && static_cast<int64_t>(out_.engineBytes) == number(named, "bytes") && isIt) return true;
     return fail("the engine beside it is another than it was built with: build the model again",
@@ -143,6 +152,15 @@ class ConfigReader {
 };
 
 }  // namespace
+
+void removeOtherEngines(const std::string& folder, const std::string& named) {
+  std::error_code error;
+  std::vector<std::filesystem::path> others;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (std::string name = it->path().filename().string(); isEngineName(name) && name != named)
+      others.push_back(it->path());
+  for (const std::filesystem::path& other : others) std::filesystem::remove(other, error);
+}
 
 Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics) {
   return ConfigReader(folder, diagnostics).read();

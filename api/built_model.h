@@ -13,6 +13,8 @@
 namespace tscompile {
 
 inline constexpr int kBuiltModelFormat = 1;
+inline constexpr uint64_t kMostConfigBytes = uint64_t{1} << 24;
+// A build over a model writes an engine of another name, which config.json names until this one is replaced.
 inline constexpr const char* kBuiltModelEngine = "rank0.engine";
 
 // What a build found out about a model.
@@ -33,6 +35,9 @@ struct BuiltModel {
   uint64_t engineBytes = 0;
 };
 Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics);
+
+// Removes engines that config.json does not name: those of builds before, and of builds that were not finished.
+void removeOtherEngines(const std::string& folder, const std::string& named);
 
 // What the numbers of a cache are multiplied by when they are read.
 double cacheScaleOf(const BuildConfig& config);

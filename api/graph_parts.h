@@ -29,4 +29,8 @@ std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue*
 bool printParts(const GraphParts& parts, bool locations, const Limits& limits, const TextSink& sink,
                 Diagnostics& diagnostics);
 
+// Whether a text and weights that say that they were written together were written by one command. Either may say
+// nothing. False after a report.
+bool checkPair(const SourceFile& text, const Metadata& weights, Diagnostics& diagnostics);
+
 }  // namespace tscompile

@@ -7,6 +7,7 @@
 #include "api/saved_plugins.h"
 #include "api/serving_proof.h"
 #include "frontend/files/file_io.h"
+#include "frontend/files/section_file.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 #include "passes/serving/attention_node.h"
@@ -14,14 +15,18 @@
 #include "passes/serving/serving.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/trtllm/attention/params.h"
 
 #include <fmt/core.h>
 
 #include <bit>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <map>
+#include <sys/file.h>
+#include <unistd.h>
 
 namespace tscompile {
 namespace {
@@ -82,15 +87,21 @@ Json pluginsJson(const Graph& graph, const OpRegistry& registry) {
   return out;
 }
 
+struct EngineMade {
+  std::string file;
+  uint64_t bytes;
+  std::string checksum;
+};
+
 std::string configText(const BuildConfig& config, const LanguageModelShape& shape, const Json& plugins,
-                       const ServingModel& serving, uint64_t engineBytes, const std::string& checksum) {
+                       const ServingModel& serving, const EngineMade& engine) {
   Json out = {{"version", std::string(libraryVersion())},
               {"format", kBuiltModelFormat},
               {"pretrained_config", shapeJson(shape)},
               {"build_config", Json::parse(buildConfigJson(config))},
               {"plugins", plugins},
               {"inputs", serving.inputs},
-              {"engine", {{"file", kBuiltModelEngine}, {"bytes", engineBytes}, {"checksum", checksum}}}};
+              {"engine", {{"file", engine.file}, {"bytes", engine.bytes}, {"checksum", engine.checksum}}}};
   return out.dump(4) + "\n";
 }
 
@@ -134,6 +145,57 @@ bool settle(BuildConfig& config, const LanguageModelShape& shape, Diagnostics& d
     return false;
   }
   return settlePieces(config, diagnostics);
+}
+
+// Under a name of its own if there is a model, whose engine stays until config.json names this one.
+std::optional<EngineMade> writeEngine(const Module& compiled, const std::string& folder, const Limits& limits,
+                                      Diagnostics& diagnostics) {
+  std::error_code error;
+  bool isFirst = !std::filesystem::exists(folder + "/config.json", error);
+  std::string path = folder + "/" + (isFirst ? kBuiltModelEngine : "rank0-new.engine");
+  if (!compiled.save(path, diagnostics, limits)) return std::nullopt;
+  std::optional<std::string> checksum = engineChecksum(path, diagnostics);
+  if (!checksum) return std::nullopt;
+  EngineMade made{kBuiltModelEngine, std::filesystem::file_size(path, error), *checksum};
+  if (isFirst) return made;
+  made.file = "rank0-" + *checksum + ".engine";
+  std::filesystem::rename(path, folder + "/" + made.file, error);
+  if (!error) return made;
+  failIn(folder + "/" + made.file, "cannot write: " + error.message(), diagnostics, ErrorKind::Io);
+  return std::nullopt;
+}
+
+// Gives an engine that config.json names its usual name as well. False where links are not possible.
+bool linkAsUsual(const std::string& folder, const std::string& file) {
+  const std::string link = folder + "/rank0-link.engine";
+  std::error_code error;
+  std::filesystem::remove(link, error);
+  std::filesystem::create_hard_link(folder + "/" + file, link, error);
+  if (!error) std::filesystem::rename(link, folder + "/" + kBuiltModelEngine, error);
+  return !error;
+}
+
+// Builds in one folder follow each other.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
+
+// Of config.json; 0: there is none.
+uint64_t sumOfConfig(const std::string& folder) {
+  Diagnostics ignored;
+  Result<std::string> text = readFile(folder + "/config.json", kMostConfigBytes, ignored);
+  return text ? checksumOf(*text) : 0;
 }
 
 }  // namespace
@@ -189,14 +251,20 @@ bool buildLanguageModel(const Module& module, const BuildConfig& given, const st
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return failIn(folder, "the folder cannot be made: " + error.message(), diagnostics, ErrorKind::Io);
-  std::string engine = folder + "/" + kBuiltModelEngine;
-  if (!compiled->save(engine, diagnostics, lowering.limits)) return false;
-  uint64_t bytes = std::filesystem::file_size(engine, error);
-  std::optional<std::string> checksum = engineChecksum(engine, diagnostics);
-  if (!checksum) return false;
+  FolderLock lock(folder);
+  std::optional<EngineMade> engine = writeEngine(*compiled, folder, lowering.limits, diagnostics);
+  if (!engine) return false;
   Json plugins = pluginsJson(*compiled->graph(), module.registry());
-  FileWriter file(folder + "/config.json", diagnostics);
-  return file.write(configText(config, shape, plugins, *served, bytes, *checksum)) && file.commit();
+  auto writeConfig = [&] {
+    return writeFile(folder + "/config.json", configText(config, shape, plugins, *served, *engine), diagnostics);
+  };
+  if (!writeConfig()) return false;
+  if (engine->file != kBuiltModelEngine && linkAsUsual(folder, engine->file)) {
+    engine->file = kBuiltModelEngine;
+    if (!writeConfig()) return false;
+  }
+  removeOtherEngines(folder, engine->file);
+  return true;
 }
 
 bool refitLanguageModel(const std::string& folder, const RefitOptions& options, const std::string& output,
@@ -217,12 +285,19 @@ bool refitLanguageModel(const std::string& folder, const RefitOptions& options, 
 
 std::unique_ptr<LanguageModel> LanguageModel::load(const std::string& folder, const Options& options,
                                                    Diagnostics& diagnostics) {
-  Result<BuiltModel> built = readBuiltModel(folder, diagnostics);
-  if (!built) return nullptr;
-  Result<Module> module = Module::load(built->engine, options.load, diagnostics);
-  if (!module) return nullptr;
-  std::unique_ptr<LanguageModel> m = of(*module, *built, options, diagnostics);
-  return m;
+  // A build in this place replaces config.json before it touches the engine that the old one names: what was read
+  // between two equal ones belongs together.
+  constexpr int kMostBuilds = 20;
+  for (int i = 0;; ++i) {
+    const uint64_t config = sumOfConfig(folder);
+    Diagnostics failures;
+    Result<BuiltModel> built = readBuiltModel(folder, failures);
+    Result<Module> module = built ? Module::load(built->engine, options.load, failures) : Result<Module>(Failed{});
+    if (i < kMostBuilds && sumOfConfig(folder) != config) continue;
+    if (module) return of(*module, *built, options, diagnostics);
+    for (const Diagnostic& d : failures.list()) diagnostics.add(d);
+    return nullptr;
+  }
 }
 
 std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const BuiltModel& built, const Options& options,
@@ -241,6 +316,13 @@ std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const Bui
   m->inputs_ = built.inputs;
   m->cache_ = built.cache;
   LanguageModelShape& s = m->shape_;
+  // Before memory is taken for that many caches.
+  auto isPool = [](const std::string& name) { return startsWith(name, "kv_cache_pool_"); };
+  if (std::count_if(built.inputs.begin(), built.inputs.end(), isPool) != s.layers) {
+    failIn(built.path, fmt::format("the engine has no caches of {} layers", s.layers), diagnostics,
+           ErrorKind::Incompatible);
+    return nullptr;
+  }
   if (options.cacheBlocks) m->cache_.blocks = options.cacheBlocks;
   if (!validateKvCache(m->cache_, diagnostics)) return nullptr;
   try {
@@ -255,7 +337,8 @@ std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const Bui
     diagnostics.error("the KV cache: " + e.message(), e.kind());
     return nullptr;
   }
-  m->threads_ = options.threads;
+  m->run_ = options.run;
+  m->run_.threads = options.threads;
   return m;
 }
 
@@ -331,15 +414,13 @@ Result<std::vector<IValue>> LanguageModel::outputs(const StepBatch& batch, Diagn
   for (const Tensor& pool : pools_) copyBlocks(cache_, pool, batch.copies);
   Result<std::vector<IValue>> inputs = inputsOf(batch, diagnostics);
   if (!inputs) return Failed{};
-  RunOptions options;
-  options.threads = threads_;
-  return method_->run(*inputs, diagnostics, options);
+  return method_->run(*inputs, diagnostics, run_);
 }
 
 Result<Tensor> LanguageModel::step(const StepBatch& batch, Diagnostics& diagnostics) {
   Result<std::vector<IValue>> out = outputs(batch, diagnostics);
   if (!out) return Failed{};
-  Tensor logits = out->at(0).isTensor() ? out->at(0).toTensor() : Tensor();
+  Tensor logits = !out->empty() && out->at(0).isTensor() ? out->at(0).toTensor() : Tensor();
   int64_t rows = config_.gatherContextLogits ? static_cast<int64_t>(batch.tokens.size()) : batch.rows();
   if (!logits.defined() || logits.dtype() != DType::Float32 || logits.rank() == 0 ||
       logits.size(logits.rank() - 1) != shape_.vocabulary || logits.numel() != rows * shape_.vocabulary) {
@@ -350,6 +431,7 @@ Result<Tensor> LanguageModel::step(const StepBatch& batch, Diagnostics& diagnost
     return Failed{};
   }
   Dims flat{logits.numel() / shape_.vocabulary, shape_.vocabulary};
+  logits = contiguous(logits);  // an engine may give one element expanded
   logits = logits.withGeometry(flat, contiguousStrides(flat), logits.offset());
   if (!config_.gatherContextLogits) return logits;
   allLogits_ = logits;

@@ -32,6 +32,7 @@ class LanguageModel : public StepModel {
     int threads = 0;          // 0: as many as there are processors
     int64_t cacheBlocks = 0;  // 0: as it was built
     LoadOptions load = {};    // extensions with plugins, limits
+    RunOptions run = {};      // of each step: limits of memory and time, interruption
   };
   // Reads config.json and the engine, and allocates the cache. Null after a report.
   static std::unique_ptr<LanguageModel> load(const std::string& folder, const Options& options,
@@ -63,7 +64,7 @@ class LanguageModel : public StepModel {
   BuildConfig config_;
   LanguageModelShape shape_;
   KvCacheConfig cache_;  // of one layer
-  int threads_ = 0;
+  RunOptions run_;
   std::unique_ptr<Module> module_;
   std::unique_ptr<Method> method_;
   std::vector<std::string> inputs_;  // names

@@ -99,7 +99,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   Result<ParsedText> text = parseText(std::move(source), diagnostics, parse);
   bool good = text.ok();
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
-  if (!good) return Failed{};
+  if (!good || !checkPair(*given, state->weights.metadata(), diagnostics)) return Failed{};
   state->text = std::move(*text);
   state->source = std::move(given);
   state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());

@@ -3,6 +3,7 @@
 #include "api/lower.h"
 #include "api/module_state.h"
 #include "frontend/files/file_io.h"
+#include "frontend/files/section_file.h"
 #include "frontend/text/parse.h"
 #include "ir/graph/clone.h"
 #include "ir/graph/printer.h"
@@ -10,6 +11,7 @@
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
 #include "runtime/ops/quantized/packed_params.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
@@ -248,6 +250,22 @@ class Separator {
 
 }  // namespace
 
+namespace {
+
+// How a text and its weights tell that they were written together.
+constexpr std::string_view kPairLine = "# written with weights ";
+constexpr const char* kPairKey = "written_with_text";
+
+void addTensor(Checksum& sum, const std::string& name, const Tensor& tensor) {
+  sum.add(name);
+  sum.add(typeText(dynamicType(IValue(tensor))));
+  Tensor flat = contiguous(tensor);
+  sum.add(std::string_view(reinterpret_cast<const char*>(flat.raw()),
+                           static_cast<size_t>(flat.numel()) * itemSize(flat.dtype())));
+}
+
+}  // namespace
+
 std::optional<GraphParts> separateTensors(const Graph& graph, const ObjectValue* self, Diagnostics& diagnostics) {
   return Separator(graph, diagnostics).run(self);
 }
@@ -267,13 +285,34 @@ bool writeGraphWithWeights(const Graph& graph, const ObjectValue* self, const st
                            Diagnostics& diagnostics, const Limits& limits) {
   std::optional<GraphParts> parts = separateTensors(graph, self, diagnostics);
   if (!parts) return false;
-  std::string weights = (endsWith(path, ".ir") ? path.substr(0, path.size() - 3) : path) + ".safetensors";
-  if (!parts->tensors.empty() || !parts->metadata.empty())
-    if (!writeSafetensors(weights, parts->tensors, diagnostics, parts->metadata)) return false;
+  auto print = [&](const TextSink& sink) { return printParts(*parts, true, limits, sink, diagnostics); };
   FileWriter file(path, diagnostics);
-  return printParts(
-             *parts, true, limits, [&](std::string_view piece) { file.write(piece); }, diagnostics) &&
-         file.commit();
+  if (parts->tensors.empty() && parts->metadata.empty())
+    return print([&](std::string_view piece) { file.write(piece); }) && file.commit();
+
+  Checksum both;
+  if (!print([&](std::string_view piece) { both.add(piece); })) return false;
+  for (const auto& [name, tensor] : parts->tensors) addTensor(both, name, tensor);
+  for (const auto& [key, value] : parts->metadata) both.add(key), both.add(value);
+  const std::string mark = fmt::format("{:016x}", both.value());
+  parts->metadata[kPairKey] = mark;
+  FileWriter weights((endsWith(path, ".ir") ? path.substr(0, path.size() - 3) : path) + ".safetensors", diagnostics);
+  file.write(std::string(kPairLine) + mark + "\n");
+  return print([&](std::string_view piece) { file.write(piece); }) &&
+         putSafetensors(weights, parts->tensors, parts->metadata) && file.finish() && weights.finish() &&
+         weights.commit() && file.commit();
+}
+
+bool checkPair(const SourceFile& text, const Metadata& weights, Diagnostics& diagnostics) {
+  std::string_view line = text.text();
+  if (!startsWith(line, kPairLine)) return true;
+  line = line.substr(kPairLine.size());
+  line = line.substr(0, line.find_first_of("\r\n"));
+  auto mark = weights.find(kPairKey);
+  if (mark == weights.end() || mark->second == line) return true;
+  diagnostics.fileError(text.path(), {}, "the text and the weights were not written together")
+      .note("write both again, or remove the first line of the text to use them all the same");
+  return false;
 }
 
 bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limits& limits) const {

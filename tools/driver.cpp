@@ -6,6 +6,7 @@
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/reports/remedy_words.h"
+#include "tools/session/process.h"
 
 #include <filesystem>
 #include <new>
@@ -67,11 +68,13 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
     out << verbHelp(*options.verb);
     return kExitDone;
   }
+  setHandlerForm(session.common.jsonErrors);
+  LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
   Plugins plugins(session);
   if (!plugins.load(session)) return session.finish();
   int code = options.verb->command(options, session);
   out.flush();
-  if (!out && code == kExitDone) {
+  if (!out && (code == kExitDone || code == kExitNegative)) {
     session.diagnostics.error("standard output cannot be written", ErrorKind::Io);
     return session.finish();
   }

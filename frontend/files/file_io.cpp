@@ -1,6 +1,7 @@
 #include "frontend/files/file_io.h"
 
 #include "ir/support/file_pages.h"
+#include "ir/support/text.h"
 
 #include <fmt/core.h>
 
@@ -8,7 +9,10 @@
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <limits>
+#include <mutex>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -118,6 +122,43 @@ void removeUnfinishedFiles() {
     if (const char* path = slot.load()) ::unlink(path);
 }
 
+namespace {
+
+constexpr std::string_view kPrefix = ".tscompile-", kSuffix = ".tmp";
+
+// Locks a file for as long as it is open, however that ends: so that nobody takes it for one that was left. False, with
+// EEXIST, if somebody has done so before it was locked.
+bool claim(int file) {
+  struct stat info;
+  while (::flock(file, LOCK_EX) != 0 && errno == EINTR) {
+  }
+  bool isThere = ::fstat(file, &info) != 0 || info.st_nlink > 0;
+  errno = EEXIST;
+  return isThere;
+}
+
+// Removes a file that nobody writes any more.
+void removeIfLeft(const std::string& path) {
+  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW), true);
+  if (file.file >= 0 && ::flock(file.file, LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+}
+
+// Temporary files of processes that were killed. A folder is looked through once.
+void removeLeftFiles(const std::string& folder) {
+  static std::mutex mutex;
+  static std::string latest;
+  std::lock_guard lock(mutex);
+  if (folder == latest) return;
+  latest = folder;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (startsWith(name, kPrefix) && endsWith(name, kSuffix)) removeIfLeft(it->path().string());
+  }
+}
+
+}  // namespace
+
 void FileWriter::forgetTemporary() {
   for (auto& slot : gUnfinished) {
     const char* mine = temporary_.c_str();
@@ -128,15 +169,18 @@ void FileWriter::forgetTemporary() {
 
 FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::move(path)), diagnostics_(diagnostics) {
   struct stat info;
-  if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+  bool replaces = ::stat(path_.c_str(), &info) == 0;
+  if (replaces && !S_ISREG(info.st_mode)) {
     fail(kindText(info.st_mode));
     return;
   }
+  removeLeftFiles(folder());
   // The name differs between processes and threads; O_EXCL catches what a killed process left.
   static std::atomic<uint64_t> counter{0};
   do {
-    temporary_ = fmt::format("{}/.tscompile-{}-{}.tmp", folder(), ::getpid(), counter++);
+    temporary_ = fmt::format("{}/{}{}-{}{}", folder(), kPrefix, ::getpid(), counter++, kSuffix);
     file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file_ >= 0 && !claim(file_)) ::close(std::exchange(file_, -1));
   } while (file_ < 0 && (errno == EEXIST || errno == EINTR));
   if (file_ < 0) {
     int error = errno;
@@ -144,6 +188,7 @@ FileWriter::FileWriter(std::string path, Diagnostics& diagnostics) : path_(std::
     fail(errorText(error));
     return;
   }
+  if (replaces) ::fchmod(file_, info.st_mode & 07777);
   for (auto& slot : gUnfinished) {
     const char* none = nullptr;
     if (slot.compare_exchange_strong(none, temporary_.c_str())) break;
@@ -180,13 +225,21 @@ bool FileWriter::write(std::string_view bytes) {
   return true;
 }
 
-bool FileWriter::commit() {
+bool FileWriter::finish() {
   if (file_ < 0) return false;
-  if (::fsync(file_) != 0) return fail(errorText(errno));
-  int file = std::exchange(file_, -1);
-  if (::close(file) != 0) return fail(errorText(errno));
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail(errorText(errno));
+  if (finished_) return true;
+  while (::fsync(file_) != 0)
+    if (errno != EINTR) return fail(errorText(errno));
+  return finished_ = true;
+}
+
+bool FileWriter::commit() {
+  if (!finish()) return false;
+  while (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    if (errno != EINTR) return fail(errorText(errno));
   forgetTemporary();
+  // All is written, and an interrupted close has closed.
+  ::close(std::exchange(file_, -1));
   // The rename lasts through a power failure once the folder is written; not every file system can be asked for that.
   if (int dir = ::open(folder().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); dir >= 0) {
     ::fsync(dir);

@@ -21,7 +21,7 @@ Result<std::string> readFileStart(const std::string& path, uint64_t count, Diagn
 bool writeFile(const std::string& path, std::string_view bytes, Diagnostics& diagnostics);
 
 // The same in pieces. After a failure, which is reported once, all calls return false; without commit() nothing is
-// left.
+// left. What a process that was killed has left in the folder is removed. A file that is replaced keeps its mode.
 class FileWriter {
  public:
   FileWriter(std::string path, Diagnostics& diagnostics);
@@ -30,7 +30,10 @@ class FileWriter {
   FileWriter& operator=(const FileWriter&) = delete;
 
   bool write(std::string_view bytes);
-  // Makes the bytes durable and gives the file its name.
+  // Makes the bytes durable. Files that belong together are all finished before the first is committed: what can fail
+  // then has happened.
+  bool finish();
+  // The same, and gives the file its name.
   bool commit();
 
  private:
@@ -41,6 +44,7 @@ class FileWriter {
   std::string path_, temporary_;
   Diagnostics& diagnostics_;
   int file_ = -1;
+  bool finished_ = false;
 };
 
 // Removes what FileWriters of this process have not committed. For signal handlers that end the process.

@@ -261,6 +261,10 @@ Result<Tensor> readNpy(const std::string& path, Diagnostics& diagnostics, const 
   return parseNpy({file->bytes(), path}, diagnostics, limits);
 }
 
+bool putNpy(FileWriter& file, const Tensor& tensor) {
+  return file.write(npyHeaderText(tensor)) && writeElements(file, tensor);
+}
+
 bool writeNpy(const std::string& path, const Tensor& tensor, Diagnostics& diagnostics) {
   if (tensor.dtype() == DType::BFloat16) {
     diagnostics.fileError(path, {}, "cannot write: .npy files have no bfloat16; safetensors files do",
@@ -268,7 +272,7 @@ bool writeNpy(const std::string& path, const Tensor& tensor, Diagnostics& diagno
     return false;
   }
   FileWriter file(path, diagnostics);
-  return file.write(npyHeaderText(tensor)) && writeElements(file, tensor) && file.commit();
+  return putNpy(file, tensor) && file.commit();
 }
 
 }  // namespace tscompile

@@ -95,6 +95,21 @@ std::string headerText(const std::vector<std::pair<std::string, Tensor>>& tensor
 
 }  // namespace
 
+bool putSafetensors(FileWriter& file, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                    const Metadata& metadata) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  auto alignment = [&](size_t i) { return alignmentOf(tensors[i].second.dtype()); };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return alignment(a) > alignment(b); });
+  std::string header = headerText(tensors, order, metadata);
+  std::string length;
+  for (int shift = 0; shift < 64; shift += 8) length += static_cast<char>(header.size() >> shift);
+  if (!file.write(length) || !file.write(header)) return false;
+  for (size_t i : order)
+    if (!writeElements(file, tensors[i].second)) return false;
+  return true;
+}
+
 bool writeSafetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                       Diagnostics& diagnostics, const Metadata& metadata) {
   std::vector<std::string_view> names;
@@ -104,18 +119,8 @@ bool writeSafetensors(const std::string& path, const std::vector<std::pair<std::
     diagnostics.fileError(path, {}, fmt::format("cannot write: there are two tensors named '{}'", *twin));
     return false;
   }
-  std::vector<size_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  auto alignment = [&](size_t i) { return alignmentOf(tensors[i].second.dtype()); };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return alignment(a) > alignment(b); });
-  std::string header = headerText(tensors, order, metadata);
-  std::string length;
-  for (int shift = 0; shift < 64; shift += 8) length += static_cast<char>(header.size() >> shift);
   FileWriter file(path, diagnostics);
-  if (!file.write(length) || !file.write(header)) return false;
-  for (size_t i : order)
-    if (!writeElements(file, tensors[i].second)) return false;
-  return file.commit();
+  return putSafetensors(file, tensors, metadata) && file.commit();
 }
 
 }  // namespace tscompile

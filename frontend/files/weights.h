@@ -17,6 +17,7 @@
 
 namespace tscompile {
 
+class FileWriter;
 using Metadata = std::map<std::string, std::string, std::less<>>;
 
 // The tensors of one or several weights files by name, all of them read-only. Those of safetensors files are mapped
@@ -114,9 +115,14 @@ Result<Tensor> readNpy(const std::string& path, Diagnostics& diagnostics, const 
 Result<Tensor> readNpz(const std::string& path, std::string_view member, Diagnostics& diagnostics,
                        const Limits& limits = {});
 
-// As numpy.save writes it; not bfloat16, which numpy has not. See writeFile.
+// To a file that the caller commits, as numpy.save writes it; not bfloat16, which numpy has not.
+bool putNpy(FileWriter& file, const Tensor& tensor);
+// The same, committed.
 bool writeNpy(const std::string& path, const Tensor& tensor, Diagnostics& diagnostics);
-// The bytes are in an order that aligns all elements, otherwise as given.
+// To a file that the caller commits. The bytes are in an order that aligns all elements, otherwise as given.
+bool putSafetensors(FileWriter& file, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                    const Metadata& metadata = {});
+// The same, committed. Two tensors of one name are an error.
 bool writeSafetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                       Diagnostics& diagnostics, const Metadata& metadata = {});
 

@@ -4,6 +4,7 @@
 #include "ir/support/check.h"
 
 #include <charconv>
+#include <new>
 
 namespace tscompile {
 
@@ -478,9 +479,13 @@ Graph::~Graph() {
   std::vector<std::unique_ptr<Graph>> local;
   bool outermost = tDyingGraphs == nullptr;
   if (outermost) tDyingGraphs = &local;
-  forEachNode(block_, [](Node* n) {
-    for (Attribute& a : n->attributes_) takeSubgraphs(a, *tDyingGraphs);
-  });
+  try {
+    forEachNode(block_, [](Node* n) {
+      for (Attribute& a : n->attributes_) takeSubgraphs(a, *tDyingGraphs);
+    });
+  } catch (const std::bad_alloc&) {
+    // Without memory for the list the others go with the nodes that hold them, one inside the other.
+  }
   if (!outermost) return;
   while (!local.empty()) {
     std::unique_ptr<Graph> next = std::move(local.back());

@@ -1,6 +1,7 @@
 #include "ir/support/diagnostic_printer.h"
 
 #include "ir/support/text.h"
+#include "ir/support/unsafe_text.h"
 
 #include <algorithm>
 
@@ -65,17 +66,22 @@ void renderOne(const Diagnostic& d, std::string_view program, DiagnosticStyle st
 std::string printable(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (unsigned char c : text) {
-    if (c == '\t') {
+  auto escape = [&](std::string_view lead, uint32_t code, int digits) {
+    out += lead;
+    while (digits-- > 0) out += "0123456789abcdef"[code >> 4 * digits & 15];
+  };
+  while (!text.empty()) {
+    size_t length = utf8Length(text);
+    auto c = static_cast<unsigned char>(text[0]);
+    if (c == '\t')
       out += ' ';
-    } else if (c < 0x20 || c == 0x7f) {
-      static const char* kHex = "0123456789abcdef";
-      out += "\\x";
-      out += kHex[c >> 4];
-      out += kHex[c & 15];
-    } else {
-      out += static_cast<char>(c);
-    }
+    else if (length == 0 || c < 0x20 || c == 0x7f)
+      escape("\\x", c, 2);
+    else if (uint32_t code = unsafeCode(text.substr(0, length)))
+      escape("\\u", code, 4);
+    else
+      out += text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out;
 }

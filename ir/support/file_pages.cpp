@@ -34,6 +34,13 @@ void removeFilePages(const void* data) {
   files().ends.erase(addressOf(data));
 }
 
+bool mayShowFile(const void* data) {
+  std::unique_lock lock(files().mutex, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  auto file = files().ends.upper_bound(addressOf(data));
+  return file != files().ends.begin() && addressOf(data) < std::prev(file)->second;
+}
+
 void releaseFilePages(const void* data, size_t bytes) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = (addressOf(data) + page - 1) / page * page, end = (addressOf(data) + bytes) / page * page;

@@ -9,6 +9,9 @@ namespace tscompile {
 void addFilePages(const void* data, size_t bytes);
 void removeFilePages(const void* data);
 
+// Whether a file is shown there. For signal handlers: true if that cannot be told now.
+bool mayShowFile(const void* data);
+
 // The pages that lie wholly in these bytes need not stay in memory. Does nothing to memory that shows no file.
 void releaseFilePages(const void* data, size_t bytes);
 

@@ -1,5 +1,7 @@
 #include "ir/support/text.h"
 
+#include "ir/support/unsafe_text.h"
+
 #include <algorithm>
 
 namespace tscompile {
@@ -76,7 +78,10 @@ std::string jsonQuote(std::string_view text) {
       ++i;
       continue;
     }
-    if (n > 1) {
+    if (uint32_t code = n > 1 ? unsafeCode(text.substr(i, n)) : 0) {
+      out += "\\u";
+      for (int shift = 12; shift >= 0; shift -= 4) out += kHex[code >> shift & 15];
+    } else if (n > 1) {
       out += text.substr(i, n);
     } else if (c == '"' || c == '\\') {
       out += '\\';

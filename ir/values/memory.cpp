@@ -1,9 +1,12 @@
 #include "ir/values/memory.h"
 
+#include "ir/support/fork_safe.h"
 #include "ir/values/error.h"
+#include "ir/values/heap_account.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <mutex>
+#include <malloc.h>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -22,7 +25,25 @@ namespace {
 
 thread_local MemoryBudget* tBudget = nullptr;
 
-void* systemAllocate(size_t bytes) { return std::aligned_alloc(64, bytes); }
+constexpr size_t kAlignment = 64;
+std::atomic<int64_t> gTaken{0};
+std::atomic<int64_t> gLimit{INT64_MAX};
+std::atomic<bool> gLacked{false};
+
+// The heap rounds sizes up, and loses about as much in front of a block as it is aligned to; what it has really taken is
+// counted.
+void* systemAllocate(size_t bytes) {
+  if (!takeFromHeap(bytes)) return nullptr;
+  void* block = std::aligned_alloc(kAlignment, bytes);
+  countGivenBack(bytes);
+  if (block) countTaken(malloc_usable_size(block) + kAlignment);
+  return block;
+}
+
+void systemFree(void* block) {
+  countGivenBack(malloc_usable_size(block) + kAlignment);
+  std::free(block);
+}
 
 #if TS_RECYCLE_BLOCKS
 
@@ -50,7 +71,7 @@ struct SmallCache {
     for (List& list : lists)
       while (Block* b = list.first) {
         list.first = b->next;
-        std::free(b);
+        systemFree(b);
       }
     dead = true;
   }
@@ -63,7 +84,7 @@ class LargeCache {
  public:
   LargeCache() { blocks_.reserve(kMostKept + 1); }
   void* take(size_t bytes) {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(forkSafeHeapMutex());
     for (size_t i = blocks_.size(); i-- > 0;) {
       if (blocks_[i].bytes != bytes) continue;
       void* p = blocks_[i].memory;
@@ -75,18 +96,18 @@ class LargeCache {
   }
   // Takes no memory itself: tensors die while there is none.
   void put(void* p, size_t bytes) {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(forkSafeHeapMutex());
     blocks_.push_back({p, bytes});
     kept_ += bytes;
     while (kept_ > kLargeKept || blocks_.size() > kMostKept) {  // the oldest goes first
-      std::free(blocks_.front().memory);
+      systemFree(blocks_.front().memory);
       kept_ -= blocks_.front().bytes;
       blocks_.erase(blocks_.begin());
     }
   }
   void clear() {
-    std::lock_guard lock(mutex_);
-    for (const Kept& b : blocks_) std::free(b.memory);
+    std::lock_guard lock(forkSafeHeapMutex());
+    for (const Kept& b : blocks_) systemFree(b.memory);
     blocks_.clear();
     kept_ = 0;
   }
@@ -97,18 +118,47 @@ class LargeCache {
     void* memory;
     size_t bytes;
   };
-  std::mutex mutex_;
   std::vector<Kept> blocks_;
   size_t kept_ = 0;
 };
+std::atomic<LargeCache*> gLargeCache{nullptr};  // null until it is made
 LargeCache& largeCache() {
-  static LargeCache* cache = new LargeCache;
+  static LargeCache* cache = [] {
+    auto* made = new LargeCache;
+    gLargeCache = made;
+    return made;
+  }();
   return *cache;
 }
+void dropRecycled() {
+  if (LargeCache* cache = gLargeCache) cache->clear();
+}
+
+#else
+
+void dropRecycled() {}
 
 #endif
 
 }  // namespace
+
+void setHeapLimit(uint64_t bytes) { gLimit = bytes > INT64_MAX ? INT64_MAX : static_cast<int64_t>(bytes); }
+uint64_t heapUsed() { return static_cast<uint64_t>(std::max<int64_t>(gTaken.load(std::memory_order_relaxed), 0)); }
+
+bool takeFromHeap(size_t bytes) noexcept {
+  if (bytes > size_t{INT64_MAX} / 4) return false;
+  auto size = static_cast<int64_t>(bytes);
+  for (bool again : {true, false}) {
+    if (gTaken.fetch_add(size, std::memory_order_relaxed) + size <= gLimit.load(std::memory_order_relaxed)) return true;
+    gTaken.fetch_sub(size, std::memory_order_relaxed);
+    if (again) dropRecycled();
+  }
+  return false;
+}
+void noteHeapLack() noexcept { gLacked = true; }
+bool heapLacked() noexcept { return gLacked; }
+void countTaken(size_t bytes) noexcept { gTaken.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
+void countGivenBack(size_t bytes) noexcept { gTaken.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed); }
 
 BudgetScope::BudgetScope(MemoryBudget* budget) : previous_(tBudget) { tBudget = budget; }
 BudgetScope::~BudgetScope() { tBudget = previous_; }
@@ -176,7 +226,7 @@ void freeBlock(void* block, size_t bytes) {
         return;
       }
     }
-    std::free(block);
+    systemFree(block);
     return;
   }
   largeCache().put(block, bytes);
@@ -189,7 +239,7 @@ void* allocateBlock(size_t& bytes) {
   bytes = bytes == 0 ? 64 : (bytes + 63) & ~size_t{63};
   return systemAllocate(bytes);
 }
-void freeBlock(void* block, size_t) { std::free(block); }
+void freeBlock(void* block, size_t) { systemFree(block); }
 
 #endif
 

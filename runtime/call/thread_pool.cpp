@@ -4,6 +4,8 @@
 // since layers follow each other closely, then sleeps.
 #include "runtime/call/thread_pool.h"
 
+#include "runtime/call/run_context.h"
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -24,6 +26,9 @@ constexpr int kSpins = 2000;  // about 50 us
 inline void pause() { __builtin_ia32_pause(); }
 
 thread_local bool insideChunk = false;
+
+// The caller's run may be over: chunks take long enough for a look at the clock before each.
+void lookAtLimits() { RunContext::current().checkInterrupt(int64_t{1} << 40); }
 
 // | job number : 24 | workers that may join : 8 | chunks not yet claimed : 32 |
 struct Claim {
@@ -76,17 +81,18 @@ class Pool {
     Claim claim{claim_.load(std::memory_order_acquire)};
     while (claim.job() == job && claim.left() > 0 && index <= claim.workers()) {
       if (!claim_.compare_exchange_weak(claim.bits, claim.bits - 1, std::memory_order_acq_rel)) continue;
-      runChunk(chunks_ - claim.left());
+      runChunk(chunks_ - claim.left(), index == 0);
       claim.bits = claim_.load(std::memory_order_acquire);
     }
     insideChunk = false;
   }
 
-  void runChunk(int64_t chunk) {
+  void runChunk(int64_t chunk, bool isCaller) {
     // The last count may set the caller free, and another job may follow: nothing of this job is read after it.
     int64_t chunks = chunks_;
     if (!failed_.load(std::memory_order_relaxed)) {
       try {
+        if (isCaller) lookAtLimits();
         (*body_)(chunk);
       } catch (...) {
         if (!failed_.exchange(true)) error_ = std::current_exception();
@@ -179,9 +185,17 @@ class Pool {
 };
 
 // Never destroyed: its threads sleep in it until the process ends.
+std::atomic<Pool*> gPool{nullptr};
+
 Pool& pool() {
-  static Pool* p = new Pool;
-  return *p;
+  // A child of fork() has none of the threads, and the pool that it inherits may be in the middle of a job.
+  static Pool* first = [] {
+    gPool = new Pool;
+    pthread_atfork(nullptr, nullptr, [] { gPool = new Pool; });
+    return gPool.load();
+  }();
+  static_cast<void>(first);
+  return *gPool;
 }
 
 }  // namespace
@@ -190,7 +204,10 @@ void parallelFor(int64_t chunks, int threads, FunctionRef<void(int64_t chunk)> b
   if (chunks > 1 && threads > 1 && !insideChunk && chunks <= kMaxChunks &&
       pool().run(chunks, std::min(threads, kMaxThreads), body))
     return;
-  for (int64_t i = 0; i < chunks; ++i) body(i);
+  for (int64_t i = 0; i < chunks; ++i) {
+    if (chunks > 1) lookAtLimits();
+    body(i);
+  }
 }
 
 int defaultThreads() {

@@ -1,5 +1,6 @@
 #include "runtime/engine/plan.h"
 
+#include "ir/support/fork_safe.h"
 #include "ir/values/error.h"
 #include "runtime/call/run_observer.h"
 
@@ -15,7 +16,7 @@ size_t EnginePlan::bytes() const {
 
 std::unique_ptr<Frame> EnginePlan::takeFrame() const {
   {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(forkSafeMutex(this));
     if (!idle_.empty()) {
       std::unique_ptr<Frame> frame = std::move(idle_.back());
       idle_.pop_back();
@@ -63,7 +64,7 @@ void EnginePlan::run(std::span<const Tensor> tensors, std::span<IValue> outputs,
     throw;
   }
   frame->end();
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(forkSafeMutex(this));
   idle_.push_back(std::move(frame));
 }
 

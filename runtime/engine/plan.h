@@ -6,7 +6,6 @@
 #include "runtime/engine/network/network.h"
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -30,7 +29,6 @@ class EnginePlan {
 
   std::unique_ptr<const Network> network_;
   MemoryPlan memory_;
-  mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Frame>> idle_;
 };
 

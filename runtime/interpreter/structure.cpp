@@ -1,6 +1,7 @@
 // The prim:: nodes that build and take apart values, and those that depend on attributes, output types or the module.
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
+#include "runtime/call/caller_function.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/interpreter/machine.h"
 #include "runtime/reference/loops/copy.h"
@@ -311,7 +312,7 @@ const Instruction* print(Machine& m, const Instruction* in) {
     appendText(argument(m, in, i), line);
   }
   line += '\n';
-  if (m.context.options().print) m.context.options().print(line);
+  if (const auto& sink = m.context.options().print) callCallers(sink, "the function that takes what is printed", line);
   for (uint32_t i = 0; i < in->outputs; ++i) result(m, in, i).reset();
   return in + 1;
 }

@@ -317,7 +317,7 @@ bool Batcher::step(Diagnostics& diagnostics) {
                                .subspan(static_cast<size_t>(r.past), static_cast<size_t>(r.count)));
     takeLogits(s, own, diagnostics);
   }
-  deliver();
+  deliver(diagnostics);
   return true;
 }
 
@@ -354,14 +354,28 @@ void Batcher::takeBeams(State& s, std::span<const float> logits, Diagnostics& di
 
 // After the step, so that callbacks find everything in order, whatever they do. A request that callers ended meanwhile
 // gets no more events.
-void Batcher::deliver() {
+void Batcher::deliver(Diagnostics& diagnostics) {
   std::vector<TokenEvent> events;
   events.swap(events_);
   for (const TokenEvent& e : events) {
     auto found = requests_.find(e.request);
     if (found == requests_.end() || found->second->result.reason == FinishReason::Cancelled) continue;
     std::function<bool(const TokenEvent&)> onToken = found->second->request.onToken;
-    if (!onToken(e)) cancel(e.request);
+    std::string failure;
+    try {
+      if (!onToken(e)) cancel(e.request);
+      continue;
+    } catch (const std::exception& thrown) {
+      failure = thrown.what();
+    } catch (...) {
+      failure = "an exception";
+    }
+    // The others are told of theirs all the same.
+    diagnostics.error(fmt::format("request {}: its callback threw: {}", e.request, failure), ErrorKind::Model);
+    if (auto still = requests_.find(e.request); still != requests_.end()) {
+      if (still->second->result.reason == FinishReason::None) cancel(e.request);
+      still->second->result.reason = FinishReason::Cancelled;
+    }
   }
 }
 

@@ -89,7 +89,7 @@ struct Request {
   SamplingConfig sampling;
   int64_t maxNewTokens = 64;
   // Called once for each token, in order, after the step that made it; false cancels the request. Not called for beam
-  // search, whose texts are known at its end. May call add() and cancel().
+  // search, whose texts are known at its end. May call add() and cancel(). One that throws is reported, and cancels it.
   std::function<bool(const TokenEvent&)> onToken;
 };
 
@@ -157,7 +157,7 @@ class Batcher {
   void takeToken(State& s, std::span<const float> logits, Diagnostics& diagnostics);
   void takeBeams(State& s, std::span<const float> logits, Diagnostics& diagnostics);
   void finish(State& s, FinishReason reason);
-  void deliver();
+  void deliver(Diagnostics& diagnostics);
 
   StepModel& model_;
   BatchLimits limits_;

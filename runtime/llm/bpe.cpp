@@ -106,11 +106,33 @@ BpeTokenizer::BpeTokenizer(BpeModel model, std::string_view kind) : model_(std::
       if (byte < 0) byte = static_cast<TokenId>(id);
     }
   }
-  for (uint32_t i = 0; i < model_.added.size(); ++i)
-    addedFrom_[static_cast<unsigned char>(model_.added[i].text[0])].push_back(i);
-  for (std::vector<uint32_t>& list : addedFrom_)
-    std::stable_sort(list.begin(), list.end(),
-                     [&](uint32_t a, uint32_t b) { return model_.added[a].text.size() > model_.added[b].text.size(); });
+  for (uint32_t i = 0; i < model_.added.size(); ++i) {
+    const AddedToken& token = model_.added[i];
+    added_[token.normalized].add(token.text, i);
+    if (token.special) special_.insert(token.id);
+  }
+}
+
+void PrefixTree::add(std::string_view text, uint32_t index) {
+  uint32_t node = 0;
+  for (char c : text) {
+    auto [edge, isNew] = next_.try_emplace(uint64_t{node} << 8 | static_cast<unsigned char>(c), ends_.size());
+    if (isNew) ends_.emplace_back();
+    node = edge->second;
+  }
+  if (!ends_[node]) ends_[node] = index;
+}
+
+std::optional<uint32_t> PrefixTree::longest(std::string_view text) const {
+  std::optional<uint32_t> found;
+  uint32_t node = 0;
+  for (char c : text) {
+    auto edge = next_.find(uint64_t{node} << 8 | static_cast<unsigned char>(c));
+    if (edge == next_.end()) break;
+    node = edge->second;
+    if (ends_[node]) found = ends_[node];
+  }
+  return found;
 }
 
 std::optional<std::string_view> BpeTokenizer::bytes(TokenId token) const {
@@ -118,10 +140,7 @@ std::optional<std::string_view> BpeTokenizer::bytes(TokenId token) const {
   return model_.tokens[static_cast<size_t>(token)];
 }
 
-bool BpeTokenizer::isSpecial(TokenId token) const {
-  return std::any_of(model_.added.begin(), model_.added.end(),
-                     [&](const AddedToken& a) { return a.id == token && a.special; });
-}
+bool BpeTokenizer::isSpecial(TokenId token) const { return special_.contains(token); }
 
 std::optional<TokenId> BpeTokenizer::find(std::string_view bytes) const {
   auto found = ids_.find(bytes);
@@ -130,11 +149,8 @@ std::optional<TokenId> BpeTokenizer::find(std::string_view bytes) const {
 }
 
 const AddedToken* BpeTokenizer::addedAt(std::string_view text, size_t at, bool normalized) const {
-  for (uint32_t i : addedFrom_[static_cast<unsigned char>(text[at])])
-    if (const AddedToken& token = model_.added[i];
-        token.normalized == normalized && startsWith(text.substr(at), token.text))
-      return &token;
-  return nullptr;
+  std::optional<uint32_t> found = added_[normalized].longest(text.substr(at));
+  return found ? &model_.added[*found] : nullptr;
 }
 
 bool BpeTokenizer::encodePiece(std::string_view piece, std::vector<TokenId>& out, Diagnostics& diagnostics) const {

@@ -6,7 +6,9 @@
 #include "runtime/llm/tokenizer.h"
 
 #include <array>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -41,6 +43,19 @@ struct BpeModel {
   }
 };
 
+// Finds which of many texts begins another one; as many steps as bytes agree.
+class PrefixTree {
+ public:
+  // Of equal texts the first one counts.
+  void add(std::string_view text, uint32_t index);
+  // The index of the longest text that begins this one.
+  std::optional<uint32_t> longest(std::string_view text) const;
+
+ private:
+  std::unordered_map<uint64_t, uint32_t> next_;  // by node and byte
+  std::vector<std::optional<uint32_t>> ends_{1};
+};
+
 // Merges neighbours in the order of their rank, from left to right among equals, until no merge is left; n log n for a
 // piece of n bytes.
 class BpeTokenizer : public Tokenizer {
@@ -67,8 +82,9 @@ class BpeTokenizer : public Tokenizer {
   BpeModel model_;
   std::string kind_;
   std::unordered_map<std::string_view, TokenId> ids_;
-  std::array<TokenId, 256> byteIds_;                  // -1: none
-  std::array<std::vector<uint32_t>, 256> addedFrom_;  // indices into model_.added by first byte, longest first
+  std::array<TokenId, 256> byteIds_;  // -1: none
+  PrefixTree added_[2];               // of the texts as they are, and of normalized ones
+  std::unordered_set<TokenId> special_;
 };
 
 }  // namespace tscompile

@@ -291,6 +291,9 @@ bool BpeReader::preTokenizer(const Value& v) {
   return unsupported(v, fmt::format("the pre_tokenizer {}", jsonQuote(abbreviate(type, 100))));
 }
 
+// Each of the template's references brings as many as it names.
+constexpr size_t kMostFrameTokens = 4096;
+
 bool BpeReader::templateFrame(const Value& v) {
   Value single = v.find("single"), specials = v.find("special_tokens");
   if (!single || !single.is(Kind::Array)) return fail(v.range(), "a TemplateProcessing needs a list as single");
@@ -308,6 +311,9 @@ bool BpeReader::templateFrame(const Value& v) {
     for (Value id = ids.first(); id; id = id.next()) {
       TokenId number;
       if (!tokenNumber(id, model_.tokens.size(), number)) return false;
+      if (model_.after.size() + model_.before.size() >= kMostFrameTokens)
+        return fail(id.range(), fmt::format("the template puts more than {} tokens around a text", kMostFrameTokens),
+                    ErrorKind::Limit);
       (after ? model_.after : model_.before).push_back(number);
     }
   }

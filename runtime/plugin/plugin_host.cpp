@@ -1,6 +1,7 @@
 #include "runtime/plugin/plugin_host.h"
 
 #include "ir/support/limits.h"
+#include "ir/values/error.h"
 #include "runtime/call/run_context.h"
 #include "runtime/call/thread_pool.h"
 
@@ -11,6 +12,9 @@
 
 namespace tscompile {
 namespace {
+
+// So much that the clock is looked at.
+constexpr int64_t kLongWork = int64_t{1} << 40;
 
 thread_local std::string failure;
 
@@ -112,16 +116,28 @@ void parallel(void* run, size_t n, size_t grain, tsc_task task, void* user) {
       task(user, i * grain, i * grain + std::min(grain, n - i * grain));
     return;
   }
-  parallelFor(chunks, runOf(run).threads, [&](int64_t i) {
-    size_t begin = static_cast<size_t>(i) * grain;
-    task(user, begin, begin + std::min(grain, n - begin));
-  });
+  try {
+    parallelFor(chunks, runOf(run).threads, [&](int64_t i) {
+      size_t begin = static_cast<size_t>(i) * grain;
+      task(user, begin, begin + std::min(grain, n - begin));
+    });
+  } catch (const ExecutionError&) {
+    // The run is over, which PluginInstance::run says: nothing may pass through the plugin.
+  }
 }
 
 int cancelled(void* run) {
-  const RunContext* context = runOf(run).context;
-  const std::atomic<bool>* interrupt = context ? context->options().interrupt : nullptr;
-  return interrupt && interrupt->load(std::memory_order_relaxed);
+  RunContext* context = runOf(run).context;
+  if (!context) return 0;
+  const std::atomic<bool>* interrupt = context->options().interrupt;
+  if (interrupt && interrupt->load(std::memory_order_relaxed)) return 1;
+  if (context != &RunContext::current()) return 0;  // a worker, which leaves the clock to the run's own thread
+  try {
+    context->checkInterrupt(kLongWork);
+  } catch (const ExecutionError&) {
+    return 1;
+  }
+  return 0;
 }
 
 void setRows(void* run, size_t output, int64_t rows) {

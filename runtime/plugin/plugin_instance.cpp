@@ -14,6 +14,7 @@ namespace tscompile {
 namespace {
 
 std::atomic<bool> verifying{false};
+constexpr int64_t kLongWork = int64_t{1} << 40;  // so much that the clock is looked at
 
 ErrorKind kindOf(tsc_status status) {
   switch (status) {
@@ -363,10 +364,17 @@ void PluginInstance::run(const PluginTensors& inputs, const PluginTensors& outpu
   } destroyed{*this, c};
   prepare(*c, inputs, outputs, context);
   PluginRun state{context, tactic, threads, std::vector<int64_t>(outputs.size(), -1)};
-  if (verifying.load(std::memory_order_relaxed))
-    PluginVerifier(*this, *c, state).run(inputs, outputs);
-  else
-    call(*c, inputs, outputs, state);
+  try {
+    if (verifying.load(std::memory_order_relaxed))
+      PluginVerifier(*this, *c, state).run(inputs, outputs);
+    else
+      call(*c, inputs, outputs, state);
+  } catch (const ExecutionError&) {
+    // A run that is over is so whatever the plugin makes of it.
+    if (context) context->checkInterrupt(kLongWork);
+    throw;
+  }
+  if (context) context->checkInterrupt(kLongWork);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (state.rows[i] >= 0 && (outputs[i].rank() == 0 || state.rows[i] > outputs[i].size(0)))
       fail(TSC_FAILED, fmt::format("it says that the output {} has {} rows, more than its shape told",

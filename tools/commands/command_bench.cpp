@@ -66,7 +66,7 @@ class Bench {
     method_ = &model->method;
     inputs_ = std::move(*inputs);
 
-    InterruptScope interrupts(std::nullopt);
+    InterruptScope interrupts;
     RunOptions settings = runOptions(command_, interrupts, session_);
     std::vector<int> threads = options_.own.of<BenchCommand>().threads;
     if (threads.empty()) threads.push_back(defaultThreads());

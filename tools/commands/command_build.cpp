@@ -9,6 +9,7 @@
 #include "runtime/llm/tokenizer.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
+#include "tools/session/process.h"
 
 #include <fmt/core.h>
 
@@ -76,12 +77,18 @@ class Generation {
     LanguageModel::Options options;
     options.threads = static_cast<int>(command_.threads);
     options.load.limits = session_.common.limits;
+    InterruptScope interrupts;
+    options.run = session_.runLimits();
+    options.run.interrupt = &interrupts.interrupted();
     model_ = LanguageModel::load(folder, options, session_.diagnostics);
     if (!model_ || !openTokenizerFile()) return session_.finish();
     batcher_ = Batcher::make(*model_, model_->cache(), model_->limits(), session_.diagnostics);
     if (!batcher_ || !addRequests()) return session_.finish();
     Rates rates = serve();
-    if (session_.diagnostics.errorCount()) return session_.finish();
+    if (session_.diagnostics.errorCount()) {
+      int code = session_.finish();
+      return interrupts.signal() ? 128 + interrupts.signal() : code;
+    }
     printResults();
     session_.note(fmt::format("{} in {:.3f} s; prompts: {}; then: {}; KV cache {:.1f} MB", counted(generated_, "token"),
                               rates.prompts.seconds + rates.rest.seconds, rates.prompts.text(), rates.rest.text(),

@@ -9,7 +9,6 @@
 #include "runtime/engine/network/tactics.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
-#include "tools/session/machine_memory.h"
 #include "tools/session/process.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
@@ -62,9 +61,8 @@ bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& se
   if (!method) return false;
   Result<std::vector<IValue>> inputs = InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec), 0);
   if (!inputs) return false;
-  InterruptScope interrupts(std::nullopt);
-  RunOptions run;
-  run.memoryLimit = availableMemory() / 5 * 4;
+  InterruptScope interrupts;
+  RunOptions run = session.runLimits();
   run.threads = spec.engine.threads;
   run.interrupt = &interrupts.interrupted();
   Diagnostics failures;

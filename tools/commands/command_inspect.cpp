@@ -197,7 +197,8 @@ class Inspector {
     line("model",
          fmt::format("{}, {} of size {}, {} for keys, {} tokens", counted(static_cast<uint64_t>(s.layers), "layer"),
                      counted(static_cast<uint64_t>(s.heads), "head"), s.headSize, s.kvHeads, s.vocabulary));
-    line("engine", fmt::format("{}, {}", kBuiltModelEngine, sizeText(built->engineBytes)));
+    line("engine",
+         fmt::format("{}, {}", built->engine.substr(built->engine.rfind('/') + 1), sizeText(built->engineBytes)));
     for (const std::string& plugin : built->plugins) line("plugin", plugin);
     line("cache",
          fmt::format("{} bytes a token, {} blocks of {} tokens, {}", tokenBytes, built->cache.blocks,
@@ -214,7 +215,7 @@ class Inspector {
   void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {
     const EngineInfo& info = file.info;
     auto line = [&](std::string_view what, const std::string& text) {
-      text_ += fmt::format("  {:<12}{}\n", what, abbreviate(text, 400));
+      text_ += fmt::format("  {:<12}{}\n", what, printable(abbreviate(text, 400)));
     };
     auto list = [](const std::vector<std::string>& words) {
       return join(words, " ", [](const std::string& w) { return w; });

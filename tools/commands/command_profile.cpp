@@ -259,7 +259,7 @@ class Profiler {
         InputReader(model->method.inputs(), session_, model->defaults).readOrMake(*texts, options_.run.seed);
     if (!inputs) return session_.finish();
     session_.report();
-    InterruptScope interrupts(std::nullopt);
+    InterruptScope interrupts;
     if (!measure(model->method, *inputs, interrupts)) {
       int code = session_.finish();
       return interrupts.signal() ? 128 + interrupts.signal() : code;

@@ -17,8 +17,7 @@ class RunCommandExecutor {
       : options_(options), run_(options.run), session_(session) {}
 
   int run() {
-    // The limit holds for reading and lowering as well.
-    std::optional<InterruptScope> interrupts(std::in_place, run_.timeLimit);
+    std::optional<InterruptScope> interrupts(std::in_place);
     std::optional<Executable> model = loadAsGiven(options_, session_);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
@@ -38,6 +37,7 @@ class RunCommandExecutor {
     int signal = interrupts->signal();
     // What was computed in time is written, however long that takes.
     interrupts.reset();
+    endTimeLimit();
     if (!outputs) {
       int code = session_.finish();
       return signal ? 128 + signal : code;
@@ -105,15 +105,6 @@ OptionSpecs runOptions() {
               [](Options& o, const std::string& v) { o.run.libraries.push_back(v); }, true},
              {"--threads", "N", "threads to use at most; the interpreter runs on one",
               [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
-             {"--limit-mem", "SIZE",
-              "memory for tensors, such as 512M (default: 80 % of the machine's or the container's)",
-              [](Options& o, const std::string& v) {
-                o.run.memoryLimit = checked(parseSize(v), "--limit-mem", "a size such as 512M", v);
-              }},
-             {"--limit-time", "DURATION", "time that the run may take, such as 250ms, 3s or 2min (default: unlimited)",
-              [](Options& o, const std::string& v) {
-                o.run.timeLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
-              }},
          } +
          cuttingOptions();
 }

@@ -8,7 +8,6 @@
 #include "partition/report.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
-#include "tools/session/machine_memory.h"
 #include "tools/session/process.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
@@ -176,11 +175,11 @@ static int runVerify(const Options& options, Session& session) {
   if (!inputs) return session.finish();
 
   session.progress.step("comparing");
-  InterruptScope interrupts(std::nullopt);
+  InterruptScope interrupts;
   VerifyOptions verify;
   verify.tolerance = {options.own.of<VerifyCommand>().relative, options.own.of<VerifyCommand>().absolute};
   verify.bisect = options.own.of<VerifyCommand>().bisect;
-  verify.run.memoryLimit = availableMemory() / 5 * 4;
+  verify.run = session.runLimits();
   verify.run.interrupt = &interrupts.interrupted();
   Result<VerifyReport> report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
   if (!report) {

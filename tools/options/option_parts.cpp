@@ -49,6 +49,14 @@ const OptionSpec kCommon[] = {
        o.common.maxErrors = checked(parseCount(v), "--max-errors", "a number", v);
      }},
     {"--limit", "KEY=VALUE", "change a bound on what inputs may ask for; see 'tscompile help limits'", setLimit, true},
+    {"--limit-mem", "SIZE", "memory that it may take, such as 512M (default: 80 % of the machine's or the container's)",
+     [](Options& o, const std::string& v) {
+       o.common.memoryLimit = checked(parseSize(v), "--limit-mem", "a size such as 512M", v);
+     }},
+    {"--limit-time", "DURATION", "time that it may take, such as 250ms, 3s or 2min (default: unlimited)",
+     [](Options& o, const std::string& v) {
+       o.common.timeLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+     }},
     {"--plugin", "LIB", "a shared library with plugins; see docs/plugins.md",
      [](Options& o, const std::string& v) { o.common.plugins.push_back(v); }, true},
     {"--verify-plugins", "", "check around every run of a plugin that it does what it says; slow",

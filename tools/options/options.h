@@ -32,6 +32,8 @@ struct CommonOptions {
   bool verifyPlugins = false;        // observe every run of a plugin
   std::vector<std::string> plugins;  // libraries
   Limits limits;
+  std::optional<uint64_t> memoryLimit;                // bytes; none: 80 % of what there is
+  std::optional<std::chrono::nanoseconds> timeLimit;  // of the whole command
 };
 
 enum class ProfileForm : uint8_t { None, Text, Json };
@@ -65,8 +67,6 @@ struct RunCommand {
   std::string method = "forward";
   ExecutorChoice executor = ExecutorChoice::EngineIfPossible;
   uint64_t threads = 0;
-  std::optional<uint64_t> memoryLimit;
-  std::optional<std::chrono::nanoseconds> timeLimit;
   uint64_t seed = 0;
 };
 

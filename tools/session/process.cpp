@@ -2,8 +2,12 @@
 
 #include "frontend/files/file_io.h"
 #include "ir/support/check.h"
+#include "ir/support/file_pages.h"
+#include "ir/values/heap_account.h"
+#include "runtime/trtllm/builtin/shard_group.h"
 #include "tools/session/session.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,19 +15,22 @@
 #include <fcntl.h>
 #include <new>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 namespace tscompile {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // All of this is touched by signal handlers.
 std::atomic<bool> gInterrupted{false};
 std::atomic<bool> gRunning{false};  // an InterruptScope lives
 std::atomic<int> gSignal{0};
-std::atomic<int> gExitAtAlarm{0};
+std::atomic<bool> gJson{false};
 bool gIsTool = false;  // set before there are threads
-const char* volatile gAlarmMessage = nullptr;
+std::optional<Clock::time_point> gDeadline;
 
 constexpr long kGraceMicroseconds = 80'000;
 
@@ -31,6 +38,23 @@ void say(const char* text) {
   ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
   static_cast<void>(ignored);
 }
+
+// Both forms of what a handler says, in which nothing is to be made or escaped.
+struct LastWords {
+  const char *text, *json;
+};
+#define TS_LAST_WORDS(kind, message)                                                        \
+  LastWords {                                                                               \
+    "tscompile: error: " message "\n",                                                      \
+        "{\"severity\": \"error\", \"kind\": \"" kind "\", \"message\": \"" message "\"}\n" \
+  }
+constexpr LastWords kInterrupted = TS_LAST_WORDS("interrupted", "the run was interrupted");
+constexpr LastWords kOutOfTime = TS_LAST_WORDS("limit", "the command took longer than its time limit");
+constexpr LastWords kOutOfMemory = TS_LAST_WORDS("limit", "out of memory");
+constexpr LastWords kFileChanged = TS_LAST_WORDS("io", "a file became shorter while it was read");
+constexpr LastWords kLibraryCut = TS_LAST_WORDS("io", "a library is shorter than it says, or its disk cannot be read");
+
+void say(LastWords words) { say(gJson.load() ? words.json : words.text); }
 
 [[noreturn]] void leave(int code) {
   removeUnfinishedFiles();
@@ -45,24 +69,46 @@ void arm(int64_t microseconds) {
   setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
+void disarm() {
+  itimerval off{};
+  setitimer(ITIMER_REAL, &off, nullptr);
+}
+
 void onInterrupt(int number) {
   int before = gSignal.exchange(number);
   if (!gRunning.load() || before != 0) leave(128 + number);
-  gExitAtAlarm = 128 + number;
-  gAlarmMessage = "tscompile: error: the run was interrupted\n";
   gInterrupted = true;
   arm(kGraceMicroseconds);
 }
 
 void onAlarm(int) {
-  if (!gRunning.load()) return;
-  if (const char* message = gAlarmMessage) say(message);
-  leave(gExitAtAlarm);
+  if (int number = gSignal.load()) {
+    if (!gRunning.load()) return;
+    say(kInterrupted);
+    leave(128 + number);
+  }
+  say(kOutOfTime);
+  leave(exitCode(ErrorKind::Limit));
 }
 
-void onBusError(int) {
-  say("tscompile: error: a file changed its size while it was read\n");
-  leave(5);
+void onBusError(int, siginfo_t* info, void*) {
+  say(mayShowFile(info->si_addr) ? kFileChanged : kLibraryCut);
+  leave(exitCode(ErrorKind::Io));
+}
+
+// Signals that end a process: what it has not finished goes first.
+void onEnd(int number) {
+  removeUnfinishedFiles();
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void armDeadline() {
+  if (!gIsTool) return;
+  if (gDeadline)
+    arm(std::chrono::duration_cast<std::chrono::microseconds>(*gDeadline - Clock::now()).count() + kGraceMicroseconds);
+  else
+    disarm();
 }
 
 void onInternalError(const char* what, const char* file, int line) {
@@ -71,12 +117,17 @@ void onInternalError(const char* what, const char* file, int line) {
   leave(kExitInternal);
 }
 
-// Exceptions that nobody can catch, as they come from where none may leave. Lack of memory is not a mistake of ours.
+// Exceptions that nobody can catch, as they come from where none may leave: not always can they be looked at. Lack of
+// memory is not a mistake of ours.
 void onTerminate() {
+  if (heapLacked()) {
+    say(kOutOfMemory);
+    leave(exitCode(ErrorKind::Limit));
+  }
   try {
     if (std::exception_ptr e = std::current_exception()) std::rethrow_exception(e);
   } catch (const std::bad_alloc&) {
-    say("tscompile: error: out of memory\n");
+    say(kOutOfMemory);
     leave(exitCode(ErrorKind::Limit));
   } catch (...) {
   }
@@ -94,7 +145,38 @@ void handle(int number, void (*handler)(int)) {
   sigaction(number, &action, nullptr);
 }
 
+bool isIgnored(int number) {
+  struct sigaction action {};
+  return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
+
+void setHandlerForm(bool json) { gJson = json; }
+
+LimitScope::LimitScope(uint64_t memory, std::optional<std::chrono::nanoseconds> time)
+    : budget_(Ref<MemoryBudget>::make(memory)), charged_(budget_.get()) {
+  // Operators, rules and what libraries make of themselves, whatever the input is.
+  constexpr uint64_t kOwn = uint64_t{24} << 20;
+  if (gIsTool) setHeapLimit(memory > UINT64_MAX / 2 ? UINT64_MAX : heapUsed() + memory + kOwn);
+  if (time) gDeadline = Clock::now() + *time;
+  armDeadline();
+}
+
+LimitScope::~LimitScope() {
+  endTimeLimit();
+  if (gIsTool) setHeapLimit(UINT64_MAX);
+}
+
+std::optional<std::chrono::nanoseconds> remainingTime() {
+  if (!gDeadline) return std::nullopt;
+  return std::max(std::chrono::nanoseconds(1), std::chrono::nanoseconds(*gDeadline - Clock::now()));
+}
+
+void endTimeLimit() {
+  gDeadline.reset();
+  armDeadline();
+}
 
 bool isToolProcess() { return gIsTool; }
 
@@ -106,30 +188,44 @@ void prepareProcess() {
   // Whoever started this process may have blocked them.
   sigset_t needed;
   sigemptyset(&needed);
-  for (int number : {SIGINT, SIGTERM, SIGALRM, SIGBUS}) sigaddset(&needed, number);
+  for (int number : {SIGINT, SIGTERM, SIGALRM, SIGBUS, SIGHUP, SIGPIPE, SIGXCPU}) sigaddset(&needed, number);
   sigprocmask(SIG_UNBLOCK, &needed, nullptr);
   handle(SIGINT, onInterrupt);
   handle(SIGTERM, onInterrupt);
   handle(SIGALRM, onAlarm);
-  handle(SIGBUS, onBusError);
+  // What was started with a signal ignored goes on doing so, as nohup asks.
+  for (int number : {SIGHUP, SIGPIPE, SIGXCPU})
+    if (!isIgnored(number)) handle(number, onEnd);
+  // All files that belong together are open until they are all written.
+  rlimit files{};
+  constexpr rlim_t kMostFiles = 65536;
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < kMostFiles) {
+    files.rlim_cur = std::min(files.rlim_max, kMostFiles);
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  // A file that may not grow is an error of writing, which is reported.
+  signal(SIGXFSZ, SIG_IGN);
+  // Whoever ignores it hears nothing of how its children end.
+  signal(SIGCHLD, SIG_DFL);
+  struct sigaction bus {};
+  bus.sa_sigaction = onBusError;
+  bus.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &bus, nullptr);
+  // A command runs one shard, so whom it waits for does not come.
+  constexpr std::chrono::seconds kLongestWait(3);
+  limitShardWaits(kLongestWait);
   setInternalErrorHandler(onInternalError);
 }
 
-InterruptScope::InterruptScope(std::optional<std::chrono::nanoseconds> timeLimit) {
+InterruptScope::InterruptScope() {
   gInterrupted = false;
   gSignal = 0;
-  if (timeLimit) {
-    gExitAtAlarm = exitCode(ErrorKind::Limit);
-    gAlarmMessage = "tscompile: error: the run took longer than its time limit\n";
-    arm(timeLimit->count() / 1000 + kGraceMicroseconds);
-  }
   gRunning = true;
 }
 
 InterruptScope::~InterruptScope() {
   gRunning = false;
-  itimerval off{};
-  setitimer(ITIMER_REAL, &off, nullptr);
+  if (gSignal.load() != 0) armDeadline();
 }
 
 const std::atomic<bool>& InterruptScope::interrupted() const { return gInterrupted; }

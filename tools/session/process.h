@@ -1,6 +1,8 @@
 // The process around a command: signals, time limits that hold even if a kernel does not return.
 #pragma once
 
+#include "ir/values/memory.h"
+
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -12,12 +14,31 @@ namespace tscompile {
 void prepareProcess();
 // Whether it was: this process is the tool, not a program that calls its commands.
 bool isToolProcess();
+// Whether what handlers say is JSON, as diagnostics are.
+void setHandlerForm(bool json);
+
+// What a command may take, while one lives. Tensors and containers of this thread are charged to the memory, in the
+// tool all of its heap is. Where no run ends it before, the tool ends 80 ms after the time limit.
+class LimitScope {
+ public:
+  LimitScope(uint64_t memory, std::optional<std::chrono::nanoseconds> time);
+  ~LimitScope();
+  LimitScope(const LimitScope&) = delete;
+
+ private:
+  Ref<MemoryBudget> budget_;
+  BudgetScope charged_;
+};
+// What is left of the time, if there is a limit.
+std::optional<std::chrono::nanoseconds> remainingTime();
+// What was computed in time is written, however long that takes.
+void endTimeLimit();
 
 // While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 80
-// ms, or at a second signal, the process ends without it; so it does 80 ms after the time limit.
+// ms, or at a second signal, the process ends without it.
 class InterruptScope {
  public:
-  explicit InterruptScope(std::optional<std::chrono::nanoseconds> timeLimit);
+  InterruptScope();
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   const std::atomic<bool>& interrupted() const;

@@ -10,6 +10,8 @@
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/text.h"
 #include "runtime/registry.h"
+#include "tools/session/machine_memory.h"
+#include "tools/session/process.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -175,6 +177,13 @@ void Session::noteUnusedWeights(const std::vector<std::string>& unused) {
   for (size_t i = 0; i < unused.size() && i < kMost; ++i) names += (i ? ", '" : "'") + unused[i] + "'";
   if (unused.size() > kMost) names += " and " + std::to_string(unused.size() - kMost) + " more tensors";
   note(names + " of the weights " + (unused.size() == 1 ? "is" : "are") + " not used");
+}
+
+RunOptions Session::runLimits() const {
+  RunOptions limits;
+  limits.memoryLimit = common.memoryLimit ? *common.memoryLimit : availableMemory() / 5 * 4;
+  limits.timeLimit = remainingTime();
+  return limits;
 }
 
 bool Session::wantsColor(const std::ostream& stream) const {

@@ -48,6 +48,8 @@ class Session {
   void report();
   // Reports, and tells the exit code: that of the first error, or `otherwise`.
   int finish(int otherwise = kExitDone);
+  // What a run on behalf of this command may take.
+  RunOptions runLimits() const;
   // Whether text for this stream is to be coloured.
   bool wantsColor(const std::ostream& stream) const;
 

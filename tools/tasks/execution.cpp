@@ -4,8 +4,8 @@
 #include "api/compile.h"
 #include "api/engine_file.h"
 #include "frontend/export/export_file.h"
+#include "ir/support/diagnostic_printer.h"
 #include "ir/values/literal.h"
-#include "tools/session/machine_memory.h"
 #include "tools/tasks/graphs.h"
 #include "tools/tasks/partitioning.h"
 
@@ -107,16 +107,30 @@ std::optional<Executable> loadExecutable(const Options& options, Session& sessio
   return withEngines(std::move(*given), options, session);
 }
 
+namespace {
+
+// What a model prints, without what would change the terminal.
+std::string printableLines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    size_t end = std::min(text.find_first_of("\n\t"), text.size());
+    out += printable(text.substr(0, end));
+    if (end < text.size()) out += text[end++];
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
+}  // namespace
+
 RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupts, Session& session) {
-  RunOptions o;
-  o.memoryLimit = command.memoryLimit ? *command.memoryLimit : availableMemory() / 5 * 4;
-  o.timeLimit = command.timeLimit;
+  RunOptions o = session.runLimits();
   o.interrupt = &interrupts.interrupted();
   o.seed = command.seed;
   o.threads = static_cast<int>(command.threads);
   o.print = [&session](std::string_view text) {
     session.progress.end();
-    session.err << text;
+    session.err << printableLines(text);
   };
   o.warn = [&session](std::string_view text) {
     Diagnostic d;

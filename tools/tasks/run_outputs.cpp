@@ -1,6 +1,7 @@
 #include "tools/tasks/run_outputs.h"
 
 #include "api/value_text.h"
+#include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
 #include "ir/support/json_writer.h"
 #include "ir/support/text.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <sstream>
@@ -204,18 +206,25 @@ void checkOutputs(std::span<const IValue> values) {
 bool writeOutputs(const std::string& folder, std::span<const IValue> values, Diagnostics& diagnostics) {
   if (!makeFolder(folder, diagnostics)) return false;
   bool good = true;
-  size_t files = 0;
+  std::deque<FileWriter> files;
   auto tensor = [&](const Tensor& t) -> std::string {
     bool bfloat16 = t.dtype() == DType::BFloat16;  // NumPy has no such thing
-    std::string name = std::to_string(files++) + (bfloat16 ? ".safetensors" : ".npy");
-    std::string path = folder + "/" + name;
-    good = good && (bfloat16 ? writeSafetensors(path, {{"value", t}}, diagnostics) : writeNpy(path, t, diagnostics));
+    std::string name = std::to_string(files.size()) + (bfloat16 ? ".safetensors" : ".npy");
+    if (!good) return name;
+    FileWriter& file = files.emplace_back(folder + "/" + name, diagnostics);
+    good = (bfloat16 ? putSafetensors(file, {{"value", t}}) : putNpy(file, t)) && file.finish();
     return name;
   };
   std::ostringstream text;
   JsonWriter json(text);
   writeList(values, json, [&](const Tensor& t) { json.field("file", tensor(t)); });
-  return good && writeFile(folder + "/outputs.json", text.str(), diagnostics);
+  const std::string index = folder + "/outputs.json";
+  FileWriter all(index, diagnostics);
+  if (!good || !all.write(text.str()) || !all.finish()) return false;
+  // Whoever looks meanwhile finds no list of outputs, rather than one of others.
+  std::error_code ignored;
+  if (!files.empty()) std::filesystem::remove(index, ignored);
+  return std::all_of(files.begin(), files.end(), [](FileWriter& file) { return file.commit(); }) && all.commit();
 }
 
 namespace {

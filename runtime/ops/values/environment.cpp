@@ -1,5 +1,6 @@
 // What a model asks of its surroundings: devices, modes, the random generator, warnings. And what is left of gradients
 // and of optional values in inference graphs.
+#include "runtime/call/caller_function.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -39,7 +40,8 @@ void isGradEnabled(KernelCall& call) { call.setResult(call.context().gradEnabled
 void setGradEnabled(KernelCall& call) { call.context().gradEnabled = boolOf(call.argument(0)); }
 void manualSeed(KernelCall& call) { call.context().random().seed(static_cast<uint64_t>(intOf(call.argument(0)))); }
 void warn(KernelCall& call) {
-  if (const auto& sink = call.context().options().warn) sink(stringOf(call.argument(0)));
+  if (const auto& sink = call.context().options().warn)
+    callCallers(sink, "the function that takes warnings", stringOf(call.argument(0)));
 }
 void timePoint(Arguments, IValue& r) {
   r = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();

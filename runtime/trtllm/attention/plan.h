@@ -2,12 +2,14 @@
 // index that a kernel forms can lie outside of its tensor.
 #pragma once
 
+#include "ir/values/memory.h"
 #include "runtime/trtllm/attention/gpt_attention.h"
 #include "runtime/trtllm/attention/kv_cache.h"
 #include "runtime/trtllm/attention/masks.h"
 #include "runtime/trtllm/attention/position_bias.h"
 #include "runtime/trtllm/attention/token_rows.h"
 
+#include <memory>
 #include <vector>
 
 namespace tscompile {
@@ -57,6 +59,9 @@ struct AttentionPlan {
   bool shift = false;
   const float* shiftAngles = nullptr;
   std::vector<float> computedAngles, computedShiftAngles;
+  std::unique_ptr<MemoryCharge> computedBytes;
+  // What was checked: the input itself may lie in the memory that new keys are written to.
+  std::vector<int32_t> beams;
 
   // The others are among the projections.
   bool readsCache(const AttentionRow& row, int64_t key) const { return cross ? !row.context : key < row.past; }

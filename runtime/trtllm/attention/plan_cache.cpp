@@ -66,9 +66,11 @@ void AttentionPlanner::planBeams() {
     fail("cache_indirection is {}, expected {} generation requests", dimsText(shape), generations / beams_);
   if (inputs_.cacheIndirection.dtype() != DType::Int32 || !inputs_.cacheIndirection.isContiguous())
     fail("cache_indirection is not contiguous int32");
+  plan_.beams.assign(inputs_.cacheIndirection.data<int32_t>(),
+                     inputs_.cacheIndirection.data<int32_t>() + inputs_.cacheIndirection.numel());
   for (int64_t g = 0; g < generations; ++g) {
     AttentionRow& row = plan_.rows[static_cast<size_t>(contexts_ + g)];
-    row.source.beams = inputs_.cacheIndirection.data<int32_t>() + g * shape[2];
+    row.source.beams = plan_.beams.data() + g * shape[2];
     row.source.firstBeam = contexts_ + g - g % beams_;
     const AttentionRow& first = plan_.rows[static_cast<size_t>(row.source.firstBeam)];
     if (plan_.cross) {

@@ -184,7 +184,10 @@ void AttentionPlanner::planShift() {
     std::vector<float> given = floats("rotary_inv_freq", inputs_.rotaryInvFreq, plan_.rotaryDim / 2);
     frequencies.assign(given.begin(), given.end());
   }
-  plan_.computedShiftAngles.resize(static_cast<size_t>(positions * plan_.rotaryDim));
+  const auto count = static_cast<size_t>(positions * plan_.rotaryDim);
+  plan_.computedBytes = std::make_unique<MemoryCharge>();
+  plan_.computedBytes->raise(count * sizeof(float));
+  plan_.computedShiftAngles.resize(count);
   for (int64_t p = 0; p < positions; ++p)
     rotaryAngles(frequencies, rotaryMagnitude(params_, positions), p,
                  plan_.computedShiftAngles.data() + p * plan_.rotaryDim);

@@ -107,8 +107,7 @@ struct BertAttention {
 
  private:
   static void raise(const std::optional<GptAttentionProblem>& problem) {
-    if (problem)
-      throw tsc::Error(problem->kind == ErrorKind::Unsupported ? TSC_UNSUPPORTED : TSC_INVALID, problem->message);
+    if (problem) throw tsc::Error(statusOf(problem->kind), problem->message);
   }
 
   GptAttentionParams params() const {

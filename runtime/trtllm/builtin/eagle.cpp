@@ -22,7 +22,11 @@ class Trees {
         tsc::invalid(fmt::format("paths has node {}, and there are {} draft tokens", paths_[i], drafts));
     for (int64_t b = 0; b < paths.size(0); ++b)
       for (int64_t p = 0; p < count_ && length_; ++p)
-        if (at(b, p, 0) > 0) tsc::invalid("paths must begin with the root, 0");
+        if (at(b, p, 0) > 0)
+          tsc::invalid("paths must begin with the root, 0");
+        else
+          for (int64_t n = 1; n < length_; ++n)
+            if (at(b, p, n) == 0) tsc::invalid("paths must have the root, 0, at their beginning only");
   }
   int64_t count() const { return count_; }
   int64_t length() const { return length_; }

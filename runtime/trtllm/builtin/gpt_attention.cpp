@@ -178,7 +178,7 @@ struct GptAttention : GptAttentionParams {
 
   static void raise(const std::optional<GptAttentionProblem>& problem) {
     if (!problem) return;
-    throw tsc::Error(problem->kind == ErrorKind::Unsupported ? TSC_UNSUPPORTED : TSC_INVALID, problem->message);
+    throw tsc::Error(statusOf(problem->kind), problem->message);
   }
 
   void prepare() {

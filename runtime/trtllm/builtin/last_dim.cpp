@@ -22,6 +22,7 @@ struct Rows {
   int64_t rows, width;
   explicit Rows(const tsc::Tensor& x) : rows(1), width(x.size(-1)) {
     for (int64_t size : x.sizes().first(x.rank() - 1)) rows *= size;
+    if (width == 0) rows = 0;  // there is nothing in them
   }
   size_t grain() const { return static_cast<size_t>(std::max<int64_t>(1, 4096 / std::max<int64_t>(width, 1))); }
 };

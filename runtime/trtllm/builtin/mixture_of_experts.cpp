@@ -1,4 +1,5 @@
 // MixtureOfExperts: each token goes through the few feed-forward networks that its scores choose.
+#include "runtime/trtllm/builtin/charged_bytes.h"
 #include "runtime/trtllm/builtin/float_rows.h"
 #include "runtime/trtllm/builtin/floats.h"
 #include "runtime/trtllm/builtin/graph_text.h"
@@ -205,6 +206,7 @@ struct MixtureOfExperts {
         pieces.push_back({&groups[e], i, std::min<size_t>(kRows, groups[e].pairs.size() - i)});
     }
     Floats x(in);
+    ChargedBytes charged(static_cast<size_t>(pairs) * static_cast<size_t>(inner + width) * sizeof(float));
     std::vector<float> hidden(static_cast<size_t>(pairs * inner)), results(static_cast<size_t>(pairs * width));
     forColumns(r, pieces, inner,
                [&](const Piece& p, int64_t first, int64_t count) { up(r, p, first, count, x.data(), hidden.data()); });

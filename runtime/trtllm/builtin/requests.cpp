@@ -56,16 +56,24 @@ RequestText::RequestText(GraphText& g, bool packed, std::string x, std::string t
   if (!packed) {
     count_ = g.size(x, 0);
     longest_ = g.size(x, 1);
-    lengths_ = last.empty() ? "" : g.toLong(last);
+    lengths_ = last.empty() ? "" : upTo(g.toLong(last), longest_);
     return;
   }
-  ends_ = g.toLong(last);
-  count_ = g.size(ends_, 0);
   tokens_ = g.size(x, 0);
+  ends_ = upTo(g.toLong(last), tokens_);
+  count_ = g.size(ends_, 0);
   std::string zero = g.op("aten::zeros", {g.ints({1}), 4, nullptr, nullptr, nullptr});
   starts_ = g.slice(g.op("aten::cat", {g.tensors({zero, ends_}), 0}), 0, 0, -1);
-  lengths_ = g.sub(ends_, starts_);
+  lengths_ = upTo(g.sub(ends_, starts_), tokens_);
   longest_ = g.typed("int", "aten::Int", {g.op("aten::max", {lengths_})});
+}
+
+std::string RequestText::below(const std::string& numbers, const std::string& count) {
+  return g_.op("aten::index_select", {g_.range(count), 0, numbers});
+}
+
+std::string RequestText::upTo(const std::string& numbers, const std::string& most) {
+  return below(numbers, g_.typed("int", "aten::add", {most, 1}));
 }
 
 std::string RequestText::isActive(const std::string& s) {
@@ -98,7 +106,7 @@ std::string RequestText::unpadded(const std::string& y) {
 }
 
 std::string RequestText::statesOf(const std::string& all, int rank) {
-  std::string states = slots_.empty() ? all : g_.index(all, {g_.toLong(slots_)});
+  std::string states = slots_.empty() ? all : g_.index(all, {below(g_.toLong(slots_), g_.size(all, 0))});
   if (types_.empty()) return states;
   std::string fresh = g_.op("aten::eq", {types_, 0});
   for (int d = 1; d < rank; ++d) fresh = g_.unsqueeze(fresh, d);

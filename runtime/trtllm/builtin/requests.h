@@ -44,6 +44,10 @@ class RequestText {
   std::string isActive(const std::string& s);
 
  private:
+  // The same numbers, where each is from 0 to less than `count`, or to `most`: others are an error.
+  std::string below(const std::string& numbers, const std::string& count);
+  std::string upTo(const std::string& numbers, const std::string& most);
+
   GraphText& g_;
   bool packed_;
   std::string types_, slots_, lengths_, starts_, ends_, longest_, count_, tokens_;

@@ -2,17 +2,21 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <atomic>
+
 namespace tscompile {
 namespace {
 
 constexpr size_t kMostMessages = 16;  // that wait in a channel
 constexpr auto kSlice = std::chrono::milliseconds(20);
+std::atomic<int64_t> gLongestWait{INT64_MAX};  // milliseconds
 
 // False when the time is over.
 template <class Condition>
 bool waitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, const ShardWait& wait,
                Condition&& holds) {
-  auto end = std::chrono::steady_clock::now() + wait.most;
+  auto end = std::chrono::steady_clock::now() + wait.most();
   while (!changed.wait_for(lock, kSlice, holds)) {
     if (wait.run.cancelled()) throw tsc::Error(TSC_CANCELLED, "stopped while it waited for other shards");
     if (std::chrono::steady_clock::now() >= end) return holds();
@@ -21,6 +25,12 @@ bool waitUntil(std::unique_lock<std::mutex>& lock, std::condition_variable& chan
 }
 
 }  // namespace
+
+void limitShardWaits(std::chrono::milliseconds most) { gLongestWait = most.count(); }
+
+std::chrono::milliseconds ShardWait::most() const {
+  return std::min(asked, std::chrono::milliseconds(gLongestWait.load()));
+}
 
 std::string ShardGroup::missing() const {
   std::string out;
@@ -55,7 +65,7 @@ void ShardGroup::meet(size_t member, ShardPart mine, const ShardWait& wait,
   if (slots_.size() == 1) return body({&mine, 1});
   std::unique_lock lock(mutex_);
   auto late = [&](const std::string& what) {
-    throw tsc::Error(TSC_FAILED, fmt::format("in the group '{}', {} within {} ms", name_, what, wait.most.count()));
+    throw tsc::Error(TSC_FAILED, fmt::format("in the group '{}', {} within {} ms", name_, what, wait.most().count()));
   };
   if (!waitUntil(lock, changed_, wait, [&] { return !slots_[member].present && !reading_; }))
     late(fmt::format("rank {} is at work already, and was not done", ranks_[member]));
@@ -84,19 +94,20 @@ void ShardGroup::meet(size_t member, ShardPart mine, const ShardWait& wait,
       late(fmt::format("rank {} did not come", who));
     }
   }
-  std::string problem = mismatch();
+  // Whatever happens, the others wait until this one leaves.
+  std::string problem;
   std::exception_ptr failure;
-  if (problem.empty()) {
+  try {
+    problem = mismatch();
     std::vector<ShardPart> parts;
-    for (const Slot& s : slots_) parts.push_back(s.part);
+    if (problem.empty())
+      for (const Slot& s : slots_) parts.push_back(s.part);
     lock.unlock();
-    try {
-      body(parts);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    lock.lock();
+    if (problem.empty()) body(parts);
+  } catch (...) {
+    failure = std::current_exception();
   }
+  if (!lock.owns_lock()) lock.lock();
   leave(lock);
   if (!problem.empty()) tsc::invalid(problem);
   if (failure) std::rethrow_exception(failure);
@@ -106,7 +117,7 @@ void ShardChannel::send(std::string what, std::vector<std::byte> bytes, const Sh
   std::unique_lock lock(mutex_);
   if (!waitUntil(lock, changed_, wait, [&] { return messages_.size() < kMostMessages; }))
     throw tsc::Error(TSC_FAILED, fmt::format("{}: nobody received any of {} tensors within {} ms", name_,
-                                             messages_.size(), wait.most.count()));
+                                             messages_.size(), wait.most().count()));
   messages_.push_back({std::move(what), std::move(bytes)});
   changed_.notify_all();
 }
@@ -114,7 +125,7 @@ void ShardChannel::send(std::string what, std::vector<std::byte> bytes, const Sh
 std::vector<std::byte> ShardChannel::receive(const std::string& what, const ShardWait& wait) {
   std::unique_lock lock(mutex_);
   if (!waitUntil(lock, changed_, wait, [&] { return !messages_.empty(); }))
-    throw tsc::Error(TSC_FAILED, fmt::format("{}: nothing was sent within {} ms", name_, wait.most.count()));
+    throw tsc::Error(TSC_FAILED, fmt::format("{}: nothing was sent within {} ms", name_, wait.most().count()));
   Message m = std::move(messages_.front());
   messages_.pop_front();
   changed_.notify_all();

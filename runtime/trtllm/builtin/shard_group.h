@@ -22,8 +22,12 @@ namespace tscompile {
 // How long to wait for other shards, and whether to stop.
 struct ShardWait {
   const tsc::Run& run;
-  std::chrono::milliseconds most;
+  std::chrono::milliseconds asked;  // by the node
+
+  std::chrono::milliseconds most() const;
 };
+// For processes in which no other shard can come: nodes may ask for less than this, not for more.
+void limitShardWaits(std::chrono::milliseconds most);
 
 // What a shard brings: memory that the others may read until all have.
 struct ShardPart {

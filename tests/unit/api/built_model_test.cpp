@@ -7,8 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <gmock/gmock.h>
+#include <thread>
 
 namespace tscompile::test {
 namespace {
@@ -618,6 +620,43 @@ TEST_F(BuiltModel, WhatIsNotThereIsRefusedByName) {
   }
   for (const std::string& name : buildOptionNames())
     EXPECT_NE(buildConfigJson({}).find('"' + name + '"'), std::string::npos);
+}
+
+TEST_F(BuiltModel, StepsEndWithTheirRun) {
+  ASSERT_TRUE(build("byte_gpt")) << messages();
+  std::atomic<bool> stop{false};
+  LanguageModel::Options options;
+  options.run.interrupt = &stop;
+  std::unique_ptr<LanguageModel> model = LanguageModel::load(folder_, options, diagnostics);
+  ASSERT_TRUE(model) << messages();
+  std::unique_ptr<Batcher> batcher = Batcher::make(*model, model->cache(), model->limits(), diagnostics);
+  Request request;
+  request.prompt = {1, 2, 3};
+  RequestId id = *batcher->add(std::move(request), diagnostics);
+  EXPECT_TRUE(batcher->step(diagnostics)) << messages();
+  stop = true;
+  batcher->step(diagnostics);
+  EXPECT_EQ(diagnostics.firstErrorKind(), ErrorKind::Interrupted);
+  EXPECT_EQ(batcher->result(id)->reason, FinishReason::Failed);
+}
+
+// Whatever is read while another build writes: one of both models.
+TEST_F(BuiltModel, AFolderThatIsBuiltAnewServesOneOfBoth) {
+  ASSERT_TRUE(build("byte_gpt", {"max_seq_len=32"})) << messages();
+  std::atomic<bool> ends{false};
+  std::thread writer([&] {
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(build("byte_gpt", {i % 2 ? "max_seq_len=32" : "max_seq_len=64"}));
+    ends = true;
+  });
+  int loads = 0;
+  while (!ends) {
+    Diagnostics own;
+    std::unique_ptr<LanguageModel> model = LanguageModel::load(folder_, {}, own);
+    EXPECT_TRUE(model) << renderDiagnostics(own, "test");
+    loads += model != nullptr;
+  }
+  writer.join();
+  EXPECT_GT(loads, 0);
 }
 
 TEST_F(BuiltModel, FoldersThatDoNotBelongTogetherAreRefused) {

@@ -1,11 +1,16 @@
 #include "runtime/call/thread_pool.h"
 
+#include "ir/values/error.h"
+#include "runtime/call/run_context.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <ctime>
 #include <stdexcept>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace tscompile::test {
@@ -31,6 +36,47 @@ TEST(ThreadPool, RunsEachChunkOnce) {
   for (int round = 0; round < 200; ++round)
     for (int threads : {1, 2, 3, 16})
       for (int64_t chunks : {0, 1, 2, 7, 300}) checkOnce(chunks, threads);
+}
+
+TEST(ThreadPool, StopsBetweenChunksWhenTheRunIsOver) {
+  for (int threads : {1, 2, 4}) {
+    std::atomic<bool> stop{false};
+    RunOptions options;
+    options.interrupt = &stop;
+    RunContext context(options);
+    RunScope scope(context);
+    std::atomic<int> done{0};
+    auto body = [&](int64_t) {
+      ++done;
+      stop = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    };
+    EXPECT_THROW(parallelFor(10000, threads, body), ExecutionError);
+    EXPECT_LT(done.load(), 1000);
+    stop = false;
+    checkOnce(100, threads);
+  }
+}
+
+TEST(ThreadPool, AChildOfForkHasThreadsOfItsOwn) {
+  std::atomic<bool> ends{false};
+  std::thread busy([&] {
+    while (!ends) checkOnce(64, 4);
+  });
+  for (int i = 0; i < 20; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      std::atomic<int> sum{0};
+      for (int round = 0; round < 20; ++round) parallelFor(64, 4, [&](int64_t c) { sum += static_cast<int>(c); });
+      _exit(sum == 20 * 2016 ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  ends = true;
+  busy.join();
 }
 
 TEST(ThreadPool, WakesAfterSleep) {

@@ -405,6 +405,31 @@ TEST(Batching, RefusesWhatCannotBe) {
   EXPECT_EQ(bad.errorCount(), 3u);
 }
 
+TEST(Batching, ACallbackThatThrowsEndsItsRequestAndNoOther) {
+  KvCacheConfig cache = cacheOf(40, 4);
+  PagedModel model(cache);
+  Diagnostics diagnostics;
+  std::unique_ptr<Batcher> batcher = Batcher::make(model, cache, {4, 16, 64, 100}, diagnostics);
+  std::vector<int64_t> heard;
+  Request bad = simple(range(0, 5), 8), good = simple(range(3, 5), 8);
+  bad.onToken = [](const TokenEvent& e) -> bool {
+    if (e.index == 2) throw std::runtime_error("callback");
+    return true;
+  };
+  good.onToken = [&](const TokenEvent& e) {
+    heard.push_back(e.index);
+    return true;
+  };
+  RequestId first = *batcher->add(std::move(bad), diagnostics), second = *batcher->add(std::move(good), diagnostics);
+  EXPECT_FALSE(batcher->run(diagnostics));
+  ASSERT_EQ(diagnostics.errorCount(), 1u);
+  EXPECT_NE(diagnostics.list().at(0).message.find("its callback threw: callback"), std::string::npos);
+  EXPECT_EQ(batcher->result(first)->reason, FinishReason::Cancelled);
+  EXPECT_EQ(batcher->result(first)->tokens.size(), 3u);
+  EXPECT_EQ(batcher->result(second)->reason, FinishReason::Length);
+  EXPECT_EQ(heard, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
 TEST(Batching, CallbacksMayAddAndCancel) {
   KvCacheConfig cache = cacheOf(40, 4);
   PagedModel model(cache);
