@@ -10,6 +10,7 @@
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
+#include "ir/values/size_symbols.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/reference/loops/copy.h"
@@ -288,8 +289,12 @@ bool isHalf(const IValue& v) {
   return d == DType::Float16 || d == DType::BFloat16;
 }
 
-// The first input of another dtype, rank or size than the graph was compiled for.
+// The first input of another dtype, rank or size than the graph was compiled for. A symbol is one number in all inputs.
 std::optional<size_t> firstOfOtherSizes(const std::vector<ValueInfo>& declared, std::span<const IValue> inputs) {
+  SizeSymbols symbols;
+  for (size_t i = 0; i < std::min(declared.size(), inputs.size()); ++i)
+    if (declared[i].type->isTensor() && inputs[i].isTensor() && inputs[i].tensorImpl())
+      symbols.bind(declared[i].type->tensor().sizes, inputs[i].tensorImpl()->sizes());
   for (size_t i = 0; i < std::min(declared.size(), inputs.size()); ++i) {
     if (!declared[i].type->isTensor() || !inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
     const TensorFacts& facts = declared[i].type->tensor();
@@ -297,8 +302,7 @@ std::optional<size_t> firstOfOtherSizes(const std::vector<ValueInfo>& declared, 
     if (facts.dtype != DType::Undefined && facts.dtype != given.dtype()) return i;
     if (!facts.hasRank) continue;
     if (facts.sizes.size() != given.sizes().size()) return i;
-    for (size_t d = 0; d < facts.sizes.size(); ++d)
-      if (differ(facts.sizes[d], given.sizes()[d])) return i;
+    if (symbols.firstOther(facts.sizes, given.sizes())) return i;
   }
   return std::nullopt;
 }

@@ -5,6 +5,7 @@
 #include "frontend/export/tree.h"
 #include "ir/analysis/alias.h"
 #include "ir/support/text.h"
+#include "ir/values/size_expression.h"
 
 #include <fmt/core.h>
 
@@ -37,6 +38,7 @@ class ProgramReader {
   void addLeaf(Json argument, ExportedProgram& out);
   void bindLeaf(std::string_view name, Value* value, std::string_view input, std::vector<std::string> path,
                 ExportedProgram& out);
+  void nameSizes(Value* input, const std::vector<ExportedSize>& sizes);
   ExportedSize sizeOf(Json size);
   bool readOutputs();
   bool write(Json target, Json name, Value* value);
@@ -172,6 +174,19 @@ void ProgramReader::bindLeaf(std::string_view name, Value* value, std::string_vi
   sizes.name = input.empty() ? value->name() : std::string(input);
   sizes.path = std::move(path);
   for (Json size : items(graph_.find("tensor_values").find(name).find("sizes"))) sizes.sizes.push_back(sizeOf(size));
+  nameSizes(value, sizes.sizes);
+}
+
+// Symbols of the program are those of the types of its inputs, which are checked in each run.
+void ProgramReader::nameSizes(Value* input, const std::vector<ExportedSize>& sizes) {
+  TensorFacts facts = input->type()->tensor();
+  if (!facts.hasRank || facts.sizes.size() != sizes.size()) return;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (auto named = SizeExpression::parse(sizes[d].symbol, [&](std::string_view name) {
+          return SizeExpression::symbol(name, {sizes[d].least, sizes[d].most});
+        }))
+      facts.sizes[d] = named->size();
+  input->setType(tensorType(facts));
 }
 
 ExportedSize ProgramReader::sizeOf(Json size) {

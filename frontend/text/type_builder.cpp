@@ -1,6 +1,7 @@
 #include "frontend/text/type_builder.h"
 
 #include "ir/support/text.h"
+#include "ir/values/size_symbols.h"
 
 #include <optional>
 #include <vector>
@@ -294,9 +295,26 @@ TensorItems* TypeBuilder::mergeItems(TensorItems* into, TensorItems* item, Span 
   return into;
 }
 
-int64_t TypeBuilder::symbolicSize(int64_t symbol) {
+int64_t TypeBuilder::numberedSymbol(int64_t number, Span span) {
   // SS(-1) is a symbol of its own; "*" is kUnknownSize.
-  return symbol == INT64_MIN ? INT64_MIN : -symbol - 1;
+  constexpr int64_t kMost = (int64_t{1} << 31) - 2;
+  if (number > kMost) state_.error(span, "the number of the symbol is too large");
+  return sizeAsInteger(kUnknownSize - std::min(number, kMost));
+}
+
+int64_t TypeBuilder::namedSymbol(std::string_view name) { return SizeExpression::symbol(name).integer(); }
+
+int64_t TypeBuilder::callInSize(std::string_view name, Slice<int64_t> operands, Span span) {
+  std::vector<SizeExpression> all(operands.begin(), operands.end());
+  std::optional<SizeExpression> result = sizeCall(name, all);
+  if (!result) state_.error(span, "expected floordiv of two numbers, or min, max or broadcast of some");
+  return result.value_or(0).integer();
+}
+
+int64_t TypeBuilder::sizeOf(int64_t integer, Span span) {
+  if (integer == kUnknownInteger) state_.error(span, "the size is too large an expression");
+  if (!isUnknownInteger(integer) && integer < 0) state_.error(span, "sizes are not negative");
+  return SizeExpression(integer).size();
 }
 
 FieldsSyntax* TypeBuilder::field(FieldsSyntax* fields, std::string_view name, TypePtr type, std::string_view text) {

@@ -29,7 +29,11 @@ class TypeBuilder {
   TensorItems* flagItem(std::string_view name, int64_t value, Span span);
   TensorItems* deviceItem(std::string_view name, std::string_view device, int64_t index, Span span);
   TensorItems* mergeItems(TensorItems* into, TensorItems* item, Span span);
-  int64_t symbolicSize(int64_t symbol);
+  // Parts of a size: integers of an analysis. Symbols have numbers or names.
+  int64_t numberedSymbol(int64_t number, Span span);
+  int64_t namedSymbol(std::string_view name);
+  int64_t callInSize(std::string_view name, Slice<int64_t> operands, Span span);
+  int64_t sizeOf(int64_t integer, Span span);
   FieldsSyntax* field(FieldsSyntax* fields, std::string_view name, TypePtr type, std::string_view defaultText);
 
  private:

@@ -2,6 +2,7 @@
 
 #include "ir/analysis/alias.h"
 #include "ir/analysis/node_form.h"
+#include "ir/analysis/size_arithmetic.h"
 
 #include <algorithm>
 
@@ -19,6 +20,11 @@ SymbolicValue symbolicTensor(DType dtype, DimSpan sizes) {
 
 namespace {
 
+// Symbols of one analysis mean nothing outside of it.
+int64_t lasting(int64_t size) {
+  return isKnownSize(size) || SizeExpression::ofSize(size).isNamed() ? size : kUnknownSize;
+}
+
 // Only dtype, rank and sizes: strides, gradient and device do not flow through operators.
 TypePtr shapeOnly(TypePtr type) {
   if (!type->isTensor()) return withoutRefinement(type);
@@ -26,7 +32,7 @@ TypePtr shapeOnly(TypePtr type) {
   TensorFacts f;
   f.dtype = t.dtype;
   f.hasRank = t.hasRank;
-  f.sizes = t.sizes;
+  for (int64_t size : t.sizes) f.sizes.push_back(lasting(size));
   return tensorType(f);
 }
 
@@ -84,13 +90,14 @@ SymbolicValue symbolicOf(const IValue& value) {
     return v;
   }
   v.constant = value;
-  if (value.isInt()) v.integers = Dims{value.toInt()};
+  // Numbers that would be read as unknown ones are left out.
+  if (value.isInt() && !isUnknownInteger(value.toInt())) v.integers = Dims{value.toInt()};
   if (value.isList()) {
     v.hasItems = true;
     bool integers = true;
     Dims dims;
     for (const IValue& item : value.toList().items) {
-      integers &= item.isInt();
+      integers &= item.isInt() && !isUnknownInteger(item.toInt());
       if (item.isInt()) dims.push_back(item.toInt());
       v.items.push_back(symbolicOf(item));
     }
@@ -169,8 +176,36 @@ class ShapeWalker {
       if (std::optional<SymbolicValue> k = options_.known(v)) s = std::move(*k);
     if (aliases_ && AliasAnalysis::canRefer(v->type()) && changed_.intersects(aliases_->reachable(v)))
       s = symbolicOf(withoutRefinement(v->type()->isTensor() ? types().tensor : v->type()));
+    else
+      nameUnknown(v, s);
     out_.at(v) = std::move(s);
   }
+
+  // What is not known of a value is a symbol of its own: the same in every walk over a loop, and never that of another.
+  static constexpr uint32_t kFirstInteger = kMaxRank;  // places of integers; before them those of dimensions
+  static constexpr SizeRange kSizes{0, INT64_MAX};
+  SizeExpression ownSymbol(const Value* v, uint32_t place, SizeRange range) {
+    constexpr uint32_t kMostNamed = 1 << 16;
+    out_.at(v);
+    uint32_t number = out_.index_[v];
+    return number < kMostNamed ? SizeExpression::anonymous(number, place, range) : SizeExpression::unknown();
+  }
+  void nameUnknown(const Value* v, SymbolicValue& s) {
+    if (s.type->isTensor() && s.type->tensor().hasRank) {
+      const Dims& sizes = s.type->tensor().sizes;
+      if (std::find(sizes.begin(), sizes.end(), kUnknownSize) != sizes.end() && sizes.size() <= kMaxRank) {
+        TensorFacts facts = s.type->tensor();
+        for (uint32_t d = 0; d < facts.sizes.size(); ++d)
+          if (facts.sizes[d] == kUnknownSize) facts.sizes[d] = ownSymbol(v, d, kSizes).size();
+        s.type = tensorType(facts);
+      }
+    }
+    if (!s.integers && !s.constant && s.type->is(TypeKind::Int)) s.integers = Dims{kUnknownInteger};
+    if (!s.integers || s.integers->size() > kMostIntegers) return;
+    for (uint32_t i = 0; i < s.integers->size(); ++i)
+      if ((*s.integers)[i] == kUnknownInteger) (*s.integers)[i] = ownSymbol(v, kFirstInteger + i, {}).integer();
+  }
+  static constexpr size_t kMostIntegers = 64;
   const SymbolicValue& get(const Value* v) const { return out_.of(v); }
 
   void walk() {
@@ -202,7 +237,9 @@ class ShapeWalker {
       open.constantBranch = c.constant && c.constant->isBool();
     } else if (n->kind() == sym::Loop) {
       const Block* b = n->block(0);
-      set(b->parameter(0), symbolicOf(types().integer));
+      SymbolicValue counter = symbolicOf(types().integer);
+      counter.integers = Dims{ownSymbol(b->parameter(0), kFirstInteger, kSizes).integer()};
+      set(b->parameter(0), std::move(counter));
       // Deeply nested loops start with nothing known, so that passes do not multiply.
       bool deep = loopDepth(stack) > 3;
       for (size_t i = 1; i < b->parameters().size(); ++i) {
@@ -470,10 +507,7 @@ class ShapeWalker {
       }
       if (kind == "aten::dim" || kind == "aten::ndimension") return answer({static_cast<int64_t>(sizes.size())});
       if (kind == "aten::len" && !sizes.empty()) return answer({sizes[0]});
-      if (kind == "aten::numel") {
-        std::optional<int64_t> count = knownNumel(sizes);
-        return answer({count ? *count : kUnknownSize});
-      }
+      if (kind == "aten::numel") return answer({elementCount(sizes).size()});
     }
     if (kind == "aten::len" && a[0].integers && a[0].type->is(TypeKind::List))
       return answer({static_cast<int64_t>(a[0].integers->size())});
@@ -499,6 +533,9 @@ class ShapeWalker {
       set(n->output(), integersOf(all, n->output()));
       return true;
     }
+    bool lists = a.size() == 2 && a[0].integers && a[1].integers && a[0].type->isListOf(TypeKind::Int) &&
+                 a[1].type->isListOf(TypeKind::Int);
+    if (lists && decide(n, decided(kind, DimSpan(*a[0].integers), DimSpan(*a[1].integers)))) return true;
     if (kind == "prim::NumToTensor" || kind == "aten::Int" || kind == "aten::ScalarImplicit" ||
         kind == "aten::IntImplicit" || kind == "aten::item") {
       // Sizes that pass through a tensor without dimensions, as traces record them.
@@ -530,7 +567,7 @@ class ShapeWalker {
     return true;
   }
 
-  // Arithmetic on numbers: done now where all are known; sums and products of sizes keep what they can.
+  // Arithmetic on numbers: done now where all are known; what is made of sizes is an expression of them.
   bool scalar(const Node* n, const Operator& op, const std::vector<SymbolicValue>& a) {
     if (!op.def().scalar || n->outputCount() != 1 || a.size() < op.schema().arguments.size()) return false;
     bool allConstant = true;
@@ -549,15 +586,22 @@ class ShapeWalker {
       set(n->output(), symbolicOf(result));
       return true;
     }
-    bool sizes = a.size() == 2 && a[0].integers && a[1].integers && n->output()->type()->is(TypeKind::Int);
-    std::string_view kind = n->kind().text();
-    if (!sizes) return false;
-    int64_t x = (*a[0].integers)[0], y = (*a[1].integers)[0], r = kUnknownInteger;
-    if (kind == "aten::mul" && (x == 1 || y == 1)) r = x == 1 ? y : x;
-    if (kind == "aten::add" && (x == 0 || y == 0)) r = x == 0 ? y : x;
-    if (kind == "aten::sub" && y == 0) r = x;
-    if (kind == "aten::floordiv" && y == 1) r = x;
-    set(n->output(), integersOf({r}, n->output()));
+    std::vector<SizeExpression> integers;
+    for (const SymbolicValue& v : a) {
+      if (!v.type->is(TypeKind::Int) || !v.integers || v.integers->size() != 1) return false;
+      integers.push_back((*v.integers)[0]);
+    }
+    if (n->output()->type()->is(TypeKind::Int)) {
+      int64_t result = integerResult(n->kind().text(), integers).integer();
+      set(n->output(), integersOf({result}, n->output()));
+      return true;
+    }
+    return integers.size() == 2 && decide(n, decided(n->kind().text(), integers[0], integers[1]));
+  }
+
+  bool decide(const Node* n, std::optional<bool> answer) {
+    if (!answer || !n->output()->type()->is(TypeKind::Bool)) return false;
+    set(n->output(), symbolicOf(IValue(*answer)));
     return true;
   }
 
@@ -619,7 +663,7 @@ const SymbolicValue& ShapePropagation::of(const Value* value) const {
 void ShapePropagation::applyTo(Graph& graph) const {
   auto apply = [this](Value* v) {
     const SymbolicValue& s = of(v);
-    if (s.type->isTensor() && v->type()->isTensor()) v->setType(s.type);
+    if (s.type->isTensor() && v->type()->isTensor()) v->setType(shapeOnly(s.type));
   };
   for (Value* v : graph.inputs()) apply(v);
   forEachNode(graph, [&](Node* n) {

@@ -1,5 +1,7 @@
 #include "ir/operators/infer_call.h"
 
+#include "ir/values/size_expression.h"
+
 namespace tscompile {
 
 bool InferCall::isNone(size_t i) const {
@@ -103,6 +105,17 @@ int64_t InferCall::integer(size_t i) const {
   return v;
 }
 
+namespace {
+// Where a tensor is given, integers below 0 mean something else: what is not sure to be a size is not known. Operators
+// without a tensor make one of these sizes, or fail.
+int64_t asArgument(const Operator& op, int64_t integer) {
+  if (!isUnknownInteger(integer) || SizeExpression(integer).range().least >= 0) return integer;
+  for (const Argument& a : op.schema().arguments)
+    if (a.type->isTensor()) return kUnknownInteger;
+  return integer;
+}
+}  // namespace
+
 int64_t InferCall::size(size_t i) const {
   if (const IValue* v = known(i)) {
     if (v->isInt()) return v->toInt();
@@ -110,7 +123,7 @@ int64_t InferCall::size(size_t i) const {
     if (v->isFloat()) return static_cast<int64_t>(v->toFloat());
     fail("expected an integer as argument {}", i + 1);
   }
-  if (symbols_[i].integers && symbols_[i].integers->size() == 1) return (*symbols_[i].integers)[0];
+  if (symbols_[i].integers && symbols_[i].integers->size() == 1) return asArgument(op_, (*symbols_[i].integers)[0]);
   throw NotKnown{};
 }
 
@@ -148,8 +161,10 @@ Dims InferCall::sizes(size_t i) const {
     }
     return out;
   }
-  if (symbols_[i].integers) return *symbols_[i].integers;
-  throw NotKnown{};
+  if (!symbols_[i].integers) throw NotKnown{};
+  Dims out = *symbols_[i].integers;
+  for (int64_t& v : out) v = asArgument(op_, v);
+  return out;
 }
 
 Dims InferCall::integers(size_t i) const {

@@ -1,5 +1,7 @@
 #include "ir/values/shape.h"
 
+#include "ir/values/size_expression.h"
+
 namespace tscompile {
 
 bool allKnown(DimSpan sizes) {
@@ -33,7 +35,7 @@ bool broadcastInto(Dims& result, DimSpan sizes) {
     } else if (isKnownSize(s)) {
       r = s;
     } else if (!isKnownSize(r)) {
-      r = kUnknownSize;  // two symbols: either may be 1
+      r = broadcastOf(SizeExpression::ofSize(r), SizeExpression::ofSize(s)).size();  // either may be 1
     }
   }
   return true;

@@ -1,6 +1,7 @@
 #include "ir/values/type.h"
 
 #include "ir/support/check.h"
+#include "ir/values/size_expression.h"
 
 #include <algorithm>
 #include <mutex>
@@ -588,6 +589,15 @@ void append(TypePtr type, TypeStyle style, int verbosity, std::string& out) {
 
 }  // namespace
 
+namespace {
+// Symbols that PyTorch numbers are shown only where they are asked for, those of one analysis never.
+std::string sizeText(int64_t size, int verbosity) {
+  SizeExpression e = SizeExpression::ofSize(size);
+  std::string text = e.isNamed() ? e.text() : "*";
+  return verbosity < 20 && text.find("SS(") != std::string::npos ? "*" : text;
+}
+}  // namespace
+
 void appendTensorType(const TensorFacts& f, int verbosity, std::string& out) {
   out += f.dtype == DType::Undefined ? std::string_view("Tensor") : graphName(f.dtype);
   if (!f.hasRank && f.dtype != DType::Undefined) out += "Tensor";
@@ -601,10 +611,8 @@ void appendTensorType(const TensorFacts& f, int verbosity, std::string& out) {
       if (i) out += ", ";
       if (dims[i] >= 0)
         out += std::to_string(dims[i]);
-      else if (dims[i] == kUnknownSize || verbosity < 20)
-        out += '*';
       else
-        out += "SS(" + std::to_string(dims[i] + 1) + ")";  // see kUnknownSize
+        out += sizeText(dims[i], verbosity);
     }
   };
   if (f.hasRank) {

@@ -34,11 +34,30 @@ class Folder {
 
   bool run() {
     bool changed = false;
-    while (sweep()) changed = true;
+    do
+      while (sweep()) changed = true;
+    while (decideBranches());
     return changed;
   }
 
  private:
+  // Conditions that types and sizes decide become constants:
+  //
+  //   %n : int = aten::size(%x, %d)
+  //   %c : bool = aten::ge(%n, %zero)       ->     prim::If(true)
+  //   prim::If(%c)
+  bool decideBranches() {
+    // What is known holds for the graph as it is, so all questions come before the first edit.
+    std::vector<std::pair<Node*, bool>> decided;
+    forEachNode(graph_, [&](Node* n) {
+      if (n->kind() != sym::If || context_.facts.boolean(n->input(0))) return;
+      const SymbolicValue& condition = context_.facts.symbolic(n->input(0));
+      if (condition.constant && condition.constant->isBool()) decided.emplace_back(n, condition.constant->toBool());
+    });
+    for (auto [n, holds] : decided) n->replaceInput(0, context_.before(n).constant(IValue(holds), types().boolean));
+    return !decided.empty();
+  }
+
   // Goes over the graph once. False if nothing has changed.
   bool sweep() {
     comparesTensors_ = comparesOthers_ = false;

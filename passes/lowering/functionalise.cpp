@@ -9,6 +9,7 @@
 // would have raised.
 #include "ir/graph/liveness.h"
 #include "ir/values/aten.h"
+#include "ir/values/size_expression.h"
 #include "passes/lowering/clean_up.h"
 
 #include <algorithm>
@@ -129,7 +130,7 @@ class Round {
       op.def().infer(call);
       if (call.resultCount() != 1 || call.inferred(0).kind != InferredResult::Kind::Tensor) return false;
       const TensorSpec& spec = call.inferred(0).tensor;
-      return spec.hasRank && std::equal(spec.sizes.begin(), spec.sizes.end(), sizes.begin(), sizes.end());
+      return spec.hasRank && std::equal(spec.sizes.begin(), spec.sizes.end(), sizes.begin(), sizes.end(), sameSize);
     } catch (const InferCall::NotKnown&) {
       return false;
     } catch (const ExecutionError&) {

@@ -1,5 +1,6 @@
 #include "runtime/reference/join.h"
 
+#include "ir/values/size_expression.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/views.h"
@@ -48,9 +49,9 @@ TensorSpec joinedSpec(const InferCall& call, const std::vector<TensorSpec>& tens
     if (isPassedOver(sizes)) continue;
     checkFit(call, first->sizes, sizes, dim, i);
     for (size_t d = 0; d < sizes.size(); ++d)
-      if (!isKnownSize(out.sizes[d])) out.sizes[d] = sizes[d];
+      if (out.sizes[d] == kUnknownSize || isKnownSize(sizes[d])) out.sizes[d] = sizes[d];
     if (!isKnownSize(sizes[dim]) || !isKnownSize(sum))
-      sum = kUnknownSize;
+      sum = (SizeExpression::ofSize(sum) + SizeExpression::ofSize(sizes[dim])).size();
     else if (__builtin_add_overflow(sum, sizes[dim], &sum))
       call.fail("the sizes along dimension {} are too large to be added", dim);
   }

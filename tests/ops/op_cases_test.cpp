@@ -130,7 +130,7 @@ class OpCase : public ::testing::Test {
     std::vector<ValueInfo> outputs = method.outputs();
     for (size_t i = 0; i < got->size(); ++i)
       expectEqual((*got)[i], read(row.outputs[i], outputs[i].type), case_, where);
-    for (const ShapePropagation& shapes : told) EXPECT_EQ(wrongShapes(graph, shapes, *got), "") << where;
+    for (const ShapePropagation& shapes : told) EXPECT_EQ(wrongShapes(graph, shapes, inputs, *got), "") << where;
     EXPECT_EQ(unpredictedSharing(graph, allOps(), inputs, *got), "") << where;
     for (const auto& [i, text] : row.after)
       expectEqual(inputs.at(i), read(text, wanted[i].type), case_, where + " after");

@@ -1,7 +1,7 @@
 #include "tests/support/analysis_checks.h"
 
 #include "ir/analysis/alias.h"
-#include "ir/values/shape.h"
+#include "ir/values/size_symbols.h"
 
 #include <fmt/core.h>
 
@@ -56,6 +56,14 @@ std::string unpredictedSharing(const Graph& graph, const OpRegistry& registry, s
   return {};
 }
 
+void returnEverything(Graph& graph) {
+  for (Node* n : graph.block()->nodes())
+    for (Value* v : n->outputs())
+      if (v->type()->isTensor() || v->type()->is(TypeKind::Int) || v->type()->is(TypeKind::Bool) ||
+          v->type()->isListOf(TypeKind::Int))
+        graph.addOutput(v);
+}
+
 ShapeOptions knownInputs(const Graph& graph, std::span<const IValue> inputs, Knowledge knowledge) {
   ShapeOptions options;
   options.inputs.resize(graph.inputs().size() - inputs.size());
@@ -75,33 +83,67 @@ ShapeOptions knownInputs(const Graph& graph, std::span<const IValue> inputs, Kno
 
 namespace {
 
-std::string wrongTensor(const Tensor& t, const TensorFacts& facts) {
+// The values that a run gave to the symbols of its inputs.
+class Symbols {
+ public:
+  void bind(const SymbolicValue& told, const IValue& is) {
+    if (is.isInt() && told.integers) values_.bind(Dims{integerAsSize((*told.integers)[0])}, Dims{is.toInt()});
+    if (is.isTensor() && is.toTensor().defined() && told.type->isTensor())
+      values_.bind(told.type->tensor().sizes, is.toTensor().sizes());
+  }
+  // Whether an integer may have this value. Symbols with names are those of inputs.
+  bool fits(int64_t told, int64_t is) const {
+    std::optional<int64_t> value = values_.valueOf(told);
+    return value ? *value == is : SizeExpression(told).isUnknown() || !SizeExpression(told).isNamed();
+  }
+
+ private:
+  SizeSymbols values_;
+};
+
+std::string textOf(DimSpan sizes) {
+  return join(sizes, "x", [](int64_t s) { return SizeExpression::ofSize(s).text(); });
+}
+
+std::string wrongTensor(const Tensor& t, const TensorFacts& facts, const Symbols& symbols) {
   if (facts.dtype != DType::Undefined && facts.dtype != t.dtype())
     return fmt::format("is {}, not {}", pythonName(t.dtype()), pythonName(facts.dtype));
   if (!facts.hasRank) return {};
   bool fits = facts.sizes.size() == t.sizes().size();
-  for (size_t d = 0; fits && d < facts.sizes.size(); ++d) fits = facts.sizes[d] < 0 || facts.sizes[d] == t.sizes()[d];
-  return fits ? "" : fmt::format("has sizes {}, not {}", dimsText(t.sizes()), dimsText(Dims(facts.sizes)));
+  for (size_t d = 0; fits && d < facts.sizes.size(); ++d)
+    fits = symbols.fits(sizeAsInteger(facts.sizes[d]), t.sizes()[d]);
+  return fits ? "" : fmt::format("has sizes {}, not {}", dimsText(t.sizes()), textOf(facts.sizes));
 }
 
-std::string wrongValue(const IValue& got, const SymbolicValue& told) {
+std::string wrongValue(const IValue& got, const SymbolicValue& told, const Symbols& symbols) {
   bool one = got.isInt() && told.integers && told.integers->size() == 1;
-  if (one && !isUnknownInteger((*told.integers)[0]) && (*told.integers)[0] != got.toInt())
-    return fmt::format("is {}, not {}", got.toInt(), (*told.integers)[0]);
+  if (one && !symbols.fits((*told.integers)[0], got.toInt()))
+    return fmt::format("is {}, not {}", got.toInt(), SizeExpression((*told.integers)[0]).text());
+  if (got.isBool() && told.constant && told.constant->isBool() && told.constant->toBool() != got.toBool())
+    return fmt::format("is {}, not {}", got.toBool(), told.constant->toBool());
   if (got.isTensor() && got.toTensor().defined() && told.type->isTensor())
-    return wrongTensor(got.toTensor(), told.type->tensor());
+    return wrongTensor(got.toTensor(), told.type->tensor(), symbols);
+  if (got.isList() && told.integers && got.toList().items.size() != told.integers->size())
+    return fmt::format("has {} items, not {}", got.toList().items.size(), told.integers->size());
+  for (size_t i = 0; got.isList() && told.integers && i < told.integers->size(); ++i)
+    if (const IValue& item = got.toList().items[i]; item.isInt() && !symbols.fits((*told.integers)[i], item.toInt()))
+      return fmt::format("has item {}, not {}", item.toInt(), SizeExpression((*told.integers)[i]).text());
   return {};
 }
 
 }  // namespace
 
-std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std::span<const IValue> results) {
+std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std::span<const IValue> inputs,
+                        std::span<const IValue> results) {
+  Symbols symbols;
+  size_t unbound = graph.inputs().size() - inputs.size();
+  for (size_t i = 0; i < inputs.size(); ++i) symbols.bind(shapes.of(graph.input(unbound + i)), inputs[i]);
   // Branches that were not taken may hold mistakes.
   bool isStraight = true;
   forEachNode(graph, [&](Node* n) { isStraight &= !n->hasBlocks(); });
   if (isStraight && !shapes.conflicts().empty()) return "runs, but shows a conflict: " + shapes.conflicts()[0].message;
   for (size_t i = 0; i < results.size(); ++i)
-    if (std::string wrong = wrongValue(results[i], shapes.of(graph.output(i))); !wrong.empty())
+    if (std::string wrong = wrongValue(results[i], shapes.of(graph.output(i)), symbols); !wrong.empty())
       return "%" + graph.output(i)->name() + " " + wrong;
   return {};
 }

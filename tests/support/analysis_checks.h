@@ -18,11 +18,14 @@ namespace tscompile::test {
 std::string unpredictedSharing(const Graph& graph, const OpRegistry& registry, std::span<const IValue> inputs,
                                std::span<const IValue> results);
 
+// Makes results of all tensors and integers that the outermost block computes, so that the next check sees them.
+void returnEverything(Graph& graph);
 // What shape propagation is told of the inputs.
 enum class Knowledge { All, Ranks, Types };
 ShapeOptions knownInputs(const Graph& graph, std::span<const IValue> inputs, Knowledge knowledge);
-// Dtypes, ranks, sizes or integers that shape propagation tells wrong. The graph runs in between the two: kernels may
-// write to the inputs.
-std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std::span<const IValue> results);
+// Dtypes, ranks, sizes or integers that shape propagation tells wrong: expressions come to what the run had. The graph
+// runs in between the two: kernels may write to the inputs.
+std::string wrongShapes(const Graph& graph, const ShapePropagation& shapes, std::span<const IValue> inputs,
+                        std::span<const IValue> results);
 
 }  // namespace tscompile::test

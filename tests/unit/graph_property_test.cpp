@@ -12,6 +12,8 @@
 #include "tests/support/property.h"
 #include "tests/support/random_graph.h"
 
+#include <map>
+
 namespace tscompile::test {
 namespace {
 
@@ -135,6 +137,7 @@ TEST(GraphProperty, PropagatedShapesAreThoseOfTheRun) {
     RandomGraphOptions options;
     options.nodes = 6;
     std::unique_ptr<Graph> graph = randomGraph(choices, allOps(), options);
+    returnEverything(*graph);
     std::vector<IValue> inputs = randomInputs(choices, *graph);
     std::vector<ShapePropagation> told;
     for (Knowledge k : {Knowledge::All, Knowledge::Ranks, Knowledge::Types})
@@ -143,8 +146,92 @@ TEST(GraphProperty, PropagatedShapesAreThoseOfTheRun) {
     Result<std::vector<IValue>> results = run(*graph, inputs, diagnostics);
     if (!results) return;
     for (const ShapePropagation& shapes : told)
-      EXPECT_EQ(wrongShapes(*graph, shapes, *results), "") << graphText(*graph);
+      EXPECT_EQ(wrongShapes(*graph, shapes, inputs, *results), "") << graphText(*graph);
   });
+}
+
+// Tensors of the same ranks and dtypes, in which equal sizes stay equal, most of them.
+std::vector<IValue> resized(Choices& choices, std::span<const IValue> inputs) {
+  std::map<int64_t, int64_t> sizes;
+  std::vector<IValue> out;
+  for (const IValue& v : inputs) {
+    if (!v.isTensor() || !v.toTensor().defined()) {
+      out.push_back(v);
+      continue;
+    }
+    Dims other;
+    for (int64_t s : v.toTensor().sizes()) {
+      auto [at, isNew] = sizes.try_emplace(s, s);
+      if (isNew && (s != 1 || choices.oneIn(4))) at->second = static_cast<int64_t>(choices.below(7));
+      other.push_back(at->second);
+    }
+    out.emplace_back(Tensor::zeros(v.toTensor().dtype(), other));
+  }
+  return out;
+}
+
+TEST(GraphProperty, ExpressionsOfSizesHoldForOtherSizes) {
+  RandomGraphOptions options;
+  options.nodes = 12;
+  options.operators = {
+      "aten::size",
+      "aten::add",
+      "aten::mul",
+      "aten::relu",
+      "aten::cat",
+      "aten::transpose",
+      "aten::matmul",
+      "aten::reshape",
+      "aten::view",
+      "aten::flatten",
+      "aten::slice",
+      "aten::select",
+      "aten::unsqueeze",
+      "aten::expand",
+      "aten::repeat",
+      "aten::sum",
+      "aten::arange",
+      "aten::zeros",
+      "aten::sub",
+      "aten::floordiv",
+      "aten::remainder",
+      "prim::min",
+      "prim::max",
+      "aten::eq",
+      "aten::lt",
+      "aten::le",
+      "aten::ne",
+      "aten::len",
+      "aten::__getitem__",
+      "aten::numel",
+      "aten::dim",
+      "aten::chunk",
+      "aten::split_with_sizes",
+      "aten::constant_pad_nd",
+      "aten::squeeze",
+      "aten::permute",
+      "aten::where",
+      "aten::max_pool1d",
+      "aten::avg_pool1d",
+      "aten::unfold",
+      "aten::diagonal",
+  };
+  size_t runs = 0;
+  forEachSeed(1500, [&](uint64_t seed) {
+    Choices choices(seed);
+    std::unique_ptr<Graph> graph = randomGraph(choices, allOps(), options);
+    returnEverything(*graph);
+    std::vector<IValue> inputs = randomInputs(choices, *graph);
+    ShapePropagation told(*graph, allOps(), knownInputs(*graph, inputs, Knowledge::Ranks));
+    for (int i = 0; i < 4; ++i, inputs = resized(choices, inputs)) {
+      Diagnostics diagnostics;
+      Result<std::vector<IValue>> results = run(*graph, inputs, diagnostics);
+      if (!results) continue;
+      ++runs;
+      EXPECT_EQ(wrongShapes(*graph, told, inputs, *results), "") << graphText(*graph);
+    }
+  });
+  EXPECT_GT(runs, 1000u);
 }
 
 TEST(GraphProperty, SharedMemoryIsPredicted) {

@@ -1,13 +1,17 @@
 // `tscompile parse`: the text in PyTorch's form, or its structure as JSON.
 #include "frontend/files/file_io.h"
+#include "ir/analysis/shape_propagation.h"
 #include "ir/graph/dot.h"
 #include "ir/graph/expression.h"
 #include "ir/graph/printer.h"
 #include "ir/support/check.h"
+#include "ir/values/size_expression.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/graph_json.h"
+
+#include <fmt/core.h>
 
 #include <optional>
 #include <ostream>
@@ -25,7 +29,29 @@ struct ParseCommand {
   bool likeParseIr = false;
   int typeVerbosity = 3;
   bool locations = true;
+  bool sizes = false;
 };
+
+// Writes into the types what follows from those of the inputs, whose open sizes get names: s0, s1 ...
+void nameSizes(Graph& graph) {
+  std::string known;
+  for (const Value* v : graph.inputs()) known += typeText(v->type());
+  size_t count = 0;
+  auto next = [&] {
+    std::string name;
+    do name = fmt::format("s{}", count++);
+    while (known.find(name) != std::string::npos);
+    return SizeExpression::symbol(name);
+  };
+  for (Value* v : graph.inputs()) {
+    if (!v->type()->isTensor()) continue;
+    TensorFacts facts = v->type()->tensor();
+    for (int64_t& size : facts.sizes)
+      if (size == kUnknownSize) size = next().size();
+    v->setType(tensorType(facts));
+  }
+  ShapePropagation(graph, allOps()).applyTo(graph);
+}
 
 using PrintOne = std::function<bool(const std::string& name, const Graph&)>;
 
@@ -139,6 +165,12 @@ static int runParse(const Options& options, Session& session) {
   Result<ParsedText> text = session.parse(options.arguments[0], reading);
   if (!text) return session.finish();
   session.report();
+  if (options.own.of<ParseCommand>().sizes) {
+    for (auto& graph : text->graphs) nameSizes(*graph);
+    for (size_t m = 0; text->module && m < text->module->modules.size(); ++m)
+      for (DumpedMethod& method : text->module->modules[m].methods)
+        if (method.graph) nameSizes(*method.graph);
+  }
 
   std::optional<FileWriter> file;
   bool toFile = !options.own.of<ParseCommand>().output.empty() && options.own.of<ParseCommand>().output != "-";
@@ -187,6 +219,9 @@ OptionSpecs parseOptions() {
        [](Options& o, const std::string& v) {
          o.own.of<ParseCommand>().typeVerbosity = static_cast<int>(*parseCount(v));
        }},
+      {"--sizes", "",
+       "types tell dtypes and sizes as they follow from the inputs', whose open sizes are called s0, s1 ...: 2*s0 + 1",
+       [](Options& o, const std::string&) { o.own.of<ParseCommand>().sizes = true; }},
       {"--no-locations", "", "leave out '# file:line:column'",
        [](Options& o, const std::string&) { o.own.of<ParseCommand>().locations = false; }},
   };

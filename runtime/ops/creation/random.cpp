@@ -1,6 +1,7 @@
 // Tensors of random numbers from the generator of the run (docs/random.md): the same ones in every run with a seed.
 #include "runtime/reference/random.h"
 
+#include "ir/values/size_expression.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/dtype_range.h"
@@ -153,7 +154,7 @@ template <size_t kDType>
 void inferRandperm(InferCall& call) {
   int64_t n = call.size(0);
   call.require(isUnknownInteger(n) || n >= 0, "n must be non-negative, got {}", n);
-  call.result(optionsDType(call, kDType, DType::Float32), Dims{isUnknownInteger(n) ? kUnknownSize : n});
+  call.result(optionsDType(call, kDType, DType::Float32), Dims{integerAsSize(n)});
 }
 void randpermKernel(KernelCall& call) {
   Tensor out = call.out(), order = Tensor::empty(DType::Int64, out.sizes());

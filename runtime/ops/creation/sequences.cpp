@@ -1,4 +1,5 @@
 // Numbers in a row: arange, range, linspace, logspace.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/generate.h"
 #include "runtime/reference/loops/copy.h"
@@ -74,6 +75,16 @@ int64_t rangeCount(const InferCall& call, const Range& r, DType dtype, bool incl
   return static_cast<int64_t>(count);
 }
 
+// Of integers that are not all known, upwards in steps that are; else kUnknownSize.
+template <size_t kArguments>
+int64_t symbolicCount(const InferCall& call) {
+  constexpr size_t kEnd = kArguments > 1 ? 1 : 0;
+  if (kArguments > 2 && !call.constant(2)) return kUnknownSize;
+  int64_t step = kArguments > 2 ? call.integer(2) : 1;
+  SizeExpression start = kEnd ? call.size(0) : 0;
+  return step > 0 ? ceilDiv(SizeExpression(call.size(kEnd)) - start, step).size() : kUnknownSize;
+}
+
 template <size_t kArguments, bool kInclusive>
 void inferRange(InferCall& call) {
   bool integers = !kInclusive, known = true;
@@ -86,6 +97,7 @@ void inferRange(InferCall& call) {
   const IValue* arguments[kArguments];
   for (size_t i = 0; i < kArguments; ++i) arguments[i] = call.constant(i);
   call.result(dtype, Dims{known ? rangeCount(call, rangeOf<kArguments>(arguments), dtype, kInclusive) : kUnknownSize});
+  if (!known && integers && dtype == DType::Int64) call.inferred(0).tensor.sizes[0] = symbolicCount<kArguments>(call);
 }
 
 template <size_t kArguments>
@@ -113,7 +125,7 @@ void inferSpace(InferCall& call) {
   call.require(!complex || isComplex(dtype), "{}: complex limits can't be safely cast to {}", call.op().kind().text(),
                graphName(dtype));
   if (dtype == DType::Bool) requireReal(dtype);
-  int64_t steps = call.constant(2) ? call.integer(2) : kUnknownSize;
+  int64_t steps = call.constant(2) ? call.integer(2) : integerAsSize(call.size(2));
   call.require(!call.constant(2) || steps >= 0, "number of steps must be non-negative, not {}", steps);
   call.result(dtype, Dims{steps});
 }

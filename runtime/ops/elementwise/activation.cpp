@@ -1,4 +1,5 @@
 // Activation functions of neural networks.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -203,7 +204,7 @@ void inferGlu(InferCall& call) {
   Dims sizes(t.sizes);
   call.require(!isKnownSize(sizes[dim]) || sizes[dim] % 2 == 0,
                "the halved dimension must be even, but dimension {} is of size {}", dim, sizes[dim]);
-  if (isKnownSize(sizes[dim])) sizes[dim] /= 2;
+  sizes[dim] = floorDiv(SizeExpression::ofSize(sizes[dim]), 2).size();
   call.result(t.dtype, sizes);
 }
 

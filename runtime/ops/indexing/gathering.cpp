@@ -1,4 +1,5 @@
 // Elements picked one by one: gather, scatter and their kin, take, put.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -73,8 +74,7 @@ void inferTakeAlongDim(InferCall& call) {
   TensorInfo self = call.rankedTensor(0), index = call.rankedTensor(1);
   requireInt64(call, index);
   if (call.isNone(2)) {
-    std::optional<int64_t> count = knownNumel(index.sizes);
-    return call.result(self.dtype, Dims{count.value_or(kUnknownSize)});
+    return call.result(self.dtype, Dims{elementCount(index.sizes).size()});
   }
   call.require(self.rank() == index.rank(),
                "input and indices should have the same number of dimensions, but got {} and {}", self.rank(),

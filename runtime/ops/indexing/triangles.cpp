@@ -1,4 +1,5 @@
 // Diagonals and triangles of matrices, and matrices made of them: eye, tril, triu, diag, diag_embed, vander, one_hot.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/generate.h"
 #include "runtime/reference/loops/copy.h"
@@ -16,8 +17,8 @@ void inferEye(InferCall& call) {
   Dims sizes(2, kUnknownSize);
   for (size_t i = 0; i < 2; ++i) {
     size_t argument = std::min(i, kDType - 1);
+    sizes[i] = integerAsSize(call.size(argument));
     if (!call.constant(argument)) continue;
-    sizes[i] = call.integer(argument);
     call.require(sizes[i] >= 0, "eye: the number of rows and columns must not be negative, got {}", sizes[i]);
   }
   call.result(optionsDType(call, kDType, DType::Float32), sizes);
@@ -133,9 +134,9 @@ int64_t checkedOffset(const Call& call, size_t i) {
   return offset;
 }
 
-Dims embeddedSizes(const Dims& sizes, int64_t offset, int64_t dim1, int64_t dim2) {
+// Without the last dimension, but with two of this size.
+Dims embeddedSizes(const Dims& sizes, int64_t side, int64_t dim1, int64_t dim2) {
   Dims out(sizes.begin(), sizes.end() - 1);
-  int64_t side = addSizes(sizes.back(), std::abs(offset));
   out.insert(static_cast<size_t>(std::min(dim1, dim2)), side);
   out.insert(static_cast<size_t>(std::max(dim1, dim2)), side);
   return out;
@@ -143,9 +144,15 @@ Dims embeddedSizes(const Dims& sizes, int64_t offset, int64_t dim1, int64_t dim2
 
 // Zeros, with the last dimension of `t` as the diagonal of two new ones.
 Tensor embedded(const Tensor& t, int64_t offset, int64_t dim1, int64_t dim2) {
-  Tensor out = Tensor::zeros(t.dtype(), embeddedSizes(t.sizes(), offset, dim1, dim2));
+  int64_t side = addSizes(t.sizes().back(), std::abs(offset));
+  Tensor out = Tensor::zeros(t.dtype(), embeddedSizes(t.sizes(), side, dim1, dim2));
   copyTensor(diagonalOf(out, offset, dim1, dim2), t);
   return out;
+}
+
+void resultEmbedded(InferCall& call, DType dtype, const Dims& sizes, int64_t offset, int64_t dim1, int64_t dim2) {
+  int64_t side = (SizeExpression::ofSize(sizes.back()) + std::abs(offset)).size();
+  call.result(dtype, embeddedSizes(sizes, side, dim1, dim2));
 }
 
 void inferDiagEmbed(InferCall& call) {
@@ -153,7 +160,7 @@ void inferDiagEmbed(InferCall& call) {
   call.require(t.rank() > 0, "diag_embed: expected a tensor with at least one dimension");
   int64_t dim1 = call.dim(2, t.rank() + 1), dim2 = call.dim(3, t.rank() + 1);
   call.require(dim1 != dim2, "diagonal dimensions cannot be identical {}, {}", call.integer(2), call.integer(3));
-  call.result(t.dtype, embeddedSizes(Dims(t.sizes), checkedOffset(call, 1), dim1, dim2));
+  resultEmbedded(call, t.dtype, Dims(t.sizes), checkedOffset(call, 1), dim1, dim2);
 }
 void diagEmbedKernel(KernelCall& call) {
   Tensor t = call.tensor(0);
@@ -164,8 +171,8 @@ void diagEmbedKernel(KernelCall& call) {
 }
 void inferDiagflat(InferCall& call) {
   TensorInfo t = call.tensor(0);
-  std::optional<int64_t> count = t.hasRank ? knownNumel(t.sizes) : std::nullopt;
-  call.result(t.dtype, embeddedSizes(Dims{count.value_or(kUnknownSize)}, checkedOffset(call, 1), 0, 1));
+  int64_t count = t.hasRank ? elementCount(t.sizes).size() : kUnknownSize;
+  resultEmbedded(call, t.dtype, Dims{count}, checkedOffset(call, 1), 0, 1);
 }
 void diagflatKernel(KernelCall& call) {
   Tensor t = contiguous(call.tensor(0));
@@ -175,7 +182,7 @@ void inferDiag(InferCall& call) {
   TensorInfo t = call.rankedTensor(0);
   call.require(t.rank() == 1 || t.rank() == 2, "diag: matrix or a vector expected, not a tensor of {} dimensions",
                t.rank());
-  if (t.rank() == 1) return call.result(t.dtype, embeddedSizes(Dims(t.sizes), checkedOffset(call, 1), 0, 1));
+  if (t.rank() == 1) return resultEmbedded(call, t.dtype, Dims(t.sizes), checkedOffset(call, 1), 0, 1);
   if (!allKnown(t.sizes)) return call.result(t.dtype, Dims{kUnknownSize});
   int64_t offset = call.integer(1);
   call.require(offset >= -t.sizes[0] && offset <= t.sizes[1], "diag: the offset {} lies outside of a matrix of size {}",

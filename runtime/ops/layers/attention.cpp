@@ -1,4 +1,5 @@
 // Attention: softmax(query @ key^T) @ value, alone and with the projections around it.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/attention_layer.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
@@ -148,8 +149,9 @@ void inferSplitHeads(InferCall& call) {
   call.require(qkv.rank() == 3, "expected a tensor of 3 dimensions, got {}", qkv.rank());
   call.require(bias.rank() == 1 && !differ(bias.sizes[0], qkv.sizes[2]),
                "expected a bias for each of {} features, got sizes {}", qkv.sizes[2], dimsText(bias.sizes));
-  int64_t features = qkv.sizes[2], each = kUnknownSize;
+  int64_t features = qkv.sizes[2];
   call.require(heads > 0, "expected one head at least, got {}", heads);
+  int64_t each = floorDiv(SizeExpression::ofSize(features), 3 * heads).size();
   if (isKnownSize(features)) {
     call.require(features % 3 == 0 && features / 3 % heads == 0,
                  "{} features cannot be divided among query, key and value of {} heads", features, heads);

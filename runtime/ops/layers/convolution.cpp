@@ -2,6 +2,7 @@
 // go by.
 #include "runtime/reference/convolution.h"
 
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/ops/ops.h"
@@ -135,7 +136,11 @@ constexpr int64_t kMaxSize = int64_t{1} << 30;  // so that no product overflows
 int64_t forwardSize(const InferCall& call, const Convolution& c, const TensorInfo& weight, size_t d) {
   int64_t in = c.input[d + 2], kernel = weight.sizes[d + 2], padding = c.shape.padding[d],
           dilation = c.shape.dilation[d];
-  if (!known({in, kernel})) return kUnknownSize;
+  if (!known({in, kernel})) {
+    SizeExpression reach = (SizeExpression::ofSize(kernel) - 1) * SizeExpression(dilation) + 1;
+    SizeExpression room = SizeExpression::ofSize(in) + c.extra[d] + 2 * padding - reach;
+    return (floorDiv(room, c.shape.stride[d]) + 1).size();
+  }
   call.require(kernel < kMaxSize, "the kernel of the convolution is too large");
   int64_t out = convolvedSize(in + c.extra[d], kernel, c.shape.stride[d], padding, dilation);
   call.require(
@@ -148,7 +153,10 @@ int64_t forwardSize(const InferCall& call, const Convolution& c, const TensorInf
 int64_t transposedSize(const InferCall& call, const Convolution& c, const TensorInfo& weight, size_t d) {
   int64_t in = c.input[d + 2], kernel = weight.sizes[d + 2], add = c.shape.outputPadding[d];
   int64_t stride = c.shape.stride[d], dilation = c.shape.dilation[d];
-  if (!known({in, kernel})) return kUnknownSize;
+  if (!known({in, kernel})) {
+    SizeExpression reach = (SizeExpression::ofSize(kernel) - 1) * SizeExpression(dilation) + 1;
+    return ((SizeExpression::ofSize(in) - 1) * SizeExpression(stride) - 2 * c.shape.padding[d] + reach + add).size();
+  }
   bool noSamples = c.input[0] == 0;
   call.require(
       noSamples || (add >= 0 && (add < stride || add < dilation)),
@@ -182,7 +190,7 @@ void inferConvolution(InferCall& call) {
   }
   call.require(w.sizes[0] != 0 && (w.sizes[1] != 0 || channels == 0),
                "expected a weight with elements, but got one of size {}", dimsText(w.sizes));
-  int64_t outputs = c.transposed ? multiplySizes(w.sizes[1], groups) : w.sizes[0];
+  int64_t outputs = c.transposed ? elementCount(Dims{w.sizes[1], groups}).size() : w.sizes[0];
   if (!call.isNone(kLayout.bias)) {
     TensorInfo bias = call.rankedTensor(kLayout.bias);
     call.require(
@@ -245,7 +253,7 @@ void inferTbc(InferCall& call) {
                w.sizes[1], x.sizes[2]);
   call.require(!known({b.sizes[0], w.sizes[2]}) || b.sizes[0] == w.sizes[2],
                "expected a bias of {} elements, but got {}", w.sizes[2], b.sizes[0]);
-  int64_t length = kUnknownSize;
+  int64_t length = (SizeExpression::ofSize(x.sizes[0]) + 2 * pad - SizeExpression::ofSize(w.sizes[0]) + 1).size();
   if (known({x.sizes[0], w.sizes[0]})) {
     length = x.sizes[0] + 2 * pad - w.sizes[0] + 1;
     call.require(length >= 0 && w.sizes[0] > 0, "the kernel of {} elements does not fit an input of {} with padding {}",

@@ -1,4 +1,5 @@
 // Rows of a table by their numbers: embedding, and bags of rows that are joined into one.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -157,14 +158,12 @@ void inferEmbeddingBag(InferCall& call) {
   int64_t bags = offsets.sizes[0];
   bool includeLast = call.flag(7);
   call.require(!includeLast || bags != 0, "include_last_offset: the number of offsets should be at least 1");
-  if (includeLast && isKnownSize(bags)) --bags;
+  if (includeLast) bags = (SizeExpression::ofSize(bags) - 1).size();
   bool hasPadding = call.size() > 8 && !call.isNone(8) && (countsPadding(call.op()) || call.integer(8) >= 0);
   // Sums of these dtypes have a way of their own in PyTorch.
   bool isPlainSum = mode == 0 && !hasPadding && (weight.dtype == DType::Float32 || weight.dtype == DType::Float16);
   call.result(weight.dtype, Dims{bags, weight.sizes[1]});
-  call.result(index, Dims{isPlainSum        ? 0
-                          : indices.hasRank ? knownNumel(indices.sizes).value_or(kUnknownSize)
-                                            : kUnknownSize});
+  call.result(index, Dims{isPlainSum ? 0 : indices.hasRank ? elementCount(indices.sizes).size() : kUnknownSize});
   Dims perBag{mode == 0 ? offsets.sizes[0] : bags};
   call.result(index, perBag);
   call.result(index, mode == 2 ? Dims{bags, weight.sizes[1]} : perBag);

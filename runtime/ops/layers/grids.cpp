@@ -1,4 +1,5 @@
 // Grids and products of 1-dimensional tensors: meshgrid, cartesian_prod, combinations.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
@@ -68,7 +69,7 @@ void inferCartesianProd(InferCall& call) {
   for (const TensorInfo& t : tensors) {
     if (!t.hasRank) return call.result(tensors[0].dtype, Dims{kUnknownSize, static_cast<int64_t>(tensors.size())});
     call.require(t.rank() == 1, "cartesian_prod: expected 1D vectors, not a tensor of {} dimensions", t.rank());
-    rows = multiplySizes(rows, t.sizes[0]);
+    rows = elementCount(Dims{rows, t.sizes[0]}).size();
   }
   call.result(tensors[0].dtype, Dims{rows, static_cast<int64_t>(tensors.size())});
 }

@@ -1,4 +1,5 @@
 // Tensors with a margin: of a number, of their own elements mirrored or repeated, or of the opposite side.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
@@ -25,7 +26,7 @@ Sides sidesOf(DimSpan pad, size_t rank, size_t dim) {
 int64_t paddedSize(const InferCall& call, int64_t size, Sides s) {
   for (int64_t p : {s.before, s.after})
     call.require(p >= -kMaxElements && p <= kMaxElements, "padding of {} is too large", p);
-  if (!isKnownSize(size)) return kUnknownSize;
+  if (!isKnownSize(size)) return (SizeExpression::ofSize(size) + s.before + s.after).size();
   call.require(size <= kMaxElements, "a size of {} is too large to be padded", size);
   return size + s.before + s.after;
 }

@@ -1,4 +1,5 @@
 // Channels and patches rearranged: pixel_shuffle, pixel_unshuffle, channel_shuffle, im2col, col2im.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/ops/ops.h"
@@ -30,8 +31,8 @@ void inferPixelShuffle(InferCall& call) {
       !isKnownSize(channels) || channels % (r * r) == 0,
       "expected the number of channels to be divisible by the square of the upscale factor {}, but got size {}", r,
       dimsText(x.sizes));
-  if (isKnownSize(channels)) channels /= r * r;
-  for (size_t d = x.rank() - 2; d < x.rank(); ++d) sizes[d] = multiplySizes(sizes[d], r);
+  channels = floorDiv(SizeExpression::ofSize(channels), r * r).size();
+  for (size_t d = x.rank() - 2; d < x.rank(); ++d) sizes[d] = elementCount(Dims{sizes[d], r}).size();
   call.result(x.dtype, sizes);
 }
 
@@ -45,10 +46,14 @@ void inferPixelUnshuffle(InferCall& call) {
     call.require(!isKnownSize(sizes[d]) || sizes[d] % r == 0,
                  "expected height and width to be divisible by the downscale factor {}, but got size {}", r,
                  dimsText(x.sizes));
-    if (isKnownSize(sizes[d])) sizes[d] /= r;
+    sizes[d] = floorDiv(SizeExpression::ofSize(sizes[d]), r).size();
   }
-  sizes[x.rank() - 3] = multiplySizes(sizes[x.rank() - 3], r * r);
-  if (knownNumel(x.sizes) == 0) sizes = x.sizes;  // as PyTorch has it
+  sizes[x.rank() - 3] = elementCount(Dims{sizes[x.rank() - 3], r * r}).size();
+  if (knownNumel(x.sizes) == 0) {
+    sizes = x.sizes;  // as PyTorch has it
+  } else if (elementCount(x.sizes).range().least <= 0) {
+    for (size_t d = x.rank() - 3; d < x.rank(); ++d) sizes[d] = kUnknownSize;
+  }
   call.result(x.dtype, sizes);
 }
 
@@ -115,9 +120,13 @@ Patches readPatches(const InferCall& call, size_t at, int64_t height, int64_t wi
   p.image[0] = height;
   p.image[1] = width;
   for (size_t i = 0; i < 2; ++i) {
-    p.blocks[i] = isKnownSize(p.image[i])
-                      ? convolvedSize(p.image[i], p.kernel[i], p.stride[i], p.padding[i], p.dilation[i])
-                      : kUnknownSize;
+    p.blocks[i] =
+        isKnownSize(p.image[i])
+            ? convolvedSize(p.image[i], p.kernel[i], p.stride[i], p.padding[i], p.dilation[i])
+            : (floorDiv(SizeExpression::ofSize(p.image[i]) + 2 * p.padding[i] - (p.dilation[i] * (p.kernel[i] - 1) + 1),
+                        p.stride[i]) +
+               1)
+                  .size();
     call.require(!isKnownSize(p.image[i]) || p.blocks[i] > 0,
                  "a kernel of size {} with dilation {} does not fit an image of size {} with padding {}", p.kernel[i],
                  p.dilation[i], p.image[i], p.padding[i]);
@@ -134,8 +143,8 @@ void inferIm2col(InferCall& call) {
                  dimsText(x.sizes));
   Patches p = readPatches(call, 1, x.sizes[x.rank() - 2], x.sizes[x.rank() - 1]);
   Dims sizes(x.sizes.first(x.rank() - 3));
-  sizes.push_back(multiplySizes(x.sizes[x.rank() - 3], multiplySizes(p.kernel[0], p.kernel[1])));
-  sizes.push_back(multiplySizes(p.blocks[0], p.blocks[1]));
+  sizes.push_back(elementCount(Dims{x.sizes[x.rank() - 3], p.kernel[0], p.kernel[1]}).size());
+  sizes.push_back(elementCount(p.blocks).size());
   call.require(!call.isRun() || (isKnownSize(sizes.back()) && isKnownSize(sizes[sizes.size() - 2])),
                "the columns are too large");
   call.result(x.dtype, sizes);
@@ -196,6 +205,7 @@ void inferCol2im(InferCall& call) {
   call.require(x.rank() == 2 || x.rank() == 3, "expected 2D or 3D (batch mode) columns, but got size {}",
                dimsText(x.sizes));
   Dims size = imageSize(call);
+  for (int64_t& s : size) s = integerAsSize(s);
   Patches p = readPatches(call, 2, size[0], size[1]);
   int64_t rows = x.sizes[x.rank() - 2], columns = x.sizes[x.rank() - 1],
           blocks = multiplySizes(p.blocks[0], p.blocks[1]);
@@ -207,7 +217,7 @@ void inferCol2im(InferCall& call) {
   call.require(!isKnownSize(columns) || columns == blocks || (!call.isRun() && !isKnownSize(blocks)),
                "expected {} columns, one for each block, but got size {}", blocks, dimsText(x.sizes));
   Dims sizes(x.sizes.first(x.rank() - 2));
-  sizes.push_back(isKnownSize(rows) ? rows / taps : kUnknownSize);
+  sizes.push_back(floorDiv(SizeExpression::ofSize(rows), SizeExpression::ofSize(taps)).size());
   sizes.push_back(size[0]);
   sizes.push_back(size[1]);
   call.result(x.dtype, sizes);

@@ -1,6 +1,7 @@
 // Pooling: max_pool, avg_pool, their adaptive forms, max_unpool, fractional_max_pool.
 #include "runtime/reference/pooling.h"
 
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
@@ -59,6 +60,14 @@ struct Pooling {
 constexpr size_t kNowhere = 0;  // no such argument
 
 // Arguments: kernel, stride, padding, and where the others stand.
+// A window is left out that would start behind the padding in front and the input.
+int64_t symbolicPooledSize(int64_t in, const Pooling& p, size_t i) {
+  SizeExpression size = SizeExpression::ofSize(in);
+  SizeExpression room = size + 2 * p.padding[i] - p.dilation[i] * (p.kernel[i] - 1) - 1;
+  if (!p.ceil) return (floorDiv(room, p.stride[i]) + 1).size();
+  return (least(ceilDiv(room, p.stride[i]), floorDiv(size + p.padding[i] - 1, p.stride[i])) + 1).size();
+}
+
 Pooling describe(const InferCall& call, size_t spatial, size_t dilationAt, size_t ceilAt) {
   TensorInfo x = call.rankedTensor(0);
   DimSpan in = spatialSizes(call, x, spatial);
@@ -79,7 +88,7 @@ Pooling describe(const InferCall& call, size_t spatial, size_t dilationAt, size_
                  "pad should be at least 0 and at most half of kernel size, but got pad={} and kernel_size={}",
                  dimsText(p.padding), dimsText(p.kernel));
     int64_t out = isKnownSize(in[i]) ? pooledSize(in[i], p.kernel[i], p.stride[i], p.padding[i], p.dilation[i], p.ceil)
-                                     : kUnknownSize;
+                                     : symbolicPooledSize(in[i], p, i);
     call.require(!isKnownSize(in[i]) || out > 0, "given input size {}, the calculated output size {} is too small",
                  dimsText(x.sizes), out);
     p.out.push_back(out);

@@ -1,4 +1,5 @@
 // Recurrent networks: LSTM, GRU and plain ones, as layers over sequences (padded or packed) and as single cells.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/recurrent_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -292,7 +293,7 @@ void inferLayers(InferCall& call) {
   const TensorInfo& h = states[0];
   if (x.hasRank && h.hasRank) {
     Dims sizes(x.sizes);
-    int64_t outputSize = multiplySizes(h.sizes.back(), directions);
+    int64_t outputSize = elementCount(Dims{h.sizes.back(), directions}).size();
     if (isRows) {
       bool batchFirst = call.flag(8);
       int64_t steps = x.sizes[batchFirst ? 1 : 0];

@@ -1,6 +1,7 @@
 // The upsample operators: nearest, linear and cubic resizing of the last one to three dimensions.
 #include "runtime/reference/resize.h"
 
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/engine/layers/resize_layer.h"
 #include "runtime/ops/ops.h"
@@ -33,7 +34,16 @@ struct Resize {
 
 // An int that a size times a factor comes to.
 int64_t scaledSize(const InferCall& call, int64_t size, double factor) {
-  if (!isKnownSize(size)) return kUnknownSize;
+  if (!isKnownSize(size)) {
+    // Exact where the product is: of whole numbers and powers of two.
+    int exponent;
+    SizeExpression symbol = SizeExpression::ofSize(size);
+    if (factor >= 1 && factor < 0x1p20 && factor == std::floor(factor))
+      return (symbol * SizeExpression(static_cast<int64_t>(factor))).size();
+    if (std::frexp(factor, &exponent) == 0.5 && exponent <= 0 && exponent > -20)
+      return floorDiv(symbol, int64_t{1} << (1 - exponent)).size();
+    return kUnknownSize;
+  }
   double out = static_cast<double>(size) * factor;
   call.require(out >= 0 && out < 0x1p62, "a size of {} cannot be scaled by {}", size, factor);
   return static_cast<int64_t>(out);
@@ -90,7 +100,8 @@ template <Interpolation kKind, size_t kSpatial, bool kVec>
 void inferResize(InferCall& call) {
   TensorInfo x = call.rankedTensor(0);
   Dims sizes(x.sizes.first(std::min<size_t>(2, x.rank())));
-  for (int64_t o : describe(call, {kKind, kSpatial, kVec}).out) sizes.push_back(o);
+  for (int64_t o : describe(call, {kKind, kSpatial, kVec}).out)
+    sizes.push_back(o < INT64_MIN / 2 ? integerAsSize(o) : o);
   call.result(x.dtype, sizes);
 }
 

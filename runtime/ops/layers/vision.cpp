@@ -1,4 +1,5 @@
 // torchvision's operators: suppression of overlapping boxes, and pooling of regions of interest.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -83,10 +84,10 @@ void inferRoi(InferCall& call) {
   call.require(height > 0 && width > 0 && height <= INT32_MAX && width <= INT32_MAX,
                "the pooled sizes must be positive, got {}x{}", height, width);
   int64_t channels = x.hasRank ? x.sizes[1] : kUnknownSize;
-  if (kPositions && isKnownSize(channels)) {
-    call.require(channels % (height * width) == 0, "the {} channels are not a multiple of the {} bins", channels,
-                 height * width);
-    channels /= height * width;
+  if (kPositions) {
+    call.require(!isKnownSize(channels) || channels % (height * width) == 0,
+                 "the {} channels are not a multiple of the {} bins", channels, height * width);
+    channels = floorDiv(SizeExpression::ofSize(channels), height * width).size();
   }
   Dims sizes{rois.hasRank ? rois.sizes[0] : kUnknownSize, channels, height, width};
   call.result(x.dtype, sizes);

@@ -1,4 +1,5 @@
 // Distances between vectors: pairwise, of all pairs, and their cosine.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -180,7 +181,9 @@ void inferPdist(InferCall& call) {
   checkExponent(call, 1);
   if (!t.hasRank) return call.result(t.dtype, Dims{kUnknownSize});
   call.require(t.rank() == 2, "pdist only supports 2D tensors, got: {}D", t.rank());
-  int64_t n = t.sizes[0], pairs = kUnknownSize;
+  int64_t n = t.sizes[0];
+  SizeExpression rows = SizeExpression::ofSize(n);
+  int64_t pairs = floorDiv(rows * (rows - 1), 2).size();
   if (isKnownSize(n)) {
     int64_t product = multiplySizes(n, std::max<int64_t>(n - 1, 0));
     call.require(isKnownSize(product), "pdist of {} rows has too many pairs", n);

@@ -1,4 +1,5 @@
 // einsum, tensordot and bilinear forms.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/linalg/contraction.h"
 #include "runtime/ops/ops.h"
@@ -144,7 +145,7 @@ Layout layOut(const Equation& eq, const std::vector<DimSpan>& operands) {
         require(size == 1 || common == 1 || !differ(size, common),
                 "dimension {} of operand {} has size {}, which does not broadcast with the size {} seen before", at - 1,
                 i, size, common);
-        if (common == 1 || (!isKnownSize(common) && size != 1)) common = size;
+        common = broadcastOf(SizeExpression::ofSize(common), SizeExpression::ofSize(size)).size();
       }
     }
   }

@@ -1,4 +1,5 @@
 // Factorizations of matrices: Cholesky, LU, LDL, QR, and what is solved or unpacked from them.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/kernels/lapack.h"
 #include "runtime/ops/ops.h"
@@ -137,9 +138,7 @@ void inferLuFactor(InferCall& call) {
   TensorInfo a = matrixArgument(call, 0);
   int64_t m = a.sizes[a.rank() - 2], n = a.sizes[a.rank() - 1];
   call.result(a);
-  call.result(DType::Int32, withVector(batchOf(a.sizes), m == n                             ? m
-                                                         : isKnownSize(m) && isKnownSize(n) ? std::min(m, n)
-                                                                                            : kUnknownSize));
+  call.result(DType::Int32, withVector(batchOf(a.sizes), leastSize(m, n)));
 }
 void inferLuFactorEx(InferCall& call) {
   inferLuFactor(call);

@@ -1,4 +1,5 @@
 // Systems of linear equations: solve, inverse, determinants, triangular systems, least squares.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/kernels/lapack.h"
 #include "runtime/ops/call_op.h"
@@ -434,7 +435,7 @@ void inferLstsq(InferCall& call) {
   else
     call.resultUnknown();
   call.result(DType::Int64, p.hasRank() ? p.inputBatch : Dims{0});
-  int64_t least = p.m == p.n ? p.m : isKnownSize(p.m) && isKnownSize(p.n) ? std::min(p.m, p.n) : kUnknownSize;
+  int64_t least = leastSize(p.m, p.n);
   call.result(real, p.hasSingularValues() ? withVector(p.inputBatch, least) : Dims{0});
 }
 

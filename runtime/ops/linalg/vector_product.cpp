@@ -1,4 +1,5 @@
 // Products of vectors: dot, vdot, vecdot, inner, outer, addr, cross, kron; and trace.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -193,7 +194,7 @@ void inferKron(InferCall& call) {
   for (const TensorInfo& t : {a, b})
     for (size_t d = 0; d < t.rank(); ++d) {
       int64_t& size = sizes[sizes.size() - t.rank() + d];
-      size = multiplySizes(size, t.sizes[d]);
+      size = elementCount(Dims{size, t.sizes[d]}).size();
       call.require(isKnownSize(size) || !call.isRun(), "the result would be too large");
     }
   // Both count as tensors with dimensions.

@@ -1,4 +1,5 @@
 // Differences between neighbours and what is made of them: diff, gradient, the trapezoidal rule.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tensor_math.h"
@@ -48,11 +49,9 @@ void inferDiff(InferCall& call) {
     if (call.isNone(i)) continue;
     TensorInfo part = call.tensor(i);
     dtype.add(part);
-    if (i)
-      sizes[dim] =
-          isKnownSize(sizes[dim]) && isKnownSize(part.sizes[dim]) ? sizes[dim] + part.sizes[dim] : kUnknownSize;
+    if (i) sizes[dim] = (SizeExpression::ofSize(sizes[dim]) + SizeExpression::ofSize(part.sizes[dim])).size();
   }
-  if (isKnownSize(sizes[dim])) sizes[dim] -= std::clamp<int64_t>(n, 0, sizes[dim]);
+  sizes[dim] = greatest(SizeExpression::ofSize(sizes[dim]) - std::max<int64_t>(n, 0), 0).size();
   call.result(dtype.get(), sizes);
 }
 
@@ -259,7 +258,7 @@ DType areaDType(const InferCall& call) {
 
 // The sizes of the areas between neighbours.
 Dims areaSizes(const InferCall& call, int64_t dim) {
-  auto between = [](int64_t n) { return isKnownSize(n) ? std::max<int64_t>(n - 1, 0) : kUnknownSize; };
+  auto between = [](int64_t n) { return greatest(SizeExpression::ofSize(n) - 1, 0).size(); };
   Dims sizes(call.tensor(0).sizes);
   sizes[dim] = between(sizes[dim]);
   if (!call.isTensor(1)) return sizes;

@@ -1,4 +1,5 @@
 // Reductions of consecutive pieces of a dimension: segment_reduce.
+#include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -139,9 +140,9 @@ void inferSegmentReduce(InferCall& call) {
                axis, bounds.rank());
   Dims sizes(data.sizes);
   sizes[axis] = bounds.sizes[axis];
-  if (byOffsets && isKnownSize(sizes[axis])) {
-    call.require(sizes[axis] > 0, "expected at least one offset");
-    --sizes[axis];
+  if (byOffsets) {
+    call.require(sizes[axis] != 0, "expected at least one offset");
+    sizes[axis] = (SizeExpression::ofSize(sizes[axis]) - 1).size();
   }
   call.result(data.dtype, sizes);
 }

@@ -1,6 +1,7 @@
 // sort, argsort, msort, topk, searchsorted, bucketize.
 #include "runtime/reference/sorting.h"
 
+#include "ir/values/size_expression.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -60,7 +61,7 @@ void inferTopk(InferCall& call) {
   call.require(!known || (k >= 0 && (!isKnownSize(length) || k <= length)),
                "selected index k out of range: {} of a dimension of size {}", k, length);
   Dims sizes(t.sizes);
-  if (t.rank()) sizes[static_cast<size_t>(dim)] = k;
+  if (t.rank()) sizes[static_cast<size_t>(dim)] = integerAsSize(k);
   call.result(t.dtype, sizes);
   call.result(DType::Int64, sizes);
 }

@@ -1,6 +1,7 @@
 // Fourier transforms along one dimension or several, of complex, real and Hermitian input.
 #include "runtime/reference/fft.h"
 
+#include "ir/values/size_expression.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -33,8 +34,8 @@ struct Axes {
 };
 
 int64_t defaultPoints(Kind kind, int64_t size, bool isLast) {
-  if (kind != Kind::Hermitian || !isLast || !isKnownSize(size)) return size;
-  return size < 1 ? 0 : 2 * (size - 1);
+  if (kind != Kind::Hermitian || !isLast) return size;
+  return greatest((SizeExpression::ofSize(size) - 1) * SizeExpression(2), 0).size();
 }
 
 void checkInput(const InferCall& call, Kind kind, DType dtype) {
@@ -96,8 +97,8 @@ void resultOf(InferCall& call, Kind kind, const Axes& axes) {
   Dims sizes(t.sizes);
   for (size_t i = 0; i < axes.dims.size(); ++i) {
     int64_t n = axes.points[i];
-    bool halved = kind == Kind::Real && i + 1 == axes.dims.size() && isKnownSize(n);
-    sizes[static_cast<size_t>(axes.dims[i])] = halved ? n / 2 + 1 : n;
+    bool halved = kind == Kind::Real && i + 1 == axes.dims.size();
+    sizes[static_cast<size_t>(axes.dims[i])] = halved ? (floorDiv(SizeExpression::ofSize(n), 2) + 1).size() : n;
   }
   call.result(resultDType(kind, t.dtype), sizes);
 }

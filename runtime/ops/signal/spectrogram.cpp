@@ -1,4 +1,5 @@
 // Short-time Fourier transforms and the way back.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -85,6 +86,10 @@ void inferStft(InferCall& call) {
     call.require(fits && f.points <= padded, "expected 0 < n_fft <= {}, but got n_fft={}", fits ? padded : length,
                  f.points);
     frames = 1 + (padded - f.points) / f.hop;
+  }
+  if (!isKnownSize(length)) {
+    SizeExpression padded = SizeExpression::ofSize(length) + (o.center ? f.points / 2 * 2 : 0);
+    frames = (floorDiv(padded - f.points, f.hop) + 1).size();
   }
   sizes.push_back(frames);
   if (!o.asComplex) sizes.push_back(2);

@@ -1,5 +1,6 @@
 // Views with dimensions added, dropped or in another order: squeeze, unsqueeze, transpose, permute, movedim, and the
 // in-place forms, which change the tensor for all who hold it.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/tensor_options.h"
@@ -20,11 +21,13 @@ void become(KernelCall& call, const Tensor& view) {
 
 // ---- squeeze, unsqueeze ----
 
+bool mayBeOne(int64_t size) { return !isKnownSize(size) && SizeExpression::ofSize(size).range().least <= 1; }
+
 void inferSqueeze(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   // A size that is not known may be 1, which is not known either.
-  if (!allKnown(t->sizes)) return call.resultOfUnknownRank(t->dtype);
+  if (std::any_of(t->sizes.begin(), t->sizes.end(), mayBeOne)) return call.resultOfUnknownRank(t->dtype);
   Dims sizes;
   for (int64_t s : t->sizes)
     if (s != 1) sizes.push_back(s);
@@ -36,7 +39,7 @@ void inferSqueezeDim(InferCall& call) {
   if (!t) return;
   int64_t dim = call.dim(1, t->rank());
   if (t->rank() == 0) return call.result(*t);
-  if (!isKnownSize(t->sizes[dim])) return call.resultOfUnknownRank(t->dtype);
+  if (mayBeOne(t->sizes[dim])) return call.resultOfUnknownRank(t->dtype);
   Dims sizes(t->sizes);
   if (sizes[dim] == 1) sizes.erase(static_cast<size_t>(dim));
   call.result(t->dtype, sizes);
@@ -54,7 +57,7 @@ void inferSqueezeDims(InferCall& call) {
   Dims dims = call.dims(1, t->rank(), /*emptyIsAll=*/false), sizes;
   for (size_t d = 0; d < t->rank(); ++d) {
     bool named = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();
-    if (named && !isKnownSize(t->sizes[d])) return call.resultOfUnknownRank(t->dtype);
+    if (named && mayBeOne(t->sizes[d])) return call.resultOfUnknownRank(t->dtype);
     if (!named || t->sizes[d] != 1) sizes.push_back(t->sizes[d]);
   }
   call.result(t->dtype, sizes);

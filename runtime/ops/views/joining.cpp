@@ -1,4 +1,5 @@
 // Tensors put together along a dimension: cat, stack and what is made of them.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/join.h"
@@ -119,7 +120,8 @@ void inferBlockDiag(InferCall& call) {
   for (const TensorInfo& t : call.tensors(0)) type.add(t);
   Dims sizes{specs.empty() ? 1 : 0, 0};
   for (const TensorSpec& t : specs)
-    for (int d = 0; d < 2; ++d) sizes[d] = addSizes(sizes[d], t.sizes[d]);
+    for (int d = 0; d < 2; ++d)
+      sizes[d] = (SizeExpression::ofSize(sizes[d]) + SizeExpression::ofSize(t.sizes[d])).size();
   call.result(specs.empty() ? DType::Float32 : type.get(), sizes);
 }
 void blockDiagKernel(KernelCall& call) {
@@ -144,7 +146,7 @@ void inferPadSequence(InferCall& call) {
   for (const TensorInfo& t : tensors) {
     if (!t.hasRank) return call.resultOfUnknownRank(tensors[0].dtype);
     call.require(t.rank() > 0, "pad_sequence: expected tensors with at least one dimension");
-    longest = !isKnownSize(longest) || !isKnownSize(t.sizes[0]) ? kUnknownSize : std::max(longest, t.sizes[0]);
+    longest = greatest(SizeExpression::ofSize(longest), SizeExpression::ofSize(t.sizes[0])).size();
   }
   Dims sizes{batchFirst ? count : longest, batchFirst ? longest : count};
   for (int64_t s : tensors[0].sizes.subspan(1)) sizes.push_back(s);
@@ -178,11 +180,7 @@ void padSequenceKernel(KernelCall& call) {
 }
 
 void inferFlattenDense(InferCall& call) {
-  std::vector<TensorSpec> specs = specsOf(call, [](Dims sizes) {
-    int64_t n = 1;
-    for (int64_t s : sizes) n = multiplySizes(n, s);
-    return Dims{n};
-  });
+  std::vector<TensorSpec> specs = specsOf(call, [](Dims sizes) { return Dims{elementCount(sizes).size()}; });
   int64_t dim = 0;
   resultOf(call, joinedSpec(call, specs, dim));
 }

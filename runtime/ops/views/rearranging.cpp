@@ -1,4 +1,5 @@
 // The same elements in another order, or several times: flip, roll, rot90, repeat, tile, repeat_interleave.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -131,7 +132,7 @@ void resultRepeated(InferCall& call, const TensorInfo& t, const Dims& repeats) {
     if (isKnownSize(times) && isKnownSize(sizes[d]))
       call.require(!__builtin_mul_overflow(sizes[d], times, &product), "the repeats {} are too many",
                    dimsText(repeats));
-    sizes[d] = multiplySizes(sizes[d], times);
+    sizes[d] = elementCount(Dims{sizes[d], times}).size();
   }
   call.result(t.dtype, sizes);
 }
@@ -246,12 +247,11 @@ void inferInterleaveInt(InferCall& call) {
   int64_t repeats = call.integer(1);
   call.require(repeats >= 0, "repeats can not be negative");
   if (call.isNone(2) || t.rank() == 0) {
-    std::optional<int64_t> numel = knownNumel(t.sizes);
-    return call.result(t.dtype, Dims{numel ? multiplySizes(*numel, repeats) : kUnknownSize});
+    return call.result(t.dtype, Dims{(elementCount(t.sizes) * SizeExpression(repeats)).size()});
   }
   Dims sizes(t.sizes);
   int64_t dim = call.dim(2, t.rank());
-  sizes[dim] = multiplySizes(sizes[dim], repeats);
+  sizes[dim] = elementCount(Dims{sizes[dim], repeats}).size();
   call.result(t.dtype, sizes);
 }
 

@@ -1,4 +1,5 @@
 // The same elements seen with other sizes: view, reshape, flatten, expand.
+#include "ir/values/size_expression.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -33,12 +34,11 @@ Dims completed(const InferCall& call, Dims have, const Dims& wanted) {
     else
       rest.push_back(s);
   }
-  if (open && !allKnown(have) && have.size() == 1 &&
-      std::all_of(rest.begin(), rest.end(), [](int64_t s) { return s == 1; })) {
-    sizes[*open] = have[0];
+  if (!allKnown(have) || !allKnown(rest)) {
+    // With -1 in the text the others are not 0, or the view fails.
+    if (open) sizes[*open] = floorDiv(elementCount(have), elementCount(rest)).size();
     return sizes;
   }
-  if (!allKnown(have) || !allKnown(rest)) return sizes;
   std::optional<int64_t> numel = checkedNumel(have), product = checkedNumel(rest);
   bool fits = numel && product && (*numel == *product || (open && *product > 0 && *numel % *product == 0));
   if (!fits) call.fail("shape '{}' is invalid for input of size {}", dimsText(wanted), numel.value_or(-1));
@@ -98,11 +98,7 @@ void reshapeFromTensorKernel(KernelCall& call) {
 
 // ---- flatten, unflatten, ravel ----
 
-int64_t product(DimSpan sizes) {
-  int64_t n = 1;
-  for (int64_t s : sizes) n = multiplySizes(n, s);
-  return n;
-}
+int64_t product(DimSpan sizes) { return elementCount(sizes).size(); }
 
 void inferFlatten(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);

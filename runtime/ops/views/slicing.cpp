@@ -1,4 +1,5 @@
 // Parts of tensors: select, narrow, slice, diagonal, unfold, and copies of a tensor with such a part replaced.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -22,12 +23,6 @@ void resultWithout(InferCall& call, const TensorInfo& t, int64_t dim) {
   Dims sizes(t.sizes);
   sizes.erase(static_cast<size_t>(dim));
   call.result(t.dtype, sizes);
-}
-
-// An integer argument of an analysis that may not be known, or kUnknownSize.
-int64_t integerOrUnknown(const InferCall& call, size_t i) {
-  const IValue* v = call.constant(i);
-  return v && v->isInt() ? v->toInt() : kUnknownSize;
 }
 
 // ---- select ----
@@ -104,17 +99,34 @@ Slice sliceOf(int64_t size, std::optional<int64_t> start, std::optional<int64_t>
   return {from, to == from ? 0 : (to - from - 1) / step + 1, step};
 }
 
+// The same where the size or a limit is an expression. Limits that may count from the end are not known.
+SizeExpression sliceLength(const InferCall& call, SizeExpression size) {
+  auto limit = [&](size_t i, int64_t otherwise) -> SizeExpression {
+    const IValue* v = call.constant(i);
+    return v && v->isNone() ? otherwise : v && v->isInt() ? std::max(v->toInt(), INT64_MIN / 2) : call.size(i);
+  };
+  auto place = [&](SizeExpression i) { return i.isNumber() && i.integer() < 0 ? greatest(size + i, 0) : i; };
+  SizeExpression start = limit(2, 0), end = limit(3, INT64_MAX), length = SizeExpression::unknown();
+  if (end == SizeExpression(INT64_MAX))
+    length =
+        start.isNumber() && start.integer() < 0 ? least(size, SizeExpression(0) - start) : greatest(size - start, 0);
+  else
+    length = greatest(least(place(end), size) - place(start), 0);
+  return ceilDiv(length, call.integer(4));
+}
+
 void inferSlice(InferCall& call) {
   std::optional<TensorInfo> t = rankedSelf(call);
   if (!t) return;
   requireDims(call, *t);
   int64_t dim = call.dim(1, t->rank()), size = t->sizes[dim];
   if (call.constant(4)) call.require(call.integer(4) > 0, "slice: step must be positive, not {}", call.integer(4));
-  const IValue *start = call.constant(2), *end = call.constant(3);
-  bool isWhole = start && end && (start->isNone() || (start->isInt() && start->toInt() == 0)) &&
-                 (end->isNone() || (end->isInt() && end->toInt() == INT64_MAX)) && integerOrUnknown(call, 4) == 1;
-  if (isWhole) return call.result(*t);
-  if (!isKnownSize(size) || !start || !end || !call.constant(4)) return resultResized(call, *t, dim, kUnknownSize);
+  if (!isKnownSize(size) || !call.constant(2) || !call.constant(3) || !call.constant(4)) {
+    resultResized(call, *t, dim, kUnknownSize);
+    int64_t length = sliceLength(call, SizeExpression::ofSize(size)).size();
+    call.inferred(0).tensor.sizes[dim] = length;
+    return;
+  }
   auto limit = [&](size_t i) { return call.isNone(i) ? std::nullopt : std::optional(call.integer(i)); };
   resultResized(call, *t, dim, sliceOf(size, limit(2), limit(3), call.integer(4)).length);
 }
@@ -142,6 +154,9 @@ void inferDiagonal(InferCall& call) {
   if (isKnownSize(rows) && isKnownSize(columns) && call.constant(1)) {
     int64_t offset = call.integer(1);
     length = std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
+  } else if (call.constant(1)) {
+    SizeExpression offset = call.integer(1), r = SizeExpression::ofSize(rows), c = SizeExpression::ofSize(columns);
+    length = greatest(offset.integer() >= 0 ? least(r, c - offset) : least(r + offset, c), 0).size();
   }
   sizes.push_back(length);
   call.result(t->dtype, sizes);
@@ -166,7 +181,7 @@ void inferUnfold(InferCall& call) {
     call.require(size <= have, "unfold: maximum size for tensor at dimension {} is {} but size is {}", dim, have, size);
   Dims sizes(t->sizes);
   sizes.push_back(size);
-  if (t->rank()) sizes[dim] = isKnownSize(have) ? (have - size) / step + 1 : kUnknownSize;
+  if (t->rank()) sizes[dim] = (floorDiv(SizeExpression::ofSize(have) - size, step) + 1).size();
   call.result(t->dtype, sizes);
 }
 void unfoldKernel(KernelCall& call) {

@@ -1,4 +1,5 @@
 // Operators that deal with the memory of tensors: as_strided, elements seen as another dtype, resize_.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
@@ -116,8 +117,10 @@ void inferViewDType(InferCall& call) {
   Dims sizes(t.sizes);
   if (t.dtype == DType::Undefined || dtype == DType::Undefined) return call.resultUnknown();
   auto from = static_cast<int64_t>(itemSize(t.dtype)), to = static_cast<int64_t>(itemSize(dtype));
-  if (from != to && to != 0 && !sizes.empty() && isKnownSize(sizes.back()))
-    sizes.back() = from > to ? multiplySizes(sizes.back(), from / to) : sizes.back() / (to / from);
+  if (from != to && to != 0 && !sizes.empty()) {
+    SizeExpression size = SizeExpression::ofSize(sizes.back());
+    sizes.back() = (from > to ? size * SizeExpression(from / to) : floorDiv(size, to / from)).size();
+  }
   call.result(dtype, sizes);
 }
 void viewDTypeKernel(KernelCall& call) {

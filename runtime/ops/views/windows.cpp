@@ -1,4 +1,5 @@
 // Window functions of signal processing, and the frequencies of the elements of a Fourier transform.
+#include "ir/values/size_expression.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/generate.h"
 #include "runtime/reference/special/special_math.h"
@@ -71,7 +72,7 @@ void kaiserKernel(KernelCall& call) {
 template <bool kHalf>
 void inferFrequencies(InferCall& call) {
   Dims sizes = sizesArgument(call, 0);
-  if (kHalf && isKnownSize(sizes[0])) sizes[0] = sizes[0] / 2 + 1;
+  if (kHalf) sizes[0] = (floorDiv(SizeExpression::ofSize(sizes[0]), 2) + 1).size();
   call.result(floatingOption(call, 2), sizes);
 }
 

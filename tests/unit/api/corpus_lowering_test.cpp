@@ -4,7 +4,11 @@
 #include "api/compile.h"
 #include "api/lower.h"
 #include "api/value_text.h"
+#include "ir/graph/clone.h"
 #include "passes/rewrite/compare.h"
+#include "runtime/interpreter/program.h"
+#include "runtime/reference/loops/copy.h"
+#include "tests/support/analysis_checks.h"
 #include "tests/support/module_checks.h"
 #include "tests/support/text_file.h"
 
@@ -206,6 +210,7 @@ class Case {
       for (const auto& m : {compareResults(*before, *after, 0, 0), compareResults(*first, *second, 0, 0)})
         EXPECT_FALSE(m) << m->text();
       checkEngines(*module, *method, sample, *before);
+      checkSizes(*module, *method, sample);
       return "";
     }
     return error;
@@ -228,6 +233,44 @@ class Case {
     ASSERT_TRUE(got.has_value()) << error;
     std::optional<RewriteMismatch> m = compareResults(expected, *got, 1e-3, 1e-4);
     EXPECT_FALSE(m) << m->text();
+  }
+
+  // What is told of each value's sizes with open ones among the inputs is what runs give, with more rows and fewer too.
+  void checkSizes(const Module& module, const Method& method, int sample) {
+    Diagnostics diagnostics;
+    LowerOptions options;
+    options.forgetSizes = true;
+    Result<Module> lowered = module.lowered(options, diagnostics);
+    ASSERT_TRUE(lowered.ok()) << renderDiagnostics(diagnostics, "test");
+    std::unique_ptr<Graph> graph = cloneGraph(*lowered->graph());
+    std::string error;
+    std::optional<std::vector<IValue>> given = inputs(method, sample, error);
+    if (!given || given->size() != graph->inputs().size()) return;
+    returnEverything(*graph);
+    ShapePropagation told(*graph, lowered->registry(), knownInputs(*graph, *given, Knowledge::Ranks));
+    Result<std::shared_ptr<const Program>> program = Program::compile(*graph, lowered->registry(), {}, diagnostics);
+    ASSERT_TRUE(program.ok()) << renderDiagnostics(diagnostics, "test");
+    for (int64_t rows : {0, 1, 2, 5}) {
+      std::vector<IValue> sized = *given;
+      for (IValue& v : sized)
+        if (rows && v.isTensor() && v.toTensor().rank() > 0 && v.toTensor().size(0) > 0)
+          v = IValue(withRows(v.toTensor(), rows));
+      RunOptions quiet;
+      quiet.print = quiet.warn = [](std::string_view) {};
+      Diagnostics failures;
+      Result<std::vector<IValue>> results = (*program)->run(sized, quiet, failures);
+      if (!results) continue;
+      EXPECT_EQ(wrongShapes(*graph, told, sized, *results), "");
+      ++sizedRuns_;
+    }
+  }
+
+  // The first row so many times.
+  static Tensor withRows(const Tensor& t, int64_t rows) {
+    Dims sizes(t.sizes()), strides(t.strides());
+    sizes[0] = rows;
+    strides[0] = 0;
+    return contiguous(t.withGeometry(sizes, strides, t.offset()));
   }
 
   Result<Module> load(Diagnostics& diagnostics) {
@@ -299,6 +342,7 @@ class Case {
 
  public:
   static inline size_t engines_ = 0, enginesInside_ = 0;  // of all texts; the latter in branches and loops
+  static inline size_t sizedRuns_ = 0;
 };
 
 }  // namespace
@@ -325,6 +369,7 @@ TEST(CorpusLowering, GivesTheSameResults) {
   EXPECT_EQ(run + kDoesNotRun.size(), files.size());
   EXPECT_GT(Case::engines_, 40u);
   EXPECT_GT(Case::enginesInside_, 4u);
+  EXPECT_GT(Case::sizedRuns_, 60u);
 }
 
 }  // namespace tscompile::test
