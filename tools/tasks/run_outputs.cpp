@@ -156,7 +156,12 @@ void writeList(std::span<const IValue> values, JsonWriter& json, OutputWriter::T
   }
   json.newLine();
   json.endArray();
-  json.finish();
+}
+
+// The name of the file of a tensor: they are numbered as they come.
+std::string fileNameOf(const Tensor& t, size_t& files) {
+  const bool bfloat16 = t.dtype() == DType::BFloat16;  // NumPy has no such thing
+  return std::to_string(files++) + (bfloat16 ? ".safetensors" : ".npy");
 }
 
 bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
@@ -206,8 +211,8 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
   bool good = true;
   size_t files = 0;
   auto tensor = [&](const Tensor& t) -> std::string {
-    bool bfloat16 = t.dtype() == DType::BFloat16;  // NumPy has no such thing
-    std::string name = std::to_string(files++) + (bfloat16 ? ".safetensors" : ".npy");
+    const bool bfloat16 = t.dtype() == DType::BFloat16;
+    std::string name = fileNameOf(t, files);
     std::string path = folder + "/" + name;
     good = good && (bfloat16 ? writeSafetensors(path, {{"value", t}}, diagnostics) : writeNpy(path, t, diagnostics));
     return name;
@@ -215,6 +220,7 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
   std::ostringstream text;
   JsonWriter json(text);
   writeList(values, json, [&](const Tensor& t) { json.field("file", tensor(t)); });
+  json.finish();
   return good && writeFile(folder + "/outputs.json", text.str(), diagnostics);
 }
 
@@ -294,8 +300,22 @@ void describeOutputs(std::span<const IValue> values, std::ostream& out) {
   for (const IValue& v : values) describer.value(v, "", 0);
 }
 
+std::string outputListText(std::span<const IValue> values) {
+  std::ostringstream text;
+  {
+    JsonWriter json(text);
+    size_t files = 0;
+    writeList(values, json, [&](const Tensor& t) { json.field("file", fileNameOf(t, files)); });
+    json.finish();
+  }
+  return text.str();
+}
+
 void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out) {
   JsonWriter json(out);
+  json.beginObject();
+  json.field("schema", "tscompile.run/1");
+  json.key("outputs");
   writeList(values, json, [&](const Tensor& t) {
     if (full) return json.field("value", valueToText(IValue(t)));
     if (!hasStatistics(t)) return;
@@ -304,6 +324,8 @@ void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream
     json.field("max", s.greatest);
     json.field("mean", s.mean);
   });
+  json.endObject();
+  json.finish();
 }
 
 }  // namespace tscompile
