@@ -24,6 +24,7 @@ std::atomic<int> gSignal{0};
 std::atomic<int> gExitAtAlarm{0};
 bool gIsTool = false;  // set before there are threads
 const char* volatile gAlarmMessage = nullptr;
+CrashWriter gCrashWriter = nullptr;
 
 constexpr long kGraceMicroseconds = 80'000;
 
@@ -68,6 +69,10 @@ void onBusError(int) {
 void onInternalError(const char* what, const char* file, int line) {
   std::fprintf(stderr, "tscompile: internal error: %s (%s:%d)\ntscompile: note: this is a bug of tscompile\n", what,
                file, line);
+  if (!gCrashWriter) leave(kExitInternal);
+  const std::string path = gCrashWriter(std::string(what) + " (" + file + ":" + std::to_string(line) + ")");
+  if (!path.empty())
+    std::fprintf(stderr, "tscompile: note: %s has what is needed to repeat it, without weights\n", path.c_str());
   leave(kExitInternal);
 }
 
@@ -97,6 +102,8 @@ void handle(int number, void (*handler)(int)) {
 }  // namespace
 
 bool isToolProcess() { return gIsTool; }
+
+void reportCrashesWith(CrashWriter writer) { gCrashWriter = writer; }
 
 void prepareProcess() {
   gIsTool = true;
