@@ -58,3 +58,6 @@ install(FILES README.md CHANGELOG.md SECURITY.md LICENSE DESTINATION ${CMAKE_INS
 # What messages name: the script that exports models from PyTorch.
 install(PROGRAMS samples/export_torchscript.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)
 install(FILES samples/torch_values.py samples/seeded.py DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile)
+
+# What JSON outputs hold, for programs that check it.
+install(DIRECTORY tools/schemas/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tscompile/schemas FILES_MATCHING PATTERN "*.json")

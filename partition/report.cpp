@@ -58,7 +58,7 @@ class Explainer {
   }
 
   std::string table() {
-    out_ = " seg  engine     nodes  first…last line  " + padded("in → out", kCrossingWidth) + "  est. share\n";
+    out_ = " seg  runs in      nodes  first…last line  " + padded("in → out", kCrossingWidth) + "  est. share\n";
     for (const Segment& s : partition_.segments) row(s);
     if (partition_.nodeCount() == 0) return std::move(out_ += " no node has to run\n");
     out_ += fmt::format(" {} of {} nodes in {}, {}\n", partition_.acceleratedCount(), partition_.nodeCount(),
@@ -123,8 +123,8 @@ class Explainer {
     std::string crossing = someOf(taken, kMostValues, [](const Value* v) { return typedName(v); }) + " → " +
                            someOf(s.outputs, kMostValues, [](const Value* v) { return valueName(v); });
     double share = partition_.seconds > 0 ? (s.seconds + s.borderSeconds) / partition_.seconds : 0;
-    out_ += fmt::format(" {:>3}  {:<9} {:>6}  {}  {}  {:>10}", s.id,
-                        s.target == Target::Accelerated ? "compiled" : "reference", partition_.count(s),
+    out_ += fmt::format(" {:>3}  {:<11} {:>6}  {}  {}  {:>10}", s.id,
+                        s.target == Target::Accelerated ? "engine" : "interpreter", partition_.count(s),
                         padded(lines, 15), padded(crossing, kCrossingWidth), percent(share));
     if (partition_.strategy == Strategy::Cost && s.target == Target::Accelerated)
       out_ += fmt::format("   gains {:.1f} us, border {:.1f} us", s.gainSeconds * 1e6, s.borderSeconds * 1e6);
@@ -158,7 +158,7 @@ class Explainer {
     return options;
   }
   void hint(const std::string& change, const Partition& then) {
-    out_ += fmt::format(" {:<8}{} makes it {}, {} of the nodes compiled\n", hinted_ ? "" : "hint", change,
+    out_ += fmt::format(" {:<8}{} makes it {}, {} of the nodes in engines\n", hinted_ ? "" : "hint", change,
                         counted(then.segments.size(), "segment"), percent(coverage(then)));
     hinted_ = true;
   }

@@ -132,7 +132,7 @@ struct PartitionFields {
     const Partition& p = sources.partition;
     std::vector<SegmentFields> segments;
     for (const Segment& s : p.segments) segments.push_back({p, s});
-    visit("format", "tscompile.partition/1");
+    visit("schema", "tscompile.partition/1");
     visit("strategy", strategyName(p.strategy));
     visit("min_block_size", p.minBlockSize);
     visit("engines", p.count(Target::Accelerated));
@@ -150,7 +150,7 @@ struct ExplainFields {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("format", "tscompile.explain/1");
+    visit("schema", "tscompile.explain/1");
     visit("inputs", inputs);
     visit("nodes", Lines{nodesOf(sources, [&](const Node* n) { return wanted.contains(n); })});
   }

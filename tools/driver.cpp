@@ -2,10 +2,13 @@
 
 #include "api/extensions.h"
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/json_writer.h"
 #include "ir/values/error.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/reports/remedy_words.h"
+#include "tools/reports/crash_report.h"
+#include "tools/session/one_json.h"
 #include "tools/session/process.h"
 
 #include <filesystem>
@@ -62,6 +65,18 @@ class Plugins {
   }
 };
 
+// With --format json, what goes to standard output is one object, whatever the command writes.
+int runCommand(const Options& options, Session& session, std::istream& in, std::ostream& out, std::ostream& err) {
+  if (!options.common.json) return options.verb->command(options, session);
+  OneJson buffer(out);
+  std::ostream wrapped(&buffer);
+  Session inner(options.common, in, wrapped, err);
+  const int code = options.verb->command(options, inner);
+  wrapped.flush();
+  buffer.end(options.verb->name, code);
+  return code;
+}
+
 int runVerb(const Options& options, std::istream& in, std::ostream& out, std::ostream& err) {
   Session session(options.common, in, out, err);
   if (options.help) {
@@ -72,7 +87,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
   LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
   Plugins plugins(session);
   if (!plugins.load(session)) return session.finish();
-  int code = options.verb->command(options, session);
+  const int code = runCommand(options, session, in, out, err);
   out.flush();
   if (!out && (code == kExitDone || code == kExitNegative)) {
     session.diagnostics.error("standard output cannot be written", ErrorKind::Io);
@@ -85,6 +100,8 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
 
 int run(std::span<const std::string> args, std::istream& in, std::ostream& out, std::ostream& err) {
   RemedyWordsScope words(commandLineWords);
+  rememberCommandLine(args);
+  reportCrashesWith(writeCrashReport);
   Diagnostic d;
   try {
     return runVerb(readCommandLine(args), in, out, err);
@@ -100,6 +117,9 @@ int run(std::span<const std::string> args, std::istream& in, std::ostream& out, 
     d.message = e.message();
   } catch (const std::exception& e) {
     d.message = std::string("internal error: ") + e.what();
+    if (isToolProcess())
+      if (std::string path = writeCrashReport(d.message); !path.empty())
+        d.note("this is a bug of tscompile; " + path + " has what is needed to repeat it, without weights");
     return reportOne(args, in, out, err, d, kExitInternal);
   }
   return reportOne(args, in, out, err, d, exitCode(d.kind));

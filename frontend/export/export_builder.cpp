@@ -30,6 +30,7 @@ CodeLocation locationOf(std::string_view trace) {
 // "L__self__,,net.Net;L__self__fc,fc,torch.nn.Linear" as a trace prints it: "net.Net::/torch.nn.Linear::fc".
 Symbol scopeOf(std::string_view stack) {
   std::string out;
+  std::string_view around;
   while (!stack.empty()) {
     std::string_view entry = stack.substr(0, stack.find(';'));
     stack.remove_prefix(std::min(entry.size() + 1, stack.size()));
@@ -37,8 +38,12 @@ Symbol scopeOf(std::string_view stack) {
     constexpr std::string_view kNone = "_empty_nn_module_stack_from_metadata_hook";
     if (path == std::string_view::npos || path == type || entry.substr(0, path) == kNone) continue;
     std::string_view name = entry.substr(path + 1, type - path - 1);
+    // Lists of modules are not called themselves: "layers.0" inside of the whole.
+    const bool isInside =
+        !around.empty() && name.size() > around.size() && name.starts_with(around) && name[around.size()] == '.';
     if (!out.empty()) out += '/';
-    out += std::string(entry.substr(type + 1)) + "::" + std::string(name.substr(name.rfind('.') + 1));
+    out += std::string(entry.substr(type + 1)) + "::" + std::string(isInside ? name.substr(around.size() + 1) : name);
+    around = name;
   }
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:/";
   return out.empty() || out.find_first_not_of(kPlain) != std::string::npos ? Symbol() : Symbol::of(out);

@@ -137,6 +137,9 @@ std::string_view advice(FileKind kind) {
     case FileKind::Pickle:
     case FileKind::TorchPackage:
       return "export_torchscript.py makes graph text and safetensors of PyTorch models";
+    case FileKind::Onnx:
+      return "PyTorch models are read as they are: save the one that it was made of by torch.export.save or "
+             "torch.jit.save";
     case FileKind::Tar:
     case FileKind::Gzip:
     case FileKind::Xz:

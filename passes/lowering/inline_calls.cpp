@@ -1,6 +1,7 @@
 // Calls become the nodes of what they call, at any depth of calls and of blocks. Names go as in PyTorch's inliner: what
 // is made takes its name, and an older value of the same name gets another; only inputs of the graph keep theirs.
 #include "ir/graph/clone.h"
+#include "ir/graph/module_path.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "passes/lowering/call_targets.h"
@@ -209,6 +210,7 @@ class Inliner {
     site.graph = inlinable(targets_, call, &site.callee);
     if (open) open->push_back({{}, call->previous(), call->next() ? call->next() : call->block()->returnNode()});
     bool marked = FallbackMarks::isMarked(call) || (!marks_.empty() && marks_.marksCall(call));
+    const Symbol scope = scopeInside(call);
     ValueMap values;
     for (size_t i = 0; i < site.graph->inputs().size(); ++i) {
       Value* argument = call->input(firstArgument(call) + i);
@@ -218,6 +220,7 @@ class Inliner {
     for (const Node* n : site.graph->block()->nodes()) {
       Node* copy = cloneNode(*n, graph, values);
       copy->insertBefore(call);
+      if (!scope.empty()) giveScope(copy, scope);
       if (marked) FallbackMarks::mark(copy);
       if (!marks_.empty()) markOperators(copy);
       giveNames(*n, values);
@@ -228,6 +231,19 @@ class Inliner {
     site.outputs = replaceOutputs(call, *site.graph, values, open);
     if (function && !function->output()->hasUses()) functions_.push_back(function);
     return site;
+  }
+
+  // Of what a call is replaced with: the scopes of traces, of which each says the path of a module.
+  static Symbol scopeInside(const Node* call) {
+    const bool isMethod = call->kind() == sym::CallMethod && call->inputCount() > 0;
+    return isMethod ? scopeOfModule(call->scope, modulePath(call->input(0))) : call->scope;
+  }
+  static void giveScope(Node* copy, Symbol scope) {
+    auto one = [scope](Node* n) {
+      if (n->scope.empty() && n->kind() != sym::Constant && n->kind() != sym::GetAttr) n->scope = scope;
+    };
+    one(copy);
+    for (Block* b : copy->blocks()) forEachNode(b, one);
   }
 
   void markOperators(Node* copy) {

@@ -1,4 +1,5 @@
 // Marks the nodes that are to stay out of engines: by the class or path of the module that they belong to, or by name.
+#include "ir/graph/module_path.h"
 #include "ir/support/text.h"
 #include "passes/lowering/fallback_marks.h"
 #include "passes/rewrite/rewrite.h"
@@ -25,20 +26,6 @@ std::vector<std::string_view> partsOf(std::string_view text, char separator) {
     at = end + 1;
   }
   return parts;
-}
-
-// "layer.0.conv" for what is read from the module that the graph belongs to; empty for other objects.
-std::string pathOf(const Value* module) {
-  std::vector<std::string> parts;
-  while (module->node() && module->node()->kind() == sym::GetAttr) {
-    const IValue* name = module->node()->attributeValue(sym::name);
-    if (!name || !name->isString()) return "";
-    parts.push_back(name->toString());
-    module = module->node()->input(0);
-  }
-  if (module->node() || parts.empty()) return "";
-  std::reverse(parts.begin(), parts.end());
-  return join(parts, ".", [](const std::string& s) { return s; });
 }
 
 bool hasNoWork(const Node* n) {
@@ -75,7 +62,7 @@ bool FallbackMarks::marksModule(const Value* module) const {
   while (module && module->type()->is(TypeKind::Class)) {
     std::string mangled(module->type()->name());
     any |= found(classes_, mangled) | found(classes_, plainClass(mangled));
-    if (!paths_.empty()) any |= found(paths_, pathOf(module));
+    if (!paths_.empty()) any |= found(paths_, modulePath(module));
     const Node* n = module->node();
     module = n && n->kind() == sym::GetAttr ? n->input(0) : nullptr;
   }

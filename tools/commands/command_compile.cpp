@@ -10,6 +10,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/session/process.h"
+#include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
 
@@ -26,17 +27,20 @@ constexpr uint64_t kMostCacheBytes = uint64_t{64} << 20;
 struct Summary {
   std::string path;
   size_t segments = 0, engines = 0, nodes = 0, inEngines = 0;
-  uint64_t bytes = 0;  // of the file
+  uint64_t bytes = 0;             // of the file
+  std::string firstReason, hint;  // of what is not in engines
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("format", "tscompile.compile/1");
+    visit("schema", "tscompile.compile/1");
     visit("path", path);
     visit("segments", segments);
     visit("engines", engines);
     visit("nodes", nodes);
-    visit("nodesInEngines", inEngines);
+    visit("nodes_in_engines", inEngines);
     visit("bytes", bytes);
+    if (!firstReason.empty()) visit("first_reason", firstReason);
+    if (!hint.empty()) visit("hint", hint);
   }
 };
 
@@ -45,6 +49,8 @@ void tell(const Summary& s, Session& session) {
   if (!session.common.quiet)
     session.out << fmt::format("{}: {}, {} of {} in {}, {}\n", s.path, counted(s.segments, "segment"), s.inEngines,
                                counted(s.nodes, "node"), counted(s.engines, "engine"), sizeText(s.bytes));
+  if (!s.firstReason.empty()) session.note("not in an engine: " + s.firstReason);
+  if (!s.hint.empty()) session.note("what would help: " + s.hint);
 }
 
 // Reads what earlier measurements have found; false after a report. A file that is not there yet is empty.
@@ -59,7 +65,8 @@ bool readTactics(const std::string& path, TacticCache& cache, Session& session) 
 bool measureTactics(const Module& compiled, const CompileSpec& spec, Session& session) {
   Result<Method> method = compiled.prepare(session.diagnostics);
   if (!method) return false;
-  Result<std::vector<IValue>> inputs = InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec), 0);
+  Result<std::vector<IValue>> inputs =
+      InputReader(method->inputs(), session).readOrMake(inputTexts({}, spec, method->inputs()), 0);
   if (!inputs) return false;
   InterruptScope interrupts;
   RunOptions run = session.runLimits();
@@ -128,7 +135,10 @@ static int runCompile(const Options& options, Session& session) {
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
   CompileSpec spec = compileSpecOf(command, session.common.limits);
   Summary summary{.path = command.output};
-  spec.onPartition = [&](const Prepared&, const Partition& p) {
+  spec.onPartition = [&](const Prepared& prepared, const Partition& p) {
+    CutText cut = cutText(prepared, p, !spec.shapes.empty());
+    summary.firstReason = std::move(cut.firstReason);
+    summary.hint = std::move(cut.hint);
     summary.segments = p.segments.size();
     summary.engines = p.count(Target::Accelerated);
     summary.inEngines = p.acceleratedCount();
@@ -138,7 +148,7 @@ static int runCompile(const Options& options, Session& session) {
   if (spec.engine.tactics && !readTactics(command.timingCache, *spec.engine.tactics, session)) return session.finish();
   CostReport cost(options, session);
   cost.attach(spec);
-  Result<Module> module = loadForPartition(options, session);
+  Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
   cost.noteLoaded();
   session.progress.step("cutting the graph");

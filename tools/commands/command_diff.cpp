@@ -324,7 +324,7 @@ struct DiffReport {
   template <class Visit>
   void fields(Visit&& visit) const {
     const Comparison& r = comparer.result();
-    visit("format", "tscompile.diff/1");
+    visit("schema", "tscompile.diff/1");
     visit("same", r.same() && weights.empty());
     visit("removed", Lines{linesOf(comparer.a(), r.removed)});
     visit("added", Lines{linesOf(comparer.b(), r.added)});

@@ -30,7 +30,7 @@ std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) 
 
 class LintCommand {
  public:
-  LintCommand(Session& session) : session_(session) {}
+  LintCommand(Session& session, bool warningsAreErrors) : session_(session), strict_(warningsAreErrors) {}
 
   int run(const std::vector<std::string>& files) {
     JsonWriter json(session_.out);
@@ -52,11 +52,14 @@ class LintCommand {
       json.field("notes", counts_.notes);
       json.endObject();
       json.finish();
+    } else if (session_.common.jsonErrors) {
+      session_.note(counted(counts_.errors, "error") + ", " + counted(counts_.warnings, "warning") + ", " +
+                    counted(counts_.notes, "note"));
     } else if (!session_.common.quiet) {
       session_.err << "tscompile: " << counted(counts_.errors, "error") << ", " << counted(counts_.warnings, "warning")
                    << ", " << counted(counts_.notes, "note") << "\n";
     }
-    return code_;
+    return code_ == kExitDone && strict_ && counts_.warnings > 0 ? kExitNegative : code_;
   }
 
  private:
@@ -98,13 +101,24 @@ class LintCommand {
   }
 
   Session& session_;
+  bool strict_;
   Counts counts_;
   int code_ = kExitDone;
 };
 
 }  // namespace
 
-static int runLint(const Options& options, Session& session) { return LintCommand(session).run(options.arguments); }
+namespace {
+
+struct LintOptions {
+  bool warningsAreErrors = false;
+};
+
+}  // namespace
+
+static int runLint(const Options& options, Session& session) {
+  return LintCommand(session, options.own.of<LintOptions>().warningsAreErrors).run(options.arguments);
+}
 
 VerbSpec lintCommand() {
   return {.name = "lint",
@@ -116,6 +130,9 @@ VerbSpec lintCommand() {
           .details =
               "Findings go to standard output. The exit code is 1 if one of them is an error, 3 if a text\n"
               "cannot be read.\n",
+          .options =
+              OptionSpecs{{"--werror", "", "exit 1 if there is a warning, such as for an unknown operator",
+                           [](Options& o, const std::string&) { o.own.of<LintOptions>().warningsAreErrors = true; }}},
           .command = runLint};
 }
 

@@ -22,8 +22,8 @@ namespace {
 // The graph of the file, ready to be cut; nothing after reporting what is wrong.
 std::optional<Prepared> prepare(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
-  const CompileSpec spec = compileSpecOf(command, session.common.limits);
-  Result<Module> module = loadForPartition(options, session);
+  CompileSpec spec = compileSpecOf(command, session.common.limits);
+  Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return std::nullopt;
   ProgressStep lowering(session.progress, spec.lower ? "lowering" : "propagating shapes");
   Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
@@ -55,7 +55,7 @@ struct Sweep {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("format", "tscompile.partition_sweep/1");
+    visit("schema", "tscompile.partition_sweep/1");
     visit("rows", rows);
   }
 };
@@ -189,7 +189,7 @@ struct MethodSupport {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("format", "tscompile.method_support/1");
+    visit("schema", "tscompile.method_support/1");
     visit("method", method);
     visit("unsupported", Lines{unsupported});
   }
@@ -198,7 +198,8 @@ struct MethodSupport {
 // Lists the nodes of a method that no engine takes.
 int checkSupport(const Options& options, Session& session) {
   const std::string& method = options.partition.checkSupport;
-  Result<Module> module = loadForPartition(options, session);
+  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
   Result<std::vector<UnsupportedNode>> nodes = checkMethodOperatorSupport(*module, method, session.diagnostics);
   if (!nodes) return session.finish();

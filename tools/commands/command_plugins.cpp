@@ -101,7 +101,15 @@ int show(const std::string& name, Session& session) {
     return session.finish();
   }
   if (session.common.json) {
-    session.out << fieldsSchema(*c) << "\n";
+    JsonWriter json(session.out);
+    json.beginObject();
+    json.field("schema", "tscompile.plugin/1");
+    json.field("name", kindOf(*c));
+    json.field("version", c->key.version);
+    json.key("fields");
+    json.verbatim(fieldsSchema(*c));
+    json.endObject();
+    json.finish();
     return kExitDone;
   }
   session.out << fmt::format("{} version {}: {}\n", kindOf(*c), c->key.version, tsc::view(c->table().doc));
@@ -135,7 +143,7 @@ struct CheckReport {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("schema", "tscompile.plugins-check/1");
+    visit("schema", "tscompile.plugins_check/1");
     visit("plugins", report.plugins);
     visit("checks", report.checks);
     visit("findings", Lines{std::vector<FindingRow>(report.findings.begin(), report.findings.end())});

@@ -121,10 +121,20 @@ struct EntryFields {
   }
 };
 
+struct PassList {
+  std::vector<EntryFields> passes;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.passes/1");
+    visit("passes", Lines{passes});
+  }
+};
+
 void writeEntriesJson(const Entries& entries, std::ostream& out) {
-  std::vector<EntryFields> all;
-  for (const auto& e : entries) all.push_back({e.name, e.position, tagsOf(e), e.purpose});
-  writeJson(out, all);
+  PassList list;
+  for (const auto& e : entries) list.passes.push_back({e.name, e.position, tagsOf(e), e.purpose});
+  writeJson(out, list);
 }
 
 // One line for each, below the databases that they belong to.

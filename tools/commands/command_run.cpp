@@ -3,6 +3,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/tasks/execution.h"
+#include "tools/tasks/expect.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/plugin_work.h"
 #include "tools/tasks/refusals.h"
@@ -10,6 +11,10 @@
 
 namespace tscompile {
 namespace {
+
+struct RunChecks {
+  Expectations expected;
+};
 
 class RunCommandExecutor {
  public:
@@ -26,7 +31,8 @@ class RunCommandExecutor {
     Result<std::vector<IValue>> inputs = InputReader(model->method.inputs(), session_, model->defaults).read(*texts);
     if (!inputs) return session_.finish();
     session_.report();
-    model = withEngines(std::move(*model), options_, session_);
+    CutText cut;
+    model = withEngines(std::move(*model), options_, session_, {}, &cut);
     if (!model) return session_.finish();
 
     session_.progress.step("running");
@@ -43,18 +49,33 @@ class RunCommandExecutor {
       return signal ? 128 + signal : code;
     }
     session_.progress.end();
-    deliver(*outputs);
+    const int code = deliver(*outputs);
+    if (session_.common.verbose) tellCut(cut);
     if (session_.common.verbose)
       for (const PluginWork::Row& row : plugins.rows()) session_.note(pluginWorkText(row));
     if (session_.common.verbose)
       for (const std::string& text : refusalTexts(refusals)) session_.note(text);
-    return session_.finish();
+    return session_.finish(code);
   }
 
  private:
-  void deliver(std::span<const IValue> outputs) {
+  void tellCut(const CutText& cut) {
+    if (!cut.known()) return;
+    session_.note(cut.summary());
+    if (!cut.firstReason.empty()) session_.note("not in an engine: " + cut.firstReason);
+    if (!cut.hint.empty()) session_.note("what would help: " + cut.hint);
+  }
+
+  int deliver(std::span<const IValue> outputs) {
     checkOutputs(outputs);
-    if (!run_.outputs.empty() && !writeOutputs(run_.outputs, outputs, session_.diagnostics)) return;
+    if (!run_.outputs.empty() && !writeOutputs(run_.outputs, outputs, session_.diagnostics)) return kExitDone;
+    const Expectations& expected = options_.own.of<RunChecks>().expected;
+    if (!expected.empty()) {
+      Result<ExpectationReport> report = compareOutputs(outputs, expected, session_);
+      if (!report) return kExitDone;
+      session_.common.json ? writeJson(session_.out, *report) : report->writeText(session_.out);
+      return report->passed() ? kExitDone : kExitNegative;
+    }
     if (session_.common.json) {
       if (run_.outputs.empty() || run_.print) describeOutputsJson(outputs, run_.print, session_.out);
     } else if (run_.print) {
@@ -62,6 +83,7 @@ class RunCommandExecutor {
     } else if (run_.outputs.empty()) {
       describeOutputs(outputs, session_.out);
     }
+    return kExitDone;
   }
 
   const Options& options_;
@@ -85,11 +107,13 @@ Engines run what they can of the graph, the interpreter the rest, or all of it i
 compiled. --torch-executed-op and the like keep nodes out of engines; see docs/partitioning.md.
 
 What the model prints goes to standard error. Without --outputs and --print, one line
-tells the type, shape, least, greatest and mean value of each output.
+tells the type, shape, least, greatest and mean value of each output. With --expect a line tells how
+far each is from what it should be, the last line is PASSED or FAILED, and the exit code 0 or 1.
 
 Examples:
   tscompile run model.ir --weights model.safetensors --input x=1x3x224x224:f32:randn(seed=0)
   tscompile run model.ir -w model.safetensors -i x=@cat.npy --outputs out
+  tscompile run model.tse -i x=@cat.npy --expect out --rtol 1e-5
 )";
 
 OptionSpecs runOptions() {
@@ -99,6 +123,20 @@ OptionSpecs runOptions() {
               [](Options& o, const std::string& v) { o.run.outputs = v; }},
              {"--print", "", "print the returned values in full, one a line",
               [](Options& o, const std::string&) { o.run.print = true; }},
+             {"--expect", "VALUES",
+              "compare with these instead of printing: a folder of --outputs, @FILE, or N=@FILE for output N",
+              [](Options& o, const std::string& v) { o.own.of<RunChecks>().expected.texts.push_back(v); }, true},
+             {"--rtol", "X",
+              "of --expect: part of an element that a difference may be (default: 0.001); N=X: of output N",
+              [](Options& o, const std::string& v) {
+                setTolerance(o.own.of<RunChecks>().expected, &Tolerance::relative, "--rtol", v);
+              },
+              true},
+             {"--atol", "X", "of --expect: that a difference may be besides (default: 0.0001); N=X: of output N",
+              [](Options& o, const std::string& v) {
+                setTolerance(o.own.of<RunChecks>().expected, &Tolerance::absolute, "--atol", v);
+              },
+              true},
              executorOption(),
              {"--custom-torch-ops,--custom-converters", "LIB",
               "a shared library with operators and converters; see docs/writing_converters.md",

@@ -9,6 +9,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/session/process.h"
+#include "tools/tasks/expect.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
 
@@ -25,6 +26,7 @@ struct VerifyCommand {
   double relative = 1e-3, absolute = 1e-4;
   bool checkThreshold = true;
   bool bisect = false;
+  std::vector<std::string> expected;  // values of the outputs
 };
 
 std::string textOf(const Difference& d) {
@@ -83,6 +85,7 @@ void writeText(const VerifyReport& report, const VerifyOptions& options, std::os
     }
   if (report.blame) writeBlame(*report.blame, out);
   writeTolerance(report, options.tolerance, out);
+  out << (report.passed() ? "PASSED\n" : "FAILED\n");
 }
 
 std::optional<double> ifFinite(double x) { return std::isfinite(x) ? std::optional(x) : std::nullopt; }
@@ -140,7 +143,7 @@ struct ReportFields {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("format", "tscompile.verify/1");
+    visit("schema", "tscompile.verify/1");
     visit("passed", report.passed());
     visit("engines", Lines{engines()});
     visit("outputs", DifferenceFields{report.outputs});
@@ -157,11 +160,24 @@ void checkOptionsOfEngineFile(const CompileSpec& spec) {
   }
 }
 
+// What the engines compute against values from elsewhere.
+int verifyExpected(const VerifyReport& report, const std::vector<std::string>& expected, std::span<const IValue> inputs,
+                   const VerifyOptions& verify, Session& session) {
+  Result<Method> method = report.compiled->prepare(session.diagnostics);
+  if (!method) return session.finish();
+  Result<std::vector<IValue>> outputs = method->run(inputs, session.diagnostics, verify.run);
+  if (!outputs) return session.finish();
+  Result<ExpectationReport> compared = compareOutputs(*outputs, Expectations{expected, verify.tolerance, {}}, session);
+  if (!compared) return session.finish();
+  session.common.json ? writeJson(session.out, *compared) : compared->writeText(session.out);
+  return session.finish(compared->passed() ? kExitDone : kExitNegative);
+}
+
 }  // namespace
 
 static int runVerify(const Options& options, Session& session) {
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
-  Result<Module> module = loadForPartition(options, session);
+  Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
   if (const EngineInfo* info = module->engineInfo()) {
     checkOptionsOfEngineFile(options.partition.spec);
@@ -171,7 +187,8 @@ static int runVerify(const Options& options, Session& session) {
   Result<Method> method = module->prepare(session.diagnostics, spec.lowering.method);
   if (!method) return session.finish();
   Result<std::vector<IValue>> inputs =
-      InputReader(method->inputs(), session).readOrMake(inputTexts(options.own.of<VerifyCommand>().inputs, spec), 0);
+      InputReader(method->inputs(), session)
+          .readOrMake(inputTexts(options.own.of<VerifyCommand>().inputs, spec, method->inputs()), 0);
   if (!inputs) return session.finish();
 
   session.progress.step("comparing");
@@ -188,6 +205,8 @@ static int runVerify(const Options& options, Session& session) {
   }
   session.noteUnusedWeights(module->unusedWeights());
   session.progress.end();
+  const std::vector<std::string>& expected = options.own.of<VerifyCommand>().expected;
+  if (!expected.empty()) return verifyExpected(*report, expected, *inputs, verify, session);
   if (session.common.json)
     writeJson(session.out, ReportFields{*report});
   else
@@ -221,6 +240,9 @@ OptionSpecs verifyOptions() {
               [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().relative = tolerance("--rtol", v); }},
              {"--atol", "X", "that a difference may be besides (default: 0.0001)",
               [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().absolute = tolerance("--atol", v); }},
+             {"--expect", "VALUES",
+              "compare the outputs with these instead: a folder of 'run --outputs', @FILE, or N=@FILE for output N",
+              [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().expected.push_back(v); }, true},
              {"--no-threshold-check", "", "tell the differences; the exit code is 0 whatever they are",
               [](Options& o, const std::string&) { o.own.of<VerifyCommand>().checkThreshold = false; }},
              {"--bisect", "", "find the node inside the first engine that is out of tolerance",

@@ -6,10 +6,6 @@
 
 namespace tscompile {
 
-#define TS_COMMAND(name) VerbSpec name##Command();
-#include "tools/commands/commands.def"
-#undef TS_COMMAND
-
 // Help of the whole tool and of one verb.
 std::string generalHelp();
 std::string verbHelp(const VerbSpec& verb);

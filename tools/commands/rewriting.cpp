@@ -1,7 +1,7 @@
 #include "tools/commands/rewriting.h"
 
 #include "ir/graph/printer.h"
-#include "ir/support/json_writer.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "passes/rewrite/trace.h"
 
@@ -92,8 +92,9 @@ void RewritingSetup::makeSettings() {
         ++known->second;
     };
   if (command_.trace)
-    settings.trace =
-        traceWithout(command_.traceIgnore, [this](const std::string& line) { session_.err << line << '\n'; });
+    settings.trace = traceWithout(command_.traceIgnore, [this](const std::string& line) {
+      session_.common.jsonErrors ? session_.note(line) : void(session_.err << line << '\n');
+    });
   if (command_.printAfter.empty()) return;
   std::vector<std::string> names;
   for (const std::string& n : command_.printAfter) names.push_back(entryName(n));
@@ -104,6 +105,10 @@ void RewritingSetup::makeSettings() {
     bool wanted = false;
     for (const std::string& n : names) wanted |= n == name || (n == "all" && changed);
     if (!wanted) return;
+    if (session_.common.json) {
+      after_.emplace_back(name, graphText(graph));
+      return;
+    }
     session_.out << "# after " << name << (changed ? "" : ", which changed nothing") << '\n';
     PrintOptions printing;
     printing.maxBytes = session_.common.limits.printBytes;
@@ -114,23 +119,53 @@ void RewritingSetup::makeSettings() {
   };
 }
 
+namespace {
+
+struct AppliedFields {
+  std::string name;
+  size_t count;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", name);
+    visit("count", count);
+  }
+};
+
+struct AfterFields {
+  std::string name, text;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("name", name);
+    visit("text", text);
+  }
+};
+
+struct Rewriting {
+  std::vector<AppliedFields> applied;
+  std::vector<AfterFields> after;
+  std::optional<std::string> text = {};
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.rewriting/1");
+    visit("applied", applied);
+    if (!after.empty()) visit("after", after);
+    visit("text", text);
+  }
+};
+
+}  // namespace
+
 void RewritingSetup::writeApplied(const std::function<bool(const TextSink&)>& print) {
   std::string text;
   if (print && !print([&](std::string_view piece) { text += piece; })) return session_.failAtPrintLimit();
-  JsonWriter json(session_.out);
-  json.beginObject();
-  json.key("applied");
-  json.beginArray();
-  for (const auto& [name, count] : applied_) {
-    json.beginObject();
-    json.field("name", name);
-    json.field("count", count);
-    json.endObject();
-  }
-  json.endArray();
-  if (print) json.field("text", text);
-  json.endObject();
-  json.finish();
+  Rewriting report;
+  for (const auto& [name, count] : applied_) report.applied.push_back({name, count});
+  for (const auto& [name, graph] : after_) report.after.push_back({name, graph});
+  if (print) report.text = std::move(text);
+  writeJson(session_.out, report);
 }
 
 void RewritingSetup::finish() {

@@ -40,7 +40,8 @@ class RewritingSetup {
   const RewriteCommand& command_;
   Session& session_;
   Profile profile_;
-  std::vector<std::pair<std::string, size_t>> applied_;  // in the order of their first time
+  std::vector<std::pair<std::string, size_t>> applied_;     // in the order of their first time
+  std::vector<std::pair<std::string, std::string>> after_;  // graphs after entries, for JSON
 };
 
 }  // namespace tscompile

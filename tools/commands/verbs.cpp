@@ -6,6 +6,10 @@
 
 namespace tscompile {
 
+#define TS_COMMAND(name) VerbSpec name##Command();
+#include "tools/commands/commands.def"
+#undef TS_COMMAND
+
 std::span<const VerbSpec> verbSpecs() {
   static const std::vector<VerbSpec> verbs = {
 #define TS_COMMAND(name) name##Command(),

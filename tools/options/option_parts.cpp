@@ -131,7 +131,9 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
           s.value,
           help,
           [&s, option](Options& o, const std::string& v) {
-            if (s.set(o.partition.spec, v)) return;
+            // Sizes without a name are those of the first input.
+            const bool unnamed = option.ends_with("shape") && v.find('=') == std::string::npos;
+            if (s.set(o.partition.spec, unnamed ? "0=" + v : v)) return;
             throw UsageError{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
           },
           s.repeats,

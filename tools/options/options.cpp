@@ -1,12 +1,14 @@
 // Reads command lines with CLI11, from the tables of the commands.
 #include "tools/options/options.h"
 
+#include "frontend/files/file_io.h"
 #include "ir/support/text.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 namespace tscompile {
 namespace {
@@ -25,6 +27,15 @@ void checkChoice(const OptionSpec& option, const std::string& value) {
 // Options whose value may be left out are flags to CLI11, and are read when it is done.
 using OptionalValues = std::vector<std::pair<const OptionSpec*, CLI::Option*>>;
 
+// TSCOMPILE_MIN_BLOCK_SIZE for --min-block-size: what the option is where the command line does not say it.
+std::string variableOf(const OptionSpec& option) {
+  const std::string name = longName(option);
+  std::string out = "TSCOMPILE";
+  for (char c : name.substr(name.starts_with("--") ? 1 : 0))
+    out += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return option.names.find("--") == std::string::npos || name == "--help" ? "" : out;
+}
+
 void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& options, OptionalValues& optional) {
   for (const OptionSpec& spec : specs) {
     if (spec.valueOptional) {
@@ -33,6 +44,7 @@ void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& optio
     }
     if (spec.value.empty()) {
       app.add_flag_callback(std::string(spec.names), [&spec, &options] { spec.set(options, ""); })
+          ->envname(variableOf(spec))
           ->disable_flag_override();
       continue;
     }
@@ -46,6 +58,7 @@ void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& optio
     app.add_option_function<std::vector<std::string>>(std::string(spec.names), set)
         ->type_size(1)
         ->expected(1)
+        ->envname(variableOf(spec))
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   }
@@ -69,7 +82,70 @@ std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std
   throw error;
 }
 
-void readVerb(const VerbSpec& verb, std::span<const std::string> args, Options& options) {
+// Words of a response file: between blanks or line ends, with quotes of both kinds and backslashes; # begins a comment.
+std::vector<std::string> wordsOf(std::string_view text) {
+  std::vector<std::string> out;
+  std::string word;
+  bool inWord = false;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote) {
+      if (c == quote)
+        quote = 0;
+      else if (c == '\\' && quote == '"' && i + 1 < text.size())
+        word += text[++i];
+      else
+        word += c;
+    } else if (c == '"' || c == '\'') {
+      quote = c, inWord = true;
+    } else if (c == '#' && !inWord) {
+      while (i < text.size() && text[i] != '\n') ++i;
+    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+      if (inWord) out.push_back(std::exchange(word, ""));
+      inWord = false;
+    } else {
+      word += c == '\\' && i + 1 < text.size() ? text[++i] : c;
+      inWord = true;
+    }
+  }
+  if (inWord) out.push_back(std::move(word));
+  return out;
+}
+
+// Whether the word takes the next one as its value.
+bool takesValue(const std::string& word, const VerbSpec& verb) {
+  for (std::span<const OptionSpec> specs : {std::span<const OptionSpec>(verb.options), commonOptionSpecs()})
+    for (const OptionSpec& o : specs)
+      for (const std::string& name : namesOf(o))
+        if (name == word) return !o.value.empty() && !o.valueOptional;
+  return false;
+}
+
+// @FILE in place of an argument stands for the words of the file, which may not name files so.
+std::vector<std::string> withFiles(const VerbSpec& verb, std::span<const std::string> args) {
+  constexpr size_t kMostBytes = size_t{1} << 20;
+  std::vector<std::string> out;
+  bool isValue = false, ended = false;
+  for (const std::string& arg : args) {
+    ended |= arg == "--" && !isValue;
+    if (arg.size() < 2 || arg[0] != '@' || isValue || ended) {
+      isValue = !isValue && takesValue(arg, verb);
+      out.push_back(arg);
+      continue;
+    }
+    Diagnostics diagnostics;
+    Result<std::string> text = readFile(arg.substr(1), kMostBytes, diagnostics);
+    if (!text)
+      throw UsageError{"the options in " + abbreviate(arg.substr(1), 200) +
+                       " cannot be read: " + (diagnostics.list().empty() ? "" : diagnostics.list().front().message)};
+    for (std::string& word : wordsOf(*text)) out.push_back(std::move(word));
+  }
+  return out;
+}
+
+void readVerb(const VerbSpec& verb, std::span<const std::string> given, Options& options) {
+  const std::vector<std::string> args = withFiles(verb, given);
   if (verb.defaults) verb.defaults(options);
   CLI::App app;
   app.set_help_flag();
@@ -109,6 +185,14 @@ bool looksLikeFile(const std::string& word) {
   return word == "-" || word.find_first_of("./") != std::string::npos || std::filesystem::exists(word, ignored);
 }
 
+// "rn" for "run", "comp" for "compile": the same letters in the same order, from the first one on.
+bool isShortFor(std::string_view word, std::string_view name) {
+  if (word.size() < 2 || word[0] != name[0]) return false;
+  size_t at = 0;
+  for (char c : name) at += at < word.size() && word[at] == c;
+  return at == word.size();
+}
+
 }  // namespace
 
 Options readCommandLine(std::span<const std::string> args) {
@@ -141,7 +225,10 @@ Options readCommandLine(std::span<const std::string> args) {
   UsageError error{"unknown command '" + abbreviate(first, 80) + "'"};
   NearestName nearest(first);
   for (const VerbSpec& verb : verbSpecs()) nearest.consider(verb.name);
-  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  std::string meant = nearest.found() ? nearest.name() : "";
+  for (const VerbSpec& verb : verbSpecs())
+    if (meant.empty() && isShortFor(first, verb.name)) meant = verb.name;
+  if (!meant.empty()) error.notes.push_back("did you mean '" + meant + "'?");
   error.notes.push_back("see 'tscompile help'");
   throw error;
 }

@@ -19,9 +19,9 @@ struct BuildInfo {
   void fields(Visit&& visit) const {
     visit("schema", "tscompile.version/1");
     visit("version", version);
-    visit("instructionSet", instructionSet);
+    visit("instruction_set", instructionSet);
     visit("compiler", compiler);
-    visit("buildType", buildType);
+    visit("build_type", buildType);
     visit("flags", flags);
     visit("libraries", Members(libraries));
   }

@@ -77,7 +77,7 @@ struct Rows {
 
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("format", "tscompile.diff/1");
+    visit("schema", "tscompile.diff/1");
     visit("benches", Lines{benches});
   }
 };

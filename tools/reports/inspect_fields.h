@@ -49,13 +49,13 @@ struct BuiltModelFields {
     visit("version", built.version);
     visit("layers", s.layers);
     visit("heads", s.heads);
-    visit("kvHeads", s.kvHeads);
-    visit("headSize", s.headSize);
+    visit("kv_heads", s.kvHeads);
+    visit("head_size", s.headSize);
     visit("vocabulary", s.vocabulary);
-    visit("engineBytes", built.engineBytes);
-    visit("cacheBytesPerToken", tokenBytes);
-    visit("cacheBlocks", built.cache.blocks);
-    visit("tokensPerBlock", built.cache.tokensPerBlock);
+    visit("engine_bytes", built.engineBytes);
+    visit("cache_bytes_per_token", tokenBytes);
+    visit("cache_blocks", built.cache.blocks);
+    visit("tokens_per_block", built.cache.tokensPerBlock);
     visit("plugins", built.plugins);
     visit("settings", Members(buildOptionTexts(built.config)));
   }
@@ -92,15 +92,15 @@ struct EngineFileFields {
     visit("version", info.version);
     visit("cpu", info.cpu);
     visit("source", info.source);
-    visit("sourceHash", info.sourceHash);
+    visit("source_hash", info.sourceHash);
     visit("weights", info.weights);
     visit("options", options);
     visit("ranges", ranges);
     visit("precision", precisionName(info.precision));
     visit("tensors", file.tensors.size());
-    visit("tensorBytes", tensorBytes);
+    visit("tensor_bytes", tensorBytes);
     visit("engines", Lines{std::vector<EngineNodeFields>(engines.begin(), engines.end())});
-    visit("fallbackNodes", fallbackNodes(graph));
+    visit("fallback_nodes", fallbackNodes(graph));
     visit("graph", summary);
   }
 };
@@ -161,7 +161,7 @@ struct NpyFields {
   void fields(Visit&& visit) const {
     visit("dtype", pythonName(header.dtype));
     visit("shape", header.sizes);
-    visit("fortranOrder", header.fortranOrder);
+    visit("fortran_order", header.fortranOrder);
   }
 };
 

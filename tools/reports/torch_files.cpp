@@ -51,7 +51,7 @@ class TensorList {
     line(out_, "tensors",
          fmt::format("{}, {} in {}", tensors_.size(), sizeText(bytes), counted(storages.size(), "storage")));
     field(out_, "storages", storages.size());
-    field(out_, "tensorBytes", bytes);
+    field(out_, "tensor_bytes", bytes);
     if (!out_.text) {
       out_.json.key("tensors");
       out_.json.beginArray();
@@ -95,7 +95,7 @@ class TensorList {
     if (t.tensor.defined() && !t.tensor.isContiguous()) list("strides", t.tensor.strides());
     json.field("bytes", bytesOf(t));
     json.field("storage", t.storage);
-    if (const std::string* first = sharesWith(named)) json.field("sharesWith", *first);
+    if (const std::string* first = sharesWith(named)) json.field("shares_with", *first);
     if (t.quantization) json.field("quantization", quantizationText(*t.quantization));
     json.endObject();
   }
@@ -224,7 +224,7 @@ void listTorchScript(const TorchArchive& archive, uint64_t bytes, const TorchLis
   field(out, "bytes", bytes);
   field(out, "version", archive.version());
   field(out, "mobile", archive.isMobile());
-  field(out, "byteOrder", byteOrder(archive.isBigEndian()));
+  field(out, "byte_order", byteOrder(archive.isBigEndian()));
   field(out, "class", archive.data().object().name);
   listSources(archive, out);
   listValues("submodules", "submodules", submodulesOf(archive.data()), out);
@@ -239,7 +239,7 @@ void listCheckpoint(const Checkpoint& checkpoint, const std::string& path, uint6
   line(out, "size", sizeText(bytes));
   line(out, "byte order", std::string(byteOrder(checkpoint.isBigEndian())));
   field(out, "bytes", bytes);
-  field(out, "byteOrder", byteOrder(checkpoint.isBigEndian()));
+  field(out, "byte_order", byteOrder(checkpoint.isBigEndian()));
   std::vector<std::pair<std::string, std::string>> values;
   const PickleValue& root = checkpoint.root();
   if (!root.is(Kind::Dict)) values.emplace_back("", valueText(root));

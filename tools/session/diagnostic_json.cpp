@@ -29,11 +29,13 @@ const char* kindName(ErrorKind kind) {
 }
 
 struct DiagnosticFields {
-  DiagnosticFields(const Diagnostic& d) : d(d) {}  // NOLINT: as JSON has it
+  DiagnosticFields(const Diagnostic& d, bool tagged = false) : d(d), tagged(tagged) {}  // NOLINT: as JSON has it
   const Diagnostic& d;
+  bool tagged;
 
   template <class Visit>
   void fields(Visit&& visit) const {
+    if (tagged) visit("schema", "tscompile.diagnostic/1");
     visit("severity", severityName(d.severity));
     if (d.severity == Severity::Error) visit("kind", kindName(d.kind));
     if (d.range.valid()) {
@@ -41,8 +43,8 @@ struct DiagnosticFields {
       visit("path", d.range.file->path());
       visit("line", begin.line);
       visit("column", begin.column);
-      visit("endLine", end.line);
-      visit("endColumn", end.column);
+      visit("end_line", end.line);
+      visit("end_column", end.column);
     } else if (!d.path.empty()) {
       visit("path", d.path);
       visit("offset", d.offset);
@@ -56,7 +58,7 @@ struct DiagnosticFields {
 
 std::string diagnosticJson(const Diagnostic& diagnostic) {
   std::ostringstream text;
-  writeJson(text, DiagnosticFields(diagnostic));
+  writeJson(text, DiagnosticFields(diagnostic, true));
   return text.str();
 }
 

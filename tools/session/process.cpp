@@ -31,6 +31,7 @@ std::atomic<int> gSignal{0};
 std::atomic<bool> gJson{false};
 bool gIsTool = false;  // set before there are threads
 std::optional<Clock::time_point> gDeadline;
+CrashWriter gCrashWriter = nullptr;
 
 constexpr long kGraceMicroseconds = 80'000;
 
@@ -114,6 +115,10 @@ void armDeadline() {
 void onInternalError(const char* what, const char* file, int line) {
   std::fprintf(stderr, "tscompile: internal error: %s (%s:%d)\ntscompile: note: this is a bug of tscompile\n", what,
                file, line);
+  if (!gCrashWriter) leave(kExitInternal);
+  const std::string path = gCrashWriter(std::string(what) + " (" + file + ":" + std::to_string(line) + ")");
+  if (!path.empty())
+    std::fprintf(stderr, "tscompile: note: %s has what is needed to repeat it, without weights\n", path.c_str());
   leave(kExitInternal);
 }
 
@@ -179,6 +184,8 @@ void endTimeLimit() {
 }
 
 bool isToolProcess() { return gIsTool; }
+
+void reportCrashesWith(CrashWriter writer) { gCrashWriter = writer; }
 
 void prepareProcess() {
   gIsTool = true;

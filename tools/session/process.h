@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <optional>
+#include <string>
 
 namespace tscompile {
 
@@ -33,6 +34,9 @@ class LimitScope {
 std::optional<std::chrono::nanoseconds> remainingTime();
 // What was computed in time is written, however long that takes.
 void endTimeLimit();
+// Writes what is needed to repeat an internal error, and returns the path of the file; empty if it cannot be written.
+using CrashWriter = std::string (*)(const std::string& failure);
+void reportCrashesWith(CrashWriter writer);
 
 // While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 80
 // ms, or at a second signal, the process ends without it.

@@ -188,8 +188,14 @@ RunOptions Session::runLimits() const {
 
 bool Session::wantsColor(const std::ostream& stream) const {
   if (common.color != ColorMode::Auto) return common.color == ColorMode::Always;
+  auto isSet = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value && *value && std::string_view(value) != "0";
+  };
   if (const char* no = std::getenv("NO_COLOR"); no && *no) return false;
-  return isTerminal(stream);
+  if (isSet("CLICOLOR_FORCE")) return true;
+  const char* terminal = std::getenv("TERM");
+  return isTerminal(stream) && !(terminal && std::string_view(terminal) == "dumb");
 }
 
 void Session::report() {

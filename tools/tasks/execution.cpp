@@ -4,9 +4,14 @@
 #include "api/compile.h"
 #include "api/engine_file.h"
 #include "frontend/export/export_file.h"
+#include "ir/graph/node_text.h"
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/remedy.h"
+#include "ir/support/text.h"
 #include "ir/values/literal.h"
+#include "partition/root_causes.h"
 #include "tools/tasks/graphs.h"
+#include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
@@ -74,10 +79,62 @@ std::optional<Executable> loadAsGiven(const Options& options, Session& session) 
   return Executable{std::move(*module), std::move(*method), std::move(defaults)};
 }
 
-std::optional<Executable> withEngines(Executable given, const Options& options, Session& session) {
+std::string CutText::summary() const {
+  return fmt::format("{} of {} in {}, {}", inEngines, counted(nodes, "node"), counted(engines, "engine"),
+                     counted(segments, "segment"));
+}
+
+CutText cutText(const Prepared& prepared, const Partition& partition, bool sized) {
+  CutText out;
+  out.nodes = partition.nodeCount();
+  out.inEngines = partition.acceleratedCount();
+  out.engines = partition.count(Target::Accelerated);
+  out.segments = partition.segments.size();
+  if (out.inEngines == out.nodes) return out;
+  const RootCauses roots(*prepared.graph, partition);
+  // What keeps most nodes out, by its remedy.
+  std::map<std::string, size_t> remedies;
+  forEachNode(*prepared.graph, [&](const Node* n) {
+    if (partition.given.contains(n) || partition.decisions[n].accelerated()) return;
+    const Decision& d = partition.decisions[roots.of(n)];
+    if (out.firstReason.empty())
+      out.firstReason = placeName(roots.of(n)) + ": " + std::string(reasonCode(d.reason)) + ", " + d.detail;
+    if (!d.remedy.empty()) ++remedies[textOf(d.remedy)];
+  });
+  const auto most = std::max_element(remedies.begin(), remedies.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != remedies.end())
+    out.hint = most->first;
+  else if (!sized)
+    out.hint = "tell the sizes of the inputs with --shape";
+  return out;
+}
+
+Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session) {
+  Result<std::vector<std::string>> texts = givenInputs(options.run, session);
+  if (!texts) return Failed{};
+  InputReader reader(given.method.inputs(), session, given.defaults);
+  if (!makes) return reader.read(*texts);
+  CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
+  if (const Graph* entry = given.module.graph(options.run.method)) checkShapes(spec, *entry);
+  if (const EngineInfo* info = given.module.engineInfo())
+    spec.shapes.insert(spec.shapes.end(), info->inputs.begin(), info->inputs.end());
+  return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
+}
+
+std::optional<Executable> withEngines(Executable given, const Options& options, Session& session,
+                                      std::span<const IValue> inputs, CutText* cut) {
   if (options.run.executor == ExecutorChoice::Interpreter || given.module.engineInfo()) return given;
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
   spec.lowering.method = options.run.method;
+  const Graph* entry = given.module.graph(options.run.method);
+  if (entry) checkShapes(spec, *entry);
+  const CompileSpec unsized = spec;
+  addSizes(spec, given.method.inputs(), inputs);
+  if (cut)
+    spec.onPartition = [cut, sized = !spec.shapes.empty()](const Prepared& prepared, const Partition& partition) {
+      *cut = cutText(prepared, partition, sized);
+    };
   // Whoever says what is to stay out of engines wants to hear that there is no such thing.
   bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && spec.torchExecutedOps.empty() &&
                     spec.torchExecutedModules.empty() && spec.torchExecutedNodes.empty();
@@ -92,19 +149,17 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   session.progress.step("building engines");
   Diagnostics reasons;
   Diagnostics& diagnostics = isOptional ? reasons : session.diagnostics;
-  Result<Module> module = given.module.compiled(spec, diagnostics);
+  // What these sizes cannot be computed with, the run tells better.
+  Diagnostics ofSizes;
+  const bool sizes = spec.shapes.size() > unsized.shapes.size();
+  Result<Module> module = given.module.compiled(spec, sizes ? ofSizes : diagnostics);
+  if (!module && sizes) module = given.module.compiled(unsized, diagnostics);
   if (module)
     if (Result<Method> method = module->prepare(diagnostics, "forward"))
       return Executable{std::move(*module), std::move(*method), std::move(given.defaults)};
   if (!isOptional) return std::nullopt;
   session.note("the interpreter runs the graph, which cannot be compiled: " + reasons.list().front().message);
   return given;
-}
-
-std::optional<Executable> loadExecutable(const Options& options, Session& session) {
-  std::optional<Executable> given = loadAsGiven(options, session);
-  if (!given) return std::nullopt;
-  return withEngines(std::move(*given), options, session);
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // What the verbs that execute a graph share: loading it, compiling it, the settings of a run.
 #pragma once
 
+#include "api/compile.h"
 #include "api/module.h"
 #include "tools/options/options.h"
 #include "tools/session/process.h"
@@ -8,9 +9,34 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace tscompile {
+
+// Where the nodes of a method run, in words and numbers; all 0: nobody has cut it.
+struct CutText {
+  size_t nodes = 0, inEngines = 0, engines = 0, segments = 0;
+  std::string firstReason;  // why the first node that is not in an engine is not
+  std::string hint;         // what would help most
+
+  bool known() const { return segments > 0; }
+  // "483 of 1089 nodes in 121 engines, 484 segments"
+  std::string summary() const;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("nodes", nodes);
+    visit("nodes_in_engines", inEngines);
+    visit("engines", engines);
+    visit("segments", segments);
+    if (!firstReason.empty()) visit("first_reason", firstReason);
+    if (!hint.empty()) visit("hint", hint);
+  }
+};
+// `sized`: the sizes of the inputs are known.
+CutText cutText(const Prepared& prepared, const Partition& partition, bool sized);
 
 struct Executable {
   Module module;
@@ -21,10 +47,14 @@ struct Executable {
 // The method of the text, or the engine file, that the command line names, as it is. Nothing after a report.
 std::optional<Executable> loadAsGiven(const Options& options, Session& session);
 // The same with engines where the command line asks for them: `given` itself if it has them, and if it cannot be
-// compiled and need not be. Nothing after a report.
-std::optional<Executable> withEngines(Executable given, const Options& options, Session& session);
-// Both.
-std::optional<Executable> loadExecutable(const Options& options, Session& session);
+// compiled and need not be. They are made for the sizes of `inputs`, if there are some, and of --shape. Nothing after a
+// report. `cut` is told how the graph was cut.
+std::optional<Executable> withEngines(Executable given, const Options& options, Session& session,
+                                      std::span<const IValue> inputs = {}, CutText* cut = nullptr);
+
+// What the command line gives as inputs, for the method as it was loaded. `makes`: tensors that are not given are
+// random where --shape, the range of an engine file or the graph tells their sizes. Nothing after a report.
+Result<std::vector<IValue>> readInputs(const Executable& given, const Options& options, bool makes, Session& session);
 
 // Settings of a run on behalf of the user; `session` and `interrupts` must outlive it.
 RunOptions runOptions(const RunCommand& command, const InterruptScope& interrupts, Session& session);

@@ -3,6 +3,7 @@
 #include "api/value_text.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
+#include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
 
@@ -145,19 +146,8 @@ std::vector<IValue> InputReader::complete() const {
 
 // The input that a key means: by name, by its name in the source, else by position.
 size_t InputReader::find(const std::string& key) {
-  std::string name = !key.empty() && key[0] == '%' ? key.substr(1) : key;
-  for (size_t i = 0; i < wanted_.size(); ++i)
-    if (wanted_[i].name == name) return i;
-  // `image` stands for %image.1: compilers number the names of the source.
-  auto isNumbered = [&](const ValueInfo& v) {
-    const size_t dot = v.name.rfind('.');
-    return dot != std::string::npos && dot + 1 < v.name.size() && v.name.substr(0, dot) == name &&
-           v.name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
-  };
-  if (std::count_if(wanted_.begin(), wanted_.end(), isNumbered) == 1)
-    return static_cast<size_t>(std::find_if(wanted_.begin(), wanted_.end(), isNumbered) - wanted_.begin());
-  if (!key.empty() && key.size() < 10 && key.find_first_not_of("0123456789") == std::string::npos)
-    if (size_t at = std::stoul(key); at < wanted_.size()) return at;
+  if (const size_t found = findInput(wanted_, key); found != kNoInput) return found;
+  const std::string name = !key.empty() && key[0] == '%' ? key.substr(1) : key;
   UsageError error{"the graph has no input '" + abbreviate(key, 80) + "'"};
   NearestName nearest(name);
   for (const ValueInfo& v : wanted_) nearest.consider(v.name);
@@ -168,14 +158,16 @@ size_t InputReader::find(const std::string& key) {
 
 bool InputReader::one(const std::string& text) {
   size_t equal = text.find('=');
-  if (equal == std::string::npos || equal == 0)
-    throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
-  size_t i = find(text.substr(0, equal));
+  // A single input needs no name: "1x3x224x224:f32:randn(seed=0)" has '=' only behind a bracket.
+  const bool isNamed = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
+  if (!isNamed && wanted_.size() != 1) throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
+  size_t i = isNamed ? find(text.substr(0, equal)) : 0;
   if (given_[i]) throw UsageError{"input %" + wanted_[i].name + " was given twice"};
   Diagnostics& diagnostics = session_.diagnostics;
   size_t before = diagnostics.list().size();
-  Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--input " + wanted_[i].name,
-                                        diagnostics, wanted_[i].type, session_.common.limits);
+  Result<IValue> value =
+      parseValueText(std::string_view(text).substr(isNamed ? equal + 1 : 0), "--input " + wanted_[i].name, diagnostics,
+                     wanted_[i].type, session_.common.limits);
   if (value) {
     if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t))
       throw UsageError{"input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +

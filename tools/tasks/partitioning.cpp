@@ -12,18 +12,22 @@
 namespace tscompile {
 namespace {
 
-void checkShapeName(const InputRange& range, const Graph& graph) {
-  auto inputs = graph.inputs();
-  auto found = std::find_if(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name() == range.name; });
-  if (found == inputs.end()) {
+void checkShapeName(InputRange& range, std::span<const ValueInfo> inputs) {
+  const size_t found = findInput(inputs, range.name);
+  if (found == kNoInput) {
     UsageError error{"the graph has no input '" + abbreviate(range.name, 80) + "'"};
     NearestName nearest(range.name);
-    for (const Value* v : inputs) nearest.consider(v->name());
+    for (const ValueInfo& v : inputs) nearest.consider(v.name);
     if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+    error.notes.push_back(inputs.empty() ? "it takes no inputs"
+                                         : "it takes " + join(inputs, ", ", [](const ValueInfo& v) {
+                                             return "%" + v.name + " : " + typeText(withoutRefinement(v.type));
+                                           }));
     throw error;
   }
-  if (!(*found)->type()->isTensor())
-    throw UsageError{"input %" + range.name + " is " + typeText((*found)->type()) + " and has no shape"};
+  range.name = inputs[found].name;
+  if (!inputs[found].type->isTensor())
+    throw UsageError{"input %" + range.name + " is " + typeText(inputs[found].type) + " and has no shape"};
 }
 
 // One size for each dimension, in the range that --shape gives.
@@ -40,10 +44,31 @@ void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& sha
 
 }  // namespace
 
-void checkShapes(const PartitionSpec& spec, const Graph& graph) {
-  for (const InputRange& r : spec.shapes) checkShapeName(r, graph);
-  for (const InputRange& r : spec.usualShapes) {
-    checkShapeName(r, graph);
+size_t findInput(std::span<const ValueInfo> inputs, std::string_view name) {
+  if (!name.empty() && name[0] == '%') name.remove_prefix(1);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].name == name) return i;
+  // Compilers number the names of the source.
+  auto isNumbered = [&](const ValueInfo& v) {
+    const size_t dot = v.name.rfind('.');
+    return dot != std::string::npos && dot + 1 < v.name.size() && std::string_view(v.name).substr(0, dot) == name &&
+           v.name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+  };
+  if (std::count_if(inputs.begin(), inputs.end(), isNumbered) == 1)
+    return static_cast<size_t>(std::find_if(inputs.begin(), inputs.end(), isNumbered) - inputs.begin());
+  if (name.empty() || name.size() >= 10 || name.find_first_not_of("0123456789") != std::string_view::npos)
+    return kNoInput;
+  const size_t at = std::stoul(std::string(name));
+  return at < inputs.size() ? at : kNoInput;
+}
+
+void checkShapes(PartitionSpec& spec, const Graph& graph) {
+  std::vector<ValueInfo> inputs;
+  for (const Value* v : graph.inputs())
+    if (!v->type()->is(TypeKind::Class)) inputs.push_back({v->name(), v->type()});
+  for (InputRange& r : spec.shapes) checkShapeName(r, inputs);
+  for (InputRange& r : spec.usualShapes) {
+    checkShapeName(r, inputs);
     checkUsualShape(r, spec.shapes);
   }
 }
@@ -55,24 +80,38 @@ CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits)
   return spec;
 }
 
-Result<Module> loadForPartition(const Options& options, Session& session) {
+Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Session& session) {
   const PartitionCommand& command = options.partition;
   Result<Module> module = session.loadModule(options.arguments[0], command.weights, command.libraries);
   if (!module) return Failed{};
-  const Graph* entry = module->graph(command.spec.lowering.method);
+  const Graph* entry = module->graph(spec.lowering.method);
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
-  if (entry) checkShapes(command.spec, *entry);
+  if (entry) checkShapes(spec, *entry);
   return module;
 }
 
-std::vector<std::string> inputTexts(std::vector<std::string> texts, const PartitionSpec& spec) {
+void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> values) {
+  for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) {
+    const bool isSaid = std::any_of(spec.shapes.begin(), spec.shapes.end(),
+                                    [&](const InputRange& r) { return r.name == infos[i].name; });
+    if (isSaid || !values[i].isTensor() || !infos[i].type->isTensor()) continue;
+    const Tensor& t = values[i].toTensor();
+    const Dims sizes(t.sizes().begin(), t.sizes().end());
+    spec.shapes.push_back({infos[i].name, t.dtype(), sizes, sizes});
+  }
+}
+
+std::vector<std::string> inputTexts(std::vector<std::string> texts, const PartitionSpec& spec,
+                                    std::span<const ValueInfo> inputs) {
   std::vector<InputRange> shapes = spec.usualShapes;
   shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
   for (size_t i = 0; i < shapes.size(); ++i) {
     const InputRange& r = shapes[i];
     std::string start = r.name + "=";
-    bool given = std::any_of(texts.begin(), texts.end(),
-                             [&](const std::string& t) { return startsWith(t, start) || startsWith(t, "%" + start); });
+    const size_t own = findInput(inputs, r.name);
+    bool given = std::any_of(texts.begin(), texts.end(), [&](const std::string& t) {
+      return inputs.size() == 1 || findInput(inputs, std::string_view(t).substr(0, t.find('='))) == own;
+    });
     if (given) continue;
     DType dtype = r.dtype == DType::Undefined ? DType::Float32 : r.dtype;
     texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,

@@ -5,14 +5,26 @@
 #include "tools/options/options.h"
 #include "tools/session/session.h"
 
+#include <span>
+#include <string>
+#include <vector>
+
 namespace tscompile {
 
 CompileSpec compileSpecOf(const PartitionCommand& command, const Limits& limits);
-// The module of the first argument, verified, with the sizes checked; nothing after reporting what is wrong.
-Result<Module> loadForPartition(const Options& options, Session& session);
+// The module of the first argument, verified, and the names of the sizes of the spec checked; nothing after reporting
+// what is wrong.
+Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Session& session);
 // The inputs that are given as NAME=VALUE, and random numbers for tensors whose sizes only the spec tells.
-std::vector<std::string> inputTexts(std::vector<std::string> given, const PartitionSpec& spec);
-// Whether the sizes that were given are those of inputs that the graph has.
-void checkShapes(const PartitionSpec& spec, const Graph& graph);
+std::vector<std::string> inputTexts(std::vector<std::string> given, const PartitionSpec& spec,
+                                    std::span<const ValueInfo> inputs);
+// The sizes of tensors that are given, as if they had been said with --shape, where nothing was said.
+void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> values);
+// The input that people mean by a name: its own, that of the source (`image` for %image.1), or a position, from 0,
+// where the module itself is not counted. kNoInput if there is none.
+inline constexpr size_t kNoInput = SIZE_MAX;
+size_t findInput(std::span<const ValueInfo> inputs, std::string_view name);
+// Gives the sizes of the spec the names that the graph has. Throws UsageError for those of no input.
+void checkShapes(PartitionSpec& spec, const Graph& graph);
 
 }  // namespace tscompile

@@ -158,7 +158,12 @@ void writeList(std::span<const IValue> values, JsonWriter& json, OutputWriter::T
   }
   json.newLine();
   json.endArray();
-  json.finish();
+}
+
+// The name of the file of a tensor: they are numbered as they come.
+std::string fileNameOf(const Tensor& t, size_t number) {
+  const bool bfloat16 = t.dtype() == DType::BFloat16;  // NumPy has no such thing
+  return std::to_string(number) + (bfloat16 ? ".safetensors" : ".npy");
 }
 
 bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
@@ -208,8 +213,8 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
   bool good = true;
   std::deque<FileWriter> files;
   auto tensor = [&](const Tensor& t) -> std::string {
-    bool bfloat16 = t.dtype() == DType::BFloat16;  // NumPy has no such thing
-    std::string name = std::to_string(files.size()) + (bfloat16 ? ".safetensors" : ".npy");
+    const bool bfloat16 = t.dtype() == DType::BFloat16;
+    std::string name = fileNameOf(t, files.size());
     if (!good) return name;
     FileWriter& file = files.emplace_back(folder + "/" + name, diagnostics);
     good = (bfloat16 ? putSafetensors(file, {{"value", t}}) : putNpy(file, t)) && file.finish();
@@ -218,6 +223,7 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
   std::ostringstream text;
   JsonWriter json(text);
   writeList(values, json, [&](const Tensor& t) { json.field("file", tensor(t)); });
+  json.finish();
   const std::string index = folder + "/outputs.json";
   FileWriter all(index, diagnostics);
   if (!good || !all.write(text.str()) || !all.finish()) return false;
@@ -303,8 +309,22 @@ void describeOutputs(std::span<const IValue> values, std::ostream& out) {
   for (const IValue& v : values) describer.value(v, "", 0);
 }
 
+std::string outputListText(std::span<const IValue> values) {
+  std::ostringstream text;
+  {
+    JsonWriter json(text);
+    size_t files = 0;
+    writeList(values, json, [&](const Tensor& t) { json.field("file", fileNameOf(t, files++)); });
+    json.finish();
+  }
+  return text.str();
+}
+
 void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out) {
   JsonWriter json(out);
+  json.beginObject();
+  json.field("schema", "tscompile.run/1");
+  json.key("outputs");
   writeList(values, json, [&](const Tensor& t) {
     if (full) return json.field("value", valueToText(IValue(t)));
     if (!hasStatistics(t)) return;
@@ -313,6 +333,8 @@ void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream
     json.field("max", s.greatest);
     json.field("mean", s.mean);
   });
+  json.endObject();
+  json.finish();
 }
 
 }  // namespace tscompile

@@ -16,9 +16,11 @@ void checkOutputs(std::span<const IValue> values);
 // Writes DIR/outputs.json and a file for each tensor; the list comes last, so that it never tells of files that are not
 // there. False after a report.
 bool writeOutputs(const std::string& folder, std::span<const IValue> values, Diagnostics& diagnostics);
+// outputs.json as writeOutputs() would write it.
+std::string outputListText(std::span<const IValue> values);
 // One line for each value: type, shape, least, greatest and mean element.
 void describeOutputs(std::span<const IValue> values, std::ostream& out);
-// The same as JSON; with `full`, tensors in the notation of --input.
+// The same as JSON ("tscompile.run/1"); with `full`, tensors in the notation of --input.
 void describeOutputsJson(std::span<const IValue> values, bool full, std::ostream& out);
 
 }  // namespace tscompile

@@ -64,8 +64,16 @@ TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
   EXPECT_LE(engine["layers"][0]["us"].number + engine["layers"][1]["us"].number, engine["us"].number);
   EXPECT_LE(engine["us"].number, json["run_us"].number);
 
-  // An event for each layer and one, around them, for the engine.
-  Json events = readJson(trace)["traceEvents"];
+  // An event for each layer and one, around them, for the engine; beside them the memory at their ends, and names.
+  std::vector<Json> events;
+  size_t counters = 0, names = 0;
+  for (const Json& e : readJson(trace)["traceEvents"].items) {
+    counters += e["ph"].text == "C" && e["args"]["bytes"].number > 0;
+    names += e["ph"].text == "M" && !e["args"]["name"].text.empty();
+    if (e["ph"].text == "X") events.push_back(e);
+  }
+  EXPECT_EQ(counters, 3u);
+  EXPECT_EQ(names, 2u);
   ASSERT_EQ(events.size(), 3u);
   const Json& whole = events[2];
   EXPECT_EQ(whole["name"].text, "engine 0");

@@ -45,7 +45,7 @@ TEST(PluginWork, IsPartOfAProfile) {
 
 TEST(PluginWork, SchemasHaveTheAttributesOfEveryPlugin) {
   Json schema = parseJson(runCli({"plugins", "show", "Rmsnorm", "--format", "json"}).out);
-  const Json& properties = schema["properties"];
+  const Json& properties = schema["fields"]["properties"];
   EXPECT_EQ(properties["inputs"]["items"]["enum"][0].text, "x");
   EXPECT_EQ(properties["plugin_version"]["type"].text, "string");
   EXPECT_EQ(properties["inplace"]["enum"][1].number, 1);

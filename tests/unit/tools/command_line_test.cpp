@@ -1,0 +1,160 @@
+// Options from files and from the environment, and what the tool says where it fails itself.
+#include "tests/support/cli.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+#include "tools/reports/crash_report.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace tscompile::test {
+namespace {
+
+const std::string kFrozen = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_scripted/frozen.ir";
+const std::string kArchive = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/model.pt";
+
+size_t segments(const std::vector<std::string>& args) { return parseJson(runCli(args).out)["segments"].size(); }
+
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(ResponseFile, StandsForItsWords) {
+  TemporaryFolder folder;
+  const std::string options =
+      folder.write("options.txt", "# what is left out\n--torch-executed-op 'aten::relu'\n--format \"json\"\n");
+  EXPECT_GT(segments({"partition", "@" + options, kFrozen}), 1u);
+  EXPECT_EQ(segments({"partition", kFrozen, "--format", "json"}), 1u);
+  const CliResult missing = runCli({"partition", "@" + folder.path() + "/none", kFrozen});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("cannot be read"), std::string::npos);
+}
+
+TEST(ResponseFile, ValuesOfOptionsAreNone) {
+  TemporaryFolder folder;
+  // --expect takes @FILE as a value.
+  const CliResult r = runCli({"run", kArchive, "-i", "1x1x32x32:f32:ones", "--expect",
+                              "@" + std::string(TSCOMPILE_SOURCE_DIR "/samples/models/lenet_archive/expected/0.npy")});
+  EXPECT_NE(r.out.find("FAILED"), std::string::npos) << r.err;
+}
+
+TEST(Environment, SaysOptionsThatTheCommandLineDoesNot) {
+  Variable variable("TSCOMPILE_TORCH_EXECUTED_OP", "aten::relu");
+  EXPECT_GT(segments({"partition", kFrozen, "--format", "json"}), 1u);
+  EXPECT_EQ(segments({"partition", kFrozen, "--format", "json", "--torch-executed-op", "aten::conv2d"}),
+            segments({"partition", kFrozen, "--format", "json", "--torch-executed-op=aten::conv2d"}));
+  Variable bad("TSCOMPILE_MIN_BLOCK_SIZE", "many");
+  EXPECT_EQ(runCli({"partition", kFrozen}).code, 2);
+}
+
+TEST(CrashReport, HoldsTextsAndNoWeights) {
+  TemporaryFolder folder;
+  Variable place("TMPDIR", folder.path().c_str());
+  const std::string text = folder.write("model.ir", "graph(%x : Tensor):\n  return (%x)\n");
+  const std::string weights = TSCOMPILE_SOURCE_DIR "/samples/models/lenet_scripted/weights.safetensors";
+  rememberCommandLine(std::vector<std::string>{"run", text, "-w", weights, "-i", "x=3"});
+  const std::string path = writeCrashReport("a check failed");
+  ASSERT_TRUE(path.starts_with(folder.path())) << path;
+  const std::string report = readText(path);
+  EXPECT_TRUE(report.starts_with("a check failed\ntscompile "));
+  EXPECT_NE(report.find("tscompile \"run\""), std::string::npos);
+  EXPECT_NE(report.find("graph(%x : Tensor):"), std::string::npos);
+  EXPECT_NE(report.find("weights.safetensors: "), std::string::npos);
+  EXPECT_LT(report.size(), 2000u);
+}
+
+TEST(Color, IsForTerminalsThatShowIt) {
+  const std::vector<std::string> bad = {"parse", TSCOMPILE_TESTS_DIR "/golden/parse/bad_json_errors.ir"};
+  EXPECT_EQ(runCli(bad).err.find('\x1b'), std::string::npos);
+  Variable force("CLICOLOR_FORCE", "1");
+  EXPECT_NE(runCli(bad).err.find('\x1b'), std::string::npos);
+  Variable none("NO_COLOR", "1");
+  EXPECT_EQ(runCli(bad).err.find('\x1b'), std::string::npos);
+}
+
+TEST(Expect, ComparesWithFoldersAndFiles) {
+  TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const std::vector<std::string> run = {"run", kArchive, "-i", "1x1x32x32:f32:randn(seed=3)"};
+  auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> args = run;
+    args.insert(args.end(), more.begin(), more.end());
+    return runCli(args);
+  };
+  ASSERT_EQ(with({"--outputs", out}).code, 0);
+  const CliResult same = with({"--expect", out});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.out, "output 0: largest difference 0, within rtol 0.001, atol 0.0001\n  ulps  0: 100.0 %\nPASSED\n");
+  // The interpreter differs in the last digits.
+  const CliResult strict = with({"--expect", out, "--executor", "interpreter", "--rtol", "0", "--atol", "0=0"});
+  EXPECT_EQ(strict.code, 1);
+  EXPECT_NE(strict.out.find("FAILED\n"), std::string::npos) << strict.out;
+  EXPECT_EQ(with({"--expect", out, "--executor", "interpreter", "--rtol", "0", "--atol", "0=1e-3"}).code, 0);
+  EXPECT_EQ(with({"--expect", "0=@" + out + "/0.npy"}).code, 0);
+  EXPECT_EQ(with({"--expect", "1=@" + out + "/0.npy"}).code, 2);
+  EXPECT_EQ(with({"--expect", "@" + out + "/none.npy"}).code, 5);
+  EXPECT_EQ(with({"--expect", "[1, 2]"}).code, 1);
+  EXPECT_EQ(runCli({"verify", kArchive, "-i", "1x1x32x32:f32:randn(seed=3)", "--expect", out}).code, 0);
+}
+
+TEST(Expect, TextsAndNumbersCountAsWell) {
+  TemporaryFolder folder;
+  const std::string text = folder.write("n.ir",
+                                        "graph(%n : int):\n  %two : int = prim::Constant[value=2]()\n"
+                                        "  %m : int = aten::mul(%n, %two)\n  return (%m)\n");
+  ASSERT_EQ(runCli({"run", text, "-i", "n=3", "--outputs", folder / "out"}).code, 0);
+  EXPECT_EQ(runCli({"run", text, "-i", "3", "--expect", folder / "out"}).code, 0);
+  EXPECT_EQ(runCli({"run", text, "-i", "n=4", "--expect", folder / "out"}).code, 1);
+}
+
+TEST(Names, SizesMayBeSaidByPosition) {
+  const std::vector<std::string> base = {"partition", kArchive, "--format", "json", "--shape"};
+  std::string first;
+  for (const char* shape : {"x=1x1x32x32", "0=1x1x32x32", "1x1x32x32", "%x=1x1x32x32"}) {
+    std::vector<std::string> args = base;
+    args.emplace_back(shape);
+    const CliResult r = runCli(args);
+    EXPECT_EQ(r.code, 0) << shape << r.err;
+    if (first.empty()) first = r.out;
+    EXPECT_EQ(r.out, first) << shape;
+  }
+}
+
+TEST(Bench, TellsWhereItRanAndOfWhat) {
+  const Json bench =
+      parseJson(runCli({"bench", kArchive, "--sizes", "1x1x32x32", "--duration", "10ms", "--threads", "1",
+                        "--concurrency", "2", "--torch-executed-op", "aten::relu", "--format", "json"})
+                    .out);
+  EXPECT_EQ(bench["checksum"].text.size(), 16u);
+  const Json& result = bench["results"][0];
+  EXPECT_EQ(result["concurrency"].number, 2);
+  EXPECT_EQ(result["sizes"].text, "1x1x32x32");
+  EXPECT_GT(result["cut"]["nodes"].number, result["cut"]["nodes_in_engines"].number);
+  EXPECT_NE(result["cut"]["first_reason"].text.find("SMALL_BLOCK, its engine would have 1 node"), std::string::npos);
+  EXPECT_EQ(result["cut"]["hint"].text, "leave out --torch-executed-op aten::relu");
+  EXPECT_GE(result["samples_ms"].size(), 6u);
+}
+
+TEST(Profile, SumsUpByModuleAndOperator) {
+  const Json profile =
+      parseJson(runCli({"profile", kArchive, "-i", "1x1x32x32:f32:ones", "--runs", "2", "--format", "json"}).out);
+  double feat = 0, inner = 0;
+  for (const Json& m : profile["modules"].items) {
+    if (m["name"].text == "feat") feat = m["us"].number;
+    if (m["name"].text.starts_with("feat.")) inner += m["us"].number;
+  }
+  EXPECT_GT(inner, 0);
+  EXPECT_GE(feat, inner);
+  const std::string text =
+      runCli({"profile", kArchive, "-i", "1x1x32x32:f32:ones", "--runs", "2", "--by", "module"}).out;
+  EXPECT_NE(text.find("  feat.conv1\n"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace tscompile::test

@@ -1,0 +1,181 @@
+// What every command writes with --format json is one object that its schema describes.
+#include "tests/support/cli.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+namespace tscompile::test {
+namespace {
+
+std::string_view kindName(const Json& v) {
+  switch (v.kind) {
+    case Json::Kind::Null:
+      return "null";
+    case Json::Kind::Bool:
+      return "boolean";
+    case Json::Kind::Number:
+      return v.number == std::floor(v.number) ? "integer" : "number";
+    case Json::Kind::String:
+      return "string";
+    case Json::Kind::Array:
+      return "array";
+    case Json::Kind::Object:
+      return "object";
+  }
+  return "";
+}
+
+bool isOfType(const Json& v, const std::string& type) {
+  return type == kindName(v) || (type == "number" && v.kind == Json::Kind::Number);
+}
+
+// The part of JSON Schema that tools/schemas use. Appends what does not hold.
+void validate(const Json& v, const Json& schema, const std::string& at, std::vector<std::string>& faults) {
+  for (const auto& [name, ignored] : schema.fields) {
+    static const std::set<std::string> known = {"$schema",  "title", "description",          "type",  "properties",
+                                                "required", "items", "additionalProperties", "const", "enum"};
+    if (!known.count(name)) faults.push_back(at + ": the schema has '" + name + "', which nothing checks");
+  }
+  if (const Json& type = schema["type"]; !type.isNull()) {
+    std::vector<Json> types = type.kind == Json::Kind::Array ? type.items : std::vector<Json>{type};
+    if (std::none_of(types.begin(), types.end(), [&](const Json& t) { return isOfType(v, t.text); }))
+      faults.push_back(at + " is " + std::string(kindName(v)));
+  }
+  if (const Json& constant = schema["const"]; !constant.isNull() && constant.text != v.text)
+    faults.push_back(at + " is '" + v.text + "', not '" + constant.text + "'");
+  if (const Json& choices = schema["enum"]; !choices.isNull())
+    if (std::none_of(choices.items.begin(), choices.items.end(), [&](const Json& c) { return c.text == v.text; }))
+      faults.push_back(at + " is '" + v.text + "'");
+  for (const Json& name : schema["required"].items)
+    if (v.kind == Json::Kind::Object && !v.has(name.text)) faults.push_back(at + " has no '" + name.text + "'");
+  const Json& properties = schema["properties"];
+  for (const auto& [name, value] : v.fields) {
+    if (properties.has(name))
+      validate(value, properties[name], at + "." + name, faults);
+    else if (const Json& others = schema["additionalProperties"]; !others.isNull())
+      validate(value, others, at + "." + name, faults);
+    else if (!properties.isNull())
+      faults.push_back(at + " has '" + name + "', which the schema does not tell of");
+  }
+  if (const Json& items = schema["items"]; !items.isNull())
+    for (size_t i = 0; i < v.items.size(); ++i) validate(v.items[i], items, at + "[" + std::to_string(i) + "]", faults);
+}
+
+std::string joined(const std::vector<std::string>& faults) {
+  std::string out;
+  for (size_t i = 0; i < std::min<size_t>(faults.size(), 20); ++i) out += faults[i] + "\n";
+  return out;
+}
+
+Json schemaOf(const std::string& tag) { return parseJson(runCli({"schema", tag}).out); }
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  for (size_t at; (at = text.find(what)) != std::string::npos;) text.replace(at, what.size(), with);
+  return text;
+}
+
+struct Call {
+  std::string line;
+  CliResult result;
+};
+
+std::vector<Call> runCalls(const TemporaryFolder& folder) {
+  std::vector<Call> out;
+  std::istringstream lines(readText(TSCOMPILE_TESTS_DIR "/data/json_calls.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::string text = replaced(line, "%M", TSCOMPILE_SOURCE_DIR "/samples/models");
+    text = replaced(replaced(text, "%R", TSCOMPILE_SOURCE_DIR), "%t", folder.path());
+    std::vector<std::string> words = shellWords(text);
+    words.insert(words.end(), {"--format", "json"});
+    out.push_back({line, runCli(words)});
+  }
+  return out;
+}
+
+TEST(JsonContract, EveryCommandKeepsItsSchema) {
+  TemporaryFolder folder;
+  std::set<std::string> commands, tags;
+  for (const Call& call : runCalls(folder)) {
+    commands.insert(call.line.substr(0, call.line.find(' ')));
+    EXPECT_LE(call.result.code, 1) << call.line << "\n" << call.result.err;
+    const Json value = parseJson(call.result.out);
+    ASSERT_EQ(value.kind, Json::Kind::Object) << call.line << "\n" << call.result.out.substr(0, 200);
+    const std::string tag = value["schema"].text;
+    ASSERT_FALSE(tag.empty()) << call.line;
+    tags.insert(tag);
+    const Json schema = schemaOf(tag);
+    ASSERT_EQ(schema["title"].text, tag) << call.line;
+    std::vector<std::string> faults;
+    validate(value, schema, "", faults);
+    EXPECT_TRUE(faults.empty()) << call.line << "\n" << joined(faults);
+  }
+  // None is left out.
+  std::istringstream def(readText(TSCOMPILE_SOURCE_DIR "/tools/commands/commands.def"));
+  for (std::string line; std::getline(def, line);)
+    if (line.starts_with("TS_COMMAND(")) EXPECT_TRUE(commands.count(line.substr(11, line.find(')') - 11))) << line;
+  // And each schema is of something.
+  tags.insert("tscompile.diagnostic/1");
+  for (const Json& name : parseJson(runCli({"schema", "--format", "json"}).out)["names"].items)
+    EXPECT_TRUE(tags.count("tscompile." + name.text + "/1")) << name.text;
+}
+
+TEST(JsonContract, DiagnosticsKeepTheirSchema) {
+  const Json schema = schemaOf("diagnostic");
+  const CliResult bad =
+      runCli({"parse", TSCOMPILE_TESTS_DIR "/golden/parse/bad_json_errors.ir", "--error-format", "json"});
+  std::istringstream lines(bad.err);
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    std::vector<std::string> faults;
+    validate(parseJson(line), schema, "", faults);
+    EXPECT_TRUE(faults.empty()) << joined(faults) << line;
+  }
+  EXPECT_GE(count, 2u);
+}
+
+TEST(JsonContract, WhatIsSaidBesideIsJsonAsWell) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"lint", TSCOMPILE_SOURCE_DIR "/samples/models/loops/model.ir"},
+        {"lower", TSCOMPILE_SOURCE_DIR "/samples/models/lenet_scripted/model.dump", "--trace"}}) {
+    std::vector<std::string> words = args;
+    words.insert(words.end(), {"--error-format", "json"});
+    std::istringstream lines(runCli(words).err);
+    size_t count = 0;
+    for (std::string line; std::getline(lines, line); ++count)
+      EXPECT_EQ(parseJson(line)["schema"].text, "tscompile.diagnostic/1") << line;
+    EXPECT_GE(count, 1u) << args[0];
+  }
+}
+
+TEST(JsonContract, TheValidatorFindsFaults) {
+  const Json schema = schemaOf("version");
+  auto faults = [&](const std::string& text) {
+    std::vector<std::string> out;
+    validate(parseJson(text), schema, "", out);
+    return joined(out);
+  };
+  const std::string good = runCli({"version", "--format", "json"}).out;
+  EXPECT_EQ(faults(good), "");
+  EXPECT_EQ(faults(replaced(good, "tscompile.version/1", "tscompile.version/2")),
+            ".schema is 'tscompile.version/2', not 'tscompile.version/1'\n");
+  EXPECT_NE(faults(replaced(good, "\"compiler\"", "\"compilr\"")).find("has no 'compiler'"), std::string::npos);
+  EXPECT_NE(faults(R"({"schema": "tscompile.version/1", "version": 3})").find(".version is integer"),
+            std::string::npos);
+}
+
+TEST(Schema, UnknownNamesAreRefusedWithTheNearest) {
+  const CliResult r = runCli({"schema", "bensh"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("did you mean 'bench'?"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tscompile::test

@@ -1,0 +1,174 @@
+// The page of `tscompile report`: its data and its structure, without a browser (tests/tools/report_test.py has one).
+#include "tests/support/cli.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+#include "tools/pages/markup.h"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+
+namespace tscompile::test {
+namespace {
+
+std::string model(const std::string& name) { return TSCOMPILE_SOURCE_DIR "/samples/models/" + name; }
+
+std::string page(std::vector<std::string> args, const TemporaryFolder& folder) {
+  args.insert(args.begin(), "report");
+  args.insert(args.end(), {"-o", folder / "report.html", "-q"});
+  const CliResult r = runCli(args);
+  EXPECT_EQ(r.code, 0) << r.err;
+  return readText(folder / "report.html");
+}
+
+std::string between(const std::string& text, const std::string& begin, const std::string& end) {
+  const size_t from = text.find(begin);
+  if (from == std::string::npos) return "";
+  return text.substr(from + begin.size(), text.find(end, from) - from - begin.size());
+}
+
+Json dataOf(const std::string& html) { return parseJson(between(html, "id=data>", "</script>")); }
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(Report, HasTheModelItsTimesAndItsGraph) {
+  TemporaryFolder folder;
+  const std::string html =
+      page({model("lenet_archive/model.pt"), "-i", "1x1x32x32:f32:ones", "--duration", "30ms"}, folder);
+  const Json data = dataOf(html);
+  ASSERT_EQ(data["schema"].text, "tscompile.report/1");
+  EXPECT_EQ(data["coverage"].number, 1);
+  EXPECT_TRUE(data["run"]["accuracy"]["within"].boolean);
+  EXPECT_GT(data["run"]["latency_ms"]["median"].number, 0);
+  EXPECT_GT(data["run"]["peak_tensor_bytes"].number, 1 * 6 * 30 * 30 * 4);
+  EXPECT_GT(data["run"]["peaks"]["gflops"].number, 0);
+  EXPECT_GT(data["run"]["memory"].size(), 3u);
+  // Each node has a row, which says what it is; the time of all rows is that of the run.
+  double us = data["run"]["other_us"].number;
+  std::vector<std::string> modules;
+  for (size_t i = 0; i < data["rows"].size(); ++i) {
+    const Json& row = data["rows"][i];
+    EXPECT_NE(html.find("<tr id=n" + std::to_string(i)), std::string::npos);
+    us += row["us"].number;
+    if (row.has("module")) modules.push_back(data["modules"][static_cast<size_t>(row["module"].number)].text);
+    for (const Json& from : row["inputs"].items) EXPECT_LT(from.number, i);
+  }
+  EXPECT_NEAR(us, data["run"]["profiled_us"].number, 0.02 * us + 1);
+  EXPECT_EQ(modules.front(), "feat.conv1");
+  EXPECT_EQ(modules.back(), "classifer.fc3");
+  // Where the script of the page takes things from.
+  for (const char* part :
+       {"id=time", "id=latency", "id=memory", "id=cut", "id=graph", "id=list", "id=node", "id=filter"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+TEST(Report, NeedsNothingElse) {
+  TemporaryFolder folder;
+  const std::string html = page({model("lenet_scripted/frozen.ir"), "--no-run"}, folder);
+  EXPECT_LT(html.size(), 150'000u);
+  EXPECT_EQ(html.find("http:"), std::string::npos);
+  EXPECT_EQ(html.find("src="), std::string::npos);
+  EXPECT_EQ(html.find("@import"), std::string::npos);
+  EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
+  EXPECT_NE(html.find("script-src 'sha256-"), std::string::npos);
+  // Data and script, and no others.
+  EXPECT_EQ(count(html, "<script"), 2u);
+  EXPECT_EQ(count(html, "</script"), 2u);
+}
+
+TEST(Report, TellsWhyNodesAreNotInEngines) {
+  TemporaryFolder folder;
+  const std::string html =
+      page({model("lenet_scripted/frozen.ir"), "--no-run", "--torch-executed-op", "aten::relu"}, folder);
+  const Json data = dataOf(html);
+  size_t refused = 0;
+  for (const Json& row : data["rows"].items) {
+    if (!row.has("reason")) continue;
+    ++refused;
+    EXPECT_EQ(data["segments"][static_cast<size_t>(row["segment"].number)]["target"].text, "interpreter");
+  }
+  EXPECT_GE(refused, 4u);
+  EXPECT_EQ(data["reasons"][0]["code"].text, "USER_EXCLUDED");
+  EXPECT_EQ(data["reasons"][0]["remedy"].text, "leave out --torch-executed-op aten::relu");
+  EXPECT_NE(html.find("<td>USER_EXCLUDED"), std::string::npos);
+  EXPECT_GT(data["sweep"].size(), 3u);
+  EXPECT_NE(html.find("What --min-block-size would give"), std::string::npos);
+}
+
+// Names are anybody's.
+TEST(Report, NamesOfAModelAreNoMarkup) {
+  TemporaryFolder folder;
+  const std::string evil = "<img src=x onerror=alert(1)>\xE2\x80\xAE&\"'";
+  const std::string path =
+      folder.write("a<b>&.ir",
+                   "graph(%x : Tensor):\n  %k : str = prim::Constant[value=\"</script><b>\\n\"]()\n"
+                   "  %y : Tensor = aten::relu(%x), scope: __module." +
+                       evil + "\n  %n : int = aten::len(%k), scope: </script>" + evil + "\n  return (%y, %n)\n");
+  const std::string html = page({path, "--no-run"}, folder);
+  EXPECT_EQ(count(html, "<script"), 2u);
+  EXPECT_EQ(count(html, "</script"), 2u);
+  EXPECT_EQ(html.find("<img"), std::string::npos);
+  EXPECT_EQ(html.find("<b>&"), std::string::npos);
+  EXPECT_EQ(html.find("\xE2\x80\xAE"), std::string::npos);
+  const Json data = dataOf(html);
+  ASSERT_EQ(data["modules"].size(), 1u);
+  EXPECT_NE(data["modules"][0].text.find("<img src=x onerror=alert(1)>\\u202e&"), std::string::npos)
+      << data["modules"][0].text;
+}
+
+TEST(Report, LabelsOfTenMegabytesAreCutShort) {
+  TemporaryFolder folder;
+  const std::string label(10'000'000, 'a');
+  const std::string path =
+      folder.write("long.ir", "graph(%x : Tensor):\n  %k : str = prim::Constant[value=\"" + label + "\"]()\n" + "  %y" +
+                                  label.substr(0, 60'000) + " : Tensor = aten::relu(%x), scope: __module." +
+                                  label.substr(0, 60'000) + "\n  %n : int = aten::len(%k)\n  return (%n)\n");
+  EXPECT_LT(page({path, "--no-run"}, folder).size(), 200'000u);
+}
+
+TEST(Report, TenThousandNodesAreThreeMegabytes) {
+  TemporaryFolder folder;
+  std::string text =
+      "graph(%x.1 : Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)):\n"
+      "  %one : int = prim::Constant[value=1]()\n";
+  std::string last = "x.1", before = "x.1";
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string name = "input." + std::to_string(i);
+    const std::string scope = ", scope: __module.layers." + std::to_string(i / 20) + "/__module.layers." +
+                              std::to_string(i / 20) + (i % 2 ? ".norm" : ".act") + " # model.py:" + std::to_string(i) +
+                              ":1\n";
+    text += "  %" + name +
+            " : Tensor = " + (i % 2 ? "aten::add(%" + last + ", %" + before + ", %one)" : "aten::relu(%" + last + ")") +
+            scope;
+    before = last, last = name;
+  }
+  const std::string path = folder.write("large.ir", text + "  return (%" + last + ")\n");
+  const std::string html = page({path, "--no-run"}, folder);
+  EXPECT_LT(html.size(), 3'000'000u);
+  EXPECT_EQ(count(html, "<tr id=n"), 10'002u);
+  EXPECT_EQ(dataOf(html)["rows"].size(), 10'002u);
+}
+
+TEST(Report, NeedsAFileToWrite) {
+  const CliResult r = runCli({"report", model("lenet_scripted/frozen.ir")});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("report needs a file to write"), std::string::npos);
+}
+
+TEST(Markup, WhatHidesIsSpelledOut) {
+  EXPECT_EQ(shown("a\tb\x01\xE2\x80\xAE\xFF"), "a\\u0009b\\u0001\\u202e\uFFFD");
+  EXPECT_EQ(shown("größe"), "größe");
+  EXPECT_EQ(shown("ääääää", 5), "äää…");
+  EXPECT_EQ(escaped("<a href='x'>&\""), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;");
+  EXPECT_EQ(scriptSafe("{\"a\": \"</script>\"}"), "{\"a\": \"\\u003c/script>\"}");
+  EXPECT_EQ(timeText(1234.5), "1.23 ms");
+  EXPECT_EQ(timeText(0.5), "0.500 µs");
+  EXPECT_EQ(number(0), "0");
+}
+
+}  // namespace
+}  // namespace tscompile::test

@@ -1,0 +1,218 @@
+#include "tools/tasks/expect.h"
+
+#include "api/value_text.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/weights.h"
+#include "ir/support/quantities.h"
+#include "ir/support/text.h"
+#include "ir/values/literal.h"
+#include "tools/options/option_parts.h"
+#include "tools/tasks/run_outputs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+namespace tscompile {
+namespace {
+
+// The bits of an f32 or f64 on a line on which neighbours differ by one.
+int64_t place(double v, bool isDouble) {
+  if (isDouble) {
+    int64_t bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    return bits < 0 ? INT64_MIN - bits : bits;
+  }
+  const auto f = static_cast<float>(v);
+  int32_t bits;
+  std::memcpy(&bits, &f, sizeof bits);
+  return bits < 0 ? int64_t{INT32_MIN} - bits : bits;
+}
+
+size_t classOf(uint64_t ulps) {
+  constexpr uint64_t kEnds[] = {0, 1, 4, 16, 1024};
+  return static_cast<size_t>(std::lower_bound(std::begin(kEnds), std::end(kEnds), ulps) - std::begin(kEnds));
+}
+
+// The tensors among values in the order in which outputs.json numbers them.
+void tensorsOf(const IValue& v, const std::string& name, std::vector<std::pair<std::string, Tensor>>& out,
+               int depth = 0) {
+  constexpr int kDeepest = 64;
+  if (depth > kDeepest) return;
+  if (v.isTensor()) {
+    if (v.tensorImpl()) out.emplace_back(name, v.toTensor());
+    return;
+  }
+  size_t at = 0;
+  if (v.isList())
+    for (const IValue& i : v.toList().items) tensorsOf(i, name + "." + std::to_string(at++), out, depth + 1);
+  if (v.isTuple())
+    for (const IValue& i : v.toTuple().items) tensorsOf(i, name + "." + std::to_string(at++), out, depth + 1);
+  if (v.isDict())
+    v.toDict().forEach([&](const IValue& key, const IValue& value) {
+      tensorsOf(value, name + "." + abbreviate(valueText(key, LiteralStyle::Plain), 60), out, depth + 1);
+    });
+}
+
+class Comparer {
+ public:
+  Comparer(std::span<const IValue> outputs, const Expectations& expectations, Session& session)
+      : outputs_(outputs), expectations_(expectations), session_(session) {}
+
+  Result<ExpectationReport> run() {
+    std::error_code ignored;
+    for (const std::string& text : expectations_.texts)
+      if (!(std::filesystem::is_directory(text, ignored) ? folder(text) : value(text))) return Failed{};
+    return std::move(report_);
+  }
+
+ private:
+  Tolerance toleranceOf(size_t output) const {
+    auto own = expectations_.ofOutput.find(output);
+    return own == expectations_.ofOutput.end() ? expectations_.tolerance : own->second;
+  }
+
+  void add(size_t output, std::string name, const IValue& got, const IValue& want) {
+    const Tolerance t = toleranceOf(output);
+    ExpectedOutput& row = report_.outputs.emplace_back();
+    row.name = std::move(name);
+    row.tolerance = t;
+    row.difference = difference(got, want, t);
+    if (got.isTensor() && want.isTensor()) row.ulps = ulpHistogram(got.toTensor(), want.toTensor());
+  }
+
+  // "@y.npy", "0=@y.npy", "1=[1, 2]".
+  bool value(const std::string& text) {
+    const size_t equal = text.find('=');
+    const std::string key = equal == std::string::npos ? "0" : text.substr(0, equal);
+    std::optional<uint64_t> at = parseCount(key);
+    if (!at) at = text[0] == '@' ? std::optional<uint64_t>(0) : std::nullopt;
+    const bool named = equal != std::string::npos && parseCount(key);
+    if (!at || *at >= outputs_.size())
+      throw UsageError{"--expect takes a folder, @FILE or N=VALUE for one of the " +
+                       counted(outputs_.size(), "output") + ", not '" + abbreviate(text, 80) + "'"};
+    Result<IValue> want =
+        parseValueText(named ? std::string_view(text).substr(equal + 1) : std::string_view(text), "--expect " + key,
+                       session_.diagnostics, dynamicType(outputs_[*at]), session_.common.limits);
+    if (want) add(*at, "output " + std::to_string(*at), outputs_[*at], *want);
+    return bool(want);
+  }
+
+  bool folder(const std::string& path) {
+    size_t number = 0;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      std::vector<std::pair<std::string, Tensor>> tensors;
+      tensorsOf(outputs_[i], "output " + std::to_string(i), tensors);
+      for (auto& [name, tensor] : tensors) {
+        const bool bfloat16 = tensor.dtype() == DType::BFloat16;
+        const std::string file = path + "/" + std::to_string(number++) + (bfloat16 ? ".safetensors" : ".npy");
+        Result<Tensor> want = bfloat16 ? readSafetensor(file, "value", session_.diagnostics, session_.common.limits)
+                                       : readNpy(file, session_.diagnostics, session_.common.limits);
+        if (!want) return false;
+        add(i, name, IValue(tensor), IValue(*want));
+      }
+    }
+    return rest(path);
+  }
+
+  // Numbers, texts and how all is put together: the list of the folder must be the one that these outputs have.
+  bool rest(const std::string& path) {
+    std::error_code ignored;
+    const std::string list = path + "/outputs.json";
+    if (!std::filesystem::exists(list, ignored)) return true;
+    Result<std::string> want = readFile(list, session_.common.limits.textBytes, session_.diagnostics);
+    if (!want) return false;
+    auto plain = [](std::string_view text) {  // PyTorch's exporter indents
+      std::string out;
+      bool quoted = false;
+      for (size_t i = 0; i < text.size(); ++i) {
+        if (text[i] == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
+        if (quoted || !std::strchr(" \n\r\t", text[i])) out += text[i];
+      }
+      return out;
+    };
+    if (plain(*want) == plain(outputListText(outputs_))) return true;
+    ExpectedOutput& row = report_.outputs.emplace_back();
+    row.name = "outputs.json";
+    row.difference = wrongBy("numbers, texts, types or sizes are others than those of " + list);
+    return true;
+  }
+
+  std::span<const IValue> outputs_;
+  const Expectations& expectations_;
+  Session& session_;
+  ExpectationReport report_;
+};
+
+}  // namespace
+
+void setTolerance(Expectations& expectations, double Tolerance::*which, std::string_view option,
+                  const std::string& text) {
+  const size_t equal = text.find('=');
+  const double value = tolerance(option, equal == std::string::npos ? text : text.substr(equal + 1));
+  if (equal == std::string::npos) {
+    expectations.tolerance.*which = value;
+    for (auto& [at, own] : expectations.ofOutput) own.*which = value;
+    return;
+  }
+  const std::optional<uint64_t> at = parseCount(text.substr(0, equal));
+  if (!at) throw UsageError{std::string(option) + " takes X or N=X for an output, not '" + abbreviate(text, 80) + "'"};
+  expectations.ofOutput.try_emplace(*at, expectations.tolerance).first->second.*which = value;
+}
+
+size_t UlpHistogram::all() const { return std::accumulate(std::begin(counts), std::end(counts), size_t{0}); }
+
+UlpHistogram ulpHistogram(const Tensor& got, const Tensor& want) {
+  UlpHistogram out;
+  const bool isDouble = want.dtype() == DType::Float64;
+  if (got.dtype() != want.dtype() || (want.dtype() != DType::Float32 && !isDouble) ||
+      !std::equal(got.sizes().begin(), got.sizes().end(), want.sizes().begin(), want.sizes().end()))
+    return out;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    const double g = got.complex(i).real(), w = want.complex(i).real();
+    if (std::isnan(g) || std::isnan(w)) {
+      ++out.counts[std::isnan(g) && std::isnan(w) ? 0 : UlpHistogram::kClasses - 1];
+      continue;
+    }
+    const int64_t a = place(g, isDouble), b = place(w, isDouble);
+    const uint64_t apart = a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
+                                 : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
+    ++out.counts[classOf(apart)];
+  }
+  return out;
+}
+
+bool ExpectationReport::passed() const {
+  return std::all_of(outputs.begin(), outputs.end(), [](const ExpectedOutput& o) { return o.difference.within; });
+}
+
+void ExpectationReport::writeText(std::ostream& out) const {
+  for (const ExpectedOutput& o : outputs) {
+    const Difference& d = o.difference;
+    if (!d.wrong.empty()) {
+      out << fmt::format("{}: wrong: {}\n", o.name, d.wrong);
+      continue;
+    }
+    out << fmt::format("{}: largest difference {:.2g}, {} rtol {:g}, atol {:g}\n", o.name, d.largest,
+                       d.within ? "within" : "beyond", o.tolerance.relative, o.tolerance.absolute);
+    if (o.ulps.all() == 0) continue;
+    out << "  ulps";
+    for (size_t i = 0; i < UlpHistogram::kClasses; ++i)
+      if (o.ulps.counts[i] > 0)
+        out << fmt::format("  {}: {:.1f} %", UlpHistogram::kNames[i],
+                           100 * static_cast<double>(o.ulps.counts[i]) / static_cast<double>(o.ulps.all()));
+    out << '\n';
+  }
+  out << (passed() ? "PASSED\n" : "FAILED\n");
+}
+
+Result<ExpectationReport> compareOutputs(std::span<const IValue> outputs, const Expectations& expectations,
+                                         Session& session) {
+  return Comparer(outputs, expectations, session).run();
+}
+
+}  // namespace tscompile

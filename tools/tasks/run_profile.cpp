@@ -1,0 +1,202 @@
+#include "tools/tasks/run_profile.h"
+
+#include "ir/graph/module_path.h"
+#include "ir/graph/node_text.h"
+#include "runtime/call/run_context.h"
+#include "runtime/engine/network/memory_plan.h"
+#include "runtime/engine/network/network.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tscompile {
+namespace {
+
+double microseconds(RunObserver::Clock::duration d) { return std::chrono::duration<double, std::micro>(d).count(); }
+
+std::string shapeText(const Network& network, std::span<const TensorId> ids) {
+  std::string out;
+  for (TensorId id : ids) out += (out.empty() ? "" : " ") + dimsText(network[id].sizes);
+  return out;
+}
+
+double bytesOf(const Network& network, std::span<const TensorId> ids) {
+  double out = 0;
+  for (TensorId id : ids)
+    out += static_cast<double>(network[id].numel) * static_cast<double>(itemSize(network[id].dtype));
+  return out;
+}
+
+// For each layer, the bytes of inner buffers between the first layer that touches them and the last one.
+std::vector<size_t> liveBytes(const Network& network) {
+  constexpr size_t kNever = SIZE_MAX;
+  const size_t count = network.layers.size();
+  std::vector<size_t> first(network.buffers.size(), kNever), last(network.buffers.size(), 0);
+  for (size_t i = 0; i < count; ++i)
+    for (const auto* ids : {&network.layers[i]->inputs, &network.layers[i]->outputs})
+      for (TensorId id : *ids) {
+        const BufferId b = network[id].buffer;
+        first[b] = std::min(first[b], i);
+        last[b] = i;
+      }
+  std::vector<int64_t> change(count + 1);
+  for (size_t b = 0; b < network.buffers.size(); ++b) {
+    const NetBuffer& buffer = network.buffers[b];
+    if (buffer.kind != NetBuffer::Kind::Inner || buffer.escapes || first[b] == kNever) continue;
+    change[first[b]] += static_cast<int64_t>(buffer.bytes);
+    change[last[b] + 1] -= static_cast<int64_t>(buffer.bytes);
+  }
+  std::vector<size_t> out(count);
+  int64_t now = 0;
+  for (size_t i = 0; i < count; ++i) out[i] = static_cast<size_t>(now += change[i]) + network.layers[i]->workspace();
+  return out;
+}
+
+}  // namespace
+
+double RunProfile::Engine::layerTime() const {
+  return std::accumulate(layers.begin(), layers.end(), 0.0, [](double sum, const Layer& l) { return sum + l.time; });
+}
+
+void RunProfile::onLayer(const Network& network, size_t layer, Clock::time_point begin, Clock::time_point end) {
+  const size_t index = indexOf(network);
+  Engine& engine = engines[index];
+  Layer& l = engine.layers[layer];
+  l.time += microseconds(end - begin);
+  ++l.calls;
+  const size_t used = RunContext::current().budget().used();
+  keep({index, layer, begin, end, used - std::min(used, engine.arena) + l.live});
+}
+
+void RunProfile::onEngine(const Network& network, Clock::time_point begin, Clock::time_point end) {
+  const size_t engine = indexOf(network);
+  engines[engine].time += microseconds(end - begin);
+  ++engines[engine].calls;
+  keep({engine, kWhole, begin, end, RunContext::current().budget().used()});
+}
+
+void RunProfile::onNode(const Node* node, size_t bytes, Clock::time_point begin, Clock::time_point end) {
+  double us = microseconds(end - begin);
+  if (!node || node->kind() == sym::Constant || node->isReturn()) {
+    steps += us;
+  } else if (node->kind() == sym::Engine) {
+    calls.time += us;
+    calls.bytes += static_cast<double>(bytes);
+    ++calls.calls;
+  } else {
+    auto [it, isNew] = nodeIndex_.try_emplace(node, nodes.size());
+    if (isNew) nodes.push_back({std::string(node->kind().text()), shortName(node), node});
+    Interpreted& n = nodes[it->second];
+    n.time += us;
+    n.bytes += static_cast<double>(bytes);
+    ++n.calls;
+    keep({kNone, it->second, begin, end, RunContext::current().budget().used()});
+  }
+}
+
+void RunProfile::startRun() {
+  events.clear();
+  dropped = 0;
+  begin_ = Clock::now();
+}
+
+void RunProfile::endRun() {
+  time += microseconds(Clock::now() - begin_);
+  ++runs;
+}
+
+double RunProfile::inEngines() const {
+  return std::accumulate(engines.begin(), engines.end(), 0.0,
+                         [](double sum, const Engine& e) { return sum + e.layerTime(); });
+}
+
+double RunProfile::timed() const {
+  double sum = calls.time + steps;
+  for (const Interpreted& n : nodes) sum += n.time;
+  return sum;
+}
+
+double RunProfile::layerShare(bool native) const {
+  double sum = 0;
+  for (const Engine& e : engines)
+    for (const Layer& l : e.layers)
+      if (l.isNative == native) sum += l.time;
+  return sum / time;
+}
+
+double RunProfile::interpreterShare() const {
+  double sum = steps;
+  for (const Interpreted& n : nodes) sum += n.time;
+  return sum / time;
+}
+
+template <class NamesOf>
+std::vector<RunProfile::Total> RunProfile::totals(NamesOf namesOf) const {
+  std::map<std::string, Total> sums;
+  auto add = [&](const Node* source, double us, double flops, double bytes) {
+    for (const std::string& name : namesOf(source)) {
+      Total& t = sums[name];
+      t.time += us, t.flops += flops, t.bytes += bytes;
+      ++t.parts;
+    }
+  };
+  for (const Engine& e : engines)
+    for (const Layer& l : e.layers)
+      add(l.source, l.time, l.flops * static_cast<double>(l.calls), l.bytes * static_cast<double>(l.calls));
+  for (const Interpreted& n : nodes) add(n.source, n.time, 0, n.bytes);
+  std::vector<Total> out;
+  for (auto& [name, total] : sums) {
+    total.name = name;
+    out.push_back(std::move(total));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Total& a, const Total& b) { return a.time > b.time; });
+  return out;
+}
+
+std::vector<RunProfile::Total> RunProfile::totalsByModule() const {
+  return totals([](const Node* node) {
+    const std::string path = node ? modulePath(node) : "";
+    std::vector<std::string> names;
+    for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1))
+      names.push_back(path.substr(0, dot));
+    names.push_back(path);
+    return names;
+  });
+}
+
+std::vector<RunProfile::Total> RunProfile::totalsByOperator() const {
+  return totals(
+      [](const Node* node) { return std::vector<std::string>{node ? std::string(node->kind().text()) : ""}; });
+}
+
+double RunProfile::since(Clock::time_point at) const { return microseconds(at - begin_); }
+
+void RunProfile::keep(Event event) {
+  if (events.size() < kMostEvents)
+    events.push_back(event);
+  else
+    ++dropped;
+}
+
+size_t RunProfile::indexOf(const Network& network) {
+  auto [it, isNew] = index_.try_emplace(&network, engines.size());
+  if (!isNew) return it->second;
+  Engine& e = engines.emplace_back();
+  e.arena = planMemory(network).peakBytes();
+  const std::vector<size_t> live = liveBytes(network);
+  for (const auto& l : network.layers) {
+    Layer& layer = e.layers.emplace_back();
+    layer.name = l->name();
+    layer.why = l->whyKernel();
+    layer.isNative = l->isNative();
+    layer.shapes = shapeText(network, l->inputs) + " -> " + shapeText(network, l->outputs);
+    layer.flops = l->flops();
+    layer.bytes = bytesOf(network, l->inputs) + bytesOf(network, l->outputs);
+    layer.source = l->node;
+    layer.live = live[e.layers.size() - 1];
+    if (l->node) layer.node = shortName(l->node);
+  }
+  return it->second;
+}
+
+}  // namespace tscompile
