@@ -384,6 +384,8 @@ void addModules(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   mainThread = pthread_self();
+  // PyTorch keeps what it has compiled until the process ends.
+  nb::set_leak_warnings(false);
   // What reaches us as an exception: sizes that cannot be, memory that is not there.
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {

@@ -265,7 +265,9 @@ class _Compiled:
         _Compiled._count += 1
         self.graph, self.settings = graph, settings
         self.what = f"graph {_Compiled._count}"
-        self.sizes, self.dynamic = _symbols(examples)
+        # What Dynamo knows of the inputs, where open sizes are symbols.
+        placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self.sizes, self.dynamic = _symbols([n.meta.get("example_value", e) for n, e in zip(placeholders, examples)])
         self.static = _static(graph)
         self.runners: list[_Runner] = []
         self.in_torch = False

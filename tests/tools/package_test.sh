@@ -68,11 +68,11 @@ libraries=$(inside "ldd /usr/bin/tscompile" | sed -nE 's/^\s*(lib[^ ]+)\.so.*/\1
 bytes=$(stat -c %s "$work/root/usr/bin/tscompile")
 [ "$bytes" -le $((24 * 1024 * 1024)) ] || fault "the tool has $bytes bytes"
 inside "ldconfig -p" | grep -q libtscompile_c.so.1 || fault "ldconfig does not know the library"
+dpkg-deb -c "$packages"/tscompile_*.deb >"$work/files"
 for file in man/man1/tscompile.1.gz man/man1/tscompile-run.1.gz bash-completion/completions/tscompile \
   zsh/vendor-completions/_tscompile fish/vendor_completions.d/tscompile.fish doc/tscompile/copyright \
   doc/tscompile/THIRD_PARTY.md doc/tscompile/docs/c.md doc/tscompile/examples/c/run_model.c; do
-  # A bare Debian may leave documents out; the package has them.
-  dpkg-deb -c "$packages"/tscompile_*.deb | grep -q "/$file\$" || fault "there is no $file"
+  grep -q "/$file\$" "$work/files" || fault "there is no $file"
 done
 
 say "the same without OpenBLAS"
