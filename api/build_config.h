@@ -13,8 +13,12 @@
 
 namespace tscompile {
 
-// Paged: blocks of tokens_per_block; continuous: one block for all that a sequence keeps.
-enum class KvCacheType : uint8_t { Paged, Continuous, Disabled };
+enum class KvCacheType : uint8_t {
+  Auto,        // paged where that is right for the model, else disabled
+  Paged,       // blocks of tokens_per_block
+  Continuous,  // one block for all that a sequence keeps
+  Disabled,    // each step computes whole texts
+};
 
 // Names in JSON are those of TensorRT-LLM's build_config: "max_batch_size" and so on.
 struct BuildConfig {
@@ -29,7 +33,7 @@ struct BuildConfig {
   int64_t kvCacheBlocks = 0;    // 0: enough for max_batch_size sequences of max_seq_len
   int64_t window = 0;           // max_attention_window_size: tokens that a sequence keeps; 0: all
   int64_t sinks = 0;            // sink_token_length: first tokens that are kept for ever
-  KvCacheType kvCacheType = KvCacheType::Paged;
+  KvCacheType kvCacheType = KvCacheType::Auto;
   DType kvCacheDtype = DType::Float32;     // or Int8, or Float8E4M3FN, which is called fp8
   double kvCacheScale = 0;                 // of int8 and fp8: numbers are scale * what is stored; 0: 1/32 or 1
   DType weightPrecision = DType::Float32;  // or Float16, BFloat16, Int8

@@ -20,8 +20,9 @@ double cacheScaleOf(const BuildConfig& c) {
 KvCacheConfig cacheOf(const BuildConfig& c, const LanguageModelShape& s) {
   KvCacheConfig k;
   k.layers = 1;
-  k.kvHeads = s.kvHeads;
-  k.headSize = s.headSize;
+  bool isKept = c.kvCacheType != KvCacheType::Disabled;  // else blocks only count tokens
+  k.kvHeads = isKept ? s.kvHeads : 1;
+  k.headSize = isKept ? s.headSize : 1;
   k.tokensPerBlock = c.tokensPerBlock;
   k.dtype = c.kvCacheDtype;
   k.window = c.window;
@@ -101,9 +102,13 @@ class ConfigReader {
          number(p, "head_size"),
          number(p, "hidden_size"),
          number(p, "vocab_size"),
-         number(p, "max_position_embeddings")};
-    for (int64_t v : {s.layers, s.heads, s.kvHeads, s.headSize, s.vocabulary})
-      if (v < 1 || v > (int64_t{1} << 24)) return fail("pretrained_config is not what a build writes"), false;
+         number(p, "max_position_embeddings"),
+         p.is_object() && p.contains("tokens_first")};
+    const int64_t least = out_.config.kvCacheType == KvCacheType::Disabled ? 0 : 1;
+    auto isSize = [](int64_t v, int64_t from) { return v >= from && v <= (int64_t{1} << 24); };
+    bool good = isSize(s.vocabulary, 1);
+    for (int64_t v : {s.layers, s.heads, s.kvHeads, s.headSize}) good = good && isSize(v, least);
+    if (!good || (least == 0 && s.layers != 0)) return fail("pretrained_config is not what a build writes"), false;
     if (out_.config.maxSeqLen < 1) return fail("build_config has no max_seq_len"), false;
     return true;
   }

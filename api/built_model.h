@@ -21,7 +21,8 @@ inline constexpr const char* kBuiltModelEngine = "rank0.engine";
 struct LanguageModelShape {
   int64_t layers = 0, heads = 0, kvHeads = 0, headSize = 0;
   int64_t hidden = 0, vocabulary = 0;
-  int64_t positions = 0;  // that it has embeddings for; 0: not known
+  int64_t positions = 0;     // that it has embeddings for; 0: not known
+  bool tokensFirst = false;  // without a cache: it takes [tokens, batch]
 };
 
 struct BuiltModel {

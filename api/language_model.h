@@ -5,8 +5,10 @@
 #include "api/built_model.h"
 #include "api/module.h"
 #include "api/refit.h"
+#include "passes/serving/entrance.h"
 #include "runtime/llm/batching.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,8 +17,9 @@ namespace tscompile {
 
 // Makes `folder` (or what it has anew) from a model of ids [batch, tokens], and a mask and positions if it takes them,
 // whose weights are given. Attention becomes the plugin GPTAttention with a paged cache, tokens are packed, all of it
-// becomes engines. What was made is compared with the model as it was given: a difference is an error. config.json is
-// written last: until then the folder is refused.
+// becomes engines. What was made is compared with the model as it was given. Where that is not possible or differs, and
+// kv_cache_type is auto, a warning tells the node, and the model is compiled as it is: each step then computes whole
+// texts. config.json is written last: until then the folder is refused.
 bool buildLanguageModel(const Module& module, const BuildConfig& config, const std::string& folder,
                         Diagnostics& diagnostics);
 
@@ -46,13 +49,15 @@ class LanguageModel : public StepModel {
   // What a batcher is made with: Batcher::make(*model, model->cache(), model->limits(), diagnostics).
   const KvCacheConfig& cache() const { return cache_; }
   BatchLimits limits() const;
+  // Whether keys and values are kept; else each step computes whole texts.
+  bool isCached() const { return config_.kvCacheType != KvCacheType::Disabled; }
   // Bytes of the pools: 2 * layers * kvHeads * headSize * bytes of an element * tokensPerBlock * blocks.
   int64_t cacheBytes() const;
 
   int64_t vocabularySize() const override { return shape_.vocabulary; }
   // Logits of the last token of each row; with gather_context_logits allLogits() has those of all tokens.
   Result<Tensor> step(const StepBatch& batch, Diagnostics& diagnostics) override;
-  // All that the graph gives for a step: logits first.
+  // All that the graph gives for a step, logits first, of a model with a cache.
   Result<std::vector<IValue>> outputs(const StepBatch& batch, Diagnostics& diagnostics);
   // Of the last step, [tokens, vocabulary]; undefined unless it was built with gather_context_logits.
   const Tensor& allLogits() const { return allLogits_; }
@@ -60,6 +65,11 @@ class LanguageModel : public StepModel {
  private:
   LanguageModel() = default;
   Result<std::vector<IValue>> inputsOf(const StepBatch& batch, Diagnostics& diagnostics) const;
+  bool findRoles(Diagnostics& diagnostics);
+  static void unknownInput(const std::string& name, Diagnostics& diagnostics);
+  Failed noLogits(int64_t rows, Diagnostics& diagnostics) const;
+  bool computeText(TokenSpan text, int64_t count, float* to, Diagnostics& diagnostics);
+  Result<Tensor> stepWholeTexts(const StepBatch& batch, Diagnostics& diagnostics);
 
   BuildConfig config_;
   LanguageModelShape shape_;
@@ -68,6 +78,7 @@ class LanguageModel : public StepModel {
   std::unique_ptr<Module> module_;
   std::unique_ptr<Method> method_;
   std::vector<std::string> inputs_;  // names
+  Entrance entrance_;                // without a cache: what these stand for
   std::vector<Tensor> pools_;        // by layer, [blocks, 2, kvHeads, tokensPerBlock, headSize]
   Tensor allLogits_;
 };

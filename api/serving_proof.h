@@ -11,14 +11,14 @@ namespace tscompile {
 struct ServingSteps {
   const Module& given;
   const Entrance& entrance;
-  const Module lowered;    // of ids and positions [batch, tokens]
-  const Module& packed;    // of the tokens of all requests, with caches
-  const Module& compiled;  // the same in engines
+  const Module& compiled;           // in engines
+  const Module* lowered = nullptr;  // with a cache: of ids and positions [batch, tokens]
+  const Module* packed = nullptr;   // and of the tokens of all requests, with caches
 };
 
 // Some texts of random ids run through what was compiled, in pieces, packed beside each other and behind a cache, and
 // through the model as it was given as a whole: logits must be the same. Else the first node is named that differs
-// between the lowered and the packed graph.
+// between the lowered and the packed graph, if there are these.
 bool proveServing(const ServingSteps& steps, const BuiltModel& built, Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -2,6 +2,7 @@
 // keys.
 #include "frontend/files/json_tree.h"
 
+#include "ir/support/quantities.h"
 #include "ir/support/seen_bytes.h"
 #include "ir/support/text.h"
 
@@ -15,13 +16,20 @@ namespace tscompile {
 
 class JsonReader {
  public:
-  JsonReader(JsonTree& tree, Diagnostics& diagnostics)
-      : tree_(tree), diagnostics_(diagnostics), text_(tree.source_->text()), seen_(text_.data()) {}
+  // Reads from `begin` to `end` of the source.
+  JsonReader(JsonTree& tree, size_t begin, size_t end, Diagnostics& diagnostics)
+      : tree_(tree),
+        diagnostics_(diagnostics),
+        text_(tree.source_->text().substr(0, end)),
+        begin_(begin),
+        seen_(text_.data() + begin),
+        last_(begin) {}
 
   bool read() {
-    if (size_t zero = text_.find('\0'); zero != std::string_view::npos)  // the JSON library would take it for the end
+    if (size_t zero = text_.find('\0', begin_);
+        zero != std::string_view::npos)  // the JSON library would take it for the end
       return fail(zero, zero + 1, "the text contains a zero byte");
-    SeenBytes begin(text_.data(), &seen_), end(text_.data() + text_.size(), &seen_);
+    SeenBytes begin(text_.data() + begin_, &seen_), end(text_.data() + text_.size(), &seen_);
     return nlohmann::json::sax_parse(begin, end, this);
   }
 
@@ -98,8 +106,9 @@ class JsonReader {
   JsonTree& tree_;
   Diagnostics& diagnostics_;
   std::string_view text_;
+  size_t begin_;
   const char* seen_;
-  size_t last_ = 0;  // after the last token
+  size_t last_;  // after the last token
   uint32_t key_ = 0, keyLength_ = 0;
   std::vector<Open> open_;
 };
@@ -150,9 +159,9 @@ bool JsonReader::checkKeys(size_t object) {
 
 bool JsonReader::parse_error(size_t position, const std::string&, const nlohmann::detail::exception& error) {
   constexpr int kNumberOverflow = 406;
-  size_t at = std::min(position > 0 ? position - 1 : 0, text_.size());
+  size_t at = std::min(begin_ + (position > 0 ? position - 1 : 0), text_.size());
   if (error.id == kNumberOverflow) return fail(at, at + 1, "the number is too large");
-  for (size_t i = 0, n; i <= at && i < text_.size(); i += n)
+  for (size_t i = begin_, n; i <= at && i < text_.size(); i += n)
     if ((n = utf8Length(text_.substr(i))) == 0) return fail(i, i + 1, "the text is not UTF-8");
   if (at >= text_.size()) return fail(text_.size(), text_.size(), "the text is not JSON: it ends too early");
   size_t length = utf8Length(text_.substr(at));
@@ -160,10 +169,15 @@ bool JsonReader::parse_error(size_t position, const std::string&, const nlohmann
 }
 
 Result<JsonTree> JsonTree::parse(SourcePtr source, Diagnostics& diagnostics) {
+  size_t end = source->text().size();
+  return parse(std::move(source), 0, end, diagnostics);
+}
+
+Result<JsonTree> JsonTree::parse(SourcePtr source, size_t begin, size_t end, Diagnostics& diagnostics) {
   diagnostics.keepAlive(source);
   JsonTree tree;
   tree.source_ = std::move(source);
-  if (!JsonReader(tree, diagnostics).read()) return Failed{};
+  if (!JsonReader(tree, begin, end, diagnostics).read()) return Failed{};
   return tree;
 }
 
@@ -176,6 +190,10 @@ std::optional<int64_t> JsonTree::Value::integer() const {
   auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return value;
+}
+
+std::optional<double> JsonTree::Value::real() const {
+  return is(Kind::Number) ? parseReal(std::string(range().text())) : std::nullopt;
 }
 
 JsonTree::Value JsonTree::Value::first() const {

@@ -20,6 +20,8 @@ class JsonTree {
   // Reports what is not JSON, an object that has a key twice, what is nested deeper than kMaxDepth or has more than
   // kMaxValues values. The tree is 32 bytes for each value besides its strings.
   static Result<JsonTree> parse(SourcePtr source, Diagnostics& diagnostics);
+  // The same of the bytes from `begin` to `end`: a line of a file of JSON lines.
+  static Result<JsonTree> parse(SourcePtr source, size_t begin, size_t end, Diagnostics& diagnostics);
   static constexpr size_t kMaxDepth = 64;
   static constexpr size_t kMaxValues = size_t{1} << 23;
 
@@ -59,6 +61,8 @@ class JsonTree::Value {
   bool truth() const { return node().truth; }
   // A number without fraction and exponent, if it fits.
   std::optional<int64_t> integer() const;
+  // Any number.
+  std::optional<double> real() const;
   // Of a member of an object.
   std::string_view key() const { return std::string_view(tree_->texts_).substr(node().key, node().keyLength); }
   // Members or items in their order: for (Value v = x.first(); v; v = v.next()).

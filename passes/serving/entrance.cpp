@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cctype>
 #include <deque>
+#include <numeric>
 
 namespace tscompile {
 namespace {
@@ -280,6 +281,44 @@ class Opening {
 Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator,
                               Diagnostics& diagnostics) {
   return Opening(graph, registry, evaluator, diagnostics).run();
+}
+
+namespace {
+
+constexpr std::string_view kInputNames[] = {"input_ids", "position_ids", "attention_mask"};  // as the enum has them
+
+Tensor numbersOf(DType dtype, const Dims& sizes, const std::vector<int64_t>& numbers) {
+  Tensor t = Tensor::empty(dtype, sizes);
+  visitDType(dtype, [&](auto sample) {
+    using T = decltype(sample);
+    if constexpr (std::is_arithmetic_v<T>)
+      for (size_t i = 0; i < numbers.size(); ++i) t.data<T>()[i] = static_cast<T>(numbers[i]);
+  });
+  return t;
+}
+
+}  // namespace
+
+std::string_view nameOf(ServingInput input) { return kInputNames[static_cast<size_t>(input)]; }
+
+std::optional<ServingInput> servingInputNamed(std::string_view name) {
+  for (ServingInput input : {ServingInput::Ids, ServingInput::Positions, ServingInput::Mask})
+    if (name == nameOf(input)) return input;
+  return std::nullopt;
+}
+
+std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32_t> ids) {
+  std::vector<IValue> out;
+  int64_t count = static_cast<int64_t>(ids.size());
+  Dims sizes = entrance.tokensFirst ? Dims{count, 1} : Dims{1, count};
+  for (size_t i = 0; i < entrance.inputs.size(); ++i) {
+    std::vector<int64_t> numbers(ids.size(), 1);
+    if (entrance.inputs[i] == ServingInput::Ids) numbers.assign(ids.begin(), ids.end());
+    if (entrance.inputs[i] == ServingInput::Positions) std::iota(numbers.begin(), numbers.end(), int64_t{0});
+    DType dtype = entrance.dtypes[i] == DType::Undefined ? DType::Int64 : entrance.dtypes[i];
+    out.emplace_back(numbersOf(dtype, sizes, numbers));
+  }
+  return out;
 }
 
 Tensor logitsOf(const std::vector<IValue>& outputs) {

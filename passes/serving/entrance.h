@@ -9,6 +9,8 @@
 #include "ir/values/ivalue.h"
 
 #include <optional>
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace tscompile {
@@ -19,10 +21,15 @@ enum class ServingInput : uint8_t {
   Mask,       // which tokens are texts: all of them
 };
 
+// "input_ids", "position_ids", "attention_mask".
+std::string_view nameOf(ServingInput input);
+std::optional<ServingInput> servingInputNamed(std::string_view name);
+
 struct Entrance {
   std::vector<ServingInput> inputs;  // in the order of the model's
   std::vector<DType> dtypes;         // of the same, where they are told
   int64_t positions = 0;             // that its tables have rows for; 0: any number
+  bool tokensFirst = false;          // it takes [tokens, batch]
 };
 
 // Makes of any model one of the form (input_ids, position_ids [batch, tokens]) -> logits: masks become ones, positions
@@ -30,6 +37,9 @@ struct Entrance {
 // follows from positions is right then if they are the same in all rows of a batch. A report if an input is none of
 // these.
 Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, Diagnostics& diagnostics);
+
+// What a model takes for one text: [1, tokens] each, or [tokens, 1].
+std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32_t> ids);
 
 // The logits among what a model returned: those of this name in a dictionary, the first of several values; undefined if
 // that is no tensor.

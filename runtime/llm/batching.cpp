@@ -171,6 +171,30 @@ void Batcher::finish(State& s, FinishReason reason) {
   if (cache_.has(s.id)) cache_.remove(s.id);
   running_.erase(s.id);
   waiting_.erase(s.id);
+  suspects_.erase(s.id);
+}
+
+void Batcher::fail(State& s, const Diagnostics& failure, Diagnostics& diagnostics) {
+  for (const Diagnostic& d : failure.list()) {
+    if (d.severity == Severity::Error && !s.result.failure) s.result.failure = d;
+    diagnostics.add(d);
+  }
+  finish(s, FinishReason::Failed);
+}
+
+// Who is to blame is found out one by one. Nothing of what the step wrote is used again.
+void Batcher::takeFailure(const std::vector<Row>& rows, const Diagnostics& failure, Diagnostics& diagnostics) {
+  if (rows.size() == 1) return fail(state(rows[0].id), failure, diagnostics);
+  bool isInterrupted = failure.firstErrorKind() == ErrorKind::Interrupted;
+  for (const Row& r : rows) {
+    if (isInterrupted) {
+      Diagnostics said;
+      fail(state(r.id), failure, r.id == rows[0].id ? diagnostics : said);
+      continue;
+    }
+    suspects_[r.id] = r.past + r.count;
+    suspend(r.id);
+  }
 }
 
 void Batcher::suspend(RequestId id) {
@@ -210,12 +234,47 @@ void Batcher::scheduleGeneration(std::vector<Row>& rows, StepBatch& batch) {
   for (RequestId id : order) {
     if (!running_.count(id)) continue;  // gave its blocks back
     State& s = state(id);
+    if (isReading(s)) continue;
     int64_t past = cache_.length(id);
-    bool reading = s.search ? past < static_cast<int64_t>(s.promptLength())
-                            : past + 1 < static_cast<int64_t>(s.history.size()) || s.generated().empty();
-    if (reading) continue;
     if (prepare(s, 1, batch.copies)) rows.push_back({id, RequestType::Generation, past, 1});
   }
+}
+
+// Whether tokens are left that nothing is generated from.
+bool Batcher::isReading(const State& s) const {
+  int64_t past = cache_.length(s.id);
+  return s.search ? past < static_cast<int64_t>(s.promptLength())
+                  : past + 1 < static_cast<int64_t>(s.history.size()) || s.generated().empty();
+}
+
+// A step of one request; others give their blocks back if it needs them.
+void Batcher::scheduleAlone(State& s, std::vector<Row>& rows, StepBatch& batch) {
+  while (!running_.count(s.id) && !admit(s)) {
+    TS_CHECK(!running_.empty());  // checkRequest: alone it fits
+    suspend(*running_.rbegin());
+  }
+  bool reads = isReading(s);
+  int64_t past = cache_.length(s.id);
+  int64_t all = static_cast<int64_t>(s.beams() ? s.promptLength() : s.history.size());
+  int64_t count = reads ? std::min(all - past, limits_.maxNumTokens) : 1;
+  while (true) {
+    Diagnostics unused;
+    Result<std::vector<BlockCopy>> made = cache_.prepare(s.id, count, unused);
+    if (made) {
+      batch.copies = std::move(*made);
+      break;
+    }
+    RequestId latest = *running_.rbegin();
+    if (latest == s.id) latest = *std::next(running_.rbegin());
+    suspend(latest);
+  }
+  rows.push_back({s.id, reads ? RequestType::Context : RequestType::Generation, past, count});
+}
+
+// It goes on with the others when it is past the step that failed.
+void Batcher::forgetSuspect(const State& s) {
+  auto found = suspects_.find(s.id);
+  if (found != suspects_.end() && cache_.has(s.id) && cache_.length(s.id) >= found->second) suspects_.erase(found);
 }
 
 // Beside others a request is let in only if one block is left for each of their rows: they are to go on for a while.
@@ -268,6 +327,7 @@ void Batcher::appendRow(const State& s, const Row& row, int64_t beam, StepBatch&
   batch.contextLengths.push_back(static_cast<int32_t>(context ? row.count : static_cast<int64_t>(s.promptLength())));
   batch.sequenceLengths.push_back(static_cast<int32_t>(row.past + row.count));
   batch.lastTokenIds.push_back(static_cast<int32_t>(batch.tokens.size()));
+  batch.texts.push_back(history.first(static_cast<size_t>(row.past + row.count)));
   size_t size = static_cast<size_t>(2 * batch.maxBlocks), at = batch.blockTable.size();
   batch.blockTable.resize(at + size);
   cache_.exportTable(s.id, beam, std::span(batch.blockTable).subspan(at, size));
@@ -280,26 +340,36 @@ void Batcher::fill(const std::vector<Row>& rows, StepBatch& batch) const {
     for (int64_t beam = 0; beam < cache_.beams(row.id); ++beam) appendRow(state(row.id), row, beam, batch);
 }
 
-bool Batcher::step(Diagnostics& diagnostics) {
+std::vector<Batcher::Row> Batcher::schedule(StepBatch& batch) {
   std::vector<Row> rows;
-  StepBatch batch;
+  if (!suspects_.empty()) {
+    scheduleAlone(state(suspects_.begin()->first), rows, batch);
+    return rows;
+  }
   int64_t restarts = counters_.restarts, generating = 0;
   scheduleGeneration(rows, batch);
   for (const Row& r : rows) generating += cache_.beams(r.id);
   scheduleContext(rows, batch, limits_.maxNumTokens - generating, restarts);
   // A request may have lost its blocks to an earlier one after it got its row.
   std::erase_if(rows, [&](const Row& r) { return !running_.count(r.id); });
-  if (rows.empty()) return false;
   std::stable_partition(rows.begin(), rows.end(), [](const Row& r) { return r.type == RequestType::Context; });
+  return rows;
+}
+
+bool Batcher::step(Diagnostics& diagnostics) {
+  StepBatch batch;
+  std::vector<Row> rows = schedule(batch);
+  if (rows.empty()) return false;
   fill(rows, batch);
   ++counters_.steps;
   counters_.mostRows = std::max(counters_.mostRows, batch.rows());
   for (const Row& r : rows)
     (r.type == RequestType::Context ? counters_.contextTokens : counters_.generationTokens) += r.count;
 
-  Result<Tensor> logits = model_.step(batch, diagnostics);
+  Diagnostics failure;
+  Result<Tensor> logits = model_.step(batch, failure);
   if (!logits) {
-    for (const Row& r : rows) finish(state(r.id), FinishReason::Failed);
+    takeFailure(rows, failure, diagnostics);
     return true;
   }
   int64_t vocabulary = model_.vocabularySize();
@@ -316,6 +386,7 @@ bool Batcher::step(Diagnostics& diagnostics) {
       cache_.written(r.id, TokenSpan(s.search ? s.search->history(0) : TokenSpan(s.history))
                                .subspan(static_cast<size_t>(r.past), static_cast<size_t>(r.count)));
     takeLogits(s, own, diagnostics);
+    forgetSuspect(s);
   }
   deliver(diagnostics);
   return true;
@@ -331,8 +402,9 @@ void Batcher::takeLogits(State& s, std::span<const float> logits, Diagnostics& d
 }
 
 void Batcher::takeToken(State& s, std::span<const float> logits, Diagnostics& diagnostics) {
-  Result<Sampled> sampled = sampler_.sample(s.request.sampling, logits, s.history, s.promptLength(), diagnostics);
-  if (!sampled) return finish(s, FinishReason::Failed);
+  Diagnostics failure;
+  Result<Sampled> sampled = sampler_.sample(s.request.sampling, logits, s.history, s.promptLength(), failure);
+  if (!sampled) return fail(s, failure, diagnostics);
   s.history.push_back(sampled->token);
   s.result.tokens.push_back(sampled->token);
   if (s.request.sampling.logProbs) s.result.logProbs.push_back(sampled->logProb);
@@ -345,8 +417,9 @@ void Batcher::takeToken(State& s, std::span<const float> logits, Diagnostics& di
 }
 
 void Batcher::takeBeams(State& s, std::span<const float> logits, Diagnostics& diagnostics) {
-  Result<BeamStep> step = s.search->step(logits, diagnostics);
-  if (!step) return finish(s, FinishReason::Failed);
+  Diagnostics failure;
+  Result<BeamStep> step = s.search->step(logits, failure);
+  if (!step) return fail(s, failure, diagnostics);
   if (!s.search->done()) return cache_.fork(s.id, step->parents);
   std::vector<Hypothesis> found = s.search->hypotheses();
   finish(s, !found.empty() && found[0].ended ? FinishReason::EndToken : FinishReason::Length);
@@ -357,26 +430,31 @@ void Batcher::takeBeams(State& s, std::span<const float> logits, Diagnostics& di
 void Batcher::deliver(Diagnostics& diagnostics) {
   std::vector<TokenEvent> events;
   events.swap(events_);
-  for (const TokenEvent& e : events) {
+  for (const TokenEvent& e : events) deliver(e, diagnostics);
+}
+
+void Batcher::deliver(const TokenEvent& e, Diagnostics& diagnostics) {
+  auto find = [&]() -> State* {
     auto found = requests_.find(e.request);
-    if (found == requests_.end() || found->second->result.reason == FinishReason::Cancelled) continue;
-    std::function<bool(const TokenEvent&)> onToken = found->second->request.onToken;
-    std::string failure;
-    try {
-      if (!onToken(e)) cancel(e.request);
-      continue;
-    } catch (const std::exception& thrown) {
-      failure = thrown.what();
-    } catch (...) {
-      failure = "an exception";
-    }
-    // The others are told of theirs all the same.
-    diagnostics.error(fmt::format("request {}: its callback threw: {}", e.request, failure), ErrorKind::Model);
-    if (auto still = requests_.find(e.request); still != requests_.end()) {
-      if (still->second->result.reason == FinishReason::None) cancel(e.request);
-      still->second->result.reason = FinishReason::Cancelled;
-    }
+    return found == requests_.end() ? nullptr : found->second.get();
+  };
+  State* s = find();
+  if (!s || s->result.reason == FinishReason::Cancelled || s->result.reason == FinishReason::Failed) return;
+  std::function<bool(const TokenEvent&)> onToken = s->request.onToken;
+  std::string thrown;
+  try {
+    if (onToken(e)) return;
+    cancel(e.request);
+    return;
+  } catch (const std::exception& exception) {
+    thrown = exception.what();
+  } catch (...) {
+    thrown = "something that is no std::exception";
   }
+  Diagnostics failure;
+  failure.error("onToken of a request has thrown: " + abbreviate(thrown, 200), ErrorKind::Model);
+  if (State* left = find()) return fail(*left, failure, diagnostics);
+  diagnostics.add(failure.list().front());
 }
 
 bool Batcher::run(Diagnostics& diagnostics) {

@@ -6,6 +6,9 @@
 // the first to arrive always goes on, and nothing can wait for ever. A request that could not be finished even alone is
 // refused when it is added.
 //
+// Requests do not hurt each other: after a step that fails, each of its requests starts anew and runs alone until it is
+// past that step; one that fails alone ends, and the others go on together.
+//
 // Which requests share a step never changes what the model is shown of one of them, nor what is drawn for it.
 #pragma once
 
@@ -42,6 +45,9 @@ struct StepBatch {
   std::vector<int32_t> lastTokenIds;     // [S], packed number of the row's last token + 1 (inclusive prefix sums)
   std::vector<int32_t> blockTable;       // [S, 2, maxBlocks], see KvBlocks::exportTable
   int64_t maxBlocks = 0;
+  // [S], all tokens of each row's sequence up to its last one, for models that keep nothing between steps. Valid while
+  // the model's step() runs.
+  std::vector<TokenSpan> texts;
 
   int64_t rows() const { return static_cast<int64_t>(requestTypes.size()); }
 };
@@ -73,7 +79,7 @@ enum class FinishReason : uint8_t {
   EndToken,   // an end token or a stop word
   Length,     // maxNewTokens or maxSequenceLength
   Cancelled,  // by cancel() or by onToken
-  Failed,     // the model's step failed, or no token was possible
+  Failed,     // the model's step failed, onToken threw, or no token was possible
 };
 std::string_view finishReasonName(FinishReason reason);
 
@@ -88,8 +94,8 @@ struct Request {
   std::vector<TokenId> prompt;
   SamplingConfig sampling;
   int64_t maxNewTokens = 64;
-  // Called once for each token, in order, after the step that made it; false cancels the request. Not called for beam
-  // search, whose texts are known at its end. May call add() and cancel(). One that throws is reported, and cancels it.
+  // Called once for each token, in order, after the step that made it; false cancels the request, and so does an
+  // exception, as a failure. Not called for beam search, whose texts are known at its end. May call add() and cancel().
   std::function<bool(const TokenEvent&)> onToken;
 };
 
@@ -100,6 +106,7 @@ struct RequestResult {
   std::vector<Hypothesis> hypotheses;  // of beam search, best first
   int64_t reusedTokens = 0;            // of the prompt, found in the cache
   int64_t restarts = 0;                // how often it gave its blocks back
+  std::optional<Diagnostic> failure;   // of a failed request: what was reported
 };
 
 struct BatchCounters {
@@ -120,8 +127,8 @@ class Batcher {
   Result<RequestId> add(Request request, Diagnostics& diagnostics);
   // A request that waits or runs ends with what it has. False if there is none.
   bool cancel(RequestId id);
-  // Runs the model once. False if there is nothing to do. A failure of the model ends the requests of the step; a
-  // failure to draw a token ends one request. Both are reported, and the batcher goes on with the others.
+  // Runs the model once. False if there is nothing to do. A failure ends the request that it is of: it is reported, and
+  // the batcher goes on with the others. Only an interrupted step ends all of its requests.
   bool step(Diagnostics& diagnostics);
   // Steps until there is nothing to do; false if something was reported.
   bool run(Diagnostics& diagnostics);
@@ -157,7 +164,14 @@ class Batcher {
   void takeToken(State& s, std::span<const float> logits, Diagnostics& diagnostics);
   void takeBeams(State& s, std::span<const float> logits, Diagnostics& diagnostics);
   void finish(State& s, FinishReason reason);
+  void fail(State& s, const Diagnostics& failure, Diagnostics& diagnostics);
+  void takeFailure(const std::vector<Row>& rows, const Diagnostics& failure, Diagnostics& diagnostics);
+  std::vector<Row> schedule(StepBatch& batch);
+  void scheduleAlone(State& s, std::vector<Row>& rows, StepBatch& batch);
+  bool isReading(const State& s) const;
+  void forgetSuspect(const State& s);
   void deliver(Diagnostics& diagnostics);
+  void deliver(const TokenEvent& event, Diagnostics& diagnostics);
 
   StepModel& model_;
   BatchLimits limits_;
@@ -166,6 +180,8 @@ class Batcher {
   RequestId lastId_ = 0;
   std::map<RequestId, std::unique_ptr<State>> requests_;
   std::set<RequestId> waiting_, running_;  // in the order of arrival
+  // Requests of a step that failed, and how many tokens each has in the cache when it is past that step.
+  std::map<RequestId, int64_t> suspects_;
   std::vector<TokenEvent> events_;
   BatchCounters counters_;
 };

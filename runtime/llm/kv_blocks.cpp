@@ -2,13 +2,17 @@
 #include "runtime/llm/kv_blocks.h"
 
 #include "ir/support/text.h"
+#include "ir/values/error.h"
+#include "ir/values/memory.h"
 #include "ir/values/random.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace tscompile {
 namespace {
@@ -80,9 +84,43 @@ bool validateKvCache(const KvCacheConfig& c, Diagnostics& diagnostics) {
   return good;
 }
 
+namespace {
+
+// Memory of the system that is zero until it is written, counted against the budget of who asked for it.
+struct PoolMemory {
+  void* memory;
+  uint64_t bytes;
+  MemoryBudget* budget;  // one reference, or null
+
+  static void release(void* context) {
+    auto* pool = static_cast<PoolMemory*>(context);
+    std::free(pool->memory);
+    if (pool->budget) {
+      pool->budget->refund(pool->bytes);
+      pool->budget->release();
+    }
+    delete pool;
+  }
+};
+
+}  // namespace
+
 Tensor makeKvPool(const KvCacheConfig& c) {
   DType dtype = cacheItemSize(c.dtype) == 1 ? DType::Int8 : c.dtype;
-  return Tensor::zeros(dtype, Dims{c.blocks, c.layers, 2, c.kvHeads, c.tokensPerBlock, c.headSize});
+  constexpr size_t kAligned = 64;
+  size_t bytes = static_cast<size_t>(c.blocks * c.bytesPerBlock()), room = bytes + kAligned;
+  MemoryBudget* budget = BudgetScope::current();
+  chargeBudget(budget, bytes);
+  void* data = std::calloc(1, room);
+  if (!data) {
+    if (budget) budget->refund(bytes);
+    throw ExecutionError(ErrorKind::Limit, "out of memory: a tensor of " + bytesText(bytes) + " cannot be allocated");
+  }
+  if (budget) budget->retain();
+  auto* pool = new PoolMemory{data, bytes, budget};
+  std::align(kAligned, bytes, data, room);
+  return Tensor::borrow(dtype, Dims{c.blocks, c.layers, 2, c.kvHeads, c.tokensPerBlock, c.headSize}, data,
+                        PoolMemory::release, pool);
 }
 
 void copyBlocks(const KvCacheConfig& config, const Tensor& pool, std::span<const BlockCopy> copies) {

@@ -53,7 +53,7 @@ struct KvCacheConfig {
 bool validateKvCache(const KvCacheConfig& config, Diagnostics& diagnostics);
 
 // [blocks, layers, 2, kvHeads, tokensPerBlock, headSize], zeros; one-byte dtypes are kept as int8. Throws
-// ExecutionError if the memory is not there.
+// ExecutionError if the memory is not there. A page of it becomes resident when a block in it is written.
 Tensor makeKvPool(const KvCacheConfig& config);
 
 struct BlockCopy {

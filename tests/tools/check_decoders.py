@@ -4,7 +4,7 @@
     check_decoders.py TOOL [--zoo] [--work DIR] [--inputs ids,ids+mask,ids+positions,ids+mask+positions] [--attention sdpa,eager]
                       [--forms pt,pt2,script] [ARCHITECTURE...]
 
-With --zoo, the decoders of decoder_zoo.py. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
+With --zoo, the decoders of decoder_zoo.py and decoder_zoo_more.py. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
 as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
 Python has them. What was traced is kept in DIR and used again. Exits 1 if a model builds and says other tokens.
 """
@@ -19,6 +19,9 @@ import tempfile
 import warnings
 
 from decoder_zoo import ZOO
+from decoder_zoo_more import MORE_ZOO
+
+ZOO = {**ZOO, **MORE_ZOO}
 
 warnings.filterwarnings("ignore")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -126,6 +129,10 @@ def arguments(inputs, ids):
     return tuple(out)
 
 
+def logits_of(out):
+    return out[0] if isinstance(out, tuple) else out
+
+
 def export(name, attention, inputs, form, folder):
     """Writes the model into `folder` and notes PyTorch's tokens and how near the second likeliest came."""
     import torch
@@ -148,7 +155,7 @@ def export(name, attention, inputs, form, folder):
         for prompt in PROMPTS:
             ids, near = list(prompt), []
             for _ in range(NEW_TOKENS):
-                row = model(*arguments(inputs, torch.tensor([ids])))[0, -1]
+                row = logits_of(model(*arguments(inputs, torch.tensor([ids]))))[0, -1].float()
                 best = row.topk(2)
                 near.append(float(best.values[0] - best.values[1]))
                 ids.append(int(best.indices[0]))
@@ -156,7 +163,7 @@ def export(name, attention, inputs, form, folder):
             gaps.append(near)
         # A trace that does not know other sizes is no model of texts.
         row = torch.tensor([PROMPTS[1]])
-        off = (traced(*arguments(inputs, row)) - model(*arguments(inputs, row))).abs().max()
+        off = (logits_of(traced(*arguments(inputs, row))) - logits_of(model(*arguments(inputs, row)))).abs().max()
         if not off < 1e-3:
             raise ValueError(f"its trace is another model at other sizes ({float(off):.3g})")
     if form == "pt2":

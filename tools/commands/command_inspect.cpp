@@ -194,16 +194,23 @@ class Inspector {
     };
     session_.out << path << ": a language model that was built\n";
     line("made by", "tscompile " + built->version);
-    line("model",
-         fmt::format("{}, {} of size {}, {} for keys, {} tokens", counted(static_cast<uint64_t>(s.layers), "layer"),
-                     counted(static_cast<uint64_t>(s.heads), "head"), s.headSize, s.kvHeads, s.vocabulary));
+    bool isCached = built->config.kvCacheType != KvCacheType::Disabled;
+    if (isCached)
+      line("model",
+           fmt::format("{}, {} of size {}, {} for keys, {} tokens", counted(static_cast<uint64_t>(s.layers), "layer"),
+                       counted(static_cast<uint64_t>(s.heads), "head"), s.headSize, s.kvHeads, s.vocabulary));
+    else
+      line("model", fmt::format("{} tokens", s.vocabulary));
     line("engine",
          fmt::format("{}, {}", built->engine.substr(built->engine.rfind('/') + 1), sizeText(built->engineBytes)));
     for (const std::string& plugin : built->plugins) line("plugin", plugin);
-    line("cache",
-         fmt::format("{} bytes a token, {} blocks of {} tokens, {}", tokenBytes, built->cache.blocks,
-                     built->cache.tokensPerBlock,
-                     sizeText(static_cast<uint64_t>(s.layers * built->cache.blocks * built->cache.bytesPerBlock()))));
+    if (!isCached)
+      line("cache", "none: each step computes whole texts");
+    else
+      line("cache",
+           fmt::format("{} bytes a token, {} blocks of {} tokens, {}", tokenBytes, built->cache.blocks,
+                       built->cache.tokensPerBlock,
+                       sizeText(static_cast<uint64_t>(s.layers * built->cache.blocks * built->cache.bytesPerBlock()))));
     line("inputs", join(built->inputs, " ", [](const std::string& name) { return "%" + name; }));
     std::string_view rest = "settings";
     for (const auto& [name, value] : buildOptionTexts(built->config)) {

@@ -33,7 +33,7 @@ bool gIsTool = false;  // set before there are threads
 std::optional<Clock::time_point> gDeadline;
 CrashWriter gCrashWriter = nullptr;
 
-constexpr long kGraceMicroseconds = 80'000;
+std::atomic<int64_t> gGrace{0};  // microseconds
 
 void say(const char* text) {
   ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
@@ -79,7 +79,7 @@ void onInterrupt(int number) {
   int before = gSignal.exchange(number);
   if (!gRunning.load() || before != 0) leave(128 + number);
   gInterrupted = true;
-  arm(kGraceMicroseconds);
+  arm(gGrace);
 }
 
 void onAlarm(int) {
@@ -107,7 +107,8 @@ void onEnd(int number) {
 void armDeadline() {
   if (!gIsTool) return;
   if (gDeadline)
-    arm(std::chrono::duration_cast<std::chrono::microseconds>(*gDeadline - Clock::now()).count() + kGraceMicroseconds);
+    arm(std::chrono::duration_cast<std::chrono::microseconds>(*gDeadline - Clock::now()).count() +
+        InterruptScope::kGrace.count());
   else
     disarm();
 }
@@ -224,7 +225,8 @@ void prepareProcess() {
   setInternalErrorHandler(onInternalError);
 }
 
-InterruptScope::InterruptScope() {
+InterruptScope::InterruptScope(std::chrono::microseconds grace) {
+  gGrace = grace.count();
   gInterrupted = false;
   gSignal = 0;
   gRunning = true;

@@ -38,11 +38,12 @@ void endTimeLimit();
 using CrashWriter = std::string (*)(const std::string& failure);
 void reportCrashesWith(CrashWriter writer);
 
-// While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within 80
-// ms, or at a second signal, the process ends without it.
+// While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within
+// `grace`, or at a second signal, the process ends without it.
 class InterruptScope {
  public:
-  InterruptScope();
+  static constexpr std::chrono::microseconds kGrace{80'000};
+  explicit InterruptScope(std::chrono::microseconds grace = kGrace);
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   const std::atomic<bool>& interrupted() const;

@@ -22,6 +22,14 @@ using Lane = Eigen::Map<Array<T>>;
 
 enum class Kind { Softmax, LogSoftmax };
 
+// Eigen's vectors end at the least normal number: what is hidden from a row would keep a weight.
+template <class X>
+auto expOf(const X& x) {
+  using T = typename X::Scalar;
+  constexpr T kZeroBelow = std::is_same_v<T, float> ? T(-104) : T(-746);
+  return (x < kZeroBelow).select(T(0), x.exp());
+}
+
 // exp(x - max) / sum, or x - max - log(sum): the maximum is taken out so that nothing overflows. `round` is what
 // PyTorch does to the sum and its logarithm.
 template <Kind kKind, class T, class Round>
@@ -30,10 +38,10 @@ void softmaxLane(const T* in, int64_t n, T* out, Round&& round) {
   Lane<T> y(out, n);
   T most = x.maxCoeff();
   if constexpr (kKind == Kind::Softmax) {
-    y = (x - most).exp();
+    y = expOf(x - most);
     y *= T(1) / y.sum();
   } else {
-    T rest = round(std::log(round((x - most).exp().sum())));
+    T rest = round(std::log(round(expOf(x - most).sum())));
     y = x - most - rest;
   }
 }
@@ -47,10 +55,10 @@ void softmaxColumns(const T* in, int64_t n, int64_t stride, int64_t width, T* ou
     ConstLane<T> x(in + i * stride, width);
     if constexpr (kKind == Kind::Softmax) {
       Lane<T> y(out + i * stride, width);
-      y = (x - most).exp();
+      y = expOf(x - most);
       sum += y;
     } else {
-      sum += (x - most).exp();
+      sum += expOf(x - most);
     }
   }
   Array<T> rest = kKind == Kind::Softmax ? Array<T>(sum.inverse()) : Array<T>(sum.log());

@@ -348,6 +348,25 @@ TEST_F(BuiltModel, ContinuousCachesGiveTheSame) {
   }
 }
 
+TEST_F(BuiltModel, WithoutACacheTextsAreTheSame) {
+  Golden g = goldenOf("byte_gpt");
+  auto tokensOf = [&](const std::string& type, int64_t beams) {
+    auto model = built("byte_gpt", {"kv_cache_type=" + type, "max_seq_len=128", "max_beam_width=2"});
+    EXPECT_EQ(model->isCached(), type == "paged");
+    Request first = request(g.prompt, 12), second = request({g.prompt[0], 3, 5}, 9);
+    second.sampling.beamWidth = beams;
+    std::vector<std::vector<TokenId>> out;
+    for (RequestResult& r : serve(*model, {first, second, first})) out.push_back(r.tokens);
+    return out;
+  };
+  for (int64_t beams : {1, 2}) EXPECT_EQ(tokensOf("disabled", beams), tokensOf("paged", beams)) << beams;
+  diagnostics = Diagnostics();
+  auto model = built("byte_gpt", {"kv_cache_type=disabled", "max_seq_len=64", "gather_context_logits=true"});
+  serve(*model, {request({1, 2, 3, 4}, 1)});
+  EXPECT_EQ(model->allLogits().sizes(), (Dims{4, 256}));
+  EXPECT_EQ(model->cacheBytes(), 0);
+}
+
 TEST_F(BuiltModel, ContinuousCachesMayHaveWindows) {
   Golden g = goldenOf("documentation_gpt");
   auto tokensOf = [&](const std::string& type) {
@@ -602,8 +621,6 @@ TEST_F(BuiltModel, WhatIsNotThereIsRefusedByName) {
                    ErrorKind::Unsupported},
            Refusal{"spec_decoding_is_generation_length_variable=true",
                    "spec_decoding_is_generation_length_variable is not implemented", ErrorKind::Unsupported},
-           Refusal{"kv_cache_type=disabled", "kv_cache_type disabled is not implemented; paged and continuous are",
-                   ErrorKind::Unsupported},
            Refusal{"max_batch_sise=4", "there is no setting max_batch_sise, did you mean max_batch_size?",
                    ErrorKind::Input},
            Refusal{"max_batch_size=0", "max_batch_size takes a number from 1 to 65536, not 0", ErrorKind::Input},

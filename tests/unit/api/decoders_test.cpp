@@ -3,6 +3,7 @@
 #include "api/language_model.h"
 #include "ir/support/diagnostic_printer.h"
 #include "passes/serving/entrance.h"
+#include "tests/unit/api/decoder_text.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -11,71 +12,6 @@
 
 namespace tscompile::test {
 namespace {
-
-constexpr int64_t kWords = 13, kPositions = 24;
-
-// A matrix of sines.
-std::string weight(const std::string& name, int64_t rows, int64_t columns, double factor) {
-  return fmt::format(
-      "  %{0}.n : int = prim::Constant[value={1}]()\n"
-      "  %{0}.a : Tensor = aten::arange(%{0}.n, %6, %none, %none, %none)\n"
-      "  %{0}.f : float = prim::Constant[value={2}]()\n"
-      "  %{0}.m : Tensor = aten::mul(%{0}.a, %{0}.f)\n"
-      "  %{0}.s : Tensor = aten::sin(%{0}.m)\n"
-      "  %{0}.d : int[] = prim::Constant[value=[{3}, {4}]]()\n"
-      "  %{0} : Tensor = aten::reshape(%{0}.s, %{0}.d)\n",
-      name, rows * columns, factor, rows, columns);
-}
-
-// One layer with two heads. Parts are text: %x.ids and %x.positions become %x, heads %q, %k, %v [batch, 2, tokens, 4]
-// become %o, and %logits are there when `returned` is read.
-struct Decoder {
-  std::string inputs = "%input_ids : Tensor, %position_ids : Tensor";
-  std::string positions = "  %x.positions : Tensor = aten::embedding(%places, %position_ids, %m1, %no, %no)\n";
-  std::string mixing = "  %x : Tensor = aten::add(%x.ids, %x.positions, %1)\n";
-  std::string attention = "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %drop, %yes)\n";
-  std::string returned = "  return (%logits)\n";
-
-  std::string text() const {
-    std::string out = "graph(" + inputs + "):\n";
-    for (int i : {0, 1, 2, 3, 4, 6, 8}) out += fmt::format("  %{0} : int = prim::Constant[value={0}]()\n", i);
-    out +=
-        "  %m1 : int = prim::Constant[value=-1]()\n  %none : NoneType = prim::Constant()\n"
-        "  %no : bool = prim::Constant[value=0]()\n  %yes : bool = prim::Constant[value=1]()\n"
-        "  %drop : float = prim::Constant[value=0.]()\n  %far : float = prim::Constant[value=-1e30]()\n"
-        "  %max : int = prim::Constant[value=9223372036854775807]()\n";
-    out += weight("words", kWords, 8, 1.7) + weight("places", kPositions, 8, 2.3) + weight("wq", 8, 8, 0.9) +
-           weight("wk", 8, 8, 1.3) + weight("wv", 8, 8, 2.9) + weight("wo", 8, 8, 3.1);
-    out +=
-        "  %b : int = aten::size(%input_ids, %0)\n  %s : int = aten::size(%input_ids, %1)\n"
-        "  %x.ids : Tensor = aten::embedding(%words, %input_ids, %m1, %no, %no)\n";
-    out += positions + mixing + "  %heads : int[] = prim::ListConstruct(%b, %s, %2, %4)\n";
-    for (const char* part : {"q", "k", "v"})
-      out += fmt::format(
-          "  %{0}.rows : Tensor = aten::linear(%x, %w{0}, %none)\n"
-          "  %{0}.split : Tensor = aten::reshape(%{0}.rows, %heads)\n"
-          "  %{0} : Tensor = aten::transpose(%{0}.split, %1, %2)\n",
-          part);
-    out += attention;
-    return out +
-           "  %o.split : Tensor = aten::transpose(%o, %1, %2)\n  %o.rows : Tensor = aten::flatten(%o.split, %2, %3)\n"
-           "  %o.out : Tensor = aten::linear(%o.rows, %wo, %none)\n  %y : Tensor = aten::add(%x, %o.out, %1)\n"
-           "  %logits : Tensor = aten::linear(%y, %words, %none)\n" +
-           returned;
-  }
-};
-
-// Scores with a mask, and their softmax.
-std::string written(const std::string& masked) {
-  return "  %k.t : Tensor = aten::transpose(%k, %2, %3)\n  %scores : Tensor = aten::matmul(%q, %k.t)\n" + masked +
-         "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o : Tensor = aten::matmul(%p, %v)\n";
-}
-const std::string kCounted =
-    "  %at : Tensor = aten::arange(%s, %none, %none, %none, %none)\n"
-    "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
-// Rows and columns of a mask, by number.
-const std::string kRows =
-    "  %at.m : Tensor = aten::arange(%s, %none, %none, %none, %none)\n  %row : Tensor = aten::unsqueeze(%at.m, %1)\n";
 
 class Decoders : public testing::Test {
  protected:
@@ -90,6 +26,7 @@ class Decoders : public testing::Test {
   }
   bool builds(const Decoder& decoder, const std::vector<std::string>& settings = {}) {
     diagnostics_ = Diagnostics();
+    std::filesystem::remove_all(folder_);
     Result<Module> module = loaded(decoder);
     BuildConfig config;
     for (const std::string& s : settings) setBuildOption(config, s, diagnostics_);
@@ -147,10 +84,20 @@ class Decoders : public testing::Test {
     ASSERT_TRUE(builds(decoder)) << messages() << decoder.text();
     EXPECT_EQ(served(9), expected(decoder, inputs, 9)) << messages() << decoder.text();
   }
-  void expectRefused(const Decoder& decoder, const std::string& message) {
-    EXPECT_FALSE(builds(decoder)) << decoder.text();
+  void expectRefused(const Decoder& decoder, const std::string& message,
+                     const std::vector<std::string>& settings = {}) {
+    EXPECT_FALSE(builds(decoder, settings)) << decoder.text();
     EXPECT_NE(messages().find(message), std::string::npos) << messages() << "instead of\n" << message;
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/config.json"));
+  }
+
+  // A warning says why, and texts that are served together are those of the model.
+  void expectServedByWholeTexts(const Decoder& decoder, const std::string& inputs) {
+    expectServed(decoder, inputs);
+    auto model = LanguageModel::load(folder_, {}, diagnostics_);
+    ASSERT_TRUE(model) << messages();
+    EXPECT_FALSE(model->isCached());
+    EXPECT_EQ(diagnostics_.warningCount(), 1u) << messages();
   }
 
   const std::vector<std::vector<TokenId>> kPrompts{{3, 11, 7, 1}, {0, 12, 5, 5, 2, 9, 4}, {8}};
@@ -402,7 +349,7 @@ TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
   }
 }
 
-TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsRefused) {
+TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionHasNoCache) {
   // And the text that the first difference is found in.
   const std::pair<const char*, const char*> kMixing[] = {
       // each token sees the one before it
@@ -420,7 +367,14 @@ TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsRefused) {
   for (auto [mixing, node] : kMixing) {
     Decoder d;
     d.mixing = mixing;
-    expectRefused(d, "this model cannot be served: tokens that come piece by piece get other numbers here");
+    expectRefused(d, "this model cannot be served: tokens that come piece by piece get other numbers here",
+                  {"kv_cache_type=paged"});
+    EXPECT_NE(messages().find(node), std::string::npos) << messages();
+    expectServedByWholeTexts(d, "ip");
+    EXPECT_NE(messages().find("warning: each step computes whole texts, since no cache of keys and values is right for "
+                              "this model: this model cannot be served: tokens that come piece by piece"),
+              std::string::npos)
+        << messages();
     EXPECT_NE(messages().find(node), std::string::npos) << messages();
   }
   Decoder padded;
@@ -428,7 +382,70 @@ TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsRefused) {
   padded.positions =
       "  %is : Tensor = aten::ne(%input_ids, %1)\n  %at : Tensor = aten::cumsum(%is, %m1, %none)\n"
       "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
-  expectRefused(padded, "this model cannot be served");
+  expectRefused(padded, "this model cannot be served", {"kv_cache_type=paged"});
+  expectServedByWholeTexts(padded, "i");
+}
+
+TEST_F(Decoders, WithoutACacheAnythingIsServedThatRuns) {
+  // No attention at all, logits of the last token alone, in a dictionary, and a mask of floats.
+  Decoder d;
+  d.inputs = "%attention_mask : Float(*, *), %input_ids : Tensor";
+  d.positions = kCounted;
+  d.mixing =
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %seen : Tensor = aten::unsqueeze(%attention_mask, %m1)\n"
+      "  %x : Tensor = aten::mul(%z, %seen)\n";
+  d.attention = "  %o : Tensor = aten::cumsum(%v, %2, %none)\n";
+  d.returned =
+      "  %l : str = prim::Constant[value=\"logits\"]()\n  %last : Tensor = aten::select(%logits, %1, %m1)\n"
+      "  %t : Dict(str, Tensor) = prim::DictConstruct(%l, %last)\n  return (%t)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  EXPECT_NE(messages().find("no causal attention was found"), std::string::npos) << messages();
+  auto model = LanguageModel::load(folder_, {}, diagnostics_);
+  ASSERT_TRUE(model) << messages();
+  EXPECT_FALSE(model->isCached());
+  EXPECT_EQ(model->cacheBytes(), 0);
+}
+
+TEST_F(Decoders, TokensMayComeBeforeTexts) {
+  Decoder d;
+  d.inputs = "%tokens_first : Tensor";
+  d.positions =
+      "  %input_ids : Tensor = aten::t(%tokens_first)\n  %b : int = aten::size(%input_ids, %0)\n"
+      "  %s : int = aten::size(%input_ids, %1)\n  %x.ids : Tensor = aten::embedding(%words, %input_ids, %m1, %no, "
+      "%no)\n" +
+      kCounted;
+  d.before = "";
+  d.returned = "  %t : Tensor = aten::transpose(%logits, %0, %1)\n  return (%t)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  EXPECT_NE(messages().find("the model takes [tokens, batch]"), std::string::npos) << messages();
+  Result<Module> module = loaded(d);
+  for (const std::vector<TokenId>& prompt : kPrompts) {
+    std::vector<int64_t> ids(prompt.begin(), prompt.end());
+    Result<std::vector<IValue>> out =
+        module->forward({{IValue(Tensor::of<int64_t>(Dims{static_cast<int64_t>(ids.size()), 1}, ids))}}, diagnostics_);
+    ASSERT_TRUE(out) << messages();
+    Tensor logits = logitsOf(*out);
+    int64_t first = logits.numel() - kWords, best = 0;
+    for (int64_t w = 1; w < kWords; ++w)
+      if (logits.real(first + w) > logits.real(first + best)) best = w;
+    EXPECT_EQ(served(1).at(static_cast<size_t>(&prompt - kPrompts.data())),
+              (std::vector<TokenId>{static_cast<TokenId>(best)}));
+  }
+}
+
+TEST_F(Decoders, WithoutACacheTextsAreAsLongAsTheModelRuns) {
+  Decoder d;
+  d.mixing = "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n";
+  d.positions =
+      "  %flat : Tensor = aten::cumsum(%input_ids, %1, %none)\n  %zero : Tensor = aten::mul(%flat, %0)\n"
+      "  %at : Tensor = aten::add(%position_ids, %zero, %1)\n"
+      "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+  ASSERT_TRUE(builds(d)) << messages();
+  auto model = LanguageModel::load(folder_, {}, diagnostics_);
+  ASSERT_TRUE(model) << messages();
+  EXPECT_FALSE(model->isCached());
+  EXPECT_LE(model->config().maxSeqLen, kPositions);
+  EXPECT_FALSE(builds(d, {"max_seq_len=100"}));
 }
 
 TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {

@@ -5,7 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
 #include <set>
+#include <stdexcept>
 
 namespace tscompile::test {
 namespace {
@@ -58,10 +62,8 @@ class PagedModel : public StepModel {
 
   Result<Tensor> step(const StepBatch& b, Diagnostics& diagnostics) override {
     checkBatch(b);
-    if (++steps_ == failAt) {
-      diagnostics.error("the model broke", ErrorKind::Model);
-      return Failed{};
-    }
+    bool fails = ++steps_ == failAt;
+    for (TokenSpan text : b.texts) fails |= failsWith && failsWith(text);
     size_t block = static_cast<size_t>(config_.layers * 2) * unit_;
     for (BlockCopy c : b.copies)
       std::copy_n(cells_.begin() + c.from * static_cast<ptrdiff_t>(block), block,
@@ -74,12 +76,18 @@ class PagedModel : public StepModel {
               [&](size_t x, size_t y) { return random::bits(steps_, x) < random::bits(steps_, y); });
     for (size_t row : order) {
       std::vector<float> logits = runRow(b, row);
+      if (hasNoLogits && hasNoLogits(b.texts[row])) logits[1] = NAN;
       std::copy(logits.begin(), logits.end(), out.data<float>() + static_cast<int64_t>(row) * kVocabulary);
     }
-    return out;
+    if (!fails) return out;
+    for (auto [cell, row] : writers_) cells_[cell] = 13;  // what it has written is worth nothing
+    diagnostics.error("the model broke", ErrorKind::Model);
+    return Failed{};
   }
 
-  uint64_t failAt = 0;
+  uint64_t failAt = 0;  // step
+  // Of a text with which a step fails, and of one whose logits are no numbers.
+  std::function<bool(TokenSpan)> failsWith, hasNoLogits;
 
  private:
   void checkBatch(const StepBatch& b) {
@@ -88,6 +96,7 @@ class PagedModel : public StepModel {
     ASSERT_EQ(b.contextLengths.size(), rows);
     ASSERT_EQ(b.sequenceLengths.size(), rows);
     ASSERT_EQ(b.lastTokenIds.size(), rows);
+    ASSERT_EQ(b.texts.size(), rows);
     ASSERT_EQ(b.blockTable.size(), rows * 2 * static_cast<size_t>(b.maxBlocks));
     ASSERT_TRUE(std::is_sorted(b.requestTypes.begin(), b.requestTypes.end()));
     ASSERT_EQ(b.tokens.size(), static_cast<size_t>(b.lastTokenIds.back()));
@@ -99,6 +108,9 @@ class PagedModel : public StepModel {
         ASSERT_EQ(count, b.contextLengths[i]);
       else
         ASSERT_EQ(count, 1);
+      ASSERT_EQ(static_cast<int32_t>(b.texts[i].size()), b.sequenceLengths[i]);
+      for (int32_t t = 0; t < count; ++t)
+        ASSERT_EQ(b.tokens[static_cast<size_t>(last + t)], b.texts[i][static_cast<size_t>(b.pastLengths[i] + t)]);
       for (int32_t t = 0; t < count; ++t) ASSERT_EQ(b.positions[static_cast<size_t>(last + t)], b.pastLengths[i] + t);
       last = b.lastTokenIds[i];
     }
@@ -423,8 +435,8 @@ TEST(Batching, ACallbackThatThrowsEndsItsRequestAndNoOther) {
   RequestId first = *batcher->add(std::move(bad), diagnostics), second = *batcher->add(std::move(good), diagnostics);
   EXPECT_FALSE(batcher->run(diagnostics));
   ASSERT_EQ(diagnostics.errorCount(), 1u);
-  EXPECT_NE(diagnostics.list().at(0).message.find("its callback threw: callback"), std::string::npos);
-  EXPECT_EQ(batcher->result(first)->reason, FinishReason::Cancelled);
+  EXPECT_NE(diagnostics.list().at(0).message.find("onToken of a request has thrown: callback"), std::string::npos);
+  EXPECT_EQ(batcher->result(first)->reason, FinishReason::Failed);
   EXPECT_EQ(batcher->result(first)->tokens.size(), 3u);
   EXPECT_EQ(batcher->result(second)->reason, FinishReason::Length);
   EXPECT_EQ(heard, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
@@ -466,14 +478,116 @@ TEST(Batching, GoesOnAfterAFailureOfTheModel) {
   std::vector<RequestId> ids;
   for (TokenId i = 0; i < 3; ++i) ids.push_back(*batcher->add(simple(range(i, 6), 8), diagnostics));
   model.failAt = 3;
-  EXPECT_FALSE(batcher->run(diagnostics));
-  EXPECT_EQ(onlyMessage(diagnostics), "the model broke");
-  EXPECT_EQ(batcher->result(ids[0])->reason, FinishReason::Failed);
-  EXPECT_EQ(batcher->result(ids[1])->reason, FinishReason::Failed);
-  EXPECT_EQ(batcher->result(ids[0])->tokens.size(), 2u);
-  EXPECT_EQ(batcher->result(ids[2])->reason, FinishReason::Length);
-  EXPECT_EQ(batcher->result(ids[2])->tokens, alone(cache, simple(range(2, 6), 8), 64).tokens);
+  EXPECT_TRUE(batcher->run(diagnostics)) << "each alone does not fail";
+  EXPECT_EQ(batcher->result(ids[0])->restarts, 1);
+  for (size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(batcher->result(ids[i])->tokens, alone(cache, simple(range(static_cast<TokenId>(i), 6), 8), 64).tokens);
   EXPECT_EQ(batcher->cache().usedBlocks(), 0);
+}
+
+TEST(Batching, AnInterruptedStepEndsItsRequests) {
+  struct Interrupted : PagedModel {
+    using PagedModel::PagedModel;
+    Result<Tensor> step(const StepBatch&, Diagnostics& diagnostics) override {
+      diagnostics.error("the run was interrupted", ErrorKind::Interrupted);
+      return Failed{};
+    }
+  };
+  KvCacheConfig cache = cacheOf(40, 4);
+  Interrupted model(cache);
+  Diagnostics diagnostics;
+  std::unique_ptr<Batcher> batcher = Batcher::make(model, cache, {4, 16, 64, 100}, diagnostics);
+  std::vector<RequestId> ids;
+  for (TokenId i = 0; i < 3; ++i) ids.push_back(*batcher->add(simple(range(i, 2), 8), diagnostics));
+  EXPECT_TRUE(batcher->step(diagnostics));
+  EXPECT_TRUE(batcher->idle());
+  for (RequestId id : ids) EXPECT_EQ(batcher->result(id)->failure.value().message, "the run was interrupted");
+}
+
+// Of ten requests one is broken, in ten ways by turns. The others get what they get alone.
+void serveBesideBroken(size_t count, const KvCacheConfig& cache) {
+  constexpr TokenId kPoison = 9;  // what breaks the model begins with it twice
+  enum Way {
+    None,
+    Empty,
+    Foreign,
+    TooLong,
+    NoTokens,
+    BadSetting,
+    FailsAtOnce,
+    FailsLater,
+    Throws,
+    Impossible,
+    NoLogits
+  };
+  PagedModel model(cache);
+  auto begins = [](TokenSpan text, TokenId second) {
+    return text.size() >= 2 && text[0] == kPoison && text[1] == second;
+  };
+  model.failsWith = [&](TokenSpan text) { return begins(text, 9) || (begins(text, 8) && text.size() > 8); };
+  model.hasNoLogits = [&](TokenSpan text) { return begins(text, 7); };
+  Diagnostics diagnostics(0);
+  std::unique_ptr<Batcher> batcher = Batcher::make(model, cache, {6, 12, 64, 1 << 16}, diagnostics);
+  Draws draw(count);
+  struct Sent {
+    Request request;
+    Way way;
+    std::optional<RequestId> id;
+  };
+  std::vector<Sent> sent;
+  for (size_t i = 0; i < count; ++i) {
+    Sent s{randomRequest(draw, 3), i % 10 == 3 ? static_cast<Way>(i / 10 % 10 + 1) : None, {}};
+    Request& r = s.request;
+    for (TokenId& t : r.prompt) t = std::min<TokenId>(t, kPoison - 1);
+    if (s.way >= FailsAtOnce) r.sampling = {}, r.maxNewTokens = 12;
+    if (s.way == Empty) r.prompt.clear();
+    if (s.way == Foreign) r.prompt.back() = kVocabulary;
+    if (s.way == TooLong) r.prompt.assign(64, 1);
+    if (s.way == NoTokens) r.maxNewTokens = 0;
+    if (s.way == BadSetting) r.sampling = {}, r.sampling.topP = 2;
+    if (s.way == FailsAtOnce) r.prompt = {kPoison, 9, 3};
+    if (s.way == FailsLater) r.prompt = {kPoison, 8, 3};
+    if (s.way == Throws)
+      r.onToken = [](const TokenEvent& e) -> bool {
+        if (e.index >= 2) throw std::runtime_error("no more");
+        return true;
+      };
+    if (s.way == Impossible)
+      for (TokenId t = 0; t < kVocabulary; ++t) r.sampling.badWords.push_back({t});
+    if (s.way == NoLogits) r.prompt = {kPoison, 7, 3};
+    size_t before = diagnostics.errorCount();
+    Result<RequestId> id = batcher->add(r, diagnostics);
+    ASSERT_EQ(id.ok(), s.way == None || s.way >= FailsAtOnce) << i;
+    EXPECT_EQ(diagnostics.errorCount() - before, id ? 0u : 1u) << i;
+    if (id) s.id = *id;
+    sent.push_back(std::move(s));
+    if (draw.oneIn(3)) batcher->step(diagnostics);
+  }
+  batcher->run(diagnostics);
+  EXPECT_EQ(diagnostics.errorCount(), count / 10) << "a message for each";
+  for (const Sent& s : sent) {
+    if (!s.id) continue;
+    std::optional<RequestResult> got = batcher->take(*s.id);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->reason == FinishReason::Failed, s.way != None);
+    EXPECT_EQ(got->failure.has_value(), s.way != None);
+    if (s.way == FailsLater) EXPECT_EQ(got->tokens.size(), 6u);
+    if (s.way == Throws) EXPECT_EQ(got->failure.value().message, "onToken of a request has thrown: no more");
+    if (s.way == None) EXPECT_EQ(got->tokens, alone(cache, s.request, 64).tokens);
+  }
+  EXPECT_TRUE(batcher->idle());
+  EXPECT_EQ(batcher->cache().usedBlocks(), 0);
+  EXPECT_EQ(batcher->cache().inconsistency(), "");
+}
+
+TEST(Batching, BrokenRequestsHurtNoOthers) {
+  size_t count = std::getenv("TSCOMPILE_SOAK_MINUTES") ? 1000 : 200;
+  serveBesideBroken(count, cacheOf(90, 4));
+  serveBesideBroken(count, cacheOf(40, 4));  // some have to wait for others' blocks
+  KvCacheConfig windows = cacheOf(60, 4);
+  windows.window = 12;
+  windows.sinks = 2;
+  serveBesideBroken(count, windows);
 }
 
 TEST(Batching, ARequestWithoutPossibleTokensFailsAlone) {

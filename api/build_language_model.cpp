@@ -1,0 +1,428 @@
+// Makes the folder of a language model.
+#include "api/bounded_json.h"
+#include "api/compile.h"
+#include "api/engine_file.h"
+#include "api/language_model.h"
+#include "api/lower.h"
+#include "api/saved_plugins.h"
+#include "api/serving_proof.h"
+#include "frontend/files/file_io.h"
+#include "ir/graph/clone.h"
+#include "ir/support/text.h"
+#include "passes/serving/attention_node.h"
+#include "passes/serving/entrance.h"
+#include "passes/serving/serving.h"
+#include "runtime/interpreter/evaluator.h"
+#include "runtime/plugin/plugin_operators.h"
+#include "runtime/trtllm/attention/params.h"
+
+#include <fmt/core.h>
+
+#include <bit>
+#include <fcntl.h>
+#include <filesystem>
+#include <map>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace tscompile {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+int64_t quantMode(DType stored) {
+  return stored == DType::Int8 ? kInt8KvCache : stored == DType::Float8E4M3FN ? kFp8KvCache : 0;
+}
+
+// Sizes of an input of the serving graph, from least to most.
+CompileInput rangeOf(const std::string& name, const BuildConfig& c, const LanguageModelShape& s,
+                     const KvCacheConfig& k) {
+  int64_t rows = c.maxBatchSize, tokens = c.maxNumTokens, usual = c.optNumTokens ? c.optNumTokens : c.maxBatchSize;
+  usual = std::min(usual, tokens);
+  int64_t blocks = k.blocksFor(c.maxSeqLen);
+  if (name == "input_ids" || name == "position_ids") return {{1, 1}, {1, usual}, {1, tokens}, DType::Int64};
+  if (name == "host_max_attention_window_sizes") return {{s.layers}, DType::Int32};
+  if (name == "host_sink_token_length") return {{1}, DType::Int32};
+  if (name == "kv_cache_block_offsets") return {{1, 2, blocks}, {rows, 2, blocks}, {rows, 2, blocks}, DType::Int32};
+  if (startsWith(name, "kv_cache_pool_")) {
+    DType stored = c.kvCacheDtype == DType::Float8E4M3FN ? DType::UInt8 : c.kvCacheDtype;
+    Dims least{1, 2, s.kvHeads, c.tokensPerBlock, s.headSize}, most = least, most1 = least;
+    most[0] = k.blocks;
+    most1[0] = int64_t{1} << 28;
+    return {least, most, most1, stored};
+  }
+  if (startsWith(name, "kv_cache_") && endsWith(name, "_scale")) return {{1}, DType::Float32};
+  return {{1}, {rows}, {rows}, DType::Int32};
+}
+
+Json shapeJson(const LanguageModelShape& s) {
+  Json out = {{"num_hidden_layers", s.layers},
+              {"num_attention_heads", s.heads},
+              {"num_key_value_heads", s.kvHeads},
+              {"head_size", s.headSize},
+              {"hidden_size", s.hidden},
+              {"vocab_size", s.vocabulary},
+              {"max_position_embeddings", s.positions}};
+  if (s.tokensFirst) out["tokens_first"] = true;
+  return out;
+}
+
+// The plugins that the graph needs, each once.
+Json pluginsJson(const Graph& graph, const OpRegistry& registry) {
+  std::map<std::string, Json> seen;
+  forEachPluginNode(graph, registry, [&](const Node& node, const PluginOperators& operators) {
+    std::shared_ptr<const PluginInstance> plugin = operators.instanceOf(node, nullptr);
+    if (!plugin) return;
+    const PluginCreator& c = plugin->creator();
+    seen[c.key.text()] = {{"namespace", c.key.ns},
+                          {"name", c.key.name},
+                          {"version", c.key.version},
+                          {"fields_version", c.table().fields_version}};
+  });
+  Json out = Json::array();
+  for (auto& [key, plugin] : seen) out.push_back(plugin);
+  return out;
+}
+
+struct EngineMade {
+  std::string file;
+  uint64_t bytes;
+  std::string checksum;
+};
+
+std::string configText(const BuildConfig& config, const LanguageModelShape& shape, const Json& plugins,
+                       const std::vector<std::string>& inputs, const EngineMade& engine) {
+  Json out = {{"version", std::string(libraryVersion())},
+              {"format", kBuiltModelFormat},
+              {"pretrained_config", shapeJson(shape)},
+              {"build_config", Json::parse(buildConfigJson(config))},
+              {"plugins", plugins},
+              {"inputs", inputs},
+              {"engine", {{"file", engine.file}, {"bytes", engine.bytes}, {"checksum", engine.checksum}}}};
+  return out.dump(4) + "\n";
+}
+
+bool failIn(const std::string& path, std::string what, Diagnostics& diagnostics, ErrorKind kind = ErrorKind::Input) {
+  diagnostics.fileError(path, {}, std::move(what), kind);
+  return false;
+}
+
+// Caches in which the keys of a sequence lie in one piece have one block for it.
+bool settlePieces(BuildConfig& config, Diagnostics& diagnostics) {
+  if (config.kvCacheType != KvCacheType::Continuous) return true;
+  constexpr uint64_t kLongest = 1 << 16;
+  bool isWindow = config.window && config.window < config.maxSeqLen;
+  uint64_t tokens = static_cast<uint64_t>(isWindow ? config.window : config.maxSeqLen);
+  if (tokens > kLongest) {
+    diagnostics.error(fmt::format("kv_cache_type continuous has pieces of at most {} tokens, and {} is {}", kLongest,
+                                  isWindow ? "max_attention_window_size" : "max_seq_len", tokens),
+                      ErrorKind::Unsupported);
+    return false;
+  }
+  config.tokensPerBlock = static_cast<int64_t>(std::bit_ceil(tokens));
+  return true;
+}
+
+// Takes what the model says for settings that were left open, and refuses what it cannot do.
+bool settle(BuildConfig& config, const LanguageModelShape& shape, Diagnostics& diagnostics) {
+  if (config.maxSeqLen == 0) {
+    constexpr int64_t kUsual = 1024;
+    config.maxSeqLen = std::max(shape.positions ? shape.positions : kUsual, config.maxInputLen);
+  }
+  if (config.maxInputLen == 0) config.maxInputLen = config.maxSeqLen;
+  if (shape.positions && config.maxSeqLen > shape.positions) {
+    diagnostics.error(
+        fmt::format("max_seq_len is {}, but the model has {} positions", config.maxSeqLen, shape.positions),
+        ErrorKind::Input);
+    return false;
+  }
+  if (config.maxInputLen > config.maxSeqLen) {
+    diagnostics.error(fmt::format("max_input_len {} is more than max_seq_len {}", config.maxInputLen, config.maxSeqLen),
+                      ErrorKind::Input);
+    return false;
+  }
+  return settlePieces(config, diagnostics);
+}
+
+// Under a name of its own if there is a model, whose engine stays until config.json names this one.
+std::optional<EngineMade> writeEngine(const Module& compiled, const std::string& folder, const Limits& limits,
+                                      Diagnostics& diagnostics) {
+  std::error_code error;
+  bool isFirst = !std::filesystem::exists(folder + "/config.json", error);
+  std::string path = folder + "/" + (isFirst ? kBuiltModelEngine : "rank0-new.engine");
+  if (!compiled.save(path, diagnostics, limits)) return std::nullopt;
+  std::optional<std::string> checksum = engineChecksum(path, diagnostics);
+  if (!checksum) return std::nullopt;
+  EngineMade made{kBuiltModelEngine, std::filesystem::file_size(path, error), *checksum};
+  if (isFirst) return made;
+  made.file = "rank0-" + *checksum + ".engine";
+  std::filesystem::rename(path, folder + "/" + made.file, error);
+  if (!error) return made;
+  failIn(folder + "/" + made.file, "cannot write: " + error.message(), diagnostics, ErrorKind::Io);
+  return std::nullopt;
+}
+
+// Gives an engine that config.json names its usual name as well. False where links are not possible.
+bool linkAsUsual(const std::string& folder, const std::string& file) {
+  const std::string link = folder + "/rank0-link.engine";
+  std::error_code error;
+  std::filesystem::remove(link, error);
+  std::filesystem::create_hard_link(folder + "/" + file, link, error);
+  if (!error) std::filesystem::rename(link, folder + "/" + kBuiltModelEngine, error);
+  return !error;
+}
+
+// Builds in one folder follow each other.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
+
+class LanguageModelBuild {
+ public:
+  LanguageModelBuild(const Module& module, const BuildConfig& config, Diagnostics& diagnostics)
+      : given_(module), config_(config), diagnostics_(diagnostics) {}
+
+  bool run(const std::string& folder) {
+    if (!open()) return false;
+    bool maySettle = config_.kvCacheType == KvCacheType::Auto;
+    if (maySettle) config_.kvCacheType = KvCacheType::Paged;
+    Diagnostics why;
+    bool isMade = config_.kvCacheType != KvCacheType::Disabled && withCache(why);
+    if (!isMade && config_.kvCacheType != KvCacheType::Disabled) {
+      if (!maySettle || !mayComputeWholeTexts(why)) return refuse(why);
+      config_.kvCacheType = KvCacheType::Disabled;
+    }
+    if (!isMade && !withoutCache(why)) return false;
+    return write(folder);
+  }
+
+ private:
+  bool open() {
+    // The sizes of a trace are those of its example.
+    lowering_.query = Query().including({"default", "any_sizes"});
+    lowered_ = given_.lowered(lowering_, diagnostics_);
+    if (!lowered_ || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
+    graph_ = cloneGraph(*lowered_->graph());
+    evaluator_ = makeEvaluator(given_.registry());
+    entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
+    if (!entrance_) return false;
+    entrance_->tokensFirst = !seesFirstToken(false) && seesFirstToken(true);
+    shape_.positions = entrance_->positions;
+    asked_ = config_.maxSeqLen;
+    return settle(config_, shape_, diagnostics_);
+  }
+
+  // Whether the last logits depend on the first token: those of [batch, tokens] do not where a model takes [tokens,
+  // batch].
+  bool seesFirstToken(bool tokensFirst) const {
+    Entrance entrance = *entrance_;
+    entrance.tokensFirst = tokensFirst;
+    auto lastLogits = [&](TokenId first) {
+      Diagnostics ignored;
+      const TokenId ids[] = {first, 1, 1, 1};
+      std::vector<double> last;
+      Result<std::vector<IValue>> out = given_.forward(inputsOfText(entrance, ids), ignored);
+      Tensor logits = out ? logitsOf(*out) : Tensor();
+      if (!logits.defined() || logits.rank() == 0) return last;
+      int64_t words = logits.size(logits.rank() - 1);
+      for (int64_t i = std::max<int64_t>(logits.numel() - words, 0); i < logits.numel(); ++i)
+        last.push_back(logits.real(i));
+      return last;
+    };
+    return lastLogits(1) != lastLogits(2);
+  }
+
+  // What stands against a cache is told, and its kind is kept.
+  bool refuse(const Diagnostics& why) {
+    for (const Diagnostic& d : why.list()) diagnostics_.add(d);
+    return false;
+  }
+
+  // Settings that say how tokens are kept need a cache, and lack of memory or time is no fault of the model.
+  bool mayComputeWholeTexts(const Diagnostics& why) const {
+    bool isModel = why.firstErrorKind() == ErrorKind::Unsupported || why.firstErrorKind() == ErrorKind::Input;
+    return isModel && !config_.window && config_.kvCacheDtype == DType::Float32;
+  }
+
+  CompileSpec specFor(const std::vector<CompileInput>& inputs) const {
+    CompileSpec spec;
+    spec.setInputs(inputs);
+    spec.refittable = config_.useRefit;
+    spec.isLanguageModel = true;
+    spec.engine.precision = config_.weightPrecision;
+    return spec;
+  }
+
+  bool withCache(Diagnostics& diagnostics) {
+    if (entrance_->tokensFirst) {
+      diagnostics.error("the model takes [tokens, batch], and a cache is for [batch, tokens]", ErrorKind::Unsupported);
+      return false;
+    }
+    Module opened = lowered_->withGraph(cloneGraph(*graph_));
+    ServingOptions serving;
+    serving.tokensPerBlock = config_.tokensPerBlock;
+    serving.longest = config_.maxSeqLen;
+    serving.kvCacheQuantMode = quantMode(config_.kvCacheDtype);
+    serving.gatherContextLogits = config_.gatherContextLogits;
+    Result<ServingModel> served = prepareForServing(*graph_, given_.registry(), *evaluator_, serving, diagnostics);
+    if (!served) return false;
+    shape_.layers = served->layers, shape_.heads = served->heads, shape_.kvHeads = served->kvHeads;
+    shape_.headSize = served->headSize, shape_.hidden = served->hidden, shape_.vocabulary = served->vocabulary;
+    built_.cache = cacheOf(config_, shape_);
+    if (!validateKvCache(built_.cache, diagnostics)) return false;
+    // Each layer has a pool of its own, which is written where it lies.
+    for (AttentionNode& node : AttentionNode::all(*graph_)) node.set("inplace", IValue(1));
+
+    std::vector<CompileInput> inputs;
+    for (const std::string& name : served->inputs) inputs.push_back(rangeOf(name, config_, shape_, built_.cache));
+    CompileSpec spec = specFor(inputs);
+    spec.minBlockSize = 1;
+    Module packed = lowered_->withGraph(std::move(graph_));
+    compiled_ = packed.compiled(spec, diagnostics);
+    built_.inputs = served->inputs;
+    return compiled_ && prove({given_, *entrance_, *compiled_, &opened, &packed}, diagnostics);
+  }
+
+  // The model as it is, for one text after the other. `why` tells what stands against a cache, if one was tried.
+  bool withoutCache(const Diagnostics& why) {
+    Diagnostics failure;
+    bool isMade = describe(failure) && compileWhole(failure) && prove({given_, *entrance_, *compiled_}, failure);
+    const Diagnostic* first = why.list().empty() ? nullptr : &why.list().front();
+    if (!isMade && !first) return refuse(failure);
+    if (!isMade) {
+      refuse(why);
+      if (!failure.list().empty())
+        diagnostics_.remark(failure.list().front().range,
+                            "nor can it be served by whole texts: " + failure.list().front().message);
+      return false;
+    }
+    if (first)
+      diagnostics_
+          .warning(first->range,
+                   "each step computes whole texts, since no cache of keys and values is right for this model: " +
+                       first->message)
+          .note("the setting kv_cache_type=paged makes this an error");
+    return true;
+  }
+
+  bool describe(Diagnostics& diagnostics) {
+    shape_ = {.positions = entrance_->positions, .tokensFirst = entrance_->tokensFirst};
+    const TokenId kFew[] = {0, 1, 2};
+    Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, kFew), diagnostics);
+    if (!out) return false;
+    Tensor logits = logitsOf(*out);
+    if (!logits.defined() || !isFloating(logits.dtype()) || logits.rank() == 0 || logits.numel() == 0) {
+      diagnostics.error("the model gives no logits for three tokens", ErrorKind::Unsupported);
+      return false;
+    }
+    shape_.vocabulary = logits.size(logits.rank() - 1);
+    built_.inputs.clear();
+    for (ServingInput input : entrance_->inputs) built_.inputs.emplace_back(nameOf(input));
+    return true;
+  }
+
+  // A model of tables that are too short for max_seq_len fails at its longest text: half of it is tried then, unless it
+  // was asked for.
+  bool compileWhole(Diagnostics& diagnostics) {
+    constexpr int64_t kShortest = 16;
+    while (true) {
+      Diagnostics failure;
+      std::vector<TokenId> longest(static_cast<size_t>(config_.maxSeqLen), 1);
+      Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest), failure);
+      if (out) break;
+      if (asked_ || config_.maxSeqLen <= kShortest) {
+        diagnostics.error(
+            failure.list().empty() ? SourceRange{} : failure.list().front().range,
+            fmt::format("the model does not run with {} tokens, which is max_seq_len: {}", config_.maxSeqLen,
+                        failure.list().empty() ? "interrupted" : failure.list().front().message),
+            ErrorKind::Unsupported);
+        return false;
+      }
+      config_.maxSeqLen /= 2;
+      config_.maxInputLen = std::min(config_.maxInputLen, config_.maxSeqLen);
+    }
+    std::vector<CompileInput> inputs;
+    int64_t most = config_.maxSeqLen;
+    for (DType dtype : entrance_->dtypes)
+      inputs.emplace_back(sizesFor(1), sizesFor((most + 1) / 2), sizesFor(most),
+                          dtype == DType::Undefined ? DType::Int64 : dtype);
+    compiled_ = lowered_->compiled(specFor(inputs), diagnostics);
+    built_.cache = cacheOf(config_, shape_);
+    return compiled_ && validateKvCache(built_.cache, diagnostics);
+  }
+
+  Dims sizesFor(int64_t tokens) const { return entrance_->tokensFirst ? Dims{tokens, 1} : Dims{1, tokens}; }
+
+  bool prove(const ServingSteps& steps, Diagnostics& diagnostics) {
+    built_.config = config_, built_.shape = shape_;
+    return proveServing(steps, built_, diagnostics);
+  }
+
+  bool write(const std::string& folder) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) return failIn(folder, "the folder cannot be made: " + error.message(), diagnostics_, ErrorKind::Io);
+    FolderLock lock(folder);
+    std::optional<EngineMade> engine = writeEngine(*compiled_, folder, lowering_.limits, diagnostics_);
+    if (!engine) return false;
+    Json plugins = pluginsJson(*compiled_->graph(), given_.registry());
+    auto writeConfig = [&] {
+      return writeFile(folder + "/config.json", configText(config_, shape_, plugins, built_.inputs, *engine),
+                       diagnostics_);
+    };
+    if (!writeConfig()) return false;
+    if (engine->file != kBuiltModelEngine && linkAsUsual(folder, engine->file)) {
+      engine->file = kBuiltModelEngine;
+      if (!writeConfig()) return false;
+    }
+    removeOtherEngines(folder, engine->file);
+    return true;
+  }
+
+  const Module& given_;
+  BuildConfig config_;
+  Diagnostics& diagnostics_;
+  LowerOptions lowering_;
+  Result<Module> lowered_ = Failed{};
+  std::unique_ptr<Graph> graph_;  // of ids and positions, then of what serves
+  std::unique_ptr<Evaluator> evaluator_;
+  Result<Entrance> entrance_ = Failed{};
+  int64_t asked_ = 0;  // max_seq_len, before it was settled
+  LanguageModelShape shape_;
+  Result<Module> compiled_ = Failed{};
+  BuiltModel built_;
+};
+
+}  // namespace
+
+bool buildLanguageModel(const Module& module, const BuildConfig& given, const std::string& folder,
+                        Diagnostics& diagnostics) {
+  return LanguageModelBuild(module, given, diagnostics).run(folder);
+}
+
+bool refitLanguageModel(const std::string& folder, const RefitOptions& options, const std::string& output,
+                        Diagnostics& diagnostics) {
+  Result<BuiltModel> built = readBuiltModel(folder, diagnostics);
+  if (!built) return false;
+  LoadOptions load = options.load;
+  load.weights.clear();
+  Result<Module> old = Module::load(built->engine, load, diagnostics);
+  if (!old) return false;
+  std::shared_ptr<const RefitSource> source = refittedSource(built->engine, old->refitSource(), options, diagnostics);
+  if (!source) return false;
+  Result<Module> module = Module::fromRefitSource(*source, load, diagnostics);
+  return module && buildLanguageModel(*module, built->config, output, diagnostics);
+}
+
+}  // namespace tscompile

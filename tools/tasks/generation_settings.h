@@ -1,0 +1,34 @@
+// What a request of `generate` may say, on the command line and in a line of a file of requests, by one table.
+#pragma once
+
+#include "frontend/files/json_tree.h"
+#include "runtime/llm/sampling.h"
+#include "tools/options/option_parts.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+struct TextRequest {
+  std::optional<std::string> prompt;
+  std::vector<TokenId> promptIds;  // in its stead
+  int64_t maxNewTokens = 64;
+  SamplingConfig sampling;
+  std::vector<TokenId> endIds;
+  std::vector<std::string> stop, badWords;
+  bool draws = false;  // a temperature or a seed was given
+};
+
+// Those of the command line; `requestOf` tells where they go.
+OptionSpecs generationOptions(TextRequest& (*requestOf)(Options&));
+
+// Changes what an object says: {"prompt": "The", "top_k": 20, "stop": ["\n"]}; a string is a prompt. Reports everything
+// that is wrong with it.
+bool readRequest(const JsonTree::Value& line, TextRequest& request, Diagnostics& diagnostics);
+
+// "1,2,3"; throws UsageError.
+std::vector<TokenId> parseIds(std::string_view option, const std::string& text);
+
+}  // namespace tscompile
