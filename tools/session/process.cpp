@@ -2,6 +2,7 @@
 
 #include "frontend/files/file_io.h"
 #include "ir/support/check.h"
+#include "runtime/plugin/running_plugin.h"
 #include "tools/session/session.h"
 
 #include <cstdio>
@@ -23,9 +24,11 @@ std::atomic<bool> gRunning{false};  // an InterruptScope lives
 std::atomic<int> gSignal{0};
 std::atomic<int> gExitAtAlarm{0};
 bool gIsTool = false;  // set before there are threads
+std::atomic<bool> gTellsOfPlugins{true};
+constexpr int kCrashes[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGBUS};
 const char* volatile gAlarmMessage = nullptr;
 
-constexpr long kGraceMicroseconds = 80'000;
+std::atomic<int64_t> gGrace{0};  // microseconds
 
 void say(const char* text) {
   ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
@@ -51,7 +54,7 @@ void onInterrupt(int number) {
   gExitAtAlarm = 128 + number;
   gAlarmMessage = "tscompile: error: the run was interrupted\n";
   gInterrupted = true;
-  arm(kGraceMicroseconds);
+  arm(gGrace);
 }
 
 void onAlarm(int) {
@@ -60,9 +63,33 @@ void onAlarm(int) {
   leave(gExitAtAlarm);
 }
 
-void onBusError(int) {
-  say("tscompile: error: a file changed its size while it was read\n");
-  leave(5);
+// The name of what has ended a process that it is only a part of.
+bool sayPlugin(const char* what) {
+  const PluginKey* plugin = RunningPlugin::current();
+  if (!plugin) return false;
+  for (const char* part : {"tscompile: error: the plugin ", plugin->ns.c_str(), "::", plugin->name.c_str(), what, "\n"})
+    say(part);
+  return true;
+}
+
+void onCrash(int number) {
+  const char* what = number == SIGSEGV   ? " has crashed: SIGSEGV"
+                     : number == SIGFPE  ? " has crashed: SIGFPE"
+                     : number == SIGILL  ? " has crashed: SIGILL"
+                     : number == SIGABRT ? " has crashed: SIGABRT"
+                                         : " has crashed: SIGBUS";
+  if (sayPlugin(what)) leave(exitCode(ErrorKind::Model));
+  if (number == SIGBUS) {
+    say("tscompile: error: a file changed its size while it was read\n");
+    leave(5);
+  }
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+// Of a process that somebody else ends.
+void onExit() {
+  if (gTellsOfPlugins && sayPlugin(" has ended the process")) leave(exitCode(ErrorKind::Model));
 }
 
 void onInternalError(const char* what, const char* file, int line) {
@@ -86,10 +113,11 @@ void onTerminate() {
 // Before anything that allocates.
 [[gnu::constructor(101)]] void catchFromTheStart() { std::set_terminate(onTerminate); }
 
-void handle(int number, void (*handler)(int)) {
+void handle(int number, void (*handler)(int), int flags = 0) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
+  action.sa_flags |= flags;
   sigemptyset(&action.sa_mask);
   sigaction(number, &action, nullptr);
 }
@@ -97,6 +125,11 @@ void handle(int number, void (*handler)(int)) {
 }  // namespace
 
 bool isToolProcess() { return gIsTool; }
+
+void leaveCrashesToOthers() {
+  gTellsOfPlugins = false;
+  for (int number : kCrashes) signal(number, SIG_DFL);
+}
 
 void prepareProcess() {
   gIsTool = true;
@@ -111,17 +144,28 @@ void prepareProcess() {
   handle(SIGINT, onInterrupt);
   handle(SIGTERM, onInterrupt);
   handle(SIGALRM, onAlarm);
-  handle(SIGBUS, onBusError);
+  // A plugin's stack may be what has run out.
+  static char stack[1 << 16];
+  stack_t other{};
+  other.ss_sp = stack;
+  other.ss_size = sizeof(stack);
+  sigaltstack(&other, nullptr);
+  handle(SIGBUS, onCrash, SA_ONSTACK);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which report crashes themselves
+  for (int number : kCrashes) handle(number, onCrash, SA_ONSTACK);
+#endif
+  std::atexit(onExit);
   setInternalErrorHandler(onInternalError);
 }
 
-InterruptScope::InterruptScope(std::optional<std::chrono::nanoseconds> timeLimit) {
+InterruptScope::InterruptScope(std::optional<std::chrono::nanoseconds> timeLimit, std::chrono::microseconds grace) {
+  gGrace = grace.count();
   gInterrupted = false;
   gSignal = 0;
   if (timeLimit) {
     gExitAtAlarm = exitCode(ErrorKind::Limit);
     gAlarmMessage = "tscompile: error: the run took longer than its time limit\n";
-    arm(timeLimit->count() / 1000 + kGraceMicroseconds);
+    arm(timeLimit->count() / 1000 + kGrace.count());
   }
   gRunning = true;
 }
