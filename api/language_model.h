@@ -32,9 +32,9 @@ bool refitLanguageModel(const std::string& folder, const RefitOptions& options, 
 class LanguageModel : public StepModel {
  public:
   struct Options {
-    int threads = 0;          // 0: as many as there are processors
-    int64_t cacheBlocks = 0;  // 0: as it was built
-    LoadOptions load = {};    // extensions with plugins, limits
+    int threads = 0;                               // 0: as many as there are processors
+    int64_t cacheBlocks = 0;                       // 0: as it was built
+    LoadOptions load = {};                         // extensions with plugins, limits
     const std::atomic<bool>* interrupt = nullptr;  // a step stops soon after it becomes true
   };
   // Reads config.json and the engine, and allocates the cache. Null after a report.
