@@ -24,6 +24,17 @@ const PluginOperators* operatorsOf(const Node& node, const OpRegistry& registry)
   return dynamic_cast<const PluginOperators*>(registry.configured(node.kind()));
 }
 
+// Those that an older version of the plugin had, and that it upgraded to others.
+void forgetOtherFields(Node& node, const PluginCreator& creator) {
+  std::vector<Symbol> gone;
+  for (const Attribute& a : node.attributes()) {
+    auto isIt = [&](const tsc_field_info& info) { return tsc::view(info.name) == a.name.text(); };
+    bool isField = std::any_of(creator.fields().begin(), creator.fields().end(), isIt);
+    if (!isField && !isReservedAttribute(a.name.text())) gone.push_back(a.name);
+  }
+  for (Symbol name : gone) node.removeAttribute(name);
+}
+
 }  // namespace
 
 void forEachPluginNode(const Graph& graph, const OpRegistry& registry,
@@ -87,6 +98,7 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
       fail(problemText(*creator, fields.problems), ErrorKind::Incompatible);
       return;
     }
+    forgetOtherFields(*const_cast<Node*>(n), *creator);
     setAttributes(*const_cast<Node*>(n), fields.fields, *creator, false);
     // A higher version that is registered, too, is another plugin.
     const_cast<Node*>(n)->setAttribute(Symbol::of("plugin_version"), IValue(key->version));

@@ -176,7 +176,7 @@ class Proof {
     for (const auto& [count, got] : t.logits) {
       Result<Tensor> last = all || count == length ? whole : expected(t, count);
       if (!last) return false;
-      double off = offBy(*last, all ? (count - 1) * words : 0, got);
+      double off = offBy(*last, all ? (count - 1) * words : last->numel() - words, got);
       if (!(off <= tolerance())) return differs(t, count, off);
     }
     return true;

@@ -4,6 +4,7 @@
 #include "ir/values/error.h"
 #include "runtime/call/run_context.h"
 #include "runtime/call/thread_pool.h"
+#include "runtime/plugin/told_rows.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -142,7 +143,7 @@ int cancelled(void* run) {
 
 void setRows(void* run, size_t output, int64_t rows) {
   PluginRun& r = runOf(run);
-  if (output < r.rows.size()) r.rows[output] = rows;
+  if (output < r.rows.size()) r.rows[output] = rows < 0 ? kNegativeRows : rows;
 }
 
 void release(tsc_str key) {

@@ -3,6 +3,8 @@
 #include "ir/support/text.h"
 #include "runtime/call/run_context.h"
 #include "runtime/plugin/plugin_verifier.h"
+#include "runtime/plugin/running_plugin.h"
+#include "runtime/plugin/told_rows.h"
 #include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
@@ -319,6 +321,7 @@ void PluginInstance::call(Context& c, const PluginTensors& inputs, const PluginT
   }
   std::vector<tsc_tensor> in = rawTensors(inputs), out = rawTensors(outputs);
   tsc_status status = TSC_OK;
+  RunningPlugin running(creator_->key);
   std::string problem = callPlugin(
       [&] {
         return creator_->table().run(c.self, &run, in.data(), in.size(), out.data(), out.size(),
@@ -375,10 +378,7 @@ void PluginInstance::run(const PluginTensors& inputs, const PluginTensors& outpu
     throw;
   }
   if (context) context->checkInterrupt(kLongWork);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (state.rows[i] >= 0 && (outputs[i].rank() == 0 || state.rows[i] > outputs[i].size(0)))
-      fail(TSC_FAILED, fmt::format("it says that the output {} has {} rows, more than its shape told",
-                                   tsc::view(creator_->outputs()[i].name), state.rows[i]));
+  checkRows(*creator_, outputs, state.rows);
   if (rows) *rows = std::move(state.rows);
   PluginCounters& counters = creator_->counters;
   ++counters.calls;

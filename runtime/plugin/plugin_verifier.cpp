@@ -1,9 +1,14 @@
 #include "runtime/plugin/plugin_verifier.h"
 
+#include "runtime/plugin/told_rows.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace tscompile {
 namespace {
@@ -13,10 +18,20 @@ constexpr unsigned char kCanary = 0xc9;
 
 size_t bytesOf(const Tensor& t) { return static_cast<size_t>(t.numel()) * itemSize(t.dtype()); }
 
-// Memory with canaries around it.
+// Memory with canaries around it, and pages beyond these that nobody may touch: what is written a little way off is
+// found afterwards, what is written further off stops there.
 class Guarded {
  public:
-  explicit Guarded(size_t bytes) : bytes_(bytes), storage_(Storage::allocate(bytes + 2 * kGuard)) {
+  explicit Guarded(size_t bytes) : bytes_(bytes) {
+    auto pages = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    size_t rows = (bytes + kGuard - 1) / kGuard * kGuard;
+    size_t inner = (rows + 2 * kGuard + pages - 1) / pages * pages;
+    auto mapping = std::make_unique<Mapping>(inner + 2 * pages);
+    std::byte* begin = mapping->data + pages;
+    if (mprotect(begin, inner, PROT_READ | PROT_WRITE) != 0)
+      throw ExecutionError(ErrorKind::Limit, "out of memory: a plugin cannot be checked");
+    size_t held = rows + 2 * kGuard;
+    storage_ = Storage::borrow(begin + inner - held, held, Mapping::release, mapping.release(), false);
     std::memset(storage_->data(), kCanary, storage_->bytes());
   }
   std::byte* data() const { return storage_->data() + kGuard; }
@@ -34,6 +49,20 @@ class Guarded {
   }
 
  private:
+  struct Mapping {
+    explicit Mapping(size_t bytes) : bytes(bytes) {
+      void* at = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (at == MAP_FAILED) throw ExecutionError(ErrorKind::Limit, "out of memory: a plugin cannot be checked");
+      data = static_cast<std::byte*>(at);
+    }
+    ~Mapping() { munmap(data, bytes); }
+    Mapping(const Mapping&) = delete;
+    static void release(void* context) { delete static_cast<Mapping*>(context); }
+
+    std::byte* data = nullptr;
+    size_t bytes;
+  };
+
   size_t bytes_;
   Ref<Storage> storage_;
 };
@@ -71,6 +100,7 @@ PluginVerifier::Observed PluginVerifier::once(const PluginTensors& inputs, const
     throw;
   }
   context_.workspace = std::move(kept);
+  checkRows(plugin_.creator(), outputs, state_.rows);
   if (!space.intact())
     fail(fmt::format("it writes past the end of its workspace of {} bytes", context_.workspaceBytes));
   auto isAliased = [&](size_t input) {

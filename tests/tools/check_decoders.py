@@ -129,7 +129,11 @@ def arguments(inputs, ids):
     return tuple(out)
 
 
-def logits_of(out):
+def logits_of(model, of, inputs, ids):
+    """Those of [batch, tokens], whatever the form of the model (of which `model` may be a trace)."""
+    if getattr(of, "tokens_first", False):
+        return model(*(a.t() for a in arguments(inputs, ids))).transpose(0, 1)
+    out = model(*arguments(inputs, ids))
     return out[0] if isinstance(out, tuple) else out
 
 
@@ -155,7 +159,7 @@ def export(name, attention, inputs, form, folder):
         for prompt in PROMPTS:
             ids, near = list(prompt), []
             for _ in range(NEW_TOKENS):
-                row = logits_of(model(*arguments(inputs, torch.tensor([ids]))))[0, -1].float()
+                row = logits_of(model, model, inputs, torch.tensor([ids]))[0, -1].float()
                 best = row.topk(2)
                 near.append(float(best.values[0] - best.values[1]))
                 ids.append(int(best.indices[0]))
@@ -163,7 +167,7 @@ def export(name, attention, inputs, form, folder):
             gaps.append(near)
         # A trace that does not know other sizes is no model of texts.
         row = torch.tensor([PROMPTS[1]])
-        off = (logits_of(traced(*arguments(inputs, row))) - logits_of(model(*arguments(inputs, row)))).abs().max()
+        off = (logits_of(traced, model, inputs, row) - logits_of(model, model, inputs, row)).abs().max()
         if not off < 1e-3:
             raise ValueError(f"its trace is another model at other sizes ({float(off):.3g})")
     if form == "pt2":

@@ -397,7 +397,7 @@ class SoftCapped(Base):
         def __init__(self):
             super().__init__()
             self.n1, self.n2, self.n3, self.n4, self.ff = RMS(), RMS(), RMS(), RMS(), Gated()
-            self.q, self.kv, self.o = nn.Linear(D, D, bias=False), nn.Linear(D, D // 2, bias=False), nn.Linear(D, D, bias=False)
+            self.q, self.kv, self.o = (nn.Linear(D, D, bias=False) for _ in range(3))
             self.H: int = H
 
         def forward(self, x):
@@ -544,6 +544,8 @@ class Tuple2(Base):
 
 class SeqFirst(Base):
     """ids [tokens, batch], logits [tokens, batch, words]."""
+    tokens_first = True
+
     def forward(self, ids):
         x = self.words(ids).transpose(0, 1)
         for layer in self.layers:

@@ -192,7 +192,10 @@ static int runPlugins(const Options& options, Session& session) {
   if (words.size() == 2 && words[0] == "show") return show(words[1], session);
   if (words.size() == 2 && words[0] == "check")
     return check(words[1], options.own.of<PluginsCommand>().checkLimit, session);
-  if (words[0] == "check-part" && isCheckProcess()) return checkPart(words);
+  if (words[0] == "check-part" && isCheckProcess()) {
+    leaveCrashesToOthers();
+    return checkPart(words);
+  }
   throw UsageError{"plugins takes list, show NAME or check LIB", {"see 'tscompile help plugins'"}};
 }
 

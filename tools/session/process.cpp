@@ -4,6 +4,7 @@
 #include "ir/support/check.h"
 #include "ir/support/file_pages.h"
 #include "ir/values/heap_account.h"
+#include "runtime/plugin/running_plugin.h"
 #include "runtime/trtllm/builtin/shard_group.h"
 #include "tools/session/session.h"
 
@@ -32,6 +33,8 @@ std::atomic<bool> gJson{false};
 bool gIsTool = false;  // set before there are threads
 std::optional<Clock::time_point> gDeadline;
 CrashWriter gCrashWriter = nullptr;
+std::atomic<bool> gTellsOfPlugins{true};
+constexpr int kCrashes[] = {SIGSEGV, SIGFPE, SIGILL, SIGABRT};
 
 std::atomic<int64_t> gGrace{0};  // microseconds
 
@@ -92,9 +95,36 @@ void onAlarm(int) {
   leave(exitCode(ErrorKind::Limit));
 }
 
+// The name of what has ended a process that it is only a part of.
+bool sayPlugin(const char* what) {
+  const PluginKey* plugin = RunningPlugin::current();
+  if (!plugin) return false;
+  const bool json = gJson.load();
+  for (const char* part : {json ? "{\"severity\": \"error\", \"kind\": \"model\", \"message\": \"" : "tscompile: error: ",
+                           "the plugin ", plugin->ns.c_str(), "::", plugin->name.c_str(), what, json ? "\"}\n" : "\n"})
+    say(part);
+  return true;
+}
+
+void onCrash(int number) {
+  const char* what = number == SIGSEGV  ? " has crashed: SIGSEGV"
+                     : number == SIGFPE ? " has crashed: SIGFPE"
+                     : number == SIGILL ? " has crashed: SIGILL"
+                                        : " has crashed: SIGABRT";
+  if (sayPlugin(what)) leave(exitCode(ErrorKind::Model));
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
 void onBusError(int, siginfo_t* info, void*) {
+  if (sayPlugin(" has crashed: SIGBUS")) leave(exitCode(ErrorKind::Model));
   say(mayShowFile(info->si_addr) ? kFileChanged : kLibraryCut);
   leave(exitCode(ErrorKind::Io));
+}
+
+// Of a process that somebody else ends.
+void onExit() {
+  if (gTellsOfPlugins && sayPlugin(" has ended the process")) leave(exitCode(ErrorKind::Model));
 }
 
 // Signals that end a process: what it has not finished goes first.
@@ -143,10 +173,11 @@ void onTerminate() {
 // Before anything that allocates.
 [[gnu::constructor(101)]] void catchFromTheStart() { std::set_terminate(onTerminate); }
 
-void handle(int number, void (*handler)(int)) {
+void handle(int number, void (*handler)(int), int flags = 0) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
+  action.sa_flags |= flags;
   sigemptyset(&action.sa_mask);
   sigaction(number, &action, nullptr);
 }
@@ -188,6 +219,12 @@ bool isToolProcess() { return gIsTool; }
 
 void reportCrashesWith(CrashWriter writer) { gCrashWriter = writer; }
 
+void leaveCrashesToOthers() {
+  gTellsOfPlugins = false;
+  for (int number : kCrashes) signal(number, SIG_DFL);
+  signal(SIGBUS, SIG_DFL);
+}
+
 void prepareProcess() {
   gIsTool = true;
   // A file opened later must not become standard output.
@@ -215,10 +252,20 @@ void prepareProcess() {
   signal(SIGXFSZ, SIG_IGN);
   // Whoever ignores it hears nothing of how its children end.
   signal(SIGCHLD, SIG_DFL);
+  // A plugin's stack may be what has run out.
+  static char stack[1 << 16];
+  stack_t other{};
+  other.ss_sp = stack;
+  other.ss_size = sizeof(stack);
+  sigaltstack(&other, nullptr);
   struct sigaction bus {};
   bus.sa_sigaction = onBusError;
-  bus.sa_flags = SA_SIGINFO;
+  bus.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigaction(SIGBUS, &bus, nullptr);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which report crashes themselves
+  for (int number : kCrashes) handle(number, onCrash, SA_ONSTACK);
+#endif
+  std::atexit(onExit);
   // A command runs one shard, so whom it waits for does not come.
   constexpr std::chrono::seconds kLongestWait(3);
   limitShardWaits(kLongestWait);

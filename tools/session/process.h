@@ -11,7 +11,7 @@
 namespace tscompile {
 
 // Called once by main(). Opens the standard streams if they are closed, and installs what handles signals and internal
-// errors.
+// errors: a plugin that crashes or ends the process is named, and the exit code is that of a model that failed.
 void prepareProcess();
 // Whether it was: this process is the tool, not a program that calls its commands.
 bool isToolProcess();
@@ -37,6 +37,9 @@ void endTimeLimit();
 // Writes what is needed to repeat an internal error, and returns the path of the file; empty if it cannot be written.
 using CrashWriter = std::string (*)(const std::string& failure);
 void reportCrashesWith(CrashWriter writer);
+
+// Crashes of plugins end the process as if nobody had named them: another process watches this one.
+void leaveCrashesToOthers();
 
 // While one lives, SIGINT and SIGTERM set `interrupted` so that a run can end in good order. If it does not within
 // `grace`, or at a second signal, the process ends without it.

@@ -39,6 +39,42 @@ TEST(PluginCheckProcess, WhatCrashesOrHangsIsAFinding) {
   EXPECT_NE(out.find("\n6 plugins, "), std::string::npos) << out;
 }
 
+TEST(PluginCheckProcess, WrongSizesAndRowsAreFindings) {
+  std::string out = check("wrong_plugins", "", 1);
+  for (const char* line : {"wrong::Shapeless version 1, sizes: it takes none of the sizes that were tried, and has no "
+                           "example; the last time: ",
+                           "wrong::Negative version 1, runs: it says that the output y has a negative number of rows\n",
+                           "wrong::TooMany version 1, runs: it says that the output y has 1000000 rows, more than its "
+                           "shape told\n",
+                           "wrong::Overruns version 1, runs: it crashes: SIGSEGV\n",
+                           "wrong::Leaves version 1, runs: it ends the process, with exit code 0\n"})
+    EXPECT_NE(out.find(line), std::string::npos) << line << "is not in\n" << out;
+}
+
+// What a run with a plugin says that takes the process with it.
+TEST(PluginProcess, WhatEndsItIsNamed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers report crashes themselves";
+#endif
+  TemporaryFolder folder;
+  for (const auto& [name, said] :
+       {std::pair("Falls", "tscompile: error: the plugin wrong::Falls has crashed: SIGSEGV\n"),
+        {"Leaves", "tscompile: error: the plugin wrong::Leaves has ended the process\n"},
+        {"Negative", "error: wrong::Negative: it says that the output y has a negative number of rows\n"}}) {
+    const std::string text = folder / "graph.ir", err = folder / "err";
+    writeText(text, std::string("graph(%x : Tensor):\n  %y : Tensor = wrong::") + name + "(%x)\n  return (%y)\n");
+    for (const char* options : {"--executor interpreter", "--executor engine", "--verify-plugins"}) {
+      int status =
+          std::system((std::string(TSCOMPILE_TOOL) + " run " + text + " --input 'x=2x2:f32=[1 2; 3 4]' " + options +
+                       " --plugin " + TSCOMPILE_TEST_PLUGINS + "/wrong_plugins.so >/dev/null 2>" + err)
+                          .c_str());
+      ASSERT_TRUE(WIFEXITED(status)) << name << " " << options;
+      EXPECT_EQ(WEXITSTATUS(status), 8) << name << " " << options;
+      EXPECT_NE(readText(err).find(said), std::string::npos) << options << "\n" << readText(err);
+    }
+  }
+}
+
 TEST(PluginCheckProcess, GoodLibrariesAndThoseThatCannotBeOpened) {
   EXPECT_EQ(check("scale_plugins", "", 0), "2 plugins, 21 checks, nothing found\n");
   std::string out = check("other_abi_plugins", "", 1);

@@ -571,9 +571,15 @@ void serveBesideBroken(size_t count, const KvCacheConfig& cache) {
     ASSERT_TRUE(got);
     EXPECT_EQ(got->reason == FinishReason::Failed, s.way != None);
     EXPECT_EQ(got->failure.has_value(), s.way != None);
-    if (s.way == FailsLater) EXPECT_EQ(got->tokens.size(), 6u);
-    if (s.way == Throws) EXPECT_EQ(got->failure.value().message, "onToken of a request has thrown: no more");
-    if (s.way == None) EXPECT_EQ(got->tokens, alone(cache, s.request, 64).tokens);
+    if (s.way == FailsLater) {
+      EXPECT_EQ(got->tokens.size(), 6u);
+    }
+    if (s.way == Throws) {
+      EXPECT_EQ(got->failure.value().message, "onToken of a request has thrown: no more");
+    }
+    if (s.way == None) {
+      EXPECT_EQ(got->tokens, alone(cache, s.request, 64).tokens);
+    }
   }
   EXPECT_TRUE(batcher->idle());
   EXPECT_EQ(batcher->cache().usedBlocks(), 0);

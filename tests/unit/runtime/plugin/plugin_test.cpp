@@ -286,6 +286,30 @@ TEST(PluginFields, OlderTablesAreUpgradedOrRefused) {
             "its fields were saved in version 2, and this plugin has version 1");
 }
 
+TEST_F(PluginGraph, EngineFilesWithOlderFieldsOpen) {
+  const std::string path = testing::TempDir() + "/renamed.tse";
+  extensions = extensionsWith({tsc::Definition<BeforeRenaming>::table()});
+  auto module = load(
+      "graph(%x : Float(4)):\n  %y : Tensor = test::Renamed[factor=7.](%x)\n"
+      "  %z : Tensor = aten::neg(%y)\n  return (%z)\n");
+  ASSERT_TRUE(module);
+  CompileSpec spec({Dims{4}});
+  spec.minBlockSize = 1;
+  auto compiled = compile(*module, spec, diagnostics);
+  ASSERT_TRUE(compiled && compiled->save(path, diagnostics)) << firstError();
+  LoadOptions options;
+  options.extensions = extensionsWith({tsc::Definition<Renamed<true>>::table()});
+  auto loaded = Module::load(path, options, diagnostics);
+  ASSERT_TRUE(loaded) << firstError();
+  EXPECT_TRUE(loaded->prepare(diagnostics)) << firstError();
+  options.extensions = extensionsWith({tsc::Definition<Renamed<false>>::table()});
+  EXPECT_FALSE(Module::load(path, options, diagnostics));
+  EXPECT_EQ(
+      firstError(),
+      "test::Renamed: its fields were saved in version 1, and this plugin has version 2, without a way to upgrade "
+      "them");
+}
+
 // ---- life ----
 
 TEST_F(PluginGraph, LivesAsItShould) {

@@ -1,0 +1,132 @@
+// What `generate` says of log-probabilities, beams, several requests and interrupts: numbers differ by the processor,
+// so golden files cannot have them.
+#include "tests/support/cli.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sys/wait.h>
+
+namespace tscompile::test {
+namespace {
+
+class Generate : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string model = TSCOMPILE_SOURCE_DIR "/samples/language/byte_gpt/model";
+    CliResult r = runCli({"build", model + ".ir", "--weights", model + ".weights", "--set", "max_seq_len=200", "--set",
+                          "max_beam_width=3", "-o", folder_ / "built", "-q"});
+    ASSERT_EQ(r.code, 0) << r.err;
+  }
+  CliResult generate(std::vector<std::string> options) {
+    options.insert(options.begin(), {"generate", folder_ / "built", "-q"});
+    return runCli(options);
+  }
+  Json json(std::vector<std::string> options, int code = 0) {
+    options.insert(options.end(), {"--format", "json"});
+    CliResult r = generate(options);
+    EXPECT_EQ(r.code, code) << r.err;
+    return parseJson(r.out);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Generate, TellsLogProbabilities) {
+  Json one = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "4", "--log-probs"})["results"].items.at(0);
+  ASSERT_EQ(one["logProbs"].items.size(), 4u);
+  for (const Json& p : one["logProbs"].items) EXPECT_TRUE(p.number < 0 && p.number > -6) << p.number;
+  Json none = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "4"})["results"].items.at(0);
+  EXPECT_TRUE(none["logProbs"].items.empty());
+}
+
+TEST_F(Generate, TellsAllBeamsWithTheirScores) {
+  Json r = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "5", "--beam-width", "3", "--length-penalty", "2"});
+  const std::vector<Json>& beams = r["results"].items.at(0)["beams"].items;
+  ASSERT_EQ(beams.size(), 3u);
+  for (size_t i = 0; i < beams.size(); ++i) {
+    ASSERT_EQ(beams[i]["tokens"].items.size(), 5u);
+    EXPECT_NEAR(beams[i]["score"].number, beams[i]["logProb"].number / 25, 1e-9);
+    if (i > 0) {
+      EXPECT_LE(beams[i]["score"].number, beams[i - 1]["score"].number);
+    }
+  }
+}
+
+TEST_F(Generate, FilesOfRequestsHaveSettingsOfTheirOwn) {
+  auto tokens = [](const Json& result) {
+    std::vector<double> out;
+    for (const Json& t : result["tokens"].items) out.push_back(t.number);
+    return out;
+  };
+  std::string lines;
+  std::vector<std::vector<std::string>> alone;
+  for (int i = 0; i < 30; ++i) {
+    std::string ids = std::to_string(i + 1) + "," + std::to_string(7 * i % 50);
+    lines += R"({"prompt_ids": [)" + ids + R"(], "max_new_tokens": )" + std::to_string(3 + i % 5) +
+             R"(, "temperature": 0.9, "top_k": 12, "seed": )" + std::to_string(i) + "}\n";
+    alone.push_back({"--prompt-ids", ids, "--max-new-tokens", std::to_string(3 + i % 5), "--temperature", "0.9",
+                     "--top-k", "12", "--seed", std::to_string(i)});
+    if (i % 10 == 4) lines += "{\"prompt_ids\": [999]}\n\n";
+  }
+  std::vector<Json> together = json({"--prompts", folder_.write("requests.jsonl", lines)}, 3)["results"].items;
+  ASSERT_EQ(together.size(), 33u);
+  size_t next = 0;
+  for (const Json& result : together) {
+    if (result["finished"].text == "failed") {
+      EXPECT_EQ(result["error"].text, "the prompt has 999, which is no token: the vocabulary has 256");
+      continue;
+    }
+    EXPECT_EQ(tokens(result), tokens(json(alone[next++])["results"].items.at(0)));
+  }
+  EXPECT_EQ(next, 30u);
+}
+
+TEST_F(Generate, StreamsLinesOfAllPrompts) {
+  CliResult r = generate({"--prompt", "a", "--prompt", "b", "--max-new-tokens", "3", "--stream"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::string texts[2], whole[2];
+  size_t lines = 0;
+  for (size_t begin = 0; begin < r.out.size(); ++lines) {
+    size_t end = r.out.find('\n', begin);
+    Json line = parseJson(r.out.substr(begin, end - begin));
+    auto prompt = static_cast<size_t>(line["prompt"].number);
+    (line["finished"].text.empty() ? texts : whole)[prompt] += line["text"].text;
+    begin = end + 1;
+  }
+  EXPECT_EQ(lines, 8u);
+  // What is held back as the beginning of a character comes with the whole text.
+  for (int i : {0, 1}) EXPECT_EQ(whole[i].substr(0, texts[i].size()), texts[i]);
+}
+
+TEST_F(Generate, EndTokensComeFromTheModelsFiles) {
+  Json all = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "6"})["results"].items.at(0);
+  std::string third = std::to_string(static_cast<int>(all["tokens"].items.at(2).number));
+  writeText(folder_ / "built/generation_config.json", R"({"eos_token_id": [255, )" + third + "]}");
+  Json ended = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "6"})["results"].items.at(0);
+  EXPECT_EQ(ended["finished"].text, "end");
+  EXPECT_LE(ended["tokens"].items.size(), 3u);
+  Json other = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "6", "--end-id", "255"})["results"].items.at(0);
+  EXPECT_EQ(other["tokens"].items.size(), 6u) << "those of the command line are instead of them";
+}
+
+// The tool as a process, which gets a signal.
+TEST_F(Generate, InterruptsPrintWhatIsFinished) {
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "{\"prompt_ids\": [2], \"max_new_tokens\": 190}\n";
+  const std::string more = folder_.write("many.jsonl", "{\"prompt_ids\": [1], \"max_new_tokens\": 1}\n" + many);
+  const std::string out = folder_ / "out", err = folder_ / "err";
+  int status = std::system(("timeout -s INT 1 " + std::string(TSCOMPILE_TOOL) + " generate " + (folder_ / "built") +
+                            " --prompts " + more + " >" + out + " 2>" + err)
+                               .c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 124) << "timeout's own";
+  EXPECT_NE(readText(err).find("interrupted: "), std::string::npos) << readText(err);
+  EXPECT_NE(readText(err).find(" of 3001 texts are not finished"), std::string::npos) << readText(err);
+  EXPECT_GT(readText(out).find('\n'), 0u) << "the first text";
+}
+
+}  // namespace
+}  // namespace tscompile::test
