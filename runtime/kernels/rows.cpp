@@ -30,6 +30,40 @@ void logSoftmaxKernel(const float* in, float* out, int64_t count) {
   mapRow(in, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Sub(hn::Sub(x, shift), logSum); });
 }
 
+// Columns [0, width) of `count` rows, which are `stride` apart.
+template <bool kLogarithm>
+void softmaxColumns(const float* in, float* out, int64_t count, int64_t stride, int64_t width) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < width; i += lanes) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, width - i)));
+    auto load = [&](const float* from, int64_t r) HWY_ATTR { return hn::MaskedLoad(some, d, from + r * stride + i); };
+    auto store = [&](auto x, int64_t r) HWY_ATTR { hn::BlendedStore(x, some, d, out + r * stride + i); };
+    auto shift = load(in, 0);
+    // What NaN does to the largest does not matter: the sum is NaN then.
+    for (int64_t r = 1; r < count; ++r) shift = hn::Max(shift, load(in, r));
+    auto sum = hn::Zero(d);
+    for (int64_t r = 0; r < count; ++r) {
+      const auto e = exp(d, hn::Sub(load(in, r), shift));
+      if (!kLogarithm) store(e, r);
+      sum = hn::Add(sum, e);
+    }
+    if (kLogarithm) {
+      const auto logSum = log(d, sum);
+      for (int64_t r = 0; r < count; ++r) store(hn::Sub(hn::Sub(load(in, r), shift), logSum), r);
+    } else {
+      const auto inverse = hn::Div(hn::Set(d, 1.0f), sum);
+      for (int64_t r = 0; r < count; ++r) store(hn::Mul(load(out, r), inverse), r);
+    }
+  }
+}
+void softmaxColumnsKernel(const float* in, float* out, int64_t count, int64_t stride, int64_t width) {
+  softmaxColumns<false>(in, out, count, stride, width);
+}
+void logSoftmaxColumnsKernel(const float* in, float* out, int64_t count, int64_t stride, int64_t width) {
+  softmaxColumns<true>(in, out, count, stride, width);
+}
+
 // The mean, and the variance as the mean of squared differences from it: as exact as f32 sums get.
 std::pair<float, float> momentsKernel(const float* in, int64_t count) {
   const hn::ScalableTag<float> d0;
@@ -100,6 +134,17 @@ void softmaxRows(int64_t rows, int64_t count, const float* input, float* output,
 void logSoftmaxRows(int64_t rows, int64_t count, const float* input, float* output, int threads) {
   auto kernel = TS_SIMD(logSoftmaxKernel);
   overRows(rows, count, 0.3, threads, [&](int64_t r) { kernel(input + r * count, output + r * count, count); });
+}
+
+void softmaxMiddle(int64_t outer, int64_t count, int64_t inner, bool logarithm, const float* input, float* output,
+                   int threads) {
+  constexpr int64_t kColumns = 256;  // of a piece: whole lines of the cache
+  auto kernel = logarithm ? TS_SIMD(logSoftmaxColumnsKernel) : TS_SIMD(softmaxColumnsKernel);
+  const int64_t pieces = (inner + kColumns - 1) / kColumns;
+  overRows(outer * pieces, count * std::min(inner, kColumns), 0.3, threads, [&](int64_t i) {
+    const int64_t first = i % pieces * kColumns, at = i / pieces * count * inner + first;
+    kernel(input + at, output + at, count, inner, std::min(kColumns, inner - first));
+  });
 }
 
 void layerNormRows(int64_t rows, int64_t count, const float* input, const float* weight, const float* bias,

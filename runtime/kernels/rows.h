@@ -8,6 +8,9 @@ namespace tscompile {
 // Over the last dimension of [rows][count].
 void softmaxRows(int64_t rows, int64_t count, const float* input, float* output, int threads);
 void logSoftmaxRows(int64_t rows, int64_t count, const float* input, float* output, int threads);
+// Over the middle dimension of [outer][count][inner].
+void softmaxMiddle(int64_t outer, int64_t count, int64_t inner, bool logarithm, const float* input, float* output,
+                   int threads);
 
 // (x - mean) / sqrt(variance + epsilon) * weight + bias; weight and bias have `count` values, or are null.
 void layerNormRows(int64_t rows, int64_t count, const float* input, const float* weight, const float* bias,

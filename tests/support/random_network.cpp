@@ -250,7 +250,8 @@ class Maker {
         &Maker::view,        &Maker::view,        &Maker::cut,         &Maker::cut,         &Maker::join,
         &Maker::join,        &Maker::join,        &Maker::broadcast,   &Maker::broadcast,   &Maker::broadcast,
         &Maker::reduction,   &Maker::residual,    &Maker::pad,         &Maker::resize,      &Maker::gather,
-        &Maker::recurrent,   &Maker::rearrange,   &Maker::softmax};
+        &Maker::recurrent,   &Maker::rearrange,   &Maker::softmax,     &Maker::einsum,      &Maker::norms,
+        &Maker::sample};
     (this->*c_.oneOf(kLayers))();
     left_ -= std::min(left_, known_.size() - before);
   }
@@ -662,6 +663,49 @@ class Maker {
     Known x = any();
     if (x.rank() == 0) return;
     add(coin() ? "aten::softmax.int" : "aten::log_softmax.int", {x, dimOf(x), none()});
+  }
+
+  // Of two values, or of a value and a constant, whose dimensions have letters in any order.
+  void einsum() {
+    Known x = any();
+    if (x.rank() == 0 || x.rank() > 4 || x.tensor.numel() == 0) return;
+    std::string left, right, out;
+    Dims sizes;
+    for (int d = 0; d < x.rank(); ++d) {
+      const char letter = static_cast<char>('a' + d);
+      left += letter;
+      const uint64_t what = c_.below(3);  // shared, summed or the left one's own
+      if (what < 2) right.insert(right.begin() + static_cast<ptrdiff_t>(c_.below(right.size() + 1)), letter);
+      if (what != 1) out.insert(out.begin() + static_cast<ptrdiff_t>(c_.below(out.size() + 1)), letter);
+    }
+    if (coin()) {
+      right.insert(right.begin() + static_cast<ptrdiff_t>(c_.below(right.size() + 1)), 'z');
+      if (!c_.oneIn(4)) out.insert(out.begin() + static_cast<ptrdiff_t>(c_.below(out.size() + 1)), 'z');
+    }
+    for (char letter : right) sizes.push_back(letter == 'z' ? between(1, 5) : x.size(letter - 'a'));
+    const std::string equation = left + "," + right + "->" + out;
+    // A value on the right as well, where its sizes fit.
+    Known y = *twin(x);
+    if (left == right) return add("aten::einsum", {equation.c_str(), Given(std::vector<Known>{x, y}), none()});
+    Known w = y;
+    w.tensor = constant(random(sizes, 0.3));
+    w.value = b_.constant(IValue(w.tensor));
+    add("aten::einsum", {equation.c_str(), Given(std::vector<Known>{x, w}), none()});
+  }
+
+  void norms() {
+    Known x = any();
+    if (x.rank() == 0 || x.tensor.numel() == 0) return;
+    constexpr double kOrders[] = {2, 1, HUGE_VAL, 3};
+    add("aten::linalg_vector_norm", {x, c_.oneOf(kOrders), Dims{dimOf(x)}, coin(), none()});
+  }
+
+  void sample() {
+    Known x = ofRank(4);
+    if (x.rank() != 4 || x.tensor.numel() == 0) return;
+    Tensor grid = constant(random(Dims{x.size(0), between(1, 5), between(1, 20), 2}, 1.3));
+    // Nearest elements change where places hardly do.
+    add("aten::grid_sampler", {x, grid, 0, between(0, 2), coin()});
   }
 
   Choices& c_;

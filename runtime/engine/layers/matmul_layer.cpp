@@ -138,11 +138,43 @@ std::string_view addBatched(ConvertCall& call) {
   return {};
 }
 
+// Under more than two batch dimensions: as one, over which both sides are expanded.
+void computeInOneBatch(ConvertCall& call) {
+  Tensor x = call.tensor(0), y = call.tensor(1);
+  const Dims sizes = call.spec().sizes;
+  const DimSpan batch = DimSpan(sizes.data(), sizes.size()).first(sizes.size() - 2);
+  auto side = [&](const Tensor& t) {
+    Dims whole(batch), flat{-1, t.size(t.rank() - 2), t.size(t.rank() - 1)};
+    whole.push_back(flat[1]);
+    whole.push_back(flat[2]);
+    return call.compute("aten::reshape", {call.compute("aten::expand", {t, intList(whole)}), intList(flat)});
+  };
+  IValue made = call.compute("aten::bmm", {side(x), side(y)});
+  call.setResult(0, call.compute("aten::reshape", {made, intList(sizes)}));
+}
+
+// A vector is a matrix of one row, or on the right of one column.
+void computeVector(ConvertCall& call) {
+  const Dims sizes = call.spec().sizes;
+  IValue x = call.argument(0), y = call.argument(1);
+  if (call.tensor(0).rank() == 1) x = call.compute("aten::unsqueeze", {x, int64_t{0}});
+  if (call.tensor(1).rank() == 1) y = call.compute("aten::unsqueeze", {y, int64_t{-1}});
+  call.setResult(0, call.compute("aten::reshape", {call.compute("aten::matmul", {x, y}), intList(sizes)}));
+}
+
+bool areF32(const ConvertCall& call, size_t i, size_t k) { return isF32(call.tensor(i)) && isF32(call.tensor(k)); }
+
 }  // namespace
 
 void convertLinear(ConvertCall& call) {
   if (!isF32(call.tensor(0))) return convertToKernel(call, kNotF32);
-  if (!isConstantMatrix(call, 1)) return convertToKernel(call, weightProblem(call, 1));
+  if (!isConstantMatrix(call, 1)) {
+    if (!areF32(call, 0, 1) || call.tensor(1).rank() != 2) return convertToKernel(call, weightProblem(call, 1));
+    if (checkedNumel(call.spec().sizes) == 0 || call.tensor(0).numel() == 0) return convertToKernel(call, kEmpty);
+    IValue made = call.compute("aten::matmul", {call.argument(0), call.compute("aten::t", {call.argument(1)})});
+    if (!call.isNone(2)) made = call.compute("aten::add.Tensor", {made, call.argument(2)});
+    return call.setResult(0, made);
+  }
   Tensor w = call.tensor(1), bias = call.isNone(2) ? Tensor() : constantRow(call, 2, w.size(0));
   if (!call.isNone(2) && !bias.defined()) return convertToKernel(call, kBiasUnknown);
   if (!addProduct(call, 0, w, w.size(1), w.size(0), w.stride(1), w.stride(0), bias)) convertToKernel(call, kEmpty);
@@ -152,6 +184,12 @@ void convertMatmul(ConvertCall& call) {
   if (isF32(call.tensor(0)) && call.tensor(0).rank() >= 1 && isConstantMatrix(call, 1)) {
     Tensor w = call.tensor(1);
     if (addProduct(call, 0, w, w.size(0), w.size(1), w.stride(0), w.stride(1), {})) return;
+  }
+  if (areF32(call, 0, 1) && checkedNumel(call.spec().sizes) != 0 && call.tensor(0).numel() != 0) {
+    const int x = call.tensor(0).rank(), y = call.tensor(1).rank();
+    if (x == 1 || y == 1) return computeVector(call);
+    constexpr int kMostRank = 4;  // two dimensions of batches
+    if (std::max(x, y) > kMostRank) return computeInOneBatch(call);
   }
   if (std::string_view why = addBatched(call); !why.empty()) convertToKernel(call, why);
 }

@@ -164,7 +164,8 @@ void convertPad(ConvertCall& call) {
     isMargin &= before[d] >= 0 && behind[d] >= 0;
     const int64_t size = x.size(static_cast<int>(d));
     sources[d].clear();
-    for (int64_t at = -pad[2 * i]; at < size + pad[2 * i + 1]; ++at) sources[d].push_back(elementAt(mode, at, size, before[d], behind[d]));
+    for (int64_t at = -pad[2 * i]; at < size + pad[2 * i + 1]; ++at)
+      sources[d].push_back(elementAt(mode, at, size, before[d], behind[d]));
   }
   RearrangeLayer* layer = addRearrangement(call, "pad", std::move(sources), static_cast<float>(value));
   if (!layer || !isMargin) return;

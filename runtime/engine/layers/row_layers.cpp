@@ -24,10 +24,11 @@ constexpr std::string_view kDiffer = "a tensor has another dtype or rank than th
 // ---- softmax ----
 
 void SoftmaxLayer::run(Frame& frame) const {
-  const NetTensor& t = frame.network()[inputs[0]];
-  int64_t count = t.sizes.back();
-  auto* rows = logarithm ? logSoftmaxRows : softmaxRows;
-  rows(t.numel / count, count, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());
+  const int64_t rows = frame.network()[inputs[0]].numel / count;
+  const float* from = frame.data<float>(inputs[0]);
+  auto* to = frame.data<float>(outputs[0]);
+  if (inner > 1) return softmaxMiddle(rows / inner, count, inner, logarithm, from, to, frame.threads());
+  (logarithm ? logSoftmaxRows : softmaxRows)(rows, count, from, to, frame.threads());
 }
 
 template <bool kLogarithm>
@@ -37,19 +38,11 @@ void convertSoftmax(ConvertCall& call) {
   if (!isF32(x) || call.spec().dtype != DType::Float32) return convertToKernel(call, kNotF32);
   if (x.numel() == 0) return convertToKernel(call, kEmpty);
   if (x.rank() == 0) return convertToKernel(call, "it has no dimensions");
-  if (dim != x.rank() - 1) {
-    // Over the last dimension of another view, and back.
-    auto swapped = [&](const IValue& t) { return call.compute("aten::transpose.int", {t, dim, int64_t{-1}}); };
-    std::vector<IValue> arguments;
-    for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
-    arguments[0] = swapped(x);
-    arguments[1] = int64_t{-1};
-    IValue result = swapped(call.compute(call.op().fullName(), arguments));
-    return call.setResult(0, call.compute("aten::clone", {result, int64_t{0}}));
-  }
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   auto& layer = call.add<SoftmaxLayer>(kLogarithm);
+  layer.count = x.size(static_cast<int>(dim));
+  for (int d = static_cast<int>(dim) + 1; d < x.rank(); ++d) layer.inner *= x.size(d);
   layer.inputs = {input};
   layer.outputs = {output};
 }
@@ -131,17 +124,8 @@ void Pool2dLayer::run(Frame& frame) const {
 namespace {
 
 // The layer for a tensor of batch, channels and `spatial` dimensions, one or two, with the sizes that are known from it
-// and from the result; else the kernel is called, and the result is null.
+// and from the result.
 Pool2dLayer* addPool(ConvertCall& call, Pool2dLayer::Mode mode, size_t spatial) {
-  Tensor x = call.tensor(0);
-  std::string_view why = !isF32(x)                                                ? kNotF32
-                         : x.sizes().size() != spatial + 2                        ? "it has no batch"
-                         : x.numel() == 0 || checkedNumel(call.spec().sizes) == 0 ? kEmpty
-                                                                                  : "";
-  if (!why.empty()) {
-    convertToKernel(call, why);
-    return nullptr;
-  }
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   auto& layer = call.add<Pool2dLayer>();
@@ -191,12 +175,76 @@ ResizeTaps windowsOf(int64_t in, int64_t out) {
   return taps;
 }
 
+// A batch of one.
+void computeInBatch(ConvertCall& call) {
+  std::vector<IValue> arguments;
+  for (size_t i = 0; i < call.size(); ++i) arguments.push_back(call.argument(i));
+  arguments[0] = call.compute("aten::unsqueeze", {call.tensor(0), int64_t{0}});
+  call.setResult(0, call.compute("aten::squeeze.dim", {call.compute(call.op().fullName(), arguments), int64_t{0}}));
+}
+
+// Why pooling of so many dimensions has no layers, or nothing. What has no batch is computed in one: then `done`.
+std::string_view poolProblem(ConvertCall& call, int spatial, bool& done) {
+  Tensor x = call.tensor(0);
+  if (!isF32(x)) return kNotF32;
+  if (x.numel() == 0 || checkedNumel(call.spec().sizes) == 0) return kEmpty;
+  done = x.rank() == spatial + 1;
+  if (done) computeInBatch(call);
+  return {};
+}
+
+// Pooling of volumes is pooling of their images, and then over the depth. `pool` is given the tensor and whether it is
+// the depth's turn.
+template <class Pool>
+void poolVolume(ConvertCall& call, Pool&& pool) {
+  Tensor x = call.tensor(0);
+  const Dims out = call.spec().sizes;
+  const Dims images{x.size(0), x.size(1) * x.size(2), x.size(3), x.size(4)};
+  IValue made = pool(call.compute("aten::reshape", {x, intList(images)}), false);
+  const Dims columns{x.size(0) * x.size(1), 1, x.size(2), out[3] * out[4]};
+  made = pool(call.compute("aten::reshape", {made, intList(columns)}), true);
+  call.setResult(0, call.compute("aten::reshape", {made, intList(out)}));
+}
+
+// Of a list for three dimensions, or one number: those of the images, or the depth beside `flat`.
+IValue partOf(const ConvertCall& call, size_t i, bool depth, int64_t flat) {
+  Dims v = call.integers(i);
+  if (v.empty()) return intList(v);
+  if (v.size() == 1) v = Dims(3, v[0]);
+  return intList(depth ? Dims{v[0], flat} : Dims{v[1], v[2]});
+}
+
 }  // namespace
+
+void convertMaxPoolVolume(ConvertCall& call) {
+  bool done = false;
+  if (std::string_view why = poolProblem(call, 3, done); !why.empty()) return convertToKernel(call, why);
+  if (done) return;
+  poolVolume(call, [&](const IValue& t, bool depth) {
+    return call.compute("aten::max_pool2d", {t, partOf(call, 1, depth, 1), partOf(call, 2, depth, 1),
+                                             partOf(call, 3, depth, 0), partOf(call, 4, depth, 1), call.argument(5)});
+  });
+}
+
+void convertAveragePoolVolume(ConvertCall& call) {
+  bool done = false;
+  if (std::string_view why = poolProblem(call, 3, done); !why.empty()) return convertToKernel(call, why);
+  if (done) return;
+  if (call.flag(4)) return convertToKernel(call, "ceil_mode is set");
+  poolVolume(call, [&](const IValue& t, bool depth) {
+    // What a sum is divided by is the product of what the two are; a divisor that is given counts once.
+    const IValue divisor = call.isNone(6) || depth ? call.argument(6) : IValue(1);
+    return call.compute("aten::avg_pool2d", {t, partOf(call, 1, depth, 1), partOf(call, 2, depth, 1),
+                                             partOf(call, 3, depth, 0), false, call.argument(5), divisor});
+  });
+}
 
 template <size_t kSpatial>
 void convertMaxPool(ConvertCall& call) {
+  bool done = false;
+  if (std::string_view why = poolProblem(call, kSpatial, done); !why.empty()) return convertToKernel(call, why);
+  if (done) return;
   Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Max, kSpatial);
-  if (!layer) return;
   setWindow(*layer, pair(call, 1, kSpatial, 1), pair(call, 2, kSpatial, 1), pair(call, 3, kSpatial, 0));
   Dims dilation = pair(call, 4, kSpatial, 1);
   layer->shape.dilationHeight = dilation[0];
@@ -207,8 +255,10 @@ template <size_t kSpatial>
 void convertAveragePool(ConvertCall& call) {
   // With ceil_mode windows may reach past the padding, which counts otherwise.
   if (call.flag(4)) return convertToKernel(call, "ceil_mode is set");
+  bool done = false;
+  if (std::string_view why = poolProblem(call, kSpatial, done); !why.empty()) return convertToKernel(call, why);
+  if (done) return;
   Pool2dLayer* layer = addPool(call, Pool2dLayer::Mode::Average, kSpatial);
-  if (!layer) return;
   setWindow(*layer, pair(call, 1, kSpatial, 1), pair(call, 2, kSpatial, 1), pair(call, 3, kSpatial, 0));
   layer->countPadding = call.flag(5);
   layer->divisor = call.size() < 7 || call.isNone(6) ? 0 : call.integer(6);
@@ -217,9 +267,9 @@ void convertAveragePool(ConvertCall& call) {
 template <size_t kSpatial>
 void convertAdaptiveAveragePool(ConvertCall& call) {
   Tensor x = call.tensor(0);
-  if (!isF32(x)) return convertToKernel(call, kNotF32);
-  if (x.sizes().size() != kSpatial + 2) return convertToKernel(call, "it has no batch");
-  if (x.numel() == 0 || checkedNumel(call.spec().sizes) == 0) return convertToKernel(call, kEmpty);
+  bool done = false;
+  if (std::string_view why = poolProblem(call, kSpatial, done); !why.empty()) return convertToKernel(call, why);
+  if (done) return;
   const Dims out = call.spec().sizes;
   bool whole = true, divides = kSpatial == 2;
   for (size_t d = 2; d < out.size(); ++d) {

@@ -13,6 +13,7 @@ class SoftmaxLayer : public Layer {
   std::string name() const override { return logarithm ? "log_softmax" : "softmax"; }
   void run(Frame& frame) const override;
   const bool logarithm;
+  int64_t count = 1, inner = 1;  // elements that belong together, and how far they are apart
 };
 
 class LayerNormLayer : public Layer {
@@ -66,6 +67,8 @@ template <size_t kSpatial>  // one or two
 void convertMaxPool(ConvertCall& call);
 template <size_t kSpatial>  // one or two
 void convertAveragePool(ConvertCall& call);
+void convertMaxPoolVolume(ConvertCall& call);
+void convertAveragePoolVolume(ConvertCall& call);
 template <size_t kSpatial>
 void convertAdaptiveAveragePool(ConvertCall& call);
 void convertCat(ConvertCall& call);

@@ -19,7 +19,9 @@ class AttentionFuser {
 
   void run() {
     for (size_t i = 0; i < n_.layers.size(); ++i)
-      if (auto* softmax = dynamic_cast<SoftmaxLayer*>(n_.layers[i].get()); softmax && !softmax->logarithm) fuse(i);
+      if (auto* softmax = dynamic_cast<SoftmaxLayer*>(n_.layers[i].get());
+          softmax && !softmax->logarithm && softmax->inner == 1)
+        fuse(i);
     for (size_t i = 0; i < n_.layers.size(); ++i)
       if (auto* attention = dynamic_cast<AttentionLayer*>(n_.layers[i].get())) readThroughCopies(i, *attention);
     uses_.compact();

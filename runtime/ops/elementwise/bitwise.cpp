@@ -1,4 +1,5 @@
 // Bitwise operators and shifts on integer tensors; and, or, xor and not on bool ones.
+#include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 
@@ -28,15 +29,23 @@ void notKernel(KernelCall& call) {
   mapInputs<kI64, 1>(call, [](int64_t x) { return ~x; });
 }
 
+// Of truth values the bits are the truth.
+template <PointwiseOp kOp>
+int onTruth(StepBuilder& b) {
+  if (b.call().spec().dtype != DType::Bool) return b.fail("the elements are not bool");
+  return singleStep<kOp>(b);
+}
+
 }  // namespace
 
 void registerBitwiseOps(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, InPlace inplace,
-                 bool commutative = false) {
+                 bool commutative = false, ConvertFunction convert = nullptr) {
     addAliases(
         ops, names,
         {.infer = inferBinary,
          .kernel = kernel,
+         .convert = convert,
          .dtypes = kAllTypes,
          .inplace = inplace,
          .traits = commutative ? TraitSet{Trait::Elementwise, Trait::Commutative} : TraitSet{Trait::Elementwise}});
@@ -44,22 +53,28 @@ void registerBitwiseOps(OpRegistry& ops) {
   constexpr KernelFunction kAnd = bitwiseKernel<[](int64_t a, int64_t b) { return a & b; }>;
   constexpr KernelFunction kOr = bitwiseKernel<[](int64_t a, int64_t b) { return a | b; }>;
   constexpr KernelFunction kXor = bitwiseKernel<[](int64_t a, int64_t b) { return a ^ b; }>;
+  constexpr ConvertFunction kAndSteps = convertPointwise<onTruth<PointwiseOp::And>>;
+  constexpr ConvertFunction kOrSteps = convertPointwise<onTruth<PointwiseOp::Or>>;
+  constexpr ConvertFunction kXorSteps = convertPointwise<onTruth<PointwiseOp::Xor>>;
   constexpr KernelFunction kLeft = shiftKernel<true>, kRight = shiftKernel<false>;
   add({"aten::bitwise_and.Tensor", "aten::bitwise_and.Scalar", "aten::__iand__.Tensor", "aten::__iand__.Scalar"}, kAnd,
-      InPlace::Direct, true);
+      InPlace::Direct, true, kAndSteps);
   add({"aten::bitwise_or.Tensor", "aten::bitwise_or.Scalar", "aten::__ior__.Tensor", "aten::__ior__.Scalar"}, kOr,
-      InPlace::Direct, true);
+      InPlace::Direct, true, kOrSteps);
   add({"aten::bitwise_xor.Tensor", "aten::bitwise_xor.Scalar", "aten::__ixor__.Tensor", "aten::__ixor__.Scalar"}, kXor,
-      InPlace::Direct, true);
+      InPlace::Direct, true, kXorSteps);
   add({"aten::bitwise_left_shift.Tensor", "aten::bitwise_left_shift.Tensor_Scalar", "aten::__ilshift__.Tensor",
        "aten::__ilshift__.Scalar"},
       kLeft, InPlace::Direct);
   add({"aten::bitwise_right_shift.Tensor", "aten::bitwise_right_shift.Tensor_Scalar", "aten::__irshift__.Tensor",
        "aten::__irshift__.Scalar"},
       kRight, InPlace::Direct);
-  add({"aten::bitwise_and.Scalar_Tensor", "aten::__and__.Tensor", "aten::__and__.Scalar"}, kAnd, InPlace::No, true);
-  add({"aten::bitwise_or.Scalar_Tensor", "aten::__or__.Tensor", "aten::__or__.Scalar"}, kOr, InPlace::No, true);
-  add({"aten::bitwise_xor.Scalar_Tensor", "aten::__xor__.Tensor", "aten::__xor__.Scalar"}, kXor, InPlace::No, true);
+  add({"aten::bitwise_and.Scalar_Tensor", "aten::__and__.Tensor", "aten::__and__.Scalar"}, kAnd, InPlace::No, true,
+      kAndSteps);
+  add({"aten::bitwise_or.Scalar_Tensor", "aten::__or__.Tensor", "aten::__or__.Scalar"}, kOr, InPlace::No, true,
+      kOrSteps);
+  add({"aten::bitwise_xor.Scalar_Tensor", "aten::__xor__.Tensor", "aten::__xor__.Scalar"}, kXor, InPlace::No, true,
+      kXorSteps);
   add({"aten::bitwise_left_shift.Scalar_Tensor", "aten::__lshift__.Tensor", "aten::__lshift__.Scalar"}, kLeft,
       InPlace::No);
   add({"aten::bitwise_right_shift.Scalar_Tensor", "aten::__rshift__.Tensor", "aten::__rshift__.Scalar"}, kRight,
@@ -67,6 +82,7 @@ void registerBitwiseOps(OpRegistry& ops) {
   ops.add({.schema = "aten::bitwise_not",
            .infer = inferSameAsSelf,
            .kernel = notKernel,
+           .convert = convertPointwise<onTruth<PointwiseOp::Not>>,
            .dtypes = kIntegerTypes | kBoolType,
            .inplace = InPlace::Direct,
            .traits = {Trait::Elementwise}});

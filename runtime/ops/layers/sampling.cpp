@@ -1,7 +1,9 @@
 // Images read at the places that a grid tells: grid_sampler, and affine_grid_generator that makes such grids.
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/sampling_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/grid_coordinates.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/views.h"
@@ -11,8 +13,9 @@
 namespace tscompile {
 namespace {
 
-enum class Mode { Bilinear, Nearest, Bicubic };
-enum class Padding { Zeros, Border, Reflection };
+using Mode = GridMode;
+template <class T>
+using Coordinates = GridCoordinates<T>;
 
 template <size_t kRank>  // 0: 4 or 5
 void inferGridSampler(InferCall& call) {
@@ -43,38 +46,6 @@ void inferGridSampler(InferCall& call) {
   for (size_t d = 1; d + 1 < grid.rank(); ++d) sizes.push_back(grid.sizes[d]);
   call.result(x.dtype, sizes);
 }
-
-// Turns a coordinate of the grid, -1 to 1 over the input, into one in elements.
-template <class T>
-struct Coordinates {
-  Padding padding;
-  bool alignCorners;
-  bool isVolume;  // PyTorch treats what is not a number otherwise there
-
-  T scaled(T v, int64_t size) const {
-    auto n = static_cast<T>(size);
-    return alignCorners ? (v + 1) / 2 * (n - 1) : ((v + 1) * n - 1) / 2;
-  }
-  T clipped(T v, int64_t size) const {
-    auto last = static_cast<T>(size - 1);
-    if (v != v) return isVolume ? last : T(0);
-    return std::min(std::max(v, T(0)), last);
-  }
-  T reflected(T v, int64_t size) const {
-    T low = alignCorners ? T(0) : T(-0.5), span = static_cast<T>(alignCorners ? size - 1 : size);
-    if (span <= 0) return T(0);
-    T distance = std::abs(v - low), extra = distance - std::trunc(distance / (2 * span)) * (2 * span);
-    return std::min(extra, 2 * span - extra) + low;
-  }
-  // Into the input, as the padding mode has it.
-  T bounded(T v, int64_t size) const {
-    if (padding == Padding::Reflection) v = reflected(v, size);
-    if (padding != Padding::Zeros) v = clipped(v, size);
-    if (isVolume && !(std::abs(v) < T(0x1p31))) v = T(-100);
-    return v;
-  }
-  T source(T v, int64_t size) const { return bounded(scaled(v, size), size); }
-};
 
 // An element of a plane, or 0 outside of it. Coordinates are whole numbers.
 template <class T>
@@ -152,7 +123,7 @@ void gridSamplerKernel(KernelCall& call) {
   int64_t places = channels ? out.tensor().numel() / std::max<int64_t>(batch * channels, 1) : 0, dims = x.rank() - 2;
   withFloating(x.dtype(), [&](auto sample) {
     using T = decltype(sample);
-    Coordinates<T> coordinates{static_cast<Padding>(call.integer(3)), call.flag(4), isVolume};
+    Coordinates<T> coordinates{static_cast<GridPadding>(call.integer(3)), call.flag(4), isVolume};
     for (int64_t n = 0; n < batch; ++n)
       for (int64_t c = 0; c < channels; ++c) {
         Plane<T> plane{x.data<T>() + (n * channels + c) * depth * height * width, depth, height, width};
@@ -224,11 +195,11 @@ void affineGridKernel(KernelCall& call) {
 }  // namespace
 
 void registerSamplingOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kFloatingTypes});
+  auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kFloatingTypes});
   };
-  add("aten::grid_sampler", inferGridSampler<0>, gridSamplerKernel);
-  add("aten::grid_sampler_2d", inferGridSampler<4>, gridSamplerKernel);
+  add("aten::grid_sampler", inferGridSampler<0>, gridSamplerKernel, convertGridSampler);
+  add("aten::grid_sampler_2d", inferGridSampler<4>, gridSamplerKernel, convertGridSampler);
   add("aten::grid_sampler_3d", inferGridSampler<5>, gridSamplerKernel);
   add("aten::affine_grid_generator", inferAffineGrid, affineGridKernel);
 }

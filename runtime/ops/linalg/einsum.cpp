@@ -1,6 +1,7 @@
 // einsum, tensordot and bilinear forms.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/linalg/contraction.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"
@@ -220,6 +221,93 @@ void einsumKernel(KernelCall& call) {
   call.setResult(contract(call, std::move(views), l.kept, path));
 }
 
+// ---- einsum in engines: products of two operands at a time ----
+
+// Two operands with all common dimensions, those that the other lacks being of size 1.
+struct Pair {
+  ConvertCall& call;
+  Dims shared, left, right, summed;  // dimensions by who has them; `summed`: both, and nobody needs them later
+
+  // Dimensions in this order as one view: those that are shared, and the two that a product sees.
+  IValue matrix(const Tensor& t, const Dims& rows, const Dims& columns) const {
+    Dims order = shared, sizes;
+    for (int64_t d : rows) order.push_back(d);
+    for (int64_t d : columns) order.push_back(d);
+    Dims rest;
+    for (int64_t d = 0; d < t.rank(); ++d)
+      if (std::find(order.begin(), order.end(), d) == order.end()) rest.push_back(d);  // of size 1
+    auto count = [&](const Dims& dims) {
+      int64_t n = 1;
+      for (int64_t d : dims) n *= t.size(static_cast<int>(d));
+      return n;
+    };
+    constexpr size_t kMostBatches = 2;  // that products know
+    if (shared.size() <= kMostBatches)
+      for (int64_t d : shared) sizes.push_back(t.size(static_cast<int>(d)));
+    else
+      sizes.push_back(count(shared));
+    sizes.push_back(count(rows));
+    sizes.push_back(count(columns));
+    for (int64_t d : rest) order.push_back(d);
+    return call.compute("aten::reshape", {call.compute("aten::permute", {t, intList(order)}), intList(sizes)});
+  }
+
+  IValue product(const Tensor& a, const Tensor& b) const {
+    if (summed.empty()) return call.compute("aten::mul.Tensor", {a, b});
+    IValue made = call.compute("aten::matmul", {matrix(a, left, summed), matrix(b, summed, right)});
+    Dims order, sizes, places(static_cast<size_t>(a.rank()), 0);
+    for (const Dims* dims : {&shared, &left, &right})
+      for (int64_t d : *dims) {
+        order.push_back(d);
+        sizes.push_back(std::max(a.size(static_cast<int>(d)), b.size(static_cast<int>(d))));
+      }
+    for (int64_t d = 0; d < a.rank(); ++d)
+      if (std::find(order.begin(), order.end(), d) == order.end()) order.push_back(d), sizes.push_back(1);
+    for (size_t i = 0; i < order.size(); ++i) places[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+    return call.compute("aten::permute", {call.compute("aten::reshape", {made, intList(sizes)}), intList(places)});
+  }
+};
+
+void convertEinsum(ConvertCall& call) {
+  std::vector<Tensor> operands = call.tensors(1);
+  for (const Tensor& t : operands) {
+    if (t.dtype() != DType::Float32) return convertToKernel(call, "an argument is not float32");
+    if (t.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  }
+  if (!call.isNone(2)) return convertToKernel(call, "an order of products is given");
+  Equation eq = readEquation(call.text(0), operands.size());
+  std::vector<DimSpan> sizes;
+  for (const Tensor& t : operands) sizes.push_back(t.sizes());
+  Layout l = layOut(eq, sizes);
+  for (size_t i = 0; i < operands.size(); ++i) operands[i] = aligned(operands[i], eq.operands[i], l, i);
+  // What one operand alone has and nobody else needs.
+  auto reduced = [&](const Tensor& t, auto&& others) {
+    Dims dims;
+    for (size_t d = l.kept; d < l.rank; ++d)
+      if (t.size(static_cast<int>(d)) > 1 && !others(static_cast<int>(d))) dims.push_back(static_cast<int64_t>(d));
+    return dims.empty() ? t : call.compute("aten::sum.dim_IntList", {t, intList(dims), true, IValue()}).toTensor();
+  };
+  Tensor all = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
+    auto later = [&](int d) {
+      return std::any_of(operands.begin() + static_cast<ptrdiff_t>(i) + 1, operands.end(),
+                         [&](const Tensor& t) { return t.size(d) > 1; });
+    };
+    Tensor a = reduced(all, [&](int d) { return later(d) || operands[i].size(d) > 1; });
+    Tensor b = reduced(operands[i], [&](int d) { return later(d) || all.size(d) > 1; });
+    Pair pair{call, {}, {}, {}, {}};
+    for (int d = 0; d < static_cast<int>(l.rank); ++d) {
+      const bool inA = a.size(d) > 1, inB = b.size(d) > 1, ends = d >= static_cast<int>(l.kept) && !later(d);
+      if (inA || inB) (inA && inB ? (ends ? pair.summed : pair.shared) : inA ? pair.left : pair.right).push_back(d);
+    }
+    all = pair.product(a, b).toTensor();
+  }
+  all = reduced(all, [](int) { return false; });
+  IValue result = call.compute("aten::reshape", {all, intList(call.spec().sizes)});
+  // Results are tensors of their own, but for those of one operand.
+  call.setResult(0, operands.size() == 1 ? result : call.compute("aten::contiguous", {result, int64_t{0}}));
+}
+
 // ---- tensordot ----
 
 // The dimensions of both tensors that are summed up together.
@@ -390,6 +478,7 @@ void registerEinsumOps(OpRegistry& ops) {
   ops.add({.schema = "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
            .infer = inferEinsum,
            .kernel = einsumKernel,
+           .convert = convertEinsum,
            .dtypes = kAllTypes,
            .traits = {Trait::MayShare},  // of one tensor whose dimensions only change places
            .cost = Cost::Product});

@@ -2,6 +2,7 @@
 #include "runtime/reference/matmul.h"
 
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/grouped_matmul_layer.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -339,6 +340,7 @@ void registerMatmulOps(OpRegistry& ops) {
                      "out_dtype=None) -> Tensor",
            .infer = inferGroupedMm,
            .kernel = groupedMmKernel,
+           .convert = convertGroupedMatmul,
            .dtypes = kFloatingTypes,
            .cost = Cost::Product});
 }

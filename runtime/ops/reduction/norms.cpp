@@ -1,4 +1,5 @@
 // Norms of vectors and matrices.
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/tensor_math.h"
@@ -144,6 +145,24 @@ void runVectorNorm(KernelCall& call, double order) {
   vectorNorm(convertTensor(r.in, dtype), r.dims, r.out, order);
 }
 void vectorNormKernel(KernelCall& call) { runVectorNorm(call, orderArgument(call)); }
+
+// The orders that models use, of f32: sums of squares or magnitudes, or the largest of these.
+void convertVectorNorm(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  const double order = orderArgument(call);
+  if (x.dtype() != DType::Float32 || call.spec().dtype != DType::Float32)
+    return convertToKernel(call, "an argument is not float32");
+  if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  const bool all = call.size() < 4 || call.isNone(2);
+  IValue dims = all ? intList(Dims()) : call.argument(2), keep = call.size() < 4 ? IValue(false) : call.argument(3);
+  auto sum = [&](const IValue& v) { return call.compute("aten::sum.dim_IntList", {v, dims, keep, IValue()}); };
+  if (order == 2) return call.setResult(0, call.compute("aten::sqrt", {sum(call.compute("aten::mul.Tensor", {x, x}))}));
+  IValue magnitudes = call.compute("aten::abs", {x});
+  if (order == 1) return call.setResult(0, sum(magnitudes));
+  if (order == std::numeric_limits<double>::infinity())
+    return call.setResult(0, call.compute("aten::amax", {magnitudes, dims, keep}));
+  convertToKernel(call, "its order is neither 1, 2 nor infinity");
+}
 
 // ---- norm ----
 
@@ -376,16 +395,18 @@ void nuclearKernel(KernelCall& call) {
 }  // namespace
 
 void registerNormsOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
+                 ConvertFunction convert = nullptr) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
   };
-  add("aten::linalg_vector_norm", inferVectorNorm, vectorNormKernel);
+  add("aten::linalg_vector_norm", inferVectorNorm, vectorNormKernel, convertVectorNorm);
   add("aten::linalg_matrix_norm", inferMatrixNorm, matrixNormKernel);
   add("aten::linalg_matrix_norm.str_ord", inferMatrixNorm, matrixNormKernel);
   add("aten::linalg_norm", inferLinalgNorm<false>, linalgNormKernel<false>);
   add("aten::linalg_norm.ord_str", inferLinalgNorm<true>, linalgNormKernel<true>);
-  for (auto schema : {"aten::norm.Scalar", "aten::norm.ScalarOpt_dim", "aten::norm.ScalarOpt_dtype",
-                      "aten::norm.ScalarOpt_dim_dtype"})
+  for (auto schema : {"aten::norm.Scalar", "aten::norm.ScalarOpt_dim"})
+    add(schema, inferNorm, normKernel, convertVectorNorm);
+  for (auto schema : {"aten::norm.ScalarOpt_dtype", "aten::norm.ScalarOpt_dim_dtype"})
     add(schema, inferNorm, normKernel);
   add("aten::frobenius_norm", inferFrobenius, frobeniusKernel);
   add("aten::frobenius_norm.dim", inferFrobenius, frobeniusKernel);

@@ -2,6 +2,7 @@
 #include "runtime/reference/fft.h"
 
 #include "ir/values/size_expression.h"
+#include "runtime/engine/layers/fourier_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -145,6 +146,34 @@ void transformKernel(KernelCall& call) {
   call.setResult(transformAll(call.tensor(0), kKind, axes, kForward, scale));
 }
 
+// One dimension after the other, as transformAll does it.
+void convertAll(ConvertCall& call, Kind kind, const Axes& axes, bool forward, double scale, bool half = true) {
+  Tensor t = call.tensor(0);
+  if (t.dtype() != (kind == Kind::Real ? DType::Float32 : DType::Complex64))
+    return convertToKernel(call, "the elements are neither float32 nor complex64");
+  if (t.numel() == 0 || checkedNumel(call.spec().sizes) == 0) return convertToKernel(call, "a tensor has no elements");
+  if (axes.dims.empty()) return convertToKernel(call, "no dimension is transformed");
+  for (size_t i = 0; i < axes.dims.size(); ++i) {
+    const int64_t lines = t.numel() / t.size(static_cast<int>(axes.dims[i]));
+    if (std::string_view why = fourierProblem(axes.points[i], lines); !why.empty()) return convertToKernel(call, why);
+  }
+  const size_t last = axes.dims.size() - 1;
+  auto along = [&](size_t i, int64_t made, double by, DType dtype) {
+    t = addFourier(call, t, {axes.dims[i], axes.points[i], made, forward, by, dtype});
+  };
+  const int64_t points = axes.points[last];
+  if (kind == Kind::Real) along(last, half ? points / 2 + 1 : points, scale, DType::Complex64);
+  for (size_t i = 0; i < last; ++i) along(i, axes.points[i], 1, DType::Complex64);
+  if (kind != Kind::Real) along(last, points, scale, kind == Kind::Complex ? DType::Complex64 : DType::Float32);
+  call.setResult(0, t);
+}
+
+template <Kind kKind, bool kForward, bool kSeveral>
+void convertTransform(ConvertCall& call) {
+  Axes axes = parseAxes<kSeveral>(InferCall(call.op(), call.arguments(), call.size()), kKind);
+  convertAll(call, kKind, axes, kForward, scaleOf(call, 3, kForward, axes.count()));
+}
+
 // ---- _fft_*: dim, normalization (0 none, 1 by the root, 2 by the count), and what differs ----
 
 Axes plainAxes(const InferCall& call, Kind kind) {
@@ -170,14 +199,27 @@ void inferPlain(InferCall& call) {
   resultOf(call, kKind == Kind::Real && !call.flag(3) ? Kind::Complex : kKind, axes);
 }
 
-template <Kind kKind>
-void plainKernel(KernelCall& call) {
+template <Kind kKind, class Transform>
+void plainTransform(KernelCall& call, Transform&& transform) {
   Axes axes = plainAxes(InferCall(call.op(), call.arguments(), call.size()), kKind);
   int64_t mode = call.integer(2);
   call.require(mode >= 0 && mode <= 2, "{} is not a number of a normalization mode", mode);
   double scale = mode == 0 ? 1 : mode == 1 ? 1 / std::sqrt(axes.count()) : 1 / axes.count();
   bool forward = kKind == Kind::Complex ? call.flag(3) : kKind == Kind::Real;
-  call.setResult(transformAll(call.tensor(0), kKind, axes, forward, scale, kKind != Kind::Real || call.flag(3)));
+  transform(axes, forward, scale, kKind != Kind::Real || call.flag(3));
+}
+
+template <Kind kKind>
+void plainKernel(KernelCall& call) {
+  plainTransform<kKind>(call, [&](const Axes& axes, bool forward, double scale, bool half) {
+    call.setResult(transformAll(call.tensor(0), kKind, axes, forward, scale, half));
+  });
+}
+template <Kind kKind>
+void convertPlain(ConvertCall& call) {
+  plainTransform<kKind>(call, [&](const Axes& axes, bool forward, double scale, bool half) {
+    convertAll(call, kKind, axes, forward, scale, half);
+  });
 }
 
 // ---- shifts ----
@@ -201,11 +243,13 @@ void registerFftOps(OpRegistry& ops) {
   ops.add({.schema = "aten::fft_" name,                                           \
            .infer = inferTransform<kind, false>,                                  \
            .kernel = transformKernel<kind, forward, false>,                       \
+           .convert = convertTransform<kind, forward, false>,                     \
            .dtypes = kAny});                                                      \
   for (std::string_view several : {"aten::fft_" name "2", "aten::fft_" name "n"}) \
   ops.add({.schema = several,                                                     \
            .infer = inferTransform<kind, true>,                                   \
            .kernel = transformKernel<kind, forward, true>,                        \
+           .convert = convertTransform<kind, forward, true>,                      \
            .dtypes = kAny})
   TS_TRANSFORM("fft", Kind::Complex, true);
   TS_TRANSFORM("ifft", Kind::Complex, false);
@@ -217,12 +261,17 @@ void registerFftOps(OpRegistry& ops) {
   ops.add({.schema = "aten::_fft_c2c",
            .infer = inferPlain<Kind::Complex>,
            .kernel = plainKernel<Kind::Complex>,
+           .convert = convertPlain<Kind::Complex>,
            .dtypes = kAny});
-  ops.add(
-      {.schema = "aten::_fft_r2c", .infer = inferPlain<Kind::Real>, .kernel = plainKernel<Kind::Real>, .dtypes = kAny});
+  ops.add({.schema = "aten::_fft_r2c",
+           .infer = inferPlain<Kind::Real>,
+           .kernel = plainKernel<Kind::Real>,
+           .convert = convertPlain<Kind::Real>,
+           .dtypes = kAny});
   ops.add({.schema = "aten::_fft_c2r",
            .infer = inferPlain<Kind::Hermitian>,
            .kernel = plainKernel<Kind::Hermitian>,
+           .convert = convertPlain<Kind::Hermitian>,
            .dtypes = kAny});
   ops.add(
       {.schema = "aten::fft_fftshift", .infer = inferSameAsSelf, .kernel = shiftKernel<false>, .dtypes = kAllTypes});

@@ -1,5 +1,6 @@
 // Short-time Fourier transforms and the way back.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -119,6 +120,29 @@ void stftKernel(KernelCall& call) {
   out = transposed(out, 1, 2);
   if (!batched) out = squeezedAt(out, 0);
   call.setResult(o.asComplex ? IValue(out) : invoke(call, "aten::view_as_real", {out}));
+}
+
+// As the kernel does it.
+template <bool kCenter>
+void convertStft(ConvertCall& call) {
+  InferCall infer(call.op(), call.arguments(), call.size());
+  const Frames f = framesOf(infer);
+  const Options o = stftOptions<kCenter>(infer);
+  Tensor x = call.tensor(0);
+  const bool isFloat = x.dtype() == DType::Float32 && (call.isNone(4) || call.tensor(4).dtype() == DType::Float32);
+  if (!isFloat) return convertToKernel(call, "an argument is not float32");
+  if (x.numel() == 0) return convertToKernel(call, "a tensor has no elements");
+  if (call.isNetworkTensor(4)) return convertToKernel(call, "the window is an input");
+  IValue in = call.compute("aten::reshape", {x, intList(Dims{1, -1, x.size(x.rank() - 1)})});
+  if (o.center)
+    in = call.compute("aten::pad", {in, intList(Dims{f.points / 2, f.points / 2}), call.argument(o.mode), IValue()});
+  IValue frames = call.compute("aten::unfold", {in, int64_t{2}, f.points, f.hop});
+  if (!call.isNone(4) || f.windowLength < f.points)
+    frames = call.compute("aten::mul.Tensor", {frames, fullWindow(call, f, DType::Float32)});
+  IValue out = call.compute("aten::_fft_r2c", {frames, intList(Dims{3}), o.normalized ? 1 : 0, o.onesided});
+  out = call.compute("aten::squeeze.dim", {call.compute("aten::transpose.int", {out, 2, 3}), 0});
+  if (x.rank() == 1) out = call.compute("aten::squeeze.dim", {out, 0});
+  call.setResult(0, o.asComplex ? out : call.compute("aten::view_as_real", {out}));
 }
 
 template <bool kCenter>
@@ -255,8 +279,16 @@ void istftKernel(KernelCall& call) {
 
 void registerSpectrogramOps(OpRegistry& ops) {
   constexpr DTypeSet kTypes = kComplexTypes | DTypeSet{DType::Float32, DType::Float64};
-  ops.add({.schema = "aten::stft", .infer = inferStft<false>, .kernel = stftKernel<false>, .dtypes = kTypes});
-  ops.add({.schema = "aten::stft.center", .infer = inferStft<true>, .kernel = stftKernel<true>, .dtypes = kTypes});
+  ops.add({.schema = "aten::stft",
+           .infer = inferStft<false>,
+           .kernel = stftKernel<false>,
+           .convert = convertStft<false>,
+           .dtypes = kTypes});
+  ops.add({.schema = "aten::stft.center",
+           .infer = inferStft<true>,
+           .kernel = stftKernel<true>,
+           .convert = convertStft<true>,
+           .dtypes = kTypes});
   // PyTorch 2.
   ops.add({.schema = "aten::stft.aligned(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, "
                      "Tensor? window=None, bool normalized=False, bool? onesided=None, bool? return_complex=None, "

@@ -85,6 +85,33 @@ TEST(EngineRows, RmsNorm) {
            rmsNorm, true);
 }
 
+// Over a dimension that is not the last.
+TEST(EngineRows, SoftmaxOfColumns) {
+  atEachSimdLevel([] {
+    for (bool logarithm : {false, true})
+      for (int64_t count : {1, 3, 21})
+        for (int64_t inner : {1, 7, 16, 50, 600}) {
+          SCOPED_TRACE(testing::Message() << count << " by " << inner);
+          const int64_t outer = 3;
+          std::vector<float> in = randomFloats(outer * count * inner, 1, -4, 9), row(static_cast<size_t>(count));
+          in[in.size() / 2] = -INFINITY;
+          std::vector<double> want(in.size()), made(row.size());
+          for (int64_t o = 0; o < outer; ++o)
+            for (int64_t i = 0; i < inner; ++i) {
+              auto at = [&](int64_t c) { return static_cast<size_t>((o * count + c) * inner + i); };
+              for (int64_t c = 0; c < count; ++c) row[static_cast<size_t>(c)] = in[at(c)];
+              (logarithm ? logSoftmax : softmax)(count, row.data(), nullptr, nullptr, made.data());
+              for (int64_t c = 0; c < count; ++c) want[at(c)] = made[static_cast<size_t>(c)];
+            }
+          std::vector<float> got(in.size()), other(in.size());
+          softmaxMiddle(outer, count, inner, logarithm, in.data(), got.data(), 1);
+          expectNear(got, want, 5e-6, 3e-6);
+          softmaxMiddle(outer, count, inner, logarithm, in.data(), other.data(), 3);
+          EXPECT_TRUE(sameBytes(got, other));
+        }
+  });
+}
+
 TEST(EngineRows, SoftmaxOfInfinitiesAndNan) {
   std::vector<float> in(20, 1.0f), out(20);
   in[3] = -INFINITY;

@@ -1,0 +1,46 @@
+// Fourier transforms along one dimension, in f32.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/kernels/fourier.h"
+
+namespace tscompile {
+
+// [outer][given][inner] -> [outer][made][inner], both contiguous, real (f32) or complex (complex64). What is given is
+// cut or filled up with zeros to the points of the plan; of the result the first are made.
+class FourierLayer : public Layer {
+ public:
+  FourierLayer(const Node* node, int64_t points, bool forward) : Layer(node), plan_(points, forward) {}
+  std::string name() const override { return "fourier"; }
+  size_t workspace() const override;
+  void run(Frame& frame) const override;
+
+  int64_t outer = 1, inner = 1;
+  bool isHermitian = false;  // the first half is given of what becomes real
+  float scale = 1;
+
+ private:
+  int64_t groups() const { return (outer * inner + kFourierLines - 1) / kFourierLines; }
+  int64_t pieces() const;
+  int64_t pieceFloats() const { return 4 * plan_.length() * kFourierLines; }
+  void gather(const float* from, bool complex, int64_t given, int64_t first, int64_t lines, float* re, float* im) const;
+  void scatter(const float* re, const float* im, bool complex, int64_t made, int64_t first, int64_t lines,
+               float* to) const;
+
+  FourierPlan plan_;
+};
+
+// Why a transform of these points has no layer, or nothing; `lines` are transformed.
+std::string_view fourierProblem(int64_t points, int64_t lines);
+
+// The transform of `x` along `dim` by a layer; `made` elements of `dtype`, Float32 or Complex64.
+struct FourierStep {
+  int64_t dim, points, made;
+  bool forward;
+  double scale;
+  DType dtype;
+};
+Tensor addFourier(ConvertCall& call, const Tensor& x, const FourierStep& step);
+
+}  // namespace tscompile

@@ -1,0 +1,190 @@
+#include "runtime/kernels/fourier.h"
+
+#include "runtime/kernels/simd.h"
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+// Included once per instruction set, in this order.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/kernels/fourier.cpp"
+#include <hwy/foreach_target.h>
+#include "runtime/kernels/rows-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+using Tag = hn::CappedTag<float, kFourierLines>;
+using V = hn::Vec<Tag>;
+
+struct C {
+  V re, im;
+};
+HWY_INLINE C operator+(C a, C b) { return {hn::Add(a.re, b.re), hn::Add(a.im, b.im)}; }
+HWY_INLINE C operator-(C a, C b) { return {hn::Sub(a.re, b.re), hn::Sub(a.im, b.im)}; }
+HWY_INLINE C times(C a, float s) {
+  const auto v = hn::Set(Tag(), s);
+  return {hn::Mul(a.re, v), hn::Mul(a.im, v)};
+}
+HWY_INLINE C times(C a, float re, float im) {
+  const auto r = hn::Set(Tag(), re), i = hn::Set(Tag(), im);
+  return {hn::MulSub(a.re, r, hn::Mul(a.im, i)), hn::MulAdd(a.re, i, hn::Mul(a.im, r))};
+}
+// a * i * sign
+HWY_INLINE C turned(C a, float sign) {
+  const auto v = hn::Set(Tag(), sign);
+  return {hn::Mul(hn::Neg(a.im), v), hn::Mul(a.re, v)};
+}
+
+// Buffers of complex elements, [..][lanes].
+struct Elements {
+  float *re, *im;
+  HWY_INLINE C load(int64_t at) const { return {hn::LoadU(Tag(), re + at), hn::LoadU(Tag(), im + at)}; }
+  HWY_INLINE void store(C c, int64_t at) const {
+    hn::StoreU(c.re, Tag(), re + at);
+    hn::StoreU(c.im, Tag(), im + at);
+  }
+};
+
+HWY_INLINE void transform2(C* a, float) {
+  const C d = a[0] - a[1];
+  a[0] = a[0] + a[1];
+  a[1] = d;
+}
+HWY_INLINE void transform3(C* a, float sign) {
+  constexpr float kSine = 0.86602540378443864676f;
+  const C sum = a[1] + a[2], turn = times(turned(a[1] - a[2], sign), kSine), middle = a[0] - times(sum, 0.5f);
+  a[0] = a[0] + sum;
+  a[1] = middle + turn;
+  a[2] = middle - turn;
+}
+HWY_INLINE void transform4(C* a, float sign) {
+  const C s = a[0] + a[2], d = a[0] - a[2], t = a[1] + a[3], u = turned(a[1] - a[3], sign);
+  a[0] = s + t;
+  a[1] = d + u;
+  a[2] = s - t;
+  a[3] = d - u;
+}
+HWY_INLINE void transform5(C* a, float sign) {
+  constexpr float kCos1 = 0.30901699437494742410f, kCos2 = -0.80901699437494742410f;
+  constexpr float kSin1 = 0.95105651629515357212f, kSin2 = 0.58778525229247312917f;
+  const C s1 = a[1] + a[4], s2 = a[2] + a[3], d1 = turned(a[1] - a[4], sign), d2 = turned(a[2] - a[3], sign);
+  const C m1 = a[0] + times(s1, kCos1) + times(s2, kCos2), m2 = a[0] + times(s1, kCos2) + times(s2, kCos1);
+  const C t1 = times(d1, kSin1) + times(d2, kSin2), t2 = times(d1, kSin2) - times(d2, kSin1);
+  a[0] = a[0] + s1 + s2;
+  a[1] = m1 + t1;
+  a[4] = m1 - t1;
+  a[2] = m2 + t2;
+  a[3] = m2 - t2;
+}
+
+template <int kRadix, class F>
+HWY_INLINE void runPass(Elements in, Elements out, const FourierPlan::Pass& p, const float* cosines, const float* sines,
+                        int64_t lane, F&& transform) {
+  for (int64_t k = 0; k < p.before; ++k)
+    for (int64_t i = 0; i < p.after; ++i) {
+      C a[kRadix];
+      for (int m = 0; m < kRadix; ++m) a[m] = in.load((i + p.after * (m + kRadix * k)) * kFourierLines + lane);
+      transform(a);
+      for (int j = 0; j < kRadix; ++j) {
+        const int64_t root = i * j * p.before;
+        out.store(root == 0 ? a[j] : times(a[j], cosines[root], sines[root]),
+                  (i + p.after * (k + p.before * j)) * kFourierLines + lane);
+      }
+    }
+}
+
+HWY_INLINE void runAnyPass(Elements in, Elements out, const FourierPlan::Pass& p, const float* cosines,
+                           const float* sines, int64_t lane) {
+  const int64_t step = p.before * p.after;
+  for (int64_t k = 0; k < p.before; ++k)
+    for (int64_t i = 0; i < p.after; ++i)
+      for (int64_t j = 0; j < p.radix; ++j) {
+        const int64_t first = i + p.after * p.radix * k, root = i * j * p.before;
+        C sum = in.load(first * kFourierLines + lane);
+        for (int64_t m = 1; m < p.radix; ++m) {
+          const int64_t at = j * m % p.radix * step;
+          sum = sum + times(in.load((first + p.after * m) * kFourierLines + lane), cosines[at], sines[at]);
+        }
+        out.store(times(sum, cosines[root], sines[root]), (i + p.after * (k + p.before * j)) * kFourierLines + lane);
+      }
+}
+
+void fourierPass(const FourierPlan::Pass& p, float sign, const float* cosines, const float* sines, float* re, float* im,
+                 float* toRe, float* toIm) {
+  const Elements in{re, im}, out{toRe, toIm};
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Tag()));
+  for (int64_t lane = 0; lane < kFourierLines; lane += lanes) {
+    switch (p.radix) {
+      case 2:
+        runPass<2>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR { transform2(a, sign); });
+        break;
+      case 3:
+        runPass<3>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR { transform3(a, sign); });
+        break;
+      case 4:
+        runPass<4>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR { transform4(a, sign); });
+        break;
+      case 5:
+        runPass<5>(in, out, p, cosines, sines, lane, [=](C* a) HWY_ATTR { transform5(a, sign); });
+        break;
+      default:
+        runAnyPass(in, out, p, cosines, sines, lane);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tscompile {
+namespace {
+
+// Fours first: they are the cheapest. What is left of n stands at the end.
+std::vector<int64_t> radicesOf(int64_t n) {
+  constexpr int64_t kLargestRadix = 13;
+  std::vector<int64_t> radices;
+  for (; n % 4 == 0; n /= 4) radices.push_back(4);
+  for (int64_t p = 2; p <= kLargestRadix; ++p)
+    for (; n % p == 0; n /= p) radices.push_back(p);
+  radices.push_back(n);
+  return radices;
+}
+
+}  // namespace
+
+bool FourierPlan::accepts(int64_t n) { return n > 0 && radicesOf(n).back() == 1; }
+
+FourierPlan::FourierPlan(int64_t n, bool forward) : n_(n), forward_(forward) {
+  std::vector<int64_t> radices = radicesOf(n);
+  radices.pop_back();
+  int64_t before = 1;
+  for (int64_t radix : radices) {
+    passes_.push_back({radix, before, n / before / radix});
+    before *= radix;
+  }
+  for (int64_t k = 0; k < n; ++k) {
+    const double angle = 2 * std::numbers::pi * (static_cast<double>(k) / static_cast<double>(n));
+    cosines_.push_back(static_cast<float>(std::cos(angle)));
+    sines_.push_back(static_cast<float>(forward ? -std::sin(angle) : std::sin(angle)));
+  }
+}
+
+bool FourierPlan::run(float* re, float* im, float* otherRe, float* otherIm) const {
+  auto pass = TS_SIMD(fourierPass);
+  for (const Pass& p : passes_) {
+    pass(p, forward_ ? -1.0f : 1.0f, cosines_.data(), sines_.data(), re, im, otherRe, otherIm);
+    std::swap(re, otherRe);
+    std::swap(im, otherIm);
+  }
+  return passes_.size() % 2 != 0;
+}
+
+}  // namespace tscompile
+#endif

@@ -1,0 +1,35 @@
+// Discrete Fourier transforms of f32, of sixteen lines at once: each step is the same for all of them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tscompile {
+
+inline constexpr int64_t kFourierLines = 16;
+
+// The plan of one length and direction, by mixed radices in Stockham's order.
+class FourierPlan {
+ public:
+  // Whether all prime factors of n are small.
+  static bool accepts(int64_t n);
+  // forward: the exponents are negative.
+  FourierPlan(int64_t n, bool forward);
+  int64_t length() const { return n_; }
+  // Elements lie [n][kFourierLines], real and imaginary parts apart. The transform, which is not scaled, is left in the
+  // first pair of buffers or in the second: whether in the second.
+  bool run(float* re, float* im, float* otherRe, float* otherIm) const;
+
+  // in[k][m][i] -> out[j][k][i], turned by root[i * j * before]; n = before * radix * after.
+  struct Pass {
+    int64_t radix, before, after;
+  };
+
+ private:
+  int64_t n_;
+  bool forward_;
+  std::vector<Pass> passes_;
+  std::vector<float> cosines_, sines_;  // of exp(-+ 2 pi i k / n)
+};
+
+}  // namespace tscompile

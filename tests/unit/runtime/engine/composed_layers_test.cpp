@@ -1,0 +1,131 @@
+// Operators that engines compute as others, and layers of signals and grids: which layers they become, and that they
+// compute what the interpreter does; tests/ops has their values.
+#include "tests/support/engine_case.h"
+
+#include <fmt/core.h>
+
+namespace tscompile::test {
+namespace {
+
+// A graph of x and y.
+std::string graphOf(std::string_view body) {
+  return fmt::format(R"(graph(%x : Tensor, %y : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %t : bool = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %last : int = prim::Constant[value=-1]()
+{}  return (%z)
+)",
+                     body);
+}
+
+void expectLayers(std::string_view body, std::string_view layers, const std::vector<IValue>& in,
+                  double tolerance = 1e-5) {
+  SCOPED_TRACE(body);
+  EngineCase c(graphOf(body));
+  EXPECT_EQ(c.layers(in, true), layers);
+  c.expectClose(in, tolerance);
+}
+
+std::string einsum(std::string_view equation) {
+  return fmt::format(
+      "  %e : str = prim::Constant[value=\"{}\"]()\n  %l : Tensor[] = prim::ListConstruct(%x, %y)\n"
+      "  %z : Tensor = aten::einsum(%e, %l, %none)\n",
+      equation);
+}
+
+}  // namespace
+
+TEST(ComposedLayers, EinsumIsProducts) {
+  Tensor q = randn({2, 3, 5, 8}, 1), k = randn({2, 3, 7, 8}, 2);
+  expectLayers(einsum("bhid,bhjd->bhij"), "batched_matmul", {q, k});
+  expectLayers(einsum("bhid,bhjd->bjih"), "batched_matmul, copy", {q, k});
+  expectLayers(einsum("...id,...jd->...ij"), "batched_matmul", {q, k});
+  Tensor x = randn({2, 6, 4, 5}, 3), w = randn({7, 6}, 4);
+  expectLayers(einsum("bchw,kc->bkhw"), "copy, batched_matmul, copy", {x, w});
+  expectLayers(einsum("bchw,bchw->bc"), "batched_matmul", {x, randn({2, 6, 4, 5}, 5)});
+  expectLayers(einsum("i,j->ij"), "pointwise", {randn({5}, 1), randn({6}, 2)});
+}
+
+TEST(ComposedLayers, ProductsOfVectorsAndManyBatches) {
+  expectLayers("  %z : Tensor = aten::matmul(%x, %y)\n", "batched_matmul", {randn({5, 6}, 1), randn({6}, 2)});
+  expectLayers("  %z : Tensor = aten::matmul(%x, %y)\n", "batched_matmul", {randn({6}, 1), randn({3, 6, 2}, 2)});
+  expectLayers("  %z : Tensor = aten::matmul(%x, %y)\n", "batched_matmul",
+               {randn({2, 3, 2, 4, 5}, 1), randn({2, 3, 2, 5, 3}, 2)});
+  expectLayers("  %z : Tensor = aten::linear(%x, %y, %none)\n", "batched_matmul",
+               {randn({2, 4, 6}, 1), randn({3, 6}, 2)});
+}
+
+TEST(ComposedLayers, Norms) {
+  Tensor x = randn({2, 3, 8}, 1);
+  expectLayers(
+      "  %d : int[] = prim::Constant[value=[-1]]()\n"
+      "  %z : Tensor = aten::linalg_vector_norm(%x, %two, %d, %t, %none)\n",
+      "pointwise, sum, pointwise", {x, x});
+}
+
+TEST(ComposedLayers, PoolsOfVolumesAndWithoutBatch) {
+  std::string lists =
+      "  %k : int[] = prim::Constant[value=[2, 3, 2]]()\n  %s : int[] = prim::Constant[value=[2, 2, 1]]()\n"
+      "  %p : int[] = prim::Constant[value=[1, 1, 0]]()\n  %d : int[] = prim::Constant[value=[1, 1, 1]]()\n";
+  Tensor x = randn({2, 3, 5, 7, 6}, 1), one = randn({3, 5, 7, 6}, 2);
+  for (const Tensor& t : {x, one}) {
+    expectLayers(lists + "  %z : Tensor = aten::max_pool3d(%x, %k, %s, %p, %d, %f)\n", "max_pool2d, max_pool2d",
+                 {t, t});
+    for (const char* counts : {"%t", "%f"})
+      for (const char* divisor : {"%none", "%two"})
+        expectLayers(lists + "  %z : Tensor = aten::avg_pool3d(%x, %k, %s, %p, %f, " + counts + ", " + divisor + ")\n",
+                     "avg_pool2d, avg_pool2d", {t, t});
+  }
+  expectLayers(
+      "  %k : int[] = prim::Constant[value=[2, 3]]()\n  %p : int[] = prim::Constant[value=[0, 0]]()\n"
+      "  %z : Tensor = aten::avg_pool2d(%x, %k, %k, %p, %f, %t, %none)\n",
+      "avg_pool2d", {randn({3, 7, 6}, 1), x});
+}
+
+TEST(ComposedLayers, TruthIsElementwise) {
+  expectLayers(
+      "  %a : Tensor = aten::gt(%x, %zero)\n  %b : Tensor = aten::gt(%y, %zero)\n"
+      "  %c : Tensor = aten::__and__(%a, %b)\n  %e : Tensor = aten::bitwise_not(%c)\n"
+      "  %z : Tensor = aten::where(%e, %x, %y)\n",
+      "pointwise of 5", {randn({4, 5}, 1), randn({4, 5}, 2)});
+}
+
+TEST(ComposedLayers, SoftmaxOverAnyDimension) {
+  expectLayers("  %z : Tensor = aten::softmax(%x, %one, %none)\n", "softmax", {randn({2, 21, 5, 6}, 1), randn({1}, 1)});
+  expectLayers("  %z : Tensor = aten::log_softmax(%x, %zero, %none)\n", "log_softmax",
+               {randn({7, 300}, 1), randn({1}, 1)});
+}
+
+TEST(ComposedLayers, Grids) {
+  Tensor x = randn({2, 3, 6, 5}, 1), grid = randn({2, 4, 100, 2}, 2);
+  grid.data<float>()[3] = NAN;
+  for (const char* padding : {"%zero", "%one", "%two"})
+    for (const char* mode : {"%zero", "%one"})
+      expectLayers(fmt::format("  %g : Tensor = aten::grid_sampler(%x, %y, {}, {}, %f)\n"
+                               "  %h : Tensor = aten::isnan(%g)\n  %z : Tensor = aten::masked_fill(%g, %h, %one)\n",
+                               mode, padding),
+                   "grid_sampler, pointwise of 2", {x, grid});
+}
+
+TEST(ComposedLayers, FourierTransforms) {
+  Tensor x = randn({4, 6, 20}, 1);
+  std::string pairs = "  %z : Tensor = aten::view_as_real(%a)\n";
+  expectLayers("  %a : Tensor = aten::fft_rfft(%x, %none, %last, %none)\n" + pairs, "fourier", {x, x});
+  expectLayers("  %a : Tensor = aten::fft_rfft(%x, %none, %one, %none)\n" + pairs, "fourier", {x, x});
+  expectLayers(
+      "  %d : int[] = prim::Constant[value=[-2, -1]]()\n  %a : Tensor = aten::fft_rfft2(%x, %none, %d, %none)\n" +
+          pairs,
+      "fourier, fourier", {x, x});
+  expectLayers(
+      "  %a : Tensor = aten::fft_rfft(%x, %none, %last, %none)\n"
+      "  %b : Tensor = aten::transpose(%a, %one, %last)\n  %z : Tensor = aten::fft_irfft(%b, %none, %one, %none)\n",
+      "fourier, copy, fourier", {x, x});
+  expectLayers("  %a : Tensor = aten::fft_rfft(%x, %none, %zero, %none)\n" + pairs,
+               "kernel aten::fft_rfft: the number of points has a large prime factor", {randn({17, 4}, 1), x});
+}
+
+}  // namespace tscompile::test
