@@ -1,8 +1,6 @@
 // `tscompile build` makes a folder that serves a language model, `tscompile generate` runs it.
-#include "api/archive.h"
-#include "api/engine_file.h"
 #include "api/language_model.h"
-#include "frontend/export/export_file.h"
+#include "api/model_file.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
@@ -258,7 +256,7 @@ static int runBuild(const Options& options, Session& session) {
   Result<BuildConfig> config = configOf(command, session);
   if (!config) return session.finish();
   const std::string& path = options.arguments[0];
-  if (command.weights.empty() && !isEngineFile(path) && !isTorchArchive(path) && !isExportFile(path))
+  if (command.weights.empty() && modelFileOf(path) == ModelFile::Text)
     throw UsageError{"build needs the weights of the model",
                      {"name them with --weights FILE: safetensors, or a recipe of docs/values.md"}};
   Result<Module> module = session.loadModule(path, command.weights);
