@@ -64,7 +64,8 @@ TensorImpl* tensorAt(const IValue& value, const std::vector<std::string>& path) 
   const IValue* at = &value;
   for (const std::string& step : path) {
     if (at->isDict()) {
-      at = at->toDict().find(IValue(step));
+      auto& dict = at->toDict();
+      at = dict.keyType->is(TypeKind::Int) ? dict.find(IValue(int64_t{std::stoll(step)})) : dict.find(IValue(step));
       if (!at) return nullptr;
       continue;
     }
@@ -79,7 +80,7 @@ TensorImpl* tensorAt(const IValue& value, const std::vector<std::string>& path) 
 
 }  // namespace
 
-bool checkExportedSizes(const std::vector<ExportedInput>& sizes, std::span<const ValueInfo> inputs,
+bool checkExportedSizes(std::span<const ExportedInput> sizes, std::span<const ValueInfo> inputs,
                         std::span<const IValue> values, Diagnostics& diagnostics) {
   SizeChecker checker(diagnostics);
   bool good = true;

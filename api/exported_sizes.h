@@ -11,7 +11,7 @@ namespace tscompile {
 
 // Reports (as Model) inputs that the program was not exported for: sizes outside of their bounds, and sizes that differ
 // though they stand for one symbol. `values` are as many as `inputs`.
-bool checkExportedSizes(const std::vector<ExportedInput>& sizes, std::span<const ValueInfo> inputs,
+bool checkExportedSizes(std::span<const ExportedInput> sizes, std::span<const ValueInfo> inputs,
                         std::span<const IValue> values, Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -193,6 +193,10 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
   auto state = std::make_shared<ModuleState>();
   state->registry = state_->registry;
   state->origin = state_->origin ? state_->origin : state_;
+  const auto& names = state_->graphNames;
+  state->originGraph = state_->origin
+                           ? state_->originGraph
+                           : static_cast<size_t>(std::find(names.begin(), names.end(), options.method) - names.begin());
   state->takesSelf = self && keepsSelf(*graph, selfName);
   state->text.graphs.push_back(std::move(graph));
   Module m;

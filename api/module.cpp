@@ -3,6 +3,7 @@
 #include "api/archive.h"
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
+#include "api/model_file.h"
 #include "api/module_state.h"
 #include "api/other_sizes.h"
 #include "api/saved_plugins.h"
@@ -22,9 +23,16 @@
 
 namespace tscompile {
 Result<Module> Module::load(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
-  if (isEngineFile(path)) return loadEngine(path, options, diagnostics);
-  if (isExportFile(path)) return loadExport(path, options, diagnostics);
-  if (isTorchArchive(path)) return loadArchive(path, options, diagnostics);
+  switch (modelFileOf(path)) {
+    case ModelFile::Engine:
+      return loadEngine(path, options, diagnostics);
+    case ModelFile::Export:
+      return loadExport(path, options, diagnostics);
+    case ModelFile::Archive:
+      return loadArchive(path, options, diagnostics);
+    case ModelFile::Text:
+      break;
+  }
   Result<std::string> text = readFile(path, options.limits.textBytes, diagnostics);
   if (!text) return Failed{};
   return fromText(std::move(*text), path, options, diagnostics);
@@ -75,7 +83,7 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   return m;
 }
 
-// The graph goes through its text, so that everything else finds a module of graph text.
+// The graphs go through their text, so that everything else finds a module of graph text.
 Result<Module> Module::loadExport(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
   Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
   if (!file) return Failed{};
@@ -85,8 +93,11 @@ Result<Module> Module::loadExport(const std::string& path, const LoadOptions& op
       diagnostics.fileError(path, {}, "the file has '" + abbreviate(name, 80) + "' twice");
       return Failed{};
     }
-  state->inputSizes = std::move(file->program.inputs);
-  return parsed(SourceFile::make(path, graphText(*file->program.graph)), std::move(state), options, diagnostics);
+  for (ExportFile::Program& p : file->programs) {
+    state->inputSizes.push_back(std::move(p.program.inputs));
+    if (file->programs.size() > 1) state->graphNames.push_back(p.name);
+  }
+  return parsed(SourceFile::make(path, file->text()), std::move(state), options, diagnostics);
 }
 
 Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> state, const LoadOptions& options,
@@ -146,6 +157,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph) const {
   auto state = std::make_shared<ModuleState>();
   state->registry = state_->registry;
   state->origin = state_->origin ? state_->origin : state_;
+  state->originGraph = state_->originGraph;
   state->takesSelf = !state_->origin || state_->takesSelf;
   state->engine = state_->engine;
   state->info = state_->info;
@@ -198,6 +210,8 @@ std::vector<std::string> Module::methods() const {
   std::vector<std::string> out;
   if (state_->text.module) {
     for (const auto& m : state_->text.module->modules[0].methods) out.push_back(m.name);
+  } else if (!state_->graphNames.empty()) {
+    out = state_->graphNames;
   } else {
     out.push_back("forward");
   }
@@ -209,7 +223,10 @@ const Graph* Module::graph(std::string_view method) const {
     const DumpedMethod* m = state_->text.module->modules[0].method(method);
     return m ? m->graph.get() : nullptr;
   }
-  return method == "forward" && !state_->text.graphs.empty() ? state_->text.graphs[0].get() : nullptr;
+  const auto& names = state_->graphNames;
+  size_t at = static_cast<size_t>(std::find(names.begin(), names.end(), method) - names.begin());
+  if (names.empty()) at = method == "forward" ? 0 : state_->text.graphs.size();
+  return at < state_->text.graphs.size() ? state_->text.graphs[at].get() : nullptr;
 }
 
 const Graph* Module::findGraph(std::string_view method, Diagnostics& diagnostics) const {
@@ -307,6 +324,18 @@ std::optional<size_t> firstOfOtherSizes(const std::vector<ValueInfo>& declared, 
   return std::nullopt;
 }
 
+// What an exported program asks of the inputs of this graph, or of the one that it was made from.
+std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Graph& graph) {
+  const ModuleState& loaded = state.origin ? *state.origin : state;
+  size_t at = state.originGraph;
+  const auto& graphs = loaded.text.graphs;
+  if (!state.origin)
+    at = static_cast<size_t>(std::find_if(graphs.begin(), graphs.end(), [&](auto& g) { return g.get() == &graph; }) -
+                             graphs.begin());
+  return at < loaded.inputSizes.size() ? std::span<const ExportedInput>(loaded.inputSizes[at])
+                                       : std::span<const ExportedInput>();
+}
+
 // The same in f32; what cannot be allocated is reported.
 Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics& diagnostics) {
   std::vector<IValue> out(inputs.begin(), inputs.end());
@@ -328,7 +357,7 @@ Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics&
 
 Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnostics& diagnostics,
                                         const RunOptions& options) const {
-  if (!checkExportedSizes((state_->origin ? *state_->origin : *state_).inputSizes, this->inputs(), inputs, diagnostics))
+  if (!checkExportedSizes(inputSizesOf(*state_, program_->graph()), this->inputs(), inputs, diagnostics))
     return Failed{};
   const EngineInfo* info = state_->info.get();
   if (!info) return program_->run(inputs, options, diagnostics);

@@ -27,11 +27,14 @@ struct ModuleState {
   // Of a lowered module: the one that it was made from, which has the weights and what is still called; whether the
   // first input of the graph is still that module.
   std::shared_ptr<ModuleState> origin;
+  size_t originGraph = 0;  // of which it was made
   bool takesSelf = true;
   EngineOptions engine;                                           // of the engines that its graphs hold
   SourcePtr source;                                               // the text
   std::map<std::string, std::map<std::string, IValue>> defaults;  // of an archive: by method and input
-  std::vector<ExportedInput> inputSizes;                          // of an exported program: what its inputs may be
+  // Of exported programs: what the inputs of each graph may be; the names of the graphs, if there are several.
+  std::vector<std::vector<ExportedInput>> inputSizes;
+  std::vector<std::string> graphNames;
   std::vector<std::string> weightFiles;
   std::shared_ptr<const EngineInfo> info;  // of a compiled module
   // Of a module that was compiled by the sizes of its text: what runs for inputs of others.

@@ -142,6 +142,11 @@ constexpr CompositeText kComposites[] = {
   %none : NoneType = prim::Constant()
   %y = aten::empty(%size, %dtype, %layout, %device, %pin_memory, %none)
   return (%y))"},
+    // Memory that PyTorch can see with other sizes may lie otherwise here.
+    {"aten::view(Tensor self, int[] size) -> Tensor",
+     R"(
+  %y = aten::reshape(%self, %size)
+  return (%y))"},
     {"aten::_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
      R"(
   %y = aten::index(%self, %indices)
@@ -164,6 +169,7 @@ constexpr OtherName kOtherNames[] = {
     {"aten::_unsafe_index_put", "aten::index_put"},
     {"aten::_prelu_kernel", "aten::prelu"},
     {"aten::_native_batch_norm_legit", "aten::native_batch_norm"},
+    {"aten::_neg_view", "aten::neg"},
     {"aten::_is_all_true", "aten::all"},
     {"aten::_is_any_true", "aten::any"},
     {"aten::_adaptive_avg_pool2d", "aten::adaptive_avg_pool2d"},

@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,6 +36,8 @@ class ExportBuilder {
   // Names of the file, of the innermost scope. Null: what makes the value was refused, which is not said again of those
   // that use it.
   void bind(std::string_view name, Value* value);
+  // The name stands for nothing from here on.
+  void forget(std::string_view name) { scopes_.back().values.erase(name); }
   // The name stands for an attribute of the module, which is read at the first use.
   void bindAttribute(std::string_view name, std::string_view path);
   // Null after a report, of a name that is not bound too.
@@ -60,6 +63,22 @@ class ExportBuilder {
   void dropUnused();
   // Gives the value its name if graph text can hold it.
   static void name(Value* value, std::string_view text);
+
+  // Inside, operators compute in this dtype where the file says so of what they give; nothing: as they are written.
+  std::optional<DType> autocast() const { return autocast_; }
+  class InAutocast {
+   public:
+    InAutocast(ExportBuilder& builder, std::optional<DType> dtype) : builder_(builder), outer_(builder.autocast_) {
+      builder.autocast_ = dtype;
+    }
+    ~InAutocast() { builder_.autocast_ = outer_; }
+    InAutocast(const InAutocast&) = delete;
+    InAutocast& operator=(const InAutocast&) = delete;
+
+   private:
+    ExportBuilder& builder_;
+    std::optional<DType> outer_;
+  };
 
   // New nodes go to the end of this block.
   class InBlock {
@@ -92,6 +111,7 @@ class ExportBuilder {
   std::vector<Scope> scopes_;
   std::map<std::string, Value*> constants_;
   std::vector<Node*> droppable_;
+  std::optional<DType> autocast_;
   Json node_;
   CodeLocation location_;
   Symbol scope_;

@@ -4,6 +4,7 @@
 #include "frontend/files/archive_kind.h"
 #include "frontend/files/checkpoint.h"
 #include "frontend/files/file_io.h"
+#include "ir/graph/printer.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
@@ -72,8 +73,9 @@ class FileReader {
   bool read(ExportFile& out);
 
  private:
-  // The one program of the archive.
-  const ZipMember* findProgram();
+  // The programs of the archive; none after a report.
+  std::vector<const ZipMember*> findPrograms();
+  bool readOne(const std::string& member, const std::string& name, ExportFile& out);
   bool readTensors(const std::string& folder, const std::string& config, ExportFile& out);
   bool readTensor(const std::string& folder, Json payload, ExportFile& out);
   Result<Tensor> tensorOf(Json meta, Json at, const ZipMember& member);
@@ -88,41 +90,53 @@ class FileReader {
   const OpRegistry& registry_;
   Diagnostics& diagnostics_;
   const Limits& limits_;
+  std::string prefix_;  // of the tensors of the program that is being read
 };
 
-const ZipMember* FileReader::findProgram() {
+std::vector<const ZipMember*> FileReader::findPrograms() {
   std::vector<const ZipMember*> programs;
   for (const ZipMember& m : package_.zip().members())
     if (isProgram(m.name)) programs.push_back(&m);
-  if (programs.size() == 1) return programs[0];
   if (programs.empty()) {
     bool isCompiled = archiveKind(package_.zip()) == FileKind::CompiledTorchPackage;
     package_.fail(isCompiled ? "expected a program of torch.export, found a package that AOTInductor compiled"
                              : "the package has no program",
                   isCompiled ? ErrorKind::Unsupported : ErrorKind::Input);
-    return nullptr;
   }
-  package_.fail("the package has several programs: " +
-                    abbreviate(join(programs, ", ", [](const ZipMember* m) { return m->name; }), 200),
-                ErrorKind::Unsupported);
-  return nullptr;
+  std::sort(programs.begin(), programs.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  return programs;
+}
+
+// "encoder" of "package/models/encoder.json".
+std::string modelOf(const std::string& member) {
+  size_t start = member.find(kModels) + kModels.size();
+  return member == kOldProgram ? "model" : member.substr(start, member.size() - start - kJson.size());
 }
 
 bool FileReader::read(ExportFile& out) {
-  const ZipMember* member = findProgram();
-  if (!member) return false;
-  std::string name = member->name;
-  Result<JsonTree> json = package_.json(name);
+  std::vector<const ZipMember*> members = findPrograms();
+  for (const ZipMember* member : members) {
+    std::string model = modelOf(member->name);
+    prefix_ = members.size() > 1 ? model + "." : "";
+    if (!readOne(member->name, model, out)) return false;
+    out.programs.back().name = members.size() > 1 ? model : "forward";
+  }
+  return !members.empty();
+}
+
+bool FileReader::readOne(const std::string& member, const std::string& model, ExportFile& out) {
+  Result<JsonTree> json = package_.json(member);
   if (!json) return false;
-  Result<ExportedProgram> program = readProgram(*json, registry_, diagnostics_);
+  Result<ExportedProgram> program = readProgram(*json, prefix_, registry_, diagnostics_);
   if (!program) return false;
-  out.program = std::move(*program);
-  if (name == kOldProgram)
-    return readCheckpoint("serialized_state_dict.json", "", out) &&
-           readCheckpoint("serialized_constants.json", "", out);
-  std::string root = name.substr(0, name.find('/'));
-  std::string model =
-      name.substr(root.size() + kModels.size(), name.size() - root.size() - kModels.size() - kJson.size());
+  out.programs.push_back({{}, std::move(*program)});
+  if (member == kOldProgram) {  // its files of torch.save had the end of JSON texts until PyTorch 2.3
+    for (const char* name : {"serialized_state_dict", "serialized_constants"})
+      for (const char* end : {".json", ".pt"})
+        if (!readCheckpoint(name + std::string(end), "", out)) return false;
+    return true;
+  }
+  std::string root = member.substr(0, member.find('/'));
   for (const char* folder : {"weights", "constants"}) {
     std::string path = root + "/data/" + folder + "/";
     if (!readTensors(path, path + model + "_" + folder + "_config.json", out)) return false;
@@ -150,7 +164,7 @@ bool FileReader::readTensor(const std::string& folder, Json payload, ExportFile&
   if (!member) return false;
   Result<Tensor> tensor = tensorOf(payload.find("tensor_meta"), payload, *member);
   if (!tensor) return false;
-  out.tensors.emplace_back(payload.key(), std::move(*tensor));
+  out.tensors.emplace_back(prefix_ + std::string(payload.key()), std::move(*tensor));
   return true;
 }
 
@@ -179,7 +193,7 @@ bool FileReader::readCheckpoint(const std::string& name, std::string_view only, 
     if (!t.tensor.defined())
       return package_.fail(fmt::format("the tensor '{}' has a dtype that is not supported", abbreviate(tensorName, 80)),
                            ErrorKind::Unsupported);
-    out.tensors.emplace_back(tensorName, t.tensor);
+    out.tensors.emplace_back(prefix_ + std::string(tensorName), t.tensor);
     return true;
   };
   const PickleValue& root = (*checkpoint)->root();
@@ -218,6 +232,12 @@ Result<Tensor> FileReader::tensorOf(Json meta, Json at, const ZipMember& member)
 
 }  // namespace
 }  // namespace exported
+
+std::string ExportFile::text() const {
+  std::string out;
+  for (const Program& p : programs) out += (out.empty() ? "" : "\n") + graphText(*p.program.graph);
+  return out;
+}
 
 bool isExportFile(const std::string& path) {
   Diagnostics ignored;

@@ -1,4 +1,4 @@
-// Files of torch.export.save (`.pt2`): a program with its weights.
+// Files of torch.export.save (`.pt2`): programs with their weights.
 #pragma once
 
 #include "frontend/export/program.h"
@@ -12,9 +12,17 @@
 namespace tscompile {
 
 struct ExportFile {
-  ExportedProgram program;
-  // Parameters, buffers and constants by path, read-only; mapped where the file has them in place.
+  struct Program {
+    std::string name;  // "forward" for the only one
+    ExportedProgram program;
+  };
+  std::vector<Program> programs;  // by name
+  // Parameters, buffers and constants by path, read-only; mapped where the file has them in place. In a file of several
+  // programs, paths begin with the program's name: "encoder.fc.weight".
   std::vector<std::pair<std::string, Tensor>> tensors;
+
+  // The graphs of all programs, one after the other, as text.
+  std::string text() const;
 };
 
 // Whether a file is a zip archive with a program, or a compiled package, which readExportFile() refuses by its name.

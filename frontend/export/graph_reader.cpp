@@ -4,6 +4,7 @@
 #include "frontend/export/composites.h"
 #include "frontend/export/higher_order.h"
 #include "frontend/export/symbolic_nodes.h"
+#include "frontend/export/vmap_region.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
 
@@ -32,6 +33,7 @@ constexpr std::string_view kRemarks[] = {
     "aten::sym_constrain_range",
     "aten::sym_constrain_range_for_size",
     "aten::_assert_tensor_metadata",
+    "aten::_linalg_check_errors",
     "aten::_functional_sym_constrain_range",
     "profiler::_record_function_exit._RecordFunction",
 };
@@ -48,7 +50,8 @@ bool isNeutral(Json argument) {
 
 class NodeReader {
  public:
-  NodeReader(ExportBuilder& builder, Json node) : b_(builder), node_(node), outputs_(items(node.find("outputs"))) {}
+  NodeReader(ExportBuilder& builder, Json node, std::span<const Json> inputs, std::span<const Json> outputs)
+      : b_(builder), node_(node), given_(inputs.begin(), inputs.end()), outputs_(outputs.begin(), outputs.end()) {}
 
   bool read(std::string_view fullName);
 
@@ -68,13 +71,17 @@ class NodeReader {
   bool failUnknown(std::string_view fullName);
   bool isFilledWithBool() const;
   void chooseOverload();
+  std::optional<size_t> placeOf(size_t i, const Schema& schema) const;
+  // In a region with autocast, inputs in the dtype that the operator computes in.
+  bool castInputs();
+  std::optional<DType> castTo() const;
   bool inlineGraph(const Graph& graph);
   bool bindResults(std::span<Value* const> results);
   const Schema& schema() const { return *schema_; }
 
   ExportBuilder& b_;
   Json node_;
-  std::vector<Json> outputs_;
+  std::vector<Json> given_, outputs_;
   const Operator* operator_ = nullptr;
   const Schema* schema_ = nullptr;
   bool copies_ = false;  // results are copied
@@ -91,7 +98,7 @@ bool NodeReader::read(std::string_view fullName) {
   if (fullName == "aten::_to_copy") return readConversion();
   if (const Composite* c = findComposite(fullName)) {
     schema_ = &c->schema;
-    return readInputs() && fillDefaults() && inlineGraph(*c->graph);
+    return readInputs() && fillDefaults() && castInputs() && inlineGraph(*c->graph);
   }
   operator_ = b_.registry().find(fullName);
   if (std::string base; (!operator_ || !operator_->isImplemented()) && isCopyOf(fullName, base))
@@ -101,7 +108,7 @@ bool NodeReader::read(std::string_view fullName) {
     }
   if (!operator_) return failUnknown(fullName);
   chooseOverload();
-  return readInputs() && fillDefaults() && insert() && bindResults();
+  return readInputs() && fillDefaults() && castInputs() && insert() && bindResults();
 }
 
 bool NodeReader::failUnknown(std::string_view fullName) {
@@ -116,11 +123,10 @@ bool NodeReader::failUnknown(std::string_view fullName) {
 // Versions of PyTorch gave operators more arguments without giving them another name: the overload that has all that
 // are there.
 void NodeReader::chooseOverload() {
-  std::vector<Json> given = items(node_.find("inputs"));
   auto hasAll = [&](const Operator* op) {
-    return std::all_of(given.begin(), given.end(), [&](Json input) {
-      return op->schema().argumentIndex(textOf(input.find("name"))) || isNeutral(input.find("arg"));
-    });
+    for (size_t i = 0; i < given_.size(); ++i)
+      if (!placeOf(i, op->schema()) && !isNeutral(given_[i].find("arg"))) return false;
+    return true;
   };
   if (!hasAll(operator_))
     for (const Operator* other : b_.registry().overloads(operator_->kind()))
@@ -131,10 +137,18 @@ void NodeReader::chooseOverload() {
   schema_ = &operator_->schema();
 }
 
+// Which argument an input is; one without a name is what its place says.
+std::optional<size_t> NodeReader::placeOf(size_t i, const Schema& schema) const {
+  std::string_view name = textOf(given_[i].find("name"));
+  if (!name.empty()) return schema.argumentIndex(name);
+  return i < schema.arguments.size() ? std::optional<size_t>(i) : std::nullopt;
+}
+
 bool NodeReader::readInputs() {
   inputs_.assign(schema().arguments.size(), nullptr);
-  for (Json input : items(node_.find("inputs"))) {
-    std::optional<size_t> at = schema().argumentIndex(textOf(input.find("name")));
+  for (size_t i = 0; i < given_.size(); ++i) {
+    Json input = given_[i];
+    std::optional<size_t> at = placeOf(i, schema());
     if (at ? !give(input.find("arg"), *at) : !isNeutral(input.find("arg"))) {
       if (at) return false;
       return b_.fail(
@@ -155,8 +169,7 @@ bool NodeReader::give(Json input, size_t index) {
 // What is filled with a bool is one of bools, unless it is said otherwise.
 bool NodeReader::isFilledWithBool() const {
   if (!operator_ || operator_->kind() != Symbol::of("aten::full")) return false;
-  std::vector<Json> inputs = items(node_.find("inputs"));
-  return std::any_of(inputs.begin(), inputs.end(), [](Json input) {
+  return std::any_of(given_.begin(), given_.end(), [](Json input) {
     Json v = alternative(input.find("arg"));
     return v && v.key() == "as_bool" && textOf(input.find("name")) == "fill_value";
   });
@@ -174,6 +187,52 @@ bool NodeReader::fillDefaults() {
     // Later versions gave defaults to more arguments: to those that may be None, this.
     IValue value = a.defaultValue ? *a.defaultValue : IValue();
     inputs_[i] = b_.constant(value, !value.isList() ? nullptr : isOptional ? a.type->element() : a.type);
+  }
+  return true;
+}
+
+// The dtype that autocast has this operator compute in, if it is another than that of its inputs: the file knows what
+// the operator gives.
+std::optional<DType> NodeReader::castTo() const {
+  if (!b_.autocast() || outputs_.empty()) return std::nullopt;
+  std::vector<Json> results = namesOf(outputs_[0]);
+  DType wanted = results.empty() ? DType::Undefined : b_.tensorTypeOf(textOf(results[0]))->tensor().dtype;
+  if (wanted != *b_.autocast() && wanted != DType::Float32) return std::nullopt;
+  DType given = DType::Undefined;  // what the inputs give together: the dtype of one with dimensions goes first
+  bool isScalar = true;
+  for (Json input : given_)
+    for (Json name : namesOf(input.find("arg"))) {
+      const TensorFacts& facts = b_.tensorTypeOf(textOf(name))->tensor();
+      if (facts.dtype != DType::Float32 && facts.dtype != *b_.autocast()) continue;
+      bool scalar = facts.hasRank && facts.sizes.empty();
+      if (given == DType::Undefined || (isScalar && !scalar) || (isScalar == scalar && facts.dtype == DType::Float32))
+        given = facts.dtype;
+      isScalar &= scalar;
+    }
+  return given == DType::Undefined || given == wanted ? std::nullopt : std::optional<DType>(wanted);
+}
+
+bool NodeReader::castInputs() {
+  std::optional<DType> dtype = castTo();
+  if (!dtype) return true;
+  Value* no = b_.constant(IValue(false));
+  auto cast = [&](Value* v) {
+    DType d = v->type()->isTensor() ? v->type()->tensor().dtype : DType::Undefined;
+    bool other = v->type()->isTensor() && d != *dtype && (d == DType::Undefined || isFloating(d));
+    if (!other) return v;
+    return b_.call("aten::to", {v, b_.constant(IValue(static_cast<int64_t>(*dtype))), no, no, b_.constant(IValue())},
+                   node_);
+  };
+  for (Value*& v : inputs_) {
+    if (v->node() && v->node()->kind() == sym::ListConstruct && v->type()->element()->isTensor()) {
+      std::vector<Value*> elements;
+      for (const Use& u : v->node()->inputs()) elements.push_back(cast(u.value));
+      if (std::count(elements.begin(), elements.end(), nullptr)) return false;
+      v = b_.list(elements, v->type()->element());
+    } else {
+      v = cast(v);
+      if (!v) return false;
+    }
   }
   return true;
 }
@@ -207,7 +266,7 @@ bool NodeReader::resolve() {
 
 // `item` as a number whose type the output names.
 bool NodeReader::readItem() {
-  std::vector<Json> inputs = items(node_.find("inputs"));
+  const std::vector<Json>& inputs = given_;
   if (inputs.size() != 1 || outputs_.size() != 1) return b_.fail(node_, "it takes one tensor and gives one number");
   Value* tensor = readFreeArgument(b_, inputs[0].find("arg"));
   Json kind = alternative(outputs_[0]);
@@ -220,7 +279,7 @@ bool NodeReader::readItem() {
 
 // A condition on sizes or elements that the program was traced under.
 bool NodeReader::readAssertion() {
-  std::vector<Json> inputs = items(node_.find("inputs"));
+  const std::vector<Json>& inputs = given_;
   if (inputs.size() != 2) return b_.fail(node_, "it takes a condition and a message");
   Value* condition = readFreeArgument(b_, inputs[0].find("arg"));
   Value* message = condition ? readFreeArgument(b_, inputs[1].find("arg")) : nullptr;
@@ -277,7 +336,7 @@ bool NodeReader::inlineGraph(const Graph& graph) {
 // `_to_copy(x, dtype=…)`; devices and layouts are what they are.
 bool NodeReader::readConversion() {
   Value *self = nullptr, *dtype = nullptr, *format = b_.constant(IValue());
-  for (Json input : items(node_.find("inputs"))) {
+  for (Json input : given_) {
     std::string_view name = textOf(input.find("name"));
     Value* v = readFreeArgument(b_, input.find("arg"));
     if (!v) return false;
@@ -324,25 +383,46 @@ bool readNode(ExportBuilder& b, Json node) {
   b.setNode(node);
   if (startsWith(target, "torch.ops.higher_order.")) return readHigherOrder(b, node, target);
   if (isSymbolicTarget(target)) return readSymbolicNode(b, node, target);
-  std::string name = operatorName(target);
-  if (name.empty())
-    return b.fail(node.find("target"), fmt::format("{} is not an operator of a graph", abbreviate(target, 200)),
-                  ErrorKind::Unsupported);
-  return NodeReader(b, node).read(name);
+  if (isVmapRemark(target)) return true;
+  std::vector<Json> inputs = items(node.find("inputs")), outputs = items(node.find("outputs"));
+  return readCall(b, node, target, inputs, outputs);
 }
 
-}  // namespace
-
-bool readNodes(ExportBuilder& b, Json graph) {
-  Json nodes = graph.find("nodes");
-  if (!nodes.is(JsonTree::Kind::Array)) return b.fail(graph, "the graph has no list of nodes");
+// Goes on after a node that is refused, to tell of others; what it gives is not there.
+bool readAll(ExportBuilder& b, std::span<const Json> nodes) {
   bool good = true;
-  for (Json node : items(nodes)) {
+  for (size_t i = 0; i < nodes.size();) {
+    if (beginsVmap(nodes[i])) {
+      size_t count =
+          readVmapRegion(b, nodes.subspan(i), [&](std::span<const Json> inner) { return readAll(b, inner); });
+      if (count == 0) return false;
+      i += count;
+      continue;
+    }
+    Json node = nodes[i++];
     if (readNode(b, node)) continue;
     good = false;
     for (Json output : items(node.find("outputs")))
       for (Json name : namesOf(output)) b.bind(textOf(name), nullptr);
   }
+  return good;
+}
+
+}  // namespace
+
+bool readCall(ExportBuilder& b, Json node, std::string_view target, std::span<const Json> inputs,
+              std::span<const Json> outputs) {
+  std::string name = operatorName(target);
+  if (name.empty())
+    return b.fail(node.find("target"), fmt::format("{} is not an operator of a graph", abbreviate(target, 200)),
+                  ErrorKind::Unsupported);
+  return NodeReader(b, node, inputs, outputs).read(name);
+}
+
+bool readNodes(ExportBuilder& b, Json graph) {
+  Json nodes = graph.find("nodes");
+  if (!nodes.is(JsonTree::Kind::Array)) return b.fail(graph, "the graph has no list of nodes");
+  bool good = readAll(b, items(nodes));
   b.setNode({});
   return good;
 }

@@ -2,46 +2,28 @@
 
 #include "frontend/export/arguments.h"
 #include "frontend/export/graph_reader.h"
+#include "frontend/export/higher_order_reader.h"
+#include "frontend/export/row_loop.h"
 #include "frontend/export/symbolic_nodes.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
 
+#include <limits>
+
 namespace tscompile::exported {
-namespace {
 
-class HigherOrderReader {
- public:
-  HigherOrderReader(ExportBuilder& builder, Json node) : b_(builder), node_(node) {
-    for (Json input : items(node.find("inputs"))) arguments_.push_back(alternative(input.find("arg")));
-    for (Json output : items(node.find("outputs")))
-      for (Json name : namesOf(output)) names_.push_back(name);
-  }
+HigherOrderReader::HigherOrderReader(ExportBuilder& builder, Json node)
+    : b_(builder), node_(node), inputs_(items(node.find("inputs"))), outputs_(items(node.find("outputs"))) {
+  for (Json input : inputs_) arguments_.push_back(alternative(input.find("arg")));
+  for (Json output : outputs_)
+    for (Json name : namesOf(output)) names_.push_back(name);
+}
 
-  // cond(predicate, graph if true, graph if false, operands)
-  bool readCondition();
-  // wrap(settings..., graph, operands...): the graph runs once, here.
-  bool readRegion();
-  // Whether the argument at this place is `as_bool: true`.
-  bool isTrue(size_t i) const {
-    return i < arguments_.size() && arguments_[i].is(JsonTree::Kind::Bool) && arguments_[i].truth();
-  }
-
- private:
-  bool isGraph(size_t i) const { return i < arguments_.size() && arguments_[i] && arguments_[i].key() == "as_graph"; }
-  Json inputAt(size_t i) const { return items(node_.find("inputs"))[i].find("arg"); }
-  bool readOperands(size_t from);
-  bool bindInputs(Json graph);
-  // The graph's nodes where the builder is, and what they return.
-  bool readGraph(Json argument, std::vector<Value*>& results);
-  bool bindNames(std::span<Value* const> values);
-
-  ExportBuilder& b_;
-  Json node_;
-  std::vector<Json> arguments_;
-  std::vector<Json> names_;  // of the outputs
-  std::vector<Value*> operands_;
-};
+bool HigherOrderReader::isCount(size_t n) {
+  return arguments_.size() == n ||
+         b_.fail(node_, fmt::format("it takes {}, not {}", counted(n, "argument"), arguments_.size()));
+}
 
 bool HigherOrderReader::readOperands(size_t from) {
   for (size_t i = from; i < arguments_.size(); ++i)
@@ -76,7 +58,11 @@ bool HigherOrderReader::readGraph(Json argument, std::vector<Value*>& results) {
 
 bool HigherOrderReader::bindNames(std::span<Value* const> values) {
   if (values.size() < names_.size()) return b_.fail(node_, "the graph returns fewer values than the node has");
-  for (size_t i = 0; i < names_.size(); ++i) b_.bind(textOf(names_[i]), values[i]);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    Value* v = values[i];
+    if (!v->isNamed() && v->node() && v->node()->kind() != sym::Constant) ExportBuilder::name(v, textOf(names_[i]));
+    b_.bind(textOf(names_[i]), v);
+  }
   return true;
 }
 
@@ -108,21 +94,139 @@ bool HigherOrderReader::readRegion() {
   size_t graph = 0;
   while (graph < arguments_.size() && !isGraph(graph)) ++graph;
   if (graph == arguments_.size()) return b_.fail(node_, "the node has no graph");
+  size_t first = graph + 1;  // invoke_subgraph has a name there
+  if (first < arguments_.size() && arguments_[first] && arguments_[first].key() == "as_string") ++first;
   std::vector<Value*> results;
-  return readOperands(graph + 1) && readGraph(arguments_[graph], results) && bindNames(results);
+  return readOperands(first) && readGraph(arguments_[graph], results) && bindNames(results);
 }
+
+bool HigherOrderReader::readAutocast() {
+  bool isOn = arguments_.size() > 2 && arguments_[2].is(JsonTree::Kind::Bool) && arguments_[2].truth();
+  std::optional<int64_t> dtype = isOn ? scalarTypeOf(arguments_[1]) : std::nullopt;
+  if (isOn && !dtype) return b_.fail(node_, "the dtype of the region is not known", ErrorKind::Unsupported);
+  ExportBuilder::InAutocast inside(b_, isOn ? dtypeFromNumber(*dtype) : std::nullopt);
+  return readRegion();
+}
+
+bool HigherOrderReader::readEffects() {
+  if (arguments_.size() < 2 || !arguments_[1] || arguments_[1].key() != "as_operator" || outputs_.empty())
+    return b_.fail(node_, "the node does not name an operator");
+  for (Json name : namesOf(outputs_[0])) b_.bind(textOf(name), b_.constant(IValue()));
+  return readCall(b_, node_, textOf(arguments_[1]), std::span(inputs_).subspan(2), std::span(outputs_).subspan(1));
+}
+
+Value* HigherOrderReader::readPredicate(Json graph) {
+  std::vector<Value*> results;
+  if (!readGraph(graph, results)) return nullptr;
+  if (results.size() == 1) return convertNumber(b_, results[0], "as_bool", node_);
+  b_.fail(node_, "the condition does not return one value");
+  return nullptr;
+}
+
+bool HigherOrderReader::readWhile() {
+  if (!isCount(4)) return false;
+  if (!isGraph(0) || !isGraph(1)) return b_.fail(node_, "the loop does not have two graphs");
+  std::vector<Value*> carried, more;
+  if (!readItems(b_, inputAt(2), carried) || !readItems(b_, inputAt(3), more)) return false;
+  auto setOperands = [&](std::span<Value* const> first) {
+    operands_.assign(first.begin(), first.end());
+    operands_.insert(operands_.end(), more.begin(), more.end());
+  };
+  setOperands(carried);
+  Value* first = readPredicate(arguments_[0]);
+  if (!first) return false;
+  std::vector<Value*> inputs{b_.constant(IValue(std::numeric_limits<int64_t>::max())), first};
+  inputs.insert(inputs.end(), carried.begin(), carried.end());
+  Node* loop = b_.insert(sym::Loop, inputs, 0);
+  Block* body = loop->addBlock();
+  body->addParameter(types().integer);
+  for (Value*& v : carried) v = body->addParameter(v->type()->isTensor() ? types().tensor : v->type());
+  std::vector<Value*> results;
+  {
+    ExportBuilder::InBlock inside(b_, body);
+    setOperands(carried);
+    if (!readGraph(arguments_[1], results)) return false;
+    if (results.size() != carried.size())
+      return b_.fail(
+          node_, fmt::format("the body returns {}, but {} carried", counted(results.size(), "value"), carried.size()));
+    setOperands(results);
+    Value* again = readPredicate(arguments_[0]);
+    if (!again) return false;
+    body->addResult(again);
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    TypePtr type = carried[i]->type();
+    if (!isSubtype(results[i]->type(), type))
+      return b_.fail(node_, fmt::format("the value {} that is carried becomes one of another type", i));
+    body->addResult(results[i]);
+    loop->addOutput(type);
+  }
+  return bindNames(loop->outputs());
+}
+
+bool HigherOrderReader::readRows(std::vector<Value*> carried, size_t sequences, size_t more) {
+  std::vector<Value*> rows, others;
+  if (!isGraph(0)) return b_.fail(node_, "the node has no graph");
+  if (!readItems(b_, inputAt(sequences), rows) || !readItems(b_, inputAt(more), others)) return false;
+  if (rows.empty() || names_.size() < carried.size()) return b_.fail(node_, "there is nothing to go through");
+  Value* count = b_.call("aten::size", {rows[0], b_.constant(IValue(int64_t{0}))}, node_);
+  if (!count) return false;
+  size_t kept = carried.size();
+  RowLoop loop(b_, count, carried, names_.size() - kept);
+  std::vector<Value*> results;
+  {
+    ExportBuilder::InBlock inside(b_, loop.body());
+    operands_ = loop.carried();
+    for (Value* t : rows) {
+      operands_.push_back(rowOf(b_, t, 0, loop.index(), node_));
+      if (!operands_.back()) return false;
+    }
+    operands_.insert(operands_.end(), others.begin(), others.end());
+    if (!readGraph(arguments_[0], results)) return false;
+    if (results.size() < kept) return b_.fail(node_, "the graph returns fewer values than are carried");
+    std::span<Value* const> all = results;
+    if (!loop.finish(all.first(kept), all.subspan(kept), node_)) return false;
+  }
+  std::vector<Value*> out;
+  std::vector<int64_t> dims(names_.size() - kept, 0);
+  return loop.results(dims, out, node_) && bindNames(out);
+}
+
+bool HigherOrderReader::readMap() { return isCount(3) && readRows({}, 1, 2); }
+
+bool HigherOrderReader::readScan() {
+  std::vector<Value*> carried;
+  return isCount(4) && readItems(b_, inputAt(1), carried) && readRows(std::move(carried), 2, 3);
+}
+
+namespace {
+
+struct HigherOrderOperator {
+  std::string_view name;
+  bool (HigherOrderReader::*read)();
+};
+constexpr HigherOrderOperator kHigherOrder[] = {
+    {"cond", &HigherOrderReader::readCondition},
+    {"while_loop", &HigherOrderReader::readWhile},
+    {"map_impl", &HigherOrderReader::readMap},
+    {"scan", &HigherOrderReader::readScan},
+    {"with_effects", &HigherOrderReader::readEffects},
+    {"wrap_with_autocast", &HigherOrderReader::readAutocast},
+    {"wrap_with_set_grad_enabled", &HigherOrderReader::readRegion},
+    {"wrap_activation_checkpoint", &HigherOrderReader::readRegion},
+    {"tag_activation_checkpoint", &HigherOrderReader::readRegion},
+    {"wrap", &HigherOrderReader::readRegion},
+    {"strict_mode", &HigherOrderReader::readRegion},
+    {"invoke_subgraph", &HigherOrderReader::readRegion},
+};
 
 }  // namespace
 
 bool readHigherOrder(ExportBuilder& b, Json node, std::string_view target) {
   std::string_view name = target.substr(target.rfind('.') + 1);
   HigherOrderReader reader(b, node);
-  if (name == "cond") return reader.readCondition();
-  if (name == "wrap_with_set_grad_enabled") return reader.readRegion();
-  if (name == "wrap_with_autocast") {
-    if (!reader.isTrue(2)) return reader.readRegion();
-    return b.fail(node.find("target"), "a region with autocast switched on is not supported", ErrorKind::Unsupported);
-  }
+  for (const HigherOrderOperator& o : kHigherOrder)
+    if (o.name == name) return (reader.*o.read)();
   return b.fail(node.find("target"),
                 fmt::format("the higher order operator '{}' is not supported", abbreviate(name, 80)),
                 ErrorKind::Unsupported);

@@ -20,8 +20,9 @@ constexpr int64_t kNewestVersion = 8;  // of the schema of programs that is know
 
 class ProgramReader {
  public:
-  ProgramReader(const JsonTree& json, const OpRegistry& registry, Diagnostics& diagnostics)
-      : root_(json.root()),
+  ProgramReader(const JsonTree& json, const std::string& prefix, const OpRegistry& registry, Diagnostics& diagnostics)
+      : prefix_(prefix),
+        root_(json.root()),
         module_(root_.find("graph_module")),
         graph_(module_.find("graph")),
         b_(registry, diagnostics) {}
@@ -45,6 +46,7 @@ class ProgramReader {
   bool finish(std::span<Value* const> results);
   void copyWrittenBuffers();
 
+  std::string prefix_;
   Json root_, module_, graph_;
   ExportBuilder b_;
   std::vector<Json> leaves_;  // of what the user gives: arguments of the file
@@ -99,12 +101,18 @@ bool ProgramReader::readInput(Json spec) {
     leaves_.push_back(s.key() == "user_input" ? s.find("arg") : Json());
     return true;
   }
+  if (s.key() == "token") {  // of an order of effects, which a graph has anyhow
+    b_.bind(textOf(s.find("arg").find("name")), b_.constant(IValue()));
+    return true;
+  }
   std::string_view key = pathKey(s.key());
   if (key.empty())
     return b_.fail(s, fmt::format("inputs of the kind '{}' are not supported", abbreviate(s.key(), 40)),
                    ErrorKind::Unsupported);
-  std::string_view path = textOf(s.find(key)), name = textOf(s.find("arg").find("name"));
+  std::string path(textOf(s.find(key)));
+  std::string_view name = textOf(s.find("arg").find("name"));
   if (path.empty() || name.empty()) return b_.fail(s, "the input has no name");
+  path.insert(0, prefix_);
   b_.bindAttribute(name, path);
   if (s.key() != "parameter") buffers_.emplace_back(path);
   return true;
@@ -213,6 +221,7 @@ bool ProgramReader::readOutputs() {
   for (size_t i = 0; i < specs.size(); ++i) {
     Json s = alternative(specs[i]);
     if (!s) return b_.fail(specs[i], "the output is none of those that programs have");
+    if (s.key() == "token") continue;
     Value* v = readFreeArgument(b_, outputs[i]);
     if (!v) return false;
     if (s.key() == "user_output") {
@@ -283,9 +292,10 @@ void ProgramReader::copyWrittenBuffers() {
 }  // namespace
 }  // namespace exported
 
-Result<ExportedProgram> readProgram(const JsonTree& json, const OpRegistry& registry, Diagnostics& diagnostics) {
+Result<ExportedProgram> readProgram(const JsonTree& json, const std::string& prefix, const OpRegistry& registry,
+                                    Diagnostics& diagnostics) {
   ExportedProgram program;
-  if (!exported::ProgramReader(json, registry, diagnostics).read(program)) return Failed{};
+  if (!exported::ProgramReader(json, prefix, registry, diagnostics).read(program)) return Failed{};
   return program;
 }
 

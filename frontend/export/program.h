@@ -31,7 +31,8 @@ struct ExportedProgram {
   std::vector<ExportedInput> inputs;  // that are tensors
 };
 
-// Reports what is wrong with the program, or not supported.
-Result<ExportedProgram> readProgram(const JsonTree& json, const OpRegistry& registry, Diagnostics& diagnostics);
+// Reports what is wrong with the program, or not supported. Paths of attributes begin with `prefix`.
+Result<ExportedProgram> readProgram(const JsonTree& json, const std::string& prefix, const OpRegistry& registry,
+                                    Diagnostics& diagnostics);
 
 }  // namespace tscompile

@@ -3,6 +3,7 @@
 #include "ir/support/text.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace tscompile::exported {
 namespace {
@@ -10,14 +11,16 @@ namespace {
 constexpr int64_t kTreeVersion = 1;
 
 // The keys of a dict or of an object with named parts: its context is a JSON list of texts, or the name of a type.
-std::vector<std::string> keysOf(std::string_view text, Json namedTuples, size_t count) {
+std::vector<std::string> keysOf(std::string_view text, Json namedTuples, size_t count, bool& hasNumbers) {
   Diagnostics ignored;
   Result<JsonTree> context = JsonTree::parse(SourceFile::make("context", std::string(text)), ignored);
   if (!context) return {};
   Json list = context->root();
   if (list.is(JsonTree::Kind::String)) list = namedTuples.find(list.text()).find("field_names");
   std::vector<std::string> keys;
-  for (Json k : items(list)) keys.emplace_back(textOf(k));
+  std::vector<Json> all = items(list);
+  hasNumbers = !all.empty() && std::all_of(all.begin(), all.end(), [](Json k) { return k.integer().has_value(); });
+  for (Json k : all) keys.emplace_back(hasNumbers ? std::to_string(*k.integer()) : std::string(textOf(k)));
   bool good = keys.size() == count && std::find(keys.begin(), keys.end(), "") == keys.end();
   return good ? keys : std::vector<std::string>();
 }
@@ -33,9 +36,11 @@ bool readNode(Json json, Json namedTuples, Tree& out) {
   out.kind = Tree::Kind::Tuple;
   if (endsWith(out.type, "list")) out.kind = Tree::Kind::List;
   if (endsWith(out.type, ".tuple") || endsWith(out.type, "list")) return true;
-  out.keys = keysOf(textOf(json.find("context")), namedTuples, out.parts.size());
-  if (!out.keys.empty() || endsWith(out.type, "dict") || endsWith(out.type, "Dict")) out.kind = Tree::Kind::Dict;
-  return out.keys.size() == out.parts.size() || out.kind == Tree::Kind::Tuple;
+  // Without keys that are texts or numbers, what a dict holds is a tuple.
+  out.keys = keysOf(textOf(json.find("context")), namedTuples, out.parts.size(), out.hasNumbers);
+  bool isDict = !out.keys.empty() || endsWith(out.type, "dict") || endsWith(out.type, "Dict");
+  if (isDict && out.keys.size() == out.parts.size()) out.kind = Tree::Kind::Dict;
+  return true;
 }
 
 bool isIdentifier(std::string_view text) {
@@ -78,11 +83,11 @@ class Packer {
   Value* dict(const Tree& tree, std::span<Value* const> parts, TypePtr value) {
     std::vector<Value*> inputs;
     for (size_t i = 0; i < parts.size(); ++i) {
-      inputs.push_back(b_.constant(IValue(tree.keys[i])));
+      inputs.push_back(b_.constant(tree.keyValue(i)));
       inputs.push_back(parts[i]);
     }
     Value* made = b_.insert(sym::DictConstruct, inputs, 1)->output();
-    made->setType(dictType(types().string, value));
+    made->setType(dictType(tree.keyType(), value));
     return made;
   }
 
@@ -110,6 +115,14 @@ size_t Tree::leafCount() const {
   return count;
 }
 
+IValue Tree::keyValue(size_t i) const {
+  int64_t number = 0;
+  if (!hasNumbers) return IValue(keys[i]);
+  std::from_chars(keys[i].data(), keys[i].data() + keys[i].size(), number);
+  return number;
+}
+TypePtr Tree::keyType() const { return hasNumbers ? types().integer : types().string; }
+
 std::optional<Tree> readTree(ExportBuilder& builder, Json spec, Json namedTuples) {
   Diagnostics problems;
   Result<JsonTree> json = JsonTree::parse(SourceFile::make("spec", std::string(textOf(spec))), problems);
@@ -135,7 +148,7 @@ TypePtr inputType(const Tree& tree) {
   if (tree.kind == Tree::Kind::Tuple) return tupleType(parts);
   bool same = !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](TypePtr t) { return t == parts[0]; });
   if (!same) return nullptr;
-  return tree.kind == Tree::Kind::List ? listType(parts[0]) : dictType(types().string, parts[0]);
+  return tree.kind == Tree::Kind::List ? listType(parts[0]) : dictType(tree.keyType(), parts[0]);
 }
 
 void unpackInput(ExportBuilder& b, const Tree& tree, Value* value, std::vector<std::string> path,
@@ -149,9 +162,8 @@ void unpackInput(ExportBuilder& b, const Tree& tree, Value* value, std::vector<s
                         : b.insert(tree.kind == Tree::Kind::Tuple ? sym::TupleUnpack : sym::ListUnpack, {value},
                                    tree.parts.size());
   for (size_t i = 0; i < tree.parts.size(); ++i) {
-    Value* part =
-        isDict ? b.insert(Symbol::of("aten::__getitem__"), {value, b.constant(IValue(tree.keys[i]))}, 1)->output()
-               : unpack->output(i);
+    Value* part = isDict ? b.insert(Symbol::of("aten::__getitem__"), {value, b.constant(tree.keyValue(i))}, 1)->output()
+                         : unpack->output(i);
     part->setType(inputType(tree.parts[i]));
     path.push_back(isDict ? tree.keys[i] : std::to_string(i));
     unpackInput(b, tree.parts[i], part, path, out);

@@ -15,9 +15,12 @@ struct Tree {
   Kind kind = Kind::Leaf;
   std::string type;               // as the file names it: "builtins.dict"
   std::vector<std::string> keys;  // of a dict
+  bool hasNumbers = false;        // the keys are numbers
   std::vector<Tree> parts;
 
   size_t leafCount() const;
+  IValue keyValue(size_t i) const;
+  TypePtr keyType() const;
 };
 
 // Reads an `in_spec` or `out_spec`: a JSON text in a string. `namedTuples` has the fields of named tuples by the names

@@ -144,7 +144,8 @@ class Emitter {
   Value* emitDict(const Expr& e, TypePtr hint);
   Value* emitComprehension(const Expr& e, TypePtr hint);
   Value* emitFormat(const Expr& e);
-  Value* emitSubscript(const Expr& e);
+  Value* emitSubscript(const Expr& e, TypePtr hint);
+  Value* emitModule(Value* of, ClassInfo& info, Value* index, TypePtr hint);
   Value* emitTensorSubscript(Value* v, const Expr& e);
   Value* emitSlice(Value* v, const Expr& slice);
   int64_t constantIndex(const Expr& e, size_t size, bool isBound);

@@ -77,7 +77,7 @@ Meaning Emitter::meaning(const Expr& e, TypePtr hint) {
     case K::Format:
       return is(emitFormat(e));
     case K::Subscript:
-      return is(emitSubscript(e));
+      return is(emitSubscript(e, hint));
     case K::Unary:
       return is(emitUnary(e));
     case K::Binary:
@@ -300,10 +300,16 @@ Emitter::Condition Emitter::instanceCondition(const Expr& e) {
     for (const Expr* t : list.items) wanted.push_back(library_.typeOf(*t));
   else
     wanted.push_back(library_.typeOf(list));
-  bool always = false, never = true;
-  for (TypePtr t : wanted) {
-    always |= isSubtype(v->type(), t);
-    never &= !isSubtype(t, v->type()) && !isSubtype(v->type(), t);
+  // A union is always one of the wanted types if each of its members is, never if none may be.
+  TypePtr own = v->type();
+  std::vector<TypePtr> members(1, own);
+  if (own->is(TypeKind::Union)) members.assign(own->elements().begin(), own->elements().end());
+  auto fits = [&](auto&& does) { return std::any_of(wanted.begin(), wanted.end(), does); };
+  bool always = true, never = true;
+  for (TypePtr m : members) {
+    bool is = fits([&](TypePtr t) { return isSubtype(m, t); });
+    always &= is;
+    never &= !is && !fits([&](TypePtr t) { return isSubtype(t, m); });
   }
   if (always || never) return {constant(always), always};
   Value* is = make(sym::isinstance, {v}, types().boolean);
@@ -450,7 +456,7 @@ Value* Emitter::emitFormat(const Expr& e) {
 
 // ---- subscripts ----
 
-Value* Emitter::emitSubscript(const Expr& e) {
+Value* Emitter::emitSubscript(const Expr& e, TypePtr hint) {
   Value* of = value(*e.item());
   TypePtr t = of->type();
   if (t->isTensor()) return emitTensorSubscript(of, e);
@@ -473,7 +479,45 @@ Value* Emitter::emitSubscript(const Expr& e) {
     return slice;
   }
   if (index.is(K::Slice)) return emitSlice(of, index);
+  if (ClassInfo* info = infoOf(t)) return emitModule(of, *info, value(index), hint);
   return builtin("aten::__getitem__", {of, value(index)});
+}
+
+// `layers[i]` of a list or dict of modules: the attribute of this name, chosen when it runs unless the index is a
+// literal.
+Value* Emitter::emitModule(Value* of, ClassInfo& info, Value* index, TypePtr hint) {
+  std::vector<const AttributeInfo*> modules;
+  for (const AttributeInfo& a : info.attributes)
+    if (a.type && (a.type->is(TypeKind::Class) || a.type->is(TypeKind::Interface))) modules.push_back(&a);
+  bool isList = index->type()->is(TypeKind::Int);
+  if (!isList && !index->type()->is(TypeKind::String)) fail("expected a number or a text as the index of modules");
+  auto count = static_cast<int64_t>(modules.size());
+  const IValue* known =
+      index->node() && index->node()->kind() == sym::Constant ? index->node()->attributeValue(sym::value) : nullptr;
+  for (int64_t i = 0; known && i < count; ++i)
+    if (isList ? known->toInt() == i || known->toInt() == i - count : known->toString() == modules[i]->name)
+      return asValue(attribute({M::Value, of}, modules[i]->name));
+  if (known || !hint || modules.empty()) fail("there is no such module");
+  auto isAt = [&](int64_t i) {
+    if (!isList) return builtin("aten::eq", {index, constant(IValue(modules[i]->name))});
+    return builtin("aten::__or__",
+                   {builtin("aten::eq", {index, constant(i)}), builtin("aten::eq", {index, constant(i - count)})});
+  };
+  std::function<Value*(int64_t)> from = [&](int64_t i) {
+    if (i < count)
+      return emitChoice(
+          isAt(i),
+          [&] {
+            return asValue(attribute({M::Value, of}, modules[i]->name));
+          },
+          [&] { return from(i + 1); });
+    Value* const message[] = {constant(IValue("the index is not one of a module"))};
+    insert(sym::RaiseException, message, 0);
+    return make(sym::Uninitialized, {}, hint);
+  };
+  Value* chosen = from(0);
+  chosen->setType(hint);
+  return chosen;
 }
 
 int64_t Emitter::constantIndex(const Expr& e, size_t size, bool isBound) {

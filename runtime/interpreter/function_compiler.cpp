@@ -382,6 +382,7 @@ class FunctionCompiler {
     } else if (n->kind() == sym::GetAttr && n->outputCount() == 1 && isWritten(n->output())) {
       emit(kGetAttrToWrite, n, inputs, outputs, {});
     } else if (Handler h = structureHandler(n->kind())) {
+      owner_.compileContextMethods(n);
       emit(h, n, inputs, outputs, {});
     } else if (isInBranch(n) && owner_.isMissing(n)) {
       emit(kNotImplemented, n, inputs, outputs, {});

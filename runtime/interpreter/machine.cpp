@@ -49,11 +49,11 @@ const Instruction* Machine::start(const Function& function, std::span<const IVal
 }
 
 const Instruction* Machine::call(const Function& function, const Instruction* caller, size_t count,
-                                 const uint32_t* moves) {
+                                 const uint32_t* moves, size_t nones) {
   context.checkInterrupt();
   if (frames.size() >= kMaxFrames) throw ExecutionError(ErrorKind::Limit, "calls are nested too deep");
-  if (count != function.parameters.size())
-    fail(fmt::format("{} takes {} arguments, not {}", function.name, function.parameters.size(), count));
+  if (count + nones != function.parameters.size())
+    fail(fmt::format("{} takes {} arguments, not {}", function.name, function.parameters.size(), count + nones));
   if (caller->outputs != function.resultCount)
     fail(fmt::format("{} returns {} values, not {}", function.name, function.resultCount, caller->outputs));
   IValue* from = slots;

@@ -16,7 +16,9 @@ class Machine {
 
   // Calls `function` with the first `count` inputs of `caller`; those that `moves` marks (if it is given) are taken out
   // of the caller's slots. The results go to the caller's outputs. Returns the first instruction of the callee.
-  const Instruction* call(const Function& function, const Instruction* caller, size_t count, const uint32_t* moves);
+  // Arguments that the caller does not have are None.
+  const Instruction* call(const Function& function, const Instruction* caller, size_t count, const uint32_t* moves,
+                          size_t nones = 0);
   // Ends the current frame; moves its results out and returns where to go on. Null: the run is over.
   const Instruction* finish(const Instruction* returning);
   const Instruction* start(const Function& function, std::span<const IValue> inputs);
@@ -59,6 +61,8 @@ class Machine {
 // Handlers of the prim:: nodes that depend on more than their inputs: attributes, output types, the module. Null if
 // there is none for this kind.
 Handler structureHandler(Symbol kind);
+// Whether a `with` statement over an object of this class changes nothing here: gradient modes, marks of profilers.
+bool isPassiveContext(std::string_view className);
 // prim::GetAttr of a tensor that its graph writes to: what belongs to the module is copied for the run.
 extern const Handler kGetAttrToWrite;
 // An operator that is not implemented, in a branch that may not be taken.

@@ -82,6 +82,16 @@ const Function* ProgramCompiler::calledMethod(const Node* n) {
   return nullptr;
 }
 
+void ProgramCompiler::compileContextMethods(const Node* n) {
+  if (n->kind() != sym::Enter && n->kind() != sym::Exit) return;
+  TypePtr type = n->input(0)->type();
+  if (!type->is(TypeKind::Class) || isPassiveContext(type->name())) return;
+  auto list = program_.sources_.methods.find(type);
+  if (list == program_.sources_.methods.end()) return;
+  if (auto m = list->second.find(n->kind() == sym::Enter ? "__enter__" : "__exit__"); m != list->second.end())
+    functionFor(*m->second, type->name() + "." + m->first);
+}
+
 const Function* ProgramCompiler::calledFunction(const Node* n) {
   const Node* constant = n->inputCount() ? n->input(0)->node() : nullptr;
   const IValue* name = constant && constant->kind() == sym::Constant ? constant->attributeValue(sym::name) : nullptr;

@@ -27,6 +27,8 @@ class ProgramCompiler {
   // The callees of prim::CallMethod and prim::CallFunction. Null after a report; also null, without one, for a method
   // of an interface, which is found when it is called.
   const Function* calledMethod(const Node* node);
+  // What a node of a `with` statement runs; other nodes run none.
+  void compileContextMethods(const Node* node);
   const Function* calledFunction(const Node* node);
   // The implemented operator that a node means; null after a report.
   const Operator* resolve(const Node* node);

@@ -9,6 +9,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tscompile {
 namespace {
 
@@ -200,24 +202,22 @@ const Instruction* createObject(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
-// `with` statements. Gradient modes mean nothing here; other contexts run their own methods.
+// `with` statements: contexts that are not passive run their own methods.
 const Instruction* context(Machine& m, const Instruction* in, const char* method) {
   needInputs(in, 1);
   const IValue& object = argument(m, in, 0);
   if (!object.isObject()) Machine::fail("expected an object as the context");
   const std::string& name = object.toObject().type->name();
-  if (const Function* f = m.program.method(object.toObject().type, method)) {
-    if (f->parameters.size() != 1)
-      throw ExecutionError(ErrorKind::Unsupported, fmt::format("{} of {} takes arguments", method, name));
-    return m.call(*f, in, 1, nullptr);
+  if (isPassiveContext(name)) {
+    for (uint32_t i = 0; i < in->outputs; ++i) result(m, in, i).reset();
+    return in + 1;
   }
-  if (name.find("torch.autograd.grad_mode.") == std::string::npos &&
-      name.find("torch.autograd.profiler.") == std::string::npos &&
-      name.find("torch.classes.profiler.") == std::string::npos)
-    throw ExecutionError(ErrorKind::Unsupported,
-                         fmt::format("method '{}' of {} is not part of the text", method, name));
-  for (uint32_t i = 0; i < in->outputs; ++i) result(m, in, i).reset();
-  return in + 1;
+  if (const Function* f = m.program.method(object.toObject().type, method)) {
+    // `__exit__` is told of no exception: where one is raised, the run ends.
+    constexpr size_t kException = 3;
+    return m.call(*f, in, 1, nullptr, f->parameters.size() == 1 + kException ? kException : 0);
+  }
+  throw ExecutionError(ErrorKind::Unsupported, fmt::format("method '{}' of {} is not part of the text", method, name));
 }
 const Instruction* enter(Machine& m, const Instruction* in) { return context(m, in, "__enter__"); }
 const Instruction* exit(Machine& m, const Instruction* in) { return context(m, in, "__exit__"); }
@@ -443,6 +443,13 @@ constexpr Entry kHandlers[] = {
 
 const Handler kGetAttrToWrite = getAttrToWrite;
 const Handler kNotImplemented = notImplemented;
+
+bool isPassiveContext(std::string_view name) {
+  constexpr std::string_view kPassive[] = {"torch.autograd.grad_mode.", "torch.autograd.profiler.",
+                                           "torch.classes.profiler."};
+  return std::any_of(std::begin(kPassive), std::end(kPassive),
+                     [&](std::string_view p) { return name.find(p) != std::string_view::npos; });
+}
 
 Handler structureHandler(Symbol kind) {
   static const auto kTable = [] {

@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Diagnostics diagnostics;
   Result<JsonTree> json = JsonTree::parse(SourceFile::make("fuzz", exported::quoteNonFinite(text)), diagnostics);
   if (!json) return 0;
-  Result<ExportedProgram> program = readProgram(*json, allOps(), diagnostics);
+  Result<ExportedProgram> program = readProgram(*json, "", allOps(), diagnostics);
   if (program.ok() == diagnostics.hasErrors()) std::abort();
   if (!program) return 0;
   if (!parseGraph(graphText(*program->graph), diagnostics)) std::abort();

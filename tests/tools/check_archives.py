@@ -29,7 +29,7 @@ def literal(item, folder):
         return "{" + ", ".join(f"{literal(k, folder)}: {literal(v, folder)}" for k, v in item["items"]) + "}"
     if kind == "bool":
         return "True" if item["value"] else "False"
-    if kind == "str":
+    if kind in ("str", "Device"):
         return json.dumps(item["value"])
     return "None" if kind == "None" else str(item["value"])
 
@@ -61,6 +61,8 @@ def differs(got, want, out, folder):
     if want["type"] == "float":
         g, w = float(got["value"]), float(want["value"])
         return "" if g == w or (math.isnan(g) and math.isnan(w)) or abs(g - w) <= 1e-5 * abs(w) else f"{g}, expected {w}"
+    if want["type"] == "complex":
+        want["value"] = [float(v) for v in want["value"]]
     return "" if got.get("value") == want.get("value") else f"{got.get('value')!r}, expected {want.get('value')!r}"
 
 
@@ -115,6 +117,8 @@ def main():
             continue
         try:
             why = graph_differs(tool, folder) if graphs else run(tool, folder)
+        except KeyError:
+            why = "an input has no text"
         except subprocess.TimeoutExpired:
             why = "timeout"
         total += 1

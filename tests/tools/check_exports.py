@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
 """Exports models with torch.export, runs the .pt2 files here, and compares the results with PyTorch's.
 
-    check_exports.py TOOL [--work DIR] [--forms plain,decomposed,dynamic] [--executor interpreter|engine] [MODEL...]
+    check_exports.py TOOL [--work DIR] [--forms plain,decomposed,dynamic] [--executor interpreter|engine]
+                     [--group GROUP] [--every N] [--from I] [MODEL...]
 
-Wants PyTorch 2, torchvision, transformers and timm: `./dev oracle` says which Python has them. Without MODEL, all are checked.
-Exits 1 if a model fails or differs by more than 1e-4 + 1e-3 * |expected|.
+Forms are words joined by "_": strict, dynamic (Dim.AUTO), batch (a Dim for the first dimension), decomposed, plain for none of them;
+or trace and script, which write TorchScript. A form "a/b" alternates: the first model is checked as a, the next as b. Groups are
+those of model_kinds.py (hf, timm, nn, db, detection, own); --every and --from take a part of one. Wants PyTorch 2, torchvision,
+transformers and timm: `./dev oracle` says which Python has them. Without MODEL and GROUP, the models of this file are checked.
+Exits 1 if a model fails or differs by more than 1e-4 of the largest expected value (of 1 if that is less) + 1e-3 * |expected|.
 """
 import argparse
+import contextlib
+import dataclasses
+import inspect
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-import traceback
 import warnings
 
 import numpy
@@ -22,6 +29,7 @@ from torch.utils import _pytree
 
 warnings.filterwarnings("ignore")
 RTOL, ATOL = 1e-3, 1e-4
+LONGEST = 150  # seconds that one step may take
 
 
 def image(*sizes):
@@ -216,6 +224,8 @@ def as_text(value, folder, name):
         return "@" + path
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)}: {as_text(v, folder, f'{name}_{k}')}" for k, v in value.items()) + "}"
+    if dataclasses.is_dataclass(value):
+        value = tuple(_pytree.tree_leaves(value))
     if isinstance(value, (list, tuple)):
         items = [as_text(v, folder, f"{name}_{i}") for i, v in enumerate(value)]
         return "[" + ", ".join(items) + "]" if isinstance(value, list) else "(" + ", ".join(items) + ",)"
@@ -231,34 +241,45 @@ def leaves(value):
     return [value]
 
 
+def loaded(path):
+    """A tensor that the tool wrote."""
+    if path.endswith(".npy"):
+        return torch.from_numpy(numpy.load(path))
+    from safetensors.torch import load_file
+    (tensor,) = load_file(path).values()
+    return tensor
+
+
 def differs(want, got, out):
     if not isinstance(want, torch.Tensor):
         return None if got.get("value") == want else f"{got.get('value')}, expected {want}"
-    x, want = numpy.load(os.path.join(out, got["file"])), want.detach()
-    if str(want.dtype) == "torch.bfloat16":
-        return None
-    want = want.numpy()
+    x, want = loaded(os.path.join(out, got["file"])), want.detach().resolve_neg().resolve_conj()
     if x.shape != want.shape or x.dtype != want.dtype:
-        return f"{x.dtype}{x.shape}, expected {want.dtype}{want.shape}"
-    if numpy.allclose(x.astype(numpy.complex128), want.astype(numpy.complex128), rtol=RTOL, atol=ATOL, equal_nan=True):
+        return f"{x.dtype}{list(x.shape)}, expected {want.dtype}{list(want.shape)}"
+    coarse = 10 if want.dtype in (torch.float16, torch.bfloat16) else 1
+    x, want = x.to(torch.complex128).numpy(), want.to(torch.complex128).numpy()
+    scale = numpy.abs(want[numpy.isfinite(want)]).max(initial=1)
+    if numpy.allclose(x, want, rtol=RTOL * coarse, atol=ATOL * coarse * scale, equal_nan=True):
         return None
-    return f"max abs difference {numpy.abs(x.astype(numpy.float64) - want).max():.3g}"
+    return f"max abs difference {numpy.nanmax(numpy.abs(x - want)):.3g}"
 
 
-def run(tool, program, args, kwargs, want, executor, folder):
-    """Why the file of an exported program does not do what the program does; None if it does."""
-    path = os.path.join(folder, "model.pt2")
-    torch.export.save(program, path)
+def run(tool, path, args, kwargs, want, executor, folder):
+    """Why the file does not do what its model does; None if it does."""
     command = [tool, "run", "-q", path, "--executor", executor, "--outputs", os.path.join(folder, "out")]
-    given = [x for value in (*args, *kwargs.values()) for x in inputs_of(value)]
+    values = (*args, *kwargs.values())
+    given = values if path.endswith(".pt") else [x for value in values for x in inputs_of(value)]
     for i, value in enumerate(given):
         command += ["--input", f"{i}={as_text(value, folder, f'in{i}')}"]
-    done = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        done = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        return "timeout"
     if done.returncode:
         return f"exit {done.returncode}: " + " | ".join(done.stderr.strip().splitlines()[:1])[:300]
     got = [x for v in json.load(open(os.path.join(folder, "out", "outputs.json"))) for x in leaves(v)]
     want = [x for x in _pytree.tree_leaves(want) if x is not None]
-    got = [x for x in got if x["type"] != "NoneType"]
+    got = [x for x in got if x["type"] not in ("NoneType", "None")]
     if len(got) != len(want):
         return f"{len(got)} outputs, expected {len(want)}"
     return next((d for d in (differs(w, g, os.path.join(folder, "out")) for w, g in zip(want, got)) if d), None)
@@ -269,58 +290,111 @@ def inputs_of(value):
     def kind(v):
         if isinstance(v, torch.Tensor):
             return "Tensor"
+        v = tuple(_pytree.tree_leaves(v)) if dataclasses.is_dataclass(v) else v
         kinds = [kind(x) for x in (v.values() if isinstance(v, dict) else v)] if isinstance(v, (dict, list, tuple)) else [None]
         if None in kinds:
             return None
         if isinstance(v, tuple):
             return tuple(kinds)
         return (type(v).__name__, kinds[0]) if len(set(kinds)) == 1 else None
-    return [value] if kind(value) else [x for x in _pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
+    return [value] if kind(value) else [x for x in _pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]  # PyTorch fixes the others
 
 
-def forms(names, module, args, kwargs):
-    """Exported programs by the name of their form; what PyTorch cannot export is left out."""
+class TooLong(Exception):
+    pass
+
+
+@contextlib.contextmanager
+def at_most(seconds):
+    def stop(*_):
+        raise TooLong(f"more than {seconds} s")
+    old = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, old)
+
+
+def sizes_of(form, args, kwargs, varargs):
+    batch = torch.export.Dim("batch", min=1, max=64)
+
+    def of(v):
+        if not isinstance(v, torch.Tensor):
+            return None
+        return {0: batch} if "batch" in form and v.dim() else {d: torch.export.Dim.AUTO for d in range(v.dim())}
+    if "batch" not in form and "dynamic" not in form:
+        return None
+    if isinstance(kwargs, dict) and kwargs and not args:
+        return _pytree.tree_map(of, kwargs)
+    sizes = _pytree.tree_map(of, tuple(args))
+    return {"args": sizes} if varargs else sizes
+
+
+def save(form, module, args, kwargs, folder):
+    """Writes the model in this form; gives the path and what the saved model returns."""
     import copy
-    for name in names:
-        def auto(v):
-            return {d: torch.export.Dim.AUTO for d in range(v.dim())} if isinstance(v, torch.Tensor) else None
-        sizes = None
-        if name.startswith("dynamic"):
-            sizes = _pytree.tree_map(auto, kwargs if kwargs and not args else tuple(args))
-        try:
-            program = torch.export.export(copy.deepcopy(module), copy.deepcopy(args), copy.deepcopy(kwargs),
-                                          dynamic_shapes=sizes, strict="strict" in name)
-            if name.endswith("decomposed"):
-                program = program.run_decompositions()
-        except Exception as e:  # PyTorch's own limits
-            print(f"{'':24} {name:12} PyTorch cannot export it: {str(e).splitlines()[0][:120]}", flush=True)
-            continue
-        yield name, program
+    module, given, named = copy.deepcopy(module), copy.deepcopy(args), copy.deepcopy(kwargs)
+    if form in ("trace", "script"):
+        path = os.path.join(folder, "model.pt")
+        if form == "script":
+            saved = torch.jit.script(module)
+        else:
+            saved = torch.jit.trace(module, given or None, example_kwarg_inputs=named or None, strict=False, check_trace=False)
+        torch.jit.save(saved, path)
+        names = [a.name for a in saved.forward.schema.arguments[1:]]
+        assert names[len(args):len(args) + len(kwargs)] == list(kwargs), "arguments of another order"
+        return path, torch.jit.load(path)(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+    path = os.path.join(folder, "model.pt2")
+    program = torch.export.export(module, given, named, dynamic_shapes=sizes_of(form, args, kwargs, list(inspect.signature(module.forward).parameters)[:1] == ["args"]), strict="strict" in form)
+    if "decomposed" in form:
+        program = program.run_decompositions()
+    torch.export.save(program, path)
+    return path, program.module()(*copy.deepcopy(args), **copy.deepcopy(kwargs))
+
+
+def chosen(options):
+    if not options.group:
+        return {name: MODELS[name] for name in options.models or MODELS}
+    import model_kinds
+    models = model_kinds.GROUPS[options.group]()
+    names = options.models or list(models)[options.first::options.every]
+    return {name: models[name] for name in names}
 
 
 def main():
-    import copy
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("tool")
     parser.add_argument("--work")
     parser.add_argument("--forms", default="plain,decomposed,dynamic")
     parser.add_argument("--executor", default="interpreter")
+    parser.add_argument("--group")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("models", nargs="*")
     options = parser.parse_intermixed_args()
     good = bad = 0
-    for model in options.models or MODELS:
+    for number, (model, make) in enumerate(chosen(options).items()):
         try:
             torch.manual_seed(0)
-            module, args, kwargs = MODELS[model]()
-        except Exception:
-            print(f"{model:24} cannot be made: {traceback.format_exc(limit=0).strip()[:200]}", flush=True)
+            with at_most(LONGEST):
+                module, args, kwargs = make()
+        except Exception as e:
+            print(f"{model:24} cannot be made: {(str(e).splitlines() or [repr(e)])[0][:120]}", flush=True)
             continue
-        for form, program in forms(options.forms.split(","), module, args, kwargs):
+        for form in options.forms.split(","):
+            form = form.split("/")[number % len(form.split("/"))]
             with tempfile.TemporaryDirectory() as scratch, torch.no_grad():
                 folder = os.path.join(options.work, f"{model}.{form}") if options.work else scratch
                 os.makedirs(folder, exist_ok=True)
-                want = copy.deepcopy(program).module()(*copy.deepcopy(args), **copy.deepcopy(kwargs))
-                why = run(options.tool, program, args, kwargs, want, options.executor, folder)
+                try:
+                    with at_most(LONGEST):
+                        path, want = save(form, module, args, kwargs, folder)
+                except Exception as e:  # PyTorch's own limits
+                    print(f"{model:24} {form:12} PyTorch cannot: {(str(e).splitlines() or [repr(e)])[0][:120]}", flush=True)
+                    continue
+                why = run(options.tool, path, args, kwargs, want, options.executor, folder)
             good, bad = good + (why is None), bad + (why is not None)
             print(f"{model:24} {form:12} {'equal' if why is None else why}", flush=True)
     print(f"{good} of {good + bad} equal")

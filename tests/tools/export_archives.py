@@ -7,10 +7,10 @@ FILE.py has `cases()`: yields (name, "script" or "trace", function or module, in
 outputs.json (values as `tscompile run --outputs` writes them), graph.txt and inlined.txt (what torch.jit.load prints of it).
 Needs PyTorch: Debian's python3-torch, or a later one.
 """
-import importlib.util
 import json
 import os
 import sys
+import types
 
 import numpy
 import torch
@@ -67,22 +67,29 @@ def export(folder, how, function, inputs):
 
 
 def main():
-    out, path, wanted = sys.argv[1], sys.argv[2], sys.argv[3:]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
-    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    out, path, wanted = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
+    sys.path.insert(0, os.path.dirname(path))
+    os.chdir(os.path.dirname(path))  # archives name the file without its folder
+    file = os.path.basename(path)
+    module = types.ModuleType(file[:-3])
+    module.__file__ = file
+    sys.modules[module.__name__] = module
+    exec(compile(open(file).read(), file, "exec"), module.__dict__)
     counts = {}
     for name, how, function, inputs in module.cases():
         if wanted and name not in wanted:
             continue
         counts[name] = counts.get(name, 0) + 1
         folder = os.path.join(out, name if counts[name] == 1 else f"{name}_{counts[name]}")
-        try:
-            export(folder, how, function, tuple(inputs))
-        except Exception as e:
-            print(f"{name}: {type(e).__name__}: {str(e).strip()[:200]}", flush=True)
+        child = os.fork()  # some cases end PyTorch itself
+        if child == 0:
+            try:
+                export(folder, how, function, tuple(inputs))
+            except Exception as e:
+                print(f"{name}: {type(e).__name__}: {str(e).strip()[:200]}", flush=True)
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            print(f"{name}: PyTorch crashed", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/data/exports: small programs of torch.export with what PyTorch returns for them.
 
-    make_exports.py DIR
+    make_exports.py DIR [NAME...]
 
 Wants PyTorch 2.8 or later. Each NAME.pt2 is what torch.export.save writes, with stack traces left out and the JSON texts
 deflated, so that the files stay small; NAME.txt has a row of inputs and outputs as tests/ops has them, for
@@ -16,7 +16,9 @@ from collections import namedtuple
 
 import torch
 from torch import nn
+from torch._higher_order_ops import map as map_rows, scan, while_loop
 from torch.export import Dim
+from torch.export.pt2_archive._package import package_pt2
 from torch.utils import _pytree
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "samples"))
@@ -90,11 +92,53 @@ class Constants(nn.Module):
         return x[torch.tensor([1, 0])] + n, torch.full((2,), 1.5, dtype=torch.float64), None
 
 
+class Loops(nn.Module):
+    def forward(self, x, w):
+        count, y = while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2 + w), (torch.tensor(0), x))
+        rows = map_rows(lambda r, w: (r * w).cumsum(0), x, w)
+        last, sums = scan(lambda c, r: (c + r, c * r), x[0], x)
+        return count, y, rows, last, sums
+
+
+class Mapped(nn.Module):
+    def forward(self, x, w):
+        each = torch.vmap(lambda r: (r @ w).softmax(0))(x)
+        pairs = torch.vmap(torch.vmap(lambda a, b: a * b + 1))(x[:3], w)
+        return each, pairs
+
+
+class Mixed(nn.Module):
+    def forward(self, x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = torch.cat([x @ w, x], 1)
+            y = y.relu().softmax(-1) + 1
+        return y, torch.nn.functional.mse_loss(y, x.repeat(1, 2))
+
+
+class Solved(nn.Module):
+    def forward(self, x):
+        return torch.linalg.inv(x), torch.linalg.cholesky(x @ x.t())
+
+
+class Numbered(nn.Module):
+    def forward(self, parts):
+        return {3: parts[1] + parts[2], 5: parts[2] * 2}
+
+
+class Heads(nn.Module):
+    """What PyTorch's attention gives lies in memory as its query does, so that it can be seen with heads joined."""
+
+    def forward(self, x):
+        q = x.view(2, 3, 2, 2).transpose(1, 2)
+        return nn.functional.scaled_dot_product_attention(q, q, q).transpose(1, 2).view(2, 3, 4)
+
+
 def scene(module, args, kwargs=None, dynamic=None, decomposed=False):
     torch.manual_seed(0)
     return module().eval(), args, kwargs or {}, dynamic, decomposed
 
 
+x43 = torch.sin(torch.arange(12.0)).reshape(4, 3)
 x22 = torch.tensor([[1.0, -2.0], [3.0, 4.0]])
 SCENES = {
     "net": scene(Net, (torch.arange(18.0).reshape(2, 1, 3, 3) / 8,)),
@@ -109,6 +153,13 @@ SCENES = {
     "attention": scene(Attention, (torch.sin(3 * torch.arange(16.0)).reshape(1, 1, 4, 4),)),
     "attention_decomposed": scene(Attention, (torch.sin(3 * torch.arange(16.0)).reshape(1, 1, 4, 4),), decomposed=True),
     "constants": scene(Constants, (x22, 2)),
+    "loops": scene(Loops, (x22, x22[0] / 4)),
+    "loops_decomposed": scene(Loops, (x22, x22[0] / 4), decomposed=True),
+    "mapped": scene(Mapped, (x43, x43[:3] / 2)),
+    "mixed": scene(Mixed, (x22, x22 / 3)),
+    "solved": scene(Solved, (x22,), decomposed=True),
+    "numbered": scene(Numbered, ({1: x22, 2: x22 + 1},)),
+    "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
 }
 
 
@@ -121,9 +172,12 @@ def without_traces(graph):
 
 
 def write(program, path):
-    """The archive without examples and traces; tensors stay as they are, stored."""
+    """The archive without examples and traces; tensors stay as they are, stored. `program` may be several by name."""
     whole = io.BytesIO()
-    torch.export.save(program, whole)
+    if isinstance(program, dict):
+        package_pt2(whole, exported_programs=program)
+    else:
+        torch.export.save(program, whole)
     with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w") as new:
         for info in old.infolist():
             name, data = info.filename, old.read(info)
@@ -138,8 +192,15 @@ def write(program, path):
 
 
 def main():
-    folder = sys.argv[1]
+    folder, *names = sys.argv[1:]
+    if not names or "several" in names:
+        half, double = nn.Linear(2, 1), nn.Linear(2, 2)
+        programs = {"first": torch.export.export(half, (x22,), dynamic_shapes=({0: Dim("n", min=2, max=9)},)),
+                    "second": torch.export.export(double, (x22,))}
+        write(programs, os.path.join(folder, "several.pt2"))
     for name, (module, args, kwargs, dynamic, decomposed) in SCENES.items():
+        if names and name not in names:
+            continue
         program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic, strict=False)
         if decomposed:
             program = program.run_decompositions()

@@ -1,6 +1,6 @@
 // `tscompile bench`: how long a run of a graph takes.
 #include "api/deep_copy.h"
-#include "api/engine_file.h"
+#include "api/model_file.h"
 #include "api/input_range.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
@@ -191,7 +191,7 @@ class Bench {
       Options against = options;
       against.arguments[0] = command_.against;
       if (!command_.againstWeights.empty()) against.run.weights = command_.againstWeights;
-      if (isEngineFile(command_.against)) against.run.weights.clear();
+      if (modelFileOf(command_.against) != ModelFile::Text) against.run.weights.clear();
       if (!(other = load(against))) return false;
     }
     session_.report();

@@ -1,9 +1,7 @@
 // `tscompile build` makes a folder that serves a language model.
-#include "api/archive.h"
-#include "api/engine_file.h"
 #include "api/generation_files.h"
 #include "api/language_model.h"
-#include "frontend/export/export_file.h"
+#include "api/model_file.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 
@@ -49,7 +47,7 @@ static int runBuild(const Options& options, Session& session) {
   Result<BuildConfig> config = configOf(command, session);
   if (!config) return session.finish();
   const std::string& path = options.arguments[0];
-  if (command.weights.empty() && !isEngineFile(path) && !isTorchArchive(path) && !isExportFile(path))
+  if (command.weights.empty() && modelFileOf(path) == ModelFile::Text)
     throw UsageError{"build needs the weights of the model",
                      {"name them with --weights FILE: safetensors, or a recipe of docs/values.md"}};
   Result<Module> module = session.loadModule(path, command.weights);

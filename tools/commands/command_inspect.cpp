@@ -405,11 +405,17 @@ class Inspector {
     if (isJson_) {
       field()("tensors", file->tensors.size());
       field()("tensorBytes", bytes);
-      json_.key("graph");
+      json_.key(file->programs.size() > 1 ? "graphs" : "graph");
     } else {
       text_ += fmt::format("  {:<12}{}, {}\n", "tensors", file->tensors.size(), sizeText(bytes));
     }
-    summary(*file->program.graph, "  ");
+    if (isJson_ && file->programs.size() > 1) json_.beginObject();
+    for (const ExportFile::Program& p : file->programs) {
+      if (file->programs.size() > 1)
+        isJson_ ? json_.key(p.name) : void(text_ += fmt::format("  {}\n", printable(p.name)));
+      summary(*p.program.graph, file->programs.size() > 1 ? "    " : "  ");
+    }
+    if (isJson_ && file->programs.size() > 1) json_.endObject();
   }
 
   void checkpoint(const std::string& path, Diagnostics& diagnostics) {

@@ -3,6 +3,7 @@
 #include "api/archive.h"
 #include "api/engine_file.h"
 #include "api/extensions.h"
+#include "api/model_file.h"
 #include "frontend/export/export_file.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
@@ -91,8 +92,9 @@ Result<std::string> Session::readInput(uint64_t most) {
 }
 
 Result<SourcePtr> Session::readGraphText(const std::string& path) {
-  if (isEngineFile(path)) return readEngineText(path);
-  if (isExportFile(path)) return readExportText(path);
+  ModelFile file = modelFileOf(path);
+  if (file == ModelFile::Engine) return readEngineText(path);
+  if (file == ModelFile::Export) return readExportText(path);
   Result<std::string> text = read(path);
   if (!text) return Failed{};
   std::string name = path == "-" ? "<stdin>" : path;
@@ -116,7 +118,7 @@ Result<SourcePtr> Session::readEngineText(const std::string& path) {
 Result<SourcePtr> Session::readExportText(const std::string& path) {
   Result<ExportFile> file = readExportFile(path, allOps(), diagnostics, common.limits);
   if (!file) return Failed{};
-  sources_.push_back(SourceFile::make(path, graphText(*file->program.graph)));
+  sources_.push_back(SourceFile::make(path, file->text()));
   return sources_.back();
 }
 
@@ -133,14 +135,14 @@ Result<Module> Session::loadModule(const std::string& path, const std::vector<st
     if (!good) return Failed{};
     load.extensions = std::move(extensions);
   }
-  if (isEngineFile(path) || isTorchArchive(path) || isExportFile(path)) return Module::load(path, load, diagnostics);
+  if (modelFileOf(path) != ModelFile::Text) return Module::load(path, load, diagnostics);
   Result<SourcePtr> source = readGraphText(path);
   if (!source) return Failed{};
   return Module::fromSource(*source, load, diagnostics);
 }
 
 Result<ParsedText> Session::parse(const std::string& path, ParseOptions options) {
-  if (isTorchArchive(path)) {
+  if (modelFileOf(path) == ModelFile::Archive) {
     Result<OpenedArchive> archive =
         openArchive(path, options.registry ? *options.registry : allOps(), common.limits, diagnostics);
     if (!archive) return Failed{};

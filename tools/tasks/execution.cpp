@@ -1,9 +1,7 @@
 #include "tools/tasks/execution.h"
 
-#include "api/archive.h"
 #include "api/compile.h"
-#include "api/engine_file.h"
-#include "frontend/export/export_file.h"
+#include "api/model_file.h"
 #include "ir/graph/node_text.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/remedy.h"
@@ -56,7 +54,7 @@ std::vector<const Value*> constantsWithoutData(const ParsedText& text) {
 
 // One line for weights that were forgotten, where each tensor would have one.
 bool hasForgottenWeights(const std::string& path, const Module& module, Session& session) {
-  if (isEngineFile(path) || isTorchArchive(path) || isExportFile(path)) return false;  // which hold them
+  if (modelFileOf(path) != ModelFile::Text) return false;  // which hold them
   std::vector<const Value*> missing = constantsWithoutData(module.text());
   if (missing.size() < 2) return false;
   session.diagnostics

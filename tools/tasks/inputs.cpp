@@ -26,6 +26,8 @@ std::string example(TypePtr type) {
       return "true";
     case TypeKind::String:
       return "'\"text\"'";
+    case TypeKind::Device:
+      return "'\"cpu\"'";
     case TypeKind::Optional:
       return example(type->element());
     case TypeKind::List: {
@@ -169,6 +171,8 @@ bool InputReader::one(const std::string& text) {
       parseValueText(std::string_view(text).substr(isNamed ? equal + 1 : 0), "--input " + wanted_[i].name, diagnostics,
                      wanted_[i].type, session_.common.limits);
   if (value) {
+    if (value->isString() && wanted_[i].type->is(TypeKind::Device))
+      if (std::optional<Device> device = deviceFromText(value->toString())) *value = *device;
     if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t))
       throw UsageError{"input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
                        typeText(withoutRefinement(dynamicType(*value)))};

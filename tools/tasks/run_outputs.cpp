@@ -79,6 +79,9 @@ class OutputWriter {
       case IValue::Tag::String:
         scalar("str", v.toString());
         break;
+      case IValue::Tag::Device:
+        scalar("Device", deviceText(v.toDevice()));
+        break;
       case IValue::Tag::Complex: {
         json_.field("type", "complex");
         json_.key("value");

@@ -7,6 +7,7 @@
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/matmul.h"
+#include "runtime/reference/tensor_options.h"
 #include "runtime/reference/views.h"
 
 #include <algorithm>
@@ -115,6 +116,16 @@ Tensor repeatedHeads(const KernelCall& call, const Tensor& t, const Tensor& quer
   return reshaped(expandedTo(split, sizes), joined);
 }
 
+// PyTorch's fused kernels lay their result out as the query is, so that later views of joined heads need no copy.
+Tensor inLayoutOf(const Tensor& query, const Tensor& result) {
+  bool same = result.rank() >= 3 && result.rank() <= 4 && Dims(query.sizes()) == Dims(result.sizes()) &&
+              query.strides()[query.rank() - 1] == 1;
+  if (!same) return result;
+  Tensor out = emptyLike(query, result.dtype());
+  copyTensor(out, result);
+  return out;
+}
+
 template <bool kWithWeights, size_t kCausal, size_t kScale, size_t kGrouped>
 void attentionKernel(KernelCall& call) {
   Tensor query = call.tensor(0), key = call.tensor(1), value = call.tensor(2);
@@ -135,7 +146,9 @@ void attentionKernel(KernelCall& call) {
   if (call.number(4) > 0) weights = invokeTensor(call, "aten::dropout", {weights, call.argument(4), true});
   Tensor out = Tensor::empty(dtype, call.spec().sizes);
   multiplyBatches(out, weights, value);
-  call.setResult(0, convertTensor(out, stored));
+  out = convertTensor(out, stored);
+  bool isFused = !kWithWeights && call.number(4) == 0 && !call.tensor(0).isContiguous();
+  call.setResult(0, isFused ? inLayoutOf(call.tensor(0), out) : out);
   if (kWithWeights) call.setResult(1, convertTensor(weights, stored));
 }
 

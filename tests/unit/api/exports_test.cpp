@@ -87,7 +87,9 @@ TEST_P(Exports, EqualPyTorch) {
 
 INSTANTIATE_TEST_SUITE_P(Files, Exports,
                          testing::Values("net", "net_decomposed", "trees", "choice", "counter", "counter_decomposed",
-                                         "writer", "sizes", "attention", "attention_decomposed", "constants"),
+                                         "writer", "sizes", "attention", "attention_decomposed", "constants", "loops",
+                                         "loops_decomposed", "mapped", "mixed", "solved", "numbered", "heads",
+                                         "old_layout"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
@@ -107,6 +109,35 @@ TEST(ExportedSizes, AreHeldTo) {
   EXPECT_EQ(failure(*m, {"4x3:f32:ones", "1x2:f32:ones"}),
             "dimension 1 of input %x is 3, but the program was exported for 2");
   EXPECT_EQ(failure(*m, {"4:f32:ones", "1x2:f32:ones"}), "input %x has 1 dimension, not 2");
+}
+
+TEST(ExportedPrograms, OfOneFileAreMethods) {
+  Diagnostics d;
+  Result<Module> m = Module::load(exportFile("several.pt2"), {}, d);
+  ASSERT_TRUE(m.ok()) << shown(d);
+  EXPECT_EQ(m->methods(), (std::vector<std::string>{"first", "second"}));
+  EXPECT_EQ(m->graph("forward"), nullptr);
+  const char* const kWidths[] = {"first", "second"};
+  for (int64_t width : {1, 2}) {
+    std::string name = kWidths[width - 1];
+    std::vector<IValue> inputs{valueOf("2x2:f32=[1 -2; 3 4]")};
+    Result<Method> method = m->prepare(d, name);
+    ASSERT_TRUE(method.ok()) << shown(d);
+    Result<std::vector<IValue>> out = method->run(inputs, d);
+    ASSERT_TRUE(out.ok()) << shown(d);
+    EXPECT_EQ(Dims((*out)[0].toTensor().sizes()), (Dims{2, width}));
+    // Each is held to its own sizes, lowered too.
+    inputs[0] = valueOf("10x2:f32:ones");
+    CompileSpec spec;
+    spec.lowering.method = name;
+    Result<Module> fast = m->compiled(spec, d);
+    ASSERT_TRUE(fast.ok()) << shown(d);
+    Diagnostics refused;
+    EXPECT_FALSE(fast->forward(inputs, refused).ok());
+    EXPECT_EQ(refused.list()[0].message,
+              width == 1 ? "dimension 0 of input %input is 10, but the program was exported for 0..9"
+                         : "dimension 0 of input %input is 10, but the program was exported for 2");
+  }
 }
 
 TEST(ExportedWrites, ReachInputs) {

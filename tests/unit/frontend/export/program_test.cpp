@@ -33,7 +33,7 @@ const std::string kX = R"("as_tensor":{"name":"x"})", kW = R"("as_tensor":{"name
 Result<ExportedProgram> read(const std::string& text, Diagnostics& d) {
   Result<JsonTree> json = JsonTree::parse(SourceFile::make("p", exported::quoteNonFinite(text)), d);
   if (!json) return Failed{};
-  return readProgram(*json, allOps(), d);
+  return readProgram(*json, "", allOps(), d);
 }
 
 // The nodes as text, or the first report and its note.
@@ -107,6 +107,37 @@ TEST(ExportedPrograms, SizesHaveBoundsAndSymbols) {
   EXPECT_EQ(sizes[1].symbol, "s0");
 }
 
+// Arguments by their place.
+std::string inputs(std::initializer_list<std::string> arguments) {
+  std::string out;
+  for (const std::string& a : arguments) out += (out.empty() ? "" : ",") + input("", a);
+  return out;
+}
+const std::string kNone = R"("as_tensors":[])", kRows = R"("as_tensors":[{"name":"x"}])";
+const std::string kNoGraph = R"("as_graph":{"name":"g","graph":{"inputs":[],"outputs":[],"nodes":[]}})";
+const std::string kRowGraph =
+    R"("as_graph":{"name":"g","graph":{"inputs":[{"as_tensor":{"name":"r"}}],"outputs":[{"as_tensor":{"name":"r"}}],)"
+    R"("nodes":[]}})";
+
+TEST(ExportedPrograms, GraphsOfRowsBecomeLoops) {
+  std::string text = shownNode(node("torch.ops.higher_order.map_impl", inputs({kRowGraph, kRows, kNone})));
+  EXPECT_NE(text.find(" = aten::select(%x, "), std::string::npos) << text;
+  EXPECT_NE(text.find("%y : Tensor = aten::stack("), std::string::npos) << text;
+}
+
+TEST(ExportedPrograms, ValuesOfARegionAreNotThereAfterIt) {
+  constexpr const char* kPrefix = "torch._functorch.predispatch.";
+  auto mark = [&](const std::string& name, const std::string& in, const std::string& out) {
+    return node(kPrefix + name, in, out);
+  };
+  std::string region =
+      mark("_vmap_increment_nesting", inputs({R"("as_int":2)"}), R"({"as_none":true})") + "," +
+      mark("_add_batch_dim", inputs({kX, R"("as_int":0)", R"("as_int":1)"}), R"({"as_tensor":{"name":"r"}})") + "," +
+      mark("_vmap_decrement_nesting", "", R"({"as_none":true})") + ",";
+  EXPECT_EQ(shownNode(region + node("torch.ops.aten.relu.default", input("self", R"("as_tensor":{"name":"r"})"))),
+            "there is no value 'r' before this place / in the node 'n' that calls torch.ops.aten.relu.default");
+}
+
 struct Refused {
   std::string program, report;
 };
@@ -132,9 +163,29 @@ TEST(ExportedPrograms, WhatIsWrongIsNamed) {
       {programText(node("torch.ops.aten.relu.default", input("self", R"("as_custom_obj":{"name":"x"})"))),
        "arguments of the kind 'as_custom_obj' are not supported / in the node 'n' that calls "
        "torch.ops.aten.relu.default"},
+      {programText(node("torch.ops.higher_order.flex_attention", "")),
+       "the higher order operator 'flex_attention' is not supported / in the node 'n' that calls "
+       "torch.ops.higher_order.flex_attention"},
       {programText(node("torch.ops.higher_order.while_loop", "")),
-       "the higher order operator 'while_loop' is not supported / in the node 'n' that calls "
-       "torch.ops.higher_order.while_loop"},
+       "it takes 4 arguments, not 0 / in the node 'n' that calls torch.ops.higher_order.while_loop"},
+      {programText(node("torch.ops.higher_order.while_loop", inputs({kX, kX, kX, kX}))),
+       "the loop does not have two graphs / in the node 'n' that calls torch.ops.higher_order.while_loop"},
+      {programText(node("torch.ops.higher_order.while_loop", inputs({kNoGraph, kNoGraph, kNone, kNone}))),
+       "the condition does not return one value / in the node 'n' that calls torch.ops.higher_order.while_loop"},
+      {programText(node("torch.ops.higher_order.map_impl", inputs({kX, kX, kX}))),
+       "the node has no graph / in the node 'n' that calls torch.ops.higher_order.map_impl"},
+      {programText(node("torch.ops.higher_order.map_impl", inputs({kNoGraph, kNone, kNone}))),
+       "there is nothing to go through / in the node 'n' that calls torch.ops.higher_order.map_impl"},
+      {programText(node("torch.ops.higher_order.map_impl", inputs({kRowGraph, kRows, kNone}), "")),
+       "the graph does not return as many values as the node has / in the node 'n' that calls "
+       "torch.ops.higher_order.map_impl"},
+      {programText(node("torch.ops.higher_order.scan", inputs({kNoGraph, kRows, kRows, kNone}))),
+       "the graph takes 0 inputs, but 2 are given / in the node 'n' that calls torch.ops.higher_order.scan"},
+      {programText(node("torch.ops.higher_order.with_effects", inputs({kX, kX}))),
+       "the node does not name an operator / in the node 'n' that calls torch.ops.higher_order.with_effects"},
+      {programText(node("torch._functorch.predispatch._vmap_increment_nesting", inputs({R"("as_int":2)"}))),
+       "the region has no end or no size / in the node 'n' that calls "
+       "torch._functorch.predispatch._vmap_increment_nesting"},
       {programText(node("builtins.print", "")),
        "builtins.print is not an operator of a graph / in the node 'n' that calls builtins.print"},
       {programText(node("_operator.add", input("a", R"("as_string":"x")"), R"({"as_sym_int":{"as_name":"y"}})")),

@@ -1,0 +1,15 @@
+// What kind of file a model comes in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tscompile {
+
+// A text's weights are in files of their own; the others hold them.
+enum class ModelFile : uint8_t { Text, Engine, Export, Archive };
+
+// By its first bytes, and for zip archives by their members. Text for all others, and for "-", standard input.
+ModelFile modelFileOf(const std::string& path);
+
+}  // namespace tscompile

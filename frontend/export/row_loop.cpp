@@ -1,0 +1,59 @@
+#include "frontend/export/row_loop.h"
+
+#include <fmt/core.h>
+
+namespace tscompile::exported {
+namespace {
+
+// A loop may carry tensors of other sizes in each iteration.
+TypePtr anySizes(TypePtr t) { return t->isTensor() ? types().tensor : t; }
+
+}  // namespace
+
+RowLoop::RowLoop(ExportBuilder& builder, Value* count, std::span<Value* const> carried, size_t stacked) : b_(builder) {
+  for (size_t i = 0; i < stacked; ++i) lists_.push_back(b_.list({}, types().tensor));
+  std::vector<Value*> inputs{count, b_.constant(IValue(true))};
+  inputs.insert(inputs.end(), carried.begin(), carried.end());
+  loop_ = b_.insert(sym::Loop, inputs, 0);
+  body_ = loop_->addBlock();
+  body_->addParameter(types().integer);
+  for (Value* v : carried) body_->addParameter(anySizes(v->type()));
+}
+
+std::vector<Value*> RowLoop::carried() const {
+  std::vector<Value*> out;
+  for (size_t i = 1; i < body_->parameters().size(); ++i) out.push_back(body_->parameter(i));
+  return out;
+}
+
+bool RowLoop::finish(std::span<Value* const> carried, std::span<Value* const> rows, Json at) {
+  if (carried.size() + 1 != body_->parameters().size() || rows.size() != lists_.size())
+    return b_.fail(at, "the graph does not return as many values as the node has");
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!b_.call("aten::append", {lists_[i], rows[i]}, at)) return false;
+  body_->addResult(b_.constant(IValue(true)));
+  for (size_t i = 0; i < carried.size(); ++i) {
+    TypePtr type = body_->parameter(i + 1)->type();
+    if (anySizes(carried[i]->type()) != type)
+      return b_.fail(at, fmt::format("the value {} that is carried becomes one of another type", i));
+    body_->addResult(carried[i]);
+    loop_->addOutput(type);
+  }
+  return true;
+}
+
+bool RowLoop::results(std::span<const int64_t> dims, std::vector<Value*>& out, Json at) {
+  out.insert(out.end(), loop_->outputs().begin(), loop_->outputs().end());
+  for (size_t i = 0; i < lists_.size(); ++i) {
+    Value* stacked = b_.call("aten::stack", {lists_[i], b_.constant(IValue(dims[i]))}, at);
+    if (!stacked) return false;
+    out.push_back(stacked);
+  }
+  return true;
+}
+
+Value* rowOf(ExportBuilder& b, Value* tensor, int64_t dim, Value* index, Json at) {
+  return b.call("aten::select", {tensor, b.constant(IValue(dim)), index}, at);
+}
+
+}  // namespace tscompile::exported
