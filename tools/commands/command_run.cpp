@@ -53,7 +53,9 @@ class RunCommandExecutor {
 
  private:
   void deliver(std::span<const IValue> outputs) {
-    checkOutputs(outputs);
+    const uint64_t elements = checkOutputs(outputs);
+    // Each takes a digit and a blank at least.
+    if (run_.print && elements > session_.common.limits.printBytes / 2) return session_.failAtPrintLimit();
     if (!run_.outputs.empty() && !writeOutputs(run_.outputs, outputs, session_.diagnostics)) return;
     if (session_.common.json) {
       if (run_.outputs.empty() || run_.print) describeOutputsJson(outputs, run_.print, session_.out);
