@@ -30,8 +30,8 @@ std::atomic<int64_t> gTaken{0};
 std::atomic<int64_t> gLimit{INT64_MAX};
 std::atomic<bool> gLacked{false};
 
-// The heap rounds sizes up, and loses about as much in front of a block as it is aligned to; what it has really taken is
-// counted.
+// The heap rounds sizes up, and loses about as much in front of a block as it is aligned to; what it has really taken
+// is counted.
 void* systemAllocate(size_t bytes) {
   if (!takeFromHeap(bytes)) return nullptr;
   void* block = std::aligned_alloc(kAlignment, bytes);

@@ -61,9 +61,9 @@ class ArgExtreme {
           block = buffer_;
         }
         searchBlock(block, n, i, best, index);
+        context.checkInterrupt(n);
       }
       put(result, 1, 1, &best, &index);
-      context.checkInterrupt(run.size);
     });
   }
 
@@ -89,9 +89,10 @@ class ArgExtreme {
             in = buffer_;
           }
           joinRow(best, index, in, static_cast<Index>(r), n);
+          context.checkInterrupt(n);
         }
         put(result + i * step, step, n, best, index);
-        context.checkInterrupt(down.size * n);
+        context.checkInterrupt(n);
       }
     });
   }

@@ -67,7 +67,12 @@ class RunCommandExecutor {
   }
 
   int deliver(std::span<const IValue> outputs) {
-    checkOutputs(outputs);
+    const uint64_t elements = checkOutputs(outputs);
+    // Each takes a digit and a blank at least.
+    if (run_.print && elements > session_.common.limits.printBytes / 2) {
+      session_.failAtPrintLimit();
+      return kExitDone;
+    }
     if (!run_.outputs.empty() && !writeOutputs(run_.outputs, outputs, session_.diagnostics)) return kExitDone;
     const Expectations& expected = options_.own.of<RunChecks>().expected;
     if (!expected.empty()) {

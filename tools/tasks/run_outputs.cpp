@@ -25,7 +25,12 @@ struct Statistics {
 };
 
 // Of a real tensor with elements. NaN anywhere makes all of them NaN, as in PyTorch.
-Statistics statistics(const Tensor& t) {
+Statistics statistics(const Tensor& given) {
+  // Elements that stand for many count once: the mean stays what it is.
+  Dims sizes(given.sizes());
+  for (int d = 0; d < given.rank(); ++d)
+    if (given.stride(d) == 0) sizes[static_cast<size_t>(d)] = 1;
+  const Tensor t = given.withGeometry(sizes, given.strides(), given.offset());
   Statistics s{HUGE_VAL, -HUGE_VAL, 0};
   double sum = 0;
   bool anyNaN = false;
@@ -185,6 +190,7 @@ class SizeCheck {
     constexpr uint64_t kMostItems = uint64_t{16} << 20;
     if (depth > kMostDepth)
       throw ExecutionError(ErrorKind::Limit, fmt::format("an output nests more than {} deep", kMostDepth));
+    if (v.isTensor() && v.tensorImpl()) elements_ += static_cast<uint64_t>(v.tensorImpl()->numel());
     if (++items_ > kMostItems)
       throw ExecutionError(ErrorKind::Limit, fmt::format("the outputs have more than {} items", kMostItems));
     auto all = [&](const std::vector<IValue>& items) {
@@ -200,15 +206,18 @@ class SizeCheck {
     }
   }
 
+  uint64_t elements() const { return elements_; }
+
  private:
-  uint64_t items_ = 0;
+  uint64_t items_ = 0, elements_ = 0;
 };
 
 }  // namespace
 
-void checkOutputs(std::span<const IValue> values) {
+uint64_t checkOutputs(std::span<const IValue> values) {
   SizeCheck check;
   for (const IValue& v : values) check.value(v);
+  return check.elements();
 }
 
 bool writeOutputs(const std::string& folder, std::span<const IValue> values, Diagnostics& diagnostics) {

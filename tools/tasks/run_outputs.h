@@ -10,8 +10,9 @@
 namespace tscompile {
 
 // Values that share parts may be larger written down than in memory, and may even hold themselves: throws an
-// ExecutionError (Limit) for those that cannot be written. The functions below expect that it was asked.
-void checkOutputs(std::span<const IValue> values);
+// ExecutionError (Limit) for those that cannot be written. Tells the elements of all tensors. The functions below
+// expect that it was asked.
+uint64_t checkOutputs(std::span<const IValue> values);
 
 // Writes DIR/outputs.json and a file for each tensor; the list comes last, so that it never tells of files that are not
 // there. False after a report.

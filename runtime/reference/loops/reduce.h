@@ -180,7 +180,7 @@ class Reduction {
       auto* in = reinterpret_cast<const In*>(p);
       for (int64_t i = 0; i < run.size; i += kRun) {
         reducer_.add(acc, partOf(in + i, std::min(kRun, run.size - i), result));
-        if (run.size > kRun) context_.checkInterrupt(kRun);
+        context_.checkInterrupt(std::min(kRun, run.size - i));
       }
       return;
     }
@@ -188,6 +188,7 @@ class Reduction {
       int64_t n = std::min(kTile, run.size - i);
       load_(p + i * run.stride, run.stride, buffer_, n);
       reducer_.add(acc, partOf(buffer_, n, result));
+      context_.checkInterrupt(n);
     }
   }
   Part partOf(const In* p, int64_t n, int64_t result) const {
