@@ -77,6 +77,7 @@ deb() {
   cat >"$tree/usr/share/lintian/overrides/tscompile" <<'END'
 # One package for the tool, the headers and the C interface, which belong to one version.
 tscompile: package-name-doesnt-match-sonames *
+tscompile: link-to-shared-library-in-wrong-package *
 # Made outside of Debian: there is no address for its mail.
 tscompile: bogus-mail-host Maintainer *
 tscompile: bogus-mail-host-in-debian-changelog *
