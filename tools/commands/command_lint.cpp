@@ -7,9 +7,11 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/lint.h"
+#include "tools/reports/repaired_text.h"
 #include "tools/tasks/graphs.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tscompile {
 namespace {
@@ -18,13 +20,19 @@ struct Counts {
   size_t errors = 0, warnings = 0, notes = 0;
 };
 
+std::pair<uint32_t, uint32_t> placeOf(const Diagnostic& d) {
+  if (!d.range.valid()) return {0, 0};
+  const LineColumn place = d.range.file->lineColumn(d.range.begin);
+  return {place.line, place.column};
+}
+
 // Findings of one file in the order of their places.
 std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) {
   std::vector<Diagnostic> out;
   for (const Diagnostic& d : diagnostics.list())
     if (!errorsOnly || d.severity == Severity::Error) out.push_back(d);
   std::stable_sort(out.begin(), out.end(),
-                   [](const Diagnostic& a, const Diagnostic& b) { return a.range.begin < b.range.begin; });
+                   [](const Diagnostic& a, const Diagnostic& b) { return placeOf(a) < placeOf(b); });
   return out;
 }
 
@@ -71,12 +79,46 @@ class LintCommand {
     Result<ParsedText> text = session_.parse(file, reading);
     if (!text) {
       if (code_ <= kExitNegative) code_ = exitCode(diagnostics.firstErrorKind());
+      lookBehind(file, reading);
       return;
     }
     bool good = true;
     for (const Graph* g : topGraphs(*text)) good &= verify(*g, allOps(), diagnostics);
     lint(*text, diagnostics);
     if (!good && code_ == kExitDone) code_ = kExitNegative;
+  }
+
+  // What else is wrong with a text that cannot be read: without the lines that cannot, again and again.
+  void lookBehind(const std::string& file, const ParseOptions& reading) {
+    constexpr int kMostRounds = 4;
+    Diagnostics& diagnostics = session_.diagnostics;
+    if (file == "-" || diagnostics.full() || diagnostics.list().empty()) return;
+    const SourceFile* source = diagnostics.list().front().range.file;
+    if (!source) return;
+    ParseOptions options = reading;
+    options.limits = session_.common.limits;
+    for (int round = 0; round < kMostRounds; ++round) {
+      std::set<uint32_t> lines;
+      const std::string repaired = repairedText(*source, diagnostics, lines);
+      if (repaired.empty()) return;
+      Diagnostics found(0);
+      const SourcePtr changed = SourceFile::make(source->path(), repaired);
+      diagnostics.keepAlive(changed);
+      Result<ParsedText> text = parseText(changed, found, options);
+      if (text) {
+        for (const Graph* g : topGraphs(*text)) verify(*g, allOps(), found);
+        lint(*text, found);
+      }
+      bool isNew = false;
+      for (const Diagnostic& d : found.list()) {
+        if (lines.count(placeOf(d).first) || d.message.find(kLeftOut) != std::string::npos) continue;
+        if (!text && d.severity != Severity::Error) continue;             // told when all can be read
+        if (d.message.find("never used") != std::string::npos) continue;  // but for the lines that are left out
+        diagnostics.add(d);
+        isNew |= d.severity == Severity::Error;
+      }
+      if (text || !isNew) return;
+    }
   }
 
   void show(JsonWriter& json) {

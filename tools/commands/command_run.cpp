@@ -32,7 +32,7 @@ class RunCommandExecutor {
     if (!inputs) return session_.finish();
     session_.report();
     CutText cut;
-    model = withEngines(std::move(*model), options_, session_, {}, &cut);
+    model = withEngines(std::move(*model), options_, session_, {}, session_.common.verbose ? &cut : nullptr);
     if (!model) return session_.finish();
 
     session_.progress.step("running");

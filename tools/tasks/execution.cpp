@@ -90,14 +90,16 @@ CutText cutText(const Prepared& prepared, const Partition& partition, bool sized
   out.segments = partition.segments.size();
   if (out.inEngines == out.nodes) return out;
   const RootCauses roots(*prepared.graph, partition);
-  // What keeps most nodes out, by its remedy.
+  // What keeps most nodes out, by its remedy; of large graphs, most of the first ones.
+  constexpr size_t kMostRemedies = 2000;
+  size_t asked = 0;
   std::map<std::string, size_t> remedies;
   forEachNode(*prepared.graph, [&](const Node* n) {
     if (partition.given.contains(n) || partition.decisions[n].accelerated()) return;
     const Decision& d = partition.decisions[roots.of(n)];
     if (out.firstReason.empty())
       out.firstReason = placeName(roots.of(n)) + ": " + std::string(reasonCode(d.reason)) + ", " + d.detail;
-    if (!d.remedy.empty()) ++remedies[textOf(d.remedy)];
+    if (!d.remedy.empty() && ++asked <= kMostRemedies) ++remedies[textOf(d.remedy)];
   });
   const auto most = std::max_element(remedies.begin(), remedies.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });

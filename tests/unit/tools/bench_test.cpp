@@ -67,7 +67,8 @@ TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
   // An event for each layer and one, around them, for the engine; beside them the memory at their ends, and names.
   std::vector<Json> events;
   size_t counters = 0, names = 0;
-  for (const Json& e : readJson(trace)["traceEvents"].items) {
+  const Json written = readJson(trace);
+  for (const Json& e : written["traceEvents"].items) {
     counters += e["ph"].text == "C" && e["args"]["bytes"].number > 0;
     names += e["ph"].text == "M" && !e["args"]["name"].text.empty();
     if (e["ph"].text == "X") events.push_back(e);

@@ -123,8 +123,8 @@ TEST(JsonContract, EveryCommandKeepsItsSchema) {
     if (line.starts_with("TS_COMMAND(")) EXPECT_TRUE(commands.count(line.substr(11, line.find(')') - 11))) << line;
   // And each schema is of something.
   tags.insert("tscompile.diagnostic/1");
-  for (const Json& name : parseJson(runCli({"schema", "--format", "json"}).out)["names"].items)
-    EXPECT_TRUE(tags.count("tscompile." + name.text + "/1")) << name.text;
+  const Json list = parseJson(runCli({"schema", "--format", "json"}).out);
+  for (const Json& name : list["names"].items) EXPECT_TRUE(tags.count("tscompile." + name.text + "/1")) << name.text;
 }
 
 TEST(JsonContract, DiagnosticsKeepTheirSchema) {

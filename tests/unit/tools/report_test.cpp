@@ -46,7 +46,7 @@ TEST(Report, HasTheModelItsTimesAndItsGraph) {
   EXPECT_GT(data["run"]["latency_ms"]["median"].number, 0);
   EXPECT_GT(data["run"]["peak_tensor_bytes"].number, 1 * 6 * 30 * 30 * 4);
   EXPECT_GT(data["run"]["peaks"]["gflops"].number, 0);
-  EXPECT_GT(data["run"]["memory"].size(), 3u);
+  EXPECT_GT(data["run"]["memory"].size(), 1u);
   // Each node has a row, which says what it is; the time of all rows is that of the run.
   double us = data["run"]["other_us"].number;
   std::vector<std::string> modules;

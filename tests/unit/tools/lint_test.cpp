@@ -1,0 +1,100 @@
+// lint finds what is wrong in one run, also in texts that cannot be read.
+#include "tests/support/cli.h"
+#include "tests/support/json.h"
+#include "tests/support/text_file.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <sstream>
+
+namespace tscompile::test {
+namespace {
+
+std::vector<std::string> linesOf(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+// A chain of layers, some with two inputs, each value taken by the next.
+std::vector<std::string> model(size_t nodes) {
+  std::vector<std::string> out = {"graph(%x.0 : Tensor):", "  %one : int = prim::Constant[value=1]()"};
+  for (size_t i = 0; i < nodes; ++i) {
+    const std::string in = "%x." + std::to_string(i), name = "  %x." + std::to_string(i + 1) + " : Tensor = ";
+    const char* calls[] = {"aten::relu(", "aten::tanh(", "aten::sigmoid("};
+    out.push_back(name + (i % 4 == 3 ? "aten::add(" + in + ", " + in + ", %one)" : calls[i % 3] + in + ")"));
+  }
+  out.push_back("  return (%x." + std::to_string(nodes) + ")");
+  return out;
+}
+
+void replace(std::string& line, const std::string& what, const std::string& with) {
+  const size_t at = line.find(what);
+  if (at != std::string::npos) line.replace(at, what.size(), with);
+}
+
+// One mistake in a line. Operators are told of once, so `number` makes each another one.
+void spoil(std::string& line, size_t kind, size_t number) {
+  const size_t open = line.rfind('(');
+  switch (kind) {
+    case 0:  // a name that nothing has
+      line.replace(line.find('%', open), 2, "%zz");
+      break;
+    case 1:  // no bracket
+      line.erase(open, 1);
+      break;
+    case 2:  // no such type
+      replace(line, " : Tensor", " : Tensr");
+      break;
+    case 3:  // no such operator
+      line.insert(line.find("aten::") + 6, "x" + std::to_string(number));
+      break;
+    case 4:  // too many arguments
+      for (size_t i = 0; i < 3 + number; ++i) line.insert(line.size() - 1, ", %one");
+      break;
+    default:  // no equals sign
+      replace(line, " = ", " ");
+  }
+}
+
+TEST(Lint, FindsMixedMistakesInOneRun) {
+  constexpr size_t kKinds = 6, kNodes = 40;
+  std::mt19937 random(7);
+  size_t made = 0, found = 0, told = 0, spurious = 0;
+  TemporaryFolder folder;
+  for (int file = 0; file < 60; ++file) {
+    std::vector<std::string> lines = model(kNodes);
+    std::set<size_t> wrong;
+    for (size_t n = 1 + random() % 8; wrong.size() < n;) {
+      const size_t at = 3 + random() % (kNodes - 2);
+      if (wrong.insert(at).second) spoil(lines[at], random() % kKinds, wrong.size());
+    }
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    const Json report = parseJson(runCli({"lint", folder.write("x.ir", text), "--format", "json"}).out);
+    std::set<size_t> places;
+    for (const Json& f : report["findings"].items) {
+      const auto line = static_cast<size_t>(f["line"].number) - 1;
+      places.insert(line);
+      ++told;
+      spurious += !wrong.count(line);
+    }
+    for (size_t at : wrong) found += places.count(at);
+    made += wrong.size();
+  }
+  EXPECT_GE(static_cast<double>(found), 0.95 * static_cast<double>(made)) << found << " of " << made;
+  EXPECT_LE(static_cast<double>(spurious), 0.05 * static_cast<double>(told)) << spurious << " of " << told;
+}
+
+TEST(Lint, WarningsMayBeErrors) {
+  TemporaryFolder folder;
+  const std::string path = folder.write("x.ir", "graph(%x : Tensor):\n  %y : Tensor = aten::rleu(%x)\n  return (%y)\n");
+  EXPECT_EQ(runCli({"lint", path}).code, 0);
+  EXPECT_EQ(runCli({"lint", path, "--werror"}).code, 1);
+}
+
+}  // namespace
+}  // namespace tscompile::test
