@@ -80,14 +80,15 @@ def requests(driver):
 
 
 def scroll_frames(driver):
-    """Milliseconds between frames while the page scrolls from the top to the end, ascending."""
+    """Milliseconds between frames while the page scrolls from its middle on, a third of a screen each time, ascending."""
     driver.execute_async_script("""
         const done = arguments[arguments.length - 1], times = [];
-        scrollTo(0, 0);
+        const from = document.body.scrollHeight / 2;
+        scrollTo(0, from);
         let last = performance.now(), i = 0;
         const step = now => {
           times.push(now - last); last = now;
-          scrollTo(0, (document.body.scrollHeight - innerHeight) * (++i % 120) / 120);
+          scrollTo(0, from + innerHeight / 3 * ++i);
           if (i < 240) requestAnimationFrame(step); else { window.frames_ = times.slice(5).sort((a, b) => a - b); done(); }
         };
         requestAnimationFrame(step);""")
