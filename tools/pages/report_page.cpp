@@ -100,7 +100,7 @@ class Page {
   }
 
  private:
-  static constexpr size_t kChunk = 50, kMostTableRows = 200;
+  static constexpr size_t kChunk = 20, kMostTableRows = 200;
 
   void head() {
     const std::string title = escaped(report_.path.substr(report_.path.rfind('/') + 1), 120);
