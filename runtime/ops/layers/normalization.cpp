@@ -1,5 +1,6 @@
 // Normalization: batch_norm, instance_norm, layer_norm, group_norm, rms_norm, renorm.
 #include "runtime/engine/layers/group_norm_layer.h"
+#include "runtime/engine/layers/rms_norm_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -591,7 +592,7 @@ void registerNormalizationOps(OpRegistry& ops) {
   add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm);
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-      inferRmsNorm, rmsNormKernel);
+      inferRmsNorm, rmsNormKernel, convertRmsNorm);
   add("aten::group_norm", inferGroupNorm, groupNormKernel, convertGroupNorm);
   add("aten::native_group_norm", inferNativeGroupNorm, nativeGroupNormKernel);
   ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",

@@ -570,6 +570,27 @@ TEST(Engine, ChannelsOfInstancesAreNormalized) {
   c.expectClose({x, m}, 1e-5);
 }
 
+TEST(Engine, RowsAreNormalizedByTheirMeanSquare) {
+  EngineCase c(R"(graph(%x : Tensor, %v : Tensor):
+  %none : NoneType = prim::Constant()
+  %eps : float = prim::Constant[value=0.25]()
+  %last : int[] = prim::Constant[value=[24]]()
+  %two : int[] = prim::Constant[value=[5, 24]]()
+  %w : Float(24) = prim::Constant[value={0}]()
+  %w2 : Float(5, 24) = prim::Constant[value={0}]()
+  %a : Tensor = aten::rms_norm(%x, %last, %w, %eps)
+  %b : Tensor = aten::rms_norm(%a, %two, %w2, %none)
+  %c : Tensor = aten::rms_norm(%b, %last, %none, %none)
+  %d : Tensor = aten::rms_norm(%c, %last, %v, %eps)
+  return (%a, %b, %c, %d)
+)");
+  Tensor x = randn({3, 5, 24}, 1), v = randn({24}, 2);
+  EXPECT_EQ(c.layers({x, v}, true),
+            "rms_norm, rms_norm, rms_norm, kernel aten::rms_norm: the weight or the bias is an input, or not float32");
+  c.expectClose({x, v}, 1e-5);
+  c.expectClose({Tensor::zeros(DType::Float32, Dims{1, 5, 24}), v}, 1e-5);
+}
+
 TEST(Engine, ManyThreadsOneEngine) {
   EngineCase c(kBottleneck);
   Tensor x = randn({1, 32, 20, 20}, 4), y = randn({1, 32, 9, 9}, 5);
