@@ -14,6 +14,10 @@
 namespace tscompile {
 namespace {
 
+struct LintOptions {
+  bool warningsAreErrors = false;
+};
+
 struct Counts {
   size_t errors = 0, warnings = 0, notes = 0;
 };
@@ -30,7 +34,7 @@ std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) 
 
 class LintCommand {
  public:
-  LintCommand(Session& session) : session_(session) {}
+  LintCommand(const LintOptions& options, Session& session) : options_(options), session_(session) {}
 
   int run(const std::vector<std::string>& files) {
     JsonWriter json(session_.out);
@@ -56,7 +60,7 @@ class LintCommand {
       session_.err << "tscompile: " << counted(counts_.errors, "error") << ", " << counted(counts_.warnings, "warning")
                    << ", " << counted(counts_.notes, "note") << "\n";
     }
-    return code_;
+    return options_.warningsAreErrors && counts_.warnings && code_ == kExitDone ? kExitNegative : code_;
   }
 
  private:
@@ -97,6 +101,7 @@ class LintCommand {
     diagnostics.clear();
   }
 
+  const LintOptions& options_;
   Session& session_;
   Counts counts_;
   int code_ = kExitDone;
@@ -104,7 +109,9 @@ class LintCommand {
 
 }  // namespace
 
-static int runLint(const Options& options, Session& session) { return LintCommand(session).run(options.arguments); }
+static int runLint(const Options& options, Session& session) {
+  return LintCommand(options.own.of<LintOptions>(), session).run(options.arguments);
+}
 
 VerbSpec lintCommand() {
   return {.name = "lint",
@@ -116,6 +123,8 @@ VerbSpec lintCommand() {
           .details =
               "Findings go to standard output. The exit code is 1 if one of them is an error, 3 if a text\n"
               "cannot be read.\n",
+          .options = {{"--warnings-as-errors", "", "let warnings decide the exit code as errors do",
+                       [](Options& o, const std::string&) { o.own.of<LintOptions>().warningsAreErrors = true; }}},
           .command = runLint};
 }
 
