@@ -182,6 +182,7 @@ Examples:
 OptionSpecs compileOptions() {
   return partitioningOptions() +
          OptionSpecs{requireFullOption(),
+                     settingOption("rewrite"),
                      settingOption("precision"),
                      enablePrecisionOption(),
                      settingOption("tactics"),
