@@ -1,6 +1,7 @@
 #include "api/compile_settings.h"
 
 #include "ir/support/quantities.h"
+#include "passes/catalog.h"
 #include "runtime/engine/network/tactics.h"
 
 #include <fmt/core.h>
@@ -88,6 +89,16 @@ Texts coverageOf(const CompileSpec& spec) {
   return {fmt::format("{:.17g}", percent)};
 }
 
+bool setQuery(CompileSpec& spec, const std::string& v) {
+  Diagnostics problems;
+  Result<Query> query = Query::parse(v, problems);
+  if (!query || !loweringDatabase().unknownNames(*query).empty()) return false;
+  // What only leaves out, leaves out of what there would be.
+  const bool isWhole = !query->included().empty();
+  spec.lowering.query = isWhole ? *query : query->including(LowerOptions().query.included());
+  return true;
+}
+
 bool isUsual(const PlanSettings& s) {
   const PlanSettings usual;
   return s.onFailure == usual.onFailure && s.maxUseRatio == usual.maxUseRatio && s.provenance == usual.provenance &&
@@ -139,6 +150,9 @@ constexpr CompileSetting kSettings[] = {
      textsOf<&S::withoutConverters>,
      {},
      true},
+    {"rewrite", "QUERY", "entries of lowering by tag or name (default: +default), such as '+default,fast_run'",
+     setQuery, [](const S& s) { return Texts{s.lowering.query.text()}; },
+     "a query of names and tags that 'tscompile passes' lists"},
     {"no-lower", "", "take the graph as it is", [](S& s, const std::string&) { return s.lower = false, true; },
      [](const S& s) { return flag(!s.lower); }},
     {"precision", "f32|f16|bf16|int8", "how engines store weights of products (default: f32)",
@@ -175,8 +189,6 @@ constexpr CompileSetting kSettings[] = {
      .takes = "a percentage from 0 to 100",
      .valueOptional = true},
     // Of C++ alone: texts could not say them.
-    {.name = "lowering.query",
-     .get = [](const S& s) { return flag(s.lowering.query.text() != LowerOptions().query.text()); }},
     {.name = "lowering.database", .get = [](const S& s) { return flag(s.lowering.database != nullptr); }},
     {.name = "lowering.settings", .get = [](const S& s) { return flag(!isUsual(s.lowering.settings)); }},
     {.name = "lowering.arguments", .get = [](const S& s) { return flag(!s.lowering.arguments.empty()); }},

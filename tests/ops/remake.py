@@ -3,8 +3,9 @@
 
     remake.py [--check] FILE.cases...
 
-`out:` and `after` lines are made anew; a row with neither `out:` nor `err:` gets them. With --check nothing is written,
-and results that differ by more than the file's tolerances are listed. A case whose graph starts with a line
+A row with neither `out:` nor `err:` gets `out:` lines, and a row whose results differ from PyTorch's by more than the
+tolerances gets new ones; the others stay as they are, so that PyTorch may be a later one than wrote them. With --check
+nothing is written, and results that differ are listed. A case whose graph starts with a line
 `# not PyTorch's: REASON` is left alone.
 """
 import os
@@ -158,12 +159,17 @@ def remake(path, check):
             complain(f"PyTorch does not fail for {inputs}")
             out += piece
             continue
+        differing = [(got, want) for want, got in zip(told, results)
+                     if not close(got, converted(torch_values.value(want), "float" if isinstance(got, float) else ""),
+                                  case.tolerance)]
         if check:
             if len(told) != len(results):
                 complain(f"{len(results)} results, not {len(told)}, for {inputs}")
-            for want, got in zip(told, results):
-                if not close(got, converted(torch_values.value(want), "float" if isinstance(got, float) else ""), case.tolerance):
-                    complain(f"for {inputs} PyTorch returns {torch_values.text_of(got)}, the file has {want}")
+            for got, want in differing:
+                complain(f"for {inputs} PyTorch returns {torch_values.text_of(got)}, the file has {want}")
+            continue
+        if len(told) == len(results) and not differing and not after:
+            out += piece
             continue
         out += [l for l in piece if l.startswith("in:")]
         out += ["out: " + torch_values.text_of(r) for r in results]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/pointwise_ops.h"
 #include "runtime/kernels/simd.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +20,24 @@ inline std::vector<float> randomFloats(int64_t count, uint32_t seed, float low =
   std::vector<float> values(static_cast<size_t>(count));
   for (float& v : values) v = distribution(engine);
   return values;
+}
+
+// What the step of an activation computes.
+inline double stepOf(Activation a, double x, double alpha, double beta) {
+  auto op = PointwiseOp::Copy;
+  switch (a) {
+    case Activation::None:
+      break;
+#define TS_ACTIVATION(name, ...) \
+  case Activation::name:         \
+    op = PointwiseOp::name;      \
+    break;
+#include "runtime/kernels/pointwise_ops.def"
+  }
+  auto in = static_cast<float>(x);
+  float out = 0;
+  pointwiseFunction(op)(&in, nullptr, nullptr, &out, 1, static_cast<float>(alpha), static_cast<float>(beta));
+  return out;
 }
 
 inline double activationOf(Activation a, double x, double alpha, double beta) {
@@ -55,14 +74,16 @@ inline double activationOf(Activation a, double x, double alpha, double beta) {
       return -x > 20 ? x : -std::log1p(std::exp(-x));
     case Activation::Softplus:
       return x > 20 ? x : std::log1p(std::exp(x));
+    default:
+      return stepOf(a, x, alpha, beta);
   }
-  return x;
 }
 
 inline constexpr Activation kActivations[] = {
-    Activation::None,        Activation::Relu, Activation::Clamp,    Activation::LeakyRelu, Activation::Sigmoid,
-    Activation::Tanh,        Activation::Gelu, Activation::GeluTanh, Activation::Silu,      Activation::HardSwish,
-    Activation::HardSigmoid, Activation::Elu,  Activation::Mish,     Activation::Softplus,  Activation::LogSigmoid};
+    Activation::None,
+#define TS_ACTIVATION(name, ...) Activation::name,
+#include "runtime/kernels/pointwise_ops.def"
+};
 
 // Each instruction set this machine has, best last; the best is in force again afterwards.
 template <class Body>

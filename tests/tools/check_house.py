@@ -193,6 +193,18 @@ class House:
                     if path.split("/")[0] in FOLDERS and path not in known:
                         self.fault(f"{f}: there is no {path}")
 
+    def check_examples(self):
+        """The commits that docs/extending.md names touch no more files than it says, where the history is there."""
+        numbers = {w: n + 1 for n, w in enumerate("one two three four five six seven eight".split())}
+        for section in text("docs/extending.md").split("\n## ")[1:]:
+            title = section.split("\n", 1)[0]
+            most = re.search(r"(\w+) files$", title)
+            for subject in re.findall(r"By example: `git log --grep '([^']+)'`", section):
+                found = subprocess.run(["git", "log", "--no-merges", "-1", "--fixed-strings", "--grep", subject, "--format=%h",
+                                        "--name-only"], cwd=ROOT, text=True, capture_output=True).stdout.split()
+                if found and len(found) - 1 > numbers[most[1]]:
+                    self.fault(f"docs/extending.md: {title}: commit {found[0]} touches {len(found) - 1} files")
+
     # ---- build ----
 
     def check_build(self, build):
@@ -218,6 +230,7 @@ def main():
     house.check_unreferenced()
     house.check_words()
     house.check_documents()
+    house.check_examples()
     if arguments.build:
         house.check_build(arguments.build)
     for message in house.faults:

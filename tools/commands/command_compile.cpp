@@ -190,6 +190,7 @@ Examples:
 OptionSpecs compileOptions() {
   return partitioningOptions() +
          OptionSpecs{requireFullOption(),
+                     settingOption("rewrite"),
                      settingOption("precision"),
                      enablePrecisionOption(),
                      settingOption("tactics"),

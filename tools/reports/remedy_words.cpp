@@ -72,7 +72,8 @@ std::vector<std::string> optionWords(const std::string& setting) {
 }
 
 std::string optionText(const std::string& setting) {
-  return join(optionWords(setting), " ", [](const std::string& word) { return word; });
+  return join(optionWords(setting), " ",
+              [](const std::string& word) { return word.find(' ') == std::string::npos ? word : "'" + word + "'"; });
 }
 
 std::string commandLineWords(const Remedy& r) {

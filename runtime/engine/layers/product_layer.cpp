@@ -13,10 +13,20 @@ Epilogue ProductLayer::epilogueOf(const Frame& frame) const {
 }
 
 std::string ProductLayer::epilogueName() const {
-  static constexpr const char* kNames[] = {"",      "+relu",    "+clamp", "+leaky_relu", "+sigmoid",     "+tanh",
-                                           "+gelu", "+gelu",    "+silu",  "+hardswish",  "+hardsigmoid", "+elu",
-                                           "+mish", "+softplus"};
-  return std::string(residual == kNoResidual ? "" : "+add") + kNames[static_cast<size_t>(activation)];
+  static constexpr std::string_view kNames[] = {
+      "",
+#define TS_ACTIVATION(name, ...) #name,
+#include "runtime/kernels/pointwise_ops.def"
+  };
+  std::string text = residual == kNoResidual ? "" : "+add";
+  // LeakyRelu is "+leaky_relu".
+  for (bool first = true; char c : kNames[static_cast<size_t>(activation)]) {
+    const bool isUpper = c >= 'A' && c <= 'Z';
+    if (isUpper) text += first ? '+' : '_';
+    text += isUpper ? static_cast<char>(c - 'A' + 'a') : c;
+    first = false;
+  }
+  return text;
 }
 
 void ProductLayer::scaleColumns(const Tensor& scale, const Tensor& shift) {

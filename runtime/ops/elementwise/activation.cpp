@@ -65,9 +65,9 @@ void celuKernel(KernelCall& call) {
   call.require(alpha != 0, "alpha cannot be 0 for CELU");
   eluWith(call, alpha, 1, 1 / alpha);
 }
-void seluKernel(KernelCall& call) {
-  eluWith(call, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
-}
+// Klambauer et al. 2017, "Self-Normalizing Neural Networks".
+constexpr double kSeluAlpha = 1.6732632423543772848170429916717, kSeluScale = 1.0507009873554804934193349852946;
+void seluKernel(KernelCall& call) { eluWith(call, kSeluAlpha, kSeluScale, 1); }
 
 void leakyWith(KernelCall& call, const ScalarArgument& slope) {
   mapInputs<kFloats, 1>(call, [=](auto x) { return x > 0 ? x : x * slope.as<decltype(x)>(); });
@@ -273,6 +273,7 @@ int eluSteps(StepBuilder& b) {
   if (b.number(2) != 1 || b.number(3) != 1) return b.fail("the scales are not 1");
   return b.stepWith(b.number(1), 0, PointwiseOp::Elu, b.value(0));
 }
+int seluSteps(StepBuilder& b) { return b.stepWith(kSeluAlpha * kSeluScale, kSeluScale, PointwiseOp::Selu, b.value(0)); }
 int softplusSteps(StepBuilder& b) {
   if (b.number(1) != 1 || b.number(2) != 20) return b.fail("beta is not 1, or the threshold is not 20");
   return b.step(PointwiseOp::Softplus, b.value(0));
@@ -309,7 +310,7 @@ void registerActivationOps(OpRegistry& ops) {
       convertPointwise<PointwiseOp::Mish>, kFloatingTypes, Cost::Function);
   add("aten::elu", eluKernel, convertPointwise<eluSteps>, kFloatingTypes, Cost::Function);
   add("aten::celu", celuKernel, nullptr, kFloatingTypes, Cost::Function);
-  add("aten::selu", seluKernel, nullptr, kFloatingTypes, Cost::Function);
+  add("aten::selu", seluKernel, convertPointwise<seluSteps>, kFloatingTypes, Cost::Function);
   add("aten::leaky_relu", leakyReluKernel, convertPointwise<leakyReluSteps>);
 
   auto plain = [&](std::string_view name, KernelFunction kernel, ConvertFunction convert, Cost cost) {

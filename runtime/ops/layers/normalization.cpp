@@ -1,5 +1,6 @@
 // Normalization: batch_norm, instance_norm, layer_norm, group_norm, rms_norm, renorm.
 #include "runtime/engine/layers/group_norm_layer.h"
+#include "runtime/engine/layers/rms_norm_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
@@ -75,8 +76,20 @@ struct BatchArguments {
   double momentum, eps;
 };
 
+// _native_batch_norm_legit_no_training says by its name what the others say by argument 5.
+template <class Call>
+bool saysTraining(const Call& call) {
+  return call.size() > 7;
+}
+template <class Call>
+bool isTraining(const Call& call) {
+  return saysTraining(call) && call.flag(5);
+}
+
 BatchArguments batchArguments(const KernelCall& call) {
-  return {call.tensor(1), call.tensor(2), call.tensor(3), call.tensor(4), call.flag(5), call.number(6), call.number(7)};
+  const size_t momentum = saysTraining(call) ? 6 : 5;
+  return {call.tensor(1),   call.tensor(2),        call.tensor(3),           call.tensor(4),
+          isTraining(call), call.number(momentum), call.number(momentum + 1)};
 }
 
 void inferBatchNorm(InferCall& call) {
@@ -87,7 +100,7 @@ void inferBatchNorm(InferCall& call) {
   int64_t channels = x.sizes[1];
   const char* names[] = {"weight", "bias", "running_mean", "running_var"};
   for (size_t i = 0; i < 4; ++i) requirePerChannel(call, i + 1, channels, x.dtype, names[i]);
-  bool training = call.flag(5), empty = call.op().schema().returns.size() == 1 && knownNumel(x.sizes) == 0;
+  bool training = isTraining(call), empty = call.op().schema().returns.size() == 1 && knownNumel(x.sizes) == 0;
   for (size_t i = 3; i < 5; ++i)
     call.require(training || empty || !call.isNone(i), "{} must be defined in evaluation mode", names[i - 1]);
   call.result(x);
@@ -202,6 +215,17 @@ void batchNormKernel(KernelCall& call) {
       copyTensor(saved, Tensor::of<double>(saved.sizes(), values));
     }
   });
+}
+
+// The statistics of the batch, which are results as well, are empty outside of training.
+void convertNativeBatchNorm(ConvertCall& call) {
+  BatchArguments a = batchArguments(call);
+  if (a.training) return convertToKernel(call, "the statistics are those of the batch");
+  std::vector<IValue> arguments;
+  for (size_t i = 0; i < 5; ++i) arguments.push_back(call.argument(i));
+  arguments.insert(arguments.end(), {false, a.momentum, a.eps, false});
+  call.setResult(0, call.compute("aten::batch_norm", std::move(arguments)));
+  for (size_t i : {1, 2}) call.setResult(i, Tensor::empty(call.spec(i).dtype, Dims{0}));
 }
 
 // ---- instance_norm: batch_norm where each sample is a batch of its own ----
@@ -562,12 +586,13 @@ void registerNormalizationOps(OpRegistry& ops) {
   };
   constexpr TrainedArguments kRunning{.first = 3, .end = 5, .training = 5};
   add("aten::batch_norm", inferBatchNorm, batchNormKernel, convertBatchNorm, kRunning);
-  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, nullptr, kRunning);
+  add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, convertNativeBatchNorm, kRunning);
+  add("aten::_native_batch_norm_legit_no_training", inferBatchNorm, batchNormKernel, convertNativeBatchNorm);
   add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertInstanceNorm, kRunning);
   add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm);
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-      inferRmsNorm, rmsNormKernel);
+      inferRmsNorm, rmsNormKernel, convertRmsNorm);
   add("aten::group_norm", inferGroupNorm, groupNormKernel, convertGroupNorm);
   add("aten::native_group_norm", inferNativeGroupNorm, nativeGroupNormKernel);
   ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",

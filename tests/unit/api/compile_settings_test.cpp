@@ -19,6 +19,7 @@ TEST(CompileSettings, TextsComeBack) {
                                           "shape=x=1..8x3x224x224:f32",
                                           "opt-shape=x=4x3x224x224:f32",
                                           "without-converter=aten::mish",
+                                          "rewrite=+default +fast_run -log1p <2",
                                           "no-lower",
                                           "precision=int8",
                                           "tactics=measure",
@@ -43,16 +44,33 @@ TEST(CompileSettings, TextsComeBack) {
 TEST(CompileSettings, WhatIsByDefaultIsNotSaid) {
   EXPECT_TRUE(saidSettings(CompileSpec()).empty());
   CompileSpec spec;
-  for (const char* text : {"method=forward", "strategy=dependency", "precision=f32", "tactics=model"})
+  for (const char* text :
+       {"method=forward", "strategy=dependency", "precision=f32", "tactics=model", "rewrite=default"})
     EXPECT_TRUE(applySetting(spec, text)) << text;
   EXPECT_TRUE(saidSettings(spec).empty());
 }
 
 TEST(CompileSettings, RefusesWhatCannotBe) {
-  for (const char* text :
-       {"", "=", "nothing", "nothing=1", "method", "no-lower=1", "min-block-size=0", "min-block-size=-1",
-        "strategy=best", "shape=x", "precision=f64", "tactics=guess", "threads=0", "threads=5000",
-        "workspace-size=much", "require-full=101", "require-full=nan", "lowering.query=all", "lowering.arguments"}) {
+  for (const char* text : {"",
+                           "=",
+                           "nothing",
+                           "nothing=1",
+                           "method",
+                           "no-lower=1",
+                           "min-block-size=0",
+                           "min-block-size=-1",
+                           "strategy=best",
+                           "shape=x",
+                           "precision=f64",
+                           "tactics=guess",
+                           "threads=0",
+                           "threads=5000",
+                           "workspace-size=much",
+                           "require-full=101",
+                           "require-full=nan",
+                           "rewrite=defualt",
+                           "rewrite=+a +",
+                           "lowering.arguments"}) {
     CompileSpec spec;
     EXPECT_FALSE(applySetting(spec, text)) << text;
   }

@@ -451,6 +451,51 @@ TEST(Engine, OperatorsThatAreOneStep) {
   }
 }
 
+// Whatever record has a converter: new ones need no line here.
+TEST(Engine, ElementwiseOperatorsOfOneTensorAreOneLoop) {
+  Tensor x = randn({3, 70}, 1);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = 0.1f + std::fabs(x.data<float>()[i]);
+  size_t seen = 0;
+  for (Symbol kind : allOps().kinds(true)) {
+    for (const Operator* op : allOps().overloads(kind)) {
+      if (!op->isImplemented() || !op->has(Trait::Elementwise) || !op->def().convert) continue;
+      if (op->schema().arguments.size() != 1 || op->schema().isMutable()) continue;
+      SCOPED_TRACE(op->fullName());
+      EngineCase c(fmt::format("graph(%x : Tensor):\n  %r : Tensor = {}(%x)\n  return (%r)\n", kind.text()));
+      EXPECT_EQ(c.layers({x}, true).substr(0, 9), "pointwise");
+      c.expectClose({x}, 1e-5);
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 30u);
+}
+
+// The layer is called by its product and by what it takes in, of whatever name.
+TEST(Engine, ProductsTakeEveryActivation) {
+  constexpr const char* kCalls[][2] = {{"relu(%a)", "+relu"},       {"leaky_relu(%a, %half)", "+leaky_relu"},
+                                       {"silu(%a)", "+silu"},       {"hardswish(%a)", "+hard_swish"},
+                                       {"mish(%a)", "+mish"},       {"log_sigmoid(%a)", "+log_sigmoid"},
+                                       {"tanh(%a)", "+tanh"},       {"softplus(%a, %one, %twenty)", "+softplus"},
+                                       {"sigmoid(%a)", "+sigmoid"}, {"hardsigmoid(%a)", "+hard_sigmoid"}};
+  for (const auto& [call, name] : kCalls) {
+    SCOPED_TRACE(call);
+    EngineCase c(fmt::format(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %half : float = prim::Constant[value=0.5]()
+  %one : int = prim::Constant[value=1]()
+  %twenty : int = prim::Constant[value=20]()
+  %w : Float(8, 40) = prim::Constant[value={{0}}]()
+  %a : Tensor = aten::linear(%x, %w, %none)
+  %r : Tensor = aten::{}
+  return (%r)
+)",
+                             call));
+    Tensor x = randn({5, 40}, 2);
+    EXPECT_EQ(c.layers({x}), std::string("matmul") + name);
+    c.expectClose({x}, 1e-5);
+  }
+}
+
 TEST(Engine, KernelsSayWhyTheyAreNoLayers) {
   struct Case {
     const char* call;
@@ -523,6 +568,27 @@ TEST(Engine, ChannelsOfInstancesAreNormalized) {
   Tensor x = randn({2, 6, 5, 7}, 1), m = Tensor::zeros(DType::Float32, Dims{6});
   EXPECT_EQ(c.layers({x, m}, true), "group_norm, kernel aten::instance_norm: there are running statistics");
   c.expectClose({x, m}, 1e-5);
+}
+
+TEST(Engine, RowsAreNormalizedByTheirMeanSquare) {
+  EngineCase c(R"(graph(%x : Tensor, %v : Tensor):
+  %none : NoneType = prim::Constant()
+  %eps : float = prim::Constant[value=0.25]()
+  %last : int[] = prim::Constant[value=[24]]()
+  %two : int[] = prim::Constant[value=[5, 24]]()
+  %w : Float(24) = prim::Constant[value={0}]()
+  %w2 : Float(5, 24) = prim::Constant[value={0}]()
+  %a : Tensor = aten::rms_norm(%x, %last, %w, %eps)
+  %b : Tensor = aten::rms_norm(%a, %two, %w2, %none)
+  %c : Tensor = aten::rms_norm(%b, %last, %none, %none)
+  %d : Tensor = aten::rms_norm(%c, %last, %v, %eps)
+  return (%a, %b, %c, %d)
+)");
+  Tensor x = randn({3, 5, 24}, 1), v = randn({24}, 2);
+  EXPECT_EQ(c.layers({x, v}, true),
+            "rms_norm, rms_norm, rms_norm, kernel aten::rms_norm: the weight or the bias is an input, or not float32");
+  c.expectClose({x, v}, 1e-5);
+  c.expectClose({Tensor::zeros(DType::Float32, Dims{1, 5, 24}), v}, 1e-5);
 }
 
 TEST(Engine, ManyThreadsOneEngine) {

@@ -86,18 +86,10 @@ TEST(EnginePointwise, ActivationsAreNear) {
   struct {
     PointwiseOp op;
     Activation activation;
-  } pairs[] = {{PointwiseOp::Relu, Activation::Relu},
-               {PointwiseOp::Sigmoid, Activation::Sigmoid},
-               {PointwiseOp::Gelu, Activation::Gelu},
-               {PointwiseOp::GeluTanh, Activation::GeluTanh},
-               {PointwiseOp::Silu, Activation::Silu},
-               {PointwiseOp::HardSwish, Activation::HardSwish},
-               {PointwiseOp::HardSigmoid, Activation::HardSigmoid},
-               {PointwiseOp::Mish, Activation::Mish},
-               {PointwiseOp::Softplus, Activation::Softplus},
-               {PointwiseOp::Clamp, Activation::Clamp},
-               {PointwiseOp::LeakyRelu, Activation::LeakyRelu},
-               {PointwiseOp::Elu, Activation::Elu}};
+  } pairs[] = {
+#define TS_ACTIVATION(name, ...) {PointwiseOp::name, Activation::name},
+#include "runtime/kernels/pointwise_ops.def"
+  };
   atEachSimdLevel([&] {
     for (auto [op, activation] : pairs) {
       SCOPED_TRACE(static_cast<int>(op));
