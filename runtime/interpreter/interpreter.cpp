@@ -186,6 +186,9 @@ std::string describe(const IValue& v) {
   if (v.isList() && v.toList().elementType->isTensor())
     return typeText(dynamicType(v)) + " of " + std::to_string(v.toList().items.size());
   constexpr size_t kShown = 60;
+  // Not more of a text than is shown: it may be what took all memory.
+  if (v.isString() && v.toString().size() > kShown)
+    return shortText(IValue(std::string(v.toString().substr(0, kShown))), kShown, LiteralStyle::Plain) + "...";
   if (v.isString() || v.isNumber() || v.isNone() || v.isDevice() || v.isList() || v.isTuple())
     return shortText(v, kShown, LiteralStyle::Plain);
   return abbreviate(typeText(dynamicType(v), TypeStyle::Schema), kShown);
