@@ -3,6 +3,8 @@
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/reference/loops/copy.h"
 
+#include <algorithm>
+
 namespace tscompile {
 
 int StepBuilder::fail(std::string_view why) {
@@ -33,14 +35,25 @@ int StepBuilder::scaled(int v, size_t alphaAt) {
   return alpha == 1 ? v : step(PointwiseOp::Mul, v, constant(alpha));
 }
 
+namespace {
+
+bool isLogic(const PointwiseProgram& program) {
+  return std::all_of(program.values().begin(), program.values().end(), [](const PointwiseProgram::Value& v) {
+    return v.kind != PointwiseProgram::Value::Kind::Step || v.op == PointwiseOp::And || v.op == PointwiseOp::Or ||
+           v.op == PointwiseOp::Xor || v.op == PointwiseOp::Not;
+  });
+}
+
+}  // namespace
+
 bool StepBuilder::finish(int result) {
   std::optional<PointwiseType> type = pointwiseType(call_.spec().dtype);
   bool floats = false;
   for (TensorId id : inputs_) floats |= call_.network()[id].isFloat();
   if (!type) fail("the result is neither float32 nor bool");
   if (inputs_.empty()) fail("all arguments are known");
-  // Logic on bool alone is integer work.
-  if (type != PointwiseType::F32 && !floats) fail("no argument is float32");
+  // Arithmetic on bool alone is integer work, or refused.
+  if (type != PointwiseType::F32 && !floats && !isLogic(program_)) fail("no argument is float32");
   if (!problem_.empty()) return false;
   program_.output(result, *type);
   TensorId output = call_.makeResult();

@@ -149,7 +149,8 @@ void transformKernel(KernelCall& call) {
 // One dimension after the other, as transformAll does it.
 void convertAll(ConvertCall& call, Kind kind, const Axes& axes, bool forward, double scale, bool half = true) {
   Tensor t = call.tensor(0);
-  if (t.dtype() != (kind == Kind::Real ? DType::Float32 : DType::Complex64))
+  const bool real = t.dtype() == DType::Float32, complex = t.dtype() == DType::Complex64;
+  if (kind == Kind::Hermitian ? !complex : kind == Kind::Real ? !real : !real && !complex)
     return convertToKernel(call, "the elements are neither float32 nor complex64");
   if (t.numel() == 0 || checkedNumel(call.spec().sizes) == 0) return convertToKernel(call, "a tensor has no elements");
   if (axes.dims.empty()) return convertToKernel(call, "no dimension is transformed");

@@ -91,7 +91,7 @@ TEST(ComposedLayers, TruthIsElementwise) {
       "  %a : Tensor = aten::gt(%x, %zero)\n  %b : Tensor = aten::gt(%y, %zero)\n"
       "  %c : Tensor = aten::__and__(%a, %b)\n  %e : Tensor = aten::bitwise_not(%c)\n"
       "  %z : Tensor = aten::where(%e, %x, %y)\n",
-      "pointwise of 5", {randn({4, 5}, 1), randn({4, 5}, 2)});
+      "pointwise, pointwise, pointwise, pointwise, pointwise", {randn({4, 5}, 1), randn({4, 5}, 2)});
 }
 
 TEST(ComposedLayers, SoftmaxOverAnyDimension) {
@@ -108,7 +108,7 @@ TEST(ComposedLayers, Grids) {
       expectLayers(fmt::format("  %g : Tensor = aten::grid_sampler(%x, %y, {}, {}, %f)\n"
                                "  %h : Tensor = aten::isnan(%g)\n  %z : Tensor = aten::masked_fill(%g, %h, %one)\n",
                                mode, padding),
-                   "grid_sampler, pointwise of 2", {x, grid});
+                   "grid_sampler, pointwise, pointwise", {x, grid});
 }
 
 TEST(ComposedLayers, FourierTransforms) {
