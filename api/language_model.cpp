@@ -1,5 +1,9 @@
 #include "api/language_model.h"
 
+#include "frontend/files/file_io.h"
+#include "frontend/files/section_file.h"
+#include "ir/support/text.h"
+#include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
 
