@@ -51,7 +51,7 @@ std::string shownNode(const std::string& n) { return shownProgram(programText(n)
 TEST(ExportedPrograms, NodesTakeDefaultsAndAttributes) {
   EXPECT_EQ(shownNode(node("torch.ops.aten.linear.default", input("input", kX) + "," + input("weight", kW))),
             "graph(%self : __torch__.torch.export.ExportedProgram,\n"
-            "      %x : Float(2, *)):\n"
+            "      %x : Float(2, s0)):\n"
             "  %fc.weight : Tensor = prim::GetAttr[name=\"fc.weight\"](%self)\n"
             "  %3 : NoneType = prim::Constant()\n"
             "  %y : Tensor = aten::linear(%x, %fc.weight, %3)\n"
