@@ -1,5 +1,6 @@
 #include "api/compile_settings.h"
 
+#include "api/symbolic_ranges.h"
 #include "ir/support/quantities.h"
 #include "passes/catalog.h"
 #include "runtime/engine/network/tactics.h"
@@ -32,7 +33,7 @@ Texts textsOf(const CompileSpec& s) {
 template <auto member>
 bool appendRange(CompileSpec& s, const std::string& v) {
   std::optional<InputRange> range = parseInputRange(v);
-  if (range) (s.*member).push_back(std::move(*range));
+  if (range) addInputRange(s.*member, std::move(*range));
   return range.has_value();
 }
 template <auto member>
@@ -106,7 +107,7 @@ bool isUsual(const PlanSettings& s) {
 }
 
 using S = CompileSpec;
-constexpr std::string_view kSizes = "NAME=SIZES such as x=1..8x3x224x224 or x=2x10:i64";
+constexpr std::string_view kSizes = "NAME=SIZES such as x=1..8x3x224x224, x=2x10:i64 or x=Nx8 with N=1..8";
 
 constexpr CompileSetting kSettings[] = {
     {"method", "NAME", "the method to take (default: forward)",
@@ -139,8 +140,8 @@ constexpr CompileSetting kSettings[] = {
      textsOf<&S::torchExecutedNodes>,
      {},
      true},
-    {"shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224 or x=2x10:i64", appendRange<&S::shapes>,
-     rangesOf<&S::shapes>, kSizes, true},
+    {"shape", "NAME=SIZES", "sizes of an input, such as x=1..8x3x224x224, x=2x10:i64, or x=Nx8 with N=1..8",
+     appendRange<&S::shapes>, rangesOf<&S::shapes>, kSizes, true},
     {"opt-shape", "NAME=SIZES", "sizes to estimate with (default: the largest of {shape})",
      appendRange<&S::usualShapes>, rangesOf<&S::usualShapes>, kSizes, true},
     {"without-converter",

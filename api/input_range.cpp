@@ -1,7 +1,8 @@
 #include "api/input_range.h"
 
-#include "ir/support/split.h"
+#include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
+#include "ir/values/size_symbols.h"
 
 #include <fmt/core.h>
 
@@ -22,6 +23,45 @@ std::string dimensionText(int64_t least, int64_t most) {
   return least == most ? std::to_string(least) : fmt::format("{}..{}", least, most);
 }
 
+// "4*N[1..8]x3" at its x's; names of symbols have none, but max(…) does.
+std::vector<std::string_view> dimensionsOf(std::string_view text) {
+  std::vector<std::string_view> out;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '(' || text[i] == ')') depth += text[i] == '(' ? 1 : -1;
+    bool ofMax = i >= 2 && text.substr(i - 2, 4) == "max(";
+    if (text[i] != 'x' || depth > 0 || ofMax) continue;
+    out.push_back(text.substr(begin, i - begin));
+    begin = i + 1;
+  }
+  out.push_back(text.substr(begin));
+  return out;
+}
+
+bool addDimension(InputRange& range, std::string_view text) {
+  size_t dots = text.find("..");
+  std::optional<int64_t> least = readSize(text.substr(0, dots));
+  std::optional<int64_t> most = dots == std::string_view::npos ? least : readSize(text.substr(dots + 2));
+  if (!least || !most) {
+    auto symbol = [](std::string_view name) { return SizeExpression::symbol(name); };
+    std::optional<SizeExpression> e = SizeExpression::parse(text, symbol);
+    if (!e || e->range().most < 0) return false;
+    least = most = e->size();
+  }
+  range.least.push_back(*least);
+  range.most.push_back(*most);
+  return !isKnownSize(*least) || *least <= *most;
+}
+
+// A dimension as parseInputRange() reads it.
+std::string dimensionText(const InputRange& range, size_t d) {
+  if (!isExpression(range, d)) return dimensionText(range.least[d], range.most[d]);
+  std::string text = boundedText(SizeExpression::ofSize(range.most[d]));
+  std::erase(text, ' ');
+  return text;
+}
+
 std::string sizesText(DimSpan sizes) {
   return sizes.empty() ? "no dimensions" : join(sizes, "x", [](int64_t s) { return std::to_string(s); });
 }
@@ -39,7 +79,7 @@ bool checkTensor(const InputRange& range, const Tensor& tensor, Diagnostics& dia
     return fail(fmt::format("input %{} has {}, not {}", range.name,
                             counted(static_cast<size_t>(tensor.rank()), "dimension"), range.most.size()));
   for (int d = 0; d < tensor.rank(); ++d) {
-    int64_t least = range.least[static_cast<size_t>(d)], most = range.most[static_cast<size_t>(d)];
+    auto [least, most] = boundsOf(range, static_cast<size_t>(d));
     if (tensor.size(d) < least || tensor.size(d) > most)
       return fail(fmt::format("dimension {} of input %{} is {}, outside of {}", d, range.name, tensor.size(d),
                               dimensionText(least, most)));
@@ -62,20 +102,17 @@ std::optional<InputRange> parseInputRange(std::string_view text) {
     sizes = sizes.substr(0, colon);
   }
   if (sizes.empty()) return range;
-  for (std::string_view dim : split(sizes, 'x')) {
-    size_t dots = dim.find("..");
-    std::optional<int64_t> least = readSize(dim.substr(0, dots));
-    std::optional<int64_t> most = dots == std::string_view::npos ? least : readSize(dim.substr(dots + 2));
-    if (!least || !most || *least > *most) return std::nullopt;
-    range.least.push_back(*least);
-    range.most.push_back(*most);
-  }
+  for (std::string_view dim : dimensionsOf(sizes))
+    if (!addDimension(range, dim)) return std::nullopt;
   return range;
 }
 
 std::string rangeSizesText(const InputRange& range) {
   std::string out;
-  for (size_t d = 0; d < range.most.size(); ++d) out += (d ? "x" : "") + dimensionText(range.least[d], range.most[d]);
+  for (size_t d = 0; d < range.most.size(); ++d) {
+    if (d) out += 'x';
+    out += dimensionText(range, d);
+  }
   return out;
 }
 
@@ -92,7 +129,7 @@ bool checkInputRanges(const std::vector<InputRange>& ranges, std::span<const Val
     for (size_t i = 0; i < std::min(inputs.size(), values.size()); ++i)
       if (inputs[i].name == range.name && values[i].isTensor() && values[i].tensorImpl())
         good &= checkTensor(range, values[i].toTensor(), diagnostics);
-  return good;
+  return good && checkExpressions(ranges, inputs, values, diagnostics);
 }
 
 }  // namespace tscompile

@@ -2,6 +2,7 @@
 
 #include "api/saved_plugins.h"
 #include "api/shape_options.h"
+#include "api/symbolic_ranges.h"
 #include "runtime/plugin/fields.h"
 
 namespace tscompile {
@@ -37,7 +38,10 @@ bool configurePlugins(const Prepared& prepared, const std::vector<InputRange>& r
   });
   if (nodes.empty()) return true;
   std::vector<InputRange> smallest = ranges;
-  for (InputRange& r : smallest) r.most = r.least;
+  for (InputRange& r : smallest) {
+    r = withoutExpressions(r);
+    r.most = r.least;
+  }
   auto shapesFor = [&](const std::vector<InputRange>& of) {
     return ShapePropagation(*prepared.graph, *prepared.registry, shapeOptions(*prepared.graph, of, true));
   };

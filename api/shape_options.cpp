@@ -1,6 +1,16 @@
 #include "api/shape_options.h"
 
+#include "api/symbolic_ranges.h"
+
 namespace tscompile {
+
+namespace {
+int64_t sizeFor(const InputRange& range, size_t d, bool largest) {
+  int64_t most = boundsOf(range, d).most;
+  if (largest && most != INT64_MAX) return most;
+  return range.least[d] == range.most[d] ? range.most[d] : kUnknownSize;
+}
+}  // namespace
 
 ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ranges, bool largest) {
   ShapeOptions options;
@@ -10,8 +20,7 @@ ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ran
       if (graph.input(i)->name() != r.name) continue;
       DType dtype = r.dtype != DType::Undefined ? r.dtype : graph.input(i)->type()->tensor().dtype;
       Dims sizes;
-      for (size_t d = 0; d < r.most.size(); ++d)
-        sizes.push_back(largest || r.least[d] == r.most[d] ? r.most[d] : kUnknownSize);
+      for (size_t d = 0; d < r.most.size(); ++d) sizes.push_back(sizeFor(r, d, largest));
       options.inputs[i] = symbolicTensor(dtype == DType::Undefined ? DType::Float32 : dtype, sizes);
     }
   return options;

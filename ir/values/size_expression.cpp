@@ -387,34 +387,37 @@ int64_t extreme(Kind kind, int64_t a, int64_t b) {
 
 // ---- text ----
 
-std::string textOf(int64_t v);
+std::string textOf(int64_t v, bool withBounds);
 
-std::string textOf(const Term& t) {
+std::string textOf(const Term& t, bool withBounds) {
   std::string out;
   if (t.atoms.empty() || (t.factor != 1 && t.factor != -1)) out = std::to_string(std::abs(t.factor));
   for (int64_t a : t.atoms) {
     if (!out.empty()) out += '*';
-    out += textOf(a);
+    out += textOf(a, withBounds);
   }
   return out;
 }
 
-std::string textOf(int64_t v) {
+std::string textOf(int64_t v, bool withBounds) {
   if (isNumber(v)) return std::to_string(v);
   if (v == kUnknownInteger) return "*";
   const Entry* e = entryOf(v);
   if (!e) return symbolText(v);
-  if (e->kind == Kind::Symbol) return e->name;
+  if (e->kind == Kind::Symbol) {
+    bool isBounded = withBounds && e->range != SizeRange{0, INT64_MAX};
+    return isBounded ? fmt::format("{}[{}..{}]", e->name, e->range.least, e->range.most) : e->name;
+  }
   std::string out;
   if (e->kind == Kind::Sum) {
     for (const Term& t : e->terms) {
       out += out.empty() ? t.factor < 0 ? "-" : "" : t.factor < 0 ? " - " : " + ";
-      out += textOf(t);
+      out += textOf(t, withBounds);
     }
     return out;
   }
   return fmt::format("{}({})", kNames[static_cast<size_t>(e->kind)],
-                     join(e->operands, ", ", [](int64_t o) { return textOf(o); }));
+                     join(e->operands, ", ", [=](int64_t o) { return textOf(o, withBounds); }));
 }
 
 // Arithmetic, as people and sympy write it.
@@ -503,7 +506,16 @@ class Reader {
     if (n == 0) return std::nullopt;
     std::string_view name = rest_.substr(0, n);
     rest_.remove_prefix(n);
-    return take("(") ? function(name, depth) : symbolOf_(name);
+    return take("(") ? function(name, depth) : take("[") ? bounded(name) : symbolOf_(name);
+  }
+
+  // NAME[1..8]
+  Maybe bounded(std::string_view name) {
+    Maybe least = number();
+    if (!least || !take("..")) return std::nullopt;
+    Maybe most = number();
+    if (!most || !take("]") || most->integer() < least->integer()) return std::nullopt;
+    return SizeExpression::symbol(name, {least->integer(), most->integer()});
   }
 
   Maybe function(std::string_view name, int depth) {
@@ -571,7 +583,8 @@ bool SizeExpression::isSymbol() const {
 }
 
 SizeRange SizeExpression::range() const { return rangeOf(integer_); }
-std::string SizeExpression::text() const { return textOf(integer_); }
+std::string SizeExpression::text() const { return textOf(integer_, false); }
+std::string boundedText(SizeExpression e) { return textOf(e.integer(), true); }
 
 namespace {
 std::optional<int64_t> applied(Kind kind, int64_t a, int64_t b) {

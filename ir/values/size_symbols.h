@@ -23,6 +23,8 @@ class SizeSymbols {
   std::unordered_map<int64_t, int64_t> values_;
 };
 
+// The text with the bounds of its symbols: `2*N[1..8] + 1`, as SizeExpression::parse() reads them.
+std::string boundedText(SizeExpression e);
 // `min(…)`, `max(…)`, `broadcast(…)`, `floordiv(…)`, also by the names that sympy has; nothing for others.
 std::optional<SizeExpression> sizeCall(std::string_view name, std::span<const SizeExpression> operands);
 

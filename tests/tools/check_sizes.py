@@ -180,7 +180,9 @@ def compare(theirs, mine):
                     missing.append((v, d, size, here))
             elif size in first:
                 related += 1
-                if here is None or here == "*" or here != first[size]:
+                # Also an expression of it: without channels, convolutions give none.
+                words = set(re.findall(r"\w+", here or ""))
+                if first[size] in (None, "*") or not words >= set(re.findall(r"\w+", first[size])):
                     missing.append((v, d, f"{size} = {first[size]}", here))
             else:
                 first[size] = here

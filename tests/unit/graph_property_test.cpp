@@ -6,6 +6,7 @@
 #include "ir/graph/liveness.h"
 #include "ir/graph/printer.h"
 #include "ir/support/diagnostic_printer.h"
+#include "ir/values/size_expression.h"
 #include "runtime/interpreter/program.h"
 #include "runtime/registry.h"
 #include "tests/support/analysis_checks.h"
@@ -216,7 +217,7 @@ TEST(GraphProperty, ExpressionsOfSizesHoldForOtherSizes) {
       "aten::unfold",
       "aten::diagonal",
   };
-  size_t runs = 0;
+  size_t runs = 0, expressions = 0;
   forEachSeed(1500, [&](uint64_t seed) {
     Choices choices(seed);
     std::unique_ptr<Graph> graph = randomGraph(choices, allOps(), options);
@@ -228,10 +229,14 @@ TEST(GraphProperty, ExpressionsOfSizesHoldForOtherSizes) {
       Result<std::vector<IValue>> results = run(*graph, inputs, diagnostics);
       if (!results) continue;
       ++runs;
+      for (size_t o = 0; o < graph->outputs().size(); ++o)
+        for (int64_t s : told.of(graph->output(o)).type->isTensor() ? told.tensor(graph->output(o)).sizes : Dims())
+          expressions += !isKnownSize(s) && !SizeExpression::ofSize(s).isSymbol();
       EXPECT_EQ(wrongShapes(*graph, told, inputs, *results), "") << graphText(*graph);
     }
   });
   EXPECT_GT(runs, 1000u);
+  EXPECT_GT(expressions, 100u);
 }
 
 TEST(GraphProperty, SharedMemoryIsPredicted) {

@@ -1,5 +1,6 @@
 #include "tools/tasks/partitioning.h"
 
+#include "api/symbolic_ranges.h"
 #include "ir/analysis/verifier.h"
 #include "ir/support/text.h"
 #include "runtime/engine/network/tactics.h"
@@ -28,6 +29,11 @@ void checkShapeName(InputRange& range, std::span<const ValueInfo> inputs) {
   range.name = inputs[found].name;
   if (!inputs[found].type->isTensor())
     throw UsageError{"input %" + range.name + " is " + typeText(inputs[found].type) + " and has no shape"};
+  for (size_t d = 0; d < range.most.size(); ++d)
+    if (boundsOf(range, d).most == INT64_MAX)
+      throw UsageError{"--shape of " + range.name + " does not say how large " +
+                           SizeExpression::ofSize(range.most[d]).text() + " may be",
+                       {"another --shape does, such as N=1..8"}};
 }
 
 // One size for each dimension, in the range that --shape gives.
@@ -37,7 +43,7 @@ void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& sha
     if (r.name != usual.name) continue;
     bool inside = r.most.size() == usual.most.size();
     for (size_t d = 0; inside && d < r.most.size(); ++d)
-      inside = r.least[d] <= usual.most[d] && usual.most[d] <= r.most[d];
+      inside = boundsOf(r, d).least <= usual.most[d] && usual.most[d] <= boundsOf(r, d).most;
     if (!inside) throw UsageError{"--opt-shape of " + r.name + " is outside of its --shape"};
   }
 }
@@ -106,7 +112,7 @@ std::vector<std::string> inputTexts(std::vector<std::string> texts, const Partit
   std::vector<InputRange> shapes = spec.usualShapes;
   shapes.insert(shapes.end(), spec.shapes.begin(), spec.shapes.end());
   for (size_t i = 0; i < shapes.size(); ++i) {
-    const InputRange& r = shapes[i];
+    const InputRange r = withoutExpressions(shapes[i]);
     std::string start = r.name + "=";
     const size_t own = findInput(inputs, r.name);
     bool given = std::any_of(texts.begin(), texts.end(), [&](const std::string& t) {

@@ -168,8 +168,21 @@ int64_t transposedSize(const InferCall& call, const Convolution& c, const Tensor
   return out;
 }
 
+// With a weight of which nothing is known the rank is still that of the input.
+template <const Layout& kLayout>
+bool inferWithoutWeight(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  std::optional<int32_t> spatial = call.op().schema().arguments[kLayout.stride].fixedSize;
+  if (call.tensor(1).hasRank || (kLayout.takesUnbatched && !spatial)) return false;
+  Dims sizes(x.rank(), kUnknownSize);
+  if (!kLayout.takesUnbatched || x.rank() == static_cast<size_t>(*spatial) + 2) sizes[0] = x.sizes[0];
+  call.result(x.dtype, sizes);
+  return true;
+}
+
 template <const Layout& kLayout>
 void inferConvolution(InferCall& call) {
+  if (!call.isRun() && inferWithoutWeight<kLayout>(call)) return;
   Convolution c = describe(call, kLayout);
   TensorInfo x = call.tensor(0), w = call.tensor(1);
   int64_t channels = c.input[1], groups = c.shape.groups;
@@ -202,7 +215,10 @@ void inferConvolution(InferCall& call) {
   }
   Dims sizes;
   if (c.batched) sizes.push_back(c.input[0]);
-  sizes.push_back(channels == 0 ? 0 : outputs);  // as PyTorch has it
+  // Without channels there are none in the result either, as PyTorch has it.
+  bool mayBeEmpty = !isKnownSize(channels) && (!isKnownSize(w.sizes[1]) || w.sizes[1] == 0);
+  SizeExpression some = mayBeEmpty ? least(SizeExpression::ofSize(channels), 1) : channels == 0 ? 0 : 1;
+  sizes.push_back((SizeExpression::ofSize(outputs) * some).size());
   for (size_t d = 0; d + 2 < c.input.size(); ++d)
     sizes.push_back(c.transposed ? transposedSize(call, c, w, d) : forwardSize(call, c, w, d));
   call.result(x.dtype, sizes);

@@ -28,9 +28,9 @@ void inferEmbedding(InferCall& call) {
   TensorInfo weight = call.tensor(0), indices = call.tensor(1);
   requireMatrix(call, weight);
   requireIndexType(call, "indices", indices.dtype);
-  if (!weight.hasRank || !indices.hasRank) return call.resultOfUnknownRank(weight.dtype);
+  if (!indices.hasRank) return call.resultOfUnknownRank(weight.dtype);
   Dims sizes(indices.sizes);
-  sizes.push_back(weight.sizes[1]);
+  sizes.push_back(weight.hasRank ? weight.sizes[1] : kUnknownSize);
   call.result(weight.dtype, sizes);
 }
 

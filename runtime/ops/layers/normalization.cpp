@@ -100,6 +100,7 @@ void inferBatchNorm(InferCall& call) {
   int64_t channels = x.sizes[1];
   const char* names[] = {"weight", "bias", "running_mean", "running_var"};
   for (size_t i = 0; i < 4; ++i) requirePerChannel(call, i + 1, channels, x.dtype, names[i]);
+  if (saysTraining(call) && !call.constant(5)) return call.result(x);  // of the others nothing is known
   bool training = isTraining(call), empty = call.op().schema().returns.size() == 1 && knownNumel(x.sizes) == 0;
   for (size_t i = 3; i < 5; ++i)
     call.require(training || empty || !call.isNone(i), "{} must be defined in evaluation mode", names[i - 1]);

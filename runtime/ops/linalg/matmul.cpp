@@ -52,9 +52,19 @@ Dims addbmmSizes(const InferCall& call, const TensorInfo& a, const TensorInfo& b
 
 using ProductSizes = Dims (*)(const InferCall&, const TensorInfo&, const TensorInfo&);
 
+// A factor whose rank is not known has the one that the product takes.
+template <ProductSizes kSizes, bool kIsSecond>
+TensorInfo factor(const InferCall& call, size_t i) {
+  static const Dims kOpen(3, kUnknownSize);
+  constexpr size_t kFirst = kSizes == mmSizes || kSizes == mvSizes ? 2 : 3,
+                   kRank = kIsSecond && kSizes == mvSizes ? 1 : kFirst;
+  TensorInfo t = call.tensor(i);
+  return t.hasRank ? t : TensorInfo{t.dtype, true, DimSpan(kOpen).first(kRank)};
+}
+
 template <ProductSizes kSizes>
 void inferProduct(InferCall& call) {
-  TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
+  TensorInfo a = factor<kSizes, false>(call, 0), b = factor<kSizes, true>(call, 1);
   Dims sizes = kSizes(call, a, b);
   requireSameDType(call, a, b);
   call.result(a.dtype, sizes);
@@ -70,7 +80,7 @@ void mvKernel(KernelCall& call) {
 // With `kConverts`, `self` is taken to the dtype of the product.
 template <ProductSizes kSizes, bool kConverts = false>
 void inferAddProduct(InferCall& call) {
-  TensorInfo self = call.rankedTensor(0), a = call.rankedTensor(1), b = call.rankedTensor(2);
+  TensorInfo self = call.rankedTensor(0), a = factor<kSizes, false>(call, 1), b = factor<kSizes, true>(call, 2);
   Dims product = kSizes(call, a, b);
   if (!kConverts || call.op().isInPlaceVariant()) requireSameDType(call, self, a);
   requireSameDType(call, a, b);
