@@ -1,7 +1,7 @@
 #include "api/lower.h"
 
 #include "api/module_state.h"
-#include "api/shape_options.h"
+#include "api/symbolic_ranges.h"
 #include "api/unpack_plugins.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"

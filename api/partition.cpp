@@ -2,7 +2,7 @@
 
 #include "api/extensions.h"
 #include "api/saved_plugins.h"
-#include "api/shape_options.h"
+#include "api/symbolic_ranges.h"
 #include "ir/graph/clone.h"
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"

@@ -1,7 +1,6 @@
 #include "api/plugin_sizes.h"
 
 #include "api/saved_plugins.h"
-#include "api/shape_options.h"
 #include "api/symbolic_ranges.h"
 #include "runtime/plugin/fields.h"
 

@@ -3,7 +3,10 @@
 #pragma once
 
 #include "api/input_range.h"
+#include "ir/analysis/shape_propagation.h"
 #include "ir/values/size_expression.h"
+
+#include <vector>
 
 namespace tscompile {
 
@@ -19,5 +22,9 @@ void addInputRange(std::vector<InputRange>& ranges, InputRange range);
 // Reports (as Model) expressions that come to another size than the input has: a symbol is one number in all inputs.
 bool checkExpressions(const std::vector<InputRange>& ranges, std::span<const ValueInfo> inputs,
                       std::span<const IValue> values, Diagnostics& diagnostics);
+
+// What the ranges of inputs say to shape propagation. Of inputs that are named twice, the last range counts. Sizes that
+// are not fixed are not known, or with `largest` the most that they may be.
+ShapeOptions shapeOptions(const Graph& graph, const std::vector<InputRange>& ranges, bool largest);
 
 }  // namespace tscompile

@@ -5,6 +5,7 @@
 #include "ir/analysis/shape_propagation.h"
 #include "ir/graph/builder.h"
 #include "ir/graph/clone.h"
+#include "ir/values/aten.h"
 #include "ir/values/error.h"
 #include "runtime/plugin/plugin_operators.h"
 #include "runtime/registry.h"
@@ -41,7 +42,7 @@ void replace(Graph& graph, const Unpacked& u) {
     Value* result = values.at(u.graph->output(o));
     if (writes && u.plugin->alias(o) < 0) {
       Builder builder(graph, u.node);
-      result = builder.call(Symbol::of("aten::clone"), {result, builder.constant(IValue())}, result->type());
+      result = builder.call(aten::clone, {result, builder.constant(IValue())}, result->type());
     }
     results.push_back(result);
   }
@@ -52,7 +53,7 @@ void replace(Graph& graph, const Unpacked& u) {
     if (writes && place >= 0) {
       Builder builder(graph, u.node);
       Value* target = u.node->input(static_cast<size_t>(place));
-      result = builder.call(Symbol::of("aten::copy_"), {target, result, builder.constant(IValue(false))}, old->type());
+      result = builder.call(aten::copy_, {target, result, builder.constant(IValue(false))}, old->type());
     }
     old->replaceAllUsesWith(result);
     bool isGiven = std::ranges::any_of(u.node->inputs(), [&](const Use& use) { return use.value == result; });

@@ -6,8 +6,8 @@
 #include "ir/values/error.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
-#include "tools/reports/remedy_words.h"
 #include "tools/reports/crash_report.h"
+#include "tools/reports/remedy_words.h"
 #include "tools/session/one_json.h"
 #include "tools/session/process.h"
 

@@ -198,7 +198,7 @@ class House:
         numbers = {w: n + 1 for n, w in enumerate("one two three four five six seven eight".split())}
         for section in text("docs/extending.md").split("\n## ")[1:]:
             title = section.split("\n", 1)[0]
-            most = re.search(r"(\w+) files$", title)
+            most = re.search(r"(\w+) files\b", title)
             for subject in re.findall(r"By example: `git log --grep '([^']+)'`", section):
                 found = subprocess.run(["git", "log", "--no-merges", "-1", "--fixed-strings", "--grep", subject, "--format=%h",
                                         "--name-only"], cwd=ROOT, text=True, capture_output=True).stdout.split()

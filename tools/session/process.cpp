@@ -100,8 +100,9 @@ bool sayPlugin(const char* what) {
   const PluginKey* plugin = RunningPlugin::current();
   if (!plugin) return false;
   const bool json = gJson.load();
-  for (const char* part : {json ? "{\"severity\": \"error\", \"kind\": \"model\", \"message\": \"" : "tscompile: error: ",
-                           "the plugin ", plugin->ns.c_str(), "::", plugin->name.c_str(), what, json ? "\"}\n" : "\n"})
+  for (const char* part :
+       {json ? "{\"severity\": \"error\", \"kind\": \"model\", \"message\": \"" : "tscompile: error: ", "the plugin ",
+        plugin->ns.c_str(), "::", plugin->name.c_str(), what, json ? "\"}\n" : "\n"})
     say(part);
   return true;
 }
