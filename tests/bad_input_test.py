@@ -121,7 +121,7 @@ def syntax():
         "open_type": "%y : Dict(str, int = aten::relu(%x)",
         "dict_of_one": "%y : Dict(str) = aten::relu(%x)",
         "unknown_parametric": "%y : Foo(int) = aten::relu(%x)",
-        "bad_size": "%y : Float(2, three) = aten::relu(%x)",
+        "bad_size": "%y : Float(2, three five) = aten::relu(%x)",
         "huge_size": "%y : Float(99999999999999999999) = aten::relu(%x)",
         "bad_stride": "%y : Float(2, strides=[x]) = aten::relu(%x)",
         "bad_device": "%y : Float(2, device=) = aten::relu(%x)",
