@@ -80,7 +80,8 @@ class Part {
   // From which node on memory matters that the value refers to; null: from the beginning.
   void see(const Value* v) {
     if (v->block() != v->graph()->block() || !AliasAnalysis::canRefer(v->type())) return;
-    for (uint32_t location : aliases_.reachable(v).list()) {
+    const LocationSet reachable = aliases_.reachable(v);
+    for (uint32_t location : reachable.list()) {
       auto [at, isNew] = since_.try_emplace(location, v->node());
       if (!isNew && at->second && (!v->node() || v->node()->isBefore(at->second))) at->second = v->node();
     }
