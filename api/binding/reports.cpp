@@ -138,7 +138,7 @@ class ProfileJson {
     for (const auto& [node, t] : p_.nodes) interpreter += t.time;
     const FieldWriter field(json);
     json.beginObject();
-    field("format", "tscompile.profile/1");
+    field("schema", "tscompile.profile/1");
     field("runs", runs_);
     field("run_us", perRun(time_));
     field("native_share", native / time_);
