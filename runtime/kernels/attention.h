@@ -30,11 +30,11 @@ struct ScoreMask {
   const bool* flags = nullptr;
   bool hides = false;
   float hidden = -std::numeric_limits<float>::infinity();
-  MaskStrides flagsAt;
+  MaskStrides flagsAt = {};
   // Then these are added, as far as they are not null.
   static constexpr int kMostAdded = 2;
   const float* added[kMostAdded] = {};
-  MaskStrides addedAt[kMostAdded];
+  MaskStrides addedAt[kMostAdded] = {};
 };
 
 // out = softmax(Q K^T * scale + mask) V. The matrices are [queries][depth], [keys][depth], [keys][valueDepth]; out's

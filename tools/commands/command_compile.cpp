@@ -134,7 +134,8 @@ static int runCompile(const Options& options, Session& session) {
   if (command.spec.refittable && !command.libraries.empty())
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
   CompileSpec spec = compileSpecOf(command, session.common.limits);
-  Summary summary{.path = command.output};
+  Summary summary;
+  summary.path = command.output;
   spec.onPartition = [&](const Prepared& prepared, const Partition& p) {
     CutText cut = cutText(prepared, p, !spec.shapes.empty());
     summary.firstReason = std::move(cut.firstReason);

@@ -174,7 +174,7 @@ class Reporter {
 
   void describe(const Graph& graph, const Graph& entry) {
     const Partition* cut = partition_ ? &*partition_ : nullptr;
-    report_.emplace(ModelReport{.graph = ReportGraph(graph, cut)});
+    report_.emplace(ReportGraph(graph, cut));
     ModelReport& r = *report_;
     r.path = options_.arguments[0];
     r.method = options_.run.method;

@@ -121,6 +121,8 @@ struct ReportInput {
 };
 
 struct ModelReport {
+  explicit ModelReport(ReportGraph g) : graph(std::move(g)) {}
+
   std::string path, method, version, processor, made;  // made: the command line
   uint64_t bytes = 0;
   std::string checksum;

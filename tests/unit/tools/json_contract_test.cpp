@@ -120,7 +120,9 @@ TEST(JsonContract, EveryCommandKeepsItsSchema) {
   // None is left out.
   std::istringstream def(readText(TSCOMPILE_SOURCE_DIR "/tools/commands/commands.def"));
   for (std::string line; std::getline(def, line);)
-    if (line.starts_with("TS_COMMAND(")) EXPECT_TRUE(commands.count(line.substr(11, line.find(')') - 11))) << line;
+    if (line.starts_with("TS_COMMAND(")) {
+      EXPECT_TRUE(commands.count(line.substr(11, line.find(')') - 11))) << line;
+    }
   // And each schema is of something.
   tags.insert("tscompile.diagnostic/1");
   const Json list = parseJson(runCli({"schema", "--format", "json"}).out);

@@ -7,17 +7,9 @@
 
 #include <random>
 #include <set>
-#include <sstream>
 
 namespace tscompile::test {
 namespace {
-
-std::vector<std::string> linesOf(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) out.push_back(line);
-  return out;
-}
 
 // A chain of layers, some with two inputs, each value taken by the next.
 std::vector<std::string> model(size_t nodes) {
