@@ -48,7 +48,7 @@ Json jsonOf(const T& value) {
 }
 
 using B = BuildConfig;
-const Setting kSettings[] = {
+const Setting kBuildSettings[] = {
     {"max_batch_size", &B::maxBatchSize, 1, 1 << 16},
     {"max_input_len", &B::maxInputLen, 0, 1 << 24},
     {"max_seq_len", &B::maxSeqLen, 0, 1 << 24},
@@ -76,7 +76,7 @@ const Setting kSettings[] = {
 };
 
 const Setting* settingOf(std::string_view name) {
-  for (const Setting& s : kSettings)
+  for (const Setting& s : kBuildSettings)
     if (s.name == name) return &s;
   return nullptr;
 }
@@ -126,7 +126,7 @@ class Reader {
   }
   void unknown(const std::string& name) {
     NearestName nearest(name);
-    for (const Setting& s : kSettings) nearest.consider(s.name);
+    for (const Setting& s : kBuildSettings) nearest.consider(s.name);
     fail(fmt::format("there is no setting {}{}", abbreviate(name, 80),
                      nearest.found() ? ", did you mean " + nearest.name() + "?" : ""));
   }
@@ -222,13 +222,13 @@ bool checkBuildConfig(const BuildConfig& config, Diagnostics& diagnostics) {
 
 std::vector<std::string> buildOptionNames() {
   std::vector<std::string> out;
-  for (const Setting& s : kSettings) out.emplace_back(s.name);
+  for (const Setting& s : kBuildSettings) out.emplace_back(s.name);
   return out;
 }
 
 std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildConfig& config) {
   std::vector<std::pair<std::string, std::string>> out;
-  for (const Setting& s : kSettings) {
+  for (const Setting& s : kBuildSettings) {
     if (!s.implemented) continue;
     Json value = std::visit([&](auto member) { return jsonOf(config.*member); }, s.member);
     out.emplace_back(s.name, value.is_string() ? value.get<std::string>() : boundedJsonText(value));
@@ -238,7 +238,7 @@ std::vector<std::pair<std::string, std::string>> buildOptionTexts(const BuildCon
 
 std::string buildConfigJson(const BuildConfig& config) {
   Json out = Json::object();
-  for (const Setting& s : kSettings)
+  for (const Setting& s : kBuildSettings)
     std::visit([&](auto member) { out[std::string(s.name)] = jsonOf(config.*member); }, s.member);
   return out.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -54,6 +54,36 @@ ts_precompile(tscompile_precompiled precompiled.h 2)
 ts_precompile(tscompile_precompiled_loops precompiled.h 3)
 ts_precompile(tscompile_precompiled_api precompiled_api.h 1)  # the facade and JSON besides
 
+# Compiles sources of a folder TSCOMPILE_UNITY at a time: what their templates become is made once for all of them. So
+# names without linkage differ in a folder. Those that Highway includes for each instruction set stay alone.
+function(ts_unite target)
+  if(NOT TSCOMPILE_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(SORT sources)
+  set(before "")
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source NORMALIZE OUTPUT_VARIABLE path)
+    if(EXISTS ${path})
+      file(STRINGS ${path} simd REGEX "HWY_TARGET_INCLUDE" LIMIT_COUNT 1)
+      cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE folder)
+      cmake_path(REMOVE_FILENAME folder)
+      string(MAKE_C_IDENTIFIER "${folder}" folder)
+      if(NOT simd)
+        if(NOT folder STREQUAL before)
+          set(before ${folder})
+          set(count 0)
+        endif()
+        math(EXPR group "${count} / ${TSCOMPILE_UNITY}")
+        math(EXPR count "${count} + 1")
+        set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${folder}${group}")
+      endif()
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+endfunction()
+
 # ts_library(NAME [EXPORT|LOOPS|OUTER] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of
 # the folders, which are the current one if none is named, linked to what the layers allow and to nothing else.
 # EXPORT: shared libraries may call all of it. LOOPS: its time goes into loops over elements. OUTER: it joins what
@@ -86,6 +116,7 @@ function(ts_library name)
     ts_optimize(${name} 2)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled)
   endif()
+  ts_unite(${name})
   set_property(GLOBAL APPEND PROPERTY TSCOMPILE_ROOMS ${name})
 endfunction()
 

@@ -165,7 +165,7 @@ bool HeaderReader::readShape(NpyHeader& header) {
   return true;
 }
 
-unsigned byteAt(std::string_view bytes, size_t i) { return static_cast<unsigned char>(bytes[i]); }
+unsigned byteOf(std::string_view bytes, size_t i) { return static_cast<unsigned char>(bytes[i]); }
 
 // Column-major strides.
 Dims fortranStrides(DimSpan sizes) {
@@ -204,14 +204,14 @@ Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics,
     return Failed{};
   }
   if (b.size() < 10) return fail(b.size(), "the file is truncated within its header");
-  unsigned version = byteAt(b, 6);
+  unsigned version = byteOf(b, 6);
   if (version < 1 || version > 3 || b[7] != 0)
-    return fail(6, fmt::format("version {}.{} of the format is not known", version, byteAt(b, 7)),
+    return fail(6, fmt::format("version {}.{} of the format is not known", version, byteOf(b, 7)),
                 ErrorKind::Unsupported);
   size_t begin = version == 1 ? 10 : 12;
   if (b.size() < begin) return fail(b.size(), "the file is truncated within its header");
-  uint64_t length = byteAt(b, 8) | byteAt(b, 9) << 8;
-  if (version > 1) length |= uint64_t{byteAt(b, 10)} << 16 | uint64_t{byteAt(b, 11)} << 24;
+  uint64_t length = byteOf(b, 8) | byteOf(b, 9) << 8;
+  if (version > 1) length |= uint64_t{byteOf(b, 10)} << 16 | uint64_t{byteOf(b, 11)} << 24;
   if (length > b.size() - begin) return fail(b.size(), "the file is truncated within its header");
   if (length > limits.npyHeaderBytes)
     return fail(8, fmt::format("the header has {} bytes, the limit is {}", length, limits.npyHeaderBytes),
@@ -241,7 +241,7 @@ Result<Tensor> parseNpy(const FilePart& file, Diagnostics& diagnostics, const Li
                                                bytes > data.size() ? ": the file is truncated" : ""));
   if (header->dtype == DType::Bool)
     if (std::optional<size_t> bad = findBadBool(data))
-      return fail(header->dataOffset + *bad, fmt::format("a bool is 0 or 1, not {}", byteAt(data, *bad)));
+      return fail(header->dataOffset + *bad, fmt::format("a bool is 0 or 1, not {}", byteOf(data, *bad)));
   Result<Tensor> t = allocateTensor(header->dtype, header->sizes, file.path, diagnostics);
   if (!t) return Failed{};
   if (bytes > 0) std::memcpy(t->raw(), data.data(), bytes);

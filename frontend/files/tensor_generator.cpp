@@ -23,11 +23,6 @@ float roundedToOdd(double value) {
   return std::bit_cast<float>(away ? bits - 1 : bits + 1);
 }
 
-template <class T>
-inline constexpr bool kIsComplex = false;
-template <class T>
-inline constexpr bool kIsComplex<std::complex<T>> = true;
-
 // Sets element i to value(i); complex elements take the numbers 2i and 2i + 1.
 template <class T, class F>
 void setEach(const Tensor& t, F&& value) {

@@ -4,10 +4,17 @@
 
 #include "ir/values/tensor.h"
 
+#include <complex>
 #include <string>
 #include <string_view>
 
 namespace tscompile {
+
+// Whether elements are complex numbers.
+template <class T>
+inline constexpr bool kIsComplex = false;
+template <class T>
+inline constexpr bool kIsComplex<std::complex<T>> = true;
 
 struct TensorGenerator {
   enum class Rule : uint8_t { Zeros, Ones, Arange, Randn, Uniform, Randint };

@@ -20,11 +20,6 @@ constexpr std::string_view kScalar = "scalar";
 
 // ---- elements ----
 
-template <class T>
-inline constexpr bool kIsComplex = false;
-template <class T>
-inline constexpr bool kIsComplex<std::complex<T>> = true;
-
 // Numbers to elements of T; reports those that are none.
 template <class T>
 bool toElement(TextCursor& c, size_t begin, const NumberText& n, DType dtype, T& out) {

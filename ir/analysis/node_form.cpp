@@ -12,14 +12,14 @@ struct Range {
   uint32_t least, most;
 };
 constexpr uint32_t kMany = UINT_MAX;
-constexpr Range kAny{0, kMany}, kNone{0, 0}, kOne{1, 1};
+constexpr Range kAny{0, kMany}, kZero{0, 0}, kOne{1, 1};
 
 struct Form {
   const char* kind;
-  Range inputs, outputs, blocks = kNone;
+  Range inputs, outputs, blocks = kZero;
 };
 constexpr Form kForms[] = {
-    {"prim::Constant", kNone, kOne},
+    {"prim::Constant", kZero, kOne},
     {"prim::If", kOne, kAny, {2, 2}},
     {"prim::Loop", {2, kMany}, kAny, kOne},
     {"prim::ListConstruct", kAny, kOne},
@@ -30,10 +30,10 @@ constexpr Form kForms[] = {
     {"prim::TupleSlice", kOne, kOne},
     {"prim::DictConstruct", kAny, kOne},
     {"prim::GetAttr", kOne, kOne},
-    {"prim::SetAttr", {2, 2}, kNone},
+    {"prim::SetAttr", {2, 2}, kZero},
     {"prim::CallMethod", {1, kMany}, kAny},
     {"prim::CallFunction", {1, kMany}, kAny},
-    {"prim::CreateObject", kNone, kOne},
+    {"prim::CreateObject", kZero, kOne},
     {"prim::Enter", kOne, {0, 1}},
     {"prim::Exit", kOne, {0, 1}},
     {"prim::EnumName", kOne, kOne},
@@ -41,7 +41,7 @@ constexpr Form kForms[] = {
     {"prim::isinstance", kOne, kOne},
     {"prim::unchecked_cast", kOne, kOne},
     {"prim::unchecked_unwrap_optional", kOne, kOne},
-    {"prim::Uninitialized", kNone, kAny},
+    {"prim::Uninitialized", kZero, kAny},
     {"prim::RaiseException", kAny, kAny},
     {"prim::Print", kAny, kAny},
     {"prim::profile", kAny, kAny},

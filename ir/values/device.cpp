@@ -4,13 +4,13 @@
 
 namespace tscompile {
 namespace {
-constexpr std::string_view kNames[] = {"cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep",        "hip",  "fpga",
-                                       "ort", "xla",  "vulkan", "metal",  "xpu",    "mps",          "meta", "hpu",
-                                       "ve",  "lazy", "ipu",    "mtia",   "maia",   "privateuseone"};
+constexpr std::string_view kDeviceNames[] = {
+    "cpu",   "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",  "fpga", "ort",  "xla",  "vulkan",
+    "metal", "xpu",  "mps",    "meta",   "hpu",    "ve",    "lazy", "ipu",  "mtia", "maia", "privateuseone"};
 }
 
 std::string deviceText(Device device) {
-  std::string out(kNames[static_cast<size_t>(device.kind)]);
+  std::string out(kDeviceNames[static_cast<size_t>(device.kind)]);
   if (device.index >= 0) out += ":" + std::to_string(device.index);
   return out;
 }
@@ -19,8 +19,8 @@ std::optional<Device> deviceFromText(std::string_view text) {
   std::string_view name = text.substr(0, text.find(':'));
   Device device;
   bool known = false;
-  for (size_t i = 0; i < std::size(kNames); ++i) {
-    if (kNames[i] != name) continue;
+  for (size_t i = 0; i < std::size(kDeviceNames); ++i) {
+    if (kDeviceNames[i] != name) continue;
     device.kind = static_cast<DeviceKind>(i);
     known = true;
   }

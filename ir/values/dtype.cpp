@@ -10,7 +10,7 @@ struct Names {
   uint8_t size;
 };
 
-constexpr std::array<Names, kDTypeCount> kNames = {{
+constexpr std::array<Names, kDTypeCount> kDTypeNames = {{
     {"Byte", "uint8", "u8", 1},
     {"Char", "int8", "i8", 1},
     {"Short", "int16", "i16", 2},
@@ -112,22 +112,26 @@ constexpr DType kPromotion[kPromotable][kPromotable] = {
 
 }  // namespace
 
-std::string_view graphName(DType d) { return d == DType::Undefined ? "Undefined" : kNames[static_cast<int>(d)].graph; }
-std::string_view pythonName(DType d) {
-  return d == DType::Undefined ? "undefined" : kNames[static_cast<int>(d)].python;
+std::string_view graphName(DType d) {
+  return d == DType::Undefined ? "Undefined" : kDTypeNames[static_cast<int>(d)].graph;
 }
-std::string_view shortName(DType d) { return d == DType::Undefined ? "undefined" : kNames[static_cast<int>(d)].brief; }
-size_t itemSize(DType d) { return d == DType::Undefined ? 0 : kNames[static_cast<int>(d)].size; }
+std::string_view pythonName(DType d) {
+  return d == DType::Undefined ? "undefined" : kDTypeNames[static_cast<int>(d)].python;
+}
+std::string_view shortName(DType d) {
+  return d == DType::Undefined ? "undefined" : kDTypeNames[static_cast<int>(d)].brief;
+}
+size_t itemSize(DType d) { return d == DType::Undefined ? 0 : kDTypeNames[static_cast<int>(d)].size; }
 
 std::optional<DType> dtypeFromGraphName(std::string_view name) {
   for (int i = 0; i < kDTypeCount; ++i)
-    if (kNames[i].graph == name) return static_cast<DType>(i);
+    if (kDTypeNames[i].graph == name) return static_cast<DType>(i);
   return std::nullopt;
 }
 
 std::optional<DType> dtypeFromName(std::string_view name) {
   for (int i = 0; i < kDTypeCount; ++i)
-    if (kNames[i].python == name || kNames[i].brief == name) return static_cast<DType>(i);
+    if (kDTypeNames[i].python == name || kDTypeNames[i].brief == name) return static_cast<DType>(i);
   return std::nullopt;
 }
 

@@ -234,11 +234,11 @@ std::optional<Term> productOf(const Term& a, const Term& b) {
 
 // ---- the other kinds ----
 
-constexpr std::string_view kNames[] = {"", "", "floordiv", "min", "max", "broadcast"};
+constexpr std::string_view kKindNames[] = {"", "", "floordiv", "min", "max", "broadcast"};
 
 int64_t call(Kind kind, std::vector<int64_t> operands, SizeRange range) {
   Entry e{.kind = kind, .range = range};
-  e.key = kNames[static_cast<size_t>(kind)];
+  e.key = kKindNames[static_cast<size_t>(kind)];
   e.key += '(';
   for (int64_t o : operands) {
     if (e.key.back() != '(') e.key += ',';
@@ -416,7 +416,7 @@ std::string textOf(int64_t v, bool withBounds) {
     }
     return out;
   }
-  return fmt::format("{}({})", kNames[static_cast<size_t>(e->kind)],
+  return fmt::format("{}({})", kKindNames[static_cast<size_t>(e->kind)],
                      join(e->operands, ", ", [=](int64_t o) { return textOf(o, withBounds); }));
 }
 

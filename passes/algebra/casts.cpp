@@ -53,7 +53,7 @@ bool losesNothing(DType from, DType to) {
 }
 
 // to(to(x, f64), f16) -> to(x, f16) where x is f32
-Replacement mergeTwo(Site& site) {
+Replacement mergeCasts(Site& site) {
   std::optional<Cast> outer = castOf(site, site.node);
   Node* producer = outer ? site.producer(outer->x) : nullptr;
   std::optional<Cast> inner = producer ? castOf(site, producer) : std::nullopt;
@@ -92,7 +92,7 @@ std::vector<NamedRewrite> castRewrites() {
   return {
       {"canonicalize", siteRewrite("useless_cast", {aten::to, aten::type_as}, dropCast),
        "a conversion to the dtype that is there", always},
-      {"canonicalize", siteRewrite("cast_cast", {aten::to, aten::type_as}, mergeTwo),
+      {"canonicalize", siteRewrite("cast_cast", {aten::to, aten::type_as}, mergeCasts),
        "of two conversions the first goes if it loses nothing", always},
       {"canonicalize",
        siteRewrite("upcast_elemwise_constant_inputs", {aten::add, aten::sub, aten::mul, aten::maximum, aten::minimum},

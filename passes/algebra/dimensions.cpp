@@ -55,7 +55,7 @@ Replacement dropIdentity(Site& site) {
 }
 
 // x.transpose(0, 1).permute(1, 2, 0) -> x.permute(0, 2, 1)
-Replacement mergeTwo(Site& site) {
+Replacement mergePermutations(Site& site) {
   Node* inner = site.producer(site.input(0));
   if (!inner) return {};
   std::optional<Dims> first = orderOf(site, inner), second = orderOf(site, site.node);
@@ -153,7 +153,7 @@ std::vector<NamedRewrite> dimensionRewrites() {
        "a permutation that changes nothing goes",
        {"default", "fast_compile", "fast_run"}},
       {"canonicalize",
-       siteRewrite("dimshuffle_merge", kinds, mergeTwo),
+       siteRewrite("dimshuffle_merge", kinds, mergePermutations),
        "two permutations are one",
        {"default", "fast_compile", "fast_run"}},
       {"canonicalize",

@@ -38,7 +38,7 @@ bool isPlain(Node* n, RewriteContext& c) {
   return n->inputCount() < 8 || c.facts.boolean(n->input(7)) == false;
 }
 
-Replacement unpack(Node* n, RewriteContext& c) {
+Replacement replaceAttention(Node* n, RewriteContext& c) {
   if (!isPlain(n, c)) return {};
   Value* mask = GraphFacts::isNone(n->input(3)) ? nullptr : n->input(3);
   bool causal = *c.facts.boolean(n->input(5));
@@ -60,6 +60,6 @@ Replacement unpack(Node* n, RewriteContext& c) {
 
 }  // namespace
 
-NodeRewrite unpackAttention() { return {"unpack_attention", {aten::scaled_dot_product_attention}, unpack}; }
+NodeRewrite unpackAttention() { return {"unpack_attention", {aten::scaled_dot_product_attention}, replaceAttention}; }
 
 }  // namespace tscompile

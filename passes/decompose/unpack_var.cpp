@@ -82,7 +82,7 @@ Value* divisor(Value* x, const Moments& m, Formula& f, RewriteContext& c) {
   return f.op(Symbol::of("prim::max"), {f.op(aten::sub, {count, f.integer(m.correction)}), f.integer(0)});
 }
 
-Replacement unpack(Node* n, RewriteContext& c) {
+Replacement replaceVar(Node* n, RewriteContext& c) {
   if (n->inputCount() < 2 || !areFloats({n->input(0)}, c) || !c.facts.isUndisturbed(n)) return {};
   std::optional<Moments> m = momentsOf(n, c);
   if (!m) return {};
@@ -99,6 +99,6 @@ Replacement unpack(Node* n, RewriteContext& c) {
 
 }  // namespace
 
-NodeRewrite unpackVar() { return {"unpack_var", {aten::var, aten::var_mean}, unpack}; }
+NodeRewrite unpackVar() { return {"unpack_var", {aten::var, aten::var_mean}, replaceVar}; }
 
 }  // namespace tscompile

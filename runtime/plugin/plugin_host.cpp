@@ -15,7 +15,7 @@ namespace tscompile {
 namespace {
 
 // So much that the clock is looked at.
-constexpr int64_t kLongWork = int64_t{1} << 40;
+constexpr int64_t kCallWork = int64_t{1} << 40;
 
 thread_local std::string failure;
 
@@ -134,7 +134,7 @@ int cancelled(void* run) {
   if (interrupt && interrupt->load(std::memory_order_relaxed)) return 1;
   if (context != &RunContext::current()) return 0;  // a worker, which leaves the clock to the run's own thread
   try {
-    context->checkInterrupt(kLongWork);
+    context->checkInterrupt(kCallWork);
   } catch (const ExecutionError&) {
     return 1;
   }

@@ -5,6 +5,7 @@
 #include "runtime/registry.h"
 #include "tests/support/module_checks.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,6 +20,21 @@ inline Tensor randn(std::initializer_list<int64_t> sizes, uint64_t seed) {
   std::normal_distribution<float> normal;
   for (int64_t i = 0; i < t.numel(); ++i) t.data<float>()[i] = normal(random);
   return t;
+}
+
+// The text of a graph with the constants that most calls need.
+inline std::string graphWithConstants(std::string_view inputs, std::string_view body, std::string_view result) {
+  return fmt::format(R"(graph({}):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %t : bool = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %last : int = prim::Constant[value=-1]()
+{}  return ({})
+)",
+                     inputs, body, result);
 }
 
 // A graph whose constants named "w..." get random values; with its engine and its program.

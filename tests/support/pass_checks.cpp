@@ -1,6 +1,5 @@
 #include "tests/support/pass_checks.h"
 
-#include "frontend/text/parse.h"
 #include "ir/analysis/verifier.h"
 #include "ir/graph/clone.h"
 #include "ir/graph/printer.h"
@@ -19,16 +18,7 @@
 
 namespace tscompile::test {
 
-std::unique_ptr<Graph> graphOf(const std::string& text) {
-  Diagnostics diagnostics;
-  ParseOptions options;
-  options.registry = &allOps();
-  Result<std::unique_ptr<Graph>> g = parseGraph(SourceFile::make("text", text), diagnostics, options);
-  EXPECT_TRUE(g.ok()) << renderDiagnostics(diagnostics, "test") << text;
-  return g ? std::move(*g) : std::make_unique<Graph>();
-}
-
-std::string printed(const std::string& text) { return graphText(*graphOf(text)); }
+std::string printed(const std::string& text) { return graphText(*readGraph(text)); }
 
 namespace {
 
@@ -145,7 +135,7 @@ bool applyPass(const Pass& pass, Graph& graph) {
 }
 
 std::string afterPass(const Pass& pass, const std::string& text) {
-  std::unique_ptr<Graph> graph = graphOf(text);
+  std::unique_ptr<Graph> graph = readGraph(text);
   std::unique_ptr<Graph> before = cloneGraph(*graph);
   applyPass(pass, *graph);
   expectSameRuns(*before, *graph);

@@ -5,6 +5,7 @@
 #include "ir/values/ivalue.h"
 #include "passes/lowering/clean_up.h"
 #include "runtime/engine/network/engine_options.h"
+#include "tests/support/module_checks.h"
 #include "tests/support/pass.h"
 #include "tests/support/random_graph.h"
 
@@ -15,8 +16,6 @@
 
 namespace tscompile::test {
 
-// The graph of a text that is known to be good.
-std::unique_ptr<Graph> graphOf(const std::string& text);
 // The text as it is printed.
 std::string printed(const std::string& text);
 

@@ -107,6 +107,7 @@ class ShortReader {
 }  // namespace
 
 std::string shortGraph(std::string_view text) { return ShortReader(text).read(); }
+std::unique_ptr<Graph> shortly(std::string_view text) { return graphOf(shortGraph(text)); }
 
 std::string shortText(const Graph& graph) {
   std::map<const Value*, std::string> texts;

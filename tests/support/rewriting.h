@@ -17,6 +17,7 @@ std::unique_ptr<Graph> graphOf(std::string_view text);
 Pattern patternOf(std::string_view text);
 // A pattern or graph in short: "%x, %y: f(g(%x, %y), %y)" with test:: operators.
 std::string shortGraph(std::string_view text);
+std::unique_ptr<Graph> shortly(std::string_view text);  // the graph of that
 
 struct PlanResult {
   std::string text;  // of the graph afterwards, in short: "h(z, y)"

@@ -9,8 +9,7 @@
 namespace tscompile {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-constexpr TraitSet kElementwise{Trait::Elementwise};
+constexpr TraitSet kPerElement{Trait::Elementwise};
 
 // ---- products that are 0 where the first factor is ----
 
@@ -62,7 +61,7 @@ void multigammaKernel(KernelCall& call) {
       sum += logGamma(x - T(0.5) * static_cast<T>(j));
       if (j % 4096 == 4095) RunContext::current().checkInterrupt(4096);
     }
-    return sum + T(count * (count - 1) / 4 * std::log(kPi));
+    return sum + T(count * (count - 1) / 4 * std::log(std::numbers::pi));
   });
 }
 
@@ -90,7 +89,7 @@ void registerGammas(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, InferFunction infer, KernelFunction kernel,
                  InPlace inplace = kDirect) {
     addAliases(ops, names,
-               {.infer = infer, .kernel = kernel, .inplace = inplace, .traits = kElementwise, .cost = Cost::Function});
+               {.infer = infer, .kernel = kernel, .inplace = inplace, .traits = kPerElement, .cost = Cost::Function});
   };
   add({"aten::lgamma", "aten::special_gammaln"}, inferFloatUnary,
       unaryKernel<kFloats, [](auto x) { return logGamma(x); }>);
@@ -107,13 +106,13 @@ void registerGammas(OpRegistry& ops) {
       binaryKernel<kFloats, [](auto x, auto q) { return hurwitzZeta(x, q); }>);
 }
 
-void registerFunctions(OpRegistry& ops) {
+void registerSpecialFunctions(OpRegistry& ops) {
   auto add = [&](std::initializer_list<std::string_view> names, KernelFunction kernel) {
     addAliases(ops, names,
                {.infer = inferFloatUnary,
                 .kernel = kernel,
                 .inplace = kDirect,
-                .traits = kElementwise,
+                .traits = kPerElement,
                 .cost = Cost::Function});
   };
   add({"aten::erfinv", "aten::special_erfinv"}, unaryKernel<kFloats, [](auto x) { return inverseErf(x); }>);
@@ -150,7 +149,7 @@ void registerProducts(OpRegistry& ops) {
                {.infer = inferFloatBinary,
                 .kernel = kernel,
                 .inplace = inplace,
-                .traits = kElementwise,
+                .traits = kPerElement,
                 .cost = Cost::Function});
   };
   constexpr KernelFunction kXLogY = binaryKernel<kVectors, [](auto x, auto y) { return xLogY(x, y); }>;
@@ -168,7 +167,7 @@ void registerPolynomials(OpRegistry& ops) {
   addAliases(ops, {"aten::special_" name, "aten::special_" name ".x_scalar", "aten::special_" name ".n_scalar"}, \
              {.infer = inferFloatBinary,                                                                         \
               .kernel = polynomialKernel<[](auto x, int64_t n) { return __VA_ARGS__; }>,                         \
-              .traits = kElementwise,                                                                            \
+              .traits = kPerElement,                                                                             \
               .cost = Cost::Function})
   TS_POLYNOMIAL("chebyshev_polynomial_t", chebyshevT(x, n, 6));
   TS_POLYNOMIAL("chebyshev_polynomial_u", chebyshevU(x, n, 8));
@@ -189,7 +188,7 @@ void registerPolynomials(OpRegistry& ops) {
 
 void registerSpecialOps(OpRegistry& ops) {
   registerGammas(ops);
-  registerFunctions(ops);
+  registerSpecialFunctions(ops);
   registerProducts(ops);
   registerPolynomials(ops);
 }

@@ -47,7 +47,7 @@ void embeddingKernel(KernelCall& call) {
 
 // ---- embedding_renorm_: rows that are used get a norm of at most max_norm ----
 
-void inferRenorm(InferCall& call) {
+void inferEmbeddingRenorm(InferCall& call) {
   TensorInfo weight = call.tensor(0), indices = call.tensor(1);
   requireMatrix(call, weight);
   requireIndexType(call, "indices", indices.dtype);
@@ -69,7 +69,7 @@ void renormRows(const KernelCall& call, const Tensor& weight) {
   }
 }
 
-void renormKernel(KernelCall& call) {
+void embeddingRenormKernel(KernelCall& call) {
   Tensor weight = call.isInPlace() ? call.tensor(0) : cloneTensor(call.tensor(0));
   renormRows(call, weight);
   call.setResult(weight);
@@ -252,13 +252,16 @@ void registerEmbeddingOps(OpRegistry& ops) {
            .convert = convertEmbedding,
            .dtypes = kAllTypes});
   ops.add({.schema = "aten::embedding_renorm_",
-           .infer = inferRenorm,
-           .kernel = renormKernel,
+           .infer = inferEmbeddingRenorm,
+           .kernel = embeddingRenormKernel,
            .dtypes = kFloatingTypes,
            .inplace = InPlace::Direct});
-  ops.add({.schema = "aten::embedding_renorm", .infer = inferRenorm, .kernel = renormKernel, .dtypes = kFloatingTypes});
+  ops.add({.schema = "aten::embedding_renorm",
+           .infer = inferEmbeddingRenorm,
+           .kernel = embeddingRenormKernel,
+           .dtypes = kFloatingTypes});
   ops.add({.schema = "aten::_no_grad_embedding_renorm_",
-           .infer = inferRenorm,
+           .infer = inferEmbeddingRenorm,
            .kernel = noGradRenormKernel,
            .dtypes = kFloatingTypes,
            .traits = {Trait::SideEffects}});

@@ -54,7 +54,7 @@ void packKernel(KernelCall& call) {
 
 // ---- _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length) -> sequences, lengths ----
 
-void inferPad(InferCall& call) {
+void inferPadPacked(InferCall& call) {
   TensorInfo x = call.rankedTensor(0), counts = call.tensor(1);
   call.require(x.rank() >= 1, "expected data with dimensions");
   call.require(counts.dtype == DType::Int64 || counts.dtype == DType::Undefined,
@@ -67,7 +67,7 @@ void inferPad(InferCall& call) {
   call.result(DType::Int64, Dims{kUnknownSize});
 }
 
-void padKernel(KernelCall& call) {
+void padPackedKernel(KernelCall& call) {
   Tensor x = call.tensor(0), counts = contiguous(call.tensor(1));
   const auto* count = counts.data<int64_t>();
   int64_t steps = counts.numel(), total = call.integer(4), rows = 0;
@@ -97,7 +97,10 @@ void padKernel(KernelCall& call) {
 
 void registerPackingOps(OpRegistry& ops) {
   ops.add({.schema = "aten::_pack_padded_sequence", .infer = inferPack, .kernel = packKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::_pad_packed_sequence", .infer = inferPad, .kernel = padKernel, .dtypes = kAllTypes});
+  ops.add({.schema = "aten::_pad_packed_sequence",
+           .infer = inferPadPacked,
+           .kernel = padPackedKernel,
+           .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile

@@ -111,15 +111,15 @@ void choleskySolveKernel(KernelCall& call) {
 
 // ---- LU ----
 
-struct Lu {
+struct LuFactors {
   Tensor factors, pivots, info;
 };
 
-Lu factorLu(KernelCall& call, const Tensor& a, bool pivot) {
+LuFactors factorLu(KernelCall& call, const Tensor& a, bool pivot) {
   call.require(pivot || a.numel() == 0, "LU without pivoting is not implemented on the CPU");
   DimSpan batch = batchOf(a.sizes());
-  Lu lu{copyColumns(a), Tensor::empty(DType::Int32, withVector(batch, std::min(rowsOf(a), columnsOf(a)))),
-        Tensor::empty(DType::Int32, batch)};
+  LuFactors lu{copyColumns(a), Tensor::empty(DType::Int32, withVector(batch, std::min(rowsOf(a), columnsOf(a)))),
+               Tensor::empty(DType::Int32, batch)};
   int64_t k = columnsOf(lu.pivots.rank() > 1 ? lu.pivots : unsqueezed(lu.pivots, 0));
   forEachMatrix(call, lu.factors, [&](auto& all, int64_t i) {
     lu.info.data<int32_t>()[i] = lapack::getrf(all.rows, all.columns, all[i], lu.pivots.data<int32_t>() + i * k);
@@ -127,7 +127,7 @@ Lu factorLu(KernelCall& call, const Tensor& a, bool pivot) {
   return lu;
 }
 
-void requireNonsingular(const KernelCall& call, const Lu& lu) {
+void requireNonsingular(const KernelCall& call, const LuFactors& lu) {
   for (int64_t i = 0; i < lu.info.numel(); ++i)
     if (int info = lu.info.data<int32_t>()[i])
       call.fail("{}U[{},{}] is zero and using it to solve would result in a division by zero",
@@ -146,7 +146,7 @@ void inferLuFactorEx(InferCall& call) {
 }
 
 void luFactorKernel(KernelCall& call) {
-  Lu lu = factorLu(call, call.tensor(0), call.flag(1));
+  LuFactors lu = factorLu(call, call.tensor(0), call.flag(1));
   requireNonsingular(call, lu);
   call.setResult(0, lu.factors);
   call.setResult(1, lu.pivots);
@@ -154,7 +154,7 @@ void luFactorKernel(KernelCall& call) {
 // linalg_lu_factor_ex; the older _lu_with_info never fails.
 template <bool kChecks>
 void luFactorExKernel(KernelCall& call) {
-  Lu lu = factorLu(call, call.tensor(0), call.flag(1));
+  LuFactors lu = factorLu(call, call.tensor(0), call.flag(1));
   if (kChecks && call.flag(2)) requireNonsingular(call, lu);
   call.setResult(0, lu.factors);
   call.setResult(1, lu.pivots);
@@ -223,7 +223,7 @@ void unpackPivots(KernelCall& call, const Tensor& pivots, int64_t m, const Tenso
 }
 
 void luKernel(KernelCall& call) {
-  Lu lu = factorLu(call, call.tensor(0), call.flag(1));
+  LuFactors lu = factorLu(call, call.tensor(0), call.flag(1));
   unpackPivots(call, lu.pivots, rowsOf(lu.factors), call.out(0));
   unpackFactors(lu.factors, call.out(1), call.out(2));
 }

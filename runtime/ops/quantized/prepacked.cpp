@@ -28,7 +28,7 @@ void runLinear(KernelCall& call) {
 
 // (weight, bias, stride, padding[, output padding], dilation, groups, least, most)
 template <bool kTransposed>
-void packConv(KernelCall& call) {
+void packConvContext(KernelCall& call) {
   size_t at = 2;
   PackedWeight w{.weight = call.tensor(0), .bias = call.tensor(1), .shape = {}, .transposed = kTransposed};
   w.shape.stride = call.integers(at++);
@@ -41,7 +41,7 @@ void packConv(KernelCall& call) {
   call.setResult(pack(kTransposed ? kTransposedContext : kConvContext, w));
 }
 
-void packLinear(KernelCall& call) {
+void packLinearContext(KernelCall& call) {
   call.setResult(
       pack(kLinearContext,
            {.weight = call.tensor(0), .bias = call.tensor(1), .least = call.argument(2), .most = call.argument(3)}));
@@ -57,9 +57,9 @@ void registerPrepackedOps(OpRegistry& ops) {
   add("prepacked::conv2d_clamp_run", runConv);
   add("prepacked::conv2d_transpose_clamp_run", runConv);
   add("prepacked::linear_clamp_run", runLinear);
-  add("prepacked::conv2d_clamp_prepack", packConv<false>, kKept);
-  add("prepacked::conv2d_transpose_clamp_prepack", packConv<true>, kKept);
-  add("prepacked::linear_clamp_prepack", packLinear, kKept);
+  add("prepacked::conv2d_clamp_prepack", packConvContext<false>, kKept);
+  add("prepacked::conv2d_transpose_clamp_prepack", packConvContext<true>, kKept);
+  add("prepacked::linear_clamp_prepack", packLinearContext, kKept);
 }
 
 }  // namespace tscompile

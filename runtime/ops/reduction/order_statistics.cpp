@@ -13,13 +13,13 @@ namespace tscompile {
 namespace {
 
 template <class T>
-bool isNan(T v) {
+bool isUnordered(T v) {
   return v != v;
 }
 // The order of sorting: NaN is larger than any number.
 template <class T>
 bool isLess(T a, T b) {
-  return a < b || (isNan(b) && !isNan(a));
+  return a < b || (isUnordered(b) && !isUnordered(a));
 }
 
 // The element of a lane and its position: results are the values and the indices.
@@ -122,7 +122,7 @@ template <class T>
 Found<T> medianOf(const T* lane, int64_t n, bool skipNan, std::vector<int64_t>& positions) {
   int64_t nans = 0;
   for (int64_t i = 0; i < n; ++i) {
-    if (!isNan(lane[i])) continue;
+    if (!isUnordered(lane[i])) continue;
     if (!skipNan) return {lane[i], i};
     ++nans;
   }
@@ -159,7 +159,7 @@ void medianKernel(KernelCall& call) {
     using T = decltype(sample);
     Tensor all = convertTensor(in, kDTypeOf<T>);
     std::vector<T> values(all.data<T>(), all.data<T>() + all.numel());
-    auto numbers = std::partition(values.begin(), values.end(), [](T v) { return !isNan(v); });
+    auto numbers = std::partition(values.begin(), values.end(), [](T v) { return !isUnordered(v); });
     bool isAllNan = numbers == values.begin();
     T median = values.back();
     if (!isAllNan && (kSkipNan || numbers == values.end())) {
@@ -265,7 +265,7 @@ void quantiles(const Tensor& in, int64_t dim, const std::vector<T>& qs, bool ski
   for (int64_t lane = 0; walk.count() > 0; walk.next(), ++lane) {
     walk.load();
     sorted.assign(walk.lane(0), walk.lane(0) + walk.length());
-    auto numbers = std::partition(sorted.begin(), sorted.end(), [](T v) { return !isNan(v); });
+    auto numbers = std::partition(sorted.begin(), sorted.end(), [](T v) { return !isUnordered(v); });
     std::sort(sorted.begin(), numbers);
     bool nan = skipNan ? numbers == sorted.begin() : numbers != sorted.end();
     auto last = static_cast<T>(numbers - sorted.begin() - 1);

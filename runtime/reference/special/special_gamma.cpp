@@ -10,8 +10,6 @@
 namespace tscompile {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-
 // The asymptotic series of digamma: B_2k / 2k.
 constexpr double kDigamma[] = {1.0 / 12, -691.0 / 32760, 1.0 / 132, -1.0 / 240, 1.0 / 252, -1.0 / 120, 1.0 / 12};
 
@@ -47,7 +45,7 @@ T digamma(T x) {
     if (x == std::trunc(x)) return std::numeric_limits<T>::quiet_NaN();
     // Reflection, with the fraction alone so that no digits go into the whole part.
     double whole, fraction = std::modf(static_cast<double>(x), &whole);
-    return digamma(1 - x) - static_cast<T>(kPi / std::tan(kPi * fraction));
+    return digamma(1 - x) - static_cast<T>(std::numbers::pi / std::tan(std::numbers::pi * fraction));
   }
   T sum = 0;
   for (; x < 10; x += 1) sum -= 1 / x;
@@ -65,8 +63,8 @@ T trigamma(T x) {
   T sum = 0;
   bool reflected = x < T(0.5);
   if (reflected) {
-    T s = std::sin(T(kPi) * x);
-    sum -= T(kPi) * T(kPi) / (s * s);
+    T s = std::sin(T(std::numbers::pi) * x);
+    sum -= T(std::numbers::pi) * T(std::numbers::pi) / (s * s);
     x = 1 - x;
   }
   for (int i = 0; i < 6; ++i, x += 1) sum += 1 / (x * x);
@@ -286,7 +284,7 @@ T uniformExpansion(T a, T x) {
     factor /= a;
   }
   return T(0.5) * std::erfc(kSign * eta * std::sqrt(a / 2)) +
-         kSign * std::exp(T(-0.5) * a * eta * eta) * sum / std::sqrt(T(2 * kPi) * a);
+         kSign * std::exp(T(-0.5) * a * eta * eta) * sum / std::sqrt(T(2 * std::numbers::pi) * a);
 }
 
 template <class T>

@@ -46,7 +46,7 @@ std::string statement(const std::string& op, bool sizesInText, const IValue& x, 
          "  return (%v)\n";
 }
 
-Module loaded(const std::string& text) {
+Module moduleIn(const std::string& text) {
   Diagnostics diagnostics;
   Result<Module> module = Module::fromText(text, "text", {}, diagnostics);
   EXPECT_TRUE(module.ok()) << renderDiagnostics(diagnostics, "test");
@@ -54,7 +54,7 @@ Module loaded(const std::string& text) {
 }
 
 void expectSameOutcome(const std::string& text, const std::vector<IValue>& inputs) {
-  Module module = loaded(text);
+  Module module = moduleIn(text);
   Diagnostics diagnostics;
   CompileSpec spec;
   spec.minBlockSize = 1;
@@ -84,7 +84,7 @@ TEST(KeptErrors, InPlaceStatementsRaiseWhereTheyDidBefore) {
 }
 
 TEST(KeptErrors, SizesOfTheExampleHoldForItAlone) {
-  Module module = loaded(
+  Module module = moduleIn(
       "graph(%x : Float(1, 8)):\n"
       "  %one : int = prim::Constant[value=1]()\n"
       "  %n : int = aten::size(%x, %one)\n"

@@ -28,7 +28,7 @@ struct Cut {
 // Cuts it, checks it, and compares runs where no test:: operator is in the way.
 Cut cut(const std::string& text, std::vector<std::string> forced = {}, size_t minBlockSize = 1,
         Strategy strategy = Strategy::Dependency) {
-  std::unique_ptr<Graph> graph = graphOf(text);
+  std::unique_ptr<Graph> graph = readGraph(text);
   PartitionOptions options = optionsOf(minBlockSize, strategy);
   options.fallbackOperators = std::move(forced);
   Partition p = segment(*graph, partitionOps(), TestSupport(), options);
@@ -160,7 +160,7 @@ graph():
 }
 
 TEST(PartitionDefects, MarksReachNodesInsideBlocks) {
-  std::unique_ptr<Graph> graph = graphOf(R"(
+  std::unique_ptr<Graph> graph = readGraph(R"(
 graph(%x : Tensor, %c : bool):
   %r : Tensor = prim::If[to_compile=0](%c)
     block0():
@@ -288,7 +288,7 @@ graph(%self : __torch__.Net, %x : Tensor):
   %c : Tensor = aten::mul(%b, %w)
   return (%c)
 )";
-  std::unique_ptr<Graph> graph = graphOf(text);
+  std::unique_ptr<Graph> graph = readGraph(text);
   Partition p = segment(*graph, partitionOps(), TestSupport(), optionsOf());
   EXPECT_EQ(segmentsText(p), "E{%a} T{%b} E{%c}\n");
   checkPartition(*graph, partitionOps(), p);
@@ -299,7 +299,7 @@ graph(%self : __torch__.Net, %x : Tensor):
 
 // The checker itself: orders that are wrong are seen.
 TEST(OrderCheck, SeesWhatIsWrong) {
-  std::unique_ptr<Graph> graph = graphOf(R"(
+  std::unique_ptr<Graph> graph = readGraph(R"(
 graph(%x : Tensor):
   %zero : int = prim::Constant[value=0]()
   %one : int = prim::Constant[value=1]()

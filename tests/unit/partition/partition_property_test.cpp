@@ -73,7 +73,7 @@ TEST(PartitionProperty, ResultsThatAreArgumentsStayThem) {
   for (const char* call :
        {"aten::conj_physical(%x)", "aten::dropout(%x, %p, %off)", "aten::feature_dropout(%x, %p, %off)",
         "aten::alpha_dropout(%x, %p, %off)", "aten::type_as(%x, %x)"}) {
-    std::unique_ptr<Graph> graph = graphOf(
+    std::unique_ptr<Graph> graph = readGraph(
         "graph(%x : Tensor):\n  %off : bool = prim::Constant[value=0]()\n"
         "  %p : float = prim::Constant[value=0.5]()\n  %y : Tensor = " +
         std::string(call) + "\n  return (%y, %x)\n");

@@ -16,7 +16,7 @@ struct Row {
 };
 
 void expectMap(const std::string& text, const Row& row) {
-  std::unique_ptr<Graph> graph = graphOf(text);
+  std::unique_ptr<Graph> graph = readGraph(text);
   PartitionOptions options = optionsOf(row.minBlockSize, row.strategy);
   options.fallbackOperators = row.forced;
   Partition p = segment(*graph, partitionOps(), TestSupport(), options);
@@ -232,7 +232,7 @@ graph(%x : Tensor, %y : Tensor):
   return (%14, %15)
 )";
   expectMap(text, {"T{0 1 2} E{3 4 5 6 7 8} T{9 10 11}"});
-  std::unique_ptr<Graph> graph = graphOf(text);
+  std::unique_ptr<Graph> graph = readGraph(text);
   Partition p = segment(*graph, partitionOps(), TestSupport(), optionsOf());
   auto has = [&](const std::vector<const Value*>& values) {
     return std::any_of(values.begin(), values.end(), [](const Value* v) { return v->type()->is(TypeKind::Dict); });

@@ -30,7 +30,7 @@ bool lower(Graph& graph, const Query& query) {
 // The lowered text, after runs on these arguments gave the same results and writes, to the last bit.
 std::string lowered(const std::string& text, const Query& query = kEverything,
                     const std::vector<std::vector<double>>& arguments = {}, DimSpan sizes = {}) {
-  std::unique_ptr<Graph> graph = graphOf(text), before = cloneGraph(*graph);
+  std::unique_ptr<Graph> graph = readGraph(text), before = cloneGraph(*graph);
   lower(*graph, query);
   std::string after = graphText(*graph);
   EXPECT_FALSE(lower(*graph, query)) << "a second run says that it changed something\n" << after;
@@ -99,12 +99,12 @@ TEST(Defects, ExactGeluStaysExact) {
   %y : Tensor = aten::gelu(%x, %form)
   return (%y)
 )";
-  std::unique_ptr<Graph> graph = graphOf(text);
+  std::unique_ptr<Graph> graph = readGraph(text);
   lower(*graph, kEverything);
   EXPECT_TRUE(has(graphText(*graph), "aten::erf")) << graphText(*graph);
   EXPECT_FALSE(has(graphText(*graph), "aten::tanh")) << graphText(*graph);
   // Without being asked for, nothing is unpacked.
-  graph = graphOf(text);
+  graph = readGraph(text);
   lower(*graph, kDefault);
   EXPECT_TRUE(has(graphText(*graph), "aten::gelu")) << graphText(*graph);
 }
@@ -146,9 +146,9 @@ TEST(Defects, NodesWithTooFewInputsAreLeftAlone) {
                            "aten::softmax",    "aten::dropout",     "aten::contiguous"})
     for (const char* inputs : {"", "%x"}) {
       std::unique_ptr<Graph> graph =
-          graphOf("graph(%x : Tensor):\n  %y : Tensor = " + std::string(kind) + "(" + inputs +
-                  ")\n  %i : int = aten::Int(%y)\n  %z : Tensor = aten::mul(%y, %y)\n"
-                  "  return (%y, %i, %z)\n");
+          readGraph("graph(%x : Tensor):\n  %y : Tensor = " + std::string(kind) + "(" + inputs +
+                    ")\n  %i : int = aten::Int(%y)\n  %z : Tensor = aten::mul(%y, %y)\n"
+                    "  return (%y, %i, %z)\n");
       Diagnostics diagnostics;
       RewriteContext context(*graph, allOps(), diagnostics);
       loweringDatabase().query(everything).run(context);
@@ -175,7 +175,7 @@ TEST(Defects, LongChainsOfListsStayShort) {
   constexpr int kLength = 1000;
   for (int i = 0; i < kLength; ++i)
     text += "  %l" + std::to_string(i + 1) + " : Tensor[] = aten::add(%l" + std::to_string(i) + ", %l0)\n";
-  std::unique_ptr<Graph> graph = graphOf(text + "  return (%l" + std::to_string(kLength) + ")\n");
+  std::unique_ptr<Graph> graph = readGraph(text + "  return (%l" + std::to_string(kLength) + ")\n");
   applyPass(pass("peephole"), *graph);
   size_t items = 0;
   forEachNode(*graph, [&](const Node* n) { items += n->inputCount(); });

@@ -7,7 +7,7 @@
 namespace tscompile::test {
 namespace {
 
-constexpr const char* kGraph =
+constexpr const char* kRewritten =
     "graph(%x : Float(2)):\n  %a : Float(2) = aten::neg(%x)\n  %b : Float(2) = aten::neg(%a)\n"
     "  %c : Float(2) = aten::exp(%b)\n  %d : Float(2) = aten::exp(%b)\n  return (%c, %d)\n";
 
@@ -23,7 +23,7 @@ const Json& part(const Json& profile, const std::string& name) {
 }  // namespace
 
 TEST(LowerProfile, JsonTellsWhatWasApplied) {
-  CliResult r = runCli({"lower", "-", "--passes", "merge1,neg_neg,remove_dead_code", "--profile", "json"}, kGraph);
+  CliResult r = runCli({"lower", "-", "--passes", "merge1,neg_neg,remove_dead_code", "--profile", "json"}, kRewritten);
   ASSERT_EQ(r.code, 0) << r.err;
   Json profile = parseJson(r.err);
   EXPECT_EQ(profile["name"].text, "lowering");
@@ -38,7 +38,7 @@ TEST(LowerProfile, JsonTellsWhatWasApplied) {
 }
 
 TEST(LowerProfile, TextHasTheLayoutOfTheProfile) {
-  CliResult r = runCli({"lower", "-", "--passes", "neg_neg", "--profile", "text"}, kGraph);
+  CliResult r = runCli({"lower", "-", "--passes", "neg_neg", "--profile", "text"}, kRewritten);
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(r.err.find("Rewriter Profile\n----------------\n SequentialGraphRewriter  lowering  time 0."), 0u) << r.err;
   for (const char* line : {"s for 4/2 nodes before/after rewriting\n",

@@ -10,7 +10,7 @@ using test::littleEndian;
 using test::readText;
 using test::shown;
 
-std::string messageFor(std::string_view bytes, std::string_view member, const Limits& limits = {}) {
+std::string npzMessage(std::string_view bytes, std::string_view member, const Limits& limits = {}) {
   Diagnostics d;
   return shown(parseNpz({bytes, "f"}, member, d, limits), d);
 }
@@ -51,16 +51,16 @@ TEST(Npz, ReadsMembersByName) {
 
 TEST(Npz, ReadsZip64) {
   Archive a;
-  EXPECT_EQ(messageFor(a.text(), "a"), "uint8 [3]: 0 1 2");
+  EXPECT_EQ(npzMessage(a.text(), "a"), "uint8 [3]: 0 1 2");
   a.localBytes = a.entryBytes = a.headerOffset = 0xffffffff;
   std::string sizes = littleEndian(a.bytes, 8) + littleEndian(a.bytes, 8);
   a.localExtra = littleEndian(1, 2) + littleEndian(16, 2) + sizes;
   // Another field stands before the one that counts.
   a.entryExtra = littleEndian(7, 2) + littleEndian(2, 2) + "xx" + littleEndian(1, 2) + littleEndian(24, 2) + sizes +
                  littleEndian(0, 8);
-  EXPECT_EQ(messageFor(a.text(), "a"), "uint8 [3]: 0 1 2");
+  EXPECT_EQ(npzMessage(a.text(), "a"), "uint8 [3]: 0 1 2");
   a.end64 = "yes";
-  EXPECT_EQ(messageFor(a.text(), "a"), "uint8 [3]: 0 1 2");
+  EXPECT_EQ(npzMessage(a.text(), "a"), "uint8 [3]: 0 1 2");
 }
 
 TEST(Npz, RejectsWhatIsWrong) {
@@ -99,8 +99,8 @@ TEST(Npz, RejectsWhatIsWrong) {
        }),
        "f: error: expected an .npy file, found other text\n"},
   };
-  for (const Row& r : rows) EXPECT_EQ(messageFor(r.bytes, "a"), r.message);
-  EXPECT_EQ(messageFor(readText(dataFile("stored.npz")), "layer.wieght"),
+  for (const Row& r : rows) EXPECT_EQ(npzMessage(r.bytes, "a"), r.message);
+  EXPECT_EQ(npzMessage(readText(dataFile("stored.npz")), "layer.wieght"),
             "f: error: the archive has no member 'layer.wieght'\nnote: did you mean 'layer.weight'?\n");
 }
 
@@ -108,13 +108,13 @@ TEST(Npz, OffsetsInMessagesAreThoseOfTheArchive) {
   Archive a;
   a.contents[6] = 9;  // the version
   a.crc = crc32(a.contents);
-  EXPECT_EQ(messageFor(a.text(), "a"), "f:@41: error: version 9.0 of the format is not known\n");
+  EXPECT_EQ(npzMessage(a.text(), "a"), "f:@41: error: version 9.0 of the format is not known\n");
 }
 
 TEST(Npz, KeepsItsLimits) {
   std::string bytes = readText(dataFile("stored.npz"));
-  EXPECT_EQ(messageFor(bytes, "a", {.tensors = 2}), "int32 [3]: 0 1 2");
-  EXPECT_EQ(messageFor(bytes, "a", {.tensors = 1}), "f: error: the archive has 2 members, the limit is 1\n");
+  EXPECT_EQ(npzMessage(bytes, "a", {.tensors = 2}), "int32 [3]: 0 1 2");
+  EXPECT_EQ(npzMessage(bytes, "a", {.tensors = 1}), "f: error: the archive has 2 members, the limit is 1\n");
 }
 
 TEST(Npz, EveryPrefixIsRejected) {

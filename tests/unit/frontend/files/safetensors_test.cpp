@@ -27,7 +27,7 @@ Result<std::vector<Tensor>> readAll(std::string_view bytes, Diagnostics& d, cons
   return tensors;
 }
 
-std::string messageFor(std::string_view bytes, const Limits& limits = {}, ErrorKind kind = ErrorKind::Input) {
+std::string safetensorsMessage(std::string_view bytes, const Limits& limits = {}, ErrorKind kind = ErrorKind::Input) {
   Diagnostics d;
   EXPECT_FALSE(readAll(bytes, d, limits));
   EXPECT_EQ(d.errorCount(), 1u);
@@ -141,14 +141,14 @@ TEST(Safetensors, RejectsHeadersThatDoNotFit) {
        "f:@65: error: tensor 'a': a bool is 0 or 1, not 2\n"},
   };
   for (const Row& r : rows) {
-    std::string message = messageFor(r.bytes);
+    std::string message = safetensorsMessage(r.bytes);
     EXPECT_TRUE(message == r.message || (r.message[0] != 'f' && message.ends_with(r.message))) << message << r.message;
   }
 }
 
 TEST(Safetensors, NamesTheDTypesThatAreNotSupported) {
   std::string path = dataFile("unsupported.safetensors");
-  EXPECT_EQ(messageFor(readText(path), {}, ErrorKind::Unsupported),
+  EXPECT_EQ(safetensorsMessage(readText(path), {}, ErrorKind::Unsupported),
             "f:@124: error: tensor 'odd': the dtype U16 is not supported\n");
   Diagnostics d;
   EXPECT_EQ(shown(readSafetensor(path, "good", d), d), "float32 [1]: 1");
@@ -193,14 +193,14 @@ TEST(Safetensors, KeepsItsLimits) {
   };
   Diagnostics d;
   EXPECT_TRUE(readAll(withRank(kMaxRank), d));
-  EXPECT_EQ(messageFor(withRank(kMaxRank + 1), {}, ErrorKind::Limit),
+  EXPECT_EQ(safetensorsMessage(withRank(kMaxRank + 1), {}, ErrorKind::Limit),
             "f:@9: error: tensor 'a': it has more than 64 dimensions\n");
 }
 
 TEST(Safetensors, DeepJsonIsNotEntered) {
   std::string deep(1'000'000, '[');
-  EXPECT_TRUE(messageFor(fileOf("{\"a\":" + deep + "}", "")).ends_with("expected an object, found a list\n"));
-  EXPECT_TRUE(messageFor(fileOf("{\"a\":{\"shape\":" + deep + "}}", ""))
+  EXPECT_TRUE(safetensorsMessage(fileOf("{\"a\":" + deep + "}", "")).ends_with("expected an object, found a list\n"));
+  EXPECT_TRUE(safetensorsMessage(fileOf("{\"a\":{\"shape\":" + deep + "}}", ""))
                   .ends_with("expected a number in shape, found a list\n"));
 }
 

@@ -14,7 +14,7 @@ namespace {
 using test::memoryOf;
 using test::shown;
 
-Result<Tensor> read(std::string_view text, Diagnostics& d, const Limits& limits = {}) {
+Result<Tensor> tensorOf(std::string_view text, Diagnostics& d, const Limits& limits = {}) {
   TextCursor cursor(SourceFile::make("t", std::string(text)), d);
   Tensor t;
   if (!startsTensor(cursor)) return cursor.expected("a tensor"), Failed{};
@@ -23,15 +23,15 @@ Result<Tensor> read(std::string_view text, Diagnostics& d, const Limits& limits 
   return t;
 }
 
-std::string valueOf(std::string_view text) {
+std::string textOfTensor(std::string_view text) {
   Diagnostics d;
-  return shown(read(text, d), d);
+  return shown(tensorOf(text, d), d);
 }
 
 // The first line of the first report.
-std::string messageFor(std::string_view text, ErrorKind kind = ErrorKind::Input, const Limits& limits = {}) {
+std::string textMessage(std::string_view text, ErrorKind kind = ErrorKind::Input, const Limits& limits = {}) {
   Diagnostics d;
-  EXPECT_FALSE(read(text, d, limits)) << text;
+  EXPECT_FALSE(tensorOf(text, d, limits)) << text;
   EXPECT_EQ(d.errorCount(), 1u);
   EXPECT_EQ(d.firstErrorKind(), kind) << text;
   std::string all = shown(d);
@@ -62,7 +62,7 @@ TEST(TensorText, ReadsLiterals) {
       {"3:c64=[1 2j -1.5-0x1p1j]", "complex64 [3]: (1,0) (0,2) (-1.5,-2)"},
       {"2:bf16=[1.00390625 1.01171875]", "bfloat16 [2]: 1 1.01562"},
   };
-  for (const Row& r : rows) EXPECT_EQ(valueOf(r.text), r.value) << r.text;
+  for (const Row& r : rows) EXPECT_EQ(textOfTensor(r.text), r.value) << r.text;
 }
 
 TEST(TensorText, ReadsGenerators) {
@@ -82,7 +82,7 @@ TEST(TensorText, ReadsGenerators) {
       {"2:i8:randint(-128,-127)", "int8 [2]: -128 -128"},
       {"2:bool:arange", "bool [2]: 0 1"},
   };
-  for (const Row& r : rows) EXPECT_EQ(valueOf(r.text), r.value) << r.text;
+  for (const Row& r : rows) EXPECT_EQ(textOfTensor(r.text), r.value) << r.text;
 }
 
 TEST(TensorText, ReportsMistakes) {
@@ -149,43 +149,43 @@ TEST(TensorText, ReportsMistakes) {
       {"2:i32:randn", "t:1:7: error: randn makes floats, not int32; use randint"},
       {"2:bool:uniform", "t:1:8: error: uniform makes floats, not bool; use randint"},
   };
-  for (const Row& r : rows) EXPECT_EQ(messageFor(r.text), r.message) << r.text;
-  EXPECT_EQ(messageFor("2:u16=[1 2]", ErrorKind::Unsupported), "t:1:3: error: tensors of dtype u16 are not supported");
+  for (const Row& r : rows) EXPECT_EQ(textMessage(r.text), r.message) << r.text;
+  EXPECT_EQ(textMessage("2:u16=[1 2]", ErrorKind::Unsupported), "t:1:3: error: tensors of dtype u16 are not supported");
 }
 
 TEST(TensorText, BoundsSizesBeforeItAllocates) {
   for (const char* text : {"281474976710657:u8:zeros", "99999999999999999999:u8:zeros",
                            "65536x65536x65536x65536:u8:zeros", "4294967296x4294967296:u8=[]", "100000000000:f32:zeros"})
-    messageFor(text, ErrorKind::Limit);
+    textMessage(text, ErrorKind::Limit);
   // A literal needs no more memory than its text.
-  EXPECT_EQ(messageFor("281474976710656:f64=[1 2]"),
+  EXPECT_EQ(textMessage("281474976710656:f64=[1 2]"),
             "t:1:21: error: [281474976710656] has 281474976710656 elements, the literal has 2");
   std::string rank64 = "1", rank65;
   for (int i = 1; i < 64; ++i) rank64 += "x1";
   rank65 = rank64 + "x1";
-  EXPECT_EQ(valueOf(rank64 + ":f32=[3]").substr(0, 9), "float32 [");
-  EXPECT_EQ(messageFor(rank65 + ":f32=[3]", ErrorKind::Limit), "t:1:129: error: a tensor has at most 64 dimensions");
+  EXPECT_EQ(textOfTensor(rank64 + ":f32=[3]").substr(0, 9), "float32 [");
+  EXPECT_EQ(textMessage(rank65 + ":f32=[3]", ErrorKind::Limit), "t:1:129: error: a tensor has at most 64 dimensions");
 }
 
 TEST(TensorText, KeepsItsLimits) {
   Diagnostics d;
-  EXPECT_TRUE(read("10:f32:zeros", d, {.generatedBytes = 40}));
-  messageFor("10:f32:zeros", ErrorKind::Limit, {.generatedBytes = 39});
-  EXPECT_TRUE(read("1:f32=[1234]", d, {.numberBytes = 4}));
-  messageFor("1:f32=[12345]", ErrorKind::Limit, {.numberBytes = 4});
+  EXPECT_TRUE(tensorOf("10:f32:zeros", d, {.generatedBytes = 40}));
+  textMessage("10:f32:zeros", ErrorKind::Limit, {.generatedBytes = 39});
+  EXPECT_TRUE(tensorOf("1:f32=[1234]", d, {.numberBytes = 4}));
+  textMessage("1:f32=[12345]", ErrorKind::Limit, {.numberBytes = 4});
   // Under a budget the machine's memory is not asked.
   auto budget = Ref<MemoryBudget>::make(39);
   BudgetScope scope(budget.get());
-  messageFor("10:f32:zeros", ErrorKind::Limit);
+  textMessage("10:f32:zeros", ErrorKind::Limit);
 }
 
-// Every dtype, special values and random bits: printed and read back, the same bytes.
+// Every dtype, special values and random bits: printed and tensorOf back, the same bytes.
 TEST(TensorText, RoundTripProperty) {
   auto check = [](const Tensor& t) {
     std::string text;
     appendTensorText(t, text);
     Diagnostics d;
-    Result<Tensor> again = read(text, d);
+    Result<Tensor> again = tensorOf(text, d);
     ASSERT_TRUE(again) << text.substr(0, 200) << shown(d);
     EXPECT_EQ(again->dtype(), t.dtype());
     EXPECT_EQ(dimsText(again->sizes()), dimsText(t.sizes()));
@@ -211,15 +211,15 @@ TEST(TensorText, RoundTripProperty) {
        {"6:f32=[0 -0 inf -inf 1e-45 3.4028235e38]", "5:f64=[-0 4.9e-324 1.7976931348623157e308 1e22 1e21]",
         "3:f16=[6e-8 65504 -0]", "3:bf16=[3.38e38 1e-40 -inf]", "2:c128=[-0-0j inf-infj]"}) {
     Diagnostics d;
-    check(*read(text, d));
+    check(*tensorOf(text, d));
   }
-  EXPECT_EQ(valueOf("2:c64=[nan+nanj 1]"), "complex64 [2]: (nan,nan) (1,0)");
+  EXPECT_EQ(textOfTensor("2:c64=[nan+nanj 1]"), "complex64 [2]: (nan,nan) (1,0)");
 }
 
 TEST(TensorText, WritesStridedTensors) {
   Diagnostics d;
   std::string text;
-  appendTensorText(read("2x3:i64=[1 2 3; 4 5 6]", d)->permuted(Dims{1, 0}), text);
+  appendTensorText(tensorOf("2x3:i64=[1 2 3; 4 5 6]", d)->permuted(Dims{1, 0}), text);
   EXPECT_EQ(text, "3x2:i64=[1 4; 2 5; 3 6]");
 }
 
@@ -228,7 +228,7 @@ TEST(TensorText, EveryPrefixIsHandled) {
        {"2x2x2:c64=[1 2j; -1.5e-3+inf j;; 0x1.8p+1 nan; 7, 8]", "3x4:f32:uniform( -1e3 , 0x1p4 , seed = 12 )"})
     for (size_t n = 0; n <= text.size(); ++n) {
       Diagnostics d;
-      EXPECT_TRUE(test::isWellFormed(read(text.substr(0, n), d), d, n));
+      EXPECT_TRUE(test::isWellFormed(tensorOf(text.substr(0, n), d), d, n));
     }
 }
 
@@ -269,7 +269,7 @@ TEST(TensorGenerator, MakesTheGoldenBytes) {
     size_t valueAt = line.rfind(' ') + 1, formAt = line.rfind(' ', valueAt - 2) + 1;
     std::string text = line.substr(0, formAt - 1), form = line.substr(formAt, valueAt - formAt - 1);
     Diagnostics d;
-    Result<Tensor> t = read(text, d);
+    Result<Tensor> t = tensorOf(text, d);
     ASSERT_TRUE(t) << shown(d);
     char crc[9];
     std::snprintf(crc, sizeof crc, "%08x", crc32(memoryOf(*t)));

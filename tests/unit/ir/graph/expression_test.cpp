@@ -11,7 +11,7 @@
 namespace tscompile::test {
 namespace {
 
-std::unique_ptr<Graph> parsed(const std::string& text) {
+std::unique_ptr<Graph> graphOf(const std::string& text) {
   Diagnostics diagnostics;
   Result<std::unique_ptr<Graph>> g = parseGraph(SourceFile::make("text", text), diagnostics);
   EXPECT_TRUE(g.ok()) << renderDiagnostics(diagnostics, "test") << text;
@@ -21,8 +21,8 @@ std::unique_ptr<Graph> parsed(const std::string& text) {
 // What the graph of these nodes returns as "%out".
 std::string formula(const std::string& nodes, const ExpressionOptions& options = {}) {
   auto g =
-      parsed("graph(%A : Tensor, %x : Tensor, %y : Tensor, %z : Tensor):\n  %one : int = prim::Constant[value=1]()\n" +
-             nodes + "  return (%out)\n");
+      graphOf("graph(%A : Tensor, %x : Tensor, %y : Tensor, %z : Tensor):\n  %one : int = prim::Constant[value=1]()\n" +
+              nodes + "  return (%out)\n");
   return expressionText(g->output(0), options);
 }
 
@@ -64,7 +64,7 @@ TEST(Expression, SharedValuesAreWrittenOnce) {
                     "  %out : Tensor = aten::div(%2, %1)\n"),
             "(*1 -> y + z) * x / *1");
   // Used twice in the graph, but once in this expression.
-  auto g = parsed(
+  auto g = graphOf(
       "graph(%x : Tensor):\n  %1 : Tensor = aten::relu(%x)\n  %2 : Tensor = aten::exp(%1)\n"
       "  %3 : Tensor = aten::sin(%1)\n  return (%2, %3)\n");
   EXPECT_EQ(expressionText(g->output(0)), "exp(relu(x))");
@@ -72,7 +72,7 @@ TEST(Expression, SharedValuesAreWrittenOnce) {
 }
 
 TEST(Expression, ModulesAreWrittenByTheirPath) {
-  auto g = parsed(
+  auto g = graphOf(
       "graph(%self : __torch__.M, %x : Tensor):\n"
       "  %1 : __torch__.N = prim::GetAttr[name=\"conv\"](%self)\n"
       "  %2 : Tensor = prim::GetAttr[name=\"weight\"](%1)\n"
@@ -90,7 +90,7 @@ TEST(Expression, LongConstantsAreNotRepeated) {
 }
 
 TEST(Expression, TreesNameNodesByLetters) {
-  auto g = parsed(
+  auto g = graphOf(
       "graph(%x : Tensor, %y : Tensor):\n  %1 : Tensor = aten::mul(%x, %y)\n  %2 : Tensor = aten::add(%1, %1)\n"
       "  return (%2)\n");
   EXPECT_EQ(treeText(g->output(0)),

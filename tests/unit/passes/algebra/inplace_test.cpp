@@ -18,7 +18,7 @@ namespace {
 class Destroy {
  public:
   explicit Destroy(const std::string& body, const char* parameters = "%a : Float(2, 2), %b : Float(2, 2)")
-      : graph_(graphOf("graph(" + std::string(parameters) + "):\n" + body)),
+      : graph_(readGraph("graph(" + std::string(parameters) + "):\n" + body)),
         context_(*graph_, allOps(), diagnostics_) {}
   Objection objection(bool tolerateSame = false) {
     return context_.facts.destroyHandler().objection(y(), 0, tolerateSame);
@@ -49,7 +49,7 @@ bool inplacePhase(Graph& graph, RewriteContext& context) {
   return outcome.changed;
 }
 std::string inPlace(const std::string& text) {
-  std::unique_ptr<Graph> graph = graphOf(text), before = cloneGraph(*graph);
+  std::unique_ptr<Graph> graph = readGraph(text), before = cloneGraph(*graph);
   if (applyPass(inplacePhase, *graph)) {
     EXPECT_EQ(expectSameRuns(*before, *graph, 8, 0, memoryProgramInputs), 8);
   }
@@ -203,7 +203,7 @@ TEST(InPlacePhase, WhatWouldShowStays) {
 // Twins are one value before anything is destroyed; what may not be destroyed then stays.
 TEST(InPlacePhase, MergesBeforeItDestroys) {
   auto lowered = [](const std::string& statements) {
-    std::unique_ptr<Graph> g = graphOf(body(statements)), before = cloneGraph(*g);
+    std::unique_ptr<Graph> g = readGraph(body(statements)), before = cloneGraph(*g);
     Diagnostics diagnostics;
     RewriteContext context(*g, allOps(), diagnostics);
     loweringDatabase().query(Query().including({"merge1", "inplace"})).run(context);

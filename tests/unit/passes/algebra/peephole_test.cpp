@@ -16,8 +16,8 @@ void expectLeft(const char* text) { expectAfter(text, text); }
 // left.
 std::string becomes(const std::string& inputs, const std::string& constants, const std::string& node,
                     const std::string& use = "aten::neg(%y)") {
-  std::unique_ptr<Graph> g = graphOf("graph(" + inputs + "):\n" + constants + "  %y : " + node +
-                                     "\n  %z : Tensor = " + use + "\n  return (%z)\n");
+  std::unique_ptr<Graph> g = readGraph("graph(" + inputs + "):\n" + constants + "  %y : " + node +
+                                       "\n  %z : Tensor = " + use + "\n  return (%z)\n");
   applyPass(pass("peephole"), *g);
   const Value* v = g->output(0)->node()->input(0);
   return v->node() ? std::string(v->node()->kind().text()) : "%" + v->name();

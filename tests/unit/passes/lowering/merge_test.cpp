@@ -80,7 +80,7 @@ TEST(Merge, MissingTensorsStayApart) {
   %c : Tensor = aten::mul(%a, %b)
   return (%c)
 )";
-  std::unique_ptr<Graph> g = graphOf(text);
+  std::unique_ptr<Graph> g = readGraph(text);
   EXPECT_FALSE(applyPass(mergeCommonSubexpressions, *g));
 }
 
@@ -217,14 +217,14 @@ TEST(Merge, NeitherDoTheItemsOfResults) {
 }
 
 TEST(Merge, AttributesInAnyOrder) {
-  std::unique_ptr<Graph> g = graphOf(R"(graph(%t : (Tensor, Tensor, Tensor)):
+  std::unique_ptr<Graph> g = readGraph(R"(graph(%t : (Tensor, Tensor, Tensor)):
   %a : (Tensor, Tensor) = prim::TupleSlice[beg=0, end=2](%t)
   %b : (Tensor, Tensor) = prim::TupleSlice[end=2, beg=0](%t)
   %c : (Tensor, Tensor) = prim::TupleSlice[beg=1, end=3](%t)
   return (%a, %b, %c)
 )");
   EXPECT_FALSE(applyPass(mergeCommonSubexpressions, *g));  // all are seen
-  g = graphOf(R"(graph(%t : (int, int, int)):
+  g = readGraph(R"(graph(%t : (int, int, int)):
   %a : (int, int) = prim::TupleSlice[beg=0, end=2](%t)
   %b : (int, int) = prim::TupleSlice[end=2, beg=0](%t)
   %c : (int, int) = prim::TupleSlice[beg=1, end=3](%t)
@@ -284,7 +284,7 @@ const char* kSwapped = R"(graph(%x : Tensor, %y : Tensor):
 )";
 
 TEST(Merge, SwappedInputsOnlyIfAsked) {
-  std::unique_ptr<Graph> g = graphOf(kSwapped);
+  std::unique_ptr<Graph> g = readGraph(kSwapped);
   Diagnostics diagnostics;
   RewriteContext context(*g, allOps(), diagnostics);
   EXPECT_FALSE(mergeCommonSubexpressions(*g, context));
@@ -300,9 +300,9 @@ TEST(Merge, SwappedInputsOnlyIfAsked) {
 TEST(Merge, ScaledSumsDoNotCommute) {
   auto merges = [](const char* factor) {
     std::unique_ptr<Graph> g =
-        graphOf("graph(%x : Tensor, %y : Tensor):\n  %n : int = prim::Constant[value=" + std::string(factor) +
-                "]()\n  %a : Tensor = aten::add(%x, %y, %n)\n  %b : Tensor = aten::add(%y, %x, %n)\n"
-                "  %c : Tensor = aten::mul(%a, %b)\n  return (%c)\n");
+        readGraph("graph(%x : Tensor, %y : Tensor):\n  %n : int = prim::Constant[value=" + std::string(factor) +
+                  "]()\n  %a : Tensor = aten::add(%x, %y, %n)\n  %b : Tensor = aten::add(%y, %x, %n)\n"
+                  "  %c : Tensor = aten::mul(%a, %b)\n  return (%c)\n");
     Diagnostics diagnostics;
     RewriteContext context(*g, allOps(), diagnostics);
     context.arguments["commutative"] = true;
@@ -313,7 +313,7 @@ TEST(Merge, ScaledSumsDoNotCommute) {
 }
 
 TEST(Merge, NoEditWhereNothingMerges) {
-  std::unique_ptr<Graph> g = graphOf(kSwapped);
+  std::unique_ptr<Graph> g = readGraph(kSwapped);
   EditLog log(*g);
   Diagnostics diagnostics;
   RewriteContext context(*g, allOps(), diagnostics);

@@ -7,19 +7,19 @@
 namespace tscompile::test {
 namespace {
 
-void expectAfter(const std::string& before, const std::string& after) {
+void expectLeft(const std::string& before, const std::string& after) {
   EXPECT_EQ(afterPass(removeDeadCode, before), printed(after));
 }
 
 TEST(RemoveDeadCode, DropsChainsThatNothingUses) {
-  expectAfter(R"(graph(%x : Tensor):
+  expectLeft(R"(graph(%x : Tensor):
   %one : int = prim::Constant[value=1]()
   %dead : Tensor = aten::relu(%x)
   %deader : Tensor = aten::neg(%dead)
   %y : Tensor = aten::neg(%x)
   return (%y)
 )",
-              R"(graph(%x : Tensor):
+             R"(graph(%x : Tensor):
   %y : Tensor = aten::neg(%x)
   return (%y)
 )");
@@ -35,11 +35,11 @@ TEST(RemoveDeadCode, LeavesAGraphWithoutDeadCodeAlone) {
       -> (%x)
   return (%y)
 )";
-  expectAfter(text, text);
+  expectLeft(text, text);
 }
 
 TEST(RemoveDeadCode, DropsResultsOfBranches) {
-  expectAfter(R"(graph(%x : Tensor, %c : bool):
+  expectLeft(R"(graph(%x : Tensor, %c : bool):
   %y : Tensor, %unused : Tensor, %z : Tensor = prim::If(%c)
     block0():
       %a : Tensor = aten::relu(%x)
@@ -50,7 +50,7 @@ TEST(RemoveDeadCode, DropsResultsOfBranches) {
       -> (%x, %d, %x)
   return (%z, %y)
 )",
-              R"(graph(%x : Tensor, %c : bool):
+             R"(graph(%x : Tensor, %c : bool):
   %y : Tensor, %z : Tensor = prim::If(%c)
     block0():
       %a : Tensor = aten::relu(%x)
@@ -62,7 +62,7 @@ TEST(RemoveDeadCode, DropsResultsOfBranches) {
 }
 
 TEST(RemoveDeadCode, DropsWholeBranchesAndLoops) {
-  expectAfter(R"(graph(%x : Tensor, %c : bool):
+  expectLeft(R"(graph(%x : Tensor, %c : bool):
   %n : int = prim::Constant[value=3]()
   %true : bool = prim::Constant[value=1]()
   %y : Tensor = prim::If(%c)
@@ -77,13 +77,13 @@ TEST(RemoveDeadCode, DropsWholeBranchesAndLoops) {
       -> (%s)
   return (%x)
 )",
-              R"(graph(%x : Tensor, %c : bool):
+             R"(graph(%x : Tensor, %c : bool):
   return (%x)
 )");
 }
 
 TEST(RemoveDeadCode, DropsCarriedValuesThatOnlyFeedThemselves) {
-  expectAfter(R"(graph(%x : Tensor):
+  expectLeft(R"(graph(%x : Tensor):
   %n : int = prim::Constant[value=3]()
   %true : bool = prim::Constant[value=1]()
   %a : Tensor, %b : Tensor, %d : Tensor = prim::Loop(%n, %true, %x, %x, %x)
@@ -94,7 +94,7 @@ TEST(RemoveDeadCode, DropsCarriedValuesThatOnlyFeedThemselves) {
       -> (%true, %r, %w, %u)
   return (%a)
 )",
-              R"(graph(%x : Tensor):
+             R"(graph(%x : Tensor):
   %n : int = prim::Constant[value=3]()
   %true : bool = prim::Constant[value=1]()
   %a : Tensor, %d : Tensor = prim::Loop(%n, %true, %x, %x)
@@ -124,7 +124,7 @@ TEST(RemoveDeadCode, KeepsEffectsAndWhatLeadsToThem) {
   %drawn : Tensor = aten::rand_like(%x, %none, %none, %none, %none, %none)
   return (%x)
 )";
-  expectAfter(text, text);
+  expectLeft(text, text);
 }
 
 TEST(RemoveDeadCode, KeepsWritesThatSomebodySees) {
@@ -136,7 +136,7 @@ TEST(RemoveDeadCode, KeepsWritesThatSomebodySees) {
   %2 : Tensor = aten::zero_(%v)
   return (%a)
 )";
-  expectAfter(text, text);
+  expectLeft(text, text);
 }
 
 TEST(RemoveDeadCode, KeepsNormalizationThatTrains) {
@@ -146,7 +146,7 @@ TEST(RemoveDeadCode, KeepsNormalizationThatTrains) {
   %1 : Tensor = aten::batch_norm(%x, %none, %none, %m, %v, %on, %eps, %eps, %on)
   return (%x)
 )";
-  expectAfter(text, text);
+  expectLeft(text, text);
 }
 
 // Random numbers that are drawn, or not, change those that are drawn later.
@@ -167,7 +167,7 @@ TEST(RemoveDeadCode, DropsWhatDrawsNothing) {
 }
 
 TEST(RemoveDeadCode, DropsWritesToMemoryThatNobodyReads) {
-  expectAfter(R"(graph(%x : Tensor, %c : bool):
+  expectLeft(R"(graph(%x : Tensor, %c : bool):
   %a : Tensor = aten::relu(%x)
   %b : Tensor = aten::relu_(%a)
   %list : Tensor[] = prim::ListConstruct(%b)
@@ -180,13 +180,13 @@ TEST(RemoveDeadCode, DropsWritesToMemoryThatNobodyReads) {
       -> ()
   return (%x)
 )",
-              R"(graph(%x : Tensor, %c : bool):
+             R"(graph(%x : Tensor, %c : bool):
   return (%x)
 )");
 }
 
 TEST(RemoveDeadCode, OneWriteMayKeepAnother) {
-  expectAfter(R"(graph(%x : Tensor):
+  expectLeft(R"(graph(%x : Tensor):
   %n : int = prim::Constant[value=1]()
   %a : Tensor = aten::relu(%x)
   %b : Tensor = aten::neg(%x)
@@ -196,7 +196,7 @@ TEST(RemoveDeadCode, OneWriteMayKeepAnother) {
   %3 : Tensor = aten::add_(%d, %a, %n)
   return (%b)
 )",
-              R"(graph(%x : Tensor):
+             R"(graph(%x : Tensor):
   %n : int = prim::Constant[value=1]()
   %a : Tensor = aten::relu(%x)
   %b : Tensor = aten::neg(%x)
@@ -210,9 +210,9 @@ TEST(RemoveDeadCode, DeepNestingCostsNoStack) {
   std::string text = "graph(%x : Tensor, %c : bool):\n", end;
   for (int depth = 0; depth < 2000; ++depth)
     text += " = prim::If(%c)\nblock0():\n", end = "-> ()\nblock1():\n-> ()\n" + end;
-  std::unique_ptr<Graph> graph = graphOf(text + " = prim::Print(%x)\n" + end + "return (%x)\n");
+  std::unique_ptr<Graph> graph = readGraph(text + " = prim::Print(%x)\n" + end + "return (%x)\n");
   EXPECT_FALSE(applyPass(removeDeadCode, *graph));
-  graph = graphOf(text + end + "return (%x)\n");
+  graph = readGraph(text + end + "return (%x)\n");
   EXPECT_TRUE(applyPass(removeDeadCode, *graph));
   EXPECT_EQ(graph->nodeCount(), 0u);
 }

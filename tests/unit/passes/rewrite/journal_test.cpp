@@ -12,14 +12,14 @@
 namespace tscompile::test {
 namespace {
 
-std::unique_ptr<Graph> parsed(const std::string& text) {
+std::unique_ptr<Graph> graphIn(const std::string& text) {
   Diagnostics diagnostics;
   Result<std::unique_ptr<Graph>> g = parseGraph(SourceFile::make("text", text), diagnostics);
   EXPECT_TRUE(g.ok()) << renderDiagnostics(diagnostics, "test") << text;
   return g ? std::move(*g) : nullptr;
 }
 
-constexpr const char* kText =
+constexpr const char* kJournalGraph =
     "graph(%x : Tensor,\n"
     "      %c : bool):\n"
     "  %y : Tensor = aten::relu(%x)\n"
@@ -55,7 +55,7 @@ void product(Graph& g) {
 
 // A graph and its journal after three rewrites.
 struct ThreeSteps {
-  std::unique_ptr<Graph> graph = parsed(kText);
+  std::unique_ptr<Graph> graph = graphIn(kJournalGraph);
   Journal journal{*graph};
   std::vector<std::string> texts{graphText(*graph)};
 
@@ -75,7 +75,7 @@ struct ThreeSteps {
 TEST(Journal, WalksThroughAllStates) {
   ThreeSteps t;
   ASSERT_EQ(t.journal.size(), 3u);
-  EXPECT_EQ(t.texts[0], kText);
+  EXPECT_EQ(t.texts[0], kJournalGraph);
   for (size_t from = 0; from <= 3; ++from)
     for (size_t to = 0; to <= 3; ++to) {
       t.journal.goTo(from);
@@ -139,7 +139,7 @@ TEST(Journal, AChangeInThePastForgetsTheFuture) {
   EXPECT_EQ(t.journal.reason(1), "other");
   std::string last = graphText(*t.graph);
   t.journal.start();
-  EXPECT_EQ(graphText(*t.graph), kText);
+  EXPECT_EQ(graphText(*t.graph), kJournalGraph);
   t.journal.end();
   EXPECT_EQ(graphText(*t.graph), last);
 }
@@ -149,7 +149,7 @@ TEST(Journal, ChangesWithoutAStepAreNotLost) {
   t.graph->find("c")->setName("condition");
   std::string last = graphText(*t.graph);
   t.journal.start();
-  EXPECT_EQ(graphText(*t.graph), kText);
+  EXPECT_EQ(graphText(*t.graph), kJournalGraph);
   EXPECT_EQ(t.journal.size(), 4u);
   EXPECT_EQ(t.journal.reason(3), "");
   t.journal.end();
@@ -163,7 +163,7 @@ TEST(Journal, StepsWithoutChangesAreNone) {
 }
 
 TEST(Journal, SharesALogThatIsThere) {
-  auto graph = parsed(kText);
+  auto graph = graphIn(kJournalGraph);
   EditLog log(*graph);
   graph->find("c")->setName("before");
   {
@@ -178,12 +178,12 @@ TEST(Journal, SharesALogThatIsThere) {
     journal.step("product");
     EXPECT_EQ(journal.size(), 2u);
     journal.start();
-    EXPECT_NE(graphText(*graph), kText);
+    EXPECT_NE(graphText(*graph), kJournalGraph);
     EXPECT_NE(graph->find("before"), nullptr);
     journal.end();
   }
   log.moveTo(0);
-  EXPECT_EQ(graphText(*graph), kText);
+  EXPECT_EQ(graphText(*graph), kJournalGraph);
 }
 
 }  // namespace tscompile::test

@@ -19,12 +19,13 @@ namespace {
 
 // ---- random programs whose shapes are known ----
 
-struct Kind {
+struct ShapeKind {
   char letter;
   const char* type;
 };
-constexpr Kind kKinds[] = {{'A', "Float(2, 3)"}, {'B', "Float(3, 2)"}, {'C', "Float(1, 2, 3)"}, {'V', "Float(3)"},
-                           {'S', "Float()"},     {'I', "Int(2, 3)"},   {'L', "Bool(2, 3)"},     {'D', "Double(2, 3)"}};
+constexpr ShapeKind kKinds[] = {{'A', "Float(2, 3)"}, {'B', "Float(3, 2)"}, {'C', "Float(1, 2, 3)"},
+                                {'V', "Float(3)"},    {'S', "Float()"},     {'I', "Int(2, 3)"},
+                                {'L', "Bool(2, 3)"},  {'D', "Double(2, 3)"}};
 
 constexpr const char* kConstants = R"(
   %one : int = prim::Constant[value=1]()
@@ -153,12 +154,12 @@ constexpr const char* kStatements[] = {
 class ProgramMaker {
  public:
   explicit ProgramMaker(Choices& choices) : c_(choices) {
-    for (const Kind& k : kKinds) values_[k.letter] = {std::string("%") + k.letter};
+    for (const ShapeKind& k : kKinds) values_[k.letter] = {std::string("%") + k.letter};
   }
 
   std::string make() {
     std::string inputs, body = kConstants;
-    for (const Kind& k : kKinds) inputs += std::string("%") + k.letter + " : " + k.type + ", ";
+    for (const ShapeKind& k : kKinds) inputs += std::string("%") + k.letter + " : " + k.type + ", ";
     body += statements("  ", 3 + c_.below(14));
     auto outside = values_;
     std::string inner = statements("      ", 2 + c_.below(8));
@@ -254,7 +255,7 @@ TEST(NamedRewrites, EachPhaseEnds) {
     Choices choices(seed);
     std::string text = ProgramMaker(choices).make();
     for (const char* phase : kPhases) {
-      std::unique_ptr<Graph> graph = graphOf(text);
+      std::unique_ptr<Graph> graph = readGraph(text);
       reachesFixedPoint(*graph, Query().including({phase}));
     }
   });
@@ -265,7 +266,7 @@ TEST(NamedRewrites, AllPhasesTogetherEnd) {
   forEachSeed(300, [&](uint64_t seed) {
     Choices choices(seed);
     std::string text = ProgramMaker(choices).make();
-    std::unique_ptr<Graph> graph = graphOf(text);
+    std::unique_ptr<Graph> graph = readGraph(text);
     Diagnostics diagnostics;
     RewriteContext context(*graph, allOps(), diagnostics);
     Outcome outcome = loweringDatabase().query(everything).run(context);
@@ -280,7 +281,7 @@ TEST(NamedRewrites, DefaultsKeepEveryBit) {
     Choices choices(seed);
     std::string text = ProgramMaker(choices).make();
     for (const char* phase : kPhases) {
-      std::unique_ptr<Graph> graph = graphOf(text);
+      std::unique_ptr<Graph> graph = readGraph(text);
       std::unique_ptr<Graph> before = cloneGraph(*graph);
       if (!reachesFixedPoint(*graph, Query().including({phase}).requiring({"default"}))) continue;
       ++changed;
@@ -334,7 +335,7 @@ TEST(NamedRewrites, PartsOfPartsAreThoseOfTheWhole) {
     std::string type = c.oneIn(2) ? "Tensor" : "Float(" + std::to_string(size) + ")";
     std::string text = "graph(%x : " + type + "):\n  %none : NoneType = prim::Constant()\n" + constants + nodes +
                        "  %y : Tensor = aten::neg(" + (element ? "%r" : "%b") + ")\n  return (%y)\n";
-    std::unique_ptr<Graph> graph = graphOf(text), before = graphOf(text);
+    std::unique_ptr<Graph> graph = readGraph(text), before = readGraph(text);
     changed += reachesFixedPoint(*graph, query);
     Tensor x = Tensor::zeros(DType::Float32, Dims{size});
     for (int64_t i = 0; i < size; ++i) x.data<float>()[i] = static_cast<float>(i + 1);
@@ -361,12 +362,12 @@ TEST(NamedRewrites, MemoryIsSharedOnlyWhereNobodyMaySeeIt) {
   for (const char* nodes : kKept) {
     std::string text = std::string("graph(%x : Float(2, 3)):\n  %one : int = prim::Constant[value=1]()\n") +
                        "  %zero : int = prim::Constant[value=0]()\n" + nodes;
-    std::unique_ptr<Graph> graph = graphOf(text);
+    std::unique_ptr<Graph> graph = readGraph(text);
     Query exact = Query().including({"canonicalize", "specialize"}).requiring({"fast_run"});
     EXPECT_FALSE(reachesFixedPoint(*graph, exact.excluding({"fast_math", "reassoc"}))) << text << graphText(*graph);
   }
   // A new tensor that only this result has may be given away.
-  std::unique_ptr<Graph> graph = graphOf(
+  std::unique_ptr<Graph> graph = readGraph(
       "graph(%x : Float(2, 3)):\n  %one : int = prim::Constant[value=1]()\n  %n = aten::neg(%x)\n"
       "  %r = aten::mul(%n, %one)\n  %s = aten::mul(%n, %one)\n  return (%r, %s)\n");
   EXPECT_TRUE(reachesFixedPoint(*graph, Query().including({"mul_specialize"})));
@@ -383,9 +384,9 @@ std::string canonical(const std::string& nodes, const std::string& entries) {
   for (const char* name : {"a", "b", "c", "d", "x", "y", "z"})
     inputs += std::string(inputs.empty() ? "" : ", ") + "%" + name + " : Float(2, 3)";
   std::unique_ptr<Graph> graph =
-      graphOf("graph(" + inputs + ", %i : Int(2, 3), %row : Float(3)):\n  %one : int = prim::Constant[value=1]()\n" +
-              "  %two : int = prim::Constant[value=2]()\n  %four : int = prim::Constant[value=4]()\n" + nodes +
-              "  %out = aten::relu(%r)\n  return (%out)\n");
+      readGraph("graph(" + inputs + ", %i : Int(2, 3), %row : Float(3)):\n  %one : int = prim::Constant[value=1]()\n" +
+                "  %two : int = prim::Constant[value=2]()\n  %four : int = prim::Constant[value=4]()\n" + nodes +
+                "  %out = aten::relu(%r)\n  return (%out)\n");
   Diagnostics diagnostics;
   RewriteContext context(*graph, allOps(), diagnostics);
   Result<Query> query = Query::parse(entries, diagnostics);

@@ -21,7 +21,6 @@ const Symbol kF = Symbol::of("test::f"), kG = Symbol::of("test::g"), kH = Symbol
 NodeRewrite rule(std::string name, std::string_view from, std::string_view to) {
   return patternRewrite(std::move(name), patternOf(shortGraph(from)), patternOf(shortGraph(to)));
 }
-std::unique_ptr<Graph> shortly(std::string_view text) { return graphOf(shortGraph(text)); }
 PlanResult walk(Graph& g, NodeRewrite r, const PlanSettings& settings = {}) {
   return runPlan(g, Plan::walk("walk", {std::move(r)}, Order::InToOut, Revisit::None), settings);
 }

@@ -11,8 +11,6 @@
 namespace tscompile::test {
 namespace {
 
-std::unique_ptr<Graph> shortly(std::string_view text) { return graphOf(shortGraph(text)); }
-
 // Why a transaction that does this is refused; "" if it is not.
 std::string refusal(Graph& graph, const std::function<void(Transaction&)>& change) {
   Diagnostics diagnostics;

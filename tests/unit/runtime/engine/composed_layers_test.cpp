@@ -7,25 +7,10 @@
 namespace tscompile::test {
 namespace {
 
-// A graph of x and y.
-std::string graphOf(std::string_view body) {
-  return fmt::format(R"(graph(%x : Tensor, %y : Tensor):
-  %none : NoneType = prim::Constant()
-  %f : bool = prim::Constant[value=0]()
-  %t : bool = prim::Constant[value=1]()
-  %zero : int = prim::Constant[value=0]()
-  %one : int = prim::Constant[value=1]()
-  %two : int = prim::Constant[value=2]()
-  %last : int = prim::Constant[value=-1]()
-{}  return (%z)
-)",
-                     body);
-}
-
 void expectLayers(std::string_view body, std::string_view layers, const std::vector<IValue>& in,
                   double tolerance = 1e-5) {
   SCOPED_TRACE(body);
-  EngineCase c(graphOf(body));
+  EngineCase c(graphWithConstants("%x : Tensor, %y : Tensor", body, "%z"));
   EXPECT_EQ(c.layers(in, true), layers);
   c.expectClose(in, tolerance);
 }

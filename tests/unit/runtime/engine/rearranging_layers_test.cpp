@@ -15,25 +15,12 @@ Tensor numbers(std::initializer_list<int64_t> sizes, int64_t below, uint64_t see
   return t;
 }
 
-// A graph of x and two tensors of numbers.
-std::string graphOf(std::string_view body) {
-  return fmt::format(R"(graph(%x : Tensor, %i : Tensor, %j : Tensor):
-  %none : NoneType = prim::Constant()
-  %f : bool = prim::Constant[value=0]()
-  %t : bool = prim::Constant[value=1]()
-  %zero : int = prim::Constant[value=0]()
-  %one : int = prim::Constant[value=1]()
-  %two : int = prim::Constant[value=2]()
-  %last : int = prim::Constant[value=-1]()
-{}  return (%y)
-)",
-                     body);
-}
+constexpr std::string_view kInputs = "%x : Tensor, %i : Tensor, %j : Tensor";
 
 void expectLayer(std::string_view body, std::string_view layer, const std::vector<IValue>& in,
                  double tolerance = 1e-5) {
   SCOPED_TRACE(body);
-  EngineCase c(graphOf(body));
+  EngineCase c(graphWithConstants(kInputs, body, "%y"));
   EXPECT_EQ(c.layers(in, true), layer);
   c.expectClose(in, tolerance);
   std::vector<IValue> one = c.run(in, 1), three = c.run(in, 3);
@@ -67,7 +54,7 @@ TEST(RearrangingLayers, Picking) {
 }
 
 TEST(RearrangingLayers, NumbersOutOfRangeFailAsInTheInterpreter) {
-  EngineCase c(graphOf("  %y : Tensor = aten::index_select(%x, %zero, %j)\n"));
+  EngineCase c(graphWithConstants(kInputs, "  %y : Tensor = aten::index_select(%x, %zero, %j)\n", "%y"));
   std::vector<IValue> in{randn({3, 4}, 1), numbers({1}, 3, 1),
                          Tensor::of<int64_t>(Dims{2}, std::vector<int64_t>{1, 3})};
   RunOptions options;

@@ -37,12 +37,12 @@ void checkProduct(int64_t m, int64_t n, int64_t k, bool swapA, bool swapB, int64
   }
 }
 
-struct Case {
+struct AttentionCase {
   AttentionShape shape;
   bool mask = false, swapped = false;  // swapped: columns of queries, keys and values are apart
 };
 
-void checkAttention(const Case& t) {
+void checkAttention(const AttentionCase& t) {
   const AttentionShape& s = t.shape;
   SCOPED_TRACE(testing::Message() << s.queries << " queries, " << s.keys << " keys, depth " << s.depth);
   const int64_t pairs = s.outer * s.inner;

@@ -11,7 +11,7 @@
 namespace tscompile::test {
 namespace {
 
-struct Case {
+struct ConvCase {
   ConvShape shape;
   Epilogue epilogue{};
   bool bias = true, residual = false;
@@ -65,7 +65,7 @@ struct Data {
         residual(randomFloats(s.batch * s.outChannels * s.outHeight() * s.outWidth(), 4)) {}
 };
 
-std::vector<double> reference(const Case& t, const Data& data) {
+std::vector<double> reference(const ConvCase& t, const Data& data) {
   const ConvShape& s = t.shape;
   const int64_t taps = s.inGroup() * s.kernelHeight * s.kernelWidth;
   std::vector<double> out;
@@ -104,7 +104,7 @@ void blockWithNan(int64_t batch, int64_t channels, int64_t area, const std::vect
         blocked[((n * channelBlocks(channels) + c / kBlock) * area + i) * kBlock + c % kBlock] = NAN;
 }
 
-std::vector<float> run(const ConvTactic& tactic, const Case& t, const Data& data, int threads) {
+std::vector<float> run(const ConvTactic& tactic, const ConvCase& t, const Data& data, int threads) {
   const ConvShape& s = t.shape;
   const int64_t inArea = s.inHeight * s.inWidth, outArea = s.outHeight() * s.outWidth();
   Buffer in(blockedSize(s.batch, s.inChannels, inArea)), out(blockedSize(s.batch, s.outChannels, outArea));
@@ -134,7 +134,7 @@ std::vector<float> run(const ConvTactic& tactic, const Case& t, const Data& data
   return result;
 }
 
-void check(const Case& t, double tolerance = 3e-5) {
+void checkConv(const ConvCase& t, double tolerance = 3e-5) {
   const ConvShape& s = t.shape;
   Data data(s);
   std::vector<double> want = reference(t, data);
@@ -160,62 +160,63 @@ TEST(EngineConv, KernelsStridesAndPadding) {
     for (int64_t kernel : {1, 2, 3, 5})
       for (int64_t stride : {1, 2, 3})
         for (int64_t pad : {0, 1, 2})
-          for (int64_t channels : {3, 16, 24}) check({shapeOf(1, channels, 11, 17, 20, kernel, stride, pad)});
+          for (int64_t channels : {3, 16, 24}) checkConv({shapeOf(1, channels, 11, 17, 20, kernel, stride, pad)});
   });
 }
 
 TEST(EngineConv, WidthsAroundTheTiles) {
   atEachSimdLevel([] {
     for (int64_t width : {1, 2, 5, 6, 7, 13, 14, 15, 28, 29, 43}) {
-      check({shapeOf(1, 16, 3, width, 33, 3, 1, 1)});
-      check({shapeOf(1, 35, 2, width, 48, 1)});
+      checkConv({shapeOf(1, 16, 3, width, 33, 3, 1, 1)});
+      checkConv({shapeOf(1, 35, 2, width, 48, 1)});
     }
   });
 }
 
 TEST(EngineConv, DilationAndOneSidedPadding) {
   atEachSimdLevel([] {
-    check({shapeOf(2, 17, 15, 15, 18, 3, 1, 2, 1, 2)});
-    check({shapeOf(1, 4, 15, 15, 18, 3, 2, 3, 1, 3)});
-    Case t{shapeOf(1, 20, 9, 8, 16, 3, 2)};
+    checkConv({shapeOf(2, 17, 15, 15, 18, 3, 1, 2, 1, 2)});
+    checkConv({shapeOf(1, 4, 15, 15, 18, 3, 2, 3, 1, 3)});
+    ConvCase t{shapeOf(1, 20, 9, 8, 16, 3, 2)};
     t.shape.padRight = 1;
     t.shape.padBottom = 2;
-    check(t);
+    checkConv(t);
     t.shape.kernelHeight = 1;
     t.shape.strideHeight = 3;
     t.shape.dilationWidth = 2;
-    check(t);
+    checkConv(t);
     t.shape.padLeft = 5;
     t.shape.inWidth = 3;
-    check(t);
+    checkConv(t);
   });
 }
 
 TEST(EngineConv, Groups) {
   atEachSimdLevel([] {
-    check({shapeOf(2, 32, 7, 9, 64, 3, 1, 1, 2)});
-    check({shapeOf(2, 12, 7, 9, 6, 3, 1, 1, 3)});
+    checkConv({shapeOf(2, 32, 7, 9, 64, 3, 1, 1, 2)});
+    checkConv({shapeOf(2, 12, 7, 9, 6, 3, 1, 1, 3)});
     for (int64_t channels : {2, 16, 40})
       for (int64_t kernel : {3, 5})
         for (int64_t stride : {1, 2})
-          for (int64_t pad : {0, 1, 2}) check({shapeOf(2, channels, 13, 21, channels, kernel, stride, pad, channels)});
-    check({shapeOf(1, 16, 13, 21, 16, 3, 1, 4, 16, 2)});
-    check({shapeOf(1, 16, 2, 2, 16, 3, 1, 1, 16)});
+          for (int64_t pad : {0, 1, 2})
+            checkConv({shapeOf(2, channels, 13, 21, channels, kernel, stride, pad, channels)});
+    checkConv({shapeOf(1, 16, 13, 21, 16, 3, 1, 4, 16, 2)});
+    checkConv({shapeOf(1, 16, 2, 2, 16, 3, 1, 1, 16)});
   });
 }
 
 TEST(EngineConv, Batches) {
-  check({shapeOf(64, 1, 32, 32, 6, 3)});
-  check({shapeOf(64, 6, 15, 15, 16, 3)});
-  check({shapeOf(5, 24, 9, 9, 40, 3, 2, 1)});
+  checkConv({shapeOf(64, 1, 32, 32, 6, 3)});
+  checkConv({shapeOf(64, 6, 15, 15, 16, 3)});
+  checkConv({shapeOf(5, 24, 9, 9, 40, 3, 2, 1)});
 }
 
 TEST(EngineConv, LargeShapesAreSplit) {
-  check({shapeOf(1, 64, 28, 28, 64, 3, 1, 1)});
-  check({shapeOf(1, 256, 7, 7, 128, 3, 1, 1)}, 1e-4);
-  check({shapeOf(1, 64, 56, 56, 96, 1)});
-  check({shapeOf(1, 3, 64, 64, 64, 7, 2, 3)});
-  check({shapeOf(1, 96, 56, 56, 96, 3, 1, 1, 96)});
+  checkConv({shapeOf(1, 64, 28, 28, 64, 3, 1, 1)});
+  checkConv({shapeOf(1, 256, 7, 7, 128, 3, 1, 1)}, 1e-4);
+  checkConv({shapeOf(1, 64, 56, 56, 96, 1)});
+  checkConv({shapeOf(1, 3, 64, 64, 64, 7, 2, 3)});
+  checkConv({shapeOf(1, 96, 56, 56, 96, 3, 1, 1, 96)});
 }
 
 TEST(EngineConv, Epilogues) {
@@ -223,13 +224,13 @@ TEST(EngineConv, Epilogues) {
     for (Activation a : kActivations)
       for (bool residual : {false, true})
         for (int64_t groups : {1, 20}) {
-          Case t{shapeOf(1, 20, 6, 11, 20, 3, 1, 1, groups)};
+          ConvCase t{shapeOf(1, 20, 6, 11, 20, 3, 1, 1, groups)};
           t.epilogue.activation = a;
           t.epilogue.alpha = a == Activation::LeakyRelu ? 0.1f : a == Activation::Elu ? 0.7f : -0.5f;
           t.epilogue.beta = 2;
           t.residual = residual;
           t.bias = residual;
-          check(t);
+          checkConv(t);
         }
   });
 }
@@ -238,17 +239,17 @@ TEST(EngineConv, StoredPrecisions) {
   atEachSimdLevel([] {
     for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
       for (int64_t groups : {1, 4, 36}) {
-        Case t{shapeOf(1, 36, 6, 7, 36, 3, 1, 1, groups)};
+        ConvCase t{shapeOf(1, 36, 6, 7, 36, 3, 1, 1, groups)};
         t.storage = storage;
-        check(t, 1e-4);
+        checkConv(t, 1e-4);
         t.shape.inChannels = t.shape.groups = 1;
-        check(t, 1e-4);
+        checkConv(t, 1e-4);
       }
   });
 }
 
 TEST(EngineConv, NanAndInfinityPass) {
-  Case t{shapeOf(1, 16, 5, 5, 16, 3, 1, 1)};
+  ConvCase t{shapeOf(1, 16, 5, 5, 16, 3, 1, 1)};
   t.epilogue.activation = Activation::Relu;
   Data data(t.shape);
   data.input[7] = NAN;

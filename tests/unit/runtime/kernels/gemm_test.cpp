@@ -6,7 +6,7 @@
 namespace tscompile::test {
 namespace {
 
-struct Case {
+struct GemmCase {
   int64_t m, n, k;
   int64_t extraA = 0, extraC = 0;  // floats between rows
   Epilogue epilogue{};
@@ -29,7 +29,7 @@ double stored(float value, WeightStorage storage, double scale) {
   return std::nearbyint(value / scale) * scale;
 }
 
-std::vector<float> run(const Case& t, int threads, std::vector<double>* want = nullptr) {
+std::vector<float> run(const GemmCase& t, int threads, std::vector<double>* want = nullptr) {
   const int64_t lda = t.k + t.extraA, ldc = t.n + t.extraC;
   std::vector<float> a = randomFloats(t.m * lda, 1), b = randomFloats(t.k * t.n, 2), bias = randomFloats(t.n, 3);
   std::vector<float> residual = randomFloats(t.m * ldc, 4), c(static_cast<size_t>(t.m * ldc), 77.0f);
@@ -58,7 +58,7 @@ std::vector<float> run(const Case& t, int threads, std::vector<double>* want = n
   return c;
 }
 
-void check(const Case& t, double tolerance = 2e-5) {
+void checkGemm(const GemmCase& t, double tolerance = 2e-5) {
   SCOPED_TRACE(testing::Message() << t.m << " x " << t.n << " x " << t.k);
   std::vector<double> want;
   std::vector<float> got = run(t, 1, &want);
@@ -72,29 +72,29 @@ TEST(EngineGemm, SizesAroundTheTiles) {
   atEachSimdLevel([] {
     for (int64_t m : {1, 2, 3, 5, 6, 7, 13, 14, 15, 29})
       for (int64_t n : {1, 15, 16, 17, 33, 64, 100})
-        for (int64_t k : {1, 16, 37}) check({m, n, k});
+        for (int64_t k : {1, 16, 37}) checkGemm({m, n, k});
   });
 }
 
 TEST(EngineGemm, LargeSizesAreSplit) {
-  check({130, 300, 1100});
-  check({1, 4000, 768});
-  check({1100, 96, 64});
-  check({1500, 40, 130, 5, 3});
+  checkGemm({130, 300, 1100});
+  checkGemm({1, 4000, 768});
+  checkGemm({1100, 96, 64});
+  checkGemm({1500, 40, 130, 5, 3});
 }
 
 TEST(EngineGemm, EmptySizes) {
-  check({0, 5, 3});
-  check({4, 0, 3});
-  Case t{3, 20, 0};
+  checkGemm({0, 5, 3});
+  checkGemm({4, 0, 3});
+  GemmCase t{3, 20, 0};
   t.bias = true;
-  check(t);
+  checkGemm(t);
 }
 
 TEST(EngineGemm, RowStridesAndTransposedWeights) {
-  Case t{17, 35, 50, 3, 7};
+  GemmCase t{17, 35, 50, 3, 7};
   t.transposed = true;
-  atEachSimdLevel([&] { check(t); });
+  atEachSimdLevel([&] { checkGemm(t); });
 }
 
 TEST(EngineGemm, Epilogues) {
@@ -102,13 +102,13 @@ TEST(EngineGemm, Epilogues) {
     for (Activation a : kActivations)
       for (bool bias : {false, true})
         for (bool residual : {false, true}) {
-          Case t{16, 50, 600, 0, 2};
+          GemmCase t{16, 50, 600, 0, 2};
           t.epilogue.activation = a;
           t.epilogue.alpha = a == Activation::LeakyRelu ? 0.1f : a == Activation::Elu ? 0.7f : -0.5f;
           t.epilogue.beta = 2;
           t.bias = bias;
           t.residual = residual;
-          check(t, 4e-5);
+          checkGemm(t, 4e-5);
         }
   });
 }
@@ -117,14 +117,14 @@ TEST(EngineGemm, StoredPrecisions) {
   atEachSimdLevel([] {
     for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
       for (int64_t m : {1, 2, 3, 4, 40}) {
-        Case t{m, 53, 300};
+        GemmCase t{m, 53, 300};
         t.storage = storage;
         t.bias = true;
-        check(t, 1e-4);
+        checkGemm(t, 1e-4);
         t.n = 140;
         t.residual = true;
         t.epilogue.activation = m == 1 ? Activation::Gelu : Activation::Relu;
-        check(t, 1e-4);
+        checkGemm(t, 1e-4);
       }
   });
 }
@@ -133,9 +133,9 @@ TEST(EngineGemm, StoredPrecisions) {
 TEST(EngineGemm, DepthsOfInt8Weights) {
   for (int64_t k : {0, 1, 3, 4, 5, 16, 31, 65536, 65600})
     for (int64_t m : {1, 3, 5}) {
-      Case t{m, 18, k, 1, 2};
+      GemmCase t{m, 18, k, 1, 2};
       t.storage = WeightStorage::I8;
-      check(t, k > 1000 ? 2e-2 : 1e-5);
+      checkGemm(t, k > 1000 ? 2e-2 : 1e-5);
     }
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 enum class Kind { Max, Average, AverageCountPadding, AverageDivisor };
 
-PoolShape shapeOf(int64_t channels, int64_t height, int64_t width, int64_t kernel, int64_t stride, int64_t pad,
-                  int64_t dilation = 1, bool ceil = false) {
+PoolShape poolOf(int64_t channels, int64_t height, int64_t width, int64_t kernel, int64_t stride, int64_t pad,
+                 int64_t dilation = 1, bool ceil = false) {
   PoolShape s;
   s.batch = 2;
   s.channels = channels;
@@ -72,7 +72,7 @@ std::vector<float> run(const PoolShape& s, Kind kind, bool blocked, const std::v
   return result;
 }
 
-void check(const PoolShape& s) {
+void checkPool(const PoolShape& s) {
   std::vector<float> in = randomFloats(s.batch * s.channels * s.inHeight * s.inWidth, 3);
   in[5] = NAN;
   in.back() = -INFINITY;
@@ -99,14 +99,14 @@ TEST(EnginePool2d, WindowsStridesAndPadding) {
         for (int64_t stride : {1, 2, 3})
           for (int64_t pad : {0, 1}) {
             if (2 * pad > kernel) continue;
-            check(shapeOf(channels, 9, 12, kernel, stride, pad));
-            check(shapeOf(channels, 9, 12, kernel, stride, pad, 1, true));
+            checkPool(poolOf(channels, 9, 12, kernel, stride, pad));
+            checkPool(poolOf(channels, 9, 12, kernel, stride, pad, 1, true));
           }
-    check(shapeOf(5, 11, 10, 3, 1, 1, 2));
+    checkPool(poolOf(5, 11, 10, 3, 1, 1, 2));
   });
 }
 
-TEST(EnginePool2d, LargeShapesAreSplit) { check(shapeOf(64, 112, 112, 3, 2, 1)); }
+TEST(EnginePool2d, LargeShapesAreSplit) { checkPool(poolOf(64, 112, 112, 3, 2, 1)); }
 
 TEST(EnginePool2d, GlobalAverage) {
   atEachSimdLevel([] {

@@ -7,7 +7,7 @@
 namespace tscompile::test {
 namespace {
 
-struct Case {
+struct RecurrentCase {
   RecurrentCell cell;
   int64_t steps, batch, hidden, output;
   bool backwards = false;
@@ -34,7 +34,7 @@ struct Weight {
 };
 
 // What a run computes, written down: the sequence, then both states.
-std::array<std::vector<double>, 3> expected(const Case& c, const Weight& weights, const Weight& projection,
+std::array<std::vector<double>, 3> expected(const RecurrentCase& c, const Weight& weights, const Weight& projection,
                                             const std::vector<float>& bias, const std::vector<float>& gates,
                                             const std::vector<float>& h0, const std::vector<float>& c0) {
   std::array<std::vector<double>, 3> out;
@@ -78,7 +78,7 @@ std::array<std::vector<double>, 3> expected(const Case& c, const Weight& weights
   return out;
 }
 
-void check(const Case& c, bool sequence = true) {
+void check(const RecurrentCase& c, bool sequence = true) {
   SCOPED_TRACE(testing::Message() << "cell " << static_cast<int>(c.cell) << ", " << c.steps << " steps of " << c.batch
                                   << ", " << c.hidden << " -> " << c.output);
   const int64_t all = gatesOf(c.cell) * c.hidden;

@@ -26,7 +26,7 @@ std::vector<int64_t> slots(KvCacheConfig c, int64_t count) {
   return out;
 }
 
-std::vector<TokenId> range(TokenId first, size_t count) {
+std::vector<TokenId> tokensFrom(TokenId first, size_t count) {
   std::vector<TokenId> out(count);
   for (size_t i = 0; i < count; ++i) out[i] = first + static_cast<TokenId>(i);
   return out;
@@ -248,8 +248,8 @@ TEST(KvBlocks, TablesNameKeysAndValues) {
   KvCacheConfig c = small(10, 4);
   c.layers = 3;
   KvBlocks blocks(c);
-  add(blocks, 7, range(0, 6));
-  add(blocks, 8, range(50, 3));
+  add(blocks, 7, tokensFrom(0, 6));
+  add(blocks, 8, tokensFrom(50, 3));
   std::vector<SequenceId> ids{8, 7};
   EXPECT_EQ(blocks.exportTables(ids, 2, 3),
             (std::vector<int32_t>{12, -1, -1, 13, -1, -1, -1, -1, -1, -1, -1, -1,  // 8: block 2; it has one beam
@@ -258,17 +258,17 @@ TEST(KvBlocks, TablesNameKeysAndValues) {
 
 TEST(KvBlocks, BeginningsAreShared) {
   KvBlocks blocks(small(10, 4));
-  EXPECT_EQ(add(blocks, 1, range(0, 10)), 0);
-  EXPECT_EQ(add(blocks, 2, range(0, 10)), 8);
+  EXPECT_EQ(add(blocks, 1, tokensFrom(0, 10)), 0);
+  EXPECT_EQ(add(blocks, 2, tokensFrom(0, 10)), 8);
   EXPECT_EQ(tableOf(blocks, 1), (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(tableOf(blocks, 2), (std::vector<int32_t>{0, 1, 3}));
-  EXPECT_EQ(add(blocks, 3, range(0, 8)), 4);  // the last token is computed
+  EXPECT_EQ(add(blocks, 3, tokensFrom(0, 8)), 4);  // the last token is computed
   blocks.remove(1);
   blocks.remove(2);
   blocks.remove(3);
   EXPECT_EQ(blocks.usedBlocks(), 0);
-  EXPECT_EQ(add(blocks, 4, range(0, 10)), 8);  // also when nobody has them
-  std::vector<TokenId> other = range(0, 10);
+  EXPECT_EQ(add(blocks, 4, tokensFrom(0, 10)), 8);  // also when nobody has them
+  std::vector<TokenId> other = tokensFrom(0, 10);
   other[1] = 99;
   EXPECT_EQ(add(blocks, 5, other), 0);  // the second block has the same tokens, but not those before it
   EXPECT_EQ(blocks.inconsistency(), "");
@@ -278,7 +278,7 @@ TEST(KvBlocks, BeginningsAreShared) {
 TEST(KvBlocks, NothingIsSharedBeforeItIsComputed) {
   KvBlocks blocks(small(10, 4));
   Diagnostics diagnostics;
-  std::vector<TokenId> prompt = range(0, 10);
+  std::vector<TokenId> prompt = tokensFrom(0, 10);
   EXPECT_EQ(*blocks.addSequence(1, prompt, diagnostics), 0);
   EXPECT_EQ(*blocks.addSequence(2, prompt, diagnostics), 0);
   blocks.written(1, TokenSpan(prompt).first(5));
@@ -287,20 +287,20 @@ TEST(KvBlocks, NothingIsSharedBeforeItIsComputed) {
 
 TEST(KvBlocks, StoredBlocksMakeRoomInTheOrderOfTheirRelease) {
   KvBlocks blocks(small(4, 2));
-  add(blocks, 1, range(0, 5));  // 3 blocks
+  add(blocks, 1, tokensFrom(0, 5));  // 3 blocks
   blocks.remove(1);
-  add(blocks, 2, range(50, 4));  // the one that was never used, and the end of 1
+  add(blocks, 2, tokensFrom(50, 4));  // the one that was never used, and the end of 1
   Diagnostics diagnostics;
-  EXPECT_EQ(blocks.blocksWanted(range(0, 5)), 3);  // two of them with the right tokens
-  EXPECT_FALSE(blocks.addSequence(3, range(0, 5), diagnostics));
+  EXPECT_EQ(blocks.blocksWanted(tokensFrom(0, 5)), 3);  // two of them with the right tokens
+  EXPECT_FALSE(blocks.addSequence(3, tokensFrom(0, 5), diagnostics));
   blocks.remove(2);
-  EXPECT_EQ(add(blocks, 4, range(0, 5)), 4);
+  EXPECT_EQ(add(blocks, 4, tokensFrom(0, 5)), 4);
 }
 
 TEST(KvBlocks, BeamsCopyWhatTheyWriteTo) {
   KvBlocks blocks(small(10, 4));
   Diagnostics diagnostics;
-  add(blocks, 1, range(0, 6));
+  add(blocks, 1, tokensFrom(0, 6));
   blocks.fork(1, std::vector<int32_t>{0, 0, 0});
   EXPECT_EQ(blocks.usedBlocks(), 2);
   Result<std::vector<BlockCopy>> copies = blocks.prepare(1, 1, diagnostics);
@@ -328,8 +328,8 @@ TEST(KvBlocks, CopiesMoveWholeBlocks) {
 TEST(KvBlocks, SaysHowManyBlocksAreMissing) {
   KvBlocks blocks(small(3, 4));
   Diagnostics diagnostics;
-  add(blocks, 1, range(0, 8));
-  std::vector<TokenId> prompt = range(20, 7);
+  add(blocks, 1, tokensFrom(0, 8));
+  std::vector<TokenId> prompt = tokensFrom(20, 7);
   EXPECT_FALSE(blocks.addSequence(2, prompt, diagnostics));
   EXPECT_EQ(diagnostics.list().back().message, "can't allocate a new block for the KV cache: 2 needed, 1 of 3 free");
   EXPECT_EQ(diagnostics.firstErrorKind(), ErrorKind::Limit);

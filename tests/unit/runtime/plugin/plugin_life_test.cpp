@@ -11,7 +11,7 @@
 namespace tscompile::test {
 namespace {
 
-std::vector<std::string>& trace() {
+std::vector<std::string>& lifeTrace() {
   static std::vector<std::string> lines;
   return lines;
 }
@@ -24,12 +24,12 @@ struct Told {
     d.input("more", tsc::kF32, "any sizes").optional();
     d.output("y", tsc::kF32, "as x");
   }
-  void prepare(uint32_t phase) const { trace().push_back(phase == TSC_BUILDING ? "building" : "running"); }
+  void prepare(uint32_t phase) const { lifeTrace().push_back(phase == TSC_BUILDING ? "building" : "running"); }
   void configure(const tsc::Tensors& least, const tsc::Tensors& usual, const tsc::Tensors& most) const {
     std::string line = "configure";
     for (const tsc::Tensors* t : {&least, &usual, &most})
       line += " " + std::to_string(t->input(0).size(0)) + "x" + std::to_string(t->output(0).size(1));
-    trace().push_back(line + (usual.input(1).present() ? " more" : ""));
+    lifeTrace().push_back(line + (usual.input(1).present() ? " more" : ""));
     if (most.input(0).size(0) > 100) tsc::unsupported("more than 100 rows");
   }
   void shapes(tsc::Shapes& s) const { s.output(0, s.input(0)); }
@@ -62,7 +62,7 @@ Result<Module> compiled(CompileInput input, Diagnostics& diagnostics, const tsc_
   EXPECT_TRUE(module);
   CompileSpec spec({std::move(input)});
   spec.minBlockSize = 1;
-  trace().clear();
+  lifeTrace().clear();
   return compile(*module, spec, diagnostics);
 }
 
@@ -70,15 +70,15 @@ bool run(const Module& module, Dims sizes, Diagnostics& diagnostics) {
   return module.forward(std::vector<IValue>{Tensor::zeros(DType::Float32, sizes)}, diagnostics).ok();
 }
 
-size_t count(const std::string& line) { return static_cast<size_t>(std::ranges::count(trace(), line)); }
+size_t count(const std::string& line) { return static_cast<size_t>(std::ranges::count(lifeTrace(), line)); }
 
 TEST(PluginLife, IsToldTheSizesThatItIsBuiltFor) {
   Diagnostics diagnostics;
   auto module = compiled(CompileInput({1, 4}, {3, 4}, {8, 4}), diagnostics);
   ASSERT_TRUE(module);
-  EXPECT_EQ(count("configure 1x4 3x4 8x4"), 1u) << join(trace(), "\n", [](auto& s) { return s; });
+  EXPECT_EQ(count("configure 1x4 3x4 8x4"), 1u) << join(lifeTrace(), "\n", [](auto& s) { return s; });
   ASSERT_TRUE(run(*module, {2, 4}, diagnostics));
-  EXPECT_EQ(trace().back(), "configure 2x4 2x4 2x4");
+  EXPECT_EQ(lifeTrace().back(), "configure 2x4 2x4 2x4");
 }
 
 TEST(PluginLife, MayRefuseThem) {
@@ -98,7 +98,7 @@ TEST(PluginLife, InstancesOfEngineFilesAreMadeForRuns) {
     ASSERT_TRUE(module->save(folder / "told.tse", diagnostics));
     EXPECT_GE(count("building"), 1u);
     EXPECT_EQ(count("running"), 0u);
-    trace().clear();
+    lifeTrace().clear();
     auto engine = Module::load(folder / "told.tse", with(told(attaches)), diagnostics);
     ASSERT_TRUE(engine);
     ASSERT_TRUE(run(*engine, {2, 4}, diagnostics));

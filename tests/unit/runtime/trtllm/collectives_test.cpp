@@ -74,7 +74,7 @@ std::vector<std::string> onShards(size_t count, const std::function<void(size_t)
   return errors;
 }
 
-void expectNear(const Tensor& got, const std::vector<float>& want) {
+void expectNearAll(const Tensor& got, const std::vector<float>& want) {
   ASSERT_EQ(got.numel(), static_cast<int64_t>(want.size()));
   for (int64_t i = 0; i < got.numel(); ++i) EXPECT_NEAR(got.data<float>()[i], want[static_cast<size_t>(i)], 1e-5) << i;
 }
@@ -120,8 +120,8 @@ TEST(Collectives, FusedSumIsResidualAndNorm) {
     fields.push_back(tsc::Field::of("affine", true));
     fields.push_back(tsc::Field::of("bias", true));
     PluginTensors out = call(*make("AllReduce", fields), {sample({3, 4}, s), bias, residual, weight});
-    expectNear(out[0], want);
-    expectNear(out[1], inter);
+    expectNearAll(out[0], want);
+    expectNearAll(out[1], inter);
   });
   for (const std::string& e : errors) EXPECT_EQ(e, "");
 }
@@ -137,9 +137,9 @@ TEST(Collectives, GatherAndScatter) {
   auto errors = onShards(kShards, [&](size_t s) {
     Tensor gathered = call(*make("AllGather", groupFields("gather", kShards, s)), {sample({6, 2}, s)})[0];
     EXPECT_EQ(gathered.size(0), 18);
-    expectNear(gathered, all);
+    expectNearAll(gathered, all);
     Tensor own = call(*make("ReduceScatter", groupFields("gather", kShards, s)), {sample({6, 2}, s)})[0];
-    expectNear(own, {sum.begin() + static_cast<long>(4 * s), sum.begin() + static_cast<long>(4 * s + 4)});
+    expectNearAll(own, {sum.begin() + static_cast<long>(4 * s), sum.begin() + static_cast<long>(4 * s + 4)});
   });
   for (const std::string& e : errors) EXPECT_EQ(e, "");
 }
@@ -159,7 +159,7 @@ TEST(Collectives, AProductIsSplitByDepth) {
   auto errors = onShards(kShards, [&](size_t s) {
     auto fields = groupFields("product", kShards, s);
     fields.push_back(tsc::Field::of("alpha", 2.0));
-    expectNear(call(*make("GemmAllReduce", fields), {sample({2, kDepth}, s), sample({3, kDepth}, s, 1)})[0], want);
+    expectNearAll(call(*make("GemmAllReduce", fields), {sample({2, kDepth}, s), sample({3, kDepth}, s, 1)})[0], want);
   });
   for (const std::string& e : errors) EXPECT_EQ(e, "");
 }
@@ -203,7 +203,7 @@ TEST(Collectives, ASplitModelIsTheWholeOne) {
     });
     for (const Tensor& r : results) {
       ASSERT_TRUE(r.defined() && whole.defined());
-      expectNear(r, {whole.data<float>(), whole.data<float>() + whole.numel()});
+      expectNearAll(r, {whole.data<float>(), whole.data<float>() + whole.numel()});
     }
   }
 }
@@ -219,8 +219,8 @@ TEST(Collectives, TensorsArriveInOrder) {
       if (s == 0)
         call(*sender, {want});
       else
-        expectNear(call(*receiver, {Tensor::empty(DType::Float32, Dims{2, 3})})[0],
-                   {want.data<float>(), want.data<float>() + 6});
+        expectNearAll(call(*receiver, {Tensor::empty(DType::Float32, Dims{2, 3})})[0],
+                      {want.data<float>(), want.data<float>() + 6});
     }
   });
   for (const std::string& e : errors) EXPECT_EQ(e, "");
