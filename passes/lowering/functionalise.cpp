@@ -198,7 +198,11 @@ class Round {
         Node* n = u.user;
         if (!known_[n]) return false;  // made in this round: next time
         if (seen.insert(n).second) x.users.push_back(n);
-        if (functional_[n].kind.empty() || u.index() != 0) continue;
+        if (functional_[n].kind.empty()) continue;
+        if (u.index() != 0) {  // what reads the memory that it writes may be refused
+          if (!facts_.resolve(n)->has(Trait::Elementwise)) return false;
+          continue;
+        }
         x.writers.insert(n);
         if (x.names.insert(n->output()).second) todo.push_back(n->output());
       }

@@ -111,7 +111,9 @@ Dims KernelCall::dims(size_t i, int rank, bool emptyIsAll) const {
 
 Tensor KernelCall::out(size_t i) {
   if (hasOut(i)) return results_[i].toTensor();
-  Tensor t = i == 0 && isInPlace() ? tensor(0) : Tensor::empty(spec(i).dtype, spec(i).sizes);
+  bool isSelf = i == 0 && isInPlace();
+  Tensor t = isSelf ? tensor(0) : Tensor::empty(spec(i).dtype, spec(i).sizes);
+  if (isSelf) requireWritable(t);
   results_[i] = t;
   return t;
 }
@@ -126,7 +128,7 @@ void requireWritable(const Tensor& t) {
   if (repeatsElements(t.sizes(), t.strides()))
     throw ExecutionError(ErrorKind::Model,
                          "unsupported operation: more than one element of the written-to tensor refers to a single "
-                         "memory location; clone it first");
+                         "memory location. Please clone() the tensor before performing the operation.");
 }
 
 void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
@@ -137,7 +139,7 @@ void requireNoPartialOverlap(const Tensor& to, const Tensor& from) {
   if (!same && memoryOverlaps(to, from))
     throw ExecutionError(ErrorKind::Model,
                          "unsupported operation: some elements of the input tensor and the written-to tensor refer to "
-                         "a single memory location; clone one of them first");
+                         "a single memory location. Please clone() the tensor before performing the operation.");
 }
 
 }  // namespace tscompile

@@ -11,7 +11,11 @@ void checkInPlace(const Operator& op, const IValue* const* arguments, size_t cou
   const IValue& self = *arguments[0];
   if (!self.isTensor() || !self.tensorImpl()) throw ExecutionError(ErrorKind::Model, "expected a tensor as argument 1");
   Tensor t = self.toTensor();
-  requireWritable(t);
+  // Of the others, kernels know which may write one element several times.
+  if (op.has(Trait::Elementwise) || op.def().inplace == InPlace::ByCopy)
+    requireWritable(t);
+  else
+    requireOwned(t);
   if (inferred && inferred->resultCount() && inferred->inferred(0).kind == InferredResult::Kind::Tensor) {
     const TensorSpec& spec = inferred->inferred(0).tensor;
     if (!std::equal(spec.sizes.begin(), spec.sizes.end(), t.sizes().begin(), t.sizes().end()))

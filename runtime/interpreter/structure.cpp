@@ -357,6 +357,24 @@ const Instruction* constantChunk(Machine& m, const Instruction* in) {
   return in + 1;
 }
 
+// The dtype that `tolist` expects where it is told that elements are of this type.
+DType listedAs(TypePtr element) {
+  switch (element->kind()) {
+    case TypeKind::Int:
+      return DType::Int64;
+    case TypeKind::Bool:
+      return DType::Bool;
+    case TypeKind::Complex:
+      return DType::Complex64;
+    default:
+      return DType::Float32;
+  }
+}
+bool lists(DType expected, DType dtype) {
+  if (expected == DType::Float32) return dtype == DType::Float32 || dtype == DType::Float64;
+  return expected == dtype || (isComplex(expected) && isComplex(dtype));
+}
+
 // `prim::tolist(%tensor, %dim, %type)`: nested lists of the tensor's elements.
 const Instruction* toList(Machine& m, const Instruction* in) {
   needInputs(in, 3);
@@ -367,9 +385,14 @@ const Instruction* toList(Machine& m, const Instruction* in) {
   int depth = 0;
   TypePtr element = type;
   for (; element->is(TypeKind::List); element = element->element()) ++depth;
+  DType expected = listedAs(element);
+  if (!lists(expected, t.dtype()))
+    Machine::fail(
+        fmt::format("output annotation element type and runtime tensor element type must match for tolist(): "
+                    "{} vs {}",
+                    graphName(expected), graphName(t.dtype())));
   if (depth != t.rank())
-    Machine::fail(fmt::format("output annotation list dimension ({}) and runtime tensor dimension ({}) must match",
-                              depth, t.rank()));
+    Machine::fail("output annotation list dimension and runtime tensor dimension must match for tolist()");
   std::vector<IValue> items;
   for (int64_t i = 0; i < t.numel(); ++i) {
     m.context.checkInterrupt();

@@ -318,15 +318,15 @@ Tensor sourceFor(const KernelCall& call, const Tensor& out, const Tensor& source
   if (!boundsOverlap(out, source)) return source;
   call.require(!memoryOverlaps(out, source),
                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-               "memory location; clone one of them first");
+               "memory location. Please clone() the tensor before performing the operation.");
   return cloneTensor(source);
 }
 
-Tensor updatedSelf(KernelCall& call) {
-  if (call.isInPlace()) return call.out();
-  Tensor copy = cloneTensor(call.tensor(0));
-  call.setResult(copy);
-  return copy;
+Tensor updatedSelf(KernelCall& call, Repeats repeats) {
+  if (call.isInPlace() && repeats == Repeats::Refused) return call.out();
+  Tensor self = call.isInPlace() ? call.tensor(0) : cloneTensor(call.tensor(0));
+  call.setResult(self);
+  return self;
 }
 
 }  // namespace tscompile

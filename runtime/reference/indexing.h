@@ -73,7 +73,9 @@ class JoinRule {
 // What an operator reads while it writes `out`. Memory that both have is refused as far as PyTorch refuses it, and read
 // in advance otherwise.
 Tensor sourceFor(const KernelCall& call, const Tensor& out, const Tensor& source);
-// `self` to be updated: itself for in-place variants, else a copy that becomes the result.
-Tensor updatedSelf(KernelCall& call);
+// `self` to be updated: itself for in-place variants, else a copy that becomes the result. May PyTorch's variant write
+// an element of an expanded tensor several times?
+enum class Repeats : bool { Refused, Written };
+Tensor updatedSelf(KernelCall& call, Repeats repeats = Repeats::Refused);
 
 }  // namespace tscompile

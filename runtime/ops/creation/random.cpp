@@ -78,6 +78,7 @@ RandomState& randomOf(const KernelCall& call) { return call.context().random(); 
 // What a distribution is drawn into: the first argument of in-place variants, else a tensor like it.
 Tensor drawnLike(KernelCall& call) {
   Tensor self = call.tensor(0), out = call.isInPlace() ? self : emptyLike(self, self.dtype());
+  if (call.isInPlace()) requireWritable(self);
   call.setResult(out);
   return out;
 }

@@ -53,6 +53,7 @@ void dropoutKernel(KernelCall& call) {
   call.require(isFloating(in.dtype()) || isComplex(in.dtype()), "dropout needs floating point numbers, not {}",
                pythonName(in.dtype()));
   Tensor out = call.isInPlace() ? in : emptyLike(in, in.dtype());
+  if (call.isInPlace()) requireWritable(in);
   call.setResult(out);
   if (p == 1)
     return mapTensors<kFloats | kC128>(

@@ -26,11 +26,14 @@ void inferAdd(InferCall& call) {
 }
 
 void inferSub(InferCall& call) {
-  for (size_t i = 0; i < 2; ++i) {
-    bool boolean = call.isTensor(i) && call.tensor(i).dtype == DType::Bool;
-    call.require(!boolean,
-                 "subtraction with a bool tensor is not supported; use ^, logical_xor() or logical_not() instead");
-  }
+  auto isBool = [&](size_t i) { return call.isTensor(i) && call.tensor(i).dtype == DType::Bool; };
+  call.require(!isBool(0) || !isBool(1),
+               "subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+               "operator instead.");
+  call.require(
+      !isBool(0) && !isBool(1),
+      "subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+      "use the `~` or `logical_not()` operator instead.");
   inferAdd(call);
 }
 
@@ -141,6 +144,7 @@ T interpolate(T start, T end, T weight) {
 
 void lerpKernel(KernelCall& call) {
   DType dtype = call.tensor(0).dtype();
+  if (!isFloating(dtype) && !isComplex(dtype)) refuseDType(dtype);
   call.require(isComplex(dtype) || !call.argument(2).isComplex(),
                "the weight must not be complex where the tensors are not");
   mapElements<kFloats | kC128, 3>(call, dtype, [](auto a, auto b, auto w) { return interpolate(a, b, w); });

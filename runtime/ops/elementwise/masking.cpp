@@ -62,10 +62,30 @@ void fillTile(const Tile& t) {
   for (int64_t i = 0; i < t.n; ++i) out[i] = mask[i] ? value : in[i];
 }
 
+// Fills an expanded tensor copy by copy, so that an element is set where any of its masks is.
+void fillRepeated(const Tensor& t, const Tensor& mask, const Tensor& element) {
+  for (int d = 0; d < t.rank(); ++d) {
+    if (t.stride(d) != 0 || t.size(d) < 2) continue;
+    for (int64_t i = 0; i < t.size(d); ++i) fillRepeated(selected(t, d, i), selected(mask, d, i), element);
+    return;
+  }
+  withCompute(t.dtype(), [&](auto sample) {
+    using T = decltype(sample);
+    Compute c = kComputeOf<T>;
+    Operand operands[] = {{t, c}, {t, c}, {mask, Compute::Bool}, {element, c}};
+    loopTiles(t.sizes(), operands, 1, fillTile<T>);
+  });
+  RunContext::current().checkInterrupt(t.numel());
+}
+
 void maskedFillKernel(KernelCall& call) {
   Tensor self = call.tensor(0), mask = call.tensor(1);
   const IValue& value = call.argument(2);
   Tensor element = elementOf(value.isTensor() ? numberOf(call.tensor(2)) : value, self.dtype());
+  if (call.isInPlace() && repeatsElements(self.sizes(), self.strides())) {
+    fillRepeated(self, expandedTo(sourceFor(call, self, mask), self.sizes()), element);
+    return call.setResult(self);
+  }
   Tensor out = elementwiseOutput(call, {&self, &mask});
   mask = sourceFor(call, out, mask);
   withCompute(self.dtype(), [&](auto sample) {

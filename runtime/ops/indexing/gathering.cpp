@@ -17,14 +17,23 @@ bool exceeds(int64_t a, int64_t b) { return isKnownSize(a) && isKnownSize(b) && 
 Dims atLeastOne(DimSpan sizes) { return sizes.empty() ? Dims{1} : Dims(sizes); }
 Tensor atLeastOne(const Tensor& t) { return t.rank() ? t : unsqueezed(t, 0); }
 
-void requireInt64(const InferCall& call, const TensorInfo& index) {
-  call.require(index.dtype == DType::Int64 || index.dtype == DType::Undefined || (!call.isRun() && index.mayBeEmpty()),
-               "{}: expected dtype int64 for index, not {}", call.op().kind().name(), pythonName(index.dtype));
+bool mayBeOf(const InferCall& call, const TensorInfo& index, DType dtype) {
+  return index.dtype == dtype || index.dtype == DType::Undefined || (!call.isRun() && index.mayBeEmpty());
 }
-void requireSameDType(const InferCall& call, const TensorInfo& self, const TensorInfo& source) {
+void requireInt64(const InferCall& call, const TensorInfo& index) {
+  call.require(mayBeOf(call, index, DType::Int64), "{}(): expected a long tensor for index, but got {}",
+               call.op().kind().name(), graphName(index.dtype));
+}
+void requireIndex(const InferCall& call, const TensorInfo& index, std::string_view name) {
+  call.require(mayBeOf(call, index, DType::Int64) || index.dtype == DType::Int32,
+               "{}(): expected dtype int32/int64 for index", name);
+}
+Tensor asInt64(const Tensor& index) {
+  return index.dtype() == DType::Int32 ? convertTensor(index, DType::Int64) : index;
+}
+void requireSameDType(const InferCall& call, const TensorInfo& self, const TensorInfo& source, std::string_view name) {
   call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
-               "{}: expected self.dtype to be equal to src.dtype, but got {} and {}", call.op().kind().name(),
-               pythonName(self.dtype), pythonName(source.dtype));
+               "{}(): expected self.dtype to be equal to src.dtype", name);
 }
 
 // An index must not be larger than what it picks from, apart from the dimension that it picks along (dim < 0: none).
@@ -49,14 +58,14 @@ void inferGather(InferCall& call) {
   TensorInfo self = call.tensor(0), index = call.tensor(2);
   int64_t dim = self.hasRank ? call.dim(1, self.rank()) : 0;
   if (hasElements(index)) {
-    requireInt64(call, index);
+    requireIndex(call, index, "gather");
     if (self.hasRank) checkIndexSizes(call, index, self, dim, "self");
   }
   call.result(index, self.dtype);
 }
 
 void gatherKernel(KernelCall& call) {
-  Tensor self = call.tensor(0), index = call.tensor(2), out = call.out();
+  Tensor self = call.tensor(0), index = asInt64(call.tensor(2)), out = call.out();
   int64_t dim = call.dim(1, self.rank());
   if (index.numel()) gatherElements(atLeastOne(out), atLeastOne(self), dim, atLeastOne(index));
 }
@@ -106,19 +115,19 @@ void inferScatter(InferCall& call) {
   int64_t dim = self.hasRank ? call.dim(1, self.rank()) : 0;
   bool checked = hasElements(index);
   if (checked) {
-    requireInt64(call, index);
+    requireIndex(call, index, "scatter");
     if (self.hasRank) checkIndexSizes(call, index, self, dim, "self");
   }
   if (call.isTensor(3)) {
     TensorInfo source = call.tensor(3);
-    requireSameDType(call, self, source);
+    requireSameDType(call, self, source, "scatter");
     if (checked) checkIndexSizes(call, index, source, -1, "src");
   }
   call.result(self);
 }
 
 void scatterInto(KernelCall& call, const Tensor& self, const Tensor& source, Update how) {
-  Tensor index = sourceFor(call, self, call.tensor(2));
+  Tensor index = asInt64(sourceFor(call, self, call.tensor(2)));
   if (index.numel() == 0) return;
   updateElements(atLeastOne(self), call.dim(1, self.rank()), atLeastOne(index), atLeastOne(source), how);
 }
@@ -189,7 +198,7 @@ void takeKernel(KernelCall& call) {
 void inferPut(InferCall& call) {
   TensorInfo self = call.tensor(0), index = call.tensor(1), source = call.tensor(2);
   requireInt64(call, index);
-  requireSameDType(call, self, source);
+  requireSameDType(call, self, source, call.op().kind().name());
   if (index.hasRank && source.hasRank) {
     std::optional<int64_t> a = knownNumel(index.sizes), b = knownNumel(source.sizes);
     call.require(!a || !b || *a == *b,

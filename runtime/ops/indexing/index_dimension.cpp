@@ -17,8 +17,7 @@ int64_t indexCount(const InferCall& call, bool allowInt32) {
   TensorInfo index = call.tensor(2);
   bool fits =
       index.dtype == DType::Int64 || (allowInt32 && index.dtype == DType::Int32) || index.dtype == DType::Undefined;
-  call.require(fits, "{}: expected dtype {} for index, not {}", nameOf(call), allowInt32 ? "int32 or int64" : "int64",
-               pythonName(index.dtype));
+  call.require(fits, "{}(): expected dtype {} for index", nameOf(call), allowInt32 ? "int32 or int64" : "int64");
   if (!index.hasRank) return kUnknownSize;
   call.require(index.rank() <= 1, "{}: index is supposed to be a vector, but has {} dimensions", nameOf(call),
                index.rank());
@@ -71,7 +70,7 @@ void inferIndexFill(InferCall& call) {
 }
 
 void indexFillKernel(KernelCall& call) {
-  Tensor self = updatedSelf(call);
+  Tensor self = updatedSelf(call, Repeats::Written);
   int64_t dim = call.dim(1, self.rank());
   const IValue& value = call.argument(3);
   Tensor element = elementOf(value.isTensor() ? numberOf(call.tensor(3)) : value, self.dtype());
@@ -85,16 +84,17 @@ void checkSource(const InferCall& call, bool allowInt32) {
   TensorInfo self = call.tensor(0), source = call.tensor(3);
   int64_t count = indexCount(call, allowInt32);
   call.require(self.dtype == source.dtype || self.dtype == DType::Undefined || source.dtype == DType::Undefined,
-               "{}: self ({}) and source ({}) must have the same dtype", nameOf(call), pythonName(self.dtype),
-               pythonName(source.dtype));
+               "{}(): self ({}) and source ({}) must have the same scalar type", nameOf(call), graphName(self.dtype),
+               graphName(source.dtype));
   if (!self.hasRank) return;
   int64_t dim = call.dim(1, self.rank());
   if (!source.hasRank) return;
   call.require(dim == 0 || dim < static_cast<int64_t>(source.rank()), "{}: dimension {} is out of bounds of the source",
                nameOf(call), dim);
   int64_t along = source.rank() ? source.sizes[static_cast<size_t>(dim)] : 1;
-  call.require(!differ(count, along), "{}: number of indices ({}) should be equal to source.size(dim) ({})",
-               nameOf(call), count, along);
+  call.require(!differ(count, along),
+               "{}(): number of indices ({}) should be equal to source.size(dim): ({}), for dim: {}", nameOf(call),
+               count, along, dim);
 }
 
 void inferIndexAdd(InferCall& call) {

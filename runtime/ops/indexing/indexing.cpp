@@ -44,8 +44,7 @@ std::optional<Dims> resultSizes(const InferCall& call) {
   TensorInfo self = call.tensor(0);
   std::vector<std::optional<TensorInfo>> indices = call.optionalTensors(1);
   if (!self.hasRank) return std::nullopt;
-  call.require(indices.size() <= self.rank(), "too many indices for tensor of dimension {} (got {})", self.rank(),
-               indices.size());
+  call.require(indices.size() <= self.rank(), "too many indices for tensor of dimension {}", self.rank());
   // A mask without dimensions selects nothing by itself; PyTorch leaves it out beside others and has no answer alone.
   bool selects = indices.empty();
   for (const std::optional<TensorInfo>& index : indices)
@@ -60,18 +59,18 @@ std::optional<Dims> resultSizes(const InferCall& call) {
       continue;
     }
     bool known = index->dtype != DType::Undefined, mask = isMask(index->dtype);
-    call.require(!known || mask || index->dtype == DType::Int64,
-                 "tensors used as indices must be int64, uint8 or bool tensors, not {}", pythonName(index->dtype));
+    call.require(!known || mask || index->dtype == DType::Int64 || index->dtype == DType::Int32,
+                 "tensors used as indices must be long, int, byte or bool tensors");
     if (!known || !index->hasRank) return std::nullopt;
     size_t taken = mask ? index->rank() : 1;
     for (size_t d = 0; d < taken && dim + d < self.rank(); ++d) indexed[dim + d] = true;
     Dims counts{kUnknownSize};
     bool fits = mask && taken == 0 ? true : broadcastInto(block, mask ? DimSpan(counts) : index->sizes);
-    call.require(fits, "shape mismatch: indexing tensors of size {} and {} cannot be broadcast together",
+    call.require(fits, "shape mismatch: indexing tensors could not be broadcast together with shapes {}, {}",
                  dimsText(block), dimsText(index->sizes));
     dim += taken;
   }
-  call.require(dim <= self.rank(), "too many indices for tensor of dimension {} (got {})", self.rank(), dim);
+  call.require(dim <= self.rank(), "too many indices for tensor of dimension {}", self.rank());
   return indexedSizes(self.sizes, indexed, block);
 }
 
@@ -96,8 +95,8 @@ void inferIndexPut(InferCall& call) {
   TensorInfo self = call.tensor(0), values = call.tensor(2);
   call.require(
       self.dtype == values.dtype || self.dtype == DType::Undefined || values.dtype == DType::Undefined,
-      "index put requires the source and destination dtypes match, got {} for the destination and {} for the source",
-      pythonName(self.dtype), pythonName(values.dtype));
+      "index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+      graphName(self.dtype), graphName(values.dtype));
   if (call.isRun() && !isFilledWhere(call)) resultSizes(call);  // for its checks
   call.result(self);
 }
@@ -117,14 +116,14 @@ std::vector<Tensor> positions(const KernelCall& call, const Tensor& self, const 
   std::vector<Tensor> out;
   for (const Tensor& index : indices) {
     if (!index.defined() || !isMask(index.dtype())) {
-      out.push_back(index);
+      out.push_back(index.defined() && index.dtype() == DType::Int32 ? convertTensor(index, DType::Int64) : index);
       continue;
     }
     for (int d = 0; d < index.rank(); ++d) {
       size_t at = out.size() + static_cast<size_t>(d);
       call.require(at < self.sizes().size() && index.size(d) == self.sizes()[at],
-                   "the mask of size {} at index {} does not match the indexed tensor of size {}",
-                   dimsText(index.sizes()), out.size(), dimsText(self.sizes()));
+                   "the shape of the mask {} at index {} does not match the shape of the indexed tensor {} at index {}",
+                   dimsText(index.sizes()), d, dimsText(self.sizes()), at);
     }
     Tensor coordinates = nonzeroOf(index);
     for (int d = 0; d < index.rank(); ++d) out.push_back(selected(coordinates, 1, d));
@@ -140,7 +139,7 @@ Selection select(const KernelCall& call, const Tensor& self) {
     if (!indices[d].defined()) continue;
     indexed[d] = true;
     call.require(broadcastInto(block, indices[d].sizes()),
-                 "shape mismatch: indexing tensors of size {} and {} cannot be broadcast together", dimsText(block),
+                 "shape mismatch: indexing tensors could not be broadcast together with shapes {}, {}", dimsText(block),
                  dimsText(indices[d].sizes()));
   }
   Selection s{self, blockPosition(indexed), 0, Tensor::zeros(DType::Int64, block),
@@ -181,7 +180,7 @@ void indexKernel(KernelCall& call) {
 }
 
 void indexPutKernel(KernelCall& call) {
-  Tensor self = updatedSelf(call), values = sourceFor(call, self, call.tensor(2));
+  Tensor self = updatedSelf(call, Repeats::Written), values = sourceFor(call, self, call.tensor(2));
   for (const Tensor& index : call.tensors(1))
     if (index.defined()) sourceFor(call, self, index);
   const Tensor mask = call.tensors(1).size() == 1 ? call.tensors(1)[0] : Tensor();

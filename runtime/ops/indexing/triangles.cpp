@@ -62,11 +62,12 @@ void clearTriangle(const Tensor& t, int64_t diagonal) {
   }
 }
 
-// The result keeps its own row-major order, as PyTorch's does, unless the input is written over.
+// The result keeps its own row-major order, as PyTorch's does, unless the input is written over: if it is expanded, one
+// element several times.
 template <bool kLower>
 void triangleKernel(KernelCall& call) {
   Tensor t = call.tensor(0), out = call.isInPlace() ? t : Tensor::empty(t.dtype(), t.sizes());
-  copyTensor(out, t);
+  if (!call.isInPlace()) copyTensor(out, t);
   if (out.numel()) clearTriangle<kLower>(out, call.integer(1));
   call.setResult(out);
 }

@@ -71,6 +71,7 @@ void renormRows(const KernelCall& call, const Tensor& weight) {
 
 void embeddingRenormKernel(KernelCall& call) {
   Tensor weight = call.isInPlace() ? call.tensor(0) : cloneTensor(call.tensor(0));
+  if (call.isInPlace()) requireWritable(weight);
   renormRows(call, weight);
   call.setResult(weight);
 }

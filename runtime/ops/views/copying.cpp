@@ -74,6 +74,7 @@ void fillTensorKernel(KernelCall& call) {
   call.require(value.defined() && value.rank() == 0,
                "fill only supports 0-dimension value tensor but got tensor with {} dimensions.",
                value.defined() ? value.rank() : -1);
+  if (kInPlace) requireWritable(t);  // PyTorch lets fill_ of a number pass, but not of a tensor
   fillTensor(t, numberOf(value));
   call.setResult(t);
 }
