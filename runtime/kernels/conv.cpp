@@ -5,7 +5,8 @@
 namespace tscompile {
 
 std::span<const ConvTactic> convTactics() {
-  static const ConvTactic kAll[] = {kDirectConv, kFirstLayerConv, kWinogradConv, kDepthwiseConv, kIm2colConv};
+  static const ConvTactic kAll[] = {kDirectConv,    kFirstLayerConv, kWinogradConv,
+                                    kDepthwiseConv, kGroupedConv,    kIm2colConv};
   return kAll;
 }
 

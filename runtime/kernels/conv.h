@@ -54,10 +54,11 @@ std::span<const ConvTactic> convTactics();
 const ConvTactic* findConvTactic(const char* name);
 
 // The records, each in a file of its own.
-extern const ConvTactic kDirectConv;  // blocked -> blocked; a group's channels are whole blocks, or there is one group
+extern const ConvTactic kDirectConv;      // blocked -> blocked; every shape, best where groups are whole blocks
 extern const ConvTactic kFirstLayerConv;  // plain -> blocked; few input channels
 extern const ConvTactic kWinogradConv;    // blocked -> blocked; 3 x 3, stride 1; faster and less exact
 extern const ConvTactic kDepthwiseConv;   // blocked -> blocked; one channel a group
+extern const ConvTactic kGroupedConv;     // blocked -> blocked; 2, 4 or 8 channels a group, in and out
 extern const ConvTactic kIm2colConv;      // plain -> plain; every shape
 
 // In f64, every shape: plain -> plain. weights as above; bias has outChannels values or is null.

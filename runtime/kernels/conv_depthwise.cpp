@@ -1,5 +1,6 @@
-// Depthwise convolution on blocked activations: 16 channels of a run of neighbouring outputs are kept in registers
-// over all kernel positions. Outputs that the kernel overhangs are done one at a time.
+// Convolutions in small groups on blocked activations; groups of one channel are depthwise ones. 16 channels of a run
+// of outputs are kept in registers over all kernel positions: the runs lie along a row, or down a column where the
+// kernel overhangs a side. A channel of each group at a time is brought to all lanes of its group.
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
@@ -7,6 +8,7 @@
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>
+#include <utility>
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -20,50 +22,89 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-void depthwiseWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
+inline constexpr int kRunOutputs = kVectors == 1 ? 8 : kVectors == 2 ? 6 : 2;  // sums that fit the registers
+
+void groupedWeights(const void* from, WeightStorage storage, const float* scales, int64_t rows, float* to) {
   convertWeights(from, storage, scales, 0, rows, to);
 }
 
-// Outputs x .. x + kCount - 1 of row y, kernel positions [ky0, ky1) x [kx0, kx1).
-template <int kCount>
-HWY_INLINE void depthwiseRun(const ConvShape& s, const float* in, const float* weights, const float* bias,
-                             const float* residual, float* out, int64_t y, int64_t x, Piece ky, Piece kx) {
-  const hn::CappedTag<float, kBlock> d;
+// Outputs `outStep` floats apart that see the same kernel positions, `inStep` floats apart in the input.
+struct GroupedRun {
+  const float *in, *weights;  // at the first of these positions
+  int64_t rows, columns;      // of kernel positions
+  int64_t inRow, inColumn, weightsRow, inStep, outStep;
+  const float *bias, *residual;  // or null
+  float* out;
+  bool clamp;
+  float low, high;
+};
+
+// Channel kChannel of each group of kGroup, in all lanes of the group; `lane` is the first of the vector.
+template <int kGroup, int kChannel, class D>
+HWY_INLINE hn::Vec<D> channelOfGroups(D d, const float* pixel, int lane) {
+  if constexpr (kGroup == 1) {
+    return hn::LoadU(d, pixel + lane);
+  } else if constexpr (kGroup >= static_cast<int>(hn::MaxLanes(d))) {
+    return hn::Set(d, pixel[lane / kGroup * kGroup + kChannel]);
+  } else if constexpr (kGroup == 2) {
+    return kChannel == 0 ? hn::DupEven(hn::LoadU(d, pixel + lane)) : hn::DupOdd(hn::LoadU(d, pixel + lane));
+  } else {
+    static_assert(kGroup == 4);
+    return hn::Broadcast<kChannel>(hn::LoadU(d, pixel + lane));
+  }
+}
+
+template <class Body, int... kChannel>
+HWY_INLINE void forChannels(std::integer_sequence<int, kChannel...>, Body&& body) {
+  (body(std::integral_constant<int, kChannel>()), ...);
+}
+
+template <int kGroup, int kCount>
+void groupedRun(const GroupedRun& r) {
+  const hn::CappedTag<float, kGroup == 8 ? 8 : kBlock> d;
   using V = hn::Vec<decltype(d)>;
-  V sum[kCount][kVectors];
+  constexpr int kStep = static_cast<int>(hn::MaxLanes(decltype(d)())), kSums = kBlock / kStep;
+  V sum[kCount][kSums];
 #pragma GCC unroll 16
-  for (int v = 0; v < kVectors; ++v) {
-    V start = bias ? hn::LoadU(d, bias + v * kLanes) : hn::Zero(d);
+  for (int v = 0; v < kSums; ++v) {
+    const V start = r.bias ? hn::LoadU(d, r.bias + v * kStep) : hn::Zero(d);
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) sum[i][v] = start;
   }
-  if (residual) {
+  if (r.residual) {
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i)
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v)
-        sum[i][v] = hn::Add(sum[i][v], hn::LoadU(d, residual + i * kBlock + v * kLanes));
+      for (int v = 0; v < kSums; ++v)
+        sum[i][v] = hn::Add(sum[i][v], hn::LoadU(d, r.residual + i * r.outStep + v * kStep));
   }
-  const int64_t column = s.strideWidth * kBlock;
-  for (int64_t j = ky.begin; j < ky.end; ++j) {
-    int64_t inY = y * s.strideHeight + j * s.dilationHeight - s.padTop;
-    const float* HWY_RESTRICT row = in + (inY * s.inWidth + x * s.strideWidth - s.padLeft) * kBlock;
-    for (int64_t k = kx.begin; k < kx.end; ++k) {
-      const float* HWY_RESTRICT a = row + k * s.dilationWidth * kBlock;
-      const float* HWY_RESTRICT w = weights + (j * s.kernelWidth + k) * kBlock;
+  for (int64_t j = 0; j < r.rows; ++j) {
+    const float* HWY_RESTRICT a = r.in + j * r.inRow;
+    const float* HWY_RESTRICT w = r.weights + j * r.weightsRow;
+    for (int64_t k = 0; k < r.columns; ++k, a += r.inColumn, w += kGroup * kBlock)
+      forChannels(std::make_integer_sequence<int, kGroup>(), [&](auto channel) HWY_ATTR {
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        V wv = hn::LoadU(d, w + v * kLanes);
+        for (int v = 0; v < kSums; ++v) {
+          const V weight = hn::LoadU(d, w + channel * kBlock + v * kStep);
 #pragma GCC unroll 16
-        for (int i = 0; i < kCount; ++i)
-          sum[i][v] = hn::MulAdd(wv, hn::LoadU(d, a + i * column + v * kLanes), sum[i][v]);
-      }
-    }
+          for (int i = 0; i < kCount; ++i)
+            sum[i][v] = hn::MulAdd(weight, channelOfGroups<kGroup, channel>(d, a + i * r.inStep, v * kStep), sum[i][v]);
+        }
+      });
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kCount; ++i)
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[i][v], d, out + i * kBlock + v * kLanes);
+    for (int v = 0; v < kSums; ++v) {
+      const V result = r.clamp ? atMost(d, r.high, atLeast(d, r.low, sum[i][v])) : sum[i][v];
+      hn::StoreU(result, d, r.out + i * r.outStep + v * kStep);
+    }
+}
+
+template <int kGroup, int... kCount>
+HWY_INLINE void runOf(int64_t count, const GroupedRun& r, std::integer_sequence<int, kCount...>) {
+  static constexpr void (*kTable[])(const GroupedRun&) = {groupedRun<kGroup, kCount + 1>...};
+  kTable[count - 1](r);
 }
 
 // Kernel positions that lie inside [0, size) for an output at `at`.
@@ -73,38 +114,75 @@ HWY_INLINE Piece inside(int64_t at, int64_t kernel, int64_t dilation, int64_t si
   return {std::min(begin, kernel), std::max(std::min(begin, kernel), std::min(end, kernel))};
 }
 
+// Outputs along a dimension for which all of the kernel lies inside.
+HWY_INLINE Piece seeingAll(int64_t out, int64_t in, int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) {
+  const int64_t first = std::min(out, (pad + stride - 1) / stride), room = in - 1 - (kernel - 1) * dilation + pad;
+  return {first, std::max(first, std::min(out, room < 0 ? 0 : room / stride + 1))};
+}
+
 // Rows of one block of channels.
-void depthwiseRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
-                   Piece rows) {
-  const int64_t width = s.outWidth(), span = (s.kernelWidth - 1) * s.dilationWidth;
-  // Outputs [first, end) see the whole width of the kernel.
-  int64_t first = std::min(width, (s.padLeft + s.strideWidth - 1) / s.strideWidth);
-  int64_t room = s.inWidth - 1 - span + s.padLeft;
-  int64_t end = std::max(first, std::min(width, room < 0 ? 0 : room / s.strideWidth + 1));
-  const Piece all{0, s.kernelWidth};
-  for (int64_t y = rows.begin; y < rows.end; ++y) {
-    Piece ky = inside(y * s.strideHeight - s.padTop, s.kernelHeight, s.dilationHeight, s.inHeight);
-    float* outRow = out + y * width * kBlock;
-    const float* residual = e.residual ? e.residual + y * width * kBlock : nullptr;
-    auto at = [&](const float* p, int64_t x) { return p ? p + x * kBlock : nullptr; };
-    for (int64_t x = 0; x < width;) {
-      if (x >= first && x < end) {
-        if (x + 8 <= end && kVectors == 1) {
-          depthwiseRun<8>(s, in, weights, e.bias, at(residual, x), outRow + x * kBlock, y, x, ky, all);
-          x += 8;
-          continue;
-        }
-        if (x + 4 <= end && kVectors <= 2) {
-          depthwiseRun<4>(s, in, weights, e.bias, at(residual, x), outRow + x * kBlock, y, x, ky, all);
-          x += 4;
-          continue;
-        }
-      }
-      Piece kx = inside(x * s.strideWidth - s.padLeft, s.kernelWidth, s.dilationWidth, s.inWidth);
-      depthwiseRun<1>(s, in, weights, e.bias, at(residual, x), outRow + x * kBlock, y, x, ky, kx);
-      ++x;
+template <int kGroup>
+HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
+                            Piece rows) {
+  const int64_t width = s.outWidth(), inRow = s.inWidth * kBlock;
+  const Piece wholeX = seeingAll(width, s.inWidth, s.kernelWidth, s.strideWidth, s.dilationWidth, s.padLeft);
+  Piece wholeY = seeingAll(s.outHeight(), s.inHeight, s.kernelHeight, s.strideHeight, s.dilationHeight, s.padTop);
+  wholeY = {std::clamp(wholeY.begin, rows.begin, rows.end), std::clamp(wholeY.end, rows.begin, rows.end)};
+  GroupedRun r{};
+  r.inRow = s.dilationHeight * inRow;
+  r.inColumn = s.dilationWidth * kBlock;
+  r.weightsRow = s.kernelWidth * kGroup * kBlock;
+  r.bias = e.bias;
+  r.clamp = isClamp(e.activation);
+  r.low = clampLow(e);
+  r.high = clampHigh(e);
+  auto run = [&](int64_t y, int64_t x, int64_t count) {
+    const int64_t top = y * s.strideHeight - s.padTop, left = x * s.strideWidth - s.padLeft;
+    const Piece ky = inside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
+    const Piece kx = inside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
+    r.rows = ky.end - ky.begin;
+    r.columns = kx.end - kx.begin;
+    r.in = in + (top + ky.begin * s.dilationHeight) * inRow + (left + kx.begin * s.dilationWidth) * kBlock;
+    r.weights = weights + ky.begin * r.weightsRow + kx.begin * kGroup * kBlock;
+    r.out = out + (y * width + x) * kBlock;
+    r.residual = e.residual ? e.residual + (y * width + x) * kBlock : nullptr;
+    runOf<kGroup>(count, r, std::make_integer_sequence<int, kRunOutputs>());
+  };
+  auto pieces = [](Piece all, auto&& body) {
+    const int64_t count = all.end - all.begin, some = (count + kRunOutputs - 1) / kRunOutputs;
+    for (int64_t i = 0; i < some; ++i) {
+      const Piece piece = pieceOf(count, some, i);
+      body(all.begin + piece.begin, piece.end - piece.begin);
     }
-    if (e.activation != Activation::None) activateRows(outRow, 0, 1, width * kBlock, e.activation, e.alpha, e.beta);
+  };
+  auto eachSide = [&](auto&& body) {
+    for (int64_t x = 0; x < wholeX.begin; ++x) body(x);
+    for (int64_t x = wholeX.end; x < width; ++x) body(x);
+  };
+  r.inStep = s.strideHeight * inRow;
+  r.outStep = width * kBlock;
+  eachSide([&](int64_t x) { pieces(wholeY, [&](int64_t y, int64_t count) { run(y, x, count); }); });
+  r.inStep = s.strideWidth * kBlock;
+  r.outStep = kBlock;
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    pieces(wholeX, [&](int64_t x, int64_t count) { run(y, x, count); });
+    if (y < wholeY.begin || y >= wholeY.end) eachSide([&](int64_t x) { run(y, x, 1); });
+    if (e.activation != Activation::None && !r.clamp)
+      activateRows(out + y * width * kBlock, 0, 1, width * kBlock, e.activation, e.alpha, e.beta);
+  }
+}
+
+void rowsOfGroups(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
+                  Piece rows) {
+  switch (s.inGroup()) {
+    case 2:
+      return groupedRows<2>(s, in, weights, e, out, rows);
+    case 4:
+      return groupedRows<4>(s, in, weights, e, out, rows);
+    case 8:
+      return groupedRows<8>(s, in, weights, e, out, rows);
+    default:
+      return groupedRows<1>(s, in, weights, e, out, rows);
   }
 }
 
@@ -116,7 +194,11 @@ HWY_AFTER_NAMESPACE();
 namespace tscompile {
 namespace {
 
-bool accepts(const ConvShape& s) { return s.inGroup() == 1 && s.outGroup() == 1 && s.groups > 1; }
+bool isSmallGroup(const ConvShape& s, int64_t channels) {
+  return s.groups > 1 && s.inGroup() == channels && s.outGroup() == channels;
+}
+bool depthwiseAccepts(const ConvShape& s) { return isSmallGroup(s, 1); }
+bool groupedAccepts(const ConvShape& s) { return isSmallGroup(s, 2) || isSmallGroup(s, 4) || isSmallGroup(s, 8); }
 
 double cost(const ConvShape& s) {
   // Half a load a product, and the memory that goes in and out.
@@ -126,13 +208,14 @@ double cost(const ConvShape& s) {
 }
 
 PackedWeights weightsOf(const ConvShape& s, WeightStorage storage) {
-  return {channelBlocks(s.outChannels), s.kernelHeight * s.kernelWidth, storage};
+  return {channelBlocks(s.outChannels), s.kernelHeight * s.kernelWidth * s.inGroup(), storage};
 }
 int64_t packedBytesOf(const ConvShape& s, WeightStorage storage) { return weightsOf(s, storage).bytes(); }
 void pack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
-  const int64_t area = s.kernelHeight * s.kernelWidth;
+  const int64_t area = s.kernelHeight * s.kernelWidth, depth = area * s.inGroup();
   weightsOf(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
-    gatherLanes(weights + panel * kBlock * area + row, area, s.outChannels - panel * kBlock, to);
+    const int64_t position = row / s.inGroup(), in = row % s.inGroup();
+    gatherLanes(weights + panel * kBlock * depth + in * area + position, depth, s.outChannels - panel * kBlock, to);
   });
 }
 
@@ -149,8 +232,8 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(total / 10), 1, 128);
   const int64_t planes = s.batch * blocks, planePieces = std::min(planes, wanted);
   const int64_t rowPieces = std::min(height, (wanted + planePieces - 1) / planePieces);
-  auto rows = TS_SIMD(depthwiseRows);
-  auto convert = TS_SIMD(depthwiseWeights);
+  auto rows = TS_SIMD(rowsOfGroups);
+  auto convert = TS_SIMD(groupedWeights);
   parallelFor(planePieces * rowPieces, threads, [&](int64_t i) {
     Piece range = pieceOf(planes, planePieces, i / rowPieces), piece = pieceOf(height, rowPieces, i % rowPieces);
     for (int64_t plane = range.begin; plane < range.end; ++plane) {
@@ -172,9 +255,24 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
 
 }  // namespace
 
-const ConvTactic kDepthwiseConv = {
-    "depthwise", ActivationLayout::Blocked, ActivationLayout::Blocked, accepts, cost, packedBytesOf, pack, workspace,
-    run};
+const ConvTactic kDepthwiseConv = {"depthwise",
+                                   ActivationLayout::Blocked,
+                                   ActivationLayout::Blocked,
+                                   depthwiseAccepts,
+                                   cost,
+                                   packedBytesOf,
+                                   pack,
+                                   workspace,
+                                   run};
+const ConvTactic kGroupedConv = {"grouped",
+                                 ActivationLayout::Blocked,
+                                 ActivationLayout::Blocked,
+                                 groupedAccepts,
+                                 cost,
+                                 packedBytesOf,
+                                 pack,
+                                 workspace,
+                                 run};
 
 }  // namespace tscompile
 #endif

@@ -37,13 +37,45 @@ int64_t imagesAtOnce(const ConvShape& s, int64_t bytesPerImage) {
   return std::clamp<int64_t>(kWorkspace / std::max<int64_t>(bytesPerImage, 1), 1, s.batch);
 }
 
+// Output channels that are computed together, and the input channels that they see: a group's, if these are whole
+// blocks; else one block of outputs, whose weights are zero where an input channel is of another group.
+struct Bands {
+  int64_t count, panels;  // and panels of each
+  int64_t blocks;         // of input channels, at most
+};
+bool groupsAreBlocks(const ConvShape& s) {
+  return s.groups == 1 || (s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0);
+}
+// Blocks of input channels that a band sees.
+Piece blocksOfBand(const ConvShape& s, int64_t band) {
+  const int64_t blocks = channelBlocks(s.inGroup());
+  if (groupsAreBlocks(s)) return {band * blocks, (band + 1) * blocks};
+  const int64_t last = std::min((band + 1) * kBlock, s.outChannels) - 1;
+  return {band * kBlock / s.outGroup() * s.inGroup() / kBlock, channelBlocks((last / s.outGroup() + 1) * s.inGroup())};
+}
+Bands bandsOf(const ConvShape& s) {
+  if (groupsAreBlocks(s)) return {s.groups, channelBlocks(s.outGroup()), channelBlocks(s.inGroup())};
+  Bands bands{channelBlocks(s.outChannels), 1, 0};
+  for (int64_t band = 0; band < bands.count; ++band) {
+    const Piece seen = blocksOfBand(s, band);
+    bands.blocks = std::max(bands.blocks, seen.end - seen.begin);
+  }
+  return bands;
+}
+
+// The share of what is computed that is asked for.
+double usedShare(const ConvShape& s) {
+  const Bands bands = bandsOf(s);
+  if (groupsAreBlocks(s)) return static_cast<double>(s.outGroup()) / static_cast<double>(bands.panels * kBlock);
+  return static_cast<double>(s.outChannels * s.inGroup()) /
+         static_cast<double>(bands.count * kBlock * bands.blocks * kBlock);
+}
+
 double directCost(const ConvShape& s) {
   double bytes = 4.0 * static_cast<double>(s.batch * (s.inChannels * s.inHeight * s.inWidth +
                                                       s.outChannels * s.outHeight() * s.outWidth()) +
                                            s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth);
-  // Whole blocks are computed.
-  double used = static_cast<double>(s.outGroup()) / static_cast<double>(channelBlocks(s.outGroup()) * kBlock);
-  return s.flops() / used / 100e3 + bytes / 20e3;
+  return s.flops() / usedShare(s) / 100e3 + bytes / 20e3;
 }
 
 // Row y of the padded copy of one channel block.
@@ -87,16 +119,17 @@ std::vector<RowTile> rowTiles(int64_t rows, int64_t width, int64_t aRow, int64_t
   return tiles;
 }
 
-// The work on some images: units (image, group) x pieces of panels x pieces of tiles.
+// The work on some images: units (image, band) x pieces of panels x pieces of tiles.
 struct Grid {
   int64_t unitPieces, panelPieces, tilePieces;
 };
-Grid gridOf(const ConvShape& s, int64_t units, int64_t panels, int64_t tiles) {
-  const double cost = directCost(s) * static_cast<double>(units) / static_cast<double>(s.batch * s.groups);
+Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tiles) {
+  const double cost = directCost(s) * static_cast<double>(images) / static_cast<double>(s.batch);
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
-  const int64_t inputBytes = s.inGroup() * s.inHeight * s.inWidth * 4;
-  const int64_t weights = s.inGroup() * s.outGroup() * s.kernelHeight * s.kernelWidth * 4;
-  const int64_t groups = (panels + 1) / 2;  // the register tile takes two panels
+  const int64_t seen = std::min(bands.blocks * kBlock, s.inChannels), units = images * bands.count;
+  const int64_t inputBytes = seen * s.inHeight * s.inWidth * 4;
+  const int64_t weights = seen * bands.panels * kBlock * s.kernelHeight * s.kernelWidth * 4;
+  const int64_t groups = (bands.panels + 1) / 2;  // the register tile takes two panels
   Grid grid{std::min(units, wanted), 1, 1};
   auto rest = [&] {
     return (wanted + grid.unitPieces * grid.panelPieces * grid.tilePieces - 1) /
@@ -113,20 +146,20 @@ Grid gridOf(const ConvShape& s, int64_t units, int64_t panels, int64_t tiles) {
   return grid;
 }
 
-// Runs the product of each (image, group); `unit` fills in where it reads and writes.
+// Runs the product of each (image, band); `unit` fills in where it reads and writes.
 template <class Unit>
-void runGrid(const ConvShape& s, int64_t images, int64_t panels, const std::vector<RowTile>& tiles, int threads,
+void runGrid(const ConvShape& s, int64_t images, const Bands& bands, const std::vector<RowTile>& tiles, int threads,
              Unit&& unit) {
-  const int64_t units = images * s.groups, tileCount = static_cast<int64_t>(tiles.size());
-  const Grid grid = gridOf(s, units, panels, tileCount);
-  const int64_t groups = (panels + 1) / 2;
+  const int64_t units = images * bands.count, tileCount = static_cast<int64_t>(tiles.size());
+  const Grid grid = gridOf(s, images, bands, tileCount);
+  const int64_t groups = (bands.panels + 1) / 2;
   parallelFor(grid.unitPieces * grid.panelPieces * grid.tilePieces, threads, [&](int64_t i) {
     Piece range = pieceOf(tileCount, grid.tilePieces, i % grid.tilePieces);
     Piece group = pieceOf(groups, grid.panelPieces, i / grid.tilePieces % grid.panelPieces);
     Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
     for (int64_t u = which.begin; u < which.end; ++u)
-      runTiles(unit(u / s.groups, u % s.groups), tiles.data() + range.begin, range.end - range.begin, group.begin * 2,
-               std::min(panels, group.end * 2));
+      runTiles(unit(u / bands.count, u % bands.count), tiles.data() + range.begin, range.end - range.begin,
+               group.begin * 2, std::min(bands.panels, group.end * 2));
   });
 }
 
@@ -136,7 +169,6 @@ Product productOf(const ConvShape& s, const std::vector<int64_t>& steps, WeightS
   p.steps = steps.data();
   p.stepCount = static_cast<int64_t>(steps.size());
   p.storage = storage;
-  p.columns = s.outGroup();
   p.cRow = kBlock;
   p.cPanel = s.outHeight() * s.outWidth() * kBlock;
   p.paddedColumns = true;
@@ -144,40 +176,44 @@ Product productOf(const ConvShape& s, const std::vector<int64_t>& steps, WeightS
   return p;
 }
 
-// Of one group: where its packed weights, scales, outputs, bias and residual start.
-void enterUnit(const ConvShape& s, Product& p, const void* packed, float* output, int64_t image, int64_t group) {
-  const int64_t panels = channelBlocks(s.outGroup());
-  const int64_t at = (image * s.groups + group) * panels * p.cPanel;
-  PackedWeights weights{s.groups * panels, p.depthOf(), p.storage};
-  p.b = weights.values(packed, group * panels);
-  p.scales = weights.scales(packed, group * panels);
+// Of one band: where its packed weights, scales, outputs, bias and residual start.
+void enterUnit(const Bands& bands, Product& p, const PackedWeights& weights, const void* packed, float* output,
+               int64_t image, int64_t band) {
+  const int64_t panel = band * bands.panels, at = (image * bands.count + band) * bands.panels * p.cPanel;
+  p.b = weights.values(packed, panel);
+  p.scales = weights.scales(packed, panel);
   p.c = output + at;
   if (p.epilogue.residual) p.epilogue.residual += at;
-  if (p.epilogue.bias) p.epilogue.bias += group * panels * kBlock;
+  if (p.epilogue.bias) p.epilogue.bias += panel * kBlock;
 }
 
 // ---- blocked input ----
 
-bool directAccepts(const ConvShape& s) {
-  return s.groups == 1 || (s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0);
-}
+bool directAccepts(const ConvShape&) { return true; }
 
 PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {
-  return {s.groups * channelBlocks(s.outGroup()), s.inGroup() * s.kernelHeight * s.kernelWidth, storage};
+  const Bands bands = bandsOf(s);
+  const int64_t channels = groupsAreBlocks(s) ? s.inGroup() : bands.blocks * kBlock;
+  return {bands.count * bands.panels, channels * s.kernelHeight * s.kernelWidth, storage};
 }
 int64_t directPackedBytes(const ConvShape& s, WeightStorage storage) { return directWeights(s, storage).bytes(); }
 
 void directPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.kernelHeight * s.kernelWidth, depth = s.inGroup() * area;
-  const int64_t panels = channelBlocks(s.outGroup());
+  const Bands bands = bandsOf(s);
+  const bool whole = groupsAreBlocks(s);
   directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
-    int64_t group = panel / panels, channel = panel % panels * kBlock;
     // Rows go block of input channels, kernel position, channel in the block.
-    int64_t block = row / (area * kBlock), blockDepth = std::min<int64_t>(kBlock, s.inGroup() - block * kBlock);
-    int64_t inside = row - block * area * kBlock;
-    int64_t position = inside / blockDepth, in = block * kBlock + inside % blockDepth;
-    gatherLanes(weights + (group * s.outGroup() + channel) * depth + in * area + position, depth,
-                s.outGroup() - channel, to);
+    const int64_t block = blocksOfBand(s, panel / bands.panels).begin + row / (area * kBlock);
+    const int64_t blockDepth = std::min<int64_t>(kBlock, s.inChannels - block * kBlock), inside = row % (area * kBlock);
+    std::fill_n(to, kBlock, 0.0f);
+    if (inside >= blockDepth * area) return;
+    const int64_t position = inside / blockDepth, in = block * kBlock + inside % blockDepth;
+    const int64_t channel = panel * kBlock, left = s.outChannels - channel;
+    const float* first = weights + channel * depth + in % s.inGroup() * area + position;
+    if (whole) return gatherLanes(first, depth, left, to);
+    for (int64_t lane = 0; lane < std::min<int64_t>(kBlock, left); ++lane)
+      if ((channel + lane) / s.outGroup() == in / s.inGroup()) to[lane] = first[lane * depth];
   });
 }
 
@@ -195,7 +231,8 @@ bool isPointwise(const ConvShape& s, const InputView& view) {
 void directImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                   float* output, const Epilogue& e, float* copy, int threads) {
   const InputView view = viewOf(s);
-  const int64_t blocks = channelBlocks(s.inChannels), groupBlocks = channelBlocks(s.inGroup());
+  const int64_t blocks = channelBlocks(s.inChannels);
+  const Bands bands = bandsOf(s);
   if (view.copied) {
     const int64_t pieces = std::max<int64_t>(1, view.plane() / (32 * 1024));
     parallelFor(images * blocks * pieces, images * blocks * view.plane() < 64 * 1024 ? 1 : threads, [&](int64_t i) {
@@ -208,7 +245,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
     input = copy;
   }
   std::vector<int64_t> steps;
-  for (int64_t block = 0; block < groupBlocks; ++block)
+  for (int64_t block = 0; block < bands.blocks; ++block)
     for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
       for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
         int64_t x = kx * s.dilationWidth;
@@ -221,14 +258,18 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
                            : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), kBlock, tileRows);
   Product shared = productOf(s, steps, storage, e);
   shared.depth = kBlock;
-  if (s.inGroup() % kBlock != 0) {
-    shared.tailSteps = s.kernelHeight * s.kernelWidth;
-    shared.tailDepth = s.inGroup() % kBlock;
-  }
-  runGrid(s, images, channelBlocks(s.outGroup()), tiles, threads, [&](int64_t image, int64_t group) {
+  const PackedWeights weights = directWeights(s, storage);
+  const int64_t area = s.kernelHeight * s.kernelWidth;
+  runGrid(s, images, bands, tiles, threads, [&](int64_t image, int64_t band) {
     Product p = shared;
-    p.a = input + (image * blocks + group * groupBlocks) * view.plane();
-    enterUnit(s, p, packed, output, image, group);
+    const Piece seen = blocksOfBand(s, band);
+    p.a = input + (image * blocks + seen.begin) * view.plane();
+    p.stepCount = (seen.end - seen.begin) * area;
+    if (seen.end == blocks && s.inChannels % kBlock != 0) {
+      p.tailSteps = area;
+      p.tailDepth = s.inChannels % kBlock;
+    }
+    enterUnit(bands, p, weights, packed, output, image, band);
     return p;
   });
 }
@@ -319,10 +360,12 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
   Product shared = productOf(s, steps, storage, e);
   shared.rowStride = column;
   shared.depth = (together ? s.kernelWidth : 1) * s.inChannels;
-  runGrid(s, images, channelBlocks(s.outChannels), tiles, threads, [&](int64_t image, int64_t group) {
+  const Bands bands = bandsOf(s);
+  const PackedWeights weights = firstWeights(s, storage);
+  runGrid(s, images, bands, tiles, threads, [&](int64_t image, int64_t band) {
     Product p = shared;
     p.a = copy + image * height * row;
-    enterUnit(s, p, packed, output, image, group);
+    enterUnit(bands, p, weights, packed, output, image, band);
     return p;
   });
 }

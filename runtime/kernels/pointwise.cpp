@@ -80,6 +80,15 @@ void loadRun(PointwiseType type, const char* from, int64_t stride, int64_t count
   for (int64_t i = 0; i < count; ++i) loadPointwise(type, from + i * stride * bytes, 1, to + i);
 }
 
+// The first `length` of `count` elements, again and again.
+void repeat(float* to, int64_t length, int64_t count) {
+  for (int64_t made = length; made < count;) {
+    const int64_t more = std::min(made, count - made);
+    std::memcpy(to + made, to, static_cast<size_t>(more) * sizeof(float));
+    made += more;
+  }
+}
+
 // Elements [begin, begin + count) of the whole, through any strides.
 void gather(const Run& run, const View& view, int64_t begin, int64_t count, float* to) {
   const size_t rank = run.dims.size();
@@ -94,12 +103,18 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, floa
   }
   const int64_t bytes = pointwiseBytes(view.type);
   while (count > 0) {
-    const int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]);
+    int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]);
     loadRun(view.type, view.data + offset * bytes, view.strides[rank - 1], length, to);
-    to += length;
-    count -= length;
     offset -= index[rank - 1] * view.strides[rank - 1];
     index[rank - 1] = 0;
+    if (rank > 1 && length == run.dims[rank - 1] && view.strides[rank - 2] == 0) {
+      const int64_t repeats = std::min(run.dims[rank - 2] - index[rank - 2], count / length);
+      index[rank - 2] += repeats - 1;
+      repeat(to, length, length * repeats);
+      length *= repeats;
+    }
+    to += length;
+    count -= length;
     // Carry.
     for (size_t d = rank - 1; d-- > 0;) {
       offset += view.strides[d];

@@ -175,29 +175,6 @@ ConvLayer& addConvolution(ConvertCall& call, const ConvShape& shape, const Tenso
   return layer;
 }
 
-// Channels of groups that are no whole blocks are computed together with those of their neighbours, whose weights are
-// zero for them: so many groups as one.
-int64_t groupsTogether(const ConvShape& s) {
-  constexpr int64_t kMost = 4;
-  const bool blocks = s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0;
-  if (s.groups == 1 || s.inGroup() == 1 || blocks) return 1;
-  for (int64_t m = 2; m <= kMost; m *= 2)
-    if (s.groups % m == 0 && s.inGroup() * m % kBlock == 0 && s.outGroup() * m % kBlock == 0) return m;
-  return 1;
-}
-
-// [out][in / groups][...] -> [out][in / groups * together][...]
-Tensor weightsTogether(const Tensor& w, int64_t groups, int64_t together) {
-  const int64_t out = w.size(0) / groups, in = w.numel() / w.size(0);  // floats of a channel
-  Dims sizes(w.sizes());
-  sizes[1] *= together;
-  Tensor made = Tensor::zeros(DType::Float32, sizes);
-  for (int64_t channel = 0; channel < w.size(0); ++channel)
-    std::copy_n(w.data<float>() + channel * in, in,
-                made.data<float>() + (channel * together + channel / out % together) * in);
-  return made;
-}
-
 // ---- three dimensions ----
 
 void addVolume(ConvertCall& call, const Convolution& c) {
@@ -327,14 +304,7 @@ void convertConvolution(ConvertCall& call) {
   if (c.rank() == 3) return addVolume(call, c);
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
-  ConvShape shape = shapeOf(c, x, x.size(0), x.size(1), w.size(0));
-  WeightForm form;
-  if (const int64_t together = groupsTogether(shape); together > 1) {
-    form = {fmt::format(", {} of them together", together),
-            [=, groups = shape.groups](const Tensor& t) { return weightsTogether(t, groups, together); }};
-    shape.groups /= together;
-  }
-  addConvolution(call, shape, contiguous(w), form, biasOf(call), input, output);
+  addConvolution(call, shapeOf(c, x, x.size(0), x.size(1), w.size(0)), contiguous(w), {}, biasOf(call), input, output);
 }
 
 template void convertConvolution<ConvForm::Forward>(ConvertCall& call);

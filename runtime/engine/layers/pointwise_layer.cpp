@@ -122,7 +122,7 @@ void PointwiseLayer::run(Frame& frame) const {
     if (!blocked)
       strides.push_back(broadcastStrides(t, dims.size()));
     else if (t.blocked)
-      strides.push_back(contiguousStrides(dims));
+      strides.push_back(t.numel == out.numel ? contiguousStrides(dims) : Dims{dims[1] * kBlock, kBlock, 0, 1});
     else if (t.numel == 1)
       strides.push_back(Dims{0, 0, 0, 0});
     else

@@ -58,7 +58,14 @@ class LayoutAssigner {
   }
 
   TensorId reorder(TensorId from, bool toBlocked) {
-    Dims sizes = n_[from].sizes;
+    const NetTensor t = n_[from];
+    const Dims& sizes = t.sizes;
+    // Images of one pixel in whole blocks lie in the same order both ways.
+    if (t.numel == sizes[0] * sizes[1] && sizes[1] % kBlock == 0) {
+      const TensorId view = n_.addView(t.buffer, t.dtype, sizes, contiguousStrides(sizes), t.offset);
+      n_.tensors[view].blocked = toBlocked;
+      return view;
+    }
     TensorId to = n_.addTensor(DType::Float32, sizes);
     if (toBlocked) markBlocked(to);
     auto layer = std::make_unique<ReorderLayer>(current_);
@@ -133,11 +140,18 @@ class LayoutAssigner {
     if (layer.mode != Pool2dLayer::Mode::Global) markBlocked(layer.outputs[0]);
   }
 
+  // A number for each channel of each image.
+  static bool isPerChannel(const NetTensor& t, const Dims& sizes) {
+    return t.sizes.size() == sizes.size() && t.sizes[0] == sizes[0] && t.sizes[1] == sizes[1] &&
+           t.numel == sizes[0] * sizes[1];
+  }
+
   // Whether an operand can be read along blocked activations of these sizes.
   bool fitsBlocks(TensorId id, const Dims& sizes) const {
     const NetTensor& t = n_[id];
     if (!t.isFloat()) return false;
-    if (t.sizes == sizes) return t.contiguous && (isBlockedItself(id) || !isBlocked(id));
+    if (t.sizes == sizes || (!n_.isConstant(id) && isPerChannel(t, sizes)))
+      return t.contiguous && (isBlockedItself(id) || !isBlocked(id));
     if (!n_.isConstant(id)) return false;
     const size_t fromEnd = sizes.size() - 1;  // channels are dimension 1
     return t.numel == 1 || (t.sizes.size() >= fromEnd && t.contiguous &&
@@ -157,13 +171,14 @@ class LayoutAssigner {
   void elementwise(PointwiseLayer& layer) {
     current_ = layer.node;
     Dims sizes = n_[layer.outputs[0]].sizes;
-    bool any = std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) { return isBlockedItself(id); });
+    bool any = std::any_of(layer.inputs.begin(), layer.inputs.end(),
+                           [&](TensorId id) { return n_[id].sizes == sizes && isBlockedItself(id); });
     bool all =
         std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) { return fitsBlocks(id, sizes); });
     if (!any || !all || sizes.size() < 3 || !n_[layer.outputs[0]].isFloat()) return allPlain(layer);
     layer.blocked = true;
     for (TensorId& id : layer.inputs) {
-      if (n_[id].sizes == sizes)
+      if (n_[id].sizes == sizes || !n_.isConstant(id))
         id = blocked(id);
       else if (n_[id].numel != 1)
         id = channelConstant(id);

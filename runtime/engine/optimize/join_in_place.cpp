@@ -1,5 +1,6 @@
 // What is made only to be laid into a larger tensor by a join is made there, where its parts stay together:
 //   %a = conv(...); %b = conv(...); %c = cat(%a, %b)  ->  %c's memory holds %a and %b; the join has nothing to copy
+// A join of what lies side by side already is a part of that memory: with %e = cat(%a, %b, %d) later, %c is part of %e.
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
@@ -16,19 +17,45 @@ class Joiner {
   }
 
   void run() {
+    std::vector<size_t> cats;
     for (size_t i = 0; i < n_.layers.size(); ++i) {
       auto* cat = dynamic_cast<CatLayer*>(n_.layers[i].get());
-      if (cat && cat->outer(n_) == 1 && uses_.isWhole(cat->outputs[0]) && join(i, *cat)) uses_.erase(i);
+      if (cat && cat->outer(n_) == 1 && uses_.isWhole(cat->outputs[0])) cats.push_back(i);
+    }
+    // The last ones first: they have the inputs of those before them, and more.
+    std::reverse(cats.begin(), cats.end());
+    for (size_t i : cats) {
+      auto& cat = static_cast<CatLayer&>(*n_.layers[i]);
+      if (isJoined(cat) || join(i, cat)) uses_.erase(i);
     }
     uses_.compact();
   }
 
  private:
+  size_t firstByte(TensorId id) const { return static_cast<size_t>(n_[id].offset) * itemSize(n_[id].dtype); }
+
+  // Whether the inputs lie side by side where layers write, and the output is there now.
+  bool isJoined(const CatLayer& cat) {
+    const TensorId first = cat.inputs[0], out = cat.outputs[0];
+    const BufferId to = n_[first].buffer;
+    int64_t end = n_[first].offset;
+    for (TensorId id : cat.inputs) {
+      if (n_[id].buffer != to || n_[id].offset != end) return false;
+      end += n_[id].numel;
+    }
+    const NetBuffer& own = n_.bufferOf(out);
+    if (n_.buffers[to].kind != NetBuffer::Kind::Inner || own.kind != NetBuffer::Kind::Inner || own.escapes ||
+        n_[out].offset != 0 || firstByte(first) % kAlignment != 0 || n_[out].buffer == to)
+      return false;
+    move(n_[out].buffer, to, firstByte(first));
+    return true;
+  }
+
   // Whether all inputs lie in the output now.
   bool join(size_t i, const CatLayer& cat) {
     const BufferId to = n_[cat.outputs[0]].buffer;
     bool all = true;
-    size_t at = 0;
+    size_t at = firstByte(cat.outputs[0]);
     for (TensorId id : cat.inputs) {
       const size_t bytes = static_cast<size_t>(n_[id].numel) * itemSize(n_[id].dtype);
       const BufferId from = n_[id].buffer;

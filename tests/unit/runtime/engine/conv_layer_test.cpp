@@ -102,7 +102,7 @@ TEST(ConvLayer, PaddingByAWord) {
     }
 }
 
-// Groups whose channels are no whole blocks are computed some at a time.
+// Groups whose channels are no whole blocks.
 TEST(ConvLayer, SmallGroups) {
   for (auto [weight, channels, groups] :
        {std::tuple("32, 4, 3, 3", 32, 8), std::tuple("32, 8, 3, 3", 32, 4), std::tuple("64, 4, 1, 1", 64, 8),
@@ -139,6 +139,31 @@ TEST(ConvLayer, SequencesStayInBlocksAndTakeTheirMargins) {
   Tensor x = randn({2, 16, 21}, 1);
   EXPECT_EQ(c.layers({x}), "reorder, conv direct+tanh, conv direct+sigmoid, pointwise, conv direct, reorder");
   c.expectClose({x}, 1e-4);
+}
+
+// What scales the channels of each image (squeeze-excite) is read along the blocks of the images.
+TEST(ConvLayer, ScalesOfChannelsLeaveImagesInBlocks) {
+  for (int64_t channels : {32, 24}) {
+    const std::string sizes = fmt::format("{0}, {0}, 1, 1", channels);
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, channels, sizes) + R"(
+  %s : int[] = prim::Constant[value=[1, 1]]()
+  %z : int[] = prim::Constant[value=[0, 0]]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %z, %s, %g)
+  %p : Tensor = aten::adaptive_avg_pool2d(%y, %s)
+  %c : Tensor = aten::conv2d(%p, %w, %b, %s, %z, %s, %g)
+  %e : Tensor = aten::sigmoid(%c)
+  %m : Tensor = aten::mul(%e, %y)
+  %o : Tensor = aten::conv2d(%m, %w, %b, %s, %z, %s, %g)
+  return (%o)
+)";
+    EngineCase c(graph);
+    Tensor x = randn({2, channels, 9, 14}, 1);
+    EXPECT_EQ(c.layers({x}), channels == 32 ? "reorder, conv direct, global_avg_pool, conv direct+sigmoid, pointwise, "
+                                              "conv direct, reorder"
+                                            : "reorder, conv direct, global_avg_pool, reorder, conv direct+sigmoid, "
+                                              "pointwise, conv direct, reorder");
+    c.expectClose({x}, 1e-4);
+  }
 }
 
 TEST(ConvLayer, MarginsOfImages) {

@@ -213,6 +213,34 @@ TEST(Engine, JoinedChannelsOfOneImageAreMadeInPlace) {
   c.expectClose({randn({2, 3, 9, 7}, 1)}, 1e-4);
 }
 
+// As in a dense block: each join is the beginning of the next one.
+TEST(Engine, JoinsThatGrowShareTheirMemory) {
+  EngineCase c(R"(graph(%x : Tensor, %past : Tensor):
+  %none : NoneType = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::tanh(%x)
+  %b : Tensor = aten::exp(%a)
+  %first : Tensor[] = prim::ListConstruct(%a, %b)
+  %c : Tensor = aten::cat(%first, %one)
+  %d : Tensor = aten::softmax(%c, %one, %none)
+  %second : Tensor[] = prim::ListConstruct(%a, %b, %d)
+  %e : Tensor = aten::cat(%second, %one)
+  %f : Tensor = aten::softmax(%e, %one, %none)
+  %third : Tensor[] = prim::ListConstruct(%e, %f)
+  %g : Tensor = aten::cat(%third, %one)
+  %h : Tensor = aten::softmax(%g, %one, %none)
+  %i : Tensor = aten::add(%h, %g, %one)
+  %j : Tensor[] = prim::ListConstruct(%past, %c)
+  %k : Tensor = aten::cat(%j, %one)
+  return (%i, %k)
+)");
+  for (int64_t batch : {1, 2}) {
+    std::vector<IValue> inputs{randn({batch, 16, 8}, 1), randn({batch, 1, 8}, 2)};
+    if (batch == 1) EXPECT_EQ(c.layers(inputs), "pointwise, pointwise, softmax, softmax, softmax, pointwise, cat");
+    c.expectClose(inputs);
+  }
+}
+
 TEST(Engine, PartsOfStacksAreMadeInPlace) {
   EngineCase c(R"(graph(%x : Tensor, %past : Tensor):
   %zero : int = prim::Constant[value=0]()

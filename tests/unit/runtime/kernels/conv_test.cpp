@@ -205,6 +205,27 @@ TEST(EngineConv, Groups) {
   });
 }
 
+// Those of 2, 4 and 8 channels have a tactic of their own; others see blocks that are not all theirs.
+TEST(EngineConv, SmallGroups) {
+  atEachSimdLevel([] {
+    for (int64_t perGroup : {2, 4, 8, 3, 12, 24})
+      for (int64_t stride : {1, 2})
+        for (int64_t groups : {2, 5})
+          check({shapeOf(2, perGroup * groups, 9, 15, perGroup * groups, 3, stride, 1, groups)});
+    check({shapeOf(1, 32, 7, 7, 32, 5, 1, 2, 4, 2)});
+    check({shapeOf(1, 12, 6, 7, 36, 3, 1, 1, 12)});
+    check({shapeOf(1, 40, 6, 7, 10, 1, 1, 0, 10)});
+    for (WeightStorage storage : {WeightStorage::F16, WeightStorage::I8})
+      for (int64_t perGroup : {4, 12}) {
+        Case t{shapeOf(1, 3 * perGroup, 6, 7, 3 * perGroup, 3, 1, 1, 3)};
+        t.storage = storage;
+        t.residual = true;
+        t.epilogue.activation = Activation::Relu;
+        check(t, 1e-4);
+      }
+  });
+}
+
 TEST(EngineConv, Batches) {
   checkConv({shapeOf(64, 1, 32, 32, 6, 3)});
   checkConv({shapeOf(64, 6, 15, 15, 16, 3)});
