@@ -47,8 +47,10 @@ int64_t depthOf(const ConvShape& s) { return s.inGroup() * s.kernelHeight * s.ke
 bool accepts(const ConvShape&) { return true; }
 
 double cost(const ConvShape& s) {
-  double columns = static_cast<double>(s.batch * s.groups * s.outHeight() * s.outWidth());
+  const auto pixels = static_cast<double>(s.outHeight() * s.outWidth());
+  double columns = static_cast<double>(s.batch * s.groups) * pixels;
   double rate = s.outGroup() >= 16 ? 80e3 : 80e3 / 16 * static_cast<double>(s.outGroup());
+  rate *= std::min(1.0, pixels / 16);  // of a product that is narrower than its tiles
   return s.flops() / rate + columns * static_cast<double>(depthOf(s)) * 4.0 / 5e3 +
          static_cast<double>(s.batch * s.outChannels) * columns * 8.0 / 20e3;
 }

@@ -30,6 +30,44 @@ HWY_INLINE V maxKeepingNan(D, V best, V value) {
   return hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::IsNaN(value)), value, best);
 }
 
+// Windows of one block of channels that lie inside of their rows, so many at a time.
+inline constexpr int kWindows = kVectors > 2 ? 2 : 4;
+
+// result[w][v] = combine(result, element) over windows `step` floats apart, of which `in` is the first element.
+template <class V, class Combine>
+HWY_INLINE void combineWindows(const float* in, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                               int64_t step, V (&result)[kWindows][kVectors], Combine combine) {
+  const hn::CappedTag<float, kBlock> d;
+  for (int64_t j = 0; j < rows; ++j)
+    for (int64_t i = 0; i < columns; ++i)
+#pragma GCC unroll 16
+      for (int w = 0; w < kWindows; ++w)
+#pragma GCC unroll 16
+        for (int v = 0; v < kVectors; ++v)
+          result[w][v] = combine(result[w][v], hn::LoadU(d, in + j * row + i * column + w * step + v * kLanes));
+}
+
+// Stores finish(result) of each window; combines as above from `start` on.
+template <class V, class Combine, class Finish>
+HWY_INLINE void poolWindows(const PoolShape& s, const float* in, Piece ky, int64_t top, int64_t left, V start,
+                            float* out, Combine combine, Finish finish) {
+  const hn::CappedTag<float, kBlock> d;
+  V result[kWindows][kVectors];
+  for (auto& window : result)
+    for (V& v : window) v = start;
+  combineWindows(in + ((top + ky.begin * s.dilationHeight) * s.inWidth + left) * kBlock, ky.end - ky.begin,
+                 s.kernelWidth, s.dilationHeight * s.inWidth * kBlock, s.dilationWidth * kBlock, s.strideWidth * kBlock,
+                 result, combine);
+  for (int w = 0; w < kWindows; ++w)
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(finish(result[w][v]), d, out + w * kBlock + v * kLanes);
+}
+
+// Whether the next windows of a row lie inside of it.
+HWY_INLINE bool areInside(const PoolShape& s, int64_t x, int64_t left) {
+  return x + kWindows <= s.outWidth && left >= 0 &&
+         left + (kWindows - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth < s.inWidth;
+}
+
 // kLane floats of a pixel lie together: 16 in a blocked plane, 1 in a plain one.
 template <class D, int64_t kLane>
 HWY_INLINE void maxRows(D d, const PoolShape& s, const float* in, float* out, Piece rows) {
@@ -40,6 +78,16 @@ HWY_INLINE void maxRows(D d, const PoolShape& s, const float* in, float* out, Pi
     Piece ky = windowInside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
     for (int64_t x = 0; x < s.outWidth; ++x) {
       const int64_t left = x * s.strideWidth - s.padLeft;
+      if constexpr (kLane == kBlock)
+        if (areInside(s, x, left)) {
+          poolWindows(
+              s, in, ky, top, left, hn::Set(d, -std::numeric_limits<float>::infinity()),
+              out + (y * s.outWidth + x) * kBlock,
+              [=](V best, V value) HWY_ATTR { return maxKeepingNan(d, best, value); },
+              [](V best) HWY_ATTR { return best; });
+          x += kWindows - 1;
+          continue;
+        }
       Piece kx = windowInside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
       for (int64_t lane = 0; lane < kLane; lane += kStep) {
         V best = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -65,6 +113,17 @@ HWY_INLINE void averageRows(D d, const PoolShape& s, bool countPadding, int64_t 
     Piece ky = windowInside(top, s.kernelHeight, 1, s.inHeight);
     for (int64_t x = 0; x < s.outWidth; ++x) {
       const int64_t left = x * s.strideWidth - s.padLeft;
+      if constexpr (kLane == kBlock)
+        if (areInside(s, x, left) && ky.end > ky.begin) {
+          const int64_t height = countPadding ? tall : ky.end - ky.begin;
+          const V divided = hn::Set(d, static_cast<float>(divisor ? divisor : height * s.kernelWidth));
+          poolWindows(
+              s, in, ky, top, left, hn::Zero(d), out + (y * s.outWidth + x) * kBlock,
+              [](V sum, V value) HWY_ATTR { return hn::Add(sum, value); },
+              [=](V sum) HWY_ATTR { return hn::Div(sum, divided); });
+          x += kWindows - 1;
+          continue;
+        }
       const int64_t wide = std::min(left + s.kernelWidth, s.inWidth + s.padRight) - left;
       Piece kx = windowInside(left, s.kernelWidth, 1, s.inWidth);
       const int64_t seen = (ky.end - ky.begin) * (kx.end - kx.begin);

@@ -84,9 +84,11 @@ class RowsProduct {
     panels_ = padded(b.n) / kBlock;
     p_.a = a;
     p_.rowStride = depth;
-    p_.steps = &step_;
-    p_.stepCount = 1;
-    p_.depth = depth;
+    // Weights that are stored smaller are brought to f32 some steps at a time.
+    p_.depth = b.storage == WeightStorage::F32 ? depth : kBlock;
+    for (int64_t k = 0; k < depth; k += p_.depth) steps_.push_back(k);
+    p_.steps = steps_.data();
+    p_.stepCount = static_cast<int64_t>(steps_.size());
     p_.b = b.data;
     p_.storage = b.storage;
     p_.scales = PackedWeights{panels_, depth, b.storage}.scales(b.data, 0);
@@ -113,7 +115,7 @@ class RowsProduct {
   }
 
  private:
-  const int64_t step_ = 0;
+  std::vector<int64_t> steps_;
   Product p_{};
   int64_t panels_;
   std::vector<RowTile> tiles_;

@@ -144,10 +144,11 @@ HWY_INLINE V log1p(D d, V x) {
   return hn::IfThenElse(hn::Eq(u, hn::Zero(d)), hn::Set(d, -std::numeric_limits<float>::infinity()), y);
 }
 
+// e / (1 + e) and 1 / (1 + e), of which both are within bounds for e = exp(-|x|).
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, exp(d, hn::Neg(x))));
+  const V one = hn::Set(d, 1.0f), e = expOfNegative(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfNegativeThenElse(x, e, one), hn::Add(one, e));
 }
 
 template <class D, class V>
@@ -237,6 +238,10 @@ HWY_INLINE void withActivation(Activation activation, float alpha, float beta, B
 // activation(c) in place on `rows` rows of `count` floats.
 HWY_INLINE void activateRows(float* c, int64_t rowStride, int64_t rows, int64_t count, Activation activation,
                              float alpha, float beta) {
+  if (rowStride == count) {  // one long row
+    count *= rows;
+    rows = 1;
+  }
   withActivation(activation, alpha, beta, [=](auto f) HWY_ATTR {
     const hn::ScalableTag<float> d;
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));

@@ -390,9 +390,11 @@ void convertStack(ConvertCall& call) {
 // ---- layouts ----
 
 void ReorderLayer::run(Frame& frame) const {
-  const NetTensor& t = frame.network()[inputs[0]];
+  const NetTensor &from = frame.network()[inputs[0]], &to = frame.network()[outputs[0]];
+  const NetTensor& t = from.blocked ? from : to;  // the sizes of the other may be any
   int64_t area = t.numel / (t.sizes[0] * t.sizes[1]);
-  auto* reorder = t.blocked ? fromBlocked : toBlocked;
+  auto* opens = byPixels ? blockedToChannelsLast : fromBlocked;
+  auto* reorder = from.blocked ? opens : byPixels ? channelsLastToBlocked : toBlocked;
   reorder(t.sizes[0], t.sizes[1], area, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());
 }
 

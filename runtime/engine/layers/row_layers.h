@@ -39,12 +39,13 @@ class Pool2dLayer : public Layer {
   bool blocked = false;  // the input is, and but for Global the output
 };
 
-// Between plain and blocked activations; which way, the tensors tell.
+// Between plain and blocked activations, or those that lie pixel by pixel; which way, the tensors tell.
 class ReorderLayer : public Layer {
  public:
   using Layer::Layer;
   std::string name() const override { return "reorder"; }
   void run(Frame& frame) const override;
+  bool byPixels = false;  // what is not blocked is [N][pixels][C]
 };
 
 // Joins contiguous tensors along one dimension, which need not be among theirs (stack). Those that already lie where

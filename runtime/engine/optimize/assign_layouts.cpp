@@ -19,41 +19,87 @@ class LayoutAssigner {
   void run() {
     std::vector<std::unique_ptr<Layer>> layers = std::move(n_.layers);
     n_.layers.clear();
+    readers_.resize(n_.buffers.size());
+    for (const auto& layer : layers)
+      for (TensorId id : layer->inputs) ++readers_[n_[id].buffer];
     for (auto& layer : layers) {
       if (auto* conv = dynamic_cast<ConvLayer*>(layer.get()))
         convolution(*conv);
       else if (auto* pool = dynamic_cast<Pool2dLayer*>(layer.get()))
         pooling(*pool);
-      else if (auto* pointwise = dynamic_cast<PointwiseLayer*>(layer.get()))
-        elementwise(*pointwise);
-      else if (auto* cat = dynamic_cast<CatLayer*>(layer.get()))
+      else if (auto* pointwise = dynamic_cast<PointwiseLayer*>(layer.get())) {
+        if (std::unique_ptr<Layer> moved = copyOfPixels(*pointwise))
+          layer = std::move(moved);
+        else
+          elementwise(*pointwise);
+      } else if (auto* cat = dynamic_cast<CatLayer*>(layer.get()))
         joining(*cat);
       else
         allPlain(*layer);
       n_.layers.push_back(std::move(layer));
     }
     for (NetValue& v : n_.outputs) output(v);
+    std::erase_if(n_.layers, [](const auto& layer) { return !layer; });
   }
 
  private:
   // ---- tensors ----
 
   bool isBlocked(TensorId id) const { return blockedWhole_.contains(n_[id].buffer); }
-  // Whether the tensor is a blocked one as it was made, not another view of its buffer.
+  // Whether the tensor is a blocked one as it was made or some of the blocks of an image, not another view of the
+  // buffer.
   bool isBlockedItself(TensorId id) const {
     auto whole = blockedWhole_.find(n_[id].buffer);
-    return whole != blockedWhole_.end() && n_[id].contiguous && isSameImage(n_[id], n_[whole->second]);
+    return whole != blockedWhole_.end() && n_[id].contiguous && isInBlocks(n_[id], n_[whole->second]);
   }
+  static int64_t areaOf(const NetTensor& t) { return t.numel / (t.sizes[0] * t.sizes[1]); }
   // In memory the dimensions behind the channels are one.
-  static bool isSameImage(const NetTensor& a, const NetTensor& b) {
-    return a.rank() > 2 && b.rank() > 2 && a.sizes[0] == b.sizes[0] && a.sizes[1] == b.sizes[1] && a.numel == b.numel;
+  static bool isInBlocks(const NetTensor& part, const NetTensor& whole) {
+    if (part.rank() < 3 || whole.rank() < 3 || part.sizes[0] != whole.sizes[0] || areaOf(part) != areaOf(whole))
+      return false;
+    return part.sizes[1] == whole.sizes[1] ||
+           (part.sizes[0] == 1 && (part.offset - whole.offset) % (areaOf(whole) * kBlock) == 0);
+  }
+
+  // Whether a view walks through these dimensions, outermost first, each in one or more of its own.
+  struct Walk {
+    int64_t size, stride;
+  };
+  static bool walks(const NetTensor& view, std::initializer_list<Walk> dimensions) {
+    size_t d = 0;
+    auto skipOnes = [&] {
+      while (d < view.sizes.size() && view.sizes[d] == 1) ++d;
+    };
+    for (auto [size, stride] : dimensions)
+      for (skipOnes(); size > 1; ++d, skipOnes()) {
+        if (d == view.sizes.size() || size % view.sizes[d] != 0) return false;
+        size /= view.sizes[d];
+        if (view.strides[d] != stride * size) return false;
+      }
+    skipOnes();
+    return d == view.sizes.size();
+  }
+  // The blocked tensor of which the view is all, pixel by pixel; null if there is none.
+  const NetTensor* blockedByPixels(const NetTensor& view) const {
+    auto found = blockedWhole_.find(view.buffer);
+    if (found == blockedWhole_.end()) return nullptr;
+    const NetTensor& whole = n_[found->second];
+    const int64_t area = areaOf(whole), channels = whole.sizes[1];
+    const bool all =
+        view.offset == whole.offset && walks(view, {{whole.sizes[0], channels * area}, {area, 1}, {channels, area}});
+    return all ? &whole : nullptr;
+  }
+  // Whether images, which are not blocked, lie in memory pixel by pixel.
+  bool liesByPixels(const NetTensor& t) const {
+    if (t.rank() < 3 || !t.isFloat() || t.contiguous || blockedWhole_.contains(t.buffer)) return false;
+    const int64_t area = areaOf(t), channels = t.sizes[1];
+    return walks(t, {{t.sizes[0], channels * area}, {channels, 1}, {area, channels}});
   }
 
   void markBlocked(TensorId id) {
     NetTensor& t = n_.tensors[id];
     t.blocked = true;
-    int64_t area = t.numel / (t.sizes[0] * t.sizes[1]);
-    n_.buffers[t.buffer].bytes = static_cast<size_t>(blockedSize(t.sizes[0], t.sizes[1], area)) * sizeof(float);
+    n_.buffers[t.buffer].bytes = static_cast<size_t>(blockedSize(t.sizes[0], t.sizes[1], areaOf(t))) * sizeof(float);
     blockedWhole_[t.buffer] = id;
   }
 
@@ -68,11 +114,48 @@ class LayoutAssigner {
     }
     TensorId to = n_.addTensor(DType::Float32, sizes);
     if (toBlocked) markBlocked(to);
+    n_.layers.push_back(makeReorder(from, to, toBlocked && liesByPixels(t)));
+    return to;
+  }
+
+  std::unique_ptr<Layer> makeReorder(TensorId from, TensorId to, bool byPixels) const {
     auto layer = std::make_unique<ReorderLayer>(current_);
+    layer->byPixels = byPixels;
     layer->inputs = {from};
     layer->outputs = {to};
-    n_.layers.push_back(std::move(layer));
-    return to;
+    return layer;
+  }
+
+  // A copy of a blocked tensor that lies pixel by pixel is one reordering; null if this is none.
+  std::unique_ptr<Layer> copyOfPixels(const PointwiseLayer& layer) {
+    if (!layer.isCopy() || !n_[layer.outputs[0]].isFloat() || !blockedByPixels(n_[layer.inputs[0]])) return nullptr;
+    current_ = layer.node;
+    return makeReorder(blockedWhole_.at(n_[layer.inputs[0]].buffer), layer.outputs[0], true);
+  }
+
+  // The tensor not in blocks; of pixels, side by side.
+  TensorId plainPixels(TensorId id) {
+    if (!blockedByPixels(n_[id])) return plain(id);
+    const TensorId whole = blockedWhole_.at(n_[id].buffer);
+    auto [made, isNew] = pixelsOf_.try_emplace(whole);
+    const Dims sizes = n_[id].sizes;
+    if (isNew) {
+      made->second = n_.addTensor(DType::Float32, sizes);
+      n_.layers.push_back(makeReorder(whole, made->second, true));
+    }
+    return n_.addView(n_[made->second].buffer, DType::Float32, sizes, contiguousStrides(sizes), 0);
+  }
+
+  // What a copy of pixels that only one layer reads was made of, as that layer sees it; the copy is gone. Else `id`.
+  TensorId withoutCopy(TensorId id) {
+    auto copy = copies_.find(n_[id].buffer);
+    if (copy == copies_.end() || !n_[id].contiguous || n_[id].rank() < 3) return id;
+    auto [at, source] = copy->second;
+    const NetTensor from = n_[source], to = n_[id];
+    if (from.sizes[0] != to.sizes[0] || from.sizes[1] != to.sizes[1] || from.numel != to.numel) return id;
+    n_.layers[at].reset();
+    copies_.erase(copy);
+    return source;
   }
 
   // The tensor in row-major order.
@@ -93,7 +176,7 @@ class LayoutAssigner {
       n_.tensors[id].blocked = true;
       return id;
     }
-    id = plain(id);
+    id = withoutCopy(plain(id));
     auto [made, isNew] = blockedOf_.try_emplace(id);
     if (isNew) made->second = reorder(id, true);
     return made->second;
@@ -151,7 +234,7 @@ class LayoutAssigner {
     const NetTensor& t = n_[id];
     if (!t.isFloat()) return false;
     if (t.sizes == sizes || (!n_.isConstant(id) && isPerChannel(t, sizes)))
-      return t.contiguous && (isBlockedItself(id) || !isBlocked(id));
+      return liesByPixels(t) || (t.contiguous && (isBlockedItself(id) || !isBlocked(id)));
     if (!n_.isConstant(id)) return false;
     const size_t fromEnd = sizes.size() - 1;  // channels are dimension 1
     return t.numel == 1 || (t.sizes.size() >= fromEnd && t.contiguous &&
@@ -175,7 +258,13 @@ class LayoutAssigner {
                            [&](TensorId id) { return n_[id].sizes == sizes && isBlockedItself(id); });
     bool all =
         std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](TensorId id) { return fitsBlocks(id, sizes); });
-    if (!any || !all || sizes.size() < 3 || !n_[layer.outputs[0]].isFloat()) return allPlain(layer);
+    if (!any || !all || sizes.size() < 3 || !n_[layer.outputs[0]].isFloat()) {
+      for (TensorId& id : layer.inputs) id = plainPixels(id);
+      const BufferId to = n_[layer.outputs[0]].buffer;
+      if (layer.isCopy() && readers_[to] == 1 && !n_.buffers[to].escapes && liesByPixels(n_[layer.inputs[0]]))
+        copies_[to] = {n_.layers.size(), layer.inputs[0]};
+      return;
+    }
     layer.blocked = true;
     for (TensorId& id : layer.inputs) {
       if (n_[id].sizes == sizes || !n_.isConstant(id))
@@ -213,7 +302,13 @@ class LayoutAssigner {
   const EngineOptions& options_;
   const Node* current_ = nullptr;
   std::unordered_map<BufferId, TensorId> blockedWhole_;  // by buffer: its blocked tensor
-  std::unordered_map<TensorId, TensorId> plainOf_, blockedOf_, padded_;
+  std::unordered_map<TensorId, TensorId> plainOf_, blockedOf_, pixelsOf_, padded_;
+  std::vector<int> readers_;  // by buffer, as it was before
+  struct Copy {
+    size_t layer;
+    TensorId source;
+  };
+  std::unordered_map<BufferId, Copy> copies_;  // of images that lie pixel by pixel, by the buffer that they fill
 };
 
 }  // namespace

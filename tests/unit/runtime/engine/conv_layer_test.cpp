@@ -166,6 +166,58 @@ TEST(ConvLayer, ScalesOfChannelsLeaveImagesInBlocks) {
   }
 }
 
+// Whole blocks of one image's channels are used where they are.
+TEST(ConvLayer, PartsOfChannelsStayInBlocks) {
+  const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 32, "32, 16, 1, 1") + R"(
+  %s : int[] = prim::Constant[value=[1, 1]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %from : int = prim::Constant[value=0]()
+  %at : int = prim::Constant[value=16]()
+  %end : int = prim::Constant[value=32]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %p, %s, %g)
+  %a : Tensor = aten::slice(%y, %one, %from, %at, %one)
+  %c : Tensor = aten::slice(%y, %one, %at, %end, %one)
+  %d : Tensor = aten::conv2d(%c, %w, %b, %s, %p, %s, %g)
+  %e : Tensor = aten::slice(%d, %one, %at, %end, %one)
+  %z : Tensor = aten::mul(%a, %e)
+  return (%z)
+)";
+  EngineCase c(graph);
+  Tensor x = randn({1, 16, 5, 7}, 1);
+  EXPECT_EQ(c.layers({x}), "reorder, conv direct, conv direct, pointwise, reorder");
+  c.expectClose({x}, 1e-4);
+  c.expectClose({randn({2, 16, 5, 7}, 1)}, 1e-4);
+}
+
+// A norm over the channels of each pixel between convolutions: what lies pixel by pixel is reordered once each way.
+TEST(ConvLayer, PixelsAreReorderedOnce) {
+  const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 24, "24, 24, 1, 1") + R"(
+  %s : int[] = prim::Constant[value=[1, 1]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %last : int[] = prim::Constant[value=[0, 2, 3, 1]]()
+  %first : int[] = prim::Constant[value=[0, 3, 1, 2]]()
+  %c : int[] = prim::Constant[value=[24]]()
+  %eps : float = prim::Constant[value=1e-05]()
+  %y : Tensor = aten::conv2d(%x, %w, %b, %s, %p, %s, %g)
+  %l : Tensor = aten::permute(%y, %last)
+  %n : Tensor = aten::layer_norm(%l, %c, %none, %none, %eps, %f)
+  %q : Tensor = aten::permute(%n, %first)
+  %o : Tensor = aten::conv2d(%q, %w, %b, %s, %p, %s, %g)
+  %z : Tensor = aten::add(%o, %q, %one)
+  %i : Tensor = aten::permute(%z, %last)
+  %r : Tensor = aten::relu(%i)
+  return (%z, %r)
+)";
+  for (int64_t batch : {1, 2}) {
+    EngineCase c(graph);
+    Tensor x = randn({batch, 24, 5, 7}, 1);
+    EXPECT_EQ(
+        c.layers({x}),
+        "reorder, conv direct, reorder, layer_norm, reorder, conv direct, pointwise, reorder, pointwise, reorder");
+    c.expectClose({x}, 1e-4);
+  }
+}
+
 TEST(ConvLayer, MarginsOfImages) {
   for (auto [pad, number] : {std::pair("1, 2, 0, 1", "0"), std::pair("-1, 2, 0, 1", "0"), std::pair("1, 1, 1, 1", "2"),
                              std::pair("1, 0, 0, 0, 0, 12", "0")}) {

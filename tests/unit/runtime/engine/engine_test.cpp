@@ -236,7 +236,9 @@ TEST(Engine, JoinsThatGrowShareTheirMemory) {
 )");
   for (int64_t batch : {1, 2}) {
     std::vector<IValue> inputs{randn({batch, 16, 8}, 1), randn({batch, 1, 8}, 2)};
-    if (batch == 1) EXPECT_EQ(c.layers(inputs), "pointwise, pointwise, softmax, softmax, softmax, pointwise, cat");
+    if (batch == 1) {
+      EXPECT_EQ(c.layers(inputs), "pointwise, pointwise, softmax, softmax, softmax, pointwise, cat");
+    }
     c.expectClose(inputs);
   }
 }

@@ -1,5 +1,6 @@
 #include "runtime/kernels/recurrent.h"
 
+#include "ir/values/dtype.h"
 #include "tests/support/engine_reference.h"
 
 #include <array>
@@ -11,24 +12,28 @@ struct RecurrentCase {
   RecurrentCell cell;
   int64_t steps, batch, hidden, output;
   bool backwards = false;
+  WeightStorage storage = WeightStorage::F32;
 };
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// A weight [n, k] packed as the right side of a product.
+// A weight [n, k], of values that bfloat16 has, packed as the right side of a product.
 struct Weight {
-  Weight(int64_t n, int64_t k, uint32_t seed) : n(n), k(k), values(randomFloats(n * k, seed, -0.4f, 0.4f)) {
-    memory.resize(static_cast<size_t>(packedBytes(k, n, WeightStorage::F32)) / sizeof(float) + 16);
+  Weight(int64_t n, int64_t k, uint32_t seed, WeightStorage storage)
+      : n(n), k(k), storage(storage), values(randomFloats(n * k, seed, -0.4f, 0.4f)) {
+    for (float& v : values) v = static_cast<float>(BFloat16(v));
+    memory.resize(static_cast<size_t>(packedBytes(k, n, storage)) / sizeof(float) + 16);
     aligned = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(memory.data()) + 63) & ~uintptr_t{63});
-    packMatrix(k, n, values.data(), 1, k, WeightStorage::F32, aligned);
+    packMatrix(k, n, values.data(), 1, k, storage, aligned);
   }
-  PackedMatrix packed() const { return {.k = k, .n = n, .data = aligned}; }
+  PackedMatrix packed() const { return {.k = k, .n = n, .storage = storage, .data = aligned}; }
   double dot(int64_t row, const std::vector<double>& x) const {
     double sum = 0;
     for (int64_t i = 0; i < k; ++i) sum += values[static_cast<size_t>(row * k + i)] * x[static_cast<size_t>(i)];
     return sum;
   }
   int64_t n, k;
+  WeightStorage storage;
   std::vector<float> values, memory;
   float* aligned;
 };
@@ -82,7 +87,7 @@ void check(const RecurrentCase& c, bool sequence = true) {
   SCOPED_TRACE(testing::Message() << "cell " << static_cast<int>(c.cell) << ", " << c.steps << " steps of " << c.batch
                                   << ", " << c.hidden << " -> " << c.output);
   const int64_t all = gatesOf(c.cell) * c.hidden;
-  Weight weights(all, c.output, 1), projection(c.output, c.hidden, 2);
+  Weight weights(all, c.output, 1, c.storage), projection(c.output, c.hidden, 2, c.storage);
   std::vector<float> gates = randomFloats(c.steps * c.batch * all, 3), bias = randomFloats((all + 15) / 16 * 16, 4);
   std::vector<float> h0 = randomFloats(c.batch * c.output, 5), c0 = randomFloats(c.batch * c.hidden, 6);
   auto want = expected(c, weights, projection, bias, gates, h0, c0);
@@ -142,6 +147,13 @@ TEST(EngineRecurrent, Projections) {
     check({RecurrentCell::Lstm, 3, batch, 20, 7});
     check({RecurrentCell::Lstm, 3, batch, 7, 20, true});
   }
+}
+
+// More rows of weights than are brought to f32 at a time.
+TEST(EngineRecurrent, SmallWeightsOfLargeStates) {
+  atEachSimdLevel([] {
+    for (int64_t batch : {2, 9}) check({RecurrentCell::Gru, 2, batch, 304, 304, false, WeightStorage::BF16});
+  });
 }
 
 // Threads share the columns of a step, or take sequences.
