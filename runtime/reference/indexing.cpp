@@ -315,8 +315,9 @@ void JoinRule::divide(const Tensor& self, const Tensor& counts, bool includeSelf
 // ---- results ----
 
 Tensor sourceFor(const KernelCall& call, const Tensor& out, const Tensor& source) {
-  if (!boundsOverlap(out, source)) return source;
-  call.require(!memoryOverlaps(out, source),
+  const bool same = out.impl() == source.impl();
+  if (!same && !boundsOverlap(out, source)) return source;
+  call.require(!same && !memoryOverlaps(out, source),
                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                "memory location. Please clone() the tensor before performing the operation.");
   return cloneTensor(source);

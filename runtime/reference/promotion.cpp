@@ -104,7 +104,7 @@ IValue numberFor(const IValue& number, DType dtype) {
     return number;
   }
   double v = number.toFloat();
-  require(fits(v, dtype));
+  require(fits(v, dtype) && (dtype != DType::UInt8 || (v >= 0 && v <= 255)));
   return isIntegral(dtype, false) ? IValue(static_cast<int64_t>(v)) : number;
 }
 

@@ -113,6 +113,7 @@ void softplusKernel(KernelCall& call) {
 
 void thresholdKernel(KernelCall& call) {
   DType dtype = call.tensor(0).dtype();
+  for (size_t i : {1, 2}) numberFor(call.argument(i), dtype);  // which refuses what does not fit
   ScalarArgument threshold(call, 1, dtype), value(call, 2, dtype);
   mapInputs<kReals, 1>(call, [=](auto x) {
     using T = decltype(x);

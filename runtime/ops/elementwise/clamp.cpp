@@ -30,11 +30,6 @@ void atMost(KernelCall& call, DType dtype, size_t bound) {
 
 void clampKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 3);
-  // A single bound that is NaN changes nothing here.
-  if (call.isNone(2) && std::isnan(call.number(1)))
-    return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
-  if (call.isNone(1) && std::isnan(call.number(2)))
-    return mapElements<kReals, 1>(call, dtype, [](auto x) { return x; });
   if (call.isNone(2)) return atLeast(call, dtype, 1);
   if (call.isNone(1)) return atMost(call, dtype, 2);
   ScalarArgument low(call, 1, dtype), high(call, 2, dtype);
@@ -57,6 +52,7 @@ void clampTensorsKernel(KernelCall& call) {
 }
 
 int clampBetween(StepBuilder& b, double low, double high) {
+  if (std::isnan(low) || std::isnan(high)) return b.step(PointwiseOp::Add, b.value(0), b.constant(NAN));
   return b.stepWith(low, high, PointwiseOp::Clamp, b.value(0));
 }
 int clampSteps(StepBuilder& b) {

@@ -62,8 +62,7 @@ void equalKernel(KernelCall& call) {
 
 void inferIsin(InferCall& call) {
   DType dtype = promotedDType(call, 2);
-  call.require(dtype != DType::Bool && !isComplex(dtype) && dtype != DType::BFloat16, "isin is not supported for {}",
-               pythonName(dtype));
+  call.require(dtype != DType::Bool && !isComplex(dtype), "isin is not supported for {}", pythonName(dtype));
   if (call.isTensor(0))
     call.result(call.tensor(0), DType::Bool);
   else

@@ -78,16 +78,21 @@ void fillRepeated(const Tensor& t, const Tensor& mask, const Tensor& element) {
   RunContext::current().checkInterrupt(t.numel());
 }
 
+// PyTorch lets a tensor be its own mask, but not a part of it.
+Tensor maskFor(const KernelCall& call, const Tensor& out, const Tensor& mask) {
+  return mask.impl() == out.impl() ? cloneTensor(mask) : sourceFor(call, out, mask);
+}
+
 void maskedFillKernel(KernelCall& call) {
   Tensor self = call.tensor(0), mask = call.tensor(1);
   const IValue& value = call.argument(2);
   Tensor element = elementOf(value.isTensor() ? numberOf(call.tensor(2)) : value, self.dtype());
   if (call.isInPlace() && repeatsElements(self.sizes(), self.strides())) {
-    fillRepeated(self, expandedTo(sourceFor(call, self, mask), self.sizes()), element);
+    fillRepeated(self, expandedTo(maskFor(call, self, mask), self.sizes()), element);
     return call.setResult(self);
   }
   Tensor out = elementwiseOutput(call, {&self, &mask});
-  mask = sourceFor(call, out, mask);
+  mask = maskFor(call, out, mask);
   withCompute(self.dtype(), [&](auto sample) {
     using T = decltype(sample);
     Compute c = kComputeOf<T>;
@@ -147,7 +152,8 @@ void inferMaskedScatter(InferCall& call) {
 }
 
 void maskedScatterKernel(KernelCall& call) {
-  Tensor out = call.out(), mask = sourceFor(call, out, call.tensor(1)), source = sourceFor(call, out, call.tensor(2));
+  // What it reads may be what it writes: each element as it is at that moment.
+  Tensor out = call.out(), mask = call.tensor(1), source = call.tensor(2);
   mask = convertTensor(expandedTo(mask, out.sizes()), DType::Bool);
   source = contiguous(source);
   int64_t needed = countTrue(mask);

@@ -147,7 +147,7 @@ void scatterKernel(KernelCall& call) {
     how = reduce == "add" ? Update::Add : Update::Multiply;
   }
   Tensor self = updatedSelf(call);
-  if (call.tensor(2).numel()) scatterInto(call, self, scatterSource(call, self), how);
+  scatterInto(call, self, scatterSource(call, self), how);
 }
 
 void scatterAddKernel(KernelCall& call) {

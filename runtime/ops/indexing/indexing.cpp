@@ -153,6 +153,7 @@ Selection select(const KernelCall& call, const Tensor& self) {
   s.self = self.permuted(order);
 
   auto item = static_cast<int64_t>(itemSize(self.dtype()));
+  const bool isEmpty = std::find(s.sizes.begin(), s.sizes.end(), 0) != s.sizes.end();
   for (size_t d = 0; d < indices.size(); ++d) {
     if (!indices[d].defined()) continue;
     ++s.count;
@@ -160,6 +161,8 @@ Selection select(const KernelCall& call, const Tensor& self) {
     const int64_t* from = index.data<int64_t>();
     int64_t* to = s.offsets.data<int64_t>();
     int64_t size = self.sizes()[d], stride = self.strides()[d] * item;
+    call.require(size > 0 || index.numel() == 0, "index is out of bounds for dimension with size 0");
+    if (isEmpty) continue;  // no element is asked for
     for (int64_t i = 0; i < index.numel(); ++i)
       to[i] += checkedIndex(from[i], size, static_cast<int64_t>(d), true) * stride;
   }

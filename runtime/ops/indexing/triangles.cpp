@@ -34,8 +34,7 @@ void eyeKernel(KernelCall& call) {
 void inferTriangle(InferCall& call) {
   TensorInfo t = call.tensor(0);
   if (t.hasRank)
-    call.require(t.rank() >= 2 || t.mayBeEmpty(), "{}: input tensor must have at least 2 dimensions",
-                 call.op().kind().name());
+    call.require(t.rank() >= 2, "{}: input tensor must have at least 2 dimensions", call.op().kind().name());
   call.result(t);
 }
 

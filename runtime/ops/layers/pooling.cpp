@@ -314,20 +314,21 @@ void unpoolKernel(KernelCall& call) {
 }  // namespace
 
 void registerPoolingOps(OpRegistry& ops) {
+  constexpr DTypeSet kAveraged = kFloatingTypes | DTypeSet{DType::Int64};
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, DTypeSet dtypes = kRealTypes,
                  ConvertFunction convert = nullptr) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = dtypes});
   };
-  add("aten::max_pool1d", inferMaxPool<1>, maxPoolKernel<1>, kRealTypes, convertMaxPool<1>);
+  add("aten::max_pool1d", inferMaxPool<1>, maxPoolKernel<1>, kFloatingTypes, convertMaxPool<1>);
   add("aten::max_pool1d_with_indices", inferMaxPool<1>, maxPoolKernel<1>);
   add("aten::max_pool2d", inferMaxPool<2>, maxPoolKernel<2>, kRealTypes, convertMaxPool<2>);
   add("aten::max_pool2d_with_indices", inferMaxPool<2>, maxPoolKernel<2>);
   for (const char* name : {"aten::max_pool3d", "aten::max_pool3d_with_indices"})
     add(name, inferMaxPool<3>, maxPoolKernel<3>, kRealTypes,
         std::string_view(name).ends_with("3d") ? convertMaxPoolVolume : nullptr);
-  add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>, kRealTypes, convertAveragePool<1>);
-  add("aten::avg_pool2d", inferAveragePool<2>, averagePoolKernel<2>, kRealTypes, convertAveragePool<2>);
-  add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kRealTypes, convertAveragePoolVolume);
+  add("aten::avg_pool1d", inferAveragePool<1>, averagePoolKernel<1>, kAveraged, convertAveragePool<1>);
+  add("aten::avg_pool2d", inferAveragePool<2>, averagePoolKernel<2>, kAveraged, convertAveragePool<2>);
+  add("aten::avg_pool3d", inferAveragePool<3>, averagePoolKernel<3>, kAveraged, convertAveragePoolVolume);
   add("aten::adaptive_max_pool1d", inferAdaptivePool<1>, adaptiveMaxKernel<1>);
   add("aten::adaptive_max_pool2d", inferAdaptivePool<2>, adaptiveMaxKernel<2>);
   add("aten::adaptive_max_pool3d", inferAdaptivePool<3>, adaptiveMaxKernel<3>);

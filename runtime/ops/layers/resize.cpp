@@ -179,7 +179,7 @@ void registerResizeOps(OpRegistry& ops) {
              .infer = infer,
              .kernel = kernel,
              .convert = convert,
-             .dtypes = nearest ? kAllTypes : kFloatingTypes});
+             .dtypes = nearest ? kFloatingTypes | DTypeSet{DType::UInt8} : kFloatingTypes});
   };
 #define TS_RESIZE(name, kind, spatial)                                                                        \
   add("aten::" name, inferResize<Interpolation::kind, spatial, false>,                                        \

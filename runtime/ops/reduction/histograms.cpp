@@ -143,12 +143,10 @@ template <class T>
 class Bins {
  public:
   Bins(const Tensor& edges, Search search) : edges_(edges.data<T>()), count_(edges.numel()), search_(search) {}
-  // The bin of an element; -1 if it is in none. NaN is counted where PyTorch's arithmetic lets it end.
+  // The bin of an element; -1 if it is in none, as NaN is.
   int64_t of(T v) const {
     T low = edges_[0], high = edges_[count_ - 1];
-    if (v < low || v > high) return -1;
-    if (v != v)
-      return search_ == Search::Width ? 0 : search_ == Search::Edges ? count_ - 2 : std::min<int64_t>(1, count_ - 2);
+    if (!(v >= low && v <= high)) return -1;
     int64_t from = 0, to = count_, bin = 0;
     if (search_ != Search::Edges) {
       auto position = (v - low) / (high - low) * static_cast<T>(count_ - 1);

@@ -301,10 +301,11 @@ void quantileKernel(KernelCall& call) {
 }  // namespace
 
 void registerOrderStatisticsOps(OpRegistry& ops) {
-  ops.add({.schema = "aten::kthvalue", .infer = inferKthValue, .kernel = kthValueKernel});
-  ops.add({.schema = "aten::median", .infer = inferMedian, .kernel = medianKernel<false>});
+  ops.add({.schema = "aten::kthvalue", .infer = inferKthValue, .kernel = kthValueKernel, .dtypes = kRealTypes});
+  ops.add({.schema = "aten::median", .infer = inferMedian, .kernel = medianKernel<false>, .dtypes = kRealTypes});
   ops.add({.schema = "aten::nanmedian", .infer = inferMedian, .kernel = medianKernel<true>});
-  ops.add({.schema = "aten::median.dim", .infer = inferAlongDim, .kernel = medianDimKernel<false>});
+  ops.add(
+      {.schema = "aten::median.dim", .infer = inferAlongDim, .kernel = medianDimKernel<false>, .dtypes = kRealTypes});
   ops.add({.schema = "aten::nanmedian.dim", .infer = inferAlongDim, .kernel = medianDimKernel<true>});
   ops.add({.schema = "aten::mode", .infer = inferAlongDim, .kernel = modeKernel});
   for (auto schema : {"aten::quantile", "aten::quantile.scalar"})

@@ -114,10 +114,12 @@ void registerReductionExtremaOps(OpRegistry& ops) {
   ops.add({.schema = "aten::argmax",
            .infer = inferIndexOfExtreme,
            .kernel = indexOfExtremeKernel<true>,
+           .dtypes = kRealTypes,
            .cost = Cost::Reduction});
   ops.add({.schema = "aten::argmin",
            .infer = inferIndexOfExtreme,
            .kernel = indexOfExtremeKernel<false>,
+           .dtypes = kRealTypes,
            .cost = Cost::Reduction});
 }
 
