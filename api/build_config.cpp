@@ -27,7 +27,7 @@ struct Setting {
   bool implemented = true;        // else only its default is
 };
 
-constexpr std::string_view kCacheTypes = "auto|paged|continuous|disabled";  // as the enum has them
+constexpr std::string_view kCacheTypes = "auto|paged|continuous|disabled|state";  // as the enum has them
 
 std::string nameOf(KvCacheType type) { return std::string(split(kCacheTypes, '|')[static_cast<size_t>(type)]); }
 std::string nameOf(DType dtype) { return dtype == DType::Float8E4M3FN ? "fp8" : std::string(pythonName(dtype)); }
@@ -110,10 +110,10 @@ class Reader {
     if (config_.optNumTokens > config_.maxNumTokens) fail("opt_num_tokens is more than max_num_tokens");
     if (config_.maxBeamWidth > config_.maxBatchSize)
       fail("max_beam_width is more than max_batch_size: each beam is a row of a step");
-    if (config_.kvCacheType == KvCacheType::Disabled && config_.window)
-      fail("max_attention_window_size needs a cache, and kv_cache_type is disabled");
-    if (config_.kvCacheType == KvCacheType::Disabled && config_.kvCacheDtype != DType::Float32)
-      fail("kv_cache_dtype needs a cache, and kv_cache_type is disabled");
+    if (!hasPools(config_.kvCacheType) && config_.window)
+      fail("max_attention_window_size needs a cache of blocks, and kv_cache_type is " + nameOf(config_.kvCacheType));
+    if (!hasPools(config_.kvCacheType) && config_.kvCacheDtype != DType::Float32)
+      fail("kv_cache_dtype needs a cache of blocks, and kv_cache_type is " + nameOf(config_.kvCacheType));
   }
 
  private:

@@ -14,11 +14,14 @@
 namespace tscompile {
 
 enum class KvCacheType : uint8_t {
-  Auto,        // paged where that is right for the model, else disabled
+  Auto,        // paged where that is right for the model, else state, else disabled
   Paged,       // blocks of tokens_per_block
   Continuous,  // one block for all that a sequence keeps
   Disabled,    // each step computes whole texts
+  State,       // each text keeps tensors of its own, of the sizes that the model makes of them
 };
+// Whether keys and values of all texts share pools of blocks.
+inline bool hasPools(KvCacheType type) { return type != KvCacheType::Disabled && type != KvCacheType::State; }
 
 // Names in JSON are those of TensorRT-LLM's build_config: "max_batch_size" and so on.
 struct BuildConfig {

@@ -11,6 +11,7 @@
 #include "ir/support/text.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/incremental.h"
 #include "passes/serving/serving.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
@@ -91,7 +92,8 @@ struct EngineMade {
 };
 
 std::string configText(const BuildConfig& config, const LanguageModelShape& shape, const Json& plugins,
-                       const std::vector<std::string>& inputs, const EngineMade& engine) {
+                       const std::vector<std::string>& inputs, const std::vector<KeptState>& states,
+                       const EngineMade& engine) {
   Json out = {{"version", std::string(libraryVersion())},
               {"format", kBuiltModelFormat},
               {"pretrained_config", shapeJson(shape)},
@@ -99,6 +101,11 @@ std::string configText(const BuildConfig& config, const LanguageModelShape& shap
               {"plugins", plugins},
               {"inputs", inputs},
               {"engine", {{"file", engine.file}, {"bytes", engine.bytes}, {"checksum", engine.checksum}}}};
+  for (const KeptState& s : states)
+    out["states"].push_back({{"dtype", std::string(pythonName(s.dtype))},
+                             {"sizes", std::vector<int64_t>(s.sizes.begin(), s.sizes.end())},
+                             {"dim", s.dim},
+                             {"most", s.most}});
   return out.dump(4) + "\n";
 }
 
@@ -195,13 +202,25 @@ class LanguageModelBuild {
 
   bool run(const std::string& folder) {
     if (!open()) return false;
-    bool maySettle = config_.kvCacheType == KvCacheType::Auto;
+    const bool maySettle = config_.kvCacheType == KvCacheType::Auto;
     if (maySettle) config_.kvCacheType = KvCacheType::Paged;
     Diagnostics why;
-    bool isMade = config_.kvCacheType != KvCacheType::Disabled && withCache(why);
-    if (!isMade && config_.kvCacheType != KvCacheType::Disabled) {
-      if (!maySettle || !mayComputeWholeTexts(why)) return refuse(why);
-      config_.kvCacheType = KvCacheType::Disabled;
+    bool isMade = hasPools(config_.kvCacheType) && withCache(why);
+    if (!isMade && hasPools(config_.kvCacheType)) {
+      if (!maySettle || !mayDoWithoutPools(why)) return refuse(why);
+      config_.kvCacheType = KvCacheType::State;
+    }
+    if (!isMade && config_.kvCacheType == KvCacheType::State) {
+      Diagnostics whyNoState;
+      isMade = withState(whyNoState);
+      if (!isMade && !maySettle) return refuse(whyNoState);
+      if (!isMade) config_.kvCacheType = KvCacheType::Disabled;
+      if (isMade && !why.list().empty())
+        diagnostics_.remark(why.list().front().range,
+                            "each text keeps tensors of its own, since a cache of keys and values in blocks is not "
+                            "right for this model: " +
+                                why.list().front().message);
+      for (const Diagnostic& d : whyNoState.list()) why.add(d);
     }
     if (!isMade && !withoutCache(why)) return false;
     return write(folder);
@@ -250,7 +269,7 @@ class LanguageModelBuild {
   }
 
   // Settings that say how tokens are kept need a cache, and lack of memory or time is no fault of the model.
-  bool mayComputeWholeTexts(const Diagnostics& why) const {
+  bool mayDoWithoutPools(const Diagnostics& why) const {
     bool isModel = why.firstErrorKind() == ErrorKind::Unsupported || why.firstErrorKind() == ErrorKind::Input;
     return isModel && !config_.window && config_.kvCacheDtype == DType::Float32;
   }
@@ -294,10 +313,37 @@ class LanguageModelBuild {
     return compiled_ && prove({given_, *entrance_, *compiled_, &opened, &packed}, diagnostics);
   }
 
+  // The model as it is, one text after the other, each of which keeps what its next tokens need.
+  bool withState(Diagnostics& diagnostics) {
+    if (!describe(diagnostics) || !findLongest(diagnostics)) return false;
+    Result<IncrementalModel> made = makeIncremental(*lowered_->graph(), given_.registry(), *evaluator_, *entrance_,
+                                                    shape_.vocabulary, config_.maxSeqLen, diagnostics);
+    if (!made) return false;
+    std::vector<CompileInput> inputs = inputsOfWholeTexts();
+    for (const KeptState& s : made->states) {
+      Dims least = s.sizes, usual = s.sizes, most = s.sizes;
+      const auto d = static_cast<size_t>(s.dim);
+      most[d] = s.most ? s.most : config_.maxSeqLen - 1;
+      usual[d] = s.most ? s.most : most[d] / 2;
+      inputs.emplace_back(least, usual, most, s.dtype);
+      built_.inputs.push_back("state_" + std::to_string(built_.states.size()));
+      built_.states.push_back(s);
+    }
+    CompileSpec spec = specFor(inputs);
+    spec.minBlockSize = 1;
+    compiled_ = lowered_->withGraph(std::move(made->graph)).compiled(spec, diagnostics);
+    built_.cache = cacheOf(config_, shape_);
+    const bool isMade =
+        compiled_ && validateKvCache(built_.cache, diagnostics) && prove({given_, *entrance_, *compiled_}, diagnostics);
+    if (!isMade) built_.states.clear();
+    return isMade;
+  }
+
   // The model as it is, for one text after the other. `why` tells what stands against a cache, if one was tried.
   bool withoutCache(const Diagnostics& why) {
     Diagnostics failure;
-    bool isMade = describe(failure) && compileWhole(failure) && prove({given_, *entrance_, *compiled_}, failure);
+    bool isMade = describe(failure) && findLongest(failure) && compileWhole(failure) &&
+                  prove({given_, *entrance_, *compiled_}, failure);
     const Diagnostic* first = why.list().empty() ? nullptr : &why.list().front();
     if (!isMade && !first) return refuse(failure);
     if (!isMade) {
@@ -334,12 +380,13 @@ class LanguageModelBuild {
 
   // A model of tables that are too short for max_seq_len fails at its longest text: half of it is tried then, unless it
   // was asked for.
-  bool compileWhole(Diagnostics& diagnostics) {
+  bool findLongest(Diagnostics& diagnostics) {
     constexpr int64_t kShortest = 16;
-    while (true) {
+    while (!knowsLongest_) {
       Diagnostics failure;
       std::vector<TokenId> longest(static_cast<size_t>(config_.maxSeqLen), 1);
       Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest), failure);
+      knowsLongest_ = static_cast<bool>(out);
       if (out) break;
       if (asked_ || config_.maxSeqLen <= kShortest) {
         diagnostics.error(
@@ -352,12 +399,20 @@ class LanguageModelBuild {
       config_.maxSeqLen /= 2;
       config_.maxInputLen = std::min(config_.maxInputLen, config_.maxSeqLen);
     }
+    return true;
+  }
+
+  std::vector<CompileInput> inputsOfWholeTexts() const {
     std::vector<CompileInput> inputs;
     int64_t most = config_.maxSeqLen;
     for (DType dtype : entrance_->dtypes)
       inputs.emplace_back(sizesFor(1), sizesFor((most + 1) / 2), sizesFor(most),
                           dtype == DType::Undefined ? DType::Int64 : dtype);
-    compiled_ = lowered_->compiled(specFor(inputs), diagnostics);
+    return inputs;
+  }
+
+  bool compileWhole(Diagnostics& diagnostics) {
+    compiled_ = lowered_->compiled(specFor(inputsOfWholeTexts()), diagnostics);
     built_.cache = cacheOf(config_, shape_);
     return compiled_ && validateKvCache(built_.cache, diagnostics);
   }
@@ -378,8 +433,8 @@ class LanguageModelBuild {
     if (!engine) return false;
     Json plugins = pluginsJson(*compiled_->graph(), given_.registry());
     auto writeConfig = [&] {
-      return writeFile(folder + "/config.json", configText(config_, shape_, plugins, built_.inputs, *engine),
-                       diagnostics_);
+      return writeFile(folder + "/config.json",
+                       configText(config_, shape_, plugins, built_.inputs, built_.states, *engine), diagnostics_);
     };
     if (!writeConfig()) return false;
     if (engine->file != kBuiltModelEngine && linkAsUsual(folder, engine->file)) {
@@ -399,6 +454,7 @@ class LanguageModelBuild {
   std::unique_ptr<Evaluator> evaluator_;
   Result<Entrance> entrance_ = Failed{};
   int64_t asked_ = 0;  // max_seq_len, before it was settled
+  bool knowsLongest_ = false;
   LanguageModelShape shape_;
   Result<Module> compiled_ = Failed{};
   BuiltModel built_;

@@ -20,14 +20,14 @@ double cacheScaleOf(const BuildConfig& c) {
 KvCacheConfig cacheOf(const BuildConfig& c, const LanguageModelShape& s) {
   KvCacheConfig k;
   k.layers = 1;
-  bool isKept = c.kvCacheType != KvCacheType::Disabled;  // else blocks only count tokens
+  bool isKept = hasPools(c.kvCacheType);  // else blocks only count tokens
   k.kvHeads = isKept ? s.kvHeads : 1;
   k.headSize = isKept ? s.headSize : 1;
   k.tokensPerBlock = c.tokensPerBlock;
   k.dtype = c.kvCacheDtype;
   k.window = c.window;
   k.sinks = c.sinks;
-  k.reuse = c.window == 0;
+  k.reuse = isKept && c.window == 0;
   k.blocks = c.kvCacheBlocks ? c.kvCacheBlocks : c.maxBatchSize * k.blocksFor(c.maxSeqLen);
   return k;
 }
@@ -72,7 +72,7 @@ class ConfigReader {
     Result<BuildConfig> config = parseBuildConfig(boundedJsonText(json_["build_config"]), path_, diagnostics_);
     if (!config || !checkBuildConfig(*config, diagnostics_)) return Failed{};
     out_.config = std::move(*config);
-    if (!shape() || !engine()) return Failed{};
+    if (!shape() || !states() || !engine()) return Failed{};
     names();
     out_.cache = cacheOf(out_.config, out_.shape);
     if (!cache()) return Failed{};
@@ -104,12 +104,33 @@ class ConfigReader {
          number(p, "vocab_size"),
          number(p, "max_position_embeddings"),
          p.is_object() && p.contains("tokens_first")};
-    const int64_t least = out_.config.kvCacheType == KvCacheType::Disabled ? 0 : 1;
+    const int64_t least = hasPools(out_.config.kvCacheType) ? 1 : 0;
     auto isSize = [](int64_t v, int64_t from) { return v >= from && v <= (int64_t{1} << 24); };
     bool good = isSize(s.vocabulary, 1);
     for (int64_t v : {s.layers, s.heads, s.kvHeads, s.headSize}) good = good && isSize(v, least);
     if (!good || (least == 0 && s.layers != 0)) return fail("pretrained_config is not what a build writes"), false;
     if (out_.config.maxSeqLen < 1) return fail("build_config has no max_seq_len"), false;
+    return true;
+  }
+
+  bool states() {
+    if (!json_.contains("states")) return true;
+    constexpr size_t kMostDims = 16;
+    for (const Json& from : json_["states"]) {
+      KeptState s;
+      std::optional<DType> dtype = dtypeFromName(text(from, "dtype"));
+      const bool hasSizes = from.is_object() && from.contains("sizes") && from["sizes"].is_array();
+      for (size_t i = 0; hasSizes && i < from["sizes"].size() && i < kMostDims; ++i)
+        s.sizes.push_back(from["sizes"][i].is_number_integer() ? from["sizes"][i].get<int64_t>() : -1);
+      s.dim = number(from, "dim"), s.most = number(from, "most");
+      auto isSize = [](int64_t n) { return n >= 0 && n <= (int64_t{1} << 31); };
+      bool good = dtype && isSupported(*dtype) && hasSizes && from["sizes"].size() <= kMostDims && isSize(s.most) &&
+                  std::all_of(s.sizes.begin(), s.sizes.end(), isSize) && s.dim >= 0 &&
+                  s.dim < static_cast<int64_t>(s.sizes.size()) && s.sizes[static_cast<size_t>(s.dim)] == 0;
+      if (!good) return fail("states are not what a build writes"), false;
+      s.dtype = *dtype;
+      out_.states.push_back(std::move(s));
+    }
     return true;
   }
 

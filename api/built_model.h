@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/build_config.h"
+#include "passes/serving/incremental.h"
 #include "runtime/llm/kv_blocks.h"
 
 #include <cstdint>
@@ -31,8 +32,9 @@ struct BuiltModel {
   LanguageModelShape shape;
   KvCacheConfig cache;  // of one layer
   std::vector<std::string> inputs, plugins;
-  std::string path;    // of config.json
-  std::string engine;  // its path
+  std::vector<KeptState> states;  // of each text, where there are no pools; inputs behind the others
+  std::string path;               // of config.json
+  std::string engine;             // its path
   uint64_t engineBytes = 0;
 };
 Result<BuiltModel> readBuiltModel(const std::string& folder, Diagnostics& diagnostics);

@@ -54,7 +54,8 @@ std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const Bui
   m->shape_ = built.shape;
   m->inputs_ = built.inputs;
   m->cache_ = built.cache;
-  if (!m->isCached() && !m->findRoles(diagnostics)) return nullptr;
+  m->states_ = built.states;
+  if (!m->hasPools() && !m->findRoles(diagnostics)) return nullptr;
   LanguageModelShape& s = m->shape_;
   // Before memory is taken for that many caches.
   auto isPool = [](const std::string& name) { return startsWith(name, "kv_cache_pool_"); };
@@ -82,10 +83,12 @@ std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const Bui
   return m;
 }
 
-// What the inputs of a model without a cache stand for.
+// What the inputs of a model without pools stand for. Those of states are the last ones.
 bool LanguageModel::findRoles(Diagnostics& diagnostics) {
   entrance_.tokensFirst = shape_.tokensFirst;
-  for (const ValueInfo& input : method_->inputs()) {
+  std::vector<ValueInfo> inputs = method_->inputs();
+  if (inputs.size() > states_.size()) inputs.resize(inputs.size() - states_.size());
+  for (const ValueInfo& input : inputs) {
     const std::string& name = inputs_[entrance_.inputs.size()];
     std::optional<ServingInput> role = servingInputNamed(name);
     if (!role) {
@@ -106,8 +109,8 @@ void LanguageModel::unknownInput(const std::string& name, Diagnostics& diagnosti
 BatchLimits LanguageModel::limits() const {
   BatchLimits l;
   l.maxBatchSize = config_.maxBatchSize;
-  // Whole texts cost the same in one piece.
-  l.maxNumTokens = isCached() ? config_.maxNumTokens : std::max(config_.maxNumTokens, config_.maxSeqLen);
+  // Texts that are computed one by one cost the same in one piece.
+  l.maxNumTokens = hasPools() ? config_.maxNumTokens : std::max(config_.maxNumTokens, config_.maxSeqLen);
   l.maxSequenceLength = config_.maxSeqLen;
   l.maxPromptLength = config_.maxInputLen;
   l.maxBeamWidth = config_.maxBeamWidth;
@@ -185,12 +188,52 @@ Failed LanguageModel::noLogits(int64_t rows, Diagnostics& diagnostics) const {
   return {};
 }
 
-// Logits of the last `count` tokens of a text, [count, vocabulary] at `to`.
-bool LanguageModel::computeText(TokenSpan text, int64_t count, float* to, Diagnostics& diagnostics) {
-  Result<std::vector<IValue>> out = method_->run(inputsOfText(entrance_, text), diagnostics, run_);
+// The inputs of some rows of tokens.
+IValue LanguageModel::rowsFrom(const IValue& input, int64_t first) const {
+  Tensor t = input.toTensor();
+  const int dim = entrance_.tokensFirst ? 0 : 1;
+  Dims sizes(t.sizes().begin(), t.sizes().end());
+  sizes[static_cast<size_t>(dim)] -= first;
+  return t.withGeometry(sizes, contiguousStrides(sizes), t.offset() + first);
+}
+
+// What was kept after these tokens, which is taken from where it is if no other text can ask for it; else what a text
+// begins with, and `past` is 0.
+std::vector<IValue> LanguageModel::takeStates(TokenSpan text, int64_t& past) {
+  for (size_t i = kept_.size(); past > 0 && i-- > 0;) {
+    if (!std::ranges::equal(kept_[i].text, text.first(static_cast<size_t>(past)))) continue;
+    std::vector<IValue> states = kept_[i].states;
+    if (config_.maxBeamWidth == 1) kept_.erase(kept_.begin() + static_cast<ptrdiff_t>(i));
+    return states;
+  }
+  past = 0;
+  std::vector<IValue> states;
+  for (const KeptState& s : states_) states.emplace_back(Tensor::empty(s.dtype, s.sizes));
+  return states;
+}
+
+// Those of rows of this step and the one before.
+void LanguageModel::keep(TokenSpan text, std::span<const IValue> states) {
+  const auto most = static_cast<size_t>(2 * config_.maxBatchSize);
+  if (kept_.size() >= most) kept_.erase(kept_.begin());
+  kept_.push_back({{text.begin(), text.end()}, {states.begin(), states.end()}});
+}
+
+// Logits of the last `count` tokens of a text, [count, vocabulary] at `to`. `past` tokens were computed before.
+bool LanguageModel::computeText(TokenSpan text, int64_t past, int64_t count, float* to, Diagnostics& diagnostics) {
+  std::vector<IValue> inputs = inputsOfText(entrance_, text);
+  if (isCached()) {
+    std::vector<IValue> states = takeStates(text, past);
+    for (IValue& input : inputs) input = rowsFrom(input, past);
+    inputs.insert(inputs.end(), states.begin(), states.end());
+  } else {
+    past = 0;
+  }
+  Result<std::vector<IValue>> out = method_->run(inputs, diagnostics, run_);
   if (!out) return false;
   Tensor logits = logitsOf(*out);
-  int64_t length = static_cast<int64_t>(text.size()), words = shape_.vocabulary;
+  if (isCached() && out->size() == states_.size() + 1) keep(text, std::span(*out).subspan(1));
+  int64_t length = static_cast<int64_t>(text.size()) - past, words = shape_.vocabulary;
   bool fits = logits.defined() && isFloating(logits.dtype()) && logits.rank() > 0 &&
               logits.size(logits.rank() - 1) == words && logits.numel() >= count * words &&
               (logits.numel() == length * words || logits.numel() == words);
@@ -204,7 +247,7 @@ bool LanguageModel::computeText(TokenSpan text, int64_t count, float* to, Diagno
 }
 
 // Each row by itself, so that what a text gets does not depend on the others.
-Result<Tensor> LanguageModel::stepWholeTexts(const StepBatch& batch, Diagnostics& diagnostics) {
+Result<Tensor> LanguageModel::stepTexts(const StepBatch& batch, Diagnostics& diagnostics) {
   TS_CHECK(static_cast<int64_t>(batch.texts.size()) == batch.rows());
   int64_t words = shape_.vocabulary;
   Tensor last = Tensor::empty(DType::Float32, Dims{batch.rows(), words});
@@ -215,7 +258,7 @@ Result<Tensor> LanguageModel::stepWholeTexts(const StepBatch& batch, Diagnostics
     int64_t count = all ? batch.lastTokenIds[row] - token : 1;
     float* own = last.data<float>() + r * words;
     float* to = all ? allLogits_.data<float>() + token * words : own;
-    if (!computeText(batch.texts[row], count, to, diagnostics)) return Failed{};
+    if (!computeText(batch.texts[row], batch.pastLengths[row], count, to, diagnostics)) return Failed{};
     token = batch.lastTokenIds[row];
     if (all) std::memcpy(own, to + (count - 1) * words, static_cast<size_t>(words) * sizeof(float));
   }
@@ -223,7 +266,7 @@ Result<Tensor> LanguageModel::stepWholeTexts(const StepBatch& batch, Diagnostics
 }
 
 Result<Tensor> LanguageModel::step(const StepBatch& batch, Diagnostics& diagnostics) {
-  if (!isCached()) return stepWholeTexts(batch, diagnostics);
+  if (!hasPools()) return stepTexts(batch, diagnostics);
   Result<std::vector<IValue>> out = outputs(batch, diagnostics);
   if (!out) return Failed{};
   Tensor logits = !out->empty() && out->at(0).isTensor() ? out->at(0).toTensor() : Tensor();

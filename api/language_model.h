@@ -49,7 +49,7 @@ class LanguageModel : public StepModel {
   // What a batcher is made with: Batcher::make(*model, model->cache(), model->limits(), diagnostics).
   const KvCacheConfig& cache() const { return cache_; }
   BatchLimits limits() const;
-  // Whether keys and values are kept; else each step computes whole texts.
+  // Whether something is kept of the tokens before; else each step computes whole texts.
   bool isCached() const { return config_.kvCacheType != KvCacheType::Disabled; }
   // Bytes of the pools: 2 * layers * kvHeads * headSize * bytes of an element * tokensPerBlock * blocks.
   int64_t cacheBytes() const;
@@ -68,8 +68,12 @@ class LanguageModel : public StepModel {
   bool findRoles(Diagnostics& diagnostics);
   static void unknownInput(const std::string& name, Diagnostics& diagnostics);
   Failed noLogits(int64_t rows, Diagnostics& diagnostics) const;
-  bool computeText(TokenSpan text, int64_t count, float* to, Diagnostics& diagnostics);
-  Result<Tensor> stepWholeTexts(const StepBatch& batch, Diagnostics& diagnostics);
+  bool hasPools() const { return tscompile::hasPools(config_.kvCacheType); }
+  bool computeText(TokenSpan text, int64_t past, int64_t count, float* to, Diagnostics& diagnostics);
+  IValue rowsFrom(const IValue& input, int64_t first) const;
+  std::vector<IValue> takeStates(TokenSpan text, int64_t& past);
+  void keep(TokenSpan text, std::span<const IValue> states);
+  Result<Tensor> stepTexts(const StepBatch& batch, Diagnostics& diagnostics);
 
   BuildConfig config_;
   LanguageModelShape shape_;
@@ -78,8 +82,15 @@ class LanguageModel : public StepModel {
   std::unique_ptr<Module> module_;
   std::unique_ptr<Method> method_;
   std::vector<std::string> inputs_;  // names
-  Entrance entrance_;                // without a cache: what these stand for
-  std::vector<Tensor> pools_;        // by layer, [blocks, 2, kvHeads, tokensPerBlock, headSize]
+  Entrance entrance_;                // without pools: what these stand for
+  // What was kept of texts, the latest last.
+  struct Kept {
+    std::vector<TokenId> text;
+    std::vector<IValue> states;
+  };
+  std::vector<KeptState> states_;
+  std::vector<Kept> kept_;
+  std::vector<Tensor> pools_;  // by layer, [blocks, 2, kvHeads, tokensPerBlock, headSize]
   Tensor allLogits_;
 };
 

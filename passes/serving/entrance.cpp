@@ -151,10 +151,9 @@ class Opening {
 
   bool takeLogits() {
     if (graph_.outputs().size() == 0) return fail(graph_.range, "expected logits, found no output");
+    Value* v = logitsOf(graph_);
     while (graph_.outputs().size() > 1) graph_.returnNode()->removeInput(graph_.outputs().size() - 1);
-    Value* v = graph_.output(0);
-    while (v && !v->type()->isTensor() && isCollection(v->node())) v = elementWithLogits(v->node());
-    if (!v || !v->type()->isTensor()) return fail(graph_.range, "logits are no tensor among what is returned");
+    if (!v) return fail(graph_.range, "logits are no tensor among what is returned");
     if (v != graph_.output(0)) {
       graph_.returnNode()->replaceInput(0, v);
       context_.facts.refresh();
@@ -277,6 +276,12 @@ class Opening {
 };
 
 }  // namespace
+
+Value* logitsOf(const Graph& graph) {
+  Value* v = graph.outputs().size() ? graph.output(0) : nullptr;
+  while (v && !v->type()->isTensor() && isCollection(v->node())) v = elementWithLogits(v->node());
+  return v && v->type()->isTensor() ? v : nullptr;
+}
 
 Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator,
                               Diagnostics& diagnostics) {

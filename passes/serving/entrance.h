@@ -38,6 +38,9 @@ struct Entrance {
 // these.
 Result<Entrance> openEntrance(Graph& graph, const OpRegistry& registry, Evaluator& evaluator, Diagnostics& diagnostics);
 
+// The tensor of logits among what the graph returns, by the same rules; null if there is none.
+Value* logitsOf(const Graph& graph);
+
 // What a model takes for one text: [1, tokens] each, or [tokens, 1].
 std::vector<IValue> inputsOfText(const Entrance& entrance, std::span<const int32_t> ids);
 

@@ -4,7 +4,7 @@
     check_decoders.py TOOL [--zoo] [--work DIR] [--inputs ids,ids+mask,ids+positions,ids+mask+positions] [--attention sdpa,eager]
                       [--forms pt,pt2,script] [ARCHITECTURE...]
 
-With --zoo, the decoders of decoder_zoo.py and decoder_zoo_more.py. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
+With --zoo, those of decoder_zoo.py, decoder_zoo_more.py and decoder_zoo_kinds.py. Models have random weights and are traced (pt), scripted or exported by torch.export (pt2)
 as they are, without a cache. Wants PyTorch 2 and transformers: `./dev oracle` says which
 Python has them. What was traced is kept in DIR and used again. Exits 1 if a model builds and says other tokens.
 """
@@ -19,9 +19,10 @@ import tempfile
 import warnings
 
 from decoder_zoo import ZOO
+from decoder_zoo_kinds import KINDS_ZOO
 from decoder_zoo_more import MORE_ZOO
 
-ZOO = {**ZOO, **MORE_ZOO}
+ZOO = {**ZOO, **MORE_ZOO, **KINDS_ZOO}
 
 warnings.filterwarnings("ignore")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -179,7 +180,7 @@ def export(name, attention, inputs, form, folder):
 
 
 def check(tool, folder, form, limit):
-    """'right', 'refused' or 'wrong', and what was said."""
+    """'right' and what is kept of texts, or 'refused' or 'wrong' and what was said."""
     built = os.path.join(folder, "built")
     run = subprocess.run([tool, "build", os.path.join(folder, "model.pt2" if form == "pt2" else "model.pt"), "-o", built, "-q", "--set", "max_seq_len=48",
                           "--set", "max_num_tokens=16"], capture_output=True, text=True, timeout=limit)
@@ -200,7 +201,8 @@ def check(tool, folder, form, limit):
             if golden["gaps"][i][at] >= TIE:
                 return "wrong", f"prompt {i}, token {at}: {token}, expected {want} (gap {golden['gaps'][i][at]:.3g})"
             break
-    return "right", ""
+    with open(os.path.join(built, "config.json")) as f:
+        return "right", json.load(f)["build_config"]["kv_cache_type"]
 
 
 def main():
@@ -237,7 +239,7 @@ def main():
                     result, said = "exported", ""
                 else:
                     result, said = check(options.tool, folder, form, options.limit)
-                counts[result] += 1
+                counts[f"{result} ({said})" if result == "right" else result] += 1
                 wrong |= result == "wrong"
                 print(f"{result:13} {case:50} {said[:200]}", flush=True)
     print(", ".join(f"{n} {what}" for what, n in sorted(counts.items())))

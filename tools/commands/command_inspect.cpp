@@ -194,7 +194,7 @@ class Inspector {
     };
     session_.out << path << ": a language model that was built\n";
     line("made by", "tscompile " + built->version);
-    bool isCached = built->config.kvCacheType != KvCacheType::Disabled;
+    const bool isCached = hasPools(built->config.kvCacheType);
     if (isCached)
       line("model",
            fmt::format("{}, {} of size {}, {} for keys, {} tokens", counted(static_cast<uint64_t>(s.layers), "layer"),
@@ -204,7 +204,9 @@ class Inspector {
     line("engine",
          fmt::format("{}, {}", built->engine.substr(built->engine.rfind('/') + 1), sizeText(built->engineBytes)));
     for (const std::string& plugin : built->plugins) line("plugin", plugin);
-    if (!isCached)
+    if (!built->states.empty())
+      line("cache", join(built->states, ", ", stateText));
+    else if (!isCached)
       line("cache", "none: each step computes whole texts");
     else
       line("cache",
@@ -217,6 +219,16 @@ class Inspector {
       line(rest, name + "=" + value);
       rest = "";
     }
+  }
+
+  // "float32 1x4xTx8", "int64 1x2" of two tokens.
+  static std::string stateText(const KeptState& s) {
+    std::string out = std::string(pythonName(s.dtype)) + " ";
+    for (size_t d = 0; d < s.sizes.size(); ++d) {
+      const bool grows = d == static_cast<size_t>(s.dim);
+      out += (d ? "x" : "") + (!grows ? std::to_string(s.sizes[d]) : s.most ? std::to_string(s.most) : "tokens");
+    }
+    return out;
   }
 
   void engineText(const EngineFile& file, uint64_t size, uint64_t tensorBytes, const Graph& graph) {

@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 namespace tscompile::test {
 namespace {
@@ -91,13 +93,14 @@ class Decoders : public testing::Test {
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/config.json"));
   }
 
-  // A warning says why, and texts that are served together are those of the model.
-  void expectServedByWholeTexts(const Decoder& decoder, const std::string& inputs) {
+  // Each text keeps what its next tokens need: `states` tensors besides its ids.
+  void expectServedByState(const Decoder& decoder, const std::string& inputs, int states) {
     expectServed(decoder, inputs);
-    auto model = LanguageModel::load(folder_, {}, diagnostics_);
-    ASSERT_TRUE(model) << messages();
-    EXPECT_FALSE(model->isCached());
-    EXPECT_EQ(diagnostics_.warningCount(), 1u) << messages();
+    Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+    ASSERT_TRUE(built) << messages();
+    EXPECT_EQ(built->config.kvCacheType, KvCacheType::State) << messages();
+    EXPECT_EQ(built->states.size(), static_cast<size_t>(states) + 1) << decoder.text();
+    EXPECT_EQ(diagnostics_.warningCount(), 0u) << messages();
   }
 
   const std::vector<std::vector<TokenId>> kPrompts{{3, 11, 7, 1}, {0, 12, 5, 5, 2, 9, 4}, {8}};
@@ -349,33 +352,31 @@ TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
   }
 }
 
-TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionHasNoCache) {
-  // And the text that the first difference is found in.
-  const std::pair<const char*, const char*> kMixing[] = {
+TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsKept) {
+  struct Mixing {
+    const char *text, *difference;  // which the first one of a cache of keys and values is found in
+    int states;                     // besides keys and values
+  };
+  const Mixing kMixing[] = {
       // each token sees the one before it
       {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %front : Tensor = aten::slice(%z, %1, %0, %1, %1)\n"
        "  %rest : Tensor = aten::slice(%z, %1, %0, %m1, %1)\n  %both : Tensor[] = prim::ListConstruct(%front, %rest)\n"
        "  %before : Tensor = aten::cat(%both, %1)\n  %x : Tensor = aten::add(%z, %before, %1)\n",
-       "%before : Tensor = aten::cat"},
+       "%before : Tensor = aten::cat", 1},
       // a sum of all tokens up to it
       {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n",
-       "%x : Tensor = aten::cumsum"},
-      // a factor by the length of the text
+       "%x : Tensor = aten::cumsum", 1},
+      // a factor by the length of the text, which is another for all tokens when more come: their sum is all that stays
       {"  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::div(%z, %s)\n",
-       "%x : Tensor = aten::div"},
+       "%x : Tensor = aten::div", -1},
   };
-  for (auto [mixing, node] : kMixing) {
+  for (const Mixing& m : kMixing) {
     Decoder d;
-    d.mixing = mixing;
+    d.mixing = m.text;
     expectRefused(d, "this model cannot be served: tokens that come piece by piece get other numbers here",
                   {"kv_cache_type=paged"});
-    EXPECT_NE(messages().find(node), std::string::npos) << messages();
-    expectServedByWholeTexts(d, "ip");
-    EXPECT_NE(messages().find("warning: each step computes whole texts, since no cache of keys and values is right for "
-                              "this model: this model cannot be served: tokens that come piece by piece"),
-              std::string::npos)
-        << messages();
-    EXPECT_NE(messages().find(node), std::string::npos) << messages();
+    EXPECT_NE(messages().find(m.difference), std::string::npos) << messages();
+    expectServedByState(d, "ip", 2 + m.states);
   }
   Decoder padded;
   padded.inputs = "%input_ids : Tensor";
@@ -383,10 +384,120 @@ TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionHasNoCache) {
       "  %is : Tensor = aten::ne(%input_ids, %1)\n  %at : Tensor = aten::cumsum(%is, %m1, %none)\n"
       "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
   expectRefused(padded, "this model cannot be served", {"kv_cache_type=paged"});
-  expectServedByWholeTexts(padded, "i");
+  expectServedByState(padded, "i", 3);
 }
 
-TEST_F(Decoders, WithoutACacheAnythingIsServedThatRuns) {
+// In place of attention.
+const std::string kConvolved =
+    "  %w3 : int[] = prim::Constant[value=[8, 1, 3]]()\n" + weight("filters", 8, 3, 0.7) +
+    "  %filter : Tensor = aten::reshape(%filters, %w3)\n  %one : int[] = prim::Constant[value=[1]]()\n"
+    "  %two : int[] = prim::Constant[value=[2]]()\n  %x.c : Tensor = aten::transpose(%x, %1, %2)\n"
+    "  %wide : Tensor = aten::conv1d(%x.c, %filter, %none, %one, %two, %one, %8)\n"
+    "  %cut : Tensor = aten::slice(%wide, %2, %0, %s, %1)\n  %rows.c : Tensor = aten::transpose(%cut, %1, %2)\n"
+    "  %o.h : Tensor = aten::reshape(%rows.c, %heads)\n  %o : Tensor = aten::transpose(%o.h, %1, %2)\n";
+
+TEST_F(Decoders, ConvolutionsKeepTheTokensThatTheySee) {
+  Decoder d;
+  d.attention = kConvolved;
+  expectServedByState(d, "ip", 2);
+  Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+  ASSERT_TRUE(built);
+  const KeptState rows{DType::Float32, Dims{1, 8, 0}, 2, 2}, ids{DType::Int64, Dims{1, 0}, 1, 2};
+  EXPECT_EQ(std::count(built->states.begin(), built->states.end(), rows), 1);
+  EXPECT_EQ(std::count(built->states.begin(), built->states.end(), ids), 1);
+  // A folder that says something else is refused.
+  std::ifstream in(folder_ + "/config.json");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  for (auto [old, by] : {std::pair("\"dim\": 2", "\"dim\": 9"), std::pair("\"dtype\": \"float32\"", "\"dtype\": 3"),
+                         std::pair("\"most\": 2", "\"most\": -1"), std::pair("\"states\": [", "\"states\": [7, ")}) {
+    std::string other = text;
+    ASSERT_NE(other.find(old), std::string::npos) << old;
+    other.replace(other.find(old), std::string(old).size(), by);
+    std::ofstream(folder_ + "/config.json") << other;
+    diagnostics_ = Diagnostics();
+    EXPECT_FALSE(LanguageModel::load(folder_, {}, diagnostics_));
+    EXPECT_NE(messages().find("states are not what a build writes"), std::string::npos) << messages();
+  }
+}
+
+TEST_F(Decoders, RecurrentLayersKeepTheirState) {
+  const std::string layer =
+      weight("w.ih", 24, 8, 0.7) + weight("w.hh", 24, 8, 0.9) +
+      "  %h.sizes : int[] = prim::ListConstruct(%1, %b, %8)\n"
+      "  %h0 : Tensor = aten::zeros(%h.sizes, %6, %none, %none, %none)\n"
+      "  %weights : Tensor[] = prim::ListConstruct(%w.ih, %w.hh)\n"
+      "  %rows.r : Tensor, %h1 : Tensor = aten::gru(%x, %h0, %weights, %no, %1, %drop, %no, %no, %yes)\n"
+      "  %o.h : Tensor = aten::reshape(%rows.r, %heads)\n  %o : Tensor = aten::transpose(%o.h, %1, %2)\n";
+  Decoder d;
+  d.attention = layer;
+  expectServedByState(d, "ip", 1);
+  Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+  ASSERT_TRUE(built);
+  EXPECT_EQ(built->states.back(), (KeptState{DType::Float32, Dims{0, 1, 1, 8}, 0, 1}));
+}
+
+TEST_F(Decoders, LoopsOverTokensKeepWhatTheyCarry) {
+  Decoder d;
+  d.attention =
+      "  %z.sizes : int[] = prim::ListConstruct(%b, %8)\n  %rows.l : Tensor[] = prim::ListConstruct()\n"
+      "  %z0 : Tensor = aten::zeros(%z.sizes, %6, %none, %none, %none)\n"
+      "  %z.n : Tensor = prim::Loop(%s, %yes, %z0)\n    block0(%i : int, %z : Tensor):\n"
+      "      %xi : Tensor = aten::select(%x, %1, %i)\n      %t : Tensor = aten::tanh(%z)\n"
+      "      %next : Tensor = aten::add(%t, %xi, %1)\n      %l : Tensor[] = aten::append(%rows.l, %next)\n"
+      "      -> (%yes, %next)\n  %rows.r : Tensor = aten::stack(%rows.l, %1)\n"
+      "  %o.h : Tensor = aten::reshape(%rows.r, %heads)\n  %o : Tensor = aten::transpose(%o.h, %1, %2)\n";
+  expectServedByState(d, "ip", 1);
+}
+
+TEST_F(Decoders, AttentionOfAnyKindKeepsItsKeysAndValues) {
+  // Scores that heads exchange before their softmax.
+  Decoder d;
+  d.attention = kRows + "  %later : Tensor = aten::gt(%at.m, %row)\n  %k.t : Tensor = aten::transpose(%k, %2, %3)\n" +
+                weight("talk", 2, 2, 0.8) +
+                "  %scores : Tensor = aten::matmul(%q, %k.t)\n  %last : int[] = prim::Constant[value=[0, 2, 3, 1]]()\n"
+                "  %first : int[] = prim::Constant[value=[0, 3, 1, 2]]()\n"
+                "  %s.p : Tensor = aten::permute(%scores, %last)\n  %s.t : Tensor = aten::linear(%s.p, %talk, %none)\n"
+                "  %s.b : Tensor = aten::permute(%s.t, %first)\n"
+                "  %masked : Tensor = aten::masked_fill(%s.b, %later, %far)\n"
+                "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o : Tensor = aten::matmul(%p, %v)\n";
+  expectServedByState(d, "ip", 2);
+}
+
+TEST_F(Decoders, StatesAreTheSameWithBeamsAndInPieces) {
+  Decoder d;
+  d.attention = kConvolved;
+  auto tokensWith = [&](const std::vector<std::string>& settings) {
+    EXPECT_TRUE(builds(d, settings)) << messages();
+    return served(9);
+  };
+  auto want = tokensWith({"kv_cache_type=disabled"});
+  EXPECT_EQ(tokensWith({"kv_cache_type=state"}), want);
+  EXPECT_EQ(tokensWith({"kv_cache_type=state", "max_num_tokens=8", "max_beam_width=2"}), want);
+  EXPECT_EQ(tokensWith({"kv_cache_type=state", "kv_cache_blocks=2", "tokens_per_block=16", "max_seq_len=24"}), want);
+}
+
+// All tokens at once.
+const char* const kMeans =
+    "  %mean : Tensor = aten::mean(%logits, %mean.dims, %yes, %none)\n"
+    "  %t : Tensor = aten::add(%logits, %mean, %1)\n  return (%t)\n";
+
+TEST_F(Decoders, WhatHasNoStateIsServedByWholeTexts) {
+  Decoder d;
+  d.positions += "  %mean.dims : int[] = prim::Constant[value=[1]]()\n";
+  d.returned = kMeans;
+  expectServed(d);
+  EXPECT_EQ(diagnostics_.warningCount(), 1u) << messages();
+  EXPECT_NE(messages().find("warning: each step computes whole texts, since no cache of keys and values is right for "
+                            "this model"),
+            std::string::npos)
+      << messages();
+  auto model = LanguageModel::load(folder_, {}, diagnostics_);
+  ASSERT_TRUE(model) << messages();
+  EXPECT_FALSE(model->isCached());
+  expectRefused(d, "its logits depend on all tokens at once", {"kv_cache_type=state"});
+}
+
+TEST_F(Decoders, WithoutAttentionAnythingIsServedThatRuns) {
   // No attention at all, logits of the last token alone, in a dictionary, and a mask of floats.
   Decoder d;
   d.inputs = "%attention_mask : Float(*, *), %input_ids : Tensor";
@@ -398,12 +509,16 @@ TEST_F(Decoders, WithoutACacheAnythingIsServedThatRuns) {
   d.returned =
       "  %l : str = prim::Constant[value=\"logits\"]()\n  %last : Tensor = aten::select(%logits, %1, %m1)\n"
       "  %t : Dict(str, Tensor) = prim::DictConstruct(%l, %last)\n  return (%t)\n";
-  ASSERT_TRUE(builds(d)) << messages();
-  EXPECT_NE(messages().find("no causal attention was found"), std::string::npos) << messages();
+  ASSERT_TRUE(builds(d, {"kv_cache_type=disabled"})) << messages();
   auto model = LanguageModel::load(folder_, {}, diagnostics_);
   ASSERT_TRUE(model) << messages();
   EXPECT_FALSE(model->isCached());
   EXPECT_EQ(model->cacheBytes(), 0);
+  auto want = served(9);
+  ASSERT_TRUE(builds(d)) << messages();
+  EXPECT_EQ(served(9), want);
+  model = LanguageModel::load(folder_, {}, diagnostics_);
+  EXPECT_EQ(model->config().kvCacheType, KvCacheType::State);
 }
 
 TEST_F(Decoders, TokensMayComeBeforeTexts) {
@@ -417,7 +532,9 @@ TEST_F(Decoders, TokensMayComeBeforeTexts) {
   d.before = "";
   d.returned = "  %t : Tensor = aten::transpose(%logits, %0, %1)\n  return (%t)\n";
   ASSERT_TRUE(builds(d)) << messages();
-  EXPECT_NE(messages().find("the model takes [tokens, batch]"), std::string::npos) << messages();
+  Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
+  ASSERT_TRUE(built) << messages();
+  EXPECT_EQ(built->config.kvCacheType, KvCacheType::State);
   Result<Module> module = loaded(d);
   for (const std::vector<TokenId>& prompt : kPrompts) {
     std::vector<int64_t> ids(prompt.begin(), prompt.end());
@@ -433,7 +550,7 @@ TEST_F(Decoders, TokensMayComeBeforeTexts) {
   }
 }
 
-TEST_F(Decoders, WithoutACacheTextsAreAsLongAsTheModelRuns) {
+TEST_F(Decoders, WithoutBlocksTextsAreAsLongAsTheModelRuns) {
   Decoder d;
   d.mixing = "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %x : Tensor = aten::cumsum(%z, %1, %none)\n";
   d.positions =
@@ -443,7 +560,7 @@ TEST_F(Decoders, WithoutACacheTextsAreAsLongAsTheModelRuns) {
   ASSERT_TRUE(builds(d)) << messages();
   auto model = LanguageModel::load(folder_, {}, diagnostics_);
   ASSERT_TRUE(model) << messages();
-  EXPECT_FALSE(model->isCached());
+  EXPECT_EQ(model->config().kvCacheType, KvCacheType::State);
   EXPECT_LE(model->config().maxSeqLen, kPositions);
   EXPECT_FALSE(builds(d, {"max_seq_len=100"}));
 }
