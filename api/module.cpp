@@ -8,6 +8,7 @@
 #include "api/other_sizes.h"
 #include "api/saved_plugins.h"
 #include "frontend/text/parse.h"
+#include "ir/analysis/constant_numbers.h"
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
@@ -76,6 +77,7 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   Result<OpenedArchive> archive = openArchive(path, *state->registry, options.limits, diagnostics);
   if (!archive) return Failed{};
   state->text = std::move(archive->text);
+  takeConstantsAsNumbers(state->text, *state->registry);
   state->objects = std::move(archive->objects);
   state->defaults = std::move(archive->defaults);
   Module m;
@@ -113,6 +115,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   for (const std::string& file : options.weights) good &= state->weights.addFile(file, diagnostics, options.limits);
   if (!good || !checkPair(*given, state->weights.metadata(), diagnostics)) return Failed{};
   state->text = std::move(*text);
+  takeConstantsAsNumbers(state->text, *state->registry);
   state->source = std::move(given);
   state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());
   if (state->text.module) bindDump(*state);

@@ -290,7 +290,7 @@ class Freezer {
       Symbol name = attributeName(n);
       const IValue* v = object->find(name);
       if (!v || written.contains(object, name)) continue;
-      if (v->isObject()) {
+      if (v->isObject() && !fitsConstant(*v)) {
         paths_.try_emplace(&v->toObject(), paths_[object] + std::string(name.text()) + ".");
       } else if (fitsConstant(*v) && isInstance(*v, withoutRefinement(n->output()->type()))) {
         n->output()->replaceAllUsesWith(constantFor(n, object, name, *v));

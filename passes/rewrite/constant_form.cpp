@@ -5,12 +5,17 @@ namespace {
 
 bool isDefinedTensor(const IValue& v) { return v.isTensor() && v.tensorImpl(); }
 
+// Weights of a built-in class, such as those of quantised layers: its methods change nothing.
+bool isPackedWeights(const IValue& v) {
+  return v.isObject() && v.toObject().type->name().starts_with("__torch__.torch.classes.");
+}
+
 bool isPlain(const IValue& v) { return v.isNone() || v.isNumber() || v.isString() || v.isDevice(); }
 
 }  // namespace
 
 bool fitsConstant(const IValue& value) {
-  if (isDefinedTensor(value)) return true;
+  if (isDefinedTensor(value) || isPackedWeights(value)) return true;
   if (value.isList() && value.toList().elementType->isTensor()) {
     for (const IValue& item : value.toList().items)
       if (!isDefinedTensor(item)) return false;

@@ -1,5 +1,6 @@
 #include "runtime/engine/engine.h"
 
+#include "ir/values/quantization.h"
 #include "runtime/call/run_observer.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/optimize/optimize.h"
@@ -30,13 +31,27 @@ bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors
   constexpr int kMaxDepth = 16;
   constexpr size_t kMaxSigned = size_t{1} << 20;
   if (depth > kMaxDepth || into.size() > kMaxSigned) return false;
-  enum : int64_t { kNone = -1, kTensor = -2, kList = -3, kInt = -4, kFloat = -5, kBool = -6, kUndefined = -7 };
+  enum : int64_t {
+    kNone = -1,
+    kTensor = -2,
+    kList = -3,
+    kInt = -4,
+    kFloat = -5,
+    kBool = -6,
+    kUndefined = -7,
+    kGrid = -8
+  };
   if (v.isTensor()) {
     if (!v.tensorImpl()) {
       into.push_back(kUndefined);
       return true;
     }
     const TensorImpl& t = *v.tensorImpl();
+    if (isQuantized(t.dtype())) {
+      const Quantization* q = t.storage()->quantization();
+      if (!q || !q->isPerTensor() || t.dtype() == DType::QInt32) return false;
+      into.insert(into.end(), {kGrid, std::bit_cast<int64_t>(q->scale), q->zeroPoint});
+    }
     into.insert(into.end(), {kTensor, static_cast<int64_t>(t.dtype()), t.rank()});
     into.insert(into.end(), t.sizes().begin(), t.sizes().end());
     into.insert(into.end(), t.strides().begin(), t.strides().end());

@@ -79,7 +79,7 @@ bool takesTensor(const Argument& a) {
 
 // Whether a network could only call the operator on tensors without knowing what it gives.
 bool lacksShapes(const Node& node, const OpDef& def) {
-  if (def.infer || def.scalar || def.has(Trait::ReadsGeometry)) return false;
+  if (def.infer || def.convert || def.scalar || def.has(Trait::ReadsGeometry)) return false;
   auto isTensor = [](TypePtr t) { return t->isTensor() || t->isListOf(TypeKind::Tensor) || t->is(TypeKind::Any); };
   return std::any_of(node.inputs().begin(), node.inputs().end(),
                      [&](const Use& u) { return isTensor(u.value->type()); });
@@ -151,11 +151,9 @@ Verdict ofOperator(const Node& node, const Operator& op) {
   for (const Use& u : node.inputs()) {
     if (!u.value->type()->isTensor()) continue;
     DType d = u.value->type()->tensor().dtype;
-    if (d != DType::Undefined && !def.dtypes.empty() && !def.dtypes.contains(d))
-      return {Reason::DType,
-              op.quantized() && isQuantized(d)
-                  ? fmt::format("engines have no {} for {}", name, pythonName(d))
-                  : fmt::format("{} is not implemented for {}, in no place", name, pythonName(d)),
+    const DTypeSet& dtypes = op.quantized() && isQuantized(d) ? op.quantized()->dtypes : def.dtypes;
+    if (d != DType::Undefined && !dtypes.empty() && !dtypes.contains(d))
+      return {Reason::DType, fmt::format("{} is not implemented for {}, in no place", name, pythonName(d)),
               "cast the argument"};
     break;
   }
@@ -211,7 +209,7 @@ EngineUse engineUse(const Operator& op) {
     return {};
   if (def.has(Trait::ReadsGeometry) || def.scalar) return {"", "always"};
   if (op.schema().isMutable()) return {"kernel", ""};
-  if (def.has(Trait::DependsOnElements) || !def.infer) return {"", "if known"};
+  if (def.has(Trait::DependsOnElements) || (!def.infer && !def.convert)) return {"", "if known"};
   if (mayGiveViews(op) && !def.hasSessionConverter()) return {"view", "if known"};
   return {def.convert ? "native" : "kernel", "if known"};
 }

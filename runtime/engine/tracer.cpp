@@ -3,12 +3,17 @@
 #include "ir/operators/private_writes.h"
 #include "ir/values/loop_limits.h"
 #include "runtime/call/argument_check.h"
+#include "runtime/call/quantized_arguments.h"
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/constant_value.h"
 #include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
+#include <unordered_set>
 
 namespace tscompile {
 class TracedGraphMaker {
@@ -67,8 +72,19 @@ class TracedGraphMaker {
     } else if (std::optional<Refusal> refusal = complete(step)) {
       return refusal;
     }
+    step.isFixed = isFixed(step);
+    if (step.isFixed) fixed_.insert(step.outputs.begin(), step.outputs.end());
     body.steps.push_back(std::move(step));
     return std::nullopt;
+  }
+
+  // Whether it gives the same each time. A list that two nodes know may be changed by one of them.
+  bool isFixed(const Step& step) const {
+    if (step.isConstant) return true;
+    const bool isList = step.node->kind() == sym::ListConstruct && step.node->output()->useCount() == 1;
+    const bool isPure = step.op && !step.op->schema().isMutable() && !step.op->has(Trait::Random);
+    return step.obstacle.ok() && !step.isWritten && (isList || isPure) &&
+           std::all_of(step.inputs.begin(), step.inputs.end(), [&](uint32_t slot) { return fixed_.contains(slot); });
   }
 
   std::optional<Refusal> complete(Step& step) {
@@ -93,6 +109,7 @@ class TracedGraphMaker {
   AliasAnalysis alias_;
   OverloadCache overloads_;
   ValueTable<uint32_t> slots_;
+  std::unordered_set<uint32_t> fixed_;
 };
 
 std::optional<TracedGraph> TracedGraph::make(const Graph& graph, const OpRegistry& registry,
@@ -131,9 +148,10 @@ class Tracer : private OperatorTracer {
   }
 
   IValue symbolicInput(const IValue& v) {
-    if (v.isTensor() && v.tensorImpl() && isQuantized(v.tensorImpl()->dtype()))
-      refuse(Reason::DType, fmt::format("an input is {}", pythonName(v.tensorImpl()->dtype())));
-    if (v.isTensor() && v.tensorImpl()) return tensors_.makeInput(nextTensor_++, v.toTensor());
+    if (v.isTensor() && v.tensorImpl()) {
+      Tensor input = tensors_.makeInput(nextTensor_++, v.toTensor());
+      return isQuantizedTensor(v) ? unpackInput(tensors_, input, v.toTensor()) : input;
+    }
     if (!v.isList()) return v;
     std::vector<IValue> items;
     for (const IValue& item : v.toList().items) items.push_back(symbolicInput(item));
@@ -148,13 +166,21 @@ class Tracer : private OperatorTracer {
     std::vector<const IValue*> arguments;
     size_t resultCount;
     bool symbolic = false;   // some argument is, or holds, a tensor of the network
+    bool quantized = false;  // some argument is, or holds, a quantised tensor
     bool isWritten = false;  // some node may write what a result refers to
     bool trains = false;     // it writes arguments beside what its schema says
 
     void take(const IValue& argument) {
       arguments.push_back(&argument);
       symbolic |= NetworkTensors::isSymbolic(argument);
+      quantized |= holdsQuantized(argument);
     }
+    // The record for quantised tensors where the first one is.
+    const OpDef& def() const {
+      return op.quantized() && takesQuantized(arguments.data(), arguments.size()) ? *op.quantized() : op.def();
+    }
+    // Whether the converter knows what quantised tensors are.
+    bool isForConverter() const { return !quantized || def().isForQuantized() || def().dtypes.empty(); }
   };
 
   void run(const TracedGraph::Body& body) {
@@ -210,6 +236,7 @@ class Tracer : private OperatorTracer {
 
   void run() {
     const TracedGraph::Step& s = *step_;
+    if (s.isFixed && takePacked(s)) return;
     std::vector<IValue> results(s.outputs.size() + 1);
     if (!s.op) {
       structure(results);
@@ -220,7 +247,20 @@ class Tracer : private OperatorTracer {
       call.trains = s.op->trains(*s.node);
       apply(call, results);
     }
+    if (s.isFixed && results[0].isObject()) keepPacked(s, results[0]);
     for (size_t i = 0; i < s.outputs.size(); ++i) slots_[s.outputs[i]] = std::move(results[i]);
+  }
+
+  bool takePacked(const TracedGraph::Step& s) {
+    std::lock_guard lock(traced_.packed_->mutex);
+    auto known = traced_.packed_->weights.find(s.outputs.empty() ? UINT32_MAX : s.outputs[0]);
+    if (known == traced_.packed_->weights.end()) return false;
+    slots_[s.outputs[0]] = known->second;
+    return true;
+  }
+  void keepPacked(const TracedGraph::Step& s, IValue& made) {
+    std::lock_guard lock(traced_.packed_->mutex);
+    made = traced_.packed_->weights.try_emplace(s.outputs[0], made).first->second;
   }
 
   void apply(const Call& c, std::vector<IValue>& results) {
@@ -272,15 +312,18 @@ class Tracer : private OperatorTracer {
 
   void layers(const Call& c, std::vector<IValue>& results) {
     const Operator& op = c.op;
-    const OpDef& def = op.def();
-    if (def.scalar || !def.kernel || !def.infer || (c.symbolic && op.has(Trait::DependsOnElements)))
+    const OpDef& def = c.def();
+    const bool hasShapes = def.infer || def.convert;
+    if (def.scalar || !def.kernel || !hasShapes || (c.symbolic && def.has(Trait::DependsOnElements)))
       refuse(Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", op.fullName()));
     checkArguments(op, c.arguments.data(), c.arguments.size());
-    checkDType(c);
+    checkDType(c, def);
     noteStrides(c);
     InferCall infer(op, c.arguments.data(), c.arguments.size());
-    def.infer(infer);
-    if (mayGiveViews(op) && !def.hasSessionConverter() && views(c, infer, results)) return;
+    // Views of quantised tensors are those of all others.
+    const bool givesViews = mayGiveViews(op);
+    if (InferFunction sizes = givesViews ? op.def().infer : def.infer) sizes(infer);
+    if (givesViews && !def.hasSessionConverter() && views(c, infer, results)) return;
     ConvertCall call(node(), op, c.arguments.data(), c.arguments.size(), &infer, results.data(), c.resultCount,
                      context_, tensors_, *this);
     if (op.schema().isMutable() && !traced_.hasWrites_) {
@@ -290,16 +333,22 @@ class Tracer : private OperatorTracer {
       requireFirstWritten(c, infer);
       network_->writes = true;
       for (size_t i = 0; i < c.resultCount; ++i) results[i] = *c.arguments[0];
-      return convertToKernel(call);
+      return toKernel(c, infer, call);
     }
     network_->writes |= c.trains;
     // A network whose memory is written is computed node by node.
-    if (traced_.hasWrites_ || !def.convert) return convertToKernel(call);
+    if (traced_.hasWrites_ || !def.convert) return toKernel(c, infer, call);
     if (def.hasSessionConverter()) return convertBySession(call, results);
-    native_ ? def.convert(call) : convertToKernel(call);
+    native_&& c.isForConverter() ? def.convert(call) : toKernel(c, infer, call);
     for (size_t i = 0; i < c.resultCount; ++i)
       if (results[i].isNone())
         refuse(Reason::Limit, fmt::format("the converter of {} left output {} unset", op.fullName(), i + 1));
+  }
+
+  static void toKernel(const Call& c, const InferCall& infer, ConvertCall& call) {
+    bool isPlain = !c.quantized && c.def().infer;
+    for (size_t i = 0; i < infer.resultCount(); ++i) isPlain &= !isQuantized(infer.inferred(i).tensor.dtype);
+    isPlain ? convertToKernel(call) : convertQuantizedToKernel(call);
   }
 
   // A converter that others have written may do anything.
@@ -350,12 +399,12 @@ class Tracer : private OperatorTracer {
     }
   }
 
-  void checkDType(const Call& c) const {
+  void checkDType(const Call& c, const OpDef& def) const {
     const Operator& op = c.op;
-    if (op.def().dtypes.empty()) return;
+    if (def.dtypes.empty()) return;
     for (const IValue* v : c.arguments) {
       if (!v->isTensor()) continue;
-      if (v->tensorImpl() && !op.def().dtypes.contains(v->tensorImpl()->dtype()))
+      if (v->tensorImpl() && !def.dtypes.contains(v->tensorImpl()->dtype()))
         refuse(Reason::DType,
                fmt::format("{} is not implemented for {}", op.fullName(), pythonName(v->tensorImpl()->dtype())));
       return;
@@ -426,7 +475,10 @@ class Tracer : private OperatorTracer {
       return list;
     }
     if (!v.isTensor() || !v.tensorImpl()) return tensors_.valueOf(v);
-    NetValue out = tensors_.valueOf(v.tensorImpl()->storage()->isSymbolic() ? v : copyOf(v));
+    const IValue made = v.tensorImpl()->storage()->isSymbolic() ? v : copyOf(v);
+    NetValue out;
+    out.kind = NetValue::Kind::Tensor;
+    out.tensor = isQuantizedTensor(made) ? packOutput(tensors_, made.toTensor()) : tensors_.idOf(made.toTensor());
     NetBuffer& buffer = network_->buffers[(*network_)[out.tensor].buffer];
     buffer.escapes |= buffer.kind == NetBuffer::Kind::Inner;
     return out;

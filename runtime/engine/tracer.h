@@ -12,8 +12,10 @@
 #include "runtime/interpreter/structure_runner.h"
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace tscompile {
@@ -40,6 +42,7 @@ class TracedGraph {
     IValue constant;
     std::vector<uint32_t> inputs, outputs;  // slots
     bool isConstant = false;
+    bool isFixed = false;      // made of constants alone
     bool isWritten = false;    // some node may write what an output refers to
     std::vector<Body> bodies;  // of control flow: the sizes say which of them run, and how often
     Verdict obstacle;          // inside of such: why no network can have it, if it is run
@@ -54,6 +57,13 @@ class TracedGraph {
   uint32_t slotCount_ = 0;
   bool hasWrites_ = false;
   std::shared_ptr<const StructureRunner> structures_;
+  // Packed weights that nodes make of constants, by slot: the first tracing makes them, so that all plans find the same
+  // ones in the store.
+  struct Packed {
+    std::mutex mutex;
+    std::unordered_map<uint32_t, IValue> weights;
+  };
+  std::shared_ptr<Packed> packed_ = std::make_shared<Packed>();
 };
 
 }  // namespace tscompile

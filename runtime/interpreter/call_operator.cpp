@@ -1,6 +1,7 @@
 #include "runtime/interpreter/call_operator.h"
 
 #include "runtime/call/argument_check.h"
+#include "runtime/call/quantized_arguments.h"
 #include "runtime/reference/loops/copy.h"
 
 namespace tscompile {
@@ -53,16 +54,6 @@ void copyInto(const IValue& target, const IValue& value) {
   }
   requireWritable(to);
   copyTensor(to, from);
-}
-
-// Whether the first tensor, or that of the first list, is quantised.
-bool takesQuantized(const IValue* const* arguments, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const IValue* v = arguments[i];
-    if (v->isList() && !v->toList().items.empty()) v = &v->toList().items[0];
-    if (v->isTensor() && v->tensorImpl()) return isQuantized(v->tensorImpl()->dtype());
-  }
-  return false;
 }
 
 // Its record computes the whole result; of in-place variants too.

@@ -41,15 +41,16 @@ void ConvLayer::takeMargin(const Dims& before, const Dims& behind) {
 }
 
 void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
-  storage_ = storage;
-  std::string name = fmt::format("{} in {} groups, {}x{}{}", tactic_->name, shape_.groups, shape_.strideHeight,
-                                 shape_.strideWidth, form_.name);
+  storage_ = storage = exactStorage(storage);
+  std::string name = keyOf(fmt::format("{} in {} groups, {}x{}{}", tactic_->name, shape_.groups, shape_.strideHeight,
+                                       shape_.strideWidth, form_.name));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
-  packed_ = store.get(name, weight_, [&] {
+  packed_ = store.get(name, sourceOf(weight_), [&] {
     Tensor packed = packedBuffer(tactic_->packedBytes(shape_, storage));
     tactic_->pack(shape_, scaled().data<float>(), storage, packed.raw());
     return packed;
   });
+  if (holdsIntegers()) weight_ = Tensor();
   // Kernels read the bias of blocked channels in whole blocks.
   if (!bias.defined() || bias.numel() % kBlock == 0) return;
   Tensor padded = Tensor::zeros(DType::Float32, Dims{channelBlocks(bias.numel()) * kBlock});

@@ -2,6 +2,7 @@
 // two-dimensional ones.
 #pragma once
 
+#include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/kernels/conv.h"
 
@@ -16,7 +17,7 @@ struct WeightForm {
   std::function<Tensor(const Tensor&)> make;  // [outChannels][inChannels / groups][kernelHeight][kernelWidth]; or none
 };
 
-class ConvLayer : public ProductLayer {
+class ConvLayer : public ProductLayer, public IntegerWeights {
  public:
   ConvLayer(const Node* node, const ConvShape& shape, Tensor weight, WeightForm form = {})
       : ProductLayer(node), shape_(shape), weight_(std::move(weight)), form_(std::move(form)) {}

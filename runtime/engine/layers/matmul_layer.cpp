@@ -13,11 +13,13 @@ void MatmulLayer::run(Frame& frame) const {
 }
 
 void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
+  // Few rows wait for the weights: half as many bytes are as exact.
+  storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : storage);
   packed_ = {.k = k_, .n = n_, .storage = storage};
   // One matrix may be used as it is and transposed.
-  std::string name = fmt::format("matmul {}x{} by {}, {}", k_, n_, rowStride_, columnStride_);
+  std::string name = keyOf(fmt::format("matmul {}x{} by {}, {}", k_, n_, rowStride_, columnStride_));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
-  data_ = store.get(name, weight_, [&] {
+  data_ = store.get(name, sourceOf(weight_), [&] {
     Tensor packed = packedBuffer(packedBytes(k_, n_, storage));
     if (!scale_.defined()) {
       packMatrix(k_, n_, weight_.data<float>(), rowStride_, columnStride_, storage, packed.raw());
@@ -32,6 +34,7 @@ void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
     return packed;
   });
   packed_.data = data_.raw();
+  if (holdsIntegers()) weight_ = Tensor();
 }
 
 void BatchedMatmulLayer::run(Frame& frame) const {

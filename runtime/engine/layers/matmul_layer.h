@@ -1,13 +1,14 @@
 // Matrix products: with constant right sides, packed once, and batches of products of two tensors.
 #pragma once
 
+#include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/kernels/gemm.h"
 
 namespace tscompile {
 
 // [m, k] x constant [k, n]
-class MatmulLayer : public ProductLayer {
+class MatmulLayer : public ProductLayer, public IntegerWeights {
  public:
   // The weight's element [i, j] is at i * rowStride + j * columnStride of `weight`.
   MatmulLayer(const Node* node, Tensor weight, int64_t m, int64_t k, int64_t n, int64_t rowStride, int64_t columnStride,

@@ -1,6 +1,7 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/optimize/optimize.h"
@@ -11,6 +12,14 @@
 
 namespace tscompile {
 namespace {
+
+// The cheapest by the model among those that add products and nothing else.
+const ConvTactic& exactTactic(const ConvShape& shape) {
+  const ConvTactic* best = &kIm2colConv;
+  for (const ConvTactic& t : convTactics())
+    if (&t != findConvTactic(kWinogradConv.name) && t.accepts(shape) && t.cost(shape) < best->cost(shape)) best = &t;
+  return *best;
+}
 
 class LayoutAssigner {
  public:
@@ -32,7 +41,9 @@ class LayoutAssigner {
           layer = std::move(moved);
         else
           elementwise(*pointwise);
-      } else if (auto* cat = dynamic_cast<CatLayer*>(layer.get()))
+      } else if (auto* steps = dynamic_cast<StepLayer*>(layer.get()))
+        onSteps(*steps);
+      else if (auto* cat = dynamic_cast<CatLayer*>(layer.get()))
         joining(*cat);
       else
         allPlain(*layer);
@@ -200,8 +211,9 @@ class LayoutAssigner {
 
   void convolution(ConvLayer& layer) {
     current_ = layer.node;
-    layer.setTactic(
-        chooseConvTactic(layer.shape(), options_, options_.threads > 0 ? options_.threads : defaultThreads()));
+    const int threads = options_.threads > 0 ? options_.threads : defaultThreads();
+    layer.setTactic(layer.holdsIntegers() ? exactTactic(layer.shape())
+                                          : chooseConvTactic(layer.shape(), options_, threads));
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;
     const ConvShape& s = layer.shape();
@@ -272,6 +284,16 @@ class LayoutAssigner {
       else if (n_[id].numel != 1)
         id = channelConstant(id);
     }
+    markBlocked(layer.outputs[0]);
+  }
+
+  void onSteps(StepLayer& layer) {
+    current_ = layer.node;
+    const Dims sizes = n_[layer.outputs[0]].sizes;
+    auto fits = [&](TensorId id) { return n_[id].sizes == sizes && fitsBlocks(id, sizes); };
+    layer.blocked = isBlockedItself(layer.inputs[0]) && std::all_of(layer.inputs.begin(), layer.inputs.end(), fits);
+    if (!layer.blocked) return allPlain(layer);
+    for (TensorId& id : layer.inputs) id = blocked(id);
     markBlocked(layer.outputs[0]);
   }
 

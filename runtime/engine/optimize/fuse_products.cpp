@@ -1,3 +1,4 @@
+#include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/product_layer.h"
@@ -34,6 +35,8 @@ class ProductFuser {
   // Takes in what follows, one layer at a time, until there is an activation or something else.
   void extend(size_t i) {
     auto& product = static_cast<ProductLayer&>(*n_.layers[i]);
+    auto* integers = dynamic_cast<IntegerWeights*>(&product);
+    if (integers && integers->holdsIntegers()) return;  // sums with what is added would be rounded
     while (product.activation == Activation::None) {
       TensorId t = product.outputs[0];
       size_t next = uses_.soleReader(t);

@@ -1,8 +1,10 @@
-// torchvision's operators: suppression of overlapping boxes, and pooling of regions of interest.
+// torchvision's operators: suppression of overlapping boxes, pooling of regions of interest, deformable convolutions.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
+#include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
+#include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
 
 #include <algorithm>
@@ -325,6 +327,111 @@ void roiKernel(KernelCall& call) {
   out.store();
 }
 
+// ---- deform_conv2d(input, weight, offset, mask, bias, stride h, w, padding h, w, dilation h, w, groups,
+//                    offset groups, use_mask) ----
+
+struct DeformCall {
+  Tensor input, weight, offset, mask, bias;
+  int64_t step[2], pad[2], dilation[2], groups, offsetGroups;
+};
+
+int64_t deformedSize(const InferCall& call, const TensorInfo& x, const TensorInfo& w, size_t d) {
+  const int64_t step = call.integer(5 + d), pad = call.integer(7 + d), dilation = call.integer(9 + d);
+  call.require(step > 0 && pad >= 0 && dilation > 0, "stride {}, padding {} and dilation {} make no convolution", step,
+               pad, dilation);
+  if (!isKnownSize(x.sizes[2 + d]) || !isKnownSize(w.sizes[2 + d])) return kUnknownSize;
+  return (x.sizes[2 + d] + 2 * pad - dilation * (w.sizes[2 + d] - 1) - 1) / step + 1;
+}
+
+void inferDeform(InferCall& call) {
+  TensorInfo x = call.tensor(0), w = call.tensor(1), offset = call.tensor(2), mask = call.tensor(3);
+  for (const TensorInfo& t : {x, w, offset})
+    call.require(!t.hasRank || t.rank() == 4, "expected 4 dimensions, got sizes {}", dimsText(t.sizes));
+  requireSameType(call, x, w);
+  requireSameType(call, x, offset);
+  const int64_t groups = call.integer(11), offsetGroups = call.integer(12);
+  call.require(groups > 0 && offsetGroups > 0, "expected at least one group");
+  if (!x.hasRank || !w.hasRank || !offset.hasRank) return call.resultOfUnknownRank(x.dtype);
+  const Dims sizes{x.sizes[0], w.sizes[0], deformedSize(call, x, w, 0), deformedSize(call, x, w, 1)};
+  call.result(x.dtype, sizes);
+  if (!call.isRun()) return;
+  const int64_t taps = w.sizes[2] * w.sizes[3];
+  call.require(sizes[2] > 0 && sizes[3] > 0, "calculated output size {} is too small", dimsText(sizes));
+  call.require(w.sizes[1] * groups == x.sizes[1] && w.sizes[0] % groups == 0 && x.sizes[1] % offsetGroups == 0,
+               "the input {} does not fit the weight {} in {} groups", dimsText(x.sizes), dimsText(w.sizes), groups);
+  call.require(Dims(offset.sizes) == Dims{sizes[0], offsetGroups * 2 * taps, sizes[2], sizes[3]},
+               "the offsets {} do not fit a result {}", dimsText(offset.sizes), dimsText(sizes));
+  call.require(!call.flag(13) || Dims(mask.sizes) == Dims{sizes[0], offsetGroups * taps, sizes[2], sizes[3]},
+               "the mask {} does not fit a result {}", dimsText(mask.sizes), dimsText(sizes));
+  TensorInfo bias = call.tensor(4);
+  call.require(Dims(bias.sizes) == Dims{w.sizes[0]}, "expected a bias for each of {} channels, got {}", w.sizes[0],
+               dimsText(bias.sizes));
+}
+
+// Between four pixels; zeros lie around the image.
+template <class T>
+T between(const T* image, int64_t height, int64_t width, T y, T x) {
+  if (!(y > -1 && y < height && x > -1 && x < width)) return 0;
+  const auto top = static_cast<int64_t>(std::floor(y)), left = static_cast<int64_t>(std::floor(x));
+  const T down = y - static_cast<T>(top), right = x - static_cast<T>(left);
+  auto at = [&](int64_t r, int64_t c) {
+    return r >= 0 && r < height && c >= 0 && c < width ? image[r * width + c] : T(0);
+  };
+  return (1 - down) * (1 - right) * at(top, left) + (1 - down) * right * at(top, left + 1) +
+         down * (1 - right) * at(top + 1, left) + down * right * at(top + 1, left + 1);
+}
+
+// The pixels that the kernel sees at each place of the result: [channels * taps][area] of image n.
+template <class T>
+void gatherDeformed(const DeformCall& d, DimSpan out, int64_t n, T* columns) {
+  const int64_t channels = d.input.size(1), height = d.input.size(2), width = d.input.size(3);
+  const int64_t kernelWidth = d.weight.size(3), taps = d.weight.size(2) * kernelWidth, area = out[2] * out[3];
+  for (int64_t c = 0; c < channels; ++c) {
+    const int64_t group = c / (channels / d.offsetGroups);
+    const T* image = d.input.data<T>() + (n * channels + c) * height * width;
+    for (int64_t k = 0; k < taps; ++k) {
+      const int64_t tap = (n * d.offsetGroups + group) * taps + k;
+      const T *dy = d.offset.data<T>() + 2 * tap * area, *dx = dy + area;
+      const T* factors = d.mask.defined() ? d.mask.data<T>() + tap * area : nullptr;
+      for (int64_t i = 0; i < area; ++i) {
+        const T y = static_cast<T>(i / out[3] * d.step[0] - d.pad[0] + k / kernelWidth * d.dilation[0]) + dy[i];
+        const T x = static_cast<T>(i % out[3] * d.step[1] - d.pad[1] + k % kernelWidth * d.dilation[1]) + dx[i];
+        *columns++ = (factors ? factors[i] : T(1)) * between(image, height, width, y, x);
+      }
+    }
+  }
+}
+
+void deformKernel(KernelCall& call) {
+  DeformCall d{.input = denseTensor(call.tensor(0)),
+               .weight = denseTensor(call.tensor(1)),
+               .offset = denseTensor(call.tensor(2)),
+               .mask = call.flag(13) ? denseTensor(call.tensor(3)) : Tensor(),
+               .bias = denseTensor(call.tensor(4)),
+               .step = {call.integer(5), call.integer(6)},
+               .pad = {call.integer(7), call.integer(8)},
+               .dilation = {call.integer(9), call.integer(10)},
+               .groups = call.integer(11),
+               .offsetGroups = call.integer(12)};
+  const Dims out = call.spec().sizes;
+  if (checkedNumel(out) == 0) return call.setResult(Tensor::empty(call.spec().dtype, out));
+  const int64_t area = out[2] * out[3], rows = d.weight.numel() / std::max<int64_t>(out[1], 1);
+  std::vector<IValue> images;
+  Tensor kernels = invokeTensor(call, "aten::reshape", {d.weight, intList(Dims{d.groups, out[1] / d.groups, rows})});
+  for (int64_t n = 0; n < out[0]; ++n) {
+    Tensor columns = Tensor::empty(d.input.dtype(), Dims{d.groups, rows, area});
+    withFloating(columns.dtype(), [&](auto sample) {
+      using T = decltype(sample);
+      gatherDeformed<T>(d, out, n, columns.data<T>());
+    });
+    images.emplace_back(invokeTensor(call, "aten::bmm", {kernels, columns}));
+  }
+  Tensor all = invokeTensor(call, "aten::stack", {Ref<ListValue>::make(types().tensor, std::move(images)), 0});
+  Tensor shaped = invokeTensor(call, "aten::reshape", {all, intList(out)});
+  Tensor bias = invokeTensor(call, "aten::reshape", {d.bias, intList(Dims{1, out[1], 1, 1})});
+  call.setResult(convertTensor(invokeTensor(call, "aten::add.Tensor", {shaped, bias, 1}), call.spec().dtype));
+}
+
 }  // namespace
 
 void registerVisionOps(OpRegistry& ops) {
@@ -336,6 +443,10 @@ void registerVisionOps(OpRegistry& ops) {
            .kernel = nmsKernel,
            .dtypes = kFloatingTypes,
            .traits = {Trait::DependsOnElements}});
+  ops.add({.schema = "torchvision::deform_conv2d",
+           .infer = inferDeform,
+           .kernel = deformKernel,
+           .dtypes = {DType::Float16, DType::Float32, DType::Float64}});
   add("torchvision::roi_align", inferRoi<false, false>, roiAlignKernel);
   add("torchvision::roi_pool", inferRoi<false, true>, roiKernel<Roi::Pool>);
   add("torchvision::ps_roi_align", inferRoi<true, true>, roiKernel<Roi::PositionAlign>);

@@ -1,4 +1,5 @@
 // What PyTorch's common operators do with quantised tensors.
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
@@ -7,10 +8,6 @@
 
 namespace tscompile {
 namespace {
-
-bool isQuantizedTensor(const IValue& v) {
-  return v.isTensor() && v.tensorImpl() && isQuantized(v.tensorImpl()->dtype());
-}
 
 // The first quantised tensor: what the results are like.
 Tensor firstQuantized(const KernelCall& call) {
@@ -59,10 +56,6 @@ void setResults(KernelCall& call, std::vector<IValue> results, DType computed, a
     call.setResult(i, restored(v));
   }
   if (call.op().isInPlaceVariant()) call.setResult(call.argument(0));
-}
-
-bool sameGrid(const Quantization& a, const Quantization& b) {
-  return &a == &b || (a.isPerTensor() && b.isPerTensor() && a.scale == b.scale && a.zeroPoint == b.zeroPoint);
 }
 
 // What moves and chooses elements works on the integers; those of other grids are brought to the first one's.
@@ -213,41 +206,45 @@ constexpr const char* kOnIntegers[] = {"aten::view",
                                        "aten::topk",
                                        "aten::dropout",
                                        "aten::feature_dropout"};
-constexpr const char* kOnSteps[] = {"aten::relu",
-                                    "aten::avg_pool1d",
-                                    "aten::avg_pool2d",
-                                    "aten::avg_pool3d",
-                                    "aten::adaptive_avg_pool1d",
-                                    "aten::adaptive_avg_pool2d",
-                                    "aten::adaptive_avg_pool3d",
-                                    "aten::_adaptive_avg_pool2d",
-
-                                    "aten::leaky_relu"};
-constexpr const char* kOnNumbers[] = {
-    "aten::hardtanh", "aten::relu6", "aten::clamp",   "aten::threshold",       "aten::gelu",
-    "aten::mean",     "aten::pad",   "aten::std.dim", "aten::constant_pad_nd", "aten::masked_fill.Scalar"};
+constexpr const char* kOnSteps[] = {
+    "aten::avg_pool1d",          "aten::avg_pool2d",          "aten::avg_pool3d",          "aten::adaptive_avg_pool1d",
+    "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool2d"};
+constexpr const char* kByElement[] = {"aten::hardtanh", "aten::relu6", "aten::clamp", "aten::threshold", "aten::gelu"};
+constexpr const char* kOnNumbers[] = {"aten::mean", "aten::pad", "aten::std.dim", "aten::constant_pad_nd",
+                                      "aten::masked_fill.Scalar"};
 constexpr const char* kCompared[] = {"aten::eq.Scalar", "aten::eq.Tensor", "aten::ne.Scalar", "aten::ne.Tensor",
                                      "aten::lt.Scalar", "aten::lt.Tensor", "aten::le.Scalar", "aten::le.Tensor",
                                      "aten::gt.Scalar", "aten::gt.Tensor", "aten::ge.Scalar", "aten::ge.Tensor",
                                      "aten::argmax",    "aten::argmin",    "aten::argsort"};
 
+// Over the two spatial dimensions.
+void convertMean(ConvertCall& call) {
+  Tensor t = call.tensor(0);
+  Dims dims = call.dims(1, t.rank(), true);
+  std::sort(dims.begin(), dims.end());
+  dims == Dims{2, 3} && t.rank() == 4 ? convertRoundedSteps(call) : convertQuantizedToKernel(call);
+}
+
 }  // namespace
 
 void registerOnQuantizedOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, KernelFunction kernel, InPlace inplace = InPlace::No) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = kQuantizedTypes, .inplace = inplace, .inEngines = false});
+  auto add = [&](const char* schema, KernelFunction kernel, ConvertFunction convert = convertQuantizedToKernel) {
+    ops.add({.schema = schema, .kernel = kernel, .convert = convert, .dtypes = kQuantizedTypes});
   };
-  for (const char* schema : kOnIntegers) add(schema, onIntegers);
-  for (const char* schema : kOnSteps) add(schema, onSteps);
+  for (const char* schema : kOnIntegers) add(schema, onIntegers, convertOnSteps);
+  add("aten::relu", onSteps, convertOnSteps);
+  add("aten::leaky_relu", onSteps, convertByTable);
+  for (const char* schema : kOnSteps) add(schema, onSteps, convertRoundedSteps);
+  for (const char* schema : kByElement) add(schema, keepGrid, convertByTable);
   for (const char* schema : kOnNumbers) add(schema, keepGrid);
   for (const char* schema : kCompared) add(schema, compare);
   for (const char* schema : {"aten::relu_", "aten::leaky_relu_"}) add(schema, onSteps);
   for (const char* schema : {"aten::hardtanh_", "aten::relu6_", "aten::clamp_", "aten::threshold_"})
     add(schema, keepGrid);
-  for (const char* schema : {"aten::sigmoid", "aten::hardsigmoid"}) add(schema, onFixedGrid<0>);
-  add("aten::tanh", onFixedGrid<-1>);
+  for (const char* schema : {"aten::sigmoid", "aten::hardsigmoid"}) add(schema, onFixedGrid<0>, convertByTable);
+  add("aten::tanh", onFixedGrid<-1>, convertByTable);
   add("aten::equal", equal);
-  add("aten::mean.dim", mean);
+  add("aten::mean.dim", mean, convertMean);
   for (const char* schema : {"aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec"}) add(schema, interpolate);
 }
 

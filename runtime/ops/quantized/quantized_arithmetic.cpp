@@ -1,4 +1,5 @@
 // Element-wise operators and norms on quantised tensors that say what grid the result is on.
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -26,18 +27,18 @@ void requireQuantized(const KernelCall& call, const Tensor& t) {
 
 // Both terms in units of the output, as integers with some 20 bits after the point, as QNNPACK adds unsigned bytes and
 // XNNPACK signed ones. Nothing if the scales are too far apart for it.
-struct FixedPointSum {
+struct FixedPointTerms {
   int64_t a, b;
   int shift;
   bool isSigned;
-  static std::optional<FixedPointSum> of(float a, float b, DType dtype) {
+  static std::optional<FixedPointTerms> of(float a, float b, DType dtype) {
     bool isSigned = dtype == DType::QInt8;
     auto inRange = [&](float ratio) { return ratio >= (isSigned ? 0x1p-10f : 0x1p-14f) && ratio < 0x1p8f; };
     if (dtype == DType::QInt32 || !inRange(a) || !inRange(b)) return std::nullopt;
     int exponent = static_cast<int>(std::bit_cast<uint32_t>(std::max(a, b)) >> 23) - 127;
     int shift = (isSigned ? 20 : 21) - exponent;
     float unit = std::ldexp(1.0f, shift);
-    return FixedPointSum{std::lrint(a * unit), std::lrint(b * unit), shift, isSigned};
+    return FixedPointTerms{std::lrint(a * unit), std::lrint(b * unit), shift, isSigned};
   }
   // Halves are rounded up for signed bytes, and away from zero for unsigned ones.
   int64_t operator()(int64_t x, int64_t y) const {
@@ -55,7 +56,8 @@ bool sameSizes(const Tensor& a, const Tensor& b) {
 Tensor sumOf(KernelCall& call, const Tensor& a, const Tensor& b, const Quantization& to, bool relu) {
   const Quantization &qa = quantizationOf(a), &qb = quantizationOf(b);
   auto scale = static_cast<float>(to.scale);
-  auto fixed = FixedPointSum::of(static_cast<float>(qa.scale) / scale, static_cast<float>(qb.scale) / scale, a.dtype());
+  auto fixed =
+      FixedPointTerms::of(static_cast<float>(qa.scale) / scale, static_cast<float>(qb.scale) / scale, a.dtype());
   if (!fixed || !sameSizes(a, b)) {
     Tensor sum = invokeTensor(call, "aten::add.Tensor", {dequantize(a), dequantize(b), 1});
     return quantize(relu ? invokeTensor(call, "aten::relu", {sum}) : sum, a.dtype(), to);
@@ -112,11 +114,15 @@ void pairOutKernel(KernelCall& call) {
 
 // ---- products ----
 
+float factorOf(const Quantization& a, const Quantization& b, const Quantization& to) {
+  return static_cast<float>(a.scale) * static_cast<float>(b.scale) * (1.0f / static_cast<float>(to.scale));
+}
+
 // Products of steps, exact, times one float.
 Tensor productOf(KernelCall& call, const Tensor& a, const Tensor& b, const Quantization& to, bool relu) {
   const Quantization &qa = quantizationOf(a), &qb = quantizationOf(b);
   Tensor product = invokeTensor(call, "aten::mul.Tensor", {stepsOf(a), stepsOf(b)});
-  float factor = static_cast<float>(qa.scale) * static_cast<float>(qb.scale) * (1.0f / static_cast<float>(to.scale));
+  float factor = factorOf(qa, qb, to);
   Tensor out = Tensor::empty(storedAs(a.dtype()), product.sizes());
   Rounding round(a.dtype(), 1, to.zeroPoint);
   const float* in = product.data<float>();
@@ -354,42 +360,130 @@ void maxPool2dKernel(KernelCall& call) {
       {call.argument(0), call.argument(1), call.argument(2), call.argument(3), call.argument(4), call.argument(5)}));
 }
 
+// ---- in engines ----
+
+bool areQuantized(const ConvertCall& call) {
+  return isQuantizedTensor(call.argument(0)) && isQuantizedTensor(call.argument(1)) &&
+         call.tensor(0).dtype() != DType::QInt32 && call.tensor(0).numel() > 0 && call.tensor(1).numel() > 0;
+}
+
+StepRange rangeFor(DType dtype, const Quantization& to, bool relu) {
+  StepRange range = stepRange(dtype, to);
+  if (relu) range.least = std::max(range.least, 0.0f);
+  return range;
+}
+
+template <bool kRelu>
+void convertAdd(ConvertCall& call) {
+  if (!areQuantized(call)) return convertQuantizedToKernel(call);
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  checkPair(call, a, b);
+  Ref<Quantization> to = gridAt(call, 2, a.dtype());
+  const StepRange range = rangeFor(a.dtype(), *to, kRelu);
+  const auto scale = static_cast<float>(to->scale);
+  auto fixed = FixedPointTerms::of(static_cast<float>(quantizationOf(a).scale) / scale,
+                                   static_cast<float>(quantizationOf(b).scale) / scale, a.dtype());
+  Tensor sum;
+  if (fixed && fixed->shift <= 30 && sameSizes(a, b)) {
+    FixedPointSum in32{static_cast<int32_t>(fixed->a), static_cast<int32_t>(fixed->b), fixed->shift, fixed->isSigned};
+    sum = addSumOfSteps(call, a, b, in32, range);
+  } else if (fixed && sameSizes(a, b)) {
+    return convertQuantizedToKernel(call);
+  } else {
+    Tensor numbers = call.compute("aten::add.Tensor", {numbersIn(call, a), numbersIn(call, b), 1}).toTensor();
+    sum = addRequantize(call, numbers, {1.0f / scale}, 1, range);
+  }
+  call.setResult(0, quantizedIn(call, sum, a.dtype(), *to));
+}
+
+template <bool kRelu>
+void convertMul(ConvertCall& call) {
+  if (!areQuantized(call)) return convertQuantizedToKernel(call);
+  Tensor a = call.tensor(0), b = call.tensor(1);
+  checkPair(call, a, b);
+  Ref<Quantization> to = gridAt(call, 2, a.dtype());
+  Tensor product = call.compute("aten::mul.Tensor", {stepsIn(a), stepsIn(b)}).toTensor();
+  Tensor made = addRequantize(call, product, {factorOf(quantizationOf(a), quantizationOf(b), *to)}, 1,
+                              rangeFor(a.dtype(), *to, kRelu));
+  call.setResult(0, quantizedIn(call, made, a.dtype(), *to));
+}
+
+template <bool kRelu>
+void convertCat(ConvertCall& call) {
+  std::vector<Tensor> parts = call.tensors(0);
+  bool good = !parts.empty() && parts[0].dtype() != DType::QInt32;
+  for (const Tensor& t : parts) good &= isQuantized(t.dtype()) && t.dtype() == parts[0].dtype() && t.numel() > 0;
+  if (!good) return convertQuantizedToKernel(call);
+  DType dtype = parts[0].dtype();
+  const Quantization& first = quantizationOf(parts[0]);
+  Ref<Quantization> to = Quantization::perTensor(call.isNone(2) ? first.scale : call.number(2),
+                                                 call.isNone(3) ? first.zeroPoint : call.integer(3));
+  checkGrid(dtype, to->scale, to->zeroPoint);
+  const float factor = 1.0f / static_cast<float>(to->scale);
+  for (Tensor& t : parts)
+    if (kRelu || !sameGrid(quantizationOf(t), *to))
+      t = addRequantize(call, numbersIn(call, t).toTensor(), {factor}, 1, rangeFor(dtype, *to, kRelu));
+    else
+      t = stepsIn(t);
+  Tensor joined = call.compute("aten::cat", {tensorList(std::move(parts)), call.integer(1)}).toTensor();
+  call.setResult(0, quantizedIn(call, joined, dtype, *to));
+}
+
+// In evaluation the numbers are the same.
+void convertDropout(ConvertCall& call) {
+  if (call.flag(4)) return convertQuantizedToKernel(call);
+  call.setResult(0, call.argument(0));
+}
+
+template <const char* kName, size_t kCount>
+void convertAs(ConvertCall& call) {
+  std::vector<IValue> arguments;
+  for (size_t i = 0; i < kCount; ++i) arguments.push_back(call.argument(i));
+  call.setResult(0, call.compute(kName, std::move(arguments)));
+}
+constexpr char kMaxPool1d[] = "aten::max_pool1d", kMaxPool2d[] = "aten::max_pool2d", kClamp[] = "aten::clamp",
+               kThreshold[] = "aten::threshold";
+
 }  // namespace
 
 void registerQuantizedArithmeticOps(OpRegistry& ops) {
-  auto addInferred = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = {}, .inEngines = false});
+  auto addInferred = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
+                         ConvertFunction convert = convertQuantizedToKernel) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = {}});
   };
-  auto add = [&](std::string_view schema, KernelFunction kernel) { addInferred(schema, nullptr, kernel); };
-  for (const char* schema : {"quantized::add", "_quantized::add"}) addInferred(schema, inferPair, addKernel<false>);
-  addInferred("quantized::add_relu", inferPair, addKernel<true>);
+  auto add = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert = convertQuantizedToKernel) {
+    addInferred(schema, nullptr, kernel, convert);
+  };
+  for (const char* schema : {"quantized::add", "_quantized::add"})
+    addInferred(schema, inferPair, addKernel<false>, convertAdd<false>);
+  addInferred("quantized::add_relu", inferPair, addKernel<true>, convertAdd<true>);
   for (const char* schema : {"quantized::add.out", "quantized::add_out"}) add(schema, pairOutKernel<sumOf, false>);
   for (const char* schema : {"quantized::add_relu.out", "quantized::add_relu_out"})
     add(schema, pairOutKernel<sumOf, true>);
-  addInferred("quantized::mul", inferPair, mulKernel<false>);
-  addInferred("quantized::mul_relu", inferPair, mulKernel<true>);
+  addInferred("quantized::mul", inferPair, mulKernel<false>, convertMul<false>);
+  addInferred("quantized::mul_relu", inferPair, mulKernel<true>, convertMul<true>);
   for (const char* schema : {"quantized::mul.out", "quantized::mul_out"}) add(schema, pairOutKernel<productOf, false>);
   for (const char* schema : {"quantized::mul_relu.out", "quantized::mul_relu_out"})
     add(schema, pairOutKernel<productOf, true>);
   add("quantized::matmul", matmulKernel);
 
   for (const char* schema : {"quantized::add.Scalar", "quantized::add_scalar", "quantized::add_scalar.Tensor"})
-    addInferred(schema, inferSameAsSelf, addScalarKernel<false, 0>);
+    addInferred(schema, inferSameAsSelf, addScalarKernel<false, 0>, convertByTable);
   for (const char* schema :
        {"quantized::add_relu.Scalar", "quantized::add_scalar_relu", "quantized::add_scalar_relu.Tensor"})
-    addInferred(schema, inferSameAsSelf, addScalarKernel<true, 0>);
+    addInferred(schema, inferSameAsSelf, addScalarKernel<true, 0>, convertByTable);
   add("quantized::add.Scalar2", addScalarKernel<false, 1>);
   add("quantized::add_relu.Scalar2", addScalarKernel<true, 1>);
   for (const char* schema : {"quantized::mul.Scalar", "quantized::mul_scalar", "quantized::mul_scalar.Tensor"})
-    addInferred(schema, inferSameAsSelf, mulScalarKernel<false, 0>);
+    addInferred(schema, inferSameAsSelf, mulScalarKernel<false, 0>, convertByTable);
   for (const char* schema :
        {"quantized::mul_relu.Scalar", "quantized::mul_scalar_relu", "quantized::mul_scalar_relu.Tensor"})
-    addInferred(schema, inferSameAsSelf, mulScalarKernel<true, 0>);
+    addInferred(schema, inferSameAsSelf, mulScalarKernel<true, 0>, convertByTable);
   add("quantized::mul.Scalar2", mulScalarKernel<false, 1>);
   add("quantized::mul_relu.Scalar2", mulScalarKernel<true, 1>);
 
-  add("quantized::cat", catKernel<false>);
-  add("quantized::cat_relu", catKernel<true>);
+  add("quantized::cat", catKernel<false>, convertCat<false>);
+  add("quantized::cat_relu", catKernel<true>, convertCat<true>);
 
   for (const char* schema : {"quantized::batch_norm", "quantized::batch_norm1d", "quantized::batch_norm2d",
                              "quantized::batch_norm3d", "aten::quantized_batch_norm"})
@@ -401,19 +495,21 @@ void registerQuantizedArithmeticOps(OpRegistry& ops) {
   addInferred("quantized::group_norm", inferSameAsSelf, groupNormKernel);
   addInferred("quantized::instance_norm", inferSameAsSelf, instanceNormKernel);
 
-  addInferred("quantized::sigmoid", inferSameAsSelf, functionKernel<kSigmoid>);
-  addInferred("quantized::hardswish", inferSameAsSelf, functionKernel<kHardswish>);
-  addInferred("quantized::leaky_relu", inferSameAsSelf, leakyReluKernel);
-  addInferred("quantized::elu", inferSameAsSelf, eluKernel);
-  addInferred("quantized::celu", inferSameAsSelf, celuKernel);
+  addInferred("quantized::sigmoid", inferSameAsSelf, functionKernel<kSigmoid>, convertByTable);
+  addInferred("quantized::hardswish", inferSameAsSelf, functionKernel<kHardswish>, convertByTable);
+  addInferred("quantized::leaky_relu", inferSameAsSelf, leakyReluKernel, convertByTable);
+  addInferred("quantized::elu", inferSameAsSelf, eluKernel, convertByTable);
+  addInferred("quantized::celu", inferSameAsSelf, celuKernel, convertByTable);
   addInferred("quantized::prelu", inferSameAsSelf, preluKernel);
   addInferred("quantized::softmax", inferSameAsSelf, softmaxKernel);
-  addInferred("quantized::dropout", inferSameAsSelf, dropoutKernel);
-  add("quantized::relu6", relu6Kernel);
-  add("quantized::clamp", clampKernel);
-  addInferred("quantized::threshold", inferSameAsSelf, thresholdKernel);
-  for (const char* schema : {"quantized::max_pool1d", "aten::quantized_max_pool1d"}) add(schema, maxPool1dKernel);
-  for (const char* schema : {"quantized::max_pool2d", "aten::quantized_max_pool2d"}) add(schema, maxPool2dKernel);
+  addInferred("quantized::dropout", inferSameAsSelf, dropoutKernel, convertDropout);
+  add("quantized::relu6", relu6Kernel, convertByTable);
+  add("quantized::clamp", clampKernel, convertAs<kClamp, 3>);
+  addInferred("quantized::threshold", inferSameAsSelf, thresholdKernel, convertAs<kThreshold, 3>);
+  for (const char* schema : {"quantized::max_pool1d", "aten::quantized_max_pool1d"})
+    add(schema, maxPool1dKernel, convertAs<kMaxPool1d, 6>);
+  for (const char* schema : {"quantized::max_pool2d", "aten::quantized_max_pool2d"})
+    add(schema, maxPool2dKernel, convertAs<kMaxPool2d, 6>);
 }
 
 }  // namespace tscompile

@@ -1,8 +1,9 @@
 // Convolutions and products of quantised tensors, by QNNPACK's rounding: sums of integers are exact, then multiplied by
 // one float32 for each channel.
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
-#include "runtime/ops/quantized/packed_params.h"
+#include "runtime/ops/quantized/product_grid.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/quantized.h"
 
@@ -43,25 +44,7 @@ Tensor sums(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
                        intList(w.shape.dilation), w.transposed, intList(w.shape.outputPadding), w.shape.groups});
 }
 
-// ---- channels ----
-
-size_t channelDim(const PackedWeight& w) { return w.transposed ? 1 : 0; }
-
-int64_t channelsOf(const PackedWeight& w) {
-  int64_t size = w.weight.size(static_cast<int>(channelDim(w)));
-  return w.transposed ? size * w.shape.groups : size;
-}
-
-// The scale of each channel of the weight.
-std::vector<double> scalesOf(const KernelCall& call, const PackedWeight& w) {
-  const Quantization& q = quantizationOf(w.weight);
-  std::vector<double> scales(static_cast<size_t>(channelsOf(w)), q.scale);
-  if (q.isPerTensor()) return scales;
-  call.require(q.axis == static_cast<int64_t>(channelDim(w)) && q.scales.numel() > 0,
-               "the weight has a scale for each index of dimension {}", q.axis);
-  for (size_t i = 0; i < scales.size(); ++i) scales[i] = q.scales.real(static_cast<int64_t>(i) % q.scales.numel());
-  return scales;
-}
+// ---- results ----
 
 // Calls f(channel, sum, index) for each element of [n, channels, ...], or of [..., channels] for products.
 template <class F>
@@ -77,47 +60,17 @@ void forEachSum(const PackedWeight& w, const Tensor& sums, F&& f) {
   s.dtype() == DType::Float64 ? run(s.data<double>()) : run(s.data<float>());
 }
 
-// The factors that bring sums to the grid of the output.
-std::vector<float> factors(const std::vector<double>& scales, double inputScale, double outputScale) {
-  std::vector<float> out;
-  float inverse = 1.0f / static_cast<float>(outputScale);
-  for (double s : scales) out.push_back(static_cast<float>(s) * static_cast<float>(inputScale) * inverse);
-  return out;
-}
-
-void checkInput(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
-  auto rank = static_cast<int>(w.shape.stride.size());
-  call.require(isQuantized(w.weight.dtype()) && w.weight.rank() == rank + 2,
-               "expected a quantised weight of {} dimensions", rank + 2);
-  call.require(w.shape.groups > 0, "expected at least one group, not {}", w.shape.groups);
-  call.require(rank == 0 ? x.rank() > 0 : x.rank() == rank + 2, "the input {} does not fit the weight {}",
-               dimsText(x.sizes()), dimsText(w.weight.sizes()));
-  call.require(!w.bias.defined() || w.bias.numel() == channelsOf(w), "the bias has {} elements, expected {}",
-               w.bias.defined() ? w.bias.numel() : 0, channelsOf(w));
-}
-
 // ---- static ----
 
 Tensor quantizedProduct(const KernelCall& call, const PackedWeight& w, const Tensor& x, double scale, int64_t zero,
                         bool relu) {
-  checkInput(call, w, x);
-  call.require(isQuantized(x.dtype()) && x.dtype() != DType::QInt32, "expected a quint8 or qint8 input, not {}",
-               pythonName(x.dtype()));
-  checkGrid(x.dtype(), scale, zero);
-  double inputScale = quantizationOf(x).scale;
-  std::vector<double> scales = scalesOf(call, w);
-  std::vector<float> factor = factors(scales, inputScale, scale);
-  std::vector<int64_t> bias(scales.size(), 0);
-  if (w.bias.defined()) {
-    Tensor numbers = convertTensor(w.bias, DType::Float32);
-    for (size_t i = 0; i < bias.size(); ++i)
-      bias[i] = Rounding(DType::QInt32, scales[i] * inputScale, 0)(numbers.data<float>()[i]);
-  }
+  checkProductInput(call, w, x);
+  ProductGrid grid = productGrid(call, w, x, scale, zero);
   Tensor total = sums(call, w, x), out = Tensor::empty(storedAs(x.dtype()), total.sizes());
   Rounding round(x.dtype(), 1, zero);
   auto write = [&]<class T>(T* to) {
     forEachSum(w, total, [&](size_t c, int64_t sum, int64_t i) {
-      int32_t q = round.step(static_cast<float>(static_cast<int32_t>(sum + bias[c])) * factor[c]);
+      int32_t q = round.step(static_cast<float>(static_cast<int32_t>(sum + grid.bias[c])) * grid.factors[c]);
       to[i] = static_cast<T>(relu ? std::max<int64_t>(q, zero) : q);
     });
   };
@@ -166,10 +119,10 @@ void longConvKernel(KernelCall& call) {
 
 // float32 that are quantised on the way in; QNNPACK does without a reduced range.
 Tensor dynamicProduct(const KernelCall& call, const PackedWeight& w, const Tensor& x) {
-  checkInput(call, w, x);
+  checkProductInput(call, w, x);
   call.require(x.dtype() == DType::Float32, "expected a float32 input, not {}", pythonName(x.dtype()));
   Tensor in = quantize(x, DType::QUInt8, *chooseGrid(x));
-  std::vector<float> factor = factors(scalesOf(call, w), quantizationOf(in).scale, 1);
+  std::vector<float> factor = productFactors(scalesOf(call, w), quantizationOf(in).scale, 1);
   Tensor bias = w.bias.defined() ? convertTensor(w.bias, DType::Float32) : Tensor();
   Tensor total = sums(call, w, in), out = Tensor::empty(DType::Float32, total.sizes());
   auto* to = out.data<float>();
@@ -197,6 +150,13 @@ void halfKernel(KernelCall& call) {
   PackedWeight w = unpacked(call.argument(1));
   setDynamic<kRelu>(call, invokeTensor(call, "aten::linear",
                                        {call.tensor(0), w.weight, w.bias.defined() ? IValue(w.bias) : IValue()}));
+}
+
+template <bool kRelu>
+void convertHalf(ConvertCall& call) {
+  PackedWeight w = unpacked(call.argument(1));
+  IValue made = call.compute("aten::linear", {call.tensor(0), w.weight, w.bias.defined() ? IValue(w.bias) : IValue()});
+  call.setResult(0, kRelu ? call.compute("aten::relu", {made}) : made);
 }
 
 // ---- packing ----
@@ -265,45 +225,49 @@ void embedBags(KernelCall& call) {
 }  // namespace
 
 void registerQuantizedProductsOps(OpRegistry& ops) {
-  auto addInferred = [&](std::string_view schema, KernelFunction kernel, InferFunction infer, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = {}, .traits = traits, .inEngines = false});
+  auto addInferred = [&](std::string_view schema, KernelFunction kernel, InferFunction infer, ConvertFunction convert,
+                         TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = {}, .traits = traits});
   };
   auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
-    addInferred(schema, kernel, nullptr, traits);
+    addInferred(schema, kernel, nullptr, convertQuantizedToKernel, traits);
   };
-  auto addProduct = [&](std::string_view schema, KernelFunction kernel) {
+  auto addProduct = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert) {
     bool isConv = schema.find("::conv") != std::string_view::npos;
-    addInferred(schema, kernel, isConv ? inferProduct<DType::Undefined, true> : inferProduct<DType::Undefined, false>);
+    addInferred(schema, kernel, isConv ? inferProduct<DType::Undefined, true> : inferProduct<DType::Undefined, false>,
+                convert);
   };
-  auto addDynamic = [&](std::string_view schema, KernelFunction kernel) {
+  auto addDynamic = [&](std::string_view schema, KernelFunction kernel, ConvertFunction convert) {
     bool isConv = schema.find("::conv") != std::string_view::npos;
-    addInferred(schema, kernel, isConv ? inferProduct<DType::Float32, true> : inferProduct<DType::Float32, false>);
+    addInferred(schema, kernel, isConv ? inferProduct<DType::Float32, true> : inferProduct<DType::Float32, false>,
+                convert);
   };
   // What is packed stays the tensor that it was.
   constexpr TraitSet kKept{Trait::MayShare};
   for (const char* schema : {"quantized::conv2d.new", "quantized::conv3d.new", "quantized::conv_transpose2d",
                              "quantized::conv_transpose3d", "_quantized::conv2d", "_quantized::conv3d",
                              "_quantized::conv_transpose2d", "quantized::linear", "_quantized::linear"})
-    addProduct(schema, productKernel<false>);
+    addProduct(schema, productKernel<false>, convertQuantizedProduct<2, false>);
   for (const char* schema : {"quantized::conv2d_relu.new", "quantized::conv3d_relu.new", "_quantized::conv2d_relu",
                              "_quantized::conv3d_relu", "quantized::linear_relu"})
-    addProduct(schema, productKernel<true>);
+    addProduct(schema, productKernel<true>, convertQuantizedProduct<2, true>);
   for (const char* schema : {"quantized::conv1d", "quantized::conv_transpose1d", "_quantized::conv_transpose1d"})
-    addProduct(schema, conv1dKernel<false>);
-  addProduct("quantized::conv1d_relu", conv1dKernel<true>);
-  for (const char* schema : {"quantized::conv2d", "quantized::conv3d"}) addProduct(schema, longConvKernel<false>);
+    addProduct(schema, conv1dKernel<false>, convertQuantizedProduct<2, false>);
+  addProduct("quantized::conv1d_relu", conv1dKernel<true>, convertQuantizedProduct<2, true>);
+  for (const char* schema : {"quantized::conv2d", "quantized::conv3d"})
+    addProduct(schema, longConvKernel<false>, convertQuantizedProduct<6, false>);
   for (const char* schema : {"quantized::conv2d_relu", "quantized::conv3d_relu"})
-    addProduct(schema, longConvKernel<true>);
+    addProduct(schema, longConvKernel<true>, convertQuantizedProduct<6, true>);
 
   for (const char* schema :
        {"quantized::linear_dynamic", "_quantized::linear_dynamic", "quantized::conv2d_dynamic",
         "quantized::conv3d_dynamic", "quantized::conv_transpose2d_dynamic", "quantized::conv_transpose3d_dynamic"})
-    addDynamic(schema, dynamicKernel<false>);
-  addDynamic("quantized::linear_relu_dynamic", dynamicKernel<true>);
+    addDynamic(schema, dynamicKernel<false>, convertDynamicProduct<false>);
+  addDynamic("quantized::linear_relu_dynamic", dynamicKernel<true>, convertDynamicProduct<true>);
   for (const char* schema : {"quantized::conv1d_dynamic", "quantized::conv_transpose1d_dynamic"})
-    addDynamic(schema, dynamicConv1dKernel);
-  addDynamic("quantized::linear_dynamic_fp16", halfKernel<false>);
-  addDynamic("quantized::linear_relu_dynamic_fp16", halfKernel<true>);
+    addDynamic(schema, dynamicConv1dKernel, convertDynamicProduct<false>);
+  addDynamic("quantized::linear_dynamic_fp16", halfKernel<false>, convertHalf<false>);
+  addDynamic("quantized::linear_relu_dynamic_fp16", halfKernel<true>, convertHalf<true>);
 
   for (const char* schema : {"quantized::conv2d_prepack", "quantized::conv3d_prepack", "quantized::conv_prepack",
                              "_quantized::conv2d_prepack", "_quantized::conv3d_prepack"})

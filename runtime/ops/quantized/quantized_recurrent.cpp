@@ -1,4 +1,5 @@
 // Recurrent layers whose products are quantised dynamically.
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/ops/quantized/packed_params.h"
@@ -171,7 +172,7 @@ void makeHalfCell(KernelCall& call) { call.setResult(packCell(call.argument(0), 
 
 void registerQuantizedRecurrentOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .inEngines = false});
+    ops.add({.schema = schema, .kernel = kernel, .convert = convertQuantizedToKernel});
   };
   add("aten::quantized_lstm.input", networkKernel<true>);
   add("aten::quantized_gru.input", networkKernel<false>);

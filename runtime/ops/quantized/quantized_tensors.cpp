@@ -1,5 +1,6 @@
 // Making quantised tensors, asking what they are, and going back to numbers.
 #include "runtime/call/kernel_call.h"
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
@@ -156,6 +157,31 @@ void intRepr(KernelCall& call) {
   call.setResult(out);
 }
 
+// ---- in engines ----
+
+// A scale that only a run knows is none of a network.
+template <size_t kDType>
+void convertQuantize(ConvertCall& call) {
+  for (size_t i = 1; i < call.size(); ++i)
+    if (call.isNetworkTensor(i)) call.refuse(Reason::DataDependent, "the grid depends on the elements of a tensor");
+  Tensor x = call.tensor(0);
+  if (x.dtype() != DType::Float32 || x.numel() == 0) return convertQuantizedToKernel(call);
+  const IValue &scale = call.argument(1), &zero = call.argument(2);
+  const double step = scale.isTensor() ? scale.toTensor().real(0) : call.number(1);
+  const int64_t zeroPoint = zero.isTensor() ? zero.toTensor().integer(0) : call.integer(2);
+  DType dtype = quantizedDType(call, kDType);
+  checkGrid(dtype, step, zeroPoint);
+  call.setResult(0, addQuantize(call, x, dtype, *Quantization::perTensor(step, zeroPoint)));
+}
+
+void convertDequantize(ConvertCall& call) {
+  const IValue& v = call.argument(0);
+  if (!v.isTensor() || !v.tensorImpl()) return convertQuantizedToKernel(call);
+  Tensor t = v.toTensor();
+  if (isQuantizedTensor(v)) return call.setResult(0, numbersIn(call, t));
+  call.setResult(0, t.dtype() == DType::Float32 ? v : call.compute("aten::to.dtype", {t, 6, false, false, IValue()}));
+}
+
 // ---- questions ----
 
 const Quantization& gridOf(const IValue& v) {
@@ -196,13 +222,15 @@ void isQuantizedTensor(Arguments a, IValue& r) { r = isQuantized(tensorOf(*a[0])
 }  // namespace
 
 void registerQuantizedTensorsOps(OpRegistry& ops) {
-  auto make = [&](const char* schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = {}, .inEngines = false});
+  auto make = [&](const char* schema, InferFunction infer, KernelFunction kernel,
+                  ConvertFunction convert = convertQuantizedToKernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = {}, .traits = traits});
   };
-  make("aten::quantize_per_tensor", inferQuantize<3>, quantizeByNumbers);
-  make("aten::quantize_per_tensor.tensor_qparams", inferQuantize<3>, quantizeByTensors);
+  make("aten::quantize_per_tensor", inferQuantize<3>, quantizeByNumbers, convertQuantize<3>);
+  make("aten::quantize_per_tensor.tensor_qparams", inferQuantize<3>, quantizeByTensors, convertQuantize<3>);
   make("aten::quantize_per_tensor.tensors", nullptr, quantizeTensors);
-  make("aten::quantize_per_tensor_dynamic", inferQuantize<1>, quantizeDynamic);
+  make("aten::quantize_per_tensor_dynamic", inferQuantize<1>, quantizeDynamic, convertQuantizedToKernel,
+       {Trait::DependsOnElements});
   make("aten::quantize_per_channel", inferQuantize<4>, quantizePerChannel);
   make("aten::_make_per_tensor_quantized_tensor", nullptr, makePerTensor);
   make("aten::_make_per_channel_quantized_tensor", nullptr, makePerChannel);
@@ -214,9 +242,9 @@ void registerQuantizedTensorsOps(OpRegistry& ops) {
     ops.add({.schema = schema,
              .infer = infer,
              .kernel = dequantizeAll,
+             .convert = convertDequantize,
              .dtypes = {},
-             .traits = {Trait::MayShare},
-             .inEngines = false});
+             .traits = {Trait::MayShare}});
   };
   for (const char* schema : {"aten::dequantize.self", "aten::dequantize.tensor"}) back(schema, inferFloat);
   for (const char* schema : {"aten::dequantize.tensors", "aten::dequantize.list", "aten::dequantize.any"})
@@ -224,7 +252,7 @@ void registerQuantizedTensorsOps(OpRegistry& ops) {
   make("aten::int_repr", inferIntegers, intRepr);
 
   auto ask = [&](const char* schema, ScalarFunction f) {
-    ops.add({.schema = schema, .scalar = f, .traits = {Trait::ReadsGeometry}, .inEngines = false});
+    ops.add({.schema = schema, .scalar = f, .traits = {Trait::ReadsGeometry}});
   };
   ask("aten::q_scale", scaleOf);
   ask("aten::q_zero_point", zeroPointOf);

@@ -7,6 +7,8 @@
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/loops/strided_copy.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -70,6 +72,10 @@ void copyTensor(const Tensor& to, const Tensor& from) {
   bool same = to.raw() == from.raw() && itemSize(to.dtype()) == itemSize(from.dtype()) && sameGeometry(to, from);
   if (!same && boundsOverlap(to, from)) return copyTensor(to, cloneTensor(from));
   if (to.dtype() != from.dtype()) {
+    // The integers of a quantised tensor mean nothing without its grid.
+    if (isQuantized(to.dtype()) || isQuantized(from.dtype()))
+      throw ExecutionError(ErrorKind::Unsupported,
+                           fmt::format("{} cannot be copied to {}", pythonName(from.dtype()), pythonName(to.dtype())));
     Compute c = bridge(from.dtype(), to.dtype());
     Operand operands[] = {{to, c}, {from, c}};
     return loopTiles(to.sizes(), operands, 1, mover(c));

@@ -1,0 +1,37 @@
+// What quantised convolutions and products need to bring their sums of integers to the grid of the result.
+#pragma once
+
+#include "runtime/call/kernel_call.h"
+#include "runtime/ops/quantized/packed_params.h"
+
+#include <vector>
+
+namespace tscompile {
+
+// In which dimension of the weight the channels of the result are, and how many there are.
+size_t channelDim(const PackedWeight& w);
+int64_t channelsOf(const PackedWeight& w);
+// The scale of each channel of the weight.
+std::vector<double> scalesOf(const KernelCall& call, const PackedWeight& w);
+// For each channel: the scale of the weight times that of the input, in units of the output's.
+std::vector<float> productFactors(const std::vector<double>& scales, double inputScale, double outputScale);
+// Fails if the weight is not quantised, or the input does not fit it.
+void checkProductInput(const KernelCall& call, const PackedWeight& w, const Tensor& x);
+
+struct ProductGrid {
+  std::vector<float> factors;
+  std::vector<int64_t> bias;  // in units of the sums; zeros if there is none
+};
+// Of an input of eight bits; fails if the grid of the output is none.
+ProductGrid productGrid(const KernelCall& call, const PackedWeight& w, const Tensor& x, double scale, int64_t zero);
+
+// ---- engines ----
+
+// Sums of integers as a float32 product, rounded to the grid: (x, weight, ..., scale at `scaleAt`, zero point).
+template <size_t kScaleAt, bool kRelu>
+void convertQuantizedProduct(ConvertCall& call);
+// (x, weight): float32 that are quantised on the way in.
+template <bool kRelu>
+void convertDynamicProduct(ConvertCall& call);
+
+}  // namespace tscompile

@@ -1,0 +1,163 @@
+// Quantised convolutions and products in engines: float32 products of integers, which are exact below 2^24.
+#include "runtime/engine/layers/integer_weights.h"
+#include "runtime/engine/layers/quantized_layer.h"
+#include "runtime/ops/quantized/product_grid.h"
+#include "runtime/reference/loops/copy.h"
+#include "runtime/reference/quantized.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tscompile {
+namespace {
+
+constexpr float kExact = 1 << 24;
+
+// Calls f(channel of the result, weight) for all elements of contiguous weights [out][in / groups]... or, transposed,
+// [in][out / groups]...
+template <class F>
+void forEachWeight(const PackedWeight& w, const Tensor& steps, F&& f) {
+  const int64_t first = steps.size(0), second = w.transposed ? steps.size(1) : 1,
+                inner = steps.numel() / (first * second);
+  const float* from = steps.data<float>();
+  for (int64_t i = 0; i < steps.numel(); ++i) {
+    const int64_t row = i / (inner * second), column = i / inner % second;
+    f(static_cast<size_t>(w.transposed ? row / (first / w.shape.groups) * second + column : row), from[i]);
+  }
+}
+
+// Whether every sum of some of the products with inputs in this range, and of the bias, is exact in float32.
+bool isExact(const PackedWeight& w, const Tensor& steps, StepRange range, const std::vector<int64_t>& bias) {
+  std::vector<double> least(bias.size()), most(bias.size());
+  forEachWeight(w, steps, [&](size_t channel, double v) {
+    const double a = v * range.least, b = v * range.most;
+    least[channel] += std::min(a, b);
+    most[channel] += std::max(a, b);
+  });
+  for (size_t c = 0; c < bias.size(); ++c)
+    if (std::max(-least[c], most[c]) + std::abs(static_cast<double>(bias[c])) >= kExact) return false;
+  return true;
+}
+
+// The product with weights that are integers, which nothing may round.
+Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Tensor& x, const Tensor& steps,
+                  const IValue& bias, std::string_view part) {
+  const size_t before = call.network().layers.size();
+  const ConvolutionShape& s = w.shape;
+  IValue made =
+      s.stride.empty()
+          ? call.compute("aten::linear", {x, steps, bias})
+          : call.compute("aten::convolution", {x, steps, bias, intList(s.stride), intList(s.padding),
+                                               intList(s.dilation), w.transposed, intList(s.outputPadding), s.groups});
+  for (size_t i = before; i < call.network().layers.size(); ++i)
+    if (auto* packed = dynamic_cast<IntegerWeights*>(call.network().layers[i].get()))
+      packed->holdIntegers(w.weight, part);
+  return made.toTensor();
+}
+
+// Weights in two parts, whose sums are exact for eight times as many products: w = 16 * high + low.
+struct Halves {
+  Tensor high, low;
+};
+Halves split(const Tensor& steps) {
+  Halves halves{Tensor::empty(DType::Float32, steps.sizes()), Tensor::empty(DType::Float32, steps.sizes())};
+  for (int64_t i = 0; i < steps.numel(); ++i) {
+    const float v = steps.data<float>()[i], high = std::nearbyint(v / 16);
+    halves.high.data<float>()[i] = high;
+    halves.low.data<float>()[i] = v - 16 * high;
+  }
+  return halves;
+}
+
+// Sums of products and bias, rounded to float32 once; undefined if there is no way.
+Tensor addSums(const ConvertCall& call, const PackedWeight& w, const Tensor& x, StepRange range,
+               const std::vector<int64_t>& bias) {
+  if (w.weight.numel() == 0) return {};
+  Tensor steps = stepsOf(w.weight), row = Tensor::empty(DType::Float32, Dims{static_cast<int64_t>(bias.size())});
+  std::copy(bias.begin(), bias.end(), row.data<float>());
+  const bool hasBias = std::any_of(bias.begin(), bias.end(), [](int64_t b) { return b != 0; });
+  const IValue added = hasBias ? IValue(row) : IValue();
+  if (isExact(w, steps, range, bias)) return addProduct(call, w, x, steps, added, ", of integers");
+  const Halves halves = split(steps);
+  if (!isExact(w, halves.low, range, bias) || !isExact(w, halves.high, range, std::vector<int64_t>(bias.size(), 0)))
+    return {};
+  Tensor low = addProduct(call, w, x, halves.low, added, ", of low halves");
+  Tensor high = addProduct(call, w, x, halves.high, IValue(), ", of high halves");
+  return call.compute("aten::add.Tensor", {low, high, 16}).toTensor();
+}
+
+// A 1d convolution is a 2d one of height 1.
+bool isFlat(const PackedWeight& w, const Tensor& x) { return w.shape.stride.size() == 2 && x.rank() == 3; }
+Tensor raised(const ConvertCall& call, const PackedWeight& w, const Tensor& steps) {
+  return isFlat(w, steps) ? call.compute("aten::unsqueeze", {steps, 2}).toTensor() : steps;
+}
+IValue lowered(const ConvertCall& call, bool flat, const IValue& v) {
+  return flat ? call.compute("aten::squeeze.dim", {v, 2}) : v;
+}
+
+// Elements between two channels of a result.
+int64_t innerOf(const PackedWeight& w, const Tensor& sums) {
+  int64_t inner = 1;
+  for (size_t d = sums.sizes().size() - w.shape.stride.size(); d < sums.sizes().size(); ++d) inner *= sums.sizes()[d];
+  return inner;
+}
+
+bool areSame(const std::vector<float>& factors) {
+  return std::all_of(factors.begin(), factors.end(), [&](float f) { return f == factors[0]; });
+}
+
+}  // namespace
+
+template <size_t kScaleAt, bool kRelu>
+void convertQuantizedProduct(ConvertCall& call) {
+  if (!isQuantizedTensor(call.argument(0)) || call.tensor(0).numel() == 0) return convertQuantizedToKernel(call);
+  const PackedWeight w = unpacked(call.argument(1));
+  const Tensor x = call.tensor(0);
+  const Tensor steps = raised(call, w, stepsIn(x));
+  checkProductInput(call, w, steps);
+  const int64_t zero = call.integer(kScaleAt + 1);
+  ProductGrid grid = productGrid(call, w, x, call.number(kScaleAt), zero);
+  Tensor sums = addSums(call, w, steps, stepRange(x.dtype(), quantizationOf(x)), grid.bias);
+  if (!sums.defined()) return convertQuantizedToKernel(call);
+  Ref<Quantization> to = Quantization::perTensor(call.number(kScaleAt), zero);
+  StepRange range = stepRange(x.dtype(), *to);
+  if (kRelu) range.least = std::max(range.least, 0.0f);
+  if (areSame(grid.factors)) grid.factors.resize(1);
+  Tensor rounded = addRequantize(call, sums, std::move(grid.factors), innerOf(w, sums), range);
+  Tensor made = lowered(call, isFlat(w, x), rounded).toTensor();
+  call.setResult(0, quantizedIn(call, made, x.dtype(), *to));
+}
+template void convertQuantizedProduct<2, false>(ConvertCall& call);
+template void convertQuantizedProduct<2, true>(ConvertCall& call);
+template void convertQuantizedProduct<6, false>(ConvertCall& call);
+template void convertQuantizedProduct<6, true>(ConvertCall& call);
+
+template <bool kRelu>
+void convertDynamicProduct(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  const PackedWeight w = unpacked(call.argument(1));
+  if (x.dtype() != DType::Float32 || x.numel() == 0) return convertQuantizedToKernel(call);
+  const Tensor numbers = raised(call, w, x);
+  checkProductInput(call, w, numbers);
+  const std::vector<double> scales = scalesOf(call, w);
+  Tensor scale, steps = addDynamicSteps(call, numbers, scale);
+  // The zero point may be any.
+  Tensor sums = addSums(call, w, steps, {-255, 255}, std::vector<int64_t>(scales.size(), 0));
+  if (!sums.defined()) return convertQuantizedToKernel(call);
+  Dims sizes(w.shape.stride.size() + 1, 1);
+  sizes[0] = static_cast<int64_t>(scales.size());
+  Tensor factors = Tensor::empty(DType::Float32, sizes);
+  std::copy(scales.begin(), scales.end(), factors.data<float>());
+  IValue made = call.compute("aten::mul.Tensor", {sums, call.compute("aten::mul.Tensor", {factors, scale})});
+  if (w.bias.defined()) {
+    Tensor bias = convertTensor(w.bias, DType::Float32);
+    made =
+        call.compute("aten::add.Tensor", {made, bias.withGeometry(sizes, contiguousStrides(sizes), bias.offset()), 1});
+  }
+  if (kRelu) made = call.compute("aten::relu", {made});
+  call.setResult(0, lowered(call, isFlat(w, x), made));
+}
+template void convertDynamicProduct<false>(ConvertCall& call);
+template void convertDynamicProduct<true>(ConvertCall& call);
+
+}  // namespace tscompile

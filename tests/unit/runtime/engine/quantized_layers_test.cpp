@@ -1,0 +1,157 @@
+// Quantised tensors in engines: which layers operators become, and that they give the bits of their kernels, whose
+// values tests/ops has.
+#include "api/value_text.h"
+#include "ir/values/quantization.h"
+#include "tests/support/engine_case.h"
+#include "tests/support/engine_reference.h"
+
+#include <fmt/core.h>
+
+namespace tscompile::test {
+namespace {
+
+// %q is %x on a grid of unsigned bytes; %p and %l are packed weights of 32 channels.
+std::string graphOf(std::string_view body, std::string_view weight = "32, 32, 3, 3", int groups = 1) {
+  return fmt::format(R"(graph(%x : Tensor):
+  %none : NoneType = prim::Constant()
+  %f : bool = prim::Constant[value=0]()
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %groups : int = prim::Constant[value={}]()
+  %i8 : int = prim::Constant[value=12]()
+  %u8 : int = prim::Constant[value=13]()
+  %half : float = prim::Constant[value=0.5]()
+  %fine : float = prim::Constant[value=0.004]()
+  %s : float = prim::Constant[value=0.03]()
+  %s2 : float = prim::Constant[value=0.041]()
+  %s3 : float = prim::Constant[value=0.11]()
+  %z : int = prim::Constant[value=117]()
+  %z2 : int = prim::Constant[value=90]()
+  %ones : int[] = prim::Constant[value=[1, 1]]()
+  %twos : int[] = prim::Constant[value=[2, 2]]()
+  %zeros : int[] = prim::Constant[value=[0, 0]]()
+  %none_given : int[] = prim::Constant[value=annotate(List[int], [])]()
+  %b : Float(32) = prim::Constant[value={{0}}]()
+  %w0 : Float({}) = prim::Constant[value={{0}}]()
+  %w1 : Tensor = aten::sub(%w0, %half, %one)
+  %w2 : Tensor = aten::quantize_per_tensor(%w1, %fine, %zero, %i8)
+  %p : __torch__.torch.classes.quantized.Conv2dPackedParamsBase = quantized::conv2d_prepack(%w2, %b, %ones, %ones, %ones, %groups)
+  %m0 : Float(32, 24) = prim::Constant[value={{0}}]()
+  %m1 : Tensor = aten::sub(%m0, %half, %one)
+  %m2 : Tensor = aten::quantize_per_tensor(%m1, %fine, %zero, %i8)
+  %l : __torch__.torch.classes.quantized.LinearPackedParamsBase = quantized::linear_prepack(%m2, %b)
+  %q : Tensor = aten::quantize_per_tensor(%x, %s, %z, %u8)
+{}  %o : Tensor = aten::dequantize(%y)
+  return (%o)
+)",
+                     groups, weight, body);
+}
+
+void expectExact(const std::string& graph, std::string_view layers, const Tensor& x) {
+  SCOPED_TRACE(graph);
+  EngineCase c(graph);
+  EXPECT_EQ(c.layers({x}, true), layers);
+  atEachSimdLevel([&] {
+    EngineCase capped(graph);
+    capped.expectClose({x}, 0);
+  });
+}
+
+void expectExactBody(std::string_view body, std::string_view layers, const Tensor& x) {
+  expectExact(graphOf(body), layers, x);
+}
+
+// %r is %x on another grid.
+const std::string kOther = "  %r : Tensor = aten::quantize_per_tensor(%x, %s2, %z2, %u8)\n";
+constexpr const char* kConv = "  %y : Tensor = quantized::conv2d(%q, %p, %s3, %z2)\n";
+const Tensor kImage = randn({2, 32, 9, 7}, 1);
+
+}  // namespace
+
+TEST(QuantizedLayers, ConvolutionsAreProductsOfIntegers) {
+  expectExactBody(kConv, "requantize, reorder, conv direct, requantize, pointwise, reorder", kImage);
+  expectExactBody("  %y : Tensor = quantized::conv2d_relu(%q, %p, %s3, %z2)\n",
+                  "requantize, reorder, conv direct, requantize, pointwise, reorder", kImage);
+  expectExact(graphOf(kConv, "32, 1, 3, 3", 32), "requantize, reorder, conv depthwise, requantize, pointwise, reorder",
+              kImage);
+  expectExact(graphOf(kConv, "32, 3, 3, 3"), "requantize, conv first_layer, requantize, pointwise, reorder",
+              randn({1, 3, 20, 20}, 2));
+}
+
+TEST(QuantizedLayers, LargeSumsAreAddedInHalves) {
+  expectExact(graphOf(kConv, "32, 2048, 3, 3"),
+              "requantize, reorder, conv direct, conv direct, pointwise of 2, requantize, pointwise, reorder",
+              randn({1, 2048, 3, 3}, 3));
+}
+
+TEST(QuantizedLayers, Products) {
+  expectExactBody("  %y : Tensor = quantized::linear(%q, %l, %s3, %z2)\n", "requantize, matmul, requantize, pointwise",
+                  randn({5, 24}, 4));
+  expectExactBody("  %y : Tensor = quantized::linear_relu(%q, %l, %s3, %z2)\n",
+                  "requantize, matmul, requantize, pointwise", randn({2, 3, 24}, 5));
+  expectExactBody("  %y : Tensor = quantized::linear_dynamic(%x, %l, %f)\n",
+                  "requantize, dynamic_quantize, matmul, pointwise, pointwise of 2", randn({2, 3, 24}, 6));
+}
+
+TEST(QuantizedLayers, ElementsAndWindows) {
+  expectExactBody(kOther + "  %y : Tensor = quantized::add_relu(%q, %r, %s3, %z2)\n",
+                  "requantize, requantize, quantized_add, pointwise", kImage);
+  expectExactBody(kOther + "  %y : Tensor = quantized::mul(%q, %r, %s3, %z2)\n",
+                  "requantize, requantize, pointwise, requantize, pointwise", kImage);
+  expectExactBody("  %y : Tensor = quantized::hardswish(%q, %s3, %z2)\n", "requantize, table, pointwise", kImage);
+  expectExactBody("  %y : Tensor = aten::max_pool2d(%q, %twos, %none_given, %zeros, %ones, %f)\n",
+                  "requantize, max_pool2d, pointwise", kImage);
+  expectExactBody("  %y : Tensor = aten::adaptive_avg_pool2d(%q, %ones)\n",
+                  "requantize, global_avg_pool, requantize, pointwise", kImage);
+  expectExactBody(
+      kOther +
+          "  %list : Tensor[] = prim::ListConstruct(%q, %r)\n  %y : Tensor = quantized::cat(%list, %one, %s3, %z2)\n",
+      "requantize, requantize, pointwise, requantize, pointwise, requantize, cat, pointwise", kImage);
+  expectExactBody("  %y : Tensor = aten::transpose(%q, %one, %two)\n", "requantize, pointwise", kImage);
+  expectExactBody("  %y : Tensor = aten::flatten(%q, %one, %three)\n", "requantize, pointwise", kImage);
+}
+
+// What has no layer of its own runs on bytes in between.
+TEST(QuantizedLayers, KernelsRunOnBytes) {
+  expectExactBody("  %y : Tensor = aten::upsample_bilinear2d(%q, %twos, %f, %none, %none)\n",
+                  "requantize, kernel aten::upsample_bilinear2d, pointwise", kImage);
+}
+
+TEST(QuantizedLayers, WholeBlocksStayInTheirLayout) {
+  expectExactBody(R"(  %a : Tensor = quantized::conv2d_relu(%q, %p, %s3, %z2)
+  %c : Tensor = quantized::conv2d(%a, %p, %s2, %z)
+  %d : Tensor = quantized::add_relu(%a, %c, %s3, %z2)
+  %e : Tensor = quantized::hardswish(%d, %s, %z)
+  %y : Tensor = aten::adaptive_avg_pool2d(%e, %ones)
+)",
+                  "requantize, reorder, conv direct, requantize, conv direct, requantize, quantized_add, table, "
+                  "global_avg_pool, requantize, pointwise",
+                  kImage);
+}
+
+TEST(QuantizedLayers, InputsAndOutputsAreBytes) {
+  const std::string graph = R"(graph(%q : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %y : Tensor = aten::transpose(%q, %one, %two)
+  %r : Tensor = aten::relu(%y)
+  return (%r)
+)";
+  EngineCase c(graph);
+  auto quantized = [](double scale, int64_t zero) {
+    Tensor bytes = Tensor::empty(DType::UInt8, Dims{2, 3, 4});
+    for (int64_t i = 0; i < bytes.numel(); ++i) bytes.data<uint8_t>()[i] = static_cast<uint8_t>(i * 11);
+    return quantizedAs(bytes, DType::QUInt8, *Quantization::perTensor(scale, zero));
+  };
+  // Each grid has a plan of its own.
+  for (int64_t zero : {0, 128, 255}) {
+    Tensor got = c.run({quantized(0.5, zero)})[0].toTensor(), want = c.interpret({quantized(0.5, zero)})[0].toTensor();
+    EXPECT_EQ(got.dtype(), DType::QUInt8);
+    EXPECT_EQ(quantizationOf(got).zeroPoint, zero);
+    EXPECT_EQ(valueToText(integersOf(got)), valueToText(integersOf(want)));
+  }
+}
+
+}  // namespace tscompile::test
