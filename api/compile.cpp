@@ -10,9 +10,7 @@
 #include "ir/graph/printer.h"
 #include "ir/support/text.h"
 #include "partition/report.h"
-#include "partition/segment_graph.h"
 #include "partition/stitch.h"
-#include "runtime/engine/engine.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/support.h"
 #include "runtime/registry.h"
@@ -23,56 +21,6 @@
 
 namespace tscompile {
 namespace {
-
-// A value as the type describes it, if that says enough to plan for: tensors with symbolic elements.
-std::optional<IValue> sampleOf(TypePtr type) {
-  if (!type->isTensor()) return std::nullopt;
-  const TensorFacts& f = type->tensor();
-  if (f.dtype == DType::Undefined || !f.hasRank || !allKnown(f.sizes)) return std::nullopt;
-  std::optional<int64_t> count = checkedNumel(f.sizes);
-  if (!count) return std::nullopt;
-  Ref<Storage> storage = Storage::symbolic(static_cast<size_t>(*count) * itemSize(f.dtype));
-  return IValue(Tensor::view(f.dtype, std::move(storage), f.sizes, contiguousStrides(f.sizes), 0));
-}
-
-// Makes the engine of a segment, and plans it where the types say for what. Why it cannot be, if it cannot.
-std::optional<Refusal> tryEngine(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
-                                 const EngineOptions& options) {
-  std::optional<Refusal> refusal;
-  EngineOptions plain = options;
-  plain.optimize = false;  // whether it can be done does not depend on how fast
-  std::shared_ptr<Engine> engine = Engine::make(graph, registry, sources, plain, refusal);
-  if (!engine) return refusal;
-  std::vector<IValue> samples;
-  for (const Value* v : graph.inputs()) {
-    std::optional<IValue> sample = sampleOf(v->type());
-    if (!sample) return std::nullopt;
-    samples.push_back(std::move(*sample));
-  }
-  // Tensors that are made of nothing are made for the trial too. What needs more is told by the run, which has a limit.
-  constexpr uint64_t kMostTrialBytes = uint64_t{256} << 20;
-  RunOptions run;
-  run.memoryLimit = kMostTrialBytes;
-  RunContext context(run);
-  RunScope scope(context);
-  engine->planFor(samples, context, &refusal);
-  return refusal;
-}
-
-// The node of a segment that a node of its graph, or what is around that, stands for. The graph has the nodes in order,
-// with copies of given ones between.
-const Node* sourceOf(const Segment& segment, const GivenNodes& given, const Node* copy) {
-  if (!copy) return nullptr;
-  while (const Node* owner = copy->block()->owner()) copy = owner;
-  size_t at = 0;
-  for (const Node* n : copy->block()->nodes()) {
-    if (n == copy) break;
-    at += !given.contains(n);
-  }
-  if (given.contains(copy) || at < segment.recomputed.size()) return nullptr;
-  at -= segment.recomputed.size();
-  return at < segment.nodes.size() ? segment.nodes[at] : nullptr;
-}
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -205,33 +153,6 @@ bool nameRanges(std::vector<InputRange>& ranges, const Graph& entry, Diagnostics
 }
 
 }  // namespace
-
-std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
-                                        bool withData, Diagnostics& diagnostics) {
-  std::unordered_map<const Node*, Verdict> refused;
-  options.refused = &refused;
-  // Each round takes at least one node out, so it ends.
-  while (true) {
-    Partition cut = partition(prepared, options);
-    bool again = false;
-    for (const Segment& s : cut.segments) {
-      if (s.target != Target::Accelerated) continue;
-      std::unique_ptr<Graph> graph = segmentGraph(s, cut);
-      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, {}, engine);
-      if (!refusal || (!withData && refusal->verdict.reason == Reason::ConstArg)) continue;
-      const Node* source = sourceOf(s, cut.given, refusal->node);
-      if (refusal->isMistake) {
-        diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
-            .note("docs/writing_converters.md tells what converters have to do");
-        return std::nullopt;
-      }
-      again = true;
-      for (const Node* n : s.nodes)
-        if (!source || n == source) refused.try_emplace(n, refusal->verdict);
-    }
-    if (!again) return EngineCut{std::move(cut), std::move(refused)};
-  }
-}
 
 void CompileSpec::setInputs(const std::vector<CompileInput>& inputs) {
   for (std::vector<InputRange>* ranges : {&shapes, &usualShapes})

@@ -1,8 +1,10 @@
-// Cutting with a trial of every engine, so that what is announced is what compiling makes.
+// Cutting with a trial of every engine, so that what is announced is what compiling makes; and cutting once more where
+// the sizes of a run are in an engine's way.
 #pragma once
 
 #include "api/partition.h"
 #include "runtime/engine/network/engine_options.h"
+#include "runtime/interpreter/compiled_segment.h"
 
 #include <optional>
 #include <unordered_map>
@@ -19,5 +21,9 @@ struct EngineCut {
 // if not, engines that need some are not tried.
 std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
                                         bool withData, Diagnostics& diagnostics);
+
+// Engines with these options, for ProgramSources. For inputs that one cannot be planned for, its graph is cut without
+// the node that is in the way: that is interpreted, and engines run what comes before and after it.
+SegmentCompiler recuttingCompiler(EngineOptions options);
 
 }  // namespace tscompile

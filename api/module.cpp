@@ -1,6 +1,7 @@
 #include "api/module.h"
 
 #include "api/archive.h"
+#include "api/engine_cut.h"
 #include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/model_file.h"
@@ -13,7 +14,6 @@
 #include "ir/support/text.h"
 #include "ir/values/error.h"
 #include "ir/values/size_symbols.h"
-#include "runtime/engine/engine.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/registry.h"
@@ -254,7 +254,7 @@ Result<Method> Module::prepare(Diagnostics& diagnostics, std::string_view method
   if (diagnostics.errorCount() == before)
     if (std::optional<IValue> self = bindSelf(s, *entry, false, diagnostics)) sources.boundInputs[0] = std::move(self);
   if (diagnostics.errorCount() != before) return Failed{};
-  sources.compileSegment = engineCompiler(s.engine);
+  sources.compileSegment = recuttingCompiler(s.engine);
   sources.segmentCalls = calls;
   Result<std::shared_ptr<const Program>> program =
       Program::compile(*entry, *s.registry, std::move(sources), diagnostics);

@@ -7,6 +7,7 @@
 #include "partition/segment_graph.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/network/poison.h"
+#include "runtime/engine/refusal_watch.h"
 #include "runtime/interpreter/structure_runner.h"
 
 #include <fmt/core.h>
@@ -32,16 +33,19 @@ std::vector<IValue> interpret(const Graph& graph, const OpRegistry& registry, st
 // A graph run as one engine; what is wrong if that fails where the interpreter does not.
 struct EngineRun {
   std::vector<IValue> outputs;
-  bool planned = false;
+  bool ran = false, cut = false;  // cut: engines have run a part
   std::string failure;
 };
 
-EngineRun runEngine(const Engine& engine, std::span<const IValue> inputs, size_t outputs, RunContext& context) {
+EngineRun runEngine(const CompiledSegment& engine, std::span<const IValue> inputs, size_t outputs,
+                    RunContext& context) {
   EngineRun run;
   run.outputs.resize(outputs);
   PoisonScope poison;
+  RefusalWatch refusals;
   try {
-    run.planned = engine.run(inputs, run.outputs, context);
+    run.ran = engine.run(inputs, run.outputs, context);
+    run.cut = run.ran && !refusals.rows().empty();
   } catch (const ExecutionError& e) {
     if (e.kind() == ErrorKind::Interrupted || e.kind() == ErrorKind::Limit) throw;
     run.failure = e.message();
@@ -130,7 +134,7 @@ class Bisector {
     EngineRun run = runEngine(*engine, values, outputs.size(), context);
     if (!run.failure.empty()) return wrongBy(run.failure);
     Difference all;
-    for (size_t i = 0; run.planned && i < outputs.size(); ++i)
+    for (size_t i = 0; run.ran && i < outputs.size(); ++i)
       all.add(difference(run.outputs[i], known_.at(outputs[i]), options_.tolerance));
     return all;
   }
@@ -195,12 +199,11 @@ class EngineVerifier : public SegmentCalls {
 
   void call(const Node& node, const CompiledSegment& segment, std::span<const IValue> inputs, std::span<IValue> outputs,
             RunContext& context) override {
-    const auto& engine = static_cast<const Engine&>(segment);  // as Module::prepare() makes them
     EngineCheck& check = checkOf(node);
-    EngineRun run = runEngine(engine, inputs, outputs.size(), context);
+    EngineRun run = runEngine(segment, inputs, outputs.size(), context);
     Recorded& recorded = recorded_[&node];
     if (carrying_) {
-      if (!run.planned) run.outputs = interpret(*node.subgraph(), module_.registry(), inputs, options_.run);
+      if (!run.ran) run.outputs = interpret(*node.subgraph(), module_.registry(), inputs, options_.run);
       if (recorded.next < recorded.outputs.size())
         for (size_t i = 0; i < outputs.size(); ++i)
           check.carried.add(difference(run.outputs[i], recorded.outputs[recorded.next][i], options_.tolerance));
@@ -211,9 +214,10 @@ class EngineVerifier : public SegmentCalls {
     std::vector<IValue> kept = deepCopy(inputs);
     std::vector<IValue> wanted = interpret(*node.subgraph(), module_.registry(), inputs, options_.run);
     ++check.calls;
-    check.planned += run.planned;
+    check.planned += run.ran && !run.cut;
+    check.cut += run.cut;
     Difference own = run.failure.empty() ? Difference() : wrongBy(run.failure);
-    for (size_t i = 0; run.planned && i < outputs.size(); ++i) {
+    for (size_t i = 0; run.ran && i < outputs.size(); ++i) {
       Difference d = difference(run.outputs[i], wanted[i], options_.tolerance);
       if (!d.within && check.output.empty()) check.output = node.output(i)->name();
       own.add(d);

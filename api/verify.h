@@ -34,7 +34,8 @@ Difference wrongBy(std::string what);
 struct EngineCheck {
   const Node* node = nullptr;     // of the stitched graph
   size_t nodes = 0;               // that it has
-  size_t calls = 0, planned = 0;  // the others were left to the interpreter
+  size_t calls = 0, planned = 0;  // the others were left to the interpreter, as a whole or in part
+  size_t cut = 0;                 // calls of which engines have run a part
   Difference own;                 // on the inputs that the interpreter has computed
   Difference carried;             // on the inputs that the engines in front of it have computed
   std::string output = {};        // the first one that is out of tolerance by itself

@@ -1,4 +1,4 @@
-// Which engines the runs of a thread have left to the interpreter, and why.
+// Which engines the runs of a thread have left to the interpreter, as a whole or in part, and why.
 #pragma once
 
 #include "ir/graph/graph.h"
@@ -17,6 +17,7 @@ class RefusalWatch {
     const Graph* graph;              // of the engine; not looked at here
     std::optional<Refusal> refusal;  // nothing: the inputs do not fit the graph, or a layer has failed
     uint64_t calls = 0;
+    size_t nodes = 0;  // that the interpreter had; 0: all of the engine's
   };
 
   RefusalWatch();
@@ -26,7 +27,7 @@ class RefusalWatch {
   // By first call.
   const std::vector<Row>& rows() const { return rows_; }
 
-  static void note(const Graph& graph, const std::optional<Refusal>& refusal);
+  static void note(const Graph& graph, const std::optional<Refusal>& refusal, size_t nodes = 0);
 
  private:
   RefusalWatch* previous_;

@@ -48,6 +48,9 @@ void copyInto(const IValue& target, const IValue& value) {
   if (!target.isTensor() || !target.tensorImpl() || !value.isTensor() || !value.tensorImpl())
     throw ExecutionError(ErrorKind::Model, "expected a tensor as the output argument");
   Tensor to = target.toTensor(), from = value.toTensor();
+  for (DType d : {to.dtype(), from.dtype()})
+    if (to.dtype() != from.dtype() && !kAllTypes.contains(d))
+      throw ExecutionError(ErrorKind::Unsupported, "not implemented for " + std::string(pythonName(d)));
   if (!std::equal(to.sizes().begin(), to.sizes().end(), from.sizes().begin(), from.sizes().end())) {
     Tensor resized = Tensor::empty(to.dtype(), from.sizes());
     to.impl()->setStorage(resized.storage(), from.sizes(), resized.strides(), 0);

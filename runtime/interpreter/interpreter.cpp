@@ -6,6 +6,7 @@
 #include "runtime/call/run_observer.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/machine.h"
+#include "runtime/interpreter/nested_run.h"
 #include "runtime/interpreter/program_compiler.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/text_format.h"
@@ -159,6 +160,9 @@ bool isBetweenNodes(const Instruction* in) {
   return in->handler == release || in->handler == move || in->handler == copy || in->handler == jump;
 }
 
+// Of the nodes that runs within this thread's current one have told of by themselves.
+thread_local RunObserver::Clock::duration toldWithin{};
+
 // The same as calling handlers, with each of them timed.
 void runObserved(Machine& m, const Instruction*& in, RunObserver& observer) {
   while (in) {
@@ -167,13 +171,22 @@ void runObserved(Machine& m, const Instruction*& in, RunObserver& observer) {
     bool isCall = current->handler == callOp || current->handler == callEngine;
     size_t bytes = 0;
     for (uint32_t i = 0; isCall && i < current->inputs; ++i) bytes += bytesOf(m.slots[current->slots[i]]);
+    const RunObserver::Clock::duration told = toldWithin;
     RunObserver::Clock::time_point begin = RunObserver::Clock::now();
     in = current->handler(m, current);
-    RunObserver::Clock::time_point end = RunObserver::Clock::now();
+    RunObserver::Clock::time_point end = RunObserver::Clock::now() - (toldWithin - told);
     if (isCall && in == current + 1)
       for (uint32_t i = 0; i < current->outputs; ++i) bytes += bytesOf(m.slots[current->output(i)]);
     observer.onNode(isBetweenNodes(current) ? nullptr : current->node, bytes, begin, end);
   }
+}
+
+// Runs a program from its start; `in` is where it is.
+void execute(Machine& m, const Function& entry, std::span<const IValue> inputs, const Instruction*& in) {
+  in = m.start(entry, inputs);
+  if (RunObserver* observer = RunObserver::current()) [[unlikely]]
+    runObserved(m, in, *observer);
+  while (in) in = in->handler(m, in);
 }
 
 // What the inputs of a failed node were, for the message.
@@ -308,10 +321,7 @@ Result<std::vector<IValue>> Program::run(std::span<const IValue> given, const Ru
   Machine machine(*this, context);
   const Instruction* in = nullptr;
   try {
-    in = machine.start(*entry_, inputs);
-    if (RunObserver* observer = RunObserver::current()) [[unlikely]]
-      runObserved(machine, in, *observer);
-    while (in) in = in->handler(machine, in);
+    execute(machine, *entry_, inputs, in);
   } catch (const ExecutionError& e) {
     report(machine, in, e, diagnostics);
     return Failed{};
@@ -320,6 +330,46 @@ Result<std::vector<IValue>> Program::run(std::span<const IValue> given, const Ru
     return Failed{};
   }
   return std::move(machine.results);
+}
+
+namespace {
+
+// Of a run within another: its nodes are told as they are, and its calls of engines are part of the outer call.
+class NestedObserver : public RunObserver {
+ public:
+  explicit NestedObserver(RunObserver& outer) : outer_(outer) {}
+  void onLayer(const Network& network, size_t layer, Clock::time_point begin, Clock::time_point end) override {
+    outer_.onLayer(network, layer, begin, end);
+  }
+  void onEngine(const Network& network, Clock::time_point begin, Clock::time_point end) override {
+    outer_.onEngine(network, begin, end);
+  }
+  void onNode(const Node* node, size_t bytes, Clock::time_point begin, Clock::time_point end) override {
+    if (node && node->kind() == sym::Engine) return;
+    outer_.onNode(node, bytes, begin, end);
+    toldWithin += end - begin;
+  }
+
+ private:
+  RunObserver& outer_;
+};
+
+}  // namespace
+
+void runWithin(const Program& program, std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) {
+  std::optional<NestedObserver> observer;
+  std::optional<ObserverScope> observing;
+  if (RunObserver* outer = RunObserver::current()) [[unlikely]]
+    observing.emplace(observer.emplace(*outer));
+  Machine machine(program, context);
+  const Instruction* in = nullptr;
+  try {
+    execute(machine, ProgramCompiler::entryOf(program), inputs, in);
+  } catch (ExecutionError& e) {
+    if (in && !e.node()) e.setNode(in->node);
+    throw;
+  }
+  std::move(machine.results.begin(), machine.results.end(), outputs.begin());
 }
 
 }  // namespace tscompile

@@ -19,6 +19,7 @@ class ProgramCompiler {
   bool compile(const Graph& entry);
 
   const Program& program() const { return program_; }
+  static const Function& entryOf(const Program& program) { return *program.entry_; }
   Diagnostics& diagnostics() { return diagnostics_; }
   // The function that a graph becomes; it is compiled later.
   const Function* functionFor(const Graph& graph, std::string name);

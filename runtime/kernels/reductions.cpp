@@ -2,9 +2,11 @@
 #include "runtime/kernels/reductions.h"
 
 #include "runtime/call/thread_pool.h"
+#include "runtime/kernels/column_extremes.h"
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -42,13 +44,25 @@ float extremeOfRow(const float* row, int64_t count) {
   float best = row[0];
   auto take = [&](float x) { best = std::isnan(x) || (kMax ? x > best : x < best) ? x : best; };
   int64_t i = 0;
-  if (count >= lanes) {
-    auto all = hn::LoadU(d, row);
-    for (i = lanes; i + lanes <= count; i += lanes) all = extreme<kMax>(d, all, hn::LoadU(d, row + i));
-    alignas(64) float each[HWY_MAX_BYTES / sizeof(float)];
-    hn::StoreU(all, d, each);
-    best = each[0];
-    for (int64_t l = 1; l < lanes && !std::isnan(best); ++l) take(each[l]);
+  if (count >= 4 * lanes) {
+    // Four at a time, as each waits for the one before.
+    constexpr float kWorst = kMax ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+    auto a = hn::Set(d, kWorst), b = a, e = a, f = a;
+    auto nan = hn::IsNaN(a);  // none so far
+    auto join = [&](auto& into, const float* p) HWY_ATTR {
+      const auto x = hn::LoadU(d, p);
+      nan = hn::Or(nan, hn::IsNaN(x));
+      into = kMax ? hn::IfThenElse(hn::Gt(x, into), x, into) : hn::IfThenElse(hn::Lt(x, into), x, into);
+    };
+    for (; i + 4 * lanes <= count; i += 4 * lanes) {
+      join(a, row + i), join(b, row + i + lanes);
+      join(e, row + i + 2 * lanes), join(f, row + i + 3 * lanes);
+    }
+    if (!hn::AllFalse(d, nan)) return std::numeric_limits<float>::quiet_NaN();
+    alignas(64) float each[4][HWY_MAX_BYTES / sizeof(float)];
+    hn::StoreU(a, d, each[0]), hn::StoreU(b, d, each[1]), hn::StoreU(e, d, each[2]), hn::StoreU(f, d, each[3]);
+    for (const auto& part : each)
+      for (int64_t l = 0; l < lanes; ++l) take(part[l]);
   }
   for (; i < count && !std::isnan(best); ++i) take(row[i]);
   return best;
@@ -92,6 +106,51 @@ void minRows(const float* rows, int64_t stride, int64_t count, int64_t width, fl
            [](auto d, auto a, auto b) HWY_ATTR { return hn::IfThenElse(hn::IsNaN(a), a, extreme<false>(d, a, b)); });
 }
 
+template <bool kMax>
+void placesInRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out, int32_t* places) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto join = [&](auto& best, auto& place, auto x, auto row) HWY_ATTR {
+    const auto better = hn::Or(kMax ? hn::Gt(x, best) : hn::Lt(x, best), hn::AndNot(hn::IsNaN(best), hn::IsNaN(x)));
+    best = hn::IfThenElse(better, x, best);
+    place = hn::IfThenElse(hn::RebindMask(di, better), row, place);
+  };
+  int64_t i = 0;
+  // Several neighbours of a row before the next one, which is far away.
+  for (; i + 4 * lanes <= width; i += 4 * lanes) {
+    const float* p = rows + i;
+    auto a = hn::LoadU(d, p), b = hn::LoadU(d, p + lanes), e = hn::LoadU(d, p + 2 * lanes),
+         f = hn::LoadU(d, p + 3 * lanes);
+    auto ai = hn::Zero(di), bi = ai, ei = ai, fi = ai;
+    for (int64_t r = 1; r < count; ++r) {
+      p += stride;
+      const auto row = hn::Set(di, static_cast<int32_t>(r));
+      join(a, ai, hn::LoadU(d, p), row), join(b, bi, hn::LoadU(d, p + lanes), row);
+      join(e, ei, hn::LoadU(d, p + 2 * lanes), row), join(f, fi, hn::LoadU(d, p + 3 * lanes), row);
+    }
+    hn::StoreU(a, d, out + i), hn::StoreU(b, d, out + i + lanes);
+    hn::StoreU(e, d, out + i + 2 * lanes), hn::StoreU(f, d, out + i + 3 * lanes);
+    hn::StoreU(ai, di, places + i), hn::StoreU(bi, di, places + i + lanes);
+    hn::StoreU(ei, di, places + i + 2 * lanes), hn::StoreU(fi, di, places + i + 3 * lanes);
+  }
+  for (; i < width; i += lanes) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(std::min(lanes, width - i)));
+    auto best = hn::MaskedLoad(some, d, rows + i);
+    auto place = hn::Zero(di);
+    for (int64_t r = 1; r < count; ++r)
+      join(best, place, hn::MaskedLoad(some, d, rows + r * stride + i), hn::Set(di, static_cast<int32_t>(r)));
+    hn::BlendedStore(best, some, d, out + i);
+    hn::BlendedStore(place, hn::RebindMask(di, some), di, places + i);
+  }
+}
+void maxInRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out, int32_t* places) {
+  placesInRows<true>(rows, stride, count, width, out, places);
+}
+void minInRows(const float* rows, int64_t stride, int64_t count, int64_t width, float* out, int32_t* places) {
+  placesInRows<false>(rows, stride, count, width, out, places);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -122,6 +181,12 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
     rows(input + o * count * inner + columns.begin, inner, count, columns.end - columns.begin, out + columns.begin);
     for (int64_t c = columns.begin; sums && c < columns.end; ++c) out[c] /= divisor;
   });
+}
+
+void extremesOfColumns(bool isLargest, const float* rows, int64_t stride, int64_t count, int64_t width, float* values,
+                       int32_t* places) {
+  auto find = isLargest ? TS_SIMD(maxInRows) : TS_SIMD(minInRows);
+  find(rows, stride, count, width, values, places);
 }
 
 }  // namespace tscompile

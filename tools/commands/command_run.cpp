@@ -53,8 +53,7 @@ class RunCommandExecutor {
     if (session_.common.verbose) tellCut(cut);
     if (session_.common.verbose)
       for (const PluginWork::Row& row : plugins.rows()) session_.note(pluginWorkText(row));
-    if (session_.common.verbose)
-      for (const std::string& text : refusalTexts(refusals)) session_.note(text);
+    tellRefusals(refusals);
     return session_.finish(code);
   }
 
@@ -64,6 +63,13 @@ class RunCommandExecutor {
     session_.note(cut.summary());
     if (!cut.firstReason.empty()) session_.note("not in an engine: " + cut.firstReason);
     if (!cut.hint.empty()) session_.note("what would help: " + cut.hint);
+  }
+
+  // What was announced and is not what has run: an error if all was to run in engines.
+  void tellRefusals(const RefusalWatch& refusals) {
+    const bool isError = options_.partition.spec.requiredCoverage >= 1;
+    for (const std::string& text : refusalTexts(refusals))
+      isError ? (void)session_.diagnostics.error(text, ErrorKind::Unsupported) : session_.note(text);
   }
 
   int deliver(std::span<const IValue> outputs) {
@@ -143,6 +149,7 @@ OptionSpecs runOptions() {
               },
               true},
              executorOption(),
+             requireFullOption(),
              {"--custom-torch-ops,--custom-converters", "LIB",
               "a shared library with operators and converters; see docs/writing_converters.md",
               [](Options& o, const std::string& v) { o.run.libraries.push_back(v); }, true},

@@ -72,7 +72,9 @@ void writeText(const VerifyReport& report, const VerifyOptions& options, std::os
   out << " engine      nodes  calls         own     carried\n";
   for (size_t i = 0; i < report.engines.size(); ++i) {
     const EngineCheck& e = report.engines[i];
-    std::string left = e.planned == e.calls ? "" : fmt::format("  {} left to the interpreter", e.calls - e.planned);
+    const size_t whole = e.calls - e.planned - e.cut;
+    std::string left = whole == 0 ? "" : fmt::format("  {} left to the interpreter", whole);
+    if (e.cut) left += fmt::format("  {} in part", e.cut);
     out << fmt::format(" {:<10}  {:>5}  {:>5}  {:>10}  {:>10}{}{}\n", nameOf(i), e.nodes, e.calls, textOf(e.own),
                        textOf(e.carried), e.own.within ? "" : "  out of tolerance", left);
   }
@@ -114,6 +116,7 @@ struct EngineFields {
     visit("nodes", e.nodes);
     visit("calls", e.calls);
     visit("planned", e.planned);
+    visit("cut", e.cut);
     visit("own", DifferenceFields{e.own});
     visit("carried", DifferenceFields{e.carried});
     visit("output", ifSaid(e.output));

@@ -4,6 +4,8 @@
 #include "ir/support/text.h"
 #include "partition/partition.h"
 
+#include <fmt/core.h>
+
 namespace tscompile {
 
 std::vector<std::string> refusalTexts(const RefusalWatch& watch) {
@@ -13,6 +15,8 @@ std::vector<std::string> refusalTexts(const RefusalWatch& watch) {
     size_t nodes = 0;
     forEachNode(*row.graph, [&](const Node* n) { nodes += !given.contains(n); });
     std::string text = "an engine of " + counted(nodes, "node") + " was left to the interpreter";
+    if (row.nodes)
+      text = fmt::format("{} of {} of an engine were left to the interpreter", row.nodes, counted(nodes, "node"));
     if (row.calls > 1) text += " " + std::to_string(row.calls) + " times";
     if (!row.refusal)
       text += ": its inputs do not fit it";

@@ -1,4 +1,5 @@
 // Maxima and minima over all or some dimensions, and where they are.
+#include "runtime/engine/layers/lane_layer.h"
 #include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/extrema.h"
@@ -106,19 +107,23 @@ void registerReductionExtremaOps(OpRegistry& ops) {
   ops.add({.schema = "aten::max.dim",
            .infer = inferExtremeWithIndex,
            .kernel = extremeWithIndexKernel<true>,
+           .convert = convertExtremes<true>,
            .cost = Cost::Reduction});
   ops.add({.schema = "aten::min.dim",
            .infer = inferExtremeWithIndex,
            .kernel = extremeWithIndexKernel<false>,
+           .convert = convertExtremes<false>,
            .cost = Cost::Reduction});
   ops.add({.schema = "aten::argmax",
            .infer = inferIndexOfExtreme,
            .kernel = indexOfExtremeKernel<true>,
+           .convert = convertExtremes<true>,
            .dtypes = kRealTypes,
            .cost = Cost::Reduction});
   ops.add({.schema = "aten::argmin",
            .infer = inferIndexOfExtreme,
            .kernel = indexOfExtremeKernel<false>,
+           .convert = convertExtremes<false>,
            .dtypes = kRealTypes,
            .cost = Cost::Reduction});
 }

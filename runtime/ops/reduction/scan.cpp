@@ -1,4 +1,5 @@
 // Running sums, products, maxima and minima along a dimension.
+#include "runtime/engine/layers/lane_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/lanes.h"
@@ -134,11 +135,13 @@ void registerScanOps(OpRegistry& ops) {
   ops.add({.schema = "aten::cumsum",
            .infer = inferCumulative,
            .kernel = cumulativeKernel<false>,
+           .convert = convertRunningTotal<false>,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::cumprod",
            .infer = inferCumulative,
            .kernel = cumulativeKernel<true>,
+           .convert = convertRunningTotal<true>,
            .dtypes = kAllTypes,
            .inplace = InPlace::Direct});
   ops.add({.schema = "aten::cummax", .infer = inferExtremes, .kernel = extremesKernel<true>});

@@ -2,6 +2,7 @@
 #include "runtime/reference/sorting.h"
 
 #include "ir/values/size_expression.h"
+#include "runtime/engine/layers/lane_layer.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -234,11 +235,11 @@ void searchKernel(KernelCall& call) {
 
 void registerSortingOps(OpRegistry& ops) {
   for (auto schema : {"aten::sort", "aten::sort.stable"})
-    ops.add({.schema = schema, .infer = inferSort, .kernel = sortKernel});
+    ops.add({.schema = schema, .infer = inferSort, .kernel = sortKernel, .convert = convertSort});
   for (auto schema : {"aten::argsort", "aten::argsort.stable"})
-    ops.add({.schema = schema, .infer = inferArgsort, .kernel = argsortKernel});
+    ops.add({.schema = schema, .infer = inferArgsort, .kernel = argsortKernel, .convert = convertSort});
   ops.add({.schema = "aten::msort", .infer = inferSameAsSelf, .kernel = msortKernel});
-  ops.add({.schema = "aten::topk", .infer = inferTopk, .kernel = topkKernel, .dtypes = kRealTypes});
+  ops.add({.schema = "aten::topk", .infer = inferTopk, .kernel = topkKernel, .convert = convertTopk, .dtypes = kRealTypes});
   for (auto schema :
        {"aten::searchsorted.Tensor", "aten::searchsorted.Scalar", "aten::bucketize.Tensor", "aten::bucketize.Scalar"})
     ops.add({.schema = schema, .infer = inferSearch, .kernel = searchKernel});

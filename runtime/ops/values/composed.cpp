@@ -1,9 +1,12 @@
-// Operators of PyTorch 2 that are made of others: assertions, products with integer weights, forms without checks.
+// Operators that are made of others: assertions, products with integer weights, forms without checks, interpolation.
+#include "runtime/engine/network/convert_call.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/scalars.h"
+
+#include <cmath>
 
 namespace tscompile {
 namespace {
@@ -53,7 +56,22 @@ void asOperator(KernelCall& call) {
   call.setResult(invoke(call, kOperator, std::span<const IValue>(arguments)));
 }
 constexpr char kAll[] = "aten::all", kAny[] = "aten::any", kIndex[] = "aten::index.Tensor";
-constexpr char kIndexPut[] = "aten::index_put";
+constexpr char kIndexPut[] = "aten::index_put", kGridSampler[] = "aten::grid_sampler_2d";
+template <const char* kOperator>
+void inferAsOperator(InferCall& call) {
+  call.op().registry().builtIn().find(kOperator)->def().infer(call);
+}
+
+// (like, dim): 0, 1, ... along a dimension.
+void inferDimArange(InferCall& call) {
+  TensorInfo like = call.rankedTensor(0);
+  call.require(like.rank() > 0, "expected a tensor with at least one dimension");
+  call.result(DType::Int64, Dims{like.sizes[static_cast<size_t>(call.dim(1, like.rank()))]});
+}
+void dimArange(KernelCall& call) {
+  Tensor out = call.out();
+  for (int64_t i = 0; i < out.numel(); ++i) out.data<int64_t>()[i] = i;
+}
 
 // Rows of minus infinity become zeros instead of NaN.
 void safeSoftmax(KernelCall& call) {
@@ -102,6 +120,86 @@ void nonzeroStatic(KernelCall& call) {
 
 void inferBoolScalar(InferCall& call) { call.result(DType::Bool, Dims{}); }
 
+// ---- torch.nn.functional's interpolate and upsample, as the first versions of PyTorch print them ----
+
+// (input, size, scale_factor, ...), where one number stands for as many as there are dimensions.
+void inferInterpolate(InferCall& call) {
+  TensorInfo x = call.rankedTensor(0);
+  call.require(x.rank() >= 3 && x.rank() <= 5, "Only 3D, 4D and 5D input Tensors supported, but got size {}",
+               dimsText(x.sizes));
+  const IValue *size = call.constant(1), *factor = call.constant(2);
+  Dims out(x.sizes);
+  auto item = [&](const IValue& v, size_t i) -> const IValue& {
+    if (!v.isList()) return v;
+    call.require(v.toList().items.size() == out.size() - 2, "expected {} numbers, but got {}", out.size() - 2,
+                 v.toList().items.size());
+    return v.toList().items[i];
+  };
+  call.require(!size || !factor || !size->isNone() || !factor->isNone(), "either size or scale_factor must be given");
+  for (size_t i = 0; i + 2 < out.size(); ++i) {
+    int64_t& o = out[i + 2];
+    if (size && !size->isNone()) {
+      o = item(*size, i).toInt();
+      call.require(o > 0, "input and output sizes should be greater than 0, but got {}", o);
+    } else if (size && factor && isKnownSize(o)) {
+      const IValue& f = item(*factor, i);
+      const double scaled =
+          std::floor(static_cast<double>(o) * (f.isInt() ? static_cast<double>(f.toInt()) : f.toFloat()));
+      call.require(scaled >= 1 && scaled < 0x1p48, "a size of {} cannot be scaled so", o);
+      o = static_cast<int64_t>(scaled);
+    } else {
+      o = kUnknownSize;
+    }
+  }
+  call.result(x.dtype, out);
+}
+
+// The operator that computes it, with its arguments.
+struct Resizing {
+  std::string op;
+  std::vector<IValue> arguments;
+};
+
+bool says(const KernelCall& call, size_t i) { return i < call.size() && !call.isNone(i); }
+
+Resizing resizingOf(const KernelCall& call) {
+  const std::string_view name = call.op().kind().name();
+  const bool isGeneral = name == "__interpolate" || name == "__upsample";
+  const std::string mode = isGeneral ? call.text(3) : name.ends_with("nearest") ? "nearest" : "bilinear";
+  const Dims& sizes = call.spec().sizes;
+  const size_t spatial = sizes.size() - 2;
+  static constexpr const char* kModes[] = {"linear", "bilinear", "trilinear"};
+  const bool isNearest = mode == "nearest", isArea = mode == "area";
+  call.require(isNearest || isArea || mode == kModes[spatial - 1] || (mode == "bicubic" && spatial == 2),
+               "interpolation of a tensor of {} dimensions cannot be '{}'", sizes.size(), mode);
+  call.require(
+      !isGeneral || !says(call, 4) || !(isNearest || isArea),
+      "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear");
+  std::vector<IValue> output;
+  for (size_t d = 2; d < sizes.size(); ++d) output.emplace_back(sizes[d]);
+  Resizing r{fmt::format("aten::{}{}d", isArea ? "adaptive_avg_pool" : "upsample_" + mode, spatial),
+             {call.argument(0), IValue(Ref<ListValue>::make(types().integer, std::move(output)))}};
+  if (isArea) return r;
+  if (!isNearest) r.arguments.emplace_back(isGeneral ? says(call, 4) && call.flag(4) : true);
+  // Coordinates follow from the sizes, unless they are to follow from the factor.
+  const bool byFactor = name == "__interpolate" && says(call, 2) && says(call, 5) && !call.flag(5);
+  for (size_t i = 0; i < spatial; ++i) {
+    const IValue& f = call.argument(2);
+    r.arguments.push_back(!byFactor ? IValue() : f.isList() ? f.toList().items[i] : f);
+  }
+  return r;
+}
+
+void interpolateKernel(KernelCall& call) {
+  const Resizing r = resizingOf(call);
+  call.setResult(invoke(call, r.op, std::span(r.arguments)));
+}
+
+void convertInterpolate(ConvertCall& call) {
+  Resizing r = resizingOf(call);
+  call.setResult(call.compute(r.op, std::move(r.arguments)));
+}
+
 }  // namespace
 
 void registerComposedOps(OpRegistry& ops) {
@@ -124,6 +222,8 @@ void registerComposedOps(OpRegistry& ops) {
   };
   add("aten::_is_all_true", asOperator<kAll>, inferBoolScalar);
   add("aten::_is_any_true", asOperator<kAny>, inferBoolScalar);
+  add("aten::_grid_sampler_2d_cpu_fallback", asOperator<kGridSampler>, inferAsOperator<kGridSampler>);
+  add("aten::_dim_arange", dimArange, inferDimArange);
   add("aten::_unsafe_index.Tensor", asOperator<kIndex>);
   add("aten::_unsafe_index_put", asOperator<kIndexPut>, inferSameAsSelf);
   add("aten::_safe_softmax", safeSoftmax);
@@ -134,6 +234,16 @@ void registerComposedOps(OpRegistry& ops) {
            .kernel = nonzeroStatic,
            .dtypes = kAllTypes,
            .traits = {Trait::DependsOnElements}});
+  for (auto schema : {"aten::__interpolate", "aten::__interpolate.scale_list", "aten::__interpolate.size_list",
+                      "aten::__interpolate.size_list_scale_list", "aten::__upsample", "aten::__upsample.size_list",
+                      "aten::__upsample_bilinear", "aten::__upsample_bilinear.scale_list",
+                      "aten::__upsample_bilinear.size_list", "aten::__upsample_bilinear.size_list_scale_list",
+                      "aten::__upsample_nearest", "aten::__upsample_nearest.size_list"})
+    ops.add({.schema = schema,
+             .infer = inferInterpolate,
+             .kernel = interpolateKernel,
+             .convert = convertInterpolate,
+             .dtypes = kFloatingTypes});
 }
 
 }  // namespace tscompile

@@ -1,5 +1,7 @@
-// Copies of tensors, and tensors overwritten as a whole: clone, copy_, fill_, zero_.
+// Copies of tensors and of views, and tensors overwritten as a whole: clone, view_copy, copy_, fill_, zero_.
+#include "ir/support/check.h"
 #include "runtime/engine/layers/pointwise_layer.h"
+#include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -108,6 +110,53 @@ void fillDiagonalKernel(KernelCall& call) {
   call.setResult(t);
 }
 
+// ---- view_copy and its like: what the operator without "_copy" shows, as a tensor of its own ----
+
+const Operator& viewOf(const Operator& copy) {
+  static constexpr std::string_view kEnding = "_copy";
+  std::string name = copy.fullName();
+  name.erase(name.find(kEnding), kEnding.size());
+  if (copy.outCount()) name.erase(name.rfind("out") - 1);  // ".out", "_out"
+  const Operator* view = copy.registry().builtIn().find(name);
+  TS_CHECK(view && view->isImplemented());
+  return *view;
+}
+
+void inferView(InferCall& call) { viewOf(call.op()).def().infer(call); }
+
+std::vector<IValue> argumentsOf(const KernelCall& call) {
+  std::vector<IValue> out;
+  for (size_t i = 0; i < call.size(); ++i) out.push_back(call.argument(i));
+  return out;
+}
+
+// copy(tensor) of the view, or of each if it is a list of them.
+template <class Copy>
+IValue copied(const IValue& view, Copy copy) {
+  if (view.isTensor()) return copy(view.toTensor());
+  std::vector<IValue> items;
+  for (const IValue& item : view.toList().items) items.push_back(copy(item.toTensor()));
+  return Ref<ListValue>::make(types().tensor, std::move(items));
+}
+
+void viewCopyKernel(KernelCall& call) {
+  const std::vector<IValue> arguments = argumentsOf(call);
+  IValue view = invoke(call, viewOf(call.op()).fullName(), std::span(arguments));
+  call.setResult(copied(view, [&](const Tensor& t) {
+    // A view may show any dtype; what is copied has to be one that others can read.
+    call.require(kAllTypes.contains(t.dtype()), "not implemented for {}", pythonName(t.dtype()));
+    Tensor out = Tensor::empty(t.dtype(), t.sizes());
+    copyTensor(out, t);
+    return out;
+  }));
+}
+
+void convertViewCopy(ConvertCall& call) {
+  constexpr int64_t kContiguous = 0;
+  IValue view = call.compute(viewOf(call.op()).fullName(), argumentsOf(call));
+  call.setResult(copied(view, [&](const Tensor& t) { return call.compute("aten::clone", {t, kContiguous}); }));
+}
+
 }  // namespace
 
 void registerCopyingOps(OpRegistry& ops) {
@@ -134,6 +183,31 @@ void registerCopyingOps(OpRegistry& ops) {
   add("aten::zero", inferSameAsSelf, zeroKernel<false>);
   add("aten::zero_", inferSameAsSelf, zeroKernel<true>);
   add("aten::fill_diagonal_", inferSameAsSelf, fillDiagonalKernel);
+  for (auto schema : {"aten::alias_copy",
+                      "aten::as_strided_copy",
+                      "aten::detach_copy",
+                      "aten::expand_copy",
+                      "aten::permute_copy",
+                      "aten::_reshape_alias_copy",
+                      "aten::split_copy.Tensor",
+                      "aten::split_with_sizes_copy",
+                      "aten::squeeze_copy",
+                      "aten::squeeze_copy.dim",
+                      "aten::t_copy",
+                      "aten::transpose_copy.int",
+                      "aten::unbind_copy.int",
+                      "aten::unfold_copy",
+                      "aten::unsqueeze_copy",
+                      "aten::view_copy",
+                      "aten::view_copy.dtype",
+                      "aten::view_as_complex_copy",
+                      "aten::view_as_real_copy",
+                      "aten::_conj_copy"})
+    ops.add({.schema = schema,
+             .infer = inferView,
+             .kernel = viewCopyKernel,
+             .convert = convertViewCopy,
+             .dtypes = kAllTypes});
 }
 
 }  // namespace tscompile

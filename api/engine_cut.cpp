@@ -1,0 +1,218 @@
+#include "api/engine_cut.h"
+
+#include "api/module_state.h"
+#include "ir/analysis/alias.h"
+#include "ir/values/error.h"
+#include "partition/segment_graph.h"
+#include "partition/stitch.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/refusal_watch.h"
+#include "runtime/engine/support.h"
+#include "runtime/interpreter/nested_run.h"
+
+#include <mutex>
+
+namespace tscompile {
+namespace {
+
+// A value as the type describes it, if that says enough to plan for: tensors with symbolic elements.
+std::optional<IValue> sampleOf(TypePtr type) {
+  if (!type->isTensor()) return std::nullopt;
+  const TensorFacts& f = type->tensor();
+  if (f.dtype == DType::Undefined || !f.hasRank || !allKnown(f.sizes)) return std::nullopt;
+  std::optional<int64_t> count = checkedNumel(f.sizes);
+  if (!count) return std::nullopt;
+  Ref<Storage> storage = Storage::symbolic(static_cast<size_t>(*count) * itemSize(f.dtype));
+  return IValue(Tensor::view(f.dtype, std::move(storage), f.sizes, contiguousStrides(f.sizes), 0));
+}
+
+// Makes the engine of a segment, and plans it where the types say for what. Why it cannot be, if it cannot.
+std::optional<Refusal> tryEngine(const Graph& graph, const OpRegistry& registry, const EngineOptions& options) {
+  std::optional<Refusal> refusal;
+  EngineOptions plain = options;
+  plain.optimize = false;  // whether it can be done does not depend on how fast
+  std::shared_ptr<Engine> engine = Engine::make(graph, registry, {}, plain, refusal);
+  if (!engine) return refusal;
+  std::vector<IValue> samples;
+  for (const Value* v : graph.inputs()) {
+    std::optional<IValue> sample = sampleOf(v->type());
+    if (!sample) return std::nullopt;
+    samples.push_back(std::move(*sample));
+  }
+  // Tensors that are made of nothing are made for the trial too. What needs more is told by the run, which has a limit.
+  constexpr uint64_t kMostTrialBytes = uint64_t{256} << 20;
+  RunOptions run;
+  run.memoryLimit = kMostTrialBytes;
+  RunContext context(run);
+  RunScope scope(context);
+  engine->planFor(samples, context, &refusal);
+  return refusal;
+}
+
+// The node of a segment that a node of its graph, or what is around that, stands for. The graph has the nodes in order,
+// with copies of given ones between.
+const Node* sourceOf(const Segment& segment, const GivenNodes& given, const Node* copy) {
+  if (!copy) return nullptr;
+  while (const Node* owner = copy->block()->owner()) copy = owner;
+  size_t at = 0;
+  for (const Node* n : copy->block()->nodes()) {
+    if (n == copy) break;
+    at += !given.contains(n);
+  }
+  if (given.contains(copy) || at < segment.recomputed.size()) return nullptr;
+  at -= segment.recomputed.size();
+  return at < segment.nodes.size() ? segment.nodes[at] : nullptr;
+}
+
+// Whether the node asks how a tensor lies in memory: what engines give lies in order, whatever the interpreter's would.
+bool asksForStrides(const Node* node, const OpRegistry& registry) {
+  const Operator* op = node->hasBlocks() || node->subgraph() ? nullptr : registry.resolve(*node);
+  return op && op->has(Trait::ReadsStrides);
+}
+bool asksForStrides(const Graph& graph, const OpRegistry& registry) {
+  bool any = false;
+  forEachNode(graph, [&](const Node* n) { any |= asksForStrides(n, registry); });
+  return any;
+}
+
+// The node of a graph's copy that stands where `node` does in the graph.
+const Node* twinOf(const Node* node, const Graph& graph, const Graph& copy) {
+  size_t place = 0, at = 0;
+  forEachNode(graph, [&](const Node* n) { place = n == node ? at : place, ++at; });
+  const Node* twin = nullptr;
+  forEachNode(copy, [&](const Node* n) { twin = place-- == 0 ? n : twin; });
+  return twin;
+}
+
+SegmentCompiler recutting(EngineOptions options, int cuts);
+
+// An engine, and what its graph is cut into for inputs that it cannot be planned for.
+class RecutEngine : public CompiledSegment {
+ public:
+  // `cuts`: how many engines there are around it that were cut.
+  RecutEngine(const Graph& graph, const OpRegistry& registry, const ProgramSources& sources,
+              const EngineOptions& options, int cuts)
+      : graph_(graph),
+        registry_(registry),
+        sources_(sources),
+        options_(options),
+        cuts_(cuts),
+        engine_(Engine::make(graph, registry, sources, options, unmade_)) {}
+
+  const Graph& graph() const override { return graph_; }
+
+  bool run(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const override {
+    std::optional<Refusal> refusal = unmade_;
+    if (engine_ && runWhole(inputs, outputs, context, refusal)) return true;
+    const Parts* parts = refusal && refusal->node ? &partsWithout(*refusal) : nullptr;
+    const bool ran = parts && parts->program && run(*parts, inputs, outputs, context);
+    RefusalWatch::note(graph_, refusal, ran ? parts->interpreted : 0);
+    return ran;
+  }
+
+ private:
+  struct Parts {
+    std::unique_ptr<const Graph> graph;      // with engines in it
+    std::shared_ptr<const Program> program;  // null: no part is worth an engine
+    size_t interpreted = 0;                  // nodes
+  };
+
+  bool runWhole(std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context,
+                std::optional<Refusal>& refusal) const {
+    RefusalWatch watch;
+    if (engine_->run(inputs, outputs, context)) return true;
+    refusal = watch.rows().front().refusal;
+    return false;
+  }
+
+  bool run(const Parts& parts, std::span<const IValue> inputs, std::span<IValue> outputs, RunContext& context) const {
+    try {
+      runWithin(*parts.program, inputs, outputs, context);
+      return true;
+    } catch (const ExecutionError& e) {
+      // As of engines: the interpreter does it again and tells where it fails.
+      if (e.kind() == ErrorKind::Interrupted || AliasAnalysis(graph_, registry_).graphHasWrites()) throw;
+      return false;
+    }
+  }
+
+  const Parts& partsWithout(const Refusal& refusal) const {
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<const Parts>& parts = parts_[refusal.node];
+    if (!parts) parts = std::make_unique<const Parts>(cutWithout(refusal));
+    return *parts;
+  }
+
+  Parts cutWithout(const Refusal& refusal) const {
+    // Each cut takes a node out, and what is left is an engine inside of the one that was cut.
+    constexpr int kMostCuts = 16;
+    Parts parts;
+    if (cuts_ == kMostCuts || refusal.isMistake || asksForStrides(graph_, registry_)) return parts;
+    std::unique_ptr<Graph> whole = copyWithData(graph_, sources_);
+    const std::unordered_map<const Node*, Verdict> refused{{twinOf(refusal.node, graph_, *whole), refusal.verdict}};
+    PartitionOptions options = partitionOptionsOf({});
+    options.refused = &refused;
+    const Partition cut = segment(*whole, registry_, *engineSupport(registry_), options);
+    if (cut.count(Target::Accelerated) == 0) return parts;
+    parts.interpreted = cut.nodeCount() - cut.acceleratedCount();
+    parts.graph = stitch(*whole, cut);
+    ProgramSources sources;
+    sources.compileSegment = recutting(options_, cuts_ + 1);
+    Diagnostics failures;
+    Result<std::shared_ptr<const Program>> program =
+        Program::compile(*parts.graph, registry_, std::move(sources), failures);
+    if (program) parts.program = *program;
+    return parts;
+  }
+
+  const Graph& graph_;
+  const OpRegistry& registry_;
+  const ProgramSources& sources_;
+  const EngineOptions options_;
+  const int cuts_;
+  std::optional<Refusal> unmade_;  // why there is no engine
+  const std::shared_ptr<const Engine> engine_;
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<const Node*, std::unique_ptr<const Parts>> parts_;  // by what was in the way
+};
+
+SegmentCompiler recutting(EngineOptions options, int cuts) {
+  return [options = std::move(options), cuts](const Graph& graph, const OpRegistry& registry,
+                                              const ProgramSources& sources) {
+    return std::make_shared<const RecutEngine>(graph, registry, sources, options, cuts);
+  };
+}
+
+}  // namespace
+
+std::optional<EngineCut> cutIntoEngines(const Prepared& prepared, PartitionOptions options, const EngineOptions& engine,
+                                        bool withData, Diagnostics& diagnostics) {
+  std::unordered_map<const Node*, Verdict> refused;
+  options.refused = &refused;
+  // Each round takes at least one node out, so it ends.
+  while (true) {
+    Partition cut = partition(prepared, options);
+    bool again = false;
+    for (const Segment& s : cut.segments) {
+      if (s.target != Target::Accelerated) continue;
+      std::unique_ptr<Graph> graph = segmentGraph(s, cut);
+      std::optional<Refusal> refusal = tryEngine(*graph, *prepared.registry, engine);
+      if (!refusal || (!withData && refusal->verdict.reason == Reason::ConstArg)) continue;
+      const Node* source = sourceOf(s, cut.given, refusal->node);
+      if (refusal->isMistake) {
+        diagnostics.error(source ? source->range : SourceRange{}, refusal->verdict.detail, ErrorKind::Unsupported)
+            .note("docs/writing_converters.md tells what converters have to do");
+        return std::nullopt;
+      }
+      again = true;
+      const bool all = !source || asksForStrides(source, *prepared.registry);
+      for (const Node* n : s.nodes)
+        if (all || n == source) refused.try_emplace(n, refusal->verdict);
+    }
+    if (!again) return EngineCut{std::move(cut), std::move(refused)};
+  }
+}
+
+SegmentCompiler recuttingCompiler(EngineOptions options) { return recutting(std::move(options), 0); }
+
+}  // namespace tscompile

@@ -1,0 +1,129 @@
+#include "runtime/engine/layers/lane_layer.h"
+
+#include "runtime/engine/layers/operands.h"
+#include "runtime/reference/reduction_call.h"
+
+namespace tscompile {
+
+void RunningTotalLayer::run(Frame& frame) const {
+  auto total = [&](auto in, auto out) {
+    runningTotal(isProduct, shape, frame.data<decltype(in)>(inputs[0]), frame.data<decltype(out)>(outputs[0]),
+                 frame.threads());
+  };
+  switch (frame.network()[inputs[0]].dtype) {
+    case DType::Float32:
+      return total(float(), float());
+    case DType::Int32:
+      return total(int32_t(), int64_t());
+    case DType::Bool:
+      return total(bool(), int64_t());
+    default:
+      return total(int64_t(), int64_t());
+  }
+}
+
+void ExtremesLayer::run(Frame& frame) const {
+  float* values = outputs.size() > 1 ? frame.data<float>(outputs[0]) : nullptr;
+  extremes(isLargest, shape, frame.data<float>(inputs[0]), values, frame.data<int64_t>(outputs.back()),
+           frame.workspace(), frame.threads());
+}
+
+void TopLayer::run(Frame& frame) const {
+  firstOfLanes(isLargest, isSorted, k, shape, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]),
+               frame.data<int64_t>(outputs[1]), frame.workspace(), frame.threads());
+}
+
+void SortLayer::run(Frame& frame) const {
+  float* values = outputs.size() > 1 ? frame.data<float>(outputs[0]) : nullptr;
+  sortedLanes(isDescending, isStable, shape, frame.data<float>(inputs[0]), values, frame.data<int64_t>(outputs.back()),
+              frame.workspace(), frame.threads());
+}
+
+namespace {
+
+constexpr std::string_view kTooLong = "a run has 2^31 elements or more";
+
+LaneShape shapeAlong(const Tensor& x, int64_t dim) {
+  LaneShape s;
+  for (int d = 0; d < x.rank(); ++d) (d < dim ? s.outer : d == dim ? s.count : s.inner) *= x.size(d);
+  return s;
+}
+
+// Why a lane layer of f32 cannot take the first argument; empty if it can.
+std::string_view obstacle(const Tensor& x, const LaneShape& shape) {
+  return !isF32(x) ? kNotF32 : x.numel() == 0 ? kEmpty : shape.count > INT32_MAX ? kTooLong : "";
+}
+
+// The input and all results of the call, in order.
+void connect(ConvertCall& call, Layer& layer) {
+  layer.inputs = {contiguousOperand(call, 0)};
+  for (size_t i = 0; i < call.resultCount(); ++i) layer.outputs.push_back(call.makeResult(i));
+}
+
+template <class L>
+void addLane(ConvertCall& call, std::unique_ptr<L> layer) {
+  connect(call, *layer);
+  call.network().layers.push_back(std::move(layer));
+}
+
+}  // namespace
+
+template <bool kProduct>
+void convertRunningTotal(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  const DType from = x.dtype(), to = call.spec().dtype;
+  const bool whole = to == DType::Int64 && (from == DType::Int64 || from == DType::Int32 || from == DType::Bool);
+  if (!whole && !(isF32(x) && to == from))
+    return convertToKernel(call, "its dtype is none of float32, int64, int32, bool");
+  if (x.numel() == 0) return convertToKernel(call, kEmpty);
+  if (!isF32(x) && !call.network()[call.operand(0)].contiguous)
+    return convertToKernel(call, "elements that are not float32 lie apart");
+  auto layer = std::make_unique<RunningTotalLayer>(call.node());
+  layer->shape = shapeAlong(x, call.dim(1, x.rank()));
+  layer->isProduct = kProduct;
+  addLane(call, std::move(layer));
+}
+template void convertRunningTotal<true>(ConvertCall& call);
+template void convertRunningTotal<false>(ConvertCall& call);
+
+template <bool kLargest>
+void convertExtremes(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  auto layer = std::make_unique<ExtremesLayer>(call.node());
+  if (call.isNone(1))
+    layer->shape.count = x.numel();
+  else
+    layer->shape = shapeAlong(x, call.dim(1, x.rank()));
+  if (std::string_view why = obstacle(x, layer->shape); !why.empty()) return convertToKernel(call, why);
+  layer->isLargest = kLargest;
+  addLane(call, std::move(layer));
+}
+template void convertExtremes<true>(ConvertCall& call);
+template void convertExtremes<false>(ConvertCall& call);
+
+// (self, k, dim, largest, sorted)
+void convertTopk(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  auto layer = std::make_unique<TopLayer>(call.node());
+  layer->shape = shapeAlong(x, call.dim(2, x.rank()));
+  std::string_view why = obstacle(x, layer->shape);
+  if (why.empty() && call.integer(1) == 0) why = kEmpty;
+  if (!why.empty()) return convertToKernel(call, why);
+  layer->k = x.rank() ? call.integer(1) : 1;
+  layer->isLargest = call.flag(3);
+  layer->isSorted = call.flag(4);
+  addLane(call, std::move(layer));
+}
+
+void convertSort(ConvertCall& call) {
+  Tensor x = call.tensor(0);
+  auto layer = std::make_unique<SortLayer>(call.node());
+  layer->shape = shapeAlong(x, call.dim(argumentIndex(call.op(), "dim"), x.rank()));
+  if (std::string_view why = obstacle(x, layer->shape); !why.empty()) return convertToKernel(call, why);
+  layer->isDescending = call.flag(argumentIndex(call.op(), "descending"));
+  const size_t stable = argumentIndex(call.op(), "stable");
+  layer->isStable = stable < call.size() && !call.isNone(stable) && call.flag(stable);
+  addLane(call, std::move(layer));
+}
+
+}  // namespace tscompile

@@ -1,0 +1,63 @@
+// Layers that work along one dimension: running sums and products, places of extremes, the first values by size,
+// orders.
+#pragma once
+
+#include "runtime/engine/network/convert_call.h"
+#include "runtime/engine/network/frame.h"
+#include "runtime/kernels/lanes.h"
+
+namespace tscompile {
+
+class RunningTotalLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return isProduct ? "cumprod" : "cumsum"; }
+  void run(Frame& frame) const override;
+  LaneShape shape;
+  bool isProduct = false;
+};
+
+// Outputs: the values, unless only places are wanted, and the places.
+class ExtremesLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return isLargest ? "argmax" : "argmin"; }
+  size_t workspace() const override { return extremesWorkspace(shape); }
+  void run(Frame& frame) const override;
+  LaneShape shape;
+  bool isLargest = true;
+};
+
+class TopLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "topk"; }
+  size_t workspace() const override { return firstOfLanesWorkspace(shape, k); }
+  void run(Frame& frame) const override;
+  LaneShape shape;
+  int64_t k = 1;
+  bool isLargest = true, isSorted = true;
+};
+
+// Outputs as those of ExtremesLayer.
+class SortLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "sort"; }
+  size_t workspace() const override { return sortedLanesWorkspace(shape); }
+  void run(Frame& frame) const override;
+  LaneShape shape;
+  bool isDescending = false, isStable = false;
+};
+
+// (self, dim, dtype)
+template <bool kProduct>
+void convertRunningTotal(ConvertCall& call);
+// (self, dim, keepdim) of max.dim, min.dim, argmax and argmin
+template <bool kLargest>
+void convertExtremes(ConvertCall& call);
+void convertTopk(ConvertCall& call);
+// sort, argsort, with or without `stable`
+void convertSort(ConvertCall& call);
+
+}  // namespace tscompile
