@@ -32,7 +32,7 @@ TEST(RemedyWords, ThoseInForceAreUsedForPartsToo) {
             "taken goes");
   RemedyWordsScope scope(commandLineWords);
   EXPECT_EQ(textOf(condition),
-            "its condition is known with lower --bind n=VALUE --bind m=None and fixed sizes of %x (--shape x=SIZES, or "
+            "its condition is known with compile --bind n=VALUE --bind m=None and fixed sizes of %x (--shape x=SIZES, or "
             "in the text): the branch that is not taken goes");
 }
 
