@@ -286,7 +286,9 @@ Result<std::vector<IValue>> Module::forward(std::span<const IValue> inputs, Diag
 const OpRegistry& Module::registry() const { return *state_->registry; }
 
 std::vector<std::string> Module::unusedWeights() const {
-  return (state_->origin ? *state_->origin : *state_).weights.unused();
+  const ModuleState& s = state_->origin ? *state_->origin : *state_;
+  // What an archive has besides is its own affair.
+  return s.weightFiles.empty() ? std::vector<std::string>() : s.weights.unused();
 }
 
 std::vector<ValueInfo> Method::inputs() const {

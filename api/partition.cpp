@@ -129,14 +129,23 @@ std::unique_ptr<Graph> marked(const Graph& graph, const PartitionSpec& spec, con
   return copy;
 }
 
+bool takes(const Node& n, std::string_view input) {
+  return std::any_of(n.inputs().begin(), n.inputs().end(),
+                     [&](const Use& u) { return u.value->isParameter() && u.value->name() == input; });
+}
+
 // Whether nodes that always run can do so with the sizes that are asked for.
-bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, Diagnostics& diagnostics) {
+bool checkConflicts(const ShapePropagation& shapes, const Graph& graph, const std::vector<InputRange>& asked,
+                    Diagnostics& diagnostics) {
   bool good = true;
   for (const ShapeConflict& c : shapes.conflicts()) {
     if (c.node->block() != graph.block()) continue;
     good = false;
-    diagnostics.error(c.node->range, fmt::format("{} cannot run with the sizes that are asked for: {}",
-                                                 c.node->kind().text(), c.message));
+    Diagnostic& d = diagnostics.error(c.node->range, fmt::format("{} cannot run with the sizes that are asked for: {}",
+                                                                 c.node->kind().text(), c.message));
+    for (const InputRange& r : asked)
+      if (r.dtype == DType::Undefined && c.message.find("float32") != std::string::npos && takes(*c.node, r.name))
+        d.note(fmt::format("no dtype was said for %{}, so it is float32; {}:i64 says one", r.name, inputRangeText(r)));
   }
   return good;
 }
@@ -146,7 +155,7 @@ bool propagateShapes(std::unique_ptr<Graph> graph, const PartitionSpec& spec, bo
   forgetPluginPhases(*graph);
   if (always || !spec.shapes.empty()) {
     ShapePropagation shapes(*graph, *out.registry, shapeOptions(*graph, spec.shapes, false));
-    if (!spec.shapes.empty() && !checkConflicts(shapes, *graph, diagnostics)) return false;
+    if (!spec.shapes.empty() && !checkConflicts(shapes, *graph, spec.shapes, diagnostics)) return false;
     shapes.applyTo(*graph);
   }
   std::vector<InputRange> usual = spec.shapes;

@@ -1,5 +1,6 @@
 #include "api/value_text.h"
 
+#include "frontend/files/file_io.h"
 #include "frontend/files/number_text.h"
 #include "frontend/files/quoted_text.h"
 #include "frontend/files/tensor_text.h"
@@ -8,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,8 @@ class ValueReader {
   bool readTuple(TypePtr expected, int depth, IValue& out);
   bool readDict(TypePtr expected, int depth, IValue& out);
   bool readKey(TypePtr expected, Item& out);
+  bool readPath(int depth, std::string& text);
+  bool readRaw(size_t head, int depth, IValue& out);
   bool readFile(int depth, IValue& out);
   // Reads `item, item, ...` up to the bracket; `commaEnd` tells of a comma before it.
   bool readItems(char close, TypePtr elements, TypePtr expectedTuple, int depth, Items& out, bool& commaEnd);
@@ -108,6 +112,9 @@ bool ValueReader::readValue(TypePtr expected, int depth, IValue& out) {
       break;
   }
   if (startsTensor(c_)) {
+    if (const size_t head = c_.rest().find('=');
+        head != std::string_view::npos && c_.peek(head + 1) == '@' && c_.rest().find_first_of(" \t\n,(") > head)
+      return readRaw(head, depth, out);
     Tensor t;
     if (!readTensorText(c_, limits_, t)) return false;
     out = std::move(t);
@@ -285,10 +292,9 @@ bool ValueReader::readDict(TypePtr expected, int depth, IValue& out) {
 
 // `@path` or `@path#member`; in double quotes if a bracket or comma is part of it. Inside containers it ends at the
 // first of these.
-bool ValueReader::readFile(int depth, IValue& out) {
+bool ValueReader::readPath(int depth, std::string& text) {
   size_t begin = c_.at();
   c_.skip(1);
-  std::string text;
   if (c_.peek() == '"') {
     if (!readQuotedText(c_, limits_, text)) return false;
   } else {
@@ -297,7 +303,34 @@ bool ValueReader::readFile(int depth, IValue& out) {
     c_.skip(length == std::string_view::npos ? c_.rest().size() : length);
   }
   if (text.empty()) return c_.fail(begin, "expected the path of a file after '@'");
-  if (text.find('\0') != std::string::npos) return c_.fail(begin, "a path holds no zero byte");
+  return text.find('\0') == std::string::npos || c_.fail(begin, "a path holds no zero byte");
+}
+
+// `2x3:f32=@x.bin`: a file of nothing but elements, row by row, as this processor has them in memory.
+bool ValueReader::readRaw(size_t head, int depth, IValue& out) {
+  const size_t begin = c_.at();
+  TextCursor sizes(SourceFile::make("sizes", std::string(c_.rest().substr(0, head)) + ":zeros"), c_.diagnostics());
+  Tensor tensor;
+  if (!readTensorText(sizes, limits_, tensor)) return false;
+  c_.skip(head + 1);
+  std::string path;
+  if (!readPath(depth, path)) return false;
+  Ref<FileMapping> file = FileMapping::open(path, c_.diagnostics());
+  if (!file) return false;
+  const size_t wanted = static_cast<size_t>(tensor.numel()) * itemSize(tensor.dtype());
+  if (file->bytes().size() != wanted)
+    return c_.fail(begin, fmt::format("{} of {} are {} bytes, and {} has {}", counted(tensor.numel(), "element"),
+                                      shortName(tensor.dtype()), wanted, path, file->bytes().size()));
+  if (wanted > 0) std::memcpy(tensor.raw(), file->bytes().data(), wanted);
+  if (tensor.dtype() == DType::Bool)
+    for (size_t i = 0; i < wanted; ++i) tensor.raw()[i] = std::byte{file->bytes()[i] != 0};
+  out = std::move(tensor);
+  return true;
+}
+
+bool ValueReader::readFile(int depth, IValue& out) {
+  std::string text;
+  if (!readPath(depth, text)) return false;
   // A name may hold '#', and so may a path: the first one after the ending of such a file counts.
   std::optional<std::string> member;
   for (std::string_view ending : {".safetensors#", ".npz#", ".npy#"}) {

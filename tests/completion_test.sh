@@ -33,6 +33,13 @@ offers 'model.ir' tscompile refit mod
 offers 'out folder' tscompile run --outputs o
 offers '@my model.ir' tscompile run --input x = @my
 offers 'engine' tscompile run --executor e
+offers 'engine' tscompile run --executor = e
+offers 'engine|interpreter' tscompile run --executor =
+offers 'model.ir|my model.ir|out folder' tscompile run ''
+offers 'check|list|show' tscompile plugins ''
+offers 'bench' tscompile schema be
+offers 'bind_inputs' tscompile lower --passes bind_i
+offers 'text=' tscompile run --limit tex
 offers 'compile|completion' tscompile comp
 offers 'bash' tscompile completion b
 offers '--weights' tscompile run --wei

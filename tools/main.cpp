@@ -1,6 +1,7 @@
 // The command line tool.
 #include "tools/driver.h"
 #include "tools/session/process.h"
+#include "tools/session/terminal.h"
 
 #include <iostream>
 #include <vector>
@@ -8,6 +9,8 @@
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   tscompile::prepareProcess();
+  tscompile::PlainLettersScope letters;
+  tscompile::setHelpColumns(tscompile::terminalWidth(std::cout));
   std::vector<std::string> args(argv + (argc > 0), argv + argc);
   return tscompile::run(args, std::cin, std::cout, std::cerr);
 }

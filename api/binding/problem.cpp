@@ -1,6 +1,5 @@
 #include "api/binding/problem.h"
 
-#include "ir/support/check.h"
 #include "ir/support/diagnostic_printer.h"
 
 namespace tscompile {
@@ -37,26 +36,6 @@ Problems problemsOf(const Diagnostics& diagnostics, const SourceName& name) {
   for (const Diagnostic& d : diagnostics.list())
     if (d.severity != Severity::Note) out.list.push_back(problemOf(d, name));
   return out;
-}
-
-const char* errorKindName(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::Input:
-      return "input";
-    case ErrorKind::Unsupported:
-      return "unsupported";
-    case ErrorKind::Io:
-      return "io";
-    case ErrorKind::Limit:
-      return "limit";
-    case ErrorKind::Incompatible:
-      return "incompatible";
-    case ErrorKind::Model:
-      return "model";
-    case ErrorKind::Interrupted:
-      return "interrupted";
-  }
-  TS_UNREACHABLE();
 }
 
 }  // namespace tscompile

@@ -33,7 +33,4 @@ struct Problems {
 // Errors and warnings; remarks stand in the text alone.
 Problems problemsOf(const Diagnostics& diagnostics, const SourceName& name = {});
 
-// "input", "unsupported", "io", "limit", "incompatible", "model", "interrupted".
-const char* errorKindName(ErrorKind kind);
-
 }  // namespace tscompile

@@ -134,6 +134,9 @@ std::string_view advice(FileKind kind) {
       return "it holds instructions for a phone; save the model by torch.jit.save or torch.export.save";
     case FileKind::CompiledTorchPackage:
       return "it holds machine code; save the model by torch.export.save";
+    case FileKind::TorchCheckpoint:
+    case FileKind::LegacyCheckpoint:
+      return "a checkpoint holds weights, and no model: save the model by torch.export.save or torch.jit.save";
     case FileKind::Pickle:
     case FileKind::TorchPackage:
       return "export_torchscript.py makes graph text and safetensors of PyTorch models";

@@ -16,6 +16,14 @@ bool isNumber(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// "x.1" of a statement "x.1 : Tensor = ...", whose first name lacks its "%"; empty if it is none.
+std::string_view nameWithoutMark(std::string_view statement) {
+  const size_t end = statement.find_first_of(" \t,:()[]{}=%");
+  if (end == 0 || end == std::string_view::npos) return {};
+  const std::string_view rest = statement.substr(end);
+  return startsWith(rest, " : ") || startsWith(rest, " = ") ? statement.substr(0, end) : std::string_view();
+}
+
 // The number after the last "_" of a kind such as "prim::fork_0", or nothing.
 std::optional<uint64_t> suffixOf(std::string_view kind) {
   size_t at = kind.rfind('_');
@@ -343,6 +351,8 @@ void GraphBuilder::onRecovery(std::string_view line, Span span) {
     g->blocks.back()->append(unknown);
     g->last = unknown;
     Slice<TypedName> names = namesIn(line.substr(0, line.find('=')));
+    if (std::string_view first = nameWithoutMark(word); !first.empty())
+      ctx_->append(&names, TypedName{{first, {}}, types().any});
     for (TypedName& n : names)
       if (!g->graph->find(n.name.text)) nameValue(*g, unknown->addOutput(types().any), n.name, false);
   }
@@ -352,7 +362,11 @@ Slice<TypedName> GraphBuilder::namesIn(std::string_view line) {
   auto* names = ctx_->list<TypedName>();
   for (size_t i = line.find('%'); i != std::string_view::npos; i = line.find('%', i + 1)) {
     size_t end = std::min(line.find_first_of(" \t\r\n,:()[]{}=%", i + 1), line.size());
-    if (end > i + 1) ctx_->append(names, TypedName{{line.substr(i + 1, end - i - 1), {}}, types().any});
+    if (end == i + 1) continue;
+    constexpr std::string_view kTensor = " : Tensor";
+    const bool isTensor =
+        startsWith(line.substr(end), kTensor) && line.substr(end + kTensor.size()).find_first_of(" ,=)") == 0;
+    ctx_->append(names, TypedName{{line.substr(i + 1, end - i - 1), {}}, isTensor ? types().tensor : types().any});
   }
   return *names;
 }

@@ -1,13 +1,14 @@
 #include "frontend/text/parse.h"
 
 #include "frontend/text/graph_builder.h"
+#include "frontend/text/partial_parse.h"
 #include "frontend/text/values.h"
 
 namespace tscompile {
 
 using namespace frontend;
 
-Result<ParsedText> parseText(SourcePtr source, Diagnostics& diagnostics, const ParseOptions& options) {
+ParsedText parsePartly(SourcePtr source, Diagnostics& diagnostics, const ParseOptions& options) {
   GraphBuilder builder(source, options, diagnostics);
   ParseContext ctx(*source, diagnostics, options.limits, &builder);
   builder.setContext(&ctx);
@@ -20,6 +21,12 @@ Result<ParsedText> parseText(SourcePtr source, Diagnostics& diagnostics, const P
   ParsedText result = builder.take();
   if (diagnostics.errorCount() == before && result.graphs.empty() && !result.module)
     ctx.error({0, 0}, "the text holds no graph");
+  return result;
+}
+
+Result<ParsedText> parseText(SourcePtr source, Diagnostics& diagnostics, const ParseOptions& options) {
+  const size_t before = diagnostics.errorCount();
+  ParsedText result = parsePartly(std::move(source), diagnostics, options);
   if (diagnostics.errorCount() != before) return Failed{};
   return result;
 }

@@ -425,7 +425,25 @@ bool TokenRules::endsLine(uint32_t at) {
     recovering_ = false;
     return true;
   }
+  // A bracket that was never closed does not swallow the statements after it.
+  if (!brackets_.empty() && state_.start() == StartAt::Text && beginsStatement(at + 1)) {
+    brackets_.clear();
+    attributesAt_ = 0;
+  }
   return brackets_.empty() && !lineStart_;
+}
+
+bool TokenRules::beginsStatement(uint32_t at) const {
+  const std::string_view line = trim(text_.substr(at, lineEnd(text_, at) - at));
+  if (startsWith(line, "-> (") || startsWith(line, "return (") || startsWith(line, "= ")) return true;
+  if (startsWith(line, "block") && line.size() > 5 && isDigit(line[5])) return true;
+  if (line.empty() || line[0] != '%') return false;
+  const size_t equal = line.find(" = ");
+  if (equal == std::string_view::npos) return false;
+  // An operator, unlike the default of a named tuple's field.
+  size_t end = equal + 3;
+  while (end < line.size() && isWordByte(line[end])) ++end;
+  return startsWith(line.substr(end), "::") || startsWith(line.substr(equal + 3), "^");
 }
 
 bool TokenRules::startsAttributes() {

@@ -83,6 +83,8 @@ class TokenRules {
  private:
   int startToken() const;
   int bad();
+  // Whether the line that begins there is one that only a statement can begin with.
+  bool beginsStatement(uint32_t at) const;
   bool decodeString(std::string_view body, std::string& out, Span span, size_t quote);
 
   ParseState& state_;

@@ -2,6 +2,7 @@
 
 #include "api/binding/foreign_values.h"
 #include "api/value_text.h"
+#include "ir/support/error_kind.h"
 #include "ir/support/text.h"
 #include "python/core/tensors.h"
 

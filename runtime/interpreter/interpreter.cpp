@@ -207,25 +207,50 @@ std::string describe(const IValue& v) {
   return abbreviate(typeText(dynamicType(v), TypeStyle::Schema), kShown);
 }
 
+// Whether "%name" stands in a statement of graph text.
+bool names(std::string_view statement, const std::string& name) {
+  auto goesOn = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  for (size_t at = statement.find("%" + name); at != std::string_view::npos; at = statement.find("%" + name, at + 1))
+    if (const size_t end = at + 1 + name.size(); end == statement.size() || !goesOn(statement[end])) return true;
+  return false;
+}
+
+// The operator as the statement has it, of which lowering may have made another one.
+std::string operatorOf(const Node& n) {
+  const std::string_view statement = n.range.text(), space = n.kind().nameSpace();
+  const size_t at = statement.find(" = " + std::string(space) + "::");
+  if (space.empty() || at == std::string_view::npos) return std::string(n.kind().text());
+  const std::string_view kind = statement.substr(at + 3);
+  return std::string(kind.substr(0, kind.find_first_of("([ ")));
+}
+
+// "%x = Float(2, 3), [7, 7]": by the names that the statement has, which are not those that lowering gives.
+std::string inputsText(Machine& m, const Instruction* in) {
+  const Node& n = *in->node;
+  const std::string_view statement = n.range.text();
+  const bool isGraphText = statement.find('%') != std::string_view::npos;
+  std::string out;
+  for (size_t i = 0; i < n.inputCount(); ++i) {
+    const Value* v = n.input(i);
+    out += i ? ", " : "";
+    if (isGraphText ? names(statement, v->name()) : v->isNamed() || !n.range.valid()) out += "%" + v->name() + " = ";
+    out += describe(m.slots[in->slots[i]]);
+  }
+  return out;
+}
+
 void report(Machine& m, const Instruction* in, const ExecutionError& e, Diagnostics& diagnostics) {
   const Node* n = e.node() ? e.node() : in ? in->node : nullptr;
   std::string message = e.message();
   bool located = e.kind() == ErrorKind::Model || e.kind() == ErrorKind::Unsupported || e.kind() == ErrorKind::Limit;
   // Nodes that lowering has added ask what an operator of the user's text would have said itself.
   const bool isOurs = n && n->kind().nameSpace() == "tscompile" && n->kind() != sym::Engine;
-  if (n && located && n->kind() != sym::RaiseException && !isOurs)
-    message = std::string(n->kind().text()) + ": " + message;
+  if (n && located && n->kind() != sym::RaiseException && !isOurs) message = operatorOf(*n) + ": " + message;
   Diagnostic& d = diagnostics.error(n ? n->range : SourceRange{}, message, e.kind());
   if (!n || e.kind() == ErrorKind::Interrupted) return;
   if (!isOurs && n == in->node && n->inputCount() && n->inputCount() <= 12 && n->kind() != sym::RaiseException &&
-      in->inputs == n->inputCount()) {
-    std::string inputs;
-    for (size_t i = 0; i < n->inputCount(); ++i) {
-      if (i) inputs += ", ";
-      inputs += "%" + n->input(i)->name() + " = " + describe(m.slots[in->slots[i]]);
-    }
-    d.note("with " + inputs);
-  }
+      in->inputs == n->inputCount())
+    d.note("with " + inputsText(m, in));
   if (n->location.present() && !n->location.file.text().empty())
     d.note(fmt::format("in the model at {}:{}:{}", n->location.file.text(), n->location.line, n->location.column));
   int shown = 0;

@@ -156,7 +156,7 @@ class Bench {
     Result<std::vector<IValue>> inputs = readInputs(*given, options, true, session_);
     if (!inputs) return std::nullopt;
     CutText cut;
-    std::optional<Executable> model = withEngines(std::move(*given), options, session_, *inputs, &cut);
+    std::optional<Executable> model = withEngines(std::move(*given), options, session_, &*inputs, &cut);
     if (!model) return std::nullopt;
     session_.noteUnusedWeights(model->module.unusedWeights());
     return Candidate{std::move(*model), std::move(*inputs), std::move(cut)};
@@ -461,15 +461,16 @@ OptionSpecs benchOptions() {
 }  // namespace
 
 VerbSpec benchCommand() {
-  return {.name = "bench",
-          .summary = "measure how long a run takes",
-          .argument = "GRAPH",
-          .argumentHelp = "an archive, graph text, a module dump or an engine file; -: text from standard input",
-          .argumentRequired = true,
-          .details = kBenchDetails,
-          .options = benchOptions(),
-          .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
-          .command = runBench};
+  return {
+      .name = "bench",
+      .summary = "measure how long a run takes",
+      .argument = "GRAPH",
+      .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file; -: text from standard input",
+      .argumentRequired = true,
+      .details = kBenchDetails,
+      .options = benchOptions(),
+      .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
+      .command = runBench};
 }
 
 }  // namespace tscompile

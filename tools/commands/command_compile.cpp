@@ -10,6 +10,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/session/process.h"
+#include "tools/tasks/bound_inputs.h"
 #include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
@@ -191,6 +192,7 @@ Examples:
 OptionSpecs compileOptions() {
   return partitioningOptions() +
          OptionSpecs{requireFullOption(),
+                     bindOption(),
                      settingOption("rewrite"),
                      settingOption("precision"),
                      enablePrecisionOption(),
@@ -227,7 +229,7 @@ VerbSpec compileCommand() {
   return {.name = "compile",
           .summary = "write a graph with its engines and its weights to an engine file",
           .argument = "FILE",
-          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentHelp = "a model: .pt, .pt2, graph text, a module dump; -: text from standard input",
           .argumentRequired = true,
           .details = kCompileDetails,
           .options = compileOptions(),

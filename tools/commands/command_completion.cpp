@@ -1,10 +1,13 @@
 // `tscompile completion`: scripts for shells, made from the option tables.
 #include "ir/support/text.h"
+#include "passes/catalog.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/schema_names.h"
 #include "tools/options/option_parts.h"
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 
 namespace tscompile {
 namespace {
@@ -29,9 +32,31 @@ std::vector<const OptionSpec*> optionsOf(const VerbSpec& verb) {
 // What the argument of a verb may be, besides files.
 std::vector<std::string> argumentWords(const VerbSpec& verb) {
   if (verb.name == "completion") return {"bash", "zsh", "fish"};
+  if (verb.name == "plugins") return {"list", "show", "check"};
+  if (verb.name == "schema") return schemaNames();
   if (verb.name != "help") return {};
   std::vector<std::string> out{"limits", "cutting"};
   for (const VerbSpec& v : verbSpecs()) out.emplace_back(v.name);
+  return out;
+}
+
+// Names of the entries that lowering goes through.
+std::vector<std::string> entryNames() {
+  std::set<std::string> out;
+  for (const RewriteDatabase::Entry& entry : loweringDatabase().allEntries()) out.insert(entry.name);
+  return {out.begin(), out.end()};
+}
+
+// What the value of an option may be, besides files.
+std::vector<std::string> valueWords(const OptionSpec& option) {
+  const std::string name = namesOf(option).back();
+  std::vector<std::string> out;
+  if (name == "--limit")
+    for (const LimitName& limit : kLimitNames) out.push_back(std::string(limit.name) + "=");
+  else if (name == "--passes" || name == "--print-after" || name == "--trace-ignore")
+    out = entryNames();
+  else
+    for (std::string_view choice : choicesOf(option)) out.emplace_back(choice);
   return out;
 }
 
@@ -58,6 +83,9 @@ _tscompile_files() { mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -
 _tscompile_folders() { mapfile -t COMPREPLY < <(compgen -d -- "$word"); }
 _tscompile() {
   local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"
+  # The shell takes --name=value apart.
+  if [[ $word == "=" ]]; then word="" before="${COMP_WORDS[COMP_CWORD-1]}"
+  elif [[ $before == "=" ]]; then before="${COMP_WORDS[COMP_CWORD-2]}"; fi
   word="${word//\\/}"
   word="${word#[\"\']}"
   COMPREPLY=()
@@ -71,9 +99,8 @@ std::string bashOption(const VerbSpec& verb, const OptionSpec& option) {
   std::string names =
       join(namesOf(option), "|", [&](const std::string& n) { return "\"" + std::string(verb.name) + " " + n + "\""; });
   std::string action;
-  if (std::vector<std::string_view> choices = choicesOf(option); !choices.empty())
-    action =
-        "_tscompile_words \"" + join(choices, " ", [](std::string_view c) { return std::string(c); }) + "\"; return";
+  if (std::vector<std::string> words = valueWords(option); !words.empty())
+    action = "_tscompile_words \"" + spaced(words) + "\"; return";
   else if (takesFolder(option.value))
     action = "_tscompile_folders; return";
   else if (takesFile(option.value))
@@ -92,12 +119,13 @@ std::string bash() {
       if (!o->value.empty() && !o->valueOptional) out += bashOption(verb, *o);
   out += "  esac\n  case \"${COMP_WORDS[1]}\" in\n";
   for (const VerbSpec& verb : verbSpecs()) {
-    std::vector<std::string> words = argumentWords(verb);
+    std::vector<std::string> names;
     for (const OptionSpec* o : optionsOf(verb))
-      for (const std::string& n : namesOf(*o)) words.push_back(n);
-    out += "    " + std::string(verb.name) + ") _tscompile_words \"" + spaced(words) + "\"";
+      for (const std::string& n : namesOf(*o)) names.push_back(n);
+    out += "    " + std::string(verb.name) + ") if [[ $word == -* ]]; then _tscompile_words \"" + spaced(names) +
+           "\"; else _tscompile_words \"" + spaced(argumentWords(verb)) + "\"";
     if (argumentIsPath(verb)) out += "; _tscompile_files";
-    out += " ;;\n";
+    out += "; fi ;;\n";
   }
   return out + "    *) _tscompile_files ;;\n  esac\n}\ncomplete -o filenames -F _tscompile tscompile\n";
 }
@@ -108,10 +136,10 @@ std::string zshOption(const OptionSpec& o) {
   for (char c : o.help) help += c == '[' || c == ']' || c == ':' ? std::string("\\") + c : std::string(1, c);
   std::string action;
   if (!o.value.empty() && !o.valueOptional) {
-    std::vector<std::string_view> choices = choicesOf(o);
-    action = choices.empty() ? ":" + std::string(o.value) + ":" : ":value:";
-    if (!choices.empty())
-      action += "(" + join(choices, " ", [](std::string_view c) { return std::string(c); }) + ")";
+    const std::vector<std::string> words = valueWords(o);
+    action = words.empty() ? ":" + std::string(o.value) + ":" : ":value:";
+    if (!words.empty())
+      action += "(" + spaced(words) + ")";
     else if (takesFolder(o.value))
       action += "_files -/";
     else if (takesFile(o.value))
@@ -119,7 +147,8 @@ std::string zshOption(const OptionSpec& o) {
   }
   std::string out;
   for (const std::string& name : namesOf(o))
-    out += " \\\n        " + shellQuoted((o.repeats ? "*" : "") + name + "[" + help + "]" + action);
+    out += " \\\n        " + shellQuoted((o.repeats ? "*" : "") + name +
+                                         (name[1] == '-' && !action.empty() ? "=" : "") + "[" + help + "]" + action);
   return out;
 }
 
@@ -158,9 +187,9 @@ std::string fish() {
       out += lead;
       for (const std::string& name : namesOf(*o))
         out += name[1] == '-' ? " -l " + name.substr(2) : " -s " + name.substr(1);
-      std::vector<std::string_view> choices = choicesOf(*o);
-      if (!choices.empty())
-        out += " -x -a " + shellQuoted(join(choices, " ", [](std::string_view c) { return std::string(c); }));
+      if (std::vector<std::string> words = o->valueOptional ? std::vector<std::string>() : valueWords(*o);
+          !words.empty())
+        out += " -x -a " + shellQuoted(spaced(words));
       else if (takesFolder(o->value) || takesFile(o->value))
         out += " -r -F";
       else if (!o->value.empty() && !o->valueOptional)

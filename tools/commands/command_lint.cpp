@@ -1,4 +1,5 @@
 // `tscompile lint`: everything that is wrong or suspicious in texts.
+#include "frontend/text/partial_parse.h"
 #include "ir/analysis/verifier.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/json_writer.h"
@@ -6,8 +7,9 @@
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
+#include "tools/reports/build_info.h"
 #include "tools/reports/lint.h"
-#include "tools/reports/repaired_text.h"
+#include "tools/reports/sarif.h"
 #include "tools/tasks/graphs.h"
 
 #include <algorithm>
@@ -36,9 +38,47 @@ std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) 
   return out;
 }
 
+// Whether it may be the mistakes that keep a value from being used.
+bool isAboutUses(const Diagnostic& d) { return d.message.find("never used") != std::string::npos; }
+
+// Where something begins; statements that could not be read may have blank lines in front of them. 0: it has no place.
+uint32_t lineOf(const SourceRange& range) {
+  if (!range.valid()) return 0;
+  const size_t blank = std::min(range.text().find_first_not_of(" \t\r\n"), range.text().size());
+  return range.file->lineColumn(range.begin + static_cast<uint32_t>(blank)).line;
+}
+
+// Lines of mistakes, and of nodes of which these hide what they take or what their blocks give.
+std::set<uint32_t> linesBehindMistakes(const ParsedText& text, const Diagnostics& mistakes) {
+  std::set<uint32_t> out;
+  for (const Diagnostic& d : mistakes.list()) out.insert(lineOf(d.range));
+  const std::set<uint32_t> wrong = out;
+  // What is not known of statements that could not be read is Any, and what is made of that has Any inside.
+  auto isHidden = [](const Use& u) {
+    const Node* n = u.value->node();
+    const bool isMissing = n && n->kind() == sym::Uninitialized && !n->range.valid();
+    return isMissing || typeText(u.value->type()).find("Any") != std::string::npos;
+  };
+  forEachGraph(topGraphs(text), [&](const Graph& g) {
+    forEachNode(g, [&](const Node* n) {
+      bool hides = std::any_of(n->inputs().begin(), n->inputs().end(), isHidden);
+      for (const Block* b : n->blocks())
+        hides |= wrong.count(lineOf(b->returnNode()->range)) || wrong.count(lineOf(b->range));
+      if (!hides) return;
+      out.insert(lineOf(n->range));
+      for (const Block* b : n->blocks()) out.insert(lineOf(b->range));
+    });
+  });
+  return out;
+}
+
+struct LintOptions {
+  bool warningsAreErrors = false, sarif = false;
+};
+
 class LintCommand {
  public:
-  LintCommand(Session& session, bool warningsAreErrors) : session_(session), strict_(warningsAreErrors) {}
+  LintCommand(Session& session, const LintOptions& options) : session_(session), options_(options) {}
 
   int run(const std::vector<std::string>& files) {
     JsonWriter json(session_.out);
@@ -52,6 +92,7 @@ class LintCommand {
       check(file);
       show(json);
     }
+    if (options_.sarif) writeSarif(session_.out, all_, buildInfo().version);
     if (session_.common.json) {
       json.newLine();
       json.endArray();
@@ -67,7 +108,7 @@ class LintCommand {
       session_.err << "tscompile: " << counted(counts_.errors, "error") << ", " << counted(counts_.warnings, "warning")
                    << ", " << counted(counts_.notes, "note") << "\n";
     }
-    return code_ == kExitDone && strict_ && counts_.warnings > 0 ? kExitNegative : code_;
+    return code_ == kExitDone && options_.warningsAreErrors && counts_.warnings > 0 ? kExitNegative : code_;
   }
 
  private:
@@ -79,7 +120,7 @@ class LintCommand {
     Result<ParsedText> text = session_.parse(file, reading);
     if (!text) {
       if (code_ <= kExitNegative) code_ = exitCode(diagnostics.firstErrorKind());
-      lookBehind(file, reading);
+      lookBehind(reading);
       return;
     }
     bool good = true;
@@ -88,37 +129,20 @@ class LintCommand {
     if (!good && code_ == kExitDone) code_ = kExitNegative;
   }
 
-  // What else is wrong with a text that cannot be read: without the lines that cannot, again and again.
-  void lookBehind(const std::string& file, const ParseOptions& reading) {
-    constexpr int kMostRounds = 4;
+  // What else is wrong with a text that cannot be read as a whole.
+  void lookBehind(ParseOptions reading) {
     Diagnostics& diagnostics = session_.diagnostics;
-    if (file == "-" || diagnostics.full() || diagnostics.list().empty()) return;
-    const SourceFile* source = diagnostics.list().front().range.file;
+    if (diagnostics.full() || diagnostics.list().empty()) return;
+    const SourcePtr source = diagnostics.list().front().source;
     if (!source) return;
-    ParseOptions options = reading;
-    options.limits = session_.common.limits;
-    for (int round = 0; round < kMostRounds; ++round) {
-      std::set<uint32_t> lines;
-      const std::string repaired = repairedText(*source, diagnostics, lines);
-      if (repaired.empty()) return;
-      Diagnostics found(0);
-      const SourcePtr changed = SourceFile::make(source->path(), repaired);
-      diagnostics.keepAlive(changed);
-      Result<ParsedText> text = parseText(changed, found, options);
-      if (text) {
-        for (const Graph* g : topGraphs(*text)) verify(*g, allOps(), found);
-        lint(*text, found);
-      }
-      bool isNew = false;
-      for (const Diagnostic& d : found.list()) {
-        if (lines.count(placeOf(d).first) || d.message.find(kLeftOut) != std::string::npos) continue;
-        if (!text && d.severity != Severity::Error) continue;             // told when all can be read
-        if (d.message.find("never used") != std::string::npos) continue;  // but for the lines that are left out
-        diagnostics.add(d);
-        isNew |= d.severity == Severity::Error;
-      }
-      if (text || !isNew) return;
-    }
+    reading.limits = session_.common.limits;
+    Diagnostics told(0), found(0);
+    const ParsedText text = parsePartly(source, told, reading);
+    const std::set<uint32_t> followers = linesBehindMistakes(text, told);
+    for (const Graph* g : topGraphs(text)) verify(*g, allOps(), found);
+    lint(text, found);
+    for (const Diagnostic& d : found.list())
+      if (d.range.valid() && !followers.count(lineOf(d.range)) && !isAboutUses(d)) diagnostics.add(d);
   }
 
   void show(JsonWriter& json) {
@@ -126,6 +150,10 @@ class LintCommand {
     DiagnosticStyle style{session_.wantsColor(session_.out)};
     for (const Diagnostic& d : sorted(diagnostics, session_.common.quiet)) {
       if (d.severity == Severity::Note) ++counts_.notes;
+      if (options_.sarif) {
+        all_.push_back(d);
+        continue;
+      }
       if (!session_.common.json) {
         session_.out << renderDiagnostic(d, "tscompile", style);
         continue;
@@ -143,37 +171,35 @@ class LintCommand {
   }
 
   Session& session_;
-  bool strict_;
+  const LintOptions& options_;
+  std::vector<Diagnostic> all_;  // for SARIF
   Counts counts_;
   int code_ = kExitDone;
 };
 
 }  // namespace
 
-namespace {
-
-struct LintOptions {
-  bool warningsAreErrors = false;
-};
-
-}  // namespace
-
 static int runLint(const Options& options, Session& session) {
-  return LintCommand(session, options.own.of<LintOptions>().warningsAreErrors).run(options.arguments);
+  return LintCommand(session, options.own.of<LintOptions>()).run(options.arguments);
 }
 
 VerbSpec lintCommand() {
   return {.name = "lint",
           .summary = "report everything that is wrong or suspicious in texts",
           .argument = "FILE",
-          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentHelp = "a model: .pt, .pt2, graph text, a module dump; -: text from standard input",
           .argumentRequired = true,
           .argumentRepeats = true,
           .details =
               "Findings go to standard output. The exit code is 1 if one of them is an error, 3 if a text\n"
               "cannot be read.\n",
           .options =
-              OptionSpecs{{"--werror", "", "exit 1 if there is a warning, such as for an unknown operator",
+              OptionSpecs{{"--format", "text|json|sarif", "form of the output (default: text)",
+                           [](Options& o, const std::string& v) {
+                             o.common.json = v == "json";
+                             o.own.of<LintOptions>().sarif = v == "sarif";
+                           }},
+                          {"--werror", "", "exit 1 if there is a warning, such as for an unknown operator",
                            [](Options& o, const std::string&) { o.own.of<LintOptions>().warningsAreErrors = true; }}},
           .command = runLint};
 }

@@ -6,6 +6,7 @@
 #include "ir/values/literal.h"
 #include "tools/commands/rewriting.h"
 #include "tools/options/option_parts.h"
+#include "tools/tasks/bound_inputs.h"
 
 namespace tscompile {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 struct LowerCommand {
   std::vector<std::string> weights;
   std::vector<std::string> fallBack;  // classes, paths, %names
-  std::vector<std::string> bind;      // NAME=VALUE
   std::vector<std::string> records;   // functions and kinds of nodes
   bool unpackPlugins = false;
   std::string method = "forward";
@@ -30,29 +30,6 @@ void setFallBack(RewriteArguments& arguments, const std::vector<std::string>& gi
   if (modules.empty()) return;
   arguments["fallback_classes"] = list(modules);
   arguments["fallback_paths"] = list(std::move(modules));
-}
-
-// Values for inputs; nothing after reporting what is wrong with them.
-bool bindInputs(RewriteArguments& arguments, const LowerCommand& command, const Module& module, Session& session) {
-  const Graph* graph = module.graph(command.method);
-  for (const std::string& text : command.bind) {
-    size_t equal = text.find('=');
-    if (equal == std::string::npos) throw UsageError{"--bind takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
-    std::string name = text.substr(text[0] == '%' ? 1 : 0, equal - (text[0] == '%' ? 1 : 0));
-    const Value* input = nullptr;
-    for (size_t i = 0; graph && i < graph->inputs().size(); ++i)
-      if (graph->input(i)->name() == name) input = graph->input(i);
-    if (graph && !input) throw UsageError{"the graph has no input '" + abbreviate(name, 80) + "'"};
-    if (!graph) continue;  // reported where it is lowered
-    Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--bind " + name,
-                                          session.diagnostics, input->type(), session.common.limits);
-    if (!value) return false;
-    if (!isInstance(*value, withoutRefinement(input->type())))
-      throw UsageError{"input %" + name + " takes " + typeText(input->type()) + ", not " +
-                       typeText(withoutRefinement(dynamicType(*value)))};
-    arguments["bind:" + name] = *value;
-  }
-  return true;
 }
 
 std::string argumentText(const CallArgument& a) {
@@ -102,7 +79,8 @@ static int runLower(const Options& options, Session& session) {
   lowering.query = setup->query;
   lowering.settings = setup->settings;
   lowering.limits = session.common.limits;
-  if (!bindInputs(lowering.arguments, command, *module, session)) return session.finish();
+  if (!bindInputs(lowering.arguments, options.own.of<BoundInputs>().texts, module->graph(command.method), session))
+    return session.finish();
   setFallBack(lowering.arguments, command.fallBack);
   lowering.unpackPlugins = command.unpackPlugins;
   lowering.records = command.records;
@@ -148,8 +126,7 @@ OptionSpecs lowerOptions() {
               [](Options& o, const std::string& v) { o.own.of<LowerCommand>().weights.push_back(v); }, true},
              {"--method", "NAME", "the method to lower (default: forward)",
               [](Options& o, const std::string& v) { o.own.of<LowerCommand>().method = v; }},
-             {"--bind", "NAME=VALUE", "make a constant of this input",
-              [](Options& o, const std::string& v) { o.own.of<LowerCommand>().bind.push_back(v); }, true},
+             bindOption(),
              {"--record", "KIND",
               "remember calls of this function, or nodes of this kind, and tell what became of them",
               [](Options& o, const std::string& v) { o.own.of<LowerCommand>().records.push_back(v); }, true},
@@ -174,7 +151,7 @@ VerbSpec lowerCommand() {
   return {.name = "lower",
           .summary = "make one graph of a method and all that it calls, and simplify it",
           .argument = "FILE",
-          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentHelp = "a model: .pt, .pt2, graph text, a module dump; -: text from standard input",
           .argumentRequired = true,
           .details = kLowerDetails,
           .options = lowerOptions(),

@@ -9,6 +9,7 @@
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
+#include "tools/pages/graph_svg.h"
 #include "tools/reports/graph_json.h"
 
 #include <fmt/core.h>
@@ -20,7 +21,7 @@
 namespace tscompile {
 namespace {
 
-enum class GraphForm : uint8_t { Text, Expression, Tree, Dot };
+enum class GraphForm : uint8_t { Text, Expression, Tree, Dot, Svg };
 
 struct ParseCommand {
   std::string output;
@@ -89,6 +90,19 @@ bool printEach(const ParsedText& text, const TextSink& sink, const PrintOne& pri
   return true;
 }
 
+bool printSvg(const ParsedText& text, const TextSink& sink, uint64_t maxBytes) {
+  std::vector<std::pair<std::string, const Graph*>> graphs;
+  printEach(
+      text, [](std::string_view) {},
+      [&](const std::string& name, const Graph& g) {
+        graphs.emplace_back(name, &g);
+        return true;
+      });
+  const std::optional<std::string> picture = graphsAsSvg(graphs, maxBytes);
+  if (picture) sink(*picture);
+  return picture.has_value();
+}
+
 // False if it is longer than it may be.
 bool changesSomething(const Node& n) {
   const Operator* op = allOps().resolve(n);
@@ -131,6 +145,8 @@ bool printAs(const Options& options, const ParsedText& text, const TextSink& tex
       return printEach(text, sink, [&](const std::string& name, const Graph& g) {
         return printDot(g, name.empty() ? "graph" : name, sink, left);
       });
+    case GraphForm::Svg:
+      return printSvg(text, textSink, left);
   }
   TS_UNREACHABLE();
 }
@@ -202,12 +218,15 @@ OptionSpecs parseOptions() {
   return OptionSpecs{
       {"-o,--output", "FILE", "write there instead of to standard output",
        [](Options& o, const std::string& v) { o.own.of<ParseCommand>().output = v; }},
-      {"--as", "text|expr|tree|dot",
-       "graph text (default), formulas, a tree of nodes with their inputs below them, or a picture for Graphviz",
+      {"--as", "text|expr|tree|dot|svg",
+       "graph text (default), formulas, a tree of nodes with their inputs below them, or a picture, for Graphviz or as "
+       "it "
+       "is",
        [](Options& o, const std::string& v) {
          o.own.of<ParseCommand>().form = v == "expr"   ? GraphForm::Expression
                                          : v == "tree" ? GraphForm::Tree
                                          : v == "dot"  ? GraphForm::Dot
+                                         : v == "svg"  ? GraphForm::Svg
                                                        : GraphForm::Text;
        }},
       {"--brackets", "few|all", "in formulas: where they are needed (default), or around every operation",
@@ -233,7 +252,7 @@ VerbSpec parseCommand() {
   return {.name = "parse",
           .summary = "read graph text or a module dump and print it as PyTorch 1.13 does",
           .argument = "FILE",
-          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentHelp = "a model: .pt, .pt2, graph text, a module dump; -: text from standard input",
           .argumentRequired = true,
           .details = "Checks syntax and names. 'tscompile lint' checks types and structure as well.\n",
           .options = parseOptions(),

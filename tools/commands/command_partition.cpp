@@ -9,6 +9,7 @@
 #include "runtime/engine/why_kernel.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
+#include "tools/tasks/bound_inputs.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
@@ -35,6 +36,11 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   }
   return std::move(*prepared);
 }
+
+// --emit table: what --explain adds, and nothing else.
+struct PartitionTable {
+  bool alone = false;
+};
 
 struct SweepRow {
   size_t minBlockSize, segments, engines, accelerated;
@@ -96,18 +102,21 @@ Repartition againOf(const Prepared& prepared, const EngineCut& cut) {
   };
 }
 
-int print(const Prepared& prepared, const EngineCut& cut, const PartitionCommand& command, Session& session) {
+int print(const Prepared& prepared, const EngineCut& cut, const PartitionCommand& command, bool onlyTable,
+          Session& session) {
   const Partition& p = cut.partition;
   PrintOptions printing;
   printing.maxBytes = session.common.limits.printBytes;
   TextSink sink = [&](std::string_view piece) { session.out << piece; };
-  bool complete =
-      command.emitGraph ? printGraph(*stitch(*prepared.graph, p), sink, printing) : printSegments(p, sink, printing);
+  bool complete = onlyTable           ? true
+                  : command.emitGraph ? printGraph(*stitch(*prepared.graph, p), sink, printing)
+                                      : printSegments(p, sink, printing);
   if (!complete)
     session.diagnostics
         .error("the printed text is longer than " + std::to_string(printing.maxBytes) + " bytes", ErrorKind::Limit)
         .note(textOf(Remedy(Remedy::Kind::RaiseLimit, {"print"})));
-  if (command.explain) session.out << '\n' << explainSegments(*prepared.graph, p, againOf(prepared, cut));
+  if (command.explain)
+    session.out << (onlyTable ? "" : "\n") << explainSegments(*prepared.graph, p, againOf(prepared, cut));
   return session.finish();
 }
 
@@ -232,7 +241,8 @@ static int runPartition(const Options& options, Session& session) {
   if (const double required = command.spec.requiredCoverage; coverage(p) < required)
     reportNotCovered(*prepared, p, required, session.diagnostics);
   if (!command.output.empty() && command.output != "-") return writeStitched(*prepared, p, command, session);
-  if (command.form == PartitionForm::Text) return print(*prepared, *cut, command, session);
+  if (command.form == PartitionForm::Text)
+    return print(*prepared, *cut, command, options.own.of<PartitionTable>().alone, session);
   if (command.form == PartitionForm::Json)
     writePartitionJson(*prepared->graph, *prepared->registry, p, session.out);
   else
@@ -289,6 +299,7 @@ OptionSpecs partitionOptions() {
   return partitioningOptions() +
          OptionSpecs{
              requireFullOption(),
+             bindOption(),
              {"--check-method-support", "METHOD",
               "list what engines cannot take of a method, instead; exit 1 if there is some",
               [](Options& o, const std::string& v) { o.partition.checkSupport = v; }},
@@ -302,8 +313,13 @@ OptionSpecs partitionOptions() {
               }},
              {"--explain", "", "add a table of the segments, with the reasons for what is not in engines",
               [](Options& o, const std::string&) { o.partition.explain = true; }},
-             {"--emit", "segments|graph", "print the segments (default), or one graph that has engines as nodes",
-              [](Options& o, const std::string& v) { o.partition.emitGraph = v == "graph"; }},
+             {"--emit", "segments|graph|table",
+              "print the segments (default), one graph that has engines as nodes, or the table of --explain alone",
+              [](Options& o, const std::string& v) {
+                o.partition.emitGraph = v == "graph";
+                o.partition.explain |= v == "table";
+                o.own.of<PartitionTable>().alone = v == "table";
+              }},
              {"-o,--output", "FILE", "write the graph there, and the tensors to FILE with .safetensors in place of .ir",
               [](Options& o, const std::string& v) { o.partition.output = v; }},
          };
@@ -315,7 +331,7 @@ VerbSpec partitionCommand() {
   return {.name = "partition",
           .summary = "cut a graph into segments for engines and for the interpreter, and tell why",
           .argument = "FILE",
-          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentHelp = "a model: .pt, .pt2, graph text, a module dump; -: text from standard input",
           .argumentRequired = true,
           .details = kPartitionDetails,
           .options = partitionOptions(),
@@ -326,7 +342,7 @@ VerbSpec explainCommand() {
   return {.name = "explain",
           .summary = "tell where a node runs, why, and what would change it",
           .argument = "FILE",
-          .argumentHelp = "graph text or a module dump, then values (%name) or operators (aten::relu)",
+          .argumentHelp = "a model as partition takes, then values (%name) or operators (aten::relu)",
           .argumentRequired = true,
           .argumentRepeats = true,
           .details = "Example:\n  tscompile explain model.ir %12 aten::lgamma\n",

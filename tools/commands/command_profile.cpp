@@ -1,4 +1,5 @@
 // `tscompile profile`: where the time of a run goes.
+#include "api/profile/profile_json.h"
 #include "frontend/files/file_io.h"
 #include "ir/graph/module_path.h"
 #include "ir/support/json_fields.h"
@@ -7,12 +8,10 @@
 #include "tools/tasks/execution.h"
 #include "tools/tasks/plugin_work.h"
 #include "tools/tasks/refusals.h"
-#include "tools/tasks/run_profile.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 namespace tscompile {
@@ -23,88 +22,6 @@ struct ProfileCommand {
   uint64_t runs = 0;  // 0: as many as fit in a second
   std::string trace;  // a file for the times of one run
   std::string by = "layer";
-};
-
-// ---- what JSON tells: times of one run ----
-
-struct LayerFields {
-  std::string node, module, layer;
-  bool isNative;
-  std::optional<std::string> whyKernel;
-  std::string shapes;
-  double us, share, flops, bytes;
-  size_t calls;
-
-  template <class Visit>
-  void fields(Visit&& visit) const {
-    visit("node", node);
-    visit("module", module);
-    visit("layer", layer);
-    visit("native", isNative);
-    visit("why_kernel", whyKernel);
-    visit("shapes", shapes);
-    visit("us", us);
-    visit("share", share);
-    visit("flops", flops);
-    visit("bytes", bytes);
-    visit("calls", calls);
-  }
-};
-
-struct EngineFields {
-  double us;
-  size_t calls;
-  std::vector<LayerFields> layers;
-
-  template <class Visit>
-  void fields(Visit&& visit) const {
-    visit("us", us);
-    visit("calls", calls);
-    visit("layers", Lines{layers});
-  }
-};
-
-struct NodeFields {
-  std::string node, module, name;
-  double us, share, bytes;
-  size_t calls;
-
-  template <class Visit>
-  void fields(Visit&& visit) const {
-    visit("node", node);
-    visit("module", module);
-    visit("operator", name);
-    visit("us", us);
-    visit("share", share);
-    visit("bytes", bytes);
-    visit("calls", calls);
-  }
-};
-
-struct TotalFields {
-  std::string name;
-  double us, share;
-  size_t parts;
-
-  template <class Visit>
-  void fields(Visit&& visit) const {
-    visit("name", name);
-    visit("us", us);
-    visit("share", share);
-    visit("parts", parts);
-  }
-};
-
-struct BorderFields {
-  double us, bytes;
-  size_t calls;
-
-  template <class Visit>
-  void fields(Visit&& visit) const {
-    visit("us", us);
-    visit("bytes", bytes);
-    visit("calls", calls);
-  }
 };
 
 // Of the trace-event format: what begins and ends (X), a counter (C), the name of a track (M).
@@ -163,7 +80,7 @@ class Profiler {
     if (!given) return session_.finish();
     Result<std::vector<IValue>> inputs = readInputs(*given, options_, true, session_);
     if (!inputs) return session_.finish();
-    std::optional<Executable> model = withEngines(std::move(*given), options_, session_, *inputs);
+    std::optional<Executable> model = withEngines(std::move(*given), options_, session_, &*inputs);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
     session_.report();
@@ -259,47 +176,10 @@ class Profiler {
     for (const PluginWork::Row& row : plugins_) out << "  " << pluginWorkText(row) << "\n";
   }
 
-  std::vector<EngineFields> engineFields() const {
-    std::vector<EngineFields> out;
-    for (const RunProfile::Engine& e : profile_.engines) {
-      EngineFields& engine = out.emplace_back(EngineFields{perRun(e.time), e.calls, {}});
-      for (const RunProfile::Layer& l : e.layers)
-        engine.layers.push_back({l.node, l.source ? modulePath(l.source) : "", l.name, l.isNative,
-                                 l.why.empty() ? std::nullopt : std::optional(l.why), l.shapes, perRun(l.time),
-                                 l.time / profile_.time, l.flops, l.bytes, l.calls});
-    }
-    return out;
-  }
-  std::vector<TotalFields> totalFields(const std::vector<RunProfile::Total>& totals) const {
-    std::vector<TotalFields> out;
-    for (const RunProfile::Total& t : totals) out.push_back({t.name, perRun(t.time), t.time / profile_.time, t.parts});
-    return out;
-  }
-  std::vector<NodeFields> nodeFields() const {
-    std::vector<NodeFields> out;
-    for (const RunProfile::Interpreted& n : profile_.nodes)
-      out.push_back({n.node, n.source ? modulePath(n.source) : "", n.name, perRun(n.time), n.time / profile_.time,
-                     n.bytes / static_cast<double>(n.calls), n.calls});
-    return out;
-  }
-
  public:
   template <class Visit>
   void fields(Visit&& visit) const {
-    visit("schema", "tscompile.profile/1");
-    visit("runs", profile_.runs);
-    visit("run_us", perRun(profile_.time));
-    visit("native_share", profile_.layerShare(true));
-    visit("kernel_share", profile_.layerShare(false));
-    visit("interpreter_share", profile_.interpreterShare());
-    visit("engines", Lines{engineFields()});
-    visit("nodes", Lines{nodeFields()});
-    const RunProfile::Interpreted& calls = profile_.calls;
-    visit("borders", Line{BorderFields{perRun(calls.time - profile_.inEngines()), perRun(calls.bytes), calls.calls}});
-    visit("modules", Lines{totalFields(profile_.totalsByModule())});
-    visit("operators", Lines{totalFields(profile_.totalsByOperator())});
-    visit("steps_us", perRun(profile_.steps));
-    visit("rest_us", perRun(profile_.time - profile_.timed()));
+    ProfileJson{profile_}.fields(visit);
     if (!refused_.empty()) visit("left_to_interpreter", Lines{refused_});
     if (!plugins_.empty()) visit("plugins", Line{Lines{plugins_}});
   }
@@ -403,15 +283,16 @@ OptionSpecs profileOptions() {
 }  // namespace
 
 VerbSpec profileCommand() {
-  return {.name = "profile",
-          .summary = "tell where the time of a run goes, layer by layer",
-          .argument = "GRAPH",
-          .argumentHelp = "an archive, graph text, a module dump or an engine file; -: text from standard input",
-          .argumentRequired = true,
-          .details = kProfileDetails,
-          .options = profileOptions(),
-          .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
-          .command = runProfile};
+  return {
+      .name = "profile",
+      .summary = "tell where the time of a run goes, layer by layer",
+      .argument = "GRAPH",
+      .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file; -: text from standard input",
+      .argumentRequired = true,
+      .details = kProfileDetails,
+      .options = profileOptions(),
+      .defaults = [](Options& o) { o.run.executor = ExecutorChoice::Engine; },
+      .command = runProfile};
 }
 
 }  // namespace tscompile

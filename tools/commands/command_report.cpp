@@ -1,6 +1,7 @@
 // `tscompile report`: one page about a model, to look at: where its time goes, what runs where and why.
 #include "api/deep_copy.h"
 #include "api/engine_cut.h"
+#include "api/profile/run_profile.h"
 #include "api/verify.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
@@ -21,7 +22,6 @@
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
 #include "tools/tasks/refusals.h"
-#include "tools/tasks/run_profile.h"
 
 #include <fmt/core.h>
 
@@ -156,10 +156,12 @@ class Reporter {
 
   // Engines for the sizes of the inputs, unless the file has engines already.
   std::optional<Executable> compile(const Executable& given, CompileSpec spec) {
+    modelInputs_ = inputs_;
     if (given.module.engineInfo()) return given;
     const std::vector<ValueInfo> infos = given.method.inputs();
     if (const Graph* entry = given.module.graph(options_.run.method)) checkShapes(spec, *entry);
     addSizes(spec, infos, inputs_);
+    removeAt(modelInputs_, bindNone(spec, infos, inputs_));
     spec.onPartition = [&](const Prepared& prepared, const Partition& partition) {
       prepared_ = prepared;
       partition_ = partition;
@@ -237,7 +239,7 @@ class Reporter {
   bool compare(const Executable& given, const Executable& model, const RunOptions& settings) {
     ReportRun& run = *report_->run;
     RefusalWatch refusals;
-    const std::vector<IValue> copy = deepCopy(inputs_);
+    const std::vector<IValue> copy = deepCopy(modelInputs_);
     session_.progress.step("running");
     const Clock::time_point start = Clock::now();
     Result<std::vector<IValue>> got = model.method.run(copy, session_.diagnostics, settings);
@@ -260,12 +262,12 @@ class Reporter {
     session_.progress.step("measuring");
     std::vector<double>& samples = report_->run->samplesMs;
     for (int i = 0; i < 2; ++i)
-      if (!method.run(inputs_, session_.diagnostics, settings)) return false;
+      if (!method.run(modelInputs_, session_.diagnostics, settings)) return false;
     const Clock::time_point begin = Clock::now();
     const double longest = std::chrono::duration<double, std::milli>(command_.duration).count();
     while (samples.size() < 3 || (millisecondsSince(begin) < longest && samples.size() < kMostRuns)) {
       const Clock::time_point start = Clock::now();
-      if (!method.run(inputs_, session_.diagnostics, settings)) return false;
+      if (!method.run(modelInputs_, session_.diagnostics, settings)) return false;
       samples.push_back(std::round(millisecondsSince(start) * 1e6) / 1e6);
     }
     report_->run->latencyMs = statisticsOf(samples);
@@ -288,7 +290,7 @@ class Reporter {
     const double longest = std::chrono::duration<double, std::milli>(command_.duration).count();
     do {
       profile.startRun();
-      if (!method.run(inputs_, session_.diagnostics, settings)) return false;
+      if (!method.run(modelInputs_, session_.diagnostics, settings)) return false;
       profile.endRun();
     } while (millisecondsSince(begin) < longest / 2);
     ReportRun& run = *report_->run;
@@ -329,8 +331,8 @@ class Reporter {
   const Options& options_;
   const ReportCommand& command_;
   Session& session_;
-  std::vector<Module> modules_;  // which have the graphs that the report speaks of
-  std::vector<IValue> inputs_;
+  std::vector<Module> modules_;               // which have the graphs that the report speaks of
+  std::vector<IValue> inputs_, modelInputs_;  // as they were given, and those that are left to the compiled model
   std::optional<Prepared> prepared_;
   std::optional<Partition> partition_;
   std::unique_ptr<Graph> stitched_;
@@ -385,7 +387,7 @@ VerbSpec reportCommand() {
   return {.name = "report",
           .summary = "write a page to look at: times, memory, and what runs where and why",
           .argument = "MODEL",
-          .argumentHelp = "an archive, graph text, a module dump or an engine file",
+          .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file",
           .argumentRequired = true,
           .details = kReportDetails,
           .options = reportOptions(),

@@ -254,7 +254,7 @@ VerbSpec rewriteCommand() {
   return {.name = "rewrite",
           .summary = "apply rules of your own to a graph",
           .argument = "FILE",
-          .argumentHelp = "graph text or a module dump; -: standard input",
+          .argumentHelp = "a model: .pt, .pt2, graph text, a module dump; -: text from standard input",
           .argumentRequired = true,
           .details = kRewriteDetails,
           .options = rewriteOptions(),

@@ -4,7 +4,6 @@
 #include "tools/options/option_parts.h"
 #include "tools/tasks/execution.h"
 #include "tools/tasks/expect.h"
-#include "tools/tasks/inputs.h"
 #include "tools/tasks/plugin_work.h"
 #include "tools/tasks/refusals.h"
 #include "tools/tasks/run_outputs.h"
@@ -26,13 +25,14 @@ class RunCommandExecutor {
     std::optional<Executable> model = loadAsGiven(options_, session_);
     if (!model) return session_.finish();
     session_.noteUnusedWeights(model->module.unusedWeights());
-    Result<std::vector<std::string>> texts = givenInputs(run_, session_);
-    if (!texts) return session_.finish();
-    Result<std::vector<IValue>> inputs = InputReader(model->method.inputs(), session_, model->defaults).read(*texts);
+    // Random ones only for whoever gives sizes in place of values.
+    const bool sized = !options_.partition.spec.shapes.empty();
+    Result<std::vector<IValue>> inputs = readInputs(*model, options_, sized, session_);
     if (!inputs) return session_.finish();
     session_.report();
     CutText cut;
-    model = withEngines(std::move(*model), options_, session_, {}, session_.common.verbose ? &cut : nullptr);
+    model = withEngines(std::move(*model), options_, session_, sized ? &*inputs : nullptr,
+                        session_.common.verbose ? &cut : nullptr);
     if (!model) return session_.finish();
 
     session_.progress.step("running");
@@ -115,7 +115,8 @@ constexpr std::string_view kRunDetails = R"(Values are written so:
   2x2:f32=[1 2; 3 4]
 
 Engines run what they can of the graph, the interpreter the rest, or all of it if the graph cannot be
-compiled. --torch-executed-op and the like keep nodes out of engines; see docs/partitioning.md.
+compiled. With --shape they are made for these sizes; a tensor of which only --shape tells the sizes is
+random. --torch-executed-op and the like keep nodes out of engines; see docs/partitioning.md.
 
 What the model prints goes to standard error. Without --outputs and --print, one line
 tells the type, shape, least, greatest and mean value of each output. With --expect a line tells how
@@ -155,6 +156,7 @@ OptionSpecs runOptions() {
               [](Options& o, const std::string& v) { o.run.libraries.push_back(v); }, true},
              {"--threads", "N", "threads to use at most; the interpreter runs on one",
               [](Options& o, const std::string& v) { o.run.threads = static_cast<uint64_t>(threadCount(v, v)); }},
+             settingOption("shape"),
          } +
          cuttingOptions();
 }
@@ -162,14 +164,15 @@ OptionSpecs runOptions() {
 }  // namespace
 
 VerbSpec runCommand() {
-  return {.name = "run",
-          .summary = "execute a graph",
-          .argument = "GRAPH",
-          .argumentHelp = "graph text, a module dump or an engine file; -: text from standard input",
-          .argumentRequired = true,
-          .details = kRunDetails,
-          .options = runOptions(),
-          .command = runRun};
+  return {
+      .name = "run",
+      .summary = "execute a graph",
+      .argument = "GRAPH",
+      .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file; -: text from standard input",
+      .argumentRequired = true,
+      .details = kRunDetails,
+      .options = runOptions(),
+      .command = runRun};
 }
 
 }  // namespace tscompile

@@ -3,6 +3,7 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/text.h"
 #include "tools/commands/commands.h"
+#include "tools/commands/schema_names.h"
 
 #include <algorithm>
 
@@ -71,6 +72,12 @@ int runSchema(const Options& options, Session& session) {
 }
 
 }  // namespace
+
+std::vector<std::string> schemaNames() {
+  std::vector<std::string> out;
+  for (const auto& schema : allSchemas()) out.emplace_back(schema.name);
+  return out;
+}
 
 VerbSpec schemaCommand() {
   return {.name = "schema",

@@ -9,8 +9,8 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/session/process.h"
+#include "tools/tasks/execution.h"
 #include "tools/tasks/expect.h"
-#include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
@@ -22,7 +22,6 @@ namespace tscompile {
 namespace {
 
 struct VerifyCommand {
-  std::vector<std::string> inputs;  // NAME=VALUE
   double relative = 1e-3, absolute = 1e-4;
   bool checkThreshold = true;
   bool bisect = false;
@@ -189,9 +188,10 @@ static int runVerify(const Options& options, Session& session) {
   }
   Result<Method> method = module->prepare(session.diagnostics, spec.lowering.method);
   if (!method) return session.finish();
-  Result<std::vector<IValue>> inputs =
-      InputReader(method->inputs(), session)
-          .readOrMake(inputTexts(options.own.of<VerifyCommand>().inputs, spec, method->inputs()), 0);
+  const Executable given{*module, *method, module->defaults(spec.lowering.method)};
+  Options said = options;
+  said.run.method = spec.lowering.method;
+  Result<std::vector<IValue>> inputs = readInputs(given, said, true, session);
   if (!inputs) return session.finish();
 
   session.progress.step("comparing");
@@ -238,7 +238,9 @@ OptionSpecs verifyOptions() {
              requireFullOption(),
              enablePrecisionOption(),
              {"-i,--input", "NAME=VALUE", "an input; without it, --shape gives the sizes of random numbers",
-              [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().inputs.push_back(v); }, true},
+              [](Options& o, const std::string& v) { o.run.inputs.push_back(v); }, true},
+             {"--inputs", "FILE", "a line NAME=VALUE for each input, as convert and export_torchscript.py write them",
+              [](Options& o, const std::string& v) { o.run.inputFiles.push_back(v); }, true},
              {"--rtol", "X", "part of an element that a difference may be (default: 0.001)",
               [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().relative = tolerance("--rtol", v); }},
              {"--atol", "X", "that a difference may be besides (default: 0.0001)",
@@ -256,14 +258,15 @@ OptionSpecs verifyOptions() {
 }  // namespace
 
 VerbSpec verifyCommand() {
-  return {.name = "verify",
-          .summary = "compare every engine of a graph with the interpreter",
-          .argument = "FILE",
-          .argumentHelp = "graph text, a module dump or an engine file; -: text from standard input",
-          .argumentRequired = true,
-          .details = kVerifyDetails,
-          .options = verifyOptions(),
-          .command = runVerify};
+  return {
+      .name = "verify",
+      .summary = "compare every engine of a graph with the interpreter",
+      .argument = "FILE",
+      .argumentHelp = "a model (.pt, .pt2, graph text, a module dump) or an engine file; -: text from standard input",
+      .argumentRequired = true,
+      .details = kVerifyDetails,
+      .options = verifyOptions(),
+      .command = runVerify};
 }
 
 }  // namespace tscompile

@@ -1,9 +1,9 @@
 #include "tools/pages/report_graph.h"
 
+#include "api/profile/run_profile.h"
 #include "ir/graph/module_path.h"
 #include "partition/root_causes.h"
 #include "partition/stitch.h"
-#include "tools/tasks/run_profile.h"
 
 #include <algorithm>
 

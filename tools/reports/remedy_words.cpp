@@ -36,16 +36,16 @@ std::string marksText(const Remedy& r) {
   return marks.size() == 1 ? marks[0] : "the one that names it of " + someOf(marks, ", ...");
 }
 
-// "lower --bind n=VALUE --bind m=None", at most `most` of them.
+// "compile --bind n=VALUE --bind m=None", at most `most` of them.
 std::string bindText(const Remedy& r, size_t most) {
   constexpr const char* kValues[] = {"=VALUE", "=None", "=None (or VALUE)"};
-  std::string out = "lower";
+  std::string out = "compile";
   for (size_t i = 0; i < std::min(r.names.size(), most); ++i) out += " --bind " + r.names[i] + kValues[r.numbers[i]];
   return r.names.size() > most ? out + " and others" : out;
 }
 
 std::string ifNone(const Remedy& r) {
-  return r.numbers[0] ? "lower --bind " + r.names[0] + "=None if it is None; " : "";
+  return r.numbers[0] ? "compile --bind " + r.names[0] + "=None if it is None; " : "";
 }
 
 std::string sizesText(const Remedy& r) {
@@ -111,10 +111,10 @@ std::string commandLineWords(const Remedy& r) {
     case Kind::SupplyInputs:
       return bindText(r, 3);
     case Kind::CannotBind:
-      return ifNone(r) + "lower --bind has no words for %" + r.names[0] +
+      return ifNone(r) + "compile --bind has no words for %" + r.names[0] +
              ": what is needed of it, as an input of its own";
     case Kind::CannotBindWritten:
-      return ifNone(r) + "lower --bind does not take tensors of %" + r.names[0] + ", as " + r.names[1] + " it";
+      return ifNone(r) + "compile --bind does not take tensors of %" + r.names[0] + ", as " + r.names[1] + " it";
     case Kind::FixSizes:
       return sizesText(r);
     case Kind::LowerMinimum:

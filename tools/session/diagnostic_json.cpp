@@ -1,5 +1,6 @@
 // Diagnostics as JSON, one object a line.
 #include "ir/support/diagnostic_printer.h"
+#include "ir/support/error_kind.h"
 #include "ir/support/json_fields.h"
 #include "tools/session/session.h"
 
@@ -7,26 +8,6 @@
 
 namespace tscompile {
 namespace {
-
-const char* kindName(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::Input:
-      return "input";
-    case ErrorKind::Unsupported:
-      return "unsupported";
-    case ErrorKind::Io:
-      return "io";
-    case ErrorKind::Limit:
-      return "limit";
-    case ErrorKind::Incompatible:
-      return "incompatible";
-    case ErrorKind::Model:
-      return "model";
-    case ErrorKind::Interrupted:
-      return "interrupted";
-  }
-  TS_UNREACHABLE();
-}
 
 struct DiagnosticFields {
   DiagnosticFields(const Diagnostic& d, bool tagged = false) : d(d), tagged(tagged) {}  // NOLINT: as JSON has it
@@ -37,7 +18,7 @@ struct DiagnosticFields {
   void fields(Visit&& visit) const {
     if (tagged) visit("schema", "tscompile.diagnostic/1");
     visit("severity", severityName(d.severity));
-    if (d.severity == Severity::Error) visit("kind", kindName(d.kind));
+    if (d.severity == Severity::Error) visit("kind", errorKindName(d.kind));
     if (d.range.valid()) {
       LineColumn begin = d.range.file->lineColumn(d.range.begin), end = d.range.file->lineColumn(d.range.end);
       visit("path", d.range.file->path());

@@ -13,11 +13,10 @@
 #include "runtime/registry.h"
 #include "tools/session/machine_memory.h"
 #include "tools/session/process.h"
+#include "tools/session/terminal.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <iostream>
-#include <unistd.h>
 
 namespace tscompile {
 
@@ -47,10 +46,6 @@ namespace {
 bool mayBeGraphText(FileKind kind, std::string_view text) {
   return kind == FileKind::GraphText || kind == FileKind::ModuleDump || kind == FileKind::Text ||
          (kind == FileKind::Binary && text.find("graph(") != std::string_view::npos);
-}
-
-bool isTerminal(const std::ostream& stream) {
-  return (&stream == &std::cerr && isatty(STDERR_FILENO)) || (&stream == &std::cout && isatty(STDOUT_FILENO));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <unordered_map>
 
 namespace tscompile {
@@ -52,16 +53,45 @@ std::vector<const Value*> constantsWithoutData(const ParsedText& text) {
   return out;
 }
 
-// One line for weights that were forgotten, where each tensor would have one.
+// Where weights of a text usually are: beside it, under its name or as `weights`.
+std::string weightsBeside(const std::string& path) {
+  const size_t slash = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+  std::error_code ignored;
+  for (const std::string& name : {path.substr(0, path.rfind('.')), path.substr(0, slash) + "weights"})
+    if (std::string file = name + ".safetensors"; std::filesystem::exists(file, ignored)) return file;
+  return "";
+}
+
+void reportForgotten(const std::string& path, size_t count, const std::string& first, Session& session) {
+  Diagnostic& d = session.diagnostics.fileError(
+      path, {}, fmt::format("the text names {} tensors without their data, and no weights were given", count));
+  const std::string file = weightsBeside(path);
+  d.note(file.empty() ? fmt::format("give them with --weights FILE; the first is '{}'", first)
+                      : fmt::format("give them with --weights {}; the first is '{}'", file, first));
+}
+
+// One line for weights that were forgotten, where each constant would have one.
 bool hasForgottenWeights(const std::string& path, const Module& module, Session& session) {
   if (modelFileOf(path) != ModelFile::Text) return false;  // which hold them
   std::vector<const Value*> missing = constantsWithoutData(module.text());
   if (missing.size() < 2) return false;
-  session.diagnostics
-      .fileError(path, {},
-                 fmt::format("the text names {} tensors without their data, and no weights were given", missing.size()))
-      .note(fmt::format("give them with --weights FILE; the first is '{}'", missing.front()->name()));
+  reportForgotten(path, missing.size(), missing.front()->name(), session);
   return true;
+}
+
+// The same where each attribute that is read had one.
+void summarizeForgotten(const std::string& path, Session& session) {
+  constexpr std::string_view kStart = "weight '", kEnd = "' was not supplied";
+  const std::vector<Diagnostic>& list = session.diagnostics.list();
+  if (list.size() < 2 ||
+      !std::all_of(list.begin(), list.end(), [&](const Diagnostic& d) { return d.message.ends_with(kEnd); }) ||
+      !list.front().message.starts_with(kStart))
+    return;
+  std::string first = list.front().message.substr(kStart.size());
+  first.resize(first.size() - kEnd.size());
+  const size_t count = session.diagnostics.errorCount();
+  session.diagnostics.clear();
+  reportForgotten(path, count, first, session);
 }
 
 }  // namespace
@@ -72,6 +102,7 @@ std::optional<Executable> loadAsGiven(const Options& options, Session& session) 
   Result<Module> module = session.loadModule(path, command.weights, command.libraries);
   if (!module || (command.weights.empty() && hasForgottenWeights(path, *module, session))) return std::nullopt;
   Result<Method> method = module->prepare(session.diagnostics, command.method);
+  if (!method && command.weights.empty()) summarizeForgotten(path, session);
   if (!method) return std::nullopt;
   std::map<std::string, IValue> defaults = module->defaults(command.method);
   return Executable{std::move(*module), std::move(*method), std::move(defaults)};
@@ -122,15 +153,33 @@ Result<std::vector<IValue>> readInputs(const Executable& given, const Options& o
   return reader.readOrMake(inputTexts(std::move(*texts), spec, given.method.inputs()), options.run.seed);
 }
 
+std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < std::min(infos.size(), inputs.size()); ++i) {
+    if (!inputs[i].isNone() || !infos[i].type->is(TypeKind::Optional)) continue;
+    spec.lowering.arguments["bind:" + infos[i].name] = IValue();
+    out.push_back(i);
+  }
+  return out;
+}
+
+void removeAt(std::vector<IValue>& values, const std::vector<size_t>& ascending) {
+  for (size_t i = ascending.size(); i-- > 0;) values.erase(values.begin() + static_cast<std::ptrdiff_t>(ascending[i]));
+}
+
 std::optional<Executable> withEngines(Executable given, const Options& options, Session& session,
-                                      std::span<const IValue> inputs, CutText* cut) {
+                                      std::vector<IValue>* inputs, CutText* cut) {
   if (options.run.executor == ExecutorChoice::Interpreter || given.module.engineInfo()) return given;
   CompileSpec spec = compileSpecOf(options.partition, session.common.limits);
   spec.lowering.method = options.run.method;
   const Graph* entry = given.module.graph(options.run.method);
   if (entry) checkShapes(spec, *entry);
   const CompileSpec unsized = spec;
-  addSizes(spec, given.method.inputs(), inputs);
+  std::vector<size_t> bound;
+  if (inputs) {
+    addSizes(spec, given.method.inputs(), *inputs);
+    bound = bindNone(spec, given.method.inputs(), *inputs);
+  }
   if (cut)
     spec.onPartition = [cut, sized = !spec.shapes.empty()](const Prepared& prepared, const Partition& partition) {
       *cut = cutText(prepared, partition, sized);
@@ -151,12 +200,17 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
   Diagnostics& diagnostics = isOptional ? reasons : session.diagnostics;
   // What these sizes cannot be computed with, the run tells better.
   Diagnostics ofSizes;
-  const bool sizes = spec.shapes.size() > unsized.shapes.size();
-  Result<Module> module = given.module.compiled(spec, sizes ? ofSizes : diagnostics);
-  if (!module && sizes) module = given.module.compiled(unsized, diagnostics);
+  const bool special = spec.shapes.size() > unsized.shapes.size() || !bound.empty();
+  Result<Module> module = given.module.compiled(spec, special ? ofSizes : diagnostics);
+  if (!module && special) {
+    bound.clear();
+    module = given.module.compiled(unsized, diagnostics);
+  }
   if (module)
-    if (Result<Method> method = module->prepare(diagnostics, "forward"))
+    if (Result<Method> method = module->prepare(diagnostics, "forward")) {
+      if (inputs) removeAt(*inputs, bound);
       return Executable{std::move(*module), std::move(*method), std::move(given.defaults)};
+    }
   if (!isOptional) return std::nullopt;
   session.note("the interpreter runs the graph, which cannot be compiled: " + reasons.list().front().message);
   return given;

@@ -47,10 +47,14 @@ struct Executable {
 // The method of the text, or the engine file, that the command line names, as it is. Nothing after a report.
 std::optional<Executable> loadAsGiven(const Options& options, Session& session);
 // The same with engines where the command line asks for them: `given` itself if it has them, and if it cannot be
-// compiled and need not be. They are made for the sizes of `inputs`, if there are some, and of --shape. Nothing after a
-// report. `cut` is told how the graph was cut.
+// compiled and need not be. They are made for `inputs`, if there are some, and for --shape: for the sizes of tensors,
+// and for what is None, which is no input of the result any more and goes from the list. Nothing after a report. `cut`
+// is told how the graph was cut.
 std::optional<Executable> withEngines(Executable given, const Options& options, Session& session,
-                                      std::span<const IValue> inputs = {}, CutText* cut = nullptr);
+                                      std::vector<IValue>* inputs, CutText* cut = nullptr);
+// Has lowering put None in the place of the inputs that are None; their positions.
+std::vector<size_t> bindNone(CompileSpec& spec, std::span<const ValueInfo> infos, std::span<const IValue> inputs);
+void removeAt(std::vector<IValue>& values, const std::vector<size_t>& ascending);
 
 // What the command line gives as inputs, for the method as it was loaded. `makes`: tensors that are not given are
 // random where --shape, the range of an engine file or the graph tells their sizes. Nothing after a report.

@@ -146,24 +146,12 @@ std::vector<IValue> InputReader::complete() const {
   return out;
 }
 
-// The input that a key means: by name, by its name in the source, else by position.
-size_t InputReader::find(const std::string& key) {
-  if (const size_t found = findInput(wanted_, key); found != kNoInput) return found;
-  const std::string name = !key.empty() && key[0] == '%' ? key.substr(1) : key;
-  UsageError error{"the graph has no input '" + abbreviate(key, 80) + "'"};
-  NearestName nearest(name);
-  for (const ValueInfo& v : wanted_) nearest.consider(v.name);
-  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
-  error.notes.push_back(wanted_.empty() ? "it takes no inputs" : "it takes " + join(wanted_, ", ", describeInput));
-  throw error;
-}
-
 bool InputReader::one(const std::string& text) {
   size_t equal = text.find('=');
   // A single input needs no name: "1x3x224x224:f32:randn(seed=0)" has '=' only behind a bracket.
   const bool isNamed = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
   if (!isNamed && wanted_.size() != 1) throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
-  size_t i = isNamed ? find(text.substr(0, equal)) : 0;
+  size_t i = isNamed ? inputOf(wanted_, text.substr(0, equal)) : 0;
   if (given_[i]) throw UsageError{"input %" + wanted_[i].name + " was given twice"};
   Diagnostics& diagnostics = session_.diagnostics;
   size_t before = diagnostics.list().size();

@@ -32,8 +32,6 @@ class InputReader {
   Result<std::vector<IValue>> readOrMake(const std::vector<std::string>& texts, uint64_t seed);
 
  private:
-  // The input that a key means: by name, else by position.
-  size_t find(const std::string& key);
   bool one(const std::string& text);
   std::vector<IValue> complete() const;
 

@@ -4,6 +4,7 @@
 #include "ir/analysis/verifier.h"
 #include "ir/support/text.h"
 #include "runtime/engine/network/tactics.h"
+#include "tools/tasks/bound_inputs.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -14,18 +15,7 @@ namespace tscompile {
 namespace {
 
 void checkShapeName(InputRange& range, std::span<const ValueInfo> inputs) {
-  const size_t found = findInput(inputs, range.name);
-  if (found == kNoInput) {
-    UsageError error{"the graph has no input '" + abbreviate(range.name, 80) + "'"};
-    NearestName nearest(range.name);
-    for (const ValueInfo& v : inputs) nearest.consider(v.name);
-    if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
-    error.notes.push_back(inputs.empty() ? "it takes no inputs"
-                                         : "it takes " + join(inputs, ", ", [](const ValueInfo& v) {
-                                             return "%" + v.name + " : " + typeText(withoutRefinement(v.type));
-                                           }));
-    throw error;
-  }
+  const size_t found = inputOf(inputs, range.name);
   range.name = inputs[found].name;
   if (!inputs[found].type->isTensor())
     throw UsageError{"input %" + range.name + " is " + typeText(inputs[found].type) + " and has no shape"};
@@ -50,6 +40,26 @@ void checkUsualShape(const InputRange& usual, const std::vector<InputRange>& sha
 
 }  // namespace
 
+std::vector<ValueInfo> inputsOf(const Graph& graph) {
+  std::vector<ValueInfo> inputs;
+  for (const Value* v : graph.inputs())
+    if (!v->type()->is(TypeKind::Class)) inputs.push_back({v->name(), v->type()});
+  return inputs;
+}
+
+size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name) {
+  if (const size_t found = findInput(inputs, name); found != kNoInput) return found;
+  UsageError error{"the graph has no input '" + abbreviate(name, 80) + "'"};
+  NearestName nearest(!name.empty() && name[0] == '%' ? name.substr(1) : name);
+  for (const ValueInfo& v : inputs) nearest.consider(v.name);
+  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  error.notes.push_back(inputs.empty() ? "it takes no inputs"
+                                       : "it takes " + join(inputs, ", ", [](const ValueInfo& v) {
+                                           return "%" + v.name + " : " + typeText(withoutRefinement(v.type));
+                                         }));
+  throw error;
+}
+
 size_t findInput(std::span<const ValueInfo> inputs, std::string_view name) {
   if (!name.empty() && name[0] == '%') name.remove_prefix(1);
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -69,9 +79,7 @@ size_t findInput(std::span<const ValueInfo> inputs, std::string_view name) {
 }
 
 void checkShapes(PartitionSpec& spec, const Graph& graph) {
-  std::vector<ValueInfo> inputs;
-  for (const Value* v : graph.inputs())
-    if (!v->type()->is(TypeKind::Class)) inputs.push_back({v->name(), v->type()});
+  const std::vector<ValueInfo> inputs = inputsOf(graph);
   for (InputRange& r : spec.shapes) checkShapeName(r, inputs);
   for (InputRange& r : spec.usualShapes) {
     checkShapeName(r, inputs);
@@ -93,6 +101,7 @@ Result<Module> loadForPartition(const Options& options, CompileSpec& spec, Sessi
   const Graph* entry = module->graph(spec.lowering.method);
   if (entry && !verify(*entry, module->registry(), session.diagnostics)) return Failed{};
   if (entry) checkShapes(spec, *entry);
+  if (!bindInputs(spec.lowering.arguments, options.own.of<BoundInputs>().texts, entry, session)) return Failed{};
   return module;
 }
 

@@ -24,6 +24,10 @@ void addSizes(PartitionSpec& spec, std::span<const ValueInfo> infos, std::span<c
 // where the module itself is not counted. kNoInput if there is none.
 inline constexpr size_t kNoInput = SIZE_MAX;
 size_t findInput(std::span<const ValueInfo> inputs, std::string_view name);
+// The same, or a UsageError that tells what inputs there are.
+size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name);
+// What a graph takes; the module itself is not counted.
+std::vector<ValueInfo> inputsOf(const Graph& graph);
 // Gives the sizes of the spec the names that the graph has. Throws UsageError for those of no input.
 void checkShapes(PartitionSpec& spec, const Graph& graph);
 

@@ -138,6 +138,16 @@ TEST(ValueText, ReadsFiles) {
   EXPECT_EQ(textOf("@" + odd), "scalar:i16=7");
   EXPECT_EQ(textOf("[@\"" + odd + "\"]"), "[scalar:i16=7]");
   EXPECT_FALSE(d.hasErrors());
+  // Elements and nothing else, of the sizes that are said.
+  const std::string raw = folder.write("x.bin", std::string("\x01\x00\x02\x00\x03\x00\xff\xff", 8));
+  EXPECT_EQ(textOf("2x2:i16=@" + raw), "2x2:i16=[1 2; 3 -1]");
+  EXPECT_EQ(textOf("[8:u8=@" + raw + ", 4:f16=@\"" + raw + "\"]").substr(0, 23), "[8:u8=[1 0 2 0 3 0 255 ");
+  EXPECT_EQ(textOf("8:bool=@" + raw), "8:bool=[true false true false true false true true]");
+  EXPECT_FALSE(d.hasErrors());
+  const std::string message = textOf("3:i16=@" + raw);
+  EXPECT_NE(message.find("3 elements of i16 are 6 bytes, and "), std::string::npos) << message;
+  EXPECT_NE(message.find(" has 8"), std::string::npos) << message;
+  d.clear();
   EXPECT_EQ(textOf("@" + folder / "none.npy"), "none.npy: error: cannot read: No such file or directory\n");
   d.clear();
   EXPECT_EQ(textOf("@" + folder.write("m.gguf", "GGUF")),
@@ -306,7 +316,7 @@ TEST(ValueText, ReadsTheExamplesOfTheDocs) {
       size_t end = cell.find('`', begin + 1);
       std::string text = cell.substr(begin + 1, end - begin - 1);
       begin = cell.find('`', end + 1);
-      if (text[0] == '@') continue;
+      if (text.find('@') != std::string::npos) continue;  // files
       Diagnostics d;
       EXPECT_TRUE(parseValueText(text, "docs", d)) << shown(d);
       ++count;

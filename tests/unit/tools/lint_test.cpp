@@ -11,12 +11,20 @@
 namespace tscompile::test {
 namespace {
 
-// A chain of layers, some with two inputs, each value taken by the next.
+// A chain of layers, some with two inputs, some in blocks, each value taken by the next.
 std::vector<std::string> model(size_t nodes) {
-  std::vector<std::string> out = {"graph(%x.0 : Tensor):", "  %one : int = prim::Constant[value=1]()"};
+  std::vector<std::string> out = {"graph(%x.0 : Tensor, %c : bool):", "  %one : int = prim::Constant[value=1]()"};
   for (size_t i = 0; i < nodes; ++i) {
     const std::string in = "%x." + std::to_string(i), name = "  %x." + std::to_string(i + 1) + " : Tensor = ";
     const char* calls[] = {"aten::relu(", "aten::tanh(", "aten::sigmoid("};
+    if (i % 8 == 7) {
+      const std::string inner = "%t." + std::to_string(i);
+      for (const std::string& line :
+           {name + "prim::If(%c)", std::string("    block0():"), "      -> (" + in + ")", std::string("    block1():"),
+            "      " + inner + " : Tensor = aten::neg(" + in + ")", "      -> (" + inner + ")"})
+        out.push_back(line);
+      continue;
+    }
     out.push_back(name + (i % 4 == 3 ? "aten::add(" + in + ", " + in + ", %one)" : calls[i % 3] + in + ")"));
   }
   out.push_back("  return (%x." + std::to_string(nodes) + ")");
@@ -47,13 +55,30 @@ void spoil(std::string& line, size_t kind, size_t number) {
     case 4:  // too many arguments
       for (size_t i = 0; i < 3 + number; ++i) line.insert(line.size() - 1, ", %one");
       break;
+    case 5:  // a bracket that is never closed
+      line.pop_back();
+      break;
+    case 6:  // a name that is none
+      line.erase(line.find('%'), 1);
+      break;
+    case 7:  // no colon behind a block
+      line.pop_back();
+      break;
     default:  // no equals sign
       replace(line, " = ", " ");
   }
 }
 
+// Which mistakes a line may have.
+std::vector<size_t> kindsFor(const std::string& line) {
+  if (line.find("block") != std::string::npos) return {7};
+  if (line.find("->") != std::string::npos) return {0, 1, 5};
+  if (line.find("prim::If") != std::string::npos) return {0, 1, 2, 5, 6, 8};
+  return {0, 1, 2, 3, 4, 5, 6, 8};
+}
+
 TEST(Lint, FindsMixedMistakesInOneRun) {
-  constexpr size_t kKinds = 6, kNodes = 40;
+  constexpr size_t kNodes = 40;
   std::mt19937 random(7);
   size_t made = 0, found = 0, told = 0, spurious = 0;
   TemporaryFolder folder;
@@ -61,8 +86,10 @@ TEST(Lint, FindsMixedMistakesInOneRun) {
     std::vector<std::string> lines = model(kNodes);
     std::set<size_t> wrong;
     for (size_t n = 1 + random() % 8; wrong.size() < n;) {
-      const size_t at = 3 + random() % (kNodes - 2);
-      if (wrong.insert(at).second) spoil(lines[at], random() % kKinds, wrong.size());
+      const size_t at = 3 + random() % (lines.size() - 4);
+      if (!wrong.insert(at).second) continue;
+      const std::vector<size_t> kinds = kindsFor(lines[at]);
+      spoil(lines[at], kinds[random() % kinds.size()], wrong.size());
     }
     std::string text;
     for (const std::string& line : lines) text += line + "\n";

@@ -31,9 +31,10 @@ TEST(RemedyWords, ThoseInForceAreUsedForPartsToo) {
             "its condition is known with a constant for %n, None for %m and fixed sizes of %x: the branch that is not "
             "taken goes");
   RemedyWordsScope scope(commandLineWords);
-  EXPECT_EQ(textOf(condition),
-            "its condition is known with lower --bind n=VALUE --bind m=None and fixed sizes of %x (--shape x=SIZES, or "
-            "in the text): the branch that is not taken goes");
+  EXPECT_EQ(
+      textOf(condition),
+      "its condition is known with compile --bind n=VALUE --bind m=None and fixed sizes of %x (--shape x=SIZES, or "
+      "in the text): the branch that is not taken goes");
 }
 
 TEST(RemedyWords, SettingsAreOptions) {

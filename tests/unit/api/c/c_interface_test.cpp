@@ -373,6 +373,7 @@ TEST(CInterface, CompilesSavesAndTells) {
   Method method = prepare(compiled);
   const tscompile_value* given[] = {x.get(), scale.get()};
   ASSERT_EQ(tscompile_method_profile(method.get(), given, 2, nullptr, 2, &profile, nullptr), TSCOMPILE_OK);
+  for (const char* name : {"modules", "operators", "run_us"}) EXPECT_TRUE(parseJson(profile).has(name)) << profile;
   for (char* json : {partition, explain, profile}) {
     EXPECT_TRUE(parseJson(json).has("nodes")) << json;
     tscompile_string_free(json);

@@ -123,7 +123,8 @@ TEST(TorchArchive, RefusesOtherFilesByName) {
   const std::pair<std::string, const char*> rows[] = {
       {archiveFile("bytecode.ptl"),
        "expected a TorchScript archive, found a PyTorch mobile archive of bytecode without sources"},
-      {archiveFile("checkpoint_2.pth"), "expected a TorchScript archive, found a PyTorch checkpoint"},
+      {archiveFile("checkpoint_2.pth"),
+       "expected a TorchScript archive, found a PyTorch checkpoint\nnote: a checkpoint holds weights, and no model"},
       {archiveFile("legacy_1.pth"),
        "expected a TorchScript archive, found a PyTorch checkpoint of the format before 1.6"},
       {folder.write("m.ff", std::string("\x10\0\0\0PTMF\0\0\0\0", 12)),

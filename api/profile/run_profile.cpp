@@ -1,4 +1,4 @@
-#include "tools/tasks/run_profile.h"
+#include "api/profile/run_profile.h"
 
 #include "ir/graph/module_path.h"
 #include "ir/graph/node_text.h"

@@ -1,0 +1,32 @@
+#include "tools/tasks/bound_inputs.h"
+
+#include "api/value_text.h"
+#include "ir/support/text.h"
+#include "tools/tasks/partitioning.h"
+
+namespace tscompile {
+
+OptionSpec bindOption() {
+  return {"--bind", "NAME=VALUE", "make a constant of this input",
+          [](Options& o, const std::string& v) { o.own.of<BoundInputs>().texts.push_back(v); }, true};
+}
+
+bool bindInputs(RewriteArguments& arguments, std::span<const std::string> texts, const Graph* entry, Session& session) {
+  if (!entry) return true;
+  const std::vector<ValueInfo> inputs = inputsOf(*entry);
+  for (const std::string& text : texts) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos) throw UsageError{"--bind takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
+    const ValueInfo& input = inputs[inputOf(inputs, text.substr(0, equal))];
+    Result<IValue> value = parseValueText(std::string_view(text).substr(equal + 1), "--bind " + input.name,
+                                          session.diagnostics, input.type, session.common.limits);
+    if (!value) return false;
+    if (!isInstance(*value, withoutRefinement(input.type)))
+      throw UsageError{"input %" + input.name + " takes " + typeText(input.type) + ", not " +
+                       typeText(withoutRefinement(dynamicType(*value)))};
+    arguments["bind:" + input.name] = *value;
+  }
+  return true;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,24 @@
+// --bind: inputs that become constants when a graph is lowered.
+#pragma once
+
+#include "passes/rewrite/rewrite.h"
+#include "tools/options/options.h"
+#include "tools/session/session.h"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// What a command that takes bindOption() was told.
+struct BoundInputs {
+  std::vector<std::string> texts;  // NAME=VALUE
+};
+OptionSpec bindOption();
+
+// Reads them for lowering; false after a report. `entry` null: that there is no such graph is told where it is lowered.
+// Throws UsageError for names of no input and values that do not fit.
+bool bindInputs(RewriteArguments& arguments, std::span<const std::string> texts, const Graph* entry, Session& session);
+
+}  // namespace tscompile
