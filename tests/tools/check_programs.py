@@ -199,12 +199,13 @@ def without_lines(source, inputs, load, got):
 
 
 def can_go(line):
-    return line.startswith("    ") and not line.strip().startswith(("return", "raise", "if", "else", "for", "while", "assert", "break", "continue", "pass"))
+    return line.startswith("    ") and not line.strip().startswith(("return", "raise", "else", "for", "while", "assert", "break", "continue", "pass"))
 
 
 def without(lines, i):
-    """The lines without one; if its variable has to be there, with another value."""
-    for instead in ("pass", lines[i].split("=")[0].strip() + " = x"):
+    """The lines without one; if its variable or its branches have to be there, with another value."""
+    branches = lines[i].strip().startswith("if")
+    for instead in ("if False:", "if True:") if branches else ("pass", lines[i].split("=")[0].strip() + " = x"):
         yield lines[:i] + [re.match(" *", lines[i])[0] + instead] + lines[i + 1 :]
 
 

@@ -18,14 +18,22 @@ void inferClamp(InferCall& call) {
   resultBroadcast(call, dtype, kCount);
 }
 
+// A number as a bound: of uint8 modulo 256, as PyTorch takes it.
+template <class T>
+T boundOf(const ScalarArgument& bound, DType dtype) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    if (dtype == DType::UInt8) return static_cast<uint8_t>(bound.as<T>());
+  return bound.as<T>();
+}
+
 // Where a bound is NaN, so is everything.
 void atLeast(KernelCall& call, DType dtype, size_t bound) {
   ScalarArgument low(call, bound, dtype);
-  mapElements<kReals, 1>(call, dtype, [=](auto x) { return greater(x, low.as<decltype(x)>()); });
+  mapElements<kReals, 1>(call, dtype, [=](auto x) { return greater(x, boundOf<decltype(x)>(low, dtype)); });
 }
 void atMost(KernelCall& call, DType dtype, size_t bound) {
   ScalarArgument high(call, bound, dtype);
-  mapElements<kReals, 1>(call, dtype, [=](auto x) { return lesser(x, high.as<decltype(x)>()); });
+  mapElements<kReals, 1>(call, dtype, [=](auto x) { return lesser(x, boundOf<decltype(x)>(high, dtype)); });
 }
 
 void clampKernel(KernelCall& call) {
@@ -35,7 +43,7 @@ void clampKernel(KernelCall& call) {
   ScalarArgument low(call, 1, dtype), high(call, 2, dtype);
   mapElements<kReals, 1>(call, dtype, [=](auto x) {
     using T = decltype(x);
-    return clamped(x, low.as<T>(), high.as<T>());
+    return clamped(x, boundOf<T>(low, dtype), boundOf<T>(high, dtype));
   });
 }
 void clampMinKernel(KernelCall& call) { atLeast(call, promotedDType(call, 2), 1); }

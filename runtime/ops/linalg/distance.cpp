@@ -59,16 +59,16 @@ void inferPairwiseDistance(InferCall& call) {
   if (dtype != DType::Undefined) dtype = isIntegral(dtype, true) ? DType::Float32 : realPart(dtype);
   std::optional<Dims> sizes = broadcastPair(call);
   if (!sizes) return call.resultOfUnknownRank(dtype);
-  call.require(!sizes->empty(), "pairwise_distance takes tensors with dimensions");
-  sizes->pop_back();
-  if (call.flag(4)) sizes->push_back(1);
+  if (!sizes->empty()) {
+    sizes->pop_back();
+    if (call.flag(4)) sizes->push_back(1);
+  }
   call.result(dtype, *sizes);
 }
 // (x1, x2, p, eps, keepdim): of the last dimension.
 void pairwiseDistanceKernel(KernelCall& call) {
   Tensor difference = invokeTensor(call, "aten::sub.Tensor", {call.tensor(0), call.tensor(1), 1});
   Tensor moved = invokeTensor(call, "aten::add.Scalar", {difference, call.argument(3), 1});
-  call.require(moved.rank() > 0, "pairwise_distance takes tensors with dimensions");
   call.setResult(invokeTensor(call, "aten::norm.ScalarOpt_dim",
                               {moved, call.argument(2), intList(Dims{moved.rank() - 1}), call.argument(4)}));
 }
