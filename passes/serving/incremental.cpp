@@ -72,15 +72,18 @@ class Incremental {
       if (asked_.count(order[i])) decide(order[i]);
     if (tooLarge_) return fail(tooLarge_, "this is computed by too many nodes that have no rows of tokens"), false;
     const Way& last = ways_.at({logits, wanted});
-    if (last.kind == Way::Kind::Cut || (wanted == kAllRows && dependsOnAll(last)))
+    if (last.kind == Way::Kind::Cut || (wanted == kAllRows && dependsOnAll(logits, last)))
       return fail(logits->node(), "its logits depend on all tokens at once"), false;
     for (const Value* v : order)
       if (asked_.count(v)) order_.push_back(v);
     return true;
   }
 
-  static bool dependsOnAll(const Way& way) {
-    return std::find(way.forms.begin(), way.forms.end(), kAllRows) != way.forms.end();
+  bool dependsOnAll(const Value* v, const Way& way) const {
+    const std::vector<const Value*>& rows = regionsOf_.at(v).rows;
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (way.forms[i] == kAllRows && rows[i]->node() && regions_.isData(rows[i])) return true;
+    return false;
   }
 
   void ask(const Value* v, int form) { asked_[v].insert(form); }
