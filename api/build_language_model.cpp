@@ -9,6 +9,7 @@
 #include "frontend/files/file_io.h"
 #include "ir/graph/clone.h"
 #include "ir/support/text.h"
+#include "ir/values/random.h"
 #include "passes/serving/attention_node.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/incremental.h"
@@ -334,7 +335,8 @@ class LanguageModelBuild {
     compiled_ = lowered_->withGraph(std::move(made->graph)).compiled(spec, diagnostics);
     built_.cache = cacheOf(config_, shape_);
     const bool isMade =
-        compiled_ && validateKvCache(built_.cache, diagnostics) && prove({given_, *entrance_, *compiled_}, diagnostics);
+        compiled_ && validateKvCache(built_.cache, diagnostics) &&
+        prove({.given = given_, .entrance = *entrance_, .compiled = *compiled_, .longest = &longest_}, diagnostics);
     if (!isMade) built_.states.clear();
     return isMade;
   }
@@ -384,10 +386,16 @@ class LanguageModelBuild {
     constexpr int64_t kShortest = 16;
     while (!knowsLongest_) {
       Diagnostics failure;
-      std::vector<TokenId> longest(static_cast<size_t>(config_.maxSeqLen), 1);
-      Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest), failure);
-      knowsLongest_ = static_cast<bool>(out);
-      if (out) break;
+      longest_.ids.clear();
+      for (int64_t i = 0; i < config_.maxSeqLen; ++i)
+        longest_.ids.push_back(
+            static_cast<TokenId>(random::bits(1, static_cast<uint64_t>(i)) % static_cast<uint64_t>(shape_.vocabulary)));
+      Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest_.ids), failure);
+      if (out) {
+        longest_.logits = logitsOf(*out);
+        knowsLongest_ = true;
+        break;
+      }
       if (asked_ || config_.maxSeqLen <= kShortest) {
         diagnostics.error(
             failure.list().empty() ? SourceRange{} : failure.list().front().range,
@@ -454,6 +462,7 @@ class LanguageModelBuild {
   std::unique_ptr<Evaluator> evaluator_;
   Result<Entrance> entrance_ = Failed{};
   int64_t asked_ = 0;  // max_seq_len, before it was settled
+  KnownText longest_;
   bool knowsLongest_ = false;
   LanguageModelShape shape_;
   Result<Module> compiled_ = Failed{};

@@ -38,6 +38,7 @@ class Proof {
 
   bool run() {
     makeTexts();
+    if (steps_.longest && steps_.longest->ids.size() > 2) addLongest();
     std::unique_ptr<LanguageModel> model = modelOf(steps_.compiled, diagnostics_);
     if (!model || !serve(*model)) return false;
     return std::all_of(texts_.begin(), texts_.end(), [&](const Text& t) { return compare(t); });
@@ -56,6 +57,21 @@ class Proof {
     int64_t words = built_.shape.vocabulary;
     if (text == 1 && at < 4) return static_cast<TokenId>((at == 3 ? words - 1 : static_cast<int64_t>(at)) % words);
     return static_cast<TokenId>(random::bits(text, at) % static_cast<uint64_t>(words));
+  }
+
+  // All but its last two tokens in as few pieces as the settings allow.
+  void addLongest() {
+    Text t;
+    t.ids = steps_.longest->ids;
+    const auto length = static_cast<int64_t>(t.ids.size());
+    while (t.past < length) {
+      int64_t left = length - 2 - t.past;
+      t.pieces.push_back(left > 0 ? std::min(left, built_.config.maxNumTokens) : 1);
+      t.past += t.pieces.back();
+      if (left > 0) t.prompts = t.pieces.size(), t.prompt = t.past;
+    }
+    t.past = 0;
+    texts_.push_back(std::move(t));
   }
 
   // The texts as long as the settings allow.
@@ -168,6 +184,11 @@ class Proof {
 
   bool compare(const Text& t) {
     if (t.ids.empty()) return true;
+    if (steps_.longest && t.ids == steps_.longest->ids) {
+      const Tensor& last = steps_.longest->logits;
+      double off = offBy(last, last.numel() - built_.shape.vocabulary, t.logits.back().second);
+      return off <= tolerance() || differs(t, t.logits.back().first, off);
+    }
     int64_t words = built_.shape.vocabulary, length = static_cast<int64_t>(t.ids.size());
     Result<Tensor> whole = expected(t, length);
     if (!whole) return false;

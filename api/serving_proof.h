@@ -7,6 +7,12 @@
 
 namespace tscompile {
 
+// A text, and the logits of its last token.
+struct KnownText {
+  std::vector<int32_t> ids;
+  Tensor logits;
+};
+
 // A model on its way to one that serves.
 struct ServingSteps {
   const Module& given;
@@ -14,10 +20,12 @@ struct ServingSteps {
   const Module& compiled;           // in engines
   const Module* lowered = nullptr;  // with a cache: of ids and positions [batch, tokens]
   const Module* packed = nullptr;   // and of the tokens of all requests, with caches
+  const KnownText* longest = nullptr;
 };
 
 // Some texts of random ids run through what was compiled, in pieces, packed beside each other and behind a cache, and
-// through the model as it was given as a whole: logits must be the same. Else the first node is named that differs
+// through the model as it was given as a whole: logits must be the same. So must those at the end of the longest text,
+// if they are known. Else the first node is named that differs
 // between the lowered and the packed graph, if there are these.
 bool proveServing(const ServingSteps& steps, const BuiltModel& built, Diagnostics& diagnostics);
 

@@ -17,7 +17,7 @@ namespace {
 
 // All rows, computed from all rows: what is kept of the text is made before.
 constexpr int kRecomputed = -2;
-constexpr size_t kMostForms = 400;
+constexpr size_t kMostForms = 200, kMostSeen = 20000;  // that are tried, and that are looked at
 
 // How the rows of a value come about.
 struct Way {
@@ -72,15 +72,18 @@ class Incremental {
       if (asked_.count(order[i])) decide(order[i]);
     if (tooLarge_) return fail(tooLarge_, "this is computed by too many nodes that have no rows of tokens"), false;
     const Way& last = ways_.at({logits, wanted});
-    if (last.kind == Way::Kind::Cut || (wanted == kAllRows && dependsOnAll(last)))
+    if (last.kind == Way::Kind::Cut || (wanted == kAllRows && dependsOnAll(logits, last)))
       return fail(logits->node(), "its logits depend on all tokens at once"), false;
     for (const Value* v : order)
       if (asked_.count(v)) order_.push_back(v);
     return true;
   }
 
-  static bool dependsOnAll(const Way& way) {
-    return std::find(way.forms.begin(), way.forms.end(), kAllRows) != way.forms.end();
+  bool dependsOnAll(const Value* v, const Way& way) const {
+    const std::vector<const Value*>& rows = regionsOf_.at(v).rows;
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (way.forms[i] == kAllRows && rows[i]->node() && regions_.isData(rows[i])) return true;
+    return false;
   }
 
   void ask(const Value* v, int form) { asked_[v].insert(form); }
@@ -157,7 +160,9 @@ class Incremental {
   std::optional<std::vector<int>> formsThatGive(const TextRegion& region, int dim) {
     std::vector<std::vector<int>> choices;
     for (const Value* v : region.rows) choices.push_back(choicesOf(v, region.value, dim));
-    size_t tried = 0;
+    std::vector<bool> areData;
+    for (const Value* v : region.rows) areData.push_back(v->node() && regions_.isData(v));
+    size_t tried = 0, seen = 0;
     for (size_t whole = 0; whole <= region.rows.size(); ++whole) {
       std::vector<size_t> at(choices.size(), 0);
       while (true) {
@@ -165,8 +170,9 @@ class Incremental {
         size_t count = 0;
         for (size_t i = 0; i < at.size(); ++i) {
           forms.push_back(choices[i][at[i]]);
-          count += forms.back() == kAllRows && region.rows[i]->node() && regions_.isData(region.rows[i]);
+          count += forms.back() == kAllRows && areData[i];
         }
+        if (++seen > kMostSeen) return std::nullopt;
         if (count == whole) {
           if (++tried > kMostForms) return std::nullopt;
           if (regions_.givesRows(region, forms, dim)) return forms;

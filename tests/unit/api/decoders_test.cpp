@@ -476,6 +476,19 @@ TEST_F(Decoders, StatesAreTheSameWithBeamsAndInPieces) {
   EXPECT_EQ(tokensWith({"kv_cache_type=state", "kv_cache_blocks=2", "tokens_per_block=16", "max_seq_len=24"}), want);
 }
 
+TEST_F(Decoders, TheLongestTextIsTriedToo) {
+  // From the 23rd token on all tokens are others, and keys and values with them.
+  Decoder d;
+  d.mixing =
+      "  %z : Tensor = aten::add(%x.ids, %x.positions, %1)\n  %few : int = prim::Constant[value=22]()\n"
+      "  %more : int = aten::sub(%s, %few)\n  %list : int[] = prim::ListConstruct(%more, %0)\n"
+      "  %t.more : Tensor = aten::tensor(%list, %none, %none, %no)\n  %least : Tensor = aten::max(%t.more)\n"
+      "  %by : Tensor = aten::add(%least, %1, %1)\n  %x : Tensor = aten::div(%z, %by)\n";
+  expectRefused(d, "the logits of token 24", {"kv_cache_type=state"});
+  expectServed(d);
+  EXPECT_EQ(diagnostics_.warningCount(), 1u) << messages();
+}
+
 // All tokens at once.
 const char* const kMeans =
     "  %mean : Tensor = aten::mean(%logits, %mean.dims, %yes, %none)\n"
