@@ -12,7 +12,7 @@ namespace {
 // Lengths that few dimensions of models have.
 constexpr int64_t kLengths[] = {29, 19, 13};
 constexpr int64_t kTokensOfPieces[] = {5, 1, 2};
-constexpr size_t kMostNodes = 3000;
+constexpr size_t kMostRegionNodes = 3000;
 
 // A dense copy of some rows.
 Tensor rowsOf(const Tensor& t, int dim, int64_t begin, int64_t end) {
@@ -273,7 +273,7 @@ TextRegion TextRegions::regionOf(const Value* v) const {
   };
   add(v->node());
   addWriters(v);
-  while (!todo.empty() && nodes.size() < kMostNodes) {
+  while (!todo.empty() && nodes.size() < kMostRegionNodes) {
     const Value* u = todo.back();
     todo.pop_back();
     if (!seen.insert(u).second) continue;

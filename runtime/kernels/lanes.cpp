@@ -14,13 +14,13 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kBlock = 1024;         // elements whose extreme is found first
+constexpr int64_t kLaneBlock = 1024;     // elements whose extreme is found first
 constexpr int64_t kTopBlock = 128;       // the same for the first few of a lane
 constexpr int64_t kParallel = 32 << 10;  // elements; less is done by one thread
 constexpr int64_t kMostPieces = 16;      // each with a workspace of its own
 constexpr int64_t kColumns = 256;        // neighbours that are taken together
 
-int64_t blocksOf(int64_t count) { return (count + kBlock - 1) / kBlock; }
+int64_t blocksOf(int64_t count) { return (count + kLaneBlock - 1) / kLaneBlock; }
 int64_t topBlocksOf(int64_t count) { return count / kTopBlock; }
 int64_t piecesOf(const LaneShape& s) { return std::clamp<int64_t>(s.lanes(), 1, kMostPieces); }
 int threadsFor(const LaneShape& s, int threads) { return s.lanes() * s.count < kParallel ? 1 : threads; }
@@ -219,20 +219,20 @@ void extremes(bool isLargest, const LaneShape& s, const float* in, float* values
     while (best == best ? run[i] != best : run[i] == run[i]) ++i;
     return i;
   };
-  const int64_t blocks = blocksOf(s.count), whole = s.count / kBlock;
-  forEachLaneOf(s, aligned(static_cast<size_t>(blocks) * sizeof(float)), workspace, threads,
-                [&](int64_t lane, std::byte* own) {
-                  const float* run = in + lane * s.count;
-                  auto* best = reinterpret_cast<float*>(own);
-                  bestOfBlocks(kind, run, s.count, kBlock, best);
-                  if (whole < blocks)
-                    reduceMiddle(kind, 1, s.count - whole * kBlock, 1, 1, run + whole * kBlock, best + whole, 1);
-                  float all;
-                  reduceMiddle(kind, 1, blocks, 1, 1, best, &all, 1);
-                  const int64_t place = placeOf(run, placeOf(best, 0, all) * kBlock, all);
-                  places[lane] = place;
-                  if (values) values[lane] = run[place];
-                });
+  const int64_t blocks = blocksOf(s.count), whole = s.count / kLaneBlock;
+  forEachLaneOf(
+      s, aligned(static_cast<size_t>(blocks) * sizeof(float)), workspace, threads, [&](int64_t lane, std::byte* own) {
+        const float* run = in + lane * s.count;
+        auto* best = reinterpret_cast<float*>(own);
+        bestOfBlocks(kind, run, s.count, kLaneBlock, best);
+        if (whole < blocks)
+          reduceMiddle(kind, 1, s.count - whole * kLaneBlock, 1, 1, run + whole * kLaneBlock, best + whole, 1);
+        float all;
+        reduceMiddle(kind, 1, blocks, 1, 1, best, &all, 1);
+        const int64_t place = placeOf(run, placeOf(best, 0, all) * kLaneBlock, all);
+        places[lane] = place;
+        if (values) values[lane] = run[place];
+      });
 }
 
 size_t firstOfLanesWorkspace(const LaneShape& s, int64_t k) {

@@ -15,7 +15,7 @@
 namespace tscompile {
 namespace {
 
-using Kind = PickleValue::Kind;
+using PickleKind = PickleValue::Kind;
 
 // "  version     3", and the field of the same meaning.
 void line(const TorchListing& out, std::string_view what, const std::string& text) {
@@ -113,26 +113,26 @@ void listTensors(const PickleValue& container, const std::string& path, const To
 // What a value is, in a few words.
 std::string valueText(const PickleValue& v) {
   switch (v.kind()) {
-    case Kind::Bool:
+    case PickleKind::Bool:
       return v.toBool() ? "True" : "False";
-    case Kind::Int:
+    case PickleKind::Int:
       return std::to_string(v.toInt());
-    case Kind::Float:
+    case PickleKind::Float:
       return shortestNumber(v.toFloat());
-    case Kind::String:
+    case PickleKind::String:
       return jsonQuote(abbreviate(v.text(), 60));
-    case Kind::Device:
-    case Kind::Name:
+    case PickleKind::Device:
+    case PickleKind::Name:
       return std::string(v.text());
-    case Kind::Tensor:
+    case PickleKind::Tensor:
       return fmt::format("{} {}", pythonName(v.tensor().dtype), dimsText(v.tensor().sizes));
-    case Kind::List:
-    case Kind::Tuple:
-    case Kind::Set:
+    case PickleKind::List:
+    case PickleKind::Tuple:
+    case PickleKind::Set:
       return fmt::format("{} of {}", describe(v.kind()), counted(v.items().size(), "item"));
-    case Kind::Dict:
+    case PickleKind::Dict:
       return fmt::format("{} of {}", isOptimizer(v) ? "an optimizer" : "a dict", counted(v.entries().size(), "key"));
-    case Kind::Object:
+    case PickleKind::Object:
       return fmt::format("an object of {}", v.object().name);
     default:
       return std::string(describe(v.kind()));
@@ -167,9 +167,9 @@ std::vector<std::pair<std::string, std::string>> submodulesOf(const PickleValue&
     todo.pop_back();
     if (object != &root) out.emplace_back(path, object->object().name);
     PickleRef state = object->object().state;
-    if (!state || !state->is(Kind::Dict)) continue;
+    if (!state || !state->is(PickleKind::Dict)) continue;
     for (auto e = state->entries().rbegin(); e != state->entries().rend(); ++e)
-      if (e->value->is(Kind::Object) && e->value->object().state && e->key->is(Kind::String) &&
+      if (e->value->is(PickleKind::Object) && e->value->object().state && e->key->is(PickleKind::String) &&
           seen.insert(e->value).second)
         todo.emplace_back(path.empty() ? std::string(e->key->text()) : fmt::format("{}.{}", path, e->key->text()),
                           e->value);
@@ -185,7 +185,7 @@ std::vector<std::pair<std::string, std::string>> foreignObjectsOf(const PickleVa
   while (!todo.empty()) {
     PickleRef value = todo.back();
     todo.pop_back();
-    if (value->is(Kind::Object)) first.try_emplace(std::string(value->object().name), value->offset());
+    if (value->is(PickleKind::Object)) first.try_emplace(std::string(value->object().name), value->offset());
     value->forEachPart([&](const PickleValue& part) {
       if (seen.insert(&part).second) todo.push_back(&part);
     });
@@ -242,11 +242,11 @@ void listCheckpoint(const Checkpoint& checkpoint, const std::string& path, uint6
   field(out, "byte_order", byteOrder(checkpoint.isBigEndian()));
   std::vector<std::pair<std::string, std::string>> values;
   const PickleValue& root = checkpoint.root();
-  if (!root.is(Kind::Dict)) values.emplace_back("", valueText(root));
-  if (root.is(Kind::Dict))
+  if (!root.is(PickleKind::Dict)) values.emplace_back("", valueText(root));
+  if (root.is(PickleKind::Dict))
     for (const PickleValue::Entry& e : root.entries())
-      if (!e.value->is(Kind::Tensor))
-        values.emplace_back(e.key->is(Kind::String) ? std::string(e.key->text()) : valueText(*e.key),
+      if (!e.value->is(PickleKind::Tensor))
+        values.emplace_back(e.key->is(PickleKind::String) ? std::string(e.key->text()) : valueText(*e.key),
                             valueText(*e.value));
   listValues("values", "values", values, out);
   listValues("objects", "objects", foreignObjectsOf(root), out);

@@ -122,7 +122,7 @@ const Operator& viewOf(const Operator& copy) {
   return *view;
 }
 
-void inferView(InferCall& call) { viewOf(call.op()).def().infer(call); }
+void inferCopy(InferCall& call) { viewOf(call.op()).def().infer(call); }
 
 std::vector<IValue> argumentsOf(const KernelCall& call) {
   std::vector<IValue> out;
@@ -204,7 +204,7 @@ void registerCopyingOps(OpRegistry& ops) {
                       "aten::view_as_real_copy",
                       "aten::_conj_copy"})
     ops.add({.schema = schema,
-             .infer = inferView,
+             .infer = inferCopy,
              .kernel = viewCopyKernel,
              .convert = convertViewCopy,
              .dtypes = kAllTypes});
