@@ -30,7 +30,7 @@ Golden goldenOf(const std::string& name) {
   return g;
 }
 
-class BuiltModel : public testing::Test {
+class BuiltModelTest : public testing::Test {
  protected:
   void SetUp() override {
     folder_ = testing::TempDir() + "built_" + testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -106,7 +106,7 @@ class BuiltModel : public testing::Test {
   int64_t steps = 0;
 };
 
-class BuiltModels : public BuiltModel, public testing::WithParamInterface<const char*> {};
+class BuiltModels : public BuiltModelTest, public testing::WithParamInterface<const char*> {};
 
 TEST_P(BuiltModels, GenerateWhatPyTorchDoes) {
   Golden g = goldenOf(GetParam());
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(All, BuiltModels, testing::Values("byte_gpt", "byte_qwe
 // ---- other weights ----
 
 // Folders with the weights of the recipe, but for those that a random number generator started elsewhere gives.
-class RefittedModel : public BuiltModel {
+class RefittedModel : public BuiltModelTest {
  protected:
   // The recipe of byte_gpt, with other seeds.
   std::string otherWeights() {
@@ -257,7 +257,7 @@ TEST_F(RefittedModel, NeedsWhatUseRefitKeeps) {
 // ---- settings ----
 
 // The settings that have an effect and what tests it; all others are refused by name, see below.
-TEST_F(BuiltModel, SettingsThatAreKnown) {
+TEST_F(BuiltModelTest, SettingsThatAreKnown) {
   std::vector<std::string> names;
   for (const auto& [name, value] : buildOptionTexts({})) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{
@@ -280,7 +280,7 @@ TEST_F(BuiltModel, SettingsThatAreKnown) {
                    }));
 }
 
-TEST_F(BuiltModel, BatchesAreNoLargerThanBuilt) {
+TEST_F(BuiltModelTest, BatchesAreNoLargerThanBuilt) {
   for (int64_t rows : {1, 3}) {
     auto model = built("byte_gpt", {"max_batch_size=" + std::to_string(rows)});
     ASSERT_TRUE(model);
@@ -291,7 +291,7 @@ TEST_F(BuiltModel, BatchesAreNoLargerThanBuilt) {
   }
 }
 
-TEST_F(BuiltModel, PromptsComeInPiecesOfMaxNumTokens) {
+TEST_F(BuiltModelTest, PromptsComeInPiecesOfMaxNumTokens) {
   std::vector<TokenId> prompt(20, 7);
   for (auto [most, pieces] : {std::pair(20, 1), std::pair(10, 2), std::pair(3, 7)}) {
     auto model = built("byte_gpt", {"max_num_tokens=" + std::to_string(most), "max_batch_size=2", "opt_num_tokens=1"});
@@ -301,14 +301,14 @@ TEST_F(BuiltModel, PromptsComeInPiecesOfMaxNumTokens) {
   }
 }
 
-TEST_F(BuiltModel, UsualTokensAreInTheEngine) {
+TEST_F(BuiltModelTest, UsualTokensAreInTheEngine) {
   ASSERT_TRUE(build("byte_gpt", {"opt_num_tokens=32"})) << messages();
   Result<Module> engine = Module::load(folder_ + "/rank0.engine", {}, diagnostics);
   ASSERT_TRUE(engine) << messages();
   EXPECT_THAT(engine->engineInfo()->options, testing::Contains("opt-shape=input_ids=1x32:int64"));
 }
 
-TEST_F(BuiltModel, CachesHaveTheirBlocks) {
+TEST_F(BuiltModelTest, CachesHaveTheirBlocks) {
   auto model = built("byte_gpt", {"tokens_per_block=16", "kv_cache_blocks=5"});
   ASSERT_TRUE(model);
   const LanguageModelShape& s = model->shape();
@@ -320,7 +320,7 @@ TEST_F(BuiltModel, CachesHaveTheirBlocks) {
 }
 
 // Keys in one piece for each row, keys in blocks: the same numbers in other places.
-TEST_F(BuiltModel, ContinuousCachesGiveTheSame) {
+TEST_F(BuiltModelTest, ContinuousCachesGiveTheSame) {
   for (const char* name : {"byte_gpt", "byte_qwen"}) {
     Golden g = goldenOf(name);
     auto tokensOf = [&](const std::vector<std::string>& settings) {
@@ -348,7 +348,7 @@ TEST_F(BuiltModel, ContinuousCachesGiveTheSame) {
   }
 }
 
-TEST_F(BuiltModel, WithoutACacheTextsAreTheSame) {
+TEST_F(BuiltModelTest, WithoutACacheTextsAreTheSame) {
   Golden g = goldenOf("byte_gpt");
   auto tokensOf = [&](const std::string& type, int64_t beams) {
     auto model = built("byte_gpt", {"kv_cache_type=" + type, "max_seq_len=128", "max_beam_width=2"});
@@ -369,7 +369,7 @@ TEST_F(BuiltModel, WithoutACacheTextsAreTheSame) {
   EXPECT_EQ(model->cacheBytes(), 0);
 }
 
-TEST_F(BuiltModel, ContinuousCachesMayHaveWindows) {
+TEST_F(BuiltModelTest, ContinuousCachesMayHaveWindows) {
   Golden g = goldenOf("documentation_gpt");
   auto tokensOf = [&](const std::string& type) {
     auto model =
@@ -381,7 +381,7 @@ TEST_F(BuiltModel, ContinuousCachesMayHaveWindows) {
   EXPECT_EQ(pieces, tokensOf("paged"));
 }
 
-TEST_F(BuiltModel, SinksStay) {
+TEST_F(BuiltModelTest, SinksStay) {
   Golden g = goldenOf("documentation_gpt");
   auto tokensOf = [&](int sinks) {
     auto model = built("documentation_gpt", {"max_attention_window_size=16", "tokens_per_block=4",
@@ -394,7 +394,7 @@ TEST_F(BuiltModel, SinksStay) {
 }
 
 // A scale that is far too large rounds every key and value to zero.
-TEST_F(BuiltModel, ScalesOfCachesCount) {
+TEST_F(BuiltModelTest, ScalesOfCachesCount) {
   Golden g = goldenOf("documentation_gpt");
   auto tokensOf = [&](const std::string& scale) {
     auto model = built("documentation_gpt", {"kv_cache_dtype=int8", "kv_cache_scale=" + scale});
@@ -406,7 +406,7 @@ TEST_F(BuiltModel, ScalesOfCachesCount) {
   EXPECT_NE(firstError().find("this model cannot be served"), std::string::npos) << messages();
 }
 
-TEST_F(BuiltModel, WeightsAreStoredSmaller) {
+TEST_F(BuiltModelTest, WeightsAreStoredSmaller) {
   Golden g = goldenOf("documentation_gpt");
   for (const char* precision : {"float16", "bfloat16"}) {
     ASSERT_TRUE(build("documentation_gpt", {std::string("weight_precision=") + precision})) << messages();
@@ -421,7 +421,7 @@ TEST_F(BuiltModel, WeightsAreStoredSmaller) {
 }
 
 // What could be built and then never run.
-TEST_F(BuiltModel, SizesThatCannotRunAreRefused) {
+TEST_F(BuiltModelTest, SizesThatCannotRunAreRefused) {
   struct Case {
     std::vector<std::string> settings;
     const char* message;
@@ -446,7 +446,7 @@ TEST_F(BuiltModel, SizesThatCannotRunAreRefused) {
   }
 }
 
-TEST_F(BuiltModel, MissingWeightsAreNamed) {
+TEST_F(BuiltModelTest, MissingWeightsAreNamed) {
   Result<Module> module = Module::load(kSamples + "byte_gpt/model.ir", {}, diagnostics);
   ASSERT_TRUE(module);
   EXPECT_FALSE(buildLanguageModel(*module, {}, folder_, diagnostics));
@@ -454,7 +454,7 @@ TEST_F(BuiltModel, MissingWeightsAreNamed) {
   EXPECT_NE(messages().find("supply it among the weights"), std::string::npos) << messages();
 }
 
-TEST_F(BuiltModel, BeamsFindLikelierTexts) {
+TEST_F(BuiltModelTest, BeamsFindLikelierTexts) {
   Golden g = goldenOf("documentation_gpt");
   auto model = built("documentation_gpt", {"max_beam_width=4"});
   ASSERT_TRUE(model);
@@ -470,7 +470,7 @@ TEST_F(BuiltModel, BeamsFindLikelierTexts) {
   EXPECT_GE(score(4), score(1) - 1e-6);
 }
 
-TEST_F(BuiltModel, OneSeedGivesOneText) {
+TEST_F(BuiltModelTest, OneSeedGivesOneText) {
   Golden g = goldenOf("byte_gpt");
   auto model = built("byte_gpt");
   ASSERT_TRUE(model);
@@ -489,7 +489,7 @@ TEST_F(BuiltModel, OneSeedGivesOneText) {
   EXPECT_NE(alone, textOf(8, 0));
 }
 
-TEST_F(BuiltModel, ContextLogitsAreThoseOfAllTokens) {
+TEST_F(BuiltModelTest, ContextLogitsAreThoseOfAllTokens) {
   auto model = built("byte_gpt", {"gather_context_logits=true"});
   ASSERT_TRUE(model);
   Golden g = goldenOf("byte_gpt");
@@ -497,7 +497,7 @@ TEST_F(BuiltModel, ContextLogitsAreThoseOfAllTokens) {
   EXPECT_EQ(model->allLogits().size(0), static_cast<int64_t>(g.prompt.size()));
 }
 
-TEST_F(BuiltModel, QuantisedCachesAreClose) {
+TEST_F(BuiltModelTest, QuantisedCachesAreClose) {
   Golden g = goldenOf("documentation_gpt");
   for (const char* dtype : {"int8", "fp8"}) {
     auto model = built("documentation_gpt", {std::string("kv_cache_dtype=") + dtype});
@@ -512,7 +512,7 @@ TEST_F(BuiltModel, QuantisedCachesAreClose) {
 }
 
 // The likeliest token after each of 1,000 positions of text, with weights in 8 bits and in 32.
-TEST_F(BuiltModel, WeightsIn8BitsAgree) {
+TEST_F(BuiltModelTest, WeightsIn8BitsAgree) {
   Result<std::string> text = readFile(TSCOMPILE_SOURCE_DIR "/docs/architecture.md", 1 << 20, diagnostics);
   ASSERT_TRUE(text && text->size() > 1000);
   auto likeliest = [&](const std::string& precision) {
@@ -539,7 +539,7 @@ TEST_F(BuiltModel, WeightsIn8BitsAgree) {
   std::printf("weights in 8 bits: the likeliest token is the same at %zu of 1000 positions\n", same);
 }
 
-TEST_F(BuiltModel, WindowsBoundTheCache) {
+TEST_F(BuiltModelTest, WindowsBoundTheCache) {
   Golden g = goldenOf("documentation_gpt");
   auto model =
       built("documentation_gpt", {"max_attention_window_size=32", "sink_token_length=0", "tokens_per_block=8"});
@@ -550,7 +550,7 @@ TEST_F(BuiltModel, WindowsBoundTheCache) {
   EXPECT_LE(model->cache().blocks, 8 * 5);
 }
 
-TEST_F(BuiltModel, LimitsHold) {
+TEST_F(BuiltModelTest, LimitsHold) {
   auto model = built("byte_gpt", {"max_seq_len=20", "max_batch_size=2"});
   ASSERT_TRUE(model);
   RequestResult r = serve(*model, {request({1, 2, 3}, 100)}).at(0);
@@ -577,7 +577,7 @@ TEST_F(BuiltModel, LimitsHold) {
 }
 
 // Sizes that are fine one by one may be too much together.
-TEST_F(BuiltModel, SizesOfADamagedConfigAreRefused) {
+TEST_F(BuiltModelTest, SizesOfADamagedConfigAreRefused) {
   ASSERT_TRUE(build("byte_gpt")) << messages();
   std::string path = folder_ + "/config.json", good = *readFile(path, 1 << 20, diagnostics);
   auto with = [&](std::initializer_list<std::pair<const char*, const char*>> sizes) {
@@ -608,7 +608,7 @@ struct Refusal {
   ErrorKind kind;
 };
 
-TEST_F(BuiltModel, WhatIsNotThereIsRefusedByName) {
+TEST_F(BuiltModelTest, WhatIsNotThereIsRefusedByName) {
   for (const Refusal& r : {
            Refusal{"max_prompt_embedding_table_size=4", "max_prompt_embedding_table_size is not implemented",
                    ErrorKind::Unsupported},
@@ -641,7 +641,7 @@ TEST_F(BuiltModel, WhatIsNotThereIsRefusedByName) {
     EXPECT_NE(buildConfigJson({}).find('"' + name + '"'), std::string::npos);
 }
 
-TEST_F(BuiltModel, StepsEndWithTheirRun) {
+TEST_F(BuiltModelTest, StepsEndWithTheirRun) {
   ASSERT_TRUE(build("byte_gpt")) << messages();
   std::atomic<bool> stop{false};
   LanguageModel::Options options;
@@ -660,7 +660,7 @@ TEST_F(BuiltModel, StepsEndWithTheirRun) {
 }
 
 // Whatever is read while another build writes: one of both models.
-TEST_F(BuiltModel, AFolderThatIsBuiltAnewServesOneOfBoth) {
+TEST_F(BuiltModelTest, AFolderThatIsBuiltAnewServesOneOfBoth) {
   ASSERT_TRUE(build("byte_gpt", {"max_seq_len=32"})) << messages();
   std::atomic<bool> ends{false};
   std::thread writer([&] {
@@ -678,7 +678,7 @@ TEST_F(BuiltModel, AFolderThatIsBuiltAnewServesOneOfBoth) {
   EXPECT_GT(loads, 0);
 }
 
-TEST_F(BuiltModel, FoldersThatDoNotBelongTogetherAreRefused) {
+TEST_F(BuiltModelTest, FoldersThatDoNotBelongTogetherAreRefused) {
   ASSERT_TRUE(build("byte_gpt")) << messages();
   {
     FileWriter file(folder_ + "/rank0.engine", diagnostics);

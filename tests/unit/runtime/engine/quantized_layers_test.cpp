@@ -11,7 +11,7 @@ namespace tscompile::test {
 namespace {
 
 // %q is %x on a grid of unsigned bytes; %p and %l are packed weights of 32 channels.
-std::string graphOf(std::string_view body, std::string_view weight = "32, 32, 3, 3", int groups = 1) {
+std::string quantizedGraph(std::string_view body, std::string_view weight = "32, 32, 3, 3", int groups = 1) {
   return fmt::format(R"(graph(%x : Tensor):
   %none : NoneType = prim::Constant()
   %f : bool = prim::Constant[value=0]()
@@ -60,7 +60,7 @@ void expectExact(const std::string& graph, std::string_view layers, const Tensor
 }
 
 void expectExactBody(std::string_view body, std::string_view layers, const Tensor& x) {
-  expectExact(graphOf(body), layers, x);
+  expectExact(quantizedGraph(body), layers, x);
 }
 
 // %r is %x on another grid.
@@ -74,14 +74,14 @@ TEST(QuantizedLayers, ConvolutionsAreProductsOfIntegers) {
   expectExactBody(kConv, "requantize, reorder, conv direct, requantize, pointwise, reorder", kImage);
   expectExactBody("  %y : Tensor = quantized::conv2d_relu(%q, %p, %s3, %z2)\n",
                   "requantize, reorder, conv direct, requantize, pointwise, reorder", kImage);
-  expectExact(graphOf(kConv, "32, 1, 3, 3", 32), "requantize, reorder, conv depthwise, requantize, pointwise, reorder",
-              kImage);
-  expectExact(graphOf(kConv, "32, 3, 3, 3"), "requantize, conv first_layer, requantize, pointwise, reorder",
+  expectExact(quantizedGraph(kConv, "32, 1, 3, 3", 32),
+              "requantize, reorder, conv depthwise, requantize, pointwise, reorder", kImage);
+  expectExact(quantizedGraph(kConv, "32, 3, 3, 3"), "requantize, conv first_layer, requantize, pointwise, reorder",
               randn({1, 3, 20, 20}, 2));
 }
 
 TEST(QuantizedLayers, LargeSumsAreAddedInHalves) {
-  expectExact(graphOf(kConv, "32, 2048, 3, 3"),
+  expectExact(quantizedGraph(kConv, "32, 2048, 3, 3"),
               "requantize, reorder, conv direct, conv direct, pointwise of 2, requantize, pointwise, reorder",
               randn({1, 2048, 3, 3}, 3));
 }

@@ -211,17 +211,17 @@ TEST(EngineConv, SmallGroups) {
     for (int64_t perGroup : {2, 4, 8, 3, 12, 24})
       for (int64_t stride : {1, 2})
         for (int64_t groups : {2, 5})
-          check({shapeOf(2, perGroup * groups, 9, 15, perGroup * groups, 3, stride, 1, groups)});
-    check({shapeOf(1, 32, 7, 7, 32, 5, 1, 2, 4, 2)});
-    check({shapeOf(1, 12, 6, 7, 36, 3, 1, 1, 12)});
-    check({shapeOf(1, 40, 6, 7, 10, 1, 1, 0, 10)});
+          checkConv({shapeOf(2, perGroup * groups, 9, 15, perGroup * groups, 3, stride, 1, groups)});
+    checkConv({shapeOf(1, 32, 7, 7, 32, 5, 1, 2, 4, 2)});
+    checkConv({shapeOf(1, 12, 6, 7, 36, 3, 1, 1, 12)});
+    checkConv({shapeOf(1, 40, 6, 7, 10, 1, 1, 0, 10)});
     for (WeightStorage storage : {WeightStorage::F16, WeightStorage::I8})
       for (int64_t perGroup : {4, 12}) {
-        Case t{shapeOf(1, 3 * perGroup, 6, 7, 3 * perGroup, 3, 1, 1, 3)};
+        ConvCase t{shapeOf(1, 3 * perGroup, 6, 7, 3 * perGroup, 3, 1, 1, 3)};
         t.storage = storage;
         t.residual = true;
         t.epilogue.activation = Activation::Relu;
-        check(t, 1e-4);
+        checkConv(t, 1e-4);
       }
   });
 }
