@@ -239,7 +239,8 @@ void registerSortingOps(OpRegistry& ops) {
   for (auto schema : {"aten::argsort", "aten::argsort.stable"})
     ops.add({.schema = schema, .infer = inferArgsort, .kernel = argsortKernel, .convert = convertSort});
   ops.add({.schema = "aten::msort", .infer = inferSameAsSelf, .kernel = msortKernel});
-  ops.add({.schema = "aten::topk", .infer = inferTopk, .kernel = topkKernel, .convert = convertTopk, .dtypes = kRealTypes});
+  ops.add(
+      {.schema = "aten::topk", .infer = inferTopk, .kernel = topkKernel, .convert = convertTopk, .dtypes = kRealTypes});
   for (auto schema :
        {"aten::searchsorted.Tensor", "aten::searchsorted.Scalar", "aten::bucketize.Tensor", "aten::bucketize.Scalar"})
     ops.add({.schema = schema, .infer = inferSearch, .kernel = searchKernel});
