@@ -29,7 +29,7 @@ std::string difference(const Tensor& got, const Tensor& want) {
   return "";
 }
 
-bool equalBits(const Tensor& a, const Tensor& b) {
+bool sameBits(const Tensor& a, const Tensor& b) {
   return a.isContiguous() && b.isContiguous() && a.numel() == b.numel() &&
          (a.numel() == 0 || std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.numel()) * sizeof(float)) == 0);
 }
@@ -77,7 +77,7 @@ void check(const RandomNetwork& made, const EngineOptions& engineOptions, Count&
     const Tensor got = results[0][i].toTensor();
     const std::string wrong = difference(got, made.expected[i].toTensor());
     EXPECT_EQ(wrong, "") << "output " << i << " of\n" << graphText(*made.graph) << layers;
-    EXPECT_TRUE(equalBits(got, results[1][i].toTensor()) || !got.isContiguous())
+    EXPECT_TRUE(sameBits(got, results[1][i].toTensor()) || !got.isContiguous())
         << "output " << i << " differs with the number of threads\n"
         << graphText(*made.graph) << layers;
   }
