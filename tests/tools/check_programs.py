@@ -92,7 +92,7 @@ class Reader:
         return words[word] if word in words else int(word) if re.fullmatch(r"-?\d+", word) else float(word)
 
 
-TOLERANCE = {"f16": 2e-3, "bf16": 2e-2, "f64": 1e-6}  # f64 may come from f32
+TOLERANCE = {"f16": 2e-3, "bf16": 2e-2, "f64": 1e-9}
 
 
 def close(a, b, tolerance=1e-5):
