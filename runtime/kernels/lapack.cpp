@@ -12,17 +12,6 @@
 #include <tuple>
 
 namespace tscompile::lapack {
-namespace {
-
-template <class T>
-inline constexpr bool kIsComplex = !std::is_floating_point_v<T>;
-template <class T>
-inline constexpr char kPrefix = std::is_same_v<T, float>                 ? 's'
-                                : std::is_same_v<T, double>              ? 'd'
-                                : std::is_same_v<T, std::complex<float>> ? 'c'
-                                                                         : 'z';
-
-// ---- arguments ----
 
 // An integer, passed by address.
 class Int {
@@ -36,6 +25,19 @@ class Int {
  private:
   int value_;
 };
+
+namespace {
+
+template <class T>
+inline constexpr bool kIsComplex = !std::is_floating_point_v<T>;
+template <class T>
+inline constexpr char kPrefix = std::is_same_v<T, float>                 ? 's'
+                                : std::is_same_v<T, double>              ? 'd'
+                                : std::is_same_v<T, std::complex<float>> ? 'c'
+                                                                         : 'z';
+
+// ---- arguments ----
+
 // A leading dimension is never 0.
 Int leading(int64_t rows) { return std::max<int64_t>(rows, 1); }
 // Instead of a size: the routine shall answer what it wants.

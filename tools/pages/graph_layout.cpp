@@ -9,7 +9,7 @@ namespace {
 struct Item {
   uint32_t box = kNoBox;
   double width = 4, center = 0;
-  std::vector<uint32_t> above, below;  // items of the layers beside
+  std::vector<uint32_t> above = {}, below = {};  // items of the layers beside
 };
 
 // The boxes of one frame, from sizes to places relative to it.

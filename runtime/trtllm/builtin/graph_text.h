@@ -1,6 +1,8 @@
 // Writes graph text: decompositions of plugins, whose constants and names would drown the mathematics.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -32,7 +34,7 @@ class GraphText {
   using Arguments = std::initializer_list<Argument>;
   // A constant that is a text.
   static Argument text(std::string_view value) {
-    Argument a("\"" + std::string(value) + "\"");
+    Argument a(fmt::format("\"{}\"", value));
     a.type_ = "str";
     return a;
   }
@@ -100,7 +102,7 @@ class GraphText {
   std::string finish(const std::vector<std::string>& results);
 
  private:
-  std::string name() { return "%" + std::to_string(++count_); }
+  std::string name() { return fmt::format("%{}", ++count_); }
   std::string resolve(const Argument& a);
   std::string joinedArguments(Arguments arguments);
   std::vector<std::string> openLoop(const Argument& count, const std::vector<std::string>& carried);

@@ -91,8 +91,6 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
   return text;
 }
 
-}  // namespace
-
 TEST_F(Attention, TakesItsBias) {
   std::unique_ptr<Graph> g = read(kGraph);
   EXPECT_EQ(fuse(*g), 1u) << renderDiagnostics(diagnostics, "t");
@@ -157,4 +155,5 @@ TEST_F(Attention, RemovesPaddingWithArguments) {
   EXPECT_EQ(manager.rewrite(context, arguments).applied, 0u);
 }
 
+}  // namespace
 }  // namespace tscompile::test
