@@ -90,7 +90,7 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     try {
       std::unique_ptr<Network> network = traced_->trace(inputs, context, options_.optimize);
       if (options_.optimize) optimize(*network, store_, options_);
-      entry->plan = std::make_shared<EnginePlan>(std::move(network));
+      entry->plan = std::make_shared<EnginePlan>(std::move(network), arenas_);
     } catch (const Refusal& r) {
       entry->refusal = r;
     } catch (const ExecutionError& e) {

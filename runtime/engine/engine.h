@@ -51,6 +51,7 @@ class Engine : public CompiledSegment {
   std::unique_ptr<const TracedGraph> traced_;
   EngineOptions options_;
   mutable WeightStore store_;
+  std::shared_ptr<ArenaPool> arenas_ = std::make_shared<ArenaPool>();
   struct Entry {
     Signature signature;
     std::shared_ptr<const EnginePlan> plan;  // null: refused

@@ -6,12 +6,12 @@
 
 namespace tscompile {
 
-EnginePlan::EnginePlan(std::unique_ptr<const Network> network)
-    : network_(std::move(network)), memory_(planMemory(*network_)) {}
+EnginePlan::EnginePlan(std::unique_ptr<const Network> network, std::shared_ptr<ArenaPool> arenas)
+    : network_(std::move(network)), memory_(planMemory(*network_)), arenas_(std::move(arenas)) {}
 
 size_t EnginePlan::bytes() const {
   constexpr size_t kLayer = 512, kTensor = 256;
-  return memory_.peakBytes() + network_->layers.size() * kLayer + network_->tensors.size() * kTensor;
+  return network_->layers.size() * kLayer + network_->tensors.size() * kTensor;
 }
 
 std::unique_ptr<Frame> EnginePlan::takeFrame() const {
@@ -23,7 +23,7 @@ std::unique_ptr<Frame> EnginePlan::takeFrame() const {
       return frame;
     }
   }
-  return std::make_unique<Frame>(*network_, memory_);
+  return std::make_unique<Frame>(*network_, memory_, *arenas_);
 }
 
 namespace {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 namespace tscompile {
 class TracedGraphMaker {
@@ -138,6 +139,7 @@ class Tracer : private OperatorTracer {
     for (size_t i = 0; i < inputs.size(); ++i) slots_[i] = symbolicInput(inputs[i]);
     run(traced_.body_);
     for (uint32_t slot : traced_.body_.results) network_->outputs.push_back(output(slots_[slot]));
+    thinFixed();
     return std::move(network_);
   }
 
@@ -236,7 +238,7 @@ class Tracer : private OperatorTracer {
 
   void run() {
     const TracedGraph::Step& s = *step_;
-    if (s.isFixed && takePacked(s)) return;
+    if (s.isFixed && takeFixed(s)) return;
     std::vector<IValue> results(s.outputs.size() + 1);
     if (!s.op) {
       structure(results);
@@ -247,20 +249,46 @@ class Tracer : private OperatorTracer {
       call.trains = s.op->trains(*s.node);
       apply(call, results);
     }
-    if (s.isFixed && results[0].isObject()) keepPacked(s, results[0]);
+    if (s.isFixed && isLasting(results[0])) keepFixed(s, results[0]);
     for (size_t i = 0; i < s.outputs.size(); ++i) slots_[s.outputs[i]] = std::move(results[i]);
   }
 
-  bool takePacked(const TracedGraph::Step& s) {
-    std::lock_guard lock(traced_.packed_->mutex);
-    auto known = traced_.packed_->weights.find(s.outputs.empty() ? UINT32_MAX : s.outputs[0]);
-    if (known == traced_.packed_->weights.end()) return false;
+  // ---- what is made of constants ----
+
+  // Nobody changes it: lists may get other items.
+  static bool isLasting(const IValue& v) {
+    return v.isObject() || (v.isTensor() && v.tensorImpl() && !v.tensorImpl()->storage()->isSymbolic());
+  }
+  bool takeFixed(const TracedGraph::Step& s) {
+    if (s.outputs.size() != 1) return false;
+    std::lock_guard lock(traced_.fixed_->mutex);
+    auto known = traced_.fixed_->values.find(s.outputs[0]);
+    if (known == traced_.fixed_->values.end()) return false;
     slots_[s.outputs[0]] = known->second;
     return true;
   }
-  void keepPacked(const TracedGraph::Step& s, IValue& made) {
-    std::lock_guard lock(traced_.packed_->mutex);
-    made = traced_.packed_->weights.try_emplace(s.outputs[0], made).first->second;
+  void keepFixed(const TracedGraph::Step& s, IValue& made) {
+    if (s.outputs.size() != 1) return;
+    std::lock_guard lock(traced_.fixed_->mutex);
+    made = traced_.fixed_->values.try_emplace(s.outputs[0], made).first->second;
+  }
+  // Once all are there, those that only others were made of are given up.
+  void thinFixed() {
+    std::lock_guard lock(traced_.fixed_->mutex);
+    if (std::exchange(traced_.fixed_->isThinned, true)) return;
+    std::unordered_set<uint32_t> read(traced_.body_.results.begin(), traced_.body_.results.end());
+    addRead(traced_.body_, true, read);
+    for (auto& [slot, value] : traced_.fixed_->values)
+      if (!read.contains(slot)) value = IValue();
+  }
+  // What each tracing reads. Nodes inside of control flow are not all run by the first one, so they read it all.
+  void addRead(const TracedGraph::Body& body, bool isOutermost, std::unordered_set<uint32_t>& read) const {
+    for (const TracedGraph::Step& step : body.steps) {
+      const bool isKept = step.outputs.size() == 1 && traced_.fixed_->values.contains(step.outputs[0]);
+      if (!isOutermost || !isKept) read.insert(step.inputs.begin(), step.inputs.end());
+      for (const TracedGraph::Body& inner : step.bodies) addRead(inner, false, read);
+    }
+    if (!isOutermost) read.insert(body.results.begin(), body.results.end());
   }
 
   void apply(const Call& c, std::vector<IValue>& results) {

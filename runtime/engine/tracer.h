@@ -57,13 +57,14 @@ class TracedGraph {
   uint32_t slotCount_ = 0;
   bool hasWrites_ = false;
   std::shared_ptr<const StructureRunner> structures_;
-  // Packed weights that nodes make of constants, by slot: the first tracing makes them, so that all plans find the same
-  // ones in the store.
-  struct Packed {
+  // Tensors and packed weights that nodes make of constants, by slot: the first tracing makes them, so that all plans
+  // find the same ones in the store.
+  struct Fixed {
     std::mutex mutex;
-    std::unordered_map<uint32_t, IValue> weights;
+    std::unordered_map<uint32_t, IValue> values;  // None: nobody asks for it any more
+    bool isThinned = false;
   };
-  std::shared_ptr<Packed> packed_ = std::make_shared<Packed>();
+  std::shared_ptr<Fixed> fixed_ = std::make_shared<Fixed>();
 };
 
 }  // namespace tscompile

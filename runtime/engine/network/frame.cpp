@@ -8,24 +8,33 @@
 
 namespace tscompile {
 
-Frame::Frame(const Network& network, const MemoryPlan& plan)
+Frame::Frame(const Network& network, const MemoryPlan& plan, ArenaPool& arenas)
     : network_(network),
       plan_(plan),
+      arenas_(arenas),
       bases_(network.buffers.size()),
       storages_(network.buffers.size()),
       inputOffsets_(network.buffers.size()),
       tensors_(network.tensors.size()) {
-  BudgetScope unlimited(nullptr);  // each run is charged for it anew
-  arena_ = Storage::allocate(plan.peakBytes());
-  workspace_ = arena_->data() + plan.arenaBytes;
-  for (size_t b = 0; b < network.buffers.size(); ++b) {
+  for (size_t b = 0; b < network.buffers.size(); ++b)
     if (network.buffers[b].kind == NetBuffer::Kind::Constant) bases_[b] = network.buffers[b].constant.raw();
-    if (plan.offsets[b] != MemoryPlan::kNowhere) bases_[b] = arena_->data() + plan.offsets[b];
-  }
+}
+
+// Mostly to where it was in the last run.
+void Frame::moveTo(Ref<Storage> arena) {
+  arena_ = std::move(arena);
+  if (shown_ && shown_->data() == arena_->data()) return;
+  for (TensorId id : inArena_) tensors_[id] = Tensor();
+  inArena_.clear();
+  shown_ = Storage::borrow(arena_->data(), plan_.peakBytes(), nullptr, nullptr, false);
+  workspace_ = arena_->data() + plan_.arenaBytes;
+  for (size_t b = 0; b < bases_.size(); ++b)
+    if (plan_.offsets[b] != MemoryPlan::kNowhere) bases_[b] = arena_->data() + plan_.offsets[b];
 }
 
 void Frame::begin(std::span<const Tensor> tensors, RunContext& context, int threads) {
   chargeBudget(&context.budget(), plan_.peakBytes());
+  moveTo(arenas_.take(plan_.peakBytes()));
   inputs_ = tensors;
   context_ = &context;
   threads_ = threads;
@@ -48,6 +57,7 @@ void Frame::begin(std::span<const Tensor> tensors, RunContext& context, int thre
 
 void Frame::end() {
   context_->budget().refund(plan_.peakBytes());
+  arenas_.giveBack(std::move(arena_));
   for (TensorId id : temporary_) tensors_[id] = Tensor();
   temporary_.clear();
   for (size_t b = 0; b < storages_.size(); ++b) storages_[b] = nullptr;
@@ -62,7 +72,7 @@ Tensor Frame::makeTensor(TensorId id) const {
   auto item = static_cast<int64_t>(itemSize(t.dtype));
   if (storages_[t.buffer])
     return Tensor::view(t.dtype, storages_[t.buffer], t.sizes, t.strides, t.offset + inputOffsets_[t.buffer] / item);
-  return Tensor::view(t.dtype, arena_, t.sizes, t.strides,
+  return Tensor::view(t.dtype, shown_, t.sizes, t.strides,
                       t.offset + static_cast<int64_t>(plan_.offsets[t.buffer]) / item);
 }
 
@@ -70,7 +80,10 @@ const Tensor& Frame::tensor(TensorId id) {
   Tensor& t = tensors_[id];
   if (!t.defined()) {
     t = makeTensor(id);
-    if (storages_[network_[id].buffer]) temporary_.push_back(id);
+    if (storages_[network_[id].buffer])
+      temporary_.push_back(id);
+    else if (t.storage() == shown_)
+      inArena_.push_back(id);
   }
   return t;
 }

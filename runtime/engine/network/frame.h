@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/call/run_context.h"
+#include "runtime/engine/network/arena_pool.h"
 #include "runtime/engine/network/network.h"
 
 #include <span>
@@ -14,7 +15,7 @@ struct MemoryPlan;
 // Kept from run to run, but used by one at a time.
 class Frame {
  public:
-  Frame(const Network& network, const MemoryPlan& plan);
+  Frame(const Network& network, const MemoryPlan& plan, ArenaPool& arenas);
   Frame(const Frame&) = delete;
 
   // Prepares a run: `tensors` are those among the inputs, in order.
@@ -42,16 +43,20 @@ class Frame {
   std::byte* workspace() const { return workspace_; }
 
  private:
+  void moveTo(Ref<Storage> arena);
   Tensor makeTensor(TensorId id) const;
 
   const Network& network_;
   const MemoryPlan& plan_;
-  Ref<Storage> arena_;
+  ArenaPool& arenas_;
+  Ref<Storage> arena_;  // while it runs
+  Ref<Storage> shown_;  // where the arena was in the last run, as tensors show it
   std::byte* workspace_ = nullptr;
   std::vector<std::byte*> bases_;       // by buffer
   std::vector<Ref<Storage>> storages_;  // by buffer, of those that change with each run
   std::vector<int64_t> inputOffsets_;   // by buffer, in bytes from the start of the storage
   std::vector<Tensor> tensors_;         // made when they are asked for
+  std::vector<TensorId> inArena_;       // those of them that lie in the arena
   std::vector<TensorId> temporary_;     // those of them that end with the run
   std::span<const Tensor> inputs_;
   RunContext* context_ = nullptr;

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 #include <thread>
 
 namespace tscompile::test {
@@ -681,6 +682,73 @@ TEST(Engine, SmallPlansAreKeptForManySizes) {
   const EnginePlan* first = c.plan({randn({1, 3}, 1)});
   for (int64_t n = 2; n < 200; ++n) c.plan({randn({n, 3}, 1)});
   EXPECT_EQ(c.plan({randn({1, 3}, 1)}), first);
+}
+
+// Otherwise every size packs weights of its own, and they all stay.
+TEST(Engine, PlansShareWhatIsMadeOfConstants) {
+  EngineCase c(graphWithConstants("%x : Tensor", R"(
+  %w : Float(3) = prim::Constant[value=<Tensor>]()
+  %square : Tensor = aten::mul(%w, %w)
+  %more : Tensor = aten::add(%square, %w, %two)
+  %y : Tensor = aten::add(%x, %more, %one)
+)",
+                                  "%y"));
+  auto constants = [&](int64_t rows) {
+    std::set<const void*> found;
+    for (const NetBuffer& b : c.plan({randn({rows, 3}, 1)})->network().buffers)
+      if (b.kind == NetBuffer::Kind::Constant) found.insert(b.constant.raw());
+    return found;
+  };
+  EXPECT_EQ(constants(1).size(), 1u);
+  EXPECT_EQ(constants(1), constants(2));
+  c.expectClose({randn({1, 3}, 2)});
+  c.expectClose({randn({5, 3}, 2)});
+}
+
+TEST(Engine, ABranchFindsWhatIsMadeOfConstants) {
+  EngineCase c(graphWithConstants("%x : Tensor", R"(
+  %w : Float(3) = prim::Constant[value=<Tensor>]()
+  %square : Tensor = aten::mul(%w, %w)
+  %rows : int = aten::size(%x, %zero)
+  %single : bool = aten::eq(%rows, %one)
+  %y : Tensor = prim::If(%single)
+    block0():
+      -> (%x)
+    block1():
+      %more : Tensor = aten::add(%square, %w, %two)
+      %sum : Tensor = aten::add(%x, %more, %one)
+      -> (%sum)
+)",
+                                  "%y"));
+  for (int64_t rows : {1, 2, 3, 1, 2}) c.expectClose({randn({rows, 3}, 2)});
+}
+
+TEST(Engine, PlansTakeTurnsInOneArena) {
+  EngineOptions kernels;
+  kernels.optimize = false;
+  EngineCase c(graphWithConstants("%x : Tensor", R"(
+  %a : Tensor = aten::tanh(%x)
+  %b : Tensor = aten::mul(%a, %x)
+  %c : Tensor = aten::softmax(%b, %last, %none)
+  %d : Tensor = aten::add(%c, %a, %one)
+)",
+                                  "%d"),
+               kernels);
+  for (int64_t rows : {3, 500, 7, 500, 3, 2000, 7, 7}) c.expectClose({randn({rows, 8}, 1)});
+}
+
+TEST(ArenaPool, GivesTheLastOneThatIsLargeEnough) {
+  ArenaPool pool;
+  Ref<Storage> first = pool.take(1000), second = pool.take(10);
+  const std::byte *large = first->data(), *small = second->data();
+  pool.giveBack(std::move(second));
+  pool.giveBack(std::move(first));
+  first = pool.take(500);
+  EXPECT_EQ(first->data(), large);
+  second = pool.take(10);
+  EXPECT_EQ(second->data(), small);
+  pool.giveBack(std::move(second));
+  EXPECT_GE(pool.take(4000)->bytes(), 4000u);
 }
 
 TEST(Engine, SizesDecideBranches) {
