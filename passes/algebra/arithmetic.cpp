@@ -120,7 +120,7 @@ Replacement ofTruth(Site& site) {
   return {};
 }
 
-// cat([x]) -> x;  positive(x) -> x
+// cat([x]) -> x;  positive(x) -> x, which raises for bools
 Replacement ofOne(Site& site) {
   Value* x = site.input(0);
   if (site.node->kind() == aten::cat) {
@@ -128,7 +128,8 @@ Replacement ofOne(Site& site) {
     if (!list || list->inputCount() != 1 || !site.mayReuse(list->input(0))) return {};
     return list->input(0);
   }
-  return site.isTensor(x) ? Replacement(x) : Replacement();
+  DType dtype = site.facts.dtype(x);
+  return dtype != DType::Undefined && dtype != DType::Bool ? Replacement(x) : Replacement();
 }
 
 // ---- where ----

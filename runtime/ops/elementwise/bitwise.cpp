@@ -13,14 +13,16 @@ void bitwiseKernel(KernelCall& call) {
   mapElements<kI64, 2>(call, dtype, kF);
 }
 
-// Shifts take place in 32 or 64 bits, which the count wraps around, as the processor has it.
+// Counts that are negative, or no smaller than the bits there are, leave nothing but the sign.
 template <bool kLeft>
 void shiftKernel(KernelCall& call) {
   DType dtype = promotedDType(call, 2);
   if (!isIntegral(dtype, false)) refuseDType(dtype);
-  int64_t mask = dtype == DType::Int64 ? 63 : 31;
-  mapElements<kI64, 2>(call, dtype, [=](int64_t a, int64_t count) {
-    return kLeft ? static_cast<int64_t>(static_cast<uint64_t>(a) << (count & mask)) : a >> (count & mask);
+  const auto bits = static_cast<int64_t>(itemSize(dtype)) * 8;
+  mapElements<kI64, 2>(call, dtype, [=](int64_t a, int64_t count) -> int64_t {
+    bool within = count >= 0 && count < bits;
+    if (!kLeft) return a >> (within ? count : 63);
+    return within ? static_cast<int64_t>(static_cast<uint64_t>(a) << count) : 0;
   });
 }
 

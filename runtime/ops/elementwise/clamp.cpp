@@ -15,6 +15,9 @@ void inferClamp(InferCall& call) {
     call.require(!call.isNone(1) || !call.isNone(2), "at least one of min and max must not be None");
   DType dtype = promotedDType(call, kCount);
   call.require(!isComplex(dtype), "clamp is not supported for complex types");
+  // A single tensor is what maximum and minimum take.
+  bool asExtremum = kCount == 3 && (call.isNone(1) ? call.isTensor(2) : call.isTensor(1) && call.isNone(2));
+  call.require(dtype != DType::Bool || asExtremum, "clamp is not implemented for bool");
   resultBroadcast(call, dtype, kCount);
 }
 

@@ -89,7 +89,7 @@ void inferTakeAlongDim(InferCall& call) {
                "input and indices should have the same number of dimensions, but got {} and {}", self.rank(),
                index.rank());
   int64_t dim = call.dim(2, self.rank());
-  if (self.rank() == 0) return call.result(self.dtype, Dims{});
+  call.require(self.rank() > 0, "dimension specified as {} but tensor has no dimensions", call.integer(2));
   call.result(self.dtype, alongDim(call, index.sizes, self.sizes, dim));
 }
 

@@ -33,6 +33,8 @@ Tensor indexOffsets(const KernelCall& call, const Tensor& self, int64_t dim, boo
     out.data<int64_t>()[i] = checkedIndex(index.data<int64_t>()[i], size, dim, allowNegative) * stride;
   return out;
 }
+// Whether there is nothing to write, so that no index is looked at: another dimension than this one is empty.
+bool isEmptyBeside(const Tensor& t, int64_t dim) { return t.numel() == 0 && t.size(static_cast<int>(dim)) != 0; }
 IndexedView indexedAlong(const Tensor& t, int64_t dim) {
   return IndexedView(t, static_cast<int>(dim), t.rank() ? 1 : 0);
 }
@@ -72,6 +74,7 @@ void inferIndexFill(InferCall& call) {
 void indexFillKernel(KernelCall& call) {
   Tensor self = updatedSelf(call, Repeats::Written);
   int64_t dim = call.dim(1, self.rank());
+  if (isEmptyBeside(self, dim)) return;
   const IValue& value = call.argument(3);
   Tensor element = elementOf(value.isTensor() ? numberOf(call.tensor(3)) : value, self.dtype());
   Tensor offsets = indexOffsets(call, self, dim, true);
@@ -132,6 +135,7 @@ Tensor fullSource(const KernelCall& call, const Tensor& self, int64_t dim, Tenso
 void indexCopyKernel(KernelCall& call) {
   Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
+  if (isEmptyBeside(self, dim)) return;
   Tensor offsets = indexOffsets(call, self, dim, false);
   updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, source), Update::Assign);
 }
@@ -148,6 +152,7 @@ Tensor scaled(const Tensor& source, const IValue& alpha) {
 void indexAddKernel(KernelCall& call) {
   Tensor self = updatedSelf(call), source = sourceFor(call, self, call.tensor(3));
   int64_t dim = call.dim(1, self.rank());
+  if (self.rank() > 1 && self.numel() == 0) return;  // unlike its relatives
   Tensor offsets = indexOffsets(call, self, dim, false);
   updateBlocks(indexedAlong(self, dim), asSpan(offsets), fullSource(call, self, dim, scaled(source, call.argument(4))),
                Update::Add);

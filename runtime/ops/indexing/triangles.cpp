@@ -184,11 +184,10 @@ void inferDiag(InferCall& call) {
                t.rank());
   if (t.rank() == 1) return resultEmbedded(call, t.dtype, Dims(t.sizes), checkedOffset(call, 1), 0, 1);
   if (!allKnown(t.sizes)) return call.result(t.dtype, Dims{kUnknownSize});
-  int64_t offset = call.integer(1);
-  call.require(offset >= -t.sizes[0] && offset <= t.sizes[1], "diag: the offset {} lies outside of a matrix of size {}",
-               offset, dimsText(t.sizes));
-  call.result(t.dtype, Dims{offset >= 0 ? std::min(t.sizes[0], t.sizes[1] - offset)
-                                        : std::min(t.sizes[0] + offset, t.sizes[1])});
+  int64_t offset = checkedOffset(call, 1);
+  int64_t rows = offset < 0 ? std::max(t.sizes[0] + offset, int64_t{0}) : t.sizes[0];
+  int64_t columns = offset < 0 ? t.sizes[1] : std::max(t.sizes[1] - offset, int64_t{0});
+  call.result(t.dtype, Dims{std::min(rows, columns)});
 }
 void diagKernel(KernelCall& call) {
   Tensor t = call.tensor(0);

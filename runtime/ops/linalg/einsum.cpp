@@ -327,6 +327,8 @@ void inferTensordot(InferCall& call) {
   TensorInfo a = call.rankedTensor(0), b = call.rankedTensor(1);
   requireSameDType(call, a, b);
   Dims x = call.dims(2, a.rank(), false), y = call.dims(3, b.rank(), false), sizes;
+  call.require((x.empty() || a.rank() > 0) && (y.empty() || b.rank() > 0),
+               "dimension specified but tensor has no dimensions");
   requirePairs(call, a, b, x, y);
   for (size_t d = 0; d < a.rank(); ++d)
     if (std::find(x.begin(), x.end(), static_cast<int64_t>(d)) == x.end()) sizes.push_back(a.sizes[d]);

@@ -210,6 +210,8 @@ void searchKernel(KernelCall& call) {
   type.add(infer, at.boundaries);
   type.add(infer, at.values);
   call.require(!isComplex(type.get()), "complex values have no order");
+  if (out.numel() == 0) return;
+  if (type.get() == DType::Bool) refuseDType(DType::Bool);
 
   size_t s = argumentIndex(call.op(), "sorter");
   Tensor sorter = s < call.size() ? call.tensor(s) : Tensor();

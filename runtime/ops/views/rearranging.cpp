@@ -203,8 +203,8 @@ void interleave(const KernelCall& call, const Tensor& t, const Tensor& out, int6
 }
 
 Tensor checkedRepeats(const KernelCall& call, const Tensor& repeats) {
-  call.require(repeats.defined() && (repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32),
-               "repeats has to be a tensor of int64 or int32");
+  call.require(repeats.defined() && kIntegerTypes.contains(repeats.dtype()),
+               "repeats has to be a tensor of integers");
   return convertTensor(repeats, DType::Int64);
 }
 
