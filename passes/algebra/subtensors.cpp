@@ -9,8 +9,8 @@ namespace {
 
 const Symbol kSelect = Symbol::of("aten::select"), kSlice = Symbol::of("aten::slice"),
              kStack = Symbol::of("aten::stack"), kFull = Symbol::of("aten::full"), kZeros = Symbol::of("aten::zeros"),
-             kOnes = Symbol::of("aten::ones"), kMatmul = Symbol::of("aten::matmul"), kMm = Symbol::of("aten::mm"),
-             kMv = Symbol::of("aten::mv"), kGetItem = Symbol::of("aten::__getitem__"), kLen = Symbol::of("aten::len");
+             kOnes = Symbol::of("aten::ones"), kMatmul = Symbol::of("aten::matmul"), kLen = Symbol::of("aten::len"),
+             kMm = Symbol::of("aten::mm"), kMv = Symbol::of("aten::mv"), kGetItem = Symbol::of("aten::__getitem__");
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
@@ -76,10 +76,27 @@ Value* makeSlice(Site& site, Value* x, const Slice& s) {
                             site.constant(s.step)});
 }
 
+// Whether a node in this block, which runs as well, raises if the tensor lacks the dimension.
+bool asksFor(Site& site, const Node* n, const Value* tensor, size_t dim) {
+  if (n->block() != site.node->block() || n->inputCount() < 2 || n->input(0) != tensor) return false;
+  if (n->kind() != kSlice && n->kind() != kSelect && n->kind() != aten::unsqueeze) return false;
+  std::optional<int64_t> d = site.facts.integer(n->input(1));
+  auto last = static_cast<int64_t>(dim);
+  return d && (n->kind() == aten::unsqueeze ? *d > last : *d >= last);
+}
+
+// Whether the dimension of a slice is there, by what is known or by what is asked for in any case.
+bool hasDimension(Site& site, size_t dim) {
+  if (std::optional<size_t> rank = site.facts.rank(site.input(0))) return dim < *rank;
+  for (const Use& use : site.output()->uses())
+    if (asksFor(site, use.user, site.output(), dim)) return true;
+  return false;
+}
+
 // x[:] -> x
 Replacement dropWhole(Site& site) {
   std::optional<Slice> s = sliceOf(site, site.node);
-  if (!s || s->step != 1) return {};
+  if (!s || s->step != 1 || !hasDimension(site, s->dim)) return {};
   bool whole = s->begin == 0 && s->end == kEnd;
   if (s->size) whole = s->length() == s->size;
   return whole ? Replacement(site.input(0)) : Replacement();
