@@ -10,8 +10,10 @@
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "ir/values/literal.h"
+#include "passes/lowering/clean_up.h"
 #include "runtime/ops/quantized/packed_params.h"
 #include "runtime/reference/loops/copy.h"
+#include "runtime/registry.h"
 
 #include <fmt/core.h>
 
@@ -66,7 +68,7 @@ void forEachGraphOf(Graph& graph, Visit&& visit) {
 class Separator {
  public:
   Separator(const Graph& graph, Diagnostics& diagnostics) : graph_(cloneGraph(graph)), diagnostics_(diagnostics) {
-    forEachGraphOf(*graph_, [&](Graph& g) { graphs_.push_back(&g); });
+    findGraphs();
   }
 
   std::optional<GraphParts> run(const ObjectValue* self) {
@@ -76,7 +78,7 @@ class Separator {
         const IValue* v = n->kind() == sym::Constant && n->outputCount() == 1 ? n->attributeValue(sym::value) : nullptr;
         if (v && isPacked(*v)) packed_.emplace_back(n, *v);
       });
-    for (auto& [n, v] : packed_) unpack(n, v);
+    if (!packed_.empty()) unpackAll();
     for (Graph* g : graphs_) collect(*g);
     for (Node* n : lists_) addList(n);
     for (Node* n : tensors_) addTensor(n);
@@ -89,6 +91,11 @@ class Separator {
 
  private:
   // ---- attributes that are still read ----
+
+  void findGraphs() {
+    graphs_.clear();
+    forEachGraphOf(*graph_, [&](Graph& g) { graphs_.push_back(&g); });
+  }
 
   using Objects = std::unordered_map<const Value*, std::pair<const ObjectValue*, std::string>>;
 
@@ -114,14 +121,42 @@ class Separator {
       });
   }
 
-  // What text cannot say is made by nodes.
+  // What text cannot say is made by nodes. Lowering the text once more folds and makes them again: their places and
+  // names depend on their order alone, and they are merged as lowering does it, so that it gives the same text.
+  void unpackAll() {
+    for (auto& [n, v] : packed_) unpack(n, v);
+    for (auto& [n, v] : packed_) n->destroy();
+    if (!good_) return;
+    RewriteContext context(*graph_, allOps(), diagnostics_);
+    mergeCommonSubexpressions(*graph_, context);
+    poolConstants(*graph_, context);
+    removeDeadCode(*graph_, context);
+    findGraphs();
+    uint64_t count = 0;
+    for (Graph* g : graphs_)
+      forEachNode(*g, [&](Node* n) {
+        if (n->outputCount() == 1 && made_.contains(n->output()->name()))
+          n->output()->setName(fmt::format("packed.{}", ++count));
+      });
+  }
+
+  // Behind the constants of the graph, and what was made before.
   void unpack(Node* n, const IValue& v) {
-    Builder builder(*n->graph(), n);
+    Node* const behind = firstOfBody(*n->graph());
+    Node* last = behind->previous();
+    Builder builder(*n->graph(), behind);
     builder.setPlaceOf(n);
     Value* made = insertPacked(builder, v);
     if (!made) return refuse(n);
     n->output()->replaceAllUsesWith(made);
-    n->destroy();
+    for (Node* m = last ? last->next() : n->graph()->block()->first(); m && m != behind; m = m->next())
+      made_.insert(m->output()->name());
+  }
+  Node* firstOfBody(Graph& graph) {
+    Node*& found = bodyOf_[&graph];
+    if (found) return found;
+    for (found = graph.block()->first(); found && found->kind() == sym::Constant;) found = found->next();
+    return found = found ? found : graph.returnNode();
   }
 
   // Objects that a subgraph takes are the same inside.
@@ -245,6 +280,8 @@ class Separator {
   std::map<std::string, const std::vector<IValue>*> listOf_;  // the same
   std::set<std::string> taken_;                               // names that mean something to a reader of the weights
   uint64_t renamed_ = 0;
+  std::set<std::string> made_;                      // names of the values that packed ones are made of
+  std::unordered_map<const Graph*, Node*> bodyOf_;  // the first node behind the constants
   bool good_ = true;
 };
 

@@ -75,11 +75,7 @@ class Maker {
   }
   Value* none(TypePtr of) { return builder_.constant(IValue(), optionalType(of)); }
   Value* bound(const IValue& v) { return v.isNone() ? none(types().number) : builder_.constant(v); }
-  Value* dims(const Dims& values) {
-    std::vector<Value*> items;
-    for (int64_t d : values) items.push_back(builder_.constant(d));
-    return builder_.list(items, types().integer);
-  }
+  Value* dims(const Dims& values) { return builder_.constant(intList(values)); }
 
   Builder& builder_;
 };

@@ -89,6 +89,20 @@ TEST_P(ArchiveTest, RunsAsInPyTorch) {
         << valueToText((*results)[i]) << "\nPyTorch: " << valueToText(outputs[i]);
 }
 
+// The text that lowering a file and writing it to another gives, without what names the weights beside it.
+std::string loweredText(const std::filesystem::path& from, const std::string& to) {
+  Diagnostics diagnostics;
+  LoadOptions options;
+  std::filesystem::path weights = std::filesystem::path(from).replace_extension(".safetensors");
+  if (std::filesystem::exists(weights)) options.weights.push_back(weights);
+  Result<Module> module = Module::load(from, options, diagnostics);
+  EXPECT_TRUE(module.ok()) << reports(diagnostics);
+  Result<Module> lowered = module ? module->lowered({}, diagnostics) : Result<Module>(Failed{});
+  EXPECT_TRUE(lowered && lowered->write(to, diagnostics)) << reports(diagnostics);
+  std::string text = test::readText(to);
+  return text.substr(text.find("graph("));
+}
+
 class QuantizedArchiveTest : public ArchiveTest {};
 
 // Packed weights and quantised tensors have no text: a file has the integers, and nodes that make the rest.
@@ -113,6 +127,15 @@ TEST_P(QuantizedArchiveTest, RunsFromAnEngineFileToTheSameBits) {
     EXPECT_EQ(valueToText((*after)[i]), valueToText((*before)[i]));
     EXPECT_TRUE(isNear((*after)[i], (*interpreted)[i]));
   }
+}
+
+// What packed weights are made of again is merged as all else is.
+TEST_P(QuantizedArchiveTest, LoweringItsTextOnceMoreChangesNothing) {
+  test::TemporaryFolder folder;
+  std::string once = loweredText(kFolder / (GetParam() + ".pt"), folder / "once.ir");
+  std::string twice = loweredText(folder / "once.ir", folder / "twice.ir");
+  EXPECT_FALSE(once.empty());
+  EXPECT_EQ(once, twice);
 }
 
 // "source/Nested"
