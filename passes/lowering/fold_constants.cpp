@@ -160,6 +160,15 @@ class Folder {
   // Whether a write anywhere may change what the value is.
   bool mayChange(const Value* v) { return !made_.contains(v) && context_.facts.isWritten(v); }
 
+  // Whether a node makes what texts cannot hold, a quantised tensor or an object of packed weights: as large as its
+  // inputs, in whose place it comes.
+  bool isPacking(const Node* n) {
+    if (n->outputCount() != 1) return false;
+    TypePtr type = n->output()->type();
+    return n->kind().name().ends_with("_quantized_tensor") ||
+           (type->is(TypeKind::Class) && type->name().starts_with("__torch__.torch.classes."));
+  }
+
   std::optional<std::vector<IValue>> evaluate(Node* n) {
     if (!context_.evaluator || n->kind() == sym::Constant || n->hasBlocks() || isIdentityTest(n)) return std::nullopt;
     // Memory that nobody has written yet: every run may find something else there.
@@ -184,7 +193,8 @@ class Folder {
       if (mayChange(u.value)) return std::nullopt;
     for (const Value* o : n->outputs())
       if (mayChange(o)) return std::nullopt;
-    std::optional<std::vector<IValue>> results = context_.evaluator->evaluate(*n, inputs, context_.foldBytes);
+    uint64_t most = isPacking(n) ? std::numeric_limits<uint64_t>::max() : context_.foldBytes;
+    std::optional<std::vector<IValue>> results = context_.evaluator->evaluate(*n, inputs, most);
     if (results && !std::all_of(results->begin(), results->end(), fitsConstant)) return std::nullopt;
     return results;
   }

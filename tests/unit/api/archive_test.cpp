@@ -2,7 +2,9 @@
 // inputs and outputs (tests/tools/pack_archives.py). `source` has the source language, `quantized` quantised models,
 // `versions` operators as they were before.
 #include "api/compiler.h"
+#include "api/lower.h"
 #include "api/value_text.h"
+#include "ir/graph/builder.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/values/literal.h"
 #include "runtime/reference/loops/copy.h"
@@ -136,6 +138,22 @@ TEST_P(QuantizedArchiveTest, LoweringItsTextOnceMoreChangesNothing) {
   std::string twice = loweredText(folder / "once.ir", folder / "twice.ir");
   EXPECT_FALSE(once.empty());
   EXPECT_EQ(once, twice);
+}
+
+// Other constants of this size stay what they are computed from.
+TEST(PackedWeights, OfAnySizeAreFoldedAndWrittenAgain) {
+  Graph graph;
+  Builder b(graph);
+  Value* integers = b.constant(IValue(Tensor::zeros(DType::Int8, Dims{2 << 20})), types().tensor);
+  Value* inputs[] = {integers, b.constant(0.5), b.constant(int64_t{0})};
+  Value* packed = b.insert(Symbol::of("aten::_make_per_tensor_quantized_tensor"), inputs)->output();
+  graph.addOutput(b.insert(Symbol::of("aten::int_repr"), std::span<Value* const>(&packed, 1))->output());
+  test::TemporaryFolder folder;
+  Diagnostics diagnostics;
+  ASSERT_TRUE(writeGraphWithWeights(graph, nullptr, folder / "graph.ir", diagnostics)) << reports(diagnostics);
+  std::string once = loweredText(folder / "graph.ir", folder / "once.ir");
+  EXPECT_NE(once.find("%packed.1 : Tensor = prim::Constant"), std::string::npos) << once;
+  EXPECT_EQ(once, loweredText(folder / "once.ir", folder / "twice.ir"));
 }
 
 // "source/Nested"
