@@ -203,8 +203,7 @@ void interleave(const KernelCall& call, const Tensor& t, const Tensor& out, int6
 }
 
 Tensor checkedRepeats(const KernelCall& call, const Tensor& repeats) {
-  call.require(repeats.defined() && kIntegerTypes.contains(repeats.dtype()),
-               "repeats has to be a tensor of integers");
+  call.require(repeats.defined() && kIntegerTypes.contains(repeats.dtype()), "repeats has to be a tensor of integers");
   return convertTensor(repeats, DType::Int64);
 }
 
