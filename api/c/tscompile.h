@@ -101,7 +101,8 @@ typedef enum tscompile_dtype {
   TSCOMPILE_COMPLEX128 = 10,
   TSCOMPILE_BOOLEAN = 11,
   TSCOMPILE_BFLOAT16 = 15,
-  TSCOMPILE_UNKNOWN_DTYPE = -1
+  TSCOMPILE_UNKNOWN_DTYPE = -1,
+  TSCOMPILE_DTYPE_RANGE = 0x7fffffff /* no dtype: with it, any number that a caller writes is a value of the type */
 } tscompile_dtype;
 
 typedef struct tscompile_tensor {
