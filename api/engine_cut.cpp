@@ -15,8 +15,11 @@
 namespace tscompile {
 namespace {
 
-// A value as the type describes it, if that says enough to plan for: tensors with symbolic elements.
+// A value as the type describes it, if that says enough to plan for: tensors with symbolic elements, any number.
 std::optional<IValue> sampleOf(TypePtr type) {
+  if (type->is(TypeKind::Int)) return IValue(int64_t{1});
+  if (type->is(TypeKind::Float)) return IValue(1.0);
+  if (type->is(TypeKind::Bool)) return IValue(true);
   if (!type->isTensor()) return std::nullopt;
   const TensorFacts& f = type->tensor();
   if (f.dtype == DType::Undefined || !f.hasRank || !allKnown(f.sizes)) return std::nullopt;

@@ -151,7 +151,7 @@ bool ValueReader::readWord(IValue& out) {
     return c_.expected("a value");
   } else {
     c_.error(begin, fmt::format("unknown word '{}'", abbreviate(word, 40)))
-        .note("text is written in double quotes, files as @path");
+        .note("text is written in double quotes, files as @path, tensors as 2x3:f32=[1 2 3; 4 5 6] or 2x3:f32:randn");
     return false;
   }
   return true;

@@ -9,6 +9,17 @@ bool crossesBorders(const Value* value) {
   return t->isTensor() || t->isListOf(TypeKind::Tensor) || t->is(TypeKind::Class);
 }
 
+bool isTakenAsNumber(const Value* value, const Node* node, const EngineSupport& support) {
+  if (!isNumber(value->type())) return false;
+  auto isInside = [&](const Node* user) {
+    while (user && user != node) user = user->block()->owner();
+    return user != nullptr;
+  };
+  for (const Use& u : value->uses())
+    if (isInside(u.user) && (u.user->isReturn() || !support.takesNumber(*u.user, u.index()))) return false;
+  return true;
+}
+
 Rematerialization::Rematerialization(const Graph& graph, const GivenNodes& given, const AliasAnalysis& aliases,
                                      const MemoryUses& memory, const std::unordered_set<const Value*>* bound)
     : given_(given), aliases_(aliases), memory_(memory), bound_(bound), allowed_(graph) {}

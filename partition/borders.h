@@ -2,12 +2,17 @@
 // Briggs, Cooper, Torczon 1992).
 #pragma once
 
+#include "ir/operators/engine_support.h"
 #include "partition/dependencies.h"
 
 namespace tscompile {
 
 // Tensors and lists of tensors; modules, as what is read from them is known when the engine is made.
 bool crossesBorders(const Value* value);
+
+// Whether all that the node does with a number, itself or inside, takes it at each run anew (EngineSupport): then it
+// may come from outside of the node's engine.
+bool isTakenAsNumber(const Value* value, const Node* node, const EngineSupport& support);
 
 // Calls visit(value) for all that the node takes: its inputs, and what its blocks take from outside of it.
 template <class Visit>

@@ -86,7 +86,9 @@ class BorderFinder {
     seenBy_[v] = mark_;
     const Node* from = v->node();
     if (from && inSegment_[from] == mark_) return;
-    if (from && s.target == Target::Accelerated && !recomputing_.isTakenIn(v)) {
+    // Of numbers that only others can make the engine takes each as it comes.
+    const bool isRunsNumber = from && isNumber(v->type()) && !recomputing_.allows(from);
+    if (from && s.target == Target::Accelerated && !recomputing_.isTakenIn(v) && !isRunsNumber) {
       inSegment_[from] = mark_;
       pending_.push_back(from);
       return;

@@ -15,6 +15,9 @@ namespace {
 std::string typedName(const Value* v) { return valueName(v) + " : " + typeText(withoutRefinement(v->type())); }
 
 constexpr const char* kTensorsOnly = "engines take and give tensors and lists of tensors";
+constexpr const char* kOperandsOnly = "engines take numbers as operands alone, as in x * n and x[n]";
+
+const char* whatIsTaken(const Value* v) { return isNumber(v->type()) ? kOperandsOnly : kTensorsOnly; }
 
 }  // namespace
 
@@ -370,6 +373,7 @@ void Decider::takesInputs(const Node* node) {
   for (const Use& u : node->inputs()) {
     const Value* v = u.value;
     if (v->node() || v->block() != graph_.block() || crossesBorders(v)) continue;
+    if (isTakenAsNumber(v, node, support_)) continue;
     if (std::find(taken.begin(), taken.end(), v) != taken.end()) continue;
     taken.push_back(v);
     const bool optional = v->type()->is(TypeKind::Optional);
@@ -381,9 +385,11 @@ void Decider::takesInputs(const Node* node) {
     else if (const Node* writer = holdsTensors(v->type()) ? writerOf(v, nullptr) : nullptr)
       unbound = Remedy(Remedy::Kind::CannotBindWritten, {v->name(), nodeName(writer) + mayWrite(writer)}, {optional});
   }
+  const bool areNumbers = std::all_of(taken.begin(), taken.end(), [](const Value* v) { return isNumber(v->type()); });
   fallBack(node, Reason::Interface,
            "takes " + join(taken, " and ", typedName) +
-               (taken.size() == 1 ? ", an input of the graph; " : ", inputs of the graph; ") + kTensorsOnly,
+               (taken.size() == 1 ? ", an input of the graph; " : ", inputs of the graph; ") +
+               (areNumbers ? kOperandsOnly : kTensorsOnly),
            unbound.empty() ? binding : unbound);
 }
 
@@ -397,19 +403,20 @@ void Decider::checkInputs(const Node* node) {
     if (missing || (from && partition_.given.contains(from))) return;
     if (crossesBorders(v) || (options_.bound && options_.bound->contains(v))) return;
     const bool here = from && from->block() == node->block() && !isElsewhere(from);
-    if (!here && !(from && recomputing_.allows(from))) missing = v;
+    if (!here && !(from && recomputing_.allows(from)) && !isTakenAsNumber(v, node, support_)) missing = v;
   });
   if (!missing) return;
   const Node* from = missing->node();
   if (!from && missing->block() == graph_.block()) return takesInputs(node);
   if (!from)
     return fallBack(node, Reason::NonTensor,
-                    "takes " + typedName(missing) + ", a parameter of its block; " + kTensorsOnly, "",
+                    "takes " + typedName(missing) + ", a parameter of its block; " + whatIsTaken(missing), "",
                     missing->block()->owner());
   const Decision& d = partition_.decisions[from];
-  fallBack(node, Reason::NonTensor,
-           "takes " + typedName(missing) + " from " + nodeName(from) + ", which runs elsewhere; " + kTensorsOnly,
-           d.accelerated() ? Remedy() : d.remedy, from);
+  fallBack(
+      node, Reason::NonTensor,
+      "takes " + typedName(missing) + " from " + nodeName(from) + ", which runs elsewhere; " + whatIsTaken(missing),
+      d.accelerated() ? Remedy() : d.remedy, from);
 }
 
 // Numbers and lists of them go to where they are needed; engines that need them as well compute them again.

@@ -49,9 +49,12 @@ Result<std::vector<IValue>> CallInputs::complete(std::vector<std::optional<IValu
         out.push_back(std::move(*value));
         continue;
       }
-      diagnostics.error(fmt::format("input %{} takes {}, not {}", input.name, typeText(withoutRefinement(input.type)),
-                                    typeText(withoutRefinement(dynamicType(*given[i])))),
-                        ErrorKind::Input);
+      Diagnostic& error = diagnostics.error(
+          fmt::format("input %{} takes {}, not {}", input.name, typeText(withoutRefinement(input.type)),
+                      typeText(withoutRefinement(dynamicType(*given[i])))),
+          ErrorKind::Input);
+      if (input.type->isTensor() && given[i]->isList())
+        error.note("a tensor is written as 2x3:f32=[1 2 3; 4 5 6], 2x3:f32:randn or @FILE.npy");
       return Failed{};
     }
     auto standard = defaults_.find(input.name);

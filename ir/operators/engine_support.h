@@ -43,12 +43,17 @@ struct Verdict {
   bool ok() const { return reason == Reason::Ok; }
 };
 
+// bool, int or float.
+inline bool isNumber(TypePtr t) { return t->is(TypeKind::Int) || t->is(TypeKind::Float) || t->is(TypeKind::Bool); }
+
 // The question that partitioning asks of each node with its types as they are known, weights or not. An implementation
 // answers from the node's arguments; borders between blocks are not its business.
 class EngineSupport {
  public:
   virtual ~EngineSupport() = default;
   virtual Verdict accepts(const Node& node) const = 0;
+  // Whether an engine can take input `input` of the node, a number, at each run anew: as an operand, `x * n`, `x[n]`.
+  virtual bool takesNumber(const Node&, size_t /*input*/) const { return false; }
 };
 
 }  // namespace tscompile

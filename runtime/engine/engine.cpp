@@ -3,6 +3,7 @@
 #include "ir/values/quantization.h"
 #include "runtime/call/run_observer.h"
 #include "runtime/call/thread_pool.h"
+#include "runtime/engine/number_inputs.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/refusal_watch.h"
 #include "runtime/engine/tracer.h"
@@ -23,6 +24,20 @@ std::shared_ptr<Engine> Engine::make(const Graph& graph, const OpRegistry& regis
   engine->traced_ = std::make_unique<TracedGraph>(std::move(*traced));
   engine->options_ = options;
   return engine;
+}
+
+bool Engine::sign(std::span<const IValue> inputs, Signature& into, std::vector<Tensor>& tensors) const {
+  // What is no part of a plan says only of which kind it is.
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const IValue& v = inputs[i];
+    const bool isNumber = traced_->isNumberOfRun(i) && v.isNumber();
+    const IValue like = !isNumber     ? IValue()
+                        : v.isFloat() ? IValue(0.0)
+                        : v.isBool()  ? IValue(false)
+                                      : IValue(int64_t{0});
+    if (!sign(isNumber ? like : v, into, tensors)) return false;
+  }
+  return true;
 }
 
 // Every kind of value starts with a number of its own, so no signature is the start of another.
@@ -133,8 +148,7 @@ std::shared_ptr<const EnginePlan> Engine::planFor(std::span<const IValue> inputs
                                                   std::optional<Refusal>* refusal) const {
   Signature signature;
   std::vector<Tensor> tensors;
-  for (const IValue& v : inputs)
-    if (!sign(v, signature, tensors)) return nullptr;
+  if (!sign(inputs, signature, tensors)) return nullptr;
   return find(signature, inputs, context, refusal);
 }
 
@@ -167,10 +181,14 @@ bool Engine::compute(std::span<const IValue> inputs, std::span<IValue> outputs, 
   RunObserver::Clock::time_point begin = observer ? RunObserver::Clock::now() : RunObserver::Clock::time_point();
   Signature signature;
   std::vector<Tensor> tensors;
-  for (const IValue& v : inputs)
-    if (!sign(v, signature, tensors)) return false;
+  if (!sign(inputs, signature, tensors)) return false;
   std::shared_ptr<const EnginePlan> plan = find(signature, inputs, context, &refusal);
   if (!plan) return false;
+  for (const NetNumber& n : plan->network().numbers) {
+    std::optional<Tensor> number = tensorOf(inputs[n.input], n);
+    if (!number) return false;
+    tensors.push_back(std::move(*number));
+  }
   if (sharesWritten(plan->network(), tensors)) return false;
   int threads = context.options().threads;
   try {

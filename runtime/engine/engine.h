@@ -46,6 +46,8 @@ class Engine : public CompiledSegment {
   Engine() = default;
   // What a plan depends on, as numbers.
   using Signature = std::vector<int64_t>;
+  // Of all inputs. False if they cannot be planned for.
+  bool sign(std::span<const IValue> inputs, Signature& into, std::vector<Tensor>& tensors) const;
   static bool sign(const IValue& value, Signature& into, std::vector<Tensor>& tensors, int depth = 0);
 
   std::unique_ptr<const TracedGraph> traced_;

@@ -2,6 +2,7 @@
 
 #include "ir/operators/nearest_overload.h"
 #include "ir/support/text.h"
+#include "runtime/engine/number_use.h"
 #include "runtime/interpreter/structure_runner.h"
 
 #include <fmt/core.h>
@@ -85,6 +86,11 @@ bool lacksShapes(const Node& node, const OpDef& def) {
                      [&](const Use& u) { return isTensor(u.value->type()); });
 }
 
+// Of tensors beside a number that only a run knows. Half precision takes it in float32, and rounds after each step.
+bool isComputedAsItIs(DType d) {
+  return d == DType::Undefined || d == DType::Float32 || d == DType::Float64 || isIntegral(d, true);
+}
+
 bool holdsTensors(TypePtr t) {
   return t->isTensor() || t->is(TypeKind::List) || t->is(TypeKind::Optional) || t->is(TypeKind::Tuple);
 }
@@ -164,6 +170,9 @@ class ConversionSupport : public EngineSupport {
  public:
   explicit ConversionSupport(const OpRegistry& registry) : registry_(registry), overloads_(registry) {}
   Verdict accepts(const Node& node) const override { return nodeVerdict(node, overloads_, registry_); }
+  bool takesNumber(const Node& node, size_t input) const override {
+    return tscompile::takesNumber(node, input, overloads_);
+  }
 
  private:
   const OpRegistry& registry_;
@@ -189,6 +198,17 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
   if (structureHandler(node.kind())) return ofStructure(node);
   const Operator* op = overloads.resolve(node);
   return op ? ofOperator(node, *op) : withoutOperator(node, registry);
+}
+
+bool takesNumber(const Node& node, size_t input, OverloadCache& overloads) {
+  if (node.hasBlocks() || node.subgraph() || !isNumber(node.input(input)->type())) return false;
+  const Operator* op = overloads.resolve(node);
+  if (!op || numberUse(*op, input).kind == NumberUse::Kind::None) return false;
+  // Smaller numbers are computed in wider ones, or wrap.
+  return std::none_of(node.inputs().begin(), node.inputs().end(), [&](const Use& u) {
+    return op->kind() != Symbol::of("aten::select") && u.value->type()->isTensor() &&
+           !isComputedAsItIs(u.value->type()->tensor().dtype);
+  });
 }
 
 bool mayGiveViews(const Operator& op) {

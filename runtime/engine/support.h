@@ -14,6 +14,9 @@ namespace tscompile {
 // when a plan is made; what cannot be planned then is interpreted.
 Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry& registry);
 
+// Whether an engine can take this input of the node, a number, at each run anew.
+bool takesNumber(const Node& node, size_t input, OverloadCache& overloads);
+
 // What engines do with nodes of an overload, as far as it alone tells.
 struct EngineUse {
   std::string_view converter;  // "native", "view", "kernel" for the generic one; empty: none

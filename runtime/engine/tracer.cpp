@@ -5,6 +5,7 @@
 #include "runtime/call/argument_check.h"
 #include "runtime/call/quantized_arguments.h"
 #include "runtime/engine/layers/quantized_layer.h"
+#include "runtime/engine/number_inputs.h"
 #include "runtime/engine/support.h"
 #include "runtime/interpreter/call_operator.h"
 #include "runtime/interpreter/constant_value.h"
@@ -27,6 +28,7 @@ class TracedGraphMaker {
         overloads_(registry),
         slots_(graph) {
     traced.hasWrites_ = alias_.graphHasWrites() && !hasOnlyPrivateWrites(graph, registry) && writesMore(graph);
+    for (const Value* v : graph.inputs()) traced.numbers_.push_back(!traced.hasWrites_ && isNumberOfRun(v));
   }
 
   // Nothing, or what keeps the block out of engines whatever the sizes are.
@@ -52,6 +54,12 @@ class TracedGraphMaker {
       more |= n->subgraph() || (op && (op->trains(*n) || (op->schema().isMutable() && !op->has(Trait::ReadsGeometry))));
     });
     return more;
+  }
+
+  bool isNumberOfRun(const Value* v) {
+    for (const Use& u : v->uses())
+      if (u.user->isReturn() || !takesNumber(*u.user, u.index(), overloads_)) return false;
+    return isNumber(v->type());
   }
 
   uint32_t define(const Value* v) { return slots_[v] = traced_.slotCount_++; }
@@ -132,11 +140,16 @@ class Tracer : private OperatorTracer {
         context_(context),
         native_(native),
         network_(std::make_unique<Network>()),
-        tensors_(*network_) {}
+        tensors_(*network_),
+        numbers_(tensors_, *this) {}
 
   std::unique_ptr<Network> trace(std::span<const IValue> inputs) {
     slots_.resize(traced_.slotCount_);
-    for (size_t i = 0; i < inputs.size(); ++i) slots_[i] = symbolicInput(inputs[i]);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      slots_[i] = traced_.isNumberOfRun(i) && inputs[i].isNumber()
+                      ? numbers_.standIn(static_cast<uint32_t>(i), inputs[i])
+                      : symbolicInput(inputs[i]);
+    numbers_.beginAt(nextTensor_);
     run(traced_.body_);
     for (uint32_t slot : traced_.body_.results) network_->outputs.push_back(output(slots_[slot]));
     thinFixed();
@@ -247,7 +260,7 @@ class Tracer : private OperatorTracer {
       for (uint32_t slot : s.inputs) call.take(slots_[slot]);
       call.isWritten = s.isWritten;
       call.trains = s.op->trains(*s.node);
-      apply(call, results);
+      numbers_.isAmong(call.arguments) ? applyToNumbers(call, results) : apply(call, results);
     }
     if (s.isFixed && isLasting(results[0])) keepFixed(s, results[0]);
     for (size_t i = 0; i < s.outputs.size(); ++i) slots_[s.outputs[i]] = std::move(results[i]);
@@ -302,6 +315,15 @@ class Tracer : private OperatorTracer {
     } else {
       layers(c, results);
     }
+  }
+
+  void applyToNumbers(const Call& c, std::vector<IValue>& results) {
+    std::optional<IValue> result = numbers_.compute(c.op, c.arguments);
+    if (!result)
+      refuse(Reason::NonTensor,
+             fmt::format("{} takes a number that it computes with in another way for each dtype", c.op.fullName()));
+    results[0] = std::move(*result);
+    otherStrides_ = true;  // what aten::select gives is no view here
   }
 
   IValue trace(const Operator& op, std::span<const IValue> arguments) override {
@@ -517,6 +539,7 @@ class Tracer : private OperatorTracer {
   bool native_;
   std::unique_ptr<Network> network_;
   NetworkTensors tensors_;
+  NumberInputs numbers_;
   std::vector<IValue> slots_;
   std::vector<const ListValue*> inputLists_;
   const TracedGraph::Step* step_ = nullptr;

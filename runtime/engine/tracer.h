@@ -31,6 +31,8 @@ class TracedGraph {
   // ExecutionError where the run would fail too. `native`: converters are asked for layers; else kernels do it all.
   std::unique_ptr<Network> trace(std::span<const IValue> inputs, RunContext& context, bool native) const;
   const Graph& graph() const { return *graph_; }
+  // Whether an input of the graph is a number that plans do not depend on.
+  bool isNumberOfRun(size_t input) const { return numbers_[input]; }
 
  private:
   friend class Tracer;
@@ -56,6 +58,7 @@ class TracedGraph {
   Body body_;
   uint32_t slotCount_ = 0;
   bool hasWrites_ = false;
+  std::vector<bool> numbers_;  // by input
   std::shared_ptr<const StructureRunner> structures_;
   // Tensors and packed weights that nodes make of constants, by slot: the first tracing makes them, so that all plans
   // find the same ones in the store.

@@ -19,6 +19,7 @@ class TestSupport : public EngineSupport {
  public:
   explicit TestSupport(std::set<std::string> without = {});
   Verdict accepts(const Node& node) const override;
+  bool takesNumber(const Node& node, size_t input) const override { return base_->takesNumber(node, input); }
 
  private:
   std::set<std::string> without_;

@@ -56,6 +56,13 @@ struct NetValue {
   TypePtr elementType = nullptr;  // of List
 };
 
+// A number among the inputs as a tensor that layers read.
+struct NetNumber {
+  uint32_t input = 0;  // which of the inputs
+  DType dtype = DType::Undefined;
+  int64_t extent = 0;  // of an index: of what it counts, from the end if it is negative; 0: it is an operand
+};
+
 // One step of an engine. Immutable once the network is made: many runs may be in it at once.
 class Layer {
  public:
@@ -88,6 +95,8 @@ class Network {
   bool writes = false;
   // Layers write inputs that no other layer reads: which of the tensors among the inputs.
   std::vector<uint32_t> writtenInputs;
+  // Tensors behind those among the inputs: operands have no dimensions, indices one of size 1.
+  std::vector<NetNumber> numbers;
 
   // A contiguous tensor in a buffer of its own.
   TensorId addTensor(DType dtype, DimSpan sizes);

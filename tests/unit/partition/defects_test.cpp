@@ -130,7 +130,7 @@ graph(%x : Tensor, %n : int):
       -> (%yes, %d, %next)
   return (%r, %k)
 )");
-  EXPECT_EQ(c.segments, "T{%size} T{%r}\nE{+%size %a %b} T{%d %next}\n");
+  EXPECT_EQ(c.segments, "T{%size} T{%r}\nE{+%size %a %b %d} T{%next}\n");
 }
 
 TEST(PartitionDefects, ConstantsAreOutputs) {
@@ -214,7 +214,7 @@ graph(%x : Tensor):
   %one : int = prim::Constant[value=1]()
   %n : int = test::number(%x)
   %m : int = aten::mul(%n, %n)
-  %a : Tensor = aten::add(%x, %m, %one)
+  %a : Tensor = aten::unsqueeze(%x, %m)
   return (%a, %m)
 )");
   auto decision = [&](const char* name) -> const Decision& {

@@ -45,8 +45,6 @@ class Database : public testing::Test {
   Diagnostics diagnostics;
 };
 
-}  // namespace
-
 TEST_F(Database, NamesAndTagsShareOneSpace) {
   RewriteDatabase db(Kind::Sequence, "db");
   add(db, "a", rename("f", "g"), {.tags = {"fast"}});
@@ -361,4 +359,5 @@ TEST_F(Database, Conditions) {
     EXPECT_FALSE(applies(no)) << no;
 }
 
+}  // namespace
 }  // namespace tscompile::test
