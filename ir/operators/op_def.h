@@ -48,6 +48,8 @@ enum class Trait : uint8_t {
                       // is not an argument or an item of one: aten::size, prim::dtype, aten::append of tensors
   ReadsStrides,       // what it gives depends on strides: aten::is_contiguous
   DependsOnElements,  // sizes of its results, or numbers that it gives, depend on elements: aten::nonzero, aten::item
+  NumberIsElement,    // the first number among its arguments is each element of its result: aten::full
+  NumberIsIndex,      // its last argument is a place along the dimension before it: aten::select
 };
 
 class TraitSet {

@@ -94,7 +94,7 @@ std::optional<IValue> NumberInputs::compute(const Operator& op, std::span<const 
   if (use.kind == NumberUse::Kind::Elements) return fill(*first, result ? *result : made(op, alike));
   if (!result) return std::nullopt;
   // Integers to the power of negative ones are refused, whatever tensors of them give.
-  if (op.kind() == Symbol::of("aten::pow") && isIntegral(result->dtype, true)) return std::nullopt;
+  if (isIntegral(result->dtype, true) && op.schema().argumentIndex("exponent")) return std::nullopt;
   const DType dtype = computedIn(op, alike, result->dtype);
   std::vector<IValue> tensors;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -118,7 +118,7 @@ std::optional<IValue> NumberInputs::select(std::span<const IValue* const> argume
   const int64_t at = dim.toInt() < 0 ? dim.toInt() + rank : dim.toInt();
   if (at < 0 || at >= rank || sizes[static_cast<size_t>(at)] == 0) return std::nullopt;
   IValue place = tensorOf(*index, DType::Int64, sizes[static_cast<size_t>(at)]);
-  return apply("aten::squeeze.dim", {apply("aten::index_select", {self, dim, std::move(place)}), dim});
+  return apply(kDrop, {apply(kTake, {self, dim, std::move(place)}), dim});
 }
 
 // What an operator without a shape function makes of such a number.
@@ -131,8 +131,9 @@ TensorSpec NumberInputs::made(const Operator& op, std::span<const IValue* const>
 
 std::optional<IValue> NumberInputs::fill(const Number& number, const TensorSpec& result) {
   if (!holds(result.dtype, number.like)) return std::nullopt;
-  IValue everywhere = apply("aten::expand", {tensorOf(number, result.dtype), intList(result.sizes), IValue(false)});
-  return apply("aten::clone", {std::move(everywhere), IValue()});
+  const Tensor one = tensorOf(number, result.dtype).toTensor();
+  Tensor everywhere = Tensor::view(result.dtype, one.storage(), result.sizes, Dims(result.sizes.size(), 0), 0);
+  return apply(kClone, {std::move(everywhere), IValue()});
 }
 
 std::optional<Tensor> tensorOf(const IValue& number, const NetNumber& as) {

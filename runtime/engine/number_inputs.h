@@ -10,6 +10,9 @@
 
 namespace tscompile {
 
+// Operators that tracing asks for by itself.
+inline constexpr std::string_view kClone = "aten::clone", kTake = "aten::index_select", kDrop = "aten::squeeze.dim";
+
 // Of one tracing.
 class NumberInputs {
  public:

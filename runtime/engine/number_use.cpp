@@ -26,25 +26,21 @@ bool takesTensorsFor(const Operator& numbers, const Operator& tensors, size_t ar
   return true;
 }
 
-bool isOneOf(Symbol kind, std::initializer_list<Symbol> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+bool isFirstNumber(const Schema& schema, size_t argument) {
+  return std::find_if(schema.arguments.begin(), schema.arguments.end(), takesNumber) ==
+         schema.arguments.begin() + static_cast<std::ptrdiff_t>(argument);
 }
 
 }  // namespace
 
 NumberUse numberUse(const Operator& op, size_t argument) {
   using Kind = NumberUse::Kind;
-  static const Symbol kSelect = Symbol::of("aten::select"), kFull = Symbol::of("aten::full"),
-                      kTensor = Symbol::of("aten::tensor"), kScalarTensor = Symbol::of("aten::scalar_tensor"),
-                      kNumToTensor = Symbol::of("prim::NumToTensor");
   const Schema& schema = op.schema();
   if (!op.isImplemented() || schema.isMutable() || schema.returns.size() != 1 || argument >= schema.arguments.size() ||
       !takesNumber(schema.arguments[argument]))
     return {};
-  const std::string& name = schema.arguments[argument].name;
-  if (op.kind() == kSelect && name == "index") return {Kind::Index};
-  if (op.kind() == kFull) return {name == "fill_value" && op.overload().empty() ? Kind::Elements : Kind::None};
-  if (isOneOf(op.kind(), {kTensor, kScalarTensor, kNumToTensor})) return {argument == 0 ? Kind::Elements : Kind::None};
+  if (op.has(Trait::NumberIsIndex)) return {argument + 1 == schema.arguments.size() ? Kind::Index : Kind::None};
+  if (op.has(Trait::NumberIsElement)) return {isFirstNumber(schema, argument) ? Kind::Elements : Kind::None};
   for (const Operator* other : op.registry().overloads(op.kind()))
     if (takesTensorsFor(op, *other, argument)) return {Kind::Operand, other};
   return {};

@@ -12,8 +12,8 @@ struct NumberUse {
   enum class Kind : uint8_t {
     None,      // it decides sizes, or how something is computed
     Operand,   // `onTensors` takes a tensor without dimensions in its place
-    Index,     // of one place along a dimension: aten::select
-    Elements,  // of a new tensor: aten::full, aten::tensor
+    Index,     // of one place along a dimension, x[n]
+    Elements,  // of a new tensor
   } kind = Kind::None;
   const Operator* onTensors = nullptr;
 };

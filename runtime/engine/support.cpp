@@ -203,11 +203,10 @@ Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry
 bool takesNumber(const Node& node, size_t input, OverloadCache& overloads) {
   if (node.hasBlocks() || node.subgraph() || !isNumber(node.input(input)->type())) return false;
   const Operator* op = overloads.resolve(node);
-  if (!op || numberUse(*op, input).kind == NumberUse::Kind::None) return false;
-  // Smaller numbers are computed in wider ones, or wrap.
-  return std::none_of(node.inputs().begin(), node.inputs().end(), [&](const Use& u) {
-    return op->kind() != Symbol::of("aten::select") && u.value->type()->isTensor() &&
-           !isComputedAsItIs(u.value->type()->tensor().dtype);
+  const NumberUse::Kind kind = op ? numberUse(*op, input).kind : NumberUse::Kind::None;
+  if (kind != NumberUse::Kind::Operand) return kind != NumberUse::Kind::None;
+  return std::all_of(node.inputs().begin(), node.inputs().end(), [](const Use& u) {
+    return !u.value->type()->isTensor() || isComputedAsItIs(u.value->type()->tensor().dtype);
   });
 }
 

@@ -323,7 +323,7 @@ class Tracer : private OperatorTracer {
       refuse(Reason::NonTensor,
              fmt::format("{} takes a number that it computes with in another way for each dtype", c.op.fullName()));
     results[0] = std::move(*result);
-    otherStrides_ = true;  // what aten::select gives is no view here
+    otherStrides_ = true;  // what x[n] gives is no view here
   }
 
   IValue trace(const Operator& op, std::span<const IValue> arguments) override {
@@ -502,7 +502,6 @@ class Tracer : private OperatorTracer {
   // ---- tensors that each run makes anew ----
 
   IValue copyOf(const IValue& constant) {
-    static const std::string kClone = "aten::clone";
     const Operator* op = traced_.registry_->find(kClone);
     IValue none, result;
     const IValue* arguments[] = {&constant, &none};

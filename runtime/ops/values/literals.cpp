@@ -139,14 +139,14 @@ void listKernel(KernelCall& call) {
 }  // namespace
 
 void registerLiteralsOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
   };
   for (const char* name :
        {"aten::tensor.float", "aten::tensor.int", "aten::tensor.bool", "aten::tensor.complex", "aten::as_tensor.float",
         "aten::as_tensor.int", "aten::as_tensor.bool", "aten::as_tensor.complex"})
-    add(name, inferNumber<1>, numberKernel);
-  add("aten::scalar_tensor", inferScalarTensor, scalarTensorKernel);
+    add(name, inferNumber<1>, numberKernel, {Trait::NumberIsElement});
+  add("aten::scalar_tensor", inferScalarTensor, scalarTensorKernel, {Trait::NumberIsElement});
   add("aten::as_tensor", inferAsTensor, asTensorKernel);
   add("aten::tensor", inferList, listKernel);
   add("aten::as_tensor.list", inferList, listKernel);

@@ -218,10 +218,10 @@ void scatterKernel(KernelCall& call) {
 }  // namespace
 
 void registerSlicingOps(OpRegistry& ops) {
-  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+  auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
   };
-  add("aten::select.int", inferSelect, partKernel<selectedPart>);
+  add("aten::select.int", inferSelect, partKernel<selectedPart>, {Trait::NumberIsIndex});
   add("aten::narrow", inferNarrow, narrowKernel);
   add("aten::narrow.Tensor", inferNarrow, narrowByTensorKernel);
   add("aten::narrow_copy", inferNarrow, narrowCopyKernel);
