@@ -26,6 +26,21 @@ class Int {
   int value_;
 };
 
+// Scratch memory, charged to the run.
+template <class T>
+class Work {
+ public:
+  explicit Work(int64_t count) : memory_(Tensor::empty(kDTypeOf<T>, Dims{std::max<int64_t>(count, 1)})) {}
+  T* data() const { return memory_.data<T>(); }
+  T& operator[](int64_t i) const { return data()[i]; }
+
+ private:
+  Tensor memory_;
+};
+
+// Stands for an argument that a routine has for other types only.
+struct Absent {};
+
 namespace {
 
 template <class T>
@@ -42,21 +57,6 @@ inline constexpr char kPrefix = std::is_same_v<T, float>                 ? 's'
 Int leading(int64_t rows) { return std::max<int64_t>(rows, 1); }
 // Instead of a size: the routine shall answer what it wants.
 constexpr int64_t kAsk = -1;
-
-// Scratch memory, charged to the run.
-template <class T>
-class Work {
- public:
-  explicit Work(int64_t count) : memory_(Tensor::empty(kDTypeOf<T>, Dims{std::max<int64_t>(count, 1)})) {}
-  T* data() const { return memory_.data<T>(); }
-  T& operator[](int64_t i) const { return data()[i]; }
-
- private:
-  Tensor memory_;
-};
-
-// Stands for an argument that a routine has for other types only.
-struct Absent {};
 
 template <class A>
 auto passed(const A& a) {
@@ -283,8 +283,6 @@ void trsm(char side, char uplo, char op, char diagonal, int64_t m, int64_t n, co
                                  lda.address(), b, ldb.address(), size_t{1}, size_t{1}, size_t{1}, size_t{1}));
 }
 
-namespace {
-
 template <class T>
 struct LeastSquaresArguments {
   int64_t m, n, columns;
@@ -294,6 +292,8 @@ struct LeastSquaresArguments {
   int32_t* rank;
   Int ldb() const { return leading(std::max(m, n)); }
 };
+
+namespace {
 
 // Real scratch memory, which only the complex routines take.
 template <class T>

@@ -93,6 +93,80 @@ void padPackedKernel(KernelCall& call) {
   call.setResult(1, lengths);
 }
 
+// ---- nested tensors of rows of several lengths, which only the layers of nn.TransformerEncoder take ----
+
+// The elements of the rows that a mask counts: a row has as many as its mask has truths, from the left.
+std::vector<int64_t> countedLengths(const KernelCall& call, const Tensor& mask) {
+  const Tensor m = contiguous(mask);
+  std::vector<int64_t> lengths;
+  for (int64_t b = 0; b < m.size(0); ++b) {
+    const bool* row = m.data<bool>() + b * m.size(1);
+    lengths.push_back(std::count(row, row + m.size(1), true));
+    call.context().checkInterrupt(m.size(1));
+  }
+  return lengths;
+}
+
+void requireMaskOfRows(InferCall& call) {
+  TensorInfo t = call.tensor(0), mask = call.tensor(1);
+  call.require(mask.dtype == DType::Bool || mask.dtype == DType::Undefined,
+               "Expected mask to be of ScalarType Bool, but got {} instead.", pythonName(mask.dtype));
+  call.require(!mask.hasRank || mask.rank() == 2, "Padding mask should be 2D");
+  call.require(!t.hasRank || t.rank() == 3, "Input should be a 3D tensor, N * L * D");
+  for (size_t d = 0; t.hasRank && mask.hasRank && d < 2; ++d)
+    call.require(t.sizes[d] == mask.sizes[d] || t.sizes[d] < 0 || mask.sizes[d] < 0,
+                 "Mask size should match input size");
+}
+
+void leftAlignedKernel(KernelCall& call) {
+  const Tensor mask = contiguous(call.tensor(1));
+  const std::vector<int64_t> lengths = countedLengths(call, mask);
+  bool aligned = true;
+  for (int64_t b = 0; b < mask.size(0); ++b) {
+    const bool* row = mask.data<bool>() + b * mask.size(1);
+    aligned &= std::find(row, row + mask.size(1), false) - row == lengths[static_cast<size_t>(b)];
+  }
+  call.setResult(aligned);
+}
+
+void inferNested(InferCall& call) {
+  requireMaskOfRows(call);
+  TensorInfo t = call.rankedTensor(0);
+  call.result(t.dtype, Dims(t.sizes));
+}
+
+[[noreturn]] void refuseNested(KernelCall& call) {
+  call.unsupported(
+      "nested tensors are computed where they go through layers of nn.TransformerEncoder to a padded tensor, and "
+      "nowhere else");
+}
+
+// tscompile::pad_rows(t, mask, padding, sizes): the rows of t up to their lengths, and `padding` behind.
+void inferPadRows(InferCall& call) {
+  requireMaskOfRows(call);
+  if (call.isNone(3)) return;
+  call.result(call.tensor(0).dtype, Dims(call.integers(3)));
+}
+
+void padRowsKernel(KernelCall& call) {
+  const Tensor t = call.tensor(0);
+  const std::vector<int64_t> lengths = countedLengths(call, call.tensor(1));
+  const int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+  Dims sizes = call.isNone(3) ? Dims{t.size(0), longest, t.size(2)} : Dims(call.integers(3));
+  call.require(sizes.size() == 3,
+               "Length of output_size does not match NestedTensor dims. Broadcasting is not supported.");
+  call.require(sizes[0] >= t.size(0) && sizes[1] >= longest && sizes[2] >= t.size(2),
+               "Value in output_size is less than NestedTensor padded size. Truncation is not supported.");
+  Tensor out = Tensor::empty(t.dtype(), sizes);
+  fillTensor(out, call.argument(2));
+  for (int64_t b = 0; b < t.size(0); ++b) {
+    const int64_t length = lengths[static_cast<size_t>(b)];
+    Tensor part = narrowed(narrowed(selected(out, 0, b), 0, 0, length), 1, 0, t.size(2));
+    copyTensor(part, narrowed(selected(t, 0, b), 0, 0, length));
+  }
+  call.setResult(out);
+}
+
 }  // namespace
 
 void registerPackingOps(OpRegistry& ops) {
@@ -100,6 +174,21 @@ void registerPackingOps(OpRegistry& ops) {
   ops.add({.schema = "aten::_pad_packed_sequence",
            .infer = inferPadPacked,
            .kernel = padPackedKernel,
+           .dtypes = kAllTypes});
+  ops.add({.schema = "aten::_nested_tensor_from_mask_left_aligned",
+           .infer = requireMaskOfRows,
+           .kernel = leftAlignedKernel,
+           .dtypes = kAllTypes,
+           .traits = {Trait::DependsOnElements}});
+  ops.add({.schema = "aten::_nested_tensor_from_mask",
+           .infer = inferNested,
+           .kernel = refuseNested,
+           .dtypes = kAllTypes,
+           .inEngines = false});
+  ops.add({.schema = "aten::to_padded_tensor", .kernel = refuseNested, .dtypes = kAllTypes, .inEngines = false});
+  ops.add({.schema = "tscompile::pad_rows(Tensor self, Tensor mask, float padding, int[]? output_size=None) -> Tensor",
+           .infer = inferPadRows,
+           .kernel = padRowsKernel,
            .dtypes = kAllTypes});
 }
 
