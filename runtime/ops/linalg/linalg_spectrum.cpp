@@ -8,6 +8,7 @@
 #include "runtime/reference/matmul.h"
 #include "runtime/reference/views.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -118,6 +119,22 @@ struct Svd {
   Tensor u, s, vh;
 };
 
+// LAPACK ends where it finds a NaN, but may turn about infinities without end: what comes of them is no number.
+template <class T>
+bool holdsInfinity(const T* elements, int64_t count) {
+  bool infinite = false;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto re = std::real(elements[i]), im = std::imag(elements[i]);
+    if (std::isnan(re) || std::isnan(im)) return false;
+    infinite |= std::isinf(re) || std::isinf(im);
+  }
+  return infinite;
+}
+template <class T>
+void setToNan(T* elements, int64_t count) {
+  std::fill_n(elements, count, std::numeric_limits<lapack::Real<T>>::quiet_NaN());
+}
+
 // With `job` 'N', only s.
 Svd decompose(KernelCall& call, const Tensor& t, char job) {
   DimSpan batch = batchOf(t.sizes());
@@ -140,6 +157,11 @@ Svd decompose(KernelCall& call, const Tensor& t, char job) {
         // Of an empty matrix: the identity.
         for (int64_t d = 0; k == 0 && d < us.columns; ++d) u[d * m + d] = 1;
         for (int64_t d = 0; k == 0 && d < vhs.rows; ++d) vh[d * n + d] = 1;
+      }
+      if (holdsInfinity(all[i], m * n)) {
+        setToNan(svd.s.data<lapack::Real<T>>() + i * k, k);
+        if (job != 'N') setToNan(u, m * Matrices<T>(svd.u).columns), setToNan(vh, Matrices<T>(svd.vh).rows * n);
+        continue;
       }
       int info = k == 0 ? 0 : lapack::gesdd(job, m, n, all[i], svd.s.data<lapack::Real<T>>() + i * k, u, vh);
       if (info < 0)
