@@ -372,5 +372,10 @@ def _grad_modes(x):
         return y + x
 
 
+def written():
+    import written_kinds
+    return written_kinds.kinds()
+
+
 GROUPS = {"hf": transformers_families, "timm": timm_families, "nn": nn_modules, "db": export_examples,
-          "detection": detection, "own": own_kinds}
+          "detection": detection, "own": own_kinds, "written": written}

@@ -60,6 +60,9 @@ void identityNumber(Arguments a, IValue& r) {
   r = a[0]->isNone() ? int64_t{0} : int64_t{1};
 }
 
+// What torchvision answers where it was built without CUDA.
+void noVersion(Arguments, IValue& r) { r = int64_t{-1}; }
+
 // ---- gradients: undefined tensors stand for zero ----
 
 bool isDefined(const IValue& v) {
@@ -120,6 +123,7 @@ constexpr Entry kTable[] = {
     {"prim::IfThenElse", select},
     {"prim::id", identityNumber},
     {"prim::AutogradZero", zeroGradient},
+    {"torchvision::_cuda_version", noVersion},
 };
 
 }  // namespace
