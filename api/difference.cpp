@@ -18,8 +18,9 @@ Difference ofNumbers(std::complex<double> got, std::complex<double> want, const 
   auto isNan = [](std::complex<double> c) { return std::isnan(c.real()) || std::isnan(c.imag()); };
   if (got == want || (isNan(got) && isNan(want))) return {};
   double distance = std::abs(got - want), size = std::abs(want);
-  if (!std::isfinite(distance)) return {kInfinite, kInfinite, kInfinite, false, ""};
+  if (!std::isfinite(distance)) return {kInfinite, kInfinite, kInfinite, false};
   Difference d;
+  d.noise = distance * distance;
   d.largest = distance;
   d.within = distance <= t.absolute + t.relative * size;
   const double slack = distance * kRounding;
@@ -40,8 +41,11 @@ Difference ofTensors(const Tensor& got, const Tensor& want, const Tolerance& t) 
   for (int64_t i = 0; i < want.numel(); ++i) {
     // Integers of 64 bits are more than a double holds.
     if (exact && got.integer(i) == want.integer(i)) continue;
-    all.add(ofNumbers(got.complex(i), want.complex(i), t));
+    const std::complex<double> wanted = want.complex(i);
+    all.add(ofNumbers(got.complex(i), wanted, t));
+    if (const double size = std::norm(wanted); !exact && std::isfinite(size)) all.signal += size;
   }
+  if (exact) all.noise = 0;
   return all;
 }
 
@@ -107,7 +111,13 @@ class Comparison {
 
 Difference wrongBy(std::string what) { return {kInfinite, kInfinite, kInfinite, false, std::move(what)}; }
 
+double Difference::signalToNoise() const {
+  return noise > 0 && signal > 0 ? 10 * std::log10(signal / noise) : kInfinite;
+}
+
 void Difference::add(const Difference& other) {
+  signal += other.signal;
+  noise += other.noise;
   largest = std::max(largest, other.largest);
   relative = std::max(relative, other.relative);
   absolute = std::max(absolute, other.absolute);

@@ -22,7 +22,11 @@ struct Difference {
   double relative = 0, absolute = 0;
   bool within = true;
   std::string wrong = {};  // what no tolerance helps against: other sizes, a failure; empty: nothing
+  // Of numbers that are not integers: the sums of |want|^2 and |got - want|^2, where both are finite.
+  double signal = 0, noise = 0;
 
+  // 10 log10(signal / noise); infinite if there is no noise, or nothing else.
+  double signalToNoise() const;
   void add(const Difference& other);
 };
 // Containers are compared item by item, dicts key by key; what else a reference leads to counts as equal.

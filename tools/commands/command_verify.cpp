@@ -77,8 +77,11 @@ void writeText(const VerifyReport& report, const VerifyOptions& options, std::os
     out << fmt::format(" {:<10}  {:>5}  {:>5}  {:>10}  {:>10}{}{}\n", nameOf(i), e.nodes, e.calls, textOf(e.own),
                        textOf(e.carried), e.own.within ? "" : "  out of tolerance", left);
   }
-  out << fmt::format(" outputs                   {:>10}{}\n", textOf(report.outputs),
-                     report.outputs.within ? "" : "  out of tolerance");
+  constexpr double kExact = 100;  // decibels: the rounding of float32 says nothing
+  const double decibels = report.outputs.signalToNoise();
+  out << fmt::format(" outputs                   {:>10}{}{}\n", textOf(report.outputs),
+                     report.outputs.within ? "" : "  out of tolerance",
+                     decibels < kExact ? fmt::format("  signal to noise {:.1f} dB", decibels) : "");
   for (size_t i = 0; i < report.engines.size(); ++i)
     if (!report.engines[i].own.within) {
       writePlace(report.engines[i], nameOf(i), out);
@@ -101,6 +104,7 @@ struct DifferenceFields {
     visit("largest", ifFinite(d.largest));
     visit("smallest_rtol", ifFinite(d.relative));
     visit("smallest_atol", ifFinite(d.absolute));
+    visit("signal_to_noise_db", ifFinite(d.signalToNoise()));
     visit("wrong", ifSaid(d.wrong));
   }
 };

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 namespace tscompile {
@@ -174,6 +175,14 @@ TEST(Verify, ListsThatHoldThemselvesAreCopiedAndCompared) {
   EXPECT_TRUE(difference(copy[0], IValue(list), {}).within);
   copy[0].toList().items.clear();
   list->items.clear();
+}
+
+TEST(Verify, SignalToNoiseIsOfFiniteNumbers) {
+  auto tensor = [](std::vector<float> v) { return IValue(Tensor::of(Dims{3}, std::span<const float>(v))); };
+  EXPECT_NEAR(difference(tensor({3, 4.5, 0}), tensor({3, 4, 0}), {}).signalToNoise(), 20, 1e-6);
+  EXPECT_NEAR(difference(tensor({3, 4.5, INFINITY}), tensor({3, 4, INFINITY}), {}).signalToNoise(), 20, 1e-6);
+  EXPECT_TRUE(std::isinf(difference(tensor({3, 4, 1}), tensor({3, 4, 1}), {}).signalToNoise()));
+  EXPECT_TRUE(std::isinf(difference(IValue(3), IValue(4), {}).signalToNoise()));
 }
 
 TEST(Verify, ToleranceThatIsToldPasses) {
