@@ -11,6 +11,7 @@
 #include "ir/support/text.h"
 #include "partition/report.h"
 #include "partition/stitch.h"
+#include "partition/store_weights.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/support.h"
 #include "runtime/registry.h"
@@ -235,7 +236,10 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   const PartitionSpec named = *partitionSpecOf(given, entryOf(*this, given), diagnostics);
   spec.shapes = named.shapes, spec.usualShapes = named.usualShapes;
   if (!configurePlugins(prepared, (half ? widened(spec) : spec).shapes, diagnostics)) return Failed{};
-  Module m = prepared.module->withGraph(stitch(*prepared.graph, made->partition));
+  std::unique_ptr<Graph> stitched = stitch(*prepared.graph, made->partition);
+  // Files that can be refitted have all weights as they were: the same bytes serve both.
+  if (!spec.refittable) storeWeights(*stitched, spec.engine.precision, *prepared.registry);
+  Module m = prepared.module->withGraph(std::move(stitched));
   if (prepared.extensions) {
     m.state_->registry = prepared.registry;
     m.state_->extensions = prepared.extensions;

@@ -1,5 +1,6 @@
 #include "ir/values/tensor.h"
 
+#include "ir/values/encoded.h"
 #include "ir/values/error.h"
 #include "ir/values/quantization.h"
 
@@ -147,6 +148,14 @@ Ref<Storage> Storage::symbolic(size_t bytes) {
   return Ref<Storage>::adopt(s);
 }
 
+Ref<Storage> Storage::encoded(const EncodedElements& elements) {
+  auto* s = new Storage;
+  s->bytes_ = static_cast<size_t>(elements.values().numel()) * sizeof(float);
+  s->readOnly_ = true;
+  s->encoding_ = Ref<const EncodedElements>::share(&elements);
+  return Ref<Storage>::adopt(s);
+}
+
 void Storage::setQuantization(const Quantization& q) { quantization_ = Ref<const Quantization>::share(&q); }
 
 void Storage::destroy() const {
@@ -220,7 +229,14 @@ void TensorImpl::setGeometry(DimSpan sizes, DimSpan strides, int64_t offset) {
   contiguous_ = contiguous || empty;
   offset_ = offset;
   // Empty tensors may have any offset.
-  data_ = storage_->data() + (empty ? 0 : offset * static_cast<int64_t>(itemSize(dtype_)));
+  data_ =
+      storage_->encoding() ? nullptr : storage_->data() + (empty ? 0 : offset * static_cast<int64_t>(itemSize(dtype_)));
+}
+
+std::byte* TensorImpl::decodedData() const {
+  const EncodedElements* encoding = storage_->encoding();
+  if (!encoding) return nullptr;
+  return encoding->all().raw() + (numel_ == 0 ? 0 : offset_ * static_cast<int64_t>(itemSize(dtype_)));
 }
 
 // ---- Tensor ----

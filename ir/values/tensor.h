@@ -23,6 +23,7 @@ std::optional<int64_t> checkedNumel(DimSpan sizes);
 // Row-major strides; a size of 0 counts as 1, as PyTorch has it.
 Dims contiguousStrides(DimSpan sizes);
 
+class EncodedElements;
 struct Quantization;
 
 // A run of bytes that tensors share.
@@ -37,10 +38,14 @@ class Storage : public RefCounted {
 
   // Stands for memory that will be there when a plan runs: geometry can be computed, elements cannot be read.
   static Ref<Storage> symbolic(size_t bytes);
+  // Read-only elements of float32 that are stored smaller, and decoded when somebody first asks where they are.
+  static Ref<Storage> encoded(const EncodedElements& elements);
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   bool isSymbolic() const { return symbolic_; }
+  // Null if the elements are stored as they are.
+  const EncodedElements* encoding() const { return encoding_.get(); }
   // Weights and constants: in-place writes are refused.
   bool readOnly() const { return readOnly_; }
   void makeReadOnly() { readOnly_ = true; }
@@ -61,6 +66,7 @@ class Storage : public RefCounted {
   void* context_ = nullptr;
   MemoryBudget* budget_ = nullptr;  // one reference
   Ref<const Quantization> quantization_;
+  Ref<const EncodedElements> encoding_;
 };
 
 class Tensor;
@@ -75,7 +81,7 @@ class TensorImpl : public RefCounted {
   int64_t offset() const { return offset_; }
   const Ref<Storage>& storage() const { return storage_; }
   bool isContiguous() const { return contiguous_; }
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return data_ ? data_ : decodedData(); }
 
   // Gives this very tensor other sizes and strides (resize_, t_, squeeze_): every holder sees them.
   void setGeometry(DimSpan sizes, DimSpan strides, int64_t offset);
@@ -89,8 +95,9 @@ class TensorImpl : public RefCounted {
   ~TensorImpl() override;
   void destroy() const override;
   void reserveRank(int rank);
+  std::byte* decodedData() const;
 
-  std::byte* data_ = nullptr;  // of the element with index 0
+  std::byte* data_ = nullptr;  // of the element with index 0; null of encoded ones
   int64_t* dims_ = inline_;    // sizes, then strides
   int64_t numel_ = 0;
   int64_t offset_ = 0;  // in elements

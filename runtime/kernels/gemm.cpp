@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace tscompile {
@@ -146,6 +147,17 @@ void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t
     const int64_t column = panel * kBlock;
     gatherLanes(b + (row < k ? row : 0) * rowStride + column * columnStride, columnStride, row < k ? n - column : 0,
                 to);
+  });
+}
+
+void packColumns(int64_t k, int64_t n, FunctionRef<void(int64_t, int64_t, float*)> columns, WeightStorage storage,
+                 void* packed) {
+  std::vector<float> block(static_cast<size_t>(k * kBlock));
+  int64_t known = -1;
+  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [&](int64_t panel, int64_t row, float* to) {
+    const int64_t count = std::min<int64_t>(kBlock, n - panel * kBlock);
+    if (panel != std::exchange(known, panel)) columns(panel * kBlock, count, block.data());
+    gatherLanes(block.data() + (row < k ? row : 0), k, row < k ? count : 0, to);
   });
 }
 

@@ -1,6 +1,7 @@
 // Matrix products in f32 with constant right sides packed once. Results do not depend on the number of threads.
 #pragma once
 
+#include "runtime/call/function_ref.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/product.h"
 
@@ -22,6 +23,10 @@ int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage);
 // scale = largest magnitude of the column / 127.
 void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t columnStride, WeightStorage storage,
                 void* packed);
+// The same of a matrix that is made as it is packed: columns(first, count, to) gives `count` columns, at most 16, one
+// after the other. They are asked for in order.
+void packColumns(int64_t k, int64_t n, FunctionRef<void(int64_t first, int64_t count, float* to)> columns,
+                 WeightStorage storage, void* packed);
 
 // Bytes of scratch that gemm needs.
 int64_t gemmWorkspace(int64_t m, const PackedMatrix& b);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/values/dtype.h"
+#include "ir/values/int8.h"
 #include "runtime/kernels/product.h"
 #include "runtime/kernels/simd.h"
 
@@ -11,11 +12,6 @@
 #include <cstring>
 
 namespace tscompile {
-
-inline int8_t toInt8(float v) {
-  return std::isnan(v) ? int8_t{0} : static_cast<int8_t>(std::clamp(std::nearbyint(v), -127.0f, 127.0f));
-}
-inline float int8Scale(float largest) { return largest > 0 && std::isfinite(largest) ? largest / 127.0f : 1.0f; }
 
 // `panels` panels of `depth` rows of 16 columns. For I8 four rows lie together, as products of bytes want them: a
 // column's four bytes, then the next column's; one f32 scale a column follows the panels.

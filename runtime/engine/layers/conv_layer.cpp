@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/conv_layer.h"
 
+#include "ir/values/encoded.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/layout.h"
@@ -20,7 +21,8 @@ void ConvLayer::run(Frame& frame) const {
 }
 
 Tensor ConvLayer::scaled() const {
-  Tensor weight = form_.make ? form_.make(weight_) : weight_;
+  Tensor weight = decodedOnce(weight_);
+  if (form_.make) weight = form_.make(weight);
   if (!scale_.defined()) return weight;
   Tensor scaled = Tensor::empty(DType::Float32, weight.sizes());
   const int64_t inner = weight.numel() / weight.size(0);

@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/grouped_matmul_layer.h"
 
+#include "ir/values/encoded.h"
 #include "ir/values/error.h"
 #include "runtime/engine/layers/operands.h"
 
@@ -43,9 +44,10 @@ void GroupedMatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
   const int64_t bytes = (packedBytes(depth(), columns(), storage) + 63) / 64 * 64;
   data_ = store.get(fmt::format("groups of {}x{}", depth(), columns()), weight_, [&] {
     Tensor packed = packedBuffer(weight_.size(0) * bytes);
+    const Tensor weight = decodedOnce(weight_);
     for (int64_t g = 0; g < weight_.size(0); ++g)
-      packMatrix(depth(), columns(), weight_.data<float>() + g * weight_.stride(0), weight_.stride(1),
-                 weight_.stride(2), storage, packed.raw() + g * bytes);
+      packMatrix(depth(), columns(), weight.data<float>() + g * weight_.stride(0), weight_.stride(1), weight_.stride(2),
+                 storage, packed.raw() + g * bytes);
     return packed;
   });
   packed_.clear();

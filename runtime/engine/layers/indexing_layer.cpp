@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/indexing_layer.h"
 
+#include "ir/values/encoded.h"
 #include "ir/values/error.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
@@ -72,6 +73,22 @@ void PickLayer::run(Frame& frame) const {
     copy([&](int64_t a, int64_t b) {
       std::memcpy(to + b * innerBytes, from + a * innerBytes, static_cast<size_t>(innerBytes));
     });
+  });
+}
+
+void DecodeRowsLayer::run(Frame& frame) const {
+  const std::byte* numbers = frame.raw(inputs[0]);
+  const DType dtype = frame.network()[inputs[0]].dtype;
+  auto* out = frame.data<float>(outputs[0]);
+  const int64_t width = table_.size(1), bytes = count_ * width * int64_t{sizeof(float)};
+  const EncodedElements& elements = *table_.storage()->encoding();
+  const int64_t pieces = std::clamp<int64_t>(bytes >> 16, 1, std::clamp<int64_t>(count_, 1, 64));
+  parallelFor(pieces, bytes < kParallelBytes ? 1 : frame.threads(), [&](int64_t p) {
+    const Piece piece = pieceOf(count_, pieces, p);
+    for (int64_t i = piece.begin; i < piece.end; ++i) {
+      const int64_t row = checked(elementOf(numbers, dtype, i), table_.size(0), false);
+      elements.decode(table_.offset() + row * width, width, out + i * width);
+    }
   });
 }
 
@@ -203,7 +220,17 @@ void convertIndexSelect(ConvertCall& call) {
   addPick(call, x, static_cast<size_t>(call.dim(1, x.rank())), {index}, false);
 }
 
-void convertEmbedding(ConvertCall& call) { addPick(call, call.tensor(0), 0, {call.tensor(1)}, false); }
+void convertEmbedding(ConvertCall& call) {
+  Tensor table = call.tensor(0), numbers = call.tensor(1);
+  const bool isEncoded = !call.isNetworkTensor(0) && table.storage()->encoding() && table.isContiguous();
+  if (!isEncoded || numbers.numel() == 0) return addPick(call, table, 0, {numbers}, false);
+  std::optional<TensorId> from = inOrder(call, numbers);
+  if (!from) return convertToKernel(call, kApart);
+  TensorId output = call.makeResult();
+  auto& layer = call.add<DecodeRowsLayer>(table, numbers.numel());
+  layer.inputs = {*from};
+  layer.outputs = {output};
+}
 
 void convertGather(ConvertCall& call) {
   Tensor x = call.tensor(0), index = call.tensor(2);

@@ -29,6 +29,19 @@ class PickLayer : public Layer {
   bool wraps = false;  // negative numbers count from the end
 };
 
+// Rows of a constant table of float32 that is stored smaller (ir/values/encoded.h), by their numbers.
+class DecodeRowsLayer : public Layer {
+ public:
+  DecodeRowsLayer(const Node* node, Tensor table, int64_t count)
+      : Layer(node), table_(std::move(table)), count_(count) {}
+  std::string name() const override { return "decode_rows"; }
+  void run(Frame& frame) const override;
+
+ private:
+  Tensor table_;
+  int64_t count_;
+};
+
 // out[.., i, ..] = self[.., index[.., i, ..], ..] along one dimension.
 class GatherLayer : public Layer {
  public:

@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/matmul_layer.h"
 
+#include "ir/values/encoded.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/batched_gemm.h"
 
@@ -21,20 +22,36 @@ void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   data_ = store.get(name, sourceOf(weight_), [&] {
     Tensor packed = packedBuffer(packedBytes(k_, n_, storage));
-    if (!scale_.defined()) {
-      packMatrix(k_, n_, weight_.data<float>(), rowStride_, columnStride_, storage, packed.raw());
-      return packed;
-    }
-    Tensor scaled = Tensor::empty(DType::Float32, Dims{k_, n_});
-    for (int64_t i = 0; i < k_; ++i)
-      for (int64_t j = 0; j < n_; ++j)
-        scaled.data<float>()[i * n_ + j] =
-            weight_.data<float>()[i * rowStride_ + j * columnStride_] * scale_.data<float>()[j];
-    packMatrix(k_, n_, scaled.data<float>(), n_, 1, storage, packed.raw());
+    pack(storage, packed.raw());
     return packed;
   });
   packed_.data = data_.raw();
   if (holdsIntegers()) weight_ = Tensor();
+}
+
+void MatmulLayer::pack(WeightStorage storage, void* packed) const {
+  const EncodedElements* encoding = weight_.storage()->encoding();
+  const bool isByColumns = rowStride_ == 1 && columnStride_ == k_;
+  if (encoding && isByColumns && !scale_.defined())
+    return packColumns(
+        k_, n_,
+        [&](int64_t first, int64_t count, float* to) {
+          const int64_t begin = weight_.offset() + first * k_;
+          encoding->decode(begin, count * k_, to);
+          encoding->forget(begin, count * k_);
+        },
+        storage, packed);
+  const Tensor weight = decodedOnce(weight_);
+  const auto* elements = weight.data<float>();
+  if (!scale_.defined()) return packMatrix(k_, n_, elements, rowStride_, columnStride_, storage, packed);
+  packColumns(
+      k_, n_,
+      [&](int64_t first, int64_t count, float* to) {
+        for (int64_t j = first; j < first + count; ++j)
+          for (int64_t i = 0; i < k_; ++i)
+            *to++ = elements[i * rowStride_ + j * columnStride_] * scale_.data<float>()[j];
+      },
+      storage, packed);
 }
 
 void BatchedMatmulLayer::run(Frame& frame) const {

@@ -32,6 +32,8 @@ class MatmulLayer : public ProductLayer, public IntegerWeights {
   void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:
+  void pack(WeightStorage storage, void* packed) const;
+
   Tensor weight_;
   int64_t m_, k_, n_, rowStride_, columnStride_, lda_;
   Tensor data_;  // of the packed matrix

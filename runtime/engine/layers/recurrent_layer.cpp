@@ -1,5 +1,6 @@
 #include "runtime/engine/layers/recurrent_layer.h"
 
+#include "ir/values/encoded.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/layout.h"
 
@@ -18,7 +19,7 @@ PackedMatrix packed(WeightStore& store, const Tensor& weight, WeightStorage stor
   const int64_t k = weight.size(1), n = weight.size(0);
   memory = store.get(fmt::format("recurrent {}x{}", k, n), weight, [&] {
     Tensor made = packedBuffer(packedBytes(k, n, storage));
-    packMatrix(k, n, weight.data<float>(), weight.stride(1), weight.stride(0), storage, made.raw());
+    packMatrix(k, n, decodedOnce(weight).data<float>(), weight.stride(1), weight.stride(0), storage, made.raw());
     return made;
   });
   return {.k = k, .n = n, .storage = storage, .data = memory.raw()};

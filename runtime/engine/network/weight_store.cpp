@@ -1,6 +1,7 @@
 #include "runtime/engine/network/weight_store.h"
 
 #include "ir/support/file_pages.h"
+#include "ir/values/encoded.h"
 #include "ir/values/memory.h"
 
 #include <fmt/core.h>
@@ -8,14 +9,17 @@
 namespace tscompile {
 
 Tensor WeightStore::get(const std::string& name, const Tensor& source, FunctionRef<Tensor()> make) {
-  std::string key = fmt::format("{} {} {} {} {}", name, static_cast<const void*>(source.raw()),
-                                static_cast<int>(source.dtype()), dimsText(source.sizes()), dimsText(source.strides()));
+  const Storage& storage = *source.storage();
+  const EncodedElements* encoding = storage.encoding();
+  const void* memory = encoding ? encoding->values().raw() : storage.data();
+  std::string key = fmt::format("{} {}+{} {} {} {}", name, memory, source.offset(), static_cast<int>(source.dtype()),
+                                dimsText(source.sizes()), dimsText(source.strides()));
   std::lock_guard lock(mutex_);
   auto [it, isNew] = entries_.try_emplace(key);
   if (isNew) {
     BudgetScope unlimited(nullptr);  // it outlives the run that needs it first
     it->second = {source, make()};
-    releaseFilePages(source.storage()->data(), source.storage()->bytes());
+    encoding ? encoding->forget(0, encoding->values().numel()) : releaseFilePages(storage.data(), storage.bytes());
   }
   return it->second.made;
 }
