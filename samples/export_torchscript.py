@@ -164,8 +164,8 @@ def constants(graph, prefix, out):
             out[name] = n.t("value")
         elif n.kindOf("value") in ("ts", "ival"):
             value = n.output().toIValue()
-            if isinstance(value, list) and all(isinstance(t, torch.Tensor) for t in value):
-                out.update({f"{name}.{i}": t for i, t in enumerate(value)})
+            if isinstance(value, list) and all(t is None or isinstance(t, torch.Tensor) for t in value):
+                out.update({f"{name}.{i}": t for i, t in enumerate(value) if t is not None})
     return out
 
 

@@ -249,10 +249,10 @@ bool isListOfTuple(TypePtr tuple, TypePtr list) {
                      [&](TypePtr e) { return isSubtype(e, list->element()); });
 }
 
-// `zeros(2, 3)` for `zeros([2, 3])`.
+// `zeros(2, 3)` for `zeros([2, 3])`; not for a list that may be None.
 bool takesRest(const Schema& schema, size_t i) {
   const Argument& a = schema.arguments[i];
-  TypePtr t = withoutOptional(a.type);
+  TypePtr t = a.type;
   bool last = i + 1 == schema.arguments.size() || schema.arguments[i + 1].keywordOnly;
   return last && t->is(TypeKind::List) && !t->element()->is(TypeKind::Variable) && !a.fixedSize;
 }
@@ -282,9 +282,8 @@ bool Emitter::fits(const Schema& schema, const Given& given, bool convert, CallP
     if (!a.keywordOnly && used < given.values.size()) {
       Value* v = given.values[used];
       TypePtr t = v->type();
-      if (convert && takesRest(schema, i) && !t->is(TypeKind::List) && !t->is(TypeKind::None) &&
-          !isListOfTuple(t, withoutOptional(a.type))) {
-        TypePtr element = withoutOptional(a.type)->element();
+      if (convert && takesRest(schema, i) && !t->is(TypeKind::List) && !isListOfTuple(t, a.type)) {
+        TypePtr element = a.type->element();
         for (size_t k = used; k < given.values.size(); ++k)
           if (!converts(given.values[k], given.values[k]->type(), element, true))
             return why = fmt::format("'{}' cannot be a list of {}", a.name, typeText(element)), false;

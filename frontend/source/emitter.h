@@ -148,7 +148,8 @@ class Emitter {
   Value* emitModule(Value* of, ClassInfo& info, Value* index, TypePtr hint);
   Value* emitTensorSubscript(Value* v, const Expr& e);
   Value* emitSlice(Value* v, const Expr& slice);
-  int64_t constantIndex(const Expr& e, size_t size, bool isBound);
+  Value* emitItem(Value* tuple, Value* index);
+  int64_t constantBound(const Expr& e, size_t size);
   Meaning select(const Expr& e);
   Meaning attribute(const Meaning& of, std::string_view name);
   Meaning valueAttribute(Value* v, std::string_view name);

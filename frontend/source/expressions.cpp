@@ -464,14 +464,10 @@ Value* Emitter::emitSubscript(const Expr& e, TypePtr hint) {
   if (e.items.size != 2) fail("expected one subscript");
   if (t->is(TypeKind::Tuple)) {
     size_t size = t->elements().size();
-    if (!index.is(K::Slice)) {
-      int64_t i = constantIndex(index, size, false);
-      Value* at = constant(i);
-      return make(sym::TupleIndex, {of, at}, t->element(static_cast<size_t>(i)));
-    }
+    if (!index.is(K::Slice)) return emitItem(of, value(index));
     if (index.item(2)) fail("a tuple has no slices with steps");
-    int64_t from = index.item(0) ? constantIndex(*index.item(0), size, true) : 0;
-    int64_t to = index.item(1) ? constantIndex(*index.item(1), size, true) : static_cast<int64_t>(size);
+    int64_t from = index.item(0) ? constantBound(*index.item(0), size) : 0;
+    int64_t to = index.item(1) ? constantBound(*index.item(1), size) : static_cast<int64_t>(size);
     Value* slice =
         make(Symbol::of("prim::TupleSlice"), {of}, tupleType(t->elements().subspan(from, std::max(to, from) - from)));
     slice->node()->setAttribute(Symbol::of("beg"), IValue(from));
@@ -520,16 +516,34 @@ Value* Emitter::emitModule(Value* of, ClassInfo& info, Value* index, TypePtr hin
   return chosen;
 }
 
-int64_t Emitter::constantIndex(const Expr& e, size_t size, bool isBound) {
-  Value* v = value(e);
+namespace {
+
+std::optional<int64_t> knownInt(const Value* v) {
   const IValue* known =
       v->node() && v->node()->kind() == sym::Constant ? v->node()->attributeValue(sym::value) : nullptr;
-  if (!known || !known->isInt()) fail("a tuple needs a literal as its index");
-  auto length = static_cast<int64_t>(size);
-  int64_t i = known->toInt() < 0 ? known->toInt() + length : known->toInt();
-  if (isBound) return std::clamp<int64_t>(i, 0, length);
-  if (i < 0 || i >= length) fail("the index is out of the tuple's range");
-  return i;
+  return known && known->isInt() ? std::optional(known->toInt()) : std::nullopt;
+}
+
+}  // namespace
+
+// Which item is known only when it runs needs items of one type.
+Value* Emitter::emitItem(Value* tuple, Value* index) {
+  const auto elements = tuple->type()->elements();
+  const auto size = static_cast<int64_t>(elements.size());
+  std::optional<int64_t> i = knownInt(index);
+  if (i && *i < 0) *i += size;
+  if (size == 0 || (i && (*i < 0 || *i >= size))) fail("the index is out of the tuple's range");
+  TypePtr item = elements[static_cast<size_t>(i.value_or(0))];
+  if (!i && (!index->type()->is(TypeKind::Int) || std::count(elements.begin(), elements.end(), item) != size))
+    fail("a tuple of several types needs a literal as its index");
+  return make(sym::TupleIndex, {tuple, index}, item);
+}
+
+int64_t Emitter::constantBound(const Expr& e, size_t size) {
+  std::optional<int64_t> i = knownInt(value(e));
+  if (!i) fail("a slice of a tuple needs literals as its bounds");
+  const auto length = static_cast<int64_t>(size);
+  return std::clamp<int64_t>(*i < 0 ? *i + length : *i, 0, length);
 }
 
 Value* Emitter::emitSlice(Value* v, const Expr& slice) {

@@ -167,6 +167,39 @@ def export_examples():
             for name, case in all_examples().items()}
 
 
+def vision():
+    """The smallest builder of each module of torchvision: classification, segmentation, video, optical flow."""
+    import torchvision
+    from torchvision import models
+    smallest = {}
+    for name in models.list_models():
+        builder = models.get_model_builder(name)
+        if any(word in builder.__module__ for word in ("detection", "quantization")):
+            continue
+        weights = models.get_model_weights(name)
+        count = min(w.meta["num_params"] for w in weights)
+        if count < smallest.get(builder.__module__, (9e7, ""))[0]:
+            smallest[builder.__module__] = (count, name)
+
+    def maker(name, module):
+        def make():
+            torch.manual_seed(0)
+            options = {} if "optical_flow" in module else dict(weights=None)
+            if "segmentation" in module:
+                options["weights_backbone"] = None
+            if name in ("googlenet", "inception_v3"):
+                options["init_weights"] = False
+            model = models.get_model(name, **options).eval()
+            if "optical_flow" in module:
+                return model, (torch.rand(1, 3, 128, 128), torch.rand(1, 3, 128, 128)), {}
+            if "video" in module:
+                return model, (torch.rand(1, 3, 16, 224, 224) if "mvit" in name else torch.rand(1, 3, 8, 64, 64),), {}
+            return model, (torch.rand(1, 3, *(224, 224) if "vit" in name else (96, 96)),), {}
+        return make
+
+    return {name: maker(name, module) for module, (_, name) in sorted(smallest.items())}
+
+
 def detection():
     def maker(name, size):
         def make():
@@ -377,5 +410,5 @@ def written():
     return written_kinds.kinds()
 
 
-GROUPS = {"hf": transformers_families, "timm": timm_families, "nn": nn_modules, "db": export_examples,
+GROUPS = {"vision": vision, "hf": transformers_families, "timm": timm_families, "nn": nn_modules, "db": export_examples,
           "detection": detection, "own": own_kinds, "written": written}

@@ -1,4 +1,4 @@
-// torchvision's operators: suppression of overlapping boxes, pooling of regions of interest, deformable convolutions.
+// torchvision's operators: overlaps of boxes, pooling of regions of interest, deformable convolutions.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
 #include "runtime/ops/call_op.h"
@@ -69,6 +69,87 @@ void nmsKernel(KernelCall& call) {
         keptBoxes(boxes.data<T>(), scores.data<T>(), boxes.size(0), call.number(2), call.context());
     call.setResult(Tensor::of<int64_t>(Dims{static_cast<int64_t>(kept.size())}, kept));
   });
+}
+
+// ---- box_iou_rotated(boxes [n, 5], boxes [m, 5]) -> [n, m]; a box is its center, width, height, and degrees ----
+
+void inferRotatedIou(InferCall& call) {
+  TensorInfo a = call.tensor(0), b = call.tensor(1);
+  Dims sizes;
+  for (const TensorInfo& boxes : {a, b}) {
+    call.require(!boxes.hasRank || (boxes.rank() == 2 && !differ(boxes.sizes[1], 5)),
+                 "boxes should be a tensor [n, 5], got sizes {}", dimsText(boxes.sizes));
+    sizes.push_back(boxes.hasRank ? boxes.sizes[0] : kUnknownSize);
+  }
+  requireSameType(call, a, b);
+  call.result(DType::Float32, sizes);
+}
+
+struct Point {
+  double x, y;
+  Point operator-(Point p) const { return {x - p.x, y - p.y}; }
+  double cross(Point p) const { return x * p.y - p.x * y; }
+};
+
+// Around `middle`, against the clock where y goes up.
+std::vector<Point> corners(const double* box, Point middle) {
+  const double angle = box[4] * M_PI / 180, x = box[0] - middle.x, y = box[1] - middle.y;
+  const Point half{std::cos(angle) * box[2] / 2, -std::sin(angle) * box[2] / 2};
+  const Point up{std::sin(angle) * box[3] / 2, std::cos(angle) * box[3] / 2};
+  return {{x + half.x + up.x, y + half.y + up.y},
+          {x - half.x + up.x, y - half.y + up.y},
+          {x - half.x - up.x, y - half.y - up.y},
+          {x + half.x - up.x, y + half.y - up.y}};
+}
+
+// What of a convex polygon lies left of the line: a step of Sutherland and Hodgman's clipping.
+std::vector<Point> leftOf(Point from, Point to, const std::vector<Point>& polygon) {
+  std::vector<Point> kept;
+  for (size_t i = 0; i < polygon.size(); ++i) {
+    const Point a = polygon[i], b = polygon[(i + 1) % polygon.size()];
+    const double left = (to - from).cross(a - from), next = (to - from).cross(b - from);
+    if (left >= 0) kept.push_back(a);
+    if ((left < 0) == (next < 0)) continue;
+    const double t = left / (left - next);
+    kept.push_back({a.x + t * (b.x - a.x), a.y + t * (b.y - a.y)});
+  }
+  return kept;
+}
+
+double areaOf(const std::vector<Point>& polygon) {
+  double twice = 0;
+  for (size_t i = 2; i < polygon.size(); ++i) twice += (polygon[i - 1] - polygon[0]).cross(polygon[i] - polygon[0]);
+  return std::abs(twice) / 2;
+}
+
+double rotatedIou(const double* a, const double* b) {
+  constexpr double kNoArea = 1e-14;  // torchvision's
+  const double areaA = a[2] * a[3], areaB = b[2] * b[3];
+  if (areaA < kNoArea || areaB < kNoArea) return 0;
+  if (std::isnan(areaA + areaB)) return areaA + areaB;
+  // A box that lies nowhere has nothing in common with any.
+  auto isFinite = [](const double* box) {
+    return std::all_of(box, box + 5, [](double v) { return std::isfinite(v); });
+  };
+  if (!isFinite(a) || !isFinite(b)) return 0;
+  const Point middle{(a[0] + b[0]) / 2, (a[1] + b[1]) / 2};
+  std::vector<Point> common = corners(a, middle), other = corners(b, middle);
+  for (size_t i = 0; i < other.size(); ++i) common = leftOf(other[i], other[(i + 1) % other.size()], common);
+  const double area = areaOf(common);
+  return area / (areaA + areaB - area);
+}
+
+void rotatedIouKernel(KernelCall& call) {
+  Tensor a = convertTensor(denseTensor(call.tensor(0)), DType::Float64),
+         b = convertTensor(denseTensor(call.tensor(1)), DType::Float64);
+  Tensor out = Tensor::empty(DType::Float32, Dims{a.size(0), b.size(0)});
+  float* to = out.data<float>();
+  for (int64_t i = 0; i < a.size(0); ++i) {
+    for (int64_t j = 0; j < b.size(0); ++j)
+      *to++ = static_cast<float>(rotatedIou(a.data<double>() + i * 5, b.data<double>() + j * 5));
+    call.context().checkInterrupt(b.size(0) * 100);
+  }
+  call.setResult(out);
 }
 
 // ---- regions of interest ----
@@ -443,6 +524,10 @@ void registerVisionOps(OpRegistry& ops) {
            .kernel = nmsKernel,
            .dtypes = kFloatingTypes,
            .traits = {Trait::DependsOnElements}});
+  ops.add({.schema = "torchvision::box_iou_rotated",
+           .infer = inferRotatedIou,
+           .kernel = rotatedIouKernel,
+           .dtypes = {DType::Float32, DType::Float64}});
   ops.add({.schema = "torchvision::deform_conv2d",
            .infer = inferDeform,
            .kernel = deformKernel,

@@ -103,6 +103,34 @@ def f(x: Tensor) -> Tensor:
   EXPECT_NE(text.find("int[] = prim::ListConstruct"), std::string::npos) << text;
 }
 
+TEST_F(SourceTest, ItemsOfTuplesAreChosenWhenItRuns) {
+  EXPECT_EQ(compiled(R"(
+def f(sizes: Tuple[int, int],
+    i: int) -> Tuple[int, int]:
+  return (sizes[i], sizes[-1])
+)"),
+            R"(graph(%sizes : (int, int),
+      %i : int):
+  %3 : int = prim::Constant[value=-1]()
+  %2 : int = prim::TupleIndex(%sizes, %i)
+  %4 : int = prim::TupleIndex(%sizes, %3)
+  %5 : (int, int) = prim::TupleConstruct(%2, %4)
+  return (%5)
+)");
+}
+
+TEST_F(SourceTest, AListThatMayBeNoneIsNotMadeOfTheRest) {
+  std::string text = compiled(R"(
+def g(x: Tensor,
+    targets: Optional[List[Tensor]]=None) -> Tensor:
+  return x
+def f(x: Tensor,
+    targets: Optional[List[Tensor]]) -> Tensor:
+  return __torch__.g(x, targets, )
+)");
+  EXPECT_EQ(text.substr(0, 6), "graph(") << text;
+}
+
 TEST_F(SourceTest, MistakesHaveTheirPlace) {
   const std::pair<const char*, const char*> kCases[] = {
       {"def f(x: Tensor) -> Tensor:\n  return y\n", "2:10: 'y' is not defined\n"},
@@ -115,6 +143,8 @@ TEST_F(SourceTest, MistakesHaveTheirPlace) {
       {"def f(x: int) -> int:\n  return 99999999999999999999\n", "2:10: the integer does not fit in 64 bits\n"},
       {"def f(x: int) -> int:\n  return CONSTANTS.c5\n", "2:10: the archive has no such constant\n"},
       {"def f(x: int) -> int:\n  a, b = (1, 2, 3)\n  return a\n", "2:3: expected a tuple of 2 elements"},
+      {"def f(t: Tuple[int, str], i: int) -> int:\n  return t[i]\n",
+       "2:10: a tuple of several types needs a literal as its index\n"},
       {"class A(NamedTuple):\n  a : __torch__.A\ndef f(x: __torch__.A) -> int:\n  return 1\n",
        "2:7: a named tuple holds itself\n"},
   };
