@@ -99,9 +99,8 @@ void checkMargin(const InferCall& call, Margin margin, int64_t size, Sides s, si
 // `dims` trailing dimensions are padded.
 void resultMargin(InferCall& call, const TensorInfo& t, const Dims& pad, size_t dims, Margin margin) {
   size_t rank = t.rank(), least = margin == Margin::Circular ? 0 : 1;
-  bool rankFits = rank == dims + 2 || (rank == dims + 1 && margin != Margin::Circular);
-  call.require(rankFits, "expected a tensor of {}{} dimensions, not of {}",
-               margin == Margin::Circular ? "" : fmt::format("{} or ", dims + 1), dims + 2, rank);
+  call.require(rank == dims + 1 || rank == dims + 2, "expected a tensor of {} or {} dimensions, not of {}", dims + 1,
+               dims + 2, rank);
   call.require(pad.size() == 2 * dims, "padding of {} dimensions has {} numbers, not {}", dims, 2 * dims, pad.size());
   Dims sizes(t.sizes);
   for (size_t d = 0; d < rank; ++d) {
@@ -217,9 +216,11 @@ void marginPadKernel(KernelCall& call) {
 void inferCircular(InferCall& call) {
   if (std::optional<TensorInfo> t = rankedSelf(call)) {
     Dims pad = call.integers(1);
-    call.require(t->rank() >= 2 && t->rank() <= 5 && pad.size() + 4 == 2 * t->rank(),
-                 "invalid padding size, expected {} but got {}", 2 * static_cast<int64_t>(t->rank()) - 4, pad.size());
-    resultMargin(call, *t, pad, t->rank() - 2, Margin::Circular);
+    const size_t dims = pad.size() / 2;
+    call.require(t->rank() == dims + 1 || t->rank() == dims + 2,
+                 "invalid padding size, expected {} or {} numbers but got {}", 2 * static_cast<int64_t>(t->rank()) - 4,
+                 2 * static_cast<int64_t>(t->rank()) - 2, pad.size());
+    resultMargin(call, *t, pad, dims, Margin::Circular);
   }
 }
 void circularKernel(KernelCall& call) {

@@ -81,6 +81,7 @@ constexpr TraitSet kGiven{Trait::MayShare};  // the list that it was given
 constexpr Entry kTable[] = {
     {"aten::Size", same, kGiven},
     {"aten::_infer_size", broadcastTwo},
+    {"aten::broadcast_shapes", broadcastTwo},
     {"aten::_size_if_not_equal", unlessEqual, kGiven},
     {"prim::ReductionSizes", reduced},
     {"prim::infer_squeeze_size", squeezed},
