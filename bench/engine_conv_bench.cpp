@@ -66,7 +66,7 @@ void layer(benchmark::State& state, const Layer& l, const ConvTactic& tactic, in
   Buffer in(blockedSize(s.batch, s.inChannels, s.inHeight * s.inWidth) * 4);
   Buffer out(blockedSize(s.batch, s.outChannels, s.outHeight() * s.outWidth()) * 4);
   Buffer weights(s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth * 4), bias(s.outChannels * 4 + 64);
-  Buffer packed(tactic.packedBytes(s, WeightStorage::F32)), workspace(tactic.workspace(s));
+  Buffer packed(tactic.packedBytes(s, WeightStorage::F32)), workspace(tactic.workspace(s, WeightStorage::F32));
   tactic.pack(s, weights.data, WeightStorage::F32, packed.data);
   Epilogue e;
   e.bias = bias.data;

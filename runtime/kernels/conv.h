@@ -36,6 +36,7 @@ enum class ActivationLayout : uint8_t { Plain, Blocked };
 struct ConvTactic {
   const char* name;
   ActivationLayout input, output;
+  bool integers;  // takes WeightStorage::Integers, for inputs that are integers in floats
   // Of a valid shape: channels divide by groups, output sizes are positive.
   bool (*accepts)(const ConvShape&);
   // Microseconds on one thread by a model of the machine; the same everywhere.
@@ -43,7 +44,7 @@ struct ConvTactic {
   int64_t (*packedBytes)(const ConvShape&, WeightStorage);
   // weights: [outChannels][inChannels / groups][kernelHeight][kernelWidth].
   void (*pack)(const ConvShape&, const float* weights, WeightStorage, void* packed);
-  int64_t (*workspace)(const ConvShape&);  // bytes
+  int64_t (*workspace)(const ConvShape&, WeightStorage);  // bytes
   // The epilogue's bias has outChannels values, rounded up to whole blocks where the output is blocked; its residual
   // has the output's layout. Buffers are aligned to 64 bytes.
   void (*run)(const ConvShape&, const float* input, const void* packed, WeightStorage, float* output, const Epilogue&,

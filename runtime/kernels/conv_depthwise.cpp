@@ -169,6 +169,7 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
     if (y < wholeY.begin || y >= wholeY.end) eachSide([&](int64_t x) { run(y, x, 1); });
     if (e.activation != Activation::None && !r.clamp)
       activateRows(out + y * width * kBlock, 0, 1, width * kBlock, e.activation, e.alpha, e.beta);
+    if (e.factors) requantizeTile(out + y * width * kBlock, kBlock, width, kBlock, e.factors, {e.alpha, e.beta});
   }
 }
 
@@ -219,7 +220,7 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
   });
 }
 
-int64_t workspace(const ConvShape&) { return 0; }
+int64_t workspace(const ConvShape&, WeightStorage) { return 0; }
 
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
          const Epilogue& epilogue, void*, int threads) {
@@ -247,6 +248,7 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
       }
       Epilogue e = epilogue;
       if (e.bias) e.bias += block * kBlock;
+      if (e.factors) e.factors += block * kBlock;
       if (e.residual) e.residual += plane * outPlane;
       rows(s, input + plane * inPlane, w, e, output + plane * outPlane, piece);
     }
@@ -258,6 +260,7 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
 const ConvTactic kDepthwiseConv = {"depthwise",
                                    ActivationLayout::Blocked,
                                    ActivationLayout::Blocked,
+                                   false,
                                    depthwiseAccepts,
                                    cost,
                                    packedBytesOf,
@@ -267,6 +270,7 @@ const ConvTactic kDepthwiseConv = {"depthwise",
 const ConvTactic kGroupedConv = {"grouped",
                                  ActivationLayout::Blocked,
                                  ActivationLayout::Blocked,
+                                 false,
                                  groupedAccepts,
                                  cost,
                                  packedBytesOf,

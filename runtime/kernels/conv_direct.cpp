@@ -1,9 +1,10 @@
 // Direct convolution on blocked activations: for each output row, tiles of neighbouring outputs times panels of output
 // channels, summed over input blocks and kernel positions by the register tile of matrix products. Padding and strides
 // along the width are dealt with by one copy of the input, so that neighbouring outputs read neighbouring blocks. The
-// first layer of a network does the same on rows of (x, channel).
+// first layer of a network does the same on rows of (x, channel). Products of integers copy always: into 16 bits.
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
+#include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/packed_weights.h"
 
@@ -14,7 +15,7 @@
 namespace tscompile {
 namespace {
 
-// How the kernel finds its input: floats between channel blocks, rows, and columns of equal phase (x mod stride).
+// How the kernel finds its input: elements between channel blocks, rows, and columns of equal phase (x mod stride).
 struct InputView {
   int64_t height, width;  // that the kernel may read; width per phase
   int64_t phases;         // stride along the width, once copied
@@ -23,9 +24,11 @@ struct InputView {
   int64_t plane() const { return height * row(); }
 };
 
-InputView viewOf(const ConvShape& s) {
+bool areIntegers(WeightStorage storage) { return storage == WeightStorage::Integers; }
+
+InputView viewOf(const ConvShape& s, WeightStorage storage) {
   bool padded = s.padTop || s.padLeft || s.padBottom || s.padRight;
-  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, false};
+  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, areIntegers(storage)};
   int64_t height = (s.outHeight() - 1) * s.strideHeight + (s.kernelHeight - 1) * s.dilationHeight + 1;
   int64_t width = (s.outWidth() - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth + 1;
   return {height, (width + s.strideWidth - 1) / s.strideWidth, s.strideWidth, true};
@@ -79,30 +82,31 @@ double directCost(const ConvShape& s) {
 }
 
 // Row y of the padded copy of one channel block.
-void copyRow(const ConvShape& s, const InputView& view, const float* plane, int64_t y, float* to) {
+template <class T>
+void copyRow(const ConvShape& s, const InputView& view, const float* plane, int64_t y, T* to) {
   const int64_t inY = y - s.padTop;
-  float* out = to + y * view.row();
+  T* out = to + y * view.row();
   if (inY < 0 || inY >= s.inHeight) {
-    std::memset(out, 0, static_cast<size_t>(view.row()) * sizeof(float));
+    std::fill_n(out, view.row(), T(0));
     return;
   }
   const float* in = plane + inY * s.inWidth * kBlock;
   for (int64_t phase = 0; phase < view.phases; ++phase) {
-    float* columns = out + phase * view.width * kBlock;
+    T* columns = out + phase * view.width * kBlock;
     // x = i * phases + phase - padLeft lies inside for i in [begin, end).
     int64_t begin = std::max<int64_t>(0, (s.padLeft - phase + view.phases - 1) / view.phases);
     begin = std::min(s.padLeft - phase <= 0 ? 0 : begin, view.width);
     int64_t last = s.inWidth - 1 + s.padLeft - phase;
     int64_t end = std::clamp<int64_t>(last < 0 ? 0 : last / view.phases + 1, begin, view.width);
-    std::memset(columns, 0, static_cast<size_t>(begin * kBlock) * sizeof(float));
+    std::fill_n(columns, begin * kBlock, T(0));
     const float* from = in + (begin * view.phases + phase - s.padLeft) * kBlock;
     if (view.phases == 1) {
-      std::memcpy(columns + begin * kBlock, from, static_cast<size_t>((end - begin) * kBlock) * sizeof(float));
+      toElements(from, (end - begin) * kBlock, columns + begin * kBlock);
     } else {
       for (int64_t i = begin; i < end; ++i)
-        std::memcpy(columns + i * kBlock, from + (i - begin) * view.phases * kBlock, kBlock * sizeof(float));
+        toElements(from + (i - begin) * view.phases * kBlock, kBlock, columns + i * kBlock);
     }
-    std::memset(columns + end * kBlock, 0, static_cast<size_t>((view.width - end) * kBlock) * sizeof(float));
+    std::fill_n(columns + end * kBlock, (view.width - end) * kBlock, T(0));
   }
 }
 
@@ -185,7 +189,14 @@ void enterUnit(const Bands& bands, Product& p, const PackedWeights& weights, con
   p.c = output + at;
   if (p.epilogue.residual) p.epilogue.residual += at;
   if (p.epilogue.bias) p.epilogue.bias += panel * kBlock;
+  if (p.epilogue.factors) p.epilogue.factors += panel * kBlock;
 }
+
+void readFrom(Product& p, const float* a) { p.a = a; }
+void readFrom(Product& p, const int16_t* a) { p.integers = a; }
+
+// Depth of a step that reads so much.
+int64_t stepDepth(int64_t depth, WeightStorage storage) { return areIntegers(storage) ? (depth + 1) / 2 * 2 : depth; }
 
 // ---- blocked input ----
 
@@ -193,7 +204,7 @@ bool directAccepts(const ConvShape&) { return true; }
 
 PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {
   const Bands bands = bandsOf(s);
-  const int64_t channels = groupsAreBlocks(s) ? s.inGroup() : bands.blocks * kBlock;
+  const int64_t channels = groupsAreBlocks(s) ? stepDepth(s.inGroup(), storage) : bands.blocks * kBlock;
   return {bands.count * bands.panels, channels * s.kernelHeight * s.kernelWidth, storage};
 }
 int64_t directPackedBytes(const ConvShape& s, WeightStorage storage) { return directWeights(s, storage).bytes(); }
@@ -205,10 +216,12 @@ void directPack(const ConvShape& s, const float* weights, WeightStorage storage,
   directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
     // Rows go block of input channels, kernel position, channel in the block.
     const int64_t block = blocksOfBand(s, panel / bands.panels).begin + row / (area * kBlock);
-    const int64_t blockDepth = std::min<int64_t>(kBlock, s.inChannels - block * kBlock), inside = row % (area * kBlock);
+    const int64_t inside = row % (area * kBlock);
+    const int64_t blockDepth = stepDepth(std::min<int64_t>(kBlock, s.inChannels - block * kBlock), storage);
     std::fill_n(to, kBlock, 0.0f);
     if (inside >= blockDepth * area) return;
     const int64_t position = inside / blockDepth, in = block * kBlock + inside % blockDepth;
+    if (in >= s.inChannels) return;
     const int64_t channel = panel * kBlock, left = s.outChannels - channel;
     const float* first = weights + channel * depth + in % s.inGroup() * area + position;
     if (whole) return gatherLanes(first, depth, left, to);
@@ -217,20 +230,27 @@ void directPack(const ConvShape& s, const float* weights, WeightStorage storage,
   });
 }
 
-int64_t copyBytes(const ConvShape& s) {
-  InputView view = viewOf(s);
-  return view.copied ? channelBlocks(s.inChannels) * view.plane() * static_cast<int64_t>(sizeof(float)) : 0;
+// Of an element of a copy.
+int64_t elementBytes(WeightStorage storage) { return areIntegers(storage) ? 2 : 4; }
+
+int64_t copyBytes(const ConvShape& s, WeightStorage storage) {
+  InputView view = viewOf(s, storage);
+  return view.copied ? channelBlocks(s.inChannels) * view.plane() * elementBytes(storage) : 0;
 }
-int64_t directWorkspace(const ConvShape& s) { return copyBytes(s) * imagesAtOnce(s, copyBytes(s)); }
+int64_t directWorkspace(const ConvShape& s, WeightStorage storage) {
+  return copyBytes(s, storage) * imagesAtOnce(s, copyBytes(s, storage));
+}
 
 // 1 x 1 on the input as it is: all pixels are one row.
 bool isPointwise(const ConvShape& s, const InputView& view) {
-  return s.kernelHeight == 1 && s.kernelWidth == 1 && s.strideHeight == 1 && !view.copied;
+  return s.kernelHeight == 1 && s.kernelWidth == 1 && s.strideHeight == 1 && view.phases == 1 &&
+         view.height == s.inHeight && view.width == s.inWidth && !s.padTop && !s.padLeft;
 }
 
+template <class T>
 void directImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
-                  float* output, const Epilogue& e, float* copy, int threads) {
-  const InputView view = viewOf(s);
+                  float* output, const Epilogue& e, T* copy, int threads) {
+  const InputView view = viewOf(s, storage);
   const int64_t blocks = channelBlocks(s.inChannels);
   const Bands bands = bandsOf(s);
   if (view.copied) {
@@ -242,7 +262,6 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
         if (s.kernelHeight > 1 || y % s.strideHeight == 0)
           copyRow(s, view, input + block * s.inHeight * s.inWidth * kBlock, y, copy + block * view.plane());
     });
-    input = copy;
   }
   std::vector<int64_t> steps;
   for (int64_t block = 0; block < bands.blocks; ++block)
@@ -263,11 +282,12 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   runGrid(s, images, bands, tiles, threads, [&](int64_t image, int64_t band) {
     Product p = shared;
     const Piece seen = blocksOfBand(s, band);
-    p.a = input + (image * blocks + seen.begin) * view.plane();
+    const int64_t at = (image * blocks + seen.begin) * view.plane();
+    view.copied ? readFrom(p, copy + at) : readFrom(p, input + at);
     p.stepCount = (seen.end - seen.begin) * area;
     if (seen.end == blocks && s.inChannels % kBlock != 0) {
       p.tailSteps = area;
-      p.tailDepth = s.inChannels % kBlock;
+      p.tailDepth = stepDepth(s.inChannels % kBlock, storage);
     }
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
@@ -277,14 +297,16 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
 void directRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
                const Epilogue& epilogue, void* workspace, int threads) {
   if (directCost(s) < 20) threads = 1;
-  const int64_t atOnce = imagesAtOnce(s, copyBytes(s));
+  const int64_t atOnce = imagesAtOnce(s, copyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
     const int64_t in = blockedSize(n, s.inChannels, s.inHeight * s.inWidth);
     const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
     Epilogue e = epilogue;
     if (e.residual) e.residual += out;
-    directImages(s, std::min(atOnce, s.batch - n), input + in, packed, storage, output + out, e,
-                 static_cast<float*>(workspace), threads);
+    auto run = [&](auto* copy) {
+      directImages(s, std::min(atOnce, s.batch - n), input + in, packed, storage, output + out, e, copy, threads);
+    };
+    areIntegers(storage) ? run(static_cast<int16_t*>(workspace)) : run(static_cast<float*>(workspace));
   }
 }
 
@@ -296,52 +318,70 @@ double firstCost(const ConvShape& s) { return directCost(s) * (s.inChannels <= 4
 
 bool firstAccepts(const ConvShape& s) { return s.groups == 1 && s.inChannels <= 8; }
 
+// Neighbouring kernel positions of a row are one step, unless dilation sets them apart.
+struct FirstSteps {
+  int64_t perRow, positions, depth;  // steps of a kernel's row, kernel positions of each, what it reads
+};
+FirstSteps firstSteps(const ConvShape& s, WeightStorage storage) {
+  const int64_t positions = s.dilationWidth == 1 ? s.kernelWidth : 1;
+  return {s.kernelWidth / positions, positions, stepDepth(positions * s.inChannels, storage)};
+}
+
 PackedWeights firstWeights(const ConvShape& s, WeightStorage storage) {
-  return {channelBlocks(s.outChannels), s.kernelHeight * s.kernelWidth * s.inChannels, storage};
+  const FirstSteps steps = firstSteps(s, storage);
+  return {channelBlocks(s.outChannels), s.kernelHeight * steps.perRow * steps.depth, storage};
 }
 int64_t firstPackedBytes(const ConvShape& s, WeightStorage storage) { return firstWeights(s, storage).bytes(); }
 
 void firstPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.kernelHeight * s.kernelWidth;
+  const FirstSteps steps = firstSteps(s, storage);
   firstWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
-    int64_t channel = panel * kBlock, position = row / s.inChannels, in = row % s.inChannels;
+    const int64_t inStep = row % steps.depth, channel = panel * kBlock, in = inStep % s.inChannels;
+    const int64_t position = row / steps.depth * steps.positions + inStep / s.inChannels;
+    if (inStep >= steps.positions * s.inChannels) return std::fill_n(to, kBlock, 0.0f), void();
     gatherLanes(weights + (channel * s.inChannels + in) * area + position, s.inChannels * area, s.outChannels - channel,
                 to);
   });
 }
 
-// Floats of one padded row of (x, channel).
+// Elements of one padded row of (x, channel).
 int64_t firstRow(const ConvShape& s) { return (s.inWidth + s.padLeft + s.padRight) * s.inChannels; }
-int64_t firstCopyBytes(const ConvShape& s) {
-  return (s.inHeight + s.padTop + s.padBottom) * firstRow(s) * static_cast<int64_t>(sizeof(float));
+int64_t firstCopyBytes(const ConvShape& s, WeightStorage storage) {
+  return (s.inHeight + s.padTop + s.padBottom) * firstRow(s) * elementBytes(storage);
 }
-int64_t firstWorkspace(const ConvShape& s) { return firstCopyBytes(s) * imagesAtOnce(s, firstCopyBytes(s)); }
+// The last step of all may read one more.
+int64_t firstWorkspace(const ConvShape& s, WeightStorage storage) {
+  const int64_t bytes = firstCopyBytes(s, storage);
+  return bytes * imagesAtOnce(s, bytes) + elementBytes(storage);
+}
 
-void interleaveRow(const ConvShape& s, const float* image, int64_t y, float* to) {
+template <class T>
+void interleaveRow(const ConvShape& s, const float* image, int64_t y, T* to) {
   const int64_t inY = y - s.padTop, channels = s.inChannels;
-  std::memset(to, 0, static_cast<size_t>(firstRow(s)) * sizeof(float));
+  std::fill_n(to, firstRow(s), T(0));
   if (inY < 0 || inY >= s.inHeight) return;
-  float* out = to + s.padLeft * channels;
+  T* out = to + s.padLeft * channels;
   const float* in = image + inY * s.inWidth;
   const int64_t area = s.inHeight * s.inWidth;
   if (channels == 1) {
-    std::memcpy(out, in, static_cast<size_t>(s.inWidth) * sizeof(float));
-    return;
+    return toElements(in, s.inWidth, out);
   }
   if (channels == 3) {
     for (int64_t x = 0; x < s.inWidth; ++x) {
-      out[x * 3] = in[x];
-      out[x * 3 + 1] = in[area + x];
-      out[x * 3 + 2] = in[2 * area + x];
+      out[x * 3] = static_cast<T>(in[x]);
+      out[x * 3 + 1] = static_cast<T>(in[area + x]);
+      out[x * 3 + 2] = static_cast<T>(in[2 * area + x]);
     }
     return;
   }
   for (int64_t c = 0; c < channels; ++c)
-    for (int64_t x = 0; x < s.inWidth; ++x) out[x * channels + c] = in[c * area + x];
+    for (int64_t x = 0; x < s.inWidth; ++x) out[x * channels + c] = static_cast<T>(in[c * area + x]);
 }
 
+template <class T>
 void firstImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
-                 float* output, const Epilogue& e, float* copy, int threads) {
+                 float* output, const Epilogue& e, T* copy, int threads) {
   const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
   const int64_t pieces = std::max<int64_t>(1, height * row / (16 * 1024));
   parallelFor(images * pieces, images * height * row < 32 * 1024 ? 1 : threads, [&](int64_t i) {
@@ -349,22 +389,21 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
     const float* image = input + i / pieces * s.inChannels * s.inHeight * s.inWidth;
     for (int64_t y = rows.begin; y < rows.end; ++y) interleaveRow(s, image, y, copy + (i / pieces * height + y) * row);
   });
-  // Neighbouring kernel positions of a row are one step, unless dilation sets them apart.
-  const bool together = s.dilationWidth == 1;
+  const FirstSteps counts = firstSteps(s, storage);
   std::vector<int64_t> steps;
   for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-    for (int64_t kx = 0; kx < (together ? 1 : s.kernelWidth); ++kx)
+    for (int64_t kx = 0; kx < counts.perRow; ++kx)
       steps.push_back(ky * s.dilationHeight * row + kx * s.dilationWidth * s.inChannels);
   const int64_t column = s.strideWidth * s.inChannels;
   std::vector<RowTile> tiles = rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * row, column, maxTileRows());
   Product shared = productOf(s, steps, storage, e);
   shared.rowStride = column;
-  shared.depth = (together ? s.kernelWidth : 1) * s.inChannels;
+  shared.depth = counts.depth;
   const Bands bands = bandsOf(s);
   const PackedWeights weights = firstWeights(s, storage);
   runGrid(s, images, bands, tiles, threads, [&](int64_t image, int64_t band) {
     Product p = shared;
-    p.a = copy + image * height * row;
+    readFrom(p, copy + image * height * row);
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
   });
@@ -373,13 +412,16 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
 void firstRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
               const Epilogue& epilogue, void* workspace, int threads) {
   if (directCost(s) < 20) threads = 1;
-  const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s));
+  const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
     const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
     Epilogue e = epilogue;
     if (e.residual) e.residual += out;
-    firstImages(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inHeight * s.inWidth, packed, storage,
-                output + out, e, static_cast<float*>(workspace), threads);
+    auto run = [&](auto* copy) {
+      firstImages(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inHeight * s.inWidth, packed, storage,
+                  output + out, e, copy, threads);
+    };
+    areIntegers(storage) ? run(static_cast<int16_t*>(workspace)) : run(static_cast<float*>(workspace));
   }
 }
 
@@ -388,6 +430,7 @@ void firstRun(const ConvShape& s, const float* input, const void* packed, Weight
 const ConvTactic kDirectConv = {"direct",
                                 ActivationLayout::Blocked,
                                 ActivationLayout::Blocked,
+                                true,
                                 directAccepts,
                                 directCost,
                                 directPackedBytes,
@@ -397,6 +440,7 @@ const ConvTactic kDirectConv = {"direct",
 const ConvTactic kFirstLayerConv = {"first_layer",
                                     ActivationLayout::Plain,
                                     ActivationLayout::Blocked,
+                                    true,
                                     firstAccepts,
                                     firstCost,
                                     firstPackedBytes,

@@ -89,6 +89,8 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
         case WeightStorage::I8:
           static_cast<int8_t*>(packed)[at] = toInt8(w[i] * (1.0f / scale));
           break;
+        case WeightStorage::Integers:
+          break;  // not for this tactic
       }
     }
   }
@@ -109,10 +111,14 @@ void unpack(const ConvShape& s, const void* packed, WeightStorage storage, float
       case WeightStorage::I8:
         to[i] = static_cast<float>(static_cast<const int8_t*>(packed)[i]) * scalesOf(s, packed)[i / depth];
         break;
+      case WeightStorage::Integers:
+        break;
     }
 }
 
-int64_t workspace(const ConvShape& s) { return s.outChannels * depthOf(s) * static_cast<int64_t>(sizeof(float)); }
+int64_t workspace(const ConvShape& s, WeightStorage) {
+  return s.outChannels * depthOf(s) * static_cast<int64_t>(sizeof(float));
+}
 
 // Columns [range) of the patches of one image and group: [depth][range].
 template <class T>
@@ -193,7 +199,8 @@ void im2colConv(const ConvShape& s, const double* input, const double* weights, 
 }
 
 const ConvTactic kIm2colConv = {
-    "im2col", ActivationLayout::Plain, ActivationLayout::Plain, accepts, cost, packedBytesOf, pack, workspace, run};
+    "im2col", ActivationLayout::Plain, ActivationLayout::Plain, false, accepts, cost, packedBytesOf, pack, workspace,
+    run};
 
 }  // namespace tscompile
 #endif

@@ -209,6 +209,8 @@ void roundChannel(const float* weights, int64_t count, WeightStorage storage, fl
       case WeightStorage::I8:
         v = static_cast<float>(toInt8(v * (1.0f / scale))) * scale;
         break;
+      case WeightStorage::Integers:
+        break;  // not for this tactic
     }
     out[i] = v;
   }
@@ -233,7 +235,7 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
   }
 }
 
-int64_t workspace(const ConvShape& s) {
+int64_t workspace(const ConvShape& s, WeightStorage) {
   return Tiling(s).atOnce * kProducts * channelBlocks(s.inChannels) * kBlock * static_cast<int64_t>(sizeof(float));
 }
 
@@ -362,9 +364,16 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
 
 }  // namespace
 
-const ConvTactic kWinogradConv = {
-    "winograd", ActivationLayout::Blocked, ActivationLayout::Blocked, accepts, cost, packedBytesOf, pack, workspace,
-    run};
+const ConvTactic kWinogradConv = {"winograd",
+                                  ActivationLayout::Blocked,
+                                  ActivationLayout::Blocked,
+                                  false,
+                                  accepts,
+                                  cost,
+                                  packedBytesOf,
+                                  pack,
+                                  workspace,
+                                  run};
 
 }  // namespace tscompile
 #endif

@@ -18,6 +18,9 @@ struct Epilogue {
   const float* residual = nullptr;  // added; same layout and strides as the result, may be the result itself; or null
   Activation activation = Activation::None;
   float alpha = 0, beta = 0;
+  // For sums that stand for integers, or null: a factor for each column, in full blocks of kBlock. The result is
+  // rounded(sum * factor) within [alpha, beta] (requantize.h); there is neither residual nor activation.
+  const float* factors = nullptr;
 };
 
 // Those that are two instructions on registers.

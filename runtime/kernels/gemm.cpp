@@ -5,6 +5,7 @@
 
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/fixed_rows.h"
+#include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>
@@ -26,18 +27,14 @@ int64_t paddedDepth(int64_t k) { return roundUp(std::max<int64_t>(k, 1), kBlock)
 int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
 
 // `rows` rows of k floats -> [k / 16][distance][16]; zeros past k.
-void blockRows(const float* a, int64_t lda, int64_t rows, int64_t k, int64_t distance, float* to) {
+template <class T>
+void blockRows(const float* a, int64_t lda, int64_t rows, int64_t k, int64_t distance, T* to) {
   for (int64_t column = 0; column < paddedDepth(k); column += kBlock, to += distance * kBlock) {
     const int64_t count = std::min<int64_t>(kBlock, k - column);
     for (int64_t r = 0; r < rows; ++r) {
-      float* out = to + r * kBlock;
-      const float* in = a + r * lda + column;
-      if (count == kBlock) {
-        std::memcpy(out, in, kBlock * sizeof(float));
-      } else {
-        std::copy_n(in, count, out);
-        std::memset(out + count, 0, static_cast<size_t>(kBlock - count) * sizeof(float));
-      }
+      T* out = to + r * kBlock;
+      toElements(a + r * lda + column, count, out);
+      std::fill_n(out + count, kBlock - count, T(0));
     }
   }
 }
@@ -62,6 +59,11 @@ Product productOf(const PackedMatrix& b, float* c, int64_t ldc, const Epilogue& 
   p.cPanel = kBlock;
   p.epilogue = epilogue;
   return p;
+}
+
+// One row, with nothing to fill up or to convert.
+bool isBlockedAsItIs(int64_t m, const PackedMatrix& b) {
+  return m == 1 && b.k > 0 && b.k % kBlock == 0 && b.storage != WeightStorage::Integers;
 }
 
 bool wantsFixedRows(int64_t m, const PackedMatrix& b) {
@@ -99,19 +101,25 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
     Piece rows = pieceOf(m, tileCount, i);
     tiles[static_cast<size_t>(i)] = {i * distance * kPadded, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
   }
-  // One row is blocked as it is.
-  if (m == 1 && b.k == kPadded) {
-    blocked = const_cast<float*>(a);
-  } else {
+  auto blockInto = [&](auto* to) {
     parallelFor(tileCount, m * b.k < 64 * 1024 ? 1 : threads, [&](int64_t i) {
       const RowTile& tile = tiles[static_cast<size_t>(i)];
-      blockRows(a + pieceOf(m, tileCount, i).begin * lda, lda, tile.rows, b.k, distance, blocked + tile.a);
+      blockRows(a + pieceOf(m, tileCount, i).begin * lda, lda, tile.rows, b.k, distance, to + tile.a);
     });
+  };
+  Product p = productOf(b, c, ldc, epilogue);
+  p.a = blocked;
+  if (b.storage == WeightStorage::Integers) {
+    auto* integers = reinterpret_cast<int16_t*>(blocked);
+    p.integers = integers;
+    blockInto(integers);
+  } else if (isBlockedAsItIs(m, b)) {
+    p.a = a;
+  } else {
+    blockInto(blocked);
   }
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * kBlock;
-  Product p = productOf(b, c, ldc, epilogue);
-  p.a = blocked;
   p.rowStride = kBlock;
   p.steps = steps.data();
   p.stepCount = static_cast<int64_t>(steps.size());
@@ -163,7 +171,7 @@ void packColumns(int64_t k, int64_t n, FunctionRef<void(int64_t, int64_t, float*
 
 int64_t gemmWorkspace(int64_t m, const PackedMatrix& b) {
   const int64_t fixed = wantsFixedRows(m, b) ? fixedRowsBytes(m, paddedDepth(b.k)) : 0;
-  if (m == 1 && b.k % kBlock == 0) return fixed;
+  if (isBlockedAsItIs(m, b)) return fixed;
   return std::max(fixed,
                   (std::min(m, kRowBlock) + kMostTileRows) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float)));
 }

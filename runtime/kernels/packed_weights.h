@@ -14,7 +14,7 @@
 namespace tscompile {
 
 // `panels` panels of `depth` rows of 16 columns. For I8 four rows lie together, as products of bytes want them: a
-// column's four bytes, then the next column's; one f32 scale a column follows the panels.
+// column's four bytes, then the next column's; one f32 scale a column follows the panels. For Integers two rows do.
 struct PackedWeights {
   int64_t panels, depth;
   WeightStorage storage;
@@ -38,8 +38,8 @@ struct PackedWeights {
       auto* to = static_cast<char*>(packed) + panel * panelBytes(depth, storage);
       if (storage == WeightStorage::I8) {
         scaleColumns(packed, panel, row, factors);
-        std::memset(to, 0, static_cast<size_t>(panelBytes(depth, storage)));
       }
+      if (weightBytes(storage) == 1) std::memset(to, 0, static_cast<size_t>(panelBytes(depth, storage)));
       for (int64_t i = 0; i < depth; ++i) {
         float rowValues[kBlock];
         row(panel, i, rowValues);
@@ -65,6 +65,9 @@ struct PackedWeights {
           break;
         case WeightStorage::I8:
           static_cast<int8_t*>(panel)[row / 4 * 4 * kBlock + lane * 4 + row % 4] = toInt8(v * factors[lane]);
+          break;
+        case WeightStorage::Integers:
+          static_cast<int8_t*>(panel)[row / 2 * 2 * kBlock + lane * 2 + row % 2] = static_cast<int8_t>(v);
           break;
       }
     }

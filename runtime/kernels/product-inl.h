@@ -7,6 +7,7 @@
 #endif
 
 #include "runtime/kernels/product.h"
+#include "runtime/kernels/requantize-inl.h"
 #include "runtime/kernels/tile-inl.h"
 
 #include <algorithm>
@@ -101,6 +102,8 @@ inline void convertWeights(const void* panel, WeightStorage storage, const float
       return convertRows<LoadBF16>(panel, nullptr, first, rows, to);
     case WeightStorage::I8:
       return convertRows<LoadI8>(panel, scales, first, rows, to);
+    case WeightStorage::Integers:
+      break;  // never become f32
   }
 }
 
@@ -184,12 +187,23 @@ inline void runPartialTile(int rows, int64_t lanes, Tile t, bool strided) {
   for (int r = 0; r < rows; ++r) std::memcpy(c + r * cRow, result + r * kBlock, bytes);
 }
 
-inline void activateTile(const Product& p, float* c, int rows, int64_t panels, int64_t lanes) {
+// Whether results still have to be changed where they lie.
+inline bool isUnfinished(const Epilogue& e) {
+  return e.factors || (e.activation != Activation::None && !isClamp(e.activation));
+}
+
+inline void finishTile(const Product& p, float* c, int rows, int64_t panel, int64_t panels, int64_t lanes) {
   const Epilogue& e = p.epilogue;
+  if (e.factors) {
+    for (int64_t i = 0; i < panels; ++i)
+      requantizeTile(c + i * p.cPanel, p.cRow, rows, i + 1 < panels ? kBlock : lanes, e.factors + (panel + i) * kBlock,
+                     {e.alpha, e.beta});
+    return;
+  }
   if (p.cPanel == kBlock)
     return activateRows(c, p.cRow, rows, (panels - 1) * kBlock + lanes, e.activation, e.alpha, e.beta);
-  for (int64_t panel = 0; panel < panels; ++panel)
-    activateRows(c + panel * p.cPanel, p.cRow, rows, kBlock, e.activation, e.alpha, e.beta);
+  for (int64_t i = 0; i < panels; ++i)
+    activateRows(c + i * p.cPanel, p.cRow, rows, kBlock, e.activation, e.alpha, e.beta);
 }
 
 // One tile of few rows; false if it is not for this.
@@ -199,8 +213,7 @@ inline bool runFewRows(const Product& p, const RowTile& tile, int64_t panel) {
                    : p.storage == WeightStorage::I8   ? runStored<LoadI8>(p, tile, panel)
                                                       : false;
   if (!ran) return false;
-  if (p.epilogue.activation != Activation::None && !isClamp(p.epilogue.activation))
-    activateTile(p, p.c + tile.c + panel * p.cPanel, tile.rows, kWidePanels, kBlock);
+  if (isUnfinished(p.epilogue)) finishTile(p, p.c + tile.c + panel * p.cPanel, tile.rows, panel, kWidePanels, kBlock);
   return true;
 }
 
@@ -260,8 +273,7 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
       runFullTile<0>(tile.rows, part.panels, t);
     else
       runFullTile<kBlock>(tile.rows, part.panels, t);
-    if (part.last && e.activation != Activation::None && !isClamp(e.activation))
-      activateTile(p, t.c, tile.rows, part.panels, part.lanes);
+    if (part.last && isUnfinished(e)) finishTile(p, t.c, tile.rows, part.panel, part.panels, part.lanes);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/kernels/product.h"
 
+#include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/simd.h"
 
 // Included once per instruction set, in this order.
@@ -40,6 +41,7 @@ int64_t weightBytes(WeightStorage storage) {
     case WeightStorage::BF16:
       return 2;
     case WeightStorage::I8:
+    case WeightStorage::Integers:
       break;
   }
   return 1;
@@ -47,6 +49,7 @@ int64_t weightBytes(WeightStorage storage) {
 
 int64_t panelBytes(int64_t depth, WeightStorage storage) {
   if (storage == WeightStorage::I8) depth = (depth + 3) / 4 * 4;
+  if (storage == WeightStorage::Integers) depth = (depth + 1) / 2 * 2;
   return depth * kBlock * weightBytes(storage);
 }
 
@@ -54,6 +57,7 @@ int maxTileRows() { return TS_SIMD(tileRows)(); }
 
 void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
               int64_t following) {
+  if (p.storage == WeightStorage::Integers) return runIntegerTiles(p, tiles, tileCount, firstPanel, endPanel);
   TS_SIMD(productOfTiles)(p, tiles, tileCount, firstPanel, endPanel, following);
 }
 

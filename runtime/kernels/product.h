@@ -7,9 +7,11 @@
 
 namespace tscompile {
 
-enum class WeightStorage : uint8_t { F32, F16, BF16, I8 };  // I8: one scale per column
+// I8: one scale per column. Integers: weights that are integers of eight bits, for rows of integers of sixteen; their
+// sums are exact as long as they stay within 32 bits.
+enum class WeightStorage : uint8_t { F32, F16, BF16, I8, Integers };
 int64_t weightBytes(WeightStorage storage);
-// Of a panel of 16 columns; I8 has four rows together.
+// Of a panel of 16 columns; I8 has four rows together, Integers two.
 int64_t panelBytes(int64_t depth, WeightStorage storage);
 
 // Rows of a product that lie at one stride, in A and in C.
@@ -20,10 +22,12 @@ struct RowTile {
 
 // c[row, panel * 16 + lane] = epilogue(sum over s, k of a[row + steps[s] + k] * b[panel, s * depth + k, lane]).
 // The last tailSteps steps are only tailDepth deep. B of a panel is contiguous: all steps, then the next panel. I8 has
-// its rows in fours: [row / 4][lane][row % 4].
+// its rows in fours: [row / 4][lane][row % 4], Integers in twos; their steps are even in depth, and bias and result are
+// integers in floats.
 struct Product {
   const float* a;
-  int64_t rowStride;  // floats
+  const int16_t* integers;  // Integers: stands for a
+  int64_t rowStride;        // floats
   const int64_t* steps;
   int64_t stepCount, depth, tailSteps, tailDepth;
   const void* b;

@@ -7,38 +7,12 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/kernels/requantize.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/highway.h>
+#include "runtime/kernels/requantize-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-// body(d, i, load, store) for each vector of `count` floats, the last one under a mask.
-template <class Body>
-HWY_INLINE void overVectors(int64_t count, Body&& body) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    body(
-        d, [&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); },
-        [&](auto v, float* p) HWY_ATTR { hn::StoreU(v, d, p + i); });
-  if (i == count) return;
-  const auto some = hn::FirstN(d, static_cast<size_t>(count - i));
-  body(
-      d, [&](const float* p) HWY_ATTR { return hn::MaskedLoad(some, d, p + i); },
-      [&](auto v, float* p) HWY_ATTR { hn::BlendedStore(v, some, d, p + i); });
-}
-
-template <class D, class V>
-HWY_INLINE V rounded(D d, V x, StepRange range) {
-  const V least = hn::Set(d, range.least);
-  const V step = hn::Min(hn::Max(hn::Round(x), least), hn::Set(d, range.most));
-  return hn::IfThenElse(hn::Lt(x, hn::Set(d, 0x1p63f)), step, least);
-}
 
 void requantizeRun(const float* x, int64_t count, float factor, StepRange range, float* y) {
   overVectors(count, [&](auto d, auto load, auto store)

@@ -43,7 +43,7 @@ void ConvLayer::takeMargin(const Dims& before, const Dims& behind) {
 }
 
 void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
-  storage_ = storage = exactStorage(storage);
+  storage_ = storage = exactStorage(storage, tactic_->integers);
   std::string name = keyOf(fmt::format("{} in {} groups, {}x{}{}", tactic_->name, shape_.groups, shape_.strideHeight,
                                        shape_.strideWidth, form_.name));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
@@ -53,11 +53,7 @@ void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
     return packed;
   });
   if (holdsIntegers()) weight_ = Tensor();
-  // Kernels read the bias of blocked channels in whole blocks.
-  if (!bias.defined() || bias.numel() % kBlock == 0) return;
-  Tensor padded = Tensor::zeros(DType::Float32, Dims{channelBlocks(bias.numel()) * kBlock});
-  std::copy_n(bias.data<float>(), bias.numel(), padded.data<float>());
-  bias = padded;
+  bias = inWholeBlocks(bias);
 }
 
 void FramesLayer::run(Frame& frame) const {

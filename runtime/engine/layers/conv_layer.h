@@ -22,7 +22,9 @@ class ConvLayer : public ProductLayer, public IntegerWeights {
   ConvLayer(const Node* node, const ConvShape& shape, Tensor weight, WeightForm form = {})
       : ProductLayer(node), shape_(shape), weight_(std::move(weight)), form_(std::move(form)) {}
   std::string name() const override { return "conv " + std::string(tactic_ ? tactic_->name : "") + epilogueName(); }
-  size_t workspace() const override { return tactic_ ? static_cast<size_t>(tactic_->workspace(shape_)) : 0; }
+  size_t workspace() const override {
+    return tactic_ ? static_cast<size_t>(tactic_->workspace(shape_, exactStorage(storage_, tactic_->integers))) : 0;
+  }
   double flops() const override { return shape_.flops(); }
   void run(Frame& frame) const override;
 

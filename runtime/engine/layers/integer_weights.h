@@ -1,4 +1,4 @@
-// Of layers whose weights are integers of eight bits, of which float32 products have to be exact.
+// Of layers whose weights are integers, and whose sums have to be exact.
 #pragma once
 
 #include "ir/values/tensor.h"
@@ -9,27 +9,38 @@
 
 namespace tscompile {
 
+// Which arithmetic gives exact sums of products with such weights.
+struct ExactArithmetic {
+  bool floats = false;    // of float32
+  bool integers = false;  // of WeightStorage::Integers: weights of eight bits, sums of 32
+};
+
 class IntegerWeights {
  public:
   virtual ~IntegerWeights() = default;
   // The weights were made of `source`, by which a store knows them; `part` tells which ones. Before they are packed.
-  void holdIntegers(const Tensor& source, std::string_view part) {
+  void holdIntegers(const Tensor& source, std::string_view part, ExactArithmetic exact) {
     source_ = source;
     part_ = part;
+    exact_ = exact;
   }
   bool holdsIntegers() const { return source_.defined(); }
+  ExactArithmetic exactArithmetic() const { return exact_; }
 
  protected:
   const Tensor& sourceOf(const Tensor& weight) const { return holdsIntegers() ? source_ : weight; }
   std::string keyOf(std::string name) const { return name + part_; }
-  // BF16 has all integers of eight bits, and their negatives.
-  WeightStorage exactStorage(WeightStorage wanted) const {
-    return holdsIntegers() && wanted != WeightStorage::F32 ? WeightStorage::BF16 : wanted;
+  // `takesIntegers`: whether the kernel does. Else BF16 has all integers of eight bits, and their negatives.
+  WeightStorage exactStorage(WeightStorage wanted, bool takesIntegers) const {
+    if (!holdsIntegers()) return wanted;
+    if (exact_.integers && takesIntegers) return WeightStorage::Integers;
+    return wanted == WeightStorage::F32 ? wanted : WeightStorage::BF16;
   }
 
  private:
   Tensor source_;
   std::string part_;
+  ExactArithmetic exact_;
 };
 
 }  // namespace tscompile

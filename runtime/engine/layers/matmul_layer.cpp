@@ -15,7 +15,8 @@ void MatmulLayer::run(Frame& frame) const {
 
 void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
   // Few rows wait for the weights: half as many bytes are as exact.
-  storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : storage);
+  storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : storage, true);
+  if (storage == WeightStorage::Integers) bias = inWholeBlocks(bias);
   packed_ = {.k = k_, .n = n_, .storage = storage};
   // One matrix may be used as it is and transposed.
   std::string name = keyOf(fmt::format("matmul {}x{} by {}, {}", k_, n_, rowStride_, columnStride_));

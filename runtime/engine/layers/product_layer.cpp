@@ -1,5 +1,9 @@
 #include "runtime/engine/layers/product_layer.h"
 
+#include "runtime/kernels/layout.h"
+
+#include <algorithm>
+
 namespace tscompile {
 
 Epilogue ProductLayer::epilogueOf(const Frame& frame) const {
@@ -9,6 +13,7 @@ Epilogue ProductLayer::epilogueOf(const Frame& frame) const {
   e.activation = activation;
   e.alpha = alpha;
   e.beta = beta;
+  e.factors = factors.defined() ? factors.data<float>() : nullptr;
   return e;
 }
 
@@ -26,7 +31,14 @@ std::string ProductLayer::epilogueName() const {
     text += isUpper ? static_cast<char>(c - 'A' + 'a') : c;
     first = false;
   }
-  return text;
+  return factors.defined() ? text + "+requantize" : text;
+}
+
+Tensor ProductLayer::inWholeBlocks(const Tensor& columns) {
+  if (!columns.defined() || columns.numel() % kBlock == 0) return columns;
+  Tensor filled = Tensor::zeros(DType::Float32, Dims{channelBlocks(columns.numel()) * kBlock});
+  std::copy_n(columns.data<float>(), columns.numel(), filled.data<float>());
+  return filled;
 }
 
 void ProductLayer::scaleColumns(const Tensor& scale, const Tensor& shift) {

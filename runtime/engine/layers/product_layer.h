@@ -29,6 +29,9 @@ class ProductLayer : public PackedLayer {
   size_t residual = kNoResidual;  // which of the inputs
   Activation activation = Activation::None;
   float alpha = 0, beta = 0;
+  // Of integers, may be undefined: a factor for each column, in whole blocks, by which results are brought to
+  // [alpha, beta] of a grid (Epilogue::factors).
+  Tensor factors;
 
   // Multiplies the columns (channels) by `scale` and adds `shift`; f32, contiguous, as many as columns. Before packing.
   void scaleColumns(const Tensor& scale, const Tensor& shift);
@@ -37,6 +40,8 @@ class ProductLayer : public PackedLayer {
  protected:
   Epilogue epilogueOf(const Frame& frame) const;
   std::string epilogueName() const;
+  // As kernels read values of blocked columns: filled up with zeros.
+  static Tensor inWholeBlocks(const Tensor& columns);
 
   Tensor scale_;  // of the columns, applied when the weights are packed; may be undefined
 };

@@ -62,6 +62,13 @@ void RequantizeLayer::run(Frame& frame) const {
   });
 }
 
+Tensor RequantizeLayer::factorsOf(int64_t columns, int64_t inner) const {
+  if (channels_ > 1 && (channels_ != columns || inner_ != inner)) return {};
+  Tensor all = Tensor::zeros(DType::Float32, Dims{channelBlocks(columns) * kBlock});
+  for (int64_t i = 0; i < columns; ++i) all.data<float>()[i] = factors_[channels_ > 1 ? static_cast<size_t>(i) : 0];
+  return all;
+}
+
 void AddStepsLayer::run(Frame& frame) const {
   const float *x = frame.data<float>(inputs[0]), *y = frame.data<float>(inputs[1]);
   auto* to = frame.data<float>(outputs[0]);

@@ -31,6 +31,10 @@ class RequantizeLayer : public StepLayer {
   RequantizeLayer(const Node* node, std::vector<float> factors, int64_t inner, StepRange range);
   std::string name() const override { return "requantize"; }
   void run(Frame& frame) const override;
+  // Of the columns of a product, of which there are so many and `inner` elements between two; undefined if these are
+  // not what the factors are for.
+  Tensor factorsOf(int64_t columns, int64_t inner) const;
+  StepRange range() const { return range_; }
 
  private:
   std::vector<float> factors_;  // filled up with zeros to whole blocks of channels, unless it is one

@@ -33,7 +33,7 @@ class Trial {
     output_ = floats(blockedSize(shape.batch, shape.outChannels, shape.outHeight() * shape.outWidth()));
     Tensor weights = floats(shape.outChannels * shape.inGroup() * shape.kernelHeight * shape.kernelWidth);
     packed_ = Tensor::empty(DType::UInt8, Dims{tactic.packedBytes(shape, WeightStorage::F32)});
-    workspace_ = Tensor::empty(DType::UInt8, Dims{tactic.workspace(shape)});
+    workspace_ = Tensor::empty(DType::UInt8, Dims{tactic.workspace(shape, WeightStorage::F32)});
     tactic.pack(shape, weights.data<float>(), WeightStorage::F32, packed_.raw());
   }
   // In seconds.
@@ -59,7 +59,7 @@ class Trial {
 };
 
 bool fits(const ConvTactic& t, const ConvShape& shape, const TacticCache& settings) {
-  return t.accepts(shape) && static_cast<size_t>(t.workspace(shape)) <= settings.workspaceLimit;
+  return t.accepts(shape) && static_cast<size_t>(t.workspace(shape, WeightStorage::F32)) <= settings.workspaceLimit;
 }
 
 // By the model. If none keeps to the limits, the one that needs least.
@@ -67,7 +67,8 @@ const ConvTactic& cheapest(const ConvShape& shape, const TacticCache& settings) 
   const ConvTactic *best = nullptr, *smallest = nullptr;
   for (const ConvTactic& t : convTactics()) {
     if (!t.accepts(shape)) continue;
-    if (!smallest || t.workspace(shape) < smallest->workspace(shape)) smallest = &t;
+    if (!smallest || t.workspace(shape, WeightStorage::F32) < smallest->workspace(shape, WeightStorage::F32))
+      smallest = &t;
     if (fits(t, shape, settings) && (!best || t.cost(shape) < best->cost(shape))) best = &t;
   }
   TS_CHECK(smallest);

@@ -13,11 +13,20 @@
 namespace tscompile {
 namespace {
 
-// The cheapest by the model among those that add products and nothing else.
-const ConvTactic& exactTactic(const ConvShape& shape) {
-  const ConvTactic* best = &kIm2colConv;
-  for (const ConvTactic& t : convTactics())
-    if (&t != findConvTactic(kWinogradConv.name) && t.accepts(shape) && t.cost(shape) < best->cost(shape)) best = &t;
+// The cheapest by the model among those that add products and nothing else, and do that exactly.
+const ConvTactic& exactTactic(const ConvShape& shape, ExactArithmetic exact) {
+  constexpr double kIntegersFaster = 2;
+  const ConvTactic* best = nullptr;
+  double least = 0;
+  for (const ConvTactic* t : {&kDirectConv, &kFirstLayerConv, &kDepthwiseConv, &kGroupedConv}) {
+    const bool integers = exact.integers && t->integers;
+    if (!t->accepts(shape) || (!integers && !exact.floats)) continue;
+    const double cost = t->cost(shape) / (integers ? kIntegersFaster : 1);
+    if (best && cost >= least) continue;
+    best = t;
+    least = cost;
+  }
+  TS_CHECK(best);
   return *best;
 }
 
@@ -212,7 +221,7 @@ class LayoutAssigner {
   void convolution(ConvLayer& layer) {
     current_ = layer.node;
     const int threads = options_.threads > 0 ? options_.threads : defaultThreads();
-    layer.setTactic(layer.holdsIntegers() ? exactTactic(layer.shape())
+    layer.setTactic(layer.holdsIntegers() ? exactTactic(layer.shape(), layer.exactArithmetic())
                                           : chooseConvTactic(layer.shape(), options_, threads));
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;

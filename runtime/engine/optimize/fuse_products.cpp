@@ -1,7 +1,9 @@
+#include "runtime/engine/layers/conv_layer.h"
 #include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/product_layer.h"
+#include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
 
@@ -36,7 +38,7 @@ class ProductFuser {
   void extend(size_t i) {
     auto& product = static_cast<ProductLayer&>(*n_.layers[i]);
     auto* integers = dynamic_cast<IntegerWeights*>(&product);
-    if (integers && integers->holdsIntegers()) return;  // sums with what is added would be rounded
+    if (integers && integers->holdsIntegers()) return takeRounding(i, product);  // of sums with what is added as well
     while (product.activation == Activation::None) {
       TensorId t = product.outputs[0];
       size_t next = uses_.soleReader(t);
@@ -54,6 +56,26 @@ class ProductFuser {
       uses_.replace(next, i);
       i = next;
     }
+  }
+
+  // The layer that brings integers to a grid, if it is what follows.
+  void takeRounding(size_t i, ProductLayer& product) {
+    const TensorId t = product.outputs[0];
+    const size_t next = uses_.soleReader(t);
+    if (next == NetworkUses::kNobody || next <= i) return;
+    auto* after = dynamic_cast<RequantizeLayer*>(n_.layers[next].get());
+    if (!after || !uses_.isWhole(t) || !uses_.isWhole(after->outputs[0]) || product.factors.defined()) return;
+    const auto* conv = dynamic_cast<ConvLayer*>(&product);
+    const int64_t inner = conv ? conv->shape().outHeight() * conv->shape().outWidth() : 1;
+    product.factors = after->factorsOf(product.columns(), inner);
+    if (!product.factors.defined()) return;
+    product.alpha = after->range().least;
+    product.beta = after->range().most;
+    const TensorId output = after->outputs[0];
+    uses_.remove(i);
+    product.outputs[0] = output;
+    uses_.add(i);
+    uses_.replace(next, i);
   }
 
   // The input of `layer` that is all of the product's result, with the same sizes as the layer's result; its position.

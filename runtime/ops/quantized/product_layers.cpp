@@ -1,4 +1,4 @@
-// Quantised convolutions and products in engines: float32 products of integers, which are exact below 2^24.
+// Quantised convolutions and products in engines: products of integers, exact in 32 bits, or in float32 below 2^24.
 #include "runtime/engine/layers/integer_weights.h"
 #include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/ops/quantized/product_grid.h"
@@ -11,7 +11,7 @@
 namespace tscompile {
 namespace {
 
-constexpr float kExact = 1 << 24;
+constexpr double kExactFloats = 1 << 24, kExactIntegers = 1u << 31;
 
 // Calls f(channel of the result, weight) for all elements of contiguous weights [out][in / groups]... or, transposed,
 // [in][out / groups]...
@@ -26,22 +26,32 @@ void forEachWeight(const PackedWeight& w, const Tensor& steps, F&& f) {
   }
 }
 
-// Whether every sum of some of the products with inputs in this range, and of the bias, is exact in float32.
-bool isExact(const PackedWeight& w, const Tensor& steps, StepRange range, const std::vector<int64_t>& bias) {
+// In which arithmetic every sum of some of the products with inputs in this range, and of the bias, is exact.
+ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, StepRange range,
+                                const std::vector<int64_t>& bias) {
   std::vector<double> least(bias.size()), most(bias.size());
+  double leastWeight = 0, mostWeight = 0, greatest = 0, greatestBias = 0;
   forEachWeight(w, steps, [&](size_t channel, double v) {
     const double a = v * range.least, b = v * range.most;
     least[channel] += std::min(a, b);
     most[channel] += std::max(a, b);
+    leastWeight = std::min(leastWeight, v);
+    mostWeight = std::max(mostWeight, v);
   });
-  for (size_t c = 0; c < bias.size(); ++c)
-    if (std::max(-least[c], most[c]) + std::abs(static_cast<double>(bias[c])) >= kExact) return false;
-  return true;
+  for (size_t c = 0; c < bias.size(); ++c) {
+    const double own = std::abs(static_cast<double>(bias[c]));
+    greatest = std::max(greatest, std::max(-least[c], most[c]) + own);
+    greatestBias = std::max(greatestBias, own);
+  }
+  const bool areBytes = leastWeight >= -128 && mostWeight <= 127;
+  // The bias is handed over in float32.
+  return {.floats = greatest < kExactFloats,
+          .integers = areBytes && greatest < kExactIntegers && greatestBias < kExactFloats};
 }
 
 // The product with weights that are integers, which nothing may round.
 Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Tensor& x, const Tensor& steps,
-                  const IValue& bias, std::string_view part) {
+                  const IValue& bias, std::string_view part, ExactArithmetic exact) {
   const size_t before = call.network().layers.size();
   const ConvolutionShape& s = w.shape;
   IValue made =
@@ -51,7 +61,7 @@ Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Tensor& 
                                                intList(s.dilation), w.transposed, intList(s.outputPadding), s.groups});
   for (size_t i = before; i < call.network().layers.size(); ++i)
     if (auto* packed = dynamic_cast<IntegerWeights*>(call.network().layers[i].get()))
-      packed->holdIntegers(w.weight, part);
+      packed->holdIntegers(w.weight, part, exact);
   return made.toTensor();
 }
 
@@ -77,12 +87,15 @@ Tensor addSums(const ConvertCall& call, const PackedWeight& w, const Tensor& x, 
   std::copy(bias.begin(), bias.end(), row.data<float>());
   const bool hasBias = std::any_of(bias.begin(), bias.end(), [](int64_t b) { return b != 0; });
   const IValue added = hasBias ? IValue(row) : IValue();
-  if (isExact(w, steps, range, bias)) return addProduct(call, w, x, steps, added, ", of integers");
+  if (ExactArithmetic exact = exactArithmetic(w, steps, range, bias); exact.floats || exact.integers)
+    return addProduct(call, w, x, steps, added, ", of integers", exact);
   const Halves halves = split(steps);
-  if (!isExact(w, halves.low, range, bias) || !isExact(w, halves.high, range, std::vector<int64_t>(bias.size(), 0)))
+  const std::vector<int64_t> none(bias.size(), 0);
+  if (!exactArithmetic(w, halves.low, range, bias).floats || !exactArithmetic(w, halves.high, range, none).floats)
     return {};
-  Tensor low = addProduct(call, w, x, halves.low, added, ", of low halves");
-  Tensor high = addProduct(call, w, x, halves.high, IValue(), ", of high halves");
+  constexpr ExactArithmetic kInFloats{.floats = true};
+  Tensor low = addProduct(call, w, x, halves.low, added, ", of low halves", kInFloats);
+  Tensor high = addProduct(call, w, x, halves.high, IValue(), ", of high halves", kInFloats);
   return call.compute("aten::add.Tensor", {low, high, 16}).toTensor();
 }
 

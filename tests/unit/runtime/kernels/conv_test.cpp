@@ -109,8 +109,8 @@ std::vector<float> run(const ConvTactic& tactic, const ConvCase& t, const Data& 
   const int64_t inArea = s.inHeight * s.inWidth, outArea = s.outHeight() * s.outWidth();
   Buffer in(blockedSize(s.batch, s.inChannels, inArea)), out(blockedSize(s.batch, s.outChannels, outArea));
   Buffer residual(blockedSize(s.batch, s.outChannels, outArea));
-  Buffer packed(tactic.packedBytes(s, t.storage) / 4 + 1), workspace(tactic.workspace(s) / 4 + 1);
-  std::memset(workspace.get(), 0xff, static_cast<size_t>(tactic.workspace(s)));
+  Buffer packed(tactic.packedBytes(s, t.storage) / 4 + 1), workspace(tactic.workspace(s, t.storage) / 4 + 1);
+  std::memset(workspace.get(), 0xff, static_cast<size_t>(tactic.workspace(s, t.storage)));
   tactic.pack(s, data.weights.data(), t.storage, packed.get());
   if (tactic.input == ActivationLayout::Blocked)
     blockWithNan(s.batch, s.inChannels, inArea, data.input, in.get());

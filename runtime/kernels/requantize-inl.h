@@ -1,0 +1,55 @@
+// Rounding of sums to the integers of a quantised tensor, a vector at a time. Included once per instruction set.
+#if defined(TSCOMPILE_REQUANTIZE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TSCOMPILE_REQUANTIZE_INL_H_
+#undef TSCOMPILE_REQUANTIZE_INL_H_
+#else
+#define TSCOMPILE_REQUANTIZE_INL_H_
+#endif
+
+#include "runtime/kernels/requantize.h"
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tscompile {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// body(d, load, store) for each vector of `count` floats, the last one under a mask.
+template <class Body>
+HWY_INLINE void overVectors(int64_t count, Body&& body) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    body(
+        d, [&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); },
+        [&](auto v, float* p) HWY_ATTR { hn::StoreU(v, d, p + i); });
+  if (i == count) return;
+  const auto some = hn::FirstN(d, static_cast<size_t>(count - i));
+  body(
+      d, [&](const float* p) HWY_ATTR { return hn::MaskedLoad(some, d, p + i); },
+      [&](auto v, float* p) HWY_ATTR { hn::BlendedStore(v, some, d, p + i); });
+}
+
+template <class D, class V>
+HWY_INLINE V rounded(D d, V x, StepRange range) {
+  const V least = hn::Set(d, range.least);
+  const V step = hn::Min(hn::Max(hn::Round(x), least), hn::Set(d, range.most));
+  return hn::IfThenElse(hn::Lt(x, hn::Set(d, 0x1p63f)), step, least);
+}
+
+// Rows that lie `distance` floats apart, with a factor for each column.
+HWY_INLINE void requantizeTile(float* x, int64_t distance, int64_t rows, int64_t columns, const float* factors,
+                               StepRange range) {
+  for (int64_t r = 0; r < rows; ++r, x += distance)
+    overVectors(columns, [&](auto d, auto load, auto store)
+                             HWY_ATTR { store(rounded(d, hn::Mul(load(x), load(factors)), range), x); });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tscompile
+HWY_AFTER_NAMESPACE();
+
+#endif
