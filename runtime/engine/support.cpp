@@ -155,7 +155,7 @@ Verdict ofOperator(const Node& node, const Operator& op) {
     return {Reason::NoOp, name + " has no shape function: an engine cannot plan for what it gives",
             "a shape function in its record (docs/adding_an_operator.md)"};
   for (const Use& u : node.inputs()) {
-    if (!u.value->type()->isTensor()) continue;
+    if (!u.value->type()->isTensor() || def.scalar) continue;  // what is asked of tensors is asked of any
     DType d = u.value->type()->tensor().dtype;
     const DTypeSet& dtypes = op.quantized() && isQuantized(d) ? op.quantized()->dtypes : def.dtypes;
     if (d != DType::Undefined && !dtypes.empty() && !dtypes.contains(d))

@@ -190,6 +190,7 @@ void enterUnit(const Bands& bands, Product& p, const PackedWeights& weights, con
   if (p.epilogue.residual) p.epilogue.residual += at;
   if (p.epilogue.bias) p.epilogue.bias += panel * kBlock;
   if (p.epilogue.factors) p.epilogue.factors += panel * kBlock;
+  if (p.epilogue.integerBias) p.epilogue.integerBias += panel * kBlock;
 }
 
 void readFrom(Product& p, const float* a) { p.a = a; }

@@ -21,6 +21,7 @@ struct Epilogue {
   // For sums that stand for integers, or null: a factor for each column, in full blocks of kBlock. The result is
   // rounded(sum * factor) within [alpha, beta] (requantize.h); there is neither residual nor activation.
   const float* factors = nullptr;
+  const int32_t* integerBias = nullptr;  // of products of integers, in the place of bias; in full blocks
 };
 
 // Those that are two instructions on registers.

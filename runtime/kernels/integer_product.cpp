@@ -47,7 +47,9 @@ HWY_NOINLINE void integerTile(const Product& p, const RowTile& tile, int64_t pan
 #pragma GCC unroll 16
   for (int v = 0; v < kSums; ++v) {
     const int64_t column = (panel + v / kVectors) * kBlock + (v % kVectors) * kLanes;
-    const auto start = e.bias ? hn::ConvertTo(d32, hn::LoadU(d, e.bias + column)) : hn::Zero(d32);
+    const auto start = e.integerBias ? hn::LoadU(d32, e.integerBias + column)
+                       : e.bias      ? hn::ConvertTo(d32, hn::LoadU(d, e.bias + column))
+                                     : hn::Zero(d32);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) sum[r][v] = start;
   }

@@ -14,6 +14,7 @@ Epilogue ProductLayer::epilogueOf(const Frame& frame) const {
   e.alpha = alpha;
   e.beta = beta;
   e.factors = factors.defined() ? factors.data<float>() : nullptr;
+  e.integerBias = integerBias.defined() ? integerBias.data<int32_t>() : nullptr;
   return e;
 }
 

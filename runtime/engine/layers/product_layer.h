@@ -32,6 +32,7 @@ class ProductLayer : public PackedLayer {
   // Of integers, may be undefined: a factor for each column, in whole blocks, by which results are brought to
   // [alpha, beta] of a grid (Epilogue::factors).
   Tensor factors;
+  Tensor integerBias;  // int32 in whole blocks, of what float32 does not hold; stands for `bias`, may be undefined
 
   // Multiplies the columns (channels) by `scale` and adds `shift`; f32, contiguous, as many as columns. Before packing.
   void scaleColumns(const Tensor& scale, const Tensor& shift);

@@ -1,6 +1,8 @@
 // Quantised convolutions and products in engines: products of integers, exact in 32 bits, or in float32 below 2^24.
 #include "runtime/engine/layers/integer_weights.h"
+#include "runtime/engine/layers/product_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
+#include "runtime/kernels/layout.h"
 #include "runtime/ops/quantized/product_grid.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/quantized.h"
@@ -30,7 +32,7 @@ void forEachWeight(const PackedWeight& w, const Tensor& steps, F&& f) {
 ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, StepRange range,
                                 const std::vector<int64_t>& bias) {
   std::vector<double> least(bias.size()), most(bias.size());
-  double leastWeight = 0, mostWeight = 0, greatest = 0, greatestBias = 0;
+  double leastWeight = 0, mostWeight = 0, greatest = 0;
   forEachWeight(w, steps, [&](size_t channel, double v) {
     const double a = v * range.least, b = v * range.most;
     least[channel] += std::min(a, b);
@@ -38,30 +40,42 @@ ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, Step
     leastWeight = std::min(leastWeight, v);
     mostWeight = std::max(mostWeight, v);
   });
-  for (size_t c = 0; c < bias.size(); ++c) {
-    const double own = std::abs(static_cast<double>(bias[c]));
-    greatest = std::max(greatest, std::max(-least[c], most[c]) + own);
-    greatestBias = std::max(greatestBias, own);
-  }
+  for (size_t c = 0; c < bias.size(); ++c)
+    greatest = std::max(greatest, std::max(-least[c], most[c]) + std::abs(static_cast<double>(bias[c])));
   const bool areBytes = leastWeight >= -128 && mostWeight <= 127;
-  // The bias is handed over in float32.
-  return {.floats = greatest < kExactFloats,
-          .integers = areBytes && greatest < kExactIntegers && greatestBias < kExactFloats};
+  return {.floats = greatest < kExactFloats, .integers = areBytes && greatest < kExactIntegers};
+}
+
+// A bias of each channel for each column, of which a transposed convolution has several a channel.
+Tensor columnBias(const std::vector<int64_t>& bias, int64_t columns) {
+  Tensor all = Tensor::zeros(DType::Int32, Dims{channelBlocks(columns) * kBlock});
+  for (int64_t i = 0; i < columns; ++i)
+    all.data<int32_t>()[i] =
+        static_cast<int32_t>(bias[static_cast<size_t>(i * static_cast<int64_t>(bias.size()) / columns)]);
+  return all;
 }
 
 // The product with weights that are integers, which nothing may round.
 Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Tensor& x, const Tensor& steps,
-                  const IValue& bias, std::string_view part, ExactArithmetic exact) {
+                  const std::vector<int64_t>& bias, std::string_view part, ExactArithmetic exact) {
+  const bool hasBias = std::any_of(bias.begin(), bias.end(), [](int64_t b) { return b != 0; });
+  Tensor row = Tensor::empty(DType::Float32, Dims{static_cast<int64_t>(bias.size())});
+  std::copy(bias.begin(), bias.end(), row.data<float>());
+  const IValue added = hasBias && exact.floats ? IValue(row) : IValue();
   const size_t before = call.network().layers.size();
   const ConvolutionShape& s = w.shape;
   IValue made =
       s.stride.empty()
-          ? call.compute("aten::linear", {x, steps, bias})
-          : call.compute("aten::convolution", {x, steps, bias, intList(s.stride), intList(s.padding),
+          ? call.compute("aten::linear", {x, steps, added})
+          : call.compute("aten::convolution", {x, steps, added, intList(s.stride), intList(s.padding),
                                                intList(s.dilation), w.transposed, intList(s.outputPadding), s.groups});
-  for (size_t i = before; i < call.network().layers.size(); ++i)
-    if (auto* packed = dynamic_cast<IntegerWeights*>(call.network().layers[i].get()))
-      packed->holdIntegers(w.weight, part, exact);
+  for (size_t i = before; i < call.network().layers.size(); ++i) {
+    auto* product = dynamic_cast<ProductLayer*>(call.network().layers[i].get());
+    auto* packed = dynamic_cast<IntegerWeights*>(product);
+    if (!packed) continue;
+    packed->holdIntegers(w.weight, part, exact);
+    if (hasBias && !exact.floats) product->integerBias = columnBias(bias, product->columns());
+  }
   return made.toTensor();
 }
 
@@ -83,19 +97,16 @@ Halves split(const Tensor& steps) {
 Tensor addSums(const ConvertCall& call, const PackedWeight& w, const Tensor& x, StepRange range,
                const std::vector<int64_t>& bias) {
   if (w.weight.numel() == 0) return {};
-  Tensor steps = stepsOf(w.weight), row = Tensor::empty(DType::Float32, Dims{static_cast<int64_t>(bias.size())});
-  std::copy(bias.begin(), bias.end(), row.data<float>());
-  const bool hasBias = std::any_of(bias.begin(), bias.end(), [](int64_t b) { return b != 0; });
-  const IValue added = hasBias ? IValue(row) : IValue();
+  Tensor steps = stepsOf(w.weight);
   if (ExactArithmetic exact = exactArithmetic(w, steps, range, bias); exact.floats || exact.integers)
-    return addProduct(call, w, x, steps, added, ", of integers", exact);
+    return addProduct(call, w, x, steps, bias, ", of integers", exact);
   const Halves halves = split(steps);
   const std::vector<int64_t> none(bias.size(), 0);
   if (!exactArithmetic(w, halves.low, range, bias).floats || !exactArithmetic(w, halves.high, range, none).floats)
     return {};
   constexpr ExactArithmetic kInFloats{.floats = true};
-  Tensor low = addProduct(call, w, x, halves.low, added, ", of low halves", kInFloats);
-  Tensor high = addProduct(call, w, x, halves.high, IValue(), ", of high halves", kInFloats);
+  Tensor low = addProduct(call, w, x, halves.low, bias, ", of low halves", kInFloats);
+  Tensor high = addProduct(call, w, x, halves.high, none, ", of high halves", kInFloats);
   return call.compute("aten::add.Tensor", {low, high, 16}).toTensor();
 }
 

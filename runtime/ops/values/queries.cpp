@@ -200,11 +200,8 @@ constexpr const char* kNever[] = {
 }  // namespace
 
 void registerQueriesOps(OpRegistry& ops) {
-  auto add = [&](const char* schema, ScalarFunction f, TraitSet traits) {
-    ops.add({.schema = schema, .scalar = f, .dtypes = {}, .traits = traits});  // of tensors of any dtype
-  };
-  for (const Query& q : kQueries) add(q.schema, q.f, q.traits);
-  for (const char* schema : kNever) add(schema, always<false>, kReads);
+  for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f, .traits = q.traits});
+  for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>, .traits = kReads});
   ops.add({.schema = "aten::_shape_as_tensor",
            .infer = inferShapeAsTensor,
            .kernel = shapeAsTensorKernel,

@@ -45,6 +45,7 @@ struct Buffer {
 double weightStored(float v, WeightStorage storage, double scale) {
   switch (storage) {
     case WeightStorage::F32:
+    case WeightStorage::Integers:
       return v;
     case WeightStorage::F16:
       return static_cast<float>(Half(v));
@@ -153,7 +154,54 @@ void checkConv(const ConvCase& t, double tolerance = 3e-5) {
   }
 }
 
+// Integers of up to nine bits and weights of eight, brought to a grid by a factor for each channel: exact.
+void checkIntegers(const ConvShape& s) {
+  Data data(s);
+  auto toIntegers = [](std::vector<float>& values, float most) {
+    for (float& v : values) v = std::clamp(std::nearbyint(v * most), -most, most);
+  };
+  toIntegers(data.input, 255);
+  toIntegers(data.weights, 127);
+  toIntegers(data.bias, 1 << 20);
+  std::vector<double> sums = reference({s}, data);
+  std::vector<float> factors(static_cast<size_t>(channelBlocks(s.outChannels) * kBlock));
+  for (size_t c = 0; c < factors.size(); ++c) factors[c] = 1e-3f * static_cast<float>(c % 7 + 1);
+  for (const ConvTactic* tactic : {&kDirectConv, &kFirstLayerConv, &kDepthwiseConv, &kGroupedConv}) {
+    if (!tactic->accepts(s)) continue;
+    SCOPED_TRACE(testing::Message() << tactic->name << ": " << s.inChannels << 'x' << s.inHeight << 'x' << s.inWidth
+                                    << " -> " << s.outChannels << ", kernel " << s.kernelHeight << " stride "
+                                    << s.strideHeight << " pad " << s.padLeft << " groups " << s.groups);
+    ConvCase t{s};
+    t.storage = tactic->integers ? WeightStorage::Integers : WeightStorage::F32;
+    std::vector<float> got = run(*tactic, t, data, 1);
+    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(sums[i])) << i;
+    t.epilogue.factors = factors.data();
+    t.epilogue.alpha = -100;
+    t.epilogue.beta = 155;
+    got = run(*tactic, t, data, 2);
+    const int64_t area = s.outHeight() * s.outWidth();
+    for (size_t i = 0; i < got.size(); ++i) {
+      const float factor = factors[static_cast<size_t>(static_cast<int64_t>(i) / area % s.outChannels)];
+      ASSERT_EQ(got[i], std::clamp(std::nearbyint(static_cast<float>(sums[i]) * factor), -100.0f, 155.0f)) << i;
+    }
+  }
+}
+
 }  // namespace
+
+TEST(EngineConv, IntegersAreExact) {
+  atEachSimdLevel([] {
+    for (int64_t kernel : {1, 3})
+      for (int64_t stride : {1, 2})
+        for (int64_t channels : {1, 3, 7, 16, 24, 35})
+          checkIntegers(shapeOf(2, channels, 9, 11, 37, kernel, stride, 1));
+    for (int64_t width : {1, 5, 6, 7, 13, 14, 15, 29}) checkIntegers(shapeOf(1, 32, 2, width, 48, 1));
+    for (int64_t groups : {2, 6, 12, 24}) checkIntegers(shapeOf(1, 24, 7, 9, 24, 3, 1, 1, groups));
+    checkIntegers(shapeOf(1, 3, 15, 15, 18, 3, 2, 3, 1, 3));
+    checkIntegers(shapeOf(2, 17, 15, 15, 18, 3, 1, 2, 1, 2));
+    checkIntegers(shapeOf(1, 64, 14, 14, 64, 3, 1, 1));
+  });
+}
 
 TEST(EngineConv, KernelsStridesAndPadding) {
   atEachSimdLevel([] {

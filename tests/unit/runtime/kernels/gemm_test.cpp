@@ -1,7 +1,10 @@
 #include "runtime/kernels/gemm.h"
 
 #include "ir/values/dtype.h"
+#include "runtime/kernels/simd.h"
 #include "tests/support/engine_reference.h"
+
+#include <array>
 
 namespace tscompile::test {
 namespace {
@@ -18,6 +21,7 @@ struct GemmCase {
 double stored(float value, WeightStorage storage, double scale) {
   switch (storage) {
     case WeightStorage::F32:
+    case WeightStorage::Integers:
       return value;
     case WeightStorage::F16:
       return static_cast<float>(Half(value));
@@ -176,6 +180,46 @@ TEST(EngineGemm, RowsOfInt8WeightsOfAnySize) {
         EXPECT_EQ(std::isnan(c[j]), std::isnan(odd));
         EXPECT_NEAR(c[n + j], want[j], 2e-5);
       }
+    }
+  });
+}
+
+// Sums that float32 does not hold; biases that it does not hold either.
+TEST(EngineGemm, IntegersAreExact) {
+  atEachSimdLevel([] {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 40, 16}, {1, 17, 1}, {3, 5, 35}, {7, 64, 300}, {30, 33, 5000}}) {
+      SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k);
+      std::vector<float> a = randomFloats(m * k, 1), b = randomFloats(k * n, 2),
+                         factors(static_cast<size_t>(n + kBlock));
+      for (float& v : a) v = std::nearbyint(v * 55 + 200);
+      for (float& v : b) v = std::nearbyint(v * 28 + 99);
+      std::vector<int32_t> bias(factors.size());
+      for (size_t j = 0; j < factors.size(); ++j) {
+        bias[j] = static_cast<int32_t>(j) * 1234567 + 1;
+        factors[j] = 1e-7f * static_cast<float>(j + 1);
+      }
+      std::vector<char> packed(static_cast<size_t>(packedBytes(k, n, WeightStorage::Integers)));
+      packMatrix(k, n, b.data(), n, 1, WeightStorage::Integers, packed.data());
+      PackedMatrix matrix{k, n, WeightStorage::Integers, packed.data()};
+      std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(m, matrix)));
+      std::vector<float> sums(static_cast<size_t>(m * n)), rounded(sums.size());
+      Epilogue e;
+      e.integerBias = bias.data();
+      gemm(m, a.data(), k, matrix, sums.data(), n, e, workspace.data(), 2);
+      e.factors = factors.data();
+      e.alpha = 0;
+      e.beta = 255;
+      gemm(m, a.data(), k, matrix, rounded.data(), n, e, workspace.data(), 1);
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          int64_t sum = bias[static_cast<size_t>(j)];
+          for (int64_t p = 0; p < k; ++p)
+            sum += static_cast<int64_t>(a[static_cast<size_t>(i * k + p)] * b[static_cast<size_t>(p * n + j)]);
+          const auto at = static_cast<size_t>(i * n + j);
+          ASSERT_EQ(sums[at], static_cast<float>(sum));
+          const float wanted = std::nearbyint(static_cast<float>(sum) * factors[static_cast<size_t>(j)]);
+          ASSERT_EQ(rounded[at], std::clamp(wanted, 0.0f, 255.0f));
+        }
     }
   });
 }
