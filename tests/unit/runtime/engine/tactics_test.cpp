@@ -53,7 +53,8 @@ TEST(Tactics, KeepToTheirWorkspace) {
     options.tactics->timingRuns = 1;
     options.tactics->workspaceLimit = static_cast<size_t>(t.workspace(kShape, WeightStorage::F32));
     const ConvTactic& chosen = chooseConvTactic(kShape, options, 1);
-    EXPECT_LE(chosen.workspace(kShape, WeightStorage::F32), t.workspace(kShape, WeightStorage::F32)) << chosen.name << " instead of " << t.name;
+    EXPECT_LE(chosen.workspace(kShape, WeightStorage::F32), t.workspace(kShape, WeightStorage::F32))
+        << chosen.name << " instead of " << t.name;
   }
   // What every shape needs is there whatever the limit.
   EngineOptions none = withCache(false);
