@@ -15,6 +15,7 @@ import zipfile
 from collections import namedtuple
 
 import torch
+import torch.ao.quantization.fx._decomposed  # noqa: F401 torch.ops.quantized_decomposed
 from torch import nn
 from torch._higher_order_ops import map as map_rows, scan, while_loop
 from torch.export import Dim
@@ -133,6 +134,26 @@ class Heads(nn.Module):
         return nn.functional.scaled_dot_product_attention(q, q, q).transpose(1, 2).view(2, 3, 4)
 
 
+class Quantized(nn.Module):
+    """As torchao's convert_pt2e writes a quantised layer, the result brought to a grid that each run chooses."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.tensor([[100, -128, 3], [-7, 55, 127]], dtype=torch.int8))
+        self.register_buffer("scales", torch.tensor([0.01, 0.025]))
+        self.register_buffer("zeros", torch.tensor([0, 2]))
+
+    def forward(self, x):
+        q = torch.ops.quantized_decomposed
+        grid = (0.05, 30, 0, 255, torch.uint8)
+        x = q.dequantize_per_tensor(q.quantize_per_tensor(x, *grid), *grid)
+        w = q.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -128, 127, torch.int8)
+        y = nn.functional.linear(x, w)
+        scale, zero = q.choose_qparams.tensor(y, -128, 127, 2 ** -23, torch.int8)
+        chosen = (scale, zero, -128, 127, torch.int8)
+        return q.dequantize_per_tensor.tensor(q.quantize_per_tensor.tensor(y, *chosen), *chosen)
+
+
 def scene(module, args, kwargs=None, dynamic=None, decomposed=False):
     torch.manual_seed(0)
     return module().eval(), args, kwargs or {}, dynamic, decomposed
@@ -159,6 +180,7 @@ SCENES = {
     "mixed": scene(Mixed, (x22, x22 / 3)),
     "solved": scene(Solved, (x22,), decomposed=True),
     "numbered": scene(Numbered, ({1: x22, 2: x22 + 1},)),
+    "quantized": scene(Quantized, (x43,)),
     "heads": scene(Heads, (torch.cos(torch.arange(24.0)).reshape(2, 3, 4),)),
 }
 

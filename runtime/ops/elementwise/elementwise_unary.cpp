@@ -1,4 +1,5 @@
 // Element-wise functions of one tensor: signs, rounding, powers, exponentials, logarithms, trigonometry.
+#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
@@ -141,6 +142,25 @@ void nanToNumKernel(KernelCall& call) {
       return x != x ? T(nan) : x == kInfinity ? T(high) : x == -kInfinity ? T(low) : x;
     }
   });
+}
+
+int nanToNumSteps(StepBuilder& b) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (b.call().spec().dtype != DType::Float32) return b.fail(kNotF32);
+  const double most = largestNumber(DType::Float32);
+  auto given = [&](size_t i, double otherwise) { return b.constant(b.call().isNone(i) ? otherwise : b.number(i)); };
+  const int x = b.value(0);
+  const int known = b.step(PointwiseOp::Where, b.step(PointwiseOp::IsNan, x), given(1, 0), x);
+  const int isHigh = b.step(PointwiseOp::Eq, x, b.constant(kInfinity));
+  const int low =
+      b.step(PointwiseOp::Where, b.step(PointwiseOp::Eq, x, b.constant(-kInfinity)), given(3, -most), known);
+  return b.step(PointwiseOp::Where, isHigh, given(2, most), low);
+}
+
+// The absolute value beside infinity.
+template <PointwiseOp kOp>
+int besideInfinity(StepBuilder& b) {
+  return b.step(kOp, b.step(PointwiseOp::Abs, b.value(0)), b.constant(std::numeric_limits<double>::infinity()));
 }
 
 // ---- two results ----
@@ -348,14 +368,17 @@ void registerPredicates(OpRegistry& ops) {
   };
   predicate("aten::isnan", unaryKernel<kNumbers, [](auto x) { return isNan(x); }>, kAllTypes,
             convertPointwise<PointwiseOp::IsNan>);
-  predicate("aten::isinf", unaryKernel<kNumbers, [](auto x) { return isInf(x); }>, kAllTypes);
-  predicate("aten::isfinite", unaryKernel<kNumbers, [](auto x) { return isFinite(x); }>, kAllTypes);
+  predicate("aten::isinf", unaryKernel<kNumbers, [](auto x) { return isInf(x); }>, kAllTypes,
+            convertPointwise<besideInfinity<PointwiseOp::Eq>>);
+  predicate("aten::isfinite", unaryKernel<kNumbers, [](auto x) { return isFinite(x); }>, kAllTypes,
+            convertPointwise<besideInfinity<PointwiseOp::Lt>>);
   predicate("aten::isposinf", unaryKernel<kReals, [](auto x) { return isInf(x) && 0 < x; }>, kRealAndBool);
   predicate("aten::isneginf", unaryKernel<kReals, [](auto x) { return isInf(x) && x < 0; }>, kRealAndBool);
   predicate("aten::isreal", unaryKernel<kNumbers, [](auto x) { return std::imag(x) == 0; }>, kAllTypes);
   ops.add({.schema = "aten::nan_to_num",
            .infer = inferSameAsSelf,
            .kernel = nanToNumKernel,
+           .convert = convertPointwise<nanToNumSteps>,
            .inplace = InPlace::Direct,
            .traits = kElementwise});
 }
