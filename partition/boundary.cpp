@@ -47,6 +47,8 @@ class BorderFinder {
       markInside(n);
       needAll(n, s);
     }
+    // One result of a node was asked for as it is, then another made the node be computed anew.
+    std::erase_if(s.inputs, [&](const Value* v) { return v->node() && inSegment_[v->node()] == mark_; });
     std::sort(s.recomputed.begin(), s.recomputed.end(),
               [&](const Node* a, const Node* b) { return place_[a] < place_[b]; });
   }
