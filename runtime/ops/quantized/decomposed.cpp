@@ -120,8 +120,7 @@ void quantizeByGrid(Call& call) {
 template <class Call>
 void dequantizeByGrid(Call& call) {
   Math m(call);
-  IValue x =
-      m.to(call.argument(0), call.isNone(6) ? IValue(static_cast<int64_t>(DType::Float32)) : call.argument(6));
+  IValue x = m.to(call.argument(0), call.isNone(6) ? IValue(static_cast<int64_t>(DType::Float32)) : call.argument(6));
   IValue steps = m.sub(x, inFloat(call, numberAt(call, 2)));
   IValue made = m.mul(steps, inFloat(call, numberAt(call, 1)));
   call.setResult(0, call.isNone(6) ? made : m.to(made, call.argument(6)));
