@@ -17,31 +17,16 @@
 #define HWY_TARGET_INCLUDE "runtime/kernels/recurrent.cpp"
 #include <hwy/foreach_target.h>
 #include "runtime/kernels/simd_math-inl.h"
+#include "runtime/kernels/vectors-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-// body(load, store) over `count` lanes, a vector at a time: load(p) is the part of a row, store(v, p) writes it.
-template <class Body>
-HWY_INLINE void overLanes(int64_t count, Body&& body) {
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    body([&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); },
-         [&](auto v, float* p) HWY_ATTR { hn::StoreU(v, d, p + i); });
-  if (i == count) return;
-  const auto some = hn::FirstN(d, static_cast<size_t>(count - i));
-  body([&](const float* p) HWY_ATTR { return hn::MaskedLoad(some, d, p + i); },
-       [&](auto v, float* p) HWY_ATTR { hn::BlendedStore(v, some, d, p + i); });
-}
-
 // One step of one sequence: x is the input's part of the gates, g that of the state; h and c become the new state.
 void cellStep(RecurrentCell cell, const float* x, const float* g, int64_t size, float* h, float* c) {
-  const hn::ScalableTag<float> d;
-  overLanes(size, [&](auto&& load, auto&& store) HWY_ATTR {
+  overVectors(size, [&](auto d, auto&& load, auto&& store) HWY_ATTR {
     auto gate = [&](int64_t i) HWY_ATTR { return hn::Add(load(x + i * size), load(g + i * size)); };
     switch (cell) {
       case RecurrentCell::Lstm: {

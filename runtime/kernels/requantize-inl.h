@@ -7,31 +7,13 @@
 #endif
 
 #include "runtime/kernels/requantize.h"
-
-#include <hwy/highway.h>
+#include "runtime/kernels/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-// body(d, load, store) for each vector of `count` floats, the last one under a mask.
-template <class Body>
-HWY_INLINE void overVectors(int64_t count, Body&& body) {
-  const hn::ScalableTag<float> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    body(
-        d, [&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); },
-        [&](auto v, float* p) HWY_ATTR { hn::StoreU(v, d, p + i); });
-  if (i == count) return;
-  const auto some = hn::FirstN(d, static_cast<size_t>(count - i));
-  body(
-      d, [&](const float* p) HWY_ATTR { return hn::MaskedLoad(some, d, p + i); },
-      [&](auto v, float* p) HWY_ATTR { hn::BlendedStore(v, some, d, p + i); });
-}
 
 template <class D, class V>
 HWY_INLINE V rounded(D d, V x, StepRange range) {
