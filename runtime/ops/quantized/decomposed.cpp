@@ -48,12 +48,14 @@ Dims sizesOf(const Tensor& t) { return Dims(t.sizes()); }
 
 // ---- shapes ----
 
-template <size_t kDType>
+// Grids of a tensor and of a channel are for what computes in float32; those of a token and a group for float64 too.
+enum class Widest { Float32, Float64 };
+template <size_t kDType, Widest kWidest>
 void inferToSteps(InferCall& call) {
   const TensorInfo x = call.tensor(0);
   call.require(x.dtype == DType::Undefined || x.dtype == DType::Float32 || x.dtype == DType::Float16 ||
-                   x.dtype == DType::BFloat16 || x.dtype == DType::Float64,
-               "expected numbers to quantise, not {}", pythonName(x.dtype));
+                   x.dtype == DType::BFloat16 || (kWidest == Widest::Float64 && x.dtype == DType::Float64),
+               "Expecting input to have dtype torch.float32, but got dtype: torch.{}", pythonName(x.dtype));
   call.result(x, call.dtypeOr(kDType, DType::Undefined));
 }
 template <size_t kDType, size_t kOut>
@@ -107,7 +109,7 @@ IValue inFloat(const Call& call, const IValue& number) {
 template <class Call>
 void quantizeByGrid(Call& call) {
   Math m(call);
-  IValue x = call.tensor(0).dtype() == DType::Float64 ? call.argument(0) : m.to(call.argument(0), DType::Float32);
+  IValue x = m.to(call.argument(0), DType::Float32);
   IValue steps = m.one("aten::round", m.mul(x, inverseOf(call, numberAt(call, 1))));
   IValue moved = m.add(steps, inFloat(call, numberAt(call, 2)));
   if (!call.argument(3).isTensor())
@@ -295,7 +297,7 @@ void registerQuantizedDecomposedOps(OpRegistry& ops) {
                                         "quantized_decomposed::quantize_per_tensor.tensor",
                                         "quantized_decomposed::quantize_per_tensor.tensor2"};
   for (std::string_view schema : kQuantize)
-    add(schema, inferToSteps<5>, quantizeByGrid<KernelCall>, quantizeByGrid<ConvertCall>);
+    add(schema, inferToSteps<5, Widest::Float32>, quantizeByGrid<KernelCall>, quantizeByGrid<ConvertCall>);
   const std::string_view kDequantize[] = {"quantized_decomposed::dequantize_per_tensor",
                                           "quantized_decomposed::dequantize_per_tensor.tensor",
                                           "quantized_decomposed::dequantize_per_tensor.tensor2"};
@@ -305,7 +307,7 @@ void registerQuantizedDecomposedOps(OpRegistry& ops) {
       chooseGrid<false, ConvertCall>);
   add("quantized_decomposed::choose_qparams_symmetric.tensor", inferGrid, chooseGrid<true, KernelCall>,
       chooseGrid<true, ConvertCall>);
-  add("quantized_decomposed::quantize_per_channel", inferToSteps<6>, quantizeChannels<KernelCall>,
+  add("quantized_decomposed::quantize_per_channel", inferToSteps<6, Widest::Float32>, quantizeChannels<KernelCall>,
       quantizeChannels<ConvertCall>);
   add("quantized_decomposed::dequantize_per_channel", inferToNumbers<6, 7>, dequantizeChannels<KernelCall>,
       dequantizeChannels<ConvertCall>);
@@ -317,7 +319,7 @@ void registerQuantizedDecomposedOps(OpRegistry& ops) {
                                   "quantized_decomposed::_choose_qparams_per_token_asymmetric_impl"})
     add(schema, inferTokenGrid<DType::Float64, DType::Int64>, chooseTokenGridWithZero<KernelCall>,
         chooseTokenGridWithZero<ConvertCall>);
-  add("quantized_decomposed::quantize_per_token", inferToSteps<5>, quantizeTokens<KernelCall>,
+  add("quantized_decomposed::quantize_per_token", inferToSteps<5, Widest::Float64>, quantizeTokens<KernelCall>,
       quantizeTokens<ConvertCall>);
   add("quantized_decomposed::dequantize_per_token", inferToNumbers<5, 6>, dequantizeTokens<KernelCall>,
       dequantizeTokens<ConvertCall>);
