@@ -147,6 +147,12 @@ bool ValueReader::readWord(IValue& out) {
     out = false;
   } else if (word == "None" || word == "null") {
     out.reset();
+  } else if (word == "torch" && c_.take('.')) {
+    const std::string_view name = c_.takeWord();
+    const std::optional<DType> dtype = dtypeFromName(name);
+    if (!dtype || pythonName(*dtype) != name)
+      return c_.fail(begin, fmt::format("'torch.{}' is no dtype", abbreviate(name, 40)));
+    out = static_cast<int64_t>(*dtype);
   } else if (word.empty()) {
     return c_.expected("a value");
   } else {

@@ -142,6 +142,7 @@ class Emitter {
   Value* emitList(const Expr& e, TypePtr hint);
   Value* emitTuple(const Expr& e, TypePtr hint);
   Value* emitDict(const Expr& e, TypePtr hint);
+  Value* emitEntry(const Expr& e, const TypePtr& wanted, TypePtr& common, const char* mismatch);
   Value* emitComprehension(const Expr& e, TypePtr hint);
   Value* emitFormat(const Expr& e);
   Value* emitSubscript(const Expr& e, TypePtr hint);

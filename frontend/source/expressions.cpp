@@ -381,19 +381,23 @@ Value* Emitter::emitTuple(const Expr& e, TypePtr hint) {
   return tuple(parts);
 }
 
+// An item of a list or dict: of the type that is asked for, or of the one that it has in common with those before it.
+Value* Emitter::emitEntry(const Expr& e, const TypePtr& wanted, TypePtr& common, const char* mismatch) {
+  Value* v = value(e, wanted);
+  if (wanted) v = converted(v, wanted, true);
+  TypePtr type = withoutRefinement(v->type());
+  common = wanted ? (isSubtype(v->type(), wanted) ? wanted : nullptr) : common ? unifyTypes(common, type) : type;
+  if (!common) fail(mismatch);
+  return v;
+}
+
 Value* Emitter::emitList(const Expr& e, TypePtr hint) {
   if (hint && hint->is(TypeKind::Optional)) hint = hint->element();
   TypePtr element = hint && hint->is(TypeKind::List) ? hint->element() : nullptr;
   std::vector<Value*> parts;
   TypePtr common = nullptr;
-  for (const Expr* i : e.items) {
-    Value* v = value(*i, element);
-    TypePtr t = withoutRefinement(v->type());
-    if (element) v = converted(v, element, true);
-    common = element ? (isSubtype(v->type(), element) ? element : nullptr) : common ? unifyTypes(common, t) : t;
-    if (!common) fail("the elements of a list have different types");
-    parts.push_back(v);
-  }
+  for (const Expr* i : e.items)
+    parts.push_back(emitEntry(*i, element, common, "the elements of a list have different types"));
   Value* list = insert(sym::ListConstruct, parts)->output();
   list->setType(listType(element ? element : common ? common : types().tensor));
   if (parts.empty() && !element) emptyLists_.insert(list);
@@ -401,19 +405,15 @@ Value* Emitter::emitList(const Expr& e, TypePtr hint) {
 }
 
 Value* Emitter::emitDict(const Expr& e, TypePtr hint) {
-  TypePtr key = nullptr, held = nullptr;
+  if (hint && hint->is(TypeKind::Optional)) hint = hint->element();
   bool hinted = hint && hint->is(TypeKind::Dict);
+  TypePtr common[2] = {};
   std::vector<Value*> parts;
-  for (size_t i = 0; i < e.items.size; ++i) {
-    Value* v = value(*e.item(i), hinted ? hint->element(i % 2) : nullptr);
-    TypePtr t = withoutRefinement(v->type());
-    TypePtr& common = i % 2 ? held : key;
-    common = common ? unifyTypes(common, t) : t;
-    if (!common) fail("the entries of a dict have different types");
-    parts.push_back(v);
-  }
+  for (size_t i = 0; i < e.items.size; ++i)
+    parts.push_back(emitEntry(*e.item(i), hinted ? hint->element(i % 2) : nullptr, common[i % 2],
+                              "the entries of a dict have different types"));
   Value* dict = insert(Symbol::of("prim::DictConstruct"), parts)->output();
-  dict->setType(hinted ? hint : key ? dictType(key, held) : dictType(types().string, types().tensor));
+  dict->setType(hinted ? hint : common[0] ? dictType(common[0], common[1]) : dictType(types().string, types().tensor));
   return dict;
 }
 

@@ -243,11 +243,21 @@ class Peephole {
     Value *x = n->input(0), *y = n->input(1);
     if (x == y) return constant(n, n->kind().name() == "__is__");
     if (y->type() != none) std::swap(x, y);
-    if (y->type() != none) return {};
+    if (y->type() != none) {
+      if (!areTwoTensors(x, y)) return {};
+      return constant(n, n->kind().name() != "__is__");
+    }
     bool is = x->type() == none;
     // Old texts type everything as a tensor, None included.
     if (!is && (maybeNone(x->type()) || GraphFacts::isNone(x) || x->type()->tensor().undefinedTensor)) return {};
     return constant(n, is == (n->kind().name() == "__is__"));
+  }
+  // Tensors of which neither is made of the other's memory. Constants may stand twice for one.
+  bool areTwoTensors(const Value* x, const Value* y) {
+    auto isMade = [&](const Value* v) {
+      return v->type()->isTensor() && v->node() && v->node()->kind() != sym::Constant && facts_.aliases().knows(v);
+    };
+    return isMade(x) && isMade(y) && !facts_.aliases().mayShareMemory(x, y);
   }
   Values unwrap(Node* n) {
     if (maybeNone(n->input(0)->type()) || !isSubtype(n->input(0)->type(), withoutRefinement(n->output()->type())))
@@ -263,6 +273,24 @@ class Peephole {
     if (!made || !v->type()->is(TypeKind::List)) return nullptr;
     return staysAsMade(v) ? made : nullptr;
   }
+  // What a dict holds that nobody changes, if its keys are numbers or texts that are known, no two of them the same.
+  struct Entry {
+    const IValue* key;
+    Value* value;
+  };
+  std::optional<std::vector<Entry>> unwrittenEntries(const Value* v) {
+    const Node* made = madeBy(v, Symbol::of("prim::DictConstruct"));
+    if (!made || !v->type()->is(TypeKind::Dict) || made->inputCount() > kMostItems || !staysAsMade(v)) return {};
+    std::vector<Entry> entries;
+    for (size_t i = 0; i + 1 < made->inputCount(); i += 2) {
+      const IValue* key = facts_.constant(made->input(i));
+      if (!key || (!key->isInt() && !key->isString())) return {};
+      for (const Entry& e : entries)
+        if (sameBits(*e.key, *key)) return {};
+      entries.push_back({key, made->input(i + 1)});
+    }
+    return entries;
+  }
   bool staysAsMade(const Value* list) {
     if (!facts_.graphHasWrites()) return true;
     return facts_.aliases().knows(list) && !facts_.aliases().isWrittenItself(list);
@@ -277,6 +305,8 @@ class Peephole {
 
   Values length(Node* n) {
     if (const Node* list = unwritten(n->input(0))) return constant(n, static_cast<int64_t>(list->inputCount()));
+    if (std::optional<std::vector<Entry>> entries = unwrittenEntries(n->input(0)))
+      return constant(n, static_cast<int64_t>(entries->size()));
     const Node* unbound = madeBy(n->input(0), aten::unbind);
     if (!unbound || unbound->inputCount() != 2 || !staysAsMade(n->input(0))) return {};
     std::optional<int64_t> size = sizeAt(unbound->input(0), unbound->input(1));
@@ -284,7 +314,13 @@ class Peephole {
   }
   Values item(Node* n) {
     const Node* list = n->inputCount() == 2 ? unwritten(n->input(0)) : nullptr;
-    return list ? itemAt(n, list) : Values{};
+    if (list) return itemAt(n, list);
+    const IValue* key = n->inputCount() == 2 ? facts_.constant(n->input(1)) : nullptr;
+    std::optional<std::vector<Entry>> entries = key ? unwrittenEntries(n->input(0)) : std::nullopt;
+    if (!entries) return {};
+    for (const Entry& e : *entries)
+      if (sameBits(*e.key, *key)) return fits(e.value, n->output()) ? Values{e.value} : Values{};
+    return {};
   }
   Values itemAt(Node* n, const Node* made) {
     std::optional<int64_t> i = facts_.integer(n->input(1));
@@ -409,10 +445,14 @@ const std::vector<Rule>& rules() {
        &P::numberOfTensor,
        "a number that was made a tensor is a number again"},
       {"condition_itself", {sym::If}, &P::conditionItself, "True if a condition holds, else False"},
-      {"known_none", {aten::is_, aten::isnot_}, &P::isNone, "whether a value is None, if its type tells, or itself", 2},
+      {"known_none",
+       {aten::is_, aten::isnot_},
+       &P::isNone,
+       "whether a value is None, if its type tells, itself, or another tensor",
+       2},
       {"useless_unwrap", {aten::_unwrap_optional}, &P::unwrap, "what cannot be None needs no check"},
-      {"known_length", {aten::len}, &P::length, "the length of a list that was just made"},
-      {"item_of_list", {aten::getitem_}, &P::item, "an item of a list that was just made", 2},
+      {"known_length", {aten::len}, &P::length, "the length of a list or dict that was just made"},
+      {"item_of_list", {aten::getitem_}, &P::item, "an item of a list or dict that was just made", 2},
       {"unpack_list", {sym::ListUnpack}, &P::unpackList, "all items of a list that was just made"},
       {"slice_of_list", {aten::slice}, &P::sliceOfList, "a part of a list that was just made"},
       {"copy_of_scatter", {aten::copy}, &P::copyOfScatter, "a tensor that takes the place of what it was made from", 3},

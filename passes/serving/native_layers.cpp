@@ -71,10 +71,8 @@ class Layer {
 }  // namespace
 
 Value* unpackNativeLayer(Node* node, RewriteContext& context) {
-  static const Symbol kAttention = Symbol::of("aten::_native_multi_head_attention"),
-                      kEncoder = Symbol::of("aten::_transformer_encoder_layer_fwd");
-  if (node->kind() == kAttention) return Layer(node, context).attention();
-  if (node->kind() == kEncoder) return Layer(node, context).encoder();
+  if (node->kind() == aten::_native_multi_head_attention) return Layer(node, context).attention();
+  if (node->kind() == aten::_transformer_encoder_layer_fwd) return Layer(node, context).encoder();
   return nullptr;
 }
 

@@ -139,8 +139,8 @@ bool joinCopies(Node* n, RewriteContext& c) {
 
 void writePlainly(Graph& graph, RewriteContext& context) {
   static const Symbol kBaddbmm = Symbol::of("aten::baddbmm"), kEinsum = Symbol::of("aten::einsum");
-  static const KindSet kTaken{kBaddbmm, kEinsum, aten::div, Symbol::of("aten::_native_multi_head_attention"),
-                              Symbol::of("aten::_transformer_encoder_layer_fwd")};
+  static const KindSet kTaken{kBaddbmm, kEinsum, aten::div, aten::_native_multi_head_attention,
+                              aten::_transformer_encoder_layer_fwd};
   static const KindSet kEmpty{Symbol::of("aten::empty"), Symbol::of("aten::new_empty"), Symbol::of("aten::empty_like")};
   std::vector<Node*> nodes;
   for (Node* n : graph.block()->nodes())

@@ -118,16 +118,18 @@ void requireMaskOfRows(InferCall& call) {
                  "Mask size should match input size");
 }
 
-void leftAlignedKernel(KernelCall& call) {
-  const Tensor mask = contiguous(call.tensor(1));
-  const std::vector<int64_t> lengths = countedLengths(call, mask);
-  bool aligned = true;
-  for (int64_t b = 0; b < mask.size(0); ++b) {
-    const bool* row = mask.data<bool>() + b * mask.size(1);
-    aligned &= std::find(row, row + mask.size(1), false) - row == lengths[static_cast<size_t>(b)];
+// Whether the truths of each row of a mask come before what it leaves out.
+bool isLeftAligned(const KernelCall& call, const Tensor& mask) {
+  const Tensor m = contiguous(mask);
+  const std::vector<int64_t> lengths = countedLengths(call, m);
+  for (int64_t b = 0; b < m.size(0); ++b) {
+    const bool* row = m.data<bool>() + b * m.size(1);
+    if (std::find(row, row + m.size(1), false) - row != lengths[static_cast<size_t>(b)]) return false;
   }
-  call.setResult(aligned);
+  return true;
 }
+
+void leftAlignedKernel(KernelCall& call) { call.setResult(isLeftAligned(call, call.tensor(1))); }
 
 void inferNested(InferCall& call) {
   requireMaskOfRows(call);
@@ -141,15 +143,24 @@ void inferNested(InferCall& call) {
       "nowhere else");
 }
 
-// tscompile::pad_rows(t, mask, padding, sizes): the rows of t up to their lengths, and `padding` behind.
+// tscompile::pad_rows(t, mask, padding, sizes, where_aligned): the rows of t up to their lengths, and `padding` behind;
+// with where_aligned, t itself unless its rows are aligned to the left.
 void inferPadRows(InferCall& call) {
   requireMaskOfRows(call);
   if (call.isNone(3)) return;
-  call.result(call.tensor(0).dtype, Dims(call.integers(3)));
+  TensorInfo t = call.tensor(0);
+  Dims sizes(call.integers(3));
+  for (size_t d = 0; call.flag(4) && d < sizes.size(); ++d)
+    if (!t.hasRank || t.rank() != sizes.size() || t.sizes[d] != sizes[d]) sizes[d] = kUnknownSize;
+  call.result(t.dtype, sizes);
 }
 
 void padRowsKernel(KernelCall& call) {
   const Tensor t = call.tensor(0);
+  if (call.flag(4) && !isLeftAligned(call, call.tensor(1))) {
+    call.setResult(cloneTensor(t));
+    return;
+  }
   const std::vector<int64_t> lengths = countedLengths(call, call.tensor(1));
   const int64_t longest = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   Dims sizes = call.isNone(3) ? Dims{t.size(0), longest, t.size(2)} : Dims(call.integers(3));
@@ -186,7 +197,8 @@ void registerPackingOps(OpRegistry& ops) {
            .dtypes = kAllTypes,
            .inEngines = false});
   ops.add({.schema = "aten::to_padded_tensor", .kernel = refuseNested, .dtypes = kAllTypes, .inEngines = false});
-  ops.add({.schema = "tscompile::pad_rows(Tensor self, Tensor mask, float padding, int[]? output_size=None) -> Tensor",
+  ops.add({.schema = "tscompile::pad_rows(Tensor self, Tensor mask, float padding, int[]? output_size, "
+                     "bool where_aligned) -> Tensor",
            .infer = inferPadRows,
            .kernel = padRowsKernel,
            .dtypes = kAllTypes});

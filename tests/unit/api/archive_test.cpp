@@ -76,20 +76,27 @@ void readCase(const std::string& name, const Graph* graph, std::vector<IValue>& 
   }
 }
 
-TEST_P(ArchiveTest, RunsAsInPyTorch) {
+void runsAsInPyTorch(const std::string& name, bool compiled) {
   Diagnostics diagnostics;
-  Result<Module> module = Module::load(kFolder / (GetParam() + ".pt"), {}, diagnostics);
+  Result<Module> module = Module::load(kFolder / (name + ".pt"), {}, diagnostics);
   ASSERT_TRUE(module.ok()) << reports(diagnostics);
   ASSERT_TRUE(module->graph());
   std::vector<IValue> inputs, outputs;
-  ASSERT_NO_FATAL_FAILURE(readCase(GetParam(), module->graph(), inputs, outputs));
-  Result<std::vector<IValue>> results = module->forward(inputs, diagnostics);
+  ASSERT_NO_FATAL_FAILURE(readCase(name, module->graph(), inputs, outputs));
+  Result<Module> run = compiled ? module->compiled({}, diagnostics) : module;
+  ASSERT_TRUE(run.ok()) << reports(diagnostics);
+  Result<std::vector<IValue>> results = run->forward(inputs, diagnostics);
   ASSERT_TRUE(results.ok()) << reports(diagnostics);
   ASSERT_EQ(results->size(), outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i)
     EXPECT_TRUE(isNear((*results)[i], outputs[i]))
         << valueToText((*results)[i]) << "\nPyTorch: " << valueToText(outputs[i]);
 }
+
+TEST_P(ArchiveTest, RunsAsInPyTorch) { runsAsInPyTorch(GetParam(), false); }
+
+// Nested tensors go where it is lowered; the interpreter has none.
+TEST(CompiledArchive, LayersOfTransformersHideWhatIsMasked) { runsAsInPyTorch("compiled/transformer", true); }
 
 // The text that lowering a file and writing it to another gives, without what names the weights beside it.
 std::string loweredText(const std::filesystem::path& from, const std::string& to) {

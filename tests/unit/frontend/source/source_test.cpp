@@ -131,6 +131,16 @@ def f(x: Tensor,
   EXPECT_EQ(text.substr(0, 6), "graph(") << text;
 }
 
+TEST_F(SourceTest, EntriesOfADictHaveTheTypeThatIsAskedFor) {
+  std::string text = compiled(R"(
+def f(x: Tensor) -> Dict[str, Union[Tensor, List[Tensor]]]:
+  d = annotate(Dict[str, Union[Tensor, List[Tensor]]], {"one": x, "all": [x, x]})
+  e = annotate(Dict[str, Any], {"one": x, "count": 3})
+  return d
+)");
+  EXPECT_EQ(text.substr(0, 6), "graph(") << text;
+}
+
 TEST_F(SourceTest, MistakesHaveTheirPlace) {
   const std::pair<const char*, const char*> kCases[] = {
       {"def f(x: Tensor) -> Tensor:\n  return y\n", "2:10: 'y' is not defined\n"},
