@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace tscompile::exported {
 namespace {
 
@@ -31,6 +33,7 @@ bool RowLoop::finish(std::span<Value* const> carried, std::span<Value* const> ro
     return b_.fail(at, "the graph does not return as many values as the node has");
   for (size_t i = 0; i < rows.size(); ++i)
     if (!b_.call("aten::append", {lists_[i], rows[i]}, at)) return false;
+  rows_.assign(rows.begin(), rows.end());
   body_->addResult(b_.constant(IValue(true)));
   for (size_t i = 0; i < carried.size(); ++i) {
     TypePtr type = body_->parameter(i + 1)->type();
@@ -42,10 +45,27 @@ bool RowLoop::finish(std::span<Value* const> carried, std::span<Value* const> ro
   return true;
 }
 
+// What stacking no rows gives, if the body tells what one would be: stack() takes at least one.
+Value* RowLoop::noRows(size_t i, int64_t dim, Json at) {
+  const TensorFacts& row = rows_[i]->type()->tensor();
+  if (!row.hasRank || row.dtype == DType::Undefined || dim < 0 || dim > static_cast<int64_t>(row.sizes.size()) ||
+      std::any_of(row.sizes.begin(), row.sizes.end(), [](int64_t size) { return size < 0; }))
+    return nullptr;
+  Dims sizes(row.sizes.begin(), row.sizes.end());
+  sizes.insert(static_cast<size_t>(dim), 0);
+  Value* none = b_.constant(IValue());
+  return b_.call("aten::zeros",
+                 {b_.constant(intList(sizes)), b_.constant(IValue(static_cast<int64_t>(row.dtype))), none, none, none},
+                 at);
+}
+
 bool RowLoop::results(std::span<const int64_t> dims, std::vector<Value*>& out, Json at) {
   out.insert(out.end(), loop_->outputs().begin(), loop_->outputs().end());
+  const Node* count = loop_->input(0)->node();
+  const IValue* trips = count ? count->attributeValue(sym::value) : nullptr;
   for (size_t i = 0; i < lists_.size(); ++i) {
-    Value* stacked = b_.call("aten::stack", {lists_[i], b_.constant(IValue(dims[i]))}, at);
+    Value* stacked = trips && trips->isInt() && trips->toInt() == 0 ? noRows(i, dims[i], at) : nullptr;
+    if (!stacked) stacked = b_.call("aten::stack", {lists_[i], b_.constant(IValue(dims[i]))}, at);
     if (!stacked) return false;
     out.push_back(stacked);
   }

@@ -22,10 +22,12 @@ class RowLoop {
   bool results(std::span<const int64_t> dims, std::vector<Value*>& out, Json at);
 
  private:
+  Value* noRows(size_t i, int64_t dim, Json at);
+
   ExportBuilder& b_;
   Node* loop_ = nullptr;
   Block* body_ = nullptr;
-  std::vector<Value*> lists_;
+  std::vector<Value*> lists_, rows_;
 };
 
 // `aten::select(t, dim, index)`; null after a report.

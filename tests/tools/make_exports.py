@@ -154,6 +154,14 @@ class Quantized(nn.Module):
         return q.dequantize_per_tensor.tensor(q.quantize_per_tensor.tensor(y, *chosen), *chosen)
 
 
+class Prefixes(nn.Module):
+    """Five rows are joined in pairs, pairs of pairs: the last round has none left."""
+
+    def forward(self, x):
+        from torch._higher_order_ops.associative_scan import associative_scan
+        return associative_scan(lambda a, b: a * b + a, x, 0, combine_mode="generic")
+
+
 def scene(module, args, kwargs=None, dynamic=None, decomposed=False):
     torch.manual_seed(0)
     return module().eval(), args, kwargs or {}, dynamic, decomposed
@@ -177,6 +185,7 @@ SCENES = {
     "loops": scene(Loops, (x22, x22[0] / 4)),
     "loops_decomposed": scene(Loops, (x22, x22[0] / 4), decomposed=True),
     "mapped": scene(Mapped, (x43, x43[:3] / 2)),
+    "prefixes": scene(Prefixes, (torch.cos(torch.arange(10.0)).reshape(5, 2),)),
     "mixed": scene(Mixed, (x22, x22 / 3)),
     "solved": scene(Solved, (x22,), decomposed=True),
     "numbered": scene(Numbered, ({1: x22, 2: x22 + 1},)),

@@ -88,8 +88,8 @@ TEST_P(Exports, EqualPyTorch) {
 INSTANTIATE_TEST_SUITE_P(Files, Exports,
                          testing::Values("net", "net_decomposed", "trees", "choice", "counter", "counter_decomposed",
                                          "writer", "sizes", "attention", "attention_decomposed", "constants", "loops",
-                                         "loops_decomposed", "mapped", "mixed", "solved", "numbered", "heads",
-                                         "quantized", "old_layout"),
+                                         "loops_decomposed", "mapped", "prefixes", "mixed", "solved", "numbered",
+                                         "heads", "quantized", "old_layout"),
                          [](const auto& info) { return std::string(info.param); });
 
 std::string failure(const Module& m, std::initializer_list<const char*> inputs) {
