@@ -16,10 +16,13 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kRowBlock = 1024;    // rows of A in the workspace at a time
-constexpr int64_t kCachedRows = 256;   // of a chunk of the depth
-constexpr int64_t kFewPieces = 12;     // of the columns: with fewer the threads would not end together
-constexpr int64_t kMostTileRows = 16;  // on any instruction set
+constexpr int64_t kRowBlock = 1024;            // rows of A in the workspace at a time
+constexpr int64_t kCachedRows = 256;           // of a chunk of the depth
+constexpr int64_t kFewPieces = 12;             // of the columns: with fewer the threads would not end together
+constexpr int64_t kMostTileRows = 16;          // on any instruction set
+constexpr int64_t kCachedMatrix = 256 * 1024;  // bytes of packed B that stay in a core's cache beside rows of A
+constexpr int64_t kFewestTiles = 8;            // of a piece that brings its own rows into blocks
+constexpr int64_t kFewestPieces = 4;           // that are worth it
 
 int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
 // Depth of packed operands; an empty sum is one block of zeros.
@@ -101,33 +104,38 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
     Piece rows = pieceOf(m, tileCount, i);
     tiles[static_cast<size_t>(i)] = {i * distance * kPadded, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
   }
-  auto blockInto = [&](auto* to) {
-    parallelFor(tileCount, m * b.k < 64 * 1024 ? 1 : threads, [&](int64_t i) {
-      const RowTile& tile = tiles[static_cast<size_t>(i)];
-      blockRows(a + pieceOf(m, tileCount, i).begin * lda, lda, tile.rows, b.k, distance, to + tile.a);
-    });
+  auto blockTile = [&](int64_t i) {
+    const RowTile& tile = tiles[static_cast<size_t>(i)];
+    const float* from = a + pieceOf(m, tileCount, i).begin * lda;
+    if (b.storage == WeightStorage::Integers)
+      blockRows(from, lda, tile.rows, b.k, distance, reinterpret_cast<int16_t*>(blocked) + tile.a);
+    else
+      blockRows(from, lda, tile.rows, b.k, distance, blocked + tile.a);
   };
   Product p = productOf(b, c, ldc, epilogue);
-  p.a = blocked;
-  if (b.storage == WeightStorage::Integers) {
-    auto* integers = reinterpret_cast<int16_t*>(blocked);
-    p.integers = integers;
-    blockInto(integers);
-  } else if (isBlockedAsItIs(m, b)) {
-    p.a = a;
-  } else {
-    blockInto(blocked);
-  }
+  p.a = isBlockedAsItIs(m, b) ? a : blocked;
+  if (b.storage == WeightStorage::Integers) p.integers = reinterpret_cast<int16_t*>(blocked);
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * kBlock;
   p.rowStride = kBlock;
   p.steps = steps.data();
   p.stepCount = static_cast<int64_t>(steps.size());
   p.depth = kBlock;
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
+  // Many rows and a small B: who brings rows into blocks multiplies them, so that they stay in one core's cache.
+  const int64_t ownPieces = std::min(tileCount / kFewestTiles, wanted);
+  if (ownPieces >= kFewestPieces && panels * kBlock * kPadded * 4 <= kCachedMatrix) {
+    parallelFor(ownPieces, threads, [&](int64_t i) {
+      const Piece rows = pieceOf(tileCount, ownPieces, i);
+      for (int64_t tile = rows.begin; tile < rows.end; ++tile) blockTile(tile);
+      runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, 0, panels, kNoPanel);
+    });
+    return;
+  }
+  if (p.a == blocked) parallelFor(tileCount, m * b.k < 64 * 1024 ? 1 : threads, blockTile);
   // Groups of four panels. Rows are split too where those are too few, and where rows outgrow the cache that they stay
   // in from panel to panel.
   const int64_t groups = (panels + 3) / 4;
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
   const int64_t panelPieces = std::min(groups, wanted);
   int64_t rowPieces = (m + kCachedRows - 1) / kCachedRows;
   if (panelPieces < kFewPieces) rowPieces = std::max(rowPieces, (wanted + panelPieces - 1) / panelPieces);
