@@ -16,6 +16,7 @@ struct ConvShape {
   int64_t inHeight = 0, inWidth = 0, kernelHeight = 0, kernelWidth = 0;
   int64_t strideHeight = 1, strideWidth = 1, dilationHeight = 1, dilationWidth = 1;
   int64_t padTop = 0, padLeft = 0, padBottom = 0, padRight = 0;
+  float least = 0;  // of weights stored as Bytes: no input is less or more than 255 above
 
   int64_t outHeight() const {
     return (inHeight + padTop + padBottom - dilationHeight * (kernelHeight - 1) - 1) / strideHeight + 1;
@@ -37,6 +38,10 @@ struct ConvTactic {
   const char* name;
   ActivationLayout input, output;
   bool integers;  // takes WeightStorage::Integers, for inputs that are integers in floats
+  // Whether this machine multiplies lines with weights stored so, BF16 or Bytes, which it does faster. Bytes: if not,
+  // it does not take them. Null: never.
+  bool (*lines)(const ConvShape&, WeightStorage);
+  bool multipliesLines(const ConvShape& shape, WeightStorage storage) const { return lines && lines(shape, storage); }
   // Of a valid shape: channels divide by groups, output sizes are positive.
   bool (*accepts)(const ConvShape&);
   // Microseconds on one thread by a model of the machine; the same everywhere.

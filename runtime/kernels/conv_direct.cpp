@@ -1,37 +1,50 @@
 // Direct convolution on blocked activations: for each output row, tiles of neighbouring outputs times panels of output
 // channels, summed over input blocks and kernel positions by the register tile of matrix products. Padding and strides
 // along the width are dealt with by one copy of the input, so that neighbouring outputs read neighbouring blocks. The
-// first layer of a network does the same on rows of (x, channel). Products of integers copy always: into 16 bits.
+// first layer of a network does the same on rows of (x, channel). Products of integers copy always, into 16 bits, and
+// so do products of lines.
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace tscompile {
 namespace {
 
-// How the kernel finds its input: elements between channel blocks, rows, and columns of equal phase (x mod stride).
+bool areIntegers(WeightStorage storage) { return storage == WeightStorage::Integers; }
+
+// Whether a group's channels are whole lines, and the machine multiplies them.
+bool areLines(const ConvShape& s, WeightStorage storage) {
+  if (storage != WeightStorage::BF16 && storage != WeightStorage::Bytes) return false;
+  return hasLineProducts(storage) &&
+         (s.groups == 1 || (s.inGroup() % lineDepth(storage) == 0 && s.outGroup() % kBlock == 0));
+}
+
+// How the kernel finds its input: elements, or lines, between channel blocks, rows, and columns of equal phase (x mod
+// stride).
 struct InputView {
   int64_t height, width;  // that the kernel may read; width per phase
   int64_t phases;         // stride along the width, once copied
   bool copied;
-  int64_t row() const { return phases * width * kBlock; }
+  int64_t pixel = kBlock;  // elements of a block
+  int64_t row() const { return phases * width * pixel; }
   int64_t plane() const { return height * row(); }
 };
 
-bool areIntegers(WeightStorage storage) { return storage == WeightStorage::Integers; }
-
 InputView viewOf(const ConvShape& s, WeightStorage storage) {
-  bool padded = s.padTop || s.padLeft || s.padBottom || s.padRight;
-  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, areIntegers(storage)};
+  const bool padded = s.padTop || s.padLeft || s.padBottom || s.padRight, lines = areLines(s, storage);
+  const int64_t pixel = lines ? 1 : kBlock;
+  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, lines || areIntegers(storage), pixel};
   int64_t height = (s.outHeight() - 1) * s.strideHeight + (s.kernelHeight - 1) * s.dilationHeight + 1;
   int64_t width = (s.outWidth() - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth + 1;
-  return {height, (width + s.strideWidth - 1) / s.strideWidth, s.strideWidth, true};
+  return {height, (width + s.strideWidth - 1) / s.strideWidth, s.strideWidth, true, pixel};
 }
 
 // Images whose copies are in the workspace at a time.
@@ -50,14 +63,15 @@ bool groupsAreBlocks(const ConvShape& s) {
   return s.groups == 1 || (s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0);
 }
 // Blocks of input channels that a band sees.
-Piece blocksOfBand(const ConvShape& s, int64_t band) {
-  const int64_t blocks = channelBlocks(s.inGroup());
+Piece blocksOfBand(const ConvShape& s, int64_t band, int64_t unit = kBlock) {
+  const int64_t blocks = (s.inGroup() + unit - 1) / unit;
   if (groupsAreBlocks(s)) return {band * blocks, (band + 1) * blocks};
   const int64_t last = std::min((band + 1) * kBlock, s.outChannels) - 1;
   return {band * kBlock / s.outGroup() * s.inGroup() / kBlock, channelBlocks((last / s.outGroup() + 1) * s.inGroup())};
 }
-Bands bandsOf(const ConvShape& s) {
-  if (groupsAreBlocks(s)) return {s.groups, channelBlocks(s.outGroup()), channelBlocks(s.inGroup())};
+// unit: channels of a block of inputs.
+Bands bandsOf(const ConvShape& s, int64_t unit = kBlock) {
+  if (groupsAreBlocks(s)) return {s.groups, channelBlocks(s.outGroup()), (s.inGroup() + unit - 1) / unit};
   Bands bands{channelBlocks(s.outChannels), 1, 0};
   for (int64_t band = 0; band < bands.count; ++band) {
     const Piece seen = blocksOfBand(s, band);
@@ -81,33 +95,44 @@ double directCost(const ConvShape& s) {
   return s.flops() / usedShare(s) / 100e3 + bytes / 20e3;
 }
 
-// Row y of the padded copy of one channel block.
-template <class T>
-void copyRow(const ConvShape& s, const InputView& view, const float* plane, int64_t y, T* to) {
+// Row y of the padded copy of one channel block. pixels(x, count, to) copies the input's pixels x, x + phases...
+template <class T, class Pixels>
+void copyRow(const ConvShape& s, const InputView& view, int64_t y, T nothing, T* to, Pixels&& pixels) {
   const int64_t inY = y - s.padTop;
   T* out = to + y * view.row();
   if (inY < 0 || inY >= s.inHeight) {
-    std::fill_n(out, view.row(), T(0));
+    std::fill_n(out, view.row(), nothing);
     return;
   }
-  const float* in = plane + inY * s.inWidth * kBlock;
   for (int64_t phase = 0; phase < view.phases; ++phase) {
-    T* columns = out + phase * view.width * kBlock;
+    T* columns = out + phase * view.width * view.pixel;
     // x = i * phases + phase - padLeft lies inside for i in [begin, end).
     int64_t begin = std::max<int64_t>(0, (s.padLeft - phase + view.phases - 1) / view.phases);
     begin = std::min(s.padLeft - phase <= 0 ? 0 : begin, view.width);
     int64_t last = s.inWidth - 1 + s.padLeft - phase;
     int64_t end = std::clamp<int64_t>(last < 0 ? 0 : last / view.phases + 1, begin, view.width);
-    std::fill_n(columns, begin * kBlock, T(0));
-    const float* from = in + (begin * view.phases + phase - s.padLeft) * kBlock;
-    if (view.phases == 1) {
-      toElements(from, (end - begin) * kBlock, columns + begin * kBlock);
-    } else {
-      for (int64_t i = begin; i < end; ++i)
-        toElements(from + (i - begin) * view.phases * kBlock, kBlock, columns + i * kBlock);
-    }
-    std::fill_n(columns + end * kBlock, (view.width - end) * kBlock, T(0));
+    std::fill_n(columns, begin * view.pixel, nothing);
+    pixels(inY * s.inWidth + begin * view.phases + phase - s.padLeft, end - begin, columns + begin * view.pixel);
+    std::fill_n(columns + end * view.pixel, (view.width - end) * view.pixel, nothing);
   }
+}
+
+template <class T>
+void copyBlockRow(const ConvShape& s, const InputView& view, const float* plane, int64_t y, T* to) {
+  copyRow(s, view, y, T(0), to, [&](int64_t pixel, int64_t count, T* out) {
+    const float* from = plane + pixel * kBlock;
+    if (view.phases == 1) return toElements(from, count * kBlock, out);
+    for (int64_t i = 0; i < count; ++i) toElements(from + i * view.phases * kBlock, kBlock, out + i * kBlock);
+  });
+}
+
+// Of the first `channels` channels from a plane on, at most a line of them.
+void copyLineRow(const ConvShape& s, const InputView& view, const float* plane, int64_t channels, int64_t y,
+                 const LineType& type, CacheLine* to) {
+  copyRow(s, view, y, type.zeros(), to, [&](int64_t pixel, int64_t count, CacheLine* out) {
+    pixelsToLines(plane + pixel * kBlock, count, view.phases * kBlock, channels, s.inHeight * s.inWidth * kBlock, type,
+                  out);
+  });
 }
 
 // Tiles of neighbouring outputs: rows of `width` outputs each, or one long row.
@@ -195,6 +220,7 @@ void enterUnit(const Bands& bands, Product& p, const PackedWeights& weights, con
 
 void readFrom(Product& p, const float* a) { p.a = a; }
 void readFrom(Product& p, const int16_t* a) { p.integers = a; }
+void readFrom(Product& p, const CacheLine* a) { p.lines = a; }
 
 // Depth of a step that reads so much.
 int64_t stepDepth(int64_t depth, WeightStorage storage) { return areIntegers(storage) ? (depth + 1) / 2 * 2 : depth; }
@@ -203,25 +229,33 @@ int64_t stepDepth(int64_t depth, WeightStorage storage) { return areIntegers(sto
 
 bool directAccepts(const ConvShape&) { return true; }
 
+// Channels of a block of the input.
+int64_t blockOf(const ConvShape& s, WeightStorage storage) {
+  return areLines(s, storage) ? lineDepth(storage) : kBlock;
+}
+
 PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {
-  const Bands bands = bandsOf(s);
-  const int64_t channels = groupsAreBlocks(s) ? stepDepth(s.inGroup(), storage) : bands.blocks * kBlock;
+  const int64_t unit = blockOf(s, storage);
+  const Bands bands = bandsOf(s, unit);
+  const bool whole = areLines(s, storage) || !groupsAreBlocks(s);
+  const int64_t channels = whole ? bands.blocks * unit : stepDepth(s.inGroup(), storage);
   return {bands.count * bands.panels, channels * s.kernelHeight * s.kernelWidth, storage};
 }
 int64_t directPackedBytes(const ConvShape& s, WeightStorage storage) { return directWeights(s, storage).bytes(); }
 
 void directPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.kernelHeight * s.kernelWidth, depth = s.inGroup() * area;
-  const Bands bands = bandsOf(s);
-  const bool whole = groupsAreBlocks(s);
+  const int64_t unit = blockOf(s, storage);
+  const Bands bands = bandsOf(s, unit);
+  const bool whole = groupsAreBlocks(s), lines = areLines(s, storage);
   directWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
     // Rows go block of input channels, kernel position, channel in the block.
-    const int64_t block = blocksOfBand(s, panel / bands.panels).begin + row / (area * kBlock);
-    const int64_t inside = row % (area * kBlock);
-    const int64_t blockDepth = stepDepth(std::min<int64_t>(kBlock, s.inChannels - block * kBlock), storage);
+    const int64_t block = blocksOfBand(s, panel / bands.panels, unit).begin + row / (area * unit);
+    const int64_t inside = row % (area * unit);
+    const int64_t blockDepth = lines ? unit : stepDepth(std::min(unit, s.inChannels - block * unit), storage);
     std::fill_n(to, kBlock, 0.0f);
     if (inside >= blockDepth * area) return;
-    const int64_t position = inside / blockDepth, in = block * kBlock + inside % blockDepth;
+    const int64_t position = inside / blockDepth, in = block * unit + inside % blockDepth;
     if (in >= s.inChannels) return;
     const int64_t channel = panel * kBlock, left = s.outChannels - channel;
     const float* first = weights + channel * depth + in % s.inGroup() * area + position;
@@ -234,12 +268,18 @@ void directPack(const ConvShape& s, const float* weights, WeightStorage storage,
 // Of an element of a copy.
 int64_t elementBytes(WeightStorage storage) { return areIntegers(storage) ? 2 : 4; }
 
+constexpr int64_t kLineBytes = static_cast<int64_t>(sizeof(CacheLine));
+// That a tile of lines may read past the last one.
+int64_t linesBehind() { return maxLineRows() * kLineBytes; }
+
 int64_t copyBytes(const ConvShape& s, WeightStorage storage) {
-  InputView view = viewOf(s, storage);
-  return view.copied ? channelBlocks(s.inChannels) * view.plane() * elementBytes(storage) : 0;
+  const InputView view = viewOf(s, storage);
+  if (!view.copied) return 0;
+  const int64_t unit = blockOf(s, storage), blocks = (s.inChannels + unit - 1) / unit;
+  return blocks * view.plane() * (areLines(s, storage) ? kLineBytes : elementBytes(storage));
 }
 int64_t directWorkspace(const ConvShape& s, WeightStorage storage) {
-  return copyBytes(s, storage) * imagesAtOnce(s, copyBytes(s, storage));
+  return copyBytes(s, storage) * imagesAtOnce(s, copyBytes(s, storage)) + (areLines(s, storage) ? linesBehind() : 0);
 }
 
 // 1 x 1 on the input as it is: all pixels are one row.
@@ -251,17 +291,25 @@ bool isPointwise(const ConvShape& s, const InputView& view) {
 template <class T>
 void directImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                   float* output, const Epilogue& e, T* copy, int threads) {
+  constexpr bool kLines = std::is_same_v<T, CacheLine>;
   const InputView view = viewOf(s, storage);
-  const int64_t blocks = channelBlocks(s.inChannels);
-  const Bands bands = bandsOf(s);
+  const int64_t unit = blockOf(s, storage), blocks = (s.inChannels + unit - 1) / unit;
+  const Bands bands = bandsOf(s, unit);
   if (view.copied) {
-    const int64_t pieces = std::max<int64_t>(1, view.plane() / (32 * 1024));
-    parallelFor(images * blocks * pieces, images * blocks * view.plane() < 64 * 1024 ? 1 : threads, [&](int64_t i) {
+    const int64_t plane = view.plane() / view.pixel * unit;
+    const int64_t pieces = std::max<int64_t>(1, plane / (32 * 1024)), area = s.inHeight * s.inWidth;
+    parallelFor(images * blocks * pieces, images * blocks * plane < 64 * 1024 ? 1 : threads, [&](int64_t i) {
       Piece rows = pieceOf(view.height, pieces, i % pieces);
-      int64_t block = i / pieces;
-      for (int64_t y = rows.begin; y < rows.end; ++y)
-        if (s.kernelHeight > 1 || y % s.strideHeight == 0)
-          copyRow(s, view, input + block * s.inHeight * s.inWidth * kBlock, y, copy + block * view.plane());
+      const int64_t block = i / pieces % blocks, image = i / pieces / blocks, channel = block * unit;
+      const float* from = input + (image * channelBlocks(s.inChannels) * kBlock + channel) * area;
+      T* to = copy + i / pieces * view.plane();
+      for (int64_t y = rows.begin; y < rows.end; ++y) {
+        if (s.kernelHeight == 1 && y % s.strideHeight != 0) continue;
+        if constexpr (kLines)
+          copyLineRow(s, view, from, std::min(unit, s.inChannels - channel), y, {storage, s.least}, to);
+        else
+          copyBlockRow(s, view, from, y, to);
+      }
     });
   }
   std::vector<int64_t> steps;
@@ -270,25 +318,25 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
       for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
         int64_t x = kx * s.dilationWidth;
         steps.push_back(block * view.plane() + ky * s.dilationHeight * view.row() +
-                        (x % view.phases * view.width + x / view.phases) * kBlock);
+                        (x % view.phases * view.width + x / view.phases) * view.pixel);
       }
-  const int64_t tileRows = maxTileRows();
+  const int64_t tileRows = kLines ? maxLineRows() : maxTileRows();
   std::vector<RowTile> tiles =
-      isPointwise(s, view) ? rowTiles(1, s.outHeight() * s.outWidth(), 0, kBlock, tileRows)
-                           : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), kBlock, tileRows);
+      isPointwise(s, view) ? rowTiles(1, s.outHeight() * s.outWidth(), 0, view.pixel, tileRows)
+                           : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), view.pixel, tileRows);
   Product shared = productOf(s, steps, storage, e);
-  shared.depth = kBlock;
+  shared.depth = unit;
   const PackedWeights weights = directWeights(s, storage);
   const int64_t area = s.kernelHeight * s.kernelWidth;
   runGrid(s, images, bands, tiles, threads, [&](int64_t image, int64_t band) {
     Product p = shared;
-    const Piece seen = blocksOfBand(s, band);
+    const Piece seen = blocksOfBand(s, band, unit);
     const int64_t at = (image * blocks + seen.begin) * view.plane();
     view.copied ? readFrom(p, copy + at) : readFrom(p, input + at);
     p.stepCount = (seen.end - seen.begin) * area;
-    if (seen.end == blocks && s.inChannels % kBlock != 0) {
+    if (seen.end == blocks && s.inChannels % unit != 0) {
       p.tailSteps = area;
-      p.tailDepth = stepDepth(s.inChannels % kBlock, storage);
+      p.tailDepth = stepDepth(s.inChannels % unit, storage);
     }
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
@@ -307,7 +355,12 @@ void directRun(const ConvShape& s, const float* input, const void* packed, Weigh
     auto run = [&](auto* copy) {
       directImages(s, std::min(atOnce, s.batch - n), input + in, packed, storage, output + out, e, copy, threads);
     };
-    areIntegers(storage) ? run(static_cast<int16_t*>(workspace)) : run(static_cast<float*>(workspace));
+    if (areLines(s, storage))
+      run(static_cast<CacheLine*>(workspace));
+    else if (areIntegers(storage))
+      run(static_cast<int16_t*>(workspace));
+    else
+      run(static_cast<float*>(workspace));
   }
 }
 
@@ -328,7 +381,12 @@ FirstSteps firstSteps(const ConvShape& s, WeightStorage storage) {
   return {s.kernelWidth / positions, positions, stepDepth(positions * s.inChannels, storage)};
 }
 
+// Of products of lines: a patch of the input is one row, positions and then channels.
+int64_t patchDepth(const ConvShape& s) { return s.kernelHeight * s.kernelWidth * s.inChannels; }
+
 PackedWeights firstWeights(const ConvShape& s, WeightStorage storage) {
+  if (areLines(s, storage))
+    return {channelBlocks(s.outChannels), linesOf(patchDepth(s), storage) * lineDepth(storage), storage};
   const FirstSteps steps = firstSteps(s, storage);
   return {channelBlocks(s.outChannels), s.kernelHeight * steps.perRow * steps.depth, storage};
 }
@@ -336,7 +394,8 @@ int64_t firstPackedBytes(const ConvShape& s, WeightStorage storage) { return fir
 
 void firstPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
   const int64_t area = s.kernelHeight * s.kernelWidth;
-  const FirstSteps steps = firstSteps(s, storage);
+  FirstSteps steps = firstSteps(s, storage);
+  if (areLines(s, storage)) steps = {1, area, lineDepth(storage) * linesOf(patchDepth(s), storage)};
   firstWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
     const int64_t inStep = row % steps.depth, channel = panel * kBlock, in = inStep % s.inChannels;
     const int64_t position = row / steps.depth * steps.positions + inStep / s.inChannels;
@@ -351,10 +410,15 @@ int64_t firstRow(const ConvShape& s) { return (s.inWidth + s.padLeft + s.padRigh
 int64_t firstCopyBytes(const ConvShape& s, WeightStorage storage) {
   return (s.inHeight + s.padTop + s.padBottom) * firstRow(s) * elementBytes(storage);
 }
+int64_t patchBytes(const ConvShape& s, WeightStorage storage) {
+  return s.outHeight() * s.outWidth() * linesOf(patchDepth(s), storage) * kLineBytes;
+}
 // The last step of all may read one more.
 int64_t firstWorkspace(const ConvShape& s, WeightStorage storage) {
   const int64_t bytes = firstCopyBytes(s, storage);
-  return bytes * imagesAtOnce(s, bytes) + elementBytes(storage);
+  if (!areLines(s, storage)) return bytes * imagesAtOnce(s, bytes) + elementBytes(storage);
+  const int64_t both = patchBytes(s, storage) + bytes;
+  return both * imagesAtOnce(s, both) + linesBehind();
 }
 
 template <class T>
@@ -380,9 +444,9 @@ void interleaveRow(const ConvShape& s, const float* image, int64_t y, T* to) {
     for (int64_t x = 0; x < s.inWidth; ++x) out[x * channels + c] = static_cast<T>(in[c * area + x]);
 }
 
+// Rows of (x, channel) of all images.
 template <class T>
-void firstImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
-                 float* output, const Epilogue& e, T* copy, int threads) {
+void interleave(const ConvShape& s, int64_t images, const float* input, T* copy, int threads) {
   const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
   const int64_t pieces = std::max<int64_t>(1, height * row / (16 * 1024));
   parallelFor(images * pieces, images * height * row < 32 * 1024 ? 1 : threads, [&](int64_t i) {
@@ -390,6 +454,57 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
     const float* image = input + i / pieces * s.inChannels * s.inHeight * s.inWidth;
     for (int64_t y = rows.begin; y < rows.end; ++y) interleaveRow(s, image, y, copy + (i / pieces * height + y) * row);
   });
+}
+
+// The lines of the patches of a row of outputs: [line][x].
+void patchesOfRow(const ConvShape& s, const float* rows, const LineType& type, float* patch, CacheLine* to) {
+  const int64_t row = firstRow(s), depth = patchDepth(s);
+  const int64_t together = s.dilationWidth == 1 ? s.kernelWidth : 1, count = together * s.inChannels;
+  for (int64_t x = 0; x < s.outWidth(); ++x) {
+    float* out = patch;
+    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+      for (int64_t kx = 0; kx < s.kernelWidth; kx += together, out += count)
+        std::copy_n(rows + ky * s.dilationHeight * row + (x * s.strideWidth + kx * s.dilationWidth) * s.inChannels,
+                    count, out);
+    toLines(patch, depth, type, to + x, s.outWidth());
+  }
+}
+
+void firstLineImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
+                     float* output, const Epilogue& e, CacheLine* patches, int threads) {
+  const int64_t height = s.inHeight + s.padTop + s.padBottom, outHeight = s.outHeight(), outWidth = s.outWidth();
+  const int64_t count = linesOf(patchDepth(s), storage), image = outHeight * count * outWidth;
+  auto* copy = reinterpret_cast<float*>(patches + images * image + maxLineRows());
+  interleave(s, images, input, copy, threads);
+  parallelFor(images * outHeight, images * image < 1024 ? 1 : threads, [&](int64_t i) {
+    std::vector<float> patch(static_cast<size_t>(patchDepth(s)));
+    const float* rows = copy + (i / outHeight * height + i % outHeight * s.strideHeight) * firstRow(s);
+    patchesOfRow(s, rows, {storage, s.least}, patch.data(), patches + i * count * outWidth);
+  });
+  std::vector<int64_t> steps;
+  for (int64_t line = 0; line < count; ++line) steps.push_back(line * outWidth);
+  const std::vector<RowTile> tiles = rowTiles(outHeight, outWidth, count * outWidth, 1, maxLineRows());
+  Product shared = productOf(s, steps, storage, e);
+  shared.depth = lineDepth(storage);
+  if (patchDepth(s) % shared.depth != 0) {
+    shared.tailSteps = 1;
+    shared.tailDepth = patchDepth(s) % shared.depth;
+  }
+  const Bands bands = bandsOf(s);
+  const PackedWeights weights = firstWeights(s, storage);
+  runGrid(s, images, bands, tiles, threads, [&](int64_t i, int64_t band) {
+    Product p = shared;
+    readFrom(p, patches + i * image);
+    enterUnit(bands, p, weights, packed, output, i, band);
+    return p;
+  });
+}
+
+template <class T>
+void firstImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
+                 float* output, const Epilogue& e, T* copy, int threads) {
+  const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
+  interleave(s, images, input, copy, threads);
   const FirstSteps counts = firstSteps(s, storage);
   std::vector<int64_t> steps;
   for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
@@ -413,16 +528,22 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
 void firstRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
               const Epilogue& epilogue, void* workspace, int threads) {
   if (directCost(s) < 20) threads = 1;
-  const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage));
+  const bool lines = areLines(s, storage);
+  const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage) + (lines ? patchBytes(s, storage) : 0));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
     const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
     Epilogue e = epilogue;
     if (e.residual) e.residual += out;
-    auto run = [&](auto* copy) {
-      firstImages(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inHeight * s.inWidth, packed, storage,
-                  output + out, e, copy, threads);
+    auto run = [&](auto&& images, auto* copy) {
+      images(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inHeight * s.inWidth, packed, storage,
+             output + out, e, copy, threads);
     };
-    areIntegers(storage) ? run(static_cast<int16_t*>(workspace)) : run(static_cast<float*>(workspace));
+    if (lines)
+      run(firstLineImages, static_cast<CacheLine*>(workspace));
+    else if (areIntegers(storage))
+      run(firstImages<int16_t>, static_cast<int16_t*>(workspace));
+    else
+      run(firstImages<float>, static_cast<float*>(workspace));
   }
 }
 
@@ -432,6 +553,7 @@ const ConvTactic kDirectConv = {"direct",
                                 ActivationLayout::Blocked,
                                 ActivationLayout::Blocked,
                                 true,
+                                areLines,
                                 directAccepts,
                                 directCost,
                                 directPackedBytes,
@@ -442,6 +564,7 @@ const ConvTactic kFirstLayerConv = {"first_layer",
                                     ActivationLayout::Plain,
                                     ActivationLayout::Blocked,
                                     true,
+                                    areLines,
                                     firstAccepts,
                                     firstCost,
                                     firstPackedBytes,

@@ -90,6 +90,7 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
           static_cast<int8_t*>(packed)[at] = toInt8(w[i] * (1.0f / scale));
           break;
         case WeightStorage::Integers:
+        case WeightStorage::Bytes:
           break;  // not for this tactic
       }
     }
@@ -112,6 +113,7 @@ void unpack(const ConvShape& s, const void* packed, WeightStorage storage, float
         to[i] = static_cast<float>(static_cast<const int8_t*>(packed)[i]) * scalesOf(s, packed)[i / depth];
         break;
       case WeightStorage::Integers:
+      case WeightStorage::Bytes:
         break;
     }
 }
@@ -198,9 +200,17 @@ void im2colConv(const ConvShape& s, const double* input, const double* weights, 
   });
 }
 
-const ConvTactic kIm2colConv = {
-    "im2col", ActivationLayout::Plain, ActivationLayout::Plain, false, accepts, cost, packedBytesOf, pack, workspace,
-    run};
+const ConvTactic kIm2colConv = {"im2col",
+                                ActivationLayout::Plain,
+                                ActivationLayout::Plain,
+                                false,
+                                nullptr,
+                                accepts,
+                                cost,
+                                packedBytesOf,
+                                pack,
+                                workspace,
+                                run};
 
 }  // namespace tscompile
 #endif

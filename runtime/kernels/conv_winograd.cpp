@@ -210,6 +210,7 @@ void roundChannel(const float* weights, int64_t count, WeightStorage storage, fl
         v = static_cast<float>(toInt8(v * (1.0f / scale))) * scale;
         break;
       case WeightStorage::Integers:
+      case WeightStorage::Bytes:
         break;  // not for this tactic
     }
     out[i] = v;
@@ -368,6 +369,7 @@ const ConvTactic kWinogradConv = {"winograd",
                                   ActivationLayout::Blocked,
                                   ActivationLayout::Blocked,
                                   false,
+                                  nullptr,
                                   accepts,
                                   cost,
                                   packedBytesOf,

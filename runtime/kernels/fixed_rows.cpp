@@ -119,7 +119,7 @@ namespace tscompile {
 
 bool hasFixedProducts() {
   static const bool has = __builtin_cpu_supports("avx512vnni");
-  return has && simdLevel() == SimdLevel::Avx512;
+  return has && simdLevel() >= SimdLevel::Avx512;
 }
 
 int64_t fixedRowsBytes(int64_t count, int64_t depth) {

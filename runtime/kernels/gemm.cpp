@@ -1,11 +1,12 @@
 // A is brought into blocks of 16 k's, as B is when it is packed: then one register tile serves products of all shapes
 // and convolutions. Few rows: the work is the reading of B, so the threads share its panels. Few rows and int8 weights
-// are multiplied as integers where the processor can.
+// are multiplied as integers where the processor can; more rows and bf16 weights in bf16.
 #include "runtime/kernels/gemm.h"
 
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/fixed_rows.h"
 #include "runtime/kernels/integer_product.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>
@@ -25,15 +26,13 @@ constexpr int64_t kFewestTiles = 8;            // of a piece that brings its own
 constexpr int64_t kFewestPieces = 4;           // that are worth it
 
 int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
-// Depth of packed operands; an empty sum is one block of zeros.
-int64_t paddedDepth(int64_t k) { return roundUp(std::max<int64_t>(k, 1), kBlock); }
 int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
 
-// `rows` rows of k floats -> [k / 16][distance][16]; zeros past k.
+// `rows` rows of k floats -> [depth / 16][distance][16]; zeros past k.
 template <class T>
-void blockRows(const float* a, int64_t lda, int64_t rows, int64_t k, int64_t distance, T* to) {
-  for (int64_t column = 0; column < paddedDepth(k); column += kBlock, to += distance * kBlock) {
-    const int64_t count = std::min<int64_t>(kBlock, k - column);
+void blockRows(const float* a, int64_t lda, int64_t rows, int64_t k, int64_t depth, int64_t distance, T* to) {
+  for (int64_t column = 0; column < depth; column += kBlock, to += distance * kBlock) {
+    const int64_t count = std::clamp<int64_t>(k - column, 0, kBlock);
     for (int64_t r = 0; r < rows; ++r) {
       T* out = to + r * kBlock;
       toElements(a + r * lda + column, count, out);
@@ -55,7 +54,7 @@ Product productOf(const PackedMatrix& b, float* c, int64_t ldc, const Epilogue& 
   Product p{};
   p.b = b.data;
   p.storage = b.storage;
-  p.scales = PackedWeights{panelsOf(b.n), paddedDepth(b.k), b.storage}.scales(b.data, 0);
+  p.scales = PackedWeights{panelsOf(b.n), packedDepth(b.k, b.storage), b.storage}.scales(b.data, 0);
   p.columns = b.n;
   p.c = c;
   p.cRow = ldc;
@@ -64,9 +63,16 @@ Product productOf(const PackedMatrix& b, float* c, int64_t ldc, const Epilogue& 
   return p;
 }
 
-// One row, with nothing to fill up or to convert.
+// Few rows wait for the weights, and stay f32.
+bool wantsLines(int64_t m, const PackedMatrix& b) {
+  constexpr int64_t kMostFloatRows = 4;
+  return b.storage == WeightStorage::Bytes ||
+         (b.storage == WeightStorage::BF16 && m > kMostFloatRows && hasLineProducts(WeightStorage::BF16));
+}
+
+// One row of floats, with nothing to fill up.
 bool isBlockedAsItIs(int64_t m, const PackedMatrix& b) {
-  return m == 1 && b.k > 0 && b.k % kBlock == 0 && b.storage != WeightStorage::Integers;
+  return m == 1 && b.k == packedDepth(b.k, b.storage) && b.storage != WeightStorage::Integers && !wantsLines(m, b);
 }
 
 bool wantsFixedRows(int64_t m, const PackedMatrix& b) {
@@ -77,7 +83,8 @@ bool wantsFixedRows(int64_t m, const PackedMatrix& b) {
 bool gemmOfFixedRows(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                      const Epilogue& epilogue, void* workspace, int threads) {
   FixedRows rows{};
-  if (!wantsFixedRows(m, b) || !hasFixedProducts() || !makeFixedRows(a, lda, m, b.k, paddedDepth(b.k), workspace, rows))
+  if (!wantsFixedRows(m, b) || !hasFixedProducts() ||
+      !makeFixedRows(a, lda, m, b.k, packedDepth(b.k, b.storage), workspace, rows))
     return false;
   const Product p = productOf(b, c, ldc, epilogue);
   const double cost = gemmCost(m, b.n, b.k) / 4;
@@ -93,38 +100,53 @@ bool gemmOfFixedRows(int64_t m, const float* a, int64_t lda, const PackedMatrix&
 void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                const Epilogue& epilogue, float* blocked, int threads) {
   if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
-  const int64_t kPadded = paddedDepth(b.k), panels = panelsOf(b.n);
+  const int64_t kPadded = packedDepth(b.k, b.storage), panels = panelsOf(b.n);
+  const bool lines = wantsLines(m, b);
+  if (lines)
+    blocked = reinterpret_cast<float*>(
+        roundUp(static_cast<int64_t>(reinterpret_cast<uintptr_t>(blocked)), sizeof(CacheLine)));
+  const int64_t unit = lines ? lineDepth(b.storage) : kBlock;  // of the depth, a step
   const double cost = gemmCost(m, b.n, b.k);
   if (cost < 20) threads = 1;
   // The rows of a tile lie together, so that what it reads at a time is one piece of memory.
-  const int64_t tileRows = maxTileRows();
+  const int64_t tileRows = lines ? maxLineRows() : maxTileRows();
   const int64_t tileCount = (m + tileRows - 1) / tileRows, distance = (m + tileCount - 1) / tileCount;
   std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
   for (int64_t i = 0; i < tileCount; ++i) {
     Piece rows = pieceOf(m, tileCount, i);
-    tiles[static_cast<size_t>(i)] = {i * distance * kPadded, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
+    tiles[static_cast<size_t>(i)] = {i * distance * (lines ? kPadded / unit : kPadded), rows.begin * ldc,
+                                     static_cast<int>(rows.end - rows.begin)};
   }
   auto blockTile = [&](int64_t i) {
     const RowTile& tile = tiles[static_cast<size_t>(i)];
     const float* from = a + pieceOf(m, tileCount, i).begin * lda;
-    if (b.storage == WeightStorage::Integers)
-      blockRows(from, lda, tile.rows, b.k, distance, reinterpret_cast<int16_t*>(blocked) + tile.a);
-    else
-      blockRows(from, lda, tile.rows, b.k, distance, blocked + tile.a);
+    if (lines) {
+      CacheLine* to = reinterpret_cast<CacheLine*>(blocked) + tile.a;
+      for (int r = 0; r < tile.rows; ++r) toLines(from + r * lda, b.k, {b.storage, b.least}, to + r, distance);
+    } else if (b.storage == WeightStorage::Integers) {
+      blockRows(from, lda, tile.rows, b.k, kPadded, distance, reinterpret_cast<int16_t*>(blocked) + tile.a);
+    } else {
+      blockRows(from, lda, tile.rows, b.k, kPadded, distance, blocked + tile.a);
+    }
   };
   Product p = productOf(b, c, ldc, epilogue);
   p.a = isBlockedAsItIs(m, b) ? a : blocked;
   if (b.storage == WeightStorage::Integers) p.integers = reinterpret_cast<int16_t*>(blocked);
-  std::vector<int64_t> steps(static_cast<size_t>(kPadded / kBlock));
-  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * kBlock;
+  if (lines) p.lines = reinterpret_cast<const CacheLine*>(blocked);
+  std::vector<int64_t> steps(static_cast<size_t>(kPadded / unit));
+  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * (lines ? 1 : kBlock);
   p.rowStride = kBlock;
   p.steps = steps.data();
   p.stepCount = static_cast<int64_t>(steps.size());
-  p.depth = kBlock;
+  p.depth = unit;
+  if (lines && b.k % unit != 0) {
+    p.tailSteps = 1;
+    p.tailDepth = b.k % unit;
+  }
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
   // Many rows and a small B: who brings rows into blocks multiplies them, so that they stay in one core's cache.
   const int64_t ownPieces = std::min(tileCount / kFewestTiles, wanted);
-  if (ownPieces >= kFewestPieces && panels * kBlock * kPadded * 4 <= kCachedMatrix) {
+  if (ownPieces >= kFewestPieces && panels * panelBytes(kPadded, b.storage) <= kCachedMatrix) {
     parallelFor(ownPieces, threads, [&](int64_t i) {
       const Piece rows = pieceOf(tileCount, ownPieces, i);
       for (int64_t tile = rows.begin; tile < rows.end; ++tile) blockTile(tile);
@@ -153,13 +175,18 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
 
 }  // namespace
 
+int64_t packedDepth(int64_t k, WeightStorage storage) {
+  const bool lines = storage == WeightStorage::BF16 || storage == WeightStorage::Bytes;
+  return roundUp(std::max<int64_t>(k, 1), lines ? lineDepth(storage) : kBlock);
+}
+
 int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage) {
-  return PackedWeights{panelsOf(n), paddedDepth(k), storage}.bytes();
+  return PackedWeights{panelsOf(n), packedDepth(k, storage), storage}.bytes();
 }
 
 void packMatrix(int64_t k, int64_t n, const float* b, int64_t rowStride, int64_t columnStride, WeightStorage storage,
                 void* packed) {
-  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [=](int64_t panel, int64_t row, float* to) {
+  PackedWeights{panelsOf(n), packedDepth(k, storage), storage}.pack(packed, [=](int64_t panel, int64_t row, float* to) {
     const int64_t column = panel * kBlock;
     gatherLanes(b + (row < k ? row : 0) * rowStride + column * columnStride, columnStride, row < k ? n - column : 0,
                 to);
@@ -170,7 +197,7 @@ void packColumns(int64_t k, int64_t n, FunctionRef<void(int64_t, int64_t, float*
                  void* packed) {
   std::vector<float> block(static_cast<size_t>(k * kBlock));
   int64_t known = -1;
-  PackedWeights{panelsOf(n), paddedDepth(k), storage}.pack(packed, [&](int64_t panel, int64_t row, float* to) {
+  PackedWeights{panelsOf(n), packedDepth(k, storage), storage}.pack(packed, [&](int64_t panel, int64_t row, float* to) {
     const int64_t count = std::min<int64_t>(kBlock, n - panel * kBlock);
     if (panel != std::exchange(known, panel)) columns(panel * kBlock, count, block.data());
     gatherLanes(block.data() + (row < k ? row : 0), k, row < k ? count : 0, to);
@@ -178,10 +205,10 @@ void packColumns(int64_t k, int64_t n, FunctionRef<void(int64_t, int64_t, float*
 }
 
 int64_t gemmWorkspace(int64_t m, const PackedMatrix& b) {
-  const int64_t fixed = wantsFixedRows(m, b) ? fixedRowsBytes(m, paddedDepth(b.k)) : 0;
+  const int64_t fixed = wantsFixedRows(m, b) ? fixedRowsBytes(m, packedDepth(b.k, b.storage)) : 0;
   if (isBlockedAsItIs(m, b)) return fixed;
-  return std::max(fixed,
-                  (std::min(m, kRowBlock) + kMostTileRows) * paddedDepth(b.k) * static_cast<int64_t>(sizeof(float)));
+  return std::max(fixed, (std::min(m, kRowBlock) + kMostTileRows) * packedDepth(b.k, b.storage) *
+                             static_cast<int64_t>(sizeof(float)));
 }
 
 void gemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,

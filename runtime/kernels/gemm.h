@@ -9,14 +9,18 @@
 
 namespace tscompile {
 
-// A k x n matrix in panels of 16 columns: [n / 16][k rounded up to 16][16], with zeros past the edges; I8 has its
-// rows in fours, [k / 4][16][4], and the scales of the columns follow, f32 [n rounded up to 16]. The same on every
-// instruction set. The data belongs to the caller.
+// A k x n matrix in panels of 16 columns: [n / 16][k rounded up to packedDepth][16], with zeros past the edges; I8 has
+// its rows in fours, [k / 4][16][4], and the scales of the columns follow, f32 [n rounded up to 16]. BF16 has them in
+// twos. The same on every instruction set. The data belongs to the caller.
 struct PackedMatrix {
   int64_t k = 0, n = 0;
   WeightStorage storage = WeightStorage::F32;
   const void* data = nullptr;
+  float least = 0;  // Bytes: no element of A is less or more than 255 above; an integer bias makes good for it
 };
+
+// Rows of a packed matrix: those past k are zeros. At least one block.
+int64_t packedDepth(int64_t k, WeightStorage storage);
 
 int64_t packedBytes(int64_t k, int64_t n, WeightStorage storage);
 // b[i, j] is at b + i * rowStride + j * columnStride. Values round to nearest, ties to even; I8 is symmetric:

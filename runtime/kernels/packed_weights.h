@@ -14,13 +14,14 @@
 namespace tscompile {
 
 // `panels` panels of `depth` rows of 16 columns. For I8 four rows lie together, as products of bytes want them: a
-// column's four bytes, then the next column's; one f32 scale a column follows the panels. For Integers two rows do.
+// column's four bytes, then the next column's; one f32 scale a column follows the panels. Of Bytes
+// four rows lie together as well, of BF16 and Integers two.
 struct PackedWeights {
   int64_t panels, depth;
   WeightStorage storage;
 
   int64_t bytes() const {
-    return panels * panelBytes(depth, storage) + (storage == WeightStorage::I8 ? panels * kBlock * int64_t{4} : 0);
+    return panels * (panelBytes(depth, storage) + (storage == WeightStorage::I8 ? kBlock * int64_t{4} : 0));
   }
   const void* values(const void* packed, int64_t panel) const {
     return static_cast<const char*>(packed) + panel * panelBytes(depth, storage);
@@ -39,7 +40,7 @@ struct PackedWeights {
       if (storage == WeightStorage::I8) {
         scaleColumns(packed, panel, row, factors);
       }
-      if (weightBytes(storage) == 1) std::memset(to, 0, static_cast<size_t>(panelBytes(depth, storage)));
+      if (rowsTogether(storage) > 1) std::memset(to, 0, static_cast<size_t>(panelBytes(depth, storage)));
       for (int64_t i = 0; i < depth; ++i) {
         float rowValues[kBlock];
         row(panel, i, rowValues);
@@ -52,7 +53,8 @@ struct PackedWeights {
   void store(void* panel, int64_t row, const float* rowValues, const float* factors) const {
     for (int64_t lane = 0; lane < kBlock; ++lane) {
       float v = rowValues[lane];
-      const int64_t at = row * kBlock + lane;
+      const int64_t together = rowsTogether(storage),
+                    at = row / together * together * kBlock + lane * together + row % together;
       switch (storage) {
         case WeightStorage::F32:
           static_cast<float*>(panel)[at] = v;
@@ -64,10 +66,11 @@ struct PackedWeights {
           static_cast<BFloat16*>(panel)[at] = BFloat16(v);
           break;
         case WeightStorage::I8:
-          static_cast<int8_t*>(panel)[row / 4 * 4 * kBlock + lane * 4 + row % 4] = toInt8(v * factors[lane]);
+          static_cast<int8_t*>(panel)[at] = toInt8(v * factors[lane]);
           break;
         case WeightStorage::Integers:
-          static_cast<int8_t*>(panel)[row / 2 * 2 * kBlock + lane * 2 + row % 2] = static_cast<int8_t>(v);
+        case WeightStorage::Bytes:
+          static_cast<int8_t*>(panel)[at] = static_cast<int8_t>(v);
           break;
       }
     }

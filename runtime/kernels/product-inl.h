@@ -32,14 +32,16 @@ struct LoadF16 {
     return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(), p));
   }
 };
+// Two rows are the halves of one word a column.
 struct LoadBF16 {
   using Stored = uint16_t;
-  static constexpr int kGroup = 1;
+  static constexpr int kGroup = 2;
   template <int kRow, class D>
   HWY_INLINE hn::Vec<D> load(D d, const void* panel, int64_t at, int lane) const {
-    const auto* p = static_cast<const uint16_t*>(panel) + (at + kRow) * kBlock + lane;
+    const auto* p = static_cast<const uint16_t*>(panel) + at * kBlock + lane * 2;
     const hn::Rebind<uint32_t, D> d32;
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(hn::Rebind<uint16_t, D>(), p))));
+    const auto words = hn::LoadU(d32, reinterpret_cast<const uint32_t*>(p));
+    return hn::BitCast(d, kRow == 0 ? hn::ShiftLeft<16>(words) : hn::And(words, hn::Set(d32, 0xffff0000u)));
   }
 };
 // Four rows are the bytes of one word a column: shifts bring the one that is wanted up, then down with its sign.
@@ -59,8 +61,8 @@ struct LoadI8 {
 template <int kGroup, class Body>
 HWY_INLINE void forRowsOfGroup(Body&& body) {
   body(std::integral_constant<int, 0>());
+  if constexpr (kGroup > 1) body(std::integral_constant<int, 1>());
   if constexpr (kGroup == 4) {
-    body(std::integral_constant<int, 1>());
     body(std::integral_constant<int, 2>());
     body(std::integral_constant<int, 3>());
   }
@@ -103,6 +105,7 @@ inline void convertWeights(const void* panel, WeightStorage storage, const float
     case WeightStorage::I8:
       return convertRows<LoadI8>(panel, scales, first, rows, to);
     case WeightStorage::Integers:
+    case WeightStorage::Bytes:
       break;  // never become f32
   }
 }

@@ -3,16 +3,23 @@
 
 #include "runtime/kernels/epilogue.h"
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tscompile {
 
-// I8: one scale per column. Integers: weights that are integers of eight bits, for rows of integers of sixteen; their
-// sums are exact as long as they stay within 32 bits.
-enum class WeightStorage : uint8_t { F32, F16, BF16, I8, Integers };
+// I8: one scale per column. Integers and Bytes: weights that are integers of eight bits, for rows of integers of
+// sixteen and of unsigned bytes; their sums are exact as long as they stay within 32 bits.
+enum class WeightStorage : uint8_t { F32, F16, BF16, I8, Integers, Bytes };
 int64_t weightBytes(WeightStorage storage);
-// Of a panel of 16 columns; I8 has four rows together, Integers two.
+// Of a panel of 16 columns; I8 and Bytes have four rows together, BF16 and Integers two.
 int64_t panelBytes(int64_t depth, WeightStorage storage);
+int64_t rowsTogether(WeightStorage storage);
+
+// Of the elements of a row (line_product.h).
+struct alignas(64) CacheLine {
+  std::byte bytes[64];
+};
 
 // Rows of a product that lie at one stride, in A and in C.
 struct RowTile {
@@ -23,10 +30,12 @@ struct RowTile {
 // c[row, panel * 16 + lane] = epilogue(sum over s, k of a[row + steps[s] + k] * b[panel, s * depth + k, lane]).
 // The last tailSteps steps are only tailDepth deep. B of a panel is contiguous: all steps, then the next panel. I8 has
 // its rows in fours: [row / 4][lane][row % 4], Integers in twos; their steps are even in depth, and bias and result are
-// integers in floats.
+// integers in floats. A product of lines has one to a step: offsets of A count lines, B has whole blocks of them, and
+// depths say how much of a line is used.
 struct Product {
   const float* a;
   const int16_t* integers;  // Integers: stands for a
+  const CacheLine* lines;   // of BF16, unless rows are f32, and of Bytes: stands for a
   int64_t rowStride;        // floats
   const int64_t* steps;
   int64_t stepCount, depth, tailSteps, tailDepth;
@@ -48,6 +57,8 @@ int maxTileRows();
 inline constexpr int64_t kNoPanel = -1;
 void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
               int64_t following = kNoPanel);
+// What p's epilogue does to `rows` rows of a panel, of which `lanes` columns are there, after bias, residual and clamp.
+void finishRows(const Product& p, float* c, int rows, int64_t panel, int64_t lanes);
 // The activation of p's epilogue alone, on columns [first, end) of `rows` row-major results.
 void activateColumns(const Product& p, int64_t rows, int64_t first, int64_t end);
 

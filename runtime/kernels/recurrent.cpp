@@ -65,7 +65,7 @@ int64_t padded(int64_t v) { return (v + kBlock - 1) / kBlock * kBlock; }
 class RowsProduct {
  public:
   RowsProduct(const PackedMatrix& b, const float* bias, const float* a, int64_t rows, float* c, int64_t cRow) {
-    const int64_t depth = padded(b.k), most = maxTileRows();
+    const int64_t depth = packedDepth(b.k, b.storage), most = maxTileRows();
     panels_ = padded(b.n) / kBlock;
     p_.a = a;
     p_.rowStride = depth;
@@ -110,7 +110,8 @@ class RowsProduct {
 // Sequences [rows) of a run through all steps.
 void runUnit(const RecurrentRun& r, Piece rows, int threads) {
   const int64_t count = rows.end - rows.begin, gates = gatesOf(r.cell) * r.hidden;
-  const int64_t gatesRow = padded(gates) + kBlock, stateRow = padded(r.output), fullRow = padded(r.hidden);
+  const int64_t gatesRow = padded(gates) + kBlock, stateRow = packedDepth(r.output, r.weights.storage),
+                fullRow = packedDepth(r.hidden, r.projection.storage);
   const bool projects = r.projection.data;
   const int64_t stateFloats = count * stateRow, fullFloats = projects ? count * fullRow : 0;
   // Not the thread's own: products of other threads are in it.

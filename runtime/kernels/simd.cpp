@@ -2,14 +2,31 @@
 
 #include <atomic>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace tscompile {
 namespace {
+
+// Matrix tiles are large, so that a process has to ask for them.
+bool mayUseMatrixTiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kAskForState = 0x1023, kTileData = 18;
+  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-int8") &&
+         __builtin_cpu_supports("amx-bf16") && __builtin_cpu_supports("avx512bf16") &&
+         __builtin_cpu_supports("avx512vnni") && syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 SimdLevel detect() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
-    return SimdLevel::Avx512;
+    return mayUseMatrixTiles() ? SimdLevel::Amx : SimdLevel::Avx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
       __builtin_cpu_supports("f16c"))
     return SimdLevel::Avx2;
@@ -26,11 +43,13 @@ std::atomic<SimdLevel>& current() {
 
 SimdLevel simdLevel() { return current().load(std::memory_order_relaxed); }
 void limitSimdLevel(SimdLevel highest) {
-  SimdLevel best = detect();
+  static const SimdLevel best = detect();
   current().store(highest < best ? highest : best);
 }
 const char* simdLevelName(SimdLevel level) {
   switch (level) {
+    case SimdLevel::Amx:
+      return "AVX-512 with matrix tiles";
     case SimdLevel::Avx512:
       return "AVX-512";
     case SimdLevel::Avx2:

@@ -10,7 +10,8 @@ namespace tscompile {
 // packed weights and blocked tensors do not depend on it: one vector of AVX-512, two of AVX2.
 inline constexpr int kBlock = 16;
 
-enum class SimdLevel { Base, Avx2, Avx512 };
+// Amx: AVX-512 with the dot products of bf16 and bytes, and matrix tiles of both.
+enum class SimdLevel { Base, Avx2, Avx512, Amx };
 
 // The best of those compiled in that this machine has, or what a test has set.
 SimdLevel simdLevel();
@@ -22,7 +23,7 @@ const char* simdLevelName(SimdLevel level);
 template <class Function>
 Function* chooseKernel(Function* avx512, Function* avx2, Function* base) {
   SimdLevel level = simdLevel();
-  if (level == SimdLevel::Avx512 && avx512) return avx512;
+  if (level >= SimdLevel::Avx512 && avx512) return avx512;
   if (level != SimdLevel::Base && avx2) return avx2;
   return base;
 }

@@ -88,13 +88,13 @@ inline constexpr Activation kActivations[] = {
 // Each instruction set this machine has, best last; the best is in force again afterwards.
 template <class Body>
 void atEachSimdLevel(Body&& body) {
-  for (SimdLevel level : {SimdLevel::Base, SimdLevel::Avx2, SimdLevel::Avx512}) {
+  for (SimdLevel level : {SimdLevel::Base, SimdLevel::Avx2, SimdLevel::Avx512, SimdLevel::Amx}) {
     limitSimdLevel(level);
     if (simdLevel() != level) continue;
     SCOPED_TRACE(simdLevelName(level));
     body();
   }
-  limitSimdLevel(SimdLevel::Avx512);
+  limitSimdLevel(SimdLevel::Amx);
 }
 
 inline bool sameBytes(const std::vector<float>& a, const std::vector<float>& b) {

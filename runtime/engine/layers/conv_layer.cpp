@@ -8,6 +8,8 @@
 
 #include <fmt/core.h>
 
+#include <numeric>
+
 namespace tscompile {
 namespace {
 
@@ -43,9 +45,19 @@ void ConvLayer::takeMargin(const Dims& before, const Dims& behind) {
 }
 
 void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
-  storage_ = storage = exactStorage(storage, tactic_->integers);
-  std::string name = keyOf(fmt::format("{} in {} groups, {}x{}{}", tactic_->name, shape_.groups, shape_.strideHeight,
-                                       shape_.strideWidth, form_.name));
+  storage_ = storage = kernelStorage(storage);
+  if (storage == WeightStorage::Bytes) {
+    shape_.least = exactArithmetic().least;
+    const Tensor weight = scaled();
+    const int64_t inner = weight.numel() / weight.size(0);
+    integerBias = biasOfBytes(shape_.least, [&](int64_t channel) {
+      const float* first = weight.data<float>() + channel * inner;
+      return std::accumulate(first, first + inner, 0.0);
+    });
+  }
+  std::string name =
+      keyOf(fmt::format("{} in {} groups, {}x{}{}{}", tactic_->name, shape_.groups, shape_.strideHeight,
+                        shape_.strideWidth, form_.name, storage == WeightStorage::Bytes ? ", bytes" : ""));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   packed_ = store.get(name, sourceOf(weight_), [&] {
     Tensor packed = packedBuffer(tactic_->packedBytes(shape_, storage));

@@ -23,7 +23,7 @@ class ConvLayer : public ProductLayer, public IntegerWeights {
       : ProductLayer(node), shape_(shape), weight_(std::move(weight)), form_(std::move(form)) {}
   std::string name() const override { return "conv " + std::string(tactic_ ? tactic_->name : "") + epilogueName(); }
   size_t workspace() const override {
-    return tactic_ ? static_cast<size_t>(tactic_->workspace(shape_, exactStorage(storage_, tactic_->integers))) : 0;
+    return tactic_ ? static_cast<size_t>(tactic_->workspace(shape_, kernelStorage(storage_))) : 0;
   }
   double flops() const override { return shape_.flops(); }
   void run(Frame& frame) const override;
@@ -38,6 +38,9 @@ class ConvLayer : public ProductLayer, public IntegerWeights {
   void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:
+  WeightStorage kernelStorage(WeightStorage wanted) const {
+    return exactStorage(wanted, tactic_->integers, tactic_->multipliesLines(shape_, WeightStorage::Bytes));
+  }
   // The weights times their scale.
   Tensor scaled() const;
 

@@ -13,6 +13,8 @@ namespace tscompile {
 struct ExactArithmetic {
   bool floats = false;    // of float32
   bool integers = false;  // of WeightStorage::Integers: weights of eight bits, sums of 32
+  bool bytes = false;     // of WeightStorage::Bytes: inputs of eight bits as well, none less than `least`
+  float least = 0;
 };
 
 class IntegerWeights {
@@ -30,9 +32,10 @@ class IntegerWeights {
  protected:
   const Tensor& sourceOf(const Tensor& weight) const { return holdsIntegers() ? source_ : weight; }
   std::string keyOf(std::string name) const { return name + part_; }
-  // `takesIntegers`: whether the kernel does. Else BF16 has all integers of eight bits, and their negatives.
-  WeightStorage exactStorage(WeightStorage wanted, bool takesIntegers) const {
+  // What the kernel takes. If neither, BF16 has all integers of eight bits, and their negatives.
+  WeightStorage exactStorage(WeightStorage wanted, bool takesIntegers, bool takesBytes) const {
     if (!holdsIntegers()) return wanted;
+    if (exact_.bytes && takesBytes) return WeightStorage::Bytes;
     if (exact_.integers && takesIntegers) return WeightStorage::Integers;
     return wanted == WeightStorage::F32 ? wanted : WeightStorage::BF16;
   }

@@ -3,6 +3,7 @@
 #include "ir/values/encoded.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/batched_gemm.h"
+#include "runtime/kernels/line_product.h"
 
 #include <fmt/core.h>
 
@@ -15,11 +16,20 @@ void MatmulLayer::run(Frame& frame) const {
 
 void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
   // Few rows wait for the weights: half as many bytes are as exact.
-  storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : storage, true);
+  storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : storage, true, hasLineProducts(WeightStorage::Bytes));
   if (storage == WeightStorage::Integers) bias = inWholeBlocks(bias);
   packed_ = {.k = k_, .n = n_, .storage = storage};
+  if (storage == WeightStorage::Bytes) {
+    packed_.least = exactArithmetic().least;
+    integerBias = biasOfBytes(packed_.least, [&](int64_t column) {
+      double sum = 0;
+      for (int64_t i = 0; i < k_; ++i) sum += weight_.data<float>()[i * rowStride_ + column * columnStride_];
+      return sum;
+    });
+  }
   // One matrix may be used as it is and transposed.
-  std::string name = keyOf(fmt::format("matmul {}x{} by {}, {}", k_, n_, rowStride_, columnStride_));
+  std::string name = keyOf(fmt::format("matmul {}x{} by {}, {}{}", k_, n_, rowStride_, columnStride_,
+                                       storage == WeightStorage::Bytes ? ", bytes" : ""));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   data_ = store.get(name, sourceOf(weight_), [&] {
     Tensor packed = packedBuffer(packedBytes(k_, n_, storage));

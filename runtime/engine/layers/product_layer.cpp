@@ -42,6 +42,19 @@ Tensor ProductLayer::inWholeBlocks(const Tensor& columns) {
   return filled;
 }
 
+Tensor ProductLayer::biasOfBytes(float least, FunctionRef<double(int64_t)> sum) const {
+  const int64_t count = columns();
+  Tensor made = Tensor::zeros(DType::Int32, Dims{channelBlocks(count) * kBlock});
+  for (int64_t i = 0; i < count; ++i) {
+    const double added = integerBias.defined() ? integerBias.data<int32_t>()[i]
+                         : bias.defined()      ? bias.data<float>()[i]
+                                               : 0;
+    // Wraps around, as sums do that are in range once all is added.
+    made.data<int32_t>()[i] = static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(added + least * sum(i))));
+  }
+  return made;
+}
+
 void ProductLayer::scaleColumns(const Tensor& scale, const Tensor& shift) {
   Tensor newBias = Tensor::empty(DType::Float32, scale.sizes()), newScale = scale;
   if (scale_.defined()) newScale = Tensor::empty(DType::Float32, scale.sizes());

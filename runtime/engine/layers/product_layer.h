@@ -2,6 +2,7 @@
 // their results leave the registers.
 #pragma once
 
+#include "runtime/call/function_ref.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/engine/network/weight_store.h"
@@ -43,6 +44,9 @@ class ProductLayer : public PackedLayer {
   std::string epilogueName() const;
   // As kernels read values of blocked columns: filled up with zeros.
   static Tensor inWholeBlocks(const Tensor& columns);
+
+  // The bias of a product of bytes that stand for as much more as `least`; sum(column): of the column's weights.
+  Tensor biasOfBytes(float least, FunctionRef<double(int64_t)> sum) const;
 
   Tensor scale_;  // of the columns, applied when the weights are packed; may be undefined
 };

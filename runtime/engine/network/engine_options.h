@@ -13,7 +13,9 @@ struct EngineOptions {
   bool optimize = true;  // fuse layers and choose layouts; else each node is a layer
   // How the constant weights of products (matrix products, convolutions) are stored where `optimize` is set: Float32;
   // Float16 (relative error up to 2^-11), BFloat16 (2^-9), both rounded to the nearest; or Int8, with one scale for
-  // each output column or channel: its largest magnitude / 127. Computation is in float32 all the same.
+  // each output column or channel: its largest magnitude / 127. Computation is in float32 all the same, but for
+  // products of BFloat16 on processors that have them: rows of more than a few are rounded as the weights are, and sums
+  // are float32.
   DType precision = DType::Float32;
   // How layers choose between tactics: what `tactics` (which may be null) knows; else by a model of costs, the same on
   // every machine, or, with `measureTactics`, by timing them, which is remembered in `tactics`.

@@ -3,6 +3,7 @@
 #include "ir/support/text.h"
 #include "ir/values/tensor.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/kernels/simd.h"
 
 #include <fmt/core.h>
@@ -17,30 +18,31 @@ namespace {
 
 constexpr std::string_view kFormat = "tscompile tactics 1";
 
-std::string keyOf(const ConvShape& s, int threads) {
+std::string keyOf(const ConvShape& s, WeightStorage storage, int threads) {
   return fmt::format(
-      "conv2d {}x{}x{}x{} to {} by {}x{} stride {}x{} dilation {}x{} padding {},{},{},{} groups {} on {} threads {}",
-      s.batch, s.inChannels, s.inHeight, s.inWidth, s.outChannels, s.kernelHeight, s.kernelWidth, s.strideHeight,
-      s.strideWidth, s.dilationHeight, s.dilationWidth, s.padTop, s.padLeft, s.padBottom, s.padRight, s.groups, threads,
-      simdLevelName(simdLevel()));
+      "{}conv2d {}x{}x{}x{} to {} by {}x{} stride {}x{} dilation {}x{} padding {},{},{},{} groups {} on {} threads {}",
+      storage == WeightStorage::BF16 ? "bf16 " : "", s.batch, s.inChannels, s.inHeight, s.inWidth, s.outChannels,
+      s.kernelHeight, s.kernelWidth, s.strideHeight, s.strideWidth, s.dilationHeight, s.dilationWidth, s.padTop,
+      s.padLeft, s.padBottom, s.padRight, s.groups, threads, simdLevelName(simdLevel()));
 }
 
 // One tactic on memory of its own.
 class Trial {
  public:
-  Trial(const ConvTactic& tactic, const ConvShape& shape) : tactic(tactic), shape_(shape) {
+  Trial(const ConvTactic& tactic, const ConvShape& shape, WeightStorage storage)
+      : tactic(tactic), shape_(shape), storage_(storage) {
     input_ = floats(blockedSize(shape.batch, shape.inChannels, shape.inHeight * shape.inWidth));
     output_ = floats(blockedSize(shape.batch, shape.outChannels, shape.outHeight() * shape.outWidth()));
     Tensor weights = floats(shape.outChannels * shape.inGroup() * shape.kernelHeight * shape.kernelWidth);
-    packed_ = Tensor::empty(DType::UInt8, Dims{tactic.packedBytes(shape, WeightStorage::F32)});
-    workspace_ = Tensor::empty(DType::UInt8, Dims{tactic.workspace(shape, WeightStorage::F32)});
-    tactic.pack(shape, weights.data<float>(), WeightStorage::F32, packed_.raw());
+    packed_ = Tensor::empty(DType::UInt8, Dims{tactic.packedBytes(shape, storage)});
+    workspace_ = Tensor::empty(DType::UInt8, Dims{tactic.workspace(shape, storage)});
+    tactic.pack(shape, weights.data<float>(), storage, packed_.raw());
   }
   // In seconds.
   double run(int threads) {
     auto begin = std::chrono::steady_clock::now();
-    tactic.run(shape_, input_.data<float>(), packed_.raw(), WeightStorage::F32, output_.data<float>(), {},
-               workspace_.raw(), threads);
+    tactic.run(shape_, input_.data<float>(), packed_.raw(), storage_, output_.data<float>(), {}, workspace_.raw(),
+               threads);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
@@ -55,36 +57,45 @@ class Trial {
   }
 
   ConvShape shape_;
+  WeightStorage storage_;
   Tensor input_, output_, packed_, workspace_;
 };
 
-bool fits(const ConvTactic& t, const ConvShape& shape, const TacticCache& settings) {
-  return t.accepts(shape) && static_cast<size_t>(t.workspace(shape, WeightStorage::F32)) <= settings.workspaceLimit;
-}
+// What is to be chosen for.
+struct Wanted {
+  const ConvShape& shape;
+  WeightStorage storage;
+  const TacticCache& settings;
+
+  bool fits(const ConvTactic& t) const { return t.accepts(shape) && workspace(t) <= settings.workspaceLimit; }
+  size_t workspace(const ConvTactic& t) const { return static_cast<size_t>(t.workspace(shape, storage)); }
+  double cost(const ConvTactic& t) const {
+    return t.cost(shape) / (t.multipliesLines(shape, storage) ? lineSpeed() : 1);
+  }
+};
 
 // By the model. If none keeps to the limits, the one that needs least.
-const ConvTactic& cheapest(const ConvShape& shape, const TacticCache& settings) {
+const ConvTactic& cheapest(const Wanted& wanted) {
   const ConvTactic *best = nullptr, *smallest = nullptr;
   for (const ConvTactic& t : convTactics()) {
-    if (!t.accepts(shape)) continue;
-    if (!smallest || t.workspace(shape, WeightStorage::F32) < smallest->workspace(shape, WeightStorage::F32))
-      smallest = &t;
-    if (fits(t, shape, settings) && (!best || t.cost(shape) < best->cost(shape))) best = &t;
+    if (!t.accepts(wanted.shape)) continue;
+    if (!smallest || wanted.workspace(t) < wanted.workspace(*smallest)) smallest = &t;
+    if (wanted.fits(t) && (!best || wanted.cost(t) < wanted.cost(*best))) best = &t;
   }
   TS_CHECK(smallest);
   return best ? *best : *smallest;
 }
 
-const ConvTactic& measured(const ConvShape& shape, const ConvTactic& favourite, const TacticCache& settings,
-                           int threads) {
+const ConvTactic& measured(const Wanted& wanted, const ConvTactic& favourite, int threads) {
   constexpr double kHopeless = 4;  // times the cost of the favourite, by the model
   BudgetScope unlimited(nullptr);
   std::vector<Trial> trials;
-  trials.emplace_back(favourite, shape);
+  trials.emplace_back(favourite, wanted.shape, wanted.storage);
   for (const ConvTactic& t : convTactics())
-    if (&t != &favourite && fits(t, shape, settings) && t.cost(shape) < kHopeless * favourite.cost(shape))
-      trials.emplace_back(t, shape);
-  return trials[fastestOf(trials.size(), settings.timingRuns, [&](size_t i) { return trials[i].run(threads); })].tactic;
+    if (&t != &favourite && wanted.fits(t) && wanted.cost(t) < kHopeless * wanted.cost(favourite))
+      trials.emplace_back(t, wanted.shape, wanted.storage);
+  return trials[fastestOf(trials.size(), wanted.settings.timingRuns, [&](size_t i) { return trials[i].run(threads); })]
+      .tactic;
 }
 
 bool isTactic(std::string_view layer, const std::string& tactic) {
@@ -171,18 +182,34 @@ bool TacticCache::read(std::string_view text, const std::string& name, Diagnosti
   return good;
 }
 
+WeightStorage weightStorageOf(DType precision) {
+  switch (precision) {
+    case DType::Float32:
+      return WeightStorage::F32;
+    case DType::Float16:
+      return WeightStorage::F16;
+    case DType::BFloat16:
+      return WeightStorage::BF16;
+    case DType::Int8:
+      return WeightStorage::I8;
+    default:
+      TS_UNREACHABLE();
+  }
+}
+
 const ConvTactic& chooseConvTactic(const ConvShape& shape, const EngineOptions& options, int threads) {
   static const TacticCache kNone;
   const TacticCache& settings = options.tactics ? *options.tactics : kNone;
+  const Wanted wanted{shape, weightStorageOf(options.precision), settings};
   std::string key;
   if (options.tactics) {
-    key = keyOf(shape, threads);
+    key = keyOf(shape, wanted.storage, threads);
     if (std::optional<std::string> known = settings.find(key))
-      if (const ConvTactic* t = findConvTactic(known->c_str()); t && fits(*t, shape, settings)) return *t;
+      if (const ConvTactic* t = findConvTactic(known->c_str()); t && wanted.fits(*t)) return *t;
   }
-  const ConvTactic& favourite = cheapest(shape, settings);
+  const ConvTactic& favourite = cheapest(wanted);
   if (!options.measureTactics) return favourite;
-  const ConvTactic& best = measured(shape, favourite, settings, threads);
+  const ConvTactic& best = measured(wanted, favourite, threads);
   if (options.tactics) options.tactics->add(key, best.name);
   return best;
 }

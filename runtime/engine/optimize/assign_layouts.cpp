@@ -6,6 +6,7 @@
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -21,7 +22,8 @@ const ConvTactic& exactTactic(const ConvShape& shape, ExactArithmetic exact) {
   for (const ConvTactic* t : {&kDirectConv, &kFirstLayerConv, &kDepthwiseConv, &kGroupedConv}) {
     const bool integers = exact.integers && t->integers;
     if (!t->accepts(shape) || (!integers && !exact.floats)) continue;
-    const double cost = t->cost(shape) / (integers ? kIntegersFaster : 1);
+    const bool bytes = exact.bytes && t->multipliesLines(shape, WeightStorage::Bytes);
+    const double cost = t->cost(shape) / (bytes ? kIntegersFaster * lineSpeed() : integers ? kIntegersFaster : 1);
     if (best && cost >= least) continue;
     best = t;
     least = cost;

@@ -6,25 +6,6 @@
 
 namespace tscompile {
 
-namespace {
-
-WeightStorage storageOf(DType precision) {
-  switch (precision) {
-    case DType::Float32:
-      return WeightStorage::F32;
-    case DType::Float16:
-      return WeightStorage::F16;
-    case DType::BFloat16:
-      return WeightStorage::BF16;
-    case DType::Int8:
-      return WeightStorage::I8;
-    default:
-      TS_UNREACHABLE();
-  }
-}
-
-}  // namespace
-
 void optimize(Network& network, WeightStore& store, const EngineOptions& options) {
   int threads = options.threads > 0 ? options.threads : defaultThreads();
   for (const auto& layer : network.layers)
@@ -38,7 +19,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   assignLayouts(network, options);
   joinInPlace(network);
   for (const auto& layer : network.layers)
-    if (auto* packed = dynamic_cast<PackedLayer*>(layer.get())) packed->prepare(store, storageOf(options.precision));
+    if (auto* packed = dynamic_cast<PackedLayer*>(layer.get())) packed->prepare(store, weightStorageOf(options.precision));
 }
 
 }  // namespace tscompile

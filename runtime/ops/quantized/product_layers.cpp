@@ -43,7 +43,11 @@ ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, Step
   for (size_t c = 0; c < bias.size(); ++c)
     greatest = std::max(greatest, std::max(-least[c], most[c]) + std::abs(static_cast<double>(bias[c])));
   const bool areBytes = leastWeight >= -128 && mostWeight <= 127;
-  return {.floats = greatest < kExactFloats, .integers = areBytes && greatest < kExactIntegers};
+  const bool integers = areBytes && greatest < kExactIntegers;
+  return {.floats = greatest < kExactFloats,
+          .integers = integers,
+          .bytes = integers && range.most - range.least <= 255,
+          .least = range.least};
 }
 
 // A bias of each channel for each column, of which a transposed convolution has several a channel.

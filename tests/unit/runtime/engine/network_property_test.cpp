@@ -93,7 +93,7 @@ void checkOnSome(uint64_t seed, const RandomNetwork& made, Count& count) {
   if (seed % 8 == 2) limitSimdLevel(SimdLevel::Avx2);
   if (seed % 8 == 3) limitSimdLevel(SimdLevel::Base);
   check(made, options, count);
-  limitSimdLevel(SimdLevel::Avx512);
+  limitSimdLevel(SimdLevel::Amx);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ double weightStored(float v, WeightStorage storage, double scale) {
   switch (storage) {
     case WeightStorage::F32:
     case WeightStorage::Integers:
+    case WeightStorage::Bytes:
       return v;
     case WeightStorage::F16:
       return static_cast<float>(Half(v));
@@ -66,7 +67,8 @@ struct Data {
         residual(randomFloats(s.batch * s.outChannels * s.outHeight() * s.outWidth(), 4)) {}
 };
 
-std::vector<double> reference(const ConvCase& t, const Data& data) {
+// In bf16: of an input that is rounded as well.
+std::vector<double> reference(const ConvCase& t, const Data& data, bool inBrainFloats = false) {
   const ConvShape& s = t.shape;
   const int64_t taps = s.inGroup() * s.kernelHeight * s.kernelWidth;
   std::vector<double> out;
@@ -85,9 +87,10 @@ std::vector<double> reference(const ConvCase& t, const Data& data) {
                 int64_t inX = x * s.strideWidth + kx * s.dilationWidth - s.padLeft;
                 if (inY < 0 || inY >= s.inHeight || inX < 0 || inX >= s.inWidth) continue;
                 int64_t channel = o / s.outGroup() * s.inGroup() + c;
-                sum += data.input[static_cast<size_t>(((n * s.inChannels + channel) * s.inHeight + inY) * s.inWidth +
-                                                      inX)] *
-                       weightStored(w[(c * s.kernelHeight + ky) * s.kernelWidth + kx], t.storage, scale);
+                float v = data.input[static_cast<size_t>(((n * s.inChannels + channel) * s.inHeight + inY) * s.inWidth +
+                                                         inX)];
+                if (inBrainFloats) v = static_cast<float>(BFloat16(v));
+                sum += v * weightStored(w[(c * s.kernelHeight + ky) * s.kernelWidth + kx], t.storage, scale);
               }
           if (t.residual) sum += data.residual[out.size()];
           out.push_back(activationOf(t.epilogue.activation, sum, t.epilogue.alpha, t.epilogue.beta));
@@ -147,7 +150,8 @@ void checkConv(const ConvCase& t, double tolerance = 3e-5) {
                                     << " dilation " << s.dilationWidth);
     std::vector<float> got = run(tactic, t, data, 1);
     const double allowed = std::string(tactic.name) == "winograd" ? 2 * tolerance : tolerance;
-    expectNear(got, want, allowed, allowed);
+    const bool lines = tactic.multipliesLines(s, t.storage);
+    expectNear(got, lines ? reference(t, data, true) : want, allowed, allowed);
     if (testing::Test::HasFailure()) return;
     for (int threads : {2, 3, 16}) EXPECT_TRUE(sameBytes(got, run(tactic, t, data, threads))) << threads << " threads";
     EXPECT_GT(tactic.cost(s), 0);
@@ -172,17 +176,34 @@ void checkIntegers(const ConvShape& s) {
                                     << " -> " << s.outChannels << ", kernel " << s.kernelHeight << " stride "
                                     << s.strideHeight << " pad " << s.padLeft << " groups " << s.groups);
     ConvCase t{s};
-    t.storage = tactic->integers ? WeightStorage::Integers : WeightStorage::F32;
-    std::vector<float> got = run(*tactic, t, data, 1);
-    for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(sums[i])) << i;
-    t.epilogue.factors = factors.data();
-    t.epilogue.alpha = -100;
-    t.epilogue.beta = 155;
-    got = run(*tactic, t, data, 2);
-    const int64_t area = s.outHeight() * s.outWidth();
-    for (size_t i = 0; i < got.size(); ++i) {
-      const float factor = factors[static_cast<size_t>(static_cast<int64_t>(i) / area % s.outChannels)];
-      ASSERT_EQ(got[i], std::clamp(std::nearbyint(static_cast<float>(sums[i]) * factor), -100.0f, 155.0f)) << i;
+    for (WeightStorage storage : {WeightStorage::F32, WeightStorage::Integers, WeightStorage::Bytes}) {
+      if ((storage == WeightStorage::F32) == tactic->integers && storage != WeightStorage::Bytes) continue;
+      if (storage == WeightStorage::Bytes && !tactic->multipliesLines(s, storage)) continue;
+      t.storage = storage;
+      std::vector<int32_t> bias(factors.size());
+      if (storage == WeightStorage::Bytes) {
+        for (float& v : data.input) v = std::clamp(v, -128.0f, 127.0f);
+        sums = reference({s}, data);
+        t.shape.least = -128;
+        const int64_t taps = s.inGroup() * s.kernelHeight * s.kernelWidth;
+        for (int64_t c = 0; c < s.outChannels; ++c)
+          bias[static_cast<size_t>(c)] = static_cast<int32_t>(data.bias[static_cast<size_t>(c)]);
+        for (int64_t i = 0; i < s.outChannels * taps; ++i)
+          bias[static_cast<size_t>(i / taps)] -= 128 * static_cast<int32_t>(data.weights[static_cast<size_t>(i)]);
+        t.epilogue.integerBias = bias.data();
+      }
+      t.epilogue.factors = nullptr;
+      std::vector<float> got = run(*tactic, t, data, 1);
+      for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<float>(sums[i])) << i;
+      t.epilogue.factors = factors.data();
+      t.epilogue.alpha = -100;
+      t.epilogue.beta = 155;
+      got = run(*tactic, t, data, 2);
+      const int64_t area = s.outHeight() * s.outWidth();
+      for (size_t i = 0; i < got.size(); ++i) {
+        const float factor = factors[static_cast<size_t>(static_cast<int64_t>(i) / area % s.outChannels)];
+        ASSERT_EQ(got[i], std::clamp(std::nearbyint(static_cast<float>(sums[i]) * factor), -100.0f, 155.0f)) << i;
+      }
     }
   }
 }
@@ -314,6 +335,26 @@ TEST(EngineConv, StoredPrecisions) {
         t.shape.inChannels = t.shape.groups = 1;
         checkConv(t, 1e-4);
       }
+  });
+}
+
+// Products of lines: channels that do not fill them, groups, strides, tiles at the edge, the patches of a first layer.
+TEST(EngineConv, InputsOfBF16) {
+  atEachSimdLevel([] {
+    for (const ConvShape& s :
+         {shapeOf(2, 3, 15, 33, 20, 3, 2, 1), shapeOf(1, 8, 9, 9, 16, 5, 1, 2),
+          shapeOf(1, 3, 12, 12, 17, 3, 1, 2, 1, 2), shapeOf(2, 16, 7, 18, 40, 3, 1, 1), shapeOf(1, 31, 5, 17, 16, 1),
+          shapeOf(2, 33, 9, 9, 33, 1, 2), shapeOf(1, 96, 8, 20, 48, 3, 2, 1), shapeOf(1, 64, 6, 6, 32, 3, 1, 1, 2),
+          shapeOf(3, 65, 4, 31, 15, 3, 1, 1), shapeOf(1, 48, 9, 8, 16, 3, 1, 2, 1, 2)}) {
+      ConvCase t{s};
+      t.storage = WeightStorage::BF16;
+      checkConv(t, 2e-4);
+      t.bias = t.residual = true;
+      t.epilogue.activation = Activation::Relu;
+      checkConv(t, 2e-4);
+      t.epilogue.activation = Activation::HardSwish;
+      checkConv(t, 2e-4);
+    }
   });
 }
 

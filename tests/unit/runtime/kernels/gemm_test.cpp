@@ -1,6 +1,7 @@
 #include "runtime/kernels/gemm.h"
 
 #include "ir/values/dtype.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/kernels/simd.h"
 #include "tests/support/engine_reference.h"
 
@@ -22,6 +23,7 @@ double stored(float value, WeightStorage storage, double scale) {
   switch (storage) {
     case WeightStorage::F32:
     case WeightStorage::Integers:
+    case WeightStorage::Bytes:
       return value;
     case WeightStorage::F16:
       return static_cast<float>(Half(value));
@@ -46,6 +48,8 @@ std::vector<float> run(const GemmCase& t, int threads, std::vector<double>* want
   if (t.residual) e.residual = residual.data();
   gemm(t.m, a.data(), lda, matrix, c.data(), ldc, e, workspace.data(), threads);
   if (!want) return c;
+  if (t.storage == WeightStorage::BF16 && t.m > 4 && hasLineProducts(t.storage))
+    for (float& v : a) v = static_cast<float>(BFloat16(v));
   want->assign(c.size(), 77.0);
   for (int64_t j = 0; j < t.n; ++j) {
     auto weight = [&](int64_t p) { return b[static_cast<size_t>(t.transposed ? j * t.k + p : p * t.n + j)]; };
@@ -120,7 +124,7 @@ TEST(EngineGemm, Epilogues) {
 TEST(EngineGemm, StoredPrecisions) {
   atEachSimdLevel([] {
     for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
-      for (int64_t m : {1, 2, 3, 4, 40}) {
+      for (int64_t m : {1, 2, 3, 4, 5, 40}) {
         GemmCase t{m, 53, 300};
         t.storage = storage;
         t.bias = true;
@@ -131,6 +135,44 @@ TEST(EngineGemm, StoredPrecisions) {
         checkGemm(t, 1e-4);
       }
   });
+}
+
+// Rows of bf16 in lines: tiles and panels that are only partly there, depths that do not fill them, many rows.
+TEST(EngineGemm, RowsOfBF16) {
+  atEachSimdLevel([] {
+    for (auto [m, n, k] : {std::array<int64_t, 3>{5, 1, 1},
+                           {16, 16, 32},
+                           {17, 33, 31},
+                           {33, 48, 33},
+                           {47, 15, 64},
+                           {31, 100, 130},
+                           {700, 40, 95},
+                           {1500, 20, 40}}) {
+      GemmCase t{m, n, k, 3, 5};
+      t.storage = WeightStorage::BF16;
+      checkGemm(t, 1e-4);
+      t.bias = t.residual = t.transposed = true;
+      t.epilogue.activation = Activation::Silu;
+      checkGemm(t, 1e-4);
+    }
+  });
+}
+
+TEST(EngineGemm, NanAndInfinityInRowsOfBF16StayInTheirRows) {
+  std::vector<float> a(20 * 40, 1), b(40 * 18, 1), c(20 * 18);
+  a[5 * 40 + 39] = NAN;
+  a[6 * 40] = INFINITY;
+  std::vector<char> packed(static_cast<size_t>(packedBytes(40, 18, WeightStorage::BF16)));
+  packMatrix(40, 18, b.data(), 18, 1, WeightStorage::BF16, packed.data());
+  PackedMatrix matrix{40, 18, WeightStorage::BF16, packed.data()};
+  std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(20, matrix)));
+  gemm(20, a.data(), 40, matrix, c.data(), 18, {}, workspace.data(), 1);
+  for (size_t i = 0; i < c.size(); ++i) {
+    if (i / 18 == 5)
+      EXPECT_TRUE(std::isnan(c[i]));
+    else
+      EXPECT_EQ(c[i], i / 18 == 6 ? INFINITY : 40.0f);
+  }
 }
 
 // Of very many weights some are so near a tie that they round either way.
@@ -187,39 +229,48 @@ TEST(EngineGemm, RowsOfInt8WeightsOfAnySize) {
 // Sums that float32 does not hold; biases that it does not hold either.
 TEST(EngineGemm, IntegersAreExact) {
   atEachSimdLevel([] {
-    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 40, 16}, {1, 17, 1}, {3, 5, 35}, {7, 64, 300}, {30, 33, 5000}}) {
+    for (auto [m, n, k] :
+         {std::array<int64_t, 3>{1, 40, 16}, {1, 17, 1}, {3, 5, 35}, {7, 64, 300}, {30, 33, 5000}, {45, 70, 200}}) {
       SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k);
       std::vector<float> a = randomFloats(m * k, 1), b = randomFloats(k * n, 2),
                          factors(static_cast<size_t>(n + kBlock));
-      for (float& v : a) v = std::nearbyint(v * 55 + 200);
+      for (float& v : a) v = std::clamp(std::nearbyint(v * 55 + 200), 73.0f, 328.0f);
       for (float& v : b) v = std::nearbyint(v * 28 + 99);
       std::vector<int32_t> bias(factors.size());
       for (size_t j = 0; j < factors.size(); ++j) {
         bias[j] = static_cast<int32_t>(j) * 1234567 + 1;
         factors[j] = 1e-7f * static_cast<float>(j + 1);
       }
-      std::vector<char> packed(static_cast<size_t>(packedBytes(k, n, WeightStorage::Integers)));
-      packMatrix(k, n, b.data(), n, 1, WeightStorage::Integers, packed.data());
-      PackedMatrix matrix{k, n, WeightStorage::Integers, packed.data()};
-      std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(m, matrix)));
-      std::vector<float> sums(static_cast<size_t>(m * n)), rounded(sums.size());
-      Epilogue e;
-      e.integerBias = bias.data();
-      gemm(m, a.data(), k, matrix, sums.data(), n, e, workspace.data(), 2);
-      e.factors = factors.data();
-      e.alpha = 0;
-      e.beta = 255;
-      gemm(m, a.data(), k, matrix, rounded.data(), n, e, workspace.data(), 1);
-      for (int64_t i = 0; i < m; ++i)
-        for (int64_t j = 0; j < n; ++j) {
-          int64_t sum = bias[static_cast<size_t>(j)];
+      for (WeightStorage storage : {WeightStorage::Integers, WeightStorage::Bytes}) {
+        if (storage == WeightStorage::Bytes && !hasLineProducts(storage)) continue;
+        const float least = storage == WeightStorage::Bytes ? 73 : 0;
+        std::vector<int32_t> added = bias;
+        for (int64_t j = 0; j < n; ++j)
           for (int64_t p = 0; p < k; ++p)
-            sum += static_cast<int64_t>(a[static_cast<size_t>(i * k + p)] * b[static_cast<size_t>(p * n + j)]);
-          const auto at = static_cast<size_t>(i * n + j);
-          ASSERT_EQ(sums[at], static_cast<float>(sum));
-          const float wanted = std::nearbyint(static_cast<float>(sum) * factors[static_cast<size_t>(j)]);
-          ASSERT_EQ(rounded[at], std::clamp(wanted, 0.0f, 255.0f));
-        }
+            added[static_cast<size_t>(j)] += static_cast<int32_t>(least * b[static_cast<size_t>(p * n + j)]);
+        std::vector<char> packed(static_cast<size_t>(packedBytes(k, n, storage)));
+        packMatrix(k, n, b.data(), n, 1, storage, packed.data());
+        PackedMatrix matrix{k, n, storage, packed.data(), least};
+        std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(m, matrix)));
+        std::vector<float> sums(static_cast<size_t>(m * n)), rounded(sums.size());
+        Epilogue e;
+        e.integerBias = added.data();
+        gemm(m, a.data(), k, matrix, sums.data(), n, e, workspace.data(), 2);
+        e.factors = factors.data();
+        e.alpha = 0;
+        e.beta = 255;
+        gemm(m, a.data(), k, matrix, rounded.data(), n, e, workspace.data(), 1);
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = 0; j < n; ++j) {
+            int64_t sum = bias[static_cast<size_t>(j)];
+            for (int64_t p = 0; p < k; ++p)
+              sum += static_cast<int64_t>(a[static_cast<size_t>(i * k + p)] * b[static_cast<size_t>(p * n + j)]);
+            const auto at = static_cast<size_t>(i * n + j);
+            ASSERT_EQ(sums[at], static_cast<float>(sum));
+            const float wanted = std::nearbyint(static_cast<float>(sum) * factors[static_cast<size_t>(j)]);
+            ASSERT_EQ(rounded[at], std::clamp(wanted, 0.0f, 255.0f));
+          }
+      }
     }
   });
 }

@@ -211,7 +211,7 @@ void checkHostileNumbers(uint64_t seed) {
 TEST(GptAttentionProperty, HostileNumbersStayInside) { forEachSeed(3000, checkHostileNumbers); }
 TEST(GptAttentionProperty, FastIsReference) {
   forEachSeed(400, checkLayer);
-  limitSimdLevel(SimdLevel::Avx512);
+  limitSimdLevel(SimdLevel::Amx);
 }
 
 }  // namespace tscompile::test

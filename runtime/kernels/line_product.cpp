@@ -1,0 +1,358 @@
+#include "runtime/kernels/line_product.h"
+
+#include "runtime/kernels/simd.h"
+
+#include <algorithm>
+#include <iterator>
+
+#if defined(__x86_64__)
+
+#include "runtime/kernels/epilogue.h"
+
+#include <immintrin.h>
+#include <utility>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#ifdef __clang__
+#pragma clang attribute push(                                                                                       \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16"))), \
+    apply_to = function)
+#else
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,amx-tile,amx-int8,amx-bf16,fma")
+#endif
+
+namespace tscompile {
+namespace {
+
+constexpr int kMatrixRows = 16;  // of a matrix tile
+constexpr int kVectorRows = 14;  // 28 sums, 2 of B, 1 of A: 31 of 32 registers
+constexpr int kPanels = 2;       // at a time
+constexpr int64_t kWords = 16;   // of a line
+constexpr int64_t kBlockBytes = static_cast<int64_t>(sizeof(CacheLine)) * kBlock;  // of B, a step of a panel
+constexpr int kSums = kMatrixRows * kBlock;
+
+// The sums of a tile and panel, rows behind each other: floats, or integers of bytes.
+struct alignas(64) Sums {
+  float values[kSums];
+};
+
+__mmask16 lanesOf(int64_t count) {
+  return static_cast<__mmask16>(count >= kBlock ? 0xffff : (1u << std::max<int64_t>(count, 0)) - 1);
+}
+
+// ---- lines ----
+
+__m512i brainLine(__m512 low, __m512 high) {
+  __m512bh both = _mm512_cvtne2ps_pbh(high, low);
+  __m512i line;
+  __builtin_memcpy(&line, &both, sizeof(line));
+  return line;
+}
+__m128i bytesOf(__m512 v, __m512 least) { return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_sub_ps(v, least))); }
+
+// `count` elements whose sixteens begin `apart` floats apart.
+template <bool kBytes>
+void makeLine(const float* from, int64_t apart, int64_t count, __m512 least, CacheLine* to) {
+  auto part = [&](int64_t i) { return _mm512_maskz_loadu_ps(lanesOf(count - i * kBlock), from + i * apart); };
+  if (!kBytes) {
+    _mm512_storeu_si512(to, brainLine(part(0), count > kBlock ? part(1) : _mm512_setzero_ps()));
+    return;
+  }
+  auto* parts = reinterpret_cast<__m128i*>(to);
+  for (int64_t i = 0; i < 4; ++i)
+    _mm_storeu_si128(parts + i, i * kBlock < count ? bytesOf(part(i), least) : _mm_setzero_si128());
+}
+
+template <bool kBytes>
+void makeLines(const float* from, int64_t count, float least, CacheLine* to, int64_t distance) {
+  constexpr int64_t kDepth = kBytes ? 64 : 32;
+  const __m512 raise = _mm512_set1_ps(least);
+  for (; count > 0; count -= kDepth, from += kDepth, to += distance)
+    makeLine<kBytes>(from, kBlock, std::min(count, kDepth), raise, to);
+}
+
+template <bool kBytes>
+void makePixels(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
+                float least, CacheLine* to) {
+  const __m512 raise = _mm512_set1_ps(least);
+  if (!kBytes && channels == 2 * kBlock) {
+    for (int64_t x = 0; x < pixels; ++x, from += pixelStride, ++to)
+      _mm512_storeu_si512(to, brainLine(_mm512_loadu_ps(from), _mm512_loadu_ps(from + blockStride)));
+    return;
+  }
+  for (int64_t x = 0; x < pixels; ++x, from += pixelStride, ++to)
+    makeLine<kBytes>(from, blockStride, channels, raise, to);
+}
+
+// ---- dot products of vectors ----
+
+// Of the first kRows rows of a tile and panels that are `distance` bytes apart.
+template <bool kBytes, int kRows, int kCount>
+void multiplyVectors(const Product& p, const RowTile& tile, const char* b, int64_t distance, Sums* sums) {
+  __m512i sum[kRows][kCount];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) sum[r][i] = _mm512_setzero_si512();
+  const int64_t full = p.stepCount - p.tailSteps, together = rowsTogether(p.storage);
+  const int64_t words = (p.depth + together - 1) / together, tailWords = (p.tailDepth + together - 1) / together;
+  for (int64_t step = 0; step < p.stepCount; ++step, b += kBlockBytes) {
+    const auto* a = reinterpret_cast<const char*>(p.lines + tile.a + p.steps[step]);
+    const char* row = b;
+    for (int64_t left = step < full ? words : tailWords; left > 0; --left, a += 4, row += sizeof(CacheLine)) {
+      __m512i weights[kCount];
+#pragma GCC unroll 16
+      for (int i = 0; i < kCount; ++i) weights[i] = _mm512_loadu_si512(row + i * distance);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        int32_t word;
+        __builtin_memcpy(&word, a + r * static_cast<int64_t>(sizeof(CacheLine)), sizeof(word));
+        const __m512i all = _mm512_set1_epi32(word);
+#pragma GCC unroll 16
+        for (int i = 0; i < kCount; ++i) {
+          if constexpr (kBytes)
+            sum[r][i] = _mm512_dpbusd_epi32(sum[r][i], all, weights[i]);
+          else
+            sum[r][i] =
+                _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum[r][i]), reinterpret_cast<__m512bh>(all),
+                                                     reinterpret_cast<__m512bh>(weights[i])));
+        }
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) _mm512_store_si512(sums[i].values + r * kBlock, sum[r][i]);
+}
+
+using VectorFunction = void (*)(const Product&, const RowTile&, const char*, int64_t, Sums*);
+
+template <bool kBytes, int kCount, int... kRow>
+VectorFunction vectorsOf(int rows, std::integer_sequence<int, kRow...>) {
+  static constexpr VectorFunction kTable[] = {multiplyVectors<kBytes, kRow + 1, kCount>...};
+  return kTable[rows - 1];
+}
+
+// ---- products of matrix tiles ----
+
+struct TileConfiguration {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t rowBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// Matrix tiles belong to the thread that has configured them.
+class MatrixTiles {
+ public:
+  explicit MatrixTiles(bool used) : used_(used) {
+    alignas(64) static constexpr TileConfiguration kAllWhole;
+    if (used_) _tile_loadconfig(&kAllWhole);
+  }
+  ~MatrixTiles() {
+    if (used_) _tile_release();
+  }
+  MatrixTiles(const MatrixTiles&) = delete;
+
+ private:
+  bool used_;
+};
+
+// What stands in place of tile numbers has to be digits.
+#define TS_MULTIPLY(sums, rows, columns)   \
+  do {                                     \
+    if constexpr (kBytes)                  \
+      _tile_dpbusd(sums, rows, columns);   \
+    else                                   \
+      _tile_dpbf16ps(sums, rows, columns); \
+  } while (false)
+
+// kTiles tiles of rows times kCount panels; sums lie tile by tile.
+template <bool kBytes, int kTiles, int kCount>
+void multiplyMatrices(const Product& p, const RowTile* tiles, const char* b, int64_t distance, Sums* sums) {
+  constexpr auto kStride = static_cast<int64_t>(sizeof(CacheLine));
+  const CacheLine *first = p.lines + tiles[0].a, *second = kTiles > 1 ? p.lines + tiles[1].a : nullptr;
+  asm volatile("" ::: "memory");  // loads of tiles are not seen as such
+  _tile_zero(0);
+  if constexpr (kCount > 1) _tile_zero(1);
+  if constexpr (kTiles > 1) _tile_zero(2);
+  if constexpr (kTiles > 1 && kCount > 1) _tile_zero(3);
+  for (int64_t step = 0; step < p.stepCount; ++step, b += kBlockBytes) {
+    const int64_t at = p.steps[step];
+    _tile_loadd(4, first + at, kStride);
+    _tile_loadd(6, b, kStride);
+    TS_MULTIPLY(0, 4, 6);
+    if constexpr (kCount > 1) {
+      _tile_loadd(7, b + distance, kStride);
+      TS_MULTIPLY(1, 4, 7);
+    }
+    if constexpr (kTiles > 1) {
+      _tile_loadd(5, second + at, kStride);
+      TS_MULTIPLY(2, 5, 6);
+      if constexpr (kCount > 1) TS_MULTIPLY(3, 5, 7);
+    }
+  }
+  _tile_stored(0, sums[0].values, kStride);
+  if constexpr (kCount > 1) _tile_stored(1, sums[1].values, kStride);
+  if constexpr (kTiles > 1) _tile_stored(2, sums[kCount].values, kStride);
+  if constexpr (kTiles > 1 && kCount > 1) _tile_stored(3, sums[3].values, kStride);
+}
+
+// ---- what becomes of sums ----
+
+void finishFloats(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+  const Epilogue& e = p.epilogue;
+  const int64_t column = panel * kBlock;
+  const int64_t lanes = p.paddedColumns ? kBlock : std::min<int64_t>(kBlock, p.columns - column);
+  const __mmask16 mask = lanesOf(lanes);
+  float* c = p.c + tile.c + panel * p.cPanel;
+  const float* residual = e.residual ? e.residual + tile.c + panel * p.cPanel : nullptr;
+  const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(mask, e.bias + column) : _mm512_setzero_ps();
+  const bool clamps = isClamp(e.activation);
+  const __m512 low = _mm512_set1_ps(clampLow(e)), high = _mm512_set1_ps(clampHigh(e));
+  for (int r = 0; r < tile.rows; ++r) {
+    __m512 v = _mm512_add_ps(_mm512_load_ps(sums.values + r * kBlock), bias);
+    if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + r * p.cRow));
+    // The number comes second, so that a NaN stays one.
+    if (clamps) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
+    _mm512_mask_storeu_ps(c + r * p.cRow, mask, v);
+  }
+  finishRows(p, c, tile.rows, panel, lanes);
+}
+
+void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+  const Epilogue& e = p.epilogue;
+  const int64_t column = panel * kBlock;
+  const __mmask16 mask = p.paddedColumns ? 0xffff : lanesOf(p.columns - column);
+  const __m512i start = e.integerBias ? _mm512_loadu_si512(e.integerBias + column) : _mm512_setzero_si512();
+  const __m512 factors = e.factors ? _mm512_loadu_ps(e.factors + column) : _mm512_setzero_ps();
+  const __m512 least = _mm512_set1_ps(e.alpha), most = _mm512_set1_ps(e.beta);
+  float* c = p.c + tile.c + panel * p.cPanel;
+  for (int r = 0; r < tile.rows; ++r) {
+    __m512 v = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_load_si512(sums.values + r * kBlock), start));
+    if (e.factors) {
+      const __m512 x = _mm512_mul_ps(v, factors);
+      v = _mm512_min_ps(_mm512_max_ps(_mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), least),
+                        most);
+      v = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(0x1p63f), _CMP_LT_OQ), least, v);
+    }
+    _mm512_mask_storeu_ps(c + r * p.cRow, mask, v);
+  }
+}
+
+template <bool kBytes>
+void finish(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+  kBytes ? finishIntegers(p, tile, panel, sums) : finishFloats(p, tile, panel, sums);
+}
+
+template <bool kBytes>
+void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+  const int64_t distance = p.stepCount * kBlockBytes;
+  const MatrixTiles configured(true);
+  Sums sums[2 * kPanels];
+  for (int64_t panel = firstPanel; panel < endPanel; panel += kPanels) {
+    const char* b = static_cast<const char*>(p.b) + panel * distance;
+    const int panels = static_cast<int>(std::min<int64_t>(kPanels, endPanel - panel));
+    for (int64_t i = 0; i < tileCount; i += 2) {
+      const int count = i + 1 < tileCount ? 2 : 1;
+      const RowTile* some = tiles + i;
+      if (panels == 2)
+        count == 2 ? multiplyMatrices<kBytes, 2, 2>(p, some, b, distance, sums)
+                   : multiplyMatrices<kBytes, 1, 2>(p, some, b, distance, sums);
+      else
+        count == 2 ? multiplyMatrices<kBytes, 2, 1>(p, some, b, distance, sums)
+                   : multiplyMatrices<kBytes, 1, 1>(p, some, b, distance, sums);
+      for (int t = 0; t < count; ++t)
+        for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[t], panel + j, sums[t * panels + j]);
+    }
+  }
+}
+
+template <bool kBytes>
+void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+  constexpr auto kRows = std::make_integer_sequence<int, kVectorRows>();
+  const int64_t distance = p.stepCount * kBlockBytes;
+  Sums sums[kPanels];
+  for (int64_t panel = firstPanel; panel < endPanel; panel += kPanels) {
+    const char* b = static_cast<const char*>(p.b) + panel * distance;
+    const int panels = static_cast<int>(std::min<int64_t>(kPanels, endPanel - panel));
+    for (int64_t i = 0; i < tileCount; ++i) {
+      (panels == 2 ? vectorsOf<kBytes, 2>(tiles[i].rows, kRows) : vectorsOf<kBytes, 1>(tiles[i].rows, kRows))(
+          p, tiles[i], b, distance, sums);
+      for (int j = 0; j < panels; ++j) finish<kBytes>(p, tiles[i], panel + j, sums[j]);
+    }
+  }
+}
+
+#undef TS_MULTIPLY
+
+bool hasMatrices() { return simdLevel() == SimdLevel::Amx; }
+
+}  // namespace
+
+void toLines(const float* from, int64_t count, const LineType& type, CacheLine* to, int64_t distance) {
+  const auto make = type.storage == WeightStorage::Bytes ? makeLines<true> : makeLines<false>;
+  make(from, count, type.least, to, distance);
+}
+
+void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
+                   const LineType& type, CacheLine* to) {
+  const auto make = type.storage == WeightStorage::Bytes ? makePixels<true> : makePixels<false>;
+  make(from, pixels, pixelStride, channels, blockStride, type.least, to);
+}
+
+void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+  const bool bytes = p.storage == WeightStorage::Bytes;
+  const auto run =
+      hasMatrices() ? (bytes ? byMatrices<true> : byMatrices<false>) : (bytes ? byVectors<true> : byVectors<false>);
+  run(p, tiles, tileCount, firstPanel, endPanel);
+}
+
+}  // namespace tscompile
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#pragma GCC diagnostic pop
+
+namespace tscompile {
+
+bool hasLineProducts(WeightStorage storage) {
+  static const bool brains = __builtin_cpu_supports("avx512bf16"), bytes = __builtin_cpu_supports("avx512vnni");
+  return simdLevel() >= SimdLevel::Avx512 && (storage == WeightStorage::BF16 ? brains : bytes);
+}
+double lineSpeed() { return simdLevel() == SimdLevel::Amx ? 4 : 1.5; }
+int maxLineRows() { return simdLevel() == SimdLevel::Amx ? 16 : 14; }
+
+}  // namespace tscompile
+
+#else
+
+namespace tscompile {
+
+bool hasLineProducts(WeightStorage) { return false; }
+double lineSpeed() { return 1; }
+int maxLineRows() { return 1; }
+void toLines(const float*, int64_t, const LineType&, CacheLine*, int64_t) {}
+void pixelsToLines(const float*, int64_t, int64_t, int64_t, int64_t, const LineType&, CacheLine*) {}
+void runLineTiles(const Product&, const RowTile*, int64_t, int64_t, int64_t) {}
+
+}  // namespace tscompile
+
+#endif
+
+namespace tscompile {
+
+CacheLine LineType::zeros() const {
+  CacheLine line{};
+  if (storage == WeightStorage::Bytes)
+    std::fill(std::begin(line.bytes), std::end(line.bytes), static_cast<std::byte>(-least));
+  return line;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,47 @@
+// Products of lines: a row of A comes in lines of 64 bytes, 32 bf16 or 64 unsigned bytes, and B as packed weights in
+// blocks of 16 such lines (PackedWeights). So the processor's own dot products read them (AVX512-BF16, AVX512-VNNI),
+// and its matrix tiles (AMX). Sums of bf16 are f32; sums of bytes are exact in 32 bits.
+#pragma once
+
+#include "runtime/kernels/product.h"
+
+#include <cstdint>
+
+namespace tscompile {
+
+// Whether this machine multiplies them: BF16 or Bytes.
+bool hasLineProducts(WeightStorage storage);
+// How many times as fast as products of f32 they are, roughly.
+double lineSpeed();
+
+// What the elements of lines are.
+struct LineType {
+  WeightStorage storage;
+  float least = 0;  // Bytes: what a byte of zero stands for
+
+  CacheLine zeros() const;  // each stands for 0
+};
+// Elements of a line.
+constexpr int64_t lineDepth(WeightStorage storage) { return storage == WeightStorage::Bytes ? 64 : 32; }
+// Lines of so many elements.
+constexpr int64_t linesOf(int64_t depth, WeightStorage storage) {
+  return (depth + lineDepth(storage) - 1) / lineDepth(storage);
+}
+
+// The most rows of a tile of lines. A tile's lines of one step lie behind each other; past the last row so many as are
+// missing may be read, but are not used.
+int maxLineRows();
+
+// `count` floats, `distance` lines apart: as bf16, rounded to nearest, or integers as bytes. What fills up the last
+// line is finite.
+void toLines(const float* from, int64_t count, const LineType& type, CacheLine* to, int64_t distance);
+// A line for each of `pixels` pixels that lie `pixelStride` floats apart: of `channels` channels, at most a line of
+// them, in blocks of 16 that lie `blockStride` floats apart. What fills
+// up the lines is finite.
+void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
+                   const LineType& type, CacheLine* to);
+
+// As runTiles, for a product of lines.
+void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel);
+
+}  // namespace tscompile
