@@ -58,6 +58,7 @@ int64_t imagesAtOnce(const ConvShape& s, int64_t bytesPerImage) {
 struct Bands {
   int64_t count, panels;  // and panels of each
   int64_t blocks;         // of input channels, at most
+  int64_t unit = kBlock;  // channels of a block
 };
 bool groupsAreBlocks(const ConvShape& s) {
   return s.groups == 1 || (s.inGroup() % kBlock == 0 && s.outGroup() % kBlock == 0);
@@ -71,7 +72,7 @@ Piece blocksOfBand(const ConvShape& s, int64_t band, int64_t unit = kBlock) {
 }
 // unit: channels of a block of inputs.
 Bands bandsOf(const ConvShape& s, int64_t unit = kBlock) {
-  if (groupsAreBlocks(s)) return {s.groups, channelBlocks(s.outGroup()), (s.inGroup() + unit - 1) / unit};
+  if (groupsAreBlocks(s)) return {s.groups, channelBlocks(s.outGroup()), (s.inGroup() + unit - 1) / unit, unit};
   Bands bands{channelBlocks(s.outChannels), 1, 0};
   for (int64_t band = 0; band < bands.count; ++band) {
     const Piece seen = blocksOfBand(s, band);
@@ -152,10 +153,10 @@ std::vector<RowTile> rowTiles(int64_t rows, int64_t width, int64_t aRow, int64_t
 struct Grid {
   int64_t unitPieces, panelPieces, tilePieces;
 };
-Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tiles) {
-  const double cost = directCost(s) * static_cast<double>(images) / static_cast<double>(s.batch);
+Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tiles, double speed) {
+  const double cost = directCost(s) * static_cast<double>(images) / static_cast<double>(s.batch) / speed;
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
-  const int64_t seen = std::min(bands.blocks * kBlock, s.inChannels), units = images * bands.count;
+  const int64_t seen = std::min(bands.blocks * bands.unit, s.inChannels), units = images * bands.count;
   const int64_t inputBytes = seen * s.inHeight * s.inWidth * 4;
   const int64_t weights = seen * bands.panels * kBlock * s.kernelHeight * s.kernelWidth * 4;
   const int64_t groups = (bands.panels + 1) / 2;  // the register tile takes two panels
@@ -175,22 +176,25 @@ Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tile
   return grid;
 }
 
-// Runs the product of each (image, band); `unit` fills in where it reads and writes.
-template <class Unit>
-void runGrid(const ConvShape& s, int64_t images, const Bands& bands, const std::vector<RowTile>& tiles, int threads,
-             Unit&& unit) {
+// Runs the product of each (image, band); `unit` fills in where it reads and writes. prepare(image, band, tiles) comes
+// before the first product of these tiles, unless several threads share them.
+template <class Unit, class Prepare>
+void runGrid(const ConvShape& s, int64_t images, const Bands& bands, const std::vector<RowTile>& tiles,
+             const Grid& grid, int threads, Unit&& unit, Prepare&& prepare) {
   const int64_t units = images * bands.count, tileCount = static_cast<int64_t>(tiles.size());
-  const Grid grid = gridOf(s, images, bands, tileCount);
   const int64_t groups = (bands.panels + 1) / 2;
   parallelFor(grid.unitPieces * grid.panelPieces * grid.tilePieces, threads, [&](int64_t i) {
     Piece range = pieceOf(tileCount, grid.tilePieces, i % grid.tilePieces);
     Piece group = pieceOf(groups, grid.panelPieces, i / grid.tilePieces % grid.panelPieces);
     Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
-    for (int64_t u = which.begin; u < which.end; ++u)
+    for (int64_t u = which.begin; u < which.end; ++u) {
+      if (grid.panelPieces == 1) prepare(u / bands.count, u % bands.count, range);
       runTiles(unit(u / bands.count, u % bands.count), tiles.data() + range.begin, range.end - range.begin,
                group.begin * 2, std::min(bands.panels, group.end * 2));
+    }
   });
 }
+constexpr auto kPrepared = [](int64_t, int64_t, Piece) {};
 
 Product productOf(const ConvShape& s, const std::vector<int64_t>& steps, WeightStorage storage, const Epilogue& e) {
   Product p{};
@@ -295,7 +299,14 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   const InputView view = viewOf(s, storage);
   const int64_t unit = blockOf(s, storage), blocks = (s.inChannels + unit - 1) / unit;
   const Bands bands = bandsOf(s, unit);
-  if (view.copied) {
+  const int64_t tileRows = kLines ? maxLineRows() : maxTileRows();
+  const std::vector<RowTile> tiles =
+      isPointwise(s, view) ? rowTiles(1, s.outHeight() * s.outWidth(), 0, view.pixel, tileRows)
+                           : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), view.pixel, tileRows);
+  const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed() : 1);
+  // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
+  const bool byPieces = kLines && isPointwise(s, view) && grid.panelPieces == 1;
+  if (view.copied && !byPieces) {
     const int64_t plane = view.plane() / view.pixel * unit;
     const int64_t pieces = std::max<int64_t>(1, plane / (32 * 1024)), area = s.inHeight * s.inWidth;
     parallelFor(images * blocks * pieces, images * blocks * plane < 64 * 1024 ? 1 : threads, [&](int64_t i) {
@@ -320,15 +331,24 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
         steps.push_back(block * view.plane() + ky * s.dilationHeight * view.row() +
                         (x % view.phases * view.width + x / view.phases) * view.pixel);
       }
-  const int64_t tileRows = kLines ? maxLineRows() : maxTileRows();
-  std::vector<RowTile> tiles =
-      isPointwise(s, view) ? rowTiles(1, s.outHeight() * s.outWidth(), 0, view.pixel, tileRows)
-                           : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), view.pixel, tileRows);
   Product shared = productOf(s, steps, storage, e);
+  if (kLines) shared.rowStride = 1;
   shared.depth = unit;
   const PackedWeights weights = directWeights(s, storage);
   const int64_t area = s.kernelHeight * s.kernelWidth;
-  runGrid(s, images, bands, tiles, threads, [&](int64_t image, int64_t band) {
+  auto linesOfTiles = [&](int64_t image, int64_t band, Piece range) {
+    if constexpr (kLines) {
+      if (!byPieces) return;
+      const RowTile &first = tiles[static_cast<size_t>(range.begin)], &last = tiles[static_cast<size_t>(range.end - 1)];
+      const Piece seen = blocksOfBand(s, band, unit);
+      const int64_t plane = s.inHeight * s.inWidth, count = last.a + last.rows - first.a;
+      for (int64_t block = seen.begin; block < seen.end; ++block)
+        pixelsToLines(input + (image * channelBlocks(s.inChannels) * kBlock + block * unit) * plane + first.a * kBlock,
+                      count, kBlock, std::min(unit, s.inChannels - block * unit), plane * kBlock, {storage, s.least},
+                      copy + (image * blocks + block) * view.plane() + first.a);
+    }
+  };
+  auto productAt = [&](int64_t image, int64_t band) {
     Product p = shared;
     const Piece seen = blocksOfBand(s, band, unit);
     const int64_t at = (image * blocks + seen.begin) * view.plane();
@@ -340,7 +360,8 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
     }
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
-  });
+  };
+  runGrid(s, images, bands, tiles, grid, threads, productAt, linesOfTiles);
 }
 
 void directRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
@@ -407,18 +428,17 @@ void firstPack(const ConvShape& s, const float* weights, WeightStorage storage, 
 
 // Elements of one padded row of (x, channel).
 int64_t firstRow(const ConvShape& s) { return (s.inWidth + s.padLeft + s.padRight) * s.inChannels; }
+// Bytes of the copy of an image: rows, and patches if products are of lines.
 int64_t firstCopyBytes(const ConvShape& s, WeightStorage storage) {
-  return (s.inHeight + s.padTop + s.padBottom) * firstRow(s) * elementBytes(storage);
-}
-int64_t patchBytes(const ConvShape& s, WeightStorage storage) {
-  return s.outHeight() * s.outWidth() * linesOf(patchDepth(s), storage) * kLineBytes;
+  const int64_t height = s.inHeight + s.padTop + s.padBottom;
+  if (!areLines(s, storage)) return height * firstRow(s) * elementBytes(storage);
+  const int64_t patches = s.outHeight() * s.outWidth() * linesOf(patchDepth(s), storage);
+  return (patches + height * linesOf(firstRow(s), storage)) * kLineBytes;
 }
 // The last step of all may read one more.
 int64_t firstWorkspace(const ConvShape& s, WeightStorage storage) {
   const int64_t bytes = firstCopyBytes(s, storage);
-  if (!areLines(s, storage)) return bytes * imagesAtOnce(s, bytes) + elementBytes(storage);
-  const int64_t both = patchBytes(s, storage) + bytes;
-  return both * imagesAtOnce(s, both) + linesBehind();
+  return bytes * imagesAtOnce(s, bytes) + (areLines(s, storage) ? 2 * linesBehind() : elementBytes(storage));
 }
 
 template <class T>
@@ -444,47 +464,44 @@ void interleaveRow(const ConvShape& s, const float* image, int64_t y, T* to) {
     for (int64_t x = 0; x < s.inWidth; ++x) out[x * channels + c] = static_cast<T>(in[c * area + x]);
 }
 
-// Rows of (x, channel) of all images.
-template <class T>
-void interleave(const ConvShape& s, int64_t images, const float* input, T* copy, int threads) {
+// Calls row(image, y of it, y of all) for the rows of the padded images.
+template <class Row>
+void forEachRow(const ConvShape& s, int64_t images, const float* input, int threads, Row&& doRow) {
   const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
   const int64_t pieces = std::max<int64_t>(1, height * row / (16 * 1024));
   parallelFor(images * pieces, images * height * row < 32 * 1024 ? 1 : threads, [&](int64_t i) {
     Piece rows = pieceOf(height, pieces, i % pieces);
     const float* image = input + i / pieces * s.inChannels * s.inHeight * s.inWidth;
-    for (int64_t y = rows.begin; y < rows.end; ++y) interleaveRow(s, image, y, copy + (i / pieces * height + y) * row);
+    for (int64_t y = rows.begin; y < rows.end; ++y) doRow(image, y, i / pieces * height + y);
   });
-}
-
-// The lines of the patches of a row of outputs: [line][x].
-void patchesOfRow(const ConvShape& s, const float* rows, const LineType& type, float* patch, CacheLine* to) {
-  const int64_t row = firstRow(s), depth = patchDepth(s);
-  const int64_t together = s.dilationWidth == 1 ? s.kernelWidth : 1, count = together * s.inChannels;
-  for (int64_t x = 0; x < s.outWidth(); ++x) {
-    float* out = patch;
-    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-      for (int64_t kx = 0; kx < s.kernelWidth; kx += together, out += count)
-        std::copy_n(rows + ky * s.dilationHeight * row + (x * s.strideWidth + kx * s.dilationWidth) * s.inChannels,
-                    count, out);
-    toLines(patch, depth, type, to + x, s.outWidth());
-  }
 }
 
 void firstLineImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                      float* output, const Epilogue& e, CacheLine* patches, int threads) {
   const int64_t height = s.inHeight + s.padTop + s.padBottom, outHeight = s.outHeight(), outWidth = s.outWidth();
-  const int64_t count = linesOf(patchDepth(s), storage), image = outHeight * count * outWidth;
-  auto* copy = reinterpret_cast<float*>(patches + images * image + maxLineRows());
-  interleave(s, images, input, copy, threads);
+  const int64_t count = linesOf(patchDepth(s), storage), image = outHeight * outWidth * count;
+  const int64_t element = 64 / lineDepth(storage), rowLines = linesOf(firstRow(s), storage);
+  CacheLine* copy = patches + images * image + maxLineRows();
+  forEachRow(s, images, input, threads, [&](const float* from, int64_t y, int64_t at) {
+    std::vector<float> row(static_cast<size_t>(firstRow(s)));
+    interleaveRow(s, from, y, row.data());
+    toLines(row.data(), firstRow(s), {storage, s.least}, copy + at * rowLines, 1);
+  });
+  const int64_t together = s.dilationWidth == 1 ? s.kernelWidth : 1, pixel = s.inChannels * element;
+  const LinePatch patch{s.kernelHeight, s.kernelWidth / together, s.dilationHeight * rowLines * kLineBytes,
+                        s.dilationWidth * pixel, together * pixel};
   parallelFor(images * outHeight, images * image < 1024 ? 1 : threads, [&](int64_t i) {
-    std::vector<float> patch(static_cast<size_t>(patchDepth(s)));
-    const float* rows = copy + (i / outHeight * height + i % outHeight * s.strideHeight) * firstRow(s);
-    patchesOfRow(s, rows, {storage, s.least}, patch.data(), patches + i * count * outWidth);
+    const auto* rows =
+        reinterpret_cast<const std::byte*>(copy + (i / outHeight * height + i % outHeight * s.strideHeight) * rowLines);
+    for (int64_t x = 0; x < outWidth; ++x)
+      patchToLines(rows + x * s.strideWidth * pixel, patch, count, patches + (i * outWidth + x) * count);
   });
   std::vector<int64_t> steps;
-  for (int64_t line = 0; line < count; ++line) steps.push_back(line * outWidth);
-  const std::vector<RowTile> tiles = rowTiles(outHeight, outWidth, count * outWidth, 1, maxLineRows());
+  for (int64_t line = 0; line < count; ++line) steps.push_back(line);
+  // A patch is a row of lines, so that all outputs may be one row.
+  const std::vector<RowTile> tiles = rowTiles(1, outHeight * outWidth, 0, count, maxLineRows());
   Product shared = productOf(s, steps, storage, e);
+  shared.rowStride = count;
   shared.depth = lineDepth(storage);
   if (patchDepth(s) % shared.depth != 0) {
     shared.tailSteps = 1;
@@ -492,19 +509,22 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
   }
   const Bands bands = bandsOf(s);
   const PackedWeights weights = firstWeights(s, storage);
-  runGrid(s, images, bands, tiles, threads, [&](int64_t i, int64_t band) {
+  const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), lineSpeed());
+  auto productAt = [&](int64_t i, int64_t band) {
     Product p = shared;
     readFrom(p, patches + i * image);
     enterUnit(bands, p, weights, packed, output, i, band);
     return p;
-  });
+  };
+  runGrid(s, images, bands, tiles, grid, threads, productAt, kPrepared);
 }
 
 template <class T>
 void firstImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                  float* output, const Epilogue& e, T* copy, int threads) {
   const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
-  interleave(s, images, input, copy, threads);
+  forEachRow(s, images, input, threads,
+             [&](const float* from, int64_t y, int64_t at) { interleaveRow(s, from, y, copy + at * row); });
   const FirstSteps counts = firstSteps(s, storage);
   std::vector<int64_t> steps;
   for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
@@ -517,19 +537,21 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
   shared.depth = counts.depth;
   const Bands bands = bandsOf(s);
   const PackedWeights weights = firstWeights(s, storage);
-  runGrid(s, images, bands, tiles, threads, [&](int64_t image, int64_t band) {
+  auto productAt = [&](int64_t image, int64_t band) {
     Product p = shared;
     readFrom(p, copy + image * height * row);
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
-  });
+  };
+  const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), 1);
+  runGrid(s, images, bands, tiles, grid, threads, productAt, kPrepared);
 }
 
 void firstRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
               const Epilogue& epilogue, void* workspace, int threads) {
   if (directCost(s) < 20) threads = 1;
   const bool lines = areLines(s, storage);
-  const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage) + (lines ? patchBytes(s, storage) : 0));
+  const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
     const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
     Epilogue e = epilogue;

@@ -135,7 +135,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   if (lines) p.lines = reinterpret_cast<const CacheLine*>(blocked);
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / unit));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * (lines ? 1 : kBlock);
-  p.rowStride = kBlock;
+  p.rowStride = lines ? 1 : kBlock;
   p.steps = steps.data();
   p.stepCount = static_cast<int64_t>(steps.size());
   p.depth = unit;

@@ -87,6 +87,24 @@ void makePixels(const float* from, int64_t pixels, int64_t pixelStride, int64_t 
     makeLine<kBytes>(from, blockStride, channels, raise, to);
 }
 
+void copyPatch(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to) {
+  constexpr auto kLine = static_cast<int64_t>(sizeof(CacheLine));
+  auto *out = reinterpret_cast<std::byte*>(to), *end = out + lines * kLine;
+  // What is written too much is written again by what follows; only zeros may come at the end.
+  auto write = [&](__m512i v, std::byte* at) {
+    const int64_t left = end - at;
+    _mm512_mask_storeu_epi8(at, left >= kLine ? ~uint64_t{0} : (uint64_t{1} << left) - 1, v);
+  };
+  for (int64_t y = 0; y < patch.rows; ++y)
+    for (int64_t x = 0; x < patch.columns; ++x, out += patch.bytes)
+      for (int64_t i = 0; i < patch.bytes; i += kLine) {
+        const int64_t left = patch.bytes - i;
+        const __mmask64 there = left >= kLine ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+        write(_mm512_maskz_loadu_epi8(there, from + y * patch.rowDistance + x * patch.columnDistance + i), out + i);
+      }
+  for (; out < end; out += kLine) write(_mm512_setzero_si512(), out);
+}
+
 // ---- dot products of vectors ----
 
 // Of the first kRows rows of a tile and panels that are `distance` bytes apart.
@@ -98,6 +116,7 @@ void multiplyVectors(const Product& p, const RowTile& tile, const char* b, int64
 #pragma GCC unroll 16
     for (int i = 0; i < kCount; ++i) sum[r][i] = _mm512_setzero_si512();
   const int64_t full = p.stepCount - p.tailSteps, together = rowsTogether(p.storage);
+  const int64_t stride = p.rowStride * static_cast<int64_t>(sizeof(CacheLine));
   const int64_t words = (p.depth + together - 1) / together, tailWords = (p.tailDepth + together - 1) / together;
   for (int64_t step = 0; step < p.stepCount; ++step, b += kBlockBytes) {
     const auto* a = reinterpret_cast<const char*>(p.lines + tile.a + p.steps[step]);
@@ -109,7 +128,7 @@ void multiplyVectors(const Product& p, const RowTile& tile, const char* b, int64
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         int32_t word;
-        __builtin_memcpy(&word, a + r * static_cast<int64_t>(sizeof(CacheLine)), sizeof(word));
+        __builtin_memcpy(&word, a + r * stride, sizeof(word));
         const __m512i all = _mm512_set1_epi32(word);
 #pragma GCC unroll 16
         for (int i = 0; i < kCount; ++i) {
@@ -148,17 +167,12 @@ struct TileConfiguration {
 // Matrix tiles belong to the thread that has configured them.
 class MatrixTiles {
  public:
-  explicit MatrixTiles(bool used) : used_(used) {
+  MatrixTiles() {
     alignas(64) static constexpr TileConfiguration kAllWhole;
-    if (used_) _tile_loadconfig(&kAllWhole);
+    _tile_loadconfig(&kAllWhole);
   }
-  ~MatrixTiles() {
-    if (used_) _tile_release();
-  }
+  ~MatrixTiles() { _tile_release(); }
   MatrixTiles(const MatrixTiles&) = delete;
-
- private:
-  bool used_;
 };
 
 // What stands in place of tile numbers has to be digits.
@@ -170,19 +184,50 @@ class MatrixTiles {
       _tile_dpbf16ps(sums, rows, columns); \
   } while (false)
 
+// What of B is needed next, and fetched on the way: so many lines a step.
+struct Ahead {
+  const char* next;
+  int64_t left, lines;  // in all, and of a step
+
+  void fetch() {
+    const int64_t count = std::min(left, lines);
+    for (int64_t i = 0; i < count; ++i, next += sizeof(CacheLine)) _mm_prefetch(next, _MM_HINT_T1);
+    left -= count;
+  }
+};
+
+// Steps of a product that are done together, and whether sums go on.
+struct Steps {
+  const CacheLine* lines;
+  int64_t stride;  // bytes between rows
+  const int64_t* at;
+  int64_t count;
+  bool first;
+};
+
 // kTiles tiles of rows times kCount panels; sums lie tile by tile.
 template <bool kBytes, int kTiles, int kCount>
-void multiplyMatrices(const Product& p, const RowTile* tiles, const char* b, int64_t distance, Sums* sums) {
+void multiplyMatrices(const Steps& steps, const RowTile* tiles, const char* b, int64_t distance, Ahead& ahead,
+                      Sums* sums) {
   constexpr auto kStride = static_cast<int64_t>(sizeof(CacheLine));
-  const CacheLine *first = p.lines + tiles[0].a, *second = kTiles > 1 ? p.lines + tiles[1].a : nullptr;
+  const CacheLine *first = steps.lines + tiles[0].a, *second = kTiles > 1 ? steps.lines + tiles[1].a : nullptr;
+  const int64_t stride = steps.stride;
   asm volatile("" ::: "memory");  // loads of tiles are not seen as such
-  _tile_zero(0);
-  if constexpr (kCount > 1) _tile_zero(1);
-  if constexpr (kTiles > 1) _tile_zero(2);
-  if constexpr (kTiles > 1 && kCount > 1) _tile_zero(3);
-  for (int64_t step = 0; step < p.stepCount; ++step, b += kBlockBytes) {
-    const int64_t at = p.steps[step];
-    _tile_loadd(4, first + at, kStride);
+  if (steps.first) {
+    _tile_zero(0);
+    if constexpr (kCount > 1) _tile_zero(1);
+    if constexpr (kTiles > 1) _tile_zero(2);
+    if constexpr (kTiles > 1 && kCount > 1) _tile_zero(3);
+  } else {
+    _tile_loadd(0, sums[0].values, kStride);
+    if constexpr (kCount > 1) _tile_loadd(1, sums[1].values, kStride);
+    if constexpr (kTiles > 1) _tile_loadd(2, sums[kCount].values, kStride);
+    if constexpr (kTiles > 1 && kCount > 1) _tile_loadd(3, sums[3].values, kStride);
+  }
+  for (int64_t step = 0; step < steps.count; ++step, b += kBlockBytes) {
+    const int64_t at = steps.at[step];
+    ahead.fetch();
+    _tile_loadd(4, first + at, stride);
     _tile_loadd(6, b, kStride);
     TS_MULTIPLY(0, 4, 6);
     if constexpr (kCount > 1) {
@@ -190,7 +235,7 @@ void multiplyMatrices(const Product& p, const RowTile* tiles, const char* b, int
       TS_MULTIPLY(1, 4, 7);
     }
     if constexpr (kTiles > 1) {
-      _tile_loadd(5, second + at, kStride);
+      _tile_loadd(5, second + at, stride);
       TS_MULTIPLY(2, 5, 6);
       if constexpr (kCount > 1) TS_MULTIPLY(3, 5, 7);
     }
@@ -220,7 +265,7 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, const Su
     if (clamps) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
     _mm512_mask_storeu_ps(c + r * p.cRow, mask, v);
   }
-  finishRows(p, c, tile.rows, panel, lanes);
+  if (e.factors || (e.activation != Activation::None && !clamps)) finishRows(p, c, tile.rows, panel, lanes);
 }
 
 void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
@@ -248,31 +293,46 @@ void finish(const Product& p, const RowTile& tile, int64_t panel, const Sums& su
   kBytes ? finishIntegers(p, tile, panel, sums) : finishFloats(p, tile, panel, sums);
 }
 
+// A chunk of the steps of two panels stays in the first level of cache while some tiles are multiplied by it.
 template <bool kBytes>
-void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+void byMatrices(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+                int64_t following) {
+  constexpr int64_t kChunk = 8, kGroup = 8;  // steps, tiles
   const int64_t distance = p.stepCount * kBlockBytes;
-  const MatrixTiles configured(true);
-  Sums sums[2 * kPanels];
+  const MatrixTiles configured;
+  Sums sums[kGroup * kPanels];
   for (int64_t panel = firstPanel; panel < endPanel; panel += kPanels) {
     const char* b = static_cast<const char*>(p.b) + panel * distance;
     const int panels = static_cast<int>(std::min<int64_t>(kPanels, endPanel - panel));
-    for (int64_t i = 0; i < tileCount; i += 2) {
-      const int count = i + 1 < tileCount ? 2 : 1;
-      const RowTile* some = tiles + i;
-      if (panels == 2)
-        count == 2 ? multiplyMatrices<kBytes, 2, 2>(p, some, b, distance, sums)
-                   : multiplyMatrices<kBytes, 1, 2>(p, some, b, distance, sums);
-      else
-        count == 2 ? multiplyMatrices<kBytes, 2, 1>(p, some, b, distance, sums)
-                   : multiplyMatrices<kBytes, 1, 1>(p, some, b, distance, sums);
-      for (int t = 0; t < count; ++t)
-        for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[t], panel + j, sums[t * panels + j]);
+    const int64_t after = panel + kPanels < endPanel ? panel + kPanels : following;
+    Ahead ahead{};
+    if (after != kNoPanel) {
+      ahead.next = static_cast<const char*>(p.b) + after * distance;
+      ahead.left = kPanels * p.stepCount * kBlock;
+      ahead.lines = 2 * kPanels * kBlock / (tileCount + 1) + 1;
+    }
+    for (int64_t group = 0; group < tileCount; group += kGroup) {
+      const RowTile* some = tiles + group;
+      const int64_t count = std::min(kGroup, tileCount - group);
+      for (int64_t step = 0; step < p.stepCount; step += kChunk) {
+        const Steps steps{p.lines, p.rowStride * static_cast<int64_t>(sizeof(CacheLine)), p.steps + step,
+                          std::min(kChunk, p.stepCount - step), step == 0};
+        for (int64_t i = 0; i < count; i += 2) {
+          const bool two = i + 1 < count;
+          const auto multiply = panels == 2 ? (two ? multiplyMatrices<kBytes, 2, 2> : multiplyMatrices<kBytes, 1, 2>)
+                                            : (two ? multiplyMatrices<kBytes, 2, 1> : multiplyMatrices<kBytes, 1, 1>);
+          multiply(steps, some + i, b + step * kBlockBytes, distance, ahead, sums + i * panels);
+        }
+      }
+      for (int64_t i = 0; i < count; ++i)
+        for (int j = 0; j < panels; ++j) finish<kBytes>(p, some[i], panel + j, sums[i * panels + j]);
     }
   }
 }
 
 template <bool kBytes>
-void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+void byVectors(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+               int64_t) {
   constexpr auto kRows = std::make_integer_sequence<int, kVectorRows>();
   const int64_t distance = p.stepCount * kBlockBytes;
   Sums sums[kPanels];
@@ -304,11 +364,16 @@ void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64
   make(from, pixels, pixelStride, channels, blockStride, type.least, to);
 }
 
-void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel) {
+void patchToLines(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to) {
+  copyPatch(from, patch, lines, to);
+}
+
+void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+                  int64_t following) {
   const bool bytes = p.storage == WeightStorage::Bytes;
   const auto run =
       hasMatrices() ? (bytes ? byMatrices<true> : byMatrices<false>) : (bytes ? byVectors<true> : byVectors<false>);
-  run(p, tiles, tileCount, firstPanel, endPanel);
+  run(p, tiles, tileCount, firstPanel, endPanel, following);
 }
 
 }  // namespace tscompile
@@ -338,9 +403,10 @@ namespace tscompile {
 bool hasLineProducts(WeightStorage) { return false; }
 double lineSpeed() { return 1; }
 int maxLineRows() { return 1; }
+void patchToLines(const std::byte*, const LinePatch&, int64_t, CacheLine*) {}
 void toLines(const float*, int64_t, const LineType&, CacheLine*, int64_t) {}
 void pixelsToLines(const float*, int64_t, int64_t, int64_t, int64_t, const LineType&, CacheLine*) {}
-void runLineTiles(const Product&, const RowTile*, int64_t, int64_t, int64_t) {}
+void runLineTiles(const Product&, const RowTile*, int64_t, int64_t, int64_t, int64_t) {}
 
 }  // namespace tscompile
 

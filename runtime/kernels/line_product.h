@@ -28,8 +28,7 @@ constexpr int64_t linesOf(int64_t depth, WeightStorage storage) {
   return (depth + lineDepth(storage) - 1) / lineDepth(storage);
 }
 
-// The most rows of a tile of lines. A tile's lines of one step lie behind each other; past the last row so many as are
-// missing may be read, but are not used.
+// The most rows of a tile of lines. Past the last row so many as are missing may be read, but are not used.
 int maxLineRows();
 
 // `count` floats, `distance` lines apart: as bf16, rounded to nearest, or integers as bytes. What fills up the last
@@ -41,7 +40,16 @@ void toLines(const float* from, int64_t count, const LineType& type, CacheLine* 
 void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
                    const LineType& type, CacheLine* to);
 
+// Pieces of memory that are to be one row of lines: `rows` times `columns` pieces of `bytes` each.
+struct LinePatch {
+  int64_t rows, columns;
+  int64_t rowDistance, columnDistance, bytes;
+};
+// Zeros fill up the last line. Up to 63 bytes behind a piece are read.
+void patchToLines(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to);
+
 // As runTiles, for a product of lines.
-void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel);
+void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
+                  int64_t following);
 
 }  // namespace tscompile

@@ -78,7 +78,7 @@ int maxTileRows() { return TS_SIMD(tileRows)(); }
 
 void runTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
               int64_t following) {
-  if (p.lines) return runLineTiles(p, tiles, tileCount, firstPanel, endPanel);
+  if (p.lines) return runLineTiles(p, tiles, tileCount, firstPanel, endPanel, following);
   if (p.storage == WeightStorage::Integers) return runIntegerTiles(p, tiles, tileCount, firstPanel, endPanel);
   TS_SIMD(productOfTiles)(p, tiles, tileCount, firstPanel, endPanel, following);
 }

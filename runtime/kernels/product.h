@@ -36,7 +36,7 @@ struct Product {
   const float* a;
   const int16_t* integers;  // Integers: stands for a
   const CacheLine* lines;   // of BF16, unless rows are f32, and of Bytes: stands for a
-  int64_t rowStride;        // floats
+  int64_t rowStride;        // floats, or lines
   const int64_t* steps;
   int64_t stepCount, depth, tailSteps, tailDepth;
   const void* b;
