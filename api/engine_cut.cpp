@@ -34,6 +34,7 @@ std::optional<Refusal> tryEngine(const Graph& graph, const OpRegistry& registry,
   std::optional<Refusal> refusal;
   EngineOptions plain = options;
   plain.optimize = false;  // whether it can be done does not depend on how fast
+  plain.trial = true;
   std::shared_ptr<Engine> engine = Engine::make(graph, registry, {}, plain, refusal);
   if (!engine) return refusal;
   std::vector<IValue> samples;

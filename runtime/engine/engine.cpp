@@ -103,7 +103,7 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     entry = std::make_shared<Entry>();
     entry->signature = signature;
     try {
-      std::unique_ptr<Network> network = traced_->trace(inputs, context, options_.optimize);
+      std::unique_ptr<Network> network = traced_->trace(inputs, context, options_.optimize || options_.trial);
       if (options_.optimize) optimize(*network, store_, options_);
       entry->plan = std::make_shared<EnginePlan>(std::move(network), arenas_);
     } catch (const Refusal& r) {

@@ -2,6 +2,8 @@
 
 #include "runtime/kernels/simd.h"
 
+#include <cmath>
+
 // Included once per instruction set, in this order.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -23,6 +25,23 @@ void requantizeRows(const float* x, int64_t rows, int64_t columns, const float* 
   for (int64_t r = 0; r < rows; ++r, x += columns, y += columns)
     overVectors(columns, [&](auto d, auto load, auto store)
                              HWY_ATTR { store(rounded(d, hn::Mul(load(x), load(factors)), range), y); });
+}
+
+void extremesRun(const float* x, int64_t count, StepRange& range) {
+  const hn::ScalableTag<float> d;
+  auto least = hn::Set(d, x[0]), most = least, unordered = hn::Zero(d);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto take = [&](auto v) HWY_ATTR {
+    least = hn::Min(least, v);
+    most = hn::Max(most, v);
+    unordered = hn::Or(unordered, hn::VecFromMask(d, hn::IsNaN(v)));
+  };
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, x + i));
+  for (; i < count; ++i) take(hn::Set(d, x[i]));
+  const bool isNan = !hn::AllFalse(d, hn::IsNaN(unordered));
+  range = isNan ? StepRange{NAN, NAN}
+                : StepRange{hn::GetLane(hn::MinOfLanes(d, least)), hn::GetLane(hn::MaxOfLanes(d, most))};
 }
 
 // The sum over 2^shift, rounded.
@@ -68,6 +87,11 @@ void requantize(const float* x, int64_t count, float factor, StepRange range, fl
 }
 void requantizeColumns(const float* x, int64_t rows, int64_t columns, const float* factors, StepRange range, float* y) {
   TS_SIMD(requantizeRows)(x, rows, columns, factors, range, y);
+}
+StepRange extremes(const float* x, int64_t count) {
+  StepRange range{};
+  TS_SIMD(extremesRun)(x, count, range);
+  return range;
 }
 void addSteps(const FixedPointSum& sum, const float* x, const float* y, int64_t count, StepRange range, float* out) {
   TS_SIMD(addRun)(sum, x, y, count, range, out);

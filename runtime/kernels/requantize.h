@@ -16,6 +16,9 @@ void requantize(const float* x, int64_t count, float factor, StepRange range, fl
 // The same with a factor for each of `columns`, of rows that lie behind each other.
 void requantizeColumns(const float* x, int64_t rows, int64_t columns, const float* factors, StepRange range, float* y);
 
+// The least and the most of some floats, of which there is one at least; NaNs if any is one.
+StepRange extremes(const float* x, int64_t count);
+
 // a * x + b * y in units of 2^-shift: a weighted sum of integers as processors without floats compute it.
 struct FixedPointSum {
   int32_t a, b;

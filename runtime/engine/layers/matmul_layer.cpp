@@ -3,6 +3,7 @@
 #include "ir/values/encoded.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/kernels/batched_gemm.h"
+#include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
 
 #include <fmt/core.h>
@@ -10,8 +11,20 @@
 namespace tscompile {
 
 void MatmulLayer::run(Frame& frame) const {
-  gemm(m_, frame.data<float>(inputs[0]), lda_, packed_, frame.data<float>(outputs[0]), n_, epilogueOf(frame),
-       frame.workspace(), frame.threads());
+  PackedMatrix weights = packed_;
+  Epilogue epilogue = epilogueOf(frame);
+  std::byte* workspace = frame.workspace();
+  if (takesLeast()) {
+    weights.least = *frame.data<float>(inputs[leastAt_]);
+    auto* sums = reinterpret_cast<int32_t*>(workspace);
+    const auto least = static_cast<int32_t>(weights.least);
+    for (int64_t i = 0; i < columnSums_.numel(); ++i)
+      sums[i] = least * columnSums_.data<int32_t>()[i] + epilogue.integerBias[i];
+    epilogue.integerBias = sums;
+    workspace += columnSums_.numel() * static_cast<int64_t>(sizeof(int32_t));
+  }
+  gemm(m_, frame.data<float>(inputs[0]), lda_, weights, frame.data<float>(outputs[0]), n_, epilogue, workspace,
+       frame.threads());
 }
 
 void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
@@ -21,11 +34,17 @@ void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
   packed_ = {.k = k_, .n = n_, .storage = storage};
   if (storage == WeightStorage::Bytes) {
     packed_.least = exactArithmetic().least;
-    integerBias = biasOfBytes(packed_.least, [&](int64_t column) {
+    auto sumOf = [&](int64_t column) {
       double sum = 0;
       for (int64_t i = 0; i < k_; ++i) sum += weight_.data<float>()[i * rowStride_ + column * columnStride_];
       return sum;
-    });
+    };
+    if (takesLeast()) {
+      columnSums_ = Tensor::zeros(DType::Int32, Dims{channelBlocks(n_) * kBlock});
+      for (int64_t i = 0; i < n_; ++i) columnSums_.data<int32_t>()[i] = static_cast<int32_t>(sumOf(i));
+      packed_.least = 0;
+    }
+    integerBias = biasOfBytes(packed_.least, sumOf);
   }
   // One matrix may be used as it is and transposed.
   std::string name = keyOf(fmt::format("matmul {}x{} by {}, {}{}", k_, n_, rowStride_, columnStride_,

@@ -22,21 +22,32 @@ class MatmulLayer : public ProductLayer, public IntegerWeights {
         columnStride_(columnStride),
         lda_(lda) {}
   std::string name() const override { return "matmul" + epilogueName(); }
-  size_t workspace() const override { return static_cast<size_t>(gemmWorkspace(m_, packed_)); }
+  size_t workspace() const override {
+    return static_cast<size_t>(gemmWorkspace(m_, packed_)) +
+           (takesLeast() ? static_cast<size_t>(columnSums_.numel()) * sizeof(int32_t) : 0);
+  }
   double flops() const override {
     return 2.0 * static_cast<double>(m_) * static_cast<double>(k_) * static_cast<double>(n_);
   }
   void run(Frame& frame) const override;
 
   int64_t columns() const override { return n_; }
+  // Of integers: what none of A's is less than, or more than 255 above, comes with the run.
+  void takeLeast(TensorId least) {
+    leastAt_ = inputs.size();
+    inputs.push_back(least);
+  }
   void prepare(WeightStore& store, WeightStorage storage) override;
 
  private:
   void pack(WeightStorage storage, void* packed) const;
+  bool takesLeast() const { return packed_.storage == WeightStorage::Bytes && leastAt_ != kNoResidual; }
 
   Tensor weight_;
   int64_t m_, k_, n_, rowStride_, columnStride_, lda_;
-  Tensor data_;  // of the packed matrix
+  Tensor data_;                   // of the packed matrix
+  size_t leastAt_ = kNoResidual;  // which of the inputs
+  Tensor columnSums_;             // int32, in whole blocks, where they are wanted
   PackedMatrix packed_;
 };
 

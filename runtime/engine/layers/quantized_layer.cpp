@@ -8,6 +8,8 @@
 #include "runtime/reference/quantized.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -91,12 +93,27 @@ void BytesLayer::run(Frame& frame) const {
 }
 
 void DynamicStepsLayer::run(Frame& frame) const {
-  const Tensor& x = frame.tensor(inputs[0]);
-  Ref<Quantization> grid = chooseGrid(x);
+  const float* x = frame.data<float>(inputs[0]);
+  const int64_t count = frame.network()[inputs[0]].numel, pieces = (count + kPiece - 1) / kPiece;
+  std::vector<StepRange> ranges(static_cast<size_t>(pieces));
+  const int threads = threadsFor(frame, count);
+  parallelFor(pieces, threads, [&](int64_t i) {
+    ranges[static_cast<size_t>(i)] = extremes(x + i * kPiece, std::min(kPiece, count - i * kPiece));
+  });
+  StepRange all = ranges[0];
+  for (const StepRange& r : ranges) {
+    if (std::isnan(r.least)) throw ExecutionError(ErrorKind::Model, "numbers to be quantised are NaN");
+    all = {std::min(all.least, r.least), std::max(all.most, r.most)};
+  }
+  const Ref<Quantization> grid = chooseGrid(all.least, all.most, 0, 255);
   const auto scale = static_cast<float>(grid->scale);
+  const StepRange steps = stepRange(DType::QUInt8, *grid);
   *frame.data<float>(outputs[1]) = scale;
-  requantize(frame.data<float>(inputs[0]), x.numel(), 1.0f / scale, stepRange(DType::QUInt8, *grid),
-             frame.data<float>(outputs[0]));
+  *frame.data<float>(outputs[2]) = steps.least;
+  auto* to = frame.data<float>(outputs[0]);
+  parallelFor(pieces, threads, [&](int64_t i) {
+    requantize(x + i * kPiece, std::min(kPiece, count - i * kPiece), 1.0f / scale, steps, to + i * kPiece);
+  });
 }
 
 // ---- tensors ----
@@ -177,13 +194,14 @@ Tensor addSumOfSteps(ConvertCall& call, const Tensor& a, const Tensor& b, const 
   return out;
 }
 
-Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, Tensor& scale) {
+Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, Tensor& scale, Tensor& least) {
   TensorId from = contiguousId(call, x);
   Tensor steps = call.makeTensor(DType::Float32, x.sizes());
   scale = call.makeTensor(DType::Float32, Dims{1});
+  least = call.makeTensor(DType::Float32, Dims{1});
   auto& layer = call.add<DynamicStepsLayer>();
   layer.inputs = {from};
-  layer.outputs = {call.idOf(steps), call.idOf(scale)};
+  layer.outputs = {call.idOf(steps), call.idOf(scale), call.idOf(least)};
   return steps;
 }
 

@@ -104,7 +104,8 @@ IValue numbersIn(ConvertCall& call, const Tensor& quantized);
 Tensor addRequantize(ConvertCall& call, const Tensor& x, std::vector<float> factors, int64_t inner, StepRange range);
 IValue addQuantize(ConvertCall& call, const Tensor& numbers, DType dtype, const Quantization& q);
 Tensor addSumOfSteps(ConvertCall& call, const Tensor& a, const Tensor& b, const FixedPointSum& sum, StepRange range);
-Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, Tensor& scale);
+// Steps of a grid that follows from x; its scale, and the least step that there can be.
+Tensor addDynamicSteps(ConvertCall& call, const Tensor& x, Tensor& scale, Tensor& least);
 // The quantised tensor `given` at an input of the engine, of which `input` is the symbolic tensor; and one at an
 // output.
 Tensor unpackInput(NetworkTensors& tensors, const Tensor& input, const Tensor& given);

@@ -1,5 +1,6 @@
 // Quantised convolutions and products in engines: products of integers, exact in 32 bits, or in float32 below 2^24.
 #include "runtime/engine/layers/integer_weights.h"
+#include "runtime/engine/layers/matmul_layer.h"
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
 #include "runtime/kernels/layout.h"
@@ -28,13 +29,22 @@ void forEachWeight(const PackedWeight& w, const Tensor& steps, F&& f) {
   }
 }
 
+// The steps that are multiplied.
+struct Factor {
+  Tensor steps;
+  StepRange range;
+  Tensor least;  // of them, known when they are: they are bytes above it; or undefined
+
+  bool areBytes() const { return least.defined() || range.most - range.least <= 255; }
+};
+
 // In which arithmetic every sum of some of the products with inputs in this range, and of the bias, is exact.
-ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, StepRange range,
+ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, const Factor& x,
                                 const std::vector<int64_t>& bias) {
   std::vector<double> least(bias.size()), most(bias.size());
   double leastWeight = 0, mostWeight = 0, greatest = 0;
   forEachWeight(w, steps, [&](size_t channel, double v) {
-    const double a = v * range.least, b = v * range.most;
+    const double a = v * x.range.least, b = v * x.range.most;
     least[channel] += std::min(a, b);
     most[channel] += std::max(a, b);
     leastWeight = std::min(leastWeight, v);
@@ -46,8 +56,8 @@ ExactArithmetic exactArithmetic(const PackedWeight& w, const Tensor& steps, Step
   const bool integers = areBytes && greatest < kExactIntegers;
   return {.floats = greatest < kExactFloats,
           .integers = integers,
-          .bytes = integers && range.most - range.least <= 255,
-          .least = range.least};
+          .bytes = integers && x.areBytes(),
+          .least = x.range.least};
 }
 
 // A bias of each channel for each column, of which a transposed convolution has several a channel.
@@ -60,7 +70,7 @@ Tensor columnBias(const std::vector<int64_t>& bias, int64_t columns) {
 }
 
 // The product with weights that are integers, which nothing may round.
-Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Tensor& x, const Tensor& steps,
+Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Factor& x, const Tensor& steps,
                   const std::vector<int64_t>& bias, std::string_view part, ExactArithmetic exact) {
   const bool hasBias = std::any_of(bias.begin(), bias.end(), [](int64_t b) { return b != 0; });
   Tensor row = Tensor::empty(DType::Float32, Dims{static_cast<int64_t>(bias.size())});
@@ -70,13 +80,18 @@ Tensor addProduct(const ConvertCall& call, const PackedWeight& w, const Tensor& 
   const ConvolutionShape& s = w.shape;
   IValue made =
       s.stride.empty()
-          ? call.compute("aten::linear", {x, steps, added})
-          : call.compute("aten::convolution", {x, steps, added, intList(s.stride), intList(s.padding),
+          ? call.compute("aten::linear", {x.steps, steps, added})
+          : call.compute("aten::convolution", {x.steps, steps, added, intList(s.stride), intList(s.padding),
                                                intList(s.dilation), w.transposed, intList(s.outputPadding), s.groups});
   for (size_t i = before; i < call.network().layers.size(); ++i) {
     auto* product = dynamic_cast<ProductLayer*>(call.network().layers[i].get());
     auto* packed = dynamic_cast<IntegerWeights*>(product);
     if (!packed) continue;
+    auto* matmul = dynamic_cast<MatmulLayer*>(product);
+    if (x.least.defined() && matmul && exact.bytes)
+      matmul->takeLeast(call.idOf(x.least));
+    else
+      exact.bytes &= !x.least.defined();
     packed->holdIntegers(w.weight, part, exact);
     if (hasBias && !exact.floats) product->integerBias = columnBias(bias, product->columns());
   }
@@ -98,16 +113,14 @@ Halves split(const Tensor& steps) {
 }
 
 // Sums of products and bias, rounded to float32 once; undefined if there is no way.
-Tensor addSums(const ConvertCall& call, const PackedWeight& w, const Tensor& x, StepRange range,
-               const std::vector<int64_t>& bias) {
+Tensor addSums(const ConvertCall& call, const PackedWeight& w, const Factor& x, const std::vector<int64_t>& bias) {
   if (w.weight.numel() == 0) return {};
   Tensor steps = stepsOf(w.weight);
-  if (ExactArithmetic exact = exactArithmetic(w, steps, range, bias); exact.floats || exact.integers)
+  if (ExactArithmetic exact = exactArithmetic(w, steps, x, bias); exact.floats || exact.integers)
     return addProduct(call, w, x, steps, bias, ", of integers", exact);
   const Halves halves = split(steps);
   const std::vector<int64_t> none(bias.size(), 0);
-  if (!exactArithmetic(w, halves.low, range, bias).floats || !exactArithmetic(w, halves.high, range, none).floats)
-    return {};
+  if (!exactArithmetic(w, halves.low, x, bias).floats || !exactArithmetic(w, halves.high, x, none).floats) return {};
   constexpr ExactArithmetic kInFloats{.floats = true};
   Tensor low = addProduct(call, w, x, halves.low, bias, ", of low halves", kInFloats);
   Tensor high = addProduct(call, w, x, halves.high, none, ", of high halves", kInFloats);
@@ -145,7 +158,7 @@ void convertQuantizedProduct(ConvertCall& call) {
   checkProductInput(call, w, steps);
   const int64_t zero = call.integer(kScaleAt + 1);
   ProductGrid grid = productGrid(call, w, x, call.number(kScaleAt), zero);
-  Tensor sums = addSums(call, w, steps, stepRange(x.dtype(), quantizationOf(x)), grid.bias);
+  Tensor sums = addSums(call, w, {steps, stepRange(x.dtype(), quantizationOf(x)), {}}, grid.bias);
   if (!sums.defined()) return convertQuantizedToKernel(call);
   Ref<Quantization> to = Quantization::perTensor(call.number(kScaleAt), zero);
   StepRange range = stepRange(x.dtype(), *to);
@@ -168,9 +181,9 @@ void convertDynamicProduct(ConvertCall& call) {
   const Tensor numbers = raised(call, w, x);
   checkProductInput(call, w, numbers);
   const std::vector<double> scales = scalesOf(call, w);
-  Tensor scale, steps = addDynamicSteps(call, numbers, scale);
+  Tensor scale, least, steps = addDynamicSteps(call, numbers, scale, least);
   // The zero point may be any.
-  Tensor sums = addSums(call, w, steps, {-255, 255}, std::vector<int64_t>(scales.size(), 0));
+  Tensor sums = addSums(call, w, {steps, {-255, 255}, least}, std::vector<int64_t>(scales.size(), 0));
   if (!sums.defined()) return convertQuantizedToKernel(call);
   Dims sizes(w.shape.stride.size() + 1, 1);
   sizes[0] = static_cast<int64_t>(scales.size());

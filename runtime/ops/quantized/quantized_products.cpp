@@ -82,7 +82,7 @@ Tensor quantizedProduct(const KernelCall& call, const PackedWeight& w, const Ten
 Tensor unsqueezed(const KernelCall& call, const Tensor& x) { return invokeTensor(call, "aten::unsqueeze", {x, 2}); }
 Tensor squeezed(const KernelCall& call, const Tensor& x) { return invokeTensor(call, "aten::squeeze.dim", {x, 2}); }
 
-// What is known before the weight is: the rank, and the dtype.
+// The rank and the dtype are known before the weight is.
 template <DType kResult, bool kConv>
 void inferProduct(InferCall& call) {
   TensorInfo x = call.tensor(0);
@@ -90,6 +90,11 @@ void inferProduct(InferCall& call) {
   if (call.isRun()) return call.resultUnknown();
   if (!x.hasRank) return call.resultOfUnknownRank(dtype);
   Dims sizes(x.sizes);
+  if (const IValue* packed = call.constant(1); packed && isPacked(*packed) && !kConv && !sizes.empty())
+    if (Tensor weight = unpacked(*packed).weight; weight.rank() == 2) {
+      sizes.back() = weight.size(0);
+      return call.result(dtype, sizes);
+    }
   for (size_t d = kConv ? 1 : sizes.size() - std::min<size_t>(sizes.size(), 1); d < sizes.size(); ++d)
     sizes[d] = kUnknownSize;
   call.result(dtype, sizes);
