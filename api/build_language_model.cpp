@@ -281,6 +281,7 @@ class LanguageModelBuild {
     spec.refittable = config_.useRefit;
     spec.isLanguageModel = true;
     spec.engine.precision = config_.weightPrecision;
+    spec.engine.roundsRows = config_.weightPrecision != DType::Int8;  // activations of text have outliers
     return spec;
   }
 

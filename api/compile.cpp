@@ -37,6 +37,7 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpe
   info->options = settingTexts(spec);
   info->inputs = spec.shapes;
   info->precision = spec.engine.precision;
+  info->roundsRows = spec.engine.roundsRows;
   if (const TacticCache* tactics = spec.engine.tactics.get(); tactics && tactics->workspaceLimit != SIZE_MAX)
     info->workspaceLimit = tactics->workspaceLimit;
   info->threads = spec.engine.threads;

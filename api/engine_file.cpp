@@ -187,6 +187,9 @@ class EngineReader {
         std::optional<DType> precision = precisionFromName(value);
         if (!precision) return false;
         info.precision = *precision;
+      } else if (name == "rows") {
+        if (value != "f32") return false;
+        info.roundsRows = false;
       } else if (name == "half-inputs") {
         info.takesHalf = true;
       } else if (name == "workspace-limit") {
@@ -365,6 +368,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   for (const std::string& word : info.options) field("option", word);
   for (const std::string& feature : info.cpu) field("cpu", feature);
   field("precision", precisionName(info.precision));
+  if (!info.roundsRows) field("rows", "f32");
   for (const std::string& saved : info.plugins) field("plugin", saved);
   if (info.takesHalf) field("half-inputs", "as f32");
   if (info.workspaceLimit) field("workspace-limit", std::to_string(*info.workspaceLimit));
@@ -404,6 +408,7 @@ std::string_view libraryVersion() { return TSCOMPILE_VERSION; }
 Result<EngineOptions> EngineInfo::engineOptions(const std::string& path, Diagnostics& diagnostics) const {
   EngineOptions options;
   options.precision = precision;
+  options.roundsRows = roundsRows;
   options.threads = threads;
   if (tactics.empty() && !workspaceLimit) return options;
   options.tactics = std::make_shared<TacticCache>();

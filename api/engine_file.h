@@ -30,6 +30,7 @@ struct EngineInfo {
   std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
   std::vector<InputRange> inputs;    // sizes that it was compiled for
   DType precision = DType::Float32;
+  bool roundsRows = true;            // EngineOptions
   std::vector<std::string> plugins;  // what each node of a plugin has saved, in the order of the graph
   bool takesHalf = false;  // tensors of f16 and bf16 are taken for f32: weights are stored smaller, and all were f32
   std::optional<uint64_t> workspaceLimit;  // bytes (TacticCache)

@@ -16,7 +16,8 @@ struct ConvShape {
   int64_t inHeight = 0, inWidth = 0, kernelHeight = 0, kernelWidth = 0;
   int64_t strideHeight = 1, strideWidth = 1, dilationHeight = 1, dilationWidth = 1;
   int64_t padTop = 0, padLeft = 0, padBottom = 0, padRight = 0;
-  float least = 0;  // of weights stored as Bytes: no input is less or more than 255 above
+  bool roundsInputs = true;  // ProductPrecision::roundsRows
+  float least = 0;           // of weights stored as Bytes: no input is less or more than 255 above
 
   int64_t outHeight() const {
     return (inHeight + padTop + padBottom - dilationHeight * (kernelHeight - 1) - 1) / strideHeight + 1;

@@ -11,6 +11,7 @@
 #include "runtime/kernels/packed_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 #include <vector>
@@ -22,8 +23,8 @@ bool areIntegers(WeightStorage storage) { return storage == WeightStorage::Integ
 
 // Whether a group's channels are whole lines, and the machine multiplies them.
 bool areLines(const ConvShape& s, WeightStorage storage) {
-  if (storage != WeightStorage::BF16 && storage != WeightStorage::Bytes) return false;
-  return hasLineProducts(storage) &&
+  if (storage != WeightStorage::BF16 && storage != WeightStorage::I8 && storage != WeightStorage::Bytes) return false;
+  return (s.roundsInputs || storage == WeightStorage::Bytes) && hasLineProducts(storage) &&
          (s.groups == 1 || (s.inGroup() % lineDepth(storage) == 0 && s.outGroup() % kBlock == 0));
 }
 
@@ -215,11 +216,30 @@ void enterUnit(const Bands& bands, Product& p, const PackedWeights& weights, con
   const int64_t panel = band * bands.panels, at = (image * bands.count + band) * bands.panels * p.cPanel;
   p.b = weights.values(packed, panel);
   p.scales = weights.scales(packed, panel);
+  p.sums = weights.sums(packed, panel);
   p.c = output + at;
   if (p.epilogue.residual) p.epilogue.residual += at;
   if (p.epilogue.bias) p.epilogue.bias += panel * kBlock;
   if (p.epilogue.factors) p.epilogue.factors += panel * kBlock;
   if (p.epilogue.integerBias) p.epilogue.integerBias += panel * kBlock;
+}
+
+// How the lines of each image are made; largest(image, part) is the largest magnitude of one of its parts.
+template <class Largest>
+std::vector<LineType> lineTypes(const ConvShape& s, int64_t images, int64_t parts, WeightStorage storage, int threads,
+                                Largest&& largest) {
+  if (storage != WeightStorage::I8) return std::vector<LineType>(static_cast<size_t>(images), {storage, s.least});
+  std::vector<float> found(static_cast<size_t>(images * parts));
+  parallelFor(images * parts, images * s.inChannels * s.inHeight * s.inWidth < 64 * 1024 ? 1 : threads,
+              [&](int64_t i) { found[static_cast<size_t>(i)] = largest(i / parts, i % parts); });
+  std::vector<LineType> types;
+  for (auto from = found.begin(); from != found.end(); from += parts) {
+    float most = 0;
+    for (int64_t i = 0; i < parts; ++i) most = from[i] <= most ? most : from[i];
+    for (int64_t i = 0; i < parts; ++i) most = std::isnan(from[i]) ? from[i] : most;
+    types.push_back(LineType::ofLargest(most));
+  }
+  return types;
 }
 
 void readFrom(Product& p, const float* a) { p.a = a; }
@@ -305,6 +325,12 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
                            : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), view.pixel, tileRows);
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed() : 1);
   // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
+  const std::vector<LineType> types = lineTypes(
+      s, kLines ? images : 0, channelBlocks(s.inChannels), storage, threads, [&](int64_t image, int64_t block) {
+        const int64_t area = s.inHeight * s.inWidth;
+        return largestOf(input + (image * channelBlocks(s.inChannels) + block) * area * kBlock, area,
+                         std::min<int64_t>(kBlock, s.inChannels - block * kBlock), kBlock);
+      });
   const bool byPieces = kLines && isPointwise(s, view) && grid.panelPieces == 1;
   if (view.copied && !byPieces) {
     const int64_t plane = view.plane() / view.pixel * unit;
@@ -317,7 +343,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
       for (int64_t y = rows.begin; y < rows.end; ++y) {
         if (s.kernelHeight == 1 && y % s.strideHeight != 0) continue;
         if constexpr (kLines)
-          copyLineRow(s, view, from, std::min(unit, s.inChannels - channel), y, {storage, s.least}, to);
+          copyLineRow(s, view, from, std::min(unit, s.inChannels - channel), y, types[static_cast<size_t>(image)], to);
         else
           copyBlockRow(s, view, from, y, to);
       }
@@ -344,12 +370,13 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
       const int64_t plane = s.inHeight * s.inWidth, count = last.a + last.rows - first.a;
       for (int64_t block = seen.begin; block < seen.end; ++block)
         pixelsToLines(input + (image * channelBlocks(s.inChannels) * kBlock + block * unit) * plane + first.a * kBlock,
-                      count, kBlock, std::min(unit, s.inChannels - block * unit), plane * kBlock, {storage, s.least},
-                      copy + (image * blocks + block) * view.plane() + first.a);
+                      count, kBlock, std::min(unit, s.inChannels - block * unit), plane * kBlock,
+                      types[static_cast<size_t>(image)], copy + (image * blocks + block) * view.plane() + first.a);
     }
   };
   auto productAt = [&](int64_t image, int64_t band) {
     Product p = shared;
+    if constexpr (kLines) p.inputScale = types[static_cast<size_t>(image)].scale();
     const Piece seen = blocksOfBand(s, band, unit);
     const int64_t at = (image * blocks + seen.begin) * view.plane();
     view.copied ? readFrom(p, copy + at) : readFrom(p, input + at);
@@ -482,10 +509,15 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
   const int64_t count = linesOf(patchDepth(s), storage), image = outHeight * outWidth * count;
   const int64_t element = 64 / lineDepth(storage), rowLines = linesOf(firstRow(s), storage);
   CacheLine* copy = patches + images * image + maxLineRows();
+  const int64_t area = s.inHeight * s.inWidth;
+  const std::vector<LineType> types =
+      lineTypes(s, images, s.inChannels, storage, threads, [&](int64_t i, int64_t channel) {
+        return largestOf(input + (i * s.inChannels + channel) * area, s.inHeight, s.inWidth, s.inWidth);
+      });
   forEachRow(s, images, input, threads, [&](const float* from, int64_t y, int64_t at) {
     std::vector<float> row(static_cast<size_t>(firstRow(s)));
     interleaveRow(s, from, y, row.data());
-    toLines(row.data(), firstRow(s), {storage, s.least}, copy + at * rowLines, 1);
+    toLines(row.data(), firstRow(s), types[static_cast<size_t>(at / height)], copy + at * rowLines, 1);
   });
   const int64_t together = s.dilationWidth == 1 ? s.kernelWidth : 1, pixel = s.inChannels * element;
   const LinePatch patch{s.kernelHeight, s.kernelWidth / together, s.dilationHeight * rowLines * kLineBytes,
@@ -512,6 +544,7 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), lineSpeed());
   auto productAt = [&](int64_t i, int64_t band) {
     Product p = shared;
+    p.inputScale = types[static_cast<size_t>(i)].scale();
     readFrom(p, patches + i * image);
     enterUnit(bands, p, weights, packed, output, i, band);
     return p;

@@ -54,7 +54,9 @@ Product productOf(const PackedMatrix& b, float* c, int64_t ldc, const Epilogue& 
   Product p{};
   p.b = b.data;
   p.storage = b.storage;
-  p.scales = PackedWeights{panelsOf(b.n), packedDepth(b.k, b.storage), b.storage}.scales(b.data, 0);
+  const PackedWeights weights{panelsOf(b.n), packedDepth(b.k, b.storage), b.storage};
+  p.scales = weights.scales(b.data, 0);
+  p.sums = weights.sums(b.data, 0);
   p.columns = b.n;
   p.c = c;
   p.cRow = ldc;
@@ -66,8 +68,9 @@ Product productOf(const PackedMatrix& b, float* c, int64_t ldc, const Epilogue& 
 // Few rows wait for the weights, and stay f32.
 bool wantsLines(int64_t m, const PackedMatrix& b) {
   constexpr int64_t kMostFloatRows = 4;
-  return b.storage == WeightStorage::Bytes ||
-         (b.storage == WeightStorage::BF16 && m > kMostFloatRows && hasLineProducts(WeightStorage::BF16));
+  if (b.storage == WeightStorage::Bytes) return true;
+  return b.roundsRows && (b.storage == WeightStorage::BF16 || b.storage == WeightStorage::I8) && m > kMostFloatRows &&
+         hasLineProducts(b.storage);
 }
 
 // One row of floats, with nothing to fill up.
@@ -117,12 +120,20 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
     tiles[static_cast<size_t>(i)] = {i * distance * (lines ? kPadded / unit : kPadded), rows.begin * ldc,
                                      static_cast<int>(rows.end - rows.begin)};
   }
+  std::vector<float> rowScales(lines && b.storage == WeightStorage::I8 ? static_cast<size_t>(m) : 0);
   auto blockTile = [&](int64_t i) {
     const RowTile& tile = tiles[static_cast<size_t>(i)];
     const float* from = a + pieceOf(m, tileCount, i).begin * lda;
     if (lines) {
       CacheLine* to = reinterpret_cast<CacheLine*>(blocked) + tile.a;
-      for (int r = 0; r < tile.rows; ++r) toLines(from + r * lda, b.k, {b.storage, b.least}, to + r, distance);
+      for (int r = 0; r < tile.rows; ++r) {
+        LineType type{b.storage, b.least};
+        if (b.storage == WeightStorage::I8) {
+          type = LineType::ofLargest(largestOf(from + r * lda, 1, b.k, 0));
+          rowScales[static_cast<size_t>(tile.c / ldc + r)] = type.scale();
+        }
+        toLines(from + r * lda, b.k, type, to + r, distance);
+      }
     } else if (b.storage == WeightStorage::Integers) {
       blockRows(from, lda, tile.rows, b.k, kPadded, distance, reinterpret_cast<int16_t*>(blocked) + tile.a);
     } else {
@@ -132,6 +143,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   Product p = productOf(b, c, ldc, epilogue);
   p.a = isBlockedAsItIs(m, b) ? a : blocked;
   if (b.storage == WeightStorage::Integers) p.integers = reinterpret_cast<int16_t*>(blocked);
+  if (!rowScales.empty()) p.rowScales = rowScales.data();
   if (lines) p.lines = reinterpret_cast<const CacheLine*>(blocked);
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / unit));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * (lines ? 1 : kBlock);
@@ -176,7 +188,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
 }  // namespace
 
 int64_t packedDepth(int64_t k, WeightStorage storage) {
-  const bool lines = storage == WeightStorage::BF16 || storage == WeightStorage::Bytes;
+  const bool lines = rowsTogether(storage) > 1 && storage != WeightStorage::Integers;
   return roundUp(std::max<int64_t>(k, 1), lines ? lineDepth(storage) : kBlock);
 }
 

@@ -16,7 +16,8 @@ struct PackedMatrix {
   int64_t k = 0, n = 0;
   WeightStorage storage = WeightStorage::F32;
   const void* data = nullptr;
-  float least = 0;  // Bytes: no element of A is less or more than 255 above; an integer bias makes good for it
+  float least = 0;         // Bytes: no element of A is less or more than 255 above; an integer bias makes good for it
+  bool roundsRows = true;  // ProductPrecision
 };
 
 // Rows of a packed matrix: those past k are zeros. At least one block.

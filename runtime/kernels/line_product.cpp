@@ -3,6 +3,8 @@
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>
+#include <cfloat>
+#include <cmath>
 #include <iterator>
 
 #if defined(__x86_64__)
@@ -51,11 +53,18 @@ __m512i brainLine(__m512 low, __m512 high) {
   __builtin_memcpy(&line, &both, sizeof(line));
   return line;
 }
-__m128i bytesOf(__m512 v, __m512 least) { return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_sub_ps(v, least))); }
+// How floats become bytes.
+struct ByteScale {
+  __m512 factor, raise;
+  explicit ByteScale(const LineType& type) : factor(_mm512_set1_ps(type.factor)), raise(_mm512_set1_ps(-type.least)) {}
+  __m128i operator()(__m512 v) const {
+    return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(_mm512_fmadd_ps(v, factor, raise)));
+  }
+};
 
 // `count` elements whose sixteens begin `apart` floats apart.
 template <bool kBytes>
-void makeLine(const float* from, int64_t apart, int64_t count, __m512 least, CacheLine* to) {
+void makeLine(const float* from, int64_t apart, int64_t count, const ByteScale& bytes, CacheLine* to) {
   auto part = [&](int64_t i) { return _mm512_maskz_loadu_ps(lanesOf(count - i * kBlock), from + i * apart); };
   if (!kBytes) {
     _mm512_storeu_si512(to, brainLine(part(0), count > kBlock ? part(1) : _mm512_setzero_ps()));
@@ -63,28 +72,28 @@ void makeLine(const float* from, int64_t apart, int64_t count, __m512 least, Cac
   }
   auto* parts = reinterpret_cast<__m128i*>(to);
   for (int64_t i = 0; i < 4; ++i)
-    _mm_storeu_si128(parts + i, i * kBlock < count ? bytesOf(part(i), least) : _mm_setzero_si128());
+    _mm_storeu_si128(parts + i, i * kBlock < count ? bytes(part(i)) : _mm_setzero_si128());
 }
 
 template <bool kBytes>
-void makeLines(const float* from, int64_t count, float least, CacheLine* to, int64_t distance) {
+void makeLines(const float* from, int64_t count, const LineType& type, CacheLine* to, int64_t distance) {
   constexpr int64_t kDepth = kBytes ? 64 : 32;
-  const __m512 raise = _mm512_set1_ps(least);
+  const ByteScale bytes(type);
   for (; count > 0; count -= kDepth, from += kDepth, to += distance)
-    makeLine<kBytes>(from, kBlock, std::min(count, kDepth), raise, to);
+    makeLine<kBytes>(from, kBlock, std::min(count, kDepth), bytes, to);
 }
 
 template <bool kBytes>
 void makePixels(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
-                float least, CacheLine* to) {
-  const __m512 raise = _mm512_set1_ps(least);
+                const LineType& type, CacheLine* to) {
+  const ByteScale bytes(type);
   if (!kBytes && channels == 2 * kBlock) {
     for (int64_t x = 0; x < pixels; ++x, from += pixelStride, ++to)
       _mm512_storeu_si512(to, brainLine(_mm512_loadu_ps(from), _mm512_loadu_ps(from + blockStride)));
     return;
   }
   for (int64_t x = 0; x < pixels; ++x, from += pixelStride, ++to)
-    makeLine<kBytes>(from, blockStride, channels, raise, to);
+    makeLine<kBytes>(from, blockStride, channels, bytes, to);
 }
 
 void copyPatch(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to) {
@@ -248,8 +257,32 @@ void multiplyMatrices(const Steps& steps, const RowTile* tiles, const char* b, i
 
 // ---- what becomes of sums ----
 
+// The floats that sums stand for.
+struct FloatSums {
+  explicit FloatSums(const Product&, const RowTile&, int64_t) {}
+  __m512 operator()(const float* sums, int, __m512 bias) const { return _mm512_add_ps(_mm512_load_ps(sums), bias); }
+};
+// Of rows that are bytes raised by 128, each row and column with a scale of its own.
+struct ScaledSums {
+  ScaledSums(const Product& p, const RowTile& tile, int64_t panel)
+      : raised(_mm512_slli_epi32(_mm512_loadu_si512(p.sums + panel * kBlock), 7)),
+        scales(_mm512_loadu_ps(p.scales + panel * kBlock)),
+        rows(p.rowScales ? p.rowScales + tile.c / p.cRow : nullptr),
+        all(p.inputScale) {}
+  __m512 operator()(const float* sums, int r, __m512 bias) const {
+    const __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_load_si512(sums), raised));
+    return _mm512_fmadd_ps(_mm512_mul_ps(sum, _mm512_set1_ps(rows ? rows[r] : all)), scales, bias);
+  }
+  __m512i raised;
+  __m512 scales;
+  const float* rows;
+  float all;
+};
+
+template <class Value>
 void finishFloats(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
   const Epilogue& e = p.epilogue;
+  const Value value(p, tile, panel);
   const int64_t column = panel * kBlock;
   const int64_t lanes = p.paddedColumns ? kBlock : std::min<int64_t>(kBlock, p.columns - column);
   const __mmask16 mask = lanesOf(lanes);
@@ -259,7 +292,7 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, const Su
   const bool clamps = isClamp(e.activation);
   const __m512 low = _mm512_set1_ps(clampLow(e)), high = _mm512_set1_ps(clampHigh(e));
   for (int r = 0; r < tile.rows; ++r) {
-    __m512 v = _mm512_add_ps(_mm512_load_ps(sums.values + r * kBlock), bias);
+    __m512 v = value(sums.values + r * kBlock, r, bias);
     if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + r * p.cRow));
     // The number comes second, so that a NaN stays one.
     if (clamps) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
@@ -290,7 +323,12 @@ void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const 
 
 template <bool kBytes>
 void finish(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
-  kBytes ? finishIntegers(p, tile, panel, sums) : finishFloats(p, tile, panel, sums);
+  if constexpr (!kBytes)
+    finishFloats<FloatSums>(p, tile, panel, sums);
+  else if (p.storage == WeightStorage::Bytes)
+    finishIntegers(p, tile, panel, sums);
+  else
+    finishFloats<ScaledSums>(p, tile, panel, sums);
 }
 
 // A chunk of the steps of two panels stays in the first level of cache while some tiles are multiplied by it.
@@ -353,15 +391,27 @@ bool hasMatrices() { return simdLevel() == SimdLevel::Amx; }
 
 }  // namespace
 
+float largestOf(const float* from, int64_t rows, int64_t count, int64_t distance) {
+  __m512 largest = _mm512_setzero_ps();
+  unsigned odd = 0;
+  for (int64_t r = 0; r < rows; ++r, from += distance)
+    for (int64_t i = 0; i < count; i += kBlock) {
+      const __m512 v = _mm512_abs_ps(_mm512_maskz_loadu_ps(lanesOf(count - i), from + i));
+      odd |= _mm512_cmp_ps_mask(v, _mm512_set1_ps(FLT_MAX), _CMP_NLE_UQ);
+      largest = _mm512_max_ps(largest, v);
+    }
+  return odd ? NAN : _mm512_reduce_max_ps(largest);
+}
+
 void toLines(const float* from, int64_t count, const LineType& type, CacheLine* to, int64_t distance) {
-  const auto make = type.storage == WeightStorage::Bytes ? makeLines<true> : makeLines<false>;
-  make(from, count, type.least, to, distance);
+  const auto make = type.storage == WeightStorage::BF16 ? makeLines<false> : makeLines<true>;
+  make(from, count, type, to, distance);
 }
 
 void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
                    const LineType& type, CacheLine* to) {
-  const auto make = type.storage == WeightStorage::Bytes ? makePixels<true> : makePixels<false>;
-  make(from, pixels, pixelStride, channels, blockStride, type.least, to);
+  const auto make = type.storage == WeightStorage::BF16 ? makePixels<false> : makePixels<true>;
+  make(from, pixels, pixelStride, channels, blockStride, type, to);
 }
 
 void patchToLines(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to) {
@@ -370,7 +420,7 @@ void patchToLines(const std::byte* from, const LinePatch& patch, int64_t lines, 
 
 void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
                   int64_t following) {
-  const bool bytes = p.storage == WeightStorage::Bytes;
+  const bool bytes = p.storage != WeightStorage::BF16;
   const auto run =
       hasMatrices() ? (bytes ? byMatrices<true> : byMatrices<false>) : (bytes ? byVectors<true> : byVectors<false>);
   run(p, tiles, tileCount, firstPanel, endPanel, following);
@@ -403,6 +453,7 @@ namespace tscompile {
 bool hasLineProducts(WeightStorage) { return false; }
 double lineSpeed() { return 1; }
 int maxLineRows() { return 1; }
+float largestOf(const float*, int64_t, int64_t, int64_t) { return 0; }
 void patchToLines(const std::byte*, const LinePatch&, int64_t, CacheLine*) {}
 void toLines(const float*, int64_t, const LineType&, CacheLine*, int64_t) {}
 void pixelsToLines(const float*, int64_t, int64_t, int64_t, int64_t, const LineType&, CacheLine*) {}
@@ -414,9 +465,15 @@ void runLineTiles(const Product&, const RowTile*, int64_t, int64_t, int64_t, int
 
 namespace tscompile {
 
+LineType LineType::ofLargest(float largest) {
+  constexpr float kMost = 127, kTiny = 1e-30f;
+  return {WeightStorage::I8, -128, largest > kTiny ? kMost / largest : std::isnan(largest) ? NAN : 0};
+}
+float LineType::scale() const { return factor == 0 ? 0 : 1 / factor; }
+
 CacheLine LineType::zeros() const {
   CacheLine line{};
-  if (storage == WeightStorage::Bytes)
+  if (storage != WeightStorage::BF16)
     std::fill(std::begin(line.bytes), std::end(line.bytes), static_cast<std::byte>(-least));
   return line;
 }

@@ -9,7 +9,7 @@
 
 namespace tscompile {
 
-// Whether this machine multiplies them: BF16 or Bytes.
+// Whether this machine multiplies them: BF16, Bytes, or I8, of which rows are brought to bytes by a scale.
 bool hasLineProducts(WeightStorage storage);
 // How many times as fast as products of f32 they are, roughly.
 double lineSpeed();
@@ -17,12 +17,17 @@ double lineSpeed();
 // What the elements of lines are.
 struct LineType {
   WeightStorage storage;
-  float least = 0;  // Bytes: what a byte of zero stands for
+  float least = 0;   // Bytes, I8: what a byte of zero stands for
+  float factor = 1;  // I8: by which floats become integers
+
+  // For I8 inputs of at most this magnitude; if there is none, because one is infinite or NaN, products are NaN.
+  static LineType ofLargest(float largest);
+  float scale() const;  // 1 / factor, or NaN
 
   CacheLine zeros() const;  // each stands for 0
 };
 // Elements of a line.
-constexpr int64_t lineDepth(WeightStorage storage) { return storage == WeightStorage::Bytes ? 64 : 32; }
+constexpr int64_t lineDepth(WeightStorage storage) { return storage == WeightStorage::BF16 ? 32 : 64; }
 // Lines of so many elements.
 constexpr int64_t linesOf(int64_t depth, WeightStorage storage) {
   return (depth + lineDepth(storage) - 1) / lineDepth(storage);
@@ -31,6 +36,8 @@ constexpr int64_t linesOf(int64_t depth, WeightStorage storage) {
 // The most rows of a tile of lines. Past the last row so many as are missing may be read, but are not used.
 int maxLineRows();
 
+// The largest magnitude of `rows` rows of `count` floats that lie `distance` apart; NaN if one is infinite or NaN.
+float largestOf(const float* from, int64_t rows, int64_t count, int64_t distance);
 // `count` floats, `distance` lines apart: as bf16, rounded to nearest, or integers as bytes. What fills up the last
 // line is finite.
 void toLines(const float* from, int64_t count, const LineType& type, CacheLine* to, int64_t distance);

@@ -14,14 +14,14 @@
 namespace tscompile {
 
 // `panels` panels of `depth` rows of 16 columns. For I8 four rows lie together, as products of bytes want them: a
-// column's four bytes, then the next column's; one f32 scale a column follows the panels. Of Bytes
-// four rows lie together as well, of BF16 and Integers two.
+// column's four bytes, then the next column's; one f32 scale a column follows the panels, and then the sum of its bytes
+// as int32. Of Bytes four rows lie together as well, of BF16 and Integers two.
 struct PackedWeights {
   int64_t panels, depth;
   WeightStorage storage;
 
   int64_t bytes() const {
-    return panels * (panelBytes(depth, storage) + (storage == WeightStorage::I8 ? kBlock * int64_t{4} : 0));
+    return panels * (panelBytes(depth, storage) + (storage == WeightStorage::I8 ? kBlock * int64_t{8} : 0));
   }
   const void* values(const void* packed, int64_t panel) const {
     return static_cast<const char*>(packed) + panel * panelBytes(depth, storage);
@@ -29,6 +29,11 @@ struct PackedWeights {
   const float* scales(const void* packed, int64_t panel) const {
     if (storage != WeightStorage::I8) return nullptr;
     return static_cast<const float*>(values(packed, panels)) + panel * kBlock;
+  }
+
+  const int32_t* sums(const void* packed, int64_t panel) const {
+    if (storage != WeightStorage::I8) return nullptr;
+    return reinterpret_cast<const int32_t*>(scales(packed, panels)) + panel * kBlock;
   }
 
   // row(panel, row, float to[16]) gives a row in f32, with zeros past the edges; rows are asked for in order.
@@ -46,6 +51,7 @@ struct PackedWeights {
         row(panel, i, rowValues);
         store(to, i, rowValues, factors);
       }
+      if (storage == WeightStorage::I8) addColumns(to, const_cast<int32_t*>(sums(packed, panel)));
     }
   }
 
@@ -74,6 +80,12 @@ struct PackedWeights {
           break;
       }
     }
+  }
+
+  void addColumns(const void* panel, int32_t* sums) const {
+    const auto* bytes = static_cast<const int8_t*>(panel);
+    std::fill_n(sums, kBlock, 0);
+    for (int64_t i = 0; i < panelBytes(depth, storage); ++i) sums[i / 4 % kBlock] += bytes[i];
   }
 
   template <class Row>

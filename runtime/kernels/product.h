@@ -12,6 +12,12 @@ namespace tscompile {
 // sixteen and of unsigned bytes; their sums are exact as long as they stay within 32 bits.
 enum class WeightStorage : uint8_t { F32, F16, BF16, I8, Integers, Bytes };
 int64_t weightBytes(WeightStorage storage);
+// How the constant weights of products are stored, and whether rows may be rounded to their precision (BF16, I8) where
+// that is faster.
+struct ProductPrecision {
+  WeightStorage weights = WeightStorage::F32;
+  bool roundsRows = true;
+};
 // Of a panel of 16 columns; I8 and Bytes have four rows together, BF16 and Integers two.
 int64_t panelBytes(int64_t depth, WeightStorage storage);
 int64_t rowsTogether(WeightStorage storage);
@@ -35,14 +41,17 @@ struct RowTile {
 struct Product {
   const float* a;
   const int16_t* integers;  // Integers: stands for a
-  const CacheLine* lines;   // of BF16, unless rows are f32, and of Bytes: stands for a
+  const CacheLine* lines;   // of BF16 and I8, unless rows are f32, and of Bytes: stands for a
   int64_t rowStride;        // floats, or lines
   const int64_t* steps;
   int64_t stepCount, depth, tailSteps, tailDepth;
   const void* b;
   WeightStorage storage;
-  const float* scales;  // I8: one a column, in full panels
-  int64_t columns;      // bias and row-major results have so many; lanes past them are undefined in A's B
+  const float* scales;     // I8: one a column, in full panels
+  const int32_t* sums;     // I8, lines: of the weights of a column, in full panels
+  const float* rowScales;  // I8, lines: one a row of row-major results; null: inputScale is that of all
+  float inputScale;
+  int64_t columns;  // bias and row-major results have so many; lanes past them are undefined in A's B
   float* c;
   int64_t cRow, cPanel;  // floats
   bool paddedColumns;    // results may be written up to a full panel

@@ -1,7 +1,9 @@
 // Data and plain loops in double for the tests of the engine's kernels.
 #pragma once
 
+#include "ir/values/dtype.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/kernels/pointwise_ops.h"
 #include "runtime/kernels/simd.h"
 
@@ -10,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace tscompile::test {
@@ -84,6 +87,16 @@ inline constexpr Activation kActivations[] = {
 #define TS_ACTIVATION(name, ...) Activation::name,
 #include "runtime/kernels/pointwise_ops.def"
 };
+
+// What products of lines make of floats that share a scale.
+inline void roundToLines(WeightStorage storage, std::span<float> values) {
+  float largest = 0;
+  for (float v : values) largest = std::max(largest, std::fabs(v));
+  const LineType type = LineType::ofLargest(largest);
+  for (float& v : values)
+    v = storage == WeightStorage::BF16 ? static_cast<float>(BFloat16(v))
+                                       : (std::nearbyint(std::fma(v, type.factor, 128.0f)) - 128.0f) * type.scale();
+}
 
 // Each instruction set this machine has, best last; the best is in force again afterwards.
 template <class Body>

@@ -44,8 +44,8 @@ void ConvLayer::takeMargin(const Dims& before, const Dims& behind) {
   shape_.padBottom += behind.front();
 }
 
-void ConvLayer::prepare(WeightStore& store, WeightStorage storage) {
-  storage_ = storage = kernelStorage(storage);
+void ConvLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
+  const WeightStorage storage = storage_ = kernelStorage(precision.weights);
   if (storage == WeightStorage::Bytes) {
     shape_.least = exactArithmetic().least;
     const Tensor weight = scaled();

@@ -34,8 +34,9 @@ class ConvLayer : public ProductLayer, public IntegerWeights {
   void takeMargin(const Dims& before, const Dims& behind);
   int64_t columns() const override { return shape_.outChannels; }
   void setTactic(const ConvTactic& tactic) { tactic_ = &tactic; }
+  void setRoundsInputs(bool rounds) { shape_.roundsInputs = rounds; }
   const ConvTactic& tactic() const { return *tactic_; }
-  void prepare(WeightStore& store, WeightStorage storage) override;
+  void prepare(WeightStore& store, const ProductPrecision& precision) override;
 
  private:
   WeightStorage kernelStorage(WeightStorage wanted) const {

@@ -40,7 +40,8 @@ void GroupedMatmulLayer::run(Frame& frame) const {
   std::fill(to + begin * columns(), to + rows_ * columns(), 0.0f);
 }
 
-void GroupedMatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
+void GroupedMatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
+  const WeightStorage storage = precision.weights;
   const int64_t bytes = (packedBytes(depth(), columns(), storage) + 63) / 64 * 64;
   data_ = store.get(fmt::format("groups of {}x{}", depth(), columns()), weight_, [&] {
     Tensor packed = packedBuffer(weight_.size(0) * bytes);
@@ -52,7 +53,11 @@ void GroupedMatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
   });
   packed_.clear();
   for (int64_t g = 0; g < weight_.size(0); ++g)
-    packed_.push_back({.k = depth(), .n = columns(), .storage = storage, .data = data_.raw() + g * bytes});
+    packed_.push_back({.k = depth(),
+                       .n = columns(),
+                       .storage = storage,
+                       .data = data_.raw() + g * bytes,
+                       .roundsRows = precision.roundsRows});
 }
 
 void convertGroupedMatmul(ConvertCall& call) {

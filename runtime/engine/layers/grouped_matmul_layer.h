@@ -18,7 +18,7 @@ class GroupedMatmulLayer : public PackedLayer {
   size_t workspace() const override;
   double flops() const override;
   void run(Frame& frame) const override;
-  void prepare(WeightStore& store, WeightStorage storage) override;
+  void prepare(WeightStore& store, const ProductPrecision& precision) override;
 
  private:
   int64_t depth() const { return weight_.size(1); }

@@ -27,11 +27,12 @@ void MatmulLayer::run(Frame& frame) const {
        frame.threads());
 }
 
-void MatmulLayer::prepare(WeightStore& store, WeightStorage storage) {
+void MatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
   // Few rows wait for the weights: half as many bytes are as exact.
-  storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : storage, true, hasLineProducts(WeightStorage::Bytes));
+  const WeightStorage storage = exactStorage(holdsIntegers() ? WeightStorage::BF16 : precision.weights, true,
+                                             hasLineProducts(WeightStorage::Bytes));
   if (storage == WeightStorage::Integers) bias = inWholeBlocks(bias);
-  packed_ = {.k = k_, .n = n_, .storage = storage};
+  packed_ = {.k = k_, .n = n_, .storage = storage, .roundsRows = precision.roundsRows};
   if (storage == WeightStorage::Bytes) {
     packed_.least = exactArithmetic().least;
     auto sumOf = [&](int64_t column) {

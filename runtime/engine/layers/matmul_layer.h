@@ -37,7 +37,7 @@ class MatmulLayer : public ProductLayer, public IntegerWeights {
     leastAt_ = inputs.size();
     inputs.push_back(least);
   }
-  void prepare(WeightStore& store, WeightStorage storage) override;
+  void prepare(WeightStore& store, const ProductPrecision& precision) override;
 
  private:
   void pack(WeightStorage storage, void* packed) const;

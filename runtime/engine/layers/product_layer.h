@@ -17,7 +17,7 @@ class PackedLayer : public Layer {
  public:
   using Layer::Layer;
   // Packs the weights.
-  virtual void prepare(WeightStore& store, WeightStorage storage) = 0;
+  virtual void prepare(WeightStore& store, const ProductPrecision& precision) = 0;
 };
 
 class ProductLayer : public PackedLayer {

@@ -15,14 +15,15 @@ size_t aligned(int64_t floats) {
 }
 
 // A weight [n, k] as the right side of a product, packed.
-PackedMatrix packed(WeightStore& store, const Tensor& weight, WeightStorage storage, Tensor& memory) {
+PackedMatrix packed(WeightStore& store, const Tensor& weight, const ProductPrecision& precision, Tensor& memory) {
+  const WeightStorage storage = precision.weights;
   const int64_t k = weight.size(1), n = weight.size(0);
   memory = store.get(fmt::format("recurrent {}x{}", k, n), weight, [&] {
     Tensor made = packedBuffer(packedBytes(k, n, storage));
     packMatrix(k, n, decodedOnce(weight).data<float>(), weight.stride(1), weight.stride(0), storage, made.raw());
     return made;
   });
-  return {.k = k, .n = n, .storage = storage, .data = memory.raw()};
+  return {.k = k, .n = n, .storage = storage, .data = memory.raw(), .roundsRows = precision.roundsRows};
 }
 
 // a + b in whole blocks with zeros after; one may be undefined, the result of two such is.
@@ -64,11 +65,11 @@ double RecurrentLayer::flops() const {
   return 2.0 * static_cast<double>(steps * batch) * columns;
 }
 
-void RecurrentLayer::prepare(WeightStore& store, WeightStorage storage) {
+void RecurrentLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
   for (Direction& d : parts) {
-    d.packedInput = packed(store, d.input, storage, d.memory[0]);
-    d.packedHidden = packed(store, d.hidden, storage, d.memory[1]);
-    if (d.projection.defined()) d.packedProjection = packed(store, d.projection, storage, d.memory[2]);
+    d.packedInput = packed(store, d.input, precision, d.memory[0]);
+    d.packedHidden = packed(store, d.hidden, precision, d.memory[1]);
+    if (d.projection.defined()) d.packedProjection = packed(store, d.projection, precision, d.memory[2]);
     // GRU takes a part of the state's bias times a gate: it stays with the state.
     const bool apart = cell == RecurrentCell::Gru;
     d.bias = paddedSum(d.inputBias, apart ? Tensor() : d.hiddenBias);

@@ -20,7 +20,7 @@ class RecurrentLayer : public PackedLayer {
   std::string name() const override;
   size_t workspace() const override;
   double flops() const override;
-  void prepare(WeightStore& store, WeightStorage storage) override;
+  void prepare(WeightStore& store, const ProductPrecision& precision) override;
   void run(Frame& frame) const override;
 
   RecurrentCell cell = RecurrentCell::Lstm;

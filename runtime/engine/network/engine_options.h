@@ -15,9 +15,10 @@ struct EngineOptions {
   // How the constant weights of products (matrix products, convolutions) are stored where `optimize` is set: Float32;
   // Float16 (relative error up to 2^-11), BFloat16 (2^-9), both rounded to the nearest; or Int8, with one scale for
   // each output column or channel: its largest magnitude / 127. Computation is in float32 all the same, but for
-  // products of BFloat16 on processors that have them: rows of more than a few are rounded as the weights are, and sums
-  // are float32.
+  // products of BFloat16 and Int8 on processors that have them: rows of more than a few, and inputs of convolutions,
+  // are rounded as the weights are (Int8: with one scale for a row or an image), and sums are float32 or exact.
   DType precision = DType::Float32;
+  bool roundsRows = true;  // false: weights alone are rounded, on every processor
   // How layers choose between tactics: what `tactics` (which may be null) knows; else by a model of costs, the same on
   // every machine, or, with `measureTactics`, by timing them, which is remembered in `tactics`.
   std::shared_ptr<TacticCache> tactics = nullptr;

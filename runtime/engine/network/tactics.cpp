@@ -21,9 +21,12 @@ constexpr std::string_view kFormat = "tscompile tactics 1";
 std::string keyOf(const ConvShape& s, WeightStorage storage, int threads) {
   return fmt::format(
       "{}conv2d {}x{}x{}x{} to {} by {}x{} stride {}x{} dilation {}x{} padding {},{},{},{} groups {} on {} threads {}",
-      storage == WeightStorage::BF16 ? "bf16 " : "", s.batch, s.inChannels, s.inHeight, s.inWidth, s.outChannels,
-      s.kernelHeight, s.kernelWidth, s.strideHeight, s.strideWidth, s.dilationHeight, s.dilationWidth, s.padTop,
-      s.padLeft, s.padBottom, s.padRight, s.groups, threads, simdLevelName(simdLevel()));
+      storage == WeightStorage::BF16 ? "bf16 "
+      : storage == WeightStorage::I8 ? "int8 "
+                                     : "",
+      s.batch, s.inChannels, s.inHeight, s.inWidth, s.outChannels, s.kernelHeight, s.kernelWidth, s.strideHeight,
+      s.strideWidth, s.dilationHeight, s.dilationWidth, s.padTop, s.padLeft, s.padBottom, s.padRight, s.groups, threads,
+      simdLevelName(simdLevel()));
 }
 
 // One tactic on memory of its own.
@@ -182,16 +185,17 @@ bool TacticCache::read(std::string_view text, const std::string& name, Diagnosti
   return good;
 }
 
-WeightStorage weightStorageOf(DType precision) {
-  switch (precision) {
+ProductPrecision productPrecision(const EngineOptions& options) {
+  auto as = [&](WeightStorage weights) { return ProductPrecision{weights, options.roundsRows}; };
+  switch (options.precision) {
     case DType::Float32:
-      return WeightStorage::F32;
+      return as(WeightStorage::F32);
     case DType::Float16:
-      return WeightStorage::F16;
+      return as(WeightStorage::F16);
     case DType::BFloat16:
-      return WeightStorage::BF16;
+      return as(WeightStorage::BF16);
     case DType::Int8:
-      return WeightStorage::I8;
+      return as(WeightStorage::I8);
     default:
       TS_UNREACHABLE();
   }
@@ -200,7 +204,7 @@ WeightStorage weightStorageOf(DType precision) {
 const ConvTactic& chooseConvTactic(const ConvShape& shape, const EngineOptions& options, int threads) {
   static const TacticCache kNone;
   const TacticCache& settings = options.tactics ? *options.tactics : kNone;
-  const Wanted wanted{shape, weightStorageOf(options.precision), settings};
+  const Wanted wanted{shape, productPrecision(options).weights, settings};
   std::string key;
   if (options.tactics) {
     key = keyOf(shape, wanted.storage, threads);

@@ -59,8 +59,7 @@ inline constexpr std::string_view kPluginLayer = "plugin ";
 // The cheapest tactic that accepts the shape within the limits; a tactic that the cache names comes first. With
 // `measureTactics`, what the cache does not know is timed and added: the cheapest by the model stays unless another is
 // faster by more than a tenth, in medians of interleaved runs.
-// How options want constant weights of products to be stored.
-WeightStorage weightStorageOf(DType precision);
+ProductPrecision productPrecision(const EngineOptions& options);
 
 const ConvTactic& chooseConvTactic(const ConvShape& shape, const EngineOptions& options, int threads);
 

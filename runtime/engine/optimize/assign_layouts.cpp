@@ -223,6 +223,7 @@ class LayoutAssigner {
   void convolution(ConvLayer& layer) {
     current_ = layer.node;
     const int threads = options_.threads > 0 ? options_.threads : defaultThreads();
+    layer.setRoundsInputs(options_.roundsRows);
     layer.setTactic(layer.holdsIntegers() ? exactTactic(layer.shape(), layer.exactArithmetic())
                                           : chooseConvTactic(layer.shape(), options_, threads));
     bool in = layer.tactic().input == ActivationLayout::Blocked,

@@ -19,8 +19,7 @@ void optimize(Network& network, WeightStore& store, const EngineOptions& options
   assignLayouts(network, options);
   joinInPlace(network);
   for (const auto& layer : network.layers)
-    if (auto* packed = dynamic_cast<PackedLayer*>(layer.get()))
-      packed->prepare(store, weightStorageOf(options.precision));
+    if (auto* packed = dynamic_cast<PackedLayer*>(layer.get())) packed->prepare(store, productPrecision(options));
 }
 
 }  // namespace tscompile

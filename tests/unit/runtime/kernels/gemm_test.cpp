@@ -48,8 +48,9 @@ std::vector<float> run(const GemmCase& t, int threads, std::vector<double>* want
   if (t.residual) e.residual = residual.data();
   gemm(t.m, a.data(), lda, matrix, c.data(), ldc, e, workspace.data(), threads);
   if (!want) return c;
-  if (t.storage == WeightStorage::BF16 && t.m > 4 && hasLineProducts(t.storage))
-    for (float& v : a) v = static_cast<float>(BFloat16(v));
+  if ((t.storage == WeightStorage::BF16 || t.storage == WeightStorage::I8) && t.m > 4 && hasLineProducts(t.storage))
+    for (int64_t i = 0; i < t.m; ++i)
+      roundToLines(t.storage, std::span(a).subspan(static_cast<size_t>(i * lda), static_cast<size_t>(t.k)));
   want->assign(c.size(), 77.0);
   for (int64_t j = 0; j < t.n; ++j) {
     auto weight = [&](int64_t p) { return b[static_cast<size_t>(t.transposed ? j * t.k + p : p * t.n + j)]; };
@@ -137,25 +138,46 @@ TEST(EngineGemm, StoredPrecisions) {
   });
 }
 
-// Rows of bf16 in lines: tiles and panels that are only partly there, depths that do not fill them, many rows.
-TEST(EngineGemm, RowsOfBF16) {
+// Rows of bf16 and of bytes in lines: tiles and panels that are only partly there, depths that do not fill them, many
+// rows.
+TEST(EngineGemm, RowsInLines) {
   atEachSimdLevel([] {
-    for (auto [m, n, k] : {std::array<int64_t, 3>{5, 1, 1},
-                           {16, 16, 32},
-                           {17, 33, 31},
-                           {33, 48, 33},
-                           {47, 15, 64},
-                           {31, 100, 130},
-                           {700, 40, 95},
-                           {1500, 20, 40}}) {
-      GemmCase t{m, n, k, 3, 5};
-      t.storage = WeightStorage::BF16;
-      checkGemm(t, 1e-4);
-      t.bias = t.residual = t.transposed = true;
-      t.epilogue.activation = Activation::Silu;
-      checkGemm(t, 1e-4);
-    }
+    for (WeightStorage storage : {WeightStorage::BF16, WeightStorage::I8})
+      for (auto [m, n, k] : {std::array<int64_t, 3>{5, 1, 1},
+                             {16, 16, 32},
+                             {17, 33, 31},
+                             {33, 48, 33},
+                             {47, 15, 64},
+                             {31, 100, 130},
+                             {700, 40, 95},
+                             {1500, 20, 40}}) {
+        GemmCase t{m, n, k, 3, 5};
+        t.storage = storage;
+        checkGemm(t, 1e-4);
+        t.bias = t.residual = t.transposed = true;
+        t.epilogue.activation = Activation::Silu;
+        checkGemm(t, 1e-4);
+      }
   });
+}
+
+// Bytes have no infinity: all of the row is NaN.
+TEST(EngineGemm, NanAndInfinityStayInTheirRowsOfBytes) {
+  std::vector<float> a(20 * 40, 1), b(40 * 18, 1), c(20 * 18);
+  a[5 * 40 + 39] = NAN;
+  a[6 * 40] = INFINITY;
+  std::fill_n(a.begin() + 7 * 40, 40, 0.0f);
+  std::vector<char> packed(static_cast<size_t>(packedBytes(40, 18, WeightStorage::I8)));
+  packMatrix(40, 18, b.data(), 18, 1, WeightStorage::I8, packed.data());
+  PackedMatrix matrix{40, 18, WeightStorage::I8, packed.data()};
+  std::vector<char> workspace(static_cast<size_t>(gemmWorkspace(20, matrix)));
+  gemm(20, a.data(), 40, matrix, c.data(), 18, {}, workspace.data(), 1);
+  for (size_t i = 0; i < c.size(); ++i) {
+    if (i / 18 == 5 || (i / 18 == 6 && hasLineProducts(WeightStorage::I8)))
+      EXPECT_TRUE(std::isnan(c[i])) << i;
+    else
+      EXPECT_FLOAT_EQ(c[i], i / 18 == 6 ? INFINITY : i / 18 == 7 ? 0.0f : 40.0f) << i;
+  }
 }
 
 TEST(EngineGemm, NanAndInfinityInRowsOfBF16StayInTheirRows) {
