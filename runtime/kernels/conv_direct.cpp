@@ -184,14 +184,19 @@ void runGrid(const ConvShape& s, int64_t images, const Bands& bands, const std::
              const Grid& grid, int threads, Unit&& unit, Prepare&& prepare) {
   const int64_t units = images * bands.count, tileCount = static_cast<int64_t>(tiles.size());
   const int64_t groups = (bands.panels + 1) / 2;
-  parallelFor(grid.unitPieces * grid.panelPieces * grid.tilePieces, threads, [&](int64_t i) {
+  const int64_t pieces = grid.unitPieces * grid.panelPieces * grid.tilePieces;
+  auto groupOf = [&](int64_t i) { return pieceOf(groups, grid.panelPieces, i / grid.tilePieces % grid.panelPieces); };
+  parallelFor(pieces, threads, [&](int64_t i) {
     Piece range = pieceOf(tileCount, grid.tilePieces, i % grid.tilePieces);
-    Piece group = pieceOf(groups, grid.panelPieces, i / grid.tilePieces % grid.panelPieces);
+    const Piece group = groupOf(i);
+    // The other threads take the pieces in between. Bands have weights of their own.
+    const Piece next = i + threads < pieces ? groupOf(i + threads) : group;
+    const int64_t following = bands.count == 1 && next.begin != group.begin ? next.begin * 2 : kNoPanel;
     Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
     for (int64_t u = which.begin; u < which.end; ++u) {
       if (grid.panelPieces == 1) prepare(u / bands.count, u % bands.count, range);
       runTiles(unit(u / bands.count, u % bands.count), tiles.data() + range.begin, range.end - range.begin,
-               group.begin * 2, std::min(bands.panels, group.end * 2));
+               group.begin * 2, std::min(bands.panels, group.end * 2), following);
     }
   });
 }
