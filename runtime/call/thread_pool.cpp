@@ -1,7 +1,8 @@
-// One job at a time. A word holds the job's number, how many workers may join, and how many chunks are not yet claimed:
-// a claim is one compare-exchange, and can never take a chunk of a job that has ended. The caller claims chunks as the
-// workers do, so it waits only for chunks that a worker has begun. A worker spins for some microseconds after a job,
-// since layers follow each other closely, then sleeps.
+// One job at a time. A word holds the job's number, how many workers may join, and how many chunks are not yet claimed
+// from the front and from the back: a claim is one compare-exchange, and can never take a chunk of a job that has
+// ended. The caller claims chunks as the workers do, so it waits only for chunks that a worker has begun. Half of the
+// threads come from the back, so that one finds in its cache what it made of the same part of a tensor before. A worker
+// spins for some microseconds after a job, since layers follow each other closely, then sleeps.
 #include "runtime/call/thread_pool.h"
 
 #include "runtime/call/run_context.h"
@@ -20,7 +21,7 @@ namespace tscompile {
 namespace {
 
 constexpr int kMaxThreads = 128;
-constexpr int64_t kMaxChunks = (int64_t{1} << 32) - 1;
+constexpr int64_t kMaxChunks = (int64_t{1} << 20) - 1;
 constexpr int kSpins = 2000;  // about 50 us
 
 inline void pause() { __builtin_ia32_pause(); }
@@ -30,12 +31,22 @@ thread_local bool insideChunk = false;
 // The caller's run may be over: chunks take long enough for a look at the clock before each.
 void lookAtLimits() { RunContext::current().checkInterrupt(int64_t{1} << 40); }
 
-// | job number : 24 | workers that may join : 8 | chunks not yet claimed : 32 |
+// Whether this thread claims chunks from the back.
+thread_local bool fromBack = false;
+
+// | job number : 16 | workers that may join : 8 | first chunk not yet claimed : 20 | behind the last such : 20 |
 struct Claim {
   uint64_t bits;
-  uint32_t job() const { return static_cast<uint32_t>(bits >> 40); }
-  int workers() const { return static_cast<int>(bits >> 32 & 0xff); }
-  uint32_t left() const { return static_cast<uint32_t>(bits); }
+  static constexpr uint64_t kOneFromFront = uint64_t{1} << 20, kOneFromBack = 1;
+
+  static Claim of(uint32_t job, int workers, int64_t chunks) {
+    return {uint64_t{job} << 48 | static_cast<uint64_t>(workers) << 40 | static_cast<uint64_t>(chunks)};
+  }
+  uint32_t job() const { return static_cast<uint32_t>(bits >> 48); }
+  int workers() const { return static_cast<int>(bits >> 40 & 0xff); }
+  int64_t first() const { return static_cast<int64_t>(bits >> 20 & 0xfffff); }
+  int64_t end() const { return static_cast<int64_t>(bits & 0xfffff); }
+  bool isOver() const { return first() == end(); }
 };
 
 class Pool {
@@ -47,11 +58,11 @@ class Pool {
     chunks_ = chunks;
     done_.store(0, std::memory_order_relaxed);
     failed_.store(false, std::memory_order_relaxed);
-    uint64_t job = (Claim{claim_.load(std::memory_order_relaxed)}.job() + 1) & 0xffffff;
+    const uint32_t job = (Claim{claim_.load(std::memory_order_relaxed)}.job() + 1) & 0xffff;
     int workers = static_cast<int>(std::min<int64_t>({threads - 1, chunks - 1, static_cast<int64_t>(workers_)}));
-    claim_.store(job << 40 | static_cast<uint64_t>(workers) << 32 | static_cast<uint64_t>(chunks));
+    claim_.store(Claim::of(job, workers, chunks).bits);
     if (sleeping_.load() > 0) wake(workers);
-    work(static_cast<uint32_t>(job), 0);
+    work(job, 0);
     awaitClaimed();
     std::exception_ptr error = std::exchange(error_, nullptr);
     busy_.store(false, std::memory_order_release);
@@ -78,13 +89,15 @@ class Pool {
   // Claims and runs chunks of the job until none is left or another job has begun.
   void work(uint32_t job, int index) {
     insideChunk = true;
+    fromBack = index % 2 == 1;
     Claim claim{claim_.load(std::memory_order_acquire)};
-    while (claim.job() == job && claim.left() > 0 && index <= claim.workers()) {
-      if (!claim_.compare_exchange_weak(claim.bits, claim.bits - 1, std::memory_order_acq_rel)) continue;
-      runChunk(chunks_ - claim.left(), index == 0);
+    while (claim.job() == job && !claim.isOver() && index <= claim.workers()) {
+      const uint64_t after = fromBack ? claim.bits - Claim::kOneFromBack : claim.bits + Claim::kOneFromFront;
+      if (!claim_.compare_exchange_weak(claim.bits, after, std::memory_order_acq_rel)) continue;
+      runChunk(fromBack ? claim.end() - 1 : claim.first(), index == 0);
       claim.bits = claim_.load(std::memory_order_acquire);
     }
-    insideChunk = false;
+    insideChunk = fromBack = false;
   }
 
   void runChunk(int64_t chunk, bool isCaller) {
@@ -156,7 +169,7 @@ class Pool {
   uint32_t nextJob(uint32_t last, bool spins) {
     auto fresh = [&] {
       Claim claim{claim_.load()};
-      return claim.job() != last && claim.left() > 0;
+      return claim.job() != last && !claim.isOver();
     };
     for (int i = 0; spins && i < kSpins; ++i) {
       if (fresh()) return Claim{claim_.load(std::memory_order_acquire)}.job();
@@ -201,14 +214,21 @@ Pool& pool() {
 }  // namespace
 
 void parallelFor(int64_t chunks, int threads, FunctionRef<void(int64_t chunk)> body) {
-  if (chunks > 1 && threads > 1 && !insideChunk && chunks <= kMaxChunks &&
-      pool().run(chunks, std::min(threads, kMaxThreads), body))
-    return;
+  if (chunks > kMaxChunks) {
+    constexpr int64_t kRuns = 4096;
+    return parallelFor(kRuns, threads, [&](int64_t run) {
+      const Piece piece = pieceOf(chunks, kRuns, run);
+      for (int64_t i = piece.begin; i < piece.end; ++i) body(i);
+    });
+  }
+  if (chunks > 1 && threads > 1 && !insideChunk && pool().run(chunks, std::min(threads, kMaxThreads), body)) return;
   for (int64_t i = 0; i < chunks; ++i) {
     if (chunks > 1) lookAtLimits();
     body(i);
   }
 }
+
+int64_t chunkAfter(int64_t chunk) { return fromBack ? chunk - 1 : chunk + 1; }
 
 int defaultThreads() {
   static const int count = [] {

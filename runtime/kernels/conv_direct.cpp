@@ -189,8 +189,9 @@ void runGrid(const ConvShape& s, int64_t images, const Bands& bands, const std::
   parallelFor(pieces, threads, [&](int64_t i) {
     Piece range = pieceOf(tileCount, grid.tilePieces, i % grid.tilePieces);
     const Piece group = groupOf(i);
-    // The other threads take the pieces in between. Bands have weights of their own.
-    const Piece next = i + threads < pieces ? groupOf(i + threads) : group;
+    // Bands have weights of their own.
+    const int64_t after = chunkAfter(i);
+    const Piece next = after >= 0 && after < pieces ? groupOf(after) : group;
     const int64_t following = bands.count == 1 && next.begin != group.begin ? next.begin * 2 : kNoPanel;
     Piece which = pieceOf(units, grid.unitPieces, i / grid.tilePieces / grid.panelPieces);
     for (int64_t u = which.begin; u < which.end; ++u) {

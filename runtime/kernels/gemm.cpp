@@ -178,8 +178,8 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   auto groupOf = [&](int64_t piece) { return pieceOf(groups, panelPieces, piece / rowPieces); };
   parallelFor(pieces, threads, [&](int64_t i) {
     Piece group = groupOf(i), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
-    // The other threads take the pieces in between.
-    const int64_t following = i + threads < pieces ? groupOf(i + threads).begin * 4 : kNoPanel;
+    const int64_t after = chunkAfter(i);
+    const int64_t following = after >= 0 && after < pieces ? groupOf(after).begin * 4 : kNoPanel;
     runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
              following);
   });

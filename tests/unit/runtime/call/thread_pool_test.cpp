@@ -38,6 +38,23 @@ TEST(ThreadPool, RunsEachChunkOnce) {
       for (int64_t chunks : {0, 1, 2, 7, 300}) checkOnce(chunks, threads);
 }
 
+TEST(ThreadPool, RunsMoreChunksThanAJobHolds) {
+  for (int64_t chunks : {(int64_t{1} << 20) - 1, int64_t{1} << 20, (int64_t{1} << 20) + 4097}) checkOnce(chunks, 3);
+}
+
+// One thread comes from the front and one from the back, whoever is faster.
+TEST(ThreadPool, ThreadsTakeNeighbouringChunks) {
+  std::vector<std::thread::id> owners(1000);
+  parallelFor(1000, 2, [&](int64_t i) {
+    owners[static_cast<size_t>(i)] = std::this_thread::get_id();
+    const int64_t next = chunkAfter(i);
+    EXPECT_TRUE(next == i + 1 || next == i - 1);
+  });
+  int changes = 0;
+  for (size_t i = 1; i < owners.size(); ++i) changes += owners[i] != owners[i - 1];
+  EXPECT_LE(changes, 1);
+}
+
 TEST(ThreadPool, StopsBetweenChunksWhenTheRunIsOver) {
   for (int threads : {1, 2, 4}) {
     std::atomic<bool> stop{false};
