@@ -236,7 +236,8 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
   auto rows = TS_SIMD(rowsOfGroups);
   auto convert = TS_SIMD(groupedWeights);
   parallelFor(planePieces * rowPieces, threads, [&](int64_t i) {
-    Piece range = pieceOf(planes, planePieces, i / rowPieces), piece = pieceOf(height, rowPieces, i % rowPieces);
+    // Rows of all planes together, as other convolutions have made them.
+    Piece range = pieceOf(planes, planePieces, i % planePieces), piece = pieceOf(height, rowPieces, i / planePieces);
     for (int64_t plane = range.begin; plane < range.end; ++plane) {
       const int64_t block = plane % blocks;
       const void* values = weights.values(packed, block);

@@ -340,12 +340,16 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   const bool byPieces = kLines && isPointwise(s, view) && grid.panelPieces == 1;
   if (view.copied && !byPieces) {
     const int64_t plane = view.plane() / view.pixel * unit;
-    const int64_t pieces = std::max<int64_t>(1, plane / (32 * 1024)), area = s.inHeight * s.inWidth;
+    const int64_t area = s.inHeight * s.inWidth;
+    // Rows of all channels together if they are multiplied so, and probably made so.
+    const bool byRows = grid.tilePieces > grid.panelPieces;
+    const int64_t pieces = std::max(byRows ? std::min<int64_t>(view.height, 4) : 1, plane / (32 * 1024));
     parallelFor(images * blocks * pieces, images * blocks * plane < 64 * 1024 ? 1 : threads, [&](int64_t i) {
-      Piece rows = pieceOf(view.height, pieces, i % pieces);
-      const int64_t block = i / pieces % blocks, image = i / pieces / blocks, channel = block * unit;
+      const Piece rows = pieceOf(view.height, pieces, byRows ? i / blocks % pieces : i % pieces);
+      const int64_t block = byRows ? i % blocks : i / pieces % blocks, image = i / pieces / blocks;
+      const int64_t channel = block * unit;
       const float* from = input + (image * channelBlocks(s.inChannels) * kBlock + channel) * area;
-      T* to = copy + i / pieces * view.plane();
+      T* to = copy + (image * blocks + block) * view.plane();
       for (int64_t y = rows.begin; y < rows.end; ++y) {
         if (s.kernelHeight == 1 && y % s.strideHeight != 0) continue;
         if constexpr (kLines)

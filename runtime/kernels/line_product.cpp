@@ -32,7 +32,6 @@ namespace {
 constexpr int kMatrixRows = 16;  // of a matrix tile
 constexpr int kVectorRows = 14;  // 28 sums, 2 of B, 1 of A: 31 of 32 registers
 constexpr int kPanels = 2;       // at a time
-constexpr int64_t kWords = 16;   // of a line
 constexpr int64_t kBlockBytes = static_cast<int64_t>(sizeof(CacheLine)) * kBlock;  // of B, a step of a panel
 constexpr int kSums = kMatrixRows * kBlock;
 
@@ -79,8 +78,10 @@ template <bool kBytes>
 void makeLines(const float* from, int64_t count, const LineType& type, CacheLine* to, int64_t distance) {
   constexpr int64_t kDepth = kBytes ? 64 : 32;
   const ByteScale bytes(type);
-  for (; count > 0; count -= kDepth, from += kDepth, to += distance)
+  do {
     makeLine<kBytes>(from, kBlock, std::min(count, kDepth), bytes, to);
+    count -= kDepth, from += kDepth, to += distance;
+  } while (count > 0);
 }
 
 template <bool kBytes>

@@ -39,11 +39,10 @@ int maxLineRows();
 // The largest magnitude of `rows` rows of `count` floats that lie `distance` apart; NaN if one is infinite or NaN.
 float largestOf(const float* from, int64_t rows, int64_t count, int64_t distance);
 // `count` floats, `distance` lines apart: as bf16, rounded to nearest, or integers as bytes. What fills up the last
-// line is finite.
+// line is finite; of no floats it is one line.
 void toLines(const float* from, int64_t count, const LineType& type, CacheLine* to, int64_t distance);
 // A line for each of `pixels` pixels that lie `pixelStride` floats apart: of `channels` channels, at most a line of
-// them, in blocks of 16 that lie `blockStride` floats apart. What fills
-// up the lines is finite.
+// them, in blocks of 16 that lie `blockStride` floats apart. What fills up the lines is finite.
 void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
                    const LineType& type, CacheLine* to);
 
@@ -52,7 +51,7 @@ struct LinePatch {
   int64_t rows, columns;
   int64_t rowDistance, columnDistance, bytes;
 };
-// Zeros fill up the last line. Up to 63 bytes behind a piece are read.
+// Zeros fill up the last line.
 void patchToLines(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to);
 
 // As runTiles, for a product of lines.

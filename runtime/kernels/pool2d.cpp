@@ -203,8 +203,10 @@ void overPlanes(int64_t planes, int64_t rows, double elements, double nanosecond
   if (planePieces == 0 || rows == 0) return;
   const int64_t rowPieces = std::min(rows, (wanted + planePieces - 1) / planePieces);
   parallelFor(planePieces * rowPieces, threads, [&](int64_t i) {
-    Piece which = pieceOf(planes, planePieces, i / rowPieces);
-    for (int64_t plane = which.begin; plane < which.end; ++plane) body(plane, pieceOf(rows, rowPieces, i % rowPieces));
+    // Rows of all planes together, as convolutions have made them.
+    Piece which = pieceOf(planes, planePieces, i % planePieces);
+    for (int64_t plane = which.begin; plane < which.end; ++plane)
+      body(plane, pieceOf(rows, rowPieces, i / planePieces));
   });
 }
 

@@ -144,6 +144,7 @@ TEST(EngineGemm, RowsInLines) {
   atEachSimdLevel([] {
     for (WeightStorage storage : {WeightStorage::BF16, WeightStorage::I8})
       for (auto [m, n, k] : {std::array<int64_t, 3>{5, 1, 1},
+                             {6, 3, 0},
                              {16, 16, 32},
                              {17, 33, 31},
                              {33, 48, 33},
