@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tscompile {
@@ -61,17 +62,17 @@ struct Buffer {
   float* data;
 };
 
-void layer(benchmark::State& state, const Layer& l, const ConvTactic& tactic, int threads) {
+void layer(benchmark::State& state, const Layer& l, const ConvTactic& tactic, WeightStorage storage, int threads) {
   const ConvShape s = shapeOf(l);
   Buffer in(blockedSize(s.batch, s.inChannels, s.inHeight * s.inWidth) * 4);
   Buffer out(blockedSize(s.batch, s.outChannels, s.outHeight() * s.outWidth()) * 4);
   Buffer weights(s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth * 4), bias(s.outChannels * 4 + 64);
-  Buffer packed(tactic.packedBytes(s, WeightStorage::F32)), workspace(tactic.workspace(s, WeightStorage::F32));
-  tactic.pack(s, weights.data, WeightStorage::F32, packed.data);
+  Buffer packed(tactic.packedBytes(s, storage)), workspace(tactic.workspace(s, storage));
+  tactic.pack(s, weights.data, storage, packed.data);
   Epilogue e;
   e.bias = bias.data;
   e.activation = Activation::Relu;
-  for (auto _ : state) tactic.run(s, in.data, packed.data, WeightStorage::F32, out.data, e, workspace.data, threads);
+  for (auto _ : state) tactic.run(s, in.data, packed.data, storage, out.data, e, workspace.data, threads);
   // engine_compare.py runs the same shape in PyTorch.
   std::string label;
   for (int64_t v : {l.batch, l.in, l.size, l.out, l.kernel, l.stride, l.pad, l.groups})
@@ -81,15 +82,24 @@ void layer(benchmark::State& state, const Layer& l, const ConvTactic& tactic, in
 }
 
 const bool registered = [] {
-  for (const Layer& l : kLayers)
-    for (const ConvTactic& tactic : convTactics())
-      if (tactic.accepts(shapeOf(l)))
+  const std::pair<WeightStorage, const char*> stored[] = {
+      {WeightStorage::F32, ""}, {WeightStorage::BF16, "_bf16"}, {WeightStorage::I8, "_i8"}};
+  for (auto [storage, storageName] : stored)
+    for (const Layer& l : kLayers)
+      for (const ConvTactic& tactic : convTactics()) {
+        if (!tactic.accepts(shapeOf(l))) continue;
+        // What is only stored smaller takes its time in f32.
+        if (storage != WeightStorage::F32 && !tactic.multipliesLines(shapeOf(l), storage)) continue;
         for (int threads : {1, 2})
-          benchmark::RegisterBenchmark(
-              (std::string("engine_conv/") + l.name + "/" + tactic.name + "/" + std::to_string(threads)).c_str(),
-              [&l, &tactic, threads](benchmark::State& state) { layer(state, l, tactic, threads); })
+          benchmark::RegisterBenchmark((std::string("engine_conv") + storageName + "/" + l.name + "/" + tactic.name +
+                                        "/" + std::to_string(threads))
+                                           .c_str(),
+                                       [&l, &tactic, storage = storage, threads](benchmark::State& state) {
+                                         layer(state, l, tactic, storage, threads);
+                                       })
               ->Unit(benchmark::kMicrosecond)
               ->UseRealTime();
+      }
   return true;
 }();
 
