@@ -4,8 +4,8 @@
 
 #include "runtime/kernels/product.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 namespace tscompile {
 
@@ -13,9 +13,7 @@ namespace tscompile {
 void runIntegerTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel);
 
 // Rows of A as products read them: floats as they are, or integers that floats hold, of up to 16 bits with their signs.
-inline void toElements(const float* from, int64_t count, float* to) {
-  std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-}
+inline void toElements(const float* from, int64_t count, float* to) { std::copy_n(from, count, to); }
 void toElements(const float* from, int64_t count, int16_t* to);
 
 }  // namespace tscompile
