@@ -179,7 +179,8 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   parallelFor(pieces, threads, [&](int64_t i) {
     Piece group = groupOf(i), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
     const int64_t after = chunkAfter(i);
-    const int64_t following = after >= 0 && after < pieces ? groupOf(after).begin * 4 : kNoPanel;
+    const Piece next = after >= 0 && after < pieces ? groupOf(after) : group;
+    const int64_t following = next.begin != group.begin ? next.begin * 4 : kNoPanel;
     runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
              following);
   });
