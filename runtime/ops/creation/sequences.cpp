@@ -19,6 +19,7 @@ using C128 = std::complex<double>;
 }
 
 double asDouble(const IValue& v) {
+  if (!v.isNumber()) throw ExecutionError(ErrorKind::Model, "the bounds and the step of a range are numbers");
   if (v.isComplex() && v.toComplex().imag() != 0) failOverflow("double");
   return v.isComplex() ? v.toComplex().real() : v.toDouble();
 }

@@ -92,6 +92,7 @@ void nothing(Arguments, IValue& r) { r = IValue(); }
 void self(Arguments a, IValue& r) { r = handleOf(*a[0]); }
 void requireGrad(Arguments a, IValue& r) {
   Tensor t = handleOf(*a[0]);
+  if (!a[1]->isBool()) failRun("expected a bool to say whether gradients are required");
   if (a[1]->toBool() && isIntegral(t.dtype(), true))
     failRun("only tensors of floating point and complex dtype can require gradients");
   r = t;
