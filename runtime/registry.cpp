@@ -7,10 +7,9 @@
 #include "runtime/plugin/plugin_operators.h"
 #include "runtime/trtllm/builtin.h"
 
-// PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried.
-TS_EMBED(tscompileCatalog, TSCOMPILE_CATALOG);
-// Operators that PyTorch got until 2.14. Most are not implemented: models name them in branches that are not taken.
-TS_EMBED(tscompileLater, TSCOMPILE_CATALOG_LATER);
+// PyTorch 1.13's operator schemas, as facts: every operator's overloads in the order in which they are tried. After
+// them those that PyTorch got until 2.14. Most are not implemented: models name them in branches that are not taken.
+TS_EMBED(tscompileCatalog, TSCOMPILE_CATALOG TS_AND TSCOMPILE_CATALOG_LATER);
 
 namespace tscompile {
 
@@ -25,8 +24,7 @@ PluginRegistry& allPlugins() {
 
 const OpRegistry& allOps() {
   static const OpRegistry& registry = [&]() -> const OpRegistry& {
-    static const std::string catalog =
-        std::string(tscompileCatalogBegin, tscompileCatalogEnd) + std::string(tscompileLaterBegin, tscompileLaterEnd);
+    const std::string_view catalog(tscompileCatalogBegin, tscompileCatalogEnd);
     auto* ops = new OpRegistry(readSchema, catalog);  // leaked: lives as long as the process
 #define TS_FAMILY(name) register##name##Ops(*ops);
 #include "runtime/ops/families.def"

@@ -60,12 +60,12 @@ class Arena {
     }
     return {reinterpret_cast<const char*>(p), text.size()};
   }
-  // Forgets everything but keeps the first chunk.
+  // Forgets everything but keeps the last chunk, which is the largest.
   void clear() {
-    if (chunks_.size() > 1) chunks_.resize(1);
+    if (chunks_.size() > 1) chunks_.erase(chunks_.begin(), chunks_.end() - 1);
     if (!chunks_.empty()) {
       at_ = chunks_[0].get();
-      left_ = firstChunkBytes_;
+      left_ = lastChunkBytes_;
     }
     free_.fill(nullptr);
   }
@@ -74,17 +74,17 @@ class Arena {
   struct Free {
     Free* next;
   };
+  // From 1 KiB, as rules have many small graphs, to 256 KiB.
   void refill(size_t least) {
-    size_t bytes = std::max(least, chunks_.size() < 4 ? size_t{16} << 10 : size_t{256} << 10);
+    size_t bytes = std::max(least, size_t{1} << std::min<size_t>(10 + 2 * chunks_.size(), 18));
     chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-    if (chunks_.size() == 1) firstChunkBytes_ = bytes;
+    lastChunkBytes_ = left_ = bytes;
     at_ = chunks_.back().get();
-    left_ = bytes;
   }
 
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
   std::byte* at_ = nullptr;
-  size_t left_ = 0, firstChunkBytes_ = 0;
+  size_t left_ = 0, lastChunkBytes_ = 0;
   std::array<Free*, 65> free_{};
 };
 

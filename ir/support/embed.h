@@ -1,6 +1,9 @@
 // Files that are part of the program.
 #pragma once
 
+// Between paths: several files, one after the other.
+#define TS_AND "\"\n.incbin \""
+
 // Puts the bytes of a file between symbolBegin and symbolEnd, and a zero after them. Outside of namespaces.
 #define TS_EMBED(symbol, path)             \
   __asm__(                                 \
