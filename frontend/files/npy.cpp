@@ -21,9 +21,10 @@ struct Descr {
   DType dtype;
 };
 constexpr Descr kDescrs[] = {
-    {"f2", DType::Float16}, {"f4", DType::Float32},   {"f8", DType::Float64},     {"i1", DType::Int8},
-    {"i2", DType::Int16},   {"i4", DType::Int32},     {"i8", DType::Int64},       {"u1", DType::UInt8},
-    {"b1", DType::Bool},    {"c8", DType::Complex64}, {"c16", DType::Complex128},
+    {"f2", DType::Float16},   {"f4", DType::Float32},     {"f8", DType::Float64}, {"i1", DType::Int8},
+    {"i2", DType::Int16},     {"i4", DType::Int32},       {"i8", DType::Int64},   {"u1", DType::UInt8},
+    {"u2", DType::UInt16},    {"u4", DType::UInt32},      {"u8", DType::UInt64},  {"b1", DType::Bool},
+    {"c8", DType::Complex64}, {"c16", DType::Complex128},
 };
 
 class HeaderReader {
@@ -175,12 +176,15 @@ Dims fortranStrides(DimSpan sizes) {
   return strides;
 }
 
+const Descr* findDescr(DType dtype) {
+  auto found = std::find_if(std::begin(kDescrs), std::end(kDescrs), [&](const Descr& d) { return d.dtype == dtype; });
+  return found == std::end(kDescrs) ? nullptr : found;
+}
+
 std::string npyHeaderText(const Tensor& t) {
-  auto descr =
-      std::find_if(std::begin(kDescrs), std::end(kDescrs), [&](const Descr& d) { return d.dtype == t.dtype(); });
   std::string sizes = fmt::format("{}{}", fmt::join(t.sizes(), ", "), t.rank() == 1 ? "," : "");
   std::string text = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
-                                 itemSize(t.dtype()) == 1 ? '|' : '<', descr->code, sizes);
+                                 itemSize(t.dtype()) == 1 ? '|' : '<', findDescr(t.dtype())->code, sizes);
   // numpy leaves room for the first size to grow to 21 digits, then fills up to a multiple of 64 bytes.
   if (t.rank() > 0) text.append(21 - std::to_string(t.size(0)).size(), ' ');
   constexpr size_t kFixed = kMagic.size() + 4;
@@ -192,6 +196,8 @@ std::string npyHeaderText(const Tensor& t) {
 }
 
 }  // namespace
+
+bool hasNpyType(DType dtype) { return findDescr(dtype) != nullptr; }
 
 Result<NpyHeader> parseNpyHeader(const FilePart& file, Diagnostics& diagnostics, const Limits& limits) {
   std::string_view b = file.bytes;

@@ -1,6 +1,7 @@
 // Tensors of safetensors files: 8 bytes of header length, the header, the tensors' bytes without holes.
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/text.h"
+#include "ir/values/carried_types.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +13,7 @@ namespace {
 
 size_t alignmentOf(DType dtype) {
   size_t alignment = 1;
-  visitDType(dtype, [&](auto sample) { alignment = alignof(decltype(sample)); });
+  visitStoredDType(dtype, [&](auto sample) { alignment = alignof(decltype(sample)); });
   return alignment;
 }
 

@@ -20,12 +20,26 @@ struct DTypeName {
   size_t bytes;
 };
 constexpr DTypeName kDTypeNames[] = {
-    {"F64", DType::Float64, 8},       {"F32", DType::Float32, 4},       {"F16", DType::Float16, 2},
-    {"BF16", DType::BFloat16, 2},     {"I64", DType::Int64, 8},         {"I32", DType::Int32, 4},
-    {"I16", DType::Int16, 2},         {"I8", DType::Int8, 1},           {"U8", DType::UInt8, 1},
-    {"BOOL", DType::Bool, 1},         {"C64", DType::Complex64, 8},     {"C128", DType::Complex128, 16},
-    {"U16", DType::Undefined, 2},     {"U32", DType::Undefined, 4},     {"U64", DType::Undefined, 8},
-    {"F8_E4M3", DType::Undefined, 1}, {"F8_E5M2", DType::Undefined, 1}, {"F8_E8M0", DType::Undefined, 1},
+    {"F64", DType::Float64, 8},
+    {"F32", DType::Float32, 4},
+    {"F16", DType::Float16, 2},
+    {"BF16", DType::BFloat16, 2},
+    {"I64", DType::Int64, 8},
+    {"I32", DType::Int32, 4},
+    {"I16", DType::Int16, 2},
+    {"I8", DType::Int8, 1},
+    {"U8", DType::UInt8, 1},
+    {"BOOL", DType::Bool, 1},
+    {"C64", DType::Complex64, 8},
+    {"C128", DType::Complex128, 16},
+    {"U16", DType::UInt16, 2},
+    {"U32", DType::UInt32, 4},
+    {"U64", DType::UInt64, 8},
+    {"F8_E4M3", DType::Float8E4M3FN, 1},
+    {"F8_E5M2", DType::Float8E5M2, 1},
+    {"F8_E8M0", DType::Float8E8M0FNU, 1},
+    {"F8_E4M3FNUZ", DType::Float8E4M3FNUZ, 1},
+    {"F8_E5M2FNUZ", DType::Float8E5M2FNUZ, 1},
 };
 
 const DTypeName* findDType(std::string_view name) {
@@ -323,7 +337,7 @@ uint64_t headerLength(std::string_view start) {
 
 std::optional<DType> dtypeFromSafetensors(std::string_view name) {
   const DTypeName* d = findDType(name);
-  if (!d || d->dtype == DType::Undefined) return std::nullopt;
+  if (!d) return std::nullopt;
   return d->dtype;
 }
 

@@ -1,5 +1,6 @@
 #include "frontend/files/tensor_generator.h"
 
+#include "ir/values/carried_types.h"
 #include "ir/values/random.h"
 
 #include <fmt/core.h>
@@ -58,9 +59,14 @@ void setIntegers(const TensorGenerator& g, const Tensor& t) {
 // The integers that a dtype holds exactly: [lowest, highest].
 std::pair<int64_t, int64_t> integerRange(DType dtype) {
   std::pair<int64_t, int64_t> range{-(int64_t{1} << 53), int64_t{1} << 53};
-  visitDType(dtype, [&](auto sample) {
+  visitStoredDType(dtype, [&](auto sample) {
     using T = decltype(sample);
-    if constexpr (std::is_integral_v<T>) range = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+    if constexpr (std::is_same_v<T, uint64_t>)
+      range = {0, std::numeric_limits<int64_t>::max()};
+    else if constexpr (std::is_integral_v<T>)
+      range = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+    else if constexpr (kIsSmallFloat<T>)
+      range = {-8, 8};
   });
   return range;
 }
@@ -77,7 +83,7 @@ BFloat16 roundedTo<BFloat16>(double value) {
 }
 
 std::string whyNotGenerated(const TensorGenerator& g, DType dtype, int64_t numel) {
-  bool integers = isIntegral(dtype, true);
+  bool integers = isIntegral(dtype, true) || isWideUnsigned(dtype);
   auto [lowest, highest] = integerRange(dtype);
   switch (g.rule) {
     case Rule::Zeros:
@@ -99,7 +105,7 @@ std::string whyNotGenerated(const TensorGenerator& g, DType dtype, int64_t numel
 
 void generateTensor(const TensorGenerator& g, const Tensor& t) {
   TS_CHECK(t.isContiguous());
-  visitDType(t.dtype(), [&](auto sample) {
+  visitStoredDType(t.dtype(), [&](auto sample) {
     using T = decltype(sample);
     switch (g.rule) {
       case Rule::Zeros:

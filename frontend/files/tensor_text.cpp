@@ -5,6 +5,7 @@
 #include "frontend/files/tensor_formats.h"
 #include "frontend/files/tensor_generator.h"
 #include "ir/support/text.h"
+#include "ir/values/carried_types.h"
 #include "ir/values/error.h"
 
 #include <fmt/format.h>
@@ -32,8 +33,9 @@ bool toElement(TextCursor& c, size_t begin, const NumberText& n, DType dtype, T&
     return true;
   } else if constexpr (std::is_integral_v<T>) {
     if (n.kind != NumberText::Kind::Integer) return fail("is not an integer, but the tensor is");
-    if (!n.integerFits || n.integer < std::numeric_limits<T>::min() || n.integer > std::numeric_limits<T>::max())
-      return fail("does not fit in");
+    const bool fits = n.integer < 0 ? n.integer >= static_cast<int64_t>(std::numeric_limits<T>::min())
+                                    : static_cast<uint64_t>(n.integer) <= std::numeric_limits<T>::max();
+    if (!n.integerFits || !fits) return fail("does not fit in");
     out = static_cast<T>(n.integer);
     return true;
   } else {
@@ -218,7 +220,7 @@ bool TensorReader::readElements(std::string& bytes) {
 bool TensorReader::readLiteral(Tensor& out) {
   std::string bytes;
   bool good = false;
-  visitDType(dtype_, [&](auto sample) { good = readElements<decltype(sample)>(bytes); });
+  visitStoredDType(dtype_, [&](auto sample) { good = readElements<decltype(sample)>(bytes); });
   if (!good || !allocate(out)) return false;
   if (!bytes.empty()) std::memcpy(out.raw(), bytes.data(), bytes.size());
   return true;
@@ -268,7 +270,7 @@ void appendElement(const std::byte* at, std::string& out) {
   if constexpr (std::is_same_v<T, bool>) {
     out += value ? "true" : "false";
   } else if constexpr (std::is_integral_v<T>) {
-    out += fmt::to_string(static_cast<int64_t>(value));
+    out += fmt::to_string(+value);
   } else if constexpr (std::is_same_v<T, double>) {
     appendFloat64(value, out);
   } else if constexpr (kIsComplex<T>) {
@@ -290,7 +292,7 @@ void appendTensorText(const Tensor& t, std::string& out) {
   out += t.rank() == 0 ? std::string(kScalar) : fmt::format("{}", fmt::join(t.sizes(), "x"));
   out += fmt::format(":{}={}", shortName(t.dtype()), t.rank() == 0 ? "" : "[");
   int64_t count = 0;
-  visitDType(t.dtype(), [&](auto sample) {
+  visitStoredDType(t.dtype(), [&](auto sample) {
     forEachElement(t, [&](const std::byte* element) {
       if (count > 0) {
         out.append(dimensionsEnding(t.sizes(), count), ';');

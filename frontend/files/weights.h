@@ -115,7 +115,9 @@ Result<Tensor> readNpy(const std::string& path, Diagnostics& diagnostics, const 
 Result<Tensor> readNpz(const std::string& path, std::string_view member, Diagnostics& diagnostics,
                        const Limits& limits = {});
 
-// To a file that the caller commits, as numpy.save writes it; not bfloat16, which numpy has not.
+// Whether numpy has this dtype: all but bfloat16 and floating point of 8 bits.
+bool hasNpyType(DType dtype);
+// To a file that the caller commits, as numpy.save writes it, of a dtype that numpy has.
 bool putNpy(FileWriter& file, const Tensor& tensor);
 // The same, committed.
 bool writeNpy(const std::string& path, const Tensor& tensor, Diagnostics& diagnostics);

@@ -1,6 +1,7 @@
 #include "frontend/text/values.h"
 
 #include "ir/support/text.h"
+#include "ir/values/carried_types.h"
 
 #include <algorithm>
 #include <charconv>
@@ -88,7 +89,8 @@ IValue dictValue(ParseContext& ctx, Literal& l, TypePtr expected) {
 
 IValue scalarTensorLiteral(std::string_view text, Literal& number, TypePtr type) {
   // Without a dtype the text is ambiguous: 3 is printed for 3, 3.0 and True alike.
-  if (!type || !type->isTensor() || type->tensor().dtype == DType::Undefined || !isSupported(type->tensor().dtype))
+  if (!type || !type->isTensor() || type->tensor().dtype == DType::Undefined || !isSupported(type->tensor().dtype) ||
+      isCarried(type->tensor().dtype))
     return missing(text);
   const TensorFacts& f = type->tensor();
   Dims sizes;
@@ -215,7 +217,7 @@ IValue tensorLiteral(std::string_view text) {
   if (!startsWith(name, "CPU") && !startsWith(name, "CUDA")) return missing(text);
   name.remove_prefix(startsWith(name, "CPU") ? 3 : 4);
   std::optional<DType> dtype = dtypeFromGraphName(name);
-  if (!dtype || !isSupported(*dtype) || isComplex(*dtype)) return missing(text);
+  if (!dtype || !isSupported(*dtype) || isCarried(*dtype) || isComplex(*dtype)) return missing(text);
 
   Dims sizes;
   std::string_view dims = text.substr(end + 5, text.find('}', end) - end - 5);

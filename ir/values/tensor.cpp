@@ -1,5 +1,6 @@
 #include "ir/values/tensor.h"
 
+#include "ir/values/carried_types.h"
 #include "ir/values/encoded.h"
 #include "ir/values/error.h"
 #include "ir/values/quantization.h"
@@ -303,11 +304,11 @@ std::byte* Tensor::elementAt(int64_t index) const {
 std::complex<double> Tensor::complex(int64_t index) const {
   std::byte* p = elementAt(index);
   std::complex<double> result;
-  visitDType(dtype(), [&](auto sample) {
+  visitStoredDType(dtype(), [&](auto sample) {
     using T = decltype(sample);
     T v;
     std::memcpy(static_cast<void*>(&v), p, sizeof v);
-    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || kIsSmallFloat<T>)
       result = static_cast<double>(static_cast<float>(v));
     else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>)
       result = {static_cast<double>(v.real()), static_cast<double>(v.imag())};
@@ -320,7 +321,7 @@ std::complex<double> Tensor::complex(int64_t index) const {
 double Tensor::real(int64_t index) const { return complex(index).real(); }
 
 int64_t Tensor::integer(int64_t index) const {
-  if (dtype() == DType::Int64) {
+  if (dtype() == DType::Int64 || dtype() == DType::UInt64) {
     int64_t v;
     std::memcpy(&v, elementAt(index), sizeof v);
     return v;

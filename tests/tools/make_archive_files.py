@@ -131,7 +131,10 @@ def main():
     torch.jit.script(Quantized()).save(path(f"quantized_{VERSION}.pt"))
     torch.save(state(), path(f"checkpoint_{VERSION}.pth"))
     if VERSION == 2:
-        torch.save({"ids": torch.tensor([1, 65535], dtype=torch.uint16)}, path("uint16_2.pth"))
+        torch.save({"ids": torch.ones(2, dtype=torch.complex32)}, path("complex32_2.pth"))
+        torch.save({"uint16": torch.tensor([1, 65535], dtype=torch.uint16),
+                    "float8_e4m3fn": torch.tensor([1, -448, 0.015625]).to(torch.float8_e4m3fn),
+                    "float8_e5m2": torch.tensor([57344, float("inf")]).to(torch.float8_e5m2)}, path("carried_2.pth"))
         return repack(path("checkpoint_2.pth"), path("bigendian.pth"), swap)
     torch.save(state(), path("legacy_1.pth"), _use_new_zipfile_serialization=False)
     torch.save(state(), path("protocol4_1.pth"), pickle_protocol=4)

@@ -108,10 +108,10 @@ class Comparer {
       std::vector<std::pair<std::string, Tensor>> tensors;
       tensorsOf(outputs_[i], "output " + std::to_string(i), tensors);
       for (auto& [name, tensor] : tensors) {
-        const bool bfloat16 = tensor.dtype() == DType::BFloat16;
-        const std::string file = path + "/" + std::to_string(number++) + (bfloat16 ? ".safetensors" : ".npy");
-        Result<Tensor> want = bfloat16 ? readSafetensor(file, "value", session_.diagnostics, session_.common.limits)
-                                       : readNpy(file, session_.diagnostics, session_.common.limits);
+        const bool npy = hasNpyType(tensor.dtype());
+        const std::string file = path + "/" + std::to_string(number++) + (npy ? ".npy" : ".safetensors");
+        Result<Tensor> want = npy ? readNpy(file, session_.diagnostics, session_.common.limits)
+                                  : readSafetensor(file, "value", session_.diagnostics, session_.common.limits);
         if (!want) return false;
         add(i, name, IValue(tensor), IValue(*want));
       }

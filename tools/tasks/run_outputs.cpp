@@ -170,8 +170,7 @@ void writeList(std::span<const IValue> values, JsonWriter& json, OutputWriter::T
 
 // The name of the file of a tensor: they are numbered as they come.
 std::string fileNameOf(const Tensor& t, size_t number) {
-  const bool bfloat16 = t.dtype() == DType::BFloat16;  // NumPy has no such thing
-  return std::to_string(number) + (bfloat16 ? ".safetensors" : ".npy");
+  return std::to_string(number) + (hasNpyType(t.dtype()) ? ".npy" : ".safetensors");
 }
 
 bool makeFolder(const std::string& folder, Diagnostics& diagnostics) {
@@ -225,11 +224,10 @@ bool writeOutputs(const std::string& folder, std::span<const IValue> values, Dia
   bool good = true;
   std::deque<FileWriter> files;
   auto tensor = [&](const Tensor& t) -> std::string {
-    const bool bfloat16 = t.dtype() == DType::BFloat16;
     std::string name = fileNameOf(t, files.size());
     if (!good) return name;
     FileWriter& file = files.emplace_back(folder + "/" + name, diagnostics);
-    good = (bfloat16 ? putSafetensors(file, {{"value", t}}) : putNpy(file, t)) && file.finish();
+    good = (hasNpyType(t.dtype()) ? putNpy(file, t) : putSafetensors(file, {{"value", t}})) && file.finish();
     return name;
   };
   std::ostringstream text;

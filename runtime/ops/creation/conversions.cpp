@@ -1,4 +1,6 @@
 // Tensors with other dtypes, and questions about dtypes: to, type_as, result_type, can_cast.
+#include "ir/values/carried_types.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/promotion.h"
@@ -88,7 +90,10 @@ DType dtypeOfTensor(const IValue& v) {
   return v.tensorImpl()->dtype();
 }
 
-void isFloatingPoint(const IValue* const* a, IValue& r) { r = isFloating(dtypeOfTensor(*a[0])); }
+void isFloatingPoint(const IValue* const* a, IValue& r) {
+  DType dtype = dtypeOfTensor(*a[0]);
+  r = isFloating(dtype) || isSmallFloat(dtype);
+}
 void isComplexTensor(const IValue* const* a, IValue& r) { r = isComplex(dtypeOfTensor(*a[0])); }
 void isSigned(const IValue* const* a, IValue& r) {
   DType dtype = dtypeOfTensor(*a[0]);
@@ -121,7 +126,7 @@ void resultType(const IValue* const* a, IValue& r) {
 
 void registerConversionsOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   constexpr TraitSet kTo{Trait::GivesViews}, kMaySelf{Trait::MayShare, Trait::GivesViews};
   add("aten::to.device", inferTo<kToDevice>, toKernel<kToDevice>, kTo);

@@ -1,4 +1,5 @@
 // Tensors that hold one number, or nothing in particular: zeros, ones, full, empty, and the same after another tensor.
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/tensor_options.h"
@@ -93,7 +94,7 @@ void emptyStridedKernel(KernelCall& call) {
 
 void registerCreationOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   add("aten::zeros", inferOfSizes<1>, zerosKernel);
   add("aten::_efficientzerotensor", inferOfSizes<1>, zerosKernel);

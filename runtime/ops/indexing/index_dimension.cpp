@@ -1,5 +1,6 @@
 // Indexing one dimension with a vector: index_select, index_fill, index_copy, index_add, index_reduce.
 #include "runtime/engine/layers/indexing_layer.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/indexing.h"
@@ -177,7 +178,7 @@ void registerIndexDimensionOps(OpRegistry& ops) {
            .infer = inferIndexSelect,
            .kernel = indexSelectKernel,
            .convert = convertIndexSelect,
-           .dtypes = kAllTypes});
+           .dtypes = kMovedTypes});
   for (auto schema : {"aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor"})
     ops.add({.schema = schema,
              .infer = inferIndexFill,

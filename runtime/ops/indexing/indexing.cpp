@@ -3,6 +3,7 @@
 
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/nonzero.h"
@@ -206,7 +207,7 @@ void indexPutKernel(KernelCall& call) {
 void registerIndexingOps(OpRegistry& ops) {
   for (auto schema : {"aten::index.Tensor", "aten::index.Tensor_hacked_twin"})
     ops.add(
-        {.schema = schema, .infer = inferIndex, .kernel = indexKernel, .convert = convertIndex, .dtypes = kAllTypes});
+        {.schema = schema, .infer = inferIndex, .kernel = indexKernel, .convert = convertIndex, .dtypes = kMovedTypes});
   for (auto schema : {"aten::index_put", "aten::index_put.hacked_twin", "aten::_index_put_impl"})
     ops.add({.schema = schema,
              .infer = inferIndexPut,

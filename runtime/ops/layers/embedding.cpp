@@ -2,6 +2,7 @@
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/indexing_layer.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/dense.h"
 #include "runtime/reference/indexing.h"
@@ -251,7 +252,7 @@ void registerEmbeddingOps(OpRegistry& ops) {
            .infer = inferEmbedding,
            .kernel = embeddingKernel,
            .convert = convertEmbedding,
-           .dtypes = kAllTypes});
+           .dtypes = kMovedTypes});
   ops.add({.schema = "aten::embedding_renorm_",
            .infer = inferEmbeddingRenorm,
            .kernel = embeddingRenormKernel,

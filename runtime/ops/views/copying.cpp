@@ -2,6 +2,7 @@
 #include "ir/support/check.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -144,7 +145,7 @@ void viewCopyKernel(KernelCall& call) {
   IValue view = invoke(call, viewOf(call.op()).fullName(), std::span(arguments));
   call.setResult(copied(view, [&](const Tensor& t) {
     // A view may show any dtype; what is copied has to be one that others can read.
-    call.require(kAllTypes.contains(t.dtype()), "not implemented for {}", pythonName(t.dtype()));
+    call.require(kMovedTypes.contains(t.dtype()), "not implemented for {}", pythonName(t.dtype()));
     Tensor out = Tensor::empty(t.dtype(), t.sizes());
     copyTensor(out, t);
     return out;
@@ -161,13 +162,13 @@ void convertViewCopy(ConvertCall& call) {
 
 void registerCopyingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes});
   };
   ops.add({.schema = "aten::clone",
            .infer = inferSameAsSelf,
            .kernel = cloneKernel,
            .convert = convertCopy,
-           .dtypes = kAllTypes});
+           .dtypes = kMovedTypes});
   add("aten::lift_fresh_copy", inferSameAsSelf, copiedKernel);
   // Torch-TensorRT's lowering leaves it in graphs.
   add("trt::const(Tensor val) -> Tensor", inferSameAsSelf, copiedKernel);
@@ -207,7 +208,7 @@ void registerCopyingOps(OpRegistry& ops) {
              .infer = inferCopy,
              .kernel = viewCopyKernel,
              .convert = convertViewCopy,
-             .dtypes = kAllTypes});
+             .dtypes = kMovedTypes});
 }
 
 }  // namespace tscompile

@@ -1,6 +1,7 @@
 // Views with dimensions added, dropped or in another order: squeeze, unsqueeze, transpose, permute, movedim, and the
 // in-place forms, which change the tensor for all who hold it.
 #include "ir/values/size_expression.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/tensor_options.h"
@@ -266,7 +267,7 @@ Tensor squeezedAll(const KernelCall& call) { return squeezed(call.tensor(0)); }
 
 void registerDimensionsOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   constexpr TraitSet kInPlace{Trait::ChangesGeometry}, kMaySelf{Trait::MayShare, Trait::GivesViews};
   add("aten::squeeze", inferSqueeze, viewKernel<squeezedAll>);

@@ -1,6 +1,7 @@
 // Tensors put together along a dimension: cat, stack and what is made of them.
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/row_layers.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/join.h"
 #include "runtime/reference/loops/copy.h"
@@ -223,7 +224,7 @@ void registerJoiningOps(OpRegistry& ops) {
              .infer = infer,
              .kernel = kernel,
              .convert = convert,
-             .dtypes = kAllTypes,
+             .dtypes = kMovedTypes,
              .traits = traits});
   };
   for (const char* name : {"aten::cat", "aten::concat", "aten::concatenate"})

@@ -2,6 +2,7 @@
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/join.h"
@@ -259,7 +260,7 @@ void inferInterleaveInt(InferCall& call) {
 void registerRearrangingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
                  ConvertFunction convert = nullptr) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kAllTypes});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kMovedTypes});
   };
   add("aten::flip", inferFlip, flipKernel, convertFlip);
   add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
@@ -269,7 +270,7 @@ void registerRearrangingOps(OpRegistry& ops) {
   add("aten::repeat", inferRepeat, repeatKernel);
   add("aten::tile", inferTile, repeatKernel);
   auto addDependent = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = kAllTypes, .traits = {Trait::DependsOnElements}});
+    ops.add({.schema = schema, .kernel = kernel, .dtypes = kMovedTypes, .traits = {Trait::DependsOnElements}});
   };
   addDependent("aten::repeat_interleave.Tensor", interleaveIndicesKernel);
   addDependent("aten::repeat_interleave.self_Tensor", interleaveTensorKernel);

@@ -2,6 +2,7 @@
 #include "ir/values/size_expression.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -265,14 +266,14 @@ void contiguousKernel(KernelCall& call) {
 
 void registerReshapingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   auto addCopying = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
     ops.add({.schema = schema,
              .infer = infer,
              .kernel = kernel,
              .convert = convertCopy,
-             .dtypes = kAllTypes,
+             .dtypes = kMovedTypes,
              .traits = traits});
   };
   constexpr TraitSet kLikeOther{Trait::GivesViews}, kMaySelf{Trait::MayShare, Trait::GivesViews};
@@ -289,7 +290,11 @@ void registerReshapingOps(OpRegistry& ops) {
   add("aten::expand_as", inferExpandAs, expandKernel, kLikeOther);
   add("aten::broadcast_to", inferExpand, expandKernel);
   add("aten::broadcast_tensors", inferBroadcastTensors, broadcastTensorsKernel, kMaySelf);
-  add("aten::sum_to_size", inferSumToSize, sumToSizeKernel, {Trait::MayShare});
+  ops.add({.schema = "aten::sum_to_size",
+           .infer = inferSumToSize,
+           .kernel = sumToSizeKernel,
+           .dtypes = kAllTypes,
+           .traits = {Trait::MayShare}});
   addCopying("aten::contiguous", inferSameAsSelf, contiguousKernel);
   add("aten::detach", inferSameAsSelf, aliasKernel);
   add("aten::alias", inferSameAsSelf, aliasKernel);

@@ -1,5 +1,6 @@
 // Parts of tensors: select, narrow, slice, diagonal, unfold, and copies of a tensor with such a part replaced.
 #include "ir/values/size_expression.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/copy.h"
@@ -219,7 +220,7 @@ void scatterKernel(KernelCall& call) {
 
 void registerSlicingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   add("aten::select.int", inferSelect, partKernel<selectedPart>, {Trait::NumberIsIndex});
   add("aten::narrow", inferNarrow, narrowKernel);

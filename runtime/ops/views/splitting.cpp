@@ -1,5 +1,6 @@
 // A tensor cut into a list of views: split, chunk, tensor_split, unbind.
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/tensor_options.h"
@@ -256,7 +257,7 @@ void piecesKernel(KernelCall& call) {
 
 void registerSplittingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   constexpr TraitSet kUnsafe{Trait::MayShare, Trait::GivesViews};
   constexpr InferFunction kLengths = inferPieces<splitLengths<InferCall>>, kSizes = inferPieces<splitSizes<InferCall>>,

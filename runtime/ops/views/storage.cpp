@@ -1,6 +1,7 @@
 // Operators that deal with the memory of tensors: as_strided, elements seen as another dtype, resize_.
 #include "ir/values/size_expression.h"
 #include "runtime/ops/call_op.h"
+#include "runtime/ops/moved_types.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/loops/memory_format.h"
@@ -161,7 +162,7 @@ void viewDTypeKernel(KernelCall& call) {
 
 void registerStorageOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kAllTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   constexpr TraitSet kInPlace{Trait::ChangesGeometry};
   add("aten::as_strided", inferStrided, asStridedKernel);

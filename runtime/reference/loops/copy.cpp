@@ -1,5 +1,6 @@
 #include "runtime/reference/loops/copy.h"
 
+#include "ir/values/carried_types.h"
 #include "ir/values/error.h"
 #include "ir/values/quantization.h"
 #include "runtime/reference/loops/dtype_range.h"
@@ -19,12 +20,15 @@ namespace {
 Compute bridge(DType from, DType to) {
   if (isComplex(from)) return Compute::C128;
   if (from == DType::Float64) return Compute::F64;
-  if (isFloating(from)) return Compute::F32;
-  if (isFloating(to)) {
+  if (isFloating(from) || isSmallFloat(from)) return Compute::F32;
+  if (isFloating(to) || isSmallFloat(to)) {
     // Integers of up to 16 bits are exact as float, those of 32 bits as double: rounding happens once.
     if (itemSize(from) <= 2) return Compute::F32;
     if (itemSize(from) == 4) return Compute::F64;
+    // Not all of them fit into 64 bits with a sign.
+    if (from == DType::UInt64) return to == DType::Float64 ? Compute::F64 : Compute::F32;
   }
+  if (isComplex(to) && from == DType::UInt64) return Compute::C128;
   return Compute::I64;
 }
 
@@ -189,7 +193,7 @@ IValue numberOf(const Tensor& t) {
     throw ExecutionError(ErrorKind::Model,
                          "a tensor with " + std::to_string(t.numel()) + " elements cannot be converted to Scalar");
   if (isComplex(t.dtype())) return t.complex(0);
-  if (isFloating(t.dtype())) return t.real(0);
+  if (isFloating(t.dtype()) || isSmallFloat(t.dtype())) return t.real(0);
   return t.dtype() == DType::Bool ? IValue(t.integer(0) != 0) : IValue(t.integer(0));
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/reference/loops/scalars.h"
 
+#include "ir/values/carried_types.h"
+
 namespace tscompile {
 
 void failRun(std::string message) { throw ExecutionError(ErrorKind::Model, std::move(message)); }
@@ -46,7 +48,7 @@ DictValue& changedDict(const IValue& v) {
 
 IValue itemOf(const TensorImpl& t) {
   IValue item;
-  bool known = visitDType(t.dtype(), [&](auto sample) {
+  bool known = visitStoredDType(t.dtype(), [&](auto sample) {
     using T = decltype(sample);
     T v;
     std::memcpy(static_cast<void*>(&v), t.data(), sizeof v);
@@ -54,7 +56,7 @@ IValue itemOf(const TensorImpl& t) {
       item = v;
     else if constexpr (std::is_integral_v<T>)
       item = static_cast<int64_t>(v);
-    else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || kIsSmallFloat<T>)
       item = static_cast<double>(static_cast<float>(v));
     else if constexpr (std::is_floating_point_v<T>)
       item = static_cast<double>(v);

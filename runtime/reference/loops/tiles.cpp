@@ -1,6 +1,7 @@
 #include "runtime/reference/loops/tiles.h"
 
 #include "ir/support/check.h"
+#include "ir/values/carried_types.h"
 
 #include <cmath>
 #include <cstring>
@@ -14,14 +15,16 @@ using C128 = std::complex<double>;
 template <class T>
 inline constexpr bool kIsComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, C128>;
 template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+inline constexpr bool kIsHalf = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || kIsSmallFloat<T>;
 
 // What x86-64's conversion instructions give: the least integer for what does not fit. Signed types of up to 32 bits
-// come by way of 32 bits, the others of 64.
+// come by way of 32 bits, the others of 64; unsigned ones of 64 bits have their upper half besides.
 template <class To, class From>
 inline To truncated(From v) {
   if constexpr (std::is_same_v<To, int8_t> || std::is_same_v<To, int16_t> || std::is_same_v<To, int32_t>)
     return static_cast<To>(v >= From(-0x1p31) && v < From(0x1p31) ? static_cast<int32_t>(v) : INT32_MIN);
+  else if constexpr (std::is_same_v<To, uint64_t>)
+    return v >= From(0x1p63) && v < From(0x1p64) ? static_cast<uint64_t>(v) : truncated<int64_t>(v);
   else
     return static_cast<To>(v >= From(-0x1p63) && v < From(0x1p63) ? static_cast<int64_t>(v) : INT64_MIN);
 }
@@ -124,7 +127,7 @@ Compute computeTypeOf(DType dtype) {
     case DType::Complex128:
       return Compute::C128;
     default:
-      return Compute::I64;
+      return isSmallFloat(dtype) ? Compute::F32 : Compute::I64;
   }
 }
 
@@ -152,14 +155,14 @@ bool isStoredAs(DType dtype, Compute c) {
 
 LoadTile tileLoader(DType from, Compute to) {
   LoadTile f = nullptr;
-  visitCompute(to, [&](auto c) { visitDType(from, [&](auto d) { f = load<decltype(d), decltype(c)>; }); });
+  visitCompute(to, [&](auto c) { visitStoredDType(from, [&](auto d) { f = load<decltype(d), decltype(c)>; }); });
   TS_CHECK(f);
   return f;
 }
 
 StoreTile tileStorer(Compute from, DType to) {
   StoreTile f = nullptr;
-  visitCompute(from, [&](auto c) { visitDType(to, [&](auto d) { f = store<decltype(c), decltype(d)>; }); });
+  visitCompute(from, [&](auto c) { visitStoredDType(to, [&](auto d) { f = store<decltype(c), decltype(d)>; }); });
   TS_CHECK(f);
   return f;
 }

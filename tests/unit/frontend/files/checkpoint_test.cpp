@@ -103,8 +103,17 @@ TEST(Checkpoint, TorchScriptArchivesAreWeights) {
 TEST(Checkpoint, DTypesThatAreNotComputedWithAreNamed) {
   Diagnostics d;
   Weights w;
-  EXPECT_FALSE(w.addFile(archiveFile("uint16_2.pth"), d));
-  EXPECT_TRUE(shown(d).ends_with("error: tensor 'ids': the dtype uint16 is not supported\n")) << shown(d);
+  EXPECT_FALSE(w.addFile(archiveFile("complex32_2.pth"), d));
+  EXPECT_TRUE(shown(d).ends_with("error: tensor 'ids': the dtype complex32 is not supported\n")) << shown(d);
+}
+
+TEST(Checkpoint, SmallFloatsAndUnsignedIntegersAreRead) {
+  Diagnostics d;
+  Weights w;
+  ASSERT_TRUE(w.addFile(archiveFile("carried_2.pth"), d)) << shown(d);
+  EXPECT_EQ(tensorOf(w, "uint16"), "uint16 [2]: 1 65535");
+  EXPECT_EQ(tensorOf(w, "float8_e4m3fn"), "float8_e4m3fn [3]: 1 -448 0.015625");
+  EXPECT_EQ(tensorOf(w, "float8_e5m2"), "float8_e5m2 [2]: 57344 inf");
 }
 
 TEST(Checkpoint, EveryPrefixIsRejected) {
