@@ -44,8 +44,10 @@ class Joiner {
       end += n_[id].numel;
     }
     const NetBuffer& own = n_.bufferOf(out);
-    if (n_.buffers[to].kind != NetBuffer::Kind::Inner || own.kind != NetBuffer::Kind::Inner || own.escapes ||
-        n_[out].offset != 0 || firstByte(first) % kAlignment != 0 || n_[out].buffer == to)
+    // A join that was laid into a larger one shares its buffer, and cannot take that along.
+    const bool isWhole = own.bytes == static_cast<size_t>(n_[out].numel) * itemSize(n_[out].dtype);
+    if (!isWhole || n_.buffers[to].kind != NetBuffer::Kind::Inner || own.kind != NetBuffer::Kind::Inner ||
+        own.escapes || n_[out].offset != 0 || firstByte(first) % kAlignment != 0 || n_[out].buffer == to)
       return false;
     move(n_[out].buffer, to, firstByte(first));
     return true;

@@ -244,6 +244,25 @@ TEST(Engine, JoinsThatGrowShareTheirMemory) {
   }
 }
 
+// The second join's memory holds what the first one made, and not the other way round: that would be too small.
+TEST(Engine, JoinsOfOneTensorMayBeginOthers) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %zero : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %none : NoneType = prim::Constant()
+  %a : Tensor = aten::tanh(%x)
+  %alone : Tensor[] = prim::ListConstruct(%a)
+  %b : Tensor = aten::cat(%alone, %zero)
+  %all : Tensor[] = prim::ListConstruct(%b, %x)
+  %c : Tensor = aten::cat(%all, %zero)
+  %d : Tensor = aten::softmax(%x, %one, %none)
+  %e : Tensor = aten::softmax(%d, %one, %none)
+  %f : Tensor = aten::softmax(%c, %one, %none)
+  return (%e, %f)
+)");
+  c.expectClose({randn({3, 64}, 1)});
+}
+
 TEST(Engine, PartsOfStacksAreMadeInPlace) {
   EngineCase c(R"(graph(%x : Tensor, %past : Tensor):
   %zero : int = prim::Constant[value=0]()
