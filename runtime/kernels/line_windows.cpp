@@ -261,8 +261,7 @@ class BytePlane {
         columns_(s.inWidth + s.padLeft + s.padRight),
         weights_(static_cast<size_t>(s.kernelWidth * groups_ * kVectors)),
         put_(static_cast<size_t>(columns_ * groups_ * kVectors)) {
-    for (int64_t c = 0; c < kChannels; ++c)
-      setChannel(c, weights + placeInVectors(c, s.input), bias[placeInVectors(c, s.input)]);
+    prepare(weights, bias);
   }
 
   void run(const float* in, const float* residual, float* out, Piece rows) {
@@ -280,22 +279,61 @@ class BytePlane {
   // Where a channel lies among the words of the vectors.
   static int64_t placeOf(int64_t channel) { return channel % 16 / 4 * kBlock + channel / 16 * 4 + channel % 4; }
 
-  void setChannel(int64_t channel, const float* first, float bias) {
-    const int64_t taps = s_.kernelHeight * s_.kernelWidth, place = placeOf(channel);
-    float largest = 0;
-    for (int64_t i = 0; i < taps; ++i) largest = std::max(largest, std::fabs(first[i * kChannels]));
-    const float scale = largest > 0 ? largest / 127 : 1;
-    int32_t sum = 0;
-    for (int64_t i = 0; i < taps; ++i) {
-      const auto weight = static_cast<int32_t>(std::nearbyint(first[i * kChannels] / scale));
-      const int64_t y = i / s_.kernelWidth, x = i % s_.kernelWidth;
-      CacheLine& line = weights_[static_cast<size_t>((x * groups_ + y / kTogether) * kVectors + place / kBlock)];
-      line.bytes[place % kBlock * kTogether + y % kTogether] = static_cast<std::byte>(weight);
-      sum += weight;
+  void prepare(const float* weights, const float* bias) {
+    const int64_t taps = s_.kernelHeight * s_.kernelWidth;
+    using L = Line<Kind::Byte>;
+    L largest = L::all(0), inverse;
+    for (int64_t i = 0; i < taps; ++i)
+      for (int v = 0; v < kVectors; ++v)
+        largest.v[v] = _mm512_max_ps(largest.v[v], _mm512_abs_ps(L::floats(weights + i * kChannels).v[v]));
+    alignas(64) float scales[kChannels];
+    for (int v = 0; v < kVectors; ++v) {
+      constexpr float kMost = 127, kTiny = 1e-30f;
+      inverse.v[v] = _mm512_div_ps(_mm512_set1_ps(kMost), _mm512_max_ps(largest.v[v], _mm512_set1_ps(kTiny)));
+      _mm512_store_ps(scales + v * kBlock, _mm512_div_ps(largest.v[v], _mm512_set1_ps(kMost)));
     }
-    starts_[place] = -sum * static_cast<int32_t>(s_.input.zero);
-    scales_[place] = scale * s_.input.scale;
-    biases_[place] = bias;
+    for (int64_t c = 0; c < kChannels; ++c) {
+      scales_[placeOf(c)] = scales[placeInVectors(c, s_.input)] * s_.input.scale;
+      biases_[placeOf(c)] = bias[placeInVectors(c, s_.input)];
+    }
+    __m512i sums[kVectors] = {};
+    const __m512i zero = _mm512_set1_epi8(static_cast<char>(static_cast<int>(s_.input.zero)));
+    for (int64_t x = 0; x < s_.kernelWidth; ++x)
+      for (int64_t group = 0; group < groups_; ++group) {
+        auto line = [&](int64_t i) {
+          const int64_t y = group * kTogether + i;
+          return y < s_.kernelHeight ? integers(weights + (y * s_.kernelWidth + x) * kChannels, inverse)
+                                     : _mm512_setzero_si512();
+        };
+        CacheLine* to = weights_.data() + (x * groups_ + group) * kVectors;
+        putTogether(line(0), line(1), line(2), line(3), to);
+        for (int i = 0; i < kVectors; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], zero, _mm512_load_si512(to + i));
+      }
+    for (int i = 0; i < kVectors; ++i)
+      _mm512_store_si512(starts_ + i * kBlock, _mm512_sub_epi32(_mm512_setzero_si512(), sums[i]));
+  }
+
+  // The weights of a kernel position as bytes, channel by channel.
+  static __m512i integers(const float* from, const Line<Kind::Byte>& inverse) {
+    const auto line = Line<Kind::Byte>::floats(from);
+    __m512i words = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(line.v[i], inverse.v[i]));
+      words = _mm512_or_si512(
+          words, _mm512_slli_epi32(_mm512_and_si512(whole, _mm512_set1_epi32(255)), static_cast<unsigned>(8 * i)));
+    }
+    return words;
+  }
+
+  // Four lines of bytes -> four bytes of each channel.
+  static void putTogether(__m512i a, __m512i b, __m512i c, __m512i d, CacheLine* to) {
+    const __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
+    const __m512i lower = _mm512_unpacklo_epi8(c, d), upper = _mm512_unpackhi_epi8(c, d);
+    _mm512_storeu_si512(to, _mm512_unpacklo_epi16(low, lower));
+    _mm512_storeu_si512(to + 1, _mm512_unpackhi_epi16(low, lower));
+    _mm512_storeu_si512(to + 2, _mm512_unpacklo_epi16(high, upper));
+    _mm512_storeu_si512(to + 3, _mm512_unpackhi_epi16(high, upper));
   }
 
   // The columns of kernel rows from input row `top` on.
@@ -313,14 +351,7 @@ class BytePlane {
         auto line = [&](int64_t i) {
           return rows[i] && x >= 0 && x < s_.inWidth ? _mm512_loadu_si512(rows[i] + x * kBlock) : zero;
         };
-        const __m512i a = line(0), b = line(1), c = line(2), d = line(3);
-        const __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
-        const __m512i lower = _mm512_unpacklo_epi8(c, d), upper = _mm512_unpackhi_epi8(c, d);
-        CacheLine* to = put_.data() + (column * groups_ + group) * kVectors;
-        _mm512_storeu_si512(to, _mm512_unpacklo_epi16(low, lower));
-        _mm512_storeu_si512(to + 1, _mm512_unpackhi_epi16(low, lower));
-        _mm512_storeu_si512(to + 2, _mm512_unpacklo_epi16(high, upper));
-        _mm512_storeu_si512(to + 3, _mm512_unpackhi_epi16(high, upper));
+        putTogether(line(0), line(1), line(2), line(3), put_.data() + (column * groups_ + group) * kVectors);
       }
     }
   }
