@@ -5,8 +5,10 @@
 // before. A few queries alone, as in decoding, read keys and values where they are.
 #include "runtime/kernels/attention.h"
 
+#include "ir/support/small_vector.h"
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
+#include "runtime/kernels/line_product.h"
 
 #include <algorithm>
 #include <cmath>
@@ -208,6 +210,130 @@ void attendMany(const AttentionShape& s, const AttentionPair& p, int64_t begin, 
   }
 }
 
+// Memory of attention in bf16 for up to kRowTiles tiles of queries and a block of keys.
+struct RoundedScratch {
+  static constexpr int64_t kRowTiles = 4;
+  static constexpr int64_t kLineFloats = static_cast<int64_t>(sizeof(CacheLine) / sizeof(float));
+  int64_t tileRows, depthLines, keyLines, keyPanels, valuePanels, stride;
+  CacheLine *keys, *values, *column, *queries, *weights;
+  float *scores, *query;
+  RunningSoftmax* running;
+
+  RoundedScratch(const AttentionShape& s, int64_t block, int64_t rows)
+      : tileRows(maxLineRows()),
+        depthLines(linesOf(s.depth, WeightStorage::BF16)),
+        keyLines(linesOf(block, WeightStorage::BF16)),
+        keyPanels(2 * keyLines),
+        valuePanels((s.valueDepth + kBlock - 1) / kBlock),
+        stride(keyPanels * kBlock + kBlock) {
+    // A tile reads as many rows as there can be.
+    const int64_t most = kRowTiles * tileRows + kBlock;
+    const int64_t lines = keyPanels * depthLines * kBlock + valuePanels * keyLines * kBlock + kBlock * depthLines +
+                          most * (depthLines + keyLines) + 1;
+    const int64_t runningFloats = rows * static_cast<int64_t>(sizeof(RunningSoftmax) / sizeof(float));
+    float* floats =
+        threadScratch(lines * kLineFloats + kRowTiles * tileRows * stride + depthLines * 2 * kBlock + runningFloats);
+    const auto at = reinterpret_cast<uintptr_t>(floats), aligned = (at + sizeof(CacheLine) - 1) / sizeof(CacheLine);
+    keys = reinterpret_cast<CacheLine*>(aligned * sizeof(CacheLine));
+    values = keys + keyPanels * depthLines * kBlock;
+    column = values + valuePanels * keyLines * kBlock;
+    queries = column + kBlock * depthLines;
+    weights = queries + most * depthLines;
+    scores = reinterpret_cast<float*>(weights + most * keyLines);
+    query = scores + kRowTiles * tileRows * stride;
+    running = reinterpret_cast<RunningSoftmax*>(query + depthLines * 2 * kBlock);
+    std::fill_n(running, rows, RunningSoftmax());
+  }
+
+  // `count` keys and values from `first` on, as right sides of the two products.
+  void pack(const AttentionShape& s, const AttentionPair& p, int64_t first, int64_t count) const {
+    constexpr int64_t kStepRows = lineDepth(WeightStorage::BF16);
+    for (int64_t panel = 0; panel < keyPanels; ++panel) {
+      const int64_t begin = panel * kBlock, there = std::clamp<int64_t>(count - begin, 0, kBlock);
+      for (int64_t i = 0; i < there; ++i)
+        toLines(p.k + (first + begin + i) * p.kRow, s.depth, {WeightStorage::BF16}, column + i * depthLines, 1);
+      for (int64_t step = 0; step < depthLines; ++step)
+        columnsToStep(column + step, depthLines, there, keys + (panel * depthLines + step) * kBlock);
+    }
+    for (int64_t panel = 0; panel < valuePanels; ++panel)
+      for (int64_t step = 0; step < keyLines; ++step)
+        rowsToStep(p.v + (first + step * kStepRows) * p.vRow + panel * kBlock, p.vRow,
+                   std::min(kStepRows, count - step * kStepRows),
+                   std::min<int64_t>(kBlock, s.valueDepth - panel * kBlock),
+                   values + (panel * keyLines + step) * kBlock);
+  }
+
+  // Rows of lines, tile by tile: step by step of a tile's rows.
+  void putQuery(const AttentionShape& s, const float* from, int64_t row) const {
+    for (int64_t d = 0; d < s.depth; ++d) query[d] = from[d] * s.scale;
+    toLines(query, s.depth, {WeightStorage::BF16}, queries + lineOf(row, depthLines), tileRows);
+  }
+  void putWeights(int64_t row) const {
+    toLines(scores + row * stride, keyPanels * kBlock, {WeightStorage::BF16}, weights + lineOf(row, keyLines),
+            tileRows);
+  }
+  int64_t lineOf(int64_t row, int64_t lines) const { return row / tileRows * lines * tileRows + row % tileRows; }
+
+  // c = rows of lines * b, plus what is there already if it `adds`.
+  void multiply(const CacheLine* lines, int64_t rows, int64_t steps, const CacheLine* b, int64_t columns, float* c,
+                int64_t cRow, bool adds) const {
+    constexpr int64_t kMostSteps = 64;
+    Product p{};
+    int64_t at[kMostSteps];
+    SmallVector<int64_t, 1> more;
+    int64_t* stepAt = at;
+    if (steps > kMostSteps) {
+      more.resize(static_cast<size_t>(steps));
+      stepAt = more.data();
+    }
+    for (int64_t i = 0; i < steps; ++i) stepAt[i] = i * tileRows;
+    p.lines = lines;
+    p.rowStride = 1;
+    p.steps = stepAt;
+    p.stepCount = steps;
+    p.depth = lineDepth(WeightStorage::BF16);
+    p.b = b;
+    p.storage = WeightStorage::BF16;
+    p.columns = columns;
+    p.c = c;
+    p.cRow = cRow;
+    p.cPanel = kBlock;
+    p.epilogue.residual = adds ? c : nullptr;
+    RowTile tiles[kRowTiles];
+    const int64_t count = (rows + tileRows - 1) / tileRows;
+    for (int64_t i = 0; i < count; ++i)
+      tiles[i] = {i * steps * tileRows, i * tileRows * cRow, static_cast<int>(std::min(tileRows, rows - i * tileRows))};
+    runTiles(p, tiles, count, 0, (columns + kBlock - 1) / kBlock);
+  }
+};
+
+// As attendMany, with products of bf16. Rows of queries, keys and values are contiguous.
+void attendRounded(const AttentionShape& s, const AttentionPair& p, int64_t begin, int64_t end) {
+  const int64_t keys = keysSeen(s, end - 1), block = std::min(keys, kKeyBlock);
+  const RoundedScratch r(s, block, end - begin);
+  for (int64_t first = 0; first < keys; first += block) {
+    const int64_t count = std::min(block, keys - first);
+    r.pack(s, p, first, count);
+    for (int64_t i = begin; i < end; i += RoundedScratch::kRowTiles * r.tileRows) {
+      const int64_t rows = std::min(RoundedScratch::kRowTiles * r.tileRows, end - i), all = keysSeen(s, i + rows - 1);
+      if (all <= first) continue;
+      for (int64_t row = 0; row < rows; ++row) r.putQuery(s, p.q + (i + row) * p.qRow, row);
+      r.multiply(r.queries, rows, r.depthLines, r.keys, r.keyPanels * kBlock, r.scores, r.stride, false);
+      float* out = p.out + i * p.outRow;
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t own = std::clamp<int64_t>(keysSeen(s, i + row) - first, 0, count);
+        const float factor = weigh(p.mask, i + row, first, own, r.keyPanels * kBlock, r.scores + row * r.stride,
+                                   r.running[i - begin + row]);
+        if (first > 0 && factor != 1) scaleRow(out + row * p.outRow, s.valueDepth, factor);
+        r.putWeights(row);
+      }
+      r.multiply(r.weights, rows, r.keyLines, r.values, s.valueDepth, out, p.outRow, first > 0);
+      if (all <= first + count)
+        for (int64_t row = 0; row < rows; ++row) finishRow(s, r.running[i - begin + row], out + row * p.outRow);
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -242,7 +368,9 @@ void attention(const AttentionShape& s, const BatchedMatrix& q, const BatchedMat
           s.valueDepth, 0.0f);
   if (s.keys == 0 || s.queries == 0 || pairs == 0) return;
   const bool few = s.queries <= 3 && q.column == 1 && k.column == 1 && v.column == 1;
-  auto attend = few ? TS_SIMD(attendFew) : TS_SIMD(attendMany);
+  const bool rounded = s.rounds && !few && q.column == 1 && k.column == 1 && v.column == 1 && s.keys >= kBlock &&
+                       hasLineProducts(WeightStorage::BF16);
+  auto attend = few ? TS_SIMD(attendFew) : rounded ? TS_SIMD(attendRounded) : TS_SIMD(attendMany);
   const double cost =
       2e-5 * static_cast<double>(pairs * s.queries) * static_cast<double>(s.keys * (s.depth + s.valueDepth + 20));
   const int64_t pieces = piecesOf(s, pairs);

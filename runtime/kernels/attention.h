@@ -15,6 +15,7 @@ struct AttentionShape {
   float scale = 1;
   bool causal = false;           // query i sees keys 0 .. i (top left, as PyTorch's is_causal)
   bool hiddenGivesZero = false;  // a query that sees no key has the result 0 instead of NaN
+  bool rounds = false;           // products may be of bf16, where that is faster
   int64_t headsPerKey = 1;       // so many heads of queries in a row share a head of keys and values
 };
 

@@ -18,6 +18,7 @@ struct ConvShape {
   int64_t padTop = 0, padLeft = 0, padBottom = 0, padRight = 0;
   bool roundsInputs = true;  // ProductPrecision::roundsRows
   float least = 0;           // of weights stored as Bytes: no input is less or more than 255 above
+  ElementType input = {};    // of a blocked input; those that are no floats have weights that multiply such lines
 
   int64_t outHeight() const {
     return (inHeight + padTop + padBottom - dilationHeight * (kernelHeight - 1) - 1) / strideHeight + 1;
@@ -43,6 +44,10 @@ struct ConvTactic {
   // it does not take them. Null: never.
   bool (*lines)(const ConvShape&, WeightStorage);
   bool multipliesLines(const ConvShape& shape, WeightStorage storage) const { return lines && lines(shape, storage); }
+  // Whether inputs, and results with what is added to them, may be lines (layout.h) with weights stored so. Null:
+  // never.
+  bool (*takesLines)(const ConvShape&, WeightStorage, ElementType::Kind);
+  bool (*makesLines)(const ConvShape&, WeightStorage, ElementType::Kind);
   // Of a valid shape: channels divide by groups, output sizes are positive.
   bool (*accepts)(const ConvShape&);
   // Microseconds on one thread by a model of the machine; the same everywhere.

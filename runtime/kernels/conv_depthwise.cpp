@@ -5,10 +5,13 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/kernels/packed_weights.h"
+#include "runtime/kernels/pool2d.h"
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -222,10 +225,35 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
 
 int64_t workspace(const ConvShape&, WeightStorage) { return 0; }
 
+bool onLines(const ConvShape& s, WeightStorage storage, ElementType::Kind kind) {
+  return s.roundsInputs && hasLineProducts(WeightStorage::BF16) &&
+         storage == (kind == ElementType::Kind::BF16 ? WeightStorage::BF16 : WeightStorage::I8);
+}
+
+// The weights of one line's channels, position by position.
+void weightsOfLine(const ConvShape& s, const void* packed, WeightStorage storage, int64_t plane, float* to) {
+  const PackedWeights weights = weightsOf(s, storage);
+  const int64_t parts = s.input.channels() / kBlock;
+  std::fill_n(to, weights.depth * s.input.channels(), 0.0f);
+  std::vector<CacheLine> aligned(static_cast<size_t>(weights.depth));
+  auto* panel = reinterpret_cast<float*>(aligned.data());
+  for (int64_t part = 0; part < parts && plane * parts + part < weights.panels; ++part) {
+    const int64_t at = plane * parts + part;
+    TS_SIMD(groupedWeights)
+    (weights.values(packed, at), storage, weights.scales(packed, at), weights.depth, panel);
+    for (int64_t i = 0; i < weights.depth * kBlock; ++i)
+      to[i / kBlock * s.input.channels() + placeInVectors(part * kBlock + i % kBlock, s.input)] = panel[i];
+  }
+}
+
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
          const Epilogue& epilogue, void*, int threads) {
   const int64_t blocks = channelBlocks(s.outChannels), height = s.outHeight();
   const int64_t inPlane = s.inHeight * s.inWidth * kBlock, outPlane = height * s.outWidth() * kBlock;
+  if (s.input.isLines())
+    return depthwiseOfLines(
+        s, input, [&](int64_t plane, float* to) { weightsOfLine(s, packed, storage, plane, to); }, output, epilogue,
+        threads);
   const double total = cost(s);
   if (total < 20) threads = 1;
   const PackedWeights weights = weightsOf(s, storage);
@@ -263,6 +291,8 @@ const ConvTactic kDepthwiseConv = {"depthwise",
                                    ActivationLayout::Blocked,
                                    false,
                                    nullptr,
+                                   onLines,
+                                   onLines,
                                    depthwiseAccepts,
                                    cost,
                                    packedBytesOf,
@@ -273,6 +303,8 @@ const ConvTactic kGroupedConv = {"grouped",
                                  ActivationLayout::Blocked,
                                  ActivationLayout::Blocked,
                                  false,
+                                 nullptr,
+                                 nullptr,
                                  nullptr,
                                  groupedAccepts,
                                  cost,

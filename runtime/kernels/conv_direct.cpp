@@ -28,6 +28,16 @@ bool areLines(const ConvShape& s, WeightStorage storage) {
          (s.groups == 1 || (s.inGroup() % lineDepth(storage) == 0 && s.outGroup() % kBlock == 0));
 }
 
+// Whether results, in bands of panels, are whole lines.
+bool makesLines(const ConvShape& s, WeightStorage storage, ElementType::Kind kind) {
+  return storage != WeightStorage::Bytes && areLines(s, storage) &&
+         (kind != ElementType::Kind::BF16 || hasLineProducts(WeightStorage::BF16)) &&
+         (s.groups == 1 || s.outGroup() % ElementType{kind}.channels() == 0);
+}
+bool takesLines(const ConvShape& s, WeightStorage storage, ElementType::Kind kind) {
+  return areLines(s, storage) && storage == (kind == ElementType::Kind::BF16 ? WeightStorage::BF16 : WeightStorage::I8);
+}
+
 // How the kernel finds its input: elements, or lines, between channel blocks, rows, and columns of equal phase (x mod
 // stride).
 struct InputView {
@@ -35,6 +45,7 @@ struct InputView {
   int64_t phases;         // stride along the width, once copied
   bool copied;
   int64_t pixel = kBlock;  // elements of a block
+  int64_t step = 1;        // blocks between neighbouring outputs
   int64_t row() const { return phases * width * pixel; }
   int64_t plane() const { return height * row(); }
 };
@@ -42,6 +53,11 @@ struct InputView {
 InputView viewOf(const ConvShape& s, WeightStorage storage) {
   const bool padded = s.padTop || s.padLeft || s.padBottom || s.padRight, lines = areLines(s, storage);
   const int64_t pixel = lines ? 1 : kBlock;
+  if (s.input.isLines()) {
+    constexpr int64_t kMostStride = 2;  // so that a tile reads only a little past the input
+    if (!padded && s.strideWidth <= kMostStride) return {s.inHeight, s.inWidth, 1, false, pixel, s.strideWidth};
+    return {s.inHeight + s.padTop + s.padBottom, s.inWidth + s.padLeft + s.padRight, 1, true, pixel, s.strideWidth};
+  }
   if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, lines || areIntegers(storage), pixel};
   int64_t height = (s.outHeight() - 1) * s.strideHeight + (s.kernelHeight - 1) * s.dilationHeight + 1;
   int64_t width = (s.outWidth() - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth + 1;
@@ -132,6 +148,8 @@ void copyBlockRow(const ConvShape& s, const InputView& view, const float* plane,
 void copyLineRow(const ConvShape& s, const InputView& view, const float* plane, int64_t channels, int64_t y,
                  const LineType& type, CacheLine* to) {
   copyRow(s, view, y, type.zeros(), to, [&](int64_t pixel, int64_t count, CacheLine* out) {
+    if (s.input.isLines())
+      return std::memcpy(out, plane + pixel * kBlock, static_cast<size_t>(count) * sizeof(*out)), void();
     pixelsToLines(plane + pixel * kBlock, count, view.phases * kBlock, channels, s.inHeight * s.inWidth * kBlock, type,
                   out);
   });
@@ -180,8 +198,8 @@ Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tile
 // Runs the product of each (image, band); `unit` fills in where it reads and writes. prepare(image, band, tiles) comes
 // before the first product of these tiles, unless several threads share them.
 template <class Unit, class Prepare>
-void runGrid(const ConvShape& s, int64_t images, const Bands& bands, const std::vector<RowTile>& tiles,
-             const Grid& grid, int threads, Unit&& unit, Prepare&& prepare) {
+void runGrid(int64_t images, const Bands& bands, const std::vector<RowTile>& tiles, const Grid& grid, int threads,
+             Unit&& unit, Prepare&& prepare) {
   const int64_t units = images * bands.count, tileCount = static_cast<int64_t>(tiles.size());
   const int64_t groups = (bands.panels + 1) / 2;
   const int64_t pieces = grid.unitPieces * grid.panelPieces * grid.tilePieces;
@@ -211,6 +229,7 @@ Product productOf(const ConvShape& s, const std::vector<int64_t>& steps, WeightS
   p.storage = storage;
   p.cRow = kBlock;
   p.cPanel = s.outHeight() * s.outWidth() * kBlock;
+  p.columns = s.outGroup();
   p.paddedColumns = true;
   p.epilogue = e;
   return p;
@@ -219,12 +238,16 @@ Product productOf(const ConvShape& s, const std::vector<int64_t>& steps, WeightS
 // Of one band: where its packed weights, scales, outputs, bias and residual start.
 void enterUnit(const Bands& bands, Product& p, const PackedWeights& weights, const void* packed, float* output,
                int64_t image, int64_t band) {
-  const int64_t panel = band * bands.panels, at = (image * bands.count + band) * bands.panels * p.cPanel;
+  const int64_t panel = band * bands.panels;
+  auto startOf = [&](const ElementType& type) {
+    const int64_t parts = type.channels() / kBlock, blocks = (bands.panels + parts - 1) / parts;
+    return (image * bands.count + band) * blocks * p.cPanel;
+  };
   p.b = weights.values(packed, panel);
   p.scales = weights.scales(packed, panel);
   p.sums = weights.sums(packed, panel);
-  p.c = output + at;
-  if (p.epilogue.residual) p.epilogue.residual += at;
+  p.c = output + startOf(p.epilogue.resultType);
+  if (p.epilogue.residual) p.epilogue.residual += startOf(p.epilogue.residualType);
   if (p.epilogue.bias) p.epilogue.bias += panel * kBlock;
   if (p.epilogue.factors) p.epilogue.factors += panel * kBlock;
   if (p.epilogue.integerBias) p.epilogue.integerBias += panel * kBlock;
@@ -234,6 +257,7 @@ void enterUnit(const Bands& bands, Product& p, const PackedWeights& weights, con
 template <class Largest>
 std::vector<LineType> lineTypes(const ConvShape& s, int64_t images, int64_t parts, WeightStorage storage, int threads,
                                 Largest&& largest) {
+  if (s.input.isLines()) return std::vector<LineType>(static_cast<size_t>(images), LineType::of(s.input));
   if (storage != WeightStorage::I8) return std::vector<LineType>(static_cast<size_t>(images), {storage, s.least});
   std::vector<float> found(static_cast<size_t>(images * parts));
   parallelFor(images * parts, images * s.inChannels * s.inHeight * s.inWidth < 64 * 1024 ? 1 : threads,
@@ -251,6 +275,10 @@ std::vector<LineType> lineTypes(const ConvShape& s, int64_t images, int64_t part
 void readFrom(Product& p, const float* a) { p.a = a; }
 void readFrom(Product& p, const int16_t* a) { p.integers = a; }
 void readFrom(Product& p, const CacheLine* a) { p.lines = a; }
+void readAs(Product& p, const LineType& type) {
+  p.inputScale = type.scale();
+  p.inputZero = type.zero();
+}
 
 // Depth of a step that reads so much.
 int64_t stepDepth(int64_t depth, WeightStorage storage) { return areIntegers(storage) ? (depth + 1) / 2 * 2 : depth; }
@@ -309,12 +337,13 @@ int64_t copyBytes(const ConvShape& s, WeightStorage storage) {
   return blocks * view.plane() * (areLines(s, storage) ? kLineBytes : elementBytes(storage));
 }
 int64_t directWorkspace(const ConvShape& s, WeightStorage storage) {
-  return copyBytes(s, storage) * imagesAtOnce(s, copyBytes(s, storage)) + (areLines(s, storage) ? linesBehind() : 0);
+  return copyBytes(s, storage) * imagesAtOnce(s, copyBytes(s, storage)) +
+         (areLines(s, storage) ? linesBehind() * s.strideWidth : 0);
 }
 
 // 1 x 1 on the input as it is: all pixels are one row.
 bool isPointwise(const ConvShape& s, const InputView& view) {
-  return s.kernelHeight == 1 && s.kernelWidth == 1 && s.strideHeight == 1 && view.phases == 1 &&
+  return s.kernelHeight == 1 && s.kernelWidth == 1 && s.strideHeight == 1 && view.phases == 1 && view.step == 1 &&
          view.height == s.inHeight && view.width == s.inWidth && !s.padTop && !s.padLeft;
 }
 
@@ -327,8 +356,9 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   const Bands bands = bandsOf(s, unit);
   const int64_t tileRows = kLines ? maxLineRows() : maxTileRows();
   const std::vector<RowTile> tiles =
-      isPointwise(s, view) ? rowTiles(1, s.outHeight() * s.outWidth(), 0, view.pixel, tileRows)
-                           : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), view.pixel, tileRows);
+      isPointwise(s, view)
+          ? rowTiles(1, s.outHeight() * s.outWidth(), 0, view.pixel, tileRows)
+          : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), view.pixel * view.step, tileRows);
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed() : 1);
   // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
   const std::vector<LineType> types = lineTypes(
@@ -337,7 +367,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
         return largestOf(input + (image * channelBlocks(s.inChannels) + block) * area * kBlock, area,
                          std::min<int64_t>(kBlock, s.inChannels - block * kBlock), kBlock);
       });
-  const bool byPieces = kLines && isPointwise(s, view) && grid.panelPieces == 1;
+  const bool byPieces = kLines && view.copied && isPointwise(s, view) && grid.panelPieces == 1;
   if (view.copied && !byPieces) {
     const int64_t plane = view.plane() / view.pixel * unit;
     const int64_t area = s.inHeight * s.inWidth;
@@ -348,7 +378,8 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
       const Piece rows = pieceOf(view.height, pieces, byRows ? i / blocks % pieces : i % pieces);
       const int64_t block = byRows ? i % blocks : i / pieces % blocks, image = i / pieces / blocks;
       const int64_t channel = block * unit;
-      const float* from = input + (image * channelBlocks(s.inChannels) * kBlock + channel) * area;
+      const float* from = s.input.isLines() ? input + (image * blocks + block) * kBlock * area
+                                            : input + (image * channelBlocks(s.inChannels) * kBlock + channel) * area;
       T* to = copy + (image * blocks + block) * view.plane();
       for (int64_t y = rows.begin; y < rows.end; ++y) {
         if (s.kernelHeight == 1 && y % s.strideHeight != 0) continue;
@@ -368,7 +399,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
                         (x % view.phases * view.width + x / view.phases) * view.pixel);
       }
   Product shared = productOf(s, steps, storage, e);
-  if (kLines) shared.rowStride = 1;
+  if (kLines) shared.rowStride = view.step;
   shared.depth = unit;
   const PackedWeights weights = directWeights(s, storage);
   const int64_t area = s.kernelHeight * s.kernelWidth;
@@ -386,10 +417,11 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   };
   auto productAt = [&](int64_t image, int64_t band) {
     Product p = shared;
-    if constexpr (kLines) p.inputScale = types[static_cast<size_t>(image)].scale();
+    if constexpr (kLines) readAs(p, types[static_cast<size_t>(image)]);
     const Piece seen = blocksOfBand(s, band, unit);
     const int64_t at = (image * blocks + seen.begin) * view.plane();
-    view.copied ? readFrom(p, copy + at) : readFrom(p, input + at);
+    using Input = std::conditional_t<kLines, CacheLine, float>;
+    view.copied ? readFrom(p, copy + at) : readFrom(p, reinterpret_cast<const Input*>(input) + at);
     p.stepCount = (seen.end - seen.begin) * area;
     if (seen.end == blocks && s.inChannels % unit != 0) {
       p.tailSteps = area;
@@ -398,7 +430,16 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
     enterUnit(bands, p, weights, packed, output, image, band);
     return p;
   };
-  runGrid(s, images, bands, tiles, grid, threads, productAt, linesOfTiles);
+  runGrid(images, bands, tiles, grid, threads, productAt, linesOfTiles);
+}
+
+// Where the results of image n are, and what happens to them from there on.
+int64_t outputStart(const ConvShape& s, int64_t n, const Epilogue& e) {
+  return blockedSize(n, s.outChannels, s.outHeight() * s.outWidth(), e.resultType);
+}
+Epilogue epilogueFrom(const ConvShape& s, int64_t n, Epilogue e) {
+  if (e.residual) e.residual += blockedSize(n, s.outChannels, s.outHeight() * s.outWidth(), e.residualType);
+  return e;
 }
 
 void directRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
@@ -406,10 +447,8 @@ void directRun(const ConvShape& s, const float* input, const void* packed, Weigh
   if (directCost(s) < 20) threads = 1;
   const int64_t atOnce = imagesAtOnce(s, copyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
-    const int64_t in = blockedSize(n, s.inChannels, s.inHeight * s.inWidth);
-    const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
-    Epilogue e = epilogue;
-    if (e.residual) e.residual += out;
+    const int64_t in = blockedSize(n, s.inChannels, s.inHeight * s.inWidth, s.input), out = outputStart(s, n, epilogue);
+    const Epilogue e = epilogueFrom(s, n, epilogue);
     auto run = [&](auto* copy) {
       directImages(s, std::min(atOnce, s.batch - n), input + in, packed, storage, output + out, e, copy, threads);
     };
@@ -532,12 +571,14 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
   const int64_t together = s.dilationWidth == 1 ? s.kernelWidth : 1, pixel = s.inChannels * element;
   const LinePatch patch{s.kernelHeight, s.kernelWidth / together, s.dilationHeight * rowLines * kLineBytes,
                         s.dilationWidth * pixel, together * pixel};
-  parallelFor(images * outHeight, images * image < 1024 ? 1 : threads, [&](int64_t i) {
-    const auto* rows =
-        reinterpret_cast<const std::byte*>(copy + (i / outHeight * height + i % outHeight * s.strideHeight) * rowLines);
-    for (int64_t x = 0; x < outWidth; ++x)
-      patchToLines(rows + x * s.strideWidth * pixel, patch, count, patches + (i * outWidth + x) * count);
-  });
+  // Of outputs [begin, end) of image i.
+  auto makePatches = [&](int64_t i, int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end; ++at) {
+      const int64_t row = i * height + at / outWidth * s.strideHeight;
+      patchToLines(reinterpret_cast<const std::byte*>(copy + row * rowLines) + at % outWidth * s.strideWidth * pixel,
+                   patch, count, patches + i * image + at * count);
+    }
+  };
   std::vector<int64_t> steps;
   for (int64_t line = 0; line < count; ++line) steps.push_back(line);
   // A patch is a row of lines, so that all outputs may be one row.
@@ -552,14 +593,23 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
   const Bands bands = bandsOf(s);
   const PackedWeights weights = firstWeights(s, storage);
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), lineSpeed());
+  // The thread that multiplies patches makes them, unless several do.
+  if (grid.panelPieces > 1)
+    parallelFor(images * outHeight, images * image < 1024 ? 1 : threads, [&](int64_t i) {
+      makePatches(i / outHeight, i % outHeight * outWidth, (i % outHeight + 1) * outWidth);
+    });
+  auto patchesOf = [&](int64_t i, int64_t, Piece range) {
+    const RowTile &first = tiles[static_cast<size_t>(range.begin)], &last = tiles[static_cast<size_t>(range.end - 1)];
+    makePatches(i, first.a / count, last.a / count + last.rows);
+  };
   auto productAt = [&](int64_t i, int64_t band) {
     Product p = shared;
-    p.inputScale = types[static_cast<size_t>(i)].scale();
+    readAs(p, types[static_cast<size_t>(i)]);
     readFrom(p, patches + i * image);
     enterUnit(bands, p, weights, packed, output, i, band);
     return p;
   };
-  runGrid(s, images, bands, tiles, grid, threads, productAt, kPrepared);
+  runGrid(images, bands, tiles, grid, threads, productAt, patchesOf);
 }
 
 template <class T>
@@ -587,7 +637,7 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
     return p;
   };
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), 1);
-  runGrid(s, images, bands, tiles, grid, threads, productAt, kPrepared);
+  runGrid(images, bands, tiles, grid, threads, productAt, kPrepared);
 }
 
 void firstRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
@@ -596,9 +646,8 @@ void firstRun(const ConvShape& s, const float* input, const void* packed, Weight
   const bool lines = areLines(s, storage);
   const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
-    const int64_t out = blockedSize(n, s.outChannels, s.outHeight() * s.outWidth());
-    Epilogue e = epilogue;
-    if (e.residual) e.residual += out;
+    const int64_t out = outputStart(s, n, epilogue);
+    const Epilogue e = epilogueFrom(s, n, epilogue);
     auto run = [&](auto&& images, auto* copy) {
       images(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inHeight * s.inWidth, packed, storage,
              output + out, e, copy, threads);
@@ -619,6 +668,8 @@ const ConvTactic kDirectConv = {"direct",
                                 ActivationLayout::Blocked,
                                 true,
                                 areLines,
+                                takesLines,
+                                makesLines,
                                 directAccepts,
                                 directCost,
                                 directPackedBytes,
@@ -630,6 +681,8 @@ const ConvTactic kFirstLayerConv = {"first_layer",
                                     ActivationLayout::Blocked,
                                     true,
                                     areLines,
+                                    nullptr,
+                                    makesLines,
                                     firstAccepts,
                                     firstCost,
                                     firstPackedBytes,

@@ -2,6 +2,8 @@
 // activation(product + bias + residual).
 #pragma once
 
+#include "runtime/kernels/layout.h"
+
 #include <cstdint>
 #include <limits>
 
@@ -22,6 +24,8 @@ struct Epilogue {
   // rounded(sum * factor) within [alpha, beta] (requantize.h); there is neither residual nor activation.
   const float* factors = nullptr;
   const int32_t* integerBias = nullptr;  // of products of integers, in the place of bias; in full blocks
+  // Of blocked results and what is added to them. If they are not floats, neither are factors there.
+  ElementType resultType = {}, residualType = {};
 };
 
 // Those that are two instructions on registers.

@@ -144,6 +144,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   p.a = isBlockedAsItIs(m, b) ? a : blocked;
   if (b.storage == WeightStorage::Integers) p.integers = reinterpret_cast<int16_t*>(blocked);
   if (!rowScales.empty()) p.rowScales = rowScales.data();
+  p.inputZero = LineType::ofLargest(0).zero();
   if (lines) p.lines = reinterpret_cast<const CacheLine*>(blocked);
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / unit));
   for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * (lines ? 1 : kBlock);

@@ -1,7 +1,6 @@
 #include "runtime/kernels/lanes.h"
 
 #include "runtime/call/thread_pool.h"
-#include "runtime/kernels/column_extremes.h"
 #include "runtime/kernels/reductions.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Blocked activations: [N][C / 16][H][W][16]. Lanes past the last channel hold anything: no kernel lets them through.
+// Those of lines: [N][C / channels of a line][H][W][a line].
 #pragma once
 
 #include "runtime/kernels/simd.h"
@@ -7,10 +8,24 @@
 
 namespace tscompile {
 
-inline int64_t channelBlocks(int64_t channels) { return (channels + kBlock - 1) / kBlock; }
-// Floats of a blocked activation; `area` is H * W.
-inline int64_t blockedSize(int64_t batch, int64_t channels, int64_t area) {
-  return batch * channelBlocks(channels) * area * kBlock;
+// What the elements of blocked activations are. A pixel's block has 64 bytes whatever they are, so that distances do
+// not depend on it.
+struct ElementType {
+  // BF16 and Byte: on processors alone that multiply lines of them (line_product.h). Lanes of channels that are not
+  // there are finite.
+  enum class Kind : uint8_t { F32, BF16, Byte } kind = Kind::F32;
+  float scale = 1, zero = 0;  // of Byte: b stands for (b - zero) * scale
+
+  bool isLines() const { return kind != Kind::F32; }
+  // Channels of a block.
+  int64_t channels() const { return kind == Kind::F32 ? 16 : kind == Kind::BF16 ? 32 : 64; }
+  bool operator==(const ElementType&) const = default;
+};
+
+inline int64_t channelBlocks(int64_t channels, int64_t unit = kBlock) { return (channels + unit - 1) / unit; }
+// Of so many floats a blocked activation takes the memory; `area` is H * W.
+inline int64_t blockedSize(int64_t batch, int64_t channels, int64_t area, const ElementType& type = {}) {
+  return batch * channelBlocks(channels, type.channels()) * area * kBlock;
 }
 
 // [N][C][area] -> blocked, with zeros past the last channel, and back.

@@ -115,6 +115,36 @@ void copyPatch(const std::byte* from, const LinePatch& patch, int64_t lines, Cac
   for (; out < end; out += kLine) write(_mm512_setzero_si512(), out);
 }
 
+// Sixteen rows of sixteen words: rows of four words from one row become columns, then of eight, then of sixteen.
+void transposeWords(__m512i (&rows)[kBlock]) {
+  __m512i pairs[kBlock];
+#pragma GCC unroll 8
+  for (int i = 0; i < kBlock; i += 2) {
+    pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+    pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kBlock; i += 4) {
+    rows[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+    rows[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+    rows[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512i low = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0x88),
+                  high = _mm512_shuffle_i32x4(rows[i], rows[i + 4], 0xdd);
+    const __m512i behind = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0x88),
+                  above = _mm512_shuffle_i32x4(rows[i + 8], rows[i + 12], 0xdd);
+    pairs[i] = _mm512_shuffle_i32x4(low, behind, 0x88);
+    pairs[i + 8] = _mm512_shuffle_i32x4(low, behind, 0xdd);
+    pairs[i + 4] = _mm512_shuffle_i32x4(high, above, 0x88);
+    pairs[i + 12] = _mm512_shuffle_i32x4(high, above, 0xdd);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kBlock; ++i) rows[i] = pairs[i];
+}
+
 // ---- dot products of vectors ----
 
 // Of the first kRows rows of a tile and panels that are `distance` bytes apart.
@@ -263,10 +293,10 @@ struct FloatSums {
   explicit FloatSums(const Product&, const RowTile&, int64_t) {}
   __m512 operator()(const float* sums, int, __m512 bias) const { return _mm512_add_ps(_mm512_load_ps(sums), bias); }
 };
-// Of rows that are bytes raised by 128, each row and column with a scale of its own.
+// Of rows that are bytes, raised by the one that stands for 0; each row and column with a scale of its own.
 struct ScaledSums {
   ScaledSums(const Product& p, const RowTile& tile, int64_t panel)
-      : raised(_mm512_slli_epi32(_mm512_loadu_si512(p.sums + panel * kBlock), 7)),
+      : raised(_mm512_mullo_epi32(_mm512_loadu_si512(p.sums + panel * kBlock), _mm512_set1_epi32(p.inputZero))),
         scales(_mm512_loadu_ps(p.scales + panel * kBlock)),
         rows(p.rowScales ? p.rowScales + tile.c / p.cRow : nullptr),
         all(p.inputScale) {}
@@ -280,26 +310,116 @@ struct ScaledSums {
   float all;
 };
 
-template <class Value>
-void finishFloats(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+// The sixteen columns of a panel in blocked rows: all of a block, or a part of a line.
+class Columns {
+ public:
+  using Kind = ElementType::Kind;
+  Columns(const Product& p, const RowTile& tile, int64_t panel, const float* first, const ElementType& type)
+      : part_(panel % (type.channels() / kBlock)),
+        row_(p.cRow),
+        at_(first + tile.c + panel / (type.channels() / kBlock) * p.cPanel),
+        scale_(_mm512_set1_ps(type.kind == Kind::Byte ? type.scale : 1)),
+        inverse_(_mm512_set1_ps(type.kind == Kind::Byte ? 1 / type.scale : 1)),
+        zero_(_mm512_set1_ps(type.zero)) {}
+
+  template <Kind kKind>
+  __m512 load(int r, __mmask16 mask) const {
+    const float* row = at_ + r * row_;
+    if constexpr (kKind == Kind::F32) {
+      return _mm512_maskz_loadu_ps(mask, row);
+    } else if constexpr (kKind == Kind::BF16) {
+      const __m256i brains = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row) + part_);
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(brains), 16));
+    } else {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row) + part_);
+      return _mm512_mul_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), zero_), scale_);
+    }
+  }
+
+  // Of lines, lanes that are not in the mask become zeros.
+  template <Kind kKind>
+  void store(int r, __mmask16 mask, __m512 v) const {
+    auto* row = const_cast<float*>(at_) + r * row_;
+    if constexpr (kKind == Kind::F32) {
+      _mm512_mask_storeu_ps(row, mask, v);
+    } else if constexpr (kKind == Kind::BF16) {
+      const __m256bh brains = _mm512_maskz_cvtneps_pbh(mask, v);
+      __builtin_memcpy(reinterpret_cast<__m256i*>(row) + part_, &brains, sizeof(brains));
+    } else {
+      // The number comes first, so that a NaN is none.
+      const __m512 byte = _mm512_max_ps(_mm512_fmadd_ps(v, inverse_, zero_), _mm512_setzero_ps());
+      _mm_storeu_si128(
+          reinterpret_cast<__m128i*>(row) + part_,
+          _mm512_maskz_cvtusepi32_epi8(mask, _mm512_cvtps_epi32(_mm512_min_ps(byte, _mm512_set1_ps(255)))));
+    }
+  }
+
+  // The rest of a line whose last panel this is, which nobody else writes.
+  void fillLines(int rows) const {
+    const __mmask16 behind = static_cast<__mmask16>(0xffff << (part_ + 1) * kPartsOfBrains);
+    for (int r = 0; r < rows; ++r)
+      _mm512_mask_storeu_epi32(const_cast<float*>(at_) + r * row_, behind, _mm512_setzero_si512());
+  }
+
+ private:
+  static constexpr int kPartsOfBrains = 8;  // words of a panel
+  int64_t part_, row_;
+  const float* at_;
+  __m512 scale_, inverse_, zero_;
+};
+
+// `tile`'s sums, all that the epilogue does but for activations that are no clamp, to results of a kind.
+template <class Value, ElementType::Kind kKind>
+void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
+  using Kind = ElementType::Kind;
   const Epilogue& e = p.epilogue;
   const Value value(p, tile, panel);
   const int64_t column = panel * kBlock;
-  const int64_t lanes = p.paddedColumns ? kBlock : std::min<int64_t>(kBlock, p.columns - column);
+  const bool whole = p.paddedColumns && kKind == Kind::F32;
+  const int64_t lanes = whole ? kBlock : std::min<int64_t>(kBlock, p.columns - column);
   const __mmask16 mask = lanesOf(lanes);
-  float* c = p.c + tile.c + panel * p.cPanel;
-  const float* residual = e.residual ? e.residual + tile.c + panel * p.cPanel : nullptr;
+  const Columns results(p, tile, panel, p.c, e.resultType), residual(p, tile, panel, e.residual, e.residualType);
   const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(mask, e.bias + column) : _mm512_setzero_ps();
-  const bool clamps = isClamp(e.activation);
+  const bool clamps = isClamp(e.activation), activates = e.activation != Activation::None && !clamps;
   const __m512 low = _mm512_set1_ps(clampLow(e)), high = _mm512_set1_ps(clampHigh(e));
   for (int r = 0; r < tile.rows; ++r) {
     __m512 v = value(sums.values + r * kBlock, r, bias);
-    if (residual) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + r * p.cRow));
+    if (e.residual) {
+      const Kind added = e.residualType.kind;
+      v = _mm512_add_ps(v, added == Kind::F32    ? residual.load<Kind::F32>(r, mask)
+                           : added == Kind::BF16 ? residual.load<Kind::BF16>(r, mask)
+                                                 : residual.load<Kind::Byte>(r, mask));
+    }
     // The number comes second, so that a NaN stays one.
     if (clamps) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
-    _mm512_mask_storeu_ps(c + r * p.cRow, mask, v);
+    if (kKind != Kind::F32 && activates)
+      _mm512_store_ps(sums.values + r * kBlock, v);
+    else
+      results.store<kKind>(r, mask, v);
   }
-  if (e.factors || (e.activation != Activation::None && !clamps)) finishRows(p, c, tile.rows, panel, lanes);
+  if constexpr (kKind == Kind::F32) {
+    if (e.factors || activates) finishRows(p, p.c + tile.c + panel * p.cPanel, tile.rows, panel, lanes);
+  } else {
+    if (activates) {
+      Product inPlace = p;
+      inPlace.cRow = kBlock;
+      finishRows(inPlace, sums.values, tile.rows, panel, lanes);
+      for (int r = 0; r < tile.rows; ++r) results.store<kKind>(r, mask, _mm512_load_ps(sums.values + r * kBlock));
+    }
+    if (kKind == Kind::BF16 && column + kBlock >= p.columns) results.fillLines(tile.rows);
+  }
+}
+
+template <class Value>
+void finishRounded(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
+  switch (p.epilogue.resultType.kind) {
+    case ElementType::Kind::F32:
+      return finishFloats<Value, ElementType::Kind::F32>(p, tile, panel, sums);
+    case ElementType::Kind::BF16:
+      return finishFloats<Value, ElementType::Kind::BF16>(p, tile, panel, sums);
+    case ElementType::Kind::Byte:
+      return finishFloats<Value, ElementType::Kind::Byte>(p, tile, panel, sums);
+  }
 }
 
 void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
@@ -323,13 +443,13 @@ void finishIntegers(const Product& p, const RowTile& tile, int64_t panel, const 
 }
 
 template <bool kBytes>
-void finish(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+void finish(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
   if constexpr (!kBytes)
-    finishFloats<FloatSums>(p, tile, panel, sums);
+    finishRounded<FloatSums>(p, tile, panel, sums);
   else if (p.storage == WeightStorage::Bytes)
     finishIntegers(p, tile, panel, sums);
   else
-    finishFloats<ScaledSums>(p, tile, panel, sums);
+    finishRounded<ScaledSums>(p, tile, panel, sums);
 }
 
 // A chunk of the steps of two panels stays in the first level of cache while some tiles are multiplied by it.
@@ -415,6 +535,26 @@ void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64
   make(from, pixels, pixelStride, channels, blockStride, type, to);
 }
 
+void columnsToStep(const CacheLine* columns, int64_t distance, int64_t count, CacheLine* to) {
+  __m512i rows[kBlock];
+  for (int64_t i = 0; i < kBlock; ++i)
+    rows[i] = i < count ? _mm512_loadu_si512(columns + i * distance) : _mm512_setzero_si512();
+  transposeWords(rows);
+  for (int64_t i = 0; i < kBlock; ++i) _mm512_storeu_si512(to + i, rows[i]);
+}
+
+void rowsToStep(const float* rows, int64_t distance, int64_t count, int64_t columns, CacheLine* to) {
+  alignas(64) static constexpr uint16_t kTurns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const __mmask16 mask = lanesOf(columns);
+  auto row = [&](int64_t i) {
+    return i < count ? _mm512_maskz_loadu_ps(mask, rows + i * distance) : _mm512_setzero_ps();
+  };
+  for (int64_t i = 0; i < kBlock; ++i)
+    _mm512_storeu_si512(to + i,
+                        _mm512_permutexvar_epi16(_mm512_load_si512(kTurns), brainLine(row(2 * i), row(2 * i + 1))));
+}
+
 void patchToLines(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to) {
   copyPatch(from, patch, lines, to);
 }
@@ -457,6 +597,8 @@ int maxLineRows() { return 1; }
 float largestOf(const float*, int64_t, int64_t, int64_t) { return 0; }
 void patchToLines(const std::byte*, const LinePatch&, int64_t, CacheLine*) {}
 void toLines(const float*, int64_t, const LineType&, CacheLine*, int64_t) {}
+void columnsToStep(const CacheLine*, int64_t, int64_t, CacheLine*) {}
+void rowsToStep(const float*, int64_t, int64_t, int64_t, CacheLine*) {}
 void pixelsToLines(const float*, int64_t, int64_t, int64_t, int64_t, const LineType&, CacheLine*) {}
 void runLineTiles(const Product&, const RowTile*, int64_t, int64_t, int64_t, int64_t) {}
 
@@ -469,6 +611,10 @@ namespace tscompile {
 LineType LineType::ofLargest(float largest) {
   constexpr float kMost = 127, kTiny = 1e-30f;
   return {WeightStorage::I8, -128, largest > kTiny ? kMost / largest : std::isnan(largest) ? NAN : 0};
+}
+LineType LineType::of(const ElementType& type) {
+  if (type.kind == ElementType::Kind::BF16) return {WeightStorage::BF16};
+  return {WeightStorage::I8, -type.zero, 1 / type.scale};
 }
 float LineType::scale() const { return factor == 0 ? 0 : 1 / factor; }
 

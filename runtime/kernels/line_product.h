@@ -22,7 +22,10 @@ struct LineType {
 
   // For I8 inputs of at most this magnitude; if there is none, because one is infinite or NaN, products are NaN.
   static LineType ofLargest(float largest);
-  float scale() const;  // 1 / factor, or NaN
+  // For products of inputs of this type, BF16 or Byte.
+  static LineType of(const ElementType& type);
+  float scale() const;                                           // 1 / factor, or NaN
+  int32_t zero() const { return static_cast<int32_t>(-least); }  // the byte that stands for 0
 
   CacheLine zeros() const;  // each stands for 0
 };
@@ -45,6 +48,11 @@ void toLines(const float* from, int64_t count, const LineType& type, CacheLine* 
 // them, in blocks of 16 that lie `blockStride` floats apart. What fills up the lines is finite.
 void pixelsToLines(const float* from, int64_t pixels, int64_t pixelStride, int64_t channels, int64_t blockStride,
                    const LineType& type, CacheLine* to);
+
+// Of B in bf16, a step of a panel: sixteen columns that are lines themselves, `distance` lines apart, of which `count`
+// are there; or up to 32 rows of up to sixteen floats. Zeros fill it up.
+void columnsToStep(const CacheLine* columns, int64_t distance, int64_t count, CacheLine* to);
+void rowsToStep(const float* rows, int64_t distance, int64_t count, int64_t columns, CacheLine* to);
 
 // Pieces of memory that are to be one row of lines: `rows` times `columns` pieces of `bytes` each.
 struct LinePatch {

@@ -234,6 +234,11 @@ void PointwiseProgram::output(int value, PointwiseType type) {
   assignSlots();
 }
 
+void PointwiseProgram::retype(int input, PointwiseType type) {
+  for (Value& v : values_)
+    if (v.kind == Value::Kind::Input && v.index == input) v.type = type;
+}
+
 // Inputs and constants keep their buffers, since some are filled once; a step takes the buffer of an operand that it is
 // the last to read.
 void PointwiseProgram::assignSlots() {

@@ -23,6 +23,9 @@ class PointwiseProgram {
   int input(PointwiseType type = PointwiseType::F32);
   int constant(float value);
   int step(PointwiseOp op, int a, int b = -1, int c = -1, float alpha = 0, float beta = 0);
+  // Of the input and output of that number, another type in memory.
+  void retype(int input, PointwiseType type);
+  void retypeOutput(PointwiseType type) { outputs_[0].type = type; }
   // After all steps.
   void output(int value, PointwiseType type = PointwiseType::F32);
 

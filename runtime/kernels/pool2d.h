@@ -1,6 +1,7 @@
 // 2-d pooling in f32, plain or blocked activations (layout.h); the output has the input's layout.
 #pragma once
 
+#include "runtime/call/function_ref.h"
 #include "runtime/kernels/conv.h"
 
 #include <cstdint>
@@ -23,5 +24,27 @@ void averagePool2d(const PoolShape&, ActivationLayout, bool countPadding, int64_
 // The mean over `area` = H * W of each channel; output [N][C], plain, whatever the layout of the input.
 void globalAveragePool(int64_t batch, int64_t channels, int64_t area, ActivationLayout, const float* input,
                        float* output, int threads);
+
+// ---- windows over activations of lines (layout.h), computed in f32 ----
+
+// A line's channels as vectors of 16 floats hold them: channel j * vectors + i is lane j of vector i. Rows of a
+// depthwise convolution's weights come so.
+int64_t placeInVectors(int64_t channel, const ElementType& type);
+
+// One channel a group, from lines to lines of one kind. weights(plane, to) gives [kernel positions][channels of a line]
+// for the plane of channels, in the order of vectors.
+void depthwiseOfLines(const ConvShape& s, const float* input, FunctionRef<void(int64_t plane, float* to)> weights,
+                      float* output, const Epilogue& epilogue, int threads);
+
+// As in pool2d.h, from lines to lines of the same type.
+void maxPoolOfLines(const PoolShape& s, const ElementType& type, const float* input, float* output, int threads);
+void averagePoolOfLines(const PoolShape& s, const ElementType& type, bool countPadding, int64_t divisor,
+                        const float* input, float* output, int threads);
+// To floats, [N][C].
+void globalAveragePoolOfLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type,
+                              const float* input, float* output, int threads);
+// To floats, [N][C][area].
+void fromLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* lines, float* plain,
+               int threads);
 
 }  // namespace tscompile

@@ -51,8 +51,9 @@ struct Product {
   const int32_t* sums;     // I8, lines: of the weights of a column, in full panels
   const float* rowScales;  // I8, lines: one a row of row-major results; null: inputScale is that of all
   float inputScale;
-  int64_t columns;  // bias and row-major results have so many; lanes past them are undefined in A's B
-  float* c;
+  int32_t inputZero;     // I8, lines: the byte that stands for 0
+  int64_t columns;       // bias and row-major results have so many; lanes past them are undefined in A's B
+  float* c;              // or lines, of which each panel has a part
   int64_t cRow, cPanel;  // floats
   bool paddedColumns;    // results may be written up to a full panel
   Epilogue epilogue;

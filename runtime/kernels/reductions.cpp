@@ -2,7 +2,6 @@
 #include "runtime/kernels/reductions.h"
 
 #include "runtime/call/thread_pool.h"
-#include "runtime/kernels/column_extremes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,4 +11,9 @@ enum class RowReduction : uint8_t { Sum, Max, Min };
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads);
 
+// Of `width` columns of `count` rows, which are `stride` apart: the largest or smallest value and its row, the first of
+// several; NaN wins, the first.
+void extremesOfColumns(bool isLargest, const float* rows, int64_t stride, int64_t count, int64_t width, float* values,
+                       int32_t* places);
+
 }  // namespace tscompile

@@ -7,12 +7,14 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/network/poison.h"
 #include "runtime/interpreter/program.h"
+#include "runtime/kernels/line_product.h"
 #include "runtime/registry.h"
 #include "tests/support/op_cases.h"
 #include "tests/support/random_graph.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tscompile::test {
@@ -21,16 +23,17 @@ namespace {
 // How an input comes to an operator. All but the first are computed in the engine.
 enum class Layout : uint8_t {
   Given,
-  Computed,    // by an element-wise layer
-  Transposed,  // seen through strides
-  Part,        // of a tensor that was joined, behind others
-  Column,      // of such a tensor, between others
-  Expanded,    // its first part, repeated
-  Blocked,     // made by a convolution, perhaps in blocks of channels
-  BlockedView  // another view of what a convolution has made
+  Computed,     // by an element-wise layer
+  Transposed,   // seen through strides
+  Part,         // of a tensor that was joined, behind others
+  Column,       // of such a tensor, between others
+  Expanded,     // its first part, repeated
+  Blocked,      // made by a convolution, perhaps in blocks of channels
+  BlockedView,  // another view of what a convolution has made
+  Lines         // made by a convolution of whole channels, in engines of bf16 perhaps as lines
 };
-constexpr const char* kLayoutNames[] = {"given",  "computed", "transposed", "part",
-                                        "column", "expanded", "blocked",    "view of blocked"};
+constexpr const char* kLayoutNames[] = {"given",    "computed", "transposed",      "part", "column",
+                                        "expanded", "blocked",  "view of blocked", "lines"};
 
 // Writes the calls that bring an input into a layout.
 class Wrapper {
@@ -44,9 +47,9 @@ class Wrapper {
     const bool isFloat = given_.dtype() == DType::Float32, some = given_.numel() > 0;
     if (layout == Layout::Given) return true;
     if (layout == Layout::Computed && !isFloat) return false;
-    if ((layout == Layout::Blocked || layout == Layout::BlockedView) && (!isFloat || !some || given_.numel() > 512))
-      return false;
-    if (layout == Layout::Blocked ? rank < 2 || rank > 5 : rank < 1) return false;
+    const bool isBlocked = layout == Layout::Blocked || layout == Layout::Lines;
+    if ((isBlocked || layout == Layout::BlockedView) && (!isFloat || !some || given_.numel() > 512)) return false;
+    if (isBlocked ? rank < 2 || rank > 5 : rank < 1) return false;
     if (layout == Layout::Transposed && rank < 2) return false;
     Value* placeholder = b_.constant(0);
     input_->replaceAllUsesWith(placeholder);
@@ -82,6 +85,9 @@ class Wrapper {
       case Layout::Blocked:
         return convolution(x, static_cast<size_t>(std::max(1, given_.rank() - 2)),
                            given_.size(given_.rank() == 2 ? 0 : 1));
+      case Layout::Lines:
+        return convolution(x, static_cast<size_t>(std::max(1, given_.rank() - 2)),
+                           given_.size(given_.rank() == 2 ? 0 : 1), true);
       default: {
         Value* flat = call("aten::reshape", {x, list(Dims{1, given_.numel(), 1, 1})});
         return call("aten::view", {convolution(flat, 2, given_.numel()), list(Dims(given_.sizes()))});
@@ -96,16 +102,17 @@ class Wrapper {
     return call("aten::slice", {joined, number(dim), number(size), number(2 * size), number(1)});
   }
 
-  // Each channel times one.
-  Value* convolution(Value* x, size_t dims, int64_t channels) {
+  // Each channel times one; `whole`: plus the others times zero.
+  Value* convolution(Value* x, size_t dims, int64_t channels, bool whole = false) {
     static constexpr const char* kNames[] = {"aten::conv1d", "aten::conv2d", "aten::conv3d"};
     Dims sizes(dims + 2, 1);
     sizes[0] = channels;
-    Tensor ones = Tensor::empty(DType::Float32, sizes);
-    std::fill_n(ones.data<float>(), ones.numel(), 1.0f);
+    if (whole) sizes[1] = channels;
+    Tensor ones = Tensor::zeros(DType::Float32, sizes);
+    for (int64_t c = 0; c < channels; ++c) ones.data<float>()[whole ? c * channels + c : c] = 1;
     ones.storage()->makeReadOnly();
     Value *one = list(Dims(dims, 1)), *zero = list(Dims(dims, 0));
-    return call(kNames[dims - 1], {x, b_.constant(IValue(ones)), none(), one, zero, one, number(channels)});
+    return call(kNames[dims - 1], {x, b_.constant(IValue(ones)), none(), one, zero, one, number(whole ? 1 : channels)});
   }
 
   Builder b_;
@@ -114,14 +121,14 @@ class Wrapper {
 };
 
 // Equal up to rounding, relative to the largest magnitude; dtypes that are not f32 up to theirs.
-std::string difference(const IValue& got, const IValue& want) {
+std::string difference(const IValue& got, const IValue& want, double least = 2e-5) {
   if (got.tag() != want.tag()) return "another kind of value";
   if (got.isList() || got.isTuple()) {
     const auto& g = got.isList() ? got.toList().items : got.toTuple().items;
     const auto& w = want.isList() ? want.toList().items : want.toTuple().items;
     if (g.size() != w.size()) return "another length";
     for (size_t i = 0; i < g.size(); ++i)
-      if (std::string wrong = difference(g[i], w[i]); !wrong.empty()) return wrong;
+      if (std::string wrong = difference(g[i], w[i], least); !wrong.empty()) return wrong;
     return "";
   }
   if (!got.isTensor())
@@ -131,7 +138,9 @@ std::string difference(const IValue& got, const IValue& want) {
   if (!g.defined()) return "";
   if (g.dtype() != w.dtype() || dimsText(g.sizes()) != dimsText(w.sizes()))
     return valueToText(got) + ", expected " + valueToText(want);
-  const double tolerance = g.dtype() == DType::BFloat16 ? 2e-2 : g.dtype() == DType::Float16 ? 2e-3 : 2e-5;
+  const double tolerance = g.dtype() == DType::BFloat16  ? 2e-2
+                           : g.dtype() == DType::Float16 ? std::max(least, 2e-3)
+                                                         : least;
   auto finite = [](std::complex<double> c) { return std::isfinite(c.real()) && std::isfinite(c.imag()); };
   double largest = 1;
   for (int64_t i = 0; i < w.numel(); ++i)
@@ -147,16 +156,17 @@ std::string difference(const IValue& got, const IValue& want) {
   return "";
 }
 
-size_t compared = 0, native = 0;
+size_t compared = 0, native = 0, rounded = 0;  // rounded: engines with activations that are lines
 
-void compare(const Graph& graph, const std::vector<IValue>& inputs, const std::string& where) {
+void compare(const Graph& graph, const std::vector<IValue>& inputs, const std::string& where,
+             DType precision = DType::Float32) {
   Diagnostics d;
   Result<std::shared_ptr<const Program>> program = Program::compile(graph, allOps(), {}, d);
   if (!program) return;
   Result<std::vector<IValue>> want = (*program)->run(inputs, {}, d);
   if (!want) return;
   std::optional<Refusal> refusal;
-  std::shared_ptr<Engine> engine = Engine::make(graph, allOps(), {}, {}, refusal);
+  std::shared_ptr<Engine> engine = Engine::make(graph, allOps(), {}, {.precision = precision}, refusal);
   if (!engine) return;
   RunOptions options;
   RunContext context(options);
@@ -168,7 +178,11 @@ void compare(const Graph& graph, const std::vector<IValue>& inputs, const std::s
   ASSERT_TRUE(engine->run(inputs, got, context)) << where << graphText(graph);
   ++compared;
   for (const auto& layer : plan->network().layers) native += layer->isNative();
-  for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(difference(got[i], (*want)[i]), "") << where << graphText(graph);
+  const auto& tensors = plan->network().tensors;
+  rounded += std::any_of(tensors.begin(), tensors.end(), [](const NetTensor& t) { return t.elements.isLines(); });
+  const double least = precision == DType::Float32 ? 2e-5 : 2e-2;
+  for (size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(difference(got[i], (*want)[i], least), "") << where << graphText(graph);
 }
 
 // Results that nobody has written, or that the dice give, cannot be compared; what writes its arguments would do it
@@ -192,7 +206,7 @@ void walk(const Case& c, const Row& row) {
   for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i]->type()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
-    for (size_t layout = 0; layout < std::size(kLayoutNames); ++layout)
+    for (size_t layout = 0; layout < static_cast<size_t>(Layout::Lines); ++layout)
       for (bool others : {false, true}) {
         std::unique_ptr<Graph> graph = cloneGraph(*module->graph());
         if (!Wrapper(*graph, graph->inputs()[i], inputs[i].toTensor()).bring(static_cast<Layout>(layout))) continue;
@@ -211,7 +225,45 @@ void walk(const Case& c, const Row& row) {
   }
 }
 
+// Numbers that bf16 has.
+Tensor roundedInput(const Tensor& t) {
+  Tensor out = Tensor::empty(DType::Float32, t.sizes());
+  for (int64_t i = 0; i < t.numel(); ++i)
+    out.data<float>()[i] = static_cast<float>(BFloat16(static_cast<float>(t.complex(i).real())));
+  return out;
+}
+
+void walkRounded(const Case& c, const Row& row) {
+  Diagnostics d;
+  Result<Module> module = Module::fromText(c.graph, c.name, {}, d);
+  if (!module || !isComparable(*module->graph())) return;
+  std::vector<IValue> inputs;
+  const auto& wanted = module->graph()->inputs();
+  if (wanted.size() != row.inputs.size()) return;
+  for (size_t i = 0; i < row.inputs.size(); ++i) {
+    inputs.push_back(read(row.inputs[i], wanted[i]->type()));
+    if (inputs[i].isTensor() && inputs[i].tensorImpl() && inputs[i].toTensor().dtype() == DType::Float32)
+      inputs[i] = roundedInput(inputs[i].toTensor());
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
+    std::unique_ptr<Graph> graph = cloneGraph(*module->graph());
+    if (!Wrapper(*graph, graph->inputs()[i], inputs[i].toTensor()).bring(Layout::Lines)) continue;
+    compare(*graph, inputs, c.file + ":" + std::to_string(row.line) + ", input " + std::to_string(i) + " lines\n",
+            DType::BFloat16);
+  }
+}
+
 }  // namespace
+
+TEST(Layouts, EveryOperatorTakesLinesOfBrains) {
+  for (const std::string& file : allCaseFiles())
+    for (const Case& c : readCases(file))
+      for (const Row& row : c.rows)
+        if (row.error.empty()) walkRounded(c, row);
+  EXPECT_GT(compared, 1000u);
+  if (hasLineProducts(WeightStorage::BF16)) EXPECT_GT(rounded, 50u);
+}
 
 TEST(Layouts, EveryOperatorTakesEveryLayout) {
   for (const std::string& file : allCaseFiles())

@@ -11,6 +11,7 @@
 #include "tools/options/option_parts.h"
 #include "tools/session/process.h"
 #include "tools/tasks/bound_inputs.h"
+#include "tools/tasks/calibrate.h"
 #include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
 #include "tools/tasks/partitioning.h"
@@ -135,6 +136,7 @@ static int runCompile(const Options& options, Session& session) {
   if (command.spec.refittable && !command.libraries.empty())
     throw UsageError{"--refittable goes without --custom-torch-ops: the file would not know the library again"};
   CompileSpec spec = compileSpecOf(command, session.common.limits);
+  const std::shared_ptr<Calibration> calibration = calibrationOf(spec);
   Summary summary;
   summary.path = command.output;
   spec.onPartition = [&](const Prepared& prepared, const Partition& p) {
@@ -153,6 +155,10 @@ static int runCompile(const Options& options, Session& session) {
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
   cost.noteLoaded();
+  if (calibration) {
+    session.progress.step("calibrating");
+    if (!calibrate(*module, calibration, spec, session)) return session.finish();
+  }
   session.progress.step("cutting the graph");
   Result<Module> compiled = command.oneEngine ? module->convertToEngine(spec, session.diagnostics)
                                               : module->compiled(spec, session.diagnostics);
@@ -196,6 +202,8 @@ OptionSpecs compileOptions() {
                      settingOption("rewrite"),
                      settingOption("precision"),
                      enablePrecisionOption(),
+                     calibrateOption(),
+                     calibrationOption(),
                      settingOption("tactics"),
                      {"--timing-cache", "FILE",
                       "what earlier measurements have found, which comes first; new ones are added to it",

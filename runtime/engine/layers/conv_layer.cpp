@@ -18,8 +18,27 @@ constexpr int64_t kParallelFloats = 64 << 10;  // copies of less are done by one
 }  // namespace
 
 void ConvLayer::run(Frame& frame) const {
-  tactic_->run(shape_, frame.data<float>(inputs[0]), packed_.raw(), storage_, frame.data<float>(outputs[0]),
-               epilogueOf(frame), frame.workspace(), frame.threads());
+  Epilogue epilogue = epilogueOf(frame);
+  epilogue.resultType = result_;
+  epilogue.residualType = residual_;
+  tactic_->run(shape_, frame.blocks(inputs[0]), packed_.raw(), storage_, frame.blocks(outputs[0]), epilogue,
+               frame.workspace(), frame.threads());
+}
+
+bool ConvLayer::takesLines(const Network&, const ProductPrecision& precision, TensorId tensor,
+                           ElementType::Kind kind) const {
+  if (holdsIntegers() || factors.defined()) return false;
+  const WeightStorage storage = kernelStorage(precision.weights);
+  const bool makes = tactic_->makesLines && tactic_->makesLines(shape_, storage, kind);
+  const bool reads = tensor == inputs[0], adds = residual != kNoResidual && tensor == inputs[residual];
+  return (!reads || (tactic_->takesLines && tactic_->takesLines(shape_, storage, kind))) &&
+         (!(adds || tensor == outputs[0]) || makes);
+}
+
+void ConvLayer::settle(const Network& network) {
+  shape_.input = network[inputs[0]].elements;
+  result_ = network[outputs[0]].elements;
+  if (residual != kNoResidual) residual_ = network[inputs[residual]].elements;
 }
 
 Tensor ConvLayer::scaled() const {

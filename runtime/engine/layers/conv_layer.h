@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/engine/layers/integer_weights.h"
+#include "runtime/engine/layers/line_layer.h"
 #include "runtime/engine/layers/product_layer.h"
 #include "runtime/kernels/conv.h"
 
@@ -17,7 +18,7 @@ struct WeightForm {
   std::function<Tensor(const Tensor&)> make;  // [outChannels][inChannels / groups][kernelHeight][kernelWidth]; or none
 };
 
-class ConvLayer : public ProductLayer, public IntegerWeights {
+class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
  public:
   ConvLayer(const Node* node, const ConvShape& shape, Tensor weight, WeightForm form = {})
       : ProductLayer(node), shape_(shape), weight_(std::move(weight)), form_(std::move(form)) {}
@@ -37,6 +38,10 @@ class ConvLayer : public ProductLayer, public IntegerWeights {
   void setRoundsInputs(bool rounds) { shape_.roundsInputs = rounds; }
   const ConvTactic& tactic() const { return *tactic_; }
   void prepare(WeightStore& store, const ProductPrecision& precision) override;
+  bool takesLines(const Network& network, const ProductPrecision& precision, TensorId tensor,
+                  ElementType::Kind kind) const override;
+  bool sharesKind(const Network&, TensorId) const override { return tactic_ == &kDepthwiseConv; }
+  void settle(const Network& network) override;
 
  private:
   WeightStorage kernelStorage(WeightStorage wanted) const {
@@ -46,6 +51,7 @@ class ConvLayer : public ProductLayer, public IntegerWeights {
   Tensor scaled() const;
 
   ConvShape shape_;
+  ElementType result_, residual_;
   Tensor weight_;  // contiguous
   WeightForm form_;
   const ConvTactic* tactic_ = nullptr;

@@ -110,23 +110,40 @@ std::string PointwiseLayer::name() const {
   return isCopy() ? "copy" : steps == 1 ? "pointwise" : "pointwise of " + std::to_string(steps);
 }
 
+bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&, TensorId tensor,
+                                ElementType::Kind kind) const {
+  const NetTensor& t = network[tensor];
+  return blocked && kind == ElementType::Kind::BF16 && t.sizes[1] % ElementType{kind}.channels() == 0 &&
+         t.numel == network[outputs[0]].numel;
+}
+
+void PointwiseLayer::settle(const Network& network) {
+  auto typeOf = [&](TensorId id) {
+    return network[id].elements.kind == ElementType::Kind::BF16 ? PointwiseType::BF16 : PointwiseType::F32;
+  };
+  if (!blocked || typeOf(outputs[0]) != PointwiseType::BF16) return;
+  for (size_t i = 0; i < inputs.size(); ++i) program.retype(static_cast<int>(i), typeOf(inputs[i]));
+  program.retypeOutput(PointwiseType::BF16);
+}
+
 void PointwiseLayer::run(Frame& frame) const {
   const Network& network = frame.network();
   const NetTensor& out = network[outputs[0]];
   Dims dims = out.sizes;
   std::vector<Dims> strides;
+  const int64_t unit = out.elements.channels();
   if (blocked)
-    dims = Dims{out.sizes[0], channelBlocks(out.sizes[1]), out.numel / (out.sizes[0] * out.sizes[1]), kBlock};
+    dims = Dims{out.sizes[0], channelBlocks(out.sizes[1], unit), out.numel / (out.sizes[0] * out.sizes[1]), unit};
   for (TensorId id : inputs) {
     const NetTensor& t = network[id];
     if (!blocked)
       strides.push_back(broadcastStrides(t, dims.size()));
     else if (t.blocked)
-      strides.push_back(t.numel == out.numel ? contiguousStrides(dims) : Dims{dims[1] * kBlock, kBlock, 0, 1});
+      strides.push_back(t.numel == out.numel ? contiguousStrides(dims) : Dims{dims[1] * unit, unit, 0, 1});
     else if (t.numel == 1)
       strides.push_back(Dims{0, 0, 0, 0});
     else
-      strides.push_back(Dims{0, kBlock, 0, 1});
+      strides.push_back(Dims{0, unit, 0, 1});
   }
   std::vector<PointwiseOperand> operands;
   for (size_t i = 0; i < inputs.size(); ++i) operands.push_back({frame.raw(inputs[i]), strides[i]});

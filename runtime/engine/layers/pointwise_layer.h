@@ -1,6 +1,7 @@
 // Element-wise operations: one at first, chains of them once the network is optimised.
 #pragma once
 
+#include "runtime/engine/layers/line_layer.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/pointwise.h"
@@ -9,7 +10,7 @@
 
 namespace tscompile {
 
-class PointwiseLayer : public Layer {
+class PointwiseLayer : public Layer, public LineLayer {
  public:
   using Layer::Layer;
   std::string name() const override;
@@ -25,6 +26,12 @@ class PointwiseLayer : public Layer {
   // The program is over blocked activations (layout.h): inputs have the output's layout, or are constants of one value
   // or of one per channel in whole blocks.
   bool blocked = false;
+  bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor,
+                  ElementType::Kind kind) const override;
+  bool sharesKind(const Network& network, TensorId tensor) const override {
+    return network[tensor].numel == network[outputs[0]].numel;
+  }
+  void settle(const Network& network) override;
 };
 
 // How a loop reads elements of this dtype; nothing if it does not.

@@ -9,7 +9,7 @@ namespace tscompile {
 Epilogue ProductLayer::epilogueOf(const Frame& frame) const {
   Epilogue e;
   e.bias = bias.defined() ? bias.data<float>() : nullptr;
-  e.residual = residual == kNoResidual ? nullptr : frame.data<float>(inputs[residual]);
+  e.residual = residual == kNoResidual ? nullptr : reinterpret_cast<const float*>(frame.raw(inputs[residual]));
   e.activation = activation;
   e.alpha = alpha;
   e.beta = beta;

@@ -96,8 +96,9 @@ void RecurrentLayer::run(Frame& frame) const {
       const int64_t i = layer * directions + way;
       const Direction& d = parts[static_cast<size_t>(i)];
       float* own = gatesOfAll + way * rows * gates();
-      gemm(rows, in, d.packedInput.k, d.packedInput, own, gates(), {.bias = dataOrNull(d.bias)}, products,
-           frame.threads());
+      Epilogue epilogue;
+      epilogue.bias = dataOrNull(d.bias);
+      gemm(rows, in, d.packedInput.k, d.packedInput, own, gates(), epilogue, products, frame.threads());
       RecurrentRun r{};
       r.cell = cell;
       r.steps = steps;

@@ -4,6 +4,7 @@
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/resize_layer.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/pool2d.h"
 #include "runtime/kernels/rows.h"
 
 #include <algorithm>
@@ -107,7 +108,22 @@ std::string Pool2dLayer::name() const {
   return mode == Mode::Max ? "max_pool2d" : mode == Mode::Average ? "avg_pool2d" : "global_avg_pool";
 }
 
+void Pool2dLayer::runOfLines(Frame& frame) const {
+  const float* from = frame.blocks(inputs[0]);
+  float* to = frame.blocks(outputs[0]);
+  switch (mode) {
+    case Mode::Max:
+      return maxPoolOfLines(shape, elements_, from, to, frame.threads());
+    case Mode::Average:
+      return averagePoolOfLines(shape, elements_, countPadding, divisor, from, to, frame.threads());
+    case Mode::Global:
+      return globalAveragePoolOfLines(shape.batch, shape.channels, shape.inHeight * shape.inWidth, elements_, from, to,
+                                      frame.threads());
+  }
+}
+
 void Pool2dLayer::run(Frame& frame) const {
+  if (elements_.isLines()) return runOfLines(frame);
   const float* from = frame.data<float>(inputs[0]);
   auto* to = frame.data<float>(outputs[0]);
   ActivationLayout layout = blocked ? ActivationLayout::Blocked : ActivationLayout::Plain;
@@ -418,6 +434,9 @@ void ReorderLayer::run(Frame& frame) const {
   const NetTensor &from = frame.network()[inputs[0]], &to = frame.network()[outputs[0]];
   const NetTensor& t = from.blocked ? from : to;  // the sizes of the other may be any
   int64_t area = t.numel / (t.sizes[0] * t.sizes[1]);
+  if (from.elements.isLines())
+    return fromLines(t.sizes[0], t.sizes[1], area, from.elements, frame.blocks(inputs[0]),
+                     frame.data<float>(outputs[0]), frame.threads());
   auto* opens = byPixels ? blockedToChannelsLast : fromBlocked;
   auto* reorder = from.blocked ? opens : byPixels ? channelsLastToBlocked : toBlocked;
   reorder(t.sizes[0], t.sizes[1], area, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());

@@ -1,6 +1,7 @@
 // Softmax and normalisation over the last dimension, pooling, joining, changes of layout.
 #pragma once
 
+#include "runtime/engine/layers/line_layer.h"
 #include "runtime/engine/network/convert_call.h"
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/pool2d.h"
@@ -26,7 +27,7 @@ class LayerNormLayer : public Layer {
   double epsilon = 0;
 };
 
-class Pool2dLayer : public Layer {
+class Pool2dLayer : public Layer, public LineLayer {
  public:
   enum class Mode : uint8_t { Max, Average, Global };
   using Layer::Layer;
@@ -37,24 +38,43 @@ class Pool2dLayer : public Layer {
   bool countPadding = true;
   int64_t divisor = 0;
   bool blocked = false;  // the input is, and but for Global the output
+  bool takesLines(const Network&, const ProductPrecision&, TensorId, ElementType::Kind) const override { return true; }
+  bool sharesKind(const Network&, TensorId) const override { return mode != Mode::Global; }
+  bool sharesGrid() const override { return mode != Mode::Global; }
+  void settle(const Network& network) override { elements_ = network[inputs[0]].elements; }
+
+ private:
+  void runOfLines(Frame& frame) const;
+  ElementType elements_;
 };
 
 // Between plain and blocked activations, or those that lie pixel by pixel; which way, the tensors tell.
-class ReorderLayer : public Layer {
+class ReorderLayer : public Layer, public LineLayer {
  public:
   using Layer::Layer;
   std::string name() const override { return "reorder"; }
   void run(Frame& frame) const override;
+  bool takesLines(const Network&, const ProductPrecision&, TensorId tensor, ElementType::Kind) const override {
+    return tensor == inputs[0] && !byPixels;
+  }
+  void settle(const Network&) override {}
   bool byPixels = false;  // what is not blocked is [N][pixels][C]
 };
 
 // Joins contiguous tensors along one dimension, which need not be among theirs (stack). Those that already lie where
 // they belong are left alone.
-class CatLayer : public Layer {
+class CatLayer : public Layer, public LineLayer {
  public:
   CatLayer(const Node* node, int64_t dim) : Layer(node), dim(dim) {}
   std::string name() const override { return "cat"; }
   void run(Frame& frame) const override;
+  bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor,
+                  ElementType::Kind kind) const override {
+    return network[tensor].sizes[1] % ElementType{kind}.channels() == 0;
+  }
+  bool sharesKind(const Network&, TensorId) const override { return true; }
+  bool sharesGrid() const override { return true; }
+  void settle(const Network&) override {}
   // In how many pieces each input is laid into the output.
   int64_t outer(const Network& network) const;
   const int64_t dim;

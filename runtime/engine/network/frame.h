@@ -29,6 +29,8 @@ class Frame {
     const NetTensor& t = network_[id];
     return reinterpret_cast<T*>(bases_[t.buffer]) + t.offset;
   }
+  // Of a blocked activation, whatever its elements are.
+  float* blocks(TensorId id) const { return reinterpret_cast<float*>(raw(id)); }
   std::byte* raw(TensorId id) const {
     const NetTensor& t = network_[id];
     return bases_[t.buffer] + t.offset * static_cast<int64_t>(itemSize(t.dtype));

@@ -82,10 +82,13 @@ MemoryPlan planMemory(const Network& network) {
     starting[first[b]].push_back(b);
     ending[last[b]].push_back(b);
   }
+  auto bytesOf = [&](BufferId b) {
+    return aligned(std::max<size_t>(network.buffers[b].bytes, 1) + network.buffers[b].behind);
+  };
   FreeList free;
   for (size_t i = 0; i < network.layers.size(); ++i) {
-    for (BufferId b : starting[i]) plan.offsets[b] = free.take(aligned(std::max<size_t>(network.buffers[b].bytes, 1)));
-    for (BufferId b : ending[i]) free.give(plan.offsets[b], aligned(std::max<size_t>(network.buffers[b].bytes, 1)));
+    for (BufferId b : starting[i]) plan.offsets[b] = free.take(bytesOf(b));
+    for (BufferId b : ending[i]) free.give(plan.offsets[b], bytesOf(b));
   }
   plan.arenaBytes = free.end();
   return plan;

@@ -5,6 +5,7 @@
 #include "ir/values/ivalue.h"
 #include "ir/values/tensor.h"
 #include "ir/values/type.h"
+#include "runtime/kernels/layout.h"
 
 #include <cstdint>
 #include <memory>
@@ -29,6 +30,7 @@ struct NetBuffer {
   size_t bytes = 0;
   uint32_t input = 0;    // of Input: which of the tensors among the inputs
   Tensor constant = {};  // of Constant
+  size_t behind = 0;     // of Inner: bytes past its end that may be read, but are not used
 };
 
 // A tensor of a network: a part of a buffer, seen through sizes and strides.
@@ -40,7 +42,8 @@ struct NetTensor {
   int64_t offset = 0;  // of the element with index 0, in elements from the start of the buffer
   int64_t numel = 0;
   bool contiguous = true;
-  bool blocked = false;  // [N][C / 16][H][W][16] in memory (layout.h); sizes are those of the tensor all the same
+  bool blocked = false;       // [N][C / 16][H][W][16] in memory (layout.h); sizes are those of the tensor all the same
+  ElementType elements = {};  // of a blocked one; its dtype is theirs
   int64_t input = kNotAnInput;  // it is this input itself, not a view of it
 
   int rank() const { return static_cast<int>(sizes.size()); }

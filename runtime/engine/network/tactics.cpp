@@ -2,6 +2,7 @@
 
 #include "ir/support/text.h"
 #include "ir/values/tensor.h"
+#include "runtime/engine/network/calibration.h"
 #include "runtime/kernels/layout.h"
 #include "runtime/kernels/line_product.h"
 #include "runtime/kernels/simd.h"
@@ -175,10 +176,11 @@ bool TacticCache::read(std::string_view text, const std::string& name, Diagnosti
       if (row != kFormat) fail(fmt::format("expected '{}'", kFormat));
     } else if (colon == std::string_view::npos) {
       fail("expected 'layer: tactic'");
-    } else if (!isTactic(row, std::string(row.substr(colon + 2)))) {
+    } else if (!Calibration::isRange(row) && !isTactic(row, std::string(row.substr(colon + 2)))) {
       fail(fmt::format("there is no tactic '{}'", abbreviate(std::string(row.substr(colon + 2)), 40)));
     } else {
-      add(std::string(row.substr(0, colon)), row.substr(colon + 2));
+      add(std::string(row.substr(0, colon)), row.substr(colon + 2),
+          Calibration::isRange(row) ? Scope::OneEngine : Scope::All);
     }
   }
   if (line == 0) fail(fmt::format("expected '{}'", kFormat));

@@ -15,11 +15,13 @@
 
 namespace tscompile {
 
+class Calibration;
 class Network;
 
 // What is to be known of tactics. First of all what measurements have found, by a text that tells the layer, its sizes,
-// the threads and the instruction set. As a file: one line "layer: tactic" each, sorted, below a line that names the
-// format. An input like any other: with the same cache the same tactics are taken.
+// the threads and the instruction set; and the ranges of values that calibration has found. As a file: one line "layer:
+// tactic" each, sorted, below a line that names the format. An input like any other: with the same cache the same
+// tactics are taken.
 class TacticCache {
  public:
   std::optional<std::string> find(const std::string& layer) const;
@@ -33,7 +35,8 @@ class TacticCache {
   // False after a report if the text is not one of these. Lines of layers that are there already are ignored.
   bool read(std::string_view text, const std::string& name, Diagnostics& diagnostics);
 
-  int timingRuns = 9;                // of each tactic that is timed
+  int timingRuns = 9;                        // of each tactic that is timed
+  std::shared_ptr<Calibration> calibration;  // engines that are made now compute in f32 and are measured; may be null
   size_t workspaceLimit = SIZE_MAX;  // bytes that a tactic may need for itself, if there is one that keeps to it
 
  private:

@@ -5,7 +5,12 @@
 #include "runtime/engine/network/network.h"
 #include "runtime/engine/network/weight_store.h"
 
+#include <string>
+#include <vector>
+
 namespace tscompile {
+
+class Calibration;
 
 // Networks that write memory which others see keep their layers.
 void optimize(Network& network, WeightStore& store, const EngineOptions& options);
@@ -24,6 +29,13 @@ void fusePointwise(Network& network);
 void removeCopies(Network& network);
 // Convolutions and what stands between them work on blocked activations; reorders where layouts meet.
 void assignLayouts(Network& network, const EngineOptions& options);
+// Blocked activations are rounded where they are made, if products round them anyway.
+void storeLines(Network& network, const EngineOptions& options);
+// By layer: the name of the blocked value that it makes, by which the same layer of another plan is known; empty if it
+// makes none.
+std::vector<std::string> valueNames(const Network& network);
+// Puts a layer behind each that makes a blocked value, to note what it is.
+void measureRanges(Network& network, Calibration& calibration);
 // Parts of a tensor that is joined from them are made where they belong in it.
 void joinInPlace(Network& network);
 

@@ -1,0 +1,610 @@
+// Depthwise convolutions and pools of lines.
+#include "runtime/call/scratch.h"
+#include "runtime/call/thread_pool.h"
+#include "runtime/kernels/layout.h"
+#include "runtime/kernels/pool2d.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,fma")
+#endif
+
+namespace tscompile {
+namespace {
+
+using Kind = ElementType::Kind;
+
+template <Kind kKind>
+constexpr int kVectorsOf = kKind == Kind::BF16 ? 2 : 4;
+
+// The floats of a line: of bytes, what they stand for in units of the scale.
+template <Kind kKind>
+struct Line {
+  static constexpr int kVectors = kVectorsOf<kKind>;
+  __m512 v[kVectors];
+
+  static Line all(float value) {
+    Line line;
+    for (__m512& v : line.v) v = _mm512_set1_ps(value);
+    return line;
+  }
+  static Line floats(const float* from) {
+    Line line;
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) line.v[i] = _mm512_loadu_ps(from + i * kBlock);
+    return line;
+  }
+  static Line load(const float* from, __m512 zero) {
+    Line line;
+    const __m512i words = _mm512_loadu_si512(from);
+    if constexpr (kKind == Kind::BF16) {
+      line.v[0] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+      line.v[1] = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+    } else {
+#pragma GCC unroll 4
+      for (int i = 0; i < kVectors; ++i) {
+        const __m512i byte =
+            _mm512_and_si512(_mm512_srli_epi32(words, static_cast<unsigned>(8 * i)), _mm512_set1_epi32(255));
+        line.v[i] = _mm512_sub_ps(_mm512_cvtepi32_ps(byte), zero);
+      }
+    }
+    return line;
+  }
+  void store(float* to, __m512 zero) const {
+    __m512i words = _mm512_setzero_si512();
+    if constexpr (kKind == Kind::BF16) {
+      alignas(64) static constexpr uint16_t kTurns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                          8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+      const __m512bh both = _mm512_cvtne2ps_pbh(v[1], v[0]);
+      __builtin_memcpy(&words, &both, sizeof(words));
+      words = _mm512_permutexvar_epi16(_mm512_load_si512(kTurns), words);
+    } else {
+#pragma GCC unroll 4
+      for (int i = 0; i < kVectors; ++i) {
+        // The number comes first, so that a NaN is none.
+        const __m512 inside =
+            _mm512_min_ps(_mm512_max_ps(_mm512_add_ps(v[i], zero), _mm512_setzero_ps()), _mm512_set1_ps(255));
+        words = _mm512_or_si512(words, _mm512_slli_epi32(_mm512_cvtps_epi32(inside), static_cast<unsigned>(8 * i)));
+      }
+    }
+    _mm512_storeu_si512(to, words);
+  }
+};
+
+// Kernel positions that lie inside [0, size).
+Piece inside(int64_t at, int64_t kernel, int64_t dilation, int64_t size) {
+  const int64_t begin = at >= 0 ? 0 : std::min(kernel, (-at + dilation - 1) / dilation);
+  const int64_t end = at >= size ? 0 : std::min(kernel, (size - at + dilation - 1) / dilation);
+  return {begin, std::max(begin, end)};
+}
+
+// Calls body(image, plane of channels, rows) in pieces of about 10 us.
+template <class Body>
+void overPlanes(int64_t images, int64_t planes, int64_t rows, double microseconds, int threads, Body&& body) {
+  if (microseconds < 20) threads = 1;
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(microseconds / 10), 1, 128), all = images * planes;
+  const int64_t planePieces = std::min(all, wanted);
+  if (planePieces == 0 || rows == 0) return;
+  const int64_t rowPieces = std::min(rows, (wanted + planePieces - 1) / planePieces);
+  parallelFor(planePieces * rowPieces, threads, [&](int64_t i) {
+    // Rows of all planes together, as convolutions have made them.
+    const Piece which = pieceOf(all, planePieces, i % planePieces), piece = pieceOf(rows, rowPieces, i / planePieces);
+    for (int64_t at = which.begin; at < which.end; ++at) body(at / planes, at % planes, piece);
+  });
+}
+
+// ---- depthwise convolutions ----
+
+// The activation of an epilogue, of up to twelve vectors.
+void activateVectors(const Epilogue& e, __m512* vectors, int count) {
+  alignas(64) float values[12 * kBlock];
+  for (int i = 0; i < count; ++i) _mm512_store_ps(values + i * kBlock, vectors[i]);
+  Product p{};
+  p.cRow = p.cPanel = kBlock;
+  p.epilogue = e;
+  finishRows(p, values, count, 0, kBlock);
+  for (int i = 0; i < count; ++i) vectors[i] = _mm512_load_ps(values + i * kBlock);
+}
+
+// Some rows of a plane of bf16.
+class BrainPlane {
+ public:
+  using L = Line<Kind::BF16>;
+  static constexpr int kVectors = L::kVectors, kOutputs = 12 / kVectors, kFloats = kVectors * kBlock;
+
+  BrainPlane(const ConvShape& s, const float* weights, const float* bias, const Epilogue& e)
+      : s_(s),
+        e_(e),
+        weights_(weights),
+        bias_(bias),
+        sharesColumns_(s.kernelWidth == 3 && s.strideWidth == 1 && s.dilationWidth == 1),
+        activates_(e.activation != Activation::None && !isClamp(e.activation)) {}
+
+  void run(const float* in, const float* residual, float* out, Piece rows) const {
+    const int64_t width = s_.outWidth();
+    // Outputs of a row for which all of the kernel lies inside.
+    const int64_t first = std::min(width, (s_.padLeft + s_.strideWidth - 1) / s_.strideWidth);
+    const int64_t room = s_.inWidth - 1 - (s_.kernelWidth - 1) * s_.dilationWidth + s_.padLeft;
+    const int64_t end = std::max(first, std::min(width, room < 0 ? 0 : room / s_.strideWidth + 1));
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      auto at = [&](int64_t x) {
+        const int64_t place = (y * width + x) * kBlock;
+        return Place{in, residual ? residual + place : nullptr, out + place, y, x};
+      };
+      for (int64_t x = 0; x < first; ++x) outputs<1>(at(x));
+      const int64_t pieces = (end - first + kOutputs - 1) / kOutputs;
+      for (int64_t i = 0; i < pieces; ++i) {
+        const Piece piece = pieceOf(end - first, pieces, i);
+        inner(piece.end - piece.begin, at(first + piece.begin), std::make_integer_sequence<int, kOutputs>());
+      }
+      for (int64_t x = end; x < width; ++x) outputs<1>(at(x));
+    }
+  }
+
+ private:
+  // Outputs x, x + 1... of row y.
+  struct Place {
+    const float *in, *residual;
+    float* out;
+    int64_t y, x;
+  };
+
+  // So many outputs that see all of the kernel along a row.
+  template <int... kCount>
+  void inner(int64_t count, const Place& p, std::integer_sequence<int, kCount...>) const {
+    using Function = void (BrainPlane::*)(const Place&) const;
+    static constexpr Function kAny[] = {&BrainPlane::outputs<kCount + 1>...},
+                              kSharing[] = {&BrainPlane::neighbours<kCount + 1>...};
+    (this->*(sharesColumns_ ? kSharing : kAny)[count - 1])(p);
+  }
+
+  template <int kCount>
+  void outputs(const Place& p) const {
+    const int64_t top = p.y * s_.strideHeight - s_.padTop, left = p.x * s_.strideWidth - s_.padLeft;
+    const Piece ky = inside(top, s_.kernelHeight, s_.dilationHeight, s_.inHeight);
+    const Piece kx = inside(left, s_.kernelWidth, s_.dilationWidth, s_.inWidth);
+    L sum[kCount];
+#pragma GCC unroll 16
+    for (L& one : sum) one = L::floats(bias_);
+    for (int64_t j = ky.begin; j < ky.end; ++j)
+      for (int64_t k = kx.begin; k < kx.end; ++k) {
+        const float* at = p.in + ((top + j * s_.dilationHeight) * s_.inWidth + left + k * s_.dilationWidth) * kBlock;
+        const L weights = L::floats(weights_ + (j * s_.kernelWidth + k) * kFloats);
+#pragma GCC unroll 16
+        for (int i = 0; i < kCount; ++i) add(weights, load(at + i * s_.strideWidth * kBlock), sum[i]);
+      }
+    finish<kCount>(p, sum);
+  }
+
+  // Of a kernel of three columns and outputs side by side, each of which shares two columns with the next.
+  template <int kCount>
+  void neighbours(const Place& p) const {
+    const int64_t top = p.y * s_.strideHeight - s_.padTop, left = p.x - s_.padLeft;
+    const Piece ky = inside(top, s_.kernelHeight, s_.dilationHeight, s_.inHeight);
+    L sum[kCount];
+#pragma GCC unroll 16
+    for (L& one : sum) one = L::floats(bias_);
+    for (int64_t j = ky.begin; j < ky.end; ++j) {
+      const float* at = p.in + ((top + j * s_.dilationHeight) * s_.inWidth + left) * kBlock;
+      const float* w = weights_ + j * 3 * kFloats;
+#pragma GCC unroll 16
+      for (int i = 0; i < kCount + 2; ++i) {
+        const L column = load(at + i * kBlock);
+#pragma GCC unroll 4
+        for (int k = 0; k < 3; ++k)
+          if (i - k >= 0 && i - k < kCount) add(L::floats(w + k * kFloats), column, sum[i - k]);
+      }
+    }
+    finish<kCount>(p, sum);
+  }
+
+  static L load(const float* from) { return L::load(from, _mm512_setzero_ps()); }
+  static void add(const L& weights, const L& line, L& sum) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum.v[v] = _mm512_fmadd_ps(weights.v[v], line.v[v], sum.v[v]);
+  }
+
+  template <int kCount>
+  void finish(const Place& p, L (&sum)[kCount]) const {
+    const __m512 low = _mm512_set1_ps(clampLow(e_)), high = _mm512_set1_ps(clampHigh(e_));
+    const bool clamps = isClamp(e_.activation);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) {
+      if (p.residual) {
+        const L added = load(p.residual + i * kBlock);
+        for (int v = 0; v < kVectors; ++v) sum[i].v[v] = _mm512_add_ps(sum[i].v[v], added.v[v]);
+      }
+      if (clamps)
+        for (__m512& v : sum[i].v) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
+    }
+    if (activates_) activateVectors(e_, sum[0].v, kCount * kVectors);
+#pragma GCC unroll 16
+    for (int i = 0; i < kCount; ++i) sum[i].store(p.out + i * kBlock, _mm512_setzero_ps());
+  }
+
+  const ConvShape& s_;
+  const Epilogue& e_;
+  const float *weights_, *bias_;
+  bool sharesColumns_, activates_;
+};
+
+// Some rows of a plane of bytes, by dot products: up to four rows of a column of inputs lie together for each channel,
+// [lane of 128 bits][vector][4 channels]. So they are put for all columns that an output row sees, which any number of
+// outputs then multiply.
+class BytePlane {
+ public:
+  static constexpr int64_t kVectors = 4, kChannels = 64, kTogether = 4;
+
+  // weights: [kernel positions][channels in the order of Line], products of bytes and their scales.
+  BytePlane(const ConvShape& s, const float* weights, const float* bias, const Epilogue& e)
+      : s_(s),
+        e_(e),
+        groups_((s.kernelHeight + kTogether - 1) / kTogether),
+        columns_(s.inWidth + s.padLeft + s.padRight),
+        weights_(static_cast<size_t>(s.kernelWidth * groups_ * kVectors)),
+        put_(static_cast<size_t>(columns_ * groups_ * kVectors)) {
+    prepare(weights, bias);
+  }
+
+  void run(const float* in, const float* residual, float* out, Piece rows) {
+    const int64_t width = s_.outWidth();
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      putRow(in, y * s_.strideHeight - s_.padTop);
+      for (int64_t x = 0; x < width; ++x) {
+        const int64_t at = (y * width + x) * kBlock;
+        output(x * s_.strideWidth, residual ? residual + at : nullptr, out + at);
+      }
+    }
+  }
+
+ private:
+  // Where a channel lies among the words of the vectors.
+  static int64_t placeOf(int64_t channel) { return channel % 16 / 4 * kBlock + channel / 16 * 4 + channel % 4; }
+
+  void prepare(const float* weights, const float* bias) {
+    const int64_t taps = s_.kernelHeight * s_.kernelWidth;
+    using L = Line<Kind::Byte>;
+    L largest = L::all(0), inverse;
+    for (int64_t i = 0; i < taps; ++i)
+      for (int v = 0; v < kVectors; ++v)
+        largest.v[v] = _mm512_max_ps(largest.v[v], _mm512_abs_ps(L::floats(weights + i * kChannels).v[v]));
+    alignas(64) float scales[kChannels];
+    for (int v = 0; v < kVectors; ++v) {
+      constexpr float kMost = 127, kTiny = 1e-30f;
+      inverse.v[v] = _mm512_div_ps(_mm512_set1_ps(kMost), _mm512_max_ps(largest.v[v], _mm512_set1_ps(kTiny)));
+      _mm512_store_ps(scales + v * kBlock, _mm512_div_ps(largest.v[v], _mm512_set1_ps(kMost)));
+    }
+    for (int64_t c = 0; c < kChannels; ++c) {
+      scales_[placeOf(c)] = scales[placeInVectors(c, s_.input)] * s_.input.scale;
+      biases_[placeOf(c)] = bias[placeInVectors(c, s_.input)];
+    }
+    __m512i sums[kVectors] = {};
+    const __m512i zero = _mm512_set1_epi8(static_cast<char>(static_cast<int>(s_.input.zero)));
+    for (int64_t x = 0; x < s_.kernelWidth; ++x)
+      for (int64_t group = 0; group < groups_; ++group) {
+        auto line = [&](int64_t i) {
+          const int64_t y = group * kTogether + i;
+          return y < s_.kernelHeight ? integers(weights + (y * s_.kernelWidth + x) * kChannels, inverse)
+                                     : _mm512_setzero_si512();
+        };
+        CacheLine* to = weights_.data() + (x * groups_ + group) * kVectors;
+        putTogether(line(0), line(1), line(2), line(3), to);
+        for (int i = 0; i < kVectors; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], zero, _mm512_load_si512(to + i));
+      }
+    for (int i = 0; i < kVectors; ++i)
+      _mm512_store_si512(starts_ + i * kBlock, _mm512_sub_epi32(_mm512_setzero_si512(), sums[i]));
+  }
+
+  // The weights of a kernel position as bytes, channel by channel.
+  static __m512i integers(const float* from, const Line<Kind::Byte>& inverse) {
+    const auto line = Line<Kind::Byte>::floats(from);
+    __m512i words = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(line.v[i], inverse.v[i]));
+      words = _mm512_or_si512(
+          words, _mm512_slli_epi32(_mm512_and_si512(whole, _mm512_set1_epi32(255)), static_cast<unsigned>(8 * i)));
+    }
+    return words;
+  }
+
+  // Four lines of bytes -> four bytes of each channel.
+  static void putTogether(__m512i a, __m512i b, __m512i c, __m512i d, CacheLine* to) {
+    const __m512i low = _mm512_unpacklo_epi8(a, b), high = _mm512_unpackhi_epi8(a, b);
+    const __m512i lower = _mm512_unpacklo_epi8(c, d), upper = _mm512_unpackhi_epi8(c, d);
+    _mm512_storeu_si512(to, _mm512_unpacklo_epi16(low, lower));
+    _mm512_storeu_si512(to + 1, _mm512_unpackhi_epi16(low, lower));
+    _mm512_storeu_si512(to + 2, _mm512_unpacklo_epi16(high, upper));
+    _mm512_storeu_si512(to + 3, _mm512_unpackhi_epi16(high, upper));
+  }
+
+  // The columns of kernel rows from input row `top` on.
+  void putRow(const float* in, int64_t top) {
+    const __m512i zero = _mm512_set1_epi8(static_cast<char>(static_cast<int>(s_.input.zero)));
+    for (int64_t group = 0; group < groups_; ++group) {
+      const float* rows[kTogether];
+      for (int64_t i = 0; i < kTogether; ++i) {
+        const int64_t kernelRow = group * kTogether + i, y = top + kernelRow * s_.dilationHeight;
+        const bool isThere = kernelRow < s_.kernelHeight && y >= 0 && y < s_.inHeight;
+        rows[i] = isThere ? in + y * s_.inWidth * kBlock : nullptr;
+      }
+      for (int64_t column = 0; column < columns_; ++column) {
+        const int64_t x = column - s_.padLeft;
+        auto line = [&](int64_t i) {
+          return rows[i] && x >= 0 && x < s_.inWidth ? _mm512_loadu_si512(rows[i] + x * kBlock) : zero;
+        };
+        putTogether(line(0), line(1), line(2), line(3), put_.data() + (column * groups_ + group) * kVectors);
+      }
+    }
+  }
+
+  void output(int64_t column, const float* residual, float* out) const {
+    __m512i sums[kVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) sums[i] = _mm512_load_si512(starts_ + i * kBlock);
+    for (int64_t k = 0; k < s_.kernelWidth; ++k) {
+      const CacheLine* in = put_.data() + (column + k * s_.dilationWidth) * groups_ * kVectors;
+      const CacheLine* weights = weights_.data() + k * groups_ * kVectors;
+      for (int64_t group = 0; group < groups_; ++group, in += kVectors, weights += kVectors)
+#pragma GCC unroll 4
+        for (int i = 0; i < kVectors; ++i)
+          sums[i] = _mm512_dpbusd_epi32(sums[i], _mm512_load_si512(in + i), _mm512_load_si512(weights + i));
+    }
+    __m512 v[kVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i)
+      v[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[i]), _mm512_load_ps(scales_ + i * kBlock),
+                             _mm512_load_ps(biases_ + i * kBlock));
+    if (residual) addResidual(residual, v);
+    finish(v, out);
+  }
+
+  void addResidual(const float* residual, __m512 (&v)[kVectors]) const {
+    const __m512i bytes = _mm512_loadu_si512(residual), none = _mm512_setzero_si512();
+    const __m512i low = _mm512_unpacklo_epi8(bytes, none), high = _mm512_unpackhi_epi8(bytes, none);
+    const __m512i words[] = {_mm512_unpacklo_epi16(low, none), _mm512_unpackhi_epi16(low, none),
+                             _mm512_unpacklo_epi16(high, none), _mm512_unpackhi_epi16(high, none)};
+    const __m512 zero = _mm512_set1_ps(e_.residualType.zero), scale = _mm512_set1_ps(e_.residualType.scale);
+    for (int i = 0; i < kVectors; ++i)
+      v[i] = _mm512_fmadd_ps(_mm512_sub_ps(_mm512_cvtepi32_ps(words[i]), zero), scale, v[i]);
+  }
+
+  void finish(__m512 (&v)[kVectors], float* out) const {
+    const __m512 low = _mm512_set1_ps(clampLow(e_)), high = _mm512_set1_ps(clampHigh(e_));
+    if (isClamp(e_.activation))
+      for (__m512& x : v) x = _mm512_min_ps(high, _mm512_max_ps(low, x));
+    else if (e_.activation != Activation::None)
+      activateVectors(e_, v, kVectors);
+    const __m512 inverse = _mm512_set1_ps(1 / e_.resultType.scale), zero = _mm512_set1_ps(e_.resultType.zero);
+    __m512i words[kVectors];
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) {
+      // The number comes first, so that a NaN is none.
+      const __m512 byte = _mm512_max_ps(_mm512_fmadd_ps(v[i], inverse, zero), _mm512_setzero_ps());
+      words[i] = _mm512_cvtps_epi32(_mm512_min_ps(byte, _mm512_set1_ps(255)));
+    }
+    _mm512_storeu_si512(
+        out, _mm512_packus_epi16(_mm512_packs_epi32(words[0], words[1]), _mm512_packs_epi32(words[2], words[3])));
+  }
+
+  const ConvShape& s_;
+  const Epilogue& e_;
+  const int64_t groups_, columns_;
+  std::vector<CacheLine> weights_, put_;
+  alignas(64) int32_t starts_[kChannels];
+  alignas(64) float scales_[kChannels], biases_[kChannels];
+};
+
+template <Kind kKind>
+void depthwise(const ConvShape& s, const float* input, FunctionRef<void(int64_t, float*)> weights, float* output,
+               const Epilogue& e, int threads) {
+  constexpr int64_t kFloats = kVectorsOf<kKind> * kBlock;
+  const int64_t planes = channelBlocks(s.outChannels, kFloats), taps = s.kernelHeight * s.kernelWidth;
+  const int64_t inPlane = s.inHeight * s.inWidth * kBlock, outPlane = s.outHeight() * s.outWidth() * kBlock;
+  const double cost =
+      static_cast<double>(s.batch * planes * s.outHeight() * s.outWidth()) * static_cast<double>(taps + 4) * 1e-3;
+  overPlanes(s.batch, planes, s.outHeight(), cost, threads, [&](int64_t image, int64_t plane, Piece rows) {
+    float* own = threadScratch((taps + 1) * kFloats);
+    weights(plane, own);
+    float* bias = own + taps * kFloats;
+    std::fill_n(bias, kFloats, 0.0f);
+    for (int64_t c = 0; e.bias && c < std::min(kFloats, s.outChannels - plane * kFloats); ++c)
+      bias[placeInVectors(c, s.input)] = e.bias[plane * kFloats + c];
+    const int64_t at = image * planes + plane;
+    std::conditional_t<kKind == Kind::BF16, BrainPlane, BytePlane> rowsOf(s, own, bias, e);
+    rowsOf.run(input + at * inPlane, e.residual ? e.residual + at * outPlane : nullptr, output + at * outPlane, rows);
+  });
+}
+
+// ---- pools ----
+
+template <Kind kKind, class Combine, class Finish>
+void poolRows(const PoolShape& s, const float* in, float* out, Piece rows, float start, const ElementType& type,
+              Combine combine, Finish finish) {
+  using L = Line<kKind>;
+  const __m512 zero = _mm512_set1_ps(type.zero);
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const int64_t top = y * s.strideHeight - s.padTop;
+    const Piece ky = inside(top, s.kernelHeight, s.dilationHeight, s.inHeight);
+    for (int64_t x = 0; x < s.outWidth; ++x) {
+      const int64_t left = x * s.strideWidth - s.padLeft;
+      const Piece kx = inside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
+      L result = L::all(start);
+      for (int64_t j = ky.begin; j < ky.end; ++j)
+        for (int64_t i = kx.begin; i < kx.end; ++i) {
+          const L line =
+              L::load(in + ((top + j * s.dilationHeight) * s.inWidth + left + i * s.dilationWidth) * kBlock, zero);
+#pragma GCC unroll 4
+          for (int v = 0; v < L::kVectors; ++v) result.v[v] = combine(result.v[v], line.v[v]);
+        }
+      finish(result, top, left, ky, kx);
+      result.store(out + (y * s.outWidth + x) * kBlock, zero);
+    }
+  }
+}
+
+template <class Body>
+void overPool(const PoolShape& s, const ElementType& type, const float* input, float* output, int threads,
+              Body&& body) {
+  const int64_t planes = channelBlocks(s.channels, type.channels());
+  const double taps = static_cast<double>(s.kernelHeight * s.kernelWidth);
+  const double cost = static_cast<double>(s.batch * planes * s.outHeight * s.outWidth) * taps * 1e-3;
+  overPlanes(s.batch, planes, s.outHeight, cost, threads, [&](int64_t image, int64_t plane, Piece rows) {
+    const int64_t at = image * planes + plane;
+    body(input + at * s.inHeight * s.inWidth * kBlock, output + at * s.outHeight * s.outWidth * kBlock, rows);
+  });
+}
+
+template <Kind kKind>
+void maxRows(const PoolShape& s, const ElementType& type, const float* in, float* out, Piece rows) {
+  poolRows<kKind>(
+      s, in, out, rows, -std::numeric_limits<float>::infinity(), type,
+      [&](__m512 best, __m512 value) {
+        const __mmask16 takes = _mm512_cmp_ps_mask(value, best, _CMP_NLE_UQ);
+        return _mm512_mask_blend_ps(takes & ~_mm512_cmp_ps_mask(best, best, _CMP_UNORD_Q), best, value);
+      },
+      [](auto&, int64_t, int64_t, Piece, Piece) {});
+}
+
+template <Kind kKind>
+void averageRows(const PoolShape& s, const ElementType& type, bool countPadding, int64_t divisor, const float* in,
+                 float* out, Piece rows) {
+  poolRows<kKind>(
+      s, in, out, rows, 0, type, [&](__m512 sum, __m512 value) { return _mm512_add_ps(sum, value); },
+      [&](auto& result, int64_t top, int64_t left, Piece ky, Piece kx) {
+        const int64_t tall = std::min(top + s.kernelHeight, s.inHeight + s.padBottom) - top;
+        const int64_t wide = std::min(left + s.kernelWidth, s.inWidth + s.padRight) - left;
+        const int64_t seen = (ky.end - ky.begin) * (kx.end - kx.begin);
+        const int64_t count = divisor ? divisor : countPadding ? tall * wide : seen;
+        const __m512 divided = _mm512_set1_ps(static_cast<float>(seen ? count : 1));
+        for (__m512& v : result.v) v = _mm512_div_ps(v, divided);
+      });
+}
+
+template <Kind kKind>
+void means(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* input, float* output,
+           int threads) {
+  using L = Line<kKind>;
+  constexpr int64_t kFloats = L::kVectors * kBlock;
+  const int64_t planes = channelBlocks(channels, kFloats);
+  const double cost = static_cast<double>(batch * planes * area) * 2e-3;
+  overPlanes(batch, planes, 1, cost, threads, [&](int64_t image, int64_t plane, Piece) {
+    const float* in = input + (image * planes + plane) * area * kBlock;
+    const __m512 zero = _mm512_set1_ps(type.zero);
+    L sum = L::all(0);
+    for (int64_t i = 0; i < area; ++i) {
+      const L line = L::load(in + i * kBlock, zero);
+      for (int v = 0; v < L::kVectors; ++v) sum.v[v] = _mm512_add_ps(sum.v[v], line.v[v]);
+    }
+    alignas(64) float values[kFloats];
+    for (int v = 0; v < L::kVectors; ++v) _mm512_store_ps(values + v * kBlock, sum.v[v]);
+    const float factor = (kKind == Kind::Byte ? type.scale : 1) / static_cast<float>(area);
+    for (int64_t c = 0; c < std::min(kFloats, channels - plane * kFloats); ++c)
+      output[image * channels + plane * kFloats + c] = values[placeInVectors(c, type)] * factor;
+  });
+}
+
+template <Kind kKind>
+void openLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* lines, float* plain,
+               int threads) {
+  using L = Line<kKind>;
+  constexpr int64_t kFloats = L::kVectors * kBlock;
+  const int64_t planes = channelBlocks(channels, kFloats);
+  const double cost = static_cast<double>(batch * planes * area) * 2e-2;
+  overPlanes(batch, planes, 1, cost, threads, [&](int64_t image, int64_t plane, Piece) {
+    const float* in = lines + (image * planes + plane) * area * kBlock;
+    float* out = plain + (image * channels + plane * kFloats) * area;
+    const __m512 zero = _mm512_set1_ps(type.zero), scale = _mm512_set1_ps(kKind == Kind::Byte ? type.scale : 1);
+    const int64_t count = std::min(kFloats, channels - plane * kFloats);
+    for (int64_t i = 0; i < area; ++i) {
+      const L line = L::load(in + i * kBlock, zero);
+      alignas(64) float values[kFloats];
+      for (int v = 0; v < L::kVectors; ++v) _mm512_store_ps(values + v * kBlock, _mm512_mul_ps(line.v[v], scale));
+      for (int64_t c = 0; c < count; ++c) out[c * area + i] = values[placeInVectors(c, type)];
+    }
+  });
+}
+
+}  // namespace
+
+void depthwiseOfLines(const ConvShape& s, const float* input, FunctionRef<void(int64_t, float*)> weights, float* output,
+                      const Epilogue& epilogue, int threads) {
+  (s.input.kind == Kind::BF16 ? depthwise<Kind::BF16> : depthwise<Kind::Byte>)(s, input, weights, output, epilogue,
+                                                                               threads);
+}
+
+void maxPoolOfLines(const PoolShape& s, const ElementType& type, const float* input, float* output, int threads) {
+  const auto rowsOf = type.kind == Kind::BF16 ? maxRows<Kind::BF16> : maxRows<Kind::Byte>;
+  overPool(s, type, input, output, threads,
+           [&](const float* in, float* out, Piece rows) { rowsOf(s, type, in, out, rows); });
+}
+
+void averagePoolOfLines(const PoolShape& s, const ElementType& type, bool countPadding, int64_t divisor,
+                        const float* input, float* output, int threads) {
+  const auto rowsOf = type.kind == Kind::BF16 ? averageRows<Kind::BF16> : averageRows<Kind::Byte>;
+  overPool(s, type, input, output, threads,
+           [&](const float* in, float* out, Piece rows) { rowsOf(s, type, countPadding, divisor, in, out, rows); });
+}
+
+void globalAveragePoolOfLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type,
+                              const float* input, float* output, int threads) {
+  (type.kind == Kind::BF16 ? means<Kind::BF16> : means<Kind::Byte>)(batch, channels, area, type, input, output,
+                                                                    threads);
+}
+
+void fromLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* lines, float* plain,
+               int threads) {
+  (type.kind == Kind::BF16 ? openLines<Kind::BF16> : openLines<Kind::Byte>)(batch, channels, area, type, lines, plain,
+                                                                            threads);
+}
+
+}  // namespace tscompile
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#pragma GCC diagnostic pop
+
+#else
+
+namespace tscompile {
+
+void depthwiseOfLines(const ConvShape&, const float*, FunctionRef<void(int64_t, float*)>, float*, const Epilogue&,
+                      int) {}
+void maxPoolOfLines(const PoolShape&, const ElementType&, const float*, float*, int) {}
+void averagePoolOfLines(const PoolShape&, const ElementType&, bool, int64_t, const float*, float*, int) {}
+void globalAveragePoolOfLines(int64_t, int64_t, int64_t, const ElementType&, const float*, float*, int) {}
+void fromLines(int64_t, int64_t, int64_t, const ElementType&, const float*, float*, int) {}
+
+}  // namespace tscompile
+
+#endif
+
+namespace tscompile {
+
+int64_t placeInVectors(int64_t channel, const ElementType& type) {
+  const int64_t vectors = type.channels() / kBlock;
+  return channel % vectors * kBlock + channel / vectors;
+}
+
+}  // namespace tscompile

@@ -1,0 +1,109 @@
+// Activations between convolutions that are lines of bf16, or of bytes on grids that calibration has found.
+#include "runtime/engine/network/calibration.h"
+#include "runtime/engine/network/tactics.h"
+#include "runtime/kernels/line_product.h"
+#include "tests/support/engine_case.h"
+
+namespace tscompile::test {
+namespace {
+
+// A stem, a pool, two convolutions with a residual, a depthwise one, an element-wise layer, a join and a mean.
+constexpr const char* kBody = R"(
+  %b : Tensor? = prim::Constant()
+  %w1 : Float(32, 3, 3, 3) = prim::Constant[value={0}]()
+  %w2 : Float(32, 32, 3, 3) = prim::Constant[value={0}]()
+  %w3 : Float(32, 32, 1, 1) = prim::Constant[value={0}]()
+  %w4 : Float(32, 1, 3, 3) = prim::Constant[value={0}]()
+  %w5 : Float(40, 64, 1, 1) = prim::Constant[value={0}]()
+  %half : float = prim::Constant[value=0.55]()
+  %v1 : Tensor = aten::sub(%w1, %half, %one)
+  %v2 : Tensor = aten::sub(%w2, %half, %one)
+  %v3 : Tensor = aten::sub(%w3, %half, %one)
+  %v4 : Tensor = aten::sub(%w4, %half, %one)
+  %v5 : Tensor = aten::sub(%w5, %half, %one)
+  %g1 : int = prim::Constant[value=1]()
+  %g32 : int = prim::Constant[value=32]()
+  %three : int = prim::Constant[value=3]()
+  %s1 : int[] = prim::Constant[value=[1, 1]]()
+  %s2 : int[] = prim::Constant[value=[2, 2]]()
+  %p0 : int[] = prim::Constant[value=[0, 0]]()
+  %k3 : int[] = prim::Constant[value=[3, 3]]()
+  %d12 : int[] = prim::Constant[value=[-1, -2]]()
+  %c1 : Tensor = aten::conv2d(%x, %v1, %b, %s2, %s1, %s1, %g1)
+  %r1 : Tensor = aten::relu(%c1)
+  %m1 : Tensor = aten::max_pool2d(%r1, %k3, %s2, %s1, %s1, %f)
+  %c2 : Tensor = aten::conv2d(%m1, %v2, %b, %s1, %s1, %s1, %g1)
+  %r2 : Tensor = aten::relu(%c2)
+  %c3 : Tensor = aten::conv2d(%r2, %v3, %b, %s1, %p0, %s1, %g1)
+  %a3 : Tensor = aten::add(%c3, %m1, %one)
+  %r3 : Tensor = aten::relu(%a3)
+  %c4 : Tensor = aten::conv2d(%r3, %v4, %b, %s1, %s1, %s1, %g32)
+  %h4 : Tensor = aten::hardswish(%c4)
+  %l : Tensor[] = prim::ListConstruct(%h4, %r3)
+  %j : Tensor = aten::cat(%l, %one)
+  %c5 : Tensor = aten::conv2d(%j, %v5, %b, %s2, %p0, %s1, %g1)
+  %y : Tensor = aten::mean(%c5, %d12, %f, %none)
+)";
+
+EngineOptions optionsOf(DType precision) {
+  EngineOptions options;
+  options.precision = precision;
+  options.tactics = std::make_shared<TacticCache>();
+  return options;
+}
+
+size_t linesIn(const EngineCase& c, const Tensor& x, ElementType::Kind kind) {
+  const Network& n = c.plan({x})->network();
+  size_t count = 0;
+  for (const auto& layer : n.layers) count += n[layer->outputs[0]].elements.kind == kind;
+  return count;
+}
+
+double signalToNoise(const EngineCase& c, const Tensor& x) {
+  const Tensor got = c.run({x}, 2)[0].toTensor(), want = c.interpret({x})[0].toTensor();
+  double signal = 0, noise = 0;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    signal += want.real(i) * want.real(i);
+    noise += (got.real(i) - want.real(i)) * (got.real(i) - want.real(i));
+  }
+  return 10 * std::log10(signal / noise);
+}
+
+const std::string& graphText() {
+  static const std::string text = graphWithConstants("%x : Tensor", kBody, "%y");
+  return text;
+}
+
+TEST(StoreLines, BrainsGoFromLayerToLayer) {
+  if (!hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
+  const EngineCase c(graphText(), optionsOf(DType::BFloat16));
+  const Tensor x = randn({2, 3, 33, 35}, 7);
+  EXPECT_GE(linesIn(c, x, ElementType::Kind::BF16), 5u) << c.layers({x});
+  EXPECT_GT(signalToNoise(c, x), 35);
+}
+
+TEST(StoreLines, BytesAreOfGridsThatCalibrationFound) {
+  if (!hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
+  const Tensor x = randn({2, 3, 33, 35}, 7);
+  for (Calibration::Method method : {Calibration::Method::MinMax, Calibration::Method::Entropy}) {
+    EngineOptions measured = optionsOf(DType::Float32);
+    auto calibration = measured.tactics->calibration = std::make_shared<Calibration>();
+    calibration->method = method;
+    const EngineCase examples(graphText(), measured);
+    examples.run({x});
+    calibration->beginToCount();
+    examples.run({x});
+    EngineOptions options = optionsOf(DType::Int8);
+    calibration->tell(*options.tactics);
+    Diagnostics d;
+    EngineOptions read = optionsOf(DType::Int8);
+    EXPECT_TRUE(read.tactics->read(options.tactics->textOfEngine(), "test", d));
+    const EngineCase c(graphText(), read);
+    EXPECT_GE(linesIn(c, x, ElementType::Kind::Byte), 4u) << c.layers({x});
+    EXPECT_GT(signalToNoise(c, x), 20);
+    EXPECT_EQ(linesIn(EngineCase(graphText(), optionsOf(DType::Int8)), x, ElementType::Kind::Byte), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace tscompile::test

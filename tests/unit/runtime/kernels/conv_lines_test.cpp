@@ -1,0 +1,278 @@
+// Convolutions and pools of blocked activations that are lines of bf16 or bytes.
+#include "ir/values/dtype.h"
+#include "runtime/kernels/layout.h"
+#include "runtime/kernels/line_product.h"
+#include "runtime/kernels/pool2d.h"
+#include "tests/support/engine_reference.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tscompile::test {
+namespace {
+
+using Kind = ElementType::Kind;
+
+// Numbers [batch][channels][area] as a blocked activation, and what it stands for. Lanes behind the channels hold some
+// number.
+class Blocks {
+ public:
+  Blocks(int64_t batch, int64_t channels, int64_t area, const ElementType& type)
+      : batch_(batch),
+        channels_(channels),
+        area_(area),
+        type_(type),
+        bytes_(static_cast<size_t>(blockedSize(batch, channels, area, type) * 4 + 4096)),
+        data_(static_cast<std::byte*>(std::aligned_alloc(64, bytes_)), &std::free) {
+    std::memset(data_.get(), 0x3c, bytes_);
+  }
+  float* get() { return reinterpret_cast<float*>(data_.get()); }
+
+  void fill(const std::vector<float>& numbers) {
+    each([&](size_t i, std::byte* at) {
+      const float v = numbers[i];
+      if (type_.kind == Kind::F32) {
+        std::memcpy(at, &v, sizeof(v));
+      } else if (type_.kind == Kind::BF16) {
+        const BFloat16 brain(v);
+        std::memcpy(at, &brain, sizeof(brain));
+      } else {
+        *at = static_cast<std::byte>(std::clamp(std::nearbyint(v / type_.scale + type_.zero), 0.0f, 255.0f));
+      }
+    });
+  }
+  std::vector<float> numbers() {
+    std::vector<float> out(static_cast<size_t>(batch_ * channels_ * area_));
+    each([&](size_t i, const std::byte* at) {
+      if (type_.kind == Kind::F32) {
+        std::memcpy(&out[i], at, sizeof(float));
+      } else if (type_.kind == Kind::BF16) {
+        BFloat16 brain;
+        std::memcpy(&brain, at, sizeof(brain));
+        out[i] = static_cast<float>(brain);
+      } else {
+        out[i] = (static_cast<float>(static_cast<uint8_t>(*at)) - type_.zero) * type_.scale;
+      }
+    });
+    return out;
+  }
+
+ private:
+  template <class Body>
+  void each(Body&& body) {
+    const int64_t unit = type_.channels(), item = 64 / unit, blocks = channelBlocks(channels_, unit);
+    size_t i = 0;
+    for (int64_t n = 0; n < batch_; ++n)
+      for (int64_t c = 0; c < channels_; ++c)
+        for (int64_t p = 0; p < area_; ++p, ++i)
+          body(i, data_.get() + ((n * blocks + c / unit) * area_ + p) * 64 + c % unit * item);
+  }
+
+  int64_t batch_, channels_, area_;
+  ElementType type_;
+  size_t bytes_;
+  std::unique_ptr<std::byte, decltype(&std::free)> data_;
+};
+
+struct LineCase {
+  ConvShape shape;
+  ElementType result;
+  Epilogue epilogue{};
+  bool residual = false;
+};
+
+ConvShape shapeOf(int64_t c, int64_t size, int64_t o, int64_t kernel, int64_t stride, int64_t pad, int64_t groups = 1) {
+  ConvShape s;
+  s.batch = 2;
+  s.inChannels = c;
+  s.outChannels = o;
+  s.groups = groups;
+  s.inHeight = size;
+  s.inWidth = size + 1;
+  s.kernelHeight = s.kernelWidth = kernel;
+  s.strideHeight = s.strideWidth = stride;
+  s.padTop = s.padLeft = s.padBottom = s.padRight = pad;
+  return s;
+}
+
+struct Numbers {
+  std::vector<float> input, weights, bias, residual;
+};
+
+// As they are stored, output channel by output channel.
+std::vector<double> roundedWeights(const std::vector<float>& weights, int64_t taps, WeightStorage storage) {
+  std::vector<double> out;
+  for (size_t i = 0; i < weights.size(); i += static_cast<size_t>(taps)) {
+    double largest = 0;
+    for (size_t k = i; k < i + static_cast<size_t>(taps); ++k)
+      largest = std::max(largest, std::fabs(static_cast<double>(weights[k])));
+    const double scale = largest / 127;
+    for (size_t k = i; k < i + static_cast<size_t>(taps); ++k)
+      out.push_back(storage == WeightStorage::BF16 ? static_cast<float>(BFloat16(weights[k]))
+                                                   : std::nearbyint(weights[k] / scale) * scale);
+  }
+  return out;
+}
+
+std::vector<double> expected(const LineCase& t, const Numbers& x, WeightStorage storage) {
+  const ConvShape& s = t.shape;
+  const int64_t area = s.kernelHeight * s.kernelWidth, taps = s.inGroup() * area;
+  const std::vector<double> weights = roundedWeights(x.weights, taps, storage);
+  std::vector<double> out;
+  for (int64_t n = 0; n < s.batch; ++n)
+    for (int64_t o = 0; o < s.outChannels; ++o)
+      for (int64_t y = 0; y < s.outHeight(); ++y)
+        for (int64_t column = 0; column < s.outWidth(); ++column) {
+          double sum = x.bias[static_cast<size_t>(o)];
+          for (int64_t i = 0; i < taps; ++i) {
+            const int64_t inY = y * s.strideHeight + i % area / s.kernelWidth - s.padTop;
+            const int64_t inX = column * s.strideWidth + i % s.kernelWidth - s.padLeft;
+            if (inY < 0 || inY >= s.inHeight || inX < 0 || inX >= s.inWidth) continue;
+            const int64_t c = o / s.outGroup() * s.inGroup() + i / area;
+            sum += x.input[static_cast<size_t>(((n * s.inChannels + c) * s.inHeight + inY) * s.inWidth + inX)] *
+                   weights[static_cast<size_t>(o * taps + i)];
+          }
+          if (t.residual) sum += x.residual[out.size()];
+          out.push_back(activationOf(t.epilogue.activation, sum, t.epilogue.alpha, t.epilogue.beta));
+        }
+  return out;
+}
+
+std::vector<float> run(const ConvTactic& tactic, const LineCase& t, const Numbers& x, WeightStorage storage,
+                       int threads) {
+  const ConvShape& s = t.shape;
+  const int64_t outArea = s.outHeight() * s.outWidth();
+  Blocks in(s.batch, s.inChannels, s.inHeight * s.inWidth, s.input), out(s.batch, s.outChannels, outArea, t.result);
+  Blocks residual(s.batch, s.outChannels, outArea, t.result),
+      workspace(1, 16, tactic.workspace(s, storage) / 64 + 1, {});
+  Blocks packed(1, 16, tactic.packedBytes(s, storage) / 64 + 1, {});
+  tactic.pack(s, x.weights.data(), storage, packed.get());
+  in.fill(x.input);
+  residual.fill(x.residual);
+  Epilogue e = t.epilogue;
+  e.bias = x.bias.data();
+  e.resultType = e.residualType = t.result;
+  if (t.residual) e.residual = residual.get();
+  const float* from = tactic.input == ActivationLayout::Plain ? x.input.data() : in.get();
+  tactic.run(s, from, packed.get(), storage, out.get(), e, workspace.get(), threads);
+  return out.numbers();
+}
+
+std::vector<float> rounded(const std::vector<float>& numbers, const ElementType& type) {
+  Blocks blocks(1, 1, static_cast<int64_t>(numbers.size()), type);
+  blocks.fill(numbers);
+  return blocks.numbers();
+}
+
+void expectRounded(const std::vector<float>& got, const std::vector<double>& want, const ElementType& type) {
+  ASSERT_EQ(got.size(), want.size());
+  const double low = -type.zero * type.scale, high = (255 - type.zero) * type.scale;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double w = type.kind == Kind::Byte ? std::clamp(want[i], low, high) : want[i];
+    const double allowed = type.kind == Kind::F32    ? 1e-4
+                           : type.kind == Kind::BF16 ? std::fabs(w) / 250 + 1e-4
+                                                     : type.scale * 0.51;
+    ASSERT_NEAR(got[i], w, allowed) << i;
+  }
+}
+
+void check(LineCase t) {
+  const ConvShape& s = t.shape;
+  const WeightStorage storage =
+      (s.input.isLines() ? s.input.kind : t.result.kind) == Kind::Byte ? WeightStorage::I8 : WeightStorage::BF16;
+  if (!hasLineProducts(storage) || !hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
+  Numbers x;
+  x.input = randomFloats(s.batch * s.inChannels * s.inHeight * s.inWidth, 1);
+  x.weights = randomFloats(s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth, 2);
+  x.bias = randomFloats(s.outChannels + 64, 3);
+  x.residual = rounded(randomFloats(s.batch * s.outChannels * s.outHeight() * s.outWidth(), 4), t.result);
+  Numbers seen = x;
+  seen.input = rounded(x.input, s.input.isLines() ? s.input : ElementType{Kind::BF16});
+  const std::vector<double> want = expected(t, seen, storage);
+  int tried = 0;
+  for (const ConvTactic& tactic : convTactics()) {
+    const bool takes = s.input.isLines() ? tactic.takesLines && tactic.takesLines(s, storage, s.input.kind)
+                                         : tactic.multipliesLines(s, storage) && storage == WeightStorage::BF16;
+    const bool makes = !t.result.isLines() || (tactic.makesLines && tactic.makesLines(s, storage, t.result.kind));
+    if (!tactic.accepts(s) || !takes || !makes) continue;
+    if (&tactic == &kDepthwiseConv && s.input.kind != t.result.kind) continue;
+    SCOPED_TRACE(testing::Message() << tactic.name << ": " << s.inChannels << 'x' << s.inHeight << " -> "
+                                    << s.outChannels << ", kernel " << s.kernelHeight << " stride " << s.strideHeight);
+    ++tried;
+    const std::vector<float> got = run(tactic, t, x, storage, 1);
+    expectRounded(got, want, t.result);
+    if (testing::Test::HasFailure()) return;
+    EXPECT_TRUE(sameBytes(got, run(tactic, t, x, storage, 3)));
+  }
+  EXPECT_GT(tried, 0);
+}
+
+const ElementType kFloats, kBrains{Kind::BF16}, kBytes{Kind::Byte, 0.02f, 100}, kMore{Kind::Byte, 0.03f, 0};
+
+TEST(ConvLines, FromLinesToLines) {
+  for (SimdLevel level : {SimdLevel::Amx, SimdLevel::Avx512}) {
+    limitSimdLevel(level);
+    for (auto [in, out] : {std::pair(kBrains, kBrains),
+                           {kBrains, kFloats},
+                           {kFloats, kBrains},
+                           {kBytes, kMore},
+                           {kBytes, kFloats},
+                           {kBytes, kBrains}})
+      for (ConvShape s : {shapeOf(32, 5, 32, 1, 1, 0), shapeOf(24, 5, 40, 3, 1, 1), shapeOf(64, 6, 16, 1, 2, 0),
+                          shapeOf(72, 5, 72, 3, 2, 1), shapeOf(3, 9, 24, 3, 2, 1), shapeOf(128, 2, 128, 3, 1, 1, 2)}) {
+        s.input = in;
+        check({s, out, {.activation = Activation::Relu}, true});
+        check({s, out, {.activation = Activation::Silu}});
+      }
+  }
+  limitSimdLevel(SimdLevel::Amx);
+}
+
+TEST(ConvLines, Depthwise) {
+  for (ElementType type : {kBrains, kBytes})
+    for (auto [channels, size, kernel, stride, pad] : {std::array<int64_t, 5>{40, 9, 3, 1, 1},
+                                                       {64, 20, 3, 1, 1},
+                                                       {96, 12, 3, 2, 1},
+                                                       {72, 12, 5, 1, 2},
+                                                       {32, 5, 7, 2, 3}}) {
+      ConvShape s = shapeOf(channels, size, channels, kernel, stride, pad, channels);
+      s.input = type;
+      check({s, type, {.activation = Activation::Clamp, .alpha = -1, .beta = 2}});
+      check({s, type, {.activation = Activation::Silu}, true});
+    }
+}
+
+TEST(ConvLines, Pools) {
+  if (!hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
+  PoolShape s{.batch = 2, .channels = 40, .inHeight = 9, .inWidth = 10, .outHeight = 5, .outWidth = 5};
+  s.kernelHeight = s.kernelWidth = 3;
+  s.strideHeight = s.strideWidth = 2;
+  s.padTop = s.padLeft = s.padBottom = s.padRight = 1;
+  const std::vector<float> x = randomFloats(2 * 40 * 90, 5);
+  for (ElementType type : {kBrains, kBytes}) {
+    Blocks in(2, 40, 90, type), out(2, 40, 25, type);
+    in.fill(x);
+    std::vector<float> seen = in.numbers(), want(2 * 40 * 25), means(2 * 40), plain(seen.size());
+    maxPool2d(s, ActivationLayout::Plain, seen.data(), want.data(), 1);
+    maxPoolOfLines(s, type, in.get(), out.get(), 2);
+    expectRounded(out.numbers(), {want.begin(), want.end()}, type);
+    averagePool2d(s, ActivationLayout::Plain, true, 0, seen.data(), want.data(), 1);
+    averagePoolOfLines(s, type, true, 0, in.get(), out.get(), 2);
+    expectRounded(out.numbers(), {want.begin(), want.end()}, type);
+    globalAveragePool(2, 40, 90, ActivationLayout::Plain, seen.data(), want.data(), 1);
+    globalAveragePoolOfLines(2, 40, 90, type, in.get(), means.data(), 2);
+    for (size_t i = 0; i < means.size(); ++i) ASSERT_NEAR(means[i], want[i], 1e-5);
+    fromLines(2, 40, 90, type, in.get(), plain.data(), 2);
+    EXPECT_EQ(plain, seen);
+  }
+}
+
+}  // namespace
+}  // namespace tscompile::test
