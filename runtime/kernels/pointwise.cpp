@@ -89,6 +89,27 @@ void repeat(float* to, int64_t length, int64_t count) {
   }
 }
 
+// Rows of so few elements that a call for each would cost more than its elements.
+constexpr int64_t kShortRow = 64;
+bool hasShortRows(const Run& run, const View& view) {
+  const size_t rank = run.dims.size();
+  return rank > 1 && view.type == PointwiseType::F32 && run.dims[rank - 1] <= kShortRow &&
+         (view.strides[rank - 1] == 0 || view.strides[rank - 1] == 1);
+}
+
+// `rows` rows, `step` apart, of `length` neighbours each or of one element repeated.
+template <bool kRepeats>
+void loadShortRows(const float* from, int64_t rows, int64_t step, int64_t length, float* to) {
+  using Four = float __attribute__((vector_size(16), aligned(4), may_alias));
+  for (int64_t r = 0; r < rows; ++r, from += step, to += length) {
+    int64_t i = 0;
+    for (; i + 4 <= length; i += 4)
+      *reinterpret_cast<Four*>(to + i) =
+          kRepeats ? Four{*from, *from, *from, *from} : *reinterpret_cast<const Four*>(from + i);
+    for (; i < length; ++i) to[i] = from[kRepeats ? 0 : i];
+  }
+}
+
 // Elements [begin, begin + count) of the whole, through any strides.
 void gather(const Run& run, const View& view, int64_t begin, int64_t count, float* to) {
   const size_t rank = run.dims.size();
@@ -102,9 +123,20 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, floa
     offset += index[d] * view.strides[d];
   }
   const int64_t bytes = pointwiseBytes(view.type);
+  const bool isShort = hasShortRows(run, view);
   while (count > 0) {
     int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]);
-    loadRun(view.type, view.data + offset * bytes, view.strides[rank - 1], length, to);
+    if (isShort && length == run.dims[rank - 1] && view.strides[rank - 2] != 0) {
+      const int64_t rows = std::min(run.dims[rank - 2] - index[rank - 2], count / length);
+      const auto* from = reinterpret_cast<const float*>(view.data) + offset;
+      auto load = view.strides[rank - 1] == 0 ? loadShortRows<true> : loadShortRows<false>;
+      load(from, rows, view.strides[rank - 2], length, to);
+      offset += (rows - 1) * view.strides[rank - 2];
+      index[rank - 2] += rows - 1;
+      length *= rows;
+    } else {
+      loadRun(view.type, view.data + offset * bytes, view.strides[rank - 1], length, to);
+    }
     offset -= index[rank - 1] * view.strides[rank - 1];
     index[rank - 1] = 0;
     if (rank > 1 && length == run.dims[rank - 1] && view.strides[rank - 2] == 0) {
