@@ -5,8 +5,10 @@
 #include "ir/values/heap_account.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -30,11 +32,22 @@ std::atomic<int64_t> gTaken{0};
 std::atomic<int64_t> gLimit{INT64_MAX};
 std::atomic<bool> gLacked{false};
 
+// Large blocks hold weights and activations, which are read from end to end: in pages of 4 KiB a good part of the time
+// goes to finding them. The system may refuse.
+void askForLargePages(void* block, size_t bytes) {
+  constexpr size_t kLarge = size_t{4} << 20, kPage = 4096;
+  if (bytes < kLarge) return;
+  const auto begin = (reinterpret_cast<uintptr_t>(block) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(block) + bytes) / kPage * kPage;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
 // The heap rounds sizes up, and loses about as much in front of a block as it is aligned to; what it has really taken
 // is counted.
 void* systemAllocate(size_t bytes) {
   if (!takeFromHeap(bytes)) return nullptr;
   void* block = std::aligned_alloc(kAlignment, bytes);
+  if (block) askForLargePages(block, bytes);
   countGivenBack(bytes);
   if (block) countTaken(malloc_usable_size(block) + kAlignment);
   return block;

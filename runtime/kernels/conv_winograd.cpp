@@ -272,8 +272,7 @@ class Pass {
   }
 
   void multiply(int threads) const {
-    // Four panels at a time, so that patches are read less often.
-    const int64_t groups = (panels_ + 3) / 4, pieces = (count_ + kPatchPiece - 1) / kPatchPiece;
+    const int64_t pieces = (count_ + kPatchPiece - 1) / kPatchPiece, groups = groupsOfPanels(pieces);
     parallelFor(groups * pieces, threads, [&](int64_t i) {
       Piece patches = pieceOf(count_, pieces, i % pieces), group = pieceOf(panels_, groups, i / pieces);
       products(patches, group);
@@ -281,6 +280,13 @@ class Pass {
   }
 
  private:
+  // Four panels at a time, so that patches are read less often; fewer if one thread would have all the work.
+  int64_t groupsOfPanels(int64_t pieces) const {
+    constexpr int64_t kFewRows = 8;  // of a tile: they want many panels
+    const int64_t groups = (panels_ + 3) / 4;
+    return groups * pieces > 1 || count_ < kFewRows ? groups : std::min<int64_t>(panels_, 2);
+  }
+
   struct Corner {
     int64_t image, y, x;  // of the outputs
   };

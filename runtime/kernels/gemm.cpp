@@ -17,13 +17,14 @@
 namespace tscompile {
 namespace {
 
-constexpr int64_t kRowBlock = 1024;            // rows of A in the workspace at a time
-constexpr int64_t kCachedRows = 256;           // of a chunk of the depth
-constexpr int64_t kFewPieces = 12;             // of the columns: with fewer the threads would not end together
-constexpr int64_t kMostTileRows = 16;          // on any instruction set
-constexpr int64_t kCachedMatrix = 256 * 1024;  // bytes of packed B that stay in a core's cache beside rows of A
-constexpr int64_t kFewestTiles = 8;            // of a piece that brings its own rows into blocks
-constexpr int64_t kFewestPieces = 4;           // that are worth it
+constexpr int64_t kRowBlock = 1024;         // rows of A in the workspace at a time
+constexpr int64_t kCachedRows = 256;        // of a chunk of the depth
+constexpr int64_t kFewPieces = 12;          // of the columns: with fewer the threads would not end together
+constexpr int64_t kMostTileRows = 16;       // on any instruction set
+constexpr int64_t kCachedMatrix = 1 << 20;  // bytes of packed B that stay in a core's cache beside rows of A
+constexpr int64_t kFewestRows = 48;         // of a piece that keeps to its own rows
+constexpr int64_t kFewestPieces = 4;        // that are worth it
+constexpr int64_t kSameLines = 1024;        // floats between places that share lines of the nearest cache
 
 int64_t roundUp(int64_t v, int64_t unit) { return (v + unit - 1) / unit * unit; }
 int64_t panelsOf(int64_t n) { return (n + kBlock - 1) / kBlock; }
@@ -73,9 +74,24 @@ bool wantsLines(int64_t m, const PackedMatrix& b) {
          hasLineProducts(b.storage);
 }
 
-// One row of floats, with nothing to fill up.
-bool isBlockedAsItIs(int64_t m, const PackedMatrix& b) {
-  return m == 1 && b.k == packedDepth(b.k, b.storage) && b.storage != WeightStorage::Integers && !wantsLines(m, b);
+// Rows of floats, with nothing to fill up.
+bool areWhole(int64_t m, const PackedMatrix& b) {
+  return b.k == packedDepth(b.k, b.storage) && b.storage != WeightStorage::Integers && !wantsLines(m, b);
+}
+bool isBlockedAsItIs(int64_t m, const PackedMatrix& b) { return m == 1 && areWhole(m, b); }
+// Whether rows are read where they lie. Many columns read them so often that the copy gains more than it costs; rows
+// that share lines of the cache push each other out.
+bool liesWell(int64_t m, const PackedMatrix& b, int64_t lda) {
+  constexpr int64_t kFewColumns = 384;
+  return areWhole(m, b) && (m == 1 || (b.n <= kFewColumns && lda % kSameLines != 0));
+}
+
+// Pieces of the rows, each times all of B: many rows and a small B. What a core reads of A is then what it reads next
+// to it in the products before and behind. 0: the columns are to be cut.
+int64_t piecesOfRows(int64_t m, const PackedMatrix& b, int64_t wanted) {
+  if (panelsOf(b.n) * panelBytes(packedDepth(b.k, b.storage), b.storage) > kCachedMatrix) return 0;
+  const int64_t pieces = std::min(m / kFewestRows, wanted);
+  return pieces / kFewestPieces * kFewestPieces;
 }
 
 bool wantsFixedRows(int64_t m, const PackedMatrix& b) {
@@ -111,14 +127,15 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   const int64_t unit = lines ? lineDepth(b.storage) : kBlock;  // of the depth, a step
   const double cost = gemmCost(m, b.n, b.k);
   if (cost < 20) threads = 1;
-  // The rows of a tile lie together, so that what it reads at a time is one piece of memory.
+  const bool inPlace = liesWell(m, b, lda);
+  // Else the rows of a tile lie together, so that what it reads at a time is one piece of memory.
   const int64_t tileRows = lines ? maxLineRows() : maxTileRows();
   const int64_t tileCount = (m + tileRows - 1) / tileRows, distance = (m + tileCount - 1) / tileCount;
   std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
   for (int64_t i = 0; i < tileCount; ++i) {
     Piece rows = pieceOf(m, tileCount, i);
-    tiles[static_cast<size_t>(i)] = {i * distance * (lines ? kPadded / unit : kPadded), rows.begin * ldc,
-                                     static_cast<int>(rows.end - rows.begin)};
+    const int64_t from = inPlace ? rows.begin * lda : i * distance * (lines ? kPadded / unit : kPadded);
+    tiles[static_cast<size_t>(i)] = {from, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
   }
   std::vector<float> rowScales(lines && b.storage == WeightStorage::I8 ? static_cast<size_t>(m) : 0);
   auto blockTile = [&](int64_t i) {
@@ -141,14 +158,15 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
     }
   };
   Product p = productOf(b, c, ldc, epilogue);
-  p.a = isBlockedAsItIs(m, b) ? a : blocked;
+  p.a = inPlace ? a : blocked;
   if (b.storage == WeightStorage::Integers) p.integers = reinterpret_cast<int16_t*>(blocked);
   if (!rowScales.empty()) p.rowScales = rowScales.data();
   p.inputZero = LineType::ofLargest(0).zero();
   if (lines) p.lines = reinterpret_cast<const CacheLine*>(blocked);
   std::vector<int64_t> steps(static_cast<size_t>(kPadded / unit));
-  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * distance * (lines ? 1 : kBlock);
-  p.rowStride = lines ? 1 : kBlock;
+  const int64_t step = inPlace ? kBlock : distance * (lines ? 1 : kBlock);
+  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * step;
+  p.rowStride = lines ? 1 : inPlace && m > 1 ? lda : kBlock;
   p.steps = steps.data();
   p.stepCount = static_cast<int64_t>(steps.size());
   p.depth = unit;
@@ -157,12 +175,10 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
     p.tailDepth = b.k % unit;
   }
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
-  // Many rows and a small B: who brings rows into blocks multiplies them, so that they stay in one core's cache.
-  const int64_t ownPieces = std::min(tileCount / kFewestTiles, wanted);
-  if (ownPieces >= kFewestPieces && panels * panelBytes(kPadded, b.storage) <= kCachedMatrix) {
+  if (const int64_t ownPieces = std::min(tileCount, piecesOfRows(m, b, wanted)); ownPieces > 0) {
     parallelFor(ownPieces, threads, [&](int64_t i) {
       const Piece rows = pieceOf(tileCount, ownPieces, i);
-      for (int64_t tile = rows.begin; tile < rows.end; ++tile) blockTile(tile);
+      for (int64_t tile = inPlace ? rows.end : rows.begin; tile < rows.end; ++tile) blockTile(tile);
       runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, 0, panels, kNoPanel);
     });
     return;

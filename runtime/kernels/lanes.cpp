@@ -212,23 +212,22 @@ void extremes(bool isLargest, const LaneShape& s, const float* in, float* values
       if (values) std::copy_n(best, n, values + to);
     });
   }
-  const RowReduction kind = isLargest ? RowReduction::Max : RowReduction::Min;
-  // The first that equals the extreme; the extreme is NaN where there is one.
-  auto placeOf = [](const float* run, int64_t i, float best) {
-    while (best == best ? run[i] != best : run[i] == run[i]) ++i;
-    return i;
-  };
-  const int64_t blocks = blocksOf(s.count), whole = s.count / kLaneBlock;
+  // Long ones block by block, so that the extreme is looked for where it was just read.
+  const int64_t blocks = blocksOf(s.count);
   forEachLaneOf(
       s, aligned(static_cast<size_t>(blocks) * sizeof(float)), workspace, threads, [&](int64_t lane, std::byte* own) {
         const float* run = in + lane * s.count;
-        auto* best = reinterpret_cast<float*>(own);
-        bestOfBlocks(kind, run, s.count, kLaneBlock, best);
-        if (whole < blocks)
-          reduceMiddle(kind, 1, s.count - whole * kLaneBlock, 1, 1, run + whole * kLaneBlock, best + whole, 1);
-        float all;
-        reduceMiddle(kind, 1, blocks, 1, 1, best, &all, 1);
-        const int64_t place = placeOf(run, placeOf(best, 0, all) * kLaneBlock, all);
+        int64_t place = 0;
+        if (blocks > 1) {
+          auto* best = reinterpret_cast<float*>(own);
+          const int64_t whole = s.count / kLaneBlock;
+          const RowReduction kind = isLargest ? RowReduction::Max : RowReduction::Min;
+          bestOfBlocks(kind, run, s.count, kLaneBlock, best);
+          if (whole < blocks)
+            reduceMiddle(kind, 1, s.count - whole * kLaneBlock, 1, 1, run + whole * kLaneBlock, best + whole, 1);
+          place = extremeOfRow(isLargest, best, blocks) * kLaneBlock;
+        }
+        place += extremeOfRow(isLargest, run + place, std::min(kLaneBlock, s.count - place));
         places[lane] = place;
         if (values) values[lane] = run[place];
       });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 // Included once per instruction set, in this order.
 // clang-format off
@@ -79,7 +80,42 @@ void overBlocks(int64_t batch, int64_t channels, int64_t area, int threads, Body
   });
 }
 
+// Neighbouring lanes of some pixels; their number is known as it is compiled, so that each copy is a few moves.
+template <int kCount>
+void copyLanes(const float* in, int64_t pixels, float* out) {
+  for (int64_t p = 0; p < pixels; ++p) std::memcpy(out + p * kBlock, in + p * kBlock, kCount * sizeof(float));
+}
+using LaneCopy = void (*)(const float*, int64_t, float*);
+template <int... kCount>
+LaneCopy laneCopyOf(int64_t count, std::integer_sequence<int, kCount...>) {
+  static constexpr LaneCopy kCopies[] = {copyLanes<kCount + 1>...};
+  return kCopies[count - 1];
+}
+
+// Pixels of one image.
+void moveLanes(const ChannelMove& m, const float* in, int64_t area, Piece pixels, float* out) {
+  auto at = [&](int64_t channel) { return (channel / kBlock * area + pixels.begin) * kBlock + channel % kBlock; };
+  for (int64_t c = 0, run = 0; c < m.count; c += run) {
+    run = std::min({kBlock - (m.from + c) % kBlock, kBlock - (m.to + c) % kBlock, m.count - c});
+    laneCopyOf(run, std::make_integer_sequence<int, kBlock>())(in + at(m.from + c), pixels.end - pixels.begin,
+                                                               out + at(m.to + c));
+  }
+}
+
 }  // namespace
+
+void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t outChannels, int64_t area, float* out,
+                  int threads) {
+  const int64_t all = blockedSize(1, outChannels, area);
+  const int64_t pieces = std::clamp<int64_t>(all / (16 * 1024), 1, area);
+  if (batch * all < 32 * 1024) threads = 1;
+  parallelFor(batch * pieces, threads, [&](int64_t i) {
+    const int64_t image = i / pieces;
+    for (const ChannelMove& m : moves)
+      moveLanes(m, m.in + blockedSize(image, m.inChannels, area), area, pieceOf(area, pieces, i % pieces),
+                out + image * all);
+  });
+}
 
 void toBlocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked, int threads) {
   auto chunk = TS_SIMD(toBlockedChunk);

@@ -5,6 +5,7 @@
 #include "runtime/kernels/simd.h"
 
 #include <cstdint>
+#include <span>
 
 namespace tscompile {
 
@@ -36,5 +37,13 @@ void channelsLastToBlocked(int64_t batch, int64_t channels, int64_t area, const 
                            int threads);
 void blockedToChannelsLast(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* last,
                            int threads);
+
+// Channels [from, from + count) of one blocked activation become channels [to, to + count) of another.
+struct ChannelMove {
+  const float* in;
+  int64_t inChannels, from, count, to;
+};
+void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t outChannels, int64_t area, float* out,
+                  int threads);
 
 }  // namespace tscompile

@@ -89,6 +89,65 @@ void repeat(float* to, int64_t length, int64_t count) {
   }
 }
 
+// Rows of so few elements that a call for each would cost more than its elements.
+constexpr int64_t kShortRow = 64;
+bool hasShortRows(const Run& run, const View& view) {
+  const size_t rank = run.dims.size();
+  return rank > 1 && view.type == PointwiseType::F32 && run.dims[rank - 1] <= kShortRow &&
+         (view.strides[rank - 1] == 0 || view.strides[rank - 1] == 1);
+}
+
+using Four = float __attribute__((vector_size(16), aligned(4), may_alias));
+
+// `rows` rows, `step` apart, of `length` neighbours each or of one element repeated.
+template <bool kRepeats>
+void loadShortRows(const float* from, int64_t rows, int64_t step, int64_t length, float* to) {
+  for (int64_t r = 0; r < rows; ++r, from += step, to += length) {
+    int64_t i = 0;
+    for (; i + 4 <= length; i += 4)
+      *reinterpret_cast<Four*>(to + i) =
+          kRepeats ? Four{*from, *from, *from, *from} : *reinterpret_cast<const Four*>(from + i);
+    for (; i < length; ++i) to[i] = from[kRepeats ? 0 : i];
+  }
+}
+
+// Rows whose elements lie `step` apart, each row's beside those of the row before: four rows at a time.
+bool isTransposed(const Run& run, const View& view) {
+  const size_t rank = run.dims.size();
+  return rank > 1 && view.type == PointwiseType::F32 && view.strides[rank - 2] == 1 && view.strides[rank - 1] > 1;
+}
+
+void loadFourRows(const float* from, int64_t step, int64_t length, float* to) {
+  int64_t x = 0;
+  for (; x + 4 <= length; x += 4) {
+    auto at = [&](int64_t i) { return *reinterpret_cast<const Four*>(from + (x + i) * step); };
+    const Four a = at(0), b = at(1), c = at(2), d = at(3);
+    const Four low = __builtin_shufflevector(a, b, 0, 4, 1, 5), high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const Four low2 = __builtin_shufflevector(c, d, 0, 4, 1, 5), high2 = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    auto row = [&](int64_t r) -> Four& { return *reinterpret_cast<Four*>(to + r * length + x); };
+    row(0) = __builtin_shufflevector(low, low2, 0, 1, 4, 5);
+    row(1) = __builtin_shufflevector(low, low2, 2, 3, 6, 7);
+    row(2) = __builtin_shufflevector(high, high2, 0, 1, 4, 5);
+    row(3) = __builtin_shufflevector(high, high2, 2, 3, 6, 7);
+  }
+  for (; x < length; ++x)
+    for (int64_t r = 0; r < 4; ++r) to[r * length + x] = from[x * step + r];
+}
+
+// Loads as many whole rows as it can at once from `from` on, at most `rows`; how many that were.
+int64_t loadRowsAtOnce(const Run& run, const View& view, const float* from, int64_t rows, float* to) {
+  const size_t last = run.dims.size() - 1;
+  const int64_t length = run.dims[last], step = view.strides[last];
+  if (isTransposed(run, view)) {
+    const int64_t whole = rows / 4 * 4;
+    for (int64_t r = 0; r < whole; r += 4) loadFourRows(from + r, step, length, to + r * length);
+    return whole;
+  }
+  if (!hasShortRows(run, view) || view.strides[last - 1] == 0) return 0;
+  (step == 0 ? loadShortRows<true> : loadShortRows<false>)(from, rows, view.strides[last - 1], length, to);
+  return rows;
+}
+
 // Elements [begin, begin + count) of the whole, through any strides.
 void gather(const Run& run, const View& view, int64_t begin, int64_t count, float* to) {
   const size_t rank = run.dims.size();
@@ -103,8 +162,17 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, floa
   }
   const int64_t bytes = pointwiseBytes(view.type);
   while (count > 0) {
-    int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]);
-    loadRun(view.type, view.data + offset * bytes, view.strides[rank - 1], length, to);
+    int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]), atOnce = 0;
+    if (rank > 1 && view.type == PointwiseType::F32 && length == run.dims[rank - 1])
+      atOnce = loadRowsAtOnce(run, view, reinterpret_cast<const float*>(view.data) + offset,
+                              std::min(run.dims[rank - 2] - index[rank - 2], count / length), to);
+    if (atOnce > 0) {
+      offset += (atOnce - 1) * view.strides[rank - 2];
+      index[rank - 2] += atOnce - 1;
+      length *= atOnce;
+    } else {
+      loadRun(view.type, view.data + offset * bytes, view.strides[rank - 1], length, to);
+    }
     offset -= index[rank - 1] * view.strides[rank - 1];
     index[rank - 1] = 0;
     if (rank > 1 && length == run.dims[rank - 1] && view.strides[rank - 2] == 0) {

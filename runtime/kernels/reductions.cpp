@@ -36,38 +36,53 @@ float sumRow(const float* row, int64_t count) {
   return static_cast<float>(sum);
 }
 
+// The last lanes are looked at again: that changes no extreme.
 template <bool kMax>
 float extremeOfRow(const float* row, int64_t count) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  float best = row[0];
-  auto take = [&](float x) { best = std::isnan(x) || (kMax ? x > best : x < best) ? x : best; };
+  constexpr float kWorst = kMax ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  // Four at a time, as each waits for the one before.
+  auto a = hn::Set(d, kWorst), b = a, e = a, f = a;
+  auto nan = hn::IsNaN(a);  // none so far
+  auto join = [&](auto& into, auto x) HWY_ATTR {
+    nan = hn::Or(nan, hn::IsNaN(x));
+    into = kMax ? hn::IfThenElse(hn::Gt(x, into), x, into) : hn::IfThenElse(hn::Lt(x, into), x, into);
+  };
   int64_t i = 0;
-  if (count >= 4 * lanes) {
-    // Four at a time, as each waits for the one before.
-    constexpr float kWorst = kMax ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
-    auto a = hn::Set(d, kWorst), b = a, e = a, f = a;
-    auto nan = hn::IsNaN(a);  // none so far
-    auto join = [&](auto& into, const float* p) HWY_ATTR {
-      const auto x = hn::LoadU(d, p);
-      nan = hn::Or(nan, hn::IsNaN(x));
-      into = kMax ? hn::IfThenElse(hn::Gt(x, into), x, into) : hn::IfThenElse(hn::Lt(x, into), x, into);
-    };
-    for (; i + 4 * lanes <= count; i += 4 * lanes) {
-      join(a, row + i), join(b, row + i + lanes);
-      join(e, row + i + 2 * lanes), join(f, row + i + 3 * lanes);
-    }
-    if (!hn::AllFalse(d, nan)) return std::numeric_limits<float>::quiet_NaN();
-    alignas(64) float each[4][HWY_MAX_BYTES / sizeof(float)];
-    hn::StoreU(a, d, each[0]), hn::StoreU(b, d, each[1]), hn::StoreU(e, d, each[2]), hn::StoreU(f, d, each[3]);
-    for (const auto& part : each)
-      for (int64_t l = 0; l < lanes; ++l) take(part[l]);
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    join(a, hn::LoadU(d, row + i)), join(b, hn::LoadU(d, row + i + lanes));
+    join(e, hn::LoadU(d, row + i + 2 * lanes)), join(f, hn::LoadU(d, row + i + 3 * lanes));
   }
-  for (; i < count && !std::isnan(best); ++i) take(row[i]);
-  return best;
+  for (; i + lanes <= count; i += lanes) join(a, hn::LoadU(d, row + i));
+  if (count < lanes) {
+    const auto there = hn::FirstN(d, static_cast<size_t>(count));
+    join(a, hn::IfThenElse(there, hn::MaskedLoad(there, d, row), hn::Set(d, kWorst)));
+  } else if (i < count) {
+    join(b, hn::LoadU(d, row + count - lanes));
+  }
+  if (!hn::AllFalse(d, nan)) return std::numeric_limits<float>::quiet_NaN();
+  return kMax ? hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(a, b), hn::Max(e, f))))
+              : hn::GetLane(hn::MinOfLanes(d, hn::Min(hn::Min(a, b), hn::Min(e, f))));
 }
 float maxOfRow(const float* row, int64_t count) { return extremeOfRow<true>(row, count); }
 float minOfRow(const float* row, int64_t count) { return extremeOfRow<false>(row, count); }
+
+// Where `value`, which is there, stands first; NaN equals NaN.
+int64_t placeInRow(const float* row, int64_t count, float value) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto wanted = hn::Set(d, value);
+  const bool isNan = std::isnan(value);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto x = hn::LoadU(d, row + i);
+    const intptr_t found = hn::FindFirstTrue(d, isNan ? hn::IsNaN(x) : hn::Eq(x, wanted));
+    if (found >= 0) return i + found;
+  }
+  while (isNan ? !std::isnan(row[i]) : row[i] != value) ++i;
+  return i;
+}
 
 // Columns [0, width) of `count` rows, which are `stride` apart.
 template <class Join>
@@ -180,6 +195,10 @@ void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner
     rows(input + o * count * inner + columns.begin, inner, count, columns.end - columns.begin, out + columns.begin);
     for (int64_t c = columns.begin; sums && c < columns.end; ++c) out[c] /= divisor;
   });
+}
+
+int64_t extremeOfRow(bool isLargest, const float* row, int64_t count) {
+  return TS_SIMD(placeInRow)(row, count, (isLargest ? TS_SIMD(maxOfRow) : TS_SIMD(minOfRow))(row, count));
 }
 
 void extremesOfColumns(bool isLargest, const float* rows, int64_t stride, int64_t count, int64_t width, float* values,

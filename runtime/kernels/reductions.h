@@ -11,6 +11,8 @@ enum class RowReduction : uint8_t { Sum, Max, Min };
 void reduceMiddle(RowReduction kind, int64_t outer, int64_t count, int64_t inner, float divisor, const float* input,
                   float* output, int threads);
 
+// Where the largest or smallest of a row stands, the first of several; NaN wins.
+int64_t extremeOfRow(bool isLargest, const float* row, int64_t count);
 // Of `width` columns of `count` rows, which are `stride` apart: the largest or smallest value and its row, the first of
 // several; NaN wins, the first.
 void extremesOfColumns(bool isLargest, const float* rows, int64_t stride, int64_t count, int64_t width, float* values,

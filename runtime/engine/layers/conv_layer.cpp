@@ -79,7 +79,7 @@ void ConvLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
                         shape_.strideWidth, form_.name, storage == WeightStorage::Bytes ? ", bytes" : ""));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   packed_ = store.get(name, sourceOf(weight_), [&] {
-    Tensor packed = packedBuffer(tactic_->packedBytes(shape_, storage));
+    Tensor packed = store.buffer(tactic_->packedBytes(shape_, storage));
     tactic_->pack(shape_, scaled().data<float>(), storage, packed.raw());
     return packed;
   });

@@ -44,7 +44,7 @@ void GroupedMatmulLayer::prepare(WeightStore& store, const ProductPrecision& pre
   const WeightStorage storage = precision.weights;
   const int64_t bytes = (packedBytes(depth(), columns(), storage) + 63) / 64 * 64;
   data_ = store.get(fmt::format("groups of {}x{}", depth(), columns()), weight_, [&] {
-    Tensor packed = packedBuffer(weight_.size(0) * bytes);
+    Tensor packed = store.buffer(weight_.size(0) * bytes);
     const Tensor weight = decodedOnce(weight_);
     for (int64_t g = 0; g < weight_.size(0); ++g)
       packMatrix(depth(), columns(), weight.data<float>() + g * weight_.stride(0), weight_.stride(1), weight_.stride(2),

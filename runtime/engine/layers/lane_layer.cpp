@@ -1,6 +1,7 @@
 #include "runtime/engine/layers/lane_layer.h"
 
 #include "runtime/engine/layers/operands.h"
+#include "runtime/engine/layers/reduction_layer.h"
 #include "runtime/reference/reduction_call.h"
 
 namespace tscompile {
@@ -66,6 +67,19 @@ void addLane(ConvertCall& call, std::unique_ptr<L> layer) {
   call.network().layers.push_back(std::move(layer));
 }
 
+// `x.max(dim)[0]`, whose places nobody reads.
+bool wantsValuesOnly(const ConvertCall& call) {
+  return call.resultCount() == 2 && call.node()->outputs().size() == 2 && !call.node()->outputs()[1]->hasUses();
+}
+void addValues(ConvertCall& call, RowReduction kind, const LaneShape& shape) {
+  auto layer = std::make_unique<ReductionLayer>(call.node());
+  layer->kind = kind;
+  layer->outer = shape.outer;
+  layer->count = shape.count;
+  layer->inner = shape.inner;
+  addLane(call, std::move(layer));
+}
+
 }  // namespace
 
 template <bool kProduct>
@@ -95,6 +109,7 @@ void convertExtremes(ConvertCall& call) {
   else
     layer->shape = shapeAlong(x, call.dim(1, x.rank()));
   if (std::string_view why = obstacle(x, layer->shape); !why.empty()) return convertToKernel(call, why);
+  if (wantsValuesOnly(call)) return addValues(call, kLargest ? RowReduction::Max : RowReduction::Min, layer->shape);
   layer->isLargest = kLargest;
   addLane(call, std::move(layer));
 }

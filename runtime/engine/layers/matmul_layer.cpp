@@ -52,7 +52,7 @@ void MatmulLayer::prepare(WeightStore& store, const ProductPrecision& precision)
                                        storage == WeightStorage::Bytes ? ", bytes" : ""));
   if (scale_.defined()) name = WeightStore::nameWith(name + " scaled by ", scale_);
   data_ = store.get(name, sourceOf(weight_), [&] {
-    Tensor packed = packedBuffer(packedBytes(k_, n_, storage));
+    Tensor packed = store.buffer(packedBytes(k_, n_, storage));
     pack(storage, packed.raw());
     return packed;
   });

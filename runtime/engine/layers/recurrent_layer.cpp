@@ -19,7 +19,7 @@ PackedMatrix packed(WeightStore& store, const Tensor& weight, const ProductPreci
   const WeightStorage storage = precision.weights;
   const int64_t k = weight.size(1), n = weight.size(0);
   memory = store.get(fmt::format("recurrent {}x{}", k, n), weight, [&] {
-    Tensor made = packedBuffer(packedBytes(k, n, storage));
+    Tensor made = store.buffer(packedBytes(k, n, storage));
     packMatrix(k, n, decodedOnce(weight).data<float>(), weight.stride(1), weight.stride(0), storage, made.raw());
     return made;
   });

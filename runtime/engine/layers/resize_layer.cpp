@@ -4,6 +4,7 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/rearrange_layer.h"
+#include "runtime/kernels/layout.h"
 
 #include <algorithm>
 #include <numeric>
@@ -42,16 +43,18 @@ void resizeDimension(const ResizeTaps& taps, int64_t outer, int64_t size, int64_
 void ResizeLayer::resizePlane(const float* in, const Dims& inSizes, float* out, const Dims& outSizes) const {
   Dims sizes = inSizes;
   const size_t spatial = taps.size();
+  const int64_t lanes = blocked ? kBlock : 1;
   int64_t most = 0;
   for (size_t d = spatial; d-- > 1;) {
     sizes[d] = outSizes[d];
-    most = std::max(most, product(sizes, 0, spatial));
+    most = std::max(most, lanes * product(sizes, 0, spatial));
   }
   float* memory = threadScratch(2 * most);
   sizes = inSizes;
   for (size_t d = spatial; d-- > 0;) {
     float* to = d == 0 ? out : memory + (d % 2) * most;
-    resizeDimension(taps[d], product(sizes, 0, d), sizes[d], outSizes[d], product(sizes, d + 1, spatial), in, to);
+    resizeDimension(taps[d], product(sizes, 0, d), sizes[d], outSizes[d], lanes * product(sizes, d + 1, spatial), in,
+                    to);
     sizes[d] = outSizes[d];
     in = to;
   }
@@ -66,9 +69,10 @@ void ResizeLayer::run(Frame& frame) const {
   const int64_t inPlane = product(in, 0, in.size()), outPlane = product(out, 0, out.size());
   const float* from = frame.data<float>(inputs[0]);
   auto* to = frame.data<float>(outputs[0]);
-  const int64_t planes = frame.network()[outputs[0]].numel / outPlane;
-  parallelFor(planes, planes * outPlane < (16 << 10) ? 1 : frame.threads(),
-              [&](int64_t p) { resizePlane(from + p * inPlane, in, to + p * outPlane, out); });
+  const Dims& sizes = frame.network()[outputs[0]].sizes;
+  const int64_t lanes = blocked ? kBlock : 1, planes = sizes[0] * (blocked ? channelBlocks(sizes[1]) : sizes[1]);
+  parallelFor(planes, planes * outPlane * lanes < (16 << 10) ? 1 : frame.threads(),
+              [&](int64_t p) { resizePlane(from + p * inPlane * lanes, in, to + p * outPlane * lanes, out); });
 }
 
 void convertResize(ConvertCall& call, Interpolation kind, const Dims& sizes, const std::vector<ResizeScale>& scales) {

@@ -9,13 +9,14 @@
 
 namespace tscompile {
 
-// Each plane [N][C] of contiguous tensors by itself, one dimension after the other from the last one on.
+// Each plane [N][C], or block of channels, by itself, one dimension after the other from the last one on.
 class ResizeLayer : public Layer {
  public:
   using Layer::Layer;
   std::string name() const override { return "resize"; }
   void run(Frame& frame) const override;
   std::vector<ResizeTaps> taps;  // of each spatial dimension
+  bool blocked = false;          // input and output are
 
  private:
   void resizePlane(const float* in, const Dims& inSizes, float* out, const Dims& outSizes) const;

@@ -442,4 +442,15 @@ void ReorderLayer::run(Frame& frame) const {
   reorder(t.sizes[0], t.sizes[1], area, frame.data<float>(inputs[0]), frame.data<float>(outputs[0]), frame.threads());
 }
 
+void ChannelsLayer::run(Frame& frame) const {
+  const NetTensor& out = frame.network()[outputs[0]];
+  SmallVector<ChannelMove, 16> moves;
+  int64_t to = 0;
+  for (size_t i = 0; i < inputs.size(); to += parts[i++].count)
+    moves.push_back(
+        {frame.data<float>(inputs[i]), frame.network()[inputs[i]].sizes[1], parts[i].first, parts[i].count, to});
+  moveChannels(moves, out.sizes[0], out.sizes[1], out.numel / (out.sizes[0] * out.sizes[1]),
+               frame.data<float>(outputs[0]), frame.threads());
+}
+
 }  // namespace tscompile

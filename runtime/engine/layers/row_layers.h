@@ -6,6 +6,8 @@
 #include "runtime/engine/network/frame.h"
 #include "runtime/kernels/pool2d.h"
 
+#include <vector>
+
 namespace tscompile {
 
 class SoftmaxLayer : public Layer {
@@ -59,6 +61,18 @@ class ReorderLayer : public Layer, public LineLayer {
   }
   void settle(const Network&) override {}
   bool byPixels = false;  // what is not blocked is [N][pixels][C]
+};
+
+// Some channels of each input, one input behind the other: parts and joins of blocked activations that split blocks.
+class ChannelsLayer : public Layer {
+ public:
+  using Layer::Layer;
+  std::string name() const override { return "channels"; }
+  void run(Frame& frame) const override;
+  struct Part {
+    int64_t first, count;
+  };
+  std::vector<Part> parts;  // of each input
 };
 
 // Joins contiguous tensors along one dimension, which need not be among theirs (stack). Those that already lie where

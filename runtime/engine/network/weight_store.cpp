@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace tscompile {
 
 Tensor WeightStore::get(const std::string& name, const Tensor& source, FunctionRef<Tensor()> make) {
@@ -31,6 +33,16 @@ std::string WeightStore::nameWith(std::string_view what, const Tensor& contiguou
   return name;
 }
 
-Tensor packedBuffer(int64_t bytes) { return Tensor::empty(DType::UInt8, Dims{bytes}); }
+Tensor WeightStore::buffer(int64_t bytes) {
+  constexpr int64_t kLarge = 1 << 20, kSmallModel = 2 << 20, kShared = 8 << 20;
+  const int64_t whole = (bytes + 63) / 64 * 64;
+  made_ += whole;
+  if (bytes >= kLarge || made_ <= kSmallModel) return Tensor::empty(DType::UInt8, Dims{bytes});
+  if (!shared_.defined() || cut_ + whole > shared_.numel()) {
+    shared_ = Tensor::empty(DType::UInt8, Dims{kShared});
+    cut_ = 0;
+  }
+  return shared_.withGeometry(Dims{bytes}, Dims{1}, std::exchange(cut_, cut_ + whole));
+}
 
 }  // namespace tscompile

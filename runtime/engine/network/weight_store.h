@@ -18,6 +18,9 @@ class WeightStore {
   Tensor get(const std::string& name, const Tensor& source, FunctionRef<Tensor()> make);
   // A name for what is made with the elements of another tensor, which may be gone and made anew by the next plan.
   static std::string nameWith(std::string_view what, const Tensor& contiguous);
+  // Memory for what `make` packs: bytes without a meaning to others, aligned to 64. Small ones lie side by side, so
+  // that they share the system's large pages.
+  Tensor buffer(int64_t bytes);
 
  private:
   struct Entry {
@@ -26,9 +29,8 @@ class WeightStore {
   };
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
+  Tensor shared_;               // that small buffers are cut from
+  int64_t made_ = 0, cut_ = 0;  // bytes: of all buffers, of the shared one
 };
-
-// Memory for packed weights: bytes without a meaning to others, aligned to 64.
-Tensor packedBuffer(int64_t bytes);
 
 }  // namespace tscompile

@@ -2,6 +2,7 @@
 #include "runtime/engine/layers/conv_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
+#include "runtime/engine/layers/resize_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/network/tactics.h"
 #include "runtime/engine/optimize/optimize.h"
@@ -9,6 +10,8 @@
 #include "runtime/kernels/line_product.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <unordered_map>
 
 namespace tscompile {
@@ -50,12 +53,19 @@ class LayoutAssigner {
       else if (auto* pointwise = dynamic_cast<PointwiseLayer*>(layer.get())) {
         if (std::unique_ptr<Layer> moved = copyOfPixels(*pointwise))
           layer = std::move(moved);
+        else if (std::unique_ptr<Layer> taken = copyOfChannels(*pointwise))
+          layer = std::move(taken);
         else
           elementwise(*pointwise);
       } else if (auto* steps = dynamic_cast<StepLayer*>(layer.get()))
         onSteps(*steps);
-      else if (auto* cat = dynamic_cast<CatLayer*>(layer.get()))
-        joining(*cat);
+      else if (auto* cat = dynamic_cast<CatLayer*>(layer.get())) {
+        if (std::unique_ptr<Layer> joined = joinOfChannels(*cat))
+          layer = std::move(joined);
+        else
+          joining(*cat);
+      } else if (auto* resize = dynamic_cast<ResizeLayer*>(layer.get()))
+        resizing(*resize);
       else
         allPlain(*layer);
       n_.layers.push_back(std::move(layer));
@@ -118,6 +128,36 @@ class LayoutAssigner {
     return walks(t, {{t.sizes[0], channels * area}, {channels, 1}, {area, channels}});
   }
 
+  // The blocked tensor of whose channels the view is some, image by image, and the first of them.
+  struct Channels {
+    TensorId whole;
+    int64_t first;
+  };
+  std::optional<Channels> channelsOf(TensorId id) const {
+    const NetTensor& t = n_[id];
+    auto found = blockedWhole_.find(t.buffer);
+    if (found == blockedWhole_.end() || t.rank() < 3 || !t.isFloat() || t.numel == 0) return std::nullopt;
+    const NetTensor& whole = n_[found->second];
+    const int64_t area = areaOf(whole), from = t.offset - whole.offset;
+    if (whole.rank() < 3 || t.sizes[0] != whole.sizes[0] || areaOf(t) != area || from < 0 || from % area != 0 ||
+        from / area + t.sizes[1] > whole.sizes[1] ||
+        !walks(t, {{t.sizes[0], whole.sizes[1] * area}, {t.sizes[1], area}, {area, 1}}))
+      return std::nullopt;
+    return Channels{found->second, from / area};
+  }
+
+  std::unique_ptr<ChannelsLayer> makeChannels(std::span<const TensorId> from, TensorId to) {
+    auto layer = std::make_unique<ChannelsLayer>(current_);
+    for (TensorId id : from) {
+      const auto [whole, first] = *channelsOf(id);
+      layer->inputs.push_back(whole);
+      layer->parts.push_back({first, n_[id].sizes[1]});
+    }
+    layer->outputs = {to};
+    markBlocked(to);
+    return layer;
+  }
+
   void markBlocked(TensorId id) {
     NetTensor& t = n_.tensors[id];
     t.blocked = true;
@@ -153,6 +193,16 @@ class LayoutAssigner {
     if (!layer.isCopy() || !n_[layer.outputs[0]].isFloat() || !blockedByPixels(n_[layer.inputs[0]])) return nullptr;
     current_ = layer.node;
     return makeReorder(blockedWhole_.at(n_[layer.inputs[0]].buffer), layer.outputs[0], true);
+  }
+
+  // The same for a copy of some channels of a blocked tensor.
+  std::unique_ptr<Layer> copyOfChannels(const PointwiseLayer& layer) {
+    const TensorId in = layer.inputs[0], out = layer.outputs[0];
+    if (!layer.isCopy() || !n_[out].isFloat() || !n_[out].contiguous || !(n_[in].sizes == n_[out].sizes) ||
+        isBlockedItself(in) || !channelsOf(in))
+      return nullptr;
+    current_ = layer.node;
+    return makeChannels(std::span(&in, 1), out);
   }
 
   // The tensor not in blocks; of pixels, side by side.
@@ -197,6 +247,14 @@ class LayoutAssigner {
     if (isBlockedItself(id)) {
       n_.tensors[id].blocked = true;
       return id;
+    }
+    if (channelsOf(id)) {
+      auto [made, isNew] = blockedOf_.try_emplace(id);
+      if (isNew) {
+        const TensorId part = made->second = n_.addTensor(DType::Float32, n_[id].sizes);
+        n_.layers.push_back(makeChannels(std::span(&id, 1), part));
+      }
+      return made->second;
     }
     id = withoutCopy(plain(id));
     auto [made, isNew] = blockedOf_.try_emplace(id);
@@ -321,6 +379,28 @@ class LayoutAssigner {
     }
     if (!any || !all) return allPlain(layer);
     for (TensorId& id : layer.inputs) id = blocked(id);
+    markBlocked(layer.outputs[0]);
+  }
+
+  // A join of channels of blocked tensors that are no whole blocks; null if this is none.
+  std::unique_ptr<Layer> joinOfChannels(const CatLayer& cat) {
+    const int rank = n_[cat.outputs[0]].rank();
+    if (cat.dim != 1 || rank < 3) return nullptr;
+    bool whole = true;
+    for (TensorId id : cat.inputs) {
+      if (n_[id].rank() != rank || !channelsOf(id)) return nullptr;
+      whole &= n_[id].sizes[1] % kBlock == 0 && isBlockedItself(id);
+    }
+    if (whole) return nullptr;
+    current_ = cat.node;
+    return makeChannels(cat.inputs, cat.outputs[0]);
+  }
+
+  void resizing(ResizeLayer& layer) {
+    current_ = layer.node;
+    layer.blocked = isBlockedItself(layer.inputs[0]);
+    if (!layer.blocked) return allPlain(layer);
+    layer.inputs[0] = blocked(layer.inputs[0]);
     markBlocked(layer.outputs[0]);
   }
 

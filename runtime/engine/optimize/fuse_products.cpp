@@ -7,7 +7,10 @@
 #include "runtime/engine/optimize/optimize.h"
 #include "runtime/engine/optimize/uses.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace tscompile {
 namespace {
@@ -45,6 +48,7 @@ class ProductFuser {
       if (next == NetworkUses::kNobody || next <= i) return;
       auto* after = dynamic_cast<PointwiseLayer*>(n_.layers[next].get());
       if (!after || !uses_.isWhole(t) || !uses_.isWhole(after->outputs[0]) || !n_[after->outputs[0]].isFloat()) return;
+      if (takeBehindView(product, *after)) return;
       uses_.remove(i);
       bool taken = take(product, *after);
       uses_.add(i);
@@ -56,6 +60,37 @@ class ProductFuser {
       uses_.replace(next, i);
       i = next;
     }
+  }
+
+  // Whether a view shows each element of its buffer once, in another order.
+  bool isPermuted(TensorId id) const {
+    const NetTensor& t = n_[id];
+    if (t.contiguous || t.offset != 0) return false;
+    std::vector<std::pair<int64_t, int64_t>> steps;  // strides and sizes
+    for (size_t d = 0; d < t.sizes.size(); ++d)
+      if (t.sizes[d] != 1) steps.emplace_back(t.strides[d], t.sizes[d]);
+    std::sort(steps.begin(), steps.end());
+    int64_t next = 1;
+    for (auto [stride, size] : steps) {
+      if (stride != next) return false;
+      next *= size;
+    }
+    return static_cast<size_t>(next) * itemSize(t.dtype) == n_.buffers[t.buffer].bytes;
+  }
+
+  // An activation of the result in another order of dimensions: the product does it, what is left is a copy.
+  bool takeBehindView(ProductLayer& product, PointwiseLayer& after) {
+    const PointwiseProgram::Value* step = after.onlyStep();
+    if (!step || after.inputs.size() != 1 || !isPermuted(after.inputs[0])) return false;
+    const std::optional<Activation> activation = activationOf(step->op);
+    if (!activation) return false;
+    product.activation = *activation;
+    product.alpha = step->alpha;
+    product.beta = step->beta;
+    PointwiseProgram copy;
+    copy.output(copy.step(PointwiseOp::Copy, copy.input()));
+    after.program = std::move(copy);
+    return true;
   }
 
   // The layer that brings integers to a grid, if it is what follows.

@@ -245,4 +245,62 @@ TEST(ConvLayer, ImagesWithoutBatch) {
   expectNative(graph, randn({4, 6, 9}, 1));
 }
 
+namespace {
+
+// A convolution of %x, %c, of so many channels; then `body`, which ends in %y.
+std::string afterConvolution(int64_t channels, const std::string& body) {
+  return "graph(%x : Tensor):" +
+         fmt::format(fmt::runtime(kNumbers), 1, channels, fmt::format("{}, 16, 1, 1", channels)) + R"(
+  %zero : int = prim::Constant[value=0]()
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %k : Float(24, 16, 1, 1) = prim::Constant[value={0}]()
+  %s : int[] = prim::Constant[value=[1, 1]]()
+  %p : int[] = prim::Constant[value=[0, 0]]()
+  %c : Tensor = aten::conv2d(%x, %w, %b, %s, %p, %s, %g)
+)" + body +
+         "  return (%y)\n";
+}
+
+void expectLayersAfter(int64_t channels, const std::string& body, const std::string& layers) {
+  const std::string graph = afterConvolution(channels, body);
+  SCOPED_TRACE(graph);
+  EngineCase c(graph);
+  const std::vector<IValue> in{randn({2, 16, 5, 7}, 1)};
+  EXPECT_EQ(c.layers(in, true), layers);
+  c.expectClose(in, 1e-4);
+}
+
+}  // namespace
+
+TEST(ConvLayer, ChannelsThatSplitBlocksAreJoinedAndTakenInBlocks) {
+  const std::string joined =
+      "  %e : Tensor = aten::conv2d(%x, %w0, %b, %s, %p, %s, %g)\n"
+      "  %l : Tensor[] = prim::ListConstruct(%c, %e, %c)\n  %j : Tensor = aten::cat(%l, %one)\n";
+  for (int64_t channels : {8, 20, 40})
+    expectLayersAfter(channels, joined + "  %y : Tensor = aten::max_pool2d(%j, %s, %s, %p, %s, %f)\n",
+                      "reorder, conv direct, conv direct, channels, max_pool2d, reorder");
+  // Of a batch, they are copied first.
+  const std::string part =
+      "  %first : int = prim::Constant[value=5]()\n  %end : int = prim::Constant[value=21]()\n"
+      "  %part : Tensor = aten::slice(%c, %one, %first, %end, %one)\n";
+  expectLayersAfter(40, part + "  %y : Tensor = aten::conv2d(%part, %k, %none, %s, %p, %s, %one)\n",
+                    "reorder, conv direct, channels, conv direct, reorder");
+}
+
+TEST(ConvLayer, ResizingKeepsBlocks) {
+  expectLayersAfter(24,
+                    "  %o : int[] = prim::Constant[value=[9, 12]]()\n"
+                    "  %u : Tensor = aten::upsample_bilinear2d(%c, %o, %f, %none)\n"
+                    "  %y : Tensor = aten::relu(%u)\n",
+                    "reorder, conv direct, resize, pointwise, reorder");
+}
+
+TEST(ConvLayer, ActivationsOfPixelsBelongToTheConvolution) {
+  expectLayersAfter(24,
+                    "  %u : Tensor = aten::flatten(%c, %two, %three)\n  %v : Tensor = aten::transpose(%u, %one, %two)\n"
+                    "  %y : Tensor = aten::relu(%v)\n",
+                    "reorder, conv direct+relu, reorder");
+}
+
 }  // namespace tscompile::test

@@ -89,4 +89,13 @@ TEST(LaneLayers, WholeNumbersAreSummedUp) {
 }
 
 }  // namespace
+TEST(LaneLayers, ExtremesWhosePlacesNobodyReadsAreReductions) {
+  EngineCase c(graphWithConstants("%x : Tensor", "  %v : Tensor, %i : Tensor = aten::max(%x, %last, %f)\n", "%v"));
+  for (int64_t count : {1, 3, 16, 56, 200}) {
+    const std::vector<IValue> in{withTies(Dims{7, count}, 3, true)};
+    EXPECT_EQ(c.layers(in, true), "max");
+    EXPECT_TRUE(sameNumbers(c.run(in)[0].toTensor(), c.interpret(in)[0].toTensor())) << count;
+  }
+}
+
 }  // namespace tscompile::test

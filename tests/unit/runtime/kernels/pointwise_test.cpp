@@ -127,6 +127,26 @@ TEST(EnginePointwise, ExactOperations) {
   });
 }
 
+TEST(EnginePointwise, RowsOfAnyStrideAreGathered) {
+  const std::vector<float> x = randomFloats(40000, 3);
+  PointwiseProgram p;
+  p.output(p.step(PointwiseOp::Neg, p.input()));
+  struct {
+    std::vector<int64_t> dims, strides;
+  } cases[] = {{{7, 9, 13}, {1000, 1, 9}},  {{3, 31, 50}, {5000, 1, 100}}, {{2, 130, 16}, {3000, 16, 0}},
+               {{5, 70, 3}, {4000, 40, 1}}, {{6, 40, 20}, {2, 400, 1}},    {{4, 3, 700}, {1, 4, 12}},
+               {{9, 11, 6}, {7, 0, 1}},     {{2, 5, 64}, {900, 1, 6}}};
+  for (const auto& c : cases) {
+    std::vector<float> want, got(static_cast<size_t>(c.dims[0] * c.dims[1] * c.dims[2]));
+    for (int64_t i = 0; i < c.dims[0]; ++i)
+      for (int64_t j = 0; j < c.dims[1]; ++j)
+        for (int64_t k = 0; k < c.dims[2]; ++k)
+          want.push_back(-x[static_cast<size_t>(i * c.strides[0] + j * c.strides[1] + k * c.strides[2])]);
+    run(p, c.dims, {{x.data(), c.strides}}, {got.data()}, 2);
+    EXPECT_EQ(got, want) << c.dims[0] << " " << c.dims[1] << " " << c.dims[2];
+  }
+}
+
 TEST(EnginePointwise, BroadcastsAndStrides) {
   const int64_t n = 5, m = 301, k = 7;
   std::vector<float> full = randomFloats(n * m * k, 1), row = randomFloats(k, 2), column = randomFloats(n * m, 3);
