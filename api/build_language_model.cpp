@@ -11,8 +11,10 @@
 #include "ir/support/text.h"
 #include "ir/values/random.h"
 #include "passes/serving/attention_node.h"
+#include "passes/serving/drop_caches.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/incremental.h"
+#include "passes/serving/layer_offers.h"
 #include "passes/serving/serving.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
@@ -106,7 +108,8 @@ std::string configText(const BuildConfig& config, const LanguageModelShape& shap
     out["states"].push_back({{"dtype", std::string(pythonName(s.dtype))},
                              {"sizes", std::vector<int64_t>(s.sizes.begin(), s.sizes.end())},
                              {"dim", s.dim},
-                             {"most", s.most}});
+                             {"most", s.most},
+                             {"batch", s.batch}});
   return out.dump(4) + "\n";
 }
 
@@ -201,12 +204,16 @@ class LanguageModelBuild {
   LanguageModelBuild(const Module& module, const BuildConfig& config, Diagnostics& diagnostics)
       : given_(module), config_(config), diagnostics_(diagnostics) {}
 
+  // Of what was built.
+  const std::vector<LayerOffer>& offers() const { return offers_; }
+
   bool run(const std::string& folder) {
     if (!open()) return false;
     const bool maySettle = config_.kvCacheType == KvCacheType::Auto;
     if (maySettle) config_.kvCacheType = KvCacheType::Paged;
     Diagnostics why;
     bool isMade = hasPools(config_.kvCacheType) && withCache(why);
+    if (!why.list().empty()) noAttention_ = why.list().front().message;
     if (!isMade && hasPools(config_.kvCacheType)) {
       if (!maySettle || !mayDoWithoutPools(why)) return refuse(why);
       config_.kvCacheType = KvCacheType::State;
@@ -233,6 +240,7 @@ class LanguageModelBuild {
     lowering_.query = Query().including({"default", "any_sizes"});
     lowered_ = given_.lowered(lowering_, diagnostics_);
     if (!lowered_ || !lowered_->prepare(diagnostics_)) return false;  // reports weights that are missing
+    if (!withoutMemory()) return false;
     graph_ = cloneGraph(*lowered_->graph());
     evaluator_ = makeEvaluator(given_.registry());
     entrance_ = openEntrance(*graph_, given_.registry(), *evaluator_, diagnostics_);
@@ -241,6 +249,17 @@ class LanguageModelBuild {
     shape_.positions = entrance_->positions;
     asked_ = config_.maxSeqLen;
     return settle(config_, shape_, diagnostics_);
+  }
+
+  // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any.
+  bool withoutMemory() {
+    std::unique_ptr<Graph> graph = cloneGraph(*lowered_->graph());
+    const bool hasCaches = dropCaches(*graph, given_.registry()), writes = writeCopies(*graph);
+    if (!hasCaches && !writes) return true;
+    Module changed = lowered_->withGraph(std::move(graph));
+    if (hasCaches) given_ = changed;
+    lowered_ = changed.lowered(lowering_, diagnostics_);
+    return lowered_ && lowered_->prepare(diagnostics_);
   }
 
   // Whether the last logits depend on the first token: those of [batch, tokens] do not where a model takes [tokens,
@@ -304,6 +323,7 @@ class LanguageModelBuild {
     if (!validateKvCache(built_.cache, diagnostics)) return false;
     // Each layer has a pool of its own, which is written where it lies.
     for (AttentionNode& node : AttentionNode::all(*graph_)) node.set("inplace", IValue(1));
+    offer(*graph_, diagnostics);
 
     std::vector<CompileInput> inputs;
     for (const std::string& name : served->inputs) inputs.push_back(rangeOf(name, config_, shape_, built_.cache));
@@ -315,25 +335,43 @@ class LanguageModelBuild {
     return compiled_ && prove({given_, *entrance_, *compiled_, &opened, &packed}, diagnostics);
   }
 
+  void offer(Graph& graph, Diagnostics& diagnostics) {
+    offers_ = offerLayers(graph, given_.registry(), noAttention_, diagnostics);
+  }
+
   // The model as it is, one text after the other, each of which keeps what its next tokens need.
   bool withState(Diagnostics& diagnostics) {
     if (!describe(diagnostics) || !findLongest(diagnostics)) return false;
-    Result<IncrementalModel> made = makeIncremental(*lowered_->graph(), given_.registry(), *evaluator_, *entrance_,
+    std::unique_ptr<Graph> graph = cloneGraph(*lowered_->graph());
+    offer(*graph, diagnostics);
+    Result<IncrementalModel> made = makeIncremental(*graph, given_.registry(), *evaluator_, *entrance_,
                                                     shape_.vocabulary, config_.maxSeqLen, diagnostics);
     if (!made) return false;
-    std::vector<CompileInput> inputs = inputsOfWholeTexts();
-    for (const KeptState& s : made->states) {
+    const bool mayShare =
+        config_.maxBatchSize > 1 && std::ranges::all_of(made->states, [](const KeptState& s) { return s.batch >= 0; });
+    Diagnostics ignored;
+    return (mayShare && withStates(*made, config_.maxBatchSize, ignored)) || withStates(*made, 1, diagnostics);
+  }
+
+  // For steps of so many texts together.
+  bool withStates(const IncrementalModel& made, int64_t texts, Diagnostics& diagnostics) {
+    std::vector<CompileInput> inputs = inputsOfWholeTexts(texts);
+    built_.inputs.resize(entrance_->inputs.size());
+    built_.states.clear();
+    for (KeptState s : made.states) {
       Dims least = s.sizes, usual = s.sizes, most = s.sizes;
       const auto d = static_cast<size_t>(s.dim);
       most[d] = s.most ? s.most : config_.maxSeqLen - 1;
       usual[d] = s.most ? s.most : most[d] / 2;
+      if (texts == 1) s.batch = -1;
+      if (s.batch >= 0) most[static_cast<size_t>(s.batch)] *= texts;
       inputs.emplace_back(least, usual, most, s.dtype);
       built_.inputs.push_back("state_" + std::to_string(built_.states.size()));
       built_.states.push_back(s);
     }
     CompileSpec spec = specFor(inputs);
     spec.minBlockSize = 1;
-    compiled_ = lowered_->withGraph(std::move(made->graph)).compiled(spec, diagnostics);
+    compiled_ = lowered_->withGraph(cloneGraph(*made.graph)).compiled(spec, diagnostics);
     built_.cache = cacheOf(config_, shape_);
     const bool isMade =
         compiled_ && validateKvCache(built_.cache, diagnostics) &&
@@ -411,22 +449,26 @@ class LanguageModelBuild {
     return true;
   }
 
-  std::vector<CompileInput> inputsOfWholeTexts() const {
+  std::vector<CompileInput> inputsOfWholeTexts(int64_t texts = 1) const {
     std::vector<CompileInput> inputs;
     int64_t most = config_.maxSeqLen;
     for (DType dtype : entrance_->dtypes)
-      inputs.emplace_back(sizesFor(1), sizesFor((most + 1) / 2), sizesFor(most),
+      inputs.emplace_back(sizesFor(1), sizesFor((most + 1) / 2), sizesFor(most, texts),
                           dtype == DType::Undefined ? DType::Int64 : dtype);
     return inputs;
   }
 
   bool compileWhole(Diagnostics& diagnostics) {
-    compiled_ = lowered_->compiled(specFor(inputsOfWholeTexts()), diagnostics);
+    std::unique_ptr<Graph> graph = cloneGraph(*lowered_->graph());
+    offer(*graph, diagnostics);
+    compiled_ = lowered_->withGraph(std::move(graph)).compiled(specFor(inputsOfWholeTexts()), diagnostics);
     built_.cache = cacheOf(config_, shape_);
     return compiled_ && validateKvCache(built_.cache, diagnostics);
   }
 
-  Dims sizesFor(int64_t tokens) const { return entrance_->tokensFirst ? Dims{tokens, 1} : Dims{1, tokens}; }
+  Dims sizesFor(int64_t tokens, int64_t texts = 1) const {
+    return entrance_->tokensFirst ? Dims{tokens, texts} : Dims{texts, tokens};
+  }
 
   bool prove(const ServingSteps& steps, Diagnostics& diagnostics) {
     built_.config = config_, built_.shape = shape_;
@@ -454,7 +496,7 @@ class LanguageModelBuild {
     return true;
   }
 
-  const Module& given_;
+  Module given_;
   BuildConfig config_;
   Diagnostics& diagnostics_;
   LowerOptions lowering_;
@@ -462,6 +504,8 @@ class LanguageModelBuild {
   std::unique_ptr<Graph> graph_;  // of ids and positions, then of what serves
   std::unique_ptr<Evaluator> evaluator_;
   Result<Entrance> entrance_ = Failed{};
+  std::vector<LayerOffer> offers_;
+  std::string noAttention_ = "kv_cache_type asks for no blocks";
   int64_t asked_ = 0;  // max_seq_len, before it was settled
   KnownText longest_;
   bool knowsLongest_ = false;
@@ -473,8 +517,11 @@ class LanguageModelBuild {
 }  // namespace
 
 bool buildLanguageModel(const Module& module, const BuildConfig& given, const std::string& folder,
-                        Diagnostics& diagnostics) {
-  return LanguageModelBuild(module, given, diagnostics).run(folder);
+                        Diagnostics& diagnostics, std::vector<LayerOffer>* offers) {
+  LanguageModelBuild build(module, given, diagnostics);
+  const bool isMade = build.run(folder);
+  if (offers) *offers = build.offers();
+  return isMade;
 }
 
 bool refitLanguageModel(const std::string& folder, const RefitOptions& options, const std::string& output,

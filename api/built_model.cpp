@@ -122,11 +122,13 @@ class ConfigReader {
       const bool hasSizes = from.is_object() && from.contains("sizes") && from["sizes"].is_array();
       for (size_t i = 0; hasSizes && i < from["sizes"].size() && i < kMostDims; ++i)
         s.sizes.push_back(from["sizes"][i].is_number_integer() ? from["sizes"][i].get<int64_t>() : -1);
-      s.dim = number(from, "dim"), s.most = number(from, "most");
+      s.dim = number(from, "dim"), s.most = number(from, "most"), s.batch = number(from, "batch");
       auto isSize = [](int64_t n) { return n >= 0 && n <= (int64_t{1} << 31); };
       bool good = dtype && isSupported(*dtype) && hasSizes && from["sizes"].size() <= kMostDims && isSize(s.most) &&
                   std::all_of(s.sizes.begin(), s.sizes.end(), isSize) && s.dim >= 0 &&
-                  s.dim < static_cast<int64_t>(s.sizes.size()) && s.sizes[static_cast<size_t>(s.dim)] == 0;
+                  s.dim < static_cast<int64_t>(s.sizes.size()) && s.sizes[static_cast<size_t>(s.dim)] == 0 &&
+                  s.batch < static_cast<int64_t>(s.sizes.size()) &&
+                  (s.batch < 0 || s.sizes[static_cast<size_t>(s.batch)] > 0);
       if (!good) return fail("states are not what a build writes"), false;
       s.dtype = *dtype;
       out_.states.push_back(std::move(s));

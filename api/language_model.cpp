@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace tscompile {
@@ -54,7 +55,7 @@ std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const Bui
   m->shape_ = built.shape;
   m->inputs_ = built.inputs;
   m->cache_ = built.cache;
-  m->states_ = built.states;
+  m->kept_ = KeptTexts(built.states, static_cast<size_t>(2 * built.config.maxBatchSize));
   if (!m->hasPools() && !m->findRoles(diagnostics)) return nullptr;
   LanguageModelShape& s = m->shape_;
   // Before memory is taken for that many caches.
@@ -87,7 +88,7 @@ std::unique_ptr<LanguageModel> LanguageModel::of(const Module& module, const Bui
 bool LanguageModel::findRoles(Diagnostics& diagnostics) {
   entrance_.tokensFirst = shape_.tokensFirst;
   std::vector<ValueInfo> inputs = method_->inputs();
-  if (inputs.size() > states_.size()) inputs.resize(inputs.size() - states_.size());
+  if (inputs.size() > kept_.states()) inputs.resize(inputs.size() - kept_.states());
   for (const ValueInfo& input : inputs) {
     const std::string& name = inputs_[entrance_.inputs.size()];
     std::optional<ServingInput> role = servingInputNamed(name);
@@ -178,6 +179,7 @@ Result<std::vector<IValue>> LanguageModel::outputs(const StepBatch& batch, Diagn
   for (const Tensor& pool : pools_) copyBlocks(cache_, pool, batch.copies);
   Result<std::vector<IValue>> inputs = inputsOf(batch, diagnostics);
   if (!inputs) return Failed{};
+  ++runs_;
   return method_->run(*inputs, diagnostics, run_);
 }
 
@@ -197,70 +199,112 @@ IValue LanguageModel::rowsFrom(const IValue& input, int64_t first) const {
   return t.withGeometry(sizes, contiguousStrides(sizes), t.offset() + first);
 }
 
-// What was kept after these tokens, which is taken from where it is if no other text can ask for it; else what a text
-// begins with, and `past` is 0.
-std::vector<IValue> LanguageModel::takeStates(TokenSpan text, int64_t& past) {
-  for (size_t i = kept_.size(); past > 0 && i-- > 0;) {
-    if (!std::ranges::equal(kept_[i].text, text.first(static_cast<size_t>(past)))) continue;
-    std::vector<IValue> states = kept_[i].states;
-    if (config_.maxBeamWidth == 1) kept_.erase(kept_.begin() + static_cast<ptrdiff_t>(i));
-    return states;
+// A text of a step: its tokens, how many of them were computed before, and of how many of the last logits are wanted.
+struct LanguageModel::Row {
+  TokenSpan text;
+  int64_t past, wanted;
+  float* logits;  // [wanted, vocabulary]
+  KeptTexts::Part kept;
+  int64_t fresh() const { return static_cast<int64_t>(text.size()) - past; }
+};
+
+// Where nothing is kept of the tokens before (any more) all are computed anew.
+void LanguageModel::findKept(Row& row) {
+  std::optional<KeptTexts::Part> part;
+  const TokenSpan before = row.text.first(isCached() ? static_cast<size_t>(row.past) : 0);
+  if (isCached()) part = kept_.after(before);
+  if (!part) row.past = 0, part = kept_.after({});
+  row.kept = std::move(*part);
+  // No other text can ask for it.
+  if (row.past > 0 && config_.maxBeamWidth == 1) kept_.forget(before);
+}
+
+bool LanguageModel::mayJoin(const std::vector<Row*>& group, const Row& row) const {
+  const auto texts = static_cast<int64_t>(group.size()) + 1;
+  return isCached() && kept_.mayShare() && texts <= config_.maxBatchSize &&
+         texts * row.fresh() <= config_.maxNumTokens && group[0]->fresh() == row.fresh() &&
+         kept_.fit(group[0]->kept, row.kept);
+}
+
+// The logits of some texts that run together.
+bool LanguageModel::computeTexts(const std::vector<Row*>& rows, Diagnostics& diagnostics) {
+  const int64_t batch = entrance_.tokensFirst ? 1 : 0, texts = static_cast<int64_t>(rows.size());
+  std::vector<std::vector<Tensor>> own(entrance_.inputs.size());
+  std::vector<KeptTexts::Part> parts;
+  for (const Row* r : rows) {
+    std::vector<IValue> inputs = inputsOfText(entrance_, r->text);
+    for (size_t i = 0; i < inputs.size(); ++i) own[i].push_back(rowsFrom(inputs[i], r->past).toTensor());
+    parts.push_back(r->kept);
   }
-  past = 0;
-  std::vector<IValue> states;
-  for (const KeptState& s : states_) states.emplace_back(Tensor::empty(s.dtype, s.sizes));
-  return states;
-}
-
-// Those of rows of this step and the one before.
-void LanguageModel::keep(TokenSpan text, std::span<const IValue> states) {
-  const auto most = static_cast<size_t>(2 * config_.maxBatchSize);
-  if (kept_.size() >= most) kept_.erase(kept_.begin());
-  kept_.push_back({{text.begin(), text.end()}, {states.begin(), states.end()}});
-}
-
-// Logits of the last `count` tokens of a text, [count, vocabulary] at `to`. `past` tokens were computed before.
-bool LanguageModel::computeText(TokenSpan text, int64_t past, int64_t count, float* to, Diagnostics& diagnostics) {
-  std::vector<IValue> inputs = inputsOfText(entrance_, text);
+  std::vector<IValue> inputs;
+  for (const std::vector<Tensor>& input : own) inputs.emplace_back(joinTensors(input, batch));
   if (isCached()) {
-    std::vector<IValue> states = takeStates(text, past);
-    for (IValue& input : inputs) input = rowsFrom(input, past);
+    std::vector<IValue> states = kept_.joined(parts);
     inputs.insert(inputs.end(), states.begin(), states.end());
-  } else {
-    past = 0;
   }
+  ++runs_;
   Result<std::vector<IValue>> out = method_->run(inputs, diagnostics, run_);
   if (!out) return false;
+  if (isCached() && out->size() == kept_.states() + 1) keepAll(rows, std::span(*out).subspan(1));
   Tensor logits = logitsOf(*out);
-  if (isCached() && out->size() == states_.size() + 1) keep(text, std::span(*out).subspan(1));
-  int64_t length = static_cast<int64_t>(text.size()) - past, words = shape_.vocabulary;
+  const int64_t fresh = rows[0]->fresh(), words = shape_.vocabulary, all = texts * fresh * words;
+  const bool isLast = logits.defined() && logits.numel() == texts * words && logits.numel() != all;
   bool fits = logits.defined() && isFloating(logits.dtype()) && logits.rank() > 0 &&
-              logits.size(logits.rank() - 1) == words && logits.numel() >= count * words &&
-              (logits.numel() == length * words || logits.numel() == words);
+              logits.size(logits.rank() - 1) == words && (logits.numel() == all || isLast);
+  for (const Row* r : rows) fits = fits && (isLast ? r->wanted == 1 : r->wanted <= fresh);
   if (!fits) {
-    noLogits(count, diagnostics);
+    noLogits(rows[0]->wanted, diagnostics);
     return false;
   }
-  for (int64_t i = 0, first = logits.numel() - count * words; i < count * words; ++i)
-    to[i] = static_cast<float>(logits.real(first + i));
+  for (int64_t t = 0; t < texts; ++t) {
+    const Row& r = *rows[static_cast<size_t>(t)];
+    for (int64_t i = 0; i < r.wanted; ++i) {
+      const int64_t token = fresh - r.wanted + i;
+      const int64_t row = isLast ? t : entrance_.tokensFirst ? token * texts + t : t * fresh + token;
+      for (int64_t w = 0; w < words; ++w) r.logits[i * words + w] = static_cast<float>(logits.real(row * words + w));
+    }
+  }
   return true;
 }
 
-// Each row by itself, so that what a text gets does not depend on the others.
+void LanguageModel::keepAll(const std::vector<Row*>& rows, std::span<const IValue> states) {
+  auto shared = std::make_shared<KeptTexts::Shared>();
+  for (const IValue& state : states) shared->states.push_back(state.toTensor());
+  shared->texts = rows.size();
+  for (size_t i = 0; i < rows.size(); ++i) kept_.keep(rows[i]->text, {shared, i});
+}
+
+// Texts run together where their sizes are the same; what each gets does not depend on the others.
 Result<Tensor> LanguageModel::stepTexts(const StepBatch& batch, Diagnostics& diagnostics) {
   TS_CHECK(static_cast<int64_t>(batch.texts.size()) == batch.rows());
   int64_t words = shape_.vocabulary;
   Tensor last = Tensor::empty(DType::Float32, Dims{batch.rows(), words});
   bool all = config_.gatherContextLogits;
   if (all) allLogits_ = Tensor::empty(DType::Float32, Dims{static_cast<int64_t>(batch.tokens.size()), words});
+  std::vector<Row> rows;
   for (int64_t r = 0, token = 0; r < batch.rows(); ++r) {
-    size_t row = static_cast<size_t>(r);
-    int64_t count = all ? batch.lastTokenIds[row] - token : 1;
+    size_t at = static_cast<size_t>(r);
     float* own = last.data<float>() + r * words;
-    float* to = all ? allLogits_.data<float>() + token * words : own;
-    if (!computeText(batch.texts[row], batch.pastLengths[row], count, to, diagnostics)) return Failed{};
-    token = batch.lastTokenIds[row];
-    if (all) std::memcpy(own, to + (count - 1) * words, static_cast<size_t>(words) * sizeof(float));
+    rows.push_back({batch.texts[at],
+                    batch.pastLengths[at],
+                    all ? batch.lastTokenIds[at] - token : 1,
+                    all ? allLogits_.data<float>() + token * words : own,
+                    {}});
+    token = batch.lastTokenIds[at];
+    findKept(rows.back());
+  }
+  std::vector<std::vector<Row*>> groups;
+  for (Row& row : rows) {
+    auto group = std::ranges::find_if(groups, [&](const auto& g) { return mayJoin(g, row); });
+    if (group == groups.end()) group = groups.insert(groups.end(), std::vector<Row*>());
+    group->push_back(&row);
+  }
+  for (const std::vector<Row*>& group : groups)
+    if (!computeTexts(group, diagnostics)) return Failed{};
+  for (int64_t r = 0; all && r < batch.rows(); ++r) {
+    const Row& row = rows[static_cast<size_t>(r)];
+    std::memcpy(last.data<float>() + r * words, row.logits + (row.wanted - 1) * words,
+                static_cast<size_t>(words) * sizeof(float));
   }
   return last;
 }

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "api/built_model.h"
+#include "api/serving/kept_texts.h"
 #include "api/module.h"
 #include "api/refit.h"
 #include "passes/serving/entrance.h"
+#include "passes/serving/layer_offers.h"
 #include "runtime/llm/batching.h"
 
 #include <atomic>
@@ -19,9 +21,10 @@ namespace tscompile {
 // whose weights are given. Attention becomes the plugin GPTAttention with a paged cache, tokens are packed, all of it
 // becomes engines. What was made is compared with the model as it was given. Where that is not possible or differs, and
 // kv_cache_type is auto, a warning tells the node, and the model is compiled as it is: each step then computes whole
-// texts. config.json is written last: until then the folder is refused.
+// texts. config.json is written last: until then the folder is refused. `offers` gets the layers that there are plugins
+// for, and which of them these took.
 bool buildLanguageModel(const Module& module, const BuildConfig& config, const std::string& folder,
-                        Diagnostics& diagnostics);
+                        Diagnostics& diagnostics, std::vector<LayerOffer>* offers = nullptr);
 
 // Makes `folder` again with other weights in `output`, which may be the same folder. See api/refit.h. The result is
 // that of a build with these weights.
@@ -59,6 +62,8 @@ class LanguageModel : public StepModel {
   Result<Tensor> step(const StepBatch& batch, Diagnostics& diagnostics) override;
   // All that the graph gives for a step, logits first, of a model with a cache.
   Result<std::vector<IValue>> outputs(const StepBatch& batch, Diagnostics& diagnostics);
+  // How often the graph ran in steps: of a model that keeps states, texts of some sizes run together and others do not.
+  int64_t runs() const { return runs_; }
   // Of the last step, [tokens, vocabulary]; undefined unless it was built with gather_context_logits.
   const Tensor& allLogits() const { return allLogits_; }
 
@@ -69,10 +74,12 @@ class LanguageModel : public StepModel {
   static void unknownInput(const std::string& name, Diagnostics& diagnostics);
   Failed noLogits(int64_t rows, Diagnostics& diagnostics) const;
   bool hasPools() const { return tscompile::hasPools(config_.kvCacheType); }
-  bool computeText(TokenSpan text, int64_t past, int64_t count, float* to, Diagnostics& diagnostics);
+  struct Row;
   IValue rowsFrom(const IValue& input, int64_t first) const;
-  std::vector<IValue> takeStates(TokenSpan text, int64_t& past);
-  void keep(TokenSpan text, std::span<const IValue> states);
+  void findKept(Row& row);
+  bool mayJoin(const std::vector<Row*>& group, const Row& row) const;
+  bool computeTexts(const std::vector<Row*>& rows, Diagnostics& diagnostics);
+  void keepAll(const std::vector<Row*>& rows, std::span<const IValue> states);
   Result<Tensor> stepTexts(const StepBatch& batch, Diagnostics& diagnostics);
 
   BuildConfig config_;
@@ -83,15 +90,10 @@ class LanguageModel : public StepModel {
   std::unique_ptr<Method> method_;
   std::vector<std::string> inputs_;  // names
   Entrance entrance_;                // without pools: what these stand for
-  // What was kept of texts, the latest last.
-  struct Kept {
-    std::vector<TokenId> text;
-    std::vector<IValue> states;
-  };
-  std::vector<KeptState> states_;
-  std::vector<Kept> kept_;
-  std::vector<Tensor> pools_;  // by layer, [blocks, 2, kvHeads, tokensPerBlock, headSize]
+  KeptTexts kept_;                   // those of this step and the one before
+  std::vector<Tensor> pools_;        // by layer, [blocks, 2, kvHeads, tokensPerBlock, headSize]
   Tensor allLogits_;
+  int64_t runs_ = 0;
 };
 
 }  // namespace tscompile

@@ -79,7 +79,10 @@ class Proof {
     const BuildConfig& c = built_.config;
     int64_t longest = c.maxSeqLen;
     if (c.window) longest = std::min(longest, c.window);
-    for (const Plan& plan : kPlans) {
+    std::vector<Plan> plans(std::begin(kPlans), std::end(kPlans));
+    // Texts of one length run together where each keeps states of its own.
+    if (c.kvCacheType == KvCacheType::State) plans.insert(plans.begin(), kPlans[0]);
+    for (const Plan& plan : plans) {
       Text t;
       auto add = [&](int64_t count) {
         count = std::min({count, c.maxNumTokens, longest - t.past});

@@ -39,12 +39,14 @@ int reportOne(std::span<const std::string> args, std::istream& in, std::ostream&
 // Libraries of the command line and of the environment. What they log goes to the session for as long as this lives.
 class Plugins {
  public:
-  explicit Plugins(Session& session) {
-    auto tell = [&session](int level, std::string_view message) {
+  // Those that come with the tool are told of where plugins play a part.
+  Plugins(const Options& options, Session& session) : isTelling_(usesPlugins(options)) {
+    auto tell = [this, &session](int level, std::string_view message) {
       constexpr int kWarning = 3;
-      if (session.common.verbose || level >= kWarning) session.note(std::string(message));
+      if ((session.common.verbose && isTelling_) || level >= kWarning) session.note(std::string(message));
     };
     allPlugins().setLog(tell);
+    isTelling_ = true;
     setPluginLog(tell);
     PluginInstance::verifyRuns(session.common.verifyPlugins);
   }
@@ -56,13 +58,23 @@ class Plugins {
 
   bool load(Session& session) const {
     bool good = true;
-    for (const std::string& path : session.common.plugins) {
+    for (const std::string& library : session.common.plugins) {
       std::error_code ignored;
-      std::string absolute = std::filesystem::absolute(path, ignored).lexically_normal().string();
-      good &= loadPluginLibrary(allPlugins(), absolute, session.diagnostics);
+      const size_t equals = library.find('=');  // NAMESPACE=LIB
+      const size_t path = equals != std::string::npos && library.find('/') > equals ? equals + 1 : 0;
+      std::string absolute = std::filesystem::absolute(library.substr(path), ignored).lexically_normal().string();
+      good &= loadPluginLibrary(allPlugins(), library.substr(0, path) + absolute, session.diagnostics);
     }
     return loadPluginsOfEnvironment(allPlugins(), session.diagnostics) && good;
   }
+
+ private:
+  static bool usesPlugins(const Options& options) {
+    const std::string_view verb = options.verb->name;
+    return verb == "plugins" || verb == "build" || verb == "generate" || !options.common.plugins.empty();
+  }
+
+  bool isTelling_;
 };
 
 // With --format json, what goes to standard output is one object, whatever the command writes.
@@ -85,7 +97,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
   }
   setHandlerForm(session.common.jsonErrors);
   LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
-  Plugins plugins(session);
+  Plugins plugins(options, session);
   if (!plugins.load(session)) return session.finish();
   const int code = runCommand(options, session, in, out, err);
   out.flush();

@@ -62,17 +62,6 @@ class Opening {
     return false;
   }
 
-  // What the name of an input says it is.
-  static std::optional<ServingInput> roleByName(const Value* input) {
-    std::string name(input->givenName());
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
-    if (has("mask")) return ServingInput::Mask;
-    if (has("pos")) return ServingInput::Positions;
-    if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
-    return std::nullopt;
-  }
-
   bool takeInputs() {
     std::vector<Value*> inputs(graph_.inputs().begin(), graph_.inputs().end());
     for (const Value* v : inputs)
@@ -276,6 +265,16 @@ class Opening {
 };
 
 }  // namespace
+
+std::optional<ServingInput> roleByName(const Value* input) {
+  std::string name(input->givenName());
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  if (has("mask")) return ServingInput::Mask;
+  if (has("pos")) return ServingInput::Positions;
+  if (has("ids") || has("idx") || has("token")) return ServingInput::Ids;
+  return std::nullopt;
+}
 
 Value* logitsOf(const Graph& graph) {
   Value* v = graph.outputs().size() ? graph.output(0) : nullptr;

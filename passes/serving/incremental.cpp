@@ -48,6 +48,7 @@ class Incremental {
         std::find(entrance_.inputs.begin(), entrance_.inputs.end(), ServingInput::Ids) - entrance_.inputs.begin()));
     if (regions_.dims(ids_).size() != 1) return fail(nullptr, "its ids are no rows of tokens");
     if (!plan(logits)) return Failed{};
+    findBatches();
     emit(logits);
     return std::move(out_);
   }
@@ -64,12 +65,13 @@ class Incremental {
     const std::vector<int>& dims = regions_.dims(logits);
     int wanted = dims.size() == 1 ? dims[0] : kAllRows;
     if (dims.size() > 1) return fail(logits->node(), "its logits are no rows of tokens"), false;
-    ask(ids_, kAllRows);  // how many tokens there are
     ask(logits, wanted);
     std::vector<const Value*> order(graph_.inputs().begin(), graph_.inputs().end());
     for (const Node* n : graph_.block()->nodes()) order.insert(order.end(), n->outputs().begin(), n->outputs().end());
-    for (size_t i = order.size(); i-- > 0;)
+    for (size_t i = order.size(); i-- > 0;) {
+      if (order[i] == ids_ && cuts_) ask(ids_, kAllRows);  // how many tokens there are
       if (asked_.count(order[i])) decide(order[i]);
+    }
     if (tooLarge_) return fail(tooLarge_, "this is computed by too many nodes that have no rows of tokens"), false;
     const Way& last = ways_.at({logits, wanted});
     if (last.kind == Way::Kind::Cut || (wanted == kAllRows && dependsOnAll(logits, last)))
@@ -119,6 +121,7 @@ class Incremental {
 
   void settle(const Value* v, int form, const TextRegion& region, const Way& way) {
     ways_[{v, form}] = way;
+    cuts_ |= way.kind == Way::Kind::Cut;
     if (v->node()) regionsOf_.emplace(v, region);
     for (size_t i = 0; i < way.forms.size(); ++i) ask(region.rows[i], way.forms[i]);
   }
@@ -200,6 +203,61 @@ class Incremental {
     return sample && sample->isTensor() ? sample->toTensor().rank() : 0;
   }
 
+  // ---- texts beside each other ----
+
+  // Values that states are made of.
+  std::vector<const Value*> keptValues() const {
+    std::vector<const Value*> out;
+    for (const auto& [made, way] : ways_) {
+      if (way.kind == Way::Kind::Keep || way.kind == Way::Kind::Scan) out.push_back(made.first);
+      if (way.kind == Way::Kind::After)
+        for (const Value* v : regionsOf_.at(made.first).rows) out.push_back(v);
+      for (const CarriedInput& c : way.carried) out.push_back(givenTo(c));
+    }
+    return out;
+  }
+
+  static const Value* givenTo(const CarriedInput& c) {
+    const Value* given = c.node->input(c.slot);
+    return c.element ? given->node()->input(*c.element) : given;
+  }
+
+  // The dimension of texts shows where two of them run together. Where that fails they run apart.
+  void findBatches() {
+    const std::vector<const Value*> kept = keptValues();
+    const int64_t tokens = regions_.sample(ids_)->toTensor().numel();
+    const std::vector<int32_t> ids(static_cast<size_t>(tokens), 1);
+    std::vector<IValue> inputs = inputsOfText(entrance_, ids);
+    const bool first = entrance_.tokensFirst;
+    for (IValue& input : inputs)
+      input =
+          input.toTensor().withGeometry(first ? Dims{tokens, 2} : Dims{2, tokens}, first ? Dims{1, 0} : Dims{0, 1}, 0);
+    ValueMap copies;
+    std::unique_ptr<Graph> both = cloneGraph(graph_, copies);
+    while (both->outputs().size()) both->returnNode()->removeInput(both->outputs().size() - 1);
+    for (const Value* v : kept) both->addOutput(copies.at(v));
+    std::optional<std::vector<IValue>> out = context_.evaluator->run(*both, inputs);
+    for (size_t i = 0; out && i < kept.size(); ++i) batches_[kept[i]] = doubled(kept[i], out->at(i));
+  }
+
+  // The only dimension that is twice as large.
+  int64_t doubled(const Value* v, const IValue& both) const {
+    if (!both.isTensor() || both.toTensor().rank() != rankOf(v)) return -1;
+    Tensor one = regions_.sample(v)->toTensor(), two = both.toTensor();
+    int64_t found = -1;
+    for (int d = 0; d < one.rank(); ++d) {
+      if (one.size(d) == two.size(d)) continue;
+      if (found >= 0 || two.size(d) != 2 * one.size(d)) return -1;
+      found = d;
+    }
+    return found;
+  }
+
+  int64_t batchOf(const Value* v) const {
+    auto found = batches_.find(v);
+    return found == batches_.end() ? -1 : found->second;
+  }
+
   // ---- the graph ----
 
   void emit(const Value* logits) {
@@ -238,16 +296,17 @@ class Incremental {
   }
   Value* rowsIn(Value* v, int dim) { return op(aten::size, {v, number(dim)}, types().integer); }
 
-  Value* addState(DType dtype, Dims sizes, int dim, int64_t most) {
+  Value* addState(DType dtype, Dims sizes, int dim, int64_t most, int64_t batch) {
     sizes[static_cast<size_t>(dim)] = 0;
+    if (batch == dim) batch = -1;
     Value* state = out_.graph->addInput(types().tensor);
     state->setName("state_" + std::to_string(out_.states.size()));
-    out_.states.push_back({dtype, sizes, dim, most});
+    out_.states.push_back({dtype, sizes, dim, most, batch});
     return state;
   }
   Value* addState(const Value* of, int dim, int64_t most) {
     Tensor t = regions_.sample(of)->toTensor();
-    return addState(t.dtype(), Dims(t.sizes().begin(), t.sizes().end()), dim, most);
+    return addState(t.dtype(), Dims(t.sizes().begin(), t.sizes().end()), dim, most, batchOf(of));
   }
 
   void make(const Value* v, int form, const Way& way) {
@@ -305,8 +364,7 @@ class Incremental {
   std::vector<Value*> carriedFor(const Way& way, ValueMap& values) {
     std::vector<Value*> out;
     for (const CarriedInput& c : way.carried) {
-      const Value* given = c.node->input(c.slot);
-      if (c.element) given = given->node()->input(*c.element);
+      const Value* given = givenTo(c);
       if (!values.contains(given)) {
         ValueMap copies = values;
         cloneRegion(regions_.regionOf(given), *builder_, copies);
@@ -315,7 +373,8 @@ class Incremental {
       Tensor t = regions_.sample(given)->toTensor();
       Dims sizes{1};
       for (int64_t n : t.sizes()) sizes.push_back(n);
-      Value* state = addState(t.dtype(), sizes, 0, 1);
+      const int64_t batch = batchOf(given);
+      Value* state = addState(t.dtype(), sizes, 0, 1, batch < 0 ? batch : batch + 1);
       Value* both = joined(state, op(aten::unsqueeze, {values.at(given), number(0)}), 0);
       out.push_back(op(aten::select, {both, number(0), number(0)}));
     }
@@ -339,7 +398,9 @@ class Incremental {
   std::map<std::pair<const Value*, int64_t>, std::pair<Value*, Value*>> windows_;
   std::vector<Value*> kept_;
   Value* past_ = nullptr;  // tokens before
+  bool cuts_ = false;
   const Node* tooLarge_ = nullptr;
+  std::map<const Value*, int64_t> batches_;  // dimensions of texts
 };
 
 // Sizes that are the number of tokens are asked of the ids, and what attention hides of itself becomes a mask: both

@@ -12,15 +12,16 @@ namespace tscompile {
 // What is kept of a text.
 struct KeptState {
   DType dtype = DType::Float32;
-  Dims sizes;        // before the first token: nothing, with 0 along `dim`
-  int64_t dim = 0;   // along which it grows
-  int64_t most = 0;  // rows along it; 0: one for each token
+  Dims sizes;          // before the first token: nothing, with 0 along `dim`
+  int64_t dim = 0;     // along which it grows
+  int64_t most = 0;    // rows along it; 0: one for each token
+  int64_t batch = -1;  // along which those of several texts lie beside each other; -1: they do not
   bool operator==(const KeptState&) const = default;
 };
 
 struct IncrementalModel {
   // Takes the inputs of the entrance, of the new tokens alone, and the states; gives the logits of the new tokens, or
-  // of the last one, and the states after them.
+  // of the last one, and the states after them. Where all states have a dimension for it, of several texts as well.
   std::unique_ptr<Graph> graph;
   std::vector<KeptState> states;
 };

@@ -3,6 +3,7 @@
 #include "ir/support/text.h"
 #include "runtime/plugin/fields.h"
 #include "runtime/plugin/plugin_host.h"
+#include "runtime/plugin/running_plugin.h"
 
 #include <fmt/core.h>
 
@@ -47,6 +48,10 @@ int compareVersions(std::string_view a, std::string_view b) {
     if (int order = x.compare(y)) return order;
   }
   return 0;
+}
+
+std::string registered(const PluginKey& key) {
+  return fmt::format("Registered plugin creator {} version {} in namespace {}", key.name, key.version, key.ns);
 }
 
 PluginResult bad(PluginStatus status, std::string message) { return {status, std::move(message)}; }
@@ -136,6 +141,13 @@ PluginResult checkTable(const tsc_plugin& t) {
   return {};
 }
 
+// "mine=/path": its plugins in another namespace.
+std::pair<std::string, std::string> splitNamespace(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || text.find('/') < equals) return {"", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
 // A library stays open as long as somebody holds this.
 std::shared_ptr<void> openLibrary(const std::string& path, std::string& problem) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -157,6 +169,8 @@ bool operator<(const PluginKey& a, const PluginKey& b) {
 }
 
 void PluginRegistry::setLog(Log log) {
+  if (log)
+    for (const PluginCreatorPtr& c : list()) log(1, registered(c->key));
   std::lock_guard lock(mutex_);
   log_ = std::move(log);
 }
@@ -198,7 +212,7 @@ PluginResult PluginRegistry::insert(const tsc_plugin& given, std::string_view ns
       return bad(PluginStatus::Duplicate, key.text() + of + " is registered already");
     }
   }
-  log(1, fmt::format("Registered plugin creator {} version {} in namespace {}", key.name, key.version, key.ns));
+  log(1, registered(key));
   return {};
 }
 
@@ -246,7 +260,8 @@ PluginResult PluginRegistry::remove(const PluginKey& key) {
   return {};
 }
 
-PluginResult PluginRegistry::load(const std::string& given) {
+PluginResult PluginRegistry::load(const std::string& text) {
+  const auto [ns, given] = splitNamespace(text);
   if (given.empty() || given[0] != '/')
     return bad(PluginStatus::BadLibrary, "'" + given + "' is no absolute path: libraries are not searched for");
   static std::mutex loading;  // a library that two threads ask for is loaded once
@@ -257,10 +272,12 @@ PluginResult PluginRegistry::load(const std::string& given) {
   {
     std::lock_guard lock(mutex_);
     for (const auto& [key, creator] : creators_)
-      if (creator->path == path) return {};
+      if (creator->path == path && key.ns == (ns.empty() ? tsc::view(creator->table().ns) : ns)) return {};
   }
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return bad(PluginStatus::NotFound, "there is no file " + path);
+  const PluginKey loaded{"", path, ""};
+  RunningPlugin running(loaded);
   std::string problem;
   std::shared_ptr<void> library = openLibrary(path, problem);
   if (!library) return bad(PluginStatus::BadLibrary, path + " is no library that can be opened: " + problem);
@@ -278,9 +295,9 @@ PluginResult PluginRegistry::load(const std::string& given) {
   std::vector<PluginKey> added;
   for (size_t i = 0; i < count; ++i) {
     PluginResult result =
-        tables[i] ? insert(*tables[i], {}, library, path) : bad(PluginStatus::BadTable, "a table is null");
+        tables[i] ? insert(*tables[i], ns, library, path) : bad(PluginStatus::BadTable, "a table is null");
     if (result) {
-      added.push_back({std::string(tsc::view(tables[i]->ns)), std::string(tsc::view(tables[i]->name)),
+      added.push_back({std::string(ns.empty() ? tsc::view(tables[i]->ns) : ns), std::string(tsc::view(tables[i]->name)),
                        std::string(tsc::view(tables[i]->version))});
       continue;
     }

@@ -95,7 +95,7 @@ class PluginRegistry {
   PluginResult remove(const PluginKey& key);
 
   // Opens a library and registers its plugins: all of them, or none. A library that is open already is left as it is.
-  // Paths are absolute.
+  // Paths are absolute; NAMESPACE=PATH registers them in that namespace instead of their own.
   PluginResult load(const std::string& path);
   // Takes the plugins of a library out; it is closed when nobody holds one of them. Refused as remove() is.
   PluginResult unload(const std::string& path);

@@ -7,7 +7,8 @@ namespace tscompile {
 
 class RunningPlugin {
  public:
-  // From here to the end of the scope this thread executes the plugin, whose key must live as long.
+  // From here to the end of the scope this thread executes the plugin, whose key must live as long. A library that is
+  // being loaded is a key without namespace, whose name is its path.
   explicit RunningPlugin(const PluginKey& key);
   ~RunningPlugin();
   RunningPlugin(const RunningPlugin&) = delete;

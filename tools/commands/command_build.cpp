@@ -2,6 +2,7 @@
 #include "api/generation_files.h"
 #include "api/language_model.h"
 #include "api/model_file.h"
+#include "ir/support/json_fields.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 
@@ -17,6 +18,31 @@ struct BuildCommand {
   std::vector<std::string> weights;
   std::string config, output;         // a JSON file, a folder
   std::vector<std::string> settings;  // NAME=VALUE
+  bool explain = false;
+};
+
+struct OfferRow {
+  OfferRow(const LayerOffer& o) : offer(o) {}  // NOLINT: as JSON has it
+  const LayerOffer& offer;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("layer", offer.layer);
+    visit("plugin", offer.plugin);
+    visit("node", offer.node);
+    visit("taken", offer.refusal.empty());
+    if (!offer.refusal.empty()) visit("reason", offer.refusal);
+  }
+};
+
+struct BuildReport {
+  std::vector<OfferRow> layers;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    visit("schema", "tscompile.build/1");
+    visit("layers", Lines{layers, true});
+  }
 };
 
 using Clock = std::chrono::steady_clock;
@@ -39,6 +65,13 @@ Result<BuildConfig> configOf(const BuildCommand& command, Session& session) {
   return config;
 }
 
+void explain(const std::vector<LayerOffer>& offers, Session& session) {
+  if (session.common.json)
+    writeJson(session.out, BuildReport{{offers.begin(), offers.end()}});
+  else
+    session.out << offersText(offers);
+}
+
 }  // namespace
 
 static int runBuild(const Options& options, Session& session) {
@@ -54,7 +87,10 @@ static int runBuild(const Options& options, Session& session) {
   if (!module) return session.finish();
   auto begin = Clock::now();
   session.progress.step("building " + command.output);
-  if (!buildLanguageModel(*module, *config, command.output, session.diagnostics)) return session.finish();
+  std::vector<LayerOffer> offers;
+  const bool isMade = buildLanguageModel(*module, *config, command.output, session.diagnostics, &offers);
+  if (command.explain) explain(offers, session);
+  if (!isMade) return session.finish();
   const std::string beside = std::filesystem::path(path).parent_path().string();
   if (!copyGenerationFiles(beside.empty() ? "." : beside, command.output, session.diagnostics)) return session.finish();
   session.note(fmt::format("{} built in {:.2f} s", command.output, secondsSince(begin)));
@@ -73,6 +109,8 @@ OptionSpecs buildOptions() {
        [](Options& o, const std::string& v) { o.own.of<BuildCommand>().config = v; }},
       {"--set", "NAME=VALUE", "one setting, such as max_seq_len=512",
        [](Options& o, const std::string& v) { o.own.of<BuildCommand>().settings.push_back(v); }, true},
+      {"--explain", "", "tell which plugin took which layers, and why others did not",
+       [](Options& o, const std::string&) { o.own.of<BuildCommand>().explain = true; }},
   };
 }
 

@@ -85,26 +85,27 @@ void onInterrupt(int number) {
   arm(gGrace);
 }
 
+// The name of the plugin, or of the library that is being loaded, that has ended a process of which it is only a part.
+bool sayPlugin(const char* what, const char* kind = "model") {
+  const PluginKey* plugin = RunningPlugin::current();
+  if (!plugin) return false;
+  const bool json = gJson.load(), isLibrary = plugin->ns.empty();
+  for (const char* part :
+       {json ? "{\"severity\": \"error\", \"kind\": \"" : "", json ? kind : "",
+        json ? "\", \"message\": \"" : "tscompile: error: ", isLibrary ? "the library " : "the plugin ",
+        plugin->ns.c_str(), isLibrary ? "" : "::", plugin->name.c_str(), what, json ? "\"}\n" : "\n"})
+    say(part);
+  return true;
+}
+
 void onAlarm(int) {
   if (int number = gSignal.load()) {
     if (!gRunning.load()) return;
     say(kInterrupted);
     leave(128 + number);
   }
-  say(kOutOfTime);
+  if (!sayPlugin(" was running when the command reached its time limit", "limit")) say(kOutOfTime);
   leave(exitCode(ErrorKind::Limit));
-}
-
-// The name of what has ended a process that it is only a part of.
-bool sayPlugin(const char* what) {
-  const PluginKey* plugin = RunningPlugin::current();
-  if (!plugin) return false;
-  const bool json = gJson.load();
-  for (const char* part :
-       {json ? "{\"severity\": \"error\", \"kind\": \"model\", \"message\": \"" : "tscompile: error: ", "the plugin ",
-        plugin->ns.c_str(), "::", plugin->name.c_str(), what, json ? "\"}\n" : "\n"})
-    say(part);
-  return true;
 }
 
 void onCrash(int number) {

@@ -218,7 +218,12 @@ int runChecksForParent(const std::string& path, std::optional<size_t> plugin, si
     PluginResult loaded = registry.load(path);
     if (!loaded) report.findings.push_back({"", "library", loaded.message});
     std::vector<PluginCreatorPtr> all = registry.list();
-    for (size_t i = 0; !plugin && i < all.size(); ++i) tell({{"plugin", all[i]->key.text()}});
+    for (size_t i = 0; !plugin && i < all.size(); ++i) {
+      const PluginKey& key = all[i]->key;
+      tell({{"plugin", key.text()}});
+      if (PluginCreatorPtr other = allPlugins().find(key.ns, key.name, key.version); other && other->key == key)
+        report.findings.push_back({key.text(), "library", "a plugin that comes with tscompile has this name"});
+    }
     if (plugin && *plugin < all.size())
       checkPlugin(all[*plugin], allOps(), report, {from, [&](size_t number, const char* check, bool isNeeded) {
                                                      begin(check, number, isNeeded, number >= from);

@@ -93,13 +93,14 @@ class Decoders : public testing::Test {
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/config.json"));
   }
 
-  // Each text keeps what its next tokens need: `states` tensors besides its ids.
+  // Each text keeps what its next tokens need: so many tensors. Texts whose tensors have the same sizes run together.
   void expectServedByState(const Decoder& decoder, const std::string& inputs, int states) {
     expectServed(decoder, inputs);
     Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
     ASSERT_TRUE(built) << messages();
     EXPECT_EQ(built->config.kvCacheType, KvCacheType::State) << messages();
-    EXPECT_EQ(built->states.size(), static_cast<size_t>(states) + 1) << decoder.text();
+    EXPECT_EQ(built->states.size(), static_cast<size_t>(states)) << decoder.text();
+    EXPECT_TRUE(std::ranges::all_of(built->states, [](const KeptState& s) { return s.batch >= 0; }));
     EXPECT_EQ(diagnostics_.warningCount(), 0u) << messages();
   }
 
@@ -355,7 +356,7 @@ TEST_F(Decoders, ValuesMayHaveAnotherSizeThanQueries) {
 TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsKept) {
   struct Mixing {
     const char *text, *difference;  // which the first one of a cache of keys and values is found in
-    int states;                     // besides keys and values
+    int states;                     // besides keys, values and the ids, which tell how many tokens there are
   };
   const Mixing kMixing[] = {
       // each token sees the one before it
@@ -376,7 +377,7 @@ TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsKept) {
     expectRefused(d, "this model cannot be served: tokens that come piece by piece get other numbers here",
                   {"kv_cache_type=paged"});
     EXPECT_NE(messages().find(m.difference), std::string::npos) << messages();
-    expectServedByState(d, "ip", 2 + m.states);
+    expectServedByState(d, "ip", 3 + m.states);
   }
   Decoder padded;
   padded.inputs = "%input_ids : Tensor";
@@ -384,7 +385,7 @@ TEST_F(Decoders, WhatMixesTokensOutsideOfAttentionIsKept) {
       "  %is : Tensor = aten::ne(%input_ids, %1)\n  %at : Tensor = aten::cumsum(%is, %m1, %none)\n"
       "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
   expectRefused(padded, "this model cannot be served", {"kv_cache_type=paged"});
-  expectServedByState(padded, "i", 3);
+  expectServedByState(padded, "i", 4);
 }
 
 // In place of attention.
@@ -402,14 +403,15 @@ TEST_F(Decoders, ConvolutionsKeepTheTokensThatTheySee) {
   expectServedByState(d, "ip", 2);
   Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
   ASSERT_TRUE(built);
-  const KeptState rows{DType::Float32, Dims{1, 8, 0}, 2, 2}, ids{DType::Int64, Dims{1, 0}, 1, 2};
+  const KeptState rows{DType::Float32, Dims{1, 8, 0}, 2, 2, 0}, ids{DType::Int64, Dims{1, 0}, 1, 2, 0};
   EXPECT_EQ(std::count(built->states.begin(), built->states.end(), rows), 1);
   EXPECT_EQ(std::count(built->states.begin(), built->states.end(), ids), 1);
   // A folder that says something else is refused.
   std::ifstream in(folder_ + "/config.json");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   for (auto [old, by] : {std::pair("\"dim\": 2", "\"dim\": 9"), std::pair("\"dtype\": \"float32\"", "\"dtype\": 3"),
-                         std::pair("\"most\": 2", "\"most\": -1"), std::pair("\"states\": [", "\"states\": [7, ")}) {
+                         std::pair("\"most\": 2", "\"most\": -1"), std::pair("\"batch\": 0", "\"batch\": 9"),
+                         std::pair("\"states\": [", "\"states\": [7, ")}) {
     std::string other = text;
     ASSERT_NE(other.find(old), std::string::npos) << old;
     other.replace(other.find(old), std::string(old).size(), by);
@@ -433,7 +435,37 @@ TEST_F(Decoders, RecurrentLayersKeepTheirState) {
   expectServedByState(d, "ip", 1);
   Result<BuiltModel> built = readBuiltModel(folder_, diagnostics_);
   ASSERT_TRUE(built);
-  EXPECT_EQ(built->states.back(), (KeptState{DType::Float32, Dims{0, 1, 1, 8}, 0, 1}));
+  EXPECT_EQ(built->states.back(), (KeptState{DType::Float32, Dims{0, 1, 1, 8}, 0, 1, 2}));
+}
+
+// Steps and runs of the model for four texts of other lengths, and what they say.
+TEST_F(Decoders, TextsWithStatesOfOneSizeRunTogether) {
+  auto serve = [&](const std::vector<std::vector<TokenId>>& prompts, int64_t& runs) {
+    auto model = LanguageModel::load(folder_, {}, diagnostics_);
+    auto batcher = model ? Batcher::make(*model, model->cache(), model->limits(), diagnostics_) : nullptr;
+    std::vector<std::vector<TokenId>> out;
+    std::vector<RequestId> ids;
+    for (const std::vector<TokenId>& prompt : prompts) {
+      Request r;
+      r.prompt = prompt;
+      r.maxNewTokens = 8;
+      if (batcher) ids.push_back(*batcher->add(std::move(r), diagnostics_));
+    }
+    if (batcher) batcher->run(diagnostics_);
+    for (RequestId id : ids) out.push_back(batcher->take(id)->tokens);
+    runs = model ? model->runs() : 0;
+    return out;
+  };
+  const std::vector<std::vector<TokenId>> prompts{{3, 11, 7, 1}, {0, 12, 5, 5, 2, 9, 4}, {8, 1, 1}, {5, 6, 7, 8}};
+  Decoder convolved;
+  convolved.attention = kConvolved;
+  ASSERT_TRUE(builds(convolved)) << messages();
+  std::vector<std::vector<TokenId>> alone;
+  int64_t runs = 0;
+  for (const std::vector<TokenId>& prompt : prompts) alone.push_back(serve({prompt}, runs)[0]);
+  EXPECT_EQ(runs, 8);
+  EXPECT_EQ(serve(prompts, runs), alone);
+  EXPECT_EQ(runs, 3 + 7) << "prompts of three lengths, then one token of each";
 }
 
 TEST_F(Decoders, LoopsOverTokensKeepWhatTheyCarry) {
@@ -460,7 +492,7 @@ TEST_F(Decoders, AttentionOfAnyKindKeepsItsKeysAndValues) {
                 "  %s.b : Tensor = aten::permute(%s.t, %first)\n"
                 "  %masked : Tensor = aten::masked_fill(%s.b, %later, %far)\n"
                 "  %p : Tensor = aten::softmax(%masked, %m1, %none)\n  %o : Tensor = aten::matmul(%p, %v)\n";
-  expectServedByState(d, "ip", 2);
+  expectServedByState(d, "ip", 3);
 }
 
 TEST_F(Decoders, StatesAreTheSameWithBeamsAndInPieces) {
@@ -576,6 +608,32 @@ TEST_F(Decoders, WithoutBlocksTextsAreAsLongAsTheModelRuns) {
   EXPECT_EQ(model->config().kvCacheType, KvCacheType::State);
   EXPECT_LE(model->config().maxSeqLen, kPositions);
   EXPECT_FALSE(builds(d, {"max_seq_len=100"}));
+}
+
+TEST_F(Decoders, CachesAmongInputsAndOutputsAreDropped) {
+  const Decoder plain;
+  auto takes = [&](const std::string& inputs, const std::string& taken) {
+    Decoder d;
+    d.inputs = "%input_ids : Tensor, " + inputs;
+    d.before += taken +
+                "  %past : int = aten::size(%k.past, %2)\n  %all : int = aten::add(%past, %s)\n"
+                "  %at : Tensor = aten::arange(%past, %all, %none, %none, %none, %none)\n";
+    d.positions = "  %x.positions : Tensor = aten::embedding(%places, %at, %m1, %no, %no)\n";
+    d.attention =
+        "  %k.both : Tensor[] = prim::ListConstruct(%k.past, %k)\n  %k.all : Tensor = aten::cat(%k.both, %2)\n"
+        "  %v.both : Tensor[] = prim::ListConstruct(%v.past, %v)\n  %v.all : Tensor = aten::cat(%v.both, %2)\n"
+        "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k.all, %v.all, %none, %drop, %yes)\n";
+    d.returned =
+        "  %kv : (Tensor, Tensor) = prim::TupleConstruct(%k.all, %v.all)\n"
+        "  %r : (Tensor, (Tensor, Tensor)) = prim::TupleConstruct(%logits, %kv)\n  return (%r)\n";
+    ASSERT_TRUE(builds(d)) << messages() << d.text();
+    EXPECT_EQ(served(9), expected(plain, "ip", 9)) << messages();
+    EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+  };
+  takes("%k.past : Tensor, %v.past : Tensor", "");
+  takes("%caches : (Tensor, Tensor)", "  %k.past : Tensor, %v.past : Tensor = prim::TupleUnpack(%caches)\n");
+  takes("%caches : Tensor[]",
+        "  %k.past : Tensor = aten::__getitem__(%caches, %0)\n  %v.past : Tensor = aten::__getitem__(%caches, %1)\n");
 }
 
 TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <sys/wait.h>
 
 namespace tscompile::test {
@@ -23,11 +24,8 @@ std::string check(const std::string& library, const std::string& options, int ex
 
 TEST(PluginCheckProcess, WhatCrashesOrHangsIsAFinding) {
   std::string out = check("crashing_plugins", "--limit-time 2s", 1);
-#if defined(__SANITIZE_ADDRESS__)
-  std::string signal = "it ends the process, with exit code";
-#else
+  // The checking process leaves signals to its parent, also where a sanitizer has a handler for them.
   std::string signal = "it crashes: SIGSEGV";
-#endif
   for (const std::string& line :
        {std::string("crashing::Aborts version 1, create: it crashes: SIGABRT\n"),
         std::string("crashing::Exits version 1, sizes: it ends the process, with exit code 0\n"),
@@ -72,6 +70,77 @@ TEST(PluginProcess, WhatEndsItIsNamed) {
       EXPECT_EQ(WEXITSTATUS(status), 8) << name << " " << options;
       EXPECT_NE(readText(err).find(said), std::string::npos) << options << "\n" << readText(err);
     }
+  }
+}
+
+struct Fault {
+  std::string name, check, said;
+  int runCode;
+  bool isLibrary() const { return name.ends_with(".so"); }
+  std::string library() const {
+    return std::string(TSCOMPILE_TEST_PLUGINS) + "/" + (isLibrary() ? name : "faulty_plugins.so");
+  }
+};
+
+// The rows of tests/data/plugin_faults.txt.
+std::vector<Fault> faults() {
+  std::vector<Fault> out;
+  std::istringstream lines(readText(TSCOMPILE_TESTS_DIR "/data/plugin_faults.txt"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::vector<std::string> cells(1);
+    for (char c : line) {
+      if (c == '|') cells.emplace_back();
+      if (c != '|') cells.back() += c;
+    }
+    for (std::string& cell : cells) {
+      while (cell.ends_with(' ')) cell.pop_back();
+      cell.erase(0, cell.find_first_not_of(' '));
+    }
+    out.push_back({cells.at(0), cells.at(1), cells.at(2), std::atoi(cells.at(3).c_str())});
+  }
+  return out;
+}
+
+TEST(PluginFaults, AreFoundAndNameThePlugin) {
+  const std::string all = check("faulty_plugins", "--limit-time 2s", 1);
+  size_t found = 0;
+  for (const Fault& f : faults()) {
+#if defined(__SANITIZE_ADDRESS__)
+    if (f.name == "leaks") continue;  // its heap does not tell how much is in use
+#endif
+    const std::string out = f.isLibrary() ? check(f.name.substr(0, f.name.size() - 3), "--limit-time 2s", 1) : all;
+    const std::string of = f.isLibrary() ? f.check + ": " : "faulty::" + f.name + " version 1, " + f.check + ": ";
+    bool isFound = false;
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);)
+      isFound |= line.find(of) != std::string::npos && line.find(f.said) != std::string::npos;
+    EXPECT_EQ(isFound, !f.check.empty()) << f.name << "\n" << out;
+    found += isFound;
+  }
+  EXPECT_EQ(all.find("constant_shape"), std::string::npos) << all;
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_EQ(found, 33u);
+#endif
+}
+
+TEST(PluginFaults, NameThePluginInARun) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers report crashes themselves";
+#endif
+  TemporaryFolder folder;
+  const std::string text = folder / "graph.ir", err = folder / "err";
+  for (const Fault& f : faults()) {
+    const std::string kind = f.isLibrary() ? "aten::relu" : "faulty::" + f.name;
+    writeText(text, "graph(%x : Tensor):\n  %y : Tensor = " + kind + "(%x)\n  return (%y)\n");
+    int status = std::system((std::string(TSCOMPILE_TOOL) + " run " + text +
+                              " --input 'x=4x4:f32=[1 2 3 4; 5 6 7 8; 9 8 7 6; 5 4 3 2]' --verify-plugins" +
+                              " --limit-time 2s --plugin " + f.library() + " >/dev/null 2>" + err)
+                                 .c_str());
+    ASSERT_TRUE(WIFEXITED(status)) << f.name;
+    EXPECT_EQ(WEXITSTATUS(status), f.runCode) << f.name << "\n" << readText(err);
+    const std::string named = f.name == "taken_name.so" ? "tensorrt_llm::Identity" : f.isLibrary() ? f.name : kind;
+    EXPECT_EQ(readText(err).find(named) != std::string::npos, f.runCode != 0) << f.name << "\n" << readText(err);
   }
 }
 

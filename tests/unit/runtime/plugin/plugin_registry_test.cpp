@@ -147,6 +147,10 @@ TEST(PluginRegistry, EachRegistrationIsALine) {
   size_t before = lines.size();
   EXPECT_TRUE(registry.addBuiltin(builtinPlugins(), "mine"));
   EXPECT_EQ(lines.size(), before) << "the second time for one namespace does nothing";
+  // Who listens later is told of those that there are.
+  lines.clear();
+  registry.setLog([&](int level, std::string_view line) { lines.emplace_back(level, line); });
+  EXPECT_EQ(lines.size(), before);
 }
 
 TEST(PluginRegistry, WhatIsInUseStays) {
@@ -202,6 +206,21 @@ TEST(PluginLibrary, LoadsAllOrNothing) {
   EXPECT_EQ(other.load("relative.so").status, PluginStatus::BadLibrary);
   EXPECT_EQ(other.load(std::string(TSCOMPILE_SOURCE_DIR) + "/README.md").status, PluginStatus::BadLibrary);
   EXPECT_TRUE(other.list().empty());
+}
+
+TEST(PluginLibrary, MayBeInAnotherNamespace) {
+  PluginRegistry registry;
+  const std::string path = libraryPath("scale_plugins");
+  ASSERT_TRUE(registry.load("mine=" + path));
+  EXPECT_EQ(keysOf(registry), (std::vector<std::string>{"mine::RowSum version 1", "mine::Scale version 1"}));
+  EXPECT_TRUE(registry.load("mine=" + path)) << "twice is once";
+  ASSERT_TRUE(registry.load(path)) << "beside its own one";
+  EXPECT_EQ(registry.list().size(), 4u);
+  EXPECT_EQ(registry.load("aten=" + path).status, PluginStatus::BadName);
+  EXPECT_EQ(registry.load("my-own=" + path).status, PluginStatus::BadName);
+  EXPECT_EQ(registry.list().size(), 4u);
+  EXPECT_TRUE(registry.unload(path));
+  EXPECT_TRUE(registry.list().empty());
 }
 
 TEST(PluginLibrary, IsUnloadedWhenNothingLives) {

@@ -1,0 +1,20 @@
+// What models remember from call to call. Those that take keys and values of earlier tokens and return them with new
+// ones are models of whole texts if there are none.
+#pragma once
+
+#include "ir/graph/graph.h"
+#include "ir/operators/op_registry.h"
+#include "ir/support/diagnostics.h"
+
+namespace tscompile {
+
+// Takes inputs out that are joined in front of what the model computes, cat([past, keys], dim), and asked for the
+// number of their tokens at most: tensors, and lists and tuples of them. False if there are none, or if one is used
+// otherwise; the graph is then as it was.
+bool dropCaches(Graph& graph, const OpRegistry& registry);
+
+// Attributes that are only written, as a whole, in each call (frequencies of rotary positions that follow from the
+// length of a text): the call writes a copy of its own instead. Whether there are any.
+bool writeCopies(Graph& graph);
+
+}  // namespace tscompile

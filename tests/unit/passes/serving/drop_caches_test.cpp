@@ -1,0 +1,80 @@
+// What models remember from call to call is taken out of their graphs where it is used as caches are.
+#include "passes/serving/drop_caches.h"
+
+#include "frontend/text/parse.h"
+#include "ir/graph/printer.h"
+#include "ir/support/diagnostic_printer.h"
+#include "runtime/registry.h"
+
+#include <gtest/gtest.h>
+
+namespace tscompile::test {
+namespace {
+
+std::unique_ptr<Graph> parsed(const std::string& text) {
+  Diagnostics diagnostics;
+  Result<std::unique_ptr<Graph>> graph = parseGraph(text, diagnostics);
+  EXPECT_TRUE(graph) << renderDiagnostics(diagnostics, "test");
+  return graph ? std::move(*graph) : nullptr;
+}
+
+std::string withCache(const std::string& use) {
+  return "graph(%x : Tensor, %past : Tensor):\n  %1 : int = prim::Constant[value=1]()\n"
+         "  %2 : int = prim::Constant[value=2]()\n" +
+         use + "  return (%y)\n";
+}
+const std::string kJoined =
+    "  %both : Tensor[] = prim::ListConstruct(%past, %x)\n  %all : Tensor = aten::cat(%both, %2)\n";
+
+TEST(DropCaches, WhatIsJoinedInFrontGoes) {
+  std::unique_ptr<Graph> g =
+      parsed(withCache(kJoined + "  %n : int = aten::size(%past, %2)\n  %y : Tensor = aten::add(%all, %n, %1)\n"));
+  ASSERT_TRUE(dropCaches(*g, allOps()));
+  ASSERT_EQ(g->inputs().size(), 1u);
+  const std::string text = graphText(*g);
+  EXPECT_EQ(text.find("aten::cat"), std::string::npos) << text;
+  EXPECT_EQ(text.find("aten::size"), std::string::npos) << text;
+  EXPECT_NE(text.find("aten::add(%x, "), std::string::npos) << text;
+}
+
+TEST(DropCaches, OtherUsesKeepIt) {
+  std::unique_ptr<Graph> ids = parsed(
+      "graph(%past : Tensor, %input_ids : Tensor, %end : Tensor):\n  %1 : int = prim::Constant[value=1]()\n"
+      "  %both : Tensor[] = prim::ListConstruct(%input_ids, %end)\n  %y : Tensor = aten::cat(%both, %1)\n"
+      "  return (%y)\n");
+  EXPECT_FALSE(dropCaches(*ids, allOps())) << "ids are no cache of what comes behind them";
+  for (const std::string& use :
+       {kJoined + "  %y : Tensor = aten::add(%all, %past, %1)\n",                                   // read
+        kJoined + "  %n : int = aten::size(%past, %1)\n  %y : Tensor = aten::add(%all, %n, %1)\n",  // its heads
+        std::string(
+            "  %both : Tensor[] = prim::ListConstruct(%x, %past)\n  %y : Tensor = aten::cat(%both, %2)\n"),  // behind
+        std::string("  %y : Tensor = aten::add(%x, %past, %1)\n")}) {
+    std::unique_ptr<Graph> g = parsed(withCache(use));
+    const std::string before = graphText(*g);
+    EXPECT_FALSE(dropCaches(*g, allOps())) << use;
+    EXPECT_EQ(graphText(*g), before);
+  }
+}
+
+std::string withAttribute(const std::string& rest) {
+  return "graph(%self : __torch__.Rotary, %x : Tensor):\n  %no : bool = prim::Constant[value=0]()\n"
+         "  %f : Tensor = prim::GetAttr[name=\"freq\"](%self)\n" +
+         rest + "  return (%y)\n";
+}
+
+TEST(DropCaches, AttributesThatAreOnlyWrittenStayAsTheyAre) {
+  std::unique_ptr<Graph> g = parsed(withAttribute("  %y : Tensor = aten::copy_(%f, %x, %no)\n"));
+  ASSERT_TRUE(writeCopies(*g));
+  const std::string text = graphText(*g);
+  EXPECT_NE(text.find("aten::clone(%f"), std::string::npos) << text;
+  EXPECT_EQ(text.find("aten::copy_(%f"), std::string::npos) << text;
+  for (const char* rest :
+       {"  %z : Tensor = aten::copy_(%f, %x, %no)\n  %y : Tensor = aten::relu(%f)\n",
+        "  %g : Tensor = prim::GetAttr[name=\"freq\"](%self)\n  %z : Tensor = aten::copy_(%f, %x, %no)\n"
+        "  %y : Tensor = aten::relu(%g)\n",
+        "  %y : Tensor = aten::copy_(%x, %f, %no)\n"})
+    EXPECT_FALSE(writeCopies(*parsed(withAttribute(rest)))) << rest;
+}
+
+}  // namespace
+}  // namespace tscompile::test
