@@ -62,8 +62,9 @@ void tensorsOf(const IValue& v, const std::string& name, std::vector<std::pair<s
 bool meansFolder(const std::string& text) {
   for (const char* word : {"true", "True", "false", "False", "None", "null", "inf", "nan"})
     if (text == word) return false;
-  return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0 &&
-         text.find_first_of("=@:\"[({,") == std::string::npos;
+  const bool isPath = text.starts_with('/') || text.starts_with("./") || text.starts_with("../");
+  const bool isWord = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+  return (isPath || isWord) && text.find_first_of("=@:\"[({,") == std::string::npos;
 }
 
 class Comparer {
