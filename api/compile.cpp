@@ -32,6 +32,8 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpe
   if (origin.source) {
     info->source = fileName(origin.source->path());
     info->sourceHash = fmt::format("{:016x}", checksumOf(origin.source->text()));
+  } else {
+    info->source = fileName(origin.archive);
   }
   for (const std::string& path : origin.weightFiles) info->weights.push_back(fileName(path));
   info->options = settingTexts(spec);
@@ -249,6 +251,7 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   auto info = describe(*state_, spec);
   info->takesHalf = half;
   m.state_->info = std::move(info);
+  m.state_->archive = state_->origin ? state_->origin->archive : state_->archive;
   m.state_->refit = spec.refittable && hasText(*state_) ? refitSourceOf(*state_, spec.isLanguageModel) : nullptr;
   if (!given.lowering.forgetSizes) m.state_->otherSizes = std::make_shared<OtherSizes>(*this, given);
   return m;

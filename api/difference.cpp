@@ -43,7 +43,7 @@ Difference ofTensors(const Tensor& got, const Tensor& want, const Tolerance& t) 
     if (exact && got.integer(i) == want.integer(i)) continue;
     const std::complex<double> wanted = want.complex(i);
     all.add(ofNumbers(got.complex(i), wanted, t));
-    if (const double size = std::norm(wanted); !exact && std::isfinite(size)) all.signal += size;
+    if (const double size = std::norm(wanted); !exact && std::isfinite(size)) all.signal += size, ++all.numbers;
   }
   if (exact) all.noise = 0;
   return all;
@@ -117,6 +117,7 @@ double Difference::signalToNoise() const {
 
 void Difference::add(const Difference& other) {
   signal += other.signal;
+  numbers += other.numbers;
   noise += other.noise;
   largest = std::max(largest, other.largest);
   relative = std::max(relative, other.relative);

@@ -3,6 +3,7 @@
 #include "api/compile_settings.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/tensor_formats.h"
+#include "ir/support/json_fields.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "runtime/engine/network/tactics.h"
@@ -13,11 +14,14 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <sstream>
 #include <unordered_map>
 
 namespace tscompile {
 namespace {
 
+// What the fields say, for people and programs that know JSON and not this format: a line of text near the start.
+constexpr std::string_view kAbout = "about";
 constexpr std::string_view kFields = "fields", kGraph = "graph", kTensors = "tensors", kWeights = "weights";
 // Sections that only files have which can be refitted.
 constexpr std::string_view kSource = "source", kSourceWeights = "source-weights";
@@ -117,7 +121,8 @@ class EngineReader {
     const std::string_view* weights = file->find(kWeights);
     const std::string_view* source = file->find(kSource);
     const std::string_view* sourceTable = file->find(kSourceWeights);
-    if (!graph || !table || !weights || !source != !sourceTable || file->sections.size() != (source ? 6 : 4))
+    if (!graph || !table || !weights || !source != !sourceTable ||
+        file->sections.size() != size_t{source ? 6u : 4u} + (file->find(kAbout) ? 1 : 0))
       return fail("it has not the sections that belong to it");
     if (graph->size() > limits_.textBytes) return limit("text", limits_.textBytes, "bytes of graph text");
     out_.graph = *graph;
@@ -379,6 +384,32 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   return out.bytes();
 }
 
+struct AboutFields {
+  const EngineInfo& info;
+
+  template <class Visit>
+  void fields(Visit&& visit) const {
+    std::vector<std::string> ranges;
+    for (const InputRange& range : info.inputs) ranges.push_back(inputRangeText(range));
+    visit("tscompile", info.version);
+    visit("format", kEngineFormat);
+    visit("source", info.source);
+    visit("source_hash", info.sourceHash);
+    visit("weights", info.weights);
+    visit("options", info.options);
+    visit("inputs", ranges);
+    visit("precision", precisionName(info.precision));
+    visit("cpu", info.cpu);
+  }
+};
+
+std::string aboutOf(const EngineInfo& info) {
+  std::ostringstream out;
+  out << '\n';
+  writeJson(out, AboutFields{info});
+  return out.str();
+}
+
 std::string sourceOf(const RefitSource& source) {
   RecordWriter out;
   auto field = [&](std::string_view name, std::string_view value) {
@@ -436,11 +467,14 @@ bool writeEngineFile(const std::string& path, const EngineInfo& info, const Grap
   if (!printParts(
           parts, /*locations=*/false, limits, [&](std::string_view piece) { text += piece; }, diagnostics))
     return false;
+  const std::string about = aboutOf(info);
   std::string fields = fieldsOf(info, parts.metadata);
   WeightsWriter weights;
   std::string table = weights.add(parts.tensors), source, sourceTable;
-  std::vector<SectionPieces> sections = {
-      {std::string(kFields), {fields}}, {std::string(kGraph), {text}}, {std::string(kTensors), {table}}};
+  std::vector<SectionPieces> sections = {{std::string(kAbout), {about}},
+                                         {std::string(kFields), {fields}},
+                                         {std::string(kGraph), {text}},
+                                         {std::string(kTensors), {table}}};
   if (refit) {
     source = sourceOf(*refit);
     sourceTable = weights.add(refit->weights);

@@ -8,6 +8,8 @@
 #include "api/module_state.h"
 #include "api/other_sizes.h"
 #include "api/saved_plugins.h"
+#include "frontend/files/file_io.h"
+#include "frontend/files/section_file.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/constant_numbers.h"
 #include "ir/graph/printer.h"
@@ -76,6 +78,7 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
   state->registry = &registryOf(options);
   Result<OpenedArchive> archive = openArchive(path, *state->registry, options.limits, diagnostics);
   if (!archive) return Failed{};
+  state->archive = path;
   state->text = std::move(archive->text);
   takeConstantsAsNumbers(state->text, *state->registry);
   state->objects = std::move(archive->objects);
@@ -195,6 +198,10 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   if (!parts) return false;
   EngineInfo info = *state_->info;
+  // Of archives, which are large, only files need it.
+  if (Diagnostics ignored; !state_->archive.empty())
+    if (Ref<FileMapping> file = FileMapping::open(state_->archive, ignored))
+      info.sourceHash = fmt::format("{:016x}", checksumOf(file->bytes()));
   std::optional<std::vector<std::string>> plugins = savePlugins(*graph, registry(), diagnostics);
   if (!plugins) return false;
   info.plugins = std::move(*plugins);

@@ -31,6 +31,7 @@ struct ModuleState {
   bool takesSelf = true;
   EngineOptions engine;                                           // of the engines that its graphs hold
   SourcePtr source;                                               // the text
+  std::string archive;                                            // the path of the archive that it was read from
   std::map<std::string, std::map<std::string, IValue>> defaults;  // of an archive: by method and input
   // Of exported programs: what the inputs of each graph may be; the names of the graphs, if there are several.
   std::vector<std::vector<ExportedInput>> inputSizes;

@@ -88,7 +88,10 @@ bool restorePlugins(Graph& graph, const std::vector<std::string>& saved, const O
                   (creator && plugins.find(n->kind().nameSpace(), n->kind().name(), key->version) == creator);
     if (!isOfIt) return;
     if (!creator) {
-      fail("the engine file needs the plugin " + key->text() + ": " + plugins.missing(key->ns, key->name, key->version),
+      // "there is no plugin mine::Scale version 1; it has the versions 2": what comes after the name.
+      const std::string missing = plugins.missing(key->ns, key->name, key->version);
+      const size_t more = std::min(missing.find(';'), missing.size());
+      fail("the engine file needs the plugin " + key->text() + ", which is not there" + missing.substr(more),
            ErrorKind::Incompatible)
           .note(textOf(Remedy::Kind::LoadPlugins));
       return;

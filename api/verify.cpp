@@ -265,6 +265,15 @@ class EngineVerifier : public SegmentCalls {
   std::vector<IValue> failingInputs_;
 };
 
+// The inputs of a method that lowering does not put constants in the place of.
+static std::vector<IValue> unbound(std::span<const ValueInfo> infos, std::span<const IValue> inputs,
+                                   const CompileSpec& spec) {
+  std::vector<IValue> out;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (i >= infos.size() || !spec.lowering.arguments.count("bind:" + infos[i].name)) out.push_back(inputs[i]);
+  return out;
+}
+
 Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec, std::span<const IValue> inputs,
                                    const VerifyOptions& options, Diagnostics& diagnostics) {
   if (module.engineInfo()) {
@@ -282,7 +291,8 @@ Result<VerifyReport> verifyEngines(const Module& module, const CompileSpec& spec
   Result<Module> compiled = module.compiled(spec, diagnostics);
   if (!compiled) return Failed{};
   auto shared = std::make_shared<const Module>(std::move(*compiled));
-  Result<VerifyReport> report = EngineVerifier(*shared, options).run(inputs, std::move(kept), diagnostics);
+  const std::vector<IValue> taken = unbound(original->inputs(), inputs, spec);
+  Result<VerifyReport> report = EngineVerifier(*shared, options).run(taken, std::move(kept), diagnostics);
   if (report) report->compiled = shared;
   return report;
 }

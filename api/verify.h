@@ -24,6 +24,7 @@ struct Difference {
   std::string wrong = {};  // what no tolerance helps against: other sizes, a failure; empty: nothing
   // Of numbers that are not integers: the sums of |want|^2 and |got - want|^2, where both are finite.
   double signal = 0, noise = 0;
+  size_t numbers = 0;  // that `signal` is of
 
   // 10 log10(signal / noise); infinite if there is no noise, or nothing else.
   double signalToNoise() const;

@@ -16,7 +16,7 @@ namespace tscompile {
 namespace {
 
 constexpr size_t kMostGroups = 20, kMostHints = 3, kMostNames = 5, kMostValues = 3, kCrossingWidth = 30,
-                 kMostSegments = 8;
+                 kMostCrossingWidth = 72, kMostSegments = 8;
 
 std::string padded(std::string text, size_t width) {
   size_t own = displayWidth(text);
@@ -58,8 +58,14 @@ class Explainer {
   }
 
   std::string table() {
-    out_ = " seg  runs in      nodes  first…last line  " + padded("in → out", kCrossingWidth) + "  est. share\n";
-    for (const Segment& s : partition_.segments) row(s);
+    std::vector<std::string> crossings;
+    size_t width = kCrossingWidth;
+    for (const Segment& s : partition_.segments) {
+      crossings.push_back(crossingOf(s));
+      width = std::max(width, std::min(displayWidth(crossings.back()), kMostCrossingWidth));
+    }
+    out_ = " seg  runs in      nodes  first…last line  " + padded("in → out", width) + "  est. share\n";
+    for (size_t i = 0; i < crossings.size(); ++i) row(partition_.segments[i], padded(crossings[i], width));
     if (partition_.nodeCount() == 0) return std::move(out_ += " no node has to run\n");
     out_ += fmt::format(" {} of {} nodes in {}, {}\n", partition_.acceleratedCount(), partition_.nodeCount(),
                         counted(partition_.count(Target::Accelerated), "engine"), percent(coverage(partition_)));
@@ -103,7 +109,16 @@ class Explainer {
   }
 
  private:
-  void row(const Segment& s) {
+  // What a segment takes and gives. A module stands for attributes that an engine has; nothing of it is handed over.
+  static std::string crossingOf(const Segment& s) {
+    std::vector<const Value*> taken;
+    std::copy_if(s.inputs.begin(), s.inputs.end(), std::back_inserter(taken),
+                 [](const Value* v) { return !v->type()->is(TypeKind::Class); });
+    return someOf(taken, kMostValues, [](const Value* v) { return typedName(v); }) + " → " +
+           someOf(s.outputs, kMostValues, [](const Value* v) { return valueName(v); });
+  }
+
+  void row(const Segment& s, const std::string& crossing) {
     uint32_t first = UINT32_MAX, last = 0;
     std::map<Reason, size_t> reasons;
     for (const Node* n : s.nodes) {
@@ -116,16 +131,10 @@ class Explainer {
         for (Block* b : n->blocks()) forEachNode(b, [&](const Node* inner) { last = std::max(last, lineOf(inner)); });
     }
     std::string lines = last == 0 ? "-" : fmt::format("{}…{}", first, last);
-    // A module stands for attributes that the engine has; nothing of it is handed over.
-    std::vector<const Value*> taken;
-    std::copy_if(s.inputs.begin(), s.inputs.end(), std::back_inserter(taken),
-                 [](const Value* v) { return !v->type()->is(TypeKind::Class); });
-    std::string crossing = someOf(taken, kMostValues, [](const Value* v) { return typedName(v); }) + " → " +
-                           someOf(s.outputs, kMostValues, [](const Value* v) { return valueName(v); });
     double share = partition_.seconds > 0 ? (s.seconds + s.borderSeconds) / partition_.seconds : 0;
     out_ += fmt::format(" {:>3}  {:<11} {:>6}  {}  {}  {:>10}", s.id,
                         s.target == Target::Accelerated ? "engine" : "interpreter", partition_.count(s),
-                        padded(lines, 15), padded(crossing, kCrossingWidth), percent(share));
+                        padded(lines, 15), crossing, percent(share));
     if (partition_.strategy == Strategy::Cost && s.target == Target::Accelerated)
       out_ += fmt::format("   gains {:.1f} us, border {:.1f} us", s.gainSeconds * 1e6, s.borderSeconds * 1e6);
     std::string codes;

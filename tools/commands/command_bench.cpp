@@ -11,6 +11,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/build_info.h"
+#include "tools/reports/diff_benches.h"
 #include "tools/reports/processor.h"
 #include "tools/reports/statistics.h"
 #include "tools/session/machine_memory.h"
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <sstream>
 #include <sys/resource.h>
 #include <thread>
 
@@ -36,6 +38,8 @@ struct BenchCommand {
   std::chrono::nanoseconds duration = std::chrono::seconds(3);
   std::string against;  // another model, which runs in turns with this one
   std::vector<std::string> againstWeights;
+  std::string baseline;         // a measurement that was saved
+  double slower = kBenchNoise;  // part by which it may be slower
 };
 
 using Clock = std::chrono::steady_clock;
@@ -113,6 +117,7 @@ class Bench {
       : options_(options), command_(options.own.of<BenchCommand>()), session_(session) {}
 
   int run() {
+    if (!command_.baseline.empty() && !isBaseline()) return session_.finish();
     std::vector<std::string> sizes = command_.sizes;
     if (sizes.empty()) sizes.emplace_back();
     bool good = true;
@@ -125,9 +130,10 @@ class Bench {
       session_.diagnostics.clear();
       session_.note("interrupted: these are the measurements until then");
     }
+    const bool compared = results_.empty() || command_.baseline.empty() || compareWithSaved();
     if (!results_.empty()) session_.common.json ? writeJson(session_.out, *this) : writeText();
-    const int code = session_.finish();
-    return interrupted ? 128 + signal_ : code;
+    const int code = session_.finish(baseline_ && isAnySlower(*baseline_) ? kExitNegative : kExitDone);
+    return interrupted && compared ? 128 + signal_ : code;
   }
 
   template <class Visit>
@@ -142,9 +148,28 @@ class Bench {
     visit("first_run_ms", first_);
     visit("peak_memory_bytes", peakMemory());
     visit("results", Lines{results_});
+    if (baseline_) visit("baseline", *baseline_);
   }
 
  private:
+  // Before anything is measured.
+  bool isBaseline() {
+    if (!session_.read(command_.baseline)) return false;
+    if (isBenchReport(command_.baseline)) return true;
+    session_.diagnostics.fileError(command_.baseline, {}, "expected what 'tscompile bench --format json' has written");
+    return false;
+  }
+
+  // Fails after a report.
+  bool compareWithSaved() {
+    std::ostringstream measured;
+    writeJson(measured, *this);
+    Result<std::vector<BenchComparison>> rows =
+        compareWithBaseline(command_.baseline, measured.str(), command_.slower, session_);
+    if (rows) baseline_ = std::move(*rows);
+    return bool(rows);
+  }
+
   std::string_view executorText() const {
     return options_.run.executor == ExecutorChoice::Interpreter ? "interpreter" : "engine";
   }
@@ -382,6 +407,10 @@ class Bench {
         out << fmt::format("  against {}: {:.5g} ms, ratio {:.3f} ({:.3f} to {:.3f}) in {} rounds: {}\n", a->model,
                            a->latency.median, a->ratio.middle, a->ratio.low, a->ratio.high, a->rounds, a->verdict());
     }
+    if (baseline_) {
+      out << "\nbeside " << command_.baseline << '\n';
+      writeComparisons(*baseline_, out);
+    }
     for (const BenchResult& r : results_)
       for (const std::string& w : r.warnings)
         warn(fmt::format("with {} thread{}: {}", r.threads, r.threads == 1 ? "" : "s", w));
@@ -399,6 +428,7 @@ class Bench {
   double loading_ = 0, first_ = 0;
   std::string checksum_;
   std::vector<BenchResult> results_;
+  std::optional<std::vector<BenchComparison>> baseline_;
 };
 
 }  // namespace
@@ -422,25 +452,47 @@ Examples:
   tscompile bench model.ir --weights model.safetensors --format json
   tscompile bench model.ir -w model.safetensors --sizes x=1x3x224x224 --sizes x=8x3x224x224
   tscompile bench old.tse --against new.tse
+  tscompile bench model.tse --baseline main.json --fail-if-slower 5
 )";
 
-int callerCount(std::string_view text, const std::string& all) {
-  auto n = parseCount(text);
-  return static_cast<int>(
-      checked(n && *n > 0 && *n <= 256 ? n : std::nullopt, "--concurrency", "a number from 1 to 256", all));
+// The numbers of "1,2,4", "1..4", "1..16*2".
+std::vector<int> countList(std::string_view option, const std::string& text, uint64_t most) {
+  auto number = [&](std::string_view n) {
+    const std::optional<uint64_t> value = parseCount(n);
+    return checked(value && *value > 0 && *value <= most ? value : std::nullopt, option,
+                   fmt::format("numbers from 1 to {} such as 1,2,4, 1..4 or 1..16*2", most), text);
+  };
+  std::vector<int> out;
+  for (std::string_view part : split(text, ',')) {
+    const size_t dots = part.find("..");
+    if (dots == std::string_view::npos) {
+      out.push_back(static_cast<int>(number(part)));
+      continue;
+    }
+    const size_t star = std::min(part.find('*'), part.size());
+    const uint64_t last = number(part.substr(dots + 2, star - dots - 2));
+    const uint64_t factor = star < part.size() ? number(part.substr(star + 1)) : 1;
+    for (uint64_t n = number(part.substr(0, dots)); n <= last; n = factor > 1 ? n * factor : n + 1)
+      out.push_back(static_cast<int>(n));
+  }
+  return out;
 }
+
+void append(std::vector<int>& list, const std::vector<int>& more) { list.insert(list.end(), more.begin(), more.end()); }
 
 OptionSpecs benchOptions() {
   return modelOptions() +
          OptionSpecs{
              executorOption(),
-             {"--threads", "N,N...", "threads to use; a measurement for each number (default: one for each processor)",
+             {"--threads", "N,N..M",
+              "threads to use; a measurement for each number, as in 1,2,4, 1..4 or 1..16*2 (default: one for each "
+              "processor)",
               [](Options& o, const std::string& v) {
-                for (std::string_view n : split(v, ',')) o.own.of<BenchCommand>().threads.push_back(threadCount(n, v));
+                append(o.own.of<BenchCommand>().threads, countList("--threads", v, 4096));
               }},
-             {"--concurrency", "N,N...", "callers at a time; a measurement for each number (default: 1)",
+             {"--concurrency", "N,N..M", "callers at a time; a measurement for each number (default: 1)",
               [](Options& o, const std::string& v) {
-                for (std::string_view n : split(v, ',')) o.own.of<BenchCommand>().callers.push_back(callerCount(n, v));
+                append(o.own.of<BenchCommand>().callers, countList("--concurrency", v, 256));
               }},
              {"--sizes", "SIZES", "measure with random inputs of these sizes, such as 'x=8x3x224x224;y=8x10:i64'",
               [](Options& o, const std::string& v) { o.own.of<BenchCommand>().sizes.push_back(v); }, true},
@@ -448,6 +500,13 @@ OptionSpecs benchOptions() {
               [](Options& o, const std::string& v) { o.own.of<BenchCommand>().against = v; }},
              {"--against-weights", "FILE", "of the other model (default: those of the model)",
               [](Options& o, const std::string& v) { o.own.of<BenchCommand>().againstWeights.push_back(v); }, true},
+             {"--baseline", "FILE", "what --format json wrote earlier: compare, with exit code 1 if it is slower now",
+              [](Options& o, const std::string& v) { o.own.of<BenchCommand>().baseline = v; }},
+             {"--fail-if-slower", "PERCENT", "by how much it may be slower than --baseline (default: 3)",
+              [](Options& o, const std::string& v) {
+                const std::string number = v.ends_with('%') ? v.substr(0, v.size() - 1) : v;
+                o.own.of<BenchCommand>().slower = tolerance("--fail-if-slower", number) / 100;
+              }},
              settingOption("shape"),
              {"--duration", "DURATION", "how long each measurement takes, such as 500ms or 10s (default: 3s)",
               [](Options& o, const std::string& v) {

@@ -50,7 +50,7 @@ struct HypothesisFields {
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("score", h.score);
-    visit("logProb", h.logProb);
+    visit("log_prob", h.logProb);
     visit("tokens", h.tokens);
     visit("text", text);
   }
@@ -72,7 +72,7 @@ struct ResultFields {
     visit("error", error);
     visit("tokens", tokens);
     visit("text", text);
-    visit("logProbs", logProbs);
+    visit("log_probs", logProbs);
     visit("beams", beams);
   }
 };
@@ -88,7 +88,7 @@ struct TokenFields {
     visit("prompt", prompt);
     visit("token", token);
     visit("text", text);
-    visit("logProb", logProb);
+    visit("log_prob", logProb);
   }
 };
 

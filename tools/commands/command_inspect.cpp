@@ -398,7 +398,7 @@ class Inspector {
   // ---- PyTorch's files ----
 
   TorchListing torchListing() {
-    return {isJson_ ? nullptr : &text_, json_, session_.diagnostics, session_.common.limits};
+    return {isJson_ ? nullptr : &text_, json_, session_.diagnostics, session_.common.limits, session_.common.verbose};
   }
 
   void torchScript(const std::string& path) {
@@ -416,7 +416,7 @@ class Inspector {
     for (const auto& [name, t] : file->tensors) bytes += static_cast<uint64_t>(t.numel()) * itemSize(t.dtype());
     if (isJson_) {
       field()("tensors", file->tensors.size());
-      field()("tensorBytes", bytes);
+      field()("tensor_bytes", bytes);
       json_.key(file->programs.size() > 1 ? "graphs" : "graph");
     } else {
       text_ += fmt::format("  {:<12}{}, {}\n", "tensors", file->tensors.size(), sizeText(bytes));
@@ -458,7 +458,7 @@ class Inspector {
         parseCount(trim(std::string_view(text).substr(at + 6, text.find('\n', at + 6) - at - 6)));
     if (!bytes) return;
     if (isJson_)
-      field()("pointsToBytes", *bytes);
+      field()("points_to_bytes", *bytes);
     else
       text_ += fmt::format("  {:<12}a file of {}; 'git lfs pull' fetches it\n", "points to", sizeText(*bytes));
   }

@@ -136,7 +136,8 @@ OptionSpecs runOptions() {
              {"--print", "", "print the returned values in full, one a line",
               [](Options& o, const std::string&) { o.run.print = true; }},
              {"--expect", "VALUES",
-              "compare with these instead of printing: a folder of --outputs, @FILE, or N=@FILE for output N",
+              "compare with these instead of printing: a folder of --outputs, @FILE, or NAME=@FILE for an output, or "
+              "an item of a tuple or dict",
               [](Options& o, const std::string& v) { o.own.of<RunChecks>().expected.texts.push_back(v); }, true},
              {"--rtol", "X",
               "of --expect: part of an element that a difference may be (default: 0.001); N=X: of output N",

@@ -198,6 +198,13 @@ static int runVerify(const Options& options, Session& session) {
   Result<std::vector<IValue>> inputs = readInputs(given, said, true, session);
   if (!inputs) return session.finish();
 
+  // As a run with these inputs is compiled.
+  CompileSpec sized = spec;
+  std::vector<size_t> bound;
+  if (!module->engineInfo()) {
+    addSizes(sized, method->inputs(), *inputs);
+    bound = bindNone(sized, method->inputs(), *inputs);
+  }
   session.progress.step("comparing");
   InterruptScope interrupts;
   VerifyOptions verify;
@@ -205,13 +212,21 @@ static int runVerify(const Options& options, Session& session) {
   verify.bisect = options.own.of<VerifyCommand>().bisect;
   verify.run = session.runLimits();
   verify.run.interrupt = &interrupts.interrupted();
-  Result<VerifyReport> report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
+  Diagnostics ofSizes;
+  Result<VerifyReport> report = verifyEngines(*module, sized, *inputs, verify, ofSizes);
+  if (!report) {
+    bound.clear();
+    report = verifyEngines(*module, spec, *inputs, verify, session.diagnostics);
+  }
   if (!report) {
     int code = session.finish();
     return interrupts.signal() ? 128 + interrupts.signal() : code;
   }
   session.noteUnusedWeights(module->unusedWeights());
   session.progress.end();
+  if (const Difference& d = report->outputs; d.numbers > 1 && d.signal == 0)
+    session.note("all numbers that it returns are 0: they tell nothing of what was computed");
+  removeAt(*inputs, bound);
   const std::vector<std::string>& expected = options.own.of<VerifyCommand>().expected;
   if (!expected.empty()) return verifyExpected(*report, expected, *inputs, verify, session);
   if (session.common.json)
@@ -250,7 +265,8 @@ OptionSpecs verifyOptions() {
              {"--atol", "X", "that a difference may be besides (default: 0.0001)",
               [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().absolute = tolerance("--atol", v); }},
              {"--expect", "VALUES",
-              "compare the outputs with these instead: a folder of 'run --outputs', @FILE, or N=@FILE for output N",
+              "compare the outputs with these instead: a folder of 'run --outputs', @FILE, or NAME=@FILE for an "
+              "output, or an item of a tuple or dict",
               [](Options& o, const std::string& v) { o.own.of<VerifyCommand>().expected.push_back(v); }, true},
              {"--no-threshold-check", "", "tell the differences; the exit code is 0 whatever they are",
               [](Options& o, const std::string&) { o.own.of<VerifyCommand>().checkThreshold = false; }},

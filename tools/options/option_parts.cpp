@@ -1,6 +1,7 @@
 #include "tools/options/option_parts.h"
 
 #include "api/compile_settings.h"
+#include "api/input_range.h"
 #include "ir/support/quantities.h"
 #include "ir/support/split.h"
 
@@ -55,13 +56,16 @@ const OptionSpec kCommon[] = {
      }},
     {"--limit-time", "DURATION", "time that it may take, such as 250ms, 3s or 2min (default: unlimited)",
      [](Options& o, const std::string& v) {
-       o.common.timeLimit = checked(parseDuration(v), "--limit-time", "a duration such as 250ms, 3s or 2min", v);
+       const auto time = parseDuration(v);
+       const bool passes = time && time->count() > 0;
+       o.common.timeLimit =
+           checked(passes ? time : std::nullopt, "--limit-time", "a duration such as 250ms, 3s or 2min", v);
      }},
     {"--plugin", "LIB", "a shared library with plugins; see docs/plugins.md",
      [](Options& o, const std::string& v) { o.common.plugins.push_back(v); }, true},
     {"--verify-plugins", "", "check around every run of a plugin that it does what it says; slow",
      [](Options& o, const std::string&) { o.common.verifyPlugins = true; }},
-    {"-v,--verbose", "", "tell what is registered, and what plugins log",
+    {"-v,--verbose", "", "tell what is registered, what plugins log, and all of long lists",
      [](Options& o, const std::string&) { o.common.verbose = true; }},
     {"-q,--quiet", "", "report errors only", [](Options& o, const std::string&) { o.common.quiet = true; }},
     {"-h,--help", "", "show this help", [](Options& o, const std::string&) { o.help = true; }},
@@ -122,6 +126,20 @@ int threadCount(std::string_view text, const std::string& all) {
       checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", all));
 }
 
+// "x=1x3x224x224" of sizes as other tools write them, "x=[1,3,224,224]", "x:1x3x224x224"; empty if it is none.
+static std::string asSizes(const std::string& text) {
+  std::string out;
+  for (char c : text)
+    if (c == ',' || c == '*')
+      out += 'x';
+    else if (c == ':' && text.find('=') == std::string::npos)
+      out += '=';
+    else if (c != '[' && c != ']' && c != '(' && c != ')' && c != ' ')
+      out += c;
+  const bool unnamed = out.find('=') == std::string::npos;
+  return out != text && parseInputRange(unnamed ? "0=" + out : out) ? out : "";
+}
+
 OptionSpec settingOption(std::string_view name, const std::string& aliases) {
   const CompileSetting& s = *findCompileSetting(name);
   const std::string option = "--" + std::string(name);
@@ -134,7 +152,11 @@ OptionSpec settingOption(std::string_view name, const std::string& aliases) {
             // Sizes without a name are those of the first input.
             const bool unnamed = option.ends_with("shape") && v.find('=') == std::string::npos;
             if (s.set(o.partition.spec, unnamed ? "0=" + v : v)) return;
-            throw UsageError{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
+            UsageError error{option + " takes " + std::string(s.takes) + ", not '" + abbreviate(v, 80) + "'"};
+            if (option.ends_with("shape"))
+              if (const std::string meant = asSizes(v); !meant.empty())
+                error.notes.push_back("did you mean '" + meant + "'?");
+            throw error;
           },
           s.repeats,
           s.valueOptional};

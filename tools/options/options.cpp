@@ -21,7 +21,11 @@ void checkChoice(const OptionSpec& option, const std::string& value) {
   std::string list;
   for (size_t i = 0; i < choices.size(); ++i)
     list += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + std::string(choices[i]);
-  throw UsageError{longName(option) + " takes " + list + ", not '" + abbreviate(value, 80) + "'"};
+  NearestName nearest(value);
+  for (std::string_view choice : choices) nearest.consider(choice);
+  UsageError error{longName(option) + " takes " + list + ", not '" + abbreviate(value, 80) + "'"};
+  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  throw error;
 }
 
 // Options whose value may be left out are flags to CLI11, and are read when it is done.
@@ -76,8 +80,13 @@ std::string helpHint(const VerbSpec& verb) { return "see 'tscompile help " + std
         if (known.size() > 2) nearest.consider(known);
   if (std::string_view reason = reasonWithoutOption(name); !reason.empty())
     throw UsageError{"there is no option '" + name + "': " + std::string(reason), {helpHint(verb)}};
+  // "-o" for the first one of its own that begins so.
+  std::string meant = nearest.found() ? nearest.name() : "";
+  if (meant.empty() && name.size() == 2 && name[0] == '-')
+    for (const OptionSpec& spec : verb.options)
+      if (meant.empty() && longName(spec).starts_with("-" + name)) meant = longName(spec);
   UsageError error{"unknown option '" + abbreviate(name, 80) + "' of " + std::string(verb.name)};
-  if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
+  if (!meant.empty()) error.notes.push_back("did you mean '" + meant + "'?");
   error.notes.push_back(helpHint(verb));
   throw error;
 }
@@ -193,6 +202,41 @@ bool isShortFor(std::string_view word, std::string_view name) {
   return at == word.size();
 }
 
+// What commands of other tools are called here.
+std::string_view commandFor(std::string_view word) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"import", "convert"},
+                                                                      {"export", "convert"},
+                                                                      {"save", "compile"},
+                                                                      {"check", "lint"},
+                                                                      {"validate", "lint"},
+                                                                      {"print", "parse"},
+                                                                      {"show", "inspect"},
+                                                                      {"info", "inspect"},
+                                                                      {"summary", "inspect"},
+                                                                      {"viz", "report"},
+                                                                      {"view", "report"},
+                                                                      {"dot", "parse --as dot"},
+                                                                      {"svg", "parse --as svg"},
+                                                                      {"exec", "run"},
+                                                                      {"infer", "run"},
+                                                                      {"predict", "run"},
+                                                                      {"perf", "bench"},
+                                                                      {"time", "bench"},
+                                                                      {"trace", "profile --trace"},
+                                                                      {"compare", "verify"},
+                                                                      {"env", "version"},
+                                                                      {"optimize", "lower"},
+                                                                      {"opt", "lower"},
+                                                                      {"simplify", "lower"},
+                                                                      {"segments", "partition"},
+                                                                      {"why", "explain"},
+                                                                      {"operators", "ops"},
+                                                                      {"serve", "build"}};
+  for (const auto& [there, here] : kWords)
+    if (there == word) return here;
+  return {};
+}
+
 }  // namespace
 
 Options readCommandLine(std::span<const std::string> args) {
@@ -225,7 +269,8 @@ Options readCommandLine(std::span<const std::string> args) {
   UsageError error{"unknown command '" + abbreviate(first, 80) + "'"};
   NearestName nearest(first);
   for (const VerbSpec& verb : verbSpecs()) nearest.consider(verb.name);
-  std::string meant = nearest.found() ? nearest.name() : "";
+  std::string meant(commandFor(first));
+  if (meant.empty() && nearest.found()) meant = nearest.name();
   for (const VerbSpec& verb : verbSpecs())
     if (meant.empty() && isShortFor(first, verb.name)) meant = verb.name;
   if (!meant.empty()) error.notes.push_back("did you mean '" + meant + "'?");

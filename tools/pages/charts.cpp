@@ -173,7 +173,7 @@ std::string sweepChart(const std::vector<ReportSweep>& sweep) {
     inside += fmt::format("<path class=bar d=\"M{:.1f} {}v-{:.1f}h{:.1f}v{:.1f}z\"/>", left + step * 0.2,
                           kHeight - kBottom, height, step * 0.6, height) +
               label(left + step / 2, std::max(kHeight - kBottom - height - 5, kTop - 8.0), "middle",
-                    counted(s.segments, "segment")) +
+                    std::to_string(s.segments)) +
               label(left + step / 2, kHeight - 10, "middle", fmt::format("≥ {}", s.minBlockSize));
   }
   inside += label(kLeft - 6, kTop + 8, "end", "100 %") + label(kLeft - 6, kHeight - kBottom, "end", "0 %");

@@ -169,7 +169,7 @@ class Page {
   }
 
   void times() {
-    out_ += "<section id=time><h2>Where time goes</h2>";
+    out_ += report_.run ? "<section id=time><h2>Where time goes</h2>" : "<section id=time><h2>What it is made of</h2>";
     out_ += report_.run ? fmt::format(
                               "<p class=dim>One run of {} from left to right, segments on top of modules. A layer "
                               "that computes several nodes counts where its first node stands.</p>",
@@ -291,7 +291,9 @@ class Page {
     const bool differ = std::any_of(report_.sweep.begin(), report_.sweep.end(), [&](const ReportSweep& s) {
       return s.segments != report_.sweep[0].segments || s.coverage != report_.sweep[0].coverage;
     });
-    if (differ) out_ += "<h3>What --min-block-size would give</h3>" + sweepChart(report_.sweep);
+    if (differ)
+      out_ += "<h3>What --min-block-size would give</h3>" + sweepChart(report_.sweep) +
+              "<p class=dim>The part of the nodes in engines, and above it the number of segments.</p>";
     out_ += "</div></div>";
     if (!report_.explanation.empty()) {
       out_ += "<h3>Reasons, and what would join segments</h3><pre tabindex=0>";

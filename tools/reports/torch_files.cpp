@@ -38,6 +38,18 @@ std::string quantizationText(const Quantization& q) {
              : fmt::format("a scale for each index of dimension {}", q.axis);
 }
 
+// Of long lists text shows the first ones, unless all are asked for.
+constexpr size_t kMostShown = 20;
+
+size_t shownOf(size_t count, const TorchListing& out) {
+  return !out.text || out.whole || count <= kMostShown ? count : kMostShown;
+}
+
+void tellRest(size_t count, const TorchListing& out) {
+  if (const size_t shown = shownOf(count, out); shown < count)
+    *out.text += fmt::format("    and {} more: -v shows all\n", count - shown);
+}
+
 class TensorList {
  public:
   TensorList(const TorchListing& out, const std::vector<NamedTensor>& tensors) : out_(out), tensors_(tensors) {}
@@ -56,7 +68,8 @@ class TensorList {
       out_.json.key("tensors");
       out_.json.beginArray();
     }
-    for (const NamedTensor& t : tensors_) out_.text ? text(t) : json(t);
+    for (size_t i = 0; i < shownOf(tensors_.size(), out_); ++i) out_.text ? text(tensors_[i]) : json(tensors_[i]);
+    tellRest(tensors_.size(), out_);
     if (!out_.text) out_.json.endArray();
   }
 
@@ -144,8 +157,10 @@ void listValues(std::string_view title, std::string_view key,
                 const std::vector<std::pair<std::string, std::string>>& of, const TorchListing& out) {
   if (out.text) {
     if (!of.empty()) line(out, title, std::to_string(of.size()));
-    for (const auto& [name, text] : of)
-      *out.text += fmt::format("    {} : {}\n", printable(abbreviate(name, 200)), printable(abbreviate(text, 400)));
+    for (size_t i = 0; i < shownOf(of.size(), out); ++i)
+      *out.text += fmt::format("    {} : {}\n", printable(abbreviate(of[i].first, 200)),
+                               printable(abbreviate(of[i].second, 400)));
+    tellRest(of.size(), out);
     return;
   }
   out.json.key(key);

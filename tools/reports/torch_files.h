@@ -15,6 +15,7 @@ struct TorchListing {
   JsonWriter& json;
   Diagnostics& diagnostics;
   const Limits& limits;
+  bool whole;  // text shows all of long lists
 };
 
 void listTorchScript(const TorchArchive& archive, uint64_t bytes, const TorchListing& out);

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tscompile {
 
@@ -62,25 +63,35 @@ std::string weightsBeside(const std::string& path) {
   return "";
 }
 
-void reportForgotten(const std::string& path, size_t count, const std::string& first, Session& session) {
+// `given`: the names of weights that were given and that the text does not ask for.
+void reportForgotten(const std::string& path, size_t count, const std::string& first,
+                     const std::vector<std::string>& given, Session& session) {
+  const std::string why =
+      given.empty() ? "no weights were given"
+                    : fmt::format("none of the {} in the weights is one of them", counted(given.size(), "tensor"));
   Diagnostic& d = session.diagnostics.fileError(
-      path, {}, fmt::format("the text names {} tensors without their data, and no weights were given", count));
+      path, {}, fmt::format("the text names {} tensors without their data, and {}", count, why));
   const std::string file = weightsBeside(path);
   d.note(file.empty() ? fmt::format("give them with --weights FILE; the first is '{}'", first)
                       : fmt::format("give them with --weights {}; the first is '{}'", file, first));
+  if (!given.empty()) d.note(fmt::format("the first of the weights is '{}'", abbreviate(given.front(), 200)));
 }
 
-// One line for weights that were forgotten, where each constant would have one.
+// One line for weights that were forgotten or are those of another model, where each constant would have one.
 bool hasForgottenWeights(const std::string& path, const Module& module, Session& session) {
   if (modelFileOf(path) != ModelFile::Text) return false;  // which hold them
   std::vector<const Value*> missing = constantsWithoutData(module.text());
   if (missing.size() < 2) return false;
-  reportForgotten(path, missing.size(), missing.front()->name(), session);
+  const std::vector<std::string> given = module.unusedWeights();
+  const std::unordered_set<std::string_view> names(given.begin(), given.end());
+  if (std::any_of(missing.begin(), missing.end(), [&](const Value* v) { return names.count(v->name()) != 0; }))
+    return false;
+  reportForgotten(path, missing.size(), missing.front()->name(), given, session);
   return true;
 }
 
 // The same where each attribute that is read had one.
-void summarizeForgotten(const std::string& path, Session& session) {
+void summarizeForgotten(const std::string& path, const std::vector<std::string>& given, Session& session) {
   constexpr std::string_view kStart = "weight '", kEnd = "' was not supplied";
   const std::vector<Diagnostic>& list = session.diagnostics.list();
   if (list.size() < 2 ||
@@ -91,7 +102,7 @@ void summarizeForgotten(const std::string& path, Session& session) {
   first.resize(first.size() - kEnd.size());
   const size_t count = session.diagnostics.errorCount();
   session.diagnostics.clear();
-  reportForgotten(path, count, first, session);
+  reportForgotten(path, count, first, given, session);
 }
 
 }  // namespace
@@ -100,9 +111,10 @@ std::optional<Executable> loadAsGiven(const Options& options, Session& session) 
   const RunCommand& command = options.run;
   const std::string& path = options.arguments[0];
   Result<Module> module = session.loadModule(path, command.weights, command.libraries);
-  if (!module || (command.weights.empty() && hasForgottenWeights(path, *module, session))) return std::nullopt;
+  if (!module || hasForgottenWeights(path, *module, session)) return std::nullopt;
+  const std::vector<std::string> given = module->unusedWeights();
   Result<Method> method = module->prepare(session.diagnostics, command.method);
-  if (!method && command.weights.empty()) summarizeForgotten(path, session);
+  if (!method && module->unusedWeights().size() == given.size()) summarizeForgotten(path, given, session);
   if (!method) return std::nullopt;
   std::map<std::string, IValue> defaults = module->defaults(command.method);
   return Executable{std::move(*module), std::move(*method), std::move(defaults)};

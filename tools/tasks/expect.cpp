@@ -58,6 +58,15 @@ void tensorsOf(const IValue& v, const std::string& name, std::vector<std::pair<s
     });
 }
 
+// A word that is no value: a folder that is not there.
+bool meansFolder(const std::string& text) {
+  for (const char* word : {"true", "True", "false", "False", "None", "null", "inf", "nan"})
+    if (text == word) return false;
+  const bool isPath = text.starts_with('/') || text.starts_with("./") || text.starts_with("../");
+  const bool isWord = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0;
+  return (isPath || isWord) && text.find_first_of("=@:\"[({,") == std::string::npos;
+}
+
 class Comparer {
  public:
   Comparer(std::span<const IValue> outputs, const Expectations& expectations, Session& session)
@@ -85,20 +94,56 @@ class Comparer {
     if (got.isTensor() && want.isTensor()) row.ulps = ulpHistogram(got.toTensor(), want.toTensor());
   }
 
-  // "@y.npy", "0=@y.npy", "1=[1, 2]".
+  // What a name means: an output by its number, or of a single one that is a tuple, list or dict, an item by number or
+  // key.
+  const IValue* find(const std::string& name, bool isWhole) const {
+    const std::optional<uint64_t> at = parseCount(name);
+    const IValue* only = outputs_.size() == 1 ? &outputs_[0] : nullptr;
+    if (only && only->isDict()) {
+      const IValue* found = nullptr;
+      only->toDict().forEach([&](const IValue& key, const IValue& value) {
+        if (valueText(key, LiteralStyle::Plain) == name || (key.isString() && key.toString() == name)) found = &value;
+      });
+      if (found) return found;
+    }
+    if (only && at && only->isTuple() && !isWhole)
+      return *at < only->toTuple().items.size() ? &only->toTuple().items[*at] : nullptr;
+    return at && *at < outputs_.size() ? &outputs_[*at] : nullptr;
+  }
+
+  std::string names() const {
+    const IValue* only = outputs_.size() == 1 ? &outputs_[0] : nullptr;
+    std::string out;
+    auto add = [&](const std::string& name) { out += (out.empty() ? "" : ", ") + abbreviate(name, 40); };
+    size_t count = outputs_.size();
+    if (only && only->isTuple()) count = only->toTuple().items.size();
+    if (only && only->isDict())
+      only->toDict().forEach([&](const IValue& key, const IValue&) {
+        add(key.isString() ? key.toString() : valueText(key, LiteralStyle::Plain));
+      });
+    else
+      for (size_t i = 0; i < count; ++i) add(std::to_string(i));
+    return out;
+  }
+
+  // "@y.npy", "0=@y.npy", "1=[1, 2]", "logits=@y.npy"; without a name: what is returned as a whole.
   bool value(const std::string& text) {
+    if (meansFolder(text)) {
+      session_.diagnostics.fileError(text, {}, "cannot read: there is no such folder", ErrorKind::Io);
+      return false;
+    }
     const size_t equal = text.find('=');
-    const std::string key = equal == std::string::npos ? "0" : text.substr(0, equal);
-    std::optional<uint64_t> at = parseCount(key);
-    if (!at) at = text[0] == '@' ? std::optional<uint64_t>(0) : std::nullopt;
-    const bool named = equal != std::string::npos && parseCount(key);
-    if (!at || *at >= outputs_.size())
-      throw UsageError{"--expect takes a folder, @FILE or N=VALUE for one of the " +
-                       counted(outputs_.size(), "output") + ", not '" + abbreviate(text, 80) + "'"};
+    const bool named = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
+    const std::string name = named ? text.substr(0, equal) : "0";
+    const IValue* got = named ? find(name, text[equal + 1] == '(') : outputs_.empty() ? nullptr : &outputs_[0];
+    const bool isItem = !named && text[0] == '@' && got && !got->isTensor();
+    if (!got || isItem)
+      throw UsageError{"--expect takes a folder, @FILE or NAME=VALUE, not '" + abbreviate(text, 80) + "'",
+                       {"what is returned has the names " + names()}};
     Result<IValue> want =
-        parseValueText(named ? std::string_view(text).substr(equal + 1) : std::string_view(text), "--expect " + key,
-                       session_.diagnostics, dynamicType(outputs_[*at]), session_.common.limits);
-    if (want) add(*at, "output " + std::to_string(*at), outputs_[*at], *want);
+        parseValueText(named ? std::string_view(text).substr(equal + 1) : std::string_view(text), "--expect " + name,
+                       session_.diagnostics, dynamicType(*got), session_.common.limits);
+    if (want) add(parseCount(name).value_or(0), "output " + name, *got, *want);
     return bool(want);
   }
 

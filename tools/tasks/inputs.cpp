@@ -3,11 +3,13 @@
 #include "api/value_text.h"
 #include "ir/support/split.h"
 #include "ir/support/text.h"
+#include "ir/values/shape.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace tscompile {
 namespace {
@@ -41,6 +43,36 @@ std::string example(TypePtr type) {
     default:
       return "@FILE.npy";
   }
+}
+
+// ", or random numbers with --shape x=1x3x224x224"; where the type says nothing, some sizes.
+std::string shapeHint(const ValueInfo& input) {
+  if (!input.type->isTensor()) return "";
+  const TensorFacts& f = input.type->tensor();
+  if (f.hasRank && f.sizes.empty()) return "";
+  const bool isFloat = f.dtype == DType::Undefined || f.dtype == DType::Float32;
+  const std::string sizes =
+      f.hasRank ? join(f.sizes, "x", [](int64_t n) { return std::to_string(isKnownSize(n) ? n : 1); }) : "2x3";
+  return ", or random numbers with --shape " + input.name + "=" + sizes +
+         (isFloat ? (f.hasRank ? "" : ":f32") : ":" + std::string(shortName(f.dtype)));
+}
+
+// What a value that cannot be read may be meant as.
+std::string valueHint(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::error_code ignored;
+  if (!text.empty() && text[0] != '@' && std::filesystem::is_regular_file(std::string(text), ignored))
+    return "a file is written with @ before its name: @" + abbreviate(text, 80);
+  for (std::string_view ending : {".npy", ".npz", ".safetensors"})
+    if (text.ends_with(ending) && text[0] != '@')
+      return "a file is written with @ before its name: @" + abbreviate(text, 80);
+  // Only sizes: 1x3x224x224, 1,3,224,224.
+  std::string sizes(text);
+  std::replace(sizes.begin(), sizes.end(), ',', 'x');
+  if (sizes.size() > 60 || sizes.find('x') == std::string::npos ||
+      sizes.find_first_not_of("x0123456789") != std::string::npos || kDigits.find(sizes.back()) == std::string::npos)
+    return "";
+  return fmt::format("a tensor of random numbers is {}:f32:randn(seed=0)", sizes);
 }
 
 }  // namespace
@@ -120,12 +152,8 @@ std::vector<IValue> InputReader::complete() const {
       out.push_back(*given_[i]);
       continue;
     }
-    // Compilers number the names of the source: %mask.1.
-    const std::string& name = wanted_[i].name;
-    auto known = defaults_.find(name);
-    if (known == defaults_.end()) known = defaults_.find(name.substr(0, name.rfind('.')));
-    if (known != defaults_.end()) {
-      out.push_back(known->second);
+    if (const IValue* known = defaultOf(wanted_[i])) {
+      out.push_back(*known);
       continue;
     }
     if (wanted_[i].type->is(TypeKind::Optional)) {
@@ -134,9 +162,8 @@ std::vector<IValue> InputReader::complete() const {
       continue;
     }
     if (missing.message.empty()) missing.message = "no value was given for input " + describeInput(wanted_[i]);
-    missing.notes.push_back(
-        "give it with --input " + wanted_[i].name + "=" + example(wanted_[i].type) +
-        (wanted_[i].type->isTensor() ? ", or --input " + wanted_[i].name + "=2x3:f32:randn(seed=0)" : ""));
+    missing.notes.push_back("give it with --input " + wanted_[i].name + "=" + example(wanted_[i].type) +
+                            shapeHint(wanted_[i]));
   }
   if (!missing.message.empty()) {
     if (missing.notes.size() > 1) missing.message += fmt::format(", nor for {} more", missing.notes.size() - 1);
@@ -146,18 +173,34 @@ std::vector<IValue> InputReader::complete() const {
   return out;
 }
 
+const IValue* InputReader::defaultOf(const ValueInfo& input) const {
+  // Compilers number the names of the source: %mask.1.
+  auto known = defaults_.find(input.name);
+  if (known == defaults_.end()) known = defaults_.find(input.name.substr(0, input.name.rfind('.')));
+  return known == defaults_.end() ? nullptr : &known->second;
+}
+
+size_t InputReader::onlyRequired(const std::string& text) const {
+  std::vector<size_t> required;
+  for (size_t i = 0; i < wanted_.size(); ++i)
+    if (!defaultOf(wanted_[i]) && !wanted_[i].type->is(TypeKind::Optional)) required.push_back(i);
+  if (required.size() == 1) return required[0];
+  if (wanted_.size() == 1) return 0;
+  throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'",
+                   {"the graph takes " + join(wanted_, ", ", describeInput)}};
+}
+
 bool InputReader::one(const std::string& text) {
   size_t equal = text.find('=');
   // A single input needs no name: "1x3x224x224:f32:randn(seed=0)" has '=' only behind a bracket.
   const bool isNamed = equal != std::string::npos && equal > 0 && text.find_first_of("(:@[{\"") > equal;
-  if (!isNamed && wanted_.size() != 1) throw UsageError{"--input takes NAME=VALUE, not '" + abbreviate(text, 80) + "'"};
-  size_t i = isNamed ? inputOf(wanted_, text.substr(0, equal)) : 0;
+  size_t i = isNamed ? inputOf(wanted_, text.substr(0, equal)) : onlyRequired(text);
   if (given_[i]) throw UsageError{"input %" + wanted_[i].name + " was given twice"};
   Diagnostics& diagnostics = session_.diagnostics;
   size_t before = diagnostics.list().size();
+  const std::string_view written = std::string_view(text).substr(isNamed ? equal + 1 : 0);
   Result<IValue> value =
-      parseValueText(std::string_view(text).substr(isNamed ? equal + 1 : 0), "--input " + wanted_[i].name, diagnostics,
-                     wanted_[i].type, session_.common.limits);
+      parseValueText(written, "--input " + wanted_[i].name, diagnostics, wanted_[i].type, session_.common.limits);
   if (value) {
     if (value->isString() && wanted_[i].type->is(TypeKind::Device))
       if (std::optional<Device> device = deviceFromText(value->toString())) *value = *device;
@@ -174,6 +217,7 @@ bool InputReader::one(const std::string& text) {
     diagnostics.clear();
     UsageError error{"--input " + wanted_[i].name + ": " + d.message};
     for (const Diagnostic& note : d.notes) error.notes.push_back(note.message);
+    if (std::string hint = valueHint(written); !hint.empty()) error.notes.assign(1, std::move(hint));
     throw error;
   }
   return false;

@@ -33,6 +33,10 @@ class InputReader {
 
  private:
   bool one(const std::string& text);
+  // Null: the input has none.
+  const IValue* defaultOf(const ValueInfo& input) const;
+  // The input that a value without a name is of. Throws UsageError.
+  size_t onlyRequired(const std::string& text) const;
   std::vector<IValue> complete() const;
 
   std::vector<ValueInfo> wanted_;

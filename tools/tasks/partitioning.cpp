@@ -51,7 +51,10 @@ size_t inputOf(std::span<const ValueInfo> inputs, const std::string& name) {
   if (const size_t found = findInput(inputs, name); found != kNoInput) return found;
   UsageError error{"the graph has no input '" + abbreviate(name, 80) + "'"};
   NearestName nearest(!name.empty() && name[0] == '%' ? name.substr(1) : name);
-  for (const ValueInfo& v : inputs) nearest.consider(v.name);
+  for (const ValueInfo& v : inputs) {
+    nearest.consider(v.name);
+    nearest.consider(v.name.substr(0, v.name.rfind('.')));  // as the source has it
+  }
   if (nearest.found()) error.notes.push_back("did you mean '" + nearest.name() + "'?");
   error.notes.push_back(inputs.empty() ? "it takes no inputs"
                                        : "it takes " + join(inputs, ", ", [](const ValueInfo& v) {

@@ -10,6 +10,7 @@
 #include "partition/stitch.h"
 #include "runtime/engine/network/tactics.h"
 #include "tests/support/cli.h"
+#include "tests/support/json.h"
 #include "tests/support/text_file.h"
 #include "tools/reports/remedy_words.h"
 
@@ -140,6 +141,24 @@ TEST_F(EngineFileTest, TellsHowItWasMade) {
             "--torch-executed-op aten::lgamma --shape x=1..8x1x6..7x6 -o out.tse");
   // No paths.
   EXPECT_EQ(readText(folder_ / "net.tse").find(folder_.path()), std::string::npos);
+}
+
+TEST_F(EngineFileTest, ALineOfJsonNearTheStartTellsWhatItIs) {
+  Diagnostics d;
+  Result<Module> compiled = load().compiled(spec(), d);
+  const std::string path = folder_ / "net.tse";
+  ASSERT_TRUE(compiled && compiled->save(path, d)) << renderDiagnostics(d, "test");
+  // As `head -c 2000 FILE | grep -a '^{'` finds it.
+  const std::string start = readText(path).substr(0, 2000);
+  const size_t begin = start.find("\n{") + 1, end = start.find('\n', begin);
+  ASSERT_NE(end, std::string::npos);
+  const Json about = parseJson(start.substr(begin, end - begin));
+  EXPECT_EQ(about["tscompile"].text, libraryVersion());
+  EXPECT_EQ(about["format"].number, kEngineFormat);
+  EXPECT_EQ(about["source"].text, "net.ir");
+  EXPECT_EQ(about["weights"][0].text, "net.weights");
+  EXPECT_EQ(about["inputs"][0].text, "x=1..8x1x6..7x6");
+  EXPECT_EQ(about["precision"].text, "f32");
 }
 
 TEST_F(EngineFileTest, KeepsWhatItsEnginesAreMadeWith) {

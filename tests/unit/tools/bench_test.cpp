@@ -48,6 +48,46 @@ TEST(Bench, TellsLatenciesForEachNumberOfThreads) {
   }
 }
 
+TEST(Bench, TakesRangesOfThreads) {
+  TemporaryFolder folder;
+  CliResult r = runCli({"bench", graphFile(folder), "--threads", "1..4*2", "--concurrency", "1..2", "--duration", "5ms",
+                        "--format", "json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::vector<std::pair<double, double>> measured;
+  const Json json = parseJson(r.out);
+  for (const Json& result : json["results"].items)
+    measured.emplace_back(result["threads"].number, result["concurrency"].number);
+  EXPECT_EQ(measured, (std::vector<std::pair<double, double>>{{1, 1}, {1, 2}, {2, 1}, {2, 2}, {4, 1}, {4, 2}}));
+}
+
+// What takes `ms` at one thread.
+std::string savedBench(const TemporaryFolder& folder, double ms) {
+  const std::string time = std::to_string(ms);
+  return folder.write("saved.json",
+                      R"({"schema": "tscompile.bench/1", "results": [{"threads": 1, "latency_ms": {"min": )" + time +
+                          R"(, "median": )" + time + "}}]}");
+}
+
+TEST(Bench, ComparesWithWhatWasSaved) {
+  TemporaryFolder folder;
+  const std::string graph = graphFile(folder);
+  auto bench = [&](const std::string& saved, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"bench", graph, "--threads", "1", "--duration", "5ms", "--baseline", saved};
+    words.insert(words.end(), more.begin(), more.end());
+    return runCli(words);
+  };
+  // Far from either: the machine may be busy.
+  const CliResult slower = bench(savedBench(folder, 1e-6), {"--format", "json"});
+  EXPECT_EQ(slower.code, 1) << slower.err;
+  EXPECT_EQ(parseJson(slower.out)["baseline"][0]["verdict"].text, "slower");
+  EXPECT_EQ(bench(savedBench(folder, 1e-6), {"--fail-if-slower", "1e12%"}).code, 0);
+  const CliResult faster = bench(savedBench(folder, 1e6), {});
+  EXPECT_EQ(faster.code, 0) << faster.err;
+  EXPECT_NE(faster.out.find("faster"), std::string::npos) << faster.out;
+  EXPECT_EQ(bench(folder.write("other.json", "{}"), {}).code, 3);
+  EXPECT_EQ(bench(folder / "missing.json", {}).code, 5);
+}
+
 TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
   TemporaryFolder folder;
   std::string trace = folder / "trace.json";

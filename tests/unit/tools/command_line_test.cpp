@@ -103,6 +103,66 @@ TEST(Expect, ComparesWithFoldersAndFiles) {
   EXPECT_EQ(runCli({"verify", kArchive, "-i", "1x1x32x32:f32:randn(seed=3)", "--expect", out}).code, 0);
 }
 
+TEST(Expect, ItemsOfWhatIsReturnedHaveNames) {
+  TemporaryFolder folder;
+  auto model = [&](const std::string& last, const std::string& type) {
+    return folder.write("m.ir",
+                        "graph(%x : Tensor):\n  %k : str = prim::Constant[value=\"half\"]()\n"
+                        "  %d : str = prim::Constant[value=\"double\"]()\n  %z : Tensor = aten::add(%x, %x, %one)\n"
+                        "  %r : " +
+                            type + " = " + last + "\n  return (%r)\n");
+  };
+  auto withOne = [](std::string path) {
+    std::string text = readText(path);
+    text.insert(text.find("  %z"), "  %one : int = prim::Constant[value=1]()\n");
+    writeText(path, text);
+    return path;
+  };
+  const std::string dict = withOne(model("prim::DictConstruct(%k, %x, %d, %z)", "Dict(str, Tensor)"));
+  auto run = [&](const std::string& expected) {
+    return runCli({"run", dict, "-i", "2:f32=[1 2]", "--expect", expected});
+  };
+  EXPECT_EQ(run("double=2:f32=[2 4]").code, 0);
+  EXPECT_EQ(run("half=2:f32=[2 4]").code, 1);
+  EXPECT_NE(run("haf=2:f32=[2 4]").err.find("half, double"), std::string::npos);
+  const std::string tuple = withOne(model("prim::TupleConstruct(%x, %z)", "(Tensor, Tensor)"));
+  EXPECT_EQ(runCli({"run", tuple, "-i", "2:f32=[1 2]", "--expect", "1=2:f32=[2 4]"}).code, 0);
+  EXPECT_EQ(runCli({"run", tuple, "-i", "2:f32=[1 2]", "--expect", "0=2:f32=[2 4]"}).code, 1);
+  EXPECT_EQ(runCli({"run", tuple, "-i", "2:f32=[1 2]", "--expect", folder / "missing"}).code, 5);
+  EXPECT_EQ(runCli({"run", tuple, "-i", "2:f32=[1 2]", "--expect", "missing"}).code, 5);
+}
+
+TEST(Names, TheOnlyInputThatIsNeededHasNone) {
+  TemporaryFolder folder;
+  const std::string text = folder.write("m.ir",
+                                        "graph(%x.1 : Tensor, %bias.1 : Tensor?):\n  %y : Tensor = aten::relu(%x.1)\n"
+                                        "  return (%y)\n");
+  EXPECT_EQ(runCli({"run", text, "-i", "2:f32=[1 2]"}).code, 0);
+  const std::string both =
+      folder.write("b.ir",
+                   "graph(%x : Tensor, %i : Long(*, 3)):\n  %y : Tensor = aten::expand_as(%x, %i)\n"
+                   "  return (%y)\n");
+  EXPECT_NE(runCli({"run", both, "-i", "2:f32=[1 2]"}).err.find("the graph takes %x : Tensor, %i"), std::string::npos);
+  EXPECT_NE(runCli({"run", both}).err.find("--shape i=1x3:i64"), std::string::npos) << runCli({"run", both}).err;
+}
+
+TEST(Verify, CompilesAsARunDoes) {
+  TemporaryFolder folder;
+  // Two engines around a condition that None decides.
+  const std::string text = folder.write(
+      "m.ir",
+      "graph(%x : Tensor, %m : Tensor?):\n  %n : NoneType = prim::Constant()\n  %a : Tensor = aten::relu(%x)\n"
+      "  %b : Tensor = aten::tanh(%a)\n  %c : Tensor = aten::neg(%b)\n  %is : bool = aten::__isnot__(%m, %n)\n"
+      "  %d : Tensor = prim::If(%is)\n    block0():\n      %u : Tensor = prim::unchecked_cast(%m)\n"
+      "      %e : Tensor = aten::mul(%c, %u)\n      -> (%e)\n    block1():\n      -> (%c)\n"
+      "  %f : Tensor = aten::exp(%d)\n  %g : Tensor = aten::sin(%f)\n  %h : Tensor = aten::cos(%g)\n  return (%h)\n");
+  const CliResult r = runCli({"verify", text, "-i", "x=2x3:f32:randn", "--format", "json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json json = parseJson(r.out);
+  ASSERT_EQ(json["engines"].items.size(), 1u) << r.out;
+  EXPECT_EQ(json["engines"][0]["nodes"].number, 6);
+}
+
 TEST(Expect, TextsAndNumbersCountAsWell) {
   TemporaryFolder folder;
   const std::string text = folder.write("n.ir",

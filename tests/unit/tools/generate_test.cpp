@@ -37,10 +37,10 @@ class Generate : public testing::Test {
 
 TEST_F(Generate, TellsLogProbabilities) {
   Json one = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "4", "--log-probs"})["results"].items.at(0);
-  ASSERT_EQ(one["logProbs"].items.size(), 4u);
-  for (const Json& p : one["logProbs"].items) EXPECT_TRUE(p.number < 0 && p.number > -6) << p.number;
+  ASSERT_EQ(one["log_probs"].items.size(), 4u);
+  for (const Json& p : one["log_probs"].items) EXPECT_TRUE(p.number < 0 && p.number > -6) << p.number;
   Json none = json({"--prompt-ids", "1,2,3", "--max-new-tokens", "4"})["results"].items.at(0);
-  EXPECT_TRUE(none["logProbs"].items.empty());
+  EXPECT_TRUE(none["log_probs"].items.empty());
 }
 
 TEST_F(Generate, TellsAllBeamsWithTheirScores) {
@@ -49,7 +49,7 @@ TEST_F(Generate, TellsAllBeamsWithTheirScores) {
   ASSERT_EQ(beams.size(), 3u);
   for (size_t i = 0; i < beams.size(); ++i) {
     ASSERT_EQ(beams[i]["tokens"].items.size(), 5u);
-    EXPECT_NEAR(beams[i]["score"].number, beams[i]["logProb"].number / 25, 1e-9);
+    EXPECT_NEAR(beams[i]["score"].number, beams[i]["log_prob"].number / 25, 1e-9);
     if (i > 0) {
       EXPECT_LE(beams[i]["score"].number, beams[i - 1]["score"].number);
     }

@@ -129,6 +129,21 @@ TEST(JsonContract, EveryCommandKeepsItsSchema) {
   for (const Json& name : list["names"].items) EXPECT_TRUE(tags.count("tscompile." + name.text + "/1")) << name.text;
 }
 
+// Names of properties are in one style; those of a model are not ours.
+void checkNames(const Json& schema, const std::string& at) {
+  for (const auto& [name, property] : schema["properties"].fields) {
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), std::string::npos) << at << "." << name;
+    checkNames(property, at + "." + name);
+  }
+  if (schema.has("items")) checkNames(schema["items"], at + "[]");
+}
+
+TEST(JsonContract, KeysAreInOneStyle) {
+  const Json list = parseJson(runCli({"schema", "--format", "json"}).out);
+  EXPECT_GE(list["names"].items.size(), 28u);
+  for (const Json& name : list["names"].items) checkNames(schemaOf(name.text), name.text);
+}
+
 TEST(JsonContract, DiagnosticsKeepTheirSchema) {
   const Json schema = schemaOf("diagnostic");
   const CliResult bad =

@@ -356,8 +356,7 @@ TEST_F(PluginGraph, AnEngineFileNamesThePluginThatIsMissing) {
   ASSERT_TRUE(compiled) << firstError();
   ASSERT_TRUE(compiled->save(path, diagnostics));
   EXPECT_FALSE(Module::load(path, {}, diagnostics));
-  EXPECT_EQ(firstError(),
-            "the engine file needs the plugin test::Traced version 1: there is no plugin test::Traced version 1");
+  EXPECT_EQ(firstError(), "the engine file needs the plugin test::Traced version 1, which is not there");
   EXPECT_EQ(diagnostics.list().at(0).kind, ErrorKind::Incompatible);
   std::filesystem::remove(path);
 }
