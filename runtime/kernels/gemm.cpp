@@ -100,6 +100,16 @@ bool gemmOfFixedRows(int64_t m, const float* a, int64_t lda, const PackedMatrix&
   return true;
 }
 
+// Tiles of rows of which each lies `size` after the one before.
+std::vector<RowTile> blockedTiles(int64_t m, int64_t count, int64_t size, int64_t ldc) {
+  std::vector<RowTile> tiles(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    Piece rows = pieceOf(m, count, i);
+    tiles[static_cast<size_t>(i)] = {i * size, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
+  }
+  return tiles;
+}
+
 void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                const Epilogue& epilogue, float* blocked, int threads) {
   if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
@@ -114,12 +124,7 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   // The rows of a tile lie together, so that what it reads at a time is one piece of memory.
   const int64_t tileRows = lines ? maxLineRows() : maxTileRows();
   const int64_t tileCount = (m + tileRows - 1) / tileRows, distance = (m + tileCount - 1) / tileCount;
-  std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
-  for (int64_t i = 0; i < tileCount; ++i) {
-    Piece rows = pieceOf(m, tileCount, i);
-    tiles[static_cast<size_t>(i)] = {i * distance * (lines ? kPadded / unit : kPadded), rows.begin * ldc,
-                                     static_cast<int>(rows.end - rows.begin)};
-  }
+  const std::vector<RowTile> tiles = blockedTiles(m, tileCount, distance * (lines ? kPadded / unit : kPadded), ldc);
   std::vector<float> rowScales(lines && b.storage == WeightStorage::I8 ? static_cast<size_t>(m) : 0);
   auto blockTile = [&](int64_t i) {
     const RowTile& tile = tiles[static_cast<size_t>(i)];
