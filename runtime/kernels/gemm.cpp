@@ -116,6 +116,17 @@ bool gemmOfFixedRows(int64_t m, const float* a, int64_t lda, const PackedMatrix&
   return true;
 }
 
+// Tiles of rows that lie where they are, `lda` apart, or (lda 0) of which each lies `size` after the one before.
+std::vector<RowTile> tilesOf(int64_t m, int64_t count, int64_t lda, int64_t size, int64_t ldc) {
+  std::vector<RowTile> tiles(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    Piece rows = pieceOf(m, count, i);
+    const int64_t from = lda ? rows.begin * lda : i * size;
+    tiles[static_cast<size_t>(i)] = {from, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
+  }
+  return tiles;
+}
+
 void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                const Epilogue& epilogue, float* blocked, int threads) {
   if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
@@ -131,12 +142,8 @@ void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, fl
   // Else the rows of a tile lie together, so that what it reads at a time is one piece of memory.
   const int64_t tileRows = lines ? maxLineRows() : maxTileRows();
   const int64_t tileCount = (m + tileRows - 1) / tileRows, distance = (m + tileCount - 1) / tileCount;
-  std::vector<RowTile> tiles(static_cast<size_t>(tileCount));
-  for (int64_t i = 0; i < tileCount; ++i) {
-    Piece rows = pieceOf(m, tileCount, i);
-    const int64_t from = inPlace ? rows.begin * lda : i * distance * (lines ? kPadded / unit : kPadded);
-    tiles[static_cast<size_t>(i)] = {from, rows.begin * ldc, static_cast<int>(rows.end - rows.begin)};
-  }
+  const std::vector<RowTile> tiles =
+      tilesOf(m, tileCount, inPlace ? lda : 0, distance * (lines ? kPadded / unit : kPadded), ldc);
   std::vector<float> rowScales(lines && b.storage == WeightStorage::I8 ? static_cast<size_t>(m) : 0);
   auto blockTile = [&](int64_t i) {
     const RowTile& tile = tiles[static_cast<size_t>(i)];

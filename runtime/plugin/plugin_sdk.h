@@ -370,9 +370,8 @@ class Fields {
 template <class P>
 class Definition;
 
-// What `describe` fills. Texts must be literals, or live as long as the library.
-template <class P>
-class Description {
+// What a description says of a plugin, whatever its class: here once, not for each class.
+class DescribedPlugin {
  public:
   class FieldEntry {
    public:
@@ -400,7 +399,7 @@ class Description {
   };
   class PortEntry {
    public:
-    PortEntry(Description& d, tsc_port& port) : d_(d), port_(port) {}
+    PortEntry(const DescribedPlugin& d, tsc_port& port) : d_(d), port_(port) {}
     PortEntry& optional() { return flag(TSC_PORT_OPTIONAL); }
     // Shapes depend on its elements.
     PortEntry& host() { return flag(TSC_PORT_HOST); }
@@ -419,10 +418,97 @@ class Description {
       port_.flags |= f;
       return *this;
     }
-    Description& d_;
+    const DescribedPlugin& d_;
     tsc_port& port_;
   };
 
+  PortEntry input(std::string_view name, uint32_t dtypes, std::string_view doc) {
+    return add(inputs_, name, dtypes, doc);
+  }
+  PortEntry output(std::string_view name, uint32_t dtypes, std::string_view doc) {
+    return add(outputs_, name, dtypes, doc);
+  }
+
+ protected:
+  // An input by its name; the host refuses -2.
+  int32_t known(std::string_view name) const {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (view(inputs_[i].name) == name) return static_cast<int32_t>(i);
+    return -2;
+  }
+  FieldEntry add(std::string_view name, Field value, std::string_view doc) {
+    double most = std::numeric_limits<double>::max();
+    fields_.push_back({sizeof(tsc_field_info),
+                       text(name),
+                       static_cast<uint32_t>(value.type),
+                       value.list ? TSC_FIELD_LIST : 0u,
+                       nullptr,
+                       -most,
+                       most,
+                       0,
+                       std::numeric_limits<size_t>::max(),
+                       {},
+                       text(doc)});
+    defaults_.push_back(std::move(value));
+    return FieldEntry(fields_.back());
+  }
+  PortEntry add(std::vector<tsc_port>& ports, std::string_view name, uint32_t dtypes, std::string_view doc) {
+    ports.push_back({sizeof(tsc_port), text(name), 0, dtypes, -1, -1, text(doc)});
+    return PortEntry(*this, ports.back());
+  }
+  static std::vector<std::string> textsOf(std::string_view choices) {
+    std::vector<std::string> names;
+    for (size_t at = 0; at <= choices.size();) {
+      size_t end = std::min(choices.find('|', at), choices.size());
+      names.emplace_back(choices.substr(at, end - at));
+      at = end + 1;
+    }
+    return names;
+  }
+  // After all of it was described: the part of the table that says so. Points into this.
+  void fill(tsc_plugin& table) {
+    giveDefaults();
+    table.size = sizeof(tsc_plugin);
+    table.abi = TSC_ABI_VERSION;
+    table.flags = flags_;
+    table.ns = text(ns_), table.name = text(name_), table.version = text(version_);
+    table.doc = text(doc_);
+    table.fields_version = fieldsVersion_;
+    table.fields = fields_.data(), table.field_count = fields_.size();
+    table.inputs = inputs_.data(), table.input_count = inputs_.size();
+    table.outputs = outputs_.data(), table.output_count = outputs_.size();
+  }
+
+  std::string_view ns_, name_, version_, doc_;
+  uint32_t flags_ = TSC_DETERMINISTIC, fieldsVersion_ = 1;
+  std::vector<tsc_field_info> fields_;
+
+ private:
+  void giveDefaults() {
+    size_t count = fields_.size();
+    rawDefaults_.resize(count);
+    rawTexts_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      Field& value = defaults_[i];
+      value.give([&](const tsc_field& f) { rawDefaults_[i] = f; });
+      if (value.type == TSC_STRING) {
+        for (const std::string& s : value.strings) rawTexts_[i].push_back(text(s));
+        rawDefaults_[i].data = rawTexts_[i].data();
+      }
+      if (!(fields_[i].flags & TSC_FIELD_MANDATORY)) fields_[i].fallback = &rawDefaults_[i];
+    }
+  }
+
+  std::vector<Field> defaults_;
+  std::vector<tsc_field> rawDefaults_;
+  std::vector<std::vector<tsc_str>> rawTexts_;
+  std::vector<tsc_port> inputs_, outputs_;
+};
+
+// What `describe` fills. Texts must be literals, or live as long as the library.
+template <class P>
+class Description : public DescribedPlugin {
+ public:
   Description& key(std::string_view ns, std::string_view name, std::string_view version, std::string_view doc = {}) {
     ns_ = ns, name_ = name, version_ = version, doc_ = doc;
     return *this;
@@ -448,12 +534,7 @@ class Description {
   template <class E, class Q>
   requires std::derived_from<P, Q> FieldEntry choice(std::string_view name, E Q::*member, std::string_view choices,
                                                      std::vector<E> values, std::string_view doc) {
-    std::vector<std::string> names;
-    for (size_t at = 0; at <= choices.size();) {
-      size_t end = std::min(choices.find('|', at), choices.size());
-      names.emplace_back(choices.substr(at, end - at));
-      at = end + 1;
-    }
+    std::vector<std::string> names = textsOf(choices);
     auto nameOf = [names, values](E v) {
       for (size_t i = 0; i < values.size() && i < names.size(); ++i)
         if (values[i] == v) return names[i];
@@ -469,60 +550,46 @@ class Description {
     entry.choices(choices);
     return entry;
   }
-  PortEntry input(std::string_view name, uint32_t dtypes, std::string_view doc) {
-    return add(inputs_, name, dtypes, doc);
-  }
-  PortEntry output(std::string_view name, uint32_t dtypes, std::string_view doc) {
-    return add(outputs_, name, dtypes, doc);
-  }
 
  private:
   friend class Definition<P>;
-  friend class PortEntry;
   struct Member {
     std::function<void(P&, const Field&)> set;
     std::function<Field(const P&)> get;
   };
 
-  // An input by its name; the host refuses -2.
-  int32_t known(std::string_view name) const {
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (view(inputs_[i].name) == name) return static_cast<int32_t>(i);
-    return -2;
-  }
   FieldEntry add(std::string_view name, Field value, std::string_view doc, std::function<void(P&, const Field&)> set,
                  std::function<Field(const P&)> get) {
-    double most = std::numeric_limits<double>::max();
-    fields_.push_back({sizeof(tsc_field_info),
-                       text(name),
-                       static_cast<uint32_t>(value.type),
-                       value.list ? TSC_FIELD_LIST : 0u,
-                       nullptr,
-                       -most,
-                       most,
-                       0,
-                       std::numeric_limits<size_t>::max(),
-                       {},
-                       text(doc)});
-    defaults_.push_back(std::move(value));
     members_.push_back({std::move(set), std::move(get)});
-    return FieldEntry(fields_.back());
-  }
-  PortEntry add(std::vector<tsc_port>& ports, std::string_view name, uint32_t dtypes, std::string_view doc) {
-    ports.push_back({sizeof(tsc_port), text(name), 0, dtypes, -1, -1, text(doc)});
-    return PortEntry(*this, ports.back());
+    return DescribedPlugin::add(name, std::move(value), doc);
   }
 
-  std::string_view ns_, name_, version_, doc_;
-  uint32_t flags_ = TSC_DETERMINISTIC, fieldsVersion_ = 1;
   P initial_{};
-  std::vector<tsc_field_info> fields_;
-  std::vector<Field> defaults_;
-  std::vector<tsc_field> rawDefaults_;
-  std::vector<std::vector<tsc_str>> rawTexts_;
   std::vector<Member> members_;
-  std::vector<tsc_port> inputs_, outputs_;
 };
+
+// Nothing that is thrown leaves the library.
+inline tsc_status guardedCall(void (*body)(void*), void* state) noexcept {
+  try {
+    body(state);
+    return TSC_OK;
+  } catch (const Error& e) {
+    host()->fail(text(e.message));
+    return e.status;
+  } catch (const std::bad_alloc&) {
+    host()->fail(text("out of memory"));
+    return TSC_NO_MEMORY;
+  } catch (const std::exception& e) {
+    host()->fail(text(e.what()));
+  } catch (...) {
+    host()->fail(text("an exception that is no std::exception"));
+  }
+  return TSC_FAILED;
+}
+template <class F>
+tsc_status guarded(F&& body) noexcept {
+  return guardedCall([](void* state) { (*static_cast<std::remove_reference_t<F>*>(state))(); }, &body);
+}
 
 // The C table of a plugin P.
 template <class P>
@@ -538,27 +605,7 @@ class Definition {
 
   Definition() {
     P::describe(d_);
-    size_t count = d_.fields_.size();
-    d_.rawDefaults_.resize(count);
-    d_.rawTexts_.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      Field& value = d_.defaults_[i];
-      value.give([&](const tsc_field& f) { d_.rawDefaults_[i] = f; });
-      if (value.type == TSC_STRING) {
-        for (const std::string& s : value.strings) d_.rawTexts_[i].push_back(text(s));
-        d_.rawDefaults_[i].data = d_.rawTexts_[i].data();
-      }
-      if (!(d_.fields_[i].flags & TSC_FIELD_MANDATORY)) d_.fields_[i].fallback = &d_.rawDefaults_[i];
-    }
-    table_.size = sizeof(tsc_plugin);
-    table_.abi = TSC_ABI_VERSION;
-    table_.flags = d_.flags_;
-    table_.ns = text(d_.ns_), table_.name = text(d_.name_), table_.version = text(d_.version_);
-    table_.doc = text(d_.doc_);
-    table_.fields_version = d_.fieldsVersion_;
-    table_.fields = d_.fields_.data(), table_.field_count = count;
-    table_.inputs = d_.inputs_.data(), table_.input_count = d_.inputs_.size();
-    table_.outputs = d_.outputs_.data(), table_.output_count = d_.outputs_.size();
+    d_.fill(table_);
     table_.create = create;
     table_.destroy = [](void* self) { delete static_cast<Instance*>(self); };
     table_.shapes = [](void* self, void* build, const tsc_shape* inputs, size_t inputCount) {
@@ -700,26 +747,6 @@ class Definition {
     return theDefinition;
   }
   static const Description<P>& description() { return definition().d_; }
-
-  // Nothing that is thrown leaves the library.
-  template <class F>
-  static tsc_status guarded(F&& body) noexcept {
-    try {
-      body();
-      return TSC_OK;
-    } catch (const Error& e) {
-      host()->fail(text(e.message));
-      return e.status;
-    } catch (const std::bad_alloc&) {
-      host()->fail(text("out of memory"));
-      return TSC_NO_MEMORY;
-    } catch (const std::exception& e) {
-      host()->fail(text(e.what()));
-    } catch (...) {
-      host()->fail(text("an exception that is no std::exception"));
-    }
-    return TSC_FAILED;
-  }
 
   static tsc_status create(const tsc_host*, tsc_str, const tsc_field* fields, size_t count, uint32_t phase,
                            void** self) {

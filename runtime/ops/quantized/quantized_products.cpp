@@ -227,6 +227,34 @@ void embedBags(KernelCall& call) {
              {numbers, call.tensor(1), call.argument(2), false, 0, false, call.argument(6), call.flag(8), IValue()}));
 }
 
+// What is packed stays the tensor that it was.
+constexpr TraitSet kKept{Trait::MayShare};
+
+void addPacking(OpRegistry& ops) {
+  auto add = [&](std::string_view schema, KernelFunction kernel, TraitSet traits) {
+    ops.add({.schema = schema, .kernel = kernel, .convert = convertQuantizedToKernel, .dtypes = {}, .traits = traits});
+  };
+  for (const char* schema : {"quantized::conv2d_prepack", "quantized::conv3d_prepack", "quantized::conv_prepack",
+                             "_quantized::conv2d_prepack", "_quantized::conv3d_prepack"})
+    add(schema, packConv<false, false>, kKept);
+  add("quantized::conv1d_prepack", packConv<true, false>, kKept);
+  for (const char* schema : {"quantized::conv_transpose2d_prepack", "quantized::conv_transpose3d_prepack",
+                             "_quantized::conv_transpose2d_prepack", "_quantized::conv_transpose3d_prepack"})
+    add(schema, packConv<false, true>, kKept);
+  for (const char* schema : {"quantized::conv_transpose1d_prepack", "_quantized::conv_transpose1d_prepack"})
+    add(schema, packConv<true, true>, kKept);
+  for (const char* schema : {"quantized::linear_prepack", "_quantized::linear_prepack"}) add(schema, packLinear, kKept);
+  for (const char* schema : {"quantized::linear_prepack_fp16", "_quantized::linear_prepack_fp16"})
+    add(schema, packHalf, kKept);
+
+  for (const char* schema : {"quantized::conv2d_unpack", "quantized::conv3d_unpack", "quantized::conv_unpack",
+                             "quantized::conv_transpose2d_unpack", "quantized::conv_transpose3d_unpack",
+                             "quantized::linear_unpack", "quantized::linear_unpack_fp16"})
+    add(schema, unpackKernel<false>, kKept);
+  for (const char* schema : {"quantized::conv1d_unpack", "quantized::conv_transpose1d_unpack"})
+    add(schema, unpackKernel<true>, kKept);
+}
+
 }  // namespace
 
 void registerQuantizedProductsOps(OpRegistry& ops) {
@@ -247,8 +275,6 @@ void registerQuantizedProductsOps(OpRegistry& ops) {
     addInferred(schema, kernel, isConv ? inferProduct<DType::Float32, true> : inferProduct<DType::Float32, false>,
                 convert);
   };
-  // What is packed stays the tensor that it was.
-  constexpr TraitSet kKept{Trait::MayShare};
   for (const char* schema : {"quantized::conv2d.new", "quantized::conv3d.new", "quantized::conv_transpose2d",
                              "quantized::conv_transpose3d", "_quantized::conv2d", "_quantized::conv3d",
                              "_quantized::conv_transpose2d", "quantized::linear", "_quantized::linear"})
@@ -274,25 +300,7 @@ void registerQuantizedProductsOps(OpRegistry& ops) {
   addDynamic("quantized::linear_dynamic_fp16", halfKernel<false>, convertHalf<false>);
   addDynamic("quantized::linear_relu_dynamic_fp16", halfKernel<true>, convertHalf<true>);
 
-  for (const char* schema : {"quantized::conv2d_prepack", "quantized::conv3d_prepack", "quantized::conv_prepack",
-                             "_quantized::conv2d_prepack", "_quantized::conv3d_prepack"})
-    add(schema, packConv<false, false>, kKept);
-  add("quantized::conv1d_prepack", packConv<true, false>, kKept);
-  for (const char* schema : {"quantized::conv_transpose2d_prepack", "quantized::conv_transpose3d_prepack",
-                             "_quantized::conv_transpose2d_prepack", "_quantized::conv_transpose3d_prepack"})
-    add(schema, packConv<false, true>, kKept);
-  for (const char* schema : {"quantized::conv_transpose1d_prepack", "_quantized::conv_transpose1d_prepack"})
-    add(schema, packConv<true, true>, kKept);
-  for (const char* schema : {"quantized::linear_prepack", "_quantized::linear_prepack"}) add(schema, packLinear, kKept);
-  for (const char* schema : {"quantized::linear_prepack_fp16", "_quantized::linear_prepack_fp16"})
-    add(schema, packHalf, kKept);
-
-  for (const char* schema : {"quantized::conv2d_unpack", "quantized::conv3d_unpack", "quantized::conv_unpack",
-                             "quantized::conv_transpose2d_unpack", "quantized::conv_transpose3d_unpack",
-                             "quantized::linear_unpack", "quantized::linear_unpack_fp16"})
-    add(schema, unpackKernel<false>, kKept);
-  for (const char* schema : {"quantized::conv1d_unpack", "quantized::conv_transpose1d_unpack"})
-    add(schema, unpackKernel<true>, kKept);
+  addPacking(ops);
 #define TS_ASK(conv)                                                      \
   add(conv "_stride", askDims<&ConvolutionShape::stride>);                \
   add(conv "_padding", askDims<&ConvolutionShape::padding>);              \

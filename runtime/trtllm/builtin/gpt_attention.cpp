@@ -154,6 +154,10 @@ struct GptAttention : GptAttentionParams {
     d.field("qk_nope_head_dim", &P::qkNopeHeadDim, "not implemented");
     d.field("qk_rope_head_dim", &P::qkRopeHeadDim, "not implemented");
     d.field("v_head_dim", &P::vHeadDim, "not implemented");
+    describePorts(d);
+  }
+
+  static void describePorts(tsc::Description<GptAttention>& d) {
     for (const Input& in : kInputs) {
       auto port = d.input(in.name, in.dtypes, in.doc);
       if (in.name != "qkv") port.optional();
