@@ -3,9 +3,9 @@
 #pragma once
 
 #include "api/built_model.h"
-#include "api/serving/kept_texts.h"
 #include "api/module.h"
 #include "api/refit.h"
+#include "api/serving/kept_texts.h"
 #include "passes/serving/entrance.h"
 #include "passes/serving/layer_offers.h"
 #include "runtime/llm/batching.h"
