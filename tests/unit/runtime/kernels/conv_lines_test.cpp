@@ -88,7 +88,8 @@ struct LineCase {
   bool residual = false;
 };
 
-ConvShape shapeOf(int64_t c, int64_t size, int64_t o, int64_t kernel, int64_t stride, int64_t pad, int64_t groups = 1) {
+ConvShape squareShape(int64_t c, int64_t size, int64_t o, int64_t kernel, int64_t stride, int64_t pad,
+                      int64_t groups = 1) {
   ConvShape s;
   s.batch = 2;
   s.inChannels = c;
@@ -225,8 +226,9 @@ TEST(ConvLines, FromLinesToLines) {
                            {kBytes, kMore},
                            {kBytes, kFloats},
                            {kBytes, kBrains}})
-      for (ConvShape s : {shapeOf(32, 5, 32, 1, 1, 0), shapeOf(24, 5, 40, 3, 1, 1), shapeOf(64, 6, 16, 1, 2, 0),
-                          shapeOf(72, 5, 72, 3, 2, 1), shapeOf(3, 9, 24, 3, 2, 1), shapeOf(128, 2, 128, 3, 1, 1, 2)}) {
+      for (ConvShape s :
+           {squareShape(32, 5, 32, 1, 1, 0), squareShape(24, 5, 40, 3, 1, 1), squareShape(64, 6, 16, 1, 2, 0),
+            squareShape(72, 5, 72, 3, 2, 1), squareShape(3, 9, 24, 3, 2, 1), squareShape(128, 2, 128, 3, 1, 1, 2)}) {
         s.input = in;
         check({s, out, {.activation = Activation::Relu}, true});
         check({s, out, {.activation = Activation::Silu}});
@@ -242,7 +244,7 @@ TEST(ConvLines, Depthwise) {
                                                        {96, 12, 3, 2, 1},
                                                        {72, 12, 5, 1, 2},
                                                        {32, 5, 7, 2, 3}}) {
-      ConvShape s = shapeOf(channels, size, channels, kernel, stride, pad, channels);
+      ConvShape s = squareShape(channels, size, channels, kernel, stride, pad, channels);
       s.input = type;
       check({s, type, {.activation = Activation::Clamp, .alpha = -1, .beta = 2}});
       check({s, type, {.activation = Activation::Silu}, true});
