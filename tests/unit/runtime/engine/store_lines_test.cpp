@@ -53,7 +53,7 @@ EngineOptions optionsOf(DType precision) {
 }
 
 size_t linesIn(const EngineCase& c, const Tensor& x, ElementType::Kind kind) {
-  const Network& n = c.plan({x})->network();
+  const auto& n = c.plan({x})->network();
   size_t count = 0;
   for (const auto& layer : n.layers) count += n[layer->outputs[0]].elements.kind == kind;
   return count;
