@@ -89,7 +89,7 @@ def main():
     }))
     write("unsupported.safetensors", safetensors({
         "good": ("F32", [1], raw("<f4", [1])),
-        "odd": ("U16", [2], raw("<u2", [1, 2])),
+        "odd": ("F4", [2], raw("<u2", [1, 2])),
     }))
 
 

@@ -149,7 +149,7 @@ TEST(Safetensors, RejectsHeadersThatDoNotFit) {
 TEST(Safetensors, NamesTheDTypesThatAreNotSupported) {
   std::string path = dataFile("unsupported.safetensors");
   EXPECT_EQ(safetensorsMessage(readText(path), {}, ErrorKind::Unsupported),
-            "f:@124: error: tensor 'odd': the dtype U16 is not supported\n");
+            "f:@124: error: tensor 'odd': the dtype F4 is not supported\n");
   Diagnostics d;
   EXPECT_EQ(shown(readSafetensor(path, "good", d), d), "float32 [1]: 1");
   EXPECT_TRUE(readSafetensorsHeader(path, d));

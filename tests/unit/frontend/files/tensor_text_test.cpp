@@ -61,6 +61,8 @@ TEST(TensorText, ReadsLiterals) {
       {"5:f32=[1e-3 -inf nan 0x1.8p+1 2.]", "float32 [5]: 0.001 -inf nan 3 2"},
       {"3:c64=[1 2j -1.5-0x1p1j]", "complex64 [3]: (1,0) (0,2) (-1.5,-2)"},
       {"2:bf16=[1.00390625 1.01171875]", "bfloat16 [2]: 1 1.01562"},
+      {"2:u16=[1 65535]", "uint16 [2]: 1 65535"},
+      {"3:f8e4m3fn=[1.06 -500 0.02]", "float8_e4m3fn [3]: 1 -448 0.0195312"},
   };
   for (const Row& r : rows) EXPECT_EQ(textOfTensor(r.text), r.value) << r.text;
 }
@@ -150,7 +152,7 @@ TEST(TensorText, ReportsMistakes) {
       {"2:bool:uniform", "t:1:8: error: uniform makes floats, not bool; use randint"},
   };
   for (const Row& r : rows) EXPECT_EQ(textMessage(r.text), r.message) << r.text;
-  EXPECT_EQ(textMessage("2:u16=[1 2]", ErrorKind::Unsupported), "t:1:3: error: tensors of dtype u16 are not supported");
+  EXPECT_EQ(textMessage("2:c32=[1 2]", ErrorKind::Unsupported), "t:1:3: error: tensors of dtype c32 are not supported");
 }
 
 TEST(TensorText, BoundsSizesBeforeItAllocates) {
