@@ -43,13 +43,15 @@ function(ts_optimize target level)
   endif()
 endfunction()
 
-# What nearly every source includes, compiled once for each level; docs/testing.md has what it saves.
+# What nearly every source includes, compiled once for each level: sources get the level of the header that they reuse,
+# whatever their own flags say. docs/testing.md has what it saves.
 function(ts_precompile name header level)
   add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp)
   target_link_libraries(${name} PRIVATE tscompile_flags fmt::fmt)
   ts_optimize(${name} ${level})
   target_precompile_headers(${name} PRIVATE <cmake/${header}>)
 endfunction()
+ts_precompile(tscompile_precompiled_cold precompiled.h 1)
 ts_precompile(tscompile_precompiled precompiled.h 2)
 ts_precompile(tscompile_precompiled_loops precompiled.h 3)
 ts_precompile(tscompile_precompiled_api precompiled_api.h 1)  # the facade and JSON besides
@@ -84,12 +86,12 @@ function(ts_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# ts_library(NAME [EXPORT|LOOPS|OUTER] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files of
-# the folders, which are the current one if none is named, linked to what the layers allow and to nothing else.
-# EXPORT: shared libraries may call all of it. LOOPS: its time goes into loops over elements. OUTER: it joins what
-# others compute, and does little itself.
+# ts_library(NAME [EXPORT|LOOPS|COLD|OUTER] [FOLDERS inner...] [DEPENDS libraries...] [SOURCES extra...]): all .cpp files
+# of the folders, which are the current one if none is named, linked to what the layers allow and to nothing else.
+# EXPORT: shared libraries may call all of it. LOOPS: its time goes into loops over elements. COLD: it runs once for a
+# program. OUTER: it joins what others compute, and does little itself.
 function(ts_library name)
-  cmake_parse_arguments(ARG "EXPORT;LOOPS;OUTER" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
+  cmake_parse_arguments(ARG "EXPORT;LOOPS;COLD;OUTER" "" "DEPENDS;SOURCES;FOLDERS" ${ARGN})
   if(NOT ARG_FOLDERS)
     set(ARG_FOLDERS .)
   endif()
@@ -109,6 +111,9 @@ function(ts_library name)
     target_precompile_headers(${name} PRIVATE <cmake/precompiled.h>)
   elseif(ARG_LOOPS)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_loops)
+  elseif(ARG_COLD)
+    ts_optimize(${name} 1)
+    target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_cold)
   elseif(ARG_OUTER)
     ts_optimize(${name} 1)
     target_precompile_headers(${name} REUSE_FROM tscompile_precompiled_api)
