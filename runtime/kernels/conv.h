@@ -60,6 +60,7 @@ struct ConvTactic {
   // has the output's layout. Buffers are aligned to 64 bytes.
   void (*run)(const ConvShape&, const float* input, const void* packed, WeightStorage, float* output, const Epilogue&,
               void* workspace, int threads);
+  bool keepsKind = false;  // inputs, results and what is added to them are all lines, or none is
 };
 
 std::span<const ConvTactic> convTactics();

@@ -298,7 +298,8 @@ const ConvTactic kDepthwiseConv = {"depthwise",
                                    packedBytesOf,
                                    pack,
                                    workspace,
-                                   run};
+                                   run,
+                                   true};
 const ConvTactic kGroupedConv = {"grouped",
                                  ActivationLayout::Blocked,
                                  ActivationLayout::Blocked,

@@ -40,7 +40,7 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
   void prepare(WeightStore& store, const ProductPrecision& precision) override;
   bool takesLines(const Network& network, const ProductPrecision& precision, TensorId tensor,
                   ElementType::Kind kind) const override;
-  bool sharesKind(const Network&, TensorId) const override { return tactic_ == &kDepthwiseConv; }
+  bool sharesKind(const Network&, TensorId) const override { return tactic_->keepsKind; }
   void settle(const Network& network) override;
 
  private:

@@ -45,6 +45,22 @@ constexpr const char* kBody = R"(
   %y : Tensor = aten::mean(%c5, %d12, %f, %none)
 )";
 
+// A depthwise convolution of an input, which has to be floats, before one that could multiply lines.
+constexpr const char* kDepthwiseFirst = R"(
+  %b : Tensor? = prim::Constant()
+  %w1 : Float(40, 1, 3, 3) = prim::Constant[value={0}]()
+  %w2 : Float(24, 40, 1, 1) = prim::Constant[value={0}]()
+  %half : float = prim::Constant[value=0.55]()
+  %v1 : Tensor = aten::sub(%w1, %half, %one)
+  %v2 : Tensor = aten::sub(%w2, %half, %one)
+  %g1 : int = prim::Constant[value=1]()
+  %g40 : int = prim::Constant[value=40]()
+  %s1 : int[] = prim::Constant[value=[1, 1]]()
+  %p0 : int[] = prim::Constant[value=[0, 0]]()
+  %c1 : Tensor = aten::conv2d(%x, %v1, %b, %s1, %s1, %s1, %g40)
+  %y : Tensor = aten::conv2d(%c1, %v2, %b, %s1, %p0, %s1, %g1)
+)";
+
 EngineOptions optionsOf(DType precision) {
   EngineOptions options;
   options.precision = precision;
@@ -80,6 +96,12 @@ TEST(StoreLines, BrainsGoFromLayerToLayer) {
   const Tensor x = randn({2, 3, 33, 35}, 7);
   EXPECT_GE(linesIn(c, x, ElementType::Kind::BF16), 5u) << c.layers({x});
   EXPECT_GT(signalToNoise(c, x), 35);
+}
+
+TEST(StoreLines, DepthwiseConvolutionsOfFloatsGiveFloats) {
+  const EngineCase c(graphWithConstants("%x : Tensor", kDepthwiseFirst, "%y"), optionsOf(DType::BFloat16));
+  const Tensor x = randn({2, 40, 9, 11}, 3);
+  EXPECT_GT(signalToNoise(c, x), 35) << c.layers({x});
 }
 
 TEST(StoreLines, BytesAreOfGridsThatCalibrationFound) {
