@@ -347,6 +347,19 @@ bool isPointwise(const ConvShape& s, const InputView& view) {
          view.height == s.inHeight && view.width == s.inWidth && !s.padTop && !s.padLeft;
 }
 
+// From an output's first input to each one that it is a sum over, of so many blocks of channels.
+std::vector<int64_t> stepsOf(const ConvShape& s, const InputView& view, int64_t blocks) {
+  std::vector<int64_t> steps;
+  for (int64_t block = 0; block < blocks; ++block)
+    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+      for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
+        int64_t x = kx * s.dilationWidth;
+        steps.push_back(block * view.plane() + ky * s.dilationHeight * view.row() +
+                        (x % view.phases * view.width + x / view.phases) * view.pixel);
+      }
+  return steps;
+}
+
 template <class T>
 void directImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                   float* output, const Epilogue& e, T* copy, int threads) {
@@ -390,14 +403,7 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
       }
     });
   }
-  std::vector<int64_t> steps;
-  for (int64_t block = 0; block < bands.blocks; ++block)
-    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-      for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
-        int64_t x = kx * s.dilationWidth;
-        steps.push_back(block * view.plane() + ky * s.dilationHeight * view.row() +
-                        (x % view.phases * view.width + x / view.phases) * view.pixel);
-      }
+  const std::vector<int64_t> steps = stepsOf(s, view, bands.blocks);
   Product shared = productOf(s, steps, storage, e);
   if (kLines) shared.rowStride = view.step;
   shared.depth = unit;
