@@ -96,7 +96,47 @@ void checkOnSome(uint64_t seed, const RandomNetwork& made, Count& count) {
   limitSimdLevel(SimdLevel::Amx);
 }
 
+// What it costs to round is for `verify` to tell; results are at least numbers, not noise.
+bool isSignal(const Tensor& got, const Tensor& want) {
+  double signal = 0, noise = 0;
+  for (int64_t i = 0; i < want.numel(); ++i) {
+    signal += want.real(i) * want.real(i);
+    noise += (got.real(i) - want.real(i)) * (got.real(i) - want.real(i));
+  }
+  return signal < 1e-3 || noise * 2 <= signal;
+}
+
+void checkRounded(const RandomNetwork& made, DType precision) {
+  EngineOptions options;
+  options.precision = precision;
+  std::optional<Refusal> refusal;
+  std::shared_ptr<Engine> engine = Engine::make(*made.graph, allOps(), {}, options, refusal);
+  if (!engine) return;
+  std::vector<std::vector<IValue>> results;
+  for (int threads : {1, 2}) {
+    RunOptions run;
+    run.threads = threads;
+    RunContext context(run);
+    RunScope scope(context);
+    PoisonScope poison;
+    results.emplace_back(made.expected.size());
+    if (!engine->planFor(made.inputs, context, &refusal) || !engine->run(made.inputs, results.back(), context)) return;
+  }
+  for (size_t i = 0; i < made.expected.size(); ++i) {
+    const Tensor got = results[0][i].toTensor();
+    EXPECT_TRUE(isSignal(got, made.expected[i].toTensor())) << "output " << i << " of\n" << graphText(*made.graph);
+    EXPECT_TRUE(sameBits(got, results[1][i].toTensor()) || !got.isContiguous()) << graphText(*made.graph);
+  }
+}
+
 }  // namespace
+
+TEST(NetworkProperty, RoundedEnginesGiveNumbersThatDoNotDependOnThreads) {
+  forEachSeed(300, [&](uint64_t seed) {
+    Choices c(seed);
+    checkRounded(randomNetwork(c, allOps()), seed % 2 ? DType::BFloat16 : DType::Int8);
+  });
+}
 
 TEST(NetworkProperty, EnginesGiveWhatKernelsGive) {
   Count count;
