@@ -230,30 +230,11 @@ bool onLines(const ConvShape& s, WeightStorage storage, ElementType::Kind kind) 
          storage == (kind == ElementType::Kind::BF16 ? WeightStorage::BF16 : WeightStorage::I8);
 }
 
-// The weights of one line's channels, position by position.
-void weightsOfLine(const ConvShape& s, const void* packed, WeightStorage storage, int64_t plane, float* to) {
-  const PackedWeights weights = weightsOf(s, storage);
-  const int64_t parts = s.input.channels() / kBlock;
-  std::fill_n(to, weights.depth * s.input.channels(), 0.0f);
-  std::vector<CacheLine> aligned(static_cast<size_t>(weights.depth));
-  auto* panel = reinterpret_cast<float*>(aligned.data());
-  for (int64_t part = 0; part < parts && plane * parts + part < weights.panels; ++part) {
-    const int64_t at = plane * parts + part;
-    TS_SIMD(groupedWeights)
-    (weights.values(packed, at), storage, weights.scales(packed, at), weights.depth, panel);
-    for (int64_t i = 0; i < weights.depth * kBlock; ++i)
-      to[i / kBlock * s.input.channels() + placeInVectors(part * kBlock + i % kBlock, s.input)] = panel[i];
-  }
-}
-
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
          const Epilogue& epilogue, void*, int threads) {
   const int64_t blocks = channelBlocks(s.outChannels), height = s.outHeight();
   const int64_t inPlane = s.inHeight * s.inWidth * kBlock, outPlane = height * s.outWidth() * kBlock;
-  if (s.input.isLines())
-    return depthwiseOfLines(
-        s, input, [&](int64_t plane, float* to) { weightsOfLine(s, packed, storage, plane, to); }, output, epilogue,
-        threads);
+  if (s.input.isLines()) return depthwiseOfLines(s, input, weightsOf(s, storage), packed, output, epilogue, threads);
   const double total = cost(s);
   if (total < 20) threads = 1;
   const PackedWeights weights = weightsOf(s, storage);

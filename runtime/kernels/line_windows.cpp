@@ -1,7 +1,7 @@
 // Depthwise convolutions and pools of lines.
-#include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/layout.h"
+#include "runtime/kernels/packed_weights.h"
 #include "runtime/kernels/pool2d.h"
 
 #include <algorithm>
@@ -124,19 +124,34 @@ void activateVectors(const Epilogue& e, __m512* vectors, int count) {
   for (int i = 0; i < count; ++i) vectors[i] = _mm512_load_ps(values + i * kBlock);
 }
 
+// One channel a group, as a tactic of convolutions has packed them.
+struct PlaneWeights {
+  PackedWeights panels;
+  const void* packed;
+  int64_t first;  // panel of the plane
+
+  bool has(int64_t part) const { return first + part < panels.panels; }
+  const char* values(int64_t part) const { return static_cast<const char*>(panels.values(packed, first + part)); }
+};
+
 // Some rows of a plane of bf16.
 class BrainPlane {
  public:
   using L = Line<Kind::BF16>;
   static constexpr int kVectors = L::kVectors, kOutputs = 12 / kVectors, kFloats = kVectors * kBlock;
 
-  BrainPlane(const ConvShape& s, const float* weights, const float* bias, const Epilogue& e)
+  // bias: of the plane's channels, of which only `channels` are there.
+  BrainPlane(const ConvShape& s, const PlaneWeights& weights, const float* bias, int64_t channels, const Epilogue& e)
       : s_(s),
         e_(e),
-        weights_(weights),
-        bias_(bias),
+        lines_(static_cast<size_t>((s.kernelHeight * s.kernelWidth + 1) * kVectors)),
+        weights_(reinterpret_cast<float*>(lines_.data())),
+        bias_(weights_ + s.kernelHeight * s.kernelWidth * kFloats),
         sharesColumns_(s.kernelWidth == 3 && s.strideWidth == 1 && s.dilationWidth == 1),
-        activates_(e.activation != Activation::None && !isClamp(e.activation)) {}
+        activates_(e.activation != Activation::None && !isClamp(e.activation)) {
+    spread(weights);
+    for (int64_t c = 0; bias && c < channels; ++c) bias_[placeInVectors(c, s.input)] = bias[c];
+  }
 
   void run(const float* in, const float* residual, float* out, Piece rows) const {
     const int64_t width = s_.outWidth();
@@ -240,9 +255,34 @@ class BrainPlane {
     for (int i = 0; i < kCount; ++i) sum[i].store(p.out + i * kBlock, _mm512_setzero_ps());
   }
 
+  // Two rows of 16 channels lie together in a panel; of a line's vectors, one has the even channels, one the odd ones.
+  void spread(const PlaneWeights& from) {
+    const int64_t taps = s_.kernelHeight * s_.kernelWidth;
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    for (int64_t pair = 0; pair * 2 < taps; ++pair) {
+      const Rows a = rowsOf(from, 0, pair), b = rowsOf(from, 1, pair);
+      for (int64_t row = pair * 2; row < std::min(taps, pair * 2 + 2); ++row) {
+        const int which = static_cast<int>(row % 2);
+        _mm512_store_ps(weights_ + row * kFloats, _mm512_permutex2var_ps(a.row[which], even, b.row[which]));
+        _mm512_store_ps(weights_ + row * kFloats + kBlock, _mm512_permutex2var_ps(a.row[which], odd, b.row[which]));
+      }
+    }
+  }
+  struct Rows {
+    __m512 row[2];
+  };
+  static Rows rowsOf(const PlaneWeights& from, int64_t part, int64_t pair) {
+    const __m512i words =
+        from.has(part) ? _mm512_loadu_si512(from.values(part) + pair * sizeof(CacheLine)) : _mm512_setzero_si512();
+    const __m512i high = _mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000u)));
+    return {{_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)), _mm512_castsi512_ps(high)}};
+  }
+
   const ConvShape& s_;
   const Epilogue& e_;
-  const float *weights_, *bias_;
+  std::vector<CacheLine> lines_;
+  float *weights_, *bias_;
   bool sharesColumns_, activates_;
 };
 
@@ -253,15 +293,16 @@ class BytePlane {
  public:
   static constexpr int64_t kVectors = 4, kChannels = 64, kTogether = 4;
 
-  // weights: [kernel positions][channels in the order of Line], products of bytes and their scales.
-  BytePlane(const ConvShape& s, const float* weights, const float* bias, const Epilogue& e)
+  // bias: of the plane's channels, of which only `channels` are there.
+  BytePlane(const ConvShape& s, const PlaneWeights& weights, const float* bias, int64_t channels, const Epilogue& e)
       : s_(s),
         e_(e),
         groups_((s.kernelHeight + kTogether - 1) / kTogether),
         columns_(s.inWidth + s.padLeft + s.padRight),
         weights_(static_cast<size_t>(s.kernelWidth * groups_ * kVectors)),
         put_(static_cast<size_t>(columns_ * groups_ * kVectors)) {
-    prepare(weights, bias);
+    for (int64_t part = 0; part < kVectors && weights.has(part); ++part) spread(weights, part);
+    for (int64_t c = 0; bias && c < channels; ++c) biases_[placeOf(c)] = bias[c];
   }
 
   void run(const float* in, const float* residual, float* out, Piece rows) {
@@ -279,49 +320,33 @@ class BytePlane {
   // Where a channel lies among the words of the vectors.
   static int64_t placeOf(int64_t channel) { return channel % 16 / 4 * kBlock + channel / 16 * 4 + channel % 4; }
 
-  void prepare(const float* weights, const float* bias) {
-    const int64_t taps = s_.kernelHeight * s_.kernelWidth;
-    using L = Line<Kind::Byte>;
-    L largest = L::all(0), inverse;
-    for (int64_t i = 0; i < taps; ++i)
-      for (int v = 0; v < kVectors; ++v)
-        largest.v[v] = _mm512_max_ps(largest.v[v], _mm512_abs_ps(L::floats(weights + i * kChannels).v[v]));
-    alignas(64) float scales[kChannels];
-    for (int v = 0; v < kVectors; ++v) {
-      constexpr float kMost = 127, kTiny = 1e-30f;
-      inverse.v[v] = _mm512_div_ps(_mm512_set1_ps(kMost), _mm512_max_ps(largest.v[v], _mm512_set1_ps(kTiny)));
-      _mm512_store_ps(scales + v * kBlock, _mm512_div_ps(largest.v[v], _mm512_set1_ps(kMost)));
-    }
-    for (int64_t c = 0; c < kChannels; ++c) {
-      scales_[placeOf(c)] = scales[placeInVectors(c, s_.input)] * s_.input.scale;
-      biases_[placeOf(c)] = bias[placeInVectors(c, s_.input)];
-    }
-    __m512i sums[kVectors] = {};
-    const __m512i zero = _mm512_set1_epi8(static_cast<char>(static_cast<int>(s_.input.zero)));
+  // A panel's 16 channels are one lane of 128 bits of each vector.
+  void spread(const PlaneWeights& from, int64_t part) {
     for (int64_t x = 0; x < s_.kernelWidth; ++x)
       for (int64_t group = 0; group < groups_; ++group) {
-        auto line = [&](int64_t i) {
-          const int64_t y = group * kTogether + i;
-          return y < s_.kernelHeight ? integers(weights + (y * s_.kernelWidth + x) * kChannels, inverse)
-                                     : _mm512_setzero_si512();
-        };
-        CacheLine* to = weights_.data() + (x * groups_ + group) * kVectors;
-        putTogether(line(0), line(1), line(2), line(3), to);
-        for (int i = 0; i < kVectors; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], zero, _mm512_load_si512(to + i));
+        CacheLine words;
+        _mm512_store_si512(&words, together(from.values(part), x, group * kTogether));
+        for (int64_t v = 0; v < kVectors; ++v)
+          std::copy_n(words.bytes + v * 16, 16, weights_[(x * groups_ + group) * kVectors + v].bytes + part * 16);
       }
-    for (int i = 0; i < kVectors; ++i)
-      _mm512_store_si512(starts_ + i * kBlock, _mm512_sub_epi32(_mm512_setzero_si512(), sums[i]));
+    const float* scales = from.panels.scales(from.packed, from.first + part);
+    const int32_t* sums = from.panels.sums(from.packed, from.first + part);
+    for (int64_t lane = 0; lane < kBlock; ++lane) {
+      const int64_t at = placeOf(part * kBlock + lane);
+      scales_[at] = scales[lane] * s_.input.scale;
+      starts_[at] = -static_cast<int32_t>(s_.input.zero) * sums[lane];
+    }
   }
 
-  // The weights of a kernel position as bytes, channel by channel.
-  static __m512i integers(const float* from, const Line<Kind::Byte>& inverse) {
-    const auto line = Line<Kind::Byte>::floats(from);
+  // Up to four weights of a column of the kernel from row `top` on, for each channel of a panel.
+  __m512i together(const char* panel, int64_t column, int64_t top) const {
     __m512i words = _mm512_setzero_si512();
-#pragma GCC unroll 4
-    for (int i = 0; i < kVectors; ++i) {
-      const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(line.v[i], inverse.v[i]));
-      words = _mm512_or_si512(
-          words, _mm512_slli_epi32(_mm512_and_si512(whole, _mm512_set1_epi32(255)), static_cast<unsigned>(8 * i)));
+    for (int64_t i = 0; i < kTogether && top + i < s_.kernelHeight; ++i) {
+      const int64_t row = (top + i) * s_.kernelWidth + column;
+      const __m512i four = _mm512_loadu_si512(panel + row / 4 * static_cast<int64_t>(sizeof(CacheLine)));
+      const __m512i byte =
+          _mm512_and_si512(_mm512_srli_epi32(four, static_cast<unsigned>(row % 4 * 8)), _mm512_set1_epi32(255));
+      words = _mm512_or_si512(words, _mm512_slli_epi32(byte, static_cast<unsigned>(i * 8)));
     }
     return words;
   }
@@ -409,27 +434,23 @@ class BytePlane {
   const Epilogue& e_;
   const int64_t groups_, columns_;
   std::vector<CacheLine> weights_, put_;
-  alignas(64) int32_t starts_[kChannels];
-  alignas(64) float scales_[kChannels], biases_[kChannels];
+  alignas(64) int32_t starts_[kChannels] = {};
+  alignas(64) float scales_[kChannels] = {}, biases_[kChannels] = {};
 };
 
 template <Kind kKind>
-void depthwise(const ConvShape& s, const float* input, FunctionRef<void(int64_t, float*)> weights, float* output,
+void depthwise(const ConvShape& s, const float* input, const PackedWeights& weights, const void* packed, float* output,
                const Epilogue& e, int threads) {
-  constexpr int64_t kFloats = kVectorsOf<kKind> * kBlock;
-  const int64_t planes = channelBlocks(s.outChannels, kFloats), taps = s.kernelHeight * s.kernelWidth;
+  constexpr int64_t kChannels = kVectorsOf<kKind> * kBlock;
+  const int64_t planes = channelBlocks(s.outChannels, kChannels), taps = s.kernelHeight * s.kernelWidth;
   const int64_t inPlane = s.inHeight * s.inWidth * kBlock, outPlane = s.outHeight() * s.outWidth() * kBlock;
   const double cost =
       static_cast<double>(s.batch * planes * s.outHeight() * s.outWidth()) * static_cast<double>(taps + 4) * 1e-3;
   overPlanes(s.batch, planes, s.outHeight(), cost, threads, [&](int64_t image, int64_t plane, Piece rows) {
-    float* own = threadScratch((taps + 1) * kFloats);
-    weights(plane, own);
-    float* bias = own + taps * kFloats;
-    std::fill_n(bias, kFloats, 0.0f);
-    for (int64_t c = 0; e.bias && c < std::min(kFloats, s.outChannels - plane * kFloats); ++c)
-      bias[placeInVectors(c, s.input)] = e.bias[plane * kFloats + c];
-    const int64_t at = image * planes + plane;
-    std::conditional_t<kKind == Kind::BF16, BrainPlane, BytePlane> rowsOf(s, own, bias, e);
+    const int64_t at = image * planes + plane, first = plane * kChannels;
+    std::conditional_t<kKind == Kind::BF16, BrainPlane, BytePlane> rowsOf(
+        s, {weights, packed, plane * kVectorsOf<kKind>}, e.bias ? e.bias + first : nullptr,
+        std::min(kChannels, s.outChannels - first), e);
     rowsOf.run(input + at * inPlane, e.residual ? e.residual + at * outPlane : nullptr, output + at * outPlane, rows);
   });
 }
@@ -545,10 +566,10 @@ void openLines(int64_t batch, int64_t channels, int64_t area, const ElementType&
 
 }  // namespace
 
-void depthwiseOfLines(const ConvShape& s, const float* input, FunctionRef<void(int64_t, float*)> weights, float* output,
-                      const Epilogue& epilogue, int threads) {
-  (s.input.kind == Kind::BF16 ? depthwise<Kind::BF16> : depthwise<Kind::Byte>)(s, input, weights, output, epilogue,
-                                                                               threads);
+void depthwiseOfLines(const ConvShape& s, const float* input, const PackedWeights& weights, const void* packed,
+                      float* output, const Epilogue& epilogue, int threads) {
+  (s.input.kind == Kind::BF16 ? depthwise<Kind::BF16> : depthwise<Kind::Byte>)(s, input, weights, packed, output,
+                                                                               epilogue, threads);
 }
 
 void maxPoolOfLines(const PoolShape& s, const ElementType& type, const float* input, float* output, int threads) {
@@ -589,8 +610,8 @@ void fromLines(int64_t batch, int64_t channels, int64_t area, const ElementType&
 
 namespace tscompile {
 
-void depthwiseOfLines(const ConvShape&, const float*, FunctionRef<void(int64_t, float*)>, float*, const Epilogue&,
-                      int) {}
+void depthwiseOfLines(const ConvShape&, const float*, const PackedWeights&, const void*, float*, const Epilogue&, int) {
+}
 void maxPoolOfLines(const PoolShape&, const ElementType&, const float*, float*, int) {}
 void averagePoolOfLines(const PoolShape&, const ElementType&, bool, int64_t, const float*, float*, int) {}
 void globalAveragePoolOfLines(int64_t, int64_t, int64_t, const ElementType&, const float*, float*, int) {}

@@ -1,12 +1,13 @@
 // 2-d pooling in f32, plain or blocked activations (layout.h); the output has the input's layout.
 #pragma once
 
-#include "runtime/call/function_ref.h"
 #include "runtime/kernels/conv.h"
 
 #include <cstdint>
 
 namespace tscompile {
+
+struct PackedWeights;
 
 struct PoolShape {
   int64_t batch = 1, channels = 0, inHeight = 0, inWidth = 0;
@@ -27,13 +28,12 @@ void globalAveragePool(int64_t batch, int64_t channels, int64_t area, Activation
 
 // ---- windows over activations of lines (layout.h), computed in f32 ----
 
-// A line's channels as vectors of 16 floats hold them: channel j * vectors + i is lane j of vector i. Rows of a
-// depthwise convolution's weights come so.
+// A line's channels as vectors of 16 floats hold them: channel j * vectors + i is lane j of vector i.
 int64_t placeInVectors(int64_t channel, const ElementType& type);
 
-// One channel a group, from lines to lines of one kind. weights(plane, to) gives [kernel positions][channels of a line]
-// for the plane of channels, in the order of vectors.
-void depthwiseOfLines(const ConvShape& s, const float* input, FunctionRef<void(int64_t plane, float* to)> weights,
+// One channel a group, from lines to lines of one kind; a row of the weights is a kernel position, and they are stored
+// as BF16 or I8, as the lines are.
+void depthwiseOfLines(const ConvShape& s, const float* input, const PackedWeights& weights, const void* packed,
                       float* output, const Epilogue& epilogue, int threads);
 
 // As in pool2d.h, from lines to lines of the same type.
