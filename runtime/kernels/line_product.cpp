@@ -410,6 +410,46 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& su
   }
 }
 
+// Whether finishBytes does it.
+bool isPlainBytes(const Product& p) {
+  using Kind = ElementType::Kind;
+  const Epilogue& e = p.epilogue;
+  return e.resultType.kind == Kind::Byte && !p.rowScales && (!e.residual || e.residualType.kind == Kind::Byte) &&
+         (e.activation == Activation::None || isClamp(e.activation));
+}
+
+// As finishFloats, of bytes whose rows have one scale, counted in steps of the result.
+template <bool kAdds>
+void finishBytes(const Product& p, const RowTile& tile, int64_t panel, const Sums& sums) {
+  const Epilogue& e = p.epilogue;
+  constexpr int64_t kPart = sizeof(__m128i) / sizeof(float), kParts = 4;  // a panel's columns in a line
+  const int64_t column = panel * kBlock, stride = p.cRow / kPart;
+  const int64_t at = (tile.c + panel / kParts * p.cPanel) / kPart + panel % kParts;
+  const __mmask16 mask = lanesOf(p.columns - column);
+  const float steps = 1 / e.resultType.scale, zero = e.resultType.zero, added = e.residualType.scale * steps;
+  const __m512i raised = _mm512_mullo_epi32(_mm512_loadu_si512(p.sums + column), _mm512_set1_epi32(p.inputZero));
+  const __m512 factor = _mm512_mul_ps(_mm512_loadu_ps(p.scales + column), _mm512_set1_ps(p.inputScale * steps));
+  const __m512 bias = e.bias ? _mm512_maskz_loadu_ps(mask, e.bias + column) : _mm512_setzero_ps();
+  const __m512 start =
+      _mm512_fmadd_ps(bias, _mm512_set1_ps(steps), _mm512_set1_ps(zero - (kAdds ? e.residualType.zero * added : 0)));
+  const bool clamps = isClamp(e.activation);
+  const __m512 low = _mm512_set1_ps(clamps ? std::max(0.0f, clampLow(e) * steps + zero) : 0);
+  const __m512 high = _mm512_set1_ps(clamps ? std::min(255.0f, clampHigh(e) * steps + zero) : 255);
+  const __m512 addend = _mm512_set1_ps(added);
+  auto* out = reinterpret_cast<__m128i*>(p.c) + at;
+  const auto* residual = reinterpret_cast<const __m128i*>(e.residual) + at;
+  const int rows = tile.rows;
+  for (int r = 0; r < rows; ++r, out += stride, residual += stride) {
+    const __m512 sum = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_load_si512(sums.values + r * kBlock), raised));
+    __m512 v = start;
+    if constexpr (kAdds)
+      v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(residual))), addend, v);
+    // The number comes first, so that a NaN is none.
+    v = _mm512_min_ps(_mm512_max_ps(_mm512_fmadd_ps(sum, factor, v), low), high);
+    _mm_storeu_si128(out, _mm512_maskz_cvtusepi32_epi8(mask, _mm512_cvtps_epi32(v)));
+  }
+}
+
 template <class Value>
 void finishRounded(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
   switch (p.epilogue.resultType.kind) {
@@ -448,6 +488,8 @@ void finish(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
     finishRounded<FloatSums>(p, tile, panel, sums);
   else if (p.storage == WeightStorage::Bytes)
     finishIntegers(p, tile, panel, sums);
+  else if (isPlainBytes(p))
+    (p.epilogue.residual ? finishBytes<true> : finishBytes<false>)(p, tile, panel, sums);
   else
     finishRounded<ScaledSums>(p, tile, panel, sums);
 }
