@@ -523,27 +523,18 @@ int64_t firstWorkspace(const ConvShape& s, WeightStorage storage) {
   return bytes * imagesAtOnce(s, bytes) + (areLines(s, storage) ? 2 * linesBehind() : elementBytes(storage));
 }
 
-template <class T>
-void interleaveRow(const ConvShape& s, const float* image, int64_t y, T* to) {
+// Row y of the padded image, pixel by pixel.
+void interleaveRow(const ConvShape& s, const float* image, int64_t y, float* to) {
   const int64_t inY = y - s.padTop, channels = s.inChannels;
-  std::fill_n(to, firstRow(s), T(0));
-  if (inY < 0 || inY >= s.inHeight) return;
-  T* out = to + s.padLeft * channels;
-  const float* in = image + inY * s.inWidth;
-  const int64_t area = s.inHeight * s.inWidth;
-  if (channels == 1) {
-    return toElements(in, s.inWidth, out);
-  }
-  if (channels == 3) {
-    for (int64_t x = 0; x < s.inWidth; ++x) {
-      out[x * 3] = static_cast<T>(in[x]);
-      out[x * 3 + 1] = static_cast<T>(in[area + x]);
-      out[x * 3 + 2] = static_cast<T>(in[2 * area + x]);
-    }
-    return;
-  }
-  for (int64_t c = 0; c < channels; ++c)
-    for (int64_t x = 0; x < s.inWidth; ++x) out[x * channels + c] = static_cast<T>(in[c * area + x]);
+  if (inY < 0 || inY >= s.inHeight) return std::fill_n(to, firstRow(s), 0.0f), void();
+  float* end = std::fill_n(to, s.padLeft * channels, 0.0f) + s.inWidth * channels;
+  interleaveRows(image + inY * s.inWidth, s.inHeight * s.inWidth, channels, s.inWidth, end - s.inWidth * channels);
+  std::fill_n(end, s.padRight * channels, 0.0f);
+}
+void interleaveRow(const ConvShape& s, const float* image, int64_t y, int16_t* to) {
+  std::vector<float> row(static_cast<size_t>(firstRow(s)));
+  interleaveRow(s, image, y, row.data());
+  toElements(row.data(), firstRow(s), to);
 }
 
 // Calls row(image, y of it, y of all) for the rows of the padded images.
@@ -575,14 +566,16 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
     toLines(row.data(), firstRow(s), types[static_cast<size_t>(at / height)], copy + at * rowLines, 1);
   });
   const int64_t together = s.dilationWidth == 1 ? s.kernelWidth : 1, pixel = s.inChannels * element;
-  const LinePatch patch{s.kernelHeight, s.kernelWidth / together, s.dilationHeight * rowLines * kLineBytes,
-                        s.dilationWidth * pixel, together * pixel};
+  const std::vector<std::vector<PatchLoad>> loads =
+      patchLoads({s.kernelHeight, s.kernelWidth / together, s.dilationHeight * rowLines * kLineBytes,
+                  s.dilationWidth * pixel, together * pixel},
+                 count);
   // Of outputs [begin, end) of image i.
   auto makePatches = [&](int64_t i, int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; ++at) {
       const int64_t row = i * height + at / outWidth * s.strideHeight;
       patchToLines(reinterpret_cast<const std::byte*>(copy + row * rowLines) + at % outWidth * s.strideWidth * pixel,
-                   patch, count, patches + i * image + at * count);
+                   loads, patches + i * image + at * count);
     }
   };
   std::vector<int64_t> steps;

@@ -58,6 +58,21 @@ void fromBlockedChunk(const float* blocked, int64_t channels, int64_t area, int6
     for (int64_t c = 0; c < channels; ++c) plain[c * area + at] = blocked[at * kBlock + c];
 }
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+void interleave(const float* rows, int64_t distance, int64_t channels, int64_t count, float* out) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t x = 0;
+  auto load = [&](int64_t channel) { return hn::LoadU(d, rows + channel * distance + x); };
+  if (channels == 3)
+    for (; x + lanes <= count; x += lanes) hn::StoreInterleaved3(load(0), load(1), load(2), d, out + x * 3);
+  if (channels == 4)
+    for (; x + lanes <= count; x += lanes) hn::StoreInterleaved4(load(0), load(1), load(2), load(3), d, out + x * 4);
+  for (; x < count; ++x)
+    for (int64_t c = 0; c < channels; ++c) out[x * channels + c] = rows[c * distance + x];
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tscompile
 HWY_AFTER_NAMESPACE();
@@ -115,6 +130,10 @@ void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t out
       moveLanes(m, m.in + blockedSize(image, m.inChannels, area), area, pieceOf(area, pieces, i % pieces),
                 out + image * all);
   });
+}
+
+void interleaveRows(const float* rows, int64_t distance, int64_t channels, int64_t count, float* out) {
+  TS_SIMD(interleave)(rows, distance, channels, count, out);
 }
 
 void toBlocked(int64_t batch, int64_t channels, int64_t area, const float* plain, float* blocked, int threads) {

@@ -38,6 +38,9 @@ void channelsLastToBlocked(int64_t batch, int64_t channels, int64_t area, const 
 void blockedToChannelsLast(int64_t batch, int64_t channels, int64_t area, const float* blocked, float* last,
                            int threads);
 
+// A row of each of some channels, `distance` apart, becomes a row of pixels: [count][channels].
+void interleaveRows(const float* rows, int64_t distance, int64_t channels, int64_t count, float* out);
+
 // Channels [from, from + count) of one blocked activation become channels [to, to + count) of another.
 struct ChannelMove {
   const float* in;

@@ -6,6 +6,7 @@
 #include "runtime/kernels/product.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace tscompile {
 
@@ -59,8 +60,14 @@ struct LinePatch {
   int64_t rows, columns;
   int64_t rowDistance, columnDistance, bytes;
 };
-// Zeros fill up the last line.
-void patchToLines(const std::byte* from, const LinePatch& patch, int64_t lines, CacheLine* to);
+// What each of its lines takes, at which distance from the patch; zeros fill up the last line. What is masked is not
+// read.
+struct PatchLoad {
+  int64_t from;
+  uint64_t mask;
+};
+std::vector<std::vector<PatchLoad>> patchLoads(const LinePatch& patch, int64_t lines);
+void patchToLines(const std::byte* from, const std::vector<std::vector<PatchLoad>>& loads, CacheLine* to);
 
 // As runTiles, for a product of lines.
 void runLineTiles(const Product& p, const RowTile* tiles, int64_t tileCount, int64_t firstPanel, int64_t endPanel,
