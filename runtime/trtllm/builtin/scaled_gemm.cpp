@@ -17,7 +17,7 @@ constexpr uint32_t kAnyTypes = kRowTypes | tsc::kU8;
 // y[m][n] = a[m][k] * b[n][k]^T with f32 sums.
 void multiply(const tsc::Run& r, const float* a, const tsc::Tensor& b, int64_t m, float* y) {
   const ValueFormat format{storageOf(b.dtype())};
-  const int64_t k = b.size(1), item = valueBytes(format.storage);
+  const int64_t k = b.size(1), item = format.itemBytes();
   auto load = [&](int64_t column, int64_t first, int64_t end, float* to) {
     loadValues(format, b.data<std::byte>() + (column * k + first) * item, end - first, to);
   };
@@ -240,7 +240,7 @@ struct GemmSwiglu {
                 u = (up[c] + (bias ? bias[n + c] : 0.0f)) * upScale;
           to[c] = g / (1.0f + std::exp(-g)) * u * scale;
         }
-        storeValues(format, to, n, out.data<std::byte>() + row * n * valueBytes(format.storage));
+        storeValues(format, to, n, out.data<std::byte>() + row * n * format.itemBytes());
       }
     });
   }
