@@ -245,7 +245,7 @@ void reportNotCovered(const Prepared& prepared, const Partition& p, double requi
     if (const Operator* op = n->hasBlocks() ? nullptr : prepared.registry->resolve(*n))
       error.note("its schema is " + std::string(op->schemaSource()));
     if (!d.remedy.empty()) error.note(textOf(d.remedy));
-    if (d.reason == Reason::NoOverload || (d.reason == Reason::NoOp && d.remedy.kind != Remedy::Kind::Documented))
+    if (d.reason == Reason::NoOverload || (d.reason == Reason::NoOp && !d.remedy.isToRead()))
       error.note("docs/writing_converters.md tells how to add operators and converters");
   });
 }

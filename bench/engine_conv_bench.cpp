@@ -86,16 +86,16 @@ const bool registered = [] {
       {WeightStorage::F32, ""}, {WeightStorage::BF16, "_bf16"}, {WeightStorage::I8, "_i8"}};
   for (auto [storage, storageName] : stored)
     for (const Layer& l : kLayers)
-      for (const ConvTactic& tactic : convTactics()) {
-        if (!tactic.accepts(shapeOf(l))) continue;
+      for (const ConvTactic* tactic : convTactics()) {
+        if (!tactic->accepts(shapeOf(l))) continue;
         // What is only stored smaller takes its time in f32.
-        if (storage != WeightStorage::F32 && !tactic.multipliesLines(shapeOf(l), storage)) continue;
+        if (storage != WeightStorage::F32 && !tactic->multipliesLines(shapeOf(l), storage)) continue;
         for (int threads : {1, 2})
-          benchmark::RegisterBenchmark((std::string("engine_conv") + storageName + "/" + l.name + "/" + tactic.name +
+          benchmark::RegisterBenchmark((std::string("engine_conv") + storageName + "/" + l.name + "/" + tactic->name +
                                         "/" + std::to_string(threads))
                                            .c_str(),
-                                       [&l, &tactic, storage = storage, threads](benchmark::State& state) {
-                                         layer(state, l, tactic, storage, threads);
+                                       [&l, tactic, storage = storage, threads](benchmark::State& state) {
+                                         layer(state, l, *tactic, storage, threads);
                                        })
               ->Unit(benchmark::kMicrosecond)
               ->UseRealTime();

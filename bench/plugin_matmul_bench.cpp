@@ -20,7 +20,7 @@ const Shape kShapes[] = {
     {"gpt2_fc2_128", 128, 768, 3072},
 };
 
-void weightRows(benchmark::State& state, const Shape& s, RowFormat format, int64_t group, int threads) {
+void weightRows(benchmark::State& state, const Shape& s, DType format, int64_t group, int threads) {
   WeightRows w{format, nullptr, s.k, s.n / 2 * 2};
   w.group = group;
   // Several copies, so that they are not in the nearest caches as those of other layers would not be.
@@ -59,11 +59,11 @@ const bool registered = [] {
     for (int threads : {1, 2}) {
       std::string name = std::string(s.name) + "/threads:" + std::to_string(threads);
       add("plugin_int8_weights/" + name,
-          [=](benchmark::State& state) { weightRows(state, s, RowFormat::Int8, 0, threads); });
+          [=](benchmark::State& state) { weightRows(state, s, DType::Int8, 0, threads); });
       add("plugin_int4_weights/" + name,
-          [=](benchmark::State& state) { weightRows(state, s, RowFormat::Int4, 128, threads); });
+          [=](benchmark::State& state) { weightRows(state, s, DType::Int4, 128, threads); });
       add("plugin_f16_weights/" + name,
-          [=](benchmark::State& state) { weightRows(state, s, RowFormat::F16, 0, threads); });
+          [=](benchmark::State& state) { weightRows(state, s, DType::Float16, 0, threads); });
       add("plugin_int8_int8/" + name, [=](benchmark::State& state) { int8Product(state, s, threads); });
     }
   return true;

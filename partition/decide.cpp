@@ -86,10 +86,10 @@ bool Decider::takeWhole(const Node* node) {
   if (node->kind() == sym::Loop) {
     const Node* most = node->input(0)->node();
     const Node* goesOn = node->block(0)->result(0)->node();
-    const IValue* turns = most && most->kind() == sym::Constant ? most->attributeValue(sym::value) : nullptr;
+    const IValue* count = most && most->kind() == sym::Constant ? most->attributeValue(sym::value) : nullptr;
     const auto nodes = static_cast<int64_t>(countWithin(node, partition_.given));
     const bool counts = goesOn && goesOn->kind() == sym::Constant;
-    if (counts && turns && turns->isInt() && turns->toInt() > kMostTurnedNodes / nodes) return false;
+    if (counts && count && count->isInt() && count->toInt() > kMostIteratedNodes / nodes) return false;
   }
   for (const Node* n : unreached) {
     unreached_[n] = partition_.decisions[n];
@@ -123,7 +123,7 @@ void Decider::decide() {
       writers_.push_back(n);
     });
   if (aliases_.graphHasWrites()) findOwnLists();
-  // Control flow behind what it holds.
+  // Control flow after what it holds.
   std::vector<const Node*> open;
   auto decideControl = [&] {
     partition_.decisions[open.back()] = {};
@@ -179,7 +179,7 @@ void Decider::checkNumbers(const Node* node) {
     const Node* writer = writerBehind(node);
     std::string on = writer ? "what " + nodeName(writer) + mayWrite(writer) : "what is written";
     return fallBack(node, Reason::NonTensor, "gives " + typedName(v) + ", which depends on " + on + "; " + kTensorsOnly,
-                    "without that write it could be computed wherever it is needed");
+                    Remedy::Kind::WithoutWrite);
   }
 }
 
@@ -201,11 +201,11 @@ const Node* Decider::writerBehind(const Node* node) {
   return nullptr;
 }
 
-// " writes", or " may write" of what is not known to.
-std::string Decider::mayWrite(const Node* writer) const {
+bool Decider::isKnownToWrite(const Node* writer) const {
   const Operator* op = registry_.resolve(*writer);
-  return op && (op->schema().isMutable() || op->trains(*writer)) ? " writes" : " may write";
+  return op && (op->schema().isMutable() || op->trains(*writer));
 }
+std::string Decider::mayWrite(const Node* writer) const { return isKnownToWrite(writer) ? " writes" : " may write"; }
 
 const std::string* Decider::nameAmong(const std::vector<std::string>& names, const Node* node) const {
   std::string_view kind = node->kind().text();
@@ -321,8 +321,7 @@ bool Decider::dropSplitLists(const std::function<uint32_t(const Node*)>& runOf) 
     const OwnList list = ownLists_.at(location);
     auto send = [&](const Node* n, std::string detail) {
       any |= !isElsewhere(n) || holderOf(n);
-      fallBack(n, Reason::Aliasing, std::move(detail),
-               "a value that is made in one piece instead of being changed would allow an engine");
+      fallBack(n, Reason::Aliasing, std::move(detail), Remedy::Kind::MakeAtOnce);
     };
     for (const Node* w : list.writers)
       send(w, "writes " + valueName(w->input(0)) + " in place, which is needed in more than one place");
@@ -383,7 +382,8 @@ void Decider::takesInputs(const Node* node) {
     if (!canBeBound(v->type()))
       unbound = Remedy(Remedy::Kind::CannotBind, {v->name()}, {optional});
     else if (const Node* writer = holdsTensors(v->type()) ? writerOf(v, nullptr) : nullptr)
-      unbound = Remedy(Remedy::Kind::CannotBindWritten, {v->name(), nodeName(writer) + mayWrite(writer)}, {optional});
+      unbound =
+          Remedy(Remedy::Kind::CannotBindWritten, {v->name(), nodeName(writer)}, {optional, isKnownToWrite(writer)});
   }
   const bool areNumbers = std::all_of(taken.begin(), taken.end(), [](const Value* v) { return isNumber(v->type()); });
   fallBack(node, Reason::Interface,
@@ -410,7 +410,7 @@ void Decider::checkInputs(const Node* node) {
   if (!from && missing->block() == graph_.block()) return takesInputs(node);
   if (!from)
     return fallBack(node, Reason::NonTensor,
-                    "takes " + typedName(missing) + ", a parameter of its block; " + whatIsTaken(missing), "",
+                    "takes " + typedName(missing) + ", a parameter of its block; " + whatIsTaken(missing), {},
                     missing->block()->owner());
   const Decision& d = partition_.decisions[from];
   fallBack(
@@ -429,13 +429,13 @@ void Decider::checkOutputs(const Node* node) {
     if (node->isReturn() && crossesBorders(v)) continue;
     if (node->isReturn() && node->block() == graph_.block())
       fallBack(from, Reason::Interface, "makes " + typedName(v) + ", an output of the graph; " + kTensorsOnly,
-               "tensors as outputs of their own, instead of it");
+               Remedy::Kind::GiveTensors);
     else if (node->isReturn())
-      fallBack(from, Reason::NonTensor, "makes " + typedName(v) + ", a result of its block; " + kTensorsOnly, "",
+      fallBack(from, Reason::NonTensor, "makes " + typedName(v) + ", a result of its block; " + kTensorsOnly, {},
                node->block()->owner());
     else
       fallBack(from, Reason::NonTensor,
-               "makes " + typedName(v) + " for " + nodeName(node) + ", which runs elsewhere; " + kTensorsOnly, "",
+               "makes " + typedName(v) + " for " + nodeName(node) + ", which runs elsewhere; " + kTensorsOnly, {},
                node);
   }
 }
@@ -447,7 +447,7 @@ void Decider::checkBlocksInside(const Node* node) {
     if (!from || from->block() == node->block() || partition_.given.contains(from)) return;
     if (!isElsewhere(from) && !recomputing_.isTakenIn(v))
       fallBack(from, Reason::NonTensor,
-               "makes " + typedName(v) + " for " + nodeName(node) + " in a block inside; " + kTensorsOnly, "",
+               "makes " + typedName(v) + " for " + nodeName(node) + " in a block inside; " + kTensorsOnly, {},
                node->block()->owner());
   };
   if (!isElsewhere(node)) return forEachTaken(node, check);

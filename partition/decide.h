@@ -39,6 +39,7 @@ class Decider {
   bool isOwnList(const LocationSet& locations) const;
   bool isNew(const Value* value) const;
   const Node* writerBehind(const Node* node);
+  bool isKnownToWrite(const Node* writer) const;
   std::string mayWrite(const Node* writer) const;
   const Node* writerOf(const Value* value, const Node* except);
   void checkInputs(const Node* node);

@@ -1,6 +1,7 @@
 #include "partition/remedies.h"
 
 #include "ir/graph/node_text.h"
+#include "ir/operators/view_twins.h"
 #include "ir/support/text.h"
 #include "ir/values/kind_set.h"
 #include "ir/values/loop_limits.h"
@@ -11,6 +12,8 @@
 namespace tscompile {
 namespace {
 
+using Kind = Remedy::Kind;
+
 // What a value is computed from, back to what somebody can say before the run.
 class Origins {
  public:
@@ -19,7 +22,7 @@ class Origins {
 
   std::vector<std::string> values, nones, tensors;  // inputs of the graph: "n"; of tensors nothing but sizes counts
   bool attributes = false;
-  std::string unknown;  // what nobody knows before the run, if there is such
+  Remedy unknown;       // what nobody knows before the run, if there is such
   std::string written;  // a list that is changed on the way, if there is such
   std::string asked;    // what a loop on the way asks in each iteration, if there is such
 
@@ -27,7 +30,7 @@ class Origins {
     constexpr size_t kMost = 2000;
     add(start, false);
     for (; next_ < todo_.size() && unknown.empty(); ++next_) {
-      if (next_ == kMost) return void(unknown = "more than can be looked at");
+      if (next_ == kMost) return void(unknown = Kind::OfTooMuch);
       const Item item = todo_[next_];
       visit(item.value, item.sizesOnly);
     }
@@ -44,20 +47,19 @@ class Origins {
   }
 
   void visitInput(const Value* v, bool sizesOnly) {
-    const std::string name = "%" + v->name();
     if (v->block() != graph_.block()) return visitLoop(v->block()->owner(), v->index(), sizesOnly);
     if (v->type()->isTensor()) {
       if (!sizesOnly)
-        unknown = "elements of " + name;
+        unknown = Remedy(Kind::OfElements, {v->name()});
       else if (!v->type()->tensor().hasAllSizes())
         tensors.push_back(v->name());
     } else if (!canBeBound(v->type())) {
-      unknown = "input " + name;
+      unknown = Remedy(Kind::OfInput, {v->name()});
     } else if (holdsTensors(v->type()) && aliases_.isWritten(v)) {
       if (v->type()->is(TypeKind::Optional))
         nones.push_back(v->name());
       else
-        unknown = "input " + name + ", which may be written to";
+        unknown = Remedy(Kind::OfWrittenInput, {v->name()});
     } else {
       values.push_back(v->name());
     }
@@ -66,7 +68,7 @@ class Origins {
   // A value that loops hand on (parameter `at` of the body; 0: the number of the iteration) is known once they are
   // unrolled.
   void visitLoop(const Node* loop, size_t at, bool sizesOnly) {
-    if (loop->kind() != sym::Loop) return void(unknown = "what " + nodeName(loop) + " gives");
+    if (loop->kind() != sym::Loop) return void(unknown = Remedy(Kind::OfResult, {nodeName(loop)}));
     add(loop->input(0), false);
     add(loop->input(1), false);
     const Value* goesOn = loop->block(0)->result(0);
@@ -90,12 +92,12 @@ class Origins {
     const bool isEmpty = from->kind() == sym::ListConstruct || from->kind() == sym::DictConstruct;
     if (from->hasBlocks() || from->subgraph() || from->kind() == sym::CallMethod || from->kind() == sym::CallFunction ||
         (from->inputCount() == 0 && !isEmpty))
-      return void(unknown = "what " + nodeName(from) + " gives");
+      return void(unknown = Remedy(Kind::OfResult, {nodeName(from)}));
     if (!asksForIdentity(from)) visitOperator(from, v, sizesOnly);
   }
 
   void visitOperator(const Node* n, const Value* result, bool sizesOnly) {
-    const std::string elements = "elements of a tensor, by " + nodeName(n);
+    const Remedy elements(Kind::OfElementsIn, {nodeName(n)});
     const bool takesTensors =
         std::any_of(n->inputs().begin(), n->inputs().end(), [](const Use& u) { return holdsTensors(u.value->type()); });
     const Operator* op = registry_.resolve(*n);
@@ -114,7 +116,7 @@ class Origins {
     const Value* v = n->input(0);
     const Value* other = n->input(1);
     if (!v->type()->is(TypeKind::None) && !other->type()->is(TypeKind::None)) {
-      unknown = "whether %" + v->name() + " and %" + other->name() + " are the same object";
+      unknown = Remedy(Kind::OfIdentity, {v->name(), other->name()});
       return true;
     }
     if (v->node() || v->block() != graph_.block() || !v->type()->is(TypeKind::Optional)) return false;
@@ -142,7 +144,7 @@ class Origins {
 // What has to be said for all of it to be known.
 std::vector<Remedy> meansOf(const Origins& o) {
   std::vector<Remedy> all;
-  Remedy inputs(Remedy::Kind::SupplyInputs);
+  Remedy inputs(Kind::SupplyInputs);
   for (const std::string& n : o.values)
     if (std::find(o.nones.begin(), o.nones.end(), n) == o.nones.end()) {
       inputs.names.push_back(n);
@@ -151,17 +153,9 @@ std::vector<Remedy> meansOf(const Origins& o) {
   inputs.names.insert(inputs.names.end(), o.nones.begin(), o.nones.end());
   inputs.numbers.resize(inputs.names.size(), Remedy::NoneValue);
   if (!inputs.names.empty()) all.push_back(std::move(inputs));
-  if (!o.tensors.empty()) all.emplace_back(Remedy::Kind::FixSizes, o.tensors);
-  if (o.attributes) all.emplace_back(Remedy::Kind::SupplyAttributes);
+  if (!o.tensors.empty()) all.emplace_back(Kind::FixSizes, o.tensors);
+  if (o.attributes) all.emplace_back(Kind::SupplyAttributes);
   return all;
-}
-
-// The operator that gives a new value where a write into this view changes a part of another.
-std::string_view scatterOf(Symbol view) {
-  if (view == Symbol::of("aten::select")) return "aten::select_scatter";
-  if (view == Symbol::of("aten::slice")) return "aten::slice_scatter";
-  if (view == Symbol::of("aten::diagonal")) return "aten::diagonal_scatter";
-  return "";
 }
 
 }  // namespace
@@ -169,49 +163,44 @@ std::string_view scatterOf(Symbol view) {
 Remedy Remedies::ofWriteToView(const Node* writer) const {
   std::vector<const Node*> views;
   const Value* base = writer->input(0);
-  while (base->node() && !scatterOf(base->node()->kind()).empty()) {
+  while (base->node() && scatterOf(base->node()->kind(), registry_)) {
     views.push_back(base->node());
     base = base->node()->input(0);
   }
   if (views.empty()) return {};
-  std::string_view kind = writer->kind().text();
-  std::string what = " from " + std::string(kind.substr(0, kind.size() - 1)) + "'s result";
-  if (kind == "aten::copy_") what = " from the source, expanded to the size of that part";
-  const std::string rest =
-      what + ", which engines take, if all that reads %" + base->name() + " or a view of it later takes that";
+  const std::string_view kind = writer->kind().text();
+  std::string source = kind == "aten::copy_" ? "" : std::string(kind.substr(0, kind.size() - 1));
   if (views.size() == 1)
-    return {Remedy::Kind::NewValue, {std::string(scatterOf(views[0]->kind())), " of %" + base->name() + rest}};
-  return join(views, ", then ",
-              [](const Node* v) { return std::string(scatterOf(v->kind())) + " into %" + v->input(0)->name(); }) +
-         " make a new value of %" + base->name() + rest;
+    return {Kind::NewPart,
+            {std::string(scatterOf(views[0]->kind(), registry_)->text()), base->name(), std::move(source)}};
+  std::vector<std::string> names = {base->name(), std::move(source)};
+  for (const Node* v : views) {
+    names.emplace_back(scatterOf(v->kind(), registry_)->text());
+    names.push_back(v->input(0)->name());
+  }
+  return {Kind::NewParts, std::move(names)};
 }
 
 Remedy Remedies::ofWrite(const Node* writer) const {
   std::string_view kind = writer->kind().text();
   const Operator* op = registry_.resolve(*writer);
-  if (!op) return "an overload that is known to write nothing: see why " + nodeName(writer) + " has none";
-  if (op->outCount()) return "use the form of " + std::string(kind) + " without 'out'";
-  if (op->trains(*writer))
-    return "with false for '" + op->schema().arguments[op->def().trained.training].name +
-           "', as in evaluation, it writes nothing";
+  if (!op) return {Kind::KnowWrites, {nodeName(writer)}};
+  if (op->outCount()) return {Kind::WithoutOut, {std::string(kind)}};
+  if (op->trains(*writer)) return {Kind::StopTraining, {op->schema().arguments[op->def().trained.training].name}};
   if (writer->inputCount() && writer->input(0)->node() && writer->input(0)->node()->kind() == sym::GetAttr)
-    return "it changes an attribute, which later runs read; without it, as in evaluation, the rest can be in engines";
+    return Kind::KeepAttribute;
   if (kind.ends_with('_')) {
     std::string_view plain = kind.substr(0, kind.size() - 1);
     if (Remedy scattered = writer->inputCount() ? ofWriteToView(writer) : Remedy(); !scattered.empty())
       return scattered;
-    if (registry_.isKnown(Symbol::of(plain)))
-      return {
-          Remedy::Kind::NewValue,
-          {std::string(plain), ", which engines take, if all that reads the old one or a view of it later takes it"}};
+    if (registry_.isKnown(Symbol::of(plain))) return {Kind::NewValue, {std::string(plain)}};
   }
-  return "a value that is made in one piece instead of being changed would allow an engine";
+  return Kind::MakeAtOnce;
 }
 
 Remedy Remedies::ofControl(const Node* node) const {
   const bool loop = node->kind() == sym::Loop;
   if (!loop && node->kind() != sym::If) return {};
-  const std::string what = loop ? "number of iterations" : "condition";
   Origins origins(graph_, registry_, aliases_);
   origins.find(node->input(0));
   if (loop) {
@@ -219,24 +208,16 @@ Remedy Remedies::ofControl(const Node* node) const {
     const Value* goesOn = node->block(0)->result(0);
     if (!goesOn->node() || goesOn->node()->kind() != sym::Constant) origins.asked = "%" + goesOn->name();
   }
-  if (!origins.unknown.empty())
-    return "nothing that could be said before the run: its " + what + " depends on " + origins.unknown;
-  if (!origins.asked.empty())
-    return "its " + what + " depends on " + origins.asked +
-           ", which a loop asks in each iteration: written as a loop that " +
-           "counts, with true for its condition, it is unrolled when the number is known; if what an iteration "
-           "computes " +
-           "decides, nothing could be said before the run";
+  if (!origins.unknown.empty()) return {Kind::KnowNothing, {}, {loop}, {std::move(origins.unknown)}};
+  if (!origins.asked.empty()) return {Kind::CountIterations, {origins.asked}, {loop}};
   std::vector<Remedy> means = meansOf(origins);
-  if (!origins.written.empty()) return {Remedy::Kind::KnowLater, {what, origins.written}, {}, std::move(means)};
+  if (!origins.written.empty()) return {Kind::KnowLater, {origins.written}, {loop}, std::move(means)};
   const Node* maker = node->input(0)->node();
-  if (means.empty() && maker && maker->kind() != sym::Constant)
-    return "a constant in the place of what " + nodeName(maker) +
-           " gives, which depends on no inputs, but lowering does not compute it";
-  if (!loop) return {Remedy::Kind::KnowCondition, {}, {}, std::move(means)};
+  if (means.empty() && maker && maker->kind() != sym::Constant) return {Kind::ComputeConstant, {nodeName(maker)}};
+  if (!loop) return {Kind::KnowCondition, {}, {}, std::move(means)};
   int64_t nodes = 0;
   forEachNode(node->block(0), [&](const Node*) { ++nodes; });
-  return {Remedy::Kind::KnowTurns, {}, {kMostUnrolledNodes, nodes}, std::move(means)};
+  return {Kind::KnowCount, {}, {kMostUnrolledNodes, nodes}, std::move(means)};
 }
 
 bool holdsTensors(TypePtr t) {

@@ -154,7 +154,7 @@ class Explainer {
       case Reason::Random:
         return false;
       case Reason::Aliasing:
-        return g.remedy.kind == Remedy::Kind::NewValue;
+        return g.remedy.kind == Remedy::Kind::NewValue || g.remedy.kind == Remedy::Kind::NewPart;
       default:
         return true;
     }

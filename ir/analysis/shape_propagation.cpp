@@ -488,6 +488,11 @@ class ShapeWalker {
     return v;
   }
 
+  bool passesNumber(const Node* n) {
+    const Operator* op = registry_.resolve(*n);
+    return op && op->has(Trait::PassesNumber);
+  }
+
   // Questions about sizes, whose answers are known without data.
   bool query(const Node* n, const std::vector<SymbolicValue>& a) {
     if (n->outputCount() != 1 || a.empty()) return false;
@@ -536,10 +541,8 @@ class ShapeWalker {
     bool lists = a.size() == 2 && a[0].integers && a[1].integers && a[0].type->isListOf(TypeKind::Int) &&
                  a[1].type->isListOf(TypeKind::Int);
     if (lists && decide(n, decided(kind, DimSpan(*a[0].integers), DimSpan(*a[1].integers)))) return true;
-    if (kind == "prim::NumToTensor" || kind == "aten::Int" || kind == "aten::ScalarImplicit" ||
-        kind == "aten::IntImplicit" || kind == "aten::item") {
+    if (a[0].integers && passesNumber(n)) {
       // Sizes that pass through a tensor without dimensions, as traces record them.
-      if (!a[0].integers) return false;
       SymbolicValue v = symbolicOf(withoutRefinement(n->output()->type()));
       if (v.type->isTensor()) v = symbolicTensor(DType::Int64, {});
       v.integers = a[0].integers;

@@ -51,17 +51,17 @@ NearestOverload nearestOverload(const Node& node, const OpRegistry& registry) {
     std::string wanted = typeText(arguments[fit].type);
     out.problem = fmt::format("argument {} ({}) is {}, not {}", fit + 1, quoted(arguments[fit]),
                               typeText(withoutRefinement(node.input(fit)->type())), wanted);
-    out.remedy = fmt::format("a value whose type is written as {}, or a cast to it", wanted);
+    out.remedy = Remedy(Remedy::Kind::CastTo, {wanted});
   } else if (given < arguments.size()) {
     std::vector<Argument> missing(arguments.begin() + static_cast<ptrdiff_t>(given), arguments.end());
     out.problem = fmt::format("{} of {} arguments are given; {} {}", given, arguments.size(),
                               join(missing, ", ", [](const Argument& a) { return quoted(a); }),
                               missing.size() == 1 ? "is missing" : "are missing");
-    out.remedy = "write those as well: graphs give every argument, also those that have defaults";
+    out.remedy = Remedy::Kind::GiveAllArguments;
   } else {
     out.problem = fmt::format("{} arguments are given, but it takes {}", given, arguments.size());
-    out.remedy =
-        fmt::format("leave out what is behind {}", arguments.empty() ? "the operator" : quoted(arguments.back()));
+    out.remedy = arguments.empty() ? Remedy(Remedy::Kind::GiveNoArguments)
+                                   : Remedy(Remedy::Kind::GiveFewerArguments, {arguments.back().name});
   }
   return out;
 }

@@ -3,6 +3,7 @@
 
 #include "ir/graph/node.h"
 #include "ir/operators/op_registry.h"
+#include "ir/support/remedy.h"
 
 #include <string>
 
@@ -12,7 +13,7 @@ namespace tscompile {
 struct NearestOverload {
   const Operator* op = nullptr;  // null: there is none of this name
   std::string problem;           // "argument 3 ('bias') is Float, not Tensor?"
-  std::string remedy;            // "a value whose type is written as Tensor?, or a cast to it"
+  Remedy remedy = {};            // "a value whose type is written as Tensor?, or a cast to it"
 };
 NearestOverload nearestOverload(const Node& node, const OpRegistry& registry);
 

@@ -50,6 +50,17 @@ enum class Trait : uint8_t {
   DependsOnElements,  // sizes of its results, or numbers that it gives, depend on elements: aten::nonzero, aten::item
   NumberIsElement,    // the first number among its arguments is each element of its result: aten::full
   NumberIsIndex,      // its last argument is a place along the dimension before it: aten::select
+  MovesElements,      // gives elements of its first argument, in another order, some of them, some several times:
+                      // aten::view, aten::split
+  KeepsElements,    // gives each element of its first argument in its place, if in another dtype: aten::clone, aten::to
+  ReadsOptions,     // asks for the dtype of a tensor, its device and the like, never for its sizes: prim::dtype
+  LendsFirstForm,   // of its first argument it takes sizes and dtype, no elements: aten::ones_like
+  LendsSecondForm,  // the same of its second: aten::expand_as
+  Uninitialized,    // the elements of its result may be anything: aten::empty
+  MindsStrides,     // fails by strides of its arguments, or shows them in its results, as ReadsStrides does: aten::view
+  SetsStrides,      // its result lies in memory without gaps, however its arguments do: aten::mm
+  ComparesObjects,  // tells an object from another one with the same content: aten::__is__
+  PassesNumber,     // gives the number that it is given, or that a tensor without dimensions holds: aten::item
 };
 
 class TraitSet {

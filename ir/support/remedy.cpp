@@ -56,15 +56,43 @@ std::string conditionText(const Remedy& r) {
   return "its condition is known with " + meansText(r) + ": the branch that is not taken goes";
 }
 
-std::string turnsText(const Remedy& r) {
-  const std::string limit =
-      fmt::format("lowering unrolls what becomes at most {} nodes, and a turn has {}", r.numbers[0], r.numbers[1]);
+std::string countText(const Remedy& r) {
+  const std::string limit = fmt::format("lowering unrolls what becomes at most {} nodes, and an iteration has {}",
+                                        r.numbers[0], r.numbers[1]);
   return r.parts.empty() ? limit : "its number of iterations is known with " + meansText(r) + ": " + limit;
 }
 
+// "its condition depends on "
+std::string dependsText(const Remedy& r) {
+  return std::string("its ") + (r.numbers[0] ? "number of iterations" : "condition") + " depends on ";
+}
+
 std::string laterText(const Remedy& r) {
-  return "its " + r.names[0] + " depends on " + r.names[1] + ", which is changed on the way: it may be known once " +
-         "loops are unrolled and branches decided" + (r.parts.empty() ? "" : " with " + meansText(r));
+  return dependsText(r) + r.names[0] + ", which is changed on the way: it may be known once loops are unrolled and " +
+         "branches decided" + (r.parts.empty() ? "" : " with " + meansText(r));
+}
+
+std::string iterationsText(const Remedy& r) {
+  return dependsText(r) + r.names[0] + ", which a loop asks in each iteration: written as a loop that counts, with " +
+         "true for its condition, it is unrolled when the number is known; if what an iteration computes decides, " +
+         "nothing could be said before the run";
+}
+
+// " from aten::relu's result, which engines take, if ...": what a new value of `base` is made of.
+std::string newPartText(const std::string& base, const std::string& source) {
+  return (source.empty() ? " from the source, expanded to the size of that part" : " from " + source + "'s result") +
+         ", which engines take, if all that reads %" + base + " or a view of it later takes that";
+}
+
+std::string newPartsText(const Remedy& r) {
+  std::vector<std::string> steps;
+  for (size_t i = 2; i + 1 < r.names.size(); i += 2) steps.push_back(r.names[i] + " into %" + r.names[i + 1]);
+  return join(steps, ", then ", same) + " make a new value of %" + r.names[0] + newPartText(r.names[0], r.names[1]);
+}
+
+std::string sentence(const char* words, const std::vector<std::string>& names) {
+  auto name = [&](size_t i) { return names.size() > i ? names[i] : ""; };
+  return fmt::format(fmt::runtime(words), name(0), name(1));
 }
 
 }  // namespace
@@ -74,9 +102,11 @@ std::string plainWords(const Remedy& r) {
   switch (r.kind) {
     case Kind::None:
       return "";
-    case Kind::Said:
-    case Kind::Documented:
-      return r.names[0];
+#define TS_REMEDY(kind, words) \
+  case Kind::kind:             \
+    return sentence(words, r.names);
+#include "ir/support/remedies.def"
+#undef TS_REMEDY
     case Kind::RaiseLimit:
       return "the limit is '" + r.names[0] + "' of Limits";
     case Kind::SupplyExactTensor:
@@ -99,8 +129,10 @@ std::string plainWords(const Remedy& r) {
       return "compiling with 'refittable' keeps what that needs, building does so unless use_refit is false";
     case Kind::KeepOthers:
       return "'partial' keeps those that are not given as they are";
-    case Kind::NewValue:
-      return r.names[0] + " makes a new value" + r.names[1];
+    case Kind::NewPart:
+      return r.names[0] + " makes a new value of %" + r.names[1] + newPartText(r.names[1], r.names[2]);
+    case Kind::NewParts:
+      return newPartsText(r);
     case Kind::AllowOperator:
       return "leave out torchExecutedOps " + r.names[0];
     case Kind::AllowMarked:
@@ -111,17 +143,21 @@ std::string plainWords(const Remedy& r) {
     case Kind::CannotBind:
       return ifNone(r) + "no text says what %" + r.names[0] + " is: what is needed of it, as an input of its own";
     case Kind::CannotBindWritten:
-      return ifNone(r) + "tensors of %" + r.names[0] + " cannot be constants, as " + r.names[1] + " it";
+      return ifNone(r) + "tensors of %" + r.names[0] + " cannot be constants, as " + writerText(r);
     case Kind::FixSizes:
       return "fixed sizes of %" + someOf(r.names, " and others", ", %");
     case Kind::SupplyAttributes:
       return "the weights or a module dump";
     case Kind::KnowCondition:
       return conditionText(r);
-    case Kind::KnowTurns:
-      return turnsText(r);
+    case Kind::KnowCount:
+      return countText(r);
     case Kind::KnowLater:
       return laterText(r);
+    case Kind::KnowNothing:
+      return "nothing that could be said before the run: " + dependsText(r) + textOf(r.parts[0]);
+    case Kind::CountIterations:
+      return iterationsText(r);
     case Kind::LowerMinimum:
       return minimumText(r);
     case Kind::AskForJson:
@@ -138,6 +174,8 @@ std::string textOf(const Remedy& remedy) { return wordsInForce.load()(remedy); }
 
 RemedyWordsScope::RemedyWordsScope(RemedyWords words) : before_(wordsInForce.exchange(words)) {}
 RemedyWordsScope::~RemedyWordsScope() { wordsInForce = before_; }
+
+std::string writerText(const Remedy& r) { return r.names[1] + (r.numbers[1] ? " writes it" : " may write it"); }
 
 std::string someOf(const std::vector<std::string>& names, std::string_view rest, std::string_view separator) {
   constexpr size_t kMost = 3;

@@ -13,8 +13,9 @@ namespace tscompile {
 struct Remedy {
   enum class Kind : uint8_t {
     None,
-    Said,        // a sentence that names no setting
-    Documented,  // a sentence that names a document
+#define TS_REMEDY(kind, words) kind,
+#include "ir/support/remedies.def"
+#undef TS_REMEDY
     // ---- reading and running; `names`:
     RaiseLimit,         // of Limits
     SupplyExactTensor,  // the weight
@@ -29,35 +30,36 @@ struct Remedy {
     MakeRefittable,
     KeepOthers,
     // ---- what keeps a node out of an engine
-    NewValue,           // the operator that makes it, the rest of the sentence
+    NewPart,            // the operator that makes it, the tensor, whose result goes in, or "" for a copy's source
+    NewParts,           // the tensor and what goes in, then operators and the tensors that they take
     AllowOperator,      // what is kept out by its name
     AllowMarked,        // names that mark it; `numbers` of each: 0 an operator, 1 a module, 2 a node
     ReplaceInputs,      // by constants: their names; `numbers` of each: a Binding
     SupplyInputs,       // the same as a part of a sentence
     CannotBind,         // the input; `numbers[0]`: it may be None
-    CannotBindWritten,  // the input, what writes its tensors; `numbers[0]`: it may be None
+    CannotBindWritten,  // the input, what writes its tensors; `numbers`: it may be None, the writer is known to write
     FixSizes,           // of these inputs
     SupplyAttributes,
     KnowCondition,  // with all `parts`
-    KnowTurns,      // with all `parts`, if there are some; `numbers`: nodes that are unrolled at most, of one turn
-    KnowLater,      // "condition", the list that is changed on the way, with `parts`
-    LowerMinimum,   // `numbers`: nodes, and those of an engine of the strategy minimal, or 0
-    UseStrategy,    // its name
+    KnowCount,      // of iterations, with all `parts`, if there are some; `numbers`: most nodes, those of one iteration
+    KnowLater,      // the list that is changed on the way, with `parts`; `numbers[0]`: a number of iterations
+    KnowNothing,    // `parts[0]`: what it depends on; `numbers[0]` as before
+    CountIterations,  // what a loop asks in each iteration; `numbers[0]` as before
+    LowerMinimum,     // `numbers`: nodes, and those of an engine of the strategy minimal, or 0
+    UseStrategy,      // its name
     AskForJson,
     AvoidGains,  // the name of a strategy that does not ask for them
   };
   enum Binding : uint8_t { Value, NoneValue, NoneOrValue };
 
   Remedy() = default;
-  Remedy(std::string sentence) {  // NOLINT: a sentence is a remedy
-    if (!sentence.empty()) *this = Remedy(Kind::Said, {std::move(sentence)});
-  }
-  Remedy(const char* sentence) : Remedy(std::string(sentence)) {}  // NOLINT
   Remedy(Kind kind, std::vector<std::string> names = {}, std::vector<int64_t> numbers = {},
          std::vector<Remedy> parts = {})
       : kind(kind), names(std::move(names)), numbers(std::move(numbers)), parts(std::move(parts)) {}
 
   bool empty() const { return kind == Kind::None; }
+  // A document is what helps.
+  bool isToRead() const { return kind == Kind::ReadOfPlugins || kind == Kind::ReadOfConverters; }
 
   Kind kind = Kind::None;
   std::vector<std::string> names;
@@ -83,6 +85,8 @@ class RemedyWordsScope {
   RemedyWords before_;
 };
 
+// "aten::add_ writes it", of CannotBindWritten.
+std::string writerText(const Remedy& remedy);
 // At most three of the names, then `rest`.
 std::string someOf(const std::vector<std::string>& names, std::string_view rest, std::string_view separator = ", ");
 

@@ -8,7 +8,7 @@ namespace tscompile {
 
 // Nodes that one loop may become.
 inline constexpr int64_t kMostUnrolledNodes = 256;
-// Nodes that all turns of the loops of an engine may be together.
-inline constexpr int64_t kMostTurnedNodes = 4096;
+// Nodes that all iterations of the loops of an engine may be together.
+inline constexpr int64_t kMostIteratedNodes = 4096;
 
 }  // namespace tscompile

@@ -207,7 +207,7 @@ std::vector<Symbol> outerKinds() {
 
 std::vector<NamedRewrite> arithmeticRewrites() {
   Query::Tags always{"default", "fast_compile", "fast_run"}, fast{"fast_math", "fast_run"};
-  std::vector<Symbol> additions{aten::add, aten::sub}, products{aten::mul, aten::div, aten::pow};
+  const Kinds additions{aten::add, aten::sub}, products{aten::mul, aten::div, aten::pow};
   return {
       {"specialize", siteRewrite("add_specialize", additions, addZero<true>),
        "a zero that changes nothing is not added", always},

@@ -33,17 +33,17 @@ class Canonizer {
     bool inverse;
   };
 
+  static bool isDifference(Symbol k) { return k == aten::sub || k == aten::rsub; }
+
   // A node that is a sum (difference, negation) or product (quotient, reciprocal) of the root's dtype.
   bool isPart(const Node* n) {
     if (site_.facts.dtype(n->output()) != dtype_ || !site_.isTensor(n->output()) || !site_.isTensor(n->input(0)))
       return false;
     Symbol k = n->kind();
-    if (isProduct_)
-      return (k == aten::mul && n->inputCount() == 2) ||
-             (isFloat_ && ((k == aten::div && n->inputCount() == 2) || k == aten::reciprocal || k == aten::neg));
+    if (isProduct_ && n->inputCount() == 1) return isFloat_ && (k == aten::reciprocal || k == aten::neg);
+    if (isProduct_) return n->inputCount() == 2 && (k == aten::mul || (isFloat_ && k == aten::div));
     if (k == aten::neg) return true;
-    return (k == aten::add || k == aten::sub || k == aten::rsub) && n->inputCount() == 3 &&
-           site_.facts.number(n->input(2)) == 1.0;
+    return (k == aten::add || isDifference(k)) && n->inputCount() == 3 && site_.facts.number(n->input(2)) == 1.0;
   }
 
   // Whether the root is an operand of a node that would take it in.
@@ -57,7 +57,8 @@ class Canonizer {
   std::string flatten(Node* n, bool inverse) {
     ++nodes_;
     Symbol k = n->kind();
-    bool first = inverse ^ (k == aten::rsub || k == aten::reciprocal || (k == aten::neg && !isProduct_));
+    const bool isNegative = k == aten::neg && !isProduct_;
+    bool first = inverse ^ (isNegative || k == aten::rsub || k == aten::reciprocal);
     bool second = inverse ^ (k == aten::sub || k == aten::div);
     if (k == aten::neg && isProduct_) constant_ = -constant_;
     std::string out = fmt::format("{}({}", k.name(), operand(n->input(0), first));
@@ -217,7 +218,7 @@ Replacement canonize(Site& site) {
 }  // namespace
 
 std::vector<NamedRewrite> canonizerRewrites() {
-  std::vector<Symbol> sums{aten::add, aten::sub, aten::rsub, aten::neg},
+  const Kinds sums{aten::add, aten::sub, aten::rsub, aten::neg},
       products{aten::mul, aten::div, aten::reciprocal, aten::neg};
   Query::Tags exact{"default", "fast_compile", "fast_run"}, loose{"fast_run", "reassoc"};
   return {

@@ -174,14 +174,11 @@ Replacement paddingOf(Site& site) {
 
 }  // namespace
 
-NodeRewrite foldBatchNorms() {
-  return siteRewrite("fold_batch_norms", std::vector<Symbol>{aten::batch_norm}, foldBatchNorm);
-}
-NodeRewrite foldFactors() { return siteRewrite("fold_factors", std::vector<Symbol>{aten::mul, aten::div}, foldFactor); }
-NodeRewrite foldTerms() { return siteRewrite("fold_terms", std::vector<Symbol>{aten::add, aten::sub}, foldTerm); }
+NodeRewrite foldBatchNorms() { return siteRewrite("fold_batch_norms", Kinds{aten::batch_norm}, foldBatchNorm); }
+NodeRewrite foldFactors() { return siteRewrite("fold_factors", Kinds{aten::mul, aten::div}, foldFactor); }
+NodeRewrite foldTerms() { return siteRewrite("fold_terms", Kinds{aten::add, aten::sub}, foldTerm); }
 NodeRewrite foldPadding() {
-  return siteRewrite("fold_padding", std::vector<Symbol>{aten::conv1d, aten::conv2d, aten::conv3d, aten::_convolution},
-                     paddingOf);
+  return siteRewrite("fold_padding", Kinds{aten::conv1d, aten::conv2d, aten::conv3d, aten::_convolution}, paddingOf);
 }
 
 }  // namespace tscompile

@@ -99,7 +99,7 @@ Replacement ofZeros(Site& site) {
 
 std::vector<NamedRewrite> gemmRewrites() {
   Query::Tags loose{"fast_run", "reassoc"};
-  std::vector<Symbol> products{aten::matmul, aten::mm, aten::bmm, aten::mv};
+  const Kinds products{aten::matmul, aten::mm, aten::bmm, aten::mv};
   return {
       {"linalg",
        siteRewrite("0_dot_x", products, ofZeros<false>),

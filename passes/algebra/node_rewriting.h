@@ -73,9 +73,12 @@ class Site {
   bool isQuiet(const Node* n) { return facts.isPure(n) && facts.isUndisturbed(n); }
 };
 
+// What a rewrite is for.
+using Kinds = std::vector<Symbol>;
+
 // Calls `apply` for pure nodes of these kinds whose memory nobody writes.
 NodeRewrite siteRewrite(std::string name, std::initializer_list<const char*> kinds, Replacement (*apply)(Site&));
-NodeRewrite siteRewrite(std::string name, std::vector<Symbol> kinds, Replacement (*apply)(Site&));
+NodeRewrite siteRewrite(std::string name, Kinds kinds, Replacement (*apply)(Site&));
 
 // The same as siteRewrite for all elementwise nodes.
 NodeRewrite elementwiseRewrite(std::string name, Replacement (*apply)(Site&));

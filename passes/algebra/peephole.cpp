@@ -1,5 +1,6 @@
 // Small rewrites of one node each that leave every bit as it was: operators that do nothing, questions whose answer the
 // types give, containers that are taken apart again, sums of known integers.
+#include "ir/operators/view_twins.h"
 #include "ir/values/aten.h"
 #include "passes/rewrite/database.h"
 #include "passes/rewrite/edits.h"
@@ -368,12 +369,9 @@ class Peephole {
   }
   // What was made of a tensor by putting a part into it takes its place.
   Values copyOfScatter(Node* n) {
-    static const Symbol kScatter[] = {Symbol::of("aten::select_scatter"), Symbol::of("aten::slice_scatter"),
-                                      Symbol::of("aten::diagonal_scatter")};
     if (n->inputCount() != 3) return {};
     const Node* made = n->input(1)->node();
-    if (!made || std::find(std::begin(kScatter), std::end(kScatter), made->kind()) == std::end(kScatter)) return {};
-    if (made->input(0) != n->input(0)) return {};
+    if (!made || !isScatter(made->kind(), context_.registry) || made->input(0) != n->input(0)) return {};
     return {n->input(1)};
   }
   Values tupleItem(Node* n) {

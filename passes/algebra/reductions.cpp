@@ -23,8 +23,8 @@ struct Reduction {
 std::optional<Reduction> reductionOf(Site& site, Node* n) {
   Reduction r;
   if (!n || !site.isTensor(n->input(0))) return std::nullopt;
-  bool sums = n->kind() == aten::sum || n->kind() == aten::mean,
-       extremum = n->kind() == aten::amax || n->kind() == aten::amin;
+  const bool sums = n->kind() == aten::sum || n->kind() == aten::mean;
+  const bool extremum = n->kind() == aten::amax || n->kind() == aten::amin;
   if (!sums && !extremum) return std::nullopt;
   r.node = n;
   r.x = n->input(0);
@@ -209,7 +209,7 @@ Replacement ofQuotient(Site& site) {
 
 std::vector<NamedRewrite> reductionRewrites() {
   Query::Tags always{"default", "fast_compile", "fast_run"}, loose{"fast_run", "reassoc"};
-  std::vector<Symbol> all{aten::sum, aten::mean, aten::amax, aten::amin};
+  const Kinds all{aten::sum, aten::mean, aten::amax, aten::amin};
   const char* phase = "canonicalize";
   return {
       {phase,

@@ -143,10 +143,10 @@ class Folder {
   // ---- nodes ----
 
   // Whether a node tells one object from another: a constant from an object that is made anew.
-  static bool isIdentityTest(const Node* n) {
-    return GraphFacts::asksForIdentity(n->kind()) &&
-           std::all_of(n->inputs().begin(), n->inputs().end(),
-                       [](const Use& u) { return !u.value->type()->is(TypeKind::None); });
+  bool isIdentityTest(const Node* n) {
+    return context_.facts.asksForIdentity(n) && std::all_of(n->inputs().begin(), n->inputs().end(), [](const Use& u) {
+             return !u.value->type()->is(TypeKind::None);
+           });
   }
 
   // Whether an identity test may ask whether a value of this type is the same as another. Lists of numbers are no

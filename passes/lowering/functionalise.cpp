@@ -318,10 +318,9 @@ class Round {
     return isPart && n->kind() != sym::Constant && !n->hasBlocks() && facts_.isFresh(n);
   }
   // A new tensor in the place of a part lies in memory without gaps.
-  static bool showsStrides(const Variable& x) {
-    return std::any_of(x.users.begin(), x.users.end(), [](const Node* n) {
-      return n->isReturn() || n->hasBlocks() || GraphFacts::asksForStrides(n->kind());
-    });
+  bool showsStrides(const Variable& x) {
+    return std::any_of(x.users.begin(), x.users.end(),
+                       [this](const Node* n) { return n->isReturn() || n->hasBlocks() || facts_.asksForStrides(n); });
   }
 
   bool tensor(Value* root) {
@@ -531,7 +530,7 @@ class Round {
     Value* list = b.list(std::span<Value* const>(&item, 1), type->element());
     Value* head = b.call(aten::add, {part(0, at), list}, type);
     Value* whole = b.call(aten::add, {head, part(at + 1, length_)}, type);
-    garbage_.push_back(n);  // who uses its output comes behind it and takes the latest list
+    garbage_.push_back(n);  // who uses its output comes after it and takes the latest list
     return whole;
   }
 

@@ -1,4 +1,4 @@
-// Equal computations become one (hash-consing), and equal constants one at the top of the graph.
+// Equal computations become one (value numbering by hash-consing), and equal constants one at the top of the graph.
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/edits.h"
 

@@ -7,6 +7,7 @@
 #include "ir/values/aten.h"
 #include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
+#include "passes/rewrite/edits.h"
 
 #include <map>
 #include <set>
@@ -63,14 +64,18 @@ class NestedRows {
     if (rows_.emplace(v, rows).second) open_.push_back(v);
   }
 
+  // Its answer is that of the rows.
+  bool asksForOptions(const Node* n) {
+    const Operator* op = context_.facts.resolve(n);
+    return op && op->has(Trait::ReadsOptions);
+  }
+
   void follow(Node* n, size_t index, Value* rows) {
-    static const KindSet kQuestions{Symbol::of("prim::dtype"), Symbol::of("prim::device"), Symbol::of("prim::layout"),
-                                    Symbol::of("prim::requires_grad"), aten::dim};
     if (n->isReturn() && n->block()->owner() && n->block()->owner()->kind() == sym::If)
       return carry(n->block(), index, rows);
-    if (kQuestions.contains(n->kind())) return;
     if (n->kind() == sym::unchecked_cast) return add(n->output(), rows);
     if (n->kind() == kIsNested) return replaceValue(n->output(), isThere(n, rows));
+    if (n->kind() == aten::dim || asksForOptions(n)) return;
     if (n->kind() == aten::_transformer_encoder_layer_fwd && index == 0 && n->inputCount() == kKindOfMask + 1)
       return maskPadding(n, rows);
     if (n->kind() == aten::to_padded_tensor && index == 0 && n->inputCount() == 3) return pad(n, rows);

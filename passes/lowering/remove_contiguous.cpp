@@ -10,13 +10,13 @@ namespace tscompile {
 namespace {
 
 // Operators that tell a tensor from another one with the same elements.
-bool tellsApart(Symbol kind) { return GraphFacts::asksForStrides(kind) || GraphFacts::asksForIdentity(kind); }
+bool tellsApart(const Node* n, GraphFacts& facts) { return facts.asksForStrides(n) || facts.asksForIdentity(n); }
 
 // Results that lie in memory the same way however the arguments do.
 bool setsStrides(const Node* n, GraphFacts& facts) {
-  static const Symbol kProducts[] = {aten::linear, aten::matmul, aten::mm, aten::bmm, aten::addmm};
   if (n->kind() == aten::contiguous && n->inputCount() == 2) return facts.integer(n->input(1)) == 0;
-  return std::find(std::begin(kProducts), std::end(kProducts), n->kind()) != std::end(kProducts);
+  const Operator* op = facts.resolve(n);
+  return op && op->has(Trait::SetsStrides);
 }
 
 bool isKnown(const Node* n, GraphFacts& facts) {
@@ -78,7 +78,7 @@ class Origins {
 Origins stridesThatMatter(Graph& graph, GraphFacts& facts) {
   Origins origins(graph, facts, setsStrides);
   forEachNode(graph, [&](Node* n) {
-    if (tellsApart(n->kind()) || !isKnown(n, facts)) origins.addInputs(n);
+    if (tellsApart(n, facts) || !isKnown(n, facts)) origins.addInputs(n);
   });
   return origins;
 }

@@ -7,6 +7,7 @@
 //                                             %c = aten::copy_(%b, %s)
 //
 // Only where no other view of %b is there before the last of its writes: nobody else would see these.
+#include "ir/operators/view_twins.h"
 #include "passes/rewrite/rewrite.h"
 
 #include <algorithm>
@@ -17,24 +18,10 @@
 namespace tscompile {
 namespace {
 
-// A view, and the operators that copy such a part and put it back.
-struct Part {
-  Symbol view, copy, scatter;
-};
-
-const Part* partOf(Symbol kind) {
-  static const Part kParts[] = {
-      {Symbol::of("aten::select"), Symbol::of("aten::select_copy"), Symbol::of("aten::select_scatter")},
-      {Symbol::of("aten::slice"), Symbol::of("aten::slice_copy"), Symbol::of("aten::slice_scatter")},
-      {Symbol::of("aten::diagonal"), Symbol::of("aten::diagonal_copy"), Symbol::of("aten::diagonal_scatter")},
-  };
-  auto at = std::find_if(std::begin(kParts), std::end(kParts), [&](const Part& p) { return p.view == kind; });
-  return at == std::end(kParts) ? nullptr : at;
-}
-
 class WriteScatterer {
  public:
-  WriteScatterer(Graph& graph, RewriteContext& context) : graph_(graph), context_(context), facts_(context.facts) {}
+  WriteScatterer(Graph& graph, RewriteContext& context)
+      : graph_(graph), context_(context), facts_(context.facts), registry_(context.registry) {}
 
   bool run() {
     std::vector<Value*> bases;
@@ -65,7 +52,12 @@ class WriteScatterer {
       if (schema.arguments[i].isWritten()) return false;
     return n->input(0)->type()->isTensor() && n->output()->type()->isTensor() && !op->has(Trait::ChangesGeometry);
   }
-  bool isPart(const Value* v) { return v->node() && partOf(v->node()->kind()) && v->type()->isTensor(); }
+  // A view of a part, with operators that copy it and put it back.
+  bool isPart(const Node* n) {
+    return facts_.movesElements(n) && !facts_.asksForStrides(n) && copyOf(n->kind(), registry_) &&
+           scatterOf(n->kind(), registry_);
+  }
+  bool isPart(const Value* v) { return v->node() && v->type()->isTensor() && isPart(v->node()); }
 
   bool refersTo(const Value* v, const LocationSet& memory) {
     return AliasAnalysis::canRefer(v->type()) &&
@@ -94,7 +86,7 @@ class WriteScatterer {
       }
       if (!only || only->user->isReturn() || only->user->hasBlocks()) return nullptr;
       Node* user = only->user;
-      if (!partOf(user->kind())) return writesFirst(user) && !user->output()->hasUses() ? user : nullptr;
+      if (!isPart(user)) return writesFirst(user) && !user->output()->hasUses() ? user : nullptr;
       view = user;
     }
   }
@@ -113,7 +105,7 @@ class WriteScatterer {
         Node* n = u.user;
         if (u.index() == 0 && !n->isReturn() && !n->hasBlocks() && writesFirst(n)) {
           if (writes.insert(n).second) names.push_back(n->output());
-        } else if (Node* writer = u.index() == 0 && partOf(n->kind()) ? writerBehind(n) : nullptr) {
+        } else if (Node* writer = u.index() == 0 && isPart(n) ? writerBehind(n) : nullptr) {
           if (writes.insert(writer).second) scattered.push_back(writer);
         } else if (n->isReturn() || n->hasBlocks() ||
                    std::any_of(n->outputs().begin(), n->outputs().end(),
@@ -148,7 +140,7 @@ class WriteScatterer {
     for (size_t i = views.size(); i-- > 0;) {
       std::vector<Value*> arguments{wholes.back()};
       for (size_t k = 1; k < views[i]->inputCount(); ++k) arguments.push_back(views[i]->input(k));
-      wholes.push_back(make(before, partOf(views[i]->kind())->copy, arguments, views[i]->output()->type()));
+      wholes.push_back(make(before, *copyOf(views[i]->kind(), registry_), arguments, views[i]->output()->type()));
     }
     writer->replaceInput(0, wholes.back());
     wholes.pop_back();
@@ -159,7 +151,7 @@ class WriteScatterer {
     for (Node* view : views) {
       std::vector<Value*> arguments{wholes.back(), part};
       for (size_t k = 1; k < view->inputCount(); ++k) arguments.push_back(view->input(k));
-      part = make(after, partOf(view->kind())->scatter, arguments, wholes.back()->type());
+      part = make(after, *scatterOf(view->kind(), registry_), arguments, wholes.back()->type());
       wholes.pop_back();
     }
     Value* base = views.back()->input(0);
@@ -173,6 +165,7 @@ class WriteScatterer {
   Graph& graph_;
   RewriteContext& context_;
   GraphFacts& facts_;
+  const OpRegistry& registry_;
   std::vector<Node*> writers_;  // and other nodes with effects
 };
 

@@ -210,38 +210,29 @@ void GraphFacts::addEscaping(const Value* value) {
   escaping_->insert(memory.list().begin(), memory.list().end());
 }
 
-bool GraphFacts::asksForStrides(Symbol kind) {
-  static const Symbol kAsking[] = {Symbol::of("aten::view"),
-                                   Symbol::of("aten::view_as"),
-                                   Symbol::of("aten::_unsafe_view"),
-                                   Symbol::of("aten::as_strided"),
-                                   Symbol::of("aten::stride"),
-                                   Symbol::of("aten::storage_offset"),
-                                   Symbol::of("aten::is_contiguous"),
-                                   Symbol::of("aten::unflatten"),
-                                   Symbol::of("aten::view_as_real"),
-                                   Symbol::of("aten::view_as_complex"),
-                                   Symbol::of("aten::_reshape_alias"),
-                                   Symbol::of("aten::is_set_to"),
-                                   Symbol::of("aten::is_non_overlapping_and_dense"),
-                                   Symbol::of("aten::is_strides_like_format"),
-                                   Symbol::of("aten::as_strided_copy"),
-                                   Symbol::of("aten::view_copy"),
-                                   Symbol::of("aten::data_ptr"),
-                                   Symbol::of("aten::_unsafe_reshape"),
-                                   Symbol::of("aten::set_")};
-  return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
+bool GraphFacts::asksForStrides(const Node* node) {
+  const Operator* op = resolve(node);
+  return op && (op->has(Trait::MindsStrides) || op->has(Trait::ReadsStrides));
 }
 
-bool GraphFacts::asksForIdentity(Symbol kind) {
-  static const Symbol kAsking[] = {Symbol::of("aten::__is__"), Symbol::of("aten::__isnot__"), Symbol::of("aten::id"),
-                                   Symbol::of("aten::hash")};
-  return std::find(std::begin(kAsking), std::end(kAsking), kind) != std::end(kAsking);
+bool GraphFacts::movesElements(const Node* node) {
+  const Operator* op = resolve(node);
+  return op && op->has(Trait::MovesElements);
+}
+
+bool GraphFacts::keepsElements(const Node* node) {
+  const Operator* op = resolve(node);
+  return op && op->has(Trait::KeepsElements);
+}
+
+bool GraphFacts::asksForIdentity(const Node* node) {
+  const Operator* op = resolve(node);
+  return op && op->has(Trait::ComparesObjects);
 }
 
 bool GraphFacts::looksAtMemory(const Node* node) {
-  if (asksForStrides(node->kind())) return true;
-  if (asksForIdentity(node->kind()))
+  if (asksForStrides(node)) return true;
+  if (asksForIdentity(node))
     return std::all_of(node->inputs().begin(), node->inputs().end(),
                        [](const Use& u) { return u.value->type()->isTensor(); });
   return !isStructural(node->kind()) && !resolve(node);

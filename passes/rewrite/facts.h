@@ -56,9 +56,13 @@ class GraphFacts {
   // and not for others, aten::__is__ asks for the object, and of what is not known anything may be true.
   bool graphLooksAtMemory();
   // Operators whose results, or whose success, depend on strides. Reshaping does not: it copies where it must.
-  static bool asksForStrides(Symbol kind);
+  bool asksForStrides(const Node* node);
+  // Operators that give elements of their first input in other order, some of them, or some several times.
+  bool movesElements(const Node* node);
+  // Those that give each of them in its place, if in another dtype.
+  bool keepsElements(const Node* node);
   // Operators that tell one object from another with the same content.
-  static bool asksForIdentity(Symbol kind);
+  bool asksForIdentity(const Node* node);
   // Whether a tensor that nobody writes may be laid out otherwise or share memory: no node looks, and the caller does
   // not get it.
   bool isUnseen(const Value* value) { return !graphLooksAtMemory() && !escapes(value); }

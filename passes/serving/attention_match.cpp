@@ -74,13 +74,11 @@ bool AttentionMatcher::keepsMatrices(const Node* n) {
 
 // Whether it hands on its first input: as another type that is the same, or through dropout outside of training.
 bool AttentionMatcher::handsOn(const Node* n) {
-  static const KindSet kSame{aten::contiguous, aten::detach, aten::alias, aten::clone};
-  static const KindSet kCasts{aten::to, aten::type_as, Symbol::of("aten::float")};
   if (n->kind() == aten::dropout) return context_.facts.boolean(n->input(2)) == false;
-  if (kSame.contains(n->kind())) return true;
   if (n->kind() == aten::view || n->kind() == aten::reshape) return keepsMatrices(n);
-  DType from = kCasts.contains(n->kind()) ? small_[0].dtype(n->input(0)) : DType::Undefined;
-  return from != DType::Undefined && from == small_[0].dtype(n->output());
+  if (!context_.facts.keepsElements(n)) return false;
+  const DType from = small_[0].dtype(n->input(0));
+  return context_.facts.movesElements(n) || (from != DType::Undefined && from == small_[0].dtype(n->output()));
 }
 
 // The number that a value has at any size.

@@ -13,7 +13,7 @@
 namespace tscompile {
 namespace {
 
-// What is joined behind a cache, and along which dimension.
+// What is joined after a cache, and along which dimension.
 struct Join {
   Node* cat;
   Value* fresh;

@@ -8,41 +8,6 @@
 namespace tscompile {
 namespace {
 
-// Operators that give the elements of their first input in other order, some of them, or some several times.
-bool moves(Symbol kind) {
-  static const KindSet kMoves{aten::view,
-                              aten::reshape,
-                              aten::_unsafe_view,
-                              aten::transpose,
-                              aten::permute,
-                              aten::t,
-                              aten::slice,
-                              aten::select,
-                              aten::unsqueeze,
-                              aten::squeeze,
-                              aten::expand,
-                              aten::expand_as,
-                              aten::contiguous,
-                              aten::clone,
-                              aten::flatten,
-                              aten::unflatten,
-                              aten::narrow,
-                              aten::repeat,
-                              aten::repeat_interleave,
-                              aten::movedim,
-                              aten::swapaxes,
-                              aten::swapdims,
-                              aten::detach,
-                              aten::alias,
-                              aten::index_select,
-                              aten::view_as,
-                              aten::reshape_as};
-  return kMoves.contains(kind);
-}
-bool splits(Symbol kind) {
-  static const KindSet kSplits{aten::split, aten::split_with_sizes, aten::chunk, aten::unbind, aten::tensor_split};
-  return kSplits.contains(kind);
-}
 // Where element (b, h, s, d) of heads comes from if they lie in this form.
 bool agrees(const HeadSource& source, const SmallInstance::Elements& places, bool swapped, int64_t batch,
             int64_t tokens) {
@@ -115,7 +80,7 @@ std::vector<Value*> HeadSources::pathBehind(Value* value) {
   std::vector<Value*> path{value};
   while (Node* n = quietNode(path.back(), context_)) {
     if (n->kind() == sym::ListUnpack || n->kind() == aten::getitem_) n = quietNode(n->input(0), context_);
-    if (!n || (!moves(n->kind()) && !splits(n->kind())) || !n->input(0)->type()->isTensor()) break;
+    if (!n || !context_.facts.movesElements(n) || !n->input(0)->type()->isTensor()) break;
     path.push_back(n->input(0));
   }
   return path;
@@ -183,7 +148,8 @@ Value* HeadSources::inRows(Value* heads, int64_t count, int64_t size) {
       if (next || u.index() != 0) return nullptr;
       next = u.user;
     }
-    if (!next || !moves(next->kind()) || next->outputCount() != 1 || !quietNode(next->output(), context_))
+    if (!next || !context_.facts.movesElements(next) || next->outputCount() != 1 ||
+        !quietNode(next->output(), context_))
       return nullptr;
     v = next->output();
     if (isRows(v, *instances_[0]) && isRows(v, *instances_[1])) return v;

@@ -10,39 +10,17 @@ namespace {
 
 using Elements = SmallInstance::Elements;
 
+bool isSum(Symbol kind) { return kind == aten::add || kind == aten::sub; }
+bool isMultiple(Symbol kind) { return kind == aten::mul || kind == aten::neg; }
+bool isJoin(Symbol kind) { return kind == aten::cat || kind == aten::stack; }
+bool isPair(Symbol kind) { return kind == aten::view_as_complex || kind == aten::view_as_real; }
+bool isList(Symbol kind) { return kind == sym::ListConstruct || kind == sym::ListUnpack; }
+
 // What the rotation itself is made of.
-bool isPart(Symbol kind) {
-  static const KindSet kParts{sym::ListConstruct,
-                              sym::ListUnpack,
-                              aten::mul,
-                              aten::add,
-                              aten::sub,
-                              aten::neg,
-                              aten::cat,
-                              aten::stack,
-                              aten::view,
-                              aten::reshape,
-                              aten::transpose,
-                              aten::permute,
-                              aten::slice,
-                              aten::select,
-                              aten::unsqueeze,
-                              aten::squeeze,
-                              aten::contiguous,
-                              aten::clone,
-                              aten::flatten,
-                              aten::unflatten,
-                              aten::narrow,
-                              aten::split,
-                              aten::split_with_sizes,
-                              aten::chunk,
-                              aten::unbind,
-                              aten::getitem_,
-                              aten::view_as_complex,
-                              aten::view_as_real,
-                              aten::to,
-                              aten::expand};
-  return kParts.contains(kind);
+bool isPart(const Node* n, GraphFacts& facts) {
+  const Symbol kind = n->kind();
+  return isSum(kind) || isMultiple(kind) || isJoin(kind) || isPair(kind) || isList(kind) || kind == aten::getitem_ ||
+         facts.movesElements(n) || facts.keepsElements(n);
 }
 
 // The one value besides the positions that heads are made of; null if there are several.
@@ -56,7 +34,7 @@ Value* rowsBehind(Value* heads, const Value* positions, RewriteContext& context)
     if (!seen.insert(v).second || v == positions || GraphFacts::constant(v)) continue;
     if (v->type()->is(TypeKind::Int) || v->type()->isListOf(TypeKind::Int)) continue;
     if (nodesBehind(v, {positions}, context)) continue;
-    if (v->node() && isPart(v->node()->kind())) {
+    if (v->node() && isPart(v->node(), context.facts)) {
       for (const Use& u : v->node()->inputs()) stack.push_back(u.value);
       continue;
     }

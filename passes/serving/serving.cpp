@@ -80,13 +80,10 @@ class Preparation {
   // What only chooses tokens or names dimensions: the input whose last tokens, or all tokens, `v` has in its rows; else
   // null.
   Value* withAllTokens(Value* v, const SmallInstance& small) {
-    static const KindSet kChoose{aten::select,       aten::slice,   Symbol::of("aten::index"), aten::narrow,
-                                 aten::index_select, aten::squeeze, aten::unsqueeze,           aten::view,
-                                 aten::reshape,      aten::flatten};
     Value* from = v;
     for (int steps = 0; steps < 4; ++steps) {
       Node* n = from->node();
-      if (!n || !kChoose.contains(n->kind()) || n->outputCount() != 1) return nullptr;
+      if (!n || !context_.facts.movesElements(n) || n->outputCount() != 1) return nullptr;
       from = n->input(0);
       std::optional<Dims> sizes = small.sizes(from);
       if (!sizes || sizes->size() != 3 || (*sizes)[0] != small.batch || (*sizes)[1] != small.tokens) continue;
@@ -104,6 +101,13 @@ class Preparation {
     return nullptr;
   }
 
+  // What gives each token something of itself alone, whatever its place.
+  bool isDoneToEach(const Node* n) {
+    if (n->kind() == aten::softmax || n->kind() == Symbol::of("aten::log_softmax")) return true;
+    const Operator* op = context_.facts.resolve(n);
+    return op && (op->has(Trait::Elementwise) || op->has(Trait::KeepsElements));
+  }
+
   // Numbers, and what every token sees the same of.
   bool isPerToken(const Value* v, const SmallInstance& small) {
     if (!v->type()->isTensor()) return true;
@@ -114,21 +118,6 @@ class Preparation {
   // The layer that makes logits of hidden values; after it only what is done to each token by itself. Where logits are
   // those of the last tokens alone they become those of all.
   bool findLastLayer() {
-    static const KindSet kEach{aten::to,
-                               aten::contiguous,
-                               aten::mul,
-                               aten::div,
-                               aten::tanh,
-                               aten::alias,
-                               aten::add,
-                               aten::sub,
-                               aten::neg,
-                               Symbol::of("aten::sigmoid"),
-                               Symbol::of("aten::clamp"),
-                               aten::clone,
-                               aten::detach,
-                               aten::softmax,
-                               Symbol::of("aten::log_softmax")};
     if (graph_.outputs().size() != 1)
       return fail(graph_.range,
                   fmt::format("expected logits as the one output, found {} outputs", graph_.outputs().size()));
@@ -139,7 +128,7 @@ class Preparation {
     };
     Value* v = unchosen(graph_.returnNode(), 0, graph_.output(0));
     while (Node* n = v->node()) {
-      if (n->inputCount() == 0 || !kEach.contains(n->kind())) break;
+      if (n->inputCount() == 0 || !isDoneToEach(n)) break;
       size_t main = 0;
       while (main < n->inputCount() && isPerToken(n->input(main), small)) ++main;
       for (size_t i = main + 1; i < n->inputCount(); ++i)

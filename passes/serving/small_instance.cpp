@@ -34,23 +34,16 @@ ShapeOptions sizesFor(const Graph& graph, int64_t batch, int64_t tokens) {
 }
 
 // The input whose sizes and dtype count, and whose elements do not.
-std::optional<size_t> slotOfForm(const Node* n) {
-  static const KindSet kFirst{aten::ones_like,
-                              aten::zeros_like,
-                              Symbol::of("aten::full_like"),
-                              Symbol::of("aten::empty_like"),
-                              Symbol::of("aten::new_ones"),
-                              Symbol::of("aten::new_zeros"),
-                              Symbol::of("aten::new_full"),
-                              Symbol::of("aten::new_empty")};
-  static const KindSet kSecond{aten::expand_as, aten::view_as, aten::reshape_as, aten::type_as};
-  if (kFirst.contains(n->kind())) return 0;
-  if (kSecond.contains(n->kind())) return 1;
+std::optional<size_t> slotOfForm(const Node* n, GraphFacts& facts) {
+  const Operator* op = facts.resolve(n);
+  if (op && op->has(Trait::LendsFirstForm)) return 0;
+  if (op && op->has(Trait::LendsSecondForm)) return 1;
   return std::nullopt;
 }
 
-bool isSizeQuestion(const Node* n) {
-  return n->kind() == aten::size || n->kind() == aten::dim || n->kind() == aten::len;
+bool isSizeQuestion(const Node* n, GraphFacts& facts) {
+  const Operator* op = facts.resolve(n);
+  return n->kind() == aten::len || (op && op->has(Trait::ReadsSizes));
 }
 
 // As double, so that masks, numbers and places are read the same way.
@@ -97,7 +90,7 @@ std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vec
     Node* n = v->node();
     if (!n) return void(possible = false);
     if (!seen.insert(n).second) return;
-    if (isSizeQuestion(n)) return order.push_back(n);
+    if (isSizeQuestion(n, context.facts)) return order.push_back(n);
     bool isQuiet = n->kind() == sym::Constant || (context.facts.isPure(n) && context.facts.isUndisturbed(n));
     if (!isQuiet || n->hasBlocks() || seen.size() > kMostNodes) return void(possible = false);
     stack.emplace_back(n, 0);
@@ -107,7 +100,7 @@ std::optional<std::vector<Node*>> nodesBehind(const Value* value, const std::vec
     auto& [n, next] = stack.back();
     if (next < n->inputCount()) {
       size_t slot = next++;
-      if (slotOfForm(n) != slot) visit(n->input(slot));
+      if (slotOfForm(n, context.facts) != slot) visit(n->input(slot));
       continue;
     }
     order.push_back(n);
@@ -182,13 +175,13 @@ std::optional<SmallInstance::Elements> SmallInstance::compute(const Value* value
       copies[n->output()] = builder.constant(*number, n->output()->type());
       continue;
     }
-    if (isSizeQuestion(n)) return std::nullopt;
+    if (isSizeQuestion(n, context_.facts)) return std::nullopt;
     for (const Value* output : n->outputs())
       if (std::optional<Dims> s = sizes(output); s && checkedNumel(*s).value_or(kMostElements + 1) > kMostElements)
         return std::nullopt;
     for (const Use& u : n->inputs()) {
       if (copies.count(u.value)) continue;
-      std::optional<Dims> form = u.index() == slotOfForm(n) ? sizes(u.value) : std::nullopt;
+      std::optional<Dims> form = u.index() == slotOfForm(n, context_.facts) ? sizes(u.value) : std::nullopt;
       if (!form || dtype(u.value) == DType::Undefined) return std::nullopt;
       copies[u.value] = part.addInput(types().tensor);
       arguments.emplace_back(Tensor::zeros(dtype(u.value), *form));

@@ -138,25 +138,34 @@ bool joinCopies(Node* n, RewriteContext& c) {
 }  // namespace
 
 void writePlainly(Graph& graph, RewriteContext& context) {
-  static const Symbol kBaddbmm = Symbol::of("aten::baddbmm"), kEinsum = Symbol::of("aten::einsum");
-  static const KindSet kTaken{kBaddbmm, kEinsum, aten::div, aten::_native_multi_head_attention,
-                              aten::_transformer_encoder_layer_fwd};
-  static const KindSet kEmpty{Symbol::of("aten::empty"), Symbol::of("aten::new_empty"), Symbol::of("aten::empty_like")};
+  using Plain = Value* (*)(Node*, RewriteContext&);
+  static const std::pair<Symbol, Plain> kPlain[] = {{Symbol::of("aten::baddbmm"), plainBaddbmm},
+                                                    {Symbol::of("aten::einsum"), plainEinsum},
+                                                    {aten::div, plainSoftmax},
+                                                    {aten::_native_multi_head_attention, unpackNativeLayer},
+                                                    {aten::_transformer_encoder_layer_fwd, unpackNativeLayer}};
+  auto plainOf = [](Symbol kind) -> Plain {
+    for (const auto& [taken, plain] : kPlain)
+      if (taken == kind) return plain;
+    return nullptr;
+  };
+  auto isAnything = [&](const Node* n) {
+    const Operator* op = context.facts.resolve(n);
+    return op && op->has(Trait::Uninitialized);
+  };
   std::vector<Node*> nodes;
   for (Node* n : graph.block()->nodes())
-    if (kTaken.contains(n->kind()) || kEmpty.contains(n->kind())) nodes.push_back(n);
+    if (plainOf(n->kind()) || isAnything(n)) nodes.push_back(n);
   bool changed = false;
   for (Node* n : nodes) {
-    if (kEmpty.contains(n->kind())) {
+    Plain plain = plainOf(n->kind());
+    if (!plain) {
       changed |= joinCopies(n, context);
       continue;
     }
-    Value* plain = n->kind() == kBaddbmm    ? plainBaddbmm(n, context)
-                   : n->kind() == kEinsum   ? plainEinsum(n, context)
-                   : n->kind() == aten::div ? plainSoftmax(n, context)
-                                            : unpackNativeLayer(n, context);
-    if (!plain) continue;
-    n->output(0)->replaceAllUsesWith(plain);
+    Value* value = plain(n, context);
+    if (!value) continue;
+    n->output(0)->replaceAllUsesWith(value);
     n->destroy();
     changed = true;
   }

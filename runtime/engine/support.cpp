@@ -30,42 +30,37 @@ Verdict ofStructure(const Node& node) {
   if (StructureRunner::runs(node.kind())) return {};
   if (node.kind() == sym::GetAttr && node.outputCount() == 1) {
     TypePtr t = node.output()->type();
-    std::string_view remedy = "a module dump has the value: attributes that nothing sets become constants";
+    Remedy remedy = Remedy::Kind::GiveDump;
     if (const Node* setter = setterOf(node))
       return {Reason::SideEffect, "reads an attribute that the graph sets",
-              fmt::format("without prim::SetAttr of '{}' it becomes a constant, given the weights or a module dump",
-                          setter->attributeValue(sym::name)->toString())};
+              Remedy(Remedy::Kind::SetNothing, {std::string(setter->attributeValue(sym::name)->toString())})};
     if (node.input(0)->node() && node.input(0)->node()->kind() == sym::CreateObject)
-      return {Reason::SideEffect, "reads an attribute of an object that the graph makes",
-              "values in the place of the object's attributes can be in an engine"};
+      return {Reason::SideEffect, "reads an attribute of an object that the graph makes", Remedy::Kind::UseValues};
     const KindTable& kinds = node.graph()->kinds();
     if (!t->is(TypeKind::Class) && (kinds.count(sym::CallMethod) || kinds.count(sym::CallFunction)))
-      remedy =
-          "once the calls are put in (an inlined graph has none), it becomes a constant with the weights or a dump";
+      remedy = Remedy::Kind::GiveInlined;
     else if (t->isTensor())
-      remedy = "give the weights: once its calls are put in, attributes that nothing sets become constants";
+      remedy = Remedy::Kind::GiveWeights;
     else if (t->is(TypeKind::Class))
-      remedy = "it is removed when the calls of the module are put in";
-    return {Reason::SideEffect, "reads an attribute that the graph, or what it calls, may set", std::string(remedy)};
+      remedy = Remedy::Kind::InlineMethods;
+    return {Reason::SideEffect, "reads an attribute that the graph, or what it calls, may set", std::move(remedy)};
   }
-  std::string_view remedy = "without it, its neighbours can be in one engine";
+  Remedy remedy = Remedy::Kind::LeaveOut;
   if (node.kind() == sym::RaiseException && node.block()->owner() && node.block()->owner()->kind() == sym::If)
-    remedy = "it is removed when the condition of its prim::If is known";
+    remedy = Remedy::Kind::DecideBranch;
   else if (node.kind() == Symbol::of("aten::wait"))
-    remedy = "it is removed with prim::fork: what that holds, written in its place, gives the value";
-  return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), std::string(remedy)};
+    remedy = Remedy::Kind::InlineFork;
+  return {Reason::SideEffect, fmt::format("{} does more than give a value", kind), std::move(remedy)};
 }
 
 Verdict withoutOperator(const Node& node, const OpRegistry& registry) {
   if (!registry.isKnown(node.kind())) {
     std::string nearest = registry.nearestKind(node.kind().text());
     return {Reason::NoOp, fmt::format("there is no operator {}", node.kind().text()),
-            nearest.empty() ? "write it with aten:: operators, or register an operator for it"
-                            : fmt::format("did you mean {}?", nearest)};
+            nearest.empty() ? Remedy(Remedy::Kind::WriteOtherwise) : Remedy(Remedy::Kind::NearestName, {nearest})};
   }
   if (registry.configured(node.kind()))
-    return {Reason::NoOverload, registry.problemOf(node),
-            Remedy(Remedy::Kind::Documented, {"docs/plugins.md tells how nodes of plugins are written"})};
+    return {Reason::NoOverload, registry.problemOf(node), Remedy::Kind::ReadOfPlugins};
   NearestOverload nearest = nearestOverload(node, registry);
   return {Reason::NoOverload,
           fmt::format("no overload takes these arguments: {} of {}", nearest.problem, schemaText(nearest.op->schema())),
@@ -127,40 +122,38 @@ bool indexesByMask(const Node& node) {
 Verdict ofOperator(const Node& node, const Operator& op) {
   std::string name = op.fullName();
   if (!op.isImplemented())
-    return {Reason::NoOp, name + " has no kernel: nothing can run it", "register a kernel for it"};
+    return {Reason::NoOp, name + " has no kernel: nothing can run it", Remedy::Kind::RegisterKernel};
   const OpDef& def = op.def();
-  if (!def.inEngines)
-    return {Reason::NoOp, name + " has no converter",
-            Remedy(Remedy::Kind::Documented, {"docs/writing_converters.md tells how to write one"})};
+  if (!def.inEngines) return {Reason::NoOp, name + " has no converter", Remedy::Kind::ReadOfConverters};
   if (op.drawsRandom(node))
     return {Reason::Random, name + " draws random numbers",
-            op.mayDrawNothing() ? "it draws nothing in evaluation mode: with false for 'train' or 0 for 'dropout'"
-                                : "numbers that are drawn elsewhere, as an input"};
+            op.mayDrawNothing() ? Remedy::Kind::EvaluationMode : Remedy::Kind::DrawElsewhere};
   if (def.has(Trait::SideEffects))
-    return {Reason::SideEffect, name + " does more than give a value",
-            "without it, its neighbours can be in one engine"};
+    return {Reason::SideEffect, name + " does more than give a value", Remedy::Kind::LeaveOut};
   if (def.has(Trait::ChangesGeometry))
     return {Reason::Aliasing, name + " changes the sizes or strides of a tensor that others see",
-            "use the form without a trailing underscore"};
-  if (op.outCount()) return {Reason::Aliasing, name + " writes to its argument 'out'", "use the form without 'out'"};
+            Remedy::Kind::WithoutUnderscore};
+  if (op.outCount())
+    return {Reason::Aliasing, name + " writes to its argument 'out'",
+            Remedy(Remedy::Kind::WithoutOut, {std::string(node.kind().text())})};
   bool needsElements = def.has(Trait::DependsOnElements) && node.inputCount() && holdsTensors(node.input(0)->type()) &&
                        !isMadeOfNumbers(node.input(0), op.registry());
   if (needsElements || indexesByMask(node))
     return {
         Reason::DataDependent, fmt::format("what {} gives depends on the elements of a tensor", name),
         std::any_of(node.outputs().begin(), node.outputs().end(), [](const Value* v) { return v->type()->isTensor(); })
-            ? "an operator whose result has the same sizes whatever the elements are, such as aten::where"
-            : "what is computed with tensors instead of the number can be in an engine"};
+            ? Remedy::Kind::KeepSizes
+            : Remedy::Kind::ComputeTensors};
   if (lacksShapes(node, def))
     return {Reason::NoOp, name + " has no shape function: an engine cannot plan for what it gives",
-            "a shape function in its record (docs/adding_an_operator.md)"};
+            Remedy::Kind::AddShapeFunction};
   for (const Use& u : node.inputs()) {
     if (!u.value->type()->isTensor() || def.scalar) continue;  // what is asked of tensors is asked of any
     DType d = u.value->type()->tensor().dtype;
     const DTypeSet& dtypes = op.quantized() && isQuantized(d) ? op.quantized()->dtypes : def.dtypes;
     if (d != DType::Undefined && !dtypes.empty() && !dtypes.contains(d))
       return {Reason::DType, fmt::format("{} is not implemented for {}, in no place", name, pythonName(d)),
-              "cast the argument"};
+              Remedy::Kind::CastArgument};
     break;
   }
   return {};
@@ -183,18 +176,17 @@ class ConversionSupport : public EngineSupport {
 
 Verdict nodeVerdict(const Node& node, OverloadCache& overloads, const OpRegistry& registry) {
   if (node.kind() == sym::Constant) return {};
-  if (node.kind() == sym::PythonOp) return {Reason::SideEffect, "calls Python", "say it in TorchScript"};
+  if (node.kind() == sym::PythonOp) return {Reason::SideEffect, "calls Python", Remedy::Kind::WriteTorchScript};
   // Where it is known when an engine is planned; its blocks are asked for node by node.
   if (node.kind() == sym::If || node.kind() == sym::Loop) return {};
   if (node.hasBlocks())
-    return {Reason::ControlFlow, fmt::format("{} is control flow", node.kind().text()),
-            "its blocks are cut on their own"};
+    return {Reason::ControlFlow, fmt::format("{} is control flow", node.kind().text()), Remedy::Kind::CutBlocks};
   if (node.subgraph())
     return {Reason::ControlFlow, fmt::format("{} holds a graph of its own", node.kind().text()),
-            "its nodes, written in its place, are cut like all others"};
+            Remedy::Kind::InlineGraph};
   if (node.kind() == sym::CallMethod || node.kind() == sym::CallFunction)
     return {Reason::ControlFlow, fmt::format("{} calls what is not inlined", node.kind().text()),
-            "lowering puts in what the text holds: a module dump holds its methods, an inlined graph needs none"};
+            Remedy::Kind::InlineCalls};
   if (structureHandler(node.kind())) return ofStructure(node);
   const Operator* op = overloads.resolve(node);
   return op ? ofOperator(node, *op) : withoutOperator(node, registry);

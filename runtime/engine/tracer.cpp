@@ -105,7 +105,7 @@ class TracedGraphMaker {
       Diagnostics diagnostics;
       step.constant = constantValue(&n, sources_, diagnostics);
       if (diagnostics.errorCount())
-        return Refusal{&n, {Reason::ConstArg, "the data of this constant is not known", "give the weights"}};
+        return Refusal{&n, {Reason::ConstArg, "the data of this constant is not known", Remedy::Kind::SupplyWeights}};
     } else if (!n.hasBlocks() && !StructureRunner::runs(n.kind())) {
       step.op = overloads_.resolve(n);
     }
@@ -233,13 +233,14 @@ class Tracer : private OperatorTracer {
     bool goesOn = decided(s.inputs[1]).toBool();
     std::vector<IValue> carried;
     for (size_t i = 2; i < s.inputs.size(); ++i) carried.push_back(slots_[s.inputs[i]]);
-    for (int64_t turn = 0; goesOn && turn < most; ++turn) {
-      turnedNodes_ += static_cast<int64_t>(body.steps.size()) + 1;
-      if (turnedNodes_ > kMostTurnedNodes) {
+    for (int64_t iteration = 0; goesOn && iteration < most; ++iteration) {
+      iteratedNodes_ += static_cast<int64_t>(body.steps.size()) + 1;
+      if (iteratedNodes_ > kMostIteratedNodes) {
         step_ = &s;
-        refuse(Reason::Limit, fmt::format("its turns are more than {} nodes, too many for a plan", kMostTurnedNodes));
+        refuse(Reason::Limit,
+               fmt::format("its iterations are more than {} nodes, too many for a plan", kMostIteratedNodes));
       }
-      slots_[body.parameters[0]] = IValue(turn);
+      slots_[body.parameters[0]] = IValue(iteration);
       for (size_t i = 0; i < carried.size(); ++i) slots_[body.parameters[i + 1]] = std::move(carried[i]);
       run(body);
       step_ = &s;
@@ -422,8 +423,7 @@ class Tracer : private OperatorTracer {
                           : !call.fitsResult(i) ? "gave output {} of {} another type or shape than inference"
                                                 : nullptr;
       if (wrong)
-        throw Refusal{
-            node(), {Reason::Limit, "the converter " + fmt::format(fmt::runtime(wrong), i + 1, name), ""}, true};
+        throw Refusal{node(), {Reason::Limit, "the converter " + fmt::format(fmt::runtime(wrong), i + 1, name)}, true};
     }
   }
 
@@ -543,8 +543,8 @@ class Tracer : private OperatorTracer {
   std::vector<const ListValue*> inputLists_;
   const TracedGraph::Step* step_ = nullptr;
   uint32_t nextTensor_ = 0;
-  int64_t turnedNodes_ = 0;  // of loops, each turn counted
-  int depth_ = 0;            // of converters that ask for other operators
+  int64_t iteratedNodes_ = 0;  // of loops, in each iteration
+  int depth_ = 0;              // of converters that ask for other operators
   static constexpr int kMaxDepth = 64;
   bool otherStrides_ = false;  // the interpreter may have other strides than the network
 };

@@ -4,15 +4,15 @@
 
 namespace tscompile {
 
-std::span<const ConvTactic> convTactics() {
-  static const ConvTactic kAll[] = {kDirectConv,    kFirstLayerConv, kWinogradConv,
-                                    kDepthwiseConv, kGroupedConv,    kIm2colConv};
+std::span<const ConvTactic* const> convTactics() {
+  static const ConvTactic* const kAll[] = {&kDirectConv,    &kFirstLayerConv, &kWinogradConv,
+                                           &kDepthwiseConv, &kGroupedConv,    &kIm2colConv};
   return kAll;
 }
 
 const ConvTactic* findConvTactic(const char* name) {
-  for (const ConvTactic& t : convTactics())
-    if (std::string_view(t.name) == name) return &t;
+  for (const ConvTactic* t : convTactics())
+    if (std::string_view(t->name) == name) return t;
   return nullptr;
 }
 

@@ -46,8 +46,8 @@ struct ConvTactic {
   bool multipliesLines(const ConvShape& shape, WeightStorage storage) const { return lines && lines(shape, storage); }
   // Whether inputs, and results with what is added to them, may be lines (layout.h) with weights stored so. Null:
   // never.
-  bool (*takesLines)(const ConvShape&, WeightStorage, ElementType::Kind);
-  bool (*makesLines)(const ConvShape&, WeightStorage, ElementType::Kind);
+  bool (*takesLines)(const ConvShape&, WeightStorage, DType);
+  bool (*makesLines)(const ConvShape&, WeightStorage, DType);
   // Of a valid shape: channels divide by groups, output sizes are positive.
   bool (*accepts)(const ConvShape&);
   // Microseconds on one thread by a model of the machine; the same everywhere.
@@ -63,7 +63,8 @@ struct ConvTactic {
   bool keepsKind = false;  // inputs, results and what is added to them are all lines, or none is
 };
 
-std::span<const ConvTactic> convTactics();
+// All of them, each there once: a record is known by its address.
+std::span<const ConvTactic* const> convTactics();
 const ConvTactic* findConvTactic(const char* name);
 
 // The records, each in a file of its own.

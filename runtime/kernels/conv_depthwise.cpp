@@ -225,9 +225,9 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
 
 int64_t workspace(const ConvShape&, WeightStorage) { return 0; }
 
-bool onLines(const ConvShape& s, WeightStorage storage, ElementType::Kind kind) {
+bool onLines(const ConvShape& s, WeightStorage storage, DType dtype) {
   return s.roundsInputs && hasLineProducts(WeightStorage::BF16) &&
-         storage == (kind == ElementType::Kind::BF16 ? WeightStorage::BF16 : WeightStorage::I8);
+         storage == (dtype == DType::BFloat16 ? WeightStorage::BF16 : WeightStorage::I8);
 }
 
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,

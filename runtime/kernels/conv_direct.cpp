@@ -29,13 +29,13 @@ bool areLines(const ConvShape& s, WeightStorage storage) {
 }
 
 // Whether results, in bands of panels, are whole lines.
-bool makesLines(const ConvShape& s, WeightStorage storage, ElementType::Kind kind) {
+bool makesLines(const ConvShape& s, WeightStorage storage, DType dtype) {
   return storage != WeightStorage::Bytes && areLines(s, storage) &&
-         (kind != ElementType::Kind::BF16 || hasLineProducts(WeightStorage::BF16)) &&
-         (s.groups == 1 || s.outGroup() % ElementType{kind}.channels() == 0);
+         (dtype != DType::BFloat16 || hasLineProducts(WeightStorage::BF16)) &&
+         (s.groups == 1 || s.outGroup() % ElementType{dtype}.channels() == 0);
 }
-bool takesLines(const ConvShape& s, WeightStorage storage, ElementType::Kind kind) {
-  return areLines(s, storage) && storage == (kind == ElementType::Kind::BF16 ? WeightStorage::BF16 : WeightStorage::I8);
+bool takesLines(const ConvShape& s, WeightStorage storage, DType dtype) {
+  return areLines(s, storage) && storage == (dtype == DType::BFloat16 ? WeightStorage::BF16 : WeightStorage::I8);
 }
 
 // How the kernel finds its input: elements, or lines, between channel blocks, rows, and columns of equal phase (x mod

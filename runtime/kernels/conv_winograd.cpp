@@ -1,7 +1,8 @@
-// Winograd's F(4x4, 3x3) for 3 x 3 kernels of stride 1: 6 x 6 patches of the input are transformed, multiplied with
-// transformed weights as 36 matrix products, and transformed back to 4 x 4 outputs: a quarter of the products. An
-// infinity or NaN in a patch reaches all 16 outputs. The points 0, +-a, +-b and infinity with a = 5/8 and b = 3/2 have
-// half the error of the usual 0, +-1, +-2: 2.2 times that of direct summation. Their powers are exact in f32.
+// Winograd's F(4x4, 3x3) (Lavin, Gray 2016) for 3 x 3 kernels of stride 1: 6 x 6 patches of the input are transformed,
+// multiplied with transformed weights as 36 matrix products, and transformed back to 4 x 4 outputs: a quarter of the
+// products. An infinity or NaN in a patch reaches all 16 outputs. The points 0, +-a, +-b and infinity with a = 5/8 and
+// b = 3/2 have half the error of the usual 0, +-1, +-2: 2.2 times that of direct summation. Their powers are exact in
+// f32.
 #include "runtime/call/scratch.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/conv.h"

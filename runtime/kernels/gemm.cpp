@@ -1,6 +1,7 @@
-// A is brought into blocks of 16 k's, as B is when it is packed: then one register tile serves products of all shapes
-// and convolutions. Few rows: the work is the reading of B, so the threads share its panels. Few rows and int8 weights
-// are multiplied as integers where the processor can; more rows and bf16 weights in bf16.
+// Products of packed panels (Goto, van de Geijn 2008). A is brought into blocks of 16 k's, as B is when it is packed:
+// then one register tile serves products of all shapes and convolutions. Few rows: the work is the reading of B, so the
+// threads share its panels. Few rows and int8 weights are multiplied as integers where the processor can; more rows and
+// bf16 weights in bf16.
 #include "runtime/kernels/gemm.h"
 
 #include "runtime/call/thread_pool.h"
@@ -87,7 +88,7 @@ bool liesWell(int64_t m, const PackedMatrix& b, int64_t lda) {
 }
 
 // Pieces of the rows, each times all of B: many rows and a small B. What a core reads of A is then what it reads next
-// to it in the products before and behind. 0: the columns are to be cut.
+// to it in the products before and after. 0: the columns are to be cut.
 int64_t piecesOfRows(int64_t m, const PackedMatrix& b, int64_t wanted) {
   if (panelsOf(b.n) * panelBytes(packedDepth(b.k, b.storage), b.storage) > kCachedMatrix) return 0;
   const int64_t pieces = std::min(m / kFewestRows, wanted);
@@ -127,87 +128,133 @@ std::vector<RowTile> tilesOf(int64_t m, int64_t count, int64_t lda, int64_t size
   return tiles;
 }
 
+// A product whose rows lie in tiles: where they are, or brought together in `blocked`, so that what a tile reads at a
+// time is one piece of memory.
+class TiledGemm {
+ public:
+  TiledGemm(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+            const Epilogue& epilogue, float* blocked)
+      : m_(m),
+        a_(a),
+        lda_(lda),
+        ldc_(ldc),
+        b_(b),
+        lines_(wantsLines(m, b)),
+        inPlace_(liesWell(m, b, lda)),
+        blocked_(lines_ ? alignedToLines(blocked) : blocked),
+        unit_(lines_ ? lineDepth(b.storage) : kBlock),
+        padded_(packedDepth(b.k, b.storage)) {
+    const int64_t tileRows = lines_ ? maxLineRows() : maxTileRows();
+    tileCount_ = (m + tileRows - 1) / tileRows;
+    distance_ = (m + tileCount_ - 1) / tileCount_;
+    tiles_ = tilesOf(m, tileCount_, inPlace_ ? lda : 0, distance_ * (lines_ ? padded_ / unit_ : padded_), ldc);
+    if (lines_ && b.storage == WeightStorage::I8) rowScales_.resize(static_cast<size_t>(m));
+    describe(c, epilogue);
+  }
+
+  void run(double cost, int threads) {
+    const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
+    if (const int64_t pieces = std::min(tileCount_, piecesOfRows(m_, b_, wanted)); pieces > 0)
+      return runRows(pieces, threads);
+    if (!inPlace_) parallelFor(tileCount_, m_ * b_.k < 64 * 1024 ? 1 : threads, [&](int64_t i) { blockTile(i); });
+    runGroups(wanted, threads);
+  }
+
+ private:
+  static float* alignedToLines(float* at) {
+    return reinterpret_cast<float*>(roundUp(static_cast<int64_t>(reinterpret_cast<uintptr_t>(at)), sizeof(CacheLine)));
+  }
+
+  void describe(float* c, const Epilogue& epilogue) {
+    p_ = productOf(b_, c, ldc_, epilogue);
+    p_.a = inPlace_ ? a_ : blocked_;
+    if (b_.storage == WeightStorage::Integers) p_.integers = reinterpret_cast<int16_t*>(blocked_);
+    if (!rowScales_.empty()) p_.rowScales = rowScales_.data();
+    p_.inputZero = LineType::ofLargest(0).zero();
+    if (lines_) p_.lines = reinterpret_cast<const CacheLine*>(blocked_);
+    steps_.resize(static_cast<size_t>(padded_ / unit_));
+    const int64_t step = inPlace_ ? kBlock : distance_ * (lines_ ? 1 : kBlock);
+    for (size_t s = 0; s < steps_.size(); ++s) steps_[s] = static_cast<int64_t>(s) * step;
+    p_.rowStride = lines_ ? 1 : inPlace_ && m_ > 1 ? lda_ : kBlock;
+    p_.steps = steps_.data();
+    p_.stepCount = static_cast<int64_t>(steps_.size());
+    p_.depth = unit_;
+    if (lines_ && b_.k % unit_ != 0) {
+      p_.tailSteps = 1;
+      p_.tailDepth = b_.k % unit_;
+    }
+  }
+
+  // Brings the rows of a tile together.
+  void blockTile(int64_t i) {
+    const RowTile& tile = tiles_[static_cast<size_t>(i)];
+    const float* from = a_ + pieceOf(m_, tileCount_, i).begin * lda_;
+    if (lines_) return toLineTile(tile, from);
+    if (b_.storage == WeightStorage::Integers)
+      blockRows(from, lda_, tile.rows, b_.k, padded_, distance_, reinterpret_cast<int16_t*>(blocked_) + tile.a);
+    else
+      blockRows(from, lda_, tile.rows, b_.k, padded_, distance_, blocked_ + tile.a);
+  }
+  void toLineTile(const RowTile& tile, const float* from) {
+    CacheLine* to = reinterpret_cast<CacheLine*>(blocked_) + tile.a;
+    for (int r = 0; r < tile.rows; ++r) {
+      LineType type{b_.storage, b_.least};
+      if (b_.storage == WeightStorage::I8) {
+        type = LineType::ofLargest(largestOf(from + r * lda_, 1, b_.k, 0));
+        rowScales_[static_cast<size_t>(tile.c / ldc_ + r)] = type.scale();
+      }
+      toLines(from + r * lda_, b_.k, type, to + r, distance_);
+    }
+  }
+
+  // Each thread brings rows together and multiplies them with all panels.
+  void runRows(int64_t pieces, int threads) {
+    parallelFor(pieces, threads, [&](int64_t i) {
+      const Piece rows = pieceOf(tileCount_, pieces, i);
+      for (int64_t tile = inPlace_ ? rows.end : rows.begin; tile < rows.end; ++tile) blockTile(tile);
+      runTiles(p_, tiles_.data() + rows.begin, rows.end - rows.begin, 0, panelsOf(b_.n), kNoPanel);
+    });
+  }
+
+  // Groups of four panels. Rows are split too where those are too few, and where rows outgrow the cache that they stay
+  // in from panel to panel.
+  void runGroups(int64_t wanted, int threads) {
+    const int64_t panels = panelsOf(b_.n), groups = (panels + 3) / 4;
+    const int64_t panelPieces = std::min(groups, wanted);
+    int64_t rowPieces = (m_ + kCachedRows - 1) / kCachedRows;
+    if (panelPieces < kFewPieces) rowPieces = std::max(rowPieces, (wanted + panelPieces - 1) / panelPieces);
+    rowPieces = std::min(tileCount_, rowPieces);
+    const int64_t pieces = panelPieces * rowPieces;
+    auto groupOf = [&](int64_t piece) { return pieceOf(groups, panelPieces, piece / rowPieces); };
+    parallelFor(pieces, threads, [&](int64_t i) {
+      Piece group = groupOf(i), rows = pieceOf(tileCount_, rowPieces, i % rowPieces);
+      const int64_t after = chunkAfter(i);
+      const Piece next = after >= 0 && after < pieces ? groupOf(after) : group;
+      const int64_t following = next.begin != group.begin ? next.begin * 4 : kNoPanel;
+      runTiles(p_, tiles_.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
+               following);
+    });
+  }
+
+  const int64_t m_;
+  const float* const a_;
+  const int64_t lda_, ldc_;
+  const PackedMatrix& b_;
+  const bool lines_, inPlace_;
+  float* const blocked_;
+  const int64_t unit_, padded_;  // of the depth: a step, and in whole blocks
+  int64_t tileCount_ = 0, distance_ = 0;
+  std::vector<RowTile> tiles_;
+  std::vector<float> rowScales_;
+  std::vector<int64_t> steps_;
+  Product p_;
+};
+
 void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                const Epilogue& epilogue, float* blocked, int threads) {
   if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
-  const int64_t kPadded = packedDepth(b.k, b.storage), panels = panelsOf(b.n);
-  const bool lines = wantsLines(m, b);
-  if (lines)
-    blocked = reinterpret_cast<float*>(
-        roundUp(static_cast<int64_t>(reinterpret_cast<uintptr_t>(blocked)), sizeof(CacheLine)));
-  const int64_t unit = lines ? lineDepth(b.storage) : kBlock;  // of the depth, a step
   const double cost = gemmCost(m, b.n, b.k);
-  if (cost < 20) threads = 1;
-  const bool inPlace = liesWell(m, b, lda);
-  // Else the rows of a tile lie together, so that what it reads at a time is one piece of memory.
-  const int64_t tileRows = lines ? maxLineRows() : maxTileRows();
-  const int64_t tileCount = (m + tileRows - 1) / tileRows, distance = (m + tileCount - 1) / tileCount;
-  const std::vector<RowTile> tiles =
-      tilesOf(m, tileCount, inPlace ? lda : 0, distance * (lines ? kPadded / unit : kPadded), ldc);
-  std::vector<float> rowScales(lines && b.storage == WeightStorage::I8 ? static_cast<size_t>(m) : 0);
-  auto blockTile = [&](int64_t i) {
-    const RowTile& tile = tiles[static_cast<size_t>(i)];
-    const float* from = a + pieceOf(m, tileCount, i).begin * lda;
-    if (lines) {
-      CacheLine* to = reinterpret_cast<CacheLine*>(blocked) + tile.a;
-      for (int r = 0; r < tile.rows; ++r) {
-        LineType type{b.storage, b.least};
-        if (b.storage == WeightStorage::I8) {
-          type = LineType::ofLargest(largestOf(from + r * lda, 1, b.k, 0));
-          rowScales[static_cast<size_t>(tile.c / ldc + r)] = type.scale();
-        }
-        toLines(from + r * lda, b.k, type, to + r, distance);
-      }
-    } else if (b.storage == WeightStorage::Integers) {
-      blockRows(from, lda, tile.rows, b.k, kPadded, distance, reinterpret_cast<int16_t*>(blocked) + tile.a);
-    } else {
-      blockRows(from, lda, tile.rows, b.k, kPadded, distance, blocked + tile.a);
-    }
-  };
-  Product p = productOf(b, c, ldc, epilogue);
-  p.a = inPlace ? a : blocked;
-  if (b.storage == WeightStorage::Integers) p.integers = reinterpret_cast<int16_t*>(blocked);
-  if (!rowScales.empty()) p.rowScales = rowScales.data();
-  p.inputZero = LineType::ofLargest(0).zero();
-  if (lines) p.lines = reinterpret_cast<const CacheLine*>(blocked);
-  std::vector<int64_t> steps(static_cast<size_t>(kPadded / unit));
-  const int64_t step = inPlace ? kBlock : distance * (lines ? 1 : kBlock);
-  for (size_t s = 0; s < steps.size(); ++s) steps[s] = static_cast<int64_t>(s) * step;
-  p.rowStride = lines ? 1 : inPlace && m > 1 ? lda : kBlock;
-  p.steps = steps.data();
-  p.stepCount = static_cast<int64_t>(steps.size());
-  p.depth = unit;
-  if (lines && b.k % unit != 0) {
-    p.tailSteps = 1;
-    p.tailDepth = b.k % unit;
-  }
-  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
-  if (const int64_t ownPieces = std::min(tileCount, piecesOfRows(m, b, wanted)); ownPieces > 0) {
-    parallelFor(ownPieces, threads, [&](int64_t i) {
-      const Piece rows = pieceOf(tileCount, ownPieces, i);
-      for (int64_t tile = inPlace ? rows.end : rows.begin; tile < rows.end; ++tile) blockTile(tile);
-      runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, 0, panels, kNoPanel);
-    });
-    return;
-  }
-  if (p.a == blocked) parallelFor(tileCount, m * b.k < 64 * 1024 ? 1 : threads, blockTile);
-  // Groups of four panels. Rows are split too where those are too few, and where rows outgrow the cache that they stay
-  // in from panel to panel.
-  const int64_t groups = (panels + 3) / 4;
-  const int64_t panelPieces = std::min(groups, wanted);
-  int64_t rowPieces = (m + kCachedRows - 1) / kCachedRows;
-  if (panelPieces < kFewPieces) rowPieces = std::max(rowPieces, (wanted + panelPieces - 1) / panelPieces);
-  rowPieces = std::min(tileCount, rowPieces);
-  const int64_t pieces = panelPieces * rowPieces;
-  auto groupOf = [&](int64_t piece) { return pieceOf(groups, panelPieces, piece / rowPieces); };
-  parallelFor(pieces, threads, [&](int64_t i) {
-    Piece group = groupOf(i), rows = pieceOf(tileCount, rowPieces, i % rowPieces);
-    const int64_t after = chunkAfter(i);
-    const Piece next = after >= 0 && after < pieces ? groupOf(after) : group;
-    const int64_t following = next.begin != group.begin ? next.begin * 4 : kNoPanel;
-    runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, group.begin * 4, std::min(panels, group.end * 4),
-             following);
-  });
+  TiledGemm(m, a, lda, b, c, ldc, epilogue, blocked).run(cost, cost < 20 ? 1 : threads);
 }
 
 }  // namespace

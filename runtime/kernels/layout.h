@@ -2,6 +2,7 @@
 // Those of lines: [N][C / channels of a line][H][W][a line].
 #pragma once
 
+#include "ir/values/dtype.h"
 #include "runtime/kernels/simd.h"
 
 #include <cstdint>
@@ -12,14 +13,14 @@ namespace tscompile {
 // What the elements of blocked activations are. A pixel's block has 64 bytes whatever they are, so that distances do
 // not depend on it.
 struct ElementType {
-  // BF16 and Byte: on processors alone that multiply lines of them (line_product.h). Lanes of channels that are not
-  // there are finite.
-  enum class Kind : uint8_t { F32, BF16, Byte } kind = Kind::F32;
-  float scale = 1, zero = 0;  // of Byte: b stands for (b - zero) * scale
+  // Float32; BFloat16 and UInt8 on processors alone that multiply lines of them (line_product.h). Lanes of channels
+  // that are not there are finite.
+  DType dtype = DType::Float32;
+  float scale = 1, zero = 0;  // of UInt8: b stands for (b - zero) * scale
 
-  bool isLines() const { return kind != Kind::F32; }
+  bool isLines() const { return dtype != DType::Float32; }
   // Channels of a block.
-  int64_t channels() const { return kind == Kind::F32 ? 16 : kind == Kind::BF16 ? 32 : 64; }
+  int64_t channels() const { return dtype == DType::Float32 ? 16 : dtype == DType::BFloat16 ? 32 : 64; }
   bool operator==(const ElementType&) const = default;
 };
 

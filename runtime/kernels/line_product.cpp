@@ -1,5 +1,6 @@
 #include "runtime/kernels/line_product.h"
 
+#include "ir/support/check.h"
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ constexpr int kPanels = 2;       // at a time
 constexpr int64_t kBlockBytes = static_cast<int64_t>(sizeof(CacheLine)) * kBlock;  // of B, a step of a panel
 constexpr int kSums = kMatrixRows * kBlock;
 
-// The sums of a tile and panel, rows behind each other: floats, or integers of bytes.
+// The sums of a tile and panel, rows one after the other: floats, or integers of bytes.
 struct alignas(64) Sums {
   float values[kSums];
 };
@@ -295,21 +296,20 @@ struct ScaledSums {
 // The sixteen columns of a panel in blocked rows: all of a block, or a part of a line.
 class Columns {
  public:
-  using Kind = ElementType::Kind;
   Columns(const Product& p, const RowTile& tile, int64_t panel, const float* first, const ElementType& type)
       : part_(panel % (type.channels() / kBlock)),
         row_(p.cRow),
         at_(first + tile.c + panel / (type.channels() / kBlock) * p.cPanel),
-        scale_(_mm512_set1_ps(type.kind == Kind::Byte ? type.scale : 1)),
-        inverse_(_mm512_set1_ps(type.kind == Kind::Byte ? 1 / type.scale : 1)),
+        scale_(_mm512_set1_ps(type.dtype == DType::UInt8 ? type.scale : 1)),
+        inverse_(_mm512_set1_ps(type.dtype == DType::UInt8 ? 1 / type.scale : 1)),
         zero_(_mm512_set1_ps(type.zero)) {}
 
-  template <Kind kKind>
+  template <DType kType>
   __m512 load(int r, __mmask16 mask) const {
     const float* row = at_ + r * row_;
-    if constexpr (kKind == Kind::F32) {
+    if constexpr (kType == DType::Float32) {
       return _mm512_maskz_loadu_ps(mask, row);
-    } else if constexpr (kKind == Kind::BF16) {
+    } else if constexpr (kType == DType::BFloat16) {
       const __m256i brains = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row) + part_);
       return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(brains), 16));
     } else {
@@ -319,12 +319,12 @@ class Columns {
   }
 
   // Of lines, lanes that are not in the mask become zeros.
-  template <Kind kKind>
+  template <DType kType>
   void store(int r, __mmask16 mask, __m512 v) const {
     auto* row = const_cast<float*>(at_) + r * row_;
-    if constexpr (kKind == Kind::F32) {
+    if constexpr (kType == DType::Float32) {
       _mm512_mask_storeu_ps(row, mask, v);
-    } else if constexpr (kKind == Kind::BF16) {
+    } else if constexpr (kType == DType::BFloat16) {
       const __m256bh brains = _mm512_maskz_cvtneps_pbh(mask, v);
       __builtin_memcpy(reinterpret_cast<__m256i*>(row) + part_, &brains, sizeof(brains));
     } else {
@@ -351,13 +351,12 @@ class Columns {
 };
 
 // `tile`'s sums, all that the epilogue does but for activations that are no clamp, to results of a kind.
-template <class Value, ElementType::Kind kKind>
+template <class Value, DType kType>
 void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
-  using Kind = ElementType::Kind;
   const Epilogue& e = p.epilogue;
   const Value value(p, tile, panel);
   const int64_t column = panel * kBlock;
-  const bool whole = p.paddedColumns && kKind == Kind::F32;
+  const bool whole = p.paddedColumns && kType == DType::Float32;
   const int64_t lanes = whole ? kBlock : std::min<int64_t>(kBlock, p.columns - column);
   const __mmask16 mask = lanesOf(lanes);
   const Columns results(p, tile, panel, p.c, e.resultType), residual(p, tile, panel, e.residual, e.residualType);
@@ -367,36 +366,35 @@ void finishFloats(const Product& p, const RowTile& tile, int64_t panel, Sums& su
   for (int r = 0; r < tile.rows; ++r) {
     __m512 v = value(sums.values + r * kBlock, r, bias);
     if (e.residual) {
-      const Kind added = e.residualType.kind;
-      v = _mm512_add_ps(v, added == Kind::F32    ? residual.load<Kind::F32>(r, mask)
-                           : added == Kind::BF16 ? residual.load<Kind::BF16>(r, mask)
-                                                 : residual.load<Kind::Byte>(r, mask));
+      const DType added = e.residualType.dtype;
+      v = _mm512_add_ps(v, added == DType::Float32    ? residual.load<DType::Float32>(r, mask)
+                           : added == DType::BFloat16 ? residual.load<DType::BFloat16>(r, mask)
+                                                      : residual.load<DType::UInt8>(r, mask));
     }
     // The number comes second, so that a NaN stays one.
     if (clamps) v = _mm512_min_ps(high, _mm512_max_ps(low, v));
-    if (kKind != Kind::F32 && activates)
+    if (kType != DType::Float32 && activates)
       _mm512_store_ps(sums.values + r * kBlock, v);
     else
-      results.store<kKind>(r, mask, v);
+      results.store<kType>(r, mask, v);
   }
-  if constexpr (kKind == Kind::F32) {
+  if constexpr (kType == DType::Float32) {
     if (e.factors || activates) finishRows(p, p.c + tile.c + panel * p.cPanel, tile.rows, panel, lanes);
   } else {
     if (activates) {
       Product inPlace = p;
       inPlace.cRow = kBlock;
       finishRows(inPlace, sums.values, tile.rows, panel, lanes);
-      for (int r = 0; r < tile.rows; ++r) results.store<kKind>(r, mask, _mm512_load_ps(sums.values + r * kBlock));
+      for (int r = 0; r < tile.rows; ++r) results.store<kType>(r, mask, _mm512_load_ps(sums.values + r * kBlock));
     }
-    if (kKind == Kind::BF16 && column + kBlock >= p.columns) results.fillLines(tile.rows);
+    if (kType == DType::BFloat16 && column + kBlock >= p.columns) results.fillLines(tile.rows);
   }
 }
 
 // Whether finishBytes does it.
 bool isPlainBytes(const Product& p) {
-  using Kind = ElementType::Kind;
   const Epilogue& e = p.epilogue;
-  return e.resultType.kind == Kind::Byte && !p.rowScales && (!e.residual || e.residualType.kind == Kind::Byte) &&
+  return e.resultType.dtype == DType::UInt8 && !p.rowScales && (!e.residual || e.residualType.dtype == DType::UInt8) &&
          (e.activation == Activation::None || isClamp(e.activation));
 }
 
@@ -434,13 +432,15 @@ void finishBytes(const Product& p, const RowTile& tile, int64_t panel, const Sum
 
 template <class Value>
 void finishRounded(const Product& p, const RowTile& tile, int64_t panel, Sums& sums) {
-  switch (p.epilogue.resultType.kind) {
-    case ElementType::Kind::F32:
-      return finishFloats<Value, ElementType::Kind::F32>(p, tile, panel, sums);
-    case ElementType::Kind::BF16:
-      return finishFloats<Value, ElementType::Kind::BF16>(p, tile, panel, sums);
-    case ElementType::Kind::Byte:
-      return finishFloats<Value, ElementType::Kind::Byte>(p, tile, panel, sums);
+  switch (p.epilogue.resultType.dtype) {
+    case DType::Float32:
+      return finishFloats<Value, DType::Float32>(p, tile, panel, sums);
+    case DType::BFloat16:
+      return finishFloats<Value, DType::BFloat16>(p, tile, panel, sums);
+    case DType::UInt8:
+      return finishFloats<Value, DType::UInt8>(p, tile, panel, sums);
+    default:
+      TS_UNREACHABLE();
   }
 }
 
@@ -656,7 +656,7 @@ LineType LineType::ofLargest(float largest) {
   return {WeightStorage::I8, -128, largest > kTiny ? kMost / largest : std::isnan(largest) ? NAN : 0};
 }
 LineType LineType::of(const ElementType& type) {
-  if (type.kind == ElementType::Kind::BF16) return {WeightStorage::BF16};
+  if (type.dtype == DType::BFloat16) return {WeightStorage::BF16};
   return {WeightStorage::I8, -type.zero, 1 / type.scale};
 }
 float LineType::scale() const { return factor == 0 ? 0 : 1 / factor; }

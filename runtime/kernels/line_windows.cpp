@@ -30,15 +30,14 @@
 namespace tscompile {
 namespace {
 
-using Kind = ElementType::Kind;
-
-template <Kind kKind>
-constexpr int kVectorsOf = kKind == Kind::BF16 ? 2 : 4;
+template <DType kType>
+constexpr int kVectorsOf = kType == DType::BFloat16 ? 2 : 4;
 
 // The floats of a line: of bytes, what they stand for in units of the scale.
-template <Kind kKind>
+template <DType kType>
 struct Line {
-  static constexpr int kVectors = kVectorsOf<kKind>;
+  static constexpr int kVectors = kVectorsOf<kType>;
+  static constexpr int64_t kFloats = kVectors * kBlock;
   __m512 v[kVectors];
 
   static Line all(float value) {
@@ -52,10 +51,15 @@ struct Line {
     for (int i = 0; i < kVectors; ++i) line.v[i] = _mm512_loadu_ps(from + i * kBlock);
     return line;
   }
+  // To where 64 bytes begin.
+  void toFloats(float* to) const {
+#pragma GCC unroll 4
+    for (int i = 0; i < kVectors; ++i) _mm512_store_ps(to + i * kBlock, v[i]);
+  }
   static Line load(const float* from, __m512 zero) {
     Line line;
     const __m512i words = _mm512_loadu_si512(from);
-    if constexpr (kKind == Kind::BF16) {
+    if constexpr (kType == DType::BFloat16) {
       line.v[0] = _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
       line.v[1] = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
     } else {
@@ -70,7 +74,7 @@ struct Line {
   }
   void store(float* to, __m512 zero) const {
     __m512i words = _mm512_setzero_si512();
-    if constexpr (kKind == Kind::BF16) {
+    if constexpr (kType == DType::BFloat16) {
       alignas(64) static constexpr uint16_t kTurns[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                                                           8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
       const __m512bh both = _mm512_cvtne2ps_pbh(v[1], v[0]);
@@ -137,7 +141,7 @@ struct PlaneWeights {
 // Some rows of a plane of bf16.
 class BrainPlane {
  public:
-  using L = Line<Kind::BF16>;
+  using L = Line<DType::BFloat16>;
   static constexpr int kVectors = L::kVectors, kOutputs = 12 / kVectors, kFloats = kVectors * kBlock;
 
   // bias: of the plane's channels, of which only `channels` are there.
@@ -438,18 +442,18 @@ class BytePlane {
   alignas(64) float scales_[kChannels] = {}, biases_[kChannels] = {};
 };
 
-template <Kind kKind>
+template <DType kType>
 void depthwise(const ConvShape& s, const float* input, const PackedWeights& weights, const void* packed, float* output,
                const Epilogue& e, int threads) {
-  constexpr int64_t kChannels = kVectorsOf<kKind> * kBlock;
+  constexpr int64_t kChannels = kVectorsOf<kType> * kBlock;
   const int64_t planes = channelBlocks(s.outChannels, kChannels), taps = s.kernelHeight * s.kernelWidth;
   const int64_t inPlane = s.inHeight * s.inWidth * kBlock, outPlane = s.outHeight() * s.outWidth() * kBlock;
   const double cost =
       static_cast<double>(s.batch * planes * s.outHeight() * s.outWidth()) * static_cast<double>(taps + 4) * 1e-3;
   overPlanes(s.batch, planes, s.outHeight(), cost, threads, [&](int64_t image, int64_t plane, Piece rows) {
     const int64_t at = image * planes + plane, first = plane * kChannels;
-    std::conditional_t<kKind == Kind::BF16, BrainPlane, BytePlane> rowsOf(
-        s, {weights, packed, plane * kVectorsOf<kKind>}, e.bias ? e.bias + first : nullptr,
+    std::conditional_t<kType == DType::BFloat16, BrainPlane, BytePlane> rowsOf(
+        s, {weights, packed, plane * kVectorsOf<kType>}, e.bias ? e.bias + first : nullptr,
         std::min(kChannels, s.outChannels - first), e);
     rowsOf.run(input + at * inPlane, e.residual ? e.residual + at * outPlane : nullptr, output + at * outPlane, rows);
   });
@@ -457,10 +461,10 @@ void depthwise(const ConvShape& s, const float* input, const PackedWeights& weig
 
 // ---- pools ----
 
-template <Kind kKind, class Combine, class Finish>
+template <DType kType, class Combine, class Finish>
 void poolRows(const PoolShape& s, const float* in, float* out, Piece rows, float start, const ElementType& type,
               Combine combine, Finish finish) {
-  using L = Line<kKind>;
+  using L = Line<kType>;
   const __m512 zero = _mm512_set1_ps(type.zero);
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     const int64_t top = y * s.strideHeight - s.padTop;
@@ -494,9 +498,9 @@ void overPool(const PoolShape& s, const ElementType& type, const float* input, f
   });
 }
 
-template <Kind kKind>
+template <DType kType>
 void maxRows(const PoolShape& s, const ElementType& type, const float* in, float* out, Piece rows) {
-  poolRows<kKind>(
+  poolRows<kType>(
       s, in, out, rows, -std::numeric_limits<float>::infinity(), type,
       [&](__m512 best, __m512 value) {
         const __mmask16 takes = _mm512_cmp_ps_mask(value, best, _CMP_NLE_UQ);
@@ -505,10 +509,10 @@ void maxRows(const PoolShape& s, const ElementType& type, const float* in, float
       [](auto&, int64_t, int64_t, Piece, Piece) {});
 }
 
-template <Kind kKind>
+template <DType kType>
 void averageRows(const PoolShape& s, const ElementType& type, bool countPadding, int64_t divisor, const float* in,
                  float* out, Piece rows) {
-  poolRows<kKind>(
+  poolRows<kType>(
       s, in, out, rows, 0, type, [&](__m512 sum, __m512 value) { return _mm512_add_ps(sum, value); },
       [&](auto& result, int64_t top, int64_t left, Piece ky, Piece kx) {
         const int64_t tall = std::min(top + s.kernelHeight, s.inHeight + s.padBottom) - top;
@@ -520,46 +524,49 @@ void averageRows(const PoolShape& s, const ElementType& type, bool countPadding,
       });
 }
 
-template <Kind kKind>
+// Calls body(lines of a plane, its first channel among those of all images, how many it has).
+template <DType kType, class Body>
+void overChannels(int64_t batch, int64_t channels, int64_t area, double costOfLine, const float* lines, int threads,
+                  Body&& body) {
+  constexpr int64_t kFloats = Line<kType>::kFloats;
+  const int64_t planes = channelBlocks(channels, kFloats);
+  const double cost = static_cast<double>(batch * planes * area) * costOfLine;
+  overPlanes(batch, planes, 1, cost, threads, [&](int64_t image, int64_t plane, Piece) {
+    body(lines + (image * planes + plane) * area * kBlock, image * channels + plane * kFloats,
+         std::min(kFloats, channels - plane * kFloats));
+  });
+}
+
+template <DType kType>
 void means(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* input, float* output,
            int threads) {
-  using L = Line<kKind>;
-  constexpr int64_t kFloats = L::kVectors * kBlock;
-  const int64_t planes = channelBlocks(channels, kFloats);
-  const double cost = static_cast<double>(batch * planes * area) * 2e-3;
-  overPlanes(batch, planes, 1, cost, threads, [&](int64_t image, int64_t plane, Piece) {
-    const float* in = input + (image * planes + plane) * area * kBlock;
+  using L = Line<kType>;
+  const float factor = (kType == DType::UInt8 ? type.scale : 1) / static_cast<float>(area);
+  overChannels<kType>(batch, channels, area, 2e-3, input, threads, [&](const float* in, int64_t first, int64_t count) {
     const __m512 zero = _mm512_set1_ps(type.zero);
     L sum = L::all(0);
     for (int64_t i = 0; i < area; ++i) {
       const L line = L::load(in + i * kBlock, zero);
       for (int v = 0; v < L::kVectors; ++v) sum.v[v] = _mm512_add_ps(sum.v[v], line.v[v]);
     }
-    alignas(64) float values[kFloats];
-    for (int v = 0; v < L::kVectors; ++v) _mm512_store_ps(values + v * kBlock, sum.v[v]);
-    const float factor = (kKind == Kind::Byte ? type.scale : 1) / static_cast<float>(area);
-    for (int64_t c = 0; c < std::min(kFloats, channels - plane * kFloats); ++c)
-      output[image * channels + plane * kFloats + c] = values[placeInVectors(c, type)] * factor;
+    alignas(64) float values[L::kFloats];
+    sum.toFloats(values);
+    for (int64_t c = 0; c < count; ++c) output[first + c] = values[placeInVectors(c, type)] * factor;
   });
 }
 
-template <Kind kKind>
+template <DType kType>
 void openLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* lines, float* plain,
                int threads) {
-  using L = Line<kKind>;
-  constexpr int64_t kFloats = L::kVectors * kBlock;
-  const int64_t planes = channelBlocks(channels, kFloats);
-  const double cost = static_cast<double>(batch * planes * area) * 2e-2;
-  overPlanes(batch, planes, 1, cost, threads, [&](int64_t image, int64_t plane, Piece) {
-    const float* in = lines + (image * planes + plane) * area * kBlock;
-    float* out = plain + (image * channels + plane * kFloats) * area;
-    const __m512 zero = _mm512_set1_ps(type.zero), scale = _mm512_set1_ps(kKind == Kind::Byte ? type.scale : 1);
-    const int64_t count = std::min(kFloats, channels - plane * kFloats);
+  using L = Line<kType>;
+  const float scale = kType == DType::UInt8 ? type.scale : 1;
+  overChannels<kType>(batch, channels, area, 2e-2, lines, threads, [&](const float* in, int64_t first, int64_t count) {
+    const __m512 zero = _mm512_set1_ps(type.zero);
+    float* out = plain + first * area;
     for (int64_t i = 0; i < area; ++i) {
-      const L line = L::load(in + i * kBlock, zero);
-      alignas(64) float values[kFloats];
-      for (int v = 0; v < L::kVectors; ++v) _mm512_store_ps(values + v * kBlock, _mm512_mul_ps(line.v[v], scale));
-      for (int64_t c = 0; c < count; ++c) out[c * area + i] = values[placeInVectors(c, type)];
+      alignas(64) float values[L::kFloats];
+      L::load(in + i * kBlock, zero).toFloats(values);
+      for (int64_t c = 0; c < count; ++c) out[c * area + i] = values[placeInVectors(c, type)] * scale;
     }
   });
 }
@@ -568,33 +575,33 @@ void openLines(int64_t batch, int64_t channels, int64_t area, const ElementType&
 
 void depthwiseOfLines(const ConvShape& s, const float* input, const PackedWeights& weights, const void* packed,
                       float* output, const Epilogue& epilogue, int threads) {
-  (s.input.kind == Kind::BF16 ? depthwise<Kind::BF16> : depthwise<Kind::Byte>)(s, input, weights, packed, output,
-                                                                               epilogue, threads);
+  (s.input.dtype == DType::BFloat16 ? depthwise<DType::BFloat16> : depthwise<DType::UInt8>)(s, input, weights, packed,
+                                                                                            output, epilogue, threads);
 }
 
 void maxPoolOfLines(const PoolShape& s, const ElementType& type, const float* input, float* output, int threads) {
-  const auto rowsOf = type.kind == Kind::BF16 ? maxRows<Kind::BF16> : maxRows<Kind::Byte>;
+  const auto rowsOf = type.dtype == DType::BFloat16 ? maxRows<DType::BFloat16> : maxRows<DType::UInt8>;
   overPool(s, type, input, output, threads,
            [&](const float* in, float* out, Piece rows) { rowsOf(s, type, in, out, rows); });
 }
 
 void averagePoolOfLines(const PoolShape& s, const ElementType& type, bool countPadding, int64_t divisor,
                         const float* input, float* output, int threads) {
-  const auto rowsOf = type.kind == Kind::BF16 ? averageRows<Kind::BF16> : averageRows<Kind::Byte>;
+  const auto rowsOf = type.dtype == DType::BFloat16 ? averageRows<DType::BFloat16> : averageRows<DType::UInt8>;
   overPool(s, type, input, output, threads,
            [&](const float* in, float* out, Piece rows) { rowsOf(s, type, countPadding, divisor, in, out, rows); });
 }
 
 void globalAveragePoolOfLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type,
                               const float* input, float* output, int threads) {
-  (type.kind == Kind::BF16 ? means<Kind::BF16> : means<Kind::Byte>)(batch, channels, area, type, input, output,
-                                                                    threads);
+  (type.dtype == DType::BFloat16 ? means<DType::BFloat16> : means<DType::UInt8>)(batch, channels, area, type, input,
+                                                                                 output, threads);
 }
 
 void fromLines(int64_t batch, int64_t channels, int64_t area, const ElementType& type, const float* lines, float* plain,
                int threads) {
-  (type.kind == Kind::BF16 ? openLines<Kind::BF16> : openLines<Kind::Byte>)(batch, channels, area, type, lines, plain,
-                                                                            threads);
+  (type.dtype == DType::BFloat16 ? openLines<DType::BFloat16> : openLines<DType::UInt8>)(batch, channels, area, type,
+                                                                                         lines, plain, threads);
 }
 
 }  // namespace tscompile

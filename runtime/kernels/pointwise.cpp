@@ -17,7 +17,7 @@ constexpr int64_t kChunkTiles = 16;
 // An input over the merged dimensions.
 struct View {
   const char* data;
-  PointwiseType type;
+  DType type;
   std::vector<int64_t> strides;
   bool contiguous, constant;
 };
@@ -63,8 +63,8 @@ void mergeDims(Run& run, std::span<const int64_t> dims, std::span<const Pointwis
 }
 
 // `count` elements from one place on, `stride` elements apart.
-void loadRun(PointwiseType type, const char* from, int64_t stride, int64_t count, float* to) {
-  const int64_t bytes = pointwiseBytes(type);
+void loadRun(DType type, const char* from, int64_t stride, int64_t count, float* to) {
+  const int64_t bytes = static_cast<int64_t>(itemSize(type));
   if (stride == 1) return loadPointwise(type, from, count, to);
   if (stride == 0) {
     float value;
@@ -72,7 +72,7 @@ void loadRun(PointwiseType type, const char* from, int64_t stride, int64_t count
     std::fill_n(to, count, value);
     return;
   }
-  if (type == PointwiseType::F32) {
+  if (type == DType::Float32) {
     const auto* values = reinterpret_cast<const float*>(from);
     for (int64_t i = 0; i < count; ++i) to[i] = values[i * stride];
     return;
@@ -93,7 +93,7 @@ void repeat(float* to, int64_t length, int64_t count) {
 constexpr int64_t kShortRow = 64;
 bool hasShortRows(const Run& run, const View& view) {
   const size_t rank = run.dims.size();
-  return rank > 1 && view.type == PointwiseType::F32 && run.dims[rank - 1] <= kShortRow &&
+  return rank > 1 && view.type == DType::Float32 && run.dims[rank - 1] <= kShortRow &&
          (view.strides[rank - 1] == 0 || view.strides[rank - 1] == 1);
 }
 
@@ -114,7 +114,7 @@ void loadShortRows(const float* from, int64_t rows, int64_t step, int64_t length
 // Rows whose elements lie `step` apart, each row's beside those of the row before: four rows at a time.
 bool isTransposed(const Run& run, const View& view) {
   const size_t rank = run.dims.size();
-  return rank > 1 && view.type == PointwiseType::F32 && view.strides[rank - 2] == 1 && view.strides[rank - 1] > 1;
+  return rank > 1 && view.type == DType::Float32 && view.strides[rank - 2] == 1 && view.strides[rank - 1] > 1;
 }
 
 void loadFourRows(const float* from, int64_t step, int64_t length, float* to) {
@@ -160,10 +160,10 @@ void gather(const Run& run, const View& view, int64_t begin, int64_t count, floa
     rest /= run.dims[d];
     offset += index[d] * view.strides[d];
   }
-  const int64_t bytes = pointwiseBytes(view.type);
+  const int64_t bytes = static_cast<int64_t>(itemSize(view.type));
   while (count > 0) {
     int64_t length = std::min(count, run.dims[rank - 1] - index[rank - 1]), atOnce = 0;
-    if (rank > 1 && view.type == PointwiseType::F32 && length == run.dims[rank - 1])
+    if (rank > 1 && view.type == DType::Float32 && length == run.dims[rank - 1])
       atOnce = loadRowsAtOnce(run, view, reinterpret_cast<const float*>(view.data) + offset,
                               std::min(run.dims[rank - 2] - index[rank - 2], count / length), to);
     if (atOnce > 0) {
@@ -214,7 +214,7 @@ class TileRunner {
     const auto& outputs = run.program.outputs();
     for (size_t o = 0; o < outputs.size(); ++o)
       if (static_cast<size_t>(outputs[o].value) + 1 == values.size() && values.back().kind == Kind::Step &&
-          outputs[o].type == PointwiseType::F32 && direct_ < 0)
+          outputs[o].type == DType::Float32 && direct_ < 0)
         direct_ = static_cast<int>(o);
   }
 
@@ -225,10 +225,11 @@ class TileRunner {
       if (value.kind == Kind::Input) {
         const View& view = run_.inputs[static_cast<size_t>(value.index)];
         if (view.constant) continue;
-        if (view.contiguous && view.type == PointwiseType::F32)
+        if (view.contiguous && view.type == DType::Float32)
           at_[v] = reinterpret_cast<const float*>(view.data) + begin;
         else if (view.contiguous)
-          loadPointwise(view.type, view.data + begin * pointwiseBytes(view.type), count, buffer(value.slot));
+          loadPointwise(view.type, view.data + begin * static_cast<int64_t>(itemSize(view.type)), count,
+                        buffer(value.slot));
         else
           gather(run_, view, begin, count, buffer(value.slot));
       } else if (value.kind == Kind::Step) {
@@ -244,7 +245,7 @@ class TileRunner {
     for (size_t o = 0; o < outputs.size(); ++o)
       if (static_cast<int>(o) != direct_)
         storePointwise(outputs[o].type, at_[static_cast<size_t>(outputs[o].value)], count,
-                       static_cast<char*>(run_.outputs[o]) + begin * pointwiseBytes(outputs[o].type));
+                       static_cast<char*>(run_.outputs[o]) + begin * static_cast<int64_t>(itemSize(outputs[o].type)));
   }
 
  private:
@@ -269,20 +270,7 @@ int pointwiseOperands(PointwiseOp op) {
   return kOperands[static_cast<size_t>(op)];
 }
 
-int64_t pointwiseBytes(PointwiseType type) {
-  switch (type) {
-    case PointwiseType::F32:
-      return 4;
-    case PointwiseType::F16:
-    case PointwiseType::BF16:
-      return 2;
-    case PointwiseType::Bool:
-      break;
-  }
-  return 1;
-}
-
-int PointwiseProgram::input(PointwiseType type) {
+int PointwiseProgram::input(DType type) {
   values_.push_back({Value::Kind::Input, type, {}, -1, -1, -1, 0, 0, inputs_++, 0});
   return static_cast<int>(values_.size()) - 1;
 }
@@ -297,12 +285,12 @@ int PointwiseProgram::step(PointwiseOp op, int a, int b, int c, float alpha, flo
   return static_cast<int>(values_.size()) - 1;
 }
 
-void PointwiseProgram::output(int value, PointwiseType type) {
+void PointwiseProgram::output(int value, DType type) {
   outputs_.push_back({value, type});
   assignSlots();
 }
 
-void PointwiseProgram::retype(int input, PointwiseType type) {
+void PointwiseProgram::retype(int input, DType type) {
   for (Value& v : values_)
     if (v.kind == Value::Kind::Input && v.index == input) v.type = type;
 }

@@ -2,6 +2,8 @@
 // operands may be stored as f16, bf16 or bool.
 #pragma once
 
+#include "ir/values/dtype.h"
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,24 +16,21 @@ enum class PointwiseOp : uint8_t {
 };
 int pointwiseOperands(PointwiseOp op);
 
-enum class PointwiseType : uint8_t { F32, F16, BF16, Bool };
-int64_t pointwiseBytes(PointwiseType type);
-
 // Built once, then shared by any number of threads. Values are numbered as they are added: inputs, constants and steps.
 class PointwiseProgram {
  public:
-  int input(PointwiseType type = PointwiseType::F32);
+  int input(DType type = DType::Float32);
   int constant(float value);
   int step(PointwiseOp op, int a, int b = -1, int c = -1, float alpha = 0, float beta = 0);
   // Of the input and output of that number, another type in memory.
-  void retype(int input, PointwiseType type);
-  void retypeOutput(PointwiseType type) { outputs_[0].type = type; }
+  void retype(int input, DType type);
+  void retypeOutput(DType type) { outputs_[0].type = type; }
   // After all steps.
-  void output(int value, PointwiseType type = PointwiseType::F32);
+  void output(int value, DType type = DType::Float32);
 
   struct Value {
     enum class Kind : uint8_t { Input, Constant, Step } kind;
-    PointwiseType type;  // of an input
+    DType type;  // of an input
     PointwiseOp op;
     int a, b, c;
     float alpha, beta;  // alpha: a constant's value
@@ -40,7 +39,7 @@ class PointwiseProgram {
   };
   struct Output {
     int value;
-    PointwiseType type;
+    DType type;
   };
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Output>& outputs() const { return outputs_; }

@@ -1,5 +1,6 @@
 #include "runtime/kernels/pointwise_ops.h"
 
+#include "ir/support/check.h"
 #include "ir/values/dtype.h"
 #include "runtime/kernels/simd.h"
 
@@ -126,36 +127,40 @@ PointwiseFunction pointwiseFunction(PointwiseOp op) {
   return nullptr;
 }
 
-void loadPointwise(PointwiseType type, const void* from, int64_t count, float* to) {
+void loadPointwise(DType type, const void* from, int64_t count, float* to) {
   switch (type) {
-    case PointwiseType::F32:
+    case DType::Float32:
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
       return;
-    case PointwiseType::F16:
+    case DType::Float16:
       return TS_SIMD(loadHalf)(from, count, to);
-    case PointwiseType::BF16:
+    case DType::BFloat16:
       for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(static_cast<const BFloat16*>(from)[i]);
       return;
-    case PointwiseType::Bool:
+    case DType::Bool:
       for (int64_t i = 0; i < count; ++i) to[i] = static_cast<const uint8_t*>(from)[i] ? 1.0f : 0.0f;
       return;
+    default:
+      TS_UNREACHABLE();
   }
 }
 
-void storePointwise(PointwiseType type, const float* from, int64_t count, void* to) {
+void storePointwise(DType type, const float* from, int64_t count, void* to) {
   switch (type) {
-    case PointwiseType::F32:
+    case DType::Float32:
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
       return;
-    case PointwiseType::F16:
+    case DType::Float16:
       for (int64_t i = 0; i < count; ++i) static_cast<Half*>(to)[i] = Half(from[i]);
       return;
-    case PointwiseType::BF16:
+    case DType::BFloat16:
       for (int64_t i = 0; i < count; ++i) static_cast<BFloat16*>(to)[i] = BFloat16(from[i]);
       return;
-    case PointwiseType::Bool:
+    case DType::Bool:
       for (int64_t i = 0; i < count; ++i) static_cast<uint8_t*>(to)[i] = from[i] != 0;
       return;
+    default:
+      TS_UNREACHABLE();
   }
 }
 

@@ -10,7 +10,7 @@ using PointwiseFunction = void (*)(const float* a, const float* b, const float* 
 PointwiseFunction pointwiseFunction(PointwiseOp op);
 
 // Stored values to f32 and back.
-void loadPointwise(PointwiseType type, const void* from, int64_t count, float* to);
-void storePointwise(PointwiseType type, const float* from, int64_t count, void* to);
+void loadPointwise(DType type, const void* from, int64_t count, float* to);
+void storePointwise(DType type, const float* from, int64_t count, void* to);
 
 }  // namespace tscompile

@@ -8,8 +8,9 @@
 
 namespace tscompile {
 
-// I8: one scale per column. Integers and Bytes: weights that are integers of eight bits, for rows of integers of
-// sixteen and of unsigned bytes; their sums are exact as long as they stay within 32 bits.
+// How packed panels of weights lie and what rows they multiply; elsewhere a dtype says how numbers are stored, but
+// these three all hold int8. I8: one scale per column. Integers and Bytes: weights that are integers of eight bits, for
+// rows of integers of sixteen and of unsigned bytes; their sums are exact as long as they stay within 32 bits.
 enum class WeightStorage : uint8_t { F32, F16, BF16, I8, Integers, Bytes };
 int64_t weightBytes(WeightStorage storage);
 // How the constant weights of products are stored, and whether rows may be rounded to their precision (BF16, I8) where

@@ -19,17 +19,14 @@ inline Tensor ints(const std::vector<int32_t>& values) {
 }
 inline Tensor floats(DimSpan sizes, const std::vector<float>& values) { return Tensor::of<float>(sizes, values); }
 
-inline ValueStorage storageOf(DType dtype) {
-  return dtype == DType::Float32 ? ValueStorage::F32 : dtype == DType::Float16 ? ValueStorage::F16 : ValueStorage::BF16;
-}
 inline Tensor valuesAs(DType dtype, DimSpan sizes, const std::vector<float>& values) {
   Tensor t = Tensor::empty(dtype, sizes);
-  if (!values.empty()) storeValues({storageOf(dtype)}, values.data(), t.numel(), t.raw());
+  if (!values.empty()) storeValues({dtype}, values.data(), t.numel(), t.raw());
   return t;
 }
 inline std::vector<float> valuesOf(const Tensor& t) {
   std::vector<float> values(static_cast<size_t>(t.numel()));
-  if (!values.empty()) loadValues({storageOf(t.dtype())}, t.raw(), t.numel(), values.data());
+  if (!values.empty()) loadValues({t.dtype()}, t.raw(), t.numel(), values.data());
   return values;
 }
 

@@ -33,7 +33,7 @@ TestSupport::TestSupport(std::set<std::string> without)
 Verdict TestSupport::accepts(const Node& node) const {
   std::string kind(node.kind().text());
   if (node.kind().nameSpace() == "test" || without_.contains(kind))
-    return {Reason::NoOp, kind + " has no converter", "register one"};
+    return {Reason::NoOp, kind + " has no converter", Remedy::Kind::ReadOfConverters};
   return base_->accepts(node);
 }
 

@@ -21,6 +21,24 @@ MOST_OF_ROOM = 0.25    # of all lines, in one library
 MOST_OPERATOR_LINES = 150
 # Records of operators, decompositions in graph text, and what translates the names of other notations.
 TRANSLATORS = ("runtime/ops/", "runtime/trtllm/", "frontend/source/", "frontend/export/")
+# Where else names of operators stand, and why.
+NAMERS = {
+    "api/c": "examples in comments of the interface",
+    "ir/analysis": "what propagation knows of single operators: lists, views, sizes",
+    "ir/graph": "formulas spell operators as Python does",
+    "ir/values": "the names that code has for operators",
+    "partition": "writes in place and questions for identity",
+    "passes/algebra": "rewrites take single operators apart and make others",
+    "passes/decompose": "the same",
+    "passes/lowering": "the same",
+    "passes/rewrite": "the language of rules",
+    "passes/serving": "how models write attention, caches and rotations down",
+    "runtime/engine": "converters ask for others by name",
+    "runtime/engine/layers": "the same",
+    "runtime/interpreter": "futures are structure",
+    "runtime/reference": "families of names",
+    "tools/pages": "probes of the machine's peaks",
+}
 MOST_JSON_FIELDS = 60
 # CPU seconds for 1,000 lines of the product: the tool built without ccache.
 MOST_BUILD_SECONDS = 7.0
@@ -40,6 +58,7 @@ def text(path):
 class House:
     def __init__(self):
         self.faults = []
+        self.figures = []
         self.files = tracked()
         self.sources = [f for f in self.files if re.search(r"\.(h|c|cpp|def|yy|ll)$", f)]
         self.product = [f for f in self.sources if f.split("/")[0] in LAYERS]
@@ -136,10 +155,14 @@ class House:
                 if other and other not in reach(room):
                     self.fault(f"{f}: includes {to}, but {room} does not link {other}")
         total = sum(lines.values())
+        largest, most = lines.most_common(1)[0]
+        self.figures.append(f"{len(lines)} libraries; the largest, {largest}, has {100 * most / total:.1f} % of {total} lines")
         for room, count in lines.items():
             if count > MOST_OF_ROOM * total:
                 self.fault(f"{room} holds {count} of {total} lines")
-        for folder, count in collections.Counter(os.path.dirname(f) for f in self.product).items():
+        folders = collections.Counter(os.path.dirname(f) for f in self.product)
+        self.figures.append("the fullest folder, %s, has %d sources" % folders.most_common(1)[0])
+        for folder, count in folders.items():
             if count > MOST_SOURCES:
                 self.fault(f"{folder} holds {count} sources")
 
@@ -178,9 +201,32 @@ class House:
                 ("literals are options of the command line", r'"(?:[^"\\]*(?<![\w-]))--[a-z][\w-]*[^"]*"', libraries, (), 0),
                 ("lines write one JSON field", r"json\w*\.field\(", libraries + ("tools/",), (), MOST_JSON_FIELDS)):
             found = self.lines_with(pattern, folders, without)
+            self.figures.append(f"{sum(found.values())} {what}, at most {most}")
+            for folder in found if most == MOST_OPERATOR_LINES else ():
+                if folder not in NAMERS:
+                    self.fault(f"{folder} names operators: say in NAMERS why")
             if sum(found.values()) > most:
                 places = ", ".join(f"{folder} {count}" for folder, count in found.most_common())
                 self.fault(f"{sum(found.values())} {what}, at most {most}: {places}")
+
+    def check_lists(self):
+        """What is so of an operator says its record: elsewhere three names in one initialiser, or of one thing in a chain
+        of ||, are a list. What a rewrite is for may be one: the kinds of a rule."""
+        name = r'(?<![\w:])aten::[a-z_]\w*|"aten::\w+[^"]*"'
+        kinds = re.compile(r"\bKinds\b[^;]*$")
+        for f in self.product:
+            if f.startswith(TRANSLATORS):
+                continue
+            code = re.sub(r"\s+", " ", re.sub(r'R"(\w*)\(.*?\)\1"', '""', re.sub(r"//[^\n]*", "", self.texts[f]), flags=re.S))
+            for found in re.finditer(r"\{[^{};]*\}", code):
+                before = code[max(0, found.start() - 400):found.start()]
+                rule = re.search(r'(?:Rewrite\("\w+", |\bkinds = |\{"\w+", )$', before) or kinds.search(before)
+                if len(set(re.findall(name, found[0]))) >= 3 and not rule:
+                    self.fault(f"{f}: a list of operators: {found[0][:70]}")
+            for statement in re.split(r"[;{}]", code):
+                subjects = collections.Counter(re.findall(r"([\w.>()-]+) == (?:%s|Symbol::of\(\"aten)" % name, statement))
+                if "||" in statement and max(subjects.values(), default=0) >= 3:
+                    self.fault(f"{f}: a list of operators: {statement.strip()[:70]}")
 
     # ---- documents ----
 
@@ -193,17 +239,33 @@ class House:
                     if path.split("/")[0] in FOLDERS and path not in known:
                         self.fault(f"{f}: there is no {path}")
 
+    def commit(self, subject):
+        """The files that the latest commit with this in its message touches, the changelog aside; none: no commit."""
+        found = subprocess.run(["git", "log", "--no-merges", "-1", "--fixed-strings", "--grep", subject, "--format=",
+                                "--name-only"], cwd=ROOT, text=True, capture_output=True).stdout.split("\n")
+        return [f for f in found if f and f != "CHANGELOG.md"]
+
     def check_examples(self):
-        """The commits that docs/extending.md names touch no more files than it says, where the history is there."""
+        """Each way to extend has a commit that shows it, and that touches no more files than the title says. Where the
+        history is not there, as in a shallow clone, no commit is found."""
         numbers = {w: n + 1 for n, w in enumerate("one two three four five six seven eight".split())}
-        for section in text("docs/extending.md").split("\n## ")[1:]:
+        sections = [s for s in text("docs/extending.md").split("\n## ")[1:] if re.search(r"\w+ files\b", s.split("\n", 1)[0])]
+        examples = []
+        for section in sections:
             title = section.split("\n", 1)[0]
-            most = re.search(r"(\w+) files\b", title)
-            for subject in re.findall(r"By example: `git log --grep '([^']+)'`", section):
-                found = subprocess.run(["git", "log", "--no-merges", "-1", "--fixed-strings", "--grep", subject, "--format=%h",
-                                        "--name-only"], cwd=ROOT, text=True, capture_output=True).stdout.split()
-                if found and len(found) - 1 > numbers[most[1]]:
-                    self.fault(f"docs/extending.md: {title}: commit {found[0]} touches {len(found) - 1} files")
+            subject = re.search(r"By example: `git log --grep '([^']+)'`", section)
+            if not subject:
+                self.fault(f"docs/extending.md: {title}: no commit shows it")
+                continue
+            most = numbers[re.search(r"(\w+) files\b", title)[1]]
+            examples.append((title, subject[1], most, self.commit(subject[1])))
+        for title, subject, most, touched in examples:
+            if not touched and any(e[3] for e in examples):
+                self.fault(f"docs/extending.md: {title}: there is no commit '{subject}'")
+            elif len(touched) > most:
+                self.fault(f"docs/extending.md: {title}: the commit '{subject}' touches {len(touched)} files")
+        self.figures.append("files of the commits that show how to extend: " +
+                            ", ".join(f"{len(touched)} of {most}" for _, _, most, touched in examples))
 
     # ---- build ----
 
@@ -229,10 +291,13 @@ def main():
     house.check_rooms()
     house.check_unreferenced()
     house.check_words()
+    house.check_lists()
     house.check_documents()
     house.check_examples()
     if arguments.build:
         house.check_build(arguments.build)
+    for figure in house.figures:
+        print(figure)
     for message in house.faults:
         print("fault:", message)
     print(f"{len(house.product)} sources, {len(house.faults)} faults")

@@ -153,6 +153,21 @@ def fp8_rowwise_gemm(r):
                 [y.reshape(m + [n]).to(out)])
 
 
+@plugin("Fp8BlockScalingGemm")
+def fp8_block_scaling_gemm(r):
+    m, n, k, out, block = r.sizes(), r.choice([1, 5, 16, 19, 40]), width(r, 50), r.row_type(), r.choice([4, 8, 16, 128])
+    (a, left), (b, right) = operand(r, *m, k), fp8_matrix(r, n, k)
+    down, across = -(-n // block), -(-k // block)
+    weights = r.floats(down, across).abs() * 0.01
+    right = right * weights.double().repeat_interleave(block, 0)[:n].repeat_interleave(block, 1)[:, :k]
+    rows = None
+    if a.dtype == torch.uint8 or r.chance():
+        rows = r.floats(*m, across).abs() * 0.01
+        left = left * rows.double().repeat_interleave(block, -1)[..., :k]
+    return Case({"block_size": block, "type_id": NAMES[out]},
+                {"mat1": a, "mat2": b, "mat2_scale": weights, "mat1_scale": rows}, [(left @ right.T).to(out)])
+
+
 @plugin("Fp8CurrentScalingGemm")
 def fp8_current_scaling_gemm(r):
     m, n, k, dtype = r.sizes(), r.choice([1, 5, 16, 19, 40]), width(r, 50), r.row_type()

@@ -88,7 +88,8 @@ class FramePlacer {
     return layers_[layer].back();
   }
 
-  // Fewer crossings: each item at the mean of its neighbours', downwards and upwards in turns.
+  // Fewer crossings, by barycentres in layers (Sugiyama, Tagawa, Toda 1981): each item at the mean of its neighbours',
+  // downwards and upwards in turns.
   void sortLayers() {
     constexpr int kSweeps = 6;
     std::vector<double> at(items_.size()), wish(items_.size());

@@ -114,7 +114,7 @@ std::string commandLineWords(const Remedy& r) {
       return ifNone(r) + "compile --bind has no words for %" + r.names[0] +
              ": what is needed of it, as an input of its own";
     case Kind::CannotBindWritten:
-      return ifNone(r) + "compile --bind does not take tensors of %" + r.names[0] + ", as " + r.names[1] + " it";
+      return ifNone(r) + "compile --bind does not take tensors of %" + r.names[0] + ", as " + writerText(r);
     case Kind::FixSizes:
       return sizesText(r);
     case Kind::LowerMinimum:

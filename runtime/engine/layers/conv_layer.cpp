@@ -25,13 +25,12 @@ void ConvLayer::run(Frame& frame) const {
                frame.workspace(), frame.threads());
 }
 
-bool ConvLayer::takesLines(const Network&, const ProductPrecision& precision, TensorId tensor,
-                           ElementType::Kind kind) const {
+bool ConvLayer::takesLines(const Network&, const ProductPrecision& precision, TensorId tensor, DType dtype) const {
   if (holdsIntegers() || factors.defined()) return false;
   const WeightStorage storage = kernelStorage(precision.weights);
-  const bool makes = tactic_->makesLines && tactic_->makesLines(shape_, storage, kind);
+  const bool makes = tactic_->makesLines && tactic_->makesLines(shape_, storage, dtype);
   const bool reads = tensor == inputs[0], adds = residual != kNoResidual && tensor == inputs[residual];
-  return (!reads || (tactic_->takesLines && tactic_->takesLines(shape_, storage, kind))) &&
+  return (!reads || (tactic_->takesLines && tactic_->takesLines(shape_, storage, dtype))) &&
          (!(adds || tensor == outputs[0]) || makes);
 }
 

@@ -39,7 +39,7 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
   const ConvTactic& tactic() const { return *tactic_; }
   void prepare(WeightStore& store, const ProductPrecision& precision) override;
   bool takesLines(const Network& network, const ProductPrecision& precision, TensorId tensor,
-                  ElementType::Kind kind) const override;
+                  DType dtype) const override;
   bool sharesKind(const Network&, TensorId) const override { return tactic_->keepsKind; }
   void settle(const Network& network) override;
 

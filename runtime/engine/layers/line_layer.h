@@ -11,7 +11,7 @@ class LineLayer {
   virtual ~LineLayer() = default;
   // Whether the tensor, a blocked one that the layer reads or writes, may be lines of this kind.
   virtual bool takesLines(const Network& network, const ProductPrecision& precision, TensorId tensor,
-                          ElementType::Kind kind) const = 0;
+                          DType dtype) const = 0;
   // Whether the tensor has to have the kind of all others of which this is so.
   virtual bool sharesKind(const Network&, TensorId) const { return false; }
   // Whether elements go through as they are, so that bytes have one grid.

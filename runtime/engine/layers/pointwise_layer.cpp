@@ -4,12 +4,6 @@
 
 namespace tscompile {
 
-std::optional<PointwiseType> pointwiseType(DType d) {
-  if (d == DType::Float32) return PointwiseType::F32;
-  if (d == DType::Bool) return PointwiseType::Bool;
-  return std::nullopt;
-}
-
 namespace {
 
 // The strides with which a tensor walks through sizes that it is broadcast to.
@@ -110,20 +104,17 @@ std::string PointwiseLayer::name() const {
   return isCopy() ? "copy" : steps == 1 ? "pointwise" : "pointwise of " + std::to_string(steps);
 }
 
-bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&, TensorId tensor,
-                                ElementType::Kind kind) const {
+bool PointwiseLayer::takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const {
   const NetTensor& t = network[tensor];
-  return blocked && kind == ElementType::Kind::BF16 && t.sizes[1] % ElementType{kind}.channels() == 0 &&
+  return blocked && dtype == DType::BFloat16 && t.sizes[1] % ElementType{dtype}.channels() == 0 &&
          t.numel == network[outputs[0]].numel;
 }
 
 void PointwiseLayer::settle(const Network& network) {
-  auto typeOf = [&](TensorId id) {
-    return network[id].elements.kind == ElementType::Kind::BF16 ? PointwiseType::BF16 : PointwiseType::F32;
-  };
-  if (!blocked || typeOf(outputs[0]) != PointwiseType::BF16) return;
+  auto typeOf = [&](TensorId id) { return network[id].elements.dtype; };
+  if (!blocked || typeOf(outputs[0]) != DType::BFloat16) return;
   for (size_t i = 0; i < inputs.size(); ++i) program.retype(static_cast<int>(i), typeOf(inputs[i]));
-  program.retypeOutput(PointwiseType::BF16);
+  program.retypeOutput(DType::BFloat16);
 }
 
 void PointwiseLayer::run(Frame& frame) const {

@@ -26,16 +26,15 @@ class PointwiseLayer : public Layer, public LineLayer {
   // The program is over blocked activations (layout.h): inputs have the output's layout, or are constants of one value
   // or of one per channel in whole blocks.
   bool blocked = false;
-  bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor,
-                  ElementType::Kind kind) const override;
+  bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const override;
   bool sharesKind(const Network& network, TensorId tensor) const override {
     return network[tensor].numel == network[outputs[0]].numel;
   }
   void settle(const Network& network) override;
 };
 
-// How a loop reads elements of this dtype; nothing if it does not.
-std::optional<PointwiseType> pointwiseType(DType dtype);
+// Whether loops read and write elements of this dtype where the network has them.
+inline bool isPointwise(DType dtype) { return dtype == DType::Float32 || dtype == DType::Bool; }
 // Appends the steps of `from` to `to`, its inputs being the values `inputs` of `to`. Returns the value of its output.
 int appendProgram(PointwiseProgram& to, const PointwiseProgram& from, std::span<const int> inputs);
 

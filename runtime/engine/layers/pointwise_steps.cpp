@@ -17,10 +17,9 @@ int StepBuilder::value(size_t i) {
   if (!v.isTensor()) return constant(number(i));
   Tensor t = v.toTensor();
   if (t.rank() == 0 && !t.storage()->isSymbolic() && !isComplex(t.dtype())) return constant(numberOf(t).toDouble());
-  std::optional<PointwiseType> type = pointwiseType(t.dtype());
-  if (!type) return fail("an argument is neither float32 nor bool");
+  if (!isPointwise(t.dtype())) return fail("an argument is neither float32 nor bool");
   inputs_.push_back(call_.operand(i));
-  return program_.input(*type);
+  return program_.input(t.dtype());
 }
 
 double StepBuilder::number(size_t i) {
@@ -47,15 +46,15 @@ bool isLogic(const PointwiseProgram& program) {
 }  // namespace
 
 bool StepBuilder::finish(int result) {
-  std::optional<PointwiseType> type = pointwiseType(call_.spec().dtype);
+  const DType type = call_.spec().dtype;
   bool floats = false;
   for (TensorId id : inputs_) floats |= call_.network()[id].isFloat();
-  if (!type) fail("the result is neither float32 nor bool");
+  if (!isPointwise(type)) fail("the result is neither float32 nor bool");
   if (inputs_.empty()) fail("all arguments are known");
   // Arithmetic on bool alone is integer work, or refused.
-  if (type != PointwiseType::F32 && !floats && !isLogic(program_)) fail("no argument is float32");
+  if (type != DType::Float32 && !floats && !isLogic(program_)) fail("no argument is float32");
   if (!problem_.empty()) return false;
-  program_.output(result, *type);
+  program_.output(result, type);
   TensorId output = call_.makeResult();
   auto& layer = call_.add<PointwiseLayer>();
   layer.program = std::move(program_);

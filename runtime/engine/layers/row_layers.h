@@ -40,7 +40,7 @@ class Pool2dLayer : public Layer, public LineLayer {
   bool countPadding = true;
   int64_t divisor = 0;
   bool blocked = false;  // the input is, and but for Global the output
-  bool takesLines(const Network&, const ProductPrecision&, TensorId, ElementType::Kind) const override { return true; }
+  bool takesLines(const Network&, const ProductPrecision&, TensorId, DType) const override { return true; }
   bool sharesKind(const Network&, TensorId) const override { return mode != Mode::Global; }
   bool sharesGrid() const override { return mode != Mode::Global; }
   void settle(const Network& network) override { elements_ = network[inputs[0]].elements; }
@@ -56,7 +56,7 @@ class ReorderLayer : public Layer, public LineLayer {
   using Layer::Layer;
   std::string name() const override { return "reorder"; }
   void run(Frame& frame) const override;
-  bool takesLines(const Network&, const ProductPrecision&, TensorId tensor, ElementType::Kind) const override {
+  bool takesLines(const Network&, const ProductPrecision&, TensorId tensor, DType) const override {
     return tensor == inputs[0] && !byPixels;
   }
   void settle(const Network&) override {}
@@ -82,9 +82,8 @@ class CatLayer : public Layer, public LineLayer {
   CatLayer(const Node* node, int64_t dim) : Layer(node), dim(dim) {}
   std::string name() const override { return "cat"; }
   void run(Frame& frame) const override;
-  bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor,
-                  ElementType::Kind kind) const override {
-    return network[tensor].sizes[1] % ElementType{kind}.channels() == 0;
+  bool takesLines(const Network& network, const ProductPrecision&, TensorId tensor, DType dtype) const override {
+    return network[tensor].sizes[1] % ElementType{dtype}.channels() == 0;
   }
   bool sharesKind(const Network&, TensorId) const override { return true; }
   bool sharesGrid() const override { return true; }

@@ -25,6 +25,7 @@ std::optional<ValueRange> rangeOf(std::string_view text) {
   return std::isfinite(range.low) && std::isfinite(range.high) ? std::optional(range) : std::nullopt;
 }
 
+// The Kullback-Leibler divergence (Migacz 2017, "8-bit inference with TensorRT").
 // Of a distribution in `parts` parts, whose tails were cut off and added at its ends, from what levels make of it.
 double divergence(std::span<const uint64_t> inner, uint64_t before, uint64_t behind) {
   const auto parts = static_cast<int64_t>(inner.size());
@@ -77,7 +78,7 @@ void ValueRange::include(const ValueRange& other) {
 ElementType ValueRange::bytes() const {
   constexpr float kMost = kLevels - 1, kTiny = 1e-30f;
   const float scale = std::max((high - low) / kMost, kTiny);
-  return {ElementType::Kind::Byte, scale, std::nearbyint(-low / scale)};
+  return {DType::UInt8, scale, std::nearbyint(-low / scale)};
 }
 
 void Calibration::note(const std::string& value, std::span<const float> numbers) {

@@ -81,10 +81,10 @@ struct Wanted {
 // By the model. If none keeps to the limits, the one that needs least.
 const ConvTactic& cheapest(const Wanted& wanted) {
   const ConvTactic *best = nullptr, *smallest = nullptr;
-  for (const ConvTactic& t : convTactics()) {
-    if (!t.accepts(wanted.shape)) continue;
-    if (!smallest || wanted.workspace(t) < wanted.workspace(*smallest)) smallest = &t;
-    if (wanted.fits(t) && (!best || wanted.cost(t) < wanted.cost(*best))) best = &t;
+  for (const ConvTactic* t : convTactics()) {
+    if (!t->accepts(wanted.shape)) continue;
+    if (!smallest || wanted.workspace(*t) < wanted.workspace(*smallest)) smallest = t;
+    if (wanted.fits(*t) && (!best || wanted.cost(*t) < wanted.cost(*best))) best = t;
   }
   TS_CHECK(smallest);
   return best ? *best : *smallest;
@@ -95,9 +95,9 @@ const ConvTactic& measured(const Wanted& wanted, const ConvTactic& favourite, in
   BudgetScope unlimited(nullptr);
   std::vector<Trial> trials;
   trials.emplace_back(favourite, wanted.shape, wanted.storage);
-  for (const ConvTactic& t : convTactics())
-    if (&t != &favourite && wanted.fits(t) && wanted.cost(t) < kHopeless * wanted.cost(favourite))
-      trials.emplace_back(t, wanted.shape, wanted.storage);
+  for (const ConvTactic* t : convTactics())
+    if (t != &favourite && wanted.fits(*t) && wanted.cost(*t) < kHopeless * wanted.cost(favourite))
+      trials.emplace_back(*t, wanted.shape, wanted.storage);
   return trials[fastestOf(trials.size(), wanted.settings.timingRuns, [&](size_t i) { return trials[i].run(threads); })]
       .tactic;
 }

@@ -55,7 +55,7 @@ class PointwiseFuser {
       auto at = std::find(inputs.begin(), inputs.end(), id);
       if (at != inputs.end()) return values[static_cast<size_t>(at - inputs.begin())];
       inputs.push_back(id);
-      values.push_back(program.input(*pointwiseType(n_[id].dtype)));
+      values.push_back(program.input(n_[id].dtype));
       return values.back();
     };
     std::vector<int> first;
@@ -63,7 +63,7 @@ class PointwiseFuser {
     int made = appendProgram(program, p.program, first);
     std::vector<int> second;
     for (TensorId id : layer.inputs) second.push_back(id == t ? made : take(id));
-    PointwiseType result = layer.program.outputs()[0].type;
+    const DType result = layer.program.outputs()[0].type;
     program.output(appendProgram(program, layer.program, second), result);
     uses_.remove(i);
     uses_.erase(before);

@@ -42,7 +42,7 @@ class LineStore {
   void proposeBrains() {
     for (const auto& layer : n_.layers)
       for (TensorId id : layer->outputs)
-        if (isCandidate(id)) types_[n_[id].buffer] = {ElementType::Kind::BF16};
+        if (isCandidate(id)) types_[n_[id].buffer] = {DType::BFloat16};
   }
 
   // Those of which it is known how large they are.
@@ -97,7 +97,7 @@ class LineStore {
         const NetTensor& t = n_[id];
         const ElementType type = typeOf(t);
         floats |= lines && !type.isLines() && lines->sharesKind(n_, id);
-        if (type.isLines() && !(lines && isWhole(t) && lines->takesLines(n_, precision_, id, type.kind)))
+        if (type.isLines() && !(lines && isWhole(t) && lines->takesLines(n_, precision_, id, type.dtype)))
           drop(t.buffer);
       });
       if (floats)
@@ -125,7 +125,7 @@ class LineStore {
   void settle(NetTensor& t) {
     const ElementType type = typeOf(t);
     t.elements = type;
-    t.dtype = type.kind == ElementType::Kind::BF16 ? DType::BFloat16 : DType::UInt8;
+    t.dtype = type.dtype;
     n_.buffers[t.buffer].bytes =
         static_cast<size_t>(blockedSize(t.sizes[0], t.sizes[1], areaOf(t), type)) * sizeof(float);
   }

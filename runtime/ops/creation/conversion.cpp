@@ -220,12 +220,12 @@ struct Entry {
   ScalarFunction function;
   TraitSet traits = {};
 };
-constexpr TraitSet kAsks{Trait::DependsOnElements};
+constexpr TraitSet kAsks{Trait::DependsOnElements}, kPasses{Trait::DependsOnElements, Trait::PassesNumber};
 constexpr Entry kTable[] = {
-    {"aten::Int.Tensor", intOfTensor, kAsks},
+    {"aten::Int.Tensor", intOfTensor, kPasses},
     {"aten::Int.bool", intOfNumber},
     {"aten::Int.float", intOfNumber},
-    {"aten::Int.Scalar", intOfScalar},
+    {"aten::Int.Scalar", intOfScalar, {Trait::PassesNumber}},
     {"aten::Int.str", intOfText},
     {"aten::Float.Tensor", floatOfTensor, kAsks},
     {"aten::Float.Scalar", floatOfScalar},
@@ -253,20 +253,20 @@ constexpr Entry kTable[] = {
     {"aten::Complex.int_Tensor", complexOfParts, kAsks},
     {"aten::Complex.Tensor_bool", complexOfParts, kAsks},
     {"aten::Complex.bool_Tensor", complexOfParts, kAsks},
-    {"aten::IntImplicit", intImplicit, kAsks},
+    {"aten::IntImplicit", intImplicit, kPasses},
     {"aten::FloatImplicit", floatImplicit, kAsks},
     {"aten::ComplexImplicit", complexImplicit, kAsks},
-    {"aten::ScalarImplicit", scalarImplicit, kAsks},
-    {"aten::item", item, kAsks},
-    {"aten::_local_scalar_dense", item, kAsks},
-    {"prim::NumToTensor.Scalar", numberToTensor, {Trait::NumberIsElement}},
-    {"prim::NumToTensor.bool", numberToTensor, {Trait::NumberIsElement}},
+    {"aten::ScalarImplicit", scalarImplicit, kPasses},
+    {"aten::item", item, kPasses},
+    {"aten::_local_scalar_dense", item, kPasses},
+    {"prim::NumToTensor.Scalar", numberToTensor, {Trait::NumberIsElement, Trait::PassesNumber}},
+    {"prim::NumToTensor.bool", numberToTensor, {Trait::NumberIsElement, Trait::PassesNumber}},
     {"aten::bin", digitsOf<2>},
     {"aten::oct", digitsOf<8>},
     {"aten::hex", digitsOf<16>},
     {"aten::ord", ord},
     {"aten::chr", chr},
-    {"aten::hash.generic", hash},
+    {"aten::hash.generic", hash, {Trait::ComparesObjects}},
 };
 
 }  // namespace

@@ -126,7 +126,11 @@ void resultType(const IValue* const* a, IValue& r) {
 
 void registerConversionsOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .dtypes = kMovedTypes,
+             .traits = traits | TraitSet{Trait::KeepsElements}});
   };
   constexpr TraitSet kTo{Trait::GivesViews}, kMaySelf{Trait::MayShare, Trait::GivesViews};
   add("aten::to.device", inferTo<kToDevice>, toKernel<kToDevice>, kTo);
@@ -137,7 +141,7 @@ void registerConversionsOps(OpRegistry& ops) {
   add("aten::to.prim_dtype", inferTo<kToPrimDType>, toKernel<kToPrimDType>, kTo);
   add("aten::to.prim_other", inferTo<kToPrimOther>, toKernel<kToPrimOther>, kTo);
   add("aten::_to_copy", inferTo<kToCopy>, toKernel<kToCopy>);
-  add("aten::type_as", inferToOther, typeAsKernel, kMaySelf);
+  add("aten::type_as", inferToOther, typeAsKernel, kMaySelf | TraitSet{Trait::LendsSecondForm});
   add("aten::cpu", inferTo<kToPrimOther>, selfKernel);
   add("aten::cuda", inferTo<kToPrimOther>, selfKernel);
   add("aten::_cast_Byte", inferCast<DType::UInt8>, typeAsKernel, kMaySelf);

@@ -114,11 +114,17 @@ void registerComplexOps(OpRegistry& ops) {
 
   ops.add({.schema = "aten::real", .infer = inferReal, .kernel = realKernel, .dtypes = kAllTypes});
   ops.add({.schema = "aten::imag", .infer = inferImag, .kernel = imagKernel, .dtypes = kAllTypes});
-  ops.add({.schema = "aten::view_as_real", .infer = inferViewAsReal, .kernel = viewAsRealKernel, .dtypes = kAllTypes});
+  constexpr TraitSet kMinds{Trait::MindsStrides};
+  ops.add({.schema = "aten::view_as_real",
+           .infer = inferViewAsReal,
+           .kernel = viewAsRealKernel,
+           .dtypes = kAllTypes,
+           .traits = kMinds});
   ops.add({.schema = "aten::view_as_complex",
            .infer = inferViewAsComplex,
            .kernel = viewAsComplexKernel,
-           .dtypes = kAllTypes});
+           .dtypes = kAllTypes,
+           .traits = kMinds});
 
   addAliases(ops, {"aten::conj", "aten::_conj"}, {.infer = inferSameAsSelf, .kernel = conjKernel, .dtypes = kAllTypes});
   constexpr TraitSet kMaySelf{Trait::MayShare, Trait::GivesViews};

@@ -178,7 +178,8 @@ void registerIndexDimensionOps(OpRegistry& ops) {
            .infer = inferIndexSelect,
            .kernel = indexSelectKernel,
            .convert = convertIndexSelect,
-           .dtypes = kMovedTypes});
+           .dtypes = kMovedTypes,
+           .traits = {Trait::MovesElements}});
   for (auto schema : {"aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor"})
     ops.add({.schema = schema,
              .infer = inferIndexFill,

@@ -206,8 +206,12 @@ void indexPutKernel(KernelCall& call) {
 
 void registerIndexingOps(OpRegistry& ops) {
   for (auto schema : {"aten::index.Tensor", "aten::index.Tensor_hacked_twin"})
-    ops.add(
-        {.schema = schema, .infer = inferIndex, .kernel = indexKernel, .convert = convertIndex, .dtypes = kMovedTypes});
+    ops.add({.schema = schema,
+             .infer = inferIndex,
+             .kernel = indexKernel,
+             .convert = convertIndex,
+             .dtypes = kMovedTypes,
+             .traits = {Trait::MovesElements}});
   for (auto schema : {"aten::index_put", "aten::index_put.hacked_twin", "aten::_index_put_impl"})
     ops.add({.schema = schema,
              .infer = inferIndexPut,

@@ -73,8 +73,9 @@ T logSum(std::initializer_list<T> terms) {
   return std::log(sum) + most;
 }
 
-// Fills `alpha` [time, 2 * longest + 1]: the log likelihood that the input up to a time is aligned with the labels up
-// to a place, blanks before, between and after them counted. Returns the loss.
+// The forward algorithm (Graves et al. 2006). Fills `alpha` [time, 2 * longest + 1]: the log likelihood that the input
+// up to a time is aligned with the labels up to a place, blanks before, between and after them counted. Returns the
+// loss.
 template <class T>
 T alignSequence(const CtcArguments& ctc, int64_t b, T* alpha) {
   constexpr T kNever = -std::numeric_limits<T>::infinity();

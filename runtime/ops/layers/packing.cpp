@@ -143,8 +143,8 @@ void inferNested(InferCall& call) {
       "nowhere else");
 }
 
-// tscompile::pad_rows(t, mask, padding, sizes, where_aligned): the rows of t up to their lengths, and `padding` behind;
-// with where_aligned, t itself unless its rows are aligned to the left.
+// tscompile::pad_rows(t, mask, padding, sizes, where_aligned): the rows of t up to their lengths, and `padding` after
+// them; with where_aligned, t itself unless its rows are aligned to the left.
 void inferPadRows(InferCall& call) {
   requireMaskOfRows(call);
   if (call.isNone(3)) return;

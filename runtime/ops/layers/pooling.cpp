@@ -60,7 +60,7 @@ struct Pooling {
 constexpr size_t kNowhere = 0;  // no such argument
 
 // Arguments: kernel, stride, padding, and where the others stand.
-// A window is left out that would start behind the padding in front and the input.
+// A window is left out that would start after the padding in front and the input.
 int64_t symbolicPooledSize(int64_t in, const Pooling& p, size_t i) {
   SizeExpression size = SizeExpression::ofSize(in);
   SizeExpression room = size + 2 * p.padding[i] - p.dilation[i] * (p.kernel[i] - 1) - 1;

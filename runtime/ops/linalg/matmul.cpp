@@ -305,6 +305,7 @@ void registerMatmulOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convert,
              .dtypes = kAllTypes,
+             .traits = {Trait::SetsStrides},
              .cost = Cost::Product});
   };
   product("aten::mm(Tensor self, Tensor mat2) -> Tensor", inferProduct<mmSizes>, productKernel, convertMatmul);
@@ -323,6 +324,7 @@ void registerMatmulOps(OpRegistry& ops) {
              .convert = convert,
              .dtypes = kAllTypes,
              .inplace = inplace,
+             .traits = {Trait::SetsStrides},
              .cost = Cost::AddedProduct});
   };
   add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

@@ -81,7 +81,8 @@ struct SeriesDegree {
 constexpr SeriesDegree kDegrees[] = {{1, 1.1e-7, 2.2e-16}, {2, 5.9e-4, 2.5e-8}, {4, 5.1e-2, 3.3e-4},
                                      {8, 5.8e-1, 4.9e-2},  {12, 1.4, 2.9e-1},   {18, 3.0, 1.0}};
 
-// Of one matrix: halved until the series converges fast, the result squared as often.
+// Scaling and squaring of a Taylor series (Higham 2005). Of one matrix: halved until the series converges fast, the
+// result squared as often.
 Tensor exponential(const KernelCall& call, Tensor a) {
   double norm = columnNorm(call, a);
   if (!std::isfinite(norm)) {
@@ -116,7 +117,8 @@ void matrixExpKernel(KernelCall& call) {
 
 // ---- multi_dot, chain_matmul ----
 
-// The order in which a chain of matrices is multiplied with the fewest operations.
+// Matrix-chain ordering by dynamic programming (Godbole 1973): the order in which a chain of matrices is multiplied
+// with the fewest operations.
 class ProductOrder {
  public:
   ProductOrder(const KernelCall& call, const std::vector<Tensor>& matrices) : n_(matrices.size()), split_(n_ * n_) {

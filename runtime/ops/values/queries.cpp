@@ -142,9 +142,10 @@ struct Query {
   ScalarFunction f;
   TraitSet traits = {};
 };
-constexpr TraitSet kReads{Trait::ReadsGeometry}, kSizes{Trait::ReadsSizes, Trait::ReadsGeometry},
-    kStrides{Trait::ReadsGeometry, Trait::ReadsStrides}, kMaySelf{Trait::MayShare},
-    kTakesOver{Trait::TakesOverMemory, Trait::ChangesGeometry}, kMarks{Trait::SideEffects};  // of gradients
+constexpr TraitSet kReads{Trait::ReadsGeometry}, kOptions{Trait::ReadsGeometry, Trait::ReadsOptions},
+    kSizes{Trait::ReadsSizes, Trait::ReadsGeometry}, kStrides{Trait::ReadsGeometry, Trait::ReadsStrides},
+    kMaySelf{Trait::MayShare}, kTakesOver{Trait::TakesOverMemory, Trait::ChangesGeometry, Trait::MindsStrides},
+    kMarks{Trait::SideEffects};  // of gradients
 constexpr Query kQueries[] = {
     {"aten::size", size, kSizes},
     {"aten::size.int", sizeInt, kSizes},
@@ -167,12 +168,12 @@ constexpr Query kQueries[] = {
     {"aten::is_non_overlapping_and_dense", isDense, kStrides},
     {"aten::element_size", elementSize, kReads},
     {"aten::is_same_size", isSameSize, kReads},
-    {"aten::is_set_to", isSetTo},
+    {"aten::is_set_to", isSetTo, {Trait::MindsStrides}},
     {"aten::_has_same_storage_numel", hasSameStorageNumel},
-    {"prim::device", deviceOf, kReads},
-    {"prim::dtype", dtypeOf, kReads},
-    {"prim::layout", always<int64_t{0}>, kReads},
-    {"prim::is_cpu", always<true>, kReads},
+    {"prim::device", deviceOf, kOptions},
+    {"prim::dtype", dtypeOf, kOptions},
+    {"prim::layout", always<int64_t{0}>, kOptions},
+    {"prim::is_cpu", always<true>, kOptions},
     {"aten::get_device", always<int64_t{-1}>, kReads},
     {"aten::_version", always<int64_t{0}>, kReads},
     {"aten::output_nr", always<int64_t{0}>, kReads},
@@ -202,7 +203,7 @@ constexpr const char* kNever[] = {
 
 void registerQueriesOps(OpRegistry& ops) {
   for (const Query& q : kQueries) ops.add({.schema = q.schema, .scalar = q.f, .traits = q.traits});
-  for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>, .traits = kReads});
+  for (const char* schema : kNever) ops.add({.schema = schema, .scalar = always<false>, .traits = kOptions});
   ops.add({.schema = "aten::_shape_as_tensor",
            .infer = inferShapeAsTensor,
            .kernel = shapeAsTensorKernel,

@@ -168,7 +168,8 @@ void registerCopyingOps(OpRegistry& ops) {
            .infer = inferSameAsSelf,
            .kernel = cloneKernel,
            .convert = convertCopy,
-           .dtypes = kMovedTypes});
+           .dtypes = kMovedTypes,
+           .traits = {Trait::MovesElements, Trait::KeepsElements}});
   add("aten::lift_fresh_copy", inferSameAsSelf, copiedKernel);
   // Torch-TensorRT's lowering leaves it in graphs.
   add("trt::const(Tensor val) -> Tensor", inferSameAsSelf, copiedKernel);
@@ -184,31 +185,22 @@ void registerCopyingOps(OpRegistry& ops) {
   add("aten::zero", inferSameAsSelf, zeroKernel<false>);
   add("aten::zero_", inferSameAsSelf, zeroKernel<true>);
   add("aten::fill_diagonal_", inferSameAsSelf, fillDiagonalKernel);
-  for (auto schema : {"aten::alias_copy",
-                      "aten::as_strided_copy",
-                      "aten::detach_copy",
-                      "aten::expand_copy",
-                      "aten::permute_copy",
-                      "aten::_reshape_alias_copy",
-                      "aten::split_copy.Tensor",
-                      "aten::split_with_sizes_copy",
-                      "aten::squeeze_copy",
-                      "aten::squeeze_copy.dim",
-                      "aten::t_copy",
-                      "aten::transpose_copy.int",
-                      "aten::unbind_copy.int",
-                      "aten::unfold_copy",
-                      "aten::unsqueeze_copy",
-                      "aten::view_copy",
-                      "aten::view_copy.dtype",
-                      "aten::view_as_complex_copy",
-                      "aten::view_as_real_copy",
-                      "aten::_conj_copy"})
+  auto addViewCopy = [&](std::string_view schema, TraitSet traits = {}) {
     ops.add({.schema = schema,
              .infer = inferCopy,
              .kernel = viewCopyKernel,
              .convert = convertViewCopy,
-             .dtypes = kMovedTypes});
+             .dtypes = kMovedTypes,
+             .traits = traits});
+  };
+  for (auto schema : {"aten::as_strided_copy", "aten::view_copy", "aten::view_copy.dtype"})
+    addViewCopy(schema, {Trait::MindsStrides});
+  for (auto schema :
+       {"aten::alias_copy", "aten::detach_copy", "aten::expand_copy", "aten::permute_copy", "aten::_reshape_alias_copy",
+        "aten::split_copy.Tensor", "aten::split_with_sizes_copy", "aten::squeeze_copy", "aten::squeeze_copy.dim",
+        "aten::t_copy", "aten::transpose_copy.int", "aten::unbind_copy.int", "aten::unfold_copy",
+        "aten::unsqueeze_copy", "aten::view_as_complex_copy", "aten::view_as_real_copy", "aten::_conj_copy"})
+    addViewCopy(schema);
 }
 
 }  // namespace tscompile

@@ -267,7 +267,11 @@ Tensor squeezedAll(const KernelCall& call) { return squeezed(call.tensor(0)); }
 
 void registerDimensionsOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .dtypes = kMovedTypes,
+             .traits = traits | TraitSet{Trait::MovesElements}});
   };
   constexpr TraitSet kInPlace{Trait::ChangesGeometry}, kMaySelf{Trait::MayShare, Trait::GivesViews};
   add("aten::squeeze", inferSqueeze, viewKernel<squeezedAll>);
@@ -286,9 +290,11 @@ void registerDimensionsOps(OpRegistry& ops) {
   add("aten::t", inferT, viewKernel<transposedMatrix>);
   add("aten::t_", inferT, inPlaceKernel<transposedMatrix>, kInPlace);
   for (const char* name : {"aten::mT", "aten::mT.a"}) add(name, inferMatrixTranspose<false>, matrixTransposeKernel);
-  for (const char* name : {"aten::mH", "aten::mH.a", "aten::adjoint"})
-    add(name, inferMatrixTranspose<false>, adjointKernel);
-  for (const char* name : {"aten::matrix_H", "aten::matrix_H.a"}) add(name, inferMatrixTranspose<true>, adjointKernel);
+  auto addAdjoint = [&](std::string_view schema, InferFunction infer) {
+    ops.add({.schema = schema, .infer = infer, .kernel = adjointKernel, .dtypes = kMovedTypes});
+  };
+  for (const char* name : {"aten::mH", "aten::mH.a", "aten::adjoint"}) addAdjoint(name, inferMatrixTranspose<false>);
+  for (const char* name : {"aten::matrix_H", "aten::matrix_H.a"}) addAdjoint(name, inferMatrixTranspose<true>);
   for (const char* name : {"aten::numpy_T", "aten::numpy_T.a"}) add(name, inferReversed, numpyTKernel);
   add("aten::permute", inferPermute, permuteKernel);
   for (const char* name :

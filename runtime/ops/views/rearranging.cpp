@@ -260,7 +260,12 @@ void inferInterleaveInt(InferCall& call) {
 void registerRearrangingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel,
                  ConvertFunction convert = nullptr) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .convert = convert, .dtypes = kMovedTypes});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .convert = convert,
+             .dtypes = kMovedTypes,
+             .traits = {Trait::MovesElements}});
   };
   add("aten::flip", inferFlip, flipKernel, convertFlip);
   add("aten::fliplr", inferFlipFixed<1>, flipFixedKernel<1>);
@@ -269,11 +274,14 @@ void registerRearrangingOps(OpRegistry& ops) {
   add("aten::roll", inferSameAsSelf, rollKernel, convertRoll);
   add("aten::repeat", inferRepeat, repeatKernel);
   add("aten::tile", inferTile, repeatKernel);
-  auto addDependent = [&](std::string_view schema, KernelFunction kernel) {
-    ops.add({.schema = schema, .kernel = kernel, .dtypes = kMovedTypes, .traits = {Trait::DependsOnElements}});
+  auto addDependent = [&](std::string_view schema, KernelFunction kernel, TraitSet traits = {}) {
+    ops.add({.schema = schema,
+             .kernel = kernel,
+             .dtypes = kMovedTypes,
+             .traits = traits | TraitSet{Trait::DependsOnElements}});
   };
   addDependent("aten::repeat_interleave.Tensor", interleaveIndicesKernel);
-  addDependent("aten::repeat_interleave.self_Tensor", interleaveTensorKernel);
+  addDependent("aten::repeat_interleave.self_Tensor", interleaveTensorKernel, {Trait::MovesElements});
   add("aten::repeat_interleave.self_int", inferInterleaveInt, interleaveIntKernel);
 }
 

@@ -265,8 +265,9 @@ void contiguousKernel(KernelCall& call) {
 }  // namespace
 
 void registerReshapingOps(OpRegistry& ops) {
+  constexpr TraitSet kMoves{Trait::MovesElements};
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
+    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits | kMoves});
   };
   auto addCopying = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
     ops.add({.schema = schema,
@@ -274,35 +275,40 @@ void registerReshapingOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convertCopy,
              .dtypes = kMovedTypes,
-             .traits = traits});
+             .traits = traits | kMoves});
   };
-  constexpr TraitSet kLikeOther{Trait::GivesViews}, kMaySelf{Trait::MayShare, Trait::GivesViews};
-  add("aten::view", inferView, viewKernel);
-  add("aten::_unsafe_view", inferView, viewKernel, kMaySelf);
-  add("aten::view_as", inferViewAs, viewKernel, kLikeOther);
+  constexpr TraitSet kLikeOther{Trait::GivesViews, Trait::LendsSecondForm},
+      kMaySelf{Trait::MayShare, Trait::GivesViews}, kStrides{Trait::MindsStrides}, kSame{Trait::KeepsElements};
+  add("aten::view", inferView, viewKernel, kStrides);
+  add("aten::_unsafe_view", inferView, viewKernel, kMaySelf | kStrides);
+  add("aten::view_as", inferViewAs, viewKernel, kLikeOther | kStrides);
   addCopying("aten::reshape", inferView, reshapeKernel);
   addCopying("aten::reshape_as", inferViewAs, reshapeKernel, kLikeOther);
   add("aten::_reshape_from_tensor", nullptr, reshapeFromTensorKernel, {Trait::MayShare, Trait::DependsOnElements});
   addCopying("aten::flatten.using_ints", inferFlatten, flattenKernel);
-  add("aten::unflatten.int", inferUnflatten, viewKernel);
+  add("aten::unflatten.int", inferUnflatten, viewKernel, kStrides);
   addCopying("aten::ravel", inferRavel, ravelKernel);
   add("aten::expand", inferExpand, expandKernel);
   add("aten::expand_as", inferExpandAs, expandKernel, kLikeOther);
   add("aten::broadcast_to", inferExpand, expandKernel);
-  add("aten::broadcast_tensors", inferBroadcastTensors, broadcastTensorsKernel, kMaySelf);
+  ops.add({.schema = "aten::broadcast_tensors",
+           .infer = inferBroadcastTensors,
+           .kernel = broadcastTensorsKernel,
+           .dtypes = kMovedTypes,
+           .traits = kMaySelf});
   ops.add({.schema = "aten::sum_to_size",
            .infer = inferSumToSize,
            .kernel = sumToSizeKernel,
            .dtypes = kAllTypes,
            .traits = {Trait::MayShare}});
-  addCopying("aten::contiguous", inferSameAsSelf, contiguousKernel);
-  add("aten::detach", inferSameAsSelf, aliasKernel);
-  add("aten::alias", inferSameAsSelf, aliasKernel);
+  addCopying("aten::contiguous", inferSameAsSelf, contiguousKernel, kSame);
+  add("aten::detach", inferSameAsSelf, aliasKernel, kSame);
+  add("aten::alias", inferSameAsSelf, aliasKernel, kSame);
   add("aten::detach_", inferSameAsSelf, selfKernel, {Trait::SideEffects});  // on gradients
-  add("aten::lift", inferSameAsSelf, selfKernel, kMaySelf);
-  add("aten::lift_fresh", inferSameAsSelf, selfKernel);
+  add("aten::lift", inferSameAsSelf, selfKernel, kMaySelf | kSame);
+  add("aten::lift_fresh", inferSameAsSelf, selfKernel, kSame);
   add("tscompile::check_in_place(Tensor(a) result, Tensor self) -> Tensor(a)", inferCheckInPlace, aliasKernel,
-      kLikeOther);
+      {Trait::GivesViews});
 }
 
 }  // namespace tscompile

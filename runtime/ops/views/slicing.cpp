@@ -220,7 +220,11 @@ void scatterKernel(KernelCall& call) {
 
 void registerSlicingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .dtypes = kMovedTypes,
+             .traits = traits | TraitSet{Trait::MovesElements}});
   };
   add("aten::select.int", inferSelect, partKernel<selectedPart>, {Trait::NumberIsIndex});
   add("aten::narrow", inferNarrow, narrowKernel);
@@ -232,9 +236,12 @@ void registerSlicingOps(OpRegistry& ops) {
   add("aten::select_copy.int", inferSelect, partCopyKernel<selectedPart>);
   add("aten::slice_copy.Tensor", inferSlice, partCopyKernel<slicedPart>);
   add("aten::diagonal_copy", inferDiagonal, partCopyKernel<diagonalPart>);
-  add("aten::select_scatter", inferSameAsSelf, scatterKernel<selectedPart>);
-  add("aten::slice_scatter", inferSameAsSelf, scatterKernel<slicedPart>);
-  add("aten::diagonal_scatter", inferSameAsSelf, scatterKernel<diagonalPart>);
+  auto addScatter = [&](std::string_view schema, KernelFunction kernel) {
+    ops.add({.schema = schema, .infer = inferSameAsSelf, .kernel = kernel, .dtypes = kMovedTypes});
+  };
+  addScatter("aten::select_scatter", scatterKernel<selectedPart>);
+  addScatter("aten::slice_scatter", scatterKernel<slicedPart>);
+  addScatter("aten::diagonal_scatter", scatterKernel<diagonalPart>);
 }
 
 }  // namespace tscompile

@@ -257,7 +257,11 @@ void piecesKernel(KernelCall& call) {
 
 void registerSplittingOps(OpRegistry& ops) {
   auto add = [&](std::string_view schema, InferFunction infer, KernelFunction kernel, TraitSet traits = {}) {
-    ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
+    ops.add({.schema = schema,
+             .infer = infer,
+             .kernel = kernel,
+             .dtypes = kMovedTypes,
+             .traits = traits | TraitSet{Trait::MovesElements}});
   };
   constexpr TraitSet kUnsafe{Trait::MayShare, Trait::GivesViews};
   constexpr InferFunction kLengths = inferPieces<splitLengths<InferCall>>, kSizes = inferPieces<splitSizes<InferCall>>,

@@ -165,13 +165,13 @@ void registerStorageOps(OpRegistry& ops) {
     ops.add({.schema = schema, .infer = infer, .kernel = kernel, .dtypes = kMovedTypes, .traits = traits});
   };
   constexpr TraitSet kInPlace{Trait::ChangesGeometry};
-  add("aten::as_strided", inferStrided, asStridedKernel);
+  add("aten::as_strided", inferStrided, asStridedKernel, {Trait::MindsStrides});
   add("aten::as_strided_", nullptr, asStridedInPlaceKernel, kInPlace);
   add("aten::as_strided_scatter", inferAsStridedScatter, asStridedScatterKernel);
   add("aten::resize_", nullptr, resizeKernel, kInPlace);
   add("aten::resize_as_", nullptr, resizeAsKernel, kInPlace);
-  add("aten::_reshape_alias", inferStrided, reshapeAliasKernel);
-  add("aten::view.dtype", inferViewDType, viewDTypeKernel);
+  add("aten::_reshape_alias", inferStrided, reshapeAliasKernel, {Trait::MindsStrides});
+  add("aten::view.dtype", inferViewDType, viewDTypeKernel, {Trait::MindsStrides});
 }
 
 }  // namespace tscompile

@@ -106,14 +106,14 @@ inline void BlockedQueries::reserve() {
   states_ = reinterpret_cast<RowState*>(at);
   std::fill_n(states_, plan_.group * rows_, RowState{kNothing, 0});
   std::fill_n(sums_, plan_.group * rows_ * width_, 0.0f);
-  const bool plainCache = !plan_.cache.data || plan_.cache.format.storage == ValueStorage::F32;
-  const bool floats = plan_.k.storage == ValueStorage::F32;
+  const bool plainCache = !plan_.cache.data || plan_.cache.format.storage == DType::Float32;
+  const bool floats = plan_.k.storage == DType::Float32;
   plainPast_ = plainCache && !plan_.shift;
   const int64_t first = plan_.newToken(row_, row_.past);
   if (floats && plainCache && !plan_.kBias && plan_.rotaryDim == 0)
     newKeys_ = reinterpret_cast<const float*>(plan_.k.at(first, head_));
   if (floats && plainCache && !plan_.vBias) newValues_ = reinterpret_cast<const float*>(plan_.v.at(first, head_));
-  plainQueries_ = plan_.q.storage == ValueStorage::F32 && !plan_.qBias && plan_.rotaryDim == 0 && plan_.logn.empty();
+  plainQueries_ = plan_.q.storage == DType::Float32 && !plan_.qBias && plan_.rotaryDim == 0 && plan_.logn.empty();
 }
 
 inline const float* BlockedQueries::keyRow(int64_t key, float* room) const {
@@ -131,7 +131,7 @@ inline const float* BlockedQueries::keyRow(int64_t key, float* room) const {
 
 inline const float* BlockedQueries::valueRow(int64_t key, float* room) const {
   if (plan_.readsCache(row_, key)) {
-    if (plan_.cache.format.storage == ValueStorage::F32)
+    if (plan_.cache.format.storage == DType::Float32)
       return reinterpret_cast<const float*>(
           plan_.cache.at(row_.source.rowOf(key), true, head_, plan_.cache.slots.at(key)));
     plan_.pastValue(row_, key, head_, room);

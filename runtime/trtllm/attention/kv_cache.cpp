@@ -23,7 +23,7 @@ std::byte* KvCache::at(int64_t row, bool value, int64_t head, int64_t slot) cons
     const int64_t block = blocks[static_cast<size_t>((row * 2 + value) * blocksPerRow + slot / tokensPerBlock)];
     element = ((block * heads + head) * tokensPerBlock + slot % tokensPerBlock) * size;
   }
-  return data + element * valueBytes(format.storage);
+  return data + element * format.itemBytes();
 }
 
 int64_t KvCache::run(int64_t token, int64_t end) const {

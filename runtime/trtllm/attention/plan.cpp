@@ -19,7 +19,7 @@ void loadRow(const TokenRows& rows, int64_t token, int64_t head, int64_t size, c
 
 // What storing and loading leaves of values.
 void roundTrip(const ValueFormat& format, float* values, int64_t count) {
-  if (format.storage == ValueStorage::F32) return;
+  if (format.storage == DType::Float32) return;
   alignas(16) std::byte stored[256];
   for (int64_t i = 0; i < count; i += 128) {
     const int64_t some = std::min<int64_t>(128, count - i);
@@ -70,13 +70,13 @@ void AttentionPlan::rotateKey(float* values, const float* rotation) const { rota
 
 void AttentionPlan::clear(int64_t token) const {
   for (int64_t h = 0; h < heads; ++h)
-    std::memset(context.at(token, h), 0, static_cast<size_t>(size * valueBytes(context.storage)));
+    std::memset(context.at(token, h), 0, static_cast<size_t>(size * static_cast<int64_t>(itemSize(context.storage))));
 }
 
 void AttentionPlan::storeRun(const AttentionRow& row, int64_t head, int64_t key, int64_t count, float* scratch) const {
-  const bool floats = k.storage == ValueStorage::F32 && cache.format.storage == ValueStorage::F32;
+  const bool floats = k.storage == DType::Float32 && cache.format.storage == DType::Float32;
   const bool rotated = rotaryDim != 0 && !shift;
-  const int64_t bytes = size * valueBytes(cache.format.storage), slot = cache.slots.at(key);
+  const int64_t bytes = size * cache.format.itemBytes(), slot = cache.slots.at(key);
   std::byte* keys = cache.at(row.source.row, false, head, slot);
   std::byte* values = cache.at(row.source.row, true, head, slot);
   for (int64_t i = 0; i < count; ++i, keys += bytes, values += bytes) {

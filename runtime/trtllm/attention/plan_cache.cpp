@@ -7,27 +7,14 @@
 namespace tscompile {
 namespace {
 
-std::optional<ValueStorage> cacheStorage(int64_t quantMode, DType type) {
-  if (quantMode & kInt8KvCache) return ValueStorage::Int8;
-  if (quantMode & kFp8KvCache) return ValueStorage::Fp8;
-  return storageOf(type);
+DType cacheStorage(int64_t quantMode, DType type) {
+  if (quantMode & kInt8KvCache) return DType::Int8;
+  if (quantMode & kFp8KvCache) return DType::Float8E4M3FN;
+  return type;
 }
 
-DType dtypeOf(ValueStorage storage) {
-  switch (storage) {
-    case ValueStorage::F32:
-      return DType::Float32;
-    case ValueStorage::F16:
-      return DType::Float16;
-    case ValueStorage::BF16:
-      return DType::BFloat16;
-    case ValueStorage::Int8:
-      return DType::Int8;
-    case ValueStorage::Fp8:
-      return DType::UInt8;
-  }
-  return DType::Undefined;
-}
+// Of the tensor that holds such values.
+DType carrierOf(DType storage) { return storage == DType::Float8E4M3FN ? DType::UInt8 : storage; }
 
 // Calls f(first, end) for the runs of tokens [begin, end) that a sequence of this length keeps.
 template <class F>
@@ -100,8 +87,8 @@ void AttentionPlanner::planCache() {
   KvCache& cache = plan_.cache;
   cache.heads = plan_.kvHeads;
   cache.size = plan_.size;
-  cache.format.storage = *cacheStorage(params_.kvCacheQuantMode, inputs_.qkv.dtype());
-  if (cache.format.storage == ValueStorage::Int8 || cache.format.storage == ValueStorage::Fp8) {
+  cache.format.storage = cacheStorage(params_.kvCacheQuantMode, inputs_.qkv.dtype());
+  if (cache.format.storage == DType::Int8 || cache.format.storage == DType::Float8E4M3FN) {
     cache.format.quantize = scaleOf("kv_cache_quantization_scale", inputs_.kvCacheQuantizationScale);
     cache.format.dequantize = scaleOf("kv_cache_dequantization_scale", inputs_.kvCacheDequantizationScale);
   }
@@ -120,8 +107,8 @@ void AttentionPlanner::planContiguous() {
   if (shape[1] != 2 || shape[2] != plan_.kvHeads || shape[4] != plan_.size)
     fail("past_key_value is {}, expected [rows, 2, {}, capacity, {}]", dimsText(shape), plan_.kvHeads, plan_.size);
   if (!t.isContiguous() || t.storage()->readOnly()) fail("past_key_value cannot be written to");
-  if (t.dtype() != dtypeOf(plan_.cache.format.storage))
-    fail("past_key_value is {}, expected {}", pythonName(t.dtype()), pythonName(dtypeOf(plan_.cache.format.storage)));
+  if (t.dtype() != carrierOf(plan_.cache.format.storage))
+    fail("past_key_value is {}, expected {}", pythonName(t.dtype()), pythonName(carrierOf(plan_.cache.format.storage)));
   plan_.cache.data = t.raw();
   plan_.cache.capacity = shape[3];
   const int64_t count = static_cast<int64_t>(plan_.rows.size());
@@ -141,9 +128,9 @@ void AttentionPlanner::planPaged() {
   if (!t.defined()) fail("the pool of cache blocks is missing");
   requireElements(t);
   if (!t.isContiguous() || t.storage()->readOnly()) fail("the pool of cache blocks cannot be written to");
-  if (t.dtype() != dtypeOf(plan_.cache.format.storage))
+  if (t.dtype() != carrierOf(plan_.cache.format.storage))
     fail("the pool of cache blocks is {}, expected {}", pythonName(t.dtype()),
-         pythonName(dtypeOf(plan_.cache.format.storage)));
+         pythonName(carrierOf(plan_.cache.format.storage)));
   const int64_t blockValues = plan_.kvHeads * params_.tokensPerBlock * plan_.size;
   if (t.numel() % blockValues != 0)
     fail("the pool of cache blocks is {}, expected blocks of {}*{}*{}", dimsText(t.sizes()), plan_.kvHeads,

@@ -5,18 +5,12 @@
 
 namespace tscompile {
 
-std::optional<ValueStorage> storageOf(DType dtype) {
-  switch (dtype) {
-    case DType::Float32:
-      return ValueStorage::F32;
-    case DType::Float16:
-      return ValueStorage::F16;
-    case DType::BFloat16:
-      return ValueStorage::BF16;
-    default:
-      return std::nullopt;
-  }
-}
+namespace {
+
+// Of queries, keys, values and tables of numbers.
+bool isRowType(DType dtype) { return dtype == DType::Float32 || dtype == DType::Float16 || dtype == DType::BFloat16; }
+
+}  // namespace
 
 std::vector<int64_t> AttentionPlanner::integers(const char* name, const Tensor& tensor, int64_t count) {
   if (!tensor.defined()) fail("{} is missing", name);
@@ -41,12 +35,11 @@ const float* AttentionPlanner::floatTable(const char* name, const Tensor& tensor
 
 std::vector<float> AttentionPlanner::floats(const char* name, const Tensor& tensor, int64_t count) {
   requireElements(tensor);
-  std::optional<ValueStorage> storage = storageOf(tensor.dtype());
-  if (!tensor.isContiguous() || !storage)
+  if (!tensor.isContiguous() || !isRowType(tensor.dtype()))
     fail("{} is {}, expected contiguous floating point", name, pythonName(tensor.dtype()));
   if (count >= 0 && tensor.numel() != count) fail("{} has {} values, expected {}", name, tensor.numel(), count);
   std::vector<float> values(static_cast<size_t>(tensor.numel()));
-  if (!values.empty()) loadValues({*storage}, tensor.raw(), tensor.numel(), values.data());
+  if (!values.empty()) loadValues({tensor.dtype()}, tensor.raw(), tensor.numel(), values.data());
   return values;
 }
 
@@ -86,7 +79,7 @@ TokenRows AttentionPlanner::rowsOf(const char* name, const Tensor& t, int64_t he
     fail("{} is {}, which are not the tokens of qkv", name, dimsText(t.sizes()));
   TokenRows rows;
   rows.data = t.raw();
-  rows.storage = storageOf(t.dtype()).value_or(ValueStorage::F32);
+  rows.storage = t.dtype();
   rows.perBatch = plan_.packed ? 0 : perBatch_;
   rows.batchStride = t.stride(0);
   rows.tokenStride = t.stride(plan_.packed ? 0 : 1);
@@ -104,7 +97,7 @@ void AttentionPlanner::splitJoint() {
          plan_.kvHeads, plan_.size);
   plan_.q = rowsOf("qkv", t, plan_.heads + 2 * plan_.kvHeads);
   if (plan_.cross) return;
-  const int64_t headBytes = plan_.size * valueBytes(plan_.q.storage);
+  const int64_t headBytes = plan_.size * static_cast<int64_t>(itemSize(plan_.q.storage));
   plan_.k = plan_.v = plan_.q;
   plan_.k.data += plan_.heads * headBytes;
   plan_.v.data += (plan_.heads + plan_.kvHeads) * headBytes;
@@ -113,7 +106,7 @@ void AttentionPlanner::splitJoint() {
 void AttentionPlanner::planProjections() {
   const Tensor& t = inputs_.qkv;
   if (!t.defined()) fail("qkv is missing");
-  if (!storageOf(t.dtype())) fail("qkv is {}, expected float32, float16 or bfloat16", pythonName(t.dtype()));
+  if (!isRowType(t.dtype())) fail("qkv is {}, expected float32, float16 or bfloat16", pythonName(t.dtype()));
   plan_.packed = params_.removeInputPadding;
   if (t.rank() < (plan_.packed ? 2 : 3))
     fail("qkv is {}, expected {} tokens", dimsText(t.sizes()), plan_.packed ? "packed" : "padded");
@@ -153,8 +146,8 @@ void AttentionPlanner::planOutput() {
   if (inputs_.attentionOutputQuantizationScale.defined()) {
     wanted = DType::UInt8;
     plan_.output.quantize = scaleOf("attention_output_quantization_scale", inputs_.attentionOutputQuantizationScale);
-    plan_.output.storage = ValueStorage::Fp8;
-    plan_.context.storage = ValueStorage::Fp8;
+    plan_.output.storage = DType::Float8E4M3FN;
+    plan_.context.storage = DType::Float8E4M3FN;
   } else {
     plan_.output.storage = plan_.context.storage;
   }
@@ -251,9 +244,9 @@ void AttentionPlanner::planEncoder() {
   if (t.rank() == 3 && t.size(0) != count && t.size(0) != contexts_)
     fail("cross_kv is {}, expected {} rows", dimsText(t.sizes()), contexts_);
   const int64_t perEntry = t.rank() == 3 ? t.size(1) : 0;
-  plan_.k = {t.raw(), *storageOf(t.dtype()), perEntry, t.stride(0), t.stride(t.rank() - 2), plan_.size};
+  plan_.k = {t.raw(), t.dtype(), perEntry, t.stride(0), t.stride(t.rank() - 2), plan_.size};
   plan_.v = plan_.k;
-  plan_.v.data += plan_.kvHeads * plan_.size * valueBytes(plan_.k.storage);
+  plan_.v.data += plan_.kvHeads * plan_.size * static_cast<int64_t>(itemSize(plan_.k.storage));
 }
 
 // Keys and values of the encoder: given to context rows, in the cache afterwards.

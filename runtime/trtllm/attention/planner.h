@@ -11,9 +11,6 @@
 
 namespace tscompile {
 
-// How queries, keys and values of a type lie in memory; nothing for types that they do not have.
-std::optional<ValueStorage> storageOf(DType dtype);
-
 class AttentionPlanner {
  public:
   AttentionPlanner(const GptAttentionParams& params, const GptAttentionInputs& inputs, const Tensor& context)

@@ -108,7 +108,7 @@ template <class Body>
 inline void SingleQuery::forRuns(bool values, Body&& body) {
   const KvCache& cache = plan_.cache;
   const bool rotated = plan_.shift && !values;
-  const bool plain = cache.format.storage == ValueStorage::F32 && !rotated;
+  const bool plain = cache.format.storage == DType::Float32 && !rotated;
   for (int64_t at = task_.begin; at < task_.end;) {
     const int64_t key = keyAt(at), most = at < sinks_ ? std::min(sinks_, task_.end) - at : task_.end - at;
     const int64_t count =

@@ -8,7 +8,7 @@ namespace tscompile {
 
 struct TokenRows {
   std::byte* data = nullptr;  // of head 0 of token 0
-  ValueStorage storage = ValueStorage::F32;
+  DType storage = DType::Float32;
   int64_t perBatch = 0;                                      // tokens of a batch entry; 0: packed
   int64_t batchStride = 0, tokenStride = 0, headStride = 0;  // elements
 
@@ -17,7 +17,7 @@ struct TokenRows {
     const int64_t element = perBatch == 0 || token < perBatch
                                 ? token * tokenStride
                                 : token / perBatch * batchStride + token % perBatch * tokenStride;
-    return data + (element + head * headStride) * valueBytes(storage);
+    return data + (element + head * headStride) * static_cast<int64_t>(itemSize(storage));
   }
 };
 

@@ -1,6 +1,6 @@
 #include "runtime/trtllm/attention/value_format.h"
 
-#include "ir/values/dtype.h"
+#include "ir/support/check.h"
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>
@@ -81,17 +81,19 @@ void loadScaled(const std::byte* from, int64_t count, float scale, float* to) {
 
 void loadStored(const ValueFormat& format, const std::byte* from, int64_t count, float* to) {
   switch (format.storage) {
-    case ValueStorage::F32:
+    case DType::Float32:
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
       return;
-    case ValueStorage::F16:
+    case DType::Float16:
       return loadScaled<LoadHalf>(from, count, 1, to);
-    case ValueStorage::BF16:
+    case DType::BFloat16:
       return loadScaled<LoadBFloat16>(from, count, 1, to);
-    case ValueStorage::Int8:
+    case DType::Int8:
       return loadScaled<LoadInt8>(from, count, format.dequantize, to);
-    case ValueStorage::Fp8:
+    case DType::Float8E4M3FN:
       return loadScaled<LoadFp8>(from, count, format.dequantize, to);
+    default:
+      TS_UNREACHABLE();
   }
 }
 
@@ -134,20 +136,6 @@ void storeAs(const float* from, int64_t count, std::byte* to, Encode encode) {
 
 }  // namespace
 
-int64_t valueBytes(ValueStorage storage) {
-  switch (storage) {
-    case ValueStorage::F32:
-      return 4;
-    case ValueStorage::F16:
-    case ValueStorage::BF16:
-      return 2;
-    case ValueStorage::Int8:
-    case ValueStorage::Fp8:
-      return 1;
-  }
-  return 0;
-}
-
 float fromFp8(uint8_t bits) {
   const int exponent = bits >> 3 & 15, mantissa = bits & 7;
   if ((bits & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
@@ -178,17 +166,19 @@ int8_t toInt8(double value) {
 void storeValues(const ValueFormat& format, const float* from, int64_t count, std::byte* to) {
   const float scale = format.quantize;
   switch (format.storage) {
-    case ValueStorage::F32:
+    case DType::Float32:
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
       return;
-    case ValueStorage::F16:
+    case DType::Float16:
       return storeAs<Half>(from, count, to, [](float x) { return Half(x); });
-    case ValueStorage::BF16:
+    case DType::BFloat16:
       return storeAs<BFloat16>(from, count, to, [](float x) { return BFloat16(x); });
-    case ValueStorage::Int8:
+    case DType::Int8:
       return TS_SIMD(storeInt8)(from, count, scale, to);
-    case ValueStorage::Fp8:
+    case DType::Float8E4M3FN:
       return storeAs<uint8_t>(from, count, to, [scale](float x) { return toFp8(x * scale); });
+    default:
+      TS_UNREACHABLE();
   }
 }
 

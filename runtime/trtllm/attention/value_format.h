@@ -1,14 +1,12 @@
 // How rows of values are stored: floating point of 32, 16 or 8 bits, or scaled int8.
 #pragma once
 
+#include "ir/values/dtype.h"
+
 #include <cstddef>
 #include <cstdint>
 
 namespace tscompile {
-
-// How a row of values is stored; Fp8 is e4m3.
-enum class ValueStorage : uint8_t { F32, F16, BF16, Int8, Fp8 };
-int64_t valueBytes(ValueStorage storage);
 
 // The 8 bits of sign, 4 of exponent, 3 of mantissa nearest to a value; saturates at 448, keeps NaN.
 uint8_t toFp8(float value);
@@ -16,9 +14,10 @@ float fromFp8(uint8_t bits);
 // Saturates at -128 and 127, halves go to the even number.
 int8_t toInt8(double value);
 
-// Stored as round(x * quantize), read as stored * dequantize.
+// Stored as round(x * quantize), read as stored * dequantize. Tensors of fp8 are those of its bits, uint8.
 struct ValueFormat {
-  ValueStorage storage = ValueStorage::F32;
+  DType storage = DType::Float32;  // or Float16, BFloat16, Int8, Float8E4M3FN
+  int64_t itemBytes() const { return static_cast<int64_t>(itemSize(storage)); }
   float quantize = 1, dequantize = 1;
 };
 void storeValues(const ValueFormat& format, const float* from, int64_t count, std::byte* to);

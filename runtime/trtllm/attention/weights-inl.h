@@ -96,7 +96,7 @@ inline float finalFactor(const AttentionPlan& plan, int64_t head, const RowState
 inline void finishRow(const AttentionPlan& plan, const AttentionRow& row, int64_t i, int64_t head,
                       const RowState& state, float* values) {
   std::byte* to = plan.context.at(row.firstToken + i, head);
-  const bool plain = plan.output.storage == ValueStorage::F32;
+  const bool plain = plan.output.storage == DType::Float32;
   float* result = plain ? reinterpret_cast<float*>(to) : values;
   if (state.largest == kNothing)
     std::fill_n(result, plan.size, 0.0f);

@@ -1,6 +1,6 @@
 // EagleDecodeDraftTokens, EagleSampleAndAcceptDraftTokens, EaglePrepareDrafterInputs: trees of draft tokens, whose
 // nodes are the root 0 (the last token that is certain) and node i, which has draft token i - 1. paths [requests,
-// paths, length] are the ways from the root to the leaves as nodes, with -1 behind a leaf. Choices are greedy.
+// paths, length] are the ways from the root to the leaves as nodes, with -1 after a leaf. Choices are greedy.
 #include "runtime/trtllm/builtin/floats.h"
 
 #include <fmt/core.h>

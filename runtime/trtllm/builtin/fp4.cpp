@@ -64,7 +64,7 @@ struct QuantizeToFP4 {
       for (size_t block = begin; block < end; ++block) {
         float values[kFp4Block], most = 0;
         auto at = static_cast<int64_t>(block) * kFp4Block;
-        loadValues(format, x.data<std::byte>() + at * valueBytes(format.storage), kFp4Block, values);
+        loadValues(format, x.data<std::byte>() + at * format.itemBytes(), kFp4Block, values);
         for (float v : values) most = std::fabs(v) > most ? std::fabs(v) : most;
         const uint8_t scale = toFp8(most / 6.0f * global);
         const float stored = fromFp8(scale), factor = stored != 0 ? global / stored : 0.0f;

@@ -69,16 +69,13 @@ struct Gemm {
     if (transa && m > 1) x = transposed(r, x, m, k, room);
     if (transb) {
       const ValueFormat format{storageOf(b.dtype())};
-      const int64_t item = valueBytes(format.storage);
+      const int64_t item = format.itemBytes();
       auto load = [&](int64_t column, int64_t first, int64_t end, float* to) {
         loadValues(format, b.data<std::byte>() + (column * k + first) * item, end - first, to);
       };
       multiplyColumns(m, n, k, x, load, sums, hostThreads(r));
     } else {
-      RowFormat format = b.dtype() == TSC_F16    ? RowFormat::F16
-                         : b.dtype() == TSC_BF16 ? RowFormat::BF16
-                                                 : RowFormat::F32;
-      multiplyRows({format, b.data<std::byte>(), k, n}, m, x, nullptr, sums, hostThreads(r));
+      multiplyRows({storageOf(b.dtype()), b.data<std::byte>(), k, n}, m, x, nullptr, sums, hostThreads(r));
     }
     storeResult(r, m, n, sums, {static_cast<float>(alpha)}, out);
   }

@@ -9,18 +9,18 @@ namespace tscompile {
 std::vector<tsc_dtype> resultTypes() { return {TSC_NONE, TSC_F32, TSC_F16, TSC_BF16}; }
 std::vector<tsc_dtype> floatTypes() { return {TSC_F32, TSC_F16, TSC_BF16}; }
 
-ValueStorage storageOf(tsc_dtype dtype) {
+DType storageOf(tsc_dtype dtype) {
   switch (dtype) {
     case TSC_F16:
-      return ValueStorage::F16;
+      return DType::Float16;
     case TSC_BF16:
-      return ValueStorage::BF16;
+      return DType::BFloat16;
     case TSC_I8:
-      return ValueStorage::Int8;
+      return DType::Int8;
     case TSC_U8:
-      return ValueStorage::Fp8;
+      return DType::Float8E4M3FN;
     default:
-      return ValueStorage::F32;
+      return DType::Float32;
   }
 }
 
@@ -71,7 +71,7 @@ const float* asFloats(const tsc::Run& run, const tsc::Tensor& t, Room& room) {
   if (t.dtype() == TSC_F32) return t.data<float>();
   float* to = room.take<float>(t.numel());
   const ValueFormat format{storageOf(t.dtype())};
-  const int64_t item = valueBytes(format.storage);
+  const int64_t item = format.itemBytes();
   constexpr size_t kGrain = 16384;
   run.parallelFor(static_cast<size_t>(t.numel()), kGrain, [&](size_t begin, size_t end) {
     loadValues(format, t.data<std::byte>() + static_cast<int64_t>(begin) * item, static_cast<int64_t>(end - begin),
@@ -95,12 +95,12 @@ void store(const tsc::Run& run, int64_t m, int64_t n, T* sums, const ResultScale
   const bool scaled = s.all != 1 || s.rows || s.columns;
   if (same && !scaled) return;
   const ValueFormat format{storageOf(out.dtype()), s.quantize};
-  const int64_t item = valueBytes(format.storage);
+  const int64_t item = format.itemBytes();
   run.parallelFor(static_cast<size_t>(m), rowGrain(n), [&](size_t begin, size_t end) {
     float* scratch = threadScratch(n);
     for (auto r = static_cast<int64_t>(begin); r < static_cast<int64_t>(end); ++r) {
       const T* from = sums + r * n;
-      float* to = format.storage == ValueStorage::F32 ? out.data<float>() + r * n : scratch;
+      float* to = format.storage == DType::Float32 ? out.data<float>() + r * n : scratch;
       const float factor = s.all * (s.rows ? s.rows[r] : 1.0f);
       if (s.columns)
         for (int64_t c = 0; c < n; ++c) to[c] = static_cast<float>(from[c]) * (factor * s.columns[c]);

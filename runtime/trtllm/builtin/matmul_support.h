@@ -15,7 +15,8 @@ inline constexpr std::string_view kResultTypes = "input|float32|float16|bfloat16
 std::vector<tsc_dtype> resultTypes();  // TSC_NONE: as the input
 std::vector<tsc_dtype> floatTypes();
 
-ValueStorage storageOf(tsc_dtype dtype);
+// How such a tensor holds floats; uint8 are the bits of fp8.
+DType storageOf(tsc_dtype dtype);
 
 // Fails if both sizes are known and differ: "the size of x is 3, expected 4 as that of y".
 void expectEqual(const tsc::Dim& a, const tsc::Dim& b, const std::string& what, const std::string& like);

@@ -35,7 +35,7 @@ struct QuantizeTensor {
   void run(tsc::Run& r) const {
     tsc::Tensor x = r.input(0), out = r.output(0);
     const ValueFormat from{storageOf(x.dtype())}, to{storageOf(out.dtype()), oneFloat(r.input(1))};
-    const int64_t item = valueBytes(from.storage);
+    const int64_t item = from.itemBytes();
     constexpr size_t kGrain = 16384;
     r.parallelFor(static_cast<size_t>(x.numel()), kGrain, [&](size_t begin, size_t end) {
       auto at = static_cast<int64_t>(begin), count = static_cast<int64_t>(end - begin);
@@ -90,7 +90,7 @@ struct QuantizePerToken {
   void run(tsc::Run& r) const {
     tsc::Tensor x = r.input(0), q = r.output(0);
     const ValueFormat from{storageOf(x.dtype())};
-    const int64_t n = widthOf(x), item = valueBytes(from.storage);
+    const int64_t n = widthOf(x), item = from.itemBytes();
     const float largest = fp8 ? 448.0f : 127.0f;
     r.parallelFor(static_cast<size_t>(rowsOf(x)), rowGrain(n), [&](size_t begin, size_t end) {
       float* values = threadScratch(n);

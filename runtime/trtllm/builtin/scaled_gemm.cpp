@@ -1,5 +1,5 @@
 // Products of matrices in fp8 (uint8, e4m3) or floating point with scales: LowLatencyGemm, Fp8RowwiseGemm,
-// Fp8CurrentScalingGemm, and GemmSwiglu and LowLatencyGemmSwiglu, which go through a gate.
+// Fp8BlockScalingGemm, Fp8CurrentScalingGemm, and GemmSwiglu and LowLatencyGemmSwiglu, which go through a gate.
 #include "runtime/call/scratch.h"
 #include "runtime/trtllm/builtin/graph_text.h"
 #include "runtime/trtllm/builtin/matmul_support.h"
@@ -17,7 +17,7 @@ constexpr uint32_t kAnyTypes = kRowTypes | tsc::kU8;
 // y[m][n] = a[m][k] * b[n][k]^T with f32 sums.
 void multiply(const tsc::Run& r, const float* a, const tsc::Tensor& b, int64_t m, float* y) {
   const ValueFormat format{storageOf(b.dtype())};
-  const int64_t k = b.size(1), item = valueBytes(format.storage);
+  const int64_t k = b.size(1), item = format.itemBytes();
   auto load = [&](int64_t column, int64_t first, int64_t end, float* to) {
     loadValues(format, b.data<std::byte>() + (column * k + first) * item, end - first, to);
   };
@@ -120,6 +120,84 @@ struct Fp8RowwiseGemm {
     float* sums = multiplyInputs(r, room);
     ResultScales scales = scalesOf(r.input(2), perToken, r.input(3), perChannel);
     storeResult(r, rowsOf(out), widthOf(out), sums, scales, out);
+  }
+};
+
+// Values [first, end) of a row, each by the scale of its block.
+void scaleBlocks(const float* scales, int64_t block, int64_t first, int64_t end, float* values) {
+  for (int64_t k = first; k < end;) {
+    const float scale = scales[k / block];
+    for (const int64_t stop = std::min(end, (k / block + 1) * block); k < stop; ++k) values[k - first] *= scale;
+  }
+}
+
+struct Fp8BlockScalingGemm {
+  int64_t block = 128;
+  tsc_dtype type = TSC_BF16;
+
+  static void describe(tsc::Description<Fp8BlockScalingGemm>& d) {
+    using P = Fp8BlockScalingGemm;
+    d.key("tensorrt_llm", "Fp8BlockScalingGemm", "1",
+          "y[m, n] = sum_k mat1[m, k] mat1_scale[m, k / B] * mat2[n, k] mat2_scale[n / B, k / B], with sums in f32: "
+          "weights in fp8 (e4m3, as uint8) with a scale for each block of B x B, as DeepSeek-V3 stores them");
+    d.field("block_size", &P::block, "B, rows and columns of a block").range(1, 1 << 20);
+    d.choice("type_id", &P::type, kTypes, floatTypes(), "the type of the result");
+    d.input("mat1", kAnyTypes, "[M.., K]");
+    d.input("mat2", tsc::kU8, "[N, K]");
+    d.input("mat2_scale", tsc::kF32, "[N / B, K / B], rounded up");
+    d.input("mat1_scale", tsc::kF32, "[M.., K / B], rounded up; without it mat1 is not scaled").optional();
+    d.output("y", kRowTypes, "[M.., N]");
+  }
+  static std::string_view example() {
+    return "graph(%a : Byte(3, 37), %b : Byte(19, 37), %s : Float(2, 3), %c : Float(3, 3)):\n"
+           "  %y : Tensor = tensorrt_llm::Fp8BlockScalingGemm[block_size=16](%a, %b, %s, %c)\n"
+           "  return (%y)\n";
+  }
+  void shapes(tsc::Shapes& s) const {
+    const std::vector<tsc::Dim> dims = expectOperands(s);
+    const tsc::Shape scale = s.input(2);
+    const tsc::Dim blocks = blocksOf(s.input(0).dims.back());
+    expectRank(scale, 2, "mat2_scale");
+    expectEqual(scale.dims[0], blocksOf(dims.back()), "the first size of mat2_scale", "the blocks of N");
+    expectEqual(scale.dims[1], blocks, "the last size of mat2_scale", "the blocks of K");
+    tsc::Dim rows = blocks;
+    for (size_t i = 0; i + 1 < dims.size(); ++i) rows = rows * dims[i];
+    expectCount(s, 3, rows, "mat1_scale", "the blocks of the rows of mat1");
+    s.output(0, type, dims);
+  }
+  size_t workspace(const tsc::Tensors& t) const {
+    return Room::bytesOf(t.input(0).numel(), sizeof(float)) + sumsBytes(t.output(0));
+  }
+  void run(tsc::Run& r) const {
+    const tsc::Tensor b = r.input(1), scales = r.input(2), out = r.output(0);
+    if (out.numel() == 0) return;
+    Room room(r.workspace());
+    const float* a = scaledRows(r, room);
+    float* sums = sumsFor(out, room);
+    const int64_t k = b.size(1), blocks = scales.size(1);
+    auto load = [&](int64_t column, int64_t first, int64_t end, float* to) {
+      loadValues({DType::Float8E4M3FN}, b.data<std::byte>() + column * k + first, end - first, to);
+      scaleBlocks(scales.data<float>() + column / block * blocks, block, first, end, to);
+    };
+    multiplyColumns(rowsOf(out), b.size(0), k, a, load, sums, hostThreads(r));
+    storeResult(r, rowsOf(out), widthOf(out), sums, {}, out);
+  }
+
+ private:
+  tsc::Dim blocksOf(const tsc::Dim& size) const { return (size + (block - 1)) / block; }
+  const float* scaledRows(const tsc::Run& r, Room& room) const {
+    const tsc::Tensor a = r.input(0), scales = r.input(3);
+    if (!scales.present()) return asFloats(r, a, room);
+    const ValueFormat format{storageOf(a.dtype())};
+    const int64_t k = widthOf(a), blocks = widthOf(scales);
+    float* to = room.take<float>(a.numel());
+    r.parallelFor(static_cast<size_t>(rowsOf(a)), rowGrain(k), [&](size_t begin, size_t end) {
+      for (auto row = static_cast<int64_t>(begin); row < static_cast<int64_t>(end); ++row) {
+        loadValues(format, a.data<std::byte>() + row * k * format.itemBytes(), k, to + row * k);
+        scaleBlocks(scales.data<float>() + row * blocks, block, 0, k, to + row * k);
+      }
+    });
+    return to;
   }
 };
 
@@ -240,7 +318,7 @@ struct GemmSwiglu {
                 u = (up[c] + (bias ? bias[n + c] : 0.0f)) * upScale;
           to[c] = g / (1.0f + std::exp(-g)) * u * scale;
         }
-        storeValues(format, to, n, out.data<std::byte>() + row * n * valueBytes(format.storage));
+        storeValues(format, to, n, out.data<std::byte>() + row * n * format.itemBytes());
       }
     });
   }
@@ -268,6 +346,7 @@ struct GemmSwiglu {
 
 }  // namespace
 
+const tsc_plugin* makeFp8BlockScalingGemm() { return tsc::Definition<Fp8BlockScalingGemm>::table(); }
 const tsc_plugin* makeFp8CurrentScalingGemm() { return tsc::Definition<Fp8CurrentScalingGemm>::table(); }
 const tsc_plugin* makeFp8RowwiseGemm() { return tsc::Definition<Fp8RowwiseGemm>::table(); }
 const tsc_plugin* makeGemmSwiglu() { return tsc::Definition<GemmSwiglu<false>>::table(); }

@@ -8,22 +8,21 @@
 namespace tscompile {
 namespace {
 
-enum class WeightType { Int8, Int4 };
-constexpr std::string_view kWeightTypes = "int8|int4";
+constexpr std::string_view kDTypes = "int8|int4";
 constexpr std::string_view kWeightDoc =
     "int8: weight is [K, N]; int4: [K, N / 2], two columns a byte, the first one in the lower half, from -8 to 7";
 
 // Checks x and weight; returns N.
-tsc::Dim expectWeight(const tsc::Shape& x, const tsc::Shape& w, WeightType type) {
+tsc::Dim expectWeight(const tsc::Shape& x, const tsc::Shape& w, DType type) {
   expectRankFrom(x, 1, "activation");
   expectRank(w, 2, "weight");
   expectEqual(w.dims[0], x.dims.back(), "K of weight", "that of activation");
-  return type == WeightType::Int4 ? w.dims[1] * 2 : w.dims[1];
+  return type == DType::Int4 ? w.dims[1] * 2 : w.dims[1];
 }
 
 // The weights as f32 [K, N].
-std::string weightText(GraphText& g, const std::string& w, WeightType type) {
-  if (type == WeightType::Int8) return g.toFloat(w);
+std::string weightText(GraphText& g, const std::string& w, DType type) {
+  if (type == DType::Int8) return g.toFloat(w);
   // The lower half with its sign is the byte, 16 times as large and cut to 8 bits, over 16; the upper one floor(byte /
   // 16).
   std::string bytes = g.to(w, TSC_I32);
@@ -33,17 +32,17 @@ std::string weightText(GraphText& g, const std::string& w, WeightType type) {
   return g.toFloat(g.view(pairs, {g.size(w, 0), -1}));
 }
 
-WeightRows rowsOfWeight(const tsc::Tensor& w, WeightType type) {
+WeightRows rowsOfWeight(const tsc::Tensor& w, DType type) {
   WeightRows rows;
-  rows.format = type == WeightType::Int8 ? RowFormat::Int8 : RowFormat::Int4;
+  rows.format = type;
   rows.data = w.data<std::byte>();
   rows.k = w.size(0);
-  rows.n = type == WeightType::Int8 ? w.size(1) : w.size(1) * 2;
+  rows.n = type == DType::Int8 ? w.size(1) : w.size(1) * 2;
   return rows;
 }
 
 struct WeightOnlyQuantMatmul {
-  WeightType weights = WeightType::Int8;
+  DType weights = DType::Int8;
   tsc_dtype type = TSC_NONE;
 
   static void describe(tsc::Description<WeightOnlyQuantMatmul>& d) {
@@ -51,7 +50,7 @@ struct WeightOnlyQuantMatmul {
     d.key("tensorrt_llm", "WeightOnlyQuantMatmul", "1",
           "y[m, n] = sum_k activation[m, k] * weight[k, n] * per_channel_scale[n], with sums in f32; weights are read "
           "where they lie, without a copy in another format");
-    d.choice("weight_type_id", &P::weights, kWeightTypes, {WeightType::Int8, WeightType::Int4}, kWeightDoc);
+    d.choice("weight_type_id", &P::weights, kDTypes, {DType::Int8, DType::Int4}, kWeightDoc);
     d.choice("type_id", &P::type, kResultTypes, resultTypes(), "the type of the result");
     d.input("activation", kRowTypes, "[M.., K]");
     d.input("weight", tsc::kI8, "[K, N] or [K, N / 2]");
@@ -95,7 +94,7 @@ struct WeightOnlyQuantMatmul {
 
 struct WeightOnlyGroupwiseQuantMatmul {
   enum Input { Activation, PreQuantScale, Weight, Scales, Zeros, Biases };
-  WeightType weights = WeightType::Int4;
+  DType weights = DType::Int4;
   int64_t groupSize = 128;
   tsc_dtype type = TSC_NONE;
 
@@ -105,7 +104,7 @@ struct WeightOnlyGroupwiseQuantMatmul {
           "y[m, n] = sum_k activation[m, k] * pre_quant_scale[k] * (weight[k, n] * scales[k / group_size, n] + "
           "zeros[k / group_size, n]) + biases[n], with sums in f32; weights are read where they lie");
     d.field("group_size", &P::groupSize, "rows of the weights that share scales").range(1, 1 << 20);
-    d.choice("weight_type_id", &P::weights, kWeightTypes, {WeightType::Int8, WeightType::Int4}, kWeightDoc);
+    d.choice("weight_type_id", &P::weights, kDTypes, {DType::Int8, DType::Int4}, kWeightDoc);
     d.choice("type_id", &P::type, kResultTypes, resultTypes(), "the type of the result");
     d.input("activation", kRowTypes, "[M.., K]");
     d.input("pre_quant_scale", kRowTypes, "K factors of the activations").optional();

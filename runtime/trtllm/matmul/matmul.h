@@ -2,6 +2,7 @@
 // in registers or in cache, never all of them. Each result is the same for every number of threads.
 #pragma once
 
+#include "ir/values/dtype.h"
 #include "runtime/call/function_ref.h"
 
 #include <cstddef>
@@ -9,11 +10,10 @@
 
 namespace tscompile {
 
-// How a matrix [k][n] is stored, row by row. Int4: two columns a byte, the first one in the lower half, signed.
-enum class RowFormat : uint8_t { F32, F16, BF16, Int8, Int4 };
-
+// A matrix [k][n] as it is stored, row by row, in f32, f16, bf16, int8 or int4: two columns a byte, the first one in
+// the lower half.
 struct WeightRows {
-  RowFormat format = RowFormat::F32;
+  DType format = DType::Float32;
   const std::byte* data = nullptr;
   int64_t k = 0, n = 0;  // n is even for Int4
   // Values are stored * scales[row / group][column] + zeros[row / group][column].

@@ -1,5 +1,6 @@
 // Few rows of x: the work is the reading of the matrix, eight of its rows at a time, with sums of up to 1024 columns in
 // the nearest cache. Long stretches of a row are read at a time: half as long ones take up to twice the time.
+#include "ir/support/check.h"
 #include "runtime/call/thread_pool.h"
 #include "runtime/kernels/simd.h"
 #include "runtime/trtllm/matmul/matmul.h"
@@ -191,18 +192,20 @@ void fillPanel(const WeightRows& w, int64_t column, int64_t first, int64_t end, 
 }
 
 template <class F>
-HWY_INLINE void withFormat(RowFormat format, F&& body) {
+HWY_INLINE void withFormat(DType format, F&& body) {
   switch (format) {
-    case RowFormat::F32:
+    case DType::Float32:
       return body(LoadF32());
-    case RowFormat::F16:
+    case DType::Float16:
       return body(LoadF16());
-    case RowFormat::BF16:
+    case DType::BFloat16:
       return body(LoadBF16());
-    case RowFormat::Int8:
+    case DType::Int8:
       return body(LoadInt8());
-    case RowFormat::Int4:
+    case DType::Int4:
       return body(LoadInt4());
+    default:
+      TS_UNREACHABLE();
   }
 }
 
@@ -255,18 +258,7 @@ void fewRowsInParts(const WeightRows& w, int64_t m, const float* x, const float*
 }  // namespace
 
 int64_t WeightRows::rowBytes() const {
-  switch (format) {
-    case RowFormat::F32:
-      return n * 4;
-    case RowFormat::F16:
-    case RowFormat::BF16:
-      return n * 2;
-    case RowFormat::Int8:
-      return n;
-    case RowFormat::Int4:
-      return n / 2;
-  }
-  return 0;
+  return format == DType::Int4 ? n / 2 : n * static_cast<int64_t>(itemSize(format));
 }
 
 void multiplyRows(const WeightRows& w, int64_t m, const float* x, const float* bias, float* y, int threads) {

@@ -18,6 +18,7 @@ std::vector<Remedy> all() {
 TEST(RemedyWords, LibrariesNameNoOptions) {
   for (const Remedy& r : all()) {
     EXPECT_EQ(plainWords(r).find("--"), std::string::npos) << plainWords(r);
+    EXPECT_EQ(plainWords(r).find('{'), std::string::npos) << plainWords(r);
     EXPECT_EQ(plainWords(r).empty(), r.empty());
     EXPECT_EQ(commandLineWords(r).empty(), r.empty());
   }

@@ -8,6 +8,7 @@
 #include "runtime/registry.h"
 #include "tests/support/property.h"
 #include "tests/support/random_network.h"
+#include "tests/support/signal.h"
 
 #include <cmath>
 #include <cstring>
@@ -98,12 +99,8 @@ void checkOnSome(uint64_t seed, const RandomNetwork& made, Count& count) {
 
 // What it costs to round is for `verify` to tell; results are at least numbers, not noise.
 bool isSignal(const Tensor& got, const Tensor& want) {
-  double signal = 0, noise = 0;
-  for (int64_t i = 0; i < want.numel(); ++i) {
-    signal += want.real(i) * want.real(i);
-    noise += (got.real(i) - want.real(i)) * (got.real(i) - want.real(i));
-  }
-  return signal < 1e-3 || noise * 2 <= signal;
+  const Signal s(got, want);
+  return s.signal < 1e-3 || s.noise * 2 <= s.signal;
 }
 
 // Whether it ran.

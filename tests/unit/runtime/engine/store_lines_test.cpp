@@ -3,6 +3,7 @@
 #include "runtime/engine/network/tactics.h"
 #include "runtime/kernels/line_product.h"
 #include "tests/support/engine_case.h"
+#include "tests/support/signal.h"
 
 namespace tscompile::test {
 namespace {
@@ -68,21 +69,15 @@ EngineOptions optionsOf(DType precision) {
   return options;
 }
 
-size_t linesIn(const EngineCase& c, const Tensor& x, ElementType::Kind kind) {
+size_t linesIn(const EngineCase& c, const Tensor& x, DType dtype) {
   const auto& n = c.plan({x})->network();
   size_t count = 0;
-  for (const auto& layer : n.layers) count += n[layer->outputs[0]].elements.kind == kind;
+  for (const auto& layer : n.layers) count += n[layer->outputs[0]].elements.dtype == dtype;
   return count;
 }
 
 double signalToNoise(const EngineCase& c, const Tensor& x) {
-  const Tensor got = c.run({x}, 2)[0].toTensor(), want = c.interpret({x})[0].toTensor();
-  double signal = 0, noise = 0;
-  for (int64_t i = 0; i < want.numel(); ++i) {
-    signal += want.real(i) * want.real(i);
-    noise += (got.real(i) - want.real(i)) * (got.real(i) - want.real(i));
-  }
-  return 10 * std::log10(signal / noise);
+  return Signal(c.run({x}, 2)[0].toTensor(), c.interpret({x})[0].toTensor()).decibels();
 }
 
 const std::string& graphText() {
@@ -94,7 +89,7 @@ TEST(StoreLines, BrainsGoFromLayerToLayer) {
   if (!hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
   const EngineCase c(graphText(), optionsOf(DType::BFloat16));
   const Tensor x = randn({2, 3, 33, 35}, 7);
-  EXPECT_GE(linesIn(c, x, ElementType::Kind::BF16), 5u) << c.layers({x});
+  EXPECT_GE(linesIn(c, x, DType::BFloat16), 5u) << c.layers({x});
   EXPECT_GT(signalToNoise(c, x), 35);
 }
 
@@ -121,9 +116,9 @@ TEST(StoreLines, BytesAreOfGridsThatCalibrationFound) {
     EngineOptions read = optionsOf(DType::Int8);
     EXPECT_TRUE(read.tactics->read(options.tactics->textOfEngine(), "test", d));
     const EngineCase c(graphText(), read);
-    EXPECT_GE(linesIn(c, x, ElementType::Kind::Byte), 4u) << c.layers({x});
+    EXPECT_GE(linesIn(c, x, DType::UInt8), 4u) << c.layers({x});
     EXPECT_GT(signalToNoise(c, x), 20);
-    EXPECT_EQ(linesIn(EngineCase(graphText(), optionsOf(DType::Int8)), x, ElementType::Kind::Byte), 0u);
+    EXPECT_EQ(linesIn(EngineCase(graphText(), optionsOf(DType::Int8)), x, DType::UInt8), 0u);
   }
 }
 

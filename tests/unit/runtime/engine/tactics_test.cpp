@@ -47,14 +47,14 @@ TEST(Tactics, TheCacheComesFirst) {
 }
 
 TEST(Tactics, KeepToTheirWorkspace) {
-  for (const ConvTactic& t : convTactics()) {
-    if (!t.accepts(kShape)) continue;
+  for (const ConvTactic* t : convTactics()) {
+    if (!t->accepts(kShape)) continue;
     EngineOptions options = withCache(true);
     options.tactics->timingRuns = 1;
-    options.tactics->workspaceLimit = static_cast<size_t>(t.workspace(kShape, WeightStorage::F32));
+    options.tactics->workspaceLimit = static_cast<size_t>(t->workspace(kShape, WeightStorage::F32));
     const ConvTactic& chosen = chooseConvTactic(kShape, options, 1);
-    EXPECT_LE(chosen.workspace(kShape, WeightStorage::F32), t.workspace(kShape, WeightStorage::F32))
-        << chosen.name << " instead of " << t.name;
+    EXPECT_LE(chosen.workspace(kShape, WeightStorage::F32), t->workspace(kShape, WeightStorage::F32))
+        << chosen.name << " instead of " << t->name;
   }
   // What every shape needs is there whatever the limit.
   EngineOptions none = withCache(false);

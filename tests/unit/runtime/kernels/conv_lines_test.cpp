@@ -18,8 +18,6 @@
 namespace tscompile::test {
 namespace {
 
-using ElementKind = ElementType::Kind;
-
 // Numbers [batch][channels][area] as a blocked activation, and what it stands for. Lanes behind the channels hold some
 // number.
 class Blocks {
@@ -38,9 +36,9 @@ class Blocks {
   void fill(const std::vector<float>& numbers) {
     each([&](size_t i, std::byte* at) {
       const float v = numbers[i];
-      if (type_.kind == ElementKind::F32) {
+      if (type_.dtype == DType::Float32) {
         std::memcpy(at, &v, sizeof(v));
-      } else if (type_.kind == ElementKind::BF16) {
+      } else if (type_.dtype == DType::BFloat16) {
         const BFloat16 brain(v);
         std::memcpy(at, &brain, sizeof(brain));
       } else {
@@ -51,9 +49,9 @@ class Blocks {
   std::vector<float> numbers() {
     std::vector<float> out(static_cast<size_t>(batch_ * channels_ * area_));
     each([&](size_t i, const std::byte* at) {
-      if (type_.kind == ElementKind::F32) {
+      if (type_.dtype == DType::Float32) {
         std::memcpy(&out[i], at, sizeof(float));
-      } else if (type_.kind == ElementKind::BF16) {
+      } else if (type_.dtype == DType::BFloat16) {
         BFloat16 brain;
         std::memcpy(&brain, at, sizeof(brain));
         out[i] = static_cast<float>(brain);
@@ -176,10 +174,10 @@ void expectRounded(const std::vector<float>& got, const std::vector<double>& wan
   ASSERT_EQ(got.size(), want.size());
   const double low = -type.zero * type.scale, high = (255 - type.zero) * type.scale;
   for (size_t i = 0; i < got.size(); ++i) {
-    const double w = type.kind == ElementKind::Byte ? std::clamp(want[i], low, high) : want[i];
-    const double allowed = type.kind == ElementKind::F32    ? 1e-4
-                           : type.kind == ElementKind::BF16 ? std::fabs(w) / 250 + 1e-4
-                                                            : type.scale * 0.51;
+    const double w = type.dtype == DType::UInt8 ? std::clamp(want[i], low, high) : want[i];
+    const double allowed = type.dtype == DType::Float32    ? 1e-4
+                           : type.dtype == DType::BFloat16 ? std::fabs(w) / 250 + 1e-4
+                                                           : type.scale * 0.51;
     ASSERT_NEAR(got[i], w, allowed) << i;
   }
 }
@@ -187,7 +185,7 @@ void expectRounded(const std::vector<float>& got, const std::vector<double>& wan
 void check(LineCase t) {
   const ConvShape& s = t.shape;
   const WeightStorage storage =
-      (s.input.isLines() ? s.input.kind : t.result.kind) == ElementKind::Byte ? WeightStorage::I8 : WeightStorage::BF16;
+      (s.input.isLines() ? s.input.dtype : t.result.dtype) == DType::UInt8 ? WeightStorage::I8 : WeightStorage::BF16;
   if (!hasLineProducts(storage) || !hasLineProducts(WeightStorage::BF16)) GTEST_SKIP();
   Numbers x;
   x.input = randomFloats(s.batch * s.inChannels * s.inHeight * s.inWidth, 1);
@@ -195,28 +193,27 @@ void check(LineCase t) {
   x.bias = randomFloats(s.outChannels + 64, 3);
   x.residual = rounded(randomFloats(s.batch * s.outChannels * s.outHeight() * s.outWidth(), 4), t.result);
   Numbers seen = x;
-  seen.input = rounded(x.input, s.input.isLines() ? s.input : ElementType{ElementKind::BF16});
+  seen.input = rounded(x.input, s.input.isLines() ? s.input : ElementType{DType::BFloat16});
   const std::vector<double> want = expected(t, seen, storage);
   int tried = 0;
-  for (const ConvTactic& tactic : convTactics()) {
-    const bool takes = s.input.isLines() ? tactic.takesLines && tactic.takesLines(s, storage, s.input.kind)
-                                         : tactic.multipliesLines(s, storage) && storage == WeightStorage::BF16;
-    const bool makes = !t.result.isLines() || (tactic.makesLines && tactic.makesLines(s, storage, t.result.kind));
-    if (!tactic.accepts(s) || !takes || !makes) continue;
-    if (&tactic == &kDepthwiseConv && s.input.kind != t.result.kind) continue;
-    SCOPED_TRACE(testing::Message() << tactic.name << ": " << s.inChannels << 'x' << s.inHeight << " -> "
+  for (const ConvTactic* tactic : convTactics()) {
+    const bool takes = s.input.isLines() ? tactic->takesLines && tactic->takesLines(s, storage, s.input.dtype)
+                                         : tactic->multipliesLines(s, storage) && storage == WeightStorage::BF16;
+    const bool makes = !t.result.isLines() || (tactic->makesLines && tactic->makesLines(s, storage, t.result.dtype));
+    if (!tactic->accepts(s) || !takes || !makes) continue;
+    if (tactic->keepsKind && s.input.dtype != t.result.dtype) continue;
+    SCOPED_TRACE(testing::Message() << tactic->name << ": " << s.inChannels << 'x' << s.inHeight << " -> "
                                     << s.outChannels << ", kernel " << s.kernelHeight << " stride " << s.strideHeight);
     ++tried;
-    const std::vector<float> got = run(tactic, t, x, storage, 1);
+    const std::vector<float> got = run(*tactic, t, x, storage, 1);
     expectRounded(got, want, t.result);
     if (testing::Test::HasFailure()) return;
-    EXPECT_TRUE(sameBytes(got, run(tactic, t, x, storage, 3)));
+    EXPECT_TRUE(sameBytes(got, run(*tactic, t, x, storage, 3)));
   }
   EXPECT_GT(tried, 0);
 }
 
-const ElementType kFloats, kBrains{ElementKind::BF16}, kBytes{ElementKind::Byte, 0.02f, 100},
-    kMore{ElementKind::Byte, 0.03f, 0};
+const ElementType kFloats, kBrains{DType::BFloat16}, kBytes{DType::UInt8, 0.02f, 100}, kMore{DType::UInt8, 0.03f, 0};
 
 TEST(ConvLines, FromLinesToLines) {
   for (SimdLevel level : {SimdLevel::Amx, SimdLevel::Avx512}) {

@@ -140,24 +140,24 @@ void checkConv(const ConvCase& t, double tolerance = 3e-5) {
   const ConvShape& s = t.shape;
   Data data(s);
   std::vector<double> want = reference(t, data);
-  for (const ConvTactic& tactic : convTactics()) {
-    if (!tactic.accepts(s)) continue;
-    SCOPED_TRACE(testing::Message() << tactic.name << ": " << s.batch << 'x' << s.inChannels << 'x' << s.inHeight << 'x'
-                                    << s.inWidth << " -> " << s.outChannels << ", kernel " << s.kernelHeight
+  for (const ConvTactic* tactic : convTactics()) {
+    if (!tactic->accepts(s)) continue;
+    SCOPED_TRACE(testing::Message() << tactic->name << ": " << s.batch << 'x' << s.inChannels << 'x' << s.inHeight
+                                    << 'x' << s.inWidth << " -> " << s.outChannels << ", kernel " << s.kernelHeight
                                     << " stride " << s.strideHeight << " pad " << s.padLeft << " groups " << s.groups
                                     << " dilation " << s.dilationWidth);
-    std::vector<float> got = run(tactic, t, data, 1);
-    const double allowed = std::string(tactic.name) == "winograd" ? 2 * tolerance : tolerance;
+    std::vector<float> got = run(*tactic, t, data, 1);
+    const double allowed = tactic == &kWinogradConv ? 2 * tolerance : tolerance;
     Data seen = data;
-    if (tactic.multipliesLines(s, t.storage))
+    if (tactic->multipliesLines(s, t.storage))
       for (int64_t n = 0; n < s.batch; ++n) {
         const auto count = seen.input.size() / static_cast<size_t>(s.batch);
         roundToLines(t.storage, std::span(seen.input).subspan(static_cast<size_t>(n) * count, count));
       }
-    expectNear(got, tactic.multipliesLines(s, t.storage) ? reference(t, seen) : want, allowed, allowed);
+    expectNear(got, tactic->multipliesLines(s, t.storage) ? reference(t, seen) : want, allowed, allowed);
     if (testing::Test::HasFailure()) return;
-    for (int threads : {2, 3, 16}) EXPECT_TRUE(sameBytes(got, run(tactic, t, data, threads))) << threads << " threads";
-    EXPECT_GT(tactic.cost(s), 0);
+    for (int threads : {2, 3, 16}) EXPECT_TRUE(sameBytes(got, run(*tactic, t, data, threads))) << threads << " threads";
+    EXPECT_GT(tactic->cost(s), 0);
   }
 }
 
@@ -369,9 +369,15 @@ TEST(EngineConv, NanAndInfinityPass) {
   data.input[7] = NAN;
   data.input[40] = INFINITY;
   std::vector<double> want = reference(t, data);
-  for (const ConvTactic& tactic : convTactics())
-    if (tactic.accepts(t.shape) && std::string(tactic.name) != "winograd")
-      expectNear(run(tactic, t, data, 1), want, 1e-4, 1e-4);
+  for (const ConvTactic* tactic : convTactics())
+    if (tactic->accepts(t.shape) && tactic != &kWinogradConv) expectNear(run(*tactic, t, data, 1), want, 1e-4, 1e-4);
+}
+
+TEST(EngineConv, ARecordIsThereOnce) {
+  for (const ConvTactic* tactic : {&kDirectConv, &kFirstLayerConv, &kWinogradConv, &kDepthwiseConv, &kIm2colConv}) {
+    EXPECT_EQ(findConvTactic(tactic->name), tactic);
+    EXPECT_TRUE(std::ranges::count(convTactics(), tactic)) << tactic->name;
+  }
 }
 
 TEST(EngineConv, Doubles) {

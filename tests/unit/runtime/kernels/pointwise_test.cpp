@@ -214,12 +214,12 @@ TEST(EnginePointwise, StoredTypesAndSeveralOutputs) {
     flags.push_back(v > 0.3f);
   }
   PointwiseProgram p;
-  int h = p.input(PointwiseType::F16), b = p.input(PointwiseType::BF16), f = p.input(PointwiseType::Bool);
+  int h = p.input(DType::Float16), b = p.input(DType::BFloat16), f = p.input(DType::Bool);
   int chosen = p.step(PointwiseOp::Where, f, h, b);
   int positive = p.step(PointwiseOp::Gt, chosen, p.constant(0));
-  p.output(positive, PointwiseType::Bool);
+  p.output(positive, DType::Bool);
   p.output(chosen);
-  p.output(chosen, PointwiseType::F16);
+  p.output(chosen, DType::Float16);
   std::vector<uint8_t> isPositive(values.size());
   std::vector<float> plain(values.size());
   std::vector<Half> half(values.size());

@@ -126,22 +126,22 @@ TEST(GptAttentionCache, StoredValuesOfEveryFormat) {
         for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], want(values[i])) << i;
       };
       check({}, [](float x) { return x; });
-      check({ValueStorage::F16}, [](float x) { return static_cast<float>(Half(x)); });
-      check({ValueStorage::BF16}, [](float x) { return static_cast<float>(BFloat16(x)); });
-      check({ValueStorage::Int8, 40, 0.025f}, [](float x) { return static_cast<float>(toInt8(x * 40.0f)) * 0.025f; });
-      check({ValueStorage::Fp8, 3, 0.3f}, [](float x) { return fromFp8(toFp8(x * 3)) * 0.3f; });
+      check({DType::Float16}, [](float x) { return static_cast<float>(Half(x)); });
+      check({DType::BFloat16}, [](float x) { return static_cast<float>(BFloat16(x)); });
+      check({DType::Int8, 40, 0.025f}, [](float x) { return static_cast<float>(toInt8(x * 40.0f)) * 0.025f; });
+      check({DType::Float8E4M3FN, 3, 0.3f}, [](float x) { return fromFp8(toFp8(x * 3)) * 0.3f; });
     }
     const float edges[] = {NAN, INFINITY, -INFINITY, 127.5f, -128.5f, 0.5f, 1.5f};
     const float wanted[] = {0, 127, -128, 127, -128, 0, 2};
     std::byte stored[7];
     float got[7];
-    storeValues({ValueStorage::Int8}, edges, 7, stored);
-    loadValues({ValueStorage::Int8}, stored, 7, got);
+    storeValues({DType::Int8}, edges, 7, stored);
+    loadValues({DType::Int8}, stored, 7, got);
     for (size_t i = 0; i < 7; ++i) EXPECT_EQ(got[i], wanted[i]) << i;
     std::vector<float> all(256);
     std::vector<std::byte> bits(256);
     for (size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::byte>(i);
-    loadValues({ValueStorage::Fp8}, bits.data(), 256, all.data());
+    loadValues({DType::Float8E4M3FN}, bits.data(), 256, all.data());
     for (size_t i = 0; i < all.size(); ++i) {
       const float want = fromFp8(static_cast<uint8_t>(i));
       EXPECT_TRUE(all[i] == want || (std::isnan(all[i]) && std::isnan(want))) << i;

@@ -2,7 +2,7 @@
 // threads.
 #include "runtime/trtllm/matmul/matmul.h"
 
-#include "ir/values/dtype.h"
+#include "ir/support/check.h"
 #include "tests/support/engine_reference.h"
 
 #include <random>
@@ -17,7 +17,7 @@ struct Stored {
   std::vector<double> values;  // [k][n], what the weights mean
 };
 
-Stored randomWeights(RowFormat format, int64_t k, int64_t n, int64_t group, bool scaled, bool shifted, uint32_t seed) {
+Stored randomWeights(DType format, int64_t k, int64_t n, int64_t group, bool scaled, bool shifted, uint32_t seed) {
   Stored s;
   s.weights = {format, nullptr, k, n};
   s.weights.group = group;
@@ -32,21 +32,24 @@ Stored randomWeights(RowFormat format, int64_t k, int64_t n, int64_t group, bool
     auto bits = static_cast<int>(engine());
     double& value = s.values[static_cast<size_t>(i)];
     switch (format) {
-      case RowFormat::F32:
+      case DType::Float32:
         store(i, v), value = static_cast<double>(v);
         break;
-      case RowFormat::F16:
+      case DType::Float16:
         store(i, Half(v).bits), value = static_cast<double>(static_cast<float>(Half(v)));
         break;
-      case RowFormat::BF16:
+      case DType::BFloat16:
         store(i, BFloat16(v).bits), value = static_cast<double>(static_cast<float>(BFloat16(v)));
         break;
-      case RowFormat::Int8:
+      case DType::Int8:
         store(i, static_cast<int8_t>(bits)), value = static_cast<int8_t>(bits);
         break;
-      case RowFormat::Int4:
+      case DType::Int4:
         s.bytes[static_cast<size_t>(i / 2)] |= static_cast<std::byte>((bits & 15) << (i % 2 * 4));
         value = (bits & 15) < 8 ? bits & 15 : (bits & 15) - 16;
+        break;
+      default:
+        TS_UNREACHABLE();
     }
   }
   const int64_t groups = (k + s.weights.groupRows() - 1) / s.weights.groupRows();
@@ -61,7 +64,7 @@ Stored randomWeights(RowFormat format, int64_t k, int64_t n, int64_t group, bool
   return s;
 }
 
-void checkRows(RowFormat format, int64_t m, int64_t k, int64_t n, int64_t group, bool scaled, bool shifted, bool bias) {
+void checkRows(DType format, int64_t m, int64_t k, int64_t n, int64_t group, bool scaled, bool shifted, bool bias) {
   SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format) << ", " << m << " x " << k << " x " << n
                                   << ", groups of " << group << (scaled ? ", scales" : "")
                                   << (shifted ? ", zeros" : ""));
@@ -93,7 +96,7 @@ void checkRows(RowFormat format, int64_t m, int64_t k, int64_t n, int64_t group,
 
 TEST(PluginMatmul, RowsOfEveryFormat) {
   atEachSimdLevel([&] {
-    for (RowFormat format : {RowFormat::F32, RowFormat::F16, RowFormat::BF16, RowFormat::Int8, RowFormat::Int4})
+    for (DType format : {DType::Float32, DType::Float16, DType::BFloat16, DType::Int8, DType::Int4})
       for (int64_t m : {1, 2, 3, 4, 7, 16, 17, 40})
         for (int64_t n : {2, 16, 18, 62, 96}) {
           checkRows(format, m, 45, n, 0, true, false, n == 16);
@@ -104,7 +107,7 @@ TEST(PluginMatmul, RowsOfEveryFormat) {
 }
 
 TEST(PluginMatmul, LargeMatricesInParts) {
-  for (RowFormat format : {RowFormat::Int8, RowFormat::Int4, RowFormat::BF16})
+  for (DType format : {DType::Int8, DType::Int4, DType::BFloat16})
     for (int64_t m : {1, 6, 20}) {
       checkRows(format, m, 1500, 1100, 0, true, false, true);
       checkRows(format, m, 1500, 768, 128, true, true, true);
@@ -113,7 +116,7 @@ TEST(PluginMatmul, LargeMatricesInParts) {
 }
 
 TEST(PluginMatmul, NothingToSum) {
-  for (int64_t m : {1, 5, 20}) checkRows(RowFormat::Int8, m, 0, 6, 0, true, false, true);
+  for (int64_t m : {1, 5, 20}) checkRows(DType::Int8, m, 0, 6, 0, true, false, true);
 }
 
 TEST(PluginMatmul, Columns) {
