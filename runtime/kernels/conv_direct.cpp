@@ -21,9 +21,12 @@ namespace {
 
 bool areIntegers(WeightStorage storage) { return storage == WeightStorage::Integers; }
 
+bool firstAccepts(const ConvShape& s) { return s.groups == 1 && s.inChannels <= 8; }
+
 // Whether a group's channels are whole lines, and the machine multiplies them.
 bool areLines(const ConvShape& s, WeightStorage storage) {
   if (storage != WeightStorage::BF16 && storage != WeightStorage::I8 && storage != WeightStorage::Bytes) return false;
+  if (s.isVolume() && firstAccepts(s) && !s.input.isLines()) return false;  // lines would be all but empty
   return (s.roundsInputs || storage == WeightStorage::Bytes) && hasLineProducts(storage) &&
          (s.groups == 1 || (s.inGroup() % lineDepth(storage) == 0 && s.outGroup() % kBlock == 0));
 }
@@ -509,8 +512,6 @@ void directRun(const ConvShape& s, const float* input, const void* packed, Weigh
 // The input of up to four channels is an image, which would have to be brought into blocks for other ways; more
 // channels mostly come in blocks.
 double firstCost(const ConvShape& s) { return directCost(s) * (s.inChannels <= 4 ? 0.8 : 1.2); }
-
-bool firstAccepts(const ConvShape& s) { return s.groups == 1 && s.inChannels <= 8; }
 
 // Patches of lines are made of frames alone.
 bool firstAreLines(const ConvShape& s, WeightStorage storage) { return !s.isVolume() && areLines(s, storage); }
