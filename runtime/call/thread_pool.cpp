@@ -1,8 +1,9 @@
 // One job at a time. A word holds the job's number, how many workers may join, and how many chunks are not yet claimed
 // from the front and from the back: a claim is one compare-exchange, and can never take a chunk of a job that has
-// ended. The caller claims chunks as the workers do, so it waits only for chunks that a worker has begun. Half of the
-// threads come from the back, so that one finds in its cache what it made of the same part of a tensor before. A worker
-// spins for some microseconds after a job, since layers follow each other closely, then sleeps.
+// ended. A claim takes a share of what is left. The caller claims chunks as the workers do, so it waits only for chunks
+// that a worker has begun. Half of the threads come from the back, so that one finds in its cache what it made of the
+// same part of a tensor before. A worker spins for some microseconds after a job, since layers follow each other
+// closely, then sleeps.
 #include "runtime/call/thread_pool.h"
 
 #include "runtime/call/run_context.h"
@@ -47,6 +48,8 @@ struct Claim {
   int64_t first() const { return static_cast<int64_t>(bits >> 20 & 0xfffff); }
   int64_t end() const { return static_cast<int64_t>(bits & 0xfffff); }
   bool isOver() const { return first() == end(); }
+  // Chunks to claim at once: fewer towards the end, so that all threads get there together.
+  int64_t share() const { return std::max<int64_t>(1, (end() - first()) / (2 * (workers() + 1))); }
 };
 
 class Pool {
@@ -92,26 +95,28 @@ class Pool {
     fromBack = index % 2 == 1;
     Claim claim{claim_.load(std::memory_order_acquire)};
     while (claim.job() == job && !claim.isOver() && index <= claim.workers()) {
-      const uint64_t after = fromBack ? claim.bits - Claim::kOneFromBack : claim.bits + Claim::kOneFromFront;
+      const int64_t count = claim.share();
+      const uint64_t after = fromBack ? claim.bits - static_cast<uint64_t>(count) * Claim::kOneFromBack
+                                      : claim.bits + static_cast<uint64_t>(count) * Claim::kOneFromFront;
       if (!claim_.compare_exchange_weak(claim.bits, after, std::memory_order_acq_rel)) continue;
-      runChunk(fromBack ? claim.end() - 1 : claim.first(), index == 0);
+      runChunks(fromBack ? claim.end() - 1 : claim.first(), count, index == 0);
       claim.bits = claim_.load(std::memory_order_acquire);
     }
     insideChunk = fromBack = false;
   }
 
-  void runChunk(int64_t chunk, bool isCaller) {
+  void runChunks(int64_t first, int64_t count, bool isCaller) {
     // The last count may set the caller free, and another job may follow: nothing of this job is read after it.
     int64_t chunks = chunks_;
-    if (!failed_.load(std::memory_order_relaxed)) {
+    for (int64_t i = 0; i < count && !failed_.load(std::memory_order_relaxed); ++i) {
       try {
         if (isCaller) lookAtLimits();
-        (*body_)(chunk);
+        (*body_)(fromBack ? first - i : first + i);
       } catch (...) {
         if (!failed_.exchange(true)) error_ = std::current_exception();
       }
     }
-    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == chunks && callerSleeps_.load()) {
+    if (done_.fetch_add(count, std::memory_order_acq_rel) + count == chunks && callerSleeps_.load()) {
       std::lock_guard lock(mutex_);
       finished_.notify_all();
     }

@@ -1,5 +1,6 @@
-// 2-d convolutions in f32: one record per way to run one. 1-d is height 1. Activations are NCHW ("plain") or
-// [N][C / 16][H][W][16] ("blocked", see layout.h). Results do not depend on the number of threads.
+// Convolutions in f32: one record per way to run one. 1-d is height 1, 2-d is one frame. Activations are NCHW ("plain")
+// or [N][C / 16][H][W][16] ("blocked", see layout.h); volumes have their frames before H. Results do not depend on the
+// number of threads.
 #pragma once
 
 #include "runtime/kernels/epilogue.h"
@@ -10,6 +11,14 @@
 
 namespace tscompile {
 
+// The outermost dimension of a volume.
+struct ConvFrames {
+  int64_t in = 1, kernel = 1, stride = 1, dilation = 1, padFront = 0, padBack = 0;
+
+  int64_t padded() const { return in + padFront + padBack; }
+  int64_t out() const { return (padded() - dilation * (kernel - 1) - 1) / stride + 1; }
+};
+
 struct ConvShape {
   int64_t batch = 1, groups = 1;
   int64_t inChannels = 0, outChannels = 0;  // of all groups
@@ -19,6 +28,9 @@ struct ConvShape {
   bool roundsInputs = true;  // ProductPrecision::roundsRows
   float least = 0;           // of weights stored as Bytes: no input is less or more than 255 above
   ElementType input = {};    // of a blocked input; those that are no floats have weights that multiply such lines
+  ConvFrames frames = {};
+  // The blocked input, or output, lies pixel by pixel instead: [N][H][W][C], of whole blocks of channels.
+  bool inByPixels = false, outByPixels = false;
 
   int64_t outHeight() const {
     return (inHeight + padTop + padBottom - dilationHeight * (kernelHeight - 1) - 1) / strideHeight + 1;
@@ -26,11 +38,15 @@ struct ConvShape {
   int64_t outWidth() const {
     return (inWidth + padLeft + padRight - dilationWidth * (kernelWidth - 1) - 1) / strideWidth + 1;
   }
+  bool isVolume() const { return frames.in > 1 || frames.kernel > 1; }
+  // Elements of a channel, and of a kernel for each of them.
+  int64_t inArea() const { return frames.in * inHeight * inWidth; }
+  int64_t outArea() const { return frames.out() * outHeight() * outWidth(); }
+  int64_t taps() const { return frames.kernel * kernelHeight * kernelWidth; }
   int64_t inGroup() const { return inChannels / groups; }
   int64_t outGroup() const { return outChannels / groups; }
   double flops() const {
-    return 2.0 * static_cast<double>(batch * outChannels * outHeight() * outWidth()) *
-           static_cast<double>(inGroup() * kernelHeight * kernelWidth);
+    return 2.0 * static_cast<double>(batch * outChannels * outArea()) * static_cast<double>(inGroup() * taps());
   }
 };
 
@@ -53,7 +69,7 @@ struct ConvTactic {
   // Microseconds on one thread by a model of the machine; the same everywhere.
   double (*cost)(const ConvShape&);
   int64_t (*packedBytes)(const ConvShape&, WeightStorage);
-  // weights: [outChannels][inChannels / groups][kernelHeight][kernelWidth].
+  // weights: [outChannels][inChannels / groups][kernel's frames][kernelHeight][kernelWidth].
   void (*pack)(const ConvShape&, const float* weights, WeightStorage, void* packed);
   int64_t (*workspace)(const ConvShape&, WeightStorage);  // bytes
   // The epilogue's bias has outChannels values, rounded up to whole blocks where the output is blocked; its residual
@@ -61,6 +77,7 @@ struct ConvTactic {
   void (*run)(const ConvShape&, const float* input, const void* packed, WeightStorage, float* output, const Epilogue&,
               void* workspace, int threads);
   bool keepsKind = false;  // inputs, results and what is added to them are all lines, or none is
+  bool (*takesPixels)(const ConvShape&) = nullptr;  // whether inByPixels and outByPixels may be set; null: never
 };
 
 // All of them, each there once: a record is known by its address.
@@ -70,10 +87,10 @@ const ConvTactic* findConvTactic(const char* name);
 // The records, each in a file of its own.
 extern const ConvTactic kDirectConv;      // blocked -> blocked; every shape, best where groups are whole blocks
 extern const ConvTactic kFirstLayerConv;  // plain -> blocked; few input channels
-extern const ConvTactic kWinogradConv;    // blocked -> blocked; 3 x 3, stride 1; faster and less exact
+extern const ConvTactic kWinogradConv;    // blocked -> blocked; 3 x 3 in a frame, stride 1; faster and less exact
 extern const ConvTactic kDepthwiseConv;   // blocked -> blocked; one channel a group
 extern const ConvTactic kGroupedConv;     // blocked -> blocked; 2, 4 or 8 channels a group, in and out
-extern const ConvTactic kIm2colConv;      // plain -> plain; every shape
+extern const ConvTactic kIm2colConv;      // plain -> plain; every shape of one frame
 
 // In f64, every shape: plain -> plain. weights as above; bias has outChannels values or is null.
 void im2colConv(const ConvShape&, const double* input, const double* weights, const double* bias, double* output,

@@ -123,17 +123,21 @@ HWY_INLINE Piece seeingAll(int64_t out, int64_t in, int64_t kernel, int64_t stri
   return {first, std::max(first, std::min(out, room < 0 ? 0 : room / stride + 1))};
 }
 
+// Floats between neighbouring pixels.
+HWY_INLINE int64_t pixelOf(bool byPixels, int64_t channels) { return byPixels ? channels : kBlock; }
+
 // Rows of one block of channels.
 template <int kGroup>
 HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
                             Piece rows) {
-  const int64_t width = s.outWidth(), inRow = s.inWidth * kBlock;
+  const int64_t inPixel = pixelOf(s.inByPixels, s.inChannels), outPixel = pixelOf(s.outByPixels, s.outChannels);
+  const int64_t width = s.outWidth(), inRow = s.inWidth * inPixel;
   const Piece wholeX = seeingAll(width, s.inWidth, s.kernelWidth, s.strideWidth, s.dilationWidth, s.padLeft);
   Piece wholeY = seeingAll(s.outHeight(), s.inHeight, s.kernelHeight, s.strideHeight, s.dilationHeight, s.padTop);
   wholeY = {std::clamp(wholeY.begin, rows.begin, rows.end), std::clamp(wholeY.end, rows.begin, rows.end)};
   GroupedRun r{};
   r.inRow = s.dilationHeight * inRow;
-  r.inColumn = s.dilationWidth * kBlock;
+  r.inColumn = s.dilationWidth * inPixel;
   r.weightsRow = s.kernelWidth * kGroup * kBlock;
   r.bias = e.bias;
   r.clamp = isClamp(e.activation);
@@ -145,9 +149,9 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
     const Piece kx = inside(left, s.kernelWidth, s.dilationWidth, s.inWidth);
     r.rows = ky.end - ky.begin;
     r.columns = kx.end - kx.begin;
-    r.in = in + (top + ky.begin * s.dilationHeight) * inRow + (left + kx.begin * s.dilationWidth) * kBlock;
+    r.in = in + (top + ky.begin * s.dilationHeight) * inRow + (left + kx.begin * s.dilationWidth) * inPixel;
     r.weights = weights + ky.begin * r.weightsRow + kx.begin * kGroup * kBlock;
-    r.out = out + (y * width + x) * kBlock;
+    r.out = out + (y * width + x) * outPixel;
     r.residual = e.residual ? e.residual + (y * width + x) * kBlock : nullptr;
     runOf<kGroup>(count, r, std::make_integer_sequence<int, kRunOutputs>());
   };
@@ -163,15 +167,21 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
     for (int64_t x = wholeX.end; x < width; ++x) body(x);
   };
   r.inStep = s.strideHeight * inRow;
-  r.outStep = width * kBlock;
+  r.outStep = width * outPixel;
   eachSide([&](int64_t x) { pieces(wholeY, [&](int64_t y, int64_t count) { run(y, x, count); }); });
-  r.inStep = s.strideWidth * kBlock;
-  r.outStep = kBlock;
+  r.inStep = s.strideWidth * inPixel;
+  r.outStep = outPixel;
+  // Pixels that lie apart share few lines of the nearest cache: there, one run after the other goes down all rows.
+  const bool down = s.inByPixels && s.inChannels > kBlock;
+  if (down)
+    pieces(wholeX, [&](int64_t x, int64_t count) {
+      for (int64_t y = rows.begin; y < rows.end; ++y) run(y, x, count);
+    });
   for (int64_t y = rows.begin; y < rows.end; ++y) {
-    pieces(wholeX, [&](int64_t x, int64_t count) { run(y, x, count); });
+    if (!down) pieces(wholeX, [&](int64_t x, int64_t count) { run(y, x, count); });
     if (y < wholeY.begin || y >= wholeY.end) eachSide([&](int64_t x) { run(y, x, 1); });
     if (e.activation != Activation::None && !r.clamp)
-      activateRows(out + y * width * kBlock, 0, 1, width * kBlock, e.activation, e.alpha, e.beta);
+      activateRows(out + y * width * outPixel, outPixel, width, kBlock, e.activation, e.alpha, e.beta);
     if (e.factors) requantizeTile(out + y * width * kBlock, kBlock, width, kBlock, e.factors, {e.alpha, e.beta});
   }
 }
@@ -199,9 +209,9 @@ namespace tscompile {
 namespace {
 
 bool isSmallGroup(const ConvShape& s, int64_t channels) {
-  return s.groups > 1 && s.inGroup() == channels && s.outGroup() == channels;
+  return s.groups > 1 && s.inGroup() == channels && s.outGroup() == channels && !s.isVolume();
 }
-bool depthwiseAccepts(const ConvShape& s) { return isSmallGroup(s, 1); }
+bool depthwiseAccepts(const ConvShape& s) { return s.groups > 1 && s.inGroup() == 1 && !s.isVolume(); }
 bool groupedAccepts(const ConvShape& s) { return isSmallGroup(s, 2) || isSmallGroup(s, 4) || isSmallGroup(s, 8); }
 
 double cost(const ConvShape& s) {
@@ -223,20 +233,44 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
   });
 }
 
-int64_t workspace(const ConvShape&, WeightStorage) { return 0; }
+// Several outputs of one channel see a copy of it each.
+bool copies(const ConvShape& s) { return s.inGroup() == 1 && s.outGroup() > 1; }
+int64_t workspace(const ConvShape& s, WeightStorage) {
+  return copies(s) ? blockedSize(s.batch, s.outChannels, s.inArea()) * static_cast<int64_t>(sizeof(float)) : 0;
+}
+void copyChannels(const ConvShape& s, const float* input, float* to, int threads) {
+  const int64_t area = s.inArea(), blocks = channelBlocks(s.outChannels), planes = s.batch * blocks;
+  parallelFor(planes, planes * area < 4096 ? 1 : threads, [&](int64_t plane) {
+    const float* image = input + blockedSize(plane / blocks, s.inChannels, area);
+    int64_t from[kBlock];
+    for (int64_t lane = 0; lane < kBlock; ++lane) {
+      const int64_t channel = std::min(plane % blocks * kBlock + lane, s.outChannels - 1) / s.outGroup();
+      from[lane] = channel / kBlock * area * kBlock + channel % kBlock;
+    }
+    float* out = to + plane * area * kBlock;
+    for (int64_t i = 0; i < area; ++i)
+      for (int64_t lane = 0; lane < kBlock; ++lane) out[i * kBlock + lane] = image[from[lane] + i * kBlock];
+  });
+}
 
 bool onLines(const ConvShape& s, WeightStorage storage, DType dtype) {
-  return s.roundsInputs && hasLineProducts(WeightStorage::BF16) &&
+  return s.roundsInputs && !copies(s) && !s.inByPixels && !s.outByPixels && hasLineProducts(WeightStorage::BF16) &&
          storage == (dtype == DType::BFloat16 ? WeightStorage::BF16 : WeightStorage::I8);
 }
 
+bool takesPixels(const ConvShape& s) { return s.groups == s.outChannels && s.outChannels % kBlock == 0; }
+
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
-         const Epilogue& epilogue, void*, int threads) {
+         const Epilogue& epilogue, void* workspace, int threads) {
   const int64_t blocks = channelBlocks(s.outChannels), height = s.outHeight();
   const int64_t inPlane = s.inHeight * s.inWidth * kBlock, outPlane = height * s.outWidth() * kBlock;
   if (s.input.isLines()) return depthwiseOfLines(s, input, weightsOf(s, storage), packed, output, epilogue, threads);
   const double total = cost(s);
   if (total < 20) threads = 1;
+  if (copies(s)) {
+    copyChannels(s, input, static_cast<float*>(workspace), threads);
+    input = static_cast<const float*>(workspace);
+  }
   const PackedWeights weights = weightsOf(s, storage);
   // Pieces of about 10 us: of a plane where it is large, else several planes.
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(total / 10), 1, 128);
@@ -260,7 +294,10 @@ void run(const ConvShape& s, const float* input, const void* packed, WeightStora
       if (e.bias) e.bias += block * kBlock;
       if (e.factors) e.factors += block * kBlock;
       if (e.residual) e.residual += plane * outPlane;
-      rows(s, input + plane * inPlane, w, e, output + plane * outPlane, piece);
+      auto startOf = [&](bool byPixels, int64_t size) {
+        return byPixels ? plane / blocks * blocks * size + block * kBlock : plane * size;
+      };
+      rows(s, input + startOf(s.inByPixels, inPlane), w, e, output + startOf(s.outByPixels, outPlane), piece);
     }
   });
 }
@@ -280,7 +317,8 @@ const ConvTactic kDepthwiseConv = {"depthwise",
                                    pack,
                                    workspace,
                                    run,
-                                   true};
+                                   true,
+                                   takesPixels};
 const ConvTactic kGroupedConv = {"grouped",
                                  ActivationLayout::Blocked,
                                  ActivationLayout::Blocked,

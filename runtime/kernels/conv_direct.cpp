@@ -21,9 +21,12 @@ namespace {
 
 bool areIntegers(WeightStorage storage) { return storage == WeightStorage::Integers; }
 
+bool firstAccepts(const ConvShape& s) { return s.groups == 1 && s.inChannels <= 8; }
+
 // Whether a group's channels are whole lines, and the machine multiplies them.
 bool areLines(const ConvShape& s, WeightStorage storage) {
   if (storage != WeightStorage::BF16 && storage != WeightStorage::I8 && storage != WeightStorage::Bytes) return false;
+  if (s.isVolume() && firstAccepts(s) && !s.input.isLines()) return false;  // lines would be all but empty
   return (s.roundsInputs || storage == WeightStorage::Bytes) && hasLineProducts(storage) &&
          (s.groups == 1 || (s.inGroup() % lineDepth(storage) == 0 && s.outGroup() % kBlock == 0));
 }
@@ -41,27 +44,39 @@ bool takesLines(const ConvShape& s, WeightStorage storage, DType dtype) {
 // How the kernel finds its input: elements, or lines, between channel blocks, rows, and columns of equal phase (x mod
 // stride).
 struct InputView {
-  int64_t height, width;  // that the kernel may read; width per phase
+  int64_t height, width;  // of a frame, that the kernel may read; width per phase
   int64_t phases;         // stride along the width, once copied
   bool copied;
   int64_t pixel = kBlock;  // elements of a block
   int64_t step = 1;        // blocks between neighbouring outputs
+  int64_t frames = 1;
+  int64_t rows() const { return frames * height; }
   int64_t row() const { return phases * width * pixel; }
-  int64_t plane() const { return height * row(); }
+  int64_t frame() const { return height * row(); }
+  int64_t plane() const { return frames * frame(); }
 };
 
 InputView viewOf(const ConvShape& s, WeightStorage storage) {
-  const bool padded = s.padTop || s.padLeft || s.padBottom || s.padRight, lines = areLines(s, storage);
+  const ConvFrames& f = s.frames;
+  const bool padded = s.padTop || s.padLeft || s.padBottom || s.padRight || f.padFront || f.padBack,
+             lines = areLines(s, storage);
   const int64_t pixel = lines ? 1 : kBlock;
   if (s.input.isLines()) {
     constexpr int64_t kMostStride = 2;  // so that a tile reads only a little past the input
-    if (!padded && s.strideWidth <= kMostStride) return {s.inHeight, s.inWidth, 1, false, pixel, s.strideWidth};
-    return {s.inHeight + s.padTop + s.padBottom, s.inWidth + s.padLeft + s.padRight, 1, true, pixel, s.strideWidth};
+    if (!padded && s.strideWidth <= kMostStride) return {s.inHeight, s.inWidth, 1, false, pixel, s.strideWidth, f.in};
+    return {s.inHeight + s.padTop + s.padBottom,
+            s.inWidth + s.padLeft + s.padRight,
+            1,
+            true,
+            pixel,
+            s.strideWidth,
+            f.padded()};
   }
-  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, lines || areIntegers(storage), pixel};
+  if (!padded && s.strideWidth == 1) return {s.inHeight, s.inWidth, 1, lines || areIntegers(storage), pixel, 1, f.in};
   int64_t height = (s.outHeight() - 1) * s.strideHeight + (s.kernelHeight - 1) * s.dilationHeight + 1;
   int64_t width = (s.outWidth() - 1) * s.strideWidth + (s.kernelWidth - 1) * s.dilationWidth + 1;
-  return {height, (width + s.strideWidth - 1) / s.strideWidth, s.strideWidth, true, pixel};
+  const int64_t frames = (f.out() - 1) * f.stride + (f.kernel - 1) * f.dilation + 1;
+  return {height, (width + s.strideWidth - 1) / s.strideWidth, s.strideWidth, true, pixel, 1, frames};
 }
 
 // Images whose copies are in the workspace at a time.
@@ -107,18 +122,18 @@ double usedShare(const ConvShape& s) {
 }
 
 double directCost(const ConvShape& s) {
-  double bytes = 4.0 * static_cast<double>(s.batch * (s.inChannels * s.inHeight * s.inWidth +
-                                                      s.outChannels * s.outHeight() * s.outWidth()) +
-                                           s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth);
+  double bytes = 4.0 * static_cast<double>(s.batch * (s.inChannels * s.inArea() + s.outChannels * s.outArea()) +
+                                           s.outChannels * s.inGroup() * s.taps());
   return s.flops() / usedShare(s) / 100e3 + bytes / 20e3;
 }
 
-// Row y of the padded copy of one channel block. pixels(x, count, to) copies the input's pixels x, x + phases...
+// Row y of all frames of the padded copy of one channel block. pixels(x, count, to) copies the input's pixels x, x +
+// phases...
 template <class T, class Pixels>
 void copyRow(const ConvShape& s, const InputView& view, int64_t y, T nothing, T* to, Pixels&& pixels) {
-  const int64_t inY = y - s.padTop;
+  const int64_t inFrame = y / view.height - s.frames.padFront, inY = y % view.height - s.padTop;
   T* out = to + y * view.row();
-  if (inY < 0 || inY >= s.inHeight) {
+  if (inFrame < 0 || inFrame >= s.frames.in || inY < 0 || inY >= s.inHeight) {
     std::fill_n(out, view.row(), nothing);
     return;
   }
@@ -130,7 +145,8 @@ void copyRow(const ConvShape& s, const InputView& view, int64_t y, T nothing, T*
     int64_t last = s.inWidth - 1 + s.padLeft - phase;
     int64_t end = std::clamp<int64_t>(last < 0 ? 0 : last / view.phases + 1, begin, view.width);
     std::fill_n(columns, begin * view.pixel, nothing);
-    pixels(inY * s.inWidth + begin * view.phases + phase - s.padLeft, end - begin, columns + begin * view.pixel);
+    pixels((inFrame * s.inHeight + inY) * s.inWidth + begin * view.phases + phase - s.padLeft, end - begin,
+           columns + begin * view.pixel);
     std::fill_n(columns + end * view.pixel, (view.width - end) * view.pixel, nothing);
   }
 }
@@ -150,21 +166,35 @@ void copyLineRow(const ConvShape& s, const InputView& view, const float* plane, 
   copyRow(s, view, y, type.zeros(), to, [&](int64_t pixel, int64_t count, CacheLine* out) {
     if (s.input.isLines())
       return std::memcpy(out, plane + pixel * kBlock, static_cast<size_t>(count) * sizeof(*out)), void();
-    pixelsToLines(plane + pixel * kBlock, count, view.phases * kBlock, channels, s.inHeight * s.inWidth * kBlock, type,
-                  out);
+    pixelsToLines(plane + pixel * kBlock, count, view.phases * kBlock, channels, s.inArea() * kBlock, type, out);
   });
 }
 
-// Tiles of neighbouring outputs: rows of `width` outputs each, or one long row.
-std::vector<RowTile> rowTiles(int64_t rows, int64_t width, int64_t aRow, int64_t aColumn, int64_t tileRows) {
-  const int64_t perRow = (width + tileRows - 1) / tileRows;
-  std::vector<RowTile> tiles(static_cast<size_t>(rows * perRow));
-  for (int64_t y = 0; y < rows; ++y)
+// Where the inputs of neighbouring outputs start: of frames, rows and columns.
+struct Apart {
+  int64_t frame, row, column;
+};
+// Tiles of neighbouring outputs.
+std::vector<RowTile> rowTiles(const ConvShape& s, const Apart& a, int64_t tileRows) {
+  const int64_t rows = s.outHeight(), width = s.outWidth(), perRow = (width + tileRows - 1) / tileRows;
+  std::vector<RowTile> tiles;
+  tiles.reserve(static_cast<size_t>(s.frames.out() * rows * perRow));
+  for (int64_t y = 0; y < s.frames.out() * rows; ++y)
     for (int64_t i = 0; i < perRow; ++i) {
       Piece x = pieceOf(width, perRow, i);
-      tiles[static_cast<size_t>(y * perRow + i)] = {y * aRow + x.begin * aColumn, (y * width + x.begin) * kBlock,
-                                                    static_cast<int>(x.end - x.begin)};
+      tiles.push_back({y / rows * a.frame + y % rows * a.row + x.begin * a.column, (y * width + x.begin) * kBlock,
+                       static_cast<int>(x.end - x.begin)});
     }
+  return tiles;
+}
+// Those of outputs that are one long row.
+std::vector<RowTile> longRowTiles(int64_t width, int64_t aColumn, int64_t tileRows) {
+  const int64_t count = (width + tileRows - 1) / tileRows;
+  std::vector<RowTile> tiles;
+  for (int64_t i = 0; i < count; ++i) {
+    Piece x = pieceOf(width, count, i);
+    tiles.push_back({x.begin * aColumn, x.begin * kBlock, static_cast<int>(x.end - x.begin)});
+  }
   return tiles;
 }
 
@@ -176,8 +206,8 @@ Grid gridOf(const ConvShape& s, int64_t images, const Bands& bands, int64_t tile
   const double cost = directCost(s) * static_cast<double>(images) / static_cast<double>(s.batch) / speed;
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, 64);
   const int64_t seen = std::min(bands.blocks * bands.unit, s.inChannels), units = images * bands.count;
-  const int64_t inputBytes = seen * s.inHeight * s.inWidth * 4;
-  const int64_t weights = seen * bands.panels * kBlock * s.kernelHeight * s.kernelWidth * 4;
+  const int64_t inputBytes = seen * s.inArea() * 4;
+  const int64_t weights = seen * bands.panels * kBlock * s.taps() * 4;
   const int64_t groups = (bands.panels + 1) / 2;  // the register tile takes two panels
   Grid grid{std::min(units, wanted), 1, 1};
   auto rest = [&] {
@@ -228,7 +258,7 @@ Product productOf(const ConvShape& s, const std::vector<int64_t>& steps, WeightS
   p.stepCount = static_cast<int64_t>(steps.size());
   p.storage = storage;
   p.cRow = kBlock;
-  p.cPanel = s.outHeight() * s.outWidth() * kBlock;
+  p.cPanel = s.outArea() * kBlock;
   p.columns = s.outGroup();
   p.paddedColumns = true;
   p.epilogue = e;
@@ -260,7 +290,7 @@ std::vector<LineType> lineTypes(const ConvShape& s, int64_t images, int64_t part
   if (s.input.isLines()) return std::vector<LineType>(static_cast<size_t>(images), LineType::of(s.input));
   if (storage != WeightStorage::I8) return std::vector<LineType>(static_cast<size_t>(images), {storage, s.least});
   std::vector<float> found(static_cast<size_t>(images * parts));
-  parallelFor(images * parts, images * s.inChannels * s.inHeight * s.inWidth < 64 * 1024 ? 1 : threads,
+  parallelFor(images * parts, images * s.inChannels * s.inArea() < 64 * 1024 ? 1 : threads,
               [&](int64_t i) { found[static_cast<size_t>(i)] = largest(i / parts, i % parts); });
   std::vector<LineType> types;
   for (auto from = found.begin(); from != found.end(); from += parts) {
@@ -297,12 +327,12 @@ PackedWeights directWeights(const ConvShape& s, WeightStorage storage) {
   const Bands bands = bandsOf(s, unit);
   const bool whole = areLines(s, storage) || !groupsAreBlocks(s);
   const int64_t channels = whole ? bands.blocks * unit : stepDepth(s.inGroup(), storage);
-  return {bands.count * bands.panels, channels * s.kernelHeight * s.kernelWidth, storage};
+  return {bands.count * bands.panels, channels * s.taps(), storage};
 }
 int64_t directPackedBytes(const ConvShape& s, WeightStorage storage) { return directWeights(s, storage).bytes(); }
 
 void directPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
-  const int64_t area = s.kernelHeight * s.kernelWidth, depth = s.inGroup() * area;
+  const int64_t area = s.taps(), depth = s.inGroup() * area;
   const int64_t unit = blockOf(s, storage);
   const Bands bands = bandsOf(s, unit);
   const bool whole = groupsAreBlocks(s), lines = areLines(s, storage);
@@ -344,20 +374,29 @@ int64_t directWorkspace(const ConvShape& s, WeightStorage storage) {
 // 1 x 1 on the input as it is: all pixels are one row.
 bool isPointwise(const ConvShape& s, const InputView& view) {
   return s.kernelHeight == 1 && s.kernelWidth == 1 && s.strideHeight == 1 && view.phases == 1 && view.step == 1 &&
-         view.height == s.inHeight && view.width == s.inWidth && !s.padTop && !s.padLeft;
+         view.height == s.inHeight && view.width == s.inWidth && !s.padTop && !s.padLeft && s.frames.kernel == 1 &&
+         s.frames.stride == 1 && !s.frames.padFront;
 }
 
 // From an output's first input to each one that it is a sum over, of so many blocks of channels.
 std::vector<int64_t> stepsOf(const ConvShape& s, const InputView& view, int64_t blocks) {
   std::vector<int64_t> steps;
   for (int64_t block = 0; block < blocks; ++block)
-    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-      for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
-        int64_t x = kx * s.dilationWidth;
-        steps.push_back(block * view.plane() + ky * s.dilationHeight * view.row() +
-                        (x % view.phases * view.width + x / view.phases) * view.pixel);
-      }
+    for (int64_t kz = 0; kz < s.frames.kernel; ++kz)
+      for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+        for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
+          int64_t x = kx * s.dilationWidth;
+          steps.push_back(block * view.plane() + kz * s.frames.dilation * view.frame() +
+                          ky * s.dilationHeight * view.row() +
+                          (x % view.phases * view.width + x / view.phases) * view.pixel);
+        }
   return steps;
+}
+
+// Whether an output reads this row of a frame, and this frame.
+bool isRead(const ConvShape& s, const InputView& view, int64_t row) {
+  return (s.kernelHeight > 1 || row % view.height % s.strideHeight == 0) &&
+         (s.frames.kernel > 1 || row / view.height % s.frames.stride == 0);
 }
 
 template <class T>
@@ -370,32 +409,33 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   const int64_t tileRows = kLines ? maxLineRows() : maxTileRows();
   const std::vector<RowTile> tiles =
       isPointwise(s, view)
-          ? rowTiles(1, s.outHeight() * s.outWidth(), 0, view.pixel, tileRows)
-          : rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * view.row(), view.pixel * view.step, tileRows);
+          ? longRowTiles(s.outArea(), view.pixel, tileRows)
+          : rowTiles(s, {s.frames.stride * view.frame(), s.strideHeight * view.row(), view.pixel * view.step},
+                     tileRows);
   const Grid grid = gridOf(s, images, bands, static_cast<int64_t>(tiles.size()), kLines ? lineSpeed() : 1);
   // The thread that multiplies some pixels makes their lines, so that they stay in its cache.
   const std::vector<LineType> types = lineTypes(
       s, kLines ? images : 0, channelBlocks(s.inChannels), storage, threads, [&](int64_t image, int64_t block) {
-        const int64_t area = s.inHeight * s.inWidth;
+        const int64_t area = s.inArea();
         return largestOf(input + (image * channelBlocks(s.inChannels) + block) * area * kBlock, area,
                          std::min<int64_t>(kBlock, s.inChannels - block * kBlock), kBlock);
       });
   const bool byPieces = kLines && view.copied && isPointwise(s, view) && grid.panelPieces == 1;
   if (view.copied && !byPieces) {
     const int64_t plane = view.plane() / view.pixel * unit;
-    const int64_t area = s.inHeight * s.inWidth;
+    const int64_t area = s.inArea();
     // Rows of all channels together if they are multiplied so, and probably made so.
     const bool byRows = grid.tilePieces > grid.panelPieces;
-    const int64_t pieces = std::max(byRows ? std::min<int64_t>(view.height, 4) : 1, plane / (32 * 1024));
+    const int64_t pieces = std::max(byRows ? std::min<int64_t>(view.rows(), 4) : 1, plane / (32 * 1024));
     parallelFor(images * blocks * pieces, images * blocks * plane < 64 * 1024 ? 1 : threads, [&](int64_t i) {
-      const Piece rows = pieceOf(view.height, pieces, byRows ? i / blocks % pieces : i % pieces);
+      const Piece rows = pieceOf(view.rows(), pieces, byRows ? i / blocks % pieces : i % pieces);
       const int64_t block = byRows ? i % blocks : i / pieces % blocks, image = i / pieces / blocks;
       const int64_t channel = block * unit;
       const float* from = s.input.isLines() ? input + (image * blocks + block) * kBlock * area
                                             : input + (image * channelBlocks(s.inChannels) * kBlock + channel) * area;
       T* to = copy + (image * blocks + block) * view.plane();
       for (int64_t y = rows.begin; y < rows.end; ++y) {
-        if (s.kernelHeight == 1 && y % s.strideHeight != 0) continue;
+        if (!isRead(s, view, y)) continue;
         if constexpr (kLines)
           copyLineRow(s, view, from, std::min(unit, s.inChannels - channel), y, types[static_cast<size_t>(image)], to);
         else
@@ -408,13 +448,13 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
   if (kLines) shared.rowStride = view.step;
   shared.depth = unit;
   const PackedWeights weights = directWeights(s, storage);
-  const int64_t area = s.kernelHeight * s.kernelWidth;
+  const int64_t area = s.taps();
   auto linesOfTiles = [&](int64_t image, int64_t band, Piece range) {
     if constexpr (kLines) {
       if (!byPieces) return;
       const RowTile &first = tiles[static_cast<size_t>(range.begin)], &last = tiles[static_cast<size_t>(range.end - 1)];
       const Piece seen = blocksOfBand(s, band, unit);
-      const int64_t plane = s.inHeight * s.inWidth, count = last.a + last.rows - first.a;
+      const int64_t plane = s.inArea(), count = last.a + last.rows - first.a;
       for (int64_t block = seen.begin; block < seen.end; ++block)
         pixelsToLines(input + (image * channelBlocks(s.inChannels) * kBlock + block * unit) * plane + first.a * kBlock,
                       count, kBlock, std::min(unit, s.inChannels - block * unit), plane * kBlock,
@@ -441,10 +481,10 @@ void directImages(const ConvShape& s, int64_t images, const float* input, const 
 
 // Where the results of image n are, and what happens to them from there on.
 int64_t outputStart(const ConvShape& s, int64_t n, const Epilogue& e) {
-  return blockedSize(n, s.outChannels, s.outHeight() * s.outWidth(), e.resultType);
+  return blockedSize(n, s.outChannels, s.outArea(), e.resultType);
 }
 Epilogue epilogueFrom(const ConvShape& s, int64_t n, Epilogue e) {
-  if (e.residual) e.residual += blockedSize(n, s.outChannels, s.outHeight() * s.outWidth(), e.residualType);
+  if (e.residual) e.residual += blockedSize(n, s.outChannels, s.outArea(), e.residualType);
   return e;
 }
 
@@ -453,7 +493,7 @@ void directRun(const ConvShape& s, const float* input, const void* packed, Weigh
   if (directCost(s) < 20) threads = 1;
   const int64_t atOnce = imagesAtOnce(s, copyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
-    const int64_t in = blockedSize(n, s.inChannels, s.inHeight * s.inWidth, s.input), out = outputStart(s, n, epilogue);
+    const int64_t in = blockedSize(n, s.inChannels, s.inArea(), s.input), out = outputStart(s, n, epilogue);
     const Epilogue e = epilogueFrom(s, n, epilogue);
     auto run = [&](auto* copy) {
       directImages(s, std::min(atOnce, s.batch - n), input + in, packed, storage, output + out, e, copy, threads);
@@ -473,7 +513,11 @@ void directRun(const ConvShape& s, const float* input, const void* packed, Weigh
 // channels mostly come in blocks.
 double firstCost(const ConvShape& s) { return directCost(s) * (s.inChannels <= 4 ? 0.8 : 1.2); }
 
-bool firstAccepts(const ConvShape& s) { return s.groups == 1 && s.inChannels <= 8; }
+// Patches of lines are made of frames alone.
+bool firstAreLines(const ConvShape& s, WeightStorage storage) { return !s.isVolume() && areLines(s, storage); }
+bool firstMakesLines(const ConvShape& s, WeightStorage storage, DType dtype) {
+  return !s.isVolume() && makesLines(s, storage, dtype);
+}
 
 // Neighbouring kernel positions of a row are one step, unless dilation sets them apart.
 struct FirstSteps {
@@ -485,20 +529,20 @@ FirstSteps firstSteps(const ConvShape& s, WeightStorage storage) {
 }
 
 // Of products of lines: a patch of the input is one row, positions and then channels.
-int64_t patchDepth(const ConvShape& s) { return s.kernelHeight * s.kernelWidth * s.inChannels; }
+int64_t patchDepth(const ConvShape& s) { return s.taps() * s.inChannels; }
 
 PackedWeights firstWeights(const ConvShape& s, WeightStorage storage) {
-  if (areLines(s, storage))
+  if (firstAreLines(s, storage))
     return {channelBlocks(s.outChannels), linesOf(patchDepth(s), storage) * lineDepth(storage), storage};
   const FirstSteps steps = firstSteps(s, storage);
-  return {channelBlocks(s.outChannels), s.kernelHeight * steps.perRow * steps.depth, storage};
+  return {channelBlocks(s.outChannels), s.frames.kernel * s.kernelHeight * steps.perRow * steps.depth, storage};
 }
 int64_t firstPackedBytes(const ConvShape& s, WeightStorage storage) { return firstWeights(s, storage).bytes(); }
 
 void firstPack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
-  const int64_t area = s.kernelHeight * s.kernelWidth;
+  const int64_t area = s.taps();
   FirstSteps steps = firstSteps(s, storage);
-  if (areLines(s, storage)) steps = {1, area, lineDepth(storage) * linesOf(patchDepth(s), storage)};
+  if (firstAreLines(s, storage)) steps = {1, area, lineDepth(storage) * linesOf(patchDepth(s), storage)};
   firstWeights(s, storage).pack(packed, [&](int64_t panel, int64_t row, float* to) {
     const int64_t inStep = row % steps.depth, channel = panel * kBlock, in = inStep % s.inChannels;
     const int64_t position = row / steps.depth * steps.positions + inStep / s.inChannels;
@@ -510,25 +554,31 @@ void firstPack(const ConvShape& s, const float* weights, WeightStorage storage, 
 
 // Elements of one padded row of (x, channel).
 int64_t firstRow(const ConvShape& s) { return (s.inWidth + s.padLeft + s.padRight) * s.inChannels; }
+// Padded rows of a frame, and of all.
+int64_t firstHeight(const ConvShape& s) { return s.inHeight + s.padTop + s.padBottom; }
+int64_t firstRows(const ConvShape& s) { return s.frames.padded() * firstHeight(s); }
 // Bytes of the copy of an image: rows, and patches if products are of lines.
 int64_t firstCopyBytes(const ConvShape& s, WeightStorage storage) {
-  const int64_t height = s.inHeight + s.padTop + s.padBottom;
-  if (!areLines(s, storage)) return height * firstRow(s) * elementBytes(storage);
-  const int64_t patches = s.outHeight() * s.outWidth() * linesOf(patchDepth(s), storage);
+  const int64_t height = firstRows(s);
+  if (!firstAreLines(s, storage)) return height * firstRow(s) * elementBytes(storage);
+  const int64_t patches = s.outArea() * linesOf(patchDepth(s), storage);
   return (patches + height * linesOf(firstRow(s), storage)) * kLineBytes;
 }
 // The last step of all may read one more.
 int64_t firstWorkspace(const ConvShape& s, WeightStorage storage) {
   const int64_t bytes = firstCopyBytes(s, storage);
-  return bytes * imagesAtOnce(s, bytes) + (areLines(s, storage) ? 2 * linesBehind() : elementBytes(storage));
+  return bytes * imagesAtOnce(s, bytes) + (firstAreLines(s, storage) ? 2 * linesBehind() : elementBytes(storage));
 }
 
-// Row y of the padded image, pixel by pixel.
+// Row y of the padded frames, pixel by pixel.
 void interleaveRow(const ConvShape& s, const float* image, int64_t y, float* to) {
-  const int64_t inY = y - s.padTop, channels = s.inChannels;
-  if (inY < 0 || inY >= s.inHeight) return std::fill_n(to, firstRow(s), 0.0f), void();
+  const int64_t inFrame = y / firstHeight(s) - s.frames.padFront, inY = y % firstHeight(s) - s.padTop;
+  const int64_t channels = s.inChannels;
+  if (inFrame < 0 || inFrame >= s.frames.in || inY < 0 || inY >= s.inHeight)
+    return std::fill_n(to, firstRow(s), 0.0f), void();
   float* end = std::fill_n(to, s.padLeft * channels, 0.0f) + s.inWidth * channels;
-  interleaveRows(image + inY * s.inWidth, s.inHeight * s.inWidth, channels, s.inWidth, end - s.inWidth * channels);
+  interleaveRows(image + (inFrame * s.inHeight + inY) * s.inWidth, s.inArea(), channels, s.inWidth,
+                 end - s.inWidth * channels);
   std::fill_n(end, s.padRight * channels, 0.0f);
 }
 void interleaveRow(const ConvShape& s, const float* image, int64_t y, int16_t* to) {
@@ -540,22 +590,22 @@ void interleaveRow(const ConvShape& s, const float* image, int64_t y, int16_t* t
 // Calls row(image, y of it, y of all) for the rows of the padded images.
 template <class Row>
 void forEachRow(const ConvShape& s, int64_t images, const float* input, int threads, Row&& doRow) {
-  const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
+  const int64_t height = firstRows(s), row = firstRow(s);
   const int64_t pieces = std::max<int64_t>(1, height * row / (16 * 1024));
   parallelFor(images * pieces, images * height * row < 32 * 1024 ? 1 : threads, [&](int64_t i) {
     Piece rows = pieceOf(height, pieces, i % pieces);
-    const float* image = input + i / pieces * s.inChannels * s.inHeight * s.inWidth;
+    const float* image = input + i / pieces * s.inChannels * s.inArea();
     for (int64_t y = rows.begin; y < rows.end; ++y) doRow(image, y, i / pieces * height + y);
   });
 }
 
 void firstLineImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                      float* output, const Epilogue& e, CacheLine* patches, int threads) {
-  const int64_t height = s.inHeight + s.padTop + s.padBottom, outHeight = s.outHeight(), outWidth = s.outWidth();
+  const int64_t height = firstRows(s), outHeight = s.outHeight(), outWidth = s.outWidth();
   const int64_t count = linesOf(patchDepth(s), storage), image = outHeight * outWidth * count;
   const int64_t element = 64 / lineDepth(storage), rowLines = linesOf(firstRow(s), storage);
   CacheLine* copy = patches + images * image + maxLineRows();
-  const int64_t area = s.inHeight * s.inWidth;
+  const int64_t area = s.inArea();
   const std::vector<LineType> types =
       lineTypes(s, images, s.inChannels, storage, threads, [&](int64_t i, int64_t channel) {
         return largestOf(input + (i * s.inChannels + channel) * area, s.inHeight, s.inWidth, s.inWidth);
@@ -581,7 +631,7 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
   std::vector<int64_t> steps;
   for (int64_t line = 0; line < count; ++line) steps.push_back(line);
   // A patch is a row of lines, so that all outputs may be one row.
-  const std::vector<RowTile> tiles = rowTiles(1, outHeight * outWidth, 0, count, maxLineRows());
+  const std::vector<RowTile> tiles = longRowTiles(outHeight * outWidth, count, maxLineRows());
   Product shared = productOf(s, steps, storage, e);
   shared.rowStride = count;
   shared.depth = lineDepth(storage);
@@ -614,16 +664,18 @@ void firstLineImages(const ConvShape& s, int64_t images, const float* input, con
 template <class T>
 void firstImages(const ConvShape& s, int64_t images, const float* input, const void* packed, WeightStorage storage,
                  float* output, const Epilogue& e, T* copy, int threads) {
-  const int64_t height = s.inHeight + s.padTop + s.padBottom, row = firstRow(s);
+  const int64_t height = firstRows(s), row = firstRow(s), frame = firstHeight(s) * row;
   forEachRow(s, images, input, threads,
              [&](const float* from, int64_t y, int64_t at) { interleaveRow(s, from, y, copy + at * row); });
   const FirstSteps counts = firstSteps(s, storage);
   std::vector<int64_t> steps;
-  for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-    for (int64_t kx = 0; kx < counts.perRow; ++kx)
-      steps.push_back(ky * s.dilationHeight * row + kx * s.dilationWidth * s.inChannels);
+  for (int64_t kz = 0; kz < s.frames.kernel; ++kz)
+    for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
+      for (int64_t kx = 0; kx < counts.perRow; ++kx)
+        steps.push_back(kz * s.frames.dilation * frame + ky * s.dilationHeight * row +
+                        kx * s.dilationWidth * s.inChannels);
   const int64_t column = s.strideWidth * s.inChannels;
-  std::vector<RowTile> tiles = rowTiles(s.outHeight(), s.outWidth(), s.strideHeight * row, column, maxTileRows());
+  std::vector<RowTile> tiles = rowTiles(s, {s.frames.stride * frame, s.strideHeight * row, column}, maxTileRows());
   Product shared = productOf(s, steps, storage, e);
   shared.rowStride = column;
   shared.depth = counts.depth;
@@ -642,14 +694,14 @@ void firstImages(const ConvShape& s, int64_t images, const float* input, const v
 void firstRun(const ConvShape& s, const float* input, const void* packed, WeightStorage storage, float* output,
               const Epilogue& epilogue, void* workspace, int threads) {
   if (directCost(s) < 20) threads = 1;
-  const bool lines = areLines(s, storage);
+  const bool lines = firstAreLines(s, storage);
   const int64_t atOnce = imagesAtOnce(s, firstCopyBytes(s, storage));
   for (int64_t n = 0; n < s.batch; n += atOnce) {
     const int64_t out = outputStart(s, n, epilogue);
     const Epilogue e = epilogueFrom(s, n, epilogue);
     auto run = [&](auto&& images, auto* copy) {
-      images(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inHeight * s.inWidth, packed, storage,
-             output + out, e, copy, threads);
+      images(s, std::min(atOnce, s.batch - n), input + n * s.inChannels * s.inArea(), packed, storage, output + out, e,
+             copy, threads);
     };
     if (lines)
       run(firstLineImages, static_cast<CacheLine*>(workspace));
@@ -679,9 +731,9 @@ const ConvTactic kFirstLayerConv = {"first_layer",
                                     ActivationLayout::Plain,
                                     ActivationLayout::Blocked,
                                     true,
-                                    areLines,
+                                    firstAreLines,
                                     nullptr,
-                                    makesLines,
+                                    firstMakesLines,
                                     firstAccepts,
                                     firstCost,
                                     firstPackedBytes,

@@ -44,7 +44,7 @@ namespace {
 
 int64_t depthOf(const ConvShape& s) { return s.inGroup() * s.kernelHeight * s.kernelWidth; }
 
-bool accepts(const ConvShape&) { return true; }
+bool accepts(const ConvShape& s) { return !s.isVolume(); }
 
 double cost(const ConvShape& s) {
   const auto pixels = static_cast<double>(s.outHeight() * s.outWidth());
@@ -52,7 +52,8 @@ double cost(const ConvShape& s) {
   double rate = s.outGroup() >= 16 ? 80e3 : 80e3 / 16 * static_cast<double>(s.outGroup());
   rate *= std::min(1.0, pixels / 16);  // of a product that is narrower than its tiles
   return s.flops() / rate + columns * static_cast<double>(depthOf(s)) * 4.0 / 5e3 +
-         static_cast<double>(s.batch * s.outChannels) * columns * 8.0 / 20e3;
+         static_cast<double>(s.batch * s.outChannels) * columns * 8.0 / 20e3 +
+         static_cast<double>(s.outChannels * depthOf(s)) * 4.0 / 20e3;
 }
 
 // The weights as they are; for I8 a scale an output channel follows.

@@ -140,27 +140,31 @@ constexpr int64_t kProducts = 36;
 constexpr int64_t kPatchPiece = 56;           // patches whose products a thread holds at a time
 constexpr int64_t kWorkspaceBytes = 6 << 20;  // of transformed patches: they stay in the shared cache
 
+// What an output is a sum over: blocks of channels, of each frame of the kernel.
+int64_t blocksOf(const ConvShape& s) { return s.frames.kernel * channelBlocks(s.inChannels); }
+
 struct Tiling {
-  int64_t high, wide;  // patches of an image
-  int64_t atOnce;      // patches in the workspace
-  explicit Tiling(const ConvShape& s) : high((s.outHeight() + 3) / 4), wide((s.outWidth() + 3) / 4) {
-    int64_t bytes = kProducts * channelBlocks(s.inChannels) * kBlock * static_cast<int64_t>(sizeof(float));
+  int64_t high, wide, frames;  // patches of an image
+  int64_t atOnce;              // patches in the workspace
+  explicit Tiling(const ConvShape& s)
+      : high((s.outHeight() + 3) / 4), wide((s.outWidth() + 3) / 4), frames(s.frames.out()) {
+    int64_t bytes = kProducts * blocksOf(s) * kBlock * static_cast<int64_t>(sizeof(float));
     atOnce = std::clamp<int64_t>(kWorkspaceBytes / bytes / kPatchPiece * kPatchPiece, kPatchPiece,
                                  std::max(kPatchPiece, s.batch * patches()));
   }
-  int64_t patches() const { return high * wide; }
+  int64_t patches() const { return frames * high * wide; }
 };
 
 bool accepts(const ConvShape& s) {
   return s.groups == 1 && s.kernelHeight == 3 && s.kernelWidth == 3 && s.strideHeight == 1 && s.strideWidth == 1 &&
-         s.dilationHeight == 1 && s.dilationWidth == 1 && s.inChannels >= kBlock && s.outChannels >= kBlock;
+         s.dilationHeight == 1 && s.dilationWidth == 1 && s.inChannels >= kBlock && s.outChannels >= kBlock &&
+         (s.frames.kernel == 1 || s.inChannels % kBlock == 0);
 }
 
 double cost(const ConvShape& s) {
   const Tiling tiling(s);
   const auto patches = static_cast<double>(s.batch * tiling.patches());
-  const auto in = static_cast<double>(channelBlocks(s.inChannels)),
-             out = static_cast<double>(channelBlocks(s.outChannels));
+  const auto in = static_cast<double>(blocksOf(s)), out = static_cast<double>(channelBlocks(s.outChannels));
   const double products = 36.0 * 2 * 256 * patches * in * out;
   const double weights = 36.0 * 4 * 256 * in * out;
   // Memory is shared by the threads: the large weights count more than products do.
@@ -168,7 +172,7 @@ double cost(const ConvShape& s) {
 }
 
 PackedWeights weightsOf(const ConvShape& s) {
-  return {kProducts * channelBlocks(s.outChannels), s.inChannels, WeightStorage::F32};
+  return {kProducts * channelBlocks(s.outChannels), s.frames.kernel * s.inChannels, WeightStorage::F32};
 }
 // Transformed weights are f32 whatever they are rounded to first.
 int64_t packedBytesOf(const ConvShape& s, WeightStorage) { return weightsOf(s).bytes(); }
@@ -219,7 +223,7 @@ void roundChannel(const float* weights, int64_t count, WeightStorage storage, fl
 }
 
 void pack(const ConvShape& s, const float* weights, WeightStorage storage, void* packed) {
-  const int64_t panels = channelBlocks(s.outChannels), depth = s.inChannels;
+  const int64_t panels = channelBlocks(s.outChannels), frames = s.frames.kernel, depth = frames * s.inChannels;
   auto* out = static_cast<float*>(packed);
   std::vector<float> channels(static_cast<size_t>(kBlock * depth * 9));
   for (int64_t panel = 0; panel < panels; ++panel) {
@@ -227,18 +231,19 @@ void pack(const ConvShape& s, const float* weights, WeightStorage storage, void*
     for (int64_t lane = 0; lane < count; ++lane)
       roundChannel(weights + (panel * kBlock + lane) * depth * 9, depth * 9, storage,
                    channels.data() + lane * depth * 9);
-    for (int64_t c = 0; c < depth; ++c) {
+    for (int64_t row = 0; row < depth; ++row) {
+      const int64_t c = row % s.inChannels * frames + row / s.inChannels;
       double kernels[9][kBlock];
       for (int64_t i = 0; i < 9; ++i)
         for (int64_t lane = 0; lane < kBlock; ++lane)
           kernels[i][lane] = lane < count ? channels[static_cast<size_t>((lane * depth + c) * 9 + i)] : 0.0;
-      transformKernels(kernels, out + (panel * depth + c) * kBlock, panels * depth * kBlock);
+      transformKernels(kernels, out + (panel * depth + row) * kBlock, panels * depth * kBlock);
     }
   }
 }
 
 int64_t workspace(const ConvShape& s, WeightStorage) {
-  return Tiling(s).atOnce * kProducts * channelBlocks(s.inChannels) * kBlock * static_cast<int64_t>(sizeof(float));
+  return Tiling(s).atOnce * kProducts * blocksOf(s) * kBlock * static_cast<int64_t>(sizeof(float));
 }
 
 // One run over patches [first, first + count) of the batch.
@@ -255,20 +260,14 @@ class Pass {
         transformed_(transformed),
         first_(first),
         count_(count),
-        inBlocks_(channelBlocks(s.inChannels)),
+        blocks_(blocksOf(s)),
         panels_(channelBlocks(s.outChannels)) {}
 
   void transform(int threads) const {
-    auto patch = TS_SIMD(patchToBlocks);
     const int64_t pieces = (count_ + kPatchPiece - 1) / kPatchPiece;
-    parallelFor(inBlocks_ * pieces, threads, [&](int64_t i) {
-      const int64_t block = i / pieces;
+    parallelFor(blocks_ * pieces, threads, [&](int64_t i) {
       Piece piece = pieceOf(count_, pieces, i % pieces);
-      for (int64_t t = piece.begin; t < piece.end; ++t) {
-        auto [image, y, x] = corner(first_ + t);
-        patch(input_ + (image * inBlocks_ + block) * s_.inHeight * s_.inWidth * kBlock, s_.inHeight, s_.inWidth,
-              y - s_.padTop, x - s_.padLeft, transformed_ + (block * count_ + t) * kBlock, inBlocks_ * count_ * kBlock);
-      }
+      for (int64_t t = piece.begin; t < piece.end; ++t) transformPatch(i / pieces, t);
     });
   }
 
@@ -281,6 +280,21 @@ class Pass {
   }
 
  private:
+  void transformPatch(int64_t block, int64_t t) const {
+    const int64_t inBlocks = channelBlocks(s_.inChannels), apart = blocks_ * count_ * kBlock;
+    auto [image, outFrame, y, x] = corner(first_ + t);
+    const int64_t frame = outFrame * s_.frames.stride + block / inBlocks * s_.frames.dilation - s_.frames.padFront;
+    float* to = transformed_ + (block * count_ + t) * kBlock;
+    if (frame < 0 || frame >= s_.frames.in) {
+      for (int64_t i = 0; i < kProducts; ++i) std::fill_n(to + i * apart, kBlock, 0.0f);
+      return;
+    }
+    const int64_t plane = (image * inBlocks + block % inBlocks) * s_.frames.in + frame;
+    TS_SIMD(patchToBlocks)
+    (input_ + plane * s_.inHeight * s_.inWidth * kBlock, s_.inHeight, s_.inWidth, y - s_.padTop, x - s_.padLeft, to,
+     apart);
+  }
+
   // Four panels at a time, so that patches are read less often; fewer if one thread would have all the work.
   int64_t groupsOfPanels(int64_t pieces) const {
     constexpr int64_t kFewRows = 8;  // of a tile: they want many panels
@@ -289,11 +303,11 @@ class Pass {
   }
 
   struct Corner {
-    int64_t image, y, x;  // of the outputs
+    int64_t image, frame, y, x;  // of the outputs
   };
   Corner corner(int64_t patch) const {
-    int64_t image = patch / tiling_.patches(), inside = patch % tiling_.patches();
-    return {image, inside / tiling_.wide * 4, inside % tiling_.wide * 4};
+    const int64_t row = patch / tiling_.wide, plane = row / tiling_.high;
+    return {plane / tiling_.frames, plane % tiling_.frames, row % tiling_.high * 4, patch % tiling_.wide * 4};
   }
 
   void products(Piece patches, Piece group) const {
@@ -307,12 +321,12 @@ class Pass {
       tiles[static_cast<size_t>(i)] = {tile.begin * kBlock, tile.begin * kBlock,
                                        static_cast<int>(tile.end - tile.begin)};
     }
-    std::vector<int64_t> steps(static_cast<size_t>(inBlocks_));
-    for (int64_t b = 0; b < inBlocks_; ++b) steps[static_cast<size_t>(b)] = b * count_ * kBlock;
+    std::vector<int64_t> steps(static_cast<size_t>(blocks_));
+    for (int64_t b = 0; b < blocks_; ++b) steps[static_cast<size_t>(b)] = b * count_ * kBlock;
     Product p{};
     p.rowStride = kBlock;
     p.steps = steps.data();
-    p.stepCount = inBlocks_;
+    p.stepCount = blocks_;
     p.depth = kBlock;
     if (s_.inChannels % kBlock != 0) {
       p.tailSteps = 1;
@@ -324,7 +338,7 @@ class Pass {
     p.paddedColumns = true;
     const PackedWeights weights = weightsOf(s_);
     for (int64_t e = 0; e < kProducts; ++e) {
-      p.a = transformed_ + (e * inBlocks_ * count_ + patches.begin) * kBlock;
+      p.a = transformed_ + (e * blocks_ * count_ + patches.begin) * kBlock;
       p.b = weights.values(packed_, e * panels_ + group.begin);
       p.c = results + e * apart;
       runTiles(p, tiles.data(), tileCount, 0, panels);
@@ -337,8 +351,9 @@ class Pass {
     const int64_t rows = patches.end - patches.begin, height = s_.outHeight(), width = s_.outWidth();
     for (int64_t panel = group.begin; panel < group.end; ++panel)
       for (int64_t t = 0; t < rows; ++t) {
-        auto [image, y, x] = corner(first_ + patches.begin + t);
-        const int64_t at = (((image * panels_ + panel) * height + y) * width + x) * kBlock;
+        auto [image, frame, y, x] = corner(first_ + patches.begin + t);
+        const int64_t plane = (image * panels_ + panel) * tiling_.frames + frame;
+        const int64_t at = ((plane * height + y) * width + x) * kBlock;
         Epilogue e = epilogue_;
         if (e.bias) e.bias += panel * kBlock;
         if (e.residual) e.residual += at;
@@ -354,7 +369,7 @@ class Pass {
   float* output_;
   const Epilogue& epilogue_;
   float* transformed_;
-  int64_t first_, count_, inBlocks_, panels_;
+  int64_t first_, count_, blocks_, panels_;
 };
 
 void run(const ConvShape& s, const float* input, const void* packed, WeightStorage, float* output, const Epilogue& e,

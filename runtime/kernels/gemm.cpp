@@ -128,6 +128,37 @@ std::vector<RowTile> tilesOf(int64_t m, int64_t count, int64_t lda, int64_t size
   return tiles;
 }
 
+// Rows shorter than a block, as when heads or coordinates are mixed: what fills up the panels is not multiplied.
+bool isShallow(int64_t m, const PackedMatrix& b) {
+  return m > 1 && b.storage == WeightStorage::F32 && b.k > 0 && b.k < kBlock;
+}
+
+void gemmOfShallow(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
+                   const Epilogue& epilogue, int threads) {
+  const int64_t tileCount = (m + maxTileRows() - 1) / maxTileRows(), step = 0;
+  const std::vector<RowTile> tiles = tilesOf(m, tileCount, lda, 0, ldc);
+  Product whole = productOf(b, c, ldc, epilogue);
+  whole.a = a;
+  whole.rowStride = lda;
+  whole.steps = &step;
+  whole.stepCount = 1;
+  whole.depth = b.k;
+  const double cost = 4 * gemmCost(m, b.n, b.k);
+  const int64_t pieces = std::clamp<int64_t>(static_cast<int64_t>(cost / 10), 1, std::min<int64_t>(64, tileCount));
+  parallelFor(pieces, cost < 20 ? 1 : threads, [&](int64_t i) {
+    const Piece rows = pieceOf(tileCount, pieces, i);
+    for (int64_t column = 0; column < b.n; column += kBlock) {
+      Product p = whole;
+      p.b = static_cast<const float*>(p.b) + column * kBlock;
+      p.c += column;
+      p.columns -= column;
+      if (p.epilogue.bias) p.epilogue.bias += column;
+      if (p.epilogue.residual) p.epilogue.residual += column;
+      runTiles(p, tiles.data() + rows.begin, rows.end - rows.begin, 0, 1);
+    }
+  });
+}
+
 // A product whose rows lie in tiles: where they are, or brought together in `blocked`, so that what a tile reads at a
 // time is one piece of memory.
 class TiledGemm {
@@ -252,6 +283,7 @@ class TiledGemm {
 
 void gemmBlock(int64_t m, const float* a, int64_t lda, const PackedMatrix& b, float* c, int64_t ldc,
                const Epilogue& epilogue, float* blocked, int threads) {
+  if (isShallow(m, b)) return gemmOfShallow(m, a, lda, b, c, ldc, epilogue, threads);
   if (gemmOfFixedRows(m, a, lda, b, c, ldc, epilogue, blocked, threads)) return;
   const double cost = gemmCost(m, b.n, b.k);
   TiledGemm(m, a, lda, b, c, ldc, epilogue, blocked).run(cost, cost < 20 ? 1 : threads);

@@ -167,29 +167,6 @@ inline bool runStored(const Product& p, const RowTile& tile, int64_t panel) {
   return true;
 }
 
-// A tile whose last panel is only partly there works on a copy.
-inline void runPartialTile(int rows, int64_t lanes, Tile t, bool strided) {
-  alignas(64) float result[kTileRows * kBlock], residual[kTileRows * kBlock], bias[kBlock] = {};
-  const size_t bytes = static_cast<size_t>(lanes) * sizeof(float);
-  std::memset(result, 0, sizeof(result));
-  std::memset(residual, 0, sizeof(residual));
-  for (int r = 0; r < rows; ++r) {
-    if (t.accumulate) std::memcpy(result + r * kBlock, t.c + r * t.cRow, bytes);
-    if (t.residual) std::memcpy(residual + r * kBlock, t.residual + r * t.cRow, bytes);
-  }
-  float* c = t.c;
-  int64_t cRow = t.cRow;
-  if (t.bias) {
-    std::memcpy(bias, t.bias, bytes);
-    t.bias = bias;
-  }
-  if (t.residual) t.residual = residual;
-  t.c = result;
-  t.cRow = kBlock;
-  strided ? runFullTile<0>(rows, 1, t) : runFullTile<kBlock>(rows, 1, t);
-  for (int r = 0; r < rows; ++r) std::memcpy(c + r * cRow, result + r * kBlock, bytes);
-}
-
 // Whether results still have to be changed where they lie.
 inline bool isUnfinished(const Epilogue& e) {
   return e.factors || (e.activation != Activation::None && !isClamp(e.activation));
@@ -247,6 +224,7 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
   t.cPanel = p.cPanel;
   t.bias = part.first && e.bias ? e.bias + part.panel * kBlock : nullptr;
   t.accumulate = !part.first;
+  t.lanes = part.lanes;
   if (part.last && isClamp(e.activation)) {
     t.clamp = true;
     t.low = clampLow(e);
@@ -269,7 +247,7 @@ inline void runPart(const Product& p, const ProductPart& part, const RowTile* ti
     t.c = p.c + at;
     t.residual = part.first && e.residual ? e.residual + at : nullptr;
     if (part.lanes < kBlock)
-      runPartialTile(tile.rows, part.lanes, t, strided);
+      p.rowStride == 1 ? runPartialTile<1>(tile.rows, t) : runPartialTile<0>(tile.rows, t);
     else if (p.rowStride == 1)
       runFullTile<1>(tile.rows, part.panels, t);
     else if (strided)

@@ -90,13 +90,12 @@ HWY_INLINE float maxOver(const float* row, int64_t count) {
   return best;
 }
 
-// softmax(row * scale) in place or not; a row of -inf alone gives NaN, as PyTorch's.
-HWY_INLINE void softmaxRow(const float* in, float* out, int64_t count, float scale) {
+// softmax(row) in place or not; a row of -inf alone gives NaN, as PyTorch's.
+HWY_INLINE void softmaxRow(const float* in, float* out, int64_t count) {
   const float largest = maxOver(in, count);
   const hn::ScalableTag<float> d0;
-  const auto shift = hn::Set(d0, largest), factor = hn::Set(d0, scale);
-  // Scaled after the difference: of finite values it cannot overflow to the wrong side.
-  mapRow(in, out, count, [&](auto d, auto x, auto&&) HWY_ATTR { return exp(d, hn::Mul(hn::Sub(x, shift), factor)); });
+  const auto shift = hn::Set(d0, largest);
+  mapRow(in, out, count, [&](auto d, auto x, auto&&) HWY_ATTR { return expOfNegative(d, hn::Sub(x, shift)); });
   const float sum = sumOver(out, count, [](auto, auto x) HWY_ATTR { return x; });
   const auto inverse = hn::Set(d0, 1.0f / sum);
   mapRow(out, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Mul(x, inverse); });

@@ -1,6 +1,7 @@
 #include "runtime/kernels/rows.h"
 
 #include "runtime/call/thread_pool.h"
+#include "runtime/kernels/layout.h"
 #include "runtime/kernels/simd.h"
 
 #include <algorithm>
@@ -19,13 +20,41 @@ HWY_BEFORE_NAMESPACE();
 namespace tscompile {
 namespace HWY_NAMESPACE {
 
-void softmaxKernel(const float* in, float* out, int64_t count) { softmaxRow(in, out, count, 1.0f); }
+// Means and sums of squared deviations of the lanes of some pixels.
+void momentsOfLanes(const float* pixels, int64_t count, float* means, float* squares) {
+  const hn::CappedTag<float, kBlock> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  for (int lane = 0; lane < kBlock; lane += lanes) {
+    const float* from = pixels + lane;
+    auto sum = hn::Zero(d), other = sum;
+    for (int64_t i = 0; i < count; ++i) sum = hn::Add(sum, hn::LoadU(d, from + i * kBlock));
+    const auto mean = hn::Mul(sum, hn::Set(d, 1.0f / static_cast<float>(count)));
+    for (int64_t i = 0; i < count; ++i) {
+      const auto apart = hn::Sub(hn::LoadU(d, from + i * kBlock), mean);
+      other = hn::MulAdd(apart, apart, other);
+    }
+    hn::StoreU(mean, d, means + lane);
+    hn::StoreU(other, d, squares + lane);
+  }
+}
+
+void scaleLanes(const float* in, float* out, int64_t pixels, const float* scales, const float* shifts) {
+  const hn::CappedTag<float, kBlock> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  for (int lane = 0; lane < kBlock; lane += lanes) {
+    const auto scale = hn::LoadU(d, scales + lane), shift = hn::LoadU(d, shifts + lane);
+    for (int64_t i = lane; i < pixels * kBlock; i += kBlock)
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, in + i), scale, shift), d, out + i);
+  }
+}
+
+void softmaxKernel(const float* in, float* out, int64_t count) { softmaxRow(in, out, count); }
 
 void logSoftmaxKernel(const float* in, float* out, int64_t count) {
   const hn::ScalableTag<float> d0;
   const float largest = maxOver(in, count);
   const auto shift = hn::Set(d0, largest);
-  float sum = sumOver(in, count, [&](auto d, auto x) HWY_ATTR { return exp(d, hn::Sub(x, shift)); });
+  float sum = sumOver(in, count, [&](auto d, auto x) HWY_ATTR { return expOfNegative(d, hn::Sub(x, shift)); });
   const auto logSum = hn::Set(d0, std::log(sum));
   mapRow(in, out, count, [&](auto, auto x, auto&&) HWY_ATTR { return hn::Sub(hn::Sub(x, shift), logSum); });
 }
@@ -44,7 +73,7 @@ void softmaxColumns(const float* in, float* out, int64_t count, int64_t stride, 
     for (int64_t r = 1; r < count; ++r) shift = hn::Max(shift, load(in, r));
     auto sum = hn::Zero(d);
     for (int64_t r = 0; r < count; ++r) {
-      const auto e = exp(d, hn::Sub(load(in, r), shift));
+      const auto e = expOfNegative(d, hn::Sub(load(in, r), shift));
       if (!kLogarithm) store(e, r);
       sum = hn::Add(sum, e);
     }
@@ -180,6 +209,65 @@ void groupNorm(int64_t batch, int64_t channels, int64_t area, int64_t groups, co
       const float w = weight ? factor * weight[channel] : factor;
       scale(input + at, output + at, area, w, (bias ? bias[channel] : 0.0f) - mean * w);
     }
+  });
+}
+
+namespace {
+
+// Mean and sum of squared deviations of some numbers; of two sets together, as Chan et al. (1979) do.
+struct GroupMoments {
+  double count = 0, mean = 0, squares = 0;
+
+  void add(const GroupMoments& other) {
+    const double all = count + other.count, apart = other.mean - mean;
+    mean += apart * other.count / all;
+    squares += other.squares + apart * apart * count * other.count / all;
+    count = all;
+  }
+};
+
+constexpr int64_t kPixelPiece = 256;  // whose block of channels stays in the nearest cache
+
+}  // namespace
+
+void groupNormOfBlocks(int64_t batch, int64_t channels, int64_t area, int64_t groups, const float* input,
+                       const float* weight, const float* bias, double epsilon, float* output, int threads) {
+  const int64_t blocks = channelBlocks(channels), pieces = (area + kPixelPiece - 1) / kPixelPiece;
+  const int64_t perGroup = channels / groups, planes = batch * blocks, row = planes * kBlock;
+  // [pieces][images][channels in whole blocks]
+  std::vector<float> means(static_cast<size_t>(pieces * row)), squares(means.size());
+  auto moments = TS_SIMD(momentsOfLanes);
+  overRows(planes * pieces, kPixelPiece * kBlock, 0.1, threads, [&](int64_t i) {
+    const Piece pixels = pieceOf(area, pieces, i / planes);
+    const auto at = static_cast<size_t>(i * kBlock);
+    moments(input + (i % planes * area + pixels.begin) * kBlock, pixels.end - pixels.begin, &means[at], &squares[at]);
+  });
+  std::vector<float> scales(static_cast<size_t>(row)), shifts(scales.size());
+  for (int64_t g = 0; g < batch * groups; ++g) {
+    GroupMoments all;
+    const int64_t first = g / groups * blocks * kBlock + g % groups * perGroup;
+    for (int64_t p = 0; p < pieces; ++p) {
+      const Piece pixels = pieceOf(area, pieces, p);
+      for (int64_t c = 0; c < perGroup; ++c) {
+        const auto at = static_cast<size_t>(p * row + first + c);
+        all.add({static_cast<double>(pixels.end - pixels.begin), means[at], squares[at]});
+      }
+    }
+    const double factor = 1.0 / std::sqrt(all.squares / all.count + epsilon);
+    for (int64_t c = 0; c < perGroup; ++c) {
+      const int64_t channel = g % groups * perGroup + c;
+      const double w = weight ? factor * static_cast<double>(weight[channel]) : factor;
+      scales[static_cast<size_t>(first + c)] = static_cast<float>(w);
+      shifts[static_cast<size_t>(first + c)] =
+          static_cast<float>((bias ? static_cast<double>(bias[channel]) : 0.0) - all.mean * w);
+    }
+  }
+  auto scale = TS_SIMD(scaleLanes);
+  overRows(planes * pieces, kPixelPiece * kBlock, 0.1, threads, [&](int64_t i) {
+    const Piece pixels = pieceOf(area, pieces, i / planes);
+    const int64_t plane = i % planes, at = (plane * area + pixels.begin) * kBlock;
+    scale(input + at, output + at, pixels.end - pixels.begin, &scales[static_cast<size_t>(plane * kBlock)],
+          &shifts[static_cast<size_t>(plane * kBlock)]);
   });
 }
 

@@ -22,5 +22,8 @@ void rmsNormRows(int64_t rows, int64_t count, const float* input, const float* w
 // null. With groups = channels this is instance normalisation.
 void groupNorm(int64_t batch, int64_t channels, int64_t area, int64_t groups, const float* input, const float* weight,
                const float* bias, double epsilon, float* output, int threads);
+// The same on blocked activations (layout.h).
+void groupNormOfBlocks(int64_t batch, int64_t channels, int64_t area, int64_t groups, const float* input,
+                       const float* weight, const float* bias, double epsilon, float* output, int threads);
 
 }  // namespace tscompile

@@ -13,7 +13,7 @@
 
 #include <hwy/highway.h>
 
-#include <cstring>
+#include <algorithm>
 
 HWY_BEFORE_NAMESPACE();
 namespace tscompile {
@@ -40,23 +40,34 @@ inline constexpr int kWidePanels = 1;
 inline constexpr int kWideRows = 2;
 #endif
 
-// kStride: floats between rows of A; 0: t.rowStride.
-template <int kRows, int kPanels, int kStride>
+// Blocks of pixels are fetched so many steps before they are read: another processor may have made them.
+inline constexpr int64_t kStepsAhead = 2;
+
+// kStride: floats between rows of A; 0: t.rowStride. kPart: of the panel, which is one, only t.lanes columns are there.
+template <int kRows, int kPanels, int kStride, bool kPart = false>
 HWY_NOINLINE void tileKernel(const Tile& t) {
   constexpr int kSums = kPanels * kVectors;
   const hn::CappedTag<float, kBlock> d;
   using V = hn::Vec<decltype(d)>;
   V sum[kRows][kSums];
   auto at = [](int vector) { return (vector % kVectors) * kLanes; };
+  auto there = [&](int vector)
+                   HWY_ATTR { return hn::FirstN(d, static_cast<size_t>(std::max<int64_t>(0, t.lanes - at(vector)))); };
+  auto load = [&](const float* from, int vector) HWY_ATTR {
+    if constexpr (kPart)
+      return hn::MaskedLoad(there(vector), d, from);
+    else
+      return hn::LoadU(d, from);
+  };
   if (t.accumulate) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
-      for (int v = 0; v < kSums; ++v) sum[r][v] = hn::LoadU(d, t.c + r * t.cRow + (v / kVectors) * t.cPanel + at(v));
+      for (int v = 0; v < kSums; ++v) sum[r][v] = load(t.c + r * t.cRow + (v / kVectors) * t.cPanel + at(v), v);
   } else if (t.bias) {
 #pragma GCC unroll 16
     for (int v = 0; v < kSums; ++v) {
-      V b = hn::LoadU(d, t.bias + (v / kVectors) * kBlock + at(v));
+      V b = load(t.bias + (v / kVectors) * kBlock + at(v), v);
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) sum[r][v] = b;
     }
@@ -71,7 +82,7 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
       for (int v = 0; v < kSums; ++v)
-        sum[r][v] = hn::Add(sum[r][v], hn::LoadU(d, t.residual + r * t.cRow + (v / kVectors) * t.cPanel + at(v)));
+        sum[r][v] = hn::Add(sum[r][v], load(t.residual + r * t.cRow + (v / kVectors) * t.cPanel + at(v), v));
   }
   const int64_t stride = kStride ? kStride : t.rowStride;
   const float* HWY_RESTRICT b = t.b;
@@ -81,6 +92,11 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
       for (int64_t i = 0; i < t.aheadRows; ++i, ahead += kBlock)
         for (int panel = 0; panel < kPanels; ++panel) __builtin_prefetch(ahead + panel * t.panelStride, 0, 2);
     const float* HWY_RESTRICT a = t.a + t.steps[step];
+    if (kStride == kBlock && step + kStepsAhead < t.stepCount) {
+      const float* later = t.a + t.steps[step + kStepsAhead];
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) __builtin_prefetch(later + r * kStride);
+    }
 #pragma GCC unroll 1
     for (int64_t k = 0; k < t.depth; ++k) {
       V bv[kSums];
@@ -105,14 +121,17 @@ HWY_NOINLINE void tileKernel(const Tile& t) {
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 16
-    for (int v = 0; v < kSums; ++v) hn::StoreU(sum[r][v], d, t.c + r * t.cRow + (v / kVectors) * t.cPanel + at(v));
+    for (int v = 0; v < kSums; ++v) {
+      float* to = t.c + r * t.cRow + (v / kVectors) * t.cPanel + at(v);
+      kPart ? hn::BlendedStore(sum[r][v], there(v), d, to) : hn::StoreU(sum[r][v], d, to);
+    }
 }
 
 using TileFunction = void (*)(const Tile&);
 
-template <int kPanels, int kStride, int... kRow>
+template <int kPanels, int kStride, bool kPart = false, int... kRow>
 inline TileFunction tileOf(int rows, std::integer_sequence<int, kRow...>) {
-  static constexpr TileFunction kTable[] = {tileKernel<kRow + 1, kPanels, kStride>...};
+  static constexpr TileFunction kTable[] = {tileKernel<kRow + 1, kPanels, kStride, kPart>...};
   return kTable[rows - 1];
 }
 
@@ -138,6 +157,12 @@ inline void runFullTile(int rows, int panels, const Tile& t) {
     if (one.bias) one.bias += kBlock;
     if (one.residual) one.residual += t.cPanel;
   }
+}
+
+// One panel, of which t.lanes columns are there.
+template <int kStride>
+inline void runPartialTile(int rows, const Tile& t) {
+  tileOf<1, kStride, true>(rows, std::make_integer_sequence<int, kTileRows>())(t);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -21,6 +21,7 @@ struct Tile {
   const float* ahead;     // rows of B needed next, at the same distance of panels; fetched on the way, or null
   int64_t aheadRows;      // in a step
   bool accumulate;        // start from c; bias is not read
+  int64_t lanes;          // of a panel that is only partly there
   bool clamp;
   float low, high;
 };

@@ -57,9 +57,80 @@ void ConvLayer::takeMargin(const Dims& before, const Dims& behind) {
   shape_.padLeft += before.back();
   shape_.padRight += behind.back();
   if (before.size() < 2) return;
-  shape_.inHeight -= before.front() + behind.front();
-  shape_.padTop += before.front();
-  shape_.padBottom += behind.front();
+  const int64_t above = before[before.size() - 2], below = behind[behind.size() - 2];
+  shape_.inHeight -= above + below;
+  shape_.padTop += above;
+  shape_.padBottom += below;
+  if (before.size() < 3) return;
+  shape_.frames.in -= before.front() + behind.front();
+  shape_.frames.padFront += before.front();
+  shape_.frames.padBack += behind.front();
+}
+
+namespace {
+
+// One dimension of a convolution.
+struct Line {
+  int64_t in, out, &kernel, stride, &dilation, &padBefore, &padBehind;
+
+  // Whether the tap sees the input for some output.
+  bool sees(int64_t tap) const {
+    for (int64_t o = 0; o < out; ++o)
+      if (const int64_t at = o * stride + tap * dilation - padBefore; at >= 0 && at < in) return true;
+    return false;
+  }
+  int64_t idleBefore() const {
+    int64_t taps = 0;
+    while (taps + 1 < kernel && (taps + 1) * dilation <= padBefore && !sees(taps)) ++taps;
+    return taps;
+  }
+  int64_t idleBehind(int64_t before) const {
+    int64_t taps = 0;
+    while (before + taps + 1 < kernel && (taps + 1) * dilation <= padBehind && !sees(kernel - 1 - taps)) ++taps;
+    return taps;
+  }
+  void crop(int64_t before, int64_t behind) {
+    kernel -= before + behind;
+    padBefore -= before * dilation;
+    padBehind -= behind * dilation;
+    if (kernel == 1) dilation = 1;
+  }
+};
+
+// The elements of `weight`, [outChannels][..][sizes], without as many before and behind in the last three dimensions.
+Tensor cropped(const Tensor& weight, const Dims& sizes, const Dims& before, const Dims& behind) {
+  const int64_t channels = weight.size(0), inner = weight.numel() / (channels * sizes[0] * sizes[1] * sizes[2]);
+  Dims whole{channels, inner}, left{channels, inner};
+  int64_t offset = weight.offset();
+  for (size_t d = 0; d < 3; ++d) {
+    whole.push_back(sizes[d]);
+    left.push_back(sizes[d] - before[d] - behind[d]);
+  }
+  const Dims strides = contiguousStrides(whole);
+  for (size_t d = 0; d < 3; ++d) offset += before[d] * strides[d + 2];
+  return contiguous(weight.withGeometry(left, strides, offset));
+}
+
+}  // namespace
+
+void ConvLayer::dropIdleTaps() {
+  ConvShape& s = shape_;
+  ConvFrames& f = s.frames;
+  Line lines[3] = {{f.in, f.out(), f.kernel, f.stride, f.dilation, f.padFront, f.padBack},
+                   {s.inHeight, s.outHeight(), s.kernelHeight, s.strideHeight, s.dilationHeight, s.padTop, s.padBottom},
+                   {s.inWidth, s.outWidth(), s.kernelWidth, s.strideWidth, s.dilationWidth, s.padLeft, s.padRight}};
+  const Dims sizes{f.kernel, s.kernelHeight, s.kernelWidth};
+  Dims before, behind;
+  for (Line& line : lines) {
+    before.push_back(line.idleBefore());
+    behind.push_back(line.idleBehind(before.back()));
+  }
+  const Dims none{0, 0, 0};
+  if (before == none && behind == none) return;
+  for (size_t d = 0; d < 3; ++d) lines[d].crop(before[d], behind[d]);
+  form_ = {fmt::format("{}, without taps {},{},{} and {},{},{}", form_.name, before[0], before[1], before[2], behind[0],
+                       behind[1], behind[2]),
+           [=, make = form_.make](const Tensor& t) { return cropped(make ? make(t) : t, sizes, before, behind); }};
 }
 
 void ConvLayer::prepare(WeightStore& store, const ProductPrecision& precision) {
@@ -168,7 +239,7 @@ Convolution describe(ConvertCall& call, ConvForm form) {
   return c;
 }
 
-// The last two dimensions of a convolution of `x`; one dimension is a second of size 1.
+// One dimension is a second of size 1.
 ConvShape shapeOf(const Convolution& c, const Tensor& x, int64_t batch, int64_t inChannels, int64_t outChannels) {
   const size_t last = c.rank() - 1;
   ConvShape s;
@@ -190,6 +261,8 @@ ConvShape shapeOf(const Convolution& c, const Tensor& x, int64_t batch, int64_t 
   s.dilationHeight = c.dilation[last - 1];
   s.padTop = c.before[last - 1];
   s.padBottom = c.after[last - 1];
+  if (last == 1) return s;
+  s.frames = {x.size(2), c.kernel[0], c.stride[0], c.dilation[0], c.before[0], c.after[0]};
   return s;
 }
 
@@ -204,9 +277,9 @@ ConvLayer& addConvolution(ConvertCall& call, const ConvShape& shape, const Tenso
   return layer;
 }
 
-// ---- three dimensions ----
+// ---- volumes in groups: as one frame for each of the result ----
 
-void addVolume(ConvertCall& call, const Convolution& c) {
+void addFrames(ConvertCall& call, const Convolution& c) {
   Tensor x = call.tensor(0), w = contiguous(call.tensor(1));
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
@@ -222,11 +295,13 @@ void addVolume(ConvertCall& call, const Convolution& c) {
   gather.padding = c.before[0];
   gather.inputs = {input};
   gather.outputs = {frames};
+  ConvShape shape = shapeOf(c, x, images, channels, out[1]);
+  shape.frames = {};
   // The depths of the kernel lie after the channels in the weights as they are.
   const Dims flat{w.size(0), w.size(1) * w.size(2), w.size(3), w.size(4)};
   TensorId made = n.addTensor(DType::Float32, Dims{images, out[1], out[3], out[4]});
-  addConvolution(call, shapeOf(c, x, images, channels, out[1]),
-                 w.withGeometry(flat, contiguousStrides(flat), w.offset()), {}, biasOf(call), frames, made);
+  addConvolution(call, shape, w.withGeometry(flat, contiguousStrides(flat), w.offset()), {}, biasOf(call), frames,
+                 made);
   const Dims strides{out[2] * out[1] * area, area, out[1] * area, out[4], 1};
   TensorId view = n.addView(n[made].buffer, DType::Float32, out, strides, 0);
   auto& copy = call.add<PointwiseLayer>();
@@ -330,7 +405,7 @@ void convertConvolution(ConvertCall& call) {
     if (!addTransposed(call, c)) convertToKernel(call, "it is transposed with steps and dilation");
     return;
   }
-  if (c.rank() == 3) return addVolume(call, c);
+  if (c.rank() == 3 && c.groups > 1) return addFrames(call, c);
   TensorId input = contiguousOperand(call, 0);
   TensorId output = call.makeResult();
   addConvolution(call, shapeOf(c, x, x.size(0), x.size(1), w.size(0)), contiguous(w), {}, biasOf(call), input, output);

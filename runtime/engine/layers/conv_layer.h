@@ -1,5 +1,5 @@
-// Convolutions with constant weights, in f32: those of one and three dimensions and transposed ones are made of
-// two-dimensional ones.
+// Convolutions with constant weights, in f32: those of one dimension, of volumes in groups and transposed ones are made
+// of two-dimensional ones.
 #pragma once
 
 #include "runtime/engine/layers/integer_weights.h"
@@ -15,7 +15,7 @@ namespace tscompile {
 // How weights of the graph become those of a two-dimensional convolution; forms of one name make the same of the same.
 struct WeightForm {
   std::string name;
-  std::function<Tensor(const Tensor&)> make;  // [outChannels][inChannels / groups][kernelHeight][kernelWidth]; or none
+  std::function<Tensor(const Tensor&)> make;  // those of ConvTactic::pack; or none
 };
 
 class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
@@ -31,10 +31,16 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
 
   const ConvShape& shape() const { return shape_; }
   // The same convolution of an input without a margin of zeros: so much of it before and behind, in spatial dimensions
-  // (one or two).
+  // (one to three).
   void takeMargin(const Dims& before, const Dims& behind);
+  // The same convolution without what stands at the edges of the kernel and sees nothing but padding.
+  void dropIdleTaps();
   int64_t columns() const override { return shape_.outChannels; }
   void setTactic(const ConvTactic& tactic) { tactic_ = &tactic; }
+  void setByPixels(bool input, bool output) {
+    shape_.inByPixels = input;
+    shape_.outByPixels = output;
+  }
   void setRoundsInputs(bool rounds) { shape_.roundsInputs = rounds; }
   const ConvTactic& tactic() const { return *tactic_; }
   void prepare(WeightStore& store, const ProductPrecision& precision) override;
@@ -59,7 +65,7 @@ class ConvLayer : public ProductLayer, public IntegerWeights, public LineLayer {
   WeightStorage storage_ = WeightStorage::F32;
 };
 
-// Images of three dimensions -> one image of two for each depth of the result, with the depths of the kernel as
+// Volumes -> one image of two for each depth of the result, with the depths of the kernel as
 // channels: [N][C][D][H][W] -> [N * outDepth][C * kernelDepth][H][W].
 class FramesLayer : public Layer {
  public:

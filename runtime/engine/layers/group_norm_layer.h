@@ -1,4 +1,4 @@
-// Normalisation of groups of channels. Included by the operator's family alone: no optimisation looks at it.
+// Normalisation of groups of channels.
 #pragma once
 
 #include "runtime/engine/layers/operands.h"
@@ -14,9 +14,11 @@ class GroupNormLayer : public Layer {
   void run(Frame& frame) const override {
     const NetTensor& t = frame.network()[inputs[0]];
     const int64_t batch = t.sizes[0], channels = t.sizes[1];
-    groupNorm(batch, channels, t.numel / (batch * channels), groups, frame.data<float>(inputs[0]), dataOrNull(weight),
-              dataOrNull(bias), epsilon, frame.data<float>(outputs[0]), frame.threads());
+    (blocked ? groupNormOfBlocks : groupNorm)(batch, channels, t.numel / (batch * channels), groups,
+                                              frame.data<float>(inputs[0]), dataOrNull(weight), dataOrNull(bias),
+                                              epsilon, frame.data<float>(outputs[0]), frame.threads());
   }
+  bool blocked = false;  // input and output are
   int64_t groups = 1;
   Tensor weight, bias;  // per channel; may be undefined
   double epsilon = 0;

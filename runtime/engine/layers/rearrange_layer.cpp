@@ -2,6 +2,7 @@
 
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/operands.h"
+#include "runtime/kernels/layout.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,15 +12,9 @@ namespace tscompile {
 
 RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& inSizes,
                                std::vector<std::vector<int64_t>> sources, float filling)
-    : Layer(node), name_(std::move(name)), sources_(std::move(sources)), filling_(filling) {
-  auto changes = [&](size_t d) {
-    const std::vector<int64_t>& s = sources_[d];
-    for (size_t i = 0; i < s.size(); ++i)
-      if (s[i] != static_cast<int64_t>(i)) return true;
-    return static_cast<int64_t>(s.size()) != inSizes[d];
-  };
+    : Layer(node), name_(std::move(name)), inSizes_(inSizes), sources_(std::move(sources)), filling_(filling) {
   size_t last = sources_.size() - 1;
-  for (; last > 0 && !changes(last); --last) unit_ *= inSizes[last];
+  for (; last > 0 && keeps(last); --last) unit_ *= inSizes[last];
   const std::vector<int64_t>& line = sources_[last];
   for (size_t i = 0; i < line.size(); ++i) {
     Run* open = runs_.empty() ? nullptr : &runs_.back();
@@ -33,10 +28,33 @@ RearrangeLayer::RearrangeLayer(const Node* node, std::string name, const Dims& i
   rowFrom_ = inSizes[last];
   rowTo_ = static_cast<int64_t>(line.size());
   if (runs_.size() > line.size() / 4 && std::find(line.begin(), line.end(), kFilling) == line.end()) line_ = line;
-  sources_.resize(last);
+  last_ = last;
   strides_.resize(last);
   int64_t stride = 1;
   for (size_t d = last; d-- > 0; stride *= inSizes[d]) strides_[d] = stride;
+}
+
+bool RearrangeLayer::keeps(size_t d) const {
+  const std::vector<int64_t>& s = sources_[d];
+  for (size_t i = 0; i < s.size(); ++i)
+    if (s[i] != static_cast<int64_t>(i)) return false;
+  return static_cast<int64_t>(s.size()) == inSizes_[d];
+}
+
+bool RearrangeLayer::keepsChannels() const { return sources_.size() > 2 && keeps(0) && keeps(1); }
+
+std::unique_ptr<RearrangeLayer> RearrangeLayer::onBlocks() const {
+  Dims sizes = inSizes_;
+  std::vector<std::vector<int64_t>> sources = sources_;
+  sizes[1] = channelBlocks(sizes[1]);
+  sources[1].resize(static_cast<size_t>(sizes[1]));
+  sizes.push_back(kBlock);
+  std::vector<int64_t>& lanes = sources.emplace_back(static_cast<size_t>(kBlock));
+  std::iota(lanes.begin(), lanes.end(), 0);
+  auto layer = std::make_unique<RearrangeLayer>(node, name_, sizes, std::move(sources), filling_);
+  layer->inputs = inputs;
+  layer->outputs = outputs;
+  return layer;
 }
 
 void RearrangeLayer::copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const {
@@ -60,7 +78,7 @@ void RearrangeLayer::run(Frame& frame) const {
   const std::byte* from = frame.raw(inputs[0]);
   std::byte* to = frame.raw(outputs[0]);
   int64_t rows = 1;
-  for (const auto& s : sources_) rows *= static_cast<int64_t>(s.size());
+  for (size_t d = 0; d < last_; ++d) rows *= static_cast<int64_t>(sources_[d].size());
   const int64_t bytes = rows * rowTo_ * static_cast<int64_t>(unitBytes);
   const int64_t pieces = std::clamp<int64_t>(bytes >> 16, 1, std::min<int64_t>(rows, 64));
   parallelFor(pieces, bytes < (256 << 10) ? 1 : frame.threads(), [&](int64_t i) {
@@ -68,7 +86,7 @@ void RearrangeLayer::run(Frame& frame) const {
     for (int64_t row = piece.begin; row < piece.end; ++row) {
       int64_t at = 0, rest = row;
       bool inside = true;
-      for (size_t d = sources_.size(); d-- > 0;) {
+      for (size_t d = last_; d-- > 0;) {
         const auto size = static_cast<int64_t>(sources_[d].size());
         const int64_t source = sources_[d][static_cast<size_t>(rest % size)];
         rest /= size;

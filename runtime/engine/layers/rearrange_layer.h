@@ -19,10 +19,15 @@ class RearrangeLayer : public Layer {
   std::string name() const override { return name_; }
   void run(Frame& frame) const override;
 
+  // Whether each channel of each image is rearranged by itself; and the same layer on blocks of channels.
+  bool keepsChannels() const;
+  std::unique_ptr<RearrangeLayer> onBlocks() const;
+
   // A margin of zeros around the input, in each dimension; empty if it is something else.
   Dims before, behind;
 
  private:
+  bool keeps(size_t d) const;
   // Neighbours in the result that are neighbours in the input, along the last dimension that is changed.
   struct Run {
     int64_t to, from, count;  // units
@@ -30,7 +35,9 @@ class RearrangeLayer : public Layer {
   void copyRow(const std::byte* from, std::byte* to, size_t unitBytes) const;
 
   std::string name_;
-  std::vector<std::vector<int64_t>> sources_;  // of the dimensions in front of that one
+  Dims inSizes_;
+  std::vector<std::vector<int64_t>> sources_;
+  size_t last_ = 0;  // that dimension
   std::vector<Run> runs_;
   std::vector<int64_t> line_;        // sources along that dimension, if hardly any are neighbours
   int64_t unit_ = 1;                 // elements behind that dimension

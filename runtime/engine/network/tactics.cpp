@@ -20,14 +20,19 @@ namespace {
 constexpr std::string_view kFormat = "tscompile tactics 1";
 
 std::string keyOf(const ConvShape& s, WeightStorage storage, int threads) {
-  return fmt::format(
-      "{}conv2d {}x{}x{}x{} to {} by {}x{} stride {}x{} dilation {}x{} padding {},{},{},{} groups {} on {} threads {}",
-      storage == WeightStorage::BF16 ? "bf16 "
-      : storage == WeightStorage::I8 ? "int8 "
-                                     : "",
-      s.batch, s.inChannels, s.inHeight, s.inWidth, s.outChannels, s.kernelHeight, s.kernelWidth, s.strideHeight,
-      s.strideWidth, s.dilationHeight, s.dilationWidth, s.padTop, s.padLeft, s.padBottom, s.padRight, s.groups, threads,
-      simdLevelName(simdLevel()));
+  const ConvFrames& f = s.frames;
+  const std::string frames = s.isVolume() ? fmt::format("{} frames by {} stride {} dilation {} padding {},{}, ", f.in,
+                                                        f.kernel, f.stride, f.dilation, f.padFront, f.padBack)
+                                          : "";
+  return frames + fmt::format(
+                      "{}conv2d {}x{}x{}x{} to {} by {}x{} stride {}x{} dilation {}x{} padding {},{},{},{} groups {} "
+                      "on {} threads {}",
+                      storage == WeightStorage::BF16 ? "bf16 "
+                      : storage == WeightStorage::I8 ? "int8 "
+                                                     : "",
+                      s.batch, s.inChannels, s.inHeight, s.inWidth, s.outChannels, s.kernelHeight, s.kernelWidth,
+                      s.strideHeight, s.strideWidth, s.dilationHeight, s.dilationWidth, s.padTop, s.padLeft,
+                      s.padBottom, s.padRight, s.groups, threads, simdLevelName(simdLevel()));
 }
 
 // One tactic on memory of its own.
@@ -35,9 +40,9 @@ class Trial {
  public:
   Trial(const ConvTactic& tactic, const ConvShape& shape, WeightStorage storage)
       : tactic(tactic), shape_(shape), storage_(storage) {
-    input_ = floats(blockedSize(shape.batch, shape.inChannels, shape.inHeight * shape.inWidth));
-    output_ = floats(blockedSize(shape.batch, shape.outChannels, shape.outHeight() * shape.outWidth()));
-    Tensor weights = floats(shape.outChannels * shape.inGroup() * shape.kernelHeight * shape.kernelWidth);
+    input_ = floats(blockedSize(shape.batch, shape.inChannels, shape.inArea()));
+    output_ = floats(blockedSize(shape.batch, shape.outChannels, shape.outArea()));
+    Tensor weights = floats(shape.outChannels * shape.inGroup() * shape.taps());
     packed_ = Tensor::empty(DType::UInt8, Dims{tactic.packedBytes(shape, storage)});
     workspace_ = Tensor::empty(DType::UInt8, Dims{tactic.workspace(shape, storage)});
     tactic.pack(shape, weights.data<float>(), storage, packed_.raw());

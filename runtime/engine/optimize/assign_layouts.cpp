@@ -1,7 +1,9 @@
 #include "runtime/call/thread_pool.h"
 #include "runtime/engine/layers/conv_layer.h"
+#include "runtime/engine/layers/group_norm_layer.h"
 #include "runtime/engine/layers/pointwise_layer.h"
 #include "runtime/engine/layers/quantized_layer.h"
+#include "runtime/engine/layers/rearrange_layer.h"
 #include "runtime/engine/layers/resize_layer.h"
 #include "runtime/engine/layers/row_layers.h"
 #include "runtime/engine/network/tactics.h"
@@ -45,9 +47,12 @@ class LayoutAssigner {
     readers_.resize(n_.buffers.size());
     for (const auto& layer : layers)
       for (TensorId id : layer->inputs) ++readers_[n_[id].buffer];
+    for (size_t i = 0; i < layers.size(); ++i)
+      for (TensorId id : layers[i]->inputs) reader_[n_[id].buffer] = i;
     for (auto& layer : layers) {
+      if (!layer) continue;
       if (auto* conv = dynamic_cast<ConvLayer*>(layer.get()))
-        convolution(*conv);
+        convolution(*conv, layers);
       else if (auto* pool = dynamic_cast<Pool2dLayer*>(layer.get()))
         pooling(*pool);
       else if (auto* pointwise = dynamic_cast<PointwiseLayer*>(layer.get())) {
@@ -66,7 +71,14 @@ class LayoutAssigner {
           joining(*cat);
       } else if (auto* resize = dynamic_cast<ResizeLayer*>(layer.get()))
         resizing(*resize);
-      else
+      else if (auto* norm = dynamic_cast<GroupNormLayer*>(layer.get()))
+        normalising(*norm);
+      else if (auto* rearrange = dynamic_cast<RearrangeLayer*>(layer.get())) {
+        if (std::unique_ptr<Layer> moved = rearrangementOfBlocks(*rearrange))
+          layer = std::move(moved);
+        else
+          allPlain(*layer);
+      } else
         allPlain(*layer);
       n_.layers.push_back(std::move(layer));
     }
@@ -271,28 +283,70 @@ class LayoutAssigner {
 
   // The tensor, which is contiguous, as the images that a convolution sees: what was fused into it may see it in other
   // sizes.
-  TensorId asImages(TensorId id, int64_t batch, int64_t channels, int64_t height, int64_t width) {
-    Dims sizes{batch, channels, height, width};
+  TensorId asImages(TensorId id, int64_t batch, int64_t channels, int64_t area) {
+    Dims sizes{batch, channels, area};
     NetTensor t = n_[id];
     if (t.rank() > 2 && t.sizes[0] == batch && t.sizes[1] == channels) return id;
     return n_.addView(t.buffer, t.dtype, sizes, contiguousStrides(sizes), t.offset);
   }
 
-  void convolution(ConvLayer& layer) {
+  // The copy that alone reads the result of a convolution, and lays it pixel by pixel; where it is among `layers`, or
+  // their number.
+  size_t copyByPixels(const ConvLayer& conv, const std::vector<std::unique_ptr<Layer>>& layers) const {
+    const NetTensor& made = n_[conv.outputs[0]];
+    auto found = reader_.find(made.buffer);
+    if (readers_[made.buffer] != 1 || found == reader_.end() || n_.buffers[made.buffer].escapes) return layers.size();
+    const auto* copy = dynamic_cast<const PointwiseLayer*>(layers[found->second].get());
+    if (!copy || !copy->isCopy()) return layers.size();
+    const NetTensor &view = n_[copy->inputs[0]], &out = n_[copy->outputs[0]];
+    const int64_t area = areaOf(made), channels = made.sizes[1];
+    const bool all = out.isFloat() && out.contiguous && view.offset == made.offset && view.sizes == out.sizes &&
+                     walks(view, {{made.sizes[0], channels * area}, {area, 1}, {channels, area}});
+    return all ? found->second : layers.size();
+  }
+
+  // What lies by pixels is read, and made, as it is, where the tactic can.
+  void takePixels(ConvLayer& layer, std::vector<std::unique_ptr<Layer>>& layers) {
+    const ConvShape& s = layer.shape();
+    if (!layer.tactic().takesPixels || !layer.tactic().takesPixels(s) || layer.inputs.size() != 1 ||
+        layer.holdsIntegers() || options_.precision != DType::Float32)
+      return;
+    auto isImages = [&](const NetTensor& t, int64_t channels) {
+      return t.rank() > 2 && t.sizes[0] == s.batch && t.sizes[1] == channels;
+    };
+    TensorId& in = layer.inputs[0];
+    if (!isImages(n_[in], s.inChannels) || !isImages(n_[layer.outputs[0]], s.outChannels)) return;
+    if (!isBlocked(in)) in = withoutCopy(in);
+    const bool input = liesByPixels(n_[in]);
+    const size_t copy = copyByPixels(layer, layers);
+    layer.setByPixels(input, copy < layers.size());
+    if (copy == layers.size()) return;
+    const NetTensor made = n_[layer.outputs[0]], to = n_[layers[copy]->outputs[0]];
+    const int64_t area = areaOf(made), channels = made.sizes[1];
+    layer.outputs[0] = n_.addView(to.buffer, to.dtype, Dims{made.sizes[0], channels, area},
+                                  Dims{channels * area, 1, channels}, to.offset);
+    layers[copy].reset();
+  }
+
+  void convolution(ConvLayer& layer, std::vector<std::unique_ptr<Layer>>& layers) {
     current_ = layer.node;
     const int threads = options_.threads > 0 ? options_.threads : defaultThreads();
+    layer.dropIdleTaps();
     layer.setRoundsInputs(options_.roundsRows);
     layer.setTactic(layer.holdsIntegers() ? exactTactic(layer.shape(), layer.exactArithmetic())
                                           : chooseConvTactic(layer.shape(), options_, threads));
     bool in = layer.tactic().input == ActivationLayout::Blocked,
          out = layer.tactic().output == ActivationLayout::Blocked;
     const ConvShape& s = layer.shape();
-    auto asResult = [&](TensorId id) { return asImages(id, s.batch, s.outChannels, s.outHeight(), s.outWidth()); };
+    takePixels(layer, layers);
+    auto asResult = [&](TensorId id) { return asImages(id, s.batch, s.outChannels, s.outArea()); };
     for (size_t i = 0; i < layer.inputs.size(); ++i) {
       TensorId id = layer.inputs[i];
-      id = i == 0 ? asImages(id, s.batch, s.inChannels, s.inHeight, s.inWidth) : asResult(id);
+      if (i == 0 && s.inByPixels) continue;
+      id = i == 0 ? asImages(id, s.batch, s.inChannels, s.inArea()) : asResult(id);
       layer.inputs[i] = (i == 0 ? in : out) ? blocked(id) : plain(id);
     }
+    if (s.outByPixels) return;
     layer.outputs[0] = asResult(layer.outputs[0]);
     if (out) markBlocked(layer.outputs[0]);
   }
@@ -396,12 +450,31 @@ class LayoutAssigner {
     return makeChannels(cat.inputs, cat.outputs[0]);
   }
 
+  void normalising(GroupNormLayer& layer) {
+    current_ = layer.node;
+    layer.blocked = isBlockedItself(layer.inputs[0]);
+    if (!layer.blocked) return allPlain(layer);
+    layer.inputs[0] = blocked(layer.inputs[0]);
+    markBlocked(layer.outputs[0]);
+  }
+
   void resizing(ResizeLayer& layer) {
     current_ = layer.node;
     layer.blocked = isBlockedItself(layer.inputs[0]);
     if (!layer.blocked) return allPlain(layer);
     layer.inputs[0] = blocked(layer.inputs[0]);
     markBlocked(layer.outputs[0]);
+  }
+
+  // Margins, nearest pixels, flips: a block of channels moves as one; null if there are none.
+  std::unique_ptr<Layer> rearrangementOfBlocks(const RearrangeLayer& layer) {
+    const TensorId in = layer.inputs[0];
+    if (!isBlockedItself(in) || !n_[in].isFloat() || !layer.keepsChannels()) return nullptr;
+    current_ = layer.node;
+    std::unique_ptr<RearrangeLayer> moved = layer.onBlocks();
+    moved->inputs[0] = blocked(in);
+    markBlocked(moved->outputs[0]);
+    return moved;
   }
 
   void output(NetValue& v) {
@@ -417,7 +490,8 @@ class LayoutAssigner {
   const Node* current_ = nullptr;
   std::unordered_map<BufferId, TensorId> blockedWhole_;  // by buffer: its blocked tensor
   std::unordered_map<TensorId, TensorId> plainOf_, blockedOf_, pixelsOf_, padded_;
-  std::vector<int> readers_;  // by buffer, as it was before
+  std::vector<int> readers_;                     // by buffer, as it was before
+  std::unordered_map<BufferId, size_t> reader_;  // the last of them
   struct Copy {
     size_t layer;
     TensorId source;

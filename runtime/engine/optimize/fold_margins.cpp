@@ -12,7 +12,7 @@ void foldMargins(Network& network) {
     const TensorId id = conv ? conv->inputs[0] : 0;
     const size_t at = conv ? uses.writer(id) : NetworkUses::kNobody;
     auto* pad = at == NetworkUses::kNobody ? nullptr : dynamic_cast<RearrangeLayer*>(network.layers[at].get());
-    if (!pad || pad->before.size() < 3 || pad->before.size() > 4 || !uses.isWhole(id) ||
+    if (!pad || pad->before.size() < 3 || pad->before.size() > 5 || !uses.isWhole(id) ||
         !(network[id].sizes == network[pad->outputs[0]].sizes))
       continue;
     if (pad->before[0] || pad->behind[0] || pad->before[1] || pad->behind[1]) continue;

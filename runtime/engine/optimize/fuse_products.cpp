@@ -101,7 +101,7 @@ class ProductFuser {
     auto* after = dynamic_cast<RequantizeLayer*>(n_.layers[next].get());
     if (!after || !uses_.isWhole(t) || !uses_.isWhole(after->outputs[0]) || product.factors.defined()) return;
     const auto* conv = dynamic_cast<ConvLayer*>(&product);
-    const int64_t inner = conv ? conv->shape().outHeight() * conv->shape().outWidth() : 1;
+    const int64_t inner = conv ? conv->shape().outArea() : 1;
     product.factors = after->factorsOf(product.columns(), inner);
     if (!product.factors.defined()) return;
     product.alpha = after->range().least;

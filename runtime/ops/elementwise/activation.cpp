@@ -1,11 +1,15 @@
 // Activation functions of neural networks.
 #include "ir/values/size_expression.h"
+#include "runtime/engine/layers/operands.h"
 #include "runtime/engine/layers/pointwise_steps.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/elementwise.h"
 #include "runtime/reference/loops/arithmetic.h"
 #include "runtime/reference/loops/memory_format.h"
 #include "runtime/reference/views.h"
+
+#include <algorithm>
+#include <cmath>
 
 namespace tscompile {
 namespace {
@@ -227,18 +231,27 @@ void convertGlu(ConvertCall& call) {
   call.setResult(0, call.compute("aten::mul.Tensor", {narrowed(t, dim, 0, half), gate}));
 }
 
-// where(x > 0, x, x * weight), the weight being one of each channel.
+// One known weight: leaky_relu. Else relu(x) + weight * min(x, 0), the weight being one of each channel: one of the two
+// is zero, unless the weight is infinite or unknown: then where(x > 0, x, x * weight).
 void convertPrelu(ConvertCall& call) {
   Tensor x = call.tensor(0), weight = call.tensor(1);
   if (x.dtype() != DType::Float32 || weight.dtype() != DType::Float32 || x.numel() == 0)
     return convertToKernel(call, "it is not float32, or empty");
   if (weight.rank() > 1 || (weight.numel() != 1 && (x.rank() < 2 || weight.numel() != x.size(1))))
     return convertToKernel(call, "there is not one weight for each channel");
+  const std::optional<Tensor> known = constantVector(call, 1);
+  if (known && known->numel() == 1)
+    return call.setResult(0, call.compute("aten::leaky_relu", {x, static_cast<double>(known->data<float>()[0])}));
   IValue slopes = weight;
   if (weight.numel() != 1) {
     Dims sizes(static_cast<size_t>(x.rank() - 1), 1);
     sizes[0] = weight.numel();
     slopes = call.compute("aten::reshape", {weight, intList(sizes)});
+  }
+  if (known && std::all_of(known->data<float>(), known->data<float>() + known->numel(),
+                           [](float w) { return std::isfinite(w); })) {
+    IValue negative = call.compute("aten::mul.Tensor", {call.compute("aten::clamp_max", {x, 0}), slopes});
+    return call.setResult(0, call.compute("aten::add.Tensor", {call.compute("aten::relu", {x}), negative, 1}));
   }
   IValue positive = call.compute("aten::gt.Scalar", {x, 0});
   call.setResult(0, call.compute("aten::where.self", {positive, x, call.compute("aten::mul.Tensor", {x, slopes})}));

@@ -66,10 +66,11 @@ TEST(ConvLayer, TransposedWithStepsAndDilationIsAKernel) {
   c.expectClose({x}, 1e-4);
 }
 
-TEST(ConvLayer, VolumesAreImages) {
+TEST(ConvLayer, VolumesAreConvolvedInBlocks) {
   for (auto [weight, channels, groups, stride, padding, dilation] :
        {std::tuple("16, 4, 3, 3, 3", 16, 1, "1, 1, 1", "1, 1, 1", "1, 1, 1"),
         std::tuple("6, 2, 3, 1, 2", 6, 2, "2, 1, 2", "1, 0, 0", "1, 1, 1"),
+        std::tuple("16, 4, 3, 3, 5", 16, 1, "1, 1, 1", "6, 7, 2", "6, 7, 1"),
         std::tuple("16, 4, 2, 3, 3", 16, 1, "1, 2, 1", "2, 0, 1", "3, 1, 2"),
         std::tuple("3, 4, 1, 1, 1", 3, 1, "1, 1, 1", "0, 0, 0", "1, 1, 1")}) {
     const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), groups, channels, weight) +
@@ -286,6 +287,69 @@ TEST(ConvLayer, ChannelsThatSplitBlocksAreJoinedAndTakenInBlocks) {
       "  %part : Tensor = aten::slice(%c, %one, %first, %end, %one)\n";
   expectLayersAfter(40, part + "  %y : Tensor = aten::conv2d(%part, %k, %none, %s, %p, %s, %one)\n",
                     "reorder, conv direct, channels, conv direct, reorder");
+}
+
+TEST(ConvLayer, MarginsAndNearestPixelsKeepBlocks) {
+  expectLayersAfter(24,
+                    "  %o : int[] = prim::Constant[value=[9, 12]]()\n"
+                    "  %u : Tensor = aten::upsample_nearest2d(%c, %o, %none)\n"
+                    "  %y : Tensor = aten::relu(%u)\n",
+                    "reorder, conv direct, resize, pointwise, reorder");
+  expectLayersAfter(24,
+                    "  %o : int[] = prim::Constant[value=[0, 1, 2, 1]]()\n"
+                    "  %u : Tensor = aten::reflection_pad2d(%c, %o)\n"
+                    "  %y : Tensor = aten::max_pool2d(%u, %s, %s, %p, %s, %f)\n",
+                    "reorder, conv direct, pad, max_pool2d, reorder");
+}
+
+TEST(ConvLayer, NormsOfGroupsKeepBlocks) {
+  for (int64_t groups : {1, 3, 12, 24})
+    expectLayersAfter(24,
+                      fmt::format("  %n : int = prim::Constant[value={}]()\n"
+                                  "  %e : float = prim::Constant[value=0.001]()\n"
+                                  "  %y : Tensor = aten::group_norm(%c, %n, %b, %b, %e, %f)\n",
+                                  groups),
+                      "reorder, conv direct, group_norm, reorder");
+}
+
+// As transformers have depthwise convolutions between products.
+TEST(ConvLayer, DepthwiseConvolutionsTakeAndMakePixels) {
+  const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 32, 32, "32, 1, 3, 3") + R"(
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %sizes : int[] = prim::Constant[value=[2, 32, 6, 7]]()
+  %s : int[] = prim::Constant[value=[1, 1]]()
+  %m : Float(32, 32) = prim::Constant[value={0}]()
+  %i : Tensor = aten::transpose(%x, %one, %two)
+  %v : Tensor = aten::view(%i, %sizes)
+  %c : Tensor = aten::conv2d(%v, %w, %b, %s, %s, %s, %g)
+  %n : Tensor = aten::flatten(%c, %two, %three)
+  %o : Tensor = aten::transpose(%n, %one, %two)
+  %y : Tensor = aten::matmul(%o, %m)
+  return (%y)
+)";
+  EngineCase c(graph);
+  const std::vector<IValue> in{randn({2, 42, 32}, 1)};
+  EXPECT_EQ(c.layers(in, true), "conv depthwise, matmul");
+  c.expectClose(in, 1e-4);
+}
+
+// A dilated kernel of which only the middle sees a small image.
+TEST(ConvLayer, TapsThatSeeOnlyPaddingAreDropped) {
+  for (auto [weight, padding, dilation] :
+       {std::tuple("20, 8, 3, 3", "12, 12", "12, 12"), std::tuple("20, 8, 3, 3", "9, 4", "9, 5"),
+        std::tuple("20, 8, 5, 2", "5, 1", "4, 8"), std::tuple("20, 8, 3, 3", "1, 1", "1, 1")}) {
+    const std::string graph = "graph(%x : Tensor):" + fmt::format(fmt::runtime(kNumbers), 1, 20, weight) +
+                              fmt::format(R"(  %s : int[] = prim::Constant[value=[1, 1]]()
+  %p : int[] = prim::Constant[value=[{}]]()
+  %d : int[] = prim::Constant[value=[{}]]()
+  %c : Tensor = aten::conv2d(%x, %w, %b, %s, %p, %d, %g)
+  %y : Tensor = aten::batch_norm(%c, %b, %b, %b, %b, %f, %half, %half, %f)
+  return (%y)
+)",
+                                          padding, dilation);
+    expectNative(graph, randn({1, 8, 8, 7}, 1));
+  }
 }
 
 TEST(ConvLayer, ResizingKeepsBlocks) {

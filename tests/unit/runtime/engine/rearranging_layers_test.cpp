@@ -101,8 +101,10 @@ TEST(RearrangingLayers, Resizing) {
 TEST(RearrangingLayers, GatesAndSlopesAreLoops) {
   Tensor x = randn({2, 6, 9, 30}, 1);
   expectLayer("  %y : Tensor = aten::glu(%x, %one)\n", "pointwise of 2", {x, x, x});
-  expectLayer("  %w : Float(6) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n",
-              "pointwise, pointwise of 2", {x, x, x});
+  expectLayer("  %w : Float(6) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n", "pointwise of 4",
+              {x, x, x});
+  expectLayer("  %w : Float(1) = prim::Constant[value={0}]()\n  %y : Tensor = aten::prelu(%x, %w)\n", "pointwise",
+              {x, x, x});
 }
 
 TEST(RearrangingLayers, Pooling) {

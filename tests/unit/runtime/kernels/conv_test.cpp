@@ -4,6 +4,7 @@
 #include "runtime/kernels/layout.h"
 #include "tests/support/engine_reference.h"
 
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -34,6 +35,12 @@ ConvShape shapeOf(int64_t n, int64_t c, int64_t h, int64_t w, int64_t o, int64_t
   return s;
 }
 
+// As deep and padded as it is high.
+ConvShape volumeOf(ConvShape s, int64_t frames) {
+  s.frames = {frames, s.kernelHeight, s.strideHeight, s.dilationHeight, s.padTop, s.padBottom};
+  return s;
+}
+
 struct Buffer {
   explicit Buffer(int64_t floats)
       : data(static_cast<float*>(std::aligned_alloc(64, static_cast<size_t>((floats * 4 + 127) / 64 * 64))),
@@ -61,38 +68,49 @@ double weightStored(float v, WeightStorage storage, double scale) {
 struct Data {
   std::vector<float> input, weights, bias, residual;
   explicit Data(const ConvShape& s)
-      : input(randomFloats(s.batch * s.inChannels * s.inHeight * s.inWidth, 1)),
-        weights(randomFloats(s.outChannels * s.inGroup() * s.kernelHeight * s.kernelWidth, 2)),
+      : input(randomFloats(s.batch * s.inChannels * s.inArea(), 1)),
+        weights(randomFloats(s.outChannels * s.inGroup() * s.taps(), 2)),
         bias(randomFloats(s.outChannels + kBlock, 3)),
-        residual(randomFloats(s.batch * s.outChannels * s.outHeight() * s.outWidth(), 4)) {}
+        residual(randomFloats(s.batch * s.outChannels * s.outArea(), 4)) {}
 };
+
+// The products of one output, over the channels of its group.
+double sumOf(const ConvCase& t, const Data& data, const float* w, double scale, int64_t image, int64_t group,
+             std::array<int64_t, 3> at) {
+  const ConvShape& s = t.shape;
+  const ConvFrames& f = s.frames;
+  double sum = 0;
+  for (int64_t c = 0; c < s.inGroup(); ++c)
+    for (int64_t tap = 0; tap < s.taps(); ++tap) {
+      const int64_t kx = tap % s.kernelWidth, ky = tap / s.kernelWidth % s.kernelHeight;
+      const int64_t z = at[0] * f.stride + tap / s.kernelWidth / s.kernelHeight * f.dilation - f.padFront;
+      const int64_t y = at[1] * s.strideHeight + ky * s.dilationHeight - s.padTop;
+      const int64_t x = at[2] * s.strideWidth + kx * s.dilationWidth - s.padLeft;
+      if (z < 0 || z >= f.in || y < 0 || y >= s.inHeight || x < 0 || x >= s.inWidth) continue;
+      const int64_t plane = (image * s.inChannels + group * s.inGroup() + c) * f.in + z;
+      sum += data.input[static_cast<size_t>((plane * s.inHeight + y) * s.inWidth + x)] *
+             weightStored(w[c * s.taps() + tap], t.storage, scale);
+    }
+  return sum;
+}
 
 std::vector<double> reference(const ConvCase& t, const Data& data) {
   const ConvShape& s = t.shape;
-  const int64_t taps = s.inGroup() * s.kernelHeight * s.kernelWidth;
+  const int64_t taps = s.inGroup() * s.taps();
   std::vector<double> out;
   for (int64_t n = 0; n < s.batch; ++n)
     for (int64_t o = 0; o < s.outChannels; ++o) {
       const float* w = data.weights.data() + o * taps;
       double scale = 0;
       for (int64_t i = 0; i < taps; ++i) scale = std::max(scale, std::fabs(static_cast<double>(w[i])) / 127);
-      for (int64_t y = 0; y < s.outHeight(); ++y)
-        for (int64_t x = 0; x < s.outWidth(); ++x) {
-          double sum = t.bias ? data.bias[static_cast<size_t>(o)] : 0;
-          for (int64_t c = 0; c < s.inGroup(); ++c)
-            for (int64_t ky = 0; ky < s.kernelHeight; ++ky)
-              for (int64_t kx = 0; kx < s.kernelWidth; ++kx) {
-                int64_t inY = y * s.strideHeight + ky * s.dilationHeight - s.padTop;
-                int64_t inX = x * s.strideWidth + kx * s.dilationWidth - s.padLeft;
-                if (inY < 0 || inY >= s.inHeight || inX < 0 || inX >= s.inWidth) continue;
-                int64_t channel = o / s.outGroup() * s.inGroup() + c;
-                sum += data.input[static_cast<size_t>(((n * s.inChannels + channel) * s.inHeight + inY) * s.inWidth +
-                                                      inX)] *
-                       weightStored(w[(c * s.kernelHeight + ky) * s.kernelWidth + kx], t.storage, scale);
-              }
-          if (t.residual) sum += data.residual[out.size()];
-          out.push_back(activationOf(t.epilogue.activation, sum, t.epilogue.alpha, t.epilogue.beta));
-        }
+      for (int64_t i = 0; i < s.outArea(); ++i) {
+        const int64_t row = i / s.outWidth();
+        double sum = t.bias ? data.bias[static_cast<size_t>(o)] : 0;
+        sum +=
+            sumOf(t, data, w, scale, n, o / s.outGroup(), {row / s.outHeight(), row % s.outHeight(), i % s.outWidth()});
+        if (t.residual) sum += data.residual[out.size()];
+        out.push_back(activationOf(t.epilogue.activation, sum, t.epilogue.alpha, t.epilogue.beta));
+      }
     }
   return out;
 }
@@ -108,7 +126,7 @@ void blockWithNan(int64_t batch, int64_t channels, int64_t area, const std::vect
 
 std::vector<float> run(const ConvTactic& tactic, const ConvCase& t, const Data& data, int threads) {
   const ConvShape& s = t.shape;
-  const int64_t inArea = s.inHeight * s.inWidth, outArea = s.outHeight() * s.outWidth();
+  const int64_t inArea = s.inArea(), outArea = s.outArea();
   Buffer in(blockedSize(s.batch, s.inChannels, inArea)), out(blockedSize(s.batch, s.outChannels, outArea));
   Buffer residual(blockedSize(s.batch, s.outChannels, outArea));
   Buffer packed(tactic.packedBytes(s, t.storage) / 4 + 1), workspace(tactic.workspace(s, t.storage) / 4 + 1);
@@ -296,6 +314,43 @@ TEST(EngineConv, SmallGroups) {
         checkConv(t, 1e-4);
       }
   });
+}
+
+// Depthwise with several outputs of a channel.
+TEST(EngineConv, OutputsThatShareAChannel) {
+  atEachSimdLevel([] {
+    for (int64_t many : {2, 3, 4})
+      for (int64_t stride : {1, 2}) checkConv({shapeOf(2, 24, 9, 15, 24 * many, 3, stride, 1, 24)});
+    checkConv({shapeOf(1, 48, 20, 20, 96, 7, 2, 3, 48)});
+  });
+}
+
+TEST(EngineConv, Volumes) {
+  atEachSimdLevel([] {
+    for (int64_t channels : {3, 16, 24, 32})
+      for (int64_t kernel : {1, 3})
+        for (int64_t stride : {1, 2})
+          checkConv({volumeOf(shapeOf(2, channels, 6, 9, 20, kernel, stride, kernel / 2), 5)});
+    checkConv({volumeOf(shapeOf(1, 16, 8, 9, 16, 2, 1, 2, 1, 2), 4)});
+    ConvCase t{volumeOf(shapeOf(2, 32, 10, 11, 48, 3, 1, 1), 6)};
+    t.residual = true;
+    t.epilogue.activation = Activation::Relu;
+    checkConv(t);
+    t.shape.frames = {7, 1, 2, 1, 0, 0};
+    checkConv(t);
+    t.shape.kernelHeight = t.shape.kernelWidth = 1;
+    t.shape.frames = {7, 3, 1, 1, 2, 0};
+    checkConv(t);
+  });
+}
+
+TEST(EngineConv, VolumesOfStoredPrecisions) {
+  for (WeightStorage storage : {WeightStorage::F16, WeightStorage::BF16, WeightStorage::I8})
+    for (int64_t channels : {3, 40}) {
+      ConvCase t{volumeOf(shapeOf(1, channels, 6, 7, 36, 3, 1, 1), 4)};
+      t.storage = storage;
+      checkConv(t, 1e-4);
+    }
 }
 
 TEST(EngineConv, Batches) {

@@ -81,7 +81,7 @@ TEST(EngineGemm, SizesAroundTheTiles) {
   atEachSimdLevel([] {
     for (int64_t m : {1, 2, 3, 5, 6, 7, 13, 14, 15, 29})
       for (int64_t n : {1, 15, 16, 17, 33, 64, 100})
-        for (int64_t k : {1, 16, 37}) checkGemm({m, n, k});
+        for (int64_t k : {1, 4, 15, 16, 37}) checkGemm({m, n, k});
   });
 }
 
@@ -89,6 +89,8 @@ TEST(EngineGemm, LargeSizesAreSplit) {
   checkGemm({130, 300, 1100});
   checkGemm({1, 4000, 768});
   checkGemm({1100, 96, 64});
+  checkGemm({40000, 4, 4});
+  checkGemm({3000, 70, 7, 2, 3});
   checkGemm({1500, 40, 130, 5, 3});
 }
 
