@@ -322,7 +322,9 @@ void celuKernel(KernelCall& call) {
 void preluKernel(KernelCall& call) {
   Tensor x = call.tensor(0);
   requireQuantized(call, x);
-  setQuantized(call, invokeTensor(call, "aten::prelu", {dequantize(x), call.argument(1)}), x.dtype(), 2);
+  Tensor weight = call.tensor(1);  // modules have it quantised
+  if (isQuantized(weight.dtype())) weight = dequantize(weight);
+  setQuantized(call, invokeTensor(call, "aten::prelu", {dequantize(x), weight}), x.dtype(), 2);
 }
 void softmaxKernel(KernelCall& call) {
   Tensor x = call.tensor(0);
