@@ -5,6 +5,7 @@
 #include "frontend/files/file_io.h"
 #include "frontend/files/file_kind.h"
 #include "frontend/source/library.h"
+#include "frontend/source/syntax.h"
 #include "ir/values/error.h"
 #include "ir/values/literal.h"
 #include "ir/values/quantization.h"
@@ -237,7 +238,20 @@ class ArchiveLoader {
 
   // ---- methods ----
 
+  // `model(x)` in Python runs hooks of the outermost module around its methods.
+  void tellOfHooks(const ClassInfo& info) {
+    for (const source::Stmt* s : info.syntax->body) {
+      bool isList = s->kind == source::Stmt::Kind::Assign && s->value->is(source::Expr::Kind::List);
+      if (!isList || s->value->items.size == 0) continue;
+      const source::Expr& target = *s->targets[0];
+      if (target.isName("__forward_hooks__") || target.isName("__forward_pre_hooks__"))
+        diagnostics_.warning({info.file, s->span.begin, s->span.end},
+                             "hooks of the outermost module are not run: its methods are");
+    }
+  }
+
   void requestMethods() {
+    if (!instances_.empty()) tellOfHooks(*rootInfo());
     for (const auto& m : instances_.empty() ? kNoMethods : rootInfo()->methods) library_.request(*m);
     for (const Instance& i : instances_)
       if (i.state) library_.request(*i.info->method("__setstate__"));

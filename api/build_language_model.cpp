@@ -4,6 +4,7 @@
 #include "api/engine_file.h"
 #include "api/language_model.h"
 #include "api/lower.h"
+#include "api/module_state.h"
 #include "api/saved_plugins.h"
 #include "api/serving_proof.h"
 #include "frontend/files/file_io.h"
@@ -15,6 +16,7 @@
 #include "passes/serving/entrance.h"
 #include "passes/serving/incremental.h"
 #include "passes/serving/layer_offers.h"
+#include "passes/serving/marked_ids.h"
 #include "passes/serving/serving.h"
 #include "runtime/interpreter/evaluator.h"
 #include "runtime/plugin/plugin_operators.h"
@@ -251,13 +253,15 @@ class LanguageModelBuild {
     return settle(config_, shape_, diagnostics_);
   }
 
-  // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any.
+  // A model that takes keys and values of earlier tokens is taken for one of whole texts, without any. So is one that
+  // may be given them, and whatever else callers may leave out.
   bool withoutMemory() {
     std::unique_ptr<Graph> graph = cloneGraph(*lowered_->graph());
+    const bool isCalledWithLess = bindDefaults(*graph, given_.defaults());
     const bool hasCaches = dropCaches(*graph, given_.registry()), writes = writeCopies(*graph);
-    if (!hasCaches && !writes) return true;
+    if (!isCalledWithLess && !hasCaches && !writes) return true;
     Module changed = lowered_->withGraph(std::move(graph));
-    if (hasCaches) given_ = changed;
+    if (isCalledWithLess || hasCaches) given_ = changed;
     lowered_ = changed.lowered(lowering_, diagnostics_);
     return lowered_ && lowered_->prepare(diagnostics_);
   }
@@ -428,7 +432,7 @@ class LanguageModelBuild {
       longest_.ids.clear();
       for (int64_t i = 0; i < config_.maxSeqLen; ++i)
         longest_.ids.push_back(
-            static_cast<TokenId>(random::bits(1, static_cast<uint64_t>(i)) % static_cast<uint64_t>(shape_.vocabulary)));
+            drawnId(random::bits(1, static_cast<uint64_t>(i)), shape_.vocabulary, entrance_->marked));
       Result<std::vector<IValue>> out = given_.forward(inputsOfText(*entrance_, longest_.ids), failure);
       if (out) {
         longest_.logits = logitsOf(*out);

@@ -199,6 +199,8 @@ Result<Module> Module::lowered(const LowerOptions& options, Diagnostics& diagnos
                            : static_cast<size_t>(std::find(names.begin(), names.end(), options.method) - names.begin());
   state->takesSelf = self && keepsSelf(*graph, selfName);
   state->text.graphs.push_back(std::move(graph));
+  if (auto known = state_->defaults.find(options.method); known != state_->defaults.end())
+    state->defaults["forward"] = known->second;
   Module m;
   m.state_ = std::move(state);
   return m;

@@ -122,6 +122,7 @@ Result<Module> Module::parsed(SourcePtr source, std::shared_ptr<ModuleState> sta
   state->source = std::move(given);
   state->weightFiles.insert(state->weightFiles.end(), options.weights.begin(), options.weights.end());
   if (state->text.module) bindDump(*state);
+  readDefaults(*state, state->weights.metadata());
   Module m;
   m.state_ = std::move(state);
   return m;
@@ -150,6 +151,7 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
     }
   if (!restorePlugins(*state.text.graphs.at(0), file->info.plugins, *state.registry, path, diagnostics))
     return Failed{};
+  readDefaults(state, file->metadata);
   state.weights.addMetadata(std::move(file->metadata));
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
   if (!engine) return Failed{};
@@ -165,6 +167,7 @@ Module Module::withGraph(std::unique_ptr<Graph> graph) const {
   state->origin = state_->origin ? state_->origin : state_;
   state->originGraph = state_->originGraph;
   state->takesSelf = !state_->origin || state_->takesSelf;
+  state->defaults = state_->defaults;
   state->engine = state_->engine;
   state->info = state_->info;
   state->extensions = state_->extensions;
@@ -197,6 +200,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   std::optional<IValue> self = bindSelf(*state_, *copy, true, diagnostics);
   std::optional<GraphParts> parts = separateTensors(*copy, self ? &self->toObject() : nullptr, diagnostics);
   if (!parts) return false;
+  writeDefaults(*state_, parts->metadata);
   EngineInfo info = *state_->info;
   // Of archives, which are large, only files need it.
   if (Diagnostics ignored; !state_->archive.empty())

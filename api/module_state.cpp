@@ -1,10 +1,13 @@
 #include "api/module_state.h"
 
+#include "frontend/files/attribute_tensors.h"
 #include "frontend/text/parse.h"
 #include "ir/analysis/verifier.h"
+#include "ir/graph/builder.h"
 #include "ir/support/remedy.h"
 #include "ir/support/text.h"
 #include "ir/values/error.h"
+#include "ir/values/literal.h"
 #include "runtime/reference/loops/copy.h"
 
 #include <fmt/core.h>
@@ -119,7 +122,7 @@ void bindDump(ModuleState& state) {
         Diagnostics ignored;
         if (told != state.weights.metadata().end())
           if (Result<IValue> v = type ? parseValue(told->second, ignored, type) : parseValue(told->second, ignored)) {
-            state.objects[i]->set(name, copyContainers(*v, true));
+            state.objects[i]->set(name, withTensors(*v, path, state.weights));
             continue;
           }
         IValue value = plainAttribute(a.text);
@@ -184,7 +187,7 @@ class GraphBinder {
     if (const Tensor* t = s_.weights.find(path)) return IValue(*t);
     if (auto m = s_.weights.metadata().find("attribute:" + path); m != s_.weights.metadata().end()) {
       Result<IValue> v = parseValue(m->second, diagnostics_, n->output()->type());
-      return v ? *v : IValue();
+      return v ? withTensors(*v, path, s_.weights) : IValue();
     }
     return isTensorList(n->output()->type()) ? listOfWeights(s_.weights, path) : std::nullopt;
   }
@@ -293,6 +296,57 @@ ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostic
   if (!s.text.module || state.origin) verify(entry, *s.registry, diagnostics);
   if (!s.text.module && !state.origin) supplyConstants(s, entry, "", sources, diagnostics);
   return sources;
+}
+
+// ---- inputs that are left out ----
+
+namespace {
+
+constexpr std::string_view kPrefix = "default:";
+constexpr const char* kMethod = "forward";  // what the one graph is called
+
+// Archives say "x" of an input that a text may call "x.1".
+const Value* inputNamed(const Graph& graph, std::string_view name) {
+  for (const Value* v : graph.inputs())
+    if (v->name() == name || v->name().substr(0, v->name().rfind('.')) == name) return v;
+  return nullptr;
+}
+
+}  // namespace
+
+void writeDefaults(const ModuleState& state, Metadata& metadata) {
+  auto known = state.defaults.find(kMethod);
+  if (known == state.defaults.end() || state.text.graphs.size() != 1) return;
+  for (const auto& [name, value] : known->second)
+    if (!value.isTensor() && inputNamed(*state.text.graphs[0], name))
+      metadata[std::string(kPrefix) + name] = valueText(value, LiteralStyle::Plain);
+}
+
+void readDefaults(ModuleState& state, const Metadata& metadata) {
+  if (state.text.graphs.size() != 1) return;
+  for (const auto& [key, text] : metadata) {
+    if (!startsWith(key, kPrefix)) continue;
+    std::string name = key.substr(kPrefix.size());
+    const Value* input = inputNamed(*state.text.graphs[0], name);
+    Diagnostics ignored;
+    Result<IValue> value = input ? parseValue(text, ignored, input->type()) : Result<IValue>(Failed{});
+    if (value && isInstance(*value, input->type())) state.defaults[kMethod].emplace(std::move(name), *value);
+  }
+}
+
+bool bindDefaults(Graph& graph, const std::map<std::string, IValue>& defaults) {
+  bool changed = false;
+  for (const auto& [name, value] : defaults) {
+    const Value* input = inputNamed(graph, name);
+    if (!input || input->type()->isTensor()) continue;
+    size_t at = 0;
+    while (graph.input(at) != input) ++at;
+    Builder builder(graph, graph.block()->first() ? graph.block()->first() : graph.returnNode());
+    graph.input(at)->replaceAllUsesWith(builder.constant(value));
+    graph.block()->removeParameter(at);
+    changed = true;
+  }
+  return changed;
 }
 
 }  // namespace tscompile

@@ -58,4 +58,12 @@ ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostic
 // A copy of a graph whose constants hold their data, as far as it is known, subgraphs included.
 std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources);
 
+// What inputs are that a caller leaves out: graph text has no place for it, so that files written beside it, and engine
+// files, keep it as "default:NAME". Of a lowered module, whose graph is its method:
+void writeDefaults(const ModuleState& state, Metadata& metadata);
+// Of a module with one graph.
+void readDefaults(ModuleState& state, const Metadata& metadata);
+// Constants in the place of inputs other than tensors that have a default. False if there are none.
+bool bindDefaults(Graph& graph, const std::map<std::string, IValue>& defaults);
+
 }  // namespace tscompile

@@ -3,6 +3,7 @@
 #include "api/language_model.h"
 #include "ir/graph/clone.h"
 #include "ir/values/random.h"
+#include "passes/serving/marked_ids.h"
 
 #include <fmt/core.h>
 
@@ -56,7 +57,7 @@ class Proof {
   TokenId idOf(size_t text, size_t at) const {
     int64_t words = built_.shape.vocabulary;
     if (text == 1 && at < 4) return static_cast<TokenId>((at == 3 ? words - 1 : static_cast<int64_t>(at)) % words);
-    return static_cast<TokenId>(random::bits(text, at) % static_cast<uint64_t>(words));
+    return drawnId(random::bits(text, at), words, entrance_.marked);
   }
 
   // All but its last two tokens in as few pieces as the settings allow.

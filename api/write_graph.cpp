@@ -2,6 +2,7 @@
 #include "api/graph_parts.h"
 #include "api/lower.h"
 #include "api/module_state.h"
+#include "frontend/files/attribute_tensors.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
 #include "frontend/text/parse.h"
@@ -174,7 +175,13 @@ class Separator {
     else if (v.isList() && v.toList().elementType->isTensor() && !v.toList().items.empty())
       addItems(path, v);
     else if (!v.isLiteral() && !v.isTensor())
-      metadata_["attribute:" + path] = valueText(v, LiteralStyle::Plain);
+      addParts(path, v);
+  }
+
+  void addParts(const std::string& path, const IValue& v) {
+    size_t before = data_.size();
+    metadata_["attribute:" + path] = valueText(withoutTensors(v, path, data_), LiteralStyle::Plain);
+    for (size_t i = before; i < data_.size(); ++i) taken_.insert(data_[i].first);
   }
 
   // ---- constants ----
@@ -318,9 +325,10 @@ bool printParts(const GraphParts& parts, bool locations, const Limits& limits, c
   return false;
 }
 
-bool writeGraphWithWeights(const Graph& graph, const ObjectValue* self, const std::string& path,
-                           Diagnostics& diagnostics, const Limits& limits) {
-  std::optional<GraphParts> parts = separateTensors(graph, self, diagnostics);
+namespace {
+
+bool writeParts(std::optional<GraphParts> parts, const std::string& path, Diagnostics& diagnostics,
+                const Limits& limits) {
   if (!parts) return false;
   auto print = [&](const TextSink& sink) { return printParts(*parts, true, limits, sink, diagnostics); };
   FileWriter file(path, diagnostics);
@@ -338,6 +346,13 @@ bool writeGraphWithWeights(const Graph& graph, const ObjectValue* self, const st
   return print([&](std::string_view piece) { file.write(piece); }) &&
          putSafetensors(weights, parts->tensors, parts->metadata) && file.finish() && weights.finish() &&
          weights.commit() && file.commit();
+}
+
+}  // namespace
+
+bool writeGraphWithWeights(const Graph& graph, const ObjectValue* self, const std::string& path,
+                           Diagnostics& diagnostics, const Limits& limits) {
+  return writeParts(separateTensors(graph, self, diagnostics), path, diagnostics, limits);
 }
 
 bool checkPair(const SourceFile& text, const Metadata& weights, Diagnostics& diagnostics) {
@@ -359,7 +374,9 @@ bool Module::write(const std::string& path, Diagnostics& diagnostics, const Limi
   }
   const Graph* graph = this->graph();
   std::optional<IValue> self = bindSelf(*state_, *graph, true, diagnostics);
-  return writeGraphWithWeights(*graph, self ? &self->toObject() : nullptr, path, diagnostics, limits);
+  std::optional<GraphParts> parts = separateTensors(*graph, self ? &self->toObject() : nullptr, diagnostics);
+  if (parts) writeDefaults(*state_, parts->metadata);
+  return writeParts(std::move(parts), path, diagnostics, limits);
 }
 
 }  // namespace tscompile

@@ -126,10 +126,17 @@ void foldTuples(Graph& graph) {
   }
 }
 
+// What a variable may hold was needed for the values that follow; the constant itself is just None.
+void forgetWhatIsAbsent(Node* constant) {
+  if (!constant->hasAttribute(sym::value) && !constant->hasAttribute(sym::name))
+    constant->output()->setType(types().none);
+}
+
 // Constants go to the start of the graph, the last one first; equal ones become one.
 void poolConstants(Graph& graph) {
   std::unordered_map<std::string, Node*> known;
   for (Node* n : graph.nodesOf([](Symbol kind) { return kind == sym::Constant; })) {
+    forgetWhatIsAbsent(n);
     if (isShareable(n->output()->type())) {
       auto [at, isNew] = known.emplace(keyOf(n), n);
       if (!isNew) {

@@ -154,6 +154,8 @@ Meaning Emitter::attribute(const Meaning& of, std::string_view name) {
     library_.declare(*of.info);
     for (const auto& [member, value] : of.info->members)
       if (member == name) return {M::Value, constant(value, of.info->type)};
+    // Hooks are called with their module as an argument.
+    if (MethodInfo* m = of.info->method(name)) return {.kind = M::Function, .method = &library_.unbound(*m)};
     fail(fmt::format("{} has no member '{}'", of.info->name, name));
   }
   if (of.kind != M::Namespace) return valueAttribute(asValue(of), name);
@@ -358,6 +360,17 @@ Value* Emitter::emitUnary(const Expr& e) {
   return builtin(e.text == "-" ? "aten::neg" : "aten::bitwise_not", {value(of)});
 }
 
+namespace {
+
+// The real part of a complex number that is written as a sum, `-1.+2.j`; empty if the expression is anything else.
+std::optional<double> realPart(const Expr& e) {
+  if (e.is(K::Float)) return e.number;
+  if (e.is(K::Unary) && e.text == "-" && e.item()->is(K::Float)) return -e.item()->number;
+  return std::nullopt;
+}
+
+}  // namespace
+
 Value* Emitter::emitBinary(const Expr& e) {
   static const std::unordered_map<std::string_view, const char*> kKinds = {
       {"+", "aten::add"},       {"-", "aten::sub"},         {"*", "aten::mul"},        {"/", "aten::div"},
@@ -366,6 +379,9 @@ Value* Emitter::emitBinary(const Expr& e) {
       {">", "aten::gt"},        {">=", "aten::ge"},         {"&", "aten::__and__"},    {"|", "aten::__or__"},
       {"^", "aten::__xor__"},   {"<<", "aten::__lshift__"}, {">>", "aten::__rshift__"}};
   if (e.text == "is" || e.text == "is not") return isCondition(e).value;
+  if (std::optional<double> real = e.item(1)->is(K::Imaginary) ? realPart(*e.item(0)) : std::nullopt)
+    if (e.text == "+" || e.text == "-")
+      return constant(IValue(std::complex<double>(*real, e.text == "+" ? e.item(1)->number : -e.item(1)->number)));
   Value *left = value(*e.item(0)), *right = value(*e.item(1));
   if (e.text == "in") return builtin("aten::__contains__", {right, left});
   if (e.text == "not in") return builtin("aten::__not__", {builtin("aten::__contains__", {right, left})});

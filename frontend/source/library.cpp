@@ -66,6 +66,19 @@ MethodInfo* Library::findFunction(const std::string& name) {
   return at == functionByName_.end() ? nullptr : at->second;
 }
 
+MethodInfo& Library::unbound(MethodInfo& method) {
+  MethodInfo*& known = unbound_[&method];
+  if (!known) {
+    known = functions_.emplace_back(std::make_unique<MethodInfo>()).get();
+    known->name = method.name;
+    known->qualifiedName = method.qualifiedName;
+    known->file = method.file;
+    known->def = method.def;
+    known->owner = method.owner;
+  }
+  return *known;
+}
+
 MethodInfo* Library::before(const Operator& op, const SourceFile* file) {
   for (const Upgrader& u : upgradersOf(op.kind().text())) {
     if (version_ >= u.changedAt || u.overload != op.overload()) continue;

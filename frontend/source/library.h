@@ -92,7 +92,9 @@ class Library {
   // By qualified name; null if the code has none.
   ClassInfo* findClass(const std::string& name);
   MethodInfo* findFunction(const std::string& name);
-  // The same with its attributes known; null after a report.
+  // The method as a function, whose first argument is the object: `Class.method`.
+  MethodInfo& unbound(MethodInfo& method);
+  // The class with its attributes known; null after a report.
   ClassInfo* declared(const std::string& name);
 
   // A type as the pickles of an archive write it: "List[int]"; null if it is none.
@@ -150,6 +152,7 @@ class Library {
   std::unordered_map<std::string, MethodInfo*> functionByName_;
   std::unordered_map<std::string, MethodInfo*> functionByCall_;
   std::unordered_map<const MethodInfo*, std::string> callNames_;
+  std::unordered_map<const MethodInfo*, MethodInfo*> unbound_;
   std::vector<MethodInfo*> called_;
   std::deque<MethodInfo*> queue_;
   std::set<std::string> openCalls_;  // methods that are called through interfaces

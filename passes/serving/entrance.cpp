@@ -4,6 +4,7 @@
 #include "ir/values/kind_set.h"
 #include "passes/lowering/clean_up.h"
 #include "passes/rewrite/formula.h"
+#include "passes/serving/marked_ids.h"
 #include "passes/serving/serving_passes.h"
 #include "passes/serving/small_instance.h"
 
@@ -53,6 +54,7 @@ class Opening {
     removeDeadCode(graph_, context_);
     context_.facts.refresh();
     out_.positions = rowsForPositions();
+    out_.marked = markedIds(graph_, ids_, context_);
     return out_;
   }
 

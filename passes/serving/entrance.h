@@ -30,6 +30,7 @@ struct Entrance {
   std::vector<DType> dtypes;         // of the same, where they are told
   int64_t positions = 0;             // that its tables have rows for; 0: any number
   bool tokensFirst = false;          // it takes [tokens, batch]
+  std::vector<int64_t> marked;       // ids that it compares its own with
 };
 
 // Makes of any model one of the form (input_ids, position_ids [batch, tokens]) -> logits: masks become ones, positions

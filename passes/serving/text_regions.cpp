@@ -1,6 +1,7 @@
 #include "passes/serving/text_regions.h"
 
 #include "ir/values/random.h"
+#include "passes/serving/marked_ids.h"
 
 #include <algorithm>
 #include <cmath>
@@ -133,8 +134,7 @@ TextRegions::TextRegions(RewriteContext& context, const Entrance& entrance, int6
 std::vector<IValue> TextRegions::inputsOf(size_t run) const {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < lengths_[run]; ++i)
-    ids.push_back(
-        static_cast<int32_t>(random::bits(77 + run / 2, static_cast<uint64_t>(i)) % static_cast<uint64_t>(words_)));
+    ids.push_back(drawnId(random::bits(77 + run / 2, static_cast<uint64_t>(i)), words_, entrance_.marked));
   return inputsOfText(entrance_, ids);
 }
 

@@ -19,11 +19,12 @@ import tempfile
 import warnings
 
 from decoder_zoo import ZOO
+from decoder_zoo_designs import DESIGNS_ZOO
 from decoder_zoo_forms import FORMS_ZOO
 from decoder_zoo_kinds import KINDS_ZOO
 from decoder_zoo_more import MORE_ZOO
 
-ZOO = {**ZOO, **MORE_ZOO, **KINDS_ZOO, **FORMS_ZOO}
+ZOO = {**ZOO, **MORE_ZOO, **KINDS_ZOO, **FORMS_ZOO, **DESIGNS_ZOO}
 
 warnings.filterwarnings("ignore")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

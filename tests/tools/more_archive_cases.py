@@ -1020,3 +1020,66 @@ class MEmbedBag(nn.Module):
         m = torch.arange(ids.size(1))[None] < n[:, None]
         e = self.e(ids) * m[..., None]
         return e.sum(1) / n[:, None], self.b(ids)
+
+class Halved(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.k = nn.Parameter(torch.ones(3))
+    def forward(self, x: Tensor, n: int) -> Tuple[Tensor, int]:
+        return x / n + self.k, n + 1
+
+def _more(self, inputs: Tuple[Tensor, int]) -> Tuple[Tensor, int]:
+    return inputs[0] + self.k, inputs[1] * 2
+
+def _less(self, inputs: Tuple[Tensor, int], out: Tuple[Tensor, int]) -> Tuple[Tensor, int]:
+    return out[0] - 1, out[1] + inputs[1]
+
+@module(_r(2, 3))
+class MHooksOfParts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = Halved(), Halved()
+        self.a.register_forward_pre_hook(_more)
+        self.b.register_forward_pre_hook(_more)
+        self.b.register_forward_hook(_less)
+    def forward(self, x):
+        y, n = self.a(x, 2)
+        return self.b(y, n)
+
+@module(_r(3), 0.25, [1, 2])
+class MHolds(nn.Module):
+    table: Dict[str, Tensor]
+    rows: List[List[Tensor]]
+    kept: Dict[str, Tuple[Tensor, Optional[Tensor], int]]
+    def __init__(self):
+        super().__init__()
+        self.table = {"w": torch.arange(3.0), "v": torch.ones(1)}
+        self.rows = [[torch.ones(3)], [torch.full((3,), 2.0), torch.zeros(3)]]
+        self.pair = (torch.full((3,), 0.1), [1, 2], "name")
+        self.kept = {"a": (torch.ones(3), None, 1), "b": (torch.zeros(3), torch.full((3,), 7.0), 2)}
+        self.seen = [0.5]
+    def forward(self, x, scale: float = 0.5, sizes: Optional[List[int]] = None):
+        self.table["x"] = x
+        self.table["w"] += 1
+        self.seen.append(scale)
+        for row in self.rows:
+            for r in row:
+                x = x + r
+        a, b, n = self.kept["b"]
+        if b is not None:
+            x = x * b + a * n
+        m = 1 if sizes is None else len(sizes)
+        return x * scale + self.pair[0] * self.pair[1][1], self.table, len(self.seen), m
+
+# PyTorch runs these, and not where its methods are called: `hooked.pt` of the tests.
+def _doubled(self, inputs: Tuple[Tensor]) -> Tuple[Tensor]:
+    return (inputs[0] * 2,)
+
+@module(_r(3, 3))
+class MHooksOfAll(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l = nn.Linear(3, 3)
+        self.register_forward_pre_hook(_doubled)
+    def forward(self, x):
+        return self.l(x)

@@ -319,10 +319,20 @@ void celuKernel(KernelCall& call) {
   requireQuantized(call, x);
   setQuantized(call, invokeTensor(call, "aten::celu", {dequantize(x), call.argument(3)}), x.dtype(), 1);
 }
+// Modules have the weight quantised. What is positive is multiplied then by the 1 of the weight's grid, as in PyTorch,
+// which may not reach so far.
 void preluKernel(KernelCall& call) {
-  Tensor x = call.tensor(0);
+  Tensor x = call.tensor(0), weight = call.tensor(1);
   requireQuantized(call, x);
-  setQuantized(call, invokeTensor(call, "aten::prelu", {dequantize(x), call.argument(1)}), x.dtype(), 2);
+  if (!isQuantized(weight.dtype()))
+    return setQuantized(call, invokeTensor(call, "aten::prelu", {dequantize(x), weight}), x.dtype(), 2);
+  Tensor numbers = dequantize(x);
+  const float kOne[] = {1};
+  Tensor one = dequantize(quantize(Tensor::of<float>(Dims{}, kOne), weight.dtype(), quantizationOf(weight)));
+  Tensor positive = invokeTensor(call, "aten::mul.Tensor", {invokeTensor(call, "aten::relu", {numbers}), one});
+  Tensor negative = invokeTensor(call, "aten::clamp", {numbers, IValue(), 0});
+  Tensor slopes = invokeTensor(call, "aten::prelu", {negative, dequantize(weight)});
+  setQuantized(call, invokeTensor(call, "aten::add.Tensor", {positive, slopes, 1}), x.dtype(), 2);
 }
 void softmaxKernel(KernelCall& call) {
   Tensor x = call.tensor(0);

@@ -112,6 +112,41 @@ std::string loweredText(const std::filesystem::path& from, const std::string& to
   return text.substr(text.find("graph("));
 }
 
+TEST(Archive, HooksThatNobodyRunsAreTold) {
+  Diagnostics diagnostics;
+  EXPECT_TRUE(Module::load(kFolder / "hooked.pt", {}, diagnostics).ok());
+  EXPECT_EQ(diagnostics.warningCount(), 1u);
+  EXPECT_NE(reports(diagnostics).find("hooks of the outermost module are not run"), std::string::npos);
+}
+
+// What attributes hold and inputs that are left out go beside the text, and into an engine file.
+TEST(WrittenArchive, KeepsTensorsInContainersAndDefaults) {
+  Diagnostics diagnostics;
+  Result<Module> module = Module::load(kFolder / "source/MHolds.pt", {}, diagnostics);
+  ASSERT_TRUE(module.ok()) << reports(diagnostics);
+  std::vector<IValue> inputs, outputs;
+  ASSERT_NO_FATAL_FAILURE(readCase("source/MHolds", module->graph(), inputs, outputs));
+  test::TemporaryFolder folder;
+  Result<Module> lowered = module->lowered({}, diagnostics), compiled = module->compiled({}, diagnostics);
+  ASSERT_TRUE(lowered && lowered->write(folder / "model.ir", diagnostics)) << reports(diagnostics);
+  ASSERT_TRUE(compiled && compiled->save(folder / "model.tse", diagnostics)) << reports(diagnostics);
+  for (const char* name : {"model.ir", "model.tse"}) {
+    LoadOptions options;
+    if (std::string_view(name) == "model.ir") options.weights.push_back(folder / "model.safetensors");
+    Result<Module> again = Module::load(folder / name, options, diagnostics);
+    ASSERT_TRUE(again.ok()) << reports(diagnostics);
+    std::map<std::string, IValue> defaults = again->defaults();
+    EXPECT_EQ(defaults.size(), 2u) << name;
+    EXPECT_TRUE(valuesEqual(defaults["scale"], IValue(0.5)) && defaults["sizes"].isNone()) << name;
+    // Twice: what a run puts into them is gone.
+    for (int run = 0; run < 2; ++run) {
+      Result<std::vector<IValue>> results = again->forward(inputs, diagnostics);
+      ASSERT_TRUE(results.ok()) << reports(diagnostics);
+      EXPECT_TRUE(isNear((*results)[0], outputs[0])) << name << ": " << valueToText((*results)[0]);
+    }
+  }
+}
+
 class QuantizedArchiveTest : public ArchiveTest {};
 
 // Packed weights and quantised tensors have no text: a file has the integers, and nodes that make the rest.

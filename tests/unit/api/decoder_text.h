@@ -34,6 +34,7 @@ struct Decoder {
   std::string mixing = "  %x : Tensor = aten::add(%x.ids, %x.positions, %1)\n";
   std::string attention = "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %none, %drop, %yes)\n";
   std::string returned = "  return (%logits)\n";
+  int64_t words = kWords;
 
   std::string text() const {
     std::string out = "graph(" + inputs + "):\n";
@@ -43,7 +44,7 @@ struct Decoder {
         "  %no : bool = prim::Constant[value=0]()\n  %yes : bool = prim::Constant[value=1]()\n"
         "  %drop : float = prim::Constant[value=0.]()\n  %far : float = prim::Constant[value=-1e30]()\n"
         "  %max : int = prim::Constant[value=9223372036854775807]()\n";
-    out += weight("words", kWords, 8, 1.7) + weight("places", kPositions, 8, 2.3) + weight("wq", 8, 8, 0.9) +
+    out += weight("words", words, 8, 1.7) + weight("places", kPositions, 8, 2.3) + weight("wq", 8, 8, 0.9) +
            weight("wk", 8, 8, 1.3) + weight("wv", 8, 8, 2.9) + weight("wo", 8, 8, 3.1);
     out += before + positions + mixing + "  %heads : int[] = prim::ListConstruct(%b, %s, %2, %4)\n";
     for (const char* part : {"q", "k", "v"})

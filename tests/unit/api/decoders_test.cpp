@@ -72,8 +72,8 @@ class Decoders : public testing::Test {
         Result<std::vector<IValue>> run = module->forward(arguments, diagnostics_);
         if (!run) return out;
         Tensor logits = logitsOf(*run);
-        int64_t first = logits.numel() - kWords, best = 0;
-        for (int64_t w = 1; w < kWords; ++w)
+        int64_t first = logits.numel() - decoder.words, best = 0;
+        for (int64_t w = 1; w < decoder.words; ++w)
           if (logits.real(first + w) > logits.real(first + best)) best = w;
         ids.push_back(best);
       }
@@ -634,6 +634,30 @@ TEST_F(Decoders, CachesAmongInputsAndOutputsAreDropped) {
   takes("%caches : (Tensor, Tensor)", "  %k.past : Tensor, %v.past : Tensor = prim::TupleUnpack(%caches)\n");
   takes("%caches : Tensor[]",
         "  %k.past : Tensor = aten::__getitem__(%caches, %0)\n  %v.past : Tensor = aten::__getitem__(%caches, %1)\n");
+}
+
+// Few of many words: texts of random ids would not have the one that ends a document.
+TEST_F(Decoders, IdsThatSeparateDocumentsHideWhatIsBeforeThem) {
+  Decoder d;
+  d.words = 1000;
+  d.attention =
+      "  %is : Tensor = aten::eq(%input_ids, %2)\n  %number : Tensor = aten::cumsum(%is, %1, %none)\n"
+      "  %number.r : Tensor = aten::unsqueeze(%number, %2)\n  %number.c : Tensor = aten::unsqueeze(%number, %1)\n"
+      "  %same : Tensor = aten::eq(%number.r, %number.c)\n" +
+      kRows +
+      "  %before : Tensor = aten::le(%at.m, %row)\n  %seen : Tensor = aten::__and__(%same, %before)\n"
+      "  %mask : Tensor = aten::unsqueeze(%seen, %1)\n"
+      "  %o : Tensor = aten::scaled_dot_product_attention(%q, %k, %v, %mask, %drop, %no)\n";
+  expectServed(d);
+}
+
+// tests/tools/make_language_archives.py prints what PyTorch generates.
+TEST_F(Decoders, InputsThatMayBeLeftOutAre) {
+  Result<Module> module = Module::load(TSCOMPILE_SOURCE_DIR "/tests/data/language/optional_cache.pt", {}, diagnostics_);
+  ASSERT_TRUE(module && buildLanguageModel(*module, {}, folder_, diagnostics_)) << messages();
+  EXPECT_EQ(readBuiltModel(folder_, diagnostics_)->config.kvCacheType, KvCacheType::Paged) << messages();
+  EXPECT_EQ(served(9), (std::vector<std::vector<TokenId>>{
+                           {5, 6, 11, 0, 6, 0, 4, 6, 3}, {3, 6, 10, 5, 6, 3, 0, 6, 3}, {11, 0, 6, 11, 3, 5, 6, 4, 5}}));
 }
 
 TEST_F(Decoders, InputsThatAreNeitherIdsNorMasksNorPositionsAreRefused) {

@@ -34,6 +34,23 @@ class SourceTest : public testing::Test {
   Limits limits_;
 };
 
+// As PyTorch prints them: None is of NoneType whatever a variable may hold, complex numbers are one constant.
+TEST_F(SourceTest, ConstantsAreThoseOfPyTorch) {
+  std::string text = compiled(R"(
+def f(x: Tensor,
+    n: int) -> Tuple[complex, complex, Optional[Tensor]]:
+  y: Optional[Tensor] = None
+  if torch.gt(n, 0):
+    y0: Optional[Tensor] = x
+  else:
+    y0 = y
+  return (-1.+2.j, 0.5-1.j, y0)
+)");
+  for (const char* constant : {"%y : NoneType = prim::Constant()", "complex = prim::Constant[value=-1.+2.j]()",
+                               "complex = prim::Constant[value=0.5-1.j]()"})
+    EXPECT_NE(text.find(constant), std::string::npos) << text;
+}
+
 TEST_F(SourceTest, BranchesMergeWhatBothKnow) {
   EXPECT_EQ(compiled(R"(
 def f(x: Tensor,

@@ -1,0 +1,18 @@
+// Ids that a model treats in a way of their own: ends of documents, padding, the beginning of a picture. Texts of
+// random ids would hardly ever have them, and would not tell what they change.
+#pragma once
+
+#include "passes/rewrite/rewrite.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace tscompile {
+
+// Integers that the graph compares with ids, or with what is computed from ids, in the order in which they come up.
+std::vector<int64_t> markedIds(const Graph& graph, const Value* ids, RewriteContext& context);
+
+// An id of a vocabulary of so many words; a third of them are marked ones, if there are any.
+int32_t drawnId(uint64_t bits, int64_t words, const std::vector<int64_t>& marked);
+
+}  // namespace tscompile
