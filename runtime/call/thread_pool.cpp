@@ -6,6 +6,7 @@
 #include "runtime/call/thread_pool.h"
 
 #include "runtime/call/run_context.h"
+#include "runtime/call/run_observer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -56,6 +57,7 @@ class Pool {
     start(threads - 1);
     body_ = &body;
     chunks_ = chunks;
+    observer_ = RunObserver::current();
     done_.store(0, std::memory_order_relaxed);
     failed_.store(false, std::memory_order_relaxed);
     const uint32_t job = (Claim{claim_.load(std::memory_order_relaxed)}.job() + 1) & 0xffff;
@@ -94,19 +96,22 @@ class Pool {
     while (claim.job() == job && !claim.isOver() && index <= claim.workers()) {
       const uint64_t after = fromBack ? claim.bits - Claim::kOneFromBack : claim.bits + Claim::kOneFromFront;
       if (!claim_.compare_exchange_weak(claim.bits, after, std::memory_order_acq_rel)) continue;
-      runChunk(fromBack ? claim.end() - 1 : claim.first(), index == 0);
+      runChunk(fromBack ? claim.end() - 1 : claim.first(), index);
       claim.bits = claim_.load(std::memory_order_acquire);
     }
     insideChunk = fromBack = false;
   }
 
-  void runChunk(int64_t chunk, bool isCaller) {
+  void runChunk(int64_t chunk, int thread) {
     // The last count may set the caller free, and another job may follow: nothing of this job is read after it.
     int64_t chunks = chunks_;
     if (!failed_.load(std::memory_order_relaxed)) {
       try {
-        if (isCaller) lookAtLimits();
-        (*body_)(chunk);
+        if (thread == 0) lookAtLimits();
+        if (thread == 0 || !observer_)
+          (*body_)(chunk);
+        else
+          observe(chunk, thread);
       } catch (...) {
         if (!failed_.exchange(true)) error_ = std::current_exception();
       }
@@ -115,6 +120,12 @@ class Pool {
       std::lock_guard lock(mutex_);
       finished_.notify_all();
     }
+  }
+
+  void observe(int64_t chunk, int thread) {
+    const auto begin = RunObserver::Clock::now();
+    (*body_)(chunk);
+    observer_->onChunk(thread, begin, RunObserver::Clock::now());
   }
 
   void awaitClaimed() {
@@ -190,6 +201,7 @@ class Pool {
   // Of the job; read by a worker after a claim only, and written while the pool is taken.
   const FunctionRef<void(int64_t)>* body_ = nullptr;
   int64_t chunks_ = 0;
+  RunObserver* observer_ = nullptr;
   std::exception_ptr error_;
   int workers_ = 0, avoided_ = -1;
   std::mutex mutex_;
