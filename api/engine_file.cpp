@@ -209,6 +209,8 @@ class EngineReader {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
         info.inputs.push_back(std::move(*range));
+      } else if (name == "default") {
+        info.defaults.push_back(value);
       } else if (name.starts_with(kAttribute)) {
         if (!out_.metadata.emplace(name, value).second) return false;
       } else {
@@ -380,6 +382,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   if (info.threads > 0) field("threads", std::to_string(info.threads));
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
+  for (const std::string& value : info.defaults) field("default", value);
   for (const auto& [key, value] : metadata) field(key, value);
   return out.bytes();
 }

@@ -115,6 +115,24 @@ TEST(DefaultsFile, WhatIsPrintedSaysTheSameAgain) {
   EXPECT_EQ(r.err.find("has no option"), std::string::npos) << r.err;
 }
 
+TEST(Compile, KeepsWhatInputsAreThatACallerLeavesOut) {
+  TemporaryFolder folder;
+  const std::string archive = TSCOMPILE_TESTS_DIR "/data/archives/defaults_1.pt", engine = folder / "e.tse";
+  ASSERT_EQ(runCli({"compile", archive, "--shape", "x=1..4x3", "-o", engine}).code, 0);
+  const CliResult r = runCli({"run", engine, "--input", "2x3:f32:arange", "--print"});
+  EXPECT_EQ(r.out, runCli({"run", archive, "--input", "2x3:f32:arange", "--print"}).out) << r.err;
+  EXPECT_NE(runCli({"inspect", engine}).out.find("%scale=2"), std::string::npos);
+}
+
+TEST(Run, ForgottenWeightsAreOneSentence) {
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/models/loops/model.ir";
+  // It reads numbers of the module as well.
+  const std::string err = runCli({"run", model, "-i", "0=3:i64=[1 5 7]", "-i", "1=0.7"}).err;
+  EXPECT_NE(err.find("the text names 7 tensors without their data, and no weights were given"), std::string::npos)
+      << err;
+  EXPECT_EQ(err.find("was not supplied"), std::string::npos) << err;
+}
+
 TEST(CrashReport, HoldsTextsAndNoWeights) {
   TemporaryFolder folder;
   Variable place("TMPDIR", folder.path().c_str());
