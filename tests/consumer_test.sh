@@ -27,6 +27,8 @@ printf '%s\n' '== CMake'
 cmake -S "$source/samples/cpp" -B "$work/cmake" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/moved" >"$work/configure.log"
 cmake --build "$work/cmake"
 check "$work/cmake/run_lenet"
+"$work/cmake/run_model" "$source/samples/models/lenet_archive/model.pt" 2x1x32x32 | grep -qx 'output 0: f32 \[2, 10\]'
+"$work/cmake/run_model" "$source/tests/data/archives/defaults_1.pt" 2x3 | grep -qx 'output 0: f32 \[2, 3\]'
 
 printf '%s\n' '== pkg-config'
 pc=$(dirname "$(find "$work/moved" -name tscompile.pc)")

@@ -6,6 +6,7 @@
 #include "ir/values/error.h"
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
+#include "tools/options/defaults_file.h"
 #include "tools/reports/crash_report.h"
 #include "tools/reports/remedy_words.h"
 #include "tools/session/one_json.h"
@@ -77,13 +78,19 @@ class Plugins {
   bool isTelling_;
 };
 
+int printDefaults(const Options& options, Session& session) {
+  session.out << defaultsText(options);
+  return kExitDone;
+}
+
 // With --format json, what goes to standard output is one object, whatever the command writes.
 int runCommand(const Options& options, Session& session, std::istream& in, std::ostream& out, std::ostream& err) {
-  if (!options.common.json) return options.verb->command(options, session);
+  auto command = options.printDefaults ? printDefaults : options.verb->command;
+  if (!options.common.json) return command(options, session);
   OneJson buffer(out);
   std::ostream wrapped(&buffer);
   Session inner(options.common, in, wrapped, err);
-  const int code = options.verb->command(options, inner);
+  const int code = command(options, inner);
   wrapped.flush();
   buffer.end(options.verb->name, code);
   return code;
@@ -119,6 +126,8 @@ int run(std::span<const std::string> args, std::istream& in, std::ostream& out, 
     return runVerb(readCommandLine(args), in, out, err);
   } catch (const UsageError& e) {
     d.message = e.message;
+    d.range = e.range;
+    d.source = e.source;
     for (const std::string& note : e.notes) d.note(note);
     return reportOne(args, in, out, err, d, kExitUsage);
   } catch (const std::bad_alloc&) {

@@ -94,8 +94,20 @@ void RunProfile::onNode(const Node* node, size_t bytes, Clock::time_point begin,
   }
 }
 
+void RunProfile::onChunk(int thread, Clock::time_point begin, Clock::time_point end) {
+  constexpr std::chrono::microseconds kPause(1);
+  const auto index = static_cast<size_t>(thread);
+  if (index >= work.size()) return;
+  std::vector<Work>& all = work[index];
+  if (!all.empty() && begin - all.back().end < kPause)
+    all.back().end = end;
+  else if (all.size() < kMostEvents)
+    all.push_back({begin, end});
+}
+
 void RunProfile::startRun() {
   events.clear();
+  for (std::vector<Work>& w : work) w.clear();
   dropped = 0;
   begin_ = Clock::now();
 }

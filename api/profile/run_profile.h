@@ -4,6 +4,7 @@
 #include "ir/graph/node.h"
 #include "runtime/call/run_observer.h"
 
+#include <array>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -41,12 +42,17 @@ class RunProfile : public RunObserver {
     Clock::time_point begin, end;
     size_t memory;  // bytes that hold something then
   };
+  // What another thread did for the run, without a pause.
+  struct Work {
+    Clock::time_point begin, end;
+  };
   static constexpr size_t kWhole = SIZE_MAX, kNone = SIZE_MAX;
   static constexpr size_t kMostEvents = 1'000'000;
 
   void onLayer(const Network& network, size_t layer, Clock::time_point begin, Clock::time_point end) override;
   void onEngine(const Network& network, Clock::time_point begin, Clock::time_point end) override;
   void onNode(const Node* node, size_t bytes, Clock::time_point begin, Clock::time_point end) override;
+  void onChunk(int thread, Clock::time_point begin, Clock::time_point end) override;
 
   // Forgets the events; what was summed up stays.
   void startRun();
@@ -77,8 +83,9 @@ class RunProfile : public RunObserver {
   Interpreted calls;  // of engines, with all that they do
   double steps = 0;   // microseconds of what the interpreter does for no node: constants, jumps, dropping values
   std::vector<Event> events;
-  size_t dropped = 0;  // events of the latest run beyond kMostEvents
-  double time = 0;     // microseconds, of all runs
+  std::array<std::vector<Work>, 128> work;  // of the latest run, by threads; the first one's is in `events`
+  size_t dropped = 0;                       // events of the latest run beyond kMostEvents
+  double time = 0;                          // microseconds, of all runs
   size_t runs = 0;
 
  private:

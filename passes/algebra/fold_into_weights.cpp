@@ -73,7 +73,9 @@ Value* withWeights(Site& site, const Layer& l, Value* weight, Value* bias) {
   std::vector<Value*> inputs = site.inputsOf(l.node);
   inputs[1] = weight;
   inputs[2] = bias;
-  return site.remake(l.node, inputs);
+  Value* out = site.remake(l.node, inputs);
+  out->node()->copyPlace(l.node);  // it is the layer that reports speak of, not what was folded into it
+  return out;
 }
 
 // A bias from one number for all channels, or from one for each.

@@ -20,6 +20,11 @@ class RunObserver {
   // The interpreter has run a node. `bytes` are those of the tensors that it took and gave; the time of an engine's
   // node is that of the engine and of what it takes to call it. Null: steps that belong to no node.
   virtual void onNode(const Node* node, size_t bytes, Clock::time_point begin, Clock::time_point end) = 0;
+  // Another thread has worked for the run, and tells so before the run goes on: the run's thread is 0, and only the
+  // thread itself calls with its number.
+  virtual void onChunk(int thread, Clock::time_point begin, Clock::time_point end) {
+    static_cast<void>(thread), static_cast<void>(begin), static_cast<void>(end);
+  }
 
   // The one that runs of this thread tell; null if nobody wants to know.
   static RunObserver* current();

@@ -7,6 +7,7 @@
 #include "runtime/call/thread_pool.h"
 
 #include "runtime/call/run_context.h"
+#include "runtime/call/run_observer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -59,6 +60,7 @@ class Pool {
     start(threads - 1);
     body_ = &body;
     chunks_ = chunks;
+    observer_ = RunObserver::current();
     done_.store(0, std::memory_order_relaxed);
     failed_.store(false, std::memory_order_relaxed);
     const uint32_t job = (Claim{claim_.load(std::memory_order_relaxed)}.job() + 1) & 0xffff;
@@ -99,19 +101,23 @@ class Pool {
       const uint64_t after = fromBack ? claim.bits - static_cast<uint64_t>(count) * Claim::kOneFromBack
                                       : claim.bits + static_cast<uint64_t>(count) * Claim::kOneFromFront;
       if (!claim_.compare_exchange_weak(claim.bits, after, std::memory_order_acq_rel)) continue;
-      runChunks(fromBack ? claim.end() - 1 : claim.first(), count, index == 0);
+      runChunks(fromBack ? claim.end() - 1 : claim.first(), count, index);
       claim.bits = claim_.load(std::memory_order_acquire);
     }
     insideChunk = fromBack = false;
   }
 
-  void runChunks(int64_t first, int64_t count, bool isCaller) {
+  void runChunks(int64_t first, int64_t count, int thread) {
     // The last count may set the caller free, and another job may follow: nothing of this job is read after it.
     int64_t chunks = chunks_;
     for (int64_t i = 0; i < count && !failed_.load(std::memory_order_relaxed); ++i) {
       try {
-        if (isCaller) lookAtLimits();
-        (*body_)(fromBack ? first - i : first + i);
+        const int64_t chunk = fromBack ? first - i : first + i;
+        if (thread == 0) lookAtLimits();
+        if (thread == 0 || !observer_)
+          (*body_)(chunk);
+        else
+          observe(chunk, thread);
       } catch (...) {
         if (!failed_.exchange(true)) error_ = std::current_exception();
       }
@@ -120,6 +126,12 @@ class Pool {
       std::lock_guard lock(mutex_);
       finished_.notify_all();
     }
+  }
+
+  void observe(int64_t chunk, int thread) {
+    const auto begin = RunObserver::Clock::now();
+    (*body_)(chunk);
+    observer_->onChunk(thread, begin, RunObserver::Clock::now());
   }
 
   void awaitClaimed() {
@@ -195,6 +207,7 @@ class Pool {
   // Of the job; read by a worker after a claim only, and written while the pool is taken.
   const FunctionRef<void(int64_t)>* body_ = nullptr;
   int64_t chunks_ = 0;
+  RunObserver* observer_ = nullptr;
   std::exception_ptr error_;
   int workers_ = 0, avoided_ = -1;
   std::mutex mutex_;

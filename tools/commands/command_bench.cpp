@@ -58,7 +58,7 @@ size_t interruptions() {
 struct AgainstFields {
   std::string model;
   Statistics latency;
-  size_t rounds = 0;
+  size_t rounds = 0, places = 0;
   Interval ratio;  // the other's time by that of the model
 
   std::string_view verdict() const {
@@ -69,6 +69,7 @@ struct AgainstFields {
     visit("model", model);
     visit("latency_ms", latency);
     visit("rounds", rounds);
+    visit("places", places);
     visit("ratio", ratio.middle);
     visit("ratio_low", ratio.low);
     visit("ratio_high", ratio.high);
@@ -109,6 +110,7 @@ struct Candidate {
   Executable model;
   std::vector<IValue> inputs;
   CutText cut;
+  std::shared_ptr<const Options> options;  // that it was loaded with
 };
 
 class Bench {
@@ -175,16 +177,16 @@ class Bench {
   }
 
   // A model of the command line, compiled for the sizes of its inputs.
-  std::optional<Candidate> load(const Options& options) {
-    std::optional<Executable> given = loadAsGiven(options, session_);
+  static std::optional<Candidate> load(std::shared_ptr<const Options> options, Session& session) {
+    std::optional<Executable> given = loadAsGiven(*options, session);
     if (!given) return std::nullopt;
-    Result<std::vector<IValue>> inputs = readInputs(*given, options, true, session_);
+    Result<std::vector<IValue>> inputs = readInputs(*given, *options, true, session);
     if (!inputs) return std::nullopt;
     CutText cut;
-    std::optional<Executable> model = withEngines(std::move(*given), options, session_, &*inputs, &cut);
+    std::optional<Executable> model = withEngines(std::move(*given), *options, session, &*inputs, &cut);
     if (!model) return std::nullopt;
-    session_.noteUnusedWeights(model->module.unusedWeights());
-    return Candidate{std::move(*model), std::move(*inputs), std::move(cut)};
+    session.noteUnusedWeights(model->module.unusedWeights());
+    return Candidate{std::move(*model), std::move(*inputs), std::move(cut), std::move(options)};
   }
 
   Options optionsAt(const std::string& sizes) const {
@@ -205,7 +207,7 @@ class Bench {
   bool measureAt(const std::string& sizes) {
     const Options options = optionsAt(sizes);
     Clock::time_point start = Clock::now();
-    std::optional<Candidate> model = load(options);
+    std::optional<Candidate> model = load(std::make_shared<Options>(options), session_);
     if (!model) return false;
     if (results_.empty()) {
       loading_ = millisecondsSince(start);
@@ -217,7 +219,7 @@ class Bench {
       against.arguments[0] = command_.against;
       if (!command_.againstWeights.empty()) against.run.weights = command_.againstWeights;
       if (modelFileOf(command_.against) != ModelFile::Text) against.run.weights.clear();
-      if (!(other = load(against))) return false;
+      if (!(other = load(std::make_shared<Options>(std::move(against)), session_))) return false;
     }
     session_.report();
     std::vector<int> threads = command_.threads, callers = command_.callers;
@@ -336,11 +338,41 @@ class Bench {
     return all;
   }
 
-  // One block of runs of each, the other one first in every second round: what comes and goes meets both alike.
-  bool inTurns(const Candidate& model, const Candidate& other, double milliseconds, BenchResult& result) {
-    constexpr size_t kRounds = 60;
-    std::vector<double> first, second, otherSamples;
+  // The same at other addresses: made anew while the old one is still there, behind some memory that nothing uses.
+  // False if that cannot be.
+  bool move(Candidate& c, std::vector<std::vector<char>>& gaps) {
+    if (c.options->arguments[0] == "-") return false;
+    gaps.emplace_back((gaps.size() % 7 * 37 + 5) * 1024 + gaps.size() * 64);
+    CommonOptions common = c.options->common;
+    common.quiet = true;
+    std::istringstream nothing;
+    std::ostringstream unheard;
+    Session session(common, nothing, unheard, unheard);
+    std::optional<Candidate> made = load(c.options, session);
+    std::vector<double> first;
+    if (!made || !repeat(*made, 0, 2, first, session.diagnostics)) return false;
+    c = std::move(*made);
+    return true;
+  }
+
+  // One block of runs of each, the other one first in every second round: what comes and goes meets both alike. How
+  // fast a model is depends on where its tensors lie, by some percent: both move again and again, as far as there is
+  // time.
+  bool inTurns(Candidate model, Candidate other, double milliseconds, BenchResult& result) {
+    constexpr size_t kRounds = 60, kPerPlace = 3;
+    std::vector<PlacedRounds> places;
+    std::vector<double> otherSamples;
+    std::vector<std::vector<char>> gaps;
+    double moving = 0;
+    bool mayMove = true;
     const double block = std::max(milliseconds / (2 * kRounds), 0.0);
+    auto moveBoth = [&] {
+      const Clock::time_point start = Clock::now();
+      const bool swapped = places.size() % 2 == 1;
+      mayMove = move(swapped ? other : model, gaps) && move(swapped ? model : other, gaps);
+      moving += millisecondsSince(start);
+      mayMove &= moving <= milliseconds;
+    };
     auto turn = [&](const Candidate& c, std::vector<double>& medians, std::vector<double>& all) {
       std::vector<double> samples;
       if (!repeat(c, block, 1, samples, session_.diagnostics)) return false;
@@ -349,13 +381,20 @@ class Bench {
       return true;
     };
     bool good = true;
+    size_t rounds = 0;
     for (size_t round = 0; good && round < kRounds; ++round) {
+      if (round % kPerPlace == 0 && mayMove) {
+        if (round > 0) moveBoth();
+        places.emplace_back();
+      }
+      PlacedRounds& place = places.back();
       const bool swapped = round % 2 == 1;
-      good = swapped ? turn(other, second, otherSamples) && turn(model, first, result.samples)
-                     : turn(model, first, result.samples) && turn(other, second, otherSamples);
+      good = swapped ? turn(other, place.second, otherSamples) && turn(model, place.first, result.samples)
+                     : turn(model, place.first, result.samples) && turn(other, place.second, otherSamples);
+      rounds += good;
     }
-    const size_t rounds = std::min(first.size(), second.size());
-    result.against = AgainstFields{command_.against, statisticsOf(otherSamples), rounds, ratioInTurns(first, second)};
+    result.against =
+        AgainstFields{command_.against, statisticsOf(otherSamples), rounds, places.size(), ratioAtPlaces(places)};
     return good;
   }
 
@@ -404,8 +443,9 @@ class Bench {
           r.threads, r.callers, s.count, r.warmUp, s.min, s.median, part, s.mean, known(0.9, s.p90), known(0.95, s.p95),
           known(0.99, s.p99), known(0.999, s.p999), r.perSecond);
       if (const auto& a = r.against)
-        out << fmt::format("  against {}: {:.5g} ms, ratio {:.3f} ({:.3f} to {:.3f}) in {} rounds: {}\n", a->model,
-                           a->latency.median, a->ratio.middle, a->ratio.low, a->ratio.high, a->rounds, a->verdict());
+        out << fmt::format("  against {}: {:.5g} ms, ratio {:.3f} ({:.3f} to {:.3f}) in {} rounds at {}: {}\n",
+                           a->model, a->latency.median, a->ratio.middle, a->ratio.low, a->ratio.high, a->rounds,
+                           counted(a->places, "place"), a->verdict());
     }
     if (baseline_) {
       out << "\nbeside " << command_.baseline << '\n';
@@ -444,7 +484,8 @@ Runs before the times have settled are not counted. A quantile is told if there 
 beyond it; the median lies within what stands beside it with 95 %.
 
 With --against both models run in turns, so that what disturbs one disturbs the other. The ratio is the
-other's time by the model's; a difference is told if 1 lies outside of the ratio's interval of 99 %.
+other's time by the model's; a difference is told if 1 lies outside of the ratio's interval of 99 %. Both
+are made anew at other places in memory now and then, for these alone may make some percent.
 Ctrl-C ends the measurement and keeps what there is.
 
 Examples:

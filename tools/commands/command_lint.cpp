@@ -39,7 +39,9 @@ std::vector<Diagnostic> sorted(const Diagnostics& diagnostics, bool errorsOnly) 
 }
 
 // Whether it may be the mistakes that keep a value from being used.
-bool isAboutUses(const Diagnostic& d) { return d.message.find("never used") != std::string::npos; }
+bool isAboutUses(const Diagnostic& d) {
+  return d.message.find("never used") != std::string::npos || d.message.find("is used") != std::string::npos;
+}
 
 // Where something begins; statements that could not be read may have blank lines in front of them. 0: it has no place.
 uint32_t lineOf(const SourceRange& range) {
@@ -68,6 +70,23 @@ std::set<uint32_t> linesBehindMistakes(const ParsedText& text, const Diagnostics
       out.insert(lineOf(n->range));
       for (const Block* b : n->blocks()) out.insert(lineOf(b->range));
     });
+  });
+  return out;
+}
+
+// Lines of nodes that take, or whose blocks give, something of a type that is none: that is told where it is made.
+std::set<uint32_t> linesBehindUnknownTypes(const ParsedText& text) {
+  std::set<uint32_t> out;
+  auto isUnknown = [](const Use& u) { return u.value->type()->hasVariables(); };
+  auto consider = [&](const Node* n) {
+    if (std::any_of(n->inputs().begin(), n->inputs().end(), isUnknown)) out.insert(lineOf(n->range));
+  };
+  forEachGraph(topGraphs(text), [&](const Graph& g) {
+    forEachNode(g, [&](const Node* n) {
+      consider(n);
+      for (const Block* b : n->blocks()) consider(b->returnNode());
+    });
+    consider(g.returnNode());
   });
   return out;
 }
@@ -123,11 +142,16 @@ class LintCommand {
       lookBehind(reading);
       return;
     }
-    bool good = true;
-    for (const Graph* g : topGraphs(*text)) good &= verify(*g, allOps(), diagnostics);
-    lint(*text, diagnostics);
-    if (!good && code_ == kExitDone) code_ = kExitNegative;
+    Diagnostics found(0);
+    for (const Graph* g : topGraphs(*text)) verify(*g, allOps(), found);
+    lint(*text, found);
+    const std::set<uint32_t> followers = linesBehindUnknownTypes(*text);
+    for (const Diagnostic& d : found.list())
+      if (!followers.count(lineOf(d.range)) || isAboutType(d)) diagnostics.add(d);
+    if (found.hasErrors() && code_ == kExitDone) code_ = kExitNegative;
   }
+
+  static bool isAboutType(const Diagnostic& d) { return d.message.starts_with("there is no type"); }
 
   // What else is wrong with a text that cannot be read as a whole.
   void lookBehind(ParseOptions reading) {
@@ -138,11 +162,19 @@ class LintCommand {
     reading.limits = session_.common.limits;
     Diagnostics told(0), found(0);
     const ParsedText text = parsePartly(source, told, reading);
-    const std::set<uint32_t> followers = linesBehindMistakes(text, told);
+    std::set<uint32_t> followers = linesBehindMistakes(text, told), operators;
+    followers.merge(linesBehindUnknownTypes(text));
+    for (const Node* n : wrongOperators(text)) operators.insert(lineOf(n->range));
     for (const Graph* g : topGraphs(text)) verify(*g, allOps(), found);
     lint(text, found);
     for (const Diagnostic& d : found.list())
-      if (d.range.valid() && !followers.count(lineOf(d.range)) && !isAboutUses(d)) diagnostics.add(d);
+      if (d.range.valid() && !isAboutUses(d) && (!followers.count(lineOf(d.range)) || isCertain(d, operators)))
+        diagnostics.add(d);
+  }
+
+  // Whether it holds whatever the mistakes hide.
+  static bool isCertain(const Diagnostic& d, const std::set<uint32_t>& wrongOperators) {
+    return isAboutType(d) || (d.severity == Severity::Warning && wrongOperators.count(lineOf(d.range)));
   }
 
   void show(JsonWriter& json) {

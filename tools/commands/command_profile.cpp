@@ -43,6 +43,7 @@ struct TraceArguments {
 struct TraceEvent {
   std::string name = {}, category = {};
   std::string_view phase = "X";
+  size_t thread = 0;
   double begin = 0;  // microseconds
   std::optional<double> duration = {};
   std::optional<TraceArguments> arguments = {};
@@ -53,7 +54,7 @@ struct TraceEvent {
     visit("cat", category);
     visit("ph", phase);
     visit("pid", 1);
-    visit("tid", 1);
+    visit("tid", thread + 1);
     visit("ts", begin);
     visit("dur", duration);
     visit("args", arguments);
@@ -76,6 +77,8 @@ class Profiler {
   Profiler(const Options& options, Session& session) : options_(options), session_(session) {}
 
   int run() {
+    if (isTraceOutput() && session_.common.json)
+      throw UsageError{"--trace - and --format json both want standard output", {"name a file: --trace trace.json"}};
     std::optional<Executable> given = loadAsGiven(options_, session_);
     if (!given) return session_.finish();
     Result<std::vector<IValue>> inputs = readInputs(*given, options_, true, session_);
@@ -90,7 +93,10 @@ class Profiler {
       return interrupts.signal() ? 128 + interrupts.signal() : code;
     }
     if (!options_.own.of<ProfileCommand>().trace.empty() && !writeTrace()) return session_.finish();
-    session_.common.json ? writeJson(session_.out, *this) : writeText();
+    if (session_.common.json)
+      writeJson(session_.out, *this);
+    else if (!isTraceOutput())
+      writeText();
     return session_.finish();
   }
 
@@ -115,6 +121,9 @@ class Profiler {
     plugins_ = plugins.rows();
     return true;
   }
+
+  // Whether the trace is what goes to standard output.
+  bool isTraceOutput() const { return options_.own.of<ProfileCommand>().trace == "-"; }
 
   double perRun(double sum) const { return profile_.perRun(sum); }
 
@@ -207,17 +216,37 @@ class Profiler {
     return out;
   }
 
+  static TraceEvent called(std::string what, std::string name, size_t thread = 0) {
+    return {.name = std::move(what),
+            .category = "",
+            .phase = "M",
+            .thread = thread,
+            .arguments = TraceArguments{.name = std::move(name)}};
+  }
+
+  // The track of a thread that helps: what it does is part of what the run's thread does then.
+  void addWork(size_t thread, std::vector<TraceEvent>& into) const {
+    if (profile_.work[thread].empty()) return;
+    into.push_back(called("thread_name", fmt::format("worker {}", thread), thread));
+    auto event = profile_.events.begin();
+    for (const RunProfile::Work& work : profile_.work[thread]) {
+      auto isOver = [&] { return event->layer == RunProfile::kWhole || event->end <= work.begin; };
+      while (event != profile_.events.end() && isOver()) ++event;
+      TraceEvent out;
+      if (event != profile_.events.end()) out = traceOf(*event);
+      out.category = "work";
+      out.thread = thread;
+      out.begin = profile_.since(work.begin);
+      out.duration = profile_.since(work.end) - out.begin;
+      into.push_back(std::move(out));
+    }
+  }
+
   // The trace-event format: complete events, an engine around its layers, and the memory when each of them ends.
   bool writeTrace() {
     Trace trace{{}, profile_.dropped};
-    auto called = [&](std::string what, std::string name) {
-      trace.events.push_back({.name = std::move(what),
-                              .category = "",
-                              .phase = "M",
-                              .arguments = TraceArguments{.name = std::move(name)}});
-    };
-    called("process_name", "tscompile " + options_.arguments[0]);
-    called("thread_name", "run");
+    trace.events.push_back(called("process_name", "tscompile " + options_.arguments[0]));
+    trace.events.push_back(called("thread_name", "run"));
     for (const RunProfile::Event& event : profile_.events) {
       trace.events.push_back(traceOf(event));
       trace.events.push_back({.name = "memory",
@@ -226,14 +255,23 @@ class Profiler {
                               .begin = profile_.since(event.end),
                               .arguments = TraceArguments{.bytes = static_cast<double>(event.memory)}});
     }
-    std::ostringstream text;
-    writeJson(text, trace);
-    FileWriter file(options_.own.of<ProfileCommand>().trace, session_.diagnostics);
-    if (!file.write(text.view()) || !file.commit()) return false;
+    for (size_t thread = 1; thread < profile_.work.size(); ++thread) addWork(thread, trace.events);
+    if (!writeTraceText(trace)) return false;
     if (profile_.dropped > 0)
       session_.note(fmt::format("the trace has the first {} events of the run; {} more were dropped",
                                 RunProfile::kMostEvents, profile_.dropped));
     return true;
+  }
+
+  bool writeTraceText(const Trace& trace) {
+    if (isTraceOutput()) {
+      writeJson(session_.out, trace);
+      return true;
+    }
+    std::ostringstream text;
+    writeJson(text, trace);
+    FileWriter file(options_.own.of<ProfileCommand>().trace, session_.diagnostics);
+    return file.write(text.view()) && file.commit();
   }
 
   const Options& options_;
@@ -273,7 +311,9 @@ OptionSpecs profileOptions() {
               }},
              {"--by", "layer|module|operator", "what a line of the text is about (default: layer)",
               [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().by = v; }},
-             {"--trace", "FILE", "write when each part of the last run began and ended there, for ui.perfetto.dev",
+             {"--trace", "FILE",
+              "write when each part of the last run began and ended there, for ui.perfetto.dev; -: to standard output, "
+              "instead of the table",
               [](Options& o, const std::string& v) { o.own.of<ProfileCommand>().trace = v; }},
              settingOption("shape"),
          } +

@@ -3,6 +3,7 @@
 
 #include "frontend/files/file_io.h"
 #include "ir/support/text.h"
+#include "tools/options/defaults_file.h"
 
 #include <CLI/CLI.hpp>
 
@@ -28,8 +29,8 @@ void checkChoice(const OptionSpec& option, const std::string& value) {
   throw error;
 }
 
-// Options whose value may be left out are flags to CLI11, and are read when it is done.
-using OptionalValues = std::vector<std::pair<const OptionSpec*, CLI::Option*>>;
+// Options and what CLI11 has of them.
+using Registered = std::vector<std::pair<const OptionSpec*, CLI::Option*>>;
 
 // TSCOMPILE_MIN_BLOCK_SIZE for --min-block-size: what the option is where the command line does not say it.
 std::string variableOf(const OptionSpec& option) {
@@ -40,31 +41,57 @@ std::string variableOf(const OptionSpec& option) {
   return option.names.find("--") == std::string::npos || name == "--help" ? "" : out;
 }
 
-void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& options, OptionalValues& optional) {
-  for (const OptionSpec& spec : specs) {
-    if (spec.valueOptional) {
-      optional.emplace_back(&spec, app.add_flag(std::string(spec.names)));
-      continue;
-    }
-    if (spec.value.empty()) {
-      app.add_flag_callback(std::string(spec.names), [&spec, &options] { spec.set(options, ""); })
-          ->envname(variableOf(spec))
-          ->disable_flag_override();
-      continue;
-    }
-    auto set = [&spec, &options](const std::vector<std::string>& values) {
-      if (values.size() > 1 && !spec.repeats) throw UsageError{longName(spec) + " was given twice"};
-      for (const std::string& value : values) {
-        checkChoice(spec, value);
-        spec.set(options, value);
-      }
-    };
-    app.add_option_function<std::vector<std::string>>(std::string(spec.names), set)
-        ->type_size(1)
-        ->expected(1)
+void setAll(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
+  if (values.size() > 1 && !spec.repeats) throw UsageError{longName(spec) + " was given twice"};
+  for (const std::string& value : values) {
+    checkChoice(spec, value);
+    spec.set(options, value);
+  }
+}
+
+CLI::Option* addOption(CLI::App& app, const OptionSpec& spec, Options& options) {
+  // Those whose value may be left out are flags to CLI11, and are read when it is done.
+  if (spec.valueOptional) return app.add_flag(std::string(spec.names));
+  if (spec.value.empty())
+    return app.add_flag_callback(std::string(spec.names), [&spec, &options] { spec.set(options, ""); })
         ->envname(variableOf(spec))
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+        ->disable_flag_override();
+  auto set = [&spec, &options](const std::vector<std::string>& values) { setAll(spec, values, options); };
+  return app.add_option_function<std::vector<std::string>>(std::string(spec.names), set)
+      ->type_size(1)
+      ->expected(1)
+      ->envname(variableOf(spec))
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void addOptions(CLI::App& app, std::span<const OptionSpec> specs, Options& options, Registered& all) {
+  for (const OptionSpec& spec : specs) all.emplace_back(&spec, addOption(app, spec, options));
+}
+
+// What was given: flags, and options whose value may be left out, have "" for their mere name.
+std::vector<std::string> givenValues(const OptionSpec& spec, const CLI::Option& option) {
+  std::vector<std::string> out = option.results();
+  if (spec.value.empty() || spec.valueOptional)
+    std::replace(out.begin(), out.end(), std::string("true"), std::string());
+  return out;
+}
+
+// What the file of defaults says of options that were not given.
+void setDefaults(const VerbSpec& verb, const Registered& all, Options& options) {
+  if (options.defaultsFile.empty()) return;
+  const DefaultsFile file(options.defaultsFile);
+  for (const auto& [spec, option] : all) {
+    const DefaultsFile::Entry* entry = option->count() ? nullptr : file.find(verb, *spec);
+    if (!entry || entry->values.empty()) continue;
+    try {
+      setAll(*spec, entry->values, options);
+    } catch (UsageError& e) {
+      e.range = entry->place;
+      e.source = file.source();
+      throw;
+    }
+    options.said.push_back({longName(*spec), entry->values});
   }
 }
 
@@ -153,17 +180,7 @@ std::vector<std::string> withFiles(const VerbSpec& verb, std::span<const std::st
   return out;
 }
 
-void readVerb(const VerbSpec& verb, std::span<const std::string> given, Options& options) {
-  const std::vector<std::string> args = withFiles(verb, given);
-  if (verb.defaults) verb.defaults(options);
-  CLI::App app;
-  app.set_help_flag();
-  app.allow_extras();
-  OptionalValues optional;
-  std::vector<OptionSpec> common = commonOptionSpecsOf(verb);
-  addOptions(app, verb.options, options, optional);
-  addOptions(app, common, options, optional);
-  app.add_option("arguments", options.arguments)->type_size(1)->expected(0, CLI::detail::expected_max_vector_size);
+void parseWith(CLI::App& app, const std::vector<std::string>& args, const VerbSpec& verb) {
   std::vector<std::string> reversed(args.rbegin(), args.rend());
   try {
     app.parse(std::move(reversed));
@@ -175,17 +192,40 @@ void readVerb(const VerbSpec& verb, std::span<const std::string> given, Options&
   } catch (const CLI::ParseError& e) {
     throw UsageError{e.what(), {helpHint(verb)}};
   }
-  for (const auto& [spec, option] : optional)
-    for (const std::string& value : option->results()) spec->set(options, value == "true" ? "" : value);
   // The mark that ends the options stays behind.
   for (const std::string& rest : app.remaining())
     if (rest != "--") unknownOption(rest, verb);
-  if (options.help) return;
-  if (verb.argumentRequired && options.arguments.empty())
+}
+
+void checkArguments(const VerbSpec& verb, const Options& options) {
+  if (verb.argumentRequired && options.arguments.empty() && !options.printDefaults)
     throw UsageError{std::string(verb.name) + " needs " + std::string(verb.argument), {helpHint(verb)}};
   size_t most = verb.argumentRepeats ? SIZE_MAX : verb.argument.empty() ? 0 : 1;
   if (options.arguments.size() > most)
     throw UsageError{"unexpected argument '" + abbreviate(options.arguments[most], 80) + "'", {helpHint(verb)}};
+}
+
+void readVerb(const VerbSpec& verb, std::span<const std::string> given, Options& options) {
+  const std::vector<std::string> args = withFiles(verb, given);
+  if (verb.defaults) verb.defaults(options);
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  Registered all;
+  std::vector<OptionSpec> common = commonOptionSpecsOf(verb);
+  addOptions(app, verb.options, options, all);
+  addOptions(app, common, options, all);
+  app.add_option("arguments", options.arguments)->type_size(1)->expected(0, CLI::detail::expected_max_vector_size);
+  parseWith(app, args, verb);
+  for (const auto& [spec, option] : all) {
+    if (option->count() == 0) continue;
+    options.said.push_back({longName(*spec), givenValues(*spec, *option)});
+    if (spec->valueOptional)
+      for (const std::string& value : options.said.back().values) spec->set(options, value);
+  }
+  if (options.help) return;
+  setDefaults(verb, all, options);
+  checkArguments(verb, options);
 }
 
 // Whether the first word of a command line means a file: `tscompile model.ir`.

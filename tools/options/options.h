@@ -4,6 +4,7 @@
 
 #include "api/compile.h"
 #include "ir/support/limits.h"
+#include "ir/support/source.h"
 
 #include <chrono>
 #include <functional>
@@ -108,10 +109,19 @@ class OwnOptions {
   std::unordered_map<std::type_index, std::shared_ptr<void>> slots_;
 };
 
+// What the command line, the environment or a file says of an option.
+struct SaidOption {
+  std::string name;                 // "--threads"
+  std::vector<std::string> values;  // "" of a flag
+};
+
 struct Options {
   const VerbSpec* verb = nullptr;
   std::vector<std::string> arguments;  // those that belong to no option
   bool help = false;                   // of this verb, instead of what it does
+  bool printDefaults = false;          // what was said, instead
+  std::string defaultsFile;            // what options are that nothing else says
+  std::vector<SaidOption> said;
   CommonOptions common;
   RewriteCommand rewrite;
   RunCommand run;
@@ -161,6 +171,8 @@ std::vector<std::string_view> choicesOf(const OptionSpec& option);
 struct UsageError {
   std::string message;
   std::vector<std::string> notes = {};
+  SourceRange range = {};  // in a file of options
+  SourcePtr source = nullptr;
 };
 
 Options readCommandLine(std::span<const std::string> args);

@@ -96,6 +96,7 @@ struct EngineFileFields {
     visit("weights", info.weights);
     visit("options", options);
     visit("ranges", ranges);
+    if (!info.defaults.empty()) visit("defaults", info.defaults);
     visit("precision", precisionName(info.precision));
     visit("tensors", file.tensors.size());
     visit("tensor_bytes", tensorBytes);

@@ -18,7 +18,11 @@ class Linter {
 
   void graph(const Graph& g) {
     inputs(g);
+    for (const Value* v : g.inputs()) type(v->type(), g.range);
     forEachNode(g, [&](Node* n) {
+      for (const Value* v : n->outputs()) type(v->type(), n->range);
+      for (const Block* b : n->blocks())
+        for (const Value* v : b->parameters()) type(v->type(), b->range);
       operators(*n);
       unused(*n);
     });
@@ -33,6 +37,20 @@ class Linter {
       if (v->hasUses() || (i == 0 && v->type()->is(TypeKind::Class))) continue;
       diagnostics_.remark(g.range, "input %" + v->name() + " is never used");
     }
+  }
+
+  // PyTorch's reader takes any name in lower case for a type variable, which no graph has.
+  void type(TypePtr t, SourceRange range) {
+    if (!t->hasVariables()) return;
+    if (!t->is(TypeKind::Variable)) {
+      for (TypePtr element : t->elements()) type(element, range);
+      return;
+    }
+    Diagnostic& d = diagnostics_.error(range, "there is no type '" + abbreviate(t->name(), 80) + "'");
+    NearestName nearest(t->name());
+    for (const char* name : {"int", "float", "bool", "str", "complex", "number", "Tensor", "NoneType", "Device"})
+      nearest.consider(name);
+    if (nearest.found()) d.note("did you mean " + nearest.name() + "?");
   }
 
   void operators(const Node& n) {
@@ -126,6 +144,26 @@ class Linter {
 };
 
 }  // namespace
+
+std::vector<const Node*> wrongOperators(const ParsedText& text) {
+  auto takes = [](const Operator* o, size_t count) {
+    const Schema& s = o->schema();
+    auto isNeeded = [](const Argument& a) { return !a.defaultValue; };
+    const auto needed = static_cast<size_t>(std::count_if(s.arguments.begin(), s.arguments.end(), isNeeded));
+    return count >= needed && (count <= s.arguments.size() || s.varArguments);
+  };
+  OpFinder finder(allOps());
+  std::vector<const Node*> out;
+  forEachGraph(topGraphs(text), [&](const Graph& g) {
+    forEachNode(g, [&](Node* n) {
+      const OpStatus status = finder.find(*n).status;
+      auto span = allOps().overloads(n->kind());
+      const bool fits = std::any_of(span.begin(), span.end(), [&](auto* o) { return takes(o, n->inputCount()); });
+      if (status == OpStatus::Unknown || (status == OpStatus::NoOverload && !fits)) out.push_back(n);
+    });
+  });
+  return out;
+}
 
 void lint(const ParsedText& text, Diagnostics& diagnostics) {
   Linter linter(diagnostics);

@@ -4,10 +4,15 @@
 #include "ir/graph/module.h"
 #include "ir/support/diagnostics.h"
 
+#include <vector>
+
 namespace tscompile {
 
-// Warnings: operators that cannot run, results that nothing uses. Notes: inputs that nothing uses, constants whose data
+// Errors: types that have no type's name. Warnings: operators that cannot run, results that nothing uses. Notes: inputs that nothing uses, constants whose data
 // the text does not hold.
 void lint(const ParsedText& text, Diagnostics& diagnostics);
+
+// Nodes whose operator is wrong whatever their inputs are: there is none of its name, or none that takes so many.
+std::vector<const Node*> wrongOperators(const ParsedText& text);
 
 }  // namespace tscompile

@@ -52,6 +52,25 @@ Interval ratioInTurns(std::span<const double> first, std::span<const double> sec
   return {std::exp(i.middle), std::exp(i.low), std::exp(i.high)};
 }
 
+Interval ratioAtPlaces(std::span<const PlacedRounds> places) {
+  // The quantile 0.995 of Student's t for five degrees of freedom and more.
+  constexpr double kStudent[] = {4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055,
+                                 3.012, 2.977, 2.947, 2.921, 2.898, 2.878, 2.861};
+  constexpr size_t kFewest = 6;
+  std::vector<double> logs, first, second;
+  for (const PlacedRounds& p : places) {
+    if (!p.first.empty() && !p.second.empty()) logs.push_back(std::log(ratioInTurns(p.first, p.second).middle));
+    const auto rounds = static_cast<std::ptrdiff_t>(std::min(p.first.size(), p.second.size()));
+    first.insert(first.end(), p.first.begin(), p.first.begin() + rounds);
+    second.insert(second.end(), p.second.begin(), p.second.begin() + rounds);
+  }
+  if (logs.size() < kFewest) return ratioInTurns(first, second);
+  const Statistics s = statisticsOf(logs);
+  const double t = kStudent[std::min(logs.size() - kFewest, std::size(kStudent) - 1)];
+  const double half = t * s.deviation / std::sqrt(static_cast<double>(logs.size()));
+  return {std::exp(s.mean), std::exp(s.mean - half), std::exp(s.mean + half)};
+}
+
 bool isDifference(const Interval& ratio) {
   constexpr double kLeast = 0.01;
   return !ratio.contains(1) && std::abs(std::log(ratio.middle)) > kLeast;

@@ -51,6 +51,13 @@ Interval medianInterval(std::vector<double> values, double probability);
 // Medians of two programs that ran in turns, one of each in a round: the second's time by the first's. What both suffer
 // in a round cancels out. With 99 %: of a hundred comparisons of a program with itself one may find a difference.
 Interval ratioInTurns(std::span<const double> first, std::span<const double> second);
+// The same of rounds at several places in memory: what a program gains or loses by where its tensors lie is the same in
+// all rounds of a place, and chance from one to the next. The mean of the places' medians, with 99 % (Student's t); as
+// ratioInTurns() where there are fewer than six.
+struct PlacedRounds {
+  std::vector<double> first, second;
+};
+Interval ratioAtPlaces(std::span<const PlacedRounds> places);
 // Whether that is a difference: 1 is outside of the interval, and it is more than a hundredth.
 bool isDifference(const Interval& ratio);
 

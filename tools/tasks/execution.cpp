@@ -90,17 +90,18 @@ bool hasForgottenWeights(const std::string& path, const Module& module, Session&
   return true;
 }
 
-// The same where each attribute that is read had one.
+// The same where each attribute that is read had one, numbers and texts among them.
 void summarizeForgotten(const std::string& path, const std::vector<std::string>& given, Session& session) {
   constexpr std::string_view kStart = "weight '", kEnd = "' was not supplied";
   const std::vector<Diagnostic>& list = session.diagnostics.list();
-  if (list.size() < 2 ||
-      !std::all_of(list.begin(), list.end(), [&](const Diagnostic& d) { return d.message.ends_with(kEnd); }) ||
-      !list.front().message.starts_with(kStart))
-    return;
-  std::string first = list.front().message.substr(kStart.size());
+  auto isMissing = [&](const Diagnostic& d) { return d.message.ends_with(kEnd); };
+  auto isWeight = [&](const Diagnostic& d) { return d.message.starts_with(kStart); };
+  const auto weight = std::find_if(list.begin(), list.end(), isWeight);
+  if (list.size() < 2 || weight == list.end() || !std::all_of(list.begin(), list.end(), isMissing)) return;
+  std::string first = weight->message.substr(kStart.size());
   first.resize(first.size() - kEnd.size());
-  const size_t count = session.diagnostics.errorCount();
+  const size_t others = list.size() - static_cast<size_t>(std::count_if(list.begin(), list.end(), isWeight));
+  const size_t count = session.diagnostics.errorCount() - others;
   session.diagnostics.clear();
   reportForgotten(path, count, first, given, session);
 }

@@ -162,8 +162,7 @@ std::vector<IValue> InputReader::complete() const {
       continue;
     }
     if (missing.message.empty()) missing.message = "no value was given for input " + describeInput(wanted_[i]);
-    missing.notes.push_back("give it with --input " + wanted_[i].name + "=" + example(wanted_[i].type) +
-                            shapeHint(wanted_[i]));
+    missing.notes.push_back("give it with " + exampleOf(wanted_[i]) + shapeHint(wanted_[i]));
   }
   if (!missing.message.empty()) {
     if (missing.notes.size() > 1) missing.message += fmt::format(", nor for {} more", missing.notes.size() - 1);
@@ -172,6 +171,8 @@ std::vector<IValue> InputReader::complete() const {
   if (!none.empty()) session_.note("None is given for " + none);
   return out;
 }
+
+std::string exampleOf(const ValueInfo& input) { return "--input " + input.name + "=" + example(input.type); }
 
 const IValue* InputReader::defaultOf(const ValueInfo& input) const {
   // Compilers number the names of the source: %mask.1.
@@ -206,7 +207,8 @@ bool InputReader::one(const std::string& text) {
       if (std::optional<Device> device = deviceFromText(value->toString())) *value = *device;
     if (TypePtr t = withoutRefinement(wanted_[i].type); !isInstance(*value, t))
       throw UsageError{"input %" + wanted_[i].name + " takes " + typeText(t) + ", not " +
-                       typeText(withoutRefinement(dynamicType(*value)))};
+                           typeText(withoutRefinement(dynamicType(*value))),
+                       {"such as " + exampleOf(wanted_[i])}};
     given_[i] = std::move(*value);
     return true;
   }

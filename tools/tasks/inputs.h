@@ -45,4 +45,7 @@ class InputReader {
   Session& session_;
 };
 
+// "--input waves='[@FILE.npy]'": how a value for this input may be written.
+std::string exampleOf(const ValueInfo& input);
+
 }  // namespace tscompile

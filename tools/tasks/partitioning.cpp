@@ -5,6 +5,7 @@
 #include "ir/support/text.h"
 #include "runtime/engine/network/tactics.h"
 #include "tools/tasks/bound_inputs.h"
+#include "tools/tasks/inputs.h"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -18,7 +19,8 @@ void checkShapeName(InputRange& range, std::span<const ValueInfo> inputs) {
   const size_t found = inputOf(inputs, range.name);
   range.name = inputs[found].name;
   if (!inputs[found].type->isTensor())
-    throw UsageError{"input %" + range.name + " is " + typeText(inputs[found].type) + " and has no shape"};
+    throw UsageError{"input %" + range.name + " is " + typeText(inputs[found].type) + " and has no shape",
+                     {"give it with " + exampleOf(inputs[found])}};
   for (size_t d = 0; d < range.most.size(); ++d)
     if (boundsOf(range, d).most == INT64_MAX)
       throw UsageError{"--shape of " + range.name + " does not say how large " +

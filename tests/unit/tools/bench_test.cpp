@@ -125,6 +125,38 @@ TEST(Profile, TimesOfLayersAreNoMoreThanThatOfTheRun) {
   }
 }
 
+TEST(Profile, TheTraceHasATrackForEachThread) {
+  TemporaryFolder folder;
+  const CliResult r =
+      runCli({"profile", graphFile(folder, "512"), "--runs", "3", "--threads", "2", "--trace", folder / "t.json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  double end = 0;
+  size_t names = 0, worked = 0;
+  const Json written = readJson(folder / "t.json");
+  for (const Json& e : written["traceEvents"].items) {
+    names += e["name"].text == "thread_name";
+    if (e["tid"].number == 1 && e["cat"].text == "engine") end = e["ts"].number + e["dur"].number;
+    if (e["tid"].number == 1) continue;
+    if (e["ph"].text == "M") {
+      EXPECT_EQ(e["args"]["name"].text, "worker 1");
+      continue;
+    }
+    ++worked;
+    EXPECT_EQ(e["cat"].text, "work");
+    EXPECT_FALSE(e["name"].text.empty());
+    EXPECT_LE(e["ts"].number + e["dur"].number, end);
+  }
+  // A machine with one processor may never let the other thread begin.
+  EXPECT_EQ(names, worked > 0 ? 2u : 1u);
+}
+
+TEST(Profile, TheTraceMayGoToStandardOutput) {
+  TemporaryFolder folder;
+  const std::string graph = graphFile(folder);
+  EXPECT_GT(parseJson(runCli({"profile", graph, "--runs", "1", "--trace", "-"}).out)["traceEvents"].size(), 3u);
+  EXPECT_EQ(runCli({"profile", graph, "--trace", "-", "--format", "json"}).code, 2);
+}
+
 TEST(Profile, TimesSumUpToTheRun) {
   TemporaryFolder folder;
   const std::string path = graphFile(folder, "256");

@@ -53,6 +53,86 @@ TEST(Environment, SaysOptionsThatTheCommandLineDoesNot) {
   EXPECT_EQ(runCli({"partition", kFrozen}).code, 2);
 }
 
+TEST(DefaultsFile, SaysOptionsThatNothingElseDoes) {
+  TemporaryFolder folder;
+  const std::string file = folder.write("d.toml",
+                                        "format = 'json'\n[partition]\ntorch_executed_op = [\"aten::relu\"]\n"
+                                        "[run]\nthreads = 2\n");
+  EXPECT_GT(segments({"partition", kFrozen, "--defaults", file}), 1u);
+  EXPECT_EQ(segments({"partition", kFrozen, "--format", "json"}), 1u);
+  // A table is for its command, the command line comes first, and the environment before the file.
+  EXPECT_NE(runCli({"partition", kFrozen, "--defaults", file, "--format", "text"}).out.find("graph("),
+            std::string::npos);
+  Variable variable("TSCOMPILE_TORCH_EXECUTED_OP", "aten::flatten");
+  EXPECT_EQ(segments({"partition", kFrozen, "--defaults", file}),
+            segments({"partition", kFrozen, "--format", "json", "--torch-executed-op", "aten::flatten"}));
+  Variable place("TSCOMPILE_DEFAULTS", file.c_str());
+  EXPECT_NE(runCli({"run", "--print-defaults"}).out.find("threads = 2"), std::string::npos);
+}
+
+TEST(DefaultsFile, FaultsHaveTheirPlace) {
+  TemporaryFolder folder;
+  auto fault = [&](const std::string& text) {
+    const CliResult r = runCli({"run", kFrozen, "--defaults", folder.write("d.toml", text)});
+    EXPECT_EQ(r.code, 2) << text;
+    return r.err;
+  };
+  EXPECT_NE(fault("quiet = true\n[run]\nthreds = 3\n").find("d.toml:3:1: error: run has no option '--threds'"),
+            std::string::npos);
+  EXPECT_NE(fault("[run]\nthreds = 3\n").find("did you mean 'threads'?"), std::string::npos);
+  EXPECT_NE(fault("\xc3\xa9 = 3").find("d.toml:1:1: error: "), std::string::npos);
+  EXPECT_NE(fault("'\xc3\xa9' = 3").find("no command has an option"), std::string::npos);
+  EXPECT_NE(fault("[rum]\n").find("d.toml:1:2: error: there is no command 'rum'"), std::string::npos);
+  EXPECT_NE(fault("threads = 'many'").find("d.toml:1:11: error: --threads takes"), std::string::npos);
+  EXPECT_NE(fault("threads = [1, 2]").find("threads takes one value"), std::string::npos);
+  EXPECT_NE(fault("quiet = 1").find("quiet takes true or false"), std::string::npos);
+  EXPECT_NE(fault("seed = 1979-05-27").find("seed takes a text or a number"), std::string::npos);
+  EXPECT_NE(fault("seed = " + std::string(10000, '[')).find("d.toml:1:"), std::string::npos);
+  EXPECT_NE(fault("min-block-size = 1\nmin_block_size = 2").find("min_block_size is there twice"), std::string::npos);
+  EXPECT_NE(fault("defaults = 'x'").find("no command has an option '--defaults'"), std::string::npos);
+  EXPECT_NE(runCli({"run", kFrozen, "--defaults", folder.path() + "/none"}).err.find("cannot be read"),
+            std::string::npos);
+}
+
+TEST(DefaultsFile, WhatIsPrintedSaysTheSameAgain) {
+  TemporaryFolder folder;
+  const std::vector<std::string> words = {"partition",           "--shape",           "x.1=1x1x32x32",
+                                          "--torch-executed-op", "a\"\x7f\n",         "--torch-executed-op",
+                                          "aten::relu",          "--require-full=90", "-q"};
+  std::vector<std::string> printing = words;
+  printing.emplace_back("--print-defaults");
+  const std::string first = runCli(printing).out;
+  const std::string file = folder.write("d.toml", first);
+  EXPECT_EQ(runCli({"partition", "--defaults", file, "--print-defaults"}).out, first);
+  EXPECT_NE(first.find("\nrequire-full = 90\n"), std::string::npos) << first;
+  // What is not said is there as a comment; all of it can be read.
+  std::string all;
+  std::istringstream lines(runCli({"partition", "--print-defaults"}).out);
+  for (std::string line; std::getline(lines, line);)
+    all += line.starts_with("# ") && line.find(" = ") != std::string::npos ? line.substr(2) + "\n" : line + "\n";
+  const CliResult r = runCli({"partition", kFrozen, "--defaults", folder.write("all.toml", all)});
+  EXPECT_NE(r.err.find("all.toml:"), std::string::npos) << r.err;
+  EXPECT_EQ(r.err.find("has no option"), std::string::npos) << r.err;
+}
+
+TEST(Compile, KeepsWhatInputsAreThatACallerLeavesOut) {
+  TemporaryFolder folder;
+  const std::string archive = TSCOMPILE_TESTS_DIR "/data/archives/defaults_1.pt", engine = folder / "e.tse";
+  ASSERT_EQ(runCli({"compile", archive, "--shape", "x=1..4x3", "-o", engine}).code, 0);
+  const CliResult r = runCli({"run", engine, "--input", "2x3:f32:arange", "--print"});
+  EXPECT_EQ(r.out, runCli({"run", archive, "--input", "2x3:f32:arange", "--print"}).out) << r.err;
+  EXPECT_NE(runCli({"inspect", engine}).out.find("%scale=2"), std::string::npos);
+}
+
+TEST(Run, ForgottenWeightsAreOneSentence) {
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/models/loops/model.ir";
+  // It reads numbers of the module as well.
+  const std::string err = runCli({"run", model, "-i", "0=3:i64=[1 5 7]", "-i", "1=0.7"}).err;
+  EXPECT_NE(err.find("the text names 7 tensors without their data, and no weights were given"), std::string::npos)
+      << err;
+  EXPECT_EQ(err.find("was not supplied"), std::string::npos) << err;
+}
+
 TEST(CrashReport, HoldsTextsAndNoWeights) {
   TemporaryFolder folder;
   Variable place("TMPDIR", folder.path().c_str());

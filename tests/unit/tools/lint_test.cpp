@@ -108,6 +108,32 @@ TEST(Lint, FindsMixedMistakesInOneRun) {
   EXPECT_LE(static_cast<double>(spurious), 0.05 * static_cast<double>(told)) << spurious << " of " << told;
 }
 
+// Lines of errors and warnings.
+std::set<size_t> linesOf(const std::string& text) {
+  TemporaryFolder folder;
+  std::set<size_t> out;
+  const Json report = parseJson(runCli({"lint", folder.write("x.ir", text), "--format", "json"}).out);
+  for (const Json& f : report["findings"].items)
+    if (f["severity"].text != "note") out.insert(static_cast<size_t>(f["line"].number));
+  return out;
+}
+
+TEST(Lint, TypesThatAreNoneAreToldWhereTheyAre) {
+  EXPECT_EQ(linesOf("graph(%x : Tensor, %n : int):\n  %c : boolx = aten::eq(%n, %n)\n  %y : Tensor = prim::If(%c)\n"
+                    "    block0():\n      -> (%x)\n    block1():\n      -> (%x)\n  return (%y)\n"),
+            (std::set<size_t>{2}));
+  EXPECT_EQ(
+      linesOf("graph(%x : Tensor):\n  %a : itn = prim::Constant[value=1]()\n  %l : itn[] = prim::ListConstruct(%a)\n"
+              "  return (%l)\n"),
+      (std::set<size_t>{2, 3}));
+}
+
+TEST(Lint, OperatorsAreToldThoughTheirInputsCannotBeRead) {
+  EXPECT_EQ(linesOf("graph(%x : Tensor):\n  %n int = prim::Constant[value=1]()\n  %y : Tensor = aten::reluq(%x, %n)\n"
+                    "  %z : Tensor = aten::relu(%y, %n, %n)\n  %w : Tensor = aten::add(%z, %z, %n)\n  return (%w)\n"),
+            (std::set<size_t>{2, 3, 4}));
+}
+
 TEST(Lint, WarningsMayBeErrors) {
   TemporaryFolder folder;
   const std::string path = folder.write("x.ir", "graph(%x : Tensor):\n  %y : Tensor = aten::rleu(%x)\n  return (%y)\n");
