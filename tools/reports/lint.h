@@ -8,8 +8,8 @@
 
 namespace tscompile {
 
-// Errors: types that have no type's name. Warnings: operators that cannot run, results that nothing uses. Notes: inputs that nothing uses, constants whose data
-// the text does not hold.
+// Errors: types that have no type's name. Warnings: operators that cannot run, results that nothing uses. Notes: inputs
+// that nothing uses, constants whose data the text does not hold.
 void lint(const ParsedText& text, Diagnostics& diagnostics);
 
 // Nodes whose operator is wrong whatever their inputs are: there is none of its name, or none that takes so many.
