@@ -5,7 +5,6 @@
 #include "api/module_state.h"
 #include "api/other_sizes.h"
 #include "api/plugin_sizes.h"
-#include "api/value_text.h"
 #include "frontend/files/section_file.h"
 #include "ir/analysis/verifier.h"
 #include "ir/graph/printer.h"
@@ -251,8 +250,6 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
   m.state_->engine = spec.engine;
   auto info = describe(*state_, spec);
   info->takesHalf = half;
-  m.state_->defaults["forward"] = defaults(spec.lowering.method);
-  info->defaults = defaultTexts(m.state_->defaults["forward"], *m.graph());
   m.state_->info = std::move(info);
   m.state_->archive = state_->origin ? state_->origin->archive : state_->archive;
   m.state_->refit = spec.refittable && hasText(*state_) ? refitSourceOf(*state_, spec.isLanguageModel) : nullptr;

@@ -209,13 +209,7 @@ class EngineReader {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
         info.inputs.push_back(std::move(*range));
-<<<<<<< HEAD
       } else if (name.starts_with(kAttribute) || name.starts_with(kDefault)) {
-=======
-      } else if (name == "default") {
-        info.defaults.push_back(value);
-      } else if (name.starts_with(kAttribute)) {
->>>>>>> 81ca2f93cde71e72931e171b997d610cb338c9a6
         if (!out_.metadata.emplace(name, value).second) return false;
       } else {
         return false;
@@ -386,7 +380,6 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   if (info.threads > 0) field("threads", std::to_string(info.threads));
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
-  for (const std::string& value : info.defaults) field("default", value);
   for (const auto& [key, value] : metadata) field(key, value);
   return out.bytes();
 }

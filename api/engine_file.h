@@ -22,14 +22,13 @@ namespace tscompile {
 
 // What a compiled module tells of itself.
 struct EngineInfo {
-  std::string version;                // of the tscompile that compiled it
-  std::string source;                 // the name of the text, without folders
-  std::string sourceHash;             // of its bytes, as 16 hexadecimal digits
-  std::vector<std::string> weights;   // names of files, without folders
-  std::vector<std::string> options;   // settings (api/compile_settings.h) that are not by default
-  std::vector<std::string> cpu;       // features of the processor that it needs, such as "avx2"
-  std::vector<InputRange> inputs;     // sizes that it was compiled for
-  std::vector<std::string> defaults;  // "scale=1.5": what inputs are that a caller leaves out
+  std::string version;               // of the tscompile that compiled it
+  std::string source;                // the name of the text, without folders
+  std::string sourceHash;            // of its bytes, as 16 hexadecimal digits
+  std::vector<std::string> weights;  // names of files, without folders
+  std::vector<std::string> options;  // settings (api/compile_settings.h) that are not by default
+  std::vector<std::string> cpu;      // features of the processor that it needs, such as "avx2"
+  std::vector<InputRange> inputs;    // sizes that it was compiled for
   DType precision = DType::Float32;
   bool roundsRows = true;            // EngineOptions
   std::vector<std::string> plugins;  // what each node of a plugin has saved, in the order of the graph

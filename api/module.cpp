@@ -8,7 +8,6 @@
 #include "api/module_state.h"
 #include "api/other_sizes.h"
 #include "api/saved_plugins.h"
-#include "api/value_text.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/section_file.h"
 #include "frontend/text/parse.h"
@@ -154,12 +153,6 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
     return Failed{};
   readDefaults(state, file->metadata);
   state.weights.addMetadata(std::move(file->metadata));
-  auto defaults = defaultsFromTexts(file->info.defaults, *state.text.graphs.at(0));
-  if (!defaults) {
-    diagnostics.fileError(path, {}, "the engine file is malformed: it has a default that no input takes");
-    return Failed{};
-  }
-  state.defaults["forward"] = std::move(*defaults);
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
   if (!engine) return Failed{};
   state.engine = std::move(*engine);

@@ -3,10 +3,8 @@
 #include "frontend/files/number_text.h"
 #include "frontend/files/quoted_text.h"
 #include "frontend/files/tensor_text.h"
-#include "ir/graph/graph.h"
 #include "ir/values/literal.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -105,59 +103,6 @@ void ValueWriter::step() {
 std::string valueToText(const IValue& value) {
   std::string out;
   ValueWriter(out).write(value);
-  return out;
-}
-
-namespace {
-
-// Compilers number the names of the source: %scale.1.
-const Value* inputOf(const Graph& graph, std::string_view name) {
-  for (const Value* v : graph.inputs())
-    if (v->name() == name) return v;
-  for (const Value* v : graph.inputs())
-    if (std::string_view(v->name()).substr(0, v->name().rfind('.')) == name) return v;
-  return nullptr;
-}
-
-// No file, no generator of tensors, and no dict.
-bool isPlain(std::string_view text) {
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (quoted && text[i] == '\\')
-      ++i;
-    else if (text[i] == '"')
-      quoted = !quoted;
-    else if (!quoted && (text[i] == '@' || text[i] == ':' || text[i] == '{'))
-      return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-std::vector<std::string> defaultTexts(const std::map<std::string, IValue>& defaults, const Graph& graph) {
-  std::vector<std::string> out;
-  for (const auto& [name, value] : defaults) {
-    if (!inputOf(graph, name)) continue;
-    const std::string text = valueToText(value);
-    if (isPlain(text)) out.push_back(name + "=" + text);
-  }
-  return out;
-}
-
-std::optional<std::map<std::string, IValue>> defaultsFromTexts(const std::vector<std::string>& texts,
-                                                               const Graph& graph) {
-  std::map<std::string, IValue> out;
-  for (const std::string& text : texts) {
-    const size_t equals = std::min(text.find('='), text.size());
-    const std::string name = text.substr(0, equals);
-    const Value* input = inputOf(graph, name);
-    if (!input || equals == text.size() || !isPlain(std::string_view(text).substr(equals + 1))) return std::nullopt;
-    Diagnostics ignored;
-    Result<IValue> value = parseValueText(std::string_view(text).substr(equals + 1), name, ignored, input->type());
-    if (!value || !isInstance(*value, withoutRefinement(input->type()))) return std::nullopt;
-    if (!out.emplace(name, std::move(*value)).second) return std::nullopt;
-  }
   return out;
 }
 

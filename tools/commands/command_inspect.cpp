@@ -246,7 +246,7 @@ class Inspector {
     for (const std::string& name : info.weights) line("weights", name);
     line("options", info.options.empty() ? "none" : join(info.options, " ", optionText));
     for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
-    for (const std::string& value : info.defaults) line("default", "%" + value);
+    for (const std::string& value : defaultsIn(file.metadata)) line("default", "%" + value);
     line("precision", std::string(precisionName(info.precision)));
     line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
     size_t index = 0;

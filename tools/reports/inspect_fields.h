@@ -73,6 +73,15 @@ struct EngineNodeFields {
   }
 };
 
+// "scale=1.5": what inputs are that a caller leaves out.
+inline std::vector<std::string> defaultsIn(const Metadata& metadata) {
+  constexpr std::string_view kDefault = "default:";
+  std::vector<std::string> out;
+  for (const auto& [name, value] : metadata)
+    if (name.starts_with(kDefault)) out.push_back(name.substr(kDefault.size()) + "=" + value);
+  return out;
+}
+
 struct EngineFileFields {
   const EngineFile& file;
   uint64_t size, tensorBytes;
@@ -96,7 +105,8 @@ struct EngineFileFields {
     visit("weights", info.weights);
     visit("options", options);
     visit("ranges", ranges);
-    if (!info.defaults.empty()) visit("defaults", info.defaults);
+    if (const std::vector<std::string> defaults = defaultsIn(file.metadata); !defaults.empty())
+      visit("defaults", defaults);
     visit("precision", precisionName(info.precision));
     visit("tensors", file.tensors.size());
     visit("tensor_bytes", tensorBytes);

@@ -323,25 +323,6 @@ TEST(EngineFile, OfAnotherFormatOrProcessor) {
   }
 }
 
-TEST(EngineFile, DefaultsAreValuesOfInputs) {
-  TemporaryFolder folder;
-  auto load = [&](const std::string& value) {
-    const std::string path = folder.write(
-        "e.tse",
-        engineBytes(1, record({"default", value}), "", "",
-                    "graph(%x : Tensor, %scale : float):\n  %y : Tensor = aten::mul(%x, %scale)\n  return (%y)\n"));
-    Diagnostics d;
-    Result<Module> m = Module::load(path, {}, d);
-    return m ? m->defaults().size() : SIZE_MAX;
-  };
-  EXPECT_EQ(load("scale=2"), 1u);
-  // Nothing is read or made for one.
-  writeText(folder / "s.txt", "2");
-  for (const std::string& bad : {std::string("scale"), std::string("size=2"), std::string("scale=\"two\""),
-                                 "x=@" + (folder / "s.txt"), std::string("x=1x2:f32:ones"), std::string("scale=")})
-    EXPECT_EQ(load(bad), SIZE_MAX) << bad;
-}
-
 TEST(EngineFile, MalformedParts) {
   const std::string f32 = tensorRecord("a", "F32", {2, 2}, 0);
   struct Row {
