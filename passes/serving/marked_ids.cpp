@@ -25,23 +25,20 @@ class Marks {
       for (size_t i = 0; offset && i + 2 < n->inputCount(); ++i) passOn(n->input(i + 2), b->parameter(i + 1));
       for (size_t i = 0; i < n->outputCount(); ++i) passOn(b->result(i + offset), n->output(i));
     }
-    if (isComparison(n->kind()) && n->inputCount() >= 2)
+    if (mayCompare(n))
       for (size_t i : {0, 1})
         if (fromIds_.contains(n->input(i))) take(n->input(1 - i));
     if (isOfIds(n))
       for (const Value* v : n->outputs()) fromIds_.insert(v);
   }
 
-  static bool isComparison(Symbol kind) {
-    static const std::unordered_set<Symbol> kKinds = {aten::eq,
-                                                      aten::ne,
-                                                      aten::lt,
-                                                      aten::le,
-                                                      aten::gt,
-                                                      aten::ge,
-                                                      Symbol::of("aten::isin"),
-                                                      Symbol::of("aten::__contains__")};
-    return kKinds.contains(kind);
+  // What is computed of ids and numbers beside each other may compare them; what gives a bool most likely does.
+  bool mayCompare(const Node* n) const {
+    static const Symbol kIsIn = Symbol::of("aten::isin");
+    if (n->inputCount() < 2 || n->outputCount() != 1) return false;
+    const Operator* op = context_.registry.resolve(*n);
+    return n->kind() == kIsIn || n->output()->type()->kind() == TypeKind::Bool ||
+           (op && op->def().has(Trait::Elementwise));
   }
 
   void passOn(const Value* from, const Value* to) {

@@ -262,7 +262,9 @@ TEST(Layouts, EveryOperatorTakesLinesOfBrains) {
       for (const Row& row : c.rows)
         if (row.error.empty()) walkRounded(c, row);
   EXPECT_GT(compared, 1000u);
-  if (hasLineProducts(WeightStorage::BF16)) EXPECT_GT(rounded, 50u);
+  if (hasLineProducts(WeightStorage::BF16)) {
+    EXPECT_GT(rounded, 50u);
+  }
 }
 
 TEST(Layouts, EveryOperatorTakesEveryLayout) {
