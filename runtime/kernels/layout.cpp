@@ -133,6 +133,7 @@ void moveChannels(std::span<const ChannelMove> moves, int64_t batch, int64_t out
 }
 
 void interleaveRows(const float* rows, int64_t distance, int64_t channels, int64_t count, float* out) {
+  if (channels == 1) return std::copy_n(rows, count, out), void();
   TS_SIMD(interleave)(rows, distance, channels, count, out);
 }
 

@@ -47,6 +47,10 @@ struct PackedWeights {
       }
       if (rowsTogether(storage) > 1) std::memset(to, 0, static_cast<size_t>(panelBytes(depth, storage)));
       for (int64_t i = 0; i < depth; ++i) {
+        if (storage == WeightStorage::F32) {
+          row(panel, i, reinterpret_cast<float*>(to) + i * kBlock);
+          continue;
+        }
         float rowValues[kBlock];
         row(panel, i, rowValues);
         store(to, i, rowValues, factors);
@@ -56,29 +60,23 @@ struct PackedWeights {
   }
 
  private:
-  void store(void* panel, int64_t row, const float* rowValues, const float* factors) const {
-    for (int64_t lane = 0; lane < kBlock; ++lane) {
-      float v = rowValues[lane];
-      const int64_t together = rowsTogether(storage),
-                    at = row / together * together * kBlock + lane * together + row % together;
-      switch (storage) {
-        case WeightStorage::F32:
-          static_cast<float*>(panel)[at] = v;
-          break;
-        case WeightStorage::F16:
-          static_cast<Half*>(panel)[at] = Half(v);
-          break;
-        case WeightStorage::BF16:
-          static_cast<BFloat16*>(panel)[at] = BFloat16(v);
-          break;
-        case WeightStorage::I8:
-          static_cast<int8_t*>(panel)[at] = toInt8(v * factors[lane]);
-          break;
-        case WeightStorage::Integers:
-        case WeightStorage::Bytes:
-          static_cast<int8_t*>(panel)[at] = static_cast<int8_t>(v);
-          break;
-      }
+  // A row that is rounded.
+  void store(void* panel, int64_t row, const float* values, const float* factors) const {
+    const int64_t together = rowsTogether(storage), first = row / together * together * kBlock + row % together;
+    auto put = [&](auto* to, auto&& rounded) {
+      for (int64_t lane = 0; lane < kBlock; ++lane) to[first + lane * together] = rounded(lane);
+    };
+    switch (storage) {
+      case WeightStorage::F16:
+        return put(static_cast<Half*>(panel), [&](int64_t lane) { return Half(values[lane]); });
+      case WeightStorage::BF16:
+        return put(static_cast<BFloat16*>(panel), [&](int64_t lane) { return BFloat16(values[lane]); });
+      case WeightStorage::I8:
+        return put(static_cast<int8_t*>(panel), [&](int64_t lane) { return toInt8(values[lane] * factors[lane]); });
+      case WeightStorage::F32:
+      case WeightStorage::Integers:
+      case WeightStorage::Bytes:
+        return put(static_cast<int8_t*>(panel), [&](int64_t lane) { return static_cast<int8_t>(values[lane]); });
     }
   }
 
@@ -106,6 +104,11 @@ struct PackedWeights {
 
 // Sixteen values `stride` apart, of which only `count` are there.
 inline void gatherLanes(const float* from, int64_t stride, int64_t count, float* to) {
+  if (count >= kBlock) {
+    if (stride == 1) return std::copy_n(from, kBlock, to), void();
+    for (int64_t lane = 0; lane < kBlock; ++lane) to[lane] = from[lane * stride];
+    return;
+  }
   for (int64_t lane = 0; lane < kBlock; ++lane) to[lane] = lane < count ? from[lane * stride] : 0.0f;
 }
 
