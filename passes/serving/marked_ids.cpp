@@ -37,8 +37,7 @@ class Marks {
     static const Symbol kIsIn = Symbol::of("aten::isin");
     if (n->inputCount() < 2 || n->outputCount() != 1) return false;
     const Operator* op = context_.registry.resolve(*n);
-    return n->kind() == kIsIn || n->output()->type()->kind() == TypeKind::Bool ||
-           (op && op->def().has(Trait::Elementwise));
+    return n->kind() == kIsIn || n->output()->type()->kind() == TypeKind::Bool || (op && op->has(Trait::Elementwise));
   }
 
   void passOn(const Value* from, const Value* to) {
@@ -48,8 +47,8 @@ class Marks {
   // Views, copies and arithmetic of ids. Tables that they choose rows of come first among the arguments.
   bool isOfIds(const Node* n) const {
     const Operator* op = context_.registry.resolve(*n);
-    if (op && (op->def().has(Trait::ReadsGeometry) || op->def().has(Trait::ReadsSizes))) return false;
-    bool any = n->kind() == sym::ListConstruct || (op && op->def().has(Trait::Elementwise));
+    if (op && (op->has(Trait::ReadsGeometry) || op->has(Trait::ReadsSizes))) return false;
+    bool any = n->kind() == sym::ListConstruct || (op && op->has(Trait::Elementwise));
     size_t count = std::min<size_t>(n->inputCount(), any ? n->inputCount() : 1);
     for (size_t i = 0; i < count; ++i)
       if (fromIds_.contains(n->input(i))) return true;

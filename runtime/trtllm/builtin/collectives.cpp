@@ -50,7 +50,7 @@ struct Shard {
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) tsc::invalid("group has a rank twice");
     if (member() == group.size()) tsc::invalid(fmt::format("rank {} is not in group", rank));
     std::string key = "shards of " + name + ":";
-    for (int64_t r : group) key += " " + std::to_string(r);
+    for (int64_t r : group) key.append(" ").append(std::to_string(r));
     others = sharedByName<ShardGroup>(key, [this] { return new ShardGroup(name, group); });
   }
   template <class Body>

@@ -18,7 +18,7 @@ GraphText::Argument::Argument(double value) : type_("float"), text_(fmt::format(
 }
 
 std::string GraphText::input(std::string_view name) {
-  std::string value = "%" + std::string(name);
+  std::string value = fmt::format("%{}", name);
   inputs_ += (inputs_.empty() ? "" : ", ") + value + " : Tensor";
   return value;
 }
