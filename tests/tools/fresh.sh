@@ -34,6 +34,7 @@ cleanup() {
 trap cleanup EXIT
 mount -t proc proc "$work/root/proc" && mounts=("$work/root/proc")
 mount --bind /dev "$work/root/dev" && mounts=("$work/root/dev" "${mounts[@]}")
+mount --bind /dev/pts "$work/root/dev/pts" && mounts=("$work/root/dev/pts" "${mounts[@]}")  # terminals
 
 # A clone, as a user has one.
 rm -rf "$work/root/src"
