@@ -196,14 +196,20 @@ bool isComparable(const Graph& graph) {
   return comparable;
 }
 
+// A row's inputs. None if its results cannot be compared.
+std::vector<IValue> comparableInputs(const Result<Module>& module, const Row& row) {
+  if (!module || !isComparable(*module->graph())) return {};
+  std::vector<IValue> inputs;
+  const auto& wanted = module->graph()->inputs();
+  if (wanted.size() != row.inputs.size()) return {};
+  for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i]->type()));
+  return inputs;
+}
+
 void walk(const Case& c, const Row& row) {
   Diagnostics d;
   Result<Module> module = Module::fromText(c.graph, c.name, {}, d);
-  if (!module || !isComparable(*module->graph())) return;
-  std::vector<IValue> inputs;
-  const auto& wanted = module->graph()->inputs();
-  if (wanted.size() != row.inputs.size()) return;
-  for (size_t i = 0; i < row.inputs.size(); ++i) inputs.push_back(read(row.inputs[i], wanted[i]->type()));
+  std::vector<IValue> inputs = comparableInputs(module, row);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
     for (size_t layout = 0; layout < static_cast<size_t>(Layout::Lines); ++layout)
@@ -236,15 +242,9 @@ Tensor roundedInput(const Tensor& t) {
 void walkRounded(const Case& c, const Row& row) {
   Diagnostics d;
   Result<Module> module = Module::fromText(c.graph, c.name, {}, d);
-  if (!module || !isComparable(*module->graph())) return;
-  std::vector<IValue> inputs;
-  const auto& wanted = module->graph()->inputs();
-  if (wanted.size() != row.inputs.size()) return;
-  for (size_t i = 0; i < row.inputs.size(); ++i) {
-    inputs.push_back(read(row.inputs[i], wanted[i]->type()));
-    if (inputs[i].isTensor() && inputs[i].tensorImpl() && inputs[i].toTensor().dtype() == DType::Float32)
-      inputs[i] = roundedInput(inputs[i].toTensor());
-  }
+  std::vector<IValue> inputs = comparableInputs(module, row);
+  for (IValue& v : inputs)
+    if (v.isTensor() && v.tensorImpl() && v.toTensor().dtype() == DType::Float32) v = roundedInput(v.toTensor());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].isTensor() || !inputs[i].tensorImpl()) continue;
     std::unique_ptr<Graph> graph = cloneGraph(*module->graph());
