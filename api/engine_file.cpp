@@ -25,7 +25,7 @@ constexpr std::string_view kAbout = "about";
 constexpr std::string_view kFields = "fields", kGraph = "graph", kTensors = "tensors", kWeights = "weights";
 // Sections that only files have which can be refitted.
 constexpr std::string_view kSource = "source", kSourceWeights = "source-weights";
-constexpr std::string_view kAttribute = "attribute:", kDefault = "default:";
+constexpr std::string_view kAttribute = "attribute:";
 
 // ---- records: numbers, and texts after their lengths ----
 
@@ -209,7 +209,7 @@ class EngineReader {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
         info.inputs.push_back(std::move(*range));
-      } else if (name.starts_with(kAttribute) || name.starts_with(kDefault)) {
+      } else if (name.starts_with(kAttribute) || name.starts_with(kDefaultOf)) {
         if (!out_.metadata.emplace(name, value).second) return false;
       } else {
         return false;

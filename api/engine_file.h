@@ -20,6 +20,9 @@
 
 namespace tscompile {
 
+// Metadata of text and engine files: what an input is that a caller leaves out, after this and its name.
+inline constexpr std::string_view kDefaultOf = "default:";
+
 // What a compiled module tells of itself.
 struct EngineInfo {
   std::string version;               // of the tscompile that compiled it

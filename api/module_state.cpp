@@ -302,7 +302,6 @@ ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostic
 
 namespace {
 
-constexpr std::string_view kPrefix = "default:";
 constexpr const char* kMethod = "forward";  // what the one graph is called
 
 // Archives say "x" of an input that a text may call "x.1".
@@ -319,14 +318,14 @@ void writeDefaults(const ModuleState& state, Metadata& metadata) {
   if (known == state.defaults.end() || state.text.graphs.size() != 1) return;
   for (const auto& [name, value] : known->second)
     if (!value.isTensor() && inputNamed(*state.text.graphs[0], name))
-      metadata[std::string(kPrefix) + name] = valueText(value, LiteralStyle::Plain);
+      metadata[std::string(kDefaultOf) + name] = valueText(value, LiteralStyle::Plain);
 }
 
 void readDefaults(ModuleState& state, const Metadata& metadata) {
   if (state.text.graphs.size() != 1) return;
   for (const auto& [key, text] : metadata) {
-    if (!startsWith(key, kPrefix)) continue;
-    std::string name = key.substr(kPrefix.size());
+    if (!startsWith(key, kDefaultOf)) continue;
+    std::string name = key.substr(kDefaultOf.size());
     const Value* input = inputNamed(*state.text.graphs[0], name);
     Diagnostics ignored;
     Result<IValue> value = input ? parseValue(text, ignored, input->type()) : Result<IValue>(Failed{});

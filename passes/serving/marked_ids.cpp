@@ -12,7 +12,7 @@ class Marks {
  public:
   Marks(const Value* ids, RewriteContext& context) : context_(context) { fromIds_.insert(ids); }
 
-  // Twice, since what a branch or a loop gives is known behind it.
+  // Twice, since what a branch or a loop gives is known after it.
   std::vector<int64_t> run(const Graph& graph) {
     for (int round = 0; round < 2; ++round) forEachNode(graph, [&](const Node* n) { visit(n); });
     return std::move(marks_);

@@ -75,10 +75,9 @@ struct EngineNodeFields {
 
 // "scale=1.5": what inputs are that a caller leaves out.
 inline std::vector<std::string> defaultsIn(const Metadata& metadata) {
-  constexpr std::string_view kDefault = "default:";
   std::vector<std::string> out;
   for (const auto& [name, value] : metadata)
-    if (name.starts_with(kDefault)) out.push_back(name.substr(kDefault.size()) + "=" + value);
+    if (name.starts_with(kDefaultOf)) out.push_back(name.substr(kDefaultOf.size()) + "=" + value);
   return out;
 }
 
