@@ -82,7 +82,7 @@ class Catalog {
   void check(Result<void> result) {
     if (result) return;
     std::string message = renderDiagnostics(diagnostics_, "catalog");
-    internalError(message.c_str(), __FILE__, __LINE__);
+    internalError(message.c_str(), __FILE_NAME__, __LINE__);
   }
 
   RewriteDatabase lowering_;

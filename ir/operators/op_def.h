@@ -61,6 +61,7 @@ enum class Trait : uint8_t {
   SetsStrides,      // its result lies in memory without gaps, however its arguments do: aten::mm
   ComparesObjects,  // tells an object from another one with the same content: aten::__is__
   PassesNumber,     // gives the number that it is given, or that a tensor without dimensions holds: aten::item
+  RoundsOnce,       // computes several steps on halves as on floats, and rounds their result alone: aten::softmax
 };
 
 class TraitSet {

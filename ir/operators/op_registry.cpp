@@ -21,7 +21,7 @@ std::string_view overloadOf(std::string_view schema) {
 // A mistake in a record is one of its author: it is named, so that it is found at the first start.
 [[noreturn]] void badRecord(std::string_view schema, const char* what) {
   std::string message = "the operator record '" + std::string(schema) + "' " + what;
-  internalError(message.c_str(), __FILE__, __LINE__);
+  internalError(message.c_str(), __FILE_NAME__, __LINE__);
 }
 
 // The text of `aten::relu_(Tensor(a!) self) -> Tensor(a!)` made from that of `aten::relu`.

@@ -15,7 +15,7 @@ void setInternalErrorHandler(InternalErrorHandler handler);
 #define TS_CHECK(condition)                                       \
   do {                                                            \
     if (!(condition)) [[unlikely]]                                \
-      ::tscompile::internalError(#condition, __FILE__, __LINE__); \
+      ::tscompile::internalError(#condition, __FILE_NAME__, __LINE__); \
   } while (false)
 
-#define TS_UNREACHABLE() ::tscompile::internalError("unreachable code", __FILE__, __LINE__)
+#define TS_UNREACHABLE() ::tscompile::internalError("unreachable code", __FILE_NAME__, __LINE__)

@@ -7,24 +7,25 @@
 namespace tscompile {
 namespace {
 
-constexpr const char* kOperators[] = {
-    "hardswish",  "hardsigmoid", "silu",    "mish",    "softplus",    "log_sigmoid", "elu",      "selu",
-    "leaky_relu", "gelu",        "rsqrt",   "softmax", "log_softmax", "var",         "std",      "layer_norm",
-    "group_norm", "addmm",       "baddbmm", "addbmm",  "addmv",       "linear",      "threshold"};
+// Whether it is told a dtype for its result: softmax converts to that first, and another entry says so.
+bool isToldDType(const Node* n, const Operator& op) {
+  std::optional<size_t> i = op.schema().argumentIndex("dtype");
+  return i && *i < n->inputCount() && !GraphFacts::isNone(n->input(*i));
+}
 
 Value* converted(Value* x, DType dtype, Formula& f) {
   return f.op(aten::to, {x, f.dtype(dtype), f.flag(false), f.flag(false), f.none()});
 }
 
 Replacement rewrite(Node* n, RewriteContext& c) {
-  if (n->inputCount() == 0 || n->outputCount() != 1 || !c.facts.resolve(n) || !c.facts.isUndisturbed(n)) return {};
+  if (n->inputCount() == 0 || n->outputCount() != 1) return {};
   DType dtype = n->input(0)->type()->isTensor() ? c.facts.dtype(n->input(0)) : DType::Undefined;
   if (dtype != DType::Float16 && dtype != DType::BFloat16) return {};
+  const Operator* op = c.facts.resolve(n);
+  if (!op || !op->has(Trait::RoundsOnce) || op->isInPlaceVariant() || op->outCount() > 0) return {};
+  if (isToldDType(n, *op) || !c.facts.isUndisturbed(n)) return {};
   for (const Use& u : n->inputs())
     if (u.value->type()->isTensor() && c.facts.dtype(u.value) != dtype) return {};
-  // Softmax to another dtype converts first: another entry says so.
-  bool isSoftmax = n->kind().name() == "softmax" || n->kind().name() == "log_softmax";
-  if (isSoftmax && (n->inputCount() != 3 || !GraphFacts::isNone(n->input(2)))) return {};
   Formula f(n, c);
   std::vector<Value*> inputs;
   for (const Use& u : n->inputs())
@@ -36,10 +37,6 @@ Replacement rewrite(Node* n, RewriteContext& c) {
 
 }  // namespace
 
-NodeRewrite computeInFloat() {
-  NodeRewrite r{"compute_in_float", {}, rewrite};
-  for (const char* name : kOperators) r.kinds.push_back(Symbol::of("aten::" + std::string(name)));
-  return r;
-}
+NodeRewrite computeInFloat() { return {"compute_in_float", {Symbol::of("aten::*")}, rewrite}; }
 
 }  // namespace tscompile

@@ -296,22 +296,23 @@ int softplusSteps(StepBuilder& b) {
 }  // namespace
 
 void registerActivationOps(OpRegistry& ops) {
+  constexpr TraitSet kStep{Trait::Elementwise}, kSteps{Trait::Elementwise, Trait::RoundsOnce};
   auto add = [&](std::string_view name, KernelFunction kernel, ConvertFunction convert,
-                 DTypeSet dtypes = kFloatingTypes, Cost cost = Cost::Step) {
+                 DTypeSet dtypes = kFloatingTypes, Cost cost = Cost::Step, TraitSet traits = kSteps) {
     ops.add({.schema = name,
              .infer = inferSameAsSelf,
              .kernel = kernel,
              .convert = convert,
              .dtypes = dtypes,
              .inplace = InPlace::Direct,
-             .traits = {Trait::Elementwise},
+             .traits = traits,
              .cost = cost});
   };
   add("aten::relu", unaryKernel<kReals, [](auto x) { return x < 0 ? decltype(x)(0) : x; }>,
-      convertPointwise<PointwiseOp::Relu>, kRealTypes);
+      convertPointwise<PointwiseOp::Relu>, kRealTypes, Cost::Step, kStep);
   add("aten::relu6", unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>,
-      convertPointwise<relu6Steps>, kRealTypes);
-  add("aten::hardtanh", hardtanhKernel, convertPointwise<hardtanhSteps>, kRealTypes);
+      convertPointwise<relu6Steps>, kRealTypes, Cost::Step, kStep);
+  add("aten::hardtanh", hardtanhKernel, convertPointwise<hardtanhSteps>, kRealTypes, Cost::Step, kStep);
   add("aten::threshold", thresholdKernel, nullptr, kRealTypes);
   add("aten::hardsigmoid", unaryKernel<kFloats, [](auto x) { return hardRamp(x) / 6; }>,
       convertPointwise<PointwiseOp::HardSigmoid>);
@@ -333,7 +334,7 @@ void registerActivationOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
-             .traits = {Trait::Elementwise},
+             .traits = kSteps,
              .cost = cost});
   };
   plain("aten::hardshrink", hardshrinkKernel, nullptr, Cost::Step);

@@ -390,14 +390,14 @@ int timesSteps(StepBuilder& b) {
 
 void registerFunctions(OpRegistry& ops) {
   auto function = [&](std::initializer_list<std::string_view> names, KernelFunction kernel, ConvertFunction convert,
-                      DTypeSet dtypes = kRealAndBool, Cost cost = Cost::Function) {
+                      DTypeSet dtypes = kRealAndBool, Cost cost = Cost::Function, TraitSet traits = kElementwise) {
     addAliases(ops, names,
                {.infer = inferFloatUnary,
                 .kernel = kernel,
                 .convert = convert,
                 .dtypes = dtypes,
                 .inplace = InPlace::Direct,
-                .traits = kElementwise,
+                .traits = traits,
                 .cost = cost});
   };
   function({"aten::exp"}, unaryKernel<kWithComplex, [](auto x) { return exp(x); }>, convertPointwise<PointwiseOp::Exp>,
@@ -418,7 +418,7 @@ void registerFunctions(OpRegistry& ops) {
   function({"aten::sqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return sqrtOf(x); }>,
            convertPointwise<PointwiseOp::Sqrt>, kAllTypes, Cost::Step);
   function({"aten::rsqrt"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(sqrtOf(x)); }>,
-           convertPointwise<PointwiseOp::Rsqrt>, kAllTypes, Cost::Step);
+           convertPointwise<PointwiseOp::Rsqrt>, kAllTypes, Cost::Step, kElementwise | TraitSet{Trait::RoundsOnce});
   function({"aten::reciprocal"}, unaryKernel<kFloats | kC128, [](auto x) { return inverse(x); }>,
            convertPointwise<PointwiseOp::Reciprocal>, kAllTypes, Cost::Step);
   ops.add({.schema = "aten::square",

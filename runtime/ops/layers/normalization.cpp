@@ -576,12 +576,13 @@ void renormKernel(KernelCall& call) {
 
 void registerNormalizationOps(OpRegistry& ops) {
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
-                 TrainedArguments trained = {}) {
+                 TrainedArguments trained = {}, TraitSet traits = {}) {
     ops.add({.schema = schema,
              .infer = infer,
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
+             .traits = traits,
              .cost = Cost::Function,
              .trained = trained});
   };
@@ -590,11 +591,11 @@ void registerNormalizationOps(OpRegistry& ops) {
   add("aten::native_batch_norm", inferBatchNorm, batchNormKernel, convertNativeBatchNorm, kRunning);
   add("aten::_native_batch_norm_legit_no_training", inferBatchNorm, batchNormKernel, convertNativeBatchNorm);
   add("aten::instance_norm", inferInstanceNorm, instanceNormKernel, convertInstanceNorm, kRunning);
-  add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm);
+  add("aten::layer_norm", inferLayerNorm, layerNormKernel, convertLayerNorm, {}, {Trait::RoundsOnce});
   add("aten::native_layer_norm", inferLayerNorm, layerNormKernel);
   add("aten::rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
       inferRmsNorm, rmsNormKernel, convertRmsNorm);
-  add("aten::group_norm", inferGroupNorm, groupNormKernel, convertGroupNorm);
+  add("aten::group_norm", inferGroupNorm, groupNormKernel, convertGroupNorm, {}, {Trait::RoundsOnce});
   add("aten::native_group_norm", inferNativeGroupNorm, nativeGroupNormKernel);
   ops.add({.schema = "aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
            .infer = inferRenorm,

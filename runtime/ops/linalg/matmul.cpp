@@ -298,14 +298,14 @@ void groupedMmKernel(KernelCall& call) {
 
 void registerMatmulOps(OpRegistry& ops) {
   auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel,
-                     ConvertFunction convert = nullptr) {
+                     ConvertFunction convert = nullptr, TraitSet traits = {Trait::SetsStrides}) {
     // Bool for the sake of empty tensors only.
     ops.add({.schema = schema,
              .infer = infer,
              .kernel = kernel,
              .convert = convert,
              .dtypes = kAllTypes,
-             .traits = {Trait::SetsStrides},
+             .traits = traits,
              .cost = Cost::Product});
   };
   product("aten::mm(Tensor self, Tensor mat2) -> Tensor", inferProduct<mmSizes>, productKernel, convertMatmul);
@@ -314,7 +314,7 @@ void registerMatmulOps(OpRegistry& ops) {
   product("aten::matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
   product("aten::linalg_matmul(Tensor self, Tensor other) -> Tensor", inferMatmul, matmulKernel, convertMatmul);
   product("aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", inferLinear, linearKernel,
-          convertLinear);
+          convertLinear, {Trait::SetsStrides, Trait::RoundsOnce});
 
   auto add = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
                  InPlace inplace = InPlace::Direct) {
@@ -324,7 +324,7 @@ void registerMatmulOps(OpRegistry& ops) {
              .convert = convert,
              .dtypes = kAllTypes,
              .inplace = inplace,
-             .traits = {Trait::SetsStrides},
+             .traits = {Trait::SetsStrides, Trait::RoundsOnce},
              .cost = Cost::AddedProduct});
   };
   add("aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",

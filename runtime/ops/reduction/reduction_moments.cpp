@@ -106,6 +106,7 @@ void addOps(OpRegistry& ops, std::initializer_list<std::string_view> plain,
              .infer = inferVariance,
              .kernel = varianceKernel<kRoot, false>,
              .dtypes = kTypes,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Reduction});
   for (auto schema : withMean)
     ops.add({.schema = schema,

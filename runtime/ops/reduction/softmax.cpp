@@ -194,6 +194,7 @@ void registerSoftmaxOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convert,
              .dtypes = dtypes,
+             .traits = {Trait::RoundsOnce},
              .cost = Cost::Function});
   };
   for (const char* name : {"aten::softmax.int", "aten::special_softmax"})
