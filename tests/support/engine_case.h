@@ -13,8 +13,7 @@
 
 namespace tscompile::test {
 
-inline Tensor randn(std::initializer_list<int64_t> sizes, uint64_t seed) {
-  Dims dims(sizes);
+inline Tensor randn(const Dims& dims, uint64_t seed) {
   Tensor t = Tensor::empty(DType::Float32, dims);
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;

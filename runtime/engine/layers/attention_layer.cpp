@@ -28,7 +28,8 @@ void AttentionLayer::run(Frame& frame) const {
 
 KnownMask meaningOf(const Tensor& mask, int64_t queries, int64_t keys) {
   const int rank = mask.rank();
-  if (rank < 2 || mask.numel() != queries * keys || mask.size(rank - 1) != keys) return KnownMask::Other;
+  const bool isOne = mask.numel() == queries * keys;  // the same for all pairs
+  if (rank < 2 || !isOne || mask.size(rank - 2) != queries || mask.size(rank - 1) != keys) return KnownMask::Other;
   bool all = true, causal = true;
   for (int64_t q = 0; q < queries && (all || causal); ++q)
     for (int64_t k = 0; k < keys; ++k) {

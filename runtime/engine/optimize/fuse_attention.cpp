@@ -178,7 +178,8 @@ class AttentionFuser {
     auto* first = static_cast<BatchedMatmulLayer*>(n_.layers[s->product].get());
     if (!second || second->alpha != 1 || n_[second->inputs[0]].buffer != n_[weights].buffer ||
         n_[second->inputs[1]].buffer == n_[weights].buffer || first->outer != second->outer ||
-        first->inner != second->inner || first->m != second->m || first->n != second->k || second->a.column != 1)
+        first->inner != second->inner || first->m != second->m || first->n != second->k ||
+        !isInOrder(first->c, *first) || !isInOrder(second->a, *first))
       return;
     auto layer = std::make_unique<AttentionLayer>(n_.layers[softmax]->node);
     layer->shape = {.outer = first->outer,
@@ -195,6 +196,9 @@ class AttentionFuser {
     layer->out = second->c;
     layer->inputs = {first->inputs[0], first->inputs[1], second->inputs[1]};
     layer->outputs = second->outputs;
+    const Dims& scores = n_[n_.layers[softmax]->inputs[0]].sizes;
+    if (scores.size() < 2 || scores.back() != first->n) return;
+    if (s->isMasked() && !splitRows(*layer, scores[scores.size() - 2])) return;
     if (!setMasks(*layer, *s)) return;
     for (size_t at : s->between) uses_.erase(at);
     uses_.erase(s->product);
@@ -202,6 +206,35 @@ class AttentionFuser {
     uses_.remove(last);
     n_.layers[last] = std::move(layer);
     uses_.add(last);
+  }
+
+  // Whether scores lie there as the product counts them: pairs, queries, keys.
+  static bool isInOrder(const AttentionLayer::Side& scores, const BatchedMatmulLayer& product) {
+    const int64_t pair = product.m * product.n;
+    return (product.n == 1 || scores.column == 1) && (product.m == 1 || scores.row == product.n) &&
+           (product.inner == 1 || scores.inner == pair) && (product.outer == 1 || scores.outer == product.inner * pair);
+  }
+
+  // Masks are by query. A product whose right side lacks a dimension of its left, such as the heads of a group, has
+  // that in its rows: it becomes heads that share keys.
+  static bool splitRows(AttentionLayer& layer, int64_t queries) {
+    AttentionShape& s = layer.shape;
+    if (queries == s.queries) return true;
+    if (queries == 0 || s.queries % queries != 0) return false;
+    const int64_t group = s.queries / queries;
+    if (s.outer == 1) {
+      s.outer = s.inner;
+      s.inner = group;
+      for (AttentionLayer::Side* side : {&layer.q, &layer.k, &layer.v, &layer.out}) side->outer = side->inner;
+    } else {
+      for (const AttentionLayer::Side* side : {&layer.q, &layer.out})
+        if (s.inner != 1 && side->inner != s.queries * side->row) return false;
+      s.inner *= group;
+    }
+    for (AttentionLayer::Side* side : {&layer.q, &layer.out}) side->inner = queries * side->row;
+    s.headsPerKey = group;
+    s.queries = queries;
+    return true;
   }
 
   bool setMasks(AttentionLayer& layer, const Scores& s) {

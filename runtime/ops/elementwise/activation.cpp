@@ -293,12 +293,13 @@ int softplusSteps(StepBuilder& b) {
   return b.step(PointwiseOp::Softplus, b.value(0));
 }
 
+constexpr TraitSet kOneStep{Trait::Elementwise}, kSeveralSteps{Trait::Elementwise, Trait::RoundsOnce};
+
 }  // namespace
 
 void registerActivationOps(OpRegistry& ops) {
-  constexpr TraitSet kStep{Trait::Elementwise}, kSteps{Trait::Elementwise, Trait::RoundsOnce};
   auto add = [&](std::string_view name, KernelFunction kernel, ConvertFunction convert,
-                 DTypeSet dtypes = kFloatingTypes, Cost cost = Cost::Step, TraitSet traits = kSteps) {
+                 DTypeSet dtypes = kFloatingTypes, Cost cost = Cost::Step, TraitSet traits = kSeveralSteps) {
     ops.add({.schema = name,
              .infer = inferSameAsSelf,
              .kernel = kernel,
@@ -309,10 +310,10 @@ void registerActivationOps(OpRegistry& ops) {
              .cost = cost});
   };
   add("aten::relu", unaryKernel<kReals, [](auto x) { return x < 0 ? decltype(x)(0) : x; }>,
-      convertPointwise<PointwiseOp::Relu>, kRealTypes, Cost::Step, kStep);
+      convertPointwise<PointwiseOp::Relu>, kRealTypes, Cost::Step, kOneStep);
   add("aten::relu6", unaryKernel<kReals, [](auto x) { return clamped(x, decltype(x)(0), decltype(x)(6)); }>,
-      convertPointwise<relu6Steps>, kRealTypes, Cost::Step, kStep);
-  add("aten::hardtanh", hardtanhKernel, convertPointwise<hardtanhSteps>, kRealTypes, Cost::Step, kStep);
+      convertPointwise<relu6Steps>, kRealTypes, Cost::Step, kOneStep);
+  add("aten::hardtanh", hardtanhKernel, convertPointwise<hardtanhSteps>, kRealTypes, Cost::Step, kOneStep);
   add("aten::threshold", thresholdKernel, nullptr, kRealTypes);
   add("aten::hardsigmoid", unaryKernel<kFloats, [](auto x) { return hardRamp(x) / 6; }>,
       convertPointwise<PointwiseOp::HardSigmoid>);
@@ -334,7 +335,7 @@ void registerActivationOps(OpRegistry& ops) {
              .kernel = kernel,
              .convert = convert,
              .dtypes = kFloatingTypes,
-             .traits = kSteps,
+             .traits = kSeveralSteps,
              .cost = cost});
   };
   plain("aten::hardshrink", hardshrinkKernel, nullptr, Cost::Step);

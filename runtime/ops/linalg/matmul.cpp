@@ -297,8 +297,8 @@ void groupedMmKernel(KernelCall& call) {
 }  // namespace
 
 void registerMatmulOps(OpRegistry& ops) {
-  auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel,
-                     ConvertFunction convert = nullptr, TraitSet traits = {Trait::SetsStrides}) {
+  auto product = [&](const char* schema, InferFunction infer, KernelFunction kernel, ConvertFunction convert = nullptr,
+                     TraitSet traits = {Trait::SetsStrides}) {
     // Bool for the sake of empty tensors only.
     ops.add({.schema = schema,
              .infer = infer,

@@ -186,4 +186,76 @@ TEST(AttentionLayer, CopiesAreReadThrough) {
   expectOneLayer(graph, inputs(flags({2, 1, 9, 11}, 4), 9, 11, 2));
 }
 
+// Heads that share keys are rows of the product, and a mask is by query: in every order of the dimensions, and where
+// there are as many heads as queries.
+TEST(AttentionLayer, HeadsInRowsOfTheProduct) {
+  struct Spelling {
+    const char* scores;
+    const char* values;
+    bool queriesFirst = false;  // the mask is by the dimension before the heads
+  };
+  for (const Spelling& e :
+       {Spelling{"gtd,sd->gts", "gts,sd->gtd"}, Spelling{"tgd,sd->gts", "gts,sd->tgd"},
+        Spelling{"bhtd,bsd->bhts", "bhts,bsd->bhtd"}, Spelling{"bthd,bshd->bhts", "bhts,bshd->bthd"},
+        Spelling{"bkgtd,bksd->bkgts", "bkgts,bksd->bkgtd"}, Spelling{"btkgd,bskd->bkgts", "bkgts,bskd->btkgd"},
+        Spelling{"tgd,sd->tgs", "tgs,sd->tgd", true}, Spelling{"btgd,bsd->btgs", "btgs,bsd->btgd", true}})
+    for (const char* masking : {"  %h : Tensor = aten::masked_fill(%p, %hide, %never)\n",
+                                "  %h : Tensor = aten::masked_fill(%p, %hide, %low)\n",
+                                "  %b : Tensor = aten::mul(%hide, %low)\n  %h : Tensor = aten::add(%p, %b, %one)\n",
+                                "  %h : Tensor = aten::masked_fill(%p, %m, %never)\n"})
+      for (int64_t group : {3, 5}) {
+        const std::string graph = graphOf(fmt::format(
+            R"(  %five : int = prim::Constant[value=5]()
+  %e0 : str = prim::Constant[value="{}"]()
+  %e1 : str = prim::Constant[value="{}"]()
+  %n : Tensor = aten::arange(%five, %none, %none, %none, %none)
+  %row : Tensor = aten::unsqueeze(%n, %zero)
+  %column : Tensor = aten::unsqueeze(%n, %one)
+  %after : Tensor = aten::gt(%row, %column)
+  %hide : Tensor = {}
+  %qk : Tensor[] = prim::ListConstruct(%q, %k)
+  %p : Tensor = aten::einsum(%e0, %qk, %none)
+{}  %w : Tensor = aten::softmax(%h, %last, %none)
+  %wv : Tensor[] = prim::ListConstruct(%w, %v)
+  %y : Tensor = aten::einsum(%e1, %wv, %none)
+)",
+            e.scores, e.values,
+            e.queriesFirst ? "aten::unsqueeze(%after, %one)" : "aten::slice(%after, %zero, %none, %none, %one)",
+            masking));
+        SCOPED_TRACE(fmt::format("{} of {}: {}", e.scores, group, masking));
+        const std::map<char, int64_t> sizes{{'b', 2}, {'k', 2}, {'h', group}, {'g', group},
+                                            {'t', 5}, {'s', 5}, {'d', 8}};
+        auto tensor = [&](std::string_view letters, uint64_t seed) {
+          Dims dims;
+          for (char c : letters) dims.push_back(sizes.at(c));
+          return randn(dims, seed);
+        };
+        const std::string_view scores = e.scores, values = e.values;
+        const size_t comma = scores.find(','), arrow = scores.find("->");
+        Tensor seen = e.queriesFirst ? flags({5, 1, 5}, 4) : flags({5, 5}, 4);
+        for (int64_t i = 0; i < 5; ++i) seen.data<bool>()[6 * i] = false;  // each query sees itself
+        EngineCase(graph).expectClose(
+            {tensor(scores.substr(0, comma), 1), tensor(scores.substr(comma + 1, arrow - comma - 1), 2),
+             tensor(values.substr(values.find(',') + 1, values.find("->") - values.find(',') - 1), 3), seen});
+      }
+}
+
+// Scores that change places before the mask are no longer by the queries of the product, though sizes are the same.
+TEST(AttentionLayer, ScoresThatChangePlaces) {
+  for (const char* masking :
+       {"  %h : Tensor = aten::masked_fill(%turned, %m, %never)\n", "  %h : Tensor = aten::mul(%turned, %eighth)\n"}) {
+    EngineCase c(graphOf(fmt::format(R"(  %kt : Tensor = aten::transpose(%k, %last, %before)
+  %p : Tensor = aten::matmul(%q, %kt)
+  %turned : Tensor = aten::transpose(%p, %one, %two)
+{}  %a : Tensor = aten::softmax(%h, %last, %none)
+  %w : Tensor = aten::transpose(%a, %one, %two)
+  %y : Tensor = aten::matmul(%w, %v)
+)",
+                                     masking)));
+    Tensor seen = flags({4, 6}, 4);
+    for (int64_t i = 0; i < 4; ++i) seen.data<bool>()[6 * i] = false;
+    c.expectClose(inputs(seen, 4, 6));
+  }
+}
+
 }  // namespace tscompile::test
