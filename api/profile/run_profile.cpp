@@ -191,9 +191,8 @@ void RunProfile::keep(Event event) {
 }
 
 size_t RunProfile::indexOf(const Network& network) {
-  auto [it, isNew] = index_.try_emplace(&network, engines.size());
-  if (!isNew) return it->second;
-  Engine& e = engines.emplace_back();
+  if (auto it = index_.find(&network); it != index_.end()) return it->second;
+  Engine e;
   e.arena = planMemory(network).peakBytes();
   const std::vector<size_t> live = liveBytes(network);
   for (const auto& l : network.layers) {
@@ -208,7 +207,8 @@ size_t RunProfile::indexOf(const Network& network) {
     layer.live = live[e.layers.size() - 1];
     if (l->node) layer.node = shortName(l->node);
   }
-  return it->second;
+  engines.push_back(std::move(e));
+  return index_.try_emplace(&network, engines.size() - 1).first->second;
 }
 
 }  // namespace tscompile
