@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
+#include <optional>
 
 namespace tscompile::test {
 namespace {
@@ -142,10 +144,10 @@ class Maker {
 
   // ---- calls ----
 
-  static bool isUseful(const Tensor& t) {
+  static bool isUseful(const Tensor& t, bool hidden = false) {
     if (t.numel() > kMostElements || (t.dtype() != DType::Float32)) return false;
     for (int64_t i = 0; i < t.numel(); ++i)
-      if (!(std::fabs(t.real(i)) < kLargest)) return false;
+      if (!(std::fabs(t.real(i)) < kLargest) && !(hidden && t.real(i) < 0)) return false;
     return true;
   }
 
@@ -182,7 +184,8 @@ class Maker {
       for (const IValue& v : results[0].toList().items) tensors.push_back(v.toTensor());
     else
       tensors.push_back(results[0].toTensor());
-    if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), isUseful)) return {};
+    auto useful = [&](const Tensor& t) { return isUseful(t, hidden_); };
+    if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), useful)) return {};
     std::vector<Value*> inputs;
     for (const Given& g : arguments) inputs.push_back(valueOf(g));
     Node* n = b_.insert(Symbol::of(schema.name), inputs, count);
@@ -410,16 +413,69 @@ class Maker {
     if (coin()) {
       const bool causal = mask.known.isNone() && coin();
       y = call("aten::scaled_dot_product_attention", q, {q, parts[1], parts[2], mask, 0.0, causal, none()});
-    } else {
-      Known t = call("aten::transpose.int", q, {parts[1], -2, -1});
-      Known s = call("aten::matmul", q, {q, t});
-      s = call("aten::div.Scalar", s, {s, std::sqrt(static_cast<double>(head))});
-      if (!mask.known.isNone()) s = call("aten::add.Tensor", s, {s, mask, 1});
-      s = call("aten::softmax.int", s, {s, -1, none()});
-      y = call("aten::matmul", s, {s, parts[2]});
+    } else if (std::optional<Known> made = attentionWrittenOut(q, parts[1], parts[2], mask)) {
+      y = *made;
     }
     y = call("aten::transpose.int", y, {y, 1, 2});
     add("aten::reshape", {y, Dims{batch, length, heads * head}});
+  }
+
+  // softmax(q k^T) v with what people do to scores in between; keys may be those of the first head for all heads, and
+  // scores may change places. Nothing where a row of scores is hidden whole.
+  std::optional<Known> attentionWrittenOut(Known q, Known k, Known v, Given mask) {
+    const size_t before = known_.size();
+    const bool shared = c_.oneIn(3), turned = c_.oneIn(4);
+    if (shared) {
+      k = call("aten::select.int", k, {k, 1, 0});
+      v = call("aten::select.int", v, {v, 1, 0});
+      if (k.rank() != 3 || v.rank() != 3) return std::nullopt;
+    }
+    hidden_ = true;
+    Known s = shared ? call("aten::einsum", q, {"bhtd,bsd->bhts", Given(std::vector<Known>{q, k}), none()})
+                     : call("aten::matmul", q, {q, call("aten::transpose.int", q, {k, -2, -1})});
+    s = call("aten::div.Scalar", s, {s, std::sqrt(static_cast<double>(q.size(3)))});
+    if (!mask.known.isNone()) s = call("aten::add.Tensor", s, {s, mask, 1});
+    if (turned) s = call("aten::transpose.int", s, {s, 1, 2});
+    for (uint64_t steps = c_.below(3); steps > 0; --steps) s = changedScores(s);
+    hidden_ = false;
+    std::vector<Known> weights = calls("aten::softmax.int", {s, -1, none()});
+    // Scores that hide something are no numbers to go on with.
+    known_.erase(std::remove_if(known_.begin() + static_cast<ptrdiff_t>(before), known_.end(),
+                                [](const Known& one) { return !isUseful(one.tensor); }),
+                 known_.end());
+    if (weights.empty()) return std::nullopt;
+    Known w = turned ? call("aten::transpose.int", weights[0], {weights[0], 1, 2}) : weights[0];
+    std::vector<Known> y = shared ? calls("aten::einsum", {"bhts,bsd->bhtd", Given(std::vector<Known>{w, v}), none()})
+                                  : calls("aten::matmul", {w, v});
+    return y.empty() ? std::nullopt : std::optional(y[0]);
+  }
+
+  Known changedScores(const Known& s) {
+    const Dims square{s.size(2), s.size(3)};
+    Tensor hides = Tensor::empty(DType::Bool, square);
+    const bool causal = coin();
+    for (int64_t i = 0; i < hides.numel(); ++i) {
+      const int64_t row = i / square[1], column = i % square[1];
+      hides.data<bool>()[i] = causal ? column > row : column != row && coin();
+    }
+    switch (c_.below(6)) {
+      case 0:
+        return call("aten::add.Tensor", s, {s, s, 1});
+      case 1:
+        return call("aten::add.Tensor", s, {s, call("aten::transpose.int", s, {s, -1, -2}), 1});
+      case 2:
+        return call("aten::tanh", s, {s});
+      case 3:
+        return call("aten::masked_fill.Scalar", s, {s, constant(hides), -std::numeric_limits<double>::infinity()});
+      case 4:
+        return call("aten::masked_fill.Scalar", s, {s, constant(hides), -1e4});
+      default: {
+        Dims sizes(s.tensor.sizes());
+        for (int64_t& size : sizes)
+          if (coin()) size = 1;
+        return call("aten::add.Tensor", s, {s, constant(random(sizes, 2)), 1});
+      }
+    }
   }
 
   void view() {
@@ -713,6 +769,7 @@ class Maker {
   std::unique_ptr<Graph> graph_;
   Builder b_;
   size_t left_;
+  bool hidden_ = false;  // values may be minus infinity: scores of attention that nobody sees
   std::vector<Known> known_;
   std::vector<IValue> inputs_;
 };
