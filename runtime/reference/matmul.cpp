@@ -2,7 +2,7 @@
 
 #include "ir/values/error.h"
 #include "runtime/call/run_context.h"
-#include "runtime/kernels/blas.h"
+#include "runtime/kernels/openblas/blas.h"
 #include "runtime/reference/loops/copy.h"
 #include "runtime/reference/views.h"
 

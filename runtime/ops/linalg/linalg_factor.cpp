@@ -1,7 +1,7 @@
 // Factorizations of matrices: Cholesky, LU, LDL, QR, and what is solved or unpacked from them.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
-#include "runtime/kernels/lapack.h"
+#include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"
 #include "runtime/reference/loops/copy.h"

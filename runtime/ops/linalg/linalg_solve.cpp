@@ -1,7 +1,7 @@
 // Systems of linear equations: solve, inverse, determinants, triangular systems, least squares.
 #include "ir/values/size_expression.h"
 #include "runtime/call/kernel_call.h"
-#include "runtime/kernels/lapack.h"
+#include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"

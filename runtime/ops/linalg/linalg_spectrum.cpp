@@ -1,6 +1,6 @@
 // Eigenvalues and singular values, and what follows from them: pseudo-inverse, rank, condition number.
 #include "runtime/call/kernel_call.h"
-#include "runtime/kernels/lapack.h"
+#include "runtime/kernels/openblas/lapack.h"
 #include "runtime/ops/call_op.h"
 #include "runtime/ops/ops.h"
 #include "runtime/reference/linalg.h"
