@@ -296,5 +296,16 @@ TEST(Profile, SumsUpByModuleAndOperator) {
   EXPECT_NE(text.find("  feat.conv1\n"), std::string::npos) << text;
 }
 
+TEST(Help, IsTheSameHoweverItIsAskedFor) {
+  const std::string all = runCli({"help"}).out;
+  EXPECT_EQ(runCli({"--help"}).out, all);
+  EXPECT_EQ(runCli({"-h"}).out, all);
+#define TS_COMMAND(name)                                                 \
+  EXPECT_EQ(runCli({#name, "--help"}).out, runCli({"help", #name}).out); \
+  EXPECT_NE(all.find("  " #name " "), std::string::npos) << #name;
+#include "tools/commands/commands.def"
+#undef TS_COMMAND
+}
+
 }  // namespace
 }  // namespace tscompile::test
