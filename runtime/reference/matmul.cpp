@@ -180,7 +180,7 @@ void multiplyStored(const Tensor& out, const Tensor& a, const Tensor& b, const I
       });
       copyTensor(out, dense);
     } else {
-      throw ExecutionError(ErrorKind::Unsupported, "matrix products are not implemented for bool");
+      throw DTypeRefused(DType::Bool);
     }
   });
 }

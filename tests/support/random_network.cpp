@@ -254,7 +254,8 @@ class Maker {
         &Maker::join,        &Maker::join,        &Maker::broadcast,   &Maker::broadcast,   &Maker::broadcast,
         &Maker::reduction,   &Maker::residual,    &Maker::pad,         &Maker::resize,      &Maker::gather,
         &Maker::recurrent,   &Maker::rearrange,   &Maker::softmax,     &Maker::einsum,      &Maker::norms,
-        &Maker::sample};
+        &Maker::sample,      &Maker::resizeOther, &Maker::masked,      &Maker::elements,    &Maker::indexed,
+        &Maker::windows,     &Maker::grouped,     &Maker::sums};
     (this->*c_.oneOf(kLayers))();
     left_ -= std::min(left_, known_.size() - before);
   }
@@ -679,17 +680,124 @@ class Maker {
   void recurrent() {
     Known x = ofRank(3);
     if (x.rank() != 3 || x.tensor.numel() == 0 || !c_.oneIn(2)) return;
-    const bool lstm = coin();
-    const int64_t in = x.size(2), hidden = between(1, 9), gates = lstm ? 4 : 3;
-    std::vector<Tensor> weights{weight(Dims{gates * hidden, in}, in), weight(Dims{gates * hidden, hidden}, hidden),
-                                constant(random(Dims{gates * hidden})), constant(random(Dims{gates * hidden}))};
-    const bool batchFirst = coin();
-    Tensor start = constant(random(Dims{1, x.size(batchFirst ? 0 : 1), hidden}));
-    Given packed{IValue(tensorList(weights))};
-    if (lstm)
-      add("aten::lstm.input", {x, IValue(tensorList({start, start})), packed, true, 1, 0.0, false, false, batchFirst});
-    else
-      add("aten::gru.input", {x, start, packed, true, 1, 0.0, false, false, batchFirst});
+    static const char* const kCells[] = {"aten::lstm.input", "aten::gru.input", "aten::rnn_tanh.input",
+                                         "aten::rnn_relu.input"};
+    const std::string cell = c_.oneOf(kCells);
+    const bool lstm = cell == kCells[0], twoWays = c_.oneIn(3), batchFirst = coin();
+    const int64_t in = x.size(2), hidden = between(1, 9), gates = lstm ? 4 : cell == kCells[1] ? 3 : 1;
+    const int64_t layers = c_.oneIn(4) ? 2 : 1, ways = twoWays ? 2 : 1;
+    std::vector<Tensor> weights;
+    for (int64_t i = 0; i < layers * ways; ++i) {
+      const int64_t given = i < ways ? in : ways * hidden;
+      weights.push_back(weight(Dims{gates * hidden, given}, given));
+      weights.push_back(weight(Dims{gates * hidden, hidden}, hidden));
+      for (int bias = 0; bias < 2; ++bias) weights.push_back(constant(random(Dims{gates * hidden})));
+    }
+    Tensor start = constant(random(Dims{layers * ways, x.size(batchFirst ? 0 : 1), hidden}));
+    Given state = lstm ? Given{IValue(tensorList({start, start}))} : Given(start);
+    add(cell, {x, state, Given{IValue(tensorList(weights))}, true, layers, 0.0, false, twoWays, batchFirst});
+  }
+
+  // Rows, volumes, and the nearest elements by their middles.
+  void resizeOther() {
+    const int spatial = c_.oneIn(3) ? 3 : c_.oneIn(2) ? 2 : 1;
+    Known x = ofRank(spatial + 2);
+    if (x.rank() != spatial + 2) return;
+    Dims out;
+    for (int d = 0; d < spatial; ++d) out.push_back(between(1, 9));
+    if (spatial == 2) return add("aten::_upsample_nearest_exact2d", {x, out, none(), none()});
+    if (spatial == 1 && coin()) return add("aten::upsample_nearest1d", {x, out, none()});
+    if (spatial == 1) return add("aten::upsample_linear1d", {x, out, coin(), none()});
+    if (coin()) return add("aten::upsample_nearest3d", {x, out, none(), none(), none()});
+    add("aten::upsample_trilinear3d", {x, out, coin(), none(), none(), none()});
+  }
+
+  // By a mask that has some of the dimensions.
+  void masked() {
+    Known x = any();
+    Dims sizes(x.tensor.sizes());
+    for (int64_t& s : sizes)
+      if (c_.oneIn(3)) s = 1;
+    if (!sizes.empty() && c_.oneIn(3)) sizes.erase(0);
+    Tensor mask = Tensor::empty(DType::Bool, sizes);
+    for (int64_t i = 0; i < mask.numel(); ++i) mask.data<bool>()[i] = coin();
+    mask = constant(mask);
+    if (coin()) return add("aten::masked_fill.Scalar", {x, mask, unit() * 3});
+    add("aten::where.self", {mask, x, *twin(x)});
+  }
+
+  void elements() {
+    Known x = any(), y = *twin(x);
+    switch (c_.below(7)) {
+      case 0:
+        return add("aten::clamp", {x, coin() ? Given(-0.5) : none(), 0.75});
+      case 1:
+        return add("aten::lerp.Scalar", {x, y, unit()});
+      case 2:
+        return add("aten::addcmul", {x, y, constant(random(Dims(x.tensor.sizes()))), unit()});
+      case 3:
+        return add("aten::pow.Tensor_Scalar", {x, between(1, 3)});
+      case 4:
+        return add("aten::tril", {x, between(-2, 2)});
+      case 5:
+        if (x.rank() > 0) add("aten::repeat_interleave.self_int", {x, between(1, 3), dimOf(x), none()});
+        return;
+      default:
+        if (x.rank() > 0) add("aten::movedim.int", {x, dimOf(x), dimOf(x)});
+    }
+  }
+
+  // Of one or two leading dimensions, with rows of indices or a table of them.
+  void indexed() {
+    Known x = any();
+    if (x.rank() == 0 || x.tensor.numel() == 0) return;
+    std::vector<Tensor> lists;
+    const Dims sizes = coin() ? Dims{between(1, 5)} : Dims{between(1, 3), between(1, 3)};
+    for (int64_t d = between(1, std::min(2, x.rank())); d > 0; --d)
+      lists.push_back(indices(sizes, x.size(static_cast<int64_t>(lists.size()))));
+    add("aten::index.Tensor_hacked_twin", {x, Given{IValue(tensorList(lists))}});
+  }
+
+  void windows() {
+    if (coin()) {
+      Known x = ofRank(4);
+      return add("aten::im2col", {x, Dims{between(1, 3), between(1, 3)}, Dims{between(1, 2), 1}, Dims{between(0, 1), 0},
+                                  Dims{between(1, 2), between(1, 2)}});
+    }
+    Known x = any();
+    if (x.rank() > 0) add("aten::unfold", {x, dimOf(x), between(1, 3), between(1, 2)});
+  }
+
+  // Attention whose keys and values have fewer heads than its queries.
+  void grouped() {
+    Known x = ofRank(3);
+    if (x.rank() != 3 || x.tensor.numel() == 0) return;
+    const int64_t batch = x.size(0), length = x.size(1), width = x.size(2), few = between(1, 2), times = between(1, 3);
+    auto part = [&](int64_t heads) {
+      Known p = call("aten::linear", x, {x, weight(Dims{heads * 8, width}, width), none()});
+      p = call("aten::view", p, {p, Dims{batch, length, heads, 8}});
+      return call("aten::transpose.int", p, {p, 1, 2});
+    };
+    Known q = part(few * times), k = part(few), v = part(few);
+    if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return;
+    add("aten::scaled_dot_product_attention.gqa", {q, k, v, none(), 0.0, coin(), none(), true});
+  }
+
+  void sums() {
+    Known x = any();
+    if (x.rank() == 0 || x.tensor.numel() == 0) return;
+    switch (c_.below(4)) {
+      case 0:
+        return add("aten::cumsum", {x, dimOf(x), none()});
+      case 1:
+        return add("aten::logsumexp", {x, Dims{dimOf(x)}, coin()});
+      case 2:
+        return add("aten::std.dim", {x, Dims{dimOf(x)}, false, coin()});
+      default: {
+        const int64_t last = x.size(x.rank() - 1);
+        add("aten::rms_norm", {x, Dims{last}, coin() ? Given(constant(random(Dims{last}))) : none(), 0.1});
+      }
+    }
   }
 
   void rearrange() {
