@@ -70,6 +70,24 @@ const Tensor kImage = randn({2, 32, 9, 7}, 1);
 
 }  // namespace
 
+// The bias of each channel at each of its places, beside sums that floats hold, and those that they would round.
+TEST(QuantizedLayers, TransposedConvolutionsOfBlocks) {
+  const std::string body =
+      "  %w3 : Tensor = aten::transpose(%w1, %zero, %one)\n"
+      "  %w4 : Tensor = aten::quantize_per_tensor(%w3, %fine, %zero, %i8)\n"
+      "  %t : __torch__.torch.classes.quantized.Conv2dPackedParamsBase = "
+      "quantized::conv_transpose2d_prepack(%w4, %b, %twos, %ones, %zeros, %ones, %one)\n"
+      "  %y : Tensor = quantized::conv_transpose2d(%q, %t, %s3, %z2)\n";
+  for (int64_t channels : {32, 320}) {
+    const std::string graph = quantizedGraph(body, fmt::format("32, {}, 4, 4", channels));
+    SCOPED_TRACE(graph);
+    const Tensor x = randn({2, channels, 5, 4}, 1);
+    EngineCase c(graph);
+    EXPECT_EQ(c.layers({x}).find("kernel"), std::string::npos) << c.layers({x}, true);
+    c.expectClose({x}, 0);
+  }
+}
+
 TEST(QuantizedLayers, ConvolutionsAreProductsOfIntegers) {
   expectExactBody(kConv, "requantize, reorder, conv direct+requantize, pointwise, reorder", kImage);
   expectExactBody("  %y : Tensor = quantized::conv2d_relu(%q, %p, %s3, %z2)\n",
