@@ -147,6 +147,9 @@ class ConfigReader {
     if (!checksum) return false;
     bool isIt = text(named, "checksum") == *checksum;
     if (!error && static_cast<int64_t>(out_.engineBytes) == number(named, "bytes") && isIt) return true;
+    // One that is cut or damaged is no other one.
+    Ref<FileMapping> mapping = FileMapping::open(out_.engine, diagnostics_);
+    if (!mapping || !parseSectionFile(mapping->bytes(), out_.engine, diagnostics_)) return false;
     return fail("the engine beside it is another than it was built with: build the model again",
                 ErrorKind::Incompatible),
            false;

@@ -25,7 +25,7 @@ namespace {
 
 std::string fileName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpec& spec) {
+std::shared_ptr<EngineInfo> describe(const ModuleState& source, const Graph* entry, const CompileSpec& spec) {
   auto info = std::make_shared<EngineInfo>();
   info->version = libraryVersion();
   const ModuleState& origin = source.origin ? *source.origin : source;
@@ -38,6 +38,10 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpe
   for (const std::string& path : origin.weightFiles) info->weights.push_back(fileName(path));
   info->options = settingTexts(spec);
   info->inputs = spec.shapes;
+  if (entry) {
+    std::span<const ExportedInput> exported = inputSizesOf(source, *entry);
+    info->exported.assign(exported.begin(), exported.end());
+  }
   info->precision = spec.engine.precision;
   info->roundsRows = spec.engine.roundsRows;
   if (const TacticCache* tactics = spec.engine.tactics.get(); tactics && tactics->workspaceLimit != SIZE_MAX)
@@ -47,12 +51,14 @@ std::shared_ptr<EngineInfo> describe(const ModuleState& source, const CompileSpe
 }
 
 // What a file keeps of the model that was compiled.
-std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool isLanguageModel) {
+std::shared_ptr<const RefitSource> refitSourceOf(const ModuleState& source, bool isLanguageModel,
+                                                 std::vector<ExportedInput> exported) {
   const ModuleState& origin = source.origin ? *source.origin : source;
   auto out = std::make_shared<RefitSource>();
   out->name = fileName(origin.source->path());
   out->text = origin.source->text();
   out->isLanguageModel = isLanguageModel;
+  out->exported = std::move(exported);
   for (const std::string& path : origin.weightFiles) out->files.push_back(fileName(path));
   out->unread = origin.weights.unused();
   for (const std::string& name : origin.weights.names())
@@ -248,11 +254,12 @@ Result<Module> Module::compiled(const CompileSpec& given, Diagnostics& diagnosti
     m.state_->extensions = prepared.extensions;
   }
   m.state_->engine = spec.engine;
-  auto info = describe(*state_, spec);
+  auto info = describe(*state_, entryOf(*this, given), spec);
   info->takesHalf = half;
-  m.state_->info = std::move(info);
+  m.state_->info = info;
   m.state_->archive = state_->origin ? state_->origin->archive : state_->archive;
-  m.state_->refit = spec.refittable && hasText(*state_) ? refitSourceOf(*state_, spec.isLanguageModel) : nullptr;
+  m.state_->refit =
+      spec.refittable && hasText(*state_) ? refitSourceOf(*state_, spec.isLanguageModel, info->exported) : nullptr;
   if (!given.lowering.forgetSizes) m.state_->otherSizes = std::make_shared<OtherSizes>(*this, given);
   return m;
 }

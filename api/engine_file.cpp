@@ -1,6 +1,7 @@
 #include "api/engine_file.h"
 
 #include "api/compile_settings.h"
+#include "api/exported_sizes.h"
 #include "frontend/files/section_file.h"
 #include "frontend/files/tensor_formats.h"
 #include "ir/support/json_fields.h"
@@ -209,6 +210,10 @@ class EngineReader {
         std::optional<InputRange> range = parseInputRange(value);
         if (!range) return false;
         info.inputs.push_back(std::move(*range));
+      } else if (name == "exported-input") {
+        std::optional<ExportedInput> input = parseExportedInput(value);
+        if (!input) return false;
+        info.exported.push_back(std::move(*input));
       } else if (name.starts_with(kAttribute) || name.starts_with(kDefaultOf)) {
         if (!out_.metadata.emplace(name, value).second) return false;
       } else {
@@ -380,6 +385,7 @@ std::string fieldsOf(const EngineInfo& info, const Metadata& metadata) {
   if (info.threads > 0) field("threads", std::to_string(info.threads));
   if (!info.tactics.empty()) field("tactics", info.tactics);
   for (const InputRange& range : info.inputs) field("input", inputRangeText(range));
+  for (const ExportedInput& input : info.exported) field("exported-input", exportedInputJson(input));
   for (const auto& [key, value] : metadata) field(key, value);
   return out.bytes();
 }

@@ -1,10 +1,13 @@
 #include "api/exported_sizes.h"
 
+#include "api/bounded_json.h"
+#include "api/symbolic_ranges.h"
 #include "ir/support/text.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <map>
 
@@ -22,6 +25,13 @@ std::string boundsText(const ExportedSize& s) {
   if (s.least == s.most) return std::to_string(s.least);
   if (s.most == std::numeric_limits<int64_t>::max()) return fmt::format("{} and above", s.least);
   return fmt::format("{}..{}", s.least, s.most);
+}
+
+// The same as --shape has it.
+std::string rangeText(const ExportedSize& s) {
+  if (s.least == s.most) return std::to_string(s.least);
+  return fmt::format("{}..{}", s.least,
+                     s.most == std::numeric_limits<int64_t>::max() ? std::string() : std::to_string(s.most));
 }
 
 class SizeChecker {
@@ -59,21 +69,29 @@ class SizeChecker {
   std::map<std::string, Known, std::less<>> symbols_;
 };
 
+std::optional<int64_t> numberOf(const std::string& step) {
+  int64_t number = 0;
+  auto [end, failure] = std::from_chars(step.data(), step.data() + step.size(), number);
+  return failure == std::errc() && end == step.data() + step.size() ? std::optional(number) : std::nullopt;
+}
+
 // The tensor that the path leads to; null if there is none.
 TensorImpl* tensorAt(const IValue& value, const std::vector<std::string>& path) {
   const IValue* at = &value;
   for (const std::string& step : path) {
     if (at->isDict()) {
       auto& dict = at->toDict();
-      at = dict.keyType->is(TypeKind::Int) ? dict.find(IValue(int64_t{std::stoll(step)})) : dict.find(IValue(step));
+      const bool isNumber = dict.keyType->is(TypeKind::Int);
+      const std::optional<int64_t> number = isNumber ? numberOf(step) : std::nullopt;
+      at = isNumber && !number ? nullptr : dict.find(number ? IValue(*number) : IValue(step));
       if (!at) return nullptr;
       continue;
     }
     if (!at->isList() && !at->isTuple()) return nullptr;
     const std::vector<IValue>& items = at->isList() ? at->toList().items : at->toTuple().items;
-    size_t index = std::stoul(step);
-    if (index >= items.size()) return nullptr;
-    at = &items[index];
+    const std::optional<int64_t> index = numberOf(step);
+    if (!index || *index < 0 || static_cast<size_t>(*index) >= items.size()) return nullptr;
+    at = &items[static_cast<size_t>(*index)];
   }
   return at->isTensor() ? at->tensorImpl() : nullptr;
 }
@@ -90,6 +108,79 @@ bool checkExportedSizes(std::span<const ExportedInput> sizes, std::span<const Va
         if (TensorImpl* tensor = tensorAt(values[i], size.path))
           good = checker.check(size, Tensor::share(tensor)) && good;
   return good;
+}
+
+bool checkExportedRanges(std::span<const ExportedInput> sizes, std::span<const InputRange> ranges,
+                         Diagnostics& diagnostics) {
+  bool good = true;
+  auto fail = [&](std::string message) {
+    diagnostics.error(std::move(message), ErrorKind::Input);
+    good = false;
+  };
+  for (const ExportedInput& input : sizes)
+    for (const InputRange& range : ranges) {
+      if (!input.path.empty() || range.name != input.name) continue;
+      if (range.most.size() != input.sizes.size()) {
+        fail(fmt::format("input %{} has {}, not {}", input.name, counted(input.sizes.size(), "dimension"),
+                         range.most.size()));
+        continue;
+      }
+      for (size_t d = 0; d < range.most.size(); ++d) {
+        const SizeRange asked = boundsOf(range, d);
+        if (asked.least < input.sizes[d].least || asked.most > input.sizes[d].most)
+          fail(fmt::format("dimension {} of input %{} is to be {}, but the program was exported for {}", d, input.name,
+                           boundsText({asked.least, asked.most, {}}), boundsText(input.sizes[d])));
+      }
+    }
+  return good;
+}
+
+std::string exportedInputJson(const ExportedInput& input) {
+  nlohmann::ordered_json sizes = nlohmann::ordered_json::array();
+  for (const ExportedSize& s : input.sizes) {
+    nlohmann::ordered_json& size = sizes.emplace_back(nlohmann::ordered_json::array());
+    size.push_back(s.least), size.push_back(s.most);
+    if (!s.symbol.empty()) size.push_back(s.symbol);
+  }
+  nlohmann::ordered_json out;
+  out["name"] = input.name, out["path"] = input.path, out["sizes"] = std::move(sizes);
+  return boundedJsonText(out);
+}
+
+std::optional<ExportedInput> parseExportedInput(std::string_view json) {
+  const auto value = parseBoundedJson(json);
+  auto list = [&](const char* key) -> const nlohmann::ordered_json* {
+    auto at = value.is_object() ? value.find(key) : value.end();
+    return at != value.end() && at->is_array() ? &*at : nullptr;
+  };
+  const auto *path = list("path"), *sizes = list("sizes");
+  if (!path || !sizes || !value.contains("name") || !value["name"].is_string()) return std::nullopt;
+  ExportedInput out;
+  out.name = value["name"].get<std::string>();
+  for (const auto& step : *path) {
+    if (!step.is_string()) return std::nullopt;
+    out.path.push_back(step.get<std::string>());
+  }
+  for (const auto& size : *sizes) {
+    const bool isSize = size.is_array() && (size.size() == 2 || (size.size() == 3 && size[2].is_string())) &&
+                        size[0].is_number_integer() && size[1].is_number_integer();
+    if (!isSize) return std::nullopt;
+    out.sizes.push_back({size[0].get<int64_t>(), size[1].get<int64_t>(),
+                         size.size() == 3 ? size[2].get<std::string>() : std::string()});
+  }
+  return out;
+}
+
+std::string exportedInputText(const ExportedInput& input) {
+  std::string out = input.name;
+  for (const std::string& step : input.path) out += "." + step;
+  out += "=";
+  for (size_t d = 0; d < input.sizes.size(); ++d) {
+    const ExportedSize& s = input.sizes[d];
+    if (d) out += "x";
+    out += s.symbol.empty() ? rangeText(s) : s.symbol + "[" + rangeText(s) + "]";
+  }
+  return out;
 }
 
 }  // namespace tscompile

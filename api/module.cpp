@@ -57,6 +57,7 @@ Result<Module> Module::fromRefitSource(const RefitSource& source, const LoadOpti
   state->weights.addMetadata(source.attributes);
   state->weightFiles = source.files;
   state->unread = source.unread;
+  if (!source.exported.empty()) state->inputSizes = {source.exported};
   return parsed(SourceFile::make(source.name, source.text), std::move(state), options, diagnostics);
 }
 
@@ -90,6 +91,10 @@ Result<Module> Module::loadArchive(const std::string& path, const LoadOptions& o
 
 // The graphs go through their text, so that everything else finds a module of graph text.
 Result<Module> Module::loadExport(const std::string& path, const LoadOptions& options, Diagnostics& diagnostics) {
+  if (!options.weights.empty()) {
+    diagnostics.fileError(path, {}, "an exported program has its weights inside: no others can be given");
+    return Failed{};
+  }
   Result<ExportFile> file = readExportFile(path, registryOf(options), diagnostics, options.limits);
   if (!file) return Failed{};
   auto state = std::make_shared<ModuleState>();
@@ -156,8 +161,13 @@ Result<Module> Module::loadEngine(const std::string& path, const LoadOptions& op
   Result<EngineOptions> engine = file->info.engineOptions(path, diagnostics);
   if (!engine) return Failed{};
   state.engine = std::move(*engine);
+  if (!file->info.exported.empty()) state.inputSizes = {file->info.exported};
+  if (file->refit) {
+    auto refit = std::make_shared<RefitSource>(*file->refit);
+    refit->exported = file->info.exported;
+    state.refit = std::move(refit);
+  }
   state.info = std::make_shared<EngineInfo>(std::move(file->info));
-  state.refit = std::move(file->refit);
   return m;
 }
 
@@ -213,6 +223,7 @@ bool Module::save(const std::string& path, Diagnostics& diagnostics, const Limit
   return writeEngineFile(path, info, *parts, diagnostics, limits, state_->refit.get());
 }
 
+std::span<const ExportedInput> Module::exportedSizes(const Graph& graph) const { return inputSizesOf(*state_, graph); }
 const ParsedText& Module::text() const { return state_->text; }
 
 std::map<std::string, IValue> Module::defaults(const std::string& method) const {
@@ -340,18 +351,6 @@ std::optional<size_t> firstOfOtherSizes(const std::vector<ValueInfo>& declared, 
   return std::nullopt;
 }
 
-// What an exported program asks of the inputs of this graph, or of the one that it was made from.
-std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Graph& graph) {
-  const ModuleState& loaded = state.origin ? *state.origin : state;
-  size_t at = state.originGraph;
-  const auto& graphs = loaded.text.graphs;
-  if (!state.origin)
-    at = static_cast<size_t>(std::find_if(graphs.begin(), graphs.end(), [&](auto& g) { return g.get() == &graph; }) -
-                             graphs.begin());
-  return at < loaded.inputSizes.size() ? std::span<const ExportedInput>(loaded.inputSizes[at])
-                                       : std::span<const ExportedInput>();
-}
-
 // The same in f32; what cannot be allocated is reported.
 Result<std::vector<IValue>> widened(std::span<const IValue> inputs, Diagnostics& diagnostics) {
   std::vector<IValue> out(inputs.begin(), inputs.end());
@@ -400,11 +399,15 @@ Result<std::vector<IValue>> Method::run(std::span<const IValue> inputs, Diagnost
       return typeText(tensorType(sizes));
     };
     const ValueInfo declared = this->inputs()[*other];
+    const DType wanted = declared.type->tensor().dtype, given = inputs[*other].toTensor().dtype();
+    const bool isOfOtherDType = wanted != DType::Undefined && wanted != given;
     diagnostics
         .error(fmt::format("input %{} is {}, and the engine file was made for {}", declared.name,
                            shown(dynamicType(inputs[*other])), shown(declared.type)),
                ErrorKind::Model)
-        .note("the text that it was compiled from has these sizes: compile it for those that it is to take");
+        .note(isOfOtherDType
+                  ? fmt::format("its elements are {}, and the graph takes {}", pythonName(given), pythonName(wanted))
+                  : "the text that it was compiled from has these sizes: compile it for those that it is to take");
     return Failed{};
   }
   Result<Method> method = state_->otherSizes->method(diagnostics);

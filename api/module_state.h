@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ std::optional<IValue> bindSelf(ModuleState& state, const Graph& graph, bool part
 ProgramSources collectSources(ModuleState& state, const Graph& entry, Diagnostics& diagnostics);
 // A copy of a graph whose constants hold their data, as far as it is known, subgraphs included.
 std::unique_ptr<Graph> copyWithData(const Graph& graph, const ProgramSources& sources);
+
+// What an exported program asks of the inputs of this graph, or of the one that it was made from.
+std::span<const ExportedInput> inputSizesOf(const ModuleState& state, const Graph& graph);
 
 // What inputs are that a caller leaves out: graph text has no place for it, so that files written beside it, and engine
 // files, keep it as "default:NAME". Of a lowered module, whose graph is its method:

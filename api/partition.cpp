@@ -1,5 +1,6 @@
 #include "api/partition.h"
 
+#include "api/exported_sizes.h"
 #include "api/extensions.h"
 #include "api/saved_plugins.h"
 #include "api/symbolic_ranges.h"
@@ -171,6 +172,7 @@ Result<Prepared> prepareForPartition(const Module& module, const PartitionSpec& 
   Prepared out;
   if (!chooseRegistry(module.registry(), spec, out, diagnostics)) return Failed{};
   const Graph* entry = module.graph(spec.lowering.method);
+  if (entry && !checkExportedRanges(module.exportedSizes(*entry), spec.shapes, diagnostics)) return Failed{};
   RewriteArguments reports;
   std::unique_ptr<Graph> graph;
   if (spec.lower || !entry) {

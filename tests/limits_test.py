@@ -138,6 +138,14 @@ def main():
                                                      "kv_cache_blocks=100000", "-o", "large", *memory], [0, 6])
         if os.path.exists(os.path.join(folder, "large/config.json")):
             check.expect("generate with a large cache", ["generate", "large", "--prompt-ids", "1", *memory], [6])
+        # Weights that cannot be packed are packed again, or not at all, by the next run.
+        one = check.write("one_conv", graph(CONSTANTS + '  %a : Tensor = prim::GetAttr[name="a"](%self)\n  %l : int[] = prim::ListConstruct(%one, %one)\n'
+                                            "  %y : Tensor = aten::conv2d(%x, %a, %none, %l, %l, %l, %one)", "%self : __torch__.M, %x : Tensor"))
+        with open(one + ".weights", "w") as file:
+            file.write("a = 512x512x3x3:f32:randn(std=0.02)\n")
+        few = ["--limit-mem", "20M", "--threads", "1"]
+        for command in (["run"], ["bench", "--duration", "20ms"], ["profile", "--runs", "3"], ["report", "--duration", "20ms", "-o", "r.html"]):
+            check.expect(f"{command[0]} of a large weight", [*command, one, "-w", one + ".weights", "--shape", "x=1x512x14x14", *few], [0, 6])
         for failure in check.failures:
             print("FAIL", failure)
         print(f"{check.runs} runs, {len(check.failures)} failures")

@@ -7,6 +7,7 @@
 #include "runtime/registry.h"
 #include "tools/commands/commands.h"
 #include "tools/options/defaults_file.h"
+#include "tools/options/own_inputs.h"
 #include "tools/reports/crash_report.h"
 #include "tools/reports/remedy_words.h"
 #include "tools/session/one_json.h"
@@ -103,6 +104,7 @@ int runVerb(const Options& options, std::istream& in, std::ostream& out, std::os
     return kExitDone;
   }
   setHandlerForm(session.common.jsonErrors);
+  checkOutputIsNoInput(options);
   LimitScope limits(session.runLimits().memoryLimit, session.common.timeLimit);
   Plugins plugins(options, session);
   if (!plugins.load(session)) return session.finish();

@@ -86,6 +86,13 @@ bool Engine::sign(const IValue& v, Signature& into, std::vector<Tensor>& tensors
   return false;
 }
 
+namespace {
+
+// Of a run that has failed: nothing is to be cut out for it.
+Refusal failureOf(const ExecutionError& e) { return {nullptr, {Reason::Limit, e.message(), {}}}; }
+
+}  // namespace
+
 std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::span<const IValue> inputs,
                                                RunContext& context, std::optional<Refusal>* refusal) const {
   auto known = [&]() -> std::shared_ptr<Entry> {
@@ -111,7 +118,10 @@ std::shared_ptr<const EnginePlan> Engine::find(const Signature& signature, std::
     } catch (const ExecutionError& e) {
       // The interpreter will say it with the node. The next run may have a larger limit.
       if (e.kind() == ErrorKind::Interrupted) throw;
-      if (e.kind() == ErrorKind::Limit) return nullptr;
+      if (e.kind() == ErrorKind::Limit) {
+        if (refusal) *refusal = failureOf(e);
+        return nullptr;
+      }
     }
     std::lock_guard lock(mutex_);
     if (std::shared_ptr<Entry> other = known()) {
@@ -197,6 +207,7 @@ bool Engine::compute(std::span<const IValue> inputs, std::span<IValue> outputs, 
     // Nothing was written: the interpreter does it again and tells where and why it fails, if it does.
     const Network& network = plan->network();
     if (network.writes || !network.writtenInputs.empty() || e.kind() == ErrorKind::Interrupted) throw;
+    refusal = failureOf(e);
     return false;
   }
   if (observer) observer->onEngine(plan->network(), begin, RunObserver::Clock::now());

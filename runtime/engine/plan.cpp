@@ -43,8 +43,8 @@ void EnginePlan::run(std::span<const Tensor> tensors, std::span<IValue> outputs,
                      int threads) const {
   std::unique_ptr<Frame> frame = takeFrame();
   const Layer* current = nullptr;
-  frame->begin(tensors, context, threads);
   try {
+    frame->begin(tensors, context, threads);
     RunObserver* observer = RunObserver::current();
     for (size_t i = 0; i < network_->layers.size(); ++i) {
       current = network_->layers[i].get();

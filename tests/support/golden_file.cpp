@@ -83,6 +83,16 @@ class GoldenFile {
   }
   bool failed() const { return failed_; }
 
+  std::vector<GoldenRun> runs(const std::string& more) const {
+    TemporaryFolder folder;
+    std::vector<GoldenRun> out;
+    for (const std::string& command : commands_) {
+      const bool isSaid = command.find("--format") != std::string::npos;
+      out.push_back({command, run(command, isSaid ? "" : " " + more, folder)});
+    }
+    return out;
+  }
+
  private:
   static bool isExpectation(const std::string& line) {
     return line == "# STDOUT" || line == "# STDERR" || startsWith(line, "# EXIT ");
@@ -102,8 +112,9 @@ class GoldenFile {
     if (commands_.empty()) problem_ = "there is no '# RUN: ' line";
   }
 
-  CliResult execute(const std::string& command, const TemporaryFolder& folder) {
-    std::string name = std::filesystem::path(path_).filename(), parent = std::filesystem::path(path_).parent_path();
+  std::string parent() const { return std::filesystem::path(path_).parent_path(); }
+
+  CliResult run(const std::string& command, const std::string& more, const TemporaryFolder& folder) const {
     std::string line = command, input;
     bool takesFile = line.find("%s") == std::string::npos;
     static constexpr const char* kVerbs[] = {"parse",   "lint",    "lower",     "run",   "bench",
@@ -118,12 +129,16 @@ class GoldenFile {
     }
     replaceAll(line, "%-", "");
     replaceAll(line, "%s", path_);
-    replaceAll(line, "%S", parent);
+    replaceAll(line, "%S", parent());
     replaceAll(line, "%t", folder.path());
-    CliResult r = runCli(shellWords(line), input);
+    return runCli(shellWords(line + more), input);
+  }
+
+  CliResult execute(const std::string& command, const TemporaryFolder& folder) const {
+    CliResult r = run(command, "", folder);
     for (std::string* text : {&r.out, &r.err}) {
-      replaceAll(*text, parent + "/", "");
-      replaceAll(*text, parent, "%S");
+      replaceAll(*text, parent() + "/", "");
+      replaceAll(*text, parent(), "%S");
       replaceAll(*text, folder.path(), "%t");
       *text = withoutTextSums(*text);
       // What is printed is part of the file, too.
@@ -140,6 +155,10 @@ class GoldenFile {
 };
 
 }  // namespace
+
+std::vector<GoldenRun> runGolden(const std::string& path, const std::string& more) {
+  return GoldenFile(path).runs(more);
+}
 
 std::string checkGolden(const std::string& path, bool update) {
   // What stands after the input is part of the file too: places at its end settle at the second try.

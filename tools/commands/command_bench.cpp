@@ -7,6 +7,7 @@
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
 #include "ir/support/text.h"
+#include "ir/values/literal.h"
 #include "runtime/call/thread_pool.h"
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
@@ -38,9 +39,20 @@ struct BenchCommand {
   std::chrono::nanoseconds duration = std::chrono::seconds(3);
   std::string against;  // another model, which runs in turns with this one
   std::vector<std::string> againstWeights;
-  std::string baseline;         // a measurement that was saved
-  double slower = kBenchNoise;  // part by which it may be slower
+  std::string baseline;          // a measurement that was saved
+  std::optional<double> slower;  // part by which it may be slower
 };
+
+// Throws UsageError for what says something of what is not there.
+void checkTogether(const BenchCommand& command) {
+  if (command.slower && command.baseline.empty())
+    throw UsageError{"--fail-if-slower tells by how much it may be slower than --baseline, which is missing"};
+  if (!command.againstWeights.empty() && command.against.empty())
+    throw UsageError{"--against-weights are those of --against, which is missing"};
+  if (!command.against.empty() &&
+      std::any_of(command.callers.begin(), command.callers.end(), [](int n) { return n > 1; }))
+    throw UsageError{"--concurrency goes without --against: models that run in turns have one caller"};
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -78,7 +90,8 @@ struct AgainstFields {
 };
 
 struct BenchResult {
-  std::string sizes;
+  std::string sizes;                // as --sizes has them
+  std::vector<std::string> inputs;  // "x=1x3x224x224:float32"
   int threads = 0, callers = 1;
   size_t warmUp = 0;   // runs before those that count
   Statistics latency;  // in milliseconds
@@ -92,6 +105,7 @@ struct BenchResult {
   template <class Visit>
   void fields(Visit&& visit) const {
     if (!sizes.empty()) visit("sizes", sizes);
+    visit("inputs", inputs);
     visit("threads", threads);
     visit("concurrency", callers);
     visit("warm_up_runs", warmUp);
@@ -109,6 +123,7 @@ struct BenchResult {
 struct Candidate {
   Executable model;
   std::vector<IValue> inputs;
+  std::vector<std::string> inputTexts;  // what measurements are to have in common to be compared
   CutText cut;
   std::shared_ptr<const Options> options;  // that it was loaded with
 };
@@ -119,6 +134,7 @@ class Bench {
       : options_(options), command_(options.own.of<BenchCommand>()), session_(session) {}
 
   int run() {
+    checkTogether(command_);
     if (!command_.baseline.empty() && !isBaseline()) return session_.finish();
     std::vector<std::string> sizes = command_.sizes;
     if (sizes.empty()) sizes.emplace_back();
@@ -130,7 +146,8 @@ class Bench {
     if (!good && !interrupted) return session_.finish();
     if (interrupted) {
       session_.diagnostics.clear();
-      session_.note("interrupted: these are the measurements until then");
+      session_.note(results_.empty() ? "interrupted before anything was measured"
+                                     : "interrupted: these are the measurements until then");
     }
     const bool compared = results_.empty() || command_.baseline.empty() || compareWithSaved();
     if (!results_.empty()) session_.common.json ? writeJson(session_.out, *this) : writeText();
@@ -167,13 +184,28 @@ class Bench {
     std::ostringstream measured;
     writeJson(measured, *this);
     Result<std::vector<BenchComparison>> rows =
-        compareWithBaseline(command_.baseline, measured.str(), command_.slower, session_);
+        compareWithBaseline(command_.baseline, measured.str(), command_.slower.value_or(kBenchNoise), session_);
     if (rows) baseline_ = std::move(*rows);
     return bool(rows);
   }
 
   std::string_view executorText() const {
     return options_.run.executor == ExecutorChoice::Interpreter ? "interpreter" : "engine";
+  }
+
+  // What the time of a run depends on: dtypes and sizes of tensors, and other values.
+  static std::vector<std::string> textsOf(std::span<const ValueInfo> infos, std::span<const IValue> values) {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < std::min(infos.size(), values.size()); ++i) {
+      const IValue& v = values[i];
+      if (!v.isTensor() || !v.tensorImpl()) {
+        out.push_back(infos[i].name + "=" + abbreviate(valueText(v, LiteralStyle::Plain), 200));
+        continue;
+      }
+      const Dims sizes(v.toTensor().sizes().begin(), v.toTensor().sizes().end());
+      out.push_back(inputRangeText({infos[i].name, v.toTensor().dtype(), sizes, sizes}));
+    }
+    return out;
   }
 
   // A model of the command line, compiled for the sizes of its inputs.
@@ -183,10 +215,11 @@ class Bench {
     Result<std::vector<IValue>> inputs = readInputs(*given, *options, true, session);
     if (!inputs) return std::nullopt;
     CutText cut;
+    std::vector<std::string> texts = textsOf(given->method.inputs(), *inputs);
     std::optional<Executable> model = withEngines(std::move(*given), *options, session, &*inputs, &cut);
     if (!model) return std::nullopt;
     session.noteUnusedWeights(model->module.unusedWeights());
-    return Candidate{std::move(*model), std::move(*inputs), std::move(cut), std::move(options)};
+    return Candidate{std::move(*model), std::move(*inputs), std::move(texts), std::move(cut), std::move(options)};
   }
 
   Options optionsAt(const std::string& sizes) const {
@@ -205,7 +238,9 @@ class Bench {
   }
 
   bool measureAt(const std::string& sizes) {
-    const Options options = optionsAt(sizes);
+    Options options = optionsAt(sizes);
+    const bool isOtherMade = !command_.against.empty() && modelFileOf(command_.against) != ModelFile::Engine;
+    if (isOtherMade) options.said.clear();  // how engines are made is said for it, if not for the first
     Clock::time_point start = Clock::now();
     std::optional<Candidate> model = load(std::make_shared<Options>(options), session_);
     if (!model) return false;
@@ -217,6 +252,7 @@ class Bench {
     if (!command_.against.empty()) {
       Options against = options;
       against.arguments[0] = command_.against;
+      against.said.clear();
       if (!command_.againstWeights.empty()) against.run.weights = command_.againstWeights;
       if (modelFileOf(command_.against) != ModelFile::Text) against.run.weights.clear();
       if (!(other = load(std::make_shared<Options>(std::move(against)), session_))) return false;
@@ -229,6 +265,7 @@ class Bench {
       for (int c : callers) {
         BenchResult result;
         result.sizes = sizes;
+        result.inputs = model->inputTexts;
         result.threads = n;
         result.callers = c;
         if (model->cut.known()) result.cut = model->cut;
@@ -495,29 +532,6 @@ Examples:
   tscompile bench old.tse --against new.tse
   tscompile bench model.tse --baseline main.json --fail-if-slower 5
 )";
-
-// The numbers of "1,2,4", "1..4", "1..16*2".
-std::vector<int> countList(std::string_view option, const std::string& text, uint64_t most) {
-  auto number = [&](std::string_view n) {
-    const std::optional<uint64_t> value = parseCount(n);
-    return checked(value && *value > 0 && *value <= most ? value : std::nullopt, option,
-                   fmt::format("numbers from 1 to {} such as 1,2,4, 1..4 or 1..16*2", most), text);
-  };
-  std::vector<int> out;
-  for (std::string_view part : split(text, ',')) {
-    const size_t dots = part.find("..");
-    if (dots == std::string_view::npos) {
-      out.push_back(static_cast<int>(number(part)));
-      continue;
-    }
-    const size_t star = std::min(part.find('*'), part.size());
-    const uint64_t last = number(part.substr(dots + 2, star - dots - 2));
-    const uint64_t factor = star < part.size() ? number(part.substr(star + 1)) : 1;
-    for (uint64_t n = number(part.substr(0, dots)); n <= last; n = factor > 1 ? n * factor : n + 1)
-      out.push_back(static_cast<int>(n));
-  }
-  return out;
-}
 
 void append(std::vector<int>& list, const std::vector<int>& more) { list.insert(list.end(), more.begin(), more.end()); }
 

@@ -154,6 +154,11 @@ static int runCompile(const Options& options, Session& session) {
   cost.attach(spec);
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return session.finish();
+  if (module->engineInfo()) {
+    session.diagnostics.fileError(options.arguments[0], {},
+                                  "expected a model, found an engine file: it is compiled already");
+    return session.finish();
+  }
   cost.noteLoaded();
   if (calibration) {
     session.progress.step("calibrating");

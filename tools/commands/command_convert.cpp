@@ -69,7 +69,7 @@ namespace {
 
 OptionSpecs convertOptions() {
   return {
-      {"-w,--weights", "FILE", "tensors by attribute path or value name, in place of those of the file",
+      {"-w,--weights", "FILE", "tensors by attribute path or value name, of graph text; other files have them inside",
        [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().weights.push_back(v); }, true},
       {"--method", "NAME", "the method to convert (default: forward)",
        [](Options& o, const std::string& v) { o.own.of<ConvertCommand>().method = v; }},

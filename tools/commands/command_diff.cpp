@@ -9,6 +9,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/reports/diff_benches.h"
+#include "tools/reports/diff_engines.h"
 #include "tools/reports/diff_tensors.h"
 #include "tools/reports/edit_script.h"
 #include "tools/session/session.h"
@@ -256,12 +257,23 @@ size_t nodeCount(const Outline& o) {
       std::count_if(o.rows.begin(), o.rows.end(), [](const Row& r) { return r.node && !r.node->isReturn(); }));
 }
 
-void writeText(const Comparer& c, std::span<const TensorChange> weights, std::ostream& out) {
+// "1 weight differs", "2 settings and 1 weight differ".
+std::string countsText(size_t settings, size_t weights) {
+  std::string out = settings ? counted(settings, "setting") : "";
+  if (settings && weights) out += " and ";
+  if (weights) out += counted(weights, "weight");
+  return out + (settings + weights == 1 ? " differs" : " differ");
+}
+
+void writeText(const Comparer& c, std::span<const EngineChange> settings, std::span<const TensorChange> weights,
+               std::ostream& out) {
   const Comparison& r = c.result();
+  for (const EngineChange& s : settings)
+    out << fmt::format("{}: {} -> {}\n", s.name, s.first.value_or("none"), s.second.value_or("none"));
   for (const TensorChange& w : weights) out << fmt::format("weight {}: {}\n", w.name, w.text);
-  if (r.same() && !weights.empty()) {
-    out << counted(weights.size(), "weight") << (weights.size() == 1 ? " differs" : " differ")
-        << "; the graphs do not\n";
+  const bool isAnother = !settings.empty() || !weights.empty();
+  if (r.same() && isAnother) {
+    out << countsText(settings.size(), weights.size()) << "; the graphs do not\n";
     return;
   }
   if (r.same()) {
@@ -283,8 +295,7 @@ void writeText(const Comparer& c, std::span<const TensorChange> weights, std::os
   if (c.isCut())
     out << fmt::format(", {} on another side; {} and {}", counted(r.moved.size(), "node"),
                        counted(c.a().engines, "engine"), c.b().engines);
-  if (!weights.empty())
-    out << fmt::format(", {} {}", counted(weights.size(), "weight"), weights.size() == 1 ? "differs" : "differ");
+  if (isAnother) out << ", " << countsText(settings.size(), weights.size());
   out << "\n";
 }
 
@@ -305,7 +316,10 @@ struct DiffLine {
 
 struct DiffReport {
   const Comparer& comparer;
+  std::span<const EngineChange> settings;
   std::span<const TensorChange> weights;
+
+  bool same() const { return comparer.result().same() && settings.empty() && weights.empty(); }
 
   static std::vector<DiffLine> linesOf(const Outline& o, const std::vector<size_t>& rows) {
     std::vector<DiffLine> out;
@@ -325,10 +339,11 @@ struct DiffReport {
   void fields(Visit&& visit) const {
     const Comparison& r = comparer.result();
     visit("schema", "tscompile.diff/1");
-    visit("same", r.same() && weights.empty());
+    visit("same", same());
     visit("removed", Lines{linesOf(comparer.a(), r.removed)});
     visit("added", Lines{linesOf(comparer.b(), r.added)});
     visit("moved", Lines{moved()});
+    visit("settings", Lines{settings});
     visit("weights", Lines{weights});
   }
 };
@@ -374,6 +389,8 @@ static int runDiff(const Options& options, Session& session) {
   if (!a || !b) return session.finish();
   const Graph *x = methodOf(*a, options, 0, session), *y = methodOf(*b, options, 1, session);
   if (!x || !y) return session.finish();
+  if (options.own.of<DiffCommand>().ignoreNames && (hasEngines(*x) || hasEngines(*y)))
+    throw UsageError{"--ignore-names is not for graphs with engines"};
   Comparer comparer(*x, *y, options.own.of<DiffCommand>().ignoreNames);
   // Those of texts are elsewhere.
   std::vector<TensorChange> weights;
@@ -383,9 +400,10 @@ static int runDiff(const Options& options, Session& session) {
     weights = changedTensors(*first, *second);
   }
   session.progress.end();
-  session.common.json ? writeJson(session.out, DiffReport{comparer, weights})
-                      : writeText(comparer, weights, session.out);
-  return session.finish(comparer.result().same() && weights.empty() ? kExitDone : kExitNegative);
+  const std::vector<EngineChange> settings = changedEngines(*a, *b);
+  const DiffReport report{comparer, settings, weights};
+  session.common.json ? writeJson(session.out, report) : writeText(comparer, settings, weights, session.out);
+  return session.finish(report.same() ? kExitDone : kExitNegative);
 }
 
 namespace {
@@ -394,7 +412,8 @@ constexpr std::string_view kDiffDetails =
     R"(A line for each node that only one of them has: '-' of the first, '+' of the second, each with the
 line of its text. If one of them has engines (an engine file, 'partition --emit graph'), nodes are
 found by what they make, in any order, and '~' tells those that run on another side. Of two engine
-files the weights are compared as well. The exit code is 1 if there is a difference.
+files the weights are compared as well, the sizes that they take, defaults of inputs and precision.
+The exit code is 1 if there is a difference.
 
 Of two measurements ('bench --format json') the times are compared: the exit code is 1 if the second is
 slower by more than 3 % in both its least and its median time, with the same number of threads.

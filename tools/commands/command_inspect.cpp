@@ -8,6 +8,7 @@
 #include "frontend/files/checkpoint.h"
 #include "frontend/files/file_io.h"
 #include "frontend/files/weights.h"
+#include "frontend/files/zip.h"
 #include "ir/support/diagnostic_printer.h"
 #include "ir/support/json_fields.h"
 #include "ir/support/quantities.h"
@@ -104,6 +105,10 @@ class Inspector {
         break;
       case FileKind::ExportedProgram:
         exportedProgram(path);
+        break;
+      case FileKind::TorchArchive:
+      case FileKind::Zip:
+        brokenArchive(path);
         break;
       case FileKind::TorchCheckpoint:
       case FileKind::LegacyCheckpoint:
@@ -246,6 +251,7 @@ class Inspector {
     for (const std::string& name : info.weights) line("weights", name);
     line("options", info.options.empty() ? "none" : join(info.options, " ", optionText));
     for (const InputRange& range : info.inputs) line("range", "%" + inputRangeText(range));
+    for (const std::string& text : exportedTexts(info)) line("exported", "%" + text);
     for (const std::string& value : defaultsIn(file.metadata)) line("default", "%" + value);
     line("precision", std::string(precisionName(info.precision)));
     line("tensors", fmt::format("{}, {}", file.tensors.size(), sizeText(tensorBytes)));
@@ -429,6 +435,15 @@ class Inspector {
       summary(*p.program.graph, file->programs.size() > 1 ? "    " : "  ");
     }
     if (isJson_ && file->programs.size() > 1) json_.endObject();
+  }
+
+  // What keeps an archive from being told from others, if something does.
+  void brokenArchive(const std::string& path) {
+    if (isInput_) return;
+    Diagnostics reasons;
+    if (ZipArchive::open(path, reasons, session_.common.limits)) return;
+    for (const Diagnostic& d : reasons.list())
+      if (d.kind != ErrorKind::Unsupported) session_.diagnostics.add(d);
   }
 
   void checkpoint(const std::string& path, Diagnostics& diagnostics) {

@@ -10,6 +10,7 @@
 #include "tools/commands/commands.h"
 #include "tools/options/option_parts.h"
 #include "tools/tasks/bound_inputs.h"
+#include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
@@ -26,6 +27,7 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
   CompileSpec spec = compileSpecOf(command, session.common.limits);
   Result<Module> module = loadForPartition(options, spec, session);
   if (!module) return std::nullopt;
+  checkOptionEffects(options, *module, {"no-lower", "require-full"});
   ProgressStep lowering(session.progress, spec.lower ? "lowering" : "propagating shapes");
   Result<Prepared> prepared = prepareForPartition(*module, spec, session.diagnostics);
   if (!prepared) return std::nullopt;
@@ -34,7 +36,21 @@ std::optional<Prepared> prepare(const Options& options, Session& session) {
     if (!prepared->unmatched[0].note.empty()) error.notes.push_back(prepared->unmatched[0].note);
     throw error;
   }
+  session.noteUnusedWeights(module->unusedWeights());
   return std::move(*prepared);
+}
+
+// What has no effect beside the options that tell something else in place of the segments.
+void checkTogether(const Options& options) {
+  const PartitionCommand& command = options.partition;
+  if (!command.checkSupport.empty())
+    refuseBeside(options,
+                 {"--method", "--min-block-size", "--strategy", "--torch-executed-op", "--torch-executed-module",
+                  "--torch-executed-node", "--without-converter", "--shape", "--opt-shape", "--no-lower",
+                  "--require-full", "--bind", "--sweep", "--explain", "--emit", "--output"},
+                 "--check-method-support");
+  if (!command.sweep.empty())
+    refuseBeside(options, {"--min-block-size", "--require-full", "--explain", "--emit", "--output"}, "--sweep");
 }
 
 // --emit table: what --explain adds, and nothing else.
@@ -230,6 +246,7 @@ int checkSupport(const Options& options, Session& session) {
 
 static int runPartition(const Options& options, Session& session) {
   const PartitionCommand& command = options.partition;
+  checkTogether(options);
   if (!command.checkSupport.empty()) return checkSupport(options, session);
   std::optional<Prepared> prepared = prepare(options, session);
   if (!prepared) return session.finish();

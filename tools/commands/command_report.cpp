@@ -20,6 +20,7 @@
 #include "tools/reports/processor.h"
 #include "tools/tasks/execution.h"
 #include "tools/tasks/inputs.h"
+#include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
 #include "tools/tasks/refusals.h"
 
@@ -77,6 +78,7 @@ class Reporter {
   int run() {
     if (command_.output.empty() && !session_.common.json)
       throw UsageError{"report needs a file to write", {"name it with --output, such as -o report.html"}};
+    checkTogether();
     if (!(command_.runs ? measure() : look())) return fail();
     session_.progress.step("writing the report");
     std::ostringstream text;
@@ -90,6 +92,15 @@ class Reporter {
   }
 
  private:
+  // Throws UsageError for what would have no effect.
+  void checkTogether() const {
+    if (!command_.runs)
+      refuseBeside(options_,
+                   {"--input", "--inputs", "--seed", "--threads", "--duration", "--rtol", "--atol", "--no-compare"},
+                   "--no-run");
+    if (!command_.compares) refuseBeside(options_, {"--rtol", "--atol"}, "--no-compare");
+  }
+
   int fail() {
     const int code = session_.finish();
     return signal_ ? 128 + signal_ : code;
@@ -99,6 +110,7 @@ class Reporter {
   bool look() {
     Result<Module> module = session_.loadModule(options_.arguments[0], options_.run.weights);
     if (!module) return false;
+    checkOptionEffects(options_, *module);
     CompileSpec spec = specOf();
     if (const Graph* entry = module->graph(spec.lowering.method); entry && !module->engineInfo()) {
       checkShapes(spec, *entry);
@@ -129,6 +141,8 @@ class Reporter {
     const Clock::time_point start = Clock::now();
     std::optional<Executable> given = loadAsGiven(options_, session_);
     if (!given) return false;
+    if (given->module.engineInfo())
+      refuseBeside(options_, {"--rtol", "--atol"}, "a model: engine files are not compared");
     CompileSpec spec = specOf();
     Result<std::vector<IValue>> inputs = readInputs(*given, options_, true, session_);
     if (!inputs) return false;

@@ -21,6 +21,7 @@ class RunCommandExecutor {
       : options_(options), run_(options.run), session_(session) {}
 
   int run() {
+    checkTogether();
     std::optional<InterruptScope> interrupts(std::in_place);
     std::optional<Executable> model = loadAsGiven(options_, session_);
     if (!model) return session_.finish();
@@ -58,6 +59,14 @@ class RunCommandExecutor {
   }
 
  private:
+  // Throws UsageError for what would have no effect.
+  void checkTogether() const {
+    const Expectations& expected = options_.own.of<RunChecks>().expected;
+    if (expected.empty() && expected.saysTolerance)
+      throw UsageError{"--rtol and --atol are of --expect, which is missing"};
+    if (!expected.empty() && run_.print) throw UsageError{"--print goes without --expect, which compares instead"};
+  }
+
   void tellCut(const CutText& cut) {
     if (!cut.known()) return;
     session_.note(cut.summary());

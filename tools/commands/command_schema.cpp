@@ -32,6 +32,11 @@ std::vector<Schema> allSchemas() {
   return out;
 }
 
+// "tscompile.bench/1", as the title of a schema has it.
+std::string tagOf(const Schema& schema, const std::string& version) {
+  return "tscompile." + std::string(schema.name) + version;
+}
+
 struct SchemaNames {
   std::vector<std::string_view> names;
 
@@ -57,12 +62,17 @@ int runSchema(const Options& options, Session& session) {
   // "tscompile.bench/1" means the same as "bench".
   std::string name = options.arguments[0];
   if (name.starts_with("tscompile.")) name = name.substr(name.find('.') + 1);
-  name = name.substr(0, name.find('/'));
-  for (const Schema& s : all)
-    if (s.name == name) {
-      session.out << s.text;
-      return kExitDone;
-    }
+  const size_t slash = std::min(name.find('/'), name.size());
+  const std::string version = name.substr(slash);
+  name.resize(slash);
+  for (const Schema& s : all) {
+    if (s.name != name) continue;
+    if (!version.empty() && s.text.find('"' + tagOf(s, version) + '"') == std::string_view::npos)
+      throw UsageError{"there is no version '" + abbreviate(version.substr(1), 40) + "' of the schema " + name,
+                       {"'tscompile schema " + name + "' prints the one that there is"}};
+    session.out << s.text;
+    return kExitDone;
+  }
   UsageError error{"there is no schema '" + abbreviate(options.arguments[0], 80) + "'"};
   NearestName nearest(name);
   for (const Schema& s : all) nearest.consider(s.name);

@@ -91,6 +91,8 @@ void RewritingSetup::makeSettings() {
       else
         ++known->second;
     };
+  if (!command_.trace && !command_.traceIgnore.empty())
+    throw UsageError{"--trace-ignore is of --trace, which is missing"};
   if (command_.trace)
     settings.trace = traceWithout(command_.traceIgnore, [this](const std::string& line) {
       session_.common.jsonErrors ? session_.note(line) : void(session_.err << line << '\n');

@@ -5,6 +5,8 @@
 #include "ir/support/quantities.h"
 #include "ir/support/split.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -128,6 +130,35 @@ int threadCount(std::string_view text, const std::string& all) {
   auto n = parseCount(text);
   return static_cast<int>(
       checked(n && *n > 0 && *n <= 4096 ? n : std::nullopt, "--threads", "a number from 1 to 4096", all));
+}
+
+std::vector<int> countList(std::string_view option, const std::string& text, uint64_t most) {
+  auto number = [&](std::string_view n) {
+    const std::optional<uint64_t> value = parseCount(n);
+    return checked(value && *value > 0 && *value <= most ? value : std::nullopt, option,
+                   fmt::format("numbers from 1 to {} such as 1,2,4, 1..4 or 1..16*2", most), text);
+  };
+  std::vector<int> out;
+  for (std::string_view part : split(text, ',')) {
+    const size_t dots = part.find("..");
+    if (dots == std::string_view::npos) {
+      out.push_back(static_cast<int>(number(part)));
+      continue;
+    }
+    const size_t star = std::min(part.find('*'), part.size());
+    const uint64_t first = number(part.substr(0, dots)), last = number(part.substr(dots + 2, star - dots - 2));
+    const uint64_t factor = star < part.size() ? number(part.substr(star + 1)) : 1;
+    if (first > last)
+      throw UsageError{fmt::format("{} goes from the smaller number to the larger one, not '{}'", option, part)};
+    for (uint64_t n = first; n <= last; n = factor > 1 ? n * factor : n + 1) out.push_back(static_cast<int>(n));
+  }
+  return out;
+}
+
+void refuseBeside(const Options& options, std::initializer_list<std::string_view> names, std::string_view with) {
+  for (const SaidOption& said : options.said)
+    if (std::find(names.begin(), names.end(), said.name) != names.end())
+      throw UsageError{said.name + " goes without " + std::string(with)};
 }
 
 // "x=1x3x224x224" of sizes as other tools write them, "x=[1,3,224,224]", "x:1x3x224x224"; empty if it is none.

@@ -6,6 +6,8 @@
 #include "ir/support/text.h"
 #include "tools/options/options.h"
 
+#include <initializer_list>
+
 namespace tscompile {
 
 template <class T>
@@ -22,6 +24,11 @@ double tolerance(std::string_view option, const std::string& text);
 size_t blockSize(std::string_view option, const std::string& text);
 // The number of an option --threads that was given as `all`.
 int threadCount(std::string_view text, const std::string& all);
+// The numbers, from 1 to `most`, of "1,2,4", "1..4", "1..16*2".
+std::vector<int> countList(std::string_view option, const std::string& text, uint64_t most);
+
+// Throws UsageError if one of these was said, which has no effect beside `with`.
+void refuseBeside(const Options& options, std::initializer_list<std::string_view> names, std::string_view with);
 
 // The option of a setting of api/compile_settings.h, with other names that it has on the command line ("--mbs,").
 OptionSpec settingOption(std::string_view name, const std::string& aliases = "");

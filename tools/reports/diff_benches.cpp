@@ -3,6 +3,7 @@
 #include "api/bounded_json.h"
 #include "frontend/files/file_io.h"
 #include "ir/support/json_fields.h"
+#include "ir/support/text.h"
 
 #include <fmt/core.h>
 
@@ -17,8 +18,18 @@ constexpr uint64_t kMostBytes = uint64_t{16} << 20;
 
 struct Report {
   std::map<BenchSetting, BenchTimes> times;
-  std::string version, processor;  // empty: the file does not say it
+  std::string version, processor, model, checksum, executor;  // empty: the file does not say it
 };
+
+template <class Json>
+std::string inputsOf(const Json& result) {
+  auto inputs = result.find("inputs");
+  std::string out;
+  if (inputs == result.end() || !inputs->is_array()) return out;
+  for (const auto& input : *inputs)
+    if (input.is_string()) out += (out.empty() ? "" : ";") + input.template get<std::string>();
+  return out;
+}
 
 // Nothing after reporting what is wrong.
 Result<Report> parseReport(const std::string& text, const std::string& path, Diagnostics& diagnostics) {
@@ -28,7 +39,10 @@ Result<Report> parseReport(const std::string& text, const std::string& path, Dia
     auto at = object.find(key);
     return at != object.end() && at->is_string() ? at->template get<std::string>() : std::string();
   };
-  if (json.is_object()) out.version = word(json, "version"), out.processor = word(json, "processor");
+  if (json.is_object()) {
+    out.version = word(json, "version"), out.processor = word(json, "processor");
+    out.model = word(json, "model"), out.checksum = word(json, "checksum"), out.executor = word(json, "executor");
+  }
   auto number = [](const auto& object, const char* key) {
     auto at = object.find(key);
     return at != object.end() && at->is_number() ? at->template get<double>() : std::nan("");
@@ -38,7 +52,7 @@ Result<Report> parseReport(const std::string& text, const std::string& path, Dia
       auto latency = r.is_object() ? r.find("latency_ms") : r.end();
       if (latency == r.end() || !latency->is_object()) continue;
       BenchTimes t{number(*latency, "min"), number(*latency, "median"), number(*latency, "median_low"),
-                   number(*latency, "median_high")};
+                   number(*latency, "median_high"), inputsOf(r)};
       if (!(t.low > 0 && t.high >= t.low)) t.low = t.high = t.median;
       const double threads = number(r, "threads"), callers = number(r, "concurrency");
       if (!(t.min > 0 && t.median > 0 && threads >= 1 && threads <= 1e6)) continue;
@@ -66,17 +80,38 @@ Result<Report> readReport(const std::string& path, Diagnostics& diagnostics) {
   return parseReport(*text, path, diagnostics);
 }
 
+bool saysInputs(const Report& report) {
+  return std::all_of(report.times.begin(), report.times.end(), [](const auto& t) { return !t.second.inputs.empty(); });
+}
+
+// What has the same inputs is put side by side, however they were given; without knowing them, what has the same
+// --sizes.
 std::vector<BenchComparison> rowsOf(const Report& a, const Report& b, double noise) {
+  const bool byInputs = saysInputs(a) && saysInputs(b);
   std::map<BenchSetting, BenchComparison> rows;
-  for (const auto& [setting, times] : a.times) rows[setting] = {setting, times, {}, noise};
-  for (const auto& [setting, times] : b.times) {
-    rows[setting].setting = setting;
-    rows[setting].b = times;
-    rows[setting].noise = noise;
-  }
+  auto rowOf = [&](const BenchSetting& setting, const BenchTimes& times) -> BenchComparison& {
+    BenchSetting key = setting;
+    if (byInputs) key.sizes = times.inputs;
+    BenchComparison& row = rows[key];
+    row.setting = setting;
+    row.noise = noise;
+    return row;
+  };
+  for (const auto& [setting, times] : a.times) rowOf(setting, times).a = times;
+  for (const auto& [setting, times] : b.times) rowOf(setting, times).b = times;
   std::vector<BenchComparison> out;
-  for (const auto& [setting, row] : rows) out.push_back(row);
+  for (const auto& [key, row] : rows) {
+    out.push_back(row);
+    // Otherwise two rows would look the same.
+    if (byInputs && !row.inBoth()) out.back().setting.sizes = key.sizes;
+  }
   return out;
+}
+
+std::string settingText(const BenchSetting& setting, const BenchTimes& times) {
+  const std::string& sizes = times.inputs.empty() ? setting.sizes : times.inputs;
+  return (sizes.empty() ? "" : sizes + " with ") + counted(static_cast<size_t>(setting.threads), "thread") +
+         (setting.callers > 1 ? fmt::format(" and {} callers", setting.callers) : "");
 }
 
 // `path`: the file that is told if nothing of the one is in the other.
@@ -84,15 +119,22 @@ Result<std::vector<BenchComparison>> compare(const Report& a, const Report& b, c
                                              Session& session) {
   std::vector<BenchComparison> rows = rowsOf(a, b, noise);
   if (std::none_of(rows.begin(), rows.end(), [](const BenchComparison& r) { return r.inBoth(); })) {
-    session.diagnostics.fileError(path, {}, "no number of threads was measured in both");
+    const auto &one = *a.times.begin(), &other = *b.times.begin();
+    session.diagnostics.fileError(path, {}, "nothing was measured in both")
+        .note("the first has " + settingText(one.first, one.second) + ", the second " +
+              settingText(other.first, other.second));
     return Failed{};
   }
   auto tellOther = [&](const char* what, const std::string& one, const std::string& other) {
-    if (!one.empty() && !other.empty() && one != other)
-      session.note(fmt::format("the {} differs: {} and {}", what, one, other));
+    const bool differs = !one.empty() && !other.empty() && one != other;
+    if (differs) session.note(fmt::format("the {} differs: {} and {}", what, one, other));
+    return differs;
   };
   tellOther("version", a.version, b.version);
   tellOther("processor", a.processor, b.processor);
+  tellOther("executor", a.executor, b.executor);
+  if (a.checksum != b.checksum && !tellOther("model", a.model, b.model))
+    tellOther("checksum of the model", a.checksum, b.checksum);
   return rows;
 }
 

@@ -16,6 +16,7 @@ namespace tscompile {
 struct BenchTimes {
   double min = 0, median = 0;
   double low = 0, high = 0;  // between which the median lies; the median itself in files that do not say it
+  std::string inputs = {};   // their dtypes and sizes; empty in files that do not say it
 };
 // What was measured.
 struct BenchSetting {

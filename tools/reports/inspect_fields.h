@@ -4,6 +4,7 @@
 #include "api/built_model.h"
 #include "api/compile_settings.h"
 #include "api/engine_file.h"
+#include "api/exported_sizes.h"
 #include "frontend/files/weights.h"
 #include "ir/graph/graph.h"
 #include "ir/graph/module.h"
@@ -81,6 +82,12 @@ inline std::vector<std::string> defaultsIn(const Metadata& metadata) {
   return out;
 }
 
+inline std::vector<std::string> exportedTexts(const EngineInfo& info) {
+  std::vector<std::string> out;
+  for (const ExportedInput& input : info.exported) out.push_back(exportedInputText(input));
+  return out;
+}
+
 struct EngineFileFields {
   const EngineFile& file;
   uint64_t size, tensorBytes;
@@ -104,6 +111,7 @@ struct EngineFileFields {
     visit("weights", info.weights);
     visit("options", options);
     visit("ranges", ranges);
+    if (!info.exported.empty()) visit("exported", exportedTexts(info));
     if (const std::vector<std::string> defaults = defaultsIn(file.metadata); !defaults.empty())
       visit("defaults", defaults);
     visit("precision", precisionName(info.precision));

@@ -10,6 +10,7 @@
 #include "partition/root_causes.h"
 #include "tools/tasks/graphs.h"
 #include "tools/tasks/inputs.h"
+#include "tools/tasks/option_effects.h"
 #include "tools/tasks/partitioning.h"
 
 #include <fmt/core.h>
@@ -112,6 +113,7 @@ std::optional<Executable> loadAsGiven(const Options& options, Session& session) 
   const RunCommand& command = options.run;
   const std::string& path = options.arguments[0];
   Result<Module> module = session.loadModule(path, command.weights, command.libraries);
+  if (module) checkOptionEffects(options, *module);
   if (!module || hasForgottenWeights(path, *module, session)) return std::nullopt;
   const std::vector<std::string> given = module->unusedWeights();
   Result<Method> method = module->prepare(session.diagnostics, command.method);
@@ -197,9 +199,10 @@ std::optional<Executable> withEngines(Executable given, const Options& options, 
     spec.onPartition = [cut, sized = !spec.shapes.empty()](const Prepared& prepared, const Partition& partition) {
       *cut = cutText(prepared, partition, sized);
     };
-  // Whoever says what is to stay out of engines wants to hear that there is no such thing.
-  bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && spec.torchExecutedOps.empty() &&
-                    spec.torchExecutedModules.empty() && spec.torchExecutedNodes.empty();
+  // Whoever says what is to run in engines, or to stay out of them, wants to hear why it does not.
+  bool isOptional = options.run.executor == ExecutorChoice::EngineIfPossible && spec.requiredCoverage <= 0 &&
+                    spec.torchExecutedOps.empty() && spec.torchExecutedModules.empty() &&
+                    spec.torchExecutedNodes.empty();
   if (isOptional) {
     if (std::string why = tooLarge(given.module.text()); !why.empty()) {
       session.note("the interpreter runs the graph: " + why + "; --executor engine compiles it all the same");

@@ -17,6 +17,8 @@ struct Expectations {
   Tolerance tolerance;
   std::map<size_t, Tolerance> ofOutput;  // by position
 
+  bool saysTolerance = false;  // one of them was given
+
   bool empty() const { return texts.empty(); }
 };
 // "1e-3", or "0=1e-3" of one output.
@@ -58,7 +60,8 @@ struct ExpectationReport {
   std::vector<ExpectedOutput> outputs;
 
   bool passed() const;
-  void writeText(std::ostream& out) const;
+  // `judges`: the last line is PASSED or FAILED.
+  void writeText(std::ostream& out, bool judges = true) const;
   template <class Visit>
   void fields(Visit&& visit) const {
     visit("schema", "tscompile.expect/1");

@@ -133,7 +133,9 @@ std::vector<std::string> inputTexts(std::vector<std::string> texts, const Partit
       return inputs.size() == 1 || findInput(inputs, std::string_view(t).substr(0, t.find('='))) == own;
     });
     if (given) continue;
-    DType dtype = r.dtype == DType::Undefined ? DType::Float32 : r.dtype;
+    const TypePtr type = own == kNoInput ? nullptr : inputs[own].type;
+    DType dtype = r.dtype == DType::Undefined && type && type->isTensor() ? type->tensor().dtype : r.dtype;
+    if (dtype == DType::Undefined) dtype = DType::Float32;
     texts.push_back(fmt::format("{}{}:{}:{}seed={})", start,
                                 r.most.empty() ? "scalar" : fmt::format("{}", fmt::join(r.most, "x")), shortName(dtype),
                                 isIntegral(dtype, true) ? "randint(0,2," : "randn(", i));

@@ -5,6 +5,7 @@
 #include "runtime/reference/loops/copy.h"
 
 #include <cstring>
+#include <utility>
 
 namespace tscompile {
 
@@ -34,9 +35,9 @@ void Frame::moveTo(Ref<Storage> arena) {
 
 void Frame::begin(std::span<const Tensor> tensors, RunContext& context, int threads) {
   chargeBudget(&context.budget(), plan_.peakBytes());
+  context_ = &context;  // whose budget end() gives it back to, also if what follows fails
   moveTo(arenas_.take(plan_.peakBytes()));
   inputs_ = tensors;
-  context_ = &context;
   threads_ = threads;
   const bool poisoned = PoisonScope::isOpen();
   if (poisoned) std::memset(arena_->data(), PoisonScope::kByte, plan_.peakBytes());
@@ -56,8 +57,9 @@ void Frame::begin(std::span<const Tensor> tensors, RunContext& context, int thre
 }
 
 void Frame::end() {
-  context_->budget().refund(plan_.peakBytes());
-  arenas_.giveBack(std::move(arena_));
+  if (!context_) return;  // it has not begun
+  std::exchange(context_, nullptr)->budget().refund(plan_.peakBytes());
+  if (arena_) arenas_.giveBack(std::move(arena_));
   for (TensorId id : temporary_) tensors_[id] = Tensor();
   temporary_.clear();
   for (size_t b = 0; b < storages_.size(); ++b) storages_[b] = nullptr;

@@ -17,10 +17,12 @@ Tensor WeightStore::get(const std::string& name, const Tensor& source, FunctionR
   std::string key = fmt::format("{} {}+{} {} {} {}", name, memory, source.offset(), static_cast<int>(source.dtype()),
                                 dimsText(source.sizes()), dimsText(source.strides()));
   std::lock_guard lock(mutex_);
-  auto [it, isNew] = entries_.try_emplace(key);
-  if (isNew) {
+  auto it = entries_.find(key);
+  if (it == entries_.end()) {
     BudgetScope unlimited(nullptr);  // it outlives the run that needs it first
-    it->second = {source, make()};
+    // Making may fail for lack of memory: the next one that asks tries again.
+    Tensor made = make();
+    it = entries_.emplace(std::move(key), Entry{source, std::move(made)}).first;
     encoding ? encoding->forget(0, encoding->values().numel()) : releaseFilePages(storage.data(), storage.bytes());
   }
   return it->second.made;

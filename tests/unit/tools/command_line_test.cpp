@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace tscompile::test {
 namespace {
@@ -305,6 +306,58 @@ TEST(Help, IsTheSameHoweverItIsAskedFor) {
   EXPECT_NE(all.find("  " #name " "), std::string::npos) << #name;
 #include "tools/commands/commands.def"
 #undef TS_COMMAND
+}
+
+// Measurements are put side by side by what they measured, and only so.
+TEST(Bench, ComparesWhatHasTheSameInputs) {
+  TemporaryFolder folder;
+  const std::string graph =
+      folder.write("g.ir", "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n");
+  const std::string other = folder.write("h.ir", "graph(%x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n");
+  auto bench = [&](const std::string& model, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"bench", model, "--threads", "1", "--duration", "1ms", "--format", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return runCli(words);
+  };
+  const std::string two = folder.write("two.json", bench(graph, {"-i", "x=2:f32:ones"}).out);
+  EXPECT_EQ(parseJson(readText(two))["results"][0]["inputs"][0].text, "x=2:float32");
+  const std::string baseline = "--baseline", much = "--fail-if-slower";
+  // However the sizes are said.
+  EXPECT_EQ(bench(graph, {"--sizes", "x=2", baseline, two, much, "1e9"}).code, 0);
+  const CliResult three = bench(graph, {"--sizes", "x=3", baseline, two, much, "1e9"});
+  EXPECT_EQ(three.code, 3);
+  EXPECT_NE(three.err.find("nothing was measured in both"), std::string::npos) << three.err;
+  EXPECT_NE(three.err.find("the first has x=2:float32 with 1 thread, the second x=3:float32 with 1 thread"),
+            std::string::npos)
+      << three.err;
+  const CliResult neg = bench(other, {"-i", "x=2:f32:ones", baseline, two, much, "1e9"});
+  EXPECT_EQ(neg.code, 0) << neg.err;
+  EXPECT_NE(neg.err.find("the model differs: "), std::string::npos) << neg.err;
+}
+
+TEST(Inspect, AFolderWithAnEngineThatWasCut) {
+  TemporaryFolder folder;
+  const std::string model = TSCOMPILE_SOURCE_DIR "/samples/language/byte_gpt/model", built = folder / "built";
+  ASSERT_EQ(
+      runCli({"build", model + ".ir", "-w", model + ".weights", "--set", "max_seq_len=32", "-o", built, "-q"}).code, 0);
+  std::filesystem::resize_file(built + "/rank0.engine", 1000);
+  const CliResult r = runCli({"inspect", built});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_NE(r.err.find("rank0.engine"), std::string::npos) << r.err;
+}
+
+TEST(Refit, KeepsWhatAProgramWasExportedFor) {
+  TemporaryFolder folder;
+  const std::string engine = folder / "a.tse", again = folder / "b.tse";
+  const std::string program = TSCOMPILE_TESTS_DIR "/data/exports/net.pt2";
+  ASSERT_EQ(runCli({"compile", program, "--refittable", "-o", engine, "-q"}).code, 0);
+  const std::string exported = "exported";
+  const Json before = parseJson(runCli({"inspect", engine, "--format", "json"}).out)["files"][0];
+  ASSERT_TRUE(before.has(exported));
+  const CliResult refitted = runCli({"refit", engine, "--partial", "-o", again});
+  if (refitted.code != 0) GTEST_SKIP() << refitted.err;
+  const Json after = parseJson(runCli({"inspect", again, "--format", "json"}).out)["files"][0];
+  EXPECT_EQ(after[exported][0].text, before[exported][0].text);
 }
 
 }  // namespace

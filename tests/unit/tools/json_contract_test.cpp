@@ -1,5 +1,6 @@
 // What every command writes with --format json is one object that its schema describes.
 #include "tests/support/cli.h"
+#include "tests/support/golden_file.h"
 #include "tests/support/json.h"
 #include "tests/support/text_file.h"
 
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -36,36 +38,71 @@ bool isOfType(const Json& v, const std::string& type) {
   return type == kindName(v) || (type == "number" && v.kind == Json::Kind::Number);
 }
 
-// The part of JSON Schema that tools/schemas use. Appends what does not hold.
+// The part of JSON Schema that tools/schemas use.
+class Validator {
+ public:
+  explicit Validator(const Json& whole) : whole_(whole) {}
+
+  // Appends what does not hold.
+  void check(const Json& v, const Json& schema, const std::string& at, std::vector<std::string>& faults) const {
+    if (schema.has("$ref")) return check(v, whole_["$defs"][schema["$ref"].text.substr(8)], at, faults);
+    checkKnown(schema, at, faults);
+    checkAny(v, schema, at, faults);
+    checkValue(v, schema, at, faults);
+    checkFields(v, schema, at, faults);
+    if (const Json& items = schema["items"]; !items.isNull())
+      for (size_t i = 0; i < v.items.size(); ++i) check(v.items[i], items, at + "[" + std::to_string(i) + "]", faults);
+  }
+
+ private:
+  static void checkKnown(const Json& schema, const std::string& at, std::vector<std::string>& faults) {
+    static const std::set<std::string> known = {"$schema",    "title",    "description", "type",
+                                                "properties", "required", "items",       "additionalProperties",
+                                                "const",      "enum",     "$defs",       "anyOf"};
+    for (const auto& [name, ignored] : schema.fields)
+      if (!known.count(name)) faults.push_back(at + ": the schema has '" + name + "', which nothing checks");
+  }
+  void checkAny(const Json& v, const Json& schema, const std::string& at, std::vector<std::string>& faults) const {
+    std::vector<std::string> first;
+    for (const Json& one : schema["anyOf"].items) {
+      std::vector<std::string> found;
+      check(v, one, at, found);
+      if (found.empty()) return;
+      if (first.empty()) first = std::move(found);
+    }
+    faults.insert(faults.end(), first.begin(), first.end());
+  }
+  static void checkValue(const Json& v, const Json& schema, const std::string& at, std::vector<std::string>& faults) {
+    if (const Json& type = schema["type"]; !type.isNull()) {
+      std::vector<Json> types = type.kind == Json::Kind::Array ? type.items : std::vector<Json>{type};
+      if (std::none_of(types.begin(), types.end(), [&](const Json& t) { return isOfType(v, t.text); }))
+        faults.push_back(at + " is " + std::string(kindName(v)));
+    }
+    if (const Json& constant = schema["const"]; !constant.isNull() && constant.text != v.text)
+      faults.push_back(at + " is '" + v.text + "', not '" + constant.text + "'");
+    if (const Json& choices = schema["enum"]; !choices.isNull())
+      if (std::none_of(choices.items.begin(), choices.items.end(), [&](const Json& c) { return c.text == v.text; }))
+        faults.push_back(at + " is '" + v.text + "'");
+  }
+  void checkFields(const Json& v, const Json& schema, const std::string& at, std::vector<std::string>& faults) const {
+    for (const Json& name : schema["required"].items)
+      if (v.kind == Json::Kind::Object && !v.has(name.text)) faults.push_back(at + " has no '" + name.text + "'");
+    const Json& properties = schema["properties"];
+    for (const auto& [name, value] : v.fields) {
+      if (properties.has(name))
+        check(value, properties[name], at + "." + name, faults);
+      else if (const Json& others = schema["additionalProperties"]; !others.isNull())
+        check(value, others, at + "." + name, faults);
+      else if (!properties.isNull())
+        faults.push_back(at + " has '" + name + "', which the schema does not tell of");
+    }
+  }
+
+  const Json& whole_;
+};
+
 void validate(const Json& v, const Json& schema, const std::string& at, std::vector<std::string>& faults) {
-  for (const auto& [name, ignored] : schema.fields) {
-    static const std::set<std::string> known = {"$schema",  "title", "description",          "type",  "properties",
-                                                "required", "items", "additionalProperties", "const", "enum"};
-    if (!known.count(name)) faults.push_back(at + ": the schema has '" + name + "', which nothing checks");
-  }
-  if (const Json& type = schema["type"]; !type.isNull()) {
-    std::vector<Json> types = type.kind == Json::Kind::Array ? type.items : std::vector<Json>{type};
-    if (std::none_of(types.begin(), types.end(), [&](const Json& t) { return isOfType(v, t.text); }))
-      faults.push_back(at + " is " + std::string(kindName(v)));
-  }
-  if (const Json& constant = schema["const"]; !constant.isNull() && constant.text != v.text)
-    faults.push_back(at + " is '" + v.text + "', not '" + constant.text + "'");
-  if (const Json& choices = schema["enum"]; !choices.isNull())
-    if (std::none_of(choices.items.begin(), choices.items.end(), [&](const Json& c) { return c.text == v.text; }))
-      faults.push_back(at + " is '" + v.text + "'");
-  for (const Json& name : schema["required"].items)
-    if (v.kind == Json::Kind::Object && !v.has(name.text)) faults.push_back(at + " has no '" + name.text + "'");
-  const Json& properties = schema["properties"];
-  for (const auto& [name, value] : v.fields) {
-    if (properties.has(name))
-      validate(value, properties[name], at + "." + name, faults);
-    else if (const Json& others = schema["additionalProperties"]; !others.isNull())
-      validate(value, others, at + "." + name, faults);
-    else if (!properties.isNull())
-      faults.push_back(at + " has '" + name + "', which the schema does not tell of");
-  }
-  if (const Json& items = schema["items"]; !items.isNull())
-    for (size_t i = 0; i < v.items.size(); ++i) validate(v.items[i], items, at + "[" + std::to_string(i) + "]", faults);
+  Validator(schema).check(v, schema, at, faults);
 }
 
 std::string joined(const std::vector<std::string>& faults) {
@@ -129,6 +166,30 @@ TEST(JsonContract, EveryCommandKeepsItsSchema) {
   for (const Json& name : list["names"].items) EXPECT_TRUE(tags.count("tscompile." + name.text + "/1")) << name.text;
 }
 
+// Nor is one in the corpus of goldens, which has outputs of all kinds, failures among them.
+TEST(JsonContract, EveryCommandOfTheGoldensKeepsItsSchema) {
+  std::map<std::string, Json> schemas;
+  size_t checked = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(TSCOMPILE_TESTS_DIR "/golden")) {
+    if (entry.path().extension() != ".ir") continue;
+    for (const GoldenRun& run : runGolden(entry.path(), "--format json")) {
+      const bool isOwn =
+          run.command.find("--format dot") != std::string::npos || run.command.find("--stream") != std::string::npos;
+      if (run.result.out.empty() || isOwn) continue;
+      const Json value = parseJson(run.result.out);
+      ASSERT_EQ(value.kind, Json::Kind::Object) << entry.path() << ": " << run.command << "\n" << run.result.out;
+      if (value.has("$schema")) continue;
+      const std::string tag = value["schema"].text;
+      if (!schemas.count(tag)) schemas[tag] = schemaOf(tag);
+      std::vector<std::string> faults;
+      validate(value, schemas[tag], "", faults);
+      EXPECT_TRUE(faults.empty()) << entry.path() << ": " << run.command << "\n" << joined(faults);
+      ++checked;
+    }
+  }
+  EXPECT_GE(checked, 500u);
+}
+
 // Names of properties are in one style; those of a model are not ours.
 void checkNames(const Json& schema, const std::string& at) {
   for (const auto& [name, property] : schema["properties"].fields) {
@@ -136,6 +197,7 @@ void checkNames(const Json& schema, const std::string& at) {
     checkNames(property, at + "." + name);
   }
   if (schema.has("items")) checkNames(schema["items"], at + "[]");
+  for (const auto& [name, kind] : schema["$defs"].fields) checkNames(kind, at + "#" + name);
 }
 
 TEST(JsonContract, KeysAreInOneStyle) {
@@ -186,6 +248,13 @@ TEST(JsonContract, TheValidatorFindsFaults) {
   EXPECT_NE(faults(replaced(good, "\"compiler\"", "\"compilr\"")).find("has no 'compiler'"), std::string::npos);
   EXPECT_NE(faults(R"({"schema": "tscompile.version/1", "version": 3})").find(".version is integer"),
             std::string::npos);
+}
+
+TEST(Schema, AnotherVersionIsRefused) {
+  const CliResult r = runCli({"schema", "tscompile.bench/2"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_NE(r.err.find("no version '2' of the schema bench"), std::string::npos) << r.err;
+  EXPECT_EQ(runCli({"schema", "bench/1"}).code, 0);
 }
 
 TEST(Schema, UnknownNamesAreRefusedWithTheNearest) {

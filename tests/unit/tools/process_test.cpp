@@ -148,6 +148,14 @@ TEST_F(Process, SignalsStopKernels) {
   }
 }
 
+TEST_F(Process, ABenchThatIsStoppedAtItsFirstRunAnnouncesNothing) {
+  const Ended e =
+      start({"bench", folder_ / "product.ir", "--input", "x=6000x6000:f64:ones", "--threads", "1"}, {.signal = SIGINT});
+  EXPECT_EQ(e.code, 128 + SIGINT);
+  EXPECT_EQ(e.out, "");
+  EXPECT_NE(e.err.find("interrupted before anything was measured"), std::string::npos) << e.err;
+}
+
 TEST_F(Process, TimeLimitStopsLoopsAndKernels) {
   for (auto args : {loop(), product()}) {
     args.insert(args.end(), {"--limit-time", "300ms"});

@@ -1,5 +1,6 @@
 // Plans of an engine: for many sizes, shared by threads, what they keep, what sizes decide.
 #include "runtime/engine/engine.h"
+#include "runtime/engine/refusal_watch.h"
 #include "tests/support/engine_case.h"
 
 #include <set>
@@ -94,6 +95,41 @@ TEST(Engine, PlansShareWhatIsMadeOfConstants) {
   EXPECT_EQ(constants(1), constants(2));
   c.expectClose({randn({1, 3}, 2)});
   c.expectClose({randn({5, 3}, 2)});
+}
+
+TEST(WeightStore, MakesAgainWhatCouldNotBeMade) {
+  WeightStore store;
+  const Tensor source = randn({2}, 1);
+  auto fail = []() -> Tensor { throw ExecutionError(ErrorKind::Limit, "out of memory"); };
+  EXPECT_THROW(store.get("packed", source, fail), ExecutionError);
+  EXPECT_TRUE(store.get("packed", source, [&] { return source; }).defined());
+}
+
+// Neither where it fails to begin, nor in the middle.
+TEST(Engine, RunsThatFailForLackOfMemoryHoldNone) {
+  EngineCase c(R"(graph(%x : Tensor):
+  %a : Tensor = aten::matmul(%x, %x)
+  %b : Tensor = aten::matmul(%a, %x)
+  %c : Tensor = aten::matmul(%b, %x)
+  return (%b, %c)
+)");
+  const Tensor x = randn({64, 64}, 1);
+  size_t failed = 0;
+  for (uint64_t limit = 1 << 10; limit < 200 << 10; limit += 1 << 10) {
+    RunOptions options;
+    options.memoryLimit = limit;
+    RunContext context(options);
+    RunScope scope(context);
+    RefusalWatch watch;
+    if (c.tryRun({x}, context)) continue;
+    ++failed;
+    EXPECT_EQ(context.budget().used(), 0u) << limit;
+    ASSERT_EQ(watch.rows().size(), 1u);
+    ASSERT_TRUE(watch.rows()[0].refusal);
+    EXPECT_NE(watch.rows()[0].refusal->verdict.detail.find("memory limit"), std::string::npos)
+        << watch.rows()[0].refusal->verdict.detail;
+  }
+  EXPECT_GT(failed, 8u);
 }
 
 TEST(Engine, ABranchFindsWhatIsMadeOfConstants) {

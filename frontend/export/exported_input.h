@@ -1,0 +1,21 @@
+// What an exported program asks of its inputs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tscompile {
+
+// What a program asks of a dimension of an input: bounds, and that it is as large as all others with this symbol.
+struct ExportedSize {
+  int64_t least = 0, most = 0;
+  std::string symbol;  // empty for none
+};
+struct ExportedInput {
+  std::string name;               // of the input of the graph, without "%"
+  std::vector<std::string> path;  // to the tensor in it, if the input is a container: indices and keys
+  std::vector<ExportedSize> sizes;
+};
+
+}  // namespace tscompile

@@ -1,0 +1,12 @@
+// Commands do not write over what they read.
+#pragma once
+
+#include "tools/options/options.h"
+
+namespace tscompile {
+
+// Throws UsageError if a file that the command is to write is one that it reads. A text may be written over itself, and
+// what refit replaces is its own.
+void checkOutputIsNoInput(const Options& options);
+
+}  // namespace tscompile
