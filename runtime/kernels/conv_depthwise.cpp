@@ -127,6 +127,26 @@ HWY_INLINE Piece seeingAll(int64_t out, int64_t in, int64_t kernel, int64_t stri
 HWY_INLINE int64_t pixelOf(bool byPixels, int64_t channels) { return byPixels ? channels : kBlock; }
 HWY_INLINE int64_t blockOf(bool byPixels, int64_t area) { return byPixels ? kBlock : area * kBlock; }
 
+struct BlockDistances {
+  int64_t in, out, weights;
+};
+inline bool isActivatedLater(const Epilogue& e) { return e.activation != Activation::None && !isClamp(e.activation); }
+
+// What comes after a run of outputs of the first block: its activation, and the same of the other blocks.
+template <int kGroup>
+HWY_NOINLINE void runBlocks(GroupedRun r, int64_t count, const BlockDistances& apart, int64_t blocks,
+                            const Epilogue& e) {
+  for (int64_t block = 1;; ++block) {
+    if (isActivatedLater(e)) activateRows(r.out, r.outStep, count, kBlock, e.activation, e.alpha, e.beta);
+    if (block == blocks) return;
+    r.in += apart.in;
+    r.out += apart.out;
+    r.weights += apart.weights;
+    if (r.bias) r.bias += kBlock;
+    runOf<kGroup>(count, r, std::make_integer_sequence<int, kRunOutputs>());
+  }
+}
+
 // Rows of some blocks of channels. Where these lie side by side, a run goes through all of them before the next.
 template <int kGroup>
 HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* weights, const Epilogue& e, float* out,
@@ -140,9 +160,10 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
   r.inRow = s.dilationHeight * inRow;
   r.inColumn = s.dilationWidth * inPixel;
   r.weightsRow = s.kernelWidth * kGroup * kBlock;
-  const int64_t inBlock = blockOf(s.inByPixels, s.inHeight * s.inWidth), outBlock = blockOf(s.outByPixels, s.outArea());
-  const bool activates = e.activation != Activation::None && !isClamp(e.activation),
-             down = s.inByPixels || s.outByPixels;
+  r.bias = e.bias;
+  const BlockDistances distances{blockOf(s.inByPixels, s.inHeight * s.inWidth), blockOf(s.outByPixels, s.outArea()),
+                                 s.kernelHeight * r.weightsRow};
+  const bool down = s.inByPixels || s.outByPixels;
   r.clamp = isClamp(e.activation);
   r.low = clampLow(e);
   r.high = clampHigh(e);
@@ -156,15 +177,8 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
     r.weights = weights + ky.begin * r.weightsRow + kx.begin * kGroup * kBlock;
     r.out = out + (y * width + x) * outPixel;
     r.residual = e.residual ? e.residual + (y * width + x) * kBlock : nullptr;
-    r.bias = e.bias;
-    for (int64_t block = 0; block < blocks; ++block) {
-      runOf<kGroup>(count, r, std::make_integer_sequence<int, kRunOutputs>());
-      if (activates && down) activateRows(r.out, r.outStep, count, kBlock, e.activation, e.alpha, e.beta);
-      r.in += inBlock;
-      r.out += outBlock;
-      r.weights += s.kernelHeight * r.weightsRow;
-      if (r.bias) r.bias += kBlock;
-    }
+    runOf<kGroup>(count, r, std::make_integer_sequence<int, kRunOutputs>());
+    if (down) runBlocks<kGroup>(r, count, distances, blocks, e);
   };
   auto pieces = [](Piece all, auto&& body) {
     const int64_t count = all.end - all.begin, some = (count + kRunOutputs - 1) / kRunOutputs;
@@ -190,7 +204,7 @@ HWY_INLINE void groupedRows(const ConvShape& s, const float* in, const float* we
   for (int64_t y = rows.begin; y < rows.end; ++y) {
     if (!down) pieces(wholeX, [&](int64_t x, int64_t count) { run(y, x, count); });
     if (y < wholeY.begin || y >= wholeY.end) eachSide([&](int64_t x) { run(y, x, 1); });
-    if (activates && !down)
+    if (isActivatedLater(e) && !down)
       activateRows(out + y * width * outPixel, outPixel, width, kBlock, e.activation, e.alpha, e.beta);
     if (e.factors) requantizeTile(out + y * width * kBlock, kBlock, width, kBlock, e.factors, {e.alpha, e.beta});
   }

@@ -88,6 +88,25 @@ TEST(QuantizedLayers, TransposedConvolutionsOfBlocks) {
   }
 }
 
+// Products over an outer dimension: of floats that hold all sums, and, with a large bias, of integers in rows.
+TEST(QuantizedLayers, ProductsOverAnOuterDimension) {
+  const std::string body =
+      "  %behind : int[] = prim::Constant[value=[0, 2, 3, 1]]()\n  %large : float = prim::Constant[value={}]()\n"
+      "  %grid : float = prim::Constant[value={}]()\n  %b2 : Tensor = aten::mul(%b, %large)\n"
+      "  %k : __torch__.torch.classes.quantized.LinearPackedParamsBase = quantized::linear_prepack(%m2, %b2)\n"
+      "  %r : Tensor = aten::permute(%q, %behind)\n  %y : Tensor = quantized::linear(%r, %k, %grid, %z2)\n";
+  for (auto [bias, grid, mixes] : {std::tuple("1.0", "0.05", true), std::tuple("6000.0", "40.0", false)}) {
+    const std::string graph = quantizedGraph(fmt::format(fmt::runtime(body), bias, grid));
+    SCOPED_TRACE(graph);
+    const Tensor x = randn({2, 24, 16, 17}, 1);
+    EngineCase c(graph);
+    const std::string layers = c.layers({x}, true);
+    EXPECT_EQ(layers.find("mix 24x32") != std::string::npos, mixes) << layers;
+    EXPECT_EQ(layers.find("kernel"), std::string::npos) << layers;
+    c.expectClose({x}, 0);
+  }
+}
+
 TEST(QuantizedLayers, ConvolutionsAreProductsOfIntegers) {
   expectExactBody(kConv, "requantize, reorder, conv direct+requantize, pointwise, reorder", kImage);
   expectExactBody("  %y : Tensor = quantized::conv2d_relu(%q, %p, %s3, %z2)\n",
